@@ -91,16 +91,16 @@ struct slot {
 struct kp_db {
 	sqlite3 *conn;
 	int lock;		/* see schema.c */
-	bool made;		/* the file was, when it was opened */
+	bool made;		/* db_open() made the file */
 	char *path;
-	dev_t dev;		/* of the next two, to know them again */
-	ino_t wal, shm;		/* 0: not known */
+	dev_t dev;		/* of the next two, to recognise them */
+	ino_t wal, shm;		/* 0: unknown */
 	off_t size;		/* of the file, when last looked at */
 	sqlite3_stmt *st[ST_COUNT];
 	struct intern ids[DIM_COUNT];	/* of names: a cache */
 	size_t nids;
 	int64_t run;
-	struct range_levels levels;	/* none: to be read */
+	struct range_levels levels;	/* none: not read yet */
 	int64_t cause[KP_LOSS_COUNT];
 	struct kp_buf blob;
 
@@ -110,66 +110,69 @@ struct kp_db {
 	int col;
 };
 
-/* write/run_rows.c: opens, marks earlier runs, starts this one. */
+/* write/run_rows.c: opens the file, marks earlier runs that did not end, starts
+   this one. */
 enum kp_err db_open(struct kp_db **out, const struct kp_store_opts *o,
     char **why);
 /* The end of the last window that is there; 0: there is none. */
 kp_wall_ns db_newest(struct kp_db *db);
-/* Ends the run well, leaves one file.  lost: rows not yet accounted for. */
+/* Ends the run and leaves one file.  lost: rows that no window reports. */
 void db_close(struct kp_db *db, uint64_t lost);
-/* Ends a run that never began; a file that was made goes unless it is kept. */
+/* Ends a run that never began; deletes a file made for it, unless keep. */
 void db_failed(struct kp_db *db, const char *why, bool keep);
 /*
- * Closes a file that was: completes it where it is now, and leaves nothing of
- * it under the old name, where a WAL would be taken for the next file's.
+ * Closes a file that was moved: completes it where it is now, and removes what
+ * is left under the old name, since the next file would take its WAL.
  */
 void db_abandon(struct kp_db *db);
 
-/* Lets go of all statements. */
+/* Finalizes all statements. */
 void db_finalize(struct kp_db *db);
 
 /*
- * Closes a file that was truncated, writing no more to it.  True: something is
- * left of it, and is beside its name now, with ".truncated".
+ * Closes a file that was truncated, without writing to it.  Returns true if
+ * something is left of it: that is renamed, with ".truncated" appended.
  */
 bool db_discard(struct kp_db *db);
 
-/* write/file_replaced.c: is it still under its name, or was it, or its WAL, deleted, moved or
-   replaced?  Has it been truncated? */
+/*
+ * write/file_replaced.c: whether the file and its WAL are still under their
+ * names.  DB_MOVED: one was deleted, moved or replaced.
+ */
 enum db_file { DB_THERE, DB_MOVED, DB_TRUNCATED };
 enum db_file db_file(const struct kp_db *db);
-/* Notes which files they are, once they are there. */
-void moved_remember(struct kp_db *db);
-/* Notes how large it is, after what may have changed that. */
-void moved_size(struct kp_db *db);
-/* Removes what is empty, and gives what is not another name: true. */
-bool moved_aside(const struct kp_db *db);
-/* Removes the file itself, if it is ours still. */
-void moved_remove(const struct kp_db *db);
-/* Removes what is ours beside the file's old name. */
-void moved_clear(const struct kp_db *db);
+/* Notes which files are open, once the WAL exists. */
+void file_remember(struct kp_db *db);
+/* Notes the file's size, after what may have changed it. */
+void file_note_size(struct kp_db *db);
+/* Removes an empty file; renames another one, and returns true. */
+bool file_set_aside(const struct kp_db *db);
+/* Removes the file, unless its name leads to another one by now. */
+void file_remove(const struct kp_db *db);
+/* Removes our WAL and shm beside the file's old name. */
+void file_clear_wal(const struct kp_db *db);
 
-/* write/run_rows.c: this run goes on with another tiers.conf. */
+/* write/run_rows.c: another tiers.conf is in force from now on. */
 void db_conf(struct kp_db *db, const struct kp_conf *conf, const char *text);
 
 void db_begin(struct kp_db *db);
 /* SQLITE_OK, or the first error, and then nothing was written. */
 int db_commit(struct kp_db *db);
-/* Notes an error of SQLite's, if it is one and the first. */
+/* Notes rc if it is an error, and the first one of this transaction. */
 void db_fail(struct kp_db *db, int rc);
 int64_t db_last_id(const struct kp_db *db);
 
 /* A row: start, fill in column by column, end. */
 void row_start(struct kp_db *db, enum stmt which);
 void row_int(struct kp_db *db, int64_t v);
-/* null unless there is one */
+/* Null unless `is`. */
 void row_opt(struct kp_db *db, bool is, int64_t v);
 void row_text(struct kp_db *db, const char *s);
 void row_blob(struct kp_db *db, const void *p, size_t n);
 void row_end(struct kp_db *db);
 /*
- * Or the rows of a query: start, fill in, then next until it says no; read
- * the columns with row_get.  To leave early, row_leave.
+ * The rows of a query: start, fill in, then row_next() until it returns false;
+ * row_get() reads a column.  row_leave() ends the query early.
  */
 bool row_next(struct kp_db *db);
 int64_t row_get(const struct kp_db *db, int col);
@@ -182,13 +185,15 @@ void row_leave(struct kp_db *db);
 #define DELETE_ROWS 32768	/* some 100 ms */
 bool rows_delete(struct kp_db *db, enum stmt del);
 
-/* The row id of a name, made if need be.  Not while a row is filled in. */
+/* The row id of a name, inserted if new.  Not while a row is filled in. */
 int64_t db_dim(struct kp_db *db, enum dim which, const char *name);
-/* Forgets the ids of all names: they are looked up again. */
+/* Empties the cache of row ids. */
 void db_ids_clear(struct kp_db *db);
 
-/* write/window_rows.c, write/request_rows.c: what is stored. */
-/* lost: of earlier windows of the node, to be told with this one; or NULL */
+/*
+ * write/window_rows.c, write/request_rows.c.  lost: what this window reports of
+ * earlier ones of its node; or NULL.
+ */
 void db_window(struct kp_db *db, const struct kp_window *w,
     const struct drop_counts_node *lost);
 void db_happening(struct kp_db *db, const struct kp_happening *h);

@@ -13,12 +13,12 @@ struct put {
 	int rc;
 };
 
-/* Made where there is none. */
+/* Makes the file if there is none. */
 void put_open(struct put *p, const char *file);
-/* From now on rows are put so. */
+/* The statement that put_row() runs from now on. */
 void put_prepare(struct put *p, const char *sql);
 void put_exec(struct put *p, const char *sql);
-/* One row, whose columns are bound; of the next one none is. */
+/* Inserts the row whose columns are bound, and clears them. */
 void put_row(struct put *p);
 void put_close(struct put *p);
 

@@ -1,7 +1,6 @@
 /*
- * open_options.h - the store's own copy of the options that it was opened with:
- * a database that was moved away is opened again, long after the caller's
- * options are gone.  Private to src/store.
+ * open_options.h - a copy of the options that the store was opened with, by
+ * which it opens the next file when one was moved away.  Private to src/store.
  */
 #ifndef KPROFD_STORE_OPEN_OPTIONS_H
 #define KPROFD_STORE_OPEN_OPTIONS_H
@@ -16,7 +15,7 @@ struct opts {
 
 /* KP_ENOMEM: there is nothing to free. */
 enum kp_err opts_copy(struct opts *to, const struct kp_store_opts *from);
-/* Another configuration; without memory it stays as it was. */
+/* Replaces the configuration; without memory it stays as it was. */
 void opts_conf(struct opts *o, const struct kp_conf *conf, const char *text);
 void opts_free(struct opts *o);
 

@@ -96,7 +96,7 @@ explain_errno(const char *path, char **why)
 	return e == ENOENT ? KP_ENOENT : KP_EIO;
 }
 
-/* Opens or makes the file itself, and locks it against other daemons. */
+/* Opens or makes the file, and locks it against other daemons. */
 static enum kp_err
 file_open(int *fd, bool *made, const char *path, char **why)
 {
@@ -108,14 +108,14 @@ file_open(int *fd, bool *made, const char *path, char **why)
 		*made = false;
 		*fd = open(path, O_RDWR | O_CLOEXEC);
 	}
-	/* a symbolic link whose file is gone, or is still to be */
+	/* a symbolic link to a file that does not exist */
 	if (*fd < 0 && errno == ENOENT) {
 		*made = true;
 		*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
 	}
 	if (*fd < 0)
 		return explain_errno(path, why);
-	/* whatever the umask: WAL and shm take their mode from it */
+	/* whatever the umask is; WAL and shm get the same mode */
 	if (*made && fchmod(*fd, 0640) != 0) {
 		err = explain_errno(path, why);
 		close(*fd);
@@ -251,14 +251,14 @@ schema_bring_up(sqlite3 *db, const char *path, schema_report report,
 	return err;
 }
 
-/* Identifies, migrates and sets up; db is open. */
+/* Migrates, and sets the connection up. */
 static enum kp_err
 bring_up(sqlite3 *db, const char *path, schema_report report, char **why)
 {
 	static const char ready[] = "pragma journal_mode = wal;"
 				    "pragma synchronous = normal;"
 				    "pragma foreign_keys = on;"
-				    /* bytes kept of a WAL that has grown */
+				    /* bytes that a WAL keeps */
 				    "pragma journal_size_limit = 16777216;";
 	enum kp_err err;
 	int rc;

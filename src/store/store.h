@@ -11,7 +11,7 @@
  * A file that is moved away, deleted or truncated is started again under its
  * name; what a truncated one had of this run counts as not written.  While
  * nothing waits to be written the thread rolls windows up and deletes what is
- * too old (retain.h).
+ * too old (rollup/upkeep.h).
  */
 #ifndef KPROFD_STORE_H
 #define KPROFD_STORE_H
@@ -38,21 +38,21 @@ struct kp_tree_call {
 	uint32_t parent;	/* index, or KP_NONE */
 	uint8_t outcome;
 	bool async;
-	bool outlasts;		/* it ran on when the request was handed on */
+	bool outlasts;		/* it still ran when the request was stored */
 	const char *node;	/* borrowed, immortal; NULL: the request's */
 };
 
-/* What messages waited for one of its processes. */
+/* How long messages to one process of the request waited. */
 struct kp_tree_wait {
-	const char *receiver;	/* its name; borrowed, as are the others */
+	const char *receiver;	/* its name; all texts are borrowed */
 	const char *node;	/* NULL: the request's */
 	char pid[48];
 	uint64_t messages, away;	/* away: sent on another node */
 	kp_dur_ns wait, max;
 };
 
-#define KP_TREE_WAITS 32	/* processes of one request, those that waits
-				   were longest for */
+#define KP_TREE_WAITS 32	/* processes of one request, those with the
+				   longest waits */
 
 struct kp_tree {
 	const char *node, *identity;	/* borrowed, immortal */
@@ -110,9 +110,8 @@ struct kp_store;
 
 /*
  * Opens or makes the database, migrates it, marks a run that did not end
- * well (event unclean_end), and starts the writer.  On error *why says what
- * and what to do, in one line: static or allocated text owned by the caller
- * (free it).
+ * well (event unclean_end), and starts the writer.  On error *why is one line
+ * for the user, owned by the caller.
  */
 enum kp_err kp_store_open(struct kp_store **out, const struct kp_store_opts *o,
     char **why);
@@ -122,8 +121,8 @@ void kp_store_window(struct kp_store *s, struct kp_window *w);
 void kp_store_tree(struct kp_store *s, struct kp_tree *t);
 void kp_store_happening(struct kp_store *s, const struct kp_happening *h);
 /*
- * Another configuration from here on: the order of tiers and the text of this
- * run.  Both are borrowed until a sync that is asked for later has ended well.
+ * Another tiers.conf is in force from now on.  Both are borrowed until a sync
+ * that is asked for later has ended with ok.
  */
 void kp_store_conf(struct kp_store *s, const struct kp_conf *conf,
     const char *tiers_text);
@@ -142,10 +141,10 @@ enum kp_store_cause {
 	KP_STORE_LOCKED,	/* by another program */
 	KP_STORE_IO,		/* an error of the file system */
 	KP_STORE_DAMAGED,
-	KP_STORE_TRUNCATED,	/* they were there, till somebody cut the file */
+	KP_STORE_TRUNCATED,	/* the file was truncated after they were written */
 	KP_STORE_MEMORY,
-	KP_STORE_REFUSED,	/* the database will never take them */
-	KP_STORE_SLOW,		/* nothing but that it takes too long */
+	KP_STORE_REFUSED,	/* the database refuses them for good */
+	KP_STORE_SLOW,		/* no error: writing takes too long */
 	KP_STORE_CAUSES
 };
 
@@ -154,16 +153,16 @@ const char *kp_store_cause_name(enum kp_store_cause cause);
 
 struct kp_store_status {
 	bool stuck;		/* the last write failed; it is tried again */
-	char why[256];		/* that, or the last one, in words; "": none */
+	char why[256];		/* the last error, in words; "": none */
 	size_t windows, bytes;	/* that wait to be written */
 	uint64_t dropped[KP_STORE_CAUSES];	/* rows, so far */
-	unsigned begun;		/* how often the file was begun again, and */
+	unsigned begun;		/* how often a new file was started, and */
 	char begun_why[256];	/* why, the last time: a clause */
-	bool begun_lost;	/* something of it is lost */
+	bool begun_lost;	/* rows of the old file are lost */
 	uint64_t file_bytes;	/* of the file, when last looked at */
 	uint64_t max_bytes;	/* that it may have; 0: no limit */
-	kp_dur_ns ahead;	/* the clock was set ahead by this: it is not
-				   deleted by yet (hold.h); 0: it is */
+	kp_dur_ns ahead;	/* by which the clock was set ahead, so that
+				   nothing is deleted by it yet (hold.h); or 0 */
 	unsigned ages_percent;	/* 100, less where max_bytes forces it */
 };
 
@@ -172,24 +171,22 @@ void kp_store_status(struct kp_store *s, struct kp_store_status *out);
 uint64_t kp_store_dropped(const struct kp_store_status *st);
 
 /*
- * The run never began, and why: its row says so, in place of that of an earlier
- * one that failed alike, so that a service which tries for ever has one.  A
- * file that was made for it is removed when it is closed, unless it is kept.
+ * Notes why the run never began.  Its row replaces that of an earlier run that
+ * failed alike, so that a service which retries for ever has one row.  A file
+ * that was made for it is deleted by kp_store_close(), unless keep.
  */
 void kp_store_failed(struct kp_store *s, const char *why, bool keep);
 /*
- * Writes what is queued and stops the thread: what it came upon is in
- * kp_store_status() then.  Nothing may be handed over any more.
+ * Writes what is queued and stops the thread; kp_store_status() has its errors
+ * then.  Nothing may be queued any more.
  */
 void kp_store_stop(struct kp_store *s);
 /*
- * The same, if that is not done; leaves one plain file (journal_mode=DELETE),
- * marks the run as ended well.  Waits for the disk, but not for ever: some
- * seconds.  Close this process's kp_query first: with a reader there the file
- * cannot become a single one.
+ * Stops the thread if it runs, leaves one plain file (journal_mode=DELETE) and
+ * marks the run as ended well.  Waits some seconds for the disk.  Close this
+ * process's kp_query first: a reader keeps the file in WAL mode.
  *
- * Returns how many rows were lost since the last window that was written, of
- * which no window tells.
+ * Returns how many rows were lost that no window reports.
  */
 uint64_t kp_store_close(struct kp_store *s);
 

@@ -604,10 +604,10 @@ test_many_nodes(void **state)
 		drop_counts_add(&l, name, 3, NULL);
 		told = *drop_counts_find(&l, name);
 		drop_counts_add(&l, name, 2, NULL);
-		drop_counts_told(&l, &told);
+		drop_counts_reported(&l, &told);
 		assert_int_equal(drop_counts_find(&l, name)->rows, 2);
 		told = *drop_counts_find(&l, name);
-		drop_counts_told(&l, &told);
+		drop_counts_reported(&l, &told);
 		assert_null(drop_counts_find(&l, name));
 	}
 	assert_int_equal(drop_counts_find(&l, "stays")->rows, 7);

@@ -76,7 +76,7 @@ kp_merge_abandon(struct kp_merge *m)
 	merge_free(m);
 }
 
-/* False: the file has another name, or none, by now. */
+/* Whether the name still leads to this file. */
 static bool
 still_named(int fd, const char *path)
 {
@@ -97,8 +97,8 @@ lock_file(int fd, const char *path, char **why)
 }
 
 /*
- * What an OUT that was taken away has left would be taken for that of the new
- * one, and damage it.
+ * A WAL or journal that another OUT left behind would be taken for the new
+ * one's, and damage it.
  */
 static enum kp_err
 nothing_left(const struct kp_merge *m, char **why)
@@ -144,7 +144,7 @@ make_copy(struct kp_merge *m, char **why)
 		return fail_errno("make", m->copy, why);
 	err = lock_file(m->fd, m->copy, why);
 	if (err != KP_OK) {
-		close(m->fd);	/* another's: not ours to remove */
+		close(m->fd);	/* another merge has it: keep it */
 		m->fd = -1;
 		return err;
 	}
@@ -167,7 +167,7 @@ mode_is(void *ctx, int n, char **values, char **names)
 	return 0;
 }
 
-/* A WAL beside OUT would be taken for that of what takes its place. */
+/* A WAL beside OUT would be taken for that of the file that replaces it. */
 static enum kp_err
 leave_wal(struct kp_merge *m, sqlite3 *out, char **why)
 {
@@ -228,7 +228,7 @@ copy_out(struct kp_merge *m, char **why)
 static enum kp_err
 open_copy(struct kp_merge *m, char **why)
 {
-	/* of main alone: others are attached, and not ours to lock */
+	/* of main alone: attached files must not be locked */
 	static const char ready[] = "pragma main.locking_mode = exclusive;"
 				    "pragma main.journal_mode = off;"
 				    "pragma main.synchronous = off;"
@@ -300,7 +300,7 @@ attach(struct kp_merge *m, const char *in, bool alone, char **why)
 	return rc == SQLITE_OK ? KP_OK : schema_explain(m->db, rc, in, why);
 }
 
-/* A file whose rows point nowhere is damaged, whatever SQLite calls it. */
+/* A file with dangling references is damaged, whatever SQLite's error. */
 static enum kp_err
 explain_rows(struct kp_merge *m, int rc, const char *in, char **why)
 {

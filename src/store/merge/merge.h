@@ -23,16 +23,15 @@
 
 struct kp_merge;
 
-/* What one file has added. */
+/* What one file added. */
 struct kp_merge_count {
 	uint64_t runs, windows, requests, events;
 };
 
 /*
  * Locks OUT against kprofd and other merges, and copies it; OUT need not be
- * there.  *stop: once it is not 0, what is being done ends with KP_ETIMEOUT.
- * On error *why is one line for the user, owned by the caller, and nothing
- * stays; so for all of these.
+ * there.  Once *stop is not 0, the running call returns KP_ETIMEOUT.  On error
+ * *why is one line for the user, owned by the caller; so for all of these.
  */
 enum kp_err kp_merge_open(struct kp_merge **out, const char *path,
     const volatile sig_atomic_t *stop, char **why);

@@ -40,7 +40,7 @@ static const struct fact {
 };
 #define NFACTS (sizeof(facts) / sizeof(facts[0]))
 
-/* What is made of other tables: sums. */
+/* Tables that are computed from others. */
 static const char *const derived[] = { "request_time", "level_sum",
 	"level_stat", "level_next" };
 #define NDERIVED (sizeof(derived) / sizeof(derived[0]))
@@ -62,7 +62,7 @@ merge_knows(const char *table)
 
 /* ---- statements ---- */
 
-/* Sums are made again at the end, of the windows that there are then. */
+/* levels_make_all() makes the sums again at the end. */
 static const char no_sums[] = "delete from main.level_stat;"
     "delete from main.level_sum;"
     "update main.level_next set start_ns = 0, node_id = 0";
@@ -147,7 +147,7 @@ static const char met_windows[] =
     "  and e.end_ns = w.end_ns and e.run_id = r.new and e.node_id = n.new)"
     " group by w.id";
 
-/* Those of them that go beyond what they overlap; that goes. */
+/* Deletes main's windows that a longer window of src covers. */
 static const char replace_windows[] =
     "delete from main.time_window where id in (select o.id from temp.met m"
     " join src.time_window w on w.id = m.old"
@@ -294,7 +294,7 @@ columns_free(struct columns *c)
 	kp_buf_free(&c->from);
 }
 
-/* Names that main lacks, and then what each one's id has become. */
+/* Adds the names that main lacks, and maps all ids. */
 static int
 copy_names(sqlite3 *db, const char *table)
 {
@@ -329,7 +329,7 @@ copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
 	columns_init(&c);
 	kp_buf_init(&sql, SQL_MAX);
 	rc = find_columns(db, f->table, f->key, &c);
-	/* in this order: of a file that has grown little is read */
+	/* from the map: little is read of a file that has grown a little */
 	kp_buf_printf(&sql, "insert into main.%s (%s) select %s"
 	    " from temp.map_%s m cross join src.%s s on s.%s = m.old%s",
 	    f->table, kp_buf_cstr(&c.to), kp_buf_cstr(&c.from), f->map,
@@ -342,7 +342,7 @@ copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
 	return rc;
 }
 
-/* What is taken, in an order in which each step finds what it needs. */
+/* Chooses what to take; each step uses the maps of those before it. */
 static int
 choose(sqlite3 *db)
 {

@@ -14,7 +14,7 @@
  * SQLite's error; main is then to be thrown away.
  */
 int merge_rows(sqlite3 *db, struct kp_merge_count *count);
-/* Does merging know the table?  (For a test: none may be forgotten.) */
+/* Whether merging handles the table; a test asks for every table. */
 bool merge_knows(const char *table);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * message_waits.c - what messages waited, read: of the windows of a range, by receiver,
- * and of one request.
+ * message_waits.c - queries for how long messages waited: in the windows of a
+ * range, by receiver, and in one request.
  */
 #include <stdlib.h>
 #include <string.h>

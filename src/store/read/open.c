@@ -78,7 +78,7 @@ shadow_tables(const struct read_file *f)
 	return rc;
 }
 
-/* Says why the file cannot be read at all, in words of the file system. */
+/* Explains why the file cannot be read, where the file system knows. */
 static enum kp_err
 file_check(const char *path, char **why)
 {
@@ -149,8 +149,8 @@ read_uri(const char *path, const char *query)
 
 /*
  * A file in WAL mode needs its -wal and -shm beside it, which a reader may
- * not be able to make: a copy on a read-only disk, a crash seen by somebody
- * else.  With nothing in the WAL the file alone says all.
+ * not be able to make: a copy on a read-only disk, or another user's after a
+ * crash.  With an empty WAL the file alone is complete.
  */
 static sqlite3 *
 open_alone(const char *path, int *version)
@@ -207,7 +207,7 @@ conn_open(struct read_file *f, const char *path, char **why)
 	return KP_OK;
 }
 
-/* one_of(name, globs): is it of one of those, which blanks part? */
+/* one_of(name, globs): whether one of the globs, separated by blanks, matches. */
 static void
 one_of(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {

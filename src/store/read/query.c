@@ -119,8 +119,8 @@ request_row(struct read *rd, struct kp_query_request *r)
 }
 
 /*
- * Those that are chosen are found first, by indexes alone, and looked at then.
- * What several files answer is put in order by the last column.
+ * Requests are chosen first, by indexes alone, and read afterwards.  The last
+ * column merges the rows of several files.
  */
 #define FOUND(key) "select " REQUEST_COLUMNS ", f.key_ns, -coalesce(" key \
 	", -1) from (select q.id, "

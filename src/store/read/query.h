@@ -29,8 +29,8 @@ struct kp_query_files {
 };
 
 /*
- * Several files, read as one: of many machines, or of one that was begun
- * anew.  Ids of requests and runs are good for this list of files.
+ * Several files, read as one: of many machines, or of one whose file was
+ * replaced.  Ids of requests and runs are valid for this list of files.
  * KP_ESTATE: two of them hold the same run.
  */
 enum kp_err kp_query_open_all(struct kp_query **out,
@@ -73,7 +73,7 @@ enum kp_err kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_nodes *out);
 void kp_query_nodes_free(struct kp_query_nodes *n);
 
-/* What the windows of a range amount to. */
+/* The windows of a range, added up. */
 struct kp_query_sum {
 	uint64_t windows;
 	kp_wall_ns start, end;		/* of the first, of the last; 0: none */
@@ -150,7 +150,7 @@ enum kp_err kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_requests *out);
 void kp_query_requests_free(struct kp_query_requests *s);
 
-/* What messages waited for one of its processes; longest first. */
+/* How long messages to its processes waited; longest first. */
 struct kp_query_wait {
 	const char *receiver, *pid;
 	const char *node;		/* "": the request's */
@@ -167,9 +167,9 @@ struct kp_query_tree {
 };
 
 /*
- * The range that holds exactly those windows of the request's node which may
- * have counted it; nothing starts in it when they are no longer kept.  Its
- * node is borrowed from rq.
+ * The range of exactly those windows of the request's node that may have
+ * counted it; an empty range when they are no longer kept.  Its node is
+ * borrowed from rq.
  */
 enum kp_err kp_query_around(struct kp_query *q,
     const struct kp_query_request *rq, struct kp_query_range *out);
@@ -218,13 +218,13 @@ enum kp_err kp_query_runs(struct kp_query *q, size_t limit,
     struct kp_query_runs *out);
 void kp_query_runs_free(struct kp_query_runs *r);
 
-/* What messages waited: by receiver, and within one by identity. */
+/* How long messages waited, by receiver, then by request type. */
 struct kp_query_waits {
 	struct kp_wait_cell *v;
 	size_t n;
 };
 
-/* Where none were timed there are none. */
+/* None where messages were not timed. */
 enum kp_err kp_query_waits(struct kp_query *q,
     const struct kp_query_range *r, struct kp_query_waits *out);
 void kp_query_waits_free(struct kp_query_waits *w);

@@ -14,7 +14,7 @@
 	" (select id from node where one_of(name, ?3)))"
 
 void range_bind(struct read *rd, const struct kp_query_range *r);
-/* Are there windows of more than one node? */
+/* Whether the range has windows of more than one node. */
 enum kp_err range_several(struct kp_query *q, const struct kp_query_range *r,
     bool *several);
 
@@ -27,7 +27,8 @@ struct range_cells {
 
 /*
  * The two statements: the cells of one window, and of one sum, whose id is the
- * first value.  step: as of struct range_wanted.  To be ended in any case.
+ * first value.  step: as of struct range_wanted.  Call range_cells_end()
+ * even after an error.
  */
 enum kp_err range_cells_start(struct range_cells *rc, struct kp_query *q,
     size_t file, const struct kp_query_range *r, kp_dur_ns step,
@@ -42,7 +43,7 @@ enum kp_err range_cells_end(struct range_cells *rc);
 /* Cells without figures: of _total, and then of each tier; NULL: no memory. */
 struct kp_cell *range_blank(const struct kp_query_tiers *tiers);
 
-/* The only figures that do not add up over nodes as they are. */
+/* Replaces the figures that do not add up over nodes by the shares. */
 void range_shares(struct kp_cell *c);
 
 #endif

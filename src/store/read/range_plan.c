@@ -23,7 +23,7 @@ range_plan_free(struct range_plan *p)
 	*p = (struct range_plan){ 0 };
 }
 
-/* A damaged file may say anything: what is no multiple of the one before is left out. */
+/* Skips what a damaged file may have: levels that are not multiples. */
 static void
 add_level(struct range_levels *l, int64_t level)
 {
@@ -61,7 +61,7 @@ add(struct finder *f, sqlite3_stmt *st, bool sum)
 		sqlite3_column_int64(st, 3), sum };
 }
 
-/* Adds what the statement answers. */
+/* Adds the statement's rows. */
 static void
 take(struct finder *f, sqlite3_stmt *st, bool sum)
 {
@@ -104,7 +104,8 @@ usable(const struct finder *f, int level, kp_wall_ns since, kp_wall_ns until)
 	    until - length >= since;
 }
 
-/* From this number of levels, the coarsest first.  A sum may have a row for each run. */
+/* Uses the first `levels` levels, the coarsest first.  A sum may have a row for
+   each run. */
 static void
 find(struct finder *f, int64_t node, int levels, kp_wall_ns since,
     kp_wall_ns until)

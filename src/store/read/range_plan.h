@@ -15,7 +15,7 @@
 #include "kprofd/clock.h"
 
 #define RANGE_LEVELS_MAX 16
-/* A century and more: what adds a level to a time does not overflow. */
+/* More than a century: a time plus a level does not overflow. */
 #define RANGE_LEVEL_MAX (INT64_MAX / KP_NS_PER_S / 2)
 
 struct range_levels {
@@ -23,7 +23,7 @@ struct range_levels {
 	size_t n;
 };
 
-/* Those of a database; SQLITE_OK, or the error. */
+/* The levels of a database.  Returns SQLite's result code. */
 int range_levels_read(sqlite3 *conn, struct range_levels *out);
 
 struct range_piece {
@@ -42,14 +42,14 @@ struct range_wanted {
 	kp_wall_ns since, until;
 	const int64_t *node;	/* their windows only */
 	size_t nnodes;
-	bool all;		/* they are all there are: their sums do */
+	bool all;		/* these are all nodes: sums of all may be used */
 	const struct range_levels *levels;
-	/* How many of them may be used, of all nodes and of one. */
+	/* How many levels may be used, for all nodes and for one. */
 	int all_levels, node_levels;
 	kp_dur_ns step;		/* sums that lie in one such step only; 0: any */
 };
 
-/* Adds to *out.  SQLITE_OK, or the error; *out is to be freed in any case. */
+/* Adds to *out.  Returns SQLite's result code; free *out in any case. */
 int range_plan_find(sqlite3 *conn, const struct range_wanted *w,
     struct range_plan *out);
 void range_plan_free(struct range_plan *p);

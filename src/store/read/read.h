@@ -38,13 +38,10 @@ struct kp_query {
  */
 #define READ_STRIDE INT64_C(1000000000000)
 
-/* Which file's it is, and its id there; false: of none. */
+/* The file that has this id, and the id there; false: none has. */
 bool query_file_of(const struct kp_query *q, int64_t *id, size_t *file);
 
-/*
- * What is read between these two is of one moment (in each file of its own).
- * They nest.
- */
+/* Reads between these two see one state of each file.  They nest. */
 void query_hold(struct kp_query *q);
 void query_release(struct kp_query *q);
 
@@ -73,19 +70,19 @@ struct read {
 	int bound;
 };
 
-/* Put to every file: file by file, unless read_order() follows. */
+/* Runs in every file: one after the other, unless read_order() follows. */
 void read_start(struct read *rd, struct kp_query *q, const char *sql);
-/* Put to one file alone. */
+/* Runs in one file alone. */
 void read_start_file(struct read *rd, struct kp_query *q, size_t file,
     const char *sql);
 /*
- * Joins what the files answer: by `cols` columns from this one on, by which the
- * statement itself has to sort them; of equals the first file's are first.
+ * Merges the rows of the files by `cols` columns from this one on, by which the
+ * statement has to sort; of equal rows the first file's come first.
  */
 void read_order(struct read *rd, int col, int cols);
-/* The same backwards, by one column: of equals the last file's are first. */
+/* The same, descending, by one column: of equals the last file's come first. */
 void read_latest(struct read *rd, int col);
-/* The same statement once more, with other values. */
+/* Resets the statement, for other values. */
 void read_again(struct read *rd);
 void read_bind(struct read *rd, int64_t v);
 /* NULL binds null. */
@@ -99,7 +96,7 @@ kp_dur_ns read_dur(const struct read *rd, int col);
 /* Borrowed from q; "" for null or when out of memory. */
 const char *read_text(struct read *rd, int col);
 void read_nomem(struct read *rd);
-/* Notes SQLite's error, if it is one and the first. */
+/* Notes rc if it is an error, and the first. */
 void read_fail(struct read *rd, int rc);
 enum kp_err read_end(struct read *rd);
 /* Makes room for one more of n elements; false: no memory, which rd notes. */

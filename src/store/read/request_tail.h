@@ -8,16 +8,16 @@
 
 #include "query.h"
 
-/* Where a reader is; zero: at the beginning of the latest run. */
+/* A reader's position; zero: the beginning of the latest run. */
 struct kp_request_tail {
 	int64_t run;			/* row id; 0: none yet */
-	kp_wall_ns started;		/* of that run: row ids come again in
-					   another file */
+	kp_wall_ns started;		/* of that run: another file has the
+					   same row ids */
 	int64_t request;		/* the last one taken; the caller moves
 					   it */
 };
 
-/* Finds the latest run; when it is another one, f is at its beginning. */
+/* Finds the latest run; moves f to its beginning if it is another one. */
 enum kp_err kp_request_tail_run(struct kp_query *q, struct kp_request_tail *f);
 /*
  * Ids of slow requests behind f->request, at most max, in order; *newest is the

@@ -98,7 +98,7 @@ make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 	return KP_OK;
 }
 
-/* NULL: a window that has come since. */
+/* NULL: a window that was written since. */
 static struct kp_series_step *
 step_of(const struct kp_series *s, kp_wall_ns start)
 {
@@ -107,7 +107,7 @@ step_of(const struct kp_series *s, kp_wall_ns start)
 	return i >= 0 && (uint64_t)i < s->n ? &s->v[i] : NULL;
 }
 
-/* Nothing was counted for all of it: its zeros are not figures. */
+/* Nothing was counted in all of the window: its zeros are not figures. */
 static bool
 is_unseen(kp_dur_ns length, uint64_t calls, uint64_t uncounted_ms)
 {
@@ -196,7 +196,8 @@ tier_of(const struct kp_series *s, const char *name)
 /*
  * Cells by their whole key: of many identities only the one is read.
  */
-#define CELLS(table, of) "select " CELL_COLUMNS ", t.name from tier t cross join " table " s" \
+#define CELLS(table, of) "select " CELL_COLUMNS ", t.name from tier t" \
+	" cross join " table " s" \
 	" on s." of " = ?1 and s.tier_id = t.id and s.identity_id =" \
 	" (select id from identity where name = ?2)" \
 	" where ?3 is null or t.name = ?3"
@@ -268,13 +269,13 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 	kp_dur_ns longest = 0, least;
 	enum kp_err err;
 
-	query_hold(q);	/* all must speak of the same windows */
+	query_hold(q);	/* all queries must see the same windows */
 	err = clip(q, &clipped, &longest);
 	if (err == KP_OK)
 		err = kp_query_tiers(q, &s.tiers);
 	least = want->step > 0 ? want->step :
 	    (clipped.until - clipped.since) / STEPS_WANTED;
-	/* those of kprofds of before end a little late */
+	/* windows of earlier versions end a little late */
 	longest -= longest / 10;
 	s.step = nice_step(least > longest ? least : longest);
 	if (err == KP_OK)

@@ -95,7 +95,7 @@ place_of(const struct kp_query_tiers *tiers, const char *tier)
 	return t + 1;
 }
 
-/* The names of every cell, once it is known which there are. */
+/* Looks names up once for each cell, not for each row. */
 static enum kp_err
 name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
     struct merge *m)
@@ -145,7 +145,8 @@ merge_row(struct read *rd, struct merge *m)
 		read_nomem(rd);
 }
 
-#define CELLS(table, of) "select " CELL_COLUMNS " from " table " s where s." of " = ?1" \
+#define CELLS(table, of) "select " CELL_COLUMNS " from " table " s" \
+	" where s." of " = ?1" \
 	" and (?2 is null or s.identity_id =" \
 	" (select id from identity where name = ?2))" \
 	" and (?3 is null or s.identity_id in" \
@@ -215,7 +216,7 @@ sum_losses(struct kp_query *q, const struct kp_query_range *r,
 	range_bind(&rd, r);
 	while (read_next(&rd)) {
 		name = read_text(&rd, 0);
-		/* causes that this program does not know have no place */
+		/* skips causes that this program does not know */
 		for (int i = 0; i < KP_LOSS_COUNT; i++) {
 			if (strcmp(name, kp_loss_name(i)) == 0)
 				losses->n[i] += (uint64_t)read_int(&rd, 1);
@@ -224,7 +225,7 @@ sum_losses(struct kp_query *q, const struct kp_query_range *r,
 	return read_end(&rd);
 }
 
-/* By time, since windows differ in length. */
+/* Weighted by length, since windows differ in it. */
 static enum kp_err
 sum_traced(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *s)
@@ -276,7 +277,7 @@ pile_free(struct pile *p)
 	kp_query_tiers_free(&p->tiers);
 }
 
-/* Cells of one name become one. */
+/* Merges cells of the same names. */
 static enum kp_err
 pile_unite(struct pile *p)
 {
@@ -363,7 +364,7 @@ sum_range(struct kp_query *q, const struct kp_query_range *r, bool cells,
 	struct kp_query_sum s = { 0 };
 	enum kp_err err;
 
-	query_hold(q);	/* all must speak of the same windows */
+	query_hold(q);	/* all queries must see the same windows */
 	err = sum_windows(q, r, &s);
 	if (err == KP_OK)
 		err = sum_losses(q, r, &s.losses);

@@ -8,7 +8,7 @@
 #include "store/db.h"
 #include "store/read/range_plan.h"
 
-/* How many cells the pieces have; stops counting when past the limit. */
+/* How many cells the pieces have; stops counting past the limit. */
 int64_t combine_count(struct kp_db *db, const struct range_piece *v, size_t n,
     int64_t limit);
 /*

@@ -8,16 +8,16 @@
 #include "combine.h"
 #include "levels.h"
 
-#define LATE (5 * KP_NS_PER_S)	/* a window may be, on its way to the disk */
+#define LATE (5 * KP_NS_PER_S)	/* that a window may take to the disk */
 /*
- * Added up in one turn, which a window that was closed may have to wait for:
- * one past this is read from its parts, until it has to be shown.
+ * The most that one turn adds up, since a window that was closed may have to
+ * wait for it.  A larger slot has no sum: it is read from its parts.
  */
 #define CELLS_MAX 131072
 #define PARTS_MAX 1024
 #define SHOW_CELLS_MAX DELETE_ROWS	/* as many rows are deleted */
 
-/* Of any retention whose steps they fit. */
+/* Levels besides those of -retain, where they fit its steps. */
 static const int64_t usual[] = { 60, 600, 3600, 21600, 86400, 604800 };
 #define NUSUAL (sizeof(usual) / sizeof(usual[0]))
 
@@ -80,7 +80,7 @@ levels_set(struct kp_db *db, const struct kp_retain *r, kp_dur_ns interval)
 	choose_levels(&l, r, interval);
 	if (same_levels(&l, known_levels(db)) || db->rc != SQLITE_OK)
 		return;
-	/* the cells first: then they need not be looked for one by one */
+	/* the cells first: the cascade would look for them one by one */
 	db_fail(db, sqlite3_exec(db->conn, "delete from level_stat;"
 	    "delete from level_sum", NULL, NULL, NULL));
 	row_start(db, ST_LEVELS_DEL);
@@ -193,7 +193,7 @@ find_parts(struct kp_db *db, const struct slot *s, struct range_plan *parts)
 	free(nodes);
 }
 
-/* By run, as far as runs are kept apart. */
+/* Sums of all nodes have run 0. */
 static int
 part_cmp(const void *pa, const void *pb)
 {
@@ -212,7 +212,7 @@ make_sum(struct kp_db *db, const struct slot *s, int64_t run,
 	combine_pieces(db, v, n, ST_SUM_STAT, db_last_id(db));
 }
 
-/* One for each run; of all nodes one. */
+/* One sum for each run; one for all nodes. */
 static void
 make_sums(struct kp_db *db, const struct slot *s, struct range_plan *parts)
 {
@@ -232,7 +232,7 @@ make_sums(struct kp_db *db, const struct slot *s, struct range_plan *parts)
 	}
 }
 
-/* All are of a finer level, as they are but where -retain was another. */
+/* Whether all parts are of finer levels; not so after another -retain. */
 static bool
 finer(const struct slot *s, const struct range_plan *parts)
 {
@@ -242,7 +242,7 @@ finer(const struct slot *s, const struct range_plan *parts)
 	return true;
 }
 
-/* Not what is one window already, or too much. */
+/* Writes no sum of one window alone, or of too many parts. */
 static bool
 make(struct kp_db *db, const struct slot *s)
 {

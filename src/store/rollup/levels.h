@@ -7,8 +7,8 @@
  * the next finer level, in a transaction of its own: a sum that fails takes no
  * window with it.  It is kept in level_sum and level_stat while the windows that it is
  * the sum of are there; when these are too old it becomes a window in their
- * place (levels_show).  So every window is in time_window once, and no answer
- * depends on a sum.  level_next notes which levels there are, and how far each
+ * place (levels_show).  So every window is in time_window once, and answers are
+ * the same without sums.  level_next notes which levels there are, and how far each
  * has come.  A slot that has one window only is not written: that is its sum.
  */
 #ifndef KPROFD_STORE_ROLLUP_LEVELS_H
@@ -17,19 +17,19 @@
 #include "store/db.h"
 #include "retain.h"
 
-/* All of these in the caller's transaction. */
+/* These run in the caller's transaction. */
 
-/* Which levels there are from now on; if others, all are written anew. */
+/* Sets the levels; if they differ from those before, all sums are rebuilt. */
 void levels_set(struct kp_db *db, const struct kp_retain *r,
     kp_dur_ns interval);
-/* The next one above `level` that is part of this one. */
+/* The next level above `level` that divides `of`. */
 int64_t levels_above(struct kp_db *db, int64_t level, int64_t of);
 /*
- * A window has come.  The sums of slots that it starts in are none any more,
- * if they are there already, and are made again.
+ * To be called before a window is written: deletes the sums of the slots that
+ * it starts in, so that they are made again.
  */
 void levels_window(struct kp_db *db, int64_t node, kp_wall_ns start);
-/* Writes one sum that is due.  False: there is nothing to do now. */
+/* Writes one sum that is due.  False: none is due. */
 bool levels_make(struct kp_db *db, kp_wall_ns now, kp_dur_ns interval);
 /*
  * The windows of one run in this slot become one window.  If they are too many
@@ -38,8 +38,8 @@ bool levels_make(struct kp_db *db, kp_wall_ns now, kp_dur_ns interval);
 void levels_show(struct kp_db *db, const struct slot *s);
 
 /*
- * All that are due, of a database that nothing else has open: SQLITE_OK, or
- * the error.
+ * Writes all sums that are due, in a database that no other process has open.
+ * Returns SQLite's result code.
  */
 int levels_make_all(sqlite3 *conn);
 

@@ -30,7 +30,7 @@ struct kp_retain {
 	kp_dur_ns events;	/* the same */
 };
 
-/* What kprofd does when it is not told. */
+/* The default of -retain. */
 #define KP_RETAIN_DEFAULT "10s:2h,1m:1d,10m:14d,1h:400d"
 #define KP_RETAIN_SLOW_MAX (14 * 86400 * KP_NS_PER_S)
 
@@ -44,7 +44,7 @@ bool kp_retain_parse(const char *s, struct kp_retain *out);
 /* A size such as 512M or 2G, powers of 1024; 0 and from 1M on. */
 bool kp_retain_bytes(const char *s, uint64_t *out);
 
-/* The age after which nothing of all is kept; 0: something is for ever. */
+/* The age after which nothing is kept; 0: something is kept for ever. */
 kp_dur_ns kp_retain_longest(const struct kp_retain *r);
 
 #endif

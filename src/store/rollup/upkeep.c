@@ -11,7 +11,7 @@
 #define CUT_KEEPS 0.75		/* of every age, each time it is too large */
 #define CUTS_MAX 64		/* then a day is a millisecond */
 #define VACUUM_PAGES 512	/* given back in one turn: 2 MiB */
-#define FREE_PART 10		/* a tenth stays free for what comes next */
+#define FREE_PART 10		/* a tenth stays free for the next rows */
 #define FREE_PAGES 64
 
 static double
@@ -58,14 +58,14 @@ step_of(const struct upkeep *u, int64_t level)
 	return i;
 }
 
-/* The age from which on windows belong to step i. */
+/* The age at which windows come to step i. */
 static kp_dur_ns
 age_into(const struct upkeep *u, int i)
 {
 	return i > 0 ? cut_age(u, u->retain.step[i - 1].age) : 0;
 }
 
-/* Is the whole slot of this step that t is in old enough for it? */
+/* Whether the slot of step i that t lies in is old enough, to its end. */
 static bool
 slot_due(const struct upkeep *u, int i, kp_wall_ns t, kp_wall_ns now)
 {
@@ -93,7 +93,7 @@ find_slot(const struct upkeep *u, struct kp_db *db, int64_t level,
 	*s = (struct slot){ .node = row_get(db, 0), .start = row_get(db, 1),
 		.run = row_get(db, 2) };
 	row_leave(db);
-	/* after a long pause, and not that far in one turn */
+	/* after a long pause it may be due for a later step */
 	while (to > at + 1 && !slot_due(u, to, s->start, now))
 		to--;
 	s->level = levels_above(db, level, r->step[to].length / KP_NS_PER_S);
@@ -152,7 +152,7 @@ expire(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 		enum stmt old, del;
 		kp_dur_ns age;
 	} all[] = {
-		/* sums before what they are the sums of */
+		/* sums before the windows that they add up */
 		{ ST_SUMS_OLD, ST_SUM_DEL, cut_age(u, windows) },
 		{ ST_WINDOWS_OLD, ST_WINDOW_DEL, cut_age(u, windows) },
 		{ ST_REQUESTS_OLD, ST_REQUEST_DEL, cut_age(u, r->slow) },
@@ -190,7 +190,7 @@ ask_int(struct kp_db *db, const char *pragma)
 	return v;
 }
 
-/* A file that cannot shrink (auto_vacuum is off) goes on as it is. */
+/* A file that cannot shrink (auto_vacuum is off) stays as it is. */
 static bool
 give_back(struct upkeep *u, struct kp_db *db, int64_t size)
 {
@@ -211,13 +211,13 @@ give_back(struct upkeep *u, struct kp_db *db, int64_t size)
 }
 
 static void
-tell_cut(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+report_cut(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 {
 	struct kp_happening h = { .at = now, .node = "", .kind = "store_size" };
 
-	if (u->cuts <= u->cuts_told)
+	if (u->cuts <= u->cuts_reported)
 		return;
-	u->cuts_told = u->cuts;
+	u->cuts_reported = u->cuts;
 	snprintf(h.text, sizeof(h.text), "the database would grow past %"
 	    PRIu64 " MiB: what it holds is kept %.3g %% as long",
 	    u->max_bytes >> 20, 100 * ages_left(u));
@@ -240,7 +240,7 @@ fit_size(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 	used = (int64_t)u->bytes - size * ask_int(db, "pragma freelist_count");
 	if (used > (int64_t)u->max_bytes && u->cuts < CUTS_MAX) {
 		u->cuts++;
-		tell_cut(u, db, now);
+		report_cut(u, db, now);
 		return true;
 	}
 	if (used < (int64_t)u->max_bytes / 10 * 9 && u->cuts > 0)

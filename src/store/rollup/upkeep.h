@@ -19,14 +19,14 @@ struct upkeep {
 	uint64_t max_bytes;	/* of the file; 0: no limit */
 	unsigned cuts;		/* ages are shortened by a quarter this often,
 				   because the file would be too large */
-	unsigned cuts_told;	/* the most that an event has told */
+	unsigned cuts_reported;	/* the most of them that an event reported */
 	uint64_t bytes;		/* of the file, at the last turn */
 };
 
-/* SQLite's result code; *more: there may be more to do at once. */
+/* Returns SQLite's result code; *more: there may be more to do now. */
 int upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now,
     bool *more);
-/* What is left of all ages, in percent. */
+/* How long rows are kept, in percent of their ages. */
 unsigned upkeep_percent(const struct upkeep *u);
 
 #endif

@@ -27,7 +27,7 @@ drop_counts_find(struct drop_counts *l, const char *node)
 }
 
 static struct drop_counts_node *
-lost_get(struct drop_counts *l, const char *node)
+node_get(struct drop_counts *l, const char *node)
 {
 	struct drop_counts_node *n = drop_counts_find(l, node);
 	char *name;
@@ -46,7 +46,7 @@ void
 drop_counts_add(struct drop_counts *l, const char *node, uint64_t rows,
     const struct kp_window *w)
 {
-	struct drop_counts_node *n = lost_get(l, node);
+	struct drop_counts_node *n = node_get(l, node);
 
 	if (n == NULL)
 		return;
@@ -60,7 +60,7 @@ drop_counts_add(struct drop_counts *l, const char *node, uint64_t rows,
 }
 
 void
-drop_counts_tell(const struct drop_counts_node *n, struct kp_window *head)
+drop_counts_add_to(const struct drop_counts_node *n, struct kp_window *head)
 {
 	head->entry_calls += n->entry_calls;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
@@ -70,7 +70,7 @@ drop_counts_tell(const struct drop_counts_node *n, struct kp_window *head)
 }
 
 static bool
-is_all_told(const struct drop_counts_node *n)
+is_zero(const struct drop_counts_node *n)
 {
 	uint64_t left = n->rows | n->entry_calls | n->sampled;
 
@@ -79,20 +79,19 @@ is_all_told(const struct drop_counts_node *n)
 	return left == 0;
 }
 
-/* Clusters have ever new names: one with nothing left makes room. */
 void
-drop_counts_told(struct drop_counts *l, const struct drop_counts_node *told)
+drop_counts_reported(struct drop_counts *l, const struct drop_counts_node *reported)
 {
-	struct drop_counts_node *n = drop_counts_find(l, told->node);
+	struct drop_counts_node *n = drop_counts_find(l, reported->node);
 
 	if (n == NULL)
 		return;
-	n->rows -= told->rows;
-	n->entry_calls -= told->entry_calls;
-	n->sampled -= told->sampled;
+	n->rows -= reported->rows;
+	n->entry_calls -= reported->entry_calls;
+	n->sampled -= reported->sampled;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
-		n->losses.n[i] -= told->losses.n[i];
-	if (is_all_told(n)) {
+		n->losses.n[i] -= reported->losses.n[i];
+	if (is_zero(n)) {
 		free(n->node);
 		*n = l->v[--l->n];
 	}

@@ -12,7 +12,7 @@
 
 #include "kprofd/stats.h"
 
-/* With something untold; past this the rest counts with the last. */
+/* Nodes with unreported drops; past this the rest counts with the last. */
 #define DROP_COUNTS_NODES_MAX 256
 
 struct drop_counts_node {
@@ -28,19 +28,20 @@ struct drop_counts {
 };
 
 void drop_counts_free(struct drop_counts *l);
-/* NULL: nothing is lost there. */
+/* NULL: nothing of the node was dropped. */
 struct drop_counts_node *drop_counts_find(struct drop_counts *l, const char *node);
-/* w: the window that the rows were; NULL: they were something else's. */
+/* w: the window that was dropped; NULL: the rows were not a window. */
 void drop_counts_add(struct drop_counts *l, const char *node, uint64_t rows,
     const struct kp_window *w);
-/* Adds it to a window's head. */
-void drop_counts_tell(const struct drop_counts_node *n, struct kp_window *head);
+/* Adds the node's counts to a window that reports them. */
+void drop_counts_add_to(const struct drop_counts_node *n, struct kp_window *head);
 /*
- * Takes away what has been reported of told->node, of which more may be lost
- * meanwhile; with nothing left that name is freed.
+ * Subtracts what a window has reported; more may have been dropped meanwhile.
+ * A node with nothing left is removed.
  */
-void drop_counts_told(struct drop_counts *l, const struct drop_counts_node *told);
-/* Rows that are not told yet, of all nodes. */
+void drop_counts_reported(struct drop_counts *l,
+    const struct drop_counts_node *reported);
+/* Unreported rows of all nodes. */
 uint64_t drop_counts_rows(const struct drop_counts *l);
 
 #endif

@@ -9,8 +9,8 @@
  *
  * SQLite does not notice that a file was truncated, as by a log rotation that
  * copies: it goes on in the WAL, later writes pages of it into the empty file,
- * and all else is lost.  So the writer checks for that as well, also before
- * each checkpoint, after which it could not be seen.
+ * and all other pages are lost.  So the writer checks for that as well, also
+ * before each checkpoint, which hides it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@
 #include "store/db.h"
 
 /*
- * The file's own name, where db->path may be a symbolic link to it.  What SQLite
- * makes is beside that.
+ * The name of the file itself, to which db->path may be a symbolic link.  SQLite
+ * makes its files beside it.
  */
 static const char *
 own_name(const struct kp_db *db)
@@ -50,15 +50,15 @@ inode_of(const struct kp_db *db, const char *suffix, dev_t *dev)
 }
 
 void
-moved_remember(struct kp_db *db)
+file_remember(struct kp_db *db)
 {
 	db->wal = inode_of(db, "-wal", &db->dev);
 	db->shm = inode_of(db, "-shm", &db->dev);
-	moved_size(db);
+	file_note_size(db);
 }
 
 void
-moved_size(struct kp_db *db)
+file_note_size(struct kp_db *db)
 {
 	struct stat sb;
 
@@ -66,7 +66,7 @@ moved_size(struct kp_db *db)
 		db->size = sb.st_size;
 }
 
-/* A number of the file's head, whose bytes are in this order. */
+/* A number in the head of the file. */
 static uint32_t
 big_endian(const uint8_t *p, size_t n)
 {
@@ -78,10 +78,10 @@ big_endian(const uint8_t *p, size_t n)
 }
 
 /*
- * Is it smaller than its own head says?  It may shrink by itself: pages that
- * were given back are cut off at a checkpoint of any process; the head is
- * written first.  Source: sqlite.org/fileformat2.html, 1.3: the size of a page
- * at 16, where 1 is 65536, how many there are at 28.
+ * Whether the file is smaller than its head says.  A checkpoint of any process
+ * cuts off pages that were given back, after it has written the head.  Source:
+ * sqlite.org/fileformat2.html, 1.3: at 16 the size of a page, where 1 is 65536,
+ * at 28 the number of pages.
  */
 static bool
 is_cut(const struct kp_db *db, off_t size)
@@ -100,7 +100,7 @@ is_cut(const struct kp_db *db, off_t size)
 	    memcmp(head, "SQLite format 3", 16) != 0;
 }
 
-/* A disk that cannot say now is not taken for a file that has gone. */
+/* An error of the disk does not mean that the file is gone. */
 static bool
 is_other(const char *path, ino_t ino, dev_t dev)
 {
@@ -131,7 +131,7 @@ db_file(const struct kp_db *db)
 	return moved ? DB_MOVED : DB_THERE;
 }
 
-/* Removes a file that is ours, and no other of that name. */
+/* Removes a file, unless its name leads to another one by now. */
 static void
 unlink_own(const struct kp_db *db, const char *suffix, ino_t own)
 {
@@ -146,14 +146,14 @@ unlink_own(const struct kp_db *db, const char *suffix, ino_t own)
 }
 
 void
-moved_clear(const struct kp_db *db)
+file_clear_wal(const struct kp_db *db)
 {
 	unlink_own(db, "-wal", db->wal);
 	unlink_own(db, "-shm", db->shm);
 }
 
 void
-moved_remove(const struct kp_db *db)
+file_remove(const struct kp_db *db)
 {
 	struct stat mine;
 
@@ -179,7 +179,7 @@ rename_own(const struct kp_db *db, const char *suffix, ino_t own)
 }
 
 bool
-moved_aside(const struct kp_db *db)
+file_set_aside(const struct kp_db *db)
 {
 	struct stat mine;
 	bool done;

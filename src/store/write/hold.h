@@ -15,14 +15,14 @@
 
 #include "kprofd/clock.h"
 
-#define HOLD_AHEAD (86400 * KP_NS_PER_S)	/* less is let pass: a night */
+#define HOLD_AHEAD (86400 * KP_NS_PER_S)	/* less is trusted: a night */
 #define HOLD_TIME (86400 * KP_NS_PER_S)
 
 struct hold {
-	kp_wall_ns known;	/* the latest time that was taken for true */
+	kp_wall_ns known;	/* the latest time that was trusted */
 	kp_mono_ns at;		/* when that was */
-	kp_mono_ns since;	/* it holds; */
-	kp_dur_ns ahead;	/* by so much; 0: it does not */
+	kp_mono_ns since;	/* when the clock was set ahead */
+	kp_dur_ns ahead;	/* by this much; 0: it is not ahead */
 };
 
 /* newest: the time of the last window of earlier runs; 0: there is none. */

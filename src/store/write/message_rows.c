@@ -65,7 +65,7 @@ db_tree_waits(struct kp_db *db, int64_t request, const struct kp_tree *t)
 
 /* ---- windows that become one ---- */
 
-/* One cell of them, and whose it is; found in the order of the key. */
+/* A cell of the new window; rows come in the order of its key. */
 struct merged {
 	int64_t receiver, identity;
 	struct kp_wait_cell cell;

@@ -59,7 +59,7 @@ queue_has_room(const struct queue *q, const struct item *it)
 	size_t max = it->kind == WINDOW ? KP_STORE_BYTES_MAX :
 	    KP_STORE_BYTES_MAX / 2;
 
-	/* few, and whoever puts them waits for them */
+	/* these are few: the caller waits for each */
 	if (it->kind == SYNC || it->kind == CONF)
 		return true;
 	if (it->kind == WINDOW ? q->windows >= KP_STORE_QUEUE_MAX :

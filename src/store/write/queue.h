@@ -1,6 +1,6 @@
 /*
- * queue.h - what waits to be written: a list with named caps.  The caller
- * locks it.  Private to src/store.
+ * queue.h - the items that wait to be written: a list with named caps.  The
+ * caller locks it.  Private to src/store.
  *
  * Trees and events may use half of the bytes, so that windows always find
  * room.
@@ -26,7 +26,7 @@ struct item {
 			const char *text;
 		} conf;
 		struct {
-			void (*done)(void *ctx, bool ok); /* NULL: answered */
+			void (*done)(void *ctx, bool ok); /* NULL: called already */
 			void *ctx;
 		} sync;
 	} u;
@@ -43,12 +43,12 @@ bool queue_has_room(const struct queue *q, const struct item *it);
 void queue_put(struct queue *q, struct item *it);
 /* Frees the head and what it holds. */
 void queue_pop(struct queue *q);
-/* How many items from the head make one transaction; a sync is alone. */
+/* How many items from the head make one transaction: a sync by itself. */
 size_t queue_batch(const struct queue *q);
 
 /* Frees what the item holds, not the item. */
 void item_clear(const struct item *it);
-/* What it is about: "" for the daemon itself. */
+/* The node that it is about; "": the daemon itself. */
 const char *item_node(const struct item *it);
 size_t window_bytes(const struct kp_window *w);
 

@@ -1,10 +1,10 @@
 /*
- * request_rows.c - slow requests as rows.
+ * request_rows.c - writes slow requests as rows.
  *
  * Calls come sorted by start; a tree reads well when every call follows its
  * parent.  So they are numbered depth first, siblings in order of start, and
- * that number is their key.  A parent that does not exist, or calls that go
- * round in a circle, cannot happen; if they do, the call stands at the top.
+ * that number is their key.  A parent that does not exist and a cycle of calls
+ * cannot happen; if they do, the call becomes a root.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ number_below(struct order *o, const struct kp_tree *t, uint32_t root)
 		while (to != KP_NONE && o->seq[to] != KP_NONE)
 			to = o->next[to];
 		if (to != KP_NONE) {
-			/* where to go on when we are back here */
+			/* the next child, for when we return here */
 			o->child[at] = o->next[to];
 			number(o, to, o->depth[at] + 1);
 			at = to;

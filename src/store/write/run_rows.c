@@ -1,8 +1,8 @@
 /*
  * run_rows.c - the beginning and the end of one run of the daemon.
  *
- * A run that has no end when the next one starts did not end well: nobody
- * else can be writing, since schema_open holds the lock.
+ * A run that has no end when the next one starts did not end well: no other
+ * process can be writing, since schema_open() holds the lock.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define CLOSE_TRIES 3
 #define CHECKPOINT_FRAMES 1000	/* of the WAL: SQLite's own default */
 
-/* Runs one statement with what is bound by types: i int64, s text. */
+/* Runs one statement; types has a letter for each value: i int64, s text. */
 static void
 run_sql(struct kp_db *db, const char *sql, const char *types, ...)
 {
@@ -43,7 +43,7 @@ run_sql(struct kp_db *db, const char *sql, const char *types, ...)
 	sqlite3_finalize(st);
 }
 
-/* Earlier runs without an end: one event each, and the end we know of. */
+/* Gives each earlier run without an end an event, and its last window's end. */
 static void
 mark_unclean(struct kp_db *db)
 {
@@ -127,7 +127,7 @@ db_free(struct kp_db *db)
 	free(db);
 }
 
-/* As SQLite does by itself, unless there is nothing to write it to. */
+/* Checkpoints as SQLite does by default, unless the file was truncated. */
 static int
 on_commit(void *ctx, sqlite3 *conn, const char *name, int frames)
 {
@@ -136,7 +136,7 @@ on_commit(void *ctx, sqlite3 *conn, const char *name, int frames)
 	if (frames >= CHECKPOINT_FRAMES && db_file(db) != DB_TRUNCATED) {
 		sqlite3_wal_checkpoint_v2(conn, name,
 		    SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-		moved_size(db);
+		file_note_size(db);
 	}
 	return SQLITE_OK;
 }
@@ -171,7 +171,7 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 		db_free(db);
 		return err;
 	}
-	moved_remember(db);
+	file_remember(db);
 	sqlite3_wal_hook(db->conn, on_commit, db);
 	*out = db;
 	return KP_OK;
@@ -180,7 +180,7 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 kp_wall_ns
 db_newest(struct kp_db *db)
 {
-	/* by an index, and windows overlap where they were rolled up at most */
+	/* by an index; only windows that were rolled up overlap */
 	static const char sql[] = "select coalesce(max(end_ns), 0) from"
 	    " time_window where start_ns = (select max(start_ns) from"
 	    " time_window)";
@@ -195,9 +195,9 @@ db_newest(struct kp_db *db)
 	return newest;
 }
 
-/* Rows lost since the last window have no window to be counted in. */
+/* Rows lost since the last window, which no window reports. */
 static void
-tell_lost(struct kp_db *db, uint64_t lost)
+report_lost(struct kp_db *db, uint64_t lost)
 {
 	struct kp_happening h = { .at = kp_wall_now(), .node = "",
 		.kind = "store_loss" };
@@ -214,7 +214,7 @@ static void
 end_run(struct kp_db *db, uint64_t lost)
 {
 	db_begin(db);
-	tell_lost(db, lost);
+	report_lost(db, lost);
 	run_sql(db, "update run set ended_ns = ?, clean = 1 where id = ?",
 	    "ii", (int64_t)kp_wall_now(), db->run);
 	db_commit(db);
@@ -238,13 +238,12 @@ has_journal(const struct kp_db *db)
 }
 
 /*
- * With a reader there the file stays in WAL mode; the last one to close it, or
- * our next start, puts that right.  An error of the disk is worth another try,
- * and so is a journal that could not be removed, of which SQLite says nothing:
- * the next statement rolls it back, which a reader could not.  What is enough
- * in WAL mode is not enough here: without a sync of its own the head of the
- * journal may be on disk when the page that it tells of is not, and in its place
- * another would be played back after a power loss.
+ * While a reader has the file open it stays in WAL mode; the last reader to
+ * close it, or our next start, changes that.  An error of the disk is tried
+ * again, and so is a journal that could not be removed, which SQLite does not
+ * report: the next statement rolls it back, which a reader could not.
+ * synchronous = full, because without a sync of its own the journal's head may
+ * be on disk before its page is, and a power loss would play back garbage.
  */
 static void
 leave_one_file(struct kp_db *db)
@@ -272,8 +271,8 @@ db_close(struct kp_db *db, uint64_t lost)
 }
 
 /*
- * Who tries again and again has one row, the last; and one event, where a
- * target failed that had been attached.
+ * Replaces the last run and its events, if that failed alike and has no windows:
+ * a service that retries for ever has one row.
  */
 static void
 fail_run(struct kp_db *db, const char *why)
@@ -308,8 +307,8 @@ db_failed(struct kp_db *db, const char *why, bool keep)
 		    1, NULL);
 		sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL,
 		    &stays);
-		moved_remove(db);
-		moved_clear(db);
+		file_remove(db);
+		file_clear_wal(db);
 		db_free(db);
 		return;
 	}
@@ -324,7 +323,7 @@ db_abandon(struct kp_db *db)
 	end_run(db, 0);
 	/* SQLite would delete by name: perhaps another's */
 	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
-	moved_clear(db);
+	file_clear_wal(db);
 	db_free(db);
 }
 
@@ -337,8 +336,8 @@ db_discard(struct kp_db *db)
 	db_finalize(db);
 	sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
-	left = moved_aside(db);
-	moved_clear(db);
+	left = file_set_aside(db);
+	file_clear_wal(db);
 	db_free(db);
 	return left;
 }

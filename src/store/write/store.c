@@ -106,7 +106,7 @@ store_put(struct kp_store *s, const struct item *from)
 		queue_put(&s->queue, it);
 		pthread_cond_signal(&s->wake);
 	} else {
-		/* what stopped the writer says more than that it is full */
+		/* why the writer is stuck says more than that it is full */
 		writer_count_drop(s, from, it == NULL ? KP_STORE_MEMORY : s->cause);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -197,7 +197,7 @@ kp_store_stop(struct kp_store *s)
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
 	s->joined = true;
-	/* it may have gone since the last batch */
+	/* the file may have been moved since the last batch */
 	if (s->db != NULL)
 		writer_reopen(s, why, sizeof(why));
 }

@@ -81,7 +81,7 @@ db_window(struct kp_db *db, const struct kp_window *w,
 	int64_t id;
 
 	if (lost != NULL)
-		drop_counts_tell(lost, &head);
+		drop_counts_add_to(lost, &head);
 	levels_window(db, node, w->start);
 	id = window_row(db, node, &head);
 	for (size_t i = 0; i < w->ncells && db->rc == SQLITE_OK; i++)

@@ -55,7 +55,7 @@ writer_count_drop(struct kp_store *s, const struct item *it,
 	    it->kind == WINDOW ? it->u.window : NULL);
 }
 
-/* What it said of the configuration holds for the next database as well. */
+/* Removes the head.  A configuration is kept for the next file, too. */
 static void
 take_head(struct kp_store *s)
 {
@@ -91,7 +91,7 @@ set_free(struct kp_store *s)
 	s->cause = KP_STORE_SLOW;
 }
 
-/* Tells all who wait for the disk that it does not answer. */
+/* Fails all syncs that wait: the disk does not answer. */
 static void
 fail_syncs(struct kp_store *s)
 {
@@ -109,7 +109,7 @@ fail_syncs(struct kp_store *s)
 	}
 }
 
-/* Sleeps until it is time to try again; sooner when stopped. */
+/* Sleeps until the next try; wakes when the store is stopped. */
 static void
 retry_wait(struct kp_store *s, unsigned tries)
 {
@@ -143,7 +143,7 @@ sync_answer(struct kp_store *s, const struct item *it, bool ok)
 	it->u.sync.done(it->u.sync.ctx, ok);
 }
 
-/* Writes n items from the head; lost: what a window among them tells. */
+/* Writes n items from the head; lost: what a window among them reports. */
 static int
 batch_write(struct kp_db *db, const struct item *it, size_t n,
     const struct drop_counts_node *lost)
@@ -165,7 +165,7 @@ batch_write(struct kp_db *db, const struct item *it, size_t n,
 	return db_commit(db);
 }
 
-/* Leaves what is not under its name any more, or was cut. */
+/* Closes a file that is not under its name any more, or was truncated. */
 static bool
 leave_file(struct kp_store *s)
 {
@@ -186,9 +186,9 @@ leave_file(struct kp_store *s)
 	return true;
 }
 
-/* Says so in the next file, and for the log. */
+/* Reports in the new file, and in the status, why it was started. */
 static void
-tell_begun(struct kp_store *s)
+report_next_file(struct kp_store *s)
 {
 	struct kp_happening h = { .at = kp_wall_now(), .node = "",
 		.kind = "db_moved" };
@@ -236,13 +236,13 @@ writer_reopen(struct kp_store *s, char *why, size_t size)
 		    err == KP_EFORMAT ? KP_STORE_DAMAGED :
 		    err == KP_ENOMEM ? KP_STORE_MEMORY : KP_STORE_IO;
 	}
-	tell_begun(s);
+	report_next_file(s);
 	return KP_STORE_CAUSES;
 }
 
 /* A batch has one window at most, its last item. */
 static void
-tell_written(const struct kp_store *s, const struct item *it, size_t n,
+report_written(const struct kp_store *s, const struct item *it, size_t n,
     const struct drop_counts_node *lost)
 {
 	struct kp_window head;
@@ -253,7 +253,7 @@ tell_written(const struct kp_store *s, const struct item *it, size_t n,
 		return;
 	head = *it->u.window;
 	if (lost != NULL)
-		drop_counts_tell(lost, &head);
+		drop_counts_add_to(lost, &head);
 	s->opts.o.on_written(s->opts.o.written_ctx, &head);
 }
 
@@ -286,7 +286,7 @@ try_batch(struct kp_store *s, const struct item *head, size_t n,
 	rc = batch_write(s->db, head, n, lost);
 	if (rc == SQLITE_OK) {
 		count_written(s, head, n);
-		tell_written(s, head, n, lost);
+		report_written(s, head, n, lost);
 		return KP_STORE_CAUSES;
 	}
 	snprintf(why, size, "%s", s->db->why);
@@ -301,18 +301,18 @@ batch_node(const struct item *it, size_t n)
 	return it->kind == WINDOW ? it->u.window->node : NULL;
 }
 
-/* n items are on disk, the last with what it told. */
+/* n items are on disk; the last one has reported these drops. */
 static void
-batch_done(struct kp_store *s, size_t n, const struct drop_counts_node *told)
+batch_done(struct kp_store *s, size_t n, const struct drop_counts_node *reported)
 {
 	set_free(s);
-	if (told->node != NULL)
-		drop_counts_told(&s->lost, told);
+	if (reported->node != NULL)
+		drop_counts_reported(&s->lost, reported);
 	while (n-- > 0)
 		take_head(s);
 }
 
-/* One batch from beginning to end; called and returns with the lock held. */
+/* Writes one batch; called and returns with the lock held. */
 static void
 take_batch(struct kp_store *s, unsigned *tries)
 {
@@ -321,7 +321,7 @@ take_batch(struct kp_store *s, unsigned *tries)
 	const char *node = batch_node(head, n);
 	struct drop_counts_node *lost = node != NULL ? drop_counts_find(&s->lost, node) :
 	    NULL;
-	struct drop_counts_node told = lost != NULL ? *lost :
+	struct drop_counts_node reported = lost != NULL ? *lost :
 	    (struct drop_counts_node){ 0 };
 	enum kp_store_cause cause;
 	char why[256];
@@ -330,19 +330,19 @@ take_batch(struct kp_store *s, unsigned *tries)
 	if (head->kind == SYNC && head->u.sync.done != NULL)
 		s->failed = false;
 	pthread_mutex_unlock(&s->lock);
-	cause = try_batch(s, head, n, lost != NULL ? &told : NULL, ok, why,
+	cause = try_batch(s, head, n, lost != NULL ? &reported : NULL, ok, why,
 	    sizeof(why));
 	pthread_mutex_lock(&s->lock);
 	if (cause == KP_STORE_CAUSES) {
 		*tries = 0;
 		s->upkeep_due = s->upkeep_due || node != NULL;
-		batch_done(s, n, &told);
+		batch_done(s, n, &reported);
 		return;
 	}
 	++*tries;
 	set_stuck(s, cause, why);
 	if (cause == KP_STORE_REFUSED || (s->stop && *tries >= CLOSE_TRIES)) {
-		*tries = 0;	/* the next batch has failed never yet */
+		*tries = 0;	/* they are counted for each batch */
 		batch_drop(s, n);
 		set_free(s);
 		return;
@@ -351,9 +351,9 @@ take_batch(struct kp_store *s, unsigned *tries)
 	retry_wait(s, *tries);
 }
 
-/* That it waits, or goes on; in the database too. */
+/* Reports in the database that deletion waits for the clock, or goes on. */
 static void
-tell_hold(struct kp_store *s, kp_dur_ns before)
+report_hold(struct kp_store *s, kp_dur_ns before)
 {
 	struct kp_happening h = { .at = kp_wall_now(), .node = "",
 		.kind = "clock" };
@@ -381,12 +381,12 @@ upkeep_now(struct kp_store *s)
 
 	if (o->now != NULL)
 		return o->now(o->ctx);
-	/* what is kept for ever needs no care */
+	/* nothing is deleted: any clock will do */
 	return o->retain.n == 0 ? kp_wall_now() :
 	    hold_now(&s->hold, kp_wall_now(), kp_mono_now());
 }
 
-/* One turn of it; what fails is found again after the next window. */
+/* One turn of upkeep.  If it fails, it is tried after the next window. */
 static void
 take_upkeep(struct kp_store *s)
 {
@@ -400,7 +400,7 @@ take_upkeep(struct kp_store *s)
 	open = writer_reopen(s, why, sizeof(why)) ==
 	    KP_STORE_CAUSES;
 	if (open)
-		tell_hold(s, ahead);
+		report_hold(s, ahead);
 	if (open && upkeep_turn(&s->upkeep, s->db, now, &more) != SQLITE_OK) {
 		snprintf(why, sizeof(why), "%s", s->db->why);
 		more = false;
