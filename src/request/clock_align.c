@@ -1,44 +1,42 @@
 /*
  * clock_align.c - puts the calls of a request that ran on several nodes on one
- * clock, as one tree.
+ * clock, as one trace.
  *
- * Each node times its calls by its own clock.  Adding the offset gives the
- * time by the clock of the entry's node, but offsets are estimates: by them a
- * call may seem to begin before its caller did, or to end after the
- * answer came.  Then trees would read wrong, and time be counted twice or not
- * at all.  What is sure is
+ * Each node times its calls by its own clock.  Adding the offset gives the time
+ * by the clock of the entry's node.  But offsets are estimates: with them alone
+ * a call may seem to begin before its caller, or to end after the answer, and
+ * time would be counted twice or not at all.  These facts are exact:
  *
- *	- of one node: durations, and what was open when something began;
- *	- between nodes: whose message brought the token (its sender, a
- *	  process), and that nothing begins before its cause.
+ *	- on one node: durations, and which calls were open when one began;
+ *	- between nodes: which process sent the token, and that nothing begins
+ *	  before its cause.
  *
- * So the calls of one node that are tied to each other, by the stack of a
- * process or a message on that node, keep their distances, and move together:
- * as far as, at most, the errors of the offsets allow.  The first of them goes
- * where there is room for it in a call of the process that sent the token:
- * inside that call, and where that did not wait for anything else.  As whoever
- * asks another node mostly waits for the answer, that is what happened, and
- * then each moment of a request in which nothing runs at the same time is one
- * call's own: self times add up to the total.  Where there is no such room (a
- * message that nobody waited for, or clocks that drift apart meanwhile) a call
- * is only kept from beginning before the one it is made by, which is the
- * innermost that the sender had open then.
+ * So calls of one node that are tied to each other, by the stack of a process or
+ * a message on that node, keep their distances and move together, at most as far
+ * as the errors of the offsets allow.  The first of them goes where there is
+ * room for it in a call of the process that sent the token: inside that call,
+ * and at a time when that did not wait for anything else.  Mostly a process that
+ * asks another node waits for the answer, so this is what happened.  Then, as
+ * long as nothing runs in parallel, each moment belongs to one call: self times
+ * add up to the total.  If there is no such room (the sender did not wait, or
+ * the clocks drifted apart), the call only may not begin before its parent, the
+ * innermost call that the sender had open.
  *
- * If an offset is not known the error is as large as any request.
+ * If an offset is not known its error is taken to be KP_REQUEST_AGE_MAX.
  */
 #include <string.h>
 
 #include "request/clock_align.h"
 
-/* No sum of a time, a duration and a shift overflows, whatever was sent. */
+/* With these, no sum of a time, a duration and a shift overflows. */
 #define PLACE_TIME_MAX (KP_TARGET_TIME_MAX / 2)
 #define PLACE_DUR_MAX (KP_TARGET_TIME_MAX / 4)
 
-/* ---- in order, by the clock of the request ---- */
+/* ---- convert to the clock of the request, and sort ---- */
 
 /*
- * What to add to the times of its calls on this node.  Where an offset is not
- * known, the first of them begins as the request does.
+ * What to add to the times of its calls on this node.  If the offset is not
+ * known, the first of them is taken to begin when the request does.
  */
 static kp_dur_ns
 node_add(const struct kp_requests *rs, const struct req *rq, uint32_t node)
@@ -151,9 +149,9 @@ copy_calls(struct layout *l)
 	}
 }
 
-/* ---- what one node tells by itself ---- */
+/* ---- parents on the same node ---- */
 
-/* The innermost call that the sender, of the same node, had open. */
+/* The innermost call that the sender, on the same node, had open. */
 static uint32_t
 open_in_sender(const struct layout *l, uint32_t i)
 {
@@ -168,7 +166,7 @@ open_in_sender(const struct layout *l, uint32_t i)
 	return KP_NONE;
 }
 
-/* Parents on the same node, as for any request (close.c); ties what moves. */
+/* Finds parents as close.c does, and ties calls that move together. */
 static void
 tie_calls(struct layout *l)
 {
@@ -190,7 +188,7 @@ tie_calls(struct layout *l)
 	}
 }
 
-/* ---- in order again ---- */
+/* ---- sort again ---- */
 
 static void
 find_depths(struct layout *l)
@@ -229,7 +227,7 @@ swap_calls(struct layout *l, uint32_t a, uint32_t b)
 	l->places[b] = p;
 }
 
-/* By start, and of those of one time parents first; the entry stays first. */
+/* Sorts by start, then parents first; the entry stays first. */
 static void
 sort_again(struct layout *l)
 {
@@ -251,7 +249,7 @@ sort_again(struct layout *l)
 			l->calls[i].parent = where[l->calls[i].parent];
 }
 
-/* If a call on another node ended it, that is where its end is. */
+/* If a call on another node ended it, the request ends where that is placed. */
 static void
 find_end(struct layout *l)
 {

@@ -5,13 +5,13 @@
 #include "request/clock_align.h"
 
 #define FITS_MAX 8	/* calls of the sender that are tried */
-#define STEPS_MAX 8	/* other calls to step aside for */
-#define TRIES_MAX 16	/* others placed first for the sake of one */
+#define STEPS_MAX 8	/* other calls that are stepped over */
+#define TRIES_MAX 16	/* roots that are placed first for one */
 
 struct spot {
 	uint32_t parent;	/* KP_NONE: none was found */
 	kp_target_ns at;
-	kp_dur_ns off;		/* how far that is from where it seems to be */
+	kp_dur_ns off;		/* how far that is from its converted time */
 };
 
 static kp_target_ns
@@ -41,7 +41,7 @@ node_error(const struct layout *l, uint32_t node)
 	return nd->timed ? nd->error : KP_REQUEST_AGE_MAX;
 }
 
-/* Does `parent` wait while j runs, or does its process do that instead? */
+/* Is `parent` not free while j runs: is j in its process, or made by it? */
 static bool
 keeps_busy(const struct layout *l, uint32_t parent, uint32_t j)
 {
@@ -59,7 +59,7 @@ call_dur(const struct kp_call *c)
 	return c->outcome == KP_UNFINISHED ? 0 : c->end - c->start;
 }
 
-/* What keeps `parent` busy wherever i may go within the error. */
+/* Collects what keeps `parent` busy where i may go within the error. */
 static void
 find_busy(struct layout *l, uint32_t i, uint32_t parent, kp_dur_ns error)
 {
@@ -79,8 +79,8 @@ find_busy(struct layout *l, uint32_t i, uint32_t parent, kp_dur_ns error)
 }
 
 /*
- * Is some of the span [at, at + dur] taken?  Then *next is where that ends,
- * or, on the way back, where one would have to begin to end before it.
+ * Is some of the span [at, at + dur] taken?  Then *next is the next time to try:
+ * where that ends, or, going back, where a call that ends before it begins.
  */
 static bool
 is_taken(const struct layout *l, kp_target_ns at, kp_dur_ns dur, bool back,
@@ -102,7 +102,7 @@ is_taken(const struct layout *l, kp_target_ns at, kp_dur_ns dur, bool back,
 	return taken;
 }
 
-/* The nearest room for i in `parent`, one way. */
+/* Looks for the nearest room for i in `parent`, forward or back in time. */
 static void
 look_for_room(const struct layout *l, uint32_t i, uint32_t parent,
     bool back, kp_dur_ns error, struct spot *best)
@@ -129,7 +129,7 @@ look_for_room(const struct layout *l, uint32_t i, uint32_t parent,
 
 static bool place_root_for(struct layout *l, uint32_t i, bool for_another);
 
-/* By its place, or by where it seems to be. */
+/* May i, within the error, and j, where it is now, overlap? */
 static bool
 overlaps(const struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error)
 {
@@ -138,9 +138,8 @@ overlaps(const struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error)
 }
 
 /*
- * Could call j of the sender have been open when it sent what began i?  Not if
- * it is to be placed after i, or waits for a place because of it: then
- * *blocked is set.
+ * May call j of the sender have been open when it sent the message that began i?
+ * Not if j is being placed and waits for i: then sets *blocked.
  */
 static bool
 may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
@@ -156,8 +155,8 @@ may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
 }
 
 /*
- * Where i goes: in the call of its sender in which there is room for it, or
- * which was open at least.
+ * Finds where i goes: in the call of its sender that has room for it, or else in
+ * one that was open.
  */
 static struct spot
 find_spot(struct layout *l, uint32_t i, bool *blocked)
@@ -185,7 +184,7 @@ find_spot(struct layout *l, uint32_t i, bool *blocked)
 	return best.parent != KP_NONE ? best : open;
 }
 
-/* Did j run when i began?  On one node that is sure wherever it is moved. */
+/* Did j run when i began?  On one node this is exact, wherever j is moved. */
 static bool
 ran_then(const struct layout *l, uint32_t j, uint32_t i)
 {
@@ -197,8 +196,8 @@ ran_then(const struct layout *l, uint32_t j, uint32_t i)
 }
 
 /*
- * Nobody knows who asked for it: the innermost that ran then, as for any
- * request (close.c).  If that is on the same node they move together.
+ * The sender of i is not known: its parent is the innermost call that ran then,
+ * as for any request (close.c).  If that is on the same node they move together.
  */
 static struct spot
 spot_by_time(const struct layout *l, uint32_t i)
@@ -223,10 +222,10 @@ spot_by_time(const struct layout *l, uint32_t i)
 }
 
 /*
- * False: not now, since one that is being placed might have made it, or for
- * this one enough others were tried.  Processes that ask each other in turn,
- * with clocks that do not tell which was first, could all have made each
- * other: there are more orders to try them in than there is time.
+ * Returns false if root i cannot be placed now: a call that is being placed may
+ * have made it, or TRIES_MAX others were tried for the same call.  The limit is
+ * needed since processes that ask each other in turn, with clocks too inexact to
+ * show which was first, could be placed in exponentially many orders.
  */
 static bool
 place_root_for(struct layout *l, uint32_t i, bool for_another)
@@ -252,7 +251,7 @@ place_root_for(struct layout *l, uint32_t i, bool for_another)
 	}
 	if (s.parent == KP_NONE)
 		s = spot_by_time(l, i);
-	/* Nothing of a request starts before it. */
+	/* No call starts before its request. */
 	if (s.at < l->calls[0].start)
 		s.at = l->calls[0].start;
 	l->calls[i].parent = s.parent;

@@ -1,6 +1,6 @@
 /*
- * close.c - closes a complete request: orders its calls, finds their parents,
- * hands it on, and leaves a tombstone.
+ * close.c - closes a request: orders its calls, finds their parents, hands it
+ * on, and leaves a tombstone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +33,9 @@ scratch_room(struct kp_requests *rs, uint32_t n)
 }
 
 /*
- * Sorts by start.  Events come nearly in order, so insertion is linear; a
- * request that is far out of order pays for it, up to its cap of calls.
- * The entry stays first: nothing of a request starts before it.
+ * Sorts by start.  Events come nearly in order, so insertion is linear; only a
+ * request that is far out of order costs more, up to its cap of calls.  The
+ * entry stays first: nothing of a request starts before it.
  */
 static void
 order_calls(const struct req *rq, uint32_t *order, uint32_t n)
@@ -52,12 +52,12 @@ order_calls(const struct req *rq, uint32_t *order, uint32_t n)
 }
 
 /*
- * A call that was the first of its process: the innermost call open in the
- * process that sent the token, else the innermost open anywhere whose end is
- * known.  One without an end is mostly of a process that died, and waits for
- * nothing any more.  A process that was spawned with its token names itself
- * as the sender (from is 0); such ones often come several at once to do the
- * same, so a call of the same function is taken for a sibling's.
+ * Finds the parent of the first call of a process: the innermost call that was
+ * open in the process that sent the token, otherwise the innermost one open
+ * anywhere whose end is known.  (A call without an end is mostly of a process
+ * that died.)  A process that was spawned with its token names itself as the
+ * sender, so from is 0; often several are spawned at once to do the same, so a
+ * call of the same function is taken for a sibling.
  */
 static uint32_t
 find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
@@ -111,7 +111,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 	}
 	for (uint32_t i = 1; i < n; i++) {
 		c = &rs->out[i];
-		/* One that seemed open had ended: see stack.c. */
+		/* A parent that seemed open had ended: see stack.c. */
 		while ((at = c->parent) != KP_NONE &&
 		    !call_covers(&rs->out[at], c->start))
 			c->parent = rs->out[at].proc == c->proc ?
@@ -123,7 +123,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 	return n;
 }
 
-/* Before the end is again what it was before the calls were placed. */
+/* Sets the limits of calls that outlast it, by the end that align_calls() set. */
 static void
 keep_limits(struct kp_requests *rs, struct req *rq, bool here)
 {
@@ -157,21 +157,22 @@ hand_on(struct kp_requests *rs, struct req *rq, bool open)
 	if (rs->pauses != NULL)
 		pauses_hand_on(rs, rq, here ? rs->order : &rs->place->source,
 		    here ? 1 : sizeof(*rs->place) / sizeof(uint32_t));
-	if (rs->mails != NULL)
-		mail_hand_on(rs, rq);
+	if (rs->messages != NULL)
+		messages_hand_on(rs, rq);
 	rs->o.on_request(rs->o.ctx, &rq->r);
 	tombs_add(rs, nd, &(struct tombstone){ .label = rq->r.label,
 	    .outer = rq->outer, .at = rq->r.end, .identity = rq->r.identity,
 	    .weight = rq->r.weight });
-	/* By this it was decided what goes on as late, and is again. */
+	/* req_drop() decides by this end which calls go on, as was done above. */
 	rq->r.end = end;
 }
 
 /*
- * Not if that one had ended by then, which is known now: between processes
- * events are not in order, and what clocks of different nodes say of it would
- * be a guess.  Nor if its entry never came: a token of before a trip, whose
- * request was given up, has calls all the same.
+ * Did rq begin inside the request that its entry's token named?  Not if that had
+ * ended by then, which is known only now, since events of processes are not in
+ * order.  (Clocks of different nodes are not compared for this.)  Not if its
+ * entry never came either: a token from before an overload, whose request was
+ * dropped, still has calls.  *node: where that request began.
  */
 static bool
 parent_holds(const struct kp_requests *rs, const struct req *rq,
@@ -194,12 +195,11 @@ parent_holds(const struct kp_requests *rs, const struct req *rq,
 }
 
 /*
- * An entry that sampling passes over takes the token of the request that it is
- * called inside, and says nothing: most tokens that such entries meet are old
- * ones, and a message about each would cost what sampling is there to save.
- * But each inner request that is sampled stands for as many as its weight says,
- * and the others of these have each cut one like its own outer one, which
- * counts where it began.
+ * An entry that is not sampled removes the token of the request that it is
+ * called inside, without an event: most such tokens are old, and a message about
+ * each would cost what sampling saves.  But an inner request that is sampled
+ * stands for `weight` requests, so weight - 1 others have each cut an outer
+ * request like its own.  They count where that began.
  */
 void
 req_settle_parent(struct kp_requests *rs, struct req *rq)
@@ -223,8 +223,8 @@ req_drop(struct kp_requests *rs, struct req *rq)
 	req_unlink(rs, rq);
 	if (rs->pauses != NULL)
 		pauses_forget(rs, rq->r.label);
-	if (rs->mails != NULL)
-		mail_forget(rs, rq->r.label);
+	if (rs->messages != NULL)
+		messages_forget(rs, rq->r.label);
 	req_free(rs, rq);
 }
 

@@ -1,12 +1,12 @@
 /*
- * expire.c - settles, closes, drops or forgets whatever is due as time passes;
- * or all of it at once.
+ * expire.c - settles, closes or drops requests when they are due, or all of a
+ * node's at once.
  */
 #include <stdlib.h>
 
 #include "request/clock_align.h"
 
-/* No entry came: the token is older than what is remembered. */
+/* No entry came: the token is older than the tombstones. */
 static void
 req_drop_early(struct kp_requests *rs, struct req *rq)
 {
@@ -18,8 +18,8 @@ req_drop_early(struct kp_requests *rs, struct req *rq)
 }
 
 /*
- * Its process is silent: if in doubt, the entry did end where it seemed; a
- * finish as well.
+ * Its process is silent: an entry or a finish that is in doubt did end where it
+ * seemed to.
  */
 static void
 req_settle(struct kp_requests *rs, struct req *rq)
@@ -32,8 +32,10 @@ req_settle(struct kp_requests *rs, struct req *rq)
 		req_unpend(rs, rq);
 }
 
-/* No end within a minute.  Where a finish was waited for in vain, the
- * entry's own return will do. */
+/*
+ * No end came within a minute.  If only a finish is missing, the entry's own
+ * return is the end.
+ */
 static void
 req_expire(struct kp_requests *rs, struct req *rq, kp_target_ns now)
 {
@@ -62,7 +64,7 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 		return;
 	nd = &rs->nodes[node];
 	if (now < nd->now - KP_NS_PER_S) {
-		/* The target was started again, and so was its clock. */
+		/* The target restarted, and its clock with it. */
 		tombs_free(rs, nd);
 		nd->swept = now;
 	}
@@ -83,14 +85,14 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 		req_expire(rs, rq, now);
 	tombs_expire(rs, nd, now - KP_TOMBSTONE_AGE);
 	procs_sweep(rs, nd, now);
-	if (rs->mails != NULL)
-		mails_expire(rs, nd, now);
+	if (rs->messages != NULL)
+		messages_expire(rs, nd, now);
 }
 
 /*
- * The clock that calls on a node were timed by may start anew, or somebody
- * else may get the index: they are brought to the request's own clock now.
- * What has not begun yet goes.
+ * The node's clock may start again, or another node get its index.  So calls
+ * that ran there are converted to the clock of their request now, and requests
+ * whose entry has not come are dropped.
  */
 static void
 list_detach(struct kp_requests *rs, struct req_list *l, uint32_t node)
@@ -147,8 +149,8 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 	if (rs->pauses != NULL)
 		pauses_detach(rs, nd);
 	node_detach(rs, nd);
-	if (rs->mails != NULL)
-		mails_detach(rs, nd);
+	if (rs->messages != NULL)
+		messages_detach(rs, nd);
 	crossed_detach(&rs->crossed, node);
 	nd->has_now = false;
 }

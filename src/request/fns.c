@@ -1,6 +1,6 @@
 /*
- * fns.c - decodes a function the first time, and looks it up by its bytes from
- * then on; a small cache answers most look-ups.
+ * fns.c - functions: decoded the first time, then looked up by their bytes; a
+ * small cache answers most look-ups.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity)
 	return text;
 }
 
-/* Decodes {M,F,A} once and keeps what will be asked of it for ever. */
+/* Decodes {M,F,A}; false if it is none, or out of memory. */
 static bool
 fn_make(struct kp_fn *fn, const struct kp_conf *c, struct kp_span raw)
 {
@@ -85,7 +85,7 @@ fn_make(struct kp_fn *fn, const struct kp_conf *c, struct kp_span raw)
 	return fn->text != NULL;
 }
 
-/* The function's entry; a new one if it has none yet; NULL: it is not kept. */
+/* The function's entry, new if need be; NULL: it cannot be kept. */
 static const struct interned *
 fns_add(struct fns *f, struct kp_span raw)
 {
@@ -104,7 +104,7 @@ fns_add(struct fns *f, struct kp_span raw)
 	return known;
 }
 
-/* Apart, so that what finds the function in `recent` saves no registers. */
+/* Not inlined, so that a hit in `recent` saves no registers. */
 static __attribute__((noinline)) uint32_t
 fns_look_up(struct fns *f, struct kp_span raw, struct recent *r)
 {
@@ -117,7 +117,7 @@ fns_look_up(struct fns *f, struct kp_span raw, struct recent *r)
 	return s->val;
 }
 
-/* At least 16 bytes each; the last words may overlap the ones before. */
+/* n >= 16: the last bytes may overlap those before. */
 static inline bool
 same_bytes(const uint8_t *a, const uint8_t *b, uint32_t n)
 {
@@ -130,8 +130,8 @@ same_bytes(const uint8_t *a, const uint8_t *b, uint32_t n)
 }
 
 /*
- * Looked up two or three times for an event, and there are few: most are where
- * they were the last time, by the end of the function's name and its arity.
+ * Called two or three times for an event.  Most calls are of few functions: the
+ * cache finds them by the end of the function's name and its arity.
  */
 uint32_t
 fns_intern(struct fns *f, struct kp_span raw)

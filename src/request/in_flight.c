@@ -1,9 +1,9 @@
-/* in_flight.c - which requests are in flight now, and where they are. */
+/* in_flight.c - reports which requests are in flight now, and where they are. */
 #include "request/life.h"
 
-#define PENDING_MAX 10000	/* looked at: a glance takes a ms at most */
+#define PENDING_MAX 10000	/* of a list are looked at: 1 ms at most */
 
-/* The last call that began and has no end, as far as is known. */
+/* The last call that began and has not ended. */
 static const struct rcall *
 innermost(const struct req *rq)
 {
@@ -36,13 +36,13 @@ flight_of(const struct kp_requests *rs, const struct req *rq,
 	f.node = c->c.node;
 	f.in_call = age(now, c->c.placed ? c->c.start :
 	    req_time(rs, rq, c->c.node, c->c.start));
-	/* clocks of nodes are known to some error only */
+	/* Offsets between clocks have errors. */
 	if (f.in_call > f.age)
 		f.in_call = f.age;
 	return f;
 }
 
-/* What is found so far: n of them, the oldest first, at most max. */
+/* The oldest found so far: n of them, the oldest first, at most max. */
 struct oldest {
 	kp_target_ns now;
 	struct {
@@ -53,8 +53,8 @@ struct oldest {
 };
 
 /*
- * The entry ended in a tail call that is over, as it seems, and its process is
- * given time to show otherwise: nearly all of these have long been answered.
+ * The entry seems to have ended in a tail call, and its process is given time to
+ * show otherwise.  Nearly all of these have been answered.
  */
 static bool
 seems_over(struct kp_requests *rs, const struct req *rq)
@@ -81,7 +81,7 @@ kp_requests_running(struct kp_requests *rs, uint32_t node)
 	return n;
 }
 
-/* A list of the first ones. */
+/* Adds the oldest of the first `many` of a list. */
 static void
 look_at(struct kp_requests *rs, struct oldest *o, const struct req *rq,
     size_t many)
@@ -116,7 +116,7 @@ kp_requests_oldest(struct kp_requests *rs, uint32_t node,
 	nd = &rs->nodes[node];
 	if (nd->has_now && now < nd->now)
 		o.now = nd->now;
-	/* these are by start: the first are the oldest */
+	/* The list of live ones is by start: the first are the oldest. */
 	look_at(rs, &o, nd->live.head, o.max);
 	look_at(rs, &o, nd->pending.head, PENDING_MAX);
 	for (size_t i = 0; i < o.n; i++)

@@ -7,11 +7,11 @@
  *
  *	a call of clear_token in a process that carries its token;
  *	a call of set_token in its own process, if that still carries it,
- *	whether sampling takes the call (an entry) or not (KP_EV_CLEAR)
+ *	whether the call is sampled (an entry) or not (KP_EV_CLEAR)
  *
- * or not at all, and then it expires.  Going by the token, and not by the
- * process alone, lets one process hold several of them, each with its token
- * put aside: a connection with many streams does (kprof_cowboy_stream.erl).
+ * or not at all, and then it expires.  Requests are told apart by token, not by
+ * process, so that one process may hold several, as a connection with many
+ * streams does (kprof_cowboy_stream.erl).
  */
 #include "request/life.h"
 
@@ -52,7 +52,7 @@ mark_again(struct kp_requests *rs, const struct proc *p,
 	struct req *rq = mark_here(rs, p, ev->old_label);
 
 	if (rq != NULL)
-		req_end(rs, rq, KP_RETURNED, ev->ts);	/* of its own node */
+		req_end(rs, rq, KP_RETURNED, ev->ts);	/* by its own clock */
 }
 
 void
@@ -72,7 +72,7 @@ mark_clear(struct kp_requests *rs, const struct proc *p,
 
 	if (rq == NULL && fn->mark == KP_MARK_CLEAR) {
 		rq = req_get(rs, label);
-		/* Between processes events are not in order. */
+		/* Events of processes are not in order: its entry may come. */
 		if (rq == NULL && tombs_get(rs, label) == NULL)
 			rq = req_make_early(rs, label, p->node->index, at);
 	}

@@ -1,15 +1,15 @@
 /*
- * messages.c - pairs sends of messages with their receives, and keeps the
- * waits.
+ * messages.c - pairs sends of messages with their receives, and keeps how long
+ * each waited.
  *
- * Each label has a list of messages that wait for the other of their two
- * events, and one of the waits that are known.  Either event may come first:
- * events of several nodes or rings are not in the order of time.  These lists
- * are apart from requests, which use them only when they close; they are empty
- * unless the configuration asks for messages.
+ * Each label has a list of messages of which one of the two events has come,
+ * and a list of the waits that are known.  Either event may come first, since
+ * events of several nodes or rings are not in order.  A request uses the lists
+ * of its label only when it closes.  They are empty unless the configuration
+ * asks for messages.
  *
- * A process numbers what it sends with a token, and numbers only rise: so the
- * label, the sender and that number identify one message.
+ * A process numbers the messages that it sends with a token, and the numbers
+ * only rise.  So the label, the sender and that number identify a message.
  */
 #include <stdlib.h>
 
@@ -18,9 +18,9 @@
 #define PENDING_MAX 1024		/* of one request, at a time */
 #define WAITS_MAX 10000			/* of one request */
 #define BYTES_MAX (64u << 20)		/* of all */
-#define MAILS_MAX 200000		/* labels; twice the requests in flight */
+#define LABELS_MAX 200000		/* labels; twice the requests in flight */
 #define ROOM_FIRST 8
-/* The entry of their request may be on its way for this time. */
+/* For this time the entry of their request may still come. */
 #define EARLY_AGE (KP_NODE_LAG_MAX + KP_HORIZON)
 
 /* One of the two events of a message. */
@@ -29,51 +29,50 @@ struct pending {
 	kp_target_ns at;	/* by the clock of: */
 	uint32_t serial;
 	uint8_t node;
-	bool received;		/* that one, else the send */
+	bool received;		/* else it is the send */
 };
 
-struct mail {
+/* The messages of one label. */
+struct msgs {
 	uint64_t label;
 	struct pending *pending;	/* owned, as are the waits */
 	struct kp_wait *wait;
 	uint32_t n, cap, nwaits, room;
-	bool full;		/* some of its sends were not kept */
+	bool full;		/* a send was not kept */
 	bool handed_on;
 	bool early;		/* in the list of its node: no request yet */
-	uint8_t node;		/* of the first event, and when it came */
+	uint8_t node;		/* of the first event, and its time */
 	kp_target_ns at;
-	struct mail *prev, *next;
+	struct msgs *prev, *next;
 };
 
-struct mails {
-	struct map by_label;	/* label -> struct mail * */
+struct messages {
+	struct map by_label;	/* label -> struct msgs * */
 	struct {
-		struct mail *head, *tail;
+		struct msgs *head, *tail;
 	} early[KP_NODES_MAX];
 	size_t bytes;
 	struct receivers receivers;
-	const struct mail *out;	/* of the request that is handed on */
+	const struct msgs *out;	/* of the request that is being handed on */
 };
 
 bool
-mails_init(struct kp_requests *rs)
+messages_init(struct kp_requests *rs)
 {
-	rs->mails = calloc(1, sizeof(*rs->mails));
-	return rs->mails != NULL && receivers_init(&rs->mails->receivers);
+	rs->messages = calloc(1, sizeof(*rs->messages));
+	return rs->messages != NULL && receivers_init(&rs->messages->receivers);
 }
 
-static struct mail *
-mail_get(const struct mails *ms, uint64_t label)
+static struct msgs *
+msgs_get(const struct messages *ms, uint64_t label)
 {
-	uint64_t *at = map_get(&ms->by_label, label);
-
-	return at != NULL ? (struct mail *)(uintptr_t)*at : NULL;
+	return map_find(&ms->by_label, label);
 }
 
-/* ---- those without a request yet ---- */
+/* ---- labels whose request has not come yet ---- */
 
 static void
-early_add(struct mails *ms, struct mail *m)
+early_add(struct messages *ms, struct msgs *m)
 {
 	m->early = true;
 	m->prev = ms->early[m->node].tail;
@@ -85,7 +84,7 @@ early_add(struct mails *ms, struct mail *m)
 }
 
 static void
-early_remove(struct mails *ms, struct mail *m)
+early_remove(struct messages *ms, struct msgs *m)
 {
 	if (!m->early)
 		return;
@@ -103,9 +102,9 @@ early_remove(struct mails *ms, struct mail *m)
 
 /* ---- memory ---- */
 
-/* v with room for one more, up to max; NULL: there is none, and v is as before. */
+/* Makes room for one more, up to max; NULL: there is none, and v is unchanged. */
 static void *
-grown(struct mails *ms, void *v, uint32_t n, uint32_t *cap, uint32_t max,
+grown(struct messages *ms, void *v, uint32_t n, uint32_t *cap, uint32_t max,
     size_t size)
 {
 	uint32_t more = *cap > 0 ? *cap : ROOM_FIRST;
@@ -120,16 +119,16 @@ grown(struct mails *ms, void *v, uint32_t n, uint32_t *cap, uint32_t max,
 	return v;
 }
 
-static struct mail *
-mail_make(struct mails *ms, uint64_t label, uint8_t node, kp_target_ns at,
+static struct msgs *
+msgs_make(struct messages *ms, uint64_t label, uint8_t node, kp_target_ns at,
     bool early)
 {
-	struct mail *m;
+	struct msgs *m;
 
-	if (ms->by_label.len == MAILS_MAX || ms->bytes > BYTES_MAX ||
+	if (ms->by_label.len == LABELS_MAX || ms->bytes > BYTES_MAX ||
 	    (m = calloc(1, sizeof(*m))) == NULL)
 		return NULL;
-	*m = (struct mail){ .label = label, .node = node, .at = at };
+	*m = (struct msgs){ .label = label, .node = node, .at = at };
 	if (!map_put(&ms->by_label, label, (uint64_t)(uintptr_t)m)) {
 		free(m);
 		return NULL;
@@ -141,7 +140,7 @@ mail_make(struct mails *ms, uint64_t label, uint8_t node, kp_target_ns at,
 }
 
 static void
-mail_free(struct mails *ms, struct mail *m)
+msgs_free(struct messages *ms, struct msgs *m)
 {
 	early_remove(ms, m);
 	map_remove(&ms->by_label, m->label);
@@ -153,16 +152,16 @@ mail_free(struct mails *ms, struct mail *m)
 }
 
 void
-mails_free(struct kp_requests *rs)
+messages_free(struct kp_requests *rs)
 {
-	struct mails *ms = rs->mails;
+	struct messages *ms = rs->messages;
 
 	if (ms == NULL)
 		return;
 	for (size_t i = 0; i < ms->by_label.cap; ) {
-		/* what goes makes room for one that comes after it */
+		/* Removal shifts later entries back. */
 		if (ms->by_label.slots[i].key != 0)
-			mail_free(ms, (struct mail *)(uintptr_t)
+			msgs_free(ms, (struct msgs *)(uintptr_t)
 			    ms->by_label.slots[i].val);
 		else
 			i++;
@@ -170,7 +169,7 @@ mails_free(struct kp_requests *rs)
 	map_free(&ms->by_label);
 	receivers_free(&ms->receivers);
 	free(ms);
-	rs->mails = NULL;
+	rs->messages = NULL;
 }
 
 /* ---- losses ---- */
@@ -181,9 +180,9 @@ lose(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 	rs->nodes[node].lost.n[cause]++;
 }
 
-/* It has not found its other event, and will not. */
+/* Its other event will not come. */
 static void
-pending_lose(struct kp_requests *rs, const struct mail *m,
+pending_lose(struct kp_requests *rs, const struct msgs *m,
     const struct pending *p, enum kp_loss of_send)
 {
 	if (!p->received)
@@ -194,9 +193,9 @@ pending_lose(struct kp_requests *rs, const struct mail *m,
 
 /* ---- events in ---- */
 
-/* A wait that is known; false: their clocks are not, or there is no room. */
+/* Keeps the wait of a message of which both events are here. */
 static void
-mail_pair(struct kp_requests *rs, struct mail *m, const struct pending *sent,
+msgs_pair(struct kp_requests *rs, struct msgs *m, const struct pending *sent,
     const struct pending *got)
 {
 	const struct rnode *f = &rs->nodes[sent->node];
@@ -208,7 +207,7 @@ mail_pair(struct kp_requests *rs, struct mail *m, const struct pending *sent,
 		lose(rs, sent->node, KP_LOSS_UNRECEIVED);
 		return;
 	}
-	v = grown(rs->mails, m->wait, m->nwaits, &m->room, WAITS_MAX,
+	v = grown(rs->messages, m->wait, m->nwaits, &m->room, WAITS_MAX,
 	    sizeof(*v));
 	if (v == NULL) {
 		lose(rs, sent->node, KP_LOSS_MAIL_CAP);
@@ -222,7 +221,7 @@ mail_pair(struct kp_requests *rs, struct mail *m, const struct pending *sent,
 }
 
 static void
-mail_add(struct kp_requests *rs, struct mail *m, const struct pending *p)
+msgs_add(struct kp_requests *rs, struct msgs *m, const struct pending *p)
 {
 	struct pending *v = m->pending;
 
@@ -230,12 +229,12 @@ mail_add(struct kp_requests *rs, struct mail *m, const struct pending *p)
 		if (v[i].serial != p->serial || v[i].from != p->from ||
 		    v[i].received == p->received)
 			continue;
-		mail_pair(rs, m, p->received ? &v[i] : p,
+		msgs_pair(rs, m, p->received ? &v[i] : p,
 		    p->received ? p : &v[i]);
 		v[i] = v[--m->n];
 		return;
 	}
-	v = grown(rs->mails, v, m->n, &m->cap, PENDING_MAX, sizeof(*v));
+	v = grown(rs->messages, v, m->n, &m->cap, PENDING_MAX, sizeof(*v));
 	if (v != NULL) {
 		m->pending = v;
 		v[m->n++] = *p;
@@ -246,20 +245,20 @@ mail_add(struct kp_requests *rs, struct mail *m, const struct pending *p)
 	m->full |= !p->received;
 }
 
-/* That of the label; NULL: it cannot be kept, and a send is counted. */
-static struct mail *
-mail_of(struct kp_requests *rs, const struct kp_event *ev,
+/* The messages of the event's label; NULL: not kept, and a send is counted. */
+static struct msgs *
+msgs_for(struct kp_requests *rs, const struct kp_event *ev,
     const struct pending *p)
 {
 	const struct req *rq = req_get(rs, ev->label);
-	struct mail *m = mail_get(rs->mails, ev->label);
+	struct msgs *m = msgs_get(rs->messages, ev->label);
 	enum kp_loss cause = KP_LOSS_MAIL_CAP;
 
 	if (rq != NULL && rq->collided)
 		cause = KP_LOSS_MAIL_GONE;
 	else if (rq == NULL && tombs_get(rs, ev->label) != NULL)
 		cause = KP_LOSS_MAIL_LATE;
-	else if (m != NULL || (m = mail_make(rs->mails, ev->label, p->node,
+	else if (m != NULL || (m = msgs_make(rs->messages, ev->label, p->node,
 	    p->at, rq == NULL)) != NULL)
 		return m;
 	if (!p->received)
@@ -268,7 +267,7 @@ mail_of(struct kp_requests *rs, const struct kp_event *ev,
 }
 
 void
-mail_event(struct kp_requests *rs, struct rnode *nd,
+messages_event(struct kp_requests *rs, struct rnode *nd,
     const struct kp_event *ev)
 {
 	struct pending p = { .proc = pid_key(nd->index, &ev->pid),
@@ -276,31 +275,31 @@ mail_event(struct kp_requests *rs, struct rnode *nd,
 		.node = (uint8_t)nd->index,
 		.received = ev->kind == KP_EV_RECEIVE };
 	uint64_t other = node_sender(rs, nd, ev);
-	struct mail *m;
+	struct msgs *m;
 
 	if (p.proc == 0 || ev->label == 0 || ev->ts >= KP_TARGET_TIME_MAX ||
 	    ev->ts <= -KP_TARGET_TIME_MAX) {
 		nd->lost.n[KP_LOSS_BAD_EVENT]++;
 		return;
 	}
-	/* From or to a node that tells us nothing: there is no pair of it. */
+	/* The other end is on a node that is not profiled: no pair will come. */
 	if (other == 0 && (p.received || ev->has_from))
 		return;
 	p.from = p.received ? other : p.proc;
-	m = mail_of(rs, ev, &p);
+	m = msgs_for(rs, ev, &p);
 	if (m == NULL)
 		return;
 	if (p.received && rs->o.on_receiver != NULL &&
-	    receivers_add(&rs->mails->receivers, p.proc))
+	    receivers_add(&rs->messages->receivers, p.proc))
 		rs->o.on_receiver(rs->o.ctx, nd->index, p.proc);
-	mail_add(rs, m, &p);
+	msgs_add(rs, m, &p);
 }
 
 /* ---- requests out ---- */
 
-/* One that has no name, or not yet, may be the one that began the request. */
+/* The process that began the request may be named so while it has no name. */
 static uint32_t
-receiver_of(const struct mails *ms, const struct req *rq,
+receiver_of(const struct messages *ms, const struct req *rq,
     const struct kp_wait *w)
 {
 	uint32_t id = receivers_get(&ms->receivers, w->proc);
@@ -310,10 +309,10 @@ receiver_of(const struct mails *ms, const struct req *rq,
 }
 
 void
-mail_hand_on(struct kp_requests *rs, const struct req *rq)
+messages_hand_on(struct kp_requests *rs, const struct req *rq)
 {
-	struct mails *ms = rs->mails;
-	struct mail *m = mail_get(ms, rq->r.label);
+	struct messages *ms = rs->messages;
+	struct msgs *m = msgs_get(ms, rq->r.label);
 
 	ms->out = m;
 	if (m == NULL)
@@ -326,45 +325,45 @@ mail_hand_on(struct kp_requests *rs, const struct req *rq)
 	m->handed_on = true;
 }
 
-/* All of it is lost for this cause, but what was handed on. */
+/* Counts all of it as lost for this cause, unless it was handed on. */
 static void
-mail_drop(struct kp_requests *rs, struct mail *m, enum kp_loss cause)
+msgs_drop(struct kp_requests *rs, struct msgs *m, enum kp_loss cause)
 {
 	for (uint32_t i = 0; i < m->n; i++)
 		pending_lose(rs, m, &m->pending[i], cause);
 	for (uint32_t i = 0; i < m->nwaits && !m->handed_on; i++)
 		lose(rs, m->wait[i].from, cause);
-	if (rs->mails->out == m)
-		rs->mails->out = NULL;
-	mail_free(rs->mails, m);
+	if (rs->messages->out == m)
+		rs->messages->out = NULL;
+	msgs_free(rs->messages, m);
 }
 
 void
-mail_forget(struct kp_requests *rs, uint64_t label)
+messages_forget(struct kp_requests *rs, uint64_t label)
 {
-	struct mail *m = mail_get(rs->mails, label);
+	struct msgs *m = msgs_get(rs->messages, label);
 
 	if (m != NULL)
-		mail_drop(rs, m, KP_LOSS_MAIL_GONE);
+		msgs_drop(rs, m, KP_LOSS_MAIL_GONE);
 }
 
 void
-mails_expire(struct kp_requests *rs, const struct rnode *nd, kp_target_ns now)
+messages_expire(struct kp_requests *rs, const struct rnode *nd, kp_target_ns now)
 {
-	struct mails *ms = rs->mails;
-	struct mail *m;
+	struct messages *ms = rs->messages;
+	struct msgs *m;
 
 	while ((m = ms->early[nd->index].head) != NULL &&
 	    now - m->at >= EARLY_AGE) {
 		early_remove(ms, m);
 		if (req_get(rs, m->label) == NULL)
-			mail_drop(rs, m, KP_LOSS_MAIL_LATE);
+			msgs_drop(rs, m, KP_LOSS_MAIL_LATE);
 	}
 }
 
-/* What is of this node, whose index and clock another may have next. */
+/* Drops what is of this node, since another may get its index and clock. */
 static void
-mail_detach(struct kp_requests *rs, struct mail *m, uint32_t node)
+msgs_detach(struct kp_requests *rs, struct msgs *m, uint32_t node)
 {
 	uint32_t n = 0;
 
@@ -388,24 +387,24 @@ mail_detach(struct kp_requests *rs, struct mail *m, uint32_t node)
 }
 
 void
-mails_detach(struct kp_requests *rs, const struct rnode *nd)
+messages_detach(struct kp_requests *rs, const struct rnode *nd)
 {
-	struct mails *ms = rs->mails;
+	struct messages *ms = rs->messages;
 
 	while (ms->early[nd->index].head != NULL)
-		mail_drop(rs, ms->early[nd->index].head, KP_LOSS_MAIL_GONE);
+		msgs_drop(rs, ms->early[nd->index].head, KP_LOSS_MAIL_GONE);
 	for (size_t i = 0; i < ms->by_label.cap; i++)
 		if (ms->by_label.slots[i].key != 0)
-			mail_detach(rs, (struct mail *)(uintptr_t)
+			msgs_detach(rs, (struct msgs *)(uintptr_t)
 			    ms->by_label.slots[i].val, nd->index);
 }
 
-/* ---- what is asked from outside ---- */
+/* ---- queries ---- */
 
 const struct kp_wait *
 kp_requests_waits(const struct kp_requests *rs, uint32_t *n)
 {
-	const struct mail *m = rs->mails != NULL ? rs->mails->out : NULL;
+	const struct msgs *m = rs->messages != NULL ? rs->messages->out : NULL;
 
 	*n = m != NULL ? m->nwaits : 0;
 	return m != NULL ? m->wait : NULL;
@@ -414,13 +413,13 @@ kp_requests_waits(const struct kp_requests *rs, uint32_t *n)
 const char *
 kp_requests_receiver(const struct kp_requests *rs, uint32_t id)
 {
-	return rs->mails->receivers.name[id];
+	return rs->messages->receivers.name[id];
 }
 
 void
 kp_requests_name_receiver(struct kp_requests *rs, uint64_t proc,
     struct kp_span name)
 {
-	if (rs->mails != NULL)
-		receivers_name(&rs->mails->receivers, proc, name);
+	if (rs->messages != NULL)
+		receivers_name(&rs->messages->receivers, proc, name);
 }

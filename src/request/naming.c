@@ -2,9 +2,9 @@
  * naming.c - turns request types ("identities") from terms of the target into
  * short texts, and numbers these.
  *
- * An identity is whatever the user's fun returned: an atom, a string, a
- * number, or tuples of them ({get, "/users"} reads "get /users").  Texts are
- * rewritten by the user's patterns and then numbered, up to a cap.
+ * An identity is what the user's fun returned: an atom, a string, a number, or
+ * tuples of them ({get, "/users"} reads "get /users").  Texts are rewritten by
+ * the user's patterns and then numbered, up to a cap.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ text_codepoint(struct kp_buf *b, int64_t c)
 	    IDENT_TEXT_MAX);
 }
 
-/* A list of code points, however it was sent; anything else is printed. */
+/* Writes a list of code points, in either encoding, as text; prints any other. */
 static void
 text_list(struct kp_buf *b, struct kp_term *r)
 {
@@ -87,7 +87,7 @@ text_simple(struct kp_buf *b, struct kp_term *r)
 	}
 }
 
-/* Tuples are flattened: left counts the terms still to come. */
+/* Flattens tuples; left: terms still to be read. */
 static void
 text_term(struct kp_buf *b, struct kp_span raw)
 {
@@ -148,7 +148,7 @@ idents_init(struct idents *t, const struct kp_conf *conf, uint32_t max)
 	t->rewrites = calloc(conf->nrewrites, sizeof(*t->rewrites));
 	if (t->rewrites == NULL)
 		return false;
-	/* The parser has compiled each of them already: this cannot fail. */
+	/* The parser of tiers.conf has compiled each already, without errors. */
 	for (size_t i = 0; i < conf->nrewrites; i++)
 		if (regcomp(&t->rewrites[i], conf->rewrites[i].pattern,
 		    REG_EXTENDED) != 0)
@@ -233,8 +233,8 @@ idents_intern(struct idents *t, struct kp_span raw, bool *overflow)
 	ident_rewrite(t, text, sizeof(text));
 	id = ident_add(t, text[0] != '\0' ? text : "undefined", overflow);
 	/*
-	 * "_other" of the target's making is KP_IDENT_OTHER too; a "_total"
-	 * must not count twice.
+	 * If the user's fun returned "_other" that is KP_IDENT_OTHER, too.
+	 * "_total" would count twice.
 	 */
 	if (id == KP_IDENT_TOTAL)
 		id = KP_IDENT_OTHER;

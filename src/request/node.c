@@ -1,18 +1,18 @@
 /*
  * node.c - the nodes that send events, and the offsets between their clocks.
  *
- * A node's clock is erlang:monotonic_time/0: it starts somewhere, with its VM,
- * and runs nearly as fast as others.  Its offset is what to add to get the time
- * of one clock that all nodes have in common.  That is an estimate, so nothing
- * here is used for a duration: it only gives the order in which things are
- * looked at, and where calls go in a tree (clock_align.c).
+ * A node's clock is erlang:monotonic_time/0: it starts at any value, with its
+ * VM, and runs nearly as fast as others.  Adding its offset gives the time of a
+ * clock that all nodes have in common.  Offsets are estimates, so no duration is
+ * measured with them: they only decide what is due, and where calls go in a
+ * trace (clock_align.c).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "request/state.h"
 
-/* What was said of another node that had this index. */
+/* A node that had this index before may have had server loops. */
 static void
 runaways_forget(struct fns *fns, uint32_t node)
 {
@@ -61,7 +61,7 @@ kp_requests_offset(struct kp_requests *rs, uint32_t node, kp_dur_ns offset,
 {
 	struct rnode *nd = &rs->nodes[node];
 
-	/* The sum of two, and of one and a time, fits. */
+	/* Sums of two offsets, or of an offset and a time, must not overflow. */
 	if (offset >= KP_TARGET_TIME_MAX / 2 || offset <= -KP_TARGET_TIME_MAX / 2)
 		return;
 	nd->timed = true;

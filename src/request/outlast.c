@@ -2,19 +2,15 @@
  * outlast.c - keeps calls that began inside their request and are still open
  * when it is handed on: they outlast it.
  *
- * What they did inside is known then, up to the request's end, and goes with
- * the request.  They stay on the stack of their process, as any open call, and
- * when their end comes it goes to on_late.  One whose end does not come while
- * labels of closed requests are remembered is given up, and counted as lost.
+ * The request has them as far as they ran inside, up to its end.  They stay on
+ * the stack of their process, and when they end they are handed to on_late.  One
+ * that does not end within KP_TOMBSTONE_AGE is given up, and counted as lost.
  */
 #include "request/life.h"
 
 #define OUTLAST_MAX 100000u	/* at one time: 6 MB, and their processes */
 
-/*
- * The end of one that is open says nothing yet: here is kept when its request
- * ended, by the clock of its own node.
- */
+/* An open call does not use its `end` yet: the request's end is kept there. */
 void
 call_set_limit(struct kp_requests *rs, struct req *rq, uint32_t i,
     struct kp_call *out)

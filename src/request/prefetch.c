@@ -1,21 +1,20 @@
 /*
- * prefetch.c - takes events in runs, and prefetches the memory that a run will
- * touch before its first event is handled.
+ * prefetch.c - prefetches the memory that a run of events will touch before the
+ * first of them is handled.
  *
- * With thousands of requests in flight each event is of another one, whose
- * memory is in no cache.  To reach it takes some steps, each from what the one
- * before has fetched: the slots of the tables, the process and the request that
- * they name, and the call.  So all events of a run take the first step, then
- * all of them the second one, and after the last step the first event is
- * handled: a processor waits for many cache lines no longer than for one.
- * Nothing is freed in between, so what a step has found is good for the next;
- * but events change all of it, so they look everything up for themselves.
+ * With thousands of requests in flight, the memory of each event's request is in
+ * no cache.  Reaching it takes steps, each from what the one before fetched: the
+ * slots of the tables, the process and the request that they name, and the call.
+ * So all events of a run take the first step, then all take the second, and so
+ * on: the processor waits for many cache lines at once.  Nothing is freed in
+ * between, so a step may use what the step before found.  Handling an event
+ * changes all of it, so that looks everything up again.
  */
 #include "request/life.h"
 
-#define LINES_MAX 16	/* of a request's calls: the rest follows by itself */
+#define LINES_MAX 16	/* of a request's calls: the processor fetches the rest */
 
-/* Fewer processes than this are in the cache anyhow: 256 bytes each. */
+/* Fewer processes than this, of 256 bytes each, stay in the cache. */
 #define PROCS_MIN 256
 
 static bool
@@ -32,7 +31,7 @@ fetch_lines(const void *p, size_t n)
 		__builtin_prefetch((const char *)p + i * POOL_LINE, 1);
 }
 
-/* It may begin in one line and end in the next. */
+/* For what may begin in one line and end in the next. */
 static void
 fetch_piece(const void *p, size_t n)
 {
@@ -46,7 +45,7 @@ struct found {
 	struct req *rq;		/* NULL: none, or not found yet */
 };
 
-/* Where it puts a call, or the one whose call it ends. */
+/* The request to which the event adds a call, or whose call it ends. */
 static struct req *
 req_on_top(const struct proc *p, const struct kp_event *ev)
 {
@@ -56,7 +55,7 @@ req_on_top(const struct proc *p, const struct kp_event *ev)
 	    (!opens(ev) || top->label == ev->label) ? top->rq : NULL;
 }
 
-/* The process is there: its stack, and its request or where that is found. */
+/* Fetches the process's stack, and its request or the slot that names it. */
 static void
 fetch_by_proc(const struct kp_requests *rs, const struct kp_event *ev,
     struct found *f)
@@ -76,7 +75,7 @@ fetch_by_proc(const struct kp_requests *rs, const struct kp_event *ev,
 		map_fetch(&rs->by_label, ev->label);
 }
 
-/* The call that begins in it, or the one that ends. */
+/* Fetches the call that begins, or the one that ends. */
 static void
 fetch_call(const struct kp_event *ev, const struct found *f)
 {
@@ -114,10 +113,7 @@ prefetch_events(const struct kp_requests *rs, uint32_t node,
 		fetch_call(&ev[i], &v[i]);
 }
 
-/*
- * Before one is closed: the next in its list, and the one after that.  Closing
- * touches all that there is of a request.
- */
+/* Closing touches all memory of a request. */
 void
 prefetch_close(const struct kp_requests *rs, const struct req *rq)
 {

@@ -32,7 +32,6 @@ proc_new(struct kp_requests *rs, uint64_t id, struct rnode *node)
 	return p;
 }
 
-/* Its stack is full: twice the room, or false. */
 bool
 proc_grow(struct kp_requests *rs, struct proc *p)
 {
@@ -59,7 +58,7 @@ proc_free(struct kp_requests *rs, struct proc *p)
 void
 proc_drop_if_empty(struct kp_requests *rs, struct proc *p)
 {
-	/* An exact return's return_to is still to come: remember that. */
+	/* After an exact return its return_to may still come. */
 	if (p->n == 0 && !p->exact_seen)
 		proc_free(rs, p);
 }

@@ -1,4 +1,4 @@
-/* receiver.c - decodes the names of receivers, and maps processes to them. */
+/* receiver.c - names of processes that receive messages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #define NAME_BYTES 256		/* of an atom in a name */
 #define PROCS_MAX 65536		/* known at a time: 2 MiB at most */
 
-/* The name's id, made if need be; KP_RECEIVER_OTHER: there is no room. */
+/* The name's id, new if need be; KP_RECEIVER_OTHER if there is no room. */
 static uint32_t
 name_id(struct receivers *r, const char *name)
 {
@@ -50,12 +50,12 @@ receivers_add(struct receivers *r, uint64_t proc)
 		return false;
 	if (r->procs.len == PROCS_MAX)
 		map_free(&r->procs);
-	/* One that cannot be kept in mind is asked again. */
+	/* If this fails its name is requested again. */
 	map_put(&r->procs, proc, 0);
 	return true;
 }
 
-/* Owned by the caller; NULL: it has none. */
+/* The text of a raw name, owned by the caller; NULL: it is not a name. */
 static char *
 name_text(struct kp_span name)
 {

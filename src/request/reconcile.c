@@ -1,14 +1,13 @@
 /*
- * reconcile.c - closes open calls of a process that makes another call, where
- * its token shows that they are over.
+ * reconcile.c - ends open calls of a process that makes another call, if its
+ * token shows that they are over.
  *
- * The token may be another request's, and then the calls it left open are over;
- * or that of a request that began inside the one it works for, and then none
- * is.
+ * If the token is another request's, the calls that are still open are over.
+ * If it is that of a request which began inside the open one, none is.
  */
 #include "request/life.h"
 
-/* Is it at work in the entry of a request? */
+/* Is the process inside the entry of a request? */
 static bool
 proc_in_entry(const struct proc *p)
 {
@@ -23,14 +22,14 @@ proc_in_entry(const struct proc *p)
 }
 
 /*
- * The process works for this label now.  What other labels left open on its
- * stack is over, unless the label's request began inside theirs: then the
- * token came back with an answer, or stayed behind, and whatever the process
- * calls it calls for the one that is still open.  Returns that one's label.
+ * The process works for this label now.  Open calls of other labels are over,
+ * unless this label's request began inside theirs: then the token came back
+ * with an answer, or stayed behind, and the process still works for the request
+ * whose call is open.  Returns the label that it works for.
  *
- * An answer may also come with a stranger's token: who waits for a worker of
- * a pool is answered when another request gives one back.  So a process
- * whose own request has not returned still works for that.
+ * An answer may also carry the token of an unrelated request: a process that
+ * waits for a worker of a pool is answered when another request gives one back.
+ * So a process that is inside an entry still works for that request.
  */
 uint64_t
 proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
@@ -38,7 +37,7 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
 {
 	uint32_t keep = 0, i;
 	bool sure = false, inside = true;
-	uint64_t of = label;	/* inside it, or not: mostly one has many */
+	uint64_t of = label;	/* the label that `inside` is about */
 	const struct open *o;
 	const struct req *mark;
 
@@ -62,15 +61,15 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
 }
 
 /*
- * The same function from the same place again, while the last time is in
- * doubt.  Either that one is over, or it called that place again:
+ * The same function is called from the same place again, while an earlier such
+ * call is in doubt.  Either that one is over, or it led to this call:
  *
  *	X calls F, which ends in a tail call to G; X calls F
  *	X calls F, F calls X, X calls G; X calls F	(a walk through a tree)
  *
- * Which of the two shows when all is over: in the second each F returns to X.
- * So `keep` of them stay as they are; beyond that the first is over, or else
- * its return will find it gone (proc_return_to).
+ * Only later events tell them apart: in the second, each F returns to X.  So
+ * `keep` of them stay in doubt.  Beyond that the first is ended; should it
+ * return after all, proc_return_to() ignores that.
  */
 void
 proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
@@ -78,7 +77,7 @@ proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
 {
 	uint32_t n = 0, first = 0;
 
-	/* One that calls itself may be calling from within the first. */
+	/* A recursive function may be calling from within the first. */
 	if (!p->doubts || fn == caller)
 		return;
 	p->doubts = false;
@@ -99,13 +98,14 @@ proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
 }
 
 /*
- * An entry inside a request of the same process: the calls of that one are
- * still under way.  An entry after a request that ended in a tail call (its
- * token stays in the process) looks alike; but then the same function is
- * called from the same place again, and the last time is over.  Up to OTP 26
- * that also goes for a request that an exception ended unseen; and where the
- * process has no token any more (a message without one came, or a request
- * that was not sampled), only OTP 27 and later report all that ends.
+ * An entry inside a request of the same process leaves the calls of that one
+ * open.  An entry after a request that ended in a tail call looks alike, since
+ * its token stays in the process; but then the same function is called from the
+ * same place again, and the earlier call is over.  Up to OTP 26 that also holds
+ * for a request that an exception ended without an event.  And if the process
+ * has no token any more (a message without one came, or a request that was not
+ * sampled), all open calls are over there: only OTP 27 and later report every
+ * end.
  */
 void
 proc_meet_entry(struct kp_requests *rs, struct proc *p,
@@ -115,7 +115,7 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p,
 	uint32_t i;
 
 	proc_meet_again(rs, p, fn, caller, 0, at);
-	/* One that it was called by itself, through others, still runs. */
+	/* A call below the caller still runs: fn called itself through others. */
 	for (i = p->n; p->node->chain_is_ambiguous && i > 0 &&
 	    p->v[i - 1].fn != caller; i--)
 		if (p->v[i - 1].fn == fn && p->v[i - 1].caller == caller) {
@@ -131,11 +131,12 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p,
 }
 
 /*
- * The token met at an entry names the request it was called inside, if that
- * one is still open: idle servers and keep-alive connections keep old ones.
- * One that waits for a finish is open, but its entry's process is out of it
- * when that has returned.  One that nobody has heard of may be on its way from
- * another process or node: parent_holds() decides when this one closes.
+ * The token that an entry finds names the request that it was called inside, if
+ * that is still open: idle servers and keep-alive connections keep old tokens.
+ * A request that waits for a finish is open, but its entry's process has left
+ * it once the entry has returned.  The events of an unknown request may be on
+ * their way from another process or node: parent_holds() decides when the inner
+ * one closes.  Returns the label, or 0 if its request is over.
  */
 static uint64_t
 open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
@@ -155,8 +156,8 @@ open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
 }
 
 /*
- * The request that a new one begins inside; *outer is what its process is at
- * work for, which may have ended.
+ * Returns the label of the request that a new one begins inside; *outer is that
+ * which its process works for, even if it has ended.
  */
 uint64_t
 proc_meet_parent(struct kp_requests *rs, const struct proc *p,

@@ -1,6 +1,6 @@
 /*
- * request.c - takes events in: finds the request that each belongs to, and when
- * that ends.
+ * request.c - takes events in: begins requests, adds calls to the request that
+ * each event's token names, and passes returns to the stack.
  */
 #include <stdlib.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ kp_requests_new(const struct kp_requests_opts *opts)
 		rs->o.max_identities = MAX_IDENTITIES;
 	rs->fns.conf = opts->conf;
 	if (!idents_init(&rs->idents, opts->conf, rs->o.max_identities) ||
-	    (opts->conf != NULL && opts->conf->messages && !mails_init(rs))) {
+	    (opts->conf != NULL && opts->conf->messages && !messages_init(rs))) {
 		kp_requests_free(rs);
 		return NULL;
 	}
@@ -61,7 +61,7 @@ kp_requests_free(struct kp_requests *rs)
 		free(rs->nodes[i].name);
 	}
 	reqs_free(rs);
-	mails_free(rs);
+	messages_free(rs);
 	procs_free(rs);
 	pauses_free(rs);
 	pool_free(&rs->pool);
@@ -74,7 +74,7 @@ kp_requests_free(struct kp_requests *rs)
 	free(rs);
 }
 
-/* Its entry has come, perhaps on another node than its calls. */
+/* The entry has come, perhaps on another node than the calls that came before. */
 static void
 early_begin(struct kp_requests *rs, struct req *rq, const struct rcall *entry)
 {
@@ -86,7 +86,7 @@ early_begin(struct kp_requests *rs, struct req *rq, const struct rcall *entry)
 		    rq->cleared_at);
 }
 
-/* The entry of a request: a new one, or one whose calls came before it. */
+/* Begins a request, new or early; NULL, and counted, if it cannot be kept. */
 static struct req *
 req_make(struct kp_requests *rs, const struct proc *p,
     const struct kp_event *ev, const struct rcall *entry)
@@ -144,7 +144,7 @@ req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 		rs->o.on_unbounded(rs->o.ctx, rq->r.node, line);
 }
 
-/* Another one has its label: both are lost, each where it began. */
+/* Two requests have one label: both are lost, each where it began. */
 static void
 request_collide(struct kp_requests *rs, struct req *rq, struct rnode *nd)
 {
@@ -154,7 +154,7 @@ request_collide(struct kp_requests *rs, struct req *rq, struct rnode *nd)
 	rq->collided = true;
 }
 
-/* What came before the entry's event may have been the finish. */
+/* The finish may have come before the entry's event. */
 static void
 req_end_early(struct kp_requests *rs, struct req *rq)
 {
@@ -203,7 +203,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	} else if ((o.rq = req_make(rs, p, ev, &c)) == NULL) {
 		o.kind = OPEN_IGNORED;
 	} else {
-		/* It is the first by time, if not to come. */
+		/* The entry's own name goes before those of its calls. */
 		if (ev->identity.n > 0)
 			o.rq->r.identity = KP_IDENT_NONE;
 		req_name(rs, o.rq, ev->identity);
@@ -226,7 +226,7 @@ stack_parent(const struct proc *p, const struct req *rq)
 		if (o->kind == OPEN_REQUEST && o->rq == rq)
 			return o->idx;
 	}
-	/* What set_token began is on no stack. */
+	/* A request that set_token began is on no stack. */
 	return rq->set && !rq->ended && rq->calls[0].c.proc == p->id ? 0 :
 	    KP_NONE;
 }
@@ -241,7 +241,7 @@ call_from(const struct kp_requests *rs, const struct proc *p,
 	return from != p->id ? from : 0;
 }
 
-/* Mostly the process has a call of it open. */
+/* Looks at the topmost open call first: mostly that is of the same request. */
 static struct req *
 call_req(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 {
@@ -296,7 +296,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	proc_push(rs, p, &o);
 }
 
-/* Its return is waited for like any call's: others may end together with it. */
+/* Its return is paired like any call's, since others may end together with it. */
 static void
 on_clear(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t caller)
@@ -316,7 +316,7 @@ span_fn(struct kp_requests *rs, struct kp_span raw)
 	return raw.n > 0 ? fns_intern(&rs->fns, raw) : KP_NONE;
 }
 
-/* Calls nest only where time does not run back; no good clock does. */
+/* Keeps the time of a process from running back, so that its calls nest. */
 static kp_target_ns
 proc_time(struct proc *p, kp_target_ns ts)
 {
@@ -341,7 +341,7 @@ on_opening(struct kp_requests *rs, struct rnode *nd,
 		nd->entries += ev->kind == KP_EV_ENTRY;
 		nd->lost.n[KP_LOSS_BAD_EVENT]++;
 	} else {
-		/* No return_to of an exact return comes after this. */
+		/* The return_to of an exact return comes before this. */
 		p->exact_seen = false;
 		if (proc_time(p, ev->ts) != ev->ts) {
 			late = *ev;
@@ -367,9 +367,9 @@ on_return(struct kp_requests *rs, struct rnode *nd, const struct kp_event *ev)
 	uint32_t fn;
 
 	if (p == NULL)
-		return;	/* of nothing that we know of */
+		return;	/* of a call that is not known */
 	if (ev->kind == KP_EV_RETURN_TO && nd->all_exact)
-		return;	/* of a process that has a flag of an earlier plan */
+		return;	/* the process has a flag from an earlier plan */
 	if (ev->ts >= KP_TARGET_TIME_MAX || ev->ts <= -KP_TARGET_TIME_MAX) {
 		nd->lost.n[KP_LOSS_BAD_EVENT]++;
 		return;
@@ -397,8 +397,8 @@ kp_requests_event(struct kp_requests *rs, uint32_t node,
 		on_return(rs, nd, ev);
 	else if (ev->kind < KP_EV_SEND)
 		pauses_event(rs, nd, ev);
-	else if (rs->mails != NULL)
-		mail_event(rs, nd, ev);
+	else if (rs->messages != NULL)
+		messages_event(rs, nd, ev);
 }
 
 void
@@ -429,7 +429,7 @@ kp_requests_pass(struct kp_requests *rs, uint32_t node,
 		nd->lost.n[KP_LOSS_TRIPPED]++;
 	} else if (ev->kind == KP_EV_CALL) {
 		nd->lost.n[KP_LOSS_WITH_REQUEST]++;
-	} else if (ev->kind == KP_EV_SEND && rs->mails != NULL) {
+	} else if (ev->kind == KP_EV_SEND && rs->messages != NULL) {
 		nd->lost.n[KP_LOSS_MAIL_GONE]++;
 	}
 }

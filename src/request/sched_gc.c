@@ -1,37 +1,37 @@
 /*
- * sched_gc.c - pairs the begins and ends of pauses by process, and keeps them
- * until their request closes.
+ * sched_gc.c - pairs the starts and ends of pauses (scheduled out, or collecting
+ * garbage) of each process, and keeps them until their request closes.
  *
  * A pause belongs to the innermost call that is open in its process, as self
- * time does.  Between its two ends a process causes no event: so where one came
- * in between, or only one end came, the other end was lost, and the pause is
- * not counted.  A process may be scheduled out in the midst of a collection:
+ * time does.  A process causes no event between the two ends of a pause.  So if
+ * one comes in between, or only one end comes, the other end was lost, and the
+ * pause is not counted.  A process may be scheduled out during a collection:
  * that time is not part of the collection.
  *
  * A process that computes for long is scheduled out thousands of times.  Once a
- * request has some number of pauses, one of the same call and kind as the last
- * is merged with it: a pause is a sum of ns in the span from its start to its
- * end.
+ * request has PAUSES_APART pauses, further ones are merged with an earlier one
+ * of the same call and kind: a pause is a sum of ns in the span from its start
+ * to its end.
  */
 #include <stdlib.h>
 
 #include "request/state.h"
 
-/* What goes on in a process that has a call open. */
-struct still {
-	kp_target_ns out, gc;	/* since then, if so */
-	kp_target_ns heard;	/* it was heard of last, by then: struct proc */
+/* A process in a pause, with a call open. */
+struct paused {
+	kp_target_ns out, gc;	/* since when, if is_out, is_gc */
+	kp_target_ns last;	/* its last other event: struct proc */
 	bool is_out, is_gc;
 };
 
-/* Those of one request; call: the index there, from, to: since its start. */
+/* The pauses of one request; `call` is an index into its calls in flight. */
 struct pauses_of {
 	uint32_t n, cap;
 	struct kp_pause v[];
 };
 
 struct pauses {
-	struct map procs;	/* process -> struct still *, owned */
+	struct map procs;	/* process -> struct paused *, owned */
 	struct map requests;	/* label -> struct pauses_of *, owned */
 	size_t n;		/* of all requests */
 	/* scratch */
@@ -41,19 +41,11 @@ struct pauses {
 	uint32_t wherecap;
 };
 
-static void *
-found(const struct map *m, uint64_t key)
-{
-	uint64_t *at = map_get(m, key);
-
-	return at != NULL ? (void *)(uintptr_t)*at : NULL;
-}
-
 /* Room for one more of the request; NULL: there is none. */
 static struct kp_pause *
 pauses_room(struct pauses *ps, uint64_t label)
 {
-	struct pauses_of *of = found(&ps->requests, label), *more;
+	struct pauses_of *of = map_find(&ps->requests, label), *more;
 	uint32_t cap;
 
 	if (ps->n >= PAUSES_MAX || (of != NULL && of->n >= PAUSES_OF_MAX))
@@ -69,7 +61,7 @@ pauses_room(struct pauses *ps, uint64_t label)
 		of = more;
 		if (!map_put(&ps->requests, label,
 		    (uint64_t)(uintptr_t)of)) {
-			/* only where it is new: others have their place */
+			/* only if it is new: others are in the table */
 			free(of);
 			return NULL;
 		}
@@ -78,12 +70,12 @@ pauses_room(struct pauses *ps, uint64_t label)
 	return &of->v[of->n++];
 }
 
-/* The last of this call and kind, among the last of a request with many. */
+/* One of this call and kind to merge with, among the last 8; NULL: none. */
 static struct kp_pause *
 pauses_like(const struct pauses *ps, uint64_t label, uint32_t call,
     enum kp_pause_kind kind)
 {
-	struct pauses_of *of = found(&ps->requests, label);
+	struct pauses_of *of = map_find(&ps->requests, label);
 
 	if (of == NULL || of->n < PAUSES_APART)
 		return NULL;
@@ -101,7 +93,7 @@ pause_add(struct kp_requests *rs, const struct proc *p,
 	struct pauses *ps = rs->pauses;
 	struct kp_pause *at;
 
-	/* What is late has no self time, of what is lost there is nothing. */
+	/* Late and lost calls have no self time to divide. */
 	if (top->kind != OPEN_REQUEST || top->rq->collided)
 		return;
 	from -= top->start;
@@ -126,15 +118,15 @@ pause_add(struct kp_requests *rs, const struct proc *p,
 }
 
 static void
-still_drop(struct pauses *ps, uint64_t id)
+paused_drop(struct pauses *ps, uint64_t id)
 {
-	free(found(&ps->procs, id));
+	free(map_find(&ps->procs, id));
 	map_remove(&ps->procs, id);
 }
 
-/* Processes that end in the midst of a pause say nothing more. */
+/* Drops processes that ended during a pause. */
 static void
-stills_sweep(struct kp_requests *rs)
+paused_sweep(struct kp_requests *rs)
 {
 	struct map *m = &rs->pauses->procs;
 
@@ -144,37 +136,37 @@ stills_sweep(struct kp_requests *rs)
 	for (size_t i = 0; i < m->cap;)
 		if (m->slots[i].key != 0 &&
 		    proc_get(rs, m->slots[i].key) == NULL)
-			still_drop(rs->pauses, m->slots[i].key);
+			paused_drop(rs->pauses, m->slots[i].key);
 		else
 			i++;
 }
 
-/* Where it was heard of meanwhile, what had begun is over. */
-static struct still *
-still_make(struct kp_requests *rs, const struct proc *p)
+/* If another event of the process came meanwhile, an end was lost. */
+static struct paused *
+paused_make(struct kp_requests *rs, const struct proc *p)
 {
-	struct still *s = found(&rs->pauses->procs, p->id);
+	struct paused *s = map_find(&rs->pauses->procs, p->id);
 
 	if (s == NULL) {
-		stills_sweep(rs);
+		paused_sweep(rs);
 		s = calloc(1, sizeof(*s));
 		if (s == NULL || !map_put(&rs->pauses->procs, p->id,
 		    (uint64_t)(uintptr_t)s)) {
 			free(s);
 			return NULL;
 		}
-		s->heard = p->last;
+		s->last = p->last;
 	}
-	if (s->heard != p->last) {
+	if (s->last != p->last) {
 		p->node->lost.n[KP_LOSS_PAUSE] += s->is_out + s->is_gc;
 		s->is_out = s->is_gc = false;
-		s->heard = p->last;
+		s->last = p->last;
 	}
 	return s;
 }
 
 static void
-on_out(struct kp_requests *rs, const struct proc *p, struct still *s,
+on_out(struct kp_requests *rs, const struct proc *p, struct paused *s,
     kp_target_ns at)
 {
 	p->node->lost.n[KP_LOSS_PAUSE] += s->is_out;
@@ -185,7 +177,7 @@ on_out(struct kp_requests *rs, const struct proc *p, struct still *s,
 }
 
 static void
-on_in(struct kp_requests *rs, const struct proc *p, struct still *s,
+on_in(struct kp_requests *rs, const struct proc *p, struct paused *s,
     kp_target_ns at)
 {
 	p->node->lost.n[KP_LOSS_PAUSE] += !s->is_out;
@@ -196,7 +188,7 @@ on_in(struct kp_requests *rs, const struct proc *p, struct still *s,
 }
 
 static void
-on_gc_start(const struct proc *p, struct still *s, kp_target_ns at)
+on_gc_start(const struct proc *p, struct paused *s, kp_target_ns at)
 {
 	p->node->lost.n[KP_LOSS_PAUSE] += s->is_gc + s->is_out;
 	s->is_out = false;
@@ -205,7 +197,7 @@ on_gc_start(const struct proc *p, struct still *s, kp_target_ns at)
 }
 
 static void
-on_gc_end(struct kp_requests *rs, const struct proc *p, struct still *s,
+on_gc_end(struct kp_requests *rs, const struct proc *p, struct paused *s,
     kp_target_ns at)
 {
 	p->node->lost.n[KP_LOSS_PAUSE] += !s->is_gc || s->is_out;
@@ -220,13 +212,13 @@ pauses_event(struct kp_requests *rs, struct rnode *nd,
 {
 	uint64_t id = pid_key(nd->index, &ev->pid);
 	const struct proc *p = proc_get(rs, id);
-	struct still *s;
+	struct paused *s;
 	kp_target_ns at;
 
 	if (p == NULL || p->n == 0) {
-		/* Of no call: it reports by itself until it calls something. */
+		/* It has the flags, but no call open yet, or any more. */
 		if (rs->pauses != NULL)
-			still_drop(rs->pauses, id);
+			paused_drop(rs->pauses, id);
 		return;
 	}
 	if (ev->ts >= KP_TARGET_TIME_MAX || ev->ts <= -KP_TARGET_TIME_MAX) {
@@ -235,7 +227,7 @@ pauses_event(struct kp_requests *rs, struct rnode *nd,
 	}
 	if (rs->pauses == NULL)
 		rs->pauses = calloc(1, sizeof(*rs->pauses));
-	s = rs->pauses != NULL ? still_make(rs, p) : NULL;
+	s = rs->pauses != NULL ? paused_make(rs, p) : NULL;
 	if (s == NULL) {
 		nd->lost.n[KP_LOSS_PAUSE_CAP]++;
 		return;
@@ -250,7 +242,7 @@ pauses_event(struct kp_requests *rs, struct rnode *nd,
 	else
 		on_gc_end(rs, p, s, at);
 	if (!s->is_out && !s->is_gc)
-		still_drop(rs->pauses, id);
+		paused_drop(rs->pauses, id);
 }
 
 static bool
@@ -281,7 +273,7 @@ pauses_hand_on(struct kp_requests *rs, struct req *rq, const uint32_t *source,
     size_t step)
 {
 	struct pauses *ps = rs->pauses;
-	const struct pauses_of *of = found(&ps->requests, rq->r.label);
+	const struct pauses_of *of = map_find(&ps->requests, rq->r.label);
 	struct kp_pause *to;
 
 	rq->r.npauses = 0;
@@ -296,7 +288,7 @@ pauses_hand_on(struct kp_requests *rs, struct req *rq, const uint32_t *source,
 	for (uint32_t i = 0; i < rq->r.ncalls; i++)
 		ps->where[source[i * step]] = i;
 	for (uint32_t i = 0; i < of->n; i++) {
-		/* Those of calls that go on as late ones are not looked for. */
+		/* Calls that go on as late ones are not in r.calls. */
 		if (ps->where[of->v[i].call] == KP_NONE)
 			continue;
 		to = &ps->out[rq->r.npauses++];
@@ -309,7 +301,7 @@ pauses_hand_on(struct kp_requests *rs, struct req *rq, const uint32_t *source,
 void
 pauses_forget(struct kp_requests *rs, uint64_t label)
 {
-	struct pauses_of *of = found(&rs->pauses->requests, label);
+	struct pauses_of *of = map_find(&rs->pauses->requests, label);
 
 	if (of == NULL)
 		return;
@@ -327,7 +319,7 @@ pauses_detach(struct kp_requests *rs, const struct rnode *nd)
 	for (size_t i = 0; i < m->cap;)
 		if (m->slots[i].key != 0 &&
 		    m->slots[i].key >> PID_NODE == nd->index)
-			still_drop(rs->pauses, m->slots[i].key);
+			paused_drop(rs->pauses, m->slots[i].key);
 		else
 			i++;
 }

@@ -1,42 +1,42 @@
 /*
- * stack.c - the open calls of each process, and how returns pair with them.
+ * stack.c - keeps the open calls of each process, and pairs returns with them.
  *
- * Of a return the VM reports only where control goes back to: return_to X
- * closes the topmost open call whose caller is X.  What lies above that call
- * was left by an exception.  An X that is nobody's caller is a function that
- * caught one: the top call was left by it.
+ * For a return the VM reports only the function that control goes back to.
+ * return_to X ends the topmost open call whose caller is X; an exception ended
+ * the calls above it.  If X is not the caller of any open call, X caught an
+ * exception, and that ended the topmost call.
  *
  * Where the next call down has caller X too, two programs look alike:
  *
  *	X calls F, F calls G as its last act	one return_to X ends both
  *	X calls F, F calls X, X calls G		(a wrapper such as
  *						telemetry:span/3 around both)
- *						F's own return_to X is to come
+ *						F's own return_to X will follow
  *
- * So F is doubted: it ended at that moment, unless another return_to X finds
- * it on top, and then it ended there.  Likewise an exception that was caught
- * in between: it passed the call on top, and may have passed those below.
- * A doubt is settled by whatever shows which: a call that F itself makes (F
- * runs); the end of a call further down, another label, the same function
- * called from the same place again, the end of its request (F was over).  An
- * entry in doubt is over when its process falls silent (request.c).  A chain
- * never crosses labels, but for those of requests inside each other: an
- * entry may tail-call another one.
+ * So F is in doubt: it ended at that moment, unless another return_to X finds
+ * it on top; then it ends there.  In the same way, an exception that was caught
+ * further down ended the topmost call, and may have ended those below it.
+ * Later events settle a doubt.  If F itself makes a call, F still runs.  If a
+ * call further down ends, the process gets another label, the same function is
+ * called from the same place again, or the request ends, F was over.  An entry
+ * in doubt is over when its process has been silent for KP_TAIL_WAIT.  A tail
+ * chain stays within one label, or labels of requests inside each other, since
+ * an entry may tail-call another one.
  *
- * A return_to shows when a call ended and not how: an exception that its direct
- * caller catches looks like a return.  So its outcome is `unknown`, but where
- * an exception is seen to have passed it, or the function reports its own
+ * A return_to shows when a call ended but not how: an exception that the direct
+ * caller catches looks like a return.  So the outcome is `unknown`, unless an
+ * exception is known to have passed the call, or the function reports its own
  * returns (`exact`, the native probe) or ends in a tail call to one that does.
  *
- * From OTP 27 on every exception that leaves a traced call is reported, so
- * calls found open and not in doubt above the one that an event names were
- * left just now, and it with them.  OTP 26 and older give no event when an
- * exception passes an untraced function.  There a call that is still open may
- * have been left long ago, so what an event closes besides the call it names
- * is `ambiguous`.  But X's call of F and then one of another function G, with
- * nothing in between, is taken for a tail call, which nearly all such are: F
- * is timed to G's end.  It is wrong where F raised past X, and X, called again,
- * called G instead; the same function twice is as likely another try.
+ * From OTP 27 on, every exception that leaves a traced call is reported.  So
+ * the calls that are open and not in doubt above the one that an event names
+ * were ended just now, by the same exception.  OTP 26 and older send no event
+ * when an exception passes an untraced function.  There an open call may have
+ * been ended long ago, so whatever an event ends besides the call that it names
+ * is `ambiguous`.  One case is still taken for a tail call, as nearly all such
+ * are: X calls F and then another function G with nothing in between.  F is
+ * timed to G's end, which is wrong if F raised past X and X, called again,
+ * called G instead.  If F and G are the same function, a retry is as likely.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ open_end(struct kp_requests *rs, const struct proc *p, const struct open *o,
 	c->end = at;
 	c->outcome = (uint8_t)how;
 	if (o->rq->early)
-		return;	/* what has no beginning yet has no end */
+		return;	/* it cannot end before its entry is here */
 	if (o->rq->ended ||
 	    !(fn->finish || (o->idx == 0 && rs->o.conf->nfinishes == 0)))
 		return;
@@ -88,22 +88,22 @@ proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
 	open_end(rs, p, &o, how, at);
 }
 
-/* Of a call that an event closes besides the one it names. */
+/* The outcome of a call that an event ends besides the one it names. */
 static enum kp_outcome
 outcome_besides(const struct proc *p, enum kp_outcome how)
 {
 	return p->node->chain_is_ambiguous ? KP_AMBIGUOUS : how;
 }
 
-/* What ended, with calls below that it may have been the last act of. */
+/* The end of a call that calls below it may have made as their last act. */
 struct ending {
-	uint32_t fn, to;	/* fn KP_NONE: its own returns are seen */
+	uint32_t fn, to;	/* fn KP_NONE: it reports its own returns */
 	uint64_t label;
 	enum kp_outcome how;
 	kp_target_ns at;
 };
 
-/* Of o, where its caller called `in` next, so that o ended in that. */
+/* The outcome of o if its last act was the call of `in`, which ended as `how`. */
 static enum kp_outcome
 outcome_in_chain(const struct proc *p, const struct open *o, uint32_t in,
     enum kp_outcome how)
@@ -111,7 +111,6 @@ outcome_in_chain(const struct proc *p, const struct open *o, uint32_t in,
 	return o->fn != in ? how : outcome_besides(p, how);
 }
 
-/* Ends the topmost call as `how` at `at`, unless it ended before unseen. */
 void
 proc_pop_left(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
     kp_target_ns at)
@@ -136,8 +135,8 @@ fn_runaway(struct kp_requests *rs, const struct proc *p, struct kp_fn *fn)
 }
 
 /*
- * A server loop that works for many requests is met here: each new label
- * finds the loop's call for the last one open.
+ * This is where a traced server loop shows: for each new label, the loop's call
+ * for the label before is still open.
  */
 void
 proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
@@ -176,7 +175,7 @@ proc_settle_at(struct kp_requests *rs, struct proc *p, uint32_t i,
 	p->n = keep;
 }
 
-/* A stack of one function that only grows is a loop that never returns. */
+/* A stack that is full of calls of one function is a loop that never returns. */
 static void
 proc_overflow(struct kp_requests *rs, struct proc *p, kp_target_ns at)
 {
@@ -219,7 +218,7 @@ open_doubt(struct kp_requests *rs, struct proc *p, struct open *o,
 		req_pend(rs, o->rq, req_time(rs, o->rq, p->node->index, at));
 }
 
-/* The topmost call of fn, counted from 1, or 0. */
+/* The position of the topmost call of fn, from 1; 0: none. */
 static uint32_t
 proc_find_fn(const struct proc *p, uint32_t fn)
 {
@@ -231,8 +230,8 @@ proc_find_fn(const struct proc *p, uint32_t fn)
 }
 
 /*
- * Control is back in `to`.  Where that is an open call itself, all that it
- * called is over; else the calls below that went back there may be.
+ * Control is back in `to`.  If that is an open call itself, all that it called
+ * is over; otherwise the calls below that were made by `to` may be over.
  */
 static void
 proc_doubt_chain(struct kp_requests *rs, struct proc *p,
@@ -260,8 +259,8 @@ proc_doubt_chain(struct kp_requests *rs, struct proc *p,
 }
 
 /*
- * The call at position i runs, whatever seemed since it began; so do those
- * below that were not in doubt before.
+ * The call at position i still runs: clears doubts that arose since it began,
+ * of this call and of those below.
  */
 static void
 proc_runs(struct proc *p, uint32_t i)
@@ -283,7 +282,7 @@ proc_meet_caller(struct kp_requests *rs, struct proc *p, uint32_t fn)
 		if (p->v[i - 1].fn != fn)
 			continue;
 		if (runs < p->n)
-			return;	/* any of them may be the one that runs */
+			return;	/* either may be the one that runs */
 		runs = i - 1;
 		if (p->v[runs].doubt == DOUBT_NONE)
 			break;
@@ -304,7 +303,7 @@ proc_meet_caller(struct kp_requests *rs, struct proc *p, uint32_t fn)
 
 /*
  * Control went back from the call at position i to its caller; raised: by an
- * exception, as it did where anything above was still open.
+ * exception, which is also the case if a call above was still open.
  */
 static void
 proc_close_at(struct kp_requests *rs, struct proc *p, uint32_t i, bool raised,
@@ -326,10 +325,11 @@ proc_close_at(struct kp_requests *rs, struct proc *p, uint32_t i, bool raised,
 }
 
 /*
- * An exception that left a call made by `from` was caught in `to`, which is
- * nobody's caller.  It passed all above an open call of `to`, and open calls
- * of whoever made the last one, since that would have been named instead.
- * It may have passed the rest.
+ * An exception that left a call made by `from` was caught in `to`, which is not
+ * the caller of any open call.  It ended all calls above an open call of `to`.
+ * If there is none, it ended the topmost call if that is `from` (otherwise the
+ * event would name `from`), then the next if that is its caller, and so on; it
+ * may have ended the rest.
  */
 static void
 proc_pass(struct kp_requests *rs, struct proc *p, uint32_t from, uint32_t to,
@@ -347,7 +347,7 @@ proc_pass(struct kp_requests *rs, struct proc *p, uint32_t from, uint32_t to,
 		    outcome_besides(p, KP_RAISED), at);
 }
 
-/* An exception was caught by nobody's caller: one call at least is over. */
+/* `to`, not the caller of any open call, caught an exception from one of them. */
 static void
 proc_caught(struct kp_requests *rs, struct proc *p, uint32_t to,
     kp_target_ns at)
@@ -355,10 +355,10 @@ proc_caught(struct kp_requests *rs, struct proc *p, uint32_t to,
 	uint32_t i = p->n, from;
 
 	if (p->v[p->n - 1].fn == to)
-		return;	/* of a call that we took for over */
+		return;	/* it came from a call that was ended before */
 	while (i > 0 && p->v[i - 1].doubt == DOUBT_TAIL)
 		i--;
-	/* Were they all over, there would be nothing left to leave. */
+	/* At least one call was not over, for the exception to leave it. */
 	while (i > 0 && p->n > i)
 		proc_pop_left(rs, p, KP_RAISED, at);
 	from = p->v[p->n - 1].caller;
@@ -367,9 +367,10 @@ proc_caught(struct kp_requests *rs, struct proc *p, uint32_t to,
 }
 
 /*
- * The topmost call made by `to`, counted from 1, or 0.  One in doubt below one
- * that is not is probably over: another `to` may have made the upper one.
- * sure: the upper one has just been closed.
+ * The position of the topmost call made by `to`, from 1; 0: none.  Calls in
+ * doubt are passed over if a call above them is not in doubt: they are probably
+ * over, and another `to` may have made the one above.  sure: such a call has
+ * just been ended.
  */
 static uint32_t
 proc_find_caller(const struct proc *p, uint32_t to, bool sure)
@@ -422,9 +423,9 @@ proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
 
 	p->exact_seen = false;
 	/*
-	 * The call that this event is about is closed already.  It says
-	 * something new only of calls around that one: a tail chain that
-	 * ends here, or calls that the exception passed.
+	 * The exact return has ended its call already.  This event adds only
+	 * what happened to calls around that one: a tail chain ended with it,
+	 * or the exception passed them.
 	 */
 	if (after_exact && (i == 0 || to == p->exact_caller)) {
 		if (p->exact_raised && to != p->exact_caller)
@@ -455,7 +456,7 @@ proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 		return;
 	caller = p->v[i - 1].caller;
 	proc_runs(p, i - 1);
-	/* No exception passed what it ended in without passing it, too. */
+	/* An exception would have passed this call, too; it returned itself. */
 	for (uint32_t j = i; j < p->n && p->v[j].caller == caller; j++)
 		if (p->v[j].doubt == DOUBT_PASSED)
 			p->v[j].doubt = DOUBT_NONE;

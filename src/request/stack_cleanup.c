@@ -2,7 +2,6 @@
  * stack_cleanup.c - ends or removes open calls that will see no event of their
  * own: their request closes, their process died, or their node goes.
  */
-
 #include "request/life.h"
 
 void
@@ -18,7 +17,7 @@ proc_ignore(struct kp_requests *rs, uint64_t id, const struct req *rq)
 				.start = p->v[i].start };
 }
 
-/* Of a request that goes: does it stay open without it? */
+/* If *o, of a request that goes, stays open, changes what it belongs to. */
 static bool
 open_stays(struct kp_requests *rs, const struct proc *p, struct open *o)
 {
@@ -26,8 +25,8 @@ open_stays(struct kp_requests *rs, const struct proc *p, struct open *o)
 
 	if (!rq->ended || rq->collided)
 		return false;
-	/* The entry is not an async call, even where it ended as it began: by a
-	 * finish that came before it. */
+	/* The entry is never an async call, even if a finish ended the request
+	 * in the moment that it began. */
 	if (o->idx == 0 ||
 	    req_time(rs, rq, p->node->index, o->start) < rq->r.end)
 		return rq->r.outlasts && call_outlasts(rs, rq, o->idx) &&
@@ -123,8 +122,8 @@ proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns now)
 }
 
 /*
- * A process that died leaves its open calls behind.  Those of requests go
- * with the request; late ones are looked for here, seldom.
+ * A process that died leaves its open calls behind.  Those of requests go when
+ * the request does; this looks for late ones, every 10 s.
  */
 void
 procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now)
@@ -150,7 +149,7 @@ procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now)
 	}
 }
 
-/* Why this one has no end; KP_LOSS_COUNT: it has, or was lost before. */
+/* The loss that *o counts as; KP_LOSS_COUNT: none, or it was counted before. */
 static enum kp_loss
 abandoned_as(const struct open *o, enum kp_loss cause)
 {

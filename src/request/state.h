@@ -40,12 +40,12 @@
 #define PID_KEY_END (UINT64_C(1) << PID_NODE)
 #define PID_SERIAL_END (UINT32_C(1) << (PID_NODE - 32))
 
-#define NEST_MAX 8	/* depth to which requests inside requests are told apart */
+#define NEST_MAX 8	/* requests inside each other that are told apart */
 
 /* A call of a request in flight. */
 struct rcall {
 	struct kp_call c;
-	uint64_t from;		/* process that sent the token; 0: none, or itself */
+	uint64_t from;		/* process that sent the token; 0: itself */
 };
 
 /*
@@ -229,13 +229,22 @@ struct kp_requests {
 	bool marks;		/* set_token was called at least once */
 	struct crossed crossed;
 	struct pauses *pauses;	/* sched_gc.c; NULL: there were none */
-	struct mails *mails;	/* messages.c; NULL: messages are not asked for */
+	struct messages *messages;	/* messages.c; NULL: messages are not asked for */
 	/* scratch of close.c and clock_align.c, kept between requests */
 	struct kp_call *out;
 	struct place *place;	/* as many */
 	uint32_t *order;	/* twice as many */
 	uint32_t outcap;
 };
+
+/* The pointer that a table has for this key, or NULL. */
+static inline void *
+map_find(const struct map *m, uint64_t key)
+{
+	const uint64_t *at = map_get(m, key);
+
+	return at != NULL ? (void *)(uintptr_t)*at : NULL;
+}
 
 /* ---- node.c ---- */
 
@@ -287,9 +296,7 @@ pid_key(uint32_t node, const struct kp_pid *pid)
 static inline struct req *
 req_get(const struct kp_requests *rs, uint64_t label)
 {
-	uint64_t *at = map_get(&rs->by_label, label);
-
-	return at != NULL ? (struct req *)(uintptr_t)*at : NULL;
+	return map_find(&rs->by_label, label);
 }
 /* All zero; NULL when out of memory. */
 struct req *req_new(struct kp_requests *rs);
@@ -391,22 +398,22 @@ void pauses_forget(struct kp_requests *rs, uint64_t label);
 void pauses_detach(struct kp_requests *rs, const struct rnode *nd);
 void pauses_free(struct kp_requests *rs);
 
-/* ---- messages.c; except for the first two only if rs->mails is not NULL ---- */
+/* ---- messages.c; except for the first two only if rs->messages is not NULL ---- */
 
 /* False: out of memory. */
-bool mails_init(struct kp_requests *rs);
-void mails_free(struct kp_requests *rs);
+bool messages_init(struct kp_requests *rs);
+void messages_free(struct kp_requests *rs);
 /* SEND or RECEIVE */
-void mail_event(struct kp_requests *rs, struct rnode *nd,
+void messages_event(struct kp_requests *rs, struct rnode *nd,
     const struct kp_event *ev);
 /* The request is handed on: its waits are those of kp_requests_waits(). */
-void mail_hand_on(struct kp_requests *rs, const struct req *rq);
+void messages_hand_on(struct kp_requests *rs, const struct req *rq);
 /* The request with this label goes, handed on or not. */
-void mail_forget(struct kp_requests *rs, uint64_t label);
+void messages_forget(struct kp_requests *rs, uint64_t label);
 /* Drops messages of this node that have waited too long for their request. */
-void mails_expire(struct kp_requests *rs, const struct rnode *nd,
+void messages_expire(struct kp_requests *rs, const struct rnode *nd,
     kp_target_ns now);
 /* The node goes, or its clock starts again: drop what waits for its events. */
-void mails_detach(struct kp_requests *rs, const struct rnode *nd);
+void messages_detach(struct kp_requests *rs, const struct rnode *nd);
 
 #endif

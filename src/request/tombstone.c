@@ -2,10 +2,9 @@
  * tombstone.c - remembers closed requests, for calls that come late.
  *
  * Each node has a ring of the requests that began there, in closing order, and
- * all share one index by label; a ring reaches back 30 s of the node's clock,
- * and all of them hold TOMBS_MAX labels at most.  Each node has a share of
- * those, if it needs it: one that comes when the others have them all takes
- * from the one that has most.
+ * all share one index by label.  A ring reaches back KP_TOMBSTONE_AGE by the
+ * node's clock, and all together hold TOMBS_MAX labels at most.  A node that has
+ * less than its equal share takes from the node that has most.
  */
 #include <stdlib.h>
 
@@ -13,10 +12,10 @@
 
 #define TOMBS_MAX (1u << 17)	/* about 14 MB at most with their index */
 #define TOMBS_MIN (1u << 10)
-/* A ring is half full at least, or as small as can be. */
+/* A ring is at least half full, or of TOMBS_MIN. */
 #define TOMBS_ROOM (2 * TOMBS_MAX + KP_NODES_MAX * TOMBS_MIN)
 
-/* Where a tomb is, for the index; never 0. */
+/* The value of the index for tombstone i of a ring; never 0. */
 static uint64_t
 tombstone_place(const struct rnode *nd, uint32_t i)
 {
@@ -30,7 +29,7 @@ tombs_pop(struct kp_requests *rs, struct rnode *nd)
 	uint64_t label = t->v[t->head].label;
 	uint64_t *at = map_get(&rs->buried, label);
 
-	/* A label may have been buried twice: the newer grave stays. */
+	/* If a label closed twice, the index has the newer tombstone. */
 	if (at != NULL && *at == tombstone_place(nd, t->head))
 		map_remove(&rs->buried, label);
 	t->head = (t->head + 1) & (t->cap - 1);
@@ -78,7 +77,7 @@ tombs_grow(struct kp_requests *rs, struct rnode *nd)
 	uint32_t more = cap - nd->tombs.cap;
 	const struct tombs *t;
 
-	/* Rings that were larger once have room that they do not use now. */
+	/* Takes room from rings that do not use it any more. */
 	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
 		t = &rs->nodes[i].tombs;
 		while (rs->tombs_room + more > TOMBS_ROOM &&
@@ -90,7 +89,7 @@ tombs_grow(struct kp_requests *rs, struct rnode *nd)
 	    tombs_resize(rs, nd, cap);
 }
 
-/* Whose oldest goes when there are TOMBS_MAX: nd's, unless its share is less. */
+/* The node whose oldest tombstone goes when there are TOMBS_MAX. */
 static struct rnode *
 tombs_over(struct kp_requests *rs, struct rnode *nd)
 {
