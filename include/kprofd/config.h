@@ -22,19 +22,19 @@
 #define KP_IDENT_LIST_MAX 48		/* elements of a string in an identity */
 #define KP_DIAG_MAX 50			/* errors kept for one file */
 /*
- * What profiling may cost unless somebody says how much: on a node with a
- * single scheduler one request in twenty waits for it, and 125,000 armed calls a
- * second fit in (KP_COST_CALL), as 10,000 requests of a dozen calls have.
+ * The default limit of what profiling may cost.  On a node with a single
+ * scheduler one request in twenty waits for it.  125,000 traced calls a second
+ * fit in (KP_COST_CALL), such as 10,000 requests of a dozen calls.
  */
 #define KP_BUDGET 5			/* percent of one scheduler */
-/* One function that takes twice that is a mistake in tiers.conf. */
+/* A function that takes twice that is probably a mistake in tiers.conf. */
 #define KP_HOT_SHARE 10			/* percent of one scheduler */
 
 struct kp_pos {
 	uint32_t line, col;	/* from 1; col counts characters */
 };
 
-/* One thing wrong with a file. */
+/* An error in a file, or a warning. */
 struct kp_diag {
 	struct kp_pos pos;
 	bool warning;
@@ -44,7 +44,7 @@ struct kp_diag {
 struct kp_diags {
 	struct kp_diag *v;
 	size_t n;
-	size_t errors;	/* of all, also of those past KP_DIAG_MAX */
+	size_t errors;	/* including those past KP_DIAG_MAX */
 };
 
 /* A function that a tier, entry or finish names. */
@@ -56,7 +56,7 @@ struct kp_mfa_pat {
 };
 
 #define KP_TIER_EXACT 0x1u	/* exception_trace: copies values */
-#define KP_TIER_FORCE 0x2u	/* ... even where that is refused (plan.h) */
+#define KP_TIER_FORCE 0x2u	/* ... even if that is refused (plan.h) */
 
 struct kp_tier {
 	char *name;
@@ -100,7 +100,7 @@ struct kp_identity;	/* the identity fun, parsed; private to src/config */
 struct kp_conf {
 	struct kp_tier *tiers;
 	size_t ntiers;
-	struct kp_entry *entries;	/* none given: the first tier's functions */
+	struct kp_entry *entries;	/* none: the first tier's functions */
 	size_t nentries;
 	struct kp_mfa_pat *finishes;
 	size_t nfinishes;
@@ -111,10 +111,10 @@ struct kp_conf {
 	/* Percent of one scheduler; 0: no limit. */
 	double budget;		/* of profiling; default KP_BUDGET */
 	double hot_share;	/* of one function's calls; default KP_HOT_SHARE */
-	bool gc, scheduling;		/* is a call's time in them measured? */
-	bool gc_forced;			/* even where that is refused: */
-	bool messages;			/* how long they wait in mailboxes */
-	/* Does an entry take a token that is an application's own? */
+	bool gc, scheduling;		/* measure a call's time in them */
+	bool gc_forced;			/* see kp_conf_gc() */
+	bool messages;			/* measure how long they wait */
+	/* Entries replace tokens that are an application's own. */
 	bool replace_foreign;
 	struct kp_overload overload;
 	struct kp_rewrite *rewrites;
@@ -133,11 +133,11 @@ void kp_conf_free(struct kp_conf *c);
 /* The number of function patterns in all tiers. */
 size_t kp_conf_functions(const struct kp_conf *c);
 /*
- * Is garbage collection to be measured?  shared: two tracers may have the flag
- * for it on one process.  Where they may not, because the VM crashes when that
- * process collects garbage (erlang/otp#11624), only if it is insisted on, since
- * the other may come at any time.  Which VMs these are the agent knows
- * (kprof_gc_fixed.erl), and says in its hello.
+ * Is garbage collection to be measured?  shared: on this VM two tracers may have
+ * the flag for it on one process.  On others the VM crashes when that process
+ * collects garbage (erlang/otp#11624), and another tracer may come at any time,
+ * so there it is measured only if {gc, force} insists on it.  The agent's hello
+ * says which kind the VM is (kprof_gc_fixed.erl).
  */
 bool kp_conf_gc(const struct kp_conf *c, bool shared);
 void kp_diags_free(struct kp_diags *d);
@@ -150,7 +150,7 @@ void kp_diags_add(struct kp_diags *d, struct kp_pos pos, bool warning,
  */
 bool kp_diags_copy(struct kp_diags *out, const struct kp_diags *d,
     const char *before);
-/* Errors are warnings from now on: what one target lacks others have. */
+/* Turns errors into warnings: what one target lacks others may have. */
 void kp_diags_excuse(struct kp_diags *d);
 
 /* A concrete function. */
@@ -160,17 +160,17 @@ struct kp_mfa {
 };
 
 /*
- * What a function of the library for applications (erlang/kprof) is for:
- * it marks by being called, and tracing does the rest.
+ * Functions of the library for applications (erlang/kprof).  They do nothing:
+ * kprofd traces the calls of them.
  */
 #define KP_MARK_MODULE "kprof"
 #define KP_MARK_NAME_MAX 16	/* bytes of any of its functions' names */
 
 enum kp_mark {
 	KP_MARK_NONE,
-	KP_MARK_RUN,	/* starts a request, its return ends it */
-	KP_MARK_SET,	/* starts one that goes on after its return, */
-	KP_MARK_CLEAR	/* until this is called */
+	KP_MARK_RUN,	/* starts a request; its return ends that */
+	KP_MARK_SET,	/* starts a request that goes on after its return */
+	KP_MARK_CLEAR	/* ends that */
 };
 
 enum kp_mark kp_mark(const struct kp_mfa *f);
@@ -178,7 +178,7 @@ enum kp_mark kp_mark(const struct kp_mfa *f);
 /* Parses "mod:fun/2", "Mod.Sub.fun/2", "mod:fun/_" ... (as in tiers.conf). */
 enum kp_err kp_mfa_pat_parse(struct kp_mfa_pat *out, const char *s, size_t n);
 void kp_mfa_pat_free(struct kp_mfa_pat *p);
-/* Does the pattern cover the function?  Exported-or-not is not asked. */
+/* Does the pattern cover the function, exported or not? */
 bool kp_mfa_pat_covers(const struct kp_mfa_pat *p, const struct kp_mfa *f);
 
 /*
@@ -192,41 +192,41 @@ struct kp_spec_params {
 	bool exact;		/* add {exception_trace} */
 	bool gc_shared;		/* in the target: see kp_conf_gc() */
 	bool trace;		/* for kprof trace: labels are its own, and it
-				   tells itself which calls are of them */
+				   finds by itself which calls they are of */
 };
 
 enum kp_err kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
 enum kp_err kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
-/* The flags that these give to processes, and take: a list. */
+/* The list of the flags that these give to processes, and remove. */
 void kp_spec_flags(const struct kp_conf *c, bool gc_shared, struct kp_buf *out);
-/* For KP_MARK_CLEAR: takes the token, with an event if there was one. */
+/* For KP_MARK_CLEAR: removes the token, with an event if there was one. */
 enum kp_err kp_spec_clear(const struct kp_conf *c, struct kp_buf *out);
 
 /*
- * Calls f with each identity that the fun has as it stands, as a term without
- * version byte.  False: there are others, which variables make.
+ * Calls f with each identity of the fun that is a literal, as a term without
+ * version byte.  False: there are others, with variables.
  */
 bool kp_spec_identities(const struct kp_conf *c,
     void (*f)(void *ctx, const uint8_t *term, size_t n), void *ctx);
 /* A clause of the identity fun. */
 struct kp_clause {
 	uint32_t line;		/* of tiers.conf */
-	bool any;		/* its pattern is a variable: every call's */
-	bool names;		/* its answer is not undefined */
-	bool fixed;		/* its answer has no variable */
+	bool any;		/* its pattern is a variable: it matches all */
+	bool names;		/* its result is not undefined */
+	bool fixed;		/* its result is a literal */
 };
 
-/* Clause i, from 0.  False: there is none. */
+/* Clause i, from 0.  False: there are fewer. */
 bool kp_clause(const struct kp_conf *c, uint32_t i, struct kp_clause *out);
-/* What a fixed one answers, as a term without version byte; else KP_ENOENT. */
+/* The result of a fixed one, as a term without version byte; else KP_ENOENT. */
 enum kp_err kp_clause_answer(const struct kp_conf *c, uint32_t i,
     struct kp_buf *out);
-/* May it be about calls of these?  By the names of module and function. */
+/* May it match calls of these, by the names of module and function? */
 bool kp_clause_meets(const struct kp_conf *c, uint32_t i,
     const struct kp_mfa_pat *fns);
-/* Does the fun know an identity by a call of this function? */
+/* May a call of this function give an identity? */
 bool kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * conf.c - turns the forms of a tiers.conf into a struct kp_conf.
  *
- * One table of keys, each with its setter; a setter takes the whole form and
- * reports for itself.  Setters go on after an error, to find the others; the
- * half-made structure is thrown away at the end.
+ * A table has the keys, each with its setter, which takes the whole form and
+ * reports its errors.  Setters go on after an error to find others; a structure
+ * with errors is freed at the end.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +119,7 @@ set_keep_slowest(struct conf_ctx *x, const struct node *form)
 		x->conf->keep_slowest = (uint32_t)n;
 }
 
-/* Percent of one scheduler, decimals too, of which a node may have many. */
+/* Percent of one scheduler, with decimals; above 100 if it has several. */
 static void
 take_percent(struct conf_ctx *x, const struct node *v, const char *name,
     double *out)
@@ -186,7 +186,7 @@ set_scheduling(struct conf_ctx *x, const struct node *form)
 	x->conf->scheduling = take_choice(x, form->kid[1], "true", "false");
 }
 
-/* The limits of {overload, [...]}, each in its own unit of the field's. */
+/* The limits of {overload, [...]}; unit: of the option, in the field's own. */
 static const struct overload_key {
 	const char *name;
 	int64_t min, max, unit;
@@ -288,7 +288,7 @@ static const struct key keys[] = {
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
-/* The key's index; KEYS: unknown, given twice or malformed, and reported. */
+/* The key's index; KEYS, after reporting why: it cannot be used. */
 static size_t
 form_key(struct conf_ctx *x, const struct node *f, struct kp_pos seen[KEYS])
 {
@@ -324,7 +324,7 @@ conf_forms(struct conf_ctx *x, const struct form *f)
 	size_t k;
 
 	for (; f != NULL; f = f->next) {
-		/* A list alone is what follows {tiers, */
+		/* A file may be only the list of tiers. */
 		if (f->term->kind == N_LIST && seen[0].line == 0) {
 			seen[0] = f->term->pos;
 			conf_tiers(x, f->term);

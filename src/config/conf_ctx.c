@@ -43,7 +43,7 @@ conf_name(struct conf_ctx *x, const struct node *atom, const char *kind,
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(atom->text, names[i]) == 0)
 			return i;
-	/* A short name is not near what shares no letter with it. */
+	/* kept: a short name with no letter in common is not near. */
 	near = near_name(atom->text, names, n, sizeof(*names),
 	    (struct near_rule){ .edits = 3, .kept = 1 });
 	if (near != NULL)

@@ -32,14 +32,14 @@ struct conf_ctx {
 
 /* "found X, expected WHAT" at v's place. */
 void conf_expected(struct conf_ctx *x, const struct node *v, const char *what);
-/* Is it a proper list?  Else reports. */
+/* Is it a proper list?  Reports if not. */
 bool conf_list(struct conf_ctx *x, const struct node *v, const char *what);
-/* Which of names the atom is; n: none, and reported with the nearest. */
+/* The index of the atom in names; n, after reporting the nearest: none. */
 size_t conf_name(struct conf_ctx *x, const struct node *atom, const char *kind,
     const char *const *names, size_t n);
-/* A string's or binary's text, malloced; else reports and gives NULL. */
+/* A string's or binary's text, malloced; NULL, after reporting it: neither. */
 char *conf_string(struct conf_ctx *x, const struct node *v, const char *what);
-/* Makes room for one more of n elements; false: no memory, which x notes. */
+/* Makes room for one more of n elements; false, and sets nomem: no memory. */
 #define conf_room(x, v, n) \
 	conf_has_room(x, vec_room_by_len(v, n, VEC_NO_CAP))
 bool conf_has_room(struct conf_ctx *x, enum kp_err room);

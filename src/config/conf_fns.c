@@ -9,7 +9,7 @@
 static const char fn_forms[] = "{Module, Function, Arity} or "
     "\"Module:Function/Arity\"";
 
-/* The name of an atom; '_' gives NULL.  False: no such atom, or no memory. */
+/* Copies an atom's name, or NULL for '_'; false: another term, or no memory. */
 static bool
 take_atom(struct conf_ctx *x, const struct node *v, const char *what,
     bool any_ok, char **out)

@@ -1,11 +1,11 @@
 /*
  * conf_rewrite.c - {rewrite, [{"/users/[0-9]+", "/users/:id"}]}.
  *
- * Patterns are compiled here once, to find the bad ones.  regcomp unrolls
- * {m,n}, and + to two, and nested ones multiply: (((a{99}){99}){99}, or a with
- * forty + behind it, would take the whole memory.  And where a loop is within
- * loops it tries all ways through what is optional: a with twelve times +?
- * behind it takes minutes.  So what that comes to is bounded first.
+ * Patterns are compiled here once, to find bad ones.  regcomp() writes {m,n} out
+ * n times and + twice, and nested repetitions multiply: (((a{99}){99}){99}), or
+ * an a followed by forty +, would take all memory.  In nested loops it also
+ * tries all ways through what is optional: an a followed by twelve times +?
+ * takes minutes.  So both the length and the nesting are bounded first.
  */
 #include <regex.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #include "config/conf_ctx.h"
 
-/* Past a bracket expression, whose [ s is at; to its end if it has none. */
+/* s is at a [: returns the ] that ends it, or the end of the text. */
 static const char *
 skip_bracket(const char *s)
 {
@@ -30,7 +30,7 @@ skip_bracket(const char *s)
 	return s;
 }
 
-/* The largest number in {m,n}, whose { *s is at; moves *s to the end of it. */
+/* *s is at a {: returns the largest number in {m,n}; moves *s to its end. */
 static unsigned long
 largest(const char **s)
 {
@@ -66,7 +66,7 @@ add(struct extent *to, const struct extent *e)
 	to->nest = e->nest > to->nest ? e->nest : to->nest;
 }
 
-/* Of a pattern; past CONF_UNROLLED_MAX, any that is. */
+/* Measures a pattern; stops at a value above CONF_UNROLLED_MAX. */
 static struct extent
 extent(const char *s)
 {

@@ -1,8 +1,8 @@
 /*
  * diag.c - collects the errors of a file.
  *
- * The first KP_DIAG_MAX are kept; all are counted.  Running out of memory
- * here loses a text, never the fact that there was an error.
+ * The first KP_DIAG_MAX are kept; all are counted.  If memory runs out here a
+ * text is lost, but the error still counts.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ diag_sort(struct kp_diags *d)
 	struct kp_diag x;
 	size_t i, j, n = 0;
 
-	/* Stable, and there are few: the first said of a place is kept. */
+	/* The sort is stable: of several at one place the first is kept. */
 	for (i = 1; i < d->n; i++) {
 		x = d->v[i];
 		for (j = i; j > 0 && diag_order(&x, &d->v[j - 1]) < 0; j--)

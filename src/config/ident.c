@@ -1,8 +1,8 @@
 /*
- * ident.c - checks that match specs can do what the identity fun does.
+ * ident.c - checks that match specs can express the identity fun.
  *
- * Everything that they cannot do is reported here, with its place, so that
- * spec.c may rely on a checked fun.
+ * Whatever they cannot express is reported here, with its place, so that spec.c
+ * may rely on a checked fun.
  */
 #include <string.h>
 
@@ -20,9 +20,9 @@ struct vars {
 };
 
 /*
- * What match specs of OTP 25 and later know: is_bitstring, is_function/2,
+ * The guard functions of match specs since OTP 25: is_bitstring, is_function/2,
  * is_record, ceil, floor, min and max came later or never; is_boolean and
- * tuple_size are written in other words (spec/spec_expr.c).
+ * tuple_size are made of others (spec/spec_expr.c).
  */
 static const struct guard_fn guard_fns[] = {
 	{ "abs", 1, GUARD_PLAIN }, { "binary_part", 3, GUARD_PLAIN },
@@ -183,7 +183,7 @@ check_args(struct vars *v, const struct node *x)
 static void
 check_head(struct vars *v, const struct node *x)
 {
-	/* A variable for all of it is not bound: it cannot be used. */
+	/* A variable for the whole tuple cannot be used, so it is not bound. */
 	if (x->kind == N_VAR)
 		return;
 	if (x->kind != N_TUPLE || x->n != 3) {
@@ -288,7 +288,7 @@ functions_meet(const struct kp_mfa_pat *p, const struct node *head)
 	    (int)args->n <= p->arity;
 }
 
-/* Most likely a slip of the pen: the clause is about an untraced function. */
+/* A clause for a function that is not traced is probably a mistake. */
 static void
 warn_unmet(const struct kp_conf *c, const struct node *head,
     struct kp_diags *d)

@@ -14,7 +14,7 @@
 
 #define NODE_DEPTH_MAX 64	/* bounds every recursion over a tree */
 #define NODE_NEST_MAX 256	/* open brackets that recovery keeps track of */
-#define ATOM_BYTES_MAX 255	/* what the short atom of a term can carry */
+#define ATOM_BYTES_MAX 255	/* of an atom in its short external form */
 #define IDENT_CLAUSES_MAX 500	/* of the identity fun */
 #define IDENT_GUARDS_MAX 64	/* alternatives of one clause */
 #define IDENT_TUPLE_MAX 16	/* elements of one tuple of an identity */
@@ -39,7 +39,7 @@ __attribute__((format(printf, 3, 4)))
 void diag_error(struct kp_diags *d, struct kp_pos pos, const char *fmt, ...);
 __attribute__((format(printf, 3, 4)))
 void diag_warn(struct kp_diags *d, struct kp_pos pos, const char *fmt, ...);
-/* By place, and one error for one place. */
+/* Sorts by place, and keeps one of several at one place. */
 void diag_sort(struct kp_diags *d);
 
 /* --- tokens --- */
@@ -73,7 +73,7 @@ struct scan {
 	const char *src;
 	size_t n, off;
 	struct kp_pos pos;
-	unsigned unclosed;	/* quotes that had no end, so far */
+	unsigned unclosed;	/* quotes without an end, so far */
 	struct arena *arena;
 	struct kp_diags *diags;
 };
@@ -86,7 +86,7 @@ void scan_next(struct scan *s, struct token *t);
 int digit_value(uint32_t c);
 /* The character at s->off; 0 at the end, n its bytes. */
 uint32_t scan_peek(struct scan *s, size_t *n);
-/* Passes over it, and keeps the position. */
+/* Returns it, and moves on to the next. */
 uint32_t scan_take(struct scan *s);
 /* Each starts at the opening quote (or $) and fills text or cps. */
 bool scan_quoted(struct scan *s, struct token *t, uint32_t quote);
@@ -101,7 +101,7 @@ enum node_kind {
 	N_FLOAT,
 	N_STR,		/* code points; "" and [] are the same term */
 	N_BIN,		/* a binary that is all literal */
-	N_BINPAT,	/* any other, understood only to be refused */
+	N_BINPAT,	/* any other binary; parsed to be refused */
 	N_VAR,
 	N_TUPLE,
 	N_LIST,		/* kids, and tail unless proper */
@@ -110,7 +110,7 @@ enum node_kind {
 	N_CALL,		/* text; kids */
 	N_FUN,		/* kids: clauses */
 	N_CLAUSE,	/* pattern, body, then N_GUARDs, one an alternative */
-	N_GUARD		/* kids: tests, all of which must hold */
+	N_GUARD		/* kids: tests, all must hold */
 };
 
 struct node {
@@ -126,7 +126,7 @@ struct node {
 	uint32_t n;
 	struct node *tail;
 	bool map_arrow;		/* a map that has '=>' */
-	bool broken;		/* a list with elements that were no terms */
+	bool broken;		/* a list with elements that are not terms */
 };
 
 struct form {
@@ -134,13 +134,13 @@ struct form {
 	struct form *next;
 };
 
-/* All forms that could be read, in order; what could not is in diags. */
+/* All forms that could be read, in order; reports the others. */
 struct form *parse_forms(struct arena *a, const char *src, size_t n,
     struct kp_diags *d);
 
 /* syntax.c */
 #define NODE_TEXT_MAX 96
-/* What a message calls it: "a tuple of 2", "the atom 'x'"; returns buf. */
+/* Its name in messages: "a tuple of 2", "the atom 'x'"; returns buf. */
 const char *node_describe(const struct node *x, char buf[NODE_TEXT_MAX]);
 /* Reports "found X, expected WHAT" at the place of x. */
 void node_expected(struct kp_diags *d, const struct node *x, const char *what);
@@ -151,7 +151,7 @@ bool node_is_wildcard(const struct node *x);
 bool node_is_nil(const struct node *x);
 /* A term with no variable and no map in it. */
 bool node_is_literal(const struct node *x);
-/* A string or binary that no C string can hold. */
+/* A string or binary with a NUL character. */
 bool node_has_nul(const struct node *x);
 /* A string's or binary's bytes, malloced; NULL: no memory. */
 char *node_string(const struct node *x);
@@ -163,18 +163,18 @@ struct kp_identity {
 	const struct node *fun;
 };
 
-/* Says what is wrong with the fun; true if it can be made into specs. */
+/* Reports what is wrong with the fun; true if match specs can express it. */
 bool ident_check(const struct kp_conf *c, const struct node *fun,
     struct kp_diags *d);
 
-/* A guard function, and how match specs write it. */
+/* A guard function, and how it is written in match specs. */
 enum guard_form { GUARD_PLAIN, GUARD_IS_BOOLEAN, GUARD_TUPLE_SIZE };
 struct guard_fn {
 	const char *name;
 	unsigned arity;
 	enum guard_form form;
 };
-/* NULL: not to be had in a match spec. */
+/* NULL: match specs do not have it. */
 const struct guard_fn *guard_fn_find(const char *name, unsigned arity);
 
 #endif

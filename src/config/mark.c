@@ -33,7 +33,7 @@ kp_mark(const struct kp_mfa *f)
 	return KP_MARK_NONE;
 }
 
-/* Does the pattern cover one with this mark?  any: or with any mark at all. */
+/* Does the pattern cover a function with this mark, or (any) with any mark? */
 static bool
 pat_covers_mark(const struct kp_mfa_pat *p, enum kp_mark mark, bool any)
 {
@@ -48,7 +48,7 @@ pat_covers_mark(const struct kp_mfa_pat *p, enum kp_mark mark, bool any)
 	return false;
 }
 
-/* The pattern names it, and does not only cover it with a wildcard. */
+/* Does the pattern name clear_token, not only cover it with a wildcard? */
 static bool
 pat_is_clear(const struct kp_mfa_pat *p)
 {
@@ -83,14 +83,14 @@ is_entry(const struct kp_conf *c, const struct kp_mfa_pat *p)
 	for (size_t i = 0; i < c->nentries; i++)
 		if (kp_mfa_pat_covers(&c->entries[i].fn, &f))
 			return true;
-	/* The first tier's are, where no others are named. */
+	/* Without {entry, _}, the first tier's functions are entries. */
 	for (size_t i = 0; c->nentries == 0 && i < c->tiers[0].nfns; i++)
 		if (kp_mfa_pat_covers(&c->tiers[0].fns[i], &f))
 			return true;
 	return false;
 }
 
-/* Where it is not an entry, set_token is a function that does nothing. */
+/* set_token does nothing unless it is an entry. */
 static void
 check_tier(struct conf_ctx *x, const struct kp_mfa_pat *p)
 {

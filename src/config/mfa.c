@@ -15,7 +15,6 @@
 #include "base/utf8.h"
 #include "config/lang.h"
 
-#define NAME_BYTES_MAX 255u	/* what an atom's short form can carry */
 #define ELIXIR "Elixir."
 
 struct text {
@@ -23,9 +22,9 @@ struct text {
 	size_t n;
 };
 
-/* n may be more than there is room for: then it is too long. */
+/* It is too long if n is more than there is room for. */
 struct name {
-	char s[NAME_BYTES_MAX + 1];
+	char s[ATOM_BYTES_MAX + 1];
 	size_t n;
 	bool quoted;
 };
@@ -40,7 +39,7 @@ static void
 add(struct name *to, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++, to->n++)
-		if (to->n < NAME_BYTES_MAX)
+		if (to->n < ATOM_BYTES_MAX)
 			to->s[to->n] = s[i];
 }
 
@@ -135,7 +134,7 @@ take_name(struct text *in, const char *stop, struct name *name)
 	return n > 0;
 }
 
-/* A number up to 255, or _; all that is left. */
+/* Is all of `in` a number up to 255, or _? */
 static bool
 is_arity(struct text in, int *arity)
 {
@@ -160,8 +159,8 @@ take_arity(struct text *in, int *arity)
 }
 
 /*
- * Up to the dot before the function: the first whose next segment does not
- * begin like an Elixir alias; none: all of it is the module.
+ * The length of the module, up to the dot before the function: the first dot
+ * after which no Elixir alias begins.  Without one, all of it is the module.
  */
 static size_t
 alias_length(struct text in)
@@ -191,7 +190,7 @@ mod_dup(const struct name *mod)
 	return s;
 }
 
-/* Before anything is quoted. */
+/* Is there a colon outside quotes? */
 static bool
 has_colon(const struct text *in)
 {
@@ -201,7 +200,7 @@ has_colon(const struct text *in)
 	return false;
 }
 
-/* Takes the module; *sep is what has to part it from a function. */
+/* Takes the module; *sep: the character that has to follow before a function. */
 static bool
 split_mod(struct text *in, struct name *mod, char *sep)
 {
@@ -219,7 +218,7 @@ split_mod(struct text *in, struct name *mod, char *sep)
 		add(mod, in->p, n);
 		in->p += n;
 		in->n -= n;
-		return mod->n > NAME_BYTES_MAX ||
+		return mod->n > ATOM_BYTES_MAX ||
 		    (memchr(mod->s, '/', mod->n) == NULL &&
 		    mod->s[mod->n - 1] != '.');
 	}
@@ -227,7 +226,7 @@ split_mod(struct text *in, struct name *mod, char *sep)
 	return take_name(in, is_upper(in->p[0]) ? ":/" : ":/.", mod);
 }
 
-/* The module and, where it is named, the function. */
+/* A module and, if it is named, a function. */
 struct names {
 	struct name mod, fun;
 	int arity;
@@ -261,7 +260,7 @@ take_term(struct text in, struct names *v)
 		arity.n--;
 	if (arity.n == 3 && memcmp(arity.p, "'_'", 3) == 0)
 		arity = (struct text){ "_", 1 };
-	/* An atom, as it stands. */
+	/* The module is an atom: it is taken as it stands. */
 	v->mod.quoted = true;
 	return is_arity(arity, &v->arity);
 }
@@ -293,8 +292,8 @@ kp_mfa_pat_parse(struct kp_mfa_pat *out, const char *s, size_t n)
 	    !(s[0] == '{' ? take_term(in, &v) : take_text(in, &v)) ||
 	    is_wild(&v.mod))
 		return KP_EFORMAT;
-	if (v.mod.n + strlen(ELIXIR) > NAME_BYTES_MAX ||
-	    v.fun.n > NAME_BYTES_MAX)
+	if (v.mod.n + strlen(ELIXIR) > ATOM_BYTES_MAX ||
+	    v.fun.n > ATOM_BYTES_MAX)
 		return KP_ELIMIT;
 	p = (struct kp_mfa_pat){ .mod = mod_dup(&v.mod), .arity = v.arity };
 	if (v.fun.n > 0 && !is_wild(&v.fun))

@@ -1,9 +1,9 @@
 /*
  * parse.c - parses tokens into nodes.
  *
- * One expression parser reads terms, patterns, guards and bodies alike; what
- * may stand where is asked later, by those who know (conf.c, ident.c).  After
- * an error it goes on in panic: see parse_state.c.
+ * One expression parser reads terms, patterns, guards and bodies; conf.c and
+ * ident.c check later which of them may stand where.  parse_state.c says how
+ * parsing goes on after an error.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 /* An expression of operators that bind at least as tightly as min. */
 static struct node *parse_expr(struct parse *p, int min);
 
-/* Elements up to, and with, the closing bracket. */
+/* Parses elements, and the closing bracket. */
 static void
 parse_elements(struct parse *p, struct kids *k, const char *close, char id,
     struct node **tail)
@@ -34,7 +34,7 @@ parse_elements(struct parse *p, struct kids *k, const char *close, char id,
 		if (!p->panic && !parse_is(p, close))
 			parse_error(p, *close == ']' ? "',' or ']'" :
 			    *close == '}' ? "',' or '}'" : "',' or ')'");
-		/* Only lists: in a tuple what comes next has lost its place. */
+		/* Only in lists: a tuple's elements have meaning by position. */
 		if (p->panic && tail != NULL &&
 		    parse_recover(p, nest, ",", close, id) && parse_is(p, ","))
 			parse_advance(p);
@@ -293,7 +293,7 @@ bytes_put(struct parse *p, struct bytes *b, const char *from, size_t n)
 	b->n += n;
 }
 
-/* The literal value of one segment; utf8: as "..."/utf8 wants it. */
+/* Adds the literal value of one segment; utf8: it is of the type utf8. */
 static void
 segment_put(struct parse *p, struct bytes *b, const struct node *v, bool utf8)
 {
@@ -440,7 +440,7 @@ parse_primary(struct parse *p)
 	return NULL;
 }
 
-/* The operators, with what binds how tightly: Erlang Reference Manual 9.36. */
+/* The precedence of operators: Erlang Reference Manual 9.36. */
 static int
 operator_level(const struct parse *p, bool *right)
 {
@@ -495,7 +495,7 @@ parse_expr(struct parse *p, int min)
 		x = parse_op(p, &op, &k);
 	}
 	p->depth--;
-	p->panic |= x == NULL;	/* no memory, where nothing was reported */
+	p->panic |= x == NULL;	/* out of memory: nothing was reported */
 	return p->panic ? NULL : x;
 }
 
@@ -513,7 +513,7 @@ parse_form(struct parse *p)
 		return x;
 	if (!p->panic) {
 		parse_error(p, "'.' after a term");
-		/* Just a missing full stop: the next term begins here. */
+		/* Only the full stop is missing: the next term begins here. */
 		if (parse_is(p, "{") || parse_is(p, "[")) {
 			p->panic = false;
 			return x;

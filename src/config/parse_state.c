@@ -1,11 +1,11 @@
 /*
- * parse_state.c - where the parser is: its next token, the brackets that are
- * open, and whether it is in panic.  It makes nodes, too.
+ * parse_state.c - the state of the parser (its next token, the open brackets,
+ * panic), and the nodes that it makes.
  *
- * After an error the parser is in panic: nothing more is reported until the
- * list or the fun around the error has found its next element or clause.
- * For that it keeps a stack of the brackets that are open: a closing bracket
- * that fits a deeper one closes those above it too.
+ * After an error the parser is in panic: it reports nothing until it reaches the
+ * next element of the list, or clause of the fun, around the error.  To find
+ * that it keeps a stack of the open brackets; a closing bracket that fits a
+ * deeper one closes those above it, too.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ parse_is(const struct parse *p, const char *sym)
 	return p->t.type == T_SYM && strcmp(p->t.text, sym) == 0;
 }
 
-/* The closing bracket of what the token opens, or closes; 0: neither. */
+/* Identifies the bracket that the token opens or closes; 0: neither. */
 static char
 bracket(const struct token *t, bool *opens)
 {
@@ -36,7 +36,7 @@ bracket(const struct token *t, bool *opens)
 	return 0;
 }
 
-/* How many brackets stay open below the one that id closes; -1: none fits. */
+/* The number of brackets open below the one that id closes; -1: none fits. */
 static int
 nest_below(const struct parse *p, char id)
 {

@@ -1,4 +1,4 @@
-/* parse_state.h - the state of the parser, and what moves it on. */
+/* parse_state.h - the state of the parser. */
 #ifndef KPROFD_CONFIG_PARSE_STATE_H
 #define KPROFD_CONFIG_PARSE_STATE_H
 
@@ -23,17 +23,17 @@ struct kids {
 /* Is the next token this punctuation or reserved word? */
 bool parse_is(const struct parse *p, const char *sym);
 void parse_advance(struct parse *p);
-/* "found TOKEN, expected ..."; begins a panic, and is silent in one. */
+/* Reports "found TOKEN, expected ..." unless in panic, and begins a panic. */
 void parse_error(struct parse *p, const char *expected);
 /* Passes over sym, or reports that it is not there. */
 bool parse_expect(struct parse *p, const char *sym, const char *expected);
 /*
- * A node of these kids (NULL: none); NULL and a panic if that would make the
- * tree too deep.
+ * Makes a node of these kids (NULL: none); NULL, and a panic, if the tree gets
+ * too deep or memory runs out.
  */
 struct node *parse_node(struct parse *p, enum node_kind kind,
     struct kp_pos pos, const struct kids *k, struct node *tail);
-/* An element more, at the end; x may be NULL. */
+/* Adds an element; x may be NULL. */
 void kids_add(struct parse *p, struct kids *k, struct node *x);
 /*
  * Leaves the panic at the next sep or closing bracket of the construct that

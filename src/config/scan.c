@@ -1,14 +1,14 @@
 /*
  * scan.c - cuts text into Erlang tokens, one at a time.
  *
- * What cannot be a token is reported here and becomes T_BAD; scanning goes
- * on after it.
+ * Text that is not a token is reported here and becomes T_BAD; scanning goes on
+ * after it.
  */
 #include <string.h>
 
 #include "config/lang.h"
 
-/* Longest first where one begins another. */
+/* A symbol comes before those that it begins with. */
 static const char *const symbols[] = { "=:=", "=/=", "...", "->", "<-", "<=",
 	"=<", ">=", "==", "/=", "=>", ":=", "||", "<<", ">>", "++", "--", "::",
 	"(", ")", "{", "}", "[", "]", ",", ";", "|", "#", "=", "<", ">", "+",
@@ -73,7 +73,7 @@ is_name(uint32_t c)
 	    c == '_' || c == '@';
 }
 
-/* How many of the n bytes are this word: all of it, or 0. */
+/* The length of the word if the n bytes begin with it, otherwise 0. */
 static size_t
 begins_with(const char *p, size_t n, const char *word)
 {

@@ -55,7 +55,7 @@ digit_value(uint32_t c)
 	return 99;
 }
 
-/* Up to max digits of a base; UINT32_MAX where there are none. */
+/* Takes up to max digits of a base; UINT32_MAX: there are none. */
 static uint32_t
 take_digits(struct scan *s, int base, int max)
 {
@@ -68,7 +68,7 @@ take_digits(struct scan *s, int base, int max)
 	return i == 0 ? UINT32_MAX : v;
 }
 
-/* What follows a backslash. */
+/* Takes an escape, after its backslash. */
 static uint32_t
 take_escape(struct scan *s)
 {
@@ -107,7 +107,7 @@ take_escape(struct scan *s)
 	return p != NULL ? codes[p - names] : c;
 }
 
-/* The text as UTF-8, for atoms. */
+/* Sets the text of an atom, as UTF-8. */
 static bool
 atom_from_cps(struct scan *s, struct token *t)
 {
@@ -149,7 +149,7 @@ scan_quoted(struct scan *s, struct token *t, uint32_t quote)
 			    "%s", (int)quote, quote == '"' ? "string" : "atom");
 			/*
 			 * Go on with the next line, to find more errors; but
-			 * not for ever, since each try reads to the end.
+			 * only a few times, since each reads to the end.
 			 */
 			nl = memchr(t->src, '\n',
 			    s->n - (size_t)(t->src - s->src));
@@ -229,7 +229,7 @@ scan_based(struct scan *s, struct token *t, int64_t base)
 	return true;
 }
 
-/* Digits and single underscores between them, into text; as much as fits. */
+/* Takes digits, and single underscores between them; keeps digits that fit. */
 static size_t
 take_decimal(struct scan *s, char *text, size_t len)
 {

@@ -1,4 +1,4 @@
-/* syntax.c - questions about nodes, and their names in messages. */
+/* syntax.c - what kind of term a node is, and its name in messages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "config/lang.h"
 
-#define QUOTE_MAX 48	/* bytes of somebody's text in a message */
+#define QUOTE_MAX 48	/* bytes of the file's text in a message */
 
 static void
 describe_str(const struct node *x, char buf[NODE_TEXT_MAX])

@@ -11,7 +11,7 @@
 #include "text/text.h"
 #include "config/tiers_file.h"
 
-/* One byte more than allowed tells a larger file, and leaves room for NUL. */
+/* Reads one byte more than allowed, to detect larger files, or for the NUL. */
 static char *
 read_all(FILE *f, const char *path, size_t *n, char *why, size_t whylen)
 {
@@ -29,7 +29,7 @@ read_all(FILE *f, const char *path, size_t *n, char *why, size_t whylen)
 		snprintf(why, whylen, "'%s' is larger than %u bytes: it cannot "
 		    "be a tiers.conf", path, KP_CONF_SIZE_MAX);
 	} else if ((nul = memchr(p, '\0', *n)) != NULL) {
-		/* Else a program's file gives a thousand errors. */
+		/* Without this, a binary file would give a thousand errors. */
 		snprintf(why, whylen, "'%s' is not text (byte %zu is 0): it "
 		    "cannot be a tiers.conf", path, (size_t)(nul - p) + 1);
 	} else {

@@ -1,30 +1,29 @@
 /*
  * spec.c - match specs for tiers and entries.
  *
- * One clause of the identity fun becomes, for each alternative of its guard
- * (parted by ';': one that fails must not fail the others), a clause whose
- * message carries the identity, and where that has variables a second one
- * without their bounds, whose identity is {'_other', Line}.  Then comes a
- * clause for all other calls.
+ * A clause of the identity fun becomes one clause for each alternative of its
+ * guard (separated by ';': an alternative that fails must not fail the others).
+ * Its message carries the identity.  If that has variables, a second clause
+ * follows without their bounds, with the identity {'_other', Line}.  The last
+ * clause is for all other calls.
  *
- * A match spec's arguments are evaluated last to first; in the entry's
+ * A match spec evaluates arguments last to first.  In the entry's
  *   {{Identity, {caller}, Weight, New, true, [], Old}}
- * Old reads the token there is, then New takes it, sets another with a label
- * (spec_label.c) and reads that.  Relabelling would keep its flags, serial and
- * sender.
+ * Old reads the present token; then New removes it, sets another with a label
+ * (spec_label.c) and reads that.  Changing only the label would keep its flags,
+ * serial and sender.
  *
- * A token may not be ours: an application has its own, with any term for a
- * label.  'andalso' has the value of its last part and evaluates that only
- * where the others are true, so whatever is done with a token, or sent of it in
- * a message, stands behind a test that it is ours.  An entry that meets another
- * one leaves it there, begins no request, and sends false as New.  A tier's
- * call with another's token, or with one of ours that is too old, sends no
- * message; the latter token is taken away.
+ * A token may be an application's own, with any term for a label.  'andalso' has
+ * the value of its last part and evaluates that only if the others are true, so
+ * all use of a token stands behind a test that it is ours.  An entry that finds
+ * a foreign token leaves it there, begins no request, and sends false as New.  A
+ * tier's call with a foreign token, or an old one of ours, sends no message; the
+ * old one is removed.
  *
- * Where garbage collection or scheduling is measured, a call with a token gives
- * its own process the flags for that, and one without takes them:
- * {trace, Disable, Enable} on oneself does not wait.  (On another process it
- * would wait until that is scheduled out, with its whole scheduler.)
+ * If garbage collection or scheduling is measured, a call with a token gives its
+ * own process the flags for that, and one without removes them: {trace, Disable,
+ * Enable} on oneself does not wait.  (On another process it would block its
+ * whole scheduler until that process is scheduled out.)
  */
 #include "config/spec/spec.h"
 #include "kprofd/label.h"
@@ -40,7 +39,7 @@ struct spec {
 	uint32_t n;
 };
 
-/* How the identity of a clause is to be written. */
+/* How the identity of a clause is written. */
 enum ident_kind { IDENT_NONE, IDENT_BODY, IDENT_OTHER };
 
 static void
@@ -92,8 +91,8 @@ trace_put(struct kp_buf *b, const struct spec *s, bool on)
 }
 
 /*
- * A call of a request of ours gives its process the flags, and any other takes
- * them.  The value of {trace, _, _} is whether that changed any.
+ * A call of a request of ours gives its process the flags, any other removes
+ * them.  The value of {trace, _, _} is true if that changed a flag.
  */
 static void
 flags_put(struct kp_buf *b, const struct spec *s)
@@ -110,7 +109,7 @@ flags_put(struct kp_buf *b, const struct spec *s)
 	trace_put(b, s, false);
 }
 
-/* An event of the call's end is made where there was one of its begin. */
+/* Asks for an event at the call's end, if there is one of its begin. */
 static void
 exact_put(struct kp_buf *b, const struct spec *s)
 {
@@ -119,7 +118,7 @@ exact_put(struct kp_buf *b, const struct spec *s)
 	call(b, "exception_trace", 0);
 }
 
-/* The actions of a clause, up to and with the identity's place. */
+/* Writes the actions of a clause up to where the identity follows. */
 static void
 actions_begin(struct kp_buf *b, const struct spec *s)
 {
@@ -171,7 +170,7 @@ actions_end(struct kp_buf *b, const struct spec *s)
 	kp_etf_nil(b);
 }
 
-/* n guards, already written; tiers first ask for a token. */
+/* Writes n guards, which are made; tiers test for a token first. */
 static void
 guards_put(struct kp_buf *b, const struct spec *s, const struct kp_buf *made,
     unsigned n)
@@ -262,7 +261,7 @@ ident_clause_put(struct spec *s, const struct node *clause)
 	return all;
 }
 
-/* What KP_EV_CLEAR carries. */
+/* The message of KP_EV_CLEAR. */
 static void
 cleared_put(struct kp_buf *b)
 {
@@ -275,8 +274,8 @@ cleared_put(struct kp_buf *b)
 }
 
 /*
- * A call that sampling passes over says nothing; but one of set_token ends
- * the request that was set before in its process, and sends an event.
+ * A call that is not sampled sends no event, except for set_token: that ends the
+ * request that its process set before.
  */
 static void
 unsampled_message_put(struct kp_buf *b, bool set)
@@ -290,7 +289,7 @@ unsampled_message_put(struct kp_buf *b, bool set)
 	}
 }
 
-/* The first clause of a sampled entry: count and cut. */
+/* The first clause of a sampled entry: counts, and removes a token of ours. */
 static void
 unsampled_put(struct spec *s)
 {

@@ -1,10 +1,9 @@
 /*
- * spec.h - what the parts of the match spec compiler share.
+ * spec.h - the match spec compiler.
  *
- * One clause of the identity fun, for one concrete function, becomes a
- * struct gen: the head's argument patterns and the guards that the pattern
- * needs, both already external terms, and where each variable's value is to
- * be found (a path).
+ * For one function, a clause of the identity fun becomes a struct gen: the
+ * head's argument patterns and the guards that they need, both as external
+ * terms, and a path to the value of each variable.
  */
 #ifndef KPROFD_CONFIG_SPEC_SPEC_H
 #define KPROFD_CONFIG_SPEC_SPEC_H
@@ -35,8 +34,8 @@ struct gen {
 	struct kp_buf head;	/* f->arity patterns */
 	struct kp_buf guards;	/* nguards tests */
 	unsigned nguards;
-	bool selective;		/* the head alone does not match every call */
-	unsigned nvars;		/* match variables taken: 1..arity are args */
+	bool selective;		/* head and guards do not match every call */
+	unsigned nvars;		/* match variables in use: 1..arity are args */
 	struct {
 		const char *name;
 		const struct path *at;
@@ -56,17 +55,17 @@ call(struct kp_buf *b, const char *name, uint32_t arity)
 /* ---- spec_head.c ---- */
 
 
-/* Takes the pattern; false: it can never match this function. */
+/* Compiles the pattern; false: it never matches this function. */
 bool gen_pattern(struct gen *g, const struct node *pattern);
 
 /* ---- spec_expr.c ---- */
 
-/* A literal as it is: for heads, map keys and within {const, _}. */
+/* Writes a literal as it stands: in heads, map keys and {const, _}. */
 void raw_put(struct kp_buf *b, const struct node *x);
-/* Has it an atom that means something in a match spec? */
+/* Does it have an atom with a special meaning in match specs? */
 bool raw_is_special(const struct node *x);
 void path_put(struct kp_buf *b, const struct path *at);
-/* Where a variable's value is; NULL: it was not met in the pattern. */
+/* The path to a variable's value; NULL: the pattern does not bind it. */
 const struct path *gen_find(const struct gen *g, const char *name);
 /* A guard test or a body. */
 void expr_put(struct kp_buf *b, const struct gen *g, const struct node *x);

@@ -1,10 +1,10 @@
 /*
  * spec_bound.c - guards that keep an identity small.
  *
- * A variable in a message is copied whole, and a list of a million elements
- * is 16 MB.  So each must be an atom, a float, an integer of at most 58
- * bits, a binary of at most KP_IDENT_BYTES_MAX bytes, or a proper list of at
- * most KP_IDENT_LIST_MAX integers of 21 bits, as characters are.  All else
+ * A variable in a message is copied whole, and a list of a million elements is
+ * 16 MB.  So each must be an atom, a float, an integer of at most 58 bits, a
+ * binary of at most KP_IDENT_BYTES_MAX bytes, or a proper list of at most
+ * KP_IDENT_LIST_MAX integers of 21 bits, as characters are.  Any other term
  * (pids, references, funs, ports, maps, tuples) is never copied.
  *
  * Measured on OTP 25, with about 250 ns for a traced call whose identity is
@@ -51,10 +51,10 @@ binary_put(struct kp_buf *b, const struct path *at)
 }
 
 /*
- * [] or a character and the same again, KP_IDENT_LIST_MAX times; the last
- * must be [].  No length/1: that walks the whole of a long list.  A list
- * that is not proper, or an element that is not an integer, makes hd or bsr
- * fail, and with it the guard.
+ * Tests for [], or a character and the same test of the rest, KP_IDENT_LIST_MAX
+ * times; then only for [].  length/1 would walk the whole of a long list.  If a
+ * list is improper, or an element is not an integer, hd or bsr fails, and the
+ * guard with it.
  */
 static void
 list_put(struct kp_buf *b, const struct path *at)
@@ -95,10 +95,9 @@ any_put(struct kp_buf *b, const struct path *at)
 	list_put(b, at);
 }
 
-/* NULL: a test of this type needs no further bound. */
 typedef void bound_fn(struct kp_buf *b, const struct path *at);
 
-/* The cheapest bound, given what the user's guards already ask for. */
+/* The cheapest bound, given the user's guards; NULL: none is needed. */
 static bound_fn *
 bound_for(const char *name, const struct node *guard)
 {

@@ -1,6 +1,6 @@
 /*
- * spec_clause.c - the clauses of the identity fun, one by one: what each answers,
- * and whose calls it is about.
+ * spec_clause.c - the clauses of the identity fun, one by one: their results, and
+ * the functions whose calls they match.
  */
 #include <string.h>
 
@@ -40,7 +40,7 @@ kp_clause_answer(const struct kp_conf *c, uint32_t i, struct kp_buf *out)
 	return out->err;
 }
 
-/* A name in a pattern: a variable may be any. */
+/* May this name in a pattern be that one?  A variable may be any. */
 static bool
 may_be(const struct node *x, const char *name)
 {

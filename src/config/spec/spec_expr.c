@@ -3,7 +3,7 @@
  *
  * In a match spec's guards and bodies a tuple is a call, and '$1', '$_' and
  * '$$' are variables.  A literal that has any of these is written {const, X},
- * which takes X as it is (in guards and messages; never in a token's label).
+ * which is X as it stands (in guards and messages; never in a token's label).
  */
 #include <stdio.h>
 #include <string.h>
@@ -149,9 +149,9 @@ is_boolean_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 }
 
 /*
- * OTP 25 has no tuple_size in match specs, and size/1 takes binaries too; so
- * a map is asked for what is_tuple says, where 'false' is missing and fails
- * the guard as tuple_size would.
+ * OTP 25 has no tuple_size in match specs, and size/1 takes binaries too.  So
+ * this adds #{true => 0}'s value of is_tuple(X) to size(X): for any other term
+ * the key `false` is missing, which fails the guard as tuple_size would.
  */
 static void
 tuple_size_put(struct kp_buf *b, const struct gen *g, const struct node *x)
@@ -181,7 +181,7 @@ guard_call_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 	const struct guard_fn *fn = guard_fn_find(x->text, x->n);
 
 	if (fn == NULL) {
-		b->err = KP_EFORMAT;	/* ident_check does not let it pass */
+		b->err = KP_EFORMAT;	/* ident_check forbids it */
 	} else if (fn->form == GUARD_IS_BOOLEAN) {
 		is_boolean_put(b, g, x->kid[0]);
 	} else if (fn->form == GUARD_TUPLE_SIZE) {
@@ -207,7 +207,7 @@ expr_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 {
 	const struct path *at;
 
-	/* is_boolean doubles its argument, so deep nests of it explode. */
+	/* is_boolean writes its argument twice: stop deep nests of it. */
 	if (b->err != KP_OK)
 		return;
 	if (node_is_literal(x)) {

@@ -2,11 +2,11 @@
  * spec_head.c - the pattern of one clause as a match spec's head.
  *
  * Heads have no alias patterns; '$_', '_' and '$1' in them are not atoms; and
- * whether a map without variables is matched whole or in part depends on
- * where it stands.  So a map's values in a head are always variables, and
- * what a head cannot express, guards on the path of a variable do: a
- * guard that fails (a key that is missing, the hd of no list) fails the
- * clause, which is just what a pattern that does not match should do.
+ * whether a map without variables is matched whole or in part depends on where
+ * it stands.  So a map's values in a head are always variables, and guards on
+ * the path of a variable do what a head cannot express.  A guard that fails (a
+ * missing key, the hd of another term) fails the clause, as a pattern that does
+ * not match should.
  */
 #include <string.h>
 
@@ -96,7 +96,7 @@ path_match_tuple(struct gen *g, const struct path *at, const struct node *x)
 	}
 }
 
-/* One cell of a list: a test that it is one, and its head. */
+/* Tests for a cell of a list, and matches its head; returns its tail. */
 static const struct path *
 path_match_cell(struct gen *g, const struct path *at, const struct node *head)
 {
@@ -200,7 +200,7 @@ path_match(struct gen *g, const struct path *at, const struct node *x)
 
 /* --- in the head --- */
 
-/* A new match variable here, and guards for what it has to be. */
+/* Puts a new match variable here, and guards for its value. */
 static void
 head_put_by_guards(struct gen *g, const struct node *x)
 {
@@ -231,7 +231,7 @@ head_put_var(struct gen *g, const struct node *x)
 	head_put_by_guards(g, x);
 }
 
-/* Could the two be the same key?  Sure only where that is cheap to say. */
+/* May the two be the same key?  Exact only for integers, atoms and binaries. */
 static bool
 keys_meet(const struct node *a, const struct node *b)
 {
@@ -243,7 +243,7 @@ keys_meet(const struct node *a, const struct node *b)
 	return a->kind == b->kind || (node_is_nil(a) && node_is_nil(b));
 }
 
-/* A head's map: no key twice (that is not a term), none that is a variable. */
+/* Can a head have this map?  Not with a key twice, or one that is a variable. */
 static bool
 map_fits_head(const struct node *x)
 {
@@ -326,7 +326,7 @@ head_put(struct gen *g, const struct node *x)
 
 /* --- {Module, Function, Args} --- */
 
-/* Is the name this one, or a variable that can be? */
+/* Is x this name, or a variable that may be it? */
 static bool
 name_match(struct gen *g, const struct node *x, const char *name)
 {
@@ -347,7 +347,7 @@ name_match(struct gen *g, const struct node *x, const char *name)
 	return true;
 }
 
-/* Arguments first.. by one variable, which may have been met before. */
+/* Matches arguments first.. with one variable, which may be bound already. */
 static void
 rest_put(struct gen *g, unsigned first, const struct node *x)
 {

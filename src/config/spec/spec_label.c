@@ -2,20 +2,18 @@
  * spec_label.c - the parts of match specs that make labels and test tokens.
  *
  * Labels count in the trace control word, which all processes of the node
- * share.  {set_tcw, {get_tcw} + 1} returns the value before; reading and
- * writing are two steps, so two processes may read the same number or, when
- * one is held up between them, set the counter back, and then as many
- * numbers come again as were given out meanwhile.  Two that read the same
- * number are told apart by what the word was before; numbers that come again,
- * by the labels that their processes had before.  Ten bits have both, by xor:
- * the first are mostly the same then, and differ by little where the second
- * are.  That makes repeats rare, not impossible: the daemon detects collisions.
+ * share.  {set_tcw, {get_tcw} + 1} returns the value before.  Reading and
+ * writing are two steps: two processes may read the same number, or one that is
+ * delayed between the steps may set the counter back, so that the numbers given
+ * out meanwhile repeat.  Two that read the same number differ by what the word
+ * was before; numbers that repeat, by the labels that their processes had
+ * before.  Ten bits of the label are the xor of both, so repeats are rare.  They
+ * are not impossible: the daemon detects collisions.
  *
- * The agent moves the word on with the time.  It reads and writes in two steps
- * as well, and the same may happen; but it moves it by many thousand at once,
- * or not at all: a step that ends after its own undoes it, for the numbers in
- * between to be left out half a second later, and one that it undoes itself was
- * of a number far below.
+ * The agent moves the word on with the time, also in two steps, but by many
+ * thousands at once or not at all.  A call's step that overwrites the agent's
+ * undoes it: the numbers in between are skipped half a second later.  A call's
+ * step that the agent's overwrites was of a number far below.
  */
 #include "config/spec/spec.h"
 #include "kprofd/label.h"
@@ -36,12 +34,12 @@
 #define HASH_MASK 0xFFFFFFF
 
 /*
- * Ours and young, at one go.  With the kind, a label is
+ * Tests in one go that a label is a kprofd's and young.  With the kind, a label is
  *   KPROFD << 52 | (constant and xor) << 32 | word
- * so that ((KPROFD + 1) << 52) + AHEAD + {get_tcw} - label has, where that
- * kind is a kprofd's, nothing from bit 52 on, since the constant is not 0; and
- * in bits 0 to 31 the age, modulo 2^32, plus AHEAD.  For that to be within
- * the window the bits from 26 to 31 must be 0, too.  Of what is no integer the
+ * so the difference ((KPROFD + 1) << 52) + AHEAD + {get_tcw} - label has, if the
+ * kind is a kprofd's, no bit from 52 on, since the constant is not 0.  Its bits
+ * 0 to 31 are the age, modulo 2^32, plus AHEAD: for that to be within the window
+ * the bits from 26 to 31 must be 0, too.  If the label is not an integer the
  * difference is 'EXIT', which is not 0.
  */
 #define AGE_BASE (((int64_t)KP_LABEL_KPROFD + 1) * (INT64_C(1) << \
@@ -82,9 +80,9 @@ clear_put(struct kp_buf *b)
 	kp_etf_nil(b);
 }
 
-/* ---- whose token it is ---- */
+/* ---- tests of tokens ---- */
 
-/* {element, 2, {get_seq_token}}: of the token there is. */
+/* {element, 2, {get_seq_token}}: the label of the present token. */
 static void
 token_label_put(struct kp_buf *b)
 {
@@ -93,7 +91,7 @@ token_label_put(struct kp_buf *b)
 	call(b, "get_seq_token", 0);
 }
 
-/* 'EXIT', of a label that is not an integer, is not the number either. */
+/* If the label is not an integer the shift is 'EXIT', which is not `with`. */
 static void
 begins_put(struct kp_buf *b, int shift, uint64_t with)
 {
@@ -152,9 +150,9 @@ live_put(struct kp_buf *b)
 /* ---- labels ---- */
 
 /*
- * The label that the process had, 0 if that was none or not ours.  An exception
- * in a body would make the label the atom 'EXIT', for ever; so what is and what
- * else would do are put into a tuple, and a test picks one.
+ * The label that the process had, or 0 if it had no token of ours.  An exception
+ * in a body would make the label the atom 'EXIT', for ever; so both values are
+ * put into a tuple, and a test picks one.
  */
 static void
 old_label_put(struct kp_buf *b)
@@ -174,7 +172,7 @@ old_label_put(struct kp_buf *b)
 	kp_etf_int(b, 0);
 }
 
-/* What was is read first, being the last; then the step, then the word. */
+/* Arguments are evaluated last to first: old label, then step, then word. */
 static void
 number_put(struct kp_buf *b, uint64_t constant)
 {
