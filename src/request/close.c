@@ -184,7 +184,7 @@ parent_holds(const struct kp_requests *rs, const struct req *rq,
 	*node = rq->r.node;
 	if (p != NULL) {
 		*node = p->r.node;
-		return !p->early && !(p->ended && p->r.node == rq->r.node &&
+		return p->state != REQ_EARLY && !(p->state == REQ_ENDED && p->r.node == rq->r.node &&
 		    p->r.end <= rq->r.start);
 	}
 	t = tombs_get(rs, rq->r.parent_label);

@@ -28,7 +28,7 @@ req_settle(struct kp_requests *rs, struct req *rq)
 		if (rq->calls[i].c.outcome == KP_OPEN &&
 		    call_may_end(rs, rq, i))
 			proc_settle(rs, rq->calls[i].c.proc, rq);
-	if (!rq->ended)
+	if (rq->state != REQ_ENDED)
 		req_unpend(rs, rq);
 }
 
@@ -71,16 +71,16 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 	nd->has_now = true;
 	nd->now = now;
 	due = node_due(rs, nd, now);
-	while ((rq = nd->early.head) != NULL && due - rq->touched >= KP_HORIZON)
+	while ((rq = TAILQ_FIRST(&nd->lists[REQ_EARLY])) != NULL && due - rq->touched >= KP_HORIZON)
 		req_drop_early(rs, rq);
-	while ((rq = nd->pending.head) != NULL &&
+	while ((rq = TAILQ_FIRST(&nd->lists[REQ_PENDING])) != NULL &&
 	    due - rq->touched >= KP_TAIL_WAIT)
 		req_settle(rs, rq);
-	while ((rq = nd->ended.head) != NULL && due - rq->r.end >= KP_HORIZON) {
+	while ((rq = TAILQ_FIRST(&nd->lists[REQ_ENDED])) != NULL && due - rq->r.end >= KP_HORIZON) {
 		prefetch_close(rs, rq);
 		req_close(rs, rq);
 	}
-	while ((rq = nd->live.head) != NULL &&
+	while ((rq = TAILQ_FIRST(&nd->lists[REQ_LIVE])) != NULL &&
 	    now - rq->r.start >= KP_REQUEST_AGE_MAX)
 		req_expire(rs, rq, now);
 	tombs_expire(rs, nd, now - KP_TOMBSTONE_AGE);
@@ -97,13 +97,13 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 static void
 list_detach(struct kp_requests *rs, struct req_list *l, uint32_t node)
 {
-	struct req *rq = l->head, *next;
+	struct req *rq = TAILQ_FIRST(l), *next;
 
 	for (; rq != NULL; rq = next) {
-		next = rq->next;
+		next = TAILQ_NEXT(rq, link);
 		if ((rq->r.nodes >> node & 1) == 0)
 			continue;
-		if (rq->early)
+		if (rq->state == REQ_EARLY)
 			req_drop_early(rs, rq);
 		else
 			calls_detach(rs, rq, node);
@@ -117,10 +117,8 @@ node_detach(struct kp_requests *rs, struct rnode *gone)
 
 	for (uint32_t i = 0; gone->touched > 0 && i < KP_NODES_MAX; i++) {
 		nd = &rs->nodes[i];
-		list_detach(rs, &nd->early, gone->index);
-		list_detach(rs, &nd->live, gone->index);
-		list_detach(rs, &nd->pending, gone->index);
-		list_detach(rs, &nd->ended, gone->index);
+		for (uint32_t j = 0; j < REQ_STATES; j++)
+			list_detach(rs, &nd->lists[j], gone->index);
 	}
 }
 
@@ -133,13 +131,13 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 	if (node == KP_NONE)
 		return;
 	nd = &rs->nodes[node];
-	while ((rq = nd->early.head) != NULL)
+	while ((rq = TAILQ_FIRST(&nd->lists[REQ_EARLY])) != NULL)
 		req_drop_early(rs, rq);
-	while ((rq = nd->pending.head) != NULL)
+	while ((rq = TAILQ_FIRST(&nd->lists[REQ_PENDING])) != NULL)
 		req_settle(rs, rq);
-	while ((rq = nd->ended.head) != NULL)
+	while ((rq = TAILQ_FIRST(&nd->lists[REQ_ENDED])) != NULL)
 		req_close(rs, rq);
-	while ((rq = nd->live.head) != NULL) {
+	while ((rq = TAILQ_FIRST(&nd->lists[REQ_LIVE])) != NULL) {
 		req_settle_parent(rs, rq);
 		nd->lost.n[cause] += !rq->collided;
 		req_lose_calls(rs, rq, 1, KP_LOSS_WITH_REQUEST);

@@ -59,7 +59,7 @@ struct oldest {
 static bool
 seems_over(struct kp_requests *rs, const struct req *rq)
 {
-	return rq->pending && rs->o.conf->nfinishes == 0 && rq->ncalls > 0 &&
+	return rq->state == REQ_PENDING && rs->o.conf->nfinishes == 0 && rq->ncalls > 0 &&
 	    proc_doubts_entry(rs, rq, KP_TARGET_TIME_MAX);
 }
 
@@ -73,10 +73,10 @@ kp_requests_running(struct kp_requests *rs, uint32_t node)
 	if (node == KP_NONE)
 		return 0;
 	nd = &rs->nodes[node];
-	rq = nd->pending.head;
+	rq = TAILQ_FIRST(&nd->lists[REQ_PENDING]);
 	n = nd->in_flight - nd->over;
 	for (size_t many = PENDING_MAX; rq != NULL && many > 0;
-	    rq = rq->next, many--)
+	    rq = TAILQ_NEXT(rq, link), many--)
 		n -= seems_over(rs, rq);
 	return n;
 }
@@ -89,7 +89,7 @@ look_at(struct kp_requests *rs, struct oldest *o, const struct req *rq,
 	kp_dur_ns old;
 	size_t i;
 
-	for (; rq != NULL && many > 0; rq = rq->next, many--) {
+	for (; rq != NULL && many > 0; rq = TAILQ_NEXT(rq, link), many--) {
 		if (seems_over(rs, rq))
 			continue;
 		old = age(o->now, rq->r.start);
@@ -117,8 +117,8 @@ kp_requests_oldest(struct kp_requests *rs, uint32_t node,
 	if (nd->has_now && now < nd->now)
 		o.now = nd->now;
 	/* The list of live ones is by start: the first are the oldest. */
-	look_at(rs, &o, nd->live.head, o.max);
-	look_at(rs, &o, nd->pending.head, PENDING_MAX);
+	look_at(rs, &o, TAILQ_FIRST(&nd->lists[REQ_LIVE]), o.max);
+	look_at(rs, &o, TAILQ_FIRST(&nd->lists[REQ_PENDING]), PENDING_MAX);
 	for (size_t i = 0; i < o.n; i++)
 		v[i] = flight_of(rs, o.v[i].rq, o.now);
 	return o.n;

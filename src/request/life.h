@@ -25,7 +25,7 @@ call_outlasts(const struct kp_requests *rs, const struct req *rq, uint32_t i)
 {
 	const struct kp_call *c = &rq->calls[i].c;
 
-	return c->outcome == KP_OPEN && rq->ended &&
+	return c->outcome == KP_OPEN && rq->state == REQ_ENDED &&
 	    rq->r.outcome != KP_UNFINISHED && rs->fns.v[c->fn].tiers != 0;
 }
 

@@ -28,7 +28,7 @@ mark_here(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 		return NULL;
 	for (int i = 0; i < NEST_MAX && label != 0; i++) {
 		rq = req_get(rs, label);
-		if (rq != NULL && rq->set && !rq->ended &&
+		if (rq != NULL && rq->set && rq->state != REQ_ENDED &&
 		    rq->calls[0].c.proc == p->id)
 			return rq;
 		label = rq != NULL ? rq->outer : label_outer(rs, label);
@@ -79,7 +79,7 @@ mark_clear(struct kp_requests *rs, const struct proc *p,
 	if (rq == NULL)
 		return;
 	at = req_time(rs, rq, p->node->index, at);
-	if (rq->early && !rq->cleared) {
+	if (rq->state == REQ_EARLY && !rq->cleared) {
 		rq->cleared = true;
 		rq->cleared_at = at;
 	} else if (rq->set) {

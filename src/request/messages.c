@@ -43,14 +43,12 @@ struct msgs {
 	bool early;		/* in the list of its node: no request yet */
 	uint8_t node;		/* of the first event, and its time */
 	kp_target_ns at;
-	struct msgs *prev, *next;
+	TAILQ_ENTRY(msgs) link;
 };
 
 struct messages {
 	struct map by_label;	/* label -> struct msgs * */
-	struct {
-		struct msgs *head, *tail;
-	} early[KP_NODES_MAX];
+	TAILQ_HEAD(, msgs) early[KP_NODES_MAX];
 	size_t bytes;
 	struct receivers receivers;
 	const struct msgs *out;	/* of the request that is being handed on */
@@ -60,7 +58,11 @@ bool
 messages_init(struct kp_requests *rs)
 {
 	rs->messages = calloc(1, sizeof(*rs->messages));
-	return rs->messages != NULL && receivers_init(&rs->messages->receivers);
+	if (rs->messages == NULL)
+		return false;
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++)
+		TAILQ_INIT(&rs->messages->early[i]);
+	return receivers_init(&rs->messages->receivers);
 }
 
 static struct msgs *
@@ -72,32 +74,11 @@ msgs_get(const struct messages *ms, uint64_t label)
 /* ---- labels whose request has not come yet ---- */
 
 static void
-early_add(struct messages *ms, struct msgs *m)
-{
-	m->early = true;
-	m->prev = ms->early[m->node].tail;
-	if (m->prev != NULL)
-		m->prev->next = m;
-	else
-		ms->early[m->node].head = m;
-	ms->early[m->node].tail = m;
-}
-
-static void
 early_remove(struct messages *ms, struct msgs *m)
 {
-	if (!m->early)
-		return;
-	if (m->prev != NULL)
-		m->prev->next = m->next;
-	else
-		ms->early[m->node].head = m->next;
-	if (m->next != NULL)
-		m->next->prev = m->prev;
-	else
-		ms->early[m->node].tail = m->prev;
+	if (m->early)
+		TAILQ_REMOVE(&ms->early[m->node], m, link);
 	m->early = false;
-	m->prev = m->next = NULL;
 }
 
 /* ---- memory ---- */
@@ -134,8 +115,9 @@ msgs_make(struct messages *ms, uint64_t label, uint8_t node, kp_target_ns at,
 		return NULL;
 	}
 	ms->bytes += sizeof(*m);
+	m->early = early;
 	if (early)
-		early_add(ms, m);
+		TAILQ_INSERT_TAIL(&ms->early[node], m, link);
 	return m;
 }
 
@@ -353,7 +335,7 @@ messages_expire(struct kp_requests *rs, const struct rnode *nd, kp_target_ns now
 	struct messages *ms = rs->messages;
 	struct msgs *m;
 
-	while ((m = ms->early[nd->index].head) != NULL &&
+	while ((m = TAILQ_FIRST(&ms->early[nd->index])) != NULL &&
 	    now - m->at >= EARLY_AGE) {
 		early_remove(ms, m);
 		if (req_get(rs, m->label) == NULL)
@@ -390,9 +372,10 @@ void
 messages_detach(struct kp_requests *rs, const struct rnode *nd)
 {
 	struct messages *ms = rs->messages;
+	struct msgs *m;
 
-	while (ms->early[nd->index].head != NULL)
-		msgs_drop(rs, ms->early[nd->index].head, KP_LOSS_MAIL_GONE);
+	while ((m = TAILQ_FIRST(&ms->early[nd->index])) != NULL)
+		msgs_drop(rs, m, KP_LOSS_MAIL_GONE);
 	for (size_t i = 0; i < ms->by_label.cap; i++)
 		if (ms->by_label.slots[i].key != 0)
 			msgs_detach(rs, (struct msgs *)(uintptr_t)

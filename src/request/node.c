@@ -36,6 +36,8 @@ kp_requests_node(struct kp_requests *rs, const char *name)
 	*nd = (struct rnode){ .name = copy, .index = i,
 		.namelen = (uint32_t)strlen(name),
 		.chain_is_ambiguous = rs->o.chain_is_ambiguous };
+	for (size_t k = 0; k < REQ_STATES; k++)
+		TAILQ_INIT(&nd->lists[k]);
 	runaways_forget(&rs->fns, i);
 	rs->nnodes++;
 	return i;

@@ -117,7 +117,7 @@ prefetch_events(const struct kp_requests *rs, uint32_t node,
 void
 prefetch_close(const struct kp_requests *rs, const struct req *rq)
 {
-	const struct req *next = rq->next;
+	const struct req *next = TAILQ_NEXT(rq, link);
 	size_t lines;
 
 	if (next == NULL || rs->procs.len < PROCS_MIN)
@@ -127,6 +127,6 @@ prefetch_close(const struct kp_requests *rs, const struct req *rq)
 	lines = (next->ncalls * sizeof(*next->calls) + POOL_LINE - 1) /
 	    POOL_LINE;
 	fetch_lines(next->calls, lines < LINES_MAX ? lines : LINES_MAX);
-	if (next->next != NULL)
-		fetch_lines(next->next, 2);
+	if (TAILQ_NEXT(next, link) != NULL)
+		fetch_lines(TAILQ_NEXT(next, link), 2);
 }

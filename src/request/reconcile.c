@@ -16,7 +16,7 @@ proc_in_entry(const struct proc *p)
 	for (uint32_t i = p->n; i > 0; i--) {
 		o = &p->v[i - 1];
 		if (o->kind == OPEN_REQUEST && o->idx == 0)
-			return o->doubt == DOUBT_NONE && !o->rq->ended;
+			return o->doubt == DOUBT_NONE && o->rq->state != REQ_ENDED;
 	}
 	return false;
 }
@@ -147,8 +147,8 @@ open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
 	if (rq == NULL)
 		return tombs_get(rs, label) == NULL ? label : 0;
 	at = req_time(rs, rq, p->node->index, at);
-	if ((rq->ended && at >= rq->r.end) ||
-	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)) ||
+	if ((rq->state == REQ_ENDED && at >= rq->r.end) ||
+	    (rq->state == REQ_PENDING && rq->state != REQ_ENDED && proc_doubts_entry(rs, rq, at)) ||
 	    (rq->calls[0].c.proc == p->id &&
 	    rq->calls[0].c.outcome != KP_OPEN))
 		return 0;
@@ -170,7 +170,7 @@ proc_meet_parent(struct kp_requests *rs, const struct proc *p,
 	if (mark != NULL)
 		parent = mark->r.label;
 	else if (top != NULL && top->kind == OPEN_REQUEST)
-		parent = top->rq->set && top->rq->ended ? 0 : top->label;
+		parent = top->rq->set && top->rq->state == REQ_ENDED ? 0 : top->label;
 	if (parent == ev->label)
 		parent = 0;
 	*outer = mark == NULL && top != NULL ? top->label : parent;
@@ -267,7 +267,7 @@ crossed_token(struct kp_requests *rs, const struct proc *p,
 	const struct req *other = req_get(rs, ev->label);
 	uint64_t from = node_sender(rs, p->node, ev);
 
-	if (from == 0 || from == p->id || other == NULL || other->early ||
+	if (from == 0 || from == p->id || other == NULL || other->state == REQ_EARLY ||
 	    other->collided || other->ncalls == 0 ||
 	    other->r.parent_label == label ||
 	    other->calls[0].c.proc == from || other->calls[0].c.proc == p->id)

@@ -43,25 +43,18 @@ req_free(struct kp_requests *rs, struct req *rq)
 	pool_put(&rs->pool, rq, sizeof(*rq));
 }
 
-static void
-list_free(struct kp_requests *rs, struct req_list *l)
-{
-	struct req *rq;
-
-	while ((rq = l->head) != NULL) {
-		l->head = rq->next;
-		req_free(rs, rq);
-	}
-}
-
 void
 reqs_free(struct kp_requests *rs)
 {
-	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
-		list_free(rs, &rs->nodes[i].early);
-		list_free(rs, &rs->nodes[i].live);
-		list_free(rs, &rs->nodes[i].pending);
-		list_free(rs, &rs->nodes[i].ended);
+	struct req_list *l;
+	struct req *rq;
+
+	for (uint32_t i = 0; i < KP_NODES_MAX * REQ_STATES; i++) {
+		l = &rs->nodes[i / REQ_STATES].lists[i % REQ_STATES];
+		while ((rq = TAILQ_FIRST(l)) != NULL) {
+			TAILQ_REMOVE(l, rq, link);
+			req_free(rs, rq);
+		}
 	}
 	map_free(&rs->by_label);
 }
@@ -119,62 +112,33 @@ req_lose_calls(struct kp_requests *rs, const struct req *rq, uint32_t from,
 
 /* ---- lists ---- */
 
-static struct req_list *
-req_list(struct kp_requests *rs, const struct req *rq)
-{
-	struct rnode *nd = &rs->nodes[rq->r.node];
-
-	if (rq->early)
-		return &nd->early;
-	return rq->ended ? &nd->ended : rq->pending ? &nd->pending : &nd->live;
-}
-
-static void
-list_add(struct req_list *l, struct req *rq)
-{
-	rq->next = NULL;
-	rq->prev = l->tail;
-	if (l->tail != NULL)
-		l->tail->next = rq;
-	else
-		l->head = rq;
-	l->tail = rq;
-}
-
-static void
-list_add_by_start(struct req_list *l, struct req *rq)
-{
-	struct req *at = l->tail;
-
-	for (int i = 0; i < WALK_MAX && at != NULL &&
-	    at->r.start > rq->r.start; i++)
-		at = at->prev;
-	if (at == l->tail) {
-		list_add(l, rq);
-		return;
-	}
-	rq->prev = at;
-	rq->next = at != NULL ? at->next : l->head;
-	rq->next->prev = rq;
-	if (at != NULL)
-		at->next = rq;
-	else
-		l->head = rq;
-}
-
 static void
 req_unlist(struct kp_requests *rs, struct req *rq)
 {
-	struct req_list *l = req_list(rs, rq);
+	TAILQ_REMOVE(&rs->nodes[rq->r.node].lists[rq->state], rq, link);
+}
 
-	if (rq->prev != NULL)
-		rq->prev->next = rq->next;
+static void
+req_enlist(struct kp_requests *rs, struct req *rq, enum req_state state)
+{
+	rq->state = (uint8_t)state;
+	TAILQ_INSERT_TAIL(&rs->nodes[rq->r.node].lists[state], rq, link);
+}
+
+static void
+req_enlist_live(struct kp_requests *rs, struct req *rq)
+{
+	struct req_list *l = &rs->nodes[rq->r.node].lists[REQ_LIVE];
+	struct req *at = TAILQ_LAST(l, req_list);
+
+	rq->state = REQ_LIVE;
+	for (int i = 0; i < WALK_MAX && at != NULL &&
+	    at->r.start > rq->r.start; i++)
+		at = TAILQ_PREV(at, req_list, link);
+	if (at != NULL)
+		TAILQ_INSERT_AFTER(l, at, rq, link);
 	else
-		l->head = rq->next;
-	if (rq->next != NULL)
-		rq->next->prev = rq->prev;
-	else
-		l->tail = rq->prev;
+		TAILQ_INSERT_HEAD(l, rq, link);
 }
 
 bool
@@ -190,12 +154,12 @@ req_unlink(struct kp_requests *rs, struct req *rq)
 
 	req_unlist(rs, rq);
 	map_remove(&rs->by_label, rq->r.label);
-	if (rq->early) {
+	if (rq->state == REQ_EARLY) {
 		rs->nearly--;
 	} else {
 		rs->in_flight--;
 		nd->in_flight--;
-		nd->over -= rq->ended;
+		nd->over -= rq->state == REQ_ENDED;
 		nd->collided -= rq->collided;
 	}
 }
@@ -216,13 +180,12 @@ req_make_early(struct kp_requests *rs, uint64_t label, uint32_t node,
 	rq->r = (struct kp_request){ .label = label,
 		.identity = KP_IDENT_NONE, .node = (uint8_t)node };
 	rq->ended_by = KP_NONE;
-	rq->early = true;
 	rq->touched = at;
 	if (req_add_call(rs, rq, &entry) == KP_NONE || !req_enter(rs, rq)) {
 		req_free(rs, rq);
 		return NULL;
 	}
-	list_add(&rs->nodes[node].early, rq);
+	req_enlist(rs, rq, REQ_EARLY);
 	rs->nearly++;
 	return rq;
 }
@@ -232,7 +195,6 @@ req_leave_early(struct kp_requests *rs, struct req *rq)
 {
 	req_unlist(rs, rq);
 	rs->nearly--;
-	rq->early = false;
 }
 
 void
@@ -240,7 +202,7 @@ req_go_live(struct kp_requests *rs, struct req *rq)
 {
 	struct rnode *nd = &rs->nodes[rq->r.node];
 
-	list_add_by_start(&nd->live, rq);
+	req_enlist_live(rs, rq);
 	rs->in_flight++;
 	nd->in_flight++;
 }
@@ -249,17 +211,16 @@ void
 req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
     kp_target_ns at)
 {
-	if (rq->ended)
+	if (rq->state == REQ_ENDED)
 		return;
 	req_unlist(rs, rq);
-	rq->ended = true;
 	rq->r.end = at > rq->r.start ? at : rq->r.start;
 	rq->r.outcome = (uint8_t)how;
 	if (rq->set) {
 		rq->calls[0].c.end = rq->r.end;
 		rq->calls[0].c.outcome = (uint8_t)how;
 	}
-	list_add(&rs->nodes[rq->r.node].ended, rq);
+	req_enlist(rs, rq, REQ_ENDED);
 	rs->nodes[rq->r.node].over++;
 }
 
@@ -273,19 +234,17 @@ void
 req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at)
 {
 	/* One that has run for a minute is not waited for any longer. */
-	if (rq->ended || rq->early ||
+	if (rq->state == REQ_ENDED || rq->state == REQ_EARLY ||
 	    at - rq->r.start >= KP_REQUEST_AGE_MAX)
 		return;
 	req_unlist(rs, rq);
-	rq->pending = true;
 	rq->touched = at;
-	list_add(&rs->nodes[rq->r.node].pending, rq);
+	req_enlist(rs, rq, REQ_PENDING);
 }
 
 void
 req_unpend(struct kp_requests *rs, struct req *rq)
 {
 	req_unlist(rs, rq);
-	rq->pending = false;
-	list_add_by_start(&rs->nodes[rq->r.node].live, rq);
+	req_enlist_live(rs, rq);
 }

@@ -107,7 +107,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		.weight = ev->weight, .id = ++rs->next_id,
 		.node = (uint8_t)nd->index, .nodes = rq->r.nodes };
 	rq->outer = outer;
-	rq->outer_early = parent != 0 && (in == NULL || in->early);
+	rq->outer_early = parent != 0 && (in == NULL || in->state == REQ_EARLY);
 	rq->takes_token = ev->old_label != 0;
 	if (early == NULL) {
 		rq->ended_by = KP_NONE;
@@ -166,7 +166,7 @@ req_end_early(struct kp_requests *rs, struct req *rq)
 			continue;
 		if (c->outcome == KP_OPEN)
 			req_pend(rs, rq, rq->r.start);
-		else if (!rq->ended) {
+		else if (rq->state != REQ_ENDED) {
 			rq->ended_by = i;
 			req_end(rs, rq, (enum kp_outcome)c->outcome,
 			    req_time(rs, rq, c->node, c->end));
@@ -197,7 +197,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	} else if (ev->label == 0) {
 		p->node->lost.n[KP_LOSS_BAD_EVENT]++;
 		o.kind = OPEN_IGNORED;
-	} else if (o.rq != NULL && !o.rq->early) {
+	} else if (o.rq != NULL && o.rq->state != REQ_EARLY) {
 		request_collide(rs, o.rq, p->node);
 		o.kind = OPEN_IGNORED;
 	} else if ((o.rq = req_make(rs, p, ev, &c)) == NULL) {
@@ -227,7 +227,7 @@ stack_parent(const struct proc *p, const struct req *rq)
 			return o->idx;
 	}
 	/* A request that set_token began is on no stack. */
-	return rq->set && !rq->ended && rq->calls[0].c.proc == p->id ? 0 :
+	return rq->set && rq->state != REQ_ENDED && rq->calls[0].c.proc == p->id ? 0 :
 	    KP_NONE;
 }
 
@@ -269,7 +269,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		crossed_report(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	o.rq = call_req(rs, p, o.label);
-	if (o.rq != NULL && o.rq->pending &&
+	if (o.rq != NULL && o.rq->state == REQ_PENDING &&
 	    (o.rq->calls[0].c.proc == p->id || rs->o.conf->nfinishes > 0))
 		req_pend(rs, o.rq, req_time(rs, o.rq, c.c.node, ev->ts));
 	t = o.rq == NULL ? tombs_get(rs, o.label) : NULL;

@@ -68,9 +68,9 @@ open_end(struct kp_requests *rs, const struct proc *p, const struct open *o,
 	c = &o->rq->calls[o->idx].c;
 	c->end = at;
 	c->outcome = (uint8_t)how;
-	if (o->rq->early)
+	if (o->rq->state == REQ_EARLY)
 		return;	/* it cannot end before its entry is here */
-	if (o->rq->ended ||
+	if (o->rq->state == REQ_ENDED ||
 	    !(fn->finish || (o->idx == 0 && rs->o.conf->nfinishes == 0)))
 		return;
 	o->rq->ended_by = o->idx;

@@ -31,6 +31,8 @@
 #ifndef KP_REQUEST_STATE_H
 #define KP_REQUEST_STATE_H
 
+#include <sys/queue.h>
+
 #include "kprofd/request.h"
 #include "request/names.h"
 #include "base/pool.h"
@@ -48,6 +50,19 @@ struct rcall {
 	uint64_t from;		/* process that sent the token; 0: itself */
 };
 
+/* Each node has a list of its requests in each state: see req.c. */
+enum req_state {
+	/*
+	 * Calls came before the entry's event, since events of different
+	 * processes are not in order.  calls[0] is kept free for the entry.
+	 */
+	REQ_EARLY,
+	REQ_LIVE,	/* its end was not seen */
+	REQ_PENDING,	/* neither, but its entry or finish is in doubt (stack.c) */
+	REQ_ENDED,	/* its end was seen: r.end and r.outcome are valid */
+	REQ_STATES
+};
+
 /*
  * A request in flight.  All that a call or a return looks at is in the first
  * cache line.
@@ -56,18 +71,12 @@ struct req {
 	struct rcall *calls;	/* from the pool: bytes of them */
 	uint32_t ncalls;
 	uint32_t bytes;
-	bool ended;		/* its end was seen: r.end, r.outcome hold */
-	bool pending;		/* its entry or finish is in doubt (stack.c) */
+	uint8_t state;		/* enum req_state: only req.c changes it */
 	bool collided;		/* its label is ambiguous: counted as lost */
 	bool set;		/* begun by set_token: see mark.c */
 	bool overflow;		/* its name came past the cap of names */
 	bool outer_early;	/* the entry of `outer` had not come when it began */
 	bool takes_token;	/* its entry replaced a token of the process */
-	/*
-	 * Calls came before the entry's event, since events of different
-	 * processes are not in order.  calls[0] is kept free for the entry.
-	 */
-	bool early;
 	/*
 	 * r.calls and r.ncalls are set when it closes.  While it is early
 	 * r.node is that of its first call.  All times here are by the clock of
@@ -79,15 +88,13 @@ struct req {
 	bool cleared;		/* early: clear_token came already, at cleared_at */
 	kp_target_ns cleared_at;
 	kp_target_ns touched;	/* pending: its last event; early: its first */
-	struct req *prev, *next; /* in one of the lists of its node */
+	TAILQ_ENTRY(req) link;	/* in the list of its node and state */
 };
 
 _Static_assert(offsetof(struct req, r.end) == POOL_LINE,
     "what is before the end is in one line");
 
-struct req_list {
-	struct req *head, *tail;
-};
+TAILQ_HEAD(req_list, req);
 
 /* What an open call on a stack belongs to. */
 enum open_kind {
@@ -178,11 +185,8 @@ struct rnode {
 	bool timed;		/* offset and error are known */
 	kp_dur_ns offset, error;
 	kp_target_ns now, swept;
-	/* A request is in one of these, by its state; see req_list() in req.c. */
-	struct req_list early;	/* by touched: wait for their entries */
-	struct req_list live;	/* by start: for expiry */
-	struct req_list pending; /* by touched: to be settled */
-	struct req_list ended;	/* by end: for closing */
+	struct req_list lists[REQ_STATES];	/* nearly in order of time: by
+				   touched (EARLY, PENDING), start or end */
 	size_t in_flight;	/* began here, without the early ones */
 	size_t over;		/* of these, ended: they wait for stragglers */
 	size_t collided;	/* of these, too: they count as lost */
@@ -320,7 +324,7 @@ struct req *req_make_early(struct kp_requests *rs, uint64_t label,
 void req_touch_node(struct kp_requests *rs, struct req *rq, uint32_t node);
 /* The entry of an early request is there: takes it off its list. */
 void req_leave_early(struct kp_requests *rs, struct req *rq);
-/* A request that has begun waits for its end. */
+/* Its entry is there: puts it, on no list as yet, among the live ones. */
 void req_go_live(struct kp_requests *rs, struct req *rq);
 /* Its end was seen, at a time of its own clock; later ends do not count. */
 void req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,

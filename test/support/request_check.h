@@ -47,10 +47,8 @@ requests_empty(const struct kp_requests *rs)
 		assert_int_equal(rs->nodes[i].over, 0);
 		assert_int_equal(rs->nodes[i].collided, 0);
 		assert_int_equal(rs->nodes[i].touched, 0);
-		assert_null(rs->nodes[i].early.head);
-		assert_null(rs->nodes[i].live.head);
-		assert_null(rs->nodes[i].pending.head);
-		assert_null(rs->nodes[i].ended.head);
+		for (uint32_t j = 0; j < REQ_STATES; j++)
+			assert_null(TAILQ_FIRST(&rs->nodes[i].lists[j]));
 	}
 }
 
