@@ -360,12 +360,10 @@ bool label_inside(const struct kp_requests *rs, uint64_t label,
 static inline struct proc *
 proc_get(const struct kp_requests *rs, uint64_t id)
 {
-	uint64_t *at = map_get(&rs->procs, id);
-
-	return at != NULL ? (struct proc *)(uintptr_t)*at : NULL;
+	return map_find(&rs->procs, id);
 }
 
-/* One that is not there yet; NULL when out of memory, or if id is 0. */
+/* Adds a process that is not there yet; NULL when out of memory, or id is 0. */
 struct proc *proc_new(struct kp_requests *rs, uint64_t id,
     struct rnode *node);
 /* Doubles the room of its stack; false when out of memory. */
