@@ -37,11 +37,11 @@ struct kp_cost {
 };
 
 void kp_cost_add(struct kp_cost *to, const struct kp_cost *c);
-/* All of it: CPU time of one scheduler. */
+/* The whole cost, as CPU time of one scheduler. */
 kp_dur_ns kp_cost_total(const struct kp_cost *c);
 /* The part that sampling does not change. */
 kp_dur_ns kp_cost_fixed(const struct kp_cost *c);
-/* So many armed calls a second, in percent of one scheduler; and back. */
+/* Armed calls a second to percent of one scheduler, and back. */
 double kp_cost_percent(double calls);
 uint64_t kp_cost_calls(double percent);
 

@@ -50,7 +50,7 @@ struct kp_frame {
 	enum kp_frame_kind kind;
 	uint32_t op;	       /* as on the wire; 0 for a tick */
 	struct kp_span control; /* raw control tuple */
-	struct kp_span from;   /* raw pid of the sender; empty: not told */
+	struct kp_span from;   /* raw pid of the sender; empty: unknown */
 	struct kp_span to;     /* SEND: raw pid.  REG_SEND: the name's bytes */
 	struct kp_span payload; /* the message with its version byte, not
 				   checked; empty for a tick and OTHER */

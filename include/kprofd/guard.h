@@ -32,7 +32,7 @@ enum kp_trip {
 /* A word, as in JSON: "kprofd_memory". */
 const char *kp_trip_name(enum kp_trip cause);
 
-/* How things are at one moment. */
+/* The load at one moment. */
 struct kp_load {
 	kp_dur_ns lag;		/* of what was handled last */
 	uint64_t memory;	/* bytes that kprofd has */
@@ -56,7 +56,7 @@ void kp_guard_init(struct kp_guard *g, const struct kp_overload *limits);
 /* Which limit is passed, while armed.  Lag has to last KP_LATE_GRACE. */
 enum kp_trip kp_guard_look(struct kp_guard *g, const struct kp_load *l,
     kp_mono_ns now);
-/* Somebody is over a limit.  Returns for how long to rest. */
+/* A limit is passed.  Returns for how long to rest. */
 kp_dur_ns kp_guard_trip(struct kp_guard *g, enum kp_trip cause,
     kp_mono_ns now);
 /*
@@ -66,7 +66,7 @@ kp_dur_ns kp_guard_trip(struct kp_guard *g, enum kp_trip cause,
 kp_dur_ns kp_guard_rested(struct kp_guard *g, const struct kp_load *l);
 /* Tracing is on again, for whatever reason. */
 void kp_guard_resumed(struct kp_guard *g, kp_mono_ns now);
-/* Time passes, while armed.  True if the cut has changed. */
+/* To be called now and then while armed.  True if the cut has changed. */
 bool kp_guard_tick(struct kp_guard *g, kp_mono_ns now);
 
 /*

@@ -26,7 +26,7 @@
 #include "kprofd/err.h"
 
 #define KP_HIST_VERSION 1	/* first byte of the stored form */
-/* Of the stored form: every bucket at ten bytes fits. */
+/* Bytes of the stored form: every bucket at ten bytes fits. */
 #define KP_HIST_BYTES_MAX (32u << 10)
 #define KP_HIST_PER_OCTAVE 32
 #define KP_HIST_MIN (-960)	/* 1 ns falls into -957 */
@@ -53,7 +53,7 @@ double kp_hist_upper(int32_t i);
  */
 enum kp_err kp_hist_add(struct kp_hist *h, kp_dur_ns d, uint64_t weight);
 enum kp_err kp_hist_merge(struct kp_hist *h, const struct kp_hist *from);
-/* Takes back what was merged.  KP_EFORMAT: that was not; h unchanged. */
+/* Subtracts what was merged before; else KP_EFORMAT, h unchanged. */
 enum kp_err kp_hist_take(struct kp_hist *h, const struct kp_hist *from);
 /* The q-quantile (0 <= q <= 1, nearest rank) in ns; 0 when empty. */
 kp_dur_ns kp_hist_quantile(const struct kp_hist *h, double q);

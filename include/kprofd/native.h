@@ -18,7 +18,7 @@
 
 /* Chunks of one batch: a ring has one. */
 #define KP_NATIVE_CHUNKS_MAX KP_NATIVE_RINGS_MAX
-/* Of memory, for all definitions of one target; 16 KiB for each ring besides. */
+/* Memory for all definitions of one target, besides 16 KiB for each ring. */
 #define KP_NATIVE_BYTES_MAX (64u << 20)
 
 struct kp_native;
@@ -26,7 +26,7 @@ struct kp_native;
 /* NULL when out of memory. */
 struct kp_native *kp_native_new(void);
 void kp_native_free(struct kp_native *nd);
-/* Another probe from now on, in this node: what was defined is forgotten. */
+/* Forgets all definitions: another probe follows, in this node. */
 void kp_native_restart(struct kp_native *nd, const char *node);
 
 /*

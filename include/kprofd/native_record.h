@@ -63,7 +63,7 @@ enum kp_native_kind {
 	KP_NATIVE_CALLS = 16
 };
 
-/* Of garbage collection or scheduling? */
+/* Is it about garbage collection or scheduling? */
 static inline bool
 kp_native_is_pause(unsigned kind)
 {
@@ -86,7 +86,7 @@ kp_native_is_definition(unsigned kind)
 /* Ends before `label`, which is 0 as all that follows. */
 #define KP_NATIVE_SHORT 4
 #define KP_NATIVE_SHORT_BYTES 24
-/* Of an entry that met a foreign token and began no request. */
+/* An entry that met a foreign token and began no request. */
 #define KP_NATIVE_FOREIGN 8
 
 /* Slot 0: none, which is [] and undefined. */
@@ -103,7 +103,7 @@ struct kp_native_record {
 };
 
 /*
- * A message's number, which together with label and sender tells it from all
+ * A message's number, which with label and sender distinguishes it from all
  * others: in place of fn (its low half) and caller.
  */
 static inline void

@@ -219,7 +219,7 @@ void kp_stats_peers(struct kp_stats *st, struct kp_stats *const *by_node);
  * node, and of the late call's.
  */
 void kp_stats_request(struct kp_stats *st, const struct kp_request *rq);
-/* Of the request that kp_stats_request() just had: kp_requests_waits(). */
+/* Adds kp_requests_waits() of the request that kp_stats_request() just had. */
 void kp_stats_waits(struct kp_stats *st, const struct kp_request *rq);
 void kp_stats_late(struct kp_stats *st, const struct kp_late_call *c);
 

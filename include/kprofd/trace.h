@@ -73,8 +73,8 @@ struct kp_event {
 	uint64_t label;		/* the token in force after the call (CLEAR:
 				   before it); 0: none */
 	bool has_from;
-	struct kp_pid from;	/* who sent the token; SEND: who it goes to,
-				   if that is told by a pid */
+	struct kp_pid from;	/* sender of the token; SEND: receiver of the
+				   message, if that is a pid */
 	/* ENTRY only */
 	uint64_t old_label;	/* the token met, 0: none */
 	bool foreign;		/* it met a foreign one, and began nothing */

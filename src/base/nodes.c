@@ -158,7 +158,7 @@ match_set(const char *glob, unsigned char c)
 	return in != inverted ? glob + 1 : NULL;
 }
 
-/* What is left of the glob when one byte is matched; NULL: it is not. */
+/* The rest of the glob after it matched one byte; NULL: it does not match. */
 static const char *
 match_one(const char *glob, char c)
 {

@@ -31,14 +31,14 @@ struct definition {
 	uint8_t p[];
 };
 
-/* A ring, for as long as its probe is there. */
+/* What a ring has defined since its probe was loaded. */
 struct source {
 	struct definition *fn[KP_NATIVE_SLOTS + 1];	/* owned */
 	struct definition *identity[KP_NATIVE_SLOTS + 1];
 	uint32_t weight;
 };
 
-/* What is left of a chunk; its next record is an event, at `ts`. */
+/* The rest of a chunk, which begins with an event of time `ts`. */
 struct cursor {
 	struct source *source;
 	const uint8_t *p, *end;
@@ -150,7 +150,7 @@ is_term(struct kp_span term)
 	return kp_term_finish(&r) == KP_OK;
 }
 
-/* Not before the next batch: events of this one may be of what it was. */
+/* Frees the term with the next batch: events of this one may point to it. */
 static void
 undefine(struct kp_native *nd, struct definition **slot)
 {
@@ -306,7 +306,7 @@ add_chunk(struct kp_native *nd, struct kp_span b)
 	return true;
 }
 
-/* The one at i moves down to its place. */
+/* Moves the cursor at i down to its place. */
 static void
 sift(struct kp_native *nd, uint32_t i)
 {
@@ -325,7 +325,7 @@ sift(struct kp_native *nd, uint32_t i)
 	nd->v[i] = c;
 }
 
-/* How far the first one is ahead: one of the two below it is next. */
+/* Notes up to when the first is ahead: one of the two below it comes next. */
 static void
 look_ahead(struct kp_native *nd)
 {
@@ -334,7 +334,7 @@ look_ahead(struct kp_native *nd)
 		nd->until = nd->v[2].ts;
 }
 
-/* All chunks of the batch; other elements are passed over. */
+/* Takes all chunks of the batch, and counts other elements as bad. */
 static void
 gather(struct kp_native *nd, struct kp_batch *b)
 {
@@ -369,7 +369,7 @@ label(uint64_t v)
 	return v < KP_LABEL_END ? v : 0;
 }
 
-/* False: a slot that nobody has defined.  *to is empty till now. */
+/* Sets *to, which is empty, to the slot's term; false: it is not defined. */
 static bool
 slot(struct definition *const *v, uint16_t n, struct kp_span *to)
 {
@@ -381,7 +381,7 @@ slot(struct definition *const *v, uint16_t n, struct kp_span *to)
 	return true;
 }
 
-/* Who sent the token; false: a slot that nobody has defined. */
+/* Sets the sender of the token; false: its slot is not defined. */
 static inline __attribute__((always_inline)) bool
 sender(const struct kp_native *nd, const struct source *s,
     const struct packed_record *rec, struct kp_event *ev)
@@ -424,7 +424,7 @@ read_call(const struct kp_native *nd, const struct source *s,
 	    (ev->kind != KP_EV_ENTRY || ev->weight > 0);
 }
 
-/* Its fn and caller are not slots.  Apart: calls are what there are most of. */
+/* A message, whose fn and caller are not slots.  Apart, because it is rare. */
 static __attribute__((noinline)) bool
 read_message(const struct kp_native *nd, const struct source *s,
     const struct packed_record *rec, struct kp_event *ev)
@@ -437,7 +437,7 @@ read_message(const struct kp_native *nd, const struct source *s,
 	return ev->label != 0 && sender(nd, s, rec, ev);
 }
 
-/* Short records are of full traces, and no events of requests. */
+/* Reads the record ahead.  Only full traces have short ones. */
 static inline bool
 read_record(const struct kp_native *nd, const struct cursor *c,
     struct kp_event *ev)

@@ -188,7 +188,7 @@ kp_quoted_print(struct kp_buf *out, const char *name)
 	put_name(out, name, '"', false);
 }
 
-/* What does not fit an int64_t is written in base 16: linear in its size. */
+/* Writes integers that exceed int64_t in base 16, which takes linear time. */
 static void
 put_int(struct printer *pr, struct kp_term *r)
 {
@@ -403,7 +403,7 @@ open_level(struct printer *pr, struct kp_term *r)
 	return true;
 }
 
-/* What stands before the next term of this level. */
+/* Writes the separator before the next term of this level. */
 static const char *
 separator(const struct level *l)
 {

@@ -175,7 +175,7 @@ read_entry(struct kp_term *r, struct kp_event *ev)
 	ev->old_label = read_token(r, NULL);
 }
 
-/* What the match spec sent with a call: see trace.h. */
+/* Reads the message of the match spec that comes with a call: see trace.h. */
 static inline void
 read_message(struct kp_term *r, struct kp_event *ev)
 {
@@ -243,7 +243,7 @@ read_event(struct kp_term *r, struct kp_event *ev)
 	ev->ts = term_int(r);
 }
 
-/* Where no event is: the end, an element passed over, or an error. */
+/* There is no event: at the end, at another element, or after an error. */
 static enum kp_err
 no_event(struct kp_batch *b, struct kp_event *ev)
 {

@@ -24,7 +24,7 @@ kp_guard_init(struct kp_guard *g, const struct kp_overload *limits)
 	*g = (struct kp_guard){ .limits = *limits, .cut = 1 };
 }
 
-/* What lasts, whether armed or not. */
+/* Limits that are checked whether tracing is on or off. */
 static enum kp_trip
 passed(const struct kp_guard *g, const struct kp_load *l)
 {

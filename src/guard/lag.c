@@ -16,7 +16,7 @@ kp_lag_see(struct kp_lag *g, kp_target_ns sent, kp_mono_ns now)
 {
 	kp_dur_ns diff;
 
-	/* What no clock says must not overflow; a target may send anything. */
+	/* A target may send any time: the difference must not overflow. */
 	if (__builtin_sub_overflow(now, sent, &diff))
 		return 0;
 	if (!g->known) {

@@ -52,7 +52,7 @@ wanted(const struct kp_sampler *s, uint64_t calls, kp_dur_ns over)
 	    (double)s->conf.n;
 }
 
-/* Up at once; down with some room, and by half at most. */
+/* Rises at once; falls only with room to spare, and by half at most. */
 static uint32_t
 follow(uint32_t from, double want, uint32_t max)
 {

@@ -166,7 +166,7 @@ kp_hist_merge(struct kp_hist *h, const struct kp_hist *from)
 	return KP_OK;
 }
 
-/* What bucket i holds; 0 outside of all. */
+/* The count of bucket i; 0 outside of those that are kept. */
 static uint64_t
 count_at(const struct kp_hist *h, int32_t i)
 {

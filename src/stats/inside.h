@@ -36,7 +36,7 @@ struct insides {
  */
 bool inside_self(const struct kp_request *rq, kp_dur_ns *self,
     kp_target_ns *reach, uint32_t *up);
-/* With room for so many tiers.  NULL: out of memory.  Borrowed, until taken. */
+/* With room for `tiers` tiers; borrowed until taken.  NULL: out of memory. */
 struct inside *inside_keep(struct insides *in, uint32_t number,
     unsigned tiers);
 /* NULL: there is nothing.  Owned by the caller, who frees it. */

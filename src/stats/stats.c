@@ -16,7 +16,7 @@
 #include "state.h"
 #include "union.h"
 
-/* What of a request is in one tier. */
+/* The part of a request that is in one tier. */
 struct sum_tier {
 	uint32_t cell;			/* index plus one; 0: not met yet */
 	bool counted;			/* in the cell's requests */
@@ -273,7 +273,7 @@ add_async(struct kp_cell *c, const struct kp_call *call, uint32_t weight)
 	c->w_async = sat_add(c->w_async, sat_mul(dur, weight));
 }
 
-/* What of a call that began inside was after the end. */
+/* Adds the time after the end of a call that began inside. */
 static void
 add_after(struct kp_cell *c, kp_dur_ns after, uint32_t weight)
 {
@@ -306,7 +306,7 @@ sum_ended(const struct sum *s, struct kp_cell *c, const struct kp_call *call,
 	return true;
 }
 
-/* What it ran inside counts with its end, if that is seen. */
+/* Prepares a call that outlasts its request: its time counts when it ends. */
 static void
 sum_open(struct sum *s, const struct kp_call *call, uint32_t tier)
 {
@@ -472,7 +472,7 @@ sum_start_request(struct sum *s, struct kp_stats *st,
 		s->limit = rq->end;
 }
 
-/* What is idle at the end of tiers in which calls are open is theirs. */
+/* Gives the idle time at the end of each tier to the call that is open in it. */
 static void
 sum_end(struct sum *s)
 {

@@ -18,7 +18,7 @@ struct busy_union {
 	kp_dur_ns *holder;	/* gets what is idle after that; or NULL */
 };
 
-/* What is idle up to there is the holder's. */
+/* Gives the idle time up to `to` to the holder. */
 static inline void
 union_idle(struct busy_union *u, kp_target_ns to)
 {
@@ -38,7 +38,7 @@ union_hold(struct busy_union *u, kp_target_ns start, kp_dur_ns *sum)
 		u->reach = start;
 }
 
-/* What a call that ended adds, clipped. */
+/* Returns what a call that ended adds, clipped. */
 static inline kp_dur_ns
 union_add(struct busy_union *u, const struct kp_call *c, kp_target_ns limit)
 {
