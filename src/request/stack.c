@@ -401,8 +401,8 @@ proc_note_over(struct proc *p, uint32_t i)
 }
 
 /*
- * Control is back in `to`, nobody's caller.  Returns true if it came from a call
- * that was ended before: what is open has been so since before those.
+ * Control is back in `to`, not the caller of any open call.  Returns true if it
+ * came from a call that was ended before: all that is open began before those.
  */
 static bool
 proc_was_over(struct proc *p, uint32_t to)
