@@ -94,13 +94,13 @@ same 'kprof: environment' "$(in_page kprof.1 | grep -vx TZ)" \
 same 'kprofd: signals' \
     "$(sed -n 's/^\.It Dv \(SIG.*\)/\1/p' priv/man/kprofd.8 |
     sed 's/Dv//g; s/,//g' | words)" \
-    "$(grep -rohE 'evsignal_new\([^,]*, SIG[A-Z]+' src/daemon |
+    "$(grep -rohE '\{ SIG[A-Z]+, on_' src/daemon |
     grep -oE 'SIG[A-Z]+' | words)"
 same 'kprofd: events of the log' \
     "$(section "$dir/kprofd.8" LOG | sed '1,/The events are:/d' |
     sed -n 's/^     \([a-z_]*\)  .*/\1/p' | words)" \
     "$(find src/daemon src/target -name '*.c' -exec cat {} + | tr '\n' ' ' |
-    grep -oE '(log_(debug|info|warn|error)\(|\.event = |(on_notice|tell)\((a->ctx|t), )"[a-z_]+"' |
+    grep -oE '(log_(debug|info|warn|error)\(|\.event = [^",]*|(notice|target_report)\((a->owner|a|t), )"[a-z_]+"( : "[a-z_]+")?' |
     grep -oE '"[a-z_]+"' | tr -d '"' | words)"
 
 # Each message of DIAGNOSTICS is one that the program has.
