@@ -1,13 +1,14 @@
 /*
- * calls.c - the probe of full traces: every event of the VM -> a record.
+ * calls.c - the probe of full traces: turns every event of the VM into a
+ * record.
  *
  * A call's message is {kprof_calls, Caller}, which distinguishes our patterns
  * from other people's: those reach every tracer on OTP 25 and 26.  Neither
  * arguments nor messages are looked at.
  *
  * A trace has no gap: when a ring is full the trace ends, for all processes,
- * and what came before is complete.  What did not fit is counted.  The process
- * that empties the rings is not traced.
+ * and the events before are complete.  Events that did not fit are counted.
+ * The process that empties the rings is not traced.
  */
 #include "kprofd/calls.h"
 #include "probe/checked.h"
@@ -16,8 +17,8 @@
 static ERL_NIF_TERM kprof_calls, extra;
 
 /*
- * What the VM calls it, the most frequent ones first.  After an exit it may tell
- * of out_exited as well, which is the same.
+ * The VM's names of events, the most frequent ones first.  After an exit it may
+ * report out_exited too, which is not needed.
  */
 static struct {
 	const char *name;
@@ -39,7 +40,7 @@ static struct {
 };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* 0: none that is of use. */
+/* Returns 0 for an event that is not recorded. */
 static enum kp_call_kind
 kind_of(ERL_NIF_TERM tag)
 {
@@ -65,7 +66,7 @@ read_call(struct event *e, const ERL_NIF_TERM argv[])
 	return e->rec.fn != 0;
 }
 
-/* Here; the child begins with {M,F,Args}. */
+/* A spawn on this node; the child begins with {M,F,Args}. */
 static bool
 read_spawn(struct event *e, const ERL_NIF_TERM argv[])
 {
@@ -82,7 +83,7 @@ read_spawn(struct event *e, const ERL_NIF_TERM argv[])
 		return false;
 	fn[0] = v[0];
 	fn[1] = v[1];
-	fn[2] = enif_make_uint(e->env, args);	/* takes no memory */
+	fn[2] = enif_make_uint(e->env, args);	/* an immediate */
 	e->rec.fn = event_fn_of(e, fn, 0);
 	e->rec.flags = KP_NATIVE_HAS_FROM;	/* and not short */
 	e->rec.other = child.pid;
@@ -112,7 +113,7 @@ read_event(struct event *e, const ERL_NIF_TERM argv[])
 	}
 }
 
-/* A thread may have no ring: where there are more of them than rings. */
+/* A thread has no ring if there are more threads than rings. */
 static bool
 put(struct probe *p, struct event *e)
 {

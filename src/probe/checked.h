@@ -2,10 +2,10 @@
  * checked.h - for builds that run under a memory checker: sanitizers, or
  * valgrind (PROBE_VALGRIND).  In all other builds it does nothing.
  *
- * Each ring then has memory of its own, whose end is watched.  And valgrind is
- * told what the VM has written for us: the VM's code keeps its stack at the end
- * of a process's heap, with its top in the processor's stack pointer, so
- * valgrind takes a term on that heap for what a function left behind that has
+ * Each ring then has memory of its own, whose end is watched.  And memory that
+ * the VM has written is declared as defined: the VM's code keeps its stack at
+ * the end of a process's heap, with its top in the processor's stack pointer,
+ * so valgrind takes a term on that heap for leftovers of a function that has
  * returned.
  */
 #ifndef KP_PROBE_CHECKED_H
@@ -26,14 +26,14 @@
 #include <erl_nif.h>
 #include <stdbool.h>
 
-/* What the VM has written: n bytes that may be read. */
+/* Declares n bytes that the VM has written as defined. */
 static inline void
 vm_wrote(const void *p, size_t n)
 {
 	VALGRIND_MAKE_MEM_DEFINED(p, n);
 }
 
-/* As enif_get_tuple() and so on; what they give may be read. */
+/* Like enif_get_tuple() and so on; their results are declared as defined. */
 static inline bool
 vm_tuple(ErlNifEnv *env, ERL_NIF_TERM term, int *arity,
     const ERL_NIF_TERM **v)

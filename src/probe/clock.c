@@ -1,6 +1,6 @@
 /*
- * clock.c - a ring buffer of moments at which both clocks were read, and the
- * interpolation between two of them.
+ * clock.c - keeps moments at which both clocks were read in a ring buffer, and
+ * interpolates between two of them.
  */
 #include "probe/clock.h"
 
@@ -23,14 +23,14 @@ clock_moment(struct clock *c, int64_t kernel, int64_t vm)
 	c->v[c->n++ % CLOCK_MOMENTS] = (struct moment){ kernel, vm, 0 };
 }
 
-/* The last moment that is not later; the first, if all are. */
+/* Returns the last moment that is not later, or the first if all are later. */
 static const struct moment *
 moment_before(const struct clock *c, int64_t kernel)
 {
 	uint64_t first = c->n > CLOCK_MOMENTS ? c->n - CLOCK_MOMENTS : 0;
 	uint64_t i = c->n - 1;
 
-	/* Nearly all events are since the one before the last. */
+	/* Nearly all events came after the last moment but one. */
 	while (i > first && moment_at(c, i)->kernel > kernel)
 		i--;
 	return moment_at(c, i);

@@ -2,10 +2,10 @@
  * clock.h - the VM's time of an event, from the kernel's clock.
  *
  * Asking the VM for its time takes a readers' lock, which costs twice as much
- * as the reading of the clock that the VM does then.  The VM's time is the
- * kernel's plus an offset, which it corrects now and then, by 1 % of the time
- * that passes at most.  So both clocks are read from time to time, and times
- * between two such moments are on the line between them.
+ * as reading the kernel's clock.  The VM's time is the kernel's plus an offset,
+ * which it corrects now and then, by at most 1 % of the time that passes.  So
+ * both clocks are read from time to time, and times between two such moments
+ * are interpolated.
  */
 #ifndef KP_PROBE_CLOCK_H
 #define KP_PROBE_CLOCK_H
@@ -13,19 +13,19 @@
 #include <stdint.h>
 #include <time.h>
 
-#define CLOCK_MOMENTS 256	/* that are known, a power of two */
+#define CLOCK_MOMENTS 256	/* kept, a power of two */
 
-/* All zero: none is known. */
+/* Starts as all zero. */
 struct clock {
 	struct moment {
 		int64_t kernel, vm;	/* ns */
-		double more;	/* so much more of what passes, by the VM's,
-				   till the next one */
+		double more;	/* by this factor more time passes for the VM,
+				   until the next moment */
 	} v[CLOCK_MOMENTS];
-	uint64_t n;		/* known so far */
+	uint64_t n;		/* moments so far */
 };
 
-/* ns, from any time on. */
+/* ns since an arbitrary time. */
 static inline int64_t
 clock_kernel(void)
 {
@@ -35,11 +35,14 @@ clock_kernel(void)
 	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
 }
 
-/* Both at the same moment, later than all before; else it is passed over. */
+/*
+ * Adds a moment, at which the clocks showed these times.  It is ignored unless
+ * it is later than the one before.
+ */
 void clock_moment(struct clock *c, int64_t kernel, int64_t vm);
 /*
- * What the VM's time was.  Later for what was later; before all that is known
- * the offset is as at the first of it, and after that as at the last.
+ * Converts the kernel's time to the VM's, in ns; keeps the order of times.
+ * Before the first moment and after the last their offsets hold.
  */
 int64_t clock_vm(const struct clock *c, int64_t kernel);
 

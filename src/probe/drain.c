@@ -1,5 +1,6 @@
 /*
- * drain.c - rings -> binaries for the agent.
+ * drain.c - what the owner of the probe calls: start, stop, info, and drain,
+ * which turns the rings into binaries.
  *
  * A process moves from thread to thread, and its events from ring to ring;
  * kprofd merges rings by time, so a drain must not contain an event without the
@@ -24,21 +25,21 @@
 #define MOMENT_GOOD 2000	/* ns */
 #define TIMESLICE INT64_C(1000000)	/* ns: what the VM gives a process */
 
-unsigned
-probe_rings(const struct probe *p)
+static unsigned
+used_rings(const struct probe *p)
 {
 	unsigned n = atomic_load_explicit(&p->claimed, memory_order_acquire);
 
 	return n < p->nthreads ? n : p->nthreads;
 }
 
-void
-probe_dropped(const struct probe *p, uint64_t *events, uint64_t *entries)
+static void
+dropped_so_far(const struct probe *p, uint64_t *events, uint64_t *entries)
 {
 	*events = atomic_load_explicit(&p->dropped, memory_order_relaxed);
 	*entries = atomic_load_explicit(&p->dropped_entries,
 	    memory_order_relaxed);
-	for (unsigned i = 0; i < probe_rings(p); i++) {
+	for (unsigned i = 0; i < used_rings(p); i++) {
 		const struct ring *r = &p->thread[i]->ring;
 
 		*events += atomic_load_explicit(&r->dropped,
@@ -48,22 +49,23 @@ probe_dropped(const struct probe *p, uint64_t *events, uint64_t *entries)
 	}
 }
 
-uint64_t
-probe_waiting(const struct probe *p)
+static uint64_t
+waiting_in_rings(const struct probe *p)
 {
 	uint64_t n = 0;
 
-	for (unsigned i = 0; i < probe_rings(p); i++)
+	for (unsigned i = 0; i < used_rings(p); i++)
 		n += ring_waiting(&p->thread[i]->ring);
 	return n;
 }
 
 /*
- * The VM's is right to half of what the look at both took: longer where the
- * thread lost its processor in between, so the shortest of some.
+ * Reads both clocks and returns the kernel's time before that.  The error is at
+ * most half the time that the reading took, which is longer where the thread
+ * lost its processor in between: so the shortest of some tries counts.
  */
-int64_t
-probe_moment(struct probe *p)
+static int64_t
+read_clocks(struct probe *p)
 {
 	int64_t first = clock_kernel(), before = first, after, vm, at = 0,
 	    vm_at = 0, shortest = INT64_MAX;
@@ -82,7 +84,54 @@ probe_moment(struct probe *p)
 	return first;
 }
 
-/* Which begins after one character. */
+/* start() -> ok: the caller becomes the owner, who drains. */
+ERL_NIF_TERM
+start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	struct probe *p = enif_priv_data(env);
+
+	(void)argc, (void)argv;
+	if (probe_is_active(p) || enif_self(env, &p->owner) == NULL)
+		return enif_make_badarg(env);
+	p->owned = true;
+	atomic_store(&p->drained_at, read_clocks(p));
+	atomic_store(&p->active, true);
+	return probe_atoms.ok;
+}
+
+/* stop() -> ok: nothing is traced from now on; any process may call it. */
+ERL_NIF_TERM
+stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	struct probe *p = enif_priv_data(env);
+
+	(void)argc, (void)argv;
+	atomic_store(&p->active, false);
+	return probe_atoms.ok;
+}
+
+ERL_NIF_TERM
+info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	const struct probe_atoms *a = &probe_atoms;
+	struct probe *p = enif_priv_data(env);
+	uint64_t dropped, entries;
+	ERL_NIF_TERM keys[] = { a->active, a->threads, a->records,
+		a->dropped, a->waiting };
+	ERL_NIF_TERM values[5], map;
+
+	(void)argc, (void)argv;
+	dropped_so_far(p, &dropped, &entries);
+	values[0] = enif_make_atom(env, probe_is_active(p) ? "true" : "false");
+	values[1] = enif_make_uint(env, p->nthreads);
+	values[2] = enif_make_uint64(env, p->thread[0]->ring.mask + 1);
+	values[3] = enif_make_uint64(env, dropped);
+	values[4] = enif_make_uint64(env, waiting_in_rings(p));
+	enif_make_map_from_arrays(env, keys, values, 5, &map);
+	return map;
+}
+
+/* Skips one character and reads a number. */
 static uint64_t
 next_number(const char **c)
 {
@@ -93,7 +142,7 @@ next_number(const char **c)
 	return n;
 }
 
-/* How <0.Number.Serial> is built is the VM's own affair: it prints it. */
+/* Only the VM knows how it encodes <0.Number.Serial>, so it has to print it. */
 static uint64_t
 pid_name(struct probe *p, uint64_t term)
 {
@@ -168,13 +217,13 @@ chunk(ErlNifEnv *env, struct probe *p, const struct ring_part *part)
 
 struct drained {
 	uint64_t events;
-	int64_t oldest;
-	bool more;
+	int64_t oldest;		/* ns, by the kernel's clock */
+	bool more;		/* events are left */
 	ERL_NIF_TERM chunks;
 };
 
 static void
-give(ErlNifEnv *env, struct probe *p, struct drained *d,
+drain_ring(ErlNifEnv *env, struct probe *p, struct drained *d,
     const struct ring_part *part)
 {
 	if (part->events == 0)
@@ -186,12 +235,12 @@ give(ErlNifEnv *env, struct probe *p, struct drained *d,
 	ring_release(part);
 }
 
-/* Of all rings, what is older than now; false: no memory for that. */
+/* Drains events of all rings that are older than now; false: no memory. */
 static bool
-give_all(ErlNifEnv *env, struct probe *p, struct drained *d, uint64_t max,
+drain_rings(ErlNifEnv *env, struct probe *p, struct drained *d, uint64_t max,
     int64_t now)
 {
-	unsigned n = probe_rings(p);
+	unsigned n = used_rings(p);
 	struct ring_part *part = enif_alloc((n + 1) * sizeof(*part));
 
 	if (part == NULL)
@@ -201,14 +250,14 @@ give_all(ErlNifEnv *env, struct probe *p, struct drained *d, uint64_t max,
 		part[i] = ring_part(&p->thread[i]->ring, i);
 	d->more = merge_oldest(part, n, max, now);
 	for (unsigned i = 0; i < n; i++)
-		give(env, p, d, &part[i]);
+		drain_ring(env, p, d, &part[i]);
 	enif_free(part);
 	return true;
 }
 
-/* The caller has held its scheduler since then. */
+/* Charges the caller's time slice: it has held its scheduler since then. */
 static void
-tell_time(ErlNifEnv *env, int64_t since)
+charge_time(ErlNifEnv *env, int64_t since)
 {
 	int64_t percent = (clock_kernel() - since) /
 	    (TIMESLICE / 100);
@@ -237,23 +286,23 @@ drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	    enif_self(env, &self) == NULL ||
 	    enif_compare_pids(&self, &p->owner) != 0)
 		return enif_make_badarg(env);
-	now = probe_moment(p);
-	if (!give_all(env, p, &d, max, now))
+	now = read_clocks(p);
+	if (!drain_rings(env, p, &d, max, now))
 		return enif_make_badarg(env);
 	atomic_store_explicit(&p->drained_at, now, memory_order_relaxed);
-	probe_dropped(p, &dropped, &entries);
-	tell_time(env, now);
+	dropped_so_far(p, &dropped, &entries);
+	charge_time(env, now);
 	oldest = clock_vm(&p->clock, d.events > 0 ? d.oldest : now);
 	return enif_make_tuple(env, 8,
 	    enif_make_int64(env, clock_vm(&p->clock, now)),
 	    enif_make_int64(env, oldest),
-	    enif_make_uint64(env, probe_waiting(p)),
+	    enif_make_uint64(env, waiting_in_rings(p)),
 	    enif_make_uint64(env, dropped), enif_make_uint64(env, entries),
 	    enif_make_uint64(env, d.events),
 	    enif_make_atom(env, d.more ? "true" : "false"), d.chunks);
 }
 
-/* Of one chunk: definitions and weights are kept, events counted. */
+/* Removes a chunk's events and counts them; definitions and weights stay. */
 static bool
 keep_definitions(ErlNifBinary *b, uint64_t *events, uint64_t *entries,
     size_t *kept)
@@ -287,8 +336,8 @@ keep_definitions(ErlNifBinary *b, uint64_t *events, uint64_t *entries,
 }
 
 /*
- * definitions(Chunks) -> {Events, Entries, Chunks}: for events that are to be
- * dropped; what they defined holds for later ones.
+ * definitions(Chunks) -> {Events, Entries, Chunks}: drops events, but keeps
+ * their definitions, which later events need.
  */
 ERL_NIF_TERM
 definitions_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])

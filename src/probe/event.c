@@ -1,17 +1,16 @@
 /*
- * event.c - a trace event of the VM -> records in a thread's ring.
+ * event.c - turns a trace event of the VM into records in a thread's ring, for
+ * kprofd.  put.h writes them.
  *
  * The arguments are those of erl_tracer's trace/5: what happened, our state,
  * the process, {M,F,A}, and a map with the match spec's message, whose shapes
  * are in kprofd/trace.h.  A return value is in that map, too, and is not
  * looked at.
  *
- * Of messages, whose tokens ask for it, the VM calls it as the system tracer:
- * then in the process's place comes the label, and after that {What, Serials,
- * From, To, Message}.  The message is there in place, and stays there: of its
- * first element is asked whether it is one at all.
- *
- * How it goes into its ring: put.h.
+ * For a message whose token asks for it, the VM calls this as the system
+ * tracer: then the label takes the place of the process, and {What, Serials,
+ * From, To, Message} follows.  The message is neither copied nor read, except
+ * for its first element, which shows signals that are not messages of a program.
  */
 #include <stdio.h>
 
@@ -27,7 +26,7 @@ static struct {
 	    spawn_reply, none;
 } atoms;
 
-/* Atoms are compared as they are; of all else the bytes. */
+/* Atoms are compared as terms, anything else by its bytes. */
 static uint16_t
 identity_slot(struct event *e, ERL_NIF_TERM term)
 {
@@ -61,9 +60,9 @@ identity_slot(struct event *e, ERL_NIF_TERM term)
 }
 
 /*
- * Of a process of another node, whose bytes only the VM can write.  What it
- * prints, <Node.Number.Serial> by a number that it has for the node, is told
- * apart without them.  0: it could not be defined.
+ * Returns the slot of a process of another node; 0: it could not be defined.
+ * Only the VM can encode its pid.  The key is what the VM prints: with a number
+ * that it has for the node, <Node.Number.Serial> identifies the process.
  */
 static uint16_t
 sender_slot(struct event *e, ERL_NIF_TERM pid)
@@ -94,7 +93,7 @@ sender_slot(struct event *e, ERL_NIF_TERM pid)
 	return slot;
 }
 
-/* Who sent the token, unless that is a port. */
+/* Reads the sender of a token, unless that is a port. */
 static void
 read_sender(struct event *e, ERL_NIF_TERM from)
 {
@@ -110,7 +109,7 @@ read_sender(struct event *e, ERL_NIF_TERM from)
 	}
 }
 
-/* 0: none that is ours. */
+/* Returns 0 for a label that is not ours. */
 static uint64_t
 label_of(ErlNifEnv *env, ERL_NIF_TERM term)
 {
@@ -120,7 +119,7 @@ label_of(ErlNifEnv *env, ERL_NIF_TERM term)
 	    (uint64_t)label < KP_LABEL_END ? (uint64_t)label : 0;
 }
 
-/* {Flags, Label, Serial, From, LastSerial}; 0: it is none that is ours. */
+/* {Flags, Label, Serial, From, LastSerial}; 0: the label is not ours. */
 static uint64_t
 token_label(struct event *e, ERL_NIF_TERM token, bool from)
 {
@@ -135,8 +134,8 @@ token_label(struct event *e, ERL_NIF_TERM token, bool from)
 }
 
 /*
- * Before OTP 27 anybody's patterns come here, with whatever their messages
- * carry: what is ours has tokens and a caller in their places.
+ * Before OTP 27 events of anybody's patterns come here, with whatever their
+ * messages carry: ours have tokens and a caller in their places.
  */
 static bool
 is_token(ErlNifEnv *env, ERL_NIF_TERM term)
@@ -145,7 +144,7 @@ is_token(ErlNifEnv *env, ERL_NIF_TERM term)
 	int arity;
 
 	return enif_is_empty_list(env, term) ||
-	    enif_is_identical(term, atoms.none) ||	/* another's, which stays */
+	    enif_is_identical(term, atoms.none) ||	/* not ours */
 	    (vm_tuple(env, term, &arity, &v) && arity == 5 &&
 	    enif_is_number(env, v[2]) && enif_is_number(env, v[4]));
 }
@@ -162,7 +161,7 @@ is_caller(ErlNifEnv *env, ERL_NIF_TERM term)
 	    enif_is_number(env, v[2]));
 }
 
-/* The match spec's message; false: none of ours. */
+/* Reads the match spec's message; false: it is not ours. */
 static bool
 read_message(struct event *e, ERL_NIF_TERM opts)
 {
@@ -198,9 +197,9 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 	return true;
 }
 
-/* What a process does besides calls; 0: nothing of that. */
+/* The kind of a scheduling or garbage collection event; 0: another event. */
 static uint8_t
-pause_kind(ERL_NIF_TERM tag)
+sched_gc_kind(ERL_NIF_TERM tag)
 {
 	if (enif_is_identical(tag, atoms.in))
 		return KP_NATIVE_IN;
@@ -214,8 +213,8 @@ pause_kind(ERL_NIF_TERM tag)
 }
 
 /*
- * Those of links and of what spawns look like messages: they are taken by the
- * VM, or end their receiver, and wait in no mailbox that a program reads.
+ * Signals of links and spawns look like messages.  The VM takes them, or they
+ * end their receiver: they do not wait for a program to read them.
  */
 static bool
 is_signal(ErlNifEnv *env, ERL_NIF_TERM message)
@@ -230,9 +229,9 @@ is_signal(ErlNifEnv *env, ERL_NIF_TERM message)
 	    (arity == 7 && enif_is_identical(v[0], atoms.spawn_request));
 }
 
-/* {What, {Previous, Serial}, From, To, Message}; false: not to be told. */
+/* {What, {Previous, Serial}, From, To, Message}; false: not to be recorded. */
 static bool
-read_mail(struct event *e, const ERL_NIF_TERM argv[])
+read_system_event(struct event *e, const ERL_NIF_TERM argv[])
 {
 	const ERL_NIF_TERM *v, *serials;
 	ErlNifPid process;
@@ -248,7 +247,7 @@ read_mail(struct event *e, const ERL_NIF_TERM argv[])
 	send = enif_is_identical(v[0], atoms.send);
 	if (!send && !enif_is_identical(v[0], atoms.receive))
 		return false;
-	/* Nobody takes it from there; and ports send without a mailbox, too. */
+	/* A port has no mailbox that a program reads. */
 	if (enif_is_port(e->env, v[3]) || is_signal(e->env, v[4]) ||
 	    !enif_get_local_pid(e->env, v[send ? 2 : 3], &process))
 		return false;
@@ -272,9 +271,9 @@ read_event(struct event *e, const ERL_NIF_TERM argv[])
 	} else if (enif_is_identical(argv[0], atoms.exception_from)) {
 		e->rec.kind = KP_NATIVE_EXCEPTION_FROM;
 	} else if (enif_is_identical(argv[0], atoms.seq_trace)) {
-		return read_mail(e, argv);
+		return read_system_event(e, argv);
 	} else {
-		e->rec.kind = pause_kind(argv[0]);
+		e->rec.kind = sched_gc_kind(argv[0]);
 		e->rec.pid = argv[2];
 		return e->rec.kind != 0;
 	}
@@ -283,7 +282,7 @@ read_event(struct event *e, const ERL_NIF_TERM argv[])
 	return true;
 }
 
-/* More threads than there are rings. */
+/* There are more threads than rings. */
 static void
 drop_ringless(struct probe *p, ErlNifEnv *env, const ERL_NIF_TERM argv[])
 {
@@ -311,7 +310,7 @@ event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,
 	}
 	e.rec.ts = clock_kernel();
 	if (!read_event(&e, argv))
-		return;		/* nothing was written before that is told */
+		return;		/* nothing has been written yet */
 	event_put(p, &e);
 }
 

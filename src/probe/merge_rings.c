@@ -2,10 +2,10 @@
  * merge_rings.c - takes the oldest events of all rings, one after the other,
  * with a heap.
  *
- * The heap holds the parts that have an event to come, ordered by its time; the
- * parts that have none stand behind it.  Events of a busy ring mostly follow
- * each other: the heap is put in order only when a ring's next event is younger
- * than that of another ring.
+ * The heap holds the parts with a next event, ordered by its time; the other
+ * parts stand behind it.  Events of a busy ring mostly follow each other, so
+ * the heap is put in order only when a ring's next event is younger than that
+ * of another ring.
  */
 #include "probe/merge_rings.h"
 
@@ -34,26 +34,26 @@ sift(struct ring_part *v, unsigned n, unsigned i)
 }
 
 static bool
-comes(struct ring_part *part, int64_t until)
+has_next(struct ring_part *part, int64_t until)
 {
 	return ring_follows(part) && part->ts <= until;
 }
 
-/* Those that have an event to come, in front; how many. */
+/* Moves parts with a next event to the front, as a heap; returns how many. */
 static unsigned
 gather(struct ring_part *part, unsigned n, int64_t until)
 {
 	unsigned left = 0;
 
 	for (unsigned i = 0; i < n; i++)
-		if (comes(&part[i], until))
+		if (has_next(&part[i], until))
 			swap(&part[i], &part[left++]);
 	for (unsigned i = left / 2; i-- > 0; )
 		sift(part, left, i);
 	return left;
 }
 
-/* None of the others is older. */
+/* The time of the oldest next event of the other rings. */
 static int64_t
 next_of_others(const struct ring_part *part, unsigned left)
 {
@@ -74,7 +74,7 @@ merge_oldest(struct ring_part *part, unsigned n, uint64_t max, int64_t until)
 		taken += part->next - part->to;
 		last = part->ts;
 		ring_take(part);
-		if (!comes(part, until))
+		if (!has_next(part, until))
 			swap(part, &part[--left]);
 		else if (part->ts <= others)
 			continue;

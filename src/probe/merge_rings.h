@@ -5,10 +5,10 @@
 #include "probe/ring.h"
 
 /*
- * Takes into the parts, each of another ring and empty till now, the oldest of
- * all events, none younger than `until`: `max` records, or one event with its
- * definitions, and those of the same time as the last.  The parts change their
- * places.  True: there are more.
+ * Takes the oldest of all events into the parts, which are of different rings
+ * and empty: no event younger than `until`, and at most `max` records, or one
+ * event with its definitions; events of the same time as the last come along.
+ * Changes the order of the parts.  Returns true if more events are left.
  */
 bool merge_oldest(struct ring_part *part, unsigned n, uint64_t max,
     int64_t until);

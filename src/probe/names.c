@@ -47,7 +47,7 @@ names_forget(struct names *n, uint16_t slot)
 	n->key[slot - 1] = (struct name_key){ 0 };
 }
 
-/* Both halves of the product: what either factor does is in all of it. */
+/* Combines both halves of the product, so that each bit of a factor counts. */
 static inline uint64_t
 fold(uint64_t a, uint64_t b)
 {
@@ -56,7 +56,7 @@ fold(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Who does not know the seed knows neither factor of any step. */
+/* Without the seed neither factor of any step is known. */
 uint64_t
 names_hash(const uint8_t *p, uint32_t n, uint64_t seed)
 {

@@ -2,8 +2,8 @@
  * names.h - the slots that stand for functions and identities in records.
  *
  * A cache of fixed size, like a processor's: four slots for each hash.  A name
- * that is not in it takes over a slot, each in turn, and is defined again.
- * Keys are compared whole; of a long name the key is its hash and its length.
+ * that is not in it takes over one of them, in turn, and is defined again.
+ * Keys are compared as a whole; the key of a long name is its hash and length.
  */
 #ifndef KP_PROBE_NAMES_H
 #define KP_PROBE_NAMES_H
@@ -26,15 +26,15 @@ struct names {
 };
 
 /*
- * The key's slot, 1 to KP_NATIVE_SLOTS; *fresh: it is to be defined.  That one
- * is never `keep`, unless it is the key's already: a record that names two has
- * the first one's meaning till it is written.  0: keeps none.
+ * Returns the key's slot, 1 to KP_NATIVE_SLOTS; *fresh: it has to be defined.
+ * A fresh slot is never `keep` (0: none), because a record with two names needs
+ * the meaning of the first until it is written.
  */
 uint16_t names_slot(struct names *n, const struct name_key *key, uint16_t keep,
     bool *fresh);
-/* The slot could not be defined. */
+/* Forgets a slot that could not be defined. */
 void names_forget(struct names *n, uint16_t slot);
-/* 64 bits of any bytes; the seed keeps others from finding collisions. */
+/* Hashes n bytes; the seed keeps others from finding collisions. */
 uint64_t names_hash(const uint8_t *p, uint32_t n, uint64_t seed);
 
 #endif

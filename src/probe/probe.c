@@ -2,10 +2,10 @@
  * probe.c - the native probe: a tracer module of the VM (erl_tracer) that fills
  * rings in memory.
  *
- * The VM calls trace/5 in the thread that runs the traced process, and before
- * it enabled/3, twice.  Each thread has a ring of its own and remembers which,
- * together with the number of the probe that gave it: numbers go on when the
- * library is loaded again.
+ * The VM calls trace/5 in the thread that runs the traced process, after two
+ * calls of enabled/3.  Each thread has a ring of its own and remembers it,
+ * together with the number of the probe that it is of: when the library is
+ * loaded again, the number is another.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static _Atomic uint64_t probes;	/* loaded so far */
 
 static _Thread_local struct {
 	uint64_t probe;		/* its number; 0: none */
-	struct thread *thread;	/* NULL: it had none left */
+	struct thread *thread;	/* NULL: no ring was left */
 } mine;
 
 /* ---- the tracer ---- */
@@ -35,26 +35,20 @@ claim(struct probe *p)
 	unsigned i = atomic_fetch_add_explicit(&p->claimed, 1,
 	    memory_order_acq_rel);
 
-	/* It must not come round: as many threads no VM has. */
+	/* The counter cannot overflow: no VM has so many threads. */
 	mine.probe = p->number;
 	mine.thread = i < p->nthreads ? p->thread[i] : NULL;
 	return mine.thread;
 }
 
-static inline bool
-is_active(const struct probe *p)
-{
-	return atomic_load_explicit(&p->active, memory_order_relaxed);
-}
-
-/* enabled(Tag, State, Process): for trace_status, whether to go on at all. */
+/* enabled(Tag, State, Process); for trace_status: go on tracing at all? */
 ERL_NIF_TERM
 enabled_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
 
 	(void)argc;
-	if (is_active(p))
+	if (probe_is_active(p))
 		return probe_atoms.trace;
 	return enif_is_identical(argv[0], probe_atoms.trace_status) ?
 	    probe_atoms.remove : probe_atoms.discard;
@@ -67,59 +61,10 @@ trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	struct probe *p = enif_priv_data(env);
 
 	vm_wrote(argv, (size_t)argc * sizeof(*argv));
-	if (is_active(p))
+	if (probe_is_active(p))
 		event_trace(p, mine.probe == p->number ? mine.thread :
 		    claim(p), env, argv);
 	return probe_atoms.ok;
-}
-
-/* ---- commands ---- */
-
-/* start() -> ok: the caller is the one who drains. */
-ERL_NIF_TERM
-start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
-{
-	struct probe *p = enif_priv_data(env);
-
-	(void)argc, (void)argv;
-	if (is_active(p) || enif_self(env, &p->owner) == NULL)
-		return enif_make_badarg(env);
-	p->owned = true;
-	atomic_store(&p->drained_at, probe_moment(p));
-	atomic_store(&p->active, true);
-	return probe_atoms.ok;
-}
-
-/* stop() -> ok: nothing is traced from now on; any process may call it. */
-ERL_NIF_TERM
-stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
-{
-	struct probe *p = enif_priv_data(env);
-
-	(void)argc, (void)argv;
-	atomic_store(&p->active, false);
-	return probe_atoms.ok;
-}
-
-ERL_NIF_TERM
-info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
-{
-	const struct probe_atoms *a = &probe_atoms;
-	struct probe *p = enif_priv_data(env);
-	uint64_t dropped, entries;
-	ERL_NIF_TERM keys[] = { a->active, a->threads, a->records,
-		a->dropped, a->waiting };
-	ERL_NIF_TERM values[5], map;
-
-	(void)argc, (void)argv;
-	probe_dropped(p, &dropped, &entries);
-	values[0] = enif_make_atom(env, is_active(p) ? "true" : "false");
-	values[1] = enif_make_uint(env, p->nthreads);
-	values[2] = enif_make_uint64(env, p->thread[0]->ring.mask + 1);
-	values[3] = enif_make_uint64(env, dropped);
-	values[4] = enif_make_uint64(env, probe_waiting(p));
-	enif_make_map_from_arrays(env, keys, values, 5, &map);
-	return map;
 }
 
 /* ---- loading ---- */
@@ -149,8 +94,8 @@ aligned(size_t n)
 }
 
 /*
- * Of each thread: pages are there when they are used first, and most rings
- * never are.
+ * Maps the memory of a thread.  Pages are allocated on first use, and most
+ * rings are never used.
  */
 static void *
 map_thread(size_t bytes)
@@ -185,7 +130,7 @@ get_memory(struct probe *p, uint32_t records)
 	uint64_t seed = 0;
 	uint8_t *at;
 
-	/* Only to differ from other probes' seeds. */
+	/* Any value serves that differs from other probes' seeds. */
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
 		seed = (uintptr_t)p;
 	p->thread_bytes = head +
@@ -245,7 +190,7 @@ probe_load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts)
 	return 0;
 }
 
-/* Of a module that is loaded over one with a probe: it starts over. */
+/* The module is loaded over an old one: the new probe starts afresh. */
 int
 probe_upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts)
 {

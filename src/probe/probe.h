@@ -1,19 +1,19 @@
 /*
  * probe.h - what the files of the native probe share.
  *
- *   probe.c     the VM's side: loading, the tracer's callbacks, commands
- *   event.c     a trace event of the VM -> records, for kprofd: kprof_probe
+ *   probe.c     loading, and the tracer's callbacks
+ *   event.c     turns trace events into records, for kprofd: kprof_probe
  *   calls.c     the same for full traces: kprof_calls_probe, a module and a
- *               library of its own, so that both may be loaded at a time
- *   put.c       records with what they define -> a thread's ring
- *   drain.c     rings -> binaries for the agent
- *   ring, merge_rings, clock, names, term_put    what these are made of
+ *               library of its own, so that both can be loaded together
+ *   put.c       writes records and their definitions into a thread's ring
+ *   drain.c     what the owner calls: starts, stops, and empties the rings
+ *   ring, merge_rings, clock, names, term_put    their parts
  *   checked     for builds under a memory checker
  *
  * All memory is allocated when the library is loaded and freed when it is
- * unloaded; the VM lets no thread be in here at that time.  On an event's way
- * nothing locks, allocates, or enters the kernel, with one exception: a name
- * that is not plain (see term_put.h) may allocate when it is first met.
+ * unloaded; no thread is in here at that time.  Recording an event neither
+ * locks nor allocates nor enters the kernel, with one exception: a name that is
+ * not plain (see term_put.h) may allocate when it is first seen.
  */
 #ifndef KP_PROBE_PROBE_H
 #define KP_PROBE_PROBE_H
@@ -29,15 +29,15 @@
 #endif
 
 #define PROBE_PIDS 4096		/* in the cache of process numbers */
-/* Rings were full for this time and nobody emptied them: nobody will. */
+/* The probe ends when nobody has emptied a full ring for so long. */
 #define PROBE_ORPHAN_NS INT64_C(10000000000)
 
-/* What one thread of the VM has; nobody else writes there. */
+/* The memory of one thread of the VM, which alone writes there. */
 struct thread {
 	struct ring ring;
 	struct names fns, idents;
 	uint64_t seed;		/* of names_hash() */
-	uint32_t weight;	/* that was written last */
+	uint32_t weight;	/* the last one written */
 	uint8_t term[KP_NATIVE_TERM_MAX];	/* scratch */
 };
 
@@ -47,19 +47,19 @@ struct pid_name {
 };
 
 struct probe {
-	uint64_t number;	/* of all probes that were ever loaded here */
+	uint64_t number;	/* counts probes loaded in this VM */
 	_Atomic bool active;
 	_Atomic unsigned claimed;	/* threads that asked for a ring */
-	/* of threads that got none */
+	/* events of threads without a ring */
 	_Atomic uint64_t dropped, dropped_entries;
-	_Atomic int64_t drained_at;	/* by the kernel's clock */
+	_Atomic int64_t drained_at;	/* ns, by the kernel's clock */
 	unsigned nthreads;
-	struct thread **thread;	/* owned, of thread_bytes, its ring's too */
+	struct thread **thread;	/* owned; thread_bytes each, with its ring */
 	size_t thread_bytes;
-	/* the owner's */
+	/* the process that drains, which alone uses these */
 	ErlNifPid owner;
 	bool owned;
-	struct clock clock;	/* what events' times are by the VM's */
+	struct clock clock;	/* converts times of events */
 	struct pid_name pids[PROBE_PIDS];
 };
 
@@ -68,36 +68,35 @@ extern struct probe_atoms {
 	    match_spec_result, active, threads, records, dropped, waiting;
 } probe_atoms;
 
-/* drain.c: looks at both clocks; the kernel's, before the VM's. */
-int64_t probe_moment(struct probe *p);
+static inline bool
+probe_is_active(const struct probe *p)
+{
+	return atomic_load_explicit(&p->active, memory_order_relaxed);
+}
 
 /* event.c, calls.c: t is NULL for a thread without a ring. */
 void event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,
     const ERL_NIF_TERM argv[]);
 extern const bool event_mixed;	/* are chunks KP_NATIVE_MIXED? */
-/* The atoms that it needs. */
+/* Makes the atoms that event_trace() needs. */
 void event_load(ErlNifEnv *env);
 
 /* probe.c: what PROBE_MODULE() names. */
 ERL_NIF_TERM enabled_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 ERL_NIF_TERM trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
-ERL_NIF_TERM start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
-ERL_NIF_TERM stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
-ERL_NIF_TERM info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 int probe_load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts);
 int probe_upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts);
 void probe_unload(ErlNifEnv *env, void *priv);
 
-/* drain.c: NIFs */
+/* drain.c: NIFs for the owner */
+ERL_NIF_TERM start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
+ERL_NIF_TERM stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
+ERL_NIF_TERM info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 ERL_NIF_TERM drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 ERL_NIF_TERM definitions_nif(ErlNifEnv *env, int argc,
     const ERL_NIF_TERM argv[]);
-unsigned probe_rings(const struct probe *p);
-void probe_dropped(const struct probe *p, uint64_t *events,
-    uint64_t *entries);
-uint64_t probe_waiting(const struct probe *p);
 
-/* The library is this module's. */
+/* Makes the library that of the module `name`. */
 #define PROBE_MODULE(name) \
 	static ErlNifFunc functions[] = { \
 		{ "enabled", 3, enabled_nif, 0 }, \

@@ -76,7 +76,7 @@ write_event(struct event *e)
 	ring_publish(r);
 }
 
-/* Only this thread writes them. */
+/* Only this thread writes the counter. */
 static void
 count(_Atomic uint64_t *n, uint64_t by)
 {
@@ -84,7 +84,7 @@ count(_Atomic uint64_t *n, uint64_t by)
 	    memory_order_relaxed) + by, memory_order_relaxed);
 }
 
-/* Nothing of it is written.  An owner that lives would have come by now. */
+/* Undoes what was written.  After PROBE_ORPHAN_NS no owner can be alive. */
 static void
 drop_event(struct probe *p, struct event *e)
 {

@@ -1,7 +1,7 @@
 /*
  * put.h - puts an event into its thread's ring.
  *
- * The event goes there with the definitions that it needs, or not at all: then
+ * The event is written with the definitions that it needs, or not at all: then
  * the slots that it would have defined are forgotten.
  */
 #ifndef KP_PROBE_PUT_H
@@ -16,7 +16,7 @@ struct event {
 	ErlNifEnv *env;
 	struct kp_native_record rec;
 	uint32_t weight;
-	bool full;		/* the ring is; sticks */
+	bool full;		/* the ring is full; sticks */
 	unsigned nfresh;
 	struct {
 		struct names *names;
@@ -24,15 +24,15 @@ struct event {
 	} fresh[EVENT_NEEDS_MAX];
 };
 
-/* Its slot stands for this term from now on; of n bytes. */
+/* Defines the slot as this term of n bytes. */
 void event_define(struct event *e, struct names *names,
     enum kp_native_kind kind, uint16_t slot, const uint8_t *term, uint32_t n);
-/* Of {M,F,A}, or of undefined, which has none; keep: as of names_slot(). */
+/* Returns the slot of {M,F,A}, or 0 for undefined; keep: see names_slot(). */
 uint16_t event_fn(struct event *e, ERL_NIF_TERM mfa, uint16_t keep);
-/* The same of its parts; the arity is a small integer. */
+/* The same for the parts M, F and A; the arity is a small integer. */
 uint16_t event_fn_of(struct event *e, const ERL_NIF_TERM mfa[3],
     uint16_t keep);
-/* False: the ring is full, and nothing of it is written; that is counted. */
+/* Returns false, and counts the event as dropped, if the ring is full. */
 bool event_put(struct probe *p, struct event *e);
 
 #endif

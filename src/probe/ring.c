@@ -1,6 +1,6 @@
 /*
- * ring.c - writes definitions that are longer than a record, and finds for the
- * reader where the next whole event ends.
+ * ring.c - writes definitions that are longer than a record, and finds the end
+ * of the next whole event for the reader.
  */
 #include <string.h>
 
@@ -43,10 +43,11 @@ ring_part(struct ring *r, unsigned number)
 	uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
 	uint64_t at = atomic_load_explicit(&r->tail, memory_order_relaxed);
 
-	return (struct ring_part){ .r = r, .number = number, .from = at, .to = at, .head = head };
+	return (struct ring_part){ .r = r, .number = number, .from = at,
+		.to = at, .head = head };
 }
 
-/* What stands before an event defines what it uses: they go together. */
+/* An event goes together with the definitions before it, which it uses. */
 bool
 ring_follows(struct ring_part *part)
 {

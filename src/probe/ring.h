@@ -2,8 +2,8 @@
  * ring.h - records from one thread to another, without a lock.
  *
  * One thread writes: ring_next() for each record, then ring_publish() for all
- * of them at once, or ring_undo().  One thread reads, at any time.  What does
- * not fit is not written: the writer counts it.  Nothing here allocates or
+ * of them at once, or ring_undo().  One thread reads, at any time.  When the
+ * ring is full the writer counts what it drops.  Nothing here allocates or
  * enters the kernel.
  */
 #ifndef KP_PROBE_RING_H
@@ -22,7 +22,7 @@ struct ring {
 	/* the writer's */
 	_Alignas(RING_LINE) _Atomic uint64_t head;	/* published up to here */
 	uint64_t pos;		/* written up to here */
-	uint64_t tail_seen;	/* the reader had come so far, at least */
+	uint64_t tail_seen;	/* tail was at least this */
 	_Atomic uint64_t dropped, dropped_entries;	/* since the start */
 	/* the reader's */
 	_Alignas(RING_LINE) _Atomic uint64_t tail;	/* read up to here */
@@ -40,7 +40,7 @@ ring_at(const struct ring *r, uint64_t pos)
 	return &r->v[pos & r->mask];
 }
 
-/* Where the next record goes; NULL: full. */
+/* Returns the place of the next record, or NULL if the ring is full. */
 static inline struct kp_native_record *
 ring_next(struct ring *r)
 {
@@ -66,32 +66,32 @@ ring_undo(struct ring *r)
 }
 
 /*
- * Writes a definition, not yet published; false: full.  n is at most
- * KP_NATIVE_TERM_MAX.
+ * Writes a definition of n bytes, at most KP_NATIVE_TERM_MAX, and does not
+ * publish it; false: the ring is full.
  */
 bool ring_define(struct ring *r, enum kp_native_kind kind, uint16_t slot,
     const uint8_t *term, uint32_t n);
 
-/* What is read of a ring at once: whole records [from, to). */
+/* The whole records of a ring that are read at once: [from, to). */
 struct ring_part {
 	struct ring *r;
-	unsigned number;	/* the caller's, of the ring */
+	unsigned number;	/* the caller's number of the ring */
 	uint64_t from, to;
-	uint64_t events;	/* among them */
-	uint64_t shorts;	/* and of these: KP_NATIVE_SHORT */
-	int64_t oldest;		/* the first one's time; of no events: undefined */
-	/* the event that follows, with what stands before it: up to `next` */
+	uint64_t events;	/* among these records */
+	uint64_t shorts;	/* events that are KP_NATIVE_SHORT */
+	int64_t oldest;		/* time of the first event, if any */
+	/* the next event with its definitions: [to, next) */
 	uint64_t head, next;
 	int64_t ts;
 	bool is_short;
 };
 
-/* Nothing yet, of what is published now. */
+/* Returns an empty part of what is published now. */
 struct ring_part ring_part(struct ring *r, unsigned number);
-/* Is there an event that follows?  Its time is part->ts then. */
+/* Is there a next event?  Sets part->ts to its time. */
 bool ring_follows(struct ring_part *part);
 
-/* It is of the part. */
+/* Takes the next event into the part. */
 static inline void
 ring_take(struct ring_part *part)
 {
@@ -101,8 +101,8 @@ ring_take(struct ring_part *part)
 	part->to = part->next;
 }
 
-/* The writer may have that room again. */
+/* Gives the room of the part back to the writer. */
 void ring_release(const struct ring_part *part);
-/* Records that wait. */
+/* Returns the number of records that wait to be read. */
 uint64_t ring_waiting(const struct ring *r);
 #endif

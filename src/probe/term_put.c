@@ -9,14 +9,14 @@
 #include "probe/checked.h"
 #include "probe/term_put.h"
 
-#define DEPTH_MAX 8	/* identities nest less */
+#define DEPTH_MAX 8	/* more than identities nest */
 #define ATOM_CHARS 255
 
 struct out {
 	ErlNifEnv *env;
 	uint8_t *p;
 	uint32_t n, cap;
-	bool failed;		/* too long, or nothing we write: sticks */
+	bool failed;		/* too long, or not plain; sticks */
 };
 
 static void
@@ -45,7 +45,7 @@ put_be(struct out *o, uint64_t v, unsigned bytes)
 		put_u8(o, (unsigned)(v >> 8 * bytes & 0xFF));
 }
 
-/* As the VM writes it. */
+/* Has the VM encode the term. */
 static void
 put_any(struct out *o, ERL_NIF_TERM term)
 {
@@ -72,7 +72,7 @@ put_atom(struct out *o, ERL_NIF_TERM term)
 	int len = enif_get_atom(o->env, term, latin, sizeof(latin),
 	    ERL_NIF_LATIN1) - 1;
 
-	if (len < 0) {	/* characters past those */
+	if (len < 0) {	/* not Latin-1 */
 		put_any(o, term);
 		return;
 	}

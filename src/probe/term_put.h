@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 /*
- * Writes it without a version byte; returns how many bytes, 0 where more than
- * cap would be needed.
+ * Writes the term without a version byte; returns the number of bytes, or 0 if
+ * more than cap would be needed.
  */
 uint32_t term_put(ErlNifEnv *env, ERL_NIF_TERM term, uint8_t *p, uint32_t cap);
-/* The same of a tuple of these; of none but those, and of atoms. */
+/* The same for a tuple of n plain terms. */
 uint32_t term_put_tuple(ErlNifEnv *env, const ERL_NIF_TERM v[], unsigned n,
     uint8_t *p, uint32_t cap);
 
