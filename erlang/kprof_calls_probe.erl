@@ -24,7 +24,9 @@
           ok | {error, {atom(), string()}}.
 load(Path, Threads, MaxBytes) ->
     case kprof_library:library_is_whole(Path) of
-        true -> erlang:load_nif(Path, {?VERSION, Threads, records(?MOST, MaxBytes div Threads div ?RECORD)});
+        true -> erlang:load_nif(Path,
+                                {?VERSION, Threads,
+                                 records(?MOST, MaxBytes div Threads div ?RECORD)});
         false -> {error, {load_failed, "its end is missing"}}
     end.
 

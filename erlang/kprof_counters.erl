@@ -1,48 +1,49 @@
-%% kprof_counters - what `kprof count`, `time` and `memory` put into a node.
+%% kprof_counters - what `kprof count`, `time` and `memory` load into a node.
 %%
-%% Loaded over the distribution, started for one client, and gone with it. It
-%% has the VM count calls, and the time or the memory of them, of the functions
-%% that it is given, until it is told to read the counters. For an operator of
-%% the node: kprof_counters:stop() ends it, and {kprof, [{disabled, true}]} in
-%% the node's configuration keeps it out.
+%% It is loaded over the distribution, serves one client, and is gone with it. The VM counts
+%% calls of the functions that it is given, and their time or memory, until the client has it
+%% read the counters. For an operator of the node: kprof_counters:stop() ends it, and
+%% {kprof, [{disabled, true}]} in the node's configuration keeps it out.
 %%
-%% What is safe about it: no event is sent and no argument looked at, only the
-%% VM's own counters are used; no value is sent but that of an expression that the
-%% user gave, as a text of bounded size; how many functions and processes, how much memory
-%% and how many rows of an answer is bounded; where to read stops the schedulers
-%% it rests as long as it read; it monitors the client and holds a lease, and when
-%% either ends it takes back what it armed.
+%% Why it is safe:
+%%   - it uses only the VM's own counters: no event is sent and no argument is looked at;
+%%   - no value is sent except that of an expression that the user gave, as a text of bounded
+%%     size;
+%%   - functions, processes, memory and rows of an answer are limited;
+%%   - where reading stops the schedulers, it rests as long as it has read;
+%%   - it monitors the client and holds a lease, and when either ends it takes back what it
+%%     armed.
 %%
-%% Two processes, as in kprof_agent: the server, and a sentry that cleans up
-%% behind it however it ended. From OTP 27 on all is in one trace session, whose
-%% only handle is the server's. On 25 and 26 counters and flags are everybody's:
-%% functions that somebody else traces or counts are refused, and processes that
-%% somebody else traces are left alone, but for a kprofd, whose flags serve.
+%% There are two processes, as in kprof_agent: the server, and a sentry that cleans up however
+%% the server ended. From OTP 27 on all tracing is in a trace session, whose only handle is the
+%% server's. On 25 and 26 counters and flags are shared by everybody: functions that somebody
+%% else traces or counts are refused, and processes that somebody else traces are left alone.
+%% A kprofd's processes are counted, by the flags that it has set.
 -module(kprof_counters).
 
 -export([start/2, stop/0]).
 
 -include("kprof_oneshot.hrl").
 
--define(TICK_MS, 500).          % how often lease and memory are looked at
--define(RETRY_MS, 20).          % where the connection takes nothing
--define(CHUNK, 200).            % functions that are read between two looks
+-define(TICK_MS, 500).          % interval of the checks of lease and memory
+-define(RETRY_MS, 20).          % between two tries where the connection takes nothing
+-define(CHUNK, 200).            % functions that are read between two looks at messages
 
 -record(s, {
-    p :: #profile{},     % what kprof_oneshot knows of
-    kind,               % call_count | call_time | call_memory | none: to list
-    by,                 % total | process
-    patterns = [],      % {M, '_', '_'} or {M, F, A}: what was set
-    functions = [],     % the same, each by itself
-    all = none,         % modules of the node, where all of them are armed
-    foreign = #{},      % processes that somebody else traces (legacy)
-    lender = none,      % the tracer of a kprofd whose flags serve us (legacy)
-    only = all,         % or a map of processes: whose counters are read then
-    since,              % monotonic ns
-    paused,             % monotonic ns; undefined while it counts
-    stretch = 1,        % how often it began to count
-    over = false,       % it came to its end: it counts no more
-    rows_max
+    p :: #profile{},
+    kind :: call_count | call_time | call_memory | none,        % none: lists functions
+    by :: total | process,
+    patterns = [] :: [kprof_wanted:mfa_pattern()],      % that were set
+    functions = [] :: [mfa()],          % of these patterns
+    all = none :: none | [module()],    % modules of the node, where all of them are armed
+    foreign = #{} :: #{pid() => boolean()},     % that somebody else traces (legacy)
+    lender = none :: none | kprof_flagger:tracer(),     % a kprofd whose flags we use (legacy)
+    only = all :: all | #{pid() => []}, % whose counters are read then
+    since :: undefined | integer(),     % monotonic ns
+    paused :: undefined | integer(),    % monotonic ns; undefined while it counts
+    stretch = 1 :: pos_integer(),       % how many times it has begun to count
+    over = false :: boolean(),          % it has ended and counts no more
+    rows_max :: non_neg_integer()
 }).
 
 %% ---------------------------------------------------------------- start ----
@@ -59,10 +60,9 @@ host() ->
     #host{name = ?MODULE, does = "counts", loaded = [?MODULE], init = fun init/3,
           legacy_tracer = fun legacy_tracer/1, legacy_clear = fun legacy_clear/1}.
 
-init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs,
-                        processes := Which, max_memory := MaxMemory, max_rows := MaxRows, span_ms := Span} = Opts) ->
-    Host = host(),
-    kprof_oneshot:take_name(Host),
+init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := ApplyMs,
+                        processes := Which, max_rows := MaxRows, span_ms := Span} = Opts) ->
+    kprof_oneshot:take_name(host()),
     supports(Type),
     Call = kprof_call:call_of(Apply),
     Session = kprof_injected:session_new(?MODULE),
@@ -72,12 +72,12 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
     Armed = if Type =:= list -> []; true -> Patterns end,
     Counted = kprof_processes:whose(Which, Call),
     Kind = kind(Type, By, Counted),
-    S0 = #s{p = #profile{host = Host, client = Client, client_ref = erlang:monitor(process, Client),
-                         sentry = kprof_oneshot:sentry_start(Host), who = Who, session = Session, lease_ms = Lease,
-                         armed = legacy_armed(Armed, none, Kind), memory = kprof_oneshot:own_memory(), memory_max = MaxMemory},
+    ToArm = legacy_armed(Armed, none, Kind),
+    S0 = #s{p = kprof_oneshot:profile_new(host(), Client, Session, ToArm, Opts),
             kind = Kind, by = By, patterns = Armed, functions = Functions, rows_max = MaxRows},
     kprof_oneshot:tell_sentry(S0#s.p),
-    S1 = S0#s{p = kprof_oneshot:prepared((S0#s.p)#profile{applied = kprof_call:prepare(Call, ApplyMs)})},
+    Applied = kprof_call:prepare(Call, ApplyMs),
+    S1 = S0#s{p = kprof_oneshot:prepared(S0#s.p#profile{applied = Applied})},
     Chosen = counted(Counted, Opts, S1),
     S = flags_of(lender(Session, Chosen), Chosen, Opts, S1),
     kprof_oneshot:say_begin(S#s.p),
@@ -86,11 +86,13 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
     {Processes, S2} = flag_counted(Chosen, Opts, S),
     process_flag(priority, high),
     All = all_modules(Loaded, Armed),
-    P = (S2#s.p)#profile{lease_at = kprof_injected:now_ms(), armed = legacy_armed(Armed, All, Kind)},
+    P = S2#s.p#profile{lease_at = kprof_injected:now_ms(),
+                         armed = legacy_armed(Armed, All, Kind)},
     S3 = begins(Span, S2#s{p = P, all = All}),
     kprof_oneshot:tell_sentry(S3#s.p),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
-                         evaluated => kprof_call:is_evaluated(Call), otp => erlang:system_info(otp_release),
+                         evaluated => kprof_call:is_evaluated(Call),
+                         otp => erlang:system_info(otp_release),
                          skipped => map_size(S#s.foreign)}},
     tick(),
     loop(S3).
@@ -98,12 +100,13 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
 supports(memory) ->
     case list_to_integer(erlang:system_info(otp_release)) of
         Otp when Otp < 26 ->
-            kprof_refusal:refuse("memory is counted from OTP 26 on, and this is ~b (kprof count and kprof time work there)", [Otp]);
+            kprof_refusal:refuse("memory is counted from OTP 26 on, and this is ~b (kprof count and"
+                                 " kprof time work there)", [Otp]);
         _ -> ok
     end;
 supports(_) -> ok.
 
-%% call_count counts all processes in one sum, at the least price.
+%% call_count counts all processes in one sum, and costs least.
 kind(list, _, _) -> none;
 kind(memory, _, _) -> call_memory;
 kind(time, _, _) -> call_time;
@@ -112,12 +115,12 @@ kind(count, _, _) -> call_time.
 
 %% ------------------------------------------------------------ processes ----
 
-%% One counter for all of them needs no flags.
+%% One counter for all processes needs no flags.
 counted(_, _, #s{kind = Kind}) when Kind =:= call_count; Kind =:= none -> unflagged;
-counted(Which, Opts, S) -> kprof_processes:chosen(Which, Opts, (S#s.p)#profile.applied).
+counted(Which, Opts, S) -> kprof_processes:chosen(Which, Opts, S#s.p#profile.applied).
 
-%% Silent: patterns of somebody else's would have these processes send us what
-%% they call, with its arguments. In a session there are none.
+%% Silent, or else somebody else's patterns would have these processes send us their calls, with
+%% arguments. A session has no patterns of others.
 flags(legacy, Opts) -> [silent | flags(session, Opts)];
 flags(_, #{spawned := true}) -> [call, set_on_spawn];
 flags(_, _) -> [call].
@@ -129,7 +132,7 @@ flag_counted(_, _, #s{lender = Lender, only = Only} = S) when Lender =/= none ->
     {if Only =:= all -> erlang:system_info(process_count); true -> map_size(Only) end, S};
 flag_counted(Chosen, Opts, #s{p = #profile{session = Session}} = S0) ->
     S = S0#s{p = kprof_oneshot:flag(Chosen, self(), flags(Session, Opts), S0#s.p)},
-    case kprof_flagger:walk_await((S#s.p)#profile.walk, infinity) of
+    case kprof_flagger:walk_await(S#s.p#profile.walk, infinity) of
         {walked, Left, Others, _} -> {max(0, many(Chosen) - Left - Others), S};
         timeout -> kprof_refusal:refuse("somebody has killed what sets flags of processes", [])
     end.
@@ -138,8 +141,8 @@ many(Chosen) when is_list(Chosen) -> length(Chosen);
 many(new) -> 0;
 many(_) -> erlang:system_info(process_count).
 
-%% On OTP 25 and 26 a process has one tracer. Where that is a kprofd's, which has
-%% every process flagged for calls, counters count with its flags, until it goes.
+%% On OTP 25 and 26 a process has one tracer. Where that is a kprofd's, every process is flagged
+%% for calls already, and counters use these flags until the kprofd goes.
 lender(legacy, Chosen) when Chosen =/= unflagged ->
     {tracer, Tracer} = erlang:trace_info(new_processes, tracer),
     case is_kprofd(Tracer) andalso flags_serve(Tracer) of
@@ -157,13 +160,14 @@ flags_serve(Tracer) ->
     erlang:trace_info(new_processes, tracer) =:= {tracer, Tracer} andalso
         lists:member(call, element(2, erlang:trace_info(new_processes, flags))).
 
-%% What processes spawn cannot be told from others then.
+%% With the flags of a kprofd, processes that the chosen ones spawn cannot be told from others.
 flags_of(none, Chosen, _, #s{p = #profile{session = Session}} = S) ->
     S#s{foreign = kprof_processes:foreign(Session, Chosen)};
 flags_of(Lender, Chosen, Opts, S) ->
     Chosen =:= all orelse (is_list(Chosen) andalso not maps:get(spawned, Opts)) orelse
-        kprof_refusal:refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all processes, or of some with"
-                             " -processes LIST and -not-spawned; for others end that kprofd, or call kprof_agent:stop() there", []),
+        kprof_refusal:refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all"
+                             " processes, or of some with -processes LIST and -not-spawned; for"
+                             " others end that kprofd, or call kprof_agent:stop() there", []),
     Only = if Chosen =:= all -> all; true -> maps:from_keys(Chosen, []) end,
     S#s{lender = Lender, only = Only, foreign = kprof_processes:traced_by_others(Lender)}.
 
@@ -174,25 +178,26 @@ is_counted(P, #s{foreign = Foreign, only = Only}) ->
 
 loop(S) ->
     receive
-        {kprof, Client, Ref, Cmd} when Client =:= (S#s.p)#profile.client ->
+        {kprof, Client, Ref, Cmd} when Client =:= S#s.p#profile.client ->
             S1 = command(Cmd, Ref, S),
-            %% Afterwards: what took us long was not the client's silence.
-            loop(S1#s{p = (S1#s.p)#profile{lease_at = kprof_injected:now_ms()}});
+            %% Only now: the time that the command took was not the client's silence.
+            loop(S1#s{p = S1#s.p#profile{lease_at = kprof_injected:now_ms()}});
         tick ->
             tick(),
             look(S);
         {span_over, Stretch} ->
             loop(if Stretch =:= S#s.stretch -> pause(S); true -> S end);
-        {evaluated, Pid} when Pid =:= element(1, (S#s.p)#profile.applied) ->
+        {evaluated, Pid} when Pid =:= element(1, S#s.p#profile.applied) ->
             loop(evaluated(S));
-        {'DOWN', Ref, process, _, Reason} when Ref =:= element(2, (S#s.p)#profile.applied) ->
+        {'DOWN', Ref, process, _, Reason} when Ref =:= element(2, S#s.p#profile.applied) ->
             loop(ended(Reason, S));
-        {overran, Ref} when Ref =:= element(2, (S#s.p)#profile.applied) ->
-            exit(element(1, (S#s.p)#profile.applied), kill),
-            loop(S#s{p = (S#s.p)#profile{applied = setelement(3, (S#s.p)#profile.applied, overran)}});
-        {'DOWN', Ref, process, _, Reason} when Ref =:= (S#s.p)#profile.client_ref ->
+        {overran, Ref} when Ref =:= element(2, S#s.p#profile.applied) ->
+            exit(element(1, S#s.p#profile.applied), kill),
+            Applied = setelement(3, S#s.p#profile.applied, overran),
+            loop(S#s{p = S#s.p#profile{applied = Applied}});
+        {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.p#profile.client_ref ->
             kprof_oneshot:finish({gone, Reason}, S#s.p);
-        {'DOWN', Ref, process, _, _} when Ref =:= element(2, (S#s.p)#profile.sentry) ->
+        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.p#profile.sentry) ->
             loop(S#s{p = kprof_oneshot:new_sentry(S#s.p)});
         {?MODULE, stop} ->
             kprof_oneshot:finish(stopped, S#s.p);
@@ -205,7 +210,8 @@ loop(S) ->
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
 
-look(#s{p = #profile{memory = Memory, memory_max = Max}, paused = undefined, lender = Lender} = S) ->
+look(#s{p = #profile{memory = Memory, memory_max = Max}, paused = undefined,
+        lender = Lender} = S) ->
     case kprof_oneshot:own_memory() - Memory of
         More when More > Max -> loop(over(memory, S));
         _ ->
@@ -237,8 +243,8 @@ command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
     S = pause(S0),
     read(Ref, S),
     S;
-%% From nothing: what was counted is the client's, or is to be forgotten. What has
-%% ended stays as it is.
+%% Counts from zero: the client has what was counted, or does not want it. A profile that has
+%% ended stays ended.
 command({continue, _}, _, #s{over = true} = S) ->
     S;
 command({continue, Span}, _, S) ->
@@ -247,25 +253,25 @@ command({continue, Span}, _, S) ->
 command(stop, _, S) ->
     kprof_oneshot:finish(done, S#s.p).
 
-%% The call has come to its end: at once nothing is counted any more.
+%% The call has returned: nothing is counted any more.
 evaluated(S0) ->
     S = (pause(S0))#s{over = true},
-    kprof_call:tell_value((S#s.p)#profile.applied),
+    kprof_call:tell_value(S#s.p#profile.applied),
     S.
 
 ended(Reason, S0) ->
     S = pause(S0),
-    [send(Msg, S) || Msg <- kprof_call:outcome(Reason, (S0#s.p)#profile.applied)],
-    S1 = S#s{p = (S#s.p)#profile{applied = done}, over = true},
+    [send(Msg, S) || Msg <- kprof_call:outcome(Reason, S0#s.p#profile.applied)],
+    S1 = S#s{p = S#s.p#profile{applied = done}, over = true},
     kprof_oneshot:tell_sentry(S1#s.p),
     S1.
 
 %% ------------------------------------------------------------- counters ----
 
-%% All functions count from the same moment on, to the same moment, Span ms later (0:
-%% when a command says so). A counter of calls is one word, which restart zeroes in
-%% place. Those of time and memory need no restart, since no process has flags
-%% while they are set, and must have none: see again/1.
+%% All functions count from the same moment on, until the same moment Span ms later (0: until a
+%% command). A counter of calls is one word, which restart zeroes in place. Counters of time and
+%% memory need no restart, since no process has flags while they are set, and must not have one:
+%% see again/1.
 begins(Span, #s{stretch = Stretch, kind = Kind} = S) ->
     _ = Kind =:= call_count andalso at_once(restart, S),
     Since = kprof_injected:now_ns(),
@@ -278,9 +284,9 @@ pause(#s{paused = undefined} = S) ->
 pause(S) ->
     S.
 
-%% Counts from nothing. `restart`, and `true` where there is a counter, free a table
-%% that other schedulers write to, even while it is paused, and the VM crashes: so each
-%% counter of time and memory is taken away, and a new one set.
+%% Counts from zero. `restart`, and `true` where there is a counter, free a table that other
+%% schedulers write to, even while it is paused, and the VM crashes. So each counter of time and
+%% memory is taken away and set again.
 again(#s{kind = call_count} = S) ->
     at_once(restart, S) orelse each(true, S);
 again(S) ->
@@ -295,9 +301,9 @@ arm(#s{p = #profile{session = Session}, kind = Kind, patterns = Armed} = S) ->
                         N + 1
                 end, 1, Armed).
 
-%% One by one they take 5 ms each where the node is busy, 40 where it is that with
-%% much. On OTP 25 and 26 others may have counters of what is not armed: there it
-%% goes where all is that was loaded before, and nothing has come since it began.
+%% One pattern for all functions. One by one they take 5 ms each where the node is busy, and up to
+%% 40. On OTP 25 and 26 others may have counters of functions that are not armed: there it is used
+%% only if all modules are armed, and none was loaded since.
 at_once(What, #s{p = #profile{session = Session}, kind = Kind, patterns = Armed, all = All}) ->
     length(Armed) > 1 andalso (Session =/= legacy orelse is_all(All)) andalso
         is_integer(pattern(Session, {'_', '_', '_'}, What, Kind)).
@@ -314,16 +320,17 @@ each(What, #s{p = #profile{session = Session}, kind = Kind, patterns = Armed} = 
     [begin pattern(Session, P, What, Kind), kprof_oneshot:heed(0, S#s.p) end || P <- Armed],
     ok.
 
-%% What ends it in time is ahead of the node's work, to read is not.
+%% High priority is for what ends the profile in time; reading has none.
 read(Ref, #s{functions = Functions, rows_max = Max} = S) ->
     process_flag(priority, normal),
     read(Functions, Ref, #{gone => 0, merged => 0, left => Max}, S),
     process_flag(priority, high).
 
-%% Rows go as they are read. To read time or memory stops all schedulers, once for
-%% each function: the node has as much time in between as that took.
+%% Rows are sent as they are read. Reading time or memory stops all schedulers once for each
+%% function, so the node gets as much time in between as that took.
 read([], Ref, #{gone := Gone, merged := Merged}, S) ->
-    reply(Ref, #{elapsed => S#s.paused - S#s.since, gone => Gone, merged => Merged, names => names(S),
+    reply(Ref,
+          #{elapsed => S#s.paused - S#s.since, gone => Gone, merged => Merged, names => names(S),
                  stretch => S#s.stretch}, S);
 read(Functions, Ref, Sums0, S) ->
     Began = kprof_injected:now_ms(),
@@ -335,7 +342,8 @@ read(Functions, Ref, Sums0, S) ->
 
 row({M, F, A}, {Rows, Sums}, #s{kind = none}) ->
     {[{M, F, A, 0, 0, []} | Rows], Sums};
-row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{p = #profile{session = Session}, kind = Kind} = S) ->
+row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums},
+    #s{p = #profile{session = Session}, kind = Kind} = S) ->
     case counter(Session, MFA, Kind) of
         0 -> {Rows, Sums};
         [] -> {Rows, Sums};
@@ -357,7 +365,7 @@ sum({Pid, Calls, Words}) -> {Pid, Calls, max(0, Words)}.        % signed in the 
 total(Ps) ->
     lists:foldl(fun({_, C, V}, {Calls, Value}) -> {Calls + C, Value + V} end, {0, 0}, Ps).
 
-%% No more rows than the client wants: the greatest, and the rest in one.
+%% As many rows as the client wants: the greatest, and the rest in one.
 shown(_, Sums, #s{by = total}) ->
     {[], Sums};
 shown(Ps, #{left := Left, merged := Merged} = Sums, _) ->
@@ -375,13 +383,12 @@ names(_) -> kprof_oneshot:names().
 reply(Ref, Result, S) ->
     send({kprof_reply, Ref, Result}, S).
 
-%% Waits while the connection is busy, but not for a client that has gone or
-%% hangs.
+%% Waits while the connection is busy, but not for a client that has gone or hangs.
 send(Msg, S) ->
-    send(Msg, kprof_injected:now_ms() + (S#s.p)#profile.lease_ms, S).
+    send(Msg, kprof_injected:now_ms() + S#s.p#profile.lease_ms, S).
 
 send(Msg, Deadline, #s{p = #profile{client_ref = Ref}} = S) ->
-    case erlang:send((S#s.p)#profile.client, Msg, [noconnect, nosuspend]) of
+    case erlang:send(S#s.p#profile.client, Msg, [noconnect, nosuspend]) of
         ok -> ok;
         _ ->
             kprof_injected:now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.p),
@@ -398,8 +405,8 @@ legacy_tracer(Server) ->
 legacy_armed(Armed, All, Kind) ->
     [{Armed, All, Kind}].
 
-%% At once where that is the same: one by one takes seconds on a busy node, in which
-%% the next count is refused.
+%% By one pattern where that is the same: one by one takes seconds on a busy node, and the next
+%% count is refused meanwhile.
 legacy_clear({Armed, All, Kind}) ->
     case is_all(All) of
         true -> pattern(legacy, {'_', '_', '_'}, false, Kind);
@@ -413,7 +420,7 @@ pattern(legacy, MFA, What, Kind) ->
 pattern(Session, MFA, What, Kind) ->
     trace:function(Session, MFA, What, [Kind]).
 
-%% An integer or a list; else it is not counted (any more).
+%% An integer or a list; anything else means that it is not counted (any more).
 counter(legacy, MFA, Kind) ->
     {Kind, V} = erlang:trace_info(MFA, Kind),
     V;

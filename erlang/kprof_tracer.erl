@@ -1,26 +1,27 @@
-%% kprof_tracer - what `kprof trace` puts into a node.
+%% kprof_tracer - what `kprof trace` loads into a node.
 %%
-%% Loaded over the distribution, started for one client, and gone with it. It
-%% has the VM tell it of every call of the functions that it is given, and when
-%% the chosen processes run, wait and collect garbage, and sends that on. For an
-%% operator of the node: kprof_tracer:stop() ends it, and
-%% {kprof, [{disabled, true}]} in the node's configuration keeps it out.
+%% It is loaded over the distribution, serves one client, and is gone with it. The VM reports
+%% every call of the functions that it is given, and when the chosen processes run, wait and
+%% collect garbage; it sends these events to the client. For an operator of the node:
+%% kprof_tracer:stop() ends it, and {kprof, [{disabled, true}]} in the node's configuration
+%% keeps it out.
 %%
-%% What is safe about it: no argument and no return value is in what it sends, but
-%% for the value of an expression that the user gave, as a text of bounded size,
-%% and none is copied but what a process is spawned with and the reason that it
-%% ends for; by request, what is sent for one as well, and where requests are to
-%% be of one identity, the identities that the user's fun makes; and of arguments,
-%% where the user asked for them, what is small (kprof_tracer_args). Events, its queue
-%% and what the node grows by are bounded: past a
-%% limit it takes back what it armed at once, and sends what is there. It
-%% monitors the client and holds a lease; when either ends it is gone.
+%% Why it is safe:
+%%   - no argument and no return value is sent, except the value of an expression that the user
+%%     gave, as a text of bounded size; where requests are to be of one type, the types that
+%%     the user's fun makes; and where the user asked for arguments, those that are small
+%%     (kprof_tracer_args);
+%%   - nothing large is copied, except what a process is spawned with, the reason that it ends
+%%     for, and by request the messages of a request;
+%%   - events, its queue and the memory that the node grows by are limited: past a limit it
+%%     takes back at once what it armed, and sends what is there;
+%%   - it monitors the client and holds a lease; when either ends it is gone.
 %%
-%% Two processes: the server, which is the tracer, and a sentry that cleans up
-%% behind it however it ended; and a third where it is to end by the clock. Or the tracer is a module of native code, from
-%% whose rings the server takes what it sends (kprof_tracer_rings). From OTP 27 on
-%% all is in one trace session, whose only handle is the server's. On 25 and 26
-%% functions and processes that somebody else traces are refused or left alone.
+%% There are two processes: the server, which is the tracer, and a sentry that cleans up
+%% however the server ended. A third ends a trace of fixed length. With the native probe the
+%% tracer is a module of native code, whose rings the server empties (kprof_tracer_rings). From
+%% OTP 27 on all tracing is in a trace session, whose only handle is the server's. On 25 and 26
+%% functions that somebody else traces are refused, and such processes are left alone.
 -module(kprof_tracer).
 
 -export([start/2, stop/0]).

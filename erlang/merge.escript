@@ -26,7 +26,8 @@
 
 main([Out, Host]) ->
     Dir = filename:dirname(Host),
-    Parts = maps:from_list([{module_of(F), F} || F <- filelib:wildcard(filename:join(Dir, "*/*.erl"))]),
+    Parts = maps:from_list([{module_of(F), F}
+                            || F <- filelib:wildcard(filename:join(Dir, "*/*.erl"))]),
     Hosts = [module_of(F) || F <- filelib:wildcard(filename:join(Dir, "*.erl"))],
     Name = module_of(Host),
     Merged = closure([Name], Parts#{Name => Host}, include_path(Dir), #{}),
@@ -54,11 +55,13 @@ closure([M | More], Files, Path, Read) when is_map_key(M, Read); not is_map_key(
     closure(More, Files, Path, Read);
 closure([M | More], Files, Path, Read) ->
     Module = read(M, map_get(M, Files), Path),
-    closure([Called || {_, {Called, _, _}} <- maps:get(calls, Module)] ++ More, Files, Path, Read#{M => Module}).
+    closure([Called || {_, {Called, _, _}} <- maps:get(calls, Module)] ++ More, Files, Path,
+            Read#{M => Module}).
 
 read(M, File, Path) ->
     {ok, Forms} = epp:parse_file(File, [{includes, Path}]),
-    [fail("~ts:~b: ~ts", [File, line(At), By:format_error(What)]) || {error, {At, By, What}} <- Forms],
+    [fail("~ts:~b: ~ts", [File, line(At), By:format_error(What)])
+     || {error, {At, By, What}} <- Forms],
     #{name => M, file => File, forms => Forms,
       exports => lists:append([L || {attribute, _, export, L} <- Forms]),
       calls => calls(Forms)}.
@@ -92,10 +95,13 @@ check_defined_once(Order, Merged) ->
     maps:foreach(fun({F, A}, [_, _ | _] = Ms) -> fail("~tw/~b is defined in ~s", [F, A, names(Ms)]);
                     (_, _) -> ok
                  end, groups(Defined)),
-    Records = lists:usort([{R, plain(Fields)} || M <- Order, {R, Fields, _} <- records(forms(M, Merged))]),
+    Records =
+        lists:usort([{R, plain(Fields)} || M <- Order,
+                                           {R, Fields, _} <- records(forms(M, Merged))]),
     maps:foreach(fun(R, [_, _ | _]) ->
                          fail("record ~tw is not the same in ~s",
-                              [R, names([M || M <- Order, lists:keymember(R, 1, records(forms(M, Merged)))])]);
+                              [R, names([M || M <- Order,
+                                              lists:keymember(R, 1, records(forms(M, Merged)))])]);
                     (_, _) -> ok
                  end, groups(Records)).
 
@@ -103,7 +109,8 @@ check_calls(#{name := Own, file := File, forms := Forms, calls := Calls}, Merged
     [case Merged of
          #{M := _} when M =:= Own -> fail("~ts:~b: ~tw calls itself by its name", [File, Line, M]);
          #{M := #{exports := Exports}} ->
-             lists:member({F, A}, Exports) orelse fail("~ts:~b: ~tw does not export ~tw/~b", [File, Line, M, F, A]);
+             lists:member({F, A}, Exports) orelse
+                 fail("~ts:~b: ~tw does not export ~tw/~b", [File, Line, M, F, A]);
          #{} ->
              is_kprofs(M) andalso not lists:member(M, Hosts) andalso
                  fail("~ts:~b: there is no module ~tw", [File, Line, M])
@@ -111,7 +118,8 @@ check_calls(#{name := Own, file := File, forms := Forms, calls := Calls}, Merged
     Parts = maps:keys(Merged) -- Hosts,
     walk(fun({atom, At, Atom} = Node, Acc) ->
                  lists:member(Atom, Parts) andalso
-                     fail("~ts:~b: ~tw is a name that no module has in a target", [File, line(At), Atom]),
+                     fail("~ts:~b: ~tw is a name that no module has in a target",
+                          [File, line(At), Atom]),
                  {Node, Acc};
             (Node, Acc) -> {Node, Acc}
          end, ok, local(functions(Forms), Merged)).
@@ -132,14 +140,18 @@ is_kprofs(M) -> lists:prefix("kprof_", atom_to_list(M)).
 %% The host's attributes, each record once, and the functions of all, which keep the
 %% names of their files for stack traces.
 compiled([#{name := Name} = Host | _] = All, Merged) ->
-    Attributes = [F || {attribute, _, Which, _} = F <- maps:get(forms, Host), lists:member(Which, ?KEPT)],
+    Attributes = [F || {attribute, _, Which, _} = F <- maps:get(forms, Host),
+                       lists:member(Which, ?KEPT)],
     Records = lists:foldl(fun({R, Fields, At}, Acc) ->
                                   lists:keystore(R, 1, Acc, {R, Fields, At})
                           end, [], lists:append([records(maps:get(forms, M)) || M <- All])),
-    Bodies = [[{attribute, 1, file, {File, 1}} | local(functions(Forms), Merged)] || #{file := File, forms := Forms} <- All],
+    Bodies = [[{attribute, 1, file, {File, 1}} | local(functions(Forms), Merged)]
+              || #{file := File, forms := Forms} <- All],
     Forms = Attributes ++ [{attribute, At, record, {R, Fields}} || {R, Fields, At} <- Records] ++
         lists:append(Bodies) ++ [{eof, 1}],
-    case compile:forms(Forms, [deterministic, report, return, nowarn_unused_function, nowarn_unused_record | for_otp_25()]) of
+    case compile:forms(Forms,
+                       [deterministic, report, return, nowarn_unused_function,
+                        nowarn_unused_record | for_otp_25()]) of
         {ok, Name, Beam, _} -> Beam;
         _ -> halt(1)
     end.

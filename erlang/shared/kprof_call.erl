@@ -5,14 +5,16 @@
          stop_call/1]).
 -export_type([call/0, applied/0]).
 
--type call() :: none | {module(), atom(), [erl_parse:abstract_expr()]} | {exprs, [erl_parse:abstract_expr()]}.
+-type call() :: none
+              | {module(), atom(), [erl_parse:abstract_expr()]}
+              | {exprs, [erl_parse:abstract_expr()]}.
 -type applied() :: undefined | {pid(), reference(), non_neg_integer() | overran} | done.
 
 -define(VALUE_MAX, 4096).       % bytes of what an expression gave, as text,
 -define(REASON_MAX, 900).       % and of what it raised
 
-%% none, {M, F, Args} of a plain call, whose arguments are made before it is
-%% counted, or {exprs, Exprs}.
+%% none, {M, F, Args} of a plain call, whose arguments are evaluated before anything is counted,
+%% or {exprs, Exprs}.
 -spec call_of(binary()) -> call().
 call_of(<<>>) ->
     none;
@@ -23,7 +25,7 @@ call_of(Text) ->
         {ok, Tokens, End} ->
             case erl_parse:parse_exprs(dotted(Tokens, End)) of
                 {ok, Exprs} ->
-                    %% `_` is what is loaded.
+                    %% `_` stands for all loaded modules.
                     _ = [code:ensure_loaded(M) || M <- modules_in(Tokens)],
                     plain_call(Exprs);
                 {error, Why} -> no_expression(Why)
@@ -31,8 +33,9 @@ call_of(Text) ->
         {error, Why, _} -> no_expression(Why)
     end.
 
-%% The parser passes over what comes after a dot.
-dotted([{dot, At}, _ | _], _) -> no_expression({At, erl_parse, ["words after '.' (',' separates expressions)", []]});
+%% The parser ignores what comes after a dot.
+dotted([{dot, At}, _ | _], _) ->
+    no_expression({At, erl_parse, ["words after '.' (',' separates expressions)", []]});
 dotted([{dot, _}] = Last, _) -> Last;
 dotted([Token | More], End) -> [Token | dotted(More, End)];
 dotted([], End) -> [{dot, End}].
@@ -46,14 +49,15 @@ plain_call(Exprs) -> {exprs, Exprs}.
 
 -spec no_expression({{pos_integer(), pos_integer()}, module(), term()}) -> no_return().
 no_expression({{Line, Column}, Module, Why}) ->
-    kprof_refusal:refuse("what -apply has is no expression: ~ts in line ~b, column ~b", [Module:format_error(Why), Line, Column]).
+    kprof_refusal:refuse("what -apply has is no expression: ~ts in line ~b, column ~b",
+                         [Module:format_error(Why), Line, Column]).
 
 -spec is_evaluated(call()) -> boolean().
 is_evaluated({exprs, _}) -> true;
 is_evaluated(_) -> false.
 
-%% The process waits to be counted, and before it ends: what it gave is made into
-%% text when nothing is counted any more.
+%% The process waits until it is counted, and again before it ends: its result is made into text
+%% when nothing is counted any more.
 -dialyzer({nowarn_function, prepare/2}).     % its process always exits
 -spec prepare(call(), non_neg_integer()) -> applied().
 prepare(none, _) ->
@@ -70,7 +74,7 @@ prepare(Call, Ms) ->
                                end),
     {Pid, Ref, Ms}.
 
-%% To a trace it ends here (src/profile/trace/call_term.c).
+%% In a trace the process ends here (src/profile/trace/call_term.c).
 told(Server, Result) ->
     receive {tell, Server} -> exit({applied, result_text(Result)}) end.
 
@@ -78,7 +82,8 @@ told(Server, Result) ->
 await_prepared({Pid, Ref, Ms}) ->
     receive
         {prepared, Pid} -> ok;
-        {'DOWN', Ref, process, Pid, {arguments, Why}} -> kprof_refusal:refuse("the call's arguments: ~ts", [Why])
+        {'DOWN', Ref, process, Pid, {arguments, Why}} ->
+            kprof_refusal:refuse("the call's arguments: ~ts", [Why])
     after Ms ->
             exit(Pid, kill),
             kprof_refusal:refuse("the call's arguments were not made within ~b ms", [Ms])
@@ -93,8 +98,8 @@ ready({M, F, Exprs}) ->
         _:Why -> exit({arguments, kprof_term_text:value_text(Why, ?REASON_MAX)})
     end.
 
-%% Nothing but the call: whatever else ran in this process would be counted. Of
-%% other expressions the evaluator is.
+%% Makes only the call: whatever else ran in this process would be counted. With other expressions
+%% the evaluator is counted too.
 applied(Ready) ->
     try
         case Ready of
@@ -108,17 +113,19 @@ applied(Ready) ->
     end.
 
 result_text({returned, Value}) -> {returned, kprof_term_text:value_text(Value, ?VALUE_MAX)};
-result_text({Class, Reason}) -> {raised, kprof_refusal:text("~w:~ts", [Class, kprof_term_text:value_text(Reason, ?REASON_MAX)])}.
+result_text({Class, Reason}) ->
+    {raised, kprof_refusal:text("~w:~ts",
+                                [Class, kprof_term_text:value_text(Reason, ?REASON_MAX)])}.
 
-%% It has its value, and is not counted any more.
+%% The call has returned and is not counted any more: has the process send its value.
 -spec tell_value({pid(), reference(), term()}) -> ok.
 tell_value({Pid, _, _}) ->
     Pid ! {tell, self()},
     ok.
 
-%% What is told of what has become of the call, by the reason that its process
-%% ended for.
--spec outcome(term(), applied()) -> [{kprof_value, binary()} | {kprof_ended, atom(), 0 | binary()}, ...].
+%% The messages for the client about the end of the call, by the exit reason of its process.
+-spec outcome(term(), applied()) ->
+          [{kprof_value, binary()} | {kprof_ended, atom(), 0 | binary()}, ...].
 outcome({applied, {returned, Value}}, _) -> [{kprof_value, Value}, {kprof_ended, returned, 0}];
 outcome({applied, {raised, Text}}, _) -> [{kprof_ended, raised, Text}];
 outcome(killed, {_, _, overran}) -> [{kprof_ended, overran, 0}];

@@ -1,18 +1,17 @@
-%% kprof_collected - who is told of garbage collection? For the agent and the
-%% tracer: from OTP 27 on two who are, of one process, crash the VM, unless
-%% gc_shared() (kprof_gc_fixed).
+%% kprof_collected - who else traces garbage collection? For the agent and the tracer: from OTP 27
+%% on two tracers that do, of one process, crash the VM, unless gc_shared() (kprof_gc_fixed).
 -module(kprof_collected).
 
 -export([collected_by_others/1]).
 
-%% How many {Process, Session} there are, but for sessions of this name, and some
-%% of them.
+%% How many {Process, Session} trace it, and some of them; without sessions of this name.
 -spec collected_by_others(atom()) -> {non_neg_integer(), [{pid(), atom()}]}.
 collected_by_others(Ours) ->
     case [Name || {Name, _} <- trace:session_info(all), Name =/= Ours] of
         [] -> {0, []};
         _ -> kprof_flagger:walk_found(fun(P) ->
-                                              case [Name || {Name, _} = Session <- sessions_of(P), Name =/= Ours,
+                                              case [Name || {Name, _} = Session <- sessions_of(P),
+                                                            Name =/= Ours,
                                                             collects(Session, P)] of
                                                   [Name | _] -> {found, {P, Name}};
                                                   [] -> skip

@@ -1,52 +1,51 @@
-%% kprof_flagger - trace flags of many processes, set and taken without a stop
-%% of the world. For every module that is loaded into a target.
+%% kprof_flagger - sets and takes trace flags of many processes without stopping the world. For
+%% every module that is loaded into a target.
 %%
-%% erlang:trace(all | existing, ..) stops all schedulers for as long as it takes to
-%% visit each process: 140 to 230 ms where there are 300,000. One by one it takes
-%% 0.3 to 1 us of CPU time for each process, and nobody waits. But the VM needs the
-%% process's main lock for that, and a process has it while it runs a NIF or
-%% collects garbage: the caller then waits with its whole scheduler. So each process
-%% is asked for its status first. One that waits answers at once. One that runs
-%% answers when it is scheduled, a NIF after its end: only who asks waits, which
-%% is another process then.
+%% erlang:trace(all | existing, ..) stops all schedulers while it visits each process: 140 to
+%% 230 ms where there are 300,000. One by one it takes 0.3 to 1 us of CPU time for each process,
+%% and nobody waits. But the VM needs the process's main lock for that, which the process holds
+%% while it runs a NIF or collects garbage: the caller then waits with its whole scheduler. So
+%% each process is asked for its status first. A process that waits answers at once. One that
+%% runs answers when it is scheduled, or at the end of a NIF: only the process that asks waits
+%% for that, and it is another one.
 %%
 %%   walker -------- slices of SLICE processes -------> worker
-%%      |                                               asks for the status, and
-%%      |                                               visits who waits
+%%      |                                               asks for the status, and visits
+%%      |                                               processes that wait
 %%      +----- one for each that runs, ASKERS at most --> asker
-%%                                                      asks again after 1, 2, 4 ..
-%%                                                      250 ms; visits who waits, or
-%%                                                      gives GOOD answers that show
-%%                                                      that it runs Erlang code
+%%                                                      asks again after 1, 2, 4 .. 250 ms;
+%%                                                      visits when it waits, or after GOOD
+%%                                                      answers that show that it runs Erlang
+%%                                                      code
 %%
-%% A process that only runs native code stays with its asker for as long as it
-%% lives. All processes of a walk end with their owner, who may be killed; none
-%% of them may be traced by the owner's own flags, so they are passed over.
+%% A process that only runs native code stays with its asker for as long as it lives. All
+%% processes of a walk end with their owner, who may be killed. They must not be traced by
+%% the owner's own flags, so the walk leaves them out.
 %%
-%% Flags, for whoever calls:
+%% Flags:
 %%   flags_start(Session, Tracer, Changes, Which) -> Walk
-%%       Changes: [{true | false, Flags}], in this order, for each process of Which:
-%%       all | existing | new | [Pid]. The setting for new processes is changed
-%%       before this returns, by the caller (all, new). Never touches ports.
+%%       Changes: [{true | false, Flags}], made in this order, for each process of Which:
+%%       all | existing | new | [Pid]. The caller changes the setting for new processes
+%%       before this returns (all, new). Never touches ports.
 %%       Legacy: changes only processes whose tracer is Tracer, or that have none.
 %%   flags_clear(Session, Tracer, Ms) -> Left
-%%       All flags of all processes and of new ones; waits for it, Ms at most.
+%%       Takes all flags of all processes and of new ones; waits for it, Ms at most.
 %%       Returns how many processes still have them: those run native code.
 %%
-%% Walks, of any question or change (Walk is opaque):
+%% Walks, for any question or change (Walk is opaque):
 %%   walk_start(Visit, How, Which) -> Walk
-%%       Visit(Pid) -> skip | {found, Term}, called for each process: when it waits
-%%       or runs Erlang code (How = wait), or at once (How = ask: Visit only asks,
-%%       and may have to wait for the answer: that is passed over after a while).
+%%       Visit(Pid) -> skip | {found, Term}, called for each process: when it waits or runs
+%%       Erlang code (How = wait), or at once (How = ask: Visit only asks, and may have to
+%%       wait for the answer; after a while the process is left out).
 %%   walk_found(Visit) -> {N, Found}     of all processes that let us; waits for it
 %%   walk_await(Walk, Ms) -> {walked, Left, N, Found} | timeout
 %%   walk_stop(Walk) -> ok      ends it, wherever it is
 %%   walk_pid(Walk) -> Pid
 %%       in the messages that the owner gets:
-%%         {walk, Pid, {walked, Left, N, Found}}  every process was visited but Left,
-%%                   which have not answered for SETTLE_MS; of N that were found
-%%                   these, FOUND at most
-%%         {walk, Pid, {left, Left}}    there are fewer now; the last has 0
+%%         {walk, Pid, {walked, Left, N, Found}}  every process was visited except Left,
+%%                   which have not answered for SETTLE_MS; N were found, and Found are
+%%                   FOUND of them at most
+%%         {walk, Pid, {left, Left}}    there are fewer now; the last message has 0
 %%         {'DOWN', _, process, Pid, done}        that was all; any other reason:
 %%                   somebody has killed it
 -module(kprof_flagger).
@@ -60,31 +59,35 @@
 -type walk() :: {pid(), reference()}.
 
 -define(SLICE, 100).            % processes between two yields: well below 1 ms
--define(ASK_MS, 5).             % an answer that takes longer is waited for apart
+-define(ASK_MS, 5).             % an asker waits for an answer that takes longer
 -define(PROMPT_US, 5000).       % a prompt answer, on a node with time to spare
 -define(MUCH, 200).             % reductions in a millisecond: much Erlang code
 -define(LARGE_WORDS, 1000000).  % of a heap that takes some ms to collect
--define(GOOD, 3).               % so many more of such answers than of others
+-define(GOOD, 3).               % excess of good answers over others
 -define(ASKERS, 200).           % processes that are waited for at a time
--define(AGAIN_MS, 250).         % longest wait between two questions; each time others
-                                % have their turn
--define(SETTLE_MS, 500).        % of processes that run, before they are Left
--define(FOUND, 1000).           % that are told by name
+-define(AGAIN_MS, 250).         % longest wait between two questions; then other
+                                % processes have their turn
+-define(SETTLE_MS, 500).        % time for processes that run, before they count as Left
+-define(FOUND, 1000).           % found terms in a message
 
 -record(walk, {
-    owner, owner_ref,
-    visit, how,
-    index,              % counters: which of its slice the worker is at
-    worker,
-    askers = #{},       % asker => process
-    queue = [],         % of processes that run, and have no asker
-    n = 0, found = [],
-    left                % as told last; undefined: not yet
+    owner :: pid(),
+    owner_ref :: reference(),
+    visit :: fun((pid()) -> skip | {found, term()}),
+    how :: wait | ask,
+    index :: counters:counters_ref(),   % the worker's position in its slice
+    worker :: undefined | pid(),
+    askers = #{} :: #{Asker :: pid() => pid()},
+    queue = [] :: [pid()],              % processes that run, and have no asker
+    n = 0 :: non_neg_integer(),         % found
+    found = [] :: [term()],
+    left :: undefined | non_neg_integer()       % in the last message
 }).
 
 %% ---------------------------------------------------------------- flags ----
 
--spec flags_start(session(), tracer(), [{boolean(), [atom()]}], all | existing | new | [pid()]) -> walk().
+-spec flags_start(session(), tracer(), [{boolean(), [atom()]}], all | existing | new | [pid()]) ->
+          walk().
 flags_start(Session, Tracer, Changes, Which) ->
     Visit = fun(P) -> flags_visit(P, Session, Tracer, Changes) end,
     Walk = walk_ready(Visit, wait, Which),
@@ -101,7 +104,7 @@ flags_clear(Session, Tracer, Ms) ->
     walk_stop(Walk),
     Left.
 
-%% Before OTP 27 that is one setting for everybody.
+%% Before OTP 27 there is one setting for everybody.
 flags_new(legacy, Tracer, {How, Flags}) ->
     case erlang:trace_info(new_processes, tracer) of
         {tracer, T} when T =:= Tracer; T =:= [], How ->
@@ -113,16 +116,17 @@ flags_new(Session, _, {How, Flags}) ->
     catch error:badarg -> 0     % somebody has destroyed it
     end.
 
-%% With the tracer named the VM refuses what another one traces, and puts an error
-%% report into the target's log each time. To ask before costs ten times as much, and
-%% wakes the process: so only the first of a walk is not asked, and those that run.
+%% With the tracer named, the VM refuses to change a process that another one traces, and each
+%% time puts an error report into the target's log. Asking first costs ten times as much, and
+%% wakes the process. So a walk does not ask until the first refusal; processes that run are
+%% always asked.
 flags_visit(P, legacy, Tracer, Changes) ->
-    case get(unasked) =:= true andalso flags_change(legacy, Tracer, P, Changes) of
+    case get(unchecked) =:= true andalso flags_change(legacy, Tracer, P, Changes) of
         ok -> skip;
         _ ->
             case erlang:trace_info(P, tracer) of
                 {tracer, T} when T =/= [], T =/= Tracer ->
-                    erase(unasked),
+                    erase(unchecked),
                     case lists:keymember(true, 1, Changes) of
                         true -> {found, {P, T}};
                         false -> skip
@@ -135,7 +139,7 @@ flags_visit(P, Session, Tracer, Changes) ->
     _ = flags_change(Session, Tracer, P, Changes),
     skip.
 
-%% One after the other until the process refuses, as one that has ended does, too.
+%% One change after the other until one is refused, as also happens where the process has ended.
 flags_change(_, _, _, []) ->
     ok;
 flags_change(Session, Tracer, P, [{How, Flags} | More]) ->
@@ -153,22 +157,24 @@ tracer_flag(Pid) -> {tracer, Pid}.
 
 %% ---------------------------------------------------------------- walks ----
 
--spec walk_start(fun((pid()) -> skip | {found, term()}), wait | ask, all | existing | [pid()]) -> walk().
+-spec walk_start(fun((pid()) -> skip | {found, term()}), wait | ask, all | existing | [pid()]) ->
+          walk().
 walk_start(Visit, How, Which) ->
     walk_go(walk_ready(Visit, How, Which), Which).
 
-%% There before the setting for new processes is: not to be traced itself.
+%% Started before the setting for new processes is changed, so that it is not traced itself.
 walk_ready(Visit, How, Which) ->
     Owner = self(),
-    {Pid, Ref} = spawn_opt(fun() -> walk(Owner, Visit, How) end, [monitor, {min_heap_size, walk_words(Which)}]),
+    {Pid, Ref} = spawn_opt(fun() -> walk(Owner, Visit, How) end,
+                           [monitor, {min_heap_size, walk_words(Which)}]),
     receive
         {walk, Pid, ready} -> ok;
         {'DOWN', Ref, process, Pid, _} = Down -> self() ! Down
     end,
     {Pid, Ref}.
 
-%% Two for each process in the list, and two in a slice: no collection, which would
-%% take some 20 ms of a list that long.
+%% Two words for each process in the list, and two in a slice: so there is no garbage collection,
+%% which would take some 20 ms of a list that long.
 walk_words(Ps) when is_list(Ps) -> 4096 + 5 * length(Ps);
 walk_words(new) -> 4096;
 walk_words(_) -> 4096 + 5 * erlang:system_info(process_count).
@@ -180,7 +186,8 @@ walk_go({Pid, _} = Walk, Which) ->
 -spec walk_pid(walk()) -> pid().
 walk_pid({Pid, _}) -> Pid.
 
--spec walk_await(walk(), timeout()) -> {walked, non_neg_integer(), non_neg_integer(), [term()]} | timeout.
+-spec walk_await(walk(), timeout()) ->
+          {walked, non_neg_integer(), non_neg_integer(), [term()]} | timeout.
 walk_await({Pid, Ref}, Ms) ->
     receive
         {walk, Pid, {walked, _, _, _} = Walked} -> Walked;
@@ -203,10 +210,10 @@ walk_stop({Pid, Ref}) ->
     exit(Pid, kill),
     receive {'DOWN', Ref, process, Pid, _} -> ok end.
 
-%% Its own processes are linked to it, so that none of them outlives it.
+%% The processes of the walk are linked to it, so that none of them outlives it.
 walk(Owner, Visit, How) ->
     process_flag(trap_exit, true),
-    kprof_injected:process_label(kprof, walker),
+    kprof_injected:process_label(kprof, walk),
     W0 = #walk{owner = Owner, owner_ref = erlang:monitor(process, Owner), visit = Visit, how = How,
                index = counters:new(1, [atomics])},
     W = W0#walk{worker = walk_worker(W0)},
@@ -231,12 +238,12 @@ walk_slices(Ps, #walk{worker = Worker, index = Index} = W) ->
 walk_split(N, [P | Ps], Slice) when N > 0 -> walk_split(N - 1, Ps, [P | Slice]);
 walk_split(_, Ps, Slice) -> {lists:reverse(Slice), Ps}.
 
-%% Returns what the worker has not come to, if it had to be left behind.
+%% Returns what the worker has not come to, if it was stuck and had to be replaced.
 walk_slice(Slice, At, Until, #walk{worker = Worker, index = Index} = W) ->
     receive
         {visited, Worker} -> {[], W};
         {'EXIT', Worker, _} -> walk_without(Slice, W);  % somebody has killed it
-        Msg -> walk_slice(Slice, At, Until, walk_heard(Msg, W))
+        Msg -> walk_slice(Slice, At, Until, walk_message(Msg, W))
     after max(0, Until - kprof_injected:now_ms()) ->
             case counters:get(Index, 1) of
                 At when At > 0 -> walk_stuck(Slice, W);
@@ -249,21 +256,21 @@ walk_stuck(Slice, #walk{worker = Worker} = W) ->
     receive {'EXIT', Worker, _} -> ok end,
     walk_without(Slice, W).
 
-%% The one it was at is waited for apart.
+%% An asker waits for the process that it was at.
 walk_without(Slice, #walk{index = Index} = W) ->
     {_, [P | Rest]} = lists:split(max(0, counters:get(Index, 1) - 1), Slice),
     W1 = W#walk{worker = walk_worker(W)},
     {Rest, walk_ask(P, W1)}.
 
-walk_heard({found, Term}, #walk{n = N, found = Found} = W) ->
+walk_message({found, Term}, #walk{n = N, found = Found} = W) ->
     W#walk{n = N + 1, found = if N < ?FOUND -> [Term | Found]; true -> Found end};
-walk_heard({busy, P}, W) ->
+walk_message({busy, P}, W) ->
     walk_ask(P, W);
-walk_heard({'EXIT', Pid, _}, W) ->
+walk_message({'EXIT', Pid, _}, W) ->
     walk_ended(Pid, W);
-walk_heard({'DOWN', Ref, process, _, _}, #walk{owner_ref = Ref}) ->
+walk_message({'DOWN', Ref, process, _, _}, #walk{owner_ref = Ref}) ->
     exit(gone);
-walk_heard(_, W) ->
+walk_message(_, W) ->
     W.
 
 walk_ask(_, #walk{how = ask} = W) ->
@@ -274,7 +281,10 @@ walk_ask(P, #walk{queue = Queue} = W) ->
 walk_askers(#walk{queue = [P | Queue], askers = Askers} = W) when map_size(Askers) < ?ASKERS ->
     Walker = self(),
     #walk{visit = Visit} = W,
-    Asker = spawn_link(fun() -> asker(P, 0, 1, none, Visit, Walker) end),
+    Asker = spawn_link(fun() ->
+                               kprof_injected:process_label(kprof, asker),
+                               asker(P, 0, 1, none, Visit, Walker)
+                       end),
     walk_askers(W#walk{queue = Queue, askers = Askers#{Asker => P}});
 walk_askers(W) ->
     W.
@@ -284,15 +294,17 @@ walk_ended(Pid, #walk{askers = Askers} = W) when is_map_key(Pid, Askers) ->
 walk_ended(_, W) ->
     W.
 
-%% Everybody was asked once.
+%% Every process was asked once.
 walk_last(_, #walk{askers = Askers} = W) when map_size(Askers) =:= 0 ->
     _ = walk_report(0, W),
     exit(done);
 walk_last(Until, W) ->
-    receive Msg -> walk_last(Until, walk_heard(Msg, W))
+    receive Msg -> walk_last(Until, walk_message(Msg, W))
     after max(0, min(?AGAIN_MS, Until - kprof_injected:now_ms())) ->
             case kprof_injected:now_ms() >= Until of
-                true -> walk_last(kprof_injected:now_ms() + ?AGAIN_MS, walk_rotate(walk_report(walk_left(W), W)));
+                true ->
+                    Again = kprof_injected:now_ms() + ?AGAIN_MS,
+                    walk_last(Again, walk_rotate(walk_report(walk_left(W), W)));
                 false -> walk_last(Until, W)
             end
     end.
@@ -309,7 +321,7 @@ walk_report(Left, #walk{owner = Owner, left = Was, n = N, found = Found} = W) ->
                            end},
     W#walk{left = Left}.
 
-%% Those that are waited for give way to those that have had no turn.
+%% Askers give up their processes in favour of those that have had no turn.
 walk_rotate(#walk{queue = []} = W) ->
     W;
 walk_rotate(#walk{askers = Askers, queue = Queue} = W) ->
@@ -319,7 +331,8 @@ walk_rotate(#walk{askers = Askers, queue = Queue} = W) ->
 walk_worker(#walk{owner = Owner} = W) ->
     Walker = self(),
     spawn_link(fun() ->
-                       put(unasked, true),
+                       kprof_injected:process_label(kprof, worker),
+                       put(unchecked, true),
                        worker(Walker, [Owner, Walker, self()], W)
                end).
 
@@ -335,14 +348,14 @@ worker_slice([], _, _, _, _) ->
     ok;
 worker_slice([P | Ps], I, Walker, Own, #walk{index = Index, visit = Visit, how = How} = W) ->
     counters:put(Index, 1, I),
-    case lets_in(P, How, Own) of
+    case may_visit(P, How, Own) of
         true -> visit(P, Visit, Walker);
         false -> Walker ! {busy, P};
         none -> ok
     end,
     worker_slice(Ps, I + 1, Walker, Own, W).
 
-lets_in(P, How, Own) ->
+may_visit(P, How, Own) ->
     case lists:member(P, Own) of
         true -> none;
         false when How =:= ask -> true;
@@ -359,10 +372,10 @@ visit(P, Visit, Walker) ->
         skip -> ok
     end.
 
-%% A good answer is prompt. On a busy node it may take as long as a turn of our own
-%% takes, if there was much Erlang code since the one before: each call counts as a
-%% reduction, and a NIF as one or few. So does a collection, as many: where the heap
-%% is large, which makes it long, only prompt answers are good.
+%% A good answer is prompt. On a busy node it may take as long as a turn of our own takes, if much
+%% Erlang code was run since the last answer: each call counts as a reduction, a NIF as one or
+%% few. A garbage collection counts as many: where the heap is large, which makes it long, only
+%% prompt answers are good.
 asker(P, Good, Wait, Before, Visit, Walker) ->
     T0 = now_us(),
     erlang:yield(),
@@ -371,16 +384,18 @@ asker(P, Good, Wait, Before, Visit, Walker) ->
     Now = now_us(),
     case Answer of
         undefined -> ok;
-        [{status, Status} | _] when Status =:= waiting; Status =:= suspended -> visit(P, Visit, Walker);
+        [{status, Status} | _] when Status =:= waiting; Status =:= suspended ->
+            visit(P, Visit, Walker);
         [_, {reductions, N}, {_, Words}] ->
             Took = Now - T1,
-            IsBusy = Words < ?LARGE_WORDS andalso Took =< 3 * (T1 - T0) andalso is_much({Now, N}, Before),
+            IsBusy = Words < ?LARGE_WORDS andalso Took =< 3 * (T1 - T0) andalso
+                is_much({Now, N}, Before),
             case Took =< ?PROMPT_US orelse IsBusy of
                 true when Good + 1 =:= ?GOOD -> visit(P, Visit, Walker);
                 IsGood ->
                     receive after Wait -> ok end,
-                    asker(P, if IsGood -> Good + 1; true -> max(0, Good - 1) end, min(2 * Wait, ?AGAIN_MS),
-                          {Now, N}, Visit, Walker)
+                    More = if IsGood -> Good + 1; true -> max(0, Good - 1) end,
+                    asker(P, More, min(2 * Wait, ?AGAIN_MS), {Now, N}, Visit, Walker)
             end
     end.
 

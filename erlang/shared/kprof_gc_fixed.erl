@@ -8,9 +8,9 @@
 
 -export([gc_shared/0, gc_shared/2]).
 
-%% ERTS versions with the fix, the first of each major one: "15.2.9", say. None is
-%% released yet. Of a major version that is not here nothing is assumed, though the
-%% fix may be in it from the start.
+%% ERTS versions with the fix, the first of each major version, such as "15.2.9". None is released
+%% yet. A major version that is not listed counts as not fixed, though the fix may be in it from
+%% the start.
 -define(GC_FIXED, []).
 
 %% May two tracers have the flag on one process?
@@ -23,11 +23,12 @@ gc_shared() ->
 gc_shared(Version, Fixed) ->
     case erts(Version) of
         [Major | _] when Major < 15 -> true;
-        [Major | _] = V -> lists:any(fun(F) -> hd(erts(F)) =:= Major andalso V >= erts(F) end, Fixed);
+        [Major | _] = V ->
+            lists:any(fun(F) -> hd(erts(F)) =:= Major andalso V >= erts(F) end, Fixed);
         unknown -> false
     end.
 
-%% A list of numbers, whose order is that of versions; a candidate has none.
+%% A list of numbers, which sort as versions do; unknown for a release candidate.
 erts(Version) ->
     try [list_to_integer(N) || N <- string:lexemes(Version, ".")]
     catch error:badarg -> unknown

@@ -2,9 +2,9 @@
 %% starts, what ends it, and how it goes. For kprof_counters and kprof_tracer.
 -module(kprof_oneshot).
 
--export([start/3, stop/1, take_name/1, say_begin/1, prepared/1, flag/4, walk_over/2, unflag/1, untraced/2,
-         is_traced/1, own_memory/0, arm_look/2, heed/2, look_lease/1, finish/2, clear/1,
-         sentry_start/1, tell_sentry/1, new_sentry/1, names/0]).
+-export([start/3, stop/1, take_name/1, profile_new/5, say_begin/1, prepared/1, flag/4, walk_over/2,
+         unflag/1, untraced/2, is_traced/1, own_memory/0, arm_look/2, heed/2, look_lease/1,
+         finish/2, clear/1, tell_sentry/1, new_sentry/1, names/0]).
 
 -include("kprof_oneshot.hrl").
 
@@ -16,20 +16,21 @@
 
 %% ---------------------------------------------------------------- start ----
 
-%% Called over rex. Where it does not start, nothing stays, this module included.
-%% {ok, Pid, Info} or {error, Text}, a binary for people.
+%% Called over rex. Returns {ok, Pid, Info} or {error, Text}, a binary for people. If it does not
+%% start, nothing stays, this module included.
 -spec start(#host{}, pid(), map()) -> {ok, pid(), map()} | {error, binary()}.
 start(Host, Client, Opts) when is_pid(Client), is_map(Opts) ->
     Result = case {kprof_injected:disabled(), kprof_injected:is_connected(node(Client))} of
-                 {true, _} -> kprof_refusal:refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in its configuration", []);
+                 {true, _} ->
+                     kprof_refusal:refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in"
+                                           " its configuration", []);
                  {_, false} -> kprof_refusal:refusal("the client has gone", []);
                  _ -> start_server(Host, Client, Opts)
              end,
     element(1, Result) =:= ok orelse purger_start(Host, [self()]),
     Result.
 
-%% The operator's way to end it; and where both of its processes were killed, to
-%% take back what they have left.
+%% For an operator: ends it. If both of its processes were killed, takes back what they have left.
 -spec stop(#host{}) -> ok | not_attached.
 stop(#host{name = Name} = Host) ->
     case {whereis(Name), application:get_env(kprof, Name)} of
@@ -60,38 +61,50 @@ start_server(#host{name = Name, init = Init} = Host, Client, Opts) ->
             kprof_refusal:refusal("~s failed there: ~0tP", [Name, Reason, 20])
     after ?START_MS ->
             exit(Pid, kill),
-            kprof_refusal:refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
+            kprof_refusal:refusal("it was not armed within ~b s (fewer functions?)",
+                                  [?START_MS div 1000])
     end.
 
-%% Of those that do the same there is one at a time.
+%% A node has one profile of each kind at a time.
 -spec take_name(#host{}) -> ok.
 take_name(#host{name = Name, does = Does}) ->
     try register(Name, self()) of
         true -> ok
     catch
-        error:badarg -> kprof_refusal:refuse("somebody ~s there already (~s:stop() there ends it)", [Does, Name])
+        error:badarg ->
+            kprof_refusal:refuse("somebody ~s there already (~s:stop() there ends it)",
+                                 [Does, Name])
     end.
+
+%% The profile of the calling process, with its sentry. ToArm: as legacy_clear takes it.
+-spec profile_new(#host{}, pid(), kprof_flagger:session(), [term()], map()) -> #profile{}.
+profile_new(Host, Client, Session, ToArm,
+            #{who := Who, lease_ms := LeaseMs, max_memory := MaxMemory}) ->
+    #profile{host = Host, client = Client, client_ref = erlang:monitor(process, Client),
+             sentry = sentry_start(Host), who = Who, session = Session, lease_ms = LeaseMs,
+             armed = ToArm, memory = own_memory(), memory_max = MaxMemory}.
 
 -spec say_begin(#profile{}) -> ok.
 say_begin(#profile{host = #host{name = Name, does = Does}, who = Who}) ->
     logger:notice("kprof ~s calls for ~ts (~s:stop() ends it)", [Does, Who, Name]).
 
-%% The sentry knows of it before its arguments, which may take long, are made.
+%% The sentry is told of the call before its arguments are evaluated, which may take long.
 -spec prepared(#profile{}) -> #profile{}.
 prepared(#profile{applied = Applied} = S) ->
     tell_sentry(S),
     Applied =:= undefined orelse kprof_call:await_prepared(Applied),
     S.
 
-%% The sentry knows of it before. What runs native code has its flags when it lets
-%% the walk in, which goes on until they are taken.
--spec flag(all | existing | new | [pid()], kprof_flagger:tracer(), [atom()], #profile{}) -> #profile{}.
+%% The sentry is told before flags are set. A process in native code gets them when it lets the
+%% walk in, which goes on until the flags are taken again.
+-spec flag(all | existing | new | [pid()], kprof_flagger:tracer(), [atom()], #profile{}) ->
+          #profile{}.
 flag(Chosen, Tracer, Flags, #profile{session = Session} = S0) ->
     S = S0#profile{walk = wanted},
     tell_sentry(S),
     S#profile{walk = kprof_flagger:flags_start(Session, Tracer, [{true, Flags}], Chosen)}.
 
-%% It has come to its end by itself.
+%% The walk has ended by itself.
 -spec walk_over(pid(), #profile{}) -> #profile{}.
 walk_over(_, #profile{walk = Walk} = S) when is_atom(Walk) -> S;
 walk_over(Pid, #profile{walk = Walk} = S) ->
@@ -106,26 +119,29 @@ unflag(#profile{walk = Walk}) -> kprof_flagger:walk_stop(Walk).
 
 %% --------------------------------------------------- sessions and flags ----
 
-%% On OTP 25 and 26 a counter is everybody's, and setting it sets it back.
+%% On OTP 25 and 26 everybody shares one counter of a function, and setting it resets it.
 -spec untraced(kprof_flagger:session(), [mfa()]) -> ok.
 untraced(legacy, Functions) ->
     case [MFA || MFA <- Functions, is_traced(MFA)] of
         [] -> ok;
         Taken ->
-            kprof_refusal:refuse("another tool traces or counts ~ts: -exclude ~ts leaves it out (~ts)",
-                                 [lists:join(", ", [mfa_text(F) || F <- lists:sublist(Taken, ?NAMED)]), mfa_text(hd(Taken)),
-                                  kprof_refusal:one_tracer()])
+            Names = lists:map(fun mfa_text/1, lists:sublist(Taken, ?NAMED)),
+            kprof_refusal:refuse("another tool traces or counts ~ts: -exclude ~ts leaves it out"
+                                 " (~ts)",
+                                 [lists:join(", ", Names), hd(Names), kprof_refusal:one_tracer()])
     end;
 untraced(_, _) ->
     ok.
 
-%% For all of it, which stops the schedulers for a moment: to ask for less goes
-%% through somebody's tables of times, if there are any, while they change.
+%% Asks for `all`, which stops the schedulers for a moment. To ask for less would read somebody's
+%% tables of times, if there are any, while they change.
 -spec is_traced(mfa()) -> boolean().
 is_traced(MFA) ->
     case erlang:trace_info(MFA, all) of
         {all, Items} when is_list(Items) ->
-            lists:any(fun({Item, V}) -> V =/= false andalso V =/= undefined andalso Item =/= match_spec end, Items);
+            lists:any(fun({Item, V}) ->
+                              V =/= false andalso V =/= undefined andalso Item =/= match_spec
+                      end, Items);
         _ -> false
     end.
 
@@ -137,24 +153,26 @@ mfa_text({M, F, A}) ->
 
 %% ----------------------------------------------------- while it is there ----
 
-%% What is armed is in this; what the node's work keeps in tables and binaries, and
-%% lets go of, is not.
+%% The memory of what is armed, without tables and binaries, which the node itself allocates and
+%% frees.
 -spec own_memory() -> integer().
 own_memory() ->
     [{system, All}, {ets, Tables}, {binary, Binaries}] = erlang:memory([system, ets, binary]),
     All - Tables - Binaries.
 
-%% When N patterns are set: before OTP 29 a counter of time or memory takes a
-%% table for each scheduler, 800 bytes or more, so that 20,000 functions take 50 MiB
-%% with 2 schedulers and 1 GiB with 64.
+%% Called when N patterns are set. Before OTP 29 a counter of time or memory takes a table for
+%% each scheduler, 800 bytes or more: 20,000 functions take 50 MiB with 2 schedulers and 1 GiB
+%% with 64.
 -spec arm_look(pos_integer(), #profile{}) -> ok | false.
 arm_look(N, #profile{memory = Memory, memory_max = Max}) when N rem ?ARM_LOOK =:= 0 ->
     own_memory() - Memory > Max andalso
-        kprof_refusal:refuse("to arm so many functions takes the node more than ~b MiB: name fewer, or see -max-memory", [Max bsr 20]);
+        kprof_refusal:refuse("to arm so many functions takes the node more than ~b MiB: name fewer,"
+                             " or see -max-memory", [Max bsr 20]);
 arm_look(_, _) ->
     ok.
 
-%% Between two steps of what takes long: for so long only what ends it is heard.
+%% Called between two steps of something long: obeys only messages that end the profile, and waits
+%% Ms for them.
 -spec heed(timeout(), #profile{}) -> ok.
 heed(Ms, #profile{host = #host{name = Name}, client = Client, client_ref = Ref} = S) ->
     receive
@@ -164,8 +182,8 @@ heed(Ms, #profile{host = #host{name = Name}, client = Client, client_ref = Ref} 
     after Ms -> ok
     end.
 
-%% What took us long was not the client's silence: its word may wait behind a
-%% tick, or behind events.
+%% Our own delays are not the client's silence: its message may wait behind a tick, or behind
+%% events.
 -spec look_lease(#profile{}) -> #profile{}.
 look_lease(#profile{client = Client} = S) ->
     Expired = kprof_injected:now_ms() - S#profile.lease_at > S#profile.lease_ms,
@@ -178,26 +196,29 @@ look_lease(#profile{client = Client} = S) ->
 
 %% ------------------------------------------------------------------ end ----
 
-%% The sentry does what is left, and has the module purged.
+%% Takes everything back and exits. The sentry does the rest, and has the module purged.
 -spec finish(term(), #profile{}) -> no_return().
 finish(Reason, #profile{host = Host} = S) ->
     kprof_call:stop_call(S#profile.applied),
     clear(S),
     word_restore(S#profile.word),
-    logger:notice("kprof ~s no more for ~ts: ~ts", [Host#host.does, S#profile.who, reason_text(Reason, Host)]),
+    logger:notice("kprof ~s no more for ~ts: ~ts",
+                  [Host#host.does, S#profile.who, reason_text(Reason, Host)]),
     exit({kprof, Reason}).
 
 reason_text(done, _) -> "it is done";
 reason_text(stopped, #host{name = Name}) -> io_lib:format("stopped by ~s:stop()", [Name]);
-reason_text(collected, _) -> "somebody else has begun to trace garbage collection, and two would crash this VM (erlang/otp#11624)";
+reason_text(collected, _) ->
+    "somebody else has begun to trace garbage collection, and two would crash this VM"
+        " (erlang/otp#11624)";
 reason_text(lease, _) -> "its lease ran out";
 reason_text({gone, _}, _) -> "the connection is gone".
 
-%% What the sentry tells the client.
+%% The sentry's last message to the client.
 end_text({kprof, Reason}, Host) -> kprof_refusal:text("~ts", [reason_text(Reason, Host)]);
 end_text(Reason, _) -> kprof_refusal:text("it died: ~0tP", [Reason, 8]).
 
-%% Flags first: without them no event is made while many patterns go, one by one.
+%% Flags first: without them no event is made while many patterns are taken, one by one.
 -spec clear(#profile{}) -> ok.
 clear(#profile{session = legacy, armed = Armed, host = Host} = S) ->
     unflag(S),
@@ -214,8 +235,8 @@ clear_legacy(Server, Flagged, Armed, #host{legacy_tracer = TracerOf, legacy_clea
     Flagged andalso kprof_flagger:flags_clear(legacy, Tracer, ?CLEAR_MS),
     ok.
 
-%% Knows what to take back without the server's help; runs when it is dead. It
-%% does not know a session, which dies with the server's handle.
+%% Knows what to take back without the server's help, and sleeps until the server is dead. It does
+%% not know a session, which dies with the server's handle.
 -spec sentry_start(#host{}) -> {pid(), reference()}.
 sentry_start(Host) ->
     Server = self(),
@@ -233,7 +254,8 @@ sentry(Ref, Server, {Client, _, _, _, _} = Own, Host) ->
             sentry(Ref, Server, New, Host);
         {'DOWN', Ref, process, Server, Reason} ->
             take_back(Reason, Server, Own, Host),
-            erlang:send(Client, {kprof_ended, gone, end_text(Reason, Host)}, [noconnect, nosuspend]),
+            erlang:send(Client, {kprof_ended, gone, end_text(Reason, Host)},
+                        [noconnect, nosuspend]),
             purger_start(Host, [Server, self()]);
         _ ->
             sentry(Ref, Server, Own, Host)
@@ -245,26 +267,26 @@ take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}, Host) ->
     word_restore(still(Reason, Word)),
     keep(fun(Opts) -> application:unset_env(kprof, Host#host.name, Opts) end).
 
-%% For stop/0, where nobody is left who knows. It can do without.
+%% Keeps what is armed for stop/1, where no process is left that knows it. A failure is ignored.
 keep(Change) ->
     try Change([{timeout, ?KEEP_MS}]) catch _:_ -> ok end.
 
-%% All but flags that were inherited just then is taken back by finish/2.
+%% finish/2 has taken back everything except flags that were inherited just then.
 still_armed({kprof, _}, _) -> [];
 still_armed(_, Armed) -> Armed.
 
 still({kprof, _}, _) -> undefined;
 still(_, Word) -> Word.
 
-%% Requests are numbered by the trace control word, which is one for the node,
-%% as the system tracer is, which goes when it is dead. A kprofd that has come
-%% meanwhile counts with the word, and would count some numbers twice.
+%% Requests are numbered by the trace control word, of which the node has one, like the system
+%% tracer, which goes when it is dead. A kprofd that has attached meanwhile uses the word, and
+%% would use some numbers twice.
 word_restore(undefined) -> ok;
 word_restore(Word) ->
     seq_trace:get_system_tracer() =:= self() andalso seq_trace:set_system_tracer(false),
     whereis(kprof_agent) =:= undefined andalso erlang:system_flag(trace_control_word, Word).
 
-%% Before it is so.
+%% Called before the change is made.
 -spec tell_sentry(#profile{}) -> term().
 tell_sentry(#profile{session = Session, host = #host{name = Name}} = S) ->
     Legacy = if Session =/= legacy -> no;
@@ -275,7 +297,7 @@ tell_sentry(#profile{session = Session, host = #host{name = Name}} = S) ->
     element(1, S#profile.sentry) ! {own, Own},
     keep(fun(Opts) -> application:set_env(kprof, Name, {self(), Own}, Opts) end).
 
-%% In the place of one that was killed.
+%% Replaces a sentry that was killed.
 -spec new_sentry(#profile{}) -> #profile{}.
 new_sentry(S0) ->
     S = S0#profile{sentry = sentry_start(S0#profile.host)},

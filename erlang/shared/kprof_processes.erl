@@ -1,19 +1,18 @@
-%% kprof_processes - the processes that a profile is of: by what the user names, and
-%% which of them somebody else traces.
+%% kprof_processes - which processes are to be profiled, by what the user names; and which of them
+%% somebody else traces.
 -module(kprof_processes).
 
 -export([whose/2, chosen/3, foreign/2, traced_by_others/1]).
 
 -define(SUPERVISOR_MS, 5000).   % a supervisor's answer
 
-%% Which ones are meant. Of a call that is made for us its own, if no others are
-%% named.
+%% The processes that -processes names. With -apply the default is the process of that call.
 -spec whose(binary(), kprof_call:call()) -> binary() | applied.
 whose(<<>>, none) -> <<"all">>;
 whose(<<>>, _) -> applied;
 whose(Which, _) -> Which.
 
-%% all, existing, new or a list; no more than are allowed.
+%% Returns all, existing, new or a list; refuses more than are allowed.
 -spec chosen(binary() | applied, #{max_processes := pos_integer(), _ => _}, kprof_call:applied()) ->
           all | existing | new | [pid()].
 chosen(applied, _, {Pid, _, _}) ->
@@ -29,7 +28,8 @@ chosen(Which, #{max_processes := Max}, Applied) ->
 
 -spec too_many(string(), list(), pos_integer(), pos_integer()) -> no_return().
 too_many(What, Args, N, Max) ->
-    kprof_refusal:refuse(What ++ " ~b processes, more than ~b (choose with -processes, or see -max-processes)", Args ++ [N, Max]).
+    kprof_refusal:refuse(What ++ " ~b processes, more than ~b (choose with -processes, or see"
+                         " -max-processes)", Args ++ [N, Max]).
 
 selected(<<"all">>, _, _) -> all;
 selected(<<"existing">>, _, _) -> existing;
@@ -40,9 +40,10 @@ selected(Names, Max, Applied) ->
                                   _ -> processes_of(N, Max)
                               end || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
 
-%% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
+%% Matches strings, since what OTP 25 compiles for a match of a binary does not load in 29.
 processes_of("application:" ++ Name, _) ->
-    case application_controller:get_master(kprof_wanted:existing(unicode:characters_to_binary(Name))) of
+    Application = kprof_wanted:existing(unicode:characters_to_binary(Name)),
+    case application_controller:get_master(Application) of
         undefined -> kprof_refusal:refuse("no application '~ts' is running", [Name]);
         Master -> [P || P <- processes(), process_info(P, group_leader) =:= {group_leader, Master}]
     end;
@@ -60,7 +61,8 @@ process_of("<" ++ _ = Text) ->
     Pid = try list_to_pid(Text)
           catch error:badarg -> kprof_refusal:refuse("'~ts' is no process (see -processes)", [Text])
           end,
-    node(Pid) =:= node() andalso is_process_alive(Pid) orelse kprof_refusal:refuse("there is no process ~ts", [Text]),
+    node(Pid) =:= node() andalso is_process_alive(Pid) orelse
+        kprof_refusal:refuse("there is no process ~ts", [Text]),
     Pid;
 process_of(Name) -> registered_as(Name).
 
@@ -71,30 +73,32 @@ registered_as(Name) ->
         _ -> kprof_refusal:refuse("no process is registered as '~ts' (see -processes)", [Name])
     end.
 
-%% A supervisor is none of its own descendants. A child may be declared a supervisor
-%% that is none of OTP's, such as kernel's user_sup, a bridge: who its children are
-%% cannot be asked.
+%% A supervisor is not its own descendant. A child may be declared a supervisor and not be one of
+%% OTP's, such as kernel's user_sup, a bridge: that cannot be asked for its children.
 descendants([Sup | More], Found, Max) ->
     Children = children(Sup, map_size(Found), Max),
-    descendants([P || {P, supervisor} <- Children, not is_map_key(P, Found), is_supervisor(P)] ++ More,
-                maps:merge(Found, maps:from_list(Children)), Max);
+    Below = [P || {P, supervisor} <- Children, not is_map_key(P, Found), is_supervisor(P)],
+    descendants(Below ++ More, maps:merge(Found, maps:from_list(Children)), Max);
 descendants([], Found, _) -> maps:keys(Found).
 
-%% A list of very many children takes the supervisor long, and memory of it and of
-%% ours: they are counted first. Those found Before add to them, so that a whole
-%% tree has a bound.
+%% Listing very many children takes the supervisor long, and takes memory on both sides, so they
+%% are counted first. Those found Before are added, so that a whole tree has a limit.
 children(Sup, Before, Max) ->
-    is_supervisor(Sup) orelse kprof_refusal:refuse("~tw is no supervisor", [kprof_injected:name(Sup)]),
+    is_supervisor(Sup) orelse
+        kprof_refusal:refuse("~tw is no supervisor", [kprof_injected:name(Sup)]),
     #{supervisors := Supervisors, workers := Workers} = maps:from_list(ask(Sup, count_children)),
     case Supervisors + Workers of
-        N when Before + N > Max -> too_many("with the ~b children of ~tw these are", [N, kprof_injected:name(Sup)], Before + N, Max);
+        N when Before + N > Max ->
+            too_many("with the ~b children of ~tw these are", [N, kprof_injected:name(Sup)],
+                     Before + N, Max);
         _ -> [{P, Type} || {_, P, Type, _} <- ask(Sup, which_children), is_pid(P)]
     end.
 
-%% #{Process => those alive that it has spawned}, of whatever kind it is.
+%% #{Process => living processes that it has spawned}.
 spawned_by() ->
     maps:groups_from_list(fun({Parent, _}) -> Parent end, fun({_, P}) -> P end,
-                          [{Parent, P} || P <- processes(), {parent, Parent} <- [process_info(P, parent)]]).
+                          [{Parent, P} || P <- processes(),
+                                          {parent, Parent} <- [process_info(P, parent)]]).
 
 spawned_from([P | More], By) ->
     case maps:take(P, By) of
@@ -104,7 +108,7 @@ spawned_from([P | More], By) ->
 spawned_from([], _) ->
     [].
 
-%% Another server might fail for being asked what supervisors are.
+%% Another kind of server might crash on a supervisor's messages.
 is_supervisor(P) ->
     case proc_lib:translate_initial_call(P) of
         {supervisor, _, _} -> true;
@@ -113,38 +117,46 @@ is_supervisor(P) ->
 
 ask(Sup, What) ->
     try gen_server:call(Sup, What, ?SUPERVISOR_MS)
-    catch exit:_ -> kprof_refusal:refuse("the supervisor ~tw does not answer", [kprof_injected:name(Sup)])
+    catch
+        exit:_ ->
+            kprof_refusal:refuse("the supervisor ~tw does not answer", [kprof_injected:name(Sup)])
     end.
 
-%% On OTP 25 and 26 a process has one tracer, and the one for new processes is
-%% one setting for all. Refuses where that is in the way; else those to pass over.
--spec foreign(kprof_flagger:session(), unflagged | all | existing | new | [pid()]) -> #{pid() => boolean()}.
+%% On OTP 25 and 26 a process has one tracer, and there is one setting for new processes. Refuses
+%% if that is in the way, else returns the processes to leave out.
+-spec foreign(kprof_flagger:session(), unflagged | all | existing | new | [pid()]) ->
+          #{pid() => boolean()}.
 foreign(legacy, Chosen) when Chosen =/= unflagged ->
     {tracer, New} = erlang:trace_info(new_processes, tracer),
     is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
-        kprof_refusal:refuse("new processes are traced by ~tw there (~ts; kprof count without -processes needs no processes)",
+        kprof_refusal:refuse("new processes are traced by ~tw there (~ts; kprof count without"
+                             " -processes needs no processes)",
                              [New, kprof_refusal:one_tracer()]),
     Traced = traced_by_others(none),
     Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
-    Both =:= [] orelse kprof_refusal:refuse("another tool traces ~tw (~ts)",
-                                            [kprof_injected:name(hd(Both)), kprof_refusal:one_tracer()]),
+    Both =:= [] orelse
+        kprof_refusal:refuse("another tool traces ~tw (~ts)",
+                             [kprof_injected:name(hd(Both)), kprof_refusal:one_tracer()]),
     Traced;
 foreign(_, _) ->
     #{}.
 
-%% #{Process => is its tracer told of calls?}, but for those of one tracer.
+%% #{Process => does its tracer get calls?}, without the processes of one tracer.
 -spec traced_by_others(kprof_flagger:tracer() | none) -> #{pid() => boolean()}.
 traced_by_others(But) ->
     {N, Found} = kprof_flagger:walk_found(fun(P) ->
                                                   case erlang:trace_info(P, tracer) of
-                                                      {tracer, T} when T =/= [], T =/= But -> {found, {P, is_told_of_calls(P)}};
+                                                      {tracer, T} when T =/= [], T =/= But ->
+                                                          {found, {P, traces_calls(P)}};
                                                       _ -> skip
                                                   end
                                           end),
-    N > length(Found) andalso kprof_refusal:refuse("another tool traces ~b processes (~ts)", [N, kprof_refusal:one_tracer()]),
+    N > length(Found) andalso
+        kprof_refusal:refuse("another tool traces ~b processes (~ts)",
+                             [N, kprof_refusal:one_tracer()]),
     maps:from_list(Found).
 
-is_told_of_calls(P) ->
+traces_calls(P) ->
     case erlang:trace_info(P, flags) of
         {flags, Flags} -> lists:member(call, Flags);
         undefined -> false

@@ -1,15 +1,15 @@
-%% kprof_refusal - what keeps kprof out of a node, or a profile from being had, as a
-%% text for people.
+%% kprof_refusal - why kprof may not come into a node, or a profile cannot be made, as a text for
+%% people.
 -module(kprof_refusal).
 
 -export([refusal/2, refuse/2, text/2, one_tracer/0]).
 
-%% What start/2 of a module that is loaded gives where it does not start.
+%% The result of start/2 of a loaded module that does not start.
 -spec refusal(io:format(), [term()]) -> {error, binary()}.
 refusal(Format, Args) ->
     {error, text(Format, Args)}.
 
-%% For the process that is being started: start/2 has it from the reason of its exit.
+%% For the process that is being started: start/2 takes the refusal from its exit reason.
 -spec refuse(io:format(), [term()]) -> no_return().
 refuse(Format, Args) ->
     exit(refusal(Format, Args)).

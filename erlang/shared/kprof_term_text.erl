@@ -1,7 +1,7 @@
-%% kprof_term_text - what an expression gave, as text for people, at a price that
-%% does not depend on its size. What formats terms has a limit of characters, but
-%% takes 6 s for a number of a million bits, and 6 minutes for a list a million
-%% deep: a term is cut before that. For kprof_counters and kprof_tracer.
+%% kprof_term_text - a term as text for people, at a cost that does not depend on its size.
+%% io_lib has a limit of characters, but takes 6 s for a number of a million bits, and 6 minutes
+%% for a list a million deep: a term is cut before it is formatted. For kprof_counters and
+%% kprof_tracer.
 -module(kprof_term_text).
 
 -export([value_text/2]).
@@ -10,7 +10,7 @@
 -define(VALUE_DEPTH, 50).
 -define(VALUE_WORDS, 200).      % of a number: some 3800 digits
 
-%% A binary of so many bytes at most, whatever the term is.
+%% A binary of at most Max bytes, whatever the term is.
 -spec value_text(term(), pos_integer()) -> binary().
 value_text(Term, Max) ->
     {Part, _} = part(Term, ?VALUE_PARTS, ?VALUE_DEPTH),
@@ -27,7 +27,7 @@ whole(Bin) ->
         _ -> Bin
     end.
 
-%% {As much of it as is shown, parts that are left for the rest}.
+%% {The part of the term that is shown, how many elements may follow}.
 part(_, Left, Depth) when Left =< 0; Depth =:= 0 ->
     {'...', Left - 1};
 part(T, Left, _) when is_integer(T) ->
@@ -35,7 +35,7 @@ part(T, Left, _) when is_integer(T) ->
          Words when Words > ?VALUE_WORDS -> '...';
          _ -> T
      end, Left - 1};
-%% More than is ever shown, so that it is seen to be cut.
+%% More bytes than are ever shown, so that the text shows that it is cut.
 part(T, Left, _) when is_binary(T), byte_size(T) > 5 * ?VALUE_PARTS ->
     {whole(binary_part(T, 0, 5 * ?VALUE_PARTS)), Left - 1};
 part(T, Left, _) when is_bitstring(T), not is_binary(T), bit_size(T) > 8 * ?VALUE_PARTS ->

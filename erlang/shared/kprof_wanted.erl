@@ -1,30 +1,33 @@
-%% kprof_wanted - which functions are meant: what a node has of those that
-%% patterns name, or words for people, with what comes near. No name becomes an
-%% atom here that is not one of a module. For kprof_counters and
-%% kprof_tracer.
+%% kprof_wanted - which functions are to be profiled: those of the node that patterns match, or a
+%% refusal that shows similar names. No name becomes an atom here unless it is one of a module.
+%% For kprof_counters and kprof_tracer.
 -module(kprof_wanted).
 
--export([kprofs/0, wanted/1, without/2, matching/1, is_covered/2, existing/1, module/1, whole_modules/1,
+-export([kprofs/0, wanted/1, without/2, matching/1, is_covered/2, existing/1, module/1,
+         whole_modules/1,
          by_module/1]).
 -export_type([pattern/0, mfa_pattern/0]).
 
--type pattern() :: {Module :: binary(), Function :: binary(), arity() | -1}.    % as the client writes it
--type mfa_pattern() :: mfa() | {module(), '_', '_'}.                            % as the VM takes it
+%% As the client writes it, and as the VM takes it.
+-type pattern() :: {Module :: binary(), Function :: binary(), arity() | -1}.
+-type mfa_pattern() :: mfa() | {module(), '_', '_'}.
 
-%% The modules of kprof, which are no work of the node's own: left out of `_`.
+%% The modules of kprof itself, which `_` leaves out.
 -spec kprofs() -> [module()].
 kprofs() -> [kprof_agent, kprof_probe, kprof_counters, kprof_tracer, kprof_calls_probe].
 
 %% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
 %% become atoms only where there is such a thing.
--spec wanted(#{patterns := [pattern()], exclude := [pattern()], max_functions := pos_integer(), _ => _}) ->
+-spec wanted(#{patterns := [pattern()], exclude := [pattern()], max_functions := pos_integer(),
+               _ => _}) ->
           {Patterns :: [mfa_pattern()], Functions :: [mfa()]}.
 wanted(#{patterns := Patterns, exclude := Exclude, max_functions := Max}) ->
     All = lists:usort(lists:append([matching(P) || P <- Patterns])),
     Functions = without(Exclude, All),
     Functions =:= [] andalso kprof_refusal:refuse("the exclusions leave no function", []),
     length(Functions) > Max andalso
-        kprof_refusal:refuse("these are ~b functions, more than ~b (name fewer, or see -max-functions)", [length(Functions), Max]),
+        kprof_refusal:refuse("these are ~b functions, more than ~b (name fewer, or see"
+                             " -max-functions)", [length(Functions), Max]),
     {whole_modules(Functions), Functions}.
 
 -spec without([pattern()], [mfa()]) -> [mfa()].
@@ -34,29 +37,33 @@ without(Exclude, Functions) ->
 
 -spec matching(pattern()) -> [mfa()].
 matching({<<"_">>, _, _}) ->
-    [{M, F, A} || {M, _} <- code:all_loaded(), not lists:member(M, kprofs()), {F, A} <- kprof_injected:functions(M)];
+    [{M, F, A} || {M, _} <- code:all_loaded(), not lists:member(M, kprofs()),
+                  {F, A} <- kprof_injected:functions(M)];
 matching({Module, Fun, Arity} = Pattern) ->
     Mod = module(Module),
     All = kprof_injected:functions(Mod),
     Name = existing(Fun),
     case [{Mod, F, A} || {F, A} <- All, is_covered({Mod, F, A}, {Mod, Name, Arity})] of
         [] ->
-            kprof_refusal:refuse("no function matches '~ts' (~ts)", [pattern_text(Pattern), near(Fun, All)]);
+            kprof_refusal:refuse("no function matches '~ts' (~ts)",
+                                 [pattern_text(Pattern), near(Fun, All)]);
         Found -> Found
     end.
 
 -spec is_covered(mfa(), {module() | {absent}, atom() | {absent}, arity() | -1}) -> boolean().
 is_covered({M, F, A}, {Mod, Fun, Arity}) ->
-    (Mod =:= '_' orelse M =:= Mod) andalso (Fun =:= '_' orelse F =:= Fun) andalso (Arity =:= -1 orelse A =:= Arity).
+    (Mod =:= '_' orelse M =:= Mod) andalso (Fun =:= '_' orelse F =:= Fun) andalso
+        (Arity =:= -1 orelse A =:= Arity).
 
-%% {absent} is no name of anything.
+%% {absent} if no such atom exists.
 -spec existing(binary()) -> atom() | {absent}.
 existing(Name) ->
     try binary_to_existing_atom(Name) catch error:badarg -> {absent} end.
 
 -spec module(binary()) -> module().
 module(Name) ->
-    Known = existing(Name) =/= {absent} orelse is_list(code:where_is_file(unicode:characters_to_list(Name) ++ ".beam")),
+    Known = existing(Name) =/= {absent} orelse
+        is_list(code:where_is_file(unicode:characters_to_list(Name) ++ ".beam")),
     Known orelse no_module(Name),
     Mod = binary_to_atom(Name),
     case code:ensure_loaded(Mod) of
@@ -70,12 +77,15 @@ no_module(Name) ->
     Loaded = [atom_to_list(M) || {M, _} <- code:all_loaded()],
     Near = [M || {D, M} <- lists:sort([{distance(Text, M), M} || M <- Loaded]), D =< 2],
     kprof_refusal:refuse("there is no module '~ts'~ts",
-                         [module_text(Text), [io_lib:format(" (did you mean ~ts?)", [module_text(hd(Near))]) || Near =/= []]]).
+                         [module_text(Text),
+                          [io_lib:format(" (did you mean ~ts?)", [module_text(hd(Near))])
+                           || Near =/= []]]).
 
 near(Fun, All) ->
     Text = unicode:characters_to_list(Fun),
     Near = lists:sort([{distance(Text, atom_to_list(F)), F, A} || {F, A} <- All]),
-    ["the module has ", lists:join(", ", [io_lib:format("~tw/~b", [F, A]) || {_, F, A} <- lists:sublist(Near, 3)])].
+    ["the module has ",
+     lists:join(", ", [io_lib:format("~tw/~b", [F, A]) || {_, F, A} <- lists:sublist(Near, 3)])].
 
 %% Edits from one text to the other (Levenshtein), row by row.
 distance(A, B) ->
@@ -97,7 +107,8 @@ arity_text(A) -> integer_to_list(A).
 module_text("Elixir." ++ Alias) -> Alias;
 module_text(Name) -> Name.
 
-%% One pattern for a module of which all is wanted: each costs the node a halt.
+%% One pattern for a module of which all functions are wanted, since each pattern stops the
+%% schedulers.
 -spec whole_modules([mfa()]) -> [mfa_pattern()].
 whole_modules(Functions) ->
     lists:append([case length(Of) =:= length(kprof_injected:functions(M)) of

@@ -1,83 +1,102 @@
-%% kprof_tracer.hrl - what the modules of the tracer share: its state.
+%% kprof_tracer.hrl - the tracer's state, which its modules share.
+%%
+%% The state is one record of parts. Each part has an owner, the module that is named above it.
 
 -include("kprof_label.hrl").
 -include("kprof_oneshot.hrl").
 
--define(LOADED, {erlang, finish_loading, 1}).   % what returns when code was loaded
--define(NUMBERS, 1 bsl 20).     % requests, as many as the client can tell apart
+-define(LOADED, {erlang, finish_loading, 1}).   % its return means that code was loaded
+-define(NUMBERS, 1 bsl 20).     % requests that the client can tell apart
 -define(BATCH, 500).            % events of one message
--define(LARGE, 10).             % one that may be large counts as so many
+-define(LARGE, 10).             % an event that may be large counts as so many
+
+%% kprof_tracer_events: events on their way to the client.
+-record(events, {
+    max :: undefined | pos_integer(),   % of the whole trace
+    count = 0 :: non_neg_integer(),     % so far
+    batch = [] :: [tuple()],            % not yet sent, newest first
+    n = 0 :: non_neg_integer(),         % length of batch
+    kept = [] :: [tuple()],             % taken from the queue early, oldest first
+    seq = 0 :: non_neg_integer(),       % messages sent
+    dropped = 0 :: non_neg_integer()    % by the native probe
+}).
+
+%% kprof_tracer_events: the tracer's message queue.
+-record(queue, {
+    max :: undefined | pos_integer(),   % messages
+    weighed = {0, 0} :: {Messages :: integer(), Ms :: integer()},       % past either, its
+                                        % memory is asked for again
+    passed_over = 0 :: non_neg_integer(),       % messages in no batch since the last look
+    binaries = 0 :: non_neg_integer()   % bytes of all binaries when few messages waited
+}).
+
+%% Traces by request. The label of a token names a request in the VM; here it has a number. A
+%% request that begins within another is part of it.
+-record(requests, {
+    %% kprof_tracer_requests
+    entries = #{} :: #{mfa() => []},    % a call of one begins a request
+    epoch :: undefined | non_neg_integer(),     % of our labels
+    max = 0 :: non_neg_integer(),       % requests to trace; 0: no end
+    begun = 0 :: non_neg_integer(),
+    ended = 0 :: non_neg_integer(),
+    numbers = 0 :: non_neg_integer(),   % given to requests so far
+    labels = #{} :: #{Label :: term() => Number :: pos_integer()},
+    open = #{} :: #{Number :: pos_integer() => {pid(), Caller :: term()}},
+    working = #{} :: #{pid() => Number :: pos_integer()},       % the last request of a process
+    %% kprof_tracer_sweep
+    swept = [] :: [mfa() | {module(), '_', '_'}],       % functions whose callers lose tokens
+    %% kprof_tracer_nodes
+    other_epochs = #{} :: #{non_neg_integer() => []},
+    elsewhere = #{} :: #{Number :: pos_integer() => []},        % begun in another node
+    news = [] :: [tuple()],             % for the client, newest first
+    %% kprof_tracer_early
+    early = #{} :: #{pid() => {Ms :: integer(), Label :: term(), Newest :: [tuple()]}},
+    early_n = 0 :: non_neg_integer(),   % events in early
+    constant = unknown :: unknown | non_neg_integer(),  % of labels of entries with an identity
+    %% kprof_tracer_limits
+    attached = false :: boolean(),      % a kprofd begins the requests, and
+    kprofd :: undefined | reference(),  % this monitors its agent
+    held = #{} :: #{pid() => Newest :: [tuple()]},      % events of a request not known yet
+    marks = [] :: [mfa()],              % functions that may give a request its identity
+    inside = [] :: [mfa()],             % functions of the tier in which calls are traced
+    named = all :: all | #{Number :: pos_integer() => Id :: pos_integer() | wanted | unwanted},
+    known = #{} :: #{Identity :: term() => {Id :: pos_integer(), asked | wanted | unwanted}}
+}).
+
+%% kprof_tracer_loads: code that is loaded while it is traced.
+-record(loads, {
+    asked :: #{patterns := [tuple()], exclude := [tuple()], _ => _},    % the options
+    room :: integer(),                  % functions that may still be armed
+    mods :: #{module() => {OneOfThem :: mfa(), Armed :: non_neg_integer()}},
+    bytes = 0 :: non_neg_integer(),     % of match specs that show arguments
+    each = #{} :: #{module() => Bytes :: non_neg_integer()},
+    seen = all :: all | #{module() => []},      % loaded when `_` was asked for
+    watcher :: undefined | kprof_flagger:session(),
+    looked :: integer(),                % monotonic ms of the last look
+    took = 0 :: non_neg_integer(),      % ms of the last look
+    due = false :: boolean(),           % look again as soon as possible
+    todo = [] :: [{again | came, module(), [term()]}],  % patterns to be armed
+    again = [] :: [module()],           % modules that were armed again
+    came = [] :: [module()],            % new modules
+    missed = [] :: [module()]           % modules that could not be armed
+}).
 
 -record(s, {
-    p :: #profile{},     % what kprof_oneshot knows of
-    probe = relay,      % or native
-    dropped = 0,        % by the native one
-    ours,               % #{{M, F, A} => []}, or all: whose calls we take for ours
-    gc,                 % [garbage_collection], or [] where we are not told of that
-    chosen, flags,      % of processes, set by go,
-    args = 0,           % most bytes of a binary among arguments; 0: none of these
-    guards,             % of patterns: not of processes that somebody else traces
-    stage = ready,      % ready | tracing | draining: no more events are made
-    why,                % the reason that it ended for, and what was said of it
-    delivered,          % reference: after it no event comes
-    span_ms = 0, span,  % 0: no end; who ends it then
-    binaries,           % of all binaries, when few events waited
-    events = 0, events_max,
-    queue_max,
-    weighed = {0, 0},   % {Messages, Ms}: what the queue takes is asked past either
-    passed_over = 0,    % messages since the queue was looked at for them
-    loads,              % #loads{}: code that is loaded meanwhile
-    r,                  % undefined | #r{}: by request
-    batch = [], n = 0,  % events not yet sent, the last first
-    kept = [],          % those taken from the queue before it was their turn
-    seq = 0
-}).
-
-%% Traces by request. The token's label names a request in the VM; here it has a
-%% number. One that begins within another is part of it.
--record(r, {
-    entries,            % #{{M, F, A} => []}: what begins one
-    epoch,              % of labels, which are ours by that
-    max,                % so many; 0: no end to them
-    begun = 0, ended = 0,
-    given = 0,          % numbers
-    labels = #{},       % label => number
-    open = #{},         % number => {pid, who the entry returns to}
-    at = #{},           % pid => number: what a process last worked for
-    %% kprof_tracer_sweep:
-    swept = [],         % of functions, when they are armed no more
-    %% kprof_tracer_nodes:
-    others = #{},       % epoch => [], of other nodes
-    elsewhere = #{},    % number => []: began in another node, and goes on
-    news = [],          % for the client, the last first
-    %% kprof_tracer_early:
-    early = #{},        % pid => {Ms, the label that it waits for, events, the last first}
-    early_n = 0,        % events
-    constant = unknown, % of labels of requests that have an identity
-    %% kprof_tracer_limits:
-    attached,           % a kprofd begins them:
-    kprofd,             % a monitor of its agent, or undefined
-    held = #{},         % pid => events, the last first: of which request?
-    marks,              % functions that may say what a request's identity is
-    inside,             % functions of a tier that calls are to be in
-    named,              % all, or #{number => identity's number | wanted | unwanted}
-    known = #{}         % identity => {number, asked | wanted | unwanted}
-}).
-
-%% Code that is loaded while it is traced.
--record(loads, {
-    asked,              % the options: patterns, exclude
-    room,               % functions that may be armed yet
-    mods,               % #{module => {one of its functions, how many are armed}}
-    bytes = 0,          % that match specs take, where they show arguments
-    each = #{},         % #{module => of these}
-    seen = all,         % #{module => []}: loaded when `_` was asked for
-    watcher,            % trace session, or legacy
-    looked,             % ms, when that was done
-    took = 0,           % ms
-    due = false,        % to be looked again, as soon as may be
-    todo = [],          % {again | came, module, patterns}: to be armed
-    again = [],         % modules that were armed again
-    came = [],          % that were new
-    missed = []         % that were not armed
+    profile :: undefined | #profile{},
+    probe = relay :: relay | native,
+    ours = all :: all | #{mfa() => []}, % functions whose calls are ours
+    gc = [] :: [garbage_collection],    % [] where the VM cannot report it to us
+    chosen :: undefined | all | existing | new | [pid()],
+    flags = [] :: [atom()],             % of the chosen processes, set by `go`
+    args_max = 0 :: non_neg_integer(),  % bytes of a binary among arguments; 0: no arguments
+    guards = [] :: [tuple()],           % leave out processes that somebody else traces
+    stage = ready :: ready | tracing | draining,
+    why :: undefined | {atom(), term()},        % the reason of the end, with its text
+    delivered :: undefined | all | reference(), % after it no event comes
+    span_ms = 0 :: non_neg_integer(),   % length of the trace; 0: no end
+    span :: undefined | pid(),          % ends it
+    events = #events{} :: #events{},
+    queue = #queue{} :: #queue{},
+    loads :: undefined | #loads{},
+    requests :: undefined | #requests{} % undefined: not by request
 }).

@@ -1,19 +1,17 @@
-%% kprof_tracer_args - arguments of calls, as far as they are small, for
-%% kprof_tracer: expressions of match specs that describe them.
+%% kprof_tracer_args - arguments of calls, as far as they are small: expressions of match specs
+%% that describe them. For kprof_tracer.
 %%
-%% A trace message copies what is in it. So nothing is in it but what a guard
-%% has shown to be small: atoms, integers of 64 bits, floats, pids, ports, and
-%% binaries of so many bytes; of tuples and lists the first elements, and of
-%% those the first ones of theirs, if they are small; of maps, and binaries that
-%% are larger, the size (and the struct, and the beginning). Funs have what they
-%% close over, references keep what they stand for: nothing of either. No more
-%% is looked at, however large it is; no length is taken.
+%% A trace message copies what is in it, so it contains only what a guard has shown to be small:
+%% atoms, integers of 64 bits, floats, pids, ports, and binaries up to a number of bytes; of
+%% tuples and lists the first elements, and the first small elements of these; of maps and
+%% larger binaries the size (and the struct, and the beginning). Nothing is taken of funs, which
+%% have what they close over, and of references, which keep what they stand for. No more is
+%% looked at, however large the argument is; no length is taken.
 %%
-%% 'andalso' has the value of its last part, which is evaluated only where the
-%% others are true (25 to 29; 'orelse' wants booleans): so no expression fails,
-%% and what is there is described by which parts are not false. args.h has what
-%% it comes to. A part that is used twice is there twice: these grow with the
-%% square of what is looked at.
+%% 'andalso' has the value of its last part, which is evaluated only where the others are true
+%% (25 to 29; 'orelse' wants booleans). So no expression fails, and the parts that are not
+%% false describe the argument; args.h shows the result. A part that is used twice is there
+%% twice, so expressions grow with the square of what is looked at.
 -module(kprof_tracer_args).
 
 -export([calls/4, arities/1]).
@@ -27,13 +25,15 @@
 -define(CELLS_IN, 3).
 -define(PREFIX_OF, 65536).      % a larger binary is not kept for its beginning
 
-%% A clause for each arity, whose message is what Body makes of the caller and
-%% this; and one for what is not foreseen. Bytes 0: none of that.
--spec calls({module(), atom(), arity() | '_'}, [term()], fun((term()) -> [term()]), non_neg_integer()) -> [tuple()].
+%% A clause for each arity, whose message Body makes of the caller and the arguments; and one
+%% without arguments for all other calls. Bytes 0: only the last.
+-spec calls({module(), atom(), arity() | '_'}, [term()], fun((term()) -> [term()]),
+            non_neg_integer()) -> [tuple()].
 calls(_, Guards, Body, 0) ->
     [{'_', Guards, Body({caller})}];
 calls(Pattern, Guards, Body, Bytes) ->
-    [args_clause(A, Guards, Body, Bytes) || A <- arities(Pattern)] ++ calls(Pattern, Guards, Body, 0).
+    [args_clause(A, Guards, Body, Bytes) || A <- arities(Pattern)] ++
+        calls(Pattern, Guards, Body, 0).
 
 -spec arities({module(), atom(), arity() | '_'}) -> [arity()].
 arities({M, '_', '_'}) -> lists:usort([A || {_, A} <- kprof_injected:functions(M)]);
@@ -45,21 +45,22 @@ args_clause(Arity, Guards, Body, Bytes) ->
     Args = list_to_tuple([whole(V, outer, Bytes) || V <- Vars] ++ [more || More > 0]),
     {Vars ++ lists:duplicate(More, '_'), Guards, Body({{ {caller}, {Args} }})}.
 
-%% With what it is, if it is not small. Where: outer, or in something.
+%% X if it is small, else what it is. Where: outer, or inner for an element of something.
 whole(X, Where, Bytes) ->
     Small = small(X, Bytes),
     {{ {'andalso', Small, {{X}}}, {'andalso', {'not', Small}, large(X, Where, Bytes)} }}.
 
-%% Innermost.
+%% The innermost elements.
 bare(X, Bytes) ->
     {'andalso', small(X, Bytes), {{X}}}.
 
-%% What text is made of.
+%% An element of a text.
 tiny(X) ->
     {'andalso', {'orelse', {is_atom, X}, is_word(X)}, {{X}}}.
 
 small(X, Bytes) ->
-    {'orelse', {is_atom, X}, is_word(X), {is_pid, X}, {'andalso', {is_binary, X}, {'=<', {byte_size, X}, Bytes}},
+    {'orelse', {is_atom, X}, is_word(X), {is_pid, X},
+     {'andalso', {is_binary, X}, {'=<', {byte_size, X}, Bytes}},
      {'=:=', X, []}, {is_float, X}, {is_port, X}}.
 
 is_word(X) ->
@@ -70,17 +71,21 @@ large(X, Where, Bytes) ->
     {{ {'andalso', {is_tuple, X}, {list_to_tuple([{size, X} | elements(X, Where, Bytes)])}},
        {'andalso', {is_list, X}, cell(X, 1, Where, Bytes)},
        {'andalso', {is_map, X}, {{ {map_size, X},
-                                   {'andalso', {is_map_key, '__struct__', X}, {is_atom, Struct}, Struct} }}},
+                                   {'andalso', {is_map_key, '__struct__', X}, {is_atom, Struct},
+                                    Struct} }}},
        {'andalso', {is_binary, X}, {{ {byte_size, X},
-                                      {'andalso', {'=<', {byte_size, X}, ?PREFIX_OF}, {binary_part, X, 0, Bytes}} }}},
+                                      {'andalso', {'=<', {byte_size, X}, ?PREFIX_OF},
+                                       {binary_part, X, 0, Bytes}} }}},
        {is_function, X}, {is_reference, X}, {is_integer, X} }}.
 
 elements(X, outer, Bytes) ->
-    [{'andalso', {'>=', {size, X}, I}, whole({element, I, X}, inner, Bytes)} || I <- lists:seq(1, ?ELEMENTS)];
+    [{'andalso', {'>=', {size, X}, I}, whole({element, I, X}, inner, Bytes)}
+     || I <- lists:seq(1, ?ELEMENTS)];
 elements(X, inner, Bytes) ->
-    [{'andalso', {'>=', {size, X}, I}, bare({element, I, X}, Bytes)} || I <- lists:seq(1, ?ELEMENTS_IN)].
+    [{'andalso', {'>=', {size, X}, I}, bare({element, I, X}, Bytes)}
+     || I <- lists:seq(1, ?ELEMENTS_IN)].
 
-%% X is a list that is not empty.
+%% X is a non-empty list.
 cell(_, N, outer, _) when N > ?CELLS -> true;
 cell(_, N, inner, _) when N > ?CELLS_IN -> true;
 cell(X, N, Where, Bytes) ->
@@ -90,4 +95,6 @@ cell(X, N, Where, Bytes) ->
                N =< ?CELLS_WHOLE -> whole(Head, inner, Bytes);
                true -> tiny(Head)
             end,
-    {{ First, {'andalso', {'=/=', Tail, []}, {{ {'andalso', {is_list, Tail}, cell(Tail, N + 1, Where, Bytes)} }}} }}.
+    {{ First,
+       {'andalso', {'=/=', Tail, []},
+        {{ {'andalso', {is_list, Tail}, cell(Tail, N + 1, Where, Bytes)} }}} }}.

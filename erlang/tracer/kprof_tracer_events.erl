@@ -5,26 +5,36 @@
 
 -include("kprof_tracer.hrl").
 
--define(RETRY_MS, 5).           % where the connection takes nothing
+-define(RETRY_MS, 5).           % between two tries where the connection takes nothing
 -define(WEIGH_MS, 1000).
 
-%% By request: of a function that begins one, or of another.
+%% By request: a call of an entry, or of another function.
 -spec call(tuple(), #s{}) -> #s{}.
 call({_, P, call, MFA, X, Ts}, S) ->
     case X of
         {entry, New, _, _, _, Old, From} ->
-            kprof_tracer_early:early_over(kprof_tracer_requests:label(New), kprof_tracer_requests:begins(P, kprof_tracer_requests:label(New), kprof_tracer_requests:label(Old), From, [], MFA, Ts, S));
+            begun(P, New, Old, From, [], MFA, Ts, S);
         {_, _, 1, false, _, [], _} -> kprof_tracer_requests:leaves(P, Ts, S);
         {Identity, Caller, 1, New, _, [], Old} ->
-            kprof_tracer_early:early_over(kprof_tracer_requests:label(New), kprof_tracer_requests:begins(P, kprof_tracer_requests:label(New), kprof_tracer_requests:label(Old), Caller, Identity, MFA, Ts, S));
-        {Identity, Token, Caller} -> kprof_tracer_requests:told(P, kprof_tracer_requests:label(Token), Caller, Identity, MFA, Ts, S);
-        {Token, From} -> kprof_tracer_requests:told(P, kprof_tracer_requests:label(Token), From, [], MFA, Ts, S);
+            begun(P, New, Old, Caller, Identity, MFA, Ts, S);
+        {Identity, Token, Caller} ->
+            Label = kprof_tracer_requests:label(Token),
+            kprof_tracer_requests:called_in(P, Label, Caller, Identity, MFA, Ts, S);
+        {Token, From} ->
+            Label = kprof_tracer_requests:label(Token),
+            kprof_tracer_requests:called_in(P, Label, From, [], MFA, Ts, S);
         _ -> pass_over(1, S)
     end.
 
-%% Of a process that works, or has worked, for one of the requests.
+begun(P, New, Old, From, Identity, MFA, Ts, S0) ->
+    Label = kprof_tracer_requests:label(New),
+    OldLabel = kprof_tracer_requests:label(Old),
+    S = kprof_tracer_requests:begins(P, Label, OldLabel, From, Identity, MFA, Ts, S0),
+    kprof_tracer_early:early_over(Label, S).
+
+%% An event of a process that works, or has worked, for one of the requests.
 -spec in_request(pid(), tuple(), #s{}) -> #s{}.
-in_request(P, Event, #s{r = #r{at = At}} = S0) when is_map_key(P, At) ->
+in_request(P, Event, #s{requests = #requests{working = At}} = S0) when is_map_key(P, At) ->
     S = add_short(Event, S0),
     case Event of
         {_, _, return_to, MFA, _} -> kprof_tracer_requests:returned(P, MFA, S);
@@ -38,10 +48,10 @@ in_request(P, Event, S) ->
         false -> pass_over(1, S)
     end.
 
-%% None of those with what could be large is passed on as it is.
+%% Adds an event without what may be large in it.
 -spec add_short(tuple(), #s{}) -> #s{}.
-add_short({_, _, out_exited, _, _}, #s{r = undefined} = S) ->
-    pass_over(1, S);                    % where it has told of the exit
+add_short({_, _, out_exited, _, _}, #s{requests = undefined} = S) ->
+    pass_over(1, S);                    % the exit was reported before
 add_short({_, P, What, Where, Ts} = Event, S) ->
     case kind(What) of
         same -> add(Event, S);
@@ -65,30 +75,31 @@ kind(out_exited) -> exit;
 kind(_) -> none.
 
 -spec add(tuple(), #s{}) -> #s{}.
-add(Event, #s{events = N, events_max = Max} = S) when N < Max ->
-    S#s{batch = [Event | S#s.batch], n = S#s.n + 1, events = N + 1};
+add(Event, #s{events = #events{count = N, max = Max}} = S) when N < Max ->
+    S#s{events = S#s.events#events{batch = [Event | S#s.events#events.batch],
+                                   n = S#s.events#events.n + 1, count = N + 1}};
 add(_, S) ->
     kprof_tracer_server:disarm({events, 0}, S).
 
 -spec flush(#s{}) -> #s{}.
-flush(#s{stage = Stage, seq = 0} = S) when Stage =/= ready ->
+flush(#s{stage = Stage, events = #events{seq = 0}} = S) when Stage =/= ready ->
     flush(kprof_tracer_server:begun(S));
-flush(#s{n = 0} = S) ->
+flush(#s{events = #events{n = 0}} = S) ->
     kprof_tracer_nodes:tell_news(S);
-flush(#s{batch = Batch, seq = Seq} = S0) ->
+flush(#s{events = #events{batch = Batch, seq = Seq}} = S0) ->
     S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(kprof_tracer_nodes:tell_news(S0))),
-    S#s{batch = [], n = 0, seq = Seq + 1}.
+    S#s{events = S#s.events#events{batch = [], n = 0, seq = Seq + 1}}.
 
-%% What is in no batch comes as fast, and may be large: no batch that is full has
-%% us look at the queue then. To look takes as long as the queue.
+%% Counts messages that are in no batch. They arrive as fast as others and may be large, but fill
+%% no batch that would have the queue checked. Checking takes time in proportion to the queue.
 -spec pass_over(pos_integer(), #s{}) -> #s{}.
-pass_over(Size, #s{passed_over = N} = S) when N < ?BATCH -> S#s{passed_over = N + Size};
-pass_over(_, S) -> queue(S#s{passed_over = 0}).
+pass_over(Size, #s{queue = #queue{passed_over = N}} = S) when N < ?BATCH ->
+    S#s{queue = S#s.queue#queue{passed_over = N + Size}};
+pass_over(_, S) -> queue(S#s{queue = S#s.queue#queue{passed_over = 0}}).
 
-%% More than it can send: no more of them. Their number is known; what they take
-%% is added up one by one, so that is asked where there are a quarter more, and
-%% once a second.
-queue(#s{stage = tracing, queue_max = Max, weighed = {Most, At}} = S) ->
+%% Switches tracing off if the queue is too long. Its length is known; the VM adds up its memory
+%% message by message, so that is asked when there are a quarter more, and once a second.
+queue(#s{stage = tracing, queue = #queue{max = Max, weighed = {Most, At}}} = S) ->
     case process_info(self(), message_queue_len) of
         {_, N} when N > Max -> kprof_tracer_server:disarm({queue, 0}, S);
         {_, N} when N > Most -> weigh(N, kprof_injected:now_ms(), S);
@@ -101,24 +112,25 @@ queue(#s{stage = tracing, queue_max = Max, weighed = {Most, At}} = S) ->
 queue(S) ->
     S.
 
-weigh(N, Now, #s{p = #profile{memory_max = Max}} = S) ->
+weigh(N, Now, #s{profile = #profile{memory_max = Max}} = S) ->
     case process_info(self(), memory) of
         {_, Own} when Own > Max -> kprof_tracer_server:disarm({memory, 0}, S);
-        _ -> S#s{weighed = {N + N div 4, Now + ?WEIGH_MS}}
+        _ -> S#s{queue = S#s.queue#queue{weighed = {N + N div 4, Now + ?WEIGH_MS}}}
     end.
 
-%% Waits while the connection is busy, but not for a client that has gone or
-%% hangs; and looks at the queue meanwhile.
+%% Waits while the connection is busy, but not for a client that has gone or hangs; checks the
+%% queue meanwhile.
 -spec send(tuple(), #s{}) -> #s{}.
 send(Msg, S) ->
-    send(Msg, kprof_injected:now_ms() + (S#s.p)#profile.lease_ms, S).
+    send(Msg, kprof_injected:now_ms() + S#s.profile#profile.lease_ms, S).
 
-send(Msg, Deadline, #s{p = #profile{client_ref = Ref}} = S) ->
-    case erlang:send((S#s.p)#profile.client, Msg, [noconnect, nosuspend]) of
+send(Msg, Deadline, #s{profile = #profile{client_ref = Ref}} = S) ->
+    case erlang:send(S#s.profile#profile.client, Msg, [noconnect, nosuspend]) of
         ok -> S;
         _ ->
-            kprof_injected:now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.p),
-            receive {'DOWN', Ref, process, _, Reason} -> kprof_oneshot:finish({gone, Reason}, S#s.p)
+            kprof_injected:now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.profile),
+            receive {'DOWN', Ref, process, _, Reason} ->
+                kprof_oneshot:finish({gone, Reason}, S#s.profile)
             after ?RETRY_MS -> send(Msg, Deadline, queue(S))
             end
     end.

@@ -1,15 +1,15 @@
-%% kprof_tracer_loads - code that is loaded while it is traced: armed again, and where
-%% all modules were asked for, new ones too. For kprof_tracer.
+%% kprof_tracer_loads - code that is loaded while it is traced: armed again, and where all modules
+%% were asked for, new modules too. For kprof_tracer.
 %%
-%% A load takes a module's patterns with it. That one is done is told by a meta
-%% pattern of the VM's own function, of a session of its own: that of the native
-%% probe tells the probe. Once a second it is looked all the same: somebody else may
-%% have that pattern (OTP 25 and 26), and an on_load function may come after it.
-%% It does not tell of which module, so all are looked at: no more than a part of
-%% the time, where many are loaded one after the other. Patterns take long on a busy
-%% node: they are set in steps, between which the server does the rest of its work.
-%% By request nothing is armed again, but said: entries and marks have specs of
-%% their own.
+%% A load takes a module's patterns away. A meta pattern on a function of the VM reports the end
+%% of each load. With the native probe it needs a session of its own, because the pattern
+%% would report to the probe. All the same the modules are checked once a second: somebody
+%% else may have that pattern (OTP 25 and 26), and an on_load function may run after it.
+%%
+%% The report does not name the module, so all are checked, but for no more than a part of the
+%% time where many are loaded one after the other. Patterns take long on a busy node: they are
+%% set in steps, between which the server does the rest of its work. By request nothing is
+%% armed again, only reported: entries and marks have match specs of their own.
 -module(kprof_tracer_loads).
 
 -export([loads_new/2, loads_watched/1, loads_watch/1, loads_end/1, loads_tick/1, loads_loaded/1,
@@ -18,20 +18,22 @@
 -include("kprof_tracer.hrl").
 
 -define(LOADS_MS, 1000).
--define(LOADS_PART, 4).         % times as long as a look took, before the next
--define(STEP_MS, 50).           % of arming
+-define(LOADS_PART, 4).         % pause between two checks, as a multiple of the last one
+-define(STEP_MS, 50).           % time that one step of arming may take
 
 loads_new(Functions, #{patterns := Patterns, max_functions := Max} = Opts) ->
     Any = lists:any(fun({M, _, _}) -> M =:= <<"_">> end, Patterns),
-    #loads{asked = maps:with([patterns, exclude], Opts), room = Max - length(Functions), looked = kprof_injected:now_ms(),
-           mods = maps:from_list([{M, {hd(Of), length(Of)}} || {M, Of} <- kprof_wanted:by_module(Functions)]),
+    #loads{asked = maps:with([patterns, exclude], Opts), room = Max - length(Functions),
+           looked = kprof_injected:now_ms(),
+           mods = maps:from_list([{M, {hd(Of), length(Of)}}
+                                  || {M, Of} <- kprof_wanted:by_module(Functions)]),
            seen = case Any of true -> loads_current(); false -> all end}.
 
-%% What is to be purged has no functions, nor has what has not done its on_load.
+%% Modules that are being purged, or whose on_load has not run, have no functions.
 loads_current() ->
     maps:from_list([{M, []} || M <- erlang:loaded(), erlang:module_loaded(M)]).
 
-%% Of the functions that are armed, those that are to be taken back by hand.
+%% The pattern for loads, where it has to be taken back by itself.
 loads_watched(legacy) ->
     case erlang:trace_info(?LOADED, meta) of
         {meta, No} when No =:= false; No =:= []; No =:= undefined -> [{meta, ?LOADED}];
@@ -41,8 +43,9 @@ loads_watched(_) ->
     [].
 
 -spec loads_watch(#s{}) -> #s{}.
-loads_watch(#s{p = #profile{session = legacy, armed = Armed}} = S) ->
-    lists:member({meta, ?LOADED}, Armed) andalso kprof_tracer_patterns:pattern_meta(legacy, ?LOADED, loads_spec()),
+loads_watch(#s{profile = #profile{session = legacy, armed = Armed}} = S) ->
+    lists:member({meta, ?LOADED}, Armed) andalso
+        kprof_tracer_patterns:pattern_meta(legacy, ?LOADED, loads_spec()),
     S;
 loads_watch(#s{loads = L} = S) ->
     Watcher = kprof_injected:session_create(kprof_tracer, self()),
@@ -52,7 +55,8 @@ loads_watch(#s{loads = L} = S) ->
 loads_spec() ->
     [{'_', [], [{message, false}, {return_trace}]}].
 
-loads_end(#s{p = #profile{session = Session}, loads = #loads{watcher = Watcher}}) when Session =/= legacy, Watcher =/= undefined ->
+loads_end(#s{profile = #profile{session = Session}, loads = #loads{watcher = Watcher}})
+  when Session =/= legacy, Watcher =/= undefined ->
     trace:session_destroy(Watcher);
 loads_end(_) ->
     ok.
@@ -73,17 +77,20 @@ loads_loaded(#s{loads = #loads{looked = At, took = Took} = L} = S) ->
 
 loads_look(#s{stage = tracing, loads = #loads{mods = Mods, todo = []}} = S0) ->
     Began = kprof_injected:now_ms(),
-    Bare = [M || {M, {MFA, _}} <- maps:to_list(Mods), loads_traced((S0#s.p)#profile.session, MFA) =/= local],
+    Bare = [M || {M, {MFA, _}} <- maps:to_list(Mods),
+                 loads_traced(S0#s.profile#profile.session, MFA) =/= local],
     {New, S1} = loads_new_ones(S0),
-    S2 = lists:foldl(fun({Why, M}, S) -> loads_want(Why, M, S) end, S1, [{again, M} || M <- Bare] ++ [{came, M} || M <- New]),
+    S2 = lists:foldl(fun({Why, M}, S) -> loads_want(Why, M, S) end, S1,
+                     [{again, M} || M <- Bare] ++ [{came, M} || M <- New]),
     Now = kprof_injected:now_ms(),
-    loads_put(S2#s{loads = (S2#s.loads)#loads{looked = Now, took = Now - Began, due = false}});
+    loads_put(S2#s{loads = S2#s.loads#loads{looked = Now, took = Now - Began, due = false}});
 loads_look(#s{loads = L} = S) ->
     S#s{loads = L#loads{due = true}}.
 
 loads_traced(legacy, MFA) -> element(2, erlang:trace_info(MFA, traced));
 loads_traced(Session, MFA) ->
-    element(2, kprof_tracer_span:in_session(Session, fun() -> trace:info(Session, MFA, traced) end, {traced, local})).
+    Look = fun() -> trace:info(Session, MFA, traced) end,
+    element(2, kprof_tracer_span:in_session(Session, Look, {traced, local})).
 
 loads_new_ones(#s{loads = #loads{seen = all}} = S) ->
     {[], S};
@@ -92,8 +99,9 @@ loads_new_ones(#s{loads = #loads{seen = Seen, mods = Mods} = L} = S) ->
     New = [M || M <- maps:keys(Current), not is_map_key(M, Seen), not is_map_key(M, Mods)],
     {New -- kprof_wanted:kprofs(), S#s{loads = L#loads{seen = Current}}}.
 
-%% One that was deleted stays: it may come again.
-loads_want(Why, M, #s{p = #profile{memory_max = Most}, r = R, loads = L0, ours = Ours} = S) ->
+%% A module that was deleted is remembered: it may be loaded again.
+loads_want(Why, M,
+           #s{profile = #profile{memory_max = Most}, requests = R, loads = L0, ours = Ours} = S) ->
     #loads{room = Room, mods = Mods, bytes = Sum, each = Of} = L = loads_give(M, L0),
     Functions = wanted_of(M, L#loads.asked),
     N = length(Functions),
@@ -103,39 +111,47 @@ loads_want(Why, M, #s{p = #profile{memory_max = Most}, r = R, loads = L0, ours =
         N =:= 0 ->
             S#s{loads = L};
         R =/= undefined; N > Room; Sum + Bytes > Most ->
-            S#s{loads = L#loads{mods = maps:remove(M, Mods), missed = lists:usort([M | L#loads.missed])}};
+            S#s{loads = L#loads{mods = maps:remove(M, Mods),
+                                missed = lists:usort([M | L#loads.missed])}};
         true ->
             S#s{ours = loads_ours(Ours, Functions),
-                loads = L#loads{mods = Mods#{M => {hd(Functions), N}}, room = Room - N, bytes = Sum + Bytes,
+                loads = L#loads{mods = Mods#{M => {hd(Functions), N}}, room = Room - N,
+                                bytes = Sum + Bytes,
                                 each = Of#{M => Bytes}, todo = [{Why, M, Patterns} | L#loads.todo]}}
     end.
 
-%% What it had is free again.
-loads_give(M, #loads{mods = Mods, room = Room, bytes = Sum, each = Of} = L) when is_map_key(M, Mods) ->
+%% Returns what the module used of the limits.
+loads_give(M, #loads{mods = Mods, room = Room, bytes = Sum, each = Of} = L)
+  when is_map_key(M, Mods) ->
     {MFA, N} = map_get(M, Mods),
-    L#loads{mods = Mods#{M := {MFA, 0}}, room = Room + N, bytes = Sum - maps:get(M, Of, 0), each = maps:remove(M, Of)};
+    L#loads{mods = Mods#{M := {MFA, 0}}, room = Room + N, bytes = Sum - maps:get(M, Of, 0),
+            each = maps:remove(M, Of)};
 loads_give(_, L) ->
     L.
 
-%% Those of one arity take as much as each other.
-loads_bytes(_, #s{args = 0}) ->
+%% Match specs of one arity are of one size.
+loads_bytes(_, #s{args_max = 0}) ->
     0;
 loads_bytes(Patterns, S) ->
     Arities = [A || P <- Patterns, A <- kprof_tracer_args:arities(P)],
-    Bytes = maps:from_list([{A, kprof_tracer_patterns:spec_bytes(kprof_tracer_patterns:spec({'_', '_', A}, S), S)} || A <- lists:usort(Arities)]),
+    Of = fun(A) ->
+                 kprof_tracer_patterns:spec_bytes(kprof_tracer_patterns:spec({'_', '_', A}, S), S)
+         end,
+    Bytes = maps:from_list([{A, Of(A)} || A <- lists:usort(Arities)]),
     lists:sum([map_get(A, Bytes) || A <- Arities]).
 
-%% The sentry knows of all of them before.
+%% The sentry is told of all of them first.
 loads_put(#s{loads = #loads{todo = []}} = S) ->
     S;
-loads_put(#s{p = #profile{armed = Armed}, loads = #loads{todo = Todo}} = S) ->
+loads_put(#s{profile = #profile{armed = Armed}, loads = #loads{todo = Todo}} = S) ->
     Anew = maps:from_list([{M, []} || {_, M, _} <- Todo]),
     Kept = [P || P <- Armed, tuple_size(P) =/= 3 orelse not is_map_key(element(1, P), Anew)],
-    S1 = S#s{p = (S#s.p)#profile{armed = lists:append([Patterns || {_, _, Patterns} <- Todo]) ++ Kept}},
-    kprof_oneshot:tell_sentry(S1#s.p),
+    New = lists:append([Patterns || {_, _, Patterns} <- Todo]),
+    S1 = S#s{profile = S#s.profile#profile{armed = New ++ Kept}},
+    kprof_oneshot:tell_sentry(S1#s.profile),
     loads_arm(S1).
 
-%% A step of it.
+%% Takes a step of the arming.
 -spec loads_arm(#s{}) -> #s{}.
 loads_arm(S) ->
     loads_arm(kprof_injected:now_ms() + ?STEP_MS, S).
@@ -143,10 +159,13 @@ loads_arm(S) ->
 loads_arm(Until, #s{stage = tracing, loads = #loads{todo = [{Why, M, Patterns} | Todo]} = L} = S) ->
     Now = kprof_injected:now_ms(),
     case {Patterns, Why} of
-        {[], again} -> loads_arm(Until, S#s{loads = L#loads{todo = Todo, again = [M | L#loads.again]}});
-        {[], came} -> loads_arm(Until, S#s{loads = L#loads{todo = Todo, came = [M | L#loads.came]}});
+        {[], again} ->
+            loads_arm(Until, S#s{loads = L#loads{todo = Todo, again = [M | L#loads.again]}});
+        {[], came} ->
+            loads_arm(Until, S#s{loads = L#loads{todo = Todo, came = [M | L#loads.came]}});
         {[P | More], _} when Now < Until ->
-            kprof_tracer_patterns:pattern((S#s.p)#profile.session, P, kprof_tracer_patterns:spec(P, S)),
+            kprof_tracer_patterns:pattern(S#s.profile#profile.session, P,
+                                          kprof_tracer_patterns:spec(P, S)),
             loads_arm(Until, S#s{loads = L#loads{todo = [{Why, M, More} | Todo]}});
         _ ->
             self() ! loads_arm,
@@ -155,17 +174,23 @@ loads_arm(Until, #s{stage = tracing, loads = #loads{todo = [{Why, M, Patterns} |
 loads_arm(_, S) ->
     S.
 
-%% Of a module that has come, what was asked for.
+%% The functions of a new module that were asked for.
 wanted_of(M, #{patterns := Patterns, exclude := Exclude}) ->
-    Wanted = [case P of {<<"_">>, _, _} -> {'_', '_', -1}; {Mod, F, A} -> {kprof_wanted:existing(Mod), kprof_wanted:existing(F), A} end
-              || P <- Patterns],
-    kprof_wanted:without(Exclude, [MFA || {F, A} <- kprof_injected:functions(M), MFA <- [{M, F, A}], lists:any(fun(W) -> kprof_wanted:is_covered(MFA, W) end, Wanted)]).
+    Wanted = [case P of
+                  {<<"_">>, _, _} -> {'_', '_', -1};
+                  {Mod, F, A} -> {kprof_wanted:existing(Mod), kprof_wanted:existing(F), A}
+              end || P <- Patterns],
+    IsWanted = fun(MFA) ->
+                       lists:any(fun(W) -> kprof_wanted:is_covered(MFA, W) end, Wanted)
+               end,
+    All = [{M, F, A} || {F, A} <- kprof_injected:functions(M)],
+    kprof_wanted:without(Exclude, lists:filter(IsWanted, All)).
 
 loads_ours(all, _) -> all;
 loads_ours(Ours, Functions) -> maps:merge(Ours, maps:from_keys(Functions, [])).
 
-%% What there was to say, if anything, before the end. What was still to be armed
-%% then, was not.
+%% Reports loads to the client before the end. Modules that were still to be armed count as
+%% missed.
 -spec loads_send(#s{}) -> #s{}.
 loads_send(#s{loads = #loads{again = Again, came = Came, missed = Missed, todo = Todo}} = S) ->
     case [length(lists:usort(Ms)) || Ms <- [Again, Came, Missed ++ [M || {_, M, _} <- Todo]]] of

@@ -1,43 +1,48 @@
-%% kprof_tracer_patterns - the patterns of functions that are traced, and their match specs, in
-%% the two trace back ends.
+%% kprof_tracer_patterns - the patterns of traced functions, and their match specs, by either way
+%% of tracing.
 -module(kprof_tracer_patterns).
 
 -export([arm/1, spec_bytes/2, spec/2, caller/1, legacy_clear/1, pattern/3, pattern_meta/3]).
 
 -include("kprof_tracer.hrl").
 
-%% What describes arguments takes some 125 KB for each.
+%% A match spec that shows arguments takes some 125 KB.
 -spec arm(#s{}) -> #s{}.
-arm(#s{p = #profile{armed = All}, loads = L} = S) ->
-    {_, Sum, Of} = lists:foldl(fun(P, {N, Sum0, Of0}) ->
-                                       Spec = spec(P, S),
-                                       Bytes = spec_bytes(Spec, S),
-                                       specs_fit(Sum0 + Bytes, S),
-                                       pattern((S#s.p)#profile.session, P, Spec),
-                                       kprof_oneshot:arm_look(N, S#s.p),
-                                       kprof_oneshot:heed(0, S#s.p),
-                                       {N + 1, Sum0 + Bytes,
-                                        maps:update_with(element(1, P), fun(B) -> B + Bytes end, Bytes, Of0)}
-                               end, {1, 0, #{}}, [P || P <- All, tuple_size(P) =:= 3]),
-    S#s{loads = L#loads{bytes = Sum, each = Of}}.
+arm(#s{profile = #profile{armed = All}, loads = L} = S) ->
+    Patterns = [P || P <- All, tuple_size(P) =:= 3],
+    {_, Sum, Each} = lists:foldl(fun(P, Sums) -> arm(P, Sums, S) end, {1, 0, #{}}, Patterns),
+    S#s{loads = L#loads{bytes = Sum, each = Each}}.
 
-spec_bytes(_, #s{args = 0}) -> 0;
+arm({M, _, _} = P, {N, Sum0, Each}, #s{profile = Profile} = S) ->
+    Spec = spec(P, S),
+    Bytes = spec_bytes(Spec, S),
+    Sum = Sum0 + Bytes,
+    specs_fit(Sum, S),
+    pattern(Profile#profile.session, P, Spec),
+    kprof_oneshot:arm_look(N, Profile),
+    kprof_oneshot:heed(0, Profile),
+    {N + 1, Sum, Each#{M => maps:get(M, Each, 0) + Bytes}}.
+
+spec_bytes(_, #s{args_max = 0}) -> 0;
 spec_bytes(Spec, _) -> erts_debug:flat_size(Spec) * erlang:system_info(wordsize).
 
-specs_fit(Sum, #s{p = #profile{memory_max = Max}}) when Sum > Max ->
-    kprof_refusal:refuse("to show the arguments of so many functions takes more memory than -max-memory: name fewer, or leave out -args",
-                         []);
+specs_fit(Sum, #s{profile = #profile{memory_max = Max}}) when Sum > Max ->
+    kprof_refusal:refuse("to show the arguments of so many functions takes more memory than"
+                         " -max-memory: name fewer, or leave out -args", []);
 specs_fit(_, _) ->
     ok.
 
 spec(_, #s{probe = native, guards = Guards}) ->
     [{'_', Guards, [{message, {{kprof_calls, {caller}}}}]}];
-spec(P, #s{r = undefined, guards = Guards, args = Args}) ->
+spec(P, #s{requests = undefined, guards = Guards, args_max = Args}) ->
     kprof_tracer_args:calls(P, Guards, fun(Caller) -> [{message, Caller}] end, Args);
-spec(P, #s{guards = Guards, args = Args} = S) ->
-    kprof_tracer_args:calls(P, [{is_seq_trace} | Guards], fun(Caller) -> [kprof_tracer_server:runs(S), {message, {{{get_seq_token}, Caller}}}] end, Args).
+spec(P, #s{guards = Guards, args_max = Args} = S) ->
+    Body = fun(Caller) ->
+                   [kprof_tracer_server:runs(S), {message, {{{get_seq_token}, Caller}}}]
+           end,
+    kprof_tracer_args:calls(P, [{is_seq_trace} | Guards], Body, Args).
 
-%% With arguments, or without.
+%% The caller in a message with arguments or without.
 caller({Caller, _}) -> Caller;
 caller(Caller) -> Caller.
 
@@ -46,13 +51,14 @@ legacy_clear({meta, P}) ->
 legacy_clear(P) ->
     pattern(legacy, P, false).
 
-%% Local, since return_to is for local calls only.
+%% A local pattern, since return_to needs one.
 pattern(legacy, MFA, Spec) ->
     erlang:trace_pattern(MFA, Spec, [local]);
 pattern(Session, MFA, Spec) ->
-    kprof_tracer_span:in_session(Session, fun() -> trace:function(Session, MFA, Spec, [local]) end, 0).
+    Set = fun() -> trace:function(Session, MFA, Spec, [local]) end,
+    kprof_tracer_span:in_session(Session, Set, 0).
 
-%% Of any process, flags or none.
+%% A meta pattern: for all processes, with or without flags.
 pattern_meta(legacy, MFA, Spec) ->
     erlang:trace_pattern(MFA, Spec, [if Spec =:= false -> meta; true -> {meta, self()} end]);
 pattern_meta(Session, MFA, Spec) ->

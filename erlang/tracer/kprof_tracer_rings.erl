@@ -1,6 +1,5 @@
-%% kprof_tracer_rings - full traces by the native probe: it is brought in, and its
-%% rings are emptied until the trace ends. For kprof_tracer, which sends what
-%% they give in the place of events of its own.
+%% kprof_tracer_rings - full traces by the native probe: loads it, and empties its rings until the
+%% trace ends. For kprof_tracer, which sends the chunks instead of events of its own.
 -module(kprof_tracer_rings).
 
 -export([probe/2, tracer_of/1, legacy_tracer/1, flag_all/1, drain/1, drain_all/1]).
@@ -12,30 +11,36 @@
 -define(RINGS_MS, 5).
 -define(RINGS_IDLE_MS, 10).     % where there was nothing
 
-%% Is it by request? {Probe, Why}: native, or relay and, where the native one was
-%% wanted, why not.
-%% By request events are looked at in the node, as they come; and what is small of
-%% arguments only a match spec can tell, whose message the native one does not take.
+%% Returns {Probe, Why}: native, or relay with the reason if the native probe was wanted. The
+%% native probe cannot trace by request, since these events are looked at in the node as they
+%% come; nor arguments, which only a match spec can describe, whose message the probe does not
+%% read.
 probe(_, #{probe := native, args := Bytes}) when Bytes > 0 ->
-    kprof_refusal:refuse("the native probe takes no arguments: -args goes with -probe relay or auto", []);
+    kprof_refusal:refuse("the native probe takes no arguments: -args goes with -probe relay or"
+                         " auto", []);
 probe(ByRequest, #{probe := auto, args := Bytes} = Opts) when Bytes > 0 ->
     probe(ByRequest, Opts#{probe := relay});
 probe(_, #{probe := relay}) ->
     probe_purge(),
     {relay, <<>>};
 probe(true, #{probe := native}) ->
-    kprof_refusal:refuse("the native probe does not trace by request: -entry goes with -probe relay or auto", []);
+    kprof_refusal:refuse("the native probe does not trace by request: -entry goes with -probe"
+                         " relay or auto", []);
 probe(true, Opts) ->
     probe(true, Opts#{probe := relay});
-probe(false, #{probe := Wanted, probe_beam := Beam, probe_library := Path, max_memory := MaxMemory}) ->
+probe(false,
+      #{probe := Wanted, probe_beam := Beam, probe_library := Path, max_memory := MaxMemory}) ->
     case probe_load(Beam, Path, MaxMemory) of
         ok -> {native, <<>>};
-        {error, Why} when Wanted =:= native -> kprof_refusal:refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
+        {error, Why} when Wanted =:= native ->
+            kprof_refusal:refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
         {error, Why} -> {relay, kprof_refusal:text("cannot load '~ts': ~ts", [Path, Why])}
     end.
 
 probe_load(Beam, Path, MaxBytes) ->
-    Threads = lists:sum([erlang:system_info(K) || K <- [schedulers, dirty_cpu_schedulers, dirty_io_schedulers]]),
+    Threads =
+        lists:sum([erlang:system_info(K)
+                   || K <- [schedulers, dirty_cpu_schedulers, dirty_io_schedulers]]),
     probe_purge(),
     try
         {module, ?PROBE} = code:load_binary(?PROBE, "kprof_calls_probe.beam", Beam),
@@ -51,28 +56,30 @@ probe_why({badmatch, {error, {_, Text}}}) -> Text;
 probe_why(Why) -> io_lib:format("~0tP", [Why, 12]).
 
 probe_purge() ->
-    [begin code:purge(?PROBE), code:delete(?PROBE), code:purge(?PROBE) end || erlang:module_loaded(?PROBE)].
+    [begin code:purge(?PROBE), code:delete(?PROBE), code:purge(?PROBE) end
+     || erlang:module_loaded(?PROBE)].
 
-%% Who is told of events.
+%% The tracer of this kind of probe.
 tracer_of(relay) -> self();
 tracer_of(native) -> ?PROBE:tracer().
 
-%% Is it this one's, now, that the flags are of? The sentry asks, too.
+%% The tracer whose flags processes have now. The sentry asks for it, too.
 legacy_tracer(Server) ->
     case erlang:module_loaded(?PROBE) of
         true -> ?PROBE:tracer();
         false -> Server
     end.
 
-%% We are not traced ourselves: a walk passes over its owner. The probe looks at the
-%% clock itself.
+%% We are not traced ourselves, since a walk leaves out its owner. The probe reads the clock
+%% itself.
 -spec flag_all(#s{}) -> #s{}.
 flag_all(#s{probe = relay, chosen = Chosen, flags = Flags} = S) ->
-    S#s{p = kprof_oneshot:flag(Chosen, self(), Flags, S#s.p)};
+    S#s{profile = kprof_oneshot:flag(Chosen, self(), Flags, S#s.profile)};
 flag_all(#s{chosen = Chosen, flags = Flags} = S) ->
-    S#s{p = kprof_oneshot:flag(Chosen, ?PROBE:tracer(), Flags -- [monotonic_timestamp], S#s.p)}.
+    S#s{profile = kprof_oneshot:flag(Chosen, ?PROBE:tracer(), Flags -- [monotonic_timestamp],
+                                     S#s.profile)}.
 
-%% Takes what is in the rings, again and again: at once while there is much.
+%% Takes what is in the rings, and has itself called again: at once while there is much.
 -spec drain(#s{}) -> #s{}.
 drain(#s{stage = tracing} = S0) ->
     {N, More, S} = drain_once(S0),
@@ -88,23 +95,25 @@ drain(S) ->
 drain_once(S0) ->
     {_, _, Waiting, Dropped, _, N, More, Chunks} = ?PROBE:drain(?DRAIN_RECORDS),
     S = rings_look(N + Waiting, Dropped, chunks_send(N, Chunks, S0)),
-    {N, More, S#s{dropped = Dropped}}.
+    {N, More, S#s{events = S#s.events#events{dropped = Dropped}}}.
 
-%% The client takes as many as it wants of the last.
+%% Sends no more once the limit is passed; the client cuts the last chunk.
 chunks_send(0, _, S) ->
     S;
-chunks_send(_, _, #s{events = Sent, events_max = Max} = S) when Sent > Max ->
+chunks_send(_, _, #s{events = #events{count = Sent, max = Max}} = S) when Sent > Max ->
     S;
-chunks_send(N, Chunks, #s{seq = Seq, events = Sent} = S0) ->
+chunks_send(N, Chunks, #s{events = #events{seq = Seq, count = Sent}} = S0) ->
     S = kprof_tracer_events:send({kprof_calls, Seq, Chunks}, S0),
-    S#s{seq = Seq + 1, events = Sent + N}.
+    S#s{events = S#s.events#events{seq = Seq + 1, count = Sent + N}}.
 
-rings_look(_, _, #s{events = N, events_max = Max} = S) when N > Max -> kprof_tracer_server:disarm({events, 0}, S);
+rings_look(_, _, #s{events = #events{count = N, max = Max}} = S) when N > Max ->
+    kprof_tracer_server:disarm({events, 0}, S);
 rings_look(_, Dropped, S) when Dropped > 0 -> kprof_tracer_server:disarm({queue, 0}, S);
-rings_look(Waiting, _, #s{queue_max = Max} = S) when Waiting > Max -> kprof_tracer_server:disarm({queue, 0}, S);
+rings_look(Waiting, _, #s{queue = #queue{max = Max}} = S) when Waiting > Max ->
+    kprof_tracer_server:disarm({queue, 0}, S);
 rings_look(_, _, S) -> S.
 
-%% When no more come: what is left.
+%% Sends what is left when no more events come.
 -spec drain_all(#s{}) -> #s{}.
 drain_all(#s{probe = relay} = S) ->
     S;
@@ -112,5 +121,5 @@ drain_all(S0) ->
     case drain_once(S0) of
         {_, true, S} -> drain_all(S);
         {N, false, S} when N > 0 -> drain_all(S);
-        {_, _, S} -> kprof_tracer_events:send({kprof_calls_lost, S#s.dropped}, S)
+        {_, _, S} -> kprof_tracer_events:send({kprof_calls_lost, S#s.events#events.dropped}, S)
     end.

@@ -1,9 +1,9 @@
-%% kprof_tracer_span - a trace that ends when it is to. For kprof_tracer.
+%% kprof_tracer_span - ends a trace after a fixed time. For kprof_tracer.
 %%
-%% What ends it may wait for long in the tracer's queue, behind a million events
-%% and more of them meanwhile. So another process looks at the clock, takes away
-%% what makes events, and says so then, behind the last of them. It is there before
-%% processes have their flags, and gone with the tracer.
+%% A timer's message could wait long in the tracer's queue, behind a million events while more
+%% arrive. So another process watches the clock, takes away what makes events, and then sends
+%% its message, behind the last of them. It starts before processes have their flags, and
+%% ends with the tracer.
 -module(kprof_tracer_span).
 
 -export([span_ready/1, span_begin/1, in_session/3]).
@@ -13,7 +13,7 @@
 -spec span_ready(#s{}) -> #s{}.
 span_ready(#s{span_ms = 0} = S) ->
     S;
-span_ready(#s{p = #profile{session = Session}, span_ms = Ms, probe = Probe} = S) ->
+span_ready(#s{profile = #profile{session = Session}, span_ms = Ms, probe = Probe} = S) ->
     Server = self(),
     Tracer = kprof_tracer_rings:tracer_of(Probe),
     S#s{span = spawn_opt(fun() ->
@@ -25,7 +25,7 @@ span_ready(#s{p = #profile{session = Session}, span_ms = Ms, probe = Probe} = S)
                                  end
                          end, [{priority, high}])}.
 
-%% From now on.
+%% The time begins now.
 span_begin(#s{span = Pid}) when is_pid(Pid) -> Pid ! go;
 span_begin(_) -> none.
 
@@ -39,11 +39,13 @@ span(Server, Ref, Session, Tracer, Ms) ->
 span_end(legacy, Tracer) -> kprof_flagger:flags_clear(legacy, Tracer, ?CLEAR_MS);
 span_end(Session, _) -> trace:session_destroy(Session).
 
-%% The session may be gone by then, and the tracer not know of it yet.
+%% Does something in the session, which may be gone without the tracer knowing it yet: then
+%% returns Gone.
 in_session(Session, Do, Gone) ->
     try Do()
     catch
         error:badarg:Stack ->
-            lists:member(element(2, Session), trace:session_info(all)) andalso erlang:raise(error, badarg, Stack),
+            lists:member(element(2, Session), trace:session_info(all)) andalso
+                erlang:raise(error, badarg, Stack),
             Gone
     end.

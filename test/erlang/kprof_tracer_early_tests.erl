@@ -9,13 +9,12 @@
 -define(ANSWER, {m, answer, 0}).
 
 tracing() ->
-    #s{stage = tracing, events_max = 1 bsl 30, queue_max = 1 bsl 30, weighed = {1 bsl 30, 1 bsl 60},
-       r = #r{epoch = ?EPOCH, attached = false, named = all, max = 10, entries = #{?HANDLE => []}}}.
+    #s{stage = tracing, events = #events{max = 1 bsl 30}, queue = #queue{max = 1 bsl 30, weighed = {1 bsl 30, 1 bsl 60}}, requests = #requests{epoch = ?EPOCH, attached = false, named = all, max = 10, entries = #{?HANDLE => []}}}.
 
 %% With requests that may have an identity.
 identified() ->
-    S = #s{r = R} = tracing(),
-    S#s{r = R#r{named = #{}}}.
+    S = #s{requests = R} = tracing(),
+    S#s{requests = R#requests{named = #{}}}.
 
 token(Label) -> {0, Label, 0, self(), 0}.
 
@@ -30,11 +29,11 @@ told(Events, S) ->
     lists:foldl(fun(E, Acc) -> kprof_tracer_early:in_turn(element(2, E), E, Acc) end, S, Events).
 
 %% What the client is sent of a process.
-sent(P, #s{batch = Batch}) ->
+sent(P, #s{events = #events{batch = Batch}}) ->
     [{What, X} || {_, Q, What, X, _, _} <- lists:reverse(Batch), Q =:= P] ++
         [{What, X} || {_, Q, What, X, _} <- lists:reverse(Batch), Q =:= P, What =/= request].
 
-waiting(#s{r = #r{early = Early, early_n = N}}) -> {maps:size(Early), N}.
+waiting(#s{requests = #requests{early = Early, early_n = N}}) -> {maps:size(Early), N}.
 
 client() -> list_to_pid("<0.1000.0>").
 server() -> list_to_pid("<0.1001.0>").
@@ -83,4 +82,4 @@ keeps_nothing_large_test() ->
     S0 = kprof_tracer_early:in_turn(server(), Send, tracing()),
     S = kprof_tracer_early:in_turn(server(), {trace_ts, server(), exit, Large, 2}, S0),
     ?assertEqual({1, 2}, waiting(S)),
-    ?assert(erts_debug:flat_size(S#s.r) < 1000).
+    ?assert(erts_debug:flat_size(S#s.requests) < 1000).

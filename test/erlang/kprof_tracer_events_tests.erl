@@ -6,7 +6,7 @@
 -define(ENDS, [{trace_ts, self(), exit, normal, 1}, {trace_ts, self(), out_exited, 0, 2}]).
 
 told(Events, R) ->
-    #s{batch = Batch} = lists:foldl(fun kprof_tracer_events:add_short/2, #s{events_max = 10, r = R}, Events),
+    #s{events = #events{batch = Batch}} = lists:foldl(fun kprof_tracer_events:add_short/2, #s{events = #events{max = 10}, requests = R}, Events),
     lists:reverse(Batch).
 
 %% The VM may tell of it twice.
@@ -15,4 +15,4 @@ ends_once_test() ->
 
 %% By request nothing else tells of it.
 ends_by_request_test() ->
-    ?assertEqual([{trace_ts, self(), exit, 0, 2}], told(tl(?ENDS), #r{})).
+    ?assertEqual([{trace_ts, self(), exit, 0, 2}], told(tl(?ENDS), #requests{})).
