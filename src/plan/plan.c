@@ -13,7 +13,6 @@
 #include "kprofd/plan.h"
 #include "base/vec.h"
 #include "plan/plan_answer.h"
-#include "plan/plan_callback.h"
 
 /* Names further away than this are not misspellings. */
 #define NEAR_MAX 3

@@ -40,4 +40,11 @@ void answer_free(struct answer *a);
 const struct answer_module *answer_find(const struct answer *a,
     const char *name);
 
+/*
+ * The behaviour for which a function is a callback that returns its process's
+ * state, or NULL.  behaviours: the raw list of those that its module names.
+ */
+const char *plan_state_callback(struct kp_span behaviours, struct kp_span fun,
+    uint32_t arity, bool exported);
+
 #endif
