@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "store/insert.h"
+#include "insert.h"
 
 /* Each binds one column of the row that is put next. */
 void clean_bind_text(struct put *p, int at, const char *text);

@@ -14,7 +14,6 @@
 
 #include "clean_db.h"
 #include "profile_db.h"
-#include "store/insert.h"
 
 #define APPLICATION 1802529904	/* "kpfp" */
 #define VERSION 2

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "clean_db.h"
-#include "store/insert.h"
 #include "trace_db.h"
 
 static const char schema[] =

@@ -1,7 +1,7 @@
 /* insert.c - a few SQLite calls that do nothing after the first error. */
 #include <stddef.h>
 
-#include "store/insert.h"
+#include "insert.h"
 
 void
 put_open(struct put *p, const char *file)

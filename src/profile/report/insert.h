@@ -2,8 +2,8 @@
  * insert.h - inserts rows into a database that the client makes or adds to.
  * The first error of SQLite stays in rc, and nothing is done after it.
  */
-#ifndef KPROFD_STORE_INSERT_H
-#define KPROFD_STORE_INSERT_H
+#ifndef KPROFD_PROFILE_REPORT_INSERT_H
+#define KPROFD_PROFILE_REPORT_INSERT_H
 
 #include <sqlite3.h>
 
