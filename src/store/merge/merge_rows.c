@@ -70,30 +70,15 @@ static const char no_sums[] = "delete from main.level_stat;"
 static const char add_times[] = "insert into main.request_time "
     SCHEMA_REQUEST_TIMES(OF_NEW, OF_NEW);
 
+#define MAP(table) "drop table if exists temp.map_" table ";" \
+	"create temp table map_" table " (old integer primary key, new integer);"
+
 static const char maps[] =
-    "drop table if exists temp.map_node;"
-    "drop table if exists temp.map_tier;"
-    "drop table if exists temp.map_identity;"
-    "drop table if exists temp.map_function;"
-    "drop table if exists temp.map_cause;"
-    "drop table if exists temp.map_receiver;"
-    "drop table if exists temp.map_run;"
-    "drop table if exists temp.map_window;"
-    "drop table if exists temp.map_request;"
-    "drop table if exists temp.map_event;"
+    MAP("node") MAP("tier") MAP("identity") MAP("function") MAP("cause")
+    MAP("receiver") MAP("run") MAP("window") MAP("request") MAP("event")
     "drop table if exists temp.reach;"
     "drop table if exists temp.met;"
     "drop table if exists temp.place;"
-    "create temp table map_node (old integer primary key, new integer);"
-    "create temp table map_tier (old integer primary key, new integer);"
-    "create temp table map_identity (old integer primary key, new integer);"
-    "create temp table map_function (old integer primary key, new integer);"
-    "create temp table map_cause (old integer primary key, new integer);"
-    "create temp table map_receiver (old integer primary key, new integer);"
-    "create temp table map_run (old integer primary key, new integer);"
-    "create temp table map_window (old integer primary key, new integer);"
-    "create temp table map_request (old integer primary key, new integer);"
-    "create temp table map_event (old integer primary key, new integer);"
     /* how long main's windows of a level are at most */
     "create temp table reach (level integer primary key, longest integer);"
     /* windows of src that others of main overlap, and how far these go */
