@@ -1,11 +1,11 @@
 %% kprof_calls_probe - the native probe of full traces.
 %%
-%% As kprof_probe, of which kprofd's agent has its own: a tracer module whose
-%% functions write each event into a ring of the thread that they run in, from
-%% which kprof_tracer takes them. Both may be there at a time.
+%% Like kprof_probe, which belongs to kprofd's agent: a tracer module whose functions write each
+%% event into a ring of the thread that they run in, from which kprof_tracer takes them. A node
+%% can have both.
 %%
-%% What is safe about it: an event neither locks nor waits; memory is bounded
-%% and got at once; where a ring is full the trace ends, for all.
+%% Why it is safe: recording an event neither locks nor waits; memory is limited and allocated
+%% at once; when a ring is full the trace ends, for all processes.
 -module(kprof_calls_probe).
 
 -export([load/3, tracer/0]).
@@ -16,7 +16,7 @@
 
 -define(VERSION, 1).            % of the records
 -define(RECORD, 40).            % bytes
--define(MOST, 262144).          % records of a ring: a tenth of a second's, or more
+-define(MOST, 262144).          % records of a ring: those of a tenth of a second, or more
 -define(LEAST, 1024).
 
 %% Path: of the library, without its extension. MaxBytes: of all rings.
@@ -30,7 +30,7 @@ load(Path, Threads, MaxBytes) ->
         false -> {error, {load_failed, "its end is missing"}}
     end.
 
-%% A power of two.
+%% Records of a ring, a power of two.
 records(N, Max) when N > Max, N > ?LEAST -> records(N div 2, Max);
 records(N, _) -> N.
 

@@ -1,12 +1,12 @@
-%% kprof_probe - the native probe: trace events without a message.
+%% kprof_probe - the native probe: trace events without messages.
 %%
-%% A tracer module (erl_tracer) whose functions are native: they write each
-%% event into a ring of the thread that they run in, from which kprof_agent
-%% takes them in bulk. Loaded and unloaded by the agent only.
+%% A tracer module (erl_tracer) whose functions are native: they write each event into a ring
+%% of the thread that they run in. kprof_agent, which alone loads and unloads this module,
+%% takes events from the rings in bulk.
 %%
-%% What is safe about it: an event neither locks nor waits; memory is bounded
-%% and got at once; rings that are full drop, and count; where nobody takes
-%% anything for ten seconds it ends by itself.
+%% Why it is safe: recording an event neither locks nor waits; memory is limited and allocated
+%% at once; full rings drop events and count them; if nobody empties a full ring for ten
+%% seconds, the probe ends by itself.
 -module(kprof_probe).
 
 -export([load/3, tracer/0]).
@@ -26,7 +26,7 @@ load(Path, Threads, MaxBytes) ->
         false -> {error, {load_failed, "its end is missing"}}
     end.
 
-%% A power of two; of 40 bytes each.
+%% Records of a ring, a power of two. A record has 40 bytes.
 records(Threads, MaxBytes) ->
     records(16384, MaxBytes div Threads div 40, 1024).
 

@@ -1,3 +1,3 @@
-%% kprof_flagger.hrl - for who calls kprof_flagger.
+%% kprof_flagger.hrl - for callers of kprof_flagger.
 
--define(CLEAR_MS, 10000).       % for flags to be taken, on a node that is busy
+-define(CLEAR_MS, 10000).       % time limit for taking flags, on a busy node
