@@ -75,7 +75,8 @@ struct target {
  * target_free() call assembly_part_leave() and then target_rotate().
  */
 struct target *target_new(struct event_base *base,
-    const struct agent_opts *o, const struct parts *p, struct assembly *a, struct targets *set);
+    const struct agent_opts *o, const struct parts *p, struct assembly *a,
+    struct targets *set);
 void target_free(struct target *t);
 /*
  * Closes the running window, as of that moment, and hands it to the store.
