@@ -95,6 +95,9 @@ uint32_t kp_term_list(struct kp_term *r);
  */
 size_t kp_term_string(struct kp_term *r, void *buf, size_t cap);
 uint32_t kp_term_map(struct kp_term *r);	/* pairs follow */
+/* {Module, Function, Arity}; returns the arity, which is at most 255. */
+uint32_t kp_term_mfa(struct kp_term *r, struct kp_span *mod,
+    struct kp_span *fun);
 /* Passes one whole term. */
 void kp_term_skip(struct kp_term *r);
 /* Passes one whole term and returns its bytes (without version byte). */

@@ -43,3 +43,20 @@ vec_grow_by_len(void *v, size_t len, size_t size, size_t max)
 
 	return vec_grow(v, &room, len, size, max);
 }
+
+enum kp_err
+vec_grow_to(void *v, uint32_t *len, uint32_t i, size_t size)
+{
+	uint64_t want = *len > 0 ? *len : VEC_FIRST;
+	uint8_t *p;
+
+	while (want <= i)
+		want *= 2;
+	p = want <= UINT32_MAX ? reallocarray(array_of(v), want, size) : NULL;
+	if (p == NULL)
+		return KP_ENOMEM;
+	memset(p + *len * size, 0, (want - *len) * size);
+	memcpy(v, &p, sizeof(p));
+	*len = (uint32_t)want;
+	return KP_OK;
+}

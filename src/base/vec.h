@@ -42,6 +42,14 @@ enum kp_err vec_grow_by_len(void *v, size_t len, size_t size, size_t max);
 	(*(v) != NULL && !vec_full((len), (max)) ? KP_OK : \
 	    vec_grow_by_len((v), (len), sizeof(**(v)), (max)))
 
+/*
+ * Grows an array so that it has element i, and clears the new elements.  *len, a
+ * uint32_t, is how many it has; 0 at first.
+ */
+#define vec_reach(v, len, i) \
+	((i) < *(len) ? KP_OK : vec_grow_to((v), (len), (i), sizeof(**(v))))
+enum kp_err vec_grow_to(void *v, uint32_t *len, uint32_t i, size_t size);
+
 static inline bool
 vec_full(size_t len, size_t max)
 {

@@ -387,6 +387,20 @@ kp_term_map(struct kp_term *r)
 	return head(r, KP_TERM_MAP);
 }
 
+uint32_t
+kp_term_mfa(struct kp_term *r, struct kp_span *mod, struct kp_span *fun)
+{
+	int64_t arity;
+
+	kp_term_tuple_n(r, 3);
+	*mod = kp_term_atom(r);
+	*fun = kp_term_atom(r);
+	arity = kp_term_int(r);
+	if (arity < 0 || arity > 255)
+		term_fail(r, KP_EFORMAT);
+	return r->err == KP_OK ? (uint32_t)arity : 0;
+}
+
 /* The bytes of a LIST_EXT of small integers. */
 static size_t
 byte_list(struct kp_term *r, uint8_t *to, size_t cap)

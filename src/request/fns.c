@@ -67,19 +67,16 @@ fn_make(struct kp_fn *fn, const struct kp_conf *c, struct kp_span raw)
 	struct kp_span m, f;
 	struct kp_mfa mfa;
 	struct kp_term r;
-	int64_t arity;
+	uint32_t arity;
 
 	kp_term_begin_raw(&r, raw.p, raw.n);
-	kp_term_tuple_n(&r, 3);
-	m = kp_term_atom(&r);
-	f = kp_term_atom(&r);
-	arity = kp_term_int(&r);
-	if (kp_term_finish(&r) != KP_OK || arity < 0 || arity > 255 ||
-	    m.n >= sizeof(mod) || f.n >= sizeof(fun))
+	arity = kp_term_mfa(&r, &m, &f);
+	if (kp_term_finish(&r) != KP_OK || m.n >= sizeof(mod) ||
+	    f.n >= sizeof(fun))
 		return false;
 	snprintf(mod, sizeof(mod), "%.*s", (int)m.n, (const char *)m.p);
 	snprintf(fun, sizeof(fun), "%.*s", (int)f.n, (const char *)f.p);
-	mfa = (struct kp_mfa){ mod, fun, (uint32_t)arity };
+	mfa = (struct kp_mfa){ mod, fun, arity };
 	*fn = (struct kp_fn){ .text = fn_text(m, f, mfa.arity) };
 	fn_classify(fn, c, &mfa);
 	return fn->text != NULL;

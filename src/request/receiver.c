@@ -63,7 +63,7 @@ name_text(struct kp_span name)
 	struct kp_term r;
 	struct kp_buf b;
 	char *text = NULL;
-	int64_t arity;
+	uint32_t arity;
 
 	kp_term_begin_raw(&r, name.p, name.n);
 	kp_buf_init(&b, 2 * NAME_BYTES);
@@ -73,12 +73,9 @@ name_text(struct kp_span name)
 		if (kp_term_finish(&r) == KP_OK && b.err == KP_OK)
 			text = strdup(kp_buf_cstr(&b));
 	} else if (kp_term_peek(&r) == KP_TERM_TUPLE) {
-		kp_term_tuple_n(&r, 3);
-		mod = kp_term_atom(&r);
-		fun = kp_term_atom(&r);
-		arity = kp_term_int(&r);
-		if (kp_term_finish(&r) == KP_OK && arity >= 0 && arity <= 255)
-			text = fn_text(mod, fun, (uint32_t)arity);
+		arity = kp_term_mfa(&r, &mod, &fun);
+		if (kp_term_finish(&r) == KP_OK)
+			text = fn_text(mod, fun, arity);
 	}
 	kp_buf_free(&b);
 	return text;

@@ -113,7 +113,10 @@ json_string_n(struct json *j, const char *key, const char *v, size_t n)
 void
 json_string(struct json *j, const char *key, const char *v)
 {
-	json_string_n(j, key, v, strlen(v));
+	if (v != NULL)
+		json_string_n(j, key, v, strlen(v));
+	else
+		json_null(j, key);
 }
 
 void

@@ -32,6 +32,7 @@ void json_array(struct json *j, const char *key);
 /* Closes the innermost object or array. */
 void json_end(struct json *j);
 
+/* NULL is null. */
 void json_string(struct json *j, const char *key, const char *v);
 void json_string_n(struct json *j, const char *key, const char *v, size_t n);
 void json_int(struct json *j, const char *key, int64_t v);
