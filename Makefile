@@ -115,7 +115,7 @@ $(call obj,src/target/agent_attach.c): $(B)/gen/agent_beam.h
 $(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
 $(call obj,src/profile/target/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/profile/target/tracer.c): $(B)/gen/tracer_beam.h
-$(call obj,src/profile/target/tracer_probe.c): $(B)/gen/calls_probe_beam.h
+$(call obj,src/profile/target/tracer.c): $(B)/gen/calls_probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # Installs what a lock file pins, from npm's cache if it is there.  $(1): what else to

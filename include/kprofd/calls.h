@@ -2,8 +2,8 @@
  * calls.h - full traces: every call of the functions that are traced, every
  * return, and when processes ran, waited or collected garbage.  Pure.
  *
- * Events hold functions and processes as numbers; names are kept once for a
- * trace.
+ * Events refer to functions, processes and nodes by number; struct kp_call_names
+ * has their names.
  */
 #ifndef KPROFD_CALLS_H
 #define KPROFD_CALLS_H
@@ -13,18 +13,20 @@
 #include "kprofd/clock.h"
 #include "kprofd/err.h"
 #include "kprofd/term.h"
+#include "base/intern.h"
+#include "base/map.h"
 
-/* Three numbers make up the key of a sum: 20 bits each. */
+/* A key of a sum is made of three numbers of 20 bits each. */
 #define KP_CALLS_FNS_MAX (1u << 20)	/* functions of one trace */
 #define KP_CALLS_PROCS_MAX (1u << 20)	/* processes of one trace */
 #define KP_CALLS_REQUESTS_MAX (1u << 20)	/* requests of one trace */
-#define KP_CALLS_NODES_MAX 64u	/* of one trace, those that are not traced too */
+#define KP_CALLS_NODES_MAX 64u	/* of one trace, with nodes that are not traced */
 #define KP_CALLS_NAME_MAX 1024u		/* bytes: an atom has 255 characters */
 #define KP_CALLS_ARGS_MAX 4096u		/* bytes: of one call, as text */
-/* No difference of two times that are less than this overflows. */
+/* Differences of times within +-this do not overflow. */
 #define KP_CALLS_TIME_MAX (INT64_C(1) << 61)
 
-/* The numbers that every trace gives to what is not a function of its. */
+/* Numbers of the pseudo functions, the same in every trace. */
 enum { KP_FN_UNDEFINED, KP_FN_SUSPEND, KP_FN_GC, KP_FN_FIRST };
 
 enum kp_call_kind {
@@ -36,9 +38,9 @@ enum kp_call_kind {
 	KP_CALL_GC_END,
 	KP_CALL_SPAWN,
 	KP_CALL_EXIT,
-	KP_CALL_REQUEST,	/* from now on its calls are of this request */
-	KP_CALL_SEND,		/* a message of a request, or a spawn */
-	KP_CALL_RECEIVE		/* is taken from the mailbox, or begins */
+	KP_CALL_REQUEST,	/* the process works for this request from now on */
+	KP_CALL_SEND,		/* of a request: a message, or a spawn */
+	KP_CALL_RECEIVE		/* it takes the message, or has begun */
 };
 #define KP_CALL_KINDS (KP_CALL_RECEIVE + 1)
 
@@ -47,109 +49,101 @@ struct kp_call_event {
 	uint32_t proc;
 	kp_target_ns ts;
 	/*
-	 * Called, returned to, or where the process was when it was scheduled;
-	 * SPAWN: what the child begins with.  0 for the other kinds.
+	 * CALL: called; RETURN_TO: returned to; IN, OUT: current function;
+	 * SPAWN: the child's first one; else 0.
 	 */
 	uint32_t fn;
 	/*
 	 * CALL: the function that it returns to; SPAWN: the child; REQUEST:
-	 * its number, from 1 on, or 0: for none of them; RECEIVE: who sent it;
-	 * else 0
+	 * its number, from 1 on, or 0 for none; RECEIVE: the sender; else 0.
 	 */
 	uint32_t other;
-	/* SEND, RECEIVE: these and who sent it name a message; else 0 */
+	/* SEND, RECEIVE: with the sender these identify the message; else 0 */
 	uint32_t request, serial;
 	/*
-	 * CALL: its arguments as text, where they were asked for; else empty.
-	 * Who made the event says how long they are there.
+	 * CALL: its arguments as text, if the trace has them.  What returns the
+	 * event says how long they are valid.
 	 */
 	struct kp_span args;
 };
 
 struct kp_call_fn {
-	char *mod, *fun;	/* as the target has them; mod "": a pseudo
-				   function */
+	char *mod, *fun;	/* raw; mod is "" for a pseudo function */
 	uint32_t arity;
 };
 
 struct kp_call_proc {
 	uint32_t id, serial;	/* <0.id.serial> */
-	uint32_t node;		/* that it runs on */
+	uint32_t node;
 	char *name;		/* registered as, or NULL */
 };
 
 /* Why a trace ended. */
 enum kp_calls_end {
 	KP_CALLS_CUT,		/* the file has no end */
-	KP_CALLS_DONE,		/* all that was asked for */
-	KP_CALLS_EVENTS,	/* as many events as were allowed */
-	KP_CALLS_QUEUE,		/* the target made more than it could send */
+	KP_CALLS_DONE,		/* the user or the call ended it */
+	KP_CALLS_EVENTS,	/* -max-events was reached */
+	KP_CALLS_QUEUE,		/* too many events waited in the target */
 	KP_CALLS_MEMORY,	/* the target grew too much */
-	KP_CALLS_GONE,		/* the connection, or the tracer in the target */
-	KP_CALLS_SILENT		/* nobody came to fetch the events */
+	KP_CALLS_GONE,		/* the connection or the tracer was lost */
+	KP_CALLS_SILENT		/* kprof did not fetch the events in time */
 };
 #define KP_CALLS_ENDS (KP_CALLS_SILENT + 1)
 
-/*
- * Node 0 is the (first) target; others are targets too, or nodes that a
- * message came from.
- */
+/* Node 0 is the first target; the others are targets, or senders of messages. */
 struct kp_call_node {
 	char *name;
 	uint32_t otp;		/* its release; 0: it was not traced */
-	/* What to add to its times for those of node 0: +- error. */
+	/* Its times + offset are times of node 0, to within +-error. */
 	kp_dur_ns offset, error;
-	enum kp_calls_end end;	/* why it was traced no longer */
+	enum kp_calls_end end;	/* why its tracing ended */
 };
 
-struct kp_call_names;
+/*
+ * The functions, processes and nodes of a trace or of counters.  The number of
+ * each is its place here.  To be read; only the functions below add to it, but
+ * all of a node except its name may be set.
+ */
+struct kp_call_names {
+	struct kp_call_fn *fns;
+	struct kp_call_proc *procs;
+	uint32_t nfns, nprocs, nnodes;
+	struct kp_call_node nodes[KP_CALLS_NODES_MAX];
+	struct intern by_mfa;			/* private */
+	struct map by_pid[KP_CALLS_NODES_MAX];	/* private */
+};
 
 /* NULL when out of memory. */
 struct kp_call_names *kp_call_names_new(void);
 void kp_call_names_free(struct kp_call_names *t);
-uint32_t kp_call_fns(const struct kp_call_names *t);	/* how many */
-uint32_t kp_call_procs(const struct kp_call_names *t);
-/* Good until the next is added. */
-const struct kp_call_fn *kp_call_fn(const struct kp_call_names *t,
-    uint32_t fn);
-const struct kp_call_proc *kp_call_proc(const struct kp_call_names *t,
-    uint32_t proc);
 
 /*
- * The number of a function or process, which is a new one where it was not
- * known: then *added.  KP_EFORMAT for what is no such name, KP_ELIMIT when
- * there are too many.
+ * Finds the number of a function, process or node, or adds it and sets *added.
+ * KP_EFORMAT if the name is not valid, KP_ELIMIT when there are too many; a
+ * node's name has at most KP_NODE_NAME_MAX bytes.
  */
 enum kp_err kp_call_fn_put(struct kp_call_names *t, struct kp_span mod,
     struct kp_span fun, uint32_t arity, uint32_t *fn, bool *added);
-enum kp_err kp_call_proc_put(struct kp_call_names *t, uint32_t id,
-    uint32_t serial, uint32_t *proc, bool *added);
-/* The same of another node than 0; KP_EFORMAT where there is no such node. */
-enum kp_err kp_call_proc_put_at(struct kp_call_names *t, uint32_t node,
+enum kp_err kp_call_proc_put(struct kp_call_names *t, uint32_t node,
     uint32_t id, uint32_t serial, uint32_t *proc, bool *added);
-/* Likewise; a name is at most KP_NODE_NAME_MAX bytes. */
 enum kp_err kp_call_node_put(struct kp_call_names *t, struct kp_span name,
     uint32_t *node, bool *added);
-uint32_t kp_call_nodes(const struct kp_call_names *t);
-const struct kp_call_node *kp_call_node(const struct kp_call_names *t,
-    uint32_t node);
-/* All but its name is to be filled in. */
-struct kp_call_node *kp_call_node_edit(struct kp_call_names *t,
-    uint32_t node);
-/* Were several nodes traced? */
-bool kp_calls_several(const struct kp_call_names *t);
-/* Registered as that; replaces another name. */
+/* Sets or replaces the name that a process is registered by. */
 enum kp_err kp_call_proc_name(struct kp_call_names *t, uint32_t proc,
     struct kp_span name);
+/* Compares by module, function and arity, as qsort() does. */
+int kp_call_fn_order(const struct kp_call_names *t, uint32_t a, uint32_t b);
+/* True if more than one node was traced. */
+bool kp_calls_several(const struct kp_call_names *t);
 
-/* What is known of a trace besides its events. */
+/* A trace as a whole. */
 struct kp_calls_info {
 	char target[256];	/* the node's name */
 	uint32_t otp;		/* its release; 0: unknown */
 	kp_dur_ns offset;	/* its clock + offset is wall time */
 	enum kp_calls_end end;
-	uint64_t lost;		/* events that made no sense */
-	/* By request: the number asked for (else 0), begun, and ended. */
+	uint64_t lost;		/* events that could not be decoded or kept */
+	/* By request: number asked for (else 0), begun, and ended. */
 	uint32_t requests, begun, ended;
 };
 

@@ -1,10 +1,10 @@
 /*
- * calls_file.h - the format of the files that keep full traces.  Pure: bytes
- * in, events out, and the other way round.
+ * calls_file.h - the file format of full traces.  Pure: bytes in, events out,
+ * and the other way round.
  *
  * The file: the 7 bytes KPTRACE, a byte with the version, and records, each a
  * tag of one byte and its fields.  A field is an unsigned LEB128 number; a
- * text is its length and its bytes; what has a sign is zigzag coded.
+ * text is its length and its bytes; signed numbers are zigzag coded.
  *
  *   'T'  target's name, OTP release, time offset (zigzag)	the first
  *   'F'  module, function, arity	defines the next function, from 3 on
@@ -21,27 +21,27 @@
  *    9   process, time, number		request
  *   10   process, time, request, serial	send
  *   11   process, time, request, serial, sender	receive
- *   'A'  text			arguments of the next record, which is a call
+ *   'A'  text			arguments of the next record, a call
  *   'Q'  requests asked for, begun, ended	of a trace by request
  * of several nodes, from version 2 on:
- *   'M'  name, OTP release		defines the next node, from 1 on; 0 is
- *					the target; release 0: it is not traced
+ *   'M'  name, OTP release		defines the next node, from 1 on (0 is
+ *					the target); release 0: not traced
  *   'p'  node, id, serial		the next process, of another node
- *   'O'  node, offset (zigzag), error	of its clock: + offset is that of node
- *					0, to within error ns; the last counts
- *   'B'  request, node			it began there, and is one of those
- *					that were asked for; others are not
- *   'S'  request, request		are the same one
+ *   'O'  node, offset (zigzag), error	its times + offset are those of node 0,
+ *					to within error ns; the last one counts
+ *   'B'  request, node			the user asked for this request, and it
+ *					began there
+ *   'S'  request, request		both numbers are of the same request
  *   'W'  node, why			why its tracing ended early
- *   'E'  why it ended, events lost	the last; without it the file is cut
+ *   'E'  why it ended, events lost	the last; without it the file was cut
  *
- * A time is the difference to the time of the event before (zigzag; the first
- * one's to 0), in ns of its node's clock.  Functions 0, 1 and 2 are
- * undefined, suspend and garbage_collect; an event's function is 0 or one of
- * those that were defined.  A reader refuses every later version.
+ * A time is the difference to the event before (zigzag; at first to 0), in ns of
+ * its node's clock.  Functions 0, 1 and 2 are undefined, suspend and
+ * garbage_collect; an event's function is 0 or was defined before.  A reader
+ * refuses later versions.
  *
- * Events of several nodes are as they came: in order are only those of one
- * node.  calls_merge.h brings them in order.
+ * Events of several nodes are in the order in which they arrived; those of one
+ * node are in the order of time.  calls_merge.h orders all of them.
  */
 #ifndef KPROFD_CALLS_FILE_H
 #define KPROFD_CALLS_FILE_H
@@ -54,8 +54,8 @@
 /* ---- writing ---- */
 
 /*
- * Appends to b, whose owner may put it away and reset it whenever it likes.
- * Errors stick in b.  Zeroed, and then b set, is a new file.
+ * Appends to b, which its owner may write out and reset between two calls.
+ * Errors stick in b.
  */
 struct kp_calls_writer {
 	struct kp_buf *b;
@@ -63,13 +63,13 @@ struct kp_calls_writer {
 	uint32_t fns, procs, nodes;	/* defined so far; private */
 };
 
-/* Header and what is known of the target. */
+/* Starts a file: the header, and the target. */
 void kp_calls_write_begin(struct kp_calls_writer *w, struct kp_buf *b,
     const struct kp_calls_info *info);
-/* Defines what it names first, where that has not been done. */
+/* Writes an event, after the definitions of names that are new. */
 void kp_calls_write(struct kp_calls_writer *w, const struct kp_call_names *t,
     const struct kp_call_event *ev);
-/* Of several nodes: what the names say of a node's clock, and of its end. */
+/* Of several nodes: a node's clock, and why its tracing ended, by the names. */
 void kp_calls_write_clock(struct kp_calls_writer *w,
     const struct kp_call_names *t, uint32_t node);
 void kp_calls_write_why(struct kp_calls_writer *w,
@@ -78,14 +78,14 @@ void kp_calls_write_begun(struct kp_calls_writer *w,
     const struct kp_call_names *t, uint32_t request, uint32_t node);
 void kp_calls_write_same(struct kp_calls_writer *w, uint32_t request,
     uint32_t as);
-/* The registered names of processes, and the end. */
+/* Writes the registered names of processes, and the end. */
 void kp_calls_write_end(struct kp_calls_writer *w,
     const struct kp_call_names *t, const struct kp_calls_info *info);
 
 /* ---- reading ---- */
 
-/* Requests of several nodes: what is said of them as it is read. */
-struct kp_calls_said {
+/* Called for records about requests of several nodes. */
+struct kp_calls_request_ops {
 	void (*begun)(void *ctx, uint32_t request, uint32_t node);
 	void (*same)(void *ctx, uint32_t request, uint32_t as);
 	void *ctx;
@@ -95,29 +95,29 @@ struct kp_calls_said {
 struct kp_calls_reader {
 	const uint8_t *p, *end;
 	kp_target_ns last;
-	struct kp_span args;	/* of the call that is next */
+	struct kp_span args;	/* of the next call */
 	uint8_t version;
-	bool again;		/* all that it defines is known */
-	const struct kp_calls_said *said;	/* or NULL */
+	bool again;		/* all names are known */
+	const struct kp_calls_request_ops *ops;	/* or NULL */
 	enum kp_err err;
 	struct kp_call_names *names;
-	struct kp_calls_info info;	/* whole when KP_END was returned */
+	struct kp_calls_info info;	/* complete after KP_END */
 };
 
 /*
- * The bytes stay the caller's and are to stay; names, which is to be new, gets
- * what is defined.  KP_EFORMAT: it is no such file; KP_ESTATE: of another
+ * The bytes must stay as long as the reader; names, which is to be new, gets the
+ * definitions.  KP_EFORMAT: this is not a trace; KP_ESTATE: it is of another
  * version.
  */
 enum kp_err kp_calls_read_begin(struct kp_calls_reader *r, const void *p,
     size_t n, struct kp_call_names *names);
-/* The same once more, when all of it was read: names are known, and stay. */
+/* Reads the same bytes again, with the names that the first reading made. */
 enum kp_err kp_calls_read_again(struct kp_calls_reader *r, const void *p,
     size_t n, struct kp_call_names *names);
 /*
- * KP_OK: an event; KP_END: there are no more, and info.end says why: also
- * where the file is cut short.  KP_EFORMAT, KP_ELIMIT and KP_ENOMEM stick.
- * Arguments are among the bytes that are read.
+ * KP_OK: an event; KP_END: there are no more, or the file is cut short, and
+ * info.end says why.  KP_EFORMAT, KP_ELIMIT and KP_ENOMEM stick.  An event's
+ * arguments point into the bytes.
  */
 enum kp_err kp_calls_read(struct kp_calls_reader *r,
     struct kp_call_event *ev);

@@ -1,43 +1,42 @@
 /*
- * calls_merge.h - the events of a kept trace in one order, by one clock: those
- * of several nodes are in the file as they came, timed by clocks of their own.
- * Pure.
+ * calls_merge.h - reads a trace file in one order, by one clock.  The file has
+ * the events of several nodes as they arrived, timed by their own clocks.  Pure.
  *
- * Offsets between clocks are estimates.  What is sure: no message is taken
- * before it was sent, and no process works for a request before it began.  A
- * node's times are moved, all together, by as little as that takes, and by no
- * more than the error of its offset; so durations and the order on one node
- * stay as they are.  Where that is not enough, since clocks drifted apart, an
- * event that comes too early is moved to right after its cause, and those that
- * follow it on its node to no earlier than that: such events are counted.
+ * Offsets between clocks are estimates.  Two things are certain: no message is
+ * received before it was sent, and no process works for a request before the
+ * request began.  To make this true, all times of a node are shifted by the
+ * least that suffices, within the error of its offset; so durations and the
+ * order on one node stay as they are.  Where clocks drifted and a shift is not
+ * enough, an event that comes too early is moved to right after its cause, and
+ * later events of its node to no earlier than that: such events are counted.
  *
- * Events of requests that were not asked for are left out, and the others
- * numbered from 1 on in the order of their beginnings.  Which they are is
- * known only at the end of the file, so it is read twice.
+ * Events of requests that the user did not ask for are left out, and the other
+ * requests are numbered from 1 on in the order in which they began.  Which these
+ * are is known only at the end of the file, so it is read twice.
  */
 #ifndef KPROFD_CALLS_MERGE_H
 #define KPROFD_CALLS_MERGE_H
 
 #include "kprofd/calls_file.h"
 
-/* Messages and beginnings that nodes are timed by: more are let pass. */
+/* Events by which clocks are corrected; more are not looked at. */
 #define KP_MERGE_TIES_MAX (1u << 22)
 
 struct kp_merge_state;
 
-/* Fields but these are private. */
 struct kp_calls_merge {
-	struct kp_calls_info info;	/* whole when KP_END was returned */
-	bool begun;		/* it is a trace, damaged or not */
-	uint64_t moved;		/* events, apart from their node */
+	struct kp_calls_info info;	/* complete after KP_END */
+	bool begun;		/* this is a trace, damaged or not */
+	uint64_t moved;		/* events that a shift of their node did not place */
 	kp_dur_ns moved_most;
-	struct kp_calls_reader plain;	/* of one node: as it is in the file */
-	struct kp_merge_state *state;	/* of several; else NULL */
+	/* private: */
+	struct kp_calls_reader plain;	/* of one node */
+	struct kp_merge_state *state;	/* of several nodes; else NULL */
 };
 
 /*
- * As kp_calls_read_begin() and kp_calls_read(), and KP_ENOMEM; what a damaged
- * file has to be refused for may come here already.  To be freed in any case.
+ * Return what kp_calls_read_begin() and kp_calls_read() do, and KP_ENOMEM.  The
+ * first one may already find that a file is damaged.  Free m in any case.
  */
 enum kp_err kp_calls_merge_begin(struct kp_calls_merge *m, const void *p,
     size_t n, struct kp_call_names *names);

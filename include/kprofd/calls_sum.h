@@ -12,17 +12,17 @@
  *   - `suspend` is called by the function scheduled out, `garbage_collect` by
  *     the one it interrupts; suspend has no own time.  `undefined` stands for
  *     an unknown function, such as the caller of a process's first function.
- *   - a function that is called in a tail position is taken for called by
- *     the one whose place it takes; a cycle of such calls that has come round
- *     twice is the same as if it had come round once.
+ *   - a function that is called in a tail position counts as called by the
+ *     one that it replaces; a cycle of such calls that has come round twice
+ *     counts once.
  *
- * Of a trace by request only what happens within the functions traced has
- * time: a process that is back in what called the first of them does nothing
- * for the request, as far as can be known, until the next call; nor does one
- * that waits when the call that the request began with has returned.
+ * In a trace by request only time within the traced functions counts.  A process
+ * that has returned from the first of them does nothing for the request, as far
+ * as can be known, until its next call; nor does a process that waits when the
+ * call that began the request has returned.
  *
- * An event that cannot follow those before, of a process whose events were
- * not all seen, is counted in `odd`; the stack is put right as far as can be.
+ * An event that cannot follow the ones before it is counted in `odd`: events of
+ * its process are missing.  The stack is repaired as far as possible.
  */
 #ifndef KPROFD_CALLS_SUM_H
 #define KPROFD_CALLS_SUM_H
@@ -32,25 +32,25 @@
 #define KP_CALLS_CLOCKS_MAX (1u << 22)	/* rows: process, caller, function */
 #define KP_CALLS_PATHS_MAX (1u << 22)	/* nodes of all call trees */
 #define KP_CALLS_FRAMES_MAX (1u << 22)	/* of all stacks together */
-/* Deeper calls are those of the node at this depth. */
+/* Deeper calls are added to the node at this depth. */
 #define KP_CALLS_DEPTH_MAX 512u
 
 #define KP_PATH_NONE UINT32_MAX
 
 struct kp_calls_opts {
-	/* A process's clock stands still while it is scheduled out. */
+	/* Stop a process's clock while it is scheduled out. */
 	bool cpu;
-	/* Call trees are kept. */
+	/* Make call trees. */
 	bool paths;
 	/*
-	 * With paths: called with the time that each process was in each place,
-	 * in order for each process; NULL: not.
+	 * With paths: called for each stretch of time that a process spent in one
+	 * place, in order for each process; or NULL.
 	 */
 	void (*slice)(void *ctx, uint32_t proc, uint32_t path,
 	    kp_target_ns from, kp_target_ns to);
 	/*
-	 * Clocks count only while such a function is on the process's stack,
-	 * its own call included; NULL: always.  Call trees have all.
+	 * Count only while such a function is on the process's stack, its own
+	 * call included; NULL: always.  Call trees have everything.
 	 */
 	bool (*inside)(void *ctx, uint32_t fn);
 	void *ctx;
@@ -63,23 +63,23 @@ struct kp_calls_clock {
 };
 
 /*
- * A node of a call tree: its parent is before it; a process's root has none,
- * and no time.  A function that calls itself stays in its node.
+ * A node of a call tree.  Its parent comes before it; the root of a process has
+ * neither parent nor time.  A function that calls itself stays in its node.
  */
 struct kp_calls_path {
 	uint32_t parent, proc, fn, depth;
 	uint64_t calls;
 	kp_dur_ns own;		/* of suspend and garbage_collect too */
-	/* Of a trace with arguments: those of all its calls, if the same. */
+	/* With arguments: those of all its calls, unless these vary. */
 	struct kp_span args;
 	bool args_vary;
 };
 
-#define KP_CALLS_FIRST 2	/* calls by which a process is known */
+#define KP_CALLS_FIRST 2	/* calls that show what a process is for */
 
 struct kp_calls_proc {
 	bool seen;		/* any event of it */
-	bool spawned;		/* its beginning was seen: */
+	bool spawned;		/* the trace has its spawn: */
 	uint32_t parent, spawned_as;
 	uint32_t first[KP_CALLS_FIRST], nfirst;
 };
@@ -94,19 +94,19 @@ struct kp_calls_sum {
 	kp_target_ns first, last;	/* of all events */
 	uint64_t events;
 	uint64_t odd;
-	uint64_t overflow;	/* what did not fit into a limit */
+	uint64_t overflow;	/* entries over a limit */
 	struct kp_calls_state *state;	/* private; NULL after the end */
 };
 
 /* NULL when out of memory. */
 struct kp_calls_sum *kp_calls_sum_new(const struct kp_calls_opts *o);
 void kp_calls_sum_free(struct kp_calls_sum *s);
-/* KP_OK or KP_ENOMEM, which sticks.  Arguments, if any, are to stay. */
+/* KP_OK or KP_ENOMEM, which sticks.  An event's arguments must stay valid. */
 enum kp_err kp_calls_sum_add(struct kp_calls_sum *s,
     const struct kp_call_event *ev);
-/* That a process works for now; 0: none, or all that it does is looked at. */
+/* The request that a process works for now; 0: none, or not by request. */
 uint32_t kp_calls_sum_request(const struct kp_calls_sum *s, uint32_t proc);
-/* All stacks end with the last event, as if the processes did. */
+/* Ends all stacks at the last event, as if the processes exited. */
 enum kp_err kp_calls_sum_end(struct kp_calls_sum *s);
 
 #endif

@@ -34,9 +34,9 @@ static void
 check_sum(const struct kp_calls_sum *s, const struct kp_call_names *t)
 {
 	for (uint32_t i = 0; i < s->nclocks; i++)
-		REQUIRE(s->clocks[i].fn < kp_call_fns(t) &&
-		    s->clocks[i].caller < kp_call_fns(t) &&
-		    s->clocks[i].proc < kp_call_procs(t) &&
+		REQUIRE(s->clocks[i].fn < t->nfns &&
+		    s->clocks[i].caller < t->nfns &&
+		    s->clocks[i].proc < t->nprocs &&
 		    s->clocks[i].acc >= 0 && s->clocks[i].own >= 0);
 	for (uint32_t i = 0; i < s->npaths; i++)
 		REQUIRE(s->paths[i].own >= 0 &&
@@ -100,7 +100,7 @@ again(const struct kp_buf *file, const struct kp_calls_reader *first)
 	REQUIRE(args == first_args);
 	REQUIRE(r.info.lost == first->info.lost);
 	REQUIRE(strcmp(r.info.target, first->info.target) == 0);
-	REQUIRE(kp_call_fns(t) <= kp_call_fns(first->names));
+	REQUIRE(t->nfns <= first->names->nfns);
 	kp_call_names_free(t);
 }
 
@@ -137,8 +137,8 @@ static void
 in_bounds(const struct kp_call_names *t, const struct kp_call_event *ev)
 {
 	REQUIRE(ev->ts < KP_CALLS_TIME_MAX && ev->ts > -KP_CALLS_TIME_MAX);
-	REQUIRE(ev->proc < kp_call_procs(t) &&
-	    kp_call_proc(t, ev->proc)->node < kp_call_nodes(t));
+	REQUIRE(ev->proc < t->nprocs &&
+	    t->procs[ev->proc].node < t->nnodes);
 }
 
 /* Brought in order, added up and shown. */

@@ -60,7 +60,7 @@ struct calls {
 static void
 check_call(const struct calls *c, const struct kp_call_event *ev)
 {
-	uint32_t fns = kp_call_fns(c->names), procs = kp_call_procs(c->names);
+	uint32_t fns = c->names->nfns, procs = c->names->nprocs;
 
 	REQUIRE(ev->kind >= KP_CALL_CALL && ev->kind <= KP_CALL_EXIT);
 	REQUIRE(ev->ts > -KP_CALLS_TIME_MAX && ev->ts < KP_CALLS_TIME_MAX);

@@ -53,8 +53,8 @@ feed_proc(struct calls_feed *f, uint32_t n)
 	uint32_t proc = 0;
 	bool added;
 
-	for (uint32_t i = kp_call_procs(f->names); i <= n; i++)
-		kp_call_proc_put(f->names, 100 + i, 0, &proc, &added);
+	for (uint32_t i = f->names->nprocs; i <= n; i++)
+		kp_call_proc_put(f->names, 0, 100 + i, 0, &proc, &added);
 	return n;
 }
 

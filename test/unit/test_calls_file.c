@@ -98,12 +98,12 @@ test_round_trip(void **state)
 	assert_int_equal(r.info.requests, 900);
 	assert_int_equal(r.info.begun, 7);
 	assert_int_equal(r.info.ended, 6);
-	assert_int_equal(kp_call_fns(names), kp_call_fns(feed.names));
-	assert_string_equal(kp_call_fn(names, KP_FN_FIRST + 1)->fun, "b");
-	assert_int_equal(kp_call_procs(names), 2);
-	assert_int_equal(kp_call_proc(names, 1)->id, 101);
-	assert_string_equal(kp_call_proc(names, 1)->name, "server");
-	assert_null(kp_call_proc(names, 0)->name);
+	assert_int_equal(names->nfns, feed.names->nfns);
+	assert_string_equal(names->fns[KP_FN_FIRST + 1].fun, "b");
+	assert_int_equal(names->nprocs, 2);
+	assert_int_equal(names->procs[1].id, 101);
+	assert_string_equal(names->procs[1].name, "server");
+	assert_null(names->procs[0].name);
 	kp_call_names_free(names);
 }
 
@@ -365,7 +365,7 @@ test_decode_refused(void **state)
 	assert_int_equal(decode(&ev), KP_ENOENT);
 	kp_etf_atom(&file, "x");
 	assert_int_equal(decode(&ev), KP_ENOENT);
-	assert_int_equal(kp_call_fns(feed.names), KP_FN_FIRST);
+	assert_int_equal(feed.names->nfns, KP_FN_FIRST);
 }
 
 /* ---- arguments ---- */

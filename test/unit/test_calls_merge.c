@@ -45,11 +45,11 @@ setup(void **state)
 		.end = KP_CALLS_DONE, .requests = 2, .begun = 2, .ended = 2 };
 	kp_call_node_put(names, span("a@h"), &node, &added);
 	kp_call_node_put(names, span("b@h"), &node, &added);
-	kp_call_node_edit(names, 0)->otp = 25;
-	kp_call_node_edit(names, 1)->otp = 29;
-	kp_call_proc_put_at(names, 0, 80, 0, &a, &added);
+	names->nodes[0].otp = 25;
+	names->nodes[1].otp = 29;
+	kp_call_proc_put(names, 0, 80, 0, &a, &added);
 	/* The same number, on the other node. */
-	kp_call_proc_put_at(names, 1, 80, 0, &b, &added);
+	kp_call_proc_put(names, 1, 80, 0, &b, &added);
 	kp_call_fn_put(names, span("t"), span("f"), 0, &f, &added);
 	kp_calls_write_begin(&w, &file, &info);
 	return names == NULL || read == NULL || a == b;
@@ -70,8 +70,8 @@ teardown(void **state)
 static void
 clock_is(int64_t offset_us, int64_t error_us)
 {
-	kp_call_node_edit(names, 1)->offset = offset_us * US;
-	kp_call_node_edit(names, 1)->error = error_us * US;
+	names->nodes[1].offset = offset_us * US;
+	names->nodes[1].error = error_us * US;
 	kp_calls_write_clock(&w, names, 1);
 }
 
@@ -155,10 +155,10 @@ test_by_one_clock(void **state)
 	assert_int_equal(got[0].other, 1);
 	assert_int_equal(got[2].request, 1);
 	assert_int_equal(got[2].other, a);
-	assert_string_equal(kp_call_node(read, 1)->name, "b@h");
-	assert_int_equal(kp_call_node(read, 1)->otp, 29);
-	assert_int_equal(kp_call_node(read, 1)->error, 50 * US);
-	assert_int_equal(kp_call_proc(read, b)->node, 1);
+	assert_string_equal(read->nodes[1].name, "b@h");
+	assert_int_equal(read->nodes[1].otp, 29);
+	assert_int_equal(read->nodes[1].error, 50 * US);
+	assert_int_equal(read->procs[b].node, 1);
 }
 
 /*
@@ -293,13 +293,13 @@ static void
 test_one_traced(void **state)
 {
 	(void)state;
-	kp_call_node_edit(names, 1)->otp = 0;
+	names->nodes[1].otp = 0;
 	put(KP_CALL_REQUEST, a, 100, 1, 0, 0);
 	put(KP_CALL_RECEIVE, a, 110, 1, 4, b);
 	merged();
 	assert_int_equal(ngot, 2);
 	assert_int_equal(got[1].other, b);
-	assert_int_equal(kp_call_proc(read, b)->node, 1);
+	assert_int_equal(read->procs[b].node, 1);
 	assert_false(kp_calls_several(read));
 }
 

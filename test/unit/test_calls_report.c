@@ -275,8 +275,8 @@ test_nodes(void **state)
 	kp_call_node_put(feed.names, feed_span("app@host"), &node, &added);
 	kp_call_node_put(feed.names, feed_span("db@host"), &node, &added);
 	assert_int_equal(node, 1);
-	kp_call_node_edit(feed.names, 0)->end = KP_CALLS_DONE;
-	other = kp_call_node_edit(feed.names, 1);
+	feed.names->nodes[0].end = KP_CALLS_DONE;
+	other = &feed.names->nodes[1];
 	other->otp = 29;
 	other->error = 70 * KP_NS_PER_US;
 	other->end = info.end = KP_CALLS_QUEUE;

@@ -116,16 +116,16 @@ test_chain(void **state)
 	assert_int_equal(find(), KP_OK);
 	assert_true(way->requests[0].ended);
 	assert_int_equal(nsteps, 9);
-	step_is(0, 0, 0, 10, KP_WAY_OWN, 10);
-	step_is(1, 1, 10, 50, KP_WAY_MAILBOX, 40);
-	step_is(2, 1, 50, 60, KP_WAY_OWN, 10);
-	step_is(3, 2, 60, 63, KP_WAY_MAILBOX, 3);
-	step_is(4, 2, 63, 100, KP_WAY_GC, 20);
-	step_is(4, 2, 63, 100, KP_WAY_OWN, 17);
-	step_is(5, 1, 100, 104, KP_WAY_MAILBOX, 4);
-	step_is(6, 1, 104, 110, KP_WAY_OWN, 6);
-	step_is(7, 0, 110, 113, KP_WAY_MAILBOX, 3);
-	step_is(8, 0, 113, 120, KP_WAY_OWN, 7);
+	step_is(0, 0, 0, 10, KP_PART_OWN, 10);
+	step_is(1, 1, 10, 50, KP_PART_MAILBOX, 40);
+	step_is(2, 1, 50, 60, KP_PART_OWN, 10);
+	step_is(3, 2, 60, 63, KP_PART_MAILBOX, 3);
+	step_is(4, 2, 63, 100, KP_PART_GC, 20);
+	step_is(4, 2, 63, 100, KP_PART_OWN, 17);
+	step_is(5, 1, 100, 104, KP_PART_MAILBOX, 4);
+	step_is(6, 1, 104, 110, KP_PART_OWN, 6);
+	step_is(7, 0, 110, 113, KP_PART_MAILBOX, 3);
+	step_is(8, 0, 113, 120, KP_PART_OWN, 7);
 }
 
 /* Both are asked at once: the slower one is waited for. */
@@ -149,11 +149,11 @@ test_parallel(void **state)
 	feed_at(&feed, KP_CALL_RETURN_TO, 0, 90, 'x');
 	assert_int_equal(find(), KP_OK);
 	assert_int_equal(nsteps, 5);
-	step_is(0, 0, 0, 11, KP_WAY_OWN, 11);
-	step_is(1, 2, 11, 21, KP_WAY_MAILBOX, 10);
-	step_is(2, 2, 21, 80, KP_WAY_OWN, 59);
-	step_is(3, 0, 80, 82, KP_WAY_MAILBOX, 2);
-	step_is(4, 0, 82, 90, KP_WAY_OWN, 8);
+	step_is(0, 0, 0, 11, KP_PART_OWN, 11);
+	step_is(1, 2, 11, 21, KP_PART_MAILBOX, 10);
+	step_is(2, 2, 21, 80, KP_PART_OWN, 59);
+	step_is(3, 0, 80, 82, KP_PART_MAILBOX, 2);
+	step_is(4, 0, 82, 90, KP_PART_OWN, 8);
 }
 
 /* An answer that is there before it is wanted is not waited for. */
@@ -169,7 +169,7 @@ test_not_waited_for(void **state)
 	feed_at(&feed, KP_CALL_RETURN_TO, 0, 90, 'x');
 	assert_int_equal(find(), KP_OK);
 	assert_int_equal(nsteps, 1);
-	step_is(0, 0, 0, 90, KP_WAY_OWN, 90);
+	step_is(0, 0, 0, 90, KP_PART_OWN, 90);
 }
 
 static void
@@ -183,23 +183,23 @@ test_works(void **state)
 	send_at(1, 31, 3);
 	receive_at(2, 33, 2, 1);
 	receive_at(2, 41, 3, 1);
-	kp_critical_path_spent(way, 1, 0, KP_WAY_OUT, 0, 7);
-	kp_critical_path_spent(way, 0, 0, KP_WAY_OUT, 0, 7);	/* of none */
+	kp_critical_path_spent(way, 1, 0, KP_PART_OUT, 0, 7);
+	kp_critical_path_spent(way, 0, 0, KP_PART_OUT, 0, 7);	/* of none */
 	assert_int_equal(find(), KP_OK);
 	assert_false(way->requests[0].ended);
 	assert_int_equal(nsteps, 0);
 	assert_int_equal(way->nworks, 3);
 	assert_int_equal(way->works[0].proc, 0);
-	assert_int_equal(way->works[0].by, KP_WAY_NONE);
-	assert_int_equal(way->works[0].parts[KP_WAY_OUT], 7);
+	assert_int_equal(way->works[0].by, KP_PROC_NONE);
+	assert_int_equal(way->works[0].parts[KP_PART_OUT], 7);
 	assert_int_equal(way->works[1].proc, 1);
 	assert_int_equal(way->works[1].by, 0);
-	assert_int_equal(way->works[1].parts[KP_WAY_MAILBOX],
+	assert_int_equal(way->works[1].parts[KP_PART_MAILBOX],
 	    15 * KP_NS_PER_US);
 	assert_int_equal(way->works[2].proc, 2);
 	assert_int_equal(way->works[2].by, 1);
 	assert_int_equal(way->works[2].messages, 2);
-	assert_int_equal(way->works[2].parts[KP_WAY_MAILBOX],
+	assert_int_equal(way->works[2].parts[KP_PART_MAILBOX],
 	    (3 + 10) * KP_NS_PER_US);
 }
 

@@ -533,8 +533,8 @@ definitions_are_bounded(void **state)
 static void
 assert_fn(const struct kp_call_names *names, uint32_t fn, const char *fun)
 {
-	assert_in_range(fn, KP_FN_FIRST, kp_call_fns(names) - 1);
-	assert_string_equal(kp_call_fn(names, fn)->fun, fun);
+	assert_in_range(fn, KP_FN_FIRST, names->nfns - 1);
+	assert_string_equal(names->fns[fn].fun, fun);
 }
 
 /* Of two rings, of the second node; and of a process that spawns another. */
@@ -568,17 +568,17 @@ full_traces_have_their_own_records(void **state)
 	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
 	assert_int_equal(ev.kind, KP_CALL_CALL);
 	assert_int_equal(ev.ts, -30);
-	assert_int_equal(kp_call_proc(names, ev.proc)->id, 5);
-	assert_int_equal(kp_call_proc(names, ev.proc)->serial, 7);
+	assert_int_equal(names->procs[ev.proc].id, 5);
+	assert_int_equal(names->procs[ev.proc].serial, 7);
 	assert_fn(names, ev.fn, "called");
 	assert_fn(names, ev.other, "caller");
 	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
 	assert_int_equal(ev.kind, KP_CALL_SPAWN);
 	assert_fn(names, ev.fn, "begins");
-	assert_int_equal(kp_call_proc(names, ev.proc)->node, 1);
-	assert_int_equal(kp_call_proc(names, ev.other)->node, 1);
-	assert_int_equal(kp_call_proc(names, ev.other)->id, 6);
-	assert_int_equal(kp_call_proc(names, ev.other)->serial, 8);
+	assert_int_equal(names->procs[ev.proc].node, 1);
+	assert_int_equal(names->procs[ev.other].node, 1);
+	assert_int_equal(names->procs[ev.other].id, 6);
+	assert_int_equal(names->procs[ev.other].serial, 8);
 	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
 	assert_int_equal(ev.kind, KP_CALL_RETURN_TO);
 	assert_int_equal(ev.fn, KP_FN_UNDEFINED);

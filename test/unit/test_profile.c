@@ -10,17 +10,19 @@
 #include <string.h>
 
 #include "kprofd/etf.h"
-#include "profile/report/profile.h"
-#include "profile/report/profile_diff.h"
+#include "profile/report/counts_report.h"
+#include "profile/report/counts_diff.h"
 
-static struct kp_profile profile;
+static struct kp_counts profile;
+static struct kp_call_names *names;
 static struct kp_buf term, out;
 
 static int
 setup(void **state)
 {
 	(void)state;
-	profile = (struct kp_profile){ .type = KP_PROFILE_TIME };
+	names = kp_call_names_new();
+	profile = (struct kp_counts){ .type = KP_COUNTS_TIME, .names = names };
 	kp_buf_init(&term, 1 << 20);
 	kp_buf_init(&out, 1 << 20);
 	return 0;
@@ -30,7 +32,8 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	kp_profile_free(&profile);
+	kp_counts_free(&profile);
+	kp_call_names_free(names);
 	kp_buf_free(&term);
 	kp_buf_free(&out);
 	return 0;
@@ -68,13 +71,14 @@ read_rows(void)
 	struct kp_term r;
 
 	kp_term_begin_raw(&r, term.p, term.len);
-	return kp_profile_rows(&profile, &r);
+	return kp_counts_rows(&profile, &r);
 }
 
 /* Three functions; of the last, two processes and some others. */
 static void
-sample(void)
+sample(bool by_process)
 {
+	profile.by_process = by_process;
 	kp_buf_reset(&term);
 	kp_etf_list(&term, 3);
 	put_fn("lists", "seq", 2, 10, 40, 0);
@@ -114,44 +118,54 @@ sample_end(void)
 	kp_etf_atom(&term, "server");
 	kp_etf_nil(&term);
 	kp_term_begin_raw(&r, term.p, term.len);
-	assert_int_equal(kp_profile_end(&profile, &r), KP_OK);
+	assert_int_equal(kp_counts_end(&profile, &r), KP_OK);
+}
+
+static const struct kp_call_fn *
+fn_of(size_t row)
+{
+	return &names->fns[profile.rows[row].fn];
 }
 
 static void
 test_read(void **state)
 {
 	(void)state;
-	sample();
-	sample_end();
-	assert_int_equal(profile.nfns, 3);
-	assert_string_equal(profile.fns[1].mod, "Elixir.MyApp.Repo");
-	assert_int_equal(profile.fns[2].value, 100);
+	sample(false);
 	assert_int_equal(profile.nrows, 3);
-	assert_int_equal(profile.rows[1].fn, 2);
-	assert_int_equal(profile.rows[1].proc.id, 8);
-	assert_true(profile.rows[2].proc.others);
+	assert_string_equal(fn_of(1)->mod, "Elixir.MyApp.Repo");
+	assert_int_equal(profile.rows[2].value, 100);
+	assert_int_equal(profile.rows[2].proc, KP_PROC_ALL);
+	kp_counts_free(&profile);
+	sample(true);
+	sample_end();
+	assert_int_equal(profile.nrows, 3);
+	assert_string_equal(fn_of(1)->mod, "db");
+	assert_int_equal(names->procs[profile.rows[1].proc].id, 8);
+	assert_string_equal(names->procs[profile.rows[1].proc].name, "server");
+	assert_int_equal(profile.rows[2].proc, KP_PROC_OTHERS);
 	assert_int_equal(profile.elapsed, 2 * KP_NS_PER_S);
 	assert_int_equal(profile.gone, 3);
 	assert_int_equal(profile.merged, 4);
 	assert_int_equal(profile.stretch, 7);
-	assert_string_equal(profile.names[0].name, "server");
 }
 
-/* A second part adds to the first. */
-/* The same again and one more; processes that are the same become one. */
+/* The same again and one more; rows of the same process become one. */
 static void
 test_add(void **state)
 {
-	struct kp_profile before;
+	struct kp_counts before;
 
 	(void)state;
-	sample();
+	sample(true);
 	sample_end();
 	before = profile;
-	profile = (struct kp_profile){ .type = KP_PROFILE_TIME, .stretch = 1 };
+	profile = (struct kp_counts){ .type = KP_COUNTS_TIME, .stretch = 1,
+		.by_process = true, .names = names };
 	kp_buf_reset(&term);
 	kp_etf_list(&term, 2);
-	put_fn("aaa", "f", 0, 1, 2, 0);
+	put_fn("aaa", "f", 0, 1, 2, 1);
+	put_proc(7, 1, 2);
 	kp_etf_nil(&term);
 	put_fn("db", "q\x1b", 1, 5, 7, 2);
 	put_proc(8, 3, 4);
@@ -161,40 +175,53 @@ test_add(void **state)
 	assert_int_equal(read_rows(), KP_OK);
 	profile.elapsed = KP_NS_PER_S;
 	profile.gone = 5;
-	assert_int_equal(kp_profile_add(&profile, &before), KP_OK);
-	assert_int_equal(profile.nfns, 4);
-	assert_string_equal(profile.fns[1].mod, "db");
-	assert_int_equal(profile.fns[1].calls, 11);
-	assert_int_equal(profile.fns[1].value, 107);
-	assert_int_equal(profile.nrows, 4);
-	for (size_t i = 0; i < profile.nrows; i++) {
-		assert_int_equal(profile.rows[i].fn, 1);
-		if (profile.rows[i].proc.id == 8)
+	assert_int_equal(kp_counts_add(&profile, &before), KP_OK);
+	assert_int_equal(profile.nrows, 5);
+	for (size_t i = 0; i < profile.nrows; i++)
+		if (profile.rows[i].proc < KP_PROC_OTHERS &&
+		    names->procs[profile.rows[i].proc].id == 8)
 			assert_int_equal(profile.rows[i].value, 34);
-	}
 	assert_int_equal(profile.elapsed, 3 * KP_NS_PER_S);
 	assert_int_equal(profile.gone, 5);
 	assert_int_equal(profile.merged, 4);
-	assert_int_equal(profile.nnames, 0);
 	/* Of the same stretch: in place of it. */
 	before.stretch = 1;
-	assert_int_equal(kp_profile_add(&profile, &before), KP_OK);
-	assert_int_equal(profile.nfns, 3);
-	assert_int_equal(profile.fns[2].value, 100);
+	assert_int_equal(kp_counts_add(&profile, &before), KP_OK);
 	assert_int_equal(profile.nrows, 3);
 	assert_int_equal(profile.elapsed, 2 * KP_NS_PER_S);
 	assert_int_equal(profile.gone, 3);
-	kp_profile_free(&before);
+	kp_counts_free(&before);
 }
 
+/* In total, the sums of a function are added up. */
+static void
+test_add_total(void **state)
+{
+	struct kp_counts before;
+
+	(void)state;
+	sample(false);
+	before = profile;
+	profile = (struct kp_counts){ .type = KP_COUNTS_TIME, .stretch = 1,
+		.names = names };
+	sample(false);
+	assert_int_equal(kp_counts_add(&profile, &before), KP_OK);
+	assert_int_equal(profile.nrows, 3);
+	assert_string_equal(fn_of(2)->mod, "db");
+	assert_int_equal(profile.rows[2].calls, 12);
+	assert_int_equal(profile.rows[2].value, 200);
+	kp_counts_free(&before);
+}
+
+/* A second part of an answer adds to the first. */
 static void
 test_parts(void **state)
 {
 	(void)state;
-	sample();
-	sample();
-	assert_int_equal(profile.nfns, 6);
-	assert_int_equal(profile.rows[3].fn, 5);
+	sample(true);
+	sample(true);
+	assert_int_equal(profile.nrows, 6);
+	assert_int_equal(profile.rows[3].fn, profile.rows[0].fn);
 }
 
 /* What is cut anywhere is an error, and what was read can be freed. */
@@ -205,14 +232,14 @@ test_cut(void **state)
 	size_t whole;
 
 	(void)state;
-	sample();
+	sample(true);
 	whole = term.len;
 	for (size_t n = 0; n < whole; n++) {
-		kp_profile_free(&profile);
+		kp_counts_free(&profile);
 		kp_term_begin_raw(&r, term.p, n);
-		assert_int_not_equal(kp_profile_rows(&profile, &r), KP_OK);
+		assert_int_not_equal(kp_counts_rows(&profile, &r), KP_OK);
 		for (size_t i = 0; i < profile.nrows; i++)
-			assert_true(profile.rows[i].fn < profile.nfns);
+			assert_true(profile.rows[i].fn < names->nfns);
 	}
 }
 
@@ -235,6 +262,7 @@ static void
 test_lies(void **state)
 {
 	(void)state;
+	profile.by_process = true;
 	refused(256, 1, "others");
 	refused(-1, 1, "others");
 	refused(1, -1, "others");
@@ -243,14 +271,13 @@ test_lies(void **state)
 }
 
 static const char *
-table(enum profile_sort sort, bool reverse, bool by_process, size_t top)
+table(enum counts_sort sort, bool reverse, size_t top)
 {
-	struct profile_view v = { .sort = sort, .reverse = reverse,
-		.by_process = by_process, .top = top, .target = "a@b",
-		.otp = 27, .functions = 12 };
+	struct counts_view v = { .sort = sort, .reverse = reverse,
+		.top = top, .target = "a@b", .otp = 27, .functions = 12 };
 
 	kp_buf_reset(&out);
-	profile_table(&out, &profile, &v, 0);
+	counts_table(&out, &profile, &v, 0);
 	return kp_buf_cstr(&out);
 }
 
@@ -258,9 +285,9 @@ static void
 test_table(void **state)
 {
 	(void)state;
-	sample();
+	sample(false);
 	sample_end();
-	assert_string_equal(table(PROFILE_BY_VALUE, false, false, 0),
+	assert_string_equal(table(COUNTS_BY_VALUE, false, 0),
 	    "FUNCTION          CALLS    TIME  PER CALL      %\n"
 	    "------------------------------------------------\n"
 	    "db:'q\\x{1b}'/1        6  100 us     17 us   50 %\n"
@@ -289,15 +316,15 @@ test_sums(void **state)
 	}
 	kp_etf_nil(&term);
 	assert_int_equal(read_rows(), KP_OK);
-	assert_non_null(strstr(table(PROFILE_BY_VALUE, false, false, 1),
+	assert_non_null(strstr(table(COUNTS_BY_VALUE, false, 1),
 	    "\nall       4 000  9 223 372 037 s "));
 }
 
 /* The first cell of the first row. */
 static void
-first(enum profile_sort sort, bool reverse, const char *want)
+first(enum counts_sort sort, bool reverse, const char *want)
 {
-	const char *row = table(sort, reverse, false, 1);
+	const char *row = table(sort, reverse, 1);
 
 	row = strchr(strchr(row, '\n') + 1, '\n') + 1;
 	if (strncmp(row, want, strlen(want)) != 0)
@@ -310,24 +337,24 @@ static void
 test_order(void **state)
 {
 	(void)state;
-	sample();
-	first(PROFILE_BY_FUNCTION, false, "MyApp.Repo.all/2 ");
-	first(PROFILE_BY_FUNCTION, true, "lists:seq/2 ");
-	first(PROFILE_BY_CALLS, false, "lists:seq/2 ");
-	first(PROFILE_BY_CALLS, true, "MyApp.Repo.all/2 ");
-	first(PROFILE_BY_VALUE, true, "lists:seq/2 ");
-	first(PROFILE_BY_SHARE, false, "db:");
-	first(PROFILE_BY_PER_CALL, false, "db:");
-	first(PROFILE_BY_PER_CALL, true, "lists:seq/2 ");
+	sample(false);
+	first(COUNTS_BY_FUNCTION, false, "MyApp.Repo.all/2 ");
+	first(COUNTS_BY_FUNCTION, true, "lists:seq/2 ");
+	first(COUNTS_BY_CALLS, false, "lists:seq/2 ");
+	first(COUNTS_BY_CALLS, true, "MyApp.Repo.all/2 ");
+	first(COUNTS_BY_VALUE, true, "lists:seq/2 ");
+	first(COUNTS_BY_SHARE, false, "db:");
+	first(COUNTS_BY_PER_CALL, false, "db:");
+	first(COUNTS_BY_PER_CALL, true, "lists:seq/2 ");
 }
 
 static void
 test_processes(void **state)
 {
 	(void)state;
-	sample();
+	sample(true);
 	sample_end();
-	assert_non_null(strstr(table(PROFILE_BY_PROCESS, false, true, 0),
+	assert_non_null(strstr(table(COUNTS_BY_PROCESS, false, 0),
 	    "PROCESS, FUNCTION  CALLS    TIME  PER CALL      %  % OF PROCESS\n"
 	    "---------------------------------------------------------------\n"
 	    "<0.7.2>                1   50 us     50 us   50 %\n"
@@ -344,10 +371,11 @@ test_processes(void **state)
 static void
 test_sections(void **state)
 {
-	struct profile_view v = { .sort = PROFILE_BY_VALUE, .top = 3,
-		.by_process = true, .target = "a@b" };
+	struct counts_view v = { .sort = COUNTS_BY_VALUE, .top = 3,
+		.target = "a@b" };
 
 	(void)state;
+	profile.by_process = true;
 	kp_etf_list(&term, 2);
 	put_fn("m", "a", 1, 3, 90, 2);
 	put_proc(7, 1, 60);
@@ -359,19 +387,19 @@ test_sections(void **state)
 	kp_etf_nil(&term);
 	kp_etf_nil(&term);
 	assert_int_equal(read_rows(), KP_OK);
-	assert_non_null(strstr(table(PROFILE_BY_VALUE, false, true, 0),
+	assert_non_null(strstr(table(COUNTS_BY_VALUE, false, 0),
 	    "<0.7.2>                2  100 us     50 us   50 %\n"
 	    "  m:a/1                1   60 us     60 us   30 %          60 %\n"
 	    "  m:b/1                1   40 us     40 us   20 %          40 %\n"
 	    "<0.8.2>                3  100 us     33 us   50 %\n"
 	    "  m:b/1                1   70 us     70 us   35 %          70 %\n"
 	    "  m:a/1                2   30 us     15 us   15 %          30 %\n"));
-	assert_non_null(strstr(table(PROFILE_BY_CALLS, false, true, 1),
+	assert_non_null(strstr(table(COUNTS_BY_CALLS, false, 1),
 	    "<0.8.2>                3  100 us     33 us   50 %\n"
 	    "  m:a/1                2   30 us     15 us   15 %          30 %\n"
 	    "---"));
 	kp_buf_reset(&out);
-	profile_json(&out, &profile, &v);
+	counts_json(&out, &profile, &v);
 	assert_non_null(strstr(kp_buf_cstr(&out), "\"us\":70,\"per_call\":70,"
 	    "\"share\":0.35,\"process_share\":0.7},"));
 	assert_non_null(strstr(kp_buf_cstr(&out), "],\"sections\":["
@@ -381,7 +409,7 @@ test_sections(void **state)
 	    "\"per_call\":33.3333,\"share\":0.5}]}\n"));
 	kp_buf_reset(&out);
 	v.top = 1;
-	profile_csv(&out, &profile, &v);
+	counts_csv(&out, &profile, &v);
 	assert_string_equal(kp_buf_cstr(&out), "function,process,calls,us,"
 	    "us_per_call,percent,percent_of_process\n"
 	    "m:b/1,<0.8.2>,1,70,70.000,35.000,70.000\n");
@@ -391,9 +419,9 @@ static void
 test_memory(void **state)
 {
 	(void)state;
-	sample();
-	profile.type = KP_PROFILE_MEMORY;
-	assert_non_null(strstr(table(PROFILE_BY_VALUE, false, false, 1),
+	sample(false);
+	profile.type = KP_COUNTS_MEMORY;
+	assert_non_null(strstr(table(COUNTS_BY_VALUE, false, 1),
 	    "FUNCTION        CALLS  WORDS  PER CALL      %\n"
 	    "---------------------------------------------\n"
 	    "db:'q\\x{1b}'/1      6    100      16.7   50 %\n"));
@@ -403,8 +431,8 @@ static void
 test_nothing(void **state)
 {
 	(void)state;
-	profile.type = KP_PROFILE_COUNT;
-	assert_string_equal(table(PROFILE_BY_CALLS, false, false, 0),
+	profile.type = KP_COUNTS_CALLS;
+	assert_string_equal(table(COUNTS_BY_CALLS, false, 0),
 	    "none of these functions was called\n"
 	    "0 on 'a@b' (OTP 27): 12 functions counted\n");
 }
@@ -412,21 +440,22 @@ test_nothing(void **state)
 static void
 test_csv(void **state)
 {
-	struct profile_view v = { .sort = PROFILE_BY_CALLS, .top = 2,
+	struct counts_view v = { .sort = COUNTS_BY_CALLS, .top = 2,
 		.target = "a@b" };
 
 	(void)state;
-	sample();
-	profile_csv(&out, &profile, &v);
+	sample(false);
+	counts_csv(&out, &profile, &v);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "function,calls,us,us_per_call,percent\n"
 	    "lists:seq/2,10,40,4.000,20.000\n"
 	    "\"db:'q\\x{1b}'/1\",6,100,16.667,50.000\n");
 	kp_buf_reset(&out);
-	profile.type = KP_PROFILE_COUNT;
-	v.by_process = true;
+	kp_counts_free(&profile);
+	profile.type = KP_COUNTS_CALLS;
+	sample(true);
 	v.top = 1;
-	profile_csv(&out, &profile, &v);
+	counts_csv(&out, &profile, &v);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "function,process,calls,percent,percent_of_process\n"
 	    "\"db:'q\\x{1b}'/1\",<0.8.2>,3,50.000,100.000\n");
@@ -435,14 +464,13 @@ test_csv(void **state)
 static void
 test_json(void **state)
 {
-	struct profile_view v = { .sort = PROFILE_BY_CALLS, .top = 1,
-		.by_process = true, .target = "a@b", .otp = 29,
-		.functions = 12, .processes = 5, .ended = "early", .value = "[1,2]" };
+	struct counts_view v = { .sort = COUNTS_BY_CALLS, .top = 1,
+		.target = "a@b", .otp = 29, .functions = 12, .processes = 5, .ended = "early", .value = "[1,2]" };
 
 	(void)state;
-	sample();
+	sample(true);
 	sample_end();
-	profile_json(&out, &profile, &v);
+	counts_json(&out, &profile, &v);
 	assert_string_equal(kp_buf_cstr(&out), "{\"target\":\"a@b\","
 	    "\"otp\":29,\"type\":\"time\",\"elapsed_ms\":2000,"
 	    "\"limit\":null,\"functions\":12,\"processes\":5,\"ended\":\"early\",\"value\":\"[1,2]\","
@@ -456,10 +484,10 @@ test_json(void **state)
 }
 
 static enum kp_err
-kept(struct profile_kept *k, const char *text)
+kept(struct counts_kept *k, const char *text)
 {
 	char why[200] = "";
-	enum kp_err e = profile_kept_read(k, text, strlen(text), why,
+	enum kp_err e = counts_kept_read(k, text, strlen(text), why,
 	    sizeof(why));
 
 	assert_int_equal(e == KP_OK, why[0] == '\0');
@@ -471,35 +499,35 @@ static void
 test_limit(void **state)
 {
 	static const char *const entries[] = { "web:a/1", "web:b\x1b/2" };
-	struct profile_limit limit = { .entries = entries, .nentries = 2,
+	struct counts_limit limit = { .entries = entries, .nentries = 2,
 		.identity = "GET /a,b", .tier = "db" };
-	struct profile_view v = { .sort = PROFILE_BY_CALLS, .top = 1,
+	struct counts_view v = { .sort = COUNTS_BY_CALLS, .top = 1,
 		.target = "a@b", .otp = 27, .limit = &limit };
-	struct profile_kept k;
+	struct counts_kept k;
 
 	(void)state;
-	sample();
-	profile_table(&out, &profile, &v, 0);
+	sample(false);
+	counts_table(&out, &profile, &v, 0);
 	assert_non_null(strstr(kp_buf_cstr(&out), "\nonly in requests that "
 	    "web:a/1 or web:b\\x1b/2 begin, of type 'GET /a,b', while "
 	    "in a call of the tier 'db'\n"));
 	kp_buf_reset(&out);
-	profile_json(&out, &profile, &v);
+	counts_json(&out, &profile, &v);
 	assert_non_null(strstr(kp_buf_cstr(&out), "\"limit\":{\"entries\":["
 	    "\"web:a/1\",\"web:b\\u001b/2\"],\"attached\":false,"
 	    "\"identity\":\"GET /a,b\",\"tier\":\"db\"},"));
 	kp_buf_reset(&out);
-	limit = (struct profile_limit){ .attached = true };
-	profile_csv(&out, &profile, &v);
+	limit = (struct counts_limit){ .attached = true };
+	counts_csv(&out, &profile, &v);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "function,calls,us,us_per_call,percent,limit\n"
 	    "lists:seq/2,10,40,4.000,20.000,\"only in requests that a kprofd "
 	    "marks\"\n");
 	assert_int_equal(kept(&k, kp_buf_cstr(&out)), KP_OK);
 	assert_int_equal(k.rows[0].calls, 10);
-	profile_kept_free(&k);
+	counts_kept_free(&k);
 	kp_buf_reset(&out);
-	profile_json(&out, &profile, &v);
+	counts_json(&out, &profile, &v);
 	assert_non_null(strstr(kp_buf_cstr(&out), "\"limit\":{\"entries\":[],"
 	    "\"attached\":true,\"identity\":null,\"tier\":null},"));
 }
@@ -508,23 +536,23 @@ test_limit(void **state)
 static void
 test_kept(void **state)
 {
-	struct profile_view v = { .by_process = true, .target = "a@b" };
-	struct profile_kept k;
+	struct counts_view v = { .target = "a@b" };
+	struct counts_kept k;
 
 	(void)state;
-	sample();
-	profile_csv(&out, &profile, &v);
+	sample(true);
+	counts_csv(&out, &profile, &v);
 	assert_int_equal(kept(&k, kp_buf_cstr(&out)), KP_OK);
-	assert_int_equal(k.type, KP_PROFILE_TIME);
+	assert_int_equal(k.type, KP_COUNTS_TIME);
 	assert_int_equal(k.n, 1);
 	assert_string_equal(k.rows[0].fn, "db:'q\\x{1b}'/1");
 	assert_int_equal(k.rows[0].calls, 6);
 	assert_int_equal(k.rows[0].value, 100);
-	profile_kept_free(&k);
+	counts_kept_free(&k);
 	assert_int_equal(kept(&k, "function,calls,percent\n"
 	    "\"m:'a,\"\"b'/1\",5,100\n"), KP_OK);
 	assert_string_equal(k.rows[0].fn, "m:'a,\"b'/1");
-	profile_kept_free(&k);
+	counts_kept_free(&k);
 }
 
 static void
@@ -537,7 +565,7 @@ test_kept_wrong(void **state)
 		"function,calls\n\"f\"x,1\n", "function,calls\nf,1",
 		"function,calls\nf,99999999999999999999\n",
 		"{\"target\":1}\n" };
-	struct profile_kept k;
+	struct counts_kept k;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -550,8 +578,8 @@ test_kept_wrong(void **state)
 static void
 test_diff(void **state)
 {
-	struct profile_diff_view v = { .sort = PROFILE_DIFF_CHANGE };
-	struct profile_kept a, b;
+	struct counts_diff_view v = { .sort = COUNTS_DIFF_CHANGE };
+	struct counts_kept a, b;
 
 	(void)state;
 	assert_int_equal(kept(&a, "function,calls,us,us_per_call,percent\n"
@@ -560,7 +588,7 @@ test_diff(void **state)
 	assert_int_equal(kept(&b, "function,calls,us,us_per_call,percent\n"
 	    "m:same/0,2,20,10,1\nm:more/0,5,100,20,1\nm:new/0,1,5,5,1\n"),
 	    KP_OK);
-	profile_diff_table(&out, &a, &b, &v, 0);
+	counts_diff_table(&out, &a, &b, &v, 0);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "FUNCTION  CALLS  BEFORE  CHANGE    TIME  BEFORE  CHANGE\n"
 	    "-------------------------------------------------------\n"
@@ -571,15 +599,15 @@ test_diff(void **state)
 	    "-------------------------------------------------------\n"
 	    "all           8       7   +14 %  125 us   70 us   +79 %\n");
 	kp_buf_reset(&out);
-	v.sort = PROFILE_DIFF_FUNCTION;
+	v.sort = COUNTS_DIFF_FUNCTION;
 	v.reverse = true;
 	v.top = 1;
-	profile_diff_json(&out, &a, &b, &v);
+	counts_diff_json(&out, &a, &b, &v);
 	assert_string_equal(kp_buf_cstr(&out), "{\"rows\":[{\"function\":"
 	    "\"m:same/0\",\"calls\":2,\"calls_before\":2,\"us\":20,"
 	    "\"us_before\":20}]}\n");
-	profile_kept_free(&a);
-	profile_kept_free(&b);
+	counts_kept_free(&a);
+	counts_kept_free(&b);
 }
 
 int
@@ -588,6 +616,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_add, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_add_total, setup,
+		    teardown),
 		cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lies, setup, teardown),

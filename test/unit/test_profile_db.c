@@ -14,12 +14,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "profile/report/profile_db.h"
+#include "profile/report/counts_db.h"
 
 static char dir[] = "/tmp/test_profile_db.XXXXXX";
 static char file[64], why[300];
 
-static struct profile_view view = { .target = "a@b", .otp = 27,
+static bool by_process;
+static struct counts_view view = { .target = "a@b", .otp = 27,
 	.functions = 2, .processes = 3 };
 
 static int
@@ -29,7 +30,7 @@ setup(void **state)
 	strcpy(strrchr(dir, '.'), ".XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	snprintf(file, sizeof(file), "%s/f.db", dir);
-	view.by_process = false;
+	by_process = false;
 	view.ended = NULL;
 	view.limit = NULL;
 	return 0;
@@ -43,25 +44,40 @@ teardown(void **state)
 	return rmdir(dir);
 }
 
-/* Two functions, the second by two processes. */
-static enum kp_err
-add(enum kp_profile_type type, uint64_t calls)
+static struct kp_span
+span(const char *s)
 {
-	struct kp_profile_fn fns[] = {
-		{ (char *)"lists", (char *)"seq", 2, calls, 40 },
-		{ (char *)"Elixir.My\x1b", (char *)"all", 1, 7, 9 },
+	return (struct kp_span){ (const uint8_t *)s, (uint32_t)strlen(s) };
+}
+
+/* Two functions, or by process the second by two processes. */
+static enum kp_err
+add(enum kp_counts_type type, uint64_t calls)
+{
+	struct kp_call_names *names = kp_call_names_new();
+	uint32_t seq, all, proc;
+	bool added;
+	enum kp_err e;
+
+	kp_call_fn_put(names, span("lists"), span("seq"), 2, &seq, &added);
+	kp_call_fn_put(names, span("Elixir.My\x1b"), span("all"), 1, &all,
+	    &added);
+	kp_call_proc_put(names, 0, 7, 2, &proc, &added);
+	kp_call_proc_name(names, proc, span("server"));
+	struct kp_counts_row total[] = {
+		{ seq, KP_PROC_ALL, calls, 40 },
+		{ all, KP_PROC_ALL, 7, 9 },
+	}, each[] = {
+		{ all, proc, 3, 4 },
+		{ all, KP_PROC_OTHERS, 4, 5 },
 	};
-	struct kp_profile_row rows[] = {
-		{ 1, { 7, 2, false }, 3, 4 },
-		{ 1, { 0, 0, true }, 4, 5 },
-	};
-	struct kp_profile_name names[] = { { { 7, 2, false },
-		(char *)"server" } };
-	struct kp_profile p = { .type = type, .fns = fns, .nfns = 2,
-		.rows = rows, .nrows = 2, .names = names, .nnames = 1,
+	struct kp_counts p = { .type = type, .by_process = by_process,
+		.names = names, .rows = by_process ? each : total, .nrows = 2,
 		.elapsed = 1500000 };
 
-	return profile_db_add(file, &p, &view, KP_NS_PER_S, why, sizeof(why));
+	e = counts_db_add(file, &p, &view, KP_NS_PER_S, why, sizeof(why));
+	kp_call_names_free(names);
+	return e;
 }
 
 /* What the statement says, a row behind the other. */
@@ -90,40 +106,40 @@ ask(const char *sql)
 }
 
 static enum kp_err
-read_one(int64_t which, struct profile_kept *k)
+read_one(int64_t which, struct counts_kept *k)
 {
-	return profile_db_read(file, which, k, why, sizeof(why));
+	return counts_db_read(file, which, k, why, sizeof(why));
 }
 
 static void
 test_functions(void **state)
 {
-	struct profile_kept k;
+	struct counts_kept k;
 
 	(void)state;
-	assert_int_equal(add(KP_PROFILE_TIME, 10), KP_OK);
+	assert_int_equal(add(KP_COUNTS_TIME, 10), KP_OK);
 	assert_string_equal(ask("select * from function"),
 	    "1 'Elixir.My\\x{1b}':all/1 7 0.009 - 1.286 - 1 lists:seq/2 10 0.04 - 4.0 - ");
 	assert_string_equal(ask("select * from profiles"),
 	    "1 a@b 27 time 1970-01-01T00:00:01Z 1.5 2 - - ");
-	assert_int_equal(read_one(PROFILE_DB_LAST, &k), KP_OK);
-	assert_int_equal(k.type, KP_PROFILE_TIME);
+	assert_int_equal(read_one(COUNTS_DB_LAST, &k), KP_OK);
+	assert_int_equal(k.type, KP_COUNTS_TIME);
 	assert_int_equal(k.n, 2);
 	assert_string_equal(k.rows[1].fn, "lists:seq/2");
 	assert_int_equal(k.rows[1].calls, 10);
 	assert_int_equal(k.rows[1].value, 40);
-	profile_kept_free(&k);
+	counts_kept_free(&k);
 }
 
 static void
 test_processes(void **state)
 {
-	struct profile_kept k;
+	struct counts_kept k;
 
 	(void)state;
-	view.by_process = true;
+	by_process = true;
 	view.ended = "early";
-	assert_int_equal(add(KP_PROFILE_MEMORY, 10), KP_OK);
+	assert_int_equal(add(KP_COUNTS_MEMORY, 10), KP_OK);
 	assert_string_equal(ask("select pid, calls, us, words from counted"),
 	    "<0.7.2> 3 - 4 others 4 - 5 ");
 	assert_string_equal(ask("select pid, name from process"),
@@ -132,30 +148,30 @@ test_processes(void **state)
 	assert_int_equal(read_one(1, &k), KP_OK);
 	assert_int_equal(k.n, 1);
 	assert_int_equal(k.rows[0].value, 9);
-	profile_kept_free(&k);
+	counts_kept_free(&k);
 }
 
 static void
 test_which(void **state)
 {
-	struct profile_kept k;
+	struct counts_kept k;
 
 	(void)state;
-	assert_int_equal(add(KP_PROFILE_COUNT, 1), KP_OK);
-	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_ENOENT);
+	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_OK);
+	assert_int_equal(read_one(COUNTS_DB_BEFORE, &k), KP_ENOENT);
 	assert_non_null(strstr(why, "no profile before the last one"));
-	assert_int_equal(add(KP_PROFILE_TIME, 2), KP_OK);
-	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_ENOENT);
-	assert_int_equal(add(KP_PROFILE_COUNT, 3), KP_OK);
-	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_OK);
+	assert_int_equal(add(KP_COUNTS_TIME, 2), KP_OK);
+	assert_int_equal(read_one(COUNTS_DB_BEFORE, &k), KP_ENOENT);
+	assert_int_equal(add(KP_COUNTS_CALLS, 3), KP_OK);
+	assert_int_equal(read_one(COUNTS_DB_BEFORE, &k), KP_OK);
 	assert_int_equal(k.rows[1].calls, 1);
-	profile_kept_free(&k);
-	assert_int_equal(read_one(PROFILE_DB_LAST, &k), KP_OK);
+	counts_kept_free(&k);
+	assert_int_equal(read_one(COUNTS_DB_LAST, &k), KP_OK);
 	assert_int_equal(k.rows[1].calls, 3);
-	profile_kept_free(&k);
+	counts_kept_free(&k);
 	assert_int_equal(read_one(2, &k), KP_OK);
-	assert_int_equal(k.type, KP_PROFILE_TIME);
-	profile_kept_free(&k);
+	assert_int_equal(k.type, KP_COUNTS_TIME);
+	counts_kept_free(&k);
 	assert_int_equal(read_one(4, &k), KP_ENOENT);
 }
 
@@ -163,62 +179,62 @@ test_which(void **state)
 static void
 test_limited(void **state)
 {
-	static const struct profile_limit limit = { .attached = true,
+	static const struct counts_limit limit = { .attached = true,
 		.identity = "create" };
-	struct profile_kept k;
+	struct counts_kept k;
 
 	(void)state;
-	assert_int_equal(add(KP_PROFILE_COUNT, 1), KP_OK);
+	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_OK);
 	view.limit = &limit;
-	assert_int_equal(add(KP_PROFILE_COUNT, 2), KP_OK);
-	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_ENOENT);
+	assert_int_equal(add(KP_COUNTS_CALLS, 2), KP_OK);
+	assert_int_equal(read_one(COUNTS_DB_BEFORE, &k), KP_ENOENT);
 	assert_string_equal(ask("select limited from profiles"), "- only in "
 	    "requests that a kprofd marks, of type 'create' ");
 	view.limit = NULL;
-	assert_int_equal(add(KP_PROFILE_COUNT, 3), KP_OK);
-	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_OK);
+	assert_int_equal(add(KP_COUNTS_CALLS, 3), KP_OK);
+	assert_int_equal(read_one(COUNTS_DB_BEFORE, &k), KP_OK);
 	assert_int_equal(k.rows[1].calls, 1);
-	profile_kept_free(&k);
+	counts_kept_free(&k);
 }
 
 /* As it was before profiles could be limited: read as it is, and added to. */
 static void
 test_version_1(void **state)
 {
-	static const struct profile_limit limit = { .attached = true };
-	struct profile_kept k;
+	static const struct counts_limit limit = { .attached = true };
+	struct counts_kept k;
 
 	(void)state;
-	assert_int_equal(add(KP_PROFILE_COUNT, 1), KP_OK);
-	assert_int_equal(add(KP_PROFILE_COUNT, 2), KP_OK);
+	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_OK);
+	assert_int_equal(add(KP_COUNTS_CALLS, 2), KP_OK);
 	ask("drop view profiles");
 	ask("alter table profile drop column limited");
 	ask("create view profiles as select id from profile");
 	ask("pragma user_version = 1");
-	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_OK);
+	assert_int_equal(read_one(COUNTS_DB_BEFORE, &k), KP_OK);
 	assert_int_equal(k.rows[1].calls, 1);
-	profile_kept_free(&k);
+	counts_kept_free(&k);
 	view.limit = &limit;
-	assert_int_equal(add(KP_PROFILE_COUNT, 3), KP_OK);
+	assert_int_equal(add(KP_COUNTS_CALLS, 3), KP_OK);
 	assert_string_equal(ask("pragma user_version"), "2 ");
 	assert_string_equal(ask("select id, limited from profiles"),
 	    "1 - 2 - 3 only in requests that a kprofd marks ");
 	ask("pragma user_version = 3");
-	assert_int_equal(add(KP_PROFILE_COUNT, 4), KP_EFORMAT);
+	assert_int_equal(add(KP_COUNTS_CALLS, 4), KP_EFORMAT);
 }
 
 /* Somebody's database is not written to. */
 static void
 test_foreign(void **state)
 {
-	struct profile_kept k;
+	struct counts_kept k;
 
 	(void)state;
 	ask("create table t(a)");
-	assert_int_equal(add(KP_PROFILE_COUNT, 1), KP_EFORMAT);
+	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_EFORMAT);
 	assert_non_null(strstr(why, "another database"));
 	assert_string_equal(ask("select name from sqlite_master"), "t ");
-	assert_int_equal(read_one(PROFILE_DB_LAST, &k), KP_EFORMAT);
+	assert_int_equal(read_one(COUNTS_DB_LAST, &k), KP_EFORMAT);
 }
 
 static void
@@ -228,7 +244,7 @@ test_unwritable(void **state)
 
 	(void)state;
 	snprintf(file, sizeof(file), "%s/no/f.db", dir);
-	assert_int_equal(add(KP_PROFILE_COUNT, 1), KP_EIO);
+	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_EIO);
 	assert_true(why[0] != '\0');
 	assert_int_not_equal(stat(file, &st), 0);
 }
@@ -246,13 +262,13 @@ test_lies(void **state)
 		"drop table counted",
 		"drop table profile",
 	};
-	struct profile_kept k;
+	struct counts_kept k;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-		assert_int_equal(add(KP_PROFILE_TIME, 1), KP_OK);
+		assert_int_equal(add(KP_COUNTS_TIME, 1), KP_OK);
 		ask(lies[i]);
-		assert_int_not_equal(read_one(PROFILE_DB_LAST, &k), KP_OK);
+		assert_int_not_equal(read_one(COUNTS_DB_LAST, &k), KP_OK);
 		assert_int_equal(k.n, 0);
 		unlink(file);
 	}

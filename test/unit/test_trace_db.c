@@ -49,7 +49,7 @@ test_names(void **state)
 	kp_call_fn_put(t, span("Elixir.My.Repo"), span("all\x1b[2J"), 2, &ev.fn,
 	    &added);
 	kp_call_fn_put(t, span("l\x1b"), span("x"), 0, &ev.other, &added);
-	kp_call_proc_put(t, 7, 0, &ev.proc, &added);
+	kp_call_proc_put(t, 0, 7, 0, &ev.proc, &added);
 	kp_call_proc_name(t, ev.proc, span("server\x07"));
 	assert_int_equal(kp_calls_sum_add(s, &ev), KP_OK);
 	assert_int_equal(kp_calls_sum_end(s), KP_OK);

@@ -62,8 +62,8 @@ on_way_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
 	uint32_t fn = s->sum->paths[path].fn;
 
 	kp_critical_path_spent(s->way, kp_calls_sum_request(s->sum, proc), proc,
-	    fn == KP_FN_SUSPEND ? KP_WAY_OUT : fn == KP_FN_GC ? KP_WAY_GC :
-	    KP_WAY_OWN, from, to);
+	    fn == KP_FN_SUSPEND ? KP_PART_OUT : fn == KP_FN_GC ? KP_PART_GC :
+	    KP_PART_OWN, from, to);
 }
 
 static void

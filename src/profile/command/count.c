@@ -3,8 +3,8 @@
  * in a node for a while, or only those made during requests.
  *
  * The counters stay in the node until they are read, at the end or at
- * intervals.  The first ^C (or SIGTERM, SIGHUP) ends the counting, the second
- * one the reading.
+ * intervals.  The first Ctrl-C (or SIGTERM, SIGHUP) ends the counting, the
+ * second one the reading.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,14 +15,12 @@
 #include "functions.h"
 #include "stdin_control.h"
 #include "kprofd/dur.h"
-#include "profile/report/profile_db.h"
+#include "profile/report/counts_db.h"
 #include "profile/target/counters.h"
 
 #define TOP 30
 #define FOR_MAX (24 * 3600 * KP_NS_PER_S)
-/* To read counters stops all schedulers, once for each function. */
-#define EVENTS 1000000
-#define QUEUE 200000	/* events that the node has not sent yet */
+/* Reading counters stops all schedulers, once for each function. */
 #define EVERY_MIN (500 * KP_NS_PER_MS)
 #define KEYS_HELP "  p pause, c continue, r restart, s show, q end\n"
 
@@ -36,26 +34,26 @@ struct args {
 	size_t rows, top;
 	int by, sort;
 	bool reverse, json, csv;
-	bool lines;		/* standard input is obeyed */
+	bool lines;		/* obey standard input */
 	struct limits_args l;
 	struct limits *limits;	/* by request, or NULL */
 	size_t events;
 };
 
-/* Counting, and what has come of it. */
+/* One run of a command. */
 struct run {
 	const struct args *a;
 	struct counters *c;
-	const struct injected_hello *h;
-	bool keys;		/* a person can press some */
+	struct injected_hello hello;
+	bool keys;		/* obey keys of the terminal */
 	bool paused;
 	kp_mono_ns end;		/* INT64_MAX: none */
-	kp_dur_ns left;		/* until then, when it was paused */
-	struct kp_profile sum;	/* of all stretches, when it was paused last */
-	char ended[INJECTED_TEXT_MAX + 64];	/* why, by itself; or "" */
+	kp_dur_ns left;		/* until the end, when it was paused */
+	struct kp_counts sum;	/* of all stretches up to the last pause */
+	char ended[INJECTED_TEXT_MAX + 64];	/* why counting ended by itself */
 };
 
-/* ---- what is asked for ---- */
+/* ---- options ---- */
 
 static int
 check_args(const struct cmd *cmd, struct args *a)
@@ -72,19 +70,19 @@ check_args(const struct cmd *cmd, struct args *a)
 	if (a->json && a->csv)
 		return opts_wrong(cmd, "-json and -csv: choose one");
 	o->by_process = a->by == 1;
-	if (a->sort == PROFILE_BY_PROCESS && !o->by_process)
+	if (a->sort == COUNTS_BY_PROCESS && !o->by_process)
 		return opts_wrong(cmd, "-sort process goes with -by process");
 	if (by != NULL && a->f.list)
 		return opts_wrong(cmd, "-list goes without %s", by);
-	if (by != NULL && o->type == KP_PROFILE_MEMORY)
+	if (by != NULL && o->type == KP_COUNTS_MEMORY)
 		return opts_wrong(cmd, "%s: count and time can be had by "
 		    "request, memory cannot", by);
 	if (by != NULL && (a->every > 0 || a->lines))
 		return opts_wrong(cmd, "%s goes without -every and -stdin",
 		    by);
-	if (a->rows > KP_PROFILE_ROWS_MAX)
+	if (a->rows > KP_COUNTS_ROWS_MAX)
 		return opts_wrong(cmd, "-max-rows %zu: at most %u", a->rows,
-		    KP_PROFILE_ROWS_MAX);
+		    KP_COUNTS_ROWS_MAX);
 	o->max_rows = a->rows;
 	if (a->top == 0 && !a->json && !a->csv)
 		a->top = TOP;
@@ -95,52 +93,23 @@ check_args(const struct cmd *cmd, struct args *a)
 
 /* ---- counting ---- */
 
-static void
-ended_text(enum counters_end end, const char *said, const struct args *a,
-    char *text, size_t n)
-{
-	switch (end) {
-	case COUNTERS_RAISED:
-		snprintf(text, n, "the call raised %s", said);
-		break;
-	case COUNTERS_OVERRAN:
-		snprintf(text, n, "the call was stopped after %lld ms, without "
-		    "an end (see -for); processes that it started were not",
-		    (long long)(a->o.g.apply_limit / KP_NS_PER_MS));
-		break;
-	case COUNTERS_EXITED:
-		snprintf(text, n, "the call's process exited: %s", said);
-		break;
-	case COUNTERS_MEMORY:
-		snprintf(text, n, "ended early: the node had grown by more "
-		    "than %zu MiB (see -max-memory)", a->f.memory);
-		break;
-	case COUNTERS_DISARMED:
-		snprintf(text, n, "ended early: the kprofd there has gone, "
-		    "and before OTP 27 counts go by its flags");
-		break;
-	default:
-		text[0] = '\0';
-	}
-}
-
-enum next { NEXT_TIME, NEXT_WORD, NEXT_END, NEXT_FAILED };
+enum next { NEXT_TIME, NEXT_COMMAND, NEXT_END, NEXT_FAILED };
 
 /*
- * Until that time, or a word, or the end: a signal, or it ended by itself
- * (r->ended says why), or there is no way on, which was said.
+ * Waits for that time, a command, or the end: a signal came, or counting ended
+ * by itself (r->ended says why).  NEXT_FAILED after printing what failed.
  */
 static enum next
-wait_until(struct run *r, kp_mono_ns until, enum stdin_command *word)
+wait_until(struct run *r, kp_mono_ns until, enum stdin_command *command)
 {
-	enum counters_end end = COUNTERS_NOT;
-	char text[INJECTED_TEXT_MAX] = "";
+	enum kp_calls_end end = KP_CALLS_DONE;
+	char text[INJECTED_TEXT_MAX + 64] = "";
 	enum kp_err e;
 
 	do {
-		*word = stdin_control_next();
-		if (*word != WORD_NONE)
-			return NEXT_WORD;
+		*command = stdin_control_next();
+		if (*command != STDIN_NONE)
+			return NEXT_COMMAND;
 		stdin_control_listen(true);
 		e = counters_wait(r->c, until, &end, text, sizeof(text));
 		stdin_control_listen(false);
@@ -149,26 +118,27 @@ wait_until(struct run *r, kp_mono_ns until, enum stdin_command *word)
 	} while (e == KP_END);
 	if (e == KP_ETIMEOUT)
 		return NEXT_TIME;
-	if (e == KP_OK && end == COUNTERS_GONE)
-		counters_gone_text(r->a->o.g.talk.target, text, r->ended,
-		    sizeof(r->ended));
-	if (e != KP_OK || end == COUNTERS_GONE) {
-		say("%s", e != KP_OK ? text : r->ended);
+	if (e != KP_OK) {
+		say("%s", text);
 		return NEXT_FAILED;
 	}
-	ended_text(end, text, r->a, r->ended, sizeof(r->ended));
+	snprintf(r->ended, sizeof(r->ended), "%s", text);
+	if (end == KP_CALLS_MEMORY)
+		snprintf(r->ended, sizeof(r->ended), "ended early: the node "
+		    "had grown by more than %zu MiB (see -max-memory)",
+		    r->a->f.memory);
 	return NEXT_END;
 }
 
-static struct profile_view
+static struct counts_view
 view_of(const struct run *r)
 {
-	const struct injected_hello *h = r->h;
+	const struct injected_hello *h = &r->hello;
 	const struct args *a = r->a;
 
-	return (struct profile_view){ .sort = (enum profile_sort)a->sort,
-		.reverse = a->reverse, .by_process = a->o.by_process,
-		.top = a->top, .target = a->o.g.talk.target, .otp = h->otp,
+	return (struct counts_view){ .sort = (enum counts_sort)a->sort,
+		.reverse = a->reverse, .top = a->top,
+		.target = a->o.g.talk.target, .otp = h->otp,
 		.functions = h->functions, .processes = h->processes,
 		.skipped = h->skipped,
 		.ended = r->ended[0] != '\0' ? r->ended : NULL,
@@ -178,24 +148,24 @@ view_of(const struct run *r)
 }
 
 static int
-print(const struct args *a, const struct kp_profile *p,
-    const struct profile_view *v)
+print(const struct args *a, const struct kp_counts *p,
+    const struct counts_view *v)
 {
 	struct kp_buf b;
 
 	kp_buf_init(&b, OUTPUT_MAX);
 	if (a->json)
-		profile_json(&b, p, v);
+		counts_json(&b, p, v);
 	else if (a->csv)
-		profile_csv(&b, p, v);
+		counts_csv(&b, p, v);
 	else
-		profile_table(&b, p, v, screen_width());
+		counts_table(&b, p, v, screen_width());
 	return show(&b);
 }
 
-/* All rows, for kprof diff. */
+/* Writes all rows to the file of -o, for kprof diff. */
 static int
-keep(const struct args *a, const struct kp_profile *p, struct profile_view v)
+keep(const struct args *a, const struct kp_counts *p, struct counts_view v)
 {
 	bool good = false;
 	struct kp_buf b;
@@ -203,7 +173,7 @@ keep(const struct args *a, const struct kp_profile *p, struct profile_view v)
 
 	v.top = 0;
 	kp_buf_init(&b, OUTPUT_MAX);
-	profile_csv(&b, p, &v);
+	counts_csv(&b, p, &v);
 	f = b.err == KP_OK ? fopen(a->keep, "we") : NULL;
 	if (f != NULL) {
 		good = fwrite(b.p, 1, b.len, f) == b.len;
@@ -217,19 +187,19 @@ keep(const struct args *a, const struct kp_profile *p, struct profile_view v)
 }
 
 static int
-add_to_db(const struct args *a, const struct kp_profile *p,
-    const struct profile_view *v)
+add_to_db(const struct args *a, const struct kp_counts *p,
+    const struct counts_view *v)
 {
 	char why[300];
 
-	if (profile_db_add(a->db, p, v, kp_wall_now(), why, sizeof(why)) ==
+	if (counts_db_add(a->db, p, v, kp_wall_now(), why, sizeof(why)) ==
 	    KP_OK)
 		return EXIT_DONE;
 	say("cannot write '%s': %s", a->db, why);
 	return EXIT_FAILED;
 }
 
-/* A table shows it too, which is enough where a table is shown. */
+/* Prints why counting ended, unless a table on the terminal has said so. */
 static void
 say_ended(const struct run *r)
 {
@@ -247,13 +217,13 @@ is_shown(const struct args *a)
 }
 
 static int
-show_profile(const struct run *r, const struct kp_profile *p, bool last)
+show_profile(const struct run *r, const struct kp_counts *p, bool last)
 {
 	bool screen = r->a->every > 0 && isatty(STDOUT_FILENO);
-	struct profile_view v = view_of(r);
+	struct counts_view v = view_of(r);
 	int st = EXIT_DONE;
 
-	/* On a terminal each table is in place of the one before. */
+	/* On a terminal each table replaces the one before. */
 	if (screen && is_shown(r->a))
 		printf("\x1b[H\x1b[2J");
 	else if (!last && !r->a->json && is_shown(r->a))
@@ -263,7 +233,7 @@ show_profile(const struct run *r, const struct kp_profile *p, bool last)
 	if (last)
 		say_ended(r);
 	if (last && !r->a->json && is_shown(r->a))
-		functions_say_value(&r->a->f, r->h);
+		functions_say_value(&r->a->f, &r->hello);
 	if (screen && !last && r->keys && !r->a->f.quiet)
 		fprintf(stderr, KEYS_HELP);
 	if (last && r->a->keep != NULL && keep(r->a, p, v) != EXIT_DONE)
@@ -274,23 +244,24 @@ show_profile(const struct run *r, const struct kp_profile *p, bool last)
 }
 
 /*
- * All that was counted, in all stretches.  pause: nothing is counted any more.
+ * Reads what was counted in all stretches; pause: and stops counting.
  * OPTS_GO_ON: a signal came first.
  */
 static int
-read_all(struct run *r, bool pause, struct kp_profile *p)
+read_all(struct run *r, bool pause, struct kp_counts *p)
 {
 	char why[INJECTED_TEXT_MAX + 64];
 	enum kp_err e;
 
-	*p = (struct kp_profile){ .type = r->a->o.type };
+	*p = (struct kp_counts){ .type = r->sum.type,
+		.by_process = r->sum.by_process, .names = r->sum.names };
 	e = counters_read(r->c, pause, p, why, sizeof(why));
 	if (e == KP_END) {
 		signals_drain();
 		return OPTS_GO_ON;
 	}
 	if (e == KP_OK) {
-		e = kp_profile_add(p, &r->sum);
+		e = kp_counts_add(p, &r->sum);
 		if (e != KP_OK)
 			snprintf(why, sizeof(why), "cannot add up what was "
 			    "counted: %s", kp_err_str(e));
@@ -303,12 +274,12 @@ read_all(struct run *r, bool pause, struct kp_profile *p)
 static int
 read_and_show(struct run *r, bool last)
 {
-	struct kp_profile p;
+	struct kp_counts p;
 	int st = read_all(r, last, &p);
 
 	if (st == EXIT_DONE)
 		st = show_profile(r, &p, last);
-	kp_profile_free(&p);
+	kp_counts_free(&p);
 	if (st != OPTS_GO_ON || !last)
 		return st;
 	say("interrupted");
@@ -318,18 +289,25 @@ read_and_show(struct run *r, bool last)
 /* ---- pause, continue, restart ---- */
 
 static int
+say_gone(const struct run *r)
+{
+	say("'%s': the connection is over", r->a->o.g.talk.target);
+	return EXIT_FAILED;
+}
+
+static int
 pause_it(struct run *r)
 {
-	struct kp_profile p;
+	struct kp_counts p;
 	int st = read_all(r, true, &p);
 
 	if (st != EXIT_DONE) {
-		kp_profile_free(&p);
+		kp_counts_free(&p);
 		return st;
 	}
 	r->paused = true;
 	r->left = r->end - kp_mono_now();
-	kp_profile_free(&r->sum);
+	kp_counts_free(&r->sum);
 	r->sum = p;
 	return show_profile(r, &p, false);
 }
@@ -343,21 +321,20 @@ go_on(struct run *r)
 	if (counters_continue(r->c, r->end != INT64_MAX ? r->left : 0) ==
 	    KP_OK)
 		return EXIT_DONE;
-	say("'%s': the connection is over", r->a->o.g.talk.target);
-	return EXIT_FAILED;
+	return say_gone(r);
 }
 
 /* EXIT_DONE, or the status to end with. */
 static int
-obey(struct run *r, enum stdin_command word)
+obey(struct run *r, enum stdin_command command)
 {
-	switch (word) {
-	case WORD_PAUSE:
+	switch (command) {
+	case STDIN_PAUSE:
 		return r->paused ? EXIT_DONE : pause_it(r);
-	case WORD_CONTINUE:
+	case STDIN_CONTINUE:
 		return r->paused ? go_on(r) : EXIT_DONE;
-	case WORD_RESTART:
-		kp_profile_free(&r->sum);
+	case STDIN_RESTART:
+		kp_counts_free(&r->sum);
 		r->left = r->a->f.limit;
 		return go_on(r);
 	default:
@@ -381,19 +358,19 @@ next_time(const struct run *r)
 static int
 count_until_end(struct run *r)
 {
-	enum stdin_command word;
+	enum stdin_command command;
 	int st = EXIT_DONE;
 
 	while (st == EXIT_DONE) {
-		switch (wait_until(r, next_time(r), &word)) {
+		switch (wait_until(r, next_time(r), &command)) {
 		case NEXT_FAILED:
 			return EXIT_FAILED;
 		case NEXT_END:
 			return EXIT_DONE;
-		case NEXT_WORD:
-			if (word == WORD_END)
+		case NEXT_COMMAND:
+			if (command == STDIN_END)
 				return EXIT_DONE;
-			st = obey(r, word);
+			st = obey(r, command);
 			break;
 		case NEXT_TIME:
 			if (kp_mono_now() >= r->end)
@@ -417,45 +394,50 @@ count_with(struct run *r)
 	if (a->f.limit == 0 && !call && !a->f.quiet)
 		say("counting in '%s'; Ctrl-C ends it and shows the figures",
 		    a->o.g.talk.target);
-	if (call && counters_go(r->c) != KP_OK) {
-		say("'%s': the connection is over", a->o.g.talk.target);
-		return EXIT_FAILED;
-	}
+	if (call && counters_go(r->c) != KP_OK)
+		return say_gone(r);
 	st = count_until_end(r);
 	r->paused = false;
 	if (st == EXIT_DONE)
 		st = read_and_show(r, true);
-	/* The figures are there; what was asked for is not. */
-	return st == EXIT_DONE && r->ended[0] != '\0' ? EXIT_FAILED : st;
+	return st;
 }
 
 static int
-count_by_request(const struct args *a, struct run *r)
+count_all(struct run *r)
 {
-	struct tracer_opts o = { .g = a->o.g, .max_events = a->events,
-		.max_queue = QUEUE };
-	struct kp_profile p = { .type = a->o.type };
-	struct injected_hello h;
+	char why[INJECTED_TEXT_MAX + 512] = "";
 	int st;
+	enum kp_err e = counters_start(&r->c, &r->a->o, &r->hello, why,
+	    sizeof(why));
 
-	r->h = &h;
-	st = count_requests(&o, a->limits, a->o.g.apply[0] == '\0' ?
-	    a->f.limit : 0, a->f.quiet, &h, &p, r->ended, sizeof(r->ended));
-	if (st == EXIT_DONE)
-		st = show_profile(r, &p, true);
-	kp_profile_free(&p);
-	return st == EXIT_DONE && r->ended[0] != '\0' ? EXIT_FAILED : st;
+	if (e != KP_OK)
+		return functions_failed(r->a->o.g.talk.target, e, why,
+		    "counted");
+	st = count_with(r);
+	counters_stop(r->c);
+	return st;
+}
+
+static int
+count_by_request(struct run *r)
+{
+	const struct args *a = r->a;
+	struct tracer_opts o = { .g = a->o.g, .max_events = a->events,
+		.max_queue = MAX_QUEUE };
+	int st = count_requests(&o, a->limits,
+	    a->o.g.apply[0] == '\0' ? a->f.limit : 0, a->f.quiet, &r->hello,
+	    &r->sum, r->ended, sizeof(r->ended));
+
+	return st == EXIT_DONE ? show_profile(r, &r->sum, true) : st;
 }
 
 static int
 count(struct args *a)
 {
-	char why[INJECTED_TEXT_MAX + 512] = "";
-	struct run r = { .a = a, .sum = { .type = a->o.type } };
-	int *wake = &a->o.g.talk.wake;
-	struct injected_hello h;
-	enum kp_err e;
-	int st;
+	struct run r = { .a = a, .sum = { .type = a->o.type,
+		.by_process = a->o.by_process } };
+	int *wake = &a->o.g.talk.wake, st;
 
 	r.keys = !a->lines && a->every > 0 && stdin_control_possible();
 	*wake = signals_catch();
@@ -467,30 +449,24 @@ count(struct args *a)
 		return EXIT_FAILED;
 	if (a->f.list)
 		return functions_list(&a->o.g);
-	if (a->limits != NULL)
-		return count_by_request(a, &r);
-	r.h = &h;
-	e = counters_start(&r.c, &a->o, &h, why, sizeof(why));
-	if (e == KP_END)
-		return interrupted(a->o.g.talk.target, "counted");
-	if (e != KP_OK) {
-		say("%s", why);
-		return EXIT_FAILED;
-	}
-	st = count_with(&r);
-	counters_stop(r.c);
-	kp_profile_free(&r.sum);
-	return st;
+	r.sum.names = kp_call_names_new();
+	if (r.sum.names == NULL)
+		return functions_failed(NULL, KP_ENOMEM, "out of memory", "");
+	st = a->limits != NULL ? count_by_request(&r) : count_all(&r);
+	kp_counts_free(&r.sum);
+	kp_call_names_free(r.sum.names);
+	/* What was counted is shown, but it is not all that was asked for. */
+	return st == EXIT_DONE && r.ended[0] != '\0' ? EXIT_FAILED : st;
 }
 
 static const struct {
 	const char *name, *sorts;
-	enum kp_profile_type type;
-	enum profile_sort sort;
+	enum kp_counts_type type;
+	enum counts_sort sort;
 } kinds[] = {
-	{ "count", PROFILE_SORT_COUNT, KP_PROFILE_COUNT, PROFILE_BY_CALLS },
-	{ "time", PROFILE_SORT_TIME, KP_PROFILE_TIME, PROFILE_BY_VALUE },
-	{ "memory", PROFILE_SORT_MEMORY, KP_PROFILE_MEMORY, PROFILE_BY_VALUE },
+	{ "count", COUNTS_SORT_CALLS, KP_COUNTS_CALLS, COUNTS_BY_CALLS },
+	{ "time", COUNTS_SORT_TIME, KP_COUNTS_TIME, COUNTS_BY_VALUE },
+	{ "memory", COUNTS_SORT_MEMORY, KP_COUNTS_MEMORY, COUNTS_BY_VALUE },
 };
 
 int
@@ -501,18 +477,14 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 	struct args a = { .o = { .type = kinds[k].type, .g = {
 		.processes = "", .apply = "", .talk = { .wake = -1 } } },
 		.f = { FUNCTIONS_LIMITS },
-		.rows = 100000, .events = EVENTS,
+		.rows = 100000, .events = MAX_EVENTS,
 		.sort = (int)kinds[k].sort };
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to count in (needed)", opt_text,
 		    &a.o.g.talk.target, NULL },
-		{ "for", "TIME", "count for this time: 10s (default: until "
-		    "Ctrl-C); with -apply: stop the call then (default 60s)",
-		    opt_text, &a.f.duration, NULL },
 		{ "every", "TIME", "show what was counted so far, again and "
 		    "again: 2s", opt_text, &a.interval, NULL },
-		{ "apply", "EXPR", "count what this does there, and "
-		    "show its value: 'lists:seq(1, 10)'", opt_text, &a.o.g.apply, NULL },
+		OPTS_RUN(a.f, a.o.g, "count"),
 		OPTS_LIMITS(a.l),
 		{ "max-events", "N", "by request: end after N events (default "
 		    "1000000)", opt_count, &a.events, NULL },

@@ -43,7 +43,7 @@ struct limits {
 	struct kp_call_event *events;
 	size_t nevents, room, max_events;
 	const char **names;	/* of entries, for people */
-	struct profile_limit shown;
+	struct counts_limit shown;
 };
 
 /* ---- sets of numbers ---- */
@@ -51,20 +51,11 @@ struct limits {
 static enum kp_err
 bits_set(struct bits *b, uint32_t i)
 {
-	uint32_t want = i / 8 + 1;
-	uint8_t *v;
+	enum kp_err e = vec_reach(&b->v, &b->n, i / 8);
 
-	if (want > b->n) {
-		want += want / 2 + 64;
-		v = realloc(b->v, want);
-		if (v == NULL)
-			return KP_ENOMEM;
-		memset(v + b->n, 0, want - b->n);
-		b->v = v;
-		b->n = want;
-	}
-	b->v[i / 8] |= (uint8_t)(1u << i % 8);
-	return KP_OK;
+	if (e == KP_OK)
+		b->v[i / 8] |= (uint8_t)(1u << i % 8);
+	return e;
 }
 
 static bool
@@ -307,7 +298,7 @@ shown_make(struct limits *l)
 	    l->entries;
 	size_t n = l->entry.mod != NULL ? 1 : l->nentries;
 
-	l->shown = (struct profile_limit){ .attached = l->a->attached,
+	l->shown = (struct counts_limit){ .attached = l->a->attached,
 		.identity = l->a->identity, .tier = l->a->tier };
 	l->names = calloc(n + 1, sizeof(*l->names));
 	for (size_t i = 0; l->names != NULL && i < n; i++) {
@@ -391,7 +382,7 @@ limits_free(struct limits *l)
 	free(l);
 }
 
-const struct profile_limit *
+const struct counts_limit *
 limits_shown(const struct limits *l)
 {
 	return &l->shown;

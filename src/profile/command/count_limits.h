@@ -12,7 +12,7 @@
 
 #include "client/client.h"
 #include "kprofd/calls_sum.h"
-#include "profile/report/profile.h"
+#include "profile/report/counts_report.h"
 #include "profile/target/tracer.h"
 
 /* Options, as they are given; zeroed. */
@@ -56,6 +56,6 @@ enum kp_err limits_add(struct limits *l, struct kp_calls_sum *s,
 enum kp_err limits_end(struct limits *l, struct kp_calls_sum *s);
 /* What is to be said where nothing was wanted: one line, or "". */
 void limits_remark(const struct limits *l, struct kp_buf *b);
-const struct profile_limit *limits_shown(const struct limits *l);
+const struct counts_limit *limits_shown(const struct limits *l);
 
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "profile/report/profile_db.h"
+#include "profile/report/counts_db.h"
 
 #define TOP 30
 #define FILE_MAX (64u << 20)	/* bytes */
@@ -43,18 +43,18 @@ is_db(const char *file)
 
 	if (f != NULL)
 		fclose(f);
-	return profile_db_begins(head, n);
+	return counts_db_begins(head, n);
 }
 
 static enum kp_err
-read_csv(struct profile_kept *k, const char *file, char *why, size_t n)
+read_csv(struct counts_kept *k, const char *file, char *why, size_t n)
 {
 	struct kp_buf text;
 	enum kp_err e = KP_EIO;
 
 	kp_buf_init(&text, FILE_MAX);
 	if (read_file(&text, file, why, n))
-		e = profile_kept_read(k, (const char *)text.p, text.len, why,
+		e = counts_kept_read(k, (const char *)text.p, text.len, why,
 		    n);
 	kp_buf_free(&text);
 	return e;
@@ -81,7 +81,7 @@ take_number(char *file)
 
 /* which: of a database, where the name has no number. */
 static int
-read_kept(struct profile_kept *k, const char *name, int64_t which)
+read_kept(struct counts_kept *k, const char *name, int64_t which)
 {
 	char *file = strdup(name);
 	enum kp_err e = KP_ENOMEM;
@@ -89,9 +89,9 @@ read_kept(struct profile_kept *k, const char *name, int64_t which)
 	int64_t number = file != NULL ? take_number(file) : 0;
 
 	if (file != NULL && is_db(file))
-		e = profile_db_read(file, number > 0 ? number : which, k, why,
+		e = counts_db_read(file, number > 0 ? number : which, k, why,
 		    sizeof(why));
-	else if (file != NULL && which == PROFILE_DB_BEFORE)
+	else if (file != NULL && which == COUNTS_DB_BEFORE)
 		snprintf(why, sizeof(why), "one file is enough where it is a "
 		    "database (-db); else give two, before and now");
 	else if (file != NULL)
@@ -103,18 +103,18 @@ read_kept(struct profile_kept *k, const char *name, int64_t which)
 }
 
 static int
-diff(const struct opt_list *files, const struct profile_diff_view *v,
+diff(const struct opt_list *files, const struct counts_diff_view *v,
     bool json)
 {
-	struct profile_kept before = { 0 }, now = { 0 };
+	struct counts_kept before = { 0 }, now = { 0 };
 	bool both = files->n == 2;
 	struct kp_buf b;
 	int st;
 
-	st = read_kept(&before, files->v[0], both ? PROFILE_DB_LAST :
-	    PROFILE_DB_BEFORE);
+	st = read_kept(&before, files->v[0], both ? COUNTS_DB_LAST :
+	    COUNTS_DB_BEFORE);
 	if (st == EXIT_DONE)
-		st = read_kept(&now, files->v[both], PROFILE_DB_LAST);
+		st = read_kept(&now, files->v[both], COUNTS_DB_LAST);
 	if (st == EXIT_DONE && before.type != now.type) {
 		say("'%s' and '%s' are not of one kind (count, time or "
 		    "memory)", files->v[0], files->v[both]);
@@ -123,24 +123,24 @@ diff(const struct opt_list *files, const struct profile_diff_view *v,
 	if (st == EXIT_DONE) {
 		kp_buf_init(&b, OUTPUT_MAX);
 		if (json)
-			profile_diff_json(&b, &before, &now, v);
+			counts_diff_json(&b, &before, &now, v);
 		else
-			profile_diff_table(&b, &before, &now, v,
+			counts_diff_table(&b, &before, &now, v,
 			    screen_width());
 		st = show(&b);
 	}
-	profile_kept_free(&before);
-	profile_kept_free(&now);
+	counts_kept_free(&before);
+	counts_kept_free(&now);
 	return st;
 }
 
 int
 cmd_diff(const struct cmd *cmd, int argc, char **argv)
 {
-	struct profile_diff_view v = { .top = 0 };
+	struct counts_diff_view v = { .top = 0 };
 	struct opt_list files = { .n = 0 };
 	bool json = false;
-	int sort = PROFILE_DIFF_CHANGE, st;
+	int sort = COUNTS_DIFF_CHANGE, st;
 	const struct opt opts[] = {
 		OPT_ARGUMENTS(files),
 		{ "sort", "KEY", "in order of the change (default), of what "
@@ -159,7 +159,7 @@ cmd_diff(const struct cmd *cmd, int argc, char **argv)
 		return st;
 	if (files.n > 2)
 		return opts_wrong(cmd, "give two files: before and now");
-	v.sort = (enum profile_diff_sort)sort;
+	v.sort = (enum counts_diff_sort)sort;
 	if (v.top == 0 && !json)
 		v.top = TOP;
 	return diff(&files, &v, json);

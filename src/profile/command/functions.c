@@ -1,6 +1,6 @@
 /*
- * functions.c - parses the options and patterns that these commands share,
- * catches signals, and prints -list.
+ * functions.c - parses the options and patterns that the commands for functions
+ * share, catches signals, and prints -list.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "functions.h"
-#include "kprofd/calls.h"
 #include "kprofd/dur.h"
 #include "kprofd/fn_name.h"
 #include "text/text.h"
@@ -19,7 +18,7 @@
 
 #define FOR_MAX (24 * 3600 * KP_NS_PER_S)
 #define APPLY_LIMIT (60 * KP_NS_PER_S)
-#define APPLY_MAX 4096	/* bytes: each word there becomes an atom */
+#define APPLY_MAX 4096	/* bytes: each word becomes an atom there */
 
 /* ---- signals ---- */
 
@@ -62,18 +61,10 @@ signals_drain(void)
 	return any;
 }
 
-int
-interrupted(const char *target, const char *what)
-{
-	say("'%s': interrupted before anything was %s; what was set there is "
-	    "taken back", target, what);
-	return EXIT_FAILED;
-}
-
 /* ---- options ---- */
 
-int
-functions_pattern(const struct cmd *cmd, const char *s, bool any,
+static int
+parse_pattern(const struct cmd *cmd, const char *s, bool any,
     struct kp_mfa_pat *out)
 {
 	*out = (struct kp_mfa_pat){ .arity = -1 };
@@ -89,7 +80,7 @@ functions_pattern(const struct cmd *cmd, const char *s, bool any,
 	    any ? ", or _ for all modules" : "");
 }
 
-/* On error what was parsed stays, to be freed. */
+/* After an error the patterns parsed before it are to be freed. */
 static int
 parse_list(const struct cmd *cmd, const struct opt_list *list, bool any,
     const struct kp_mfa_pat **v, size_t *n)
@@ -101,7 +92,7 @@ parse_list(const struct cmd *cmd, const struct opt_list *list, bool any,
 		return EXIT_FAILED;
 	*v = pats;
 	for (*n = 0; *n < list->n && st == OPTS_GO_ON; (*n)++)
-		st = functions_pattern(cmd, list->v[*n], any, &pats[*n]);
+		st = parse_pattern(cmd, list->v[*n], any, &pats[*n]);
 	return st;
 }
 
@@ -134,7 +125,7 @@ functions_entry(const struct cmd *cmd, const char *text,
 	if (*requests >= KP_CALLS_REQUESTS_MAX)
 		return opts_wrong(cmd, "-requests %zu: at most %u", *requests,
 		    KP_CALLS_REQUESTS_MAX - 1);
-	st = functions_pattern(cmd, text, false, entry);
+	st = parse_pattern(cmd, text, false, entry);
 	if (st != OPTS_GO_ON)
 		return st;
 	if (entry->fun == NULL || entry->arity < 0)
@@ -142,23 +133,6 @@ functions_entry(const struct cmd *cmd, const char *text,
 		    "as web:handle/2", text);
 	*requests += *requests == 0;
 	return OPTS_GO_ON;
-}
-
-void
-functions_say_value(const struct functions_args *a,
-    const struct injected_hello *h)
-{
-	struct kp_buf b;
-
-	if (a->quiet || a->value[0] == '\0')
-		return;
-	kp_buf_init(&b, 8 * INJECTED_VALUE_MAX);
-	text_put_lines(&b, a->value, strlen(a->value));
-	fprintf(stderr, "kprof: value: %s\n", kp_buf_cstr(&b));
-	kp_buf_free(&b);
-	if (h->evaluated)
-		say("erl_eval has evaluated that: what it calls for it, such "
-		    "as of lists, is in the figures too");
 }
 
 int
@@ -195,32 +169,76 @@ functions_check(const struct cmd *cmd, struct functions_args *a,
 	return st;
 }
 
-/* ---- which they are ---- */
+/* ---- the start and the end ---- */
 
-static int
-by_name(const void *pa, const void *pb)
+int
+functions_failed(const char *target, enum kp_err e, const char *why,
+    const char *done)
 {
-	const struct kp_profile_fn *a = pa, *b = pb;
-	int d = strcmp(a->mod, b->mod);
-
-	if (d == 0)
-		d = strcmp(a->fun, b->fun);
-	return d != 0 ? d : (a->arity > b->arity) - (a->arity < b->arity);
+	if (e == KP_END)
+		say("'%s': interrupted before anything was %s; what was set "
+		    "there is taken back", target, done);
+	else
+		say("%s", why);
+	return EXIT_FAILED;
 }
 
-static int
-show_list(const struct kp_profile *p)
+enum kp_err
+functions_take(struct tracers *ts, kp_mono_ns deadline,
+    const struct tracers_sink *sink)
+{
+	enum kp_err e = tracers_run(ts, deadline, sink);
+
+	if (e != KP_OK && e != KP_ETIMEOUT && e != KP_END)
+		return e;
+	signals_drain();
+	return tracers_end(ts, sink);
+}
+
+void
+functions_say_value(const struct functions_args *a,
+    const struct injected_hello *h)
 {
 	char n[TEXT_MAX];
 	struct kp_buf b;
 
-	qsort(p->fns, p->nfns, sizeof(*p->fns), by_name);
+	if (a->quiet || a->value[0] == '\0')
+		return;
+	kp_buf_init(&b, 8 * INJECTED_VALUE_MAX);
+	text_put_lines(&b, a->value, strlen(a->value));
+	fprintf(stderr, "kprof: value: %s\n", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+	if (h->evaluated)
+		say("erl_eval has evaluated that: what it calls for it, such "
+		    "as of lists, is in the figures too");
+}
+
+/* ---- -list ---- */
+
+static int
+row_order(const void *a, const void *b, void *names)
+{
+	return kp_call_fn_order(names, ((const struct kp_counts_row *)a)->fn,
+	    ((const struct kp_counts_row *)b)->fn);
+}
+
+static int
+show_list(const struct kp_counts *p)
+{
+	const struct kp_call_fn *fn;
+	char n[TEXT_MAX];
+	struct kp_buf b;
+
+	if (p->nrows > 0)
+		qsort_r(p->rows, p->nrows, sizeof(*p->rows), row_order,
+		    p->names);
 	kp_buf_init(&b, OUTPUT_MAX);
-	for (size_t i = 0; i < p->nfns; i++) {
-		fn_name_put(&b, p->fns[i].mod, p->fns[i].fun, p->fns[i].arity);
+	for (size_t i = 0; i < p->nrows; i++) {
+		fn = &p->names->fns[p->rows[i].fn];
+		fn_name_put(&b, fn->mod, fn->fun, fn->arity);
 		kp_buf_u8(&b, '\n');
 	}
-	kp_buf_printf(&b, "%s\n", text_counted(n, p->nfns, "function"));
+	kp_buf_printf(&b, "%s\n", text_counted(n, p->nrows, "function"));
 	return show(&b);
 }
 
@@ -228,23 +246,24 @@ int
 functions_list(const struct injected_opts *o)
 {
 	struct counters_opts co = { .g = *o, .list = true };
-	char why[INJECTED_TEXT_MAX + 512] = "";
-	struct kp_profile p = { 0 };
+	struct kp_counts p = { .names = kp_call_names_new() };
+	char why[INJECTED_TEXT_MAX + 512] = "out of memory";
 	struct injected_hello h;
-	struct counters *c;
+	struct counters *c = NULL;
 	int st = EXIT_FAILED;
-	enum kp_err e;
+	enum kp_err e = KP_ENOMEM;
 
 	co.g.processes = "";
-	e = counters_start(&c, &co, &h, why, sizeof(why));
-	if (e == KP_OK) {
+	if (p.names != NULL)
+		e = counters_start(&c, &co, &h, why, sizeof(why));
+	if (e == KP_OK)
 		e = counters_read(c, true, &p, why, sizeof(why));
-		if (e == KP_OK)
-			st = show_list(&p);
-		counters_stop(c);
-	}
-	if (e != KP_OK)
+	if (e == KP_OK)
+		st = show_list(&p);
+	else
 		say("%s", e == KP_END ? "interrupted" : why);
-	kp_profile_free(&p);
+	counters_stop(c);
+	kp_counts_free(&p);
+	kp_call_names_free(p.names);
 	return st;
 }

@@ -1,32 +1,41 @@
 /*
- * functions.h - options, signals and -list of the commands that profile a
- * node's functions.
+ * functions.h - what the commands that profile functions share: options,
+ * signals, the start and the end, and -list.
  */
 #ifndef KPROFD_PROFILE_COMMAND_FUNCTIONS_H
 #define KPROFD_PROFILE_COMMAND_FUNCTIONS_H
 
 #include "client/client.h"
-#include "profile/target/injected.h"
+#include "profile/target/tracers.h"
 
 #define MB (1024u * 1024u)
-/* Where nobody says how long to wait for requests, and no call is made. */
+#define MAX_EVENTS 1000000
+#define MAX_QUEUE 200000	/* events that wait in the node to be sent */
+/* How long to wait for requests if -for does not say. */
 #define REQUESTS_LIMIT (5 * 60 * KP_NS_PER_S)
 #define REQUESTS_LIMIT_TEXT "5m"
 
-/* Options, as they are given; zeroed, but for the limits. */
+/* Options as they are given; zeroed except for the limits. */
 struct functions_args {
 	struct opt_list patterns, exclude;
 	const char *duration;
 	kp_dur_ns limit;	/* 0: until interrupted */
 	size_t functions, processes, memory;
 	bool not_spawned;
-	bool quiet;		/* no word of what goes well */
-	bool list;		/* print which, and trace none */
+	bool quiet;		/* print no progress */
+	bool list;		/* print the functions, and end */
 	char value[INJECTED_VALUE_MAX + 1];	/* of -apply; "": none came */
 };
 
 #define FUNCTIONS_LIMITS \
 	.functions = 100000, .processes = 100000, .memory = 128
+/* verb: what is done to functions, such as "count". */
+#define OPTS_RUN(a, o, verb) \
+	{ "for", "TIME", verb " for this time: 10s (default: until " \
+	    "Ctrl-C); with -apply: stop the call then (default 60s)", \
+	    opt_text, &(a).duration, NULL }, \
+	{ "apply", "EXPR", verb " what this does there, and " \
+	    "show its value: 'lists:seq(1, 10)'", opt_text, &(o).apply, NULL }
 #define OPTS_FUNCTIONS(a, o) \
 	OPT_ARGUMENTS((a).patterns), \
 	{ "exclude", "FUNCTION", "not this one; may be given several " \
@@ -35,7 +44,8 @@ struct functions_args {
 	    opt_flag, &(a).list, NULL }, \
 	{ "processes", "LIST", "all (default), existing, new, or PID, " \
 	    "NAME, application:NAME, supervisor:NAME, children:NAME, " \
-	    "descendants:NAME, caller (of -apply), with commas", opt_text, &(o).processes, NULL }, \
+	    "descendants:NAME, caller (of -apply), with commas", opt_text, \
+	    &(o).processes, NULL }, \
 	{ "not-spawned", NULL, "without the processes that these " \
 	    "spawn meanwhile", opt_flag, &(a).not_spawned, NULL }, \
 	{ "quiet", NULL, "no progress; with -o or -db no figures; reasons " \
@@ -53,38 +63,48 @@ struct functions_args {
 	    &(o).talk.cookie_file, NULL }
 
 /*
- * Checks the options and completes o.  OPTS_GO_ON, or the status to exit with,
- * which was said; functions_free() in any case.
+ * The functions that return a status return OPTS_GO_ON, or the status to exit
+ * with after they have printed why.
  */
+
+/* Checks the options and completes o.  Call functions_free() in any case. */
 int functions_check(const struct cmd *cmd, struct functions_args *a,
     struct injected_opts *o);
 void functions_free(struct injected_opts *o);
-/* Prints which functions these are, for -list; returns the status. */
-int functions_list(const struct injected_opts *o);
-
-/* After the figures: what the expression gave, and how. */
-void functions_say_value(const struct functions_args *a,
-    const struct injected_hello *h);
-
-/* One function pattern, to be freed with kp_mfa_pat_free(); as above. */
-int functions_pattern(const struct cmd *cmd, const char *s, bool any,
-    struct kp_mfa_pat *out);
 
 /*
- * What begins a request: one function, to be freed likewise, and how many of
- * them, in which 0 becomes 1; text NULL: not by request.  As above.
+ * Parses -entry, the one function that begins requests, and sets a number of
+ * requests that is 0 to 1.  text NULL: not by request.  Free the entry with
+ * kp_mfa_pat_free().
  */
 int functions_entry(const struct cmd *cmd, const char *text,
     struct kp_mfa_pat *entry, size_t *requests);
 
+/* Runs -list; returns the exit status. */
+int functions_list(const struct injected_opts *o);
+
 /*
- * From now on ^C, SIGTERM and SIGHUP make what is returned readable; less than
- * 0: it cannot be, which was said.
+ * From now on Ctrl-C, SIGTERM and SIGHUP make the descriptor that this returns
+ * readable; -1 after printing why that failed.
  */
 int signals_catch(void);
-/* Before there was anything to show; returns EXIT_FAILED. */
-int interrupted(const char *target, const char *what);
-/* Whether there was one; the next signal is another one. */
+/* Makes it wait for the next signal; true if there was one. */
 bool signals_drain(void);
+
+/*
+ * Prints why there is nothing to show: `why`, or for KP_END that a signal came
+ * before anything was `done` ("counted").  Returns EXIT_FAILED.
+ */
+int functions_failed(const char *target, enum kp_err e, const char *why,
+    const char *done);
+/*
+ * Takes events until the trace ends, until the deadline or a signal, and then
+ * what is still under way.  KP_OK, or what the sink returned.
+ */
+enum kp_err functions_take(struct tracers *ts, kp_mono_ns deadline,
+    const struct tracers_sink *sink);
+/* After the figures: prints the value of the expression of -apply. */
+void functions_say_value(const struct functions_args *a,
+    const struct injected_hello *h);
 
 #endif

@@ -15,9 +15,9 @@
 
 #define LINE_MAX_BYTES 64u
 
-static const char *const texts[] = { [WORD_PAUSE] = "pause",
-	[WORD_CONTINUE] = "continue", [WORD_RESTART] = "restart",
-	[WORD_SHOW] = "show", [WORD_END] = "end" };
+static const char *const texts[] = { [STDIN_PAUSE] = "pause",
+	[STDIN_CONTINUE] = "continue", [STDIN_RESTART] = "restart",
+	[STDIN_SHOW] = "show", [STDIN_END] = "end" };
 
 static struct {
 	int poll;		/* of `wake` and standard input */
@@ -103,25 +103,25 @@ stdin_control_listen(bool yes)
 	input.listens = yes;
 }
 
-/* The line without its end; WORD_NONE: it is not a word, which was said. */
+/* The line without its end; STDIN_NONE: it is not a word, which was said. */
 static enum stdin_command
 word_of(const char *line)
 {
-	for (int i = 0; i < WORD_NONE; i++)
+	for (int i = 0; i < STDIN_NONE; i++)
 		if (strcmp(line, texts[i]) == 0)
 			return (enum stdin_command)i;
 	say("'%s' is none of pause, continue, restart, show, end", line);
-	return WORD_NONE;
+	return STDIN_NONE;
 }
 
-/* The next one that we know; WORD_NONE: none is whole. */
+/* The next one that we know; STDIN_NONE: none is whole. */
 static enum stdin_command
 take_line(void)
 {
-	enum stdin_command word = WORD_NONE;
+	enum stdin_command word = STDIN_NONE;
 	char *end;
 
-	while (word == WORD_NONE &&
+	while (word == STDIN_NONE &&
 	    (end = memchr(input.typed, '\n', input.n)) != NULL) {
 		*end++ = '\0';
 		if (!input.too_long)
@@ -140,14 +140,14 @@ take_line(void)
 static enum stdin_command
 take_key(void)
 {
-	enum stdin_command word = WORD_NONE;
+	enum stdin_command word = STDIN_NONE;
 
-	for (; input.n > 0 && word == WORD_NONE; input.n--) {
-		for (int i = 0; i < WORD_NONE; i++)
+	for (; input.n > 0 && word == STDIN_NONE; input.n--) {
+		for (int i = 0; i < STDIN_NONE; i++)
 			if (input.typed[0] == texts[i][0])
 				word = (enum stdin_command)i;
 		if (input.typed[0] == 'q')
-			word = WORD_END;
+			word = STDIN_END;
 		memmove(input.typed, input.typed + 1, input.n - 1);
 	}
 	return word;
@@ -181,13 +181,13 @@ stdin_control_next(void)
 	enum stdin_command word;
 
 	if (input.poll < 0 || input.told)
-		return WORD_NONE;
+		return STDIN_NONE;
 	do {
 		word = input.lines ? take_line() : take_key();
-	} while (word == WORD_NONE && fill());
-	if (word == WORD_NONE && input.ended) {
+	} while (word == STDIN_NONE && fill());
+	if (word == STDIN_NONE && input.ended) {
 		input.told = true;
-		word = WORD_END;
+		word = STDIN_END;
 	}
 	return word;
 }

@@ -10,12 +10,12 @@
 #include <stdbool.h>
 
 enum stdin_command {
-	WORD_PAUSE,
-	WORD_CONTINUE,
-	WORD_RESTART,
-	WORD_SHOW,
-	WORD_END,		/* nobody is there any more, too */
-	WORD_NONE		/* no more of them at the moment */
+	STDIN_PAUSE,
+	STDIN_CONTINUE,
+	STDIN_RESTART,
+	STDIN_SHOW,
+	STDIN_END,		/* nobody is there any more, too */
+	STDIN_NONE		/* no more of them at the moment */
 };
 
 /* Are we what the terminal on standard input talks to? */

@@ -21,8 +21,6 @@
 #include "profile/target/tracers.h"
 #include "trace_file.h"
 
-#define EVENTS 1000000
-#define QUEUE 200000
 #define ARGS_BYTES 200		/* of the arguments of a call, as text */
 #define ARGS_BYTES_MIN 16
 #define CHUNK (64u << 10)	/* bytes that are written at once */
@@ -48,7 +46,6 @@ struct kept {
 	struct kp_call_names *names;
 	size_t size;		/* bytes written */
 	const struct args *a;
-	kp_mono_ns deadline;
 };
 
 static enum kp_err
@@ -252,29 +249,16 @@ say_otherwise(const struct tracers *ts, const struct args *a)
 	}
 }
 
-static enum kp_err
-take_all(struct tracers *ts, struct kept *k)
-{
-	struct tracers_sink sink = { on_event, on_begun, on_same, say_begin,
-		k };
-	enum kp_err e = tracers_run(ts, k->deadline, &sink);
-
-	if (e != KP_OK && e != KP_ETIMEOUT && e != KP_END)
-		return e;
-	signals_drain();
-	return tracers_end(ts, &sink);
-}
-
-/* Ends ts. */
 static int
 trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 {
 	struct kp_calls_info info = {
-		.otp = kp_call_node(k->names, 0)->otp };
+		.otp = k->names->nodes[0].otp };
 	kp_dur_ns offset = tracers_hello(ts, 0)->offset;
+	const struct tracers_sink sink = { on_event, on_begun, on_same,
+		say_begin, k };
 	char why[INJECTED_TEXT_MAX];
 	enum kp_err e;
-	int st;
 
 	k->a = a;
 	snprintf(info.target, sizeof(info.target), "%s", a->targets.v[0]);
@@ -284,33 +268,21 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 	kp_calls_write_begin(&k->w, &k->b, &info);
 	kept_nodes(k, a, false);
 	e = tracers_go(ts, why, sizeof(why));
-	if (e != KP_OK) {
-		if (e == KP_END)
-			interrupted(a->targets.v[0], "traced");
-		else
-			say("%s", why);
-		tracers_stop(ts);
+	if (e != KP_OK)
+		return functions_failed(a->targets.v[0], e, why, "traced");
+	if (kept_flush(k) != KP_OK || !trace_file_keep(&k->to))
 		return EXIT_FAILED;
-	}
-	k->deadline = a->o.g.span > 0 ? kp_mono_now() + a->o.g.span :
-	    INT64_MAX;
-	if (kept_flush(k) != KP_OK || !trace_file_keep(&k->to)) {
-		tracers_stop(ts);
-		return EXIT_FAILED;
-	}
 	say_otherwise(ts, a);
-	e = take_all(ts, k);
+	e = functions_take(ts, a->o.g.span > 0 ?
+	    kp_mono_now() + a->o.g.span : INT64_MAX, &sink);
 	if (e != KP_OK) {
 		say("cannot write '%s': %s", k->to.name, e == KP_EIO ?
 		    strerror(errno) : kp_err_str(e));
-		tracers_stop(ts);
 		return EXIT_FAILED;
 	}
-	/* Nothing stays in the nodes while we take our time. */
+	/* The nodes are left alone while this adds up and prints. */
 	tracers_leave(ts);
-	st = finish(k, a, &info, ts);
-	tracers_stop(ts);
-	return st;
+	return finish(k, a, &info, ts);
 }
 
 static int
@@ -318,7 +290,7 @@ trace(const struct args *a)
 {
 	struct kept k = { .names = kp_call_names_new() };
 	char why[INJECTED_TEXT_MAX + 512] = "";
-	struct tracers *ts;
+	struct tracers *ts = NULL;
 	int st = EXIT_FAILED;
 	enum kp_err e;
 
@@ -326,13 +298,10 @@ trace(const struct args *a)
 	if (k.names != NULL && trace_file_open(&k.to, a->keep)) {
 		e = tracers_start(&ts, &a->o, a->targets.v,
 		    (uint32_t)a->targets.n, k.names, why, sizeof(why));
-		if (e == KP_OK)
-			st = trace_with(ts, &k, a);
-		else if (e == KP_END)
-			interrupted(a->targets.v[0], "traced");
-		else
-			say("%s", why);
+		st = e == KP_OK ? trace_with(ts, &k, a) :
+		    functions_failed(a->targets.v[0], e, why, "traced");
 	}
+	tracers_stop(ts);
 	trace_file_close(&k.to);
 	kp_buf_free(&k.b);
 	kp_call_names_free(k.names);
@@ -425,17 +394,13 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .o = { .g = { .processes = "", .apply = "",
 		.talk = { .wake = -1 } } }, .f = { FUNCTIONS_LIMITS },
-		.show = { .least = CALLS_LEAST }, .events = EVENTS,
-		.queue = QUEUE, .probe = TRACER_AUTO };
+		.show = { .least = CALLS_LEAST }, .events = MAX_EVENTS,
+		.queue = MAX_QUEUE, .probe = TRACER_AUTO };
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to trace in (needed); several "
 		    "for requests that cross them", opt_list, &a.targets,
 		    NULL },
-		{ "for", "TIME", "trace for this time: 2s (default: until "
-		    "Ctrl-C); with -apply: stop the call then (default 60s)",
-		    opt_text, &a.f.duration, NULL },
-		{ "apply", "EXPR", "trace what this does there, and "
-		    "show its value: 'lists:seq(1, 10)'", opt_text, &a.o.g.apply, NULL },
+		OPTS_RUN(a.f, a.o.g, "trace"),
 		{ "entry", "FUNCTION", "trace only work done for requests, "
 		    "which are calls of this function", opt_text,
 		    &a.entry_text, NULL },

@@ -37,7 +37,7 @@ static void
 put_name(struct kp_buf *b, const struct calls_view *v, const char *fl,
     const char *key, uint32_t fn)
 {
-	const char *mod = kp_call_fn(v->names, fn)->mod;
+	const char *mod = v->names->fns[fn].mod;
 
 	kp_buf_printf(b, "%s=", fl);
 	text_put(b, mod[0] != '\0' ? mod : "pseudo");

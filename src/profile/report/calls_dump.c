@@ -83,8 +83,8 @@ put_nodes(struct kp_buf *b, const struct calls_view *v)
 	const struct kp_call_node *nd;
 	char text[TEXT_MAX], count[TEXT_MAX];
 
-	for (uint32_t i = 0; i < kp_call_nodes(v->names); i++) {
-		nd = kp_call_node(v->names, i);
+	for (uint32_t i = 0; i < v->names->nnodes; i++) {
+		nd = &v->names->nodes[i];
 		if (nd->end == KP_CALLS_CUT || ends[nd->end] == NULL)
 			continue;
 		kp_buf_str(b, "'");
@@ -93,8 +93,8 @@ put_nodes(struct kp_buf *b, const struct calls_view *v)
 		put_end(b, v, nd->end);
 		kp_buf_str(b, "; tracing ended in the others with it\n");
 	}
-	for (uint32_t i = 1; i < kp_call_nodes(v->names); i++) {
-		nd = kp_call_node(v->names, i);
+	for (uint32_t i = 1; i < v->names->nnodes; i++) {
+		nd = &v->names->nodes[i];
 		if (nd->otp == 0)
 			continue;
 		kp_buf_str(b, "the clock of '");

@@ -130,17 +130,6 @@ struct ordering {
 };
 
 static int
-by_name(const struct kp_call_names *t, uint32_t a, uint32_t b)
-{
-	const struct kp_call_fn *x = kp_call_fn(t, a), *y = kp_call_fn(t, b);
-	int d = strcmp(x->mod, y->mod);
-
-	if (d == 0)
-		d = strcmp(x->fun, y->fun);
-	return d != 0 ? d : order(x->arity, y->arity);
-}
-
-static int
 fn_order(const void *a, const void *b, void *ctx)
 {
 	const struct calls_fn *x = a, *y = b;
@@ -148,7 +137,8 @@ fn_order(const void *a, const void *b, void *ctx)
 	kp_dur_ns p = o->by_own ? x->own : x->acc;
 	kp_dur_ns q = o->by_own ? y->own : y->acc;
 
-	return p != q ? (p < q) - (p > q) : by_name(o->names, x->fn, y->fn);
+	return p != q ? (p < q) - (p > q) :
+	    kp_call_fn_order(o->names, x->fn, y->fn);
 }
 
 static int
@@ -168,7 +158,7 @@ caller_order(const void *a, const void *b, void *ctx)
 	const struct ordering *o = ctx;
 	int d = row_order(x, y, o);
 
-	return d != 0 ? d : by_name(o->names, x->caller, y->caller);
+	return d != 0 ? d : kp_call_fn_order(o->names, x->caller, y->caller);
 }
 
 static int
@@ -178,7 +168,7 @@ called_order(const void *a, const void *b, void *ctx)
 	const struct ordering *o = ctx;
 	int d = row_order(x, y, o);
 
-	return d != 0 ? d : by_name(o->names, x->fn, y->fn);
+	return d != 0 ? d : kp_call_fn_order(o->names, x->fn, y->fn);
 }
 
 static void

@@ -25,6 +25,8 @@ void calls_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
 void calls_put_args(struct kp_buf *b, struct kp_span args);
 void calls_put_pid(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t proc);
+/* <0.81.0>, without the node */
+void calls_put_number(struct kp_buf *b, const struct kp_call_proc *p);
 
 /* ---- calls_group.c: rows of one process or of all, by function ---- */
 

@@ -11,7 +11,7 @@
 void
 calls_put_fn(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn)
 {
-	const struct kp_call_fn *f = kp_call_fn(t, fn);
+	const struct kp_call_fn *f = &t->fns[fn];
 
 	if (f->mod[0] == '\0')
 		kp_buf_str(b, f->fun);
@@ -24,14 +24,14 @@ static void
 put_node(struct kp_buf *b, const struct kp_call_names *t,
     const struct kp_call_proc *p)
 {
-	if (kp_call_nodes(t) <= 1)
+	if (t->nnodes <= 1)
 		return;
-	text_put(b, kp_call_node(t, p->node)->name);
+	text_put(b, t->nodes[p->node].name);
 	kp_buf_str(b, " ");
 }
 
-static void
-put_number(struct kp_buf *b, const struct kp_call_proc *p)
+void
+calls_put_number(struct kp_buf *b, const struct kp_call_proc *p)
 {
 	kp_buf_printf(b, "<0.%" PRIu32 ".%" PRIu32 ">", p->id, p->serial);
 }
@@ -49,27 +49,27 @@ calls_put_args(struct kp_buf *b, struct kp_span args)
 void
 calls_put_pid(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
 {
-	put_node(b, t, kp_call_proc(t, proc));
-	put_number(b, kp_call_proc(t, proc));
+	put_node(b, t, &t->procs[proc]);
+	calls_put_number(b, &t->procs[proc]);
 }
 
 void
 calls_put_proc(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
 {
-	const struct kp_call_proc *p = kp_call_proc(t, proc);
+	const struct kp_call_proc *p = &t->procs[proc];
 
 	put_node(b, t, p);
 	if (p->name != NULL) {
 		text_put(b, p->name);
 		kp_buf_str(b, " ");
 	}
-	put_number(b, p);
+	calls_put_number(b, p);
 }
 
 void
 calls_put_root(struct kp_buf *b, const struct calls_view *v, uint32_t proc)
 {
-	const struct kp_call_proc *p = kp_call_proc(v->names, proc);
+	const struct kp_call_proc *p = &v->names->procs[proc];
 	const struct calls_root *root = v->roots != NULL ?
 	    &v->roots->v[proc] : NULL;
 	char n[TEXT_MAX];
@@ -90,11 +90,11 @@ void
 calls_put_targets(struct kp_buf *b, const struct calls_view *v)
 {
 	text_put(b, v->info->target);
-	for (uint32_t i = 1; i < kp_call_nodes(v->names); i++) {
-		if (kp_call_node(v->names, i)->otp == 0)
+	for (uint32_t i = 1; i < v->names->nnodes; i++) {
+		if (v->names->nodes[i].otp == 0)
 			continue;
 		kp_buf_str(b, ", ");
-		text_put(b, kp_call_node(v->names, i)->name);
+		text_put(b, v->names->nodes[i].name);
 	}
 }
 
@@ -102,7 +102,7 @@ void
 calls_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t fn)
 {
-	const struct kp_call_fn *f = kp_call_fn(t, fn);
+	const struct kp_call_fn *f = &t->fns[fn];
 
 	if (f->mod[0] == '\0') {
 		kp_buf_str(b, f->fun);

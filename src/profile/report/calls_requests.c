@@ -37,9 +37,9 @@ put_ms(struct kp_buf *b, kp_dur_ns ns)
 }
 
 static void
-put_parts(struct kp_buf *b, const kp_dur_ns parts[KP_WAY_PARTS])
+put_parts(struct kp_buf *b, const kp_dur_ns parts[KP_PARTS])
 {
-	for (int i = 0; i < KP_WAY_PARTS; i++)
+	for (int i = 0; i < KP_PARTS; i++)
 		put_ms(b, parts[i]);
 	kp_buf_str(b, "  ");
 }
@@ -64,7 +64,7 @@ put_works(struct page *p)
 	kp_buf_printf(p->b, "  %10s  %10s  %10s  %10s  %8s  process\n",
 	    "own ms", "out ms", "gc ms", "mailbox ms", "messages");
 	for (uint32_t i = 0; i < p->n && p->b->err == KP_OK; i++)
-		if (p->works[i].by == KP_WAY_NONE ||
+		if (p->works[i].by == KP_PROC_NONE ||
 		    !is_shown(p, p->works[i].by))
 			put_work(p, &p->works[i], 0);
 	if (p->more > 0)

@@ -19,7 +19,7 @@
 static bool
 is_general(const struct kp_call_names *t, uint32_t fn)
 {
-	const struct kp_call_fn *f = kp_call_fn(t, fn);
+	const struct kp_call_fn *f = &t->fns[fn];
 
 	return fn < KP_FN_FIRST ||
 	    (strcmp(f->mod, "proc_lib") == 0 && strcmp(f->fun, "init_p") == 0) ||
@@ -59,7 +59,7 @@ static void
 put_key(struct kp_buf *key, const struct calls_view *v,
     const struct calls_root *root, uint32_t proc)
 {
-	const struct kp_call_proc *p = kp_call_proc(v->names, proc);
+	const struct kp_call_proc *p = &v->names->procs[proc];
 
 	kp_buf_reset(key);
 	kp_buf_be32(key, p->node);

@@ -24,13 +24,13 @@ put_frames(struct json *j, const struct kp_call_names *t)
 	kp_buf_init(&name, NAME_BYTES_MAX);
 	json_object(j, "shared");
 	json_array(j, "frames");
-	for (uint32_t i = 0; i < kp_call_fns(t); i++) {
+	for (uint32_t i = 0; i < t->nfns; i++) {
 		kp_buf_reset(&name);
 		calls_put_fn(&name, t, i);
 		json_object(j, NULL);
 		json_string(j, "name", kp_buf_cstr(&name));
-		if (kp_call_fn(t, i)->mod[0] != '\0')
-			json_string(j, "file", kp_call_fn(t, i)->mod);
+		if (t->fns[i].mod[0] != '\0')
+			json_string(j, "file", t->fns[i].mod);
 		json_end(j);
 	}
 	json_end(j);

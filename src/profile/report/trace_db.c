@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "clean_db.h"
+#include "names_db.h"
 #include "trace_db.h"
 
 static const char schema[] =
@@ -34,58 +34,35 @@ struct writing {
 	const struct kp_calls_sum *sum;
 };
 
-/* Pseudo functions have no module. */
-static void
-bind_fn(struct writing *w, int at, uint32_t fn)
-{
-	const struct kp_call_fn *f = kp_call_fn(w->names, fn);
-
-	if (f->mod[0] == '\0')
-		clean_bind_text(&w->to, at, f->fun);
-	else
-		clean_bind_fn(&w->to, at, f->mod, f->fun, f->arity);
-}
-
-static void
-bind_int(struct writing *w, int at, int64_t v)
-{
-	sqlite3_bind_int64(w->to.st, at, v);
-}
+#define LEN(v) ((int)(sizeof(v) / sizeof((v)[0])))
 
 static void
 put_trace(struct writing *w, const struct kp_calls_info *info)
 {
 	const struct kp_calls_sum *s = w->sum;
+	const int64_t figures[] = { info->otp, s->first + info->offset,
+		s->last - s->first, s->nprocs, (int64_t)s->events,
+		(int64_t)s->odd, (int64_t)info->lost, info->end };
 
 	put_prepare(&w->to, "insert into trace values(?,?,?,?,?,?,?,?,?)");
-	clean_bind_text(&w->to, 1, info->target);
-	bind_int(w, 2, info->otp);
-	bind_int(w, 3, s->first + info->offset);
-	bind_int(w, 4, s->last - s->first);
-	bind_int(w, 5, s->nprocs);
-	bind_int(w, 6, (int64_t)s->events);
-	bind_int(w, 7, (int64_t)s->odd);
-	bind_int(w, 8, (int64_t)info->lost);
-	bind_int(w, 9, info->end);
+	db_text(&w->to, 1, info->target);
+	db_ints(&w->to, 2, figures, LEN(figures));
 	put_row(&w->to);
 }
 
-/* Times are those of node 0. */
 static void
 put_nodes(struct writing *w)
 {
 	const struct kp_call_node *nd;
 
 	put_prepare(&w->to, "insert into node values(?,?,?,?,?,?)");
-	for (uint32_t i = 0; i < kp_call_nodes(w->names) &&
+	for (uint32_t i = 0; i < w->names->nnodes &&
 	     w->to.rc == SQLITE_OK; i++) {
-		nd = kp_call_node(w->names, i);
-		bind_int(w, 1, i);
+		nd = &w->names->nodes[i];
+		sqlite3_bind_int64(w->to.st, 1, i);
 		sqlite3_bind_text(w->to.st, 2, nd->name, -1, SQLITE_STATIC);
-		bind_int(w, 3, nd->otp);
-		bind_int(w, 4, nd->offset);
-		bind_int(w, 5, nd->error);
-		bind_int(w, 6, nd->end);
+		db_ints(&w->to, 3, (int64_t[]){ nd->otp, nd->offset,
+		    nd->error, nd->end }, 4);
 		put_row(&w->to);
 	}
 }
@@ -98,18 +75,16 @@ put_processes(struct writing *w)
 
 	put_prepare(&w->to, "insert into process values(?,?,?,?,?,?)");
 	for (uint32_t i = 0; i < w->sum->nprocs && w->to.rc == SQLITE_OK; i++) {
-		p = kp_call_proc(w->names, i);
+		p = &w->names->procs[i];
 		q = &w->sum->procs[i];
-		bind_int(w, 1, i);
-		sqlite3_bind_text(w->to.st, 2, sqlite3_mprintf("<0.%u.%u>", p->id,
-		    p->serial), -1, sqlite3_free);
-		if (p->name != NULL)
-			clean_bind_text(&w->to, 3, p->name);
+		sqlite3_bind_int64(w->to.st, 1, i);
+		db_pid(&w->to, 2, p);
+		db_text(&w->to, 3, p->name);
 		if (q->spawned) {
-			bind_int(w, 4, q->parent);
-			bind_fn(w, 5, q->spawned_as);
+			sqlite3_bind_int64(w->to.st, 4, q->parent);
+			db_fn(&w->to, 5, w->names, q->spawned_as);
 		}
-		bind_int(w, 6, p->node);
+		sqlite3_bind_int64(w->to.st, 6, p->node);
 		put_row(&w->to);
 	}
 }
@@ -122,12 +97,11 @@ put_calls(struct writing *w)
 	put_prepare(&w->to, "insert into call values(?,?,?,?,?,?)");
 	for (uint32_t i = 0; i < w->sum->nclocks && w->to.rc == SQLITE_OK; i++) {
 		c = &w->sum->clocks[i];
-		bind_int(w, 1, c->proc);
-		bind_fn(w, 2, c->caller);
-		bind_fn(w, 3, c->fn);
-		bind_int(w, 4, (int64_t)c->calls);
-		bind_int(w, 5, c->acc);
-		bind_int(w, 6, c->own);
+		sqlite3_bind_int64(w->to.st, 1, c->proc);
+		db_fn(&w->to, 2, w->names, c->caller);
+		db_fn(&w->to, 3, w->names, c->fn);
+		db_ints(&w->to, 4, (int64_t[]){ (int64_t)c->calls, c->acc,
+		    c->own }, 3);
 		put_row(&w->to);
 	}
 }
@@ -140,15 +114,14 @@ put_paths(struct writing *w)
 	put_prepare(&w->to, "insert into path values(?,?,?,?,?,?,?)");
 	for (uint32_t i = 0; i < w->sum->npaths && w->to.rc == SQLITE_OK; i++) {
 		p = &w->sum->paths[i];
-		bind_int(w, 1, i);
+		sqlite3_bind_int64(w->to.st, 1, i);
 		if (p->parent != KP_PATH_NONE) {
-			bind_int(w, 2, p->parent);
-			bind_fn(w, 5, p->fn);
+			sqlite3_bind_int64(w->to.st, 2, p->parent);
+			db_fn(&w->to, 5, w->names, p->fn);
 		}
-		bind_int(w, 3, p->proc);
-		bind_int(w, 4, p->depth);
-		bind_int(w, 6, (int64_t)p->calls);
-		bind_int(w, 7, p->own);
+		db_ints(&w->to, 3, (int64_t[]){ p->proc, p->depth }, 2);
+		db_ints(&w->to, 6, (int64_t[]){ (int64_t)p->calls, p->own },
+		    2);
 		put_row(&w->to);
 	}
 }

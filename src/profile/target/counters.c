@@ -1,10 +1,9 @@
 /*
  * counters.c - the messages to kprof_counters.erl, and the decoding of its
- * rows.
+ * answers.
  *
- * Commands are go, lease, peek, read, {continue, Ms} and stop.  From the node
- * come {kprof_ended, Why, Text}, {kprof_rows, ..} and {kprof_reply, ..}
- * (profile.h).
+ * Commands are go, lease, peek, read, {continue, Ms} and stop.  The node sends
+ * {kprof_ended, Why, Text}, {kprof_rows, ..} and {kprof_reply, ..} (counts.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,23 +12,22 @@
 #include "kprofd/etf.h"
 #include "profile/target/counters.h"
 
-#define READ_LIMIT (120 * KP_NS_PER_S)	/* without a word from the node */
+#define READ_LIMIT (120 * KP_NS_PER_S)	/* without a message from the node */
 
 struct counters {
-	struct injected guest;
-	/* what was said of its end while it was read */
-	enum counters_end end;
+	struct injected in;
+	bool ended;		/* seen during a reading: how, and text */
+	enum kp_calls_end end;
 	char text[INJECTED_TEXT_MAX];
 };
 
 static void
 put_own(struct kp_buf *b, const void *ctx)
 {
-	static const char *const types[] = { "count", "time", "memory" };
 	const struct counters_opts *o = ctx;
 
 	kp_etf_atom(b, "type");
-	kp_etf_atom(b, o->list ? "list" : types[o->type]);
+	kp_etf_atom(b, o->list ? "list" : kp_counts_types[o->type]);
 	kp_etf_atom(b, "by");
 	kp_etf_atom(b, o->by_process ? "process" : "total");
 	injected_put_number(b, "max_rows", o->max_rows);
@@ -51,7 +49,7 @@ counters_start(struct counters **out, const struct counters_opts *o,
 		snprintf(why, n, "out of memory");
 		return KP_ENOMEM;
 	}
-	e = injected_start(&c->guest, &code, &o->g, &own, h, why, n);
+	e = injected_start(&c->in, &code, &o->g, &own, h, why, n);
 	if (e != KP_OK) {
 		free(c);
 		return e;
@@ -63,7 +61,7 @@ counters_start(struct counters **out, const struct counters_opts *o,
 enum kp_err
 counters_go(struct counters *c)
 {
-	return injected_command(&c->guest, "go");
+	return injected_command(&c->in, "go");
 }
 
 static void
@@ -74,129 +72,100 @@ put_continue(struct kp_buf *b, const void *ms)
 	kp_etf_int(b, *(const int64_t *)ms);
 }
 
-/* None is left of one that is over: it ends at once. */
 enum kp_err
 counters_continue(struct counters *c, kp_dur_ns span)
 {
 	int64_t ms = span / KP_NS_PER_MS;
 
+	/* A span that has run out ends at once; 0 would be endless. */
 	ms = span != 0 && ms <= 0 ? 1 : ms;
-	return injected_send(&c->guest, put_continue, &ms);
+	return injected_send(&c->in, put_continue, &ms);
 }
 
-/* ---- while it counts ---- */
+/* ---- answers ---- */
 
-void
-counters_gone_text(const char *target, const char *text, char *why, size_t n)
-{
-	snprintf(why, n, "'%s' counts no more: %s", target, text);
-}
-
-/* {kprof_ended, Why, Text}; KP_END: it is something else. */
+/* KP_OK: there is something to read; else `why` says why there is not. */
 static enum kp_err
-read_ended(struct kp_term *r, enum counters_end *end, char *text, size_t n)
+after_end(const struct counters *c, enum kp_calls_end end, const char *text,
+    char *why, size_t n)
 {
-	static const char *const words[] = { [COUNTERS_RETURNED] = "returned",
-		[COUNTERS_RAISED] = "raised", [COUNTERS_OVERRAN] = "overran",
-		[COUNTERS_EXITED] = "exited", [COUNTERS_MEMORY] = "memory",
-		[COUNTERS_DISARMED] = "disarmed", [COUNTERS_GONE] = "gone" };
-	struct kp_span word;
-
-	kp_term_tuple_n(r, 3);
-	if (!kp_span_is(kp_term_atom(r), "kprof_ended"))
-		return KP_END;
-	word = kp_term_atom(r);
-	*end = COUNTERS_NOT;
-	for (int i = COUNTERS_RETURNED; i <= COUNTERS_GONE; i++)
-		if (kp_span_is(word, words[i]))
-			*end = (enum counters_end)i;
-	text[0] = '\0';
-	if (kp_term_peek(r) == KP_TERM_BINARY)
-		injected_copy_text(kp_term_binary(r), text, n);
-	else
-		kp_term_skip(r);
-	return r->err == KP_OK && *end != COUNTERS_NOT ? KP_OK : KP_EFORMAT;
+	if (end != KP_CALLS_GONE)
+		return KP_OK;
+	snprintf(why, n, "'%s' counts no more: %s", c->in.target, text);
+	return KP_ESTATE;
 }
 
 enum kp_err
-counters_wait(struct counters *c, kp_mono_ns deadline, enum counters_end *end,
+counters_wait(struct counters *c, kp_mono_ns deadline, enum kp_calls_end *end,
     char *text, size_t n)
 {
 	struct kp_term r;
 	enum kp_err e;
 
-	if (c->end != COUNTERS_NOT) {
-		*end = c->end;
-		snprintf(text, n, "%s", c->text);
-		return KP_OK;
-	}
-	do {
-		e = injected_next(&c->guest, deadline, &r);
+	while (!c->ended) {
+		e = injected_next(&c->in, deadline, &r);
 		if (e == KP_ETIMEOUT || e == KP_END)
 			return e;
-		if (e == KP_OK)
-			e = read_ended(&r, end, text, n);
-		if (e != KP_OK && e != KP_END)
-			return injected_broken(&c->guest, e, text, n);
-	} while (e == KP_END);
-	return e;
+		if (e != KP_OK)
+			return injected_broken(&c->in, e, text, n);
+		kp_term_tuple_n(&r, 3);
+		if (!kp_span_is(kp_term_atom(&r), "kprof_ended"))
+			continue;
+		c->end = injected_read_end(&c->in, &r, c->text,
+		    sizeof(c->text));
+		c->ended = true;
+	}
+	*end = c->end;
+	snprintf(text, n, "%s", c->text);
+	return after_end(c, c->end, c->text, text, n);
 }
 
-/* It has ended by itself meanwhile: is there anything to be read? */
+/* KP_END: this was the last part of the answer. */
 static enum kp_err
-read_gone(struct counters *c, struct kp_term *r, char *why, size_t n)
-{
-	if (read_ended(r, &c->end, c->text, sizeof(c->text)) != KP_OK)
-		return injected_broken(&c->guest, KP_EFORMAT, why, n);
-	if (c->end != COUNTERS_GONE)
-		return KP_OK;
-	counters_gone_text(c->guest.target, c->text, why, n);
-	return KP_ESTATE;
-}
-
-/* KP_END: all of it is there; KP_OK: more is to come. */
-static enum kp_err
-read_part(struct counters *c, uint64_t ref, struct kp_profile *p,
+read_part(struct counters *c, uint64_t ref, struct kp_counts *p,
     struct kp_term *r, char *why, size_t n)
 {
-	struct kp_term whole = *r;
 	struct kp_span tag;
 	enum kp_err e;
 	uint64_t of;
 
 	kp_term_tuple(r);
 	tag = kp_term_atom(r);
-	if (kp_span_is(tag, "kprof_ended"))
-		return read_gone(c, &whole, why, n);
+	if (kp_span_is(tag, "kprof_ended")) {
+		c->end = injected_read_end(&c->in, r, c->text,
+		    sizeof(c->text));
+		c->ended = true;
+		return after_end(c, c->end, c->text, why, n);
+	}
 	of = (uint64_t)kp_term_int(r);
 	if (r->err != KP_OK || of > ref)
-		return injected_broken(&c->guest, KP_EFORMAT, why, n);
+		return injected_broken(&c->in, KP_EFORMAT, why, n);
 	if (of < ref)
-		return KP_OK;	/* of one that was interrupted */
+		return KP_OK;	/* of a reading that was interrupted */
 	if (kp_span_is(tag, "kprof_reply")) {
-		e = kp_profile_end(p, r);
-		return e == KP_OK ? KP_END : injected_broken(&c->guest, e, why, n);
+		e = kp_counts_end(p, r);
+		return e == KP_OK ? KP_END : injected_broken(&c->in, e, why, n);
 	}
-	e = kp_span_is(tag, "kprof_rows") ? kp_profile_rows(p, r) : KP_EFORMAT;
-	return e == KP_OK ? e : injected_broken(&c->guest, e, why, n);
+	e = kp_span_is(tag, "kprof_rows") ? kp_counts_rows(p, r) : KP_EFORMAT;
+	return e == KP_OK ? e : injected_broken(&c->in, e, why, n);
 }
 
 enum kp_err
-counters_read(struct counters *c, bool pause, struct kp_profile *p, char *why,
+counters_read(struct counters *c, bool pause, struct kp_counts *p, char *why,
     size_t n)
 {
 	struct kp_term r;
-	enum kp_err e = injected_command(&c->guest, pause ? "read" : "peek");
-	uint64_t ref = c->guest.ref;
+	enum kp_err e = injected_command(&c->in, pause ? "read" : "peek");
+	uint64_t ref = c->in.ref;
 
 	if (e != KP_OK)
-		return injected_broken(&c->guest, e, why, n);
+		return injected_broken(&c->in, e, why, n);
 	do {
-		e = injected_next(&c->guest, kp_mono_now() + READ_LIMIT, &r);
+		e = injected_next(&c->in, kp_mono_now() + READ_LIMIT, &r);
 		if (e == KP_END)
 			return e;
 		if (e != KP_OK)
-			return injected_broken(&c->guest, e, why, n);
+			return injected_broken(&c->in, e, why, n);
 		e = read_part(c, ref, p, &r, why, n);
 	} while (e == KP_OK);
 	return e == KP_END ? KP_OK : e;
@@ -207,6 +176,6 @@ counters_stop(struct counters *c)
 {
 	if (c == NULL)
 		return;
-	injected_stop(&c->guest);
+	injected_stop(&c->in);
 	free(c);
 }

@@ -176,6 +176,47 @@ injected_copy_text(struct kp_span s, char *text, size_t n)
 	    s.n > 0 ? (const char *)s.p : "");
 }
 
+static const struct {
+	const char *word;
+	enum kp_calls_end end;
+	const char *text;	/* goes before the node's own */
+} ends[] = {
+	{ "returned", KP_CALLS_DONE, "" },
+	{ "raised", KP_CALLS_DONE, "the call raised " },
+	{ "exited", KP_CALLS_DONE, "the call's process exited: " },
+	{ "overran", KP_CALLS_DONE, "" },
+	{ "disarmed", KP_CALLS_DONE, "ended early: the kprofd there has gone, "
+	    "and before OTP 27 counts go by its flags" },
+	{ "events", KP_CALLS_EVENTS, "" },
+	{ "queue", KP_CALLS_QUEUE, "" },
+	{ "memory", KP_CALLS_MEMORY, "" },
+};
+
+enum kp_calls_end
+injected_read_end(const struct injected *g, struct kp_term *r, char *text,
+    size_t n)
+{
+	struct kp_span word = kp_term_atom(r);
+	char said[INJECTED_TEXT_MAX] = "";
+
+	if (kp_term_peek(r) == KP_TERM_BINARY)
+		injected_copy_text(kp_term_binary(r), said, sizeof(said));
+	else
+		kp_term_skip(r);
+	if (kp_span_is(word, "overran"))
+		snprintf(said, sizeof(said), "the call was stopped after %lld "
+		    "ms, without an end (see -for); processes that it started "
+		    "were not", (long long)(g->apply_limit / KP_NS_PER_MS));
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		if (!kp_span_is(word, ends[i].word))
+			continue;
+		snprintf(text, n, "%s%s", ends[i].text, said);
+		return ends[i].end;
+	}
+	snprintf(text, n, "%s", said);
+	return KP_CALLS_GONE;
+}
+
 bool
 injected_is_absent(const struct injected_hello *h, uint32_t place)
 {
@@ -333,7 +374,7 @@ injected_start(struct injected *g, const struct injected_code *code,
 
 	*h = (struct injected_hello){ 0 };
 	*g = (struct injected){ .code = code, .target = o->talk.target,
-	    .value = o->value };
+	    .value = o->value, .apply_limit = o->apply_limit };
 	e = dist_sync_open(&g->talk, &o->talk, why, n);
 	if (e == KP_OK)
 		e = start(g, o, own, h, why, n);

@@ -7,6 +7,7 @@
 #ifndef KPROFD_PROFILE_TARGET_INJECTED_H
 #define KPROFD_PROFILE_TARGET_INJECTED_H
 
+#include "kprofd/calls.h"
 #include "kprofd/config.h"
 #include "dist/sync.h"
 
@@ -66,6 +67,7 @@ struct injected {
 	const struct injected_code *code;
 	const char *target;
 	char *value;		/* as of injected_opts */
+	kp_dur_ns apply_limit;
 	uint64_t ref;		/* of the last command */
 	kp_mono_ns lease_at;	/* the next one */
 };
@@ -101,9 +103,15 @@ enum kp_err injected_next(struct injected *g, kp_mono_ns deadline,
 /* Takes everything back.  Does nothing where nothing was started. */
 void injected_stop(struct injected *g);
 
-/* The words of what dist_sync_next() returned; returns e. */
+/* Words for an error of dist_sync_next(); returns e. */
 enum kp_err injected_broken(const struct injected *g, enum kp_err e, char *why,
     size_t n);
+/*
+ * Reads Why and Text, as the node sends them when it has ended by itself.  text:
+ * what there is to say about that, or ""; for KP_CALLS_GONE what has happened.
+ */
+enum kp_calls_end injected_read_end(const struct injected *g,
+    struct kp_term *r, char *text, size_t n);
 void injected_copy_text(struct kp_span s, char *text, size_t n);
 
 #endif

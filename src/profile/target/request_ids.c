@@ -1,6 +1,6 @@
 /*
- * request_ids.c - vectors that lead from a node's request number to ours, and
- * from there to its labels.
+ * request_ids.c - maps a node's numbers of requests to ours, and our numbers to
+ * labels.
  */
 #include <stdlib.h>
 
@@ -8,13 +8,12 @@
 #include "base/vec.h"
 #include "profile/target/request_ids.h"
 
-/* The next of its request's labels, or 0. */
 struct request_ids_label {
 	int64_t label;
-	uint32_t next;
+	uint32_t next;		/* label of the same request, or 0 */
 };
 
-struct numbers_request {
+struct request_ids_request {
 	uint32_t labels;	/* the first one */
 	bool counted, ended;
 };
@@ -33,7 +32,7 @@ request_ids_node_free(struct request_ids_node *nd)
 	free(nd->v);
 }
 
-/* 0: there are too many, or no memory. */
+/* 0: too many requests, or no memory. */
 static uint32_t
 request_new(struct request_ids *t)
 {
@@ -43,7 +42,7 @@ request_new(struct request_ids *t)
 	t->no_memory |= e == KP_ENOMEM;
 	if (e != KP_OK)
 		return 0;
-	t->requests[++t->nrequests] = (struct numbers_request){ 0 };
+	t->requests[++t->nrequests] = (struct request_ids_request){ 0 };
 	return t->nrequests;
 }
 
@@ -64,22 +63,10 @@ label_add(struct request_ids *t, uint32_t request, int64_t label)
 static bool
 node_room(struct request_ids *t, struct request_ids_node *nd, uint32_t n)
 {
-	uint32_t want = nd->room > 0 ? nd->room : 64;
-	uint32_t *v;
-
-	if (n < nd->room)
+	if (vec_reach(&nd->v, &nd->room, n) == KP_OK)
 		return true;
-	while (want <= n)
-		want *= 2;
-	v = reallocarray(nd->v, want, sizeof(*v));
-	if (v == NULL) {
-		t->no_memory = true;
-		return false;
-	}
-	for (; nd->room < want; nd->room++)
-		v[nd->room] = 0;
-	nd->v = v;
-	return true;
+	t->no_memory = true;
+	return false;
 }
 
 uint32_t

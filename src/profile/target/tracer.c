@@ -15,18 +15,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "calls_probe_beam.h"
 #include "kprofd/calls_term.h"
 #include "kprofd/etf.h"
 #include "profile/target/tracer.h"
 #include "profile/target/tracer_marks.h"
-#include "profile/target/tracer_probe.h"
+#include "target/probe_file.h"
 #include "tracer_beam.h"
 
 #define CLOCK_LIMIT (2 * KP_NS_PER_S)
 #define TAKE_MAX 64	/* messages at once */
 
 struct tracer {
-	struct injected guest;
+	struct injected in;
 	struct tracer_limit limit;
 	struct kp_call_names *names;
 	struct kp_calls_decoder *decoder;
@@ -35,9 +36,16 @@ struct tracer {
 	bool open;		/* requests begin */
 };
 
+#define OWN_OPTS 13
+
+/*
+ * The native probe's module is sent along; its library is the node's, which on
+ * this machine is ours.
+ */
 static void
 put_own(struct kp_buf *b, const void *ctx)
 {
+	static const char *const probes[] = { "relay", "native", "auto" };
 	const struct tracer_opts *o = ctx;
 
 	injected_put_number(b, "max_events", o->max_events);
@@ -45,7 +53,12 @@ put_own(struct kp_buf *b, const void *ctx)
 	injected_put_patterns(b, "entry", o->entry, o->nentries);
 	injected_put_number(b, "requests", o->requests);
 	injected_put_number(b, "args", o->args);
-	tracer_put_probe(b, o);
+	kp_etf_atom(b, "probe");
+	kp_etf_atom(b, probes[o->probe]);
+	kp_etf_atom(b, "probe_beam");
+	kp_etf_binary(b, kp_calls_probe_beam, kp_calls_probe_beam_len);
+	kp_etf_atom(b, "probe_library");
+	probe_file_put(b, o->probe_library != NULL ? o->probe_library : "");
 	injected_put_patterns(b, "marks", o->limit.marks, o->limit.nmarks);
 	injected_put_patterns(b, "inside", o->limit.inside, o->limit.ninside);
 	kp_etf_atom(b, "named");
@@ -68,7 +81,7 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 		"another kprof traces there already", kp_tracer_beam,
 		kp_tracer_load, sizeof(kp_tracer_beam),
 		sizeof(kp_tracer_load) };
-	struct injected_own own = { 10 + TRACER_PROBE_OPTS, put_own, o };
+	struct injected_own own = { OWN_OPTS, put_own, o };
 	struct tracer *t = calloc(1, sizeof(*t));
 	enum kp_err e = KP_ENOMEM;
 
@@ -81,9 +94,9 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 	if (t == NULL || t->decoder == NULL)
 		snprintf(why, n, "out of memory");
 	else
-		e = injected_start(&t->guest, &code, &o->g, &own, h, why, n);
+		e = injected_start(&t->in, &code, &o->g, &own, h, why, n);
 	if (e == KP_OK && (o->limit.conf != NULL || o->limit.ninside > 0))
-		e = tracer_mark(&t->guest, &t->limit, names, why, n);
+		e = tracer_mark(&t->in, &t->limit, names, why, n);
 	if (e != KP_OK) {
 		tracer_stop(t);
 		return e;
@@ -199,7 +212,7 @@ read_news(struct tracer *t, struct kp_term *r)
 static void
 read_names(struct tracer *t, struct kp_term *r)
 {
-	uint32_t n = kp_term_list(r), procs = kp_call_procs(t->names), proc;
+	uint32_t n = kp_term_list(r), procs = t->names->nprocs, proc;
 	uint32_t node;
 	struct kp_span name;
 	struct kp_pid pid;
@@ -211,7 +224,7 @@ read_names(struct tracer *t, struct kp_term *r)
 		name = kp_term_atom(r);
 		/* One that is new to us has no events: it is not written. */
 		if (r->err == KP_OK && kp_call_node_put(t->names, pid.node,
-		    &node, &added) == KP_OK && kp_call_proc_put_at(t->names,
+		    &node, &added) == KP_OK && kp_call_proc_put(t->names,
 		    node, pid.id, pid.serial, &proc, &added) == KP_OK &&
 		    proc < procs)
 			kp_call_proc_name(t->names, proc, name);
@@ -220,52 +233,13 @@ read_names(struct tracer *t, struct kp_term *r)
 		kp_term_nil(r);
 }
 
-static const struct {
-	const char *word;
-	enum kp_calls_end end;
-	const char *text;
-} ends[] = {
-	{ "returned", KP_CALLS_DONE, "" },
-	{ "raised", KP_CALLS_DONE, "the call raised " },
-	{ "exited", KP_CALLS_DONE, "the call's process exited: " },
-	{ "overran", KP_CALLS_DONE, "the call was stopped, without an end "
-	    "(see -for); processes that it started were not" },
-	{ "events", KP_CALLS_EVENTS, "" },
-	{ "queue", KP_CALLS_QUEUE, "" },
-	{ "memory", KP_CALLS_MEMORY, "" },
-};
-
 static void
 read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
 {
-	struct kp_span word = kp_term_atom(r);
-	char text[INJECTED_TEXT_MAX] = "";
-
-	end->end = KP_CALLS_GONE;
-	if (kp_term_peek(r) == KP_TERM_BINARY)
-		injected_copy_text(kp_term_binary(r), text, sizeof(text));
-	else
-		kp_term_skip(r);
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		if (!kp_span_is(word, ends[i].word))
-			continue;
-		end->end = ends[i].end;
-		snprintf(end->text, sizeof(end->text), "%s%s", ends[i].text,
-		    text);
-	}
+	end->end = injected_read_end(&t->in, r, end->text, sizeof(end->text));
 	read_names(t, r);
 	end->begun = read_count(r, KP_CALLS_REQUESTS_MAX - 1);
 	end->ended = read_count(r, end->begun);
-}
-
-static void
-read_gone(struct kp_term *r, struct tracer_end *end)
-{
-	end->end = KP_CALLS_GONE;
-	kp_term_atom(r);
-	if (kp_term_peek(r) == KP_TERM_BINARY)
-		injected_copy_text(kp_term_binary(r), end->text,
-		    sizeof(end->text));
 }
 
 /* KP_END: it was the last. */
@@ -294,13 +268,14 @@ read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
 		return KP_OK;
 	}
 	if (kp_span_is(tag, "kprof_identity"))
-		return tracer_read_identity(&t->guest, &t->limit, r);
+		return tracer_read_identity(&t->in, &t->limit, r);
 	if (kp_span_is(tag, "kprof_request"))
 		return tracer_read_wanted(&t->limit, r);
 	if (kp_span_is(tag, "kprof_calls_end"))
 		read_end(t, r, end);
 	else if (kp_span_is(tag, "kprof_ended"))
-		read_gone(r, end);
+		end->end = injected_read_end(&t->in, r, end->text,
+		    sizeof(end->text));
 	else
 		return KP_OK;
 	return KP_END;
@@ -311,51 +286,14 @@ enum kp_err
 tracer_go(struct tracer *t)
 {
 	struct kp_term r;
-	enum kp_err e = injected_command(&t->guest, "go");
+	enum kp_err e = injected_command(&t->in, "go");
 
 	if (e == KP_OK)
-		e = injected_next(&t->guest, kp_mono_now() + TRACER_READ_LIMIT, &r);
+		e = injected_next(&t->in, kp_mono_now() + TRACER_READ_LIMIT, &r);
 	if (e != KP_OK)
 		return e;
 	kp_term_tuple(&r);
 	return kp_span_is(kp_term_atom(&r), "kprof_calls") ? KP_OK : KP_ESTATE;
-}
-
-enum kp_err
-tracer_run(struct tracer *t, kp_mono_ns deadline, tracer_sink *sink,
-    void *ctx, struct tracer_end *end)
-{
-	struct kp_term r;
-	enum kp_err e;
-
-	for (;;) {
-		e = injected_next(&t->guest, deadline, &r);
-		if (e == KP_ETIMEOUT || e == KP_END)
-			return e;
-		if (e != KP_OK)
-			break;
-		e = read_message(t, &r, sink, ctx, end);
-		if (e != KP_OK)
-			return e == KP_END ? KP_OK : e;
-	}
-	end->end = KP_CALLS_GONE;
-	injected_broken(&t->guest, e, end->text, sizeof(end->text));
-	return KP_OK;
-}
-
-enum kp_err
-tracer_end(struct tracer *t, tracer_sink *sink, void *ctx,
-    struct tracer_end *end)
-{
-	enum kp_err e = injected_command(&t->guest, "read");
-
-	if (e == KP_OK)
-		e = tracer_run(t, kp_mono_now() + TRACER_READ_LIMIT, sink, ctx, end);
-	if (e == KP_END || e == KP_ETIMEOUT || e == KP_EIO) {
-		end->end = e == KP_END ? KP_CALLS_CUT : KP_CALLS_GONE;
-		e = KP_OK;
-	}
-	return e;
 }
 
 void
@@ -363,12 +301,12 @@ tracer_stop(struct tracer *t)
 {
 	if (t == NULL)
 		return;
-	injected_stop(&t->guest);
+	injected_stop(&t->in);
 	kp_calls_decoder_free(t->decoder);
 	free(t);
 }
 
-/* ---- one of several nodes ---- */
+/* ---- while it traces ---- */
 
 void
 tracer_listen(struct tracer *t, const struct tracer_news *news)
@@ -377,15 +315,9 @@ tracer_listen(struct tracer *t, const struct tracer_news *news)
 }
 
 enum kp_err
-tracer_entries(struct tracer *t)
+tracer_command(struct tracer *t, const char *word)
 {
-	return injected_command(&t->guest, "entries");
-}
-
-enum kp_err
-tracer_full(struct tracer *t)
-{
-	return injected_command(&t->guest, "full");
+	return injected_command(&t->in, word);
 }
 
 bool
@@ -405,7 +337,7 @@ put_ended(struct kp_buf *b, const void *label)
 enum kp_err
 tracer_request_ended(struct tracer *t, int64_t label)
 {
-	return injected_send(&t->guest, put_ended, &label);
+	return injected_send(&t->in, put_ended, &label);
 }
 
 enum kp_err
@@ -414,10 +346,10 @@ tracer_clock(struct tracer *t, struct kp_offset *o)
 	kp_mono_ns sent = kp_mono_now();
 	struct kp_term r;
 	int64_t there;
-	enum kp_err e = injected_command(&t->guest, "clock");
+	enum kp_err e = injected_command(&t->in, "clock");
 
 	if (e == KP_OK)
-		e = injected_next(&t->guest, sent + CLOCK_LIMIT, &r);
+		e = injected_next(&t->in, sent + CLOCK_LIMIT, &r);
 	if (e != KP_OK)
 		return e;
 	kp_term_tuple_n(&r, 2);
@@ -437,12 +369,12 @@ tracer_take(struct tracer *t, tracer_sink *sink, void *ctx,
 	enum kp_err e = KP_OK;
 
 	for (int i = 0; i < TAKE_MAX && e == KP_OK; i++) {
-		e = injected_next(&t->guest, 0, &r);
+		e = injected_next(&t->in, 0, &r);
 		if (e == KP_ETIMEOUT || e == KP_END)
 			return e;
 		if (e != KP_OK) {
 			end->end = KP_CALLS_GONE;
-			injected_broken(&t->guest, e, end->text,
+			injected_broken(&t->in, e, end->text,
 			    sizeof(end->text));
 			return KP_OK;
 		}
@@ -451,20 +383,14 @@ tracer_take(struct tracer *t, tracer_sink *sink, void *ctx,
 	return e == KP_OK ? KP_EBUSY : e == KP_END ? KP_OK : e;
 }
 
-enum kp_err
-tracer_ask_end(struct tracer *t)
-{
-	return injected_command(&t->guest, "read");
-}
-
 int
 tracer_fd(const struct tracer *t)
 {
-	return injected_fd(&t->guest);
+	return injected_fd(&t->in);
 }
 
 enum kp_err
 tracer_lease(struct tracer *t)
 {
-	return injected_lease(&t->guest);
+	return injected_lease(&t->in);
 }

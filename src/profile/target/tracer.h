@@ -96,18 +96,6 @@ enum kp_err tracer_start(struct tracer **t, const struct tracer_opts *o,
     struct kp_call_names *names, struct injected_hello *h, char *why, size_t n);
 /* When this returns KP_OK it traces, and a call is made; else it has ended. */
 enum kp_err tracer_go(struct tracer *t);
-/*
- * Takes events until it ends by itself (KP_OK), until the deadline
- * (KP_ETIMEOUT) or until woken (KP_END); or what sink returned.
- */
-enum kp_err tracer_run(struct tracer *t, kp_mono_ns deadline,
-    tracer_sink *sink, void *ctx, struct tracer_end *end);
-/*
- * Ends it, and takes what is still under way; woken, no longer.  KP_OK, or
- * what sink returned.
- */
-enum kp_err tracer_end(struct tracer *t, tracer_sink *sink, void *ctx,
-    struct tracer_end *end);
 /* Takes everything back.  NULL is let pass. */
 void tracer_stop(struct tracer *t);
 
@@ -125,11 +113,13 @@ struct tracer_news {
 };
 /* Both stay the caller's; without this, news is let pass. */
 void tracer_listen(struct tracer *t, const struct tracer_news *news);
-/* When all trace: requests begin, when something was taken that says so. */
-enum kp_err tracer_entries(struct tracer *t);
+/*
+ * Sends a command.  "entries": all nodes trace, so requests may begin;
+ * "full": enough requests have begun; "read": end, and send what is left.
+ */
+enum kp_err tracer_command(struct tracer *t, const char *word);
+/* True once the node has confirmed "entries". */
 bool tracer_is_open(const struct tracer *t);
-/* Enough have begun: no more are marked than have to be. */
-enum kp_err tracer_full(struct tracer *t);
 /* A request that began elsewhere has ended. */
 enum kp_err tracer_request_ended(struct tracer *t, int64_t label);
 /* A round trip to the node's clock, while no events come. */
@@ -140,8 +130,6 @@ enum kp_err tracer_clock(struct tracer *t, struct kp_offset *o);
  */
 enum kp_err tracer_take(struct tracer *t, tracer_sink *sink, void *ctx,
     struct tracer_end *end);
-/* Ends it: what is under way is to be taken still. */
-enum kp_err tracer_ask_end(struct tracer *t);
 /* To be polled for input. */
 int tracer_fd(const struct tracer *t);
 /* Where something else is waited for meanwhile. */

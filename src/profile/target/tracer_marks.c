@@ -1,12 +1,12 @@
 /*
  * tracer_marks.c - asks which functions mark requests, sends match specs for
- * them, and answers which identities are wanted.
+ * them, and decides which identities the user asked for.
  *
- * Before `go` goes `marked`, to which {kprof_marked, Entries, Marks, Inside}
- * answers, each [{M, F, A}], and then {specs, [{MFA, Spec}]} of those that may
- * know an identity.  Later {kprof_identity, Id, Term} asks whether that is
- * wanted, {identity, Id, Bool} answers, and {kprof_request, Number} names a
- * request that has it.
+ * Before `go` this sends `marked`.  The node answers {kprof_marked, Entries, Marks,
+ * Inside}, each [{M, F, A}], and gets {specs, [{MFA, Spec}]} for those that the
+ * identity fun has clauses for.  Later it asks {kprof_identity, Id, Term}, gets
+ * {identity, Id, Bool}, and sends {kprof_request, Number} for each request of
+ * such an identity.
  */
 #include <stdio.h>
 
@@ -47,7 +47,7 @@ put_naming(struct naming *m, struct kp_span mod, struct kp_span fun,
 	    kp_spec_tier(conf, &f, &m->params, &m->specs);
 }
 
-/* A kprofd's entries have their token from it. */
+/* The entries of an attached kprofd get their token from it. */
 static void
 on_entry(struct naming *m, struct kp_span mod, struct kp_span fun,
     uint32_t arity)
@@ -82,15 +82,12 @@ each_function(struct kp_term *r, struct naming *m,
 {
 	uint32_t n = kp_term_list(r);
 	struct kp_span mod, fun;
-	int64_t arity;
+	uint32_t arity;
 
 	for (uint32_t i = 0; i < n && r->err == KP_OK && m->err == KP_OK; i++) {
-		kp_term_tuple_n(r, 3);
-		mod = kp_term_atom(r);
-		fun = kp_term_atom(r);
-		arity = kp_term_int(r);
-		if (r->err == KP_OK && arity >= 0 && arity <= 255)
-			f(m, mod, fun, (uint32_t)arity);
+		arity = kp_term_mfa(r, &mod, &fun);
+		if (r->err == KP_OK)
+			f(m, mod, fun, arity);
 	}
 	if (n > 0)
 		kp_term_nil(r);
@@ -126,7 +123,6 @@ await_marked(struct injected *g, struct kp_term *r)
 	return KP_OK;
 }
 
-/* Tells which calls say what the identity of a request is. */
 enum kp_err
 tracer_mark(struct injected *g, const struct tracer_limit *l,
     struct kp_call_names *names, char *why, size_t n)
@@ -185,7 +181,7 @@ tracer_read_identity(struct injected *g, const struct tracer_limit *l,
 	if (r->err != KP_OK || l->is_wanted == NULL)
 		return KP_OK;
 	a.wanted = l->is_wanted(l->ctx, term);
-	/* A connection that is over is seen with the next message. */
+	/* The next wait for a message reports a lost connection. */
 	injected_send(g, put_answer, &a);
 	return KP_OK;
 }

@@ -1,18 +1,18 @@
 /*
- * tracer_marks.h - answers the questions of a tracer whose trace is limited to
- * one identity or one tier.  For tracer.c.
+ * tracer_marks.h - limits a trace to one identity or one tier: the messages of a
+ * tracer about it.  For tracer.c.
  */
 #ifndef KPROFD_PROFILE_TARGET_TRACER_MARKS_H
 #define KPROFD_PROFILE_TARGET_TRACER_MARKS_H
 
 #include "profile/target/tracer.h"
 
-#define TRACER_READ_LIMIT (60 * KP_NS_PER_S)	/* without a word from the node */
+#define TRACER_READ_LIMIT (60 * KP_NS_PER_S)	/* without a message from the node */
 
-/* Before it traces: which calls say what the identity of a request is. */
+/* Before tracing: sends match specs for calls that reveal a request's identity. */
 enum kp_err tracer_mark(struct injected *g, const struct tracer_limit *l,
     struct kp_call_names *names, char *why, size_t n);
-/* Its messages, past their tag; what l's functions return. */
+/* Read the tracer's messages, behind their tag, and call l's functions. */
 enum kp_err tracer_read_identity(struct injected *g, const struct tracer_limit *l,
     struct kp_term *r);
 enum kp_err tracer_read_wanted(const struct tracer_limit *l,

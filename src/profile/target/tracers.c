@@ -70,7 +70,7 @@ on_begins(void *ctx, uint32_t n)
 	for (uint32_t i = 0; i < ts->n &&
 	     ts->numbers.begun == ts->numbers.asked; i++)
 		if (!ts->v[i].over)
-			tracer_full(ts->v[i].t);
+			tracer_command(ts->v[i].t, "full");
 }
 
 /* The others take what comes of its labels for new requests then. */
@@ -160,7 +160,7 @@ tell_clocks(struct tracers *ts)
 	kp_dur_ns first, error;
 
 	for (uint32_t i = 1; i < ts->n; i++) {
-		nd = kp_call_node_edit(ts->names, i);
+		nd = &ts->names->nodes[i];
 		offset_of(&ts->v[0], &first, &error);
 		offset_of(&ts->v[i], &nd->offset, &nd->error);
 		nd->offset -= first;
@@ -218,7 +218,7 @@ one_start(struct tracers *ts, struct tracer_opts o, const char *target,
 	if (e != KP_OK || !added)
 		return e != KP_OK ? e : KP_EFORMAT;
 	tracer_listen(one->t, &one->news);
-	kp_call_node_edit(ts->names, one->node)->otp =
+	ts->names->nodes[one->node].otp =
 	    (uint32_t)(one->hello.otp > 0 ? one->hello.otp : 1);
 	ts->n++;
 	return KP_OK;
@@ -301,12 +301,12 @@ tracers_go(struct tracers *ts, char *why, size_t whylen)
 		ts->v[i].heard = kp_mono_now();
 	}
 	for (uint32_t j = 0; j < ts->n && ts->n > 1 && e == KP_OK; j++)
-		if ((e = tracer_entries(ts->v[j].t)) != KP_OK)
+		if ((e = tracer_command(ts->v[j].t, "entries")) != KP_OK)
 			i = j + 1;
 	if (e != KP_OK)
 		snprintf(why, whylen, "'%s': nothing was traced: its tracer "
 		    "has ended",
-		    kp_call_node(ts->names, i - 1)->name);
+		    ts->names->nodes[i - 1].name);
 	return e;
 }
 
@@ -409,7 +409,7 @@ finish(struct tracers *ts)
 
 	for (uint32_t i = 0; i < ts->n; i++) {
 		o = &ts->v[i];
-		kp_call_node_edit(ts->names, i)->end = o->end.end;
+		ts->names->nodes[i].end = o->end.end;
 		if (o->end.end != KP_CALLS_GONE && o->end.end != KP_CALLS_CUT)
 			measure(o, &o->after);
 	}
@@ -429,7 +429,7 @@ tracers_end(struct tracers *ts, const struct tracers_sink *sink)
 	for (uint32_t i = 0; i < ts->n; i++) {
 		o = &ts->v[i];
 		o->heard = now;
-		if (!o->over && tracer_ask_end(o->t) != KP_OK)
+		if (!o->over && tracer_command(o->t, "read") != KP_OK)
 			o->over = true;
 	}
 	for (;;) {

@@ -1,7 +1,4 @@
-/*
- * args.c - writes the description of arguments as text, and cuts it where it is
- * too long.
- */
+/* args.c - writes the description of arguments as text, and cuts it. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,10 +10,10 @@
 struct text {
 	struct kp_buf *b;
 	size_t start, max;
-	struct kp_span node;	/* whose processes are <0.A.B> */
+	struct kp_span node;	/* its pids are <0.A.B> */
 };
 
-/* One byte more than fits shows that it is to be cut. */
+/* One byte more than fits shows that the text must be cut. */
 static size_t
 room(const struct text *t)
 {
@@ -80,7 +77,7 @@ is_word(struct kp_term r, const char *word)
 	    kp_span_is(kp_term_atom(&r), word);
 }
 
-/* A flag, or that something is not there. */
+/* true, or false for something that is missing. */
 static bool
 get_bool(struct kp_term *r)
 {
@@ -91,7 +88,7 @@ get_bool(struct kp_term *r)
 	return kp_span_is(word, "true");
 }
 
-/* Of n elements; false passes it. */
+/* Enters a tuple of n elements; or passes the atom false. */
 static bool
 is_tuple(struct kp_term *r, uint32_t n)
 {
@@ -127,7 +124,7 @@ put_tuple(struct text *t, struct kp_term *r, unsigned depth)
 
 /* ---- lists ---- */
 
-/* Passes a node of an integer, which is a character that can be shown. */
+/* Passes a node; true if it is an integer that is a printable character. */
 static bool
 is_char(struct kp_term *r, char *c)
 {
@@ -148,7 +145,7 @@ is_char(struct kp_term *r, char *c)
 	return v >= ' ' && v < 0x7f && v != '"' && v != '\\';
 }
 
-/* A list of characters, as far as it is there: r is behind {. */
+/* True for a list of characters, as far as it is described; r is behind {. */
 static bool
 is_text(struct kp_term r)
 {
@@ -169,7 +166,7 @@ is_text(struct kp_term r)
 
 enum tail { TAIL_END, TAIL_CELL, TAIL_MORE, TAIL_IMPROPER };
 
-/* TAIL_CELL: there is another cell, and r is in it. */
+/* TAIL_CELL: r is in the next cell. */
 static enum tail
 next_cell(struct kp_term *r)
 {
@@ -216,7 +213,7 @@ put_list(struct text *t, struct kp_term *r, unsigned depth)
 	    "]");
 }
 
-/* ---- what is one of several kinds ---- */
+/* ---- other terms ---- */
 
 static void
 put_map(struct text *t, struct kp_term *r)
@@ -236,7 +233,7 @@ put_map(struct text *t, struct kp_term *r)
 	put(t, "}");
 }
 
-/* As much of a binary as there is: the end of it is cut. */
+/* The beginning of a binary, or its length. */
 static void
 put_binary(struct text *t, struct kp_term *r)
 {
@@ -285,7 +282,7 @@ put_large(struct text *t, struct kp_term *r, unsigned depth)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (get_bool(r))
 			put(t, kinds[i]);
-	/* A bit string, or of a kind that is still to come. */
+	/* A bit string, or a type that a later OTP adds. */
 	if (t->b->len == from)
 		put(t, "...");
 }
@@ -317,7 +314,7 @@ put_node(struct text *t, struct kp_term *r, unsigned depth)
 	}
 }
 
-/* At a character's start. */
+/* Cuts at the start of a character. */
 static void
 cut(struct text *t)
 {

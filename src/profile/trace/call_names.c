@@ -4,19 +4,7 @@
 
 #include "kprofd/calls.h"
 #include "kprofd/nodes.h"
-#include "base/intern.h"
-#include "base/map.h"
 #include "base/vec.h"
-
-struct kp_call_names {
-	struct kp_call_fn *fns;
-	struct kp_call_proc *procs;
-	uint32_t nfns, nprocs;
-	struct intern by_mfa;
-	struct kp_call_node nodes[KP_CALLS_NODES_MAX];
-	uint32_t nnodes;
-	struct map by_pid[KP_CALLS_NODES_MAX];
-};
 
 static bool
 fns_init(struct kp_call_names *t)
@@ -72,30 +60,6 @@ kp_call_names_free(struct kp_call_names *t)
 	free(t);
 }
 
-uint32_t
-kp_call_fns(const struct kp_call_names *t)
-{
-	return t->nfns;
-}
-
-uint32_t
-kp_call_procs(const struct kp_call_names *t)
-{
-	return t->nprocs;
-}
-
-const struct kp_call_fn *
-kp_call_fn(const struct kp_call_names *t, uint32_t fn)
-{
-	return &t->fns[fn];
-}
-
-const struct kp_call_proc *
-kp_call_proc(const struct kp_call_names *t, uint32_t proc)
-{
-	return &t->procs[proc];
-}
-
 static bool
 is_name(struct kp_span s)
 {
@@ -109,7 +73,7 @@ copy(struct kp_span s)
 	return strndup(s.n > 0 ? (const char *)s.p : "", s.n);
 }
 
-/* Module, function and arity, told apart by what no name has. */
+/* Module, function and arity, separated by a byte that no name has. */
 static size_t
 fn_key(uint8_t *key, struct kp_span mod, struct kp_span fun, uint32_t arity)
 {
@@ -175,24 +139,6 @@ kp_call_fn_put(struct kp_call_names *t, struct kp_span mod,
 	return KP_OK;
 }
 
-uint32_t
-kp_call_nodes(const struct kp_call_names *t)
-{
-	return t->nnodes;
-}
-
-const struct kp_call_node *
-kp_call_node(const struct kp_call_names *t, uint32_t node)
-{
-	return &t->nodes[node];
-}
-
-struct kp_call_node *
-kp_call_node_edit(struct kp_call_names *t, uint32_t node)
-{
-	return &t->nodes[node];
-}
-
 bool
 kp_calls_several(const struct kp_call_names *t)
 {
@@ -224,17 +170,10 @@ kp_call_node_put(struct kp_call_names *t, struct kp_span name,
 }
 
 enum kp_err
-kp_call_proc_put(struct kp_call_names *t, uint32_t id, uint32_t serial,
-    uint32_t *proc, bool *added)
-{
-	return kp_call_proc_put_at(t, 0, id, serial, proc, added);
-}
-
-enum kp_err
-kp_call_proc_put_at(struct kp_call_names *t, uint32_t node, uint32_t id,
+kp_call_proc_put(struct kp_call_names *t, uint32_t node, uint32_t id,
     uint32_t serial, uint32_t *proc, bool *added)
 {
-	/* <0.0.0> is init; no process has all bits set. */
+	/* Key 0 is not allowed: <0.0.0> is init, no pid has all bits set. */
 	uint64_t key = ((uint64_t)serial << 32 | id) + 1, *known;
 	enum kp_err e;
 
@@ -270,4 +209,15 @@ kp_call_proc_name(struct kp_call_names *t, uint32_t proc, struct kp_span name)
 	free(t->procs[proc].name);
 	t->procs[proc].name = s;
 	return KP_OK;
+}
+
+int
+kp_call_fn_order(const struct kp_call_names *t, uint32_t a, uint32_t b)
+{
+	const struct kp_call_fn *x = &t->fns[a], *y = &t->fns[b];
+	int d = strcmp(x->mod, y->mod);
+
+	if (d == 0)
+		d = strcmp(x->fun, y->fun);
+	return d != 0 ? d : (x->arity > y->arity) - (x->arity < y->arity);
 }

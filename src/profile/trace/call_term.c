@@ -1,8 +1,8 @@
 /*
  * call_term.c - decodes trace messages into events.
  *
- * A function's name is looked at only when it comes for the first time; then
- * its bytes are known.
+ * A function's name is decoded when it comes for the first time; after that its
+ * bytes are looked up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +18,10 @@ struct kp_calls_decoder {
 	struct intern by_raw;
 	struct kp_buf args;	/* of the last call */
 	uint32_t args_max;
-	struct kp_native *native;	/* NULL until there is such a chunk */
-	uint32_t own;		/* node that such chunks are of */
-	struct kp_span near;	/* the name of the node met last; a copy */
-	uint32_t node;
+	struct kp_native *native;	/* NULL until the first native chunk */
+	uint32_t own;		/* the target's node */
+	struct kp_span last_node;	/* name of the last pid's node; a copy */
+	uint32_t node;		/* its number */
 	uint8_t name[KP_NODE_NAME_MAX + 1];
 };
 
@@ -58,7 +58,7 @@ fail(struct kp_term *r, enum kp_err e)
 		r->err = e;
 }
 
-/* What is ours in the node is nobody's: it calls what -apply names. */
+/* Our modules there do not count as callers: they call what -apply names. */
 static bool
 is_ours(struct kp_span mod)
 {
@@ -67,13 +67,13 @@ is_ours(struct kp_span mod)
 }
 
 /*
- * Where the process of -apply waits when all that it was for is done: to a
- * trace it has exited.
+ * The function in which the process of -apply waits after its work: to a trace
+ * the process has exited.
  */
 #define FN_DONE UINT32_MAX
 
 static void
-see_done(struct kp_call_event *ev)
+end_at_done(struct kp_call_event *ev)
 {
 	if (ev->kind == KP_CALL_CALL && ev->other == FN_DONE)
 		ev->other = KP_FN_UNDEFINED;
@@ -84,31 +84,24 @@ see_done(struct kp_call_event *ev)
 		ev->kind = KP_CALL_EXIT;
 }
 
-/* {M, F, A} that was not met before. */
+/* Decodes a {M, F, A} that is new. */
 static uint32_t
 fn_new(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw)
 {
 	struct kp_span mod, fun;
 	struct kp_term at;
-	uint32_t fn = KP_FN_UNDEFINED;
-	int64_t arity;
+	uint32_t fn = KP_FN_UNDEFINED, arity;
 	enum kp_err e;
 	bool added;
 
 	kp_term_begin_raw(&at, raw.p, raw.n);
-	kp_term_tuple_n(&at, 3);
-	mod = kp_term_atom(&at);
-	fun = kp_term_atom(&at);
-	arity = kp_term_int(&at);
+	arity = kp_term_mfa(&at, &mod, &fun);
 	e = kp_term_finish(&at);
-	if (e == KP_OK && (arity < 0 || arity > 255))
-		e = KP_EFORMAT;
 	if (e == KP_OK && is_ours(mod) && kp_span_is(fun, "told"))
 		fn = FN_DONE;
 	if (e == KP_OK && !is_ours(mod))
-		e = kp_call_fn_put(d->names, mod, fun, (uint32_t)arity, &fn,
-		    &added);
-	if (e == KP_OK && intern_put(&d->by_raw, raw.p, raw.n, fn) == NULL)
+		e = kp_call_fn_put(d->names, mod, fun, arity, &fn, &added);
+	if (e == KP_OK && !intern_put(&d->by_raw, raw.p, raw.n, hash, fn))
 		e = KP_ENOMEM;
 	if (e != KP_OK)
 		fail(r, e);
@@ -123,7 +116,7 @@ fn_number(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw)
 	return known != NULL ? known->val : fn_new(d, r, raw);
 }
 
-/* {M, F, A}; an atom and 0 stand for none that is known. */
+/* {M, F, A}; an atom or 0 is an unknown function. */
 static uint32_t
 get_fn(struct kp_calls_decoder *d, struct kp_term *r)
 {
@@ -145,13 +138,13 @@ proc_number(struct kp_calls_decoder *d, struct kp_term *r, uint32_t node,
 	enum kp_err e;
 	bool added;
 
-	e = kp_call_proc_put_at(d->names, node, id, serial, &proc, &added);
+	e = kp_call_proc_put(d->names, node, id, serial, &proc, &added);
 	if (e != KP_OK)
 		fail(r, e);
 	return proc;
 }
 
-/* Mostly it is that of the pid before. */
+/* Most pids are of the same node as the one before. */
 static enum kp_err
 get_node(struct kp_calls_decoder *d, struct kp_span name, uint32_t *node)
 {
@@ -159,14 +152,14 @@ get_node(struct kp_calls_decoder *d, struct kp_span name, uint32_t *node)
 	bool added;
 
 	*node = d->node;
-	if (d->near.n > 0 && name.n == d->near.n &&
-	    memcmp(name.p, d->near.p, name.n) == 0)
+	if (d->last_node.n > 0 && name.n == d->last_node.n &&
+	    memcmp(name.p, d->last_node.p, name.n) == 0)
 		return KP_OK;
 	e = kp_call_node_put(d->names, name, node, &added);
 	if (e != KP_OK)
 		return e;
 	memcpy(d->name, name.p, name.n);
-	d->near = (struct kp_span){ d->name, name.n };
+	d->last_node = (struct kp_span){ d->name, name.n };
 	d->node = *node;
 	return KP_OK;
 }
@@ -229,7 +222,7 @@ get_request(struct kp_term *r)
 	return 0;
 }
 
-/* Serials wrap; in a long request they need not be unique. */
+/* Serials wrap, so a long request may use one twice. */
 static void
 get_message(struct kp_calls_decoder *d, struct kp_term *r,
     struct kp_call_event *ev)
@@ -246,7 +239,7 @@ get_args(struct kp_calls_decoder *d, struct kp_term *r,
     struct kp_call_event *ev)
 {
 	kp_buf_reset(&d->args);
-	args_put(&d->args, r, d->near, d->args_max);
+	args_put(&d->args, r, d->last_node, d->args_max);
 	if (d->args.err != KP_OK)
 		fail(r, d->args.err);
 	if (r->err == KP_OK)
@@ -254,7 +247,7 @@ get_args(struct kp_calls_decoder *d, struct kp_term *r,
 			(uint32_t)d->args.len };
 }
 
-/* What is called by nobody that is known has an atom there. */
+/* Reads Caller or {Caller, Arguments}; an unknown caller is an atom. */
 static void
 get_caller(struct kp_calls_decoder *d, struct kp_term *r,
     struct kp_call_event *ev)
@@ -305,7 +298,7 @@ get_event(struct kp_calls_decoder *d, struct kp_term *r,
 	default:
 		kp_term_skip(r);
 	}
-	see_done(ev);
+	end_at_done(ev);
 	ev->ts = kp_term_int(r);
 	if (ev->ts <= -KP_CALLS_TIME_MAX || ev->ts >= KP_CALLS_TIME_MAX)
 		fail(r, KP_EFORMAT);
@@ -331,7 +324,7 @@ kp_calls_decode(struct kp_calls_decoder *d, struct kp_term *r,
 	return e == KP_ENOMEM ? KP_ENOMEM : KP_ENOENT;
 }
 
-/* ---- the native probe's ---- */
+/* ---- events of the native probe ---- */
 
 static uint32_t
 native_proc(struct kp_calls_decoder *d, struct kp_term *r, uint64_t name)
@@ -346,7 +339,7 @@ native_fn(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw)
 	return raw.n > 0 ? fn_number(d, r, raw) : KP_FN_UNDEFINED;
 }
 
-/* r: where what goes wrong is kept; nothing is read of it. */
+/* r only keeps the error. */
 static void
 native_event(struct kp_calls_decoder *d, struct kp_term *r,
     const struct kp_native_event *in, struct kp_call_event *ev)
@@ -370,7 +363,7 @@ native_event(struct kp_calls_decoder *d, struct kp_term *r,
 	if (kind == KP_CALL_CALL || kind == KP_CALL_RETURN_TO ||
 	    kind == KP_CALL_IN || kind == KP_CALL_OUT || kind == KP_CALL_SPAWN)
 		ev->fn = native_fn(d, r, in->fn);
-	see_done(ev);
+	end_at_done(ev);
 }
 
 enum kp_err

@@ -1,6 +1,6 @@
 /*
- * clock_constraints.c - pairs each event with its cause on another node, and
- * moves the clocks, within their errors, to put causes first.
+ * clock_constraints.c - pairs events with their causes on other nodes, and shifts
+ * the clocks, within their errors, so that causes come first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/vec.h"
 
 #define AMBIGUOUS UINT64_MAX
-/* Leaves room behind the last event for what is moved to after it. */
+/* Leaves room after the last event for events that are moved behind it. */
 #define TIME_MAX (KP_CALLS_TIME_MAX - (INT64_C(1) << 32))
 
 void
@@ -25,22 +25,10 @@ constraints_free(struct constraints *t)
 static struct tied_request *
 request_of(struct constraints *t, uint32_t request)
 {
-	uint32_t want = t->nrequests > 0 ? t->nrequests : 64;
-	struct tied_request *v;
-
-	if (request < t->nrequests)
+	if (vec_reach(&t->requests, &t->nrequests, request) == KP_OK)
 		return &t->requests[request];
-	while (want <= request)
-		want *= 2;
-	v = reallocarray(t->requests, want, sizeof(*v));
-	if (v == NULL) {
-		t->err = KP_ENOMEM;
-		return NULL;
-	}
-	memset(v + t->nrequests, 0, (want - t->nrequests) * sizeof(*v));
-	t->requests = v;
-	t->nrequests = want;
-	return &v[request];
+	t->err = KP_ENOMEM;
+	return NULL;
 }
 
 void
@@ -62,7 +50,7 @@ constraints_root(const struct constraints *t, uint32_t request)
 	return request;
 }
 
-/* The same, and the way there is half as long from now on. */
+/* The same, and halves the path there. */
 static uint32_t
 root_of(struct constraints *t, uint32_t request)
 {
@@ -76,7 +64,7 @@ root_of(struct constraints *t, uint32_t request)
 	return request;
 }
 
-/* Of a ring that somebody made up one stays itself. */
+/* Numbers that a damaged file makes a ring of do not close it. */
 void
 constraints_same(struct constraints *t, uint32_t request, uint32_t as)
 {
@@ -94,8 +82,8 @@ may_tie(const struct constraints *t, const struct kp_call_event *ev)
 	case KP_CALL_SEND:
 		return true;
 	case KP_CALL_RECEIVE:
-		return kp_call_proc(t->names, ev->proc)->node !=
-		    kp_call_proc(t->names, ev->other)->node;
+		return t->names->procs[ev->proc].node !=
+		    t->names->procs[ev->other].node;
 	case KP_CALL_REQUEST:
 		return ev->other > 0;
 	default:
@@ -120,7 +108,7 @@ constraints_add(struct constraints *t, const struct kp_call_event *ev, uint64_t 
 	if (e != KP_OK)
 		return;
 	t->v[t->n++] = (struct constraint){ .seq = seq, .ts = ev->ts,
-		.node = kp_call_proc(t->names, ev->proc)->node,
+		.node = t->names->procs[ev->proc].node,
 		.kind = ev->kind, .serial = ev->serial, .cause = TIE_NONE,
 		.request = ev->kind == KP_CALL_REQUEST ? ev->other :
 		    ev->request,
@@ -153,7 +141,7 @@ remember(struct constraints *t, struct map *m, uint64_t key, uint64_t val)
 		t->err = KP_ENOMEM;
 }
 
-/* Two of one name say nothing. */
+/* A key that two messages share identifies neither. */
 static void
 find_senders(struct constraints *t, struct map *sends)
 {
@@ -170,7 +158,7 @@ find_senders(struct constraints *t, struct map *sends)
 	}
 }
 
-/* Who worked for a request first, on the node where it began. */
+/* Finds the first event of each request, on the node where it began. */
 static void
 find_first(struct constraints *t, struct map *firsts)
 {
@@ -215,7 +203,7 @@ find_causes(struct constraints *t)
 	map_free(&firsts);
 }
 
-/* Leaves those that are tied. */
+/* Keeps only events that are a cause or have one. */
 static void
 drop_loose(struct constraints *t)
 {
@@ -244,7 +232,7 @@ drop_loose(struct constraints *t)
 kp_target_ns
 constraints_time(const struct constraints *t, uint32_t node, kp_target_ns ts)
 {
-	ts += kp_call_node(t->names, node)->offset + t->shifts[node];
+	ts += t->names->nodes[node].offset + t->shifts[node];
 	return ts > TIME_MAX ? TIME_MAX : ts < -TIME_MAX ? -TIME_MAX : ts;
 }
 
@@ -260,10 +248,10 @@ move_apart(struct constraints *t, uint32_t earlier, uint32_t later, kp_dur_ns by
 {
 	kp_dur_ns *e = &t->shifts[earlier], *l = &t->shifts[later], may;
 
-	may = later > 0 ? kp_call_node(t->names, later)->error - *l : 0;
+	may = later > 0 ? t->names->nodes[later].error - *l : 0;
 	*l += least(by, may);
 	by -= least(by, may);
-	may = earlier > 0 ? kp_call_node(t->names, earlier)->error + *e : 0;
+	may = earlier > 0 ? t->names->nodes[earlier].error + *e : 0;
 	*e -= least(by, may);
 }
 
@@ -275,7 +263,7 @@ static void
 find_shifts(struct constraints *t)
 {
 	static const kp_dur_ns none = INT64_MIN;
-	uint32_t nodes = kp_call_nodes(t->names);
+	uint32_t nodes = t->names->nnodes;
 	kp_dur_ns *most = malloc((size_t)nodes * nodes * sizeof(*most)), by;
 	const struct constraint *v, *c;
 

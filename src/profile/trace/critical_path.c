@@ -102,7 +102,7 @@ rec_add(struct kp_critical_path *w, const struct kp_call_event *ev)
 	struct kp_critical_path_state *t = w->state;
 
 	if (!has_room(w, vec_room_by_len(&t->recs, t->nrecs,
-	    KP_WAY_EVENTS_MAX)))
+	    KP_CRITICAL_EVENTS_MAX)))
 		return;
 	t->recs[t->nrecs] = (struct rec){ .ts = ev->ts, .proc = ev->proc,
 		.other = ev->other, .serial = ev->serial, .seq = t->nrecs,
@@ -120,7 +120,7 @@ request_add(struct kp_critical_path *w, const struct kp_call_event *ev)
 	if (ev->other == 0 || map_get(&t->requests, ev->other) != NULL)
 		return;
 	if (!has_room(w, vec_room_by_len(&w->requests, w->nrequests,
-	    KP_WAY_EVENTS_MAX)))
+	    KP_CRITICAL_EVENTS_MAX)))
 		return;
 	w->requests[w->nrequests] = (struct kp_critical_path_request){
 		.number = ev->other, .proc = ev->proc, .begin = ev->ts, .end = ev->ts };
@@ -187,11 +187,11 @@ work_of(struct kp_critical_path *w, uint32_t request, uint32_t proc, kp_target_n
 
 	if (known == NULL) {
 		if (!has_room(w, vec_room_by_len(&w->works, w->nworks,
-		    KP_WAY_EVENTS_MAX)))
+		    KP_CRITICAL_EVENTS_MAX)))
 			return NULL;
 		v = w->works;
 		v[w->nworks] = (struct kp_critical_path_work){ .request = request,
-			.proc = proc, .by = KP_WAY_NONE, .first = ts };
+			.proc = proc, .by = KP_PROC_NONE, .first = ts };
 		remember(w, &t->works, key, w->nworks);
 		return &v[w->nworks++];
 	}
@@ -262,7 +262,7 @@ took(struct kp_critical_path *w, const struct rec *r)
 		k->by = r->other;
 	k->messages++;
 	if (s != NULL)
-		k->parts[KP_WAY_MAILBOX] = sat_add(k->parts[KP_WAY_MAILBOX],
+		k->parts[KP_PART_MAILBOX] = sat_add(k->parts[KP_PART_MAILBOX],
 		    sat_span(s->ts, r->ts));
 }
 
@@ -362,7 +362,7 @@ waited_for(struct walk *k, uint32_t proc, kp_target_ns ts)
 static void
 step_add(struct walk *k, const struct kp_critical_path_step *step)
 {
-	if (k->n < KP_WAY_STEPS_MAX && step->to > step->from)
+	if (k->n < KP_CRITICAL_STEPS_MAX && step->to > step->from)
 		k->steps[k->n++] = *step;
 }
 
@@ -373,19 +373,19 @@ step_within(struct walk *k, uint32_t proc, kp_target_ns from, kp_target_ns to)
 	const struct kp_critical_path_state *t = k->w->state;
 	struct kp_critical_path_step step = { .proc = proc, .from = from, .to = to };
 	uint32_t end = up_to(t, proc, to);
-	enum kp_critical_path_part part = KP_WAY_OWN;
+	enum kp_critical_path_part part = KP_PART_OWN;
 	kp_target_ns at = from;
 
 	for (uint32_t i = up_to(t, proc, from); i < end; i++) {
 		step.parts[part] += t->recs[i].ts - at;
 		at = t->recs[i].ts;
 		if (t->recs[i].kind == KP_CALL_OUT)
-			part = KP_WAY_OUT;
+			part = KP_PART_OUT;
 		else if (t->recs[i].kind == KP_CALL_GC_START)
-			part = KP_WAY_GC;
+			part = KP_PART_GC;
 		else if (t->recs[i].kind == KP_CALL_IN ||
 		    t->recs[i].kind == KP_CALL_GC_END)
-			part = KP_WAY_OWN;
+			part = KP_PART_OWN;
 	}
 	step.parts[part] += to - at;
 	step_add(k, &step);
@@ -399,7 +399,7 @@ walk_back(struct walk *k)
 	const struct rec *e, *s;
 	struct kp_critical_path_step wait;
 
-	while (k->n < KP_WAY_STEPS_MAX && k->looks < LOOKS_MAX) {
+	while (k->n < KP_CRITICAL_STEPS_MAX && k->looks < LOOKS_MAX) {
 		e = waited_for(k, proc, at);
 		if (e == NULL)
 			break;
@@ -407,7 +407,7 @@ walk_back(struct walk *k)
 		s = sent(k->w, e);
 		wait = (struct kp_critical_path_step){ .proc = proc, .from = s->ts,
 			.to = e->ts };
-		wait.parts[KP_WAY_MAILBOX] = e->ts - s->ts;
+		wait.parts[KP_PART_MAILBOX] = e->ts - s->ts;
 		step_add(k, &wait);
 		if (s->ts == at && s->proc == proc)
 			break;	/* no way of a real node */
@@ -425,7 +425,7 @@ kp_critical_path_steps(const struct kp_critical_path *w, const struct kp_critica
 	struct kp_critical_path_step last;
 
 	*n = 0;
-	*steps = k.steps = calloc(KP_WAY_STEPS_MAX, sizeof(*k.steps));
+	*steps = k.steps = calloc(KP_CRITICAL_STEPS_MAX, sizeof(*k.steps));
 	if (k.steps == NULL)
 		return KP_ENOMEM;
 	if (!r->ended)
@@ -437,6 +437,6 @@ kp_critical_path_steps(const struct kp_critical_path *w, const struct kp_critica
 		k.steps[i] = last;
 	}
 	*n = k.n;
-	return k.n == KP_WAY_STEPS_MAX || k.looks >= LOOKS_MAX ? KP_ELIMIT :
+	return k.n == KP_CRITICAL_STEPS_MAX || k.looks >= LOOKS_MAX ? KP_ELIMIT :
 	    KP_OK;
 }

@@ -91,7 +91,7 @@ define_node(struct kp_calls_reader *r, struct kp_span name, uint32_t otp)
 		return;
 	e = kp_call_node_put(r->names, name, &node, &added);
 	if (e == KP_OK && added)
-		kp_call_node_edit(r->names, node)->otp = otp;
+		r->names->nodes[node].otp = otp;
 	else
 		fail(r, e != KP_OK ? e : KP_EFORMAT);
 }
@@ -172,7 +172,7 @@ define_fn(struct kp_calls_reader *r)
 static uint32_t
 get_node(struct kp_calls_reader *r)
 {
-	return (uint32_t)get_below(r, kp_call_nodes(r->names));
+	return (uint32_t)get_below(r, r->names->nnodes);
 }
 
 static void
@@ -185,7 +185,7 @@ define_proc(struct kp_calls_reader *r, uint32_t node)
 
 	if (r->err != KP_OK || r->again)
 		return;
-	e = kp_call_proc_put_at(r->names, node, id, serial, &proc, &added);
+	e = kp_call_proc_put(r->names, node, id, serial, &proc, &added);
 	if (e != KP_OK || !added)
 		fail(r, e != KP_OK ? e : KP_EFORMAT);
 }
@@ -255,8 +255,8 @@ read_clock(struct kp_calls_reader *r)
 		fail(r, KP_EFORMAT);
 	if (r->err != KP_OK || r->again)
 		return;
-	kp_call_node_edit(r->names, node)->offset = offset;
-	kp_call_node_edit(r->names, node)->error = (kp_dur_ns)error;
+	r->names->nodes[node].offset = offset;
+	r->names->nodes[node].error = (kp_dur_ns)error;
 }
 
 static void
@@ -266,7 +266,7 @@ read_why(struct kp_calls_reader *r)
 	uint64_t end = get_below(r, KP_CALLS_ENDS);
 
 	if (r->err == KP_OK && !r->again)
-		kp_call_node_edit(r->names, node)->end =
+		r->names->nodes[node].end =
 		    (enum kp_calls_end)end;
 }
 
@@ -285,8 +285,8 @@ read_begun(struct kp_calls_reader *r)
 {
 	uint32_t request = get_request(r), node = get_node(r);
 
-	if (r->err == KP_OK && r->said != NULL)
-		r->said->begun(r->said->ctx, request, node);
+	if (r->err == KP_OK && r->ops != NULL)
+		r->ops->begun(r->ops->ctx, request, node);
 }
 
 static void
@@ -294,8 +294,8 @@ read_same(struct kp_calls_reader *r)
 {
 	uint32_t request = get_request(r), as = get_request(r);
 
-	if (r->err == KP_OK && r->said != NULL)
-		r->said->same(r->said->ctx, request, as);
+	if (r->err == KP_OK && r->ops != NULL)
+		r->ops->same(r->ops->ctx, request, as);
 }
 
 /* False: there is no such record, or not in files of this version. */
@@ -332,7 +332,7 @@ read_of_several(struct kp_calls_reader *r, uint8_t tag)
 static uint32_t
 get_fn(struct kp_calls_reader *r)
 {
-	uint32_t fn = (uint32_t)get_below(r, kp_call_fns(r->names));
+	uint32_t fn = (uint32_t)get_below(r, r->names->nfns);
 
 	if (fn > KP_FN_UNDEFINED && fn < KP_FN_FIRST)
 		fail(r, KP_EFORMAT);
@@ -342,7 +342,7 @@ get_fn(struct kp_calls_reader *r)
 static uint32_t
 get_proc(struct kp_calls_reader *r)
 {
-	return (uint32_t)get_below(r, kp_call_procs(r->names));
+	return (uint32_t)get_below(r, r->names->nprocs);
 }
 
 static void

@@ -52,7 +52,7 @@ define_fns(struct kp_calls_writer *w, const struct kp_call_names *t,
 	const struct kp_call_fn *f;
 
 	for (; w->fns <= fn; w->fns++) {
-		f = kp_call_fn(t, w->fns);
+		f = &t->fns[w->fns];
 		kp_buf_u8(w->b, 'F');
 		put_text(w->b, f->mod);
 		put_text(w->b, f->fun);
@@ -67,7 +67,7 @@ define_nodes(struct kp_calls_writer *w, const struct kp_call_names *t,
 	const struct kp_call_node *nd;
 
 	for (; w->nodes <= node; w->nodes++) {
-		nd = kp_call_node(t, w->nodes);
+		nd = &t->nodes[w->nodes];
 		kp_buf_u8(w->b, 'M');
 		put_text(w->b, nd->name);
 		put_number(w->b, nd->otp);
@@ -81,7 +81,7 @@ define_procs(struct kp_calls_writer *w, const struct kp_call_names *t,
 	const struct kp_call_proc *p;
 
 	for (; w->procs <= proc; w->procs++) {
-		p = kp_call_proc(t, w->procs);
+		p = &t->procs[w->procs];
 		define_nodes(w, t, p->node);
 		kp_buf_u8(w->b, p->node > 0 ? 'p' : 'P');
 		if (p->node > 0)
@@ -148,8 +148,8 @@ kp_calls_write_clock(struct kp_calls_writer *w, const struct kp_call_names *t,
 	define_nodes(w, t, node);
 	kp_buf_u8(w->b, 'O');
 	put_number(w->b, node);
-	put_signed(w->b, kp_call_node(t, node)->offset);
-	put_number(w->b, (uint64_t)kp_call_node(t, node)->error);
+	put_signed(w->b, t->nodes[node].offset);
+	put_number(w->b, (uint64_t)t->nodes[node].error);
 }
 
 void
@@ -159,7 +159,7 @@ kp_calls_write_why(struct kp_calls_writer *w, const struct kp_call_names *t,
 	define_nodes(w, t, node);
 	kp_buf_u8(w->b, 'W');
 	put_number(w->b, node);
-	put_number(w->b, kp_call_node(t, node)->end);
+	put_number(w->b, t->nodes[node].end);
 }
 
 void
@@ -187,7 +187,7 @@ kp_calls_write_end(struct kp_calls_writer *w, const struct kp_call_names *t,
 	const char *name;
 
 	for (uint32_t i = 0; i < w->procs; i++) {
-		name = kp_call_proc(t, i)->name;
+		name = t->procs[i].name;
 		if (name == NULL)
 			continue;
 		kp_buf_u8(w->b, 'N');

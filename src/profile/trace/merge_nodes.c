@@ -1,10 +1,10 @@
 /*
- * merge_nodes.c - reads the file twice: once for what ties the nodes to each
- * other, once to give the events in order.
+ * merge_nodes.c - reads the file twice: once for constraints between the clocks of
+ * the nodes, once to return the events in order.
  *
- * The first reading collects ties: messages from node to node, and who worked
- * for a request first.  In the second one each node has a reader of its own,
- * which passes over what others did.
+ * The first reading collects messages between nodes, and the first event of each
+ * request.  In the second one each node has a reader of its own, which skips the
+ * events of other nodes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 #include "kprofd/calls_merge.h"
 #include "clock_constraints.h"
 
-/* Where a node's events are read. */
+/* The reader of one node's events. */
 struct cursor {
 	struct kp_calls_reader r;
-	uint64_t seq;		/* in the file: of the event that is next */
+	uint64_t seq;		/* number of the next event in the file */
 	struct kp_call_event ev;
-	bool any;		/* there is one */
-	uint32_t tie, ties_end;	/* of its ties */
-	kp_target_ns floor;	/* nothing comes before that any more */
+	bool any;		/* ev is the node's next event */
+	uint32_t tie, ties_end;	/* its constraints that are still to come */
+	kp_target_ns floor;	/* no later event comes before this */
 };
 
 struct kp_merge_state {
@@ -29,7 +29,7 @@ struct kp_merge_state {
 	uint32_t ncursors;
 	uint32_t *numbers;	/* request in the file -> in order, or 0 */
 	uint32_t nnumbers;
-	uint32_t *at;		/* process -> what it works for: see keeps() */
+	uint32_t *at;		/* by process, its request: see keeps() */
 };
 
 /* ---- the first reading ---- */
@@ -55,14 +55,14 @@ read_once(struct kp_calls_merge *m, const void *p, size_t n,
     struct kp_call_names *names)
 {
 	struct kp_merge_state *t = m->state;
-	struct kp_calls_said said = { on_begun, on_same, t };
+	struct kp_calls_request_ops ops = { on_begun, on_same, t };
 	struct kp_calls_reader r;
 	struct kp_call_event ev;
 	enum kp_err e = kp_calls_read_begin(&r, p, n, names);
 	uint64_t seq = 0;
 
 	m->begun = e == KP_OK;
-	r.said = &said;
+	r.ops = &ops;
 	while (e == KP_OK) {
 		e = kp_calls_read(&r, &ev);
 		if (e == KP_OK)
@@ -78,13 +78,13 @@ static bool
 is_of(const struct kp_merge_state *t, const struct kp_call_event *ev,
     uint32_t node)
 {
-	return kp_call_proc(t->names, ev->proc)->node == node;
+	return t->names->procs[ev->proc].node == node;
 }
 
 /*
- * Of requests that were asked for, and, where there are none, of whatever a
- * process does: then it has worked for nothing yet.  0 in `at`: it never did;
- * 1: for none of them; else the number + 1.
+ * Keeps events of requests that the user asked for, and of processes that have
+ * not worked for any request.  0 in `at`: the process never did; 1: it works for
+ * another request now; else it is the number of its request + 1.
  */
 static bool
 keeps(struct kp_merge_state *t, struct kp_call_event *ev)
@@ -117,7 +117,7 @@ cursor_next(struct kp_merge_state *t, struct cursor *c)
 		c->ev.ts = constraints_time(&t->ties, node, c->ev.ts);
 }
 
-/* Its tie, if this event has one: what went before has been passed. */
+/* The constraint of the next event, if it has one. */
 static struct constraint *
 cursor_tie(struct kp_merge_state *t, struct cursor *c)
 {
@@ -129,7 +129,7 @@ cursor_tie(struct kp_merge_state *t, struct cursor *c)
 	    &v[c->tie] : NULL;
 }
 
-/* When its event is; false: its cause is still to come. */
+/* The time of the next event; false: its cause is still to come. */
 static bool
 cursor_time(struct kp_merge_state *t, struct cursor *c, kp_target_ns *ts)
 {
@@ -143,7 +143,10 @@ cursor_time(struct kp_merge_state *t, struct cursor *c, kp_target_ns *ts)
 	return cause == NULL || cause->done;
 }
 
-/* The earliest; of a file that no nodes made, one whose cause never comes. */
+/*
+ * The node whose event is next.  In a damaged file every cause may be missing:
+ * then the earliest event is next.
+ */
 static struct cursor *
 earliest(struct kp_merge_state *t, kp_target_ns *ts)
 {
@@ -193,9 +196,9 @@ cursors_make(struct kp_merge_state *t, const void *p, size_t n)
 {
 	struct cursor *c;
 
-	t->ncursors = kp_call_nodes(t->names);
+	t->ncursors = t->names->nnodes;
 	t->cursors = calloc(t->ncursors, sizeof(*t->cursors));
-	t->at = calloc(kp_call_procs(t->names) + 1, sizeof(*t->at));
+	t->at = calloc(t->names->nprocs + 1, sizeof(*t->at));
 	t->numbers = constraints_numbers(&t->ties, &t->nnumbers);
 	if (t->cursors == NULL || t->at == NULL || t->numbers == NULL)
 		return false;

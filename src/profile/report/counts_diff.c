@@ -1,5 +1,5 @@
 /*
- * profile_diff.c - reads two profiles, pairs their rows by function, and writes
+ * counts_diff.c - reads two profiles, pairs their rows by function, and writes
  * the differences.
  */
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "base/vec.h"
 #include "text/grid.h"
 #include "text/json.h"
-#include "profile_diff.h"
+#include "counts_diff.h"
 #include "text/text.h"
 
 #define FIELD_MAX 8192u
@@ -59,12 +59,12 @@ struct columns {
 };
 
 static bool
-read_head(struct reader *r, struct columns *c, enum kp_profile_type *type)
+read_head(struct reader *r, struct columns *c, enum kp_counts_type *type)
 {
 	bool more = true;
 
 	*c = (struct columns){ -1, -1, -1, 0 };
-	*type = KP_PROFILE_COUNT;
+	*type = KP_COUNTS_CALLS;
 	for (; more && c->n < (int)FIELDS_MAX; c->n++) {
 		if (!read_field(r, &more))
 			return false;
@@ -74,10 +74,10 @@ read_head(struct reader *r, struct columns *c, enum kp_profile_type *type)
 			c->calls = c->n;
 		} else if (strcmp(r->field, "us") == 0) {
 			c->value = c->n;
-			*type = KP_PROFILE_TIME;
+			*type = KP_COUNTS_TIME;
 		} else if (strcmp(r->field, "words") == 0) {
 			c->value = c->n;
-			*type = KP_PROFILE_MEMORY;
+			*type = KP_COUNTS_MEMORY;
 		}
 	}
 	return !more && c->function >= 0 && c->calls >= 0;
@@ -97,7 +97,7 @@ read_figure(const char *s, uint64_t *v)
 /* On error row->fn is to be freed all the same. */
 static bool
 read_line(struct reader *r, const struct columns *c,
-    struct profile_kept_row *row)
+    struct counts_kept_row *row)
 {
 	bool more = true, good = true;
 
@@ -117,16 +117,16 @@ read_line(struct reader *r, const struct columns *c,
 static int
 by_name(const void *pa, const void *pb)
 {
-	const struct profile_kept_row *a = pa, *b = pb;
+	const struct counts_kept_row *a = pa, *b = pb;
 
 	return strcmp(a->fn, b->fn);
 }
 
 /* Rows of one function, of several processes, become one. */
 static void
-add_up(struct profile_kept *k)
+add_up(struct counts_kept *k)
 {
-	struct profile_kept_row *last = NULL;
+	struct counts_kept_row *last = NULL;
 	size_t n = 0;
 
 	if (k->n > 0)
@@ -145,31 +145,31 @@ add_up(struct profile_kept *k)
 }
 
 enum kp_err
-profile_kept_put(struct profile_kept *k, const char *fn, uint64_t calls,
+counts_kept_put(struct counts_kept *k, const char *fn, uint64_t calls,
     uint64_t value)
 {
-	enum kp_err e = vec_room(&k->rows, &k->room, k->n, PROFILE_KEPT_MAX);
+	enum kp_err e = vec_room(&k->rows, &k->room, k->n, COUNTS_KEPT_MAX);
 	char *name = e == KP_OK ? strdup(fn) : NULL;
 
 	if (e == KP_OK && name == NULL)
 		e = KP_ENOMEM;
 	if (e == KP_OK)
-		k->rows[k->n++] = (struct profile_kept_row){ name, calls,
+		k->rows[k->n++] = (struct counts_kept_row){ name, calls,
 			value };
 	return e;
 }
 
 static enum kp_err
-read_lines(struct reader *r, const struct columns *c, struct profile_kept *k)
+read_lines(struct reader *r, const struct columns *c, struct counts_kept *k)
 {
 	enum kp_err e = KP_OK;
 
 	while (e == KP_OK && r->p < r->end) {
 		r->line++;
-		e = vec_room(&k->rows, &k->room, k->n, PROFILE_KEPT_MAX);
+		e = vec_room(&k->rows, &k->room, k->n, COUNTS_KEPT_MAX);
 		if (e != KP_OK)
 			break;
-		k->rows[k->n] = (struct profile_kept_row){ 0 };
+		k->rows[k->n] = (struct counts_kept_row){ 0 };
 		if (!read_line(r, c, &k->rows[k->n]))
 			e = KP_EFORMAT;
 		k->n++;
@@ -178,14 +178,14 @@ read_lines(struct reader *r, const struct columns *c, struct profile_kept *k)
 }
 
 enum kp_err
-profile_kept_read(struct profile_kept *k, const char *s, size_t n, char *why,
+counts_kept_read(struct counts_kept *k, const char *s, size_t n, char *why,
     size_t whylen)
 {
 	struct reader r = { .p = s, .end = s + n, .line = 1 };
 	struct columns c;
 	enum kp_err e = KP_EFORMAT;
 
-	*k = (struct profile_kept){ 0 };
+	*k = (struct counts_kept){ 0 };
 	if (read_head(&r, &c, &k->type))
 		e = read_lines(&r, &c, k);
 	if (e == KP_OK) {
@@ -198,17 +198,17 @@ profile_kept_read(struct profile_kept *k, const char *s, size_t n, char *why,
 	else
 		snprintf(why, whylen, "%s", e == KP_ELIMIT ?
 		    "it has too many lines" : kp_err_str(e));
-	profile_kept_free(k);
+	counts_kept_free(k);
 	return e;
 }
 
 void
-profile_kept_free(struct profile_kept *k)
+counts_kept_free(struct counts_kept *k)
 {
 	for (size_t i = 0; i < k->n; i++)
 		free(k->rows[i].fn);
 	free(k->rows);
-	*k = (struct profile_kept){ .type = k->type };
+	*k = (struct counts_kept){ .type = k->type };
 }
 
 /* ---- side by side ---- */
@@ -221,8 +221,8 @@ struct pair {
 struct pairs {
 	struct pair *v;
 	size_t n, shown;
-	enum kp_profile_type type;
-	const struct profile_diff_view *view;
+	enum kp_counts_type type;
+	const struct counts_diff_view *view;
 };
 
 static int
@@ -235,13 +235,13 @@ sign(double d)
 static double
 now_of(const struct pairs *ps, const struct pair *p)
 {
-	return (double)(ps->type == KP_PROFILE_COUNT ? p->calls : p->value);
+	return (double)(ps->type == KP_COUNTS_CALLS ? p->calls : p->value);
 }
 
 static double
 was_of(const struct pairs *ps, const struct pair *p)
 {
-	return (double)(ps->type == KP_PROFILE_COUNT ? p->was_calls :
+	return (double)(ps->type == KP_COUNTS_CALLS ? p->was_calls :
 	    p->was_value);
 }
 
@@ -260,9 +260,9 @@ in_order(const void *pa, const void *pb, void *ctx)
 	const struct pairs *ps = ctx;
 	int d = 0;
 
-	if (ps->view->sort == PROFILE_DIFF_CHANGE)
+	if (ps->view->sort == COUNTS_DIFF_CHANGE)
 		d = sign(difference(ps, b) - difference(ps, a));
-	else if (ps->view->sort == PROFILE_DIFF_NOW)
+	else if (ps->view->sort == COUNTS_DIFF_NOW)
 		d = sign(now_of(ps, b) - now_of(ps, a));
 	if (d == 0)
 		d = strcmp(a->fn, b->fn);
@@ -270,8 +270,8 @@ in_order(const void *pa, const void *pb, void *ctx)
 }
 
 static enum kp_err
-pairs_make(struct pairs *ps, const struct profile_kept *a,
-    const struct profile_kept *b, const struct profile_diff_view *v)
+pairs_make(struct pairs *ps, const struct counts_kept *a,
+    const struct counts_kept *b, const struct counts_diff_view *v)
 {
 	size_t i = 0, j = 0;
 	struct pair *p;
@@ -311,11 +311,11 @@ change_cell(struct grid *g, double now, double was)
 }
 
 static void
-value_cell(struct grid *g, enum kp_profile_type type, uint64_t v)
+value_cell(struct grid *g, enum kp_counts_type type, uint64_t v)
 {
 	char text[TEXT_MAX];
 
-	grid_cell(g, type == KP_PROFILE_TIME ?
+	grid_cell(g, type == KP_COUNTS_TIME ?
 	    text_us(text, v) :
 	    text_count(text, v));
 }
@@ -324,10 +324,10 @@ static void
 pair_cells(const struct pairs *ps, struct grid *g, const struct pair *p)
 {
 	grid_cell(g, p->fn);
-	value_cell(g, KP_PROFILE_COUNT, p->calls);
-	value_cell(g, KP_PROFILE_COUNT, p->was_calls);
+	value_cell(g, KP_COUNTS_CALLS, p->calls);
+	value_cell(g, KP_COUNTS_CALLS, p->was_calls);
 	change_cell(g, (double)p->calls, (double)p->was_calls);
-	if (ps->type == KP_PROFILE_COUNT)
+	if (ps->type == KP_COUNTS_CALLS)
 		return;
 	value_cell(g, ps->type, p->value);
 	value_cell(g, ps->type, p->was_value);
@@ -335,23 +335,23 @@ pair_cells(const struct pairs *ps, struct grid *g, const struct pair *p)
 }
 
 static void
-diff_head(struct grid *g, enum kp_profile_type type)
+diff_head(struct grid *g, enum kp_counts_type type)
 {
 	grid_col(g, "FUNCTION", GRID_LEFT);
 	grid_fix(g);
 	grid_col(g, "CALLS", GRID_RIGHT);
 	grid_col(g, "BEFORE", GRID_RIGHT);
 	grid_col(g, "CHANGE", GRID_RIGHT);
-	if (type == KP_PROFILE_COUNT)
+	if (type == KP_COUNTS_CALLS)
 		return;
-	grid_col(g, type == KP_PROFILE_TIME ? "TIME" : "WORDS", GRID_RIGHT);
+	grid_col(g, type == KP_COUNTS_TIME ? "TIME" : "WORDS", GRID_RIGHT);
 	grid_col(g, "BEFORE", GRID_RIGHT);
 	grid_col(g, "CHANGE", GRID_RIGHT);
 }
 
 void
-profile_diff_table(struct kp_buf *b, const struct profile_kept *before,
-    const struct profile_kept *now, const struct profile_diff_view *v,
+counts_diff_table(struct kp_buf *b, const struct counts_kept *before,
+    const struct counts_kept *now, const struct counts_diff_view *v,
     unsigned width)
 {
 	struct pair all = { .fn = "all" };
@@ -383,8 +383,8 @@ profile_diff_table(struct kp_buf *b, const struct profile_kept *before,
 }
 
 void
-profile_diff_json(struct kp_buf *b, const struct profile_kept *before,
-    const struct profile_kept *now, const struct profile_diff_view *v)
+counts_diff_json(struct kp_buf *b, const struct counts_kept *before,
+    const struct counts_kept *now, const struct counts_diff_view *v)
 {
 	static const char *const values[] = { "", "us", "words" };
 	static const char *const befores[] = { "", "us_before",
@@ -404,7 +404,7 @@ profile_diff_json(struct kp_buf *b, const struct profile_kept *before,
 		json_string(&j, "function", ps.v[i].fn);
 		json_uint(&j, "calls", ps.v[i].calls);
 		json_uint(&j, "calls_before", ps.v[i].was_calls);
-		if (ps.type != KP_PROFILE_COUNT) {
+		if (ps.type != KP_COUNTS_CALLS) {
 			json_uint(&j, values[ps.type], ps.v[i].value);
 			json_uint(&j, befores[ps.type], ps.v[i].was_value);
 		}

@@ -1,5 +1,5 @@
 /*
- * profile_db.c - the schema of the database; adds a profile to it, and reads
+ * counts_db.c - the schema of the database; adds a profile to it, and reads
  * one back.
  *
  * A profile is one transaction, so that one that was interrupted is not there.
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clean_db.h"
-#include "profile_db.h"
+#include "counts_db.h"
+#include "names_db.h"
 
 #define APPLICATION 1802529904	/* "kpfp" */
 #define VERSION 2
@@ -53,8 +53,6 @@ static const char migrate[] =
     "pragma user_version = 2; alter table profile add column limited text;"
     "drop view profiles;" VIEW_PROFILES;
 
-static const char *const types[] = { "count", "time", "memory" };
-
 struct writing {
 	struct put to;
 	sqlite3_int64 id;	/* of the profile */
@@ -63,41 +61,26 @@ struct writing {
 /* ---- what is written ---- */
 
 static void
-bind_proc(struct writing *w, int at, const struct kp_profile_proc *proc)
+put_profile(struct writing *w, const struct kp_counts *p,
+    const struct counts_view *v, kp_wall_ns now)
 {
-	char text[64] = "others";
-
-	if (!proc->others)
-		snprintf(text, sizeof(text), "<0.%" PRIu32 ".%" PRIu32 ">",
-		    proc->id, proc->serial);
-	sqlite3_bind_text(w->to.st, at, text, -1, SQLITE_TRANSIENT);
-}
-
-static void
-put_profile(struct writing *w, const struct kp_profile *p,
-    const struct profile_view *v, kp_wall_ns now)
-{
+	const int64_t figures[] = { now, p->elapsed, (int64_t)v->functions,
+		(int64_t)v->processes, (int64_t)p->gone, (int64_t)p->merged,
+		(int64_t)v->skipped };
 	struct kp_buf limited;
 
 	put_prepare(&w->to, "insert into profile(target, otp, type, read_ns, "
 	    "elapsed_ns, functions, processes, gone, merged, skipped, ended, "
 	    "limited) values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-	clean_bind_text(&w->to, 1, v->target);
+	db_text(&w->to, 1, v->target);
 	sqlite3_bind_int(w->to.st, 2, v->otp);
-	clean_bind_text(&w->to, 3, types[p->type]);
-	sqlite3_bind_int64(w->to.st, 4, now);
-	sqlite3_bind_int64(w->to.st, 5, p->elapsed);
-	sqlite3_bind_int64(w->to.st, 6, (sqlite3_int64)v->functions);
-	sqlite3_bind_int64(w->to.st, 7, (sqlite3_int64)v->processes);
-	sqlite3_bind_int64(w->to.st, 8, (sqlite3_int64)p->gone);
-	sqlite3_bind_int64(w->to.st, 9, (sqlite3_int64)p->merged);
-	sqlite3_bind_int64(w->to.st, 10, (sqlite3_int64)v->skipped);
-	if (v->ended != NULL)
-		clean_bind_text(&w->to, 11, v->ended);
+	db_text(&w->to, 3, kp_counts_types[p->type]);
+	db_ints(&w->to, 4, figures, sizeof(figures) / sizeof(figures[0]));
+	db_text(&w->to, 11, v->ended);
 	if (v->limit != NULL) {
 		kp_buf_init(&limited, LIMITED_MAX);
-		profile_limit_put(&limited, v->limit);
-		clean_bind_text(&w->to, 12, kp_buf_cstr(&limited));
+		counts_limit_put(&limited, v->limit);
+		db_text(&w->to, 12, kp_buf_cstr(&limited));
 		kp_buf_free(&limited);
 	}
 	put_row(&w->to);
@@ -105,39 +88,37 @@ put_profile(struct writing *w, const struct kp_profile *p,
 }
 
 static void
-put_counted(struct writing *w, const struct kp_profile *p,
-    const struct profile_view *v)
+put_counted(struct writing *w, const struct kp_counts *p)
 {
-	size_t n = v->by_process ? p->nrows : p->nfns;
-	const struct kp_profile_row *row;
-	const struct kp_profile_fn *fn;
+	const struct kp_counts_row *row;
 
 	put_prepare(&w->to, "insert into counted values(?, ?, ?, ?, ?, ?)");
-	for (size_t i = 0; i < n && w->to.rc == SQLITE_OK; i++) {
-		row = v->by_process ? &p->rows[i] : NULL;
-		fn = &p->fns[row != NULL ? row->fn : i];
+	for (size_t i = 0; i < p->nrows && w->to.rc == SQLITE_OK; i++) {
+		row = &p->rows[i];
 		sqlite3_bind_int64(w->to.st, 1, w->id);
-		clean_bind_fn(&w->to, 2, fn->mod, fn->fun, fn->arity);
-		if (row != NULL)
-			bind_proc(w, 3, &row->proc);
-		sqlite3_bind_int64(w->to.st, 4, (sqlite3_int64)(row != NULL ?
-		    row->calls : fn->calls));
-		if (p->type != KP_PROFILE_COUNT)
-			sqlite3_bind_int64(w->to.st, p->type == KP_PROFILE_TIME ?
-			    5 : 6, (sqlite3_int64)(row != NULL ? row->value :
-			    fn->value));
+		db_fn(&w->to, 2, p->names, row->fn);
+		if (p->by_process)
+			db_pid(&w->to, 3, row->proc == KP_PROC_OTHERS ? NULL :
+			    &p->names->procs[row->proc]);
+		sqlite3_bind_int64(w->to.st, 4, (sqlite3_int64)row->calls);
+		if (p->type != KP_COUNTS_CALLS)
+			sqlite3_bind_int64(w->to.st,
+			    p->type == KP_COUNTS_TIME ? 5 : 6,
+			    (sqlite3_int64)row->value);
 		put_row(&w->to);
 	}
 }
 
 static void
-put_names(struct writing *w, const struct kp_profile *p)
+put_names(struct writing *w, const struct kp_call_names *t)
 {
 	put_prepare(&w->to, "insert into process values(?, ?, ?)");
-	for (size_t i = 0; i < p->nnames && w->to.rc == SQLITE_OK; i++) {
+	for (uint32_t i = 0; i < t->nprocs && w->to.rc == SQLITE_OK; i++) {
+		if (t->procs[i].name == NULL)
+			continue;
 		sqlite3_bind_int64(w->to.st, 1, w->id);
-		bind_proc(w, 2, &p->names[i].proc);
-		clean_bind_text(&w->to, 3, p->names[i].name);
+		db_pid(&w->to, 2, &t->procs[i]);
+		db_text(&w->to, 3, t->procs[i].name);
 		put_row(&w->to);
 	}
 }
@@ -189,8 +170,8 @@ make(struct writing *w, char *why, size_t n)
 }
 
 enum kp_err
-profile_db_add(const char *file, const struct kp_profile *p,
-    const struct profile_view *v, kp_wall_ns now, char *why, size_t n)
+counts_db_add(const char *file, const struct kp_counts *p,
+    const struct counts_view *v, kp_wall_ns now, char *why, size_t n)
 {
 	bool is_new = access(file, F_OK) != 0;
 	enum kp_err e = KP_EIO;
@@ -204,8 +185,8 @@ profile_db_add(const char *file, const struct kp_profile *p,
 		goto out;
 	}
 	put_profile(&w, p, v, now);
-	put_counted(&w, p, v);
-	put_names(&w, p);
+	put_counted(&w, p);
+	put_names(&w, p->names);
 	put_exec(&w.to, "commit");
 	e = w.to.rc == SQLITE_OK ? KP_OK : KP_EIO;
 	if (e != KP_OK)
@@ -221,7 +202,7 @@ out:
 /* ---- what is read ---- */
 
 bool
-profile_db_begins(const void *p, size_t n)
+counts_db_begins(const void *p, size_t n)
 {
 	static const char magic[] = "SQLite format 3";
 
@@ -244,13 +225,13 @@ find(sqlite3 *db, int64_t which)
 	else
 		snprintf(sql, sizeof(sql), "select id from profile "
 		    "order by id desc limit 1");
-	which = which == PROFILE_DB_BEFORE ? number(db, version(db) < VERSION ?
+	which = which == COUNTS_DB_BEFORE ? number(db, version(db) < VERSION ?
 	    BEFORE : BEFORE " and b.limited is l.limited") : number(db, sql);
 	return which > 0 ? which : 0;
 }
 
 static enum kp_err
-read_type(sqlite3 *db, int64_t id, struct profile_kept *k)
+read_type(sqlite3 *db, int64_t id, struct counts_kept *k)
 {
 	enum kp_err e = KP_EFORMAT;
 	sqlite3_stmt *st = NULL;
@@ -263,8 +244,8 @@ read_type(sqlite3 *db, int64_t id, struct profile_kept *k)
 	type = sqlite3_step(st) == SQLITE_ROW ?
 	    (const char *)sqlite3_column_text(st, 0) : NULL;
 	for (int i = 0; type != NULL && i < 3; i++) {
-		if (strcmp(type, types[i]) == 0) {
-			k->type = (enum kp_profile_type)i;
+		if (strcmp(type, kp_counts_types[i]) == 0) {
+			k->type = (enum kp_counts_type)i;
 			e = KP_OK;
 		}
 	}
@@ -283,12 +264,12 @@ read_figure(sqlite3_stmt *st, int col, uint64_t *v)
 }
 
 static enum kp_err
-read_rows(sqlite3 *db, int64_t id, struct profile_kept *k)
+read_rows(sqlite3 *db, int64_t id, struct counts_kept *k)
 {
 	static const char sql[] = "select function, sum(calls), "
 	    "coalesce(sum(us), sum(words), 0) from counted where profile = ? "
 	    "group by function order by function";
-	struct profile_kept_row row;
+	struct counts_kept_row row;
 	sqlite3_stmt *st = NULL;
 	enum kp_err e = KP_OK;
 	const char *fn;
@@ -300,26 +281,26 @@ read_rows(sqlite3 *db, int64_t id, struct profile_kept *k)
 	while (e == KP_OK && (rc = sqlite3_step(st)) != SQLITE_DONE) {
 		fn = rc == SQLITE_ROW ?
 		    (const char *)sqlite3_column_text(st, 0) : NULL;
-		row = (struct profile_kept_row){ 0 };
+		row = (struct counts_kept_row){ 0 };
 		if (fn == NULL || !read_figure(st, 1, &row.calls) ||
 		    !read_figure(st, 2, &row.value))
 			e = KP_EFORMAT;
 		else
-			e = profile_kept_put(k, fn, row.calls, row.value);
+			e = counts_kept_put(k, fn, row.calls, row.value);
 	}
 	sqlite3_finalize(st);
 	return e;
 }
 
 enum kp_err
-profile_db_read(const char *file, int64_t which, struct profile_kept *k,
+counts_db_read(const char *file, int64_t which, struct counts_kept *k,
     char *why, size_t n)
 {
 	enum kp_err e = KP_EFORMAT;
 	sqlite3 *db = NULL;
 	int64_t id = 0;
 
-	*k = (struct profile_kept){ 0 };
+	*k = (struct counts_kept){ 0 };
 	if (sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL) ==
 	    SQLITE_OK && version(db) > 0) {
 		id = find(db, which);
@@ -329,7 +310,7 @@ profile_db_read(const char *file, int64_t which, struct profile_kept *k,
 	}
 	sqlite3_close(db);
 	if (e == KP_ENOENT)
-		snprintf(why, n, "%s", which == PROFILE_DB_BEFORE ?
+		snprintf(why, n, "%s", which == COUNTS_DB_BEFORE ?
 		    "there is no profile before the last one, of its target, "
 		    "kind and limit" : "that profile is not there");
 	else if (e != KP_OK)
@@ -337,6 +318,6 @@ profile_db_read(const char *file, int64_t which, struct profile_kept *k,
 		    "it is not a database that kprof count, time or memory write "
 		    "with -db" : kp_err_str(e));
 	if (e != KP_OK)
-		profile_kept_free(k);
+		counts_kept_free(k);
 	return e;
 }
