@@ -63,7 +63,7 @@ show_all(const struct kp_calls_sum *s, const struct kp_critical_path *way,
     const struct kp_call_names *t, const struct kp_calls_info *info,
     unsigned how)
 {
-	struct calls_view v = { .names = t, .sum = s, .way = way, .info = info,
+	struct calls_view v = { .names = t, .sum = s, .critical = way, .info = info,
 		.no_callers = how & 2, .totals = how & 4,
 		.no_details = how & 8, .by_own = how & 16,
 		.cols = how & 32 ? 10 : 0, .least = how & 64 ? 0.1 : 0 };

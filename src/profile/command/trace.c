@@ -1,24 +1,19 @@
 /*
  * trace.c - kprof trace: every call of functions in a node, for a while.
  *
- * Events go into a file as they come (-o, or one without a name), which is then
- * shown as kprof analyse does.  The first ^C (or SIGTERM, SIGHUP) ends the
- * tracing, the second one ends the wait for events that are under way.
+ * Events go into a file as they come (that of -o, or a temporary one), which is
+ * then shown as kprof analyse does.  The first Ctrl-C (or SIGTERM, SIGHUP) ends
+ * the tracing, the second one the wait for events that are under way.
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "calls_show.h"
+#include "analyse.h"
 #include "functions.h"
 #include "kprofd/calls_file.h"
-#include "profile/report/calls.h"
-#include "text/text.h"
 #include "target/probe_file.h"
-#include "profile/target/tracers.h"
 #include "trace_file.h"
 
 #define ARGS_BYTES 200		/* of the arguments of a call, as text */
@@ -28,7 +23,7 @@
 struct args {
 	struct tracer_opts o;
 	struct functions_args f;
-	struct calls_args show;
+	struct analyse_args show;
 	struct kp_mfa_pat entry;	/* mod NULL: not by request */
 	struct opt_list targets;
 	const char *keep, *entry_text;
@@ -38,13 +33,12 @@ struct args {
 	bool args;
 };
 
-/* Where the trace goes. */
+/* The file of a trace while it is written. */
 struct kept {
 	struct trace_file to;
 	struct kp_buf b;
 	struct kp_calls_writer w;
 	struct kp_call_names *names;
-	size_t size;		/* bytes written */
 	const struct args *a;
 };
 
@@ -55,7 +49,6 @@ kept_flush(struct kept *k)
 		return k->b.err;
 	if (k->b.len > 0 && fwrite(k->b.p, 1, k->b.len, k->to.f) != k->b.len)
 		return KP_EIO;
-	k->size += k->b.len;
 	kp_buf_reset(&k->b);
 	return KP_OK;
 }
@@ -85,23 +78,7 @@ on_same(void *ctx, uint32_t request, uint32_t as)
 	kp_calls_write_same(&k->w, request, as);
 }
 
-static int
-kept_show(struct kept *k, const struct calls_args *show)
-{
-	void *p = mmap(NULL, k->size, PROT_READ, MAP_PRIVATE,
-	    fileno(k->to.f), 0);
-	int st;
-
-	if (p == MAP_FAILED) {
-		say("cannot read '%s': %s", k->to.name, strerror(errno));
-		return EXIT_FAILED;
-	}
-	st = calls_show(show, p, k->size, k->to.name);
-	munmap(p, k->size);
-	return st;
-}
-
-/* What the names say of each node. */
+/* Of several nodes: writes their clocks, and at the end why each ended. */
 static void
 kept_nodes(struct kept *k, const struct args *a, bool ended)
 {
@@ -113,7 +90,10 @@ kept_nodes(struct kept *k, const struct args *a, bool ended)
 	}
 }
 
-/* Of several nodes what ended first, as the trace. */
+/*
+ * Adds up how the nodes ended; a trace of several nodes ended for the reason of
+ * the first that did.  True if the user did not get all that was asked for.
+ */
 static bool
 sum_up(const struct args *a, const struct tracers *ts,
     struct kp_calls_info *info)
@@ -138,7 +118,7 @@ sum_up(const struct args *a, const struct tracers *ts,
 	return early || ended < info->requests;
 }
 
-/* Code that was loaded while it was traced. */
+/* Prints what was loaded while the node was traced. */
 static void
 say_loads(const char *target, const struct tracer_end *end, bool by_request)
 {
@@ -174,16 +154,7 @@ say_ends(const struct args *a, const struct tracers *ts)
 	}
 }
 
-/* Of what is kept and not shown. */
-static void
-say_remarks(const struct kept *k, const struct kp_calls_info *info)
-{
-	struct calls_view v = { .names = k->names, .info = info };
-
-	calls_say_remarks(&v);
-}
-
-/* The figures are there; where what was asked for is not, it is said. */
+/* Ends the file, and shows it.  EXIT_FAILED if the trace ended early. */
 static int
 finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
     const struct tracers *ts)
@@ -199,14 +170,15 @@ finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
 	}
 	say_ends(a, ts);
 	if (!a->f.quiet || a->keep == NULL || a->show.db != NULL)
-		st = kept_show(k, &a->show);
+		st = analyse_show(&a->show, fileno(k->to.f), k->to.name);
 	else if (early || info->lost > 0)
-		say_remarks(k, info);
+		analyse_say_remarks(&(struct calls_view){ .names = k->names,
+		    .info = info });
 	functions_say_value(&a->f, tracers_hello(ts, 0));
 	return st == EXIT_DONE && early ? EXIT_FAILED : st;
 }
 
-/* Where it may take long. */
+/* Prints what is awaited, where that may take long. */
 static void
 say_begin(void *ctx)
 {
@@ -230,7 +202,7 @@ say_begin(void *ctx)
 		    where);
 }
 
-/* What is not as one would expect, and why. */
+/* Prints how tracing differs from what the user may expect, and why. */
 static void
 say_otherwise(const struct tracers *ts, const struct args *a)
 {
@@ -308,14 +280,14 @@ trace(const struct args *a)
 	return st;
 }
 
-/* They are nowhere in the other forms, and would be taken for nothing. */
+/* Refuses -args where nothing would show the arguments. */
 static int
 check_arguments(const struct cmd *cmd, struct args *a)
 {
 	if (!a->args)
 		return a->bytes == 0 ? OPTS_GO_ON :
 		    opts_wrong(cmd, "-args-bytes goes with -args");
-	if (a->keep == NULL && !calls_has_args(&a->show))
+	if (a->keep == NULL && !analyse_has_args(&a->show))
 		return opts_wrong(cmd, "-args goes with -form tree, events or "
 		    "requests, or with -o FILE");
 	a->o.args = a->bytes > 0 ? a->bytes : ARGS_BYTES;
@@ -334,7 +306,7 @@ is_before(const struct opt_list *l, size_t i)
 	return false;
 }
 
-/* One that is given twice is one. */
+/* Drops targets that are given twice. */
 static int
 check_targets(const struct cmd *cmd, struct args *a)
 {
@@ -394,7 +366,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .o = { .g = { .processes = "", .apply = "",
 		.talk = { .wake = -1 } } }, .f = { FUNCTIONS_LIMITS },
-		.show = { .least = CALLS_LEAST }, .events = MAX_EVENTS,
+		.show = { .least = ANALYSE_LEAST }, .events = MAX_EVENTS,
 		.queue = MAX_QUEUE, .probe = TRACER_AUTO };
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to trace in (needed); several "
@@ -412,7 +384,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		    "(default 200, at most 4096)", opt_count, &a.bytes, NULL },
 		{ "o", "FILE", "keep the trace there (kprof analyse)",
 		    opt_text, &a.keep, NULL },
-		OPTS_CALLS(a.show),
+		OPTS_ANALYSE(a.show),
 		{ "max-events", "N", "end after N events (default 1000000)",
 		    opt_count, &a.events, NULL },
 		{ "max-queue", "N", "end when N events wait in the node to be "

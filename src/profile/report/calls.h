@@ -26,7 +26,7 @@ struct calls_view {
 	bool no_callers, totals, no_details;
 	bool by_own;		/* in order of own time, not accumulated */
 	unsigned cols;
-	const struct kp_critical_path *way;	/* of requests; else NULL */
+	const struct kp_critical_path *critical;	/* of requests; else NULL */
 	const struct calls_roots *roots;	/* NULL: each process is one */
 	/* of trees: */
 	double least;		/* a part of all the time, 0 to 1 */

@@ -77,7 +77,7 @@ put_path(struct page *p, const struct kp_critical_path_request *r)
 {
 	struct kp_critical_path_step *steps = NULL;
 	uint32_t n;
-	enum kp_err e = kp_critical_path_steps(p->v->way, r, &steps, &n);
+	enum kp_err e = kp_critical_path_steps(p->v->critical, r, &steps, &n);
 
 	if (e == KP_ENOMEM)
 		p->b->err = e;
@@ -117,7 +117,7 @@ put_request(struct page *p, const struct kp_critical_path_request *r)
 void
 calls_requests(struct kp_buf *b, const struct calls_view *v)
 {
-	const struct kp_critical_path *w = v->way;
+	const struct kp_critical_path *w = v->critical;
 	struct page p = { .b = b, .v = v, .works = w->works };
 
 	for (uint32_t i = 0; i < w->nrequests && b->err == KP_OK; i++) {

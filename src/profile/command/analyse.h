@@ -1,22 +1,23 @@
-/* calls_show.h - adds a kept trace up and shows it: kprof trace, analyse. */
-#ifndef KPROFD_PROFILE_COMMAND_CALLS_SHOW_H
-#define KPROFD_PROFILE_COMMAND_CALLS_SHOW_H
+/* analyse.h - adds up a kept trace and shows it: kprof trace and analyse. */
+#ifndef KPROFD_PROFILE_COMMAND_ANALYSE_H
+#define KPROFD_PROFILE_COMMAND_ANALYSE_H
 
 #include "client/client.h"
+#include "profile/report/calls.h"
 
-#define CALLS_LEAST 10u
+#define ANALYSE_LEAST 10u
 
-/* Zeroed but for `least` is the default. */
-struct calls_args {
+/* Zeroed, and then least set to ANALYSE_LEAST, has the defaults. */
+struct analyse_args {
 	int form, sort, by;
 	bool no_callers, totals, no_details, cpu, relative;
 	size_t cols, rows;
-	bool queue_most;	/* the trace could not have had a longer one */
-	size_t least;		/* hundredths of a percent: CALLS_LEAST */
-	const char *db;		/* a database to be made, in place of a form */
+	bool queue_most;	/* -max-queue had its greatest value */
+	size_t least;		/* hundredths of a percent */
+	const char *db;		/* make this database, and show nothing */
 };
 
-#define OPTS_CALLS(a) \
+#define OPTS_ANALYSE(a) \
 	{ "form", "FORM", "tree (default), analysis (fprof's), callgrind, " \
 	    "folded, speedscope, requests (of -entry), or events", \
 	    opt_choice, &(a).form, \
@@ -46,13 +47,11 @@ struct calls_args {
 	{ "relative", NULL, "events: times since the first of them", \
 	    opt_flag, &(a).relative, NULL }
 
-/* Whether arguments of calls are in what these show. */
-bool calls_has_args(const struct calls_args *a);
-/* On stderr: why it ended, what is missing. */
-struct calls_view;
-void calls_say_remarks(const struct calls_view *v);
-/* The file's content; name: of the file, for what is said.  Exit status. */
-int calls_show(const struct calls_args *a, const void *p, size_t n,
-    const char *name);
+/* True if the form shows arguments of calls. */
+bool analyse_has_args(const struct analyse_args *a);
+/* Prints on stderr why the trace ended, and what is missing in it. */
+void analyse_say_remarks(const struct calls_view *v);
+/* Shows the file, or stores it in the database; returns the exit status. */
+int analyse_show(const struct analyse_args *a, int fd, const char *name);
 
 #endif
