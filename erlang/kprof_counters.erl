@@ -86,10 +86,10 @@ init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := Appl
     {Processes, S2} = flag_counted(Chosen, Opts, S),
     process_flag(priority, high),
     All = all_modules(Loaded, Armed),
-    P = S2#s.p#profile{lease_at = kprof_injected:now_ms(),
-                         armed = legacy_armed(Armed, All, Kind)},
+    P = (S2#s.p)#profile{lease_at = kprof_injected:now_ms(), armed = legacy_armed(Armed, All, Kind)},
+    %% Before it counts: what this calls would be counted too.
+    kprof_oneshot:tell_sentry(P),
     S3 = begins(Span, S2#s{p = P, all = All}),
-    kprof_oneshot:tell_sentry(S3#s.p),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
                          evaluated => kprof_call:is_evaluated(Call),
                          otp => erlang:system_info(otp_release),

@@ -62,24 +62,30 @@ existing(Name) ->
 
 -spec module(binary()) -> module().
 module(Name) ->
-    Known = existing(Name) =/= {absent} orelse
-        is_list(code:where_is_file(unicode:characters_to_list(Name) ++ ".beam")),
-    Known orelse no_module(Name),
+    existing(Name) =/= {absent} orelse is_file(unicode:characters_to_list(Name)) orelse no_module(Name),
     Mod = binary_to_atom(Name),
     case code:ensure_loaded(Mod) of
         {module, Mod} -> Mod;
         _ -> no_module(Name)
     end.
 
+is_file(Module) ->
+    is_list(code:where_is_file(Module ++ ".beam")).
+
 -spec no_module(binary()) -> no_return().
 no_module(Name) ->
     Text = unicode:characters_to_list(Name),
-    Loaded = [atom_to_list(M) || {M, _} <- code:all_loaded()],
-    Near = [M || {D, M} <- lists:sort([{distance(Text, M), M} || M <- Loaded]), D =< 2],
     kprof_refusal:refuse("there is no module '~ts'~ts",
-                         [module_text(Text),
-                          [io_lib:format(" (did you mean ~ts?)", [module_text(hd(Near))])
-                           || Near =/= []]]).
+                         [module_text(Text), [io_lib:format(" (did you mean ~ts?)", [M]) || M <- near_module(Text)]]).
+
+%% One name or none. In Erlang an Elixir module has a prefix that users leave out.
+near_module(Text) ->
+    Elixir = "Elixir." ++ Text,
+    Loaded = [atom_to_list(M) || {M, _} <- code:all_loaded()],
+    case lists:member(Elixir, Loaded) orelse is_file(Elixir) of
+        true -> [["'", Elixir, "'"]];
+        false -> lists:sublist([module_text(M) || {D, M} <- lists:sort([{distance(Text, M), M} || M <- Loaded]), D =< 2], 1)
+    end.
 
 near(Fun, All) ->
     Text = unicode:characters_to_list(Fun),

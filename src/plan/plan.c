@@ -87,6 +87,13 @@ struct maker {
 	enum kp_err err;
 };
 
+/* An Elixir module that the user wrote without its prefix. */
+static bool
+is_elixir(const char *name, const char *want)
+{
+	return strncmp(name, "Elixir.", 7) == 0 && strcmp(name + 7, want) == 0;
+}
+
 static void
 near_module(const struct answer_module *m, const char *want, char *best,
     size_t n)
@@ -104,7 +111,8 @@ near_module(const struct answer_module *m, const char *want, char *best,
 		name = kp_term_atom(&r);
 		snprintf(text, sizeof(text), "%.*s", (int)name.n,
 		    (const char *)name.p);
-		d = kp_name_distance(want, text, NEAR_MAX);
+		d = is_elixir(text, want) ? 0 :
+		    kp_name_distance(want, text, NEAR_MAX);
 		if (d < best_d) {
 			best_d = d;
 			snprintf(best, n, "%s", text);
@@ -141,7 +149,8 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p,
 	else if (best[0] != '\0')
 		kp_diags_add(mk->diags, p->pos, later, "the target has no module '%s' (%s): "
 		    "did you mean '%s'?%s", fn_shown(want, sizeof(want),
-		    p->mod), why, fn_shown(meant, sizeof(meant), best),
+		    p->mod), why, is_elixir(best, p->mod) ? best :
+		    fn_shown(meant, sizeof(meant), best),
 		    later ? " Else it is traced when it is loaded" : "");
 	else
 		kp_diags_add(mk->diags, p->pos, later, "the target cannot load module '%s' "

@@ -233,18 +233,30 @@ hint_clauses(struct measured *s, struct report *r)
 
 /* ---- entries ---- */
 
+#define OF_A_LOOP "of a server's loop, name a function as the entry that it " \
+	"calls for each request"
+
+/* True if the last event about the probe says that it is the native one. */
+static bool
+is_native(const struct kp_query_events *e)
+{
+	for (size_t i = e->n; i-- > 0;)
+		if (strcmp(e->v[i].kind, "probe") == 0)
+			return strcmp(e->v[i].text, "native") == 0;
+	return false;
+}
+
 /* What to do about requests without an end; malloced, or NULL. */
 static char *
-advise_end(const struct kp_conf *c)
+advise_end(const struct kp_conf *c, bool native)
 {
 	const struct kp_mfa_pat *f = c->finishes;
 	char arity[16] = "_", *text = NULL;
 
 	if (c->nfinishes == 0)
-		return strdup("where exceptions end them, put the entry in an "
-		    "exact tier, or use -probe native; of a server's loop, "
-		    "name a function as the entry that it calls for each "
-		    "request");
+		return strdup(native ? OF_A_LOOP :
+		    "where exceptions end them, put the entry in an exact "
+		    "tier, or use -probe native; " OF_A_LOOP);
 	if (f->arity >= 0)
 		snprintf(arity, sizeof(arity), "%d", f->arity);
 	if (asprintf(&text, "is %s:%s/%s, which finish names, what ends one?",
@@ -254,7 +266,7 @@ advise_end(const struct kp_conf *c)
 }
 
 static void
-hint_endless(const struct measured *s, struct report *r)
+hint_endless(const struct measured *s, bool native, struct report *r)
 {
 	const struct kp_cell *c = kp_query_cell(s->sum, "_total", "_total");
 	uint64_t ended = c != NULL ? c->requests - c->unfinished : 0;
@@ -264,7 +276,7 @@ hint_endless(const struct measured *s, struct report *r)
 
 	if (ended > 0 || n < ENDLESS)
 		return;
-	advice = advise_end(s->conf);
+	advice = advise_end(s->conf, native);
 	if (advice != NULL && asprintf(&text, "of %s requests that began none was "
 	    "seen to end: %s", text_count(count, n), advice) < 0)
 		text = NULL;
@@ -309,7 +321,7 @@ report_hints(struct kp_query *q, const struct kp_query_range *r,
 		report->hinted = true;
 		hint_events(&events, report);
 		if (s.conf != NULL) {
-			hint_endless(&s, report);
+			hint_endless(&s, is_native(&events), report);
 			hint_clauses(&s, report);
 		}
 	}

@@ -609,9 +609,12 @@ no_memory(T) ->
 refusals(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
+    {ok, Elixir, Beam} = compile:forms([{attribute, 1, module, 'Elixir.Some.App'}]),
+    it:do(Target, fun() -> {module, _} = code:load_binary(Elixir, "none", Beam), ok end),
     [fails(T, Target, ["-for", "1s" | Args], Text)
      || {Args, Text} <-
             [{["listz:seq/2"], "there is no module 'listz' \\(did you mean lists\\?\\)"},
+             {["{'Some.App',f,1}"], "there is no module 'Some.App' \\(did you mean 'Elixir.Some.App'\\?\\)"},
              {["no_such_module_anywhere"], "there is no module 'no_such_module_anywhere'"},
              {["lists:sequ/2"], "no function matches 'lists:sequ/2' \\(the module has seq/2"},
              {["lists:seq/9"], "no function matches 'lists:seq/9' \\(the module has seq/2, seq/3"},

@@ -226,7 +226,7 @@ loop(T) ->
     it:equal("told", 1, it:number(P, "select count(*) from events where kind = 'runaway'")),
     %% To who was not there, and with the way out.
     {0, Report, _} = it_kprof:kprof(T, ["report", "-db", it:db(P)]),
-    it:check(re:run(Report, "it_driver:serve/0 never returns, .*mark it exact or use -probe native") =/= nomatch,
+    it:check(re:run(Report, "it_driver:serve/0 never returns, .*name the function that it calls for each request") =/= nomatch,
              "the report says it: ~ts", [Report]),
     it:equal("entry calls", 2 * N, it:balance(P)),
     it:equal("requests", 2 * N, it:requests(P)),

@@ -274,6 +274,8 @@ endless(void **state)
 	static const char loop[] = "[{web, {web, loop, 1}}].";
 	static const char finish[] = "{tiers, [{web, {web, handle, 2}}]}.\n"
 	    "{finish, {web, reply, 2}}.\n";
+	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
+		.kind = "probe", .text = "native" };
 	char *s = HINTS(loop, none, 30, NULL);
 
 	(void)state;
@@ -281,6 +283,11 @@ endless(void **state)
 	    "end: where exceptions end them, put the entry in an exact tier, "
 	    "or use -probe native; of a server's loop, name a function as the "
 	    "entry that it calls for each request\n"));
+	free(s);
+	/* The native probe, which sees exceptions, is there already. */
+	s = HINTS(loop, none, 30, &h);
+	assert_non_null(strstr(s, "none was seen to end: of a server's loop, "
+	    "name a function as the entry that it calls for each request\n"));
 	free(s);
 	s = HINTS(finish, none, 30, NULL);
 	assert_non_null(strstr(s, "none was seen to end: is web:reply/2, which "

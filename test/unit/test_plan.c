@@ -601,6 +601,20 @@ exact_after_relay(void **state)
 	end();
 }
 
+/* 'A.B' is not the module that Elixir calls A.B. */
+static void
+missing_elixir(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}, {db, {'A.B',q,1}}]}.");
+	answer_begin(2);
+	module_ok("w", "h/1", "h/1");
+	module_missing("A.B", "kernel Elixir.A.B stdlib");
+	plan_is("n@h", "w:h/1 web entry", "warning: the target has no module "
+	    "'A.B' (nofile): did you mean 'Elixir.A.B'? Else it is traced "
+	    "when it is loaded");
+}
+
 /* Nothing would be measured: rather a misspelling than a later module. */
 static void
 missing_entry(void **state)
@@ -850,6 +864,7 @@ main(void)
 		cmocka_unit_test(exact_after_relay),
 		cmocka_unit_test(hot_is_not_armed),
 		cmocka_unit_test(what_is_probed),
+		cmocka_unit_test(missing_elixir),
 		cmocka_unit_test(missing_entry),
 		cmocka_unit_test(plan_grows),
 		cmocka_unit_test(module_without_answer),

@@ -78,8 +78,9 @@ target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 
 	snprintf(text, sizeof(text), "%.200s never returns, as far as is seen: "
 	    "no longer traced (if it is a server's loop, name the function "
-	    "that it calls for each request; if exceptions end it, mark it "
-	    "exact or use -probe native)", fn_shown(name, sizeof(name), fn->text));
+	    "that it calls for each request%s)",
+	    fn_shown(name, sizeof(name), fn->text), t->native ? "" :
+	    "; if exceptions end it, mark it exact or use -probe native");
 	target_report(t, "runaway", text);
 	agent_disarm(t->agent, fn->text);
 }

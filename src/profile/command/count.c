@@ -143,6 +143,10 @@ view_of(const struct run *r)
 		.skipped = h->skipped,
 		.ended = r->ended[0] != '\0' ? r->ended : NULL,
 		.paused = r->paused,
+		/* One counter for all processes counts ours as well. */
+		.own_calls = a->o.type == KP_COUNTS_CALLS &&
+		    !a->o.by_process && a->limits == NULL &&
+		    a->o.g.processes[0] == '\0' && a->o.g.apply[0] == '\0',
 		.value = a->f.value[0] != '\0' ? a->f.value : NULL,
 		.limit = a->limits != NULL ? limits_shown(a->limits) : NULL };
 }

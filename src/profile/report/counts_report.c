@@ -7,7 +7,7 @@
  * the table the rows of a process stand together, below its sums.
  */
 #include <inttypes.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "calls_internal.h"
 #include "counts_report.h"
@@ -170,6 +170,15 @@ note(struct kp_buf *b, unsigned width, struct kp_buf *line)
 	kp_buf_reset(line);
 }
 
+static bool
+has_module(const struct kp_counts *p, const char *mod)
+{
+	for (size_t i = 0; i < p->nrows; i++)
+		if (strcmp(p->names->fns[p->rows[i].fn].mod, mod) == 0)
+			return true;
+	return false;
+}
+
 static void
 put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 {
@@ -204,6 +213,12 @@ put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 	}
 	if (v->ended != NULL) {
 		kp_buf_str(&line, v->ended);
+		note(b, width, &line);
+	}
+	if (v->own_calls && has_module(s->p, "erlang")) {
+		kp_buf_str(&line, "kprof looks at the node's memory twice a "
+		    "second, by functions of erlang: these calls are counted "
+		    "too (kprof time leaves them out)");
 		note(b, width, &line);
 	}
 	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {

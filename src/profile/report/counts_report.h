@@ -41,6 +41,7 @@ struct counts_view {
 	uint64_t skipped;	/* processes that another tool traces */
 	const char *ended;	/* why counting ended by itself; or NULL */
 	bool paused;
+	bool own_calls;		/* calls by kprof in the node are counted too */
 	const char *value;	/* of the expression; or NULL */
 	const struct counts_limit *limit;	/* NULL: not by request */
 };
