@@ -1,6 +1,6 @@
 /*
- * count_limits.c - checks the options, reads tiers.conf, and finds the entries,
- * the tier and the identity that limit a profile.
+ * count_limits.c - checks the options, reads tiers.conf, and finds its entries, the
+ * tier and the identity.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@
 #include "request/names.h"
 
 #define IDENTITIES 1100		/* the node asks about 1000 */
-#define NEAR_MAX 3		/* names further away are not misspellings */
-#define NAMED_MAX 10		/* that an error lists */
+#define NEAR_MAX 3		/* edits of a misspelled name */
+#define NAMED_MAX 10		/* names that an error lists */
 
 struct bits {
 	uint8_t *v;
@@ -32,17 +32,17 @@ struct limits {
 	size_t requests;
 	struct kp_conf *conf;	/* NULL: no -tiers */
 	struct kp_mfa_pat entry;	/* -entry; mod NULL: none */
-	struct kp_mfa_pat *entries, *marks;	/* borrowed from the above */
+	struct kp_mfa_pat *entries, *marks;	/* borrowed from conf */
 	size_t nentries, nmarks;
 	const struct kp_tier *tier;
-	struct bits inside;	/* by function: of the tier */
+	struct bits inside;	/* functions of the tier */
 	struct idents idents;
 	bool named;		/* by identity: */
-	struct bits wanted;	/* by request */
+	struct bits wanted;	/* requests of it */
 	uint32_t nwanted;
 	struct kp_call_event *events;
 	size_t nevents, room, max_events;
-	const char **names;	/* of entries, for people */
+	const char **names;	/* entries as text */
 	struct counts_limit shown;
 };
 
@@ -64,7 +64,7 @@ bits_has(const struct bits *b, uint32_t i)
 	return i / 8 < b->n && (b->v[i / 8] >> i % 8 & 1) != 0;
 }
 
-/* ---- names that come near ---- */
+/* ---- misspelled names ---- */
 
 struct near {
 	const char *want, *best;
@@ -85,7 +85,7 @@ near_add(struct near *x, const char *name)
 {
 	unsigned d = kp_name_distance(x->want, name, NEAR_MAX);
 
-	/* A short name is not near what shares little with it. */
+	/* A short name is not near to another that shares little with it. */
 	if (d < x->d && d < strlen(name)) {
 		x->d = d;
 		x->best = name;
@@ -159,7 +159,7 @@ is_for(const struct kp_entry *e, const char *node)
 	return found;
 }
 
-/* What the first tier has begins requests where the file names no entry. */
+/* Functions of the first tier are entries if the file names none. */
 static int
 entries_take(struct limits *l, const char *target)
 {
@@ -176,7 +176,7 @@ entries_take(struct limits *l, const char *target)
 	return EXIT_FAILED;
 }
 
-/* Its functions may know an identity, as for kprofd. */
+/* Calls of entries and tiers may reveal an identity, as for kprofd. */
 static void
 marks_take(struct limits *l)
 {
@@ -205,7 +205,7 @@ tier_take(struct limits *l)
 	return unknown(&x, "tier", l->a->tiers);
 }
 
-/* What it is called, as in reports: valid until the next is added. */
+/* An identity as reports show it; valid until the next one is added. */
 static const char *
 identity_name(struct limits *l, struct kp_span term)
 {
@@ -222,7 +222,7 @@ on_identity(void *ctx, const uint8_t *term, size_t n)
 	identity_name(l, (struct kp_span){ term, (uint32_t)n });
 }
 
-/* Where no clause has a variable, all of them are known. */
+/* If no clause has a variable, all identities are known before. */
 static int
 identity_take(struct limits *l)
 {
@@ -276,7 +276,7 @@ conf_take(struct limits *l, const char *target)
 	return st;
 }
 
-/* ---- what it is called ---- */
+/* ---- the limit as text ---- */
 
 static char *
 pat_name(const struct kp_mfa_pat *p)
@@ -314,7 +314,7 @@ shown_make(struct limits *l)
 	return EXIT_FAILED;
 }
 
-/* ---- from the options to the end ---- */
+/* ---- begin and end ---- */
 
 static int
 check(const struct cmd *cmd, const struct limits_args *a)
@@ -388,7 +388,7 @@ limits_shown(const struct limits *l)
 	return &l->shown;
 }
 
-/* ---- while it is traced ---- */
+/* ---- while tracing ---- */
 
 static bool
 on_is_wanted(void *ctx, struct kp_span term)
@@ -465,7 +465,7 @@ limits_add(struct limits *l, struct kp_calls_sum *s,
 
 	if (!l->named)
 		return kp_calls_sum_add(s, ev);
-	/* KP_ELIMIT: the node knows max_events */
+	/* The node sends max_events at most: no KP_ELIMIT. */
 	e = vec_room(&l->events, &l->room, l->nevents, l->max_events);
 	if (e != KP_OK)
 		return e;
@@ -473,14 +473,11 @@ limits_add(struct limits *l, struct kp_calls_sum *s,
 	return KP_OK;
 }
 
-/*
- * What a process does between the beginning of a request that is wanted and that
- * of another one.
- */
+/* Adds what processes did while they worked for requests of the identity. */
 enum kp_err
 limits_end(struct limits *l, struct kp_calls_sum *s)
 {
-	struct bits at = { 0 };		/* processes that work for such a one */
+	struct bits at = { 0 };		/* processes that do */
 	struct kp_call_event ev;
 	enum kp_err e = KP_OK;
 	bool was, is;

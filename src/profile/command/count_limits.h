@@ -1,11 +1,10 @@
 /*
- * count_limits.h - limits kprof count and time to some requests and calls:
- * those of given entries or of tiers.conf's, those that a kprofd there marks,
- * those of one identity, and those within one tier.
+ * count_limits.h - limits kprof count and time to some requests and calls: by the
+ * entries of -entry or of a tiers.conf, to the requests that a kprofd marks, to
+ * one identity, and to calls within one tier.
  *
- * The VM knows tokens, not identities: so calls made for requests whose
- * identity is not known yet are kept, and added up at the end.  -max-events
- * bounds how many.
+ * The VM knows tokens, but not identities.  So with -identity all events are kept,
+ * -max-events of them at most, and added up at the end.
  */
 #ifndef KPROFD_PROFILE_COMMAND_COUNT_LIMITS_H
 #define KPROFD_PROFILE_COMMAND_COUNT_LIMITS_H
@@ -15,7 +14,7 @@
 #include "profile/report/counts_report.h"
 #include "profile/target/tracer.h"
 
-/* Options, as they are given; zeroed. */
+/* Options as they are given; zeroed. */
 struct limits_args {
 	const char *entry, *tiers, *identity, *tier;
 	bool attached;
@@ -39,22 +38,23 @@ struct limits_args {
 struct limits;
 
 /*
- * OPTS_GO_ON, or the status to exit with, which was said; *out is NULL where
- * all calls are counted.  The arguments have to outlive it.
+ * Checks the options and reads tiers.conf.  *out is NULL if all calls are counted;
+ * it needs the arguments as long as it is there.  OPTS_GO_ON, or the status to
+ * exit with after printing why.
  */
 int limits_open(const struct cmd *cmd, const struct limits_args *a,
     const char *target, struct limits **out);
 void limits_free(struct limits *l);
 
-/* What begins requests, how many, and whose they have to be. */
+/* Sets what begins requests, how many, and their limits. */
 void limits_trace(struct limits *l, struct tracer_opts *o);
-/* Where calls are looked at, for the sums that are made of them. */
+/* Sets which calls the sum counts. */
 void limits_sum(struct limits *l, struct kp_calls_opts *o);
-/* Takes an event: into s, or for limits_end(). */
+/* Adds an event to s, or keeps it for limits_end(). */
 enum kp_err limits_add(struct limits *l, struct kp_calls_sum *s,
     const struct kp_call_event *ev);
 enum kp_err limits_end(struct limits *l, struct kp_calls_sum *s);
-/* What is to be said where nothing was wanted: one line, or "". */
+/* If no request had the identity: appends a line with those that were seen. */
 void limits_remark(const struct limits *l, struct kp_buf *b);
 const struct counts_limit *limits_shown(const struct limits *l);
 

@@ -1,6 +1,6 @@
 /*
- * diff.c - kprof diff BEFORE NOW: compares two profiles of functions; of one
- * database, the last two.
+ * diff.c - kprof diff BEFORE NOW: compares two profiles of functions, or the last
+ * two of one database.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define TOP 30
 #define FILE_MAX (64u << 20)	/* bytes */
 
-/* False: it cannot be read, or is too large. */
+/* False with a reason in `why`. */
 static bool
 read_file(struct kp_buf *b, const char *file, char *why, size_t whylen)
 {
@@ -61,8 +61,8 @@ read_csv(struct counts_kept *k, const char *file, char *why, size_t n)
 }
 
 /*
- * FILE, or FILE#N: the N-th profile of a database.  The number, or 0 where there
- * is none, and where FILE#N is a file.
+ * Cuts #N from FILE#N, the N-th profile of a database, and returns N; 0 if there
+ * is no number, or if FILE#N is a file.
  */
 static int64_t
 take_number(char *file)
@@ -79,7 +79,7 @@ take_number(char *file)
 	return n;
 }
 
-/* which: of a database, where the name has no number. */
+/* which: the profile of a database if the name has no number. */
 static int
 read_kept(struct counts_kept *k, const char *name, int64_t which)
 {

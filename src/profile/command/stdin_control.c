@@ -20,10 +20,11 @@ static const char *const texts[] = { [STDIN_PAUSE] = "pause",
 	[STDIN_SHOW] = "show", [STDIN_END] = "end" };
 
 static struct {
-	int poll;		/* of `wake` and standard input */
+	int poll;		/* epoll of `wake` and standard input */
 	bool lines, listens;
-	bool too_long;		/* the line that is read */
-	bool ended, told;	/* standard input; and it was said */
+	bool too_long;		/* the current line */
+	bool ended;		/* standard input has */
+	bool reported;		/* that, as STDIN_END */
 	char typed[LINE_MAX_BYTES];
 	size_t n;
 	struct termios before;
@@ -42,8 +43,8 @@ give_back(void)
 }
 
 /*
- * Keys as they are pressed, unseen; ^C stays a signal.  ^Z and ^\ would leave
- * the terminal like that.
+ * Gets keys as they are pressed, without echo.  Ctrl-C stays a signal; Ctrl-Z and
+ * Ctrl-\ are off, since they would leave the terminal in this state.
  */
 static bool
 take_terminal(void)
@@ -103,9 +104,9 @@ stdin_control_listen(bool yes)
 	input.listens = yes;
 }
 
-/* The line without its end; STDIN_NONE: it is not a word, which was said. */
+/* STDIN_NONE after printing that the line is not a command. */
 static enum stdin_command
-word_of(const char *line)
+command_of(const char *line)
 {
 	for (int i = 0; i < STDIN_NONE; i++)
 		if (strcmp(line, texts[i]) == 0)
@@ -114,18 +115,18 @@ word_of(const char *line)
 	return STDIN_NONE;
 }
 
-/* The next one that we know; STDIN_NONE: none is whole. */
+/* The next command; STDIN_NONE: there is no complete line with one. */
 static enum stdin_command
 take_line(void)
 {
-	enum stdin_command word = STDIN_NONE;
+	enum stdin_command command = STDIN_NONE;
 	char *end;
 
-	while (word == STDIN_NONE &&
+	while (command == STDIN_NONE &&
 	    (end = memchr(input.typed, '\n', input.n)) != NULL) {
 		*end++ = '\0';
 		if (!input.too_long)
-			word = word_of(input.typed);
+			command = command_of(input.typed);
 		input.too_long = false;
 		input.n -= (size_t)(end - input.typed);
 		memmove(input.typed, end, input.n);
@@ -134,26 +135,26 @@ take_line(void)
 		input.too_long = true;
 		input.n = 0;
 	}
-	return word;
+	return command;
 }
 
 static enum stdin_command
 take_key(void)
 {
-	enum stdin_command word = STDIN_NONE;
+	enum stdin_command command = STDIN_NONE;
 
-	for (; input.n > 0 && word == STDIN_NONE; input.n--) {
+	for (; input.n > 0 && command == STDIN_NONE; input.n--) {
 		for (int i = 0; i < STDIN_NONE; i++)
 			if (input.typed[0] == texts[i][0])
-				word = (enum stdin_command)i;
+				command = (enum stdin_command)i;
 		if (input.typed[0] == 'q')
-			word = STDIN_END;
+			command = STDIN_END;
 		memmove(input.typed, input.typed + 1, input.n - 1);
 	}
-	return word;
+	return command;
 }
 
-/* False: nothing has come. */
+/* False if no input has come. */
 static bool
 fill(void)
 {
@@ -178,16 +179,16 @@ fill(void)
 enum stdin_command
 stdin_control_next(void)
 {
-	enum stdin_command word;
+	enum stdin_command command;
 
-	if (input.poll < 0 || input.told)
+	if (input.poll < 0 || input.reported)
 		return STDIN_NONE;
 	do {
-		word = input.lines ? take_line() : take_key();
-	} while (word == STDIN_NONE && fill());
-	if (word == STDIN_NONE && input.ended) {
-		input.told = true;
-		word = STDIN_END;
+		command = input.lines ? take_line() : take_key();
+	} while (command == STDIN_NONE && fill());
+	if (command == STDIN_NONE && input.ended) {
+		input.reported = true;
+		command = STDIN_END;
 	}
-	return word;
+	return command;
 }

@@ -1,8 +1,7 @@
 /*
- * stdin_control.h - control of a running command by a person or a program: keys
- * on a terminal, or lines on standard input.  There is one at most.
- *
- * On a terminal a key is a word's first letter, and is not shown.
+ * stdin_control.h - controls a running command from standard input: by keys of a
+ * terminal, which are the commands' first letters, or by lines.  There is one at
+ * most.
  */
 #ifndef KPROFD_PROFILE_COMMAND_STDIN_CONTROL_H
 #define KPROFD_PROFILE_COMMAND_STDIN_CONTROL_H
@@ -14,21 +13,21 @@ enum stdin_command {
 	STDIN_CONTINUE,
 	STDIN_RESTART,
 	STDIN_SHOW,
-	STDIN_END,		/* nobody is there any more, too */
-	STDIN_NONE		/* no more of them at the moment */
+	STDIN_END,		/* also the end of standard input */
+	STDIN_NONE		/* none has come */
 };
 
-/* Are we what the terminal on standard input talks to? */
+/* True if standard input is a terminal, and we are in its foreground. */
 bool stdin_control_possible(void);
 /*
- * From now on what is returned can be read when `wake` can, or when there are
- * words; lines: of standard input, else keys.  Less than 0: it cannot be, which
- * was said.  The terminal is as it was when the program ends.
+ * Returns a descriptor that is readable when `wake` is, or when a command may have
+ * come; -1 after printing why that failed.  lines: read lines, else keys.  The
+ * terminal is restored when the program ends.
  */
 int stdin_control_open(int wake, bool lines);
-/* The next word, if any. */
+/* The next command, if any. */
 enum stdin_command stdin_control_next(void);
-/* Whether words make what stdin_control_open() returned readable; they wait if not. */
+/* Whether commands make that descriptor readable; else they wait. */
 void stdin_control_listen(bool yes);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * trace_file.c - writes a file beside the one that is named, and renames it
- * when the trace is kept.
- */
+/* trace_file.c - writes beside the file of the user, and renames. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,7 +17,7 @@ cannot(const struct trace_file *t)
 	return false;
 }
 
-/* An empty file is nobody's. */
+/* True for a trace, and for an empty file. */
 static bool
 is_ours(const char *path)
 {
@@ -53,14 +50,14 @@ open_beside(struct trace_file *t, const char *path, const struct stat *was)
 	    fchmod(fd, was->st_mode & ACCESSPERMS) == 0))
 		return true;
 	cannot(t);
-	if (fd < 0)	/* it is not ours to take away */
+	if (fd < 0)	/* not made by us, so not to be removed */
 		t->beside[0] = '\0';
 	else if (t->f == NULL)
 		close(fd);
 	return false;
 }
 
-/* A pipe or a device, and what a link names that is not there yet. */
+/* For a pipe, a device, or a link to a file that does not exist yet. */
 static bool
 open_itself(struct trace_file *t, bool there)
 {
@@ -79,8 +76,8 @@ open_instead(struct trace_file *t, const struct stat *was)
 }
 
 /*
- * What a link names is replaced, not the link.  Names are asked by stat(): the
- * path of a pipe in /proc leads nowhere, and yet opens.
+ * Replaces the file that a link points to, not the link.  stat() tells what the
+ * name is: the path of a pipe in /proc cannot be resolved, but can be opened.
  */
 bool
 trace_file_open(struct trace_file *t, const char *name)

@@ -1,6 +1,6 @@
 /*
- * calls.h - writes the sums of a full trace in the forms that people and their
- * tools read.  Errors stick in the buffer.
+ * calls.h - writes a full trace, added up, in the forms that people and tools
+ * read.  Errors stick in the buffer.
  */
 #ifndef KPROFD_PROFILE_REPORT_CALLS_H
 #define KPROFD_PROFILE_REPORT_CALLS_H
@@ -9,26 +9,26 @@
 #include "kprofd/calls_sum.h"
 #include "kprofd/calls_critical_path.h"
 
-#define CALLS_COLS 80		/* of fprof's form, where nothing is said */
+#define CALLS_COLS 80		/* default width of fprof's form */
 
 struct calls_roots;
 
-/* What is shown, and how; all borrowed. */
+/* What to show, and how; all borrowed. */
 struct calls_view {
 	const struct kp_call_names *names;
-	const struct kp_calls_sum *sum;	/* of remarks alone it may be NULL */
+	const struct kp_calls_sum *sum;	/* may be NULL for calls_remarks() */
 	const struct kp_calls_info *info;
-	/* Of several nodes: events that were put in order, by so much. */
+	/* Of several nodes: events moved to after their cause, and the most. */
 	uint64_t moved;
 	kp_dur_ns moved_most;
-	bool queue_most;	/* no longer queue could be allowed */
-	/* of fprof's form: */
+	bool queue_most;	/* -max-queue cannot be greater */
+	/* for fprof's form: */
 	bool no_callers, totals, no_details;
 	bool by_own;		/* in order of own time, not accumulated */
 	unsigned cols;
-	const struct kp_critical_path *critical;	/* of requests; else NULL */
-	const struct calls_roots *roots;	/* NULL: each process is one */
-	/* of trees: */
+	const struct kp_critical_path *critical;	/* for requests; else NULL */
+	const struct calls_roots *roots;	/* NULL: each process is a root */
+	/* for trees: */
 	double least;		/* a part of all the time, 0 to 1 */
 	size_t rows;		/* at most; 0: all */
 	unsigned width;		/* columns of the terminal; 0: no limit */
@@ -36,11 +36,11 @@ struct calls_view {
 
 /* fprof's analysis: terms that file:consult/1 reads; times in ms. */
 void calls_analysis(struct kp_buf *b, const struct calls_view *v);
-/* Call trees for people, processes by their time. */
+/* Call trees for people; processes in the order of their time. */
 void calls_tree(struct kp_buf *b, const struct calls_view *v);
 /* Requests across processes, with their critical paths. */
 void calls_requests(struct kp_buf *b, const struct calls_view *v);
-/* A line a path, "process;function;function us", for flame graphs. */
+/* For flame graphs: a line "process;function;function us" for each path. */
 void calls_folded(struct kp_buf *b, const struct calls_view *v);
 /* For callgrind_annotate and KCachegrind; processes are objects. */
 void calls_callgrind(struct kp_buf *b, const struct calls_view *v);
@@ -52,17 +52,17 @@ struct calls_slice {
 };
 
 /*
- * For speedscope, a profile for each process, in the order of time; in that
- * order slices are put.
+ * For speedscope, a profile for each process, in the order of time.  Sorts the
+ * slices.
  */
 void calls_speedscope(struct kp_buf *b, const struct calls_view *v,
     struct calls_slice *slices, size_t n);
 
-/* An event as a line of text. */
+/* Appends an event as a line of text. */
 void calls_dump(struct kp_buf *b, const struct kp_call_names *names,
     const struct kp_call_event *ev);
 
-/* What is to be said beside the figures: why it ended, what is missing. */
+/* Appends why the trace ended, and what is missing in it, in lines. */
 void calls_remarks(struct kp_buf *b, const struct calls_view *v);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * calls_analysis.c - a trace in the form of fprof's analysis, its columns and
- * marks included, so that what reads one reads the other.
+ * calls_analysis.c - writes a trace as fprof's analysis, with its columns and
+ * marks, so that a reader of one can read the other.
  *
- * It differs where something is not known: a process that was not seen to begin
- * has no second element, and spawned_as has an arity in place of arguments.
+ * It differs where something is unknown: a process whose spawn was not seen has no
+ * second element, and spawned_as has an arity in place of arguments.
  *
  * Source: fprof's manual, "Analysis Format" (tools).
  */
@@ -93,7 +93,7 @@ put_options(struct sheet *s)
 
 /* ---- functions ---- */
 
-/* Callers of one function, or those it called. */
+/* The callers of a function, or the functions it called. */
 static void
 put_related(struct sheet *s, const struct kp_calls_clock *v, uint32_t n,
     bool called)

@@ -1,10 +1,9 @@
 /*
  * calls_callgrind.c - writes a trace for the tools of callgrind.
  *
- * Functions have no lines here: all are at line 0 of their module.  A process
- * is an object, or those of one kind (calls_roots.h) are.  suspend, which has
- * no own time by fprof's rules, has the time that passed; so the costs of a
- * process add up to its time.
+ * All functions are at line 0 of their module.  An object is a process, or all
+ * processes of one root (calls_roots.h).  suspend, which has no own time by fprof's
+ * rules, has the time that passed; so the costs of a process add up to its time.
  *
  * Source: "Callgrind Format Specification", valgrind's manual.
  */
@@ -21,7 +20,7 @@ cost(uint32_t fn, kp_dur_ns acc, kp_dur_ns own)
 	return fn == KP_FN_SUSPEND ? acc : own;
 }
 
-/* Of all rows. */
+/* The cost of all rows. */
 static kp_dur_ns
 summary(const struct kp_calls_clock *rows, uint32_t n)
 {
@@ -91,7 +90,7 @@ calls_callgrind(struct kp_buf *b, const struct calls_view *v)
 		b->err = KP_ENOMEM;
 		return;
 	}
-	/* A frame found on a process's stack was called before the trace. */
+	/* A function found on a stack was called once, before the trace. */
 	for (uint32_t i = 0; i < v->sum->nclocks; i++)
 		if (rows[i].calls == 0)
 			rows[i].calls = 1;

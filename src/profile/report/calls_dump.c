@@ -76,7 +76,7 @@ put_end(struct kp_buf *b, const struct calls_view *v, enum kp_calls_end end)
 		    v->queue_most ? "" : ", or a greater -max-queue");
 }
 
-/* Which of them ended first, and how well their clocks are known. */
+/* Appends which node ended first, and the precision of the clocks. */
 static void
 put_nodes(struct kp_buf *b, const struct calls_view *v)
 {

@@ -2,8 +2,8 @@
  * calls_group.c - groups the rows of one process, or of all, by function, with
  * callers and callees.
  *
- * Rows are sorted twice, by function and by caller, and both walked together:
- * the rows of one function are then next to each other in both.
+ * It sorts rows twice, by function and by caller, and walks both together: in both
+ * the rows of a function are next to each other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +67,7 @@ calls_rows_of_one(const struct kp_calls_clock *rows, uint32_t n)
 	return i;
 }
 
-/* Sorted by function: equal ones become one. */
+/* Adds up rows of the same function and caller; v is sorted. */
 static uint32_t
 merge(struct kp_calls_clock *v, uint32_t n)
 {
@@ -122,7 +122,7 @@ fns_from_rows(struct calls_group *g)
 	}
 }
 
-/* ---- the order in which they are shown ---- */
+/* ---- the order in which functions are shown ---- */
 
 struct ordering {
 	const struct kp_call_names *names;

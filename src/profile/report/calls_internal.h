@@ -1,24 +1,26 @@
-/* calls_internal.h - what the forms of calls.h share. */
+/* calls_internal.h - names and groups of rows, for the forms of calls.h. */
 #ifndef KPROFD_PROFILE_REPORT_CALLS_INTERNAL_H
 #define KPROFD_PROFILE_REPORT_CALLS_INTERNAL_H
 
 #include "calls.h"
 
-/* ---- calls_name.c: cleaned, as text_put() does ---- */
+/* ---- calls_name.c: text is cleaned, as by text_put() ---- */
 
 /* lists:seq/2, suspend */
 void calls_put_fn(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t fn);
-/* The node before it, where there are several: */
-/* <0.81.0>, or "server <0.81.0>" */
+/*
+ * <0.81.0>, or "server <0.81.0>".  Where there are several nodes, a process is
+ * written with its node before it.
+ */
 void calls_put_proc(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t proc);
-/* The same, or of many as one: "server (3 processes)", "m:f/1 (17 934 ...)" */
+/* The same, or several as one: "server (3 processes)", "m:f/1 (17 934 ...)" */
 void calls_put_root(struct kp_buf *b, const struct calls_view *v,
     uint32_t proc);
 /* "app@host", or "app@host, db@host" */
 void calls_put_targets(struct kp_buf *b, const struct calls_view *v);
-/* {lists,seq,2}, suspend: as terms */
+/* As terms: {lists,seq,2}, suspend */
 void calls_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t fn);
 /* " (1, {a,b})", or nothing */
@@ -30,7 +32,7 @@ void calls_put_number(struct kp_buf *b, const struct kp_call_proc *p);
 
 /* ---- calls_group.c: rows of one process or of all, by function ---- */
 
-/* A function, and what of the rows is about it. */
+/* A function, and the rows about it. */
 struct calls_fn {
 	uint32_t fn;
 	uint64_t calls;
@@ -49,18 +51,17 @@ struct calls_group {
 };
 
 /*
- * Of n rows; those that differ only in their process become one.  In
- * order of own or accumulated time, the greatest first.  KP_ENOMEM leaves it
- * empty.
+ * Groups n rows, and adds up those that differ only in their process.  Functions
+ * are in descending order of own or accumulated time.  KP_ENOMEM leaves g empty.
  */
 enum kp_err calls_group_make(struct calls_group *g,
     const struct kp_calls_clock *rows, uint32_t n,
     const struct kp_call_names *names, bool by_own);
 void calls_group_free(struct calls_group *g);
 
-/* All rows, those of a process next to each other; to be freed. */
+/* A copy of all rows, sorted by process; free() it. */
 struct kp_calls_clock *calls_rows_by_proc(const struct kp_calls_sum *s);
-/* How many from the first on are of its process. */
+/* The number of rows, from the first one on, of the same process. */
 uint32_t calls_rows_of_one(const struct kp_calls_clock *rows, uint32_t n);
 
 #endif

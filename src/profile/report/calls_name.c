@@ -19,7 +19,7 @@ calls_put_fn(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn)
 		fn_name_put(b, f->mod, f->fun, f->arity);
 }
 
-/* Where there are several. */
+/* Only if there are several nodes. */
 static void
 put_node(struct kp_buf *b, const struct kp_call_names *t,
     const struct kp_call_proc *p)

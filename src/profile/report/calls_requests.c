@@ -1,6 +1,7 @@
 /*
- * calls_requests.c - the requests of a trace: the processes that worked for
- * each, as a tree of who sent whom the first message, and its critical path.
+ * calls_requests.c - writes the requests of a trace: the processes that worked for
+ * each, as a tree (a process is below the sender of its first message), and the
+ * critical path.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct page {
 	struct kp_buf *b;
 	const struct calls_view *v;
 	const struct kp_critical_path_work *works;	/* of one request */
-	uint32_t n, more;	/* shown, and not */
+	uint32_t n, more;	/* number shown, and not shown */
 };
 
 static bool
@@ -57,7 +58,7 @@ put_work(struct page *p, const struct kp_critical_path_work *k, unsigned depth)
 			put_work(p, &p->works[i], depth + 1);
 }
 
-/* Whose first message came from one that is not there, is where it began. */
+/* The roots are processes whose first sender is not among those shown. */
 static void
 put_works(struct page *p)
 {

@@ -13,9 +13,9 @@
 #define KEY_BYTES_MAX 4096u
 #define FN_BITS 20
 
-/* ---- which processes are one ---- */
+/* ---- which processes are one root ---- */
 
-/* It says nothing of what the process is for. */
+/* True for a function that many kinds of processes begin with. */
 static bool
 is_general(const struct kp_call_names *t, uint32_t fn)
 {
@@ -54,7 +54,7 @@ fns_find(struct calls_roots *r, const struct calls_view *v)
 	}
 }
 
-/* Nothing of one that is known by its number alone. */
+/* A process without a name or a known function is a root of its own. */
 static void
 put_key(struct kp_buf *key, const struct calls_view *v,
     const struct calls_root *root, uint32_t proc)
@@ -96,7 +96,7 @@ roots_find(struct calls_roots *r, const struct calls_view *v)
 	return e;
 }
 
-/* ---- their figures ---- */
+/* ---- figures of roots ---- */
 
 static void
 path_add(struct kp_calls_path *to, const struct kp_calls_path *p)
@@ -108,7 +108,7 @@ path_add(struct kp_calls_path *to, const struct kp_calls_path *p)
 	to->own = sat_add(to->own, p->own);
 }
 
-/* Parents come first: at[] has where each path has gone. */
+/* Parents come first; at[] says where each path has gone. */
 static enum kp_err
 paths_merge(struct calls_roots *r, const struct kp_calls_sum *s, uint32_t *at)
 {
@@ -123,7 +123,7 @@ paths_merge(struct calls_roots *r, const struct kp_calls_sum *s, uint32_t *at)
 		p.proc = r->v[p.proc].first;
 		if (p.parent != KP_PATH_NONE)
 			p.parent = at[p.parent];
-		/* Roots are told apart by their process; 0 is not a key. */
+		/* Roots differ by their process; 0 is not allowed as a key. */
 		key = p.parent == KP_PATH_NONE ? (uint64_t)p.proc + 1 :
 		    ((uint64_t)p.parent + 1) << 2 * FN_BITS | p.fn;
 		old = map_get(&known, key);

@@ -1,6 +1,6 @@
 /*
- * calls_speedscope.c - a trace for speedscope: where each process was, stretch
- * by stretch, in the order of time.
+ * calls_speedscope.c - writes a trace for speedscope: the stack of each process
+ * over time.
  *
  * Source: speedscope's file-format-schema.json, profiles of type "sampled".
  */
@@ -38,7 +38,7 @@ put_frames(struct json *j, const struct kp_call_names *t)
 	kp_buf_free(&name);
 }
 
-/* The stack that a path stands for, from its first function on. */
+/* The functions of a path, from the outermost one on. */
 static void
 put_stack(struct json *j, const struct calls_view *v, uint32_t path)
 {
@@ -65,8 +65,8 @@ slice_order(const void *a, const void *b)
 }
 
 /*
- * n slices of one process; of many that are one root, side by side in time, one
- * after the other.
+ * n slices of one process, or of one root, whose processes overlap in time: there
+ * the slices follow each other.
  */
 static void
 put_profile(struct json *j, const struct calls_view *v,

@@ -1,8 +1,8 @@
 /*
- * calls_tree.c - call trees: for people, and as folded stacks.
+ * calls_tree.c - writes call trees: for people, and as folded stacks.
  *
- * Nodes are numbered so that parents come first; so sums are made from the end,
- * and children are found by a list that is threaded from the end too.
+ * The number of a parent is less than that of its children, so sums and lists of
+ * children are made from the last node to the first.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,18 +14,18 @@
 #include "text/text.h"
 
 struct node {
-	kp_dur_ns all;		/* with what is below */
-	uint32_t child, next;	/* the first one, the next of the parent's */
+	kp_dur_ns all;		/* total time, with the nodes below */
+	uint32_t child, next;	/* first child, next child of the parent */
 };
 
 struct tree {
 	struct kp_buf *b;
 	const struct calls_view *v;
 	struct node *nodes;
-	uint32_t *order;	/* room to sort the children of one node in */
+	uint32_t *order;	/* to sort the children of one node */
 	kp_dur_ns total;	/* of all processes */
-	uint64_t hidden;	/* nodes with too small a part */
-	size_t rows;		/* put so far */
+	uint64_t hidden;	/* nodes below `least` */
+	size_t rows;		/* written so far */
 };
 
 static bool
@@ -76,7 +76,7 @@ node_order(const void *a, const void *b, void *ctx)
 	return p != q ? (p < q) - (p > q) : (*x > *y) - (*x < *y);
 }
 
-/* The greatest first: their list is put in that order. */
+/* Relinks the children of a node in descending order of time. */
 static void
 sort_children(struct tree *t, uint32_t node)
 {
@@ -92,7 +92,7 @@ sort_children(struct tree *t, uint32_t node)
 	*link = KP_PATH_NONE;
 }
 
-/* Of a row that begins there, as much as the terminal has columns for. */
+/* Cuts the row that begins at `from` to the width of the terminal. */
 static void
 end_row(struct tree *t, size_t from)
 {
@@ -156,7 +156,7 @@ put_below(struct tree *t, uint32_t root)
 	}
 }
 
-/* Not of one spawner, then. */
+/* True for a root of several processes, which have no common parent. */
 static bool
 is_many(const struct calls_view *v, uint32_t proc)
 {
@@ -229,7 +229,7 @@ calls_tree(struct kp_buf *b, const struct calls_view *v)
 
 /* ---- folded stacks ---- */
 
-/* Semicolons part the frames. */
+/* Replaces semicolons, which separate frames. */
 static void
 put_frame(struct kp_buf *b, const struct calls_view *v, uint32_t path)
 {

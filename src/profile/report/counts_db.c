@@ -2,8 +2,8 @@
  * counts_db.c - the schema of the database; adds a profile to it, and reads
  * one back.
  *
- * A profile is one transaction, so that one that was interrupted is not there.
- * What is read is somebody's file: its size and its figures are bounded.
+ * A profile is one transaction, so that the file never has a part of one.  A file
+ * that is read is untrusted: its size and its figures are bounded.
  */
 #include <inttypes.h>
 #include <sqlite3.h>
@@ -17,7 +17,7 @@
 
 #define APPLICATION 1802529904	/* "kpfp" */
 #define VERSION 2
-#define BUSY_MS 5000		/* another kprof adds one */
+#define BUSY_MS 5000		/* while another kprof writes */
 #define LIMITED_MAX 16384u
 #define FIGURE_MAX (INT64_C(1) << 43)
 
@@ -48,7 +48,7 @@ static const char schema[] =
     "  round(1.0 * sum(words) / sum(calls), 3) words_per_call"
     "  from counted group by profile, function;";
 
-/* From the version without `limited`. */
+/* Version 1 has no column `limited`. */
 static const char migrate[] =
     "pragma user_version = 2; alter table profile add column limited text;"
     "drop view profiles;" VIEW_PROFILES;
@@ -123,7 +123,7 @@ put_names(struct writing *w, const struct kp_call_names *t)
 	}
 }
 
-/* ---- whose file it is ---- */
+/* ---- the kind of file ---- */
 
 static int64_t
 number(sqlite3 *db, const char *sql)
@@ -138,7 +138,7 @@ number(sqlite3 *db, const char *sql)
 	return n;
 }
 
-/* 0: it is none of ours, or of a later one. */
+/* 0: another kind of database, or a later version. */
 static int64_t
 version(sqlite3 *db)
 {
@@ -148,7 +148,7 @@ version(sqlite3 *db)
 	return v >= 1 && v <= VERSION ? v : 0;
 }
 
-/* In the transaction: another one may make it just now. */
+/* Within the transaction, since another kprof may make it at this moment. */
 static enum kp_err
 make(struct writing *w, char *why, size_t n)
 {
@@ -213,7 +213,7 @@ counts_db_begins(const void *p, size_t n)
     "(select max(id) from profile) and b.id < l.id and " \
     "b.target = l.target and b.type = l.type"
 
-/* 0: there is none. */
+/* The number of the profile; 0: there is none. */
 static int64_t
 find(sqlite3 *db, int64_t which)
 {

@@ -17,7 +17,7 @@
 #define FIELDS_MAX 8u
 #define FIGURE_MAX (UINT64_C(1) << 43)	/* sums of all rows stay below 2^63 */
 
-/* ---- what was kept ---- */
+/* ---- kept profiles ---- */
 
 struct reader {
 	const char *p, *end;
@@ -25,7 +25,7 @@ struct reader {
 	char field[FIELD_MAX];
 };
 
-/* One field, unquoted; *more: another follows on its line. */
+/* Reads a field and unquotes it; *more: another one follows on the line. */
 static bool
 read_field(struct reader *r, bool *more)
 {
@@ -53,7 +53,7 @@ read_field(struct reader *r, bool *more)
 	return true;
 }
 
-/* The column of each kind; -1: none. */
+/* The number of a column; -1: there is none. */
 struct columns {
 	int function, calls, value, n;
 };
@@ -94,7 +94,7 @@ read_figure(const char *s, uint64_t *v)
 	return *s == '\0' && *v <= FIGURE_MAX;
 }
 
-/* On error row->fn is to be freed all the same. */
+/* Free row->fn after an error, too. */
 static bool
 read_line(struct reader *r, const struct columns *c,
     struct counts_kept_row *row)
@@ -122,7 +122,7 @@ by_name(const void *pa, const void *pb)
 	return strcmp(a->fn, b->fn);
 }
 
-/* Rows of one function, of several processes, become one. */
+/* Adds up the rows of a function's processes. */
 static void
 add_up(struct counts_kept *k)
 {
@@ -231,7 +231,7 @@ sign(double d)
 	return (d > 0) - (d < 0);
 }
 
-/* What it is about: calls, or time or words. */
+/* The figure that is compared: calls, or time or words. */
 static double
 now_of(const struct pairs *ps, const struct pair *p)
 {

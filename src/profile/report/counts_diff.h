@@ -1,7 +1,4 @@
-/*
- * counts_diff.h - reads profiles that were kept as CSV, and compares two of
- * them.
- */
+/* counts_diff.h - reads counters that were kept as CSV, and compares two. */
 #ifndef KPROFD_PROFILE_REPORT_COUNTS_DIFF_H
 #define KPROFD_PROFILE_REPORT_COUNTS_DIFF_H
 
@@ -16,7 +13,7 @@ struct counts_kept_row {
 	uint64_t calls, value;
 };
 
-/* What a file holds: a row for each function, by name. */
+/* A kept profile: a row for each function, sorted by name. */
 struct counts_kept {
 	enum kp_counts_type type;
 	struct counts_kept_row *rows;
@@ -36,19 +33,19 @@ struct counts_diff_view {
 };
 
 /*
- * Reads what counts_csv() wrote, processes of a function added up.  On error
- * `why` says which line is not of that kind, and k is empty.
+ * Reads what counts_csv() wrote, and adds up the processes of a function.  On
+ * error `why` names the line, and k is empty.
  */
 enum kp_err counts_kept_read(struct counts_kept *k, const char *s, size_t n,
     char *why, size_t whylen);
-/* Adds a row behind all others, by name.  KP_ELIMIT, KP_ENOMEM: k is as it was. */
+/* Appends a row; names must ascend.  KP_ELIMIT, KP_ENOMEM: k is as it was. */
 enum kp_err counts_kept_put(struct counts_kept *k, const char *fn,
     uint64_t calls, uint64_t value);
 void counts_kept_free(struct counts_kept *k);
 
 /*
- * Functions as they are now and were before, and the change; both of one type.
- * Errors stick in b.
+ * Write the figures of each function now and before, and the change.  Both
+ * profiles are of one type.  Errors stick in b.
  */
 void counts_diff_table(struct kp_buf *b, const struct counts_kept *before,
     const struct counts_kept *now, const struct counts_diff_view *v,

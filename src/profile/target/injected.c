@@ -13,14 +13,14 @@
 #include "profile/target/injected.h"
 #include "target/agent_msg.h"
 
-#define START_LIMIT (70 * KP_NS_PER_S)	/* its own is 60 s */
+#define START_LIMIT (70 * KP_NS_PER_S)	/* the module's own is 60 s */
 #define LEASE_EVERY KP_NS_PER_S
 #define LEAVING_MS 100
 #define LEAVING_TRIES 20
 #define MESSAGE_MAX (1u << 20)
 #define COMMAND_MAX (16u << 20)
 
-/* ---- what is sent ---- */
+/* ---- messages to the node ---- */
 
 static void
 put_text(struct kp_buf *b, const char *s)
@@ -155,9 +155,8 @@ injected_lease(struct injected *g)
 	return injected_command(g, "lease");
 }
 
-/* ---- what comes ---- */
+/* ---- messages from the node ---- */
 
-/* The words of KP_ETIMEOUT, KP_EIO and KP_ELIMIT. */
 enum kp_err
 injected_broken(const struct injected *g, enum kp_err e, char *why, size_t n)
 {
@@ -224,7 +223,7 @@ injected_is_absent(const struct injected_hello *h, uint32_t place)
 	    (h->absent[place / 8] & 1 << place % 8) != 0;
 }
 
-/* A tuple of places. */
+/* A tuple of the numbers of patterns. */
 static void
 read_absent(struct kp_term *r, struct injected_hello *h)
 {
@@ -274,7 +273,7 @@ read_info(struct kp_term *r, struct injected_hello *h)
 	h->otp = atoi(otp);
 }
 
-/* {error, Text}, and what erlang/load.exprs and rex themselves say. */
+/* {error, Text}, or an error of erlang/load.exprs or of rex. */
 static enum kp_err
 refused(const struct injected *g, struct kp_term *r, char *why, size_t n)
 {
@@ -346,7 +345,7 @@ await_start(struct injected *g, const struct injected_opts *o,
 	return e;
 }
 
-/* One that has just ended may still be on its way out. */
+/* A module that has just ended may still be there for a moment: tries again. */
 static enum kp_err
 start(struct injected *g, const struct injected_opts *o,
     const struct injected_own *own, struct injected_hello *h, char *why, size_t n)
@@ -391,13 +390,13 @@ injected_stop(struct injected *g)
 {
 	if (g->talk == NULL)
 		return;
-	/* It ends with the connection too; this is sooner. */
+	/* The module ends with the connection too, but later. */
 	injected_command(g, "stop");
 	dist_sync_close(g->talk);
 	g->talk = NULL;
 }
 
-/* ---- while it is there ---- */
+/* ---- while it runs ---- */
 
 /* {kprof_value, Text} */
 static bool
@@ -413,7 +412,6 @@ is_value(const struct injected *g, const struct kp_term *r)
 	return true;
 }
 
-/* The next message before the deadline, with leases meanwhile. */
 enum kp_err
 injected_next(struct injected *g, kp_mono_ns deadline, struct kp_term *r)
 {

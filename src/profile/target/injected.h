@@ -1,8 +1,8 @@
 /*
- * injected.h - a module of ours in a node, for one client and one profile
- * (erlang/shared/kprof_oneshot.erl): it is loaded and started by one call over rex, so
- * that being killed in between leaves nothing; then {kprof, Self, Ref, Command}
- * goes to the process that started.  Blocking.
+ * injected.h - loads a module into a node for one profile of one client, and talks
+ * to it (erlang/shared/kprof_oneshot.erl).  One call over rex loads and starts it,
+ * so that a client that is killed in between leaves nothing; commands are
+ * {kprof, Self, Ref, Command} to the process that it started.  Blocking.
  */
 #ifndef KPROFD_PROFILE_TARGET_INJECTED_H
 #define KPROFD_PROFILE_TARGET_INJECTED_H
@@ -11,16 +11,16 @@
 #include "kprofd/config.h"
 #include "dist/sync.h"
 
-/* Renewed every second, also while something is waited for. */
+/* The client renews the lease every second, also while it waits. */
 #define INJECTED_LEASE_MS 4000
 #define INJECTED_TEXT_MAX 1024
-#define INJECTED_VALUE_MAX 4096	/* bytes of what an expression gave */
+#define INJECTED_VALUE_MAX 4096	/* bytes of an expression's value, as text */
 #define INJECTED_PATTERNS_MAX 1024u	/* more than are ever given */
 
-/* What is loaded, and how it is started (erlang/load.exprs). */
+/* The module, and the expressions that load and start it (erlang/load.exprs). */
 struct injected_code {
 	const char *module;
-	const char *busy;	/* what is said where one is there already */
+	const char *busy;	/* message if the node has one already */
 	const unsigned char *beam, *load;
 	unsigned beam_len, load_len;
 };
@@ -28,20 +28,20 @@ struct injected_code {
 /* All strings are borrowed. */
 struct injected_opts {
 	struct dist_sync_opts talk;
-	/* mod "_": every module; exclude may leave nothing out */
+	/* mod "_" is every module; exclude may be empty */
 	const struct kp_mfa_pat *patterns, *exclude;
 	size_t npatterns, nexclude;
-	const char *processes;	/* "": all, or with a call, its own */
-	bool spawned;		/* and those that these spawn */
+	const char *processes;	/* "": all, or with `apply` its own */
+	bool spawned;		/* and the processes that these spawn */
 	const char *apply;	/* an expression, or "": none */
-	/* The caller's INJECTED_VALUE_MAX + 1 bytes, empty: as text what that
-	   gave, when it is said.  NULL without an expression. */
+	/* INJECTED_VALUE_MAX + 1 bytes of the caller's for the expression's
+	   value; NULL without one. */
 	char *value;
 	kp_dur_ns apply_limit;
-	kp_dur_ns span;		/* it ends by itself then; 0: when it is told */
+	kp_dur_ns span;		/* it ends by itself then; 0: by a command */
 	uint64_t max_functions, max_processes;
 	uint64_t max_memory;	/* bytes that the VM may grow by */
-	/* Called now and then while an answer is waited for; or NULL. */
+	/* Called now and then during the start; or NULL. */
 	void (*meanwhile)(void *ctx);
 	void *ctx;
 };
@@ -50,13 +50,12 @@ struct injected_hello {
 	int otp;
 	uint64_t functions, processes;	/* chosen */
 	uint64_t skipped;	/* processes that another tool traces */
-	kp_dur_ns offset;	/* of the node's clock, if it was said */
-	bool native;		/* of a trace: by the native probe */
-	char not_native[512];	/* why not, or "" */
-	bool evaluated;		/* the expression, not one plain call */
-	bool no_gc;		/* without garbage collection: another tool
-				   traces that */
-	/* Of what was asked for (tracer.h): a bit each, the first the lowest. */
+	kp_dur_ns offset;	/* of the node's clock to wall time, or 0 */
+	bool native;		/* a trace uses the native probe */
+	char not_native[512];	/* why it does not, or "" */
+	bool evaluated;		/* -apply is not one plain call */
+	bool no_gc;		/* another tool traces garbage collection */
+	/* Patterns without a function there (tracer.h); bit 0 is the first. */
 	uint8_t absent[INJECTED_PATTERNS_MAX / 8];
 };
 bool injected_is_absent(const struct injected_hello *h, uint32_t place);
@@ -72,7 +71,7 @@ struct injected {
 	kp_mono_ns lease_at;	/* the next one */
 };
 
-/* Writes n more options, key and value each, for put_own(). */
+/* put() writes n more options, each a key and a value. */
 struct injected_own {
 	uint32_t n;
 	void (*put)(struct kp_buf *b, const void *ctx);
@@ -83,24 +82,24 @@ void injected_put_patterns(struct kp_buf *b, const char *key,
     const struct kp_mfa_pat *v, size_t n);
 
 /*
- * Connects, loads, starts.  On error `why` is one line for the user and there
- * is nothing to be stopped; KP_END: woken.
+ * Connects, loads and starts.  On error `why` is one line for the user, and there
+ * is nothing to stop; KP_END: woken.
  */
 enum kp_err injected_start(struct injected *g, const struct injected_code *code,
     const struct injected_opts *o, const struct injected_own *own,
     struct injected_hello *h, char *why, size_t n);
 enum kp_err injected_command(struct injected *g, const char *word);
-/* Readable when something has come. */
+/* Readable when a message has come. */
 int injected_fd(const struct injected *g);
-/* Sends one where that is due. */
+/* Renews the lease if it is time. */
 enum kp_err injected_lease(struct injected *g);
-/* A command that is any term, which put writes. */
+/* Sends the command that put() writes. */
 enum kp_err injected_send(struct injected *g,
     void (*put)(struct kp_buf *b, const void *ctx), const void *ctx);
-/* dist_sync_next(), with leases meanwhile, but for what an expression gave. */
+/* dist_sync_next(), but it renews the lease and keeps an expression's value. */
 enum kp_err injected_next(struct injected *g, kp_mono_ns deadline,
     struct kp_term *r);
-/* Takes everything back.  Does nothing where nothing was started. */
+/* Takes everything back.  Does nothing if nothing was started. */
 void injected_stop(struct injected *g);
 
 /* Words for an error of dist_sync_next(); returns e. */

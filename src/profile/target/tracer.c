@@ -1,16 +1,16 @@
 /*
  * tracer.c - the messages to kprof_tracer.erl, and the decoding of its events.
  *
- * Commands are go, lease, read and stop.  From the node come
- * {kprof_calls, Seq, Events} (calls_term.h), with the native probe
- * {kprof_calls_lost, N}, then, where code was loaded meanwhile,
- * {kprof_calls_loads, ArmedAgain, ArmedNew, NotArmed} (modules), and
- * {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun, RequestsEnded}; or
- * {kprof_ended, gone, Text}.  With several nodes commands are also entries,
- * full, clock and {ended, Label}, and {kprof_entries}, {kprof_clock, Ns} and
- * {kprof_requests, [{label, N, Label} | {begins, N} | {ends, N}]} come.
+ * Commands are go, lease, read and stop.  The node sends {kprof_calls, Seq,
+ * Events} (calls_term.h); with the native probe {kprof_calls_lost, N}; if code was
+ * loaded meanwhile, {kprof_calls_loads, TracedAgain, TracedNew, NotTraced}
+ * (modules); and {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun,
+ * RequestsEnded} or {kprof_ended, gone, Text}.  With several nodes there are also
+ * the commands entries, full, clock and {ended, Label}, and the messages
+ * {kprof_entries}, {kprof_clock, Ns} and {kprof_requests, [{label, N, Label} |
+ * {begins, N} | {ends, N}]}.
  *
- * What limits a trace further has messages of its own: tracer_marks.c.
+ * Limits by identity and tier have messages of their own: tracer_marks.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ struct tracer {
 	struct kp_calls_decoder *decoder;
 	uint64_t left;		/* events that may still come */
 	const struct tracer_news *news;
-	bool open;		/* requests begin */
+	bool open;		/* requests may begin */
 };
 
 #define OWN_OPTS 13
@@ -106,9 +106,9 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 	return KP_OK;
 }
 
-/* ---- what comes ---- */
+/* ---- messages from the node ---- */
 
-/* One more, or what was wrong with it.  The node sends some past the last. */
+/* Hands an event on, unless decoding failed.  The node may exceed max_events. */
 static enum kp_err
 take_event(struct tracer *t, enum kp_err e, const struct kp_call_event *ev,
     tracer_sink *sink, void *ctx, struct tracer_end *end)
@@ -120,7 +120,7 @@ take_event(struct tracer *t, enum kp_err e, const struct kp_call_event *ev,
 	return e == KP_ENOENT ? KP_OK : e;
 }
 
-/* Of the native probe. */
+/* Reads binaries of the native probe. */
 static enum kp_err
 read_chunks(struct tracer *t, const struct kp_term *r, uint32_t n,
     tracer_sink *sink, void *ctx, struct tracer_end *end)
@@ -208,7 +208,7 @@ read_news(struct tracer *t, struct kp_term *r)
 		read_news_of(t, r);
 }
 
-/* Of processes that are in the trace. */
+/* [{Pid, Name}] of processes in the trace. */
 static void
 read_names(struct tracer *t, struct kp_term *r)
 {
@@ -222,7 +222,7 @@ read_names(struct tracer *t, struct kp_term *r)
 		kp_term_tuple_n(r, 2);
 		pid = kp_term_pid(r);
 		name = kp_term_atom(r);
-		/* One that is new to us has no events: it is not written. */
+		/* A process that is new here has no events, and needs no name. */
 		if (r->err == KP_OK && kp_call_node_put(t->names, pid.node,
 		    &node, &added) == KP_OK && kp_call_proc_put(t->names,
 		    node, pid.id, pid.serial, &proc, &added) == KP_OK &&
@@ -242,7 +242,7 @@ read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
 	end->ended = read_count(r, end->begun);
 }
 
-/* KP_END: it was the last. */
+/* KP_END: it was the last message. */
 static enum kp_err
 read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
     void *ctx, struct tracer_end *end)
@@ -281,7 +281,7 @@ read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
 	return KP_END;
 }
 
-/* Its first message, which has no events, says that it traces. */
+/* The first message has no events, and confirms that the node traces. */
 enum kp_err
 tracer_go(struct tracer *t)
 {

@@ -1,7 +1,7 @@
 /*
- * tracer.h - has a node trace calls, and takes the events as they come:
- * kprof_tracer.erl is loaded there, obeys commands, and is gone when this is.
- * Blocking, for the client.
+ * tracer.h - has one node trace calls, and takes the events as they come.  It
+ * loads kprof_tracer.erl there, which obeys commands, and leaves the node with this
+ * connection.  Used by tracers.c alone.  Blocking, for the client.
  */
 #ifndef KPROFD_PROFILE_TARGET_TRACER_H
 #define KPROFD_PROFILE_TARGET_TRACER_H
@@ -12,32 +12,30 @@
 #include "profile/target/injected.h"
 
 /*
- * Where events go: to a process there, which sends them on, or to native code,
- * which writes them into memory.
+ * The relay is a process there that gets each event and sends it on; native code
+ * writes events into memory.  AUTO is native if the node can load it, and not by
+ * request.
  */
 enum tracer_probe { TRACER_RELAY, TRACER_NATIVE, TRACER_AUTO };
 #define TRACER_PROBES "relay,native,auto"
 
-/*
- * Of which requests, beside what begins them; zeroed: of all.  Pointers are
- * borrowed.
- */
+/* Limits a trace to some requests; zeroed: all.  Pointers are borrowed. */
 struct tracer_limit {
-	/* A kprofd that is attached there begins them: no entry, no number. */
+	/* The requests of a kprofd that is attached there; without an entry. */
 	bool attached;
 	/*
-	 * Those of some identities, which conf's fun knows by calls of entries
-	 * and of `marks`.  is_wanted is asked about each identity once;
-	 * on_wanted is told the number of every request that is to be looked
-	 * at: all else is to be let pass.
+	 * Only requests of some identities, which conf's fun takes from calls of
+	 * entries and of `marks`.  is_wanted() is called once for each identity,
+	 * on_wanted() for each request of one that is wanted; the caller ignores
+	 * events of all others.
 	 */
-	const struct kp_conf *conf;	/* NULL: of whichever */
+	const struct kp_conf *conf;	/* NULL: any identity */
 	const struct kp_mfa_pat *marks;
 	bool (*is_wanted)(void *ctx, struct kp_span identity);
 	enum kp_err (*on_wanted)(void *ctx, uint32_t request);
 	/*
-	 * Traced as well, and each that is there is told by its number: only
-	 * what happens in calls of these is wanted.
+	 * Functions that are traced as well; on_inside() is called with the number
+	 * of each that exists.  The caller wants only events within their calls.
 	 */
 	const struct kp_mfa_pat *inside;
 	enum kp_err (*on_inside)(void *ctx, uint32_t fn);
@@ -48,62 +46,59 @@ struct tracer_limit {
 struct tracer_opts {
 	struct injected_opts g;
 	uint64_t max_events;
-	uint64_t max_queue;	/* events that the node has not sent yet */
-	/* By request: what begins one, and how many; or NULL and 0. */
+	uint64_t max_queue;	/* events that wait in the node */
+	/* By request: functions that begin one, and how many; or NULL and 0. */
 	const struct kp_mfa_pat *entry;
 	size_t nentries;
 	uint64_t requests;
-	/* The most bytes of text for a call's arguments; 0: none. */
+	/* At most so many bytes of text for a call's arguments; 0: none. */
 	uint64_t args;
-	enum tracer_probe probe;	/* AUTO: native where it can be loaded,
-					   and nobody asks by request */
-	const char *probe_library;	/* the node's */
+	enum tracer_probe probe;
+	const char *probe_library;	/* path in the node */
 	struct tracer_limit limit;
 	/*
-	 * Of several nodes (tracers.h): the epoch of the labels made there, and
-	 * then those of the others.  What of the functions is not there is in
-	 * the hello, the entry at place 0, patterns from 1 on.
+	 * The epoch of labels that this node makes, and then those of the other
+	 * nodes (tracers.h).  With several nodes a function may be missing in
+	 * some: the hello lists them, the entry as 0, patterns from 1 on.
 	 */
 	const uint32_t *epochs;
 	uint32_t nepochs;
-	uint32_t node;		/* its number among the names */
+	uint32_t node;		/* its number in the names */
 };
 
 #define TRACER_EPOCHS KP_LABEL_EPOCHS	/* epochs: 1 to this */
 
-/* How a trace ended, and what was said of it. */
+/* How a trace ended. */
 struct tracer_end {
 	enum kp_calls_end end;
-	uint64_t lost;			/* events that made no sense, or did
-					   not fit */
-	uint32_t begun, ended;		/* requests */
-	/* Modules that were loaded meanwhile: armed again, armed as new ones,
-	   and not armed. */
+	uint64_t lost;		/* events that could not be decoded or kept */
+	uint32_t begun, ended;	/* requests */
+	/* Modules loaded meanwhile: traced again, new and traced, not traced. */
 	uint32_t again, came, missed;
-	char text[INJECTED_TEXT_MAX + 64];	/* of the call, or the connection */
+	char text[INJECTED_TEXT_MAX + 64];	/* about -apply or the connection */
 };
 
-/* What is done with an event; anything but KP_OK ends the trace. */
+/* Takes an event; anything but KP_OK ends the trace. */
 typedef enum kp_err tracer_sink(void *ctx, const struct kp_call_event *ev);
 
 struct tracer;
 
 /*
- * Connects, checks, sets patterns; names, the caller's, gets what events speak
- * of.  Errors as injected_start().
+ * Connects, checks, and sets trace patterns.  names stays the caller's, and gets
+ * the names in events.  Errors as injected_start().
  */
 enum kp_err tracer_start(struct tracer **t, const struct tracer_opts *o,
     struct kp_call_names *names, struct injected_hello *h, char *why, size_t n);
-/* When this returns KP_OK it traces, and a call is made; else it has ended. */
+/* Starts tracing, and the call of -apply.  On error it has ended. */
 enum kp_err tracer_go(struct tracer *t);
-/* Takes everything back.  NULL is let pass. */
+/* Takes everything back.  NULL is allowed. */
 void tracer_stop(struct tracer *t);
 
-/* ---- one of several nodes ---- */
+/* ---- requests of several nodes ---- */
 
 /*
- * What it says of requests, each of which has a number there, by which it
- * speaks of it from then on, and a label or more.
+ * The node's notices about requests.  A request has a number of the node's own,
+ * and one label or more.
  */
 struct tracer_news {
 	void (*label)(void *ctx, uint32_t request, int64_t label);
@@ -111,7 +106,7 @@ struct tracer_news {
 	void (*ends)(void *ctx, uint32_t request);
 	void *ctx;
 };
-/* Both stay the caller's; without this, news is let pass. */
+/* Both stay the caller's.  Without this, notices are ignored. */
 void tracer_listen(struct tracer *t, const struct tracer_news *news);
 /*
  * Sends a command.  "entries": all nodes trace, so requests may begin;
@@ -120,19 +115,20 @@ void tracer_listen(struct tracer *t, const struct tracer_news *news);
 enum kp_err tracer_command(struct tracer *t, const char *word);
 /* True once the node has confirmed "entries". */
 bool tracer_is_open(const struct tracer *t);
-/* A request that began elsewhere has ended. */
+/* Tells the node that a request of another node has ended. */
 enum kp_err tracer_request_ended(struct tracer *t, int64_t label);
-/* A round trip to the node's clock, while no events come. */
+/* Measures the node's clock by one round trip, while no events come. */
 enum kp_err tracer_clock(struct tracer *t, struct kp_offset *o);
 /*
- * Takes what is there.  KP_OK: it has ended; KP_ETIMEOUT: there is no more for
- * now; KP_EBUSY: there is; KP_END: woken; or what the sink returned.
+ * Takes messages that have come.  KP_OK: the trace has ended; KP_ETIMEOUT: there
+ * are no more for now; KP_EBUSY: there are; KP_END: woken; or what the sink
+ * returned.
  */
 enum kp_err tracer_take(struct tracer *t, tracer_sink *sink, void *ctx,
     struct tracer_end *end);
-/* To be polled for input. */
+/* Readable when a message has come. */
 int tracer_fd(const struct tracer *t);
-/* Where something else is waited for meanwhile. */
+/* Renews the lease, for a caller that waits for something else. */
 enum kp_err tracer_lease(struct tracer *t);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * tracers.c - starts a tracer in each node, measures the clocks, takes events
- * in turn, and gives requests common numbers.
+ * tracers.c - starts a tracer in each node, measures clocks, takes events from the
+ * nodes in turn, and gives requests common numbers.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "profile/target/request_ids.h"
 #include "profile/target/tracers.h"
 
-#define TRIPS 8		/* to each clock, before and after */
+#define TRIPS 8		/* round trips to each clock, before and after */
 #define LATE (200 * KP_NS_PER_MS)	/* for work after a request's end */
 #define SILENCE_MAX (60 * KP_NS_PER_S)
 #define WAIT (500 * KP_NS_PER_MS)	/* for leases */
@@ -24,9 +24,9 @@ struct one {
 	struct injected_hello hello;
 	struct tracer_end end;
 	struct tracer_news news;
-	bool over;			/* nothing comes any more */
-	kp_mono_ns heard;
-	struct kp_offset before, after;	/* of its clock, to ours */
+	bool over;			/* no more messages come */
+	kp_mono_ns last_event;
+	struct kp_offset before, after;	/* of its clock to ours */
 	struct request_ids_node numbers;
 };
 
@@ -35,16 +35,16 @@ struct tracers {
 	uint32_t n;
 	struct kp_call_names *names;
 	int wake;
-	const struct tracers_sink *sink;	/* while something is taken */
+	const struct tracers_sink *sink;	/* while events are taken */
 	struct request_ids numbers;
 	kp_mono_ns enough_at;		/* INT64_MAX: not yet */
-	kp_mono_ns gone_at;
-	bool tracing;			/* that was said */
+	kp_mono_ns measured_at;		/* end of the first round trips */
+	bool tracing;			/* the sink knows */
 };
 
 /* ---- requests ---- */
 
-/* Two nodes may have seen different labels of one request first. */
+/* Two nodes may at first know a request by different labels. */
 static void
 on_label(void *ctx, uint32_t n, int64_t label)
 {
@@ -73,7 +73,7 @@ on_begins(void *ctx, uint32_t n)
 			tracer_command(ts->v[i].t, "full");
 }
 
-/* The others take what comes of its labels for new requests then. */
+/* The other nodes then take work under its labels for new requests. */
 static void
 on_ends(void *ctx, uint32_t n)
 {
@@ -99,19 +99,19 @@ on_event(void *ctx, const struct kp_call_event *was)
 	struct one *o = ctx;
 	const struct tracers_sink *sink = o->all->sink;
 	struct kp_call_event ev = *was;
-	bool said = true;
+	bool known = true;
 
 	if (o->all->numbers.no_memory)
 		return KP_ENOMEM;
-	o->heard = kp_mono_now();
+	o->last_event = kp_mono_now();
 	if (o->all->n == 1)
 		return sink->event(sink->ctx, was);
 	if (ev.kind == KP_CALL_REQUEST && ev.other > 0)
-		said = (ev.other = request_ids_of(&o->numbers, ev.other)) > 0;
+		known = (ev.other = request_ids_of(&o->numbers, ev.other)) > 0;
 	else if (ev.kind == KP_CALL_SEND || ev.kind == KP_CALL_RECEIVE)
-		said = (ev.request = request_ids_of(&o->numbers,
+		known = (ev.request = request_ids_of(&o->numbers,
 		    ev.request)) > 0;
-	if (!said) {
+	if (!known) {
 		o->end.lost++;
 		return KP_OK;
 	}
@@ -129,8 +129,8 @@ measure(struct one *o, struct kp_offset *offset)
 }
 
 /*
- * Between what it was before and what it was after; without the latter it may
- * have drifted since.
+ * The middle of the offsets measured before and after; without the latter the
+ * error grows by the drift since.
  */
 static void
 offset_of(const struct one *o, kp_dur_ns *offset, kp_dur_ns *error)
@@ -140,21 +140,21 @@ offset_of(const struct one *o, kp_dur_ns *offset, kp_dur_ns *error)
 
 	*offset = 0;
 	*error = KP_OFFSET_TRIP_MAX;
-	kp_offset_get(&o->before, o->all->gone_at, offset, error);
+	kp_offset_get(&o->before, o->all->measured_at, offset, error);
 	if (kp_offset_get(&o->after, now, &at, &by)) {
 		drift = at - *offset;
 		*offset += drift / 2;
 		*error = (by > *error ? by : *error) +
 		    (drift < 0 ? -drift : drift) / 2;
 	} else {
-		*error += (now - o->all->gone_at) / 1000000 *
+		*error += (now - o->all->measured_at) / 1000000 *
 		    KP_OFFSET_DRIFT_PPM;
 	}
 }
 
-/* To that of the first. */
+/* Notes offsets of clocks to that of the first node. */
 static void
-tell_clocks(struct tracers *ts)
+set_offsets(struct tracers *ts)
 {
 	struct kp_call_node *nd;
 	kp_dur_ns first, error;
@@ -175,12 +175,12 @@ lease_all(void *ctx)
 {
 	struct tracers *ts = ctx;
 
-	/* One that is gone is seen when it is to go. */
+	/* A lost connection is noticed when its tracer is to start. */
 	for (uint32_t i = 0; i < ts->n; i++)
 		tracer_lease(ts->v[i].t);
 }
 
-/* Its own first. */
+/* The epochs of n nodes, the node's own first. */
 static void
 epochs_put(uint32_t *epochs, uint32_t first, uint32_t own, uint32_t n)
 {
@@ -224,7 +224,7 @@ one_start(struct tracers *ts, struct tracer_opts o, const char *target,
 	return KP_OK;
 }
 
-/* Each node has only some of it. */
+/* KP_ENOENT if a pattern has no function in any node. */
 static enum kp_err
 check_absent(const struct tracers *ts, const struct tracer_opts *o, char *why,
     size_t whylen)
@@ -276,8 +276,8 @@ tracers_start(struct tracers **out, const struct tracer_opts *o,
 	}
 	for (uint32_t i = 0; i < n; i++)
 		measure(&ts->v[i], &ts->v[i].before);
-	ts->gone_at = kp_mono_now();
-	tell_clocks(ts);
+	ts->measured_at = kp_mono_now();
+	set_offsets(ts);
 	*out = ts;
 	return KP_OK;
 }
@@ -288,7 +288,7 @@ tracers_hello(const struct tracers *ts, uint32_t i)
 	return &ts->v[i].hello;
 }
 
-/* Requests begin when all trace: none is without what it does elsewhere. */
+/* Requests may begin only when all nodes trace, so that none is incomplete. */
 enum kp_err
 tracers_go(struct tracers *ts, char *why, size_t whylen)
 {
@@ -298,7 +298,7 @@ tracers_go(struct tracers *ts, char *why, size_t whylen)
 	for (i = 0; i < ts->n && e == KP_OK; i++) {
 		lease_all(ts);
 		e = tracer_go(ts->v[i].t);
-		ts->v[i].heard = kp_mono_now();
+		ts->v[i].last_event = kp_mono_now();
 	}
 	for (uint32_t j = 0; j < ts->n && ts->n > 1 && e == KP_OK; j++)
 		if ((e = tracer_command(ts->v[j].t, "entries")) != KP_OK)
@@ -312,7 +312,7 @@ tracers_go(struct tracers *ts, char *why, size_t whylen)
 
 /* ---- while it traces ---- */
 
-/* One round; *more: there is more already.  *over: how many have ended. */
+/* One round over the nodes; *more: events are waiting; *over: nodes that ended. */
 static enum kp_err
 take_all(struct tracers *ts, bool *more, uint32_t *over)
 {
@@ -336,7 +336,7 @@ take_all(struct tracers *ts, bool *more, uint32_t *over)
 }
 
 static void
-say_tracing(struct tracers *ts)
+report_tracing(struct tracers *ts)
 {
 	for (uint32_t i = 0; i < ts->n && ts->n > 1; i++)
 		if (!tracer_is_open(ts->v[i].t))
@@ -377,7 +377,7 @@ tracers_run(struct tracers *ts, kp_mono_ns deadline,
 		e = take_all(ts, &more, &over);
 		if (e != KP_OK || over > 0)
 			return e;
-		say_tracing(ts);
+		report_tracing(ts);
 		if (kp_mono_now() >= ts->enough_at)
 			return KP_OK;
 		if (kp_mono_now() >= deadline)
@@ -387,15 +387,15 @@ tracers_run(struct tracers *ts, kp_mono_ns deadline,
 	}
 }
 
-/* One that says nothing for long is given up. */
+/* Gives up nodes without an event since then. */
 static void
-give_up(struct tracers *ts, enum kp_calls_end why, kp_mono_ns silent_since)
+give_up(struct tracers *ts, enum kp_calls_end why, kp_mono_ns since)
 {
 	struct one *o;
 
 	for (uint32_t i = 0; i < ts->n; i++) {
 		o = &ts->v[i];
-		if (o->over || o->heard > silent_since)
+		if (o->over || o->last_event > since)
 			continue;
 		o->over = true;
 		o->end.end = why;
@@ -413,7 +413,7 @@ finish(struct tracers *ts)
 		if (o->end.end != KP_CALLS_GONE && o->end.end != KP_CALLS_CUT)
 			measure(o, &o->after);
 	}
-	tell_clocks(ts);
+	set_offsets(ts);
 }
 
 enum kp_err
@@ -428,7 +428,7 @@ tracers_end(struct tracers *ts, const struct tracers_sink *sink)
 	ts->sink = sink;
 	for (uint32_t i = 0; i < ts->n; i++) {
 		o = &ts->v[i];
-		o->heard = now;
+		o->last_event = now;
 		if (!o->over && tracer_command(o->t, "read") != KP_OK)
 			o->over = true;
 	}

@@ -1,9 +1,9 @@
 /*
- * tracers.h - one trace, in one or several nodes at a time: a tracer in each of
- * them (tracer.h), which end together.  Blocking, for the client.
+ * tracers.h - one trace, in one or several nodes: a tracer in each (tracer.h), which
+ * end together.  Blocking, for the client.
  *
- * Where there are several, requests get numbers here: events of a request may
- * come from one node before the node where it began reports its begin.
+ * With several nodes, requests get their numbers here: events of a request may
+ * come from one node before the node where it began reports that.
  */
 #ifndef KPROFD_PROFILE_TARGET_TRACERS_H
 #define KPROFD_PROFILE_TARGET_TRACERS_H
@@ -12,13 +12,13 @@
 
 #define TRACERS_MAX 32u
 
-/* What is done with what comes: as of struct tracer_sink. */
+/* Called while events are taken; event() is a tracer_sink. */
 struct tracers_sink {
 	enum kp_err (*event)(void *ctx, const struct kp_call_event *ev);
-	/* Of several nodes: it is one of those that were asked for. */
+	/* Of several nodes: the request counts as one the user asked for. */
 	void (*begun)(void *ctx, uint32_t request, uint32_t node);
 	void (*same)(void *ctx, uint32_t request, uint32_t as);
-	/* Once, when all of them trace; may be NULL. */
+	/* Once, when all nodes trace; may be NULL. */
 	void (*tracing)(void *ctx);
 	void *ctx;
 };
@@ -26,36 +26,35 @@ struct tracers_sink {
 struct tracers;
 
 /*
- * As tracer_start() in each of n targets, which become the first nodes in
- * names, with what is known of them.  o->g.talk.target and epochs are of no
- * account.
+ * Starts a tracer in each of n targets, which become the first nodes of names.
+ * o->g.talk.target and o->epochs are ignored.  Errors as tracer_start().
  */
 enum kp_err tracers_start(struct tracers **ts, const struct tracer_opts *o,
     const char *const *targets, uint32_t n, struct kp_call_names *names,
     char *why, size_t whylen);
-/* What node i said of itself when it was started. */
+/* What node i reported when its tracer started. */
 const struct injected_hello *tracers_hello(const struct tracers *ts, uint32_t i);
-/* When this returns KP_OK all of them trace; else `why` says what is wrong. */
+/* Starts tracing in all nodes.  On error `why` is one line for the user. */
 enum kp_err tracers_go(struct tracers *ts, char *why, size_t whylen);
 /*
- * Takes events until one ends by itself, or enough requests have ended
- * (KP_OK), until the deadline (KP_ETIMEOUT) or until woken (KP_END); or what
- * the sink returned.
+ * Takes events until a node ends by itself or enough requests have ended (KP_OK),
+ * until the deadline (KP_ETIMEOUT) or until woken (KP_END); or returns what the
+ * sink did.
  */
 enum kp_err tracers_run(struct tracers *ts, kp_mono_ns deadline,
     const struct tracers_sink *sink);
 /*
- * Ends all of them, and takes what is still under way; woken, no longer.
- * KP_OK, or what the sink returned.  The names then say how each ended, and
- * what their clocks are.
+ * Ends all tracers, and takes events that are still under way, until woken.
+ * KP_OK, or what the sink returned.  The names then have each node's end and
+ * clock.
  */
 enum kp_err tracers_end(struct tracers *ts, const struct tracers_sink *sink);
-/* Of a node; begun and ended of all together. */
+/* How node i ended; and how many requests began and ended in all nodes. */
 const struct tracer_end *tracers_ended(const struct tracers *ts, uint32_t i);
 uint32_t tracers_begun(const struct tracers *ts, uint32_t *ended);
-/* Takes everything back; what is known of each stays. */
+/* Takes everything back; the functions above may still be called. */
 void tracers_leave(struct tracers *ts);
-/* The same, and frees it.  NULL is let pass. */
+/* The same, and frees ts.  NULL is allowed. */
 void tracers_stop(struct tracers *ts);
 
 #endif

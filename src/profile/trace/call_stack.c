@@ -2,17 +2,17 @@
  * call_stack.c - simulates the stack of one process by the rules in
  * calls_sum.h.
  *
- * Where a call belongs is known from the function that it will return to (its
- * caller): is that on top, the call pushes a level; is it on top of the level
- * below, the call is a tail call and takes the top's place, in the same level.
+ * The place of a call follows from the function that it will return to, its
+ * caller.  If that is on top, the call pushes a level; if it is on top of the
+ * level below, this is a tail call, which replaces the top in the same level.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "call_stack.h"
 #include "base/sat.h"
+#include "sum_internal.h"
 
-/* A level that is this long without a cycle is cut at any repetition. */
+/* A level of this length without a cycle is cut at any repetition. */
 #define LEVEL_MAX 1024u
 
 /* ---- charging ---- */
@@ -23,7 +23,7 @@ is_pseudo(uint32_t fn)
 	return fn == KP_FN_SUSPEND || fn == KP_FN_GC;
 }
 
-/* What is collected while a process waits is not a call of suspend. */
+/* A garbage collection of a waiting process is not called by suspend. */
 static uint32_t
 caller_of(const struct stack *st, uint32_t i)
 {
@@ -129,7 +129,7 @@ frame_add(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 	return true;
 }
 
-/* Nobody has seen it being called. */
+/* Adds a function whose call was not seen. */
 static void
 base_add(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
     kp_target_ns ts)
@@ -138,7 +138,7 @@ base_add(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 		st->v[st->n - 1].base = true;
 }
 
-/* Leaves n frames; those above end now. */
+/* Ends all frames above the first n. */
 static void
 drop_to(struct kp_calls_sum *s, struct stack *st, uint32_t n, kp_target_ns ts)
 {
@@ -148,7 +148,7 @@ drop_to(struct kp_calls_sum *s, struct stack *st, uint32_t n, kp_target_ns ts)
 		held_remove(s, st->proc, st->v[st->n - 1].fn);
 }
 
-/* The caller of all that is there turns out to be known. */
+/* Puts the caller of the lowest frame, now known, below it. */
 static void
 put_below(struct kp_calls_sum *s, struct stack *st, uint32_t fn)
 {
@@ -174,7 +174,7 @@ put_below(struct kp_calls_sum *s, struct stack *st, uint32_t fn)
 
 /* ---- levels ---- */
 
-/* Of the level that frame i is in. */
+/* The first frame of the level that frame i is in. */
 static uint32_t
 level_start(const struct stack *st, uint32_t i)
 {
@@ -204,7 +204,7 @@ push(struct kp_calls_sum *s, struct stack *st, uint32_t fn, kp_target_ns ts)
 		count_top(s, st);
 }
 
-/* Has the level's end come round twice, n calls each time? */
+/* True if the last n calls of the level repeat the n before. */
 static bool
 is_cycle(const struct stack *st, uint32_t n)
 {
@@ -214,7 +214,7 @@ is_cycle(const struct stack *st, uint32_t n)
 	return true;
 }
 
-/* Tail calls may go on for ever: cycles of them are taken out. */
+/* Removes cycles of tail calls, which may go on for ever. */
 static void
 collapse(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 {
@@ -234,7 +234,7 @@ collapse(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 	}
 }
 
-/* In the top's place. */
+/* Replaces the top of the stack, in its level. */
 static bool
 replace(struct kp_calls_sum *s, struct stack *st, uint32_t fn, kp_target_ns ts)
 {
@@ -255,8 +255,8 @@ shove(struct kp_calls_sum *s, struct stack *st, uint32_t fn, kp_target_ns ts)
 }
 
 /*
- * Back to the top of a level further down; to undefined, out of all of them.
- * One that is not there has called us before we looked.
+ * Returns to the top of a lower level; to undefined, out of all of them.  A
+ * function that is not on the stack was called before the trace.
  */
 static void
 return_to(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
@@ -280,7 +280,7 @@ return_to(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 
 /* ---- events ---- */
 
-/* Back from a pseudo function, to what is below it. */
+/* Returns from a pseudo function to the frame below it. */
 static void
 leave(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 {
@@ -288,7 +288,7 @@ leave(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 	    ts);
 }
 
-/* Nothing is called while a process waits or is collected: an end is missing. */
+/* A process that waits or collects garbage calls nothing: an end is missing. */
 static void
 leave_pseudo(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 {
@@ -298,7 +298,7 @@ leave_pseudo(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 	}
 }
 
-/* The initial calls of a process that was seen to begin. */
+/* Notes the initial calls of a process whose spawn was seen. */
 static void
 log_first(struct kp_calls_sum *s, const struct stack *st, uint32_t fn)
 {
@@ -308,7 +308,7 @@ log_first(struct kp_calls_sum *s, const struct stack *st, uint32_t fn)
 		p->first[p->nfirst++] = fn;
 }
 
-/* Nothing is known of where it stood, or it has just begun. */
+/* The stack is unknown, or empty. */
 static void
 call_first(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
     uint32_t caller, kp_target_ns ts)
@@ -319,8 +319,8 @@ call_first(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 }
 
 /*
- * Neither here nor there: a cycle of calls was taken out, events are gone, or the
- * caller is not traced.  No call of it was seen now, so none is counted.
+ * The caller is not where it should be: a cycle of calls was removed, events are
+ * missing, or it is not traced.  It gets a frame, but no call is counted.
  */
 static void
 call_lost(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
@@ -343,11 +343,11 @@ call_placed(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 	if (is_fn(st, top, caller) && !is_fn(st, second, caller)) {
 		push(s, st, fn, ts);
 	} else if (is_fn(st, second, caller)) {
-		/* If caller is on top of both, it is perhaps a tail call. */
+		/* With caller on top of both levels it may be a tail call. */
 		shove(s, st, fn, ts);
 	} else if (second != KP_PATH_NONE &&
 	    is_fn(st, second, st->v[top].fn) && is_fn(st, third, caller)) {
-		/* It was not, then. */
+		/* The call before was not a tail call after all. */
 		return_to(s, st, st->v[top].fn, ts);
 		shove(s, st, fn, ts);
 	} else if (second == KP_PATH_NONE) {
@@ -369,7 +369,7 @@ stack_call(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 	leave_pseudo(s, st, ts);
 	log_first(s, st, fn);
 	if (begins && st->n == 1 && st->v[0].fn == fn) {
-		/* It runs since it was scheduled in. */
+		/* It has run since it was scheduled in. */
 		ts = st->v[0].ts;
 		held_remove(s, st->proc, fn);
 		st->n = 0;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call_stack.h"
 #include "base/sat.h"
+#include "sum_internal.h"
 
 struct kp_calls_sum *
 kp_calls_sum_new(const struct kp_calls_opts *o)
@@ -52,6 +52,112 @@ kp_calls_sum_free(struct kp_calls_sum *s)
 	free(s);
 }
 
+/* ---- rows, each found by its key ---- */
+
+/* Numbers have 20 bits (calls.h); that of a path, before them, 22. */
+static uint64_t
+key2(uint64_t a, uint32_t b)
+{
+	return (a << 20 | b) + 1;
+}
+
+/*
+ * Makes room for one more of n rows.  False: there are max of them, which is
+ * counted, or no memory (state->err).
+ */
+#define rows_room(s, v, n, max) rows_has_room(s, vec_room_by_len(v, n, max))
+
+static bool
+rows_has_room(struct kp_calls_sum *s, enum kp_err room)
+{
+	if (room == KP_ELIMIT)
+		s->overflow++;
+	else if (room != KP_OK)
+		s->state->err = room;
+	return room == KP_OK;
+}
+
+/* False: no memory (state->err). */
+static bool
+rows_remember(struct kp_calls_sum *s, struct map *m, uint64_t key,
+    uint64_t val)
+{
+	if (map_put(m, key, val))
+		return true;
+	s->state->err = KP_ENOMEM;
+	return false;
+}
+
+struct kp_calls_clock *
+clock_of(struct kp_calls_sum *s, uint32_t proc, uint32_t caller, uint32_t fn)
+{
+	uint64_t key = key2((uint64_t)proc << 20 | caller, fn);
+	uint64_t *known = map_get(&s->state->clocks, key);
+
+	if (known != NULL)
+		return &s->clocks[*known];
+	if (!rows_room(s, &s->clocks, s->nclocks, KP_CALLS_CLOCKS_MAX))
+		return NULL;
+	if (!rows_remember(s, &s->state->clocks, key, s->nclocks))
+		return NULL;
+	s->clocks[s->nclocks] = (struct kp_calls_clock){ .proc = proc,
+		.caller = caller, .fn = fn };
+	return &s->clocks[s->nclocks++];
+}
+
+/* Its number; its parent's where there is no room. */
+static uint32_t
+path_add(struct kp_calls_sum *s, const struct kp_calls_path *p)
+{
+	if (!rows_room(s, &s->paths, s->npaths, KP_CALLS_PATHS_MAX))
+		return p->parent;
+	s->paths[s->npaths] = *p;
+	return s->npaths++;
+}
+
+uint32_t
+path_child(struct kp_calls_sum *s, uint32_t path, uint32_t fn)
+{
+	struct kp_calls_path p = { .parent = path, .fn = fn };
+	uint64_t key = key2(path, fn), *known;
+	uint32_t child;
+
+	if (path == KP_PATH_NONE || (s->paths[path].fn == fn &&
+	    s->paths[path].parent != KP_PATH_NONE))
+		return path;
+	if (s->paths[path].depth == KP_CALLS_DEPTH_MAX)
+		return path;
+	known = map_get(&s->state->children, key);
+	if (known != NULL)
+		return (uint32_t)*known;
+	p.proc = s->paths[path].proc;
+	p.depth = s->paths[path].depth + 1;
+	child = path_add(s, &p);
+	if (child != path)
+		rows_remember(s, &s->state->children, key, child);
+	return child;
+}
+
+bool
+held_add(struct kp_calls_sum *s, uint32_t proc, uint32_t fn)
+{
+	uint64_t key = key2(proc, fn);
+	uint64_t *n = map_get(&s->state->held, key);
+
+	if (n != NULL)
+		return (*n)++ == 0;
+	return rows_remember(s, &s->state->held, key, 1);
+}
+
+void
+held_remove(struct kp_calls_sum *s, uint32_t proc, uint32_t fn)
+{
+	uint64_t *n = map_get(&s->state->held, key2(proc, fn));
+
+	if (n != NULL && *n > 0)
+		(*n)--;
+}
+
 /* ---- processes ---- */
 
 static bool
@@ -61,7 +167,7 @@ proc_room(struct kp_calls_sum *s)
 	    rows_room(s, &s->state->stacks, s->nprocs, KP_CALLS_PROCS_MAX);
 }
 
-/* Up to and with this one. */
+/* Makes rows and stacks for processes up to this one. */
 static bool
 procs_up_to(struct kp_calls_sum *s, uint32_t proc)
 {
@@ -80,7 +186,7 @@ procs_up_to(struct kp_calls_sum *s, uint32_t proc)
 	return true;
 }
 
-/* Its own clock, which may stand still while it is out. */
+/* The process's own clock, which may stop while it is scheduled out. */
 static kp_target_ns
 own_clock(const struct kp_calls_sum *s, struct stack *st,
     enum kp_call_kind kind, kp_target_ns ts)
@@ -98,7 +204,7 @@ own_clock(const struct kp_calls_sum *s, struct stack *st,
 	return sat_add(st->out ? st->out_at : ts, -st->off);
 }
 
-/* Charges the place where the process was with the time since then. */
+/* Adds the time since the last event to the path where the process was. */
 static void
 slice_end(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 {
@@ -129,20 +235,20 @@ add_spawn(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	p->parent = ev->proc;
 	p->spawned_as = ev->fn;
 	if (p->seen) {
-		/* Its own events came first: only those of one are in order. */
+		/* Its own events came first: order is known per process only. */
 		p->nfirst = KP_CALLS_FIRST;
 		p->first[0] = p->first[1] = KP_FN_UNDEFINED;
 		return;
 	}
 	p->seen = true;
 	st->at = ev->ts;
-	/* It is not running. */
+	/* It does not run yet. */
 	st->out = s->opts.cpu;
 	st->out_at = ev->ts;
 	stack_spawned(s, st, ev->fn, ev->ts);
 }
 
-/* As if the process ended there. */
+/* Ends the stack, as if the process exited. */
 static void
 cut(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 {
@@ -153,8 +259,8 @@ cut(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 }
 
 /*
- * The call that it began with has returned: who waits then, does not wait for
- * the request.
+ * The call that began the request has returned: processes that wait now do not
+ * wait for the request.
  */
 static void
 request_end(struct kp_calls_sum *s, struct stack *first, kp_target_ns ts)
@@ -173,7 +279,7 @@ request_end(struct kp_calls_sum *s, struct stack *first, kp_target_ns ts)
 	}
 }
 
-/* True: it is the first one. */
+/* True if it is the first worker of the request. */
 static bool
 worker_add(struct kp_calls_sum *s, uint32_t request, uint32_t proc)
 {
@@ -191,7 +297,7 @@ worker_add(struct kp_calls_sum *s, uint32_t request, uint32_t proc)
 	return last == NULL;
 }
 
-/* The first that is met in a request has begun it. */
+/* The first process seen in a request has begun it. */
 static void
 add_request(struct kp_calls_sum *s, const struct kp_call_event *ev,
     kp_target_ns ts)
@@ -200,7 +306,7 @@ add_request(struct kp_calls_sum *s, const struct kp_call_event *ev,
 
 	if (st->request == ev->other)
 		return;
-	/* What it has not ended is over. */
+	/* Calls for the previous request are over. */
 	if (st->n > 0)
 		stack_exit(s, st, ts);
 	if (st->entered)
@@ -210,7 +316,7 @@ add_request(struct kp_calls_sum *s, const struct kp_call_event *ev,
 		st->entered = worker_add(s, ev->other, ev->proc);
 }
 
-/* It is on top now, if there was room for it. */
+/* The call is on top now, if there was room for it. */
 static void
 note_args(struct kp_calls_sum *s, const struct stack *st,
     const struct kp_call_event *ev)
@@ -237,7 +343,7 @@ add_placed(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	slice_end(s, st, ts);
 	if (st->request > 0 && st->n == 0 && ev->kind >= KP_CALL_IN &&
 	    ev->kind <= KP_CALL_GC_END)
-		return;		/* it works for another request */
+		return;		/* outside of the traced calls */
 	switch (ev->kind) {
 	case KP_CALL_CALL:
 		stack_call(s, st, ev->fn, ev->other, ts);
@@ -280,7 +386,7 @@ kp_calls_sum_add(struct kp_calls_sum *s, const struct kp_call_event *ev)
 {
 	uint32_t proc = ev->proc;
 
-	/* Not the sender's: he may have called nothing. */
+	/* No row for the sender of a message: it may have called nothing. */
 	if (ev->kind == KP_CALL_SPAWN && ev->other > proc)
 		proc = ev->other;
 	if (s->state->err != KP_OK || !procs_up_to(s, proc))

@@ -1,10 +1,10 @@
 /*
- * critical_path.c - collects who worked for each request, and walks its
- * critical path from the end.
+ * critical_path.c - collects the work of processes for each request, and finds
+ * its critical path from the end.
  *
- * Events that say where a process was are kept, and put in order by process
- * and time at the end; a path is then found by going back through them.  How
- * far it goes back is bounded, since a file may hold anything.
+ * Events that show what a process did are kept, and sorted by process and time
+ * at the end; a path is then found by going back through them.  The number of
+ * steps back is bounded, since a file may contain anything.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "base/sat.h"
 #include "base/vec.h"
 
-#define LOOKS_MAX 10000000u	/* for one path */
+#define LOOKS_MAX 10000000u	/* records looked at for one path */
 
 struct rec {
 	kp_target_ns ts;
@@ -27,7 +27,7 @@ struct kp_critical_path_state {
 	struct rec *recs;
 	uint32_t nrecs;
 	struct map requests;	/* number -> request */
-	struct map open;	/* process -> the request that it began */
+	struct map open;	/* process -> request that it began */
 	struct map works;	/* request, process -> work */
 	struct map sends;	/* request, sender, serial -> rec */
 	enum kp_err err;
@@ -42,7 +42,7 @@ key2(uint64_t a, uint32_t b)
 static uint64_t
 message_key(uint32_t request, uint32_t from, uint32_t serial)
 {
-	/* Of a serial the low bits, which follow each other. */
+	/* The low bits of a serial suffice: serials count up. */
 	return key2((uint64_t)request << 20 | from, serial & 0xfffff);
 }
 
@@ -76,7 +76,7 @@ kp_critical_path_free(struct kp_critical_path *w)
 	free(w);
 }
 
-/* Is there room for one more?  Else it notes why not. */
+/* False after noting why there is no room. */
 static bool
 has_room(struct kp_critical_path *w, enum kp_err room)
 {
@@ -94,7 +94,7 @@ remember(struct kp_critical_path *w, struct map *m, uint64_t key, uint64_t val)
 		w->state->err = KP_ENOMEM;
 }
 
-/* ---- while it is read ---- */
+/* ---- while the trace is read ---- */
 
 static void
 rec_add(struct kp_critical_path *w, const struct kp_call_event *ev)
@@ -111,7 +111,7 @@ rec_add(struct kp_critical_path *w, const struct kp_call_event *ev)
 	t->nrecs++;
 }
 
-/* The first process that is met in a request has begun it. */
+/* The first process seen in a request has begun it. */
 static void
 request_add(struct kp_critical_path *w, const struct kp_call_event *ev)
 {
@@ -129,7 +129,7 @@ request_add(struct kp_critical_path *w, const struct kp_call_event *ev)
 	w->nrequests++;
 }
 
-/* Has the call returned that a request began with? */
+/* Notes whether the call that began a request has returned. */
 static void
 follow(struct kp_critical_path *w, const struct kp_call_event *ev)
 {
@@ -211,7 +211,7 @@ kp_critical_path_spent(struct kp_critical_path *w, uint32_t request, uint32_t pr
 		k->parts[part] = sat_add(k->parts[part], sat_span(from, to));
 }
 
-/* ---- in order ---- */
+/* ---- at the end of the trace ---- */
 
 static int
 rec_order(const void *a, const void *b)
@@ -237,7 +237,7 @@ work_order(const void *a, const void *b)
 	return (x->proc > y->proc) - (x->proc < y->proc);
 }
 
-/* NULL: it was not seen, or is of another message of that number. */
+/* NULL: the sending was not seen, or is of another message with this number. */
 static const struct rec *
 sent(const struct kp_critical_path *w, const struct rec *r)
 {
@@ -251,7 +251,7 @@ sent(const struct kp_critical_path *w, const struct rec *r)
 }
 
 static void
-took(struct kp_critical_path *w, const struct rec *r)
+received(struct kp_critical_path *w, const struct rec *r)
 {
 	const struct rec *s = sent(w, r);
 	struct kp_critical_path_work *k = work_of(w, r->request, r->proc, r->ts);
@@ -283,7 +283,7 @@ kp_critical_path_end(struct kp_critical_path *w)
 	for (uint32_t i = 0; i < t->nrecs; i++)
 		if (t->recs[i].kind == KP_CALL_RECEIVE &&
 		    t->recs[i].request > 0)
-			took(w, &t->recs[i]);
+			received(w, &t->recs[i]);
 	if (w->nworks > 0)
 		qsort(w->works, w->nworks, sizeof(*w->works), work_order);
 	return t->err;
@@ -298,7 +298,7 @@ struct walk {
 	uint32_t n, looks;
 };
 
-/* How many records there are before those of proc that are later than ts. */
+/* The number of records up to those of proc at ts. */
 static uint32_t
 up_to(const struct kp_critical_path_state *t, uint32_t proc, kp_target_ns ts)
 {
@@ -315,7 +315,7 @@ up_to(const struct kp_critical_path_state *t, uint32_t proc, kp_target_ns ts)
 	return low;
 }
 
-/* Did it work for the request itself then, and run? */
+/* True if the process ran then, for the request. */
 static bool
 was_busy(struct walk *k, uint32_t proc, kp_target_ns ts)
 {
@@ -366,7 +366,7 @@ step_add(struct walk *k, const struct kp_critical_path_step *step)
 		k->steps[k->n++] = *step;
 }
 
-/* What it did from one moment to another, when it ran at first. */
+/* Adds a step of a process that ran when the step began. */
 static void
 step_within(struct walk *k, uint32_t proc, kp_target_ns from, kp_target_ns to)
 {
@@ -410,7 +410,7 @@ walk_back(struct walk *k)
 		wait.parts[KP_PART_MAILBOX] = e->ts - s->ts;
 		step_add(k, &wait);
 		if (s->ts == at && s->proc == proc)
-			break;	/* no way of a real node */
+			break;	/* a real node cannot send this */
 		at = s->ts;
 		proc = s->proc;
 	}

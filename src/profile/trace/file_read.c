@@ -2,8 +2,8 @@
  * file_read.c - reads a trace from untrusted bytes, in the format of
  * calls_file.h.
  *
- * A missing end is not an error: the writer may have been killed.  A field that
- * is cut by the end of the file is taken for that.
+ * A missing end is not an error: the writer may have been killed.  So is a field
+ * that the end of the file cuts.
  */
 #include <string.h>
 
@@ -79,7 +79,7 @@ get_text(struct kp_calls_reader *r)
 	return get_text_of(r, KP_CALLS_NAME_MAX);
 }
 
-/* What is defined twice would have two numbers. */
+/* A second definition of the same node is an error: it would have two numbers. */
 static void
 define_node(struct kp_calls_reader *r, struct kp_span name, uint32_t otp)
 {
@@ -134,7 +134,7 @@ begin(struct kp_calls_reader *r, const void *p, size_t n,
 		r->p += magic + 1;
 		read_target(r);
 	}
-	/* One that is cut here says nothing. */
+	/* A file that is cut here is of no use. */
 	if (r->err == KP_ESHORT)
 		r->err = KP_EFORMAT;
 	return r->err;
@@ -243,7 +243,7 @@ read_node(struct kp_calls_reader *r)
 	define_node(r, name, (uint32_t)get_below(r, 1000));
 }
 
-/* Sums of such offsets and times fit. */
+/* Offsets are bounded so that sums with times do not overflow. */
 static void
 read_clock(struct kp_calls_reader *r)
 {
@@ -298,7 +298,7 @@ read_same(struct kp_calls_reader *r)
 		r->ops->same(r->ops->ctx, request, as);
 }
 
-/* False: there is no such record, or not in files of this version. */
+/* False: files of this version do not have such records. */
 static bool
 read_of_several(struct kp_calls_reader *r, uint8_t tag)
 {
@@ -328,7 +328,7 @@ read_of_several(struct kp_calls_reader *r, uint8_t tag)
 	}
 }
 
-/* One that is called suspend would be taken for what is none. */
+/* Events do not name pseudo functions, except undefined. */
 static uint32_t
 get_fn(struct kp_calls_reader *r)
 {
@@ -386,7 +386,7 @@ read_args(struct kp_calls_reader *r)
 		fail(r, KP_EFORMAT);
 }
 
-/* True: it was an event. */
+/* True if the record was an event. */
 static bool
 read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 {
@@ -436,7 +436,7 @@ kp_calls_read(struct kp_calls_reader *r, struct kp_call_event *ev)
 	*ev = (struct kp_call_event){ 0 };
 	while (r->err == KP_OK && !event && r->p < r->end)
 		event = read_record(r, ev);
-	/* It is cut: in the middle of a record, or between two. */
+	/* The file is cut, within a record or between two. */
 	if (r->err == KP_ESHORT || (r->err == KP_OK && !event))
 		r->err = KP_END;
 	if (r->err != KP_OK)
