@@ -56,7 +56,7 @@ enum kp_native_kind {
 	KP_NATIVE_SEND,		/* a message with a token that asks for it */
 	KP_NATIVE_RECEIVE,	/* the same, taken from the mailbox */
 	/*
-	 * Of a full trace: this and what enum kp_call_kind (kprofd/calls.h)
+	 * Of a full trace: this and what enum kp_call_kind (profile/trace/call_trace.h)
 	 * has up to KP_CALL_EXIT.  `fn` and `caller` as there; of a spawn
 	 * `other` is the child.
 	 */

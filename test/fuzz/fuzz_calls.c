@@ -8,15 +8,15 @@
 
 #include "base/utf8.h"
 #include "fuzz.h"
-#include "kprofd/calls_merge.h"
-#include "kprofd/calls_term.h"
-#include "profile/report/calls.h"
+#include "profile/trace/merge_nodes.h"
+#include "profile/trace/decode.h"
+#include "profile/report/trace_report.h"
 
 #define SLICES_MAX 4096
 #define OUT_MAX (1u << 20)
 
 static size_t first_args;	/* bytes of them, in what was read first */
-static struct calls_slice slices[SLICES_MAX];
+static struct trace_slice slices[SLICES_MAX];
 static size_t nslices;
 
 static void
@@ -26,7 +26,7 @@ on_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
 	(void)ctx;
 	REQUIRE(to > from);
 	if (nslices < SLICES_MAX)
-		slices[nslices++] = (struct calls_slice){ proc, path, from,
+		slices[nslices++] = (struct trace_slice){ proc, path, from,
 			to };
 }
 
@@ -46,8 +46,8 @@ check_sum(const struct kp_calls_sum *s, const struct kp_call_names *t)
 }
 
 static void
-form(void (*put)(struct kp_buf *, const struct calls_view *),
-    const struct calls_view *v)
+form(void (*put)(struct kp_buf *, const struct trace_view *),
+    const struct trace_view *v)
 {
 	struct kp_buf b;
 
@@ -63,20 +63,20 @@ show_all(const struct kp_calls_sum *s, const struct kp_critical_path *way,
     const struct kp_call_names *t, const struct kp_calls_info *info,
     unsigned how)
 {
-	struct calls_view v = { .names = t, .sum = s, .critical = way, .info = info,
+	struct trace_view v = { .names = t, .sum = s, .critical = way, .info = info,
 		.no_callers = how & 2, .totals = how & 4,
 		.no_details = how & 8, .by_own = how & 16,
 		.cols = how & 32 ? 10 : 0, .least = how & 64 ? 0.1 : 0 };
 	struct kp_buf b;
 
-	form(calls_analysis, &v);
-	form(calls_tree, &v);
-	form(calls_folded, &v);
-	form(calls_callgrind, &v);
-	form(calls_remarks, &v);
-	form(calls_requests, &v);
+	form(trace_fprof, &v);
+	form(trace_tree, &v);
+	form(trace_folded, &v);
+	form(trace_callgrind, &v);
+	form(trace_remarks, &v);
+	form(trace_requests, &v);
 	kp_buf_init(&b, OUT_MAX);
-	calls_speedscope(&b, &v, slices, nslices);
+	trace_speedscope(&b, &v, slices, nslices);
 	kp_buf_free(&b);
 }
 
@@ -125,7 +125,7 @@ take_terms(const uint8_t *data, size_t size)
 			continue;
 		REQUIRE(ev.args.n <= max && utf8_valid((const char *)
 		    ev.args.p, ev.args.n));
-		calls_dump(&text, t, &ev);
+		trace_put_event(&text, t, &ev);
 	}
 	kp_buf_free(&text);
 	kp_calls_decoder_free(d);
@@ -163,7 +163,7 @@ merged(const uint8_t *data, size_t size, unsigned how)
 		in_bounds(t, &ev);
 		REQUIRE(kp_calls_sum_add(s, &ev) == KP_OK);
 		REQUIRE(kp_critical_path_add(way, &ev) == KP_OK);
-		calls_dump(&text, t, &ev);
+		trace_put_event(&text, t, &ev);
 	}
 	REQUIRE(kp_calls_sum_end(s) == KP_OK);
 	REQUIRE(kp_critical_path_end(way) == KP_OK);
@@ -210,7 +210,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			REQUIRE(kp_calls_sum_add(s, &ev) == KP_OK);
 			REQUIRE(kp_critical_path_add(way, &ev) == KP_OK);
 			kp_calls_write(&w, t, &ev);
-			calls_dump(&text, t, &ev);
+			trace_put_event(&text, t, &ev);
 			first_args += ev.args.n;
 		}
 		REQUIRE(kp_calls_sum_end(s) == KP_OK);

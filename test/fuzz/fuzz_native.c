@@ -7,7 +7,7 @@
  * one ends a batch.
  */
 #include "fuzz.h"
-#include "kprofd/calls_term.h"
+#include "profile/trace/decode.h"
 #include "../support/native_feed.h"
 
 #define CHUNKS_MAX 16

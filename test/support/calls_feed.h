@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kprofd/calls_file.h"
-#include "kprofd/calls_sum.h"
+#include "profile/trace/trace_file.h"
+#include "profile/trace/call_sum.h"
 
 #define FEED_MAX 4096
 

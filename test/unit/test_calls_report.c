@@ -8,12 +8,12 @@
 #include <cmocka.h>
 
 #include "calls_feed.h"
-#include "profile/report/calls_roots.h"
+#include "profile/report/trace_roots.h"
 
 static struct calls_feed feed;
 static struct kp_calls_sum *sum;
 static struct kp_calls_info info = { .target = "app@host" };
-static struct calls_slice slices[1024];
+static struct trace_slice slices[1024];
 static size_t nslices;
 static struct kp_buf out;
 
@@ -22,7 +22,7 @@ on_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
     kp_target_ns to)
 {
 	(void)ctx;
-	slices[nslices++] = (struct calls_slice){ proc, path, from, to };
+	slices[nslices++] = (struct trace_slice){ proc, path, from, to };
 }
 
 /* a calls b, which waits, and spawns; c runs in another process. */
@@ -61,10 +61,10 @@ teardown(void **state)
 	return 0;
 }
 
-static struct calls_view
+static struct trace_view
 view(void)
 {
-	return (struct calls_view){ .names = feed.names, .sum = sum,
+	return (struct trace_view){ .names = feed.names, .sum = sum,
 		.info = &info, .totals = true };
 }
 
@@ -72,11 +72,11 @@ view(void)
 static void
 test_analysis(void **state)
 {
-	struct calls_view v = view();
+	struct trace_view v = view();
 
 	(void)state;
 	v.no_details = true;
-	calls_analysis(&out, &v);
+	trace_fprof(&out, &v);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "%% Analysis results:\n"
 	    "{  analysis_options,\n"
@@ -123,13 +123,13 @@ has(const char *text)
 static void
 test_analysis_details(void **state)
 {
-	struct calls_view v = view();
+	struct trace_view v = view();
 
 	(void)state;
 	v.no_callers = true;
 	v.totals = false;
 	v.by_own = true;
-	calls_analysis(&out, &v);
+	trace_fprof(&out, &v);
 	has(" [{callers, false},\n  {sort, own},\n  {totals, false},\n");
 	has("[{ \"<0.100.0>\",                                   "
 	    "3,undefined,    7.000}].   %%\n");
@@ -145,10 +145,10 @@ test_analysis_details(void **state)
 static void
 test_tree(void **state)
 {
-	struct calls_view v = view();
+	struct trace_view v = view();
 
 	(void)state;
-	calls_tree(&out, &v);
+	trace_tree(&out, &v);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "     calls      total ms        own ms\n"
 	    "                  10.000                main <0.100.0>\n"
@@ -161,7 +161,7 @@ test_tree(void **state)
 	    "         1         1.000         1.000      suspend\n");
 	kp_buf_reset(&out);
 	v.least = 0.3;
-	calls_tree(&out, &v);
+	trace_tree(&out, &v);
 	has("t:b/0");
 	has("2 more with less than 30 % of the time (-least)\n");
 }
@@ -169,10 +169,10 @@ test_tree(void **state)
 static void
 test_folded(void **state)
 {
-	struct calls_view v = view();
+	struct trace_view v = view();
 
 	(void)state;
-	calls_folded(&out, &v);
+	trace_folded(&out, &v);
 	has("main <0.100.0>;t:a/0 3000\n");
 	has("main <0.100.0>;t:a/0;t:b/0;suspend 3000\n");
 	has("<0.101.0>;t:c/0 2000\n");
@@ -181,10 +181,10 @@ test_folded(void **state)
 static void
 test_callgrind(void **state)
 {
-	struct calls_view v = view();
+	struct trace_view v = view();
 
 	(void)state;
-	calls_callgrind(&out, &v);
+	trace_callgrind(&out, &v);
 	has("# callgrind format\nversion: 1\ncreator: kprof\ncmd: app@host\n");
 	has("events: ns\nsummary: 13000000\n");
 	has("ob=main <0.100.0>\n");
@@ -196,10 +196,10 @@ test_callgrind(void **state)
 static void
 test_speedscope(void **state)
 {
-	struct calls_view v = view();
+	struct trace_view v = view();
 
 	(void)state;
-	calls_speedscope(&out, &v, slices, nslices);
+	trace_speedscope(&out, &v, slices, nslices);
 	has("\"name\":\"t:a/0\",\"file\":\"t\"");
 	has("\"name\":\"main <0.100.0>\",\"unit\":\"nanoseconds\","
 	    "\"startValue\":0,\"endValue\":10000000");
@@ -210,7 +210,7 @@ test_dump(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < feed.n; i++)
-		calls_dump(&out, feed.names, &feed.v[i]);
+		trace_put_event(&out, feed.names, &feed.v[i]);
 	has("0 <0.100.0> call t:a/0 by undefined\n");
 	has("2000000 <0.100.0> out t:b/0\n");
 	has("6000000 <0.100.0> spawn <0.101.0> t:c/0\n");
@@ -220,15 +220,15 @@ test_dump(void **state)
 static void
 test_remarks(void **state)
 {
-	struct calls_view v = view();
+	struct trace_view v = view();
 
 	(void)state;
 	info.end = KP_CALLS_DONE;
-	calls_remarks(&out, &v);
+	trace_remarks(&out, &v);
 	assert_int_equal(out.len, 0);
 	info.end = KP_CALLS_QUEUE;
 	info.lost = 1200;
-	calls_remarks(&out, &v);
+	trace_remarks(&out, &v);
 	has("ended early: the node made more events");
 	has("1 200 events were lost\n");
 }
@@ -238,7 +238,7 @@ static void
 test_args(void **state)
 {
 	struct kp_calls_opts o = { .paths = true };
-	struct calls_view v = view();
+	struct trace_view v = view();
 
 	(void)state;
 	feed.n = 0;
@@ -254,11 +254,11 @@ test_args(void **state)
 	sum = feed_sum(&feed, &o);
 	assert_non_null(sum);
 	v.sum = sum;
-	calls_tree(&out, &v);
+	trace_tree(&out, &v);
 	has("  t:a/0\n");
 	has("  t:b/0 (x, \\x1b[31m)\n");
 	kp_buf_reset(&out);
-	calls_dump(&out, feed.names, &feed.v[0]);
+	trace_put_event(&out, feed.names, &feed.v[0]);
 	has(" call t:a/0 (2) by undefined\n");
 }
 
@@ -266,7 +266,7 @@ test_args(void **state)
 static void
 test_nodes(void **state)
 {
-	struct calls_view v = view();
+	struct trace_view v = view();
 	struct kp_call_node *other;
 	uint32_t node;
 	bool added;
@@ -282,21 +282,21 @@ test_nodes(void **state)
 	other->end = info.end = KP_CALLS_QUEUE;
 	v.moved = 3;
 	v.moved_most = 2 * KP_NS_PER_MS;
-	calls_remarks(&out, &v);
+	trace_remarks(&out, &v);
 	has("'db@host' ended early: the node made more events");
 	has("the clock of 'db@host' is known to that of 'app@host' to within "
 	    "0.070 ms\n");
 	has("3 events seemed to come before their cause, and were moved by up "
 	    "to 2.000 ms");
 	kp_buf_reset(&out);
-	calls_folded(&out, &v);
+	trace_folded(&out, &v);
 	has("app@host main <0.100.0>;t:a/0");
-	calls_callgrind(&out, &v);
+	trace_callgrind(&out, &v);
 	has("cmd: app@host, db@host\n");
-	calls_dump(&out, feed.names, &feed.v[0]);
+	trace_put_event(&out, feed.names, &feed.v[0]);
 	has(" app@host <0.100.0> call t:a/0 ");
 	kp_buf_reset(&out);
-	calls_speedscope(&out, &v, slices, nslices);
+	trace_speedscope(&out, &v, slices, nslices);
 	has("\"app@host, db@host\"");
 }
 
@@ -368,8 +368,8 @@ static void
 test_roots(void **state)
 {
 	struct kp_calls_opts o = { .paths = true, .slice = on_slice };
-	struct calls_view v;
-	struct calls_roots r;
+	struct trace_view v;
+	struct trace_roots r;
 	uint32_t fn;
 
 	(void)state;
@@ -379,7 +379,7 @@ test_roots(void **state)
 	sum = feed_sum(&feed, &o);
 	assert_non_null(sum);
 	v = view();
-	assert_int_equal(calls_roots_make(&r, &v, slices, nslices), KP_OK);
+	assert_int_equal(trace_roots_make(&r, &v, slices, nslices), KP_OK);
 	assert_ptr_equal(v.sum, &r.sum);
 	assert_true(r.sum.npaths < sum->npaths);
 	for (const char *c = "abcdeS"; *c != '\0'; c++) {
@@ -388,25 +388,25 @@ test_roots(void **state)
 		assert_same(in_clocks(&r.sum, fn), in_clocks(sum, fn));
 	}
 	assert_same(in_paths(&r.sum, UINT32_MAX), in_paths(sum, UINT32_MAX));
-	calls_tree(&out, &v);
+	trace_tree(&out, &v);
 	has("  t:c/0 (41 processes)\n");
 	has("  even (5 processes)\n");
 	has("  odd (5 processes)\n");
 	has("  main <0.100.0>\n");
-	calls_roots_free(&r);
+	trace_roots_free(&r);
 }
 
 /* So many rows, and as wide as the terminal. */
 static void
 test_tree_fits(void **state)
 {
-	struct calls_view v = view();
+	struct trace_view v = view();
 	size_t lines = 0, len;
 
 	(void)state;
 	v.rows = 3;
 	v.width = 50;
-	calls_tree(&out, &v);
+	trace_tree(&out, &v);
 	has("3 rows shown (-n)\n");
 	for (const char *s = kp_buf_cstr(&out); *s != '\0'; s += len + 1) {
 		len = strcspn(s, "\n");
@@ -420,18 +420,18 @@ test_tree_fits(void **state)
 static void
 test_queue_remark(void **state)
 {
-	struct calls_view v = view();
+	struct trace_view v = view();
 	struct kp_calls_info ended = { .target = "app@host",
 		.end = KP_CALLS_QUEUE };
 
 	(void)state;
 	v.info = &ended;
-	calls_remarks(&out, &v);
+	trace_remarks(&out, &v);
 	has("than it could send (fewer functions or processes would do, or a "
 	    "greater -max-queue)\n");
 	kp_buf_reset(&out);
 	v.queue_most = true;
-	calls_remarks(&out, &v);
+	trace_remarks(&out, &v);
 	has("than it could send (fewer functions or processes would do)\n");
 }
 

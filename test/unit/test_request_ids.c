@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 #include "profile/target/request_ids.h"
 
 static struct request_ids all;

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "profile/command/trace_file.h"
+#include "profile/command/output_file.h"
 
 static char dir[64], name[128], other[128];
 static unsigned said;
@@ -56,12 +56,12 @@ teardown(void **state)
 static void
 write_as_trace(const char *text)
 {
-	struct trace_file t;
+	struct output_file t;
 
-	assert_true(trace_file_open(&t, name));
+	assert_true(output_file_open(&t, name));
 	fputs(text, t.f);
-	assert_true(trace_file_keep(&t));
-	trace_file_close(&t);
+	assert_true(output_file_keep(&t));
+	output_file_close(&t);
 	assert_int_equal(said, 0);
 }
 
@@ -131,12 +131,12 @@ link_to_file(void **state)
 static void
 new_file(void **state)
 {
-	struct trace_file t;
+	struct output_file t;
 
 	(void)state;
-	assert_true(trace_file_open(&t, name));
+	assert_true(output_file_open(&t, name));
 	assert_int_equal(access(name, F_OK), -1);
-	trace_file_close(&t);
+	output_file_close(&t);
 	assert_int_equal(access(name, F_OK), -1);
 	write_as_trace("trace");
 	holds(name, "trace");

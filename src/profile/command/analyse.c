@@ -15,8 +15,8 @@
 
 #include "analyse.h"
 #include "base/vec.h"
-#include "kprofd/calls_merge.h"
-#include "profile/report/calls_roots.h"
+#include "profile/trace/merge_nodes.h"
+#include "profile/report/trace_roots.h"
 #include "profile/report/trace_db.h"
 
 #define SLICES_MAX (1u << 22)	/* for speedscope: 96 MiB */
@@ -27,18 +27,18 @@ enum { FORM_TREE, FORM_ANALYSIS, FORM_CALLGRIND, FORM_FOLDED,
 
 static const struct form {
 	/* NULL: it is written some other way. */
-	void (*put)(struct kp_buf *b, const struct calls_view *v);
+	void (*put)(struct kp_buf *b, const struct trace_view *v);
 	bool paths;		/* of call trees */
 	bool roots;		/* processes of one kind may be one */
 	bool args;		/* shows arguments */
 } forms[] = {
-	[FORM_TREE] = { calls_tree, true, true, true },
-	[FORM_ANALYSIS] = { calls_analysis, false, false, false },
-	[FORM_CALLGRIND] = { calls_callgrind, false, true, false },
-	[FORM_FOLDED] = { calls_folded, true, true, false },
+	[FORM_TREE] = { trace_tree, true, true, true },
+	[FORM_ANALYSIS] = { trace_fprof, false, false, false },
+	[FORM_CALLGRIND] = { trace_callgrind, false, true, false },
+	[FORM_FOLDED] = { trace_folded, true, true, false },
 	[FORM_SPEEDSCOPE] = { NULL, true, true, false },
 	[FORM_EVENTS] = { NULL, false, false, true },
-	[FORM_REQUESTS] = { calls_requests, true, false, true },
+	[FORM_REQUESTS] = { trace_requests, true, false, true },
 };
 
 enum { BY_NAME, BY_PROCESS };
@@ -55,7 +55,7 @@ struct analysis {
 	struct kp_calls_sum *sum;
 	struct kp_critical_path *critical;	/* for FORM_REQUESTS */
 	struct kp_calls_merge m;
-	struct calls_slice *slices;	/* for FORM_SPEEDSCOPE */
+	struct trace_slice *slices;	/* for FORM_SPEEDSCOPE */
 	size_t nslices, room;
 	bool cut;		/* there were too many slices */
 	kp_target_ns first;	/* with -relative, of the first event */
@@ -74,7 +74,7 @@ on_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
 		s->cut = true;
 		return;
 	}
-	s->slices[s->nslices++] = (struct calls_slice){ proc, path, from,
+	s->slices[s->nslices++] = (struct trace_slice){ proc, path, from,
 		to };
 }
 
@@ -97,7 +97,7 @@ put_event(struct analysis *s, struct kp_call_event ev)
 	if (s->sum->events == 0 && s->a->relative)
 		s->first = ev.ts;
 	ev.ts -= s->first;
-	calls_dump(&s->out, s->names, &ev);
+	trace_put_event(&s->out, s->names, &ev);
 }
 
 static enum kp_err
@@ -125,29 +125,29 @@ read_all(struct analysis *s)
 /* ---- showing ---- */
 
 static enum kp_err
-put_form(struct analysis *s, struct calls_view *v)
+put_form(struct analysis *s, struct trace_view *v)
 {
 	const struct form *form = &forms[s->a->form];
-	struct calls_roots roots = { 0 };
+	struct trace_roots roots = { 0 };
 	enum kp_err e = KP_OK;
 
 	if (s->a->by == BY_NAME && form->roots)
-		e = calls_roots_make(&roots, v, s->slices, s->nslices);
+		e = trace_roots_make(&roots, v, s->slices, s->nslices);
 	if (e == KP_OK && s->a->form == FORM_SPEEDSCOPE)
-		calls_speedscope(&s->out, v, s->slices, s->nslices);
+		trace_speedscope(&s->out, v, s->slices, s->nslices);
 	else if (e == KP_OK && form->put != NULL)
 		form->put(&s->out, v);
-	calls_roots_free(&roots);
+	trace_roots_free(&roots);
 	return e;
 }
 
 void
-analyse_say_remarks(const struct calls_view *v)
+analyse_say_remarks(const struct trace_view *v)
 {
 	struct kp_buf b;
 
 	kp_buf_init(&b, 4096);
-	calls_remarks(&b, v);
+	trace_remarks(&b, v);
 	if (b.len > 1) {
 		b.len--;	/* say() ends the last line */
 		say("%s", kp_buf_cstr(&b));
@@ -177,7 +177,7 @@ static int
 show_all(struct analysis *s, const char *name)
 {
 	const struct analyse_args *a = s->a;
-	struct calls_view v = { .names = s->names, .sum = s->sum,
+	struct trace_view v = { .names = s->names, .sum = s->sum,
 		.critical = s->critical, .info = &s->m.info,
 		.no_callers = a->no_callers, .totals = a->totals,
 		.no_details = a->no_details, .by_own = a->sort == 1,

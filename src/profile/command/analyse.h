@@ -3,7 +3,7 @@
 #define KPROFD_PROFILE_COMMAND_ANALYSE_H
 
 #include "client/client.h"
-#include "profile/report/calls.h"
+#include "profile/report/trace_report.h"
 
 #define ANALYSE_LEAST 10u
 
@@ -50,7 +50,7 @@ struct analyse_args {
 /* True if the form shows arguments of calls. */
 bool analyse_has_args(const struct analyse_args *a);
 /* Prints on stderr why the trace ended, and what is missing in it. */
-void analyse_say_remarks(const struct calls_view *v);
+void analyse_say_remarks(const struct trace_view *v);
 /* Shows the file, or stores it in the database; returns the exit status. */
 int analyse_show(const struct analyse_args *a, int fd, const char *name);
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "count_requests.h"
-#include "functions.h"
+#include "shared.h"
 #include "stdin_control.h"
 #include "kprofd/dur.h"
 #include "profile/report/counts_db.h"

@@ -8,7 +8,7 @@
 
 #include "base/near_names.h"
 #include "count_limits.h"
-#include "functions.h"
+#include "shared.h"
 #include "kprofd/nodes.h"
 #include "kprofd/term.h"
 #include "base/vec.h"

@@ -10,7 +10,7 @@
 #define KPROFD_PROFILE_COMMAND_COUNT_LIMITS_H
 
 #include "client/client.h"
-#include "kprofd/calls_sum.h"
+#include "profile/trace/call_sum.h"
 #include "profile/report/counts_report.h"
 #include "profile/target/tracer.h"
 

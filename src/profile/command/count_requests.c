@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "count_requests.h"
-#include "functions.h"
-#include "profile/report/calls.h"
+#include "shared.h"
+#include "profile/report/trace_report.h"
 
 /* ---- sums of calls as counters ---- */
 
@@ -107,14 +107,14 @@ put_remarks(const struct counting *k, const struct tracer_end *end,
 	struct kp_calls_info info = { .end = end->end, .lost = end->lost,
 		.requests = (uint32_t)k->o->requests, .begun = end->begun,
 		.ended = end->ended };
-	struct calls_view v = { .sum = k->s, .info = &info,
+	struct trace_view v = { .sum = k->s, .info = &info,
 		.queue_most = true };	/* there is no option for it */
 	struct kp_buf b;
 	char *line;
 
 	kp_buf_init(&b, 16384);
 	limits_remark(k->l, &b);
-	calls_remarks(&b, &v);
+	trace_remarks(&b, &v);
 	if (end->text[0] != '\0')
 		kp_buf_printf(&b, "%s\n", end->text);
 	snprintf(ended, n, "%s", kp_buf_cstr(&b));

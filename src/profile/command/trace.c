@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "analyse.h"
-#include "functions.h"
-#include "kprofd/calls_file.h"
+#include "shared.h"
+#include "profile/trace/trace_file.h"
 #include "target/probe_file.h"
-#include "trace_file.h"
+#include "output_file.h"
 
 #define ARGS_BYTES 200		/* of the arguments of a call, as text */
 #define ARGS_BYTES_MIN 16
@@ -35,7 +35,7 @@ struct args {
 
 /* The file of a trace while it is written. */
 struct kept {
-	struct trace_file to;
+	struct output_file to;
 	struct kp_buf b;
 	struct kp_calls_writer w;
 	struct kp_call_names *names;
@@ -172,7 +172,7 @@ finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
 	if (!a->f.quiet || a->keep == NULL || a->show.db != NULL)
 		st = analyse_show(&a->show, fileno(k->to.f), k->to.name);
 	else if (early || info->lost > 0)
-		analyse_say_remarks(&(struct calls_view){ .names = k->names,
+		analyse_say_remarks(&(struct trace_view){ .names = k->names,
 		    .info = info });
 	functions_say_value(&a->f, tracers_hello(ts, 0));
 	return st == EXIT_DONE && early ? EXIT_FAILED : st;
@@ -242,7 +242,7 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 	e = tracers_go(ts, why, sizeof(why));
 	if (e != KP_OK)
 		return functions_failed(a->targets.v[0], e, why, "traced");
-	if (kept_flush(k) != KP_OK || !trace_file_keep(&k->to))
+	if (kept_flush(k) != KP_OK || !output_file_keep(&k->to))
 		return EXIT_FAILED;
 	say_otherwise(ts, a);
 	e = functions_take(ts, a->o.g.span > 0 ?
@@ -267,14 +267,14 @@ trace(const struct args *a)
 	enum kp_err e;
 
 	kp_buf_init(&k.b, 16 * CHUNK);
-	if (k.names != NULL && trace_file_open(&k.to, a->keep)) {
+	if (k.names != NULL && output_file_open(&k.to, a->keep)) {
 		e = tracers_start(&ts, &a->o, a->targets.v,
 		    (uint32_t)a->targets.n, k.names, why, sizeof(why));
 		st = e == KP_OK ? trace_with(ts, &k, a) :
 		    functions_failed(a->targets.v[0], e, why, "traced");
 	}
 	tracers_stop(ts);
-	trace_file_close(&k.to);
+	output_file_close(&k.to);
 	kp_buf_free(&k.b);
 	kp_call_names_free(k.names);
 	return st;

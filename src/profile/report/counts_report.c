@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "calls_internal.h"
+#include "trace_internal.h"
 #include "counts_report.h"
 #include "counts_sheet.h"
 #include "report/report.h"
@@ -54,7 +54,7 @@ put_pid(struct kp_buf *b, const struct kp_counts *p, uint32_t proc)
 	if (proc >= KP_PROC_OTHERS)
 		kp_buf_str(b, "others");
 	else
-		calls_put_number(b, &p->names->procs[proc]);
+		trace_put_number(b, &p->names->procs[proc]);
 }
 
 /* The name it is registered by, or NULL. */
@@ -128,7 +128,7 @@ line_row(const struct sheet *s, struct grid *g, const struct sheet_line *l)
 
 	kp_buf_init(&text, LINE_BYTES_MAX);
 	kp_buf_str(&text, l->section != NULL ? "  " : "");
-	calls_put_fn(&text, s->p->names, l->row->fn);
+	trace_put_fn(&text, s->p->names, l->row->fn);
 	grid_cell(g, kp_buf_cstr(&text));
 	kp_buf_free(&text);
 	figure_cells(s, g, l->row);
@@ -396,7 +396,7 @@ csv_line(struct kp_buf *b, const struct sheet *s, const struct sheet_line *l)
 	struct kp_buf text;
 
 	kp_buf_init(&text, LINE_BYTES_MAX);
-	calls_put_fn(&text, s->p->names, r->fn);
+	trace_put_fn(&text, s->p->names, r->fn);
 	csv_field(b, &text);
 	if (l->section != NULL) {
 		put_pid(&text, s->p, r->proc);

@@ -1,5 +1,5 @@
 /* names_db.c - cleans texts, and binds them to a statement. */
-#include "calls_internal.h"
+#include "trace_internal.h"
 #include "names_db.h"
 #include "text/text.h"
 
@@ -39,7 +39,7 @@ db_fn(struct put *p, int at, const struct kp_call_names *t, uint32_t fn)
 	struct kp_buf name;
 
 	kp_buf_init(&name, NAME_BYTES_MAX);
-	calls_put_fn(&name, t, fn);
+	trace_put_fn(&name, t, fn);
 	bind(p, at, &name);
 }
 
@@ -52,6 +52,6 @@ db_pid(struct put *p, int at, const struct kp_call_proc *proc)
 	if (proc == NULL)
 		kp_buf_str(&text, "others");
 	else
-		calls_put_number(&text, proc);
+		trace_put_number(&text, proc);
 	bind(p, at, &text);
 }

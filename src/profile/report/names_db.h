@@ -6,7 +6,7 @@
 #ifndef KPROFD_PROFILE_REPORT_NAMES_DB_H
 #define KPROFD_PROFILE_REPORT_NAMES_DB_H
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 #include "insert.h"
 
 /* `at` is the number of the (first) column.  text NULL: null. */

@@ -8,8 +8,8 @@
 #ifndef KPROFD_PROFILE_REPORT_TRACE_DB_H
 #define KPROFD_PROFILE_REPORT_TRACE_DB_H
 
-#include "kprofd/calls_file.h"
-#include "kprofd/calls_sum.h"
+#include "profile/trace/trace_file.h"
+#include "profile/trace/call_sum.h"
 
 /*
  * Makes the file.  KP_EBUSY if it exists.  On any other error there is no file.

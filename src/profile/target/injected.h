@@ -7,7 +7,7 @@
 #ifndef KPROFD_PROFILE_TARGET_INJECTED_H
 #define KPROFD_PROFILE_TARGET_INJECTED_H
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 #include "kprofd/config.h"
 #include "dist/sync.h"
 

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 #include "base/vec.h"
 #include "profile/target/request_ids.h"
 

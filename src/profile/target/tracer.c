@@ -2,7 +2,7 @@
  * tracer.c - the messages to kprof_tracer.erl, and the decoding of its events.
  *
  * Commands are go, lease, read and stop.  The node sends {kprof_calls, Seq,
- * Events} (calls_term.h); with the native probe {kprof_calls_lost, N}; if code was
+ * Events} (decode.h); with the native probe {kprof_calls_lost, N}; if code was
  * loaded meanwhile, {kprof_calls_loads, TracedAgain, TracedNew, NotTraced}
  * (modules); and {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun,
  * RequestsEnded} or {kprof_ended, gone, Text}.  With several nodes there are also
@@ -10,16 +10,16 @@
  * {kprof_entries}, {kprof_clock, Ns} and {kprof_requests, [{label, N, Label} |
  * {begins, N} | {ends, N}]}.
  *
- * Limits by identity and tier have messages of their own: tracer_marks.c.
+ * Limits by identity and tier have messages of their own: tracer_limits.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "calls_probe_beam.h"
-#include "kprofd/calls_term.h"
+#include "profile/trace/decode.h"
 #include "kprofd/etf.h"
 #include "profile/target/tracer.h"
-#include "profile/target/tracer_marks.h"
+#include "profile/target/tracer_limits.h"
 #include "target/probe_file.h"
 #include "tracer_beam.h"
 

@@ -6,7 +6,7 @@
 #ifndef KPROFD_PROFILE_TARGET_TRACER_H
 #define KPROFD_PROFILE_TARGET_TRACER_H
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 #include "kprofd/label.h"
 #include "kprofd/offset.h"
 #include "profile/target/injected.h"

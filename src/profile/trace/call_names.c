@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 #include "kprofd/nodes.h"
 #include "base/vec.h"
 

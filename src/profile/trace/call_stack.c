@@ -1,6 +1,6 @@
 /*
  * call_stack.c - simulates the stack of one process by the rules in
- * calls_sum.h.
+ * call_sum.h.
  *
  * The place of a call follows from the function that it will return to, its
  * caller.  If that is on top, the call pushes a level; if it is on top of the

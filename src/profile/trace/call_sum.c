@@ -1,6 +1,6 @@
 /*
  * call_sum.c - adds up the events of a trace: rows by process, caller and
- * function, and call trees.  The rules are in calls_sum.h.
+ * function, and call trees.  The rules are in call_sum.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ kp_calls_sum_free(struct kp_calls_sum *s)
 
 /* ---- rows, each found by its key ---- */
 
-/* Numbers have 20 bits (calls.h); that of a path, before them, 22. */
+/* Numbers have 20 bits (call_trace.h); that of a path, before them, 22. */
 static uint64_t
 key2(uint64_t a, uint32_t b)
 {

@@ -5,7 +5,7 @@
 #ifndef KPROFD_PROFILE_TRACE_CLOCK_CONSTRAINTS_H
 #define KPROFD_PROFILE_TRACE_CLOCK_CONSTRAINTS_H
 
-#include "kprofd/calls_merge.h"
+#include "profile/trace/merge_nodes.h"
 
 #define TIE_NONE UINT32_MAX
 

@@ -10,7 +10,7 @@
 #ifndef KPROFD_PROFILE_TRACE_COUNTS_H
 #define KPROFD_PROFILE_TRACE_COUNTS_H
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 
 #define KP_COUNTS_ROWS_MAX 2000000u
 

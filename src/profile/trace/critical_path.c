@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kprofd/calls_critical_path.h"
+#include "profile/trace/critical_path.h"
 #include "base/map.h"
 #include "base/sat.h"
 #include "base/vec.h"

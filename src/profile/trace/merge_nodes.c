@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kprofd/calls_merge.h"
+#include "profile/trace/merge_nodes.h"
 #include "clock_constraints.h"
 
 /* The reader of one node's events. */

@@ -1,13 +1,13 @@
 /*
  * sum_internal.h - what call_sum.c and call_stack.c share: the rows of a sum of
- * calls, and the simulated stack of one process.  The rules are in calls_sum.h.
+ * calls, and the simulated stack of one process.  The rules are in call_sum.h.
  */
 #ifndef KPROFD_PROFILE_TRACE_SUM_INTERNAL_H
 #define KPROFD_PROFILE_TRACE_SUM_INTERNAL_H
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "kprofd/calls_sum.h"
+#include "profile/trace/call_sum.h"
 
 /*
  * The top is the last frame.  Frames that replaced each other by tail calls are

@@ -1,5 +1,5 @@
 /*
- * calls_sum.h - adds up a full trace: calls, accumulated and own time of every
+ * call_sum.h - adds up a full trace: calls, accumulated and own time of every
  * function, by process and by caller; and the same as a call tree of
  * each process.  Pure.
  *
@@ -24,10 +24,10 @@
  * An event that cannot follow the ones before it is counted in `odd`: events of
  * its process are missing.  The stack is repaired as far as possible.
  */
-#ifndef KPROFD_CALLS_SUM_H
-#define KPROFD_CALLS_SUM_H
+#ifndef KPROFD_PROFILE_TRACE_CALL_SUM_H
+#define KPROFD_PROFILE_TRACE_CALL_SUM_H
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 
 #define KP_CALLS_CLOCKS_MAX (1u << 22)	/* rows: process, caller, function */
 #define KP_CALLS_PATHS_MAX (1u << 22)	/* nodes of all call trees */

@@ -1,9 +1,9 @@
-/* args.c - writes the description of arguments as text, and cuts it. */
+/* call_args.c - writes the description of arguments as text, and cuts it. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "profile/trace/args.h"
+#include "profile/trace/call_args.h"
 
 #define NODES_DEEP 4u		/* what the tracer describes has three */
 

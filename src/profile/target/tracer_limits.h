@@ -1,9 +1,9 @@
 /*
- * tracer_marks.h - limits a trace to one identity or one tier: the messages of a
+ * tracer_limits.h - limits a trace to one identity or one tier: the messages of a
  * tracer about it.  For tracer.c.
  */
-#ifndef KPROFD_PROFILE_TARGET_TRACER_MARKS_H
-#define KPROFD_PROFILE_TARGET_TRACER_MARKS_H
+#ifndef KPROFD_PROFILE_TARGET_TRACER_LIMITS_H
+#define KPROFD_PROFILE_TARGET_TRACER_LIMITS_H
 
 #include "profile/target/tracer.h"
 

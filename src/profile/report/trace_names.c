@@ -1,15 +1,15 @@
-/* calls_name.c - writes functions and processes of a trace as text. */
+/* trace_names.c - writes functions and processes of a trace as text. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "calls_internal.h"
-#include "calls_roots.h"
+#include "trace_internal.h"
+#include "trace_roots.h"
 #include "kprofd/fn_name.h"
 #include "kprofd/term.h"
 #include "text/text.h"
 
 void
-calls_put_fn(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn)
+trace_put_fn(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn)
 {
 	const struct kp_call_fn *f = &t->fns[fn];
 
@@ -31,13 +31,13 @@ put_node(struct kp_buf *b, const struct kp_call_names *t,
 }
 
 void
-calls_put_number(struct kp_buf *b, const struct kp_call_proc *p)
+trace_put_number(struct kp_buf *b, const struct kp_call_proc *p)
 {
 	kp_buf_printf(b, "<0.%" PRIu32 ".%" PRIu32 ">", p->id, p->serial);
 }
 
 void
-calls_put_args(struct kp_buf *b, struct kp_span args)
+trace_put_args(struct kp_buf *b, struct kp_span args)
 {
 	if (args.n == 0)
 		return;
@@ -47,14 +47,14 @@ calls_put_args(struct kp_buf *b, struct kp_span args)
 }
 
 void
-calls_put_pid(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
+trace_put_pid(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
 {
 	put_node(b, t, &t->procs[proc]);
-	calls_put_number(b, &t->procs[proc]);
+	trace_put_number(b, &t->procs[proc]);
 }
 
 void
-calls_put_proc(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
+trace_put_proc(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
 {
 	const struct kp_call_proc *p = &t->procs[proc];
 
@@ -63,31 +63,31 @@ calls_put_proc(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
 		text_put(b, p->name);
 		kp_buf_str(b, " ");
 	}
-	calls_put_number(b, p);
+	trace_put_number(b, p);
 }
 
 void
-calls_put_root(struct kp_buf *b, const struct calls_view *v, uint32_t proc)
+trace_put_root(struct kp_buf *b, const struct trace_view *v, uint32_t proc)
 {
 	const struct kp_call_proc *p = &v->names->procs[proc];
-	const struct calls_root *root = v->roots != NULL ?
+	const struct trace_root *root = v->roots != NULL ?
 	    &v->roots->v[proc] : NULL;
 	char n[TEXT_MAX];
 
 	if (root == NULL || root->n <= 1) {
-		calls_put_proc(b, v->names, proc);
+		trace_put_proc(b, v->names, proc);
 		return;
 	}
 	put_node(b, v->names, p);
 	if (p->name != NULL)
 		text_put(b, p->name);
 	else
-		calls_put_fn(b, v->names, root->fn);
+		trace_put_fn(b, v->names, root->fn);
 	kp_buf_printf(b, " (%s processes)", text_count(n, root->n));
 }
 
 void
-calls_put_targets(struct kp_buf *b, const struct calls_view *v)
+trace_put_targets(struct kp_buf *b, const struct trace_view *v)
 {
 	text_put(b, v->info->target);
 	for (uint32_t i = 1; i < v->names->nnodes; i++) {
@@ -99,7 +99,7 @@ calls_put_targets(struct kp_buf *b, const struct calls_view *v)
 }
 
 void
-calls_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
+trace_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t fn)
 {
 	const struct kp_call_fn *f = &t->fns[fn];

@@ -1,11 +1,11 @@
 /*
- * calls_roots.c - gives each process a key, and merges the sums and call trees
+ * trace_roots.c - gives each process a key, and merges the sums and call trees
  * of those whose keys are equal.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls_roots.h"
+#include "trace_roots.h"
 #include "base/intern.h"
 #include "base/map.h"
 #include "base/sat.h"
@@ -38,7 +38,7 @@ begun_with(const struct kp_call_names *t, const struct kp_calls_proc *p)
 }
 
 static void
-fns_find(struct calls_roots *r, const struct calls_view *v)
+fns_find(struct trace_roots *r, const struct trace_view *v)
 {
 	const struct kp_calls_sum *s = v->sum;
 	const struct kp_calls_clock *c;
@@ -56,8 +56,8 @@ fns_find(struct calls_roots *r, const struct calls_view *v)
 
 /* A process without a name or a known function is a root of its own. */
 static void
-put_key(struct kp_buf *key, const struct calls_view *v,
-    const struct calls_root *root, uint32_t proc)
+put_key(struct kp_buf *key, const struct trace_view *v,
+    const struct trace_root *root, uint32_t proc)
 {
 	const struct kp_call_proc *p = &v->names->procs[proc];
 
@@ -71,7 +71,7 @@ put_key(struct kp_buf *key, const struct calls_view *v,
 }
 
 static enum kp_err
-roots_find(struct calls_roots *r, const struct calls_view *v)
+roots_find(struct trace_roots *r, const struct trace_view *v)
 {
 	struct intern known = { 0 };
 	enum kp_err e = KP_OK;
@@ -110,7 +110,7 @@ path_add(struct kp_calls_path *to, const struct kp_calls_path *p)
 
 /* Parents come first; at[] says where each path has gone. */
 static enum kp_err
-paths_merge(struct calls_roots *r, const struct kp_calls_sum *s, uint32_t *at)
+paths_merge(struct trace_roots *r, const struct kp_calls_sum *s, uint32_t *at)
 {
 	struct kp_calls_sum *to = &r->sum;
 	struct map known = { 0 };
@@ -140,8 +140,8 @@ paths_merge(struct calls_roots *r, const struct kp_calls_sum *s, uint32_t *at)
 }
 
 static enum kp_err
-sum_merge(struct calls_roots *r, const struct kp_calls_sum *s,
-    struct calls_slice *slices, size_t n)
+sum_merge(struct trace_roots *r, const struct kp_calls_sum *s,
+    struct trace_slice *slices, size_t n)
 {
 	uint32_t *at = malloc((s->npaths + 1) * sizeof(*at));
 	enum kp_err e = KP_ENOMEM;
@@ -165,12 +165,12 @@ sum_merge(struct calls_roots *r, const struct kp_calls_sum *s,
 }
 
 enum kp_err
-calls_roots_make(struct calls_roots *r, struct calls_view *v,
-    struct calls_slice *slices, size_t n)
+trace_roots_make(struct trace_roots *r, struct trace_view *v,
+    struct trace_slice *slices, size_t n)
 {
 	enum kp_err e;
 
-	*r = (struct calls_roots){ .v = calloc(v->sum->nprocs + 1,
+	*r = (struct trace_roots){ .v = calloc(v->sum->nprocs + 1,
 	    sizeof(*r->v)) };
 	if (r->v == NULL)
 		return KP_ENOMEM;
@@ -186,10 +186,10 @@ calls_roots_make(struct calls_roots *r, struct calls_view *v,
 }
 
 void
-calls_roots_free(struct calls_roots *r)
+trace_roots_free(struct trace_roots *r)
 {
 	free(r->v);
 	free(r->sum.paths);
 	free(r->sum.clocks);
-	*r = (struct calls_roots){ 0 };
+	*r = (struct trace_roots){ 0 };
 }

@@ -1,5 +1,5 @@
 /*
- * calls_tree.c - writes call trees: for people, and as folded stacks.
+ * trace_tree.c - writes call trees: for people, and as folded stacks.
  *
  * The number of a parent is less than that of its children, so sums and lists of
  * children are made from the last node to the first.
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls_internal.h"
-#include "calls_roots.h"
+#include "trace_internal.h"
+#include "trace_roots.h"
 #include "base/sat.h"
 #include "text/text.h"
 
@@ -20,7 +20,7 @@ struct node {
 
 struct tree {
 	struct kp_buf *b;
-	const struct calls_view *v;
+	const struct trace_view *v;
 	struct node *nodes;
 	uint32_t *order;	/* to sort the children of one node */
 	kp_dur_ns total;	/* of all processes */
@@ -29,7 +29,7 @@ struct tree {
 };
 
 static bool
-tree_init(struct tree *t, struct kp_buf *b, const struct calls_view *v)
+tree_init(struct tree *t, struct kp_buf *b, const struct trace_view *v)
 {
 	const struct kp_calls_sum *s = v->sum;
 	const struct kp_calls_path *p;
@@ -120,9 +120,9 @@ put_node(struct tree *t, uint32_t i)
 	kp_buf_printf(t->b, "%10s  %12s  %12s  %*s",
 	    text_count(calls, p->calls), text_ms(all, t->nodes[i].all),
 	    text_ms(own, p->own), (int)(2 * p->depth), "");
-	calls_put_fn(t->b, t->v->names, p->fn);
+	trace_put_fn(t->b, t->v->names, p->fn);
 	if (!p->args_vary)
-		calls_put_args(t->b, p->args);
+		trace_put_args(t->b, p->args);
 	end_row(t, from);
 }
 
@@ -158,7 +158,7 @@ put_below(struct tree *t, uint32_t root)
 
 /* True for a root of several processes, which have no common parent. */
 static bool
-is_many(const struct calls_view *v, uint32_t proc)
+is_many(const struct trace_view *v, uint32_t proc)
 {
 	return v->roots != NULL && v->roots->v[proc].n > 1;
 }
@@ -177,10 +177,10 @@ put_process(struct tree *t, uint32_t root)
 	}
 	kp_buf_printf(t->b, "%10s  %12s  %12s  ", "",
 	    text_ms(all, t->nodes[root].all), "");
-	calls_put_root(t->b, t->v, s->paths[root].proc);
+	trace_put_root(t->b, t->v, s->paths[root].proc);
 	if (p->spawned && !is_many(t->v, s->paths[root].proc)) {
 		kp_buf_str(t->b, ", spawned by ");
-		calls_put_proc(t->b, t->v->names, p->parent);
+		trace_put_proc(t->b, t->v->names, p->parent);
 	}
 	end_row(t, from);
 	put_below(t, root);
@@ -207,7 +207,7 @@ put_processes(struct tree *t)
 }
 
 void
-calls_tree(struct kp_buf *b, const struct calls_view *v)
+trace_tree(struct kp_buf *b, const struct trace_view *v)
 {
 	char n[TEXT_MAX];
 	struct tree t;
@@ -231,22 +231,22 @@ calls_tree(struct kp_buf *b, const struct calls_view *v)
 
 /* Replaces semicolons, which separate frames. */
 static void
-put_frame(struct kp_buf *b, const struct calls_view *v, uint32_t path)
+put_frame(struct kp_buf *b, const struct trace_view *v, uint32_t path)
 {
 	const struct kp_calls_path *p = &v->sum->paths[path];
 	size_t from = b->len;
 
 	if (p->parent == KP_PATH_NONE)
-		calls_put_root(b, v, p->proc);
+		trace_put_root(b, v, p->proc);
 	else
-		calls_put_fn(b, v->names, p->fn);
+		trace_put_fn(b, v->names, p->fn);
 	for (; b->err == KP_OK && from < b->len; from++)
 		if (b->p[from] == ';')
 			b->p[from] = ':';
 }
 
 static void
-put_folded(struct kp_buf *b, const struct calls_view *v, uint32_t path,
+put_folded(struct kp_buf *b, const struct trace_view *v, uint32_t path,
     uint64_t us)
 {
 	uint32_t way[KP_CALLS_DEPTH_MAX + 1], n = 0;
@@ -261,7 +261,7 @@ put_folded(struct kp_buf *b, const struct calls_view *v, uint32_t path,
 }
 
 void
-calls_folded(struct kp_buf *b, const struct calls_view *v)
+trace_folded(struct kp_buf *b, const struct trace_view *v)
 {
 	const struct kp_calls_path *p;
 	uint64_t us;

@@ -1,5 +1,5 @@
 /*
- * calls_merge.h - reads a trace file in one order, by one clock.  The file has
+ * merge_nodes.h - reads a trace file in one order, by one clock.  The file has
  * the events of several nodes as they arrived, timed by their own clocks.  Pure.
  *
  * Offsets between clocks are estimates.  Two things are certain: no message is
@@ -14,10 +14,10 @@
  * requests are numbered from 1 on in the order in which they began.  Which these
  * are is known only at the end of the file, so it is read twice.
  */
-#ifndef KPROFD_CALLS_MERGE_H
-#define KPROFD_CALLS_MERGE_H
+#ifndef KPROFD_PROFILE_TRACE_MERGE_NODES_H
+#define KPROFD_PROFILE_TRACE_MERGE_NODES_H
 
-#include "kprofd/calls_file.h"
+#include "profile/trace/trace_file.h"
 
 /* Events by which clocks are corrected; more are not looked at. */
 #define KP_MERGE_TIES_MAX (1u << 22)

@@ -1,8 +1,8 @@
 /*
- * calls_callgrind.c - writes a trace for the tools of callgrind.
+ * trace_callgrind.c - writes a trace for the tools of callgrind.
  *
  * All functions are at line 0 of their module.  An object is a process, or all
- * processes of one root (calls_roots.h).  suspend, which has no own time by fprof's
+ * processes of one root (trace_roots.h).  suspend, which has no own time by fprof's
  * rules, has the time that passed; so the costs of a process add up to its time.
  *
  * Source: "Callgrind Format Specification", valgrind's manual.
@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "calls_internal.h"
+#include "trace_internal.h"
 #include "base/sat.h"
 #include "text/text.h"
 
@@ -33,7 +33,7 @@ summary(const struct kp_calls_clock *rows, uint32_t n)
 }
 
 static void
-put_name(struct kp_buf *b, const struct calls_view *v, const char *fl,
+put_name(struct kp_buf *b, const struct trace_view *v, const char *fl,
     const char *key, uint32_t fn)
 {
 	const char *mod = v->names->fns[fn].mod;
@@ -41,13 +41,13 @@ put_name(struct kp_buf *b, const struct calls_view *v, const char *fl,
 	kp_buf_printf(b, "%s=", fl);
 	text_put(b, mod[0] != '\0' ? mod : "pseudo");
 	kp_buf_printf(b, "\n%s=", key);
-	calls_put_fn(b, v->names, fn);
+	trace_put_fn(b, v->names, fn);
 	kp_buf_str(b, "\n");
 }
 
 static void
-put_fn(struct kp_buf *b, const struct calls_view *v,
-    const struct calls_fn *f)
+put_fn(struct kp_buf *b, const struct trace_view *v,
+    const struct trace_fn *f)
 {
 	const struct kp_calls_clock *c;
 
@@ -63,27 +63,27 @@ put_fn(struct kp_buf *b, const struct calls_view *v,
 }
 
 static void
-put_process(struct kp_buf *b, const struct calls_view *v,
+put_process(struct kp_buf *b, const struct trace_view *v,
     const struct kp_calls_clock *rows, uint32_t n)
 {
-	struct calls_group g;
+	struct trace_group g;
 
-	if (calls_group_make(&g, rows, n, v->names, true) != KP_OK) {
+	if (trace_group_make(&g, rows, n, v->names, true) != KP_OK) {
 		b->err = KP_ENOMEM;
 		return;
 	}
 	kp_buf_str(b, "ob=");
-	calls_put_root(b, v, rows[0].proc);
+	trace_put_root(b, v, rows[0].proc);
 	kp_buf_str(b, "\n");
 	for (uint32_t i = 0; i < g.nfns; i++)
 		put_fn(b, v, &g.fns[i]);
-	calls_group_free(&g);
+	trace_group_free(&g);
 }
 
 void
-calls_callgrind(struct kp_buf *b, const struct calls_view *v)
+trace_callgrind(struct kp_buf *b, const struct trace_view *v)
 {
-	struct kp_calls_clock *rows = calls_rows_by_proc(v->sum);
+	struct kp_calls_clock *rows = trace_rows_by_proc(v->sum);
 	uint32_t n;
 
 	if (rows == NULL) {
@@ -95,12 +95,12 @@ calls_callgrind(struct kp_buf *b, const struct calls_view *v)
 		if (rows[i].calls == 0)
 			rows[i].calls = 1;
 	kp_buf_str(b, "# callgrind format\nversion: 1\ncreator: kprof\ncmd: ");
-	calls_put_targets(b, v);
+	trace_put_targets(b, v);
 	kp_buf_printf(b, "\npositions: line\nevent: ns : time in ns\n"
 	    "events: ns\nsummary: %" PRId64 "\n\n",
 	    summary(rows, v->sum->nclocks));
 	for (uint32_t i = 0; i < v->sum->nclocks && b->err == KP_OK; i += n) {
-		n = calls_rows_of_one(&rows[i], v->sum->nclocks - i);
+		n = trace_rows_of_one(&rows[i], v->sum->nclocks - i);
 		put_process(b, v, &rows[i], n);
 	}
 	free(rows);

@@ -1,10 +1,10 @@
 /*
- * file_write.c - writes events as records, with the definitions of new names
+ * trace_file_write.c - writes events as records, with the definitions of new names
  * before them.
  */
 #include <string.h>
 
-#include "kprofd/calls_file.h"
+#include "profile/trace/trace_file.h"
 
 static void
 put_number(struct kp_buf *b, uint64_t v)

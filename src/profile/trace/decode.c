@@ -1,5 +1,5 @@
 /*
- * call_term.c - decodes trace messages into events.
+ * decode.c - decodes trace messages into events.
  *
  * A function's name is decoded when it comes for the first time; after that its
  * bytes are looked up.
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/trace/args.h"
-#include "kprofd/calls_term.h"
+#include "profile/trace/call_args.h"
+#include "profile/trace/decode.h"
 #include "kprofd/nodes.h"
 #include "base/intern.h"
 #include "base/map.h"
@@ -101,7 +101,7 @@ fn_new(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw)
 		fn = FN_DONE;
 	if (e == KP_OK && !is_ours(mod))
 		e = kp_call_fn_put(d->names, mod, fun, arity, &fn, &added);
-	if (e == KP_OK && !intern_put(&d->by_raw, raw.p, raw.n, hash, fn))
+	if (e == KP_OK && intern_put(&d->by_raw, raw.p, raw.n, fn) == NULL)
 		e = KP_ENOMEM;
 	if (e != KP_OK)
 		fail(r, e);

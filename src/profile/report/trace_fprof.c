@@ -1,5 +1,5 @@
 /*
- * calls_analysis.c - writes a trace as fprof's analysis, with its columns and
+ * trace_fprof.c - writes a trace as fprof's analysis, with its columns and
  * marks, so that a reader of one can read the other.
  *
  * It differs where something is unknown: a process whose spawn was not seen has no
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls_internal.h"
+#include "trace_internal.h"
 #include "base/sat.h"
 
 #define COLS_MIN 23u
@@ -21,14 +21,14 @@
 
 struct sheet {
 	struct kp_buf *b;
-	const struct calls_view *v;
+	const struct trace_view *v;
 	int name, calls, time;	/* widths */
 };
 
 static void
-sheet_init(struct sheet *s, struct kp_buf *b, const struct calls_view *v)
+sheet_init(struct sheet *s, struct kp_buf *b, const struct trace_view *v)
 {
-	unsigned cols = v->cols > 0 ? v->cols : CALLS_COLS;
+	unsigned cols = v->cols > 0 ? v->cols : TRACE_COLS;
 
 	if (cols < COLS_MIN)
 		cols = COLS_MIN;
@@ -60,7 +60,7 @@ put_fn_row(struct sheet *s, const char *head, uint32_t fn, uint64_t calls,
 	struct kp_buf id;
 
 	kp_buf_init(&id, ID_MAX);
-	calls_put_fn_term(&id, s->v->names, fn);
+	trace_put_fn_term(&id, s->v->names, fn);
 	kp_buf_str(&id, ",");
 	put_row(s, head, kp_buf_cstr(&id), calls, acc, own, tail, mark);
 	kp_buf_free(&id);
@@ -82,7 +82,7 @@ bool_text(bool v)
 static void
 put_options(struct sheet *s)
 {
-	const struct calls_view *v = s->v;
+	const struct trace_view *v = s->v;
 
 	kp_buf_printf(s->b, "%%%% Analysis results:\n{  analysis_options,\n"
 	    " [{callers, %s},\n  {sort, %s},\n  {totals, %s},\n"
@@ -110,7 +110,7 @@ put_related(struct sheet *s, const struct kp_calls_clock *v, uint32_t n,
 }
 
 static void
-put_fn(struct sheet *s, const struct calls_fn *f)
+put_fn(struct sheet *s, const struct trace_fn *f)
 {
 	if (s->v->no_callers) {
 		put_fn_row(s, "{  ", f->fn, f->calls, f->acc, f->own, "}.",
@@ -124,7 +124,7 @@ put_fn(struct sheet *s, const struct calls_fn *f)
 }
 
 static void
-put_fns(struct sheet *s, const struct calls_group *g)
+put_fns(struct sheet *s, const struct trace_group *g)
 {
 	for (uint32_t i = 0; i < g->nfns; i++)
 		put_fn(s, &g->fns[i]);
@@ -135,9 +135,9 @@ static void
 put_totals(struct sheet *s)
 {
 	const struct kp_calls_sum *sum = s->v->sum;
-	struct calls_group g;
+	struct trace_group g;
 
-	if (calls_group_make(&g, sum->clocks, sum->nclocks, s->v->names,
+	if (trace_group_make(&g, sum->clocks, sum->nclocks, s->v->names,
 	    s->v->by_own) != KP_OK) {
 		s->b->err = KP_ENOMEM;
 		return;
@@ -151,7 +151,7 @@ put_totals(struct sheet *s)
 		put_fns(s, &g);
 	else
 		kp_buf_str(s->b, "\n");
-	calls_group_free(&g);
+	trace_group_free(&g);
 }
 
 /* ---- processes ---- */
@@ -179,14 +179,14 @@ put_origin(struct sheet *s, uint32_t proc)
 	const struct kp_call_names *t = s->v->names;
 
 	kp_buf_str(s->b, " { spawned_by, \"");
-	calls_put_pid(s->b, t, p->parent);
+	trace_put_pid(s->b, t, p->parent);
 	kp_buf_str(s->b, "\"},\n { spawned_as, ");
-	calls_put_fn_term(s->b, t, p->spawned_as);
+	trace_put_fn_term(s->b, t, p->spawned_as);
 	if (p->nfirst > 0)
 		kp_buf_str(s->b, "},\n { initial_calls, [");
 	for (uint32_t i = 0; i < p->nfirst; i++) {
 		kp_buf_str(s->b, i > 0 ? "," : "");
-		calls_put_fn_term(s->b, t, p->first[i]);
+		trace_put_fn_term(s->b, t, p->first[i]);
 	}
 	kp_buf_str(s->b, p->nfirst > 0 ? "]}].\n" : "}].\n");
 }
@@ -196,17 +196,17 @@ put_process(struct sheet *s, const struct part *part)
 {
 	uint32_t proc = part->rows[0].proc;
 	bool origin = s->v->sum->procs[proc].spawned;
-	struct calls_group g;
+	struct trace_group g;
 	struct kp_buf id;
 
-	if (calls_group_make(&g, part->rows, part->n, s->v->names,
+	if (trace_group_make(&g, part->rows, part->n, s->v->names,
 	    s->v->by_own) != KP_OK) {
 		s->b->err = KP_ENOMEM;
 		return;
 	}
 	kp_buf_init(&id, ID_MAX);
 	kp_buf_str(&id, "\"");
-	calls_put_pid(&id, s->v->names, proc);
+	trace_put_pid(&id, s->v->names, proc);
 	kp_buf_str(&id, "\",");
 	put_heading(s);
 	put_row(s, "[{ ", kp_buf_cstr(&id), g.calls, -1, g.own,
@@ -216,14 +216,14 @@ put_process(struct sheet *s, const struct part *part)
 		put_origin(s, proc);
 	kp_buf_str(s->b, "\n");
 	put_fns(s, &g);
-	calls_group_free(&g);
+	trace_group_free(&g);
 }
 
 static void
 put_processes(struct sheet *s)
 {
 	const struct kp_calls_sum *sum = s->v->sum;
-	struct kp_calls_clock *rows = calls_rows_by_proc(sum);
+	struct kp_calls_clock *rows = trace_rows_by_proc(sum);
 	struct part *parts = calloc(sum->nprocs + 1, sizeof(*parts));
 	uint32_t n = 0;
 
@@ -232,7 +232,7 @@ put_processes(struct sheet *s)
 	for (uint32_t i = 0; s->b->err == KP_OK && i < sum->nclocks;
 	     i += parts[n++].n) {
 		parts[n].rows = &rows[i];
-		parts[n].n = calls_rows_of_one(&rows[i], sum->nclocks - i);
+		parts[n].n = trace_rows_of_one(&rows[i], sum->nclocks - i);
 		for (uint32_t j = i; j < i + parts[n].n; j++)
 			parts[n].own = sat_add(parts[n].own,
 			    rows[j].own);
@@ -246,7 +246,7 @@ put_processes(struct sheet *s)
 }
 
 void
-calls_analysis(struct kp_buf *b, const struct calls_view *v)
+trace_fprof(struct kp_buf *b, const struct trace_view *v)
 {
 	struct sheet s;
 

@@ -1,39 +1,39 @@
-/* calls_internal.h - names and groups of rows, for the forms of calls.h. */
-#ifndef KPROFD_PROFILE_REPORT_CALLS_INTERNAL_H
-#define KPROFD_PROFILE_REPORT_CALLS_INTERNAL_H
+/* trace_internal.h - names and groups of rows, for the forms of trace_report.h. */
+#ifndef KPROFD_PROFILE_REPORT_TRACE_INTERNAL_H
+#define KPROFD_PROFILE_REPORT_TRACE_INTERNAL_H
 
-#include "calls.h"
+#include "trace_report.h"
 
-/* ---- calls_name.c: text is cleaned, as by text_put() ---- */
+/* ---- trace_names.c: text is cleaned, as by text_put() ---- */
 
 /* lists:seq/2, suspend */
-void calls_put_fn(struct kp_buf *b, const struct kp_call_names *t,
+void trace_put_fn(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t fn);
 /*
  * <0.81.0>, or "server <0.81.0>".  Where there are several nodes, a process is
  * written with its node before it.
  */
-void calls_put_proc(struct kp_buf *b, const struct kp_call_names *t,
+void trace_put_proc(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t proc);
 /* The same, or several as one: "server (3 processes)", "m:f/1 (17 934 ...)" */
-void calls_put_root(struct kp_buf *b, const struct calls_view *v,
+void trace_put_root(struct kp_buf *b, const struct trace_view *v,
     uint32_t proc);
 /* "app@host", or "app@host, db@host" */
-void calls_put_targets(struct kp_buf *b, const struct calls_view *v);
+void trace_put_targets(struct kp_buf *b, const struct trace_view *v);
 /* As terms: {lists,seq,2}, suspend */
-void calls_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
+void trace_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t fn);
 /* " (1, {a,b})", or nothing */
-void calls_put_args(struct kp_buf *b, struct kp_span args);
-void calls_put_pid(struct kp_buf *b, const struct kp_call_names *t,
+void trace_put_args(struct kp_buf *b, struct kp_span args);
+void trace_put_pid(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t proc);
 /* <0.81.0>, without the node */
-void calls_put_number(struct kp_buf *b, const struct kp_call_proc *p);
+void trace_put_number(struct kp_buf *b, const struct kp_call_proc *p);
 
-/* ---- calls_group.c: rows of one process or of all, by function ---- */
+/* ---- trace_group.c: rows of one process or of all, by function ---- */
 
 /* A function, and the rows about it. */
-struct calls_fn {
+struct trace_fn {
 	uint32_t fn;
 	uint64_t calls;
 	kp_dur_ns acc, own;
@@ -42,9 +42,9 @@ struct calls_fn {
 };
 
 /* Zeroed is empty. */
-struct calls_group {
+struct trace_group {
 	struct kp_calls_clock *by_fn, *by_caller;
-	struct calls_fn *fns;
+	struct trace_fn *fns;
 	uint32_t nrows, nfns;
 	uint64_t calls;
 	kp_dur_ns own;		/* of all rows */
@@ -54,14 +54,14 @@ struct calls_group {
  * Groups n rows, and adds up those that differ only in their process.  Functions
  * are in descending order of own or accumulated time.  KP_ENOMEM leaves g empty.
  */
-enum kp_err calls_group_make(struct calls_group *g,
+enum kp_err trace_group_make(struct trace_group *g,
     const struct kp_calls_clock *rows, uint32_t n,
     const struct kp_call_names *names, bool by_own);
-void calls_group_free(struct calls_group *g);
+void trace_group_free(struct trace_group *g);
 
 /* A copy of all rows, sorted by process; free() it. */
-struct kp_calls_clock *calls_rows_by_proc(const struct kp_calls_sum *s);
+struct kp_calls_clock *trace_rows_by_proc(const struct kp_calls_sum *s);
 /* The number of rows, from the first one on, of the same process. */
-uint32_t calls_rows_of_one(const struct kp_calls_clock *rows, uint32_t n);
+uint32_t trace_rows_of_one(const struct kp_calls_clock *rows, uint32_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * calls_critical_path.h - the requests of a full trace: which processes worked
+ * critical_path.h - the requests of a full trace: which processes worked
  * for each, where its time went, and its critical path.  Pure.
  *
  * The critical path is found backwards from the request's end: the work of a
@@ -8,10 +8,10 @@
  * request began.  A message that arrived while its receiver worked for the
  * request was not waited for.  A spawn is a message to the new process.
  */
-#ifndef KPROFD_CALLS_CRITICAL_PATH_H
-#define KPROFD_CALLS_CRITICAL_PATH_H
+#ifndef KPROFD_PROFILE_TRACE_CRITICAL_PATH_H
+#define KPROFD_PROFILE_TRACE_CRITICAL_PATH_H
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 
 #define KP_CRITICAL_EVENTS_MAX (1u << 22)	/* kept events: 160 MiB */
 #define KP_CRITICAL_STEPS_MAX 4096u		/* of one critical path */

@@ -1,5 +1,5 @@
 /*
- * calls_file.h - the file format of full traces.  Pure: bytes in, events out,
+ * trace_file.h - the file format of full traces.  Pure: bytes in, events out,
  * and the other way round.
  *
  * The file: the 7 bytes KPTRACE, a byte with the version, and records, each a
@@ -41,12 +41,12 @@
  * refuses later versions.
  *
  * Events of several nodes are in the order in which they arrived; those of one
- * node are in the order of time.  calls_merge.h orders all of them.
+ * node are in the order of time.  merge_nodes.h orders all of them.
  */
-#ifndef KPROFD_CALLS_FILE_H
-#define KPROFD_CALLS_FILE_H
+#ifndef KPROFD_PROFILE_TRACE_TRACE_FILE_H
+#define KPROFD_PROFILE_TRACE_TRACE_FILE_H
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 
 #define KP_CALLS_MAGIC "KPTRACE"
 #define KP_CALLS_VERSION 2

@@ -1,12 +1,12 @@
 /*
- * calls.h - full traces: every call of the functions that are traced, every
+ * call_trace.h - full traces: every call of the functions that are traced, every
  * return, and when processes ran, waited or collected garbage.  Pure.
  *
  * Events refer to functions, processes and nodes by number; struct kp_call_names
  * has their names.
  */
-#ifndef KPROFD_CALLS_H
-#define KPROFD_CALLS_H
+#ifndef KPROFD_PROFILE_TRACE_CALL_TRACE_H
+#define KPROFD_PROFILE_TRACE_CALL_TRACE_H
 
 #include <stdbool.h>
 

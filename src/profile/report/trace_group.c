@@ -1,5 +1,5 @@
 /*
- * calls_group.c - groups the rows of one process, or of all, by function, with
+ * trace_group.c - groups the rows of one process, or of all, by function, with
  * callers and callees.
  *
  * It sorts rows twice, by function and by caller, and walks both together: in both
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls_internal.h"
+#include "trace_internal.h"
 #include "base/sat.h"
 
 static int
@@ -45,7 +45,7 @@ by_proc(const void *a, const void *b)
 }
 
 struct kp_calls_clock *
-calls_rows_by_proc(const struct kp_calls_sum *s)
+trace_rows_by_proc(const struct kp_calls_sum *s)
 {
 	struct kp_calls_clock *v = malloc((s->nclocks + 1) * sizeof(*v));
 
@@ -58,7 +58,7 @@ calls_rows_by_proc(const struct kp_calls_sum *s)
 }
 
 uint32_t
-calls_rows_of_one(const struct kp_calls_clock *rows, uint32_t n)
+trace_rows_of_one(const struct kp_calls_clock *rows, uint32_t n)
 {
 	uint32_t i = 0;
 
@@ -86,12 +86,12 @@ merge(struct kp_calls_clock *v, uint32_t n)
 }
 
 static void
-fn_from(struct calls_group *g, uint32_t fn, uint32_t *at, uint32_t *called)
+fn_from(struct trace_group *g, uint32_t fn, uint32_t *at, uint32_t *called)
 {
-	struct calls_fn *f = &g->fns[g->nfns++];
+	struct trace_fn *f = &g->fns[g->nfns++];
 	const struct kp_calls_clock *c;
 
-	*f = (struct calls_fn){ .fn = fn, .callers = &g->by_fn[*at],
+	*f = (struct trace_fn){ .fn = fn, .callers = &g->by_fn[*at],
 		.called = &g->by_caller[*called] };
 	for (; *at < g->nrows && g->by_fn[*at].fn == fn; (*at)++) {
 		c = &g->by_fn[*at];
@@ -108,7 +108,7 @@ fn_from(struct calls_group *g, uint32_t fn, uint32_t *at, uint32_t *called)
 }
 
 static void
-fns_from_rows(struct calls_group *g)
+fns_from_rows(struct trace_group *g)
 {
 	uint32_t at = 0, called = 0, fn;
 
@@ -132,7 +132,7 @@ struct ordering {
 static int
 fn_order(const void *a, const void *b, void *ctx)
 {
-	const struct calls_fn *x = a, *y = b;
+	const struct trace_fn *x = a, *y = b;
 	const struct ordering *o = ctx;
 	kp_dur_ns p = o->by_own ? x->own : x->acc;
 	kp_dur_ns q = o->by_own ? y->own : y->acc;
@@ -172,9 +172,9 @@ called_order(const void *a, const void *b, void *ctx)
 }
 
 static void
-put_in_order(struct calls_group *g, struct ordering *o)
+put_in_order(struct trace_group *g, struct ordering *o)
 {
-	struct calls_fn *f;
+	struct trace_fn *f;
 
 	for (uint32_t i = 0; i < g->nfns; i++) {
 		f = &g->fns[i];
@@ -187,17 +187,17 @@ put_in_order(struct calls_group *g, struct ordering *o)
 }
 
 enum kp_err
-calls_group_make(struct calls_group *g, const struct kp_calls_clock *rows,
+trace_group_make(struct trace_group *g, const struct kp_calls_clock *rows,
     uint32_t n, const struct kp_call_names *names, bool by_own)
 {
 	struct ordering o = { names, by_own };
 
-	*g = (struct calls_group){ 0 };
+	*g = (struct trace_group){ 0 };
 	g->by_fn = malloc((n + 1) * sizeof(*g->by_fn));
 	g->by_caller = malloc((n + 1) * sizeof(*g->by_caller));
 	g->fns = malloc((2 * (size_t)n + 1) * sizeof(*g->fns));
 	if (g->by_fn == NULL || g->by_caller == NULL || g->fns == NULL) {
-		calls_group_free(g);
+		trace_group_free(g);
 		return KP_ENOMEM;
 	}
 	if (n > 0)
@@ -212,10 +212,10 @@ calls_group_make(struct calls_group *g, const struct kp_calls_clock *rows,
 }
 
 void
-calls_group_free(struct calls_group *g)
+trace_group_free(struct trace_group *g)
 {
 	free(g->by_fn);
 	free(g->by_caller);
 	free(g->fns);
-	*g = (struct calls_group){ 0 };
+	*g = (struct trace_group){ 0 };
 }

@@ -1,13 +1,13 @@
 /*
- * file_read.c - reads a trace from untrusted bytes, in the format of
- * calls_file.h.
+ * trace_file_read.c - reads a trace from untrusted bytes, in the format of
+ * trace_file.h.
  *
  * A missing end is not an error: the writer may have been killed.  So is a field
  * that the end of the file cuts.
  */
 #include <string.h>
 
-#include "kprofd/calls_file.h"
+#include "profile/trace/trace_file.h"
 
 static void
 fail(struct kp_calls_reader *r, enum kp_err e)

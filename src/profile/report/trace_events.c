@@ -1,10 +1,10 @@
 /*
- * calls_dump.c - writes the events of a trace as text, and remarks about the
+ * trace_events.c - writes the events of a trace as text, and remarks about the
  * trace as a whole.
  */
 #include <inttypes.h>
 
-#include "calls_internal.h"
+#include "trace_internal.h"
 #include "text/text.h"
 
 static const char *const kinds[KP_CALL_KINDS] = {
@@ -17,11 +17,11 @@ static const char *const kinds[KP_CALL_KINDS] = {
 };
 
 void
-calls_dump(struct kp_buf *b, const struct kp_call_names *names,
+trace_put_event(struct kp_buf *b, const struct kp_call_names *names,
     const struct kp_call_event *ev)
 {
 	kp_buf_printf(b, "%" PRId64 " ", ev->ts);
-	calls_put_pid(b, names, ev->proc);
+	trace_put_pid(b, names, ev->proc);
 	kp_buf_printf(b, " %s", kinds[ev->kind]);
 	if (ev->kind == KP_CALL_REQUEST)
 		kp_buf_printf(b, " %" PRIu32, ev->other);
@@ -30,16 +30,16 @@ calls_dump(struct kp_buf *b, const struct kp_call_names *names,
 		    ev->serial);
 	if (ev->kind == KP_CALL_SPAWN || ev->kind == KP_CALL_RECEIVE) {
 		kp_buf_str(b, " ");
-		calls_put_pid(b, names, ev->other);
+		trace_put_pid(b, names, ev->other);
 	}
 	if (ev->kind <= KP_CALL_OUT || ev->kind == KP_CALL_SPAWN) {
 		kp_buf_str(b, " ");
-		calls_put_fn(b, names, ev->fn);
+		trace_put_fn(b, names, ev->fn);
 	}
 	if (ev->kind == KP_CALL_CALL) {
-		calls_put_args(b, ev->args);
+		trace_put_args(b, ev->args);
 		kp_buf_str(b, " by ");
-		calls_put_fn(b, names, ev->other);
+		trace_put_fn(b, names, ev->other);
 	}
 	kp_buf_str(b, "\n");
 }
@@ -68,7 +68,7 @@ static const char *const ends[KP_CALLS_ENDS] = {
 };
 
 static void
-put_end(struct kp_buf *b, const struct calls_view *v, enum kp_calls_end end)
+put_end(struct kp_buf *b, const struct trace_view *v, enum kp_calls_end end)
 {
 	kp_buf_str(b, ends[end]);
 	if (end == KP_CALLS_QUEUE)
@@ -78,7 +78,7 @@ put_end(struct kp_buf *b, const struct calls_view *v, enum kp_calls_end end)
 
 /* Appends which node ended first, and the precision of the clocks. */
 static void
-put_nodes(struct kp_buf *b, const struct calls_view *v)
+put_nodes(struct kp_buf *b, const struct trace_view *v)
 {
 	const struct kp_call_node *nd;
 	char text[TEXT_MAX], count[TEXT_MAX];
@@ -112,7 +112,7 @@ put_nodes(struct kp_buf *b, const struct calls_view *v)
 }
 
 void
-calls_remarks(struct kp_buf *b, const struct calls_view *v)
+trace_remarks(struct kp_buf *b, const struct trace_view *v)
 {
 	const struct kp_calls_sum *s = v->sum;
 	bool several = v->names != NULL && kp_calls_several(v->names);

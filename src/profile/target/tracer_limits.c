@@ -1,5 +1,5 @@
 /*
- * tracer_marks.c - asks which functions mark requests, sends match specs for
+ * tracer_limits.c - asks which functions mark requests, sends match specs for
  * them, and decides which identities the user asked for.
  *
  * Before `go` this sends `marked`.  The node answers {kprof_marked, Entries, Marks,
@@ -12,7 +12,7 @@
 
 #include "kprofd/etf.h"
 #include "kprofd/label.h"
-#include "profile/target/tracer_marks.h"
+#include "profile/target/tracer_limits.h"
 
 #define SPECS_MAX (8u << 20)		/* of all functions together */
 

@@ -1,5 +1,5 @@
 /*
- * calls_term.h - decodes the messages of a tracer in a target.  Pure.
+ * decode.h - decodes the messages of a tracer in a target.  Pure.
  *
  * An element of its lists is a trace message of the VM, without the parts that
  * could be large:
@@ -15,10 +15,10 @@
  *   {trace_ts, Pid, 'receive', {Number, Serial, From}, Ts}
  * Or all of them are binaries of the native probe.
  */
-#ifndef KPROFD_CALLS_TERM_H
-#define KPROFD_CALLS_TERM_H
+#ifndef KPROFD_PROFILE_TRACE_DECODE_H
+#define KPROFD_PROFILE_TRACE_DECODE_H
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 #include "kprofd/native.h"
 
 struct kp_calls_decoder;

@@ -1,13 +1,13 @@
 /*
- * calls_speedscope.c - writes a trace for speedscope: the stack of each process
+ * trace_speedscope.c - writes a trace for speedscope: the stack of each process
  * over time.
  *
  * Source: speedscope's file-format-schema.json, profiles of type "sampled".
  */
 #include <stdlib.h>
 
-#include "calls_internal.h"
-#include "calls_roots.h"
+#include "trace_internal.h"
+#include "trace_roots.h"
 #include "text/json.h"
 #include "kprofd/term.h"
 #include "base/sat.h"
@@ -26,7 +26,7 @@ put_frames(struct json *j, const struct kp_call_names *t)
 	json_array(j, "frames");
 	for (uint32_t i = 0; i < t->nfns; i++) {
 		kp_buf_reset(&name);
-		calls_put_fn(&name, t, i);
+		trace_put_fn(&name, t, i);
 		json_object(j, NULL);
 		json_string(j, "name", kp_buf_cstr(&name));
 		if (t->fns[i].mod[0] != '\0')
@@ -40,7 +40,7 @@ put_frames(struct json *j, const struct kp_call_names *t)
 
 /* The functions of a path, from the outermost one on. */
 static void
-put_stack(struct json *j, const struct calls_view *v, uint32_t path)
+put_stack(struct json *j, const struct trace_view *v, uint32_t path)
 {
 	const struct kp_calls_path *paths = v->sum->paths;
 	uint32_t way[KP_CALLS_DEPTH_MAX + 1], n = 0;
@@ -57,7 +57,7 @@ put_stack(struct json *j, const struct calls_view *v, uint32_t path)
 static int
 slice_order(const void *a, const void *b)
 {
-	const struct calls_slice *x = a, *y = b;
+	const struct trace_slice *x = a, *y = b;
 
 	if (x->proc != y->proc)
 		return (x->proc > y->proc) - (x->proc < y->proc);
@@ -69,14 +69,14 @@ slice_order(const void *a, const void *b)
  * the slices follow each other.
  */
 static void
-put_profile(struct json *j, const struct calls_view *v,
-    const struct calls_slice *l, size_t n)
+put_profile(struct json *j, const struct trace_view *v,
+    const struct trace_slice *l, size_t n)
 {
 	kp_target_ns first = l[0].from - v->sum->first, last;
 	struct kp_buf name;
 
 	kp_buf_init(&name, NAME_BYTES_MAX);
-	calls_put_root(&name, v, l[0].proc);
+	trace_put_root(&name, v, l[0].proc);
 	json_object(j, NULL);
 	json_string(j, "type", "sampled");
 	json_string(j, "name", kp_buf_cstr(&name));
@@ -102,15 +102,15 @@ put_profile(struct json *j, const struct calls_view *v,
 }
 
 void
-calls_speedscope(struct kp_buf *b, const struct calls_view *v,
-    struct calls_slice *slices, size_t n)
+trace_speedscope(struct kp_buf *b, const struct trace_view *v,
+    struct trace_slice *slices, size_t n)
 {
 	struct kp_buf targets;
 	size_t m;
 	struct json j;
 
 	kp_buf_init(&targets, TARGETS_BYTES_MAX);
-	calls_put_targets(&targets, v);
+	trace_put_targets(&targets, v);
 	qsort(slices, n, sizeof(*slices), slice_order);
 	json_begin(&j, b);
 	json_object(&j, NULL);

@@ -1,9 +1,9 @@
 /*
- * functions.h - what the commands that profile functions share: options,
+ * shared.h - what the commands that profile functions share: options,
  * signals, the start and the end, and -list.
  */
-#ifndef KPROFD_PROFILE_COMMAND_FUNCTIONS_H
-#define KPROFD_PROFILE_COMMAND_FUNCTIONS_H
+#ifndef KPROFD_PROFILE_COMMAND_SHARED_H
+#define KPROFD_PROFILE_COMMAND_SHARED_H
 
 #include "client/client.h"
 #include "profile/target/tracers.h"

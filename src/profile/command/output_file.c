@@ -1,4 +1,4 @@
-/* trace_file.c - writes beside the file of the user, and renames. */
+/* output_file.c - writes beside the file of the user, and renames. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "kprofd/calls_file.h"
-#include "trace_file.h"
+#include "profile/trace/trace_file.h"
+#include "output_file.h"
 
 static bool
-cannot(const struct trace_file *t)
+cannot(const struct output_file *t)
 {
 	say("cannot write '%s': %s", t->name, strerror(errno));
 	return false;
@@ -33,7 +33,7 @@ is_ours(const char *path)
 
 /* The new file has the permissions of the file that was there. */
 static bool
-open_beside(struct trace_file *t, const char *path, const struct stat *was)
+open_beside(struct output_file *t, const char *path, const struct stat *was)
 {
 	int fd;
 
@@ -59,14 +59,14 @@ open_beside(struct trace_file *t, const char *path, const struct stat *was)
 
 /* For a pipe, a device, or a link to a file that does not exist yet. */
 static bool
-open_itself(struct trace_file *t, bool there)
+open_itself(struct output_file *t, bool there)
 {
 	t->f = fopen(t->name, there ? "we" : "w+e");
 	return t->f != NULL || cannot(t);
 }
 
 static bool
-open_instead(struct trace_file *t, const struct stat *was)
+open_instead(struct output_file *t, const struct stat *was)
 {
 	char *path = realpath(t->name, NULL);
 	bool good = path != NULL ? open_beside(t, path, was) : cannot(t);
@@ -80,11 +80,11 @@ open_instead(struct trace_file *t, const struct stat *was)
  * name is: the path of a pipe in /proc cannot be resolved, but can be opened.
  */
 bool
-trace_file_open(struct trace_file *t, const char *name)
+output_file_open(struct output_file *t, const char *name)
 {
 	struct stat st, link;
 
-	*t = (struct trace_file){ .name = name != NULL ? name : "the trace" };
+	*t = (struct output_file){ .name = name != NULL ? name : "the trace" };
 	if (name == NULL) {
 		t->f = tmpfile();
 		return t->f != NULL || cannot(t);
@@ -102,7 +102,7 @@ trace_file_open(struct trace_file *t, const char *name)
 }
 
 bool
-trace_file_keep(struct trace_file *t)
+output_file_keep(struct output_file *t)
 {
 	if (fflush(t->f) != 0 ||
 	    (t->beside != NULL && rename(t->beside, t->path) != 0))
@@ -113,7 +113,7 @@ trace_file_keep(struct trace_file *t)
 }
 
 void
-trace_file_close(struct trace_file *t)
+output_file_close(struct output_file *t)
 {
 	if (t->f != NULL)
 		fclose(t->f);
@@ -121,5 +121,5 @@ trace_file_close(struct trace_file *t)
 		unlink(t->beside);
 	free(t->beside);
 	free(t->path);
-	*t = (struct trace_file){ .name = t->name };
+	*t = (struct output_file){ .name = t->name };
 }

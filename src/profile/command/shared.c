@@ -1,5 +1,5 @@
 /*
- * functions.c - parses the options and patterns that the commands for functions
+ * shared.c - parses the options and patterns that the commands for functions
  * share, catches signals, and prints -list.
  */
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "functions.h"
+#include "shared.h"
 #include "kprofd/dur.h"
 #include "kprofd/fn_name.h"
 #include "text/text.h"
@@ -199,7 +199,6 @@ void
 functions_say_value(const struct functions_args *a,
     const struct injected_hello *h)
 {
-	char n[TEXT_MAX];
 	struct kp_buf b;
 
 	if (a->quiet || a->value[0] == '\0')

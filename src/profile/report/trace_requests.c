@@ -1,12 +1,12 @@
 /*
- * calls_requests.c - writes the requests of a trace: the processes that worked for
+ * trace_requests.c - writes the requests of a trace: the processes that worked for
  * each, as a tree (a process is below the sender of its first message), and the
  * critical path.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "calls_internal.h"
+#include "trace_internal.h"
 #include "text/text.h"
 
 #define DEPTH_MAX 32u
@@ -15,7 +15,7 @@
 
 struct page {
 	struct kp_buf *b;
-	const struct calls_view *v;
+	const struct trace_view *v;
 	const struct kp_critical_path_work *works;	/* of one request */
 	uint32_t n, more;	/* number shown, and not shown */
 };
@@ -51,7 +51,7 @@ put_work(struct page *p, const struct kp_critical_path_work *k, unsigned depth)
 	put_parts(p->b, k->parts);
 	kp_buf_printf(p->b, "%8" PRIu32 "  %*s", k->messages,
 	    (int)(2 * depth), "");
-	calls_put_proc(p->b, p->v->names, k->proc);
+	trace_put_proc(p->b, p->v->names, k->proc);
 	kp_buf_str(p->b, "\n");
 	for (uint32_t i = 0; i < p->n && depth < DEPTH_MAX; i++)
 		if (p->works[i].by == k->proc && &p->works[i] != k)
@@ -88,7 +88,7 @@ put_path(struct page *p, const struct kp_critical_path_request *r)
 		put_parts(p->b, steps[i].parts);
 		kp_buf_printf(p->b, "%+8.3f  ",
 		    (double)(steps[i].from - r->begin) / 1e6);
-		calls_put_proc(p->b, p->v->names, steps[i].proc);
+		trace_put_proc(p->b, p->v->names, steps[i].proc);
 		kp_buf_str(p->b, "\n");
 	}
 	if (n > SHOWN_MAX || e == KP_ELIMIT)
@@ -103,10 +103,10 @@ put_request(struct page *p, const struct kp_critical_path_request *r)
 	char total[TEXT_MAX];
 
 	kp_buf_printf(p->b, "request %" PRIu32 ": ", r->number);
-	calls_put_fn(p->b, p->v->names, r->fn);
-	calls_put_args(p->b, r->args);
+	trace_put_fn(p->b, p->v->names, r->fn);
+	trace_put_args(p->b, r->args);
 	kp_buf_str(p->b, " in ");
-	calls_put_proc(p->b, p->v->names, r->proc);
+	trace_put_proc(p->b, p->v->names, r->proc);
 	kp_buf_printf(p->b, ", %s ms%s\n",
 	    text_ms(total, r->end - r->begin), r->ended ? "" :
 	    " until the trace ended");
@@ -116,7 +116,7 @@ put_request(struct page *p, const struct kp_critical_path_request *r)
 }
 
 void
-calls_requests(struct kp_buf *b, const struct calls_view *v)
+trace_requests(struct kp_buf *b, const struct trace_view *v)
 {
 	const struct kp_critical_path *w = v->critical;
 	struct page p = { .b = b, .v = v, .works = w->works };

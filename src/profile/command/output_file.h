@@ -1,27 +1,27 @@
 /*
- * trace_file.h - the file of -o that a trace is kept in.
+ * output_file.h - the file of -o that a trace is kept in.
  *
  * A trace is first written under another name beside that of the user, and
  * replaces an older file only when it has begun: a trace that cannot begin leaves
  * that file as it was.  A file that is not a trace is never replaced.
  */
-#ifndef KPROFD_PROFILE_COMMAND_TRACE_FILE_H
-#define KPROFD_PROFILE_COMMAND_TRACE_FILE_H
+#ifndef KPROFD_PROFILE_COMMAND_OUTPUT_FILE_H
+#define KPROFD_PROFILE_COMMAND_OUTPUT_FILE_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-struct trace_file {
+struct output_file {
 	FILE *f;		/* NULL: not open */
 	const char *name;	/* for people; borrowed */
 	char *path, *beside;	/* NULL: written in place */
 };
 
 /* name NULL: a temporary file.  False after printing what failed. */
-bool trace_file_open(struct trace_file *t, const char *name);
+bool output_file_open(struct output_file *t, const char *name);
 /* Gives the file its name.  False after printing what failed. */
-bool trace_file_keep(struct trace_file *t);
+bool output_file_keep(struct output_file *t);
 /* Closes it, and removes it unless it was kept. */
-void trace_file_close(struct trace_file *t);
+void output_file_close(struct output_file *t);
 
 #endif

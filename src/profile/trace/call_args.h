@@ -1,5 +1,5 @@
 /*
- * args.h - arguments of a call as text in Erlang's syntax, from a tracer's
+ * call_args.h - arguments of a call as text in Erlang's syntax, from a tracer's
  * description of them.  Pure.
  *
  * The match spec in the node bounds the description, whatever the arguments are
@@ -16,10 +16,10 @@
  *   Binary     {Bytes, Beginning | false} | false
  *   Fun, Ref, Integer	true: it is one
  */
-#ifndef KPROFD_PROFILE_TRACE_ARGS_H
-#define KPROFD_PROFILE_TRACE_ARGS_H
+#ifndef KPROFD_PROFILE_TRACE_CALL_ARGS_H
+#define KPROFD_PROFILE_TRACE_CALL_ARGS_H
 
-#include "kprofd/calls.h"
+#include "profile/trace/call_trace.h"
 
 /*
  * Appends at most max bytes; longer texts are cut with "...".  Pids of `node` are
