@@ -55,14 +55,9 @@ static struct kp_plan_item *
 plan_item(const struct kp_plan *plan, struct kp_term mfa)
 {
 	struct kp_span mod, fun;
-	struct kp_plan_item *p;
 	uint32_t arity = kp_term_mfa(&mfa, &mod, &fun);
 
-	for (p = plan->v; mfa.err == KP_OK && p < plan->v + plan->n; p++)
-		if (p->arity == arity && kp_span_is(mod, p->mod) &&
-		    kp_span_is(fun, p->fun))
-			return p;
-	return NULL;
+	return mfa.err == KP_OK ? kp_plan_find(plan, mod, fun, arity) : NULL;
 }
 
 static void
