@@ -164,16 +164,6 @@ set_gc(struct conf_ctx *x, const struct node *form)
 		conf_expected(x, v, "true, false or force");
 }
 
-size_t
-kp_conf_functions(const struct kp_conf *c)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->ntiers; i++)
-		n += c->tiers[i].nfns;
-	return n;
-}
-
 bool
 kp_conf_gc(const struct kp_conf *c, bool shared)
 {

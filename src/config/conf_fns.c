@@ -174,6 +174,16 @@ tier_options(struct conf_ctx *x, const struct node *list, struct kp_tier *t)
 		tier_option(x, list->kid[i], t);
 }
 
+size_t
+kp_conf_functions(const struct kp_conf *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->ntiers; i++)
+		n += c->tiers[i].nfns;
+	return n;
+}
+
 static void
 add_tier(struct conf_ctx *x, const struct node *v)
 {

@@ -38,7 +38,7 @@ struct prom {
 	struct kp_buf *out;
 	enum prom_format format;
 	const struct metric *m;		/* the current family, or NULL */
-	struct kp_buf family, metric, part;	/* of prometheus_proto.c */
+	struct kp_buf family, metric, part;	/* of protobuf: by depth */
 };
 
 /* The format that an Accept header prefers; of NULL PROM_TEXT. */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "counts_db.h"
-#include "names_db.h"
+#include "db_insert.h"
 
 #define APPLICATION 1802529904	/* "kpfp" */
 #define VERSION 2

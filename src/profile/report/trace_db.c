@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "names_db.h"
+#include "db_insert.h"
 #include "trace_db.h"
 
 static const char schema[] =

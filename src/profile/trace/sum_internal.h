@@ -1,6 +1,6 @@
 /*
- * sum_internal.h - what call_sum.c and call_stack.c share: the rows of a sum of
- * calls, and the simulated stack of one process.  The rules are in call_sum.h.
+ * sum_internal.h - the parts of a sum of calls, from the lowest to call_sum.c: its
+ * rows, and the simulated stack of each process.  The rules are in call_sum.h.
  */
 #ifndef KPROFD_PROFILE_TRACE_SUM_INTERNAL_H
 #define KPROFD_PROFILE_TRACE_SUM_INTERNAL_H
@@ -53,11 +53,21 @@ struct kp_calls_state {
 	enum kp_err err;
 };
 
-/* ---- call_sum.c ---- */
+/* ---- sum_rows.c ---- */
 
+/*
+ * Makes room for one more of n rows.  False: there are max of them, which is
+ * counted, or no memory (state->err).
+ */
+#define rows_room(s, v, n, max) rows_has_room(s, vec_room_by_len(v, n, max))
+bool rows_has_room(struct kp_calls_sum *s, enum kp_err room);
+/* Notes where the row of this key is. */
+bool rows_remember(struct kp_calls_sum *s, struct map *m, uint64_t key,
+    uint64_t row);
 /* NULL: a limit was reached, or no memory (state->err). */
 struct kp_calls_clock *clock_of(struct kp_calls_sum *s, uint32_t proc,
     uint32_t caller, uint32_t fn);
+uint32_t path_add(struct kp_calls_sum *s, const struct kp_calls_path *p);
 /* The node for fn below a path; the path itself if there can be none. */
 uint32_t path_child(struct kp_calls_sum *s, uint32_t path, uint32_t fn);
 /* Counts a frame; true if it is the only one of fn in this process. */
