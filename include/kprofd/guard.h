@@ -1,11 +1,12 @@
 /*
  * guard.h - detects overload, and decides for how long tracing pauses.  Pure.
  *
- * The agent watches its own queue, memory and lag in the target, and disarms
- * by itself.  This watches kprofd: how far it is behind, its memory, and its
- * queue to the disk.  Whichever limit is passed, the target is disarmed and
- * rests; each further overload before a quiet minute has passed doubles the
- * rest.  Sampling resumes at a quarter of its rate, and doubles step by step.
+ * The agent watches its own queue, memory and lag in the target, and switches
+ * tracing off by itself.  This watches kprofd: how far it is behind, its memory,
+ * and its queue to the disk.  When any limit is passed (a trip), tracing is off
+ * for a time (the rest).  Each further trip before a quiet minute has passed
+ * doubles the rest.  Then requests are sampled at a quarter of the former rate
+ * (the cut is 4), which doubles step by step.
  */
 #ifndef KPROFD_GUARD_H
 #define KPROFD_GUARD_H

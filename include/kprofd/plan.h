@@ -34,7 +34,7 @@ struct kp_plan_item {
 	struct kp_pos exact_pos;	/* where the file asks for it */
 	struct kp_pos pos;	/* where the file names it first */
 	bool probe;		/* its rate must be measured */
-	bool loop;		/* a process was in it for the whole probe */
+	bool loop;		/* a process was in it all the time */
 	bool disarmed;		/* for good: never armed again */
 	bool hot;		/* disarmed, but another tiers.conf may arm it */
 	uint64_t tiers;		/* bit t: conf->tiers[t] */
@@ -45,7 +45,7 @@ struct kp_plan_item {
 struct kp_plan {
 	struct kp_plan_item *v;
 	size_t n, cap;
-	bool native;		/* the probe that it was made for */
+	bool native;		/* it was made for the native probe */
 };
 
 /* Writes the list of modules that the configuration names, as a term. */

@@ -1,5 +1,5 @@
 /*
- * stats.h - adds request trees up to windows of cells.  Pure.
+ * stats.h - adds up requests, with their calls, to windows of cells.  Pure.
  *
  * A cell is what one series (node x tier x identity) amounts to in one
  * window.  Tier "_total" is the request itself, identity "_total" all
@@ -31,9 +31,10 @@
  * too, for of one that never ends nobody knows when it was over.  Only the
  * request counts at once, in the tier's requests.
  *
- * busy is the union of the tier's calls, clipped to the request.  async is all
- * time after the request's end, as a plain sum over calls: of its async calls,
- * which began after it, and the part after the end of those that outlast it.
+ * busy (in reports: time in tier) is the union of the tier's calls, clipped to the
+ * request.  async (in reports: after) is all time after the request's end, as a
+ * plain sum over calls: of its async calls, which began after it, and the part
+ * after the end of those that outlast it.
  *
  * requests and busy are what happened on this node.  Added up over nodes they
  * count a request once for each node that it had calls of the tier on, and a
@@ -195,16 +196,17 @@ void kp_window_free(struct kp_window *w);
 struct kp_stats;
 
 /*
- * node and conf are borrowed and outlive it, as do the identities' texts
- * (rs may be set later with kp_stats_names, before the first request).
+ * node and conf are borrowed, and outlive it.  Call kp_stats_names() before the
+ * first request.
  */
 struct kp_stats *kp_stats_new(const struct kp_conf *conf, const char *node);
 void kp_stats_free(struct kp_stats *st);
 /* From the next window that closes on. */
 void kp_stats_rename(struct kp_stats *st, const char *node);
+/* rs: whose requests are added; borrowed, for names of functions and types. */
 void kp_stats_names(struct kp_stats *st, const struct kp_requests *rs);
 
-/* The node's: what can be measured there. */
+/* gc_shared: as of kp_conf_gc(); it decides whether cells have times of gc. */
 void kp_stats_release(struct kp_stats *st, bool gc_shared);
 
 /*

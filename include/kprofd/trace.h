@@ -1,5 +1,7 @@
 /*
- * trace.h - decodes the bytes of one agent message into trace events.
+ * trace.h - decodes the bytes of one agent message into trace events
+ * (decode/trace_event.c).  Full traces (kprof trace) have events of their own:
+ * profile/trace/call_trace.h.
  *
  * The agent sends
  *   {kprof_events, Seq, SentAt, QueueLen, Dropped, Events}
@@ -17,13 +19,14 @@
  *   {trace_ts, Pid, in | out, {M,F,A} | 0, Ts}
  *   {trace_ts, Pid, gc_minor_start | gc_minor_end | gc_major_start |
  *       gc_major_end, Any, Ts}
- * and the native probe, which has records of its own (native.h), messages too.
+ * The native probe sends binaries instead (native.h); it has events of messages,
+ * too.
  * Token and New are {Flags, Label, Serial, From, LastSerial} as
- * seq_trace:get_token/0 gives them; so is Old, or false where there was none of
- * ours ([] from agents of before); Identity is [] where no clause of the
- * identity fun matched, {'_other', Line} where one did whose answer is too
- * large to be copied; Caller is {M,F,A} or undefined.  Of labels that
- * are not positive 59-bit integers the event has label 0.
+ * seq_trace:get_token/0 gives them.  Old is such a token, or false if the process
+ * had none of ours (earlier agents send []).  Identity is [] if no clause of the
+ * identity fun matched, {'_other', Line} if the answer of one is too large to be
+ * copied.  Caller is {M,F,A} or undefined.  An event has label 0 if the label is
+ * not a positive integer of 59 bits.
  *
  * Nothing is allocated and nothing copied: events point into the frame, and
  * are good until the caller reuses it.

@@ -81,7 +81,10 @@ find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
 	return by_time;
 }
 
-/* Fills rs->out with the request's calls, final; returns their number. */
+/*
+ * Fills rs->out with the request's calls, final; returns their number.  place: by
+ * the index of a call in flight, its index in rs->out (not struct place).
+ */
 static uint32_t
 lay_out(struct kp_requests *rs, const struct req *rq)
 {

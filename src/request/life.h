@@ -112,11 +112,17 @@ void mark_clear(struct kp_requests *rs, const struct proc *p,
 
 /* ---- reconcile.c ---- */
 
-/* Returns the label of the request that the next call is made for. */
+/*
+ * These three are called when a process makes a call, before that is put on its
+ * stack, and end open calls that are over by then.
+ */
+/* Returns the label of the request that the call is made for. */
 uint64_t proc_meet_label(struct kp_requests *rs, struct proc *p,
     uint64_t label, kp_target_ns at);
+/* Of calls of fn from the same place at most `keep` stay in doubt. */
 void proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
     uint32_t caller, uint32_t keep, kp_target_ns at);
+/* The same for the call of an entry. */
 void proc_meet_entry(struct kp_requests *rs, struct proc *p,
     const struct kp_event *ev, uint32_t fn, uint32_t caller);
 /* Returns the label of the request that a new one begins inside; see there. */

@@ -1,9 +1,12 @@
 /*
- * reconcile.c - ends open calls of a process that makes another call, if its
- * token shows that they are over.
+ * reconcile.c - decides which request a new call is made for, and ends open calls
+ * of its process that its token shows to be over.  The functions proc_meet_*()
+ * are called for each new call or entry, before it is put on the stack.
  *
  * If the token is another request's, the calls that are still open are over.
  * If it is that of a request which began inside the open one, none is.
+ *
+ * The second half finds servers that answer with the token of another request.
  */
 #include "request/life.h"
 

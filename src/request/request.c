@@ -1,6 +1,7 @@
 /*
  * request.c - takes events in: begins requests, adds calls to the request that
- * each event's token names, and passes returns to the stack.
+ * each event's token names (or to another: reconcile.c), and passes returns to
+ * the stack.
  */
 #include <stdlib.h>
 #include <stdio.h>

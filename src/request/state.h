@@ -332,7 +332,7 @@ void req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
 /* Is this the entry's call, or one of a finish? */
 bool call_may_end(const struct kp_requests *rs, const struct req *rq,
     uint32_t idx);
-/* Such a call may have ended at this time; waits for its process to tell. */
+/* Such a call may have ended then: later events of its process decide. */
 void req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at);
 /* It did not end after all, or a finish is awaited. */
 void req_unpend(struct kp_requests *rs, struct req *rq);

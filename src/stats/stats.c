@@ -1,9 +1,10 @@
 /*
  * stats.c - adds requests to the cells of the running window.
  *
- * A call belongs to every tier of its function.  A tier's busy time is the
- * union of its calls.  Nothing is allocated for a request once the scratch has
- * grown to the longest and the cells are there, but for calls that outlast it.
+ * A call belongs to every tier of its function.  A tier's busy time (time in
+ * tier) is the union of its calls.  Nothing is allocated for a request once the
+ * scratch has grown to the longest and the cells are there, but for calls that
+ * outlast it.
  *
  * A request of several nodes is added up for each of them and for all at the
  * same time: what a call adds to the union of all is its node's share.

@@ -68,7 +68,10 @@ struct kp_tree {
 	struct kp_tree_call calls[];
 };
 
-/* Something that happened: attached, detached, tripped, resumed, ... */
+/*
+ * A row of the table `event`: attached, detached, tripped, resumed, ...  In the
+ * source an "event" is mostly a trace event (kprofd/trace.h).
+ */
 struct kp_happening {
 	kp_wall_ns at;
 	const char *node;	/* borrowed, immortal; "" for the daemon itself */

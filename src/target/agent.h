@@ -3,6 +3,9 @@
  * agent, finds out which functions can be armed, arms them, renews the lease, and
  * starts over when the connection is lost.
  *
+ * To arm a function is to set its trace pattern; a target is armed while tracing
+ * is on.
+ *
  * It is a state machine over one connection, and reports everything to its owner
  * through the callbacks below; it keeps no statistics.
  */

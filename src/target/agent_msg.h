@@ -5,7 +5,11 @@
  * From the agent:  {kprof_events, ...} (kprofd/trace.h),
  *                  {kprof_reply, Ref, Result},
  *                  {kprof_status | kprof_bye, ...15 fields},
- *                  {kprof_notice, Kind, ...}
+ *                  {kprof_notice, Kind, ...} (agent_notice.c),
+ *                  {kprof_moved, Pid}: another process goes on as the agent
+ *
+ * msg_command(), msg_load_begin(), msg_load_end() and msg_text() serve the other
+ * modules that are loaded into nodes, too (profile/target/injected.c).
  */
 #ifndef KP_TARGET_AGENT_MSG_H
 #define KP_TARGET_AGENT_MSG_H

@@ -1,8 +1,9 @@
 /*
  * agent_reload.c - replaces the plan of a target: by that of another tiers.conf,
  * when the owner asks for it, or by a new one of the same file where code was
- * changed (a recheck).  The plan is checked on the target, its new functions are
- * probed, and only the difference to what is armed is sent.
+ * changed (a recheck).  The plan is checked on the target, the call rates of its
+ * new functions are measured ("probed"), and only the difference to what is armed
+ * is sent.
  *
  * It runs beside the steps of the connection: the target stays armed, paused or
  * tripped, and events go on.  The agent takes commands in order, so a pause may

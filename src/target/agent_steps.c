@@ -125,6 +125,7 @@ report_diags(struct agent *a)
 	kp_diags_free(&a->diags);
 }
 
+/* Must the call rate of a function be measured?  Not about the native probe. */
 static bool
 needs_probe(const struct kp_plan *plan)
 {
@@ -160,6 +161,7 @@ plan_made(struct agent *a)
 		    "is traced");
 }
 
+/* Measures call rates, where some are not known. */
 static void
 probe(struct agent *a)
 {

@@ -4,7 +4,9 @@
  *
  * There is one assembly, so that a request that goes from node to node is one
  * request.  A target gives its events to part->in->rs, with part->index as the
- * node (kprofd/request.h).
+ * node (kprofd/request.h).  That index is the part's place: there are
+ * KP_NODES_MAX, and a node that has left keeps its own while requests in flight
+ * have calls on it.
  *
  * All this belongs to a configuration.  A reload prepares another one beside
  * the one in force; parts switch one by one, each when its target has armed it.

@@ -1,6 +1,6 @@
 /*
- * shared.h - what the commands that profile functions share: options,
- * signals, the start and the end, and -list.
+ * shared.h - what the commands that profile functions share (functions_*):
+ * options, signals, the start and the end, and -list.
  */
 #ifndef KPROFD_PROFILE_COMMAND_SHARED_H
 #define KPROFD_PROFILE_COMMAND_SHARED_H

@@ -27,7 +27,7 @@ struct one {
 	bool over;			/* no more messages come */
 	kp_mono_ns last_event;
 	struct kp_offset before, after;	/* of its clock to ours */
-	struct request_ids_node numbers;
+	struct request_ids_node numbers;	/* its request numbers -> ours */
 };
 
 struct tracers {
@@ -36,7 +36,7 @@ struct tracers {
 	struct kp_call_names *names;
 	int wake;
 	const struct tracers_sink *sink;	/* while events are taken */
-	struct request_ids numbers;
+	struct request_ids numbers;	/* used with several nodes */
 	kp_mono_ns enough_at;		/* INT64_MAX: not yet */
 	kp_mono_ns measured_at;		/* end of the first round trips */
 	bool tracing;			/* the sink knows */
@@ -93,6 +93,7 @@ on_ends(void *ctx, uint32_t n)
 				tracer_request_ended(ts->v[j].t, label);
 }
 
+/* As tracer_sink: passes an event on, with our number of its request. */
 static enum kp_err
 on_event(void *ctx, const struct kp_call_event *was)
 {

@@ -15,8 +15,12 @@
 /* Called while events are taken; event() is a tracer_sink. */
 struct tracers_sink {
 	enum kp_err (*event)(void *ctx, const struct kp_call_event *ev);
-	/* Of several nodes: the request counts as one the user asked for. */
+	/*
+	 * Of several nodes: the request counts as one the user asked for, and
+	 * began on this node.
+	 */
 	void (*begun)(void *ctx, uint32_t request, uint32_t node);
+	/* Of several nodes: both numbers are of the same request. */
 	void (*same)(void *ctx, uint32_t request, uint32_t as);
 	/* Once, when all nodes trace; may be NULL. */
 	void (*tracing)(void *ctx);

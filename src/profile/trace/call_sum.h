@@ -56,6 +56,10 @@ struct kp_calls_opts {
 	void *ctx;
 };
 
+/*
+ * What a function took when one caller called it in one process: a row of fprof's
+ * analysis.  Not the clock of a node (trace_file.h).
+ */
 struct kp_calls_clock {
 	uint32_t proc, caller, fn;
 	uint64_t calls;

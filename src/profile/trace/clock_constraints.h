@@ -9,7 +9,10 @@
 
 #define TIE_NONE UINT32_MAX
 
-/* An event that is a cause or has one; by node, in the order of the file. */
+/*
+ * An event that is a cause or has one (a "tie"); by node, in the order of the
+ * file.
+ */
 struct constraint {
 	uint64_t seq;		/* number in the file, from 0 on */
 	kp_target_ns ts;	/* by its node's clock */

@@ -74,6 +74,7 @@ void kp_calls_write_clock(struct kp_calls_writer *w,
     const struct kp_call_names *t, uint32_t node);
 void kp_calls_write_why(struct kp_calls_writer *w,
     const struct kp_call_names *t, uint32_t node);
+/* Of several nodes: the records 'B' and 'S'. */
 void kp_calls_write_begun(struct kp_calls_writer *w,
     const struct kp_call_names *t, uint32_t request, uint32_t node);
 void kp_calls_write_same(struct kp_calls_writer *w, uint32_t request,
