@@ -236,7 +236,7 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		    opt_range, &a.versus, NULL },
 		OPT_WHAT(a.what),
 		{ "sort", "KEY", "requests (default), cost (requests x time), "
-		    "change, name, tier", opt_text, &a.sort, NULL },
+		    "change, name, or a tier's name", opt_text, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",
 		    opt_flag, &a.percentiles, NULL },
 		{ "messages", NULL, "how long messages waited in mailboxes, "

@@ -291,7 +291,7 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 		OPT_NODE(a.node),
 		OPT_WHAT(a.what),
 		{ "sort", "KEY", "requests (default), total, p99, errors, "
-		    "share, name, tier", opt_text, &a.sort, NULL },
+		    "share, name, or a tier's name", opt_text, &a.sort, NULL },
 		{ "plain", NULL, "print text, as without a terminal",
 		    opt_flag, &a.plain, NULL },
 		OPT_DB(a.place),

@@ -269,16 +269,13 @@ static void
 hint_endless(const struct measured *s, bool native, struct report *r)
 {
 	const struct kp_cell *c = kp_query_cell(s->sum, "_total", "_total");
-	uint64_t ended = c != NULL ? c->requests - c->unfinished : 0;
-	uint64_t n = s->sum->losses.n[KP_LOSS_EXPIRED] +
-	    (c != NULL ? c->requests : 0);
 	char count[TEXT_MAX], *advice, *text = NULL;
 
-	if (ended > 0 || n < ENDLESS)
+	if (c == NULL || c->requests > c->unfinished || c->requests < ENDLESS)
 		return;
 	advice = advise_end(s->conf, native);
 	if (advice != NULL && asprintf(&text, "of %s requests that began none was "
-	    "seen to end: %s", text_count(count, n), advice) < 0)
+	    "seen to end: %s", text_count(count, c->requests), advice) < 0)
 		text = NULL;
 	free(advice);
 	report_hint(r, text);

@@ -66,6 +66,8 @@ store(char *path, const char *text, const struct count *counts, size_t n,
 	w->start = kp_wall_now();
 	w->end = w->start + 10 * S;
 	w->sampled = sampled;
+	/* requests that expire are unfinished, and a loss */
+	w->losses.n[KP_LOSS_EXPIRED] = counts[0].unfinished;
 	w->cells = calloc(n, sizeof(*w->cells));
 	for (size_t i = 0; i < n; i++)
 		w->cells[w->ncells++] = cell(&counts[i]);

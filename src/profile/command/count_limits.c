@@ -513,6 +513,6 @@ limits_remark(const struct limits *l, struct kp_buf *b)
 	kp_buf_str(b, "no request was of type '");
 	text_put(b, l->a->identity);
 	kp_buf_u8(b, '\'');
-	near_put(&x, "known are", b);
+	near_put(&x, "there were", b);
 	kp_buf_u8(b, '\n');
 }

@@ -99,6 +99,17 @@ on_tracing(void *ctx)
 		    "it and shows the figures", o->g.talk.target);
 }
 
+/* Lines become one, and their ends "; ". */
+static void
+in_one_line(struct kp_buf *b, const char *lines)
+{
+	for (; *lines != '\0'; lines++)
+		if (*lines != '\n')
+			kp_buf_u8(b, (uint8_t)*lines);
+		else if (lines[1] != '\0')
+			kp_buf_str(b, "; ");
+}
+
 /* Puts the remarks about the figures into one line. */
 static void
 put_remarks(const struct counting *k, const struct tracer_end *end,
@@ -109,18 +120,18 @@ put_remarks(const struct counting *k, const struct tracer_end *end,
 		.ended = end->ended };
 	struct trace_view v = { .sum = k->s, .info = &info,
 		.queue_most = true };	/* there is no option for it */
-	struct kp_buf b;
-	char *line;
+	struct kp_buf b, line;
 
 	kp_buf_init(&b, 16384);
+	kp_buf_init(&line, 16384);
 	limits_remark(k->l, &b);
 	trace_remarks(&b, &v);
 	if (end->text[0] != '\0')
 		kp_buf_printf(&b, "%s\n", end->text);
-	snprintf(ended, n, "%s", kp_buf_cstr(&b));
+	in_one_line(&line, kp_buf_cstr(&b));
+	snprintf(ended, n, "%s", kp_buf_cstr(&line));
+	kp_buf_free(&line);
 	kp_buf_free(&b);
-	while ((line = strchr(ended, '\n')) != NULL)
-		*line = line[1] == '\0' ? '\0' : ';';
 }
 
 static int

@@ -14,6 +14,7 @@
 #include "shared.h"
 #include "profile/trace/trace_file.h"
 #include "target/probe_file.h"
+#include "text/text.h"
 #include "output_file.h"
 
 #define ARGS_BYTES 200		/* of the arguments of a call, as text */
@@ -184,7 +185,7 @@ say_begin(void *ctx)
 {
 	const struct kept *k = ctx;
 	const struct args *a = k->a;
-	char where[512], more[64] = "";
+	char where[512], more[64] = "", count[TEXT_MAX];
 
 	if (a->f.limit > 0 || a->o.g.apply[0] != '\0' || a->f.quiet)
 		return;
@@ -193,10 +194,10 @@ say_begin(void *ctx)
 		    a->targets.n - 1);
 	snprintf(where, sizeof(where), "'%s'%s", a->targets.v[0], more);
 	if (a->o.requests > 0)
-		say("tracing %zu requests in %s, which %s begins, for "
+		say("tracing %s in %s, which %s begins, for "
 		    REQUESTS_LIMIT_TEXT " at most (see -for); Ctrl-C ends it "
-		    "and shows what there is", a->requests, where,
-		    a->entry_text);
+		    "and shows what there is", text_counted(count, a->requests,
+		    "request"), where, a->entry_text);
 	else
 		say("tracing in %s; Ctrl-C ends it and shows the figures",
 		    where);
