@@ -23,7 +23,7 @@ boundary_left(const struct boundary *b, struct kp_moment now)
 {
 	kp_dur_ns left = b->next - now.wall;
 
-	/* a clock that was set back: soon enough to see that it was */
+	/* the bound detects a clock that was set back within one interval */
 	return left > b->interval ? b->interval : left > 0 ? left : 1;
 }
 

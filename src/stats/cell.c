@@ -1,6 +1,6 @@
 /*
- * cell.c - merges and frees cells and windows.  It is apart from the rest of
- * this folder, so that the store and the client need not link requests.
+ * cell.c - merges and frees cells and windows.  It is separate from the rest
+ * of this folder so that the store and the client need not link requests.
  */
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 {
 	enum kp_err err = kp_hist_merge(&to->hist, &from->hist);
 
-	/* one that has no room is left out: the sums are still true */
+	/* a histogram at its limit is left out: the sums are still true */
 	if (err == KP_ENOMEM)
 		return err;
 #define COUNT(f) (to->f += from->f, to->w_##f += from->w_##f)
@@ -76,7 +76,7 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 #undef TIME
 	to->has_gc |= from->has_gc;
 	to->has_out |= from->has_out;
-	/* a sum of which a part is not known is not known */
+	/* a sum is unknown if a part of it is */
 	if (from->unrecorded || to->unrecorded)
 		no_record(to);
 	if (from->min >= 0 && (to->min < 0 || from->min < to->min))

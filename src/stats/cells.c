@@ -1,6 +1,6 @@
 /*
- * cells.c - the running window's cells.  They are only ever added, and the whole
- * array is handed on when the window closes.
+ * cells.c - keeps the running window's cells.  They are only ever added, and
+ * the whole array is handed over when the window closes.
  */
 #include <stdlib.h>
 

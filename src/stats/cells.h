@@ -1,5 +1,5 @@
 /*
- * cells.h - the running window's cells, found by tier and identity.
+ * cells.h - finds the running window's cells by tier and request type.
  */
 #ifndef KPROFD_STATS_CELLS_H
 #define KPROFD_STATS_CELLS_H
@@ -8,12 +8,12 @@
 #include "kprofd/stats.h"
 
 struct cells {
-	struct kp_cell *v;	/* owned, in the order they were met */
+	struct kp_cell *v;	/* owned, in the order of their addition */
 	size_t n, room;
 	struct map at;		/* cell_key() -> index into v */
 };
 
-/* Not 0, which is not a key: identity _total is made when a window closes. */
+/* Never 0, which is not a key: type _total is made when a window closes. */
 static inline uint64_t
 cell_key(uint32_t identity, uint32_t tier)
 {
@@ -27,14 +27,14 @@ cell_key_tier(uint64_t key)
 }
 
 void cells_free(struct cells *cs);
-/* The cell, or NULL. */
+/* Returns the cell, or NULL. */
 struct kp_cell *cells_find(const struct cells *cs, uint64_t key);
 /*
- * A new, empty cell; the key must not be there yet.  NULL when out of memory.
- * Pointers to other cells are stale after this.
+ * Adds an empty cell; the key must not be there yet.  NULL: out of memory.
+ * It invalidates pointers to other cells.
  */
 struct kp_cell *cells_add(struct cells *cs, uint64_t key);
-/* Hands over v (freed by the caller, as are its histograms), starts empty. */
+/* Hands over v; the caller frees it and its histograms.  Starts empty. */
 struct kp_cell *cells_take(struct cells *cs);
 
 #endif

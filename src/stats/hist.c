@@ -2,15 +2,14 @@
  * hist.c - finds buckets, adds, merges and subtracts histograms, estimates
  * quantiles, and reads and writes the stored form.
  *
- * A bucket is found with integers alone.  Shift the duration up until its top
- * bit is bit 63: between 2^63 and 2^64 lie 32 borders, the same for every
- * shift, since the borders of one octave are twice those of the octave below.
- * An integer is <= a border if and only if it is <= the border rounded down,
- * so the table decides exactly, at the borders too.
+ * The bucket is found with integers alone.  The duration is shifted up until
+ * its top bit is bit 63: between 2^63 and 2^64 lie 32 borders, the same for
+ * every shift, since the borders of one octave are twice those of the octave
+ * below.  An integer is <= a border if and only if it is <= the border rounded
+ * down, so the table is exact at the borders too.
  *
- * Counts are kept densely between the lowest and the highest bucket used,
- * grown in steps of HIST_STEP so that a new cell does not reallocate for
- * every bucket that it meets.
+ * Counts are an array from the lowest to the highest bucket used.  It grows in
+ * steps of HIST_STEP, so that a new cell does not reallocate for each bucket.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -42,7 +41,7 @@ static const uint64_t borders[KP_HIST_PER_OCTAVE + 1] = {
 	UINT64_MAX,
 };
 
-/* How many borders are below each 64th of the octave; it has one at most. */
+/* The number of borders below each 64th of the octave; each has one at most. */
 static const uint8_t borders_below[2 * KP_HIST_PER_OCTAVE] = {
 	0, 1, 1, 2, 3, 3, 4, 5, 5, 6, 6, 7, 8, 8, 9, 10,
 	10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 16, 16, 17, 17, 18, 18,
@@ -95,7 +94,7 @@ step_down(int32_t i)
 	    -((HIST_STEP - 1 - i) / HIST_STEP * HIST_STEP);
 }
 
-/* Is bucket i among those that are kept? */
+/* Returns whether the array has bucket i. */
 static inline bool
 has_bucket(const struct kp_hist *h, int32_t i)
 {
@@ -166,7 +165,7 @@ kp_hist_merge(struct kp_hist *h, const struct kp_hist *from)
 	return KP_OK;
 }
 
-/* The count of bucket i; 0 outside of those that are kept. */
+/* Returns the count of bucket i; 0 outside the array. */
 static uint64_t
 count_at(const struct kp_hist *h, int32_t i)
 {
@@ -188,7 +187,7 @@ kp_hist_take(struct kp_hist *h, const struct kp_hist *from)
 	return KP_OK;
 }
 
-/* The geometric middle of a bucket in ns: at most 2^(1/64) off. */
+/* Returns the geometric middle of a bucket in ns: at most 2^(1/64) off. */
 static double
 middle(int32_t i)
 {
@@ -205,7 +204,7 @@ kp_hist_spread(const struct kp_hist *h)
 	for (uint32_t i = 0; i < h->len; i++) {
 		if (h->n[i] == 0)
 			continue;
-		/* in ms: squares times counts stay within a double */
+		/* ms, so that squares times counts fit in a double */
 		ms = middle(h->lo + (int32_t)i) / 1e6;
 		sum += (double)h->n[i] * ms;
 		squares += (double)h->n[i] * ms * ms;
@@ -223,7 +222,7 @@ kp_hist_quantile(const struct kp_hist *h, double q)
 
 	if (h->count == 0)
 		return 0;
-	/* nearest rank; the small term takes back the rounding of q */
+	/* nearest rank; the small term compensates for the rounding of q */
 	rank = ceil(q * (double)h->count - 1e-9);
 	for (i = 0; i < h->len; i++) {
 		if (h->n[i] == 0)
@@ -306,7 +305,7 @@ get_long_varint(struct in *in)
 	return 0;
 }
 
-/* Most are of one byte. */
+/* The fast path: most varints are one byte. */
 static inline uint64_t
 get_varint(struct in *in)
 {
@@ -315,7 +314,7 @@ get_varint(struct in *in)
 	return get_long_varint(in);
 }
 
-/* Reads the counts into fresh memory: h is the caller's only when all is. */
+/* Reads the counts into new memory, which is freed on error. */
 static enum kp_err
 read_counts(struct in *in, struct kp_hist *h)
 {

@@ -1,11 +1,12 @@
 /*
- * inside.c - self times of calls that outlast their request, up to its end.
+ * inside.c - computes self times of calls that outlast their request, up to its
+ * end.
  *
- * A call that outlasts its request waited inside for the calls made in it, at
- * any depth, as far as those between have no duration either: for each that
- * ended, and from its start on for one of its own process that outlasts the
- * request, too.  With that it is done: of calls that are open one inside the
- * other in a process only the innermost is looked at any more.
+ * Such a call waited inside for the calls made in it, at any depth as long as
+ * the calls between have no duration either: for each that ended, and, from its
+ * start on, for a call of its own process that outlasts the request too.  After
+ * that it is done: of the open calls nested in a process only the innermost is
+ * still considered.
  */
 #include <stdlib.h>
 
@@ -19,8 +20,8 @@ parent(const struct kp_request *rq, uint32_t i)
 }
 
 /*
- * The nearest call, from i outwards, that outlasts the request and is not done.
- * up[] leads there: from such a one to itself.
+ * Returns the nearest call, from i outwards, that outlasts the request and is
+ * not done.  up[] leads there; up[i] == i marks such a call.
  */
 static uint32_t
 around(uint32_t *up, uint32_t i)
@@ -51,7 +52,7 @@ begin(const struct kp_request *rq, kp_dur_ns *self, kp_target_ns *reach,
 	}
 }
 
-/* Call x waited for c. */
+/* Subtracts from the self time of call x that it waited for c. */
 static void
 wait_for(const struct kp_request *rq, const struct kp_call *c, uint32_t x,
     kp_dur_ns *self, kp_target_ns *reach, uint32_t *up)

@@ -2,7 +2,7 @@
 #include "made.h"
 #include "self.h"
 
-/* Did the call that made it wait for its end, as far as is known? */
+/* Returns whether the caller seems to have waited for its end. */
 static bool
 is_waited_for(const struct kp_call *c, const struct kp_call *by)
 {
@@ -19,7 +19,7 @@ request_made(const struct kp_request *rq, struct call_made *v)
 
 	for (uint32_t i = 0; i < rq->ncalls; i++)
 		v[i] = (struct call_made){ 0 };
-	/* a parent has the lower index: what is inside comes first */
+	/* a parent has the lower index, so this visits children first */
 	for (uint32_t i = rq->ncalls; i-- > 0;) {
 		c = &rq->calls[i];
 		if (c->parent >= i || !is_waited_for(c, &rq->calls[c->parent]))

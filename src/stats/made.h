@@ -1,6 +1,6 @@
 /*
- * made.h - how many traced calls were made during each call of a request, and
- * waited for: tracing added that number times what it adds to a caller
+ * made.h - counts the traced calls that each call of a request made and waited
+ * for.  Tracing added to its time that number times traced_caller
  * (kprofd/cost.h).
  */
 #ifndef KPROFD_STATS_MADE_H

@@ -2,11 +2,11 @@
  * sched_gc.c - charges each pause to the call whose self time holds it.
  *
  * A pause was recorded for the innermost call that seemed open in its process.
- * Where that call has no duration, or had ended after all, the pause is charged
- * to the next call around it in the same process that has one.  The time that a
+ * If that call has no duration, or had in fact ended, the pause is charged to
+ * the next call around it in the same process that has one.  The time that a
  * call waits for others is not self time, though its process is scheduled out
  * meanwhile: only the rest of a pause counts.  A pause that was merged from
- * several is taken to be spread evenly over its span.
+ * several is assumed to be spread evenly over its span.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 #include "base/sat.h"
 #include "self.h"
 
-/* A pause, of the call whose self time it is in; from, to: as the calls'. */
+/* A pause of the call whose self time holds it; from, to: as in calls. */
 struct charge {
 	uint32_t call;
 	uint8_t kind;
@@ -59,7 +59,7 @@ room(struct pause_sums *s, const struct kp_request *rq)
 	return true;
 }
 
-/* Whose self time it is in; KP_NONE: nobody's. */
+/* Returns the call whose self time holds the pause; KP_NONE: no call's. */
 static uint32_t
 charged(const struct kp_request *rq, const kp_dur_ns *self, uint32_t call,
     kp_target_ns from)
@@ -110,7 +110,7 @@ charge_cmp(const void *pa, const void *pb)
 	return (a->from > b->from) - (a->from < b->from);
 }
 
-/* Sorted by call and time; first[i] is the first of call i. */
+/* Sorts by call and time; first[i] becomes the first of call i. */
 static void
 index_charges(struct pause_sums *s, uint32_t ncalls)
 {
@@ -124,7 +124,7 @@ index_charges(struct pause_sums *s, uint32_t ncalls)
 	}
 }
 
-/* The call waited for others meanwhile: spans of one come in order. */
+/* Subtracts a span in which the call waited; those of one come in order. */
 static void
 waited(void *ctx, uint32_t call, kp_target_ns from, kp_target_ns to)
 {
@@ -168,7 +168,7 @@ pause_sums(struct pause_sums *s, const struct kp_request *rq,
 	for (size_t i = 0; i < s->ncharges; i++) {
 		c = &s->charges[i];
 		p = &s->v[c->call];
-		/* Roundings apart it would fit. */
+		/* Rounding may exceed the self time. */
 		if (c->left > self[c->call] - p->out - p->gc)
 			c->left = self[c->call] - p->out - p->gc;
 		if (c->left > 0)

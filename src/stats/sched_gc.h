@@ -1,6 +1,6 @@
 /*
- * sched_gc.h - for how much of each call's self time its process was scheduled
- * out or collected garbage; sched_gc.c has the rules.
+ * sched_gc.h - computes how much of each call's self time its process was
+ * scheduled out or collected garbage; sched_gc.c has the rules.
  */
 #ifndef KPROFD_STATS_SCHED_GC_H
 #define KPROFD_STATS_SCHED_GC_H
@@ -19,15 +19,15 @@ struct charge;
 /* Scratch, all zero at first, kept from one request to the next. */
 struct pause_sums {
 	struct call_pauses *v;		/* by call */
-	uint32_t *first;		/* of its charges; one more */
+	uint32_t *first;		/* index of each call's first charge */
 	size_t cap;
 	struct charge *charges;
 	size_t ncharges, chargecap;
 };
 
 /*
- * By call; NULL: out of memory.  self and reach: as of request_self(), which
- * went before.  Good until the next one.
+ * Returns the pauses by call; NULL: out of memory.  Call request_self() first;
+ * self and reach are those of it.  Valid until the next call.
  */
 const struct call_pauses *pause_sums(struct pause_sums *s,
     const struct kp_request *rq, const kp_dur_ns *self, kp_target_ns *reach);

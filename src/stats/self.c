@@ -1,19 +1,19 @@
 /*
- * self.c - a call's self time: its own time less the union of the calls it
- * waited for.
+ * self.c - computes a call's self time: its own time less the union of the
+ * calls it waited for.
  *
- * Waited for are its children in the tree, clipped to it.  A call that began
- * after the end of its request was waited for by nobody inside the request,
- * but may well have been by a parent that began after the end too.
+ * A call waits for its children in the tree, clipped to it.  No call inside the
+ * request waited for one that began after its end, but a parent that began
+ * after the end too may have.
  *
- * A call without a duration has no self time, and does not show for how long
- * its parent waited for it; but the calls made inside it do.  They count as
- * made by the nearest call around it that has a duration and still ran, so that
- * the self times of a sequential request add up to its total whatever is
- * unknown inside.
+ * A call without a duration has no self time, and does not show how long its
+ * parent waited for it; but the calls made inside it do.  They count as made by
+ * the nearest call around it that has a duration and still ran, so that the
+ * self times of a sequential request add up to its total even if something
+ * inside is unknown.
  *
- * Calls come sorted by start, so each parent's children do as well, and a
- * union is one pass: reach[p] is up to where p is covered already.
+ * Calls are sorted by start, so each parent's children are too, and a union is
+ * one pass: p is covered up to reach[p].
  */
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@
 #include "self.h"
 #include "kprofd/stats.h"
 
-/* Who waited for call i: see above.  KP_NONE: nobody of whom time is known. */
+/* Returns the call that waited for call i: see above.  KP_NONE: none timed. */
 static uint32_t
 waiter(const struct kp_request *rq, const kp_dur_ns *self, uint32_t i)
 {
@@ -36,9 +36,8 @@ waiter(const struct kp_request *rq, const kp_dur_ns *self, uint32_t i)
 }
 
 /*
- * Calls fn for each span in which a call waited for others, once for each
- * moment and for each call in order of time.  self: -1 where a call has no
- * duration.  reach: the starts of all calls.
+ * Does what request_waits() does.  self: -1 where a call has no duration.
+ * reach: the starts of all calls.
  */
 static inline __attribute__((always_inline)) void
 each_wait(const struct kp_request *rq, const kp_dur_ns *self,

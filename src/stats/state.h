@@ -1,4 +1,4 @@
-/* state.h - what stats.c and window.c share. */
+/* state.h - defines the state that stats.c, waits.c and window.c share. */
 #ifndef KPROFD_STATS_STATE_H
 #define KPROFD_STATS_STATE_H
 
@@ -23,7 +23,7 @@ struct kp_stats {
 	uint64_t sampled;
 	struct kp_losses losses;
 
-	/* scratch, kept from request to request; ncalls of each */
+	/* scratch, kept from request to request; each has cap elements */
 	kp_dur_ns *self;
 	kp_target_ns *reach;
 	struct call_made *made;
@@ -31,7 +31,7 @@ struct kp_stats {
 	size_t cap;
 	struct pause_sums pauses;
 	bool has_gc;		/* measured on this node */
-	struct sum *sums;	/* for each node and one for all, or NULL */
+	struct sum *sums;	/* one for each node and one for all, or NULL */
 };
 
 #endif

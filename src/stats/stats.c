@@ -1,13 +1,12 @@
 /*
  * stats.c - adds requests to the cells of the running window.
  *
- * A call belongs to every tier of its function.  A tier's busy time (time in
- * tier) is the union of its calls.  Nothing is allocated for a request once the
- * scratch has grown to the longest and the cells are there, but for calls that
- * outlast it.
+ * A call belongs to every tier of its function.  A tier's busy time is the
+ * union of its calls.  Once the scratch has grown and the cells exist, a
+ * request allocates nothing except for calls that outlast it.
  *
  * A request of several nodes is added up for each of them and for all at the
- * same time: what a call adds to the union of all is its node's share.
+ * same time: a call's part of the union of all is its node's share.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,25 +18,26 @@
 
 /* The part of a request that is in one tier. */
 struct sum_tier {
-	uint32_t cell;			/* index plus one; 0: not met yet */
+	uint32_t cell;			/* index plus one; 0: none yet */
 	bool counted;			/* in the cell's requests */
 	struct busy_union busy;
 };
 
-/* One request while it is added up: on one node, or on all. */
+/* The sums of one request: on one node, or on all. */
 struct sum {
 	struct kp_stats *st;
 	const struct kp_fn *fns;	/* by number: see sum_tiers() */
-	struct sum *all;		/* itself, where there is but one */
+	struct sum *all;		/* itself for a request of one node */
 	uint32_t identity, weight;
 	kp_target_ns limit;		/* clip busy times here */
-	bool overflow;			/* some of it went to _other */
+	bool overflow;			/* some calls count under _other */
 	int64_t covered;		/* union of all tiers' calls */
-	const struct call_made *made; /* of the call; NULL: not known */
-	const struct call_pauses *pauses; /* of the call; NULL: not measured */
-	struct inside *inside;	/* of the call, where it outlasts the request */
+	/* Of the call that is being added: */
+	const struct call_made *made;	/* NULL: not known */
+	const struct call_pauses *pauses; /* NULL: not measured */
+	struct inside *inside;		/* if it outlasts the request */
 	int64_t gc, out;		/* of all calls */
-	/* The configured ones are set up.  TIER_TOTAL's busy: of any tier. */
+	/* Only configured tiers are set.  TIER_TOTAL's busy is any tier's. */
 	struct sum_tier tier[TIERS];
 };
 
@@ -105,7 +105,7 @@ sum_find_cell(struct sum *s, uint32_t tier)
 	return c;
 }
 
-/* The cell of this request's identity and a tier; NULL when out of memory. */
+/* Returns the cell of this request's type and a tier; NULL: out of memory. */
 static inline struct kp_cell *
 sum_cell(struct sum *s, uint32_t tier)
 {
@@ -144,7 +144,7 @@ count_outcome(struct kp_cell *c, uint8_t outcome, uint32_t weight)
 static void
 add_time(struct kp_cell *c, kp_dur_ns total, kp_dur_ns self, uint32_t weight)
 {
-	/* a count that the histogram has not would skew every quantile */
+	/* calls that the histogram lacks must not count in the sums either */
 	if (kp_hist_add(&c->hist, total, weight) != KP_OK)
 		return;
 	c->timed++;
@@ -159,7 +159,7 @@ add_time(struct kp_cell *c, kp_dur_ns total, kp_dur_ns self, uint32_t weight)
 		c->max = total;
 }
 
-/* made: NULL where that is not known. */
+/* Does nothing if made is NULL, which means unknown. */
 static void
 add_made(struct kp_cell *c, const struct call_made *made, uint32_t weight)
 {
@@ -232,7 +232,7 @@ add_after(struct kp_cell *c, kp_dur_ns after, uint32_t weight)
 	c->w_async = sat_add(c->w_async, sat_mul(after, weight));
 }
 
-/* The tiers of a function, as bits of configured tiers only. */
+/* Returns a function's tiers, as bits of configured tiers only. */
 static inline uint64_t
 sum_tiers(const struct sum *s, uint32_t fn)
 {
@@ -270,8 +270,8 @@ sum_open(struct sum *s, const struct kp_call *call, uint32_t tier)
 }
 
 /*
- * What ran inside.  One that outlasts its request has no outcome yet: that
- * comes with its end, and only then it is sure how long it ran.
+ * Adds a call that ran inside.  One that outlasts its request has no outcome
+ * yet: only its end shows the outcome, and how long it ran.
  */
 static void
 sum_inside(struct sum *s, const struct kp_call *call, kp_dur_ns self,
@@ -307,7 +307,7 @@ ends_after(const struct sum *s, const struct kp_call *call)
 	return call->end > s->limit && kp_outcome_timed(call->outcome);
 }
 
-/* Adds to _total, once for each call, what is after the request. */
+/* Adds a call's time after the request to _total, once for each call. */
 static void
 sum_after(struct sum *s, const struct kp_call *call)
 {
@@ -321,7 +321,7 @@ sum_after(struct sum *s, const struct kp_call *call)
 		add_after(c, sat_span(s->limit, call->end), s->weight);
 }
 
-/* Adds a call after its request, or what is new of one that outlasts it. */
+/* Adds a call after its request, or the rest of one that outlasts it. */
 static void
 sum_outside(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 {
@@ -345,7 +345,7 @@ sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 	uint64_t tiers = sum_tiers(s, call->fn);
 
 	if (call->outlasts && call->start >= s->limit)
-		return;		/* all of it is after, and to come */
+		return;		/* kp_stats_late() adds all of it */
 	if (call->async) {
 		sum_outside(s, call, self);
 		return;
@@ -366,7 +366,7 @@ sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 		    union_add(&s->all->tier[TIER_TOTAL].busy, call, s->limit));
 }
 
-/* Last, when it is known how much of the request the tiers cover. */
+/* Adds the request itself, after its calls: it needs what tiers cover. */
 static void
 sum_request(struct sum *s, const struct kp_request *rq)
 {
@@ -387,8 +387,8 @@ sum_request(struct sum *s, const struct kp_request *rq)
 }
 
 /*
- * Identity _total is made when the window closes, never by a request.  Member
- * by member: there is room for many more tiers than most configurations have.
+ * Type _total is made when the window closes, never by a request.  Members are
+ * set one by one: there is room for many more tiers than most files configure.
  */
 static void
 sum_start(struct sum *s, struct kp_stats *st, uint32_t identity,
@@ -419,7 +419,7 @@ sum_start_request(struct sum *s, struct kp_stats *st,
 		s->limit = rq->end;
 }
 
-/* Gives the idle time at the end of each tier to the call that is open in it. */
+/* Gives the idle time at the end of each tier to the call open in it. */
 static void
 sum_end(struct sum *s)
 {
@@ -427,7 +427,7 @@ sum_end(struct sum *s)
 		union_idle(&s->tier[t].busy, s->limit);
 }
 
-/* Keeps what is known of a call that outlasts the request till it ends. */
+/* Keeps the times so far of a call that outlasts the request. */
 static struct inside *
 keep_inside(struct sum *s, const struct kp_call *c, kp_dur_ns self)
 {
@@ -455,7 +455,7 @@ sum_nth(struct sum *s, const struct kp_request *rq, uint32_t i,
 	sum_call(s, c, st->self[i]);
 }
 
-/* On one node.  Says whether some of it went to _other. */
+/* For one node.  Returns whether some calls count under _other. */
 static bool
 sum_here(struct kp_stats *st, const struct kp_request *rq,
     const struct call_pauses *pauses)
@@ -470,7 +470,7 @@ sum_here(struct kp_stats *st, const struct kp_request *rq,
 	return s.overflow;
 }
 
-/* On several: each call where it ran. */
+/* For several nodes: adds each call where it ran.  Returns as sum_here(). */
 static bool
 sum_nodes(struct kp_stats *st, const struct kp_request *rq,
     const struct call_pauses *pauses)
@@ -506,7 +506,7 @@ kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
 	    rq->nodes == UINT64_C(1) << rq->node;
 	const struct call_pauses *pauses = NULL;
 
-	st->sampled += !rq->expired;	/* that one is a loss */
+	st->sampled += !rq->expired;	/* an expired one is a loss */
 	if (!here && st->sums == NULL)
 		st->sums = calloc(KP_NODES_MAX + 1, sizeof(*st->sums));
 	if (!scratch_for(st, rq->ncalls) || (!here && st->sums == NULL)) {
@@ -526,7 +526,7 @@ kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
 		st->losses.n[KP_LOSS_IDENTITY_CAP]++;
 }
 
-/* It ended, so it ran inside till the request's end. */
+/* Adds the busy time of a call that ended, and so ran inside to the end. */
 static void
 sum_was_inside(struct sum *s, const struct inside *x)
 {

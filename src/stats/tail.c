@@ -1,6 +1,6 @@
 /*
- * tail.c - a few slots, scanned for each request: most requests are faster than
- * what the slots hold, and change nothing.
+ * tail.c - scans a few slots for each request: most requests are faster than
+ * those in the slots, and change nothing.
  */
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 #define NOWHERE KP_TAIL_MAX
 
-/* The slot it would take; t->n: a new one; NOWHERE: it is not wanted. */
+/* Returns the slot it would take; t->n: a new one; NOWHERE: none. */
 static uint32_t
 place(const struct kp_tail *t, uint32_t identity, kp_dur_ns total,
     uint32_t ncalls)

@@ -1,11 +1,10 @@
 /*
- * union.h - for how long at least one of some calls ran.
+ * union.h - sums the time in which at least one of some calls ran.
  *
- * Calls come by their start, so a union is one pass that remembers how far it
- * has come.  Calls that outlast the request add to it with their ends, which
- * come later: each is given the time from its own start to that of the next
- * one, or to the request's end, as far as no call that ended was busy then.  So
- * all of them together add up to the union.
+ * Calls are sorted by start, so a union is one pass that remembers how far it
+ * has come.  Calls that outlast the request add to it when they end: each holds
+ * the time from its own start to that of the next one, or to the request's end,
+ * in which no call that ended was busy.  Together they add up to the union.
  */
 #ifndef KPROFD_STATS_UNION_H
 #define KPROFD_STATS_UNION_H
@@ -14,8 +13,8 @@
 #include "kprofd/request.h"
 
 struct busy_union {
-	kp_target_ns reach;	/* busy, or given away, up to here */
-	kp_dur_ns *holder;	/* gets what is idle after that; or NULL */
+	kp_target_ns reach;	/* the time up to here is accounted for */
+	kp_dur_ns *holder;	/* gets the idle time after that; or NULL */
 };
 
 /* Gives the idle time up to `to` to the holder. */
@@ -28,7 +27,7 @@ union_idle(struct busy_union *u, kp_target_ns to)
 	u->reach = to;
 }
 
-/* A call that outlasts the request; sum: what it adds, or NULL. */
+/* Adds a call that outlasts the request; *sum gets its part; or NULL. */
 static inline void
 union_hold(struct busy_union *u, kp_target_ns start, kp_dur_ns *sum)
 {
@@ -38,7 +37,7 @@ union_hold(struct busy_union *u, kp_target_ns start, kp_dur_ns *sum)
 		u->reach = start;
 }
 
-/* Returns what a call that ended adds, clipped. */
+/* Adds a call that ended; returns its part, clipped. */
 static inline kp_dur_ns
 union_add(struct busy_union *u, const struct kp_call *c, kp_target_ns limit)
 {

@@ -18,14 +18,14 @@ waits_free(struct waits *ws)
 	*ws = (struct waits){ .n = 0 };
 }
 
-/* Never 0, which is not a key: identity _total is of no request. */
+/* Never 0, which is not a key: no request has type _total. */
 static uint64_t
 wait_key(uint32_t identity, uint32_t receiver)
 {
 	return (uint64_t)identity << 32 | receiver;
 }
 
-/* NULL: out of memory. */
+/* Finds or adds the cell.  NULL: out of memory. */
 static struct kp_wait_cell *
 wait_cell(struct kp_stats *st, uint32_t identity, uint32_t receiver)
 {
@@ -33,7 +33,7 @@ wait_cell(struct kp_stats *st, uint32_t identity, uint32_t receiver)
 	uint64_t *at = map_get(&ws->at, wait_key(identity, receiver));
 
 	if (at == NULL && ws->n >= KP_WAIT_SERIES_MAX) {
-		/* one more cell for each identity may go past the cap */
+		/* one more cell for each type may go past the cap */
 		receiver = KP_RECEIVER_OTHER;
 		at = map_get(&ws->at, wait_key(identity, receiver));
 	}
@@ -48,7 +48,7 @@ wait_cell(struct kp_stats *st, uint32_t identity, uint32_t receiver)
 	return &ws->v[ws->n++];
 }
 
-/* False: no memory, or a count too large; nothing is added. */
+/* False: no memory, or the count is too large; it adds nothing. */
 static bool
 wait_add(struct kp_wait_cell *c, const struct kp_wait *w, uint32_t weight)
 {

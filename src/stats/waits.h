@@ -1,5 +1,5 @@
 /*
- * waits.h - the running window's waits of messages, by receiver and identity.
+ * waits.h - keeps the running window's message waits, by receiver and type.
  */
 #ifndef KPROFD_STATS_WAITS_H
 #define KPROFD_STATS_WAITS_H
@@ -8,13 +8,13 @@
 #include "base/map.h"
 
 struct waits {
-	struct kp_wait_cell *v;	/* owned, in the order they were met */
+	struct kp_wait_cell *v;	/* owned, in the order of their addition */
 	size_t n, room;
-	struct map at;		/* receiver and identity -> index into v */
+	struct map at;		/* receiver and type -> index into v */
 };
 
 void waits_free(struct waits *ws);
-/* Sorts them, hands over v (freed by the caller, as are its histograms). */
+/* Sorts and hands over v; the caller frees it and its histograms. */
 struct kp_wait_cell *waits_take(struct waits *ws);
 
 #endif

@@ -1,15 +1,16 @@
 /*
- * window.c - closes windows: adds up all identities, sorts, hands over.
+ * window.c - closes windows: adds up all request types, sorts the cells, and
+ * hands them over.
  *
- * All or nothing: until every allocation has succeeded the running window
- * is untouched, so that a failed rotation loses nothing.
+ * The running window does not change until every allocation has succeeded, so
+ * that a failed rotation loses nothing.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "state.h"
 
-/* Adds every cell to its tier's identity _total; which tiers there are. */
+/* Adds every cell to its tier's type _total; sets *tiers to those present. */
 static enum kp_err
 sum_identities(const struct kp_stats *st, struct kp_cell *total,
     uint64_t *tiers)
@@ -38,7 +39,7 @@ sum_identities(const struct kp_stats *st, struct kp_cell *total,
 	return err;
 }
 
-/* A cell on its way into the window, with what it sorts by. */
+/* A cell and its sort key. */
 struct ranked {
 	uint32_t tier;
 	bool total;
