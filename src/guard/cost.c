@@ -14,7 +14,7 @@ kp_cost_add(struct kp_cost *to, const struct kp_cost *c)
 	to->agent = sat_add(to->agent, c->agent);
 }
 
-/* Counters come from the target, which may say anything. */
+/* Multiplies, up to INT64_MAX: the target sends the counts, of any size. */
 static kp_dur_ns
 times(uint64_t n, kp_dur_ns each)
 {

@@ -1,6 +1,6 @@
 /*
- * guard.c - compares load with its limits, and sets the length of each rest and
- * the cut of sampling.
+ * guard.c - compares load with its limits, and sets the length of each pause
+ * ("rest") and the cut of sampling.
  */
 #include "kprofd/guard.h"
 
@@ -57,7 +57,7 @@ rest_max(const struct kp_guard *g)
 	return g->limits.pause > KP_REST_MAX ? g->limits.pause : KP_REST_MAX;
 }
 
-/* The rest of now; the next one is twice as long. */
+/* Returns the length of this rest; doubles that of the next one. */
 static kp_dur_ns
 take_rest(struct kp_guard *g)
 {
@@ -77,7 +77,7 @@ kp_guard_trip(struct kp_guard *g, enum kp_trip cause, kp_mono_ns now)
 	g->since = now;
 	g->cause = cause;
 	g->trips++;
-	/* The disk does not care how many requests a window's row counts. */
+	/* Sampling fewer requests does not make fewer rows to write. */
 	if (cause != KP_TRIP_STORE && g->cut < KP_CUT_MAX)
 		g->cut *= KP_CUT_FACTOR;
 	return take_rest(g);

@@ -1,11 +1,11 @@
 /*
- * lag.c - estimates the age of what arrives, without a common clock.
+ * lag.c - estimates the age of batches, without a common clock.
  *
- * The base follows clocks that drift apart: it rises by as much of the time
- * as DRIFT says, and falls at once to what it sees.  A VM that corrects its
- * clock runs up to 1 % off for as long as that takes, so DRIFT is twice that;
- * a delay that grows more slowly goes unnoticed here, until buffers are full
- * and the agent notices.
+ * The base follows clocks that drift apart: it rises by 1 / DRIFT of the time,
+ * and falls at once to any smaller difference.  A VM that corrects its clock
+ * runs up to 1 % off meanwhile, so the base rises at twice that rate.  A delay
+ * that grows more slowly is not detected here; the agent detects it when
+ * buffers are full.
  */
 #include "kprofd/guard.h"
 
@@ -16,7 +16,7 @@ kp_lag_see(struct kp_lag *g, kp_target_ns sent, kp_mono_ns now)
 {
 	kp_dur_ns diff;
 
-	/* A target may send any time: the difference must not overflow. */
+	/* A target may send any time, so the difference may overflow. */
 	if (__builtin_sub_overflow(now, sent, &diff))
 		return 0;
 	if (!g->known) {

@@ -1,14 +1,14 @@
 /*
- * sampling.c - sets one-in-n from measured rates, cuts and costs, with room
+ * sampling.c - sets one-in-n from measured rates, cuts and costs, with margins
  * against noise.
  */
 #include "kprofd/sampling.h"
 
-/* Falling needs this much room, so that noise changes nothing. */
+/* It falls only to less than this, so that noise changes nothing. */
 #define FALL_PERCENT 70
-/* A budget is aimed at a bit below, so that noise does not break it. */
+/* It aims at this much of the budget, so that noise does not exceed it. */
 #define AIM_PERCENT 80
-/* What was spent a moment ago may be again: it is forgotten by a tenth a look. */
+/* A past peak may return: it decays by a tenth each time. */
 #define FORGET 0.9
 
 void
@@ -87,7 +87,8 @@ kp_sampler_quick(struct kp_sampler *s, kp_target_ns now)
 
 	if (s->since != 0 && over >= 0 && over < KP_QUICK_LOOK)
 		return false;
-	/* A clock that ran back, or the first time: no rate to be had. */
+	/* Without a time span - the first time, or the clock ran back - there
+	   is no rate. */
 	if (over > 0 && s->seen >= KP_QUICK_LEAST && follows_rate(s)) {
 		want = wanted(s, s->weight, over);
 		if (want >= 1.5 * s->rated)
@@ -107,9 +108,9 @@ kp_sampler_cut(struct kp_sampler *s, uint32_t cut)
 }
 
 /*
- * What depends on sampling is in proportion to 1 / one_in.  Where the fixed
- * part alone is over the budget, more of it cannot be held: the rest is then
- * made small beside it.
+ * The cost that depends on sampling is in proportion to 1 / one_in.  If the
+ * fixed part alone exceeds the budget, the budget cannot be kept: the rest is
+ * then held to a tenth of it.
  */
 bool
 kp_sampler_spent(struct kp_sampler *s, double percent, double fixed,

@@ -17,7 +17,7 @@ is_its_process(const struct tracing_cost *t, const struct kp_event *ev)
 	    ev->pid.creation == t->pid.creation;
 }
 
-/* around has an argument, inside has none; the arity is a term's last byte. */
+/* around has one argument, inside has none; the arity is the last byte. */
 static bool
 is_around(const struct kp_event *ev)
 {
@@ -32,7 +32,7 @@ dur_cmp(const void *pa, const void *pb)
 	return (*a > *b) - (*a < *b);
 }
 
-/* At least 1 ns: 0 says that it was not measured. */
+/* Returns at least 1 ns: 0 means not measured. */
 static kp_dur_ns
 median(kp_dur_ns *v, unsigned n)
 {
@@ -64,8 +64,7 @@ pair_end(struct tracing_cost *t)
 	}
 }
 
-/* A process that is another one begins a series: what was lost of the last
-   one is left out. */
+/* A new process begins a new series, even if events of the last were lost. */
 static void
 called(struct tracing_cost *t, const struct kp_event *ev)
 {
@@ -87,7 +86,7 @@ called(struct tracing_cost *t, const struct kp_event *ev)
 	}
 }
 
-/* Where both events come for an end, return_from is the first. */
+/* If both events come for an end, return_from comes first. */
 static void
 returned(struct tracing_cost *t, const struct kp_event *ev)
 {
@@ -114,7 +113,7 @@ tracing_cost_event(struct tracing_cost *t, const struct kp_event *ev)
 		return false;
 	if (ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL ||
 	    ev->kind == KP_EV_CLEAR) {
-		/* A later process with the same id. */
+		/* This is a later process with the same id. */
 		t->pid = (struct kp_pid){ 0 };
 		return false;
 	}
