@@ -123,7 +123,7 @@ kp_buf_printf(struct kp_buf *b, const char *fmt, ...)
 		b->err = KP_EFORMAT;
 		return;
 	}
-	/* vsnprintf wants room for its NUL, which is not counted. */
+	/* vsnprintf needs room for its NUL, which does not count. */
 	to = (char *)buf_room(b, (size_t)n + 1);
 	if (to == NULL)
 		return;

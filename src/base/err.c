@@ -1,4 +1,4 @@
-/* err.c - texts for the core's errors. */
+/* err.c - returns texts for the core's errors. */
 #include "kprofd/err.h"
 
 const char *

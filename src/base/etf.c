@@ -1,4 +1,4 @@
-/* etf.c - Erlang's external term format, the writing half. */
+/* etf.c - writes Erlang's external term format. */
 #include <string.h>
 
 #include "kprofd/etf.h"
@@ -46,7 +46,7 @@ kp_etf_int(struct kp_buf *b, int64_t v)
 		kp_buf_u8(b, ETF_INTEGER);
 		kp_buf_be32(b, (uint32_t)v);
 	} else {
-		/* sign byte, then the magnitude, least significant first */
+		/* The sign byte precedes the magnitude, low byte first. */
 		mag = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 		kp_buf_u8(b, ETF_SMALL_BIG);
 		kp_buf_u8(b, 8);

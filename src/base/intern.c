@@ -1,6 +1,6 @@
 /*
- * intern.c - an open-addressing hash table that owns copies of its keys; it
- * doubles when half full.
+ * intern.c - implements an open-addressing hash table that owns copies of its
+ * keys; it doubles when half full.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ mix(uint64_t h, uint64_t w)
 }
 
 /*
- * Two lanes, since a multiplication takes longer than to begin the next.  The
- * last words overlap those before, so no byte is looked at by itself.
+ * Uses two lanes, because a multiplication need not end before the next starts.
+ * The last words overlap those before, so no byte is read by itself.
  */
 static uint64_t
 hash_bytes(const void *p, size_t n)

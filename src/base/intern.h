@@ -1,8 +1,8 @@
 /*
- * intern.h - a table of byte strings: a copy of each, once, and a number that
- * the caller gives it.
+ * intern.h - keeps one copy of each byte string, with the caller's number.
  *
- * The hash is fast, not for hostile keys alone: what a node can fill is capped.
+ * The hash is fast, and does not resist hostile keys: callers limit the number
+ * of strings that a node can add.
  */
 #ifndef KPROFD_BASE_INTERN_H
 #define KPROFD_BASE_INTERN_H
@@ -23,7 +23,7 @@ struct intern {
 	size_t cap, len;
 };
 
-/* Eight bytes, wherever they are. */
+/* Reads eight bytes, at any alignment. */
 static inline uint64_t
 read64(const uint8_t *p)
 {
@@ -34,10 +34,10 @@ read64(const uint8_t *p)
 }
 
 void intern_free(struct intern *t);
-/* NULL: it is not there.  Good until the next intern_put(). */
+/* NULL: it is not there.  Valid until the next intern_put(). */
 const struct interned *intern_get(const struct intern *t, const void *key,
     size_t n);
-/* A key that is not there yet.  NULL: out of memory, and nothing is added. */
+/* Adds a key that must not be there yet.  NULL: out of memory; no change. */
 const struct interned *intern_put(struct intern *t, const void *key, size_t n,
     uint32_t val);
 

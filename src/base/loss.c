@@ -1,4 +1,4 @@
-/* loss.c - names of the losses. */
+/* loss.c - names the losses. */
 #include "kprofd/loss.h"
 
 static const struct {

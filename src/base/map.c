@@ -72,7 +72,7 @@ map_put(struct map *m, uint64_t key, uint64_t val)
 	uint64_t *at = map_get(m, key);
 
 	if (key == 0)
-		return false;	/* it would take a slot that stays empty */
+		return false;	/* its slot would count as empty */
 	if (at != NULL) {
 		*at = val;
 		return true;
@@ -96,7 +96,7 @@ map_remove(struct map *m, uint64_t key)
 	for (i = (hole + 1) & (m->cap - 1); m->slots[i].key != 0;
 	     i = (i + 1) & (m->cap - 1)) {
 		home = map_home(m, m->slots[i].key);
-		/* May the entry at i move back to the hole? */
+		/* The entry at i may move to the hole if its home allows it. */
 		if (((i - home) & (m->cap - 1)) >= ((i - hole) & (m->cap - 1))) {
 			m->slots[hole] = m->slots[i];
 			hole = i;

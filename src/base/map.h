@@ -1,11 +1,11 @@
 /*
- * map.h - an open-addressing table from u64 keys to u64 values.
+ * map.h - an open-addressing hash table from u64 keys to u64 values.
  *
- * Linear probing with backward-shift deletion: no tombstones, so the cost
- * of a look-up stays flat however many entries come and go.  Key 0 marks an
- * empty slot and is never stored: it is not found, and cannot be put.  Labels
- * and processes are never 0; a caller that makes a key of what a node sent
- * checks for 0 first, to keep it apart from the other failures of map_put().
+ * It uses linear probing with backward-shift deletion: without tombstones the
+ * cost of a look-up does not grow as entries come and go.  Key 0 marks an empty
+ * slot and is never stored: map_get() does not find it, map_put() fails.
+ * Labels and processes are never 0; a caller that makes a key of data from a
+ * node checks for 0 first, to distinguish it from other failures of map_put().
  */
 #ifndef KPROFD_BASE_MAP_H
 #define KPROFD_BASE_MAP_H
@@ -21,10 +21,10 @@ struct map_slot {
 struct map {
 	struct map_slot *slots;	/* owned; power of two, or NULL */
 	size_t cap, len;
-	int shift;		/* 64 less the bits of an index */
+	int shift;		/* 64 minus the bits of an index */
 };
 
-/* Where a key is, or is looked for first; only if there is anything. */
+/* Returns the slot where the search for a key starts; not if cap is 0. */
 static inline size_t
 map_home(const struct map *m, uint64_t key)
 {
@@ -32,7 +32,7 @@ map_home(const struct map *m, uint64_t key)
 	return (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> m->shift);
 }
 
-/* The key will be looked for soon: its slot may be fetched meanwhile. */
+/* Prefetches the slot of a key that will be looked up soon. */
 static inline void
 map_fetch(const struct map *m, uint64_t key)
 {
@@ -41,11 +41,11 @@ map_fetch(const struct map *m, uint64_t key)
 }
 
 void map_free(struct map *m);
-/* Removes all, and keeps the room. */
+/* Removes all entries, and keeps the memory. */
 void map_clear(struct map *m);
 /*
- * The first entry at or after *i, which is moved past it; NULL after the last.
- * Begin with *i = 0, and neither put nor remove meanwhile.
+ * Returns the first entry at or after *i, and moves *i past it; NULL after the
+ * last.  Begin with *i = 0, and neither put nor remove meanwhile.
  */
 static inline const struct map_slot *
 map_next(const struct map *m, size_t *i)
@@ -56,9 +56,9 @@ map_next(const struct map *m, size_t *i)
 	return NULL;
 }
 
-/* The value, or NULL.  Good until the next put or remove. */
+/* Returns the value, or NULL.  Valid until the next put or remove. */
 uint64_t *map_get(const struct map *m, uint64_t key);
-/* Sets; false when out of memory, or key is 0 (the map is unchanged). */
+/* Adds or replaces.  False: no memory, or key is 0; the map is unchanged. */
 bool map_put(struct map *m, uint64_t key, uint64_t val);
 void map_remove(struct map *m, uint64_t key);
 

@@ -1,9 +1,9 @@
-/* near_names.c - the edit distance of two names, and the nearest of many. */
+/* near_names.c - computes edit distances, and finds the nearest of names. */
 #include <string.h>
 
 #include "base/near_names.h"
 
-#define NAME_MAX_LEN 255u	/* longer names are simply far apart */
+#define NAME_MAX_LEN 255u	/* longer names count as far apart */
 
 static unsigned
 min2(unsigned a, unsigned b)
@@ -12,8 +12,8 @@ min2(unsigned a, unsigned b)
 }
 
 /*
- * Damerau's distance with adjacent swaps (optimal string alignment): rows of
- * the usual table, of which only three are needed at a time.
+ * Computes Damerau's distance with adjacent swaps (optimal string alignment).
+ * It keeps three rows of the usual table, as no more are needed at a time.
  */
 unsigned
 kp_name_distance(const char *a, const char *b, unsigned max)

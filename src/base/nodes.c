@@ -1,6 +1,6 @@
 /*
- * nodes.c - checks the characters of node names, parses lists of one name a
- * line, and matches names against globs.
+ * nodes.c - checks the characters of node names, parses lists with one name
+ * per line, and matches names against globs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* One line without its comment and the blanks around. */
+/* Returns a line without its comment and the blanks around. */
 static const char *
 trim(const char *p, size_t *n)
 {
@@ -136,7 +136,7 @@ kp_node_list_free(struct kp_node_list *l)
 
 /* ---- globs ---- */
 
-/* glob is behind a '['; where the set ends, or NULL if c is not in it. */
+/* glob is behind a '['.  Returns the end of the set; NULL: c is not in it. */
 static const char *
 match_set(const char *glob, unsigned char c)
 {
@@ -144,7 +144,7 @@ match_set(const char *glob, unsigned char c)
 	unsigned char from, to;
 
 	glob += inverted;
-	/* A ']' that comes first is one of the set. */
+	/* A ']' that comes first belongs to the set. */
 	for (bool first = true; *glob != ']' || first; first = false) {
 		if (*glob == '\0')
 			return NULL;
@@ -158,7 +158,7 @@ match_set(const char *glob, unsigned char c)
 	return in != inverted ? glob + 1 : NULL;
 }
 
-/* The rest of the glob after it matched one byte; NULL: it does not match. */
+/* Returns the rest of the glob after it matched one byte; NULL: no match. */
 static const char *
 match_one(const char *glob, char c)
 {
@@ -167,7 +167,7 @@ match_one(const char *glob, char c)
 	return *glob != '\0' && (*glob == '?' || *glob == c) ? glob + 1 : NULL;
 }
 
-/* Only the last '*' is ever taken back: what those before it took will do. */
+/* Backtracks to the last '*' only: an earlier one need never match more. */
 bool
 kp_glob(const char *glob, const char *s)
 {

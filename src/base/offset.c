@@ -6,7 +6,7 @@
 
 #include "kprofd/offset.h"
 
-/* So far the offset may be from what the trip says, at this time. */
+/* Returns the largest error of the trip's offset at this time. */
 static kp_dur_ns
 distance(const struct kp_offset_trip *t, kp_mono_ns now)
 {
@@ -26,7 +26,7 @@ best(const struct kp_offset *o, kp_mono_ns now)
 	return b;
 }
 
-/* Is there no offset that both allow? */
+/* Returns whether no offset fits both. */
 static bool
 contradicts(const struct kp_offset_trip *t, const struct kp_offset_trip *was)
 {

@@ -1,8 +1,8 @@
 /*
- * options.h - a program's options: a table of them, and the one parser.
+ * options.h - parses a program's options by a table.
  *
- * One dash or two, "-name value" or "-name=value".  Nothing is printed: what
- * is wrong and the lines of -h go into a buffer that the program prints.
+ * An option has one dash or two, and is "-name value" or "-name=value".  Errors
+ * and the lines of -h go into a buffer that the program prints.
  */
 #ifndef KPROFD_BASE_OPTIONS_H
 #define KPROFD_BASE_OPTIONS_H
@@ -27,39 +27,39 @@ struct opt_parser;
 
 struct opt {
 	const char *name;
-	const char *arg;	/* what its value is called; NULL: a flag */
+	const char *arg;	/* name of its value; NULL: a flag */
 	const char *help;
-	/* Converts p->value into *p->at->to.  False: p->why says why not. */
+	/* Converts p->value into *p->at->to.  False: p->why has the reason. */
 	bool (*convert)(struct opt_parser *p);
 	void *to;
 	const char *choices;	/* opt_choice: "a,b,c" */
 };
 
-/* The caller sets the first five; why: with kp_buf_init(), and frees it. */
+/* The caller sets the first five members; it initialises and frees why. */
 struct opt_parser {
 	const struct opt *table;
 	size_t n;
 	struct near_rule near;
 	kp_wall_ns now;		/* for converters */
-	struct kp_buf why;	/* what is wrong */
-	const struct opt *at;	/* the option at hand, NULL: unknown */
-	const char *value;	/* its value, "" of a flag */
+	struct kp_buf why;	/* the error text */
+	const struct opt *at;	/* the current option, NULL: unknown */
+	const char *value;	/* its value, "" for a flag */
 };
 
 /*
  * Takes argv[*i], which begins with a dash; *i moves on to its value.  False:
- * p->why says why not.
+ * p->why has the reason.
  */
 bool opt_take(struct opt_parser *p, char **argv, int *i);
-/* Is an argument this option, and nothing more? */
+/* Returns whether an argument is this option, without a value. */
 bool opt_is(const char *arg, const char *name);
-/* The lines of -h; gap: blanks between an option and what it does. */
+/* Writes the lines of -h; gap: blanks between an option and its help. */
 void opt_help(struct kp_buf *b, const struct opt *table, size_t n, int gap);
 
-/* Appends what is wrong to p->why; false. */
+/* Appends an error text to p->why; its value is false. */
 #define OPT_BAD(p, ...) (kp_buf_printf(&(p)->why, __VA_ARGS__), false)
 
-/* Kinds that programs share. */
+/* Converters that programs share, with the type of *to. */
 bool opt_flag(struct opt_parser *p);	/* bool */
 bool opt_text(struct opt_parser *p);	/* const char *, not empty */
 bool opt_count(struct opt_parser *p);	/* size_t, 1 .. OPT_COUNT_MAX */

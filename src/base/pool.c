@@ -13,7 +13,7 @@
 
 #define BLOCK ((size_t)1 << 21)	/* a huge page; touched bit by bit */
 
-/* Multiples of a line. */
+/* All are multiples of a cache line. */
 static const uint32_t sizes[POOL_SIZES] = { 192, 256, 512, 1024, 2048, 4096 };
 
 struct range_piece {
@@ -22,9 +22,9 @@ struct range_piece {
 
 struct pool_block {
 	struct pool_block *prev, *next;
-	struct range_piece *back;	/* were given back */
-	uint32_t used;		/* pieces */
-	uint32_t fresh;		/* bytes from here on never were in use */
+	struct range_piece *back;	/* free list */
+	uint32_t used;		/* number of pieces */
+	uint32_t fresh;		/* offset of the part that was never used */
 };
 
 static unsigned
@@ -78,7 +78,7 @@ block_new(struct pool_class *c)
 	return b;
 }
 
-/* One that has room, in the list of these; NULL: out of memory. */
+/* Returns a block that has room, listed in c->some; NULL: out of memory. */
 static struct pool_block *
 block_with_room(struct pool_class *c)
 {
@@ -94,7 +94,7 @@ block_with_room(struct pool_class *c)
 	return b;
 }
 
-/* Nothing of it is in use any more. */
+/* Moves a block without used pieces to c->none; frees surplus ones. */
 static void
 block_rest(struct pool_class *c, struct pool_block *b)
 {
@@ -116,7 +116,7 @@ pool_huge(void *p, size_t bytes)
 	uintptr_t from = ((uintptr_t)p + BLOCK - 1) & ~(uintptr_t)(BLOCK - 1);
 	uintptr_t to = ((uintptr_t)p + bytes) & ~(uintptr_t)(BLOCK - 1);
 
-	/* A wish: without it all works as well, if not as fast. */
+	/* It is only a hint for speed, so failure does not matter. */
 	if (from < to)
 		madvise((void *)from, to - from, MADV_HUGEPAGE);
 }
@@ -128,7 +128,7 @@ block_take(struct pool_block *b, uint32_t size)
 
 	if (p != NULL) {
 		b->back = p->next;
-		/* The next one to be taken, which says what comes after. */
+		/* The next call reads the next piece's link. */
 		__builtin_prefetch(b->back, 1);
 	} else {
 		p = (struct range_piece *)(void *)((char *)b + b->fresh);

@@ -1,12 +1,12 @@
 /*
- * pool.h - memory for what comes and goes with every request: pieces of a few
+ * pool.h - allocates memory for the data of each request: pieces of a few
  * sizes, cut from large blocks.
  *
- * The piece that was freed last is the first to be handed out again, so that a
- * steady load allocates nothing.  Of each size one empty block is kept, or as
- * many as are in use: otherwise load that comes in waves would free up to half
- * of the memory, and allocate it again, with each of them.  The other empty
- * blocks are freed.  Pieces begin at cache lines.
+ * The piece that was freed last is handed out first, so that a steady load
+ * allocates nothing.  For each size the pool keeps one empty block, or as many
+ * as are in use: otherwise load that comes in waves would free and allocate up
+ * to half of the memory with each wave.  It frees the other empty blocks.
+ * Pieces begin at cache lines.
  */
 #ifndef KPROFD_BASE_POOL_H
 #define KPROFD_BASE_POOL_H
@@ -18,14 +18,14 @@
 #define POOL_SIZES 6
 
 /*
- * Where the address sanitizer looks on there are no blocks: it finds what is
- * used after it was given back only if that went to free().
+ * With the address sanitizer there are no blocks: it finds a use after free
+ * only if the piece went to free().
  */
 #if defined(__SANITIZE_ADDRESS__)
-#define POOL_PLAIN 1	/* gcc says so */
+#define POOL_PLAIN 1	/* gcc */
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
-#define POOL_PLAIN 1	/* and clang so, which the fuzzers are built with */
+#define POOL_PLAIN 1	/* clang, which builds the fuzzers */
 #endif
 #endif
 #if !defined(POOL_PLAIN)
@@ -34,12 +34,12 @@
 
 struct pool_block;
 
-/* One size.  All zero is empty. */
+/* The blocks of one size.  All zero is empty. */
 struct pool_class {
 	struct pool_block *some;	/* in use, with room; doubly linked */
-	struct pool_block *none;	/* nothing is in use; so are these */
-	size_t empty;			/* these */
-	size_t blocks;			/* in all */
+	struct pool_block *none;	/* empty; doubly linked */
+	size_t empty;			/* number of blocks in none */
+	size_t blocks;			/* number of all blocks */
 };
 
 struct pool {
@@ -47,18 +47,18 @@ struct pool {
 };
 
 /*
- * At least *bytes, which is set to what there is; not cleared.
- * NULL when out of memory.  More than a block is for comes from malloc().
+ * Returns at least *bytes, and sets *bytes to the size; not cleared.  NULL: out
+ * of memory.  Sizes above the largest class come from malloc().
  */
 void *pool_get(struct pool *p, size_t *bytes);
-/* With the number that pool_get() set; NULL is nothing. */
+/* Frees a piece; bytes: as pool_get() set it.  Ignores NULL. */
 void pool_put(struct pool *p, void *piece, size_t bytes);
 /*
- * Nothing of this memory was touched yet and most will be, here and there:
- * pages as large as can be had, where there are whole ones in it.
+ * Requests huge pages for memory that was not touched yet, and of which most
+ * will be, in no order.
  */
 void pool_huge(void *p, size_t bytes);
-/* Everything was put back: so are the blocks. */
+/* Frees the blocks.  All pieces must have been put back. */
 void pool_free(struct pool *p);
 
 #endif

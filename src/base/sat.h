@@ -1,8 +1,8 @@
 /*
- * sat.h - sums of ns that stop at the ends of int64_t.
+ * sat.h - saturating arithmetic on ns: results stop at the ends of int64_t.
  *
- * Time stamps come from outside and weights multiply them; a sum that stops
- * is wrong in one cell, a sum that overflows is undefined.
+ * Targets send the time stamps, and weights multiply them.  A saturated sum is
+ * wrong in one cell; an overflow is undefined behaviour.
  */
 #ifndef KPROFD_BASE_SAT_H
 #define KPROFD_BASE_SAT_H
@@ -31,7 +31,7 @@ sat_mul(int64_t a, uint32_t weight)
 	return r;
 }
 
-/* From one time to a later one; 0 if it is not later. */
+/* Returns the time between two; 0 if the second is not later. */
 static inline kp_dur_ns
 sat_span(int64_t from, int64_t to)
 {

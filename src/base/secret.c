@@ -10,9 +10,9 @@
 #include "kprofd/secret.h"
 
 /*
- * systemd keeps a service's credentials in a directory that only it can
- * enter, and lets its user read them by an ACL, whose mask shows where the
- * group's bits are.  Source: systemd.exec(5), LoadCredential=.
+ * systemd keeps a service's credentials in a directory that only the service
+ * can enter.  An ACL lets its user read them; the mask of the ACL appears as
+ * the group's bits.  Source: systemd.exec(5), LoadCredential=.
  */
 unsigned
 kp_secret_mode_bad(const char *path, const char *credentials)
@@ -41,7 +41,7 @@ kind_name(mode_t mode)
 	}
 }
 
-/* ENXIO is what open(2) says of a socket. */
+/* open(2) fails with ENXIO for a socket. */
 FILE *
 kp_secret_open(const char *path, struct stat *st, const char **why)
 {

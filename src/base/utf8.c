@@ -1,5 +1,5 @@
 /*
- * utf8.c - decodes and encodes UTF-8, and knows the characters that are unsafe
+ * utf8.c - decodes and encodes UTF-8, and lists the characters that are unsafe
  * on a terminal.
  */
 #include "base/utf8.h"
@@ -13,7 +13,7 @@ static const struct {
 	{ 0xe0000, 0xe007f },
 };
 
-/* Bytes that a first byte announces; 0: it begins no character. */
+/* Returns a character's length by its first byte; 0: it is not a first byte. */
 static size_t
 length_of(uint8_t first)
 {

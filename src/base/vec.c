@@ -6,7 +6,7 @@
 
 #include "vec.h"
 
-/* Pointers to different types may not be read through void **: copy them. */
+/* Copies the pointer: C forbids to read one of another type by void **. */
 static void *
 array_of(const void *v)
 {
