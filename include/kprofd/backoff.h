@@ -1,7 +1,7 @@
 /*
- * backoff.h - how long to wait before another attempt: 0.5 s after the first
+ * backoff.h - computes the wait before another attempt: 0.5 s after the first
  * failure, twice as long after each further one, 30 s at most.  A success that
- * lasted as long as the last wait resets it to 0.5 s; a shorter one does not.
+ * lasts as long as the last wait resets it to 0.5 s; a shorter one does not.
  *
  * There is no jitter: a node has one kprofd, so no two of them wait in step.
  */
@@ -13,12 +13,12 @@
 /* All zero: nothing has failed yet. */
 struct kp_backoff {
 	kp_dur_ns last;
-	kp_mono_ns since;	/* works since then; 0: it does not */
+	kp_mono_ns since;	/* start of the success; 0: failed */
 };
 
-/* It works; said again, it works still. */
+/* Reports a success.  Further calls while it lasts change nothing. */
 void kp_backoff_works(struct kp_backoff *b, kp_mono_ns now);
-/* It has failed (again): returns for how long to wait. */
+/* Reports a failure, and returns the time to wait. */
 kp_dur_ns kp_backoff_next(struct kp_backoff *b, kp_mono_ns now);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * buf.h - a bounded, growing byte buffer to write into.
+ * buf.h - writes into a bounded, growing byte buffer.
  *
  * Errors stick: after the first failed write every later one does nothing,
- * so a caller writes a whole message and checks b->err once.  Contents are
- * then to be thrown away, never sent.
+ * so a caller writes a whole message and checks b->err once.  After an error
+ * the caller must discard the contents.
  */
 #ifndef KPROFD_BUF_H
 #define KPROFD_BUF_H
@@ -37,7 +37,7 @@ void kp_buf_be64(struct kp_buf *b, uint64_t v);
 void kp_buf_str(struct kp_buf *b, const char *s);
 void kp_buf_printf(struct kp_buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* The contents as a C string (NUL added, not counted), or "" on error. */
+/* Returns the contents as a C string, or "" on error.  len excludes its NUL. */
 const char *kp_buf_cstr(struct kp_buf *b);
 
 #endif

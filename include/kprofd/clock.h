@@ -1,16 +1,16 @@
 /*
- * clock.h - which clock a number of nanoseconds belongs to.
+ * clock.h - defines a type for the nanoseconds of each clock.
  *
- * Three clocks meet in kprofd and must never be mixed:
+ * kprofd uses three clocks, which must never be mixed:
  *   kp_mono_ns    this machine's CLOCK_MONOTONIC: timers, leases, expiry
  *   kp_target_ns  a target's erlang:monotonic_time(nanosecond): usually
  *                 negative; comes with every trace event
- *   kp_wall_ns    ns since 1970-01-01 UTC: what is stored and shown
+ *   kp_wall_ns    ns since 1970-01-01 UTC: stored and shown
  * A target's time becomes wall time by adding its time_offset (ns).
  * kp_dur_ns is a difference within one clock.
  *
- * Pure stages get the time as an argument and never ask for it; only the
- * daemon's edges call kp_mono_now() and kp_wall_now().
+ * Pure stages take the time as an argument; only the daemon's edges call
+ * kp_mono_now() and kp_wall_now().
  */
 #ifndef KPROFD_CLOCK_H
 #define KPROFD_CLOCK_H
@@ -27,11 +27,10 @@ typedef int64_t kp_dur_ns;
 #define KP_NS_PER_S INT64_C(1000000000)
 
 /*
- * When a span of wall time ends that began at `start`, now that `lasted` is
- * over by the monotonic clock: now, unless the clock was set meanwhile, of which
- * the span knows nothing: then as long after its start as it lasted.  So none
- * ends before it starts, nor has ten years for ten seconds.  A clock that is
- * slewed is off by 1 ms in a second at most.
+ * Returns the end of a span of wall time that began at `start` and `lasted` by
+ * the monotonic clock: now, or start + lasted if the wall clock was set
+ * meanwhile.  So no span ends before it starts, or lasts ten years instead of
+ * ten seconds.  A clock that is slewed is off by at most 1 ms in a second.
  */
 #define KP_CLOCK_SET KP_NS_PER_S
 kp_wall_ns kp_wall_end(kp_wall_ns start, kp_dur_ns lasted, kp_wall_ns now);

@@ -1,5 +1,5 @@
 /*
- * config.h - tiers.conf: text in, checked structure out.  Pure.
+ * config.h - parses and checks tiers.conf.  Pure.
  *
  * The file's format is described in tiers.conf(5).
  */
@@ -18,16 +18,16 @@
 #define KP_TIER_MAX 63			/* tiers: a request's are a 64-bit set */
 #define KP_TIER_FNS_MAX 4096		/* function patterns in all */
 #define KP_ENTRY_MAX 64
-#define KP_IDENT_BYTES_MAX 256		/* bytes of an identity's part */
-#define KP_IDENT_LIST_MAX 48		/* elements of a string in an identity */
+#define KP_IDENT_BYTES_MAX 256		/* bytes of a request type's part */
+#define KP_IDENT_LIST_MAX 48		/* elements of a string in a type */
 #define KP_DIAG_MAX 50			/* errors kept for one file */
 /*
- * The default limit of what profiling may cost.  On a node with a single
- * scheduler one request in twenty waits for it.  125,000 traced calls a second
- * fit in (KP_COST_CALL), such as 10,000 requests of a dozen calls.
+ * The default limit of the cost of profiling.  On a node with a single
+ * scheduler one request in twenty waits for it.  It allows 125,000 traced calls
+ * a second (KP_COST_CALL), such as 10,000 requests of a dozen calls.
  */
 #define KP_BUDGET 5			/* percent of one scheduler */
-/* A function that takes twice that is probably a mistake in tiers.conf. */
+/* A function that costs twice as much is probably a mistake in tiers.conf. */
 #define KP_HOT_SHARE 10			/* percent of one scheduler */
 
 struct kp_pos {
@@ -38,7 +38,7 @@ struct kp_pos {
 struct kp_diag {
 	struct kp_pos pos;
 	bool warning;
-	char *text;	/* "found 'x', expected a tier name": no file, no line */
+	char *text;	/* "found 'x', expected a tier name", without pos */
 };
 
 struct kp_diags {
@@ -56,7 +56,7 @@ struct kp_mfa_pat {
 };
 
 #define KP_TIER_EXACT 0x1u	/* exception_trace: copies values */
-#define KP_TIER_FORCE 0x2u	/* ... even if that is refused (plan.h) */
+#define KP_TIER_FORCE 0x2u	/* ... even where plan.h would refuse it */
 
 struct kp_tier {
 	char *name;
@@ -89,13 +89,13 @@ struct kp_overload {
 	uint32_t max_queue;	/* default 20000 messages */
 	uint64_t max_memory;	/* default 64 MiB, in bytes */
 	kp_dur_ns pause;	/* default 10 s */
-	/* kprofd's own: */
+	/* The limits of kprofd itself: */
 	kp_dur_ns max_lag;	/* default 2 s */
 	uint64_t max_kprofd;	/* default 512 MiB, in bytes */
 	uint32_t max_backlog;	/* default 75 percent of the store's queue */
 };
 
-struct kp_identity;	/* the identity fun, parsed; private to src/config */
+struct kp_identity;	/* the parsed identity fun; private to src/config */
 
 struct kp_conf {
 	struct kp_tier *tiers;
@@ -107,14 +107,14 @@ struct kp_conf {
 	struct kp_identity *identity;	/* NULL: none */
 	struct kp_sampling sampling;	/* default: per second, 1000 */
 	kp_dur_ns slow;			/* default 250 ms */
-	uint32_t keep_slowest;		/* of each identity and window; default 1 */
+	uint32_t keep_slowest;		/* per type and window; default 1 */
 	/* Percent of one scheduler; 0: no limit. */
 	double budget;		/* of profiling; default KP_BUDGET */
 	double hot_share;	/* of one function's calls; default KP_HOT_SHARE */
 	bool gc, scheduling;		/* measure a call's time in them */
 	bool gc_forced;			/* see kp_conf_gc() */
 	bool messages;			/* measure how long they wait */
-	/* Entries replace tokens that are an application's own. */
+	/* Entries replace an application's own tokens. */
 	bool replace_foreign;
 	struct kp_overload overload;
 	struct kp_rewrite *rewrites;
@@ -122,35 +122,35 @@ struct kp_conf {
 };
 
 /*
- * Parses n bytes.  On KP_OK *out is owned by the caller (kp_conf_free) and
- * diags may hold warnings; on KP_EFORMAT *out is untouched and diags says
- * what is wrong, all that could be found in one go, ordered by place.
- * diags is initialised here and freed by the caller, in both cases.
+ * Parses n bytes.  On KP_OK the caller owns *out (kp_conf_free), and diags may
+ * hold warnings; on KP_EFORMAT *out does not change, and diags holds as many
+ * errors as one pass finds, ordered by place.  Initialises diags; the caller
+ * frees it in both cases.
  */
 enum kp_err kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
     struct kp_diags *diags);
 void kp_conf_free(struct kp_conf *c);
-/* The number of function patterns in all tiers. */
+/* Returns the number of function patterns in all tiers. */
 size_t kp_conf_functions(const struct kp_conf *c);
 /*
- * Is garbage collection to be measured?  shared: on this VM two tracers may have
- * the flag for it on one process.  On others the VM crashes when that process
- * collects garbage (erlang/otp#11624), and another tracer may come at any time,
- * so there it is measured only if {gc, force} insists on it.  The agent's hello
- * says which kind the VM is (kprof_gc_fixed.erl).
+ * Returns whether to measure garbage collection.  shared: on this VM two
+ * tracers may have the flag for it on one process.  Other VMs crash when that
+ * process collects garbage (erlang/otp#11624), and another tracer may come at
+ * any time, so they need {gc, force}.  The agent's hello says which kind the VM
+ * is (kprof_gc_fixed.erl).
  */
 bool kp_conf_gc(const struct kp_conf *c, bool shared);
 void kp_diags_free(struct kp_diags *d);
-/* Counts it; keeps the text if there is room and memory. */
+/* Counts a message; keeps its text if there is room and memory. */
 void kp_diags_add(struct kp_diags *d, struct kp_pos pos, bool warning,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /*
- * A copy with `before` in front of each text, to be freed like the other.
- * False: out of memory, and only the first of them are there.
+ * Makes a copy with `before` in front of each text; the caller frees both.
+ * False: out of memory, and *out has only the first of them.
  */
 bool kp_diags_copy(struct kp_diags *out, const struct kp_diags *d,
     const char *before);
-/* Turns errors into warnings: what one target lacks others may have. */
+/* Turns errors into warnings: other targets may have what one lacks. */
 void kp_diags_excuse(struct kp_diags *d);
 
 /* A concrete function. */
@@ -160,17 +160,17 @@ struct kp_mfa {
 };
 
 /*
- * Functions of the library for applications (erlang/kprof).  They do nothing:
- * kprofd traces the calls of them.
+ * Functions of the library for applications (erlang/kprof).  They do nothing;
+ * kprofd traces calls of them.
  */
 #define KP_MARK_MODULE "kprof"
 #define KP_MARK_NAME_MAX 16	/* bytes of any of its functions' names */
 
 enum kp_mark {
 	KP_MARK_NONE,
-	KP_MARK_RUN,	/* starts a request; its return ends that */
+	KP_MARK_RUN,	/* starts a request, which ends with its return */
 	KP_MARK_SET,	/* starts a request that goes on after its return */
-	KP_MARK_CLEAR	/* ends that */
+	KP_MARK_CLEAR	/* ends a request of KP_MARK_SET */
 };
 
 enum kp_mark kp_mark(const struct kp_mfa *f);
@@ -178,34 +178,34 @@ enum kp_mark kp_mark(const struct kp_mfa *f);
 /* Parses "mod:fun/2", "Mod.Sub.fun/2", "mod:fun/_" ... (as in tiers.conf). */
 enum kp_err kp_mfa_pat_parse(struct kp_mfa_pat *out, const char *s, size_t n);
 void kp_mfa_pat_free(struct kp_mfa_pat *p);
-/* Does the pattern cover the function, exported or not? */
+/* Returns whether the pattern covers the function, exported or not. */
 bool kp_mfa_pat_covers(const struct kp_mfa_pat *p, const struct kp_mfa *f);
 
 /*
- * Match specs.  Each writes one match spec for erlang:trace_pattern/3 as an
- * external term without version byte.  The messages they make are described
- * in trace.h; why they are written as they are, in src/config/spec/spec.c.
+ * Each kp_spec_ function of a function writes one match spec for
+ * erlang:trace_pattern/3, as an external term without version byte.  trace.h
+ * describes the messages they make, src/config/spec/spec.c their design.
  */
 struct kp_spec_params {
 	uint32_t one_in;	/* sampling: 1 = every request */
 	uint64_t label_const;	/* bits 42..51 of the label, in place (label.h) */
 	bool exact;		/* add {exception_trace} */
-	bool gc_shared;		/* in the target: see kp_conf_gc() */
-	bool trace;		/* for kprof trace: labels are its own, and it
-				   finds by itself which calls they are of */
+	bool gc_shared;		/* of the target: see kp_conf_gc() */
+	bool trace;		/* for kprof trace: it has its own labels, and
+				   matches calls with them itself */
 };
 
 enum kp_err kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
 enum kp_err kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
-/* The list of the flags that these give to processes, and remove. */
+/* Writes the list of trace flags that entries set and clear on processes. */
 void kp_spec_flags(const struct kp_conf *c, bool gc_shared, struct kp_buf *out);
-/* For KP_MARK_CLEAR: removes the token, with an event if there was one. */
+/* For KP_MARK_CLEAR: removes the token, and sends an event if there was one. */
 enum kp_err kp_spec_clear(const struct kp_conf *c, struct kp_buf *out);
 
 /*
- * Calls f with each identity of the fun that is a literal, as a term without
+ * Calls f with each literal result of the identity fun, as a term without
  * version byte.  False: there are others, with variables.
  */
 bool kp_spec_identities(const struct kp_conf *c,
@@ -213,20 +213,20 @@ bool kp_spec_identities(const struct kp_conf *c,
 /* A clause of the identity fun. */
 struct kp_clause {
 	uint32_t line;		/* of tiers.conf */
-	bool any;		/* its pattern is a variable: it matches all */
-	bool names;		/* its result is not undefined */
-	bool fixed;		/* its result is a literal */
+	bool any;		/* the pattern is a variable: it matches all */
+	bool names;		/* the result is not undefined */
+	bool fixed;		/* the result is a literal */
 };
 
-/* Clause i, from 0.  False: there are fewer. */
+/* Gets clause i, from 0.  False: there are fewer. */
 bool kp_clause(const struct kp_conf *c, uint32_t i, struct kp_clause *out);
-/* The result of a fixed one, as a term without version byte; else KP_ENOENT. */
+/* Writes a fixed result, as a term without version byte; else KP_ENOENT. */
 enum kp_err kp_clause_answer(const struct kp_conf *c, uint32_t i,
     struct kp_buf *out);
-/* May it match calls of these, by the names of module and function? */
+/* Returns whether it may match calls of fns, by module and function name. */
 bool kp_clause_meets(const struct kp_conf *c, uint32_t i,
     const struct kp_mfa_pat *fns);
-/* May a call of this function give an identity? */
+/* Returns whether a call of this function may name a request type. */
 bool kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f);
 
 #endif

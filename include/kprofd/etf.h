@@ -1,11 +1,11 @@
 /*
- * etf.h - Erlang's external term format: its tags, and what writes it into a
- * kp_buf.  kprofd/term.h reads it.
+ * etf.h - defines the tags of Erlang's external term format, and writes it into
+ * a kp_buf.  kprofd/term.h reads it.
  *
- * Source: "External Term Format", ERTS User's Guide (erl_ext_dist).  Only
- * the terms that kprofd sends are here.  Compound terms are written head
- * first: kp_etf_tuple(b, 2) and then two terms; kp_etf_list(b, n), n terms
- * and then kp_etf_nil(b).  Errors stick in the buffer.
+ * Source: "External Term Format", ERTS User's Guide (erl_ext_dist).  It writes
+ * only terms that kprofd sends.  Write the head of a compound term first:
+ * kp_etf_tuple(b, 2) and then two terms; kp_etf_list(b, n), n terms and then
+ * kp_etf_nil(b).  Errors stick in the buffer.
  */
 #ifndef KPROFD_ETF_H
 #define KPROFD_ETF_H
@@ -16,7 +16,7 @@
 
 /* The tags that nodes of OTP 25 and later send. */
 enum etf_tag {
-	ETF_VERSION = 131, /* opens every term; not a tag itself */
+	ETF_VERSION = 131, /* the first byte of every term, not a tag */
 	ETF_NEW_FLOAT = 70,
 	ETF_BIT_BINARY = 77,
 	ETF_NEW_PID = 88,
@@ -46,9 +46,9 @@ enum etf_tag {
 	ETF_V4_PORT = 120
 };
 
-/* The byte that opens every external term. */
+/* Writes the first byte of every external term. */
 void kp_etf_version(struct kp_buf *b);
-/* UTF-8; at most 255 bytes on the wire, longer ones are KP_ELIMIT. */
+/* name: UTF-8, at most 255 bytes; longer ones are KP_ELIMIT. */
 void kp_etf_atom(struct kp_buf *b, const char *name);
 void kp_etf_atom_n(struct kp_buf *b, const char *name, size_t n);
 void kp_etf_bool(struct kp_buf *b, bool v);
@@ -59,11 +59,11 @@ void kp_etf_tuple(struct kp_buf *b, uint32_t arity);
 void kp_etf_list(struct kp_buf *b, uint32_t n);
 void kp_etf_nil(struct kp_buf *b);
 void kp_etf_binary(struct kp_buf *b, const void *p, size_t n);
-/* A list of bytes, n <= 65535; [] when n is 0. */
+/* Writes a list of bytes, n <= 65535; [] if n is 0. */
 void kp_etf_string(struct kp_buf *b, const char *p, size_t n);
 /* n pairs follow: key, value, key, value ... */
 void kp_etf_map(struct kp_buf *b, uint32_t n);
-/* node: the name of the node that the process lives on, UTF-8. */
+/* node: the name of the process's node, UTF-8. */
 void kp_etf_pid(struct kp_buf *b, const char *node, uint32_t id,
     uint32_t serial, uint32_t creation);
 

@@ -1,15 +1,17 @@
 /*
- * frame.h - frames of the distribution protocol, after its handshake.  Pure.
+ * frame.h - reads and writes frames of the distribution protocol, after its
+ * handshake.  Pure.
  *
- * Reading is incremental: bytes go in as they come, whole frames come out.
+ * Reading is incremental: it takes bytes as they come, and returns whole
+ * frames.
  *
  *	kp_frames_space(f, &p, &n);
  *	kp_frames_filled(f, read(fd, p, n));
  *	while ((err = kp_frames_next(f, &frame)) == KP_OK)
  *		...
  *
- * A peer may send anything: memory is bounded by the largest frame allowed,
- * and a claimed length costs nothing until the bytes are there.
+ * Peers are not trusted: the largest frame allowed bounds the memory, and a
+ * claimed length allocates nothing until the bytes are there.
  *
  * Source: "Distribution Protocol", ERTS User's Guide (erl_dist_protocol),
  * without atom cache and fragments, which kprofd does not offer.
@@ -23,12 +25,12 @@
 
 /* Bytes of one frame: a batch is 100 KB, a large rpc result a few MB. */
 #define KP_FRAME_MAX (32u << 20)
-/* Room offered for one read(), at least; and the buffer's usual size. */
+/* The least room for one read(), and the buffer's usual size. */
 #define KP_FRAMES_ROOM (64u << 10)
-/* A buffer that a large frame made larger than this is cut back to it. */
+/* A buffer that a large frame made larger shrinks to this. */
 #define KP_FRAMES_KEEP (1u << 20)
 
-/* The control operations that kprofd reads; every other is passed over. */
+/* The control operations that kprofd reads; it skips all others. */
 enum kp_frame_op {
 	KP_OP_SEND = 2,
 	KP_OP_REG_SEND = 6,
@@ -39,13 +41,13 @@ enum kp_frame_op {
 };
 
 enum kp_frame_kind {
-	KP_FRAME_TICK,	   /* a sign of life; to be answered with one */
+	KP_FRAME_TICK,	   /* a keep-alive; answer it with another */
 	KP_FRAME_SEND,	   /* to a pid */
 	KP_FRAME_REG_SEND, /* to a registered name */
 	KP_FRAME_OTHER	   /* link, exit, monitor, alias_send, ... */
 };
 
-/* Spans point into the buffer: good until more space is asked for. */
+/* Spans point into the buffer: valid until kp_frames_space(). */
 struct kp_frame {
 	enum kp_frame_kind kind;
 	uint32_t op;	       /* as on the wire; 0 for a tick */
@@ -56,7 +58,7 @@ struct kp_frame {
 				   checked; empty for a tick and OTHER */
 };
 
-/* Received bytes that are not yet handed out.  Fields are private. */
+/* Received bytes that are not yet returned.  Fields are private. */
 struct kp_frames {
 	uint8_t *p;
 	size_t start, end, cap;
@@ -69,28 +71,27 @@ void kp_frames_init(struct kp_frames *f, size_t max);
 void kp_frames_free(struct kp_frames *f);
 
 /*
- * Where to put bytes that arrive: room for KP_FRAMES_ROOM at least.  Ends the
- * life of frames handed out before.  KP_ENOMEM, or KP_ELIMIT when whole
- * frames wait that kp_frames_next() was not asked for; then *n is 0 and
- * nothing is lost.
+ * Returns room for KP_FRAMES_ROOM received bytes at least.  It invalidates
+ * earlier frames.  KP_ENOMEM, or KP_ELIMIT while whole frames wait for
+ * kp_frames_next(); *n is then 0, and nothing is lost.
  */
 enum kp_err kp_frames_space(struct kp_frames *f, uint8_t **p, size_t *n);
-/* n bytes were put there. */
+/* Adds n bytes, which the caller has put there. */
 void kp_frames_filled(struct kp_frames *f, size_t n);
-/* Both at once, with a copy.  On error nothing was taken. */
+/* Does both, with a copy.  On error it takes nothing. */
 enum kp_err kp_frames_feed(struct kp_frames *f, const void *p, size_t n);
 
 /*
- * The next frame: KP_OK, KP_END when more bytes are needed, KP_EFORMAT for a
- * frame that is malformed (passed over), KP_ELIMIT for one that is too large,
- * which sticks: there is no way on but to close the connection.
+ * Gets the next frame: KP_OK, KP_END if it needs more bytes, KP_EFORMAT for a
+ * malformed frame, which it skips, KP_ELIMIT for one that is too large.  That
+ * error sticks: close the connection.
  */
 enum kp_err kp_frames_next(struct kp_frames *f, struct kp_frame *out);
 
 /*
- * Whole frames, appended to a buffer whose error sticks.  Pids are raw terms
- * (kp_etf_pid), the payload is an external term with its version byte:
- * KP_EFORMAT if it cannot be that.
+ * These append whole frames to a buffer, whose error sticks.  Pids are raw
+ * terms (kp_etf_pid); the payload is an external term with its version byte:
+ * KP_EFORMAT if it cannot be one.
  */
 void kp_frame_tick(struct kp_buf *b);
 void kp_frame_reg_send(struct kp_buf *b, struct kp_span from, const char *to,

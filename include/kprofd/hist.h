@@ -1,9 +1,9 @@
 /*
- * hist.h - a histogram of durations.  Pure.
+ * hist.h - keeps a histogram of durations.  Pure.
  *
- * Base-2 exponential in seconds, 32 buckets an octave: bucket i holds the
- * durations in (2^(i/32), 2^((i+1)/32)] s.  These are the buckets of an
- * OpenTelemetry exponential histogram of scale 5 and of a Prometheus native
+ * It is base-2 exponential in seconds, with 32 buckets an octave: bucket i
+ * holds the durations in (2^(i/32), 2^((i+1)/32)] s.  These are the buckets of
+ * an OpenTelemetry exponential histogram of scale 5 and of a Prometheus native
  * histogram of schema 5 (whose index is one higher, since it names the upper
  * bound), so both are exported without re-bucketing.  Durations are integer ns;
  * 0 ns counts as 1 ns.  Any quantile of any merge is right to about 1.1 %.
@@ -33,8 +33,8 @@
 #define KP_HIST_MAX 1059	/* INT64_MAX ns falls here */
 
 struct kp_hist {
-	uint64_t *n;	/* owned; counts of buckets lo .. lo + len - 1,
-			   zeros at either end not ruled out */
+	uint64_t *n;	/* owned; counts of buckets lo .. lo + len - 1;
+			   those at the ends may be 0 */
 	int32_t lo;
 	uint32_t len;
 	uint64_t count;	/* sum of all */
@@ -42,35 +42,35 @@ struct kp_hist {
 
 void kp_hist_init(struct kp_hist *h);
 void kp_hist_free(struct kp_hist *h);
-/* Which bucket, exactly; negative durations count as 0. */
+/* Returns the exact bucket; negative durations count as 0. */
 int32_t kp_hist_bucket(kp_dur_ns d);
-/* The exact bounds of bucket i in seconds: (lower, upper]. */
+/* Return the exact bounds of bucket i in seconds: (lower, upper]. */
 double kp_hist_lower(int32_t i);
 double kp_hist_upper(int32_t i);
 /*
- * Adds a duration `weight` times, or another histogram.  KP_ENOMEM, or
- * KP_ELIMIT where the count would pass 2^64 - 1: h unchanged.
+ * Add a duration `weight` times, or another histogram.  KP_ENOMEM, or KP_ELIMIT
+ * if the count would exceed 2^64 - 1: h is unchanged.
  */
 enum kp_err kp_hist_add(struct kp_hist *h, kp_dur_ns d, uint64_t weight);
 enum kp_err kp_hist_merge(struct kp_hist *h, const struct kp_hist *from);
-/* Subtracts what was merged before; else KP_EFORMAT, h unchanged. */
+/* Subtracts one that was merged before; else KP_EFORMAT, h unchanged. */
 enum kp_err kp_hist_take(struct kp_hist *h, const struct kp_hist *from);
-/* The q-quantile (0 <= q <= 1, nearest rank) in ns; 0 when empty. */
+/* Returns the q-quantile (0 <= q <= 1, nearest rank) in ns; 0 when empty. */
 kp_dur_ns kp_hist_quantile(const struct kp_hist *h, double q);
 /*
- * The same, moved into min to max, which were measured: a bucket's middle may
- * lie outside.
+ * The same, clamped to the measured min and max: a bucket's middle may lie
+ * outside.
  */
 kp_dur_ns kp_hist_quantile_within(const struct kp_hist *h, double q,
     kp_dur_ns min, kp_dur_ns max);
 /*
- * Standard deviation by mean of what it holds, right to about 1 %; 0 when
- * empty.
+ * Returns the standard deviation divided by the mean, right to about 1 %; 0
+ * when empty.
  */
 double kp_hist_spread(const struct kp_hist *h);
-/* Appends the stored form, which has no zeros at either end. */
+/* Appends the stored form, without zeros at either end. */
 void kp_hist_write(const struct kp_hist *h, struct kp_buf *out);
-/* Replaces h by what all n bytes say.  On error h is unchanged. */
+/* Replaces h by the stored form of all n bytes.  On error h is unchanged. */
 enum kp_err kp_hist_read(struct kp_hist *h, const void *p, size_t n);
 
 #endif

@@ -1,26 +1,25 @@
 /*
- * label.h - the integer that names a request in the VM: what its bits are.
+ * label.h - defines the bits of the integer that names a request in the VM.
  *
  *   bits 0..31   the trace control word after the step that this label made
- *   bits 32..41  the low bits of what the word was before the step, xor those
- *                of the label that the process had before
+ *   bits 32..41  the low bits of the word before the step, xor those of the
+ *                label that the process had before
  *   bits 42..51  a constant of this arming (target/label_epochs.h), never 0
  *   bit  52      0: a kprofd's; 1: of kprof trace, where bits 32..51 are an
  *                epoch (erlang/kprof_tracer.erl), or as above
- *   bits 53..58  the signature: a token with it is ours, whichever kprofd made
- *                it, also one that was killed long ago
+ *   bits 53..58  the signature: a token with it is ours, of any kprofd, even
+ *                one that was killed long ago
  *
- * Why the word and the ten bits beside it: spec_label.c.  59 bits are an
- * immediate in every VM of 64 bits; a boxed label crashes the VM.  What an
- * application numbers its own traces with has no signature: counts, hashes and
- * times in us are below 2^52, and a time in ns is above 2^59.
+ * spec_label.c explains the word and the ten bits beside it.  59 bits are an
+ * immediate in every VM of 64 bits; a boxed label crashes the VM.  The labels
+ * of an application's own traces have no signature: counts, hashes and times in
+ * us are below 2^52, and a time in ns is above 2^59.
  *
- * The word tells the age of a token too, since time moves it: each agent keeps
- * its own from falling behind a schedule of KP_WORD_HZ a second, which is one
- * for all targets of a kprofd, and by the clock of the host where that runs.
- * Thus labels of several nodes and of several kprofds can be compared.  The
- * schedule is faster than any node begins requests, and comes round after
- * 2.3 h.
+ * The word also shows the age of a token, since it moves with time: each agent
+ * keeps its own from falling behind a schedule of KP_WORD_HZ a second, which is
+ * the same for all targets of a kprofd, by the clock of kprofd's host.  Thus
+ * labels of several nodes and of several kprofds can be compared.  The schedule
+ * is faster than any node begins requests, and wraps around after 2.3 h.
  */
 #ifndef KPROFD_LABEL_H
 #define KPROFD_LABEL_H
@@ -44,10 +43,9 @@
 #define KP_WORD_HZ (INT64_C(1) << 19)
 /*
  * A token may be as old as a request that is still followed, which is a minute
- * (KP_REQUEST_AGE_MAX), and by how far words may be apart: 2 s.  An older one
- * makes no event and is taken away.  It may seem to be from the future by the
- * rest of what KP_WORD_WINDOW spans, 66 s: so far a node may be ahead of the
- * schedule.
+ * (KP_REQUEST_AGE_MAX), plus the 2 s that words may be apart.  An older one
+ * makes no event and is removed.  A token may seem to be from the future by the
+ * rest of KP_WORD_WINDOW, 66 s: a node may be that far ahead of the schedule.
  */
 #define KP_TOKEN_AGE_S 62
 #define KP_WORD_WINDOW (INT64_C(1) << 26)

@@ -1,14 +1,13 @@
 /*
- * native_record.h - what the native probe writes, as bytes.
+ * native_record.h - defines the bytes that the native probe writes.
  *
- * A drain gives a chunk for each ring that had something: a header and
- * records of one size, in the order in which one thread wrote them.  All
- * numbers are little-endian; the probe is not built for other machines.
+ * A drain returns a chunk for each ring that is not empty: a header and records
+ * of one size, in the order in which one thread wrote them.  All numbers are
+ * little-endian; the probe is not built for other machines.
  *
- * Functions and identities are numbered by slots, for each ring its own.  A
- * definition says what a slot stands for from then on, in this ring; it comes
- * before the first record that uses the slot, and may come again with
- * another meaning.
+ * Slots number the functions and request types of each ring.  A definition sets
+ * the meaning of a slot from then on, in this ring; it precedes the first
+ * record that uses the slot, and a later one may change the meaning.
  */
 #ifndef KPROFD_NATIVE_RECORD_H
 #define KPROFD_NATIVE_RECORD_H
@@ -21,12 +20,12 @@
 #define KP_NATIVE_VERSION 1
 #define KP_NATIVE_RINGS_MAX 4096	/* rings of one target */
 #define KP_NATIVE_SLOTS 1024		/* of a kind in a ring: 1 to this */
-/* Bytes of a definition's term: two atoms of 255 characters, and some. */
+/* Bytes of a definition's term: two atoms of 255 characters, and their tags. */
 #define KP_NATIVE_TERM_MAX 2560
 
 /*
- * MIXED: of a full trace, whose records are shorter where they have the flag
- * SHORT, and `records` counts words of 8 bytes.
+ * The magic byte of a full trace: its records with the flag SHORT are shorter,
+ * and `records` counts words of 8 bytes.
  */
 #define KP_NATIVE_MIXED 0x6C
 #define KP_NATIVE_WORD 8
@@ -34,7 +33,7 @@
 struct kp_native_chunk {
 	uint8_t magic, version;
 	uint16_t ring;		/* below KP_NATIVE_RINGS_MAX */
-	uint32_t records;	/* that follow */
+	uint32_t records;	/* number of records that follow */
 };
 
 enum kp_native_kind {
@@ -44,33 +43,33 @@ enum kp_native_kind {
 	KP_NATIVE_RETURN_TO,
 	KP_NATIVE_RETURN_FROM,
 	KP_NATIVE_EXCEPTION_FROM,
-	KP_NATIVE_WEIGHT,	/* of the entries that follow: label */
+	KP_NATIVE_WEIGHT,	/* label: weight of the entries that follow */
 	KP_NATIVE_FN,		/* defines a function's slot: {M,F,A} */
-	KP_NATIVE_IDENTITY,	/* defines an identity's slot, or that of a
+	KP_NATIVE_IDENTITY,	/* defines a request type's slot, or that of a
 				   process of another node: any term */
-	/* of these only ts and pid are filled in */
+	/* these have only ts and pid */
 	KP_NATIVE_IN,
 	KP_NATIVE_OUT,
 	KP_NATIVE_GC_START,
 	KP_NATIVE_GC_END,
-	KP_NATIVE_SEND,		/* a message with a token that asks for it */
+	KP_NATIVE_SEND,		/* a message with a token that has flag send */
 	KP_NATIVE_RECEIVE,	/* the same, taken from the mailbox */
 	/*
-	 * Of a full trace: this and what enum kp_call_kind (profile/trace/call_trace.h)
-	 * has up to KP_CALL_EXIT.  `fn` and `caller` as there; of a spawn
-	 * `other` is the child.
+	 * A full trace adds kinds of enum kp_call_kind up to KP_CALL_EXIT
+	 * (profile/trace/call_trace.h) to this, with `fn` and `caller` as
+	 * there; `other` of a spawn is the child.
 	 */
 	KP_NATIVE_CALLS = 16
 };
 
-/* Is it about garbage collection or scheduling? */
+/* Returns whether it is about garbage collection or scheduling. */
 static inline bool
 kp_native_is_pause(unsigned kind)
 {
 	return kind >= KP_NATIVE_IN && kind <= KP_NATIVE_GC_END;
 }
 
-/* It is followed by bytes of a term. */
+/* Returns whether the bytes of a term follow. */
 static inline bool
 kp_native_is_definition(unsigned kind)
 {
@@ -78,18 +77,18 @@ kp_native_is_definition(unsigned kind)
 }
 
 /*
- * Flags of who sent the token, or of whom it is sent to (SEND): `other` is its
- * name, or the slot of that.  Neither: it has none that says its process.
+ * Flags of the token's sender, or of the receiver (SEND): `other` is its pid,
+ * or the slot of that.  Neither: the record does not name that process.
  */
-#define KP_NATIVE_HAS_FROM 1	/* of the target's own */
-#define KP_NATIVE_FROM_AFAR 2	/* of another node */
-/* Ends before `label`, which is 0 as all that follows. */
+#define KP_NATIVE_HAS_FROM 1	/* on the target itself */
+#define KP_NATIVE_FROM_AFAR 2	/* on another node */
+/* The record ends before `label`; that and the rest are 0. */
 #define KP_NATIVE_SHORT 4
 #define KP_NATIVE_SHORT_BYTES 24
-/* An entry that met a foreign token and began no request. */
+/* The process had a foreign token, so the entry began no request. */
 #define KP_NATIVE_FOREIGN 8
 
-/* Slot 0: none, which is [] and undefined. */
+/* Slot 0 is none: [] or undefined. */
 struct kp_native_record {
 	uint8_t kind, flags;
 	uint16_t fn;		/* called, left or returned to; a definition:
@@ -98,13 +97,13 @@ struct kp_native_record {
 	uint16_t identity;
 	int64_t ts;		/* the target's monotonic ns */
 	uint64_t pid;		/* serial << 32 | number */
-	uint64_t label;		/* of the token after the call; CLEAR: before */
+	uint64_t label;		/* the token's after the call; CLEAR: before */
 	uint64_t other;		/* ENTRY: the label before; else see flags */
 };
 
 /*
- * A message's number, which with label and sender distinguishes it from all
- * others: in place of fn (its low half) and caller.
+ * Stores a message's number, which with label and sender distinguishes it from
+ * all others, in fn (its low half) and caller.
  */
 static inline void
 kp_native_set_serial(struct kp_native_record *rec, uint32_t serial)
@@ -114,9 +113,8 @@ kp_native_set_serial(struct kp_native_record *rec, uint32_t serial)
 }
 
 /*
- * A definition's term, in the external format without its version byte,
- * begins where ts would be and goes on over as many whole records as it
- * needs.
+ * A definition's term, in the external format without its version byte, begins
+ * at ts and takes as many whole records as it needs.
  */
 #define KP_NATIVE_HEAD 8	/* bytes of a definition before its term */
 
@@ -128,7 +126,7 @@ kp_native_records(uint32_t term_bytes)
 	    (uint32_t)sizeof(struct kp_native_record);
 }
 
-/* Bytes of a record in a chunk, with the rest of a definition. */
+/* Returns the bytes of a record in a chunk, with the rest of a definition. */
 static inline uint32_t
 kp_native_bytes(const struct kp_native_record *rec, int mixed)
 {

@@ -1,9 +1,9 @@
 /*
- * nodes.h - names of nodes: checks them, reads lists of them, and matches
- * them against globs.  Pure.
+ * nodes.h - checks names of nodes, reads lists of them, and matches them
+ * against globs.  Pure.
  *
- * Lists come from files that people and programs write, names also from
- * nodes that kprofd was told to follow: neither is trusted.
+ * Lists come from files that people and programs write, names also from nodes
+ * that kprofd follows: neither is trusted.
  */
 #ifndef KPROFD_NODES_H
 #define KPROFD_NODES_H
@@ -18,28 +18,28 @@
 #define KP_NODE_FILE_MAX (64u << 10)	/* bytes of a list of nodes */
 
 /*
- * What may be before the '@': letters, digits, '_' and '-', of ASCII.  A VM
- * refuses any other for itself, and answers it "nok" in the handshake, as it
- * does a name that is in use (seen on OTP 25, 27 and 29).
+ * Checks the part before the '@': ASCII letters, digits, '_' and '-'.  A VM
+ * refuses any other name for itself, and answers "nok" to it in the handshake,
+ * as to a name that is in use (seen on OTP 25, 27 and 29).
  */
 bool kp_node_alive_ok(const char *s, size_t n);
 /*
- * That, one '@' and a host of printable ASCII with no blank, '#' or quote.
- * The VM takes almost anything for a host.
+ * Checks that part, one '@' and a host of printable ASCII without blank, '#' or
+ * quote.  The VM accepts almost anything as a host.
  */
 bool kp_node_name_ok(const char *s, size_t n);
 
 struct kp_node_list {
-	char **v;		/* owned; no name twice, in order */
+	char **v;		/* owned; distinct names, in order */
 	size_t n;
 	size_t more;		/* names past the cap: counted, not kept */
 };
 
 /*
- * A name a line, blanks around it; what follows a '#' is a comment.  No more
- * than max names are kept.  KP_EFORMAT: *line, from 1, has no name of a node;
- * KP_ELIMIT: more than KP_NODE_FILE_MAX bytes; KP_ENOMEM.  On error there is
- * nothing to free.
+ * Parses one name per line, with blanks around it; '#' starts a comment.  Keeps
+ * at most max names.  KP_EFORMAT: *line, from 1, is not the name of a node;
+ * KP_ELIMIT: more than KP_NODE_FILE_MAX bytes; KP_ENOMEM.  After an error there
+ * is nothing to free.
  */
 enum kp_err kp_node_list_parse(struct kp_node_list *out, const char *text,
     size_t n, size_t max, uint32_t *line);
@@ -47,9 +47,10 @@ void kp_node_list_free(struct kp_node_list *l);
 bool kp_node_list_has(const struct kp_node_list *l, const char *name);
 
 /*
- * Does the glob match all of s?  '*' any text, '?' any byte, '[a-c]' one of a
- * set, '[^a-c]' one that is not in it, as SQLite's GLOB.  A set that does not
- * end matches nothing.  Takes time by the product of both lengths at most.
+ * Returns whether the glob matches all of s.  As in SQLite's GLOB, '*' matches
+ * any text, '?' any byte, '[a-c]' one byte of a set, '[^a-c]' one that is not
+ * in it.  A set without an end matches nothing.  The time is at most
+ * proportional to the product of both lengths.
  */
 bool kp_glob(const char *glob, const char *s);
 

@@ -2,8 +2,8 @@
  * plan.h - decides which functions to arm on one target.  Pure.
  *
  * tiers.conf names functions by patterns; the target lists its modules and
- * their functions; the plan is the list of concrete functions, each with its
- * job, and messages about patterns that do not fit.
+ * their functions; the plan lists the concrete functions, each with its role,
+ * and comes with messages about patterns that do not match.
  */
 #ifndef KPROFD_PLAN_H
 #define KPROFD_PLAN_H
@@ -16,25 +16,25 @@
 /* Calls a second of a function above which its values are not copied. */
 #define KP_EXACT_RATE_MAX 5000
 
-/* What to do with a function, by kp_plan_diff(). */
+/* The change of a function, set by kp_plan_diff(). */
 enum kp_plan_op {
 	KP_PLAN_KEEP,	/* armed alike in both, or disarmed for good */
-	KP_PLAN_PUT,	/* arm it: it is armed otherwise, or not at all */
+	KP_PLAN_PUT,	/* arm it: it is armed differently, or not at all */
 	KP_PLAN_TAKE	/* disarm it */
 };
 
 struct kp_plan_item {
 	char *mod, *fun;	/* owned */
 	uint32_t arity;
-	bool entry;		/* else a tier or a finish only */
+	bool entry;		/* else only a tier or a finish */
 	bool clears;		/* KP_MARK_CLEAR, armed with entries of kprof */
 	bool exact;
 	bool exact_forced;	/* {exact, force} */
-	bool exact_refused;	/* or taken back: it stays without */
+	bool exact_refused;	/* at first or later: it stays without */
 	struct kp_pos exact_pos;	/* where the file asks for it */
 	struct kp_pos pos;	/* where the file names it first */
-	bool probe;		/* its rate must be measured */
-	bool loop;		/* a process was in it all the time */
+	bool probe;		/* measure its rate before it is armed */
+	bool loop;		/* a process was in it for the whole probe */
 	bool disarmed;		/* for good: never armed again */
 	bool hot;		/* disarmed, but another tiers.conf may arm it */
 	uint64_t tiers;		/* bit t: conf->tiers[t] */
@@ -45,7 +45,7 @@ struct kp_plan_item {
 struct kp_plan {
 	struct kp_plan_item *v;
 	size_t n, cap;
-	bool native;		/* it was made for the native probe */
+	bool native;		/* it is for the native probe */
 };
 
 /* Writes the list of modules that the configuration names, as a term. */
@@ -55,58 +55,57 @@ enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
  * Makes the plan from the agent's answer to {check, Modules}:
  *   [{Mod, ok, Exports, Functions, Behaviours} |
  *    {Mod, error, Why, LoadedModules}]
- * node: the target's own name, for entries meant for some nodes only.
- * native: its probe, with which 'exact' copies nothing.
- * Diags (initialised here, freed by the caller) say where tiers.conf names
- * what is not there, with near names.  A module that is not there is an error
- * only where no entry would be left: it may be loaded later.  With errors the
- * plan is still what can be armed.  KP_EFORMAT when the answer makes no
- * sense.
+ * node: the target's own name, for entries meant for some nodes only. native:
+ * the target has the native probe, whose 'exact' copies nothing.  Initialises
+ * diags, which the caller frees, with messages about modules and functions that
+ * the target lacks, and near names.  A missing module is an error only if no
+ * entry would be left, as it may be loaded later.  With errors the plan still
+ * holds what can be armed.  KP_EFORMAT: the answer is malformed.
  */
 enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
     const char *node, bool native, struct kp_term *answer,
     struct kp_diags *diags);
 /*
- * Marks functions to be measured before they are armed, and returns how many:
- * those that are not in the plan that is armed, and 'exact' ones where that is
- * new, or, with `again`, all of them, since code may have changed.
+ * Marks functions to be measured before they are armed, and returns their
+ * number: those that are not in the armed plan, and those whose 'exact' is new,
+ * or, with `again`, all 'exact' ones, since code may have changed.
  */
 size_t kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed,
     bool again);
 /*
- * Takes 'exact' from functions whose measured rate is high, where values would be
- * copied, and from server loops.  With the native probe, which copies nothing,
- * only from loops, without a warning where the file does not ask for it.
- * (kp_plan_make() takes it from callbacks that return a process's state.)  Adds
- * to *diags.
+ * Removes 'exact' from functions whose measured rate is high, because values
+ * would be copied, and from server loops.  With the native probe, which copies
+ * nothing, it removes it only from loops, and warns only if the file asks for
+ * it.  (kp_plan_make() removes it from callbacks that return a process's
+ * state.) Adds to *diags.
  */
 void kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
 /*
  * Disarms functions that by their measured rate would each cost more than
- * hot_share, and warns where all would cost more than the budget.  Adds to
+ * hot_share, and warns if all would cost more than the budget.  Adds to
  * *diags: errors in a check, else warnings.  Call it before kp_plan_judge(),
  * which ignores what is disarmed.
  */
 void kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
     struct kp_diags *diags);
-/* True: there is an entry that may be armed. */
+/* Returns whether there is an entry that may be armed. */
 bool kp_plan_has_entry(const struct kp_plan *plan);
 /*
- * With the native probe all outcomes are exact, without copying, but for
- * functions that were loops in the plan before, unless {exact, force} insists.
- * Nothing changes with the relay.  Call it after kp_plan_carry() and before
+ * With the native probe, makes all outcomes exact, without copying, except for
+ * functions that were loops in the plan before and lack {exact, force}.
+ * Changes nothing with the relay.  Call it after kp_plan_carry() and before
  * kp_plan_probe().
  */
 void kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before);
 /*
- * Carries over to a later plan what was disarmed, and where 'exact' was taken.
- * retry: not for functions that were too hot, since it is of another tiers.conf,
- * or had no entry left.
+ * Copies to a later plan which functions were disarmed or lost 'exact'.  retry:
+ * not those that were too hot, since the plan is of another tiers.conf, or had
+ * no entry left.
  */
 void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from, bool retry);
 /*
- * Adds functions of the old plan that the new one does not have, while there is
- * room: their code may come back.  KP_ENOMEM.
+ * Adds functions of the old plan that the new one lacks, while there is room,
+ * since their code may be loaded again.  KP_ENOMEM.
  */
 enum kp_err kp_plan_keep(struct kp_plan *to, const struct kp_plan *from);
 /* NULL: the plan does not have the function. */
@@ -114,27 +113,27 @@ struct kp_plan_item *kp_plan_find(const struct kp_plan *plan,
     struct kp_span mod, struct kp_span fun, int64_t arity);
 struct kp_plan_item *kp_plan_find_like(const struct kp_plan *plan,
     const struct kp_plan_item *like);
-/* Room for one more item, which n does not count yet; NULL: no memory. */
+/* Makes room for one more item, which n does not count yet; NULL: no memory. */
 struct kp_plan_item *kp_plan_room(struct kp_plan *plan);
 void kp_plan_free(struct kp_plan *plan);
 
-/* For the agent: {Mod, Fun, Arity}. */
+/* Writes {Mod, Fun, Arity} for the agent. */
 void kp_plan_put_mfa(struct kp_buf *b, const struct kp_plan_item *i);
 /*
- * For the agent: {MFA, Kind, Spec, Fallback}, the fallback being for when
- * 'exact' is too dear.  KP_ELIMIT where a match spec is too large.
+ * Writes {MFA, Kind, Spec, Fallback} for the agent, which uses the fallback if
+ * 'exact' is too expensive.  KP_ELIMIT: a match spec is too large.
  */
 enum kp_err kp_plan_put_item(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan_item *i, struct kp_spec_params p);
 
-/* Counts of functions, by what a change means for them. */
+/* Counts of functions by their change. */
 struct kp_plan_change {
 	size_t kept, changed, added, removed;
 };
 
 /*
- * Compares what is wanted with what is armed, each by its own configuration,
- * and sets every item's op.  Errors as of kp_plan_put_item().
+ * Compares the wanted plan with the armed one, each with its own configuration,
+ * and sets every item's op.  Returns the errors of kp_plan_put_item().
  */
 enum kp_err kp_plan_diff(struct kp_plan *want,
     const struct kp_conf *want_conf, struct kp_plan *armed,

@@ -3,12 +3,12 @@
  *
  * One kp_requests takes the events of all targets, since tokens travel with
  * messages and the calls of one request may run on several nodes.  A node is
- * known by its index.  A request is measured, or counted as lost, at the node of
- * its entry; a call at the node that it ran on.
+ * known by its index.  A request is measured, or counted as lost, at the node
+ * of its entry; a call at the node that it ran on.
  *
  * Every node has its own clock.  Times stay on it until a request closes: then
- * its calls are converted to the clock of its entry's node (clock_align.c), with
- * the offsets that are known at that time.
+ * its calls are converted to the clock of its entry's node (clock_align.c),
+ * with the offsets that are known at that time.
  *
  * Events of one process come in order; those of different processes are ordered
  * only by time stamps.  Calls pair with returns on a stack for each process.  A
@@ -17,8 +17,8 @@
  * kprof:set_token/0 began goes on after that call's return; its calls[0] lasts
  * until its end.  Calls that begin later are async: while a tombstone remembers
  * the label they are handed to on_late one by one.  So are calls that began
- * inside and are open when the request closes, once they end; the request itself
- * has them as far as they ran inside.
+ * inside and are open when the request closes, once they end; the request
+ * itself has them as far as they ran inside.
  *
  * Messages, if the configuration asks for them, pair by label, sender and
  * number; kp_requests_waits() has the waits of a request.
@@ -36,9 +36,9 @@
 #include "kprofd/trace.h"
 
 #define KP_HORIZON (200 * KP_NS_PER_MS)		/* wait for stragglers */
-/* An entry in doubt is over when its process has been silent for this time. */
+/* An uncertain entry counts as over when its process is silent this long. */
 #define KP_TAIL_WAIT (1 * KP_NS_PER_S)
-#define KP_REQUEST_AGE_MAX (60 * KP_NS_PER_S)	/* then it is expired */
+#define KP_REQUEST_AGE_MAX (60 * KP_NS_PER_S)	/* then it expires */
 #define KP_TOMBSTONE_AGE (30 * KP_NS_PER_S)
 /*
  * Events of one node may come later than another's of the same time.  A request
@@ -65,7 +65,7 @@ enum kp_outcome {
 
 const char *kp_outcome_name(enum kp_outcome o);
 
-/* Does a call with this outcome have a duration that may be counted? */
+/* Returns whether a call with this outcome has a duration that may count. */
 static inline bool
 kp_outcome_timed(enum kp_outcome o)
 {
@@ -180,9 +180,10 @@ struct kp_requests_opts {
 	void (*on_request)(void *ctx, const struct kp_request *rq);
 	void (*on_late)(void *ctx, const struct kp_late_call *c);
 	/*
-	 * A process whose name is not known received a message: request its name,
-	 * and pass that to kp_requests_name_receiver().  Called once for each
-	 * process, or again after the table of processes was full; may be NULL.
+	 * A process whose name is not known received a message: request its
+	 * name, and pass that to kp_requests_name_receiver().  Called once for
+	 * each process, or again after the table of processes was full; may be
+	 * NULL.
 	 */
 	void (*on_receiver)(void *ctx, uint32_t node, uint64_t proc);
 	/*
@@ -215,8 +216,8 @@ struct kp_requests *kp_requests_new(const struct kp_requests_opts *opts);
 void kp_requests_free(struct kp_requests *rs);
 
 /*
- * Adds a node by the name that its pids carry; copied.  Returns its index, below
- * KP_NODES_MAX, for the functions below; KP_NONE when out of memory or of
+ * Adds a node by the name that its pids carry; copied.  Returns its index,
+ * below KP_NODES_MAX, for the functions below; KP_NONE when out of memory or of
  * indices.  Its losses and entries start from zero.
  *
  * Most functions take KP_NONE too: with it kp_requests_events(), _pass(),
@@ -241,9 +242,9 @@ void kp_requests_native(struct kp_requests *rs, uint32_t node,
 /*
  * Sets what to add to the node's time to get that of the clock that all nodes
  * have in common, exact to error ns (see offset.h).  It may change at any time:
- * a request closes with the offsets of that moment.  As long as it is not known,
- * calls of the node are placed only by who called whom.  A node whose clock
- * starts again needs its offset before its first event.
+ * a request closes with the offsets of that moment.  As long as it is not
+ * known, calls of the node are placed only by who called whom.  A node whose
+ * clock starts again needs its offset before its first event.
  */
 void kp_requests_offset(struct kp_requests *rs, uint32_t node,
     kp_dur_ns offset, kp_dur_ns error);
@@ -268,8 +269,8 @@ void kp_requests_expire(struct kp_requests *rs, uint32_t node,
     kp_target_ns now);
 /*
  * Ends all that is in flight on the node, because of an overload, a lost
- * connection, or the end of profiling.  A request that began there is closed and
- * handed on as usual if its end was seen, otherwise counted as this loss.
+ * connection, or the end of profiling.  A request that began there is closed
+ * and handed on as usual if its end was seen, otherwise counted as this loss.
  * Requests that began on other nodes go on; their calls that are open here are
  * unfinished, and count as KP_LOSS_LEFT.
  */
@@ -306,8 +307,8 @@ struct kp_flight {
 
 /*
  * Lists the requests that began on this node, the oldest first, at most max and
- * KP_FLIGHT_MAX; returns their number.  now: the node's time; the last time that
- * it sent is used if that is later.
+ * KP_FLIGHT_MAX; returns their number.  now: the node's time; the last time
+ * that it sent is used if that is later.
  */
 size_t kp_requests_oldest(struct kp_requests *rs, uint32_t node,
     kp_target_ns now, struct kp_flight *v, size_t max);
@@ -317,14 +318,14 @@ void kp_requests_losses(struct kp_requests *rs, uint32_t node,
 /* The number of its entry events, for the balance of losses. */
 uint64_t kp_requests_entries(const struct kp_requests *rs, uint32_t node);
 
-/* Good until the next event, which may move the table. */
+/* Valid until the next event, which may move the table. */
 const struct kp_fn *kp_requests_fn(const struct kp_requests *rs, uint32_t fn);
-/* The identity's text, good as long as rs lives. */
+/* The type's text, valid as long as rs lives. */
 const char *kp_requests_identity(const struct kp_requests *rs, uint32_t id);
 /*
- * Messages, if conf->messages is set.  Receivers have names that many may share:
- * the registered name, or the function that the process began with.  Three names
- * are fixed:
+ * Messages, if conf->messages is set.  Receivers have names that many may
+ * share: the registered name, or the function that the process began with.
+ * Three names are fixed:
  */
 #define KP_RECEIVER_OTHER 0	/* "_other": past the cap of names */
 #define KP_RECEIVER_GONE 1	/* "_gone": it ended before its name was read */
@@ -335,7 +336,7 @@ const char *kp_requests_identity(const struct kp_requests *rs, uint32_t id);
 /* Only in on_request: the waits of its request. */
 const struct kp_wait *kp_requests_waits(const struct kp_requests *rs,
     uint32_t *n);
-/* The name's text, good as long as rs lives. */
+/* The name's text, valid as long as rs lives. */
 const char *kp_requests_receiver(const struct kp_requests *rs, uint32_t id);
 /*
  * The answer to on_receiver, a raw term: the registered name (an atom) or the

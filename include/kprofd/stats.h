@@ -1,15 +1,14 @@
 /*
- * stats.h - adds up requests, with their calls, to windows of cells.  Pure.
+ * stats.h - sums requests into windows of cells.  Pure.
  *
- * A cell is what one series (node x tier x identity) amounts to in one
- * window.  Tier "_total" is the request itself, identity "_total" all
- * identities together; both are made here, so that readers of the store need
- * not add up.
+ * A cell holds the figures of one series (node x tier x request type) in one
+ * window.  Tier "_total" is the request itself, type "_total" all types
+ * together; both are made here, so that readers of the store need not sum.
  *
- * Each node has windows of its own: a kp_stats for each.  Those whose requests
- * may reach into each other know of each other (kp_stats_peers), and a request
- * is counted call by call in the window of the node where the call ran, and as
- * a whole, tier "_total", in that of its entry.
+ * Each node has its own windows, and so its own kp_stats.  kp_stats_peers()
+ * connects those whose requests may have calls on the others: a call counts in
+ * the window of the node where it ran, and the request, tier "_total", in that
+ * of its entry.
  */
 #ifndef KPROFD_STATS_H
 #define KPROFD_STATS_H
@@ -22,59 +21,58 @@
 #define KP_SERIES_MAX 20000	/* cells in one window; the rest is _other */
 
 /*
- * Counts of what was sampled; w_ is the same multiplied by each request's
- * weight, which estimates the truth while the sampling rate changes.
- * Times are ns; sums stop at INT64_MAX.
+ * Plain figures count sampled requests; w_ figures multiply each by its weight,
+ * which estimates the truth while the sampling rate changes.  Times are ns;
+ * sums stop at INT64_MAX.
  *
  * A request counts in the window in which it closes, and a call that is open
- * then in the one in which it ends, with all its time: what it was busy inside,
- * too, for of one that never ends nobody knows when it was over.  Only the
- * request counts at once, in the tier's requests.
+ * then in the one in which it ends, with all its time, its busy time inside
+ * included: the end of one that never ends is unknown.  Only the request counts
+ * at once, in the tier's requests.
  *
  * busy (in reports: time in tier) is the union of the tier's calls, clipped to the
  * request.  async (in reports: after) is all time after the request's end, as a
  * plain sum over calls: of its async calls, which began after it, and the part
  * after the end of those that outlast it.
  *
- * requests and busy are what happened on this node.  Added up over nodes they
- * count a request once for each node that it had calls of the tier on, and a
- * moment in which two nodes were at work twice.  The shares do add up: the
- * first call of the tier has the request, and each moment of the union of all
- * nodes' calls is given to one of them.  Where a request's calls of the tier
- * are on one node only, its shares are the plain figures.
+ * requests and busy are those of this node.  Their sum over nodes counts a
+ * request once for each node that had calls of it in the tier, and a moment in
+ * which two nodes were at work twice.  The shares can be summed: the first call
+ * of the tier has the request, and each moment of the union of all nodes' calls
+ * belongs to one of them.  If a request's calls of the tier are on one node
+ * only, its shares are the plain figures.
  *
- * gc and out are parts of self: the process of a call was collecting garbage, or
- * scheduled out, while the call waited for no other.  The rest is work.
+ * gc and out are parts of self: the process of a call was collecting garbage,
+ * or scheduled out, while the call waited for no other.  The rest is work.
  *
- * For tier "_total", calls are requests and total, busy, min, max and hist
- * are requests' times.  Its self time is what no tier accounts for: the
- * request's time less the union of all tier calls that have ended when it
- * closes (0 where the entry is itself in a tier).  Its async figures hold each
- * async tier call once, and its
- * gc and out those of all calls, the entry's in no tier too, each once.
+ * For tier "_total", calls are requests, and total, busy, min, max and hist are
+ * requests' times.  Its self time is in no tier: the request's time less the
+ * union of all tier calls that have ended when it closes (0 if the entry is
+ * itself in a tier).  Its async figures hold each async tier call once, and its
+ * gc and out those of all calls once, even of an entry in no tier.
  */
 struct kp_cell {
 	const char *tier, *identity;	/* borrowed; outlive the window */
 	uint64_t requests, w_requests;	/* with one call of the tier at least */
 	uint64_t share_requests, w_share_requests;
 	uint64_t calls, w_calls;	/* inside the request; all outcomes */
-	uint64_t raised, w_raised;	/* of calls, as are these two: */
+	uint64_t raised, w_raised;	/* of calls, like these two: */
 	uint64_t unfinished, w_unfinished;
 	uint64_t ambiguous, w_ambiguous;
 	uint64_t async_calls, w_async_calls;	/* not among calls */
-	uint64_t async_raised, w_async_raised;	/* of async calls, as are: */
-	/* ended: how could not be seen */
+	uint64_t async_raised, w_async_raised;	/* of async calls, like: */
+	/* ended with an unknown outcome */
 	uint64_t async_unknown, w_async_unknown;
 	uint64_t async_unfinished, w_async_unfinished;
 	/* of calls: began inside their request and ended after its end */
 	uint64_t outlasting, w_outlasting;
-	/* of calls that ended: how could not be seen */
+	/* of calls: ended with an unknown outcome */
 	uint64_t unknown_outcomes, w_unknown_outcomes;
-	uint64_t timed, w_timed;	/* calls that total, min, max and hist hold:
+	uint64_t timed, w_timed;	/* calls in total, min, max and hist:
 					   a kp_outcome_timed(), not async */
 	/*
 	 * Traced calls during the timed ones: all, at any depth, and those
-	 * that these made themselves.  Estimates for all requests alone.
+	 * that these made themselves.  There are only w_ figures.
 	 */
 	uint64_t w_inside, w_made;
 	int64_t total, w_total;
@@ -83,12 +81,12 @@ struct kp_cell {
 	int64_t share_busy, w_share_busy;
 	int64_t async, w_async;
 	/*
-	 * Some of these windows are older than the counting of outlasting,
-	 * unknown_outcomes, w_inside, w_made and the outcomes of async calls:
-	 * all of them are 0 then, and are not to be shown.
+	 * A window of the sum is older than outlasting, unknown_outcomes,
+	 * w_inside, w_made and the outcomes of async calls: all of them are 0
+	 * then, and must not be shown.
 	 */
 	bool unrecorded;
-	bool has_gc, has_out;		/* asked for, else 0: */
+	bool has_gc, has_out;		/* measured; else these are 0: */
 	int64_t gc, w_gc;
 	int64_t out, w_out;
 	kp_dur_ns min, max;		/* of one call; min is -1 when timed is 0 */
@@ -98,14 +96,14 @@ struct kp_cell {
 #define KP_WAIT_SERIES_MAX 5000	/* wait cells in one window, likewise */
 
 /*
- * What messages waited for one receiver, of requests of one identity: w_ as
- * above.  They belong to the window of the receiver's node.  There is none of
- * identity "_total": add them up where it is needed.
+ * The waits of messages to one receiver, of requests of one type; w_ as above.
+ * It belongs to the window of the receiver's node.  There is none of type
+ * "_total": readers sum if they need it.
  */
 struct kp_wait_cell {
 	const char *receiver, *identity;	/* borrowed, as above */
 	uint64_t messages, w_messages;	/* all timed */
-	uint64_t away, w_away;		/* of these, sent on another node */
+	uint64_t away, w_away;		/* those of them sent on another node */
 	int64_t wait, w_wait;
 	kp_dur_ns min, max;		/* min is -1 when there are none */
 	struct kp_hist hist;		/* weighted */
@@ -118,23 +116,23 @@ struct kp_window {
 	uint64_t entry_calls;		/* the VM's own count; 0 if unknown */
 	uint64_t sampled;		/* requests assembled */
 	struct kp_losses losses;
-	struct kp_cost cost;		/* that the target had */
-	/* "_total" first, then tiers in conf's order; within one by name. */
+	struct kp_cost cost;		/* of the target */
+	/* "_total" first, then tiers in conf's order; in each by type. */
 	struct kp_cell *cells;
 	size_t ncells;
-	/* Where messages are timed: by receiver, then identity. */
+	/* If messages are timed: by receiver, then type. */
 	struct kp_wait_cell *waits;
 	size_t nwaits;
 };
 
-/* How much of a count can be seen: whatever shows one goes by this. */
+/* How much of a count is known; reports and exports show it accordingly. */
 enum kp_seen {
 	KP_SEEN,	/* known */
 	KP_SEEN_PART,	/* there may be more */
 	KP_NOT_SEEN	/* no figure and no series; never 0 */
 };
 
-/* How well `raised` is known, where `unseen` other calls may have raised. */
+/* Returns how well `raised` is known if `unseen` others may have raised. */
 static inline enum kp_seen
 kp_raised_seen(uint64_t raised, uint64_t unseen)
 {
@@ -144,12 +142,10 @@ kp_raised_seen(uint64_t raised, uint64_t unseen)
 }
 
 /*
- * The number of these calls that may have raised unseen.  blind: calls that
- * ended, nobody knows how.  Where not one call is known to have returned or
- * raised,
- * the unfinished ones may all be failures of which the end was not seen; beside
- * calls that are known to have ended they are what they seem, still running or
- * killed.
+ * Returns the number of these calls that may have raised unseen.  blind: calls
+ * that ended with an unknown outcome.  If no call is known to have returned or
+ * raised, all unfinished ones may be failures whose end was not seen; otherwise
+ * they count as still running or killed.
  */
 static inline uint64_t
 kp_calls_unseen(uint64_t calls, uint64_t unfinished, uint64_t blind)
@@ -158,8 +154,8 @@ kp_calls_unseen(uint64_t calls, uint64_t unfinished, uint64_t blind)
 }
 
 /*
- * What raised, weighted.  Of a tier all its calls, those that began after their
- * request had ended too; a request is not an error for what it left behind.
+ * Returns the weighted number of calls that raised.  A tier's includes its
+ * async calls; an async call does not make its request an error.
  */
 static inline uint64_t
 kp_cell_raised(const struct kp_cell *c, bool request)
@@ -167,7 +163,7 @@ kp_cell_raised(const struct kp_cell *c, bool request)
 	return c->w_raised + (request ? 0 : c->w_async_raised);
 }
 
-/* Of the same, what may have raised unseen: kp_calls_unseen(). */
+/* Returns the number of the same that may have raised unseen. */
 static inline uint64_t
 kp_cell_unseen(const struct kp_cell *c, bool request)
 {
@@ -181,13 +177,13 @@ kp_cell_unseen(const struct kp_cell *c, bool request)
 }
 
 /*
- * Adds from's figures to to's (names are left alone).  An empty cell is zero
- * but for min, which is -1.  A histogram that would count past 64 bits is left
- * out, the sums are not.  KP_ENOMEM: to is unchanged.
+ * Adds from's figures to to's, but not the names.  An empty cell is zero except
+ * for min, which is -1.  A histogram whose count would exceed 64 bits is left
+ * out, but not its sums.  KP_ENOMEM: to is unchanged.
  */
 enum kp_err kp_cell_merge(struct kp_cell *to, const struct kp_cell *from);
 
-/* The same of waits. */
+/* Does the same for waits. */
 enum kp_err kp_wait_cell_merge(struct kp_wait_cell *to,
     const struct kp_wait_cell *from);
 
@@ -196,49 +192,49 @@ void kp_window_free(struct kp_window *w);
 struct kp_stats;
 
 /*
- * node and conf are borrowed, and outlive it.  Call kp_stats_names() before the
- * first request.
+ * node and conf are borrowed and outlive it, as do the texts of rs (set that
+ * with kp_stats_names() before the first request).
  */
 struct kp_stats *kp_stats_new(const struct kp_conf *conf, const char *node);
 void kp_stats_free(struct kp_stats *st);
-/* From the next window that closes on. */
+/* Takes effect with the next window that closes. */
 void kp_stats_rename(struct kp_stats *st, const char *node);
 /* rs: whose requests are added; borrowed, for names of functions and types. */
 void kp_stats_names(struct kp_stats *st, const struct kp_requests *rs);
 
-/* gc_shared: as of kp_conf_gc(); it decides whether cells have times of gc. */
+/* Sets whether garbage collection is measured on its node: kp_conf_gc(). */
 void kp_stats_release(struct kp_stats *st, bool gc_shared);
 
 /*
- * by_node, borrowed: the kp_stats of each node, KP_NODES_MAX of them, NULL
- * where there is none; it may change between calls.  Calls of a node that has
- * none are counted as KP_LOSS_LEFT here.  Without peers all is counted here.
+ * by_node, borrowed: KP_NODES_MAX pointers to the nodes' kp_stats, or NULL;
+ * they may change between calls.  Calls of a node that has none count as
+ * KP_LOSS_LEFT here.  Without peers everything counts here.
  */
 void kp_stats_peers(struct kp_stats *st, struct kp_stats *const *by_node);
 
 /*
- * What on_request and on_late hand over: to the kp_stats of the request's
- * node, and of the late call's.
+ * These take what on_request and on_late pass, with the kp_stats of the
+ * request's node or the late call's.
  */
 void kp_stats_request(struct kp_stats *st, const struct kp_request *rq);
-/* Adds kp_requests_waits() of the request that kp_stats_request() just had. */
+/* Adds the request's kp_requests_waits(), after kp_stats_request(). */
 void kp_stats_waits(struct kp_stats *st, const struct kp_request *rq);
 void kp_stats_late(struct kp_stats *st, const struct kp_late_call *c);
 
 /*
- * Closes the running window [start, end) and hands it over; the next one
- * starts empty.  Its losses hold what was lost here (requests that went to
- * _other, past KP_SERIES_MAX); the caller adds the rest, and entry_calls.
- * NULL when out of memory: the window then goes on.
+ * Closes the running window [start, end) and hands it over; the next one starts
+ * empty.  Its losses hold those of stats (such as requests under _other, past
+ * KP_SERIES_MAX); the caller adds the rest, and entry_calls.  NULL: out of
+ * memory; the window goes on.
  */
 struct kp_window *kp_stats_rotate(struct kp_stats *st, kp_wall_ns start,
     kp_wall_ns end);
 
 /*
- * For each call of a request its self time in ns: its time less the union
- * of the calls it waited for, which are its children in the tree, and those
- * of children that have no duration (clipped to it).  -1 where it has none.
- * self has room for rq->ncalls.  KP_ENOMEM: self is not to be used.
+ * Computes each call's self time in ns: its time less the union of the calls it
+ * waited for, which are its children in the tree, and those of children without
+ * a duration (clipped to it).  -1 if it has none.  self has room for
+ * rq->ncalls.  KP_ENOMEM: do not use self.
  */
 enum kp_err kp_request_self(const struct kp_request *rq, kp_dur_ns *self);
 

@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 /*
- * As pthread_create(3), with every signal blocked: they are for the loop's
- * thread, and would cut short what this one waits in.  Returns 0 or an errno.
+ * Calls pthread_create(3) with every signal blocked: signals are for the loop's
+ * thread, and would interrupt waits in others.  Returns 0 or an errno.
  */
 int kp_thread_start(pthread_t *thread, void *(*main)(void *), void *arg);
 

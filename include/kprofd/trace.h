@@ -5,13 +5,12 @@
  *
  * The agent sends
  *   {kprof_events, Seq, SentAt, QueueLen, Dropped, Events}
- * where Events is a list of trace messages as the VM made them, or with
- * values taken out ('exact' tiers):
+ * where Events is a list of trace messages as the VM made them, or without
+ * values ('exact' tiers):
  *   {trace_ts, Pid, call, {M,F,A}, X, Ts}
  *       X = {Identity, Token, Caller}                       tier call
- *       X = {Identity, Caller, Weight, New, true, [], Old}  entry call; where
- *           the process carries a foreign token, which stays, New is
- *           false
+ *       X = {Identity, Caller, Weight, New, true, [], Old}  entry call; New is
+ *           false if the process carries a foreign token, which stays
  *       X = {[], Token, Caller, []}                 call that took the token
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, return_from, {M,F,A}, Ts}
@@ -19,17 +18,16 @@
  *   {trace_ts, Pid, in | out, {M,F,A} | 0, Ts}
  *   {trace_ts, Pid, gc_minor_start | gc_minor_end | gc_major_start |
  *       gc_major_end, Any, Ts}
- * The native probe sends binaries instead (native.h); it has events of messages,
- * too.
- * Token and New are {Flags, Label, Serial, From, LastSerial} as
- * seq_trace:get_token/0 gives them.  Old is such a token, or false if the process
- * had none of ours (earlier agents send []).  Identity is [] if no clause of the
- * identity fun matched, {'_other', Line} if the answer of one is too large to be
- * copied.  Caller is {M,F,A} or undefined.  An event has label 0 if the label is
- * not a positive integer of 59 bits.
+ * and the native probe, which has its own records (native.h), reports messages
+ * too.  Token and New are {Flags, Label, Serial, From, LastSerial}, the result
+ * of seq_trace:get_token/0; so is Old, or false if there was none of ours ([]
+ * from older agents); Identity is [] if no clause of the identity fun matched,
+ * {'_other', Line} if the result of one is too large to be copied; Caller is
+ * {M,F,A} or undefined.  A label that is not a positive 59-bit integer becomes
+ * label 0.
  *
- * Nothing is allocated and nothing copied: events point into the frame, and
- * are good until the caller reuses it.
+ * The decoder allocates and copies nothing: events point into the frame, and
+ * are valid until the caller reuses it.
  */
 #ifndef KPROFD_TRACE_H
 #define KPROFD_TRACE_H
@@ -38,11 +36,11 @@
 #include "kprofd/term.h"
 
 /*
- * A target's clock starts at -2^59 ns.  No time past this is real, and the
- * difference of any two that are fits.
+ * A target's clock starts at -2^59 ns.  No real time is past this limit, and
+ * the difference of any two below it fits.
  */
 #define KP_TARGET_TIME_MAX (INT64_C(1) << 62)
-/* Nothing that a target counts gets there: a million a second, eight years. */
+/* No count of a target gets there: a million a second for eight years. */
 #define KP_TARGET_COUNT_MAX (INT64_C(1) << 48)
 
 enum kp_event_kind {
@@ -51,20 +49,20 @@ enum kp_event_kind {
 	KP_EV_RETURN_TO,
 	KP_EV_RETURN_FROM,
 	KP_EV_EXCEPTION_FROM,
-	KP_EV_CLEAR,	/* a call; its process lost the token that is named */
-	/* the process was scheduled in and out; it collects garbage, or did */
+	KP_EV_CLEAR,	/* a call that removed this token from its process */
+	/* the process was scheduled in or out; collects garbage, or did */
 	KP_EV_IN,
 	KP_EV_OUT,
 	KP_EV_GC_START,
 	KP_EV_GC_END,
-	/* of a message with a token; of the native probe alone */
+	/* for a message with a token; only from the native probe */
 	KP_EV_SEND,
 	KP_EV_RECEIVE	/* taken from the mailbox of its process */
 };
 
 struct kp_event {
 	enum kp_event_kind kind;
-	struct kp_pid pid;	/* the process it happened in */
+	struct kp_pid pid;	/* its process */
 	kp_target_ns ts;
 	struct kp_span mfa;	/* raw term {M,F,A}: function called or left,
 				   or returned to; empty for undefined, and from
@@ -79,16 +77,17 @@ struct kp_event {
 	struct kp_pid from;	/* sender of the token; SEND: receiver of the
 				   message, if that is a pid */
 	/* ENTRY only */
-	uint64_t old_label;	/* the token met, 0: none */
-	bool foreign;		/* it met a foreign one, and began nothing */
+	uint64_t old_label;	/* the token before, 0: none */
+	bool foreign;		/* that was foreign: it began no request */
 	uint32_t weight;	/* requests this one stands for, >= 1 */
-	uint32_t serial;	/* SEND and RECEIVE: with label and sender it
-				   says which message */
+	uint32_t serial;	/* SEND and RECEIVE: identifies the message,
+				   with label and sender */
 };
 
 /*
- * Zeroes what not every event has: all but kind, pid and ts.  Member by member,
- * because the compiler makes a `rep stos` of a zeroed struct, which is slower.
+ * Zeroes all members except kind, pid and ts, which every event has.  It does
+ * so one by one, because the compiler zeroes a struct by `rep stos`, which is
+ * slower.
  */
 static inline void
 kp_event_clear(struct kp_event *ev)
@@ -107,22 +106,22 @@ struct kp_batch {
 	kp_target_ns sent_at;
 	uint64_t queue_len;
 	uint64_t dropped;	/* events dropped by the agent since its start */
-	struct kp_term r;	/* stands at the next event */
+	struct kp_term r;	/* is at the next event */
 	uint32_t left;		/* events not yet read */
 	bool tail;		/* the list's [] is not yet read either */
 };
 
 /*
- * Starts on one message; KP_ENOENT if it is a good term but no
- * kprof_events tuple, else KP_ESHORT, KP_EFORMAT (also for times and counts
- * that cannot be) or KP_ELIMIT.
+ * Starts on one message; KP_ENOENT if it is a good term but not a kprof_events
+ * tuple, else KP_ESHORT, KP_EFORMAT (also for impossible times and counts) or
+ * KP_ELIMIT.
  */
 enum kp_err kp_batch_begin(struct kp_batch *b, const void *p, size_t n);
 /*
- * The next event: KP_OK, KP_END after the last, KP_ENOENT for a well-formed
- * element that is not a known trace message (passed over; go on), and
- * KP_ESHORT, KP_EFORMAT or KP_ELIMIT where the bytes cannot be followed any
- * more; that error sticks.  *ev is all zero unless KP_OK is returned.
+ * Gets the next event: KP_OK, KP_END after the last, KP_ENOENT for a
+ * well-formed element that is not a known trace message (skipped; go on), and
+ * KP_ESHORT, KP_EFORMAT or KP_ELIMIT if the rest cannot be read; that error
+ * sticks.  *ev is all zero unless it returns KP_OK.
  */
 enum kp_err kp_batch_next(struct kp_batch *b, struct kp_event *ev);
 
