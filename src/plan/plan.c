@@ -16,12 +16,12 @@
 
 /* Names further away than this are not misspellings. */
 #define NEAR_MAX 3
-#define NEAR_NAMES 20000	/* the agent sends no more */
+#define NEAR_NAMES 20000	/* the agent sends at most this many */
 
 typedef void pat_fn(void *ctx, const struct kp_mfa_pat *p, unsigned opts,
     uint64_t tier, bool entry);
 
-/* Calls f for every pattern of the file but those of entries. */
+/* Calls f for every pattern of the file except those of entries. */
 static void
 each_pat(const struct kp_conf *c, pat_fn *f, void *ctx)
 {
@@ -83,11 +83,11 @@ struct maker {
 	struct kp_plan *plan;
 	const struct answer *answer;
 	struct kp_diags *diags;
-	bool has_entry;		/* the module of at least one is there */
+	bool has_entry;		/* the target has the module of one */
 	enum kp_err err;
 };
 
-/* An Elixir module that the user wrote without its prefix. */
+/* Returns whether want is the Elixir module without its prefix. */
 static bool
 is_elixir(const char *name, const char *want)
 {
@@ -141,7 +141,7 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p,
 	} else {
 		snprintf(why, sizeof(why), "no answer");
 	}
-	/* Not "did you mean 'eprof'?" */
+	/* The nearest name would be 'eprof', which nobody means. */
 	if (strcmp(p->mod, KP_MARK_MODULE) == 0)
 		kp_diags_add(mk->diags, p->pos, later, "the target has no module 'kprof' "
 		    "(%s): it comes with kprofd's library for applications%s",
@@ -241,7 +241,7 @@ plan_add(struct maker *mk, const char *mod, const struct answer_fn *fn)
 	return v;
 }
 
-/* Functions that every module has. */
+/* Returns whether the compiler adds the function to every module. */
 static bool
 fn_is_generated(const struct answer_fn *fn)
 {
@@ -262,7 +262,7 @@ fn_mark(const char *mod, const struct answer_fn *fn)
 	return kp_mark(&(struct kp_mfa){ mod, name, fn->arity });
 }
 
-/* Of the module kprof '_' means what begins requests. */
+/* For the module kprof, '_' means the functions that begin requests. */
 static bool
 pat_wants(const struct kp_mfa_pat *p, const struct answer_fn *fn)
 {
@@ -338,7 +338,7 @@ kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
 	}
 }
 
-/* As a percentage of a scheduler, or as a number of schedulers. */
+/* Writes it as a percentage of a scheduler, or as a number of schedulers. */
 static const char *
 schedulers(double percent, char *text, size_t n)
 {
@@ -431,7 +431,7 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 		no_function(mk, p, m);
 }
 
-/* Where kprof:set_token/0 is an entry, kprof:clear_token/0 is armed as well. */
+/* Adds kprof:clear_token/0 if kprof:set_token/0 is an entry. */
 static void
 plan_add_clear(struct maker *mk)
 {
@@ -468,7 +468,7 @@ is_there(const struct answer *a, const struct kp_mfa_pat *p)
 	return m != NULL && m->loaded;
 }
 
-/* True: the module of at least one entry is there. */
+/* Returns whether the target has the module of at least one entry. */
 static bool
 has_entry(const struct kp_conf *c, const struct answer *a, const char *node)
 {

@@ -1,6 +1,6 @@
 /*
  * plan_answer.c - decodes the target's answer into modules and their functions,
- * marks those that are exported, and knows callbacks that return a state.
+ * marks exported ones, and recognises callbacks that return a state.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "kprofd/config.h"
 #include "plan/plan_answer.h"
 
-/* Bounds what one module's answer may make us keep. */
+/* Limits the memory for one module's answer. */
 #define MODULE_FNS_MAX 20000
 
 void
@@ -19,7 +19,7 @@ answer_free(struct answer *a)
 	free(a->v);
 }
 
-/* [{Name, Arity}, ...] */
+/* Reads [{Name, Arity}, ...] */
 static struct answer_fn *
 read_fns(struct kp_term *r, uint32_t *n, enum kp_err *err)
 {
@@ -50,7 +50,7 @@ read_fns(struct kp_term *r, uint32_t *n, enum kp_err *err)
 	return v;
 }
 
-/* In any order that tells them apart. */
+/* Defines any total order. */
 static int
 fn_compare(const void *a, const void *b)
 {
@@ -63,7 +63,7 @@ fn_compare(const void *a, const void *b)
 	return f->name.n > 0 ? memcmp(f->name.p, g->name.p, f->name.n) : 0;
 }
 
-/* A target may say that thousands are there, in each of very many modules. */
+/* Sorts, since a target may name thousands in each of very many modules. */
 static void
 mark_exported(struct answer_module *m, struct answer_fn *exports, uint32_t n)
 {

@@ -1,5 +1,5 @@
 /*
- * plan_answer.h - a target's answer about the modules that it was asked for.
+ * plan_answer.h - decodes a target's answer about the modules of tiers.conf.
  * Pure.
  */
 #ifndef KPROFD_PLAN_PLAN_ANSWER_H
@@ -31,18 +31,18 @@ struct answer {
 };
 
 /*
- * Reads all of it.  Spans point into what r reads.  To be freed whatever comes
- * out: KP_EFORMAT, KP_ELIMIT where it is longer than any answer, KP_ENOMEM.
+ * Reads the whole answer.  Spans point into the bytes of r.  KP_EFORMAT,
+ * KP_ELIMIT if it is too long, KP_ENOMEM.  Free it after errors too.
  */
 enum kp_err answer_read(struct kp_term *r, struct answer *a);
 void answer_free(struct answer *a);
-/* NULL: it says nothing of such a module. */
+/* NULL: the answer lacks the module. */
 const struct answer_module *answer_find(const struct answer *a,
     const char *name);
 
 /*
- * The behaviour for which a function is a callback that returns its process's
- * state, or NULL.  behaviours: the raw list of those that its module names.
+ * Returns the behaviour for which the function is a callback that returns its
+ * process's state, or NULL.  behaviours: the raw list of its module's.
  */
 const char *plan_state_callback(struct kp_span behaviours, struct kp_span fun,
     uint32_t arity, bool exported);

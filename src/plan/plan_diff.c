@@ -1,6 +1,6 @@
 /*
- * plan_diff.c - compares the plan that is armed with the one that is wanted:
- * carries over what is known, finds what to measure, and makes the difference.
+ * plan_diff.c - compares the armed plan with the wanted one: copies what is
+ * known of functions, marks those to measure, and sets the changes.
  *
  * Two functions are armed alike when the agent would get the same bytes for
  * them: another order of tiers, a renamed tier or another place in the file
@@ -11,7 +11,7 @@
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"
 
-/* Of one match spec; comparisons with long request types make it large. */
+/* Bytes of a match spec; comparisons with long request types need many. */
 #define SPEC_MAX (1u << 20)
 
 void
@@ -158,7 +158,7 @@ item_same(const struct kp_plan_item *a, const struct kp_conf *ca,
 	return e;
 }
 
-/* Functions that were disarmed for good are neither armed nor counted. */
+/* Ignores functions that were disarmed for good. */
 enum kp_err
 kp_plan_diff(struct kp_plan *want, const struct kp_conf *want_conf,
     struct kp_plan *armed, const struct kp_conf *armed_conf,
