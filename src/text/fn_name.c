@@ -23,7 +23,7 @@ is_word(const char *s, size_t n)
 	return n > 0;
 }
 
-/* The module's name in Elixir, without "Elixir."; NULL: it is not an alias. */
+/* Returns the module's name in Elixir, without "Elixir."; NULL: no alias. */
 static const char *
 alias(const char *mod)
 {

@@ -51,7 +51,7 @@ clean(struct grid *g, const char *text)
 	return copy;
 }
 
-/* False, and an error of g, if there was no memory for one more element. */
+/* Returns false, and sets g->err, if there was no memory for an element. */
 static bool
 has_room(struct grid *g, enum kp_err room)
 {

@@ -1,5 +1,5 @@
 /*
- * grid.h - a table of texts in aligned columns.
+ * grid.h - writes a table of texts in aligned columns.
  *
  * Widths are those on a terminal.  Every text goes through text_put(), so that
  * nothing a target sends reaches the terminal raw.  If the columns do not fit, the
@@ -33,7 +33,7 @@ void grid_free(struct grid *g);
 
 /* Adds a column.  Add all columns before the first cell. */
 void grid_col(struct grid *g, const char *head, enum grid_align align);
-/* The columns so far are repeated in every block. */
+/* Repeats the columns so far in every block. */
 void grid_fix(struct grid *g);
 /*
  * Starts a group: the columns up to the next group stay in one block, under this
@@ -50,7 +50,7 @@ void grid_col_optional(struct grid *g, const char *head,
 void grid_cut(struct grid *g);
 /* Adds a cell; cells fill one row after the other. */
 void grid_cell(struct grid *g, const char *text);
-/* A line across, between two rows. */
+/* Adds a line across, between two rows. */
 void grid_rule(struct grid *g);
 
 /* width: columns of the terminal; 0: no limit */

@@ -1,4 +1,4 @@
-/* grid_internal.h - the columns and groups that grid.c and grid_write.c share. */
+/* grid_internal.h - defines columns and groups for grid.c and grid_write.c. */
 #ifndef KPROFD_TEXT_GRID_INTERNAL_H
 #define KPROFD_TEXT_GRID_INTERNAL_H
 

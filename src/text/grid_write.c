@@ -120,7 +120,7 @@ group_end(const struct grid *g, size_t group)
 	return group + 1 < g->ngroups ? g->groups[group + 1].from : g->ncols;
 }
 
-/* Width of columns from .. to - 1 without those dropped, each with its gap. */
+/* Returns the width of columns from .. to - 1, not dropped, with their gaps. */
 static size_t
 columns_width(const struct layout *l, size_t from, size_t to)
 {
@@ -199,7 +199,7 @@ total_width(const struct layout *l)
 	return without_gap(columns_width(l, 0, l->g->ncols));
 }
 
-/* The optional column of the lowest rank that is shown; ncols: there is none. */
+/* Returns the shown optional column of the lowest rank; ncols: none. */
 static size_t
 next_to_drop(const struct layout *l)
 {
@@ -250,7 +250,7 @@ drop_columns(struct layout *l, size_t width)
 	*cut = full;
 }
 
-/* The end of the group that holds the column; without one, the next column. */
+/* Returns the end of the column's group; without one, the next column. */
 static size_t
 unit_end(const struct grid *g, size_t col)
 {

@@ -1,5 +1,5 @@
 /*
- * json.h - a small JSON writer into a kp_buf.
+ * json.h - writes JSON into a kp_buf.
  *
  * It writes commas and brackets; nesting is bounded, and errors stick in the
  * buffer.  Whatever the texts hold, the result is valid JSON in valid UTF-8, and

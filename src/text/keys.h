@@ -1,8 +1,8 @@
 /*
  * keys.h - decodes the bytes that a terminal sends for keys.  Pure.
  *
- * The bytes are untrusted (a terminal's, or pasted text): any are accepted, and a
- * sequence ends after KEY_BYTES_MAX of them.
+ * The bytes are untrusted (a terminal's, or pasted text): any are accepted, and
+ * a sequence ends after KEY_BYTES_MAX of them.
  */
 #ifndef KPROFD_TEXT_KEYS_H
 #define KPROFD_TEXT_KEYS_H
@@ -29,9 +29,9 @@ enum {
 };
 
 /*
- * The first key of n bytes, at least one; *used is its length.  KEY_NONE and 0: it
- * is incomplete.  quiet: nothing followed for a while, so that an ESC is a key by
- * itself.
+ * Returns the first key of n bytes, at least one; *used is its length.
+ * KEY_NONE and 0: it is incomplete.  quiet: nothing followed for a while, so
+ * that an ESC is a key by itself.
  */
 int key_decode(const uint8_t *p, size_t n, bool quiet, size_t *used);
 

@@ -137,7 +137,7 @@ text_counted(char *buf, uint64_t n, const char *noun)
 	return buf;
 }
 
-/* d / unit, rounded; d is not negative */
+/* Returns d / unit, rounded; d must not be negative. */
 static uint64_t
 rounded(kp_dur_ns d, int64_t unit)
 {

@@ -1,8 +1,8 @@
 /*
  * text.h - formats figures and untrusted texts for people.
  *
- * Names of tiers, functions and identities come from targets: they may reach a
- * terminal only through text_put().
+ * Names of tiers, functions and request types come from targets: they may reach
+ * a terminal only through text_put().
  */
 #ifndef KPROFD_TEXT_TEXT_H
 #define KPROFD_TEXT_TEXT_H
@@ -16,20 +16,20 @@
 #define TEXT_MAX 48
 
 /*
- * Appends an untrusted text: characters that are unsafe on a terminal as \x1b or
- * \u{202e}, bytes that are not UTF-8 as U+FFFD.
+ * Appends an untrusted text: characters that are unsafe on a terminal as \x1b
+ * or \u{202e}, bytes that are not UTF-8 as U+FFFD.
  */
 void text_put(struct kp_buf *b, const char *s);
 void text_put_n(struct kp_buf *b, const char *s, size_t n);
 /* The same for a text of several lines: keeps newlines and tabs. */
 void text_put_lines(struct kp_buf *b, const char *s, size_t n);
-/* Columns that a text from text_put() takes. */
+/* Returns the columns of a text from text_put(). */
 size_t text_width(const char *s);
-/* Bytes of its longest beginning that fits into `columns`. */
+/* Returns the bytes of its longest prefix that fits into `columns`. */
 size_t text_fit(const char *s, size_t columns);
 /*
- * Appends a text from text_put() and a newline, broken at blanks into lines of this
- * many columns (0: no limit); all but the first are indented.
+ * Appends a text from text_put() and a newline, broken at blanks into lines of
+ * this many columns (0: no limit); all but the first are indented.
  */
 void text_wrap(struct kp_buf *b, const char *s, unsigned columns,
     unsigned indent);
@@ -38,7 +38,7 @@ void text_wrap(struct kp_buf *b, const char *s, unsigned columns,
 const char *text_count(char *buf, uint64_t n);
 /* 1 call, 1 204 calls, 3 processes: noun is a singular that takes s or es. */
 const char *text_counted(char *buf, uint64_t n, const char *noun);
-/* As text_count(); if it is not known but estimated, "~1 204". */
+/* Writes text_count(), or "~1 204" if n is an estimate (not known). */
 const char *text_known(char *buf, uint64_t n, bool known);
 /* 340 ns, 5.2 us, 87 us, 9.4 ms, 1 204 ms, 12.3 s: at least two digits.  -1: "-" */
 const char *text_dur(char *buf, kp_dur_ns d);
@@ -46,7 +46,7 @@ const char *text_dur(char *buf, kp_dur_ns d);
 const char *text_us(char *buf, uint64_t us);
 /* 1 234.567, in ms: for columns whose rows are compared.  -1: "-" */
 const char *text_ms(char *buf, kp_dur_ns d);
-/* 1h30m, 30m, 10s, 250ms: a length of time as options take it. */
+/* 1h30m, 30m, 10s, 250ms: a length of time in the form of options. */
 const char *text_span(char *buf, kp_dur_ns d);
 /* A small average: 0.05, 3.40, 12.3, 1 204. */
 const char *text_average(char *buf, double v);

@@ -13,7 +13,7 @@
 
 #define PIECE_MAX 24
 
-/* 30m, 1h30m: pieces, each a number and a unit. */
+/* Parses 30m, 1h30m: pieces, each a number and a unit. */
 static bool
 parse_span(const char *s, kp_dur_ns *out)
 {
@@ -62,7 +62,7 @@ literal(const char **s, char c)
 	return true;
 }
 
-/* :SS and .fff are optional */
+/* Parses HH:MM; :SS and .fff are optional. */
 static bool
 parse_clock(const char **s, struct tm *tm, int64_t *ns)
 {
@@ -84,7 +84,7 @@ parse_clock(const char **s, struct tm *tm, int64_t *ns)
 	return true;
 }
 
-/* Z, +01:00, +0100, or nothing: local */
+/* Parses Z, +01:00, +0100, or nothing: local. */
 static bool
 parse_zone(const char *s, bool *local, int *east)
 {
@@ -103,7 +103,7 @@ parse_zone(const char *s, bool *local, int *east)
 	return true;
 }
 
-/* The C library takes 31 February for 3 March; we do not. */
+/* Rejects 31 February, which the C library converts to 3 March. */
 static bool
 tm_valid(const struct tm *tm)
 {
@@ -133,7 +133,7 @@ parse_iso(const char *s, kp_wall_ns *out)
 	if ((literal(&s, 'T') || literal(&s, 't') || literal(&s, ' ')) &&
 	    !parse_clock(&s, &tm, &ns))
 		return false;
-	/* ns since 1970 in 64 bits end in 2262 */
+	/* 64 bits of ns since 1970 end in 2262 */
 	if (!parse_zone(s, &local, &east) || !tm_valid(&tm) ||
 	    tm.tm_year < 70 || tm.tm_year >= 362)
 		return false;

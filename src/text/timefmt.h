@@ -16,8 +16,8 @@
 	"such as 2026-11-21, 2026-11-21T10:00 or 2026-11-21T09:00:00Z"
 
 /*
- * A length of time before now (s, m, h, d; -2h is the same as 2h), or an ISO
- * 8601 date or time: local, unless it ends in Z or +01:00.  False: neither.
+ * Parses a length of time before now (s, m, h, d; -2h is the same as 2h), or an
+ * ISO 8601 date or time: local, unless it ends in Z or +01:00.
  */
 bool timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns *out);
 
@@ -25,7 +25,7 @@ struct timefmt_range {
 	kp_wall_ns since, until;
 };
 
-/* Parses "A,B": from A up to B.  Returns NULL, or what is wrong with it. */
+/* Parses "A,B": from A up to B.  Returns NULL, or an error text. */
 const char *timefmt_parse_range(const char *s, kp_wall_ns now,
     struct timefmt_range *out);
 

@@ -2,9 +2,9 @@
  * width.c - looks characters up in tables of zero width, of double width, and
  * of scripts that run from right to left.
  *
- * The C library's wcwidth() answers for the locale of the user; a report
- * must look the same under cron, so the tables are kept here: they answer as
- * wcwidth() does in a UTF-8 locale.  Gaps that hold no characters are closed.
+ * The C library's wcwidth() depends on the user's locale, but a report must
+ * look the same under cron.  These tables give the result of wcwidth() in a
+ * UTF-8 locale.  Ranges include gaps without characters.
  *
  * Source: Unicode 14, general categories Mn, Me and Cf with the medial and
  * final Jamo; EastAsianWidth W and F.
@@ -149,7 +149,7 @@ static const struct range wide[] = {
 	{ 0x20000, 0x2fffd }, { 0x30000, 0x3fffd },
 };
 
-/* Scripts that run from right to left, with room for those to come. */
+/* Scripts that run from right to left, with blocks reserved for more. */
 static const struct range rtl[] = {
 	{ 0x590, 0x8ff }, { 0xfb1d, 0xfdff }, { 0xfe70, 0xfefc },
 	{ 0x10800, 0x10fff }, { 0x1e800, 0x1efff },
