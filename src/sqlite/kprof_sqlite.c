@@ -1,19 +1,18 @@
 /*
- * kprof_sqlite.c - SQL functions over stored histograms (column stat.hist),
- * as an extension that any SQLite from 3.25 on loads:
+ * kprof_sqlite.c - adds SQL functions for stored histograms (column stat.hist),
+ * as an extension for SQLite from 3.25 on:
  *
  *	.load /usr/local/lib/kprofd/kprof_sqlite
  *	select kprof_quantile(kprof_merge(hist), 0.99) / 1e6 as ms from stat;
  *
- *	kprof_merge(hist)	aggregate: all of them as one.  NULLs are
- *				skipped; NULL if there is nothing else.  Also a
- *				window function
+ *	kprof_merge(hist)	aggregate, also a window function: their sum.
+ *				It skips NULLs; NULL if there is nothing else
  *	kprof_quantile(hist, q)	ns, right to about 1.1 %; NULL of NULL and of
  *				an empty histogram
- *	kprof_count(hist)	how many durations it holds, by weight
+ *	kprof_count(hist)	the number of durations in it, by weight
  *
- * Blobs are not trusted: they are read by the bounded reader of hist.h, and one
- * that is not a histogram gives an SQL error that says why.
+ * Blobs are not trusted: the bounded reader of hist.h reads them, and one that
+ * is not a histogram gives an SQL error with the reason.
  */
 #include <stdarg.h>
 #include <stdbool.h>
@@ -26,8 +25,8 @@
 
 SQLITE_EXTENSION_INIT1
 
-#define SQLITE_LEAST 3025000	/* has aggregates as window functions */
-/* Ten bytes a count at most, and a few before them. */
+#define SQLITE_LEAST 3025000	/* the first with aggregate window functions */
+/* A count takes at most ten bytes; a few bytes precede them. */
 #define BLOB_MAX (16 + 10 * (KP_HIST_MAX - KP_HIST_MIN + 1))
 
 static void
@@ -79,7 +78,7 @@ fail_blob(sqlite3_context *ctx, const char *fn, const uint8_t *p, int n,
 		    "are not what a histogram is made of");
 }
 
-/* False: v is none, and the statement has been told. */
+/* False: v is not a histogram; the statement has the error. */
 static bool
 read_hist(sqlite3_context *ctx, const char *fn, sqlite3_value *v,
     struct kp_hist *h)
@@ -133,7 +132,7 @@ quantile(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	}
 }
 
-/* SQL's integers end at 2^63 - 1; nothing that was measured comes near. */
+/* Clamps to SQL's largest integer, 2^63 - 1, which no real count reaches. */
 static void
 count(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
@@ -147,10 +146,10 @@ count(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	kp_hist_free(&h);
 }
 
-/* What SQLite keeps for each group or window; it hands it out zeroed. */
+/* The aggregate context of a group or window, which SQLite zeroes. */
 struct merge {
 	struct kp_hist sum;
-	uint64_t rows;		/* in it, those not NULL */
+	uint64_t rows;		/* number of rows in it that are not NULL */
 };
 
 static void
@@ -184,7 +183,7 @@ merge_step(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	merge_row(ctx, argv[0], kp_hist_merge, 1);
 }
 
-/* A row leaves the window: counts can be taken back, they are sums. */
+/* Removes a row that leaves the window: counts are sums, so they subtract. */
 static void
 merge_inverse(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
@@ -219,7 +218,7 @@ merge_final(sqlite3_context *ctx)
 		kp_hist_free(&m->sum);
 }
 
-/* SQLite finds it by the file's name, kprof_sqlite, less what is no letter. */
+/* SQLite derives its name from the letters of the file's, kprof_sqlite. */
 __attribute__((visibility("default"))) int
 sqlite3_kprofsqlite_init(sqlite3 *db, char **why,
     const sqlite3_api_routines *api);
