@@ -1,13 +1,13 @@
 -- schema.sql - kprofd's database, schema 1.
 --
--- Base tables are in integer ns: durations, and times since 1970-01-01 UTC.
--- They are for programs.  The views below them are for people: ms rounded to
--- the us (a traced call costs about one), ISO 8601 times, ready percentiles:
+-- Base tables are for programs: durations, and times since 1970-01-01 UTC, are
+-- integer ns.  The views below them are for people: ms rounded to the us (a
+-- traced call costs about one), ISO 8601 times, percentiles:
 --
 --     sqlite3 kprofd.db 'select * from tier_stats'
 --
--- A new schema is a new file in priv/schema/, never a change in here; 6.sql and
--- 7.sql have the views as they are now.
+-- A new schema is a new file in priv/schema/, never a change of this one; 6.sql
+-- and 7.sql have the current views.
 
 pragma application_id = 1802531430;	-- "kprf"
 pragma user_version = 1;
@@ -150,12 +150,12 @@ create table event (
 );
 create index event_at on event (at_ns);
 
--- For people.
+-- The views follow.
 
--- Estimates for all requests: sampled ones times their weight.  The counts
--- that were really measured are in the columns called sampled_.
--- busy_per_request is per request of that type, whether it came through
--- this tier or not: so the tiers of one type compare.
+-- This view estimates the figures of all requests: it multiplies sampled ones
+-- by their weight.  The columns sampled_ have the measured counts.
+-- busy_per_request is per request of that type, even if it had no call in this
+-- tier, so that the tiers of one type can be compared.
 create view tier_stats as
 select	strftime('%Y-%m-%dT%H:%M:%S', w.start_ns / 1000000000, 'unixepoch')
 	    || printf('.%03dZ', w.start_ns / 1000000 % 1000) as start,
@@ -195,8 +195,8 @@ from	time_window w
 	    and r.identity_id = s.identity_id
 order by w.start_ns, n.name, t.position is null, t.position, t.name, i.name;
 
--- Whole requests by type.  self is what no tier accounts for; async is
--- work they caused but did not wait for.
+-- This view has whole requests by type.  self is time outside all tiers; async
+-- is work that requests caused but did not wait for.
 create view request_stats as
 select	start, end, node, identity, requests,
 	raised as errors, unfinished, ambiguous,
@@ -224,7 +224,7 @@ from	request q
 	join identity i on i.id = q.identity_id
 order by q.start_ns, q.id;
 
--- Reads as a tree: a call follows its parent and is indented below it.
+-- This view shows trees: a call follows its parent and is indented below it.
 create view slow_calls as
 select	c.request_id as request,
 	c.seq,
