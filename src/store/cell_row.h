@@ -1,6 +1,6 @@
 /*
- * cell_row.h - a cell as a row of stat or level_stat: the one list of its
- * columns, for reading and writing.  Private to src/store.
+ * cell_row.h - lists the columns of a cell's row in stat or level_stat, for
+ * reading and writing.  Private to src/store.
  */
 #ifndef KPROFD_STORE_CELL_ROW_H
 #define KPROFD_STORE_CELL_ROW_H
@@ -10,9 +10,9 @@
 #include "kprofd/stats.h"
 
 /*
- * X(column, field of struct kp_cell, when it is null): CELL_NEVER; CELL_SHARE
- * where the shares equal the figures; CELL_GC, CELL_OUT where these were not
- * asked for; CELL_AFTER in rows of schema 6 and before.
+ * X(column, field of struct kp_cell, condition for null): CELL_NEVER;
+ * CELL_SHARE if the shares equal the figures; CELL_GC, CELL_OUT if these are
+ * not measured; CELL_AFTER in rows of schema 6 and before.
  */
 #define CELL_FIGURES(X) \
 	CELL_PAIR(X, requests, requests, CELL_NEVER) \
@@ -39,7 +39,7 @@
 #define CELL_PAIR(X, column, field, null) \
 	X(column, field, null) X(w_##column, w_##field, null)
 
-/* To read, of `stat s`; in this order. */
+/* The columns to read from `stat s`, in this order. */
 #define CELL_COLUMNS "s.tier_id, s.identity_id, s.min_ns, s.max_ns, s.hist" \
 	CELL_FIGURES(CELL_READ)
 #define CELL_READ(column, field, null) ", s." #column
@@ -48,7 +48,7 @@ enum { CELL_TIER, CELL_IDENTITY, CELL_MIN, CELL_MAX, CELL_HIST, CELL_FIGURE,
 	/* the first column after them */
 	CELL_END = CELL_FIGURE CELL_FIGURES(CELL_ONE) };
 
-/* To insert, with db_cell(). */
+/* The columns that db_cell() inserts. */
 #define CELL_INSERT "tier_id, identity_id, min_ns, max_ns, hist, p50_ns," \
 	" p90_ns, p95_ns, p99_ns" CELL_FIGURES(CELL_NAME)
 #define CELL_NAME(column, field, null) ", " #column
@@ -56,9 +56,9 @@ enum { CELL_TIER, CELL_IDENTITY, CELL_MIN, CELL_MAX, CELL_HIST, CELL_FIGURE,
 #define CELL_VALUE(column, field, null) ", ?"
 
 /*
- * Fills in all of *c but its names; its histogram is *hist, whose former
- * contents are freed, and stays the caller's.  A damaged histogram is left out:
- * the sums are still true.
+ * Fills in *c except its names.  Frees the contents of *hist, and puts the
+ * cell's histogram there, which the caller owns.  Leaves out a damaged
+ * histogram: the sums are still true.
  */
 void cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist);
 

@@ -1,4 +1,4 @@
-/* db.c - statements, rows and transactions of the writing connection. */
+/* db.c - runs statements and transactions on the writing connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "db.h"
 #include "schema.h"
 
-/* A cache past this is emptied: identities come from outside. */
+/* A larger cache is emptied: targets choose request types. */
 #define IDS_MAX 65536
-#define DELETE_IDS 64	/* that one turn looks up */
+#define DELETE_IDS 64	/* looked up in one turn */
 
 #define DIM_SQL(dim, table) \
 	[ST_DIM_FIND + dim] = "select id from " table " where name = ?", \
@@ -104,7 +104,7 @@ static const char *const sql[ST_COUNT] = {
 	[ST_SHOW_LOSSES] = "insert into loss (window_id, cause_id, n)"
 	    " select ?6, cause_id, sum(n) from loss where window_id in"
 	    PARTS_OF " group by cause_id",
-	/* of one traced call: what was measured last */
+	/* the last measured cost of one traced call */
 	[ST_SHOW_COST] = "insert into cost (window_id, events, armed_calls,"
 	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns)"
 	    " select ?6, sum(events), sum(armed_calls), sum(agent_ns),"
@@ -114,7 +114,7 @@ static const char *const sql[ST_COUNT] = {
 	[ST_SHOW_PARTS_DEL] = "delete from time_window where id in" PARTS_OF,
 	[ST_RAISE] = "update time_window set level = ?2 where id in (select id"
 	    IN_SLOT ")",
-	/* with their cells, losses and calls: "on delete cascade" */
+	/* "on delete cascade" deletes their cells, losses and calls */
 	[ST_WINDOW_DEL] = "delete from time_window where id = ?",
 	[ST_REQUEST_DEL] = "delete from request where id = ?",
 	[ST_EVENT_DEL] = "delete from event where id = ?",
@@ -139,7 +139,7 @@ static const char *const sql[ST_COUNT] = {
 	DIM_SQL(DIM_RECEIVER, "receiver"),
 };
 
-/* The error of the system that a write to the database or its WAL ended with. */
+/* Returns the errno with which a write to the database or its WAL failed. */
 static int
 write_errno(struct kp_db *db)
 {
@@ -159,7 +159,7 @@ write_errno(struct kp_db *db)
 }
 
 /*
- * SQLite knows ENOSPC for a full disk; these it takes for a broken one.  With
+ * SQLite reports only ENOSPC as a full disk, and these as I/O errors.  With
  * SIGXFSZ ignored a limit of the file's size is an error of write(2).
  */
 static const char *
@@ -248,7 +248,7 @@ db_commit(struct kp_db *db)
 	/* some errors have rolled back already */
 	if (!sqlite3_get_autocommit(db->conn))
 		sqlite3_exec(db->conn, "rollback", NULL, NULL, NULL);
-	/* ids made in this transaction are gone with it */
+	/* the rollback removed ids of this transaction */
 	db_ids_clear(db);
 	db->levels.n = 0;
 	return rc;
@@ -395,7 +395,7 @@ db_dim(struct kp_db *db, enum dim which, const char *name)
 		return 0;
 	if (db->nids >= IDS_MAX)
 		db_ids_clear(db);
-	/* not cached is only slower */
+	/* a failure to cache only makes it slower */
 	if (id > 0 && id <= UINT32_MAX &&
 	    intern_put(&db->ids[which], name, n, (uint32_t)id) != NULL)
 		db->nids++;

@@ -1,5 +1,5 @@
 /*
- * db.h - the writing connection: prepared statements, row ids of names,
+ * db.h - manages the writing connection: prepared statements, row ids of names,
  * transactions.  Private to src/store; one thread at a time.
  *
  * Errors stick: after the first one in a transaction every call does nothing,
@@ -77,7 +77,7 @@ struct slot {
 	int64_t level;		/* its length in s */
 	int64_t node;		/* row id; 0: all */
 	kp_wall_ns start;
-	/* of one run only, and up to this time: for levels_show() */
+	/* levels_show(): of this run only, and up to this time */
 	int64_t run;
 	kp_wall_ns until;
 };
@@ -85,7 +85,7 @@ struct slot {
 /* Windows of node ?1 and run ?4, of level ?2 or finer, that start in ?3..?5. */
 #define IN_SLOT " from time_window where node_id = ?1 and level <= ?2" \
 	" and start_ns >= ?3 and run_id = ?4 and start_ns < ?5"
-/* Those which the window ?6 replaces. */
+/* Those that window ?6 replaces. */
 #define PARTS_OF " (select id" IN_SLOT " and id <> ?6)"
 
 struct kp_db {
@@ -95,7 +95,7 @@ struct kp_db {
 	char *path;
 	dev_t dev;		/* of the next two, to recognise them */
 	ino_t wal, shm;		/* 0: unknown */
-	off_t size;		/* of the file, when last looked at */
+	off_t size;		/* of the file, at the last check */
 	sqlite3_stmt *st[ST_COUNT];
 	struct intern ids[DIM_COUNT];	/* of names: a cache */
 	size_t nids;
@@ -114,15 +114,15 @@ struct kp_db {
    this one. */
 enum kp_err db_open(struct kp_db **out, const struct kp_store_opts *o,
     char **why);
-/* The end of the last window that is there; 0: there is none. */
+/* Returns the end of the last window; 0: there is none. */
 kp_wall_ns db_newest(struct kp_db *db);
 /* Ends the run and leaves one file.  lost: rows that no window reports. */
 void db_close(struct kp_db *db, uint64_t lost);
 /* Ends a run that never began; deletes a file made for it, unless keep. */
 void db_failed(struct kp_db *db, const char *why, bool keep);
 /*
- * Closes a file that was moved: completes it where it is now, and removes what
- * is left under the old name, since the next file would take its WAL.
+ * Closes a file that was moved: completes it where it is now, and removes its
+ * WAL under the old name, which SQLite would apply to the next file.
  */
 void db_abandon(struct kp_db *db);
 
@@ -130,69 +130,69 @@ void db_abandon(struct kp_db *db);
 void db_finalize(struct kp_db *db);
 
 /*
- * Closes a file that was truncated, without writing to it.  Returns true if
- * something is left of it: that is renamed, with ".truncated" appended.
+ * Closes a file that was truncated, without writing to it.  If it is not empty,
+ * renames it, with ".truncated" appended, and returns true.
  */
 bool db_discard(struct kp_db *db);
 
 /*
- * write/file_replaced.c: whether the file and its WAL are still under their
- * names.  DB_MOVED: one was deleted, moved or replaced.
+ * write/file_replaced.c: checks whether the file and its WAL are still under
+ * their names.  DB_MOVED: one was deleted, moved or replaced.
  */
 enum db_file { DB_THERE, DB_MOVED, DB_TRUNCATED };
 enum db_file db_file(const struct kp_db *db);
-/* Notes which files are open, once the WAL exists. */
+/* Records which files are open, once the WAL exists. */
 void file_remember(struct kp_db *db);
-/* Notes the file's size, after what may have changed it. */
+/* Records the file's size; call it after possible changes. */
 void file_note_size(struct kp_db *db);
 /* Removes an empty file; renames another one, and returns true. */
 bool file_set_aside(const struct kp_db *db);
-/* Removes the file, unless its name leads to another one by now. */
+/* Removes the file, unless its name now leads to another one. */
 void file_remove(const struct kp_db *db);
 /* Removes our WAL and shm beside the file's old name. */
 void file_clear_wal(const struct kp_db *db);
 
-/* write/run_rows.c: another tiers.conf is in force from now on. */
+/* write/run_rows.c: records that another tiers.conf is in force from now on. */
 void db_conf(struct kp_db *db, const struct kp_conf *conf, const char *text);
 
 void db_begin(struct kp_db *db);
-/* SQLITE_OK, or the first error, and then nothing was written. */
+/* Returns SQLITE_OK, or the first error; nothing was written then. */
 int db_commit(struct kp_db *db);
-/* Notes rc if it is an error, and the first one of this transaction. */
+/* Records rc if it is the first error of this transaction. */
 void db_fail(struct kp_db *db, int rc);
 int64_t db_last_id(const struct kp_db *db);
 
-/* A row: start, fill in column by column, end. */
+/* To write a row, start it, fill in column by column, and end it. */
 void row_start(struct kp_db *db, enum stmt which);
 void row_int(struct kp_db *db, int64_t v);
-/* Null unless `is`. */
+/* Binds null unless `is`. */
 void row_opt(struct kp_db *db, bool is, int64_t v);
 void row_text(struct kp_db *db, const char *s);
 void row_blob(struct kp_db *db, const void *p, size_t n);
 void row_end(struct kp_db *db);
 /*
- * The rows of a query: start, fill in, then row_next() until it returns false;
- * row_get() reads a column.  row_leave() ends the query early.
+ * To read a query's rows, start it, fill in, and call row_next() until it
+ * returns false; row_get() reads a column.  row_leave() ends the query early.
  */
 bool row_next(struct kp_db *db);
 int64_t row_get(const struct kp_db *db, int col);
 void row_leave(struct kp_db *db);
 /*
- * For a query of ids that is started and filled in: deletes by `del` the rows
- * that it finds.  Stops after DELETE_ROWS rows, those that are deleted with
- * them included: one turn of upkeep.  False: it found none.
+ * Deletes by `del` the rows of a query of ids that is started and filled in.
+ * Stops after DELETE_ROWS rows, including those that the cascade deletes: one
+ * turn of upkeep.  False: it found none.
  */
-#define DELETE_ROWS 32768	/* some 100 ms */
+#define DELETE_ROWS 32768	/* about 100 ms */
 bool rows_delete(struct kp_db *db, enum stmt del);
 
-/* The row id of a name, inserted if new.  Not while a row is filled in. */
+/* Returns a name's row id; adds a new name.  Not while a row is filled in. */
 int64_t db_dim(struct kp_db *db, enum dim which, const char *name);
 /* Empties the cache of row ids. */
 void db_ids_clear(struct kp_db *db);
 
 /*
- * write/window_rows.c, write/request_rows.c.  lost: what this window reports of
- * earlier ones of its node; or NULL.
+ * write/window_rows.c, write/request_rows.c.  lost: drops of its node that this
+ * window reports; or NULL.
  */
 void db_window(struct kp_db *db, const struct kp_window *w,
     const struct drop_counts_node *lost);
@@ -202,15 +202,15 @@ uint64_t db_window_rows(const struct kp_window *w);
 /* cell_row.c.  into: ST_STAT, of a window, or ST_SUM_STAT, of a sum. */
 void db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
     int64_t identity, const struct kp_cell *c);
-/* Columns of the row: min, max, histogram and percentiles; null without any. */
+/* Binds min, max, histogram and percentiles; nulls unless any. */
 void db_hist(struct kp_db *db, bool any, const struct kp_hist *h,
     kp_dur_ns min, kp_dur_ns max);
 
-/* write/message_rows.c: the waits of a window, and of a request kept as a tree. */
+/* write/message_rows.c: write the waits of a window, and of a slow request. */
 void db_waits(struct kp_db *db, int64_t window, const struct kp_window *w);
 void db_tree_waits(struct kp_db *db, int64_t request,
     const struct kp_tree *t);
-/* Adds up the waits of the windows of a slot and its run for a new window. */
+/* Sums the waits of the windows of a slot and its run for a new window. */
 void db_waits_combine(struct kp_db *db, const struct slot *s, int64_t into);
 
 #endif

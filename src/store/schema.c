@@ -1,9 +1,9 @@
 /*
- * schema.c - opens a database for writing: locks, identifies, migrates.
+ * schema.c - opens a database for writing: locks, identifies, migrates it.
  *
- * The lock is flock(2) on a descriptor of our own.  It must stay open as
- * long as SQLite has the file open: closing any descriptor of a file drops
- * all POSIX locks that the process holds on it, SQLite's among them.
+ * The lock is flock(2) on a separate descriptor.  It must stay open as long as
+ * SQLite has the file open: closing any descriptor of a file releases all POSIX
+ * locks that the process holds on it, including SQLite's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +78,7 @@ schema_explain(sqlite3 *db, int rc, const char *path, char **why)
 	}
 }
 
-/* Why open(2) failed. */
+/* Explains why open(2) failed. */
 static enum kp_err
 explain_errno(const char *path, char **why)
 {
@@ -108,14 +108,14 @@ file_open(int *fd, bool *made, const char *path, char **why)
 		*made = false;
 		*fd = open(path, O_RDWR | O_CLOEXEC);
 	}
-	/* a symbolic link to a file that does not exist */
+	/* follows a symbolic link to a file that does not exist */
 	if (*fd < 0 && errno == ENOENT) {
 		*made = true;
 		*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
 	}
 	if (*fd < 0)
 		return explain_errno(path, why);
-	/* whatever the umask is; WAL and shm get the same mode */
+	/* overrides the umask; WAL and shm get the same mode */
 	if (*made && fchmod(*fd, 0640) != 0) {
 		err = explain_errno(path, why);
 		close(*fd);
@@ -131,7 +131,7 @@ file_open(int *fd, bool *made, const char *path, char **why)
 	return KP_OK;
 }
 
-/* The first column of the first row; 0 if there is none. */
+/* Reads the first column of the first row; 0 if there is none. */
 static int
 read_int(sqlite3 *db, const char *sql, int *out)
 {
@@ -225,8 +225,8 @@ schema_bring_up(sqlite3 *db, const char *path, schema_report report,
     char **why)
 {
 	/*
-	 * auto_vacuum can only be chosen before the first table is made;
-	 * retention needs it to give pages back.
+	 * auto_vacuum can only be set before the first table is made;
+	 * retention needs it to release pages.
 	 */
 	static const char fresh[] = "pragma auto_vacuum = incremental";
 	kp_mono_ns since = kp_mono_now();
@@ -258,7 +258,7 @@ bring_up(sqlite3 *db, const char *path, schema_report report, char **why)
 	static const char ready[] = "pragma journal_mode = wal;"
 				    "pragma synchronous = normal;"
 				    "pragma foreign_keys = on;"
-				    /* bytes that a WAL keeps */
+				    /* the bytes of a WAL at rest */
 				    "pragma journal_size_limit = 16777216;";
 	enum kp_err err;
 	int rc;
@@ -282,7 +282,7 @@ schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
 	err = file_open(lock, made, path, why);
 	if (err != KP_OK)
 		return err;
-	/* one thread at a time: SQLite need not lock for us */
+	/* one thread at a time uses it, so SQLite needs no mutexes */
 	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE |
 	    SQLITE_OPEN_NOMUTEX, NULL);
 	if (rc == SQLITE_OK)

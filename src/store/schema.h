@@ -15,8 +15,8 @@
 #define SCHEMA_APP_ID 1802531430	/* "kprf" */
 
 /*
- * Rows of request_time: of all requests, or with " and ..." of one.  Without
- * calls that began after the request.
+ * Selects rows of request_time for all requests, or with " and ..." for one,
+ * without calls that began after the request.
  */
 #define SCHEMA_REQUEST_TIMES(of_tiers, of_entry) \
 	"select request_id, tier_id, sum(self_ns) from call" \
@@ -25,10 +25,10 @@
 	" union all select request_id, 0, self_ns from call" \
 	" where seq = 0 and self_ns is not null" of_entry
 
-/* The step to this version from the one before; 0: an empty file. */
+/* The migration to this version from the one before; 0: an empty file. */
 struct schema_step {
 	int version;
-	const char *sql;	/* sets user_version too */
+	const char *sql;	/* also sets user_version */
 };
 
 /* Sets *why, owned by the caller, to a line of text; why may be NULL. */
@@ -37,24 +37,24 @@ void schema_why(char **why, const char *fmt, ...)
 /* Explains SQLite's error rc for a user who opens path. */
 enum kp_err schema_explain(sqlite3 *db, int rc, const char *path, char **why);
 
-/* Gets lines for the log: a migration is about to start, and how long it took. */
+/* Takes lines for the log: a migration starts, and its duration. */
 typedef void (*schema_report)(const char *line);
 
 /*
- * Opens path for writing, made (mode 0640) if it is not there, and migrates it
- * to SCHEMA_VERSION.  *lock is a file descriptor that keeps other daemons out;
- * close it after the connection.  *made: there was no file.  report may be NULL.
- * On error nothing stays open, and a file that was made here is gone again.
+ * Opens path for writing, makes it (mode 0640) if it is not there, and migrates
+ * it to SCHEMA_VERSION.  *lock is a file descriptor that locks out other
+ * daemons; close it after the connection.  *made: there was no file.  report
+ * may be NULL.  On error nothing stays open, and a new file is removed.
  */
 enum kp_err schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
     schema_report report, char **why);
-/* The same with a connection that is open already: no lock, no WAL. */
+/* Migrates likewise by an open connection: without lock or WAL. */
 enum kp_err schema_bring_up(sqlite3 *db, const char *path,
     schema_report report, char **why);
-/* The schema of the file, if it is kprofd's; 0: an empty file. */
+/* Gets the schema of the file, if it is kprofd's; 0: an empty file. */
 enum kp_err schema_version(sqlite3 *db, const char *path, int *version,
     char **why);
-/* Applies the steps above version, each in a transaction. */
+/* Runs the migrations above version, each in a transaction. */
 enum kp_err schema_migrate(sqlite3 *db, const char *path, int version,
     const struct schema_step *steps, size_t n, char **why);
 

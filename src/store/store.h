@@ -8,10 +8,10 @@
  * (KP_LOSS_STORE), its requests (KP_LOSS_UNWRITTEN), its entry calls and its
  * own losses; if there is none, an event store_loss does so at the end.
  *
- * A file that is moved away, deleted or truncated is started again under its
- * name; what a truncated one had of this run counts as not written.  While
- * nothing waits to be written the thread rolls windows up and deletes what is
- * too old (rollup/upkeep.h).
+ * If the file is moved away, deleted or truncated, a new one is started under
+ * its name; rows of this run in a truncated file count as not written.  While
+ * nothing waits to be written the thread rolls windows up and deletes old ones
+ * (rollup/upkeep.h).
  */
 #ifndef KPROFD_STORE_H
 #define KPROFD_STORE_H
@@ -25,8 +25,8 @@
 
 #define KP_STORE_QUEUE_MAX 1024	/* windows: ten minutes of 17 nodes */
 #define KP_STORE_SMALL_MAX 4096		/* trees and happenings */
-#define KP_STORE_BYTES_MAX (64u << 20)	/* what is queued may weigh; trees
-					   and happenings half of it */
+#define KP_STORE_BYTES_MAX (64u << 20)	/* of the queue; trees and happenings
+					   may use half */
 
 /* A slow request with all its calls, self-contained. */
 struct kp_tree_call {
@@ -38,7 +38,7 @@ struct kp_tree_call {
 	uint32_t parent;	/* index, or KP_NONE */
 	uint8_t outcome;
 	bool async;
-	bool outlasts;		/* it still ran when the request was stored */
+	bool outlasts;		/* still running when the request was stored */
 	const char *node;	/* borrowed, immortal; NULL: the request's */
 };
 
@@ -63,8 +63,8 @@ struct kp_tree {
 	uint8_t outcome;
 	uint32_t ncalls;
 	uint32_t nwaits;
-	struct kp_tree_wait *waits;	/* behind the calls, in one piece of
-					   memory; longest first */
+	struct kp_tree_wait *waits;	/* behind the calls, in the same
+					   allocation; longest first */
 	struct kp_tree_call calls[];
 };
 
@@ -79,7 +79,7 @@ struct kp_happening {
 	char text[512];
 };
 
-/* About this run of the daemon; strings borrowed during the call. */
+/* Describes this run of the daemon; strings are borrowed during the call. */
 struct kp_store_opts {
 	const char *path;
 	const char *version;	/* kprofd's */
@@ -90,20 +90,20 @@ struct kp_store_opts {
 	struct kp_retain retain;	/* zero: for ever */
 	uint64_t max_bytes;		/* of the file; 0: no limit */
 	/*
-	 * The time that ages are counted from; NULL: kp_wall_now(), unless
-	 * that was set far ahead (hold.h).  Called
-	 * on the writer's thread, once before each turn of its upkeep.
+	 * Returns the time that ages count from; NULL: kp_wall_now(), unless
+	 * that was set far ahead (hold.h).  The writer's thread calls it once
+	 * before each turn of its upkeep.
 	 */
 	kp_wall_ns (*now)(void *ctx);
 	void *ctx;
 	/*
-	 * NULL, or called for each window as it was written, with what it adds
-	 * to earlier ones, once it is in the database; on the writer's thread.
+	 * The writer's thread calls it, if not NULL, for each window that is in
+	 * the database, as it was written, with the drops that it reports.
 	 */
 	void (*on_written)(void *written_ctx, const struct kp_window *w);
 	void *written_ctx;
 	/*
-	 * NULL, or gets a line for the log before a database of an earlier
+	 * If not NULL, takes a line for the log before a database of an earlier
 	 * kprofd is migrated, which may take a while, and one after.
 	 */
 	void (*report)(const char *line);
@@ -119,26 +119,26 @@ struct kp_store;
 enum kp_err kp_store_open(struct kp_store **out, const struct kp_store_opts *o,
     char **why);
 
-/* Each takes ownership, also when it has to drop the item. */
+/* Each takes ownership, even if it has to drop the item. */
 void kp_store_window(struct kp_store *s, struct kp_window *w);
 void kp_store_tree(struct kp_store *s, struct kp_tree *t);
 void kp_store_happening(struct kp_store *s, const struct kp_happening *h);
 /*
- * Another tiers.conf is in force from now on.  Both are borrowed until a sync
- * that is asked for later has ended with ok.
+ * Records that another tiers.conf is in force from now on.  Both are borrowed
+ * until a later kp_store_sync() has ended with ok.
  */
 void kp_store_conf(struct kp_store *s, const struct kp_conf *conf,
     const char *tiers_text);
 
 /*
- * Asks for everything queued so far to be on disk, then calls done(ctx, ok)
- * on the writer's thread.  Not ok: something was given up since the last
- * sync, or the disk does not answer now (what is queued is still tried).
+ * Calls done(ctx, ok) on the writer's thread once everything queued so far is
+ * on disk.  Not ok: something was dropped since the last sync, or the disk does
+ * not answer now (the writer still tries what is queued).
  */
 void kp_store_sync(struct kp_store *s, void (*done)(void *ctx, bool ok),
     void *ctx);
 
-/* What keeps rows from the disk. */
+/* Why rows cannot be written. */
 enum kp_store_cause {
 	KP_STORE_DISK_FULL,
 	KP_STORE_LOCKED,	/* by another program */
@@ -146,42 +146,42 @@ enum kp_store_cause {
 	KP_STORE_DAMAGED,
 	KP_STORE_TRUNCATED,	/* the file was truncated after they were written */
 	KP_STORE_MEMORY,
-	KP_STORE_REFUSED,	/* the database refuses them for good */
+	KP_STORE_REFUSED,	/* the database rejects them permanently */
 	KP_STORE_SLOW,		/* no error: writing takes too long */
 	KP_STORE_CAUSES
 };
 
-/* A word, as in JSON: "disk_full". */
+/* Returns the word of JSON: "disk_full". */
 const char *kp_store_cause_name(enum kp_store_cause cause);
 
 struct kp_store_status {
 	bool stuck;		/* the last write failed; it is tried again */
 	char why[256];		/* the last error, in words; "": none */
-	size_t windows, bytes;	/* that wait to be written */
+	size_t windows, bytes;	/* in the queue */
 	uint64_t dropped[KP_STORE_CAUSES];	/* rows, so far */
-	unsigned begun;		/* how often a new file was started, and */
-	char begun_why[256];	/* why, the last time: a clause */
+	unsigned begun;		/* number of new files started, and */
+	char begun_why[256];	/* the last reason: a clause */
 	bool begun_lost;	/* rows of the old file are lost */
-	uint64_t file_bytes;	/* of the file, when last looked at */
-	uint64_t max_bytes;	/* that it may have; 0: no limit */
-	kp_dur_ns ahead;	/* by which the clock was set ahead, so that
-				   nothing is deleted by it yet (hold.h); or 0 */
-	unsigned ages_percent;	/* 100, less where max_bytes forces it */
+	uint64_t file_bytes;	/* of the file, at the last check */
+	uint64_t max_bytes;	/* its limit; 0: no limit */
+	kp_dur_ns ahead;	/* the clock was set ahead by this much, and
+				   deletion waits (hold.h); or 0 */
+	unsigned ages_percent;	/* 100, or less because of max_bytes */
 };
 
 void kp_store_status(struct kp_store *s, struct kp_store_status *out);
-/* All of them. */
+/* Returns the sum of dropped. */
 uint64_t kp_store_dropped(const struct kp_store_status *st);
 
 /*
- * Notes why the run never began.  Its row replaces that of an earlier run that
- * failed alike, so that a service which retries for ever has one row.  A file
- * that was made for it is deleted by kp_store_close(), unless keep.
+ * Records why the run never began.  Its row replaces that of an earlier run
+ * with the same failure, so that a service which retries for ever has one row.
+ * kp_store_close() deletes a file that was made for it, unless keep.
  */
 void kp_store_failed(struct kp_store *s, const char *why, bool keep);
 /*
- * Writes what is queued and stops the thread; kp_store_status() has its errors
- * then.  Nothing may be queued any more.
+ * Writes the queue and stops the thread; kp_store_status() then has its errors.
+ * Queue nothing after this.
  */
 void kp_store_stop(struct kp_store *s);
 /*
@@ -189,7 +189,7 @@ void kp_store_stop(struct kp_store *s);
  * marks the run as ended well.  Waits some seconds for the disk.  Close this
  * process's kp_query first: a reader keeps the file in WAL mode.
  *
- * Returns how many rows were lost that no window reports.
+ * Returns the number of lost rows that no window reports.
  */
 uint64_t kp_store_close(struct kp_store *s);
 

@@ -1,9 +1,9 @@
 /*
- * merge.c - the files of a merge: locks OUT, copies it to OUT.merging, adds
- * each IN in a transaction, and renames the copy to OUT at the end.
+ * merge.c - handles the files of a merge: locks OUT, copies it to OUT.merging,
+ * adds each IN in a transaction, and renames the copy to OUT at the end.
  *
- * The copy needs no journal: it is thrown away when anything fails.  It is
- * synced once, before it takes OUT's place.
+ * The copy needs no journal, because any failure deletes it.  It is synced
+ * once, before it replaces OUT.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "store/schema.h"
 #include "store/rollup/levels.h"
 
-#define STOP_OPS 10000		/* of SQLite's machine, between two looks */
+#define STOP_OPS 10000		/* of SQLite's VM, between two checks */
 #define BACKUP_PAGES 1000	/* the same, while OUT is copied */
 #define BUSY_MS 2000
 
@@ -76,7 +76,7 @@ kp_merge_abandon(struct kp_merge *m)
 	merge_free(m);
 }
 
-/* Whether the name still leads to this file. */
+/* Returns whether the name still leads to this file. */
 static bool
 still_named(int fd, const char *path)
 {
@@ -97,8 +97,8 @@ lock_file(int fd, const char *path, char **why)
 }
 
 /*
- * A WAL or journal that another OUT left behind would be taken for the new
- * one's, and damage it.
+ * Checks that there is no WAL or journal of an earlier OUT, which SQLite would
+ * apply to the new one, and damage it.
  */
 static enum kp_err
 nothing_left(const struct kp_merge *m, char **why)
@@ -132,7 +132,7 @@ lock_out(struct kp_merge *m, char **why)
 	return nothing_left(m, why);
 }
 
-/* An empty file, as readable as OUT; what a killed merge left is replaced. */
+/* Makes an empty file with OUT's mode; replaces that of a killed merge. */
 static enum kp_err
 make_copy(struct kp_merge *m, char **why)
 {
@@ -144,13 +144,13 @@ make_copy(struct kp_merge *m, char **why)
 		return fail_errno("make", m->copy, why);
 	err = lock_file(m->fd, m->copy, why);
 	if (err != KP_OK) {
-		close(m->fd);	/* another merge has it: keep it */
+		close(m->fd);	/* another merge uses it: keep it */
 		m->fd = -1;
 		return err;
 	}
 	if (m->lock >= 0 && fstat(m->lock, &sb) == 0 &&
 	    fchown(m->fd, sb.st_uid, sb.st_gid) != 0)
-		sb.st_mode &= (mode_t)~070;	/* another group's */
+		sb.st_mode &= (mode_t)~070;	/* it has another group */
 	if (fchmod(m->fd, sb.st_mode & 0777) != 0 || ftruncate(m->fd, 0) != 0)
 		return fail_errno("make", m->copy, why);
 	return KP_OK;
@@ -167,7 +167,7 @@ mode_is(void *ctx, int n, char **values, char **names)
 	return 0;
 }
 
-/* A WAL beside OUT would be taken for that of the file that replaces it. */
+/* Leaves WAL mode, as SQLite would apply a WAL beside OUT to the new OUT. */
 static enum kp_err
 leave_wal(struct kp_merge *m, sqlite3 *out, char **why)
 {
@@ -228,7 +228,7 @@ copy_out(struct kp_merge *m, char **why)
 static enum kp_err
 open_copy(struct kp_merge *m, char **why)
 {
-	/* of main alone: attached files must not be locked */
+	/* only for main: attached files must not be locked */
 	static const char ready[] = "pragma main.locking_mode = exclusive;"
 				    "pragma main.journal_mode = off;"
 				    "pragma main.synchronous = off;"
@@ -265,7 +265,7 @@ kp_merge_open(struct kp_merge **out, const char *path,
 		return KP_ENOMEM;
 	m->stop = stop;
 	m->lock = m->fd = -1;
-	/* what a symbolic link leads to is replaced, not the link */
+	/* replaces the target of a symbolic link, not the link */
 	m->path = realpath(path, NULL);
 	if (m->path == NULL)
 		m->path = strdup(path);
@@ -300,7 +300,7 @@ attach(struct kp_merge *m, const char *in, bool alone, char **why)
 	return rc == SQLITE_OK ? KP_OK : schema_explain(m->db, rc, in, why);
 }
 
-/* A file with dangling references is damaged, whatever SQLite's error. */
+/* Reports dangling references as damage, with any error of SQLite. */
 static enum kp_err
 explain_rows(struct kp_merge *m, int rc, const char *in, char **why)
 {
@@ -351,7 +351,7 @@ kp_merge_add(struct kp_merge *m, const char *in, struct kp_merge_count *count,
 	return add_file(m, in, alone, count, why);
 }
 
-/* So that the new name outlives a power failure. */
+/* Makes the new name survive a power failure. */
 static void
 sync_directory(const char *path)
 {

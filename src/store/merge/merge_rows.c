@@ -1,12 +1,11 @@
 /*
- * merge_rows.c - the SQL of a merge: chooses which runs, windows, requests and
- * events of `src` to take, and copies them into `main`.
+ * merge_rows.c - runs the SQL of a merge: chooses the runs, windows, requests
+ * and events of `src` to copy, and copies them into `main`.
  *
  * Row ids differ from file to file.  For each kind of id a temporary table maps
- * the old one to the new one (map_node: old, new).  Columns that hold ids are
- * known by their names (node_id) and are translated; other columns are copied
- * if both files have them, so that a file of an older schema needs no
- * migration.
+ * the old one to the new one (map_node: old, new).  Columns with ids have names
+ * such as node_id and are translated; other columns are copied if both files
+ * have them, so that a file of an older schema needs no migration.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +22,7 @@ static const char *const dims[] = { "node", "tier", "identity", "function",
 	"cause", "receiver" };
 #define NDIMS (sizeof(dims) / sizeof(dims[0]))
 
-/* Rows that belong to what `key` names; those of a map are taken. */
+/* Tables whose rows are copied if their `key` is in a map. */
 static const struct fact {
 	const char *table, *map, *key;
 } facts[] = {
@@ -62,7 +61,7 @@ merge_knows(const char *table)
 
 /* ---- statements ---- */
 
-/* levels_make_all() makes the sums again at the end. */
+/* Deletes all sums; levels_make_all() makes them again at the end. */
 static const char no_sums[] = "delete from main.level_stat;"
     "delete from main.level_sum;"
     "update main.level_next set start_ns = 0, node_id = 0";
@@ -86,7 +85,7 @@ static const char maps[] =
     " end_ns integer, inside integer);"
     "create temp table place (name text primary key, position integer);";
 
-/* Tiers that main's tiers.conf lacks, behind it, in their order. */
+/* Places tiers that main's tiers.conf lacks behind it, in their order. */
 static const char positions[] =
     "insert into temp.place select s.name,"
     " (select coalesce(max(position), -1) from main.tier)"
@@ -96,7 +95,7 @@ static const char positions[] =
     "update main.tier set position = p.position from temp.place p"
     " where p.name = main.tier.name";
 
-/* Runs that main has; the others are given ids below. */
+/* Maps runs that main has; new_runs gives ids to the others. */
 static const char known_runs[] =
     "insert into temp.map_run select s.id, min(d.id) from src.run s"
     " join main.run d on d.started_ns = s.started_ns"
@@ -110,9 +109,9 @@ static const char new_runs[] =
     " from src.run s where s.id not in (select old from temp.map_run)";
 
 /*
- * Windows of known runs that are not in main as they are, but others at the
- * same time.  One that starts before is no longer than the longest of its
- * level: one of a day makes nobody read a day's of ten seconds.
+ * Finds windows of known runs that main lacks, but for which it has others at
+ * the same time.  It looks back by the longest window of each level, so that
+ * one of a day does not make it read a day of windows of ten seconds.
  */
 static const char met_windows[] =
     "insert into temp.reach select level, max(end_ns - start_ns)"
@@ -178,7 +177,7 @@ static const char take_events[] =
     "  where d.at_ns = s.at_ns and d.run_id = r.new and d.node_id = n.new"
     "  and d.kind = s.kind and d.text = s.text)";
 
-/* A known run that has ended since, or goes by another tiers.conf. */
+/* Updates a known run that has ended since, or has another tiers.conf. */
 static const char renew_runs[] =
     "update main.run set ended_ns = coalesce(s.ended_ns, run.ended_ns),"
     " clean = coalesce(s.clean, run.clean), tiers_conf = s.tiers_conf"
@@ -190,7 +189,7 @@ static const char renew_runs[] =
 
 /* ---- copying ---- */
 
-/* "map_node" for node_id; NULL: it holds no id. */
+/* Returns "map_node" for node_id; NULL: it does not hold an id. */
 static const char *
 map_of(const char *column)
 {
@@ -213,7 +212,7 @@ struct columns {
 	struct kp_buf to, from;
 };
 
-/* key: what rows are chosen by; NULL: they are names, and get ids of main. */
+/* key: the column that chooses rows; NULL: names, which get ids of main. */
 static void
 add_column(struct columns *c, const char *name, const char *key)
 {
@@ -232,7 +231,7 @@ add_column(struct columns *c, const char *name, const char *key)
 	kp_buf_printf(&c->to, "%s\"%s\"", sep, name);
 }
 
-/* The columns that both have, but for `position`, which is main's to say. */
+/* Finds the columns that both have, except `position`, which main sets. */
 static int
 find_columns(sqlite3 *db, const char *table, const char *key,
     struct columns *c)
@@ -303,7 +302,7 @@ copy_names(sqlite3 *db, const char *table)
 	return rc;
 }
 
-/* A table that an older file does not have has no columns. */
+/* Copies the rows; a table that an older file lacks has no columns. */
 static int
 copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
 {
@@ -314,7 +313,7 @@ copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
 	columns_init(&c);
 	kp_buf_init(&sql, SQL_MAX);
 	rc = find_columns(db, f->table, f->key, &c);
-	/* from the map: little is read of a file that has grown a little */
+	/* starts from the map, to read little of a file that grew little */
 	kp_buf_printf(&sql, "insert into main.%s (%s) select %s"
 	    " from temp.map_%s m cross join src.%s s on s.%s = m.old%s",
 	    f->table, kp_buf_cstr(&c.to), kp_buf_cstr(&c.from), f->map,
@@ -327,11 +326,11 @@ copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
 	return rc;
 }
 
-/* Chooses what to take; each step uses the maps of those before it. */
+/* Chooses what to copy; each step uses the maps of those before it. */
 static int
 choose(sqlite3 *db)
 {
-	/* new runs come last: before that a run of main is a known one */
+	/* new runs are not in main yet, so a run there is a known one */
 	static const char *const steps[] = { known_runs, new_runs,
 		met_windows, replace_windows, take_windows, take_requests,
 		take_events, renew_runs, positions };

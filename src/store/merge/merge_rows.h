@@ -10,11 +10,11 @@
 #include "merge.h"
 
 /*
- * From the schema `src` into `main`, which is of SCHEMA_VERSION.  Returns
- * SQLite's error; main is then to be thrown away.
+ * Copies from the schema `src` into `main`, which is of SCHEMA_VERSION.
+ * Returns SQLite's error; the caller must then discard main.
  */
 int merge_rows(sqlite3 *db, struct kp_merge_count *count);
-/* Whether merging handles the table; a test asks for every table. */
+/* Returns whether merging handles the table; a test checks every table. */
 bool merge_knows(const char *table);
 
 #endif

@@ -6,13 +6,13 @@
 
 #include "kprofd/stats.h"
 
-/* Of message_stat m. */
+/* Columns of message_stat m. */
 #define WAIT_COLUMNS "m.messages, m.w_messages, m.away, m.w_away," \
 	" m.wait_ns, m.w_wait_ns, m.min_ns, m.max_ns, m.hist"
 
 /*
- * Those columns, from col on, into all of *c but its names; its histogram is
- * the caller's.  One that is damaged is left out.
+ * Reads those columns, from col on, into *c except its names; the caller owns
+ * its histogram.  Leaves out a damaged histogram.
  */
 void wait_row_read(sqlite3_stmt *st, int col, struct kp_wait_cell *c);
 

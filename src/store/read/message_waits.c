@@ -1,6 +1,6 @@
 /*
- * message_waits.c - queries for how long messages waited: in the windows of a
- * range, by receiver, and in one request.
+ * message_waits.c - queries the waits of messages: in the windows of a range,
+ * by receiver, and in one request.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ kp_query_waits_free(struct kp_query_waits *w)
 	*w = (struct kp_query_waits){ 0 };
 }
 
-/* Rows come by name: those of one cell one after another. */
+/* Adds a row.  Rows are sorted by name, so those of a cell are adjacent. */
 static bool
 add_row(struct read *rd, struct kp_query_waits *w)
 {

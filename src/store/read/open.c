@@ -1,4 +1,4 @@
-/* open.c - opens one or more databases for reading, as one. */
+/* open.c - opens one or more databases, to be read as one. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +12,17 @@
 #include "store/schema.h"
 
 #define BUSY_MS 2000
-#define DEADLINE_OPS 10000	/* of SQLite's machine, between two looks at
-				   the clock: a millisecond or less */
-/* What SQLite caches: its default of each file, and of many files less. */
+#define DEADLINE_OPS 10000	/* of SQLite's VM between two checks of the
+				   clock: a millisecond or less */
+/* SQLite's cache: its default for each file, and less for many files. */
 #define CACHE_KIB 2000u
 #define CACHE_KIB_ALL 16384u
 #define CACHE_KIB_MIN 128u
 
 /*
- * What later schemas added, for files that kprofd has not migrated: tables
- * without rows, and views that shadow a table and have null in its new columns.
- * So every query is written for the current schema.
+ * The additions of later schemas, for files that kprofd has not migrated: empty
+ * tables, and views that shadow a table and have null in its new columns.  So
+ * every query is written for the current schema.
  */
 #define NO_SHARES ", null as share_requests, null as w_share_requests," \
 	" null as share_busy_ns, null as w_share_busy_ns"
@@ -78,7 +78,7 @@ shadow_tables(const struct read_file *f)
 	return rc;
 }
 
-/* Explains why the file cannot be read, where the file system knows. */
+/* Explains why the file cannot be read, if the file system shows it. */
 static enum kp_err
 file_check(const char *path, char **why)
 {
@@ -148,9 +148,10 @@ read_uri(const char *path, const char *query)
 }
 
 /*
- * A file in WAL mode needs its -wal and -shm beside it, which a reader may
- * not be able to make: a copy on a read-only disk, or another user's after a
- * crash.  With an empty WAL the file alone is complete.
+ * Opens the file without its WAL.  In WAL mode it needs its -wal and -shm,
+ * which a reader may be unable to make: beside a copy on a read-only disk, or
+ * another user's file after a crash.  With an empty WAL the file alone is
+ * complete.
  */
 static sqlite3 *
 open_alone(const char *path, int *version)
@@ -207,7 +208,7 @@ conn_open(struct read_file *f, const char *path, char **why)
 	return KP_OK;
 }
 
-/* one_of(name, globs): whether one of the globs, separated by blanks, matches. */
+/* one_of(name, globs): true if one of the globs (blanks between) matches. */
 static void
 one_of(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
@@ -276,7 +277,7 @@ file_open(struct kp_query *q, const char *path, size_t files, char **why)
 	    schema_explain(f->conn, rc, path, why);
 }
 
-/* A run that two files hold would be counted twice. */
+/* Rejects a run that two files hold, as it would count twice. */
 static enum kp_err
 check_runs(struct kp_query *q, const struct kp_query_files *f, char **why)
 {

@@ -1,6 +1,6 @@
 /*
- * query.c - the typed queries: tiers, slow requests, trees, events, runs.  What
- * adds windows up is in sum.c.
+ * query.c - runs the typed queries: tiers, slow requests, trees, events, runs.
+ * sum.c adds windows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,8 +119,8 @@ request_row(struct read *rd, struct kp_query_request *r)
 }
 
 /*
- * Requests are chosen first, by indexes alone, and read afterwards.  The last
- * column merges the rows of several files.
+ * This chooses requests first, by indexes only, and reads them afterwards.  The
+ * last column merges the rows of several files.
  */
 #define FOUND(key) "select " REQUEST_COLUMNS ", f.key_ns, -coalesce(" key \
 	", -1) from (select q.id, "
@@ -139,7 +139,7 @@ static const char found_total[] = FOUND("q.total_ns")
     "q.total_ns, null as key_ns from request q" FOUND_IN
     " order by q.total_ns desc, q.id" FOUND_TABLES
     " order by q.total_ns desc, q.id";
-/* As in request_time; 0: of the entry call. */
+/* Chooses by request_time, tier 0: the entry call. */
 static const char found_by[] = FOUND("f.key_ns")
     "t.self_ns as key_ns from request q"
     " cross join request_time t on t.request_id = q.id and t.tier_id ="
@@ -148,7 +148,7 @@ static const char found_by[] = FOUND("f.key_ns")
     FOUND_IN " order by t.self_ns desc, q.id" FOUND_TABLES
     " order by f.key_ns desc, q.id";
 
-/* KP_EFORMAT: a file does not know them; KP_ENOENT: none knows the tier. */
+/* KP_EFORMAT: a file lacks them; KP_ENOENT: no file has the tier. */
 static enum kp_err
 check_times(struct kp_query *q, const char *tier)
 {
@@ -236,7 +236,7 @@ call_row(struct read *rd, struct kp_query_call *c, size_t seq)
 	kp_dur_ns parent = read_dur(rd, 0);
 
 	*c = (struct kp_query_call){
-		/* a caller may index with it: never trust the file */
+		/* the file is untrusted, and callers may index with it */
 		.parent = parent >= 0 && (uint64_t)parent < seq ?
 		    (uint32_t)parent : KP_NONE,
 		.depth = (uint32_t)read_int(rd, 1),

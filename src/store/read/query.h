@@ -1,11 +1,11 @@
 /*
- * query.h - reads a kprofd database: the client's side.
+ * query.h - reads a kprofd database.
  *
- * Reads while a daemon writes, and reads what a crash left; never writes.
- * Texts in the results are borrowed from the kp_query and live until it is
- * closed; everything else belongs to the caller.  Ranges are [since, until)
- * in wall time; a window or request belongs to the range that it starts in.
- * On error nothing is returned and kp_query_why() says what happened.
+ * It reads while a daemon writes, and after a crash; it never writes.  Texts in
+ * the results are borrowed from the kp_query and valid until it is closed; the
+ * caller owns everything else.  Ranges are [since, until) in wall time; a
+ * window or request belongs to the range that it starts in.  On error nothing
+ * is returned, and kp_query_why() has the reason.
  */
 #ifndef KPROFD_STORE_READ_QUERY_H
 #define KPROFD_STORE_READ_QUERY_H
@@ -36,11 +36,11 @@ struct kp_query_files {
 enum kp_err kp_query_open_all(struct kp_query **out,
     const struct kp_query_files *f, char **why);
 void kp_query_close(struct kp_query *q);
-/* The last error, in words; "" if none. */
+/* Returns the text of the last error; "" if none. */
 const char *kp_query_why(const struct kp_query *q);
 /*
- * From here on queries end with KP_ETIMEOUT once kp_mono_now() is past this
- * time, or another thread has set *stop (NULL: none does), within some ms.
+ * From now on queries end with KP_ETIMEOUT within some ms once kp_mono_now() is
+ * past this time, or another thread has set *stop (may be NULL).
  */
 void kp_query_deadline(struct kp_query *q, kp_mono_ns at,
     const atomic_bool *stop);
@@ -57,7 +57,7 @@ struct kp_query_range {
 struct kp_query_tiers {
 	const char **v;
 	size_t n;
-	size_t current;		/* of these, in the last tiers.conf */
+	size_t current;		/* number of these in the last tiers.conf */
 };
 
 enum kp_err kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out);
@@ -68,19 +68,19 @@ struct kp_query_nodes {
 	size_t n;
 };
 
-/* Nodes with windows in the range, by name. */
+/* Gets the nodes with windows in the range, by name. */
 enum kp_err kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_nodes *out);
 void kp_query_nodes_free(struct kp_query_nodes *n);
 
-/* The windows of a range, added up. */
+/* The sums of the windows of a range. */
 struct kp_query_sum {
 	uint64_t windows;
 	kp_wall_ns start, end;		/* of the first, of the last; 0: none */
 	kp_dur_ns covered;		/* time in some window, of any node */
 	uint64_t entry_calls, sampled;
 	bool uncounted;			/* a window has requests, no calls */
-	/* as of struct kp_cost, of the windows that have it: means; 0: none */
+	/* see struct kp_cost: means of the windows that have it; 0: none */
 	kp_dur_ns traced_call, traced_caller;
 	struct kp_losses losses;
 	struct kp_cell *cells;		/* merged; _total first, then tiers in
@@ -90,17 +90,17 @@ struct kp_query_sum {
 };
 
 /*
- * The range's identities restrict the cells, not the windows and losses.  Of
- * one node a cell's requests and busy are what happened there; over several
+ * The range's request types restrict the cells, not the windows and losses.
+ * For one node a cell's requests and busy are those of that node; for several
  * they are the sums of the shares, so that a request counts once (stats.h).
  */
 enum kp_err kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out);
-/* The same without the cells. */
+/* Does the same without the cells. */
 enum kp_err kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out);
 void kp_query_sum_free(struct kp_query_sum *s);
-/* NULL if there is none. */
+/* Returns NULL if there is none. */
 const struct kp_cell *kp_query_cell(const struct kp_query_sum *s,
     const char *tier, const char *identity);
 
@@ -114,7 +114,7 @@ struct kp_query_request {
 	uint32_t weight;
 	uint8_t outcome;		/* enum kp_outcome */
 	uint32_t ncalls;
-	kp_dur_ns by;			/* that it was chosen by; -1: its total */
+	kp_dur_ns by;			/* time that chose it; -1: its total */
 };
 
 struct kp_query_call {
@@ -125,7 +125,7 @@ struct kp_query_call {
 	uint32_t depth;
 	uint8_t outcome;
 	bool async;
-	bool outlasts;			/* unfinished: it ran on then */
+	bool outlasts;			/* unfinished: it still ran then */
 	const char *node;		/* "": the request's */
 };
 
@@ -141,16 +141,16 @@ enum kp_slow_by {
 };
 
 /*
- * The slowest first, at most limit, after the first `skip` of them; tier: for
- * KP_SLOW_TIER.  KP_ENOENT: there is no such tier; KP_EFORMAT: the database is
- * of an earlier kprofd, and none writes it, so that it knows totals alone.
+ * Gets the slowest first, at most limit, after the first `skip` of them; tier:
+ * for KP_SLOW_TIER.  KP_ENOENT: there is no such tier; KP_EFORMAT: the database
+ * is of an earlier kprofd and not migrated, so it has only totals.
  */
 enum kp_err kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
     enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
     struct kp_query_requests *out);
 void kp_query_requests_free(struct kp_query_requests *s);
 
-/* How long messages to its processes waited; longest first. */
+/* The waits of messages to its processes; longest first. */
 struct kp_query_wait {
 	const char *receiver, *pid;
 	const char *node;		/* "": the request's */
@@ -160,16 +160,16 @@ struct kp_query_wait {
 
 struct kp_query_tree {
 	struct kp_query_request request;
-	struct kp_query_call *calls;	/* each after its parent: as it reads */
+	struct kp_query_call *calls;	/* each after its parent */
 	size_t ncalls;
 	struct kp_query_wait *waits;
 	size_t nwaits;
 };
 
 /*
- * The range of exactly those windows of the request's node that may have
- * counted it; an empty range when they are no longer kept.  Its node is
- * borrowed from rq.
+ * Gets the range of exactly those windows of the request's node that may have
+ * counted it; an empty range if they were deleted.  Its node is borrowed from
+ * rq.
  */
 enum kp_err kp_query_around(struct kp_query *q,
     const struct kp_query_request *rq, struct kp_query_range *out);
@@ -191,7 +191,7 @@ struct kp_query_events {
 	size_t n;
 };
 
-/* The last of the range, at most limit, in order of time. */
+/* Gets the last of the range, at most limit, in order of time. */
 enum kp_err kp_query_events(struct kp_query *q,
     const struct kp_query_range *r, size_t limit, struct kp_query_events *out);
 void kp_query_events_free(struct kp_query_events *e);
@@ -200,12 +200,12 @@ enum kp_run_state { KP_RUN_RUNNING, KP_RUN_CLEAN, KP_RUN_UNCLEAN };
 
 struct kp_query_run {
 	int64_t id;
-	kp_wall_ns started, ended;	/* ended 0: runs still, or unknown */
-	kp_wall_ns reloaded;		/* last; tiers_text is of then; 0: not */
-	enum kp_run_state state;	/* RUNNING also right after a crash */
+	kp_wall_ns started, ended;	/* ended 0: still runs, or unknown */
+	kp_wall_ns reloaded;		/* last time, that of tiers_text; or 0 */
+	enum kp_run_state state;	/* also RUNNING right after a crash */
 	kp_dur_ns interval;
 	const char *version, *tiers_text;
-	const char *failed;		/* to start, and why; "": it started */
+	const char *failed;		/* why it did not start; "": it did */
 };
 
 struct kp_query_runs {
@@ -213,23 +213,23 @@ struct kp_query_runs {
 	size_t n;
 };
 
-/* The latest first, at most limit. */
+/* Gets the latest first, at most limit. */
 enum kp_err kp_query_runs(struct kp_query *q, size_t limit,
     struct kp_query_runs *out);
 void kp_query_runs_free(struct kp_query_runs *r);
 
-/* How long messages waited, by receiver, then by request type. */
+/* The waits of messages, by receiver, then by request type. */
 struct kp_query_waits {
 	struct kp_wait_cell *v;
 	size_t n;
 };
 
-/* None where messages were not timed. */
+/* Gets none if messages were not timed. */
 enum kp_err kp_query_waits(struct kp_query *q,
     const struct kp_query_range *r, struct kp_query_waits *out);
 void kp_query_waits_free(struct kp_query_waits *w);
 
-/* Of all windows; 0 and 0 when there is none. */
+/* Gets the span of all windows; 0 and 0 if there is none. */
 enum kp_err kp_query_span(struct kp_query *q, kp_wall_ns *first,
     kp_wall_ns *last);
 

@@ -1,6 +1,6 @@
 /*
- * range.c - finds the nodes and the plan of a range, and binds one sum or
- * window of it after the other to a prepared statement.
+ * range.c - finds the nodes and the plan of a range, and binds its sums and
+ * windows one by one to a prepared statement.
  */
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ range_several(struct kp_query *q, const struct kp_query_range *r, bool *several)
 	return err;
 }
 
-/* The range's nodes; all: there are no others. */
+/* Finds the range's nodes; *all: there are no others. */
 static enum kp_err
 find_nodes(struct kp_query *q, size_t file, const struct kp_query_range *r,
     int64_t **v, size_t *n, bool *all)

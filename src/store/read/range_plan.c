@@ -23,7 +23,7 @@ range_plan_free(struct range_plan *p)
 	*p = (struct range_plan){ 0 };
 }
 
-/* Skips what a damaged file may have: levels that are not multiples. */
+/* Skips levels that are not multiples, which a damaged file may have. */
 static void
 add_level(struct range_levels *l, int64_t level)
 {

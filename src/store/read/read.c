@@ -1,8 +1,8 @@
 /*
  * read.c - reads the rows of one statement from one or more databases.
  *
- * Each file's rows come in the order of its own statement; of several files,
- * the least row is next (read_order).
+ * Each file returns rows in the order of its statement; of several files, the
+ * least row is next (read_order).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ read_fail(struct read *rd, int rc)
 	    sqlite3_errmsg(rd->q->files[rd->file].conn));
 }
 
-/* Asks n files, from the first on. */
+/* Runs the statement in n files, from `first` on. */
 static void
 start(struct read *rd, struct kp_query *q, size_t first, size_t n,
     const char *sql)
@@ -136,7 +136,7 @@ column_cmp(sqlite3_stmt *a, sqlite3_stmt *b, int col)
 	return (i > k) - (i < k);
 }
 
-/* Is this row to be read before that of an earlier file? */
+/* Returns whether this row precedes that of an earlier file. */
 static bool
 goes_first(const struct read *rd, sqlite3_stmt *later, sqlite3_stmt *earlier)
 {

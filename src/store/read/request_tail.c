@@ -12,7 +12,7 @@ kp_request_tail_run(struct kp_query *q, struct kp_request_tail *f)
 	struct read rd;
 	enum kp_err err;
 
-	/* requests of earlier runs are not deleted before they were seen */
+	/* earlier runs' requests are not deleted before they are read */
 	read_start(&rd, q, "select id, started_ns, (select"
 	    " coalesce(max(q.id), 0) from request q where q.run_id < run.id)"
 	    " from run order by id desc limit 1");
@@ -51,7 +51,7 @@ kp_request_tail_next(struct kp_query *q, struct kp_request_tail *f, int64_t *ids
 		err = read_newest(q, newest);
 	if (err != KP_OK)
 		return err;
-	/* SQLite gives the last row's id again once that was deleted */
+	/* SQLite uses the last row's id again if that was deleted */
 	if (*newest < f->request)
 		f->request = *newest;
 	read_start(&rd, q, "select id from request where id > ?1"

@@ -12,7 +12,7 @@
 
 #define STEPS_WANTED 150
 
-/* What a step may be, in s: those that a time axis can be read by. */
+/* The possible steps in s: those that make a readable time axis. */
 static const int64_t nice[] = { 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200,
 	1800, 3600, 7200, 10800, 21600, 43200, 86400 };
 #define NNICE (sizeof(nice) / sizeof(nice[0]))
@@ -39,7 +39,7 @@ nice_step(kp_dur_ns least)
 	return sat_add(least, KP_NS_PER_S - 1) / KP_NS_PER_S * KP_NS_PER_S;
 }
 
-/* The range as far as there are windows, and its longest one. */
+/* Clips the range to its windows, and finds the longest one. */
 static enum kp_err
 clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 {
@@ -98,7 +98,7 @@ make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 	return KP_OK;
 }
 
-/* NULL: a window that was written since. */
+/* Returns NULL for a window that was written since. */
 static struct kp_series_step *
 step_of(const struct kp_series *s, kp_wall_ns start)
 {
@@ -107,18 +107,19 @@ step_of(const struct kp_series *s, kp_wall_ns start)
 	return i >= 0 && (uint64_t)i < s->n ? &s->v[i] : NULL;
 }
 
-/* Nothing was counted in all of the window: its zeros are not figures. */
+/* Returns whether nothing was counted in all of the window, so that its zeros
+   are not figures. */
 static bool
 is_unseen(kp_dur_ns length, uint64_t calls, uint64_t uncounted_ms)
 {
-	/* its two ends are by another clock than that time */
+	/* its ends and that time are by different clocks */
 	const double most = 0.99;
 
 	return calls == 0 && length > 0 && (double)uncounted_ms >=
 	    most * (double)length / (double)KP_NS_PER_MS;
 }
 
-/* In order of start; those of several nodes overlap. */
+/* Adds windows in order of start; those of several nodes overlap. */
 static enum kp_err
 add_windows(struct kp_query *q, const struct kp_query_range *r,
     struct kp_series *s)
@@ -194,7 +195,7 @@ tier_of(const struct kp_series *s, const char *name)
 }
 
 /*
- * Cells by their whole key: of many identities only the one is read.
+ * Selects cells by their whole key, so that it reads only the one request type.
  */
 #define CELLS(table, of) "select " CELL_COLUMNS ", t.name from tier t" \
 	" cross join " table " s" \

@@ -1,5 +1,5 @@
 /*
- * steps.h - adds up the windows of a range step by step, for charts.
+ * steps.h - sums the windows of a range for each step, for charts.
  *
  * Steps begin at multiples of their length since 1970; a window counts in the
  * step that it starts in.  The rules of query.h hold.
@@ -13,15 +13,15 @@
 
 struct kp_series_step {
 	uint64_t windows;
-	uint64_t unseen;		/* of them: no agent was there to count */
+	uint64_t unseen;		/* those of them without an agent */
 	kp_dur_ns covered;		/* time in some window, of any node */
 	uint64_t entry_calls, sampled;
 	struct kp_losses losses;
-	/* what profiling cost; zero where it was not kept */
+	/* the cost of profiling; zero if it was not stored */
 	uint64_t events;
 	kp_dur_ns agent, cost;
 	struct kp_cell *cells;		/* [0]: _total; [t + 1]: tiers.v[t];
-					   NULL: none were asked for */
+					   NULL: not requested */
 };
 
 struct kp_series {
@@ -36,12 +36,13 @@ struct kp_series_want {
 	kp_dur_ns step;		/* 0: for about 150 of them; never less than
 				   the range's longest window */
 	bool cells;
-	const char *tier;	/* cells of this one only; NULL: of all */
+	const char *tier;	/* only cells of this one; NULL: of all */
 };
 
 /*
- * Of the range's one identity; NULL is _total.  A range without ends goes as
- * far as there are windows.  KP_ELIMIT: more than KP_SERIES_STEPS_MAX steps.
+ * Sums cells of the range's one request type; NULL is _total.  A range without
+ * ends is clipped to the windows.  KP_ELIMIT: more than KP_SERIES_STEPS_MAX
+ * steps.
  */
 enum kp_err kp_query_series(struct kp_query *q,
     const struct kp_query_range *r, const struct kp_series_want *want,

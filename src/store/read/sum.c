@@ -1,10 +1,10 @@
 /*
  * sum.c - merges the cells of a range of windows.
  *
- * Rows stream out of each database in its own order and are merged here, in a
- * hash by tier and identity: a sort of many rows with their histograms would
- * cost far more.  Histograms cannot be merged by SQL.  Row ids belong to one
- * file; what several files have is put together by name.
+ * It reads the rows of each database in any order, and merges them in a hash
+ * table by tier and request type: a sort of many rows with their histograms
+ * would cost far more, and SQL cannot merge histograms.  Row ids belong to one
+ * file; cells of several files merge by name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +23,10 @@ struct merge {
 	struct slot *v;
 	size_t n, cap;
 	struct kp_hist hist;	/* scratch */
-	bool shares;		/* of several nodes */
+	bool shares;		/* use shares: there are several nodes */
 };
 
-/* The cells of all files, in order. */
+/* The cells of all files, sorted. */
 struct pile {
 	struct slot *v;
 	size_t n;
@@ -95,7 +95,7 @@ place_of(const struct kp_query_tiers *tiers, const char *tier)
 	return t + 1;
 }
 
-/* Looks names up once for each cell, not for each row. */
+/* Sets the cells' names, which costs less than to do it for each row. */
 static enum kp_err
 name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
     struct merge *m)
@@ -174,7 +174,7 @@ merge_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
 	return err != KP_OK ? err : err2;
 }
 
-/* Windows come in order of start; those of several nodes overlap. */
+/* Sums windows in order of start; those of several nodes overlap. */
 static enum kp_err
 sum_windows(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *s)
@@ -225,7 +225,7 @@ sum_losses(struct kp_query *q, const struct kp_query_range *r,
 	return read_end(&rd);
 }
 
-/* Weighted by length, since windows differ in it. */
+/* Computes means weighted by length, since windows differ in it. */
 static enum kp_err
 sum_traced(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *s)
@@ -299,7 +299,7 @@ pile_unite(struct pile *p)
 	return err;
 }
 
-/* Moves the cells of m here; no more stay than there are names. */
+/* Moves the cells of m to p, where cells of the same names merge. */
 static enum kp_err
 pile_add(struct pile *p, struct merge *m)
 {
@@ -392,7 +392,7 @@ kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
 	return sum_range(q, r, false, out);
 }
 
-/* It counts where it closes: a while after its end, or when it expires. */
+/* A request counts when it closes, a while after its end, or expires. */
 enum kp_err
 kp_query_around(struct kp_query *q, const struct kp_query_request *rq,
     struct kp_query_range *out)

@@ -1,9 +1,9 @@
 /*
- * combine.c - a k-way merge of cells by tier and identity.
+ * combine.c - does a k-way merge of cells by tier and request type.
  *
- * The cells of each piece come out of the table in the order of its key, so
- * they merge like sorted lists.  Merged cells are written in batches, because
- * every write makes SQLite look up the place of the reading cursors again.
+ * The cells of each piece are read in the order of the table's key, so they
+ * merge like sorted lists.  Merged cells are written in batches, because after
+ * every write SQLite has to reposition the reading cursors.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 /* A piece being read. */
 struct part {
 	sqlite3_stmt *st;	/* its cells; NULL: no more */
-	int64_t tier, identity;	/* of the one it stands at */
+	int64_t tier, identity;	/* of its current cell */
 };
 
 struct merged {
@@ -123,7 +123,7 @@ flush(struct merge *m)
 	m->nbatch = 0;
 }
 
-/* Merges the cells of the series that `key` stands at, and goes on there. */
+/* Merges the cells of key's current series, and advances past them. */
 static void
 merge_series(struct merge *m, struct part key)
 {

@@ -1,6 +1,6 @@
 /*
- * levels.c - writes the next sum that is due: finds its parts, adds them up by
- * run, and notes how far its level has come.
+ * levels.c - writes the next sum that is due: finds its parts, adds them by
+ * run, and records the progress of its level.
  */
 #include <stdlib.h>
 
@@ -8,20 +8,20 @@
 #include "combine.h"
 #include "levels.h"
 
-#define LATE (5 * KP_NS_PER_S)	/* that a window may take to the disk */
+#define LATE (5 * KP_NS_PER_S)	/* a window may be on disk that late */
 /*
- * The most that one turn adds up, since a window that was closed may have to
- * wait for it.  A larger slot has no sum: it is read from its parts.
+ * Limits of one turn, since a window that was closed may have to wait for it.
+ * A larger slot has no sum: it is read from its parts.
  */
 #define CELLS_MAX 131072
 #define PARTS_MAX 1024
-#define SHOW_CELLS_MAX DELETE_ROWS	/* as many rows are deleted */
+#define SHOW_CELLS_MAX DELETE_ROWS	/* it deletes as many rows */
 
-/* Levels besides those of -retain, where they fit its steps. */
+/* Levels besides those of -retain, if they fit its steps. */
 static const int64_t usual[] = { 60, 600, 3600, 21600, 86400, 604800 };
 #define NUSUAL (sizeof(usual) / sizeof(usual[0]))
 
-/* ---- which levels there are ---- */
+/* ---- the levels ---- */
 
 static void
 add_level(struct range_levels *l, int64_t level)
@@ -80,7 +80,7 @@ levels_set(struct kp_db *db, const struct kp_retain *r, kp_dur_ns interval)
 	choose_levels(&l, r, interval);
 	if (same_levels(&l, known_levels(db)) || db->rc != SQLITE_OK)
 		return;
-	/* the cells first: the cascade would look for them one by one */
+	/* cells come first: the cascade would look them up one by one */
 	db_fail(db, sqlite3_exec(db->conn, "delete from level_stat;"
 	    "delete from level_sum", NULL, NULL, NULL));
 	row_start(db, ST_LEVELS_DEL);
@@ -154,7 +154,7 @@ is_made(struct kp_db *db, const struct slot *s)
 	return made;
 }
 
-/* All nodes that there are; NULL when out of memory. */
+/* Returns all nodes; NULL: out of memory. */
 static int64_t *
 all_nodes(struct kp_db *db, size_t *n)
 {
@@ -193,7 +193,7 @@ find_parts(struct kp_db *db, const struct slot *s, struct range_plan *parts)
 	free(nodes);
 }
 
-/* Sums of all nodes have run 0. */
+/* Orders by run; sums of all nodes have run 0. */
 static int
 part_cmp(const void *pa, const void *pb)
 {
@@ -212,7 +212,7 @@ make_sum(struct kp_db *db, const struct slot *s, int64_t run,
 	combine_pieces(db, v, n, ST_SUM_STAT, db_last_id(db));
 }
 
-/* One sum for each run; one for all nodes. */
+/* Writes one sum for each run; for all nodes together, one sum. */
 static void
 make_sums(struct kp_db *db, const struct slot *s, struct range_plan *parts)
 {
@@ -232,7 +232,7 @@ make_sums(struct kp_db *db, const struct slot *s, struct range_plan *parts)
 	}
 }
 
-/* Whether all parts are of finer levels; not so after another -retain. */
+/* Returns whether all parts have finer levels: not after a new -retain. */
 static bool
 finer(const struct slot *s, const struct range_plan *parts)
 {
@@ -242,7 +242,7 @@ finer(const struct slot *s, const struct range_plan *parts)
 	return true;
 }
 
-/* Writes no sum of one window alone, or of too many parts. */
+/* Writes the sum, unless it has one window only, or too many parts. */
 static bool
 make(struct kp_db *db, const struct slot *s)
 {
@@ -261,9 +261,9 @@ make(struct kp_db *db, const struct slot *s)
 	return made;
 }
 
-/* ---- what is due ---- */
+/* ---- the next sum that is due ---- */
 
-/* The next slot of a level, and its nodes after this one. */
+/* Finds the next slot of a level, and its nodes after this one. */
 static bool
 find_next(struct kp_db *db, struct slot *x, kp_wall_ns now,
     kp_dur_ns interval)
@@ -298,7 +298,7 @@ note_done(struct kp_db *db, const struct slot *x)
 	row_end(db);
 }
 
-/* Nodes in order; the sum of all comes last. */
+/* Takes nodes in order; the sum of all comes last. */
 static void
 make_next(struct kp_db *db, struct slot *x)
 {
@@ -354,7 +354,7 @@ levels_make_all(sqlite3 *conn)
 	return rc;
 }
 
-/* ---- a window in place of finer ones ---- */
+/* ---- replacing windows by one of a coarser level ---- */
 
 static void
 show_bind(struct kp_db *db, enum stmt which, const struct slot *s)
@@ -377,8 +377,8 @@ has_sum(struct kp_db *db, const struct slot *s)
 }
 
 /*
- * The windows of the slot, the first two at least.  Where one turn may not add
- * up all of them, s->until is where the others start.
+ * Finds the windows of the slot, at least the first two.  If one turn may not
+ * add all of them, s->until is where the others start.
  */
 static void
 find_windows(struct kp_db *db, struct slot *s, struct range_plan *found)
@@ -405,7 +405,7 @@ find_windows(struct kp_db *db, struct slot *s, struct range_plan *found)
 	row_leave(db);
 }
 
-/* The window that replaces those of the slot has their losses and cost too. */
+/* Writes the window that replaces the slot's, with their losses and cost. */
 static void
 show_window(struct kp_db *db, const struct slot *s, bool summed,
     const struct range_plan *found)

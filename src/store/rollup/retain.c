@@ -27,7 +27,7 @@ add_step(struct kp_retain *r, const char *length, kp_dur_ns age)
 	return true;
 }
 
-/* One "10s:2h" or "slow:14d". */
+/* Parses one "10s:2h" or "slow:14d". */
 static bool
 add_item(struct kp_retain *r, char *item)
 {
@@ -99,7 +99,7 @@ kp_retain_bytes(const char *s, uint64_t *out)
 			return false;
 		shift = 10 * (int)(unit - units + 1);
 	}
-	/* half of the range is for SQL, whose integers have a sign */
+	/* SQL's integers are signed, so only half of the range fits */
 	if (n > (UINT64_MAX / 2) >> shift)
 		return false;
 	n <<= shift;

@@ -1,11 +1,11 @@
 /*
- * retain.h - how long windows, slow requests and events are kept, and how
- * finely.  Pure.
+ * retain.h - parses how long windows, slow requests and events are kept, and at
+ * which resolution.  Pure.
  *
- * A step says: windows of this length are kept up to this age; when older
- * they are added up to windows of the next step's length, and after the last
- * step deleted.  Windows as they were measured are at the first step; where
- * they are shorter than its length they are added up as soon as they can.
+ * A step keeps windows of its length up to its age; older ones are summed into
+ * windows of the next step's length, and deleted after the last step.  Measured
+ * windows are at the first step; if they are shorter than its length they are
+ * summed as soon as possible.
  */
 #ifndef KPROFD_STORE_ROLLUP_RETAIN_H
 #define KPROFD_STORE_ROLLUP_RETAIN_H
@@ -35,16 +35,16 @@ struct kp_retain {
 #define KP_RETAIN_SLOW_MAX (14 * 86400 * KP_NS_PER_S)
 
 /*
- * Reads "LENGTH:AGE,...[,slow:AGE][,events:AGE]".  Each length is a multiple
- * of the one before, each age greater.  Events are kept as long as windows
- * when not named, slow requests too but at most KP_RETAIN_SLOW_MAX.  False
- * (and *out untouched) for anything else.
+ * Reads "LENGTH:AGE,...[,slow:AGE][,events:AGE]".  Each length is a multiple of
+ * the one before, each age greater.  Without their own age, events are kept as
+ * long as windows, and slow requests too but at most KP_RETAIN_SLOW_MAX.
+ * False: anything else; *out is unchanged.
  */
 bool kp_retain_parse(const char *s, struct kp_retain *out);
-/* A size such as 512M or 2G, powers of 1024; 0 and from 1M on. */
+/* Parses a size such as 512M or 2G, powers of 1024; 0, or 1M and more. */
 bool kp_retain_bytes(const char *s, uint64_t *out);
 
-/* The age after which nothing is kept; 0: something is kept for ever. */
+/* Returns the age after which nothing is kept; 0: something stays for ever. */
 kp_dur_ns kp_retain_longest(const struct kp_retain *r);
 
 #endif

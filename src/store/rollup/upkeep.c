@@ -1,6 +1,6 @@
 /*
- * upkeep.c - one turn of upkeep: deletes what is too old, or shows the next
- * level in place of what is, or writes a sum, or gives pages back.
+ * upkeep.c - does one turn of upkeep: deletes old rows, or replaces old windows
+ * by one of the next level, or writes a sum, or releases pages.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include "levels.h"
 #include "upkeep.h"
 
-#define CUT_KEEPS 0.75		/* of every age, each time it is too large */
-#define CUTS_MAX 64		/* then a day is a millisecond */
-#define VACUUM_PAGES 512	/* given back in one turn: 2 MiB */
+#define CUT_KEEPS 0.75		/* factor of every age when it is too large */
+#define CUTS_MAX 64		/* makes a day a millisecond */
+#define VACUUM_PAGES 512	/* released in one turn: 2 MiB */
 #define FREE_PART 10		/* a tenth stays free for the next rows */
 #define FREE_PAGES 64
 
@@ -42,9 +42,9 @@ floor_to(kp_wall_ns t, kp_dur_ns length)
 	return t - (t % length + length) % length;
 }
 
-/* ---- which level is shown ---- */
+/* ---- replacing windows by coarser ones ---- */
 
-/* The step that windows of this level are at; -1: before the first. */
+/* Returns the step of windows of this level; -1: before the first. */
 static int
 step_of(const struct upkeep *u, int64_t level)
 {
@@ -58,14 +58,14 @@ step_of(const struct upkeep *u, int64_t level)
 	return i;
 }
 
-/* The age at which windows come to step i. */
+/* Returns the age at which windows come to step i. */
 static kp_dur_ns
 age_into(const struct upkeep *u, int i)
 {
 	return i > 0 ? cut_age(u, u->retain.step[i - 1].age) : 0;
 }
 
-/* Whether the slot of step i that t lies in is old enough, to its end. */
+/* Returns whether the end of t's slot of step i is old enough. */
 static bool
 slot_due(const struct upkeep *u, int i, kp_wall_ns t, kp_wall_ns now)
 {
@@ -74,7 +74,7 @@ slot_due(const struct upkeep *u, int i, kp_wall_ns t, kp_wall_ns now)
 	return floor_to(t, length) + length <= now - age_into(u, i);
 }
 
-/* The oldest window of this level that is due for another, in its slot. */
+/* Finds the slot of the oldest window that is due for another level. */
 static bool
 find_slot(const struct upkeep *u, struct kp_db *db, int64_t level,
     kp_wall_ns now, struct slot *s)
@@ -101,7 +101,7 @@ find_slot(const struct upkeep *u, struct kp_db *db, int64_t level,
 	return true;
 }
 
-/* The lowest level above this one that has windows; -1: none. */
+/* Returns the lowest level above this one that has windows; -1: none. */
 static int64_t
 next_level(struct kp_db *db, int64_t level)
 {
@@ -134,7 +134,7 @@ show_next(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 
 /* ---- deleting ---- */
 
-/* Deletes the oldest rows, with those that refer to them. */
+/* Deletes the oldest rows, and those that refer to them. */
 static bool
 expire_rows(struct kp_db *db, enum stmt old, enum stmt del, kp_wall_ns until)
 {
@@ -152,7 +152,7 @@ expire(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 		enum stmt old, del;
 		kp_dur_ns age;
 	} all[] = {
-		/* sums before the windows that they add up */
+		/* sums come before their windows */
 		{ ST_SUMS_OLD, ST_SUM_DEL, cut_age(u, windows) },
 		{ ST_WINDOWS_OLD, ST_WINDOW_DEL, cut_age(u, windows) },
 		{ ST_REQUESTS_OLD, ST_REQUEST_DEL, cut_age(u, r->slow) },
@@ -190,7 +190,7 @@ ask_int(struct kp_db *db, const char *pragma)
 	return v;
 }
 
-/* A file that cannot shrink (auto_vacuum is off) stays as it is. */
+/* Releases pages, except if the file cannot shrink: auto_vacuum is off. */
 static bool
 give_back(struct upkeep *u, struct kp_db *db, int64_t size)
 {
@@ -225,8 +225,8 @@ report_cut(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 }
 
 /*
- * Too large: all ages shrink by the same factor, so that every resolution
- * keeps its share.  They grow again while there is room.
+ * If the file is too large, shortens all ages by the same factor, so that every
+ * resolution keeps its share.  They grow again while there is room.
  */
 static bool
 fit_size(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
@@ -253,7 +253,7 @@ upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now, bool *more)
 {
 	db_begin(db);
 	levels_set(db, &u->retain, u->interval);
-	/* sums last: one that fails must not keep the file from shrinking */
+	/* sums come last: if one fails, the file must still shrink */
 	*more = db->rc == SQLITE_OK && (expire(u, db, now) ||
 	    show_next(u, db, now) || fit_size(u, db, now) ||
 	    levels_make(db, now, u->interval));

@@ -1,8 +1,8 @@
 /*
- * drop_counts.h - counts what could not be written, node by node, until a
- * window of that node is written and reports it.  So the sums over all windows
- * stay true: entry calls are never missing, and each request that was measured
- * in vain is counted as a loss.  Pure.
+ * drop_counts.h - counts rows that could not be written, for each node, until a
+ * window of that node is written and reports them.  So the sums over all
+ * windows stay true: entry calls are never missing, and each request that was
+ * measured but not written counts as a loss.  Pure.
  */
 #ifndef KPROFD_STORE_WRITE_DROP_COUNTS_H
 #define KPROFD_STORE_WRITE_DROP_COUNTS_H
@@ -12,7 +12,7 @@
 
 #include "kprofd/stats.h"
 
-/* Nodes with unreported drops; past this the rest counts with the last. */
+/* Nodes with unreported drops; further ones count with the last. */
 #define DROP_COUNTS_NODES_MAX 256
 
 struct drop_counts_node {
@@ -28,7 +28,7 @@ struct drop_counts {
 };
 
 void drop_counts_free(struct drop_counts *l);
-/* NULL: nothing of the node was dropped. */
+/* Returns NULL if nothing of the node was dropped. */
 struct drop_counts_node *drop_counts_find(struct drop_counts *l, const char *node);
 /* w: the window that was dropped; NULL: the rows were not a window. */
 void drop_counts_add(struct drop_counts *l, const char *node, uint64_t rows,
@@ -41,7 +41,7 @@ void drop_counts_add_to(const struct drop_counts_node *n, struct kp_window *head
  */
 void drop_counts_reported(struct drop_counts *l,
     const struct drop_counts_node *reported);
-/* Unreported rows of all nodes. */
+/* Returns the number of unreported rows of all nodes. */
 uint64_t drop_counts_rows(const struct drop_counts *l);
 
 #endif

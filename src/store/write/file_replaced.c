@@ -1,16 +1,16 @@
 /*
- * file_replaced.c - notices that the database file was deleted, moved, replaced
+ * file_replaced.c - detects that the database file was deleted, moved, replaced
  * or truncated while it is written.
  *
- * SQLite goes on writing to the file that it has open, which nobody will find
- * again; and a WAL that stays under the old name would be taken for that of the
- * next file, and damage it.  So the writer checks before every batch whether
- * the names still lead to the files that it has open.
+ * SQLite goes on writing to its open file, which has lost its name; and it
+ * would apply a WAL under the old name to the next file, and damage that.  So
+ * the writer checks before every batch whether the names still lead to the open
+ * files.
  *
- * SQLite does not notice that a file was truncated, as by a log rotation that
- * copies: it goes on in the WAL, later writes pages of it into the empty file,
- * and all other pages are lost.  So the writer checks for that as well, also
- * before each checkpoint, which hides it.
+ * SQLite does not detect that a file was truncated, for example by a log
+ * rotation that copies: it goes on in the WAL, later writes pages of it into
+ * the empty file, and all other pages are lost.  So the writer checks for that
+ * too, and also before each checkpoint, which hides it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@
 #include "store/db.h"
 
 /*
- * The name of the file itself, to which db->path may be a symbolic link.  SQLite
- * makes its files beside it.
+ * Returns the name of the file itself, to which db->path may be a symbolic
+ * link.  SQLite makes its files beside it.
  */
 static const char *
 own_name(const struct kp_db *db)
@@ -31,7 +31,7 @@ own_name(const struct kp_db *db)
 	return sqlite3_db_filename(db->conn, "main");
 }
 
-/* The inode of the file with this suffix; 0: there is none. */
+/* Returns the inode of the file with this suffix; 0: there is none. */
 static ino_t
 inode_of(const struct kp_db *db, const char *suffix, dev_t *dev)
 {
@@ -66,7 +66,7 @@ file_note_size(struct kp_db *db)
 		db->size = sb.st_size;
 }
 
-/* A number in the head of the file. */
+/* Reads a number in the file's header. */
 static uint32_t
 big_endian(const uint8_t *p, size_t n)
 {
@@ -78,8 +78,8 @@ big_endian(const uint8_t *p, size_t n)
 }
 
 /*
- * Whether the file is smaller than its head says.  A checkpoint of any process
- * cuts off pages that were given back, after it has written the head.  Source:
+ * Returns whether the file is smaller than its header says.  A checkpoint of
+ * any process cuts off released pages after it has written the header.  Source:
  * sqlite.org/fileformat2.html, 1.3: at 16 the size of a page, where 1 is 65536,
  * at 28 the number of pages.
  */
@@ -100,7 +100,7 @@ is_cut(const struct kp_db *db, off_t size)
 	    memcmp(head, "SQLite format 3", 16) != 0;
 }
 
-/* An error of the disk does not mean that the file is gone. */
+/* Returns false on a disk error: it does not mean that the file is gone. */
 static bool
 is_other(const char *path, ino_t ino, dev_t dev)
 {
@@ -131,7 +131,7 @@ db_file(const struct kp_db *db)
 	return moved ? DB_MOVED : DB_THERE;
 }
 
-/* Removes a file, unless its name leads to another one by now. */
+/* Removes a file, unless its name now leads to another one. */
 static void
 unlink_own(const struct kp_db *db, const char *suffix, ino_t own)
 {

@@ -10,7 +10,7 @@ hold_begin(struct hold *h, kp_wall_ns newest, kp_wall_ns wall, kp_mono_ns mono)
 	*h = (struct hold){ .known = newest > 0 ? newest : wall, .at = mono };
 }
 
-/* The clock was set again since the last call. */
+/* Returns whether the clock was set again since the last call. */
 static bool
 is_set(const struct hold *h, kp_dur_ns ahead)
 {

@@ -63,9 +63,9 @@ db_tree_waits(struct kp_db *db, int64_t request, const struct kp_tree *t)
 	}
 }
 
-/* ---- windows that become one ---- */
+/* ---- windows that are rolled up ---- */
 
-/* A cell of the new window; rows come in the order of its key. */
+/* A cell of the new window; rows are read in the order of its key. */
 struct merged {
 	int64_t receiver, identity;
 	struct kp_wait_cell cell;

@@ -1,6 +1,6 @@
 /*
- * queue.c - a linked list with byte and item counts: what still fits, and how
- * many items make the next transaction.
+ * queue.c - keeps a linked list with byte and item counts, and decides what
+ * fits and how many items make the next transaction.
  */
 #include <stdlib.h>
 
@@ -59,7 +59,7 @@ queue_has_room(const struct queue *q, const struct item *it)
 	size_t max = it->kind == WINDOW ? KP_STORE_BYTES_MAX :
 	    KP_STORE_BYTES_MAX / 2;
 
-	/* these are few: the caller waits for each */
+	/* they are few, since the caller waits for each */
 	if (it->kind == SYNC || it->kind == CONF)
 		return true;
 	if (it->kind == WINDOW ? q->windows >= KP_STORE_QUEUE_MAX :

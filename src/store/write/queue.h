@@ -1,6 +1,6 @@
 /*
- * queue.h - the items that wait to be written: a list with named caps.  The
- * caller locks it.  Private to src/store.
+ * queue.h - queues the items that wait to be written, with limits.  The caller
+ * locks it.  Private to src/store.
  *
  * Trees and events may use half of the bytes, so that windows always find
  * room.
@@ -41,14 +41,14 @@ void queue_init(struct queue *q);
 bool queue_has_room(const struct queue *q, const struct item *it);
 /* Takes ownership. */
 void queue_put(struct queue *q, struct item *it);
-/* Frees the head and what it holds. */
+/* Frees the head and its contents. */
 void queue_pop(struct queue *q);
-/* How many items from the head make one transaction: a sync by itself. */
+/* Returns how many items from the head make a transaction; a sync is alone. */
 size_t queue_batch(const struct queue *q);
 
-/* Frees what the item holds, not the item. */
+/* Frees the item's contents, not the item. */
 void item_clear(const struct item *it);
-/* The node that it is about; "": the daemon itself. */
+/* Returns its node; "": the daemon itself. */
 const char *item_node(const struct item *it);
 size_t window_bytes(const struct kp_window *w);
 

@@ -1,10 +1,10 @@
 /*
  * request_rows.c - writes slow requests as rows.
  *
- * Calls come sorted by start; a tree reads well when every call follows its
+ * Calls are sorted by start, but in a readable tree every call follows its
  * parent.  So they are numbered depth first, siblings in order of start, and
- * that number is their key.  A parent that does not exist and a cycle of calls
- * cannot happen; if they do, the call becomes a root.
+ * that number is their key.  A missing parent or a cycle of calls is
+ * impossible; if it happens, the call becomes a root.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 struct order {
 	uint32_t *child, *next;	/* first child, next sibling; or KP_NONE */
-	uint32_t *seq, *depth;	/* of each call; seq is KP_NONE until known */
+	uint32_t *seq, *depth;	/* of each call; seq is KP_NONE at first */
 	uint32_t *call;		/* of each seq */
 	uint32_t n;
 };
@@ -32,7 +32,7 @@ number(struct order *o, uint32_t i, uint32_t depth)
 	o->seq[i] = o->n++;
 }
 
-/* Numbers a call and all below it.  Climbs by the parents: no stack. */
+/* Numbers a call and all below it.  Climbs by parents, without a stack. */
 static void
 number_below(struct order *o, const struct kp_tree *t, uint32_t root)
 {
@@ -44,7 +44,7 @@ number_below(struct order *o, const struct kp_tree *t, uint32_t root)
 		while (to != KP_NONE && o->seq[to] != KP_NONE)
 			to = o->next[to];
 		if (to != KP_NONE) {
-			/* the next child, for when we return here */
+			/* the next child, for the return to this call */
 			o->child[at] = o->next[to];
 			number(o, to, o->depth[at] + 1);
 			at = to;

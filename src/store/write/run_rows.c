@@ -1,7 +1,7 @@
 /*
- * run_rows.c - the beginning and the end of one run of the daemon.
+ * run_rows.c - writes the start and the end of one run of the daemon.
  *
- * A run that has no end when the next one starts did not end well: no other
+ * A run that has no end when the next one starts did not end cleanly: no other
  * process can be writing, since schema_open() holds the lock.
  */
 #include <stdarg.h>
@@ -70,7 +70,7 @@ start_run(struct kp_db *db, const struct kp_store_opts *o)
 	db->run = db_last_id(db);
 }
 
-/* The order of tiers is that of the tiers.conf in force. */
+/* Orders the tiers as the tiers.conf in force does. */
 static void
 number_tiers(struct kp_db *db, const struct kp_conf *conf)
 {
@@ -180,7 +180,7 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 kp_wall_ns
 db_newest(struct kp_db *db)
 {
-	/* by an index; only windows that were rolled up overlap */
+	/* uses an index; only windows that were rolled up overlap */
 	static const char sql[] = "select coalesce(max(end_ns), 0) from"
 	    " time_window where start_ns = (select max(start_ns) from"
 	    " time_window)";
@@ -195,7 +195,7 @@ db_newest(struct kp_db *db)
 	return newest;
 }
 
-/* Rows lost since the last window, which no window reports. */
+/* Writes an event for rows lost since the last window. */
 static void
 report_lost(struct kp_db *db, uint64_t lost)
 {
@@ -238,12 +238,12 @@ has_journal(const struct kp_db *db)
 }
 
 /*
- * While a reader has the file open it stays in WAL mode; the last reader to
- * close it, or our next start, changes that.  An error of the disk is tried
- * again, and so is a journal that could not be removed, which SQLite does not
+ * Leaves WAL mode.  While a reader has the file open it stays in WAL mode; the
+ * last reader to close it, or our next start, changes that.  It retries after a
+ * disk error, and if a journal could not be removed, which SQLite does not
  * report: the next statement rolls it back, which a reader could not.
- * synchronous = full, because without a sync of its own the journal's head may
- * be on disk before its page is, and a power loss would play back garbage.
+ * synchronous = full, because without its own sync the journal's header may be
+ * on disk before its page is, and a power loss would roll back to garbage.
  */
 static void
 leave_one_file(struct kp_db *db)
@@ -271,8 +271,8 @@ db_close(struct kp_db *db, uint64_t lost)
 }
 
 /*
- * Replaces the last run and its events, if that failed alike and has no windows:
- * a service that retries for ever has one row.
+ * Replaces the last run and its events, if that had the same failure and has no
+ * windows, so that a service that retries for ever has one row.
  */
 static void
 fail_run(struct kp_db *db, const char *why)
@@ -302,7 +302,7 @@ db_failed(struct kp_db *db, const char *why, bool keep)
 	fail_run(db, why);
 	if (db->made && !keep) {
 		db_finalize(db);
-		/* SQLite would go by names: perhaps another's by then */
+		/* SQLite goes by names, which may be another file's */
 		sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
 		    1, NULL);
 		sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL,
@@ -321,7 +321,7 @@ db_abandon(struct kp_db *db)
 	int keep = 1;
 
 	end_run(db, 0);
-	/* SQLite would delete by name: perhaps another's */
+	/* SQLite deletes by name, perhaps another file's */
 	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
 	file_clear_wal(db);
 	db_free(db);

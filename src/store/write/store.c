@@ -106,7 +106,7 @@ store_put(struct kp_store *s, const struct item *from)
 		queue_put(&s->queue, it);
 		pthread_cond_signal(&s->wake);
 	} else {
-		/* why the writer is stuck says more than that it is full */
+		/* the writer's error explains more than a full queue */
 		writer_count_drop(s, from, it == NULL ? KP_STORE_MEMORY : s->cause);
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -1,12 +1,12 @@
 /*
- * writer.c - the thread between the queue and the disk.
+ * writer.c - runs the thread between the queue and the disk.
  *
- * The loop only appends; the thread takes from the head a batch that ends
- * with a window, writes it in one transaction, and only then removes it.
- * An error that may pass (locked, disk full, I/O) leaves the batch where it
- * is, to be tried again; any other drops it.  While the thread is stuck the
- * queue fills, and then what comes is dropped and counted.  When there is
- * nothing to write it takes one turn of upkeep, and looks again.
+ * The event loop only appends; the thread takes from the head a batch that ends
+ * with a window, writes it in one transaction, and only then removes it.  After
+ * a transient error (locked, disk full, I/O) the batch stays for a retry; any
+ * other error drops it.  While the thread is stuck the queue fills, and then
+ * new items are dropped and counted.  When the queue is empty the thread takes
+ * one turn of upkeep, and checks the queue again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@
 
 #define RETRY_MS_MIN 100
 #define RETRY_MS_MAX 5000
-#define CLOSE_TRIES 3		/* then what is left is dropped */
+#define CLOSE_TRIES 3		/* then it drops the rest */
 
-/* All but the last may pass: the same transaction may succeed later. */
+/* All but the last are transient: the transaction may succeed later. */
 static enum kp_store_cause
 cause_of(int rc)
 {
@@ -55,7 +55,7 @@ writer_count_drop(struct kp_store *s, const struct item *it,
 	    it->kind == WINDOW ? it->u.window : NULL);
 }
 
-/* Removes the head.  A configuration is kept for the next file, too. */
+/* Removes the head.  Keeps a configuration for the next file. */
 static void
 take_head(struct kp_store *s)
 {
@@ -91,7 +91,7 @@ set_free(struct kp_store *s)
 	s->cause = KP_STORE_SLOW;
 }
 
-/* Fails all syncs that wait: the disk does not answer. */
+/* Fails all waiting syncs, because the disk does not answer. */
 static void
 fail_syncs(struct kp_store *s)
 {
@@ -102,7 +102,7 @@ fail_syncs(struct kp_store *s)
 			continue;
 		done = it->u.sync.done;
 		it->u.sync.done = NULL;
-		/* only this thread removes items, so it stays while unlocked */
+		/* it stays while unlocked: only this thread removes items */
 		pthread_mutex_unlock(&s->lock);
 		done(it->u.sync.ctx, false);
 		pthread_mutex_lock(&s->lock);
@@ -143,7 +143,7 @@ sync_answer(struct kp_store *s, const struct item *it, bool ok)
 	it->u.sync.done(it->u.sync.ctx, ok);
 }
 
-/* Writes n items from the head; lost: what a window among them reports. */
+/* Writes n items from the head; lost: the drops that their window reports. */
 static int
 batch_write(struct kp_db *db, const struct item *it, size_t n,
     const struct drop_counts_node *lost)
@@ -165,7 +165,7 @@ batch_write(struct kp_db *db, const struct item *it, size_t n,
 	return db_commit(db);
 }
 
-/* Closes a file that is not under its name any more, or was truncated. */
+/* Closes a file that is no longer under its name, or was truncated. */
 static bool
 leave_file(struct kp_store *s)
 {
@@ -186,7 +186,7 @@ leave_file(struct kp_store *s)
 	return true;
 }
 
-/* Reports in the new file, and in the status, why it was started. */
+/* Reports the reason for the new file in it, and in the status. */
 static void
 report_next_file(struct kp_store *s)
 {
@@ -269,7 +269,7 @@ count_written(struct kp_store *s, const struct item *it, size_t n)
 	}
 }
 
-/* The cause why not; KP_STORE_CAUSES: written. */
+/* Returns the cause of a failure; KP_STORE_CAUSES: it is written. */
 static enum kp_store_cause
 try_batch(struct kp_store *s, const struct item *head, size_t n,
     const struct drop_counts_node *lost, bool ok, char *why, size_t size)
@@ -301,7 +301,7 @@ batch_node(const struct item *it, size_t n)
 	return it->kind == WINDOW ? it->u.window->node : NULL;
 }
 
-/* n items are on disk; the last one has reported these drops. */
+/* Removes n items that are on disk; the last has reported these drops. */
 static void
 batch_done(struct kp_store *s, size_t n, const struct drop_counts_node *reported)
 {
@@ -342,7 +342,7 @@ take_batch(struct kp_store *s, unsigned *tries)
 	++*tries;
 	set_stuck(s, cause, why);
 	if (cause == KP_STORE_REFUSED || (s->stop && *tries >= CLOSE_TRIES)) {
-		*tries = 0;	/* they are counted for each batch */
+		*tries = 0;	/* each batch has its own count */
 		batch_drop(s, n);
 		set_free(s);
 		return;
@@ -351,7 +351,7 @@ take_batch(struct kp_store *s, unsigned *tries)
 	retry_wait(s, *tries);
 }
 
-/* Reports in the database that deletion waits for the clock, or goes on. */
+/* Writes an event if deletion starts or stops waiting for the clock. */
 static void
 report_hold(struct kp_store *s, kp_dur_ns before)
 {
@@ -381,12 +381,12 @@ upkeep_now(struct kp_store *s)
 
 	if (o->now != NULL)
 		return o->now(o->ctx);
-	/* nothing is deleted: any clock will do */
+	/* any clock is right if nothing is deleted */
 	return o->retain.n == 0 ? kp_wall_now() :
 	    hold_now(&s->hold, kp_wall_now(), kp_mono_now());
 }
 
-/* One turn of upkeep.  If it fails, it is tried after the next window. */
+/* Does one turn of upkeep.  If it fails, retries after the next window. */
 static void
 take_upkeep(struct kp_store *s)
 {
