@@ -52,19 +52,22 @@ void
 self_metrics_text(struct kp_buf *b, const struct parts *p)
 {
 	const struct targets *ts = p->targets;
-	struct figure v[TARGET_METRICS];
+	unsigned n = targets_count(ts);
+	struct figure v[TARGETS_MAX][TARGET_METRICS];
 
+	/* Once for each target: the requests in flight take a walk. */
+	for (unsigned i = 0; i < n; i++)
+		target_metrics(targets_at(ts, i), v[i]);
 	health_put(b, HEALTH_UPTIME, "", "",
 	    SECONDS(kp_mono_now() - p->started));
-	health_put(b, HEALTH_TARGETS, "", "", targets_count(ts));
+	health_put(b, HEALTH_TARGETS, "", "", n);
 	health_put(b, HEALTH_NO_ROOM, "", "", (double)targets_more(ts));
 	store_put_metrics(b, p->store);
 	otlp_put_metrics(b, p->otlp);
 	for (int m = 0; m < TARGET_METRICS; m++)
-		for (unsigned i = 0; i < targets_count(ts); i++) {
-			target_metrics(targets_at(ts, i), v);
-			if (v[m].value >= 0)
-				health_put(b, v[m].which,
-				    targets_at(ts, i)->node, "", v[m].value);
-		}
+		for (unsigned i = 0; i < n; i++)
+			if (v[i][m].value >= 0)
+				health_put(b, v[i][m].which,
+				    targets_at(ts, i)->node, "",
+				    v[i][m].value);
 }
