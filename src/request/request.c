@@ -115,6 +115,8 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		rq->r.identity = KP_IDENT_NONE;
 		if (req_add_call(rs, rq, entry) == KP_NONE ||
 		    !req_enter(rs, rq)) {
+			if (rs->messages != NULL)
+				messages_forget(rs, ev->label);
 			req_free(rs, rq);
 			goto full;
 		}

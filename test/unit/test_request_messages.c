@@ -273,6 +273,22 @@ node_goes(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_MAIL_GONE), 1);
 }
 
+/* Its message came first; then there was no room for the entry's call. */
+static void
+no_room(void **state)
+{
+	(void)state;
+	f.opts.max_calls_in_flight = 1;
+	feed_requests(&f, 1);
+	entry(&f, 1, "e", "u0", 7, 0);
+	sends(3, 4, 8, 1, 1);
+	entry(&f, 2, "e", "u0", 8, 2);
+	assert_int_equal(lost(&f, KP_LOSS_MAIL_GONE), 1);
+	expire(&f, 9000);
+	assert_int_equal(lost(&f, KP_LOSS_REQUEST_CAP), 1);
+	assert_int_equal(lost(&f, KP_LOSS_MAIL_LATE), 0);
+}
+
 /* A token of before, where the configuration does not ask for messages. */
 static void
 unasked(void **state)
@@ -366,6 +382,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(caps, setup, teardown),
 		cmocka_unit_test_setup_teardown(across, setup, teardown),
 		cmocka_unit_test_setup_teardown(node_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(unasked, setup, teardown),
 		cmocka_unit_test_setup_teardown(conserved, setup, teardown),
 	};
