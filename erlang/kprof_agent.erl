@@ -50,9 +50,9 @@ start_agent(_Daemon, #{protocol := P}) when P =/= ?PROTOCOL ->
     {error, {protocol, ?PROTOCOL}};
 start_agent(Daemon, Opts) ->
     Starter = self(),
-    Agent = kprof_injected:spawn_labelled(
-              ?MODULE, init, fun() -> kprof_agent_server:init(Starter, Daemon, Opts) end),
-    Ref = erlang:monitor(process, Agent),
+    {Agent, Ref} = kprof_injected:spawn_monitored(
+                     ?MODULE, init,
+                     fun() -> kprof_agent_server:init(Starter, Daemon, Opts) end),
     receive
         {Agent, Hello} ->
             erlang:demonitor(Ref, [flush]),

@@ -11,12 +11,12 @@
 sentry_start(Session, Word) ->
     Agent = self(),
     IsLegacy = Session =:= legacy,
-    Pid = kprof_injected:spawn_labelled(kprof_agent, sentry,
-                                        fun() ->
-                                                Ref = erlang:monitor(process, Agent),
-                                                sentry(Ref, Agent, IsLegacy, Word, [])
-                                        end),
-    {Pid, erlang:monitor(process, Pid)}.
+    kprof_injected:spawn_monitored(
+      kprof_agent, sentry,
+      fun() ->
+              Ref = erlang:monitor(process, Agent),
+              sentry(Ref, Agent, IsLegacy, Word, [])
+      end).
 
 %% Knows what to take back without the agent's help, and sleeps until the agent is dead.
 sentry(Ref, Agent, IsLegacy, Word, Own) ->

@@ -2,8 +2,9 @@
 %% the processes that it starts, its trace session, and how it goes.
 -module(kprof_injected).
 
--export([is_connected/1, disabled/0, purger_start/3, spawn_labelled/3, process_label/2, now_ms/0,
-         now_ns/0, functions/1, name/1, pair_names/1, session_new/1, session_create/2]).
+-export([is_connected/1, disabled/0, purger_start/3, spawn_labelled/3, spawn_monitored/3,
+         process_label/2, now_ms/0, now_ns/0, functions/1, name/1, pair_names/1, session_new/1,
+         session_create/2]).
 
 %% A monitor would make the node try to connect to a node that has gone.
 -spec is_connected(node()) -> boolean().
@@ -61,10 +62,19 @@ purger_start(Name, Modules, Pids) ->
 %% everything back.
 -spec spawn_labelled(module(), atom(), fun(() -> term())) -> pid().
 spawn_labelled(Module, Function, Run) ->
-    spawn(fun() ->
-                  process_label(Module, Function),
-                  Run()
-          end).
+    spawn(labelled_run(Module, Function, Run)).
+
+%% The same with a monitor from the start: one that is set later misses the exit reason of a
+%% process that ends at once.
+-spec spawn_monitored(module(), atom(), fun(() -> term())) -> {pid(), reference()}.
+spawn_monitored(Module, Function, Run) ->
+    spawn_monitor(labelled_run(Module, Function, Run)).
+
+labelled_run(Module, Function, Run) ->
+    fun() ->
+            process_label(Module, Function),
+            Run()
+    end.
 
 %% Gives the calling process what observer, i() and crash dumps show: the function that it runs,
 %% as proc_lib would, and from OTP 27 on a label. The terms are made here: literals would be a
