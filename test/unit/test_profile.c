@@ -213,6 +213,28 @@ test_add_total(void **state)
 	kp_counts_free(&before);
 }
 
+/* What was freed adds nothing to what is counted after it. */
+static void
+test_add_nothing(void **state)
+{
+	struct kp_counts before;
+
+	(void)state;
+	sample(true);
+	sample_end();
+	before = profile;
+	kp_counts_free(&before);
+	profile = (struct kp_counts){ .type = KP_COUNTS_TIME, .stretch = 1,
+		.by_process = true, .names = names, .elapsed = KP_NS_PER_S };
+	sample(true);
+	profile.stretch = 7;
+	assert_int_equal(kp_counts_add(&profile, &before), KP_OK);
+	assert_int_equal(profile.nrows, 3);
+	assert_int_equal(profile.elapsed, KP_NS_PER_S);
+	assert_int_equal(profile.gone, 0);
+	assert_int_equal(profile.merged, 0);
+}
+
 /* A second part of an answer adds to the first. */
 static void
 test_parts(void **state)
@@ -617,6 +639,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_add, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_add_total, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(test_add_nothing, setup,
 		    teardown),
 		cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),

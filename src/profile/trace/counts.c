@@ -21,8 +21,8 @@ void
 kp_counts_free(struct kp_counts *p)
 {
 	free(p->rows);
-	p->rows = NULL;
-	p->nrows = p->room = 0;
+	*p = (struct kp_counts){ .type = p->type, .by_process = p->by_process,
+		.names = p->names };
 }
 
 enum kp_err

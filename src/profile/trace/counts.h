@@ -40,6 +40,7 @@ struct kp_counts {
 	uint64_t stretch;	/* last stretch of counting in it; from 1 */
 };
 
+/* Leaves it empty, of the same type and names. */
 void kp_counts_free(struct kp_counts *p);
 
 /*
