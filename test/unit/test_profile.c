@@ -112,10 +112,13 @@ sample_end(void)
 	kp_etf_atom(&term, "later");
 	kp_etf_nil(&term);
 	kp_etf_atom(&term, "names");
-	kp_etf_list(&term, 1);
+	kp_etf_list(&term, 2);
 	kp_etf_tuple(&term, 2);
 	kp_etf_pid(&term, "a@b", 8, 2, 3);
 	kp_etf_atom(&term, "server");
+	kp_etf_tuple(&term, 2);
+	kp_etf_pid(&term, "a@b", 7, 2, 3);
+	kp_etf_atom(&term, "");
 	kp_etf_nil(&term);
 	kp_term_begin_raw(&r, term.p, term.len);
 	assert_int_equal(kp_counts_end(&profile, &r), KP_OK);
