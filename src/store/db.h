@@ -101,6 +101,7 @@ struct kp_db {
 	size_t nids;
 	int64_t run;
 	struct range_levels levels;	/* none: not read yet */
+	kp_wall_ns last_end;	/* of the window written last; 0: none yet */
 	int64_t cause[KP_LOSS_COUNT];
 	struct kp_buf blob;
 

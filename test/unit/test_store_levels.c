@@ -293,6 +293,23 @@ test_clock_ahead(void **state)
 	db_close(db, 0);
 }
 
+/* After days without kprofd nothing is deleted for a day; sums are written. */
+static void
+test_clock_held(void **state)
+{
+	struct kp_db *db = keep_open("10s:10m,1m:1d");
+
+	(void)state;
+	seed = 7;
+	put_hours(db, NOON, 1, 30 * S);
+	keep_settle(db, NOON - 3 * DAY);
+	assert_int_equal(count("select count(*) from time_window"
+	    " where level > 0"), 0);
+	assert_in_range(count(ALL_SUMS " and level = 60"), 50, 60);
+	assert_same_answers();
+	db_close(db, 0);
+}
+
 /* What it answered before, it answers now; then with sums and without. */
 static void
 assert_brought_up(const struct kp_buf *before)
@@ -536,6 +553,7 @@ main(void)
 		ON_A_FILE(test_rolled_up),
 		ON_A_FILE(test_as_time_goes),
 		ON_A_FILE(test_clock_ahead),
+		ON_A_FILE(test_clock_held),
 		ON_A_FILE(test_schema4),
 		ON_A_FILE(test_schema7),
 		ON_A_FILE(test_few_pieces),

@@ -82,6 +82,7 @@ db_window(struct kp_db *db, const struct kp_window *w,
 
 	if (lost != NULL)
 		drop_counts_add_to(lost, &head);
+	db->last_end = w->end;
 	levels_window(db, node, w->start);
 	id = window_row(db, node, &head);
 	for (size_t i = 0; i < w->ncells && db->rc == SQLITE_OK; i++)
