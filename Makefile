@@ -239,7 +239,7 @@ clean:
 help:
 	@echo 'make          build kprofd and kprof below build/'
 	@echo 'make demo     profile a sample application, and print its report'
-	@echo 'make test     every test that a fresh machine can run, under 25 minutes'
+	@echo 'make test     every test that a fresh machine can run: half an hour'
 	@echo 'make check    tests for every change, under two minutes'
 	@echo 'make install  PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make help-dev lists all the others'
