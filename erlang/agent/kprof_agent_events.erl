@@ -12,7 +12,7 @@
                                 % the daemon within 20 ms
 -define(BATCH_LEAST_MS, 5).     % the same where events may not be much older
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
--define(EXACT_CALLS, 1000).     % the mean is of about the last so many calls
+-define(EXACT_CALLS, 1000).     % about as many of the last calls count in the mean
 
 %% While armed: gathers what comes within the wait, checks the limits and sends. Otherwise
 %% drops and counts late events. Foreign events are recognised before anything is waited for.

@@ -51,7 +51,7 @@ has_any(Kinds, MFA) ->
                       not lists:member(V, [false, undefined, []])
               end, Kinds).
 
-%% Returns 1, 0 where there is no such function, or the reason of an error.
+%% Returns how many functions match (0 or 1), or the reason of an error.
 -spec pattern(kprof_flagger:session(), mfa() | {module() | '_', '_', '_'}, term()) -> term().
 pattern(Session, MFA, Spec) ->
     pattern(Session, MFA, Spec, local).

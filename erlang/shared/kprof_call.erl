@@ -20,7 +20,7 @@ call_of(<<>>) ->
     none;
 call_of(Text) ->
     Chars = unicode:characters_to_list(Text),
-    is_list(Chars) orelse kprof_refusal:refuse("what -apply has is no UTF-8", []),
+    is_list(Chars) orelse kprof_refusal:refuse("what -apply has is not UTF-8", []),
     case erl_scan:string(Chars, {1, 1}) of
         {ok, Tokens, End} ->
             case erl_parse:parse_exprs(dotted(Tokens, End)) of
@@ -49,7 +49,7 @@ plain_call(Exprs) -> {exprs, Exprs}.
 
 -spec no_expression({{pos_integer(), pos_integer()}, module(), term()}) -> no_return().
 no_expression({{Line, Column}, Module, Why}) ->
-    kprof_refusal:refuse("what -apply has is no expression: ~ts in line ~b, column ~b",
+    kprof_refusal:refuse("what -apply has is not an expression: ~ts in line ~b, column ~b",
                          [Module:format_error(Why), Line, Column]).
 
 -spec is_evaluated(call()) -> boolean().

@@ -173,7 +173,7 @@ walk_ready(Visit, How, Which) ->
     end,
     {Pid, Ref}.
 
-%% Two words for each process in the list, and two in a slice: so there is no garbage collection,
+%% A process takes two words in the list, and two in a slice: so nothing is garbage collected,
 %% which would take some 20 ms of a list that long.
 walk_words(Ps) when is_list(Ps) -> 4096 + 5 * length(Ps);
 walk_words(new) -> 4096;

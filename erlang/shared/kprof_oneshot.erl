@@ -166,7 +166,7 @@ own_memory() ->
 -spec arm_look(pos_integer(), #profile{}) -> ok | false.
 arm_look(N, #profile{memory = Memory, memory_max = Max}) when N rem ?ARM_LOOK =:= 0 ->
     own_memory() - Memory > Max andalso
-        kprof_refusal:refuse("to arm so many functions takes the node more than ~b MiB: name fewer,"
+        kprof_refusal:refuse("arming these functions takes the node more than ~b MiB: name fewer,"
                              " or see -max-memory", [Max bsr 20]);
 arm_look(_, _) ->
     ok.

@@ -59,10 +59,10 @@ processes_of(Name, _) -> [process_of(Name)].
 
 process_of("<" ++ _ = Text) ->
     Pid = try list_to_pid(Text)
-          catch error:badarg -> kprof_refusal:refuse("'~ts' is no process (see -processes)", [Text])
+          catch error:badarg -> kprof_refusal:refuse("'~ts' is not a process (see -processes)", [Text])
           end,
     node(Pid) =:= node() andalso is_process_alive(Pid) orelse
-        kprof_refusal:refuse("there is no process ~ts", [Text]),
+        kprof_refusal:refuse("process ~ts does not exist", [Text]),
     Pid;
 process_of(Name) -> registered_as(Name).
 
@@ -85,7 +85,7 @@ descendants([], Found, _) -> maps:keys(Found).
 %% are counted first. Those found Before are added, so that a whole tree has a limit.
 children(Sup, Before, Max) ->
     is_supervisor(Sup) orelse
-        kprof_refusal:refuse("~tw is no supervisor", [kprof_injected:name(Sup)]),
+        kprof_refusal:refuse("~tw is not a supervisor", [kprof_injected:name(Sup)]),
     #{supervisors := Supervisors, workers := Workers} = maps:from_list(ask(Sup, count_children)),
     case Supervisors + Workers of
         N when Before + N > Max ->

@@ -27,7 +27,7 @@ spec_bytes(_, #s{args_max = 0}) -> 0;
 spec_bytes(Spec, _) -> erts_debug:flat_size(Spec) * erlang:system_info(wordsize).
 
 specs_fit(Sum, #s{profile = #profile{memory_max = Max}}) when Sum > Max ->
-    kprof_refusal:refuse("to show the arguments of so many functions takes more memory than"
+    kprof_refusal:refuse("showing the arguments of these functions takes more memory than"
                          " -max-memory: name fewer, or leave out -args", []);
 specs_fit(_, _) ->
     ok.

@@ -71,12 +71,14 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 	nd->has_now = true;
 	nd->now = now;
 	due = node_due(rs, nd, now);
-	while ((rq = TAILQ_FIRST(&nd->lists[REQ_EARLY])) != NULL && due - rq->touched >= KP_HORIZON)
+	while ((rq = TAILQ_FIRST(&nd->lists[REQ_EARLY])) != NULL &&
+	    due - rq->touched >= KP_HORIZON)
 		req_drop_early(rs, rq);
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_PENDING])) != NULL &&
 	    due - rq->touched >= KP_TAIL_WAIT)
 		req_settle(rs, rq);
-	while ((rq = TAILQ_FIRST(&nd->lists[REQ_ENDED])) != NULL && due - rq->r.end >= KP_HORIZON) {
+	while ((rq = TAILQ_FIRST(&nd->lists[REQ_ENDED])) != NULL &&
+	    due - rq->r.end >= KP_HORIZON) {
 		prefetch_close(rs, rq);
 		req_close(rs, rq);
 	}

@@ -151,7 +151,7 @@ open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
 		return tombs_get(rs, label) == NULL ? label : 0;
 	at = req_time(rs, rq, p->node->index, at);
 	if ((rq->state == REQ_ENDED && at >= rq->r.end) ||
-	    (rq->state == REQ_PENDING && rq->state != REQ_ENDED && proc_doubts_entry(rs, rq, at)) ||
+	    (rq->state == REQ_PENDING && proc_doubts_entry(rs, rq, at)) ||
 	    (rq->calls[0].c.proc == p->id &&
 	    rq->calls[0].c.outcome != KP_OPEN))
 		return 0;

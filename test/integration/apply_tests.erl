@@ -79,13 +79,13 @@ none(T) ->
     load(Target),
     [begin
          {1, "", Said} = run(T, Target, Cmd, ["-for", "1s", "-apply", Expr, "maps"]),
-         says(Said, "what -apply has is no " ++ Words)
+         says(Said, "what -apply has is not " ++ Words)
      end || Cmd <- ["count", "trace"],
-            {Expr, Words} <- [{"lists:seq(1,, 2)", "expression: syntax error before: ',' in line 1, column 13"},
-                              {"lists:seq(1,\n 2", "expression: syntax error before: .* in line 2, column 3"},
-                              {"a. b", "expression: words after '.' \\(',' separates expressions\\) in line 1, column 2"},
-                              {"\"abc", "expression: unterminated string.* in line 1, column [12]"},
-                              {".", "expression: "},
+            {Expr, Words} <- [{"lists:seq(1,, 2)", "an expression: syntax error before: ',' in line 1, column 13"},
+                              {"lists:seq(1,\n 2", "an expression: syntax error before: .* in line 2, column 3"},
+                              {"a. b", "an expression: words after '.' \\(',' separates expressions\\) in line 1, column 2"},
+                              {"\"abc", "an expression: unterminated string.* in line 1, column [12]"},
+                              {".", "an expression: "},
                               {<<255, 254>>, "UTF-8"}]],
     {2, "", Long} = run(T, Target, "count", ["-apply", lists:duplicate(5000, $1), "maps"]),
     says(Long, "-apply has 5000 bytes, more than 4096"),
@@ -131,7 +131,7 @@ kin(T) ->
      end || Cmd <- ["count", "trace"],
             {Which, Args, Words} <- [{"descendants:it_kin", ["-max-processes", "2"], "these are 3 processes, more than 2"},
                                      {"descendants:nobody", [], "no process is registered as 'nobody'"},
-                                     {"children:<0.999.999>", [], "there is no process <0.999.999>"}]],
+                                     {"children:<0.999.999>", [], "process <0.999.999> does not exist"}]],
     leave(Target, Names),
     it_audit:ends(Target, Mark),
     unarmed(Target).

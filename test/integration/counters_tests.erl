@@ -230,7 +230,7 @@ families(T) ->
     it:check(Counted("supervisor:sample_sup") >= length(Children), "descendants"),
     it:check(Counted("application:sample_app") > length(Children), "an application's"),
     fails(T, Target, ["-processes", "application:nope", "lists"], "no application 'nope' is running"),
-    fails(T, Target, ["-processes", "supervisor:logger", "lists"], "logger is no supervisor").
+    fails(T, Target, ["-processes", "supervisor:logger", "lists"], "logger is not a supervisor").
 
 %% To list 100,000 children took a supervisor 49 ms, and memory of it and of ours: so
 %% many are refused by their number alone, a tree's by the sum so far.
@@ -273,7 +273,7 @@ everything(T) ->
     {match, [N]} = re:run(Out, "\"functions\": ?([0-9]+)", [{capture, [1], list}]),
     it:check(list_to_integer(N) > 10000, "so many are counted: ~s of ~b", [N, Loaded]),
     fails(T, Target, "time", ["-for", "1s", "-max-memory", "1", "_"],
-          "to arm so many functions takes the node more than 1 MiB: name fewer, or see -max-memory"),
+          "arming these functions takes the node more than 1 MiB: name fewer, or see -max-memory"),
     {0, _, _} = run(T, Target, "time", ["-for", "100ms", "-max-memory", "5000", "-max-functions", "2000000", "_"]),
     unarmed(Target),
     {0, _, _} = run(T, Target, "trace", ["-for", "100ms", "-max-events", "5000000", "-max-queue", "2000000", "it_counted"]),
@@ -487,7 +487,7 @@ compared(T) ->
     [says(Table, S) || S <- ["^FUNCTION +CALLS +BEFORE +CHANGE$", "^it_counted:squares/1 +124 +114 +\\+8.8 %$",
                              "^it_counted:fib/1 +465 +465 +0 %$", "^all "]],
     {1, "", NotKept} = kprof(T, ["diff", A, "test/integration/it_counted.erl"]),
-    says(NotKept, "line 1 is none that kprof count, time or memory write"),
+    says(NotKept, "line 1 is not one that kprof count, time or memory write"),
     {1, "", NoFile} = kprof(T, ["diff", A, "no/such"]),
     says(NoFile, "cannot read 'no/such': No such file"),
     {0, _, _} = run(T, Target, "time", ["-apply", ?WORK, "-o", B, "it_counted"]),
@@ -622,9 +622,9 @@ refusals(T) ->
              {["-max-functions", "5", "lists"], "more than 5 \\(name fewer, or see -max-functions\\)"},
              {["-max-processes", "2", "-by", "process", "maps"], "more than 2 \\(choose with -processes"},
              {["-processes", "nobody", "maps"], "no process is registered as 'nobody'"},
-             {["-processes", "<0.999.999>", "maps"], "there is no process <0.999.999>"},
-             {["-processes", "<a>", "maps"], "'<a>' is no process"},
-             {["-apply", "lists:seq(1", "maps"], "what -apply has is no expression: syntax error"},
+             {["-processes", "<0.999.999>", "maps"], "process <0.999.999> does not exist"},
+             {["-processes", "<a>", "maps"], "'<a>' is not a process"},
+             {["-apply", "lists:seq(1", "maps"], "what -apply has is not an expression: syntax error"},
              {["-apply", "lists:seq(1 + a, 2)", "maps"], "the call's arguments: badarith"}]],
     [usage(T, Args, Text)
      || {Args, Text} <-

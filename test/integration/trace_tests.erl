@@ -773,7 +773,7 @@ arguments(T) ->
     {2, "", Form} = run(T, Target, ["-args", "-form", "folded", "it_args"]),
     says(Form, "-args goes with -form tree, events or requests, or with -o FILE"),
     {1, _, Many} = run(T, Target, ["-args", "-max-memory", "1", "-for", "1s", "erl_lint"]),
-    says(Many, "the arguments of so many functions takes more memory"),
+    says(Many, "the arguments of these functions takes more memory"),
     it_audit:ends(Target, Mark).
 
 %% A list of ten million, a quarter of a GB in a binary, terms that are deep or

@@ -15,7 +15,7 @@
 
 #define FNS 6
 #define PROCS 1500
-#define LABELS 600	/* of the last so many requests are calls */
+#define LABELS 600	/* calls are of the last 600 requests */
 #define BATCH 128
 #define BATCHES 1500
 #define STEP (100 * KP_NS_PER_US)

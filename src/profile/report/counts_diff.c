@@ -193,8 +193,8 @@ counts_kept_read(struct counts_kept *k, const char *s, size_t n, char *why,
 		return KP_OK;
 	}
 	if (e == KP_EFORMAT)
-		snprintf(why, whylen, "line %u is none that kprof count, time "
-		    "or memory write with -csv or -o", r.line);
+		snprintf(why, whylen, "line %u is not one that kprof count, "
+		    "time or memory write with -csv or -o", r.line);
 	else
 		snprintf(why, whylen, "%s", e == KP_ELIMIT ?
 		    "it has too many lines" : kp_err_str(e));

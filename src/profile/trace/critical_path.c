@@ -418,7 +418,8 @@ walk_back(struct walk *k)
 }
 
 enum kp_err
-kp_critical_path_steps(const struct kp_critical_path *w, const struct kp_critical_path_request *r,
+kp_critical_path_steps(const struct kp_critical_path *w,
+    const struct kp_critical_path_request *r,
     struct kp_critical_path_step **steps, uint32_t *n)
 {
 	struct walk k = { .w = w, .r = r };

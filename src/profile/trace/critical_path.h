@@ -62,10 +62,11 @@ struct kp_critical_path {
 struct kp_critical_path *kp_critical_path_new(void);
 void kp_critical_path_free(struct kp_critical_path *w);
 /* KP_OK or KP_ENOMEM, which sticks.  An event's arguments must stay valid. */
-enum kp_err kp_critical_path_add(struct kp_critical_path *w, const struct kp_call_event *ev);
+enum kp_err kp_critical_path_add(struct kp_critical_path *w,
+    const struct kp_call_event *ev);
 /* Adds time that a process spent in traced functions for a request. */
-void kp_critical_path_spent(struct kp_critical_path *w, uint32_t request, uint32_t proc,
-    enum kp_critical_path_part part, kp_target_ns from, kp_target_ns to);
+void kp_critical_path_spent(struct kp_critical_path *w, uint32_t request,
+    uint32_t proc, enum kp_critical_path_part part, kp_target_ns from, kp_target_ns to);
 enum kp_err kp_critical_path_end(struct kp_critical_path *w);
 
 /*
@@ -73,6 +74,7 @@ enum kp_err kp_critical_path_end(struct kp_critical_path *w);
  * caller frees *steps.  KP_ELIMIT: its beginning is missing.
  */
 enum kp_err kp_critical_path_steps(const struct kp_critical_path *w,
-    const struct kp_critical_path_request *r, struct kp_critical_path_step **steps, uint32_t *n);
+    const struct kp_critical_path_request *r,
+    struct kp_critical_path_step **steps, uint32_t *n);
 
 #endif
