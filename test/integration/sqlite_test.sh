@@ -1,7 +1,7 @@
 #!/bin/sh
 # The SQLite extension in the sqlite3 shell (and in Python, where there is
 # one), on a database made for it: against the client, against the durations
-# themselves, and against the SQL of priv/doc/database.md that does without.
+# themselves, and against the SQL of priv/doc/sql.md that does without.
 # usage: sqlite_test.sh BUILD_DIR
 set -u
 
@@ -87,12 +87,12 @@ same 'a wrong column' "$(sql 'select kprof_merge(w_total_ns) from stat' |
     sed 's/.*kprof_merge/kprof_merge/; s/ (those.*//')" \
     "kprof_merge: an integer is not a histogram"
 
-# ---- a window function, and the recipes of priv/doc/database.md
+# ---- a window function, and the recipes of priv/doc/sql.md
 
 page_sql() {	# the page's block of SQL that holds this
 	awk -v has="$1" '/^```sql/ { text = ""; on = 1; next }
 	    /^```/ { if (on && index(text, has)) printf "%s", text; on = 0 }
-	    on { text = text $0 "\n" }' priv/doc/database.md
+	    on { text = text $0 "\n" }' priv/doc/sql.md
 }
 
 page_sql 'create temp view cells' |
