@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/file_why.h"
 #include "text/text.h"
 #include "config/tiers_file.h"
 
@@ -43,13 +44,15 @@ read_all(FILE *f, const char *path, size_t *n, char *why, size_t whylen)
 char *
 tiers_file_read(const char *path, size_t *n, char *why, size_t whylen)
 {
+	char reason[FILE_WHY_MAX];
 	bool in = strcmp(path, "-") == 0;
 	FILE *f = in ? stdin : fopen(path, "re");
 	char *p;
 
 	if (f == NULL) {
 		snprintf(why, whylen, "cannot open '%s': %s (name the "
-		    "tiers.conf that is meant)", path, strerror(errno));
+		    "tiers.conf that is meant)", path,
+		    file_why(reason, path, errno));
 		return NULL;
 	}
 	p = read_all(f, path, n, why, whylen);

@@ -11,6 +11,7 @@
 #include "daemon/log.h"
 #include "daemon/dump_file.h"
 #include "report/report.h"
+#include "text/file_why.h"
 
 #define TABLE_MAX (4u << 20)	/* bytes of one window's table */
 
@@ -40,6 +41,7 @@ struct dump_file *
 dump_file_open(const char *path, bool json)
 {
 	struct dump_file *t = calloc(1, sizeof(*t));
+	char why[FILE_WHY_MAX];
 	bool made;
 	FILE *f;
 
@@ -49,7 +51,7 @@ dump_file_open(const char *path, bool json)
 	f = fopen(path, "ae");
 	if (f == NULL) {
 		log_error("dump_file", NULL, "cannot write to '%s': %s (see "
-		    "-dump-file)", path, strerror(errno));
+		    "-dump-file)", path, file_why(why, path, errno));
 		free(t);
 		return NULL;
 	}

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
+#include "text/file_why.h"
 #include "text/json.h"
 #include "text/text.h"
 #include "text/timefmt.h"
@@ -77,6 +78,8 @@ file_open(const char *path)
 bool
 log_open(const struct log_opts *o)
 {
+	char why[FILE_WHY_MAX];
+
 	out.o = *o;
 	out.journal = stderr_is_journal();
 	if (o->file == NULL)
@@ -84,7 +87,7 @@ log_open(const struct log_opts *o)
 	out.file = file_open(o->file);
 	if (out.file == NULL)
 		log_error("log", NULL, "cannot write to '%s': %s (see "
-		    "-log-file)", o->file, strerror(errno));
+		    "-log-file)", o->file, file_why(why, o->file, errno));
 	return out.file != NULL;
 }
 

@@ -20,6 +20,7 @@
 #include "schema.h"
 
 #include "schema_sql.h"		/* priv/schema.sql and priv/schema/N.sql */
+#include "text/file_why.h"
 
 #define BUSY_MS 1000
 
@@ -82,11 +83,12 @@ schema_explain(sqlite3 *db, int rc, const char *path, char **why)
 static enum kp_err
 explain_errno(const char *path, char **why)
 {
+	char text[FILE_WHY_MAX];
 	int e = errno;
 
 	if (e == ENOENT || e == ENOTDIR)
-		schema_why(why, "cannot make '%s': no such directory (make it "
-		    "or choose another with -db)", path);
+		schema_why(why, "cannot make '%s': %s (make it or choose "
+		    "another with -db)", path, file_why(text, path, e));
 	else if (e == EISDIR)
 		schema_why(why, "cannot open '%s': it is a directory (name a "
 		    "file in it with -db)", path);

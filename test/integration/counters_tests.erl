@@ -489,12 +489,12 @@ compared(T) ->
     {1, "", NotKept} = kprof(T, ["diff", A, "test/integration/it_counted.erl"]),
     says(NotKept, "line 1 is not one that kprof count, time or memory write"),
     {1, "", NoFile} = kprof(T, ["diff", A, "no/such"]),
-    says(NoFile, "cannot read 'no/such': No such file"),
+    says(NoFile, "cannot read 'no/such': directory no does not exist"),
     {0, _, _} = run(T, Target, "time", ["-apply", ?WORK, "-o", B, "it_counted"]),
     {1, "", Mixed} = kprof(T, ["diff", A, B]),
     says(Mixed, "are not of one kind"),
     {1, _, Unwritten} = run(T, Target, "count", ["-apply", ?WORK, "-o", "no/such/file", "it_counted"]),
-    says(Unwritten, "cannot write 'no/such/file': No such file"),
+    says(Unwritten, "cannot write 'no/such/file': directory no/such does not exist"),
     usage(T, ["diff", A, B, A], "give two files").
 
 %% One after the other in one file; what it has is what was printed.

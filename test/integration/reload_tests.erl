@@ -112,7 +112,7 @@ bad(T) ->
     Refused("", []),
     ok = file:delete(it:path(T, "tiers1.conf")),
     {1, Gone} = kprof(T, P),
-    says(Gone, "cannot open '.*tiers1.conf': No such file"),
+    says(Gone, "cannot open '.*tiers1.conf': no such file"),
     ok = file:make_dir(it:path(T, "tiers1.conf")),
     {1, Unreadable} = kprof(T, P),
     says(Unreadable, "cannot read '.*tiers1.conf': Is a directory"),

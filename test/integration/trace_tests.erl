@@ -215,7 +215,7 @@ in_place(T0) ->
     {ok, Info} = file:read_file_info(File),
     it:equal("its mode", 8#600, element(8, Info) band 8#777),
     {1, "", Nowhere} = run(T, Target, ["-apply", ?WORK, "-o", "no/such/file", "it_counted"]),
-    says(Nowhere, "cannot write 'no/such/file': No such file"),
+    says(Nowhere, "cannot write 'no/such/file': directory no/such does not exist"),
     it:equal("what is beside them", [], filelib:wildcard(it:path(T, "*.part"))).
 
 %% Where a limit was reached -quiet ended with 1 and without a word.

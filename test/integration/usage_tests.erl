@@ -281,7 +281,7 @@ log_file(T) ->
     it:ended(Q, 1, "^kprofd: cannot connect to 'it_nobody"),
     it:check(has(Log, "kprofd: cannot connect to 'it_nobody"), "the log says it too"),
     R = it:kprofd(T, "it_nobody@127.0.0.1", #{args => ["-log-file", "/nowhere/x.log"]}),
-    it:ended(R, 1, "cannot write to '/nowhere/x.log': No such file or directory \\(see -log-file"),
+    it:ended(R, 1, "cannot write to '/nowhere/x.log': directory /nowhere does not exist \\(see -log-file"),
     it:audit(Target, Before).
 
 has(File, Pattern) ->

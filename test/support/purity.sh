@@ -21,7 +21,7 @@ edges='base/clock.o:clock_gettime
 base/secret.o:open base/secret.o:fstat base/secret.o:fdopen base/secret.o:close
 base/thread.o:pthread_create base/thread.o:pthread_sigmask base/thread.o:sigfillset
 config/tiers_file.o:fopen config/tiers_file.o:fread config/tiers_file.o:ferror
-config/tiers_file.o:fclose config/tiers_file.o:stdin text/diag_text.o:fputs
+config/tiers_file.o:fclose config/tiers_file.o:stdin text/diag_text.o:fputs text/file_why.o:stat
 text/timefmt.o:gmtime_r text/timefmt.o:localtime_r text/timefmt.o:mktime
 text/timefmt.o:timegm text/timefmt.o:strftime'
 

@@ -361,7 +361,9 @@ test_refusals(void **state)
 
 	(void)state;
 	snprintf(file, sizeof(file), "%s/no/k.db", dir);
-	refused(file, "no such directory");
+	refused(file, "/no does not exist (make it");
+	query_refused(file, "/no does not exist (name");
+	snprintf(file, sizeof(file), "%s/no.db", dir);
 	query_refused(file, "no such file");
 	refused(dir, "is a directory");
 	query_refused(dir, "is a directory");
@@ -372,7 +374,8 @@ test_refusals(void **state)
 	refused(path, "not a database");
 	query_refused(path, "not a database");
 	snprintf(file, sizeof(file), "%s/k.db/k.db", dir);
-	refused(file, "no such directory");
+	refused(file, "/k.db is not a directory");
+	query_refused(file, "/k.db is not a directory");
 	assert_int_equal(unlink(path), 0);
 
 	write_file(path, "", 0);

@@ -559,7 +559,7 @@ test_nowhere(void **state)
 	assert_int_equal(rename(dir, away), 0);
 	kp_store_window(s, known_window("a@h", T0));
 	assert_false(sync_store(s));
-	assert_non_null(strstr(status(s).why, "no such directory"));
+	assert_non_null(strstr(status(s).why, "does not exist"));
 	kp_store_close(s);
 	assert_int_equal(rename(away, dir), 0);
 	assert_string_equal(sql_text("select count(*) from time_window"), "0");

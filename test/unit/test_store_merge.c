@@ -577,7 +577,7 @@ test_refused(void **state)
 	(void)state;
 	snprintf(link, sizeof(link), "%s/link.db", dir);
 	make_file(a_db, "a@h", T0);
-	refused("/none/such.db", KP_ENOENT, "no such file");
+	refused("/none/such.db", KP_ENOENT, "/none does not exist");
 	make_file(out_db, "o@h", T0);
 	refused(dir, KP_EFORMAT, "is a directory");
 	refused(out_db, KP_ESTATE, "into itself");

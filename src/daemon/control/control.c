@@ -20,6 +20,7 @@
 #include <event2/listener.h>
 
 #include "daemon/control/control.h"
+#include "text/file_why.h"
 
 #define LINE_MAX_BYTES 1024
 #define CLIENT_SECONDS 60
@@ -239,6 +240,7 @@ control_open(struct control **out, struct event_base *base, const char *path,
     control_fn *fn, void *ctx, char *why, size_t n)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	char text[FILE_WHY_MAX];
 	struct control *c;
 	struct stat st;
 	enum kp_err err;
@@ -257,7 +259,7 @@ control_open(struct control **out, struct event_base *base, const char *path,
 	fd = socket_bind(&sun);
 	if (fd < 0) {
 		snprintf(why, n, "cannot make the control socket '%s': %s (see "
-		    "-db and -control)", path, strerror(errno));
+		    "-db and -control)", path, file_why(text, path, errno));
 		return KP_EIO;
 	}
 	c = calloc(1, sizeof(*c));

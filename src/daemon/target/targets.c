@@ -15,6 +15,7 @@
 #include "daemon/log.h"
 #include "daemon/target/target_events.h"
 #include "daemon/target/targets_internal.h"
+#include "text/file_why.h"
 
 #define TICK_S 1
 
@@ -147,6 +148,7 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 static char *
 read_text(const char *path, size_t *n, char *why, size_t whylen)
 {
+	char reason[FILE_WHY_MAX];
 	FILE *f = fopen(path, "re");
 	char *p = f != NULL ? malloc(KP_NODE_FILE_MAX + 1) : NULL;
 	bool ok = false;
@@ -157,7 +159,7 @@ read_text(const char *path, size_t *n, char *why, size_t whylen)
 	}
 	if (!ok)
 		snprintf(why, whylen, "cannot read '%s': %s (see -target-file)",
-		    path, strerror(errno));
+		    path, file_why(reason, path, errno));
 	if (f != NULL)
 		fclose(f);
 	if (ok)

@@ -18,6 +18,7 @@
 #include "profile/trace/merge_nodes.h"
 #include "profile/report/trace_roots.h"
 #include "profile/report/trace_db.h"
+#include "text/file_why.h"
 
 #define SLICES_MAX (1u << 22)	/* for speedscope: 96 MiB */
 
@@ -247,6 +248,7 @@ show_bytes(const struct analyse_args *a, const void *p, size_t n,
 int
 analyse_show(const struct analyse_args *a, int fd, const char *name)
 {
+	char why[FILE_WHY_MAX];
 	struct stat st;
 	void *p = NULL;
 	int status;
@@ -255,7 +257,7 @@ analyse_show(const struct analyse_args *a, int fd, const char *name)
 	if (fd < 0 || fstat(fd, &st) < 0 ||
 	    (st.st_size > 0 && (p = mmap(NULL, (size_t)st.st_size, PROT_READ,
 	    MAP_PRIVATE, fd, 0)) == MAP_FAILED)) {
-		say("cannot read '%s': %s", name, strerror(errno));
+		say("cannot read '%s': %s", name, file_why(why, name, errno));
 		return EXIT_FAILED;
 	}
 	status = show_bytes(a, p, (size_t)st.st_size, name);

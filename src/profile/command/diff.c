@@ -10,6 +10,7 @@
 
 #include "client/client.h"
 #include "profile/report/counts_db.h"
+#include "text/file_why.h"
 
 #define TOP 30
 #define FILE_MAX (64u << 20)	/* bytes */
@@ -19,7 +20,7 @@ static bool
 read_file(struct kp_buf *b, const char *file, char *why, size_t whylen)
 {
 	FILE *f = fopen(file, "re");
-	char part[65536];
+	char part[65536], text[FILE_WHY_MAX];
 	bool good = f != NULL;
 	size_t n;
 
@@ -28,7 +29,7 @@ read_file(struct kp_buf *b, const char *file, char *why, size_t whylen)
 	good = good && !ferror(f) && b->err == KP_OK;
 	if (!good)
 		snprintf(why, whylen, "%s", b->err != KP_OK ?
-		    kp_err_str(b->err) : strerror(errno));
+		    kp_err_str(b->err) : file_why(text, file, errno));
 	if (f != NULL)
 		fclose(f);
 	return good;

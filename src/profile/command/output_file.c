@@ -9,11 +9,14 @@
 #include "client/client.h"
 #include "profile/trace/trace_file.h"
 #include "output_file.h"
+#include "text/file_why.h"
 
 static bool
 cannot(const struct output_file *t)
 {
-	say("cannot write '%s': %s", t->name, strerror(errno));
+	char why[FILE_WHY_MAX];
+
+	say("cannot write '%s': %s", t->name, file_why(why, t->name, errno));
 	return false;
 }
 

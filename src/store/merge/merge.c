@@ -18,6 +18,7 @@
 #include "store/read/read.h"
 #include "store/schema.h"
 #include "store/rollup/levels.h"
+#include "text/file_why.h"
 
 #define STOP_OPS 10000		/* of SQLite's VM, between two checks */
 #define BACKUP_PAGES 1000	/* the same, while OUT is copied */
@@ -50,7 +51,10 @@ fail(const struct kp_merge *m, int rc, char **why)
 static enum kp_err
 fail_errno(const char *what, const char *path, char **why)
 {
-	schema_why(why, "cannot %s '%s': %s", what, path, strerror(errno));
+	char text[FILE_WHY_MAX];
+
+	schema_why(why, "cannot %s '%s': %s", what, path,
+	    file_why(text, path, errno));
 	return KP_EIO;
 }
 

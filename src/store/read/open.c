@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "read.h"
 #include "store/schema.h"
+#include "text/file_why.h"
 
 #define BUSY_MS 2000
 #define DEADLINE_OPS 10000	/* of SQLite's VM between two checks of the
@@ -82,6 +83,7 @@ shadow_tables(const struct read_file *f)
 static enum kp_err
 file_check(const char *path, char **why)
 {
+	char text[FILE_WHY_MAX];
 	struct stat sb;
 
 	if (stat(path, &sb) != 0) {
@@ -90,9 +92,9 @@ file_check(const char *path, char **why)
 			    strerror(errno));
 			return KP_EIO;
 		}
-		schema_why(why, "cannot open '%s': no such file (name the "
-		    "file that kprofd writes with -db; one that did not "
-		    "start leaves none)", path);
+		schema_why(why, "cannot open '%s': %s (name the file that "
+		    "kprofd writes with -db; one that did not start leaves "
+		    "none)", path, file_why(text, path, errno));
 		return KP_ENOENT;
 	}
 	if (S_ISDIR(sb.st_mode)) {
