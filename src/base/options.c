@@ -80,6 +80,16 @@ opt_list(struct opt_parser *p)
 	return true;
 }
 
+static const struct opt *
+find(const struct opt_parser *p, const char *name, size_t len)
+{
+	for (size_t k = 0; len > 0 && k < p->n; k++)
+		if (strlen(p->table[k].name) == len &&
+		    memcmp(p->table[k].name, name, len) == 0)
+			return &p->table[k];
+	return NULL;
+}
+
 static void
 unknown(struct opt_parser *p, const char *name, size_t len)
 {
@@ -89,6 +99,16 @@ unknown(struct opt_parser *p, const char *name, size_t len)
 	if (len < sizeof(copy)) {
 		memcpy(copy, name, len);
 		copy[len] = '\0';
+		if ((strcmp(copy, "cookie") == 0 ||
+		    strcmp(copy, "setcookie") == 0) &&
+		    find(p, "cookie-file", 11) != NULL) {
+			kp_buf_printf(&p->why, "-%s is not an option, because "
+			    "every user of the machine sees command lines: "
+			    "write the cookie to a file and give "
+			    "-cookie-file FILE or set $KPROFD_COOKIE_FILE",
+			    copy);
+			return;
+		}
 		near = near_name(copy, &p->table[0].name, p->n,
 		    sizeof(*p->table), p->near);
 	}
@@ -115,11 +135,7 @@ opt_take(struct opt_parser *p, char **argv, int *i)
 	const char *name = name_of(argv[*i]);
 	size_t len = strcspn(name, "=");
 
-	p->at = NULL;
-	for (size_t k = 0; len > 0 && p->at == NULL && k < p->n; k++)
-		if (strlen(p->table[k].name) == len &&
-		    memcmp(p->table[k].name, name, len) == 0)
-			p->at = &p->table[k];
+	p->at = find(p, name, len);
 	if (p->at == NULL) {
 		unknown(p, name, len);
 		return false;

@@ -140,8 +140,12 @@ set_requests(struct opt_parser *p)
 static bool
 set_address(struct opt_parser *p)
 {
-	return opt_text(p) && expect(p, strrchr(p->value, ':') != NULL,
-	    "ADDR:PORT");
+	const char *colon = strrchr(p->value, ':');
+	const char *port = colon != NULL ? colon + 1 : p->value;
+
+	return opt_text(p) && expect(p, *port != '\0' &&
+	    port[strspn(port, "0123456789")] == '\0', "PORT or ADDR:PORT, "
+	    "such as 4711 or 127.0.0.1:4711");
 }
 
 static bool

@@ -53,26 +53,31 @@ format_address(evutil_socket_t fd, char *at)
 	}
 }
 
-/* Parses "127.0.0.1:4711" or "[::1]:0"; returns the length, 0: it is neither. */
+/*
+ * Parses "127.0.0.1:4711" or "[::1]:0"; a port alone, and localhost, is that of
+ * 127.0.0.1.  Returns the length, 0: it is none of these.
+ */
 static socklen_t
 parse_address(const char *addr, struct sockaddr_storage *ss)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)ss;
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ss;
 	const char *colon = strrchr(addr, ':');
+	const char *digits = colon != NULL ? colon + 1 : addr;
+	size_t n = colon != NULL ? (size_t)(colon - addr) : 0;
 	char name[INET6_ADDRSTRLEN + 2], *end;
 	unsigned long port;
-	size_t n;
 
 	memset(ss, 0, sizeof(*ss));
-	n = colon != NULL ? (size_t)(colon - addr) : sizeof(name);
-	if (n >= sizeof(name) || colon[1] < '0' || colon[1] > '9')
+	if (n >= sizeof(name) || *digits < '0' || *digits > '9')
 		return 0;
-	port = strtoul(colon + 1, &end, 10);
+	port = strtoul(digits, &end, 10);
 	if (*end != '\0' || port > UINT16_MAX)
 		return 0;
 	memcpy(name, addr, n);
 	name[n] = '\0';
+	if (n == 0 || strcasecmp(name, "localhost") == 0)
+		snprintf(name, sizeof(name), "127.0.0.1");
 	if (name[0] == '[' && name[n - 1] == ']') {
 		name[n - 1] = '\0';
 		in6->sin6_family = AF_INET6;
@@ -85,6 +90,17 @@ parse_address(const char *addr, struct sockaddr_storage *ss)
 	return inet_pton(AF_INET, name, &in->sin_addr) == 1 ? sizeof(*in) : 0;
 }
 
+static bool
+is_loopback(const struct sockaddr_storage *ss)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)ss;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)ss;
+
+	return ss->ss_family == AF_INET6 ?
+	    IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr) :
+	    ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 enum kp_err
 web_listen(evutil_socket_t *out, const char *addr, bool open, char *at,
     char *why, size_t n)
@@ -95,10 +111,11 @@ web_listen(evutil_socket_t *out, const char *addr, bool open, char *at,
 
 	if (len == 0) {
 		snprintf(why, n, "bad address '%.100s' for -http: it is "
-		    "ADDR:PORT, such as 127.0.0.1:4711 or [::1]:4711", addr);
+		    "PORT or ADDR:PORT, such as 4711, 127.0.0.1:4711 or "
+		    "[::1]:4711", addr);
 		return KP_EFORMAT;
 	}
-	if (!open && !web_host_is_loopback(addr)) {
+	if (!open && !is_loopback(&ss)) {
 		snprintf(why, n, "-http '%s' is not a loopback address: "
 		    "without -http-token-file only the machine itself may ask",
 		    addr);

@@ -42,6 +42,7 @@ static const struct opt table[] = {
 	    "name,time,nam" },
 	{ "db", "FILE", "databases", opt_list, &got.list, NULL },
 	{ "ago", "T", "before now", opt_ago, &got.when, NULL },
+	{ "cookie-file", "FILE", "the cookie", opt_text, &got.file, NULL },
 };
 
 /* What is said of these arguments, at most two; "" when they are right. */
@@ -134,6 +135,23 @@ test_wrong(void **state)
 	bad("-file=", "-file: the FILE is empty");
 	/* a kind that says nothing leaves the words to the program */
 	bad("-ago=-1", "");
+}
+
+/* A secret on the command line is refused, not repeated, and helped on. */
+static void
+test_cookie(void **state)
+{
+	static const char *const given[] = { "-cookie", "--cookie=SECRET",
+		"-setcookie" };
+	const char *why;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(given); i++) {
+		why = said(false, given[i], "SECRET");
+		assert_non_null(strstr(why, "-cookie-file FILE"));
+		assert_non_null(strstr(why, "$KPROFD_COOKIE_FILE"));
+		assert_null(strstr(why, "SECRET"));
+	}
 }
 
 /* Longer than any name: it is told as it is. */
@@ -268,6 +286,10 @@ test_kprofd(void **state)
 		"-max-db-size=0", "-requests=5000000000", "-verbose",
 		"-dump-file=x.jsonl", NULL };
 	char *wrong[] = { "kprofd", "-verbose=1", NULL };
+	char *port[] = { "kprofd", "-target=a@b", "-tiers=t.conf",
+		"-http=4711", NULL };
+	char *no_port[] = { "kprofd", "-target=a@b", "-tiers=t.conf",
+		"-http=localhost", NULL };
 	struct options *o = malloc(sizeof(*o));
 
 	(void)state;
@@ -285,6 +307,9 @@ test_kprofd(void **state)
 	assert_true(o->verbose && o->dump_json && !o->check);
 	assert_string_equal(o->control_path, "kprofd.db.sock");
 	assert_int_equal(options_parse(o, LEN(wrong) - 1, wrong), 2);
+	assert_int_equal(options_parse(o, LEN(port) - 1, port), 0);
+	assert_string_equal(o->http, "4711");
+	assert_int_equal(options_parse(o, LEN(no_port) - 1, no_port), 2);
 	free(o);
 }
 
@@ -294,6 +319,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_spellings),
 		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_cookie),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_near_share),
 		cmocka_unit_test(test_numbers),

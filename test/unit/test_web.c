@@ -110,10 +110,52 @@ starting_leaves_nothing(void **state)
 	}
 }
 
+/* A newcomer types the port, or the host's name: both mean this machine. */
+static void
+addresses(void **state)
+{
+	static const char *const db = "/nonexistent/k.db";
+	static const struct {
+		const char *addr, *at;	/* at: NULL: refused, ... */
+		const char *why;	/* ... for this reason */
+	} cases[] = {
+		{ "0", "127.0.0.1:", NULL }, { ":0", "127.0.0.1:", NULL },
+		{ "localhost:0", "127.0.0.1:", NULL },
+		{ "127.0.0.2:0", "127.0.0.2:", NULL },
+		{ "0.0.0.0:0", NULL, "is not a loopback address" },
+		{ "[::]:0", NULL, "is not a loopback address" },
+		{ "localhost", NULL, "bad address 'localhost'" },
+		{ "4711x", NULL, "bad address" }, { "", NULL, "bad address" },
+		{ "::1:0", NULL, "bad address" },
+		{ "65536", NULL, "bad address" },
+		{ "myhost:4711", NULL, "bad address" },
+	};
+	struct web_opts o = { .dbs = { &db, 1 }, .control = "" };
+	struct web *w;
+	char why[256];
+
+	(void)state;
+	failing = NONE;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		o.addr = cases[i].addr;
+		if (cases[i].at != NULL) {
+			assert_int_equal(web_start(&w, &o, why, sizeof(why)),
+			    KP_OK);
+			assert_non_null(strstr(web_addr(w), cases[i].at));
+			web_stop(w);
+		} else {
+			assert_int_equal(web_start(&w, &o, why, sizeof(why)),
+			    KP_EFORMAT);
+			assert_non_null(strstr(why, cases[i].why));
+		}
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addresses),
 		cmocka_unit_test(starting_leaves_nothing),
 	};
 
