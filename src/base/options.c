@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "text/text.h"
+
+#define HELP_COLUMN 24	/* where the text of an option begins */
 
 bool
 opt_flag(struct opt_parser *p)
@@ -153,16 +156,21 @@ opt_take(struct opt_parser *p, char **argv, int *i)
 }
 
 void
-opt_help(struct kp_buf *b, const struct opt *table, size_t n, int gap)
+opt_help(struct kp_buf *b, const struct opt *table, size_t n)
 {
 	const struct opt *o;
-	char left[64];
+	char left[64], line[1024];
 
 	for (o = table; o < table + n; o++) {
+		if (o->name[0] == '\0' && o->convert == NULL)
+			kp_buf_printf(b, "%s%s:\n", o > table ? "\n" : "",
+			    o->help);
 		if (o->name[0] == '\0')
 			continue;
 		snprintf(left, sizeof(left), "-%s%s%s", o->name,
 		    o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
-		kp_buf_printf(b, "  %-20s%*s%s\n", left, gap, "", o->help);
+		snprintf(line, sizeof(line), "  %-*s %s", HELP_COLUMN - 3,
+		    left, o->help);
+		text_wrap(b, line, OPT_HELP_WIDTH, HELP_COLUMN);
 	}
 }

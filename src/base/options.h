@@ -17,6 +17,7 @@
 #define OPT_COUNT_MAX 1000000000u
 #define OPT_LIST_MAX 256	/* of one option */
 #define OPT_WHY_MAX (1u << 20)	/* bytes: more than an argument has */
+#define OPT_HELP_WIDTH 80u
 
 struct opt_list {
 	const char *v[OPT_LIST_MAX];	/* borrowed of argv */
@@ -34,6 +35,9 @@ struct opt {
 	void *to;
 	const char *choices;	/* opt_choice: "a,b,c" */
 };
+
+/* A heading of -h; the options up to the next one are its group. */
+#define OPT_GROUP(title) { "", NULL, title, NULL, NULL, NULL }
 
 /* The caller sets the first five members; it initialises and frees why. */
 struct opt_parser {
@@ -53,8 +57,8 @@ struct opt_parser {
 bool opt_take(struct opt_parser *p, char **argv, int *i);
 /* Returns whether an argument is this option, without a value. */
 bool opt_is(const char *arg, const char *name);
-/* Writes the lines of -h; gap: blanks between an option and its help. */
-void opt_help(struct kp_buf *b, const struct opt *table, size_t n, int gap);
+/* Writes the lines of -h, of OPT_HELP_WIDTH columns at most. */
+void opt_help(struct kp_buf *b, const struct opt *table, size_t n);
 
 /* Appends an error text to p->why; its value is false. */
 #define OPT_BAD(p, ...) (kp_buf_printf(&(p)->why, __VA_ARGS__), false)

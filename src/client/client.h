@@ -24,7 +24,7 @@ struct cmd {
 	const char *name;
 	const char *arg;	/* the argument it takes ("FILE"), or NULL */
 	const char *help;	/* one line */
-	const char *more;	/* shown by -h, or "" */
+	const char *more;	/* paragraphs shown by -h, or "" */
 	const char *example;
 	int (*run)(const struct cmd *cmd, int argc, char **argv);
 };
@@ -73,21 +73,22 @@ bool opt_range(struct opt_parser *p);	/* struct timefmt_range */
 
 /* Where databases and their daemons are. */
 struct place {
-	struct opt_list dbs;	/* none: DB_DEFAULT */
+	struct opt_list dbs;	/* none: $KPROF_DB, else DB_DEFAULT */
 	const char *control;	/* NULL: the database's path + .sock */
 };
 
 #define DB_DEFAULT "kprofd.db"
+#define DB_TEXT "default $KPROF_DB, else " DB_DEFAULT
 #define OPT_DB(place) \
-	{ "db", "FILE", "the database (default " DB_DEFAULT "); several " \
-	    "are read as one", opt_list, &(place).dbs, NULL }
+	{ "db", "FILE", "the database (" DB_TEXT "); several are read as " \
+	    "one", opt_list, &(place).dbs, NULL }
 #define OPT_DB_ONE(place) \
-	{ "db", "FILE", "the database (default " DB_DEFAULT ")", opt_list, \
+	{ "db", "FILE", "the database (" DB_TEXT ")", opt_list, \
 	    &(place).dbs, NULL }
 /* For commands that ask the daemon of each database. */
 #define OPT_DB_EACH(place) \
-	{ "db", "FILE", "the database (default " DB_DEFAULT "); several: " \
-	    "one after the other", opt_list, &(place).dbs, NULL }
+	{ "db", "FILE", "the database (" DB_TEXT "); several: one after " \
+	    "the other", opt_list, &(place).dbs, NULL }
 #define OPT_CONTROL(place) \
 	{ "control", "SOCKET", "the daemon's socket (default: the " \
 	    "database's path + .sock)", opt_text, &(place).control, NULL }

@@ -231,9 +231,11 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .range = { .until = INT64_MAX } };
 	const struct opt opts[] = {
+		OPT_GROUP("Which requests"),
 		OPTS_RANGE(a.range),
 		{ "versus", "RANGE", "compare with that range: -2h,-1h",
 		    opt_range, &a.versus, NULL },
+		OPT_GROUP("What is shown"),
 		OPT_WHAT(a.what),
 		{ "sort", "KEY", "requests (default), cost (requests x time), "
 		    "change, name, or a tier's name", opt_text, &a.sort, NULL },
@@ -243,6 +245,7 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		    "by receiver", opt_flag, &a.messages, NULL },
 		{ "less-tracing", NULL, "subtract what tracing itself adds, "
 		    "as estimated", opt_flag, &a.less_tracing, NULL },
+		OPT_GROUP("Form and source"),
 		OPT_JSON(a.json),
 		{ "csv", NULL, "print CSV: a line for each request type and "
 		    "tier", opt_flag, &a.csv, NULL },

@@ -32,8 +32,10 @@ say(const char *fmt, ...)
 struct kp_query_files
 place_dbs(const struct place *p)
 {
-	static const char *const otherwise[] = { DB_DEFAULT };
+	static const char *otherwise[1];
+	const char *env = getenv("KPROF_DB");
 
+	otherwise[0] = env != NULL && env[0] != '\0' ? env : DB_DEFAULT;
 	if (p->dbs.n == 0)
 		return (struct kp_query_files){ otherwise, 1 };
 	return (struct kp_query_files){ p->dbs.v, p->dbs.n };

@@ -6,67 +6,61 @@
 #include "client.h"
 
 #define COUNT_MORE "FUNCTION is mod:fun/2, mod:fun/_, mod, " \
-	"MyApp.Repo.all/2, or _ for all modules; several add up.  Ends\n" \
+	"MyApp.Repo.all/2, or _ for all modules; several add up.  Ends " \
 	"after -for, with Ctrl-C, or when the call of -apply has returned, " \
 	"and takes everything back."
 #define COUNT_KEYS "\nKeys, with -every on a terminal: p pause, c continue, " \
 	"r restart, s show, q end."
 
+/* A heading of -h. */
+#define CMD_GROUP(title) { "", NULL, title, "", "", NULL }
+
 static const struct cmd cmds[] = {
-	{ "status", NULL, "show how the daemon is doing",
-	    "It shows every target.  When no daemon answers, it shows what is in "
-	    "its database.",
-	    "kprof status -db /var/lib/kprofd/kprofd.db", cmd_status },
-	{ "report", NULL, "show where the time of requests goes, by tier and "
-	    "request type", "A range is made of whole windows: those that "
+	CMD_GROUP("The time of requests"),
+	{ "report", NULL, "show where the time of requests goes, by type and "
+	    "tier", "A range is made of whole windows: those that "
 	    "start in it.\nkprof report -since 1h -versus -2h,-1h compares the "
 	    "last hour with the one before.",
 	    "kprof report -since 30m -identity 'GET *' -percentiles",
 	    cmd_report },
+	{ "top", NULL, "watch where the time goes, live", "On a terminal: h "
+	    "lists its keys, q ends it.  Elsewhere the same as text, once.",
+	    "kprof top -db /var/lib/kprofd/kprofd.db", cmd_top },
 	{ "slow", NULL, "list slow requests", "",
 	    "kprof slow -since 2026-11-21T10:00 -n 5", cmd_slow },
 	{ "tree", "ID", "show the trace of one slow request, call by call",
 	    "kprof slow lists the IDs.", "kprof tree 42", cmd_tree },
-	{ "top", NULL, "watch where the time goes, live", "On a terminal: h "
-	    "lists its keys, q ends it.  Elsewhere the same as text, once.",
-	    "kprof top -db /var/lib/kprofd/kprofd.db", cmd_top },
 	{ "web", NULL, "serve the dashboard of a database", "It serves "
 	    "until Ctrl-C, and asks a running daemon for what it does now.  "
 	    "kprofd -http serves the same.",
 	    "kprof web -db /var/lib/kprofd/kprofd.db", cmd_web },
-	{ "merge", "OUT IN...", "put databases of many machines into one",
-	    "OUT is created, or added to; what it has of them already is not "
-	    "taken again.\nIf the merge fails, OUT is as it was.",
-	    "kprof merge all.db kprofd.db && kprof report -db all.db",
-	    cmd_merge },
+	CMD_GROUP("The daemon"),
+	{ "status", NULL, "show how the daemon is doing",
+	    "It shows every target.  When no daemon answers, it shows what is in "
+	    "its database.",
+	    "kprof status -db /var/lib/kprofd/kprofd.db", cmd_status },
 	{ "flight", NULL, "list the oldest requests in flight, and where they "
 	    "are", "", "kprof flight -node 'app@*'", cmd_ctl },
-	{ "dump", NULL, "write the running window to the database now", "",
-	    "kprof dump && kprof report -since 1m", cmd_ctl },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",
 	    "kprof pause -node 'app@*'", cmd_ctl },
 	{ "resume", NULL, "measure again after a pause or an overload", "",
 	    "kprof resume", cmd_ctl },
-	{ "reload", NULL, "have the daemon read its tiers.conf and its file "
-	    "of targets again",
+	{ "reload", NULL, "have the daemon read tiers.conf and its file of "
+	    "targets again",
 	    "If the file has a mistake, it is shown, and nothing changes.",
 	    "kprof check tiers.conf && kprof reload", cmd_ctl },
-	{ "check", "FILE", "check a tiers.conf", "FILE - is standard input.",
-	    "kprof check tiers.conf", cmd_check },
-	{ "clear-tokens", NULL, "take all sequential trace tokens on the "
-	    "targets away", "Also those of an application's own seq_trace.  "
-	    "It stops the whole node:\n212 to 281 ms with 300,000 processes.  "
-	    "Tokens that are too old are taken\nwithout this.",
-	    "kprof clear-tokens -target app@host", cmd_clear_tokens },
+	{ "dump", NULL, "write the running window to the database now", "",
+	    "kprof dump && kprof report -since 1m", cmd_ctl },
+	CMD_GROUP("Functions of a node, without kprofd"),
 	{ "count", "FUNCTION", "count a node's calls of functions",
 	    COUNT_MORE COUNT_KEYS, "kprof count -target app@host -for 2s lists:seq/2 "
 	    "maps", cmd_count },
-	{ "time", "FUNCTION", "measure a node's time in functions, without "
-	    "that of their callees", COUNT_MORE COUNT_KEYS,
+	{ "time", "FUNCTION", "measure a node's time in functions, callees not "
+	    "included", COUNT_MORE COUNT_KEYS,
 	    "kprof time -target app@host -for 2s -by process lists",
 	    cmd_count },
-	{ "memory", "FUNCTION", "count the words that a node's functions "
-	    "allocate (OTP 26 or later)", COUNT_MORE COUNT_KEYS,
+	{ "memory", "FUNCTION", "count the words that functions allocate (OTP 26 or "
+	    "later)", COUNT_MORE COUNT_KEYS,
 	    "kprof memory -target app@host -apply 'lists:seq(1, 100)' lists",
 	    cmd_count },
 	{ "trace", "FUNCTION", "trace a node's calls of functions, as fprof "
@@ -78,30 +72,48 @@ static const struct cmd cmds[] = {
 	    "lists", cmd_trace },
 	{ "analyse", "FILE", "show a trace that was kept",
 	    "FILE is that of kprof trace -o.",
-	    "kprof trace -target app@host -apply 'lists:seq(1, 9)' -o a.trace "
-	    "-quiet lists && kprof analyse -form analysis a.trace",
+	    "kprof trace -target app@host -apply 'lists:seq(1, 9)' \\\n"
+	    "    -o a.trace -quiet lists && \\\n"
+	    "    kprof analyse -form analysis a.trace",
 	    cmd_analyse },
 	{ "diff", "BEFORE NOW", "compare what count, time or memory kept",
 	    "The files are those of -o, what -csv printed, or databases of "
-	    "-db: the last profile in it,\nor with FILE#3 the third.  Of one "
+	    "-db: the last profile in it, or with FILE#3 the third.  Of one "
 	    "database alone: the last two of a kind.",
-	    "kprof time -target app@host -for 2s -o a.csv lists && "
-	    "kprof diff a.csv a.csv", cmd_diff },
+	    "kprof time -target app@host -for 2s -o a.csv lists && \\\n"
+	    "    kprof diff a.csv a.csv", cmd_diff },
+	CMD_GROUP("Files and clean-up"),
+	{ "check", "FILE", "check a tiers.conf", "FILE - is standard input.",
+	    "kprof check tiers.conf", cmd_check },
+	{ "merge", "OUT IN...", "put databases of many machines into one",
+	    "OUT is created, or added to; what it has of them already is not "
+	    "taken again.\nIf the merge fails, OUT is as it was.",
+	    "kprof merge all.db kprofd.db && kprof report -db all.db",
+	    cmd_merge },
+	{ "clear-tokens", NULL, "take all sequential trace tokens on the "
+	    "targets away", "Also those of an application's own seq_trace.  "
+	    "It stops the whole node: 212 to 281 ms with 300,000 processes.  "
+	    "Tokens that are too old are taken without this.",
+	    "kprof clear-tokens -target app@host", cmd_clear_tokens },
 };
 #define NCMDS (sizeof(cmds) / sizeof(cmds[0]))
 
 static void
 help(FILE *to)
 {
-	fprintf(to, "usage: kprof COMMAND [options]\n\n");
+	fprintf(to, "usage: kprof COMMAND [options]\n");
 	for (size_t i = 0; i < NCMDS; i++)
-		fprintf(to, "  %s%s%-*s %s\n", cmds[i].name,
-		    cmds[i].arg != NULL ? " " : "",
-		    (int)(16 - strlen(cmds[i].name) -
-		    (cmds[i].arg != NULL)),
-		    cmds[i].arg != NULL ? cmds[i].arg : "", cmds[i].help);
-	fprintf(to, "\nkprof COMMAND -h shows its options and an example; "
-	    "kprof -version, the version.\n");
+		if (cmds[i].run == NULL)
+			fprintf(to, "\n%s:\n", cmds[i].help);
+		else
+			fprintf(to, "  %s%s%-*s %s\n", cmds[i].name,
+			    cmds[i].arg != NULL ? " " : "",
+			    (int)(16 - strlen(cmds[i].name) -
+			    (cmds[i].arg != NULL)),
+			    cmds[i].arg != NULL ? cmds[i].arg : "",
+			    cmds[i].help);
+	fprintf(to, "\nkprof help COMMAND, or kprof COMMAND -h, shows its "
+	    "options and an example;\nkprof -version, the version.\n");
 }
 
 static int
@@ -118,6 +130,27 @@ unknown(const char *name)
 	return EXIT_USAGE;
 }
 
+static int
+run(int argc, char **argv)
+{
+	for (size_t i = 0; i < NCMDS; i++)
+		if (cmds[i].run != NULL && strcmp(argv[0], cmds[i].name) == 0)
+			return cmds[i].run(&cmds[i], argc, argv);
+	return unknown(argv[0]);
+}
+
+/* kprof help, or kprof help COMMAND. */
+static int
+help_about(int argc, char **argv)
+{
+	char *with_h[] = { argv[argc - 1], (char *)"-h", NULL };
+
+	if (argc > 1)
+		return run(2, with_h);
+	help(stdout);
+	return EXIT_DONE;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -128,17 +161,11 @@ main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	if (opt_is(argv[1], "h") || opt_is(argv[1], "help") ||
-	    strcmp(argv[1], "help") == 0) {
-		help(stdout);
-		return EXIT_DONE;
-	}
+	    strcmp(argv[1], "help") == 0)
+		return help_about(argc - 1, argv + 1);
 	if (opt_is(argv[1], "version")) {
 		printf("kprof %s\n", KP_VERSION);
 		return EXIT_DONE;
 	}
-	for (size_t i = 0; i < NCMDS; i++) {
-		if (strcmp(argv[1], cmds[i].name) == 0)
-			return cmds[i].run(&cmds[i], argc - 1, argv + 1);
-	}
-	return unknown(argv[1]);
+	return run(argc - 1, argv + 1);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "text/text.h"
 #include "text/timefmt.h"
 
 int
@@ -36,6 +37,20 @@ opt_range(struct opt_parser *p)
 	    OPT_BAD(p, "-%s '%s': %s", p->at->name, p->value, why);
 }
 
+/* Each line of the text is a paragraph. */
+static void
+put_paragraphs(struct kp_buf *b, const char *text)
+{
+	char line[512];
+	size_t n;
+
+	for (; *text != '\0'; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		snprintf(line, sizeof(line), "%.*s", (int)n, text);
+		text_wrap(b, line, OPT_HELP_WIDTH, 0);
+	}
+}
+
 static void
 help(const struct cmd *cmd, struct opt_parser *p)
 {
@@ -44,11 +59,11 @@ help(const struct cmd *cmd, struct opt_parser *p)
 	printf("usage: kprof %s%s%s [options]\n\n%c%s.\n", cmd->name,
 	    cmd->arg != NULL ? " " : "", cmd->arg != NULL ? cmd->arg : "",
 	    toupper((unsigned char)cmd->help[0]), cmd->help + 1);
-	if (cmd->more[0] != '\0')
-		printf("%s\n", cmd->more);
-	opt_help(&p->why, p->table, p->n, 2);
-	opt_help(&p->why, &last, 1, 2);
-	printf("\n%s\nexample: %s\n", kp_buf_cstr(&p->why), cmd->example);
+	put_paragraphs(&p->why, cmd->more);
+	kp_buf_u8(&p->why, '\n');
+	opt_help(&p->why, p->table, p->n);
+	opt_help(&p->why, &last, 1);
+	printf("%s\nexample: %s\n", kp_buf_cstr(&p->why), cmd->example);
 }
 
 /* One option at argv[*i], which moves on past its value. */
@@ -73,7 +88,8 @@ parse(const struct cmd *cmd, struct opt_parser *p, int argc, char **argv,
 	int st;
 
 	for (size_t i = 0; i < p->n; i++)
-		if (p->table[i].name[0] == '\0')
+		if (p->table[i].name[0] == '\0' &&
+		    p->table[i].convert != NULL)
 			several = p->table[i];
 	several.arg = cmd->arg;
 	for (int i = 1; i < argc; i++) {

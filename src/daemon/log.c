@@ -30,7 +30,7 @@ static struct {
 	bool journal;		/* stderr is read by journald */
 	bool failed;		/* the last line was not written, which is on stderr */
 	char last_error[512];
-} out = { .o = { .name = "kprofd" } };
+} out = { .o = { .name = "kprofd", .least = LOG_LEVEL_INFO } };
 
 /* For the streams: every thread may log. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -199,7 +199,7 @@ log_put(const struct log_entry *e, const char *fmt, ...)
 	char message[MESSAGE_MAX];
 	va_list ap;
 
-	if (e->level == LOG_LEVEL_DEBUG && !out.o.verbose)
+	if (e->level < out.o.least)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);

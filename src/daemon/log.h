@@ -20,7 +20,7 @@
 
 enum log_level {
 	LOG_LEVEL_DEBUG,	/* only with -verbose */
-	LOG_LEVEL_INFO,
+	LOG_LEVEL_INFO,		/* not with -quiet */
 	LOG_LEVEL_WARNING,
 	LOG_LEVEL_ERROR		/* on stderr too, if the log is a file */
 };
@@ -43,7 +43,8 @@ struct log_entry {
 struct log_opts {
 	const char *name;	/* opens every line of text; borrowed */
 	const char *file;	/* appended to; NULL: stderr; borrowed */
-	bool json, verbose;
+	bool json;
+	enum log_level least;	/* what is below it is not logged */
 };
 
 /* False: the file cannot be opened; the reason is on stderr. */

@@ -21,7 +21,8 @@ main(int argc, char **argv)
 	}
 	log.file = o.log_file;
 	log.json = o.log_json;
-	log.verbose = o.verbose;
+	log.least = o.quiet ? LOG_LEVEL_WARNING : o.verbose ?
+	    LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
 	if (!log_open(&log))
 		return 1;
 	signal(SIGPIPE, SIG_IGN);

@@ -160,8 +160,20 @@ set_url(struct opt_parser *p)
 static struct options given;
 
 static const struct opt table[] = {
+	OPT_GROUP("Most used"),
 	{ "target", "NODE", "node to profile: app@host; may be given "
 	    "more than once", set_target, &given, NULL },
+	{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP "
+	    "reads it again", opt_text, &given.tiers, NULL },
+	{ "duration", "T", "end after this time: 30s, 5m", set_duration,
+	    &given.duration, NULL },
+	{ "db", "FILE", "SQLite database to write (kprofd.db)",
+	    opt_text, &given.db, NULL },
+	{ "http", "ADDR:PORT", "serve the dashboard and /metrics: "
+	    "127.0.0.1:4711 (off)", set_address, &given.http, NULL },
+	{ "check", NULL, "check tiers.conf; with -target also against "
+	    "that node, tracing nothing", opt_flag, &given.check, NULL },
+	OPT_GROUP("Which nodes"),
 	{ "target-file", "FILE", "nodes to profile, one a line; SIGHUP "
 	    "reads it again", opt_text, &given.target_file, NULL },
 	{ "cluster", "NODE", "profile nodes of this one's cluster, as "
@@ -170,23 +182,12 @@ static const struct opt table[] = {
 	    "'app@*'; may be given more than once", set_match, &given, NULL },
 	{ "forget", "T", "with -cluster: a node that has left is tried "
 	    "for this time (60s)", set_forget, &given.forget, NULL },
-	{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP "
-	    "reads it again", opt_text, &given.tiers, NULL },
-	{ "db", "FILE", "SQLite database to write (kprofd.db)",
-	    opt_text, &given.db, NULL },
-	{ "interval", "T", "length of a window, 1s to 1h (10s)",
-	    set_interval, &given.interval, NULL },
-	{ "retain", "LIST", "LENGTH:AGE,...: windows of this length "
-	    "are kept up to this age (" KP_RETAIN_DEFAULT ")",
-	    set_retain, &given.retain, NULL },
-	{ "max-db-size", "SIZE", "largest size of the database; all is "
-	    "kept for a shorter time then; 0: no limit ("
-	    MAX_DB_DEFAULT ")", set_bytes, &given.max_db, NULL },
+	OPT_GROUP("The connection to a node"),
+	{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
+	    "~/.erlang.cookie)", opt_text, &given.cookie_file, NULL },
 	{ "name", "NAME", "our node name, of letters, digits, _ and -; "
 	    "@HOST may follow (the first free of kprofd1..4)", set_name,
 	    &given.name, NULL },
-	{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
-	    "~/.erlang.cookie)", opt_text, &given.cookie_file, NULL },
 	{ "probe", "KIND", "how events leave the target: native (a "
 	    "library in C, loaded there), relay (Erlang messages), or "
 	    "auto: native if it can be loaded (auto)", opt_choice,
@@ -195,10 +196,23 @@ static const struct opt table[] = {
 	{ "probe-library", "FILE", "where targets find the native "
 	    "probe's library (kprof_probe.so beside kprofd or in "
 	    "../lib/kprofd)", set_whole_path, &given.probe_library, NULL },
-	{ "control", "SOCKET", "control socket (the database's name + "
-	    ".sock)", opt_text, &given.control, NULL },
-	{ "http", "ADDR:PORT", "serve the dashboard and /metrics: "
-	    "127.0.0.1:4711 (off)", set_address, &given.http, NULL },
+	OPT_GROUP("What is written"),
+	{ "interval", "T", "length of a window, 1s to 1h (10s)",
+	    set_interval, &given.interval, NULL },
+	{ "retain", "LIST", "LENGTH:AGE,...: windows of this length "
+	    "are kept up to this age (" KP_RETAIN_DEFAULT ")",
+	    set_retain, &given.retain, NULL },
+	{ "max-db-size", "SIZE", "largest size of the database; all is "
+	    "kept for a shorter time then; 0: no limit ("
+	    MAX_DB_DEFAULT ")", set_bytes, &given.max_db, NULL },
+	{ "dump-file", "FILE", "append the table every interval; JSON "
+	    "lines if it ends in .json or .jsonl", opt_text,
+	    &given.dump_file, NULL },
+	{ "print-calls", NULL, "print calls as requests close, 100 a "
+	    "second at most", opt_flag, &given.print_calls, NULL },
+	{ "requests", "N", "end after N requests", set_requests,
+	    &given.requests, NULL },
+	OPT_GROUP("Dashboard, exports, control"),
 	{ "http-token-file", "FILE", "with -http: clients need this "
 	    "token; then ADDR may be any", opt_text,
 	    &given.http_token_file, NULL },
@@ -208,34 +222,30 @@ static const struct opt table[] = {
 	{ "otlp-header-file", "FILE", "with -otlp: send this header, "
 	    "too: 'Authorization: Bearer ...'", opt_text,
 	    &given.otlp_header_file, NULL },
-	{ "dump-file", "FILE", "append the table every interval; JSON "
-	    "lines if it ends in .json or .jsonl", opt_text,
-	    &given.dump_file, NULL },
-	{ "print-calls", NULL, "print calls as requests close, 100 a "
-	    "second at most", opt_flag, &given.print_calls, NULL },
-	{ "requests", "N", "end after N requests", set_requests,
-	    &given.requests, NULL },
-	{ "duration", "T", "end after this time: 30s, 5m", set_duration,
-	    &given.duration, NULL },
-	{ "check", NULL, "check tiers.conf; with -target also against "
-	    "that node, tracing nothing", opt_flag, &given.check, NULL },
+	{ "control", "SOCKET", "control socket (the database's name + "
+	    ".sock)", opt_text, &given.control, NULL },
+	OPT_GROUP("Messages"),
+	{ "quiet", NULL, "log warnings and errors alone", opt_flag,
+	    &given.quiet, NULL },
+	{ "verbose", NULL, "log more", opt_flag, &given.verbose, NULL },
 	{ "log", "FORMAT", "log as text or as json, an object a line "
 	    "(text)", opt_choice, &given.log_json, "text,json" },
 	{ "log-file", "FILE", "log to this file, not to stderr; SIGHUP "
 	    "opens it again", opt_text, &given.log_file, NULL },
-	{ "verbose", NULL, "log more", opt_flag, &given.verbose, NULL },
 };
 
 static void
 help(struct opt_parser *p)
 {
 	static const struct opt last[] = {
+		OPT_GROUP("Help"),
 		{ .name = "version", .help = "print the version" },
 		{ .name = "h", .help = "print this" },
 	};
 
-	opt_help(&p->why, p->table, p->n, 1);
-	opt_help(&p->why, last, 2, 1);
+	opt_help(&p->why, p->table, p->n);
+	kp_buf_u8(&p->why, '\n');
+	opt_help(&p->why, last, sizeof(last) / sizeof(last[0]));
 	printf("usage: kprofd -target NODE -tiers FILE [options]\n"
 	    "Profiles the requests of live Erlang or Elixir nodes.\n\n%s\n"
 	    "example: kprofd -target app@host -tiers tiers.conf "
@@ -274,6 +284,8 @@ finish(struct options *o)
 		    "('*': all)");
 	if (o->seed == NULL && o->nmatches > 0)
 		return usage("-match goes with -cluster NODE");
+	if (o->quiet && o->verbose)
+		return usage("-quiet and -verbose: choose one");
 	if (o->http_token_file != NULL && o->http == NULL)
 		return usage("-http-token-file goes with -http ADDR:PORT");
 	if (o->otlp_header_file != NULL && o->otlp == NULL)
@@ -291,9 +303,8 @@ finish(struct options *o)
 static int
 take(struct opt_parser *p, char **argv, int *i)
 {
-	if (argv[*i][0] != '-')
-		return usage("unexpected argument '%s'", argv[*i]);
-	if (opt_is(argv[*i], "h") || opt_is(argv[*i], "help")) {
+	if (opt_is(argv[*i], "h") || opt_is(argv[*i], "help") ||
+	    strcmp(argv[*i], "help") == 0) {
 		help(p);
 		return 1;
 	}
@@ -301,6 +312,8 @@ take(struct opt_parser *p, char **argv, int *i)
 		printf("kprofd %s\n", KP_VERSION);
 		return 1;
 	}
+	if (argv[*i][0] != '-')
+		return usage("unexpected argument '%s'", argv[*i]);
 	return opt_take(p, argv, i) ? 0 :
 	    usage("%s", kp_buf_cstr(&p->why));
 }

@@ -63,6 +63,21 @@ same 'kprofd: options described' "$(described priv/man/kprofd.8)" \
 
 # ---- kprof, command by command
 
+# No line of -h is wider than a terminal, and help is the same.
+narrow() {
+	"$@" >"$dir/help"
+	ok "$* prints its usage" grep -q '^usage: ' "$dir/help"
+	same "wide lines of $*" "$(grep -E '^.{81}' "$dir/help")" ''
+}
+narrow "$kprofd" -h
+narrow "$kprof" -h
+same 'kprof help' "$("$kprof" help)" "$("$kprof" -h)"
+same 'kprofd help' "$("$kprofd" help)" "$("$kprofd" -h)"
+for c in $(commands); do
+	narrow "$kprof" "$c" -h
+	same "kprof help $c" "$("$kprof" help "$c")" "$(cat "$dir/help")"
+done
+
 section "$dir/kprof.1" SYNOPSIS | sed -n 's/^ *kprof //p' >"$dir/synopsis"
 all=
 for c in $(commands); do
@@ -76,6 +91,18 @@ same 'kprof: options described' "$(described priv/man/kprof.1)" \
 same 'kprof: commands of the synopsis' \
     "$(sed 's/[[].*//; s/-target.*//; /^-/d; s/ ID\| FILE\| id\| file\| out in \.\.\.//; s/|//g' "$dir/synopsis" | words)" \
     "$(commands | words)"
+
+# An option comes before the environment, and that before kprofd.db.
+opened() {
+	"$@" 2>&1 | sed "s/.*cannot open '\([^']*\)'.*/\1/"
+}
+KPROF_DB=$dir/env.db
+export KPROF_DB
+same 'KPROF_DB' "$(opened "$kprof" report)" "$dir/env.db"
+same 'KPROF_DB and -db' "$(opened "$kprof" report -db "$dir/a.db")" "$dir/a.db"
+unset KPROF_DB
+abs=$(realpath "$kprof")
+same 'no KPROF_DB' "$(cd "$dir" && opened "$abs" report)" kprofd.db
 
 # ---- environment, signals, exit statuses, events
 
@@ -145,7 +172,10 @@ text"
 same 'completion: kprofd -verbose' "$(complete kprofd -verbose -log-)" -log-file
 same 'completion: kprofd -duration' "$(complete kprofd -duration '')" ''
 same 'completion: kprof' "$(complete kprof '')" \
-    "$( (commands; echo -h; echo -version) | words)"
+    "$( (commands; echo help; echo -h; echo -version) | words)"
+same 'completion: kprof help re' "$(complete kprof help re)" "reload
+report
+resume"
 same 'completion: kprof re' "$(complete kprof re)" "reload
 report
 resume"

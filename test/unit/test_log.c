@@ -42,10 +42,10 @@ teardown(void **state)
 }
 
 static void
-begin(bool json, bool verbose)
+begin(bool json, enum log_level least)
 {
 	const struct log_opts o = { .name = "kprofd", .file = path,
-		.json = json, .verbose = verbose };
+		.json = json, .least = least };
 
 	assert_true(log_open(&o));
 }
@@ -97,7 +97,7 @@ test_fields(void **state)
 			{ .key = "d", .number = 4 } } };
 
 	(void)state;
-	begin(true, false);
+	begin(true, LOG_LEVEL_INFO);
 	log_put(&e, "lost '%s'", "app@host");
 	contents();
 	assert_string_equal(value("$.level"), "warning");
@@ -119,7 +119,7 @@ test_bytes(void **state)
 	size_t n;
 
 	(void)state;
-	begin(true, false);
+	begin(true, LOG_LEVEL_INFO);
 	for (size_t len = 0; len < sizeof(bytes); len += 37) {
 		for (size_t i = 0; i < len; i++)
 			bytes[i] = (char)(1 + rand_r(&seed) % 255);
@@ -142,7 +142,7 @@ static void
 test_text(void **state)
 {
 	(void)state;
-	begin(false, false);
+	begin(false, LOG_LEVEL_INFO);
 	log_warn("x", NULL, "a\n\x1b[31mb\xff");
 	log_debug("x", NULL, "not told");
 	contents();
@@ -154,11 +154,22 @@ static void
 test_verbose(void **state)
 {
 	(void)state;
-	begin(true, true);
+	begin(true, LOG_LEVEL_DEBUG);
 	log_debug("x", "n@h", "told");
 	contents();
 	assert_string_equal(value("$.level"), "debug");
 	assert_string_equal(value("$.target"), "n@h");
+}
+
+static void
+test_quiet(void **state)
+{
+	(void)state;
+	begin(false, LOG_LEVEL_WARNING);
+	log_info("x", NULL, "not this");
+	assert_int_equal(contents(), 0);
+	log_warn("x", NULL, "but this");
+	assert_true(contents() > 0);
 }
 
 /* Moved away: what comes before the file is opened anew goes to the old one. */
@@ -168,7 +179,7 @@ test_reopen(void **state)
 	char old[sizeof(path) + 2];
 
 	(void)state;
-	begin(true, false);
+	begin(true, LOG_LEVEL_INFO);
 	assert_true(log_has_file());
 	log_info("x", NULL, "1");
 	snprintf(old, sizeof(old), "%s.1", path);
@@ -190,13 +201,13 @@ test_streams(void **state)
 	FILE *to[2];
 
 	(void)state;
-	begin(false, false);
+	begin(false, LOG_LEVEL_INFO);
 	assert_int_equal(log_streams(to), 2);
 	assert_ptr_equal(to[1], stderr);
 	log_close();
 	assert_false(log_has_file());
 	assert_int_equal(log_streams(to), 1);
-	begin(true, false);
+	begin(true, LOG_LEVEL_INFO);
 	assert_int_equal(log_streams(to), 0);
 }
 
@@ -218,7 +229,7 @@ test_libevent(void **state)
 	unsigned n = 0;
 
 	(void)state;
-	begin(false, false);
+	begin(false, LOG_LEVEL_INFO);
 	log_libevent();
 	event_base_once(base, -1, EV_TIMEOUT, loop_again, base, &now);
 	event_base_dispatch(base);
@@ -238,6 +249,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_verbose, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_quiet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reopen, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_streams, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_libevent, setup, teardown),

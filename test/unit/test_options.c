@@ -262,18 +262,28 @@ test_repeated(void **state)
 static void
 test_help(void **state)
 {
-	static const struct opt wide = { .name = "a-name-of-its-own",
-		.arg = "FILE", .help = "wide" };
+	static const struct opt rows[] = {
+		OPT_GROUP("First"),
+		{ .name = "a-name-of-its-own", .arg = "FILE", .help = "wide" },
+		OPT_GROUP("Second"),
+		{ .name = "n", .help = "words that need more than the fifty-six "
+		    "columns which a line has" },
+	};
 	struct kp_buf b;
 
 	(void)state;
 	kp_buf_init(&b, 4096);
-	opt_help(&b, table, 3, 2);
-	opt_help(&b, &wide, 1, 1);
+	opt_help(&b, table, 3);
+	opt_help(&b, rows, LEN(rows));
 	assert_string_equal(kp_buf_cstr(&b),
 	    "  -quiet                print nothing\n"
 	    "  -file FILE            read it\n"
-	    "  -a-name-of-its-own FILE wide\n");
+	    "First:\n"
+	    "  -a-name-of-its-own FILE wide\n"
+	    "\nSecond:\n"
+	    "  -n                    words that need more than the fifty-six "
+	    "columns which a\n"
+	    "                        line has\n");
 	kp_buf_free(&b);
 }
 
@@ -290,6 +300,8 @@ test_kprofd(void **state)
 		"-http=4711", NULL };
 	char *no_port[] = { "kprofd", "-target=a@b", "-tiers=t.conf",
 		"-http=localhost", NULL };
+	char *both[] = { "kprofd", "-target=a@b", "-tiers=t.conf", "-quiet",
+		"-verbose", NULL };
 	struct options *o = malloc(sizeof(*o));
 
 	(void)state;
@@ -310,6 +322,7 @@ test_kprofd(void **state)
 	assert_int_equal(options_parse(o, LEN(port) - 1, port), 0);
 	assert_string_equal(o->http, "4711");
 	assert_int_equal(options_parse(o, LEN(no_port) - 1, no_port), 2);
+	assert_int_equal(options_parse(o, LEN(both) - 1, both), 2);
 	free(o);
 }
 

@@ -18,6 +18,7 @@ struct analyse_args {
 };
 
 #define OPTS_ANALYSE(a) \
+	OPT_GROUP("What is shown"), \
 	{ "form", "FORM", "tree (default), analysis (fprof's), callgrind, " \
 	    "folded, speedscope, requests (of -entry), or events", \
 	    opt_choice, &(a).form, \

@@ -484,14 +484,18 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		.rows = 100000, .events = MAX_EVENTS,
 		.sort = (int)kinds[k].sort };
 	const struct opt opts[] = {
+		OPT_GROUP("Where, and for how long"),
 		{ "target", "NODE", "the node to count in (needed)", opt_text,
 		    &a.o.g.talk.target, NULL },
+		OPTS_RUN(a.f, a.o.g, "count"),
 		{ "every", "TIME", "show what was counted so far, again and "
 		    "again: 2s", opt_text, &a.interval, NULL },
-		OPTS_RUN(a.f, a.o.g, "count"),
+		{ "stdin", NULL, "obey lines on standard input: pause, "
+		    "continue, restart, show, end", opt_flag, &a.lines, NULL },
 		OPTS_LIMITS(a.l),
 		{ "max-events", "N", "by request: end after N events (default "
 		    "1000000)", opt_count, &a.events, NULL },
+		OPT_GROUP("What is shown, and kept"),
 		{ "by", "KEY", "a row for a function in total (default), or "
 		    "for each process", opt_choice, &a.by, "total,process" },
 		{ "sort", "KEY", "in order of what", opt_choice, &a.sort,
@@ -500,8 +504,6 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		    NULL },
 		{ "n", "N", "print N rows (default 30; -json and -csv: all)",
 		    opt_count, &a.top, NULL },
-		{ "stdin", NULL, "obey lines on standard input: pause, "
-		    "continue, restart, show, end", opt_flag, &a.lines, NULL },
 		OPT_JSON(a.json),
 		{ "csv", NULL, "print CSV", opt_flag, &a.csv, NULL },
 		{ "o", "FILE", "keep all rows there, as CSV (kprof diff)",

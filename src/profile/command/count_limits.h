@@ -22,6 +22,7 @@ struct limits_args {
 };
 
 #define OPTS_LIMITS(a) \
+	OPT_GROUP("Only during requests"), \
 	{ "entry", "FUNCTION", "count and time: only during requests, " \
 	    "which are calls of this function", opt_text, &(a).entry, NULL }, \
 	{ "tiers", "FILE", "the same, with the entries of this tiers.conf", \

@@ -38,6 +38,7 @@ struct functions_args {
 	    "show its value: 'lists:seq(1, 10)'", opt_text, &(o).apply, NULL }
 #define OPTS_FUNCTIONS(a, o) \
 	OPT_ARGUMENTS((a).patterns), \
+	OPT_GROUP("Which functions and processes"), \
 	{ "exclude", "FUNCTION", "not this one; may be given several " \
 	    "times", opt_list, &(a).exclude, NULL }, \
 	{ "list", NULL, "print which functions these are, and end", \
@@ -48,9 +49,7 @@ struct functions_args {
 	    &(o).processes, NULL }, \
 	{ "not-spawned", NULL, "without the processes that these " \
 	    "spawn meanwhile", opt_flag, &(a).not_spawned, NULL }, \
-	{ "quiet", NULL, "no progress; with -o or -db no figures; reasons " \
-	    "for an early end are on stderr all the same", opt_flag, \
-	    &(a).quiet, NULL }, \
+	OPT_GROUP("Limits"), \
 	{ "max-functions", "N", "refuse more than N functions (default " \
 	    "100000)", opt_count, &(a).functions, NULL }, \
 	{ "max-processes", "N", "refuse more than N processes (default " \
@@ -58,6 +57,10 @@ struct functions_args {
 	{ "max-memory", "N", "refuse, or end, when the node would grow by " \
 	    "more than N MiB, without processes, tables and binaries " \
 	    "(default 128)", opt_count, &(a).memory, NULL }, \
+	OPT_GROUP("General"), \
+	{ "quiet", NULL, "no progress; with -o or -db no figures; reasons " \
+	    "for an early end are on stderr all the same", opt_flag, \
+	    &(a).quiet, NULL }, \
 	{ "name", "NAME", "our node name", opt_text, &(o).talk.name, NULL }, \
 	{ "cookie-file", "FILE", "where the cookie is", opt_text, \
 	    &(o).talk.cookie_file, NULL }

@@ -370,6 +370,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		.show = { .least = ANALYSE_LEAST }, .events = MAX_EVENTS,
 		.queue = MAX_QUEUE, .probe = TRACER_AUTO };
 	const struct opt opts[] = {
+		OPT_GROUP("Where, and for how long"),
 		{ "target", "NODE", "the node to trace in (needed); several "
 		    "for requests that cross them", opt_list, &a.targets,
 		    NULL },
@@ -379,23 +380,24 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		    &a.entry_text, NULL },
 		{ "requests", "N", "with -entry: end after N requests (default "
 		    "1)", opt_count, &a.requests, NULL },
+		OPT_GROUP("What is traced, and how"),
 		{ "args", NULL, "with the arguments of calls, as far as "
 		    "they are small", opt_flag, &a.args, NULL },
 		{ "args-bytes", "N", "with -args: N bytes of text for a call "
 		    "(default 200, at most 4096)", opt_count, &a.bytes, NULL },
-		{ "o", "FILE", "keep the trace there (kprof analyse)",
-		    opt_text, &a.keep, NULL },
-		OPTS_ANALYSE(a.show),
-		{ "max-events", "N", "end after N events (default 1000000)",
-		    opt_count, &a.events, NULL },
-		{ "max-queue", "N", "end when N events wait in the node to be "
-		    "sent (default 200000)", opt_count, &a.queue, NULL },
 		{ "probe", "KIND", "how events leave the node: relay, native "
 		    "(a library in C, loaded there), or auto (default): native "
 		    "if it can be loaded", opt_choice, &a.probe, TRACER_PROBES },
 		{ "probe-library", "FILE", "where the node finds the native "
 		    "probe's library (kprof_calls_probe.so beside kprof or in "
 		    "../lib/kprofd)", opt_text, &a.o.probe_library, NULL },
+		{ "max-events", "N", "end after N events (default 1000000)",
+		    opt_count, &a.events, NULL },
+		{ "max-queue", "N", "end when N events wait in the node to be "
+		    "sent (default 200000)", opt_count, &a.queue, NULL },
+		{ "o", "FILE", "keep the trace there (kprof analyse)",
+		    opt_text, &a.keep, NULL },
+		OPTS_ANALYSE(a.show),
 		OPTS_FUNCTIONS(a.f, a.o.g),
 	};
 	int st;
