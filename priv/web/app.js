@@ -368,7 +368,7 @@ function showSaved(signal) {
 		part(["s-slow"], (slow) => tables.slow(slow, state, change), ask("slow", { ...slowBy(), identity: state.identity, limit: PAGE, offset: state.offset })),
 		part(["s-losses"], tables.losses, ask("losses")),
 		part(["s-events"], tables.events, events),
-		...state.compare ? [part(["s-compare"], (c) => tables.compare(c, r, then), then && ask("compare", { identity: state.identity, versus: `${iso(then.since)},${iso(then.until)}` }))] : [],
+		...state.compare ? [part(["s-compare"], (c) => tables.compare(c, r, then), then && ask("compare", { what: "self", identity: state.identity, versus: `${iso(then.since)},${iso(then.until)}` }))] : [],
 		showTree(signal)];
 }
 

@@ -38,15 +38,25 @@ function stack(row, tiers) {
 		el("span", { style: { width: `${100 * p.v / sum}%`, backgroundColor: color(tierColor(p.i)) } })));
 }
 
-// Time within the request, and after its end if that is large enough: 6.3 ms +18 ms.
-const inAndAfter = (t) => t?.after_per_request_ms > 0.1 * (t?.busy_per_request_ms ?? 0) ?
-	`${t.calls > 0 ? `${ms(t.busy_per_request_ms)} ` : ""}+${ms(t.after_per_request_ms)}` : ms(t?.busy_per_request_ms);
+// A tier's self time in one request of the row; undefined: it has none.
+const selfOf = (row, name) => {
+	const t = row.tiers.find((x) => x.tier === name);
+
+	return t?.busy_per_request_ms == null ? undefined : t.self_ms / row.requests;
+};
+
+// Self time within the request, and after its end if that is large enough: 6.3 ms +18 ms.
+function selfAndAfter(row, name) {
+	const self = selfOf(row, name), t = row.tiers.find((x) => x.tier === name);
+
+	return t?.after_per_request_ms > 0.1 * (self ?? 0) ?
+		`${t.calls > 0 ? `${ms(self)} ` : ""}+${ms(t.after_per_request_ms)}` : ms(self);
+}
 
 function columns(r, seconds, tiers) {
 	const one = (key, title, value, show) => ({ key, title, value, show: show ?? value });
 	const time = (key, title) => one(key, title, (row) => totalOf(row)[`${key}_ms`] ?? -1, (row) => ms(totalOf(row)[`${key}_ms`]));
-	const tier = (name, i) => one(`tier ${name}`, name, (row) => row.tiers.find((t) => t.tier === name)?.busy_per_request_ms ?? -1,
-		(row) => inAndAfter(row.tiers.find((t) => t.tier === name)));
+	const tier = (name) => one(`tier ${name}`, name, (row) => selfOf(row, name) ?? -1, (row) => selfAndAfter(row, name));
 
 	return [
 		one("name", "request type", (row) => row.identity),
@@ -59,6 +69,8 @@ function columns(r, seconds, tiers) {
 		...r.rows.some((row) => totalOf(row).after_ms > 0) ? [time("after_per_request", "after")] : [],
 		{ key: "", title: "self time by tier", show: (row) => stack(row, tiers) },
 		...tiers.map(tier),
+		...r.rows.some((row) => totalOf(row).self_ms > 0) ? [one("tier _total", tierName("_total"), (row) => selfOf(row, "_total") ?? -1,
+			(row) => ms(selfOf(row, "_total")))] : [],
 	];
 }
 
@@ -108,7 +120,7 @@ export function report(r, state, change) {
 		}))), "Report by request type"),
 	el("div", { class: "keys" }, r.tiers.map((name, i) => el("span", {}, el("i", { style: { backgroundColor: color(tierColor(i + 1)) } }), name)),
 		el("span", {}, el("i", { style: { backgroundColor: color("c0") } }), "no tier"),
-		el("span", {}, "columns of tiers: time in tier of one request"), ...tracing(r)));
+		el("span", {}, "columns of tiers: self (exclusive) time of one request; a row's add up to mean (inclusive), but for calls at the same time"), ...tracing(r)));
 }
 
 function change(f, up) {
@@ -132,7 +144,7 @@ export function compare(c, r, then) {
 		nothing(host, "Choose above when the other range begins and ends.");
 		return;
 	}
-	const figures = [["_total", "mean_ms", "mean"], ...c.now.tiers.map((t) => [t, "busy_per_request_ms", t])];
+	const figures = [["_total", "mean_ms", "mean"], ...c.now.tiers.map((t) => [t, "self_per_request_ms", t])];
 
 	section.querySelector("h2").textContent = `Compared with ${when(then.since)} to ${when(then.until)}`;
 	if (c.changes.length === 0 || c.then.windows === 0) {

@@ -106,8 +106,8 @@ struct place {
 #define OPT_JSON(flag) \
 	{ "json", NULL, "print JSON", opt_flag, &(flag), NULL }
 #define OPT_WHAT(what) \
-	{ "what", "FIGURE", "of tiers: busy (time in tier, default), self " \
-	    "(exclusive), total (inclusive), calls, async (after the " \
+	{ "what", "FIGURE", "of tiers: self (exclusive, the default), busy " \
+	    "(time in tier), total (inclusive), calls, async (after the " \
 	    "request), gc or out (scheduled out)", opt_choice, &(what), \
 	    report_whats }
 /* The arguments of a command that takes several: an option without a name. */

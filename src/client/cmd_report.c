@@ -13,7 +13,7 @@ struct args {
 	struct kp_query_range range;
 	struct timefmt_range versus;	/* until 0: none was given */
 	const char *sort;
-	int what;
+	int what;			/* enum report_what; -1: not given */
 	bool percentiles, messages, less_tracing, json, csv;
 };
 
@@ -226,10 +226,17 @@ report(const struct cmd *cmd, const struct args *a)
 	return st;
 }
 
+/* Programs keep the figure and the order that they have always had. */
+static int
+what_by_default(const struct args *a)
+{
+	return a->json || a->csv ? REPORT_BUSY : REPORT_SELF;
+}
+
 int
 cmd_report(const struct cmd *cmd, int argc, char **argv)
 {
-	struct args a = { .range = { .until = INT64_MAX } };
+	struct args a = { .range = { .until = INT64_MAX }, .what = -1 };
 	const struct opt opts[] = {
 		OPT_GROUP("Which requests"),
 		OPTS_RANGE(a.range),
@@ -255,6 +262,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 
 	st = opts_parse_range(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc,
 	    argv, &a.range);
+	if (a.what < 0)
+		a.what = what_by_default(&a);
 	if (st == OPTS_GO_ON && a.json && a.csv)
 		st = opts_wrong(cmd, "-json and -csv: choose one");
 	if (st == OPTS_GO_ON && a.messages && (a.csv || a.percentiles ||

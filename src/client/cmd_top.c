@@ -282,7 +282,7 @@ run_screen(const struct args *a, struct top_view *v)
 int
 cmd_top(const struct cmd *cmd, int argc, char **argv)
 {
-	struct args a = { .every = EVERY_DEFAULT };
+	struct args a = { .every = EVERY_DEFAULT, .what = REPORT_SELF };
 	const struct opt opts[] = {
 		{ "every", "SECONDS", "refresh every SECONDS (default 2)",
 		    opt_count, &a.every, NULL },

@@ -65,7 +65,7 @@ void
 dump_file_window(struct dump_file *t, const struct kp_window *w,
     const struct kp_conf *conf)
 {
-	struct report_opts opts = { .what = REPORT_BUSY };
+	struct report_opts opts = { .what = REPORT_SELF };
 	struct report *r;
 	struct kp_buf b;
 

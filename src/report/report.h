@@ -106,7 +106,8 @@ bool report_empty(const struct report *r);
 
 enum report_what {
 	REPORT_BUSY,	/* the union of the tier's calls in a request */
-	REPORT_SELF,	/* their time without the tier calls they waited for */
+	REPORT_SELF,	/* their time without the tier calls they waited for:
+			   what tables for people show, unless told */
 	REPORT_TOTAL,	/* their time, added up */
 	REPORT_CALLS,	/* their number */
 	REPORT_ASYNC,	/* time after the end of the request */
@@ -117,8 +118,16 @@ enum report_what {
 /* "busy,self,total,calls,async,gc,out": by enum report_what. */
 extern const char report_whats[];
 
-/* A title for people: "time in tier per request". */
+/* A title for people: "self (exclusive) time per request". */
 const char *report_title(enum report_what what);
+
+/*
+ * The column of the time that a request spends in no tier, which is
+ * report_value(row, 0, REPORT_SELF): with it a row adds up to total.  Has any row
+ * enough of it to be seen?
+ */
+#define REPORT_REST "no tier"
+bool report_has_rest(const struct report *r, enum report_what what);
 
 struct report_opts {
 	enum report_what what;
@@ -138,8 +147,8 @@ enum kp_err report_sort(struct report *r, const char *by,
 void report_table(struct kp_buf *b, const struct report *r,
     const struct report_opts *o);
 /*
- * The lines below a table: which time and nodes it covers, `note` (may be ""), how
- * its figures were measured, and what was lost.
+ * The lines below a table: which time and nodes it covers, the lines of `note` (may
+ * be ""), how its figures were measured, and what was lost.
  */
 void report_coverage(struct kp_buf *b, const struct report *r,
     const struct report_opts *o, const char *title, const char *note);

@@ -286,6 +286,22 @@ put_cols(struct grid *g, const struct top_view *v, const struct report *r)
 		grid_col_optional(g, "after", GRID_RIGHT, tiers + 4);
 	for (unsigned t = 0; t < tiers; t++)
 		put_col(g, by, r->tiers[t], r->tiers[t], tiers - t);
+	if (report_has_rest(r, v->what))
+		grid_col_optional(g, REPORT_REST, GRID_RIGHT, 1);
+}
+
+static void
+put_figure(struct grid *g, const struct report_row *row, size_t tier,
+    enum report_what what)
+{
+	double value = report_value(row, tier, what);
+	char text[TEXT_MAX];
+
+	if (what == REPORT_CALLS)
+		text_average(text, value);
+	else
+		text_dur(text, value < 0 ? -1 : (kp_dur_ns)value);
+	grid_cell(g, text);
 }
 
 static void
@@ -293,7 +309,7 @@ put_row(struct grid *g, const struct top_view *v, const struct report *r,
     size_t row)
 {
 	const struct report_cell *c = &r->rows[row].cells[0];
-	double seconds = (double)r->covered / (double)KP_NS_PER_S, value;
+	double seconds = (double)r->covered / (double)KP_NS_PER_S;
 	char text[TEXT_MAX];
 	bool known;
 	uint64_t n = report_requests(r, row, &known);
@@ -309,14 +325,10 @@ put_row(struct grid *g, const struct top_view *v, const struct report *r,
 	grid_cell(g, text_share(text, r->rows[row].share));
 	if (has_after(r))
 		grid_cell(g, text_dur(text, c->after_per_request));
-	for (size_t t = 1; t <= r->ntiers; t++) {
-		value = report_value(&r->rows[row], t, v->what);
-		if (v->what == REPORT_CALLS)
-			text_average(text, value);
-		else
-			text_dur(text, value < 0 ? -1 : (kp_dur_ns)value);
-		grid_cell(g, text);
-	}
+	for (size_t t = 1; t <= r->ntiers; t++)
+		put_figure(g, &r->rows[row], t, v->what);
+	if (report_has_rest(r, v->what))
+		put_figure(g, &r->rows[row], 0, v->what);
 }
 
 static void
@@ -389,13 +401,14 @@ static const char help_text[] =
     "1  tiers by request type        2  slow requests    3  losses    tab  "
     "next\n"
     "s > right, < left  sort by the next column, or the one before\n"
-    "r  in the other order           w  busy, self, total, calls, async\n"
+    "r  in the other order           w  self, total, calls, async, busy\n"
     "n N  next node, the one before  + -  a longer time, a shorter one\n"
     "p  pause measuring on the nodes that are shown        c  continue\n"
     "up down pgup pgdn home end  scroll                    h ?  this help\n"
     "\n"
     "req/s: requests, ~ an estimate; total: of one, on average; errors: raised;\n"
-    "share: of the time of all requests; tiers: time in one request\n"
+    "share: of the time of all requests; tiers: self (exclusive) time of one\n"
+    "request, which adds up to total (inclusive), or what w chooses\n"
     "after: time after a request's end\n"
     "(kprof report explains them).  kprof tree ID shows a slow request.\n";
 

@@ -23,7 +23,8 @@ static const char *const sorts[] = { "requests", "total", "p99", "errors",
 void
 top_view_init(struct top_view *v)
 {
-	*v = (struct top_view){ .span = SPAN_DEFAULT, .sort = "requests" };
+	*v = (struct top_view){ .what = REPORT_SELF, .span = SPAN_DEFAULT,
+		.sort = "requests" };
 }
 
 const char *

@@ -118,6 +118,25 @@ has out '  total  '
 has out '  after  '
 has out 'share: of the '
 
+# a row adds up; programs have the figures and the order that they had before
+has out 'self (exclusive) time per request'
+has out 'self: the tiers of a row add up to total (inclusive)'
+same 'the sum of a row, as rounded' \
+    "$(awk -F '  +' '/^all requests/ { sub(/ ms/, "", $3); t = $3
+	for (i = 6; i <= NF; i++) { n = $i; sub(/ .*/, "", n)
+		s += $i ~ /us/ ? n / 1000 : n }
+	print (s > t * 0.95 && s < t * 1.05) }' "$dir/out")" 1
+run 0 report -db "$db" -what busy
+has out 'time in tier (inclusive) per request'
+has out '(-what self does)'
+for form in -json -csv; do
+	run 0 report -db "$db" -what busy $form -sort database
+	cp "$dir/out" "$dir/busy"
+	run 0 report -db "$db" $form -sort database
+	same "$form, whose default is -what busy" \
+	    "$(cmp "$dir/out" "$dir/busy" 2>&1)" ''
+done
+
 run 0 report -db "$db" -percentiles -what calls -sort database
 has out 'whole request'
 has out 'calls per request'

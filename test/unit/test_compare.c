@@ -194,7 +194,7 @@ test_table(void **state)
 	    "update          -   100    gone      -  50 ms          "
 	    "    -  40 ms              -  30 ms\n"
 	    "\n"
-	    "time in tier per request\n"
+	    "time in tier (inclusive) per request\n"
 	    "~ before a change, uncertain: fewer than 30 measured in one of "
 	    "the ranges, or no more than chance can make\n"
 	    "\n"

@@ -76,6 +76,17 @@ new_window(size_t ncells)
 	return w;
 }
 
+/* _total has calls of http, and http those of the others. */
+static void
+set_self(struct kp_cell *c, const kp_dur_ns *each, int t)
+{
+	const kp_dur_ns self[] = { each[0] - each[1],
+		each[1] - each[2] - each[3], each[2], each[3] };
+
+	c->self = (int64_t)c->requests * self[t];
+	c->w_self = (int64_t)c->w_requests * self[t];
+}
+
 /* The table of the design: create 310 and update 894 requests. */
 static struct kp_window *
 known_window(uint64_t weight)
@@ -93,6 +104,8 @@ known_window(uint64_t weight)
 		struct kp_cell u = cell(names[t], "update", 894, weight,
 		    update[t]);
 
+		set_self(&c, create, t);
+		set_self(&u, update, t);
 		sum = (struct kp_cell){ .tier = names[t],
 			.identity = "_total", .min = -1 };
 		kp_cell_merge(&sum, &c);
@@ -144,18 +157,22 @@ test_table(void **state)
 	    "update             894   80 ms   68 %  43 ms     17 ms       10 ms\n"
 	    "create             310  110 ms   32 %  70 ms     30 ms       10 ms\n"
 	    "\n"
-	    "time in tier per request; " COVERAGE SHARE
+	    "time in tier (inclusive) per request; " COVERAGE
+	    "time in tier: with that of the tiers it calls, so a row does not "
+	    "add up to total (-what self does)\n" SHARE
 	    "losses: none\n");
 	assert_int_equal(report_sort(r, "http", REPORT_BUSY), KP_OK);
 	assert_string_equal(table(r, REPORT_SELF, 0),
-	    "              requests   total  share   http  database  templating\n"
-	    "------------------------------------------------------------------\n"
-	    "all requests     1 204   88 ms  100 %  25 ms     10 ms      5.0 ms\n"
-	    "------------------------------------------------------------------\n"
-	    "create             310  110 ms   32 %  35 ms     15 ms      5.0 ms\n"
-	    "update             894   80 ms   68 %  22 ms    8.5 ms      5.0 ms\n"
+	    "              requests   total  share   http  database  templating  no tier\n"
+	    "---------------------------------------------------------------------------\n"
+	    "all requests     1 204   88 ms  100 %  20 ms     20 ms       10 ms    38 ms\n"
+	    "---------------------------------------------------------------------------\n"
+	    "create             310  110 ms   32 %  30 ms     30 ms       10 ms    40 ms\n"
+	    "update             894   80 ms   68 %  16 ms     17 ms       10 ms    37 ms\n"
 	    "\n"
-	    "self (exclusive) time per request; " COVERAGE SHARE
+	    "self (exclusive) time per request; " COVERAGE
+	    "self: the tiers of a row, and the time in no tier, add up to total "
+	    "(inclusive)\n" SHARE
 	    "losses: none\n");
 	assert_int_equal(report_sort(r, "name", REPORT_BUSY), KP_OK);
 	assert_string_equal(r->rows[1].identity, "create");
@@ -168,6 +185,30 @@ test_table(void **state)
 	assert_string_equal(r->rows[1].identity, "update");
 	assert_true(fabs(r->rows[1].share - 894 * 80.0 / (894 * 80.0 +
 	    310 * 110.0)) < 1e-9);
+	report_free(r);
+}
+
+/* A row that does not add up says so, and why. */
+static void
+test_sum_of_self(void **state)
+{
+	struct kp_window *w = known_window(1);
+	struct report *r;
+
+	(void)state;
+	w->cells[0].self = w->cells[0].w_self = 0;	/* the entry is in http */
+	w->cells[3].self = w->cells[3].w_self += w->cells[0].w_total;
+	r = report_of(w);
+	assert_non_null(strstr(table(r, REPORT_SELF, 0), "\nself: the tiers of "
+	    "a row, and the time in no tier, add up to 138 ms, not to total "
+	    "(inclusive), 88 ms: calls that run at the same time, outlast "
+	    "their request or are in two tiers count in full\n"));
+	report_free(r);
+	w = known_window(1);
+	w->cells[3].self = w->cells[3].w_self = 0;
+	r = report_of(w);
+	assert_non_null(strstr(table(r, REPORT_SELF, 0), " add up to 68 ms, not "
+	    "to total (inclusive), 88 ms: the end of some calls was not seen"));
 	report_free(r);
 }
 
@@ -337,7 +378,7 @@ test_below_the_table(void **state)
 	    "were measured; the table estimates all (~: an estimated "
 	    "count)\n"
 	    "after: time after the request's end, 1.0 ms per request (in a "
-	    "tier's column: +); 7.7 % of the calls began after it\n"
+	    "tier's column: +), not in total; 7.7 % of the calls began after it\n"
 	    "losses:\n"
 	    "  sampled_out          10 836 requests  passed over by sampling\n"
 	    "  stale                     3 calls     their token belongs to no "
@@ -437,8 +478,8 @@ test_after(void **state)
 	    "all requests     1 204   88 ms  18 ms  100 %  50 ms     20 ms  "
 	    "10 ms +18 ms\n"));
 	assert_non_null(strstr(kp_buf_cstr(&buf), "\nafter: time after the "
-	    "request's end, 18 ms per request (in a tier's column: +); "
-	    "33 % of the calls outlast it\n"));
+	    "request's end, 18 ms per request (in a tier's column: +), "
+	    "not in total; 33 % of the calls outlast it\n"));
 	kp_buf_reset(&buf);
 	report_json(&buf, r);
 	assert_non_null(strstr(kp_buf_cstr(&buf), "\"outlasting\":1204,"
@@ -947,7 +988,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_table), T(test_gaps), T(test_narrow), T(test_no_time),
+		T(test_table), T(test_sum_of_self), T(test_gaps), T(test_narrow), T(test_no_time),
 		T(test_percentiles),
 		T(test_messages_estimated), T(test_known), T(test_after), T(test_after_alone),
 		T(test_below_the_table),

@@ -242,10 +242,11 @@ test_order(void **state)
 	/* by a tier: what is shown of it */
 	strcpy(view.sort, "db");
 	top_sort(&rep, &view);
-	assert_string_equal(rows[1].identity, "op39");
-	press('w');
-	assert_int_equal(view.what, REPORT_SELF);
 	assert_string_equal(rows[1].identity, "op01");
+	for (int i = 0; i < 4; i++)
+		press('w');
+	assert_int_equal(view.what, REPORT_BUSY);
+	assert_string_equal(rows[1].identity, "op39");
 }
 
 static void
@@ -367,7 +368,7 @@ test_tiers(void **state)
 	assert_non_null(strstr(s, "a@h: armed, one request in 4, 12 in "
 	    "flight, costs 1.50 % of a scheduler"));
 	assert_non_null(strstr(s, "losses: sampled_out 1 234 requests"));
-	assert_non_null(strstr(s, "tiers: time in tier per request"));
+	assert_non_null(strstr(s, "tiers: self (exclusive) time per request"));
 	assert_non_null(strstr(s, "req/s*"));
 	assert_non_null(strstr(s, "\\x1b[2Jtpl"));
 	assert_non_null(strstr(s, "\nall requests  "));

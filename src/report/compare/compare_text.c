@@ -14,6 +14,7 @@ struct sheet {
 	const struct compare *v;
 	struct grid g;
 	bool uncertain;		/* some change was */
+	bool rest;		/* has the column of the time in no tier */
 };
 
 static void
@@ -139,6 +140,10 @@ put_row(struct sheet *s, size_t i, enum report_what what)
 		f = compare_value(s->v, row, &s->v->tiers[t], what);
 		put_three(s, row, &f, what);
 	}
+	if (s->rest) {
+		f = compare_value(s->v, row, &s->v->tiers[0], what);
+		put_three(s, row, &f, what);
+	}
 }
 
 static void
@@ -151,6 +156,8 @@ put_values(struct kp_buf *b, struct sheet *s, const struct report_opts *o)
 		three_columns(s, "after");
 	for (size_t t = 1; t < s->v->ntiers; t++)
 		three_columns(s, s->v->tiers[t].name);
+	if (s->rest)
+		three_columns(s, REPORT_REST);
 	for (size_t i = 0; i < s->v->nrows; i++) {
 		if (i == 1)
 			grid_rule(&s->g);
@@ -236,7 +243,8 @@ void
 compare_table(struct kp_buf *b, const struct compare *v,
     const struct report_opts *o)
 {
-	struct sheet s = { .v = v };
+	struct sheet s = { .v = v, .rest = report_has_rest(v->now, o->what) ||
+		report_has_rest(v->then, o->what) };
 
 	put_values(b, &s, o);
 	for (size_t t = 0; o->percentiles && t < v->ntiers; t++) {
