@@ -19,42 +19,6 @@ struct vars {
 	unsigned parts;	/* of the identity so far */
 };
 
-/*
- * The guard functions of match specs since OTP 25: is_bitstring, is_function/2,
- * is_record, ceil, floor, min and max came later or never; is_boolean and
- * tuple_size are made of others (spec/spec_expr.c).
- */
-static const struct guard_fn guard_fns[] = {
-	{ "abs", 1, GUARD_PLAIN }, { "binary_part", 3, GUARD_PLAIN },
-	{ "bit_size", 1, GUARD_PLAIN }, { "byte_size", 1, GUARD_PLAIN },
-	{ "element", 2, GUARD_PLAIN }, { "float", 1, GUARD_PLAIN },
-	{ "hd", 1, GUARD_PLAIN }, { "is_atom", 1, GUARD_PLAIN },
-	{ "is_binary", 1, GUARD_PLAIN }, { "is_boolean", 1, GUARD_IS_BOOLEAN },
-	{ "is_float", 1, GUARD_PLAIN }, { "is_function", 1, GUARD_PLAIN },
-	{ "is_integer", 1, GUARD_PLAIN }, { "is_list", 1, GUARD_PLAIN },
-	{ "is_map", 1, GUARD_PLAIN }, { "is_map_key", 2, GUARD_PLAIN },
-	{ "is_number", 1, GUARD_PLAIN }, { "is_pid", 1, GUARD_PLAIN },
-	{ "is_port", 1, GUARD_PLAIN }, { "is_reference", 1, GUARD_PLAIN },
-	{ "is_tuple", 1, GUARD_PLAIN }, { "length", 1, GUARD_PLAIN },
-	{ "map_get", 2, GUARD_PLAIN }, { "map_size", 1, GUARD_PLAIN },
-	{ "node", 0, GUARD_PLAIN }, { "node", 1, GUARD_PLAIN },
-	{ "round", 1, GUARD_PLAIN }, { "self", 0, GUARD_PLAIN },
-	{ "size", 1, GUARD_PLAIN }, { "tl", 1, GUARD_PLAIN },
-	{ "trunc", 1, GUARD_PLAIN }, { "tuple_size", 1, GUARD_TUPLE_SIZE },
-};
-#define GUARD_FNS (sizeof(guard_fns) / sizeof(guard_fns[0]))
-
-const struct guard_fn *
-guard_fn_find(const char *name, unsigned arity)
-{
-	for (size_t i = 0; i < GUARD_FNS; i++) {
-		if (guard_fns[i].arity == arity &&
-		    strcmp(guard_fns[i].name, name) == 0)
-			return &guard_fns[i];
-	}
-	return NULL;
-}
-
 static void
 expected(struct vars *v, const struct node *x, const char *what)
 {
@@ -214,8 +178,8 @@ check_guard(struct vars *v, const struct node *x)
 		return;
 	case N_CALL:
 		if (guard_fn_find(x->text, x->n) == NULL)
-			diag_error(v->diags, x->pos, "%s/%u cannot be used in "
-			    "a guard here", x->text, x->n);
+			diag_error(v->diags, x->pos, "%s/%u cannot be used "
+			    "here", x->text, x->n);
 		break;
 	case N_OP:
 		if (strcmp(x->text, "=") == 0 || strcmp(x->text, "++") == 0 ||
@@ -248,6 +212,12 @@ check_body(struct vars *v, const struct node *x)
 		    "parts", IDENT_PARTS_MAX);
 	if (x->kind == N_VAR) {
 		check_bound(v, x);
+	} else if ((x->kind == N_CALL || x->kind == N_OP) &&
+	    value_kind_of(x) == VALUE_PID) {
+		expected(v, x, "a value that many requests share: a pid is "
+		    "of one process");
+	} else if (x->kind == N_CALL || x->kind == N_OP) {
+		check_guard(v, x);
 	} else if (x->kind == N_TUPLE && x->n <= IDENT_TUPLE_MAX) {
 		for (uint32_t i = 0; i < x->n; i++)
 			check_body(v, x->kid[i]);

@@ -167,14 +167,28 @@ struct kp_identity {
 bool ident_check(const struct kp_conf *c, const struct node *fun,
     struct kp_diags *d);
 
-/* A guard function, and how it is written in match specs. */
+/* How a guard function is written in match specs. */
 enum guard_form { GUARD_PLAIN, GUARD_IS_BOOLEAN, GUARD_TUPLE_SIZE };
+/* What a call or an operator returns, if it does not fail. */
+enum value_kind {
+	VALUE_ANY,
+	VALUE_ATOM,
+	VALUE_SIZE,	/* an integer that is always small */
+	VALUE_INT,
+	VALUE_FLOAT,
+	VALUE_NUMBER,
+	VALUE_BINARY,
+	VALUE_PID
+};
 struct guard_fn {
 	const char *name;
 	unsigned arity;
 	enum guard_form form;
+	enum value_kind value;
 };
 /* NULL: match specs do not have it. */
 const struct guard_fn *guard_fn_find(const char *name, unsigned arity);
+/* Of a call or an operator that ident_check() accepted. */
+enum value_kind value_kind_of(const struct node *x);
 
 #endif

@@ -196,7 +196,39 @@ cases() ->
       "({_, f2, [X, _]}) when is_pid(self()), not is_pid(X) -> pid",
       [{f2, [<<"a">>, "b"], {<<"a">>, "b"}}, {f2, [<<"a">>, [b]], '_other'},
        {f2, [<<0:2056>>, "b"], '_other'}, {f2, [1.0, 2], {1.0, {2, 1.0}}},
-       {f2, [1.0, 1 bsl 60], '_other'}, {f2, [a, b], pid}]}].
+       {f2, [1.0, 1 bsl 60], '_other'}, {f2, [a, b], pid}]}] ++ calls_in_bodies().
+
+%% What fails there, or gets too large, is '_other': never an 'EXIT', and the
+%% clauses that follow are not asked.
+calls_in_bodies() ->
+    [{"({_, f1, [T]}) -> element(1, T); ({_, f2, [N, T]}) -> element(N, T);"
+      "({_, F, _}) -> {F, node()}; (_) -> never",
+      [{f1, [{get, 1}], get}, {f1, [{}], '_other'}, {f1, [x], '_other'}, {f1, [{self()}], '_other'},
+       {f1, [{{a}}], '_other'}, {f2, [2, {a, "b"}], "b"}, {f2, [3, {a, b}], '_other'},
+       {f2, [x, {a}], '_other'}, {f0, [], {f0, node()}}]},
+     {"({_, f1, [L]}) when is_list(L) -> {n, length(L)}; ({_, f2, [L, _]}) -> hd(L); ({_, _, [_, _, L]}) -> hd(tl(L))",
+      [{f1, [[]], {n, 0}}, {f1, [lists:seq(1, 100000)], {n, 100000}}, {f1, [[1 | 2]], '_other'},
+       {f2, [[a | b], 1], a}, {f2, [[], 1], '_other'}, {f2, [["ab", 1], 1], "ab"}, {f2, [{}, 1], '_other'},
+       {f3, [1, 2, [a, b]], b}, {f3, [1, 2, [a]], '_other'}]},
+     {"({_, f1, [M]}) when is_map(M) -> map_get(method, M); ({_, f1, [{map, M}]}) -> {map_size(M), is_map_key(k, M)};"
+      "({_, f1, [X]}) -> {size(X), tuple_size(X)}; ({_, f2, [X, Y]}) -> {byte_size(X), bit_size(X), binary_part(Y, 0, 2)};"
+      "({_, f3, [A, B, C]}) -> {abs(A), round(B), trunc(B), float(C), is_boolean(A)}",
+      [{f1, [#{method => 'GET'}], 'GET'}, {f1, [#{method => <<"PUT">>, a => 1}], <<"PUT">>}, {f1, [#{}], '_other'},
+       {f1, [#{method => #{}}], '_other'}, {f1, [{map, #{k => 1}}], {1, true}}, {f1, [{map, #{}}], {0, false}},
+       {f1, [{map, x}], '_other'}, {f1, [{a, b, c}], {3, 3}}, {f1, [<<"abc">>], '_other'}, {f1, [z], '_other'},
+       {f2, [<<"abc">>, <<"abc">>], {3, 24, <<"ab">>}}, {f2, [<<"abc">>, <<"a">>], '_other'},
+       {f2, [abc, <<"abc">>], '_other'}, {f3, [-1, 2.5, 3], {1, 3, 2, 3.0, false}},
+       {f3, [a, 2.5, 3], '_other'}, {f3, [1, 1.0e300, 3], '_other'}, {f3, [-1.5, -2.5, 3.5], {1.5, -3, -2, 3.5, false}},
+       {f3, [1 bsl 60, 1, 3], '_other'}]},
+     {"({_, f1, [S]}) when is_integer(S) -> {status, S div 100}; ({_, f1, [X]}) -> X > 1 andalso tl(X);"
+      "({_, f2, [X, Y]}) -> {X + Y, X * Y - 1, X bsl 2, - X, X =:= Y}; ({_, _, [X, Y, Z]}) -> {X / Y, not Z, X rem Y}",
+      [{f1, [404], {status, 4}}, {f1, ["abc"], "bc"}, {f1, [[]], '_other'}, {f1, [0.5], false}, {f1, [a], '_other'},
+       {f2, [2, 3], {5, 5, 8, -2, false}}, {f2, [2, a], '_other'}, {f2, [1 bsl 58, 0], '_other'},
+       {f3, [4, 2, true], {2.0, false, 0}}, {f3, [4, 0, true], '_other'}, {f3, [4, 2, 1], '_other'}]},
+     {"({_, f1, [X]}) when hd(X) =:= a -> {is_atom(hd(X)), node(element(2, hd(tl(X))))};"
+      "({M, F, [X | R]}) -> {M, F, element(2, X), length(R)}; (_) -> {node(), 1 + 1, \"s\", element(1, {a, b})}",
+      [{f1, [[a, {b, self()}]], {true, node()}}, {f1, [[a, {b, c}]], '_other'},
+       {f2, [{a, b}, c], {spec_check, f2, b, 1}}, {f2, [{a}, c], '_other'}, {f0, [], {node(), 2, "s", a}}]}].
 
 %% --- running one ---
 
@@ -300,10 +332,15 @@ eval_fun(Text) ->
     {value, Fun, _} = erl_eval:exprs([{'fun', L, {clauses, Bounded}}], []),
     Fun.
 
-bound_vars({var, L, _} = V) ->
-    {call, L, {remote, L, {atom, L, spec_check}, {atom, L, bounded}}, [V]};
+bound_vars({var, L, _} = V) -> bound_call(L, V);
+bound_vars({call, L, _, _} = C) -> bound_call(L, C);
+bound_vars({op, L, _, _} = C) -> bound_call(L, C);
+bound_vars({op, L, _, _, _} = C) -> bound_call(L, C);
 bound_vars({tuple, L, Es}) -> {tuple, L, [bound_vars(E) || E <- Es]};
 bound_vars(X) -> X.
+
+bound_call(L, X) ->
+    {call, L, {remote, L, {atom, L, spec_check}, {atom, L, bounded}}, [X]}.
 
 bounded(X) when is_atom(X); is_float(X) -> X;
 bounded(X) when is_integer(X), abs(X) =< 1 bsl 58 -> X;
@@ -324,7 +361,8 @@ eval(Fun, F, Args) ->
         Id -> Id
     catch
         throw:unbounded -> '_other';
-        error:function_clause -> []
+        error:function_clause -> [];
+        error:_ -> '_other'
     end.
 
 %% --- random terms near those of the catalogue ---

@@ -290,7 +290,7 @@ static const struct bad bads[] = {
 	    "3:12: a pattern cannot look into a binary: take it whole, and "
 	    "shorten it with {rewrite, [{\"/users/.*\", \"/users/:id\"}]}\n"
 	    "4:10: found '[', expected ',' or '}'\n"
-	    "5:22: foo/1 cannot be used in a guard here\n"
+	    "5:22: foo/1 cannot be used here\n"
 	    "5:30: the variable Z is not bound by {Module, Function, Args}\n"
 	    "5:41: found a list, expected an atom, a string, a number, a "
 	    "binary, a variable of the pattern or a tuple of these\n"
@@ -298,6 +298,16 @@ static const struct bad bads[] = {
 	    "_\n"
 	    "6:12: found a map, expected an atom, a string, a number, a "
 	    "binary, a variable of the pattern or a tuple of these\n" },
+	/* calls in an identity: those of guards, and no pid */
+	{ T "{identity, fun\n"
+	    "  ({m, f, [X]}) when X > 1 -> {element(1, X), foo(X), X + Y};\n"
+	    "  ({m, f, [X]}) -> self(); ({m, f, L}) -> length(L, 1)\n"
+	    "end}.",
+	    "3:47: foo/1 cannot be used here\n"
+	    "3:59: the variable Y is not bound by {Module, Function, Args}\n"
+	    "4:20: found a call of self/0, expected a value that many "
+	    "requests share: a pid is of one process\n"
+	    "4:43: length/2 cannot be used here\n" },
 	{ T "{identity, fun (X) -> X; (A, B) -> c; (_) when _ -> d end}.",
 	    "2:23: the variable X is not bound by {Module, Function, Args}\n"
 	    "2:28: found ',', expected ')': the fun takes one argument, "

@@ -445,28 +445,37 @@ test_bad_params(void **state)
 
 /* is_boolean(X) names X twice: 40 of them in one another are 2^40 terms. */
 static void
-test_explosion(void **state)
+explodes(const char *before, const char *after)
 {
-	char conf[1024] = TIERS "({_, _, [X]}) when ";
+	char conf[1024];
 	struct kp_mfa f = { "m", "f", 1 };
 	struct kp_spec_params p = { .one_in = 1 };
 	struct kp_conf *c;
 	struct kp_diags d;
 	struct kp_buf b;
 
-	(void)state;
+	strcpy(conf, TIERS);
+	strcat(conf, before);
 	for (int i = 0; i < 40; i++)
 		strcat(conf, "is_boolean(");
 	strcat(conf, "X");
 	for (int i = 0; i < 40; i++)
 		strcat(conf, ")");
-	strcat(conf, " -> x end}.");
+	strcat(conf, after);
 	assert_int_equal(kp_conf_parse(&c, conf, strlen(conf), &d), KP_OK);
 	kp_buf_init(&b, 1 << 16);
 	assert_int_equal(kp_spec_tier(c, &f, &p, &b), KP_ELIMIT);
 	kp_buf_free(&b);
 	kp_conf_free(c);
 	kp_diags_free(&d);
+}
+
+static void
+test_explosion(void **state)
+{
+	(void)state;
+	explodes("({_, _, [X]}) when ", " -> x end}.");
+	explodes("({_, _, [X]}) -> ", " end}.");
 }
 
 int

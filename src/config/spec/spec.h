@@ -18,14 +18,17 @@ enum path_kind {
 	PATH_HD,
 	PATH_TL,
 	PATH_ELEMENT,	/* n of a tuple */
-	PATH_GET	/* key of a map */
+	PATH_GET,	/* key of a map */
+	PATH_EXPR	/* the value of a call or an operator */
 };
 
+struct gen;
 struct path {
 	enum path_kind kind;
 	unsigned n, last;
 	const struct path *of;
-	const struct node *key;
+	const struct node *key;	/* or the expression */
+	const struct gen *gen;	/* has the variables of the expression */
 	const char *atom;
 };
 

@@ -134,6 +134,9 @@ path_put(struct kp_buf *b, const struct path *at)
 		const_put(b, at->key);
 		path_put(b, at->of);
 		break;
+	case PATH_EXPR:
+		expr_put(b, at->gen, at->key);
+		break;
 	}
 }
 
