@@ -1,6 +1,8 @@
 # ---- installing: SOURCE:PLACE below PREFIX, for both directions
 
-UNITS := kprofd.service kprofd@.service
+# Where zsh looks for completions below /usr/local; Debian's packages have another.
+ZSH_DIR ?= share/zsh/site-functions
+UNITS   := kprofd.service kprofd@.service
 INSTALL_DATA := \
     $(B)/kprof_sqlite.so:lib/kprofd/kprof_sqlite.so \
     $(B)/kprof_probe.so:lib/kprofd/kprof_probe.so \
@@ -10,12 +12,14 @@ INSTALL_DATA := \
     $(foreach m,$(LIBRARY),$(LIBRARY_EBIN)/$(m).beam:$(LIBRARY_DIR)/ebin/$(m).beam \
         erlang/kprof/src/$(m).erl:$(LIBRARY_DIR)/src/$(m).erl) \
     $(LIBRARY_EBIN)/kprof.app:$(LIBRARY_DIR)/ebin/kprof.app \
-    erlang/kprof/README.md:$(LIBRARY_DIR)/README.md \
+    erlang/kprof/README.md:share/doc/kprofd/erlang-library.md \
     priv/man/kprof.1:share/man/man1/kprof.1 \
     priv/man/tiers.conf.5:share/man/man5/tiers.conf.5 \
     priv/man/kprofd.8:share/man/man8/kprofd.8 \
-    priv/bash-completion/kprof:share/bash-completion/completions/kprof \
-    priv/bash-completion/kprofd:share/bash-completion/completions/kprofd \
+    $(foreach p,kprof kprofd,\
+        priv/completion/$(p).bash:share/bash-completion/completions/$(p) \
+        priv/completion/$(p).zsh:$(ZSH_DIR)/_$(p) \
+        priv/completion/$(p).fish:share/fish/vendor_completions.d/$(p).fish) \
     priv/systemd/kprofd.sysusers:lib/sysusers.d/kprofd.conf \
     priv/systemd/kprofd.env:share/doc/kprofd/examples/kprofd.env \
     priv/cron/kprofd:share/doc/kprofd/examples/crontab \

@@ -3,6 +3,7 @@
 .PHONY: packaging
 packaging: all $(B)/test/mkdb $(B)/test/one_answer $(B)/test/slow_resolver.so
 	sh test/packaging/options_test.sh $(B)
+	sh test/packaging/completion_test.sh $(B)
 	sh test/packaging/examples_test.sh $(B)
 	sh test/packaging/install_test.sh $(B) "$(MAKE)"
 

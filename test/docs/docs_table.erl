@@ -22,7 +22,7 @@ documents() ->
      {"priv/install.mk", elsewhere},
      {"priv/web/*", elsewhere},
      {"priv/prometheus/*", elsewhere},
-     {"priv/{bash-completion,cron,logrotate,systemd}/*", elsewhere}].
+     {"priv/{completion,cron,logrotate,systemd}/*", elsewhere}].
 
 %% What stands in a command or SQL for something of the reader's. A value is found by
 %% docs_world:value/2.

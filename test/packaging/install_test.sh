@@ -21,7 +21,6 @@ umask 022
 ok 'make install' "$make" -s B="$b" DESTDIR="$dest" PREFIX=/usr install
 same 'files' "$(files "$dest")" "usr/bin/kprof
 usr/bin/kprofd
-usr/lib/erlang/lib/$lib/README.md
 usr/lib/erlang/lib/$lib/ebin/kprof.app
 usr/lib/erlang/lib/$lib/ebin/kprof.beam
 usr/lib/erlang/lib/$lib/ebin/kprof_cowboy_middleware.beam
@@ -42,6 +41,7 @@ usr/share/doc/kprofd/clusters.md
 usr/share/doc/kprofd/contributing.md
 usr/share/doc/kprofd/cost.md
 usr/share/doc/kprofd/dashboard-and-exports.md
+usr/share/doc/kprofd/erlang-library.md
 usr/share/doc/kprofd/examples/crontab
 usr/share/doc/kprofd/examples/kprofd.env
 usr/share/doc/kprofd/examples/logrotate
@@ -55,6 +55,8 @@ usr/share/doc/kprofd/safety.md
 usr/share/doc/kprofd/service.md
 usr/share/doc/kprofd/sql.md
 usr/share/doc/kprofd/troubleshooting.md
+usr/share/fish/vendor_completions.d/kprof.fish
+usr/share/fish/vendor_completions.d/kprofd.fish
 usr/share/kprofd/examples/cowboy.conf
 usr/share/kprofd/examples/ejabberd.conf
 usr/share/kprofd/examples/phoenix.conf
@@ -65,7 +67,9 @@ usr/share/kprofd/schema.sql
 usr/share/kprofd/tiers.conf
 usr/share/man/man1/kprof.1
 usr/share/man/man5/tiers.conf.5
-usr/share/man/man8/kprofd.8"
+usr/share/man/man8/kprofd.8
+usr/share/zsh/site-functions/_kprof
+usr/share/zsh/site-functions/_kprofd"
 same 'what may be run' "$(cd "$dest" && find . -type f -perm /111 | sort)" \
     "./usr/bin/kprof
 ./usr/bin/kprofd"

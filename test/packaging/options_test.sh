@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the programs take is what -h, the man pages and the completion say they
-# take, no more and no less.
+# What the programs take is what -h and the man pages say they take, no more and
+# no less.
 # usage: options_test.sh BUILD_DIR
 set -u
 
@@ -146,63 +146,5 @@ same 'tiers.conf: forms' \
     "$(sed -n '/^\.Sh FORMS/,/^\.Sh IDENT/p' priv/man/tiers.conf.5 |
     sed -n 's/^\.It Li {\([a-z_]*\),.*/\1/p' | words)" \
     "$(sed -n 's/^	{ "\([a-z_]*\)", "{.*/\1/p' src/config/conf.c | words)"
-
-# ---- completion
-
-# complete PROGRAM WORD...: what is offered for the last word
-complete() {
-	program=$1
-	shift
-	bash --norc -c '
-		. "priv/bash-completion/$1" || exit 1
-		f=$(complete -p "$1" | sed "s/.*-F \([^ ]*\).*/\1/")
-		COMP_WORDS=("$2" "${@:3}")
-		COMP_CWORD=$(($# - 2))
-		"$f" && printf "%s\n" "${COMPREPLY[@]}"' \
-	    bash "$program" "$b/$program" "$@" 2>"$dir/complete.err" | words
-	[ ! -s "$dir/complete.err" ] || cat "$dir/complete.err" >&2
-}
-
-same 'completion: kprofd' "$(complete kprofd '')" "$(options "$kprofd")"
-same 'completion: kprofd -t' "$(complete kprofd -t)" "-target
--target-file
--tiers"
-same 'completion: kprofd -log' "$(complete kprofd -log '')" "json
-text"
-same 'completion: kprofd -verbose' "$(complete kprofd -verbose -log-)" -log-file
-same 'completion: kprofd -duration' "$(complete kprofd -duration '')" ''
-same 'completion: kprof' "$(complete kprof '')" \
-    "$( (commands; echo help; echo -h; echo -version) | words)"
-same 'completion: kprof help re' "$(complete kprof help re)" "reload
-report
-resume"
-same 'completion: kprof re' "$(complete kprof re)" "reload
-report
-resume"
-for c in $(commands); do
-	same "completion: kprof $c" "$(complete kprof "$c" -)" \
-	    "$(options "$kprof" "$c")"
-done
-same 'completion: -what' "$(complete kprof report -json -what '')" "async
-busy
-calls
-gc
-out
-self
-total"
-same 'completion: --sort' "$(complete kprof slow --sort t)" "time
-total"
-same 'completion: after a value' "$(complete kprof tree 42 -j)" -json
-mkdir "$dir/f"
-: >"$dir/f/a file.db"
-: >"$dir/f/tiers.conf"
-same 'completion: files' "$(complete kprof report -db "$dir/f/a")" \
-    "$(printf '%s' "$dir/f/a file.db" | words)"
-same 'completion: the argument of check' "$(complete kprof check "$dir/f/t")" \
-    "$dir/f/tiers.conf"
-same 'completion: kprofd -target-file' \
-    "$(complete kprofd -target-file "$dir/f/t")" "$dir/f/tiers.conf"
-same 'completion: kprofd -tiers' "$(complete kprofd -tiers "$dir/f/t")" \
-    "$dir/f/tiers.conf"
 
 finish
