@@ -7,6 +7,11 @@ packaging: all $(B)/test/mkdb $(B)/test/one_answer $(B)/test/slow_resolver.so
 	sh test/packaging/examples_test.sh $(B)
 	sh test/packaging/install_test.sh $(B) "$(MAKE)"
 
+# What a newcomer types, with an application of their own, and what is answered.
+.PHONY: newcomer-test
+newcomer-test: all
+	sh test/newcomer/newcomer.sh $(B)
+
 # Runs every example of the documents as it is printed.
 DOCS := $(B)/docs
 

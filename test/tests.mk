@@ -44,6 +44,7 @@ help-dev:
 	@echo 'make export-test  what Prometheus scrapes and a collector gets'
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
+	@echo 'make newcomer-test  the mistakes of a first hour, and what is answered'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make native       the same figures with the native probe (all: integration PROBE=native)'
 	@echo 'make torture      the native probe by itself (SAN=1; CYCLES=10000)'

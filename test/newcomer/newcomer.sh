@@ -1,0 +1,176 @@
+#!/bin/sh
+# Plays a newcomer with an application of their own: types each mistake that people
+# make before their first report, and compares what the programs answer.
+# usage: newcomer.sh BUILD_DIR
+set -u
+
+b=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+dir=$(mktemp -d "${TMPDIR:-/tmp}/newcomer.XXXXXX")
+node=shop_$$@127.0.0.1
+shop= kprofd=
+finish_all() {
+	[ -z "$kprofd" ] || kill -KILL "$kprofd" 2>/dev/null
+	[ -z "$shop" ] || kill "$shop" 2>/dev/null
+	rm -rf "$dir"
+}
+trap finish_all EXIT
+trap 'exit 1' INT TERM
+. "$here/../packaging/lib.sh"
+
+export HOME="$dir" PATH="$b:$PATH"
+unset KPROF_DB KPROFD_COOKIE_FILE
+cd "$dir" || exit 1
+(umask 077; od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >.erlang.cookie)
+
+# says STATUS PATTERN... -- COMMAND...: the command ends with this status, and prints
+# something that each of the patterns matches; "! PATTERN": that it does not.
+says() {
+	wanted=$1 patterns=
+	shift
+	: >patterns
+	while [ "$1" != -- ]; do
+		printf '%s\n' "$1" >>patterns
+		shift
+	done
+	shift
+	"$@" >said 2>&1 </dev/null
+	got=$?
+	[ "$got" = "$wanted" ] || {
+		fail "$*: status $got, not $wanted"
+		sed 's/^/  /' said >&2
+		return
+	}
+	while read -r pattern; do
+		case $pattern in
+		'! '*) ! grep -qE -e "${pattern#! }" said ;;
+		*) grep -qE -e "$pattern" said ;;
+		esac || {
+			fail "$*: no match of: $pattern"
+			sed 's/^/  /' said >&2
+			return
+		}
+	done <patterns
+	passed=$((passed + 1))
+}
+
+# tiers TIERS [MORE]: writes tiers.conf, with the handler as the entry
+tiers() {
+	printf '{tiers, [%s]}.\n%s\n' "$1" "${2-{entry, {shop_handler, init, 2\}\}.}" >tiers.conf
+}
+
+# check STATUS PATTERN...: what kprofd -check says of tiers.conf, without a node
+check() {
+	says "$@" -- kprofd -check -tiers tiers.conf
+}
+
+# look STATUS PATTERN...: what it says of it when it looks at the shop
+look() {
+	says "$@" -- kprofd -check -target "$node" -tiers tiers.conf
+}
+
+web='{web, {shop_handler, init, 2}}'
+
+# ---- a tiers.conf with mistakes, without a node
+
+tiers '{web, shop_handler:init/2}'
+check 1 '^tiers.conf:1:' '\{shop_handler, init, 2\}'
+
+tiers "$web, {db, {Shop.Repo, :all, 2}}"
+check 1 '^tiers.conf:1:' '"Shop.Repo.all/2"'
+
+tiers "$web" '{entry, shop_handler:init/2}.'
+check 1 '^tiers.conf:2:' '\{shop_handler, init, 2\}' '! tiers.conf:1'
+
+tiers "$web" '{entry, {shop_handler, init, 2}}.
+{identity, fun({shop_handler, init, [R, _]}) -> cowboy_req:method(R) end}.'
+check 1 '^tiers.conf:3:' 'method := M'
+
+# What a fun may call, and Elixir names where other names may stand.
+tiers "$web, {db, \"Shop.Repo.all/2\"}" '{entry, ["shop_handler:init/2"]}.
+{identity, fun({shop_handler, init, [R, S]}) -> {map_get(method, R), length(S)} end}.'
+check 0 '^ok'
+
+tiers "$web, {db, [\"Shop.Repo.all/2\", {shop_stock, reserve, 1}]}"
+check 0 '^ok'
+
+# One mistake, one message.
+printf '{tiers, [%s]}\n{entry, {shop_handler, init, 2}}.\n' "$web" >tiers.conf
+check 1 'tiers.conf:'
+same 'a missing dot: messages' "$(grep -c ': error: ' said)" 1
+
+# ---- options
+
+tiers "$web"
+says 2 '-tiers' -- kprofd -target "$node"
+says 2 'cookie-file' -- kprofd -target "$node" -tiers tiers.conf -cookie secret
+says 2 'cookie-file' -- kprof count -target "$node" -cookie secret shop
+says 1 'no/such' -- kprofd -target "$node" -tiers tiers.conf -db no/such/k.db
+says 2 '-forget' '-cluster' -- kprofd -target "$node" -tiers tiers.conf -forget 5s
+says 0 'usage: kprof report' -- kprof help report
+says 0 'usage: kprof COMMAND' -- kprof help
+for command in kprofd kprof 'kprof report' 'kprof count' 'kprof trace'; do
+	# shellcheck disable=SC2086
+	same "$command -h: lines over 80 columns" "$($command -h | awk 'length > 80')" ''
+done
+says 1 'nothing.db' -- kprof report --db=nothing.db
+says 1 'other.db' -- env KPROF_DB=other.db kprof report
+
+# ---- the shop begins to sell
+
+mkdir ebin
+erlc -o ebin "$here"/src/*.erl || exit 1
+erl -noinput -pa ebin -name "$node" -s shop main >shop.log 2>&1 &
+shop=$!
+until_ok 'the shop opens' grep -q ready shop.log || exit 1
+
+says 2 "$node" -- kprofd -target shop -tiers tiers.conf
+says 1 "$node" -- kprofd -target "shp_$$@127.0.0.1" -tiers tiers.conf
+
+# ---- a tiers.conf that is valid, and wrong
+
+tiers "$web, {db, \"Shop.Repo.all/2\"}, {stock, {shop_stock, reserve, 1}}"
+look 0 '^ok$' 'about [0-9.,]+ events/s'
+tiers "{mail, {shop_mail, loop, 1}}" '{entry, {shop_mail, loop, 1}}.'
+look 0 'never returns|calls itself' '^ok, [0-9]+ warning'
+tiers "{price, {shop_price, sum, 2}}" '{entry, {shop_price, sum, 2}}.'
+look 0 'calls itself' '^ok, [0-9]+ warning'
+tiers "{report, {shop_report, yearly, 0}}" '{entry, {shop_report, yearly, 0}}.'
+look 0 'not called' '^ok, [0-9]+ warning'
+tiers "{report, {shop_report, daily, 0}}" '{entry, {shop_report, daily, 0}}.'
+look 0 '^ok$'
+tiers "$web, {text, {shop_text, escape, 1}}"
+look 1 'shop_text:escape/1'
+tiers "$web" '{entry, {shop_handler, init, 2}}.
+{identity, fun({shop_handler, init, [#{verb := V}, _]}) -> V; (_) -> undefined end}.'
+look 0 '^tiers.conf:3:.*matched none' '-explain' '! GET|POST'
+says 0 'method' '! GET|POST' -- kprofd -check -target "$node" -tiers tiers.conf -explain
+says 0 'method' 'GET|POST' -- kprofd -check -target "$node" -tiers tiers.conf -explain -values
+tiers "{web, {shop_handler, inti, 2}}" '{entry, {shop_handler, inti, 2}}.'
+look 1 'shop_handler:init/2'
+tiers "$web, {db, {'Shop.Repo', all, 2}}"
+look 0 "Elixir.Shop.Repo|\"Shop.Repo" '^ok, [0-9]+ warning'
+
+# ---- the first profile
+
+tiers "$web, {db, \"Shop.Repo.all/2\"}, {stock, {shop_stock, reserve, 1}}" '{entry, {shop_handler, init, 2}}.
+{identity, fun({shop_handler, init, [#{method := M, path := P}, _]}) -> {M, P} end}.'
+kprofd -target "$node" -tiers tiers.conf -http 0 >kprofd.log 2>&1 &
+kprofd=$!
+until_ok 'a first figure' sh -c 'kprof report | grep -q POST'
+says 0 'POST' 'running' -- kprof report
+says 0 'running' -- kprof top -n 1
+says 0 '^ok' -- kprofd -check -target "$node" -tiers tiers.conf -control kprofd.db.sock
+kill -TERM "$kprofd"
+wait "$kprofd"
+kprofd=
+says 0 "kprofd: profiling $node \\(OTP [0-9]+\\): 3 functions, entry shop_handler:init/2" \
+    'kprofd: writing kprofd.db; first figures in 10 s. Look: kprof report, kprof top' \
+    'kprofd: done: [0-9]+ requests in [0-9]+ s, .*See: kprof report' -- cat kprofd.log
+says 0 'GET /articles|GET' 'self' -- kprof report
+says 1 "$node" -- kprof status
+rm kprofd.db
+says 0 -- kprofd -quiet -target="$node" --tiers=tiers.conf --duration=2s
+same 'what -quiet prints' "$(cat said)" ''
+
+finish
