@@ -2,11 +2,10 @@
 %% called, and is it a server's loop.
 -module(kprof_agent_checks).
 
--export([load/3, loaded/3, load_end/1, check/2, rates/4, rated/3, rates_end/1]).
+-export([load/3, loaded/3, load_end/1, check/2, rates/5, rated/3, rates_end/1]).
 
 -include("kprof_agent.hrl").
 
--define(PROBE_MS, 200).         % how long calls are counted for a rate
 -define(INSIDE_MS, 4000).       % time limit for asking all processes where they are; twice
 -define(LOAD_MS, 8000).         % time limit for loading modules
 -define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
@@ -78,12 +77,12 @@ behaviours(Attributes) ->
     lists:append([Names || {Key, Names} <- Attributes,
                            Key =:= behaviour orelse Key =:= behavior]).
 
-%% Calls a second, from call_count over a short time; -1: somebody else counts that function,
-%% and is left alone. What is armed is counted anyway. A loop has processes that are in it, and
-%% in nothing above it, at the beginning and at the end: another process looks for them, since
-%% events may be coming meanwhile.
--spec rates([mfa()], MaybeLoops :: [mfa()], reference(), #s{}) -> #s{}.
-rates(MFAs, MaybeLoops, Ref, S0) ->
+%% Counts calls for this time, with call_count; -1: somebody else counts that function, and is
+%% left alone. What is armed is counted anyway. A loop has processes that are in it, and in
+%% nothing above it, at the beginning and at the end; a function that calls itself is more than
+%% once on a stack. Another process looks for them, since events may be coming meanwhile.
+-spec rates([mfa()], MaybeLoops :: [mfa()], pos_integer(), reference(), #s{}) -> #s{}.
+rates(MFAs, MaybeLoops, Ms, Ref, S0) ->
     #s{session = Session, checks = Checks} = S = rates_end(S0),
     Armed = armed_counters(S),
     Mine = [MFA || MFA <- MFAs, kprof_agent_patterns:counter(Session, MFA) =:= false],
@@ -93,35 +92,37 @@ rates(MFAs, MaybeLoops, Ref, S0) ->
               || MFA <- MFAs, lists:member(MFA, Mine ++ Armed)],
     Agent = self(),
     Finder = kprof_injected:spawn_labelled(
-               kprof_agent, loops, fun() -> Agent ! {rated, Ref, loops(MaybeLoops)} end),
+               kprof_agent, loops, fun() -> Agent ! {rated, Ref, loops(MaybeLoops, Ms)} end),
     Rating = {Ref, MFAs, Mine, kprof_injected:now_ns(), Before},
     S#s{checks = Checks#checks{rating = Rating, loop_finder = Finder}}.
 
 armed_counters(#s{plan = Plan, hot = #hot{counters = Tiers}}) ->
     kprof_agent_arming:entries(Plan) ++ maps:keys(Tiers).
 
-loops([]) ->
-    receive after ?PROBE_MS -> [] end;
-loops(MaybeLoops) ->
-    Inside = inside(all, fun(_, F) -> lists:member(F, MaybeLoops) end),
-    receive after ?PROBE_MS -> ok end,
-    Before = maps:from_list(Inside),
-    Still = inside(maps:keys(Before), fun(P, F) -> maps:get(P, Before) =:= F end),
-    lists:usort([F || {_, F} <- Still]).
+%% [{Function, outermost | repeated}]
+loops([], Ms) ->
+    receive after Ms -> [] end;
+loops(MaybeLoops, Ms) ->
+    Asked = maps:from_list([{F, []} || F <- MaybeLoops]),
+    Before = inside(all, Asked),
+    receive after Ms -> ok end,
+    After = inside(lists:usort([P || {P, _, _} <- Before]), Asked),
+    Still = [X || {_, _, outermost} = X <- Before, lists:member(X, After)],
+    Repeated = [X || {_, _, repeated} = X <- Before ++ After],
+    lists:usort([{F, How} || {_, F, How} <- Still ++ Repeated]).
 
-%% [{Process, Function}] of processes that answer in time. One that runs native code all the
-%% while is in no loop that we could see.
-inside(Which, Is) ->
+%% [{Process, Function, How}] of processes that answer in time. One that runs native code all
+%% the while is in no loop that we could see.
+inside(Which, Asked) ->
     Visit = fun(P) ->
-                    F = outermost(P),
-                    case Is(P, F) of
-                        true -> {found, {P, F}};
-                        false -> skip
+                    case on_stack(P, Asked) of
+                        [] -> skip;
+                        Found -> {found, [{P, F, How} || {F, How} <- Found]}
                     end
             end,
     Walk = kprof_flagger:walk_start(Visit, ask, Which),
     Found = case kprof_flagger:walk_await(Walk, ?INSIDE_MS) of
-                {walked, _, _, Some} -> Some;
+                {walked, _, _, Some} -> lists:append(Some);
                 timeout -> []
             end,
     kprof_flagger:walk_stop(Walk),
@@ -130,16 +131,17 @@ inside(Which, Is) ->
 -spec rated(reference(), term(), #s{}) -> #s{}.
 rated(Ref, Loops, #s{checks = #checks{rating = {Ref, MFAs, _, T0, Before}}} = S) ->
     Ns = max(1, kprof_injected:now_ns() - T0),
-    Rates = [{MFA, rate(MFA, Before, Ns, S), lists:member(MFA, Loops)}
-             || MFA <- MFAs],
+    Rates = [{MFA, rate(MFA, Before, Ns, S), lists:member({MFA, outermost}, Loops),
+              lists:member({MFA, repeated}, Loops)} || MFA <- MFAs],
     kprof_agent_server:reply(Ref, Rates, rates_end(S));
 rated(_, _, S) ->
     S.
 
+%% Calls a second, rounded up: a function that was called has not 0.
 rate(MFA, Before, Ns, #s{session = Session}) ->
     case {lists:keyfind(MFA, 1, Before), kprof_agent_patterns:counter(Session, MFA)} of
         {{_, N0}, N} when is_integer(N0), is_integer(N), N >= N0 ->
-            (N - N0) * 1000000000 div Ns;
+            ((N - N0) * 1000000000 + Ns - 1) div Ns;
         _ ->
             -1
     end.
@@ -156,15 +158,20 @@ rates_end(#s{session = Session, checks = Checks} = S0) ->
     kprof_agent_sentry:own([], S),
     S.
 
-%% The function that a process runs, as far as its stack is shown.
-outermost(P) ->
+%% Which of these functions a process is in: the one that it runs, as far as its stack is shown,
+%% and those that are there more than once.
+on_stack(P, Asked) ->
     case process_info(P, current_stacktrace) of
-        {_, Stack} when length(Stack) < ?STACK_SHOWN ->
-            case lists:dropwhile(fun({M, _, _, _}) -> M =:= proc_lib end,
-                                 lists:reverse(Stack)) of
-                [{M, F, A, _} | _] -> {M, F, A};
-                [] -> none
-            end;
-        _ ->
-            none
+        {_, Stack} ->
+            Functions = [{M, F, A} || {M, F, A, _} <- Stack, is_map_key({M, F, A}, Asked)],
+            [{F, outermost} || F <- outermost(Stack), is_map_key(F, Asked)] ++
+                [{F, repeated} || F <- lists:usort(Functions -- lists:usort(Functions))];
+        undefined ->
+            []
     end.
+
+outermost(Stack) when length(Stack) < ?STACK_SHOWN ->
+    [{M, F, A} || {M, F, A, _} <- lists:sublist(lists:dropwhile(fun({M, _, _, _}) -> M =:= proc_lib end,
+                                                               lists:reverse(Stack)), 1)];
+outermost(_) ->
+    [].

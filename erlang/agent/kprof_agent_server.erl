@@ -159,8 +159,8 @@ command({may, MFAs}, Ref, S) ->
                end, S);
 command(nodes, Ref, S) ->
     reply(Ref, [node() | nodes(visible)], S);
-command({rates, MFAs, MaybeLoops}, Ref, S) ->
-    kprof_agent_checks:rates(MFAs, MaybeLoops, Ref, S);
+command({rates, MFAs, MaybeLoops, Ms}, Ref, S) ->
+    kprof_agent_checks:rates(MFAs, MaybeLoops, Ms, Ref, S);
 command({names, Pids}, Ref, S) ->
     kprof_agent_messages:receiver_names(Pids, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->

@@ -150,6 +150,8 @@ void kp_diags_add(struct kp_diags *d, struct kp_pos pos, bool warning,
  */
 bool kp_diags_copy(struct kp_diags *out, const struct kp_diags *d,
     const char *before);
+/* Returns how many of the kept ones are warnings. */
+size_t kp_diags_warnings(const struct kp_diags *d);
 /* Turns errors into warnings: other targets may have what one lacks. */
 void kp_diags_excuse(struct kp_diags *d);
 

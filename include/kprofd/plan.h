@@ -35,6 +35,7 @@ struct kp_plan_item {
 	struct kp_pos pos;	/* where the file names it first */
 	bool probe;		/* measure its rate before it is armed */
 	bool loop;		/* a process was in it for the whole probe */
+	bool recursive;		/* it was on a stack more than once */
 	bool disarmed;		/* for good: never armed again */
 	bool hot;		/* disarmed, but another tiers.conf may arm it */
 	uint64_t tiers;		/* bit t: conf->tiers[t] */

@@ -127,6 +127,16 @@ kp_diags_excuse(struct kp_diags *d)
 	d->errors = 0;
 }
 
+size_t
+kp_diags_warnings(const struct kp_diags *d)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n; i++)
+		n += d->v[i].warning;
+	return n;
+}
+
 void
 kp_diags_free(struct kp_diags *d)
 {

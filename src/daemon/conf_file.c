@@ -31,6 +31,7 @@ conf_file_load(struct conf_file *f, const char *path, struct kp_buf *mistakes)
 		return KP_EIO;
 	}
 	e = kp_conf_parse(&f->conf, f->text, f->len, &diags);
+	f->warnings = kp_diags_warnings(&diags);
 	conf_file_diags(f, &diags, NULL, mistakes);
 	kp_diags_free(&diags);
 	if (e != KP_OK)

@@ -9,6 +9,7 @@ struct conf_file {
 	char *text;
 	size_t len;
 	struct kp_conf *conf;
+	size_t warnings;	/* about the file */
 };
 
 /* Logs the mistakes; appends them to `mistakes` too, if that is not NULL. */

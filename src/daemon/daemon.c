@@ -17,6 +17,7 @@
 #include <event2/event.h>
 #include <event2/thread.h>
 
+#include "daemon/check/check.h"
 #include "export/totals.h"
 #include "stats/boundary.h"
 #include "daemon/control/commands.h"
@@ -48,6 +49,7 @@ struct daemon {
 	struct boundary boundary;	/* of windows */
 	struct print_limit printing;
 	uint64_t requests;		/* of all targets */
+	uint64_t warnings;		/* about tiers.conf and the targets */
 	bool over;			/* the targets have ended */
 	bool began;			/* the start did not fail */
 	bool tty;			/* stderr is a terminal */
@@ -151,9 +153,15 @@ daemon_on_plan(struct target *t, const struct kp_plan *plan)
 	struct daemon *d = t->p->daemon;
 
 	if (d->p.o->check)
-		print_plan(t->part.in->conf, plan, node_name(d, t));
+		check_counted(t, plan);
 	else
 		log_debug("plan", t->node, "arming %zu functions", plan->n);
+}
+
+void
+daemon_print_plan(struct target *t, const struct kp_plan *plan)
+{
+	print_plan(t->part.in->conf, plan, node_name(t->p->daemon, t));
 }
 
 void
@@ -161,6 +169,8 @@ daemon_on_diags(struct target *t, const struct kp_diags *diags)
 {
 	struct daemon *d = t->p->daemon;
 
+	d->warnings += kp_diags_warnings(diags);
+	t->unfit |= d->p.o->check && diags->errors > 0;
 	conf_file_diags(&d->p.conf, diags, node_name(d, t), NULL);
 }
 
@@ -346,7 +356,7 @@ open_events(struct daemon *d)
 	d->end = event_new(d->base, -1, 0, on_end, d);
 	if (d->window == NULL || d->end == NULL)
 		return complain("out of memory");
-	if (duration > 0)
+	if (duration > 0 && !d->p.o->check)
 		event_add(d->end, &tv);
 	return open_signals(d);
 }
@@ -523,10 +533,12 @@ daemon_run(const struct options *o)
 
 	if (conf_file_load(&d.p.conf, o->tiers, NULL) != KP_OK)
 		return 1;
+	d.warnings = d.p.conf.warnings;
 	if (o->check && o->ntargets == 0 && o->target_file == NULL &&
 	    o->seed == NULL) {
 		conf_file_summary(&d.p.conf);
 		conf_file_free(&d.p.conf);
+		check_passed(d.warnings);
 		return 0;
 	}
 	if (d.p.conf.conf->messages && o->probe == AGENT_RELAY) {
@@ -544,5 +556,7 @@ daemon_run(const struct options *o)
 		event_base_dispatch(d.base);
 	d.began = d.status == 0;	/* also if it ended before it began */
 	daemon_close(&d);
+	if (o->check && d.status == 0)
+		check_passed(d.warnings);
 	return d.status;
 }

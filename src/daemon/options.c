@@ -14,6 +14,10 @@
 #include "target/probe_file.h"
 
 #define MAX_DB_DEFAULT "1G"
+/* How long a check counts calls: those of an entry that is called once a second. */
+#define CHECK_TIME (2 * KP_NS_PER_S)
+#define CHECK_TIME_MIN (KP_NS_PER_S / 10)
+#define CHECK_TIME_MAX (600 * KP_NS_PER_S)
 
 /* For converters: where the value is not good, notes what it should be. */
 static bool
@@ -165,14 +169,15 @@ static const struct opt table[] = {
 	    "more than once", set_target, &given, NULL },
 	{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP "
 	    "reads it again", opt_text, &given.tiers, NULL },
-	{ "duration", "T", "end after this time: 30s, 5m", set_duration,
+	{ "duration", "T", "end after this time: 30s, 5m; with -check: "
+	    "count calls for this time (2s)", set_duration,
 	    &given.duration, NULL },
 	{ "db", "FILE", "SQLite database to write (kprofd.db)",
 	    opt_text, &given.db, NULL },
 	{ "http", "ADDR:PORT", "serve the dashboard and /metrics: "
 	    "127.0.0.1:4711 (off)", set_address, &given.http, NULL },
 	{ "check", NULL, "check tiers.conf; with -target also against "
-	    "that node, tracing nothing", opt_flag, &given.check, NULL },
+	    "that node: which functions are called, how often", opt_flag, &given.check, NULL },
 	OPT_GROUP("Which nodes"),
 	{ "target-file", "FILE", "nodes to profile, one a line; SIGHUP "
 	    "reads it again", opt_text, &given.target_file, NULL },
@@ -234,6 +239,8 @@ static const struct opt table[] = {
 	    "opens it again", opt_text, &given.log_file, NULL },
 };
 
+static bool given_options[sizeof(table) / sizeof(table[0])];
+
 static void
 help(struct opt_parser *p)
 {
@@ -265,8 +272,46 @@ usage(const char *fmt, ...)
 	return 2;
 }
 
+/* Whether -check with a target uses the option; without one, only the first. */
+static bool
+is_of_check(const char *name, bool target)
+{
+	static const char *const used[] = { "check", "tiers", "log",
+		"log-file", "quiet", "verbose", "target", "target-file",
+		"cluster", "match", "duration", "name", "cookie-file",
+		"probe", "probe-library" };
+	size_t n = target ? sizeof(used) / sizeof(used[0]) : 6;
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name, used[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Options that a check does not use are mistakes, or would be missed later. */
 static int
-finish(struct options *o)
+finish_check(struct options *o, const struct opt_parser *p)
+{
+	bool target = o->ntargets > 0 || o->target_file != NULL ||
+	    o->seed != NULL;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (!given_options[i] || is_of_check(p->table[i].name, target))
+			continue;
+		return is_of_check(p->table[i].name, true) ?
+		    usage("-check uses -%s with a target only: -target NODE is "
+		    "needed", p->table[i].name) :
+		    usage("-check does not use -%s", p->table[i].name);
+	}
+	if (o->duration == 0)
+		o->duration = CHECK_TIME;
+	if (o->duration < CHECK_TIME_MIN || o->duration > CHECK_TIME_MAX)
+		return usage("-duration of -check: from 100ms to 10m");
+	return 0;
+}
+
+static int
+finish(struct options *o, const struct opt_parser *p)
 {
 	const char *dot;
 
@@ -296,7 +341,7 @@ finish(struct options *o)
 	snprintf(o->control_path, sizeof(o->control_path), "%s%s",
 	    o->control != NULL ? o->control : o->db,
 	    o->control != NULL ? "" : ".sock");
-	return 0;
+	return o->check ? finish_check(o, p) : 0;
 }
 
 /* Takes the option at argv[*i]; *i moves on to its value.  As options_parse(). */
@@ -314,8 +359,10 @@ take(struct opt_parser *p, char **argv, int *i)
 	}
 	if (argv[*i][0] != '-')
 		return usage("unexpected argument '%s'", argv[*i]);
-	return opt_take(p, argv, i) ? 0 :
-	    usage("%s", kp_buf_cstr(&p->why));
+	if (!opt_take(p, argv, i))
+		return usage("%s", kp_buf_cstr(&p->why));
+	given_options[p->at - p->table] = true;
+	return 0;
 }
 
 int
@@ -335,5 +382,5 @@ options_parse(struct options *o, int argc, char **argv)
 		st = take(&p, argv, &i);
 	kp_buf_free(&p.why);
 	*o = given;
-	return st != 0 ? st : finish(o);
+	return st != 0 ? st : finish(o, &p);
 }

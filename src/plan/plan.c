@@ -361,6 +361,11 @@ kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
 		if (p->disarmed || p->rate <= 0)
 			continue;
 		percent = kp_cost_percent((double)p->rate);
+		/* Its loop is the mistake, and is reported as such. */
+		if (check && p->entry && (p->loop || p->recursive)) {
+			p->disarmed = true;
+			continue;
+		}
 		if (c->hot_share <= 0 || percent <= c->hot_share) {
 			all += percent;
 			continue;
@@ -420,7 +425,7 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 			item = plan_add(mk, p->mod, &m->fns[i]);
 		if (item == NULL)
 			return;
-		if (item->pos.line == 0)
+		if (item->pos.line == 0 || entry)
 			item->pos = p->pos;
 		item->tiers |= tier;
 		item->entry |= entry;

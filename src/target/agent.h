@@ -18,7 +18,7 @@
 #include "target/label_epochs.h"
 #include "dist/handshake.h"
 
-#define AGENT_PROTOCOL 4	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 5	/* of kprof_agent.erl */
 /*
  * kprofd renews it every second.  The agent checks it twice a second, and has
  * removed itself within five seconds, whatever happened.
@@ -206,6 +206,7 @@ struct agent_opts {
 	const char *probe_library;	/* where targets find it; borrowed */
 	struct label_epochs *labels;	/* shared by all targets; borrowed */
 	bool check_only;	/* stop after on_plan */
+	kp_dur_ns check_time;	/* how long a check counts calls */
 	bool nodes;		/* call on_nodes */
 	kp_dur_ns connect_limit;
 };

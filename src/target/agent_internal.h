@@ -21,6 +21,7 @@
 #define STEP_MS 10000		/* the longest wait for an answer, */
 #define STEP_EACH_MS 100	/* and for each function of a busy node; */
 #define STEP_FLAGS_MS 20000	/* and for flags of processes: see FLAGS_MS */
+#define PROBE_MS 200		/* how long calls are counted for a rate */
 #define LEASES 8		/* whose send times are remembered */
 #define LEASES_QUICK 8		/* after attaching, to learn its clock */
 /* References above this are of clear_tokens, which no step waits for. */

@@ -251,22 +251,24 @@ msg_names(struct kp_buf *b, const uint64_t *procs, size_t n)
 }
 
 static bool
-may_be_loop(const struct kp_plan_item *i)
+may_be_loop(const struct kp_plan_item *i, bool check)
 {
-	return i->probe && i->exact && !i->exact_forced;
+	return i->probe && ((i->exact && !i->exact_forced) ||
+	    (check && i->entry));
 }
 
 void
-msg_rates(struct kp_buf *b, const struct kp_plan *plan)
+msg_rates(struct kp_buf *b, const struct kp_plan *plan, unsigned ms,
+    bool check)
 {
 	const struct kp_plan_item *p, *end = plan->v + plan->n;
-	uint32_t n = 0, exact = 0;
+	uint32_t n = 0, loops = 0;
 
 	for (p = plan->v; p < end; p++) {
 		n += p->probe;
-		exact += may_be_loop(p);
+		loops += may_be_loop(p, check);
 	}
-	kp_etf_tuple(b, 3);
+	kp_etf_tuple(b, 4);
 	kp_etf_atom(b, "rates");
 	if (n > 0)
 		kp_etf_list(b, n);
@@ -274,12 +276,13 @@ msg_rates(struct kp_buf *b, const struct kp_plan *plan)
 		if (p->probe)
 			kp_plan_put_mfa(b, p);
 	kp_etf_nil(b);
-	if (exact > 0)
-		kp_etf_list(b, exact);
+	if (loops > 0)
+		kp_etf_list(b, loops);
 	for (p = plan->v; p < end; p++)
-		if (may_be_loop(p))
+		if (may_be_loop(p, check))
 			kp_plan_put_mfa(b, p);
 	kp_etf_nil(b);
+	kp_etf_int(b, ms);
 }
 
 /* An implausible value ends the reading like any other error. */
@@ -424,23 +427,25 @@ msg_read_rates(struct kp_term *r, struct kp_plan *plan)
 	struct kp_plan_item *p;
 	struct kp_span m, f;
 	int64_t arity, rate;
-	bool loop;
+	bool loop, recursive;
 
 	/* More than were asked for would cost a search of the plan each. */
 	if (n > plan->n)
 		return KP_EFORMAT;
 	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
-		kp_term_tuple_n(r, 3);
+		kp_term_tuple_n(r, 4);
 		kp_term_tuple_n(r, 3);
 		m = kp_term_atom(r);
 		f = kp_term_atom(r);
 		arity = kp_term_int(r);
 		rate = kp_term_int(r);
 		loop = kp_span_is(kp_term_atom(r), "true");
+		recursive = kp_span_is(kp_term_atom(r), "true");
 		p = kp_plan_find(plan, m, f, arity);
 		if (p != NULL) {
 			p->rate = rate;
 			p->loop = loop;
+			p->recursive = recursive;
 		}
 	}
 	if (n > 0)

@@ -50,10 +50,11 @@ void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
 /* {names, [{Number, Serial}]} of n processes, serial << 32 | number */
 void msg_names(struct kp_buf *b, const uint64_t *procs, size_t n);
 /*
- * {rates, MFAs, MaybeLoops}: functions to be probed; of those the 'exact' ones,
- * which must not be loops.
+ * {rates, MFAs, MaybeLoops, Ms}: functions to be counted for this time; those of
+ * them that must not be loops, which in a check are the entries, too.
  */
-void msg_rates(struct kp_buf *b, const struct kp_plan *plan);
+void msg_rates(struct kp_buf *b, const struct kp_plan *plan, unsigned ms,
+    bool check);
 
 /* {ok, Pid, Hello}; copies the agent's raw pid to ids->peer. */
 enum kp_err msg_read_hello(struct kp_term *r, struct dist_ids *ids,
@@ -61,7 +62,7 @@ enum kp_err msg_read_hello(struct kp_term *r, struct dist_ids *ids,
 /* The 15 fields after the tag; the state goes to *name, the reason as text. */
 enum kp_err msg_read_status(struct kp_term *r, struct agent_status *st,
     struct kp_span *name, char *reason, size_t n);
-/* [{MFA, CallsPerSecond, IsLoop}], into the plan. */
+/* [{MFA, CallsPerSecond, IsLoop, CallsItself}], into the plan. */
 enum kp_err msg_read_rates(struct kp_term *r, struct kp_plan *plan);
 /* The next term, printed. */
 void msg_text(struct kp_term *r, char *text, size_t n);

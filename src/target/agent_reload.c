@@ -196,7 +196,7 @@ reload_probe(struct agent *a)
 	}
 	a->reload.step = RELOAD_RATING;
 	question_begin(a, &b);
-	msg_rates(&b, plan);
+	msg_rates(&b, plan, PROBE_MS, false);
 	agent_command_end(a, &b);
 }
 

@@ -87,9 +87,15 @@ step_rate(struct agent *a)
 {
 	struct kp_buf b;
 
+	unsigned ms = PROBE_MS;
+
 	agent_set_step(a, AGENT_RATING);
+	if (a->o.check_only) {
+		ms = (unsigned)(a->o.check_time / KP_NS_PER_MS);
+		agent_timer(a, STEP_MS + ms);
+	}
 	agent_command_begin(a, &b);
-	msg_rates(&b, &a->plan);
+	msg_rates(&b, &a->plan, ms, a->o.check_only);
 	agent_command_end(a, &b);
 }
 
@@ -140,19 +146,14 @@ static void
 plan_made(struct agent *a)
 {
 	struct kp_diags diags = { 0 };
-	bool errors;
 
 	kp_plan_heat(&a->plan, a->o.conf, a->o.check_only, &diags);
 	kp_plan_judge(&a->plan, &diags);
-	errors = diags.errors > 0;
 	if (diags.n > 0)
 		a->ops->on_diags(a->owner, &diags);
 	kp_diags_free(&diags);
 	a->ops->on_plan(a->owner, &a->plan);
-	if (a->o.check_only && errors)
-		agent_fail(a, AGENT_FAILED, "tiers.conf names functions that "
-		    "are too hot to trace");
-	else if (a->o.check_only)
+	if (a->o.check_only)
 		agent_stop(a);
 	else if (kp_plan_has_entry(&a->plan))
 		step_arm(a);

@@ -230,8 +230,8 @@ before_armed(T) ->
                   #{whereis => fun(#{agent := Agent} = Conn, _, _) -> it_peer:say(Conn, {rex, Agent}) end,
                     occupant => Rex(deep(200))}, "is being profiled already"},
                  {"an agent that is always leaving", #{module_loaded => Rex(true), start => Rex({error, already})}, NoStart},
-                 {"another protocol", #{start => Hello(#{protocol => 3})}, "speaks protocol 3, not 4.*install"},
-                 {"another protocol's refusal", #{start => Rex({error, {protocol, 3}})}, "speaks protocol 3, not 4.*install"},
+                 {"another protocol", #{start => Hello(#{protocol => 3})}, "speaks protocol 3, not 5.*install"},
+                 {"another protocol's refusal", #{start => Rex({error, {protocol, 3}})}, "speaks protocol 3, not 5.*install"},
                  {"no protocol", #{start => Hello(#{protocol => none})}, NoStart},
                  {"a protocol past all numbers", #{start => Hello(#{protocol => 1 bsl 70})}, NoStart},
                  {"no release", #{start => Hello(#{otp => "never"})}, NoStart},
@@ -253,9 +253,9 @@ before_armed(T) ->
                  {"modules' names, and many", #{check => lying([<<108, 2:32>>, others(<<"a">>), others(<<"b">>), 106])},
                   {unnamed, ".*tiers.*' names what the target does not have"}},
                  {"rates of functions that nobody asked for",
-                  #{rates => Answer([{{x, list_to_atom("f" ++ integer_to_list(I rem 1000)), 1}, I, false}
+                  #{rates => Answer([{{x, list_to_atom("f" ++ integer_to_list(I rem 1000)), 1}, I, false, false}
                                      || I <- Many ++ lists:seq(1, 3000)])}, NoSense},
-                 {"rates that are none", #{rates => Answer([{{a, entry, 1}, fast, false}])}, NoSense},
+                 {"rates that are none", #{rates => Answer([{{a, entry, 1}, fast, false, false}])}, NoSense},
                  {"hostile text for an error", #{arm => Answer({error, binary:copy(Hostile, 100000)})}, "cannot be traced"},
                  {"the end in the midst of an answer",
                   #{arm => fun(Conn, Ref, _) ->

@@ -427,8 +427,8 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
                     write(T, File, [Text, calm()])
             end,
     Db = path(T, maps:get(db, Opts, Name ++ ".db")),
-    Args = targets(Target) ++ ["-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),
-            "-verbose" | probe(T) ++ kept(maps:get(args, Opts, ["-interval", "2s"]))]
+    Args = targets(Target) ++ ["-tiers", Tiers, "-cookie-file", maps:get(cookie, Opts, Cookie),
+            "-verbose" | probe(T) ++ kept(maps:get(args, Opts, ["-interval", "2s"]), Db)]
         ++ [A || #{control := Socket} <- [Opts], A <- ["-control", Socket]],
     P = start(T, Name, maps:get(wrap, Opts, []) ++ [filename:join(Build, "kprofd") | Args],
               maps:get(env, Opts, [])),
@@ -436,10 +436,11 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
 
 %% Windows that are shorter than any to be kept become one with the turn of the
 %% clock: tests find them as they were measured.
-kept(Args) ->
-    case lists:member("-retain", Args) of
-        true -> Args;
-        false -> Args ++ ["-retain", "1s:1h"]
+kept(Args, Db) ->
+    case [A || A <- Args, lists:member(A, ["-check", "-retain"])] of
+        ["-check" | _] -> Args;         % writes none
+        ["-retain" | _] -> Args ++ ["-db", Db];
+        [] -> Args ++ ["-db", Db, "-retain", "1s:1h"]
     end.
 
 targets(#{node := Node}) -> ["-target", Node];

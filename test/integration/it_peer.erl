@@ -188,7 +188,7 @@ default(check, Ref, {_, Modules}, Conn) ->
     answer(Conn, Ref, [{M, ok, Functions, Functions, []} || M <- Modules]);
 default(probe, Ref, _, Conn) -> answer(Conn, Ref, {ok, #{active => true}});
 default(look, Ref, Command, Conn) -> default(check, Ref, Command, Conn);
-default(rates, Ref, {_, Functions, _}, Conn) -> answer(Conn, Ref, [{F, 1, false} || F <- Functions]);
+default(rates, Ref, {_, Functions, _, _}, Conn) -> answer(Conn, Ref, [{F, 1, false, false} || F <- Functions]);
 default(lease, Ref, _, Conn) -> say(Conn, status(#{lease => Ref}));
 default(stop, _, _, Conn) ->
     say(Conn, setelement(1, status(#{name => ended, reason => stopped_by_daemon}), kprof_bye));
@@ -196,7 +196,7 @@ default(_, 0, _, _) -> ok;
 default(_, Ref, _, Conn) -> answer(Conn, Ref, ok).
 
 hello(#{node := Node}) ->
-    #{protocol => 4, node => list_to_atom(Node), otp => "25", time_offset => erlang:time_offset(nanosecond),
+    #{protocol => 5, node => list_to_atom(Node), otp => "25", time_offset => erlang:time_offset(nanosecond),
       session => false}.
 
 %% What kprof_agent's state_msg/1 sends, with some of it otherwise.

@@ -372,6 +372,8 @@ on_failed(struct target *t, enum agent_failure f, const char *why)
 static void
 on_stopped(struct target *t)
 {
+	char why[600];
+
 	ledger_lost(&t->ledger, entries(t));
 	/* Without a goodbye, on_state() has set the reason. */
 	if (t->state_text[0] != '\0' && t->hello.otp != 0)
@@ -381,7 +383,13 @@ on_stopped(struct target *t)
 		    "'%s' was not detached cleanly: %s (its agent leaves by "
 		    "itself within 5 s)", t->node, t->state_text);
 	target_record(t, "detach", t->state_text);
-	targets_on_stopped(t);
+	if (t->unfit) {
+		snprintf(why, sizeof(why), "'%s' does not fit '%s': see the "
+		    "errors above", t->opts.conf_path, t->node);
+		targets_on_failed(t, AGENT_FAILED, why);
+	} else {
+		targets_on_stopped(t);
+	}
 }
 
 static const struct agent_ops agent_ops = {

@@ -51,6 +51,7 @@ struct target {
 	kp_target_ns last_sent;		/* when it sent its last batch or
 					   status; 0: none yet */
 	bool was_armed;
+	bool unfit;			/* a check found errors of tiers.conf */
 	size_t hot;			/* functions reported as too hot */
 	bool unplaced;			/* see assembly_join() */
 	char state_text[512];

@@ -29,6 +29,7 @@ targets_add(struct targets *ts, const char *name, unsigned source)
 		.cookie = ts->p->cookie, .conf = ts->p->conf.conf,
 		.conf_path = ts->p->conf.path,
 		.labels = &ts->labels, .check_only = o->check,
+		.check_time = o->duration,
 		.nodes = o->seed != NULL, .probe = o->probe,
 		.probe_library = o->probe_library,
 		.connect_limit = CONNECT_LIMIT };

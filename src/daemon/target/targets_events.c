@@ -71,8 +71,9 @@ check_over(struct targets *ts)
 	if (ts->starting || ts->over || (ts->n == 0 && !ts->stopping))
 		return;
 	if (all_over(ts, &failed, &status)) {
+		/* A check that was interrupted has shown nothing. */
 		if (ts->stopping)
-			targets_end(ts, 0);
+			targets_end(ts, ts->p->o->check);
 		else if (!is_searching(ts) && ((failed && !ts->waits) ||
 		    ts->p->o->check))
 			targets_end(ts, status);

@@ -1,0 +1,47 @@
+/*
+ * check.h - judges a plan by how its functions are called on a target.  Pure.
+ *
+ * kprofd -check counts the calls of all functions for some time, and may trace
+ * some requests.  These functions turn what that showed into warnings and
+ * errors with a way out, and into what profiling would cost.
+ */
+#ifndef KPROFD_CHECK_H
+#define KPROFD_CHECK_H
+
+#include "kprofd/plan.h"
+
+/* Calls of a tier's function for each request above which it is in a loop. */
+#define KP_CHECK_LOOP 100
+
+/* What traced requests showed of one function. */
+struct kp_check_seen {
+	uint64_t entered;	/* an entry: its calls that were traced; */
+	uint64_t nested;	/* of those: in a request already; */
+	uint64_t ended;		/* of those: the number whose end was seen */
+	uint64_t calls;		/* in requests that ended */
+	bool recursive;		/* called by itself */
+};
+
+struct kp_check {
+	const struct kp_conf *conf;
+	const struct kp_plan *plan;
+	kp_dur_ns counted;	/* how long calls were counted */
+	/* By the plan's items; NULL: nothing was traced. */
+	const struct kp_check_seen *seen;
+	uint64_t requests;	/* traced requests that ended */
+};
+
+/* Adds what is wrong to *diags. */
+void kp_check_judge(const struct kp_check *c, struct kp_diags *diags);
+
+/*
+ * What profiling costs at the counted rates: events a second, and percent of
+ * one scheduler.  It takes all calls of tiers as calls in requests.
+ */
+struct kp_check_price {
+	double events, percent;
+};
+
+struct kp_check_price kp_check_price(const struct kp_check *c);
+
+#endif

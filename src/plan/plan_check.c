@@ -1,0 +1,201 @@
+/*
+ * plan_check.c - what is wrong with a plan by the rates and requests that were
+ * seen, and what it would cost.
+ */
+#include <stdio.h>
+
+#include "kprofd/check.h"
+#include "kprofd/cost.h"
+#include "kprofd/fn_name.h"
+
+static const char *
+name_of(char *text, size_t n, const struct kp_plan_item *p)
+{
+	return fn_name(text, n, p->mod, p->fun, p->arity);
+}
+
+static const struct kp_check_seen *
+seen_of(const struct kp_check *c, const struct kp_plan_item *p)
+{
+	static const struct kp_check_seen none;
+
+	return c->seen != NULL ? &c->seen[p - c->plan->v] : &none;
+}
+
+static double
+seconds(const struct kp_check *c)
+{
+	return (double)c->counted / KP_NS_PER_S;
+}
+
+/* One pattern may stand for several functions: one of them is enough. */
+static bool
+is_called(const struct kp_plan *plan, const struct kp_plan_item *like)
+{
+	const struct kp_plan_item *p;
+
+	for (p = plan->v; p < plan->v + plan->n; p++)
+		if (p->entry && p->rate != 0 && p->pos.line == like->pos.line &&
+		    p->pos.col == like->pos.col)
+			return true;
+	return false;
+}
+
+static bool
+is_first(const struct kp_plan *plan, const struct kp_plan_item *like)
+{
+	const struct kp_plan_item *p;
+
+	for (p = plan->v; p < like; p++)
+		if (p->entry && p->pos.line == like->pos.line &&
+		    p->pos.col == like->pos.col)
+			return false;
+	return true;
+}
+
+/*
+ * Half of the calls inside another one is a loop.  A few are requests inside
+ * requests, which kprofd follows.
+ */
+static void
+judge_nested(const struct kp_check *c, const struct kp_plan_item *p,
+    struct kp_diags *diags)
+{
+	const struct kp_check_seen *seen = seen_of(c, p);
+	bool mostly = p->recursive || seen->nested * 2 >= seen->entered;
+	char name[FN_NAME_MAX];
+
+	if (!p->recursive && seen->nested == 0)
+		return;
+	kp_diags_add(diags, p->pos, !mostly, "%s %scalls itself: each of these calls "
+	    "begins a request inside the request (name a function around it, "
+	    "which is called once for each request)",
+	    name_of(name, sizeof(name), p), mostly ? "" : "sometimes ");
+}
+
+/* A process that was in it all the time may have had a long request. */
+static void
+judge_end(const struct kp_check *c, const struct kp_plan_item *p,
+    struct kp_diags *diags)
+{
+	const struct kp_check_seen *seen = seen_of(c, p);
+	char name[FN_NAME_MAX];
+
+	if (seen->ended > 0)
+		return;
+	name_of(name, sizeof(name), p);
+	if (p->loop)
+		kp_diags_add(diags, p->pos, false, "%s never returns: a process was "
+		    "in it for all of %.3g s, and requests would have no end "
+		    "(name the function that handles one message)", name,
+		    seconds(c));
+	else if (seen->entered > 0)
+		kp_diags_add(diags, p->pos, true, "%s did not return from any of the "
+		    "%llu calls traced in %.3g s: its requests are longer, or "
+		    "never end (look longer with -duration; of a server's "
+		    "loop, name the function that handles one message)", name,
+		    (unsigned long long)seen->entered, seconds(c));
+}
+
+static void
+judge_entry(const struct kp_check *c, const struct kp_plan_item *p,
+    struct kp_diags *diags)
+{
+	char name[FN_NAME_MAX];
+
+	if (!is_called(c->plan, p)) {
+		if (is_first(c->plan, p) && !p->loop)
+			kp_diags_add(diags, p->pos, true, "%s was not called in "
+			    "%.3g s: without its calls there are no requests "
+			    "(send the node a request meanwhile, look longer "
+			    "with -duration, or name another entry)",
+			    name_of(name, sizeof(name), p), seconds(c));
+	} else if (p->recursive || seen_of(c, p)->nested > 0) {
+		judge_nested(c, p, diags);
+		return;
+	}
+	judge_end(c, p, diags);
+}
+
+static double
+entry_rate(const struct kp_plan *plan)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->v[i].entry && plan->v[i].rate > 0)
+			sum += (double)plan->v[i].rate;
+	return sum;
+}
+
+/* Without traced requests: as if all its calls were made in requests. */
+static double
+calls_a_request(const struct kp_check *c, const struct kp_plan_item *p,
+    double entries)
+{
+	if (c->requests > 0)
+		return (double)seen_of(c, p)->calls / (double)c->requests;
+	return entries > 0 && p->rate > 0 ? (double)p->rate / entries : 0;
+}
+
+static void
+judge_tier(const struct kp_check *c, const struct kp_plan_item *p,
+    double entries, struct kp_diags *diags)
+{
+	double calls = calls_a_request(c, p, entries);
+	char name[FN_NAME_MAX];
+
+	name_of(name, sizeof(name), p);
+	if (seen_of(c, p)->recursive)
+		kp_diags_add(diags, p->pos, true, "%s calls itself, and every call of "
+		    "it is traced (name a function around it)", name);
+	else if (calls >= KP_CHECK_LOOP)
+		kp_diags_add(diags, p->pos, true, "%s is called %.0f times for each "
+		    "request: it is in a loop (name the function that has the "
+		    "loop, unless each of its calls is of interest)", name,
+		    calls);
+}
+
+void
+kp_check_judge(const struct kp_check *c, struct kp_diags *diags)
+{
+	double entries = entry_rate(c->plan);
+	const struct kp_plan_item *p;
+
+	for (p = c->plan->v; p < c->plan->v + c->plan->n; p++) {
+		if (p->entry)
+			judge_entry(c, p, diags);
+		else if (!p->disarmed && p->tiers != 0)
+			judge_tier(c, p, entries, diags);
+	}
+}
+
+/* The part of the requests that is sampled. */
+static double
+sampled(const struct kp_sampling *s, double entries)
+{
+	if (s->kind == KP_SAMPLE_ONE_IN)
+		return 1.0 / s->n;
+	if (s->kind == KP_SAMPLE_PER_SECOND && entries > s->n)
+		return s->n / entries;
+	return 1;
+}
+
+struct kp_check_price
+kp_check_price(const struct kp_check *c)
+{
+	double calls = 0, share = sampled(&c->conf->sampling,
+	    entry_rate(c->plan));
+	struct kp_check_price price;
+	const struct kp_plan_item *p;
+
+	for (p = c->plan->v; p < c->plan->v + c->plan->n; p++)
+		if (!p->disarmed && p->rate > 0)
+			calls += (double)p->rate;
+	/* the call and its end */
+	price.events = 2 * share * calls;
+	price.percent = kp_cost_percent(calls) + price.events * 100 /
+	    KP_NS_PER_S * (double)(c->plan->native ? KP_COST_NATIVE :
+	    KP_COST_EVENT);
+	return price;
+}

@@ -1,0 +1,53 @@
+%% it_check - functions that a tiers.conf may name by mistake, and some that are right.
+-module(it_check).
+
+-export([start/2, patterns/0]).
+-export([request/2, loop/1, walk/2, idle/1, item/1, sum/2, crowd/2]).
+
+%% A process that makes a call of each kind every Ms, until it is killed.
+start(Kind, Ms) ->
+    spawn(fun() -> run(Kind, Ms) end).
+
+run(loop, Ms) -> ?MODULE:loop(Ms);
+run(Kind, Ms) ->
+    receive after Ms -> ok end,
+    _ = work(Kind),
+    run(Kind, Ms).
+
+work(request) -> ?MODULE:request(#{method => <<"GET">>, path => <<"/secret">>, more => 1}, {opts, self(), 4711});
+work(walk) -> ?MODULE:walk(20, 0);
+work(crowd) -> ?MODULE:crowd(150, 0);
+work(sum) -> ?MODULE:request(sum, 10).
+
+%% What anybody has set on these functions, where there are no sessions.
+patterns() ->
+    [{F, How} || {F, A} <- ?MODULE:module_info(functions), How <- [traced, meta, call_count],
+                 {_, Is} <- [erlang:trace_info({?MODULE, F, A}, How)], not lists:member(Is, [false, []])].
+
+%% A request with one call of a tier; of a kind that has a recursive one.
+request(sum, N) -> ?MODULE:sum(N, 1) + 1;
+request(_, _) -> ?MODULE:item(1) + 1.
+
+%% A server: never returns.
+loop(Ms) ->
+    receive stop -> ok
+    after Ms -> ?MODULE:loop(Ms)
+    end.
+
+%% Calls itself, and returns.
+walk(0, Sum) -> receive after 10 -> Sum end;
+walk(N, Sum) -> ?MODULE:walk(N - 1, Sum) + N.
+
+%% A request whose tier is in a loop.
+crowd(0, Sum) -> Sum;
+crowd(N, Sum) -> items(N, Sum).
+
+items(0, Sum) -> Sum;
+items(N, Sum) -> items(N - 1, Sum + ?MODULE:item(N)).
+
+item(N) -> N * 2.
+
+sum(0, Sum) -> Sum;
+sum(N, Sum) -> ?MODULE:sum(N - 1, Sum) + 1.
+
+idle(X) -> X.

@@ -1,0 +1,207 @@
+/* test_check.c - what kprofd -check says of a plan, by rates and traced requests. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/check.h"
+
+static struct kp_conf *conf;
+static struct kp_diags diags;
+
+/* An entry, and a function of a tier. */
+static struct kp_plan_item items[2];
+static struct kp_check_seen seen[2];
+static const struct kp_plan plan = { .v = items, .n = 2 };
+static struct kp_check check;
+
+static void
+begin(const char *more)
+{
+	static char web[] = "web", handle[] = "handle", db[] = "db",
+	    get[] = "get";
+	char text[256];
+	struct kp_diags d;
+
+	snprintf(text, sizeof(text), "{tiers, [{db, {db,get,1}}]}. "
+	    "{entry, {web,handle,2}}. %s", more);
+	assert_int_equal(kp_conf_parse(&conf, text, strlen(text), &d), KP_OK);
+	kp_diags_free(&d);
+	items[0] = (struct kp_plan_item){ .mod = web, .fun = handle, .arity = 2,
+		.entry = true, .rate = 10, .pos = { 2, 1 } };
+	items[1] = (struct kp_plan_item){ .mod = db, .fun = get, .arity = 1,
+		.tiers = 1, .rate = 20, .pos = { 1, 9 } };
+	memset(seen, 0, sizeof(seen));
+	check = (struct kp_check){ .conf = conf, .plan = &plan,
+		.counted = 2 * KP_NS_PER_S };
+}
+
+static void
+judge(void)
+{
+	kp_diags_free(&diags);
+	diags = (struct kp_diags){ 0 };
+	kp_check_judge(&check, &diags);
+}
+
+static void
+judged(bool warning, uint32_t line, const char *text)
+{
+	judge();
+	assert_int_equal(diags.n, 1);
+	assert_int_equal(diags.v[0].warning, warning);
+	assert_int_equal(diags.v[0].pos.line, line);
+	assert_string_equal(diags.v[0].text, text);
+}
+
+static void
+nothing_wrong(void)
+{
+	judge();
+	assert_int_equal(diags.n, 0);
+}
+
+static void
+end(void)
+{
+	kp_diags_free(&diags);
+	diags = (struct kp_diags){ 0 };
+	kp_conf_free(conf);
+}
+
+static void
+called(void **state)
+{
+	(void)state;
+	begin("");
+	nothing_wrong();
+	items[0].rate = -1;	/* somebody else counts it */
+	nothing_wrong();
+	items[0].rate = 0;
+	judged(true, 2, "web:handle/2 was not called in 2 s: without its calls "
+	    "there are no requests (send the node a request meanwhile, look "
+	    "longer with -duration, or name another entry)");
+	/* of the functions of one pattern one is enough */
+	items[1].entry = true;
+	items[1].pos = items[0].pos;
+	nothing_wrong();
+	items[1].rate = 0;
+	judge();
+	assert_int_equal(diags.n, 1);
+	end();
+}
+
+static void
+returns(void **state)
+{
+	(void)state;
+	begin("");
+	items[0].loop = true;
+	judged(false, 2, "web:handle/2 never returns: a process was in it for "
+	    "all of 2 s, and requests would have no end (name the function "
+	    "that handles one message)");
+	items[0].rate = 0;	/* it waits for a message */
+	judge();
+	assert_int_equal(diags.errors, 1);
+	assert_int_equal(diags.n, 1);
+	items[0].rate = 10;
+	check.seen = seen;
+	seen[0] = (struct kp_check_seen){ .entered = 5, .ended = 1 };
+	nothing_wrong();	/* a long request */
+	items[0].loop = false;
+	seen[0].ended = 0;
+	judged(true, 2, "web:handle/2 did not return from any of the 5 calls "
+	    "traced in 2 s: its requests are longer, or never end (look longer "
+	    "with -duration; of a server's loop, name the function that "
+	    "handles one message)");
+	end();
+}
+
+static void
+calls_itself(void **state)
+{
+	(void)state;
+	begin("");
+	items[0].recursive = true;
+	judged(false, 2, "web:handle/2 calls itself: each of these calls begins "
+	    "a request inside the request (name a function around it, which is "
+	    "called once for each request)");
+	items[0].recursive = false;
+	check.seen = seen;
+	seen[0] = (struct kp_check_seen){ .entered = 10, .ended = 10,
+		.nested = 5 };
+	judge();
+	assert_int_equal(diags.errors, 1);
+	seen[0].nested = 4;
+	judge();
+	assert_int_equal(diags.errors, 0);
+	assert_non_null(strstr(diags.v[0].text, "sometimes calls itself"));
+	end();
+}
+
+static void
+in_a_loop(void **state)
+{
+	(void)state;
+	begin("");
+	items[1].rate = 999;
+	nothing_wrong();
+	items[1].rate = 1000;
+	judged(true, 1, "db:get/1 is called 100 times for each request: it is in "
+	    "a loop (name the function that has the loop, unless each of its "
+	    "calls is of interest)");
+	/* most of its calls are not of requests */
+	check.seen = seen;
+	check.requests = 10;
+	seen[0].ended = 10;
+	seen[1].calls = 30;
+	nothing_wrong();
+	seen[1].recursive = true;
+	judged(true, 1, "db:get/1 calls itself, and every call of it is traced "
+	    "(name a function around it)");
+	items[1].disarmed = true;	/* reported as too hot */
+	nothing_wrong();
+	end();
+}
+
+static void
+price(void **state)
+{
+	struct kp_check_price p;
+
+	(void)state;
+	begin("{sampling, all}.");
+	p = kp_check_price(&check);
+	assert_true(fabs(p.events - 60) < 1e-9);
+	/* 30 calls of 400 ns, 60 events of 800 ns */
+	assert_true(fabs(p.percent - (30 * 400 + 60 * 800) / 1e7) < 1e-9);
+	end();
+	begin("{sampling, {per_second, 5}}.");
+	assert_true(fabs(kp_check_price(&check).events - 30) < 1e-9);
+	items[1].disarmed = true;
+	items[0].rate = -1;
+	assert_true(fabs(kp_check_price(&check).events - 0) < 1e-9);
+	end();
+	begin("{sampling, {one_in, 10}}.");
+	assert_true(fabs(kp_check_price(&check).events - 6) < 1e-9);
+	end();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(called),
+		cmocka_unit_test(returns),
+		cmocka_unit_test(calls_itself),
+		cmocka_unit_test(in_a_loop),
+		cmocka_unit_test(price),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
