@@ -118,27 +118,23 @@ $(call obj,src/profile/target/tracer.c): $(B)/gen/tracer_beam.h
 $(call obj,src/profile/target/tracer.c): $(B)/gen/calls_probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
-# Installs what a lock file pins, from npm's cache if it is there.  $(1): what else to
-# try.
-npm_ci = npm ci --engine-strict --no-audit --no-fund --ignore-scripts --prefer-offline --fetch-retries=5 --loglevel=error || { \
-    echo 'make: npm did not install what $< names: is npm there (make setup), and' >&2; \
-    echo 'make: its registry (npm ping; a mirror: npm config set registry URL)?$(1)' >&2; exit 1; }
-
-# The dashboard: its own files, and the chart library from npm, as the lock file pins
-# it.  The programs contain them.  UPLOT: where the library's files are, if npm does
-# not have them.
-UPLOT_NPM := $(B)/npm/node_modules/uplot/dist
-UPLOT     ?= $(UPLOT_NPM)
+# The dashboard: its own files, and the chart library of Debian's package, with its
+# licence.  The programs contain them.  DYGRAPHS, DYGRAPHS_LICENSE: where they are
+# elsewhere.
+DYGRAPHS         ?= /usr/share/javascript/dygraphs
+DYGRAPHS_LICENSE ?= /usr/share/doc/libjs-dygraphs/copyright
 WEB_FILES := $(wildcard priv/web/*.html priv/web/*.css priv/web/*.js priv/web/*.svg) \
              priv/openapi.json
-WEB_LIB   := $(UPLOT)/uPlot.esm.js $(UPLOT)/uPlot.min.css
+WEB_LIB   := $(DYGRAPHS)/dygraph.min.js $(DYGRAPHS)/dygraph.min.css $(B)/gen/dygraphs-license.txt
 
-$(UPLOT_NPM)/uPlot.esm.js $(UPLOT_NPM)/uPlot.min.css &: $(addprefix priv/web/,package.json package-lock.json .npmrc)
-	@mkdir -p $(B)/npm
+$(DYGRAPHS)/dygraph.min.js $(DYGRAPHS)/dygraph.min.css $(DYGRAPHS_LICENSE):
+	@echo 'make: there is no $@: install libjs-dygraphs (make setup), or name' >&2; \
+	echo 'make: its files: make DYGRAPHS=DIR DYGRAPHS_LICENSE=FILE' >&2; exit 1
+
+$(B)/gen/dygraphs-license.txt: $(DYGRAPHS_LICENSE)
+	@mkdir -p $(@D)
 	$(call say,CP,$@)
-	$(Q)cp $^ $(B)/npm
-	@cd $(B)/npm && { $(call npm_ci, Or: make UPLOT=DIR with uPlot.esm.js and uPlot.min.css); }
-	@touch $(UPLOT_NPM)/uPlot.esm.js $(UPLOT_NPM)/uPlot.min.css
+	$(Q)cp $< $@
 
 $(B)/gen/web_assets.h: src/web/assets.sh $(WEB_FILES) $(WEB_LIB)
 	@mkdir -p $(@D)

@@ -1,5 +1,10 @@
 # ---- kprof, the dashboard and exports; only the last two need a real node
 
+# Installs what a lock file of the tests pins, from npm's cache if it is there.
+npm_ci = npm ci --engine-strict --no-audit --no-fund --ignore-scripts --prefer-offline --fetch-retries=5 --loglevel=error || { \
+    echo 'make: npm did not install what $< names: is npm there (make setup), and' >&2; \
+    echo 'make: its registry (npm ping; a mirror: npm config set registry URL)?' >&2; exit 1; }
+
 # kprof on a database made for it, compared with sqlite3's own figures.
 $(B)/test/mkdb: test/support/mkdb.c $(LIBS)
 	@mkdir -p $(@D)
@@ -42,6 +47,7 @@ api-test: $(B)/kprof $(B)/test/mkdb
 
 web-test: $(B)/kprofd $(B)/kprof $(B)/test/mkdb sample $(WEB_TEST)/made $(B)/integration/ebin/it_run.beam
 	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+	node test/web/charts_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/crossing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/missing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 

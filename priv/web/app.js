@@ -231,7 +231,7 @@ function showPeriod(r) {
 		`${state.identity ? `, ${identityName(state.identity)}` : ""}${state.tier ? `, tier ${state.tier}` : ""}`;
 	updated = Date.now();
 	$("footer").replaceChildren(`kprofd ${about.version}; updated ${clock(updated)}. Shaded: something was not measured. Dashed: an overload, reload or reconnect. `,
-		el("a", { href: "openapi.json" }, "HTTP API"));
+		el("a", { href: "openapi.json" }, "HTTP API"), ". Charts: ", el("a", { href: "dygraphs-license.txt" }, "dygraphs"));
 }
 
 // ---- loading
@@ -446,8 +446,7 @@ document.addEventListener("keydown", (e) => {
 });
 document.addEventListener("visibilitychange", () => document.hidden || state.live && refresh());
 addEventListener("popstate", () => { readUrl(); refresh(); });
-addEventListener("resize", charts.resize);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { shownTree = null; refresh(); });
-charts.onDrag((from, to) => change({ range: "", since: iso(from * 1e3), until: iso(to * 1e3) }));
+charts.onDrag((from, to) => change({ range: "", since: iso(from), until: iso(to) }));
 readUrl();
 refresh();

@@ -95,6 +95,7 @@ static const struct {
 	{ ".js", "text/javascript; charset=utf-8" },
 	{ ".svg", "image/svg+xml" },
 	{ ".json", "application/json" },
+	{ ".txt", "text/plain; charset=utf-8" },
 };
 
 static const char *

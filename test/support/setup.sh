@@ -5,7 +5,7 @@
 set -eu
 
 packages="gcc libc6-dev make xxd erlang-base erlang-dev erlang-dialyzer
-erlang-eunit libevent-dev libcurl4-openssl-dev libsqlite3-dev sqlite3
+erlang-eunit libevent-dev libcurl4-openssl-dev libsqlite3-dev sqlite3 libjs-dygraphs
 libcmocka-dev clang libclang-rt-dev util-linux elixir erlang-ssl mandoc systemd
 libpopt0 jq patch chromium iproute2 openssl zsh fish $*"
 # Any node and npm will do, not only Debian's.

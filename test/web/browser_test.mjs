@@ -124,7 +124,7 @@ async function choosing() {
 
 	// by dragging
 	await page.evaluate(() => scrollTo(0, 0));
-	const box = await page.locator("#c-rate .u-over").boundingBox();
+	const box = await page.locator("#c-rate .graph").boundingBox();
 
 	await page.mouse.move(box.x + box.width * 0.2, box.y + 50);
 	await page.mouse.down();
@@ -190,8 +190,8 @@ async function looks() {
 		await page.evaluate(() => scrollTo(0, 0));
 		await page.screenshot({ path: join(shots, `${name}.png`), fullPage: true });
 		check(`${name}: nothing hangs out`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-		check(`${name}: six charts are drawn`, await page.locator("#charts canvas").count() === 6);
-		check(`${name}: the heatmap has something in it`, await page.locator("#c-heat canvas").evaluate((c) => {
+		check(`${name}: six charts are drawn`, await page.locator("#charts .graph").count() === 6);
+		check(`${name}: the heatmap has something in it`, await page.locator("#c-heat canvas").first().evaluate((c) => {
 			const { data } = c.getContext("2d").getImageData(c.width >> 2, 0, c.width >> 1, c.height);
 
 			for (let i = 0; i < data.length; i += 4)

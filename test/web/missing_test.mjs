@@ -105,7 +105,7 @@ async function seen() {
 	for (const [identity, label] of [["update", "errors"], ["undefined", "errors: not seen"]]) {
 		const page = await open(`${ALL}&identity=${identity}`, at);
 
-		check(`the chart of ${identity}`, (await page.locator("#c-rate .u-label").allTextContents()).includes(label), await text(page, "c-rate"));
+		check(`the chart of ${identity}`, (await page.locator("#c-rate .label").allTextContents()).includes(label), await text(page, "c-rate"));
 		await close(page, identity);
 	}
 }
@@ -131,11 +131,11 @@ async function goneTier() {
 
 	check("the link says what it lacks", /no tier gone/.test(await text(page, "message")));
 	check("a chart of it, too", /no tier gone/.test(await text(page, "c-time")) && /no tier gone/.test(await text(page, "c-heat")));
-	same("others are there", await page.locator("#c-rate canvas, #c-self canvas, #c-sample canvas, #c-cost canvas").count(), 4);
+	same("others are there", await page.locator("#c-rate .graph, #c-self .graph, #c-sample .graph, #c-cost .graph").count(), 4);
 	check("the report is there", await page.locator("#s-report tbody tr").count() > 1);
 	same("no time of anything else", (await tiles(page))["p99, gone"], "–");
 	await after(page, () => page.getByRole("button", { name: "show the whole request" }).click());
-	same("and there is a way out", [await page.locator("#charts canvas").count(), await page.locator("#message").isVisible()], [6, false]);
+	same("and there is a way out", [await page.locator("#charts .graph").count(), await page.locator("#message").isVisible()], [6, false]);
 	await after(page, () => page.locator("#slow-by").selectOption(""));
 	check("of the slow requests, too", await page.locator("#s-slow tbody tr").count() > 0);
 	await close(page, "gone tier", (f) => /404/.test(f));
@@ -146,7 +146,7 @@ async function drag() {
 	const page = await open(ALL);
 	const entries = () => page.evaluate(() => history.length);
 	const before = await entries();
-	const box = await page.locator("#c-time .u-over").boundingBox();
+	const box = await page.locator("#c-time .graph").boundingBox();
 	let asked = 0;
 
 	page.on("request", (r) => { asked += /\/report\?/.test(r.url()); });
