@@ -90,8 +90,20 @@ enum kp_loss {
 const char *kp_loss_name(enum kp_loss cause);
 /* Returns its unit: "requests", "calls", "events", "batches", "rows" ... */
 const char *kp_loss_unit(enum kp_loss cause);
-/* Returns a phrase for people. */
+/* Returns a phrase for people, to be read after count and unit. */
 const char *kp_loss_help(enum kp_loss cause);
+
+/* What the sums by unit mean, in the exports. */
+#define KP_LOST_REQUESTS "Requests that are not in the figures, or not whole " \
+	"(sampled_out: the others stand for them)."
+#define KP_LOST_CALLS "Calls that are not in the figures, or not whole."
+#define KP_LOST_MESSAGES "Messages whose wait in a mailbox is not in the figures."
+#define KP_LOST_EVENTS "Events that were not taken in."
+#define KP_LOST_BATCHES "Batches of events that are missing."
+#define KP_LOST_ROWS "Rows that were not written to the database."
+#define KP_LOST_TIME "Time without tracing after it had begun (unarmed), the " \
+	"part of it without an agent (uncounted), and time without some " \
+	"functions of tiers (too_hot)."
 
 struct kp_losses {
 	uint64_t n[KP_LOSS_COUNT];

@@ -224,9 +224,9 @@ export function losses(l) {
 		nothing(host, l.windows > 0 ? "Nothing was lost: every request of this time is in the figures." : "Nothing was written in this time.");
 		return;
 	}
-	host.replaceChildren(table(["<cause", "lost", "<what"], l.losses.map((x) => el("tr", {},
-		el("td", {}, x.cause), el("td", {}, x.unit === "ms" ? span(x.lost / 1e3) : `${count(x.lost)} ${x.unit}`),
-		el("td", { class: "left name soft" }, x.help))), "Losses"));
+	host.replaceChildren(table(["lost", "<what"], l.losses.map((x) => el("tr", {},
+		el("td", {}, x.unit === "ms" ? span(x.lost / 1e3) : `${count(x.lost)} ${x.lost === 1 ? x.unit.replace(/(?<=ch)es$|s$/, "") : x.unit}`),
+		el("td", { class: "left name" }, `${x.help} `, el("span", { class: "soft" }, `(${x.cause})`)))), "Losses"));
 }
 
 export function events(e) {

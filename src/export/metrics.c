@@ -224,22 +224,19 @@ static const struct {
 } losses[] = {
 #define LOST { "node", "cause" }
 	{ "requests", { "kprof_lost_requests", METRIC_COUNTER,
-	    "Requests that are not in the figures, or not whole "
-	    "(sampled_out: as sampling means it).", LOST }, 1 },
+	    KP_LOST_REQUESTS, LOST }, 1 },
 	{ "calls", { "kprof_lost_calls", METRIC_COUNTER,
-	    "Calls that are not in the figures, or not whole.", LOST }, 1 },
+	    KP_LOST_CALLS, LOST }, 1 },
 	{ "messages", { "kprof_lost_messages", METRIC_COUNTER,
-	    "Messages whose wait in a mailbox is not in the figures.", LOST }, 1 },
+	    KP_LOST_MESSAGES, LOST }, 1 },
 	{ "events", { "kprof_lost_events", METRIC_COUNTER,
-	    "Events that were not taken in.", LOST }, 1 },
+	    KP_LOST_EVENTS, LOST }, 1 },
 	{ "batches", { "kprof_lost_batches", METRIC_COUNTER,
-	    "Batches of events that are missing.", LOST }, 1 },
+	    KP_LOST_BATCHES, LOST }, 1 },
 	{ "rows", { "kprof_lost_rows", METRIC_COUNTER,
-	    "Rows that could not be written to the database.", LOST }, 1 },
+	    KP_LOST_ROWS, LOST }, 1 },
 	{ "ms", { "kprof_lost_seconds", METRIC_COUNTER,
-	    "Time in which nothing was armed after it had been; as uncounted, "
-	    "the part of it in which no agent was there; as too_hot, time in "
-	    "which some functions were not.", LOST },
+	    KP_LOST_TIME, LOST },
 	    1e-3 },
 #undef LOST
 };

@@ -476,21 +476,19 @@ static const struct {
 	const char *of, *name, *unit, *help;
 } losses[] = {
 	{ "requests", "kprof.lost.requests", "{request}",
-	    "Requests that are not in the figures, or not whole." },
+	    KP_LOST_REQUESTS },
 	{ "calls", "kprof.lost.calls", "{call}",
-	    "Calls that are not in the figures, or not whole." },
+	    KP_LOST_CALLS },
 	{ "messages", "kprof.lost.messages", "{message}",
-	    "Messages whose wait in a mailbox is not in the figures." },
+	    KP_LOST_MESSAGES },
 	{ "events", "kprof.lost.events", "{event}",
-	    "Events that were not taken in." },
+	    KP_LOST_EVENTS },
 	{ "batches", "kprof.lost.batches", "{batch}",
-	    "Batches of events that are missing." },
+	    KP_LOST_BATCHES },
 	{ "rows", "kprof.lost.rows", "{row}",
-	    "Rows that could not be written to the database." },
+	    KP_LOST_ROWS },
 	{ "ms", "kprof.lost.time", "ms",
-	    "Time in which nothing was armed after it had been; as uncounted, "
-	    "the part of it in which no agent was there; as too_hot, time in "
-	    "which some functions were not." },
+	    KP_LOST_TIME },
 };
 
 static void

@@ -3,27 +3,70 @@
  * there is room, and the same as JSON; and runs and events as JSON.
  */
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "losses.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 
 #define ALIGNED_MIN 60u	/* width from which lines are aligned in columns */
-#define HELP_AT 40u		/* column of the help text in aligned lines */
+#define PHRASE_AT 23u		/* column of the phrase in aligned lines */
+
+/* "4" and "requests", "1" and "request", "320" and "ms". */
+struct amount {
+	char number[TEXT_MAX], unit[TEXT_MAX];
+};
+
+static void
+amount(struct amount *a, enum kp_loss cause, uint64_t n)
+{
+	const char *unit = kp_loss_unit(cause);
+	size_t len = strlen(unit);
+	char text[TEXT_MAX];
+
+	if (strcmp(unit, "ms") == 0) {
+		text_dur(text, n > INT64_MAX / KP_NS_PER_MS ? INT64_MAX :
+		    (kp_dur_ns)n * KP_NS_PER_MS);
+		unit = text + strcspn(text, " ");
+		snprintf(a->number, TEXT_MAX, "%.*s", (int)(unit - text), text);
+		snprintf(a->unit, TEXT_MAX, "%s", unit + (*unit == ' '));
+		return;
+	}
+	if (n == 1)
+		len -= strcmp(unit, "batches") == 0 ? 2 : 1;
+	text_count(a->number, n);
+	snprintf(a->unit, TEXT_MAX, "%.*s", (int)len, unit);
+}
+
+void
+losses_put(struct kp_buf *b, enum kp_loss cause, uint64_t n)
+{
+	struct amount a;
+
+	amount(&a, cause, n);
+	kp_buf_printf(b, "%s %s %s (%s)", a.number, a.unit,
+	    kp_loss_help(cause), kp_loss_name(cause));
+}
 
 /* A line of columns if there is room, else a sentence. */
 static void
 loss_line(struct kp_buf *b, enum kp_loss cause, uint64_t n, unsigned width)
 {
 	bool aligned = width == 0 || width >= ALIGNED_MIN;
-	char text[TEXT_MAX];
 	struct kp_buf line;
+	struct amount a;
 
 	kp_buf_init(&line, 1024);
-	kp_buf_printf(&line, aligned ? "  %-15s  %10s %-8s  %s" :
-	    "  %s: %s %s, %s", kp_loss_name(cause), text_count(text, n),
-	    kp_loss_unit(cause), kp_loss_help(cause));
-	text_wrap(b, kp_buf_cstr(&line), width, aligned ? HELP_AT : 4);
+	if (aligned) {
+		amount(&a, cause, n);
+		kp_buf_printf(&line, "  %10s %-8s  %s (%s)", a.number, a.unit,
+		    kp_loss_help(cause), kp_loss_name(cause));
+	} else {
+		kp_buf_str(&line, "  ");
+		losses_put(&line, cause, n);
+	}
+	text_wrap(b, kp_buf_cstr(&line), width, aligned ? PHRASE_AT : 4);
 	kp_buf_free(&line);
 }
 

@@ -11,10 +11,12 @@
 #include "store/read/query.h"
 
 /*
- * "losses: none", or a line for each cause: count, unit, what it means.
+ * "losses: none", or a line for each cause, as losses_put() but in columns.
  * width: columns of the terminal; 0: no limit
  */
 void losses_text(struct kp_buf *b, const struct kp_losses *l, unsigned width);
+/* Appends "7 requests not traced: tracing was off (unseen)". */
+void losses_put(struct kp_buf *b, enum kp_loss cause, uint64_t n);
 /* An array "losses" of the causes that are not 0. */
 void losses_json(struct json *j, const struct kp_losses *l);
 

@@ -206,7 +206,7 @@ put_status(struct frame *f, const struct top_view *v,
 	put_text(f);
 }
 
-/* One line; the third screen explains them. */
+/* One line, cut to the width; the third screen has all of them. */
 static void
 put_losses(struct frame *f, const struct report *r)
 {
@@ -224,9 +224,8 @@ put_losses(struct frame *f, const struct report *r)
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		if (r->losses.n[i] == 0)
 			continue;
-		kp_buf_printf(b, "%s%s %s %s", any ? ", " : "",
-		    kp_loss_name(i), text_count(some, r->losses.n[i]),
-		    kp_loss_unit(i));
+		kp_buf_str(b, any ? "; " : "");
+		losses_put(b, i, r->losses.n[i]);
 		any = true;
 	}
 	kp_buf_str(b, any ? "" : "none");

@@ -32,7 +32,7 @@ has out 'all requests'
 has out '2026-11-21 10:00:00 to 10:02:00 UTC (2m), web@a, web@b'
 has out 'sampling: '
 has out 'after: '
-has out 'sampled_out '
+has out 'requests  passed over by sampling; the others stand for them (sampled_out)'
 has out '\x1b[31mred "quoted"'
 if grep -q "$(printf '\033')" "$dir/out"; then
 	fail 'an escape character was printed'
@@ -308,7 +308,7 @@ run 0 slow -db "$db" -json
 same 'losses below slow requests' "$(json '$.windows.losses[0].lost')" \
     "$(sql "select sum(lost) from losses where cause = 'sampled_out'")"
 run 0 slow -db "$db"
-has out 'sampled_out           2 871 requests'
+has out '       2 871 requests  passed over by sampling'
 run 0 slow -db "$db" -identity 'u*' -json
 same 'chosen by identity' "$(json '$.requests[0].identity')" update
 run 0 tree 1 -db "$db"

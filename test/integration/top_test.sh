@@ -35,7 +35,7 @@ run 0 top -db "$dir/a.db"
 has out 'kprof top  all nodes (2)  last 1m  by requests'
 has out 'all requests'
 has out 'req/s*'
-has out 'losses: sampled_out'
+has out 'passed over by sampling; the others stand for them (sampled_out)'
 has out 'is it running?'
 if grep -q "$(printf '\033')" "$dir/out"; then
 	fail 'an escape character was printed'

@@ -200,12 +200,13 @@ test_table(void **state)
 	    "\n"
 	    "now: 2026-11-21 11:00:00 to 12:00:00 UTC (1h), app@host\n"
 	    "losses:\n"
-	    "  stale                     3 calls     their token belongs to no "
-	    "request of the last 30 s\n"
+	    "           3 calls     not measured: they belong to no request "
+	    "of the last 30 s (stale)\n"
 	    "\n"
 	    "then: 2026-11-21 10:00:00 to 11:00:00 UTC (1h), app@host\n"
 	    "losses:\n"
-	    "  expired                   2 requests  no end seen within 60 s\n");
+	    "           2 requests  without a time: no end was seen within "
+	    "60 s (expired)\n");
 	assert_non_null(strstr(table(v, 0, true),
 	    "\n              - calls -  ------- mean -------"));
 	assert_non_null(strstr(kp_buf_cstr(&buf), "\nwhole request  "));

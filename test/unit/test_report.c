@@ -380,9 +380,10 @@ test_below_the_table(void **state)
 	    "after: time after the request's end, 1.0 ms per request (in a "
 	    "tier's column: +), not in total; 7.7 % of the calls began after it\n"
 	    "losses:\n"
-	    "  sampled_out          10 836 requests  passed over by sampling\n"
-	    "  stale                     3 calls     their token belongs to no "
-	    "request of the last 30 s\n"));
+	    "      10 836 requests  passed over by sampling; the others stand for "
+	    "them (sampled_out)\n"
+	    "           3 calls     not measured: they belong to no request "
+	    "of the last 30 s (stale)\n"));
 	assert_non_null(strstr(table(r, REPORT_ASYNC, 0),
 	    "all requests    12 050   88 ms  1.0 ms  100 %     -    1.0 ms "
 	    "          -\n"));
@@ -875,8 +876,8 @@ test_tree(void **state)
 	    "web:done/1\n\n"
 	    "its window: 2026-11-21 10:00:00 to 10:00:10 UTC (10s)\n"
 	    "losses:\n"
-	    "  tree                      2 requests  slow, but too many to "
-	    "keep a trace of each\n");
+	    "           2 requests  slow, but without a trace: too many to "
+	    "keep (tree)\n");
 	kp_buf_reset(&buf);
 	cover = (struct kp_query_sum){ 0 };
 	tree_text(&buf, &t, &cover, 0);

@@ -367,7 +367,8 @@ test_tiers(void **state)
 	assert_non_null(strstr(s, "(windows until 5s ago)"));
 	assert_non_null(strstr(s, "a@h: armed, one request in 4, 12 in "
 	    "flight, costs 1.50 % of a scheduler"));
-	assert_non_null(strstr(s, "losses: sampled_out 1 234 requests"));
+	assert_non_null(strstr(s, "losses: 1 234 requests passed over by "
+	    "sampling; the others stand for them (sampled_out)"));
 	assert_non_null(strstr(s, "tiers: self (exclusive) time per request"));
 	assert_non_null(strstr(s, "req/s*"));
 	assert_non_null(strstr(s, "\\x1b[2Jtpl"));

@@ -11,6 +11,7 @@
 #include "daemon/control/status.h"
 #include "daemon/store_health.h"
 #include "daemon/target/targets.h"
+#include "report/losses.h"
 #include "text/json.h"
 #include "text/text.h"
 
@@ -209,12 +210,13 @@ put_losses(struct kp_buf *b, const struct target *t)
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		if (t->lost_ever.n[i] == 0)
 			continue;
-		kp_buf_printf(b, "%s%s %" PRIu64 " %s",
-		    any ? ", " : "losses      ", kp_loss_name(i),
-		    t->lost_ever.n[i], kp_loss_unit(i));
+		kp_buf_str(b, any ? "            " : "losses      ");
+		losses_put(b, i, t->lost_ever.n[i]);
+		kp_buf_u8(b, '\n');
 		any = true;
 	}
-	kp_buf_str(b, any ? "\n" : "losses      none\n");
+	if (!any)
+		kp_buf_str(b, "losses      none\n");
 }
 
 static size_t
