@@ -15,16 +15,17 @@
 %%   - it limits its own queue, memory and lag, and switches tracing off by itself, at once,
 %%     when a limit is passed;
 %%   - it monitors the daemon and holds a lease, and when either ends it takes back what it
-%%     armed.
+%%     armed;
+%%   - if it does nothing any more, another process ends it and takes back what it armed.
 %%
 %% When code is loaded or deleted the agent notices, and sets the patterns of new code again.
 %%
 %% There are two processes. The agent is the tracer and sends batches; with the native probe
-%% (kprof_probe) that is the tracer, and the agent empties its rings. The sentry does nothing
-%% while the agent lives. It cleans up however the agent ended, kill included, and then has
-%% these modules purged by a process that runs none of their code. From OTP 27 on all tracing
-%% is in a trace session whose only handle is in the agent's state, so that the session cannot
-%% outlive it.
+%% (kprof_probe) that is the tracer, and the agent empties its rings. The sentry only
+%% looks for signs of life while the agent lives, and kills an agent that gives none. It cleans
+%% up however the agent ended, kill included, and then has these modules purged by a process that
+%% runs none of their code. From OTP 27 on all tracing is in a trace session whose only handle is
+%% in the agent's state, so that the session cannot outlive it.
 -module(kprof_agent).
 
 -export([start/2, status/0, stop/0]).

@@ -110,6 +110,7 @@ breathe(S) ->
     answer_lease(kprof_agent_events:flush_some(S)).
 
 answer_lease(#s{lease = #lease{daemon = Daemon} = Lease} = S) ->
+    kprof_agent_sentry:alive(S),
     receive
         {kprof, Daemon, Ref, lease} ->
             S1 = S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms(), ref = Ref}},
@@ -126,8 +127,11 @@ by_kind(Items) ->
 %% Returns the functions that could not be armed, with the reason.
 -spec set_patterns([#item{}], #s{}) -> [{mfa(), term()}].
 set_patterns(Items, #s{session = Session} = S) ->
-    Set = [{MFA, kprof_agent_patterns:pattern(Session, MFA, kprof_agent_messages:armed_spec(I, S))}
-           || #item{mfa = MFA} = I <- Items],
+    Set = [begin
+               kprof_agent_sentry:alive(S),
+               Spec = kprof_agent_messages:armed_spec(I, S),
+               {MFA, kprof_agent_patterns:pattern(Session, MFA, Spec)}
+           end || #item{mfa = MFA} = I <- Items],
     [Failed || {_, R} = Failed <- Set, R =/= 1].
 
 %% Switches tracing off, in this order.
@@ -241,8 +245,12 @@ clear_module(M, MFAs, S) ->
     [kprof_agent_patterns:pattern(legacy, What, false, How) || {What, How} <- Patterns].
 
 -spec relieve(#s{}) -> #s{}.
-relieve(#s{state = idle} = S) -> S;
-relieve(S) -> kprof_agent_events:flush_some(S).
+relieve(S) ->
+    kprof_agent_sentry:alive(S),
+    case S of
+        #s{state = idle} -> S;
+        _ -> kprof_agent_events:flush_some(S)
+    end.
 
 %% One pattern for all functions of a module in which nobody else traces anything.
 all_or_each(_, [MFA], _) ->

@@ -68,7 +68,9 @@ gather_more(Left, {Acc, S}) ->
         ?CODE_CHANGED(At) ->
             gather_more(Left, {Acc, kprof_agent_code:recheck(kprof_agent_code:micros(At), S)});
         Ev when element(1, Ev) =:= trace_ts ->
-            gather_more(Left - 1, gathered(Ev, Acc, S))
+            gather_more(Left - 1, gathered(Ev, Acc, S));
+        Noise when ?IS_NOISE(Noise) ->
+            gather_more(Left - 1, {Acc, S})
     after 0 ->
             {Acc, S}
     end.
@@ -224,13 +226,11 @@ trip(Reason, Queue, S) ->
            S2#s{last_trip = Done,
                 lease = Lease#lease{renewed_at = kprof_injected:now_ms()}}).
 
-%% Drops what is in the queue. Where other people's events arrive too, they may never end, so
-%% there it drops a limited number.
+%% Drops what is in the queue. Other people's events and messages may never end, so it drops a
+%% limited number.
 -spec flush(#s{}) -> #s{}.
 flush(#s{probe = native} = S) ->
     kprof_agent_rings:drain_all(S);
-flush(#s{foreign = #foreign{known = all}} = S) ->
-    flush(infinity, S);
 flush(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     flush(2 * Queue + ?BATCH_EVENTS, S).
@@ -250,8 +250,9 @@ flush(0, S) ->
 flush(Left, S) ->
     receive
         Ev when element(1, Ev) =:= trace_ts ->
-            flush(if Left =:= infinity -> Left; true -> Left - 1 end,
-                  drop(Ev, S))
+            flush(Left - 1, drop(Ev, S));
+        Noise when ?IS_NOISE(Noise) ->
+            flush(Left - 1, S)
     after 0 ->
             S
     end.

@@ -154,6 +154,7 @@ trace_flags(#s{plan = Plan}) ->
 -spec flags_end(#s{}) -> #s{}.
 flags_end(S0) ->
     #s{session = Session, process_flags = P} = S = walk_end(S0),
+    kprof_agent_sentry:alive(S),
     _ = P#process_flags.set =:= [] orelse
         kprof_flagger:flags_clear(Session, kprof_agent_patterns:tracer(S), ?CLEAR_MS),
     Session =:= legacy orelse trace:session_destroy(Session),

@@ -1,39 +1,74 @@
 %% kprof_agent_sentry - the process that takes back what the agent armed, however the agent
-%% ended.
+%% ended, and that ends an agent which does nothing any more.
 -module(kprof_agent_sentry).
 
--export([sentry_start/2, own/2, patterns/1]).
+-export([sentry_start/3, own/2, patterns/1, alive/1]).
 
 -include("kprof_agent.hrl").
 
-%% Word: the trace control word to restore.
--spec sentry_start(kprof_flagger:session(), non_neg_integer()) -> {pid(), reference()}.
-sentry_start(Session, Word) ->
+-define(LOOKS, 8).      % without a sign of life between them, before the agent is killed
+
+-record(sentry, {
+    monitor :: reference(),
+    agent :: pid(),
+    legacy :: boolean(),
+    word :: non_neg_integer(),
+    own = [] :: [{atom(), mfa()} | flags],
+    every :: pos_integer(),     % ms between two looks for a sign of life
+    silent = 0 :: non_neg_integer() | killed    % looks in a row that found none
+}).
+
+%% Word: the trace control word to restore. The agent looks at its lease itself; one that cannot
+%% is killed when two leases have passed without a sign of life. The agent's priority is high, so
+%% the sentry's is.
+-spec sentry_start(kprof_flagger:session(), non_neg_integer(), pos_integer()) ->
+          {pid(), reference()}.
+sentry_start(Session, Word, LeaseMs) ->
     Agent = self(),
     IsLegacy = Session =:= legacy,
     kprof_injected:spawn_monitored(
       kprof_agent, sentry,
       fun() ->
-              Ref = erlang:monitor(process, Agent),
-              sentry(Ref, Agent, IsLegacy, Word, [])
+              process_flag(priority, high),
+              sentry(#sentry{monitor = erlang:monitor(process, Agent), agent = Agent,
+                             legacy = IsLegacy, word = Word, every = every(LeaseMs)})
       end).
 
-%% Knows what to take back without the agent's help, and sleeps until the agent is dead.
-sentry(Ref, Agent, IsLegacy, Word, Own) ->
+every(LeaseMs) -> max(1, 2 * LeaseMs div ?LOOKS).
+
+%% Knows what to take back without the agent's help. Looks are counted, since the whole node may
+%% have been stopped for some time.
+sentry(#sentry{silent = ?LOOKS, agent = Agent} = S) ->
+    exit(Agent, kill),
+    sentry(S#sentry{silent = killed});
+sentry(#sentry{monitor = Ref, agent = Agent, silent = Silent} = S) ->
     receive
         {own, New} ->
-            sentry(Ref, Agent, IsLegacy, Word, New);
+            sentry(heard(S#sentry{own = New}));
+        {alive, LeaseMs} ->
+            sentry(heard(S#sentry{every = every(LeaseMs)}));
         {heir, Heir} ->
             erlang:demonitor(Ref, [flush]),
-            sentry(erlang:monitor(process, Heir), Heir, IsLegacy, Word, Own);
+            sentry(heard(S#sentry{monitor = erlang:monitor(process, Heir), agent = Heir}));
         {'DOWN', Ref, process, Agent, Reason} ->
-            sentry_clean(IsLegacy, Agent, Own),
-            erlang:system_flag(trace_control_word, Word),
+            sentry_clean(S#sentry.legacy, Agent, S#sentry.own),
+            erlang:system_flag(trace_control_word, S#sentry.word),
             Reason =:= normal orelse
-                logger:warning("kprofd's agent died (~0tp); everything it "
-                               "armed is taken back", [Reason]),
+                logger:warning("kprofd's agent ~ts; everything it armed is taken back",
+                               [died(Silent, Reason)]),
             kprof_injected:purger_start(kprof_agent, ?LOADED, [Agent, self()])
+    after wait(S) ->
+            sentry(S#sentry{silent = Silent + 1})
     end.
+
+wait(#sentry{silent = killed}) -> infinity;
+wait(#sentry{every = Ms}) -> Ms.
+
+heard(#sentry{silent = killed} = S) -> S;
+heard(S) -> S#sentry{silent = 0}.
+
+died(killed, _) -> "did nothing for two of its leases and was ended";
+died(_, Reason) -> io_lib:format("died (~0tp)", [Reason]).
 
 %% A session dies with the agent's handle. Legacy patterns stay armed when their tracer dies,
 %% and so may flags of processes that have run no code since.
@@ -54,6 +89,14 @@ probe_stopped() ->
     try kprof_probe:stop() =:= ok
     catch error:_ -> false
     end.
+
+%% Called between any two steps that may take long. What the agent takes back last takes longest.
+-spec alive(#s{}) -> term().
+alive(#s{leaving = true, lease = #lease{ms = Ms}} = S) -> alive(Ms + ?CLEAR_MS, S);
+alive(#s{lease = #lease{ms = Ms}} = S) -> alive(Ms, S).
+
+alive(Ms, #s{sentry = {Sentry, _}}) ->
+    Sentry ! {alive, Ms}.
 
 %% Tells the sentry what is ours, and More that is about to be: before it is set.
 -spec own([{atom(), mfa()} | flags], #s{}) -> term().

@@ -36,7 +36,7 @@ new_state(Daemon, Session, #{who := Who, lease_ms := LeaseMs, max_queue := MaxQu
     #s{lease = #lease{daemon = Daemon, monitor = erlang:monitor(process, Daemon), who = Who,
                       since = erlang:system_time(second), ms = LeaseMs, renewed_at = Now},
        limits = #limits{queue = MaxQueue, memory = MaxMemory, age_ns = MaxAge * 1000000},
-       sentry = kprof_agent_sentry:sentry_start(Session, Found),
+       sentry = kprof_agent_sentry:sentry_start(Session, Found, LeaseMs),
        session = Session,
        word = #word{found = Found, schedule = {Word, Now}},
        foreign = #foreign{known = case Session of legacy -> #{}; _ -> all end}}.
@@ -109,6 +109,7 @@ tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
 
 on_tick(S0) ->
+    kprof_agent_sentry:alive(S0),
     kprof_agent_tokens:word_advance(S0),
     S1 = kprof_agent_intact:session_check(kprof_agent_events:flush_unsent(S0)),
     S2 = lease(kprof_agent_messages:messages_settle(S1)),
@@ -124,8 +125,8 @@ lease(#s{lease = #lease{renewed_at = At, ms = Ms}} = S) ->
 renewed(#s{lease = Lease} = S) ->
     S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms()}}.
 
-new_sentry(S0) ->
-    S = S0#s{sentry = kprof_agent_sentry:sentry_start(S0#s.session, S0#s.word#word.found)},
+new_sentry(#s{session = Session, word = #word{found = Found}, lease = #lease{ms = Ms}} = S0) ->
+    S = S0#s{sentry = kprof_agent_sentry:sentry_start(Session, Found, Ms)},
     kprof_agent_sentry:own([], S),
     S.
 
@@ -265,6 +266,8 @@ hand_over(Ref, Deadline, S) ->
                 {memory, _} -> kprof_agent_events:drop_rest(Evs, S1);
                 _ -> hand_over_batch(Ref, Deadline, N, Evs, S1)
             end;
+        Noise when ?IS_NOISE(Noise), Left > 0 ->
+            hand_over(Ref, Deadline, S);
         {trace_delivered, _, Ref} ->
             hand_over(delivered, Deadline, S)
     after Wait ->

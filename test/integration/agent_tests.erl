@@ -5,15 +5,18 @@
 -export([tests/0]).
 %% In the target.
 -export([request/1, one/1, two/1, exact/1, theirs/1]).
--export([too_hot/0, large/0, dropped/0, amid/1, asked/0, destroyed/1, crowd/0]).
+-export([too_hot/0, large/0, dropped/0, flooded/0, stuck/0, amid/1, asked/0, destroyed/1, crowd/0]).
 
 -define(OURS, [request, one, two, exact]).
 -define(THEIRS, {?MODULE, theirs, 1}).
+-define(NOISE, 200000).
 
 tests() ->
     [{"a function that was too hot, and somebody traces", 60, fun(T) -> run(T, too_hot, []) end},
      {"a function that is too hot, in a large plan", 60, fun(T) -> run(T, large, []) end},
      {"exact returns, dropped", 60, fun(T) -> run(T, dropped, []) end},
+     {"a flood of messages that nobody waits for", 60, fun(T) -> run(T, flooded, []) end},
+     {"it does nothing any more", 60, fun(T) -> run(T, stuck, [], #{lease_ms => 1000}) end},
      {"it gives way amid a pause", 60, fun(T) -> run(T, amid, [pause]) end},
      {"it gives way amid a change", 60, fun(T) -> run(T, amid, [change]) end},
      {"stop() while it gives way", 60, fun(T) -> run(T, asked, []) end},
@@ -22,13 +25,15 @@ tests() ->
      {"a crowd that somebody else traces", 60, fun(T) -> run(T, crowd, []) end}].
 
 %% Whatever happens, it is as if it had not been there.
-run(T, Case, Args) ->
+run(T, Case, Args) -> run(T, Case, Args, #{}).
+
+run(T, Case, Args, Opts) ->
     Target = it:target(T, #{kind => plain}),
     {ok, Beam} = file:read_file(filename:join([it:build(T), "gen", "kprof_agent.beam"])),
     Before = it:settled(Target),
     Result = it:do(Target, fun() ->
                                    {module, _} = code:load_binary(kprof_agent, "kprof_agent.beam", Beam),
-                                   {ok, _, _} = kprof_agent:start(self(), options()),
+                                   {ok, _, _} = kprof_agent:start(self(), maps:merge(options(), Opts)),
                                    R = apply(?MODULE, Case, Args),
                                    ended(whereis(kprof_agent)),
                                    R
@@ -145,6 +150,40 @@ dropped() ->
     exit(Caller, kill),
     %% A return_to as well, where a call has no other around it.
     true = N >= 2000,
+    ok.
+
+%% To pass over all of them for each event would take a thousand times as many reductions.
+flooded() ->
+    ok = command({arm, [exactly(exact), entry()], limits(#{max_queue => 5})}),
+    Agent = whereis(kprof_agent),
+    erlang:suspend_process(Agent),
+    Callers = [begin
+                   Caller = spawn(fun() -> [?MODULE:exact(X) || X <- lists:seq(1, 1000)], receive stop -> ok end end),
+                   ok = wait(fun() -> queued(Agent) >= N + 2000 end),
+                   [Agent ! Noise || _ <- lists:seq(1, ?NOISE div 4), Noise <- [nothing, {}, {nothing, here}, <<>>]],
+                   Caller
+               end || N <- [0, ?NOISE + 2000]],
+    Before = reductions(Agent),
+    erlang:resume_process(Agent),
+    ok = wait(fun() -> element(1, state()) =:= tripped end),
+    true = queued(Agent) < 100,
+    Took = reductions(Agent) - Before,
+    true = Took < 100 * ?NOISE orelse {reductions, Took},
+    [exit(P, kill) || P <- Callers],
+    ok.
+
+queued(P) -> element(2, process_info(P, message_queue_len)).
+
+reductions(P) -> element(2, process_info(P, reductions)).
+
+%% It cannot even see that its lease has ended.
+stuck() ->
+    ok = command({arm, [exactly(exact), entry()], limits(#{})}),
+    Agent = whereis(kprof_agent),
+    Ref = erlang:monitor(process, Agent),
+    erlang:suspend_process(Agent),
+    receive {'DOWN', Ref, process, Agent, Reason} -> killed = Reason end,
+    ok = wait(fun() -> erlang:trace_info({?MODULE, exact, 1}, traced) =:= {traced, false} end),
     ok.
 
 amid(pause) ->
