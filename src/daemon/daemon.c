@@ -29,6 +29,7 @@
 #include "daemon/otlp_health.h"
 #include "daemon/deferred_free.h"
 #include "daemon/print.h"
+#include "daemon/progress/progress.h"
 #include "daemon/control/reload.h"
 #include "daemon/store_health.h"
 #include "daemon/dump_file.h"
@@ -48,11 +49,11 @@ struct daemon {
 	struct event *window, *end, *signals[3];
 	struct boundary boundary;	/* of windows */
 	struct print_limit printing;
+	struct progress progress;
 	uint64_t requests;		/* of all targets */
 	uint64_t warnings;		/* about tiers.conf and the targets */
 	bool over;			/* the targets have ended */
 	bool began;			/* the start did not fail */
-	bool tty;			/* stderr is a terminal */
 	bool terminal;			/* SIGHUP may mean that it has gone */
 	int status;
 };
@@ -180,8 +181,10 @@ daemon_on_state(struct target *t, enum agent_state s, const char *text)
 	struct daemon *d = t->p->daemon;
 	char armed[64];
 
-	if (s == AGENT_ARMED)
+	if (s == AGENT_ARMED) {
 		notify_ready();
+		progress_armed(&d->progress, t);
+	}
 	if (targets_several(d->p.targets)) {
 		snprintf(armed, sizeof(armed), "%u of %u armed",
 		    targets_armed(d->p.targets), targets_count(d->p.targets));
@@ -193,25 +196,10 @@ daemon_on_state(struct target *t, enum agent_state s, const char *text)
 		pending_state(d->p.pending, t, s, text);
 }
 
-static void
-log_window(const struct daemon *d, const struct target *t,
-    const struct kp_window *w)
+void
+daemon_on_tick(struct daemon *d)
 {
-	int64_t requests = (int64_t)w->sampled;
-	int64_t in_flight = (int64_t)kp_requests_running(t->part.in->rs,
-	    t->part.index);
-	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
-	const char *node = node_name(d, t);
-	const struct log_entry e = { .event = "window",
-		.target = t->node,
-		.level = d->tty ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
-		.fields = { { .key = "requests", .number = requests },
-			{ .key = "ms", .number = ms },
-			{ .key = "in_flight", .number = in_flight } } };
-
-	log_put(&e, "%s%s%" PRId64 " requests in the last %.0f s, %" PRId64
-	    " in flight", node != NULL ? node : "", node != NULL ? ": " : "",
-	    requests, (double)ms / 1e3, in_flight);
+	progress_tick(&d->progress, &d->p);
 }
 
 void
@@ -219,10 +207,9 @@ daemon_on_window(struct target *t, const struct kp_window *w)
 {
 	struct daemon *d = t->p->daemon;
 
+	progress_window(&d->progress, t, w);
 	if (d->dump != NULL)
 		dump_file_window(d->dump, w, t->part.in->conf);
-	if (agent_state(t->agent) == AGENT_ARMED)
-		log_window(d, t, w);
 }
 
 /* ---- windows ---- */
@@ -506,6 +493,8 @@ daemon_close(struct daemon *d)
 	control_close(d->p.control);
 	close_store(d);
 	close_otlp(d);
+	if (d->began && !d->p.o->check)
+		progress_done(&d->progress, &d->p);
 	totals_free(d->totals);
 	dump_file_close(d->dump, d->began);
 	deferred_free(d->p.past);
@@ -529,7 +518,8 @@ daemon_run(const struct options *o)
 {
 	struct daemon d = { .p = { .o = o, .daemon = &d,
 		.started = kp_mono_now() },
-		.tty = isatty(STDERR_FILENO), .terminal = has_terminal() };
+		.progress = { .tty = isatty(STDERR_FILENO) },
+		.terminal = has_terminal() };
 
 	if (conf_file_load(&d.p.conf, o->tiers, NULL) != KP_OK)
 		return 1;

@@ -41,6 +41,8 @@ int daemon_run(const struct options *o);
 void daemon_on_request(struct target *t, const struct kp_request *rq);
 /* A window of t closed; it goes to the store after this. */
 void daemon_on_window(struct target *t, const struct kp_window *w);
+/* Called once a second. */
+void daemon_on_tick(struct daemon *d);
 /* As of struct agent_ops. */
 void daemon_on_state(struct target *t, enum agent_state s, const char *text);
 void daemon_on_plan(struct target *t, const struct kp_plan *plan);

@@ -373,7 +373,7 @@ options_parse(struct options *o, int argc, char **argv)
 		.near = { .edits = 3, .share = 2 } };
 	int st = 0;
 
-	given = (struct options){ .db = "kprofd.db", .probe = AGENT_AUTO,
+	given = (struct options){ .db = DB_NAME, .probe = AGENT_AUTO,
 		.interval = 10 * KP_NS_PER_S, .forget = 60 * KP_NS_PER_S };
 	kp_retain_parse(KP_RETAIN_DEFAULT, &given.retain);
 	kp_retain_bytes(MAX_DB_DEFAULT, &given.max_db);

@@ -11,6 +11,7 @@
 #include "store/rollup/retain.h"
 #include "target/agent.h"
 
+#define DB_NAME "kprofd.db"	/* without -db */
 #define TARGETS_MAX 64
 #define MATCHES_MAX 16
 

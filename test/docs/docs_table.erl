@@ -72,6 +72,7 @@ allowed() ->
      {"priv/doc/architecture.md", "target ", "a picture"},
      {"priv/man/kprofd.8", "{kprof, [{disabled, true}]}", "the target's own configuration"},
      {"priv/man/tiers.conf.5", "{identity, fun ({Module", "the form's grammar; examples follow it there"},
+     {"priv/doc/service.md", "kprofd: profiling shop@vm", "the log of a node that is not here"},
      {"test/recordings/README.md", sample, "lines of a file, with the names of what stands in them"},
      {"test/bench/README.md", "target: OTP", "figures that take minutes"},
      {"test/bench/README.md", sample, "figures that take minutes"}].

@@ -323,7 +323,7 @@ attempts(T) ->
     {Peer, P} = armed(T, fun(N) -> maps:get(N, Lies, #{}) end, fun(Conn) -> receive after 100 -> it_peer:close(Conn) end end),
     [said(P, Peer, What) || What <- ["it closed the connection; trying again", "during the handshake", "cookie refused",
                                      "frame that is too large"]],
-    it:until("attached again", fun() -> length(binary:matches(it:errors(P), <<"kprofd: profiling '">>)) >= 2 end),
+    it:until("attached again", fun() -> length(binary:matches(it:errors(P), <<"kprofd: profiling ">>)) >= 2 end),
     survived(T, P, ?QUIET_MIB).
 
 %% ----------------------------------------------------------- once armed ----

@@ -479,10 +479,10 @@ run_kprofd(T, Target, Opts) ->
     {Status, errors(P), P}.
 
 armed(P) ->
-    saw(P, "^kprofd: profiling '").
+    saw(P, "^kprofd: profiling ").
 
 times_armed(P) ->
-    count(P, "^kprofd: profiling '").
+    count(P, "^kprofd: profiling ").
 
 %% How often it said this.
 count(P, Pattern) ->

@@ -127,7 +127,7 @@ killed(T) ->
     it:until("requests come", fun() -> assembled(P) > 20 end),
     true = it:call(Target, erlang, exit, [it:call(Target, erlang, whereis, [kprof_agent]), kill]),
     it:saw(P, "lost '"),
-    it:until("armed again", fun() -> length(binary:matches(it:errors(P), <<"kprofd: profiling '">>)) =:= 2 end),
+    it:until("armed again", fun() -> length(binary:matches(it:errors(P), <<"kprofd: profiling ">>)) =:= 2 end),
     it:kill(Load),
     it:terminate(P),
     it:audit(Target, Before).

@@ -63,6 +63,7 @@ on_request(void *ctx, const struct kp_request *rq)
 	struct assembly_part *p = in->parts[rq->node];
 
 	p->requests_ever++;
+	p->ended_ever += rq->outcome != KP_UNFINISHED;
 	kp_stats_request(p->stats, rq);
 	if (in->conf->messages)
 		kp_stats_waits(p->stats, rq);

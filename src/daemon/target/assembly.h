@@ -53,7 +53,7 @@ struct assembly_part {
 	struct kp_tail tail;	/* the slowest, however fast */
 	uint32_t trees;		/* slow, kept in this window */
 	uint64_t trees_lost;	/* in this window */
-	uint64_t requests_ever;
+	uint64_t requests_ever, ended_ever;	/* closed; their end was seen */
 	int otp;		/* the target's release; 0: not known yet */
 	bool gc_shared;		/* as of kp_conf_gc() */
 	bool native, all_exact;	/* as of kp_requests_native() */

@@ -167,7 +167,7 @@ on_probe(struct target *t, bool native, const char *why)
 	snprintf(text, sizeof(text), "%s%s", native ? "native" : "relay: ",
 	    t->relay_why);
 	if (native)
-		log_info("probe", t->node, "probe of '%s': %s", t->node, text);
+		log_debug("probe", t->node, "probe of '%s': %s", t->node, text);
 	else
 		log_warn("probe", t->node, "probe of '%s': %s", t->node, text);
 	target_record(t, "probe", text);
@@ -211,7 +211,7 @@ on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
 static void
 on_hello(struct target *t, const struct agent_hello *h)
 {
-	const struct log_entry e = { .level = LOG_LEVEL_INFO,
+	const struct log_entry e = { .level = LOG_LEVEL_DEBUG,
 		.event = "attach", .target = t->node,
 		.fields = { { .key = "otp", .number = h->otp },
 			{ .key = "session", .number = h->session } } };
@@ -234,8 +234,7 @@ on_hello(struct target *t, const struct agent_hello *h)
 	t->offset = (struct kp_offset){ 0 };
 	t->part.timed = false;	/* it may be another VM's clock */
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
-	    h->otp, h->session ? "a trace session of our own" :
-	    "the node's one tracer");
+	    h->otp, h->session ? "own trace session" : "legacy tracing");
 	log_put(&e, "%s", text);
 	target_record(t, "attach", text);
 }
@@ -296,7 +295,6 @@ on_state(struct target *t, enum agent_state s, const char *text)
 			    "(the event probe says why it is not there)");
 		t->was_armed = true;
 		t->lost_reported[0] = '\0';
-		log_info("armed", t->node, "profiling '%s'", t->node);
 		target_record(t, "armed", "");
 		break;
 	case AGENT_PAUSED:

@@ -141,6 +141,8 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	if (ts->p->o->seed != NULL)
 		targets_cluster_tick(ts);
+	if (!ts->p->o->check && !ts->stopping)
+		daemon_on_tick(ts->p->daemon);
 	on_sweep(-1, 0, ts);
 }
 

@@ -1,0 +1,100 @@
+/*
+ * hints.c - logs, once each, why the first minute has no figures: no target is
+ * attached, no entry is called, or none of its calls returns.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/log.h"
+#include "daemon/progress/progress.h"
+#include "daemon/target/target_events.h"
+#include "daemon/target/targets.h"
+#include "text/text.h"
+
+#define PATIENCE (10 * KP_NS_PER_S)
+#define HINT(what, ...) log_put(&(struct log_entry){ \
+	.level = LOG_LEVEL_WARNING, .event = "hint", .target = (what) }, \
+	__VA_ARGS__)
+
+static void
+hint_absent(struct progress *g, const struct parts *p)
+{
+	if (g->began != 0 || g->told_absent ||
+	    kp_mono_now() - p->started < PATIENCE)
+		return;
+	g->told_absent = true;
+	HINT(NULL, "no target is attached yet, so nothing is measured: kprof "
+	    "status names each target's state; does the node run, under this "
+	    "name, with this cookie?");
+}
+
+/* Has a call of any entry been counted? */
+static bool
+any_called(const struct targets *ts)
+{
+	for (unsigned i = 0; i < targets_count(ts); i++)
+		if (targets_at(ts, i)->status.entry_calls > 0 ||
+		    targets_at(ts, i)->part.requests_ever > 0)
+			return true;
+	return false;
+}
+
+static void
+hint_uncalled(struct progress *g, const struct parts *p)
+{
+	const struct target *t;
+	char entries[700];
+
+	if (g->began == 0 || g->told_uncalled ||
+	    kp_mono_now() - g->began < PATIENCE)
+		return;
+	/* said or not, the first seconds are over */
+	g->told_uncalled = true;
+	if (any_called(p->targets))
+		return;
+	for (unsigned i = 0; i < targets_count(p->targets); i++) {
+		t = targets_at(p->targets, i);
+		if (agent_state(t->agent) != AGENT_ARMED)
+			continue;
+		progress_entries(agent_plan(t->agent), entries,
+		    sizeof(entries));
+		HINT(t->node, "%s: no call yet of the %s: is there load, and "
+		    "do requests go through it? kprofd -check -target %s "
+		    "counts calls", t->node, entries, t->node);
+		return;
+	}
+}
+
+/* Calls of entries were seen, and no request has ended. */
+static void
+hint_endless(struct target *t, kp_mono_ns now)
+{
+	uint64_t calls = kp_requests_entries(t->part.in->rs, t->part.index);
+	char entries[700], n[TEXT_MAX];
+
+	if (t->part.ended_ever > 0 || calls == 0 ||
+	    agent_state(t->agent) != AGENT_ARMED) {
+		t->endless_since = 0;
+		return;
+	}
+	if (t->endless_since == 0)
+		t->endless_since = now;
+	if (t->told_endless || now - t->endless_since < PATIENCE)
+		return;
+	t->told_endless = true;
+	progress_entries(agent_plan(t->agent), entries, sizeof(entries));
+	HINT(t->node, "%s: %s of the %s, and none has returned: is it a "
+	    "server's loop? Then name the function that it calls for each "
+	    "request", t->node, text_counted(n, calls, "call"), entries);
+}
+
+void
+progress_hints(struct progress *g, const struct parts *p)
+{
+	kp_mono_ns now = kp_mono_now();
+
+	hint_absent(g, p);
+	hint_uncalled(g, p);
+	for (unsigned i = 0; i < targets_count(p->targets); i++)
+		hint_endless(targets_at(p->targets, i), now);
+}

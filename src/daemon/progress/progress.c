@@ -1,0 +1,265 @@
+/*
+ * progress.c - logs the lines at the start and at the end of a run.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/log.h"
+#include "daemon/progress/progress.h"
+#include "daemon/target/targets.h"
+#include "kprofd/fn_name.h"
+#include "text/text.h"
+
+#define ENTRIES_NAMED 3
+#define WHERE_AFTER (2 * KP_NS_PER_S)	/* for other targets to attach */
+#define HINT_MAX 4200	/* " -db " and a path */
+
+/* 10 s, 5 min, 36 h */
+static const char *
+span_text(char *buf, kp_dur_ns d)
+{
+	int64_t s = (d + KP_NS_PER_S / 2) / KP_NS_PER_S;
+
+	if (s < 120)
+		snprintf(buf, TEXT_MAX, "%" PRId64 " s", s);
+	else if (s < 7200)
+		snprintf(buf, TEXT_MAX, "%" PRId64 " min", (s + 30) / 60);
+	else
+		snprintf(buf, TEXT_MAX, "%" PRId64 " h", (s + 1800) / 3600);
+	return buf;
+}
+
+/* What kprof needs to find the database: " -db FILE"; "": nothing. */
+static const char *
+db_option(char *buf, const char *db)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@%+=:,";
+	const char *quote = db[strspn(db, plain)] != '\0' ? "'" : "";
+
+	buf[0] = '\0';
+	if (strcmp(db, DB_NAME) != 0)
+		snprintf(buf, HINT_MAX, " -db %s%s%s", quote, db, quote);
+	return buf;
+}
+
+/* ---- the start ---- */
+
+void
+progress_entries(const struct kp_plan *plan, char *text, size_t n)
+{
+	unsigned found = 0;
+	struct kp_buf b;
+
+	kp_buf_init(&b, KP_PLAN_MAX * FN_NAME_MAX);
+	for (size_t i = 0; i < plan->n; i++) {
+		if (!plan->v[i].entry)
+			continue;
+		if (found < ENTRIES_NAMED) {
+			kp_buf_str(&b, found > 0 ? ", " : "");
+			fn_name_put(&b, plan->v[i].mod, plan->v[i].fun,
+			    plan->v[i].arity);
+		}
+		found++;
+	}
+	snprintf(text, n, "%s %s", found == 1 ? "entry" : "entries",
+	    kp_buf_cstr(&b));
+	if (found > ENTRIES_NAMED && strlen(text) < n)
+		snprintf(text + strlen(text), n - strlen(text), " and %u more",
+		    found - ENTRIES_NAMED);
+	kp_buf_free(&b);
+}
+
+static size_t
+traced(const struct kp_plan *plan)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < plan->n; i++)
+		n += !plan->v[i].disarmed && !plan->v[i].clears;
+	return n;
+}
+
+static void
+tell_profiling(const struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	size_t n = traced(plan);
+	const struct log_entry e = { .level = LOG_LEVEL_INFO,
+		.event = "armed", .target = t->node,
+		.fields = { { .key = "otp", .number = t->hello.otp },
+			{ .key = "functions", .number = (int64_t)n } } };
+	char functions[TEXT_MAX], entries[700];
+
+	progress_entries(plan, entries, sizeof(entries));
+	log_put(&e, "profiling %s (OTP %d): %s, %s", t->node, t->hello.otp,
+	    text_counted(functions, n, "function"), entries);
+}
+
+/* Will no other target say soon that it is profiled? */
+static bool
+is_settled(const struct targets *ts)
+{
+	const struct target *t;
+
+	for (unsigned i = 0; i < targets_count(ts); i++) {
+		t = targets_at(ts, i);
+		if (!t->was_armed && !t->in_set.tried && !t->in_set.over)
+			return false;
+	}
+	return true;
+}
+
+static void
+tell_where(struct progress *g, const struct parts *p)
+{
+	char option[HINT_MAX], in[TEXT_MAX];
+
+	if (g->began == 0 || g->told_where || (!is_settled(p->targets) &&
+	    kp_mono_now() - g->began < WHERE_AFTER))
+		return;
+	g->told_where = true;
+	db_option(option, p->o->db);
+	log_info("writing", NULL, "writing %s; first figures in %s. Look: "
+	    "kprof report%s, kprof top%s", p->o->db, span_text(in,
+	    p->o->interval), option, option);
+}
+
+void
+progress_armed(struct progress *g, struct target *t)
+{
+	if (g->began == 0)
+		g->began = kp_mono_now();
+	tell_profiling(t);
+	tell_where(g, t->p);
+}
+
+void
+progress_tick(struct progress *g, const struct parts *p)
+{
+	tell_where(g, p);
+	progress_hints(g, p);
+}
+
+/* ---- windows ---- */
+
+static void
+log_window(const struct progress *g, const struct target *t,
+    const struct kp_window *w)
+{
+	int64_t requests = (int64_t)w->sampled;
+	int64_t in_flight = (int64_t)kp_requests_running(t->part.in->rs,
+	    t->part.index);
+	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
+	const char *node = targets_several(t->p->targets) ? t->node : NULL;
+	const struct log_entry e = { .event = "window",
+		.target = t->node,
+		.level = g->tty ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
+		.fields = { { .key = "requests", .number = requests },
+			{ .key = "ms", .number = ms },
+			{ .key = "in_flight", .number = in_flight } } };
+
+	log_put(&e, "%s%s%" PRId64 " requests in the last %.0f s, %" PRId64
+	    " in flight", node != NULL ? node : "", node != NULL ? ": " : "",
+	    requests, (double)ms / 1e3, in_flight);
+}
+
+void
+progress_window(struct progress *g, const struct target *t,
+    const struct kp_window *w)
+{
+	g->measured += w->sampled;
+	g->calls += w->entry_calls;
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		g->lost.n[i] += w->losses.n[i];
+	if (agent_state(t->agent) == AGENT_ARMED)
+		log_window(g, t, w);
+}
+
+/* ---- the end ---- */
+
+/* Requests weigh more than times, and these more than single events. */
+static int
+rank(enum kp_loss cause)
+{
+	const char *unit = kp_loss_unit(cause);
+
+	return strcmp(unit, "requests") == 0 ? 2 : strcmp(unit, "ms") == 0;
+}
+
+/* Sampling is meant, and what runs at the end has to end somewhere. */
+static bool
+is_expected(enum kp_loss cause)
+{
+	return cause == KP_LOSS_SAMPLED_OUT || cause == KP_LOSS_RUNNING ||
+	    cause == KP_LOSS_RUNNING_CALLS || cause == KP_LOSS_WITH_REQUEST;
+}
+
+static void
+nothing_lost(uint64_t running, char *text, size_t n)
+{
+	char count[TEXT_MAX];
+
+	snprintf(text, n, "nothing lost");
+	if (running > 0)
+		snprintf(text, n, "nothing lost (%s still running)",
+		    text_counted(count, running, "request"));
+}
+
+/* Writes the worst loss, and how many others there are. */
+static const char *
+losses_phrase(const struct kp_losses *l, char *text, size_t n)
+{
+	int worst = -1, kinds = 0;
+	const char *help;
+	char count[TEXT_MAX];
+	size_t len;
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		if (l->n[i] == 0 || is_expected(i))
+			continue;
+		kinds++;
+		if (worst < 0 || rank(i) > rank(worst) ||
+		    (rank(i) == rank(worst) && l->n[i] > l->n[worst]))
+			worst = i;
+	}
+	if (worst < 0) {
+		nothing_lost(l->n[KP_LOSS_RUNNING], text, n);
+		return text;
+	}
+	help = kp_loss_help(worst);
+	len = (size_t)snprintf(text, n, "%s %s %.*s (%s)",
+	    text_count(count, l->n[worst]), kp_loss_unit(worst),
+	    (int)strcspn(help, ";"), help, kp_loss_name(worst));
+	if (kinds > 1 && len < n)
+		snprintf(text + len, n - len, ", and %d other %s", kinds - 1,
+		    kinds == 2 ? "loss" : "losses");
+	return text;
+}
+
+void
+progress_done(const struct progress *g, const struct parts *p)
+{
+	kp_dur_ns lasted = kp_mono_now() - g->began;
+	const struct log_entry e = { .level = LOG_LEVEL_INFO, .event = "done",
+		.fields = { { .key = "requests",
+			.number = (int64_t)g->measured },
+			{ .key = "ms", .number = lasted / KP_NS_PER_MS } } };
+	char option[HINT_MAX], lost[400], in[TEXT_MAX], n[TEXT_MAX];
+	char of[TEXT_MAX], calls[TEXT_MAX];
+
+	if (g->began == 0) {
+		log_info("done", NULL, "done: no target was attached, and "
+		    "nothing was measured");
+		return;
+	}
+	of[0] = '\0';
+	if (g->lost.n[KP_LOSS_SAMPLED_OUT] > 0)
+		snprintf(of, sizeof(of), " sampled of %.20s",
+		    text_count(calls, g->calls));
+	log_put(&e, "done: %s%s in %s, %s. See: kprof report%s",
+	    text_counted(n, g->measured, "request"), of,
+	    span_text(in, lasted), losses_phrase(&g->lost, lost, sizeof(lost)),
+	    db_option(option, p->o->db));
+}

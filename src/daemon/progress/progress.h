@@ -1,0 +1,39 @@
+/*
+ * progress.h - what kprofd says without being asked: which nodes it profiles,
+ * where the figures go, hints while there are none, and at the end what was
+ * measured and lost.
+ */
+#ifndef KPROFD_DAEMON_PROGRESS_PROGRESS_H
+#define KPROFD_DAEMON_PROGRESS_PROGRESS_H
+
+#include "daemon/daemon.h"
+#include "kprofd/loss.h"
+
+struct target;
+
+/* Zeroed at the start, but for the first. */
+struct progress {
+	bool tty;		/* stderr is a terminal */
+	kp_mono_ns began;	/* tracing was on first; 0: not yet */
+	bool told_where;	/* the line about the database was logged */
+	bool told_absent, told_uncalled;	/* hints.c: these were, too */
+	uint64_t measured, calls;	/* requests, of all closed windows */
+	struct kp_losses lost;
+};
+
+/* Tracing is on in t. */
+void progress_armed(struct progress *g, struct target *t);
+/* To be called once a second. */
+void progress_tick(struct progress *g, const struct parts *p);
+/* A window of t is closed. */
+void progress_window(struct progress *g, const struct target *t,
+    const struct kp_window *w);
+/* When all windows are closed. */
+void progress_done(const struct progress *g, const struct parts *p);
+
+/* hints.c: logs, once, why there may be no figures, and what to do. */
+void progress_hints(struct progress *g, const struct parts *p);
+/* Writes the entries of a plan, such as "entry a:b/1": n bytes at most. */
+void progress_entries(const struct kp_plan *plan, char *text, size_t n);
+
+#endif
