@@ -40,9 +40,13 @@ ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(HARDEN_CC) $(WARN) $(SANFLAGS) -Iinclude -I
 LDLIBS := -Wl,--as-needed -levent_core -levent_extra -levent_pthreads \
           -lcurl -lsqlite3 -lei -lm -pthread
 
-# Prints a line for each command, or the command itself with V=1.
+# Prints a line for each command, or the command itself with V=1, or nothing with
+# QUIET=1; of compiling, one line a folder.
 Q   := $(if $(V),,@)
-say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
+say = $(if $(V)$(QUIET),,@printf '  %-4s %s\n' '$(1)' '$(2)')
+say_folder = $(if $(said_$(2)),,$(eval said_$(2) := yes)$(call say,$(1),$(2)))
+# What a command prints, asked once, when it is needed: $(call once,VARIABLE,COMMAND)
+once = $(eval $(1) := $(shell $(2)))$($(1))
 
 comma := ,
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -69,7 +73,7 @@ all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so $(B)/kprof_
 # ---- generated: the programs contain what runs in targets, the schema and the page
 
 # Newer compilers need these options to compile for OTP 25.
-ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
+ERLC_COMPAT = $(call once,ERLC_COMPAT,erl -noinput -eval 'io:put_chars([" +r25 -disable-feature maybe_expr" || erlang:system_info(otp_release) > "25"])$(comma) halt().')
 
 # A module and those that it calls are merged into one: erlang/merge.escript says why.
 $(B)/gen/kprof_%.beam: erlang/kprof_%.erl erlang/merge.escript \
@@ -161,7 +165,7 @@ FORCE:
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(call say,CC,$<)
+	$(call say_folder,CC,$(<D))
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(LIB): $(call obj,$(filter-out $(PROFILE),$(SRC)))
@@ -181,7 +185,7 @@ $(B)/kprof: $(call obj,src/client/main.c) $(LIBS)
 # SQLite passes its functions to the extension; -z defs proves that it needs no others.
 $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(call say,CC,$<)
+	$(call say_folder,CC,$(<D))
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
 
 $(B)/kprof_sqlite.so: $(patsubst %.c,$(B)/pic/%.o,$(EXT))
@@ -191,7 +195,7 @@ $(B)/kprof_sqlite.so: $(patsubst %.c,$(B)/pic/%.o,$(EXT))
 
 # Targets of this OTP release and later ones load the native probe.
 PROBE_SRC := $(wildcard src/probe/*.c)
-ERL_INC  = $(shell erl -noinput -eval 'io:put_chars(filename:join([code:root_dir(), "usr", "include"])), halt().')
+ERL_INC  = $(call once,ERL_INC,erl -noinput -eval 'io:put_chars(code:root_dir() ++ "/usr/include")$(comma) halt().')
 
 $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC)): CPPFLAGS += -isystem $(ERL_INC)
 
@@ -206,20 +210,21 @@ $(PROBES:%=$(B)/%.so): $(B)/%.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC))
 
 # ---- the README's commands, and tests
 
-.PHONY: setup demo test check
+.PHONY: setup setup-check setup-test demo test check
 setup:
-	@sh test/support/setup.sh
+	@sh test/support/setup.sh build
 
-demo: setup
-	@$(MAKE) --no-print-directory all sample
-	@sh test/support/demo.sh $(B)
+setup-check setup-test: setup-%:
+	@sh test/support/setup.sh $*
 
-test: setup
-	@$(MAKE) --no-print-directory all
-	@+$(call run_each,$(TESTS))
+demo:
+	@+sh test/support/demo.sh $(B) $(MAKE)
 
-check: all
-	@+$(call run_each,$(CHECKS))
+test: setup-test
+	@+$(call run_each,all $(TESTS))
+
+check: setup-check
+	@+$(call run_each,all $(CHECKS))
 
 # $(1): goals, made one after the other; variables follow behind commas.
 run_each = for t in $(1); do \

@@ -11,13 +11,13 @@ $(B)/bench/bench_web: $(call obj,test/bench/month.c)
 $(B)/bench/bench_%.beam: test/bench/bench_%.erl $(B)/gen/kprof_probe.beam
 	@mkdir -p $(@D)
 	$(call say,ERLC,$(@F))
-	$(Q)erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
+	$(Q)erlc -Wall $(ERLC_COMPAT) -o $(@D) $<
 
 # Counts instructions, which do not depend on what else the machine does, and compares
 # them with the record.  RECORD=1: records the new figures.
 .PHONY: bench-instructions
 bench-instructions: $(B)/bench/count
-	@command -v valgrind >/dev/null || sh test/support/setup.sh valgrind
+	@command -v valgrind >/dev/null || sh test/support/setup.sh build valgrind
 	@sh test/bench/instructions.sh $(B) $(if $(RECORD),-record)
 
 # BENCH_ROOT: the root file system of the target, such as those of `make matrix`.

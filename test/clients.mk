@@ -2,7 +2,7 @@
 
 # Installs what a lock file of the tests pins, from npm's cache if it is there.
 npm_ci = npm ci --engine-strict --no-audit --no-fund --ignore-scripts --prefer-offline --fetch-retries=5 --loglevel=error || { \
-    echo 'make: npm did not install what $< names: is npm there (make setup), and' >&2; \
+    echo 'make: npm did not install what $< names: is npm there (make setup-test), and' >&2; \
     echo 'make: its registry (npm ping; a mirror: npm config set registry URL)?' >&2; exit 1; }
 
 # kprof on a database made for it, compared with sqlite3's own figures.

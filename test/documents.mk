@@ -18,7 +18,7 @@ DOCS := $(B)/docs
 $(DOCS)/ebin/docs_run.beam: $(wildcard test/docs/*.erl)
 	@mkdir -p $(@D)
 	$(call say,ERLC,$(@F))
-	$(Q)erlc -Wall$(ERLC_COMPAT) -o $(@D) $^
+	$(Q)erlc -Wall $(ERLC_COMPAT) -o $(@D) $^
 
 .PHONY: docs-test
 docs-test: all sample $(INTEGRATION)/it_run.beam $(DOCS)/ebin/docs_run.beam

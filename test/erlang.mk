@@ -10,7 +10,7 @@ $(ERLANG_EBIN)/modules: $(ERLANG_MODULES) $(ERLANG_HEADERS) $(ERLANG_TESTS)
 	@mkdir -p $(@D)
 	@rm -f $(@D)/*.beam
 	$(call say,ERLC,$(@D))
-	$(Q)erlc -Wall -Werror +debug_info$(ERLC_COMPAT) $(addprefix -I ,$(sort $(dir $(ERLANG_HEADERS)))) \
+	$(Q)erlc -Wall -Werror +debug_info $(ERLC_COMPAT) $(addprefix -I ,$(sort $(dir $(ERLANG_HEADERS)))) \
 	    -o $(@D) $(ERLANG_MODULES) $(ERLANG_TESTS)
 	@touch $@
 

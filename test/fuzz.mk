@@ -41,7 +41,7 @@ FUZZ_COV   := -fno-sanitize-coverage=trace-cmp
 
 $(FUZZ_B)/obj/%.o: %.c | $(GEN)
 	@mkdir -p $(@D)
-	$(call say,CC,$@)
+	$(call say_folder,CC,$(@D))
 	$(Q)$(FUZZ_CC) -g -O2 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer-no-link $(FUZZ_COV) \
 	    -Iinclude -Isrc -I$(FUZZ_B)/gen -I$(B)/gen -D_GNU_SOURCE \
 	    -DKP_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<

@@ -5,11 +5,12 @@ SAMPLE := $(B)/sample_app/ebin
 $(SAMPLE)/sample_app.app: $(wildcard test/sample_app/src/*)
 	@mkdir -p $(@D)
 	$(call say,ERLC,$(@F))
-	$(Q)erlc +debug_info -Wall$(ERLC_COMPAT) -o $(@D) test/sample_app/src/*.erl
+	$(Q)erlc +debug_info -Wall $(ERLC_COMPAT) -o $(@D) test/sample_app/src/*.erl
 	$(Q)cp test/sample_app/src/sample_app.app.src $@
 
 .PHONY: sample
 sample: $(SAMPLE)/sample_app.app
+	@:
 
 # Prints the match specs that kprofd sets, for test/integration/spec_check.erl.
 $(B)/test/specdump: test/support/specdump.c $(LIBS)
@@ -47,7 +48,7 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 	    find $(B)/deb/rabbitmq-server -path "*/plugins/$$a-*/ebin/*" -exec cp {} $(@D) \; ; \
 	done
 	$(call say,ERLC,$(@F))
-	$(Q)erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
+	$(Q)erlc -Wall $(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
 # $(1): the root file system of the targets, if not this machine's.
 run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
@@ -87,7 +88,7 @@ TORTURE_BEAMS := $(addprefix $(B)/gen/,kprof_probe.beam kprof_calls_probe.beam k
 $(TORTURE)/probe_torture.beam: $(wildcard test/probe/*.erl) $(TORTURE_BEAMS)
 	@mkdir -p $(@D)
 	$(call say,ERLC,$(@F))
-	$(Q)erlc -Wall$(ERLC_COMPAT) -o $(@D) test/probe/*.erl
+	$(Q)erlc -Wall $(ERLC_COMPAT) -o $(@D) test/probe/*.erl
 	$(Q)cp $(TORTURE_BEAMS) $(@D)
 
 .PHONY: torture
@@ -104,7 +105,7 @@ torture_vm = \
 # reports to it what the VM has written (src/probe/checked.h).
 $(TORTURE)/%.o: src/probe/%.c $(B)/flags
 	@mkdir -p $(@D)
-	$(call say,CC,$<)
+	$(call say_folder,CC,$(<D))
 	$(Q)$(CC) $(ALL_CFLAGS) -DPROBE_VALGRIND -isystem $(ERL_INC) -fPIC -fvisibility=hidden -c -o $@ $<
 
 $(PROBES:%=$(TORTURE)/%.so): $(TORTURE)/%.so: $(PROBE_SRC:src/probe/%.c=$(TORTURE)/%.o)
@@ -113,7 +114,7 @@ $(PROBES:%=$(TORTURE)/%.so): $(TORTURE)/%.so: $(PROBE_SRC:src/probe/%.c=$(TORTUR
 
 .PHONY: torture-valgrind
 torture-valgrind: $(TORTURE)/probe_torture.beam
-	@command -v valgrind >/dev/null || sh test/support/setup.sh valgrind
+	@command -v valgrind >/dev/null || sh test/support/setup.sh build valgrind
 	@$(MAKE) --no-print-directory $(PROBES:%=$(TORTURE)/%.so)
 	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_probe $(CYCLES)
 	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_calls_probe $(CYCLES) calls_torture
@@ -167,7 +168,7 @@ $(VIEWERS)/made: $(addprefix test/viewers/,package.json package-lock.json .npmrc
 .PHONY: viewers-test
 viewers-test: MODULES := viewer_tests
 viewers-test: $(INTEGRATION_NEEDS) $(VIEWERS)/made
-	@command -v callgrind_annotate >/dev/null || sh test/support/setup.sh valgrind
+	@command -v callgrind_annotate >/dev/null || sh test/support/setup.sh build valgrind
 	KPROFD_VIEWERS=$(VIEWERS)/node_modules $(call run_integration)
 
 # A busy target for MINUTES; after the first one nothing may grow.
@@ -190,7 +191,7 @@ KPROFD_ROOTS ?= build/roots
 RELEASES ?= 27 29
 
 $(KPROFD_ROOTS)/%/made:
-	sh test/support/setup.sh mmdebstrap
+	sh test/support/setup.sh build mmdebstrap
 	sh test/support/root.sh $* $(KPROFD_ROOTS)/$*
 
 ROOTS := $(RELEASES:%=$(KPROFD_ROOTS)/%/made)
@@ -232,7 +233,7 @@ APPS := $(B)/apps/ebin
 $(APPS)/apps.beam: $(wildcard test/apps/*.erl)
 	@mkdir -p $(@D)
 	$(call say,ERLC,$(@F))
-	$(Q)erlc -Wall$(ERLC_COMPAT) -o $(@D) test/apps/*.erl
+	$(Q)erlc -Wall $(ERLC_COMPAT) -o $(@D) test/apps/*.erl
 
 .PHONY: test-apps
 test-apps: all $(INTEGRATION)/it_run.beam $(APPS)/apps.beam $(KPROFD_ROOTS)/$(APPS_ROOT)/made

@@ -67,7 +67,7 @@ help-dev:
 	@echo 'make bench-table  the same by ways of tracing, as a table'
 	@echo 'make bench-crowd  pauses in a node of 300,000 processes'
 	@echo 'make bench-instructions  instructions an event takes in kprofd, against the record'
-	@echo 'make setup        install missing Debian packages'
+	@echo 'make setup        install what building needs (setup-check, setup-test: what they need)'
 	@echo 'make clean        remove build/'
 
 # Skips the root file systems of `make matrix` and `make setup`, which have such files.

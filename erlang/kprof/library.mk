@@ -11,7 +11,7 @@ empty        :=
 $(LIBRARY_EBIN)/kprof.app: erlang/kprof/src/kprof.app.src $(LIBRARY_SRC) Makefile
 	@mkdir -p $(@D)
 	$(call say,ERLC,$(@F))
-	$(Q)erlc -Wall -Werror +debug_info +deterministic$(ERLC_COMPAT) -o $(@D) \
+	$(Q)erlc -Wall -Werror +debug_info +deterministic $(ERLC_COMPAT) -o $(@D) \
 	    $(LIBRARY_SRC)
 	$(Q)sed -e 's/{vsn, "[^"]*"}/{vsn, "$(VERSION)"}/' \
 	    -e 's/{modules, \[\]}/{modules, [$(subst $(empty) ,$(comma) ,$(LIBRARY))]}/' \

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Profiles the sample application under load for some seconds and prints the
-# report.  usage: demo.sh BUILD_DIR
+# Installs what is missing, builds, profiles the sample application under load for
+# some seconds, and prints the report and how long each of these took.
+# usage: demo.sh BUILD_DIR MAKE
 set -eu
 
 b=$1
+make=$2
 dir=$b/demo
 node=kprofd_demo_$$@127.0.0.1
 seconds=${DEMO_SECONDS:-10}
@@ -16,6 +18,12 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 1' INT TERM
+
+sh test/support/setup.sh build
+echo "== building kprofd, with the sample application (V=1: show commands)"
+began=$(date +%s)
+"$make" --no-print-directory QUIET=1 all sample
+built=$(($(date +%s) - began))
 
 rm -rf "$dir"
 mkdir -p "$dir"
@@ -59,6 +67,13 @@ echo
 echo "== kprof slow -n 3"
 "$b/kprof" slow -db "$dir/kprofd.db" -n 3
 echo
-echo "The database is $dir/kprofd.db; try"
+echo "== look around"
 echo "  $b/kprof report -db $dir/kprofd.db -percentiles"
-echo "  sqlite3 -header -column $dir/kprofd.db 'select * from request_stats'"
+slowest=$("$b/kprof" slow -db "$dir/kprofd.db" -n 1 -json |
+    sed -n 's/.*"request": *\([0-9]*\).*/\1/p' | head -n 1)
+echo "  $b/kprof tree $slowest -db $dir/kprofd.db"
+echo "  $b/kprof web -db $dir/kprofd.db -http 127.0.0.1:4711    # in a browser"
+echo
+installed=
+[ ! -e build/setup.done ] || installed="$(cat build/setup.done), "
+echo "demo: ${installed}built in $built s, profiled for $seconds s"
