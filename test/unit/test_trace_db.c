@@ -29,7 +29,7 @@ is_there(sqlite3 *db, const char *sql, const char *text)
 	assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL),
 	    SQLITE_OK);
 	assert_int_equal(sqlite3_step(st), SQLITE_ROW);
-	assert_string_equal(sqlite3_column_text(st, 0), text);
+	assert_string_equal((const char *)sqlite3_column_text(st, 0), text);
 	sqlite3_finalize(st);
 }
 

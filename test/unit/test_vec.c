@@ -98,7 +98,7 @@ struct large {
 static void
 test_overflow(void **state)
 {
-	struct large *v = malloc(1), *was = v;
+	struct large *v = malloc(sizeof(*v)), *was = v;
 	size_t room = SIZE_MAX / sizeof(*v) / 2 + 1, had = room;
 
 	(void)state;
