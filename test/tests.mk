@@ -25,11 +25,17 @@ TESTS := unit \
          integration \
          viewers-test \
          native,FIGURE_REQUESTS=20000 \
+         newcomer-test \
          torture,CYCLES=20 \
          SAN=1,torture,CYCLES=20 \
          docs-test
 
 include $(addprefix test/,unit.mk erlang.mk fuzz.mk clients.mk integration.mk documents.mk bench.mk)
+
+# `make test` on another Debian: in a bare root of it, as on a fresh machine.
+.PHONY: test-bookworm test-trixie
+test-bookworm test-trixie: test-%:
+	sh test/support/fresh_root.sh -s $* make test
 
 .PHONY: help-dev
 help-dev:
@@ -57,6 +63,7 @@ help-dev:
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP $(RELEASES) too (make releases: those alone)'
 	@echo 'make record       record again what real nodes send, for the unit tests'
+	@echo 'make test-trixie  make test in a bare Debian 13 (test-bookworm: in a 12)'
 	@echo 'make test-apps    the examples on real cowboy, RabbitMQ and ejabberd'
 	@echo 'make docs-test    every example of the documents, as printed'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'

@@ -39,8 +39,9 @@ cd "$obj"
 	$1 == "any" { may[$2] = 1; next }
 	$1 == "edge" { may[$2] = 1; next }
 	{ split($0, at, ":"); name = $NF; kind = $(NF - 1) }
-	# With _FORTIFY_SOURCE some have another name.
+	# With _FORTIFY_SOURCE some have another name; with newer C libraries, too.
 	name ~ /^__.*_chk$/ { gsub(/^__|_chk$/, "", name) }
+	{ sub(/^__isoc23_/, "", name) }
 	kind == "U" { wants[at[1] ":" name] = name; n++; next }
 	kind ~ /^[TDBRVWC]$/ { may[name] = 1 }
 	END {
