@@ -4,6 +4,9 @@
 
 -export([collected_by_others/1]).
 
+%% OTP's types hide what a reference to a session is, and nothing else gives its name.
+-dialyzer({nowarn_function, [collected_by_others/1, collects/2, has_gc/1]}).
+
 %% How many {Process, Session} trace it, and some of them; without sessions of this name.
 -spec collected_by_others(atom()) -> {non_neg_integer(), [{pid(), atom()}]}.
 collected_by_others(Ours) ->

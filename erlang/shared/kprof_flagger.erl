@@ -104,7 +104,7 @@ flags_clear(Session, Tracer, Ms) ->
     walk_stop(Walk),
     Left.
 
-%% Before OTP 27 there is one setting for everybody.
+%% Before OTP 27 there is one setting for everybody. In a session `new` is no ports.
 flags_new(legacy, Tracer, {How, Flags}) ->
     case erlang:trace_info(new_processes, tracer) of
         {tracer, T} when T =:= Tracer; T =:= [], How ->
@@ -112,7 +112,7 @@ flags_new(legacy, Tracer, {How, Flags}) ->
         _ -> 0
     end;
 flags_new(Session, _, {How, Flags}) ->
-    try trace:process(Session, new_processes, How, Flags)
+    try trace:process(Session, new, How, Flags)
     catch error:badarg -> 0     % somebody has destroyed it
     end.
 
