@@ -127,11 +127,8 @@ by_kind(Items) ->
 %% Returns the functions that could not be armed, with the reason.
 -spec set_patterns([#item{}], #s{}) -> [{mfa(), term()}].
 set_patterns(Items, #s{session = Session} = S) ->
-    Set = [begin
-               kprof_agent_sentry:alive(S),
-               Spec = kprof_agent_messages:armed_spec(I, S),
-               {MFA, kprof_agent_patterns:pattern(Session, MFA, Spec)}
-           end || #item{mfa = MFA} = I <- Items],
+    Set = [{MFA, kprof_agent_patterns:pattern(Session, MFA, kprof_agent_messages:armed_spec(I, S))}
+           || #item{mfa = MFA} = I <- Items],
     [Failed || {_, R} = Failed <- Set, R =/= 1].
 
 %% Switches tracing off, in this order.

@@ -58,7 +58,11 @@ pattern(Session, MFA, Spec) ->
 
 -spec pattern(kprof_flagger:session(), mfa() | {module() | '_', '_', '_'}, term(),
               local | meta | call_count | counted) -> term().
-pattern(legacy, MFA, Spec, How) ->
+pattern(Session, MFA, Spec, How) ->
+    kprof_agent_sentry:alive(),
+    set(Session, MFA, Spec, How).
+
+set(legacy, MFA, Spec, How) ->
     try erlang:trace_pattern(MFA, Spec, case How of
                                             meta when Spec =/= false -> [{meta, self()}];
                                             counted -> [local, call_count];
@@ -66,7 +70,7 @@ pattern(legacy, MFA, Spec, How) ->
                                         end)
     catch error:Why -> Why
     end;
-pattern(Session, MFA, Spec, How) ->
+set(Session, MFA, Spec, How) ->
     try trace:function(Session, MFA, Spec, case How of
                                                counted -> [local, call_count];
                                                _ -> [How]

@@ -5,7 +5,7 @@
 -export([tests/0]).
 %% In the target.
 -export([request/1, one/1, two/1, exact/1, theirs/1]).
--export([too_hot/0, large/0, dropped/0, flooded/0, stuck/0, amid/1, asked/0, destroyed/1, crowd/0]).
+-export([too_hot/0, large/0, dropped/0, flooded/0, stuck/0, slow/0, spin/0, amid/1, asked/0, destroyed/1, crowd/0]).
 
 -define(OURS, [request, one, two, exact]).
 -define(THEIRS, {?MODULE, theirs, 1}).
@@ -17,6 +17,7 @@ tests() ->
      {"exact returns, dropped", 60, fun(T) -> run(T, dropped, []) end},
      {"a flood of messages that nobody waits for", 60, fun(T) -> run(T, flooded, []) end},
      {"it does nothing any more", 60, fun(T) -> run(T, stuck, [], #{lease_ms => 1000}) end},
+     {"it is at work for longer than two leases", 60, fun(T) -> run(T, slow, [], #{lease_ms => 500}) end},
      {"it gives way amid a pause", 60, fun(T) -> run(T, amid, [pause]) end},
      {"it gives way amid a change", 60, fun(T) -> run(T, amid, [change]) end},
      {"stop() while it gives way", 60, fun(T) -> run(T, asked, []) end},
@@ -185,6 +186,29 @@ stuck() ->
     receive {'DOWN', Ref, process, Agent, Reason} -> killed = Reason end,
     ok = wait(fun() -> erlang:trace_info({?MODULE, exact, 1}, traced) =:= {traced, false} end),
     ok.
+
+%% The sentry killed an agent that was setting some hundred counters on a busy node: each takes 15
+%% to 25 ms there.
+slow() ->
+    Spinners = [spawn(fun spin/0) || _ <- lists:seq(1, 4 * erlang:system_info(schedulers))],
+    {module, _} = code:ensure_loaded(erl_lint),
+    MFAs = lists:sublist([{erl_lint, F, A} || {F, A} <- erl_lint:module_info(functions)], 200),
+    Agent = whereis(kprof_agent),
+    Watch = erlang:monitor(process, Agent),
+    T0 = erlang:monotonic_time(millisecond),
+    Ref = send({rates, MFAs, [], 1}),
+    Answer = receive
+                 {kprof_reply, Ref, Rates} -> length(Rates);
+                 {'DOWN', Watch, process, Agent, Why} -> Why
+             end,
+    [exit(P, kill) || P <- Spinners],
+    Ms = erlang:monotonic_time(millisecond) - T0,
+    {200, true} = {Answer, Ms > 2000},
+    ok.
+
+spin() ->
+    lists:seq(1, 1000),
+    spin().
 
 amid(pause) ->
     ok = command({arm, [tier(F, []) || F <- ?OURS -- [request]] ++ [entry()], limits(#{})}),
