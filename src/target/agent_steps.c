@@ -54,14 +54,24 @@ agent_command(struct agent *a, const char *cmd)
 	agent_command_end(a, &b);
 }
 
+/* How long calls are counted. */
+static unsigned
+rating_ms(const struct agent *a)
+{
+	return a->o.check_only ? (unsigned)(a->o.check_time / KP_NS_PER_MS) :
+	    PROBE_MS;
+}
+
 /* A step that waits for an answer of the target. */
 void
 agent_set_step(struct agent *a, enum agent_state s)
 {
 	unsigned ms = STEP_MS;
 
-	if (s == AGENT_ARMING || s == AGENT_PAUSING)
+	if (s == AGENT_RATING || s == AGENT_ARMING || s == AGENT_PAUSING)
 		ms += (unsigned)a->plan.n * STEP_EACH_MS;
+	if (s == AGENT_RATING)
+		ms += rating_ms(a);
 	if (s == AGENT_ARMING)
 		ms += STEP_FLAGS_MS;
 	agent_set_state(a, s, "");
@@ -87,15 +97,9 @@ step_rate(struct agent *a)
 {
 	struct kp_buf b;
 
-	unsigned ms = PROBE_MS;
-
 	agent_set_step(a, AGENT_RATING);
-	if (a->o.check_only) {
-		ms = (unsigned)(a->o.check_time / KP_NS_PER_MS);
-		agent_timer(a, STEP_MS + ms);
-	}
 	agent_command_begin(a, &b);
-	msg_rates(&b, &a->plan, ms, a->o.check_only);
+	msg_rates(&b, &a->plan, rating_ms(a), a->o.check_only);
 	agent_command_end(a, &b);
 }
 
