@@ -2,8 +2,8 @@
 %% counters, which go on counting while tracing is off.
 -module(kprof_agent_arming).
 
--export([arm_plan/2, items/1, rearm/1, breathe/1, by_kind/1, set_patterns/2, disarm/2,
-         is_resting/1, relieve/1, respec/3, change_plan/3, entries/1, reply_to_change/2,
+-export([arm_plan/2, items/1, rearm/1, breathe/1, answer_lease/1, by_kind/1, set_patterns/2,
+         disarm/2, is_resting/1, relieve/1, respec/3, change_plan/3, entries/1, reply_to_change/2,
          entry_calls/1, read_counters/1, unarmed/1, count_entries/2]).
 
 -include("kprof_agent.hrl").
@@ -109,6 +109,8 @@ breathe(#s{state = armed} = S) ->
 breathe(S) ->
     answer_lease(kprof_agent_events:flush_some(S)).
 
+%% Takes one renewal of the lease from the queue, if there is one.
+-spec answer_lease(#s{}) -> #s{}.
 answer_lease(#s{lease = #lease{daemon = Daemon} = Lease} = S) ->
     kprof_agent_sentry:alive(S),
     receive

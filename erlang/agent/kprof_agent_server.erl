@@ -115,12 +115,20 @@ on_tick(S0) ->
     S2 = lease(kprof_agent_messages:messages_settle(S1)),
     kprof_agent_cost:cost_tick(kprof_agent_hot:check_rates(S2)).
 
+%% A renewal may wait behind the tick that looks for it, if the agent was at work for long.
 -spec lease(#s{}) -> #s{}.
-lease(#s{lease = #lease{renewed_at = At, ms = Ms}} = S) ->
-    case kprof_injected:now_ms() - At > Ms of
+lease(S0) ->
+    S = case is_expired(S0) of
+            true -> kprof_agent_arming:answer_lease(S0);
+            false -> S0
+        end,
+    case is_expired(S) of
         true -> finish(lease_expired, S);
         false -> S
     end.
+
+is_expired(#s{lease = #lease{renewed_at = At, ms = Ms}}) ->
+    kprof_injected:now_ms() - At > Ms.
 
 renewed(#s{lease = Lease} = S) ->
     S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms()}}.

@@ -5,7 +5,7 @@
 -export([tests/0]).
 %% In the target.
 -export([request/1, one/1, two/1, exact/1, theirs/1]).
--export([too_hot/0, large/0, dropped/0, flooded/0, stuck/0, slow/0, spin/0, amid/1, asked/0, destroyed/1, crowd/0]).
+-export([too_hot/0, large/0, dropped/0, flooded/0, stuck/0, slow/0, spin/0, late/0, amid/1, asked/0, destroyed/1, crowd/0]).
 
 -define(OURS, [request, one, two, exact]).
 -define(THEIRS, {?MODULE, theirs, 1}).
@@ -18,6 +18,7 @@ tests() ->
      {"a flood of messages that nobody waits for", 60, fun(T) -> run(T, flooded, []) end},
      {"it does nothing any more", 60, fun(T) -> run(T, stuck, [], #{lease_ms => 1000}) end},
      {"it is at work for longer than two leases", 60, fun(T) -> run(T, slow, [], #{lease_ms => 500}) end},
+     {"it was held up, and its lease waits behind a tick", 60, fun(T) -> run(T, late, [], #{lease_ms => 1000}) end},
      {"it gives way amid a pause", 60, fun(T) -> run(T, amid, [pause]) end},
      {"it gives way amid a change", 60, fun(T) -> run(T, amid, [change]) end},
      {"stop() while it gives way", 60, fun(T) -> run(T, asked, []) end},
@@ -204,6 +205,18 @@ slow() ->
     [exit(P, kill) || P <- Spinners],
     Ms = erlang:monotonic_time(millisecond) - T0,
     {200, true} = {Answer, Ms > 2000},
+    ok.
+
+%% It ended, though kprofd had renewed the lease all the time.
+late() ->
+    Agent = whereis(kprof_agent),
+    erlang:suspend_process(Agent),
+    Agent ! tick,
+    _ = send(lease),
+    receive after 1100 -> ok end,
+    erlang:resume_process(Agent),
+    receive after 300 -> ok end,
+    Agent = whereis(kprof_agent),
     ok.
 
 spin() ->
