@@ -7,6 +7,7 @@
 tests() ->
     [{"the lines of a run", 60, fun lines/1},
      {"the lines of a run with two targets", 60, fun two/1},
+     {"a loss, as reports show it", 60, fun lost/1},
      {"an entry that nobody calls", 60, fun uncalled/1},
      {"an entry that never returns", 60, fun endless/1},
      {"a target that is not there", 60, fun absent/1}].
@@ -33,6 +34,18 @@ two(T) ->
     it:terminate(P),
     it:equal("lines of targets", 2, it:times_armed(P)),
     in_order(P, ["profiling ", "profiling ", "writing ", "done: 0 requests in "]).
+
+%% It said "1 requests".
+lost(T) ->
+    Target = it:target(T, #{kind => plain}),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{serve, {it_stub, serve, 1}}]}.\n{entry, {it_stub, serve, 1}}.\n"
+                                        "{sampling, all}.\n"}),
+    it:armed(P),
+    _ = it:call(Target, erlang, node, []),
+    {ok, _} = it:control(P, "pause"),
+    it:terminate(P),
+    in_order(P, ["done: 0 requests in [0-9]+ s, 1 request cut off: tracing was paused, by overload or kprof pause "
+                 "\\(tripped\\), and 1 other loss\\. See: "]).
 
 uncalled(T) ->
     Target = it:target(T),

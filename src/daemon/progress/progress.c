@@ -9,6 +9,7 @@
 #include "daemon/progress/progress.h"
 #include "daemon/target/targets.h"
 #include "kprofd/fn_name.h"
+#include "report/losses.h"
 #include "text/text.h"
 
 #define ENTRIES_NAMED 3
@@ -197,24 +198,21 @@ is_expected(enum kp_loss cause)
 }
 
 static void
-nothing_lost(uint64_t running, char *text, size_t n)
+put_nothing_lost(struct kp_buf *b, uint64_t running)
 {
 	char count[TEXT_MAX];
 
-	snprintf(text, n, "nothing lost");
+	kp_buf_str(b, "nothing lost");
 	if (running > 0)
-		snprintf(text, n, "nothing lost (%s still running)",
+		kp_buf_printf(b, " (%s still running)",
 		    text_counted(count, running, "request"));
 }
 
 /* Writes the worst loss, and how many others there are. */
-static const char *
-losses_phrase(const struct kp_losses *l, char *text, size_t n)
+static void
+put_losses(struct kp_buf *b, const struct kp_losses *l)
 {
 	int worst = -1, kinds = 0;
-	const char *help;
-	char count[TEXT_MAX];
-	size_t len;
 
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		if (l->n[i] == 0 || is_expected(i))
@@ -225,17 +223,13 @@ losses_phrase(const struct kp_losses *l, char *text, size_t n)
 			worst = i;
 	}
 	if (worst < 0) {
-		nothing_lost(l->n[KP_LOSS_RUNNING], text, n);
-		return text;
+		put_nothing_lost(b, l->n[KP_LOSS_RUNNING]);
+		return;
 	}
-	help = kp_loss_help(worst);
-	len = (size_t)snprintf(text, n, "%s %s %.*s (%s)",
-	    text_count(count, l->n[worst]), kp_loss_unit(worst),
-	    (int)strcspn(help, ";"), help, kp_loss_name(worst));
-	if (kinds > 1 && len < n)
-		snprintf(text + len, n - len, ", and %d other %s", kinds - 1,
+	losses_put(b, worst, l->n[worst]);
+	if (kinds > 1)
+		kp_buf_printf(b, ", and %d other %s", kinds - 1,
 		    kinds == 2 ? "loss" : "losses");
-	return text;
 }
 
 void
@@ -246,8 +240,9 @@ progress_done(const struct progress *g, const struct parts *p)
 		.fields = { { .key = "requests",
 			.number = (int64_t)g->measured },
 			{ .key = "ms", .number = lasted / KP_NS_PER_MS } } };
-	char option[HINT_MAX], lost[400], in[TEXT_MAX], n[TEXT_MAX];
+	char option[HINT_MAX], in[TEXT_MAX], n[TEXT_MAX];
 	char of[TEXT_MAX], calls[TEXT_MAX];
+	struct kp_buf lost;
 
 	if (g->began == 0) {
 		log_info("done", NULL, "done: no target was attached, and "
@@ -258,8 +253,11 @@ progress_done(const struct progress *g, const struct parts *p)
 	if (g->lost.n[KP_LOSS_SAMPLED_OUT] > 0)
 		snprintf(of, sizeof(of), " sampled of %.20s",
 		    text_count(calls, g->calls));
+	kp_buf_init(&lost, 1024);
+	put_losses(&lost, &g->lost);
 	log_put(&e, "done: %s%s in %s, %s. See: kprof report%s",
 	    text_counted(n, g->measured, "request"), of,
-	    span_text(in, lasted), losses_phrase(&g->lost, lost, sizeof(lost)),
+	    span_text(in, lasted), kp_buf_cstr(&lost),
 	    db_option(option, p->o->db));
+	kp_buf_free(&lost);
 }
