@@ -143,7 +143,7 @@ run(int argc, char **argv)
 static int
 help_about(int argc, char **argv)
 {
-	char *with_h[] = { argv[argc - 1], (char *)"-h", NULL };
+	char *with_h[] = { argv[1], (char *)"-h", NULL };
 
 	if (argc > 1)
 		return run(2, with_h);

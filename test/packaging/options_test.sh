@@ -72,6 +72,8 @@ narrow() {
 narrow "$kprofd" -h
 narrow "$kprof" -h
 same 'kprof help' "$("$kprof" help)" "$("$kprof" -h)"
+same 'kprof help COMMAND and more' "$("$kprof" help report -json 2>&1)" \
+    "$("$kprof" report -h)"
 same 'kprofd help' "$("$kprofd" help)" "$("$kprofd" -h)"
 for c in $(commands); do
 	narrow "$kprof" "$c" -h
@@ -130,11 +132,12 @@ same 'kprofd: events of the log' \
     grep -oE '(log_(debug|info|warn|error)\(|\.event = [^",]*|(notice|target_report)\((a->owner|a|t), )"[a-z_]+"( : "[a-z_]+")?' |
     grep -oE '"[a-z_]+"' | tr -d '"' | words)"
 
-# Each message of DIAGNOSTICS is one that the program has.
+# Each message of DIAGNOSTICS is one that the program has.  Reasons of files come from
+# file_why.c.
 for page in kprofd.8 kprof.1; do
 	strings -n 8 "$b/${page%.*}" >"$dir/strings"
 	sed -n '/^\.Sh DIAGNOSTICS/,/^\.Sh NOTES/p' "priv/man/$page" |
-	    sed -n "s/^\.It //p" | sed "s/'[^']*'/'%s'/g" >"$dir/diag"
+	    sed -n "s/^\.It //p" | sed "s/'[^']*'/'%s'/g; s/: no such file\$/: %s/" >"$dir/diag"
 	while read -r text; do
 		ok "$page: '$text' is said" grep -qF -e "$text" "$dir/strings"
 	done <"$dir/diag"
