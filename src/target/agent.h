@@ -21,7 +21,8 @@
 #define AGENT_PROTOCOL 5	/* of kprof_agent.erl */
 /*
  * kprofd renews it every second.  The agent checks it twice a second, and has
- * removed itself within five seconds, whatever happened.
+ * removed itself within five seconds.  Where it can do nothing any more, its
+ * sentry ends it after two leases.
  */
 #define AGENT_LEASE_MS 4000
 

@@ -19,10 +19,10 @@
 static void
 hint_absent(struct progress *g, const struct parts *p)
 {
-	if (g->began != 0 || g->told_absent ||
+	if (g->began != 0 || g->logged_absent ||
 	    kp_mono_now() - p->started < PATIENCE)
 		return;
-	g->told_absent = true;
+	g->logged_absent = true;
 	HINT(NULL, "no target is attached yet, so nothing is measured: kprof "
 	    "status names each target's state; does the node run, under this "
 	    "name, with this cookie?");
@@ -45,11 +45,11 @@ hint_uncalled(struct progress *g, const struct parts *p)
 	const struct target *t;
 	char entries[700];
 
-	if (g->began == 0 || g->told_uncalled ||
+	if (g->began == 0 || g->logged_uncalled ||
 	    kp_mono_now() - g->began < PATIENCE)
 		return;
 	/* said or not, the first seconds are over */
-	g->told_uncalled = true;
+	g->logged_uncalled = true;
 	if (any_called(p->targets))
 		return;
 	for (unsigned i = 0; i < targets_count(p->targets); i++) {
@@ -79,9 +79,9 @@ hint_endless(struct target *t, kp_mono_ns now)
 	}
 	if (t->endless_since == 0)
 		t->endless_since = now;
-	if (t->told_endless || now - t->endless_since < PATIENCE)
+	if (t->logged_endless || now - t->endless_since < PATIENCE)
 		return;
-	t->told_endless = true;
+	t->logged_endless = true;
 	progress_entries(agent_plan(t->agent), entries, sizeof(entries));
 	HINT(t->node, "%s: %s of the %s, and none has returned: is it a "
 	    "server's loop? Then name the function that it calls for each "

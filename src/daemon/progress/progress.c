@@ -83,7 +83,7 @@ traced(const struct kp_plan *plan)
 }
 
 static void
-tell_profiling(const struct target *t)
+log_profiling(const struct target *t)
 {
 	const struct kp_plan *plan = agent_plan(t->agent);
 	size_t n = traced(plan);
@@ -113,14 +113,14 @@ is_settled(const struct targets *ts)
 }
 
 static void
-tell_where(struct progress *g, const struct parts *p)
+log_where(struct progress *g, const struct parts *p)
 {
 	char option[HINT_MAX], in[TEXT_MAX];
 
-	if (g->began == 0 || g->told_where || (!is_settled(p->targets) &&
+	if (g->began == 0 || g->logged_where || (!is_settled(p->targets) &&
 	    kp_mono_now() - g->began < WHERE_AFTER))
 		return;
-	g->told_where = true;
+	g->logged_where = true;
 	db_option(option, p->o->db);
 	log_info("writing", NULL, "writing %s; first figures in %s. Look: "
 	    "kprof report%s, kprof top%s", p->o->db, span_text(in,
@@ -132,14 +132,14 @@ progress_armed(struct progress *g, struct target *t)
 {
 	if (g->began == 0)
 		g->began = kp_mono_now();
-	tell_profiling(t);
-	tell_where(g, t->p);
+	log_profiling(t);
+	log_where(g, t->p);
 }
 
 void
 progress_tick(struct progress *g, const struct parts *p)
 {
-	tell_where(g, p);
+	log_where(g, p);
 	progress_hints(g, p);
 }
 

@@ -1,5 +1,5 @@
 /*
- * progress.h - what kprofd says without being asked: which nodes it profiles,
+ * progress.h - what kprofd logs without being asked: which nodes it profiles,
  * where the figures go, hints while there are none, and at the end what was
  * measured and lost.
  */
@@ -15,8 +15,8 @@ struct target;
 struct progress {
 	bool tty;		/* stderr is a terminal */
 	kp_mono_ns began;	/* tracing was on first; 0: not yet */
-	bool told_where;	/* the line about the database was logged */
-	bool told_absent, told_uncalled;	/* hints.c: these were, too */
+	bool logged_where;	/* the line about the database was logged */
+	bool logged_absent, logged_uncalled;	/* hints.c */
 	uint64_t measured, calls;	/* requests, of all closed windows */
 	struct kp_losses lost;
 };

@@ -54,7 +54,7 @@ struct target {
 	bool unfit;			/* a check found errors of tiers.conf */
 	kp_mono_ns endless_since;	/* calls of entries, but no return; 0:
 					   there are returns, or no calls */
-	bool told_endless;		/* that was logged */
+	bool logged_endless;		/* that was logged */
 	size_t hot;			/* functions reported as too hot */
 	bool unplaced;			/* see assembly_join() */
 	char state_text[512];
