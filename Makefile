@@ -210,11 +210,11 @@ $(PROBES:%=$(B)/%.so): $(B)/%.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC))
 
 # ---- the README's commands, and tests
 
-.PHONY: setup setup-check setup-test demo test check
+.PHONY: setup setup-check setup-test setup-deb setup-deb-test demo test check
 setup:
 	@sh test/support/setup.sh build
 
-setup-check setup-test: setup-%:
+setup-check setup-test setup-deb setup-deb-test: setup-%:
 	@sh test/support/setup.sh $*
 
 demo:
@@ -242,7 +242,8 @@ help:
 	@echo 'make demo     profile a sample application, and print its report'
 	@echo 'make test     every test that a fresh machine can run: half an hour'
 	@echo 'make check    tests for every change, under two minutes'
+	@echo 'make deb      Debian packages of them: build/kprofd_$(VERSION)_*.deb'
 	@echo 'make install  PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make help-dev lists all the others'
 
-include erlang/kprof/library.mk priv/install.mk test/tests.mk
+include erlang/kprof/library.mk priv/install.mk priv/debian.mk test/tests.mk

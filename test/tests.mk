@@ -78,5 +78,5 @@ help-dev:
 	@echo 'make clean        remove build/'
 
 # Skips the root file systems of `make matrix` and `make setup`, which have such files.
--include $(shell find build -type d \( -name roots -o -name tools -o -name deb \) -prune \
+-include $(shell find build -type d \( -name roots -o -name tools -o -name deb -o -name package \) -prune \
     -o -type f -name '*.d' -print 2>/dev/null)

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, and lists them first: those for
-# building and `make demo`, for `make check` too, or for `make test` too.  Leaves
-# in build/setup.done how many that were and how long it took.
-# usage: setup.sh build|check|test [MORE-PACKAGES]
+# building and `make demo`, for `make check` too, or for `make test` too; for `make
+# deb`, or for `make deb-test` too.  Leaves in build/setup.done how many that were and
+# how long it took.
+# usage: setup.sh build|check|test|deb|deb-test [MORE-PACKAGES]
 set -eu
 
 build="gcc libc6-dev make xxd erlang-base erlang-dev libevent-dev
@@ -10,6 +11,8 @@ libcurl4-openssl-dev libsqlite3-dev libjs-dygraphs"
 check="libcmocka-dev erlang-eunit sqlite3 patch"
 test="erlang-dialyzer erlang-ssl clang libclang-rt-dev util-linux elixir mandoc
 systemd libpopt0 jq chromium iproute2 openssl"
+deb="debhelper dpkg-dev"
+deb_test="lintian mmdebstrap util-linux"
 # Any node and npm will do, not only Debian's.
 command -v npm >/dev/null || test="$test nodejs npm"
 
@@ -17,7 +20,9 @@ case $1 in
 build) packages=$build ;;
 check) packages="$build $check" ;;
 test) packages="$build $check $test" ;;
-*) echo "usage: setup.sh build|check|test [MORE-PACKAGES]" >&2; exit 2 ;;
+deb) packages="$build $deb" ;;
+deb-test) packages="$build $deb $deb_test" ;;
+*) echo "usage: setup.sh build|check|test|deb|deb-test [MORE-PACKAGES]" >&2; exit 2 ;;
 esac
 all_tests=$([ "$1" != test ] || echo yes)
 shift
