@@ -6,6 +6,13 @@ packaging: all $(B)/test/mkdb $(B)/test/one_answer $(B)/test/slow_resolver.so
 	sh test/packaging/completion_test.sh $(B)
 	sh test/packaging/examples_test.sh $(B)
 	sh test/packaging/install_test.sh $(B) "$(MAKE)"
+	sh test/packaging/debian_test.sh
+
+# The Debian packages in a bare root: installed, started, upgraded, purged.
+.PHONY: deb-test
+deb-test: setup-deb-test
+	@$(MAKE) --no-print-directory deb all sample
+	sh test/packaging/deb_test.sh $(B) "$(MAKE)"
 
 # What a newcomer types, with an application of their own, and what is answered.
 .PHONY: newcomer-test

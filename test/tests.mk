@@ -50,6 +50,7 @@ help-dev:
 	@echo 'make export-test  what Prometheus scrapes and a collector gets'
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
+	@echo 'make deb-test     the Debian packages: lintian; started under systemd, purged (root)'
 	@echo 'make newcomer-test  the mistakes of a first hour, and what is answered'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make native       the same figures with the native probe (all: integration PROBE=native)'
