@@ -6,7 +6,7 @@
 -export([documents/0, placeholders/0, grammar/0, commands/0, make_runs/0, newer/0, allowed/0, quiet/0, ends_kprofd/0]).
 
 %% Texts that hold examples. A file below priv/, or a *.md anywhere, that fits
-%% none of these is an error. elsewhere: `make packaging` runs them.
+%% none of these is an error. elsewhere: `make packaging` and `make deb-test` run them.
 documents() ->
     [{"README.md", markdown},
      {"erlang/*/README.md", markdown},
@@ -19,7 +19,9 @@ documents() ->
      {"priv/schema.sql", comments},
      {"priv/schema/*", elsewhere},
      {"priv/openapi.json", elsewhere},
-     {"priv/install.mk", elsewhere},
+     {"priv/{install,debian}.mk", elsewhere},
+     {"priv/debian/[a-rt-z]*", elsewhere},
+     {"priv/debian/source/*", elsewhere},
      {"priv/web/*", elsewhere},
      {"priv/prometheus/*", elsewhere},
      {"priv/{completion,cron,logrotate,systemd}/*", elsewhere}].
@@ -73,6 +75,7 @@ allowed() ->
      {"priv/man/kprofd.8", "{kprof, [{disabled, true}]}", "the target's own configuration"},
      {"priv/man/tiers.conf.5", "{identity, fun ({Module", "the form's grammar; examples follow it there"},
      {"priv/doc/service.md", "kprofd: profiling shop@vm", "the log of a node that is not here"},
+     {"priv/doc/service.md", "apt install ./build/kprofd_", "`make deb-test` does the same"},
      {"test/recordings/README.md", sample, "lines of a file, with the names of what stands in them"},
      {"test/bench/README.md", "target: OTP", "figures that take minutes"},
      {"test/bench/README.md", sample, "figures that take minutes"}].

@@ -8,6 +8,9 @@ same 'the version of priv/debian/changelog' \
     "$(sed -n '1s/^kprofd (\([^)]*\)).*/\1/p' priv/debian/changelog)" \
     "$(sed -n 's/^VERSION := //p' Makefile)"
 
+same 'other versions in the documents' "$(grep -o 'kprofd_[0-9.]*_amd64' README.md \
+    priv/doc/service.md | grep -v -F "kprofd_$(sed -n 's/^VERSION := //p' Makefile)_")" ''
+
 # build-essential, which Debian installs for every build, brings the first three.
 eval "$(sed -n '/^build="/,/"$/p' test/support/setup.sh)"
 # shellcheck disable=SC2086,SC2154
