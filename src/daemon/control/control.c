@@ -1,12 +1,13 @@
 /*
- * control.c - accepts clients on the control socket, reads a line from each,
- * and writes its notes and its answer.
+ * control.c - accepts clients on the control socket, reads a line from each, and
+ * the text of a command that takes one, and writes its notes and its answer.
  *
  * The socket's mode decides who may connect.  Clients are limited all the same:
  * CONTROL_CLIENTS_MAX at once, one line of LINE_MAX_BYTES each, and
- * CLIENT_SECONDS until they have their answer.
+ * CLIENT_SECONDS until they have their answer, unless a command allows more.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,9 @@ struct control_client {
 	struct bufferevent *bev;
 	uint64_t id;
 	bool asked, answered;
+	size_t want;		/* bytes of the text; 0: none, or taken */
+	control_text_fn *text_fn;
+	void *text_ctx;
 };
 
 struct control {
@@ -60,22 +64,43 @@ client_free(struct control_client *c)
 }
 
 void
-control_note(struct control_client *c, const char *text, size_t n)
+control_message(struct control_client *c, const char *kind, const char *text,
+    size_t n)
 {
 	struct evbuffer *out = bufferevent_get_output(c->bev);
 
-	evbuffer_add_printf(out, "note %zu\n", n);
+	evbuffer_add_printf(out, "%s %zu\n", kind, n);
 	evbuffer_add(out, text, n);
+}
+
+void
+control_note(struct control_client *c, const char *text, size_t n)
+{
+	control_message(c, "note", text, n);
 }
 
 void
 control_answer(struct control_client *c, bool ok, const char *text, size_t n)
 {
-	struct evbuffer *out = bufferevent_get_output(c->bev);
-
 	c->answered = true;
-	evbuffer_add_printf(out, "%s %zu\n", ok ? "ok" : "error", n);
-	evbuffer_add(out, text, n);
+	control_message(c, ok ? "ok" : "error", text, n);
+}
+
+void
+control_take(struct control_client *c, size_t n, control_text_fn *fn, void *ctx)
+{
+	c->want = n;
+	c->text_fn = fn;
+	c->text_ctx = ctx;
+	bufferevent_setwatermark(c->bev, EV_READ, 0, n);
+}
+
+void
+control_allow(struct control_client *c, unsigned seconds)
+{
+	struct timeval limit = { CLIENT_SECONDS + seconds, 0 };
+
+	bufferevent_set_timeouts(c->bev, &limit, &limit);
 }
 
 uint64_t
@@ -95,19 +120,21 @@ control_client_get(struct control *ctl, uint64_t id)
 	return NULL;
 }
 
+/* poll(2) tells a connection that is closed from one that is half closed. */
+bool
+control_client_waits(const struct control_client *c)
+{
+	struct pollfd pfd = { .fd = bufferevent_getfd(c->bev) };
+
+	return poll(&pfd, 1, 0) <= 0 || (pfd.revents & (POLLHUP | POLLERR)) == 0;
+}
+
 static void
-on_read(struct bufferevent *bev, void *ctx)
+read_line(struct control_client *c, struct evbuffer *in)
 {
 	static const char too_long[] = "the command is too long";
-	struct control_client *c = ctx;
-	struct evbuffer *in = bufferevent_get_input(bev);
-	char *line;
+	char *line = evbuffer_readln(in, NULL, EVBUFFER_EOL_LF);
 
-	if (c->asked) {
-		evbuffer_drain(in, evbuffer_get_length(in));
-		return;
-	}
-	line = evbuffer_readln(in, NULL, EVBUFFER_EOL_LF);
 	if (line == NULL) {
 		if (evbuffer_get_length(in) < LINE_MAX_BYTES)
 			return;
@@ -118,6 +145,37 @@ on_read(struct bufferevent *bev, void *ctx)
 	c->asked = true;
 	c->control->fn(c->control->ctx, c, line);
 	free(line);
+}
+
+static void
+read_text(struct control_client *c, struct evbuffer *in)
+{
+	static const char no_memory[] = "out of memory";
+	size_t n = c->want;
+	const char *text;
+
+	if (evbuffer_get_length(in) < n)
+		return;
+	c->want = 0;
+	text = (const char *)evbuffer_pullup(in, (ev_ssize_t)n);
+	if (text != NULL)
+		c->text_fn(c->text_ctx, c, text, n);
+	else
+		control_answer(c, false, no_memory, strlen(no_memory));
+}
+
+static void
+on_read(struct bufferevent *bev, void *ctx)
+{
+	struct control_client *c = ctx;
+	struct evbuffer *in = bufferevent_get_input(bev);
+
+	if (!c->asked)
+		read_line(c, in);
+	if (c->want > 0)
+		read_text(c, in);
+	if (c->asked && c->want == 0)
+		evbuffer_drain(in, evbuffer_get_length(in));
 }
 
 static void
@@ -141,7 +199,7 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 	 * on_written() frees it when that is written.
 	 */
 	if ((what & BEV_EVENT_EOF) != 0 && (what & BEV_EVENT_READING) != 0 &&
-	    c->asked)
+	    c->asked && c->want == 0)
 		return;
 	client_free(c);
 }

@@ -1,0 +1,41 @@
+/*
+ * ctl_socket.h - sends one command through the control socket of a daemon, and
+ * reads the answer: for kprof, and for kprofd -check -control.
+ */
+#ifndef KPROFD_CLIENT_CTL_SOCKET_H
+#define KPROFD_CLIENT_CTL_SOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kprofd/buf.h"
+#include "kprofd/clock.h"
+
+#define CTL_SILENCE_S 30	/* the longest wait for a daemon that works */
+#define CTL_ANSWER_MAX (1u << 20)	/* bytes of all messages of a command */
+
+struct ctl_request {
+	const char *path;	/* of the socket */
+	const char *see;	/* options that say where it is: "-control" */
+	const char *bytes;	/* the command: a line, maybe a text behind it */
+	size_t n;
+	unsigned patience;	/* s: until its answer, or, if each, until each
+				   message */
+	bool each;
+	kp_dur_ns quiet;	/* after this silence on_quiet is called; 0: no */
+	size_t most;		/* bytes of all messages */
+	void *ctx;
+	/* A message before the answer.  False: such a kind is not understood. */
+	bool (*on_message)(void *ctx, const char *kind,
+	    const struct kp_buf *text);
+	void (*on_quiet)(void *ctx, const char *path);	/* may be NULL */
+};
+
+/*
+ * KP_OK: the answer is in `answer`; KP_ESTATE: the daemon refused, `why` holds
+ * its words; otherwise it was not reached or not understood, and `why` says how.
+ */
+enum kp_err ctl_request(const struct ctl_request *r, struct kp_buf *answer,
+    char *why, size_t n);
+
+#endif
