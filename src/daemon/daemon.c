@@ -18,6 +18,8 @@
 #include <event2/thread.h>
 
 #include "daemon/check/check.h"
+#include "daemon/check/check_answer.h"
+#include "daemon/check/check_ask.h"
 #include "export/totals.h"
 #include "stats/boundary.h"
 #include "daemon/control/commands.h"
@@ -387,10 +389,11 @@ open_control(struct daemon *d)
 
 	d->p.past = deferred_new(d->base, d->p.store);
 	d->p.reload = reload_new(&d->p);
+	d->p.checks = check_answer_new(d->base, &d->p);
 	d->p.pending = pending_new(&d->p);
 	d->commands = commands_new(d->base, &d->p);
-	if (d->p.past == NULL || d->p.reload == NULL || d->p.pending == NULL ||
-	    d->commands == NULL)
+	if (d->p.past == NULL || d->p.reload == NULL || d->p.checks == NULL ||
+	    d->p.pending == NULL || d->commands == NULL)
 		return complain("out of memory");
 	return control_open(&d->p.control, d->base, d->p.o->control_path,
 	    commands_take, d->commands, why, sizeof(why)) == KP_OK ? 0 :
@@ -500,6 +503,7 @@ daemon_close(struct daemon *d)
 	deferred_free(d->p.past);
 	targets_free(d->p.targets);
 	reload_free(d->p.reload);
+	check_answer_free(d->p.checks);
 	commands_free(d->commands);
 	pending_free(d->p.pending);
 	struct event *evs[] = { d->window, d->end, d->signals[0],
@@ -513,6 +517,22 @@ daemon_close(struct daemon *d)
 	explicit_bzero(d->p.cookie, sizeof(d->p.cookie));
 }
 
+/* A check that attaches to no target. */
+static int
+check_away(struct daemon *d)
+{
+	int status = 0;
+
+	if (d->p.o->control != NULL) {
+		status = check_ask(d->p.o, &d->p.conf);
+	} else {
+		conf_file_summary(&d->p.conf);
+		check_passed(d->warnings);
+	}
+	conf_file_free(&d->p.conf);
+	return status;
+}
+
 int
 daemon_run(const struct options *o)
 {
@@ -524,13 +544,8 @@ daemon_run(const struct options *o)
 	if (conf_file_load(&d.p.conf, o->tiers, NULL) != KP_OK)
 		return 1;
 	d.warnings = d.p.conf.warnings;
-	if (o->check && o->ntargets == 0 && o->target_file == NULL &&
-	    o->seed == NULL) {
-		conf_file_summary(&d.p.conf);
-		conf_file_free(&d.p.conf);
-		check_passed(d.warnings);
-		return 0;
-	}
+	if (o->check && (o->control != NULL || !options_targets(o)))
+		return check_away(&d);
 	if (d.p.conf.conf->messages && o->probe == AGENT_RELAY) {
 		conf_file_free(&d.p.conf);
 		return complain(conf_file_messages);

@@ -25,6 +25,7 @@ struct parts {
 	struct control *control;
 	struct pending *pending;
 	struct reload *reload;
+	struct check_answer *checks;	/* for clients */
 	struct deferred *past;		/* configurations no longer in force */
 	struct otlp *otlp;		/* NULL: no -otlp */
 };

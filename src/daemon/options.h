@@ -42,5 +42,7 @@ struct options {
  * borrows argv's strings.
  */
 int options_parse(struct options *o, int argc, char **argv);
+/* True: nodes are named to which kprofd attaches. */
+bool options_targets(const struct options *o);
 
 #endif

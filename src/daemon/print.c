@@ -115,10 +115,9 @@ plan_row(struct grid *g, const struct kp_conf *c, const struct kp_plan_item *p)
 }
 
 void
-print_plan(const struct kp_conf *c, const struct kp_plan *plan,
+put_plan(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
     const char *node)
 {
-	struct kp_buf b;
 	struct grid g;
 
 	grid_init(&g);
@@ -128,11 +127,20 @@ print_plan(const struct kp_conf *c, const struct kp_plan *plan,
 	grid_col(&g, "TIERS", GRID_LEFT);
 	for (size_t i = 0; i < plan->n; i++)
 		plan_row(&g, c, &plan->v[i]);
-	kp_buf_init(&b, PLAN_BYTES);
-	grid_write(&g, 0, &b);
-	grid_free(&g);
 	if (node != NULL)
-		printf("%s:\n", node);
+		kp_buf_printf(b, "%s:\n", node);
+	grid_write(&g, 0, b);
+	grid_free(&g);
+}
+
+void
+print_plan(const struct kp_conf *c, const struct kp_plan *plan,
+    const char *node)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, PLAN_BYTES);
+	put_plan(&b, c, plan, node);
 	fputs(kp_buf_cstr(&b), stdout);
 	fflush(stdout);
 	kp_buf_free(&b);

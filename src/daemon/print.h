@@ -2,6 +2,7 @@
 #ifndef KPROFD_DAEMON_PRINT_H
 #define KPROFD_DAEMON_PRINT_H
 
+#include "kprofd/buf.h"
 #include "kprofd/clock.h"
 #include "kprofd/plan.h"
 #include "kprofd/request.h"
@@ -22,6 +23,9 @@ struct print_limit {
 void print_request(struct print_limit *l, const struct kp_requests *rs,
     const struct kp_request *rq, kp_dur_ns offset, const char *const *nodes,
     kp_mono_ns now);
+/* Appends what would be traced, and how often it is called; node may be NULL. */
+void put_plan(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan *plan, const char *node);
 /* Prints what would be traced, and how often it is called; node may be NULL. */
 void print_plan(const struct kp_conf *c, const struct kp_plan *plan,
     const char *node);

@@ -55,6 +55,7 @@ agent_set_state(struct agent *a, enum agent_state s, const char *text)
 	a->state = s;
 	event_del(a->timer);
 	a->ops->on_state(a->owner, s, text);
+	agent_check_state(a);
 	agent_reload_state(a);
 }
 
@@ -317,6 +318,15 @@ agent_lease_start(struct agent *a)
 	send_lease(a);
 }
 
+/* The check's may lose the connection. */
+static void
+ticks(struct agent *a)
+{
+	agent_check_tick(a);
+	if (a->link != NULL)
+		agent_reload_tick(a);
+}
+
 static void
 on_lease(evutil_socket_t fd, short what, void *ctx)
 {
@@ -338,7 +348,7 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	if (++a->silent > SILENT_MAX)
 		agent_lost(a, "the agent does not answer");
 	else
-		agent_reload_tick(a);
+		ticks(a);
 }
 
 struct agent *
@@ -389,6 +399,8 @@ agent_free(struct agent *a)
 	kp_plan_free(&a->reload.plan);
 	kp_diags_free(&a->diags);
 	kp_diags_free(&a->reload.diags);
+	kp_plan_free(&a->check.plan);
+	kp_diags_free(&a->check.diags);
 	label_epochs_give(a->o.labels, a->label);
 	free(a);
 }

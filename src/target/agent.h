@@ -164,6 +164,11 @@ struct agent_ops {
 	void (*on_cleared)(struct target *t, uint64_t number);
 	/* The answer to agent_reload(). */
 	void (*on_checked)(struct target *t, const struct agent_checked *c);
+	/* The answers to agent_check() and agent_check_count(). */
+	void (*on_looked)(struct target *t, const struct agent_checked *c,
+	    const struct kp_plan *plan);
+	void (*on_counted)(struct target *t, const struct agent_checked *c,
+	    const struct kp_plan *plan);
 	/*
 	 * agent_reload_apply() has ended.  All events before this were of the
 	 * old configuration.
@@ -270,6 +275,20 @@ void agent_reload(struct agent *a, const struct kp_conf *conf);
 void agent_reload_apply(struct agent *a);
 /* Discards it, at any time after agent_reload(). */
 void agent_reload_cancel(struct agent *a);
+/*
+ * Checks another configuration beside the one in force: nothing that is armed
+ * changes.  First it looks which functions there are: on_looked comes once, maybe
+ * before this returns.  conf is borrowed until agent_check_end().  A reload, and
+ * arming what new code has, wait for that end.
+ */
+void agent_check(struct agent *a, const struct kp_conf *conf);
+/*
+ * After on_looked with AGENT_CHECKED_DONE: counts the calls of the functions for
+ * this time; then on_counted comes once, maybe before this returns.
+ */
+void agent_check_count(struct agent *a, kp_dur_ns time);
+/* Ends it, at any time; nothing is counted any more.  No callback comes. */
+void agent_check_end(struct agent *a);
 /*
  * Disarms one function for good, over pauses and lost connections; mfa is
  * "mod:fun/arity" as interned.

@@ -7,6 +7,7 @@
  *   agent_probe.c  which probe: relay or native
  *   agent_notice.c what the agent reports without being asked
  *   agent_reload.c arms the plan of another tiers.conf, or of changed code
+ *   agent_check.c  checks the plan of another tiers.conf, and arms nothing
  *   agent_msg.c    the messages as bytes; keeps no state
  */
 #ifndef KP_TARGET_AGENT_INTERNAL_H
@@ -27,6 +28,7 @@
 /* References above this are of clear_tokens, which no step waits for. */
 #define CLEAR_REFS (UINT64_C(1) << 40)
 #define RELOAD_REFS (UINT64_C(1) << 41)	/* above this, of agent_reload() */
+#define CHECK_REFS (UINT64_C(1) << 42)	/* above this, of agent_check() */
 
 enum reload_step {
 	RELOAD_NONE,
@@ -36,6 +38,15 @@ enum reload_step {
 	RELOAD_ASKING,		/* whether they may be armed */
 	RELOAD_CHECKED,		/* on_checked was called */
 	RELOAD_APPLYING		/* the difference was sent */
+};
+
+enum check_step {
+	CHECK_NONE,
+	CHECK_WAITING,		/* for a state that lasts, or a recheck's end */
+	CHECK_LOOKING,		/* which of its functions exist */
+	CHECK_LOOKED,		/* on_looked was called */
+	CHECK_COUNTING,		/* calls of the functions */
+	CHECK_DONE		/* the last answer was given */
 };
 #define NODES_REF (CLEAR_REFS - 1)	/* of the nodes that it sees */
 #define NAMES_REF (CLEAR_REFS - 2)	/* of names of processes */
@@ -72,6 +83,15 @@ struct agent {
 		struct kp_plan_change n;
 		uint32_t one_in;	/* sampling rate in the change */
 	} reload;
+	uint64_t checks;	/* number of the last question of a check */
+	struct {
+		enum check_step step;
+		const struct kp_conf *conf;	/* borrowed */
+		kp_dur_ns time;		/* to count */
+		unsigned waited;	/* seconds, for the answer */
+		struct kp_plan plan;
+		struct kp_diags diags;	/* of the step */
+	} check;
 	struct kp_diags diags;	/* of the plan, until agent_judge() */
 	uint16_t label;		/* constant of its labels; 0: none yet */
 	unsigned leftover_tries;
@@ -152,6 +172,16 @@ void agent_recheck(struct agent *a);
 void agent_reload_state(struct agent *a);
 /* Once a second, while attached: limits the wait for an answer. */
 void agent_reload_tick(struct agent *a);
+/* A check has ended: goes on with a reload or recheck that waited for that. */
+void agent_reload_next(struct agent *a);
+
+/* agent_check.c: the same for a check. */
+void agent_check_answer(struct agent *a, uint64_t ref, struct kp_term *r);
+void agent_check_state(struct agent *a);
+void agent_check_tick(struct agent *a);
+bool agent_check_runs(const struct agent *a);
+/* True: armed, paused or tripped, which only an event ends. */
+bool agent_state_lasts(const struct agent *a);
 /* agent_notice.c: the terms behind {kprof_notice, .. */
 void agent_on_notice(struct agent *a, struct kp_term *r);
 

@@ -10,7 +10,8 @@
  * come in between.  If the connection is lost meanwhile, the new plan is armed
  * when the connection is back.
  *
- * There is one at a time: a reload that is asked for meanwhile waits.  Other
+ * There is one at a time: a reload that is asked for meanwhile waits, and all
+ * wait for a check (agent_check.c), which asks the same of the target.  Other
  * targets wait for this one, so its questions have the time limit of all steps.
  */
 #include <stdio.h>
@@ -338,8 +339,8 @@ reload_away(struct agent *a)
 
 /* ---- beginning ---- */
 
-static bool
-state_lasts(const struct agent *a)
+bool
+agent_state_lasts(const struct agent *a)
 {
 	return a->state == AGENT_ARMED || a->state == AGENT_PAUSED ||
 	    a->state == AGENT_TRIPPED;
@@ -361,15 +362,21 @@ reload_next(struct agent *a)
 {
 	const struct kp_conf *conf = a->reload.wanted;
 
-	if (a->reload.step != RELOAD_NONE)
+	if (a->reload.step != RELOAD_NONE || agent_check_runs(a))
 		return;
 	if (conf != NULL) {
 		a->reload.wanted = NULL;
 		reload_begin(a, conf, false);
-	} else if (a->recheck_due && state_lasts(a)) {
+	} else if (a->recheck_due && agent_state_lasts(a)) {
 		a->recheck_due = false;
 		reload_begin(a, a->o.conf, true);
 	}
+}
+
+void
+agent_reload_next(struct agent *a)
+{
+	reload_next(a);
 }
 
 void

@@ -278,7 +278,9 @@ on_reply(struct agent *a, struct kp_term *r)
 	if (r->err == KP_OK && ref > CLEAR_REFS &&
 	    ref <= CLEAR_REFS + a->clears)
 		a->ops->on_cleared(a->owner, ref - CLEAR_REFS);
-	if (ref > RELOAD_REFS)
+	if (ref > CHECK_REFS)
+		agent_check_answer(a, ref, r);
+	else if (ref > RELOAD_REFS)
 		agent_reload_answer(a, ref, r);
 	if (r->err == KP_OK && ref == NODES_REF)
 		a->ops->on_nodes(a->owner, r);

@@ -19,8 +19,8 @@ report(struct target *t, const struct kp_check *c)
 }
 
 /* Two digits are as many as an estimate has. */
-static void
-print_price(const struct kp_check *c)
+void
+check_put_price(struct kp_buf *b, const struct kp_check *c)
 {
 	struct kp_check_price price = kp_check_price(c);
 	double unit = 1;
@@ -28,13 +28,24 @@ print_price(const struct kp_check *c)
 
 	while (price.events / unit >= 100)
 		unit *= 10;
-	printf("about %s events/s, ", text_count(text,
+	kp_buf_printf(b, "about %s events/s, ", text_count(text,
 	    (uint64_t)(price.events / unit + 0.5) * (uint64_t)unit));
 	if (price.percent < 0.01)
-		printf("less than 0.01 %% of a scheduler\n");
+		kp_buf_str(b, "less than 0.01 % of a scheduler\n");
 	else
-		printf("%.2g %% of a scheduler\n", price.percent);
+		kp_buf_printf(b, "%.2g %% of a scheduler\n", price.percent);
+}
+
+static void
+print_price(const struct kp_check *c)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, 256);
+	check_put_price(&b, c);
+	fputs(kp_buf_cstr(&b), stdout);
 	fflush(stdout);
+	kp_buf_free(&b);
 }
 
 void

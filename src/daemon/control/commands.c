@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/check/check_answer.h"
 #include "daemon/control/commands.h"
 #include "daemon/control/status.h"
+#include "text/check_message.h"
 
 #define SYNCS_MAX CONTROL_CLIENTS_MAX	/* `kprof dump` at once */
 #define ANSWER_MAX (1u << 20)	/* bytes: kprof takes no more */
@@ -31,6 +33,7 @@ struct command {
 	bool json;
 	const char *glob;		/* NULL: all targets */
 	char text[KP_NODE_NAME_MAX + 1];	/* the glob */
+	size_t bytes;			/* of the text behind the line */
 };
 
 static void
@@ -205,42 +208,65 @@ do_reload(struct commands *cs, struct control_client *c,
 	reload_ask(cs->p->reload, c);
 }
 
+static void
+do_check(struct commands *cs, struct control_client *c,
+    const struct command *cmd)
+{
+	if (cmd->bytes == 0 || cmd->bytes > CHECK_MESSAGE_MAX)
+		refuse(c, "a check needs the text of a tiers.conf");
+	else
+		control_take(c, cmd->bytes, check_answer_take, cs->p->checks);
+}
+
 /* ---- the table ---- */
 
-static const struct {
+static const struct known {
 	const char *name;
-	bool takes_json, takes_node;
+	bool takes_json, takes_node, takes_text;
 	void (*run)(struct commands *cs, struct control_client *c,
 	    const struct command *cmd);
 	enum wait_for want;
 } commands[] = {
-	{ "status", true, true, do_status, 0 },
-	{ "flight", true, true, do_flight, 0 },
-	{ "metrics", false, false, do_metrics, 0 },
-	{ "dump", false, false, do_dump, 0 },
-	{ "pause", false, true, do_wait, WAIT_PAUSED },
-	{ "resume", false, true, do_wait, WAIT_RESUMED },
-	{ "reload", false, false, do_reload, 0 },
-	{ "clear-tokens", false, true, do_wait, WAIT_CLEARED },
+	{ "status", true, true, false, do_status, 0 },
+	{ "flight", true, true, false, do_flight, 0 },
+	{ "metrics", false, false, false, do_metrics, 0 },
+	{ "dump", false, false, false, do_dump, 0 },
+	{ "pause", false, true, false, do_wait, WAIT_PAUSED },
+	{ "resume", false, true, false, do_wait, WAIT_RESUMED },
+	{ "reload", false, false, false, do_reload, 0 },
+	{ "check", false, false, true, do_check, 0 },
+	{ "clear-tokens", false, true, false, do_wait, WAIT_CLEARED },
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
+/* "bytes=N", n characters long. */
+static bool
+take_bytes(const char *p, size_t n, size_t *to)
+{
+	char *end;
+
+	if (n <= 6 || memcmp(p, "bytes=", 6) != 0 || p[6] < '0' || p[6] > '9')
+		return false;
+	*to = strtoul(p + 6, &end, 10);
+	return end == p + n;
+}
+
 /* Reads the words after the command.  False: one is not understood. */
 static bool
-take_words(struct command *cmd, const char *p, bool json, bool node)
+take_words(struct command *cmd, const char *p, const struct known *k)
 {
 	size_t n;
 
 	for (p += strspn(p, " "); *p != '\0'; p += strspn(p, " ")) {
 		n = strcspn(p, " ");
-		if (json && n == 4 && memcmp(p, "json", n) == 0) {
+		if (k->takes_json && n == 4 && memcmp(p, "json", n) == 0) {
 			cmd->json = true;
-		} else if (node && n > 5 && n - 5 < sizeof(cmd->text) &&
-		    memcmp(p, "node=", 5) == 0) {
+		} else if (k->takes_node && n > 5 &&
+		    n - 5 < sizeof(cmd->text) && memcmp(p, "node=", 5) == 0) {
 			snprintf(cmd->text, sizeof(cmd->text), "%.*s",
 			    (int)(n - 5), p + 5);
 			cmd->glob = cmd->text;
-		} else {
+		} else if (!k->takes_text || !take_bytes(p, n, &cmd->bytes)) {
 			return false;
 		}
 		p += n;
@@ -259,8 +285,7 @@ commands_take(void *ctx, struct control_client *c, const char *line)
 	for (size_t i = 0; i < NCOMMANDS; i++) {
 		if (strlen(commands[i].name) != n ||
 		    memcmp(commands[i].name, line, n) != 0 ||
-		    !take_words(&cmd, line + n, commands[i].takes_json,
-		    commands[i].takes_node))
+		    !take_words(&cmd, line + n, &commands[i]))
 			continue;
 		cmd.want = commands[i].want;
 		commands[i].run(cs, c, &cmd);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/check/check_answer.h"
 #include "daemon/deferred_free.h"
 #include "daemon/log.h"
 #include "daemon/control/reload.h"
@@ -313,11 +314,25 @@ reload_start(struct reload *r)
 		decide(r);
 }
 
+bool
+reload_busy(const struct reload *r)
+{
+	return r->busy;
+}
+
 void
 reload_ask(struct reload *r, struct control_client *c)
 {
 	static const char busy[] = "too many wait already";
+	static const char checking[] = "a file is being checked just now "
+	    "(kprofd -check -control): try again when that has ended";
 
+	if (c != NULL && check_answer_busy(r->p->checks)) {
+		control_answer(c, false, checking, strlen(checking));
+		return;
+	}
+	check_answer_abort(r->p->checks, "tiers.conf is being reloaded (SIGHUP): "
+	    "try again");
 	if (c != NULL && r->later.n == CONTROL_CLIENTS_MAX) {
 		control_answer(c, false, busy, strlen(busy));
 		return;

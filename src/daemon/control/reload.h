@@ -21,7 +21,12 @@ struct reload;
 struct reload *reload_new(struct parts *p);
 /* Call it after the targets and the store are closed. */
 void reload_free(struct reload *r);
-/* Answers c, if it is not NULL; the log has the result in any case. */
+/* True: a round is under way. */
+bool reload_busy(const struct reload *r);
+/*
+ * Answers c, if it is not NULL; the log has the result in any case.  During a
+ * check (check/check_answer.h) a client is refused; without one the check ends.
+ */
 void reload_ask(struct reload *r, struct control_client *c);
 /* As on_checked and on_reloaded of struct agent_ops. */
 void reload_checked(struct target *t, const struct agent_checked *c);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kprofd/fn_name.h"
+#include "daemon/check/check_answer.h"
 #include "daemon/control/pending_commands.h"
 #include "daemon/control/reload.h"
 #include "daemon/daemon.h"
@@ -406,6 +407,8 @@ static const struct agent_ops agent_ops = {
 	.on_diags = daemon_on_diags,
 	.on_cleared = pending_cleared,
 	.on_checked = reload_checked,
+	.on_looked = check_answer_looked,
+	.on_counted = check_answer_counted,
 	.on_reloaded = on_reloaded,
 	.on_unreached = targets_on_unreached,
 	.on_missing = targets_on_missing,
