@@ -228,7 +228,8 @@ static const struct opt table[] = {
 	    "too: 'Authorization: Bearer ...'", opt_text,
 	    &given.otlp_header_file, NULL },
 	{ "control", "SOCKET", "control socket (the database's name + "
-	    ".sock); with -check: ask the kprofd there", opt_text, &given.control, NULL },
+	    ".sock); with -check: ask the kprofd there", opt_text,
+	    &given.control, NULL },
 	OPT_GROUP("Messages"),
 	{ "quiet", NULL, "log warnings and errors alone", opt_flag,
 	    &given.quiet, NULL },
@@ -278,56 +279,49 @@ options_targets(const struct options *o)
 	return o->ntargets > 0 || o->target_file != NULL || o->seed != NULL;
 }
 
-/* What a check uses: any; one of an attached kprofd; one that attaches. */
-#define CHECK_ANY 0x1u
-#define CHECK_ASKS 0x2u
-#define CHECK_ATTACHES 0x4u
-
+/* Whether -check with a target uses the option; without one, only the first. */
 static bool
-is_of_check(const char *name, unsigned how)
+is_of_check(const char *name, bool target)
 {
-	static const struct {
-		const char *name;
-		unsigned how;
-	} used[] = { { "check", CHECK_ANY }, { "tiers", CHECK_ANY },
-		{ "log", CHECK_ANY }, { "log-file", CHECK_ANY },
-		{ "quiet", CHECK_ANY }, { "verbose", CHECK_ANY },
-		{ "target", CHECK_ASKS | CHECK_ATTACHES },
-		{ "duration", CHECK_ASKS | CHECK_ATTACHES },
-		{ "control", CHECK_ASKS }, { "target-file", CHECK_ATTACHES },
-		{ "cluster", CHECK_ATTACHES }, { "match", CHECK_ATTACHES },
-		{ "name", CHECK_ATTACHES }, { "cookie-file", CHECK_ATTACHES },
-		{ "probe", CHECK_ATTACHES },
-		{ "probe-library", CHECK_ATTACHES } };
+	static const char *const used[] = { "check", "tiers", "log",
+		"log-file", "quiet", "verbose", "target", "target-file",
+		"cluster", "match", "duration", "name", "cookie-file",
+		"probe", "probe-library" };
+	size_t n = target ? sizeof(used) / sizeof(used[0]) : 6;
 
-	for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
-		if (strcmp(name, used[i].name) == 0)
-			return (used[i].how & (how | CHECK_ANY)) != 0;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name, used[i]) == 0)
+			return true;
 	return false;
 }
 
-static int
-not_of_check(const char *name, unsigned how)
+/* Whether a check by the kprofd that is attached uses the option. */
+static bool
+is_of_asking(const char *name)
 {
-	if (how == CHECK_ASKS)
-		return usage("-check -control does not use -%s: it asks the "
-		    "kprofd that is attached", name);
-	if (is_of_check(name, CHECK_ATTACHES))
-		return usage("-check uses -%s with a target only: -target NODE "
-		    "is needed", name);
-	return usage("-check does not use -%s", name);
+	return is_of_check(name, false) || strcmp(name, "control") == 0 ||
+	    strcmp(name, "target") == 0 || strcmp(name, "duration") == 0;
 }
 
 /* Options that a check does not use are mistakes, or would be missed later. */
 static int
 finish_check(struct options *o, const struct opt_parser *p)
 {
-	unsigned how = o->control != NULL ? CHECK_ASKS :
-	    options_targets(o) ? CHECK_ATTACHES : CHECK_ANY;
+	bool target = options_targets(o);
 
-	for (size_t i = 0; i < p->n; i++)
-		if (given_options[i] && !is_of_check(p->table[i].name, how))
-			return not_of_check(p->table[i].name, how);
+	for (size_t i = 0; i < p->n; i++) {
+		if (!given_options[i] || (o->control != NULL ?
+		    is_of_asking(p->table[i].name) :
+		    is_of_check(p->table[i].name, target)))
+			continue;
+		if (o->control != NULL)
+			return usage("-check -control does not use -%s: it asks "
+			    "the kprofd that is attached", p->table[i].name);
+		return is_of_check(p->table[i].name, true) ?
+		    usage("-check uses -%s with a target only: -target NODE is "
+		    "needed", p->table[i].name) :
+		    usage("-check does not use -%s", p->table[i].name);
+	}
 	if (o->duration == 0)
 		o->duration = CHECK_TIME;
 	if (o->duration < CHECK_TIME_MIN || o->duration > CHECK_TIME_MAX)

@@ -215,6 +215,8 @@ struct agent_opts {
 	kp_dur_ns check_time;	/* how long a check counts calls */
 	bool nodes;		/* call on_nodes */
 	kp_dur_ns connect_limit;
+	/* What a check can do where a kprofd is attached; NULL: nothing. */
+	const char *else_ask;
 };
 
 /* NULL when out of memory. */

@@ -111,7 +111,8 @@ occupant(struct kp_term *r, char *text, size_t n)
 static void
 answer_look(struct agent *a, struct kp_term *r)
 {
-	char who[400], why[600];
+	const char *ask = a->o.else_ask != NULL ? a->o.else_ask : "";
+	char who[400], why[900];
 	struct kp_term at = *r;
 
 	if (!a->asked_whereis) {
@@ -135,7 +136,8 @@ answer_look(struct agent *a, struct kp_term *r)
 	}
 	occupant(r, who, sizeof(who));
 	snprintf(why, sizeof(why), "'%s' is being profiled already: %s "
-	    "(kprof_agent:stop() there ends it)", a->o.target, who);
+	    "(%s%skprof_agent:stop() there ends it)", a->o.target, who, ask,
+	    *ask != '\0' ? "; " : "");
 	agent_lost(a, why);
 }
 

@@ -37,14 +37,25 @@ counted(struct agent *a, struct agent_checked *c)
 	a->ops->on_counted(a->owner, c, &a->check.plan);
 }
 
-/* Answers the question that is open. */
+/* Answers the question that is open; without one, the next will be answered. */
 static void
 answer(struct agent *a, struct agent_checked *c)
 {
-	if (a->check.step == CHECK_LOOKED || a->check.step == CHECK_COUNTING)
-		counted(a, c);
-	else if (a->check.step != CHECK_NONE && a->check.step != CHECK_DONE)
+	switch (a->check.step) {
+	case CHECK_NONE:
+	case CHECK_DONE:
+		break;
+	case CHECK_LOOKED:
+		a->check.step = CHECK_DONE;
+		break;
+	case CHECK_WAITING:
+	case CHECK_LOOKING:
 		looked(a, c);
+		break;
+	case CHECK_COUNTING:
+		counted(a, c);
+		break;
+	}
 }
 
 static void
@@ -91,9 +102,12 @@ agent_check_count(struct agent *a, kp_dur_ns time)
 	const struct kp_plan none = { 0 };
 	struct kp_buf b;
 
-	if (a->check.step != CHECK_LOOKED)
-		return;
 	kp_diags_free(&a->check.diags);
+	if (a->check.step != CHECK_LOOKED) {
+		counted(a, &(struct agent_checked){
+		    .how = AGENT_CHECKED_AWAY });
+		return;
+	}
 	kp_plan_exact(&a->check.plan, &none);
 	if (kp_plan_probe(&a->check.plan, &none, true) == 0) {
 		judge(a);

@@ -46,7 +46,7 @@ enum check_step {
 	CHECK_LOOKING,		/* which of its functions exist */
 	CHECK_LOOKED,		/* on_looked was called */
 	CHECK_COUNTING,		/* calls of the functions */
-	CHECK_DONE		/* the last answer was given */
+	CHECK_DONE		/* the last answer was given, or will be: away */
 };
 #define NODES_REF (CLEAR_REFS - 1)	/* of the nodes that it sees */
 #define NAMES_REF (CLEAR_REFS - 2)	/* of names of processes */

@@ -152,6 +152,8 @@ static struct kp_conf *confs[2];
 static struct label_epochs labels, labels_new;
 static unsigned ended, unreached;
 static unsigned reloads;	/* 1: asked for, 2: checked, 3: applied */
+static unsigned checks;		/* 1: asked, 2: looked, 3: counts, 4: over */
+static unsigned counted;	/* checks that came to their end, ever */
 static unsigned states;		/* that were come to, ever: a bit each */
 
 static void
@@ -168,6 +170,7 @@ void
 fuzz_replayed(void)
 {
 	REQUIRE(states == (2u << AGENT_ENDED) - 1);
+	REQUIRE(counted > 0);
 }
 
 static void
@@ -267,6 +270,27 @@ on_checked(struct target *t, const struct agent_checked *c)
 	reloads = 2;
 }
 
+static void
+on_looked(struct target *t, const struct agent_checked *c,
+    const struct kp_plan *plan)
+{
+	(void)t;
+	REQUIRE(checks == 1 && c->how <= AGENT_CHECKED_REFUSED);
+	REQUIRE(plan->n <= KP_PLAN_MAX + 2 && c->diags != NULL);
+	checks = c->how == AGENT_CHECKED_DONE ? 2 : 4;
+}
+
+static void
+on_counted(struct target *t, const struct agent_checked *c,
+    const struct kp_plan *plan)
+{
+	(void)t;
+	REQUIRE(checks == 3 && c->how <= AGENT_CHECKED_REFUSED);
+	REQUIRE(plan->n <= KP_PLAN_MAX + 2 && c->diags != NULL);
+	checks = 4;
+	counted += c->how == AGENT_CHECKED_DONE;
+}
+
 static bool
 on_unreached(struct target *t)
 {
@@ -321,6 +345,7 @@ static const struct agent_ops ops = {
 	.on_notice = on_notice, .on_taken = on_taken, .on_replanned = on_replanned,
 	.on_trip = on_trip, .on_pause_over = on_pause_over, .on_diags = on_diags,
 	.on_cleared = on_cleared, .on_checked = on_checked,
+	.on_looked = on_looked, .on_counted = on_counted,
 	.on_reloaded = on_reloaded, .on_unreached = on_unreached,
 	.on_missing = on_missing, .on_nodes = on_nodes,
 	.on_failed = on_failed, .on_stopped = on_stopped,
@@ -421,13 +446,14 @@ static void
 put_rates(struct kp_buf *b)
 {
 	kp_etf_list(b, 1);
-	kp_etf_tuple(b, 3);
+	kp_etf_tuple(b, 4);
 	kp_etf_tuple(b, 3);
 	kp_etf_atom(b, "a");
 	kp_etf_atom(b, "f");
 	kp_etf_int(b, 1);
 	kp_etf_int(b, 1000000);
 	kp_etf_atom(b, "true");
+	kp_etf_atom(b, "false");
 	kp_etf_nil(b);
 }
 
@@ -436,15 +462,19 @@ put_rates(struct kp_buf *b)
  * that is asked for or is busy, too.
  */
 static void
-say_right(bool to_reload, bool lacks)
+say_right(bool aside, bool lacks)
 {
-	uint64_t ref = to_reload ? RELOAD_REFS + agent->reloads : agent->ref;
+	bool to_check = aside && agent_check_runs(agent);
+	bool to_reload = aside && !to_check;
+	uint64_t ref = to_check ? CHECK_REFS + agent->checks :
+	    to_reload ? RELOAD_REFS + agent->reloads : agent->ref;
 	bool rex = agent->state < AGENT_CHECKING;
 	struct kp_buf *b = empty(&said);
 
 	if (agent->state == AGENT_STARTING) {
 		put_hello(b);
 	} else if (agent->state == AGENT_CHECKING ||
+	    (to_check && agent->check.step == CHECK_LOOKING) ||
 	    (to_reload && agent->reload.step == RELOAD_CHECKING)) {
 		kp_etf_list(b, 3);
 		put_module(b, "a", "f", 1);
@@ -455,9 +485,10 @@ say_right(bool to_reload, bool lacks)
 		put_module(b, "c", "h", 3);
 		kp_etf_nil(b);
 	} else if (lacks && (agent->state == AGENT_RATING ||
+	    (to_check && agent->check.step == CHECK_COUNTING) ||
 	    (to_reload && agent->reload.step == RELOAD_RATING))) {
 		put_rates(b);
-	} else if (agent->state == AGENT_RATING) {
+	} else if (agent->state == AGENT_RATING || to_check) {
 		kp_etf_nil(b);
 	} else {
 		kp_etf_atom(b, rex ? "false" : "ok");
@@ -498,6 +529,21 @@ reload(unsigned which)
 	} else if (reloads < 3) {
 		agent_reload_cancel(agent);
 		reloads = 0;
+	}
+}
+
+static void
+check(unsigned which)
+{
+	if (checks == 0) {
+		checks = 1;
+		agent_check(agent, confs[which % 2]);
+	} else if (checks == 2 && which < 8) {
+		checks = 3;
+		agent_check_count(agent, KP_NS_PER_S);
+	} else {
+		agent_check_end(agent);
+		checks = 0;
 	}
 }
 
@@ -574,6 +620,8 @@ step(uint8_t what, const uint8_t *p, size_t n)
 	default:
 		if (what > 200)
 			agent_stop(agent);
+		else if (what > 100)
+			check(what / 20);
 		else
 			agent_disarm(agent, "b:g/2");
 	}
@@ -604,7 +652,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		setup();
 	o.conf = confs[0];
 	labels = labels_new;
-	ended = reloads = unreached = 0;
+	ended = reloads = unreached = checks = 0;
 	agent = agent_new(NULL, &o, &ops, NULL);
 	REQUIRE(agent != NULL);
 	agent_start(agent);

@@ -60,6 +60,7 @@ options(T) ->
          says(it:errors(P), Words)
      end || {Args, Words} <- [{["-target", "a@b", "-db", "x.db"], "-check does not use -db"},
                               {["-requests", "5"], "-check does not use -requests"},
+                              {["-control", "x.sock", "-cookie-file", "c"], "-check -control does not use -cookie-file: it asks"},
                               {["-duration", "5s"], "-check uses -duration with a target only"},
                               {["-target", "a@b", "-duration", "5ms"], "-duration of -check: from 100ms to 10m"}]].
 

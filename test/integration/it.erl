@@ -643,6 +643,7 @@ control_answer(S, Bytes) ->
     N = binary_to_integer(Length),
     <<Text:N/binary, More/binary>> = Rest,
     case Word of
-        <<"note">> -> control_answer(S, More);
-        _ -> {binary_to_existing_atom(Word), Text}
+        <<"ok">> -> {ok, Text};
+        <<"error">> -> {error, Text};
+        _ -> control_answer(S, More)
     end.

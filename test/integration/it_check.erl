@@ -1,7 +1,7 @@
 %% it_check - functions that a tiers.conf may name by mistake, and some that are right.
 -module(it_check).
 
--export([start/2, patterns/0]).
+-export([start/2, patterns/0, counting/0]).
 -export([request/2, loop/1, walk/2, idle/1, item/1, sum/2, crowd/2]).
 
 %% A process that makes a call of each kind every Ms, until it is killed.
@@ -23,6 +23,15 @@ work(sum) -> ?MODULE:request(sum, 10).
 patterns() ->
     [{F, How} || {F, A} <- ?MODULE:module_info(functions), How <- [traced, meta, call_count],
                  {_, Is} <- [erlang:trace_info({?MODULE, F, A}, How)], not lists:member(Is, [false, []])].
+
+%% Is an agent counting calls for a check?  A process of its own waits for the end of that.
+counting() ->
+    lists:any(fun(P) ->
+                      case process_info(P, current_stacktrace) of
+                          {_, Stack} -> [F || {kprof_agent, F, _, _} <- Stack, re:run(atom_to_list(F), "loops") =/= nomatch] =/= [];
+                          undefined -> false
+                      end
+              end, processes()).
 
 %% A request with one call of a tier; of a kind that has a recursive one.
 request(sum, N) -> ?MODULE:sum(N, 1) + 1;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "daemon/check/check.h"
+#include "daemon/check/price.h"
 #include "daemon/print.h"
 #include "daemon/target/target.h"
 #include "kprofd/check.h"
@@ -16,24 +17,6 @@ report(struct target *t, const struct kp_check *c)
 	if (diags.n > 0)
 		daemon_on_diags(t, &diags);
 	kp_diags_free(&diags);
-}
-
-/* Two digits are as many as an estimate has. */
-void
-check_put_price(struct kp_buf *b, const struct kp_check *c)
-{
-	struct kp_check_price price = kp_check_price(c);
-	double unit = 1;
-	char text[TEXT_MAX];
-
-	while (price.events / unit >= 100)
-		unit *= 10;
-	kp_buf_printf(b, "about %s events/s, ", text_count(text,
-	    (uint64_t)(price.events / unit + 0.5) * (uint64_t)unit));
-	if (price.percent < 0.01)
-		kp_buf_str(b, "less than 0.01 % of a scheduler\n");
-	else
-		kp_buf_printf(b, "%.2g %% of a scheduler\n", price.percent);
 }
 
 static void

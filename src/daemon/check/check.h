@@ -6,12 +6,9 @@
 #define KPROFD_DAEMON_CHECK_CHECK_H
 
 #include "daemon/daemon.h"
-#include "kprofd/check.h"
 
 /* Calls were counted: prints the plan and its price, reports what is wrong. */
 void check_counted(struct target *t, const struct kp_plan *plan);
-/* Appends the line with what profiling would cost. */
-void check_put_price(struct kp_buf *b, const struct kp_check *c);
 /* Prints the last line of a check that found no errors. */
 void check_passed(uint64_t warnings);
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/check/check.h"
 #include "daemon/check/check_answer.h"
+#include "daemon/check/price.h"
 #include "daemon/control/reload.h"
 #include "daemon/print.h"
 #include "daemon/target/targets.h"

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "daemon/log.h"
 #include "daemon/target/target_events.h"
@@ -20,6 +21,19 @@
 #define TICK_S 1
 
 /* ---- adding and removing ---- */
+
+/* It may be the kprofd of this directory that is attached. */
+static const char *
+else_ask(const struct options *o)
+{
+	struct stat st;
+
+	if (!o->check)
+		return NULL;
+	return stat(DB_NAME ".sock", &st) == 0 && S_ISSOCK(st.st_mode) ?
+	    "-check -control " DB_NAME ".sock asks it" :
+	    "-check -control SOCKET asks it";
+}
 
 bool
 targets_add(struct targets *ts, const char *name, unsigned source)
@@ -32,7 +46,7 @@ targets_add(struct targets *ts, const char *name, unsigned source)
 		.check_time = o->duration,
 		.nodes = o->seed != NULL, .probe = o->probe,
 		.probe_library = o->probe_library,
-		.connect_limit = CONNECT_LIMIT };
+		.connect_limit = CONNECT_LIMIT, .else_ask = else_ask(o) };
 	struct target *t = targets_find(ts, name);
 
 	if (t != NULL) {

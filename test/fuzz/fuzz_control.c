@@ -1,0 +1,72 @@
+/*
+ * fuzz_control.c - a client of the control socket sends a check, and a daemon
+ * its diagnostics: read as either, and what was taken, written out again, reads
+ * the same.
+ */
+#include <string.h>
+
+#include "fuzz.h"
+#include "text/check_message.h"
+
+static struct check_message a, b;
+
+static void
+check(const char *p, size_t n)
+{
+	const char *nodes[CHECK_NODES_MAX];
+	struct kp_buf out;
+
+	if (!check_message_read(&a, p, n))
+		return;
+	REQUIRE(a.ms >= CHECK_MS_MIN && a.ms <= CHECK_MS_MAX);
+	REQUIRE(a.nnodes <= CHECK_NODES_MAX && a.n <= KP_CONF_SIZE_MAX);
+	REQUIRE(a.text + a.n == p + n && strlen(a.path) <= CHECK_PATH_MAX);
+	for (unsigned i = 0; i < a.nnodes; i++) {
+		REQUIRE(kp_node_name_ok(a.nodes[i], strlen(a.nodes[i])));
+		nodes[i] = a.nodes[i];
+	}
+	kp_buf_init(&out, CHECK_MESSAGE_MAX);
+	check_message_put(&out, a.ms, a.path, nodes, a.nnodes, a.text, a.n);
+	REQUIRE(out.err == KP_OK);
+	REQUIRE(check_message_read(&b, (const char *)out.p, out.len));
+	REQUIRE(b.ms == a.ms && strcmp(b.path, a.path) == 0);
+	REQUIRE(b.nnodes == a.nnodes && b.n == a.n);
+	for (unsigned i = 0; i < a.nnodes; i++)
+		REQUIRE(strcmp(b.nodes[i], a.nodes[i]) == 0);
+	REQUIRE(a.n == 0 || memcmp(b.text, a.text, a.n) == 0);
+	kp_buf_free(&out);
+}
+
+static void
+diags(const char *p, size_t n)
+{
+	char node[KP_NODE_NAME_MAX + 1], again[KP_NODE_NAME_MAX + 1];
+	struct kp_diags d, e;
+	struct kp_buf out;
+
+	if (check_diags_read(&d, node, p, n)) {
+		REQUIRE(d.n <= KP_DIAG_MAX && d.errors <= SIZE_MAX / 16);
+		kp_buf_init(&out, 1 << 20);
+		check_diags_put(&out, &d, node[0] != '\0' ? node : NULL);
+		REQUIRE(check_diags_read(&e, again, (const char *)out.p,
+		    out.len));
+		REQUIRE(strcmp(node, again) == 0);
+		REQUIRE(e.n == d.n && e.errors == d.errors);
+		for (size_t i = 0; i < d.n; i++)
+			REQUIRE(strcmp(d.v[i].text, e.v[i].text) == 0 &&
+			    d.v[i].pos.line == e.v[i].pos.line &&
+			    d.v[i].pos.col == e.v[i].pos.col &&
+			    d.v[i].warning == e.v[i].warning);
+		kp_diags_free(&e);
+		kp_buf_free(&out);
+	}
+	kp_diags_free(&d);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	check((const char *)data, size);
+	diags((const char *)data, size);
+	return 0;
+}

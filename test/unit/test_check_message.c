@@ -1,0 +1,159 @@
+/* test_check_message.c - what kprofd -check -control and a daemon send. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "text/check_message.h"
+
+static struct check_message got;
+
+static bool
+reads(const char *text)
+{
+	return check_message_read(&got, text, strlen(text));
+}
+
+static void
+test_check(void **state)
+{
+	const char *const nodes[] = { "a@h", "b@h" };
+	struct kp_buf b;
+
+	(void)state;
+	kp_buf_init(&b, CHECK_MESSAGE_MAX);
+	check_message_put(&b, 2000, "my\ntiers .conf", nodes, 2, "{tiers,\n\n",
+	    9);
+	assert_true(check_message_read(&got, (const char *)b.p, b.len));
+	assert_int_equal(got.ms, 2000);
+	assert_string_equal(got.path, "my?tiers .conf");
+	assert_int_equal(got.nnodes, 2);
+	assert_string_equal(got.nodes[1], "b@h");
+	assert_int_equal(got.n, 9);
+	assert_memory_equal(got.text, "{tiers,\n\n", 9);
+	kp_buf_free(&b);
+	/* all targets, and an empty file */
+	assert_true(reads("100 -\n\n"));
+	assert_int_equal(got.nnodes, 0);
+	assert_int_equal(got.n, 0);
+}
+
+static void
+test_check_refused(void **state)
+{
+	static const char *const bad[] = { "", "\n", "100", "100 t", "100 t\n",
+		"100 t\na@h\n", "t\n\n", "99 t\n\n", "600001 t\n\n",
+		"-100 t\n\n", "99999999999999999999 t\n\n", "100t\n\n",
+		"100 t\na h\n\n", "100 t\nah\n\n" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(reads(bad[i]));
+	assert_false(check_message_read(&got, "100 t\n\nx\0y", 10));
+	assert_false(check_message_read(&got, "100 t\0\n\n", 8));
+}
+
+/* One more than any of them may have. */
+static void
+test_check_limits(void **state)
+{
+	const char *nodes[CHECK_NODES_MAX + 1];
+	char *path = malloc(2 * CHECK_PATH_MAX + 1);
+	char *text = calloc(1, KP_CONF_SIZE_MAX + 1);
+	struct kp_buf b;
+
+	(void)state;
+	assert_true(path != NULL && text != NULL);
+	memset(path, 'p', 2 * CHECK_PATH_MAX);
+	path[2 * CHECK_PATH_MAX] = '\0';
+	memset(text, '%', KP_CONF_SIZE_MAX + 1);
+	for (int i = 0; i <= CHECK_NODES_MAX; i++)
+		nodes[i] = "a@h";
+	for (int i = 0; i < 3; i++) {
+		kp_buf_init(&b, CHECK_MESSAGE_MAX + 1024);
+		check_message_put(&b, 100, path, nodes,
+		    CHECK_NODES_MAX + (i == 1), text,
+		    KP_CONF_SIZE_MAX + (i == 2));
+		assert_int_equal(b.err, KP_OK);
+		assert_int_equal(check_message_read(&got, (const char *)b.p,
+		    b.len), i == 0);
+		kp_buf_free(&b);
+	}
+	assert_int_equal(strlen(got.path), CHECK_PATH_MAX);
+	free(path);
+	free(text);
+}
+
+static bool
+diags_read(struct kp_diags *d, char *node, const char *text)
+{
+	return check_diags_read(d, node, text, strlen(text));
+}
+
+static void
+test_diags(void **state)
+{
+	char node[KP_NODE_NAME_MAX + 1];
+	struct kp_diags d = { 0 }, back;
+	struct kp_buf b;
+
+	(void)state;
+	kp_diags_add(&d, (struct kp_pos){ 3, 18 }, false, "found '%s'", "x\ny");
+	kp_diags_add(&d, (struct kp_pos){ 4, 1 }, true, "error 1 in a loop");
+	d.errors += 7;		/* past KP_DIAG_MAX */
+	kp_buf_init(&b, 4096);
+	check_diags_put(&b, &d, NULL);
+	assert_true(check_diags_read(&back, node, (const char *)b.p, b.len));
+	assert_string_equal(node, "");
+	assert_int_equal(back.n, 2);
+	assert_int_equal(back.errors, 8);
+	assert_int_equal(kp_diags_warnings(&back), 1);
+	assert_int_equal(back.v[0].pos.line, 3);
+	assert_int_equal(back.v[0].pos.col, 18);
+	assert_string_equal(back.v[0].text, "found 'x?y'");
+	assert_true(back.v[1].warning);
+	assert_string_equal(back.v[1].text, "error 1 in a loop");
+	kp_diags_free(&back);
+	kp_buf_reset(&b);
+	check_diags_put(&b, &d, "a@h");
+	assert_true(check_diags_read(&back, node, (const char *)b.p, b.len));
+	assert_string_equal(node, "a@h");
+	kp_diags_free(&back);
+	kp_buf_free(&b);
+	kp_diags_free(&d);
+}
+
+static void
+test_diags_refused(void **state)
+{
+	static const char *const bad[] = { "", "a@h\n", "a@h x\n", "a 1\n",
+		"- 0\n1 1 error x\n", "- 1\n1 error x\n", "- 1\n1 1 fault x\n",
+		"- 1\n1 1 error x", "- 1\n4294967296 1 error x\n" };
+	char node[KP_NODE_NAME_MAX + 1];
+	struct kp_diags d;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_false(diags_read(&d, node, bad[i]));
+		kp_diags_free(&d);
+	}
+	assert_true(diags_read(&d, node, "- 1\n1 1 error x\n"));
+	kp_diags_free(&d);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_check_refused),
+		cmocka_unit_test(test_check_limits),
+		cmocka_unit_test(test_diags),
+		cmocka_unit_test(test_diags_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
