@@ -393,6 +393,7 @@ options_parse(struct options *o, int argc, char **argv)
 
 	given = (struct options){ .db = DB_NAME, .probe = AGENT_AUTO,
 		.interval = 10 * KP_NS_PER_S, .forget = 60 * KP_NS_PER_S };
+	memset(given_options, 0, sizeof(given_options));
 	kp_retain_parse(KP_RETAIN_DEFAULT, &given.retain);
 	kp_retain_bytes(MAX_DB_DEFAULT, &given.max_db);
 	kp_buf_init(&p.why, OPT_WHY_MAX);

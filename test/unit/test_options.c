@@ -326,6 +326,43 @@ test_kprofd(void **state)
 	free(o);
 }
 
+/* A check by the kprofd that is attached takes what that does not know. */
+static void
+test_check_control(void **state)
+{
+	static const struct {
+		int status;
+		char *argv[9];
+	} all[] = {
+		{ 0, { "kprofd", "-check", "-tiers", "t", "-control", "s" } },
+		{ 0, { "kprofd", "-check", "-tiers", "t", "-control", "s",
+		    "-target", "a@b" } },
+		{ 0, { "kprofd", "-check", "-tiers", "t", "-control", "s",
+		    "-duration", "5s" } },
+		{ 2, { "kprofd", "-check", "-tiers", "t", "-control", "s",
+		    "-duration", "5ms" } },
+		{ 2, { "kprofd", "-check", "-tiers", "t", "-control", "s",
+		    "-name", "me" } },
+		{ 2, { "kprofd", "-check", "-tiers", "t", "-control", "s",
+		    "-target-file", "nodes" } },
+		{ 2, { "kprofd", "-check", "-tiers", "t", "-db", "x" } },
+	};
+	struct options *o = malloc(sizeof(*o));
+	int n;
+
+	(void)state;
+	assert_non_null(o);
+	for (size_t i = 0; i < LEN(all); i++) {
+		for (n = 0; all[i].argv[n] != NULL; n++)
+			;
+		assert_int_equal(options_parse(o, n, (char **)all[i].argv),
+		    all[i].status);
+		assert_string_equal(o->control_path, i < LEN(all) - 1 ? "s" :
+		    "x.sock");
+	}
+	free(o);
+}
+
 int
 main(void)
 {
@@ -335,6 +372,7 @@ main(void)
 		cmocka_unit_test(test_cookie),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_near_share),
+		cmocka_unit_test(test_check_control),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_repeated),
