@@ -85,7 +85,7 @@ take_nodes(struct check_message *m, struct lines *l)
 		if (m->nnodes == CHECK_NODES_MAX ||
 		    !kp_node_name_ok(line, strlen(line)))
 			return false;
-		strcpy(m->nodes[m->nnodes], line);
+		memcpy(m->nodes[m->nnodes], line, strlen(line) + 1);
 	}
 }
 
@@ -101,7 +101,7 @@ check_message_read(struct check_message *m, const char *p, size_t n)
 	    strlen(at) > CHECK_PATH_MAX || !take_nodes(m, &l) ||
 	    l.n > KP_CONF_SIZE_MAX || memchr(l.p, '\0', l.n) != NULL)
 		return false;
-	strcpy(m->path, at);
+	memcpy(m->path, at, strlen(at) + 1);
 	m->ms = (unsigned)ms;
 	m->text = l.p;
 	m->n = l.n;

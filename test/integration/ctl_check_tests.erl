@@ -91,7 +91,7 @@ busy(T) ->
 %% The target need not count for nobody: counters of what is not armed go at once.
 gone(T) ->
     {Target, Before, P} = profile(T, request, 50),
-    Asks = asking(T, P, Target, [?ITEM, "{entry, {it_check, walk, 2}}.\n"], ["-duration", "60s"]),
+    Asks = asking(T, P, Target, [?ITEM, "{entry, {it_check, walk, 2}}.\n"], ["-duration", "10m"]),
     counts(Target),
     it:kill(Asks),
     it:until("it counts no more",
