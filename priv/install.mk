@@ -24,7 +24,7 @@ INSTALL_DATA := \
     priv/systemd/kprofd.env:share/doc/kprofd/examples/kprofd.env \
     priv/cron/kprofd:share/doc/kprofd/examples/crontab \
     priv/logrotate/kprofd:share/doc/kprofd/examples/logrotate \
-    $(foreach d,$(wildcard priv/doc/*.md),$(d):share/doc/kprofd/$(notdir $(d))) \
+    $(foreach d,$(wildcard priv/doc/*.md priv/doc/*.png),$(d):share/doc/kprofd/$(notdir $(d))) \
     $(foreach e,$(wildcard priv/examples/*.conf),$(e):share/kprofd/examples/$(notdir $(e))) \
     $(foreach e,$(wildcard priv/prometheus/*.yml),$(e):share/kprofd/prometheus/$(notdir $(e))) \
     $(foreach u,$(UNITS),$(B)/gen/$(u):lib/systemd/system/$(u))

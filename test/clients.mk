@@ -51,6 +51,11 @@ web-test: $(B)/kprofd $(B)/kprof $(B)/test/mkdb sample $(WEB_TEST)/made $(B)/int
 	node test/web/crossing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/missing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 
+# Makes the picture in README.md again, in five minutes.
+.PHONY: screenshot
+screenshot: $(B)/kprofd sample
+	sh test/web/screenshot.sh $(B) priv/doc/dashboard.png
+
 # Of two kprofds and two nodes: /metrics as a real Prometheus reads it, and what a
 # collector gets, decoded by OpenTelemetry's own definitions.
 .PHONY: export-test

@@ -47,6 +47,7 @@ help-dev:
 	@echo 'make top-test     kprof top on a pseudo-terminal, kprof merge'
 	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'
 	@echo 'make web-test     the dashboard in headless Chromium'
+	@echo 'make screenshot   the picture of the dashboard in README.md, made again'
 	@echo 'make export-test  what Prometheus scrapes and a collector gets'
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'

@@ -13,6 +13,7 @@ documents() ->
      {"test/README.md", markdown},
      {"test/*/README.md", markdown},
      {"priv/doc/*.md", markdown},
+     {"priv/doc/*.png", elsewhere},
      {"priv/man/*", mdoc},
      {"priv/*.conf", tiers},
      {"priv/examples/*.conf", tiers},
