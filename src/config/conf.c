@@ -16,6 +16,7 @@ struct key {
 	const char *form;	/* for messages */
 	void (*set)(struct conf_ctx *x, const struct node *form);
 	unsigned opts;		/* elements it may have after its value */
+	bool function;		/* its value is a function, or several */
 };
 
 static void
@@ -258,23 +259,24 @@ set_foreign_tokens(struct conf_ctx *x, const struct node *form)
 }
 
 static const struct key keys[] = {
-	{ "tiers", "{tiers, [{Name, Functions}, ...]}", set_tiers, 0 },
-	{ "entry", "{entry, Function}", conf_entry, 1 },
-	{ "finish", "{finish, Function}", set_finish, 0 },
-	{ "identity", "{identity, fun ... end}", set_identity, 0 },
-	{ "sampling", "{sampling, How}", set_sampling, 0 },
-	{ "slow_ms", "{slow_ms, Milliseconds}", set_slow, 0 },
-	{ "keep_slowest", "{keep_slowest, N}", set_keep_slowest, 0 },
-	{ "budget", "{budget, Percent | none}", set_budget, 0 },
-	{ "hot_share", "{hot_share, Percent | none}", set_hot_share, 0 },
-	{ "gc", "{gc, true | false | force}", set_gc, 0 },
-	{ "scheduling", "{scheduling, true | false}", set_scheduling, 0 },
-	{ "messages", "{messages, true}", set_messages, 0 },
+	{ "tiers", "{tiers, [{Name, Functions}, ...]}", set_tiers, 0, true },
+	{ "entry", "{entry, Function}", conf_entry, 1, true },
+	{ "finish", "{finish, Function}", set_finish, 0, true },
+	{ "identity", "{identity, fun ... end}", set_identity, 0, false },
+	{ "sampling", "{sampling, How}", set_sampling, 0, false },
+	{ "slow_ms", "{slow_ms, Milliseconds}", set_slow, 0, false },
+	{ "keep_slowest", "{keep_slowest, N}", set_keep_slowest, 0, false },
+	{ "budget", "{budget, Percent | none}", set_budget, 0, false },
+	{ "hot_share", "{hot_share, Percent | none}", set_hot_share, 0, false },
+	{ "gc", "{gc, true | false | force}", set_gc, 0, false },
+	{ "scheduling", "{scheduling, true | false}", set_scheduling, 0, false },
+	{ "messages", "{messages, true}", set_messages, 0, false },
 	{ "foreign_tokens", "{foreign_tokens, keep | replace}",
-	    set_foreign_tokens, 0 },
-	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload, 0 },
+	    set_foreign_tokens, 0, false },
+	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload,
+	    0, false },
 	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", conf_rewrites,
-	    0 },
+	    0, false },
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
@@ -287,6 +289,10 @@ form_key(struct conf_ctx *x, const struct node *f, struct kp_pos seen[KEYS])
 
 	for (k = 0; k < KEYS; k++)
 		names[k] = keys[k].name;
+	if (f->kind == N_TUPLE && f->n > 0 && f->kid[0]->kind == N_FN) {
+		conf_expected(x, f->kid[0], "an option's name");
+		return KEYS;
+	}
 	if (f->kind != N_TUPLE || f->n == 0 || f->kid[0]->kind != N_ATOM) {
 		conf_expected(x, f, "{Option, Value}. such as {tiers, [...]}.");
 		return KEYS;
@@ -301,7 +307,9 @@ form_key(struct conf_ctx *x, const struct node *f, struct kp_pos seen[KEYS])
 	}
 	seen[k] = f->pos;
 	if (f->n < 2 || f->n > 2 + keys[k].opts) {
-		conf_expected(x, f, keys[k].form);
+		x->fns_missing |= keys[k].function;
+		if (!keys[k].function || !conf_flat_hint(x, f))
+			conf_expected(x, f, keys[k].form);
 		return KEYS;
 	}
 	return k;
@@ -352,7 +360,8 @@ conf_identity(struct conf_ctx *x, struct arena *a)
 {
 	struct kp_identity *id;
 
-	if (x->fun == NULL || !ident_check(x->conf, x->fun, x->diags))
+	if (x->fun == NULL || !ident_check(x->conf, x->fun, x->fns_missing,
+	    x->diags))
 		return;
 	id = calloc(1, sizeof(*id));
 	if (id == NULL) {
@@ -384,6 +393,7 @@ kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
 	if (x.conf == NULL)
 		return KP_ENOMEM;
 	forms = parse_forms(&a, src, n, diags);
+	x.fns_missing = diags->errors > 0;
 	conf_forms(&x, forms);
 	if (!x.tiers_seen && diags->errors == 0)
 		diag_error(diags, (struct kp_pos){ 1, 1 }, "no tiers, "

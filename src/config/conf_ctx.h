@@ -25,6 +25,7 @@ struct conf_ctx {
 	struct kp_diags *diags;
 	const struct node *fun;	/* of {identity, ...}, or NULL */
 	bool tiers_seen;
+	bool fns_missing;	/* some were refused: conf does not have all */
 	bool nomem;
 };
 
@@ -57,6 +58,14 @@ void conf_functions(struct conf_ctx *x, const struct node *v,
     struct kp_mfa_pat **fns, size_t *n, size_t max);
 void conf_tiers(struct conf_ctx *x, const struct node *list);
 void conf_entry(struct conf_ctx *x, const struct node *form);
+
+/*
+ * ---- fn_hint.c: each reports how a function is written that stands there as
+ * code has it; false: it is not like one, and nothing was reported ----
+ */
+bool conf_fn_hint(struct conf_ctx *x, const struct node *v);
+/* Of {Name, Function} without the function's own braces: {web, m, f, 1} */
+bool conf_flat_hint(struct conf_ctx *x, const struct node *v);
 
 /* ---- mark.c: reports functions of kprof that are named for what they are not ---- */
 

@@ -33,10 +33,6 @@ take_tuple(struct conf_ctx *x, const struct node *v, struct kp_mfa_pat *p)
 	const struct node *a;
 	bool ok;
 
-	if (v->n != 3) {
-		conf_expected(x, v, fn_forms);
-		return false;
-	}
 	a = v->kid[2];
 	ok = take_atom(x, v->kid[0], "a module's name", false, &p->mod) &
 	    take_atom(x, v->kid[1], "a function's name or '_'", true, &p->fun);
@@ -69,6 +65,15 @@ take_text(struct conf_ctx *x, const struct node *v, struct kp_mfa_pat *p)
 	return err == KP_OK;
 }
 
+/* Is it of three, with neither an alias nor an atom of Elixir in it? */
+static bool
+is_plain_tuple(const struct node *v)
+{
+	return v->kind == N_TUPLE && v->n == 3 && v->kid[0]->kind != N_FN &&
+	    (v->kid[0]->kind != N_VAR || node_is_wildcard(v->kid[0])) &&
+	    v->kid[1]->kind != N_FN;
+}
+
 /* One function; true: *p is the caller's to free. */
 static bool
 take_function(struct conf_ctx *x, const struct node *v, struct kp_mfa_pat *p)
@@ -76,16 +81,18 @@ take_function(struct conf_ctx *x, const struct node *v, struct kp_mfa_pat *p)
 	bool ok;
 
 	*p = (struct kp_mfa_pat){ .arity = -1 };
-	if (v->kind == N_TUPLE) {
+	if (is_plain_tuple(v)) {
 		ok = take_tuple(x, v, p);
 	} else if ((v->kind == N_STR || v->kind == N_BIN) && v->len > 0) {
 		ok = take_text(x, v, p);
 	} else {
-		conf_expected(x, v, fn_forms);
-		return false;
+		ok = false;
+		if (!conf_fn_hint(x, v))
+			conf_expected(x, v, fn_forms);
 	}
 	if (!ok)
 		kp_mfa_pat_free(p);
+	x->fns_missing |= !ok;
 	p->pos = v->pos;
 	return ok;
 }
@@ -190,7 +197,13 @@ add_tier(struct conf_ctx *x, const struct node *v)
 	struct kp_conf *c = x->conf;
 	struct kp_tier t = { .pos = v->pos };
 
+	if (v->kind == N_TUPLE && (v->n == 4 || (v->n == 3 &&
+	    v->kid[2]->kind == N_ATOM)) && conf_flat_hint(x, v)) {
+		x->fns_missing = true;
+		return;
+	}
 	if (v->kind != N_TUPLE || v->n < 2 || v->n > 3) {
+		x->fns_missing = true;
 		conf_expected(x, v, "{Name, Functions} or "
 		    "{Name, Functions, Options}");
 		return;
@@ -277,7 +290,8 @@ add_entry(struct conf_ctx *x, const struct node *v, const struct node *opts)
 
 	/* {Function, Options}, in a list of entries */
 	if (opts == NULL && v->kind == N_TUPLE && v->n == 2 &&
-	    (v->kid[0]->kind == N_TUPLE || v->kid[0]->kind == N_STR)) {
+	    (v->kid[0]->kind == N_TUPLE || v->kid[0]->kind == N_STR ||
+	    (v->kid[0]->kind == N_FN && v->kid[0]->text != NULL))) {
 		opts = v->kid[1];
 		v = v->kid[0];
 	}

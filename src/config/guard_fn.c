@@ -70,6 +70,7 @@ value_kind_of(const struct node *x)
 
 	if (x->kind == N_OP)
 		return operator_value(x->text);
-	fn = x->kind == N_CALL ? guard_fn_find(x->text, x->n) : NULL;
+	fn = x->kind == N_CALL && x->mod == NULL ?
+	    guard_fn_find(x->text, x->n) : NULL;
 	return fn != NULL ? fn->value : VALUE_ANY;
 }

@@ -17,6 +17,8 @@ struct vars {
 	unsigned n;
 	struct kp_diags *diags;
 	unsigned parts;	/* of the identity so far */
+	const struct node *clause;
+	bool shown;	/* how it is written without its calls */
 };
 
 static void
@@ -110,6 +112,7 @@ check_pattern(struct vars *v, const struct node *x)
 		    "[{\"/users/.*\", \"/users/:id\"}]}");
 		break;
 	case N_CALL:
+	case N_FN:
 	case N_FUN:
 	case N_CLAUSE:
 	case N_GUARD:
@@ -169,6 +172,36 @@ check_bound(struct vars *v, const struct node *x)
 		    "{Module, Function, Args}", x->text);
 }
 
+/*
+ * A call that a match spec cannot make.  Where one line shows what to write in
+ * place of all calls of the clause, the others need no message.
+ */
+static void
+call_error(struct vars *v, const struct node *x)
+{
+	const char *like = x->kind == N_CALL ? ident_guard_like(x) : NULL;
+	char called[NODE_TEXT_MAX];
+	struct kp_buf line;
+
+	if (v->shown)
+		return;
+	node_describe(x, called);
+	if (like != NULL) {
+		diag_error(v->diags, x->pos, "found %s, expected %s/%u: the "
+		    "fun becomes a match spec, which calls only guard "
+		    "functions", called, like, x->n);
+		return;
+	}
+	kp_buf_init(&line, IDENT_LINE_MAX);
+	v->shown = ident_line(v->clause, &line);
+	diag_error(v->diags, x->pos, "found %s: the fun becomes a match spec, "
+	    "which calls only guard functions such as map_get/2; match the "
+	    "value %s %s", called, v->shown ? "instead:" :
+	    "in a pattern instead, such as",
+	    v->shown ? kp_buf_cstr(&line) : "#{method := M}");
+	kp_buf_free(&line);
+}
+
 static void
 check_guard(struct vars *v, const struct node *x)
 {
@@ -177,9 +210,8 @@ check_guard(struct vars *v, const struct node *x)
 		check_bound(v, x);
 		return;
 	case N_CALL:
-		if (guard_fn_find(x->text, x->n) == NULL)
-			diag_error(v->diags, x->pos, "%s/%u cannot be used "
-			    "here", x->text, x->n);
+		if (x->mod != NULL || guard_fn_find(x->text, x->n) == NULL)
+			call_error(v, x);
 		break;
 	case N_OP:
 		if (strcmp(x->text, "=") == 0 || strcmp(x->text, "++") == 0 ||
@@ -190,6 +222,7 @@ check_guard(struct vars *v, const struct node *x)
 		break;
 	case N_MAP:
 	case N_BINPAT:
+	case N_FN:
 	case N_FUN:
 	case N_CLAUSE:
 	case N_GUARD:
@@ -212,6 +245,9 @@ check_body(struct vars *v, const struct node *x)
 		    "parts", IDENT_PARTS_MAX);
 	if (x->kind == N_VAR) {
 		check_bound(v, x);
+	} else if (x->kind == N_FN && x->text != NULL && x->mod != NULL &&
+	    is_bound(v, x->mod)) {
+		call_error(v, x);	/* Conn.method, as in Elixir */
 	} else if ((x->kind == N_CALL || x->kind == N_OP) &&
 	    value_kind_of(x) == VALUE_PID) {
 		expected(v, x, "a value that many requests share: a pid is "
@@ -278,10 +314,10 @@ warn_unmet(const struct kp_conf *c, const struct node *head,
 }
 
 static void
-check_clause(const struct kp_conf *c, const struct node *x,
+check_clause(const struct kp_conf *c, const struct node *x, bool missing,
     struct kp_diags *d)
 {
-	struct vars v = { .diags = d };
+	struct vars v = { .diags = d, .clause = x };
 	size_t errors = d->errors;
 
 	check_head(&v, x->kid[0]);
@@ -293,13 +329,13 @@ check_clause(const struct kp_conf *c, const struct node *x,
 			check_guard(&v, x->kid[i]->kid[j]);
 	}
 	check_body(&v, x->kid[1]);
-	if (d->errors == errors && x->kid[0]->kind == N_TUPLE)
+	if (!missing && d->errors == errors && x->kid[0]->kind == N_TUPLE)
 		warn_unmet(c, x->kid[0], d);
 }
 
 bool
 ident_check(const struct kp_conf *c, const struct node *fun,
-    struct kp_diags *d)
+    bool missing, struct kp_diags *d)
 {
 	size_t errors = d->errors;
 	bool all = false;
@@ -311,7 +347,7 @@ ident_check(const struct kp_conf *c, const struct node *fun,
 		if (all)
 			diag_warn(d, fun->kid[i]->pos, "this clause is never "
 			    "reached: one above it takes every call");
-		check_clause(c, fun->kid[i], d);
+		check_clause(c, fun->kid[i], missing, d);
 		all |= fun->kid[i]->n == 2 &&
 		    fun->kid[i]->kid[0]->kind == N_VAR;
 	}

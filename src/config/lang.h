@@ -107,7 +107,12 @@ enum node_kind {
 	N_LIST,		/* kids, and tail unless proper */
 	N_MAP,		/* kids: key, value, key, value ... */
 	N_OP,		/* text; one or two kids */
-	N_CALL,		/* text; kids */
+	N_CALL,		/* text, mod; kids */
+	/*
+	 * A function, a module or an atom as code has it: m:f/2, Shop.Repo.all/2,
+	 * :all.  Parsed to be refused: fn_hint.c says how it is written here.
+	 */
+	N_FN,
 	N_FUN,		/* kids: clauses */
 	N_CLAUSE,	/* pattern, body, then N_GUARDs, one an alternative */
 	N_GUARD		/* kids: tests, all must hold */
@@ -117,11 +122,19 @@ struct node {
 	enum node_kind kind;
 	struct kp_pos pos;
 	unsigned depth;
-	const char *text;	/* of an atom, variable, operator, binary */
+	/*
+	 * Of an atom, variable, operator, binary; of N_CALL and N_FN the
+	 * function, of N_FN NULL: there is none.
+	 */
+	const char *text;
 	size_t len;		/* of text, or of cps */
 	uint32_t *cps;
-	int64_t num;
+	int64_t num;		/* of N_FN the arity, -1: none */
 	double real;
+	const char *mod;	/* of N_CALL and N_FN; NULL: none */
+	bool alias;		/* mod is an alias of Elixir: Shop.Repo */
+	const char *src;	/* of N_FN, as written; lives while parsing */
+	size_t srclen;
 	struct node **kid;
 	uint32_t n;
 	struct node *tail;
@@ -142,7 +155,10 @@ struct form *parse_forms(struct arena *a, const char *src, size_t n,
 #define NODE_TEXT_MAX 96
 /* Its name in messages: "a tuple of 2", "the atom 'x'"; returns buf. */
 const char *node_describe(const struct node *x, char buf[NODE_TEXT_MAX]);
-/* Reports "found X, expected WHAT" at the place of x. */
+/*
+ * Reports "found X, expected WHAT" at the place of x, and how to write it if
+ * only that is wrong.
+ */
 void node_expected(struct kp_diags *d, const struct node *x, const char *what);
 bool node_is_atom(const struct node *x, const char *name);
 /* The variable _ */
@@ -163,9 +179,22 @@ struct kp_identity {
 	const struct node *fun;
 };
 
-/* Reports what is wrong with the fun; true if match specs can express it. */
+/*
+ * Reports what is wrong with the fun; true if match specs can express it.
+ * missing: functions were refused, so those of c are not all.
+ */
 bool ident_check(const struct kp_conf *c, const struct node *fun,
-    struct kp_diags *d);
+    bool missing, struct kp_diags *d);
+
+/* ident_hint.c */
+#define IDENT_LINE_MAX 400u	/* bytes */
+/*
+ * Writes the clause with patterns in place of the calls in its result:
+ * "({m, f, [#{method := M}, _]}) -> M".  False: it is not that simple.
+ */
+bool ident_line(const struct node *clause, struct kp_buf *out);
+/* The guard function that takes the same arguments; NULL: none does. */
+const char *ident_guard_like(const struct node *call);
 
 /* How a guard function is written in match specs. */
 enum guard_form { GUARD_PLAIN, GUARD_IS_BOOLEAN, GUARD_TUPLE_SIZE };

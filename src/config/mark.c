@@ -96,7 +96,8 @@ check_tier(struct conf_ctx *x, const struct kp_mfa_pat *p)
 {
 	check_clear(x, p, "in a tier");
 	if (p->fun != NULL && p->arity >= 0 &&
-	    pat_covers_mark(p, KP_MARK_SET, false) && !is_entry(x->conf, p))
+	    pat_covers_mark(p, KP_MARK_SET, false) && !x->fns_missing &&
+	    !is_entry(x->conf, p))
 		diag_warn(x->diags, p->pos, "kprof:%s/%d starts no request "
 		    "here: it is not among the entries", p->fun, p->arity);
 }

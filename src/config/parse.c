@@ -10,11 +10,7 @@
 #include "base/utf8.h"
 #include "config/parse_state.h"
 
-/* An expression of operators that bind at least as tightly as min. */
-static struct node *parse_expr(struct parse *p, int min);
-
-/* Parses elements, and the closing bracket. */
-static void
+void
 parse_elements(struct parse *p, struct kids *k, const char *close, char id,
     struct node **tail)
 {
@@ -151,11 +147,13 @@ parse_clause(struct parse *p)
 static struct node *
 parse_fun(struct parse *p)
 {
-	struct kp_pos pos = p->t.pos;
+	struct token fun = p->t;
 	struct kids k = { 0 };
-	unsigned nest;
+	unsigned nest = p->nest;
 
 	parse_advance(p);
+	if (p->t.type == T_ATOM)
+		return parse_fun_name(p, &fun, nest);
 	nest = p->nest;
 	for (;;) {
 		kids_add(p, &k, parse_clause(p));
@@ -168,73 +166,22 @@ parse_fun(struct parse *p)
 		parse_advance(p);
 	}
 	parse_advance(p);
-	return parse_node(p, N_FUN, pos, &k, NULL);
+	return parse_node(p, N_FUN, fun.pos, &k, NULL);
 }
 
-/* Gives x (NULL: none) the token's name; NULL: out of memory. */
 static struct node *
-node_named(struct parse *p, struct node *x, const struct token *t)
-{
-	/* Scanned names are not terminated. */
-	char *name = arena_alloc(p->arena, t->len + 1);
-
-	if (x == NULL || name == NULL)
-		return NULL;
-	memcpy(name, t->text, t->len);
-	x->text = name;
-	x->len = t->len;
-	return x;
-}
-
-/* name(...), erlang:name(...) or the plain atom. */
-static struct node *
-parse_atom(struct parse *p)
+parse_number(struct parse *p)
 {
 	struct token t = p->t;
-	struct kids k = { 0 };
-	struct node *x;
-
-	parse_advance(p);
-	if (parse_is(p, ":") && t.len == 6 &&
-	    memcmp(t.text, "erlang", 6) == 0) {
-		parse_advance(p);
-		t = p->t;
-		if (t.type != T_ATOM) {
-			parse_error(p, "a function's name");
-			return NULL;
-		}
-		parse_advance(p);
-		if (!parse_is(p, "(")) {
-			parse_error(p, "'('");
-			return NULL;
-		}
-	}
-	if (parse_is(p, "(")) {
-		parse_advance(p);
-		parse_elements(p, &k, ")", ')', NULL);
-		if (p->panic)
-			return NULL;
-		x = parse_node(p, N_CALL, t.pos, &k, NULL);
-	} else {
-		x = parse_node(p, N_ATOM, t.pos, NULL, NULL);
-	}
-	return node_named(p, x, &t);
-}
-
-static struct node *
-parse_leaf(struct parse *p)
-{
-	struct token t = p->t;
-	enum node_kind kind = t.type == T_VAR ? N_VAR :
-	    t.type == T_INT ? N_INT : N_FLOAT;
-	struct node *x = parse_node(p, kind, t.pos, NULL, NULL);
+	struct node *x = parse_node(p, t.type == T_INT ? N_INT : N_FLOAT,
+	    t.pos, NULL, NULL);
 
 	parse_advance(p);
 	if (x == NULL)
 		return NULL;
 	x->num = t.num;
 	x->real = t.real;
-	return kind == N_VAR ? node_named(p, x, &t) : x;
+	return x;
 }
 
 /* Joins "a" "b", as Erlang does. */
@@ -424,14 +371,17 @@ parse_primary(struct parse *p)
 		{ "#", parse_map }, { "<<", parse_binary },
 		{ "(", parse_paren }, { "fun", parse_fun },
 		{ "-", parse_unary }, { "+", parse_unary },
-		{ "not", parse_unary }, { "bnot", parse_unary } };
+		{ "not", parse_unary }, { "bnot", parse_unary },
+		{ ":", parse_colon }, { "&", parse_capture } };
 
 	if (p->t.type == T_ATOM)
 		return parse_atom(p);
 	if (p->t.type == T_STR)
 		return parse_string(p);
-	if (p->t.type == T_VAR || p->t.type == T_INT || p->t.type == T_FLOAT)
-		return parse_leaf(p);
+	if (p->t.type == T_VAR)
+		return parse_var(p);
+	if (p->t.type == T_INT || p->t.type == T_FLOAT)
+		return parse_number(p);
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		if (parse_is(p, starts[i].sym))
 			return starts[i].parse(p);
@@ -467,7 +417,7 @@ operator_level(const struct parse *p, bool *right)
 	return -1;
 }
 
-static struct node *
+struct node *
 parse_expr(struct parse *p, int min)
 {
 	struct node *x;
@@ -499,6 +449,17 @@ parse_expr(struct parse *p, int min)
 	return p->panic ? NULL : x;
 }
 
+static void
+form_end_error(struct parse *p)
+{
+	if (parse_is(p, ".")) {
+		parse_error(p, "a blank or a new line after the '.'");
+		parse_advance(p);
+	} else {
+		parse_error(p, "'.' after a term");
+	}
+}
+
 static struct node *
 parse_form(struct parse *p)
 {
@@ -511,8 +472,8 @@ parse_form(struct parse *p)
 	/* A file that is only a list need not end in a full stop. */
 	if (!p->panic && p->t.type == T_EOF && x->kind == N_LIST)
 		return x;
-	if (!p->panic) {
-		parse_error(p, "'.' after a term");
+	if (x != NULL) {
+		form_end_error(p);
 		/* Only the full stop is missing: the next term begins here. */
 		if (parse_is(p, "{") || parse_is(p, "[")) {
 			p->panic = false;

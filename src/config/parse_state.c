@@ -62,6 +62,7 @@ parse_advance(struct parse *p)
 		if (below >= 0)
 			p->nest = (unsigned)below;
 	}
+	p->end = p->t.src + p->t.srclen;
 	scan_next(&p->scan, &p->t);
 }
 

@@ -7,6 +7,7 @@
 struct parse {
 	struct scan scan;
 	struct token t;		/* the next token, not yet taken */
+	const char *end;	/* of the last one that was taken */
 	struct arena *arena;
 	struct kp_diags *diags;
 	bool panic;
@@ -19,6 +20,24 @@ struct kids {
 	struct node **v;
 	uint32_t n, room;
 };
+
+/* parse.c: an expression of operators that bind at least as tightly as min */
+struct node *parse_expr(struct parse *p, int min);
+/*
+ * Parses elements, and the closing bracket.  tail NULL: there may be none, and
+ * an element's place has meaning, so no error is passed over.
+ */
+void parse_elements(struct parse *p, struct kids *k, const char *close,
+    char id, struct node **tail);
+
+/* parse_fn.c: each begins at a token of its kind */
+struct node *parse_atom(struct parse *p);
+struct node *parse_var(struct parse *p);
+struct node *parse_colon(struct parse *p);	/* :all */
+struct node *parse_capture(struct parse *p);	/* &Shop.Repo.all/2 */
+/* After "fun", which was opened with nest brackets open: m:f/2 */
+struct node *parse_fun_name(struct parse *p, const struct token *fun,
+    unsigned nest);
 
 /* Is the next token this punctuation or reserved word? */
 bool parse_is(const struct parse *p, const char *sym);

@@ -25,6 +25,8 @@ node_describe(const struct node *x, char buf[NODE_TEXT_MAX])
 {
 	int len = x->text != NULL ? (int)utf8_fit(x->text, x->len,
 	    QUOTE_MAX) : 0;
+	int mod = x->mod != NULL ? (int)utf8_fit(x->mod, strlen(x->mod),
+	    QUOTE_MAX / 2) : 0;
 
 	switch (x->kind) {
 	case N_ATOM:
@@ -37,8 +39,14 @@ node_describe(const struct node *x, char buf[NODE_TEXT_MAX])
 		snprintf(buf, NODE_TEXT_MAX, "the operator '%s'", x->text);
 		break;
 	case N_CALL:
-		snprintf(buf, NODE_TEXT_MAX, "a call of %.*s/%u", len, x->text,
+		snprintf(buf, NODE_TEXT_MAX, "a call of %.*s%s%.*s/%u",
+		    mod, x->mod != NULL ? x->mod : "", x->mod == NULL ? "" : x->alias ? "." : ":",
+		    (int)utf8_fit(x->text, x->len, QUOTE_MAX - mod), x->text,
 		    x->n);
+		break;
+	case N_FN:
+		snprintf(buf, NODE_TEXT_MAX, "'%.*s'",
+		    (int)utf8_fit(x->src, x->srclen, QUOTE_MAX), x->src);
 		break;
 	case N_INT:
 		snprintf(buf, NODE_TEXT_MAX, "%lld", (long long)x->num);
@@ -77,8 +85,12 @@ node_expected(struct kp_diags *d, const struct node *x, const char *what)
 {
 	char found[NODE_TEXT_MAX];
 
-	diag_error(d, x->pos, "found %s, expected %s", node_describe(x, found),
-	    what);
+	node_describe(x, found);
+	if (x->kind == N_FN && x->text == NULL && !x->alias && x->num < 0)
+		diag_error(d, x->pos, "found %s, expected %s (write %s)", found,
+		    what, x->mod);
+	else
+		diag_error(d, x->pos, "found %s, expected %s", found, what);
 }
 
 bool
