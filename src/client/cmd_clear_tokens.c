@@ -7,6 +7,7 @@
 #include "client.h"
 #include "dist/sync.h"
 #include "kprofd/etf.h"
+#include "dist/epmd.h"
 #include "target/agent_msg.h"
 
 #define LIMIT (10 * KP_NS_PER_S)
@@ -110,7 +111,7 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		OPT_CONTROL(p),
 		OPT_NODE(node),
 		{ "target", "NODE", "do it right on this node, without a "
-		    "daemon", opt_text, &target, NULL },
+		    "daemon", opt_node, &target, NULL },
 		{ "name", "NAME", "with -target: our node name", opt_text,
 		    &name, NULL },
 		{ "cookie-file", "FILE", "with -target: where the cookie is",

@@ -40,7 +40,8 @@ node_describe(const struct node *x, char buf[NODE_TEXT_MAX])
 		break;
 	case N_CALL:
 		snprintf(buf, NODE_TEXT_MAX, "a call of %.*s%s%.*s/%u",
-		    mod, x->mod != NULL ? x->mod : "", x->mod == NULL ? "" : x->alias ? "." : ":",
+		    mod, x->mod != NULL ? x->mod : "",
+		    x->mod == NULL ? "" : x->alias ? "." : ":",
 		    (int)utf8_fit(x->text, x->len, QUOTE_MAX - mod), x->text,
 		    x->n);
 		break;

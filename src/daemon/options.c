@@ -11,6 +11,7 @@
 #include "kprofd/dur.h"
 #include "kprofd/nodes.h"
 #include "daemon/options.h"
+#include "dist/epmd.h"
 #include "target/probe_file.h"
 
 #define MAX_DB_DEFAULT "1G"
@@ -28,18 +29,11 @@ expect(struct opt_parser *p, bool good, const char *what)
 }
 
 static bool
-is_node(struct opt_parser *p)
-{
-	return expect(p, kp_node_name_ok(p->value, strlen(p->value)),
-	    "the name of a node, such as app@host");
-}
-
-static bool
 set_target(struct opt_parser *p)
 {
 	struct options *o = p->at->to;
 
-	if (!is_node(p))
+	if (!opt_is_node(p))
 		return false;
 	for (unsigned i = 0; i < o->ntargets; i++)
 		if (strcmp(o->targets[i], p->value) == 0)
@@ -48,12 +42,6 @@ set_target(struct opt_parser *p)
 		return OPT_BAD(p, "more than %d times -target", TARGETS_MAX);
 	o->targets[o->ntargets++] = p->value;
 	return true;
-}
-
-static bool
-set_node(struct opt_parser *p)
-{
-	return opt_text(p) && is_node(p);
 }
 
 static bool
@@ -182,7 +170,7 @@ static const struct opt table[] = {
 	{ "target-file", "FILE", "nodes to profile, one a line; SIGHUP "
 	    "reads it again", opt_text, &given.target_file, NULL },
 	{ "cluster", "NODE", "profile nodes of this one's cluster, as "
-	    "they come and go", set_node, &given.seed, NULL },
+	    "they come and go", opt_node, &given.seed, NULL },
 	{ "match", "GLOB", "with -cluster: those of this name, "
 	    "'app@*'; may be given more than once", set_match, &given, NULL },
 	{ "forget", "T", "with -cluster: a node that has left is tried "

@@ -26,7 +26,7 @@ struct job {
 	kp_dur_ns limit;
 	enum kp_err err;
 	struct node_conn conn;
-	char why[512];
+	char why[NODE_WHY_MAX];
 };
 
 struct connect {

@@ -107,7 +107,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
     const char *why)
 {
 	struct discovery *s = ctx;
-	char text[512];
+	char text[NODE_WHY_MAX];
 
 	if (e != KP_OK) {
 		snprintf(text, sizeof(text), "%s", why);

@@ -24,6 +24,7 @@
 
 #include "kprofd/nodes.h"
 #include "kprofd/secret.h"
+#include "dist/epmd.h"
 #include "dist/handshake.h"
 
 /* One handshake as its sockets saw it; ei passes it as the socket context. */
@@ -207,10 +208,11 @@ shake_status(const struct shake *s, const char *status)
 }
 
 static enum kp_err
-shake_explain(const struct shake *s, const struct node_opts *o, int err,
-    char *why, size_t n)
+shake_explain(const struct shake *s, const struct node_opts *o,
+    struct in_addr addr, int err, char *why, size_t n)
 {
 	const char *host = strchr(o->target, '@') + 1;
+	char hint[EPMD_HINT_MAX];
 
 	if (kp_mono_now() >= s->deadline || err == ETIMEDOUT) {
 		snprintf(why, n, "cannot connect to '%s': no answer within "
@@ -219,9 +221,12 @@ shake_explain(const struct shake *s, const struct node_opts *o, int err,
 		return KP_ETIMEOUT;
 	}
 	if (!s->connecting) {
+		epmd_hint(hint, sizeof(hint), o->target, host, addr,
+		    s->deadline);
 		snprintf(why, n, "cannot connect to '%s': no such node is "
-		    "registered at the epmd of '%s' (is it running? "
-		    "'epmd -names' there lists the nodes)", o->target, host);
+		    "registered at the epmd of '%s' (%s)", o->target, host,
+		    hint[0] != '\0' ? hint : "is it running? 'epmd -names' "
+		    "there lists the nodes");
 		return KP_ENOENT;
 	}
 	if (!s->connected) {
@@ -277,13 +282,12 @@ static enum kp_err
 epmd_reachable(const struct node_opts *o, struct in_addr addr,
     kp_mono_ns deadline, char *why, size_t n)
 {
-	const char *env = getenv("ERL_EPMD_PORT");
-	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = addr };
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = addr,
+		.sin_port = htons((uint16_t)epmd_port()) };
 	struct shake s = { .fd = -1, .deadline = deadline };
 	void *ctx;
 	int err;
 
-	sin.sin_port = htons((uint16_t)(env != NULL ? atoi(env) : 4369));
 	err = cb_socket(&ctx, &s);
 	if (err == 0)
 		err = cb_connect(&s, &sin, sizeof(sin), 0);
@@ -293,7 +297,7 @@ epmd_reachable(const struct node_opts *o, struct in_addr addr,
 	snprintf(why, n, "cannot connect to '%s': no epmd answers at '%s' "
 	    "port %d: %s (%s)", o->target,
 	    strchr(o->target, '@') + 1, ntohs(sin.sin_port), strerror(err),
-	    env != NULL ? "ERL_EPMD_PORT says so" :
+	    getenv("ERL_EPMD_PORT") != NULL ? "ERL_EPMD_PORT says so" :
 	    "is any Erlang node running there?");
 	return err == ETIMEDOUT ? KP_ETIMEOUT : KP_EIO;
 }
@@ -333,7 +337,7 @@ connect_as(const struct node_opts *o, const char *alive, const char *host,
 	left = (s->deadline - kp_mono_now()) / KP_NS_PER_MS;
 	fd = ei_xconnect_tmo(&ec, ip, peer, left < 1 ? 1 : (unsigned)left);
 	if (fd < 0)
-		return shake_explain(s, o, erl_errno, why, n);
+		return shake_explain(s, o, addr, erl_errno, why, n);
 	c->fd = fd;
 	s->handed_over = true;
 	ei_close_connection(fd); /* forgets the descriptor; cb_close spares it */

@@ -16,6 +16,7 @@
 
 #define NODE_NAME_MAX 255	/* bytes of name@host */
 #define NODE_COOKIE_MAX 255
+#define NODE_WHY_MAX 1024	/* bytes of any reason: most are much shorter */
 /* Names tried in turn when none is given: each costs the node an atom. */
 #define NODE_SLOTS 4
 

@@ -169,6 +169,13 @@ bad_names(T) ->
          it:ended(P, 2, "-target '.*': not the name of a node")
      end || Node <- ["a.b@127.0.0.1", "a+b@127.0.0.1"]],
     #{node := Node} = Target,
+    %% Whoever leaves out the host reads which nodes there are here, with theirs.
+    [it:ended(it:start(T, hd(Args), [it:build(T) ++ "/" ++ hd(Args) | tl(Args)], []), 2,
+              "-(target|cluster) 'it': not the name of a node, such as app@host: epmd lists .*\\b"
+              ++ lists:append(string:replace(Node, ".", "\\.", all)))
+     || Args <- [["kprofd", "-target", "it", "-tiers", "x"], ["kprofd", "-cluster", "it", "-match", "*"],
+                 ["kprof", "count", "-target", "it", "lists"], ["kprof", "trace", "-target", "it", "lists"],
+                 ["kprof", "clear-tokens", "-target", "it"]]],
     K = it:start(T, "kprof", [it:build(T) ++ "/kprof", "clear-tokens", "-target", Node, "-name", "k.p@127.0.0.1",
                               "-cookie-file", maps:get(cookie, T)], []),
     it:ended(K, 1, "bad node name 'k.p@127.0.0.1': nodes accept letters, digits, _ and - before the @"),
@@ -191,7 +198,12 @@ slow_resolver(T) ->
           " \\(does the name 'slow.host.invalid' resolve here").
 
 no_node(T) ->
-    fails(T, "it_nobody@127.0.0.1", #{}, "no such node is registered at the epmd of '127.0.0.1'").
+    {#{node := Node}, _} = target(T),
+    fails(T, "it_nobody@127.0.0.1", #{},
+          "no such node is registered at the epmd of '127.0.0.1' \\(epmd lists .*@127.0.0.1"),
+    %% One letter too many.
+    Near = lists:append(string:replace(Node, "@", "x@")),
+    fails(T, Near, #{}, "no such node is registered at the epmd of '127.0.0.1' \\(did you mean '" ++ Node ++ "'\\?").
 
 no_epmd(T) ->
     Port = it:free_port(),

@@ -14,6 +14,7 @@
 #include "count_requests.h"
 #include "shared.h"
 #include "stdin_control.h"
+#include "dist/epmd.h"
 #include "kprofd/dur.h"
 #include "profile/report/counts_db.h"
 #include "profile/target/counters.h"
@@ -485,7 +486,7 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		.sort = (int)kinds[k].sort };
 	const struct opt opts[] = {
 		OPT_GROUP("Where, and for how long"),
-		{ "target", "NODE", "the node to count in (needed)", opt_text,
+		{ "target", "NODE", "the node to count in (needed)", opt_node,
 		    &a.o.g.talk.target, NULL },
 		OPTS_RUN(a.f, a.o.g, "count"),
 		{ "every", "TIME", "show what was counted so far, again and "

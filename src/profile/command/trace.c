@@ -12,6 +12,7 @@
 
 #include "analyse.h"
 #include "shared.h"
+#include "dist/epmd.h"
 #include "profile/trace/trace_file.h"
 #include "target/probe_file.h"
 #include "text/text.h"
@@ -372,8 +373,8 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = {
 		OPT_GROUP("Where, and for how long"),
 		{ "target", "NODE", "the node to trace in (needed); several "
-		    "for requests that cross them", opt_list, &a.targets,
-		    NULL },
+		    "for requests that cross them", opt_node_list,
+		    &a.targets, NULL },
 		OPTS_RUN(a.f, a.o.g, "trace"),
 		{ "entry", "FUNCTION", "trace only work done for requests, "
 		    "which are calls of this function", opt_text,

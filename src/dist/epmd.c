@@ -1,0 +1,231 @@
+/*
+ * epmd.c - the request for all names (NAMES_REQ), and what is made of the answer.
+ *
+ * Source: The Erlang Distribution Protocol, "Get All Registered Names from EPMD".
+ * Anything may listen at that port: what it sends is bounded in size and time, and
+ * only good names are taken.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/near_names.h"
+#include "kprofd/nodes.h"
+#include "dist/epmd.h"
+#include "dist/handshake.h"
+#include "dist/local_host.h"
+
+#define EPMD_PORT 4369
+#define ANSWER_MAX 16384	/* bytes that are read of an answer */
+#define NODES_MAX 64		/* names that are kept of it */
+#define SHOWN_MAX 8
+#define HERE_LIMIT (KP_NS_PER_S)	/* for the epmd of this machine */
+
+struct nodes {
+	char text[ANSWER_MAX + 1];	/* the answer; names point into it */
+	const char *v[NODES_MAX];
+	size_t n, more;
+};
+
+unsigned
+epmd_port(void)
+{
+	const char *env = getenv("ERL_EPMD_PORT");
+
+	return env != NULL ? (unsigned)atoi(env) & 0xffff : EPMD_PORT;
+}
+
+static bool
+wait_for(int fd, short events, kp_mono_ns deadline)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	kp_dur_ns left;
+	int r = -1;
+
+	errno = EINTR;
+	while (r < 0 && errno == EINTR &&
+	    (left = deadline - kp_mono_now()) > 0)
+		r = poll(&p, 1, (int)(left / KP_NS_PER_MS) + 1);
+	return r > 0;
+}
+
+/* Connects, and asks for the names; -1: it does not answer. */
+static int
+ask(struct in_addr addr, kp_mono_ns deadline)
+{
+	static const char names_req[] = { 0, 1, 'n' };
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = addr,
+		.sin_port = htons((uint16_t)epmd_port()) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+	    0);
+
+	if (fd < 0)
+		return -1;
+	if ((connect(fd, (struct sockaddr *)&sin, sizeof(sin)) == 0 ||
+	    (errno == EINPROGRESS && wait_for(fd, POLLOUT, deadline))) &&
+	    send(fd, names_req, sizeof(names_req), MSG_NOSIGNAL) ==
+	    sizeof(names_req))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Reads up to the end, or as much as is taken, or the deadline. */
+static size_t
+read_answer(int fd, char *to, size_t room, kp_mono_ns deadline)
+{
+	size_t n = 0;
+	ssize_t got;
+
+	while (n < room && wait_for(fd, POLLIN, deadline)) {
+		got = recv(fd, to + n, room - n, 0);
+		if (got > 0)
+			n += (size_t)got;
+		else if (got == 0 || (errno != EINTR && errno != EAGAIN))
+			break;
+	}
+	return n;
+}
+
+/* Takes the name of a line: "name shop at port 33445". */
+static void
+take_line(struct nodes *s, char *line)
+{
+	char *name = line + strlen("name "), *end;
+
+	if (strncmp(line, "name ", strlen("name ")) != 0)
+		return;
+	end = strchr(name, ' ');
+	if (end == NULL || strncmp(end, " at port ", 9) != 0 ||
+	    end - name > NODE_NAME_MAX ||
+	    !kp_node_alive_ok(name, (size_t)(end - name)))
+		return;
+	*end = '\0';
+	if (s->n < NODES_MAX)
+		s->v[s->n++] = name;
+	else
+		s->more++;
+}
+
+/* False: no epmd answers there. */
+static bool
+ask_nodes(struct nodes *s, struct in_addr addr, kp_mono_ns deadline)
+{
+	int fd = ask(addr, deadline);
+	char *line, *nl;
+	size_t n;
+
+	s->n = s->more = 0;
+	if (fd < 0)
+		return false;
+	n = read_answer(fd, s->text, ANSWER_MAX, deadline);
+	close(fd);
+	if (n < 4)	/* its own port, before the names */
+		return false;
+	s->text[n] = '\0';
+	for (line = s->text + 4; (nl = strchr(line, '\n')) != NULL;
+	    line = nl + 1) {
+		*nl = '\0';
+		take_line(s, line);
+	}
+	return true;
+}
+
+static void
+put_node(struct kp_buf *b, const char *alive, const char *host)
+{
+	char here[NODE_NAME_MAX + 1];
+
+	if (host == NULL)
+		local_host(here, sizeof(here), alive);
+	kp_buf_printf(b, "%s@%s", alive, host != NULL ? host : here);
+}
+
+static void
+put_list(struct kp_buf *b, const struct nodes *s, const char *host)
+{
+	size_t i, start = b->len, more = s->more;
+
+	for (i = 0; i < s->n; i++) {
+		if (i == SHOWN_MAX || b->len - start > EPMD_HINT_MAX / 2)
+			break;
+		kp_buf_str(b, i > 0 ? ", " : "epmd lists ");
+		put_node(b, s->v[i], host);
+	}
+	more += s->n - i;
+	if (more > 0)
+		kp_buf_printf(b, " and %zu more", more);
+	if (s->n == 0)
+		kp_buf_str(b, "epmd lists no node");
+}
+
+static const char *
+near_node(const struct nodes *s, const char *given)
+{
+	char alive[NODE_NAME_MAX + 1];
+
+	snprintf(alive, sizeof(alive), "%.*s", (int)strcspn(given, "@"),
+	    given);
+	return near_name(alive, s->v, s->n, sizeof(*s->v),
+	    (struct near_rule){ .edits = 2, .share = 3, .kept = 1 });
+}
+
+void
+epmd_hint(char *text, size_t n, const char *given, const char *host,
+    struct in_addr addr, kp_mono_ns deadline)
+{
+	struct nodes s;
+	const char *near;
+	struct kp_buf b;
+
+	text[0] = '\0';
+	if (!ask_nodes(&s, addr, deadline))
+		return;
+	kp_buf_init(&b, 4 * EPMD_HINT_MAX);
+	near = near_node(&s, given);
+	if (near != NULL) {
+		kp_buf_str(&b, "did you mean '");
+		put_node(&b, near, host);
+		kp_buf_str(&b, "'?");
+	}
+	if (near != NULL && s.n > 1)
+		kp_buf_u8(&b, ' ');
+	if (near == NULL || s.n > 1)
+		put_list(&b, &s, host);
+	snprintf(text, n, "%s", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
+bool
+opt_is_node(struct opt_parser *p)
+{
+	struct in_addr here = { .s_addr = htonl(INADDR_LOOPBACK) };
+	char hint[EPMD_HINT_MAX];
+
+	if (kp_node_name_ok(p->value, strlen(p->value)))
+		return true;
+	epmd_hint(hint, sizeof(hint), p->value, NULL, here,
+	    kp_mono_now() + HERE_LIMIT);
+	return OPT_BAD(p, "-%s '%s': not the name of a node, such as "
+	    "app@host: %s", p->at->name, p->value, hint[0] != '\0' ? hint :
+	    "no epmd answers here");
+}
+
+bool
+opt_node(struct opt_parser *p)
+{
+	return opt_text(p) && opt_is_node(p);
+}
+
+bool
+opt_node_list(struct opt_parser *p)
+{
+	return opt_is_node(p) && opt_list(p);
+}
