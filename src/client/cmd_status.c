@@ -1,6 +1,6 @@
 /*
  * cmd_status.c - kprof status: the state of the daemon; when none answers, what
- * its database holds.
+ * its database holds, and a status of failure: scripts ask whether it runs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -205,7 +205,6 @@ status_from_db(const struct place *p, const char *why, const char *node, bool js
 	struct kp_query *q;
 	struct kp_buf b;
 	enum kp_err err;
-	int st;
 
 	if (open_db(&q, p) != KP_OK) {
 		say("%s", why);
@@ -217,13 +216,16 @@ status_from_db(const struct place *p, const char *why, const char *node, bool js
 		put_json(&b, &f, why);
 	else if (err == KP_OK)
 		put_plain(&b, &f, why);
-	st = query_show(q, err, &b);
+	query_show(q, err, &b);
 	facts_free(&f);
 	kp_query_close(q);
-	return st;
+	return EXIT_FAILED;
 }
 
-/* Of the daemon, or of its database where it does not answer. */
+/*
+ * Of the daemon, or of its database where it does not answer; that is a failure
+ * even if the database can be read.
+ */
 static int
 status(const struct place *p, const char *line, const char *node, bool json)
 {

@@ -37,7 +37,7 @@ static const struct cmd cmds[] = {
 	CMD_GROUP("The daemon"),
 	{ "status", NULL, "show how the daemon is doing",
 	    "It shows every target.  When no daemon answers, it shows what is in "
-	    "its database.",
+	    "its database, and ends with 1.",
 	    "kprof status -db /var/lib/kprofd/kprofd.db", cmd_status },
 	{ "flight", NULL, "list the oldest requests in flight, and where they "
 	    "are", "", "kprof flight -node 'app@*'", cmd_ctl },

@@ -317,6 +317,16 @@ finish_check(struct options *o, const struct opt_parser *p)
 	return 0;
 }
 
+/* Was it among the arguments, also if with the value that it has anyway? */
+static bool
+was_given(const struct opt_parser *p, const char *name)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (given_options[i] && strcmp(p->table[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 static int
 finish(struct options *o, const struct opt_parser *p)
 {
@@ -335,6 +345,9 @@ finish(struct options *o, const struct opt_parser *p)
 		    "('*': all)");
 	if (o->seed == NULL && o->nmatches > 0)
 		return usage("-match goes with -cluster NODE");
+	if (o->seed == NULL && was_given(p, "forget"))
+		return usage("-forget goes with -cluster NODE: a -target is "
+		    "tried again until kprofd ends");
 	if (o->quiet && o->verbose)
 		return usage("-quiet and -verbose: choose one");
 	if (o->http_token_file != NULL && o->http == NULL)

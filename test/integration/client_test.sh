@@ -284,9 +284,9 @@ for args in '' '-node web@a' '-percentiles' '-identity u*' \
 done
 run 0 slow -db "$db"
 has out '450 ms'
-run 0 status -db "$db"
+run 1 status -db "$db"
 has out '2026-11-21 10:00:00 to 10:02:00 UTC'
-run 0 status -db "$db" -json
+run 1 status -db "$db" -json
 same 'the last window, rolled up' "$(json '$.last_sampled')" \
     "$(sql 'select sum(sampled) from time_window where start_ns =
     (select max(start_ns) from time_window)')"
@@ -331,13 +331,15 @@ has err 'the ID is missing'
 
 # ---- status and the daemon
 
-run 0 status -db "$db"
+# it shows what there is, and says to scripts that no daemon runs
+run 1 status -db "$db"
 has out 'does not answer'
 has out 'is it running?'
 has out 'ended well'
 has out 'queue of 20123 messages \x1b[2J'
-run 0 status -db "$db" -json
+run 1 status -db "$db" -json
 is_json
+same 'the reason' "$(json '$.why' | grep -c 'is it running')" 1
 run 1 status -db "$dir/none.db"
 run 1 pause -db "$db"
 has err "cannot reach kprofd at '$db.sock': is it running?"

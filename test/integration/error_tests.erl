@@ -78,10 +78,10 @@ start_recorded(T) ->
     %% one row for what failed three times
     it:equal("runs", [[<<"0">>], [<<"1">>]],
              it:sql(P, "select coalesce(failed like 'cannot connect to ''nobody_%', 0) from runs order by run")),
-    {0, Status, _} = it_kprof:kprof(T, ["status", "-db", it:db(P)]),
+    {1, Status, _} = it_kprof:kprof(T, ["status", "-db", it:db(P)]),
     it_kprof:says(Status, "last start  failed: cannot connect to 'nobody_"),
     it_kprof:says(Status, "failed to start"),
-    {0, Json, _} = it_kprof:kprof(T, ["status", "-json", "-db", it:db(P)]),
+    {1, Json, _} = it_kprof:kprof(T, ["status", "-json", "-db", it:db(P)]),
     it_kprof:says(Json, "\"state\":\"failed to start\",\"failed\":\"cannot connect to 'nobody_").
 
 %% Nobody reads what it says, and it is started again and again.

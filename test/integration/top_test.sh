@@ -282,7 +282,7 @@ id=$(sqlite3 :memory: "select max(json_extract(value, '$.request'))
 run 0 tree "$id" -db "$dir/a.db" -db "$dir/b.db"
 has out "request $id: "
 run 1 tree "$id" -db "$dir/a.db"
-run 0 status -db "$dir/a.db" -db "$dir/b.db"
+run 1 status -db "$dir/a.db" -db "$dir/b.db"
 same 'both databases' "$(grep -c '^database ' "$dir/out")" 2
 run 1 pause -db "$dir/a.db" -db "$dir/b.db"
 same 'both daemons' "$(grep -c 'cannot reach' "$dir/err")" 2
