@@ -10,11 +10,14 @@
 
 #include "kprofd/plan.h"
 
+/* Calls of entries that a check traces on one target. */
+#define KP_CHECK_CALLS_MAX 1000
 /* Calls of a tier's function for each request above which it is in a loop. */
 #define KP_CHECK_LOOP 100
 
 /* What traced requests showed of one function. */
 struct kp_check_seen {
+	uint64_t known;		/* traced calls, by clause as in struct kp_check */
 	uint64_t entered;	/* an entry: its calls that were traced; */
 	uint64_t nested;	/* of those: in a request already; */
 	uint64_t ended;		/* of those: the number whose end was seen */
@@ -29,10 +32,20 @@ struct kp_check {
 	/* By the plan's items; NULL: nothing was traced. */
 	const struct kp_check_seen *seen;
 	uint64_t requests;	/* traced requests that ended */
+	/*
+	 * By clause of the identity fun: traced calls that it matched.  NULL: none
+	 * was traced.
+	 */
+	const uint64_t *matched;
+	bool explained;		/* examples of calls are shown too */
 };
 
 /* Adds what is wrong to *diags. */
 void kp_check_judge(const struct kp_check *c, struct kp_diags *diags);
+/* The part about the identity fun. */
+void kp_check_identity(const struct kp_check *c, struct kp_diags *diags);
+/* Returns the number of clauses of the identity fun. */
+uint32_t kp_check_clauses(const struct kp_conf *c);
 
 /*
  * What profiling costs at the counted rates: events a second, and percent of

@@ -188,6 +188,8 @@ bool kp_mfa_pat_covers(const struct kp_mfa_pat *p, const struct kp_mfa *f);
  * erlang:trace_pattern/3, as an external term without version byte.  trace.h
  * describes the messages they make, src/config/spec/spec.c their design.
  */
+enum kp_shape { KP_SHAPE_NONE, KP_SHAPE_TYPES, KP_SHAPE_VALUES };
+
 struct kp_spec_params {
 	uint32_t one_in;	/* sampling: 1 = every request */
 	uint64_t label_const;	/* bits 42..51 of the label, in place (label.h) */
@@ -195,6 +197,17 @@ struct kp_spec_params {
 	bool gc_shared;		/* of the target: see kp_conf_gc() */
 	bool trace;		/* for kprof trace: it has its own labels, and
 				   matches calls with them itself */
+	/*
+	 * For a check.  In place of the identity comes the number N of the clause
+	 * that matched, from 1, or 0 for none.
+	 */
+	bool clauses;
+	/*
+	 * With clauses: what the arguments are comes too, {N, Shape}, of calls
+	 * that the last clause takes, if it takes all that are left, or that no
+	 * clause does.
+	 */
+	enum kp_shape shape;
 };
 
 enum kp_err kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
@@ -212,9 +225,19 @@ enum kp_err kp_spec_clear(const struct kp_conf *c, struct kp_buf *out);
  */
 bool kp_spec_identities(const struct kp_conf *c,
     void (*f)(void *ctx, const uint8_t *term, size_t n), void *ctx);
+/*
+ * Writes a call of that shape, a term without version byte:
+ *   shop_handler:init(#{method := binary, ... 5 keys}, [])
+ * with values in the place of types where the shape has them.  Values are cut;
+ * control characters are replaced.  KP_EFORMAT: it is not a shape.
+ */
+enum kp_err kp_shape_text(const struct kp_conf *c, const struct kp_mfa *f,
+    const uint8_t *term, size_t n, struct kp_buf *out);
+
 /* A clause of the identity fun. */
 struct kp_clause {
-	uint32_t line;		/* of tiers.conf */
+	struct kp_pos pos;	/* in tiers.conf */
+	uint32_t line;		/* the same, alone */
 	bool any;		/* the pattern is a variable: it matches all */
 	bool names;		/* the result is not undefined */
 	bool fixed;		/* the result is a literal */
@@ -228,6 +251,9 @@ enum kp_err kp_clause_answer(const struct kp_conf *c, uint32_t i,
 /* Returns whether it may match calls of fns, by module and function name. */
 bool kp_clause_meets(const struct kp_conf *c, uint32_t i,
     const struct kp_mfa_pat *fns);
+/* Returns whether it may match calls of this function. */
+bool kp_clause_takes(const struct kp_conf *c, uint32_t i,
+    const struct kp_mfa *f);
 /* Returns whether a call of this function may name a request type. */
 bool kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f);
 

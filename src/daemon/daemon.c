@@ -142,6 +142,8 @@ daemon_on_request(struct target *t, const struct kp_request *rq)
 {
 	struct daemon *d = t->p->daemon;
 
+	if (t->check != NULL)
+		check_request(t->check, rq);
 	if (d->p.o->print_calls)
 		print_request(&d->printing, t->part.in->rs, rq,
 		    t->hello.time_offset, targets_several(d->p.targets) ?
@@ -153,10 +155,8 @@ daemon_on_request(struct target *t, const struct kp_request *rq)
 void
 daemon_on_plan(struct target *t, const struct kp_plan *plan)
 {
-	struct daemon *d = t->p->daemon;
-
-	if (d->p.o->check)
-		check_counted(t, plan);
+	if (t->check != NULL)
+		check_counted(t->check, plan);
 	else
 		log_debug("plan", t->node, "arming %zu functions", plan->n);
 }
@@ -165,6 +165,18 @@ void
 daemon_print_plan(struct target *t, const struct kp_plan *plan)
 {
 	print_plan(t->part.in->conf, plan, node_name(t->p->daemon, t));
+}
+
+const char *
+daemon_node_name(struct target *t)
+{
+	return node_name(t->p->daemon, t);
+}
+
+void
+daemon_on_warning(struct target *t)
+{
+	t->p->daemon->warnings++;
 }
 
 void
@@ -183,6 +195,10 @@ daemon_on_state(struct target *t, enum agent_state s, const char *text)
 	struct daemon *d = t->p->daemon;
 	char armed[64];
 
+	if (t->check != NULL) {
+		check_state(t->check, s);
+		return;
+	}
 	if (s == AGENT_ARMED) {
 		notify_ready();
 		progress_armed(&d->progress, t);
@@ -201,7 +217,8 @@ daemon_on_state(struct target *t, enum agent_state s, const char *text)
 void
 daemon_on_tick(struct daemon *d)
 {
-	progress_tick(&d->progress, &d->p);
+	if (!d->p.o->check)
+		progress_tick(&d->progress, &d->p);
 }
 
 void
@@ -209,7 +226,8 @@ daemon_on_window(struct target *t, const struct kp_window *w)
 {
 	struct daemon *d = t->p->daemon;
 
-	progress_window(&d->progress, t, w);
+	if (t->check == NULL)
+		progress_window(&d->progress, t, w);
 	if (d->dump != NULL)
 		dump_file_window(d->dump, w, t->part.in->conf);
 }

@@ -49,6 +49,10 @@ void daemon_on_state(struct target *t, enum agent_state s, const char *text);
 void daemon_on_plan(struct target *t, const struct kp_plan *plan);
 /* In a check: prints the plan, with the target's name if there are several. */
 void daemon_print_plan(struct target *t, const struct kp_plan *plan);
+/* In a check: the target's name, if there are several, else NULL. */
+const char *daemon_node_name(struct target *t);
+/* A warning was logged, which is none of tiers.conf: it counts. */
+void daemon_on_warning(struct target *t);
 void daemon_on_diags(struct target *t, const struct kp_diags *diags);
 /* All targets have ended as they were told to, or none can go on. */
 void daemon_on_over(struct daemon *d, int status);

@@ -165,7 +165,13 @@ static const struct opt table[] = {
 	{ "http", "ADDR:PORT", "serve the dashboard and /metrics: "
 	    "127.0.0.1:4711 (off)", set_address, &given.http, NULL },
 	{ "check", NULL, "check tiers.conf; with -target also against "
-	    "that node: which functions are called, how often", opt_flag, &given.check, NULL },
+	    "that node: which functions are called, how often, and what some "
+	    "traced requests show", opt_flag, &given.check, NULL },
+	{ "explain", NULL, "with -check -target: print an example of a call "
+	    "that no clause of the identity names, types only", opt_flag,
+	    &given.explain, NULL },
+	{ "values", NULL, "with -explain: small values, too", opt_flag,
+	    &given.values, NULL },
 	OPT_GROUP("Which nodes"),
 	{ "target-file", "FILE", "nodes to profile, one a line; SIGHUP "
 	    "reads it again", opt_text, &given.target_file, NULL },
@@ -274,7 +280,7 @@ is_of_check(const char *name, bool target)
 	static const char *const used[] = { "check", "tiers", "log",
 		"log-file", "quiet", "verbose", "target", "target-file",
 		"cluster", "match", "duration", "name", "cookie-file",
-		"probe", "probe-library" };
+		"probe", "probe-library", "explain", "values" };
 	size_t n = target ? sizeof(used) / sizeof(used[0]) : 6;
 
 	for (size_t i = 0; i < n; i++)
@@ -348,6 +354,10 @@ finish(struct options *o, const struct opt_parser *p)
 	if (o->seed == NULL && was_given(p, "forget"))
 		return usage("-forget goes with -cluster NODE: a -target is "
 		    "tried again until kprofd ends");
+	if (o->explain && !o->check)
+		return usage("-explain goes with -check -target NODE");
+	if (o->values && !o->explain)
+		return usage("-values goes with -check -explain");
 	if (o->quiet && o->verbose)
 		return usage("-quiet and -verbose: choose one");
 	if (o->http_token_file != NULL && o->http == NULL)

@@ -31,7 +31,7 @@ struct options {
 	uint64_t requests;		/* 0: no limit */
 	struct kp_retain retain;
 	uint64_t max_db;		/* bytes; 0: no limit */
-	bool print_calls, check, quiet, verbose, dump_json;
+	bool print_calls, check, explain, values, quiet, verbose, dump_json;
 	int log_json;			/* 0: text, 1: JSON */
 	char control_path[4096];
 	char library_path[4096 + 64];	/* for probe_library's default */

@@ -168,6 +168,8 @@ kp_check_judge(const struct kp_check *c, struct kp_diags *diags)
 		else if (!p->disarmed && p->tiers != 0)
 			judge_tier(c, p, entries, diags);
 	}
+	if (c->matched != NULL)
+		kp_check_identity(c, diags);
 }
 
 /* The part of the requests that is sampled. */

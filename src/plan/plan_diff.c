@@ -52,6 +52,9 @@ kp_plan_put_item(struct kp_buf *b, const struct kp_conf *c,
 	kp_plan_put_mfa(b, i);
 	kp_etf_atom(b, i->entry ? "entry" : "tier");
 	p.exact = i->exact;
+	/* Shapes are large; a few functions are enough to see what calls are. */
+	if (b->len > b->max / 8)
+		p.shape = KP_SHAPE_NONE;
 	e = put_spec(b, c, i, p);
 	if (!i->exact) {
 		kp_etf_nil(b);

@@ -365,6 +365,8 @@ agent_new(struct event_base *base, const struct agent_opts *o,
 	a->owner = owner;
 	a->params.one_in = o->conf->sampling.kind == KP_SAMPLE_ONE_IN ?
 	    o->conf->sampling.n : 1;
+	a->params.clauses = o->check_only;
+	a->params.shape = o->shape;
 	kp_buf_init(&a->ids.self, 1024);
 	kp_buf_init(&a->ids.peer, 1024);
 	a->lease = event_new(base, -1, EV_PERSIST, on_lease, a);

@@ -132,7 +132,7 @@ struct agent_ops {
 	 * loaded, with either because a function was too hot.
 	 */
 	void (*on_replanned)(struct target *t);
-	/* What will be armed (in a check: would be), with call rates. */
+	/* What will be armed, with call rates. */
 	void (*on_plan)(struct target *t, const struct kp_plan *plan);
 	/* A whole {kprof_events, ...} message; good during the call. */
 	void (*on_batch)(struct target *t, const uint8_t *p, size_t n);
@@ -211,8 +211,14 @@ struct agent_opts {
 	enum agent_probe probe;
 	const char *probe_library;	/* where targets find it; borrowed */
 	struct label_epochs *labels;	/* shared by all targets; borrowed */
-	bool check_only;	/* stop after on_plan */
+	/*
+	 * Count calls of all functions, and trace with numbers of clauses for
+	 * identities (kp_spec_params).  The owner ends it by agent_stop(), in
+	 * on_plan if nothing is to be armed.
+	 */
+	bool check_only;
 	kp_dur_ns check_time;	/* how long a check counts calls */
+	enum kp_shape shape;	/* of calls, in a check */
 	bool nodes;		/* call on_nodes */
 	kp_dur_ns connect_limit;
 	/* What a check can do where a kprofd is attached; NULL: nothing. */

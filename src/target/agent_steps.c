@@ -157,9 +157,9 @@ plan_made(struct agent *a)
 		a->ops->on_diags(a->owner, &diags);
 	kp_diags_free(&diags);
 	a->ops->on_plan(a->owner, &a->plan);
-	if (a->o.check_only)
-		agent_stop(a);
-	else if (kp_plan_has_entry(&a->plan))
+	if (a->stopping)
+		return;		/* by the owner of a check */
+	if (kp_plan_has_entry(&a->plan))
 		step_arm(a);
 	else
 		agent_fail_or_retry(a, "every entry is too hot to trace: nothing "

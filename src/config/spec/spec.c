@@ -5,7 +5,9 @@
  * guard (separated by ';': an alternative that fails must not fail the others).
  * Its message carries the identity.  If that has variables, a second clause
  * follows without their bounds, with the identity {'_other', Line}.  The last
- * clause is for all other calls.
+ * clause is for all other calls.  For a check the number of the identity fun's
+ * clause takes the place of the identity, and nothing of a call is copied but
+ * what spec_shape.c allows.
  *
  * A match spec evaluates arguments last to first.  In the entry's
  *   {{Identity, {caller}, Weight, New, true, [], Old}}
@@ -37,10 +39,24 @@ struct spec {
 	bool entry;
 	struct kp_buf clauses;
 	uint32_t n;
+	uint32_t at;	/* the identity fun's clause, from 1; 0: none of them */
 };
 
 /* How the identity of a clause is written. */
 enum ident_kind { IDENT_NONE, IDENT_BODY, IDENT_OTHER };
+
+/* For a check: which clause matched, and what the arguments are. */
+static void
+number_put(struct kp_buf *b, const struct spec *s, bool shaped)
+{
+	if (shaped) {
+		kp_etf_tuple(b, 1);
+		kp_etf_tuple(b, 2);
+	}
+	kp_etf_int(b, s->at);
+	if (shaped)
+		shape_put(b, s->c, s->f->arity, s->p->shape == KP_SHAPE_VALUES);
+}
 
 static void
 ident_put(struct kp_buf *b, const struct gen *g, const struct node *body,
@@ -184,15 +200,38 @@ guards_put(struct kp_buf *b, const struct spec *s, const struct kp_buf *made,
 	kp_etf_nil(b);
 }
 
+/* Only in the clause that takes all calls that are left: it can bind them all. */
+static bool
+is_shaped(const struct spec *s, const struct gen *g, unsigned n)
+{
+	return s->p->shape != KP_SHAPE_NONE && n == 0 &&
+	    (g == NULL || !g->selective) &&
+	    (s->entry || kp_spec_names(s->c, s->f));
+}
+
+/* ['$1', '$2', ...] */
+static void
+arguments_put(struct kp_buf *b, uint32_t arity)
+{
+	if (arity > 0)
+		kp_etf_list(b, arity);
+	for (uint32_t i = 1; i <= arity; i++)
+		var_put(b, i);
+	kp_etf_nil(b);
+}
+
 static void
 clause_put(struct spec *s, const struct gen *g, const struct kp_buf *guards,
     unsigned n, const struct node *body, enum ident_kind kind)
 {
 	struct kp_buf *b = &s->clauses;
+	bool shaped = is_shaped(s, g, n);
 
 	s->n++;
 	kp_etf_tuple(b, 3);
-	if (g == NULL || (!g->selective && g->nvar == 0)) {
+	if (shaped) {
+		arguments_put(b, s->f->arity);
+	} else if (g == NULL || (!g->selective && g->nvar == 0)) {
 		kp_etf_atom(b, "_");
 	} else {
 		if (s->f->arity > 0)
@@ -202,7 +241,10 @@ clause_put(struct spec *s, const struct gen *g, const struct kp_buf *guards,
 	}
 	guards_put(b, s, guards, n);
 	actions_begin(b, s);
-	ident_put(b, g, body, kind);
+	if (s->p->clauses)
+		number_put(b, s, shaped);
+	else
+		ident_put(b, g, body, kind);
 	actions_end(b, s);
 }
 
@@ -227,7 +269,7 @@ alternative_put(struct spec *s, const struct gen *g, const struct node *body,
 	for (uint32_t i = 0; guard != NULL && i < guard->n; i++, n++)
 		expr_put(&b, g, guard->kid[i]);
 	unbounded = b.len;
-	bounds = bounds_put(&b, g, body, guard);
+	bounds = s->p->clauses ? 0 : bounds_put(&b, g, body, guard);
 	clause_put(s, g, &b, n + bounds, body, IDENT_BODY);
 	err_keep(&s->clauses.err, b.err);
 	if (bounds > 0 && b.err == KP_OK) {
@@ -344,8 +386,11 @@ spec_put(const struct kp_conf *c, struct spec *s, struct kp_buf *out)
 	if (s->entry && s->p->one_in > 1)
 		unsampled_put(s);
 	for (uint32_t i = 0; fun != NULL && i < fun->n && !all &&
-	    s->clauses.err == KP_OK; i++)
+	    s->clauses.err == KP_OK; i++) {
+		s->at = i + 1;
 		all = ident_clause_put(s, fun->kid[i]);
+	}
+	s->at = 0;
 	if (!all)
 		clause_put(s, NULL, &none, 0, NULL, IDENT_NONE);
 	if (!s->entry && wants_flags(s))

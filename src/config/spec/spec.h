@@ -85,6 +85,53 @@ unsigned bounds_put(struct kp_buf *b, const struct gen *g,
     const struct node *body, const struct node *guard);
 
 /*
+ * ---- spec_shape.c: what arguments are; shape_text.c reads that ----
+ *
+ * The shape of a call is a tuple of its first SHAPE_ARGS_MAX arguments, each
+ *   {Leaf, Tag, Elements, Struct, Head, Keys}
+ * Leaf is {Type, TupleSize, MapSize, Value}: Type is a sum of enum shape_type,
+ * Value is {X} for a small X, if values are wanted.  Tag is the first element
+ * of a tuple, and Struct a struct's name, if these are atoms.  Elements is a
+ * tuple of the leaves of a tuple's first elements, Head the leaf of a list's;
+ * Keys is a tuple of the leaves of a map's values, by shape_keys().  A part that
+ * an argument does not have is false.
+ */
+#define SHAPE_ARGS_MAX 8	/* arguments that are shown, */
+#define SHAPE_MAPS_MAX 4	/* of these, those whose keys are */
+#define SHAPE_ELEMENTS 5	/* of a tuple */
+#define SHAPE_FILE_KEYS 16	/* keys that the file names */
+#define SHAPE_KEYS_MAX (SHAPE_FILE_KEYS + 24)
+#define SHAPE_BYTES_MAX 40	/* of a binary that is shown */
+#define SHAPE_STRUCT "__struct__"
+
+enum shape_type {
+	SHAPE_OTHER,	/* a bit string */
+	SHAPE_ATOM,
+	SHAPE_INTEGER,
+	SHAPE_FLOAT,
+	SHAPE_BINARY,
+	SHAPE_TUPLE,
+	SHAPE_MAP,
+	SHAPE_PID,
+	SHAPE_PORT,
+	SHAPE_REFERENCE,
+	SHAPE_FUNCTION,
+	SHAPE_LIST,
+	SHAPE_NIL = SHAPE_LIST + 1	/* a list, and 1 for being [] */
+};
+
+struct shape_keys {
+	const struct node *v[SHAPE_KEYS_MAX];
+	unsigned n;
+};
+
+/* The keys of maps that are looked for: those of the file, and usual ones. */
+void shape_keys(struct shape_keys *keys, const struct kp_conf *c);
+/* Writes what '$1', '$2' ... are; values: small ones as they are. */
+void shape_put(struct kp_buf *b, const struct kp_conf *c, uint32_t arity,
+    bool values);
+
+/*
  * ---- spec_label.c: labels, and tests of tokens ----
  *
  * Each writes one expression.  None of these fails, whatever token a process

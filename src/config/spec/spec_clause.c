@@ -22,7 +22,8 @@ kp_clause(const struct kp_conf *c, uint32_t i, struct kp_clause *out)
 	if (clause == NULL)
 		return false;
 	body = clause->kid[1];
-	*out = (struct kp_clause){ .line = clause->kid[0]->pos.line,
+	*out = (struct kp_clause){ .pos = clause->kid[0]->pos,
+		.line = clause->kid[0]->pos.line,
 		.any = clause->kid[0]->kind == N_VAR,
 		.names = !node_is_atom(body, "undefined"),
 		.fixed = node_is_literal(body) };
@@ -82,23 +83,32 @@ kp_spec_identities(const struct kp_conf *c,
 }
 
 bool
+kp_clause_takes(const struct kp_conf *c, uint32_t i, const struct kp_mfa *f)
+{
+	const struct node *clause = clause_find(c, i);
+	struct gen g = { .f = f, .nvars = f->arity };
+	bool takes;
+
+	if (clause == NULL)
+		return false;
+	kp_buf_init(&g.head, KP_CONF_SIZE_MAX);
+	kp_buf_init(&g.guards, KP_CONF_SIZE_MAX);
+	takes = gen_pattern(&g, clause->kid[0]);
+	kp_buf_free(&g.head);
+	kp_buf_free(&g.guards);
+	arena_free(&g.arena);
+	return takes;
+}
+
+bool
 kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f)
 {
 	const struct node *clause;
 	bool names = false;
 
 	for (uint32_t i = 0; !names && (clause = clause_find(c, i)) != NULL;
-	    i++) {
-		struct gen g = { .f = f, .nvars = f->arity };
-
-		if (node_is_atom(clause->kid[1], "undefined"))
-			continue;
-		kp_buf_init(&g.head, KP_CONF_SIZE_MAX);
-		kp_buf_init(&g.guards, KP_CONF_SIZE_MAX);
-		names = gen_pattern(&g, clause->kid[0]);
-		kp_buf_free(&g.head);
-		kp_buf_free(&g.guards);
-		arena_free(&g.arena);
-	}
+	    i++)
+		names = !node_is_atom(clause->kid[1], "undefined") &&
+		    kp_clause_takes(c, i, f);
 	return names;
 }

@@ -9,6 +9,7 @@
 
 #include "kprofd/fn_name.h"
 #include "daemon/check/check_answer.h"
+#include "daemon/check/check.h"
 #include "daemon/control/pending_commands.h"
 #include "daemon/control/reload.h"
 #include "daemon/daemon.h"
@@ -88,6 +89,8 @@ static void
 take_events(struct target *t, struct kp_event *ev, size_t n, bool paused)
 {
 	n = without_measured(t, ev, n);
+	if (t->check != NULL)
+		check_events(t->check, ev, n);
 	for (size_t i = 0; i < n; i++) {
 		if (paused)
 			kp_requests_pass(t->part.in->rs, t->part.index,
@@ -371,6 +374,7 @@ on_failed(struct target *t, enum agent_failure f, const char *why)
 static void
 on_stopped(struct target *t)
 {
+	const char *broken = t->check != NULL ? check_ended(t->check) : NULL;
 	char why[600];
 
 	ledger_lost(&t->ledger, entries(t));
@@ -386,6 +390,8 @@ on_stopped(struct target *t)
 		snprintf(why, sizeof(why), "'%s' does not fit '%s': see the "
 		    "errors above", t->opts.conf_path, t->node);
 		targets_on_failed(t, AGENT_FAILED, why);
+	} else if (broken != NULL) {
+		targets_on_failed(t, AGENT_FAILED, broken);
 	} else {
 		targets_on_stopped(t);
 	}
@@ -430,7 +436,8 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->opts = *o;
 	t->p = p;
 	t->set = set;
-	kp_sampler_init(&t->sampler, &o->conf->sampling);
+	kp_sampler_init(&t->sampler, o->check_only ? &check_sampling :
+	    &o->conf->sampling);
 	overload_init(&t->overload, &o->conf->overload);
 	t->decoder = kp_native_new();
 	if (t->decoder == NULL || assembly_part_begin(&t->part, a,
@@ -441,7 +448,9 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	}
 	t->opts.target = t->node = t->part.node;
 	t->agent = agent_new(base, &t->opts, &agent_ops, t);
-	if (t->agent == NULL) {
+	if (o->check_only)
+		t->check = check_new(base, t);
+	if (t->agent == NULL || (o->check_only && t->check == NULL)) {
 		assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
 		target_free(t);
 		return NULL;
@@ -454,6 +463,7 @@ target_free(struct target *t)
 {
 	if (t == NULL)
 		return;
+	check_free(t->check);
 	agent_free(t->agent);
 	kp_native_free(t->decoder);
 	assembly_part_end(&t->part);

@@ -18,6 +18,7 @@
 #include "kprofd/offset.h"
 #include "target/agent.h"
 
+struct check;
 struct kp_native;
 struct targets;
 
@@ -52,6 +53,7 @@ struct target {
 					   status; 0: none yet */
 	bool was_armed;
 	bool unfit;			/* a check found errors of tiers.conf */
+	struct check *check;		/* NULL: it is no check */
 	kp_mono_ns endless_since;	/* calls of entries, but no return; 0:
 					   there are returns, or no calls */
 	bool logged_endless;		/* that was logged */

@@ -44,6 +44,8 @@ targets_add(struct targets *ts, const char *name, unsigned source)
 		.conf_path = ts->p->conf.path,
 		.labels = &ts->labels, .check_only = o->check,
 		.check_time = o->duration,
+		.shape = !o->explain ? KP_SHAPE_NONE : o->values ?
+		    KP_SHAPE_VALUES : KP_SHAPE_TYPES,
 		.nodes = o->seed != NULL, .probe = o->probe,
 		.probe_library = o->probe_library,
 		.connect_limit = CONNECT_LIMIT, .else_ask = else_ask(o) };

@@ -1,0 +1,300 @@
+/*
+ * spec_shape.c - what the arguments of a call are, as an expression of match
+ * specs: for kprofd -check -explain.
+ *
+ * A trace message copies what is in it, so this has nothing of an argument but
+ * tests and sizes, an atom that is a record's or a struct's name, and, only if
+ * values are wanted, what a test has shown to be small.  No list is walked and
+ * no map enumerated (match specs cannot do that): of a map the number of keys is
+ * shown, and which of some keys it has.
+ *
+ * The value of a test becomes a number by {map_get, Test, {const, #{true => N,
+ * false => 0}}}.  'andalso' has the value of its last part, and evaluates that
+ * only where the others are true: so no expression fails, and those of a map's
+ * keys cost nothing for other terms.
+ */
+#include <string.h>
+
+#include "config/spec/spec.h"
+
+/* ---- keys ---- */
+
+static bool
+is_same(const struct node *a, const struct node *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	if (a->kind == N_INT)
+		return a->num == b->num;
+	return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
+}
+
+static void
+key_add(struct shape_keys *keys, const struct node *key, unsigned max)
+{
+	if (keys->n >= max || (key->kind != N_INT && key->kind != N_ATOM &&
+	    key->kind != N_BIN) || node_is_atom(key, SHAPE_STRUCT))
+		return;
+	for (unsigned i = 0; i < keys->n; i++)
+		if (is_same(keys->v[i], key))
+			return;
+	keys->v[keys->n++] = key;
+}
+
+static void
+keys_walk(struct shape_keys *keys, const struct node *x)
+{
+	for (uint32_t i = 0; i < x->n; i++) {
+		if (x->kind == N_MAP && i % 2 == 0)
+			key_add(keys, x->kid[i], SHAPE_FILE_KEYS);
+		else
+			keys_walk(keys, x->kid[i]);
+	}
+	if (x->tail != NULL)
+		keys_walk(keys, x->tail);
+}
+
+#define KEY(name) { .kind = N_ATOM, .text = (name), .len = sizeof(name) - 1 }
+
+void
+shape_keys(struct shape_keys *keys, const struct kp_conf *c)
+{
+	/* What web servers, and messages that are maps, have: see kprofd(8). */
+	static const struct node usual[] = { KEY("method"), KEY("path"),
+		KEY("host"), KEY("port"), KEY("scheme"), KEY("qs"),
+		KEY("version"), KEY("headers"), KEY("peer"),
+		KEY("request_path"), KEY("path_info"), KEY("query_string"),
+		KEY("params"), KEY("remote_ip"), KEY("type"), KEY("action"),
+		KEY("event"), KEY("command"), KEY("name"), KEY("id") };
+	const struct node *fun = c->identity != NULL ? c->identity->fun : NULL;
+
+	_Static_assert(sizeof(usual) / sizeof(usual[0]) + SHAPE_FILE_KEYS <=
+	    SHAPE_KEYS_MAX, "there is room for all of them");
+	keys->n = 0;
+	for (uint32_t i = 0; fun != NULL && i < fun->n; i++)
+		keys_walk(keys, fun->kid[i]->kid[0]);
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+		key_add(keys, &usual[i], SHAPE_KEYS_MAX);
+}
+
+/* ---- expressions ---- */
+
+static void
+test_put(struct kp_buf *b, const char *test, const struct path *at)
+{
+	call(b, test, 1);
+	path_put(b, at);
+}
+
+/* {{...n parts...}}: a tuple of their values. */
+static void
+tuple_put(struct kp_buf *b, uint32_t n)
+{
+	kp_etf_tuple(b, 1);
+	kp_etf_tuple(b, n);
+}
+
+/* {map_get, ...the test that follows..., {const, #{true => n, false => 0}}} */
+static void
+number_begin(struct kp_buf *b)
+{
+	call(b, "map_get", 2);
+}
+
+static void
+number_end(struct kp_buf *b, int n)
+{
+	call(b, "const", 1);
+	kp_etf_map(b, 2);
+	kp_etf_bool(b, true);
+	kp_etf_int(b, n);
+	kp_etf_bool(b, false);
+	kp_etf_int(b, 0);
+}
+
+static void
+is_nil_put(struct kp_buf *b, const struct path *at)
+{
+	call(b, "=:=", 2);
+	path_put(b, at);
+	kp_etf_nil(b);
+}
+
+static void
+type_put(struct kp_buf *b, const struct path *at)
+{
+	static const struct {
+		const char *test;
+		enum shape_type type;
+	} types[] = { { "is_atom", SHAPE_ATOM }, { "is_integer", SHAPE_INTEGER },
+		{ "is_float", SHAPE_FLOAT }, { "is_binary", SHAPE_BINARY },
+		{ "is_tuple", SHAPE_TUPLE }, { "is_map", SHAPE_MAP },
+		{ "is_pid", SHAPE_PID }, { "is_port", SHAPE_PORT },
+		{ "is_reference", SHAPE_REFERENCE },
+		{ "is_function", SHAPE_FUNCTION }, { "is_list", SHAPE_LIST } };
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		call(b, "+", 2);
+		number_begin(b);
+		test_put(b, types[i].test, at);
+		number_end(b, types[i].type);
+	}
+	number_begin(b);
+	is_nil_put(b, at);
+	number_end(b, SHAPE_NIL - SHAPE_LIST);
+}
+
+/* Is X small?  No list, and no number past 64 bits. */
+static void
+small_put(struct kp_buf *b, const struct path *at)
+{
+	call(b, "orelse", 4);
+	test_put(b, "is_atom", at);
+	test_put(b, "is_float", at);
+	call(b, "andalso", 3);
+	test_put(b, "is_integer", at);
+	call(b, "<", 2);
+	path_put(b, at);
+	kp_etf_int(b, INT64_MAX);
+	call(b, ">", 2);
+	path_put(b, at);
+	kp_etf_int(b, -INT64_MAX);
+	call(b, "andalso", 2);
+	test_put(b, "is_binary", at);
+	call(b, "=<", 2);
+	test_put(b, "byte_size", at);
+	kp_etf_int(b, SHAPE_BYTES_MAX);
+}
+
+static void
+leaf_put(struct kp_buf *b, const struct path *at, bool values)
+{
+	tuple_put(b, 4);
+	type_put(b, at);
+	call(b, "andalso", 2);
+	test_put(b, "is_tuple", at);
+	test_put(b, "size", at);
+	call(b, "andalso", 2);
+	test_put(b, "is_map", at);
+	test_put(b, "map_size", at);
+	if (!values) {
+		kp_etf_bool(b, false);
+		return;
+	}
+	call(b, "andalso", 2);
+	small_put(b, at);
+	tuple_put(b, 1);
+	path_put(b, at);
+}
+
+/* Two tests, of an element that a tuple has.  An 'andalso' is around them. */
+static void
+has_element_put(struct kp_buf *b, const struct path *at, unsigned i)
+{
+	test_put(b, "is_tuple", at);
+	call(b, ">=", 2);
+	test_put(b, "size", at);
+	kp_etf_int(b, i);
+}
+
+static void
+tag_put(struct kp_buf *b, const struct path *at)
+{
+	const struct path first = { .kind = PATH_ELEMENT, .of = at, .n = 1 };
+
+	call(b, "andalso", 4);
+	has_element_put(b, at, 1);
+	test_put(b, "is_atom", &first);
+	path_put(b, &first);
+}
+
+static void
+elements_put(struct kp_buf *b, const struct path *at, bool values)
+{
+	struct path x = { .kind = PATH_ELEMENT, .of = at };
+
+	call(b, "andalso", 2);
+	test_put(b, "is_tuple", at);
+	tuple_put(b, SHAPE_ELEMENTS);
+	for (x.n = 1; x.n <= SHAPE_ELEMENTS; x.n++) {
+		call(b, "andalso", 3);
+		has_element_put(b, at, x.n);
+		leaf_put(b, &x, values);
+	}
+}
+
+static void
+head_put(struct kp_buf *b, const struct path *at, bool values)
+{
+	const struct path hd = { .kind = PATH_HD, .of = at };
+
+	call(b, "andalso", 3);
+	test_put(b, "is_list", at);
+	call(b, "=/=", 2);
+	path_put(b, at);
+	kp_etf_nil(b);
+	leaf_put(b, &hd, values);
+}
+
+/* Two tests, of a key that a map has.  An 'andalso' is around them. */
+static void
+has_key_put(struct kp_buf *b, const struct path *at, const struct node *key)
+{
+	test_put(b, "is_map", at);
+	call(b, "is_map_key", 2);
+	call(b, "const", 1);
+	raw_put(b, key);
+	path_put(b, at);
+}
+
+static void
+struct_put(struct kp_buf *b, const struct path *at)
+{
+	static const struct node key = KEY(SHAPE_STRUCT);
+	const struct path name = { .kind = PATH_GET, .of = at, .key = &key };
+
+	call(b, "andalso", 4);
+	has_key_put(b, at, &key);
+	test_put(b, "is_atom", &name);
+	path_put(b, &name);
+}
+
+static void
+keys_put(struct kp_buf *b, const struct path *at, const struct shape_keys *keys,
+    bool values)
+{
+	struct path x = { .kind = PATH_GET, .of = at };
+
+	call(b, "andalso", 2);
+	test_put(b, "is_map", at);
+	tuple_put(b, keys->n);
+	for (unsigned i = 0; i < keys->n; i++) {
+		x.key = keys->v[i];
+		call(b, "andalso", 3);
+		has_key_put(b, at, x.key);
+		leaf_put(b, &x, values);
+	}
+}
+
+void
+shape_put(struct kp_buf *b, const struct kp_conf *c, uint32_t arity, bool values)
+{
+	uint32_t n = arity < SHAPE_ARGS_MAX ? arity : SHAPE_ARGS_MAX;
+	struct path x = { .kind = PATH_ARG };
+	struct shape_keys keys;
+
+	shape_keys(&keys, c);
+	tuple_put(b, n);
+	for (x.n = 1; x.n <= n; x.n++) {
+		tuple_put(b, 6);
+		leaf_put(b, &x, values);
+		tag_put(b, &x);
+		elements_put(b, &x, values);
+		struct_put(b, &x);
+		head_put(b, &x, values);
+		if (x.n <= SHAPE_MAPS_MAX)
+			keys_put(b, &x, &keys, values);
+		else
+			kp_etf_bool(b, false);
+	}
+}

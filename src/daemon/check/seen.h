@@ -1,0 +1,37 @@
+/*
+ * seen.h - what traced requests show of a plan.  Pure.
+ *
+ * The events must be of match specs with numbers of clauses for identities
+ * (struct kp_spec_params).
+ */
+#ifndef KPROFD_DAEMON_CHECK_SEEN_H
+#define KPROFD_DAEMON_CHECK_SEEN_H
+
+#include "kprofd/check.h"
+#include "kprofd/request.h"
+
+struct check_seen;
+
+/* NULL: out of memory.  conf is borrowed, plan is copied. */
+struct check_seen *check_seen_new(const struct kp_conf *conf,
+    const struct kp_plan *plan);
+void check_seen_free(struct check_seen *s);
+
+/* Takes the event's identity away, because it is not one. */
+void check_seen_event(struct check_seen *s, struct kp_event *ev);
+/* rs has the request's functions. */
+void check_seen_request(struct check_seen *s, struct kp_requests *rs,
+    const struct kp_request *rq);
+/* Calls of entries so far.  Past KP_CHECK_CALLS_MAX events are not looked at. */
+uint64_t check_seen_entered(const struct check_seen *s);
+
+/* Fills in what is to be judged; s owns it. */
+void check_seen_get(const struct check_seen *s, struct kp_check *c);
+/*
+ * Writes a line for each function of which calls were seen and entries or
+ * clauses of the identity fun are about: an example of a call that no clause
+ * named, or that there was none.
+ */
+void check_seen_explain(const struct check_seen *s, struct kp_buf *out);
+
+#endif
