@@ -169,6 +169,74 @@ in_a_loop(void **state)
 	end();
 }
 
+#define IDENTITY "\n{identity, fun({web, handle, [{get, P}, _]}) -> {get, P};\n" \
+	"({web, handle, [{put, P}, _]}) -> {put, P};\n" \
+	"({db, get, [K]}) when is_atom(K) -> K;\n" \
+	"(_) -> undefined end}."
+
+static uint64_t matched[4];
+
+static void
+begin_identity(void)
+{
+	begin(IDENTITY);
+	check.seen = seen;
+	check.matched = matched;
+	seen[0] = (struct kp_check_seen){ .entered = 7, .ended = 7, .known = 7 };
+	memcpy(matched, (uint64_t [4]){ 3, 4, 0, 0 }, sizeof(matched));
+}
+
+static void
+clauses(void **state)
+{
+	(void)state;
+	begin_identity();
+	assert_int_equal(kp_check_clauses(conf), 4);
+	nothing_wrong();	/* nobody called db:get/1 */
+	matched[1] = 0;
+	judged(true, 3, "this clause matched none of the 7 calls of web:handle/2 "
+	    "that were seen (see -explain)");
+	assert_int_equal(diags.v[0].pos.col, 2);
+	check.explained = true;
+	judged(true, 3, "this clause matched none of the 7 calls of web:handle/2 "
+	    "that were seen");
+	matched[0] = 0;
+	judge();
+	assert_int_equal(diags.n, 2);
+	assert_int_equal(diags.v[0].pos.line, 2);
+	matched[0] = matched[1] = 1;
+	seen[1].known = 2;
+	judged(true, 4, "this clause matched none of the 2 calls of db:get/1 that "
+	    "were seen");
+	end();
+}
+
+/* Clauses of functions that are not called say nothing; all is undefined. */
+static void
+all_undefined(void **state)
+{
+	(void)state;
+	begin("\n{identity, fun({db, get, [K]}) when is_atom(K) -> K; "
+	    "(_) -> undefined end}.");
+	check.seen = seen;
+	check.matched = matched;
+	memset(matched, 0, sizeof(matched));
+	nothing_wrong();	/* no requests */
+	seen[0] = (struct kp_check_seen){ .entered = 7, .ended = 7, .known = 7 };
+	matched[1] = 7;
+	judged(true, 2, "no clause gave a type to any of the 7 requests that were "
+	    "seen: all would be 'undefined' (see -explain)");
+	matched[0] = 1;
+	nothing_wrong();
+	end();
+	begin("");
+	check.seen = seen;
+	check.matched = matched;
+	seen[0] = (struct kp_check_seen){ .entered = 7, .ended = 7, .known = 7 };
+	nothing_wrong();	/* there is no identity fun */
+	end();
+}
+
 static void
 price(void **state)
 {
@@ -200,6 +268,8 @@ main(void)
 		cmocka_unit_test(returns),
 		cmocka_unit_test(calls_itself),
 		cmocka_unit_test(in_a_loop),
+		cmocka_unit_test(clauses),
+		cmocka_unit_test(all_undefined),
 		cmocka_unit_test(price),
 	};
 

@@ -422,10 +422,12 @@ test_identities(void **state)
 static void
 test_bad_params(void **state)
 {
-	static const struct kp_spec_params bad[] = { { 0, 1ull << 42, false, 0, false },
-		{ 1, 0, false, 0, false }, { 1, 1ull << 52, false, 0, false },
-		{ 1, (1ull << 42) + 1, false, 0, false },
-		{ 1u << 25, 1ull << 42, false, 0, false } };
+	static const struct kp_spec_params bad[] = {
+		{ .label_const = 1ull << 42 },
+		{ .one_in = 1 },
+		{ .one_in = 1, .label_const = 1ull << 52 },
+		{ .one_in = 1, .label_const = (1ull << 42) + 1 },
+		{ .one_in = 1u << 25, .label_const = 1ull << 42 } };
 	static const char conf[] = "[{t, \"m\"}]";
 	struct kp_mfa f = { "m", "f", 1 };
 	struct kp_conf *c;
@@ -470,6 +472,26 @@ explodes(const char *before, const char *after)
 	kp_diags_free(&d);
 }
 
+/* For a check: the number of the clause, and nothing that the call has. */
+static void
+test_clauses(void **state)
+{
+	struct kp_spec_params p = { .one_in = 1, .clauses = true };
+	struct kp_mfa f = { "m", "f", 2 };
+
+	(void)state;
+	assert_spec(kp_spec_tier, TIERS "({m, f, [a, X]}) -> X; ({n, _, _}) -> "
+	    "y; ({m, f, [_, X]}) when X > 1; is_atom(X) -> X end}.", f, p,
+	    "[{[a,$3]," TOKEN "," TIER_MSG("1") "},"
+	    "{[_,$3],[{is_seq_trace},{>,$3,1}]," TIER_MSG("3") "},"
+	    "{[_,$3],[{is_seq_trace},{is_atom,$3}]," TIER_MSG("3") "},"
+	    "{_," TOKEN "," TIER_MSG("0") "}]");
+	assert_spec(kp_spec_tier, TIERS "({M, F, A}) -> {M, F, hd(A)}; "
+	    "(_) -> y end}.", f, p, "[{[$1,$2]," TOKEN "," TIER_MSG("1") "}]");
+	assert_spec(kp_spec_tier, "[{t, \"m\"}]", f, p,
+	    "[{_," TOKEN "," TIER_MSG("0") "}]");
+}
+
 static void
 test_explosion(void **state)
 {
@@ -489,6 +511,7 @@ main(void)
 		cmocka_unit_test(test_replace),
 		cmocka_unit_test(test_identities),
 		cmocka_unit_test(test_bad_params),
+		cmocka_unit_test(test_clauses),
 		cmocka_unit_test(test_explosion),
 	};
 

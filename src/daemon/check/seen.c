@@ -308,13 +308,14 @@ check_seen_explain(const struct check_seen *s, struct kp_buf *out)
 		const struct kp_mfa f = { p[i].mod, p[i].fun, p[i].arity };
 
 		if (s->example[i] != NULL) {
-			kp_buf_str(out, "no clause named it: ");
+			kp_buf_str(out, "example: ");
 			text_put(out, s->example[i]);
 			kp_buf_u8(out, '\n');
 		} else if (s->seen[i].known > 0 && (p[i].entry ||
 		    kp_spec_names(s->conf, &f))) {
-			kp_buf_printf(out, "a clause matched each call of %s\n",
-			    fn_name(name, sizeof(name), f.mod, f.fun, f.arity));
+			kp_buf_printf(out, "no example: a clause with a pattern "
+			    "matched each call of %s\n", fn_name(name,
+			    sizeof(name), f.mod, f.fun, f.arity));
 		}
 	}
 }

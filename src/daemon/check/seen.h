@@ -29,8 +29,8 @@ uint64_t check_seen_entered(const struct check_seen *s);
 void check_seen_get(const struct check_seen *s, struct kp_check *c);
 /*
  * Writes a line for each function of which calls were seen and entries or
- * clauses of the identity fun are about: an example of a call that no clause
- * named, or that there was none.
+ * clauses of the identity fun are about: an example of a call that fell to the
+ * clause for all others, or to none; or that there was no such call.
  */
 void check_seen_explain(const struct check_seen *s, struct kp_buf *out);
 

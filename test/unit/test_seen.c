@@ -1,0 +1,287 @@
+/* test_seen.c - what a check makes of the events and requests of a target. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/check/seen.h"
+#include "kprofd/etf.h"
+
+#define TIERS "{tiers, [{db, {db, get, 1}}]}. {entry, {web, handle, 2}}.\n" \
+	"{identity, fun({web, handle, [{get, P}, _]}) -> P; " \
+	"(_) -> undefined end}."
+
+enum fn { WEB, DB, OUTSIDE };
+
+static const struct { const char *mod, *fun; int arity; } fns[] = {
+	[WEB] = { "web", "handle", 2 }, [DB] = { "db", "get", 1 },
+	[OUTSIDE] = { "cowboy", "run", 3 } };
+
+static struct kp_conf *conf;
+static struct check_seen *seen;
+static struct kp_requests *rs;
+static uint32_t node;
+static kp_target_ns now;
+static struct kp_buf mfa[3], identity;
+
+static void
+on_request(void *ctx, const struct kp_request *rq)
+{
+	(void)ctx;
+	check_seen_request(seen, rs, rq);
+}
+
+static int
+begin(void **state)
+{
+	static char web[] = "web", handle[] = "handle", db[] = "db",
+	    get[] = "get";
+	static struct kp_plan_item items[] = {
+		{ .mod = web, .fun = handle, .arity = 2, .entry = true },
+		{ .mod = db, .fun = get, .arity = 1, .tiers = 1 } };
+	const struct kp_plan plan = { .v = items, .n = 2 };
+	struct kp_requests_opts ro = { .on_request = on_request };
+	struct kp_diags d;
+
+	(void)state;
+	assert_int_equal(kp_conf_parse(&conf, TIERS, strlen(TIERS), &d), KP_OK);
+	kp_diags_free(&d);
+	ro.conf = conf;
+	rs = kp_requests_new(&ro);
+	node = kp_requests_node(rs, "n@h");
+	kp_requests_native(rs, node, true);
+	kp_requests_release(rs, node, 27);
+	seen = check_seen_new(conf, &plan);
+	assert_non_null(seen);
+	for (int i = 0; i < 3; i++) {
+		kp_buf_init(&mfa[i], 100);
+		kp_etf_tuple(&mfa[i], 3);
+		kp_etf_atom(&mfa[i], fns[i].mod);
+		kp_etf_atom(&mfa[i], fns[i].fun);
+		kp_etf_int(&mfa[i], fns[i].arity);
+	}
+	kp_buf_init(&identity, 1 << 16);
+	now = 1000;
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	(void)state;
+	check_seen_free(seen);
+	seen = NULL;
+	kp_requests_free(rs);
+	kp_conf_free(conf);
+	for (int i = 0; i < 3; i++)
+		kp_buf_free(&mfa[i]);
+	kp_buf_free(&identity);
+	return 0;
+}
+
+static struct kp_span
+span(const struct kp_buf *b)
+{
+	return (struct kp_span){ b->p, (uint32_t)b->len };
+}
+
+static void
+put(struct kp_event *ev)
+{
+	static const char name[] = "n@h";
+
+	ev->pid = (struct kp_pid){ { (const uint8_t *)name, 3 }, 7, 0, 1 };
+	ev->ts = now += 1000;
+	check_seen_event(seen, ev);
+	assert_int_equal(ev->identity.n, 0);
+	kp_requests_event(rs, node, ev);
+}
+
+/* The message's identity is the number of a clause. */
+static void
+clause(int64_t n)
+{
+	kp_buf_reset(&identity);
+	kp_etf_int(&identity, n);
+}
+
+static void
+called(enum kp_event_kind kind, enum fn fn, enum fn caller, uint64_t label,
+    uint64_t old)
+{
+	struct kp_event ev = { .kind = kind, .mfa = span(&mfa[fn]),
+		.caller = span(&mfa[caller]), .label = label,
+		.old_label = old, .weight = kind == KP_EV_ENTRY,
+		.identity = span(&identity) };
+
+	put(&ev);
+}
+
+static void
+returned(enum fn fn)
+{
+	struct kp_event ev = { .kind = KP_EV_RETURN_FROM,
+		.mfa = span(&mfa[fn]) };
+
+	put(&ev);
+}
+
+static struct kp_check
+got(void)
+{
+	struct kp_check c = { .conf = conf };
+
+	kp_requests_expire(rs, node, now += KP_NS_PER_S);
+	check_seen_get(seen, &c);
+	return c;
+}
+
+static void
+requests(void **state)
+{
+	struct kp_check c;
+
+	(void)state;
+	for (uint64_t label = 1; label <= 3; label++) {
+		clause(label == 1 ? 1 : 2);
+		called(KP_EV_ENTRY, WEB, OUTSIDE, label, label - 1);
+		clause(2);
+		called(KP_EV_CALL, DB, WEB, label, 0);
+		returned(DB);
+		called(KP_EV_CALL, DB, WEB, label, 0);
+		returned(DB);
+		if (label < 3)
+			returned(WEB);
+	}
+	c = got();
+	assert_int_equal(c.requests, 2);
+	assert_int_equal(c.matched[0], 1);
+	assert_int_equal(c.matched[1], 2 + 6);
+	assert_int_equal(c.seen[0].entered, 3);
+	assert_int_equal(c.seen[0].ended, 2);
+	assert_int_equal(c.seen[0].nested, 0);
+	assert_int_equal(c.seen[0].known, 3);
+	assert_int_equal(c.seen[1].calls, 4);
+	assert_int_equal(c.seen[1].known, 6);
+	assert_false(c.seen[1].recursive);
+}
+
+/* web:handle/2 calls itself, then is called by a function that it calls. */
+static void
+nested(void **state)
+{
+	(void)state;
+	clause(2);
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
+	called(KP_EV_ENTRY, WEB, WEB, 2, 1);
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 3, 2);
+	for (int i = 0; i < 3; i++)
+		returned(WEB);
+	assert_int_equal(got().seen[0].entered, 3);
+	assert_int_equal(got().seen[0].nested, 2);
+}
+
+static void
+tier_calls_itself(void **state)
+{
+	(void)state;
+	clause(2);
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
+	for (int i = 0; i < 3; i++)
+		called(KP_EV_CALL, DB, i == 0 ? WEB : DB, 1, 0);
+	for (int i = 0; i < 3; i++)
+		returned(DB);
+	returned(WEB);
+	assert_int_equal(got().seen[1].calls, 3);
+	assert_true(got().seen[1].recursive);
+}
+
+/* What has no number, or one of no clause, is not counted. */
+static void
+unknown(void **state)
+{
+	(void)state;
+	clause(3);
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
+	clause(-1);
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 2, 1);
+	kp_buf_reset(&identity);
+	kp_etf_atom(&identity, "_other");
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 3, 2);
+	called(KP_EV_CALL, OUTSIDE, WEB, 3, 0);
+	assert_int_equal(got().seen[0].entered, 3);
+	assert_int_equal(got().seen[0].known, 0);
+	clause(0);
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 4, 3);
+	assert_int_equal(got().seen[0].known, 1);
+	assert_int_equal(got().matched[0] + got().matched[1], 0);
+}
+
+static void
+limit(void **state)
+{
+	(void)state;
+	clause(1);
+	for (uint64_t i = 1; i <= KP_CHECK_CALLS_MAX + 5; i++) {
+		called(KP_EV_ENTRY, WEB, OUTSIDE, i, i - 1);
+		returned(WEB);
+	}
+	assert_int_equal(check_seen_entered(seen), KP_CHECK_CALLS_MAX);
+	assert_int_equal(got().matched[0], KP_CHECK_CALLS_MAX);
+	assert_int_equal(got().seen[0].ended, KP_CHECK_CALLS_MAX);
+}
+
+static void
+explained(const char *want)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 16);
+	check_seen_explain(seen, &b);
+	assert_string_equal(kp_buf_cstr(&b), want);
+	kp_buf_free(&b);
+}
+
+static void
+example(void **state)
+{
+	(void)state;
+	explained("");
+	clause(1);
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
+	explained("no example: a clause with a pattern matched each call of "
+	    "web:handle/2\n");
+	for (int type = 2; type < 4; type++) {	/* the first is kept */
+		kp_buf_reset(&identity);
+		kp_etf_tuple(&identity, 2);
+		kp_etf_int(&identity, 2);
+		kp_etf_tuple(&identity, 1);
+		kp_etf_tuple(&identity, 6);
+		kp_etf_tuple(&identity, 4);
+		kp_etf_int(&identity, type);
+		for (int i = 0; i < 8; i++)
+			kp_etf_bool(&identity, false);
+		called(KP_EV_ENTRY, WEB, OUTSIDE, (uint64_t)type, 1);
+	}
+	explained("example: web:handle(integer, ...)\n");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(requests, begin, end),
+		cmocka_unit_test_setup_teardown(nested, begin, end),
+		cmocka_unit_test_setup_teardown(tier_calls_itself, begin, end),
+		cmocka_unit_test_setup_teardown(unknown, begin, end),
+		cmocka_unit_test_setup_teardown(limit, begin, end),
+		cmocka_unit_test_setup_teardown(example, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
