@@ -20,6 +20,8 @@ struct kp_check_seen {
 	uint64_t known;		/* traced calls, by clause as in struct kp_check */
 	uint64_t entered;	/* an entry: its calls that were traced; */
 	uint64_t nested;	/* of those: in a request already; */
+	uint64_t chained;	/* of those: after another one in the process,
+				   whose end was not seen; */
 	uint64_t ended;		/* of those: the number whose end was seen */
 	uint64_t calls;		/* in requests that ended */
 	bool recursive;		/* called by itself */

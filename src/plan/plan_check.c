@@ -73,15 +73,36 @@ judge_nested(const struct kp_check *c, const struct kp_plan_item *p,
 	    name_of(name, sizeof(name), p), mostly ? "" : "sometimes ");
 }
 
+/*
+ * The relay of OTP 25 and 26 does not see exceptions that pass untraced callers:
+ * then the next call looks like a tail call.
+ */
+static void
+judge_chained(const struct kp_check *c, const struct kp_plan_item *p,
+    struct kp_diags *diags)
+{
+	const struct kp_check_seen *seen = seen_of(c, p);
+	char name[FN_NAME_MAX];
+
+	kp_diags_add(diags, p->pos, true, "%s calls itself by tail calls, or ends "
+	    "by exceptions: no end was seen of %llu of the %llu calls traced "
+	    "(check with -probe native, which can tell)", name_of(name,
+	    sizeof(name), p), (unsigned long long)seen->chained,
+	    (unsigned long long)seen->entered);
+}
+
 /* A process that was in it all the time may have had a long request. */
 static void
 judge_end(const struct kp_check *c, const struct kp_plan_item *p,
     struct kp_diags *diags)
 {
 	const struct kp_check_seen *seen = seen_of(c, p);
+	size_t before = diags->n;
 	char name[FN_NAME_MAX];
 
-	if (seen->ended > 0)
+	if (seen->chained > 0 && seen->chained * 2 >= seen->entered)
+		judge_chained(c, p, diags);
+	if (seen->ended > 0 || diags->n > before)
 		return;
 	name_of(name, sizeof(name), p);
 	if (p->loop)

@@ -2,7 +2,7 @@
 -module(it_check).
 
 -export([start/2, patterns/0, counting/0]).
--export([request/2, loop/1, walk/2, idle/1, item/1, sum/2, crowd/2]).
+-export([request/2, loop/1, walk/2, idle/1, item/1, sum/2, crowd/2, down/1, slow/1]).
 
 %% A process that makes a call of each kind every Ms, until it is killed.
 start(Kind, Ms) ->
@@ -17,7 +17,10 @@ run(Kind, Ms) ->
 work(request) -> ?MODULE:request(#{method => <<"GET">>, path => <<"/secret">>, more => 1}, {opts, self(), 4711});
 work(walk) -> ?MODULE:walk(20, 0);
 work(crowd) -> ?MODULE:crowd(150, 0);
-work(sum) -> ?MODULE:request(sum, 10).
+work(sum) -> ?MODULE:request(sum, 10);
+work(down) -> {?MODULE:down(5)};
+%% Its caller is below it on the stack: it is no server.
+work(slow) -> spawn(fun() -> {?MODULE:slow(20000)} end).
 
 %% What anybody has set on these functions, where there are no sessions.
 patterns() ->
@@ -58,5 +61,15 @@ item(N) -> N * 2.
 
 sum(0, Sum) -> Sum;
 sum(N, Sum) -> ?MODULE:sum(N - 1, Sum) + 1.
+
+%% Calls itself by tail calls.
+down(0) -> ok;
+down(N) -> ?MODULE:down(N - 1).
+
+%% A request that lasts longer than anybody looks.
+slow(Ms) ->
+    receive stop -> ok
+    after Ms -> ok
+    end.
 
 idle(X) -> X.

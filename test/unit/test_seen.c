@@ -186,6 +186,23 @@ nested(void **state)
 	assert_int_equal(got().seen[0].nested, 2);
 }
 
+/* As the relay of OTP 25 shows tail calls: one return ends the last of them. */
+static void
+chained(void **state)
+{
+	(void)state;
+	kp_requests_native(rs, node, false);
+	kp_requests_release(rs, node, 25);
+	clause(2);
+	for (uint64_t label = 1; label <= 3; label++)
+		called(KP_EV_ENTRY, WEB, OUTSIDE, label, label - 1);
+	put(&(struct kp_event){ .kind = KP_EV_RETURN_TO,
+	    .mfa = span(&mfa[OUTSIDE]) });
+	assert_int_equal(got().seen[0].entered, 3);
+	assert_int_equal(got().seen[0].chained, 2);
+	assert_int_equal(got().seen[0].ended, 1);
+}
+
 static void
 tier_calls_itself(void **state)
 {
@@ -277,6 +294,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(requests, begin, end),
 		cmocka_unit_test_setup_teardown(nested, begin, end),
+		cmocka_unit_test_setup_teardown(chained, begin, end),
 		cmocka_unit_test_setup_teardown(tier_calls_itself, begin, end),
 		cmocka_unit_test_setup_teardown(unknown, begin, end),
 		cmocka_unit_test_setup_teardown(limit, begin, end),

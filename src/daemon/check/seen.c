@@ -22,7 +22,9 @@
 struct opened {
 	uint64_t label;
 	size_t item;
-	bool nested;	/* called itself, by its caller */
+	size_t after;	/* index of the call before it in its process + 1 */
+	bool nested;	/* inside a call of the same entry */
+	bool ended;	/* and its end was seen */
 };
 
 struct check_seen {
@@ -172,13 +174,24 @@ same_span(struct kp_span a, struct kp_span b)
 	return a.n == b.n && a.n > 0 && memcmp(a.p, b.p, a.n) == 0;
 }
 
+static struct opened *
+find_opened(struct check_seen *s, uint64_t label)
+{
+	for (uint64_t i = s->entered; label != 0 && i-- > 0;)
+		if (s->opened[i].label == label)
+			return &s->opened[i];
+	return NULL;
+}
+
 static void
 entry_seen(struct check_seen *s, size_t item, const struct kp_event *ev)
 {
+	const struct opened *before = find_opened(s, ev->old_label);
 	bool nested = same_span(ev->caller, ev->mfa);
 
 	s->opened[s->entered++] = (struct opened){ .label = ev->label,
-		.item = item, .nested = nested };
+		.item = item, .nested = nested,
+		.after = before != NULL ? (size_t)(before - s->opened) + 1 : 0 };
 	s->seen[item].entered++;
 	s->seen[item].nested += nested;
 }
@@ -239,15 +252,6 @@ item_of_fn(struct check_seen *s, struct kp_requests *rs, uint32_t fn)
 	return item;
 }
 
-static const struct opened *
-find_opened(const struct check_seen *s, uint64_t label)
-{
-	for (uint64_t i = 0; label != 0 && i < s->entered; i++)
-		if (s->opened[i].label == label)
-			return &s->opened[i];
-	return NULL;
-}
-
 static void
 tiers_seen(struct check_seen *s, struct kp_requests *rs,
     const struct kp_request *rq)
@@ -270,15 +274,18 @@ void
 check_seen_request(struct check_seen *s, struct kp_requests *rs,
     const struct kp_request *rq)
 {
-	const struct opened *o = find_opened(s, rq->label);
+	struct opened *o = find_opened(s, rq->label);
 	const struct opened *around = find_opened(s, rq->parent_label);
 
 	if (o == NULL)
 		return;		/* past the limit */
-	s->seen[o->item].nested += around != NULL && around->item == o->item &&
-	    !o->nested;
+	if (around != NULL && around->item == o->item && !o->nested) {
+		o->nested = true;
+		s->seen[o->item].nested++;
+	}
 	if (rq->outcome == KP_UNFINISHED || rq->expired)
 		return;
+	o->ended = true;
 	s->seen[o->item].ended++;
 	s->requests++;
 	tiers_seen(s, rs, rq);
@@ -286,9 +293,25 @@ check_seen_request(struct check_seen *s, struct kp_requests *rs,
 
 /* ---- results ---- */
 
+/* Calls of an entry that follow one of which no end was seen. */
+static void
+chained_get(const struct check_seen *s)
+{
+	const struct opened *o, *before;
+
+	for (size_t i = 0; i < s->plan.n; i++)
+		s->seen[i].chained = 0;
+	for (o = s->opened; o < s->opened + s->entered; o++) {
+		before = o->after > 0 ? &s->opened[o->after - 1] : NULL;
+		s->seen[o->item].chained += before != NULL && !before->ended &&
+		    before->item == o->item && !o->nested;
+	}
+}
+
 void
 check_seen_get(const struct check_seen *s, struct kp_check *c)
 {
+	chained_get(s);
 	for (size_t i = 0; i < s->plan.n; i++)
 		s->seen[i].recursive = s->repeated[i] > 0 &&
 		    s->repeated[i] * 2 >= s->seen[i].calls;
