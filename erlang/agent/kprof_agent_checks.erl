@@ -79,8 +79,9 @@ behaviours(Attributes) ->
 
 %% Counts calls for this time, with call_count; -1: somebody else counts that function, and is
 %% left alone. What is armed is counted anyway. A loop has processes that are in it, and in
-%% nothing above it, at the beginning and at the end; a function that calls itself is more than
-%% once on a stack. Another process looks for them, since events may be coming meanwhile.
+%% nothing above it, at the beginning and at the end; and no calls, or more than processes that
+%% are in it at the end, each of which may be in a long request. A function that calls itself is
+%% more than once on a stack. Another process looks for them, since events may be coming.
 -spec rates([mfa()], MaybeLoops :: [mfa()], pos_integer(), reference(), #s{}) -> #s{}.
 rates(MFAs, MaybeLoops, Ms, Ref, S0) ->
     #s{session = Session, checks = Checks} = S = rates_end(S0),
@@ -99,17 +100,21 @@ rates(MFAs, MaybeLoops, Ms, Ref, S0) ->
 armed_counters(#s{plan = Plan, hot = #hot{counters = Tiers}}) ->
     kprof_agent_arming:entries(Plan) ++ maps:keys(Tiers).
 
-%% [{Function, outermost | repeated}]
+%% {Function: how many processes it is the outermost one of, if of one all the while; [Function
+%% that is on a stack more than once]}
 loops([], Ms) ->
-    receive after Ms -> [] end;
+    receive after Ms -> {#{}, []} end;
 loops(MaybeLoops, Ms) ->
     Asked = maps:from_list([{F, []} || F <- MaybeLoops]),
     Before = inside(all, Asked),
     receive after Ms -> ok end,
-    After = inside(lists:usort([P || {P, _, _} <- Before]), Asked),
-    Still = [X || {_, _, outermost} = X <- Before, lists:member(X, After)],
-    Repeated = [X || {_, _, repeated} = X <- Before ++ After],
-    lists:usort([{F, How} || {_, F, How} <- Still ++ Repeated]).
+    After = case Before of
+                [] -> [];
+                _ -> inside(all, Asked)
+            end,
+    Still = [F || {_, F, outermost} = X <- Before, lists:member(X, After)],
+    {maps:from_list([{F, length([P || {P, G, outermost} <- After, G =:= F])} || F <- Still]),
+     [F || {_, F, repeated} <- Before ++ After]}.
 
 %% [{Process, Function, How}] of processes that answer in time. One that runs native code all
 %% the while is in no loop that we could see.
@@ -129,22 +134,30 @@ inside(Which, Asked) ->
     Found.
 
 -spec rated(reference(), term(), #s{}) -> #s{}.
-rated(Ref, Loops, #s{checks = #checks{rating = {Ref, MFAs, _, T0, Before}}} = S) ->
+rated(Ref, {InIt, Repeated}, #s{checks = #checks{rating = {Ref, MFAs, _, T0, Before}}} = S) ->
     Ns = max(1, kprof_injected:now_ns() - T0),
-    Rates = [{MFA, rate(MFA, Before, Ns, S), lists:member({MFA, outermost}, Loops),
-              lists:member({MFA, repeated}, Loops)} || MFA <- MFAs],
+    Rates = [begin
+                 Calls = calls(MFA, Before, S),
+                 {MFA, rate(Calls, Ns), is_loop(Calls, maps:get(MFA, InIt, 0)),
+                  lists:member(MFA, Repeated)}
+             end || MFA <- MFAs],
     kprof_agent_server:reply(Ref, Rates, rates_end(S));
 rated(_, _, S) ->
     S.
 
-%% Calls a second, rounded up: a function that was called has not 0.
-rate(MFA, Before, Ns, #s{session = Session}) ->
+%% -1: not known.
+calls(MFA, Before, #s{session = Session}) ->
     case {lists:keyfind(MFA, 1, Before), kprof_agent_patterns:counter(Session, MFA)} of
-        {{_, N0}, N} when is_integer(N0), is_integer(N), N >= N0 ->
-            ((N - N0) * 1000000000 + Ns - 1) div Ns;
-        _ ->
-            -1
+        {{_, N0}, N} when is_integer(N0), is_integer(N), N >= N0 -> N - N0;
+        _ -> -1
     end.
+
+%% Calls a second, rounded up: a function that was called has not 0.
+rate(-1, _) -> -1;
+rate(Calls, Ns) -> (Calls * 1000000000 + Ns - 1) div Ns.
+
+is_loop(Calls, InIt) ->
+    InIt > 0 andalso (Calls =< 0 orelse Calls > InIt).
 
 %% Takes the counters away, except those of functions that have been armed meanwhile.
 -spec rates_end(#s{}) -> #s{}.

@@ -273,20 +273,25 @@ options_targets(const struct options *o)
 	return o->ntargets > 0 || o->target_file != NULL || o->seed != NULL;
 }
 
-/* Whether -check with a target uses the option; without one, only the first. */
+static bool
+is_among(const char *name, const char *const *names)
+{
+	while (*names != NULL && strcmp(name, *names) != 0)
+		names++;
+	return *names != NULL;
+}
+
+/* Whether -check uses the option, with or without a target. */
 static bool
 is_of_check(const char *name, bool target)
 {
-	static const char *const used[] = { "check", "tiers", "log",
-		"log-file", "quiet", "verbose", "target", "target-file",
+	static const char *const any[] = { "check", "tiers", "log", "log-file",
+		"quiet", "verbose", NULL };
+	static const char *const of_target[] = { "target", "target-file",
 		"cluster", "match", "duration", "name", "cookie-file",
-		"probe", "probe-library", "explain", "values" };
-	size_t n = target ? sizeof(used) / sizeof(used[0]) : 6;
+		"probe", "probe-library", "explain", "values", NULL };
 
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(name, used[i]) == 0)
-			return true;
-	return false;
+	return is_among(name, any) || (target && is_among(name, of_target));
 }
 
 /* Whether a check by the kprofd that is attached uses the option. */

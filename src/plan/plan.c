@@ -361,16 +361,15 @@ kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
 		if (p->disarmed || p->rate <= 0)
 			continue;
 		percent = kp_cost_percent((double)p->rate);
-		/* Its loop is the mistake, and is reported as such. */
-		if (check && p->entry && (p->loop || p->recursive)) {
-			p->disarmed = true;
-			continue;
-		}
 		if (c->hot_share <= 0 || percent <= c->hot_share) {
 			all += percent;
 			continue;
 		}
-		p->disarmed = p->hot = true;
+		p->disarmed = true;
+		/* Its loop is the mistake, and is reported as such. */
+		if (check && p->entry && (p->loop || p->recursive))
+			continue;
+		p->hot = true;
 		kp_diags_add(diags, p->pos, !check, "%s is too hot to trace: %lld "
 		    "calls/s would take %s, more than hot_share, %g: %s (name "
 		    "its caller instead, or raise hot_share)",

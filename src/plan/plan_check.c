@@ -55,14 +55,16 @@ is_first(const struct kp_plan *plan, const struct kp_plan_item *like)
 
 /*
  * Half of the calls inside another one is a loop.  A few are requests inside
- * requests, which kprofd follows.
+ * requests, which kprofd follows; so one look at stacks is not enough for an error,
+ * unless they are too many to be traced.
  */
 static void
 judge_nested(const struct kp_check *c, const struct kp_plan_item *p,
     struct kp_diags *diags)
 {
 	const struct kp_check_seen *seen = seen_of(c, p);
-	bool mostly = p->recursive || seen->nested * 2 >= seen->entered;
+	bool mostly = seen->nested > 0 ? seen->nested * 2 >= seen->entered :
+	    p->disarmed;
 	char name[FN_NAME_MAX];
 
 	if (!p->recursive && seen->nested == 0)
@@ -70,7 +72,8 @@ judge_nested(const struct kp_check *c, const struct kp_plan_item *p,
 	kp_diags_add(diags, p->pos, !mostly, "%s %scalls itself: each of these calls "
 	    "begins a request inside the request (name a function around it, "
 	    "which is called once for each request)",
-	    name_of(name, sizeof(name), p), mostly ? "" : "sometimes ");
+	    name_of(name, sizeof(name), p),
+	    mostly || seen->entered == 0 ? "" : "sometimes ");
 }
 
 /*
@@ -91,7 +94,20 @@ judge_chained(const struct kp_check *c, const struct kp_plan_item *p,
 	    (unsigned long long)seen->entered);
 }
 
-/* A process that was in it all the time may have had a long request. */
+/* Without a call meanwhile, a process may have been in a long request. */
+static void
+judge_loop(const struct kp_check *c, const struct kp_plan_item *p,
+    struct kp_diags *diags)
+{
+	char name[FN_NAME_MAX];
+
+	kp_diags_add(diags, p->pos, p->rate == 0, "%s %s: a process was in it for "
+	    "all of %.3g s, and requests would have no end (name the function "
+	    "that handles one message)", name_of(name, sizeof(name), p),
+	    p->rate == 0 ? "was not called, and may never return" :
+	    "never returns", seconds(c));
+}
+
 static void
 judge_end(const struct kp_check *c, const struct kp_plan_item *p,
     struct kp_diags *diags)
@@ -104,17 +120,14 @@ judge_end(const struct kp_check *c, const struct kp_plan_item *p,
 		judge_chained(c, p, diags);
 	if (seen->ended > 0 || diags->n > before)
 		return;
-	name_of(name, sizeof(name), p);
 	if (p->loop)
-		kp_diags_add(diags, p->pos, false, "%s never returns: a process was "
-		    "in it for all of %.3g s, and requests would have no end "
-		    "(name the function that handles one message)", name,
-		    seconds(c));
+		judge_loop(c, p, diags);
 	else if (seen->entered > 0)
 		kp_diags_add(diags, p->pos, true, "%s did not return from any of the "
 		    "%llu calls traced in %.3g s: its requests are longer, or "
 		    "never end (look longer with -duration; of a server's "
-		    "loop, name the function that handles one message)", name,
+		    "loop, name the function that handles one message)",
+		    name_of(name, sizeof(name), p),
 		    (unsigned long long)seen->entered, seconds(c));
 }
 

@@ -19,6 +19,7 @@ tests() ->
      {"an entry that calls itself too fast to be found on a stack", 60, fun calls_itself_fast/1},
      {"an entry that calls itself by tail calls", 60, fun tail_calls/1},
      {"an entry that does not return", 60, fun does_not_return/1},
+     {"an entry that does not return, in processes of their own", 60, fun long_requests/1},
      {"an entry that is not called", 60, fun not_called/1},
      {"a tier in a loop", 60, fun in_a_loop/1},
      {"a tier that calls itself", 60, fun tier_calls_itself/1},
@@ -80,6 +81,15 @@ does_not_return(T) ->
     {Target, Before} = target(T, slow, 300),
     {0, Out, Err} = check(T, Target, [?ITEM, "{entry, {it_check, slow, 1}}.\n"], ["-duration", "1s"]),
     says(Err, "tiers[0-9]+.conf:2:9: warning: it_check:slow/1 did not return from any of the [0-9]+ calls traced in 1 s: "),
+    says(Out, "^ok, 1 warning\n\\z"),
+    left(Target, Before).
+
+%% Processes that were in it all the while made one call each: it was said to be a server.
+long_requests(T) ->
+    {Target, Before} = target(T, long, 100),
+    {0, Out, Err} = check(T, Target, [?ITEM, "{entry, {it_check, slow, 1}}.\n"], []),
+    says(Err, "tiers[0-9]+.conf:2:9: warning: it_check:slow/1 did not return from any of the [0-9]+ calls"),
+    says_not(Err, "error"),
     says(Out, "^ok, 1 warning\n\\z"),
     left(Target, Before).
 

@@ -19,6 +19,7 @@ work(walk) -> ?MODULE:walk(20, 0);
 work(crowd) -> ?MODULE:crowd(150, 0);
 work(sum) -> ?MODULE:request(sum, 10);
 work(down) -> {?MODULE:down(5)};
+work(long) -> spawn(?MODULE, slow, [3000]);
 %% Its caller is below it on the stack: it is no server.
 work(slow) -> spawn(fun() -> {?MODULE:slow(20000)} end).
 
