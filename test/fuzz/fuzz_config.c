@@ -25,6 +25,10 @@ compile(const struct kp_conf *c, const struct kp_mfa_pat *p)
 	kp_spec_tier(c, &f, &sp, &b);
 	kp_buf_reset(&b);
 	kp_spec_entry(c, &f, &sp, &b);
+	kp_buf_reset(&b);
+	sp.clauses = true;
+	sp.shape = KP_SHAPE_VALUES;
+	kp_spec_entry(c, &f, &sp, &b);
 	kp_buf_free(&b);
 }
 

@@ -13,6 +13,7 @@
 main([Dir]) ->
     terms(filename:join([Dir, "corpus", "term"])),
     profiles(filename:join([Dir, "corpus", "profile"])),
+    shapes(filename:join([Dir, "corpus", "shape"])),
     lists:foreach(fun(T) -> trace(Dir, T) end, traces()).
 
 terms(Dir) ->
@@ -30,6 +31,21 @@ terms(Dir) ->
     Put("bigtuple", list_to_tuple(lists:seq(1, 300))),
     Put("idents", [pid(0, 0), Port, make_ref(), fun erlang:self/0,
                    fun() -> Port end]).
+
+%% A byte for the arity, and what src/config/spec/spec.h describes.
+shapes(Dir) ->
+    Bare = fun(T) -> <<131, Bytes/binary>> = term_to_binary(T), Bytes end,
+    Put = fun(Name, Arity, Args) -> put_file(Dir, Name, [Arity, Bare(list_to_tuple(Args))]) end,
+    Leaf = fun(Type) -> {Type, false, false, false} end,
+    Some = fun(N, First) -> list_to_tuple(First ++ lists:duplicate(N - length(First), false)) end,
+    Plain = fun(Type) -> {Leaf(Type), false, false, false, false, false} end,
+    Put("none", 0, []),
+    Put("plain", 12, [Plain(T) || T <- [0, 1, 2, 3, 4, 7, 11, 12]]),
+    Put("tuple", 1, [{{5, 7, false, false}, user, Some(5, [Leaf(1), {4, false, false, {<<"a\e">>}}]), false, false, false}]),
+    Put("list", 2, [{Leaf(11), false, false, false, {5, 2, false, false}, false}, Plain(12)]),
+    %% 2 keys of the file, and 20 others
+    Put("map", 1, [{{6, false, 9, false}, false, false, 'Elixir.Plug.Conn', false,
+                    Some(22, [{1, false, false, {get}}, {6, false, 3, false}])}]).
 
 %% Two bytes: how it is shown, and where the rows end (fuzz_profile.c).
 profiles(Dir) ->
