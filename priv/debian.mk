@@ -6,7 +6,7 @@ DEB_ENV  := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKEOVERRIDES -u CI
 
 .PHONY: deb
 deb: setup-deb
-	@rm -rf --one-file-system build/package
+	@rm -rf --one-file-system build/package build/kprofd_*.deb build/erlang-kprof_*.deb
 	@mkdir -p $(DEB_TREE)
 	@tar -c --exclude-vcs --exclude=./build --exclude=_build --exclude='*.db*' . | \
 	    tar -x -C $(DEB_TREE)
