@@ -29,7 +29,9 @@ tests() ->
      {"no more than 1,000 calls", 60, fun limit/1},
      {"options that it does not use", 60, fun options/1},
      {"it is interrupted", 60, fun interrupted/1},
-     {"it is interrupted while it traces", 60, fun interrupted_tracing/1}].
+     {"it is interrupted while it traces", 60, fun interrupted_tracing/1},
+     {"it is killed while it traces", 60, fun killed_tracing/1},
+     {"the node dies while it is traced", 60, fun node_dies/1}].
 
 %% What it costs, and nothing else to say. An entry that is called once a second is seen.
 fits(T) ->
@@ -200,6 +202,23 @@ interrupted_tracing(T) ->
     it:ended(P, 1),
     says_not(it:output(P), "^ok"),
     left(Target, Before).
+
+killed_tracing(T) ->
+    {Target, Before} = target(T, request, 10),
+    P = it:kprofd(T, Target, #{tiers => [?ITEM, ?REQUEST], args => ["-check", "-explain", "-duration", "2s"]}),
+    it:saw(P, "tracing 1.000 calls"),
+    timer:sleep(500),
+    it:kill(P),
+    left(Target, Before).
+
+node_dies(T) ->
+    {Target, _} = target(T, request, 10),
+    P = it:kprofd(T, Target, #{tiers => [?ITEM, ?REQUEST], args => ["-check", "-duration", "5s"]}),
+    it:saw(P, "tracing 1.000 calls"),
+    timer:sleep(500),
+    it:stop_target(Target),
+    it:ended(P, 1, "the connection was lost while requests were traced"),
+    says_not(it:output(P), "^ok").
 
 %% ---------------------------------------------------------------------------
 
