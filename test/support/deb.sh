@@ -14,9 +14,16 @@ download() {
 	apt-get -q -o APT::Sandbox::User=root -o Acquire::Retries=5 \
 	    download "$1"
 }
-download "$1" || {
-	echo "deb.sh: looking for newer lists of packages" >&2
-	apt-get -q -o Acquire::Retries=5 update
-	download "$1"
+unpack() {
+	download "$1" || {
+		echo "deb.sh: looking for newer lists of packages" >&2
+		apt-get -q -o Acquire::Retries=5 update
+		download "$1"
+	}
+	dpkg-deb -x "$1"_*.deb "$dir"
 }
-dpkg-deb -x "$1"_*.deb "$dir"
+unpack "$1"
+# From Debian 13 on its tool is in a package of its own.
+if [ "$1" = prometheus ] && [ ! -e "$dir/usr/bin/promtool" ]; then
+	unpack promtool
+fi

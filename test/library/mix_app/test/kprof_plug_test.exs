@@ -63,7 +63,7 @@ defmodule Kprof.PlugTest do
     rescue
       e in RuntimeError ->
         assert e.message == "/users/7"
-        assert {MixApp, :handle, 2, _} = hd(__STACKTRACE__)
+        assert [{MixApp, :handle, 2, _} | _] = __STACKTRACE__
     end
 
     assert [{:run, [{"POST", "/users/7"}, _, _]}] = seen(tracer)
