@@ -70,10 +70,6 @@ sed -i "s/^KPROFD_TARGET=.*/KPROFD_TARGET=one$$@localhost/" /etc/kprofd/kprofd.e
 as_kprofd() {
 	runuser -u kprofd -- "$@"
 }
-# $1: the database
-state() {
-	as_kprofd kprof status -db "$1" -json
-}
 start_alone() {
 	command=$(sed -n 's/^ExecStart=//p' /lib/systemd/system/kprofd.service |
 	    sed 's,%S,/var/lib,')
