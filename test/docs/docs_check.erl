@@ -12,7 +12,7 @@ in_world({sql, Text}, World) ->
 in_world({tiers, Text}, World) ->
     docs_world:write(World, "example.conf", docs_terms:with_tiers(Text)),
     %% messages are of the native probe alone
-    Err = passes("kprofd -check -tiers example.conf -target app@host -probe native 2>&1", World),
+    Err = passes("kprofd -check -duration 500ms -tiers example.conf -target app@host -probe native 2>&1", World),
     %% How often its functions are called there is another matter.
     re:run(Err, "warning: (?!\\S+ (was not called|did not return|is called|calls itself)|this clause matched none|no clause gave)", [unicode, {capture, none}]) =:= nomatch orelse it:fail("kprofd warns:~n~ts", [Err]);
 in_world({terms, Text}, World) ->
