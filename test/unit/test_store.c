@@ -82,7 +82,8 @@ test_views(void **state)
 	    "create|20|11|44|61.728|99.571|234.568");
 	assert_string_equal(sql_text("select * from losses"),
 	    "2023-11-14T22:13:20.123Z|2023-11-14T22:13:30.123Z|a@h|"
-	    "sampled_out|90|requests|passed over by sampling");
+	    "sampled_out|90|requests|passed over by sampling; the others stand "
+	    "for them");
 	assert_string_equal(sql_text("select * from events"),
 	    "2023-11-14T22:13:20.123Z|a@h|trip|queue 20001");
 	assert_string_equal(sql_text("select run, ended, state, version,"
