@@ -53,5 +53,10 @@ bool kp_node_list_has(const struct kp_node_list *l, const char *name);
  * proportional to the product of both lengths.
  */
 bool kp_glob(const char *glob, const char *s);
+/*
+ * Returns whether one of the globs does, with blanks between them; those longer
+ * than KP_NODE_NAME_MAX match nothing.
+ */
+bool kp_globs(const char *globs, const char *s);
 
 #endif

@@ -312,7 +312,10 @@ struct kp_flight {
  */
 size_t kp_requests_oldest(struct kp_requests *rs, uint32_t node,
     kp_target_ns now, struct kp_flight *v, size_t max);
-/* Adds the node's losses since the last call to *to. */
+/* Adds the node's losses since the last kp_requests_losses() to *to. */
+void kp_requests_lost(const struct kp_requests *rs, uint32_t node,
+    struct kp_losses *to);
+/* The same; from now on they count from zero. */
 void kp_requests_losses(struct kp_requests *rs, uint32_t node,
     struct kp_losses *to);
 /* The number of its entry events, for the balance of losses. */

@@ -229,6 +229,12 @@ void kp_stats_late(struct kp_stats *st, const struct kp_late_call *c);
  */
 struct kp_window *kp_stats_rotate(struct kp_stats *st, kp_wall_ns start,
     kp_wall_ns end);
+/*
+ * Copies the running window as it stands, without its waits of messages, for
+ * whoever looks at it before it is closed.  It goes on.  NULL: out of memory.
+ */
+struct kp_window *kp_stats_copy(const struct kp_stats *st, kp_wall_ns start,
+    kp_wall_ns end);
 
 /*
  * Computes each call's self time in ns: its time less the union of the calls it

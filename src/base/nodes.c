@@ -191,3 +191,22 @@ kp_glob(const char *glob, const char *s)
 		glob++;
 	return *glob == '\0';
 }
+
+bool
+kp_globs(const char *globs, const char *s)
+{
+	char glob[KP_NODE_NAME_MAX + 1];
+	size_t n;
+
+	for (; *globs != '\0'; globs += n) {
+		globs += strspn(globs, " ");
+		n = strcspn(globs, " ");
+		if (n == 0 || n >= sizeof(glob))
+			continue;
+		memcpy(glob, globs, n);
+		glob[n] = '\0';
+		if (kp_glob(glob, s))
+			return true;
+	}
+	return false;
+}

@@ -161,6 +161,19 @@ enum kp_err daemon_ask(const struct place *p, const char *command,
 enum kp_err daemon_put(const struct place *p, const char *command, bool json,
     struct kp_buf *out, char *why, size_t n);
 
+/* ---- windows that still run: running.c ---- */
+
+/*
+ * Asks the daemons for their targets' first windows, which the database does not
+ * have yet.  Replaces *report by theirs if it has no windows; live: also if all
+ * it has are of runs that are over.  Otherwise adds a hint to such a report.
+ * why, n bytes: what a daemon refused, or "".  On error kp_query_why() says what
+ * happened, and *report is unchanged.
+ */
+enum kp_err running_report(struct kp_query *q, const struct place *p,
+    const struct kp_query_range *r, bool live, struct report **report,
+    char *why, size_t n);
+
 /* explain.c: appends why a report is empty, and what to do. */
 enum kp_err explain_empty(struct kp_buf *b, struct kp_query *q,
     const char *db, const struct kp_query_range *range,

@@ -6,6 +6,7 @@
 #include "report/message_waits.h"
 #include "report/report_db.h"
 #include "report/compare/compare.h"
+#include "text/text.h"
 #include "text/timefmt.h"
 
 struct args {
@@ -21,6 +22,7 @@ struct args {
 struct reports {
 	struct kp_query_range then_range;
 	struct report *now, *then;
+	char running_why[512];		/* why the running window is not shown */
 };
 
 static int
@@ -54,6 +56,10 @@ explain(const struct args *a, struct kp_query *q, const struct reports *rs,
 	place_name(name, sizeof(name), &a->place);
 	if (report_empty(rs->now))
 		err = explain_empty(why, q, name, &a->range, rs->now);
+	if (rs->running_why[0] != '\0') {
+		text_put(why, rs->running_why);
+		kp_buf_u8(why, '\n');
+	}
 	if (err != KP_OK || rs->then == NULL || !report_empty(rs->then))
 		return err;
 	kp_buf_str(why, "-versus: ");
@@ -123,6 +129,11 @@ read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 {
 	enum kp_err err = report_from_db(q, &a->range, true, &rs->now);
 
+	/* ranges are of what is stored */
+	if (err == KP_OK && a->range.since == 0 && a->range.until ==
+	    INT64_MAX && a->versus.until == 0)
+		err = running_report(q, &a->place, &a->range, false, &rs->now,
+		    rs->running_why, sizeof(rs->running_why));
 	if (err != KP_OK || a->versus.until == 0)
 		return err;
 	rs->then_range = a->range;
@@ -257,6 +268,7 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		{ "csv", NULL, "print CSV: a line for each request type and "
 		    "tier", opt_flag, &a.csv, NULL },
 		OPT_DB(a.place),
+		OPT_CONTROL(a.place),
 	};
 	int st;
 
@@ -264,6 +276,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 	    argv, &a.range);
 	if (a.what < 0)
 		a.what = what_by_default(&a);
+	if (st == OPTS_GO_ON)
+		st = place_check(cmd, &a.place);
 	if (st == OPTS_GO_ON && a.json && a.csv)
 		st = opts_wrong(cmd, "-json and -csv: choose one");
 	if (st == OPTS_GO_ON && a.messages && (a.csv || a.percentiles ||

@@ -2,7 +2,8 @@
  * cmd_top.c - kprof top: where the time goes, live.
  *
  * Figures come from the database, as for kprof report, and the state of the
- * targets from the daemon's control socket; report/top.h draws them.  The
+ * targets, and windows that run, from the daemon's control socket; report/top.h
+ * draws them.  The
  * database is opened again for each refresh, in case it was moved away and
  * replaced.
  */
@@ -54,9 +55,13 @@ snapshot_free(struct snapshot *l)
 	*l = (struct snapshot){ .q = NULL };
 }
 
-/* Reads the view's span, which ends with the last window, even an old one. */
+/*
+ * Reads the view's span, which ends with the last window, even an old one; or the
+ * running window, if it is the first.
+ */
 static enum kp_err
-read_figures(struct snapshot *l, const struct top_view *v)
+read_figures(struct snapshot *l, const struct args *a,
+    const struct top_view *v)
 {
 	const struct kp_query_range all = { .until = INT64_MAX };
 	struct kp_query_range r = { .until = INT64_MAX,
@@ -70,6 +75,11 @@ read_figures(struct snapshot *l, const struct top_view *v)
 		err = kp_query_nodes(l->q, &all, &l->nodes);
 	if (err == KP_OK)
 		err = report_from_db(l->q, &r, false, &l->report);
+	if (err == KP_OK)
+		err = running_report(l->q, &a->place, &r, true, &l->report,
+		    l->why, sizeof(l->why));
+	if (err == KP_OK && l->report->running)
+		r.since = l->report->start;	/* slow requests are stored */
 	if (err == KP_OK)
 		err = kp_query_slow(l->q, &r, KP_SLOW_TOTAL, NULL, 0, TOP_SLOW_MAX,
 		    &l->slow);
@@ -99,7 +109,7 @@ snapshot_read(struct snapshot *l, const struct args *a, const struct top_view *v
 		return;
 	}
 	kp_query_deadline(l->q, kp_mono_now() + QUERY_S * KP_NS_PER_S, NULL);
-	err = read_figures(l, v);
+	err = read_figures(l, a, v);
 	if (err != KP_OK)
 		snprintf(l->why, sizeof(l->why), "%s",
 		    kp_query_why(l->q)[0] != '\0' ? kp_query_why(l->q) :

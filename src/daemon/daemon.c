@@ -234,6 +234,12 @@ daemon_on_window(struct target *t, const struct kp_window *w)
 
 /* ---- windows ---- */
 
+kp_dur_ns
+daemon_window_left(const struct daemon *d)
+{
+	return boundary_left(&d->boundary, kp_moment_now());
+}
+
 /* The timer may fire early: then it is set again for the rest. */
 static void
 window_schedule(struct daemon *d)

@@ -42,6 +42,8 @@ int daemon_run(const struct options *o);
 void daemon_on_request(struct target *t, const struct kp_request *rq);
 /* A window of t closed; it goes to the store after this. */
 void daemon_on_window(struct target *t, const struct kp_window *w);
+/* The time until windows end next. */
+kp_dur_ns daemon_window_left(const struct daemon *d);
 /* Called once a second. */
 void daemon_on_tick(struct daemon *d);
 /* As of struct agent_ops. */

@@ -195,6 +195,17 @@ put_errors(struct kp_buf *b, const struct report *r)
 }
 
 void
+report_put_running(struct kp_buf *b, const struct report *r)
+{
+	char so_far[TEXT_MAX], left[TEXT_MAX];
+
+	if (r->running)
+		kp_buf_printf(b, "running window: %s so far; it is stored when "
+		    "it ends, in %s", text_about(so_far, r->covered),
+		    text_about(left, r->left));
+}
+
+void
 report_put_hints(struct kp_buf *b, const struct report *r, unsigned width)
 {
 	struct lines l = { .out = b, .width = width };
@@ -227,6 +238,8 @@ report_coverage(struct kp_buf *b, const struct report *r,
 	timefmt_put_range(&l.line, r->start, r->end);
 	put_gaps(&l.line, r);
 	put_nodes(&l.line, r);
+	end_line(&l);
+	report_put_running(&l.line, r);
 	end_line(&l);
 	for (const char *s = note; *s != '\0'; s += n + (s[n] == '\n')) {
 		n = strcspn(s, "\n");

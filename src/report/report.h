@@ -58,6 +58,8 @@ struct report {
 					   < 0: not known */
 	uint64_t entry_calls, sampled;
 	bool uncounted;			/* entry_calls lacks some calls */
+	bool running;			/* of windows that are not closed yet */
+	kp_dur_ns left;			/* if running: until they are */
 	struct kp_losses losses;
 	/* what tracing adds, as of struct kp_cost; 0: it was not measured */
 	kp_dur_ns traced_call, traced_caller;
@@ -81,6 +83,8 @@ void report_free(struct report *r);
 
 /* Takes a text from malloc(), or NULL, which it ignores. */
 void report_hint(struct report *r, char *text);
+/* Writes a line, or nothing: the window still runs, and since when. */
+void report_put_running(struct kp_buf *b, const struct report *r);
 /* Writes the hints, each wrapped to the width. */
 void report_put_hints(struct kp_buf *b, const struct report *r,
     unsigned width);

@@ -7,6 +7,7 @@
 
 #include "report.h"
 #include "store/read/query.h"
+#include "store/running.h"
 
 /*
  * The tiers are those of the last tiers.conf, followed by others that have figures
@@ -15,6 +16,13 @@
  */
 enum kp_err report_from_db(struct kp_query *q, const struct kp_query_range *r,
     bool hints, struct report **out);
+
+/*
+ * The same of running windows; the database has the tiers, and what hints need.
+ */
+enum kp_err report_from_running(struct kp_query *q,
+    const struct kp_query_range *r, const struct running *running, bool hints,
+    struct report **out);
 
 /* Sampled requests that are enough to say that a clause never matched. */
 #define HINT_REQUESTS 100

@@ -156,6 +156,7 @@ report_object(struct json *j, const char *key, const struct report *r)
 	json_texts(j, "nodes", r->nodes, r->nnodes);
 	json_uint(j, "windows", r->windows);
 	json_ms(j, "covered_ms", r->covered);
+	json_bool(j, "running", r->running);
 	n = report_requests(r, 0, &known);
 	json_uint(j, "requests", n);
 	json_bool(j, "requests_known", known);
@@ -220,7 +221,7 @@ report_csv_text(struct kp_buf *b, const char *s)
 static void
 csv_line(struct kp_buf *b, const char *start, const char *end,
     const char *identity, const char *tier, const struct report_cell *c,
-    bool less_tracing)
+    const struct report *r)
 {
 	char text[TEXT_MAX];
 	kp_dur_ns d;
@@ -241,7 +242,8 @@ csv_line(struct kp_buf *b, const char *start, const char *end,
 		if (d >= 0)
 			kp_buf_str(b, text_exact_ms(text, d));
 	}
-	kp_buf_printf(b, ",%s,%d\n", seen_name(raised_seen(c)), less_tracing);
+	kp_buf_printf(b, ",%s,%d,%d\n", seen_name(raised_seen(c)),
+	    r->less_tracing, r->running);
 }
 
 void
@@ -257,14 +259,13 @@ report_csv(struct kp_buf *b, const struct report *r)
 	kp_buf_str(b, "start,end,identity,tier");
 	for (size_t i = 0; i < NFIGURES; i++)
 		kp_buf_printf(b, ",%s", figures[i].name);
-	kp_buf_str(b, ",raised_seen,less_tracing\n");
+	kp_buf_str(b, ",raised_seen,less_tracing,running\n");
 	for (size_t i = 0; i < r->nrows; i++) {
 		row = &r->rows[i];
 		for (size_t t = 0; t <= r->ntiers; t++) {
 			if (has_figures(&row->cells[t]))
 				csv_line(b, start, end, row->identity,
-				    tier_name(r, t), &row->cells[t],
-				    r->less_tracing);
+				    tier_name(r, t), &row->cells[t], r);
 		}
 	}
 }

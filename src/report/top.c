@@ -122,7 +122,10 @@ put_title(struct frame *f, const struct top_view *v, const struct top_data *d)
 	kp_buf_printf(b, "  last %s", text_span(span, top_spans[v->span]));
 	put_order(b, v, d->report);
 	kp_buf_printf(b, "  %s", timefmt_local(when, d->now));
-	if (d->last != 0)
+	if (d->report != NULL && d->report->running)
+		kp_buf_printf(b, "  (running window: %s so far)",
+		    text_about(ago, d->report->covered));
+	else if (d->last != 0)
 		kp_buf_printf(b, "  (windows until %s ago)",
 		    text_span(ago, d->now > d->last ? d->now - d->last : 0));
 	put_text(f);

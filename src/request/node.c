@@ -86,13 +86,18 @@ kp_requests_undecided(const struct kp_requests *rs, uint32_t node)
 }
 
 void
+kp_requests_lost(const struct kp_requests *rs, uint32_t node,
+    struct kp_losses *to)
+{
+	for (size_t i = 0; i < KP_LOSS_COUNT; i++)
+		to->n[i] += rs->nodes[node].lost.n[i];
+}
+
+void
 kp_requests_losses(struct kp_requests *rs, uint32_t node, struct kp_losses *to)
 {
-	struct rnode *nd = &rs->nodes[node];
-
-	for (size_t i = 0; i < KP_LOSS_COUNT; i++)
-		to->n[i] += nd->lost.n[i];
-	nd->lost = (struct kp_losses){ 0 };
+	kp_requests_lost(rs, node, to);
+	rs->nodes[node].lost = (struct kp_losses){ 0 };
 }
 
 uint64_t

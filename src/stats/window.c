@@ -1,6 +1,6 @@
 /*
- * window.c - closes windows: adds up all request types, sorts the cells, and
- * hands them over.
+ * window.c - closes windows, and copies running ones: adds up all request types,
+ * sorts the cells, and hands them over.
  *
  * The running window does not change until every allocation has succeeded, so
  * that a failed rotation loses nothing.
@@ -94,8 +94,29 @@ window_new(const struct kp_stats *st, size_t cells)
 	return w;
 }
 
-struct kp_window *
-kp_stats_rotate(struct kp_stats *st, kp_wall_ns start, kp_wall_ns end)
+/* Gives the window its cells; copy: st keeps its histograms. */
+static enum kp_err
+fill_cells(struct kp_window *w, const struct ranked *order, size_t n, bool copy)
+{
+	enum kp_err err = KP_OK;
+	struct kp_cell *c;
+
+	for (size_t i = 0; i < n; i++) {
+		c = &w->cells[w->ncells++];
+		*c = *order[i].cell;
+		/* those of sums are the window's own in any case */
+		if (!copy || order[i].total)
+			continue;
+		kp_hist_init(&c->hist);
+		if (err == KP_OK)
+			err = kp_hist_merge(&c->hist, &order[i].cell->hist);
+	}
+	return err;
+}
+
+static struct kp_window *
+window_make(const struct kp_stats *st, kp_wall_ns start, kp_wall_ns end,
+    bool copy)
 {
 	struct kp_cell total[TIERS];
 	uint64_t tiers;
@@ -114,10 +135,27 @@ kp_stats_rotate(struct kp_stats *st, kp_wall_ns start, kp_wall_ns end)
 	}
 	w->start = start;
 	w->end = end;
-	w->ncells = rank_cells(st, total, tiers, order);
-	for (size_t i = 0; i < w->ncells; i++)
-		w->cells[i] = *order[i].cell;
+	err = fill_cells(w, order, rank_cells(st, total, tiers, order), copy);
 	free(order);
+	if (err == KP_OK)
+		return w;
+	kp_window_free(w);
+	return NULL;
+}
+
+struct kp_window *
+kp_stats_copy(const struct kp_stats *st, kp_wall_ns start, kp_wall_ns end)
+{
+	return window_make(st, start, end, true);
+}
+
+struct kp_window *
+kp_stats_rotate(struct kp_stats *st, kp_wall_ns start, kp_wall_ns end)
+{
+	struct kp_window *w = window_make(st, start, end, false);
+
+	if (w == NULL)
+		return NULL;
 	free(cells_take(&st->cells));
 	w->nwaits = st->waits.n;
 	w->waits = waits_take(&st->waits);

@@ -220,6 +220,20 @@ text_ms(char *buf, kp_dur_ns d)
 }
 
 const char *
+text_about(char *buf, kp_dur_ns d)
+{
+	int64_t s = d < 0 ? 0 : (int64_t)rounded(d, KP_NS_PER_S);
+
+	if (s < 120)
+		snprintf(buf, TEXT_MAX, "%" PRId64 " s", s);
+	else if (s < 7200)
+		snprintf(buf, TEXT_MAX, "%" PRId64 " min", (s + 30) / 60);
+	else
+		snprintf(buf, TEXT_MAX, "%" PRId64 " h", (s + 1800) / 3600);
+	return buf;
+}
+
+const char *
 text_span(char *buf, kp_dur_ns d)
 {
 	static const struct {

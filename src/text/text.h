@@ -48,6 +48,8 @@ const char *text_us(char *buf, uint64_t us);
 const char *text_ms(char *buf, kp_dur_ns d);
 /* 1h30m, 30m, 10s, 250ms: a length of time in the form of options. */
 const char *text_span(char *buf, kp_dur_ns d);
+/* 10 s, 5 min, 36 h: about how long, in a sentence.  Negative: "0 s" */
+const char *text_about(char *buf, kp_dur_ns d);
 /* A small average: 0.05, 3.40, 12.3, 1 204. */
 const char *text_average(char *buf, double v);
 /* A part of a whole, 0 to 1: 62 %, 3.4 %, <0.1 %.  Negative: "-" */

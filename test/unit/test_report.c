@@ -517,7 +517,7 @@ test_csv(void **state)
 	static const char *const lines[] = {
 		"start,end,identity,tier,requests,calls,",
 		"\n2026-11-21T10:00:00.000Z,2026-11-21T10:30:00.000Z,_total,"
-		    "_total,9,9,0,0,0,0,45,5,22.5,45,5,0,5,5,5,5,5,5,9,9,,,,0,0,0,,0,0,0,known,0\n",
+		    "_total,9,9,0,0,0,0,45,5,22.5,45,5,0,5,5,5,5,5,5,9,9,,,,0,0,0,,0,0,0,known,0,0\n",
 		",\"'=cmd|'/c calc'!A1\",http,8,8,",
 		",\"a,\"\"b\"\"\",http,7,7,",
 		",\\x1b[31m\\x0a,http,6,6,",
@@ -532,6 +532,32 @@ test_csv(void **state)
 			fail_msg("no '%s' in\n%s", lines[i],
 			    kp_buf_cstr(&buf));
 	assert_null(strchr(kp_buf_cstr(&buf), '\x1b'));
+	report_free(r);
+}
+
+/* The window still runs: the table says so, and programs are told. */
+static void
+test_running(void **state)
+{
+	struct report *r = report_of(hostile_window());
+
+	(void)state;
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"running\":false,"));
+	assert_null(strstr(table(r, REPORT_BUSY, 0), "running"));
+	r->running = true;
+	r->covered = 4 * KP_NS_PER_S;
+	r->left = 6 * KP_NS_PER_S;
+	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "\nrunning window: 4 s "
+	    "so far; it is stored when it ends, in 6 s\n"));
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"running\":true,"));
+	kp_buf_reset(&buf);
+	report_csv(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",less_tracing,running\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",known,0,1\n"));
 	report_free(r);
 }
 
@@ -676,7 +702,7 @@ test_not_recorded(void **state)
 	    "\"outlasting\":0,"));
 	kp_buf_reset(&buf);
 	report_csv(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",,,20,1,,,,not_seen,0\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",,,20,1,,,,not_seen,0,0\n"));
 	report_free(r);
 }
 
@@ -993,7 +1019,7 @@ main(void)
 		T(test_percentiles),
 		T(test_messages_estimated), T(test_known), T(test_after), T(test_after_alone),
 		T(test_below_the_table),
-		T(test_less_tracing), T(test_csv), T(test_json),
+		T(test_less_tracing), T(test_csv), T(test_running), T(test_json),
 		T(test_outcomes_not_seen),
 		T(test_unfinished_may_have_raised),
 		T(test_not_recorded), T(test_series_seen),

@@ -150,6 +150,42 @@ test_self(void **state)
 	assert_int_equal(kp_request_self(&rq, NULL), KP_OK);
 }
 
+/* A look at the running window changes nothing, and shows all of it. */
+static void
+test_copy(void **state)
+{
+	struct kp_stats *st = new_stats();
+	struct kp_request rq = simple();
+	struct kp_window *seen, *w;
+
+	(void)state;
+	seen = kp_stats_copy(st, 1000, 1500);
+	assert_int_equal(seen->ncells, 0);
+	kp_window_free(seen);
+	kp_stats_request(st, &rq);
+	seen = kp_stats_copy(st, 1000, 1500);
+	w = kp_stats_rotate(st, 1000, 2000);
+	assert_int_equal(seen->end, 1500);
+	assert_int_equal(seen->sampled, 1);
+	assert_int_equal(w->sampled, 1);
+	assert_int_equal(seen->ncells, w->ncells);
+	for (size_t i = 0; i < w->ncells; i++) {
+		assert_string_equal(seen->cells[i].tier, w->cells[i].tier);
+		assert_string_equal(seen->cells[i].identity,
+		    w->cells[i].identity);
+		assert_int_equal(seen->cells[i].w_calls, w->cells[i].w_calls);
+		assert_int_equal(seen->cells[i].hist.count,
+		    w->cells[i].hist.count);
+		/* each has its own */
+		if (w->cells[i].hist.count > 0)
+			assert_ptr_not_equal(seen->cells[i].hist.n,
+			    w->cells[i].hist.n);
+	}
+	kp_window_free(seen);
+	kp_window_free(w);
+	kp_stats_free(st);
+}
+
 static void
 test_one_request(void **state)
 {
@@ -694,6 +730,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_self),
+		cmocka_unit_test(test_copy),
 		cmocka_unit_test(test_one_request),
 		cmocka_unit_test(test_self_below_ambiguous),
 		cmocka_unit_test(test_total_self),

@@ -9,6 +9,7 @@
 #include "daemon/check/check_answer.h"
 #include "daemon/control/commands.h"
 #include "daemon/control/status.h"
+#include "store/running.h"
 #include "text/check_message.h"
 
 #define SYNCS_MAX CONTROL_CLIENTS_MAX	/* `kprof dump` at once */
@@ -138,6 +139,36 @@ do_flight(struct commands *cs, struct control_client *c,
 	answer(c, &b);
 }
 
+/* Windows of targets that have stored none yet: kprof shows them meanwhile. */
+static void
+do_running(struct commands *cs, struct control_client *c,
+    const struct command *cmd)
+{
+	struct target *v[TARGETS_MAX];
+	unsigned n = matching(cs->p->targets, cmd, v);
+	struct kp_window *w;
+	uint64_t closed = 0;
+	struct kp_buf b;
+
+	for (unsigned i = 0; i < n; i++)
+		closed += v[i]->windows;
+	kp_buf_init(&b, ANSWER_MAX);
+	running_put_head(&b, closed, daemon_window_left(cs->p->daemon));
+	for (unsigned i = 0; i < n && b.err == KP_OK; i++) {
+		w = v[i]->windows > 0 ? NULL :
+		    target_running(v[i], kp_moment_now());
+		if (w != NULL)
+			running_put(&b, w);
+		kp_window_free(w);
+	}
+	if (b.err == KP_ELIMIT)
+		refuse(c, "the running window has too many request types to be "
+		    "shown before it is stored");
+	else
+		control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
+	kp_buf_free(&b);
+}
+
 static void
 do_metrics(struct commands *cs, struct control_client *c,
     const struct command *cmd)
@@ -229,6 +260,7 @@ static const struct known {
 } commands[] = {
 	{ "status", true, true, false, do_status, 0 },
 	{ "flight", true, true, false, do_flight, 0 },
+	{ "running", false, true, false, do_running, 0 },
 	{ "metrics", false, false, false, do_metrics, 0 },
 	{ "dump", false, false, false, do_dump, 0 },
 	{ "pause", false, true, false, do_wait, WAIT_PAUSED },

@@ -16,21 +16,6 @@
 #define WHERE_AFTER (2 * KP_NS_PER_S)	/* for other targets to attach */
 #define HINT_MAX 4200	/* " -db " and a path */
 
-/* 10 s, 5 min, 36 h */
-static const char *
-span_text(char *buf, kp_dur_ns d)
-{
-	int64_t s = (d + KP_NS_PER_S / 2) / KP_NS_PER_S;
-
-	if (s < 120)
-		snprintf(buf, TEXT_MAX, "%" PRId64 " s", s);
-	else if (s < 7200)
-		snprintf(buf, TEXT_MAX, "%" PRId64 " min", (s + 30) / 60);
-	else
-		snprintf(buf, TEXT_MAX, "%" PRId64 " h", (s + 1800) / 3600);
-	return buf;
-}
-
 /* What kprof needs to find the database: " -db FILE"; "": nothing. */
 static const char *
 db_option(char *buf, const char *db)
@@ -123,7 +108,7 @@ log_where(struct progress *g, const struct parts *p)
 	g->logged_where = true;
 	db_option(option, p->o->db);
 	log_info("writing", NULL, "writing %s; first figures in %s. Look: "
-	    "kprof report%s, kprof top%s", p->o->db, span_text(in,
+	    "kprof report%s, kprof top%s", p->o->db, text_about(in,
 	    p->o->interval), option, option);
 }
 
@@ -257,7 +242,7 @@ progress_done(const struct progress *g, const struct parts *p)
 	put_losses(&lost, &g->lost);
 	log_put(&e, "done: %s%s in %s, %s. See: kprof report%s",
 	    text_counted(n, g->measured, "request"), of,
-	    span_text(in, lasted), kp_buf_cstr(&lost),
+	    text_about(in, lasted), kp_buf_cstr(&lost),
 	    db_option(option, p->o->db));
 	kp_buf_free(&lost);
 }

@@ -310,13 +310,31 @@ assembly_oldest(const struct assembly_part *p, struct kp_flight *v, size_t max)
 	return kp_requests_oldest(p->in->rs, p->index, now, v, max);
 }
 
+static kp_wall_ns
+window_end(const struct assembly_part *p, struct kp_moment at)
+{
+	return kp_wall_end(p->window.wall, at.mono - p->window.mono, at.wall);
+}
+
+struct kp_window *
+assembly_running(const struct assembly_part *p, struct kp_moment at)
+{
+	struct kp_window *w = at.mono < p->window.mono ? NULL :
+	    kp_stats_copy(p->stats, p->window.wall, window_end(p, at));
+
+	if (w == NULL)
+		return NULL;
+	if (p->index != KP_NONE)
+		kp_requests_lost(p->in->rs, p->index, &w->losses);
+	w->losses.n[KP_LOSS_TREE] += p->trees_lost;
+	return w;
+}
+
 struct kp_window *
 assembly_rotate(struct assembly_part *p, struct kp_moment at)
 {
-	kp_wall_ns end = kp_wall_end(p->window.wall,
-	    at.mono - p->window.mono, at.wall);
 	struct kp_window *w = at.mono < p->window.mono ? NULL :
-	    kp_stats_rotate(p->stats, p->window.wall, end);
+	    kp_stats_rotate(p->stats, p->window.wall, window_end(p, at));
 
 	if (w == NULL)
 		return NULL;

@@ -128,6 +128,9 @@ const char *assembly_tier(const struct kp_conf *conf,
  */
 struct kp_window *assembly_rotate(struct assembly_part *p,
     struct kp_moment at);
+/* Copies the running window as of that moment; NULL as above. */
+struct kp_window *assembly_running(const struct assembly_part *p,
+    struct kp_moment at);
 
 /*
  * Makes another configuration ready for all parts; no part may begin or leave

@@ -477,6 +477,38 @@ bound(uint64_t *n)
 		*n = FIGURE_MAX;
 }
 
+/* Adds to w what the target itself knows of it. */
+static void
+complete(struct kp_window *w, const struct target *t, struct ledger *l,
+    struct kp_cost cost)
+{
+	ledger_take(l, kp_mono_now(), entries(t),
+	    kp_requests_undecided(t->part.in->rs, t->part.index),
+	    &w->entry_calls, &w->losses);
+	w->cost = cost;
+	w->cost.traced_call = t->tracing_cost.call;
+	w->cost.traced_caller = t->tracing_cost.caller;
+	bound(&w->entry_calls);
+	bound(&w->cost.events);
+	bound(&w->cost.armed_calls);
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		w->losses.n[i] += t->lost.n[i];
+		bound(&w->losses.n[i]);
+	}
+}
+
+struct kp_window *
+target_running(const struct target *t, struct kp_moment at)
+{
+	struct ledger copy = t->ledger;
+	struct kp_window *w = t->hello.otp == 0 ? NULL :
+	    assembly_running(&t->part, at);
+
+	if (w != NULL)
+		complete(w, t, &copy, t->overhead.window);
+	return w;
+}
+
 void
 target_rotate(struct target *t, struct kp_moment at)
 {
@@ -488,20 +520,9 @@ target_rotate(struct target *t, struct kp_moment at)
 		kp_window_free(w);	/* of a node that was never attached */
 		return;
 	}
-	ledger_take(&t->ledger, kp_mono_now(), entries(t),
-	    kp_requests_undecided(t->part.in->rs, t->part.index),
-	    &w->entry_calls, &w->losses);
-	w->cost = overhead_take(&t->overhead);
-	w->cost.traced_call = t->tracing_cost.call;
-	w->cost.traced_caller = t->tracing_cost.caller;
-	bound(&w->entry_calls);
-	bound(&w->cost.events);
-	bound(&w->cost.armed_calls);
-	for (int i = 0; i < KP_LOSS_COUNT; i++) {
-		w->losses.n[i] += t->lost.n[i];
-		bound(&w->losses.n[i]);
+	complete(w, t, &t->ledger, overhead_take(&t->overhead));
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		t->lost_ever.n[i] += w->losses.n[i];
-	}
 	t->lost = (struct kp_losses){ 0 };
 	target_report_suppressed(t);
 	t->windows++;

@@ -90,6 +90,11 @@ void target_free(struct target *t);
  */
 void target_rotate(struct target *t, struct kp_moment at);
 /*
+ * Copies the running window as it stands, with its losses; it goes on.  NULL: the
+ * node was never attached, or there is no memory.  The caller frees it.
+ */
+struct kp_window *target_running(const struct target *t, struct kp_moment at);
+/*
  * Puts the configuration of assembly_prepare() in force: counts what is in
  * flight as lost, closes the window, and starts from zero.
  */

@@ -215,22 +215,11 @@ static void
 one_of(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	const char *name = (const char *)sqlite3_value_text(argv[0]);
-	const char *p = (const char *)sqlite3_value_text(argv[1]);
-	char glob[KP_NODE_NAME_MAX + 1];
-	bool yes = false;
-	size_t n;
+	const char *globs = (const char *)sqlite3_value_text(argv[1]);
 
 	(void)argc;
-	for (; name != NULL && p != NULL && *p != '\0' && !yes; p += n) {
-		p += strspn(p, " ");
-		n = strcspn(p, " ");
-		if (n >= sizeof(glob))
-			continue;
-		memcpy(glob, p, n);
-		glob[n] = '\0';
-		yes = n > 0 && kp_glob(glob, name);
-	}
-	sqlite3_result_int(ctx, yes);
+	sqlite3_result_int(ctx, name != NULL && globs != NULL &&
+	    kp_globs(globs, name));
 }
 
 static int

@@ -1,0 +1,152 @@
+/*
+ * running.c - shows windows that still run while nothing of them is stored, which
+ * the daemon copies for it.
+ *
+ * A window is shown from one source only: from the database as soon as that has
+ * one, so nothing counts twice.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client.h"
+#include "kprofd/nodes.h"
+#include "report/report_db.h"
+#include "text/text.h"
+
+#define PATIENCE_S 2u		/* for each daemon */
+#define ANSWER_MAX (1u << 20)
+#define TRIES 10u		/* for a window that is being written */
+#define TRY_EVERY (100 * KP_NS_PER_MS)
+
+/* Removes the windows of nodes that are not asked for. */
+static void
+keep_nodes(struct running *r, const char *globs)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		struct kp_window w = r->v[i];
+
+		if (!kp_globs(globs, w.node))
+			continue;
+		r->v[i] = r->v[n];
+		r->v[n++] = w;
+	}
+	running_cut(r, n);
+}
+
+/* A daemon that does not answer has no window; what one refuses is in why. */
+static void
+ask(struct running *r, const struct place *p, const char *node, char *why,
+    size_t n)
+{
+	size_t ndbs = place_dbs(p).n;
+	char text[512];
+	struct kp_buf answer;
+	struct place one;
+	enum kp_err err;
+
+	why[0] = '\0';
+	for (size_t i = 0; i < ndbs; i++) {
+		one = place_at(p, i);
+		kp_buf_init(&answer, ANSWER_MAX);
+		err = daemon_ask(&one, "running", PATIENCE_S, &answer, text,
+		    sizeof(text));
+		if (err == KP_OK && running_read(r, answer.p, answer.len) !=
+		    KP_OK)
+			snprintf(why, n, "kprofd answers what kprof does not "
+			    "understand: are both of one version?");
+		else if (err == KP_ESTATE)
+			snprintf(why, n, "%s", text);
+		kp_buf_free(&answer);
+	}
+	if (node != NULL)
+		keep_nodes(r, node);
+}
+
+/* Has the last run begun after all that is stored, and not ended? */
+static enum kp_err
+is_ahead(struct kp_query *q, const struct report *stored, bool *ahead)
+{
+	struct kp_query_runs runs = { 0 };
+	enum kp_err err = kp_query_runs(q, 1, &runs);
+
+	*ahead = runs.n > 0 && runs.v[0].state == KP_RUN_RUNNING &&
+	    runs.v[0].failed[0] == '\0' && runs.v[0].started >= stored->end;
+	kp_query_runs_free(&runs);
+	return err;
+}
+
+static void
+hint_earlier(struct report *r, kp_dur_ns left)
+{
+	char in[TEXT_MAX], *text;
+
+	if (asprintf(&text, "these figures are of earlier runs; those of the "
+	    "running kprofd follow in %s", text_about(in, left)) >= 0)
+		report_hint(r, text);
+}
+
+/* Puts the windows, or a hint, into *report. */
+static enum kp_err
+show_running(struct kp_query *q, const struct kp_query_range *r, bool live,
+    const struct running *running, struct report **report)
+{
+	struct report *now;
+	enum kp_err err;
+
+	if ((*report)->windows > 0 && !live) {
+		hint_earlier(*report, running->left);
+		return KP_OK;
+	}
+	err = report_from_running(q, r, running, true, &now);
+	if (err == KP_OK) {
+		report_free(*report);
+		*report = now;
+	}
+	return err;
+}
+
+/* The window was closed a moment ago, and is being written. */
+static enum kp_err
+wait_stored(struct kp_query *q, const struct kp_query_range *r,
+    struct report **report)
+{
+	const struct timespec pause = { .tv_nsec = TRY_EVERY };
+	enum kp_err err = KP_OK;
+	struct report *again;
+
+	for (unsigned i = 0; i < TRIES && err == KP_OK &&
+	    (*report)->windows == 0; i++) {
+		nanosleep(&pause, NULL);
+		err = report_from_db(q, r, true, &again);
+		if (err == KP_OK) {
+			report_free(*report);
+			*report = again;
+		}
+	}
+	return err;
+}
+
+enum kp_err
+running_report(struct kp_query *q, const struct place *p,
+    const struct kp_query_range *r, bool live, struct report **report,
+    char *why, size_t n)
+{
+	struct running running = { 0 };
+	bool ahead;
+	enum kp_err err = is_ahead(q, *report, &ahead);
+
+	why[0] = '\0';
+	if (err != KP_OK || !ahead)
+		return err;
+	ask(&running, p, r->node, why, n);
+	if (running.n > 0)
+		err = show_running(q, r, live, &running, report);
+	else if (running.closed > 0)
+		err = wait_stored(q, r, report);
+	running_free(&running);
+	return err;
+}

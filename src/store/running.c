@@ -1,0 +1,443 @@
+/*
+ * running.c - writes and reads the form of running windows.
+ *
+ * The reader's first error sticks, and everything after it reads as 0; the
+ * caller checks once.  Nothing that the form says is taken as the size of an
+ * allocation before as many bytes are there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sat.h"
+#include "cell_row.h"
+#include "read/range.h"
+#include "running.h"
+
+#define CELLS_MAX (KP_SERIES_MAX + 2 * (KP_TIER_MAX + 1))
+#define CELL_LEAST 40u		/* bytes: its figures alone are more */
+
+/* Figures of 64 bits, of counts and of times alike. */
+static const size_t figures[] = {
+#define FIGURE_AT(column, field, null) offsetof(struct kp_cell, field),
+	CELL_FIGURES(FIGURE_AT)
+	offsetof(struct kp_cell, min), offsetof(struct kp_cell, max),
+};
+#define NFIGURES (sizeof(figures) / sizeof(figures[0]))
+
+enum { HAS_GC = 1, HAS_OUT = 2, UNRECORDED = 4 };
+
+/* ---- writing ---- */
+
+static void
+put_number(struct kp_buf *b, uint64_t v)
+{
+	for (; v > 0x7f; v >>= 7)
+		kp_buf_u8(b, (uint8_t)(v | 0x80));
+	kp_buf_u8(b, (uint8_t)v);
+}
+
+/* Zig-zag: also of times before 1970, and of -1. */
+static void
+put_signed(struct kp_buf *b, int64_t v)
+{
+	put_number(b, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
+}
+
+static void
+put_string(struct kp_buf *b, const char *s)
+{
+	size_t n = strlen(s);
+
+	put_number(b, n);
+	kp_buf_put(b, s, n + 1);
+}
+
+static void
+put_cell(struct kp_buf *b, const struct kp_cell *c)
+{
+	struct kp_buf hist;
+	int64_t v;
+
+	put_string(b, c->tier);
+	put_string(b, c->identity);
+	kp_buf_u8(b, (uint8_t)((c->has_gc ? HAS_GC : 0) |
+	    (c->has_out ? HAS_OUT : 0) | (c->unrecorded ? UNRECORDED : 0)));
+	for (size_t i = 0; i < NFIGURES; i++) {
+		memcpy(&v, (const char *)c + figures[i], sizeof(v));
+		put_signed(b, v);
+	}
+	kp_buf_init(&hist, KP_HIST_BYTES_MAX);
+	kp_hist_write(&c->hist, &hist);
+	put_number(b, hist.len);
+	kp_buf_put(b, hist.p, hist.len);
+	if (hist.err != KP_OK && b->err == KP_OK)
+		b->err = hist.err;
+	kp_buf_free(&hist);
+}
+
+void
+running_put_head(struct kp_buf *b, uint64_t closed, kp_dur_ns left)
+{
+	put_string(b, KP_VERSION);
+	put_number(b, closed);
+	put_signed(b, left);
+}
+
+void
+running_put(struct kp_buf *b, const struct kp_window *w)
+{
+	put_string(b, w->node);
+	put_signed(b, w->start);
+	put_signed(b, w->end);
+	put_number(b, w->entry_calls);
+	put_number(b, w->sampled);
+	put_signed(b, w->cost.traced_call);
+	put_signed(b, w->cost.traced_caller);
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		put_number(b, w->losses.n[i]);
+	put_number(b, w->ncells);
+	for (size_t i = 0; i < w->ncells; i++)
+		put_cell(b, &w->cells[i]);
+}
+
+/* ---- reading ---- */
+
+struct reader {
+	const char *p;
+	size_t n;		/* bytes left */
+	enum kp_err err;
+};
+
+static void
+bad(struct reader *rd)
+{
+	if (rd->err == KP_OK)
+		rd->err = KP_EFORMAT;
+	rd->n = 0;
+}
+
+static uint8_t
+get_u8(struct reader *rd)
+{
+	if (rd->n == 0) {
+		bad(rd);
+		return 0;
+	}
+	rd->n--;
+	return (uint8_t)*rd->p++;
+}
+
+static uint64_t
+get_number(struct reader *rd)
+{
+	uint64_t v = 0;
+	uint8_t byte;
+
+	for (unsigned shift = 0; shift < 64; shift += 7) {
+		byte = get_u8(rd);
+		if (shift == 63 && byte > 1)
+			break;
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte <= 0x7f)
+			return v;
+	}
+	bad(rd);
+	return 0;
+}
+
+static int64_t
+get_signed(struct reader *rd)
+{
+	uint64_t v = get_number(rd);
+
+	return (int64_t)(v >> 1 ^ (v & 1 ? UINT64_MAX : 0));
+}
+
+/* A string of the form, with the NUL behind it and none in it; else "". */
+static const char *
+get_string(struct reader *rd)
+{
+	uint64_t n = get_number(rd);
+	const char *s = rd->p;
+
+	if (n >= rd->n || strnlen(s, rd->n) != n) {
+		bad(rd);
+		return "";
+	}
+	rd->p += n + 1;
+	rd->n -= n + 1;
+	return s;
+}
+
+static void
+get_cell(struct reader *rd, struct kp_cell *c)
+{
+	uint8_t flags;
+	uint64_t n;
+	int64_t v;
+
+	c->tier = get_string(rd);
+	c->identity = get_string(rd);
+	flags = get_u8(rd);
+	c->has_gc = flags & HAS_GC;
+	c->has_out = flags & HAS_OUT;
+	c->unrecorded = flags & UNRECORDED;
+	for (size_t i = 0; i < NFIGURES; i++) {
+		v = get_signed(rd);
+		memcpy((char *)c + figures[i], &v, sizeof(v));
+	}
+	n = get_number(rd);
+	if (n > rd->n || (rd->err == KP_OK &&
+	    kp_hist_read(&c->hist, rd->p, n) != KP_OK)) {
+		bad(rd);
+		return;
+	}
+	rd->p += n;
+	rd->n -= n;
+}
+
+static void
+get_window(struct reader *rd, struct kp_window *w)
+{
+	uint64_t n;
+
+	w->node = get_string(rd);
+	w->start = get_signed(rd);
+	w->end = get_signed(rd);
+	w->entry_calls = get_number(rd);
+	w->sampled = get_number(rd);
+	w->cost.traced_call = get_signed(rd);
+	w->cost.traced_caller = get_signed(rd);
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		w->losses.n[i] = get_number(rd);
+	n = get_number(rd);
+	if (n > CELLS_MAX || n > rd->n / CELL_LEAST) {
+		bad(rd);
+		return;
+	}
+	w->cells = calloc(n > 0 ? n : 1, sizeof(*w->cells));
+	if (w->cells == NULL) {
+		rd->err = KP_ENOMEM;
+		rd->n = 0;
+		return;
+	}
+	for (; w->ncells < n && rd->err == KP_OK; w->ncells++)
+		get_cell(rd, &w->cells[w->ncells]);
+}
+
+static void
+windows_free(struct kp_window *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < v[i].ncells; k++)
+			kp_hist_free(&v[i].cells[k].hist);
+		free(v[i].cells);
+	}
+}
+
+void
+running_cut(struct running *r, size_t n)
+{
+	if (n < r->n) {
+		windows_free(r->v + n, r->n - n);
+		r->n = n;
+	}
+}
+
+void
+running_free(struct running *r)
+{
+	windows_free(r->v, r->n);
+	free(r->v);
+	for (size_t i = 0; i < r->ntexts; i++)
+		free(r->texts[i]);
+	free(r->texts);
+	*r = (struct running){ 0 };
+}
+
+/* Reads the windows into v, which has room for RUNNING_MAX. */
+static size_t
+get_form(struct reader *rd, struct kp_window *v, uint64_t *closed,
+    kp_dur_ns *left)
+{
+	size_t got = 0;
+
+	if (strcmp(get_string(rd), KP_VERSION) != 0)
+		bad(rd);
+	*closed = get_number(rd);
+	*left = get_signed(rd);
+	while (rd->n > 0 && got < RUNNING_MAX)
+		get_window(rd, &v[got++]);
+	if (rd->n > 0)
+		bad(rd);
+	return got;
+}
+
+/* Takes over the n windows of v and their text; false: there is no memory. */
+static bool
+take(struct running *to, const struct kp_window *v, size_t n, char *text)
+{
+	struct kp_window *w = reallocarray(to->v, to->n + n + 1, sizeof(*w));
+	char **texts;
+
+	if (w == NULL)
+		return false;
+	to->v = w;
+	texts = reallocarray(to->texts, to->ntexts + 1, sizeof(*texts));
+	if (texts == NULL)
+		return false;
+	to->texts = texts;
+	texts[to->ntexts++] = text;
+	memcpy(w + to->n, v, n * sizeof(*v));
+	to->n += n;
+	return true;
+}
+
+enum kp_err
+running_read(struct running *to, const void *p, size_t n)
+{
+	struct kp_window *v = calloc(RUNNING_MAX, sizeof(*v));
+	char *text = malloc(n + 1);
+	struct reader rd = { .p = text, .n = n };
+	uint64_t closed = 0;
+	kp_dur_ns left = 0;
+	size_t got = 0;
+
+	if (v == NULL || text == NULL) {
+		rd.err = KP_ENOMEM;
+	} else {
+		memcpy(text, p, n);
+		got = get_form(&rd, v, &closed, &left);
+	}
+	if (rd.err == KP_OK && !take(to, v, got, text))
+		rd.err = KP_ENOMEM;
+	if (rd.err == KP_OK) {
+		if (got > 0 && (to->n == got || left < to->left))
+			to->left = left;
+		to->closed += closed;
+	} else {
+		if (v != NULL)
+			windows_free(v, got);
+		free(text);
+	}
+	free(v);
+	return rd.err;
+}
+
+/* ---- the sum ---- */
+
+struct ranked {
+	size_t tier;
+	const struct kp_cell *cell;
+};
+
+static bool
+is_total(const char *name)
+{
+	return strcmp(name, "_total") == 0;
+}
+
+static size_t
+rank_of(const struct kp_query_tiers *tiers, const char *tier)
+{
+	size_t t = 0;
+
+	if (is_total(tier))
+		return 0;
+	while (t < tiers->n && strcmp(tiers->v[t], tier) != 0)
+		t++;
+	return t + 1;
+}
+
+static int
+ranked_cmp(const void *pa, const void *pb)
+{
+	const struct ranked *a = pa, *b = pb;
+	bool ta = is_total(a->cell->identity), tb = is_total(b->cell->identity);
+
+	if (a->tier != b->tier)
+		return a->tier < b->tier ? -1 : 1;
+	if (ta != tb)
+		return ta ? -1 : 1;
+	return strcmp(a->cell->identity, b->cell->identity);
+}
+
+static enum kp_err
+add_cell(struct kp_query_sum *s, const struct kp_cell *from, bool several)
+{
+	struct kp_cell c = *from, *to = s->cells + s->ncells;
+
+	if (several)
+		range_shares(&c);
+	if (s->ncells == 0 || strcmp(to[-1].tier, c.tier) != 0 ||
+	    strcmp(to[-1].identity, c.identity) != 0) {
+		*to++ = (struct kp_cell){ .tier = c.tier,
+			.identity = c.identity, .min = -1 };
+		s->ncells++;
+	}
+	return kp_cell_merge(to - 1, &c);
+}
+
+static enum kp_err
+sum_cells(const struct running *r, const struct kp_query_tiers *tiers,
+    struct kp_query_sum *s)
+{
+	struct ranked *v;
+	enum kp_err err = KP_OK;
+	size_t n = 0, all = 0;
+
+	for (size_t i = 0; i < r->n; i++)
+		all += r->v[i].ncells;
+	v = calloc(all + 1, sizeof(*v));
+	s->cells = calloc(all + 1, sizeof(*s->cells));
+	if (v == NULL || s->cells == NULL) {
+		free(v);
+		return KP_ENOMEM;
+	}
+	for (size_t i = 0; i < r->n; i++)
+		for (size_t k = 0; k < r->v[i].ncells; k++)
+			v[n++] = (struct ranked){ rank_of(tiers,
+			    r->v[i].cells[k].tier), &r->v[i].cells[k] };
+	qsort(v, n, sizeof(*v), ranked_cmp);
+	for (size_t i = 0; i < n && err == KP_OK; i++)
+		err = add_cell(s, v[i].cell, r->n > 1);
+	free(v);
+	return err;
+}
+
+static void
+sum_window(struct kp_query_sum *s, const struct kp_window *w)
+{
+	if (s->windows++ == 0 || w->start < s->start)
+		s->start = w->start;
+	if (w->end > s->end)
+		s->end = w->end;
+	s->entry_calls += w->entry_calls;
+	s->sampled += w->sampled;
+	s->uncounted |= w->entry_calls == 0 && w->sampled > 0;
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		s->losses.n[i] += w->losses.n[i];
+	/* of the first that has measured it: they are alike on one host */
+	if (s->traced_call <= 0 && w->cost.traced_call > 0) {
+		s->traced_call = w->cost.traced_call;
+		s->traced_caller = w->cost.traced_caller;
+	}
+}
+
+enum kp_err
+running_sum(const struct running *r, const struct kp_query_tiers *tiers,
+    struct kp_query_sum *out)
+{
+	struct kp_query_sum s = { 0 };
+	enum kp_err err;
+
+	for (size_t i = 0; i < r->n; i++)
+		sum_window(&s, &r->v[i]);
+	s.covered = sat_span(s.start, s.end);
+	err = sum_cells(r, tiers, &s);
+	if (err == KP_OK)
+		*out = s;
+	else
+		kp_query_sum_free(&s);
+	return err;
+}

@@ -1,0 +1,187 @@
+/*
+ * Running windows: what kprof reads of them is what the database would have
+ * given, and bytes that are something else are refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/report_db.h"
+#include "store/running.h"
+#include "store_fixture.h"
+
+static struct kp_buf form;
+
+/* The form of the known window of each of these nodes. */
+static void
+put(const char *const *nodes, size_t n)
+{
+	struct kp_window *w;
+
+	kp_buf_reset(&form);
+	running_put_head(&form, 3, 6 * S);
+	for (size_t i = 0; i < n; i++) {
+		w = known_window(nodes[i], T0);
+		w->cost.traced_call = 700;
+		w->entry_calls = 120;
+		running_put(&form, w);
+		kp_window_free(w);
+	}
+	assert_int_equal(form.err, KP_OK);
+}
+
+/* Compares all but the histogram's address. */
+static void
+assert_cell(const struct kp_cell *a, const struct kp_cell *b)
+{
+	struct kp_cell x = *a, y = *b;
+
+	assert_string_equal(a->tier, b->tier);
+	assert_string_equal(a->identity, b->identity);
+	assert_int_equal(a->hist.count, b->hist.count);
+	assert_int_equal(kp_hist_quantile(&a->hist, 0.9),
+	    kp_hist_quantile(&b->hist, 0.9));
+	x.tier = y.tier = x.identity = y.identity = NULL;
+	memset(&x.hist, 0, sizeof(x.hist));
+	memset(&y.hist, 0, sizeof(y.hist));
+	assert_memory_equal(&x, &y, sizeof(x));
+}
+
+/* The same windows are stored, and read from the form. */
+static void
+assert_as_stored(const char *const *nodes, size_t n)
+{
+	struct kp_store *s = open_store();
+	struct kp_query_sum stored, running;
+	struct kp_query_tiers tiers = { 0 };
+	struct running r = { 0 };
+	struct kp_query *q;
+
+	for (size_t i = 0; i < n; i++)
+		kp_store_window(s, known_window(nodes[i], T0));
+	assert_true(sync_store(s));
+	q = open_query();
+	assert_int_equal(kp_query_tiers(q, &tiers), KP_OK);
+	assert_int_equal(kp_query_sum(q, &all, &stored), KP_OK);
+	put(nodes, n);
+	assert_int_equal(running_read(&r, form.p, form.len), KP_OK);
+	assert_int_equal(r.n, n);
+	assert_int_equal(r.closed, 3);
+	assert_int_equal(r.left, 6 * S);
+	assert_int_equal(running_sum(&r, &tiers, &running), KP_OK);
+	assert_int_equal(running.windows, stored.windows);
+	assert_int_equal(running.start, stored.start);
+	assert_int_equal(running.end, stored.end);
+	assert_int_equal(running.covered, stored.covered);
+	assert_int_equal(running.sampled, stored.sampled);
+	assert_int_equal(running.entry_calls, 120 * n);
+	assert_int_equal(running.traced_call, 700);
+	assert_memory_equal(&running.losses, &stored.losses,
+	    sizeof(stored.losses));
+	assert_int_equal(running.ncells, stored.ncells);
+	for (size_t i = 0; i < stored.ncells; i++)
+		assert_cell(&running.cells[i], &stored.cells[i]);
+	kp_query_sum_free(&running);
+	kp_query_sum_free(&stored);
+	kp_query_tiers_free(&tiers);
+	running_free(&r);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
+static void
+test_one(void **state)
+{
+	static const char *const nodes[] = { "a@h" };
+
+	(void)state;
+	assert_as_stored(nodes, 1);
+}
+
+/* Of several nodes a request counts once, by its shares. */
+static void
+test_several(void **state)
+{
+	static const char *const nodes[] = { "a@h", "b@h", "c@h" };
+
+	(void)state;
+	assert_as_stored(nodes, 3);
+}
+
+static void
+test_report(void **state)
+{
+	static const char *const nodes[] = { "a@h" };
+	struct kp_store *s = open_store();
+	struct kp_query *q = open_query();
+	struct running r = { 0 };
+	struct report *report;
+
+	(void)state;
+	put(nodes, 1);
+	assert_int_equal(running_read(&r, form.p, form.len), KP_OK);
+	assert_int_equal(report_from_running(q, &all, &r, false, &report),
+	    KP_OK);
+	running_free(&r);
+	assert_true(report->running);
+	assert_int_equal(report->left, 6 * S);
+	assert_int_equal(report->ntiers, 2);
+	assert_string_equal(report->nodes[0], "a@h");
+	assert_string_equal(report->rows[1].identity, "create");
+	assert_int_equal(report->rows[1].cells[0].requests, 20);
+	report_free(report);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
+/* Cut anywhere, or with a bit changed, it is refused or read, never worse. */
+static void
+test_damaged(void **state)
+{
+	static const char *const nodes[] = { "a@h", "b@h" };
+	struct running r = { 0 };
+	size_t one, read = 0;
+
+	(void)state;
+	put(nodes, 1);
+	one = form.len;
+	put(nodes, 2);
+	for (size_t n = 0; n < form.len; n++) {
+		/* two prefixes are forms: of no window, and of one */
+		read += running_read(&r, form.p, n) == KP_OK;
+		assert_int_equal(r.n, read > 1 ? 1 : 0);
+	}
+	assert_int_equal(read, 2);
+	assert_int_equal(running_read(&r, form.p, one), KP_OK);
+	assert_int_equal(r.n, 2);
+	for (size_t i = 0; i < 8 * form.len; i++) {
+		form.p[i / 8] ^= (uint8_t)(1 << i % 8);
+		(void)running_read(&r, form.p, form.len);
+		form.p[i / 8] ^= (uint8_t)(1 << i % 8);
+		running_cut(&r, 2);
+	}
+	running_free(&r);
+	/* another version counts other things */
+	form.p[1]++;
+	assert_int_equal(running_read(&r, form.p, form.len), KP_EFORMAT);
+	assert_int_equal(r.n, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_FILE(test_one), ON_A_FILE(test_several),
+		ON_A_FILE(test_report), cmocka_unit_test(test_damaged),
+	};
+	int failed;
+
+	kp_buf_init(&form, 1 << 20);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	kp_buf_free(&form);
+	return failed;
+}
