@@ -69,6 +69,32 @@ void kp_guard_resumed(struct kp_guard *g, kp_mono_ns now);
 /* Call it now and then while armed.  True: the cut has changed. */
 bool kp_guard_tick(struct kp_guard *g, kp_mono_ns now);
 
+/* ---- in words: overload_words.c ---- */
+
+/*
+ * Write why tracing pauses, n bytes at most.  limit: the agent's, by its own name
+ * ("queue", "nosuspend"), with the value that passed it; false: there is no such
+ * limit.
+ */
+bool kp_trip_agent_text(const char *limit, int64_t value,
+    const struct kp_overload *l, char *text, size_t n);
+void kp_trip_text(enum kp_trip cause, const struct kp_load *load,
+    const struct kp_overload *l, char *text, size_t n);
+/* Returns what is usually behind it, and where to look. */
+const char *kp_trip_usual(enum kp_trip cause);
+/* "1 request in 4 is sampled"; returns text. */
+const char *kp_one_in_text(char *text, size_t n, uint32_t one_in);
+
+struct kp_paused {
+	bool over;		/* it was paused; else it is from now on */
+	kp_dur_ns lasts;
+	uint32_t one_in;	/* after it */
+	const char *reason, *usual;	/* usual may be "" */
+};
+
+/* Writes the whole sentence about a pause. */
+void kp_paused_text(const struct kp_paused *p, char *text, size_t n);
+
 /*
  * Estimates the age of a target's batches when they are handled, without a
  * common clock: the least difference of the two clocks counts as no delay.

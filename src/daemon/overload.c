@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "daemon/overload.h"
+#include "text/text.h"
 
 #define MEASURE_EVERY (100 * KP_NS_PER_MS)	/* it takes some microseconds */
-#define MIB (1u << 20)
 
 void
 overload_init(struct overload *w, const struct kp_overload *limits)
@@ -73,39 +73,21 @@ overload_full(const struct overload *w)
 void
 overload_text(const struct overload *w, enum kp_trip cause, char *text, size_t n)
 {
-	const struct kp_overload *l = &w->guard.limits;
-
-	switch (cause) {
-	case KP_TRIP_MEMORY:
-		snprintf(text, n, "kprofd has %" PRIu64 " MiB of memory, more "
-		    "than max_kprofd_mb, %" PRIu64, w->load.memory / MIB,
-		    l->max_kprofd / MIB);
-		break;
-	case KP_TRIP_LATE:
-		snprintf(text, n, "kprofd is %" PRId64 " ms behind, more than "
-		    "max_lag_ms, %" PRId64, w->load.lag / KP_NS_PER_MS,
-		    l->max_lag / KP_NS_PER_MS);
-		break;
-	case KP_TRIP_STORE:
-		snprintf(text, n, "what waits to be written fills %" PRIu32
-		    " %% of its room, more than max_backlog_percent, %" PRIu32,
-		    w->load.backlog, l->max_backlog);
-		break;
-	default:
-		snprintf(text, n, "%s", kp_trip_name(cause));
-	}
+	kp_trip_text(cause, &w->load, &w->guard.limits, text, n);
 }
 
 kp_dur_ns
-overload_trip(struct overload *w, enum kp_trip cause, const struct agent_status *st,
-    size_t in_flight, kp_mono_ns now)
+overload_trip(struct overload *w, const struct overload_cause *c,
+    const struct agent_status *st, size_t in_flight, kp_mono_ns now)
 {
 	w->tripped = now;
+	snprintf(w->reason, sizeof(w->reason), "%s", c->reason);
+	w->usual = c->usual;
 	w->before = *st;
 	w->in_flight = in_flight;
 	w->unreported = true;
 	kp_lag_reset(&w->lag);
-	return kp_guard_trip(&w->guard, cause, now);
+	return kp_guard_trip(&w->guard, c->trip, now);
 }
 
 kp_dur_ns
@@ -130,19 +112,48 @@ grown(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
-bool
-overload_after(struct overload *w, const struct agent_status *st, kp_mono_ns now,
-    char *text, size_t n)
+/* Appends what the pause has cost, as far as there is something. */
+static void
+put_lost(const struct overload *w, const struct agent_status *st,
+    struct kp_buf *b)
 {
-	const struct agent_status *b = &w->before;
+	const struct {
+		uint64_t n;
+		const char *noun, *what;
+	} lost[] = {
+		{ w->in_flight, "request", " in flight" },
+		{ grown(st->dropped, w->before.dropped), "event", " dropped" },
+		{ grown(st->unarmed_calls, w->before.unarmed_calls),
+		    "request", " not traced meanwhile" },
+	};
+	const char *sep = ". Lost: ";
+	char n[TEXT_MAX];
+
+	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
+		if (lost[i].n == 0)
+			continue;
+		kp_buf_printf(b, "%s%s%s", sep,
+		    text_counted(n, lost[i].n, lost[i].noun), lost[i].what);
+		sep = ", ";
+	}
+}
+
+bool
+overload_after(struct overload *w, const struct agent_status *st,
+    uint32_t one_in, kp_mono_ns now, char *text, size_t n)
+{
+	const struct kp_paused p = { .over = true, .lasts = now - w->tripped,
+		.one_in = one_in, .reason = w->reason, .usual = w->usual };
+	struct kp_buf b;
 
 	if (!w->unreported || w->guard.resting)
 		return false;
 	w->unreported = false;
-	snprintf(text, n, "after %.1f s; lost: %zu requests in flight, %" PRIu64
-	    " events dropped, %" PRIu64 " entry calls unseen",
-	    (double)(now - w->tripped) / (double)KP_NS_PER_S, w->in_flight,
-	    grown(st->dropped, b->dropped),
-	    grown(st->unarmed_calls, b->unarmed_calls));
+	kp_paused_text(&p, text, n);
+	kp_buf_init(&b, 4096);
+	kp_buf_str(&b, text);
+	put_lost(w, st, &b);
+	snprintf(text, n, "%s", kp_buf_cstr(&b));
+	kp_buf_free(&b);
 	return true;
 }

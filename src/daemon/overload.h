@@ -9,6 +9,14 @@
 #include "store/store.h"
 #include "target/agent.h"
 
+#define OVERLOAD_REASON 300	/* bytes kept of a reason */
+
+/* Why tracing pauses; the texts are borrowed, usual for ever. */
+struct overload_cause {
+	enum kp_trip trip;
+	const char *reason, *usual;
+};
+
 struct overload {
 	struct kp_guard guard;
 	struct kp_lag lag;
@@ -18,6 +26,8 @@ struct overload {
 	kp_mono_ns tripped;
 	struct agent_status before;	/* the last status before it */
 	size_t in_flight;	/* requests that it lost */
+	char reason[OVERLOAD_REASON];	/* in words */
+	const char *usual;	/* what is usually behind it; or "" */
 	bool unreported;	/* its losses are not known yet */
 };
 
@@ -34,7 +44,7 @@ bool overload_full(const struct overload *w);
 void overload_text(const struct overload *w, enum kp_trip cause, char *text,
     size_t n);
 /* Returns how long tracing is to be off; st: the last status. */
-kp_dur_ns overload_trip(struct overload *w, enum kp_trip cause,
+kp_dur_ns overload_trip(struct overload *w, const struct overload_cause *c,
     const struct agent_status *st, size_t in_flight, kp_mono_ns now);
 /* Returns how much longer tracing is to be off; 0: it may be on again. */
 kp_dur_ns overload_rested(struct overload *w, struct kp_store *store,
@@ -43,9 +53,10 @@ kp_dur_ns overload_rested(struct overload *w, struct kp_store *store,
 void overload_forget(struct overload *w);
 /*
  * Call it with each status while tracing is on.  True once after each overload:
- * text says how long it lasted and what was lost.
+ * text says how long it lasted, why, that one request in one_in is sampled now,
+ * and what was lost.
  */
 bool overload_after(struct overload *w, const struct agent_status *st,
-    kp_mono_ns now, char *text, size_t n);
+    uint32_t one_in, kp_mono_ns now, char *text, size_t n);
 
 #endif

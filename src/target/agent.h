@@ -154,10 +154,12 @@ struct agent_ops {
 	 */
 	void (*on_taken)(struct target *t, kp_dur_ns gap, const char *text);
 	/*
-	 * The agent was over a limit and has disarmed.  Returns for how long
-	 * tracing is to pause.
+	 * The agent was over a limit and has disarmed.  usual: what is usually
+	 * behind it, a constant; "" where text says what to do.  Returns for how
+	 * long tracing is to pause.
 	 */
-	kp_dur_ns (*on_trip)(struct target *t, const char *text);
+	kp_dur_ns (*on_trip)(struct target *t, const char *text,
+	    const char *usual);
 	/* The pause is over.  Returns for how much longer to wait; 0: resume. */
 	kp_dur_ns (*on_pause_over)(struct target *t);
 	/* agent_clear_tokens() with this number is done. */

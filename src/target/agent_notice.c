@@ -33,6 +33,7 @@
 #include "kprofd/cost.h"
 #include "kprofd/etf.h"
 #include "kprofd/fn_name.h"
+#include "kprofd/guard.h"
 #include "target/agent_internal.h"
 
 #define ATOM_TEXT 1024	/* 255 characters */
@@ -140,17 +141,35 @@ words_put(struct kp_term *r, char *text, size_t n)
 	kp_buf_free(&b);
 }
 
+/* {queue, 20001}, or nosuspend: a limit of what waits, in words. */
+static bool
+limit_text(const struct agent *a, struct kp_term at, char *text, size_t n)
+{
+	char limit[ATOM_TEXT];
+	int64_t value = 0;
+
+	if (kp_term_peek(&at) == KP_TERM_TUPLE) {
+		kp_term_tuple_n(&at, 2);
+		atom_text(&at, limit);
+		value = kp_term_int(&at);
+	} else {
+		atom_text(&at, limit);
+	}
+	return at.err == KP_OK && kp_trip_agent_text(limit, value,
+	    &a->o.conf->overload, text, n);
+}
+
 /*
  * The limit that was passed: {hot, Entry, CallsPerSecond} or {budget, entries,
- * CallsPerSecond}, since entries cannot be disarmed alone; any other is printed
- * as it is, such as {queue, 20001}.
+ * CallsPerSecond}, since entries cannot be disarmed alone; or one of what waits.
+ * Returns what is usually behind it; "" where the text says what to do.
  */
-static void
+static const char *
 trip_text(const struct agent *a, struct kp_term at, const char *what,
     int64_t queue, char *text, size_t n)
 {
 	struct kp_span limit = { NULL, 0 };
-	struct kp_term mfa = at;
+	struct kp_term mfa = at, all = at;
 	char name[FN_NAME_MAX];
 	int64_t calls = 0;
 
@@ -167,35 +186,40 @@ trip_text(const struct agent *a, struct kp_term at, const char *what,
 		    "hot_share, %g (name another entry, or raise hot_share)",
 		    name, calls, kp_cost_percent((double)calls),
 		    a->o.conf->hot_share);
-	} else if (at.err == KP_OK && kp_span_is(limit, "budget")) {
+		return "";
+	}
+	if (at.err == KP_OK && kp_span_is(limit, "budget")) {
 		snprintf(text, n, "entries are called %" PRId64 " times a "
 		    "second or more, which costs %.3g %% of a scheduler, more than "
 		    "the budget, %g (name another entry, or raise the budget)",
 		    calls, kp_cost_percent((double)calls), a->o.conf->budget);
-	} else {
+		return "";
+	}
+	if (!limit_text(a, all, text, n))
 		snprintf(text, n, "%s over its limit, queue %" PRId64, what,
 		    queue);
-	}
+	return kp_trip_usual(KP_TRIP_AGENT);
 }
 
 /* The agent has disarmed by itself. */
 static void
-pause_for(struct agent *a, const char *text)
+pause_for(struct agent *a, const char *text, const char *usual)
 {
 	/* Late: it is paused or ending already. */
 	if (a->user_paused || a->state != AGENT_ARMED)
 		a->ops->on_notice(a->owner, "trip", text);
 	else
-		agent_set_pause(a, a->ops->on_trip(a->owner, text), text);
+		agent_set_pause(a, a->ops->on_trip(a->owner, text, usual),
+		    text);
 }
 
 static void
 on_trip(struct agent *a, struct kp_term at, const char *what, int64_t queue)
 {
 	char text[FN_NAME_MAX + 300];
+	const char *usual = trip_text(a, at, what, queue, text, sizeof(text));
 
-	trip_text(a, at, what, queue, text, sizeof(text));
-	pause_for(a, text);
+	pause_for(a, text, usual);
 }
 
 static void
@@ -497,7 +521,7 @@ on_rest(struct agent *a, struct kp_term r)
 		snprintf(text + strlen(text), 90, "; that was three times in "
 		    "a minute");
 	}
-	pause_for(a, text);
+	pause_for(a, text, "");
 }
 
 void

@@ -231,9 +231,10 @@ on_replanned(struct target *t)
 }
 
 static kp_dur_ns
-on_trip(struct target *t, const char *text)
+on_trip(struct target *t, const char *text, const char *usual)
 {
 	(void)t;
+	REQUIRE(usual != NULL);
 	REQUIRE(text[0] != '\0');
 	return KP_NS_PER_S;
 }

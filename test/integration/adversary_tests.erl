@@ -453,7 +453,7 @@ again(Target, P, _) ->
      end || N <- [1, 2]],
     it:do(Target, fun all_flags/0),
     it:otp(Target) >= 27 orelse it_health:told_of(P, trip, "another tool took .*flags.* three times in a minute"),
-    it:otp(Target) >= 27 orelse it:saw(P, "is profiled again after"),
+    it:otp(Target) >= 27 orelse it:saw(P, "tracing was paused for"),
     sees(Target, P).
 
 told_times(P) ->

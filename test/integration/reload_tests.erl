@@ -234,7 +234,7 @@ tripped(T) ->
                           receive after 3000 -> ok end,
                           erlang:resume_process(Agent)
                   end),
-    it:saw(P, "trip: "),
+    it:saw(P, "tracing is paused for "),
     says(reload(T, P, [tiers([format()]), Rest]), "1 function added, 1 removed, 0 changed, 1 kept"),
     {ok, _} = it:control(P, "resume"),
     it:equal("plan", [?FORMAT, ?HANDLE], armed(Target)),

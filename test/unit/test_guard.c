@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "kprofd/cost.h"
 #include "kprofd/guard.h"
@@ -307,6 +308,82 @@ limits_are_seen(void **state)
 	/* one who rests is left alone */
 	kp_guard_trip(&g, KP_TRIP_STORE, S);
 	assert_int_equal(kp_guard_look(&g, &at, S), KP_TRIP_NONE);
+}
+
+/* Each cause of overload in words, with what is usual behind it. */
+static void
+test_words(void **state)
+{
+	static const struct {
+		const char *limit;
+		int64_t value;
+		const char *text;
+	} agent[] = {
+		{ "age_ms", 1203, "events came faster than the agent could pass "
+		    "them on: the oldest had waited 1203 ms (max_age_ms, "
+		    "1000)" },
+		{ "queue", 20001, "events came faster than the agent could take "
+		    "them: 20001 waited in its queue (max_queue, 20000)" },
+		{ "memory", 70 << 20, "events that waited took 70 MiB of the "
+		    "agent's memory (max_memory_mb, 64)" },
+		{ "rings_full", 12, "events came faster than the agent could "
+		    "take them: 12 found no room in the native probe's rings" },
+		{ "nosuspend", 0, "events came faster than the connection could "
+		    "take them" },
+		{ "noconnect", 0, "the connection to kprofd was lost while "
+		    "events came" },
+	};
+	static const struct kp_load load = { 2300 * KP_NS_PER_MS, 600 << 20, 80 };
+	static const char *const own[] = {
+		[KP_TRIP_MEMORY] = "kprofd had 600 MiB of memory, more than "
+		    "max_kprofd_mb, 512",
+		[KP_TRIP_LATE] = "events came faster than kprofd could follow: "
+		    "it was 2300 ms behind, more than max_lag_ms, 2000",
+		[KP_TRIP_STORE] = "figures came faster than they were written: "
+		    "they filled 80 % of the room for those that wait, more "
+		    "than max_backlog_percent, 75",
+	};
+	const struct kp_overload l = { .max_age = S, .max_queue = 20000,
+		.max_memory = 64 << 20, .max_lag = 2 * S,
+		.max_kprofd = 512 << 20, .max_backlog = 75 };
+	struct kp_paused p = { .lasts = 10 * S, .one_in = 4 };
+	char text[600], reason[300];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(agent) / sizeof(agent[0]); i++) {
+		assert_true(kp_trip_agent_text(agent[i].limit, agent[i].value,
+		    &l, reason, sizeof(reason)));
+		assert_string_equal(reason, agent[i].text);
+	}
+	assert_false(kp_trip_agent_text("taken", 1, &l, reason,
+	    sizeof(reason)));
+	for (enum kp_trip c = KP_TRIP_MEMORY; c <= KP_TRIP_STORE; c++) {
+		kp_trip_text(c, &load, &l, reason, sizeof(reason));
+		assert_string_equal(reason, own[c]);
+		assert_true(strlen(kp_trip_usual(c)) > 20);
+	}
+	assert_true(kp_trip_agent_text("nosuspend", 0, &l, reason,
+	    sizeof(reason)));
+	p.reason = reason;
+	p.usual = kp_trip_usual(KP_TRIP_AGENT);
+	kp_paused_text(&p, text, sizeof(text));
+	assert_string_equal(text, "tracing is paused for 10 s: events came "
+	    "faster than the connection could take them; then 1 request in 4 is "
+	    "sampled. Usual cause: a very hot function in a tier: see kprofd "
+	    "-check");
+	p.over = true;
+	kp_paused_text(&p, text, sizeof(text));
+	assert_string_equal(text, "tracing was paused for 10 s: events came "
+	    "faster than the connection could take them; now 1 request in 4 is "
+	    "sampled. Usual cause: a very hot function in a tier: see kprofd "
+	    "-check");
+	/* the reason names the way out, and the disk is not helped by sampling */
+	p.usual = "";
+	p.one_in = 1;
+	kp_paused_text(&p, text, sizeof(text));
+	assert_string_equal(text, "tracing was paused for 10 s: events came "
+	    "faster than the connection could take them; now every request is "
+	    "measured");
 }
 
 /* Stopped for a moment, with all of it handled at once: no reason to trip. */
@@ -978,6 +1055,7 @@ main(void)
 		cmocka_unit_test(counters_are_lost),
 		cmocka_unit_test(counted_after_it_was_seen),
 		cmocka_unit_test(unseen_is_said_while_it_rests),
+		cmocka_unit_test(test_words),
 		cmocka_unit_test(missing_batches),
 		cmocka_unit_test(notices_are_hushed),
 	};

@@ -113,6 +113,7 @@ static void
 put_guard(struct kp_buf *b, const struct target *t)
 {
 	const struct kp_guard *g = &t->overload.guard;
+	char rate[64];
 
 	kp_buf_printf(b, "kprofd's    %" PRIu64 " MiB of memory, %" PRId64
 	    " ms behind, %" PRIu32 " %% of the room for unwritten windows\n",
@@ -122,15 +123,18 @@ put_guard(struct kp_buf *b, const struct target *t)
 		kp_buf_str(b, "overload    none so far\n");
 		return;
 	}
-	kp_buf_printf(b, "overload    %" PRIu64 " so far, the last by %s %"
-	    PRId64 " s ago", g->trips, kp_trip_name(g->cause),
-	    (kp_mono_now() - t->overload.tripped) / KP_NS_PER_S);
-	if (g->resting)
-		kp_buf_str(b, "; tracing is paused");
-	if (g->cut > 1)
-		kp_buf_printf(b, "; sampling is cut to one in %" PRIu32,
-		    g->cut);
+	kp_buf_printf(b, "overload    %" PRIu64 " so far, the last %" PRId64
+	    " s ago: ", g->trips, (kp_mono_now() - t->overload.tripped) /
+	    KP_NS_PER_S);
+	text_put(b, t->overload.reason);
+	kp_buf_printf(b, "; %s", g->resting ? "tracing is paused" : "now ");
+	if (!g->resting)
+		kp_buf_str(b, kp_one_in_text(rate, sizeof(rate),
+		    t->sampler.one_in));
 	kp_buf_u8(b, '\n');
+	if (t->overload.usual[0] != '\0')
+		kp_buf_printf(b, "            usual cause: %s\n",
+		    t->overload.usual);
 }
 
 static void
@@ -144,6 +148,7 @@ json_guard(struct json *j, const struct target *t)
 	json_uint(j, "backlog_percent", t->overload.load.backlog);
 	json_uint(j, "trips", g->trips);
 	json_string(j, "last_cause", kp_trip_name(g->cause));
+	json_string(j, "last_reason", t->overload.reason);
 	json_bool(j, "resting", g->resting);
 	json_int(j, "next_rest_s", (g->rest > 0 ? g->rest : g->limits.pause) /
 	    KP_NS_PER_S);

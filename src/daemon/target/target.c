@@ -63,10 +63,12 @@ on_taken(struct target *t, kp_dur_ns gap, const char *text)
 }
 
 static kp_dur_ns
-on_trip(struct target *t, const char *text)
+on_trip(struct target *t, const char *text, const char *usual)
 {
+	const struct overload_cause c = { KP_TRIP_AGENT, text, usual };
+
 	ledger_unarmed(&t->ledger, silent_since(t));
-	return target_trip(t, KP_TRIP_AGENT, text);
+	return target_trip(t, &c);
 }
 
 /* Takes out the calls that measure tracing; returns how many events are left. */

@@ -30,6 +30,10 @@ struct target {
 	struct assembly_part part;
 	struct kp_offset offset;	/* from its clock to ours */
 	struct kp_sampler sampler;
+	struct {
+		uint32_t one_in;	/* as the log says in words; 0: it has */
+		kp_mono_ns at;		/* not yet; when it did, or began */
+	} rate_told;
 	struct overload overload;
 	struct overhead overhead;
 	struct tracing_cost tracing_cost;

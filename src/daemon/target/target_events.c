@@ -39,13 +39,18 @@ target_record(struct target *t, const char *kind, const char *text)
 	kp_store_happening(t->p->store, &h);
 }
 
-/* "modules": nodes that load code on demand do that all the time, so no warning. */
+/*
+ * "trip", "rest": whole sentences.  "modules": nodes that load code on demand do
+ * that all the time, so no warning.
+ */
 void
 target_report(struct target *t, const char *kind, const char *text)
 {
 	if (!rate_limit_may(&t->rate_limit, kp_mono_now()))
 		return;
-	if (strcmp(kind, "modules") == 0)
+	if (strcmp(kind, "trip") == 0 || strcmp(kind, "rest") == 0)
+		log_warn(kind, t->node, "%s: %s", t->node, text);
+	else if (strcmp(kind, "modules") == 0)
 		log_info(kind, t->node, "'%s': %s: %s", t->node,
 		    kind, text);
 	else

@@ -11,6 +11,7 @@
 #include "daemon/target/target_events.h"
 
 #define HOT_NAMED 5	/* functions named in one line */
+#define RATE_TOLD_EVERY (60 * KP_NS_PER_S)
 
 /* ---- overhead ---- */
 
@@ -64,6 +65,47 @@ overhead_rate(const struct overhead *s, uint64_t n)
 
 /* ---- sampling and overload ---- */
 
+/* Why requests are sampled as they are. */
+static const char *
+rate_why(const struct kp_sampler *s)
+{
+	if (s->one_in == 1)
+		return "";
+	if (s->cut > 1)
+		return ", after an overload";
+	if (s->frugal >= s->rated && s->frugal > 1)
+		return ", to keep to the budget";
+	return s->conf.kind == KP_SAMPLE_PER_SECOND ?
+	    ", to keep to {sampling, {per_second, N}}" : "";
+}
+
+/*
+ * Says a rate that has changed by a factor of two or more in words, and not
+ * again for a while: it follows the load.
+ */
+static void
+tell_rate(struct target *t)
+{
+	kp_mono_ns now = kp_mono_now();
+	uint32_t one_in = t->sampler.one_in;
+	uint32_t was = t->rate_told.one_in > 0 ? t->rate_told.one_in : 1;
+	char text[64];
+
+	if (t->rate_told.at == 0)
+		t->rate_told.at = now;
+	if (now - t->rate_told.at < RATE_TOLD_EVERY ||
+	    t->overload.guard.resting || one_in == was ||
+	    (one_in != 1 && one_in / 2 < was && was / 2 < one_in))
+		return;
+	t->rate_told.at = now;
+	t->rate_told.one_in = one_in;
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_INFO,
+	    .event = "sampling", .target = t->node,
+	    .fields = { { .key = "one_in", .number = one_in } } },
+	    "%s: now %s%s", t->node, kp_one_in_text(text, sizeof(text), one_in),
+	    rate_why(&t->sampler));
+}
+
 /* Sends the rate after a change. */
 static void
 resample(struct target *t)
@@ -76,35 +118,38 @@ resample(struct target *t)
 	if (!t->overload.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
 	agent_sample(t->agent, t->sampler.one_in);
+	tell_rate(t);
 }
 
 kp_dur_ns
-target_trip(struct target *t, enum kp_trip cause, const char *why)
+target_trip(struct target *t, const struct overload_cause *c)
 {
-	kp_dur_ns rest = overload_trip(&t->overload, cause, &t->status,
-	    kp_requests_running(t->part.in->rs, t->part.index), kp_mono_now());
+	struct kp_paused p = { .reason = c->reason, .usual = c->usual };
 	char text[1200];
 
+	p.lasts = overload_trip(&t->overload, c, &t->status,
+	    kp_requests_running(t->part.in->rs, t->part.index), kp_mono_now());
 	if (kp_sampler_cut(&t->sampler, t->overload.guard.cut))
 		resample(t);
-	snprintf(text, sizeof(text), "%s; tracing is paused for %.0f s, then "
-	    "one request in %u is sampled", why,
-	    (double)rest / (double)KP_NS_PER_S, t->sampler.one_in);
+	p.one_in = t->rate_told.one_in = t->sampler.one_in;
+	kp_paused_text(&p, text, sizeof(text));
 	target_report(t, "trip", text);
-	return rest;
+	return p.lasts;
 }
 
 void
 target_check_overload(struct target *t, kp_target_ns sent)
 {
-	enum kp_trip cause = overload_check(&t->overload, t->p->store, sent,
+	enum kp_trip trip = overload_check(&t->overload, t->p->store, sent,
 	    kp_mono_now());
 	char why[200];
+	const struct overload_cause c = { .trip = trip, .reason = why,
+		.usual = kp_trip_usual(trip) };
 
-	if (cause == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
+	if (trip == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
 		return;
-	overload_text(&t->overload, cause, why, sizeof(why));
-	agent_pause_for(t->agent, target_trip(t, cause, why), why);
+	overload_text(&t->overload, trip, why, sizeof(why));
+	agent_pause_for(t->agent, target_trip(t, &c), why);
 }
 
 kp_dur_ns
@@ -126,11 +171,11 @@ void
 target_recover(struct target *t, const struct agent_status *st)
 {
 	kp_mono_ns now = kp_mono_now();
-	char text[200];
+	char text[800];
 
-	if (overload_after(&t->overload, st, now, text, sizeof(text))) {
-		log_info("resume", t->node, "'%s' is profiled again %s",
-		    t->node, text);
+	if (overload_after(&t->overload, st, t->sampler.one_in, now, text,
+	    sizeof(text))) {
+		log_info("resume", t->node, "%s: %s", t->node, text);
 		target_record(t, "resume", text);
 	}
 	if (kp_guard_tick(&t->overload.guard, now) &&

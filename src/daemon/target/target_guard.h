@@ -11,6 +11,7 @@
 
 struct target;
 struct kp_sampling;
+struct overload_cause;
 
 struct overhead {
 	struct kp_cost last;	/* between the last two statuses, */
@@ -34,7 +35,7 @@ uint64_t overhead_rate(const struct overhead *s, uint64_t n);
 /* Pauses tracing if kprofd is over a limit.  sent: the time of the last message. */
 void target_check_overload(struct target *t, kp_target_ns sent);
 /* A limit was passed: logs why; returns for how long tracing is to pause. */
-kp_dur_ns target_trip(struct target *t, enum kp_trip cause, const char *why);
+kp_dur_ns target_trip(struct target *t, const struct overload_cause *c);
 /* The pause is over: returns for how much longer to wait; 0: resume. */
 kp_dur_ns target_pause_over(struct target *t);
 /* Called for each status while armed: raises a rate that an overload lowered. */

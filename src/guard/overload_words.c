@@ -1,0 +1,110 @@
+/*
+ * overload_words.c - says in words why tracing pauses, and what is usual behind
+ * it, for the log, the events and the status alike.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kprofd/guard.h"
+
+#define MIB (1u << 20)
+
+bool
+kp_trip_agent_text(const char *limit, int64_t value,
+    const struct kp_overload *l, char *text, size_t n)
+{
+	if (strcmp(limit, "age_ms") == 0)
+		snprintf(text, n, "events came faster than the agent could pass "
+		    "them on: the oldest had waited %" PRId64 " ms "
+		    "(max_age_ms, %" PRId64 ")", value,
+		    l->max_age / KP_NS_PER_MS);
+	else if (strcmp(limit, "queue") == 0)
+		snprintf(text, n, "events came faster than the agent could take "
+		    "them: %" PRId64 " waited in its queue (max_queue, %" PRIu32
+		    ")", value, l->max_queue);
+	else if (strcmp(limit, "memory") == 0)
+		snprintf(text, n, "events that waited took %" PRId64 " MiB of "
+		    "the agent's memory (max_memory_mb, %" PRIu64 ")",
+		    value / MIB, l->max_memory / MIB);
+	else if (strcmp(limit, "rings_full") == 0)
+		snprintf(text, n, "events came faster than the agent could take "
+		    "them: %" PRId64 " found no room in the native probe's "
+		    "rings", value);
+	else if (strcmp(limit, "nosuspend") == 0)
+		snprintf(text, n, "events came faster than the connection could "
+		    "take them");
+	else if (strcmp(limit, "noconnect") == 0)
+		snprintf(text, n, "the connection to kprofd was lost while "
+		    "events came");
+	else
+		return false;
+	return true;
+}
+
+void
+kp_trip_text(enum kp_trip cause, const struct kp_load *load,
+    const struct kp_overload *l, char *text, size_t n)
+{
+	switch (cause) {
+	case KP_TRIP_MEMORY:
+		snprintf(text, n, "kprofd had %" PRIu64 " MiB of memory, more "
+		    "than max_kprofd_mb, %" PRIu64, load->memory / MIB,
+		    l->max_kprofd / MIB);
+		break;
+	case KP_TRIP_LATE:
+		snprintf(text, n, "events came faster than kprofd could follow: "
+		    "it was %" PRId64 " ms behind, more than max_lag_ms, %"
+		    PRId64, load->lag / KP_NS_PER_MS,
+		    l->max_lag / KP_NS_PER_MS);
+		break;
+	case KP_TRIP_STORE:
+		snprintf(text, n, "figures came faster than they were written: "
+		    "they filled %" PRIu32 " %% of the room for those that wait, "
+		    "more than max_backlog_percent, %" PRIu32, load->backlog,
+		    l->max_backlog);
+		break;
+	default:
+		snprintf(text, n, "%s", kp_trip_name(cause));
+	}
+}
+
+const char *
+kp_trip_usual(enum kp_trip cause)
+{
+	static const char *const usual[] = {
+		[KP_TRIP_NONE] = "",
+		[KP_TRIP_AGENT] = "a very hot function in a tier: see kprofd "
+		    "-check",
+		[KP_TRIP_MEMORY] = "requests with very many calls, or without "
+		    "an end: see kprof flight",
+		[KP_TRIP_LATE] = "too little CPU for kprofd, or more events than "
+		    "it can follow: sample less",
+		[KP_TRIP_STORE] = "a slow or full disk, or a program that keeps "
+		    "the database locked: see kprof status",
+	};
+
+	return usual[cause];
+}
+
+const char *
+kp_one_in_text(char *text, size_t n, uint32_t one_in)
+{
+	if (one_in <= 1)
+		snprintf(text, n, "every request is measured");
+	else
+		snprintf(text, n, "1 request in %" PRIu32 " is sampled", one_in);
+	return text;
+}
+
+void
+kp_paused_text(const struct kp_paused *p, char *text, size_t n)
+{
+	char rate[64];
+
+	snprintf(text, n, "tracing %s paused for %.0f s: %s; %s %s%s%s",
+	    p->over ? "was" : "is", (double)p->lasts / (double)KP_NS_PER_S,
+	    p->reason, p->over ? "now" : "then",
+	    kp_one_in_text(rate, sizeof(rate), p->one_in),
+	    p->usual[0] != '\0' ? ". Usual cause: " : "", p->usual);
+}
