@@ -176,7 +176,6 @@ enum kp_err running_report(struct kp_query *q, const struct place *p,
 
 /* explain.c: appends why a report is empty, and what to do. */
 enum kp_err explain_empty(struct kp_buf *b, struct kp_query *q,
-    const char *db, const struct kp_query_range *range,
-    const struct report *r);
+    const struct kp_query_range *range, const struct report *r);
 
 #endif

@@ -51,11 +51,9 @@ explain(const struct args *a, struct kp_query *q, const struct reports *rs,
     struct kp_buf *why)
 {
 	enum kp_err err = KP_OK;
-	char name[512];
 
-	place_name(name, sizeof(name), &a->place);
 	if (report_empty(rs->now))
-		err = explain_empty(why, q, name, &a->range, rs->now);
+		err = explain_empty(why, q, &a->range, rs->now);
 	if (rs->running_why[0] != '\0') {
 		text_put(why, rs->running_why);
 		kp_buf_u8(why, '\n');
@@ -63,7 +61,7 @@ explain(const struct args *a, struct kp_query *q, const struct reports *rs,
 	if (err != KP_OK || rs->then == NULL || !report_empty(rs->then))
 		return err;
 	kp_buf_str(why, "-versus: ");
-	return explain_empty(why, q, name, &rs->then_range, rs->then);
+	return explain_empty(why, q, &rs->then_range, rs->then);
 }
 
 static enum kp_err
@@ -139,7 +137,7 @@ read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 	rs->then_range = a->range;
 	rs->then_range.since = a->versus.since;
 	rs->then_range.until = a->versus.until;
-	return report_from_db(q, &rs->then_range, false, &rs->then);
+	return report_from_db(q, &rs->then_range, true, &rs->then);
 }
 
 /*

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advice.h"
 #include "report_db.h"
 #include "request/names.h"
 #include "text/text.h"
@@ -304,6 +305,89 @@ hint_events(const struct kp_query_events *e, struct report *r)
 		}
 }
 
+/* ---- empty or odd ---- */
+
+/* The text of the last event of one of these kinds; "": there is none. */
+static const char *
+last_of(const struct kp_query_events *e, const char *const *kinds, size_t n)
+{
+	for (size_t i = e->n; i-- > 0;)
+		for (size_t k = 0; k < n; k++)
+			if (strcmp(e->v[i].kind, kinds[k]) == 0)
+				return e->v[i].text;
+	return "";
+}
+
+static bool
+has_event(const struct kp_query_events *e, const char *kind)
+{
+	for (size_t i = 0; i < e->n; i++)
+		if (strcmp(e->v[i].kind, kind) == 0)
+			return true;
+	return false;
+}
+
+/* Was it paused by hand after the last overload? */
+static bool
+is_paused(const struct kp_query_events *e)
+{
+	for (size_t i = e->n; i-- > 0;) {
+		if (strcmp(e->v[i].kind, "trip") == 0)
+			return false;
+		if (strcmp(e->v[i].kind, "paused") == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Why there is no window, or none of that time and node. */
+static enum kp_err
+read_absence(struct advice *a, struct kp_query *q,
+    const struct kp_query_range *r, struct kp_query_runs *runs,
+    struct kp_query_nodes *nodes)
+{
+	struct kp_query_range any = { r->since, r->until, .node = NULL };
+	enum kp_err err = kp_query_span(q, &a->first, &a->last);
+
+	if (err == KP_OK)
+		err = kp_query_runs(q, 1, runs);
+	if (err == KP_OK)
+		err = kp_query_nodes(q, &any, nodes);
+	a->run = runs->n > 0;
+	a->failed = runs->n > 0 ? runs->v[0].failed : "";
+	return err;
+}
+
+/* whole: all figures are of the tiers.conf in force. */
+static void
+advise(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_query_events *events, const struct measured *s,
+    bool whole, struct report *report)
+{
+	static const char *const absent[] = { "absent", "failed", "lost" };
+	static const char *const trip[] = { "trip" };
+	struct kp_query_runs runs = { 0 };
+	struct kp_query_nodes nodes = { 0 };
+	char entries[700] = "";
+	struct advice a = { .failed = "", .nodes = &nodes,
+		.asked = r->node != NULL ? r->node : "", .entries = entries,
+		.attached = has_event(events, "attach"),
+		.absent = last_of(events, absent, 3),
+		.overload = last_of(events, trip, 1),
+		.paused = is_paused(events),
+		.named = whole && s->conf != NULL &&
+		    s->conf->identity != NULL };
+	enum kp_err err = report->windows > 0 ? KP_OK :
+	    read_absence(&a, q, r, &runs, &nodes);
+
+	if (s->conf != NULL)
+		advice_entries(entries, sizeof(entries), s->conf);
+	if (err == KP_OK)
+		report_advise(report, &a);
+	kp_query_runs_free(&runs);
+	kp_query_nodes_free(&nodes);
+}
+
 void
 report_hints(struct kp_query *q, const struct kp_query_range *r,
     const struct kp_query_sum *all, struct report *report)
@@ -321,6 +405,7 @@ report_hints(struct kp_query *q, const struct kp_query_range *r,
 			hint_endless(&s, is_native(&events), report);
 			hint_clauses(&s, report);
 		}
+		advise(q, r, &events, &s, s.sum == all, report);
 	}
 	measured_free(&s);
 	kp_query_events_free(&events);

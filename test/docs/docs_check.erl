@@ -146,7 +146,7 @@ answer(_, Out, _, _) -> Out.
 is_empty(Answer) ->
     string:trim(Answer) =:= "" orelse
         re:run(Answer, "^(?:no (?:request type matches|node matches|request was|slow requests)|"
-                       "nothing was measured|'.*' holds no )", [unicode, multiline, {capture, none}]) =:= match.
+                       "nothing was measured|the database holds no )", [unicode, multiline, {capture, none}]) =:= match.
 
 %% ---------------------------------------------------------------- SQL ----
 

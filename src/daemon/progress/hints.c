@@ -9,7 +9,7 @@
 #include "daemon/progress/progress.h"
 #include "daemon/target/target_events.h"
 #include "daemon/target/targets.h"
-#include "text/text.h"
+#include "report/advice.h"
 
 #define PATIENCE (10 * KP_NS_PER_S)
 #define HINT(what, ...) log_put(&(struct log_entry){ \
@@ -19,13 +19,14 @@
 static void
 hint_absent(struct progress *g, const struct parts *p)
 {
+	char text[ADVICE_MAX];
+
 	if (g->began != 0 || g->logged_absent ||
 	    kp_mono_now() - p->started < PATIENCE)
 		return;
 	g->logged_absent = true;
-	HINT(NULL, "no target is attached yet, so nothing is measured: kprof "
-	    "status names each target's state; does the node run, under this "
-	    "name, with this cookie?");
+	advice_absent(text, sizeof(text));
+	HINT(NULL, "%s", text);
 }
 
 /* Has a call of any entry been counted? */
@@ -43,7 +44,7 @@ static void
 hint_uncalled(struct progress *g, const struct parts *p)
 {
 	const struct target *t;
-	char entries[700];
+	char entries[700], text[ADVICE_MAX];
 
 	if (g->began == 0 || g->logged_uncalled ||
 	    kp_mono_now() - g->began < PATIENCE)
@@ -58,9 +59,8 @@ hint_uncalled(struct progress *g, const struct parts *p)
 			continue;
 		progress_entries(agent_plan(t->agent), entries,
 		    sizeof(entries));
-		HINT(t->node, "%s: no call yet of the %s: is there load, and "
-		    "do requests go through it? kprofd -check -target %s "
-		    "counts calls", t->node, entries, t->node);
+		advice_uncalled(text, sizeof(text), entries, t->node);
+		HINT(t->node, "%s: %s", t->node, text);
 		return;
 	}
 }
@@ -70,7 +70,7 @@ static void
 hint_endless(struct target *t, kp_mono_ns now)
 {
 	uint64_t calls = kp_requests_entries(t->part.in->rs, t->part.index);
-	char entries[700], n[TEXT_MAX];
+	char entries[700], text[ADVICE_MAX];
 
 	if (t->part.ended_ever > 0 || calls == 0 ||
 	    agent_state(t->agent) != AGENT_ARMED) {
@@ -83,9 +83,8 @@ hint_endless(struct target *t, kp_mono_ns now)
 		return;
 	t->logged_endless = true;
 	progress_entries(agent_plan(t->agent), entries, sizeof(entries));
-	HINT(t->node, "%s: %s of the %s, and none has returned: is it a "
-	    "server's loop? Then name the function that it calls for each "
-	    "request", t->node, text_counted(n, calls, "call"), entries);
+	advice_endless(text, sizeof(text), calls, entries);
+	HINT(t->node, "%s: %s", t->node, text);
 }
 
 void
