@@ -74,7 +74,7 @@ read_figures(struct snapshot *l, const struct args *a,
 	if (err == KP_OK)
 		err = kp_query_nodes(l->q, &all, &l->nodes);
 	if (err == KP_OK)
-		err = report_from_db(l->q, &r, false, &l->report);
+		err = report_from_db(l->q, &r, true, &l->report);
 	if (err == KP_OK)
 		err = running_report(l->q, &a->place, &r, true, &l->report,
 		    l->why, sizeof(l->why));

@@ -21,6 +21,7 @@
 #define SLOW_HEAD 2u
 #define SLOW_BELOW 6u		/* slow requests below the tiers, at most */
 #define SLOW_ROOM 12u		/* rows of tiers that go before those */
+#define HINTS_SHOWN 2u		/* a line each */
 #define TARGETS_NAMED 4u	/* more are summed up in a line */
 
 struct frame {
@@ -168,7 +169,7 @@ put_targets(struct frame *f, const struct top_view *v,
 	unsigned resting = 0;
 	double cost = 0;
 	size_t n = 0;
-	char line[256];
+	char line[256], count[TEXT_MAX];
 
 	for (size_t i = 0; i < s->n; i++) {
 		if (!is_chosen(v, &s->targets[i]))
@@ -184,9 +185,10 @@ put_targets(struct frame *f, const struct top_view *v,
 	}
 	if (n <= TARGETS_NAMED)
 		return;
-	snprintf(line, sizeof(line), "%u of %u targets armed, %u overloaded, %"
-	    PRIu64 " requests in flight, at most %.2f %% of a scheduler each",
-	    s->armed, s->ntargets, resting, in_flight, cost);
+	snprintf(line, sizeof(line), "%u of %u targets armed, %u overloaded, "
+	    "%s in flight, at most %.2f %% of a scheduler each", s->armed,
+	    s->ntargets, resting, text_counted(count, in_flight, "request"),
+	    cost);
 	put_line(f, line, strlen(line));
 }
 
@@ -236,6 +238,10 @@ put_losses(struct frame *f, const struct report *r)
 	report_put_tracing(b, r);
 	if (b->len > 0)
 		put_text(f);
+	for (size_t i = 0; i < r->nhints && i < HINTS_SHOWN; i++) {
+		text_put(b, r->hints[i]);
+		put_text(f);
+	}
 }
 
 /* ---- body ---- */
@@ -405,7 +411,7 @@ static const char help_text[] =
     "s > right, < left  sort by the next column, or the one before\n"
     "r  in the other order           w  self, total, calls, async, busy\n"
     "n N  next node, the one before  + -  a longer time, a shorter one\n"
-    "p  pause measuring on the nodes that are shown        c  continue\n"
+    "p  pause measuring on the nodes that are shown        c  resume it\n"
     "up down pgup pgdn home end  scroll                    h ?  this help\n"
     "\n"
     "req/s: requests, ~ an estimate; total: of one, on average; errors: raised;\n"
@@ -433,6 +439,8 @@ put_none(struct frame *f, const struct top_data *d)
 	if (d->why != NULL) {
 		kp_buf_str(b, "no figures: ");
 		text_put(b, d->why);
+	} else if (d->report != NULL && d->report->nhints > 0) {
+		report_put_hints(b, d->report, f->width);
 	} else {
 		kp_buf_str(b, "no figures yet: kprofd writes a window every "
 		    "interval (10 s) while it is attached to a target");
@@ -457,18 +465,30 @@ put_body(struct frame *f, struct top_view *v, const struct top_data *d)
 		put_lines(f, "no slow requests in this time", 0, 1);
 }
 
+/* Is measuring paused by hand, on one of the chosen nodes? */
+static bool
+is_paused(const struct top_view *v, const struct top_status *s)
+{
+	for (size_t i = 0; s != NULL && i < s->n; i++)
+		if (is_chosen(v, &s->targets[i]) &&
+		    strncmp(s->targets[i].state, "paused", 6) == 0)
+			return true;
+	return false;
+}
+
 static void
-put_keys(struct frame *f, const struct top_view *v)
+put_keys(struct frame *f, const struct top_view *v, const struct top_status *s)
 {
 	/* fits into 80 columns; h has the rest */
 	static const char keys[] = "q end  s sort  w figure  n node  +- time  "
-	    "1 2 3 screen  p pause  h help";
+	    "1 2 3 screen  %s  h help";
 	struct kp_buf *b = &f->text;
 
 	if (v->message[0] != '\0')
 		text_put(b, v->message);
 	else
-		kp_buf_str(b, keys);
+		kp_buf_printf(b, keys, is_paused(v, s) ? "c resume" :
+		    "p pause");
 	put_text(f);
 }
 
@@ -497,6 +517,6 @@ top_frame(struct kp_buf *b, struct top_view *v, const struct top_data *d,
 		put_line(&f, "", 0);
 	f.height = height;
 	if (height > 1)
-		put_keys(&f, v);
+		put_keys(&f, v, d->status);
 	kp_buf_free(&f.text);
 }

@@ -354,6 +354,43 @@ test_fits(void **state)
 	}
 }
 
+/* The first window still runs; what is odd about it is said as well. */
+static void
+test_running(void **state)
+{
+	static char *hints[] = { "all 12 requests are of the type undefined" };
+	const char *s;
+
+	(void)state;
+	rep.running = true;
+	rep.covered = 4 * KP_NS_PER_S;
+	rep.hints = hints;
+	rep.nhints = 1;
+	top_sort(&rep, &view);
+	s = frame(120, 40);
+	assert_non_null(strstr(s, "(running window: 4 s so far)"));
+	assert_null(strstr(s, "(windows until"));
+	assert_non_null(strstr(s, "\nall 12 requests are of the type "
+	    "undefined\n"));
+	rep.running = false;
+	rep.hints = NULL;
+	rep.nhints = 0;
+}
+
+/* Whoever has paused is told how to go on. */
+static void
+test_resume(void **state)
+{
+	char was[TOP_TEXT_MAX];
+
+	(void)state;
+	assert_non_null(strstr(frame(120, 40), "  p pause  h help"));
+	strcpy(was, status.targets[0].state);
+	strcpy(status.targets[0].state, "paused");
+	assert_non_null(strstr(frame(120, 40), "  c resume  h help"));
+	strcpy(status.targets[0].state, was);
+}
+
 static void
 test_tiers(void **state)
 {
@@ -494,6 +531,7 @@ main(void)
 		T(test_other_keys),
 		T(test_errors_seen_in_part),
 		T(test_fits),
+		T(test_running), T(test_resume),
 		T(test_tiers),
 		T(test_scrolls),
 		T(test_narrow),

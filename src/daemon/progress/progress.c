@@ -138,6 +138,7 @@ log_window(const struct progress *g, const struct target *t,
 	int64_t in_flight = (int64_t)kp_requests_running(t->part.in->rs,
 	    t->part.index);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
+	char n[TEXT_MAX];
 	const char *node = targets_several(t->p->targets) ? t->node : NULL;
 	const struct log_entry e = { .event = "window",
 		.target = t->node,
@@ -146,9 +147,10 @@ log_window(const struct progress *g, const struct target *t,
 			{ .key = "ms", .number = ms },
 			{ .key = "in_flight", .number = in_flight } } };
 
-	log_put(&e, "%s%s%" PRId64 " requests in the last %.0f s, %" PRId64
-	    " in flight", node != NULL ? node : "", node != NULL ? ": " : "",
-	    requests, (double)ms / 1e3, in_flight);
+	log_put(&e, "%s%s%s in the last %.0f s, %" PRId64 " in flight",
+	    node != NULL ? node : "", node != NULL ? ": " : "",
+	    text_counted(n, w->sampled, "request"), (double)ms / 1e3,
+	    in_flight);
 }
 
 void
