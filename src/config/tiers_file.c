@@ -69,8 +69,8 @@ tiers_file_sampling(char *buf, size_t n, const struct kp_sampling *s)
 	else if (s->kind == KP_SAMPLE_ONE_IN)
 		snprintf(buf, n, "one request in %" PRIu32, s->n);
 	else
-		snprintf(buf, n, "%" PRIu32 " requests a second at most",
-		    s->n);
+		snprintf(buf, n, "%" PRIu32 " request%s a second at most",
+		    s->n, s->n == 1 ? "" : "s");
 	return buf;
 }
 

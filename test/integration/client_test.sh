@@ -262,6 +262,21 @@ has err 'no request type matches'
 sqlite3 "$dir/empty.db" <priv/schema.sql >/dev/null
 run 0 report -db "$dir/empty.db"
 has out 'holds no measurements yet'
+run 0 report -db "$dir/empty.db" -json
+is_json
+same 'a hint for programs' "$(json '$.hints[0]')" \
+    "$(head -1 "$dir/err")"
+run 0 top -plain -db "$dir/empty.db"
+has out 'holds no measurements yet'
+sqlite3 "$dir/empty.db" "insert into run (started_ns, interval_ns, version,
+    tiers_conf) values (1, 10000000000, '1', '')"
+run 0 report -db "$dir/empty.db"
+has out 'no target is attached yet, so nothing is measured: kprof status'
+sqlite3 "$dir/empty.db" "insert or ignore into node (id, name) values (1, '');
+    insert into event (run_id, node_id, at_ns, kind, text)
+    values (1, 1, 2, 'absent', 'cannot connect to shop@vm')"
+run 0 report -db "$dir/empty.db"
+has out 'nothing was measured: cannot connect to shop@vm'
 
 # ---- the same after a roll-up: from 24 windows to 6, of 30 s and 1 min
 

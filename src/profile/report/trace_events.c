@@ -125,9 +125,10 @@ trace_remarks(struct kp_buf *b, const struct trace_view *v)
 	if (several)
 		put_nodes(b, v);
 	if (v->info->ended < v->info->requests)
-		kp_buf_printf(b, "ended early: of %" PRIu32 " requests %"
+		kp_buf_printf(b, "ended early: of %" PRIu32 " request%s %"
 		    PRIu32 " had begun, and %" PRIu32 " ended\n",
-		    v->info->requests, v->info->begun, v->info->ended);
+		    v->info->requests, v->info->requests == 1 ? "" : "s",
+		    v->info->begun, v->info->ended);
 	put_remark(b, v->info->lost, "events were lost");
 	if (s == NULL)
 		return;
