@@ -100,8 +100,12 @@ export function report(r, state, change) {
 	const sign = state.order === "ascending" ? 1 : -1;
 	const [all, ...rest] = r.rows;
 
+	// What is wrong with a report that is empty or odd.
+	const hints = (r.hints ?? []).map((text) => el("p", { class: "hint" }, text));
+
 	if (!all || all.requests === 0 && rest.length === 0) {
 		nothing(host, "No request was measured here. Choose a longer range, or see below whether measuring is paused and what was lost.");
+		host.append(...hints);
 		return;
 	}
 	rest.sort((a, b) => {
@@ -120,7 +124,7 @@ export function report(r, state, change) {
 		}))), "Report by request type"),
 	el("div", { class: "keys" }, r.tiers.map((name, i) => el("span", {}, el("i", { style: { backgroundColor: color(tierColor(i + 1)) } }), name)),
 		el("span", {}, el("i", { style: { backgroundColor: color("c0") } }), "no tier"),
-		el("span", {}, "columns of tiers: self (exclusive) time of one request; a row's add up to mean (inclusive), but for calls at the same time"), ...tracing(r)));
+		el("span", {}, "columns of tiers: self (exclusive) time of one request; a row's add up to mean (inclusive), but for calls at the same time"), ...tracing(r)), ...hints);
 }
 
 function change(f, up) {

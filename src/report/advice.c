@@ -80,14 +80,14 @@ add(struct report *r, const char *text)
 static void
 advise_none(struct report *r, const struct advice *a)
 {
-	char text[ADVICE_MAX] = "nothing was measured: ";
-	size_t len = strlen(text);
+	char text[ADVICE_MAX];
 
 	if (a->failed[0] != '\0')
-		snprintf(text + len, sizeof(text) - len, "kprofd failed to "
-		    "start: %s", a->failed);
+		snprintf(text, sizeof(text), "nothing was measured: kprofd "
+		    "failed to start: %s", a->failed);
 	else if (a->absent[0] != '\0')
-		snprintf(text + len, sizeof(text) - len, "%s", a->absent);
+		snprintf(text, sizeof(text), "nothing was measured: %s",
+		    a->absent);
 	else if (a->run && !a->attached)
 		advice_absent(text, sizeof(text));
 	else

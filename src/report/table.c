@@ -3,6 +3,7 @@
  * coverage.c writes the lines below it.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -250,29 +251,55 @@ self_of_all(const struct report *r, const struct report_row *row)
 	return sum / (double)row->cells[0].requests;
 }
 
-/* Compares the self times of all requests with their total. */
+static bool
+adds_up(const struct report *r, const struct report_row *row)
+{
+	double total = (double)row->cells[0].mean;
+
+	return row->cells[0].requests == 0 || total <= 0 ||
+	    fabs(self_of_all(r, row) - total) <= total * SUM_ROUNDING;
+}
+
+/*
+ * A row whose self times are not its total: that of all requests, or else the first
+ * of those that the means of all requests hide.
+ */
+static const struct report_row *
+odd_row(const struct report *r)
+{
+	for (size_t i = 0; i < r->nrows; i++)
+		if (!adds_up(r, &r->rows[i]))
+			return &r->rows[i];
+	return NULL;
+}
+
+/* Compares the self times of requests with their total. */
 static void
 put_sum_of_self(struct kp_buf *b, const struct report *r)
 {
-	const struct report_row *all = &r->rows[0];
+	const struct report_row *all = &r->rows[0], *odd = odd_row(r);
 	char sum_text[TEXT_MAX], total_text[TEXT_MAX];
-	double sum, total = (double)all->cells[0].mean;
+	double sum;
 
-	if (all->cells[0].requests == 0 || total <= 0)
+	if (all->cells[0].requests == 0 || all->cells[0].mean <= 0)
 		return;
-	sum = self_of_all(r, all);
 	kp_buf_str(b, "self: the tiers of a row");
 	if (report_has_rest(r, REPORT_SELF))
 		kp_buf_str(b, ", and the time in " REPORT_REST ",");
 	kp_buf_str(b, " add up to ");
-	if (sum >= total * (1 - SUM_ROUNDING) &&
-	    sum <= total * (1 + SUM_ROUNDING)) {
+	if (odd == NULL) {
 		kp_buf_str(b, "total (inclusive)");
 		return;
 	}
-	kp_buf_printf(b, "%s, not to total (inclusive), %s: %s",
+	sum = self_of_all(r, odd);
+	if (odd != all)
+		kp_buf_printf(b, "total (inclusive), but not in each: those of %s "
+		    "to ", odd->identity);
+	kp_buf_printf(b, "%s, not to %s%s: %s",
 	    text_dur(sum_text, (kp_dur_ns)sum),
-	    text_dur(total_text, all->cells[0].mean), sum > total ?
+	    odd == all ? "total (inclusive), " : "",
+	    text_dur(total_text, odd->cells[0].mean),
+	    sum > (double)odd->cells[0].mean ?
 	    "calls that run at the same time, outlast their request or are in "
 	    "two tiers count in full" :
 	    "the end of some calls was not seen, so their time is missing");

@@ -132,12 +132,12 @@ same 'kprofd: events of the log' \
     grep -oE '(log_(debug|info|warn|error)\(|\.event = [^",]*|(notice|target_report)\((a->owner|a|t), )"[a-z_]+"( : "[a-z_]+")?' |
     grep -oE '"[a-z_]+"' | tr -d '"' | words)"
 
-# Each message of DIAGNOSTICS is one that the program has.  Reasons of files come from
-# file_why.c.
+# Each message of DIAGNOSTICS is one that the program has; "..." stands for what it
+# names.  Reasons of files come from file_why.c.
 for page in kprofd.8 kprof.1; do
 	strings -n 8 "$b/${page%.*}" >"$dir/strings"
 	sed -n '/^\.Sh DIAGNOSTICS/,/^\.Sh NOTES/p' "priv/man/$page" |
-	    sed -n "s/^\.It //p" | sed "s/'[^']*'/'%s'/g; s/: no such file\$/: %s/" >"$dir/diag"
+	    sed -n "s/^\.It //p" | sed "s/'[^']*'/'%s'/g; s/\.\.\./%s/g; s/: no such file\$/: %s/" >"$dir/diag"
 	while read -r text; do
 		ok "$page: '$text' is said" grep -qF -e "$text" "$dir/strings"
 	done <"$dir/diag"

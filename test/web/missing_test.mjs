@@ -74,6 +74,21 @@ async function tier() {
 	await close(page, "tier");
 }
 
+// What a report says of itself stands below its table, in place of one, too.
+async function hints() {
+	const then = "since=2001-01-01T00:00:00Z&until=2001-01-02T00:00:00Z";
+	const { json } = await ask(saved.host, `/api/v1/report?${then}`);
+	const page = await open(`?${then}&live=0`);
+
+	check("a test that can fail", /nothing was measured in that time/.test(json.hints[0]), JSON.stringify(json.hints));
+	same("hints", await page.locator("#s-report .hint").allTextContents(), json.hints);
+	await close(page, "hints");
+	const odd = await open(ALL);
+
+	same("no hints where nothing is odd", await odd.locator("#s-report .hint").count(), 0);
+	await close(odd, "no hints");
+}
+
 // Errors of which a part is seen, all, or nothing; measured, or estimated.
 async function seen() {
 	const file = join(dir, "part.db");
@@ -268,4 +283,4 @@ async function ended() {
 	await browser.close();
 }
 
-await main("missing_test", [begin, identity, tier, seen, running, goneTier, drag, alone, profile, holes, pause, ended]);
+await main("missing_test", [begin, identity, tier, hints, seen, running, goneTier, drag, alone, profile, holes, pause, ended]);
