@@ -78,17 +78,18 @@ behaviours(Attributes) ->
                            Key =:= behaviour orelse Key =:= behavior]).
 
 %% Counts calls for this time, with call_count; -1: somebody else counts that function, and is
-%% left alone. What is armed is counted anyway. A loop has processes that are in it, and in
-%% nothing above it, at the beginning and at the end; and no calls, or more than processes that
-%% are in it at the end, each of which may be in a long request. A function that calls itself is
-%% more than once on a stack. Another process looks for them, since events may be coming.
+%% left alone. What is armed is counted anyway. A function is a loop if it was the outermost
+%% function of some process at the beginning and at the end, and requests that take long do not
+%% explain that: there were no calls, or more than processes in it at the end. A function calls
+%% itself if it is on a stack more than once. Another process looks at stacks, since events may
+%% be coming.
 -spec rates([mfa()], MaybeLoops :: [mfa()], pos_integer(), reference(), #s{}) -> #s{}.
 rates(MFAs, MaybeLoops, Ms, Ref, S0) ->
-    #s{session = Session, checks = Checks} = S = rates_end(S0),
-    Armed = armed_counters(S),
+    #s{session = Session, checks = Checks} = S1 = rates_end(S0),
+    Armed = armed_counters(S1),
     Mine = [MFA || MFA <- MFAs, kprof_agent_patterns:counter(Session, MFA) =:= false],
-    kprof_agent_sentry:own([], S#s{checks = Checks#checks{rating = {Ref, MFAs, Mine, 0, []}}}),
-    [kprof_agent_patterns:count(Session, MFA, true) || MFA <- Mine],
+    kprof_agent_sentry:own([], S1#s{checks = Checks#checks{rating = {Ref, MFAs, Mine, 0, []}}}),
+    S = count_each(Mine, true, S1),
     Before = [{MFA, kprof_agent_patterns:counter(Session, MFA)}
               || MFA <- MFAs, lists:member(MFA, Mine ++ Armed)],
     Agent = self(),
@@ -97,11 +98,18 @@ rates(MFAs, MaybeLoops, Ms, Ref, S0) ->
     Rating = {Ref, MFAs, Mine, kprof_injected:now_ns(), Before},
     S#s{checks = Checks#checks{rating = Rating, loop_finder = Finder}}.
 
+%% Requests may be traced meanwhile.
+count_each(MFAs, On, S) ->
+    lists:foldl(fun(MFA, S1) ->
+                        kprof_agent_patterns:count(S1#s.session, MFA, On),
+                        kprof_agent_arming:breathe(S1)
+                end, S, MFAs).
+
 armed_counters(#s{plan = Plan, hot = #hot{counters = Tiers}}) ->
     kprof_agent_arming:entries(Plan) ++ maps:keys(Tiers).
 
-%% {Function: how many processes it is the outermost one of, if of one all the while; [Function
-%% that is on a stack more than once]}
+%% {#{Function => how many processes it is the outermost one of at the end}, of those that some
+%% process was in all the while; [Function that is on a stack more than once]}
 loops([], Ms) ->
     receive after Ms -> {#{}, []} end;
 loops(MaybeLoops, Ms) ->
@@ -141,7 +149,7 @@ rated(Ref, {InIt, Repeated}, #s{checks = #checks{rating = {Ref, MFAs, _, T0, Bef
                  {MFA, rate(Calls, Ns), is_loop(Calls, maps:get(MFA, InIt, 0)),
                   lists:member(MFA, Repeated)}
              end || MFA <- MFAs],
-    kprof_agent_server:reply(Ref, Rates, rates_end(S));
+    kprof_agent_server:reply(Ref, Rates, rates_end(count_each(mine(S), false, S)));
 rated(_, _, S) ->
     S.
 
@@ -163,13 +171,15 @@ is_loop(Calls, InIt) ->
 -spec rates_end(#s{}) -> #s{}.
 rates_end(#s{checks = #checks{rating = undefined}} = S) ->
     S;
-rates_end(#s{session = Session, checks = Checks} = S0) ->
-    #checks{rating = {_, _, Mine, _, _}, loop_finder = Finder} = Checks,
-    [kprof_agent_patterns:count(Session, MFA, false) || MFA <- Mine -- armed_counters(S0)],
+rates_end(#s{session = Session, checks = #checks{loop_finder = Finder} = Checks} = S0) ->
+    [kprof_agent_patterns:count(Session, MFA, false) || MFA <- mine(S0)],
     exit(Finder, kill),
     S = S0#s{checks = Checks#checks{rating = undefined, loop_finder = undefined}},
     kprof_agent_sentry:own([], S),
     S.
+
+mine(#s{checks = #checks{rating = {_, _, Mine, _, _}}} = S) ->
+    Mine -- armed_counters(S).
 
 %% Which of these functions a process is in: the one that it runs, as far as its stack is shown,
 %% and those that are there more than once.

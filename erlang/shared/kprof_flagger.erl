@@ -104,7 +104,7 @@ flags_clear(Session, Tracer, Ms) ->
     walk_stop(Walk),
     Left.
 
-%% Before OTP 27 there is one setting for everybody. In a session `new` is no ports.
+%% Before OTP 27 there is one setting for everybody. In a session, `new` does not include ports.
 flags_new(legacy, Tracer, {How, Flags}) ->
     case erlang:trace_info(new_processes, tracer) of
         {tracer, T} when T =:= Tracer; T =:= [], How ->

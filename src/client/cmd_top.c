@@ -1,11 +1,9 @@
 /*
  * cmd_top.c - kprof top: where the time goes, live.
  *
- * Figures come from the database, as for kprof report, and the state of the
- * targets, and windows that run, from the daemon's control socket; report/top.h
- * draws them.  The
- * database is opened again for each refresh, in case it was moved away and
- * replaced.
+ * Figures come from the database, as for kprof report; the state of the targets,
+ * and windows that run, from the daemon's control socket.  report/top.h draws them.
+ * The database is opened again for each refresh, in case it was replaced.
  */
 #include <stdio.h>
 #include <stdlib.h>

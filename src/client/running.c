@@ -97,6 +97,9 @@ show_running(struct kp_query *q, const struct kp_query_range *r, bool live,
 	struct report *now;
 	enum kp_err err;
 
+	/* They are of a daemon that runs: a target that came later can wait. */
+	if ((*report)->windows > 0 && running->closed > 0)
+		return KP_OK;
 	if ((*report)->windows > 0 && !live) {
 		hint_earlier(*report, running->left);
 		return KP_OK;
@@ -109,16 +112,18 @@ show_running(struct kp_query *q, const struct kp_query_range *r, bool live,
 	return err;
 }
 
-/* The window was closed a moment ago, and is being written. */
+/* The first window was closed a moment ago, and is being written. */
 static enum kp_err
 wait_stored(struct kp_query *q, const struct kp_query_range *r,
     struct report **report)
 {
 	const struct timespec pause = { .tv_nsec = TRY_EVERY };
-	enum kp_err err = KP_OK;
+	kp_wall_ns first, last;
+	enum kp_err err = kp_query_span(q, &first, &last);
 	struct report *again;
 
-	for (unsigned i = 0; i < TRIES && err == KP_OK &&
+	/* Where others are stored, it is not asked for. */
+	for (unsigned i = 0; i < TRIES && err == KP_OK && last == 0 &&
 	    (*report)->windows == 0; i++) {
 		nanosleep(&pause, NULL);
 		err = report_from_db(q, r, true, &again);

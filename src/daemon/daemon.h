@@ -53,7 +53,7 @@ void daemon_on_plan(struct target *t, const struct kp_plan *plan);
 void daemon_print_plan(struct target *t, const struct kp_plan *plan);
 /* In a check: the target's name, if there are several, else NULL. */
 const char *daemon_node_name(struct target *t);
-/* A warning was logged, which is none of tiers.conf: it counts. */
+/* Counts a warning that was logged and is not about tiers.conf. */
 void daemon_on_warning(struct target *t);
 void daemon_on_diags(struct target *t, const struct kp_diags *diags);
 /* All targets have ended as they were told to, or none can go on. */

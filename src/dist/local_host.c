@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "dist/local_host.h"
+#include "kprofd/nodes.h"
 
 #define ARGS_MAX 16384u		/* bytes of a VM's arguments that are read */
 #define PROCESSES_MAX 100000u	/* of this machine that are looked at */
@@ -94,6 +95,9 @@ host_of(const char *pid, const char *alive, char *host, size_t n)
 		return false;
 	k = strcspn(name, "@");
 	if (k != strlen(alive) || memcmp(name, alive, k) != 0)
+		return false;
+	/* Any user's process may say anything here. */
+	if (name[k] == '@' && !kp_node_name_ok(name, strlen(name)))
 		return false;
 	if (name[k] == '@')
 		snprintf(host, n, "%s", name + k + 1);

@@ -156,10 +156,12 @@ advise_off(struct report *r, const struct advice *a)
 	text_about(of, r->covered);
 	if (a->paused)
 		snprintf(text, sizeof(text), "tracing was off for %s of %s: it "
-		    "was paused by hand (kprof resume ends that)", off, of);
+		    "was paused by hand (kprof status shows whether it still "
+		    "is; kprof resume ends that)", off, of);
 	else
 		snprintf(text, sizeof(text), "tracing was off for %s of %s, by "
-		    "overload, so the figures are of the rest: %s", off, of,
+		    "overload, so the figures are of the rest; the last time "
+		    "kprofd logged: %s", off, of,
 		    a->overload);
 	add(r, text);
 }
@@ -211,6 +213,20 @@ advise_unnamed(struct report *r, const struct advice *a)
 	add(r, text);
 }
 
+/* Tiers and types of both stand in one table, with means over requests of both. */
+static void
+advise_changed(struct report *r, const struct advice *a)
+{
+	char text[ADVICE_MAX], since[TIMEFMT_MAX];
+
+	if (a->changed == 0)
+		return;
+	snprintf(text, sizeof(text), "these figures are of more than one "
+	    "tiers.conf: -since %s shows those of the last",
+	    timefmt_iso(since, a->changed));
+	add(r, text);
+}
+
 static void
 advise_thin(struct report *r)
 {
@@ -245,6 +261,7 @@ report_advise(struct report *r, const struct advice *a)
 			advise_empty(r, a);
 		return;
 	}
+	advise_changed(r, a);
 	advise_unnamed(r, a);
 	advise_thin(r);
 }

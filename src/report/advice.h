@@ -23,6 +23,7 @@ struct advice {
 	const struct kp_query_nodes *nodes;	/* of that time, of any name */
 	const char *entries;		/* "entry a:b/1": advice_entries() */
 	bool named;			/* tiers.conf names request types */
+	kp_wall_ns changed;		/* it is in force since then; 0: always */
 };
 
 /* Adds to the report's hints whatever applies. */

@@ -27,6 +27,7 @@ struct measured {
 	struct kp_conf *conf;
 	const struct kp_query_sum *sum;
 	struct kp_query_sum since;	/* sum, if it is not of the whole range */
+	kp_wall_ns changed;	/* since then, and not before; 0: all the while */
 	struct idents names;	/* the texts of clauses' answers */
 };
 
@@ -61,6 +62,23 @@ is_only_conf(const struct kp_query_runs *runs, kp_wall_ns since)
 		    strcmp(runs->v[i].tiers_text, runs->v[0].tiers_text) != 0)
 			return false;
 	return true;
+}
+
+/* Since when the range has another tiers.conf than before; 0: it has one. */
+static kp_wall_ns
+changed_at(const struct kp_query_runs *runs, const struct kp_query_sum *all)
+{
+	kp_wall_ns since = in_force_since(&runs->v[0]);
+
+	if (all->windows == 0 || since <= all->start || since >= all->end)
+		return 0;
+	if (since > runs->v[0].started)
+		return since;
+	for (size_t i = 1; i < runs->n; i++)
+		if (runs->v[i].ended > all->start &&
+		    strcmp(runs->v[i].tiers_text, runs->v[0].tiers_text) != 0)
+			return since;
+	return 0;
 }
 
 /* NULL: this version cannot parse it, or out of memory. */
@@ -104,6 +122,7 @@ measured_read(struct measured *s, struct kp_query *q,
 		remove_failed(&runs);
 	if (err == KP_OK && runs.n > 0) {
 		since = in_force_since(&runs.v[0]);
+		s->changed = changed_at(&runs, all);
 		if (is_only_conf(&runs, since))
 			s->conf = conf_of(&runs.v[0]);
 		if (s->conf != NULL)
@@ -374,7 +393,7 @@ advise(struct kp_query *q, const struct kp_query_range *r,
 		.attached = has_event(events, "attach"),
 		.absent = last_of(events, absent, 3),
 		.overload = last_of(events, trip, 1),
-		.paused = is_paused(events),
+		.paused = is_paused(events), .changed = s->changed,
 		.named = whole && s->conf != NULL &&
 		    s->conf->identity != NULL };
 	enum kp_err err = report->windows > 0 ? KP_OK :

@@ -306,7 +306,8 @@ running_read(struct running *to, const void *p, size_t n)
 	if (v == NULL || text == NULL) {
 		rd.err = KP_ENOMEM;
 	} else {
-		memcpy(text, p, n);
+		if (n > 0)
+			memcpy(text, p, n);
 		got = get_form(&rd, v, &closed, &left);
 	}
 	if (rd.err == KP_OK && !take(to, v, got, text))
@@ -331,35 +332,12 @@ struct ranked {
 	const struct kp_cell *cell;
 };
 
-static bool
-is_total(const char *name)
-{
-	return strcmp(name, "_total") == 0;
-}
-
-static size_t
-rank_of(const struct kp_query_tiers *tiers, const char *tier)
-{
-	size_t t = 0;
-
-	if (is_total(tier))
-		return 0;
-	while (t < tiers->n && strcmp(tiers->v[t], tier) != 0)
-		t++;
-	return t + 1;
-}
-
 static int
 ranked_cmp(const void *pa, const void *pb)
 {
 	const struct ranked *a = pa, *b = pb;
-	bool ta = is_total(a->cell->identity), tb = is_total(b->cell->identity);
 
-	if (a->tier != b->tier)
-		return a->tier < b->tier ? -1 : 1;
-	if (ta != tb)
-		return ta ? -1 : 1;
-	return strcmp(a->cell->identity, b->cell->identity);
+	return range_cell_cmp(a->tier, a->cell, b->tier, b->cell);
 }
 
 static enum kp_err
@@ -396,7 +374,7 @@ sum_cells(const struct running *r, const struct kp_query_tiers *tiers,
 	}
 	for (size_t i = 0; i < r->n; i++)
 		for (size_t k = 0; k < r->v[i].ncells; k++)
-			v[n++] = (struct ranked){ rank_of(tiers,
+			v[n++] = (struct ranked){ range_place(tiers,
 			    r->v[i].cells[k].tier), &r->v[i].cells[k] };
 	qsort(v, n, sizeof(*v), ranked_cmp);
 	for (size_t i = 0; i < n && err == KP_OK; i++)

@@ -318,15 +318,6 @@ agent_lease_start(struct agent *a)
 	send_lease(a);
 }
 
-/* The check's may lose the connection. */
-static void
-ticks(struct agent *a)
-{
-	agent_check_tick(a);
-	if (a->link != NULL)
-		agent_reload_tick(a);
-}
-
 static void
 on_lease(evutil_socket_t fd, short what, void *ctx)
 {
@@ -348,7 +339,8 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	if (++a->silent > SILENT_MAX)
 		agent_lost(a, "the agent does not answer");
 	else
-		ticks(a);
+		agent_check_tick(a);
+	agent_reload_tick(a);
 }
 
 struct agent *

@@ -224,7 +224,7 @@ struct agent_opts {
 	bool nodes;		/* call on_nodes */
 	kp_dur_ns connect_limit;
 	/* What a check can do where a kprofd is attached; NULL: nothing. */
-	const char *else_ask;
+	const char *occupied_hint;
 };
 
 /* NULL when out of memory. */

@@ -111,7 +111,7 @@ occupant(struct kp_term *r, char *text, size_t n)
 static void
 answer_look(struct agent *a, struct kp_term *r)
 {
-	const char *ask = a->o.else_ask != NULL ? a->o.else_ask : "";
+	const char *ask = a->o.occupied_hint != NULL ? a->o.occupied_hint : "";
 	char who[400], why[900];
 	struct kp_term at = *r;
 

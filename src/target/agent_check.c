@@ -212,7 +212,7 @@ agent_check_tick(struct agent *a)
 	else if ((a->check.step == CHECK_LOOKING ||
 	    a->check.step == CHECK_COUNTING) &&
 	    ++a->check.waited > ms / 1000)
-		agent_lost(a, "no answer from the target");
+		refuse(a, "no answer from the target in time");	/* the profile goes on */
 }
 
 void
@@ -228,17 +228,18 @@ agent_check(struct agent *a, const struct kp_conf *conf)
 void
 agent_check_end(struct agent *a)
 {
+	bool counts = a->check.step == CHECK_COUNTING;
 	const struct kp_plan none = { 0 };
 	struct kp_buf b;
 
 	if (a->check.step == CHECK_NONE)
 		return;
-	if (a->check.step == CHECK_COUNTING) {
+	forget(a);
+	if (counts) {
 		question_begin(a, &b);
 		msg_rates(&b, &none, 1, true);
 		agent_command_end(a, &b);
 	}
 	a->checks++;		/* ignores an answer that is on its way */
-	forget(a);
 	agent_reload_next(a);
 }

@@ -189,7 +189,7 @@ api_compare(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	then_range.until = p->versus.until;
 	err = make_report(q, &p->range, NULL, what, true, &now);
 	if (err == KP_OK)
-		err = make_report(q, &then_range, NULL, what, false, &then);
+		err = make_report(q, &then_range, NULL, what, true, &then);
 	if (err == KP_OK)
 		err = compare_make(&v, now, then);
 	if (err == KP_OK) {

@@ -13,6 +13,8 @@ tests() ->
      {"a file with a warning, and one with errors", 60, fun bad/1},
      {"a kprofd that is busy", 60, fun busy/1},
      {"whoever asks goes away", 60, fun gone/1},
+     {"many go away", 120, fun many_gone/1},
+     {"many functions, and the profile goes on", 120, fun many_functions/1},
      {"the target goes away", 60, fun away/1},
      {"paused, and away", 60, fun paused/1},
      {"two targets", 60, fun several/1},
@@ -98,6 +100,32 @@ gone(T) ->
              fun() -> not it:call(Target, it_check, counting, []) end),
     {0, _, _} = ask(T, P, Target, ?GOOD, ["-duration", "300ms"]),
     exact(Target, Before, P).
+
+%% Each had kept one of the 16 places of clients for ever.
+many_gone(T) ->
+    {Target, Before, P} = profile(T, request, 50),
+    [begin
+         Asks = asking(T, P, Target, ?GOOD, ["-duration", "10m"]),
+         counts(Target),
+         it:kill(Asks),
+         it:until("it counts no more", fun() -> not it:call(Target, it_check, counting, []) end)
+     end || _ <- lists:seq(1, 17)],
+    {ok, _} = it:control(P, "status"),
+    exact(Target, Before, P).
+
+%% To set the counters takes long where the node is busy. It neither loses the agent nor trips.
+many_functions(T) ->
+    {Target, Before, P} = profile(T, request, 1),
+    Busy = [it:call(Target, erlang, spawn, [it_check, spin, []]) || _ <- lists:seq(1, 4)],
+    {_, Out, _} = ask(T, P, Target, ["{tiers, [{all, [{lists, '_', '_'}, {maps, '_', '_'}, {string, '_', '_'}, {unicode, '_', '_'}, "
+                                     "{queue, '_', '_'}, {dict, '_', '_'}]}]}.\n{entry, {it_check, request, 2}}.\n"], ["-duration", "500ms"]),
+    says(Out, "^lists:map/2 "),
+    [it:call(Target, erlang, exit, [B, kill]) || B <- Busy],
+    it:equal("agents lost", 0, it:count(P, ": lost")),
+    it:equal("overloads", 0, it:count(P, "tracing (is|was) paused")),
+    assembles(P, 10),
+    it:terminate(P),
+    left(Target, Before).
 
 away(T) ->
     {Target, _, P} = profile(T, request, 50),

@@ -1,7 +1,7 @@
 %% it_check - functions that a tiers.conf may name by mistake, and some that are right.
 -module(it_check).
 
--export([start/2, patterns/0, counting/0]).
+-export([start/2, spin/0, patterns/0, counting/0]).
 -export([request/2, loop/1, walk/2, idle/1, item/1, sum/2, crowd/2, down/1, slow/1]).
 
 %% A process that makes a call of each kind every Ms, until it is killed.
@@ -22,6 +22,8 @@ work(down) -> {?MODULE:down(5)};
 work(long) -> spawn(?MODULE, slow, [3000]);
 %% Its caller is below it on the stack: it is no server.
 work(slow) -> spawn(fun() -> {?MODULE:slow(20000)} end).
+
+spin() -> spin().
 
 %% What anybody has set on these functions, where there are no sessions.
 patterns() ->

@@ -233,6 +233,19 @@ test_thin(void **state)
 }
 
 static void
+test_changed(void **state)
+{
+	struct odd o;
+
+	(void)state;
+	begin(&o);
+	requests(&o, "GET /", 100, 100);
+	o.a.changed = 1700000000 * S;
+	assert_advice(&o, "these figures are of more than one tiers.conf: "
+	    "-since 2023-11-14T22:13:20.000Z shows those of the last");
+}
+
+static void
 test_overload(void **state)
 {
 	struct odd o;
@@ -243,14 +256,15 @@ test_overload(void **state)
 	o.r.losses.n[KP_LOSS_UNARMED] = 52000;
 	o.a.overload = "tracing is paused for 10 s: events came";
 	assert_advice(&o, "tracing was off for 52 s of 60 s, by overload, so "
-	    "the figures are of the rest: tracing is paused for 10 s: events "
+	    "the figures are of the rest; the last time kprofd logged: "
+	    "tracing is paused for 10 s: events "
 	    "came");
 	begin(&o);
 	requests(&o, "GET /", 100, 100);
 	o.r.losses.n[KP_LOSS_UNARMED] = 52000;
 	o.a.paused = true;
 	assert_advice(&o, "tracing was off for 52 s of 60 s: it was paused by "
-	    "hand (kprof resume ends that)");
+	    "hand (kprof status shows whether it still is; kprof resume ends that)");
 	/* the losses say enough of a short one, and of that of several nodes */
 	begin(&o);
 	requests(&o, "GET /", 100, 100);
@@ -294,6 +308,7 @@ main(void)
 		cmocka_unit_test(test_unnamed),
 		cmocka_unit_test(test_thin),
 		cmocka_unit_test(test_overload),
+		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_entries),
 	};
 

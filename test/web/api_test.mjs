@@ -279,7 +279,7 @@ async function tokens() {
 	same("health needs none", (await ask(t.host, "/healthz")).status, 200);
 	const all = await start(join(build, "kprof"), ["web", "-db", db, "-http", "0.0.0.0:0", "-http-token-file", file], /http:\S+\n/);
 	same("by any name then", (await ask(`127.0.0.1:${/:(\d+)\/\n/.exec(all.text)[1]}`, "/api/v1/nodes", { headers: { Host: "db.example", Authorization: "Bearer 0123456789abcdef" } })).status, 200);
-	for (const args of [["-http", "0.0.0.0:0"], ["-http", "[::]:0"], ["-http", "nosuch"], ["-http", "localhost:0"]]) {
+	for (const args of [["-http", "0.0.0.0:0"], ["-http", "[::]:0"], ["-http", "nosuch"], ["-http", "nosuch:0"]]) {
 		const p = fails(...args);
 
 		check(`${args.join(" ")} is refused`, p.status === 1 && /-http/.test(p.stderr), p.stderr);

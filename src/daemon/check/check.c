@@ -106,7 +106,7 @@ print_examples(struct check *c)
 
 /* ---- its course ---- */
 
-/* -1: not known, since somebody else counts it. */
+/* Is an entry called?  It may be where somebody else counts it, and its rate is -1. */
 static bool
 is_called(const struct kp_plan *plan)
 {

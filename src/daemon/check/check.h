@@ -26,7 +26,7 @@ void check_free(struct check *c);
 void check_counted(struct check *c, const struct kp_plan *plan);
 /* The agent's state has changed. */
 void check_state(struct check *c, enum agent_state s);
-/* Looks at events, and takes their identities away: they are none. */
+/* Looks at events, and removes their identities: these are numbers of clauses. */
 void check_events(struct check *c, struct kp_event *ev, size_t n);
 /* A request that began there has closed. */
 void check_request(struct check *c, const struct kp_request *rq);

@@ -179,7 +179,7 @@ has_failed(struct check_answer *a, struct one *o,
 		return false;
 	one_failed(a, o, c->how == AGENT_CHECKED_REFUSED ? c->why :
 	    targets_stopping(a->p->targets) ? "kprofd is ending" :
-	    "not attached just now: it is tried again, see kprof status");
+	    "not attached just now: kprof status has its state");
 	return true;
 }
 
@@ -190,6 +190,17 @@ one_of(struct check_answer *a, const struct target *t)
 		if (a->v[i].t == t)
 			return &a->v[i];
 	return NULL;
+}
+
+void
+check_answer_left(struct target *t)
+{
+	struct check_answer *a = t->p->checks;
+	struct one *o = a != NULL ? one_of(a, t) : NULL;
+
+	/* It has answered the first question, so nobody waits for it. */
+	if (o != NULL)
+		one_failed(a, o, "it is not a target any more");
 }
 
 /* ---- the second question: calls ---- */
@@ -254,9 +265,13 @@ accepts(const struct check_answer *a, const struct one *o)
 {
 	const struct unresolved *all[TARGETS_MAX];
 
+	unsigned n = 0;
+
+	/* what targets that are away have is not known */
 	for (unsigned i = 0; i < a->n; i++)
-		all[i] = &a->v[i].missing;
-	return unresolved_elsewhere(&o->missing, all, a->n);
+		if (a->v[i].t != NULL)
+			all[n++] = &a->v[i].missing;
+	return unresolved_elsewhere(&o->missing, all, n);
 }
 
 /* False: it has too little to be counted. */
@@ -457,8 +472,9 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 	struct control_client *c = client(a);
 
 	(void)fd, (void)what;
+	/* Writing to a client that has gone is what frees it. */
 	if (c == NULL || !control_client_waits(c))
-		check_end(a);
+		check_answer_abort(a, "nobody waits for the answer");
 }
 
 struct check_answer *

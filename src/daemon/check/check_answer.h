@@ -24,6 +24,8 @@ control_text_fn check_answer_take;
 bool check_answer_busy(const struct check_answer *a);
 /* Ends it; the client is told why. */
 void check_answer_abort(struct check_answer *a, const char *why);
+/* The target is about to be freed. */
+void check_answer_left(struct target *t);
 /* As on_looked and on_counted of struct agent_ops. */
 void check_answer_looked(struct target *t, const struct agent_checked *c,
     const struct kp_plan *plan);

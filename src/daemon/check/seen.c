@@ -2,9 +2,9 @@
  * seen.c - counts what traced requests show: which clause matched, whether a
  * function calls itself, whether an entry returns, and one example of a call.
  *
- * A function calls itself if {caller} of a call is the function.  Of a tail call
- * that is the function around it: so an entry's call is in itself, too, if it
- * comes while a call of the same entry is open.
+ * A function calls itself if {caller} of a call is the function.  A tail call has
+ * the caller of the function that makes it, so an entry's call also counts as
+ * nested if a call of the same entry is open.
  */
 #include <stdio.h>
 #include <stdlib.h>

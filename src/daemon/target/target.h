@@ -31,9 +31,9 @@ struct target {
 	struct kp_offset offset;	/* from its clock to ours */
 	struct kp_sampler sampler;
 	struct {
-		uint32_t one_in;	/* as the log says in words; 0: it has */
-		kp_mono_ns at;		/* not yet; when it did, or began */
-	} rate_told;
+		uint32_t one_in;	/* the rate that was logged; 0: none */
+		kp_mono_ns at;		/* when; before that, when tracing began */
+	} rate_logged;
 	struct overload overload;
 	struct overhead overhead;
 	struct tracing_cost tracing_cost;

@@ -11,7 +11,7 @@
 #include "daemon/target/target_events.h"
 
 #define HOT_NAMED 5	/* functions named in one line */
-#define RATE_TOLD_EVERY (60 * KP_NS_PER_S)
+#define RATE_LOG_EVERY (60 * KP_NS_PER_S)
 
 /* ---- overhead ---- */
 
@@ -80,25 +80,25 @@ rate_why(const struct kp_sampler *s)
 }
 
 /*
- * Says a rate that has changed by a factor of two or more in words, and not
- * again for a while: it follows the load.
+ * Logs a rate that has changed by a factor of two or more, once a minute at most:
+ * it follows the load.
  */
 static void
-tell_rate(struct target *t)
+log_rate(struct target *t)
 {
 	kp_mono_ns now = kp_mono_now();
 	uint32_t one_in = t->sampler.one_in;
-	uint32_t was = t->rate_told.one_in > 0 ? t->rate_told.one_in : 1;
+	uint32_t was = t->rate_logged.one_in > 0 ? t->rate_logged.one_in : 1;
 	char text[64];
 
-	if (t->rate_told.at == 0)
-		t->rate_told.at = now;
-	if (now - t->rate_told.at < RATE_TOLD_EVERY ||
+	if (t->rate_logged.at == 0)
+		t->rate_logged.at = now;
+	if (now - t->rate_logged.at < RATE_LOG_EVERY ||
 	    t->overload.guard.resting || one_in == was ||
 	    (one_in != 1 && one_in / 2 < was && was / 2 < one_in))
 		return;
-	t->rate_told.at = now;
-	t->rate_told.one_in = one_in;
+	t->rate_logged.at = now;
+	t->rate_logged.one_in = one_in;
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_INFO,
 	    .event = "sampling", .target = t->node,
 	    .fields = { { .key = "one_in", .number = one_in } } },
@@ -118,7 +118,7 @@ resample(struct target *t)
 	if (!t->overload.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
 	agent_sample(t->agent, t->sampler.one_in);
-	tell_rate(t);
+	log_rate(t);
 }
 
 kp_dur_ns
@@ -131,7 +131,7 @@ target_trip(struct target *t, const struct overload_cause *c)
 	    kp_requests_running(t->part.in->rs, t->part.index), kp_mono_now());
 	if (kp_sampler_cut(&t->sampler, t->overload.guard.cut))
 		resample(t);
-	p.one_in = t->rate_told.one_in = t->sampler.one_in;
+	p.one_in = t->rate_logged.one_in = t->sampler.one_in;
 	kp_paused_text(&p, text, sizeof(text));
 	target_report(t, "trip", text);
 	return p.lasts;

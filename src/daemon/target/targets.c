@@ -13,6 +13,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "daemon/check/check_answer.h"
 #include "daemon/log.h"
 #include "daemon/target/target_events.h"
 #include "daemon/target/targets_internal.h"
@@ -24,7 +25,7 @@
 
 /* It may be the kprofd of this directory that is attached. */
 static const char *
-else_ask(const struct options *o)
+occupied_hint(const struct options *o)
 {
 	struct stat st;
 
@@ -48,7 +49,7 @@ targets_add(struct targets *ts, const char *name, unsigned source)
 		    KP_SHAPE_VALUES : KP_SHAPE_TYPES,
 		.nodes = o->seed != NULL, .probe = o->probe,
 		.probe_library = o->probe_library,
-		.connect_limit = CONNECT_LIMIT, .else_ask = else_ask(o) };
+		.connect_limit = CONNECT_LIMIT, .occupied_hint = occupied_hint(o) };
 	struct target *t = targets_find(ts, name);
 
 	if (t != NULL) {
@@ -111,6 +112,7 @@ sweep_one(struct targets *ts, unsigned i)
 
 	assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
 	target_rotate(t, kp_moment_now());
+	check_answer_left(t);
 	ts->v[i] = ts->v[--ts->n];
 	if (t->in_set.sources != 0)
 		targets_add(ts, t->opts.target, t->in_set.sources);

@@ -124,3 +124,36 @@ range_cells_end(struct range_cells *rc)
 	range_plan_free(&rc->pieces);
 	return err != KP_OK ? err : err2;
 }
+
+/* ---- the order of cells ---- */
+
+static bool
+is_total(const char *name)
+{
+	return strcmp(name, "_total") == 0;
+}
+
+size_t
+range_place(const struct kp_query_tiers *tiers, const char *tier)
+{
+	size_t t = 0;
+
+	if (is_total(tier))
+		return 0;
+	while (t < tiers->n && strcmp(tiers->v[t], tier) != 0)
+		t++;
+	return t + 1;
+}
+
+int
+range_cell_cmp(size_t place_a, const struct kp_cell *a, size_t place_b,
+    const struct kp_cell *b)
+{
+	bool ta = is_total(a->identity), tb = is_total(b->identity);
+
+	if (place_a != place_b)
+		return place_a < place_b ? -1 : 1;
+	if (ta != tb)
+		return ta ? -1 : 1;
+	return strcmp(a->identity, b->identity);
+}

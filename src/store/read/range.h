@@ -46,4 +46,10 @@ struct kp_cell *range_blank(const struct kp_query_tiers *tiers);
 /* Replaces figures that cannot be summed over nodes by their shares. */
 void range_shares(struct kp_cell *c);
 
+/* The place of a tier in a sum: 0 is that of _total, the request itself. */
+size_t range_place(const struct kp_query_tiers *tiers, const char *tier);
+/* Orders cells by place, then by identity, with _total before all others. */
+int range_cell_cmp(size_t place_a, const struct kp_cell *a, size_t place_b,
+    const struct kp_cell *b);
+
 #endif

@@ -83,18 +83,6 @@ name_slot(struct read *names, const char **to, int64_t id)
 		*to = read_text(names, 0);
 }
 
-static size_t
-place_of(const struct kp_query_tiers *tiers, const char *tier)
-{
-	size_t t = 0;
-
-	if (strcmp(tier, "_total") == 0)
-		return 0;
-	while (t < tiers->n && strcmp(tiers->v[t], tier) != 0)
-		t++;
-	return t + 1;
-}
-
 /* Sets the cells' names, which costs less than to do it for each row. */
 static enum kp_err
 name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
@@ -113,7 +101,7 @@ name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
 			continue;
 		name_slot(&tier, &s->cell.tier, s->tier);
 		name_slot(&identity, &s->cell.identity, s->identity);
-		s->place = place_of(tiers, s->cell.tier);
+		s->place = range_place(tiers, s->cell.tier);
 	}
 	err = read_end(&tier);
 	err2 = read_end(&identity);
@@ -257,15 +245,8 @@ static int
 slot_cmp(const void *pa, const void *pb)
 {
 	const struct slot *a = pa, *b = pb;
-	bool ta, tb;
 
-	if (a->place != b->place)
-		return a->place < b->place ? -1 : 1;
-	ta = strcmp(a->cell.identity, "_total") == 0;
-	tb = strcmp(b->cell.identity, "_total") == 0;
-	if (ta != tb)
-		return ta ? -1 : 1;
-	return strcmp(a->cell.identity, b->cell.identity);
+	return range_cell_cmp(a->place, &a->cell, b->place, &b->cell);
 }
 
 static void
