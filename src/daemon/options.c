@@ -273,54 +273,13 @@ options_targets(const struct options *o)
 	return o->ntargets > 0 || o->target_file != NULL || o->seed != NULL;
 }
 
-static bool
-is_among(const char *name, const char *const *names)
-{
-	while (*names != NULL && strcmp(name, *names) != 0)
-		names++;
-	return *names != NULL;
-}
-
-/* Whether -check uses the option, with or without a target. */
-static bool
-is_of_check(const char *name, bool target)
-{
-	static const char *const any[] = { "check", "tiers", "log", "log-file",
-		"quiet", "verbose", NULL };
-	static const char *const of_target[] = { "target", "target-file",
-		"cluster", "match", "duration", "name", "cookie-file",
-		"probe", "probe-library", "explain", "values", NULL };
-
-	return is_among(name, any) || (target && is_among(name, of_target));
-}
-
-/* Whether a check by the kprofd that is attached uses the option. */
-static bool
-is_of_asking(const char *name)
-{
-	return is_of_check(name, false) || strcmp(name, "control") == 0 ||
-	    strcmp(name, "target") == 0 || strcmp(name, "duration") == 0;
-}
-
-/* Options that a check does not use are mistakes, or would be missed later. */
+/* A command line can be checked as it is: what only a profile uses is ignored. */
 static int
-finish_check(struct options *o, const struct opt_parser *p)
+finish_check(struct options *o)
 {
-	bool target = options_targets(o);
-
-	for (size_t i = 0; i < p->n; i++) {
-		if (!given_options[i] || (o->control != NULL ?
-		    is_of_asking(p->table[i].name) :
-		    is_of_check(p->table[i].name, target)))
-			continue;
-		if (o->control != NULL)
-			return usage("-check -control does not use -%s: it asks "
-			    "the kprofd that is attached", p->table[i].name);
-		return is_of_check(p->table[i].name, true) ?
-		    usage("-check uses -%s with a target only: -target NODE is "
-		    "needed", p->table[i].name) :
-		    usage("-check does not use -%s", p->table[i].name);
-	}
+	if (o->explain && (!options_targets(o) || o->control != NULL))
+		return usage("-explain goes with -check -target NODE, without "
+		    "-control");
 	if (o->duration == 0)
 		o->duration = CHECK_TIME;
 	if (o->duration < CHECK_TIME_MIN || o->duration > CHECK_TIME_MAX)
@@ -375,7 +334,7 @@ finish(struct options *o, const struct opt_parser *p)
 	snprintf(o->control_path, sizeof(o->control_path), "%s%s",
 	    o->control != NULL ? o->control : o->db,
 	    o->control != NULL ? "" : ".sock");
-	return o->check ? finish_check(o, p) : 0;
+	return o->check ? finish_check(o) : 0;
 }
 
 /* Takes the option at argv[*i]; *i moves on to its value.  As options_parse(). */
