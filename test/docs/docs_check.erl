@@ -226,7 +226,7 @@ still({heading, File, Link}, _) ->
     lists:member(Link, [docs_text:anchor(H) || [H] <- Headings]) orelse it:fail("no heading of that name", []);
 still({message, Text}, #{strings := Strings}) ->
     [string:find(Strings, Words) =/= nomatch orelse it:fail("no program says '~ts'", [Words])
-     || Part <- re:split(Text, " ?'[^']*'", [unicode, {return, list}]), (Words = string:trim(Part, both, ": ")) =/= ""];
+     || Part <- re:split(Text, " ?'[^']*'|\\.\\.\\.", [unicode, {return, list}]), (Words = string:trim(Part, both, ": ")) =/= ""];
 still({installed, Path}, #{install := Root}) ->
     filelib:is_file(Root ++ Path) orelse it:fail("'make install' does not make it", []);
 still({function, MF, Arity}, _) ->

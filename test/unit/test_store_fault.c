@@ -510,10 +510,10 @@ test_shrunk(void **state)
 		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
 	assert_true(sync_store(s));
 	assert_int_equal(stat(path, &before), 0);
-	/* by another program, with its checkpoint */
-	sql_exec("pragma foreign_keys = on;"
+	/* by another program, with its checkpoint, which waits for the upkeep */
+	sql_exec("pragma busy_timeout = 10000; pragma foreign_keys = on;"
 	    "delete from time_window where id > 1;"
-	    "pragma incremental_vacuum; pragma wal_checkpoint");
+	    "pragma incremental_vacuum; pragma wal_checkpoint(full)");
 	assert_int_equal(stat(path, &after), 0);
 	assert_true(after.st_size < before.st_size);
 	kp_store_window(s, known_window("a@h", T0 + 10 * S));
