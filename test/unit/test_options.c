@@ -332,7 +332,7 @@ test_check_control(void **state)
 {
 	static const struct {
 		int status;
-		char *argv[9];
+		char *argv[10];
 	} all[] = {
 		{ 0, { "kprofd", "-check", "-tiers", "t", "-control", "s" } },
 		{ 0, { "kprofd", "-check", "-tiers", "t", "-control", "s",
