@@ -190,7 +190,7 @@ overrun(T) ->
     Load = it:load(T, Target, ["4", "30s"]),
     it:until("rings are full", fun() -> maps:get(dropped, it:call(Target, kprof_probe, info, [])) > 0 end),
     true = it:call(Target, erlang, resume_process, [Agent]),
-    it:saw(P, "rings_full"),
+    it:saw(P, "found no room in the native probe's rings"),
     it:kill(Load),
     it:terminate(P),
     it:balance(P),

@@ -30,7 +30,7 @@ top(T) ->
                        "size 60 20\n"
                        "see all requests\n"
                        "key 3\n"
-                       "see of this time tracing\n"
+                       "see without tracing\n"
                        "key q\n"
                        "exit 0\n"]),
     #{db := Db} = P,

@@ -18,6 +18,7 @@
 #include "kprofd/dur.h"
 #include "profile/report/counts_db.h"
 #include "profile/target/counters.h"
+#include "text/file_why.h"
 
 #define TOP 30
 #define FOR_MAX (24 * 3600 * KP_NS_PER_S)
@@ -172,6 +173,7 @@ print(const struct args *a, const struct kp_counts *p,
 static int
 keep(const struct args *a, const struct kp_counts *p, struct counts_view v)
 {
+	char why[FILE_WHY_MAX];
 	bool good = false;
 	struct kp_buf b;
 	FILE *f;
@@ -186,7 +188,7 @@ keep(const struct args *a, const struct kp_counts *p, struct counts_view v)
 	}
 	if (!good)
 		say("cannot write '%s': %s", a->keep, b.err != KP_OK ?
-		    kp_err_str(b.err) : strerror(errno));
+		    kp_err_str(b.err) : file_why(why, a->keep, errno));
 	kp_buf_free(&b);
 	return good ? EXIT_DONE : EXIT_FAILED;
 }
