@@ -53,6 +53,24 @@ snapshot_free(struct snapshot *l)
 	*l = (struct snapshot){ .q = NULL };
 }
 
+/* Before anything is stored, the nodes are those of the daemons. */
+static enum kp_err
+find_nodes(struct snapshot *l)
+{
+	const struct kp_query_range all = { .until = INT64_MAX };
+	enum kp_err err = kp_query_nodes(l->q, &all, &l->nodes);
+
+	if (err != KP_OK || l->nodes.n > 0 || l->status.n == 0)
+		return err;
+	free(l->nodes.v);
+	l->nodes.v = calloc(l->status.n, sizeof(*l->nodes.v));
+	if (l->nodes.v == NULL)
+		return KP_ENOMEM;
+	for (size_t i = 0; i < l->status.n; i++)
+		l->nodes.v[l->nodes.n++] = l->status.targets[i].node;
+	return KP_OK;
+}
+
 /*
  * Reads the view's span, which ends with the last window, even an old one; or the
  * running window, if it is the first.
@@ -61,7 +79,6 @@ static enum kp_err
 read_figures(struct snapshot *l, const struct args *a,
     const struct top_view *v)
 {
-	const struct kp_query_range all = { .until = INT64_MAX };
 	struct kp_query_range r = { .until = INT64_MAX,
 		.node = v->node[0] != '\0' ? v->node : NULL };
 	kp_wall_ns first;
@@ -70,7 +87,7 @@ read_figures(struct snapshot *l, const struct args *a,
 	r.since = l->last > top_spans[v->span] ? l->last -
 	    top_spans[v->span] : 0;
 	if (err == KP_OK)
-		err = kp_query_nodes(l->q, &all, &l->nodes);
+		err = find_nodes(l);
 	if (err == KP_OK)
 		err = report_from_db(l->q, &r, true, &l->report);
 	if (err == KP_OK)

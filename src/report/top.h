@@ -39,7 +39,7 @@ struct top_data {
 	kp_wall_ns last;		/* end of the last window; 0: none */
 	const struct report *report;	/* NULL: see why */
 	const struct kp_query_requests *slow;
-	const struct kp_query_nodes *nodes;	/* with windows */
+	const struct kp_query_nodes *nodes;	/* that may be chosen */
 	const struct top_status *status;
 	const char *why;		/* why the report cannot be read */
 };
