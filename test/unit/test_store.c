@@ -343,7 +343,8 @@ test_failed(void **state)
 	assert_string_equal(why, "no node");
 	for (int i = 0; i < 3; i++) {
 		s = open_store();
-		kp_store_failed(s, "no cookie", false);
+		kp_store_failed(s, i == 0 ? "no cookie (a@h is there)" :
+		    i == 1 ? "no cookie (b@h is there)" : "no cookie", false);
 		kp_store_close(s);
 	}
 	assert_int_equal(failed_runs(why), 2);

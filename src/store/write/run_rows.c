@@ -272,13 +272,16 @@ db_close(struct kp_db *db, uint64_t lost)
 
 /*
  * Replaces the last run and its events, if that had the same failure and has no
- * windows, so that a service that retries for ever has one row.
+ * windows, so that a service that retries for ever has one row.  The way out, in
+ * brackets, may differ: it lists nodes.
  */
 static void
 fail_run(struct kp_db *db, const char *why)
 {
 	static const char alike[] = " (select id from run where id < ?1"
-	    " and failed = ?2 and id = (select max(id) from run"
+	    " and substr(failed, 1, instr(failed || ' (', ' ('))"
+	    " = substr(?2, 1, instr(?2 || ' (', ' ('))"
+	    " and id = (select max(id) from run"
 	    " where id < ?1) and not exists (select 1 from time_window"
 	    " where run_id = run.id))";
 	char sql[512];
