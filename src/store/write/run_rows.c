@@ -279,8 +279,8 @@ static void
 fail_run(struct kp_db *db, const char *why)
 {
 	static const char alike[] = " (select id from run where id < ?1"
-	    " and substr(failed, 1, instr(failed || ' (', ' ('))"
-	    " = substr(?2, 1, instr(?2 || ' (', ' ('))"
+	    " and substr(failed, 1, instr(failed || ' (', ' (') - 1)"
+	    " = substr(?2, 1, instr(?2 || ' (', ' (') - 1)"
 	    " and id = (select max(id) from run"
 	    " where id < ?1) and not exists (select 1 from time_window"
 	    " where run_id = run.id))";
