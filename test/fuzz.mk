@@ -49,7 +49,8 @@ $(FUZZ_B)/obj/%.o: %.c | $(GEN)
 $(FUZZ_B)/fuzz_%: test/fuzz/fuzz_%.c $(FUZZ_LIB) test/fuzz/fuzz.h
 	$(call say,CC,$@)
 	$(Q)$(FUZZ_CC) -g -O1 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer $(FUZZ_COV) \
-	    -Iinclude -Isrc -D_GNU_SOURCE -o $@ $(filter-out %.h,$^) $(LDLIBS)
+	    -Iinclude -Isrc -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' \
+	    -o $@ $(filter-out %.h,$^) $(LDLIBS)
 
 .PHONY: replay fuzz-replay fuzz-short fuzz
 replay: $(addprefix $(B)/replay/,$(FUZZ))
