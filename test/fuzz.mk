@@ -7,7 +7,7 @@
 FUZZ       := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
 FUZZ_CC    ?= clang
 FUZZ_RUNS  ?= 10000000
-FUZZ_SECS  ?= 5
+FUZZ_SECS  ?= 3
 FUZZ_B     := build/fuzz
 # NULL + 0, for empty arrays, is well defined (WG14 N3322).
 FUZZ_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
