@@ -264,7 +264,26 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 	target_check_overload(t, st->now);
 }
 
-/* A target that is down all night gets one line and one event. */
+/*
+ * A target that is down all night gets one line and one event.  The way out, in
+ * brackets, may differ: it lists nodes.
+ */
+static bool
+is_reported(struct target *t, const char *text)
+{
+	const char *brackets = strstr(text, " (");
+	size_t n = brackets != NULL ? (size_t)(brackets - text) : strlen(text);
+
+	if (n >= sizeof(t->lost_reported))
+		n = sizeof(t->lost_reported) - 1;
+	if (strlen(t->lost_reported) == n &&
+	    memcmp(t->lost_reported, text, n) == 0)
+		return true;
+	memcpy(t->lost_reported, text, n);
+	t->lost_reported[n] = '\0';
+	return false;
+}
+
 static void
 report_lost(struct target *t, const char *text)
 {
@@ -272,9 +291,8 @@ report_lost(struct target *t, const char *text)
 		.event = t->was_armed ? "lost" : "absent", .target = t->node,
 		.fields = { { .key = "cause", .text = text } } };
 
-	if (strncmp(text, t->lost_reported, sizeof(t->lost_reported) - 1) == 0)
+	if (is_reported(t, text))
 		return;
-	snprintf(t->lost_reported, sizeof(t->lost_reported), "%s", text);
 	if (t->was_armed)
 		log_put(&e, "lost '%s': %s; trying again", t->node, text);
 	else
