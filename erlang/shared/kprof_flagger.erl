@@ -104,7 +104,9 @@ flags_clear(Session, Tracer, Ms) ->
     walk_stop(Walk),
     Left.
 
-%% Before OTP 27 there is one setting for everybody. In a session, `new` does not include ports.
+%% Before OTP 27 there is one setting for everybody. From then on trace:process/4 takes
+%% new_processes, but its type leaves that out.
+-dialyzer({nowarn_function, flags_new/3}).
 flags_new(legacy, Tracer, {How, Flags}) ->
     case erlang:trace_info(new_processes, tracer) of
         {tracer, T} when T =:= Tracer; T =:= [], How ->
@@ -112,7 +114,7 @@ flags_new(legacy, Tracer, {How, Flags}) ->
         _ -> 0
     end;
 flags_new(Session, _, {How, Flags}) ->
-    try trace:process(Session, new, How, Flags)
+    try trace:process(Session, new_processes, How, Flags)
     catch error:badarg -> 0     % somebody has destroyed it
     end.
 
