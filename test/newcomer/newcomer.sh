@@ -155,7 +155,9 @@ look 0 "Elixir.Shop.Repo|\"Shop.Repo" '^ok, [0-9]+ warning'
 
 tiers "$web, {db, \"Shop.Repo.all/2\"}, {stock, {shop_stock, reserve, 1}}" '{entry, {shop_handler, init, 2}}.
 {identity, fun({shop_handler, init, [#{method := M, path := P}, _]}) -> {M, P} end}.'
-kprofd -target "$node" -tiers tiers.conf -http 0 >kprofd.log 2>&1 &
+# Windows end with the minute: this one is to run for some time.
+until [ "$(($(date +%s) % 60))" -lt 30 ]; do sleep 1; done
+kprofd -target "$node" -tiers tiers.conf -http 0 -interval 1m >kprofd.log 2>&1 &
 kprofd=$!
 until_ok 'a first figure' sh -c 'kprof report | grep -q POST'
 says 0 'POST' 'running' -- kprof report
@@ -166,7 +168,7 @@ kill -TERM "$kprofd"
 wait "$kprofd"
 kprofd=
 says 0 "kprofd: profiling $node \\(OTP [0-9]+\\): 3 functions, entry shop_handler:init/2" \
-    'kprofd: writing kprofd.db; first figures in 10 s. Look: kprof report, kprof top' \
+    'kprofd: writing kprofd.db; first figures in [0-9]+ s. Look: kprof report, kprof top' \
     'kprofd: done: [0-9]+ requests in [0-9]+ s, .*See: kprof report' -- cat kprofd.log
 says 0 'GET /articles|GET' 'self' -- kprof report
 says 1 "$node" -- kprof status
