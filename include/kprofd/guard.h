@@ -73,8 +73,8 @@ bool kp_guard_tick(struct kp_guard *g, kp_mono_ns now);
 
 /*
  * Write why tracing pauses, n bytes at most.  limit: the agent's, by its own name
- * ("queue", "nosuspend"), with the value that passed it; false: there is no such
- * limit.
+ * ("queue", "nosuspend"), with the value that passed it; false: the limit is
+ * unknown.
  */
 bool kp_trip_agent_text(const char *limit, int64_t value,
     const struct kp_overload *l, char *text, size_t n);

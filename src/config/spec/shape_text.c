@@ -1,8 +1,8 @@
 /*
  * shape_text.c - the shape of a call, as it comes from a target, as text.
  *
- * What is read is untrusted: it is read by kprofd/term.h, and whatever does not
- * fit spec.h's description is no shape.
+ * The bytes are untrusted: kprofd/term.h reads them, and what spec.h does not
+ * describe is refused.
  */
 #include <string.h>
 

@@ -57,7 +57,7 @@ struct target {
 					   status; 0: none yet */
 	bool was_armed;
 	bool unfit;			/* a check found errors of tiers.conf */
-	struct check *check;		/* NULL: it is no check */
+	struct check *check;		/* NULL: profiles */
 	kp_mono_ns endless_since;	/* calls of entries, but no return; 0:
 					   there are returns, or no calls */
 	bool logged_endless;		/* that was logged */
