@@ -109,6 +109,22 @@ struct kp_wait_cell {
 	struct kp_hist hist;		/* weighted */
 };
 
+/*
+ * Samples of stacks of this node's processes that worked for requests of one
+ * type.  path: the tiers from the entry to the innermost call that the process
+ * had open, joined by ';' ("handle;db"), "" if there are none; "_after" stands
+ * first if the request had ended.  frames: as of kp_stack_text(); "" of a
+ * process that was not seen.
+ */
+struct kp_stack_cell {
+	const char *identity;		/* borrowed, as above */
+	const char *path, *frames;	/* owned by the window */
+	uint8_t state;			/* enum kp_stack_state */
+	uint64_t samples;
+	kp_dur_ns time;			/* estimated, of processes */
+	kp_dur_ns w_time;		/* each multiplied by its weight */
+};
+
 /* One closed span of time of one node.  Owned by its holder. */
 struct kp_window {
 	const char *node;		/* borrowed; outlives the window */
@@ -123,6 +139,10 @@ struct kp_window {
 	/* If messages are timed: by receiver, then type. */
 	struct kp_wait_cell *waits;
 	size_t nwaits;
+	/* If stacks are sampled; in no order, and no two have all four keys. */
+	struct kp_stack_cell *stacks;
+	size_t nstacks;
+	char *stack_texts;	/* owns the texts of stacks */
 };
 
 /* How much of a count is known; reports and exports show it accordingly. */

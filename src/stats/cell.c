@@ -24,6 +24,8 @@ kp_window_free(struct kp_window *w)
 	for (size_t i = 0; i < w->nwaits; i++)
 		kp_hist_free(&w->waits[i].hist);
 	free(w->waits);
+	free(w->stacks);
+	free(w->stack_texts);
 	free(w);
 }
 
