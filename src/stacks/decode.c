@@ -1,0 +1,239 @@
+/*
+ * decode.c - decodes the messages of a sampler.
+ *
+ * A message is read twice: the first time only to see that all of it can be
+ * read, so that one which lies changes nothing.
+ */
+#include <string.h>
+
+#include "base/utf8.h"
+#include "decode/term_bytes.h"
+#include "kprofd/label.h"
+#include "kprofd/trace.h"
+#include "stacks/state.h"
+#include "stacks/table.h"
+
+#define NAME_MAX 1024	/* bytes: 255 characters, as an atom has; the rest is cut */
+
+struct reader {
+	struct kp_term r;
+	struct kp_stack_table *t;	/* NULL: the first time */
+	const struct kp_stack_ops *ops;
+	void *ctx;
+	struct stack_frame_term frames[KP_STACK_DEPTH_MAX];
+	uint32_t nframes;
+};
+
+/* Reads an integer of [0, max]. */
+static uint64_t
+read_count(struct kp_term *r, int64_t max)
+{
+	int64_t v = kp_term_int(r);
+
+	if (v < 0 || v > max)
+		term_fail(r, KP_EFORMAT);
+	return r->err == KP_OK ? (uint64_t)v : 0;
+}
+
+static kp_target_ns
+read_time(struct kp_term *r)
+{
+	int64_t v = kp_term_int(r);
+
+	if (v >= KP_TARGET_TIME_MAX || v <= -KP_TARGET_TIME_MAX)
+		term_fail(r, KP_EFORMAT);
+	return r->err == KP_OK ? v : 0;
+}
+
+static void
+read_frame(struct kp_term *r, struct stack_frame_term *f)
+{
+	kp_term_tuple_n(r, 4);
+	f->mod = kp_term_atom(r);
+	f->fun = kp_term_atom(r);
+	f->arity = (uint32_t)read_count(r, 255);
+	f->line = (uint32_t)read_count(r, INT32_MAX);
+	if (f->mod.n >= NAME_MAX || f->fun.n >= NAME_MAX)
+		term_fail(r, KP_EFORMAT);
+}
+
+static void
+read_frames(struct reader *x)
+{
+	uint32_t n = kp_term_list(&x->r);
+
+	x->nframes = 0;
+	if (n > KP_STACK_DEPTH_MAX)
+		term_fail(&x->r, KP_ELIMIT);
+	for (; x->r.err == KP_OK && x->nframes < n; x->nframes++)
+		read_frame(&x->r, &x->frames[x->nframes]);
+	if (n > 0)
+		kp_term_nil(&x->r);
+}
+
+static const char *
+name_of(char text[NAME_MAX], struct kp_span s)
+{
+	memcpy(text, s.p, s.n);
+	text[s.n] = '\0';
+	return text;
+}
+
+static uint32_t
+put_stack(struct reader *x)
+{
+	struct kp_stack_frame v[KP_STACK_DEPTH_MAX];
+	char mod[NAME_MAX], fun[NAME_MAX];
+	const struct stack_frame_term *f;
+
+	for (uint32_t i = 0; i < x->nframes; i++) {
+		f = &x->frames[x->nframes - 1 - i];
+		v[i] = (struct kp_stack_frame){ stack_fn_put(x->t,
+		    name_of(mod, f->mod), name_of(fun, f->fun), f->arity),
+		    f->line };
+		if (v[i].fn == STACK_NO_FN)
+			return stack_put_other(x->t);
+	}
+	return kp_stack_put(x->t, v, x->nframes);
+}
+
+static void
+read_sample(struct reader *x)
+{
+	struct kp_stack_sample s = { .stack = KP_STACK_NONE };
+	struct kp_term *r = &x->r;
+	struct kp_span status;
+	struct kp_pid pid;
+
+	kp_term_tuple_n(r, 7);
+	pid = kp_term_pid(r);
+	s.proc = (uint64_t)pid.serial << 32 | pid.id;
+	s.label = read_count(r, KP_LABEL_END - 1);
+	s.at = read_time(r);
+	s.time = (kp_dur_ns)read_count(r, KP_TARGET_TIME_MAX);
+	status = kp_term_atom(r);
+	x->nframes = 0;
+	s.state = KP_STACK_NOT_SEEN;
+	if (kp_term_peek(r) != KP_TERM_ATOM) {
+		read_frames(x);
+		s.state = stack_state(status, x->frames, x->nframes);
+	} else if (!kp_span_is(kp_term_atom(r), "not_seen")) {
+		term_fail(r, KP_EFORMAT);
+	}
+	s.group = (uint32_t)read_count(r, UINT32_MAX);
+	if (x->t == NULL || r->err != KP_OK)
+		return;
+	if (s.state != KP_STACK_NOT_SEEN)
+		s.stack = put_stack(x);
+	x->ops->on_sample(x->ctx, &s);
+}
+
+static const char *
+safe_name(struct kp_buf *b, struct kp_span s)
+{
+	kp_buf_reset(b);
+	utf8_put_name(b, s.p, s.n, NAME_MAX);
+	return kp_buf_cstr(b);
+}
+
+static void
+put_group(struct reader *x, uint32_t number, struct kp_span name,
+    struct kp_span app)
+{
+	struct kp_buf a, b;
+
+	if (x->ops->on_group == NULL)
+		return;
+	kp_buf_init(&a, 2 * NAME_MAX);
+	kp_buf_init(&b, 2 * NAME_MAX);
+	x->ops->on_group(x->ctx, &(struct kp_stack_group){ .number = number,
+	    .name = safe_name(&a, name),
+	    .application = kp_span_is(app, "undefined") ? "" :
+	    safe_name(&b, app) });
+	kp_buf_free(&a);
+	kp_buf_free(&b);
+}
+
+static void
+read_group(struct reader *x)
+{
+	struct kp_span name, app;
+	uint32_t number;
+
+	kp_term_tuple_n(&x->r, 3);
+	number = (uint32_t)read_count(&x->r, UINT32_MAX);
+	name = kp_term_binary(&x->r);
+	app = kp_term_atom(&x->r);
+	if (number == 0)
+		term_fail(&x->r, KP_EFORMAT);
+	if (x->t != NULL && x->r.err == KP_OK)
+		put_group(x, number, name, app);
+}
+
+static void
+read_list(struct reader *x, void (*read)(struct reader *))
+{
+	uint32_t n = kp_term_list(&x->r);
+
+	for (uint32_t i = 0; i < n && x->r.err == KP_OK; i++)
+		read(x);
+	if (n > 0)
+		kp_term_nil(&x->r);
+}
+
+static void
+read_stacks(struct reader *x, struct kp_stack_message *m)
+{
+	struct kp_term *r = &x->r;
+
+	m->sent_at = read_time(r);
+	kp_term_tuple_n(r, 6);
+	m->counts.ticks = read_count(r, KP_TARGET_COUNT_MAX);
+	m->counts.looked = read_count(r, KP_TARGET_COUNT_MAX);
+	m->counts.taken = read_count(r, KP_TARGET_COUNT_MAX);
+	m->counts.not_seen = read_count(r, KP_TARGET_COUNT_MAX);
+	m->counts.unsent = read_count(r, KP_TARGET_COUNT_MAX);
+	m->counts.busy = (kp_dur_ns)read_count(r, KP_TARGET_TIME_MAX);
+	read_list(x, read_sample);
+}
+
+/* KP_ENOENT: a good term of another kind. */
+static enum kp_err
+read_message(struct reader *x, const void *p, size_t n,
+    struct kp_stack_message *m)
+{
+	struct kp_span name;
+	uint32_t arity;
+
+	kp_term_begin(&x->r, p, n);
+	arity = kp_term_peek(&x->r) == KP_TERM_TUPLE ? kp_term_tuple(&x->r) :
+	    0;
+	name = arity > 0 && kp_term_peek(&x->r) == KP_TERM_ATOM ?
+	    kp_term_atom(&x->r) : (struct kp_span){ NULL, 0 };
+	if (arity == 4 && kp_span_is(name, "kprof_stacks")) {
+		read_stacks(x, m);
+	} else if (arity == 2 && kp_span_is(name, "kprof_groups")) {
+		read_list(x, read_group);
+	} else {
+		kp_term_begin(&x->r, p, n);
+		kp_term_skip(&x->r);
+		return kp_term_finish(&x->r) == KP_OK ? KP_ENOENT : x->r.err;
+	}
+	return kp_term_finish(&x->r);
+}
+
+enum kp_err
+kp_stacks_decode(const void *p, size_t n, struct kp_stack_table *t,
+    struct kp_stack_message *m, const struct kp_stack_ops *ops, void *ctx)
+{
+	struct reader x = { .ops = ops, .ctx = ctx };
+	struct kp_stack_message got = *m;
+	enum kp_err err = read_message(&x, p, n, &got);
+
+	if (err != KP_OK)
+		return err;
+	x.t = t;
+	read_message(&x, p, n, &got);
+	*m = got;
+	return KP_OK;
+}

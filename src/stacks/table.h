@@ -1,0 +1,15 @@
+/* table.h - how the decoder enters functions into a table of stacks. */
+#ifndef KP_STACKS_TABLE_H
+#define KP_STACKS_TABLE_H
+
+#include "kprofd/stacks.h"
+
+#define STACK_NO_FN UINT32_MAX
+
+/* Returns the function's number; STACK_NO_FN past a cap or without memory. */
+uint32_t stack_fn_put(struct kp_stack_table *t, const char *mod,
+    const char *fun, uint32_t arity);
+/* Counts a stack that cannot be kept; returns KP_STACK_OTHER. */
+uint32_t stack_put_other(struct kp_stack_table *t);
+
+#endif
