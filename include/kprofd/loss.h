@@ -34,6 +34,10 @@
  *
  *	sends of the node = waits of messages sent there + unreceived there +
  *	    sent late + past a cap + lost with their requests + sent away
+ *
+ * If stacks are sampled, every sample that the sampler took is in a cell of the
+ * node, belongs to a process that was idle, or counts here once (stack_other:
+ * and is in a cell).
  */
 #ifndef KPROFD_LOSS_H
 #define KPROFD_LOSS_H
@@ -83,6 +87,11 @@ enum kp_loss {
 	KP_LOSS_OUTLASTED,	/* calls: no end within 30 s of their request's,
 				   or 60 s of their start after that */
 	KP_LOSS_OUTLASTED_CUT,	/* calls: tracing stopped before their end */
+	KP_LOSS_SAMPLE_CAP,	/* samples: too many waited for their requests,
+				   or there was no memory for them */
+	KP_LOSS_SAMPLE_GONE,	/* samples: of requests that were lost */
+	KP_LOSS_SAMPLE_UNSENT,	/* samples: dropped by the target's sampler */
+	KP_LOSS_STACK_OTHER,	/* samples: counted with the stack _other */
 	KP_LOSS_COUNT
 };
 
@@ -98,6 +107,8 @@ const char *kp_loss_help(enum kp_loss cause);
 	"(sampled_out: the others stand for them)."
 #define KP_LOST_CALLS "Calls that are not in the figures, or not whole."
 #define KP_LOST_MESSAGES "Messages whose wait in a mailbox is not in the figures."
+#define KP_LOST_SAMPLES "Samples of stacks that are not in the figures, or not " \
+	"with their stack."
 #define KP_LOST_EVENTS "Events that were not taken in."
 #define KP_LOST_BATCHES "Batches of events that are missing."
 #define KP_LOST_ROWS "Rows that were not written to the database."

@@ -321,6 +321,41 @@ void kp_requests_losses(struct kp_requests *rs, uint32_t node,
 /* The number of its entry events, for the balance of losses. */
 uint64_t kp_requests_entries(const struct kp_requests *rs, uint32_t node);
 
+/* ---- for what else is known of requests, such as samples of stacks ---- */
+
+enum kp_request_is {
+	KP_REQUEST_UNKNOWN,	/* it was lost, or closed long ago */
+	KP_REQUEST_IN_FLIGHT,
+	KP_REQUEST_CLOSED	/* within KP_TOMBSTONE_AGE */
+};
+
+struct kp_closed_request {
+	uint32_t identity, weight;
+	uint32_t node;		/* of its entry */
+	kp_target_ns end;	/* by the clock of that */
+};
+
+/* Finds a request by its label; *c is set if it has closed. */
+enum kp_request_is kp_requests_find(const struct kp_requests *rs,
+    uint64_t label, struct kp_closed_request *c);
+/*
+ * The label of the innermost request in flight that the process has a call open
+ * in, as far as events have come; 0: none.
+ */
+uint64_t kp_requests_label(const struct kp_requests *rs, uint64_t proc);
+/*
+ * Only in on_request: what was added to the times of its call i by the clock of
+ * the call's node.
+ */
+kp_dur_ns kp_requests_moved(const struct kp_requests *rs,
+    const struct kp_request *rq, uint32_t i);
+/*
+ * Converts a time of one node to the clock of another; false: the offset of one
+ * is not known.
+ */
+bool kp_requests_convert(const struct kp_requests *rs, uint32_t from,
+    uint32_t to, kp_target_ns *at);
+
 /* Valid until the next event, which may move the table. */
 const struct kp_fn *kp_requests_fn(const struct kp_requests *rs, uint32_t fn);
 /* The type's text, valid as long as rs lives. */
@@ -355,5 +390,7 @@ void kp_requests_name_receiver(struct kp_requests *rs, uint64_t proc,
 const char *kp_proc_text(uint64_t proc, char *buf, size_t n);
 /* The process on its own node: serial << 32 | number. */
 uint64_t kp_proc_pid(uint64_t proc);
+/* The process of this node; 0: it serves no request, or is impossible. */
+uint64_t kp_proc_on(uint32_t node, uint64_t pid);
 
 #endif

@@ -41,6 +41,8 @@ const char *kp_stack_state_name(enum kp_stack_state s);
 #define KP_STACK_FNS_MAX 20000
 /* 200 samples a second are 2000 in a window of 10 s, most of them repeated. */
 #define KP_STACK_STACKS_MAX 20000
+/* Of the texts of all stacks, since a hostile node could make each 128 KB. */
+#define KP_STACK_TEXTS_MAX (16u << 20)
 
 /* The stacks that every table starts with, by number. */
 #define KP_STACK_OTHER 0	/* "_other": the rest, past a cap */

@@ -81,6 +81,14 @@ static const struct {
 	    "left unfinished: no end was seen long after their request" },
 	[KP_LOSS_OUTLASTED_CUT] = { "outlasted_cut", "calls",
 	    "left unfinished: tracing stopped, or too many outlasted requests" },
+	[KP_LOSS_SAMPLE_CAP] = { "sample_cap", "samples",
+	    "of stacks dropped: too many waited for the end of their requests" },
+	[KP_LOSS_SAMPLE_GONE] = { "sample_gone", "samples",
+	    "of stacks whose request was lost, or had closed before" },
+	[KP_LOSS_SAMPLE_UNSENT] = { "sample_unsent", "samples",
+	    "of stacks dropped in the target: they could not be sent in time" },
+	[KP_LOSS_STACK_OTHER] = { "stack_other", "samples",
+	    "counted under the stack _other: too many different ones" },
 };
 
 const char *

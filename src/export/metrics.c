@@ -229,6 +229,8 @@ static const struct {
 	    KP_LOST_CALLS, LOST }, 1 },
 	{ "messages", { "kprof_lost_messages", METRIC_COUNTER,
 	    KP_LOST_MESSAGES, LOST }, 1 },
+	{ "samples", { "kprof_lost_samples", METRIC_COUNTER,
+	    KP_LOST_SAMPLES, LOST }, 1 },
 	{ "events", { "kprof_lost_events", METRIC_COUNTER,
 	    KP_LOST_EVENTS, LOST }, 1 },
 	{ "batches", { "kprof_lost_batches", METRIC_COUNTER,

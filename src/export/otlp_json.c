@@ -481,6 +481,8 @@ static const struct {
 	    KP_LOST_CALLS },
 	{ "messages", "kprof.lost.messages", "{message}",
 	    KP_LOST_MESSAGES },
+	{ "samples", "kprof.lost.samples", "{sample}",
+	    KP_LOST_SAMPLES },
 	{ "events", "kprof.lost.events", "{event}",
 	    KP_LOST_EVENTS },
 	{ "batches", "kprof.lost.batches", "{batch}",

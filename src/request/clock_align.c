@@ -281,6 +281,7 @@ align_calls(struct kp_requests *rs, struct req *rq)
 		by = shift_of(&l, i);
 		l.calls[i].start += by;
 		l.calls[i].end += by;
+		l.places[i].moved = time_add(l.add[l.calls[i].node], by);
 	}
 	find_depths(&l);
 	sort_again(&l);
@@ -290,4 +291,11 @@ align_calls(struct kp_requests *rs, struct req *rq)
 		l.calls[i].placed = true;
 	}
 	return l.n;
+}
+
+kp_dur_ns
+kp_requests_moved(const struct kp_requests *rs, const struct kp_request *rq,
+    uint32_t i)
+{
+	return rq->nodes == UINT64_C(1) << rq->node ? 0 : rs->place[i].moved;
 }

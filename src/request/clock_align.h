@@ -18,6 +18,7 @@ enum place_state { PLACE_NEW, PLACE_BUSY, PLACE_DONE };
 struct place {
 	uint64_t from;		/* process that sent the token; 0: itself */
 	kp_dur_ns shift;	/* of a root: by this much they are moved */
+	kp_dur_ns moved;	/* for good: from the clock of its node */
 	uint32_t source;	/* index of the call in the request in flight */
 	uint32_t root;		/* the first of those that move with it */
 	uint32_t depth;

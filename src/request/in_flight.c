@@ -1,4 +1,7 @@
-/* in_flight.c - reports which requests are in flight now, and where they are. */
+/*
+ * in_flight.c - reports which requests are in flight now, and where they are, or
+ * that they have closed.
+ */
 #include "request/life.h"
 
 #define PENDING_MAX 10000	/* of a list are looked at: 1 ms at most */
@@ -122,4 +125,32 @@ kp_requests_oldest(struct kp_requests *rs, uint32_t node,
 	for (size_t i = 0; i < o.n; i++)
 		v[i] = flight_of(rs, o.v[i].rq, o.now);
 	return o.n;
+}
+
+enum kp_request_is
+kp_requests_find(const struct kp_requests *rs, uint64_t label,
+    struct kp_closed_request *c)
+{
+	const struct tombstone *t;
+
+	if (req_get(rs, label) != NULL)
+		return KP_REQUEST_IN_FLIGHT;
+	t = tombs_get(rs, label);
+	if (t == NULL)
+		return KP_REQUEST_UNKNOWN;
+	*c = (struct kp_closed_request){ .identity = t->identity,
+		.weight = t->weight, .node = tombs_node(rs, label),
+		.end = t->at };
+	return KP_REQUEST_CLOSED;
+}
+
+uint64_t
+kp_requests_label(const struct kp_requests *rs, uint64_t proc)
+{
+	const struct proc *p = proc_get(rs, proc);
+
+	for (uint32_t i = p != NULL ? p->n : 0; i-- > 0;)
+		if (p->v[i].kind == OPEN_REQUEST)
+			return p->v[i].label;
+	return 0;
 }

@@ -149,6 +149,16 @@ node_time(const struct kp_requests *rs, uint32_t from, uint32_t to,
 	return time;
 }
 
+bool
+kp_requests_convert(const struct kp_requests *rs, uint32_t from, uint32_t to,
+    kp_target_ns *at)
+{
+	if (from != to && (!rs->nodes[from].timed || !rs->nodes[to].timed))
+		return false;
+	*at = node_time(rs, from, to, *at);
+	return true;
+}
+
 kp_target_ns
 node_due(const struct kp_requests *rs, const struct rnode *nd,
     kp_target_ns now)

@@ -94,3 +94,12 @@ kp_proc_pid(uint64_t proc)
 {
 	return proc & (PID_KEY_END - 1);
 }
+
+uint64_t
+kp_proc_on(uint32_t node, uint64_t pid)
+{
+	const struct kp_pid p = { .serial = (uint32_t)(pid >> 32),
+		.id = (uint32_t)pid };
+
+	return pid_key(node, &p);
+}

@@ -14,8 +14,9 @@
 #include "kprofd/fn_name.h"
 #include "stacks/table.h"
 
-/* Of all functions' names: a hostile node could make each 2 KB long. */
-#define TEXTS_MAX (4u << 20)
+/* Of the names of all functions: a hostile node could make each 2 KB. */
+#define NAMES_MAX (4u << 20)
+#define LINE_TEXT_MAX 12	/* ":4294967295;" */
 
 struct stack {
 	const struct kp_stack_frame *frames;	/* the key in by_frames */
@@ -26,7 +27,7 @@ struct kp_stack_table {
 	struct intern by_name, by_frames;
 	const char **fns;		/* the keys in by_name */
 	struct stack *stacks;
-	size_t fns_room, stacks_room, texts;
+	size_t fns_room, stacks_room, names, texts;
 	uint32_t nfns, nstacks;
 	uint64_t overflow;
 };
@@ -79,6 +80,14 @@ kp_stack_table_overflow(const struct kp_stack_table *t)
 	return t->overflow;
 }
 
+bool
+stack_table_fills(const struct kp_stack_table *t)
+{
+	return t->nfns > KP_STACK_FNS_MAX / 2 ||
+	    t->nstacks > KP_STACK_STACKS_MAX / 2 ||
+	    t->names > NAMES_MAX / 2 || t->texts > KP_STACK_TEXTS_MAX / 2;
+}
+
 uint32_t
 stack_put_other(struct kp_stack_table *t)
 {
@@ -92,11 +101,11 @@ fn_add(struct kp_stack_table *t, const char *text, size_t n)
 {
 	const struct interned *at;
 
-	if (t->texts + n > TEXTS_MAX || vec_room(&t->fns, &t->fns_room,
+	if (t->names + n > NAMES_MAX || vec_room(&t->fns, &t->fns_room,
 	    t->nfns, KP_STACK_FNS_MAX) != KP_OK ||
 	    (at = intern_put(&t->by_name, text, n, t->nfns)) == NULL)
 		return STACK_NO_FN;
-	t->texts += n;
+	t->names += n;
 	t->fns[t->nfns] = (const char *)at->key;
 	return t->nfns++;
 }
@@ -122,6 +131,38 @@ stack_fn_put(struct kp_stack_table *t, const char *mod, const char *fun,
 	return fn_find(t, text);
 }
 
+/* Returns an upper bound of the length of a stack's text. */
+static size_t
+text_max(const struct kp_stack_table *t, const struct kp_stack_frame *frames,
+    uint32_t n)
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		len += strlen(t->fns[frames[i].fn]) + LINE_TEXT_MAX;
+	return len;
+}
+
+/* The stack is not there yet. */
+static uint32_t
+stack_add(struct kp_stack_table *t, const struct kp_stack_frame *frames,
+    uint32_t n)
+{
+	size_t text = text_max(t, frames, n);
+	const struct interned *at;
+
+	if (t->texts + text > KP_STACK_TEXTS_MAX || vec_room(&t->stacks,
+	    &t->stacks_room, t->nstacks, KP_STACK_STACKS_MAX) != KP_OK ||
+	    (at = intern_put(&t->by_frames, frames, n * sizeof(*frames),
+	    t->nstacks)) == NULL)
+		return stack_put_other(t);
+	t->texts += text;
+	/* the copy comes from malloc(), so it is aligned */
+	t->stacks[t->nstacks] = (struct stack){
+		(const struct kp_stack_frame *)(const void *)at->key, n };
+	return t->nstacks++;
+}
+
 uint32_t
 kp_stack_put(struct kp_stack_table *t, const struct kp_stack_frame *frames,
     uint32_t n)
@@ -130,18 +171,10 @@ kp_stack_put(struct kp_stack_table *t, const struct kp_stack_frame *frames,
 
 	if (n == 0)
 		return KP_STACK_NONE;
-	at = intern_get(&t->by_frames, frames, n * sizeof(*frames));
-	if (at != NULL)
-		return at->val;
-	if (n > KP_STACK_DEPTH_MAX || vec_room(&t->stacks, &t->stacks_room,
-	    t->nstacks, KP_STACK_STACKS_MAX) != KP_OK ||
-	    (at = intern_put(&t->by_frames, frames, n * sizeof(*frames),
-	    t->nstacks)) == NULL)
+	if (n > KP_STACK_DEPTH_MAX)
 		return stack_put_other(t);
-	/* the copy comes from malloc(), so it is aligned */
-	t->stacks[t->nstacks] = (struct stack){
-		(const struct kp_stack_frame *)(const void *)at->key, n };
-	return t->nstacks++;
+	at = intern_get(&t->by_frames, frames, n * sizeof(*frames));
+	return at != NULL ? at->val : stack_add(t, frames, n);
 }
 
 uint32_t

@@ -2,6 +2,8 @@
 #ifndef KP_STACKS_TABLE_H
 #define KP_STACKS_TABLE_H
 
+#include <stdbool.h>
+
 #include "kprofd/stacks.h"
 
 #define STACK_NO_FN UINT32_MAX
@@ -9,6 +11,8 @@
 /* Returns the function's number; STACK_NO_FN past a cap or without memory. */
 uint32_t stack_fn_put(struct kp_stack_table *t, const char *mod,
     const char *fun, uint32_t arity);
+/* Is one of its caps half used up? */
+bool stack_table_fills(const struct kp_stack_table *t);
 /* Counts a stack that cannot be kept; returns KP_STACK_OTHER. */
 uint32_t stack_put_other(struct kp_stack_table *t);
 

@@ -14,6 +14,7 @@ main([Dir]) ->
     terms(filename:join([Dir, "corpus", "term"])),
     profiles(filename:join([Dir, "corpus", "profile"])),
     shapes(filename:join([Dir, "corpus", "shape"])),
+    stacks(filename:join([Dir, "corpus", "stacks"])),
     lists:foreach(fun(T) -> trace(Dir, T) end, traces()).
 
 terms(Dir) ->
@@ -64,6 +65,27 @@ profiles(Dir) ->
     Put("memory", 16#6a, [{m, '\e[2J', 255, 6, 100, [{P, 1, 50}]},
                           {m, g, 0, 0, 0, []}], #{names => [{P, 'été'}]}),
     Put("nothing", 0, [], #{}).
+
+%% What include/kprofd/stacks.h describes.
+stacks(Dir) ->
+    Put = fun(Name, T) -> put_file(Dir, Name, term_to_binary(T)) end,
+    Sample = fun(Status, Frames) ->
+                     {pid(7, 1), (1 bsl 58) + 77, -576460752303423488, 5000000, Status, Frames, 3}
+             end,
+    Put("states", {kprof_stacks, -576460751000000000, {10, 40, 5, 1, 0, 123456},
+                   [Sample(running, [{lists, seq, 2, 12}, {'Elixir.My.Repo', 'all!', 1, 0}]),
+                    Sample(waiting, [{gen, do_call, 4, 237}, {gen_server, call, 3, 0}, {db, query, 2, 9}]),
+                    Sample(waiting, [{prim_inet, recv0, 3, 0}, {'it is', 'a;b', 255, 1}]),
+                    Sample(garbage_collecting, []),
+                    Sample(runnable, not_seen)]}),
+    Put("none", {kprof_stacks, 0, {0, 0, 0, 0, 0, 0}, []}),
+    Put("deep", {kprof_stacks, 1, {1, 1, 1, 0, 0, 1},
+                 [Sample(exiting, [{m, f, N, N} || N <- lists:seq(1, 64)])]}),
+    Put("too_deep", {kprof_stacks, 1, {1, 1, 1, 0, 0, 1},
+                     [Sample(exiting, [{m, f, N, N} || N <- lists:seq(1, 65)])]}),
+    Put("groups", {kprof_groups, [{1, <<"kernel_sup">>, kernel}, {2, <<"été\e[2J"/utf8>>, undefined}]}),
+    Put("no_group", {kprof_groups, [{0, <<"x">>, kernel}]}),
+    Put("another", {kprof_events, 1, 2, 3, 4, []}).
 
 %% A pid of this node with numbers that are always the same.
 pid(Id, Serial) ->

@@ -1,0 +1,315 @@
+/* join.c - samples come in, requests take theirs, and the rest is decided. */
+#include <stdlib.h>
+
+#include "base/sat.h"
+#include "stacks/cells.h"
+#include "stacks/path.h"
+#include "stacks/pending.h"
+#include "stacks/table.h"
+
+/* Tiers' names are short; a longer path is "_other". */
+#define PATH_TEXT_MAX 8192
+/* Labels that are decided about at once; others wait for the next time. */
+#define EXPIRE_AT_ONCE 1024
+
+struct stack_join {
+	struct kp_stack_table *table;
+	struct pending_samples pending;
+	struct stack_cells cells;
+	struct kp_losses losses;	/* of the running window */
+	struct stack_totals totals;
+	struct kp_buf path;		/* scratch */
+};
+
+struct stack_join *
+stack_join_new(void)
+{
+	struct stack_join *j = calloc(1, sizeof(*j));
+
+	if (j == NULL)
+		return NULL;
+	j->table = kp_stack_table_new();
+	if (j->table == NULL) {
+		free(j);
+		return NULL;
+	}
+	pending_samples_init(&j->pending);
+	kp_buf_init(&j->path, PATH_TEXT_MAX);
+	return j;
+}
+
+void
+stack_join_free(struct stack_join *j)
+{
+	if (j == NULL)
+		return;
+	kp_stack_table_free(j->table);
+	pending_samples_free(&j->pending);
+	stack_cells_free(&j->cells);
+	kp_buf_free(&j->path);
+	free(j);
+}
+
+void
+stack_join_restart(struct stack_join *j)
+{
+	j->totals.sampler = (struct kp_stack_counts){ 0 };
+}
+
+static void
+lose(struct stack_join *j, enum kp_loss cause, uint64_t n)
+{
+	j->losses.n[cause] += n;
+	j->totals.lost += n;
+}
+
+/* ---- into cells ---- */
+
+/* path: what j->path holds, or nothing. */
+static void
+count(struct stack_join *j, const struct kp_stack_sample *s, uint32_t identity,
+    uint32_t weight)
+{
+	uint32_t path = j->path.err != KP_OK ? STACK_PATH_OTHER :
+	    stack_cells_path(&j->cells, kp_buf_cstr(&j->path));
+	struct stack_cell_key key = {
+		.identity = identity == KP_IDENT_TOTAL ? KP_IDENT_NONE :
+		    identity,
+		.path = path, .stack = s->stack, .state = s->state };
+
+	if (stack_cells_add(&j->cells, key, s->time, weight))
+		j->totals.joined++;
+	else
+		lose(j, KP_LOSS_SAMPLE_CAP, 1);
+}
+
+static void
+join(struct stack_join *j, const struct stack_scope *scope,
+    const struct kp_request *rq, const struct kp_stack_sample *s)
+{
+	uint32_t call;
+	enum stack_belongs how = stack_find_call(scope, rq, s, &call);
+
+	if (how == STACK_IDLE) {
+		j->totals.idle++;
+		return;
+	}
+	kp_buf_reset(&j->path);
+	stack_put_path(&j->path, scope, rq, call, how == STACK_AFTER);
+	count(j, s, rq->identity, rq->weight);
+}
+
+void
+stack_join_request(struct stack_join *j, const struct stack_scope *s,
+    const struct kp_request *rq)
+{
+	uint32_t i = pending_samples_take(&j->pending, rq->label);
+
+	while (i != PENDING_NONE) {
+		join(j, s, rq, &j->pending.v[i].s);
+		i = pending_samples_drop(&j->pending, i);
+	}
+}
+
+/* ---- samples in ---- */
+
+struct intake {
+	struct stack_join *j;
+	const struct stack_scope *scope;
+};
+
+/*
+ * A process that was not seen did not show its token: its open call shows its
+ * request.
+ */
+static void
+on_sample(void *ctx, const struct kp_stack_sample *sample)
+{
+	const struct intake *in = ctx;
+	struct stack_join *j = in->j;
+	struct kp_stack_sample s = *sample;
+
+	if (s.label == 0 && s.state == KP_STACK_NOT_SEEN)
+		s.label = kp_requests_label(in->scope->rs,
+		    kp_proc_on(in->scope->node, s.proc));
+	if (s.label != 0) {
+		if (!pending_samples_put(&j->pending, &s))
+			lose(j, KP_LOSS_SAMPLE_CAP, 1);
+	} else if (s.state == KP_STACK_NOT_SEEN) {
+		kp_buf_reset(&j->path);
+		count(j, &s, KP_IDENT_NONE, 1);
+	} else {
+		j->totals.idle++;
+	}
+}
+
+static uint64_t
+risen(uint64_t now, uint64_t last)
+{
+	return now >= last ? now - last : now;	/* another sampler */
+}
+
+enum kp_err
+stack_join_message(struct stack_join *j, const struct stack_scope *s,
+    const void *p, size_t n)
+{
+	static const struct kp_stack_ops ops = { .on_sample = on_sample };
+	struct kp_stack_message m = { .counts = j->totals.sampler };
+	struct intake in = { j, s };
+	enum kp_err err = kp_stacks_decode(p, n, j->table, &m, &ops, &in);
+
+	if (err != KP_OK)
+		return err;
+	lose(j, KP_LOSS_SAMPLE_UNSENT, risen(m.counts.unsent,
+	    j->totals.sampler.unsent));
+	j->totals.sampler = m.counts;
+	return KP_OK;
+}
+
+/* ---- samples whose request does not come ---- */
+
+/* Its request had closed before the sample came. */
+static void
+settle_closed(struct stack_join *j, const struct stack_scope *scope,
+    const struct kp_closed_request *c, const struct kp_stack_sample *s)
+{
+	kp_target_ns at = s->at;
+	bool timed = kp_requests_convert(scope->rs, scope->node, c->node, &at);
+
+	if (!stack_works(s->state, true)) {
+		j->totals.idle++;
+	} else if (timed && at <= c->end) {
+		lose(j, KP_LOSS_SAMPLE_GONE, 1);
+	} else {
+		kp_buf_reset(&j->path);
+		kp_buf_str(&j->path, "_after");
+		count(j, s, c->identity, c->weight);
+	}
+}
+
+/* An idle server keeps the token of a request of long ago. */
+static void
+settle_unknown(struct stack_join *j, const struct kp_stack_sample *s)
+{
+	if (stack_works(s->state, true))
+		lose(j, KP_LOSS_SAMPLE_GONE, 1);
+	else
+		j->totals.idle++;
+}
+
+static void
+settle(struct stack_join *j, const struct stack_scope *scope, uint64_t label)
+{
+	struct kp_closed_request c;
+	bool closed = kp_requests_find(scope->rs, label, &c) ==
+	    KP_REQUEST_CLOSED;
+	uint32_t i = pending_samples_take(&j->pending, label);
+
+	while (i != PENDING_NONE) {
+		if (closed)
+			settle_closed(j, scope, &c, &j->pending.v[i].s);
+		else
+			settle_unknown(j, &j->pending.v[i].s);
+		i = pending_samples_drop(&j->pending, i);
+	}
+}
+
+/* Nothing will take these samples; the last of them was taken at `last`. */
+static bool
+is_over(const struct stack_scope *s, uint64_t label, kp_target_ns last,
+    kp_target_ns now)
+{
+	struct kp_closed_request c;
+	enum kp_request_is is = kp_requests_find(s->rs, label, &c);
+
+	return is == KP_REQUEST_CLOSED || (is == KP_REQUEST_UNKNOWN &&
+	    (sat_span(last, now) > STACK_REQUEST_WAIT ||
+	    sat_span(now, last) > STACK_REQUEST_WAIT));
+}
+
+void
+stack_join_expire(struct stack_join *j, const struct stack_scope *s,
+    kp_target_ns now)
+{
+	uint64_t over[EXPIRE_AT_ONCE];
+	const struct map_slot *at;
+	size_t i = 0, n = 0;
+
+	while (n < EXPIRE_AT_ONCE &&
+	    (at = map_next(&j->pending.by_label, &i)) != NULL)
+		if (is_over(s, at->key, j->pending.v[at->val].s.at, now))
+			over[n++] = at->key;
+	while (n > 0)
+		settle(j, s, over[--n]);
+}
+
+void
+stack_join_drop(struct stack_join *j)
+{
+	lose(j, KP_LOSS_SAMPLE_GONE, j->pending.n);
+	pending_samples_clear(&j->pending);
+}
+
+void
+stack_join_reset(struct stack_join *j)
+{
+	stack_join_drop(j);
+	stack_cells_free(&j->cells);
+}
+
+/* ---- windows out ---- */
+
+bool
+stack_join_copy(const struct stack_join *j, const struct stack_scope *s,
+    struct kp_window *w)
+{
+	if (stack_cells_copy(&j->cells, j->table, s->rs, w) != KP_OK)
+		return false;
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		w->losses.n[i] += j->losses.n[i];
+	w->losses.n[KP_LOSS_STACK_OTHER] += j->cells.other;
+	return true;
+}
+
+/* Another table, which has only the stacks of samples that wait. */
+static void
+renew_table(struct stack_join *j)
+{
+	struct kp_stack_table *t = kp_stack_table_new();
+	struct kp_stack_sample *s;
+	const struct map_slot *at;
+	size_t i = 0;
+
+	if (t == NULL)
+		return;		/* the old one is good, and may fill up */
+	while ((at = map_next(&j->pending.by_label, &i)) != NULL)
+		for (uint32_t k = (uint32_t)at->val; k != PENDING_NONE;
+		    k = j->pending.v[k].next) {
+			s = &j->pending.v[k].s;
+			s->stack = kp_stack_copy(t, j->table, s->stack);
+		}
+	kp_stack_table_free(j->table);
+	j->table = t;
+}
+
+bool
+stack_join_rotate(struct stack_join *j, const struct stack_scope *s,
+    struct kp_window *w)
+{
+	if (!stack_join_copy(j, s, w))
+		return false;
+	stack_cells_free(&j->cells);
+	j->losses = (struct kp_losses){ 0 };
+	if (stack_table_fills(j->table))
+		renew_table(j);
+	return true;
+}
+
+struct stack_totals
+stack_join_totals(const struct stack_join *j)
+{
+	struct stack_totals t = j->totals;
+
+	t.waiting = j->pending.n;
+	return t;
+}
