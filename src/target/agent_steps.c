@@ -377,6 +377,8 @@ agent_on_frame(void *ctx, const struct kp_frame *f)
 		return;		/* of an agent that we have not started */
 	else if (kp_span_is(tag, "kprof_events"))
 		a->ops->on_batch(a->owner, f->payload.p, f->payload.n);
+	else if (kp_span_is(tag, "kprof_stacks"))
+		a->ops->on_stacks(a->owner, f->payload.p, f->payload.n);
 	else if (kp_span_is(tag, "kprof_status"))
 		on_status(a, &r, false);
 	else if (kp_span_is(tag, "kprof_bye"))
