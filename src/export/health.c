@@ -69,6 +69,14 @@ static const struct metric metrics[HEALTH_COUNT] = {
 	    "was measured.", OF_NODE },
 	[HEALTH_CLOCK_ERROR] = { "kprof_clock_error_seconds", METRIC_GAUGE,
 	    "How well the node's clock is known.", OF_NODE },
+	[HEALTH_STACKS] = { "kprof_stack_samples", METRIC_COUNTER,
+	    "Samples of stacks taken in the node, with those not seen; absent "
+	    "where none are, as the next two.", OF_NODE },
+	[HEALTH_STACKS_NOT_SEEN] = { "kprof_stack_samples_not_seen",
+	    METRIC_COUNTER, "Of these, processes that did not answer in time.",
+	    OF_NODE },
+	[HEALTH_STACKS_BUSY] = { "kprof_stack_sampler_seconds", METRIC_COUNTER,
+	    "Processor time that sampling took in the node.", OF_NODE },
 	[HEALTH_OTLP_FAILING] = { "kprof_otlp_failing", METRIC_GAUGE,
 	    "1 while the collector of -otlp cannot be reached, or has no "
 	    "time.", { NULL } },

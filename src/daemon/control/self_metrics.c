@@ -17,12 +17,15 @@ struct figure {
 	double value;		/* less than 0: not measured, and left out */
 };
 
-#define TARGET_METRICS 15
+#define TARGET_METRICS 18
 
 static void
 target_metrics(const struct target *t, struct figure v[TARGET_METRICS])
 {
 	const struct kp_guard *guard = &t->overload.guard;
+	const bool stacks = t->part.stacks != NULL;
+	const struct kp_stack_counts c = assembly_stacks_totals(&t->part).
+	    sampler;
 	const struct figure all[TARGET_METRICS] = {
 		{ HEALTH_ARMED, !t->in_set.over &&
 		    agent_state(t->agent) == AGENT_ARMED },
@@ -43,6 +46,9 @@ target_metrics(const struct target *t, struct figure v[TARGET_METRICS])
 		{ HEALTH_TRACED_CALL, t->tracing_cost.call > 0 ?
 		    SECONDS(t->tracing_cost.call) : -1 },
 		{ HEALTH_CLOCK_ERROR, SECONDS(t->part.error) },
+		{ HEALTH_STACKS, stacks ? (double)c.taken : -1 },
+		{ HEALTH_STACKS_NOT_SEEN, stacks ? (double)c.not_seen : -1 },
+		{ HEALTH_STACKS_BUSY, stacks ? SECONDS(c.busy) : -1 },
 	};
 
 	memcpy(v, all, sizeof(all));

@@ -197,6 +197,43 @@ json_messages(struct json *j, const struct target *t)
 	json_end(j);
 }
 
+/* Only where stacks are sampled. */
+static void
+put_stacks(struct kp_buf *b, const struct target *t)
+{
+	struct stack_totals s = assembly_stacks_totals(&t->part);
+
+	if (t->part.stacks == NULL)
+		return;
+	kp_buf_printf(b, "stacks      %" PRIu64 " samples, of these %" PRIu64
+	    " not seen; %" PRIu64 " belong to requests, %" PRIu64
+	    " to idle processes, %" PRIu32 " wait\n", s.sampler.taken,
+	    s.sampler.not_seen, s.joined, s.idle, s.waiting);
+	kp_buf_printf(b, "            sampling took %.3f s of a processor, in "
+	    "%" PRIu64 " turns\n", (double)s.sampler.busy /
+	    (double)KP_NS_PER_S, s.sampler.ticks);
+}
+
+static void
+json_stacks(struct json *j, const struct target *t)
+{
+	struct stack_totals s = assembly_stacks_totals(&t->part);
+
+	json_object(j, "stacks");
+	json_bool(j, "sampled", t->part.stacks != NULL);
+	json_uint(j, "ticks", s.sampler.ticks);
+	json_uint(j, "looked", s.sampler.looked);
+	json_uint(j, "taken", s.sampler.taken);
+	json_uint(j, "not_seen", s.sampler.not_seen);
+	json_uint(j, "unsent", s.sampler.unsent);
+	json_int(j, "busy_us", s.sampler.busy / KP_NS_PER_US);
+	json_uint(j, "joined", s.joined);
+	json_uint(j, "idle", s.idle);
+	json_uint(j, "waiting", s.waiting);
+	json_uint(j, "lost", s.lost);
+	json_end(j);
+}
+
 /* OTP 25, 26: another tool's trace patterns send their events to kprofd. */
 static void
 put_foreign(struct kp_buf *b, const struct target *t)
@@ -260,6 +297,7 @@ put_target(struct kp_buf *b, const struct target *t)
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
 	put_clock(b, t);
 	put_messages(b, t);
+	put_stacks(b, t);
 	put_foreign(b, t);
 }
 
@@ -372,6 +410,7 @@ json_target(struct json *j, const struct target *t)
 	json_counts(j, t);
 	json_clock(j, t);
 	json_messages(j, t);
+	json_stacks(j, t);
 	json_cost(j, t);
 	json_string(j, "drains", t->crossed);
 	json_hot(j, t);

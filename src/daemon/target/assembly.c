@@ -20,6 +20,7 @@ struct assembly {
 	struct assembly_requests *now, *next;	/* next: during a reload */
 	struct assembly_part *parts[KP_NODES_MAX];	/* all, in no order */
 	unsigned n;
+	bool stacks;		/* some part has samples of stacks */
 	char **names;		/* of all nodes since the start */
 	size_t nnames;
 };
@@ -56,6 +57,26 @@ store_tree(void *ctx, void *tree)
 	kp_store_tree(a->store, tree);
 }
 
+static struct stack_scope
+stack_scope(const struct assembly_requests *in, uint32_t node)
+{
+	return (struct stack_scope){ in->conf, in->rs, node };
+}
+
+/* Samples of any node may be of its processes, also where it has no calls. */
+static void
+join_stacks(const struct assembly_requests *in, const struct kp_request *rq)
+{
+	struct stack_scope s;
+
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
+		if (in->parts[i] == NULL || in->parts[i]->stacks == NULL)
+			continue;
+		s = stack_scope(in, i);
+		stack_join_request(in->parts[i]->stacks, &s, rq);
+	}
+}
+
 static void
 on_request(void *ctx, const struct kp_request *rq)
 {
@@ -67,6 +88,8 @@ on_request(void *ctx, const struct kp_request *rq)
 	kp_stats_request(p->stats, rq);
 	if (in->conf->messages)
 		kp_stats_waits(p->stats, rq);
+	if (in->a->stacks)
+		join_stacks(in, rq);
 	if (in->a->store != NULL)
 		keep_tree(p, rq);
 	daemon_on_request(p->target, rq);
@@ -252,6 +275,7 @@ assembly_part_rename(struct assembly_part *p, const char *node,
 	if (p->index != KP_NONE)
 		kp_requests_losses(p->in->rs, p->index, lost);
 	place_leave(p, KP_LOSS_DISCONNECTED);
+	assembly_stacks_drop(p);
 	p->index = KP_NONE;
 	p->node = name;
 	kp_stats_rename(p->stats, name);
@@ -265,6 +289,7 @@ assembly_part_leave(struct assembly_part *p, enum kp_loss cause)
 	struct assembly *a = p->a;
 
 	place_leave(p, cause);
+	assembly_stacks_drop(p);
 	for (unsigned i = 0; i < a->n; i++)
 		if (a->parts[i] == p)
 			a->parts[i] = a->parts[--a->n];
@@ -274,6 +299,7 @@ void
 assembly_part_end(struct assembly_part *p)
 {
 	kp_tail_free(&p->tail);
+	stack_join_free(p->stacks);
 	kp_stats_free(p->next.stats);
 	kp_stats_free(p->stats);
 }
@@ -310,6 +336,49 @@ assembly_oldest(const struct assembly_part *p, struct kp_flight *v, size_t max)
 	return kp_requests_oldest(p->in->rs, p->index, now, v, max);
 }
 
+enum kp_err
+assembly_stacks(struct assembly_part *p, const void *msg, size_t n)
+{
+	struct stack_scope s = stack_scope(p->in, p->index);
+
+	if (p->index == KP_NONE)
+		return KP_OK;
+	if (p->stacks == NULL && (p->stacks = stack_join_new()) == NULL)
+		return KP_OK;
+	p->a->stacks = true;
+	return stack_join_message(p->stacks, &s, msg, n);
+}
+
+void
+assembly_stacks_expire(struct assembly_part *p, kp_target_ns now)
+{
+	struct stack_scope s = stack_scope(p->in, p->index);
+
+	if (p->stacks != NULL && p->index != KP_NONE)
+		stack_join_expire(p->stacks, &s, now);
+}
+
+void
+assembly_stacks_drop(struct assembly_part *p)
+{
+	if (p->stacks != NULL)
+		stack_join_drop(p->stacks);
+}
+
+void
+assembly_stacks_restart(struct assembly_part *p)
+{
+	if (p->stacks != NULL)
+		stack_join_restart(p->stacks);
+}
+
+struct stack_totals
+assembly_stacks_totals(const struct assembly_part *p)
+{
+	return p->stacks != NULL ? stack_join_totals(p->stacks) :
+	    (struct stack_totals){ .waiting = 0 };
+}
+
 static kp_wall_ns
 window_end(const struct assembly_part *p, struct kp_moment at)
 {
@@ -319,11 +388,16 @@ window_end(const struct assembly_part *p, struct kp_moment at)
 struct kp_window *
 assembly_running(const struct assembly_part *p, struct kp_moment at)
 {
+	struct stack_scope s = stack_scope(p->in, p->index);
 	struct kp_window *w = at.mono < p->window.mono ? NULL :
 	    kp_stats_copy(p->stats, p->window.wall, window_end(p, at));
 
 	if (w == NULL)
 		return NULL;
+	if (p->stacks != NULL && !stack_join_copy(p->stacks, &s, w)) {
+		kp_window_free(w);
+		return NULL;
+	}
 	if (p->index != KP_NONE)
 		kp_requests_lost(p->in->rs, p->index, &w->losses);
 	w->losses.n[KP_LOSS_TREE] += p->trees_lost;
@@ -333,11 +407,15 @@ assembly_running(const struct assembly_part *p, struct kp_moment at)
 struct kp_window *
 assembly_rotate(struct assembly_part *p, struct kp_moment at)
 {
+	struct stack_scope s = stack_scope(p->in, p->index);
 	struct kp_window *w = at.mono < p->window.mono ? NULL :
 	    kp_stats_rotate(p->stats, p->window.wall, window_end(p, at));
 
 	if (w == NULL)
 		return NULL;
+	/* without memory the samples wait for the next window */
+	if (p->stacks != NULL)
+		stack_join_rotate(p->stacks, &s, w);
 	if (p->index != KP_NONE)
 		kp_requests_losses(p->in->rs, p->index, &w->losses);
 	w->losses.n[KP_LOSS_TREE] += p->trees_lost;
@@ -391,6 +469,8 @@ void
 assembly_part_switch(struct assembly_part *p)
 {
 	place_leave(p, KP_LOSS_RELOADED);
+	if (p->stacks != NULL)
+		stack_join_reset(p->stacks);
 	kp_stats_free(p->stats);
 	p->in = p->a->next;
 	p->index = p->next.index;

@@ -18,6 +18,7 @@
 
 #include "kprofd/stats.h"
 #include "kprofd/tail.h"
+#include "stacks/join.h"
 #include "store/store.h"
 
 /* Slow requests of one node kept in one window; more are counted as lost. */
@@ -50,6 +51,7 @@ struct assembly_part {
 		uint32_t index;
 		struct kp_stats *stats;
 	} next;
+	struct stack_join *stacks;	/* NULL: no sample came yet */
 	struct kp_tail tail;	/* the slowest, however fast */
 	uint32_t trees;		/* slow, kept in this window */
 	uint64_t trees_lost;	/* in this window */
@@ -113,6 +115,20 @@ void assembly_set_probe(struct assembly_part *p, int otp, bool gc_shared,
 /* Its clock, as of kp_requests_offset(). */
 void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
     kp_dur_ns error);
+/*
+ * A message of the node's sampler of stacks; errors as of kp_stacks_decode().
+ * Without a place, or without memory, it is not followed.
+ */
+enum kp_err assembly_stacks(struct assembly_part *p, const void *msg,
+    size_t n);
+/* now: by the node's clock; for samples whose request was lost. */
+void assembly_stacks_expire(struct assembly_part *p, kp_target_ns now);
+/* The connection is lost or tracing ends: samples that wait are lost. */
+void assembly_stacks_drop(struct assembly_part *p);
+/* Another agent, whose sampler counts from zero. */
+void assembly_stacks_restart(struct assembly_part *p);
+/* All zero if there are none. */
+struct stack_totals assembly_stacks_totals(const struct assembly_part *p);
 /* As kp_requests_oldest(), by the time of now. */
 size_t assembly_oldest(const struct assembly_part *p, struct kp_flight *v,
     size_t max);

@@ -143,6 +143,13 @@ on_batch(struct target *t, const uint8_t *p, size_t n)
 	target_check_overload(t, b.sent_at);
 }
 
+static void
+on_stacks(struct target *t, const uint8_t *p, size_t n)
+{
+	if (assembly_stacks(&t->part, p, n) != KP_OK)
+		agent_malformed(t->agent, "samples of stacks");
+}
+
 /* After a change of plan or probe: what events can show, and what is too hot. */
 static void
 apply_plan(struct target *t)
@@ -234,6 +241,7 @@ on_hello(struct target *t, const struct agent_hello *h)
 	ledger_restart(&t->ledger, entries(t));
 	t->native = false;
 	messages_restart(&t->messages);
+	assembly_stacks_restart(&t->part);
 	kp_native_restart(t->decoder, h->node);
 	apply_plan(t);
 	t->part.time_offset = h->time_offset;
@@ -261,6 +269,7 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 	t->status = *st;
 	t->last_sent = st->now;
 	kp_requests_expire(t->part.in->rs, t->part.index, st->now);
+	assembly_stacks_expire(&t->part, st->now);
 	target_check_overload(t, st->now);
 }
 
@@ -338,6 +347,7 @@ on_state(struct target *t, enum agent_state s, const char *text)
 		ledger_lost(&t->ledger, entries(t));
 		kp_requests_abandon(t->part.in->rs, t->part.index,
 		    KP_LOSS_DISCONNECTED);
+		assembly_stacks_drop(&t->part);
 		break;
 	default:
 		break;
@@ -387,6 +397,7 @@ on_failed(struct target *t, enum agent_failure f, const char *why)
 	ledger_lost(&t->ledger, entries(t));
 	kp_requests_abandon(t->part.in->rs, t->part.index,
 	    KP_LOSS_DISCONNECTED);
+	assembly_stacks_drop(&t->part);
 	target_record(t, "failed", why);
 	targets_on_failed(t, f, why);
 }
@@ -424,6 +435,7 @@ static const struct agent_ops agent_ops = {
 	.on_replanned = on_replanned,
 	.on_plan = on_plan,
 	.on_batch = on_batch,
+	.on_stacks = on_stacks,
 	.on_clock = on_clock,
 	.on_status = on_status,
 	.on_notice = target_report,
@@ -559,6 +571,7 @@ void
 target_switch(struct target *t)
 {
 	kp_requests_abandon(t->part.in->rs, t->part.index, KP_LOSS_RELOADED);
+	assembly_stacks_drop(&t->part);
 	target_rotate(t, kp_moment_now());
 	ledger_recount(&t->ledger, entries(t));
 	assembly_part_switch(&t->part);

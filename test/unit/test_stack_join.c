@@ -1,0 +1,655 @@
+/*
+ * test_stack_join.c - samples of stacks and the requests that they belong to.
+ * Requests come from events (feed.h); web is the tier of the entry e, db that of
+ * a, b and c.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "feed_fixture.h"
+#include "stack_feed.h"
+#include "stacks/cells.h"
+#include "stacks/join.h"
+#include "stacks/pending.h"
+
+#define MS KP_NS_PER_MS
+#define IN_WORK "work:do/1:7"
+#define IN_CALL "gen:do_call/4:1 gen_server:call/3:2 work:ask/1"
+#define ON_PORT "prim_inet:recv0/3 work:read/1"
+#define IN_LOOP "gen_server:loop/7 proc_lib:init_p_do_apply/3"
+
+static struct stack_join *joins[FEED_NODES];
+static struct kp_stack_counts counts;	/* of the next message */
+
+static struct stack_scope
+scope(uint32_t node)
+{
+	return (struct stack_scope){ f.conf, f.rs, node };
+}
+
+static void
+on_request(void *ctx, const struct kp_request *rq)
+{
+	struct stack_scope s;
+
+	(void)ctx;
+	for (uint32_t i = 0; i < FEED_NODES; i++) {
+		if (joins[i] == NULL)
+			continue;
+		s = scope(i);
+		stack_join_request(joins[i], &s, rq);
+	}
+}
+
+static int
+setup_nodes(uint32_t nodes)
+{
+	feed_init(&f, conf_two, NULL);
+	feed_hand_on(&f, 1, on_request, feed_on_late);
+	counts = (struct kp_stack_counts){ 0 };
+	for (uint32_t i = 0; i < FEED_NODES; i++)
+		joins[i] = i < nodes ? stack_join_new() : NULL;
+	return 0;
+}
+
+static int
+setup_one(void **state)
+{
+	(void)state;
+	return setup_nodes(1);
+}
+
+static int
+setup_two(void **state)
+{
+	(void)state;
+	return setup_nodes(2);
+}
+
+static int
+end(void **state)
+{
+	for (uint32_t i = 0; i < FEED_NODES; i++)
+		stack_join_free(joins[i]);
+	return teardown(state);
+}
+
+/* frames NULL: not seen. */
+static void
+sample(uint32_t pid, uint64_t label, double ms, const char *status,
+    const char *frames)
+{
+	uint32_t node = pid >> 24;
+	struct fed_sample v = { .id = pid & 0xFFFFFF, .label = (int64_t)label,
+		.at = feed_time(ms) + f.clock[node], .time = 5 * MS,
+		.status = status, .frames = frames };
+	struct stack_scope s = scope(node);
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 20);
+	feed_samples(&b, v.at, &counts, &v, 1);
+	assert_int_equal(stack_join_message(joins[node], &s, b.p, b.len),
+	    KP_OK);
+	kp_buf_free(&b);
+}
+
+static struct kp_window *
+window_of(uint32_t node)
+{
+	struct kp_window *w = calloc(1, sizeof(*w));
+	struct stack_scope s = scope(node);
+
+	assert_true(stack_join_rotate(joins[node], &s, w));
+	return w;
+}
+
+static int
+by_text(const void *pa, const void *pb)
+{
+	const struct kp_stack_cell *a = pa, *b = pb;
+	int c = strcmp(a->path, b->path);
+
+	c = c != 0 ? c : strcmp(a->frames, b->frames);
+	return c != 0 ? c : a->state - b->state;
+}
+
+/* Checks the cells of the window, sorted, a line each. */
+static void
+cells(uint32_t node, const char *want)
+{
+	struct kp_window *w = window_of(node);
+	const struct kp_stack_cell *c;
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 20);
+	if (w->nstacks > 0)
+		qsort(w->stacks, w->nstacks, sizeof(*w->stacks), by_text);
+	for (size_t i = 0; i < w->nstacks; i++) {
+		c = &w->stacks[i];
+		kp_buf_printf(&b, "%s [%s] %s '%s' %d %g %g\n", c->identity,
+		    c->path, kp_stack_state_name(c->state), c->frames,
+		    (int)c->samples, (double)c->time / 1e6,
+		    (double)c->w_time / 1e6);
+	}
+	assert_string_equal(kp_buf_cstr(&b), want);
+	kp_buf_free(&b);
+	kp_window_free(w);
+}
+
+static uint64_t
+lost_samples(uint32_t node, enum kp_loss cause)
+{
+	struct kp_window *w = window_of(node);
+	uint64_t n = w->losses.n[cause];
+
+	kp_window_free(w);
+	return n;
+}
+
+static void
+expires(uint32_t node, double ms)
+{
+	struct stack_scope s = scope(node);
+
+	stack_join_expire(joins[node], &s, feed_time(ms) + f.clock[node]);
+}
+
+static struct stack_totals
+totals(uint32_t node)
+{
+	return stack_join_totals(joins[node]);
+}
+
+/* Request 1 of process 1 from 0 to 100, which is in a from 20 to 60. */
+static void
+one_request(void)
+{
+	entry(&f, 1, "e", NULL, 1, 0);
+	call(&f, 1, "a", "e", 1, 20);
+	back_to(&f, 1, "e", 60);
+	back_to(&f, 1, NULL, 100);
+}
+
+static void
+a_sample_has_the_path_of_its_call(void **state)
+{
+	(void)state;
+	f.weight = 3;
+	f.identity = "get";
+	one_request();
+	sample(1, 1, 10, "running", IN_WORK);
+	sample(1, 1, 30, "running", IN_WORK);
+	sample(1, 1, 40, "running", IN_WORK);
+	sample(1, 1, 70, "running", IN_WORK);
+	cells(0, "");
+	assert_int_equal(totals(0).waiting, 4);
+	expire(&f, 400);
+	cells(0, "get [web] running 'work:do/1:7' 2 10 30\n"
+	    "get [web;db] running 'work:do/1:7' 2 10 30\n");
+	assert_int_equal(totals(0).waiting, 0);
+	assert_int_equal(totals(0).joined, 4);
+	cells(0, "");
+}
+
+static void
+samples_come_before_events(void **state)
+{
+	(void)state;
+	sample(1, 1, 30, "running", IN_WORK);
+	expires(0, 40);
+	one_request();
+	expire(&f, 400);
+	cells(0, "undefined [web;db] running 'work:do/1:7' 1 5 5\n");
+}
+
+static void
+every_state_is_a_cell(void **state)
+{
+	(void)state;
+	one_request();
+	sample(1, 1, 30, "running", IN_WORK);
+	sample(1, 1, 31, "runnable", IN_WORK);
+	sample(1, 1, 32, "garbage_collecting", IN_WORK);
+	sample(1, 1, 33, "waiting", IN_CALL);
+	sample(1, 1, 34, "waiting", ON_PORT);
+	sample(1, 1, 35, "waiting", "work:receive_it/0");
+	sample(1, 1, 36, "running", NULL);
+	expire(&f, 400);
+	cells(0,
+	    "undefined [web;db] not seen '' 1 5 5\n"
+	    "undefined [web;db] in a call "
+	    "'work:ask/1;gen_server:call/3:2;gen:do_call/4:1' 1 5 5\n"
+	    "undefined [web;db] running 'work:do/1:7' 1 5 5\n"
+	    "undefined [web;db] runnable 'work:do/1:7' 1 5 5\n"
+	    "undefined [web;db] collecting 'work:do/1:7' 1 5 5\n"
+	    "undefined [web;db] on a port 'work:read/1;prim_inet:recv0/3' "
+	    "1 5 5\n"
+	    "undefined [web;db] waiting 'work:receive_it/0' 1 5 5\n");
+}
+
+/* Process 2 works for a, with no call of its own, then waits for messages. */
+static void
+a_process_without_calls_works_for_the_innermost(void **state)
+{
+	(void)state;
+	one_request();
+	sample(2, 1, 30, "running", IN_WORK);
+	sample(2, 1, 31, "waiting", ON_PORT);
+	sample(2, 1, 50, "waiting", IN_LOOP);
+	sample(2, 1, 90, "runnable", IN_WORK);
+	expire(&f, 400);
+	cells(0, "undefined [web] runnable 'work:do/1:7' 1 5 5\n"
+	    "undefined [web;db] running 'work:do/1:7' 1 5 5\n"
+	    "undefined [web;db] on a port 'work:read/1;prim_inet:recv0/3' "
+	    "1 5 5\n");
+	assert_int_equal(totals(0).idle, 1);
+	assert_int_equal(totals(0).lost, 0);
+}
+
+/* A call in another process has the path of the call that asked. */
+static void
+a_path_goes_through_processes(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", NULL, 1, 0);
+	call(&f, 1, "a", "e", 1, 10);
+	call_from(&f, 2, 1, "e2", NULL, 1, 20);
+	call_from(&f, 2, 1, "b", "e2", 1, 30);
+	call_from(&f, 2, 1, "c", "b", 1, 35);
+	back_to(&f, 2, "b", 45);
+	back_to(&f, 2, "e2", 50);
+	back_to(&f, 2, NULL, 60);
+	back_to(&f, 1, "e", 70);
+	back_to(&f, 1, NULL, 80);
+	sample(2, 1, 25, "running", IN_WORK);
+	sample(2, 1, 40, "running", IN_WORK);
+	expire(&f, 400);
+	/* c in b in a row of the same tier is one step */
+	cells(0, "undefined [web;db;web] running 'work:do/1:7' 1 5 5\n"
+	    "undefined [web;db;web;db] running 'work:do/1:7' 1 5 5\n");
+}
+
+static void
+after_the_request(void **state)
+{
+	(void)state;
+	one_request();
+	call_from(&f, 2, 1, "b", NULL, 1, 120);
+	back_to(&f, 2, NULL, 150);
+	sample(1, 1, 110, "waiting", ON_PORT);	/* for the next request */
+	sample(1, 1, 111, "waiting", IN_LOOP);
+	sample(3, 1, 112, "running", IN_WORK);
+	sample(2, 1, 130, "waiting", ON_PORT);
+	expire(&f, 400);
+	cells(0, "undefined [_after] running 'work:do/1:7' 1 5 5\n"
+	    "undefined [_after;db] on a port 'work:read/1;prim_inet:recv0/3' "
+	    "1 5 5\n");
+	assert_int_equal(totals(0).idle, 2);
+}
+
+/* It still works when the request has closed, and then some time later. */
+static void
+long_after_the_request(void **state)
+{
+	(void)state;
+	f.weight = 2;
+	f.identity = "get";
+	one_request();
+	expire(&f, 400);
+	sample(2, 1, 500, "running", IN_WORK);
+	sample(2, 1, 510, "waiting", IN_LOOP);
+	expires(0, 520);
+	cells(0, "get [_after] running 'work:do/1:7' 1 5 10\n");
+	sample(2, 1, 50, "running", IN_WORK);	/* it was late */
+	expires(0, 530);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
+	cells(0, "");
+	assert_int_equal(totals(0).idle, 1);
+	assert_int_equal(totals(0).waiting, 0);
+}
+
+static void
+a_sample_without_request_is_lost_in_time(void **state)
+{
+	(void)state;
+	sample(1, 77, 0, "running", IN_WORK);
+	sample(2, 78, 0, "waiting", IN_LOOP);
+	sample(3, 79, 0, "running", NULL);
+	expires(0, 2900);
+	assert_int_equal(totals(0).waiting, 3);
+	expires(0, 3100);
+	assert_int_equal(totals(0).waiting, 0);
+	assert_int_equal(totals(0).idle, 1);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 2);
+}
+
+/* The clock of another VM: the sample is as far ahead as it may be old. */
+static void
+a_sample_of_another_time_is_lost_too(void **state)
+{
+	(void)state;
+	sample(1, 77, 10000, "running", IN_WORK);
+	expires(0, 9000);
+	assert_int_equal(totals(0).waiting, 1);
+	expires(0, 100);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
+}
+
+static void
+a_sample_waits_as_long_as_its_request(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", NULL, 1, 0);
+	sample(1, 1, 10, "running", IN_WORK);
+	for (double ms = 1000; ms < 59000; ms += 1000) {
+		expire(&f, ms);
+		expires(0, ms);
+	}
+	assert_int_equal(totals(0).waiting, 1);
+	expire(&f, 61000);
+	cells(0, "undefined [web] running 'work:do/1:7' 1 5 5\n");
+}
+
+static void
+a_process_not_seen_is_found_by_its_call(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", NULL, 1, 0);
+	call(&f, 1, "a", "e", 1, 20);
+	sample(1, 0, 30, "running", NULL);
+	sample(9, 0, 30, "running", NULL);
+	sample(9, 0, 30, "running", IN_WORK);
+	back_to(&f, 1, "e", 60);
+	back_to(&f, 1, NULL, 100);
+	expire(&f, 400);
+	cells(0, "undefined [] not seen '' 1 5 5\n"
+	    "undefined [web;db] not seen '' 1 5 5\n");
+	assert_int_equal(totals(0).idle, 1);
+}
+
+/*
+ * Node 1's clock is an hour ahead, and its offset wrong by 2 ms: its calls are
+ * moved to where they fit, and samples with them.
+ */
+static void
+samples_of_two_nodes(void **state)
+{
+	(void)state;
+	join(&f, 1, 3600000);
+	kp_requests_offset(f.rs, 1, -f.clock[1] + 2 * MS, 3 * MS);
+	entry(&f, 1, "e", NULL, 1, 0);
+	call(&f, 1, "a", "e", 1, 20);
+	call_from(&f, AT(1, 5), 1, "b", NULL, 1, 21);
+	back_to(&f, AT(1, 5), NULL, 59);
+	back_to(&f, 1, "e", 60);
+	back_to(&f, 1, NULL, 100);
+	sample(1, 1, 10, "running", IN_WORK);
+	sample(1, 1, 30, "waiting", IN_CALL);
+	sample(AT(1, 5), 1, 21.2, "running", IN_WORK);
+	sample(AT(1, 5), 1, 58.8, "running", IN_WORK);
+	sample(AT(1, 6), 1, 40, "running", "other:one/0");
+	expire(&f, 3000);
+	cells(0, "undefined [web] running 'work:do/1:7' 1 5 5\n"
+	    "undefined [web;db] in a call "
+	    "'work:ask/1;gen_server:call/3:2;gen:do_call/4:1' 1 5 5\n");
+	cells(1, "undefined [web;db] running 'other:one/0' 1 5 5\n"
+	    "undefined [web;db] running 'work:do/1:7' 2 10 10\n");
+}
+
+/* Process 6 has no call at all, and no call is on its node. */
+static void
+a_node_without_calls(void **state)
+{
+	(void)state;
+	join(&f, 1, -5000);
+	one_request();
+	sample(AT(1, 6), 1, 40, "running", IN_WORK);
+	sample(AT(1, 6), 1, 140, "running", IN_WORK);
+	expire(&f, 3000);
+	cells(1, "undefined [_after] running 'work:do/1:7' 1 5 5\n"
+	    "undefined [web;db] running 'work:do/1:7' 1 5 5\n");
+}
+
+static void
+waiting_samples_are_capped(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < PENDING_SAMPLES_MAX + 5; i++)
+		sample(1, 1 + i % 1000, 10, "running", IN_WORK);
+	assert_int_equal(totals(0).waiting, PENDING_SAMPLES_MAX);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_CAP), 5);
+	/* room comes back */
+	expires(0, 4000);
+	assert_int_equal(totals(0).waiting, 0);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE),
+	    PENDING_SAMPLES_MAX);
+	one_request();
+	sample(1, 1, 30, "running", IN_WORK);
+	expire(&f, 400);
+	cells(0, "undefined [web;db] running 'work:do/1:7' 1 5 5\n");
+}
+
+static void
+dropped_samples_are_lost(void **state)
+{
+	(void)state;
+	one_request();
+	sample(1, 1, 30, "running", IN_WORK);
+	stack_join_drop(joins[0]);
+	assert_int_equal(totals(0).waiting, 0);
+	expire(&f, 400);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
+	cells(0, "");
+}
+
+/* The names of types belong to the old configuration: no cell may keep one. */
+static void
+another_configuration_starts_from_nothing(void **state)
+{
+	(void)state;
+	one_request();
+	sample(1, 1, 30, "running", IN_WORK);
+	expire(&f, 400);
+	sample(1, 2, 500, "running", IN_WORK);
+	stack_join_reset(joins[0]);
+	feed_hand_on(&f, 1, on_request, feed_on_late);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
+	cells(0, "");
+	entry(&f, 1, "e", NULL, 3, 1000);
+	back_to(&f, 1, NULL, 1100);
+	sample(1, 3, 1050, "running", IN_WORK);
+	expire(&f, 1400);
+	cells(0, "undefined [web] running 'work:do/1:7' 1 5 5\n");
+}
+
+static void
+unsent_samples_are_losses(void **state)
+{
+	(void)state;
+	counts = (struct kp_stack_counts){ .taken = 9, .unsent = 4 };
+	sample(1, 1, 1, "running", IN_WORK);
+	counts.unsent = 6;
+	sample(1, 1, 2, "running", IN_WORK);
+	assert_int_equal(totals(0).sampler.taken, 9);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_UNSENT), 6);
+	/* another sampler, which has dropped as many */
+	stack_join_restart(joins[0]);
+	sample(1, 1, 3, "running", IN_WORK);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_UNSENT), 6);
+	counts.unsent = 1;
+	sample(1, 1, 4, "running", IN_WORK);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_UNSENT), 1);
+}
+
+/* More stacks than a table has: those that wait move to another table. */
+static void
+a_full_table_is_renewed(void **state)
+{
+	char frame[40];
+	uint64_t other = 0;
+
+	(void)state;
+	entry(&f, 1, "e", NULL, 1, 0);
+	sample(1, 1, 5, "running", "work:first/0:1");
+	for (int turn = 0; turn < 3; turn++) {
+		for (int i = 0; i < KP_STACK_STACKS_MAX / 2 + 100; i++) {
+			snprintf(frame, sizeof(frame), "work:do/1:%d",
+			    1 + i + turn * 100000);
+			sample(2, 999, 10, "running", frame);
+		}
+		expires(0, 4000);
+		other += lost_samples(0, KP_LOSS_STACK_OTHER);
+	}
+	sample(1, 1, 6, "running", "work:second/0:1");
+	back_to(&f, 1, NULL, 100);
+	expire(&f, 400);
+	assert_int_equal(other, 0);
+	cells(0, "undefined [web] running 'work:first/0:1' 1 5 5\n"
+	    "undefined [web] running 'work:second/0:1' 1 5 5\n");
+}
+
+static struct stack_cell_key
+nth_key(uint32_t identity, uint32_t i)
+{
+	return (struct stack_cell_key){ identity, 1, 2 + i,
+		KP_STACK_RUNNING };
+}
+
+/* The rest of a path is one cell of it, and the rest of those is one. */
+static void
+cells_are_capped(void **state)
+{
+	struct stack_cells c = { .n = 0 };
+	uint64_t samples = 0;
+
+	(void)state;
+	assert_int_equal(stack_cells_path(&c, "web"), 1);
+	for (uint32_t i = 0; i < STACK_CELLS_MAX; i++)
+		assert_true(stack_cells_add(&c, nth_key(3, i), 1, 1));
+	assert_int_equal(c.other, 0);
+	for (uint32_t i = 0; i < 10; i++)
+		assert_true(stack_cells_add(&c, nth_key(3, 50000 + i), 1, 1));
+	assert_int_equal(c.n, STACK_CELLS_MAX + 1);
+	assert_int_equal(c.v[STACK_CELLS_MAX].key.stack, KP_STACK_OTHER);
+	assert_int_equal(c.v[STACK_CELLS_MAX].key.path, 1);
+	assert_int_equal(c.other, 10);
+	for (uint32_t i = 0; i < 2 * STACK_CELLS_OTHER; i++)
+		assert_true(stack_cells_add(&c, nth_key(4 + i, 9), 1, 1));
+	assert_int_equal(c.n, STACK_CELLS_MAX + STACK_CELLS_OTHER + 1);
+	for (uint32_t i = 0; i < c.n; i++)
+		samples += c.v[i].samples;
+	assert_int_equal(samples, STACK_CELLS_MAX + 10 +
+	    2 * STACK_CELLS_OTHER);
+	stack_cells_free(&c);
+}
+
+static void
+paths_are_capped(void **state)
+{
+	struct stack_cells c = { .n = 0 };
+	char path[32];
+
+	(void)state;
+	for (uint32_t i = 0; i < STACK_PATHS_MAX; i++) {
+		snprintf(path, sizeof(path), "p%u", i);
+		assert_int_equal(stack_cells_path(&c, path), i + 1);
+	}
+	assert_int_equal(stack_cells_path(&c, "one more"), STACK_PATH_OTHER);
+	assert_int_equal(stack_cells_path(&c, "p7"), 8);
+	stack_cells_free(&c);
+}
+
+/* Recursion between tiers: of a deep path the entry and the last are kept. */
+static void
+a_deep_path_is_cut(void **state)
+{
+	static const char *const fns[] = { "a", "e2" };
+	struct kp_window *w;
+	const char *caller = "e";
+	uint32_t parts = 1;
+
+	(void)state;
+	entry(&f, 1, "e", NULL, 1, 0);
+	for (int i = 0; i < 100; i++) {
+		call(&f, 1, fns[i % 2], caller, 1, 1 + i);
+		caller = fns[i % 2];
+	}
+	sample(1, 1, 150, "running", IN_WORK);
+	back_to(&f, 1, NULL, 200);
+	expire(&f, 500);
+	w = window_of(0);
+	assert_int_equal(w->nstacks, 1);
+	for (const char *p = w->stacks[0].path; *p != '\0'; p++)
+		parts += *p == ';';
+	assert_int_equal(parts, STACK_PATH_DEPTH);
+	assert_memory_equal(w->stacks[0].path, "web;", 4);
+	kp_window_free(w);
+}
+
+/* The running window can be looked at, and goes on. */
+static void
+a_copy_leaves_the_window(void **state)
+{
+	struct stack_scope s = scope(0);
+	struct kp_window *w = calloc(1, sizeof(*w));
+
+	(void)state;
+	one_request();
+	sample(1, 1, 30, "running", IN_WORK);
+	expire(&f, 400);
+	assert_true(stack_join_copy(joins[0], &s, w));
+	assert_int_equal(w->nstacks, 1);
+	assert_string_equal(w->stacks[0].frames, "work:do/1:7");
+	kp_window_free(w);
+	cells(0, "undefined [web;db] running 'work:do/1:7' 1 5 5\n");
+}
+
+static void
+a_bad_message_is_refused(void **state)
+{
+	struct stack_scope s = scope(0);
+
+	(void)state;
+	assert_int_equal(stack_join_message(joins[0], &s, "\x83h\x04", 3),
+	    KP_ESHORT);
+	assert_int_equal(totals(0).lost, 0);
+	assert_int_equal(totals(0).waiting, 0);
+}
+
+#define ONE(t) cmocka_unit_test_setup_teardown(t, setup_one, end)
+#define TWO(t) cmocka_unit_test_setup_teardown(t, setup_two, end)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ONE(a_sample_has_the_path_of_its_call),
+		ONE(samples_come_before_events),
+		ONE(every_state_is_a_cell),
+		ONE(a_process_without_calls_works_for_the_innermost),
+		ONE(a_path_goes_through_processes),
+		ONE(after_the_request),
+		ONE(long_after_the_request),
+		ONE(a_sample_without_request_is_lost_in_time),
+		ONE(a_sample_of_another_time_is_lost_too),
+		ONE(a_sample_waits_as_long_as_its_request),
+		ONE(a_process_not_seen_is_found_by_its_call),
+		TWO(samples_of_two_nodes),
+		TWO(a_node_without_calls),
+		ONE(waiting_samples_are_capped),
+		ONE(dropped_samples_are_lost),
+		ONE(another_configuration_starts_from_nothing),
+		ONE(unsent_samples_are_losses),
+		ONE(a_full_table_is_renewed),
+		cmocka_unit_test(cells_are_capped),
+		cmocka_unit_test(paths_are_capped),
+		ONE(a_deep_path_is_cut),
+		ONE(a_copy_leaves_the_window),
+		ONE(a_bad_message_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
