@@ -356,6 +356,13 @@ on_moved(struct agent *a, struct kp_term *r)
 	kp_buf_put(&a->ids.peer, pid.p, pid.n);
 }
 
+static void
+on_stacks(struct agent *a, struct kp_span message)
+{
+	if (a->ops->on_stacks != NULL)
+		a->ops->on_stacks(a->owner, message);
+}
+
 void
 agent_on_frame(void *ctx, const struct kp_frame *f)
 {
@@ -377,8 +384,9 @@ agent_on_frame(void *ctx, const struct kp_frame *f)
 		return;		/* of an agent that we have not started */
 	else if (kp_span_is(tag, "kprof_events"))
 		a->ops->on_batch(a->owner, f->payload.p, f->payload.n);
-	else if (kp_span_is(tag, "kprof_stacks"))
-		a->ops->on_stacks(a->owner, f->payload.p, f->payload.n);
+	else if (kp_span_is(tag, "kprof_stacks") ||
+	    kp_span_is(tag, "kprof_groups"))
+		on_stacks(a, f->payload);
 	else if (kp_span_is(tag, "kprof_status"))
 		on_status(a, &r, false);
 	else if (kp_span_is(tag, "kprof_bye"))

@@ -342,8 +342,7 @@ on_stopped(struct target *t)
 
 static const struct agent_ops ops = {
 	.on_state = on_state, .on_hello = on_hello, .on_plan = on_plan,
-	.on_batch = on_batch, .on_stacks = on_batch,
-	.on_clock = on_clock, .on_status = on_status,
+	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status,
 	.on_notice = on_notice, .on_taken = on_taken, .on_replanned = on_replanned,
 	.on_trip = on_trip, .on_pause_over = on_pause_over, .on_diags = on_diags,
 	.on_cleared = on_cleared, .on_checked = on_checked,

@@ -13,6 +13,7 @@
 #include "feed.h"
 #include "daemon/daemon.h"
 #include "daemon/target/target.h"
+#include "stack_feed.h"
 
 static const char text[] =
     "{tiers, [{web, {b,b,1}}, {db, {a,a,1}}]}.\n"
@@ -146,6 +147,115 @@ each_has_its_own(void **state)
 	kp_window_free(w[1]);
 }
 
+/* Of process 1 of that node. */
+static void
+sample(unsigned i, uint64_t label, double ms, const char *frames)
+{
+	const struct kp_stack_counts counts = { .taken = 1 };
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 12);
+	feed_samples(&b, feed_time(ms), &counts, &(struct fed_sample){
+	    .id = 1, .label = (int64_t)label, .at = feed_time(ms),
+	    .time = KP_NS_PER_MS, .status = "running", .frames = frames }, 1);
+	assert_int_equal(assembly_stacks(&parts[i], (struct kp_span){ b.p,
+	    (uint32_t)b.len }), KP_OK);
+	kp_buf_free(&b);
+}
+
+/* The cell of a window that is to have one; "": none. */
+static void
+has_stack(unsigned i, const char *path, const char *frames)
+{
+	struct kp_window *w = assembly_rotate(&parts[i], kp_moment_now());
+
+	assert_int_equal(w->nstacks, frames[0] != '\0');
+	if (w->nstacks > 0) {
+		assert_string_equal(w->stacks[0].path, path);
+		assert_string_equal(w->stacks[0].frames, frames);
+		assert_string_equal(w->stacks[0].identity, "undefined");
+	}
+	kp_window_free(w);
+}
+
+/* Samples of each node are in its own window, though the request is node 0's. */
+static void
+stacks_are_of_their_node(void **state)
+{
+	struct kp_window *w;
+
+	(void)state;
+	ask(1, 0);
+	sample(0, 1, 1.5, "m:asks/0:1");
+	sample(1, 1, 3, "m:works/0:2");
+	answer(0);
+	expire(&f, 400);
+	w = assembly_running(&parts[1], kp_moment_now());
+	assert_int_equal(w->nstacks, 1);
+	kp_window_free(w);
+	has_stack(0, "web", "m:asks/0:1");
+	has_stack(1, "web;db", "m:works/0:2");
+	has_stack(1, "", "");
+	assert_int_equal(assembly_stacks_totals(&parts[0]).joined, 1);
+	assert_int_equal(assembly_stacks_totals(&parts[1]).sampler.taken, 1);
+}
+
+/* Node 1 goes away while a sample of it waits: the request has none of it. */
+static void
+stacks_of_a_lost_node(void **state)
+{
+	struct kp_window *w;
+
+	(void)state;
+	ask(1, 0);
+	sample(0, 1, 1.5, "m:asks/0:1");
+	sample(1, 1, 3, "m:works/0:2");
+	assembly_stacks_drop(&parts[1]);
+	answer(0);
+	expire(&f, 400);
+	w = assembly_rotate(&parts[1], kp_moment_now());
+	assert_int_equal(w->nstacks, 0);
+	assert_int_equal(w->losses.n[KP_LOSS_SAMPLE_GONE], 1);
+	kp_window_free(w);
+	has_stack(0, "web", "m:asks/0:1");
+}
+
+/*
+ * During a reload one part has switched: requests of either configuration have
+ * the samples of their own, and nothing keeps a name of the old one.
+ */
+static void
+stacks_and_a_reload(void **state)
+{
+	struct kp_conf *next = parse();
+	struct kp_window *w;
+
+	(void)state;
+	entry(&f, 1, "e", "u0", 1, 0);
+	sample(0, 1, 1, "m:before/0:1");
+	sample(1, 1, 1, "m:other/0:1");
+	assert_int_equal(assembly_prepare(a, next), KP_OK);
+	back_to(&f, 1, "u0", 10);
+	expire(&f, 400);
+	sample(0, 2, 500, "m:never/0:1");
+	has_stack(0, "", "m:before/0:1");
+	assembly_part_switch(&parts[0]);
+	feed_to(&parts[0]);
+	entry(&f, 1, "e", "u0", 3, 1000);
+	sample(0, 3, 1001, "m:later/0:1");
+	back_to(&f, 1, "u0", 1010);
+	kp_requests_expire(IN(0), feed_time(1400));
+	w = assembly_rotate(&parts[0], kp_moment_now());
+	assert_int_equal(w->losses.n[KP_LOSS_SAMPLE_GONE], 1);
+	assert_int_equal(w->nstacks, 1);
+	assert_string_equal(w->stacks[0].frames, "m:later/0:1");
+	kp_window_free(w);
+	assembly_part_switch(&parts[1]);
+	kp_requests_free(assembly_switch(a));
+	kp_conf_free(f.conf);
+	f.conf = next;
+}
+
 /* The other one's request goes on; who comes next is not taken for it. */
 static void
 one_leaves(void **state)
@@ -250,6 +360,12 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(each_has_its_own, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(stacks_are_of_their_node, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(stacks_of_a_lost_node, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(stacks_and_a_reload, setup,
 		    teardown),
 		cmocka_unit_test_setup_teardown(one_leaves, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_place, setup, teardown),

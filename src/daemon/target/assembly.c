@@ -337,7 +337,7 @@ assembly_oldest(const struct assembly_part *p, struct kp_flight *v, size_t max)
 }
 
 enum kp_err
-assembly_stacks(struct assembly_part *p, const void *msg, size_t n)
+assembly_stacks(struct assembly_part *p, struct kp_span message)
 {
 	struct stack_scope s = stack_scope(p->in, p->index);
 
@@ -346,7 +346,7 @@ assembly_stacks(struct assembly_part *p, const void *msg, size_t n)
 	if (p->stacks == NULL && (p->stacks = stack_join_new()) == NULL)
 		return KP_OK;
 	p->a->stacks = true;
-	return stack_join_message(p->stacks, &s, msg, n);
+	return stack_join_message(p->stacks, &s, message.p, message.n);
 }
 
 void

@@ -119,8 +119,7 @@ void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
  * A message of the node's sampler of stacks; errors as of kp_stacks_decode().
  * Without a place, or without memory, it is not followed.
  */
-enum kp_err assembly_stacks(struct assembly_part *p, const void *msg,
-    size_t n);
+enum kp_err assembly_stacks(struct assembly_part *p, struct kp_span message);
 /* now: by the node's clock; for samples whose request was lost. */
 void assembly_stacks_expire(struct assembly_part *p, kp_target_ns now);
 /* The connection is lost or tracing ends: samples that wait are lost. */

@@ -144,9 +144,9 @@ on_batch(struct target *t, const uint8_t *p, size_t n)
 }
 
 static void
-on_stacks(struct target *t, const uint8_t *p, size_t n)
+on_stacks(struct target *t, struct kp_span message)
 {
-	if (assembly_stacks(&t->part, p, n) != KP_OK)
+	if (assembly_stacks(&t->part, message) != KP_OK)
 		agent_malformed(t->agent, "samples of stacks");
 }
 
