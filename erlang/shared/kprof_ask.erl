@@ -1,0 +1,201 @@
+%% kprof_ask - asks processes what they do now: their status, their token and their stack.
+%%
+%% A stack is the answer of the process itself, when it is scheduled next: process_info/2 waits
+%% for one that is in a NIF or collects garbage, and for one that has signals waiting it does so
+%% whatever it asks. So it is called by a worker. A worker that waits longer than ?ANSWER_MS is
+%% killed, its process counts as not seen, and another goes on with the rest. What it has asked
+%% stays in the queue of that process, which is asked more and more seldom.
+%%
+%% Status and token are read in 0.2 us without the process's help unless it runs. Asked together
+%% with the stack, the status of every process is `running`, because it answers; so that is asked
+%% first. A process that runs shows its stack where it is scheduled out or receives.
+-module(kprof_ask).
+
+-export([start/0, take/2, take_ours/2, stop/1, is_idle/1]).
+-export_type([asker/0, answer/0, frames/0]).
+
+-include("kprof_label.hrl").
+
+-define(ANSWER_MS, 5).          % for an answer
+-define(AGAIN_MS, 25).          % until a process that did not answer is asked again; doubled
+-define(AGAIN_MOST_MS, 10000).  % each time, up to this
+-define(SILENT_MAX, 1000).      % such processes; what is forgotten is asked too early
+-define(STILL_MAX, 2000).       % waiting processes whose stack is known; forgotten: asked again
+
+-type frames() :: [{module(), atom(), arity(), Line :: non_neg_integer()}].
+%% At: monotonic ns. Label: of kprofd's token, else 0. Status: undefined if that was not answered.
+-type answer() :: {Tag :: term(), At :: integer(), Status :: atom(), Label :: non_neg_integer(),
+                   frames() | not_seen}.
+
+-record(asker, {
+    worker = none :: none | {pid(), reference()},
+    silent = #{} :: #{pid() => {AgainAtMs :: integer(), WaitMs :: pos_integer()}},
+    still = #{} :: #{pid() => {Reductions :: non_neg_integer(), Label :: non_neg_integer(),
+                               frames()}}
+}).
+-opaque asker() :: #asker{}.
+
+%% The worker that it starts when it is needed is linked to the calling process.
+-spec start() -> asker().
+start() -> #asker{}.
+
+-spec stop(asker()) -> ok.
+stop(#asker{worker = none}) -> ok;
+stop(#asker{worker = Worker}) ->
+    _ = worker_end(Worker, make_ref()),
+    ok.
+
+%% Asks all of them; leaves out those that have ended.
+-spec take([{pid(), Tag :: term()}], asker()) -> {[answer()], asker()}.
+take(Asked, Asker) ->
+    ask(all, [{P, Tag, none} || {P, Tag} <- Asked], Asker).
+
+%% The same of those that have a token of kprofd's; others are left out, if they answer. One that
+%% waits and has not run since it was asked is not asked again.
+-spec take_ours([{pid(), Tag :: term()}], asker()) -> {[answer()], asker()}.
+take_ours(Asked, #asker{still = Still} = Asker) ->
+    ask(ours, [{P, Tag, maps:get(P, Still, none)} || {P, Tag} <- Asked], Asker).
+
+%% Whether the stack is that of an OTP behaviour that waits for its next message.
+-spec is_idle(frames() | not_seen) -> boolean().
+is_idle([{gen_server, loop, _, _} | _]) -> true;
+is_idle([{gen_statem, loop_receive, _, _} | _]) -> true;
+is_idle([{gen_event, fetch_msg, _, _} | _]) -> true;
+is_idle([{erlang, hibernate, _, _} | _]) -> true;
+is_idle([{proc_lib, hibernate, _, _} | _]) -> true;
+is_idle(_) -> false.
+
+%% ------------------------------------------------------------- the asker ----
+
+ask(Which, Asked, #asker{silent = Silent} = Asker) ->
+    Now = kprof_injected:now_ms(),
+    IsSilent = fun({P, _, _}) ->
+                       case Silent of #{P := {At, _}} -> At > Now; #{} -> false end
+               end,
+    {Unasked, Now1} = lists:partition(IsSilent, Asked),
+    NotSeen = [not_seen(Tag, undefined, 0) || {_, Tag, _} <- Unasked],
+    ask_all(Which, Now1, NotSeen, Asker).
+
+ask_all(_, [], Found, Asker) ->
+    {Found, Asker};
+ask_all(Which, Asked, Found, Asker0) ->
+    Asker = with_worker(Asker0),
+    Ref = make_ref(),
+    element(1, Asker#asker.worker) ! {ask, Ref, Which, Asked},
+    gather(Which, Ref, Asked, {undefined, 0}, Found, Asker).
+
+%% The worker answers in order, once for each process; before it asks one that runs, it says so.
+gather(_, _, [], _, Found, Asker) ->
+    {Found, Asker};
+gather(Which, Ref, Left, Begun, Found, #asker{worker = {_, Monitor} = Worker} = Asker) ->
+    receive
+        {Ref, Message} ->
+            {Left1, Begun1, Found1, Asker1} = answered(Message, Left, Begun, Found, Asker),
+            gather(Which, Ref, Left1, Begun1, Found1, Asker1);
+        {'DOWN', Monitor, process, _, _} ->
+            ask_all(Which, Left, Found, Asker#asker{worker = none})
+    after ?ANSWER_MS ->
+            Late = worker_end(Worker, Ref),
+            unanswered(Which, lists:foldl(fun(M, {L, B, F, A}) -> answered(M, L, B, F, A) end,
+                                          {Left, Begun, Found, Asker#asker{worker = none}}, Late))
+    end.
+
+answered({runs, Status, Label}, Left, _, Found, Asker) ->
+    {Left, {Status, Label}, Found, Asker};
+answered(Answer, [{P, Tag, Known} | Left], _, Found, #asker{silent = Silent} = Asker) ->
+    Heard = Asker#asker{silent = maps:remove(P, Silent)},
+    {Left, {undefined, 0}, answer(Answer, Tag, Known, Found), remember(Answer, P, Heard)}.
+
+answer({At, Status, Label, _, Frames}, Tag, _, Found) -> [{Tag, At, Status, Label, Frames} | Found];
+answer({At, same}, Tag, {_, Label, Frames}, Found) -> [{Tag, At, waiting, Label, Frames} | Found];
+answer(none, _, _, Found) -> Found.
+
+remember({_, waiting, Label, Reductions, Frames}, P, #asker{still = Still} = Asker)
+  when is_integer(Reductions) ->
+    Kept = if map_size(Still) < ?STILL_MAX -> Still; true -> #{} end,
+    Asker#asker{still = Kept#{P => {Reductions, Label, Frames}}};
+remember({_, same}, _, Asker) ->
+    Asker;
+remember(_, P, #asker{still = Still} = Asker) ->
+    Asker#asker{still = maps:remove(P, Still)}.
+
+unanswered(_, {[], _, Found, Asker}) ->
+    {Found, Asker};
+unanswered(Which, {[{P, Tag, _} | Left], {Status, Label}, Found, Asker}) ->
+    ask_all(Which, Left, [not_seen(Tag, Status, Label) | Found], silent(P, Asker)).
+
+not_seen(Tag, Status, Label) ->
+    {Tag, kprof_injected:now_ns(), Status, Label, not_seen}.
+
+silent(P, #asker{silent = Silent} = Asker) ->
+    Wait = case Silent of
+               #{P := {_, Ms}} -> min(2 * Ms, ?AGAIN_MOST_MS);
+               #{} -> ?AGAIN_MS
+           end,
+    Kept = if map_size(Silent) < ?SILENT_MAX -> Silent; true -> #{} end,
+    Asker#asker{silent = Kept#{P => {kprof_injected:now_ms() + Wait, Wait}}}.
+
+%% ------------------------------------------------------------ the worker ----
+
+%% Linked, so that it ends with the asker also where it waits for an answer; monitored by both,
+%% so that it ends when the asker ends without a failure.
+with_worker(#asker{worker = none} = Asker) ->
+    Owner = self(),
+    Module = case get('$initial_call') of {M, _, _} -> M; _ -> kprof end,
+    Asker#asker{worker = spawn_opt(fun() ->
+                                           kprof_injected:process_label(Module, asker),
+                                           worker(Owner, erlang:monitor(process, Owner))
+                                   end, [link, monitor, {priority, high}])};
+with_worker(Asker) ->
+    Asker.
+
+%% Returns what it has sent before it ended.
+worker_end({Pid, Monitor}, Ref) ->
+    unlink(Pid),
+    exit(Pid, kill),
+    receive {'DOWN', Monitor, process, _, _} -> late(Ref) end.
+
+late(Ref) ->
+    receive {Ref, Message} -> [Message | late(Ref)] after 0 -> [] end.
+
+worker(Owner, Monitor) ->
+    receive
+        {ask, Ref, Which, Asked} ->
+            [Owner ! {Ref, question(Which, P, Known, Owner, Ref)} || {P, _, Known} <- Asked],
+            worker(Owner, Monitor);
+        {'DOWN', Monitor, process, _, _} ->
+            ok
+    end.
+
+question(all, P, _, Owner, Ref) ->
+    case process_info(P, status) of
+        {status, Status} -> stack(P, Status, 0, Owner, Ref);
+        undefined -> none
+    end;
+question(ours, P, Known, Owner, Ref) ->
+    case process_info(P, [status, sequential_trace_token, reductions]) of
+        [{_, Status}, {_, Token}, {_, Reductions}] ->
+            case {label(Token), Known} of
+                {0, _} -> none;
+                {Label, {Before, Label, _}} when Status =:= waiting, Reductions - Before =< 1 ->
+                    {kprof_injected:now_ns(), same};        % to answer takes one reduction
+                {Label, _} -> stack(P, Status, Label, Owner, Ref)
+            end;
+        undefined -> none
+    end.
+
+stack(P, Status, Label, Owner, Ref) ->
+    _ = Status =:= waiting orelse (Owner ! {Ref, {runs, Status, Label}}),
+    case process_info(P, [sequential_trace_token, current_stacktrace, reductions]) of
+        [{_, Token}, {_, Stack}, {_, Reductions}] ->
+            {kprof_injected:now_ns(), Status, label(Token), Reductions, frames(Stack)};
+        undefined -> none
+    end.
+
+label({_, Label, _, _, _}) when is_integer(Label), Label bsr ?SIGN_BITS =:= ?LABEL_SIGN -> Label;
+label(_) -> 0.
+
+%% Functions and lines only.
+frames(Stack) ->
+    [{M, F, if is_integer(A) -> A; true -> length(A) end, proplists:get_value(line, At, 0)}
+     || {M, F, A, At} <- Stack].
