@@ -10,9 +10,9 @@
 
 -export([load/3, tracer/0]).
 -export([enabled/3, trace/5]).
--export([start/0, stop/0, drain/1, definitions/1, info/0]).
+-export([start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
 
--nifs([enabled/3, trace/5, start/0, stop/0, drain/1, definitions/1, info/0]).
+-nifs([enabled/3, trace/5, start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
 
 -define(VERSION, 1).            % of the records
 -define(RECORD, 40).            % bytes
@@ -43,5 +43,6 @@ trace(_Tag, _State, _Tracee, _What, _Opts) -> erlang:nif_error(not_loaded).
 start() -> erlang:nif_error(not_loaded).
 stop() -> erlang:nif_error(not_loaded).
 drain(_Max) -> erlang:nif_error(not_loaded).
+recent() -> erlang:nif_error(not_loaded).
 definitions(_Chunks) -> erlang:nif_error(not_loaded).
 info() -> erlang:nif_error(not_loaded).

@@ -6,7 +6,7 @@
 -include("kprof_label.hrl").
 -include("kprof_flagger.hrl").
 
--define(PROTOCOL, 5).           % AGENT_PROTOCOL in src/target/agent.h
+-define(PROTOCOL, 6).           % AGENT_PROTOCOL in src/target/agent.h
 -define(LOADED, [kprof_probe, kprof_agent]).    % the modules that go with the agent
 -define(BATCH_EVENTS, 500).     % most events in one message
 -define(NEIGHBOURS, 5).         % processes or functions of others that a notice names
@@ -25,7 +25,7 @@
 -define(IS_AWAITED(Tag),
         (Tag =:= kprof orelse Tag =:= kprof_agent orelse Tag =:= 'DOWN' orelse Tag =:= walk orelse
          Tag =:= trace_delivered orelse Tag =:= loaded orelse Tag =:= rated orelse
-         Tag =:= names orelse Tag =:= others)).
+         Tag =:= names orelse Tag =:= others orelse Tag =:= stacks orelse Tag =:= timeout)).
 %% Anybody can send messages to a process with a name. Whoever takes events out of the queue takes
 %% these out as well, as kprof_agent_server:loop/1 does. To look for events behind 800,000 of them
 %% takes 10 ms each time, in which more events come than are taken.
@@ -162,6 +162,15 @@
     measured_at = never :: never | integer()    % monotonic ms
 }).
 
+%% kprof_agent_stacks: the process that samples stacks.
+-record(stacks, {
+    wanted = none :: none | {PerSecond :: pos_integer(), Ppm :: pos_integer()},
+    sampler = none :: none | {pid(), reference()},
+    due = none :: none | {Timer :: reference(), AtMs :: integer()},     % its next tick
+    seen = {0, []} :: {Events :: non_neg_integer(), [pid()]},   % since the last one, newest first
+    busy_ns = 0 :: non_neg_integer()    % the sampler's, as last reported
+}).
+
 -record(s, {
     lease :: #lease{},
     limits :: #limits{},
@@ -185,5 +194,6 @@
     code = #code{} :: #code{},
     intact = #intact{} :: #intact{},
     foreign = #foreign{} :: #foreign{},
-    cost = #cost{} :: #cost{}
+    cost = #cost{} :: #cost{},
+    stacks = #stacks{} :: #stacks{}
 }).

@@ -84,8 +84,9 @@ rearm_entries(_, {Error, S}) ->
     {Error, disarm(idle, S)}.
 
 armed(#s{entry_calls = Calls, hot = Hot} = S) ->
-    S#s{state = armed, entry_calls = Calls#entry_calls{unarmed = unarmed(S)},
-        hot = Hot#hot{over = 0}}.
+    kprof_agent_stacks:stacks_wake(
+      S#s{state = armed, entry_calls = Calls#entry_calls{unarmed = unarmed(S)},
+          hot = Hot#hot{over = 0}}).
 
 arm_tiers(Items, S) ->
     lists:foldl(fun(I, {Failed, S1}) ->
@@ -158,7 +159,7 @@ disarm_all(State, #s{session = Session, state = Was} = S0) ->
     {Entries, Tiers} = by_kind(S0#s.plan),
     [kprof_agent_patterns:pattern(Session, I#item.mfa, ?TAKE_TOKEN)
      || I <- Entries, Was =:= armed],
-    S1 = no_longer_armed(Was, S0#s{state = State}),
+    S1 = no_longer_armed(Was, kprof_agent_stacks:stacks_sleep(S0#s{state = State})),
     S2 = kprof_agent_cost:cost_clear(S1#s{unfinished = disarm}),
     S3 = clear_patterns(Tiers, Entries, kprof_agent_messages:messages_end(S2)),
     S4 = S3#s{unfinished = none},

@@ -24,14 +24,14 @@ event(Ev, #s{state = armed} = S0) ->
         end,
     T0 = kprof_injected:now_ns(),
     {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
-    add_busy(T0, batch(First, N, Evs, S1));
+    add_busy(T0, batch(First, N, Evs, kprof_agent_stacks:stacks_seen(Evs, S1)));
 event(Ev, S) ->
     kprof_agent_foreign:idle_event(Ev, S).
 
 wait(Ev, S) ->
     case process_info(self(), message_queue_len) of
         {_, Len} when Len < ?BATCH_EVENTS - 1 ->
-            kprof_agent_foreign:await_batch(wait_ms(Ev, S), S),
+            kprof_agent_foreign:await_batch(batch_ms(Ev, S), S),
             S;
         _ ->
             kprof_agent_code:look_ahead(S)
@@ -39,10 +39,10 @@ wait(Ev, S) ->
 
 %% Each batch costs both sides far more than an event, and a quarter of the age that events
 %% may have is not an overload yet. What the last batch had no room for has waited already.
-wait_ms(Ev, #s{limits = #limits{age_ns = Ns}}) ->
+batch_ms(Ev, #s{limits = #limits{age_ns = Ns}} = S) ->
     Age = kprof_injected:now_ns() - element(tuple_size(Ev), Ev),
     Longest = max(?BATCH_LEAST_MS, min(?BATCH_MS, Ns div 4000000)),
-    max(0, Longest - Age div 1000000).
+    kprof_agent_stacks:stacks_wait_ms(max(0, Longest - Age div 1000000), S).
 
 %% Returns the time of the oldest event, their number, and the events in order.
 -spec gather(non_neg_integer(), tuple(), [tuple()], #s{}) ->

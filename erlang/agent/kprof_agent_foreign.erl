@@ -240,7 +240,7 @@ heir(Agent, {Kind, MFA} = What, Queue, S0) ->
     heir_begins(What, Queue, S).
 
 inherited(Queue, #s{lease = Lease, sentry = {Sentry, _}, foreign = F, checks = Checks} = S0) ->
-    S = kprof_agent_events:count_dropped(Queue, 0, S0),
+    S = kprof_agent_events:count_dropped(Queue, 0, kprof_agent_stacks:stacks_inherited(S0)),
     kprof_agent_sentry:inherited(Sentry),
     S#s{lease = Lease#lease{monitor = erlang:monitor(process, Lease#lease.daemon),
                             renewed_at = kprof_injected:now_ms()},

@@ -2,7 +2,7 @@
 %% applies the same limits to what they hold.
 -module(kprof_agent_rings).
 
--export([probe_start/4, probe_wake/1, drain/1, drain_all/1, drain_meanwhile/1, hand_over_rings/2]).
+-export([probe_start/4, probe_wake/1, drain/1, drain_now/1, drain_all/1, drain_meanwhile/1, hand_over_rings/2]).
 
 -include("kprof_agent.hrl").
 
@@ -63,15 +63,23 @@ probe_wake(S) ->
 %% Takes what is in the rings, and has itself called again: at once while there is much.
 -spec drain(#s{}) -> #s{}.
 drain(S0) ->
-    T0 = kprof_injected:now_ns(),
-    {N, _, More, S} = drain_once(S0),
+    {N, More, S} = drain_timed(S0),
     if More -> self() ! drain;
        N > 0 -> erlang:send_after(?RINGS_MS, self(), drain);
        true -> erlang:send_after(?RINGS_IDLE_MS, self(), drain)
     end,
-    case N of
-        0 -> S;
-        _ -> kprof_agent_events:add_busy(T0, S)
+    S.
+
+%% The same between two of these.
+-spec drain_now(#s{}) -> #s{}.
+drain_now(S) ->
+    element(3, drain_timed(S)).
+
+drain_timed(S0) ->
+    T0 = kprof_injected:now_ns(),
+    case drain_once(S0) of
+        {0, _, More, S} -> {0, More, S};
+        {N, _, More, S} -> {N, More, kprof_agent_events:add_busy(T0, S)}
     end.
 
 %% {Events, TimeOfTheOldest, AreThereMore, State}

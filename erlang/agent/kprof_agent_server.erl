@@ -78,6 +78,12 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
             loop(kprof_agent_rings:drain(S));
         {'DOWN', Monitor, process, _, Reason} ->
             finish({daemon_gone, Reason}, S);
+        {stacks, Next, BusyNs} ->
+            loop(kprof_agent_stacks:stacks_next(Next, BusyNs, S));
+        {timeout, Timer, stacks} when Timer =:= element(1, S#s.stacks#stacks.due) ->
+            loop(kprof_agent_stacks:stacks_due(S));
+        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.stacks#stacks.sampler) ->
+            loop(kprof_agent_stacks:sampler_down(S));
         {'DOWN', SentryRef, process, _, _} ->
             loop(new_sentry(S));
         {trace_delivered, _, Delivered} when Delivered =:= element(1, S#s.changing) ->
@@ -112,7 +118,7 @@ on_tick(S0) ->
     kprof_agent_sentry:alive(S0),
     kprof_agent_tokens:word_advance(S0),
     S1 = kprof_agent_intact:session_check(kprof_agent_events:flush_unsent(S0)),
-    S2 = lease(kprof_agent_messages:messages_settle(S1)),
+    S2 = kprof_agent_stacks:stacks_settle(lease(kprof_agent_messages:messages_settle(S1))),
     kprof_agent_cost:cost_tick(kprof_agent_hot:check_rates(S2)).
 
 %% A renewal may wait behind the tick that looks for it, if the agent was at work for long.
@@ -172,6 +178,8 @@ command({rates, MFAs, MaybeLoops, Ms}, Ref, S) ->
     kprof_agent_checks:rates(MFAs, MaybeLoops, Ms, Ref, S);
 command({names, Pids}, Ref, S) ->
     kprof_agent_messages:receiver_names(Pids, Ref, S);
+command({stacks, Pids}, Ref, S) ->
+    kprof_agent_stacks:stacks_of(Pids, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = kprof_agent_arming:arm_plan(Items, limits(Limits, S)),
     reply(Ref, Result, S1);
@@ -208,7 +216,8 @@ reply(Ref, Result, S) ->
     kprof_agent_events:notice({kprof_reply, Ref, Result}, S).
 
 limits(#{max_queue := Queue, max_memory := Memory, max_age_ms := AgeMs} = Limits,
-       #s{messages = Messages, cost = Cost} = S) ->
+       #s{messages = Messages, cost = Cost} = S0) ->
+    S = kprof_agent_stacks:stacks_use(maps:get(stacks, Limits, none), S0),
     kprof_agent_sched_gc:use_flags(
       maps:get(flags, Limits, []),
       S#s{limits = #limits{queue = Queue, memory = Memory, age_ns = AgeMs * 1000000,
@@ -236,7 +245,7 @@ finish(Reason, S0) ->
     exit(normal).
 
 put_down(S0) ->
-    S1 = kprof_agent_checks:load_end(kprof_agent_checks:rates_end(S0)),
+    S1 = kprof_agent_checks:load_end(kprof_agent_checks:rates_end(kprof_agent_stacks:stacks_stop(S0))),
     S2 = kprof_agent_arming:disarm(idle, kprof_agent_tokens:take_tokens(S1)),
     kprof_agent_sched_gc:monitor_stop(kprof_agent_sched_gc:sweep_stop(S2)).
 

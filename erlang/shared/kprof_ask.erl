@@ -31,7 +31,8 @@
     worker = none :: none | {pid(), reference()},
     silent = #{} :: #{pid() => {AgainAtMs :: integer(), WaitMs :: pos_integer()}},
     still = #{} :: #{pid() => {Reductions :: non_neg_integer(), Label :: non_neg_integer(),
-                               frames()}}
+                               frames()}},
+    stacks = 0 :: non_neg_integer()     % asked for by take_ours/2
 }).
 -opaque asker() :: #asker{}.
 
@@ -47,14 +48,21 @@ stop(#asker{worker = Worker}) ->
 
 %% Asks all of them; leaves out those that have ended.
 -spec take([{pid(), Tag :: term()}], asker()) -> {[answer()], asker()}.
-take(Asked, Asker) ->
-    ask(all, [{P, Tag, none} || {P, Tag} <- Asked], Asker).
+take(Asked, Asker0) ->
+    {Found, Asker} = ask(all, [{P, Tag, none} || {P, Tag} <- Asked], Asker0),
+    {[F || F <- Found, tuple_size(F) =:= 5], Asker}.
 
 %% The same of those that have a token of kprofd's; others are left out, if they answer. One that
-%% waits and has not run since it was asked is not asked again.
--spec take_ours([{pid(), Tag :: term()}], asker()) -> {[answer()], asker()}.
-take_ours(Asked, #asker{still = Still} = Asker) ->
-    ask(ours, [{P, Tag, maps:get(P, Still, none)} || {P, Tag} <- Asked], Asker).
+%% waits and has not run since it was asked is not asked again. Stacks: how many were asked for.
+%% Ended: the tags of those that have.
+-spec take_ours([{pid(), Tag :: term()}], asker()) ->
+          {[answer()], Stacks :: non_neg_integer(), Ended :: [Tag :: term()], asker()}.
+take_ours(Asked, #asker{still = Still} = Asker0) ->
+    {Found, Asker} =
+        ask(ours, [{P, Tag, maps:get(P, Still, none)} || {P, Tag} <- Asked],
+            Asker0#asker{stacks = 0}),
+    {Ended, Answers} = lists:partition(fun(F) -> tuple_size(F) =:= 2 end, Found),
+    {Answers, Asker#asker.stacks, [Tag || {ended, Tag} <- Ended], Asker}.
 
 %% Whether the stack is that of an OTP behaviour that waits for its next message.
 -spec is_idle(frames() | not_seen) -> boolean().
@@ -102,13 +110,16 @@ gather(Which, Ref, Left, Begun, Found, #asker{worker = {_, Monitor} = Worker} = 
 
 answered({runs, Status, Label}, Left, _, Found, Asker) ->
     {Left, {Status, Label}, Found, Asker};
-answered(Answer, [{P, Tag, Known} | Left], _, Found, #asker{silent = Silent} = Asker) ->
-    Heard = Asker#asker{silent = maps:remove(P, Silent)},
+answered(Answer, [{P, Tag, Known} | Left], _, Found,
+         #asker{silent = Silent, stacks = Stacks} = Asker) ->
+    Heard = Asker#asker{silent = maps:remove(P, Silent),
+                        stacks = Stacks + if tuple_size(Answer) =:= 5 -> 1; true -> 0 end},
     {Left, {undefined, 0}, answer(Answer, Tag, Known, Found), remember(Answer, P, Heard)}.
 
 answer({At, Status, Label, _, Frames}, Tag, _, Found) -> [{Tag, At, Status, Label, Frames} | Found];
 answer({At, same}, Tag, {_, Label, Frames}, Found) -> [{Tag, At, waiting, Label, Frames} | Found];
-answer(none, _, _, Found) -> Found.
+answer({ended}, Tag, _, Found) -> [{ended, Tag} | Found];
+answer({not_ours}, _, _, Found) -> Found.
 
 remember({_, waiting, Label, Reductions, Frames}, P, #asker{still = Still} = Asker)
   when is_integer(Reductions) ->
@@ -170,18 +181,18 @@ worker(Owner, Monitor) ->
 question(all, P, _, Owner, Ref) ->
     case process_info(P, status) of
         {status, Status} -> stack(P, Status, 0, Owner, Ref);
-        undefined -> none
+        undefined -> {ended}
     end;
 question(ours, P, Known, Owner, Ref) ->
     case process_info(P, [status, sequential_trace_token, reductions]) of
         [{_, Status}, {_, Token}, {_, Reductions}] ->
             case {label(Token), Known} of
-                {0, _} -> none;
+                {0, _} -> {not_ours};
                 {Label, {Before, Label, _}} when Status =:= waiting, Reductions - Before =< 1 ->
                     {kprof_injected:now_ns(), same};        % to answer takes one reduction
                 {Label, _} -> stack(P, Status, Label, Owner, Ref)
             end;
-        undefined -> none
+        undefined -> {ended}
     end.
 
 stack(P, Status, Label, Owner, Ref) ->
@@ -189,7 +200,7 @@ stack(P, Status, Label, Owner, Ref) ->
     case process_info(P, [sequential_trace_token, current_stacktrace, reductions]) of
         [{_, Token}, {_, Stack}, {_, Reductions}] ->
             {kprof_injected:now_ns(), Status, label(Token), Reductions, frames(Stack)};
-        undefined -> none
+        undefined -> {ended}
     end.
 
 label({_, Label, _, _, _}) when is_integer(Label), Label bsr ?SIGN_BITS =:= ?LABEL_SIGN -> Label;

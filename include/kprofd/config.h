@@ -30,6 +30,9 @@
 /* A function that costs twice as much is probably a mistake in tiers.conf. */
 #define KP_HOT_SHARE 10			/* percent of one scheduler */
 
+/* The default limit of what sampling stacks costs; a part of the budget. */
+#define KP_STACKS_SHARE 0.5		/* percent of one scheduler */
+
 struct kp_pos {
 	uint32_t line, col;	/* from 1; col counts characters */
 };
@@ -114,6 +117,10 @@ struct kp_conf {
 	bool gc, scheduling;		/* measure a call's time in them */
 	bool gc_forced;			/* see kp_conf_gc() */
 	bool messages;			/* measure how long they wait */
+	struct {
+		uint32_t per_second;	/* aim; 0 (default): none are sampled */
+		double percent;		/* limit; default KP_STACKS_SHARE */
+	} stacks;			/* of processes that work for requests */
 	/* Entries replace an application's own tokens. */
 	bool replace_foreign;
 	struct kp_overload overload;

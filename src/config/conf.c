@@ -251,6 +251,67 @@ set_messages(struct conf_ctx *x, const struct node *form)
 	x->conf->messages = take_choice(x, form->kid[1], "true", "false");
 }
 
+/* Percent of one scheduler that sampling stacks may take. */
+static void
+take_stacks_percent(struct conf_ctx *x, const struct node *v)
+{
+	double p = v->kind == N_INT ? (double)v->num : v->real;
+	char what[120];
+
+	snprintf(what, sizeof(what), "percent to be a number within %g..%d "
+	    "(percent of one scheduler)", CONF_PERCENT_MIN,
+	    CONF_STACKS_PERCENT_MAX);
+	if ((v->kind != N_INT && v->kind != N_FLOAT) ||
+	    p < CONF_PERCENT_MIN || p > CONF_STACKS_PERCENT_MAX)
+		conf_expected(x, v, what);
+	else
+		x->conf->stacks.percent = p;
+}
+
+/* {per_second, N} or {percent, P}; seen: which of them came before. */
+static void
+take_stacks(struct conf_ctx *x, const struct node *v, bool seen[2])
+{
+	static const char *const names[] = { "per_second", "percent" };
+	size_t k;
+	int64_t n;
+
+	if (v->kind != N_TUPLE || v->n != 2 || v->kid[0]->kind != N_ATOM) {
+		conf_expected(x, v, "{per_second, N} or {percent, P}");
+		return;
+	}
+	k = conf_name(x, v->kid[0], "option of stacks", names, 2);
+	if (k == 2)
+		return;
+	if (seen[k])
+		diag_error(x->diags, v->pos, "'%s' is given twice", names[k]);
+	seen[k] = true;
+	if (k == 1)
+		take_stacks_percent(x, v->kid[1]);
+	else if (take_int(x, v->kid[1], "per_second", 1, CONF_STACKS_MAX, &n))
+		x->conf->stacks.per_second = (uint32_t)n;
+}
+
+static void
+set_stacks(struct conf_ctx *x, const struct node *form)
+{
+	static const char what[] = "{per_second, N}, [{per_second, N}, "
+	    "{percent, P}] or none";
+	const struct node *v = form->kid[1];
+	bool seen[2] = { false };
+
+	if (node_is_atom(v, "none"))
+		return;
+	if (v->kind == N_TUPLE) {
+		take_stacks(x, v, seen);
+	} else if (conf_list(x, v, what)) {
+		for (uint32_t i = 0; i < v->n; i++)
+			take_stacks(x, v->kid[i], seen);
+		if (!seen[0] && x->diags->errors == 0)
+			conf_expected(x, v, "{per_second, N} among them");
+	}
+}
+
 static void
 set_foreign_tokens(struct conf_ctx *x, const struct node *form)
 {
@@ -271,6 +332,7 @@ static const struct key keys[] = {
 	{ "gc", "{gc, true | false | force}", set_gc, 0, false },
 	{ "scheduling", "{scheduling, true | false}", set_scheduling, 0, false },
 	{ "messages", "{messages, true}", set_messages, 0, false },
+	{ "stacks", "{stacks, {per_second, N}}", set_stacks, 0, false },
 	{ "foreign_tokens", "{foreign_tokens, keep | replace}",
 	    set_foreign_tokens, 0, false },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload,
@@ -347,6 +409,7 @@ conf_new(void)
 	c->keep_slowest = 1;
 	c->budget = KP_BUDGET;
 	c->hot_share = KP_HOT_SHARE;
+	c->stacks.percent = KP_STACKS_SHARE;
 	c->overload = (struct kp_overload){ .max_age = KP_NS_PER_S,
 		.max_queue = 20000, .max_memory = UINT64_C(64) << 20,
 		.pause = 10 * KP_NS_PER_S, .max_lag = 2 * KP_NS_PER_S,

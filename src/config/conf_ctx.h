@@ -13,6 +13,8 @@
 #define CONF_MS_MAX 3600000		/* an hour */
 #define CONF_KEEP_MAX 64		/* all trees that are kept (tail.h) */
 #define CONF_PERCENT_MIN 0.01
+#define CONF_STACKS_MAX 1000		/* a second */
+#define CONF_STACKS_PERCENT_MAX 100	/* of one scheduler */
 #define CONF_PERCENT_MAX 10000	/* of one scheduler: a hundred of them */
 #define CONF_NODES_MAX 64		/* globs of one entry */
 #define CONF_REWRITE_MAX 100

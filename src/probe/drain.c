@@ -1,6 +1,6 @@
 /*
- * drain.c - what the owner of the probe calls: start, stop, info, and drain,
- * which turns the rings into binaries.
+ * drain.c - what the owner of the probe calls: start, stop, info, drain, which
+ * turns the rings into binaries, and recent.
  *
  * A process moves from thread to thread, and its events from ring to ring;
  * kprofd merges rings by time, so a drain must not contain an event without the
@@ -94,6 +94,7 @@ start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	if (probe_is_active(p) || enif_self(env, &p->owner) == NULL)
 		return enif_make_badarg(env);
 	p->owned = true;
+	p->recent_number++;
 	atomic_store(&p->drained_at, read_clocks(p));
 	atomic_store(&p->active, true);
 	return probe_atoms.ok;
@@ -158,8 +159,20 @@ pid_name(struct probe *p, uint64_t term)
 	next_number(&c);	/* 0: this node */
 	number = next_number(&c);
 	serial = next_number(&c);
-	*at = (struct pid_name){ term, serial << 32 | number };
+	*at = (struct pid_name){ term, serial << 32 | number, 0 };
 	return at->name;
+}
+
+/* After pid_name(): recent() returns the process. */
+static void
+note_caller(struct probe *p, uint64_t term)
+{
+	struct pid_name *at = &p->pids[term / 16 % PROBE_PIDS];
+
+	if (at->noted == p->recent_number || p->nrecent == PROBE_PIDS)
+		return;
+	at->noted = p->recent_number;
+	p->recent[p->nrecent++] = term;
 }
 
 static struct kp_native_record
@@ -170,7 +183,9 @@ record_out(struct probe *p, const struct kp_native_record *in)
 	if (rec.kind == KP_NATIVE_WEIGHT)
 		return rec;
 	rec.ts = clock_vm(&p->clock, rec.ts);
-	rec.pid = pid_name(p, rec.pid);
+	rec.pid = pid_name(p, in->pid);
+	if (rec.kind == KP_NATIVE_ENTRY || rec.kind == KP_NATIVE_CALL)
+		note_caller(p, in->pid);
 	if ((rec.flags & KP_NATIVE_HAS_FROM) != 0)
 		rec.other = pid_name(p, rec.other);
 	return rec;
@@ -300,6 +315,27 @@ drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	    enif_make_uint64(env, dropped), enif_make_uint64(env, entries),
 	    enif_make_uint64(env, d.events),
 	    enif_make_atom(env, d.more ? "true" : "false"), d.chunks);
+}
+
+/* recent() -> [Pid]: the processes of calls drained since the last time. */
+ERL_NIF_TERM
+recent_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	struct probe *p = enif_priv_data(env);
+	ERL_NIF_TERM pids = enif_make_list(env, 0);
+	ErlNifPid self, pid;
+
+	(void)argc, (void)argv;
+	if (!p->owned || enif_self(env, &self) == NULL ||
+	    enif_compare_pids(&self, &p->owner) != 0)
+		return enif_make_badarg(env);
+	for (unsigned i = 0; i < p->nrecent; i++) {
+		pid.pid = p->recent[i];
+		pids = enif_make_list_cell(env, enif_make_pid(env, &pid), pids);
+	}
+	p->nrecent = 0;
+	p->recent_number++;
+	return pids;
 }
 
 /* Removes a chunk's events and counts them; definitions and weights stay. */

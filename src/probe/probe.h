@@ -44,6 +44,7 @@ struct thread {
 struct pid_name {
 	ERL_NIF_TERM term;
 	uint64_t name;		/* serial << 32 | number */
+	uint64_t noted;		/* in probe.recent, when its number was this */
 };
 
 struct probe {
@@ -61,6 +62,13 @@ struct probe {
 	bool owned;
 	struct clock clock;	/* converts times of events */
 	struct pid_name pids[PROBE_PIDS];
+	/*
+	 * Processes of drained calls, since recent() was called the last time;
+	 * what has no room is left out, and one may be there twice.
+	 */
+	ERL_NIF_TERM recent[PROBE_PIDS];
+	unsigned nrecent;
+	uint64_t recent_number;	/* counts calls of recent() and start() */
 };
 
 extern struct probe_atoms {
@@ -93,6 +101,7 @@ ERL_NIF_TERM start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 ERL_NIF_TERM stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 ERL_NIF_TERM info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 ERL_NIF_TERM drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
+ERL_NIF_TERM recent_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 ERL_NIF_TERM definitions_nif(ErlNifEnv *env, int argc,
     const ERL_NIF_TERM argv[]);
 
@@ -104,6 +113,7 @@ ERL_NIF_TERM definitions_nif(ErlNifEnv *env, int argc,
 		{ "start", 0, start_nif, 0 }, \
 		{ "stop", 0, stop_nif, 0 }, \
 		{ "drain", 1, drain_nif, 0 }, \
+		{ "recent", 0, recent_nif, 0 }, \
 		{ "definitions", 1, definitions_nif, 0 }, \
 		{ "info", 0, info_nif, 0 }, \
 	}; \

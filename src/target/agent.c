@@ -484,7 +484,22 @@ agent_ask_names(struct agent *a, const uint64_t *procs, size_t n)
 	if (a->link == NULL || a->state < AGENT_ARMED || a->stopping)
 		return KP_ESTATE;
 	agent_aside_begin(a, &b, NAMES_REF);
-	msg_names(&b, procs, n);
+	msg_procs(&b, "names", procs, n);
+	agent_command_end(a, &b);
+	return KP_OK;
+}
+
+enum kp_err
+agent_ask_stacks(struct agent *a, const uint64_t *procs, size_t n,
+    uint64_t *number)
+{
+	struct kp_buf b;
+
+	if (a->link == NULL || a->state < AGENT_CHECKING || a->stopping)
+		return KP_ESTATE;
+	*number = ++a->stack_asks;
+	agent_aside_begin(a, &b, STACKS_REFS + a->stack_asks);
+	msg_procs(&b, "stacks", procs, n);
 	agent_command_end(a, &b);
 	return KP_OK;
 }

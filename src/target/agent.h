@@ -18,7 +18,7 @@
 #include "target/label_epochs.h"
 #include "dist/handshake.h"
 
-#define AGENT_PROTOCOL 5	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 6	/* of kprof_agent.erl */
 /*
  * kprofd renews it every second.  The agent checks it twice a second, and has
  * removed itself within five seconds.  Where it can do nothing any more, its
@@ -198,6 +198,18 @@ struct agent_ops {
 	 */
 	void (*on_names)(struct target *t, const struct kp_term *list);
 	/*
+	 * A whole {kprof_stacks, ...} or {kprof_groups, ...} (kprofd/stacks.h),
+	 * with tiers.conf's stacks; good during the call.  NULL: dropped.
+	 */
+	void (*on_stacks)(struct target *t, struct kp_span message);
+	/*
+	 * The answer to agent_ask_stacks() with this number: a list of
+	 *   {{Number, Serial}, At, Status, Label, [{M,F,A,Line}] | not_seen}
+	 * of those that live, in any order.  NULL: dropped.
+	 */
+	void (*on_stacks_of)(struct target *t, uint64_t number,
+	    const struct kp_term *list);
+	/*
 	 * If tiers.conf asks for messages: whether they are timed, or why not;
 	 * when armed, and after a change.
 	 */
@@ -271,6 +283,15 @@ enum kp_err agent_clear_tokens(struct agent *a, uint64_t *number);
  * has them, unless the connection is lost.  KP_ESTATE: it is not attached.
  */
 enum kp_err agent_ask_names(struct agent *a, const uint64_t *procs, size_t n);
+#define AGENT_STACKS_MAX 200	/* processes in one request */
+
+/*
+ * Requests the stacks of processes, likewise; on_stacks_of has them, with
+ * *number, unless the connection is lost.  It works while tracing is off.
+ * KP_ESTATE: it is not attached.
+ */
+enum kp_err agent_ask_stacks(struct agent *a, const uint64_t *procs, size_t n,
+    uint64_t *number);
 /* Another sampling rate for all entries: one request in n. */
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);
 /* The answer to on_missing, where that was AGENT_WAIT. */

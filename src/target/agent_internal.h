@@ -29,6 +29,7 @@
 #define CLEAR_REFS (UINT64_C(1) << 40)
 #define RELOAD_REFS (UINT64_C(1) << 41)	/* above this, of agent_reload() */
 #define CHECK_REFS (UINT64_C(1) << 42)	/* above this, of agent_check() */
+#define STACKS_REFS (UINT64_C(1) << 43)	/* above this, of agent_ask_stacks() */
 
 enum reload_step {
 	RELOAD_NONE,
@@ -70,6 +71,7 @@ struct agent {
 	struct event *timer;	/* limit of the step, pause, or backoff */
 	uint64_t ref;		/* of the command that the step waits for */
 	uint64_t clears;	/* number of the last clear_tokens */
+	uint64_t stack_asks;	/* requests of agent_ask_stacks() */
 	uint64_t reloads;	/* number of the last question of a reload */
 	struct {
 		enum reload_step step;

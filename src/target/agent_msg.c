@@ -11,6 +11,8 @@
 #include "kprofd/trace.h"
 #include "target/agent_msg.h"
 
+#define PPM_PER_PERCENT 10000
+
 static void
 put_raw(struct kp_buf *b, const struct kp_buf *raw)
 {
@@ -127,10 +129,18 @@ static void
 put_terms(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_spec_params *p, bool native)
 {
-	kp_etf_map(b, 6 + (c->hot_share > 0) + (c->budget > 0));
+	kp_etf_map(b, 6 + (c->hot_share > 0) + (c->budget > 0) +
+	    (c->stacks.per_second > 0));
 	put_limits(b, &c->overload);
 	put_calls(b, "hot", c->hot_share);
 	put_calls(b, "calls", c->budget);
+	if (c->stacks.per_second > 0) {
+		kp_etf_atom(b, "stacks");
+		kp_etf_tuple(b, 2);
+		kp_etf_int(b, c->stacks.per_second);
+		kp_etf_int(b, (int64_t)(c->stacks.percent * PPM_PER_PERCENT +
+		    0.5));
+	}
 	kp_etf_atom(b, "messages");
 	kp_etf_bool(b, c->messages);
 	kp_etf_atom(b, "flags");
@@ -236,10 +246,11 @@ msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
 }
 
 void
-msg_names(struct kp_buf *b, const uint64_t *procs, size_t n)
+msg_procs(struct kp_buf *b, const char *command, const uint64_t *procs,
+    size_t n)
 {
 	kp_etf_tuple(b, 2);
-	kp_etf_atom(b, "names");
+	kp_etf_atom(b, command);
 	if (n > 0)
 		kp_etf_list(b, (uint32_t)n);
 	for (size_t i = 0; i < n; i++) {

@@ -6,7 +6,11 @@
  *                  {kprof_reply, Ref, Result},
  *                  {kprof_status | kprof_bye, ...15 fields},
  *                  {kprof_notice, Kind, ...} (agent_notice.c),
- *                  {kprof_moved, Pid}: another process goes on as the agent
+ *                  {kprof_moved, Pid}: another process goes on as the agent,
+ *                  {kprof_stacks | kprof_groups, ...} (kprofd/stacks.h), which
+ *                  its sampler sends
+ *
+ * Senders are not checked: our pid is a secret of the agent and its helpers.
  *
  * msg_command(), msg_load_begin(), msg_load_end() and msg_text() serve the other
  * modules that are loaded into nodes, too (profile/target/injected.c).
@@ -47,8 +51,9 @@ void msg_may(struct kp_buf *b, const struct kp_plan *want);
 /* {spec, MFA, Spec}; spec NULL: false, which disarms. */
 void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
     const struct kp_buf *spec);
-/* {names, [{Number, Serial}]} of n processes, serial << 32 | number */
-void msg_names(struct kp_buf *b, const uint64_t *procs, size_t n);
+/* {names | stacks, [{Number, Serial}]} of n processes, serial << 32 | number */
+void msg_procs(struct kp_buf *b, const char *command, const uint64_t *procs,
+    size_t n);
 /*
  * {rates, MFAs, MaybeLoops, Ms}: functions to be counted for this time; those of
  * them that must not be loops, which in a check are the entries, too.

@@ -278,7 +278,11 @@ on_reply(struct agent *a, struct kp_term *r)
 	if (r->err == KP_OK && ref > CLEAR_REFS &&
 	    ref <= CLEAR_REFS + a->clears)
 		a->ops->on_cleared(a->owner, ref - CLEAR_REFS);
-	if (ref > CHECK_REFS)
+	if (ref > STACKS_REFS) {
+		if (r->err == KP_OK && ref <= STACKS_REFS + a->stack_asks &&
+		    a->ops->on_stacks_of != NULL)
+			a->ops->on_stacks_of(a->owner, ref - STACKS_REFS, r);
+	} else if (ref > CHECK_REFS)
 		agent_check_answer(a, ref, r);
 	else if (ref > RELOAD_REFS)
 		agent_reload_answer(a, ref, r);
@@ -397,5 +401,8 @@ agent_on_frame(void *ctx, const struct kp_frame *f)
 		agent_on_notice(a, &r);
 	else if (kp_span_is(tag, "kprof_moved"))
 		on_moved(a, &r);
+	else if (kp_span_is(tag, "kprof_stacks") ||
+	    kp_span_is(tag, "kprof_groups"))
+		on_stacks(a, f->payload);
 }
 

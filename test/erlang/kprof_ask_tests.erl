@@ -34,12 +34,15 @@ wait(Is) -> Is() orelse begin timer:sleep(1), wait(Is) end.
 
 ended(Ps) -> [exit(P, kill) || P <- Ps].
 
-one(P) -> one(fun kprof_ask:take/2, P).
-
-one(Take, P) ->
-    {Answers, Asker} = Take([{P, here}], kprof_ask:start()),
+one(P) ->
+    {Answers, Asker} = kprof_ask:take([{P, here}], kprof_ask:start()),
     kprof_ask:stop(Asker),
     Answers.
+
+one_of_ours(P) ->
+    {Answers, Stacks, Ended, Asker} = kprof_ask:take_ours([{P, here}], kprof_ask:start()),
+    kprof_ask:stop(Asker),
+    {Answers, Stacks, Ended}.
 
 waiting_test() ->
     P = started(none, fun waits/0),
@@ -61,30 +64,30 @@ label_test() ->
     Foreign = started(17, fun waits/0),
     ?assertMatch([{here, _, waiting, ?LABEL, [_ | _]}], one(P)),
     ?assertMatch([{here, _, waiting, 0, [_ | _]}], one(Foreign)),
-    ?assertMatch([{here, _, waiting, ?LABEL, [_ | _]}], one(fun kprof_ask:take_ours/2, P)),
-    ?assertEqual([], one(fun kprof_ask:take_ours/2, Foreign)),
+    ?assertMatch({[{here, _, waiting, ?LABEL, [_ | _]}], 1, []}, one_of_ours(P)),
+    ?assertEqual({[], 0, []}, one_of_ours(Foreign)),
     ended([P, Foreign]).
 
 ended_test() ->
     {P, Ref} = spawn_monitor(fun() -> ok end),
     receive {'DOWN', Ref, process, P, _} -> ok end,
     ?assertEqual([], one(P)),
-    ?assertEqual([], one(fun kprof_ask:take_ours/2, P)).
+    ?assertEqual({[], 0, [here]}, one_of_ours(P)).
 
 %% What has not run is not asked again, and what has is.
 still_test() ->
     P = started(?LABEL, fun waits/0),
     Asked = [{P, here}],
-    {[{_, At1, _, _, Frames}], A1} = kprof_ask:take_ours(Asked, kprof_ask:start()),
+    {[{_, At1, _, _, Frames}], 1, [], A1} = kprof_ask:take_ours(Asked, kprof_ask:start()),
     {reductions, R} = process_info(P, reductions),
-    {[{here, At2, waiting, ?LABEL, Frames}], A2} = kprof_ask:take_ours(Asked, A1),
+    {[{here, At2, waiting, ?LABEL, Frames}], 0, [], A2} = kprof_ask:take_ours(Asked, A1),
     ?assertEqual({reductions, R}, process_info(P, reductions)),
     ?assert(At2 >= At1),
     seq_trace:set_token(label, ?LABEL + 1),
     P ! {self(), again},
     receive done -> seq_trace:set_token([]) end,
     wait(fun() -> process_info(P, status) =:= {status, waiting} end),
-    {[{here, _, waiting, Label, Frames}], A3} = kprof_ask:take_ours(Asked, A2),
+    {[{here, _, waiting, Label, Frames}], 1, [], A3} = kprof_ask:take_ours(Asked, A2),
     ?assertEqual(?LABEL + 1, Label),
     ?assertNotEqual({reductions, R}, process_info(P, reductions)),
     kprof_ask:stop(A3),

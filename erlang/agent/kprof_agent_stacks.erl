@@ -1,0 +1,340 @@
+%% kprof_agent_stacks - samples the stacks of processes that work for requests.
+%%
+%% The sampler is a process of its own, because asking other processes takes time. At a tick the
+%% agent gives it the processes of calls that it has seen since the last tick: they and those that
+%% had a token of ours when they were looked at are the candidates. The sampler looks at them, or
+%% at a random part of them, and sends the stacks of those with a token of ours to the daemon:
+%%
+%%   {kprof_stacks, SentAt, {Ticks, Looked, Taken, NotSeen, Unsent, BusyNs}, [Sample]}
+%%   Sample: {Pid, Label, At, StandsFor, Status, Frames | not_seen, 0}, times in ns
+%%
+%% Ticks are at random intervals, and a sample stands for the time since the tick before, times
+%% candidates per process looked at: sums of it estimate times at any rate. The agent has the tick,
+%% and not the sampler, so that the tick sees events that have arrived and wait for a batch to
+%% fill: a process may live for no more than some ms.
+%%
+%% What it costs is limited: the sampler adds its own time and a measured one for each process that
+%% it asked, and makes the intervals longer when that is more than its share of a scheduler.
+-module(kprof_agent_stacks).
+
+-export([stacks_use/2, stacks_settle/1, stacks_sleep/1, stacks_wake/1, stacks_stop/1, stacks_seen/2, stacks_wait_ms/2, stacks_next/3, stacks_due/1, sampler_down/1,
+         stacks_inherited/1, stacks_of/3]).
+
+-include("kprof_agent.hrl").
+
+-define(SEEN_MAX, 10000).       % processes noted between two ticks; the newest count
+-define(CANDIDATES_MAX, 4000).  % in the sampler: 100 us to look through
+-define(CANDIDATE_MS, 1000).    % after its last call, if it has no token of ours
+-define(TICK_LEAST_NS, 5000000).        % mean interval of ticks: 200 a second
+-define(TICK_MOST_NS, 2000000000).
+-define(AT_ONCE, 4).            % stacks at one tick, in the mean
+-define(LOOKS_MAX, 500).        % candidates looked at, at one tick
+-define(REPORT_NS, 1000000000). % longest time between two messages: counts stay fresh
+-define(LOOK_NS, 500).          % least cost of a look, and of a stack: the processes of a busy
+-define(STACK_NS, 4000).        % node are not in the caches
+-define(CALIBRATIONS, 50).
+-define(OF_PROCESSES_MAX, 200). % asked for by one command
+
+-record(sampler, {
+    agent :: pid(),
+    monitor :: reference(),
+    daemon :: pid(),
+    per_second :: pos_integer(),
+    ppm :: pos_integer(),
+    asker :: kprof_ask:asker(),
+    look_ns :: pos_integer(),
+    stack_ns :: pos_integer(),
+    candidates = #{} :: #{pid() => {AtMs :: integer(), Label :: non_neg_integer()}},
+    ticked_at :: integer(),     % ns
+    mean_ns :: pos_integer(),   % of the interval that ends with the next tick
+    taken_mean = 1.0 :: float(),        % per tick; these three are moving averages
+    ours_mean = 1.0 :: float(),         % ... per look
+    cost_mean = 0.0 :: float(), % ns per tick
+    reported_at :: integer(),   % ns
+    ticks = 0 :: non_neg_integer(),
+    looked = 0 :: non_neg_integer(),
+    taken = 0 :: non_neg_integer(),
+    not_seen = 0 :: non_neg_integer(),
+    unsent = 0 :: non_neg_integer(),
+    busy_ns = 0 :: non_neg_integer()
+}).
+
+%% ------------------------------------------------------------- the agent ----
+
+%% Wanted: {StacksPerSecond, PartsOfAMillion of one scheduler}, or none.
+-spec stacks_use(none | {pos_integer(), pos_integer()}, #s{}) -> #s{}.
+stacks_use(Wanted, #s{stacks = #stacks{wanted = Wanted}} = S) ->
+    S;
+stacks_use(Wanted, #s{stacks = Stacks} = S) ->
+    stacks_settle(stacks_stop(S#s{stacks = Stacks#stacks{wanted = Wanted}})).
+
+%% Starts the sampler where it is wanted and is not there.
+-spec stacks_settle(#s{}) -> #s{}.
+stacks_settle(#s{state = armed, stacks = #stacks{wanted = {_, _}, sampler = none} = Stacks} = S) ->
+    S#s{stacks = Stacks#stacks{sampler = sampler_start(S), busy_ns = 0}};
+stacks_settle(S) ->
+    S.
+
+%% While tracing is off, no tick comes.
+-spec stacks_sleep(#s{}) -> #s{}.
+stacks_sleep(#s{stacks = #stacks{due = none}} = S) ->
+    S;
+stacks_sleep(#s{stacks = #stacks{due = {Timer, _}} = Stacks} = S) ->
+    _ = erlang:cancel_timer(Timer),
+    S#s{stacks = Stacks#stacks{due = none, seen = {0, []}}}.
+
+-spec stacks_wake(#s{}) -> #s{}.
+stacks_wake(#s{stacks = #stacks{sampler = {Pid, _}, due = none}} = S) ->
+    Pid ! wake,
+    S;
+stacks_wake(S) ->
+    stacks_settle(S).
+
+-spec stacks_stop(#s{}) -> #s{}.
+stacks_stop(#s{stacks = #stacks{sampler = none}} = S) ->
+    S;
+stacks_stop(S0) ->
+    #s{stacks = #stacks{sampler = {Pid, Monitor}} = Stacks} = S = stacks_sleep(S0),
+    erlang:demonitor(Monitor, [flush]),
+    exit(Pid, kill),
+    S#s{stacks = Stacks#stacks{sampler = none}}.
+
+%% Somebody has killed it: the next tick of the agent starts another.
+-spec sampler_down(#s{}) -> #s{}.
+sampler_down(S0) ->
+    #s{stacks = Stacks} = S = stacks_sleep(S0),
+    S#s{stacks = Stacks#stacks{sampler = none}}.
+
+%% The sampler of an agent that gave way ends with it.
+-spec stacks_inherited(#s{}) -> #s{}.
+stacks_inherited(#s{stacks = #stacks{wanted = Wanted}} = S) ->
+    S#s{stacks = #stacks{wanted = Wanted}}.
+
+%% Notes the processes of calls in a batch.
+-spec stacks_seen([tuple()], #s{}) -> #s{}.
+stacks_seen(_, #s{stacks = #stacks{due = none}} = S) ->
+    S;
+stacks_seen(Evs, #s{stacks = #stacks{seen = {N, Pids}} = Stacks} = S) when N < ?SEEN_MAX ->
+    S#s{stacks = Stacks#stacks{seen = {N + ?BATCH_EVENTS, callers(Evs, Pids)}}};
+stacks_seen(Evs, #s{stacks = Stacks} = S) ->
+    S#s{stacks = Stacks#stacks{seen = {0, callers(Evs, [])}}}.
+
+callers([{trace_ts, P, call, _, _, _} | More], [P | _] = Pids) -> callers(More, Pids);
+callers([{trace_ts, P, call, _, _, _} | More], Pids) -> callers(More, [P | Pids]);
+callers([_ | More], Pids) -> callers(More, Pids);
+callers([], Pids) -> Pids.
+
+%% A batch is not waited for beyond the next tick.
+-spec stacks_wait_ms(non_neg_integer(), #s{}) -> non_neg_integer().
+stacks_wait_ms(Ms, #s{stacks = #stacks{due = none}}) -> Ms;
+stacks_wait_ms(Ms, #s{stacks = #stacks{due = {_, At}}}) -> min(Ms, max(0, At - kprof_injected:now_ms())).
+
+%% The sampler asks for its next tick, and reports its cost so far.
+-spec stacks_next({pid(), InMs :: non_neg_integer()}, non_neg_integer(), #s{}) -> #s{}.
+stacks_next({Pid, InMs}, BusyNs, #s{stacks = #stacks{sampler = {Pid, _}} = Stacks, events = E} = S0) ->
+    Cost = BusyNs - Stacks#stacks.busy_ns,
+    S = S0#s{stacks = Stacks#stacks{busy_ns = BusyNs},
+             events = E#events{busy_ns = E#events.busy_ns + Cost}},
+    case S of
+        #s{state = armed, stacks = #stacks{due = none} = Stacks1} ->
+            Timer = erlang:start_timer(InMs, self(), stacks),
+            S#s{stacks = Stacks1#stacks{due = {Timer, kprof_injected:now_ms() + InMs}}};
+        _ ->
+            S
+    end;
+stacks_next(_, _, S) ->
+    S.
+
+%% The timer: all events that came before it have been seen, or are in the rings.
+-spec stacks_due(#s{}) -> #s{}.
+stacks_due(#s{probe = native} = S) ->
+    Drained = kprof_agent_rings:drain_now(S),
+    given(kprof_probe:recent(), Drained);
+stacks_due(#s{stacks = #stacks{seen = {_, Pids}}} = S) ->
+    given(Pids, S).
+
+given(Pids, #s{stacks = #stacks{sampler = {Pid, _}} = Stacks, state = armed} = S) ->
+    Pid ! {candidates, Pids},
+    S#s{stacks = Stacks#stacks{due = none, seen = {0, []}}};
+given(_, S) ->
+    S.
+
+%% Replies with answers (kprof_ask) for [{Number, Serial}], which are their tags. Another process
+%% asks, and answers the daemon itself: the agent may be the one that is too busy. Tracing may be
+%% off.
+-spec stacks_of([{non_neg_integer(), non_neg_integer()}], reference() | integer(), #s{}) -> #s{}.
+stacks_of(Pids, Ref, #s{lease = #lease{daemon = Daemon}} = S) ->
+    kprof_injected:spawn_labelled(
+      kprof_agent, stacks,
+      fun() ->
+              process_flag(priority, high),
+              Asked = [{list_to_pid(lists:concat(["<0.", N, ".", Serial, ">"])), {N, Serial}}
+                       || {N, Serial} <- lists:sublist(Pids, ?OF_PROCESSES_MAX)],
+              {Answers, Asker} = kprof_ask:take(Asked, kprof_ask:start()),
+              kprof_ask:stop(Asker),
+              erlang:send(Daemon, {kprof_reply, Ref, Answers}, [noconnect, nosuspend])
+      end),
+    S.
+
+%% ----------------------------------------------------------- the sampler ----
+
+sampler_start(#s{lease = #lease{daemon = Daemon}, stacks = #stacks{wanted = {PerSecond, Ppm}}}) ->
+    Agent = self(),
+    kprof_injected:spawn_monitored(
+      kprof_agent, stack_sampler,
+      fun() ->
+              process_flag(priority, high),
+              Monitor = erlang:monitor(process, Agent),
+              {LookNs, StackNs} = calibrated(),
+              Now = kprof_injected:now_ns(),
+              sampler(ask_next(#sampler{agent = Agent, monitor = Monitor, daemon = Daemon,
+                                        per_second = PerSecond, ppm = Ppm,
+                                        asker = kprof_ask:start(), look_ns = LookNs,
+                                        stack_ns = StackNs, ticked_at = Now, reported_at = Now,
+                                        mean_ns = 1000000000 div PerSecond}))
+      end).
+
+sampler(#sampler{monitor = Monitor} = S) ->
+    receive
+        {candidates, Pids} ->
+            sampler(ask_next(tick(Pids, S)));
+        wake ->
+            sampler(ask_next(S#sampler{candidates = #{}, ticked_at = kprof_injected:now_ns()}));
+        {'DOWN', Monitor, process, _, _} ->
+            kprof_ask:stop(S#sampler.asker);
+        _ ->
+            sampler(S)
+    end.
+
+%% Uniform from half to one and a half of the mean, so that ticks do not beat with what the node
+%% does periodically.
+ask_next(#sampler{agent = Agent, busy_ns = Busy} = S0) ->
+    #sampler{mean_ns = Mean} = S = S0#sampler{mean_ns = interval(S0)},
+    Agent ! {stacks, {self(), round(Mean * (0.5 + rand:uniform())) div 1000000}, Busy},
+    S.
+
+%% As many stacks a second as are wanted, unless that costs too much.
+interval(#sampler{per_second = N, ppm = Ppm, taken_mean = Taken, cost_mean = Cost}) ->
+    Wanted = max(1.0, Taken) * 1.0e9 / N,
+    max(?TICK_LEAST_NS, min(?TICK_MOST_NS, round(max(Wanted, Cost * 1.0e6 / Ppm)))).
+
+tick(Pids, #sampler{candidates = Before} = S0) ->
+    T0 = kprof_injected:now_ns(),
+    All = candidates(Pids, T0 div 1000000, Before),
+    S = S0#sampler{candidates = All},
+    Looked = chosen(maps:keys(All), looks(S)),
+    T1 = kprof_injected:now_ns(),
+    {Answers, Stacks, Ended, Asker} = kprof_ask:take_ours([{P, P} || P <- Looked], S#sampler.asker),
+    T2 = kprof_injected:now_ns(),
+    N = length(Looked),
+    StandsFor = stands_for(T0, map_size(All), N, S),
+    Samples = [sample(A, StandsFor, All) || A <- Answers, is_work(A, All)],
+    S1 = counted(Samples, N, S#sampler{asker = Asker}),
+    S2 = stacks_report(Samples, T2, S1#sampler{candidates = left(Looked, Answers, Ended, T0 div 1000000, All),
+                                        ticked_at = T0}),
+    T3 = kprof_injected:now_ns(),
+    costs(T1 - T0 + T3 - T2 + N * S#sampler.look_ns + Stacks * S#sampler.stack_ns, S2).
+
+%% What is above the cap is left out; the time of the others is not theirs.
+candidates(Pids, Now, Before) ->
+    lists:foldl(fun(P, All) when is_map_key(P, All) ->
+                        {_, Label} = map_get(P, All),
+                        All#{P := {Now, Label}};
+                   (P, All) when map_size(All) < ?CANDIDATES_MAX ->
+                        All#{P => {Now, 0}};
+                   (_, All) ->
+                        All
+                end, Before, Pids).
+
+%% So many that some stacks are taken.
+looks(#sampler{ours_mean = Ours}) ->
+    max(?AT_ONCE, min(?LOOKS_MAX, round(?AT_ONCE / max(Ours, 0.001)))).
+
+%% Each with the same probability: from a random place on, at equal distances.
+chosen(Pids, Most) ->
+    case length(Pids) of
+        N when N =< Most -> Pids;
+        N -> chosen(Pids, 0, rand:uniform() * N / Most, N / Most)
+    end.
+
+chosen([P | More], At, Next, Step) when At >= trunc(Next) ->
+    [P | chosen(More, At + 1, Next + Step, Step)];
+chosen([_ | More], At, Next, Step) ->
+    chosen(More, At + 1, Next, Step);
+chosen([], _, _, _) ->
+    [].
+
+stands_for(_, _, 0, _) -> 0;
+stands_for(Now, All, Looked, #sampler{ticked_at = Before, mean_ns = Mean}) ->
+    %% A tick that came very late says nothing about all of the time before it.
+    min(Now - Before, 4 * Mean) * All div Looked.
+
+%% One that does not answer may be anybody, unless it had a token of ours before. A server that
+%% waits for its next message keeps the token of the last one.
+is_work({P, _, _, 0, not_seen}, All) -> element(2, map_get(P, All)) =/= 0;
+is_work({_, _, _, 0, _}, _) -> false;
+is_work({_, _, waiting, _, Frames}, _) -> not kprof_ask:is_idle(Frames);
+is_work(_, _) -> true.
+
+sample({P, At, Status, 0, not_seen}, StandsFor, All) ->
+    {P, element(2, map_get(P, All)), At, StandsFor, Status, not_seen, 0};
+sample({P, At, Status, Label, Frames}, StandsFor, _) ->
+    {P, Label, At, StandsFor, Status, Frames, 0}.
+
+counted(Samples, N, #sampler{ticks = Ticks, looked = Looked, taken = Taken, not_seen = NotSeen,
+                             taken_mean = TakenMean, ours_mean = OursMean} = S) ->
+    Some = length(Samples),
+    Missed = length([x || {_, _, _, _, _, not_seen, _} <- Samples]),
+    S#sampler{ticks = Ticks + 1, looked = Looked + N, taken = Taken + Some,
+              not_seen = NotSeen + Missed, taken_mean = moved(TakenMean, Some),
+              ours_mean = if N > 0 -> moved(OursMean, Some / N); true -> OursMean end}.
+
+moved(Mean, Value) -> Mean + (Value - Mean) / 8.
+
+costs(Ns, #sampler{busy_ns = Busy, cost_mean = Mean} = S) ->
+    S#sampler{busy_ns = Busy + Ns, cost_mean = moved(Mean, Ns)}.
+
+%% Those that had neither a call lately nor a token are no candidates any more.
+left(Looked, Answers, Ended, Now, All) ->
+    Labelled = lists:foldl(fun({P, _, _, 0, not_seen}, Left) ->
+                                   case Left of
+                                       #{P := {_, Label}} when Label =/= 0 -> Left#{P := {Now, Label}};
+                                       #{} -> Left
+                                   end;
+                              ({_, _, _, 0, _}, Left) -> Left;
+                              ({P, _, _, Label, _}, Left) -> Left#{P := {Now, Label}}
+                           end, maps:without(Ended, All), Answers),
+    lists:foldl(fun(P, Left) ->
+                        case Left of
+                            #{P := {At, _}} when Now - At > ?CANDIDATE_MS -> maps:remove(P, Left);
+                            #{} -> Left
+                        end
+                end, Labelled, Looked).
+
+stacks_report([], Now, #sampler{reported_at = At} = S) when Now - At < ?REPORT_NS ->
+    S;
+stacks_report(Samples, Now, #sampler{daemon = Daemon, unsent = Unsent} = S) ->
+    Counts = {S#sampler.ticks, S#sampler.looked, S#sampler.taken, S#sampler.not_seen, Unsent,
+              S#sampler.busy_ns},
+    case erlang:send(Daemon, {kprof_stacks, kprof_injected:now_ns(), Counts, Samples},
+                     [noconnect, nosuspend]) of
+        ok -> S#sampler{reported_at = Now};
+        _ -> S#sampler{unsent = Unsent + length(Samples)}
+    end.
+
+%% What a look and a stack of a process that waits cost here: the median of some.
+calibrated() ->
+    P = spawn(fun() -> receive stop -> ok end end),
+    Costs = [median([took(P, Items) || _ <- lists:seq(1, ?CALIBRATIONS)])
+             || Items <- [[status, sequential_trace_token, reductions],
+                          [sequential_trace_token, current_stacktrace, reductions]]],
+    exit(P, kill),
+    [Look, Stack] = Costs,
+    {max(?LOOK_NS, Look), max(?STACK_NS, Stack)}.
+
+took(P, Items) ->
+    T0 = kprof_injected:now_ns(),
+    _ = process_info(P, Items),
+    kprof_injected:now_ns() - T0.
+
+median(Ns) -> lists:nth(length(Ns) div 2, lists:sort(Ns)).
