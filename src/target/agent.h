@@ -137,11 +137,6 @@ struct agent_ops {
 	/* A whole {kprof_events, ...} message; good during the call. */
 	void (*on_batch)(struct target *t, const uint8_t *p, size_t n);
 	/*
-	 * A whole {kprof_stacks, ...} or {kprof_groups, ...} (kprofd/stacks.h),
-	 * with tiers.conf's stacks; good during the call.  NULL: dropped.
-	 */
-	void (*on_stacks)(struct target *t, struct kp_span message);
-	/*
 	 * A round trip for the clock offset: sent and received by our clock,
 	 * `there` by the target's, in between.  Before each on_status, and a
 	 * few times more after attaching.

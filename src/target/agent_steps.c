@@ -388,9 +388,6 @@ agent_on_frame(void *ctx, const struct kp_frame *f)
 		return;		/* of an agent that we have not started */
 	else if (kp_span_is(tag, "kprof_events"))
 		a->ops->on_batch(a->owner, f->payload.p, f->payload.n);
-	else if (kp_span_is(tag, "kprof_stacks") ||
-	    kp_span_is(tag, "kprof_groups"))
-		on_stacks(a, f->payload);
 	else if (kp_span_is(tag, "kprof_status"))
 		on_status(a, &r, false);
 	else if (kp_span_is(tag, "kprof_bye"))
