@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kprofd/stacks.h"
 #include "kprofd/stats.h"
 
 struct kp_query;
@@ -228,6 +229,44 @@ struct kp_query_waits {
 enum kp_err kp_query_waits(struct kp_query *q,
     const struct kp_query_range *r, struct kp_query_waits *out);
 void kp_query_waits_free(struct kp_query_waits *w);
+
+/* Sampled stacks of one node, request type, path, state and stack. */
+struct kp_query_stack {
+	const char *node, *identity;
+	const char *path, *frames;	/* as of struct kp_stack_cell */
+	uint8_t state;			/* enum kp_stack_state */
+	uint64_t samples;
+	kp_dur_ns time;		/* of processes, estimated from samples */
+	kp_dur_ns w_time;	/* the same of all requests, by their weight */
+};
+
+#define KP_QUERY_STACKS_MAX 100000	/* rows: about 50 MB of texts */
+
+struct kp_query_stacks {
+	struct kp_query_stack *v;	/* in descending order of w_time */
+	size_t n;
+	/* Of the range, also in rows that are left out. */
+	uint64_t samples, not_seen;
+	uint64_t left, left_samples;	/* rows that are left out */
+	kp_dur_ns left_time;		/* their w_time */
+	/*
+	 * From the first to the last window with samples: their requests are
+	 * those that the samples are of.  0 and 0: there are none.
+	 */
+	kp_wall_ns since, until;
+};
+
+/*
+ * Gets at most `limit` rows, those with the longest w_time.  Rolled-up windows
+ * hold the stacks with the longest times only, and the others as frames
+ * "_other" of their path (rollup/combine_stacks.h), so sums over paths and
+ * states are right, and times of single stacks are at least what they were.
+ * KP_ELIMIT: the range has more than 1,000,000 different rows.
+ */
+enum kp_err kp_query_stacks(struct kp_query *q,
+    const struct kp_query_range *r, size_t limit,
+    struct kp_query_stacks *out);
+void kp_query_stacks_free(struct kp_query_stacks *s);
 
 /* Gets the span of all windows; 0 and 0 if there is none. */
 enum kp_err kp_query_span(struct kp_query *q, kp_wall_ns *first,
