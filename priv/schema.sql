@@ -6,8 +6,8 @@
 --
 --     sqlite3 kprofd.db 'select * from tier_stats'
 --
--- A new schema is a new file in priv/schema/, never a change of this one; 6.sql
--- and 7.sql have the current views.
+-- A new schema is a new file in priv/schema/, never a change of this one; 6.sql,
+-- 7.sql and 9.sql have the current views.
 
 pragma application_id = 1802531430;	-- "kprf"
 pragma user_version = 1;

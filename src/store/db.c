@@ -11,11 +11,16 @@
 
 /* A larger cache is emptied: targets choose request types. */
 #define IDS_MAX 65536
+#define ID_BYTES 128	/* a longer name, of a stack, counts as several */
 #define DELETE_IDS 64	/* looked up in one turn */
 
-#define DIM_SQL(dim, table) \
-	[ST_DIM_FIND + dim] = "select id from " table " where name = ?", \
-	[ST_DIM_ADD + dim] = "insert into " table " (name) values (?)"
+#define DIM_SQL(dim, table) DIM_SQL_OF(dim, table, "name")
+#define DIM_SQL_OF(dim, table, column) \
+	[ST_DIM_FIND + dim] = "select id from " table " where " column " = ?", \
+	[ST_DIM_ADD + dim] = "insert into " table " (" column ") values (?)"
+
+#define STACK_COLUMNS "identity_id, path_id, stack_id, state, samples," \
+	" time_ns, w_time_ns"
 
 #define LAST_COST(column) "(select c." column " from cost c" \
 	" join time_window w on w.id = c.window_id where w.id in" PARTS_OF \
@@ -48,6 +53,25 @@ static const char *const sql[ST_COUNT] = {
 	[ST_REQUEST_WAIT] = "insert into request_wait (request_id, seq,"
 	    " receiver_id, pid, node_id, messages, away, wait_ns, max_ns)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_STACK_STAT] = "insert into stack_stat (window_id, " STACK_COLUMNS
+	    ") values (?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_SUM_STACK] = "insert into level_stack (sum_id, " STACK_COLUMNS
+	    ") values (?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_PART_STACKS] = "select " STACK_COLUMNS " from stack_stat"
+	    " where window_id = ?",
+	[ST_SUM_STACKS] = "select " STACK_COLUMNS " from level_stack"
+	    " where sum_id = ?",
+	[ST_PART_STACKS_N] = "select count(*) from stack_stat"
+	    " where window_id = ?",
+	[ST_SUM_STACKS_N] = "select count(*) from level_stack"
+	    " where sum_id = ?",
+	[ST_STACK_LAST] = "select max(id) from stack",
+	[ST_STACK_USED] = "select window_id, stack_id from stack_stat"
+	    " where window_id > ? order by window_id",
+	[ST_STACK_SUM_USED] = "select sum_id, stack_id from level_stack"
+	    " where sum_id > ? order by sum_id",
+	[ST_STACK_IDS] = "select id from stack where id > ? order by id",
+	[ST_STACK_DEL] = "delete from stack where id = ?",
 	[ST_TIMES] = "insert into request_time "
 	    SCHEMA_REQUEST_TIMES(" and request_id = ?1", " and request_id = ?1"),
 	[ST_EVENT] = "insert into event (run_id, node_id, at_ns, kind, text)"
@@ -89,13 +113,15 @@ static const char *const sql[ST_COUNT] = {
 	    " and level = ?2 and start_ns = ?3",
 	[ST_SHOW_PARTS] = "select id, start_ns, (select count(*) from stat"
 	    " where window_id = time_window.id) + (select count(*)"
-	    " from message_stat where window_id = time_window.id)" IN_SLOT
+	    " from message_stat where window_id = time_window.id)"
+	    " + (select count(*) from stack_stat"
+	    " where window_id = time_window.id)" IN_SLOT
 	    " order by start_ns",
 	[ST_SHOW_WINDOW] = "insert into time_window (run_id, node_id, level,"
 	    " start_ns, end_ns, entry_calls, sampled) select run_id, node_id,"
 	    " ?2, min(start_ns), max(end_ns), sum(entry_calls), sum(sampled)"
 	    IN_SLOT,
-	[ST_SHOW_SUM] = "select 1 from level_sum where node_id = ?1"
+	[ST_SHOW_SUM] = "select id from level_sum where node_id = ?1"
 	    " and level = ?2 and start_ns = ?3 and run_id = ?4",
 	[ST_SHOW_STAT] = "insert into stat (window_id, " CELL_INSERT ")"
 	    " select ?6, " CELL_INSERT " from level_stat where sum_id ="
@@ -137,6 +163,8 @@ static const char *const sql[ST_COUNT] = {
 	DIM_SQL(DIM_IDENTITY, "identity"),
 	DIM_SQL(DIM_FUNCTION, "function"),
 	DIM_SQL(DIM_RECEIVER, "receiver"),
+	DIM_SQL_OF(DIM_STACK, "stack", "frames"),
+	DIM_SQL_OF(DIM_STACK_PATH, "stack_path", "path"),
 };
 
 /* Returns the errno with which a write to the database or its WAL failed. */
@@ -398,6 +426,6 @@ db_dim(struct kp_db *db, enum dim which, const char *name)
 	/* a failure to cache only makes it slower */
 	if (id > 0 && id <= UINT32_MAX &&
 	    intern_put(&db->ids[which], name, n, (uint32_t)id) != NULL)
-		db->nids++;
+		db->nids += 1 + n / ID_BYTES;
 	return id;
 }

@@ -13,11 +13,12 @@
 
 #include "base/intern.h"
 #include "store/read/range_plan.h"
+#include "store/rollup/stack_texts.h"
 #include "store/write/drop_counts.h"
 #include "store.h"
 
 enum dim { DIM_NODE, DIM_TIER, DIM_IDENTITY, DIM_FUNCTION,
-	DIM_RECEIVER, DIM_COUNT };
+	DIM_RECEIVER, DIM_STACK, DIM_STACK_PATH, DIM_COUNT };
 
 enum stmt {
 	ST_BEGIN,
@@ -30,6 +31,17 @@ enum stmt {
 	ST_CALL,
 	ST_MESSAGES,				/* write/message_rows.c */
 	ST_REQUEST_WAIT,
+	ST_STACK_STAT,				/* write/stack_rows.c */
+	ST_SUM_STACK,
+	ST_PART_STACKS,
+	ST_SUM_STACKS,
+	ST_PART_STACKS_N,
+	ST_SUM_STACKS_N,
+	ST_STACK_LAST,				/* stack_texts.c */
+	ST_STACK_USED,
+	ST_STACK_SUM_USED,
+	ST_STACK_IDS,
+	ST_STACK_DEL,
 	ST_TIMES,
 	ST_EVENT,
 	ST_LEVEL_OLDEST,			/* upkeep.c */
@@ -104,6 +116,7 @@ struct kp_db {
 	kp_wall_ns last_end;	/* of the window written last; 0: none yet */
 	int64_t cause[KP_LOSS_COUNT];
 	struct kp_buf blob;
+	struct stack_texts stack_texts;
 
 	int rc;			/* first error of this transaction */
 	char why[256];		/* its text */
@@ -211,6 +224,19 @@ void db_hist(struct kp_db *db, bool any, const struct kp_hist *h,
 void db_waits(struct kp_db *db, int64_t window, const struct kp_window *w);
 void db_tree_waits(struct kp_db *db, int64_t request,
     const struct kp_tree *t);
+/*
+ * write/stack_rows.c: writes the stacks of a window, at most STACKS_OF_WINDOW
+ * rows; or adds up those of pieces, at most STACKS_OF_SUM rows, into ST_STACK_STAT,
+ * of a window, or ST_SUM_STACK, of a sum of one node.
+ */
+#define STACKS_OF_WINDOW 3007
+#define STACKS_OF_SUM 1507
+void db_stacks(struct kp_db *db, int64_t window, const struct kp_window *w);
+void db_stacks_combine(struct kp_db *db, const struct range_piece *v, size_t n,
+    enum stmt into, int64_t id);
+/* Returns the number of rows of the pieces; stops counting past the limit. */
+int64_t db_stacks_count(struct kp_db *db, const struct range_piece *v,
+    size_t n, int64_t limit);
 /* Sums the waits of the windows of a slot and its run for a new window. */
 void db_waits_combine(struct kp_db *db, const struct slot *s, int64_t into);
 

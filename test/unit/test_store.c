@@ -491,9 +491,9 @@ test_previous_schema(void **state)
 	kp_store_close(open_store_with(&o));	/* nothing to report */
 	assert_int_equal(nreported, 2);
 	assert_non_null(strstr(reported[0], "k.db: migrating from schema 1 to "
-	    "8, this can take a minute for a large file"));
-	assert_non_null(strstr(reported[1], "k.db: migrated to schema 8 in "));
-	assert_string_equal(sql_text("pragma user_version"), "8");
+	    "9, this can take a minute for a large file"));
+	assert_non_null(strstr(reported[1], "k.db: migrated to schema 9 in "));
+	assert_string_equal(sql_text("pragma user_version"), "9");
 	assert_schema1_figures(4);
 	assert_string_equal(sql_text("select count(*), count(outlasting),"
 	    " count(w_outlasting), count(unknown_outcomes),"

@@ -317,7 +317,7 @@ assert_brought_up(const struct kp_buf *before)
 	struct kp_db *db = keep_open(NULL);
 	struct kp_buf after;
 
-	assert_string_equal(sql_text("pragma user_version"), "8");
+	assert_string_equal(sql_text("pragma user_version"), "9");
 	assert_string_equal(sql_text("select count(*) from sqlite_master where"
 	    " name like '%span%' or type = 'trigger'"), "0");
 	assert_string_equal(sql_text("pragma foreign_key_check"), "");
@@ -351,7 +351,10 @@ test_schema7(void **state)
 	(void)state;
 	sql_file("test/unit/schema4.sql");
 	db_close(keep_open(NULL), 0);
-	sql_exec("drop table level_stat; drop table level_sum;"
+	sql_exec("drop view stack_functions; drop view tier_stacks;"
+	    "drop table level_stack; drop table stack_stat;"
+	    "drop table stack_path; drop table stack;"
+	    "drop table level_stat; drop table level_sum;"
 	    "drop table level_next; create table span (id integer primary key,"
 	    " level integer not null, node_id integer not null,"
 	    " start_ns integer not null);"

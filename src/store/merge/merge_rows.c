@@ -17,9 +17,14 @@
 #define OF_NEW " and request_id in (select new from temp.map_request)"
 #define SQL_MAX 65536u		/* bytes of one statement */
 
-/* Tables of names, which are unique. */
-static const char *const dims[] = { "node", "tier", "identity", "function",
-	"cause", "receiver" };
+/* Tables of names, and the column of these, which is unique. */
+static const struct dim {
+	const char *table, *name;
+} dims[] = {
+	{ "node", "name" }, { "tier", "name" }, { "identity", "name" },
+	{ "function", "name" }, { "cause", "name" }, { "receiver", "name" },
+	{ "stack", "frames" }, { "stack_path", "path" },
+};
 #define NDIMS (sizeof(dims) / sizeof(dims[0]))
 
 /* Tables whose rows are copied if their `key` is in a map. */
@@ -36,12 +41,13 @@ static const struct fact {
 	{ "event", "event", "id" },
 	{ "message_stat", "window", "window_id" },
 	{ "request_wait", "request", "request_id" },
+	{ "stack_stat", "window", "window_id" },
 };
 #define NFACTS (sizeof(facts) / sizeof(facts[0]))
 
 /* Tables that are computed from others. */
 static const char *const derived[] = { "request_time", "level_sum",
-	"level_stat", "level_next" };
+	"level_stat", "level_stack", "level_next" };
 #define NDERIVED (sizeof(derived) / sizeof(derived[0]))
 
 bool
@@ -51,7 +57,7 @@ merge_knows(const char *table)
 		if (strcmp(derived[i], table) == 0)
 			return true;
 	for (size_t i = 0; i < NDIMS; i++)
-		if (strcmp(dims[i], table) == 0)
+		if (strcmp(dims[i].table, table) == 0)
 			return true;
 	for (size_t i = 0; i < NFACTS; i++)
 		if (strcmp(facts[i].table, table) == 0)
@@ -63,6 +69,7 @@ merge_knows(const char *table)
 
 /* Deletes all sums; levels_make_all() makes them again at the end. */
 static const char no_sums[] = "delete from main.level_stat;"
+    "delete from main.level_stack;"
     "delete from main.level_sum;"
     "update main.level_next set start_ns = 0, node_id = 0";
 
@@ -74,7 +81,8 @@ static const char add_times[] = "insert into main.request_time "
 
 static const char maps[] =
     MAP("node") MAP("tier") MAP("identity") MAP("function") MAP("cause")
-    MAP("receiver") MAP("run") MAP("window") MAP("request") MAP("event")
+    MAP("receiver") MAP("stack") MAP("stack_path") MAP("run") MAP("window")
+    MAP("request") MAP("event")
     "drop table if exists temp.reach;"
     "drop table if exists temp.met;"
     "drop table if exists temp.place;"
@@ -199,6 +207,7 @@ map_of(const char *column)
 		{ "function_id", "map_function" },
 		{ "cause_id", "map_cause" }, { "window_id", "map_window" },
 		{ "receiver_id", "map_receiver" },
+		{ "stack_id", "map_stack" }, { "path_id", "map_stack_path" },
 		{ "request_id", "map_request" },
 	};
 
@@ -280,8 +289,9 @@ columns_free(struct columns *c)
 
 /* Adds the names that main lacks, and maps all ids. */
 static int
-copy_names(sqlite3 *db, const char *table)
+copy_names(sqlite3 *db, const struct dim *d)
 {
+	const char *table = d->table;
 	struct columns c;
 	struct kp_buf sql;
 	int rc;
@@ -292,8 +302,9 @@ copy_names(sqlite3 *db, const char *table)
 	kp_buf_printf(&sql, "insert or ignore into main.%s (%s) select %s"
 	    " from src.%s s order by s.id;"
 	    "insert into temp.map_%s select s.id, d.id from src.%s s"
-	    " join main.%s d on d.name = s.name", table, kp_buf_cstr(&c.to),
-	    kp_buf_cstr(&c.from), table, table, table, table);
+	    " join main.%s d on d.%s = s.%s", table, kp_buf_cstr(&c.to),
+	    kp_buf_cstr(&c.from), table, table, table, table, d->name,
+	    d->name);
 	/* an older file may not have the table */
 	if (rc == SQLITE_OK && c.to.len > 0)
 		rc = run_built(db, &sql, NULL);
@@ -351,7 +362,7 @@ merge_rows(sqlite3 *db, struct kp_merge_count *count)
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(db, no_sums, NULL, NULL, NULL);
 	for (size_t i = 0; i < NDIMS && rc == SQLITE_OK; i++)
-		rc = copy_names(db, dims[i]);
+		rc = copy_names(db, &dims[i]);
 	if (rc == SQLITE_OK)
 		rc = choose(db);
 	for (size_t i = 0; i < NFACTS && rc == SQLITE_OK; i++)

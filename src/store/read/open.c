@@ -42,7 +42,7 @@ static const struct {
 	int from, before;	/* schemas */
 	const char *sql;
 } shadows[] = {
-	{ 1, 8, "pragma temp_store = memory" },
+	{ 1, 9, "pragma temp_store = memory" },
 	{ 1, 4, SHADOW("stat", NO_SHARES NO_PAUSES NO_AFTER) },
 	{ 4, 6, SHADOW("stat", NO_PAUSES NO_AFTER) },
 	{ 6, 7, SHADOW("stat", NO_AFTER) },
@@ -64,6 +64,12 @@ static const struct {
 	    " start_ns);"
 	    "create temp view level_stat as select 0 as sum_id, s.*"
 	    " from stat s where 0" },
+	{ 1, 9, "create temp table stack (id, frames);"
+	    "create temp table stack_path (id, path);"
+	    "create temp table stack_stat (window_id, identity_id, path_id,"
+	    " stack_id, state, samples, time_ns, w_time_ns);"
+	    "create temp table level_stack (sum_id, identity_id, path_id,"
+	    " stack_id, state, samples, time_ns, w_time_ns)" },
 };
 
 static int

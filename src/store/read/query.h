@@ -247,7 +247,7 @@ struct kp_query_stacks {
 	size_t n;
 	/* Of the range, also in rows that are left out. */
 	uint64_t samples, not_seen;
-	uint64_t left, left_samples;	/* rows that are left out */
+	uint64_t left, left_samples;	/* rows left out, at least */
 	kp_dur_ns left_time;		/* their w_time */
 	/*
 	 * From the first to the last window with samples: their requests are
@@ -259,9 +259,8 @@ struct kp_query_stacks {
 /*
  * Gets at most `limit` rows, those with the longest w_time.  Rolled-up windows
  * hold the stacks with the longest times only, and the others as frames
- * "_other" of their path (rollup/combine_stacks.h), so sums over paths and
- * states are right, and times of single stacks are at least what they were.
- * KP_ELIMIT: the range has more than 1,000,000 different rows.
+ * "_other" of their path (store/stack_sum.h): sums over paths and states are
+ * right, and times of single stacks may be too short.
  */
 enum kp_err kp_query_stacks(struct kp_query *q,
     const struct kp_query_range *r, size_t limit,

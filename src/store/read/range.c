@@ -61,17 +61,18 @@ find_nodes(struct kp_query *q, size_t file, const struct kp_query_range *r,
 
 static enum kp_err
 find_pieces(struct kp_query *q, size_t file, const struct kp_query_range *r,
-    kp_dur_ns step, struct range_plan *out)
+    struct range_use use, struct range_plan *out)
 {
 	struct range_levels levels = { .n = 0 };
 	struct range_wanted w = { .since = r->since, .until = r->until,
-		.levels = &levels, .step = step };
+		.levels = &levels, .step = use.step };
 	struct read rd = { .q = q, .file = file };
 	int64_t *nodes;
 	enum kp_err err = find_nodes(q, file, r, &nodes, &w.nnodes,
 	    &w.all);
 
 	w.node = nodes;
+	w.all = w.all && !use.by_node;
 	if (err == KP_OK)
 		read_fail(&rd, range_levels_read(q->files[file].conn,
 		    &levels));
@@ -85,13 +86,13 @@ find_pieces(struct kp_query *q, size_t file, const struct kp_query_range *r,
 
 enum kp_err
 range_cells_start(struct range_cells *rc, struct kp_query *q, size_t file,
-    const struct kp_query_range *r, kp_dur_ns step, const char *windows,
-    const char *sums)
+    const struct kp_query_range *r, struct range_use use,
+    const char *windows, const char *sums)
 {
 	enum kp_err err;
 
 	*rc = (struct range_cells){ .windows.q = q, .sums.q = q };
-	err = find_pieces(q, file, r, step, &rc->pieces);
+	err = find_pieces(q, file, r, use, &rc->pieces);
 	if (err != KP_OK)
 		return err;
 	read_start_file(&rc->windows, q, file, windows);

@@ -25,13 +25,17 @@ struct range_cells {
 	struct read windows, sums;	/* the two statements */
 };
 
+struct range_use {
+	kp_dur_ns step;		/* see struct range_wanted */
+	bool by_node;		/* without sums of all nodes */
+};
+
 /*
  * Prepares the two statements: for the cells of one window, and of one sum,
- * whose id is the first value.  step: see struct range_wanted.  Call
- * range_cells_end() even after an error.
+ * whose id is the first value.  Call range_cells_end() even after an error.
  */
 enum kp_err range_cells_start(struct range_cells *rc, struct kp_query *q,
-    size_t file, const struct kp_query_range *r, kp_dur_ns step,
+    size_t file, const struct kp_query_range *r, struct range_use use,
     const char *windows, const char *sums);
 /*
  * Returns the next piece's statement, with its first value bound, and the start

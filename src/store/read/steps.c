@@ -230,7 +230,8 @@ add_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
 	kp_wall_ns start;
 	struct read *rd;
 
-	err = range_cells_start(&cells, q, file, r, s->step,
+	err = range_cells_start(&cells, q, file, r,
+	    (struct range_use){ .step = s->step },
 	    CELLS("stat", "window_id"),
 	    CELLS("level_stat", "sum_id"));
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {

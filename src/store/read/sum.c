@@ -149,7 +149,7 @@ merge_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
 	kp_wall_ns start;
 	struct read *rd;
 
-	err = range_cells_start(&cells, q, file, r, 0,
+	err = range_cells_start(&cells, q, file, r, (struct range_use){ 0 },
 	    CELLS("stat", "window_id"),
 	    CELLS("level_stat", "sum_id"));
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {

@@ -82,6 +82,7 @@ levels_set(struct kp_db *db, const struct kp_retain *r, kp_dur_ns interval)
 		return;
 	/* cells come first: the cascade would look them up one by one */
 	db_fail(db, sqlite3_exec(db->conn, "delete from level_stat;"
+	    "delete from level_stack;"
 	    "delete from level_sum", NULL, NULL, NULL));
 	row_start(db, ST_LEVELS_DEL);
 	row_end(db);
@@ -206,10 +207,16 @@ static void
 make_sum(struct kp_db *db, const struct slot *s, int64_t run,
     const struct range_piece *v, size_t n)
 {
+	int64_t id;
+
 	slot_bind(db, ST_SUM, s);
 	row_int(db, run);
 	row_end(db);
-	combine_pieces(db, v, n, ST_SUM_STAT, db_last_id(db));
+	id = db_last_id(db);
+	combine_pieces(db, v, n, ST_SUM_STAT, id);
+	/* rows of stacks name their node, so sums of all are never read */
+	if (s->node != 0)
+		db_stacks_combine(db, v, n, ST_SUM_STACK, id);
 }
 
 /* Writes one sum for each run; for all nodes together, one sum. */
@@ -254,7 +261,8 @@ make(struct kp_db *db, const struct slot *s)
 	find_parts(db, s, &parts);
 	made = parts.n > 1 && parts.n <= PARTS_MAX && finer(s, &parts) &&
 	    combine_count(db, parts.v, parts.n, CELLS_MAX) <= CELLS_MAX &&
-	    db->rc == SQLITE_OK;
+	    (s->node == 0 || db_stacks_count(db, parts.v, parts.n,
+	    CELLS_MAX) <= CELLS_MAX) && db->rc == SQLITE_OK;
 	if (made)
 		make_sums(db, s, &parts);
 	range_plan_free(&parts);
@@ -349,6 +357,7 @@ levels_make_all(sqlite3 *conn)
 		rc = db_commit(db);
 	}
 	db_finalize(db);
+	db_ids_clear(db);
 	kp_buf_free(&db->blob);
 	free(db);
 	return rc;
@@ -364,14 +373,20 @@ show_bind(struct kp_db *db, enum stmt which, const struct slot *s)
 	row_int(db, s->until);
 }
 
+/* Makes the sum of this slot and run, if there is one, the only piece. */
 static bool
-has_sum(struct kp_db *db, const struct slot *s)
+find_sum(struct kp_db *db, const struct slot *s, struct range_plan *found)
 {
 	bool has;
 
 	slot_bind(db, ST_SHOW_SUM, s);
 	row_int(db, s->run);
 	has = row_next(db);
+	if (has && vec_room_by_len(&found->v, found->n, VEC_NO_CAP) == KP_OK)
+		found->v[found->n++] = (struct range_piece){ .id =
+			row_get(db, 0), .sum = true };
+	else if (has)
+		db_fail(db, SQLITE_NOMEM);
 	row_leave(db);
 	return has;
 }
@@ -425,6 +440,7 @@ show_window(struct kp_db *db, const struct slot *s, bool summed,
 		combine_pieces(db, found->v, found->n, ST_STAT, id);
 	}
 	db_waits_combine(db, s, id);
+	db_stacks_combine(db, found->v, found->n, ST_STACK_STAT, id);
 	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
 		show_bind(db, rest[i], s);
 		row_int(db, id);
@@ -443,7 +459,7 @@ levels_show(struct kp_db *db, const struct slot *slot)
 	if (rows_delete(db, ST_SUM_DEL))
 		return;
 	s.until = s.start + s.level * KP_NS_PER_S;
-	summed = has_sum(db, &s);
+	summed = find_sum(db, &s, &found);
 	if (!summed)
 		find_windows(db, &s, &found);
 	if (summed || found.n > 1) {

@@ -1,6 +1,7 @@
 /*
  * upkeep.c - does one turn of upkeep: deletes old rows, or replaces old windows
- * by one of the next level, or writes a sum, or releases pages.
+ * by one of the next level, or writes a sum, or releases pages, or deletes unused
+ * texts of stacks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -239,7 +240,11 @@ fit_size(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 		return false;
 	used = (int64_t)u->bytes - size * ask_int(db, "pragma freelist_count");
 	if (used > (int64_t)u->max_bytes && u->cuts < CUTS_MAX) {
+		/* unused texts may be what is too much */
+		if (stack_texts_now(db))
+			return true;
 		u->cuts++;
+		stack_texts_cut(&db->stack_texts);
 		report_cut(u, db, now);
 		return true;
 	}
@@ -267,6 +272,6 @@ upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now, bool *more)
 	/* sums come last: if one fails, the file must still shrink */
 	*more = db->rc == SQLITE_OK && (expire(u, db, now) ||
 	    show_next(u, db, now) || fit_size(u, db, now) ||
-	    make_sum(u, db, now));
+	    make_sum(u, db, now) || stack_texts_turn(db, now));
 	return db_commit(db);
 }

@@ -3,6 +3,7 @@
  * fits and how many items make the next transaction.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "queue.h"
 
@@ -38,12 +39,15 @@ size_t
 window_bytes(const struct kp_window *w)
 {
 	size_t n = sizeof(*w) + w->ncells * sizeof(*w->cells) +
-	    w->nwaits * sizeof(*w->waits);
+	    w->nwaits * sizeof(*w->waits) + w->nstacks * sizeof(*w->stacks);
 
 	for (size_t i = 0; i < w->ncells; i++)
 		n += w->cells[i].hist.len * sizeof(uint64_t);
 	for (size_t i = 0; i < w->nwaits; i++)
 		n += w->waits[i].hist.len * sizeof(uint64_t);
+	/* cells may share a text, so this is at least what there is */
+	for (size_t i = 0; i < w->nstacks; i++)
+		n += strlen(w->stacks[i].path) + strlen(w->stacks[i].frames);
 	return n;
 }
 

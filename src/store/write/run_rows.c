@@ -122,6 +122,7 @@ db_free(struct kp_db *db)
 	sqlite3_close(db->conn);
 	close(db->lock);
 	db_ids_clear(db);
+	stack_texts_free(&db->stack_texts);
 	kp_buf_free(&db->blob);
 	free(db->path);
 	free(db);

@@ -14,7 +14,8 @@ has_cost(const struct kp_cost *c)
 uint64_t
 db_window_rows(const struct kp_window *w)
 {
-	uint64_t rows = 1 + w->ncells + w->nwaits + has_cost(&w->cost);
+	uint64_t rows = 1 + w->ncells + w->nwaits + w->nstacks +
+	    has_cost(&w->cost);
 
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		rows += w->losses.n[i] > 0;
@@ -91,6 +92,7 @@ db_window(struct kp_db *db, const struct kp_window *w,
 		loss_row(db, id, i, head.losses.n[i]);
 	cost_row(db, id, &w->cost);
 	db_waits(db, id, w);
+	db_stacks(db, id, w);
 }
 
 void
