@@ -1,18 +1,15 @@
 /*
  * trace_speedscope.c - writes a trace for speedscope: the stack of each process
  * over time.
- *
- * Source: speedscope's file-format-schema.json, profiles of type "sampled".
  */
 #include <stdlib.h>
 
 #include "trace_internal.h"
 #include "trace_roots.h"
-#include "text/json.h"
+#include "text/flame.h"
 #include "kprofd/term.h"
 #include "base/sat.h"
 
-#define SCHEMA "https://www.speedscope.app/file-format-schema.json"
 #define NAME_BYTES_MAX (3 * KP_ATOM_TEXT_MAX)
 #define TARGETS_BYTES_MAX (KP_CALLS_NODES_MAX * 2048u)
 
@@ -22,19 +19,11 @@ put_frames(struct json *j, const struct kp_call_names *t)
 	struct kp_buf name;
 
 	kp_buf_init(&name, NAME_BYTES_MAX);
-	json_object(j, "shared");
-	json_array(j, "frames");
 	for (uint32_t i = 0; i < t->nfns; i++) {
 		kp_buf_reset(&name);
 		trace_put_fn(&name, t, i);
-		json_object(j, NULL);
-		json_string(j, "name", kp_buf_cstr(&name));
-		if (t->fns[i].mod[0] != '\0')
-			json_string(j, "file", t->fns[i].mod);
-		json_end(j);
+		speedscope_frame(j, kp_buf_cstr(&name), t->fns[i].mod);
 	}
-	json_end(j);
-	json_end(j);
 	kp_buf_free(&name);
 }
 
@@ -77,27 +66,19 @@ put_profile(struct json *j, const struct trace_view *v,
 
 	kp_buf_init(&name, NAME_BYTES_MAX);
 	trace_put_root(&name, v, l[0].proc);
-	json_object(j, NULL);
-	json_string(j, "type", "sampled");
-	json_string(j, "name", kp_buf_cstr(&name));
-	json_string(j, "unit", "nanoseconds");
 	last = l[n - 1].to - v->sum->first;
 	if (v->roots != NULL && v->roots->v[l[0].proc].n > 1) {
 		first = last = 0;
 		for (size_t i = 0; i < n; i++)
 			last = sat_add(last, l[i].to - l[i].from);
 	}
-	json_int(j, "startValue", first);
-	json_int(j, "endValue", last);
-	json_array(j, "samples");
+	speedscope_profile(j, kp_buf_cstr(&name), first, last);
 	for (size_t i = 0; i < n && j->b->err == KP_OK; i++)
 		put_stack(j, v, l[i].path);
-	json_end(j);
-	json_array(j, "weights");
+	speedscope_weights(j);
 	for (size_t i = 0; i < n; i++)
 		json_int(j, NULL, l[i].to - l[i].from);
-	json_end(j);
-	json_end(j);
+	speedscope_profile_end(j);
 	kp_buf_free(&name);
 }
 
@@ -112,21 +93,15 @@ trace_speedscope(struct kp_buf *b, const struct trace_view *v,
 	kp_buf_init(&targets, TARGETS_BYTES_MAX);
 	trace_put_targets(&targets, v);
 	qsort(slices, n, sizeof(*slices), slice_order);
-	json_begin(&j, b);
-	json_object(&j, NULL);
-	json_string(&j, "$schema", SCHEMA);
-	json_string(&j, "name", kp_buf_cstr(&targets));
-	json_string(&j, "exporter", "kprof");
+	speedscope_begin(&j, b, kp_buf_cstr(&targets));
 	put_frames(&j, v->names);
-	json_array(&j, "profiles");
+	speedscope_profiles(&j);
 	for (size_t i = 0; i < n && b->err == KP_OK; i += m) {
 		for (m = 1; i + m < n &&
 		     slices[i + m].proc == slices[i].proc;)
 			m++;
 		put_profile(&j, v, &slices[i], m);
 	}
-	json_end(&j);
-	json_end(&j);
-	kp_buf_str(b, "\n");
+	speedscope_end(&j);
 	kp_buf_free(&targets);
 }

@@ -11,6 +11,7 @@
 #include "trace_internal.h"
 #include "trace_roots.h"
 #include "base/sat.h"
+#include "text/flame.h"
 #include "text/text.h"
 
 struct node {
@@ -240,9 +241,7 @@ put_frame(struct kp_buf *b, const struct trace_view *v, uint32_t path)
 		trace_put_root(b, v, p->proc);
 	else
 		trace_put_fn(b, v->names, p->fn);
-	for (; b->err == KP_OK && from < b->len; from++)
-		if (b->p[from] == ';')
-			b->p[from] = ':';
+	flame_clean(b, from);
 }
 
 static void
