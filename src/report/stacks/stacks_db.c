@@ -1,0 +1,268 @@
+/*
+ * stacks_db.c - queries the stacks of a range and the requests that they are of,
+ * and says why there are none.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frames.h"
+#include "stacks.h"
+#include "text/text.h"
+
+#define RUNS 20			/* looked at for one that did start */
+
+/* ---- the requests ---- */
+
+static bool
+is_total(const char *s)
+{
+	return strcmp(s, "_total") == 0;
+}
+
+/*
+ * Each request is of one type, so the types' sum is that of all requests asked
+ * for; the row of all would have other types, too.
+ */
+static enum kp_err
+take_requests(struct stacks *s, const struct kp_query_sum *sum)
+{
+	const struct kp_cell *c;
+
+	s->requests = calloc(sum->ncells + 1, sizeof(*s->requests));
+	if (s->requests == NULL)
+		return KP_ENOMEM;
+	s->requests[s->nrequests++].identity = "_total";
+	for (size_t i = 0; i < sum->ncells; i++) {
+		c = &sum->cells[i];
+		if (!is_total(c->tier) || is_total(c->identity))
+			continue;
+		s->requests[s->nrequests++] = (struct stacks_requests){
+			c->identity, c->w_requests };
+		s->requests[0].requests += c->w_requests;
+	}
+	return KP_OK;
+}
+
+static enum kp_err
+read_requests(struct kp_query *q, const struct kp_query_range *r,
+    struct stacks *s)
+{
+	struct kp_query_sum sum = { 0 };
+	struct kp_query_range of = *r;
+	enum kp_err err = KP_OK;
+
+	of.since = s->stacks.since > r->since ? s->stacks.since : r->since;
+	of.until = s->stacks.until < r->until ? s->stacks.until : r->until;
+	if (s->stacks.n > 0)
+		err = kp_query_sum(q, &of, &sum);
+	if (err == KP_OK)
+		err = take_requests(s, &sum);
+	kp_query_sum_free(&sum);
+	return err;
+}
+
+/* ---- why there are no stacks ---- */
+
+/* Returns the end of a comment or a quoted text that begins here, or s. */
+static const char *
+skip_text(const char *s)
+{
+	char quote = *s;
+
+	if (quote == '%')
+		return s + strcspn(s, "\n");
+	if (quote == '$')
+		return s + (s[1] != '\0') + 1;
+	if (quote != '"' && quote != '\'')
+		return s;
+	for (s++; *s != '\0' && *s != quote; s++)
+		if (*s == '\\' && s[1] != '\0')
+			s++;
+	return s + (*s != '\0');
+}
+
+/* Does this tiers.conf have a {stacks, ...}? */
+static bool
+conf_has_stacks(const char *s)
+{
+	static const char key[] = "stacks";
+	const char *p;
+
+	while (*s != '\0') {
+		p = skip_text(s);
+		if (p != s) {
+			s = p;
+			continue;
+		}
+		if (*s++ != '{')
+			continue;
+		for (p = s; isspace((unsigned char)*p); p++)
+			;
+		if (strncmp(p, key, sizeof(key) - 1) != 0)
+			continue;
+		for (p += sizeof(key) - 1; isspace((unsigned char)*p); p++)
+			;
+		if (*p == ',')
+			return true;
+	}
+	return false;
+}
+
+/* The last tiers.conf: true if it has stacks, or if there is none to read. */
+static enum kp_err
+is_on(struct kp_query *q, bool *on)
+{
+	struct kp_query_runs runs = { 0 };
+	enum kp_err err = kp_query_runs(q, RUNS, &runs);
+
+	*on = true;
+	for (size_t i = 0; i < runs.n; i++) {
+		if (runs.v[i].failed[0] != '\0')
+			continue;
+		*on = conf_has_stacks(runs.v[i].tiers_text);
+		break;
+	}
+	kp_query_runs_free(&runs);
+	return err;
+}
+
+/* Are there samples of other request types? */
+static enum kp_err
+has_others(struct kp_query *q, const struct kp_query_range *r, bool *others)
+{
+	struct kp_query_range any = *r;
+	struct kp_query_stacks s;
+	enum kp_err err;
+
+	*others = false;
+	if (r->identity == NULL && r->identity_glob == NULL)
+		return KP_OK;
+	any.identity = any.identity_glob = NULL;
+	err = kp_query_stacks(q, &any, 1, &s);
+	if (err != KP_OK)
+		return err;
+	*others = s.samples > 0;
+	kp_query_stacks_free(&s);
+	return KP_OK;
+}
+
+static enum kp_err
+why_none(struct kp_query *q, const struct kp_query_range *r,
+    const struct stacks *s, const char **why)
+{
+	bool on, others;
+	enum kp_err err = is_on(q, &on);
+
+	if (err == KP_OK)
+		err = has_others(q, r, &others);
+	if (err != KP_OK)
+		return err;
+	if (others)
+		*why = "no request type with sampled stacks matches (see "
+		    "-identity)";
+	else if (!on)
+		*why = "no stacks are sampled: add {stacks, {per_second, 50}} "
+		    "to tiers.conf, and run kprof reload";
+	else if (s->windows == 0)
+		*why = "no window is stored in this range: stacks come with a "
+		    "window when it closes";
+	else if (s->sampled == 0)
+		*why = "no request was measured in this range, and stacks are "
+		    "sampled of processes that work for one";
+	else
+		*why = "no process was met while it worked for a measured "
+		    "request: a longer range, more requests or a higher "
+		    "per_second in {stacks, {per_second, N}} finds some";
+	return KP_OK;
+}
+
+static enum kp_err
+explain(struct kp_query *q, const struct kp_query_range *r, struct stacks *s)
+{
+	const char *why = NULL;
+	enum kp_err err = KP_OK;
+
+	if (s->stacks.samples == 0)
+		err = why_none(q, r, s, &why);
+	else if (s->stacks.not_seen == s->stacks.samples)
+		why = "none of the sampled processes answered in time (5 ms), "
+		    "so no stack was seen: they waited for a scheduler, or ran "
+		    "native code";
+	if (err != KP_OK || why == NULL)
+		return err;
+	s->why = strdup(why);
+	return s->why != NULL ? KP_OK : KP_ENOMEM;
+}
+
+/* ---- all of it ---- */
+
+static void
+take_cover(struct stacks *s, const struct kp_query_range *r,
+    const struct kp_query_sum *cover)
+{
+	s->since = r->since;
+	s->until = r->until;
+	s->start = cover->start;
+	s->end = cover->end;
+	s->windows = cover->windows;
+	s->sampled = cover->sampled;
+	s->losses = cover->losses;
+}
+
+static void
+measure(struct stacks *s)
+{
+	const struct kp_query_stack *v = s->stacks.v;
+	unsigned depth;
+
+	for (size_t i = 0; i < s->stacks.n; i++) {
+		if (frames_other(v[i].frames)) {
+			s->other += v[i].samples;
+			continue;
+		}
+		depth = frames_count(v[i].frames);
+		if (depth > s->depth)
+			s->depth = depth;
+	}
+}
+
+enum kp_err
+stacks_from_db(struct kp_query *q, const struct kp_query_range *r, size_t cap,
+    struct stacks **out)
+{
+	struct stacks *s = calloc(1, sizeof(*s));
+	struct kp_query_sum cover = { 0 };
+	enum kp_err err;
+
+	if (s == NULL)
+		return KP_ENOMEM;
+	err = kp_query_cover(q, r, &cover);
+	if (err == KP_OK)
+		err = kp_query_stacks(q, r, cap, &s->stacks);
+	take_cover(s, r, &cover);
+	kp_query_sum_free(&cover);
+	if (err == KP_OK)
+		err = read_requests(q, r, s);
+	if (err == KP_OK)
+		err = explain(q, r, s);
+	if (err != KP_OK) {
+		stacks_free(s);
+		return err;
+	}
+	measure(s);
+	*out = s;
+	return KP_OK;
+}
+
+void
+stacks_free(struct stacks *s)
+{
+	if (s == NULL)
+		return;
+	kp_query_stacks_free(&s->stacks);
+	free(s->requests);
+	free(s->why);
+	free(s);
+}
