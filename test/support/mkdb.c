@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "kprofd/config.h"
+#include "kprofd/stacks.h"
 #include "pick.h"
 #include "store/db.h"
 #include "store/store.h"
@@ -101,6 +102,59 @@ add_request(struct kp_cell cells[NTIERS][NIDENTITIES], uint32_t id, int64_t w)
 	}
 }
 
+/* The stacks of the windows; those with many times are met most often. */
+static const struct {
+	const char *path, *frames;
+	enum kp_stack_state state;
+	uint32_t most;		/* samples in a window, less one */
+} stacks[] = {
+	{ "http;database", "cowboy_stream_h:request_process/3:306;"
+	    "web:handle/2:41;db:query/2:17;gen:do_call/4:259", KP_STACK_CALL,
+	    9 },
+	{ "http;database", "web:handle/2:44;db:query/2:22;lists:map/2:1342",
+	    KP_STACK_RUNNING, 4 },
+	{ "http;database", "db_server:loop/1:88;gen_tcp:recv/3:812",
+	    KP_STACK_PORT, 5 },
+	{ "http;templating", "web:handle/2:52;tpl:render/1:9;"
+	    "MyApp.View.\"my fun\"/2:3", KP_STACK_RUNNING, 3 },
+	{ "http;templating", "web:handle/2:52;tpl:render/1:9;"
+	    "MyApp.View.\"my fun\"/2:3", KP_STACK_GC, 2 },
+	{ "http", "web:handle/2:60;'weird,module':'x y'/0",
+	    KP_STACK_RUNNABLE, 2 },
+	{ "http", "", KP_STACK_NOT_SEEN, 2 },
+	{ "", "proc_lib:init_p_do_apply/3:241;web:init/1:12", KP_STACK_RUNNING,
+	    2 },
+	{ "_after;database", "db_server:loop/1:90", KP_STACK_WAIT, 2 },
+};
+#define NSTACKS (sizeof(stacks) / sizeof(stacks[0]))
+
+/* Of three types; what is not picked was not met. */
+static void
+add_stacks(struct kp_window *w, int64_t weight)
+{
+	static const uint32_t types[] = { 1, 3, 5 };
+	struct kp_stack_cell *c;
+	uint32_t before = seed;		/* requests stay those that they were */
+	uint64_t n;
+
+	w->stacks = calloc(3 * NSTACKS, sizeof(*w->stacks));
+	for (int t = 0; t < 3; t++) {
+		for (size_t k = 0; k < NSTACKS; k++) {
+			n = pick(stacks[k].most);
+			if (n == 0)
+				continue;
+			c = &w->stacks[w->nstacks++];
+			*c = (struct kp_stack_cell){ .path = stacks[k].path,
+				.frames = stacks[k].frames, .identity =
+				identities[types[t]], .state =
+				(uint8_t)stacks[k].state, .samples = n,
+				.time = (kp_dur_ns)n * 20000000,
+				.w_time = (kp_dur_ns)n * 20000000 * weight };
+		}
+	}
+	seed = before;
+}
+
 static struct kp_window *
 new_window(int i, const char *node, int64_t start)
 {
@@ -130,6 +184,7 @@ new_window(int i, const char *node, int64_t start)
 			w->cells[w->ncells++] = cells[t][k];
 		}
 	}
+	add_stacks(w, weight);
 	return w;
 }
 

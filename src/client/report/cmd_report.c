@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client.h"
+#include "client/client.h"
+#include "stacks.h"
 #include "report/message_waits.h"
 #include "report/report_db.h"
 #include "report/compare/compare.h"
@@ -16,6 +17,8 @@ struct args {
 	const char *sort;
 	int what;			/* enum report_what; -1: not given */
 	bool percentiles, messages, less_tracing, json, csv;
+	bool stacks;
+	struct stacks_args of_stacks;
 };
 
 /* One report, or two to be compared. */
@@ -245,7 +248,8 @@ what_by_default(const struct args *a)
 int
 cmd_report(const struct cmd *cmd, int argc, char **argv)
 {
-	struct args a = { .range = { .until = INT64_MAX }, .what = -1 };
+	struct args a = { .range = { .until = INT64_MAX }, .what = -1,
+		.of_stacks = STACKS_ARGS };
 	const struct opt opts[] = {
 		OPT_GROUP("Which requests"),
 		OPTS_RANGE(a.range),
@@ -261,6 +265,9 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		    "by receiver", opt_flag, &a.messages, NULL },
 		{ "less-tracing", NULL, "subtract what tracing itself adds, "
 		    "as estimated", opt_flag, &a.less_tracing, NULL },
+		{ "stacks", NULL, "where sampled processes were: functions of "
+		    "each tier", opt_flag, &a.stacks, NULL },
+		OPTS_STACKS(a.of_stacks),
 		OPT_GROUP("Form and source"),
 		OPT_JSON(a.json),
 		{ "csv", NULL, "print CSV: a line for each request type and "
@@ -282,7 +289,16 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 	    a.less_tracing || a.sort != NULL || a.versus.until != 0))
 		st = opts_wrong(cmd, "-messages goes with -json, -db and a "
 		    "range alone");
+	if (st == OPTS_GO_ON && a.stacks && (a.messages || a.csv ||
+	    a.percentiles || a.less_tracing || a.sort != NULL ||
+	    a.versus.until != 0))
+		st = opts_wrong(cmd, "-stacks goes with -form, -tier, -n, "
+		    "-json, -db and a range alone");
 	if (st == OPTS_GO_ON)
-		st = a.messages ? messages(&a) : report(cmd, &a);
-	return st;
+		st = stacks_check(cmd, &a.of_stacks, a.stacks, a.json);
+	if (st != OPTS_GO_ON)
+		return st;
+	if (a.stacks)
+		return stacks_show(&a.of_stacks, &a.place, &a.range, a.json);
+	return a.messages ? messages(&a) : report(cmd, &a);
 }
