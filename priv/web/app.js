@@ -1,5 +1,6 @@
 // app.js - loads the data that the state selects, shows them, and handles input.
 import * as charts from "./charts.js";
+import * as stacks from "./stacks.js";
 import * as tables from "./tables.js";
 import { ApiError, get, post, COMMAND_MS } from "./api.js";
 import { WAY_OUT, clock, count, el, estimate, field, identityName, ms, percent, raised, rate, requestsOf, span, when } from "./format.js";
@@ -33,8 +34,11 @@ function notify(...notes) {
 	$("message").replaceChildren(...notes.map((n) => el("p", {}, n.text, n.out ? el("button", { type: "button", onclick: n.go }, n.out) : null)));
 }
 
+// What leaves the slow request that is open.
+const KEEPING = ["request", "sort", "compare", "vsince", "vuntil", "view", "states", "lines", "find"];
+
 function change(what, push = true) {
-	Object.assign(state, "request" in what || "sort" in what || "compare" in what || "vsince" in what || "vuntil" in what ? {} : { request: "", offset: 0 }, what);
+	Object.assign(state, KEEPING.some((key) => key in what) ? {} : { request: "", offset: 0 }, what);
 	writeUrl(push);
 	refresh();
 }
@@ -279,6 +283,8 @@ function chooseVersus(compare) {
 function fail(id, text) {
 	if (id.startsWith("c-"))
 		charts.empty(id, text);
+	else if (id === "s-stacks")
+		stacks.empty(text);
 	else
 		tables.empty(id, text);
 }
@@ -346,20 +352,40 @@ function showNotes(r) {
 	notify(...notes);
 }
 
+function showChosen(nodes, r) {
+	showChoices(nodes, r);
+	showNotes(r);
+}
+
+// The other view, which asks only when it is shown.
+function showStacks(ask, nodes, signal) {
+	const part = (ids, show, ...asked) => panel(ids, signal, show, ...asked);
+
+	return [
+		part([], showChosen, nodes, orNull(ask("report"))),
+		part(["s-stacks"], (s) => stacks.show(s, tiers), ask("stacks", { identity: state.identity, tier: tierKnown() ? state.tier : "" }))];
+}
+
 function showSaved(signal) {
 	const r = range(about);
 	const of = { since: iso(r.since), until: iso(r.until), node: state.node };
 	const ask = (what, more = {}) => get(what, { ...of, ...more }, signal);
+	const nodes = orNull(get("nodes", { since: of.since, until: of.until }, signal));
+
+	showPeriod(r);
+	return state.view === "stacks" ? showStacks(ask, nodes, signal) : showFigures(r, ask, nodes, signal);
+}
+
+function showFigures(r, ask, nodes, signal) {
 	const chart = { identity: state.identity, tier: tierKnown() ? state.tier : "" };
 	const rep = ask("report"), loads = ask("load"), events = ask("events", { limit: 200 });
 	const then = state.compare ? versus(r) : null;
 	const part = (ids, show, ...asked) => panel(ids, signal, show, ...asked);
 	const drawn = Promise.all([orNull(loads), orNull(events)]).then(([l, e]) => { signal.throwIfAborted(); showMarks(l, e); });
 
-	showPeriod(r);
 	showVersus();
 	return [
-		part([], (nodes, report) => { showChoices(nodes, report); showNotes(report); }, orNull(get("nodes", { since: of.since, until: of.until }, signal)), orNull(rep)),
+		part([], showChosen, nodes, orNull(rep)),
 		part([], showTiles, orNull(rep), orNull(loads)),
 		part(["c-rate", "c-time", "c-self"], showSeries, ask("series", chart), orNull(rep), drawn),
 		part(["c-heat"], (h, report) => draw("c-heat", charts.heatmap, h, whyNot(h, report, true)), ask("heatmap", chart), orNull(rep), drawn),
@@ -394,11 +420,23 @@ async function load(signal) {
 	document.body.dataset.loaded = String(Number(document.body.dataset.loaded ?? 0) + 1);
 }
 
+function showView() {
+	const other = (document.body.dataset.view ?? "") !== state.view;
+
+	document.body.dataset.view = state.view;
+	for (const b of $("views").children)
+		b.setAttribute("aria-pressed", String(b.value === state.view));
+	// charts that were hidden do not know their width
+	if (other)
+		dispatchEvent(new Event("resize"));
+}
+
 async function refresh() {
 	loading?.abort();
 	clearTimeout(timer);
 	const mine = loading = new AbortController();
 
+	showView();
 	showRanges();
 	$("live").setAttribute("aria-pressed", String(state.live));
 	try {
@@ -424,6 +462,9 @@ async function send(path, nodes = [""]) {
 
 // ---- start
 
+for (const b of $("views").children)
+	b.addEventListener("click", () => change({ view: b.value }));
+stacks.start(change);
 $("identity").addEventListener("change", (e) => change({ identity: e.target.value }));
 $("tier").addEventListener("change", (e) => change({ tier: e.target.value }));
 $("compare").addEventListener("change", (e) => chooseVersus(e.target.value));

@@ -1,14 +1,17 @@
 // state.js - the state of the page, kept in the URL so that a view can be shared.
 
+import { STATES } from "./flame.js";
+
 export const PAGE = 15;		// slow requests on a page
 export const PRESETS = [["30m", 1800], ["1h", 3600], ["3h", 10800], ["12h", 43200], ["1d", 86400]];
 
 // All are strings, and in the URL if not the default.
-const TEXTS = ["range", "since", "until", "identity", "tier", "compare", "vsince", "vuntil", "slow", "sort", "order", "request"];
+const TEXTS = ["range", "since", "until", "identity", "tier", "compare", "vsince", "vuntil", "slow", "sort", "order", "request",
+	"view", "states", "lines", "find"];
 
 const DEFAULTS = { range: "30m", since: "", until: "", node: [], identity: "",
 	tier: "", compare: "", vsince: "", vuntil: "", slow: "", sort: "impact", order: "descending", request: "",
-	offset: 0, live: true };
+	view: "", states: "", lines: "", find: "", offset: 0, live: true };
 
 export const state = { ...DEFAULTS };
 
@@ -20,6 +23,8 @@ const FORMS = {
 	compare: (v) => ["before", "hour", "day", "week", "chosen"].includes(v),
 	slow: (v) => v === "self" || v.startsWith(":"),
 	order: (v) => ["ascending", "descending"].includes(v),
+	view: (v) => v === "stacks", lines: (v) => v === "each",
+	states: (v) => v === "none" || v.split(",").every((name) => STATES.includes(name)),
 	request: (v) => /^\d+$/.test(v), offset: (v) => /^\d{1,6}$/.test(v),
 };
 

@@ -5,13 +5,16 @@ import { PAGE } from "./state.js";
 
 const hosts = (id) => document.querySelector(`#${id} .scroll`);
 
+const STACKS = "stacks of ";
+
 // Restores the focus, as tables are replaced every few seconds.
 function put(host, ...children) {
-	const focused = host.contains(document.activeElement) ? document.activeElement.textContent : null;
+	const name = (b) => b.title.startsWith(STACKS) ? b.title : b.textContent;
+	const focused = host.contains(document.activeElement) ? name(document.activeElement) : null;
 
 	host.replaceChildren(...children);
 	if (focused !== null)
-		[...host.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
+		[...host.querySelectorAll("button")].find((b) => name(b) === focused)?.focus();
 }
 
 function table(heads, rows, caption) {
@@ -53,10 +56,16 @@ function selfAndAfter(row, name) {
 		`${t.calls > 0 ? `${ms(self)} ` : ""}+${ms(t.after_per_request_ms)}` : ms(self);
 }
 
-function columns(r, seconds, tiers) {
+// Shows what a request type does in a tier; "": in all of them.
+function toStacks(row, tier, shown, change) {
+	return shown === "–" ? shown : el("button", { type: "button", class: "link figure", title: `${STACKS}${identityName(row.identity)}${tier ? ` in ${tier}` : ""}`,
+		onclick: () => change({ view: "stacks", identity: row.identity === "_total" ? "" : row.identity, tier }) }, shown);
+}
+
+function columns(r, seconds, tiers, change) {
 	const one = (key, title, value, show) => ({ key, title, value, show: show ?? value });
 	const time = (key, title) => one(key, title, (row) => totalOf(row)[`${key}_ms`] ?? -1, (row) => ms(totalOf(row)[`${key}_ms`]));
-	const tier = (name) => one(`tier ${name}`, name, (row) => selfOf(row, name) ?? -1, (row) => selfAndAfter(row, name));
+	const tier = (name) => one(`tier ${name}`, name, (row) => selfOf(row, name) ?? -1, (row) => toStacks(row, name, selfAndAfter(row, name), change));
 
 	return [
 		one("name", "request type", (row) => row.identity),
@@ -67,7 +76,7 @@ function columns(r, seconds, tiers) {
 			(totalOf(row).raised_seen ?? "known") === "known" ? {} : { title: WAY_OUT }, raised(totalOf(row)))),
 		time("mean", "mean"), time("p50", "p50"), time("p90", "p90"), time("p99", "p99"), time("max", "max"),
 		...r.rows.some((row) => totalOf(row).after_ms > 0) ? [time("after_per_request", "after")] : [],
-		{ key: "", title: "self time by tier", show: (row) => stack(row, tiers) },
+		{ key: "", title: "self time by tier", show: (row) => toStacks(row, "", stack(row, tiers), change) },
 		...tiers.map(tier),
 		...r.rows.some((row) => totalOf(row).self_ms > 0) ? [one("tier _total", tierName("_total"), (row) => selfOf(row, "_total") ?? -1,
 			(row) => ms(selfOf(row, "_total")))] : [],
@@ -95,7 +104,7 @@ function tracing(r) {
 export function report(r, state, change) {
 	const host = hosts("s-report");
 	const seconds = r.covered_ms / 1e3 || 1;
-	const cols = columns(r, seconds, r.tiers);
+	const cols = columns(r, seconds, r.tiers, change);
 	const by = cols.find((c) => c.key === state.sort) ?? cols[1];
 	const sign = state.order === "ascending" ? 1 : -1;
 	const [all, ...rest] = r.rows;
