@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "api_stacks.h"
 #include "text/json.h"
 #include "report/losses.h"
 #include "report/report_db.h"
@@ -325,6 +326,7 @@ static const struct api_route routes[] = {
 	{ "slow", PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER | PARAM_SORT |
 	    PARAM_LIMIT | PARAM_OFFSET, api_slow },
 	{ "events", PARAM_RANGE | PARAM_LIMIT, api_events },
+	{ "stacks", PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER, api_stacks },
 };
 #define NROUTES (sizeof(routes) / sizeof(routes[0]))
 

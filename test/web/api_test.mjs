@@ -45,6 +45,9 @@ async function asKprof() {
 		["slow", ["slow", "-n", "100"]],
 		["slow?limit=2&node=web@b", ["slow", "-n", "2", "-node", "web@b"]],
 		["slow?identity=create", ["slow", "-identity", "create"]],
+		["stacks", ["report", "-stacks"]],
+		[`stacks?node=web@a&since=${since}&until=${until}`, ["report", "-stacks", "-node", "web@a", "-since", since, "-until", until]],
+		["stacks?identity=create", ["report", "-stacks", "-identity", "create"]],
 	])
 		same(`${path} is as kprof says`, (await api(path)).text, kprof(...args, "-json", "-db", db));
 	for (const { id } of sql(db, "select id from request"))
@@ -128,6 +131,52 @@ async function load() {
 		sql(db, "select cause, sum(lost) n from losses group by cause").map((x) => [x.cause, x.n]));
 }
 
+const total = (stacks, of = (s) => s.ms) => sum(stacks.map(of));
+
+// Stacks are SQL's; those of a tier are some of them.
+async function stacks() {
+	const all = (await api("stacks")).json;
+	const key = (s) => [s.node, s.identity, [s.path].flat().join(";"), s.state, [s.frames].flat().join(";")].join("|");
+	const rows = new Map(sql(db, "select node, identity, path, state, frames, sum(samples) samples, sum(ms) ms from tier_stacks group by 1, 2, 3, 4, 5").map((s) => [key(s), s]));
+
+	same("stacks are those of SQL", all.stacks.map(key).sort(), [...rows.keys()].sort());
+	for (const s of all.stacks)
+		check(`${key(s)} is as SQL says`, s.samples === rows.get(key(s)).samples && Math.abs(s.ms - rows.get(key(s)).ms) < 0.1, `${s.samples} ${s.ms}`);
+	same("so are the samples", [all.samples, all.not_seen], [one("select sum(samples) n from tier_stacks"), one("select sum(samples) n from tier_stacks where state = 'not seen'")]);
+	check("the longest first", all.stacks.every((s, i) => i === 0 || all.stacks[i - 1].ms >= s.ms));
+	for (const tier of (await api("tiers")).json.tiers) {
+		const some = (await api(`stacks?tier=${tier}`)).json;
+		const expected = all.stacks.filter((s) => s.path.includes(tier));
+
+		same(`those of ${tier}`, some.stacks, expected);
+		same(`samples of ${tier}`, [some.samples, some.not_seen], [total(expected, (s) => s.samples), total(expected, (s) => s.state === "not seen" ? s.samples : 0)]);
+	}
+}
+
+// What is too much is left out, the least first, and its sums are told.
+async function manyStacks() {
+	const file = join(dir, "many.db");
+
+	run(join(build, "test", "mkdb"), file);
+	sql(file, `with recursive n(i) as (select 1 union all select i + 1 from n where i < 6000)
+	    insert into stack (frames) select 'm:f' || i || '/1:3' from n;
+	    insert or ignore into stack_path (path) values ('http');
+	    insert into stack_stat (window_id, identity_id, path_id, stack_id, state, samples, time_ns, w_time_ns)
+	    select (select min(id) from time_window), (select id from identity where name = 'create'), (select id from stack_path where path = 'http'), id, 0, 1, 2000000 + id, 2000000 + id from stack where frames like 'm:f%'`);
+	const { host } = await web(file);
+
+	for (const [query, where] of [["", "1"], ["?tier=http", "';' || path || ';' like '%;http;%'"]]) {
+		const [{ n, ms }] = sql(file, `select sum(samples) n, sum(w_time_ns) / 1e6 ms from stack_stat join stack_path p on p.id = path_id where ${where}`);
+		const s = (await ask(host, `/api/v1/stacks${query}`)).json;
+
+		same(`at most 5000${query}`, s.stacks.length, 5000);
+		check(`it says what is left out${query}`, s.left_out.stacks >= 1000 && s.left_out.samples >= s.left_out.stacks);
+		check(`the least${query}`, s.left_out.ms / s.left_out.stacks <= s.stacks.at(-1).ms);
+		same(`samples are all${query}`, [s.samples, total(s.stacks, (x) => x.samples) + s.left_out.samples], [n, n]);
+		near(`time is all${query}`, total(s.stacks) + s.left_out.ms, ms);
+	}
+}
+
 async function rest() {
 	const lost = (await api("losses")).json;
 	const about = (await api("about")).json;
@@ -171,6 +220,7 @@ async function refused() {
 		["/api/v1/report?since=2026-11-21T10:01:00Z&until=2026-11-21T10:00:00Z", 400], ["/api/v1/compare", 400],
 		["/api/v1/series?tier=nosuch", 404], ["/api/v1/report?sort=nosuch", 404], ["/api/v1/requests/999", 404],
 		["/api/v1/requests/1x", 404], ["/api/v1/requests/", 404], ["/api/v1/requests/9999999999999999999999", 404],
+		["/api/v1/stacks?tier=nosuch", 404], ["/api/v1/stacks?tier=", 400], ["/api/v1/stacks?limit=5", 400],
 		["/api/v1/slow?tier=nosuch", 404], ["/api/v1/slow?sort=nosuch", 404],
 		["/api/v1/nosuch", 404], ["/api/v1/", 404], ["/nosuch", 404], ["/../../../../etc/passwd", 404],
 		["/%2e%2e/%2e%2e/etc/passwd", 404], ["/..%2f..%2fetc/passwd", 404], ["//etc/passwd", 404], ["/app.js/", 404], ["/./app.js", 404]]) {
@@ -412,4 +462,4 @@ async function crowd() {
 	await until("room", async () => (await ask(b.host, "/api/v1/events?limit=1")).status === 200);
 }
 
-await main("api_test", [begin, asKprof, pages, slowest, series, heatmap, load, rest, openapi, refused, origins, users, busy, headers, tokens, bodies, crowd, bounds]);
+await main("api_test", [begin, asKprof, pages, slowest, series, heatmap, load, stacks, manyStacks, rest, openapi, refused, origins, users, busy, headers, tokens, bodies, crowd, bounds]);
