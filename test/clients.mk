@@ -50,6 +50,7 @@ web-test: $(B)/kprofd $(B)/kprof $(B)/test/mkdb sample $(WEB_TEST)/made $(B)/int
 	node test/web/charts_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/crossing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/missing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+	node test/web/stacks_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 
 # Makes the picture in README.md again, in five minutes.
 .PHONY: screenshot

@@ -44,7 +44,7 @@ function summary() {
 	const { left_out: left } = answer;
 	const unseen = answer.not_seen / (answer.samples || 1);
 
-	return [`${about(root.ms)} of processes' time (95 %: ${range(root)}), estimated from ${count(root.samples)} of ${count(answer.samples)} samples.`,
+	return [...reason(), `${about(root.ms)} of processes' time (95 %: ${range(root)}), estimated from ${count(root.samples)} of ${count(answer.samples)} samples.`,
 		answer.not_seen > 0 ? `Not seen: ${count(answer.not_seen)} samples (${percent(unseen)}), whose process did not answer within 5 ms.` : "Every process that was asked was seen.",
 		...answer.dropped > 0 ? [`Of ${count(answer.dropped)} samples the stack was not kept ("other stacks").`] : [],
 		...left.stacks > 0 ? [`Left out: the ${count(left.stacks)} stacks with least time (${about(left.ms)}). Choose a shorter range or a request type to see them.`] : [],
@@ -277,13 +277,15 @@ function save(name, text) {
 
 const LINE = "{stacks, {per_second, 20}}.";
 
+// The server's reason as a sentence, if it has one.
+const reason = () => answer.why === null ? [] : [`${answer.why[0].toUpperCase()}${answer.why.slice(1)}.`];
+
 function whyEmpty() {
 	if (answer.stacks.length > 0)
 		return ["No stack is in a state that is chosen above."];
 	const of = [...state.identity ? [identityName(state.identity)] : [], ...state.tier ? [`tier ${state.tier}`] : []].join(", ");
 
-	return [`No stack${of ? ` of ${of}` : ""} was sampled in this time. kprofd samples stacks of processes that work for a measured request if tiers.conf has the line `,
-		el("code", {}, LINE), " Add it and reload (kprof reload), or choose a longer range."];
+	return [`No stack${of ? ` of ${of}` : ""} was sampled in this time. ${reason().join("")} kprofd samples stacks if tiers.conf has the line `, el("code", {}, LINE)];
 }
 
 function showGraph() {
