@@ -99,7 +99,7 @@ $(B)/gen/%_beam.h: $(B)/gen/kprof_%.beam
 	$(Q)for f in $^; do case $$f in \
 	    *.beam) xxd -i -n kp_$*_beam $$f ;; \
 	    *) xxd -i -n kp_$*_load $$f ;; esac || exit 1; done > $@
-$(B)/gen/agent_beam.h $(B)/gen/counters_beam.h $(B)/gen/tracer_beam.h: \
+$(B)/gen/agent_beam.h $(B)/gen/counters_beam.h $(B)/gen/sampler_beam.h $(B)/gen/tracer_beam.h: \
     $(B)/gen/%_beam.h: $(B)/gen/load_%.etf
 
 # schema_sql_1[], schema_sql_2[], ...: the steps from one schema to the next.
@@ -112,12 +112,13 @@ $(B)/gen/schema_sql.h: $(SCHEMA_SQL)
 	    { cat $$f; printf '\0'; } | xxd -i; echo '};'; v=$$((v + 1)); \
 	done > $@
 
-GEN := $(addprefix $(B)/gen/,agent_beam.h probe_beam.h counters_beam.h tracer_beam.h \
+GEN := $(addprefix $(B)/gen/,agent_beam.h probe_beam.h counters_beam.h sampler_beam.h tracer_beam.h \
          calls_probe_beam.h schema_sql.h web_assets.h)
 
 $(call obj,src/target/agent_attach.c): $(B)/gen/agent_beam.h
 $(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
 $(call obj,src/profile/target/counters.c): $(B)/gen/counters_beam.h
+$(call obj,src/profile/target/sampler.c): $(B)/gen/sampler_beam.h
 $(call obj,src/profile/target/tracer.c): $(B)/gen/tracer_beam.h
 $(call obj,src/profile/target/tracer.c): $(B)/gen/calls_probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h

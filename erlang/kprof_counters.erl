@@ -54,7 +54,7 @@ start(Client, Opts) ->
 
 -spec stop() -> ok | not_attached.
 stop() ->
-    kprof_oneshot:stop(host()).
+    kprof_oneshot:stop_host(host()).
 
 host() ->
     #host{name = ?MODULE, does = "counts", loaded = [?MODULE], init = fun init/3,

@@ -32,4 +32,4 @@ start(Client, Opts) ->
 
 -spec stop() -> ok | not_attached.
 stop() ->
-    kprof_oneshot:stop(kprof_tracer_server:host()).
+    kprof_oneshot:stop_host(kprof_tracer_server:host()).

@@ -1,8 +1,9 @@
 %% kprof_oneshot - a module that is loaded for one profile and one client: how it
-%% starts, what ends it, and how it goes. For kprof_counters and kprof_tracer.
+%% starts, what ends it, and how it goes. For kprof_counters, kprof_tracer and
+%% kprof_sampler.
 -module(kprof_oneshot).
 
--export([start/3, stop/1, take_name/1, profile_new/5, say_begin/1, prepared/1, flag/4, walk_over/2,
+-export([start/3, stop_host/1, take_name/1, profile_new/5, say_begin/1, prepared/1, flag/4, walk_over/2,
          unflag/1, untraced/2, is_traced/1, own_memory/0, arm_look/2, heed/2, look_lease/1,
          finish/2, clear/1, tell_sentry/1, new_sentry/1, names/0]).
 
@@ -31,8 +32,8 @@ start(Host, Client, Opts) when is_pid(Client), is_map(Opts) ->
     Result.
 
 %% For an operator: ends it. If both of its processes were killed, takes back what they have left.
--spec stop(#host{}) -> ok | not_attached.
-stop(#host{name = Name} = Host) ->
+-spec stop_host(#host{}) -> ok | not_attached.
+stop_host(#host{name = Name} = Host) ->
     case {whereis(Name), application:get_env(kprof, Name)} of
         {undefined, undefined} -> not_attached;
         {undefined, {ok, {Server, Own}}} ->
@@ -85,8 +86,8 @@ profile_new(Host, Client, Session, ToArm,
              armed = ToArm, memory = own_memory(), memory_max = MaxMemory}.
 
 -spec say_begin(#profile{}) -> ok.
-say_begin(#profile{host = #host{name = Name, does = Does}, who = Who}) ->
-    logger:notice("kprof ~s calls for ~ts (~s:stop() ends it)", [Does, Who, Name]).
+say_begin(#profile{host = #host{name = Name, does = Does, what = What}, who = Who}) ->
+    logger:notice("kprof ~s ~s for ~ts (~s:stop() ends it)", [Does, What, Who, Name]).
 
 %% The sentry is told of the call before its arguments are evaluated, which may take long.
 -spec prepared(#profile{}) -> #profile{}.
@@ -267,7 +268,7 @@ take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}, Host) ->
     word_restore(still(Reason, Word)),
     keep(fun(Opts) -> application:unset_env(kprof, Host#host.name, Opts) end).
 
-%% Keeps what is armed for stop/1, where no process is left that knows it. A failure is ignored.
+%% Keeps what is armed for stop_host/1, where no process is left that knows it. A failure is ignored.
 keep(Change) ->
     try Change([{timeout, ?KEEP_MS}]) catch _:_ -> ok end.
 

@@ -10,6 +10,8 @@
     name :: module(),
     %% a word for people: counts, traces
     does :: string(),
+    %% and for what: it counts calls
+    what = "calls" :: string(),
     %% modules that go when it goes
     loaded :: [module()],
     %% sends the starter {self(), Info} when it is armed, or exits with kprof_refusal:refuse/2

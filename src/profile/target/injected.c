@@ -263,6 +263,10 @@ read_info(struct kp_term *r, struct injected_hello *h)
 			h->no_gc = kp_span_is(kp_term_atom(r), "false");
 		else if (kp_span_is(key, "evaluated"))
 			h->evaluated = kp_span_is(kp_term_atom(r), "true");
+		else if (kp_span_is(key, "depth"))
+			h->depth = (unsigned)kp_term_int(r);
+		else if (kp_span_is(key, "schedulers"))
+			h->schedulers = (unsigned)kp_term_int(r);
 		else if (kp_span_is(key, "absent"))
 			read_absent(r, h);
 		else if (kp_span_is(key, "otp"))

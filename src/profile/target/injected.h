@@ -55,6 +55,8 @@ struct injected_hello {
 	char not_native[512];	/* why it does not, or "" */
 	bool evaluated;		/* -apply is not one plain call */
 	bool no_gc;		/* another tool traces garbage collection */
+	unsigned depth;		/* of stacks: backtrace_depth there */
+	unsigned schedulers;	/* online */
 	/* Patterns without a function there (tracer.h); bit 0 is the first. */
 	uint8_t absent[INJECTED_PATTERNS_MAX / 8];
 };

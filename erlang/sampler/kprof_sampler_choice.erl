@@ -1,0 +1,139 @@
+%% kprof_sampler_choice - which processes are looked at in a tick, and which of these are asked for
+%% their stack; and for how much time of processes each of them stands.
+%%
+%% A process is looked at with a probability that is known before its status is: so the sum of
+%% what samples stand for estimates the time of all processes without bias, whichever were taken
+%% (Horvitz and Thompson). There are two strata:
+%%   - warm: processes that were not waiting when they were looked at lately. All of them are
+%%     looked at in each tick, since a few processes do most of a node's work;
+%%   - the others, of the list of processes: evenly spaced ones, from a random place on.
+%% Of what was looked at, those that do not wait go first; of those that wait, a few are asked.
+%%
+%% Listing the processes takes a large node long (36 ms at 300,000), so a list serves as long as
+%% the budget wants it to. Processes that are younger than the list cannot be chosen: how many
+%% they are is estimated.
+-module(kprof_sampler_choice).
+
+-export([new/1, listed/1, look/3, totals/1, spread/2]).
+-export_type([choice/0]).
+
+-define(WARM_MAX, 100).         % more would take a tick's budget
+-define(WARM_TICKS, 40).        % a process that has waited for as many is warm no more
+-define(LIST_MAX, 1000000).     % 8 MB; of more processes every second, third.. is listed
+-define(WAITING_PART, 5).       % one of as many stacks is left to processes that wait
+
+-record(choice, {
+    from :: all | [pid()],      % or those that were named
+    list = {} :: tuple(),
+    step = 1 :: pos_integer(),  % each in the list stands for as many
+    is_new = false :: boolean(),        % listed in this tick
+    warm = #{} :: #{pid() => non_neg_integer()},        % the tick in which it last worked
+    ticks = 0 :: non_neg_integer(),
+    looked = 0 :: non_neg_integer(),
+    time = 0 :: non_neg_integer(),      % ns of all processes
+    young = 0 :: integer()      % of these, of processes younger than the list
+}).
+-opaque choice() :: #choice{}.
+-type status() :: atom().
+
+-spec new(all | [pid()]) -> choice().
+new(From) ->
+    #choice{from = From}.
+
+%% Lists the processes again.
+-spec listed(choice()) -> choice().
+listed(#choice{from = all} = C) ->
+    All = processes(),
+    Step = (length(All) - 1) div ?LIST_MAX + 1,
+    C#choice{list = list_to_tuple(every(Step, All)), step = Step, is_new = true};
+listed(#choice{from = From} = C) ->
+    C#choice{list = list_to_tuple(From), is_new = true}.
+
+every(1, All) -> All;
+every(Step, All) -> every(rand:uniform(Step), Step, All).
+
+every(1, Step, [P | All]) -> [P | every(Step, Step, All)];
+every(N, Step, [_ | All]) -> every(N - 1, Step, All);
+every(_, _, []) -> [].
+
+%% Looks at up to Looks processes, and at the warm ones, but not at Own; the sample of a tick stands
+%% for Elapsed ns. Returns whom to ask, at most Stacks of them: {Process, Status, ns that it stands
+%% for}.
+-spec look(#{elapsed := pos_integer(), looks := pos_integer(), stacks := pos_integer(),
+             own := [pid()]},
+           fun((pid()) -> status() | undefined), choice()) ->
+          {[{pid(), status(), non_neg_integer()}], choice()}.
+look(#{elapsed := Elapsed, looks := Looks, stacks := Stacks, own := Own}, StatusOf,
+     #choice{warm = Warm, ticks = Ticks, looked = Looked} = C0) ->
+    C1 = C0#choice{ticks = Ticks + 1, looked = Looked + map_size(Warm)},
+    Seen0 = maps:fold(fun(P, _, Acc) -> seen(P, StatusOf(P), Elapsed, Acc) end, {[], []}, Warm),
+    Passed = maps:merge(Warm, maps:from_keys(Own, [])),
+    {Seen, C} = look_cold(max(1, Looks - map_size(Warm)), Elapsed, {Passed, StatusOf}, Seen0, C1),
+    {Working, Waiting} = Seen,
+    Left = case Waiting of [] -> 0; _ -> min(Stacks - 1, (Stacks - 1) div ?WAITING_PART + 1) end,
+    Asked = some(Stacks - Left, Working),
+    {Asked ++ some(Stacks - length(Asked), Waiting),
+     C#choice{warm = warm(Working, C), is_new = false}}.
+
+look_cold(_, Elapsed, _, Seen, #choice{list = {}} = C) ->
+    {Seen, count(Elapsed, 0, 0, C)};
+look_cold(Looks, Elapsed, {Passed, StatusOf}, Seen0, #choice{list = List} = C0) ->
+    Chosen = spread(Looks, List),
+    N = length(Chosen),
+    Each = Elapsed * tuple_size(List) * C0#choice.step div N,
+    {Seen, Alive} =
+        lists:foldl(fun(P, {Seen, Alive}) when is_map_key(P, Passed) -> {Seen, Alive + 1};
+                       (P, {Seen, Alive}) ->
+                            case StatusOf(P) of
+                                undefined -> {Seen, Alive};
+                                Status -> {seen(P, Status, Each, Seen), Alive + 1}
+                            end
+                    end, {Seen0, 0}, Chosen),
+    {Seen, count(Elapsed, Each * Alive, N, C0)}.
+
+%% The time of processes that have come since the list was made is that of all, less that of the
+%% list's. An estimate may be too small or too great, their sum is not.
+count(Elapsed, Of, N, #choice{looked = Looked, time = Time, young = Young} = C) ->
+    All = if C#choice.from =:= all -> Elapsed * erlang:system_info(process_count); true -> Of end,
+    More = if C#choice.is_new -> 0; true -> All - Of end,
+    C#choice{looked = Looked + N, time = Time + All, young = Young + More}.
+
+seen(_, undefined, _, Seen) -> Seen;
+seen(P, Status, Each, {Working, Waiting}) when Status =:= running; Status =:= runnable;
+                                               Status =:= garbage_collecting ->
+    {[{P, Status, Each} | Working], Waiting};
+seen(P, Status, Each, {Working, Waiting}) ->
+    {Working, [{P, Status, Each} | Waiting]}.
+
+%% Up to N of them, each of which stands for more the fewer are taken.
+some(N, Seen) when N =< 0; Seen =:= [] -> [];
+some(N, Seen) ->
+    case length(Seen) of
+        All when All =< N -> Seen;
+        All -> [{P, Status, Each * All div N} || {P, Status, Each} <- spread(N, list_to_tuple(Seen))]
+    end.
+
+%% N different elements, evenly spaced from a random place on: each is taken with the same
+%% probability. All of them, if there are no more.
+-spec spread(pos_integer(), tuple()) -> [term()].
+spread(N, Tuple) when N >= tuple_size(Tuple) ->
+    tuple_to_list(Tuple);
+spread(N, Tuple) ->
+    Step = tuple_size(Tuple) / N,
+    Start = rand:uniform() * Step,
+    [element(min(trunc(Start + I * Step), tuple_size(Tuple) - 1) + 1, Tuple)
+     || I <- lists:seq(0, N - 1)].
+
+%% Whom to look at in each of the next ticks: decided by what was seen before them.
+warm(Working, #choice{warm = Warm0, ticks = Ticks}) ->
+    Recent = maps:filter(fun(_, At) -> Ticks - At < ?WARM_TICKS end, Warm0),
+    lists:foldl(fun({P, _, _}, Warm) when map_size(Warm) < ?WARM_MAX; is_map_key(P, Warm) ->
+                        Warm#{P => Ticks};
+                   (_, Warm) -> Warm
+                end, Recent, Working).
+
+%% young: ns of processes that could not be chosen, of time.
+-spec totals(choice()) -> #{ticks := non_neg_integer(), looked := non_neg_integer(),
+                            time := non_neg_integer(), young := non_neg_integer()}.
+totals(#choice{ticks = Ticks, looked = Looked, time = Time, young = Young}) ->
+    #{ticks => Ticks, looked => Looked, time => Time, young => max(0, Young)}.

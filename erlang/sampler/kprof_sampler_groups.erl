@@ -1,0 +1,232 @@
+%% kprof_sampler_groups - names the groups that sampled processes belong to: a registered name, or
+%% a label, or the function that the process began with; and its application.
+%%
+%% A process answers for itself, and one in native code not at all meanwhile: so a namer asks, in a
+%% process of its own, which is replaced where it waits too long. What it is told is bounded: of a
+%% label only the atoms are kept, since the rest may be somebody's data and would make a group of
+%% each process; on OTP 25, where only a whole dictionary can be had, that of a process whose
+%% memory is small.
+-module(kprof_sampler_groups).
+
+-export([new/0, name_all/2, named/3, look/1, number/3, new_names/1, namer_of/1, namer_stop/1]).
+%% For the tests.
+-export([general/1, outermost/2]).
+-export_type([groups/0]).
+
+-define(PIDS_MAX, 20000).       % that are known: some MB
+-define(GROUPS_MAX, 1000).      % a report of more helps nobody
+-define(WAITING_MAX, 1000).     % processes to be named
+-define(DICTIONARY_OF, 100000). % bytes of memory of a process whose dictionary is copied
+-define(NAMER_WORDS, 1000000).  % of the namer's memory
+-define(NAME_CHARS, 200).
+-define(LABEL_SIZE, 8).         % elements, and levels, of a label
+-define(OTHERS, 1).             % the number of the group past the last
+
+-record(groups, {
+    namer :: pid(),
+    waiting = #{} :: #{pid() => []},
+    asked = queue:new() :: queue:queue(pid()),  % in order
+    stuck = none :: none | pid(),       % whose answer was awaited at the last look
+    pids = #{} :: #{pid() => none | {iodata(), atom()}},
+    numbers = #{} :: #{{binary(), atom()} => pos_integer()},
+    news = [] :: [{pos_integer(), binary(), atom()}]    % to be sent
+}).
+-opaque groups() :: #groups{}.
+
+-spec new() -> groups().
+new() ->
+    #groups{namer = namer_start()}.
+
+%% Processes that were sampled, and so are to be named.
+-spec name_all([pid()], groups()) -> groups().
+name_all(Pids, G) ->
+    lists:foldl(fun name_one/2, G, Pids).
+
+name_one(P, #groups{pids = Pids, waiting = Waiting} = G)
+  when is_map_key(P, Pids); is_map_key(P, Waiting); map_size(Waiting) >= ?WAITING_MAX ->
+    G;
+name_one(P, #groups{namer = Namer, waiting = Waiting, asked = Asked} = G) ->
+    Namer ! {name, P},
+    G#groups{waiting = Waiting#{P => []}, asked = queue:in(P, Asked)}.
+
+%% The namer's answer: {kprof_named, Process, Name}.
+-spec named(pid(), none | {iodata(), atom()}, groups()) -> groups().
+named(P, Name, #groups{pids = Pids0, waiting = Waiting, asked = Asked} = G)
+  when is_map_key(P, Waiting) ->
+    Pids = if map_size(Pids0) >= ?PIDS_MAX -> #{}; true -> Pids0 end,
+    G#groups{pids = Pids#{P => Name}, waiting = maps:remove(P, Waiting),
+             asked = queue:delete(P, Asked)};
+named(_, _, G) ->
+    G.
+
+%% Called now and then: a process that has not answered since the last time has no name.
+-spec look(groups()) -> groups().
+look(#groups{asked = Asked, stuck = Stuck} = G0) ->
+    case queue:peek(Asked) of
+        {value, Stuck} ->
+            exit(G0#groups.namer, kill),
+            G = named(Stuck, none, G0#groups{namer = namer_start(), stuck = none}),
+            [G#groups.namer ! {name, P} || P <- queue:to_list(G#groups.asked)],
+            G;
+        {value, First} -> G0#groups{stuck = First};
+        empty -> G0#groups{stuck = none}
+    end.
+
+%% The number of a process's group, 0 for none. One that ended before it was named is in the group
+%% of the outermost function on its stack, unless that may have been cut off.
+-spec number(pid(), not_seen | {[tuple()], pos_integer()}, groups()) ->
+          {non_neg_integer(), groups()}.
+number(P, Stack, #groups{pids = Pids} = G) ->
+    case Pids of
+        #{P := {<<>>, App}} -> group(outermost(Stack), App, G);
+        #{P := {Name, App}} -> group(Name, App, G);
+        _ -> group(outermost(Stack), undefined, G)
+    end.
+
+group(none, _, G) ->
+    {0, G};
+group(Name, App, #groups{numbers = Numbers, news = News} = G) ->
+    Key = {Name, App},
+    case Numbers of
+        #{Key := N} -> {N, G};
+        _ when map_size(Numbers) >= ?GROUPS_MAX -> others(G);
+        _ ->
+            N = map_size(Numbers) + ?OTHERS + 1,
+            {N, G#groups{numbers = Numbers#{Key => N}, news = [{N, Name, App} | News]}}
+    end.
+
+others(#groups{numbers = Numbers, news = News} = G) when not is_map_key(others, Numbers) ->
+    Name = unicode:characters_to_binary(io_lib:format("(past ~b groups)", [?GROUPS_MAX])),
+    {?OTHERS, G#groups{numbers = Numbers#{others => ?OTHERS},
+                       news = [{?OTHERS, Name, undefined} | News]}};
+others(G) ->
+    {?OTHERS, G}.
+
+%% The groups that the client has not been told of.
+-spec new_names(groups()) -> {[{pos_integer(), binary(), atom()}], groups()}.
+new_names(#groups{news = News} = G) ->
+    {lists:reverse(News), G#groups{news = []}}.
+
+-spec namer_of(groups()) -> pid().
+namer_of(#groups{namer = Namer}) -> Namer.
+
+-spec namer_stop(groups()) -> true.
+namer_stop(#groups{namer = Namer}) -> exit(Namer, kill).
+
+%% ---------------------------------------------------------------- names ----
+
+%% {Name, Application} from the stack and its greatest depth.
+outermost({Frames, Depth}) -> outermost(Frames, Depth);
+outermost(not_seen) -> none.
+
+-spec outermost([tuple()], pos_integer()) -> none | binary().
+outermost([], _) -> none;
+outermost(Frames, Depth) when length(Frames) >= Depth -> none;
+outermost(Frames, _) ->
+    [{M, F, A, _} | _] =
+        case lists:dropwhile(fun is_of_every/1, lists:reverse(Frames)) of
+            [] -> [lists:last(Frames)];
+            Own -> Own
+        end,
+    function_text({M, F, A}).
+
+%% These begin a process, whatever it is for.
+is_of_every({proc_lib, _, _, _}) -> true;
+is_of_every({erlang, apply, _, _}) -> true;
+is_of_every(_) -> false.
+
+namer_start() ->
+    Server = self(),
+    spawn_opt(fun() ->
+                      kprof_injected:process_label(kprof_sampler, namer),
+                      _ = erlang:monitor(process, Server),
+                      namer(Server)
+              end,
+              [{max_heap_size, #{size => ?NAMER_WORDS, kill => true, error_logger => false}}]).
+
+namer(Server) ->
+    receive
+        {name, P} ->
+            Server ! {kprof_named, P, try name_of(P) catch _:_ -> none end},
+            namer(Server);
+        {'DOWN', _, process, Server, _} -> ok
+    end.
+
+%% Name <<>>: as its stack says.
+name_of(P) ->
+    case process_info(P, [registered_name, group_leader, initial_call, memory]) of
+        undefined -> none;
+        [{_, Registered}, {_, Leader}, {_, Initial}, {_, Memory}] ->
+            Name = if is_atom(Registered) -> atom_text(Registered);
+                      true -> unregistered(P, Initial, Memory)
+                   end,
+            {Name, application_of(Leader)}
+    end.
+
+unregistered(P, Initial, Memory) ->
+    {Label, Began} = dictionary_of(P, Memory),
+    case {general(Label), Began} of
+        {none, {M, F, A}} when is_atom(M), is_atom(F), is_integer(A) -> function_text({M, F, A});
+        {none, _} ->
+            case Initial of
+                {proc_lib, _, _} -> <<>>;
+                {erlang, apply, _} -> <<>>;
+                _ -> function_text(Initial)
+            end;
+        {Text, _} -> Text
+    end.
+
+%% {Label, the function that proc_lib has noted}.
+dictionary_of(P, Memory) ->
+    Keys = [{dictionary, '$process_label'}, {dictionary, '$initial_call'}],
+    try process_info(P, Keys) of
+        [{_, Label}, {_, Began}] -> {Label, Began};
+        undefined -> {undefined, undefined}
+    catch
+        error:badarg when Memory =< ?DICTIONARY_OF ->
+            case process_info(P, dictionary) of
+                {dictionary, D} -> {undefined, proplists:get_value('$initial_call', D)};
+                undefined -> {undefined, undefined}
+            end;
+        error:badarg -> {undefined, undefined}
+    end.
+
+application_of(Leader) ->
+    case application_controller:get_application(Leader) of
+        {ok, App} -> App;
+        undefined -> undefined
+    end.
+
+%% A label as a text that names no one process: {conn, 17, <<"key">>} is "{conn,_,_}". none: it
+%% has no atoms.
+-spec general(term()) -> none | binary().
+general(undefined) -> none;
+general(Label) ->
+    case general(Label, ?LABEL_SIZE) of
+        {_, false} -> none;
+        {Text, true} -> cut(Text)
+    end.
+
+general(Atom, _) when is_atom(Atom) ->
+    {atom_text(Atom), true};
+general(Tuple, Levels) when is_tuple(Tuple), tuple_size(Tuple) =< ?LABEL_SIZE, Levels > 0 ->
+    {Texts, Named} = lists:unzip([general(E, Levels - 1) || E <- tuple_to_list(Tuple)]),
+    {["{", lists:join(",", Texts), "}"], lists:any(fun(Is) -> Is end, Named)};
+general(_, _) ->
+    {"_", false}.
+
+function_text({M, F, A}) ->
+    Format = case atom_to_list(M) of
+                 "Elixir." ++ _ -> "~ts.~ts/~b";
+                 _ -> "~ts:~ts/~b"
+             end,
+    cut(io_lib:format(Format, [atom_text(M), atom_text(F), A])).
+
+atom_text(Atom) ->
+    cut(case atom_to_list(Atom) of
+            "Elixir." ++ Alias -> Alias;
+            _ -> io_lib:format("~tw", [Atom])
+        end).
+
+cut(Text) ->
+    unicode:characters_to_binary(string:slice(Text, 0, ?NAME_CHARS)).

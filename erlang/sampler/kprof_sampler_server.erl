@@ -1,0 +1,256 @@
+%% kprof_sampler_server - the sampler's server: ticks, and messages to and from the client.
+%%
+%% Ticks come at random intervals, 0.5 to 1.5 of their mean, so that they do not beat with work
+%% that is periodic. Samples are sent half a second after they were taken, when the processes have
+%% told their names.
+-module(kprof_sampler_server).
+
+-export([host/0]).
+
+-include("kprof_oneshot.hrl").
+
+-define(TICKS_MAX, 100).        % a second
+-define(PER_TICK, 5).           % stacks, if ticks can be as many
+-define(FLUSH_MS, 500).
+-define(SAMPLES_MAX, 5000).     % that wait to be sent
+-define(RETRY_MS, 20).          % between two tries where the connection takes nothing
+-define(DEPTH_MAX, 128).        % more frames than a node ever shows
+-define(TRIED, 20).             % asking a process of our own, to learn what that takes
+
+-record(s, {
+    p :: #profile{},
+    choice :: kprof_sampler_choice:choice(),
+    budget :: kprof_sampler_budget:budget(),
+    groups :: kprof_sampler_groups:groups(),
+    asker :: kprof_ask:asker(),
+    depth :: pos_integer(),     % backtrace_depth
+    mean_ms :: pos_integer(),   % between two ticks
+    began :: integer(),         % monotonic ns
+    over = false :: boolean(),  % the client has the last samples
+    new = [] :: [tuple()],      % samples since the last flush
+    old = [] :: [tuple()],      % those before it, which are sent at the next
+    taken = 0 :: non_neg_integer(),
+    not_seen = 0 :: non_neg_integer(),
+    unsent = 0 :: non_neg_integer()
+}).
+
+-spec host() -> #host{}.
+host() ->
+    #host{name = kprof_sampler, does = "samples", what = "stacks", loaded = [kprof_sampler],
+          init = fun init/3, legacy_tracer = fun(Server) -> Server end,
+          legacy_clear = fun(_) -> ok end}.
+
+init(Starter, Client, #{processes := Which, per_second := PerSecond, share_ppm := Ppm} = Opts) ->
+    kprof_oneshot:take_name(host()),
+    kprof_injected:process_label(kprof_sampler, server),
+    From = chosen(kprof_processes:whose(Which, none), Opts),
+    %% `legacy` with nothing armed: there is no session, and nothing to take back.
+    P = kprof_oneshot:profile_new(host(), Client, legacy, [], Opts),
+    kprof_oneshot:tell_sentry(P),
+    kprof_oneshot:say_begin(P),
+    process_flag(priority, high),
+    {StackNs, Asker} = stack_ns(kprof_ask:start()),
+    Now = kprof_injected:now_ns(),
+    S = #s{p = P#profile{lease_at = kprof_injected:now_ms()},
+           choice = kprof_sampler_choice:new(From), groups = kprof_sampler_groups:new(),
+           budget = kprof_sampler_budget:new(Ppm, PerSecond, StackNs, Now),
+           asker = Asker, depth = depth(), mean_ms = mean_ms(PerSecond), began = Now},
+    Starter ! {self(), #{processes => if From =:= all -> erlang:system_info(process_count);
+                                         true -> length(From)
+                                      end,
+                         depth => S#s.depth, schedulers => erlang:system_info(schedulers_online),
+                         otp => erlang:system_info(otp_release)}},
+    tick(S),
+    erlang:send_after(?FLUSH_MS, self(), flush),
+    loop(S).
+
+%% Those that are there now; all: also those that come.
+chosen(Which, _) when Which =:= <<"existing">>; Which =:= <<"new">> ->
+    kprof_refusal:refuse("stacks are of all processes, or of some by name (see -processes)", []);
+chosen(<<"all">>, _) -> all;
+chosen(Which, Opts) ->
+    case kprof_processes:chosen(Which, Opts, undefined) of
+        [] -> kprof_refusal:refuse("there are no such processes (see -processes)", []);
+        Pids -> Pids
+    end.
+
+mean_ms(PerSecond) ->
+    1000 div max(1, min(?TICKS_MAX, PerSecond div ?PER_TICK)).
+
+%% The VM tells nobody how many frames it shows, so a deep stack is looked at.
+depth() ->
+    {Pid, Ref} = spawn_monitor(fun() -> exit({depth, deep(?DEPTH_MAX)}) end),
+    receive {'DOWN', Ref, process, Pid, {depth, N}} -> max(1, N) end.
+
+deep(0) ->
+    {current_stacktrace, Stack} = process_info(self(), current_stacktrace),
+    length(Stack);
+deep(N) ->
+    -deeper(N - 1).
+
+%% The VM shows a frame once that repeats the one before it.
+deeper(N) ->
+    -deep(N).
+
+%% What asking for a stack takes, with an idle process: its part and ours.
+stack_ns(Asker0) ->
+    {Idle, Ref} = spawn_monitor(fun() -> receive stop -> ok end end),
+    {Times, Asker} = lists:mapfoldl(fun(_, Acc) -> timed(fun() -> kprof_ask:take([{Idle, 1}], Acc) end) end,
+                                    Asker0, lists:seq(1, ?TRIED)),
+    Idle ! stop,
+    receive {'DOWN', Ref, process, Idle, _} -> ok end,
+    {lists:nth(?TRIED div 2, lists:sort(Times)), Asker}.
+
+timed(Ask) ->
+    Began = kprof_injected:now_ns(),
+    {_, Asker} = Ask(),
+    {kprof_injected:now_ns() - Began, Asker}.
+
+%% ----------------------------------------------------------------- loop ----
+
+loop(S) ->
+    receive
+        {kprof, Client, Ref, Cmd} when Client =:= S#s.p#profile.client ->
+            S1 = command(Cmd, Ref, S),
+            loop(S1#s{p = S1#s.p#profile{lease_at = kprof_injected:now_ms()}});
+        tick ->
+            loop(if S#s.over -> S; true -> tick(S), sample(S) end);
+        flush ->
+            erlang:send_after(?FLUSH_MS, self(), flush),
+            S1 = S#s{p = kprof_oneshot:look_lease(S#s.p), groups = kprof_sampler_groups:look(S#s.groups)},
+            loop(flush(S1));
+        {reply, Ref} ->
+            reply(Ref, S),
+            loop(S);
+        {kprof_named, Pid, Name} ->
+            loop(S#s{groups = kprof_sampler_groups:named(Pid, Name, S#s.groups)});
+        {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.p#profile.client_ref ->
+            leave({gone, Reason}, S);
+        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.p#profile.sentry) ->
+            loop(S#s{p = kprof_oneshot:new_sentry(S#s.p)});
+        {kprof_sampler, stop} ->
+            leave(stopped, S);
+        _ ->
+            loop(S)
+    end.
+
+%% From half the mean to one and a half.
+tick(#s{mean_ms = Mean}) ->
+    erlang:send_after(Mean div 2 + rand:uniform(Mean), self(), tick).
+
+command(lease, _, S) ->
+    S;
+command(peek, Ref, S0) ->
+    S = flush(flush(S0)),
+    reply(Ref, S),
+    S;
+%% These were the last samples.
+command(read, Ref, S) ->
+    command(peek, Ref, S#s{over = true});
+command(stop, _, S) ->
+    leave(done, S).
+
+leave(Reason, S) ->
+    kprof_sampler_groups:namer_stop(S#s.groups),
+    kprof_ask:stop(S#s.asker),
+    kprof_oneshot:finish(Reason, S#s.p).
+
+%% -------------------------------------------------------------- samples ----
+
+sample(#s{budget = B0} = S) ->
+    Began = kprof_injected:now_ns(),
+    case kprof_sampler_budget:grant(Began, B0) of
+        {rest, B} -> S#s{budget = B};
+        {Grant, B} -> sample(Grant, list(S#s{budget = B}))
+    end.
+
+list(#s{budget = B, choice = Choice} = S) ->
+    case kprof_sampler_budget:may_list(B) of
+        true ->
+            Began = kprof_injected:now_ns(),
+            Listed = kprof_sampler_choice:listed(Choice),
+            Took = kprof_injected:now_ns() - Began,
+            S#s{choice = Listed, budget = kprof_sampler_budget:spent(list, Took, B)};
+        false -> S
+    end.
+
+sample(Grant, #s{choice = C0, budget = B0, asker = Asker0} = S) ->
+    Began = kprof_injected:now_ns(),
+    {Chosen, C} = kprof_sampler_choice:look(Grant#{own => own(S)}, fun status/1, C0),
+    Looked = kprof_injected:now_ns(),
+    {Answers, Asker} = kprof_ask:take([{P, One} || {P, _, _} = One <- Chosen], Asker0),
+    Asked = kprof_injected:now_ns(),
+    Samples = [Sample || Sample <- [sample_of(A) || A <- Answers], not is_own(Sample)],
+    S1 = keep(Samples, S#s{choice = C, asker = Asker}),
+    N = looked(C) - looked(C0),
+    B1 = kprof_sampler_budget:spent({looks, max(1, N)}, Looked - Began, B0),
+    B2 = kprof_sampler_budget:spent(stacks, length(Chosen), B1),
+    S1#s{budget = kprof_sampler_budget:spent(tick, kprof_injected:now_ns() - Asked, B2)}.
+
+looked(Choice) ->
+    maps:get(looked, kprof_sampler_choice:totals(Choice)).
+
+own(#s{p = #profile{sentry = {Sentry, _}}, groups = Groups}) ->
+    [self(), Sentry, kprof_sampler_groups:namer_of(Groups)].
+
+status(P) ->
+    case process_info(P, status) of
+        {status, Status} -> Status;
+        undefined -> undefined
+    end.
+
+%% With the status that it was chosen for: it may be another when it is asked.
+sample_of({{P, Status, StandsFor}, At, _, Label, Frames}) ->
+    {P, Label, At, StandsFor, Status, Frames, 0}.
+
+%% A process that asks others, of kprof_ask.
+is_own({_, _, _, _, _, [_ | _] = Frames, _}) -> lists:keymember(kprof_sampler, 1, Frames);
+is_own(_) -> false.
+
+keep(Samples, #s{new = New, taken = Taken, not_seen = NotSeen, unsent = Unsent} = S) ->
+    Seen = [P || {P, _, _, _, _, Frames, _} <- Samples, Frames =/= not_seen],
+    Room = max(0, ?SAMPLES_MAX - length(New)),
+    S#s{new = lists:sublist(Samples, Room) ++ New, taken = Taken + length(Samples),
+        not_seen = NotSeen + length(Samples) - length(Seen),
+        unsent = Unsent + max(0, length(Samples) - Room),
+        groups = kprof_sampler_groups:name_all(Seen, S#s.groups)}.
+
+%% Sends the samples of before the last flush.
+flush(#s{old = Old, new = New} = S0) ->
+    {Samples, Groups} = lists:mapfoldl(fun(Sample, G) -> grouped(Sample, S0#s.depth, G) end, S0#s.groups, Old),
+    S = send_names(S0#s{groups = Groups, old = New, new = []}),
+    case send({kprof_stacks, kprof_injected:now_ns(), counts(S), Samples}, S) of
+        ok -> S;
+        _ -> S#s{unsent = S#s.unsent + length(Samples)}
+    end.
+
+grouped({P, _, _, _, _, Frames, _} = Sample, Depth, G0) ->
+    Stack = if is_list(Frames) -> {Frames, Depth}; true -> not_seen end,
+    {N, G} = kprof_sampler_groups:number(P, Stack, G0),
+    {setelement(7, Sample, N), G}.
+
+send_names(S) ->
+    case kprof_sampler_groups:new_names(S#s.groups) of
+        {[], _} -> S;
+        {Names, Groups} ->
+            case send({kprof_groups, Names}, S) of
+                ok -> S#s{groups = Groups};
+                _ -> S
+            end
+    end.
+
+counts(#s{choice = Choice} = S) ->
+    #{ticks := Ticks, looked := Looked} = kprof_sampler_choice:totals(Choice),
+    {Ticks, Looked, S#s.taken, S#s.not_seen, S#s.unsent, kprof_sampler_budget:busy(S#s.budget)}.
+
+%% What samples stand for, and what they cannot: the ns of all processes, and of those that were
+%% too young to be chosen.
+reply(Ref, #s{choice = Choice, began = Began} = S) ->
+    #{time := Time, young := Young} = kprof_sampler_choice:totals(Choice),
+    Totals = #{elapsed => kprof_injected:now_ns() - Began, time => Time, young => Young},
+    send({kprof_reply, Ref, Totals}, S) =:= ok orelse erlang:send_after(?RETRY_MS, self(), {reply, Ref}).
+
+%% Does not wait for a connection that is busy: sampling would stand still, and what is not sent
+%% is counted.
+send(Msg, #s{p = #profile{client = Client}}) ->
+    erlang:send(Client, Msg, [noconnect, nosuspend]).
