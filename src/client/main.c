@@ -52,6 +52,11 @@ static const struct cmd cmds[] = {
 	{ "dump", NULL, "write the running window to the database now", "",
 	    "kprof dump && kprof report -since 1m", cmd_ctl },
 	CMD_GROUP("Functions of a node, without kprofd"),
+	{ "stacks", NULL, "sample where a node's processes work and wait, without "
+	    "tracing", "It takes at most 0.5 % of one scheduler (-share), and "
+	    "goes with any kprofd or tracer there.  States are average numbers "
+	    "of processes.",
+	    "kprof stacks -target app@host -for 2s", cmd_stacks },
 	{ "count", "FUNCTION", "count a node's calls of functions",
 	    COUNT_MORE COUNT_KEYS, "kprof count -target app@host -for 2s lists:seq/2 "
 	    "maps", cmd_count },

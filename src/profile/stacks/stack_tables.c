@@ -1,0 +1,399 @@
+/*
+ * stack_tables.c - writes sampled stacks as tables for people: the functions in
+ * which processes work, and what groups of processes do; and notes.
+ *
+ * A number of processes is an average: the time in a state that samples stand
+ * for, divided by the time that was sampled.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sat.h"
+#include "stack_internal.h"
+#include "text/grid.h"
+#include "text/text.h"
+
+/* A row of either table. */
+struct row {
+	const char *name, *application;
+	uint64_t procs;
+	struct stack_figure all;	/* of the states that are shown */
+	struct stack_figure by[KP_STACK_STATES];
+};
+
+static void
+row_add(struct row *r, const struct stack_view *v, const struct stack_cell *c)
+{
+	stack_figure_add(&r->by[c->state], &c->f);
+	if (stack_is_shown(v, c))
+		stack_figure_add(&r->all, &c->f);
+}
+
+static kp_dur_ns
+whole_time(const struct row *r)
+{
+	kp_dur_ns sum = 0;
+
+	for (unsigned i = 0; i < KP_STACK_STATES; i++)
+		sum = sat_add(sum, r->by[i].time);
+	return sum;
+}
+
+static int
+row_order(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	if (x->all.time != y->all.time)
+		return x->all.time < y->all.time ? 1 : -1;
+	if (whole_time(x) != whole_time(y))
+		return whole_time(x) < whole_time(y) ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+static size_t
+shown(const struct stack_view *v, size_t n)
+{
+	return v->rows > 0 && v->rows < n ? v->rows : n;
+}
+
+/* ---- cells of the tables ---- */
+
+static void
+average_cell(struct grid *g, const struct stack_view *v, kp_dur_ns time)
+{
+	char text[TEXT_MAX];
+
+	if (time <= 0 || v->elapsed <= 0)
+		grid_cell(g, "");
+	else
+		grid_cell(g, text_average(text, (double)time /
+		    (double)v->elapsed));
+}
+
+static void
+share_cells(struct grid *g, const struct row *r, const struct stack_figure *all)
+{
+	struct stack_share s = stack_share(&r->all, all);
+	char low[TEXT_MAX], high[TEXT_MAX], text[2 * TEXT_MAX + 8];
+
+	grid_cell(g, text_share(low, s.part));
+	snprintf(text, sizeof(text), "%s to %s", text_share(low, s.low),
+	    text_share(high, s.high));
+	grid_cell(g, text);
+}
+
+/* Heads of states; index is enum kp_stack_state. */
+static const char *const heads[KP_STACK_STATES] = { "RUNNING", "RUNNABLE",
+	"COLLECTING", "IN A CALL", "ON A PORT", "WAITING", "NOT SEEN" };
+
+static void
+state_heads(struct grid *g, unsigned states)
+{
+	for (unsigned i = 0; i < KP_STACK_STATES; i++)
+		if ((states >> i & 1) != 0)
+			grid_col(g, heads[i], GRID_RIGHT);
+}
+
+static void
+state_cells(struct grid *g, const struct stack_view *v, const struct row *r,
+    unsigned states)
+{
+	for (unsigned i = 0; i < KP_STACK_STATES; i++)
+		if ((states >> i & 1) != 0)
+			average_cell(g, v, r->by[i].time);
+}
+
+/* States that any row has. */
+static unsigned
+states_of(const struct row *all)
+{
+	unsigned states = 0;
+
+	for (unsigned i = 0; i < KP_STACK_STATES; i++)
+		states |= all->by[i].samples > 0 ? 1u << i : 0;
+	return states;
+}
+
+/* ---- functions ---- */
+
+static uint32_t
+innermost(const struct stack_view *v, const struct stack_cell *c)
+{
+	uint32_t n, fns = kp_stack_table_fns(v->sum->table);
+	const struct kp_stack_frame *f = kp_stack_frames(v->sum->table,
+	    c->stack, &n);
+
+	return n > 0 ? f[n - 1].fn : fns + (c->state == KP_STACK_NOT_SEEN);
+}
+
+static struct row *
+function_rows(const struct stack_view *v, size_t *n, struct row *all)
+{
+	uint32_t fns = kp_stack_table_fns(v->sum->table);
+	struct row *rows = calloc(fns + 2, sizeof(*rows));
+
+	*n = 0;
+	if (rows == NULL)
+		return NULL;
+	for (size_t i = 0; i < v->sum->ncells; i++) {
+		const struct stack_cell *c = &v->sum->cells[i];
+
+		if (!stack_is_shown(v, c))
+			continue;
+		row_add(&rows[innermost(v, c)], v, c);
+		row_add(all, v, c);
+	}
+	for (uint32_t i = 0; i < fns + 2; i++) {
+		if (rows[i].all.samples == 0)
+			continue;
+		rows[*n] = rows[i];
+		rows[(*n)++].name = i < fns ? kp_stack_fn(v->sum->table, i) :
+		    i == fns ? "(no stack)" : "(not seen)";
+	}
+	qsort(rows, *n, sizeof(*rows), row_order);
+	return rows;
+}
+
+static void
+put_functions(struct kp_buf *b, const struct stack_view *v)
+{
+	struct row all = { .name = "all" }, *rows;
+	char text[TEXT_MAX];
+	unsigned states;
+	struct grid g;
+	size_t n;
+
+	rows = function_rows(v, &n, &all);
+	if (rows == NULL) {
+		b->err = KP_ENOMEM;
+		return;
+	}
+	states = states_of(&all);
+	grid_init(&g);
+	grid_col(&g, "FUNCTION", GRID_LEFT);
+	grid_fix(&g);
+	grid_col(&g, "%", GRID_RIGHT);
+	grid_col(&g, "95 % INTERVAL", GRID_RIGHT);
+	state_heads(&g, states);
+	grid_col(&g, "SAMPLES", GRID_RIGHT);
+	for (size_t i = 0; i < shown(v, n); i++) {
+		grid_cell(&g, rows[i].name);
+		share_cells(&g, &rows[i], &all.all);
+		state_cells(&g, v, &rows[i], states);
+		grid_cell(&g, text_count(text, rows[i].all.samples));
+	}
+	grid_rule(&g);
+	grid_cell(&g, "all");
+	grid_cell(&g, "");
+	grid_cell(&g, "");
+	state_cells(&g, v, &all, states);
+	grid_cell(&g, text_count(text, all.all.samples));
+	if (n > 0)
+		grid_write(&g, v->width, b);
+	else
+		text_wrap(b, "no process was seen in these states (see "
+		    "-states)", v->width, 0);
+	grid_free(&g);
+	free(rows);
+	if (n > shown(v, n))
+		kp_buf_printf(b, "%s more (see -n)\n", text_counted(text,
+		    n - shown(v, n), "function"));
+}
+
+/* ---- groups ---- */
+
+/* Rows of roots, in their order; the names are theirs. */
+static struct row *
+group_rows(const struct stack_view *v, const struct stack_roots *roots,
+    struct row *all)
+{
+	const struct stack_sum *s = v->sum;
+	struct row *rows = calloc(roots->n + 1, sizeof(*rows));
+	bool *counted = calloc(STACK_GROUPS_MAX, sizeof(*counted));
+
+	for (size_t i = 0; rows != NULL && counted != NULL && i < s->ncells;
+	     i++) {
+		const struct stack_cell *c = &s->cells[i];
+		struct row *r = &rows[roots->of[i]];
+
+		r->name = roots->names[roots->of[i]];
+		r->application = stack_group_application(s, c->group);
+		row_add(r, v, c);
+		row_add(all, v, c);
+		if (!counted[c->group])
+			r->procs += s->groups[c->group].procs;
+		counted[c->group] = true;
+	}
+	free(counted);
+	if (counted != NULL)
+		return rows;
+	free(rows);
+	return NULL;
+}
+
+static void
+group_cells(struct grid *g, const struct stack_view *v, const struct row *r,
+    unsigned states)
+{
+	char text[TEXT_MAX];
+
+	grid_cell(g, r->name);
+	if (v->sum->by == STACK_BY_GROUP)
+		grid_cell(g, r->application);
+	if (v->sum->by != STACK_BY_PROCESS)
+		grid_cell(g, text_count(text, r->procs));
+	state_cells(g, v, r, states);
+}
+
+static void
+put_group_rows(struct kp_buf *b, const struct stack_view *v,
+    const struct row *rows, size_t n, const struct row *all)
+{
+	unsigned states = states_of(all);
+	char text[TEXT_MAX];
+	struct grid g;
+
+	grid_init(&g);
+	grid_col(&g, v->sum->by == STACK_BY_PROCESS ? "PROCESS" :
+	    v->sum->by == STACK_BY_APPLICATION ? "APPLICATION" : "PROCESSES",
+	    GRID_LEFT);
+	grid_fix(&g);
+	if (v->sum->by == STACK_BY_GROUP)
+		grid_col_optional(&g, "APPLICATION", GRID_LEFT, 1);
+	if (v->sum->by != STACK_BY_PROCESS)
+		grid_col(&g, "SEEN", GRID_RIGHT);
+	state_heads(&g, states);
+	for (size_t i = 0; i < shown(v, n); i++)
+		group_cells(&g, v, &rows[i], states);
+	grid_rule(&g);
+	group_cells(&g, v, all, states);
+	grid_write(&g, v->width, b);
+	grid_free(&g);
+	if (n > shown(v, n))
+		kp_buf_printf(b, "%s more (see -n)\n", text_count(text,
+		    n - shown(v, n)));
+}
+
+static void
+put_groups(struct kp_buf *b, const struct stack_view *v)
+{
+	struct row all = { .name = "all", .application = "" }, *rows = NULL;
+	struct stack_roots roots;
+
+	if (stack_roots_make(&roots, v->sum) == KP_OK)
+		rows = group_rows(v, &roots, &all);
+	if (rows == NULL) {
+		b->err = KP_ENOMEM;
+	} else {
+		for (size_t i = 0; i < roots.n; i++)
+			all.procs += rows[i].procs;
+		qsort(rows, roots.n, sizeof(*rows), row_order);
+		put_group_rows(b, v, rows, roots.n, &all);
+	}
+	free(rows);
+	stack_roots_free(&roots);
+}
+
+/* ---- notes ---- */
+
+static void
+note(struct kp_buf *b, const struct stack_view *v, struct kp_buf *line)
+{
+	struct kp_buf clean;
+
+	kp_buf_init(&clean, 2 * STACK_LINE_MAX);
+	text_put(&clean, kp_buf_cstr(line));
+	text_wrap(b, kp_buf_cstr(&clean), v->width, 2);
+	kp_buf_free(&clean);
+	kp_buf_reset(line);
+}
+
+static void
+note_taken(struct kp_buf *b, const struct stack_view *v, struct kp_buf *line)
+{
+	char n[TEXT_MAX], m[TEXT_MAX], l[TEXT_MAX];
+	double share = v->elapsed > 0 ? (double)v->counts.busy /
+	    (double)v->elapsed : -1;
+
+	kp_buf_printf(line, "%s on '%s' (OTP %d, %u schedulers): %s of %s "
+	    "looks at processes; ", text_dur(n, v->elapsed), v->target, v->otp,
+	    v->schedulers, text_counted(m, v->sum->samples, "sample"),
+	    text_count(l, v->counts.looked));
+	kp_buf_printf(line, "sampling took %s of one scheduler",
+	    text_share(n, share));
+	if (share > 1.1 * v->share)
+		kp_buf_printf(line, ", more than the %s of -share (it lists "
+		    "the processes once whatever that takes)",
+		    text_share(n, v->share));
+	note(b, v, line);
+}
+
+static void
+note_lost(struct kp_buf *b, const struct stack_view *v, struct kp_buf *line)
+{
+	const struct stack_sum *s = v->sum;
+	char n[TEXT_MAX];
+
+	if (s->not_seen > 0) {
+		kp_buf_printf(line, "not seen: %s; the process did not answer "
+		    "within 5 ms, as in native code, in a long garbage "
+		    "collection, or where schedulers are short", text_counted(n,
+		    s->not_seen, "sample"));
+		note(b, v, line);
+	}
+	if (v->time > 0 && (double)v->young >= 0.001 * (double)v->time) {
+		kp_buf_printf(line, "not looked at: about %s of the time of all "
+		    "processes, of those that came after the node's processes "
+		    "were last listed", text_share(n, (double)v->young /
+		    (double)v->time));
+		note(b, v, line);
+	}
+	if (v->counts.unsent > 0) {
+		kp_buf_printf(line, "lost: %s; the connection was busy",
+		    text_counted(n, v->counts.unsent, "sample"));
+		note(b, v, line);
+	}
+	if (s->overflow > 0 || kp_stack_table_overflow(s->table) > 0) {
+		kp_buf_printf(line, "without a stack of their own: %s, past the "
+		    "limits of kprof", text_counted(n, s->overflow +
+		    kp_stack_table_overflow(s->table), "sample"));
+		note(b, v, line);
+	}
+	if (s->procs_full) {
+		kp_buf_printf(line, "more than %u processes were seen",
+		    STACK_PROCS_MAX);
+		note(b, v, line);
+	}
+}
+
+void
+stack_notes(struct kp_buf *b, const struct stack_view *v)
+{
+	struct kp_buf line;
+
+	kp_buf_init(&line, STACK_LINE_MAX);
+	note_taken(b, v, &line);
+	note_lost(b, v, &line);
+	kp_buf_printf(&line, "the VM shows the %u innermost frames "
+	    "(backtrace_depth, which is the application's to set)", v->depth);
+	note(b, v, &line);
+	kp_buf_str(&line, "a process that runs shows its stack when it is next "
+	    "scheduled out or waits for a message: times inside a function "
+	    "count for one that is called soon after it");
+	note(b, v, &line);
+	kp_buf_free(&line);
+}
+
+void
+stack_tables(struct kp_buf *b, const struct stack_view *v)
+{
+	put_functions(b, v);
+	kp_buf_u8(b, '\n');
+	put_groups(b, v);
+	kp_buf_u8(b, '\n');
+	kp_buf_str(b, "States are average numbers of processes; % is of the "
+	    "functions' time in the states shown.\n");
+	stack_notes(b, v);
+}
