@@ -1,0 +1,223 @@
+%% What kprof_sampler chooses and what that stands for, what it may spend, and how it names groups.
+-module(kprof_sampler_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(MS, 1000000).
+
+%% ------------------------------------------------------------ choosing ----
+
+spread_test() ->
+    T = list_to_tuple(lists:seq(1, 10)),
+    ?assertEqual(lists:seq(1, 10), kprof_sampler_choice:spread(10, T)),
+    ?assertEqual(lists:seq(1, 10), kprof_sampler_choice:spread(99, T)),
+    [begin
+         Some = kprof_sampler_choice:spread(N, T),
+         ?assertEqual(N, length(Some)),
+         ?assertEqual(Some, lists:usort(Some))
+     end || N <- lists:seq(1, 9), _ <- lists:seq(1, 50)].
+
+%% Each element comes as often as any other: within five standard deviations.
+spread_is_fair_test() ->
+    T = list_to_tuple(lists:seq(1, 7)),
+    Taken = lists:append([kprof_sampler_choice:spread(3, T) || _ <- lists:seq(1, 7000)]),
+    [begin
+         N = length([I || I <- Taken, I =:= X]),
+         ?assert(abs(N - 3000) < 5 * math:sqrt(7000 * 3 / 7 * 4 / 7))
+     end || X <- lists:seq(1, 7)].
+
+%% A process runs one tick of four, or all the time, or never. What samples stand for adds up to
+%% the time in each state, whatever part of them is looked at and asked.
+unbiased_test_() ->
+    {timeout, 60, [fun() -> unbiased(Looks, Stacks) end || {Looks, Stacks} <- [{300, 300}, {300, 5}, {60, 20}, {40, 2}]]}.
+
+unbiased(Looks, Stacks) ->
+    Pids = pids(200),
+    Kinds = maps:from_list(lists:zip(Pids, [element(I rem 40 + 1, kinds()) || I <- lists:seq(1, 200)])),
+    StatusOf = fun(P) -> status(map_get(P, Kinds)) end,
+    Ticks = 4000,
+    {Sums, _} =
+        lists:foldl(fun(_, {Sums, C0}) ->
+                            {Chosen, C} = look(Looks, Stacks, StatusOf, C0),
+                            ?assert(length(Chosen) =< Stacks),
+                            {lists:foldl(fun({_, S, For}, Acc) -> add(S, For, Acc) end, Sums, Chosen), C}
+                    end, {#{}, listed(Pids)}, lists:seq(1, Ticks)),
+    %% Of 40: one always runs, four run a quarter of the time; the others wait.
+    near(200 / 40 * 2 * Ticks * ?MS, map_get(running, Sums), 0.15),
+    near(200 / 40 * 38 * Ticks * ?MS, map_get(waiting, Sums), 0.1),
+    [exit(P, kill) || P <- Pids].
+
+kinds() ->
+    list_to_tuple([always | lists:duplicate(4, sometimes) ++ lists:duplicate(35, never)]).
+
+status(always) -> running;
+status(never) -> waiting;
+status(sometimes) -> case rand:uniform(4) of 1 -> running; _ -> waiting end.
+
+near(Expected, Is, Part) ->
+    ?assert(abs(Is - Expected) < Part * Expected, {Expected, Is}).
+
+%% A process that works is looked at in each tick from then on, until it has waited for long.
+warm_test() ->
+    Pids = [Busy | _] = pids(100),
+    StatusOf = fun(P) when P =:= Busy -> running; (_) -> waiting end,
+    {_, C1} = look(100, 5, StatusOf, listed(Pids)),
+    lists:foldl(fun(_, C0) ->
+                        {Chosen, C} = look(2, 5, StatusOf, C0),
+                        ?assertMatch([{Busy, running, ?MS}], [One || {P, _, _} = One <- Chosen, P =:= Busy]),
+                        C
+                end, C1, lists:seq(1, 100)),
+    Waits = fun(_) -> waiting end,
+    {_, C2} = lists:foldl(fun(_, {_, C}) -> look(1, 5, Waits, C) end, {[], C1}, lists:seq(1, 100)),
+    %% Only those of the list are looked at.
+    #{looked := Before} = kprof_sampler_choice:totals(C2),
+    {_, C3} = look(1, 5, Waits, C2),
+    ?assertMatch(#{looked := After} when After =:= Before + 1, kprof_sampler_choice:totals(C3)),
+    [exit(P, kill) || P <- Pids].
+
+%% Those that work go first, but some of those that wait are asked too.
+working_first_test() ->
+    Pids = pids(100),
+    {Working, _} = lists:split(50, Pids),
+    StatusOf = fun(P) -> case lists:member(P, Working) of true -> runnable; false -> waiting end end,
+    {Chosen, _} = look(100, 10, StatusOf, listed(Pids)),
+    ?assertEqual(8, length([P || {P, runnable, For} <- Chosen, For =:= ?MS * 50 div 8])),
+    ?assertEqual(2, length([P || {P, waiting, For} <- Chosen, For =:= ?MS * 50 div 2])),
+    [exit(P, kill) || P <- Pids].
+
+own_test() ->
+    Pids = [Own | _] = pids(10),
+    {Chosen, _} = kprof_sampler_choice:look(#{elapsed => ?MS, looks => 10, stacks => 10, own => [Own]},
+                                            fun(_) -> running end, listed(Pids)),
+    ?assertEqual(lists:sort(Pids -- [Own]), lists:sort([P || {P, _, _} <- Chosen])),
+    [exit(P, kill) || P <- Pids].
+
+%% Processes that ended since they were listed, and those that came, which cannot be chosen.
+young_test() ->
+    C0 = kprof_sampler_choice:listed(kprof_sampler_choice:new(all)),
+    {_, C1} = look(100000, 1, fun(_) -> waiting end, C0),
+    ?assertMatch(#{young := 0}, kprof_sampler_choice:totals(C1)),
+    Pids = pids(1000),
+    {_, C2} = look(100000, 1, fun(_) -> waiting end, C1),
+    #{young := Young, time := Time} = kprof_sampler_choice:totals(C2),
+    near(1000 * ?MS, Young, 0.05),
+    ?assert(Time > Young),
+    {Chosen, _} = look(100, 10, fun(_) -> undefined end, C2),
+    ?assertEqual([], Chosen),
+    [exit(P, kill) || P <- Pids].
+
+nobody_test() ->
+    ?assertMatch({[], _}, look(10, 10, fun(_) -> running end, listed([]))).
+
+look(Looks, Stacks, StatusOf, C) ->
+    kprof_sampler_choice:look(#{elapsed => ?MS, looks => Looks, stacks => Stacks, own => []}, StatusOf, C).
+
+listed(Pids) -> kprof_sampler_choice:listed(kprof_sampler_choice:new(Pids)).
+
+pids(N) -> [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, N)].
+
+add(K, V, M) -> M#{K => V + maps:get(K, M, 0)}.
+
+%% -------------------------------------------------------------- budget ----
+
+%% Whatever things cost, what is spent stays near the share; the first list is on credit.
+budget_test_() ->
+    [fun() -> budget(Ppm, Look, Stack, List) end || Ppm <- [5000, 100000], Look <- [200, 20000],
+                                                    Stack <- [5000, 100000], List <- [10000, 30 * ?MS]].
+
+budget(Ppm, Look, Stack, List) ->
+    Second = 1000000000,
+    Spend = fun(Now, {B0, Rests}) ->
+                    case kprof_sampler_budget:grant(Now, B0) of
+                        {rest, B} -> {B, Rests + 1};
+                        {#{looks := L, stacks := S}, B} ->
+                            ?assert(L > 0 andalso S > 0),
+                            B1 = case kprof_sampler_budget:may_list(B) of
+                                     true -> kprof_sampler_budget:spent(list, List, B);
+                                     false -> B
+                                 end,
+                            B2 = kprof_sampler_budget:spent({looks, L}, L * Look, B1),
+                            B3 = kprof_sampler_budget:spent(stacks, S, B2),
+                            {kprof_sampler_budget:spent(tick, 20000, B3), Rests}
+                    end
+            end,
+    {B, Rests} = lists:foldl(Spend, {kprof_sampler_budget:new(Ppm, 100, Stack, 0), 0},
+                             lists:seq(0, 60 * Second, Second div 20)),
+    Allowed = 60 * Second div 1000000 * Ppm,
+    ?assert(kprof_sampler_budget:busy(B) < 1.1 * Allowed + List),
+    ?assert(Rests < 1200).
+
+%% What the operating system interrupts is counted as what it takes else.
+interrupted_test() ->
+    B0 = kprof_sampler_budget:new(5000, 100, 5000, 0),
+    B1 = lists:foldl(fun(_, B) -> kprof_sampler_budget:spent({looks, 100}, 30000, B) end, B0, lists:seq(1, 100)),
+    B2 = kprof_sampler_budget:spent({looks, 100}, 20 * ?MS, B1),
+    ?assert(kprof_sampler_budget:busy(B2) - kprof_sampler_budget:busy(B1) < 40000).
+
+%% -------------------------------------------------------------- groups ----
+
+general_test_() ->
+    [?_assertEqual(Text, kprof_sampler_groups:general(Label)) ||
+        {Label, Text} <- [{undefined, none}, {"a string", none}, {<<"key">>, none}, {17, none}, {{1, 2}, none},
+                          {worker, <<"worker">>}, {'Elixir.My.App', <<"My.App">>},
+                          {{conn, 17, <<"secret">>}, <<"{conn,_,_}">>},
+                          {{conn, {tls, self()}}, <<"{conn,{tls,_}}">>},
+                          {{a, [b]}, <<"{a,_}">>}, {list_to_tuple(lists:duplicate(9, a)), none}]].
+
+outermost_test() ->
+    Frames = [{lists, foldl, 3, 0}, {app, work, 1, 7}, {proc_lib, init_p_do_apply, 3, 240}],
+    ?assertEqual(<<"app:work/1">>, kprof_sampler_groups:outermost(Frames, 8)),
+    ?assertEqual(<<"proc_lib:init_p/3">>, kprof_sampler_groups:outermost([{proc_lib, init_p, 3, 1}], 8)),
+    ?assertEqual(none, kprof_sampler_groups:outermost(Frames, 3)),
+    ?assertEqual(none, kprof_sampler_groups:outermost([], 8)).
+
+%% By their registered name, or the function that they began with; one that has ended, by its stack.
+named_test() ->
+    register(kprof_it_named, Named = spawn(fun() -> receive stop -> ok end end)),
+    Plain = proc_lib:spawn(timer, sleep, [infinity]),
+    Gone = spawn(fun() -> ok end),
+    G = answers(3, kprof_sampler_groups:name_all([Named, Plain, Gone], kprof_sampler_groups:new())),
+    Stack = {[{app, f, 0, 1}], 8},
+    {A, G1} = kprof_sampler_groups:number(Named, Stack, G),
+    {B, G2} = kprof_sampler_groups:number(Plain, Stack, G1),
+    {C, G3} = kprof_sampler_groups:number(Gone, Stack, G2),
+    {A, G4} = kprof_sampler_groups:number(Named, not_seen, G3),
+    {0, G5} = kprof_sampler_groups:number(Gone, not_seen, G4),
+    {News, G6} = kprof_sampler_groups:new_names(G5),
+    ?assertMatch([{A, <<"kprof_it_named">>, _}, {B, <<"timer:sleep/1">>, _}, {C, <<"app:f/0">>, undefined}], News),
+    ?assertMatch({[], _}, kprof_sampler_groups:new_names(G6)),
+    kprof_sampler_groups:namer_stop(G6),
+    [exit(P, kill) || P <- [Named, Plain]].
+
+answers(0, G) -> G;
+answers(N, G) ->
+    receive {kprof_named, P, Name} -> answers(N - 1, kprof_sampler_groups:named(P, Name, G)) end.
+
+%% A process that answers nobody holds up the namer until the second look.
+stuck_test() ->
+    Stuck = spawn(fun() -> receive stop -> ok end end),
+    Other = proc_lib:spawn(timer, sleep, [infinity]),
+    G0 = kprof_sampler_groups:new(),
+    erlang:suspend_process(kprof_sampler_groups:namer_of(G0)),
+    G1 = kprof_sampler_groups:name_all([Stuck, Other], G0),
+    G2 = kprof_sampler_groups:look(kprof_sampler_groups:look(G1)),
+    ?assertNotEqual(kprof_sampler_groups:namer_of(G1), kprof_sampler_groups:namer_of(G2)),
+    G3 = answers(1, G2),
+    ?assertMatch({0, _}, kprof_sampler_groups:number(Stuck, not_seen, G3)),
+    {N, G4} = kprof_sampler_groups:number(Other, not_seen, G3),
+    ?assertMatch({[{N, <<"timer:sleep/1">>, _}], _}, kprof_sampler_groups:new_names(G4)),
+    kprof_sampler_groups:namer_stop(G4),
+    [exit(P, kill) || P <- [Stuck, Other]].
+
+%% Past the last group there is one for the rest.
+capped_test() ->
+    G = lists:foldl(fun(I, G0) ->
+                            F = list_to_atom("f" ++ integer_to_list(I)),
+                            {_, G1} = kprof_sampler_groups:number(self(), {[{m, F, 0, 0}], 8}, G0),
+                            G1
+                    end, kprof_sampler_groups:new(), lists:seq(1, 1100)),
+    {1, G2} = kprof_sampler_groups:number(self(), {[{m, more, 0, 0}], 8}, G),
+    {News, G3} = kprof_sampler_groups:new_names(G2),
+    ?assertEqual(1001, length(News)),
+    ?assert(lists:keymember(<<"(past 1000 groups)">>, 2, News)),
+    kprof_sampler_groups:namer_stop(G3).
