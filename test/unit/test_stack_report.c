@@ -1,0 +1,381 @@
+/*
+ * The reports of kprof stacks: what samples add up to, by function, group and
+ * process, and what of it is shown in which form.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "profile/stacks/stack_internal.h"
+
+#define MS KP_NS_PER_MS
+#define S KP_NS_PER_S
+
+static struct kp_stack_table *table;
+static struct stack_sum sum;
+static struct kp_buf out;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	table = kp_stack_table_new();
+	assert_int_equal(stack_sum_init(&sum, table, STACK_BY_GROUP), KP_OK);
+	kp_buf_init(&out, 1 << 22);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	stack_sum_free(&sum);
+	kp_stack_table_free(table);
+	kp_buf_free(&out);
+	return 0;
+}
+
+static void
+put_frame(struct kp_buf *b, const char *mod, const char *fun, int64_t line)
+{
+	kp_etf_tuple(b, 4);
+	kp_etf_atom(b, mod);
+	kp_etf_atom(b, fun);
+	kp_etf_int(b, 1);
+	kp_etf_int(b, line);
+}
+
+/* Frames are m:f/1 for letters f, innermost first, at line 7; NULL: not seen. */
+static void
+feed(const char *status, const char *frames, uint32_t proc, uint32_t group,
+    kp_dur_ns time)
+{
+	const struct kp_stack_ops ops = { stack_sum_sample, stack_sum_group };
+	struct kp_stack_message m = { 0 };
+	char fun[2] = "";
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 16);
+	kp_etf_version(&b);
+	kp_etf_tuple(&b, 4);
+	kp_etf_atom(&b, "kprof_stacks");
+	kp_etf_int(&b, 1);
+	kp_etf_tuple(&b, 6);
+	for (int i = 0; i < 6; i++)
+		kp_etf_int(&b, 0);
+	kp_etf_list(&b, 1);
+	kp_etf_tuple(&b, 7);
+	kp_etf_pid(&b, "app@host", proc, 0, 1);
+	kp_etf_int(&b, 0);
+	kp_etf_int(&b, 1);
+	kp_etf_int(&b, time);
+	kp_etf_atom(&b, status);
+	if (frames == NULL) {
+		kp_etf_atom(&b, "not_seen");
+	} else {
+		if (*frames != '\0')
+			kp_etf_list(&b, (uint32_t)strlen(frames));
+		for (; *frames != '\0'; frames++) {
+			fun[0] = *frames;
+			put_frame(&b, "m", fun, 7);
+		}
+		kp_etf_nil(&b);
+	}
+	kp_etf_int(&b, group);
+	kp_etf_nil(&b);
+	assert_int_equal(b.err, KP_OK);
+	assert_int_equal(kp_stacks_decode(b.p, b.len, table, &m, &ops, &sum),
+	    KP_OK);
+	kp_buf_free(&b);
+}
+
+static void
+name(uint32_t number, const char *group, const char *app)
+{
+	const struct kp_stack_group g = { number, group, app };
+
+	stack_sum_group(&sum, &g);
+}
+
+static struct stack_view
+view(void)
+{
+	return (struct stack_view){ .sum = &sum, .states = STACK_WORKING,
+		.target = "app@host", .otp = 27, .depth = 8, .schedulers = 2,
+		.share = 0.005, .elapsed = 10 * S, .time = 100 * S,
+		.counts = { .looked = 1234, .busy = 31 * MS } };
+}
+
+static const char *
+written(void (*put)(struct kp_buf *b, const struct stack_view *v),
+    const struct stack_view *v)
+{
+	kp_buf_reset(&out);
+	put(&out, v);
+	assert_int_equal(out.err, KP_OK);
+	return kp_buf_cstr(&out);
+}
+
+#define assert_has(text, part) do { \
+	if (strstr((text), (part)) == NULL) \
+		fail_msg("no '%s' in:\n%s", (part), (text)); \
+} while (0)
+#define assert_lacks(text, part) do { \
+	if (strstr((text), (part)) != NULL) \
+		fail_msg("'%s' in:\n%s", (part), (text)); \
+} while (0)
+
+static void
+feed_some(void)
+{
+	name(2, "my_server", "my_app");
+	name(3, "conn:init/1", "");
+	feed("running", "ba", 10, 2, 3 * S);
+	feed("runnable", "ba", 10, 2, 1 * S);
+	feed("running", "ca", 11, 3, 1 * S);
+	feed("waiting", "ca", 11, 3, 5 * S);
+	feed("waiting", "da", 12, 3, 2500 * MS);
+	feed("running", NULL, 13, 0, 500 * MS);
+}
+
+static void
+test_tables(void **state)
+{
+	struct stack_view v = view();
+	const char *text;
+
+	(void)state;
+	feed_some();
+	text = written(stack_tables, &v);
+	/* 4 of 5 s; on average 0.3 run and 0.1 are runnable. */
+	assert_has(text, "\nm:b/1     80 %   33 % to 97 %     0.30      0.10        2\n");
+	assert_has(text, "\nm:c/1     20 %");
+	assert_lacks(text, "m:d/1");
+	assert_has(text, "my_server    my_app          1     0.30      0.10");
+	assert_has(text, "conn:init/1                  2     0.10");
+	assert_has(text, "0.75");
+	assert_has(text, "(not named)                  1");
+	assert_has(text, "10.0 s on 'app@host' (OTP 27, 2 schedulers): 6 "
+	    "samples of 1 234 looks at processes; sampling took 0.3 % of one "
+	    "scheduler\n");
+	assert_has(text, "not seen: 1 sample; the process did not answer within "
+	    "5 ms");
+	assert_has(text, "the VM shows the 8 innermost frames (backtrace_depth, "
+	    "which is the application's to set)");
+	assert_lacks(text, "not looked at");
+	assert_lacks(text, "lost");
+}
+
+static void
+test_states(void **state)
+{
+	struct stack_view v = view();
+	const char *text;
+
+	(void)state;
+	feed_some();
+	v.states = STACK_ALL;
+	text = written(stack_tables, &v);
+	assert_has(text, "m:d/1");
+	assert_has(text, "(not seen)");
+	v.states = STACK_STATE(KP_STACK_PORT);
+	assert_has(written(stack_tables, &v), "no process was seen in these "
+	    "states (see -states)\n");
+}
+
+static void
+test_notes(void **state)
+{
+	struct stack_view v = view();
+	const char *text;
+
+	(void)state;
+	feed_some();
+	v.young = 3 * S;
+	v.counts.unsent = 7;
+	v.counts.busy = 80 * MS;
+	text = written(stack_notes, &v);
+	assert_has(text, "not looked at: about 3.0 % of the time");
+	assert_has(text, "lost: 7 samples; the connection was busy");
+	assert_has(text, "0.8 % of one scheduler, more than the 0.5 % of "
+	    "-share");
+}
+
+static void
+test_rows(void **state)
+{
+	struct stack_view v = view();
+	const char *text;
+
+	(void)state;
+	feed_some();
+	v.rows = 1;
+	text = written(stack_tables, &v);
+	assert_has(text, "m:b/1");
+	assert_lacks(text, "m:c/1");
+	assert_has(text, "1 function more (see -n)\n");
+	assert_has(text, "2 more (see -n)\n");
+	v.least = 0.5;
+	v.rows = 0;
+	text = written(stack_tree, &v);
+	assert_has(text, "1 more with less than 50 % of the time (-least)\n");
+}
+
+/* Stacks as long as the VM shows them have lost what called their outermost. */
+static void
+test_cut(void **state)
+{
+	struct stack_view v = view();
+	const char *text;
+
+	(void)state;
+	name(2, "my_server", "");
+	v.depth = 3;
+	feed("running", "cba", 10, 2, 3 * S);
+	feed("running", "ba", 10, 2, 1 * S);
+	text = written(stack_folded, &v);
+	assert_string_equal(text, "my_server;m:a/1;m:b/1 1000000\n"
+	    "my_server;...;m:a/1;m:b/1;m:c/1 3000000\n");
+	text = written(stack_tree, &v);
+	assert_has(text, "  my_server\n");
+	assert_has(text, "    ...\n");
+	assert_has(text, "          m:c/1\n");
+	assert_has(text, "     m:a/1\n");
+}
+
+static void
+test_folded(void **state)
+{
+	struct stack_view v = view();
+
+	(void)state;
+	feed_some();
+	assert_string_equal(written(stack_folded, &v),
+	    "my_server;m:a/1;m:b/1 4000000\n"
+	    "conn:init/1;m:a/1;m:c/1 1000000\n");
+	v.states = STACK_ALL;
+	assert_has(written(stack_folded, &v),
+	    "conn:init/1;m:a/1;m:c/1 6000000\n");
+	assert_has(written(stack_folded, &v), "(not named);(not seen) 500000\n");
+}
+
+static void
+test_speedscope(void **state)
+{
+	struct stack_view v = view();
+	const char *text;
+
+	(void)state;
+	feed_some();
+	text = written(stack_speedscope, &v);
+	assert_has(text, "{\"type\":\"sampled\",\"name\":\"my_server\",\"unit\":"
+	    "\"nanoseconds\",\"samples\":[[");
+	assert_has(text, "\"endValue\":4000000000}");
+}
+
+static void
+test_json(void **state)
+{
+	struct stack_view v = view();
+	const char *text;
+
+	(void)state;
+	feed_some();
+	text = written(stack_json, &v);
+	assert_has(text, "\"samples\":6,\"not_seen\":1,\"dropped\":0,");
+	assert_has(text, "\"depth\":8,\"stacks\":[{\"node\":\"app@host\","
+	    "\"group\":\"conn:init/1\",\"application\":null,\"state\":"
+	    "\"waiting\",\"frames\":[\"m:a/1:7\",\"m:c/1:7\"],\"samples\":1,"
+	    "\"ms\":5000");
+	assert_has(text, "\"group\":\"my_server\",\"application\":\"my_app\"");
+}
+
+/* The same samples below other roots. */
+static void
+test_by(void **state)
+{
+	struct stack_view v = view();
+
+	(void)state;
+	sum.by = STACK_BY_PROCESS;
+	feed_some();
+	assert_has(written(stack_folded, &v),
+	    "<0.10.0> my_server;m:a/1;m:b/1 4000000\n");
+	assert_has(written(stack_json, &v), "\"process\":\"<0.11.0>\"");
+	sum.by = STACK_BY_APPLICATION;
+	assert_has(written(stack_folded, &v), "my_app;m:a/1;m:b/1 4000000\n");
+	assert_has(written(stack_folded, &v),
+	    "(no application);m:a/1;m:c/1 1000000\n");
+	sum.by = STACK_BY_NONE;
+	assert_has(written(stack_folded, &v),
+	    "all processes;m:a/1;m:b/1 4000000\n");
+}
+
+/* Wilson's interval for 20 of 100, and of samples that differ in weight. */
+static void
+test_share(void **state)
+{
+	struct stack_figure part = { 20, 20, 20 }, all = { 100, 100, 100 };
+	struct stack_share s = stack_share(&part, &all);
+
+	(void)state;
+	assert_true(fabs(s.part - 0.2) < 1e-9);
+	assert_true(fabs(s.low - 0.1334) < 0.0005);
+	assert_true(fabs(s.high - 0.2888) < 0.0005);
+	/* One sample that is half of the whole says next to nothing. */
+	part = (struct stack_figure){ 1, 50, 2500 };
+	all = (struct stack_figure){ 51, 100, 2550 };
+	s = stack_share(&part, &all);
+	assert_true(s.low < 0.2 && s.high > 0.8);
+	all = (struct stack_figure){ 0 };
+	s = stack_share(&all, &all);
+	assert_true(s.part == 0 && s.low == 0 && s.high == 1);
+	/* All of it, and none of it. */
+	part = all = (struct stack_figure){ 10, 10, 10 };
+	s = stack_share(&part, &all);
+	assert_true(s.high == 1 && s.low > 0.6 && s.low < 0.8);
+	part = (struct stack_figure){ 0 };
+	s = stack_share(&part, &all);
+	assert_true(s.low == 0 && s.high > 0.2 && s.high < 0.4);
+}
+
+/* A number that no group has is none, and a name is taken once. */
+static void
+test_groups(void **state)
+{
+	struct stack_view v = view();
+	const char *text;
+
+	(void)state;
+	name(STACK_GROUPS_MAX, "too far", "");
+	name(5, "first", "");
+	name(5, "second", "");
+	feed("running", "a", 1, STACK_GROUPS_MAX, S);
+	feed("running", "a", 2, 5, S);
+	feed("running", "a", 2, 5, S);
+	feed("running", "a", 3, 4, S);
+	text = written(stack_tables, &v);
+	assert_lacks(text, "too far");
+	assert_lacks(text, "second");
+	assert_int_equal(sum.groups[5].procs, 1);
+	assert_int_equal(sum.groups[0].procs, 2);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+		T(test_tables), T(test_states), T(test_notes), T(test_rows),
+		T(test_cut), T(test_folded), T(test_speedscope), T(test_json),
+		T(test_by), T(test_share), T(test_groups),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
