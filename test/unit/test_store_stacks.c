@@ -13,7 +13,7 @@
 
 #include "pick.h"
 #include "store/merge/merge.h"
-#include "store/stack_sum.h"
+#include "store/stack_totals.h"
 #include "store_fixture.h"
 
 #define MS KP_NS_PER_MS
@@ -198,7 +198,7 @@ test_limit_of_others(void **state)
 	const struct stack_limits l = { .of_identity = 2, .stacks = 3,
 		.others = 2 };
 	const struct stack_other other = { 90, 91, 92 };
-	struct stack_sum s = { .n = 0 };
+	struct stack_totals s = { .n = 0 };
 	uint64_t samples = 0;
 	kp_dur_ns time = 0;
 
@@ -209,9 +209,9 @@ test_limit_of_others(void **state)
 			(uint8_t)(i % 3), .samples = 1, .time = 1,
 			.w_time = 100 - i };
 
-		assert_int_equal(stack_sum_add(&s, &r), KP_OK);
+		assert_int_equal(stack_totals_add(&s, &r), KP_OK);
 	}
-	assert_int_equal(stack_sum_limit(&s, &l, &other), KP_OK);
+	assert_int_equal(stack_totals_limit(&s, &l, &other), KP_OK);
 	assert_int_equal(s.n, 3 + 2 + 3);
 	for (size_t i = 0; i < s.n; i++) {
 		samples += s.v[i].samples;
@@ -224,7 +224,7 @@ test_limit_of_others(void **state)
 	assert_int_equal(time, 60 * 100 - 59 * 60 / 2);
 	assert_int_equal(s.v[0].w_time, 100);
 	assert_int_equal(s.v[2].identity, 2);	/* two of the first type */
-	stack_sum_free(&s);
+	stack_totals_free(&s);
 }
 
 /* Rolled up, an hour has the longest stacks, and the sums of all. */

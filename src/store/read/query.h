@@ -259,7 +259,7 @@ struct kp_query_stacks {
 /*
  * Gets at most `limit` rows, those with the longest w_time.  Rolled-up windows
  * hold the stacks with the longest times only, and the others as frames
- * "_other" of their path (store/stack_sum.h): sums over paths and states are
+ * "_other" of their path (store/stack_totals.h): sums over paths and states are
  * right, and times of single stacks may be too short.
  */
 enum kp_err kp_query_stacks(struct kp_query *q,

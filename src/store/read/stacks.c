@@ -9,7 +9,7 @@
 
 #include "base/sat.h"
 #include "range.h"
-#include "store/stack_sum.h"
+#include "store/stack_totals.h"
 
 #define ROWS(of, table, id) "select w.node_id, s.identity_id, s.path_id," \
 	" s.stack_id, s.state, s.samples, s.time_ns, s.w_time_ns" \
@@ -29,7 +29,7 @@ leave(struct kp_query_stacks *s, uint64_t samples, kp_dur_ns w_time)
 }
 
 static void
-add_row(struct read *rd, struct stack_sum *sum, struct kp_query_stacks *s)
+add_row(struct read *rd, struct stack_totals *sum, struct kp_query_stacks *s)
 {
 	int64_t state = read_int(rd, 4);
 	struct stack_row r = { .node = read_int(rd, 0),
@@ -45,7 +45,7 @@ add_row(struct read *rd, struct stack_sum *sum, struct kp_query_stacks *s)
 	s->samples += r.samples;
 	if (r.state == KP_STACK_NOT_SEEN)
 		s->not_seen += r.samples;
-	err = stack_sum_add(sum, &r);
+	err = stack_totals_add(sum, &r);
 	if (err == KP_ELIMIT)
 		leave(s, r.samples, r.w_time);
 	else if (err != KP_OK)
@@ -65,7 +65,7 @@ widen(struct kp_query_stacks *s, const struct range_piece *p)
 
 static enum kp_err
 add_rows(struct kp_query *q, size_t file, const struct kp_query_range *r,
-    struct stack_sum *sum, struct kp_query_stacks *s)
+    struct stack_totals *sum, struct kp_query_stacks *s)
 {
 	const struct range_use use = { .by_node = true };
 	struct range_cells cells;
@@ -134,7 +134,7 @@ name_rows(struct read names[NAMES], const struct stack_row *v, size_t n,
 
 /* Moves at most `limit` rows of the sum to the result. */
 static enum kp_err
-take_rows(struct kp_query *q, size_t file, struct stack_sum *sum, size_t limit,
+take_rows(struct kp_query *q, size_t file, struct stack_totals *sum, size_t limit,
     struct kp_query_stacks *s)
 {
 	size_t n = sum->n < limit ? sum->n : limit;
@@ -227,7 +227,7 @@ kp_query_stacks(struct kp_query *q, const struct kp_query_range *r,
 	size_t each = several || limit > KP_QUERY_STACKS_MAX ?
 	    KP_QUERY_STACKS_MAX : limit;
 	struct kp_query_stacks s = { .n = 0 };
-	struct stack_sum sum = { .n = 0 };
+	struct stack_totals sum = { .n = 0 };
 	enum kp_err err = KP_OK;
 
 	query_hold(q);
@@ -235,7 +235,7 @@ kp_query_stacks(struct kp_query *q, const struct kp_query_range *r,
 		err = add_rows(q, i, r, &sum, &s);
 		if (err == KP_OK)
 			err = take_rows(q, i, &sum, each, &s);
-		stack_sum_free(&sum);
+		stack_totals_free(&sum);
 	}
 	query_release(q);
 	if (err != KP_OK) {

@@ -8,7 +8,7 @@
 
 #include "kprofd/stacks.h"
 #include "store/db.h"
-#include "store/stack_sum.h"
+#include "store/stack_totals.h"
 
 #define OTHER "_other"
 
@@ -30,17 +30,17 @@ other_ids(struct kp_db *db)
 }
 
 static void
-add(struct kp_db *db, struct stack_sum *s, const struct stack_row *r)
+add(struct kp_db *db, struct stack_totals *s, const struct stack_row *r)
 {
-	if (db->rc == SQLITE_OK && stack_sum_add(s, r) != KP_OK)
+	if (db->rc == SQLITE_OK && stack_totals_add(s, r) != KP_OK)
 		db_fail(db, SQLITE_NOMEM);
 }
 
 static void
-limit(struct kp_db *db, struct stack_sum *s, const struct stack_limits *l,
+limit(struct kp_db *db, struct stack_totals *s, const struct stack_limits *l,
     const struct stack_other *other)
 {
-	if (db->rc == SQLITE_OK && stack_sum_limit(s, l, other) != KP_OK)
+	if (db->rc == SQLITE_OK && stack_totals_limit(s, l, other) != KP_OK)
 		db_fail(db, SQLITE_NOMEM);
 }
 
@@ -62,7 +62,7 @@ write_row(struct kp_db *db, enum stmt into, int64_t id,
 
 /* Adds cell i; its stack has the id -1 - i until it is written. */
 static void
-add_cell(struct kp_db *db, struct stack_sum *s, const struct kp_stack_cell *c,
+add_cell(struct kp_db *db, struct stack_totals *s, const struct kp_stack_cell *c,
     size_t i, const struct stack_other *other)
 {
 	struct stack_row r = { .state = c->state, .samples = c->samples,
@@ -78,7 +78,7 @@ add_cell(struct kp_db *db, struct stack_sum *s, const struct kp_stack_cell *c,
 void
 db_stacks(struct kp_db *db, int64_t window, const struct kp_window *w)
 {
-	struct stack_sum s = { .n = 0 };
+	struct stack_totals s = { .n = 0 };
 	struct stack_other other;
 	struct stack_row r;
 
@@ -95,7 +95,7 @@ db_stacks(struct kp_db *db, int64_t window, const struct kp_window *w)
 			    w->stacks[-1 - r.stack].frames);
 		write_row(db, ST_STACK_STAT, window, &r);
 	}
-	stack_sum_free(&s);
+	stack_totals_free(&s);
 }
 
 /* ---- windows and sums that are added up ---- */
@@ -118,7 +118,7 @@ db_stacks_count(struct kp_db *db, const struct range_piece *v, size_t n,
 }
 
 static void
-add_piece(struct kp_db *db, struct stack_sum *s, const struct range_piece *p)
+add_piece(struct kp_db *db, struct stack_totals *s, const struct range_piece *p)
 {
 	struct stack_row r = { .node = 0 };
 
@@ -140,7 +140,7 @@ void
 db_stacks_combine(struct kp_db *db, const struct range_piece *v, size_t n,
     enum stmt into, int64_t id)
 {
-	struct stack_sum s = { .n = 0 };
+	struct stack_totals s = { .n = 0 };
 	struct stack_other other;
 
 	for (size_t i = 0; i < n && db->rc == SQLITE_OK; i++)
@@ -151,5 +151,5 @@ db_stacks_combine(struct kp_db *db, const struct range_piece *v, size_t n,
 	}
 	for (size_t i = 0; i < s.n && db->rc == SQLITE_OK; i++)
 		write_row(db, into, id, &s.v[i]);
-	stack_sum_free(&s);
+	stack_totals_free(&s);
 }

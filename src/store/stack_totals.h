@@ -1,9 +1,9 @@
 /*
- * stack_sum.h - adds up rows of sampled stacks, and bounds their number.
+ * stack_totals.h - adds up rows of sampled stacks, and bounds their number.
  * Private to src/store.
  */
-#ifndef KPROFD_STORE_STACK_SUM_H
-#define KPROFD_STORE_STACK_SUM_H
+#ifndef KPROFD_STORE_STACK_TOTALS_H
+#define KPROFD_STORE_STACK_TOTALS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,18 +21,18 @@ struct stack_row {
 };
 
 /* Zeroed is empty; no two rows have the same ids and state. */
-struct stack_sum {
+struct stack_totals {
 	struct stack_row *v;
 	size_t n, room;
 	uint32_t *slots;	/* 1 + index of v, by hash; 0: free */
 	size_t nslots;		/* a power of two */
 };
 
-#define STACK_SUM_MAX 1000000u	/* rows: 88 MB */
+#define STACK_TOTALS_MAX 1000000u	/* rows: 88 MB */
 
-void stack_sum_free(struct stack_sum *s);
+void stack_totals_free(struct stack_totals *s);
 /* Adds to the row of these ids.  KP_ENOMEM, KP_ELIMIT: s is unchanged. */
-enum kp_err stack_sum_add(struct stack_sum *s, const struct stack_row *row);
+enum kp_err stack_totals_add(struct stack_totals *s, const struct stack_row *row);
 
 /* The most rows of one window: what is beyond goes into others, as below. */
 struct stack_limits {
@@ -52,7 +52,7 @@ struct stack_other {
  * as "_other" in every respect, one for each state.  So sums stay the same, and
  * n is at most stacks + others + KP_STACK_STATES.  After KP_ENOMEM only free s.
  */
-enum kp_err stack_sum_limit(struct stack_sum *s, const struct stack_limits *l,
+enum kp_err stack_totals_limit(struct stack_totals *s, const struct stack_limits *l,
     const struct stack_other *other);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * stack_sum.c - a hash table of rows by their ids and state.
+ * stack_totals.c - a hash table of rows by their ids and state.
  *
  * Rows lie in an array in the order in which they came; the table has their
  * indices.
@@ -8,16 +8,16 @@
 
 #include "base/sat.h"
 #include "base/vec.h"
-#include "stack_sum.h"
+#include "stack_totals.h"
 
 #define SLOTS_FIRST 64
 
 void
-stack_sum_free(struct stack_sum *s)
+stack_totals_free(struct stack_totals *s)
 {
 	free(s->v);
 	free(s->slots);
-	*s = (struct stack_sum){ 0 };
+	*s = (struct stack_totals){ 0 };
 }
 
 static bool
@@ -30,7 +30,7 @@ same(const struct stack_row *a, const struct stack_row *b)
 
 /* Returns the slot of the row, or the free one where it belongs. */
 static size_t
-slot_of(const struct stack_sum *s, const struct stack_row *r)
+slot_of(const struct stack_totals *s, const struct stack_row *r)
 {
 	const uint64_t of[] = { (uint64_t)r->stack, (uint64_t)r->path,
 		(uint64_t)r->identity, (uint64_t)r->node, r->state };
@@ -46,9 +46,9 @@ slot_of(const struct stack_sum *s, const struct stack_row *r)
 }
 
 static bool
-grow(struct stack_sum *s)
+grow(struct stack_totals *s)
 {
-	struct stack_sum new = *s;
+	struct stack_totals new = *s;
 
 	new.nslots = s->nslots > 0 ? 2 * s->nslots : SLOTS_FIRST;
 	new.slots = calloc(new.nslots, sizeof(*new.slots));
@@ -62,7 +62,7 @@ grow(struct stack_sum *s)
 }
 
 enum kp_err
-stack_sum_add(struct stack_sum *s, const struct stack_row *row)
+stack_totals_add(struct stack_totals *s, const struct stack_row *row)
 {
 	struct stack_row *to;
 	enum kp_err err;
@@ -72,7 +72,7 @@ stack_sum_add(struct stack_sum *s, const struct stack_row *row)
 		return KP_ENOMEM;
 	i = slot_of(s, row);
 	if (s->slots[i] == 0) {
-		err = vec_room(&s->v, &s->room, s->n, STACK_SUM_MAX);
+		err = vec_room(&s->v, &s->room, s->n, STACK_TOTALS_MAX);
 		if (err != KP_OK)
 			return err;
 		s->v[s->n++] = *row;
@@ -119,7 +119,7 @@ time_order(const void *pa, const void *pb)
 
 /* Turns what is too much of one type into other->stack. */
 static void
-limit_each(struct stack_sum *s, size_t most, const struct stack_other *other)
+limit_each(struct stack_totals *s, size_t most, const struct stack_other *other)
 {
 	struct stack_row *r;
 	size_t of_one = 0;
@@ -136,8 +136,8 @@ limit_each(struct stack_sum *s, size_t most, const struct stack_other *other)
 
 /* Divides the rows into those that are kept and the sums of the rest. */
 static enum kp_err
-divide(struct stack_sum *s, size_t most, const struct stack_other *other,
-    struct stack_sum *kept, struct stack_sum *rest)
+divide(struct stack_totals *s, size_t most, const struct stack_other *other,
+    struct stack_totals *kept, struct stack_totals *rest)
 {
 	enum kp_err err = KP_OK;
 	struct stack_row r;
@@ -146,20 +146,20 @@ divide(struct stack_sum *s, size_t most, const struct stack_other *other,
 	for (size_t i = 0; i < s->n && err == KP_OK; i++) {
 		r = s->v[i];
 		if (r.stack != other->stack && kept->n < most) {
-			err = stack_sum_add(kept, &r);
+			err = stack_totals_add(kept, &r);
 			continue;
 		}
 		r.stack = other->stack;
-		err = stack_sum_add(rest, &r);
+		err = stack_totals_add(rest, &r);
 	}
 	return err;
 }
 
 enum kp_err
-stack_sum_limit(struct stack_sum *s, const struct stack_limits *l,
+stack_totals_limit(struct stack_totals *s, const struct stack_limits *l,
     const struct stack_other *other)
 {
-	struct stack_sum kept = { .n = 0 }, rest = { .n = 0 };
+	struct stack_totals kept = { .n = 0 }, rest = { .n = 0 };
 	struct stack_row *r;
 	enum kp_err err;
 
@@ -173,10 +173,10 @@ stack_sum_limit(struct stack_sum *s, const struct stack_limits *l,
 			r->path = other->path;
 			r->identity = other->identity;
 		}
-		err = stack_sum_add(&kept, r);
+		err = stack_totals_add(&kept, r);
 	}
-	stack_sum_free(&rest);
-	stack_sum_free(err == KP_OK ? s : &kept);
+	stack_totals_free(&rest);
+	stack_totals_free(err == KP_OK ? s : &kept);
 	if (err == KP_OK)
 		*s = kept;
 	return err;
