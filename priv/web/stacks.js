@@ -70,11 +70,14 @@ function fillOf(node) {
 
 // A text that fits into so many px.
 function fit(ctx, text, px) {
-	const width = ctx.measureText(text).width;
+	const width = (s) => ctx.measureText(s).width;
+	let n = Math.floor(text.length * px / width(text));
 
-	if (width <= px)
+	if (n >= text.length)
 		return text;
-	return `${text.slice(0, Math.max(0, Math.floor(text.length * px / width) - 1))}…`;
+	while (n > 0 && width(`${text.slice(0, n)}…`) > px)
+		n--;
+	return `${text.slice(0, n)}…`;
 }
 
 // Stripes over what was not seen.
