@@ -159,22 +159,27 @@ given(Pids, #s{stacks = #stacks{sampler = {Pid, _}} = Stacks, state = armed} = S
 given(_, S) ->
     S.
 
-%% Replies with answers (kprof_ask) for [{Number, Serial}], which are their tags. Another process
-%% asks, and answers the daemon itself: the agent may be the one that is too busy. Tracing may be
-%% off.
--spec stacks_of([{non_neg_integer(), non_neg_integer()}], reference() | integer(), #s{}) -> #s{}.
+%% Replies with a message as above about [{Number, Serial}], of whatever request; those that have
+%% ended are left out. Another process asks, and answers the daemon itself: the agent may be the
+%% one that is too busy. Tracing may be off.
+-spec stacks_of([{non_neg_integer(), non_neg_integer()}], integer(), #s{}) -> #s{}.
 stacks_of(Pids, Ref, #s{lease = #lease{daemon = Daemon}} = S) ->
     kprof_injected:spawn_labelled(
       kprof_agent, stacks,
       fun() ->
               process_flag(priority, high),
-              Asked = [{list_to_pid(lists:concat(["<0.", N, ".", Serial, ">"])), {N, Serial}}
-                       || {N, Serial} <- lists:sublist(Pids, ?OF_PROCESSES_MAX)],
-              {Answers, Asker} = kprof_ask:take(Asked, kprof_ask:start()),
-              kprof_ask:stop(Asker),
-              erlang:send(Daemon, {kprof_reply, Ref, Answers}, [noconnect, nosuspend])
+              Message = stacks_now([list_to_pid(lists:concat(["<0.", N, ".", Serial, ">"]))
+                                    || {N, Serial} <- lists:sublist(Pids, ?OF_PROCESSES_MAX)]),
+              erlang:send(Daemon, {kprof_reply, Ref, Message}, [noconnect, nosuspend])
       end),
     S.
+
+stacks_now(Pids) ->
+    {Answers, Asker} = kprof_ask:take([{P, P} || P <- Pids], kprof_ask:start()),
+    kprof_ask:stop(Asker),
+    NotSeen = length([x || {_, _, _, _, not_seen} <- Answers]),
+    {kprof_stacks, kprof_injected:now_ns(), {1, length(Pids), length(Answers), NotSeen, 0, 0},
+     [{P, Label, At, 0, Status, Frames, 0} || {P, At, Status, Label, Frames} <- Answers]}.
 
 %% ----------------------------------------------------------- the sampler ----
 

@@ -289,6 +289,8 @@ size_t kp_requests_undecided(const struct kp_requests *rs, uint32_t node);
 
 #define KP_FLIGHT_MAX 100	/* of one kp_requests_oldest() */
 
+#define KP_FLIGHT_PATH_MAX 16	/* calls of its path */
+
 /* A request in flight whose end was not seen yet. */
 struct kp_flight {
 	uint64_t label;
@@ -303,6 +305,13 @@ struct kp_flight {
 	uint8_t node;
 	uint64_t proc;
 	kp_dur_ns in_call;
+	/*
+	 * The functions of the calls that have not ended, in all its processes,
+	 * in the order in which they began, so that the last is fn; the first
+	 * ones are left out where there are more.
+	 */
+	uint32_t path[KP_FLIGHT_PATH_MAX];
+	uint8_t npath;
 };
 
 /*

@@ -40,7 +40,7 @@ static const struct cmd cmds[] = {
 	    "its database, and ends with 1.",
 	    "kprof status -db /var/lib/kprofd/kprofd.db", cmd_status },
 	{ "flight", NULL, "list the oldest requests in flight, and where they "
-	    "are", "", "kprof flight -node 'app@*'", cmd_ctl },
+	    "are", "", "kprof flight -node 'app@*' -stacks", cmd_ctl },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",
 	    "kprof pause -node 'app@*'", cmd_ctl },
 	{ "resume", NULL, "measure again after a pause or an overload", "",

@@ -25,6 +25,7 @@
 #include "daemon/control/commands.h"
 #include "daemon/conf_file.h"
 #include "daemon/control/control.h"
+#include "daemon/control/flight_stacks.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
@@ -415,9 +416,10 @@ open_control(struct daemon *d)
 	d->p.reload = reload_new(&d->p);
 	d->p.checks = check_answer_new(d->base, &d->p);
 	d->p.pending = pending_new(&d->p);
+	d->p.flights = flight_asks_new(d->base, &d->p);
 	d->commands = commands_new(d->base, &d->p);
 	if (d->p.past == NULL || d->p.reload == NULL || d->p.checks == NULL ||
-	    d->p.pending == NULL || d->commands == NULL)
+	    d->p.pending == NULL || d->p.flights == NULL || d->commands == NULL)
 		return complain("out of memory");
 	return control_open(&d->p.control, d->base, d->p.o->control_path,
 	    commands_take, d->commands, why, sizeof(why)) == KP_OK ? 0 :
@@ -529,6 +531,7 @@ daemon_close(struct daemon *d)
 	reload_free(d->p.reload);
 	check_answer_free(d->p.checks);
 	commands_free(d->commands);
+	flight_asks_free(d->p.flights);
 	pending_free(d->p.pending);
 	struct event *evs[] = { d->window, d->end, d->signals[0],
 		d->signals[1], d->signals[2] };

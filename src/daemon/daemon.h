@@ -24,6 +24,7 @@ struct parts {
 	struct kp_store *store;		/* NULL, as all below: -check */
 	struct control *control;
 	struct pending *pending;
+	struct flight_asks *flights;
 	struct reload *reload;
 	struct check_answer *checks;	/* for clients */
 	struct deferred *past;		/* configurations no longer in force */

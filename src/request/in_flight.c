@@ -16,6 +16,18 @@ innermost(const struct req *rq)
 	return NULL;
 }
 
+static void
+put_path(struct kp_flight *f, const struct req *rq)
+{
+	uint32_t i, open = 0;
+
+	for (i = rq->ncalls; i > 0 && open < KP_FLIGHT_PATH_MAX; i--)
+		open += rq->calls[i - 1].c.outcome == KP_OPEN;
+	for (; i < rq->ncalls; i++)
+		if (rq->calls[i].c.outcome == KP_OPEN)
+			f->path[f->npath++] = rq->calls[i].c.fn;
+}
+
 static kp_dur_ns
 age(kp_target_ns now, kp_target_ns start)
 {
@@ -34,6 +46,7 @@ flight_of(const struct kp_requests *rs, const struct req *rq,
 
 	if (c == NULL)
 		return f;
+	put_path(&f, rq);
 	f.fn = c->c.fn;
 	f.proc = c->c.proc;
 	f.node = c->c.node;

@@ -198,12 +198,11 @@ struct agent_ops {
 	 */
 	void (*on_stacks)(struct target *t, struct kp_span message);
 	/*
-	 * The answer to agent_ask_stacks() with this number: a list of
-	 *   {{Number, Serial}, At, Status, Label, [{M,F,A,Line}] | not_seen}
-	 * of those that live, in any order.  NULL: dropped.
+	 * The answer to agent_ask_stacks() with this number: a kprof_stacks, without
+	 * its version byte, of those that live.  NULL: dropped.
 	 */
 	void (*on_stacks_of)(struct target *t, uint64_t number,
-	    const struct kp_term *list);
+	    struct kp_span message);
 	/*
 	 * If tiers.conf asks for messages: whether they are timed, or why not;
 	 * when armed, and after a change.

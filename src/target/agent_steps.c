@@ -269,6 +269,14 @@ answer_arm(struct agent *a, struct kp_term *r)
 	agent_lost(a, why);
 }
 
+static void
+stacks_of(struct agent *a, uint64_t ref, struct kp_span message)
+{
+	if (message.n > 0 && ref <= STACKS_REFS + a->stack_asks &&
+	    a->ops->on_stacks_of != NULL)
+		a->ops->on_stacks_of(a->owner, ref - STACKS_REFS, message);
+}
+
 /* {kprof_reply, Ref, Result} */
 static void
 on_reply(struct agent *a, struct kp_term *r)
@@ -279,9 +287,7 @@ on_reply(struct agent *a, struct kp_term *r)
 	    ref <= CLEAR_REFS + a->clears)
 		a->ops->on_cleared(a->owner, ref - CLEAR_REFS);
 	if (ref > STACKS_REFS) {
-		if (r->err == KP_OK && ref <= STACKS_REFS + a->stack_asks &&
-		    a->ops->on_stacks_of != NULL)
-			a->ops->on_stacks_of(a->owner, ref - STACKS_REFS, r);
+		stacks_of(a, ref, kp_term_raw(r));
 	} else if (ref > CHECK_REFS)
 		agent_check_answer(a, ref, r);
 	else if (ref > RELOAD_REFS)

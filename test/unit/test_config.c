@@ -154,6 +154,34 @@ test_limits_of_cost(void **state)
 	kp_conf_free(c);
 }
 
+static void
+test_stacks(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t per_second;
+		double percent;
+	} v[] = {
+		{ "", 0, KP_STACKS_SHARE },
+		{ "{stacks, none}.", 0, KP_STACKS_SHARE },
+		{ "{stacks, {per_second, 20}}.", 20, KP_STACKS_SHARE },
+		{ "{stacks, [{per_second, 1000}]}.", 1000, KP_STACKS_SHARE },
+		{ "{stacks, [{percent, 0.01}, {per_second, 1}]}.", 1, 0.01 },
+	};
+	struct kp_conf *c;
+	char text[200];
+
+	(void)state;
+	for (size_t i = 0; i < LEN(v); i++) {
+		snprintf(text, sizeof(text), "[{db, {db, query, 1}}].\n%s",
+		    v[i].text);
+		c = good(text);
+		assert_int_equal(c->stacks.per_second, v[i].per_second);
+		assert_true(c->stacks.percent == v[i].percent);
+		kp_conf_free(c);
+	}
+}
+
 #define T "[{t, {m, f, 1}}].\n"
 #define FN "{Module, Function, Arity} or \"Module:Function/Arity\""
 #define LIKE ": the fun becomes a match spec, which calls only guard " \
@@ -260,6 +288,24 @@ static const struct bad bads[] = {
 	    "2:51: found 0, expected pause_s to be an integer within "
 	    "1..86400\n"
 	    "2:55: found the atom 'x', expected {Limit, Value}\n" },
+	{ T "{stacks, {per_secnd, 1}}.\n{stacks, {per_second, 1}}.",
+	    "2:11: unknown option of stacks 'per_secnd' (did you mean "
+	    "'per_second'?)\n"
+	    "3:1: 'stacks' is given twice: it is also on line 2\n" },
+	{ T "{stacks, {per_second, 1001}}.",
+	    "2:23: found 1001, expected per_second to be an integer within "
+	    "1..1000\n" },
+	{ T "{stacks, [{per_second, 5}, {percent, 0}, {per_second, 6}, x]}.",
+	    "2:38: found 0, expected percent to be a number within 0.01..100 "
+	    "(percent of one scheduler)\n"
+	    "2:42: 'per_second' is given twice\n"
+	    "2:59: found the atom 'x', expected {per_second, N} or "
+	    "{percent, P}\n" },
+	{ T "{stacks, [{percent, 1}]}.",
+	    "2:10: found a list, expected {per_second, N} among them\n" },
+	{ T "{stacks, 20}.",
+	    "2:10: found 20, expected {per_second, N}, [{per_second, N}, "
+	    "{percent, P}] or none\n" },
 	/* the identity fun: errors in three clauses, all found */
 	{ T "{identity, fun\n"
 	    "  ({m, f, [<<\"/u\", _/binary>>]}) -> x;\n"
@@ -477,6 +523,7 @@ main(void)
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_list_alone),
 		cmocka_unit_test(test_limits_of_cost),
+		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_deep_and_long),

@@ -31,7 +31,7 @@ struct commands {
 /* A line, parsed. */
 struct command {
 	enum wait_for want;		/* of commands that wait for targets */
-	bool json;
+	bool json, stacks;
 	const char *glob;		/* NULL: all targets */
 	char text[KP_NODE_NAME_MAX + 1];	/* the glob */
 	size_t bytes;			/* of the text behind the line */
@@ -134,8 +134,12 @@ do_flight(struct commands *cs, struct control_client *c,
 {
 	struct kp_buf b;
 
+	if (cmd->stacks) {
+		flight_asks_add(cs->p->flights, c, cmd->glob, cmd->json);
+		return;
+	}
 	kp_buf_init(&b, ANSWER_MAX);
-	in_flight_text(&b, cs->p->targets, cmd->glob, cmd->json);
+	in_flight_text(&b, cs->p->targets, cmd->glob, cmd->json, NULL);
 	answer(c, &b);
 }
 
@@ -293,6 +297,9 @@ take_words(struct command *cmd, const char *p, const struct known *k)
 		n = strcspn(p, " ");
 		if (k->takes_json && n == 4 && memcmp(p, "json", n) == 0) {
 			cmd->json = true;
+		} else if (k->run == do_flight && n == 6 &&
+		    memcmp(p, "stacks", n) == 0) {
+			cmd->stacks = true;
 		} else if (k->takes_node && n > 5 &&
 		    n - 5 < sizeof(cmd->text) && memcmp(p, "node=", 5) == 0) {
 			snprintf(cmd->text, sizeof(cmd->text), "%.*s",

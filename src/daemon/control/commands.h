@@ -2,7 +2,8 @@
  * commands.h - the commands that clients of the control socket may send.
  *
  * A line is a command and words: "json" for JSON, "node=GLOB" for some of the
- * targets only, and "bytes=N" for the length of a text behind the line.
+ * targets only, "stacks" for those of `flight`, and "bytes=N" for the length of
+ * a text behind the line.
  */
 #ifndef KPROFD_DAEMON_CONTROL_COMMANDS_H
 #define KPROFD_DAEMON_CONTROL_COMMANDS_H

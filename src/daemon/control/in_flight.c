@@ -8,6 +8,7 @@
 #include "daemon/control/status.h"
 #include "daemon/target/targets.h"
 #include "kprofd/fn_name.h"
+#include "kprofd/stacks.h"
 #include "kprofd/nodes.h"
 #include "text/grid.h"
 #include "text/json.h"
@@ -55,6 +56,51 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 	}
 }
 
+static struct assembly_part *
+part_of(const struct flying *x)
+{
+	return x->f.fn != KP_NONE ? x->part->in->parts[x->f.node] : NULL;
+}
+
+void
+in_flight_processes(const struct targets *ts, const char *glob,
+    void (*f)(void *ctx, struct target *t, uint64_t pid), void *ctx)
+{
+	struct flights *fs = calloc(1, sizeof(*fs));
+	const struct assembly_part *part;
+
+	if (fs == NULL)
+		return;
+	collect(fs, ts, glob);
+	for (size_t i = 0; i < fs->n; i++) {
+		part = part_of(&fs->v[i]);
+		if (part != NULL)
+			f(ctx, part->target, kp_proc_pid(fs->v[i].f.proc));
+	}
+	free(fs);
+}
+
+/* NULL: the process was not asked, or has ended. */
+static const struct flight_stack *
+stack_of(const struct flight_stacks *stacks, const struct flying *x)
+{
+	const struct assembly_part *part = part_of(x);
+
+	return part == NULL || stacks == NULL ? NULL :
+	    flight_stacks_get(stacks, part->target, kp_proc_pid(x->f.proc));
+}
+
+/* What the i-th open call is: its tier, or else its function. */
+static const char *
+step(const struct flying *x, unsigned i)
+{
+	const struct assembly_requests *in = x->part->in;
+	const struct kp_fn *fn = kp_requests_fn(in->rs, x->f.path[i]);
+	const char *tier = assembly_tier(in->conf, fn);
+
+	return tier[0] != '\0' ? tier : fn->text;
+}
+
 /* Texts of a request; they live as long as its struct kp_requests. */
 struct names_of {
 	const char *identity, *call, *tier, *process, *at;
@@ -80,7 +126,31 @@ name(struct names_of *n, const struct flying *x)
 }
 
 static void
-put_json(struct kp_buf *b, const struct flights *fs)
+put_stack_json(struct json *j, const struct flying *x,
+    const struct flight_stacks *stacks)
+{
+	const struct flight_stack *s = stack_of(stacks, x);
+	char frame[FLIGHT_FRAME_MAX];
+	uint32_t n = s != NULL ? flight_stack_depth(stacks, s) : 0;
+
+	json_array(j, "path");
+	for (unsigned i = 0; i < x->f.npath; i++)
+		json_string(j, NULL, step(x, i));
+	json_end(j);
+	if (s != NULL)
+		json_string(j, "state", kp_stack_state_name(s->state));
+	else
+		json_null(j, "state");
+	json_array(j, "frames");
+	for (uint32_t i = 0; i < n; i++)
+		json_string(j, NULL, flight_stack_frame(stacks, s, i, frame,
+		    sizeof(frame)));
+	json_end(j);
+}
+
+static void
+put_json(struct kp_buf *b, const struct flights *fs,
+    const struct flight_stacks *stacks)
 {
 	struct names_of n;
 	struct json j;
@@ -104,9 +174,13 @@ put_json(struct kp_buf *b, const struct flights *fs)
 		json_string(&j, "process", n.process);
 		json_string(&j, "at", n.at);
 		json_ms(&j, "call_ms", f->fn != KP_NONE ? f->in_call : -1);
+		if (stacks != NULL)
+			put_stack_json(&j, &fs->v[i], stacks);
 		json_end(&j);
 	}
 	json_end(&j);
+	if (stacks != NULL)
+		flight_stacks_json(stacks, &j);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }
@@ -146,9 +220,50 @@ put_plain(struct kp_buf *b, const struct flights *fs)
 	    fs->n);
 }
 
+/* The innermost function first, as where it is. */
+static void
+put_stack(struct kp_buf *b, const struct flying *x,
+    const struct flight_stacks *stacks)
+{
+	const struct flight_stack *s = stack_of(stacks, x);
+	char text[TEXT_MAX], frame[FLIGHT_FRAME_MAX];
+	struct names_of n;
+
+	name(&n, x);
+	kp_buf_printf(b, "%s", text_dur(text, x->f.age));
+	kp_buf_printf(b, "  %s  on %s\n", n.identity, x->part->node);
+	if (x->f.fn == KP_NONE) {
+		kp_buf_printf(b, "    in no call of a tier\n\n");
+		return;
+	}
+	kp_buf_printf(b, "    ");
+	for (unsigned i = 0; i < x->f.npath; i++)
+		kp_buf_printf(b, "%s%s", i > 0 ? " > " : "", step(x, i));
+	kp_buf_printf(b, ", for %s", text_dur(text, x->f.in_call));
+	kp_buf_printf(b, "\n    process %s on %s, %s\n", n.process, n.at,
+	    s != NULL ? kp_stack_state_name(s->state) :
+	    "which has ended or could not be asked");
+	for (uint32_t i = s != NULL ? flight_stack_depth(stacks, s) : 0; i > 0;
+	    i--)
+		kp_buf_printf(b, "        %s\n", flight_stack_frame(stacks, s,
+		    i - 1, frame, sizeof(frame)));
+	kp_buf_printf(b, "\n");
+}
+
+static void
+put_stacks(struct kp_buf *b, const struct flights *fs,
+    const struct flight_stacks *stacks)
+{
+	for (size_t i = 0; i < fs->n; i++)
+		put_stack(b, &fs->v[i], stacks);
+	flight_stacks_notes(stacks, b);
+	kp_buf_printf(b, "%zu in flight, the oldest %zu are shown\n", fs->all,
+	    fs->n);
+}
+
 void
 in_flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
-    bool json)
+    bool json, const struct flight_stacks *stacks)
 {
 	struct flights *fs = calloc(1, sizeof(*fs));
 
@@ -158,7 +273,9 @@ in_flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
 	}
 	collect(fs, ts, glob);
 	if (json)
-		put_json(b, fs);
+		put_json(b, fs, stacks);
+	else if (stacks != NULL)
+		put_stacks(b, fs, stacks);
 	else
 		put_plain(b, fs);
 	free(fs);

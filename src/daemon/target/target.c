@@ -10,6 +10,7 @@
 #include "kprofd/fn_name.h"
 #include "daemon/check/check_answer.h"
 #include "daemon/check/check.h"
+#include "daemon/control/flight_stacks.h"
 #include "daemon/control/pending_commands.h"
 #include "daemon/control/reload.h"
 #include "daemon/daemon.h"
@@ -436,6 +437,7 @@ static const struct agent_ops agent_ops = {
 	.on_plan = on_plan,
 	.on_batch = on_batch,
 	.on_stacks = on_stacks,
+	.on_stacks_of = flight_asks_take,
 	.on_clock = on_clock,
 	.on_status = on_status,
 	.on_notice = target_report,

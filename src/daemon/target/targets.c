@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "daemon/check/check_answer.h"
+#include "daemon/control/flight_stacks.h"
 #include "daemon/log.h"
 #include "daemon/target/target_events.h"
 #include "daemon/target/targets_internal.h"
@@ -113,6 +114,8 @@ sweep_one(struct targets *ts, unsigned i)
 	assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
 	target_rotate(t, kp_moment_now());
 	check_answer_left(t);
+	if (t->p->flights != NULL)
+		flight_asks_gone(t->p->flights, t);
 	ts->v[i] = ts->v[--ts->n];
 	if (t->in_set.sources != 0)
 		targets_add(ts, t->opts.target, t->in_set.sources);
