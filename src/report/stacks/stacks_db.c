@@ -163,7 +163,7 @@ why_none(struct kp_query *q, const struct kp_query_range *r,
 		*why = "no request type with sampled stacks matches (see "
 		    "-identity)";
 	else if (!on)
-		*why = "no stacks are sampled: add {stacks, {per_second, 50}} "
+		*why = "no stacks are sampled: add {stacks, {per_second, 20}} "
 		    "to tiers.conf, and run kprof reload";
 	else if (s->windows == 0)
 		*why = "no window is stored in this range: stacks come with a "
