@@ -307,6 +307,61 @@ same 'the last window, rolled up' "$(json '$.last_sampled')" \
     (select max(start_ns) from time_window)')"
 db=$plain
 
+# ---- stacks: the same samples as in the views
+
+run 0 report -stacks -db "$db"
+has out 'all requests  '
+has out '    database  '
+has out '      db:query/2  '
+has out 'gen:do_call/4:259 < db:query/2:17 < web:handle/2:41'
+has out '(not seen)'
+has out '(after the request)'
+has out '~: estimated from samples'
+has out '2026-11-21 10:00:00 to 10:02:00 UTC'
+COLUMNS=80 "$kprof" report -stacks -db "$db" >"$dir/out"
+same 'lines wider than the terminal' \
+    "$(LC_ALL=C.UTF-8 grep -cE '^.{81}' "$dir/out")" 0
+run 0 report -stacks -db "$db" -json
+is_json
+same samples "$(json '$.samples')" "$(sql 'select sum(samples) from tier_stacks')"
+same 'not seen' "$(json '$.not_seen')" \
+    "$(sql "select sum(samples) from tier_stacks where state = 'not seen'")"
+same 'the longest stack' "$(json '$.stacks[0].ms')" \
+    "$(sql 'select cast(max(ms) as integer) from (select sum(ms) ms
+    from tier_stacks group by node, identity, path, state, frames)')"
+same 'in the order of time' "$(sqlite3 :memory: "select count(*) from (select
+    value ->> 'ms' ms, lag(value ->> 'ms') over (order by key) before from
+    json_each(readfile('$dir/out'), '\$.stacks')) where ms > before")" 0
+run 0 report -stacks -db "$db" -form folded
+same 'folded time' "$(awk '{ n += $NF } END { printf "%d", n / 1000 }' "$dir/out")" \
+    "$(sql 'select cast(sum(ms) as integer) from tier_stacks')"
+has out 'create;http;database;cowboy_stream_h:request_process/3:306;web:handle/2:41;db:query/2:17;gen:do_call/4:259 '
+run 0 report -stacks -db "$db" -form speedscope
+is_json
+same 'a profile for each type' "$(json '$.profiles[3]')" ''
+same 'its end is the time of all' "$(json '$.profiles[1].endValue')" \
+    "$(sql "select cast(sum(ms) * 1000000 as integer) from tier_stacks where
+    identity = 'create'")"
+run 0 report -stacks -db "$db" -tier templating -n 0
+has out 'tpl:render/1:9'
+if grep -q gen_tcp "$dir/out"; then
+	fail 'another tier is shown'
+else
+	pass
+fi
+run 0 report -stacks -db "$db" -tier nosuch
+has out 'no sample is in this tier'
+run 0 report -stacks -db "$db" -identity 'nosuch*'
+has out 'no request type with sampled stacks matches'
+run 0 report -stacks -db "$db" -since 2026-11-21T11:00
+has out 'add {stacks, {per_second, 50}} to tiers.conf'
+run 2 report -stacks -db "$db" -csv
+has err '-stacks goes with'
+run 2 report -db "$db" -tier http
+has err '-form, -tier and -n go with -stacks'
+run 2 report -stacks -db "$db" -json -n 3
+has err '-json has all stacks'
+
 # ---- slow, tree
 
 run 0 slow -db "$db" -n 2 -json
