@@ -29,6 +29,7 @@
 -define(TICK_MOST_NS, 2000000000).
 -define(AT_ONCE, 4).            % stacks at one tick, in the mean
 -define(LOOKS_MAX, 500).        % candidates looked at, at one tick
+-define(LATE_NS, 500000000).    % since the tick before: a tick stands for no more
 -define(REPORT_NS, 1000000000). % longest time between two messages: counts stay fresh
 -define(LOOK_NS, 500).          % least cost of a look, and of a stack: the processes of a busy
 -define(STACK_NS, 4000).        % node are not in the caches
@@ -271,8 +272,8 @@ chosen([], _, _, _) ->
 
 stands_for(_, _, 0, _) -> 0;
 stands_for(Now, All, Looked, #sampler{ticked_at = Before, mean_ns = Mean}) ->
-    %% A tick that came very late says nothing about all of the time before it.
-    min(Now - Before, 4 * Mean) * All div Looked.
+    %% One that came much too late does not show what was done all that time.
+    min(Now - Before, max(?LATE_NS, 4 * Mean)) * All div Looked.
 
 %% One that does not answer may be anybody, unless it had a token of ours before. A server that
 %% waits for its next message keeps the token of the last one.

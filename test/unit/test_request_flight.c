@@ -141,6 +141,38 @@ test_identity(void **state)
 	assert_int_equal(v.weight, 1);
 }
 
+/* "e b a": the functions of the calls that are open, the innermost last. */
+static const char *
+path(double now_ms)
+{
+	static char text[256];
+	struct kp_flight v;
+	char *p = text;
+
+	*p = '\0';
+	assert_int_equal(kp_requests_oldest(f.rs, 0, feed_time(now_ms), &v, 1), 1);
+	for (unsigned i = 0; i < v.npath; i++)
+		p += sprintf(p, "%s%.1s", i > 0 ? " " : "",
+		    kp_requests_fn(f.rs, v.path[i])->text);
+	return text;
+}
+
+static void
+test_path(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "u0", 1, 0);
+	assert_string_equal(path(1), "e");
+	call(&f, 1, "b", "e", 1, 1);
+	call_from(&f, AT(1, 1), 1, "a", "u0", 1, 2);
+	assert_string_equal(path(3), "e b a");
+	back_to(&f, AT(1, 1), "u0", 4);
+	assert_string_equal(path(5), "e b");
+	for (int i = 0; i < KP_FLIGHT_PATH_MAX; i++)
+		call(&f, 1, "a", "b", 1, 6 + i);
+	assert_string_equal(path(50), "a a a a a a a a a a a a a a a a");
+}
+
 #define WITH(t) cmocka_unit_test_setup_teardown(t, setup_nodes, teardown)
 
 int
@@ -149,7 +181,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		WITH(test_where), WITH(test_tail_call), WITH(test_when),
 		WITH(test_oldest),
-		WITH(test_identity),
+		WITH(test_identity), WITH(test_path),
 	};
 
 	return cmocka_run_group_tests_name("request_flight", tests, NULL,

@@ -1,0 +1,270 @@
+%% Stacks of processes that work for requests: what the agent's sampler sends, what that
+%% costs, that nothing of it is left; and `kprof flight -stacks`.
+-module(stacks_tests).
+
+-export([tests/0]).
+%% In the target.
+-export([request/1, tier/1, init/1, handle_call/3, handle_cast/2]).
+-export([kinds/0, silent/0, share/0, off/0, killed/0, looks/0]).
+
+-define(LABEL, ((16#2D bsl 53) bor (5 bsl 42))).
+-define(TIERS, "{tiers, [{work, \"stacks_tests:tier/1\"}]}.\n{entry, \"stacks_tests:request/1\"}.\n").
+
+tests() ->
+    [{"requests that wait, call, run and are over soon", 120, fun(T) -> run(T, kinds) end},
+     {"a process that does not answer holds nobody up", 120, fun(T) -> run(T, silent) end},
+     {"sampling stays within its share", 60, fun(T) -> run(T, share) end},
+     {"none while tracing is off", 60, fun(T) -> run(T, off) end},
+     {"somebody kills the sampler", 60, fun(T) -> run(T, killed) end},
+     {"nothing is left of the sampler", 120, fun ways_out/1},
+     {"flight -stacks of requests that hang", 60, fun hangs/1}].
+
+%% ------------------------------------------------- through the agent alone ----
+
+run(T, Case) ->
+    Target = it:target(T, #{kind => plain}),
+    {ok, Beam} = file:read_file(gen(T, "kprof_agent.beam")),
+    {ok, Probe} = file:read_file(gen(T, "kprof_probe.beam")),
+    Native = it:is_native(),
+    Library = filename:rootname(case it:probe_library(T) of
+                                    [_, File] -> File;
+                                    [] -> filename:absname(filename:join(it:build(T), "kprof_probe.so"))
+                                end),
+    it:do(Target, fun() -> [{module, _} = code:ensure_loaded(M) || M <- [gen_server, proc_lib, rand]], ok end),
+    Before = it:settled(Target),
+    it:do(Target, fun() ->
+                          {module, _} = code:load_binary(kprof_agent, "kprof_agent.beam", Beam),
+                          {ok, _, _} = kprof_agent:start(self(), options()),
+                          [{ok, _} = command({probe, Probe, Library, 4 bsl 20}) || Native],
+                          ?MODULE:Case(),
+                          ended(whereis(kprof_agent))
+                  end),
+    it:audit(Target, Before).
+
+gen(T, File) -> filename:join([it:build(T), "gen", File]).
+
+%% ------------------------------------------------------- in the target ----
+
+options() ->
+    #{protocol => 6, who => <<"a test">>, lease_ms => 60000, word => 1, max_queue => 100000, max_memory => 64 bsl 20,
+      max_age_ms => 60000}.
+
+command(What) ->
+    Ref = make_ref(),
+    whereis(kprof_agent) ! {kprof, self(), Ref, What},
+    receive {kprof_reply, Ref, Answer} -> Answer after 30000 -> timeout end.
+
+arm(Stacks) ->
+    Entry = {{?MODULE, request, 1}, entry,
+             [{'_', [], [{set_tcw, {'+', {get_tcw}, 1}},
+                         {message, {{[], {caller}, 1, {'andalso', {set_seq_token, label, {'bor', ?LABEL, {get_tcw}}},
+                                                       {get_seq_token}}, true, [], []}}}]}], []},
+    Tier = {{?MODULE, tier, 1}, tier,
+            [{'_', [{is_seq_trace}], [{message, {{[], {get_seq_token}, {caller}}}}]}], []},
+    Limits = maps:with([max_queue, max_memory, max_age_ms], options()),
+    ok = command({arm, [Tier, Entry], Limits#{stacks => Stacks}}).
+
+ended(Agent) ->
+    Ref = erlang:monitor(process, Agent),
+    Agent ! {kprof, self(), make_ref(), stop},
+    receive {'DOWN', Ref, process, Agent, normal} -> ok end.
+
+request(What) -> _ = tier(What), ok.
+
+tier(What) -> _ = work(What), ok.
+
+work({wait, Ms}) -> receive after Ms -> ok end;
+work({call, Server}) -> gen_server:call(Server, wait);
+work({run, Ms}) -> runs(now_ms() + Ms);
+work({collect, Ms}) -> collects([[N] || N <- lists:seq(1, 1000000)], now_ms() + Ms).
+
+runs(Until) -> now_ms() < Until andalso begin _ = lists:seq(1, 100), runs(Until) end.
+
+collects(Much, Until) ->
+    erlang:garbage_collect(),
+    now_ms() < Until andalso collects(Much, Until),
+    length(Much).
+
+now_ms() -> erlang:monotonic_time(millisecond).
+
+init(S) -> {ok, S}.
+handle_call(wait, _, S) -> receive after 20 -> ok end, {reply, ok, S}.
+handle_cast(_, S) -> {noreply, S}.
+
+%% One request after the other, in one process.
+again(What) ->
+    spawn(fun Loop() -> ?MODULE:request(What), Loop() end).
+
+%% Each in a process of its own.
+soon_over(What) ->
+    spawn(fun Loop() -> spawn(fun() -> ?MODULE:request(What) end), receive after 5 -> Loop() end end).
+
+%% Samples of which Is holds, as many as that; with the counts of the last message.
+samples(N, Is) -> samples(N, Is, [], none).
+
+samples(N, _, Found, Counts) when length(Found) >= N -> {Found, Counts};
+samples(N, Is, Found, Counts) ->
+    receive
+        {kprof_stacks, _, Now, Samples} -> samples(N, Is, [S || S <- Samples, Is(S)] ++ Found, Now)
+    after 30000 ->
+            exit({samples, length(Found), 'of', N, Counts})
+    end.
+
+is_in(Functions) ->
+    fun({_, _, _, _, _, Frames, _}) -> is_list(Frames) andalso [] =:= Functions -- [{M, F} || {M, F, _, _} <- Frames] end.
+
+right(P, Samples) ->
+    [begin
+         true = P =:= any orelse P =:= Pid,
+         ?LABEL = Label band bnot 16#3FFFFFFFFFF,
+         true = StandsFor > 0 andalso is_integer(At),
+         true = lists:member(Status, [running, runnable, waiting, garbage_collecting]),
+         true = lists:all(fun({M, F, A, L}) -> is_atom(M) andalso is_atom(F) andalso is_integer(A) andalso L >= 0 end,
+                          Frames)
+     end || {Pid, Label, At, StandsFor, Status, Frames, 0} <- Samples],
+    length(lists:usort([L || {_, L, _, _, _, _, _} <- Samples])).
+
+kinds() ->
+    arm({200, 100000}),
+    {ok, Server} = gen_server:start(?MODULE, [], []),
+    [begin
+         P = Start(What),
+         {Samples, _} = samples(20, is_in([{?MODULE, work} | Functions])),
+         exit(P, kill),
+         Labels = right(case Own of true -> P; false -> any end, Samples),
+         true = Labels > 1
+     end || {Start, What, Functions, Own} <- [{fun again/1, {wait, 20}, [], true},
+                                             {fun again/1, {call, Server}, [{gen, do_call}, {gen_server, call}], true},
+                                             {fun again/1, {run, 20}, [{?MODULE, runs}], true},
+                                             {fun soon_over/1, {wait, 3}, [], false}]],
+    %% It keeps the token of the last request, and has nothing to do.
+    idle(Server),
+    gen_server:stop(Server).
+
+idle(Server) ->
+    P = again({wait, 20}),
+    {_, _} = samples(20, fun(_) -> true end),
+    {Samples, _} = samples(20, fun(_) -> true end),
+    [] = [S || S <- Samples, element(1, S) =:= Server],
+    exit(P, kill).
+
+silent() ->
+    arm({200, 200000}),
+    Silent = again({collect, 2000}),
+    Waiting = again({wait, 20}),
+    {_, _} = samples(3, fun({P, _, _, _, _, Frames, _}) -> P =:= Silent andalso Frames =:= not_seen end),
+    {_, {_, _, _, NotSeen, _, _}} = samples(20, fun({P, _, _, _, _, Frames, _}) ->
+                                                       P =:= Waiting andalso Frames =/= not_seen
+                                               end),
+    true = NotSeen >= 3,
+    [exit(P, kill) || P <- [Waiting, Silent]],
+    ok.
+
+%% By its own account, which is a part of the agent's.
+share() ->
+    Ppm = 5000,
+    arm({1000, Ppm}),
+    Ps = [again({wait, 20}) || _ <- lists:seq(1, 50)],
+    {_, {_, _, _, _, _, Before}} = samples(20, fun(_) -> true end),
+    T0 = erlang:monotonic_time(nanosecond),
+    receive after 3000 -> ok end,
+    {last, {_, _, _, _, _, After}} = flushed(none),
+    Took = erlang:monotonic_time(nanosecond) - T0,
+    true = (After - Before) * 1000000 div Took < 2 * Ppm orelse exit({took, After - Before, 'of', Took}),
+    #{busy_ms := Busy} = kprof_agent:status(),
+    true = Busy >= Before div 1000000,
+    [exit(P, kill) || P <- Ps],
+    ok.
+
+flushed(Last) -> receive {kprof_stacks, _, Counts, _} -> flushed({last, Counts}) after 0 -> Last end.
+
+off() ->
+    arm({200, 100000}),
+    P = again({wait, 20}),
+    {_, _} = samples(5, fun(_) -> true end),
+    ok = command(pause),
+    receive after 200 -> ok end,
+    _ = flushed(none),
+    receive {kprof_stacks, _, _, _} -> exit(while_off) after 1500 -> ok end,
+    ok = command(resume),
+    {_, _} = samples(5, fun(_) -> true end),
+    exit(P, kill),
+    ok.
+
+killed() ->
+    arm({200, 100000}),
+    P = again({wait, 20}),
+    {_, _} = samples(5, fun(_) -> true end),
+    Agent = whereis(kprof_agent),
+    [Worker, Sampler] = [hd([Q || Q <- processes(), is_ours(Q, F)]) || F <- [asker, stack_sampler]],
+    exit(Worker, kill),
+    {_, _} = samples(5, fun(_) -> true end),
+    [exit(Q, kill) || Q <- processes(), is_ours(Q, stack_sampler)],
+    false = is_process_alive(Sampler),
+    {_, _} = samples(5, fun(_) -> true end),
+    Agent = whereis(kprof_agent),
+    exit(P, kill),
+    ok.
+
+is_ours(P, F) ->
+    case process_info(P, dictionary) of
+        {_, D} -> lists:member({'$initial_call', {kprof_agent, F, 0}}, D);
+        undefined -> false
+    end.
+
+%% -------------------------------------------------------------- with kprofd ----
+
+kprofd(T, Target, More) ->
+    P = it:kprofd(T, Target, #{tiers => [?TIERS, it:calm(), More]}),
+    it:armed(P),
+    P.
+
+load(Target) ->
+    it:do(Target, fun() -> [spawn(fun() -> receive after 500 -> loop(3000) end end) || _ <- lists:seq(1, 4)], ok end).
+
+loop(0) -> ok;
+loop(N) -> ?MODULE:request({wait, 2}), loop(N - 1).
+
+ways_out(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    [begin
+         P = kprofd(T, Target, "{stacks, [{per_second, 200}, {percent, 10}]}.\n"),
+         load(Target),
+         it:until("the sampler has looked", fun() -> it:do(Target, fun looks/0) end),
+         leave(Way, Target, P),
+         it_audit:during(Target, Mark)
+     end || Way <- [terminate, kill, agent]],
+    it_audit:ends(Target, Mark).
+
+looks() -> [Q || Q <- processes(), is_ours(Q, asker)] =/= [].
+
+leave(terminate, _, P) -> it:terminate(P);
+leave(kill, _, P) -> it:kill(P);
+leave(agent, Target, P) ->
+    it:signal(P, "STOP"),
+    it:do(Target, fun() -> exit(whereis(kprof_agent), kill), ok end),
+    it:kill(P).
+
+hangs(T) ->
+    Target = it:target(T),
+    P = kprofd(T, Target, ""),
+    it:do(Target, fun() ->
+                          {ok, Server} = gen_server:start(?MODULE, [], []),
+                          sys:suspend(Server),
+                          spawn(fun() -> ?MODULE:request({call, Server}) end),
+                          spawn(fun() -> ?MODULE:request({wait, infinity}) end),
+                          ok
+                  end),
+    it:until("they run", fun() -> it:said(P, "([0-9]+) in flight") =:= 2 end),
+    {ok, Text} = it:control(P, "flight stacks"),
+    [it:check(re:run(Text, Re, [multiline]) =/= nomatch, "~s in ~ts", [Re, Text])
+     || Re <- ["^    stacks_tests:request/1 > work, for ", "^    process <0\\.[0-9]+\\.0> on .*, in a call$",
+               ", waiting$", "^        gen:do_call/[0-9]:[0-9]+$", "^        stacks_tests:work/1:[0-9]+$", "^2 in flight"]],
+    {ok, Json} = it:control(P, "flight json stacks"),
+    [it:check(re:run(Json, Re) =/= nomatch, "~s in ~ts", [Re, Json])
+     || Re <- ["\"path\":\\[\"stacks_tests:request/1\",\"work\"\\],\"state\":\"in a call\",\"frames\":\\[\"",
+               "stacks_tests:work/1:[0-9]+\"\\]", "\"notes\":\\[\\]"]],
+    {ok, _} = it:control(P, "pause"),
+    {ok, Paused} = it:control(P, "flight stacks"),
+    it:check(re:run(Paused, "tracing is off there: paused") =/= nomatch, "~ts", [Paused]),
+    it:terminate(P).
