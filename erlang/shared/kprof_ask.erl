@@ -81,7 +81,7 @@ ask(Which, Asked, #asker{silent = Silent} = Asker) ->
                        case Silent of #{P := {At, _}} -> At > Now; #{} -> false end
                end,
     {Unasked, Now1} = lists:partition(IsSilent, Asked),
-    NotSeen = [not_seen(Tag, undefined, 0) || {_, Tag, _} <- Unasked],
+    NotSeen = [not_seen(Tag, none) || {_, Tag, _} <- Unasked],
     ask_all(Which, Now1, NotSeen, Asker).
 
 ask_all(_, [], Found, Asker) ->
@@ -90,7 +90,7 @@ ask_all(Which, Asked, Found, Asker0) ->
     Asker = with_worker(Asker0),
     Ref = make_ref(),
     element(1, Asker#asker.worker) ! {ask, Ref, Which, Asked},
-    gather(Which, Ref, Asked, {undefined, 0}, Found, Asker).
+    gather(Which, Ref, Asked, none, Found, Asker).
 
 %% The worker answers in order, once for each process; before it asks one that runs, it says so.
 gather(_, _, [], _, Found, Asker) ->
@@ -108,13 +108,13 @@ gather(Which, Ref, Left, Begun, Found, #asker{worker = {_, Monitor} = Worker} = 
                                           {Left, Begun, Found, Asker#asker{worker = none}}, Late))
     end.
 
-answered({runs, Status, Label}, Left, _, Found, Asker) ->
-    {Left, {Status, Label}, Found, Asker};
+answered({runs, At, Status, Label}, Left, _, Found, Asker) ->
+    {Left, {At, Status, Label}, Found, Asker};
 answered(Answer, [{P, Tag, Known} | Left], _, Found,
          #asker{silent = Silent, stacks = Stacks} = Asker) ->
     Heard = Asker#asker{silent = maps:remove(P, Silent),
                         stacks = Stacks + if tuple_size(Answer) =:= 5 -> 1; true -> 0 end},
-    {Left, {undefined, 0}, answer(Answer, Tag, Known, Found), remember(Answer, P, Heard)}.
+    {Left, none, answer(Answer, Tag, Known, Found), remember(Answer, P, Heard)}.
 
 answer({At, Status, Label, _, Frames}, Tag, _, Found) -> [{Tag, At, Status, Label, Frames} | Found];
 answer({At, same}, Tag, {_, Label, Frames}, Found) -> [{Tag, At, waiting, Label, Frames} | Found];
@@ -132,11 +132,12 @@ remember(_, P, #asker{still = Still} = Asker) ->
 
 unanswered(_, {[], _, Found, Asker}) ->
     {Found, Asker};
-unanswered(Which, {[{P, Tag, _} | Left], {Status, Label}, Found, Asker}) ->
-    ask_all(Which, Left, [not_seen(Tag, Status, Label) | Found], silent(P, Asker)).
+unanswered(Which, {[{P, Tag, _} | Left], Begun, Found, Asker}) ->
+    ask_all(Which, Left, [not_seen(Tag, Begun) | Found], silent(P, Asker)).
 
-not_seen(Tag, Status, Label) ->
-    {Tag, kprof_injected:now_ns(), Status, Label, not_seen}.
+%% As it was when it was asked.
+not_seen(Tag, none) -> {Tag, kprof_injected:now_ns(), undefined, 0, not_seen};
+not_seen(Tag, {At, Status, Label}) -> {Tag, At, Status, Label, not_seen}.
 
 silent(P, #asker{silent = Silent} = Asker) ->
     Wait = case Silent of
@@ -196,12 +197,18 @@ question(ours, P, Known, Owner, Ref) ->
     end.
 
 stack(P, Status, Label, Owner, Ref) ->
-    _ = Status =:= waiting orelse (Owner ! {Ref, {runs, Status, Label}}),
+    T0 = kprof_injected:now_ns(),
+    _ = Status =:= waiting orelse (Owner ! {Ref, {runs, T0, Status, Label}}),
     case process_info(P, [sequential_trace_token, current_stacktrace, reductions]) of
         [{_, Token}, {_, Stack}, {_, Reductions}] ->
-            {kprof_injected:now_ns(), Status, label(Token), Reductions, frames(Stack)};
+            {stack_at(Status, T0), Status, label(Token), Reductions, frames(Stack)};
         undefined -> {ended}
     end.
+
+%% One that waits answers before it takes a message: its stack is the one that it had when it was
+%% asked. The answer may be read much later, on a busy node. One that runs goes on until it answers.
+stack_at(waiting, T0) -> T0;
+stack_at(_, _) -> kprof_injected:now_ns().
 
 label({_, Label, _, _, _}) when is_integer(Label), Label bsr ?SIGN_BITS =:= ?LABEL_SIGN -> Label;
 label(_) -> 0.

@@ -88,7 +88,8 @@ join(struct stack_join *j, const struct stack_scope *scope,
     const struct kp_request *rq, const struct kp_stack_sample *s)
 {
 	uint32_t call;
-	enum stack_belongs how = stack_find_call(scope, rq, s, &call);
+	enum stack_belongs how = stack_find_call(scope, rq, j->table, s,
+	    &call);
 
 	if (how == STACK_IDLE) {
 		j->totals.idle++;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "kprofd/fn_name.h"
 #include "stacks/path.h"
 
 static bool
@@ -21,16 +22,64 @@ covers(const struct kp_call *c, kp_target_ns at)
 	return c->start <= at && (c->outcome == KP_UNFINISHED || c->end >= at);
 }
 
-/* Returns the innermost call of the process at that time; calls begin in order. */
-static uint32_t
-own_call(const struct kp_requests *rs, const struct kp_request *rq,
-    uint64_t proc, kp_target_ns at)
+/* Is the function of a call on the stack?  Names in quotes are not found. */
+static bool
+is_on_stack(const struct stack_scope *s, const struct kp_stack_table *t,
+    uint32_t stack, uint32_t fn)
 {
-	for (uint32_t i = rq->ncalls; i-- > 0;)
-		if (rq->calls[i].proc == proc && covers(&rq->calls[i],
-		    sat_add(at, kp_requests_moved(rs, rq, i))))
+	char text[FN_NAME_MAX];
+	const char *name = fn_shown(text, sizeof(text),
+	    kp_requests_fn(s->rs, fn)->text);
+	const struct kp_stack_frame *f;
+	uint32_t n;
+
+	f = kp_stack_frames(t, stack, &n);
+	for (uint32_t i = 0; i < n; i++)
+		if (strcmp(kp_stack_fn(t, f[i].fn), name) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Returns the call of the sample's process that was innermost at its time, or a
+ * later one that had just ended but is still on the stack: the time is that when
+ * the answer was taken, which a busy node does late.  Calls begin in order.
+ */
+static uint32_t
+own_call(const struct stack_scope *s, const struct kp_request *rq,
+    const struct kp_stack_table *t, const struct kp_stack_sample *sample)
+{
+	uint64_t proc = kp_proc_on(s->node, sample->proc);
+	uint32_t own = KP_NONE;
+	const struct kp_call *c;
+	kp_target_ns at;
+
+	for (uint32_t i = rq->ncalls; i-- > 0;) {
+		c = &rq->calls[i];
+		at = sat_add(sample->at, kp_requests_moved(s->rs, rq, i));
+		if (c->proc != proc || c->start > at)
+			continue;
+		if (covers(c, at)) {
+			own = own == KP_NONE ? i : own;
+			if (is_on_stack(s, t, sample->stack, c->fn))
+				break;
+		} else if (at - c->end <= STACK_LATE_MAX &&
+		    is_on_stack(s, t, sample->stack, c->fn)) {
 			return i;
-	return KP_NONE;
+		}
+	}
+	return own;
+}
+
+/* The time in a call: not past its end. */
+static kp_target_ns
+call_time(const struct kp_requests *rs, const struct kp_request *rq,
+    uint32_t call, kp_target_ns at)
+{
+	const struct kp_call *c = &rq->calls[call];
+
+	at = sat_add(at, kp_requests_moved(rs, rq, call));
+	return c->outcome != KP_UNFINISHED && at > c->end ? c->end : at;
 }
 
 /* The time by the request's clock of a process that has no call open. */
@@ -70,15 +119,14 @@ stack_works(uint8_t state, bool after)
 
 enum stack_belongs
 stack_find_call(const struct stack_scope *s, const struct kp_request *rq,
-    const struct kp_stack_sample *sample, uint32_t *call)
+    const struct kp_stack_table *t, const struct kp_stack_sample *sample,
+    uint32_t *call)
 {
 	kp_target_ns at;
 	bool after;
 
-	*call = own_call(s->rs, rq, kp_proc_on(s->node, sample->proc),
-	    sample->at);
-	at = *call != KP_NONE ? sat_add(sample->at,
-	    kp_requests_moved(s->rs, rq, *call)) :
+	*call = own_call(s, rq, t, sample);
+	at = *call != KP_NONE ? call_time(s->rs, rq, *call, sample->at) :
 	    request_time(s, rq, sample->at);
 	after = rq->outcome != KP_UNFINISHED && at > rq->end;
 	if (*call == KP_NONE) {

@@ -230,6 +230,40 @@ every_state_is_a_cell(void **state)
 	    "undefined [web;db] waiting 'work:receive_it/0' 1 5 5\n");
 }
 
+/*
+ * The time of a sample was 3 ms late: the call that has ended since is on the
+ * stack, of another kind where it is not, and long ago where it cannot be it.
+ */
+static void
+a_late_sample_is_found_by_its_stack(void **state)
+{
+	(void)state;
+	one_request();
+	sample(1, 1, 63, "running", IN_WORK " a:a/1 e:e/1");
+	sample(1, 1, 64, "running", IN_WORK " e:e/1");
+	sample(1, 1, 72, "running", IN_WORK " a:a/1 e:e/1");
+	sample(1, 1, 103, "waiting", IN_CALL " e:e/1");
+	sample(1, 1, 104, "running", IN_WORK);
+	expire(&f, 400);
+	cells(0, "undefined [_after] running 'work:do/1:7' 1 5 5\n"
+	    "undefined [web] running 'e:e/1;a:a/1;work:do/1:7' 1 5 5\n"
+	    "undefined [web] in a call 'e:e/1;work:ask/1;gen_server:call/3:2;"
+	    "gen:do_call/4:1' 1 5 5\n"
+	    "undefined [web] running 'e:e/1;work:do/1:7' 1 5 5\n"
+	    "undefined [web;db] running 'e:e/1;a:a/1;work:do/1:7' 1 5 5\n");
+}
+
+/* a ends with a call of another function, so that it has left the stack. */
+static void
+a_call_need_not_be_on_the_stack(void **state)
+{
+	(void)state;
+	one_request();
+	sample(1, 1, 30, "running", IN_WORK " e:e/1");
+	expire(&f, 400);
+	cells(0, "undefined [web;db] running 'e:e/1;work:do/1:7' 1 5 5\n");
+}
+
 /* Process 2 works for a, with no call of its own, then waits for messages. */
 static void
 a_process_without_calls_works_for_the_innermost(void **state)
@@ -629,6 +663,8 @@ main(void)
 		ONE(a_sample_has_the_path_of_its_call),
 		ONE(samples_come_before_events),
 		ONE(every_state_is_a_cell),
+		ONE(a_late_sample_is_found_by_its_stack),
+		ONE(a_call_need_not_be_on_the_stack),
 		ONE(a_process_without_calls_works_for_the_innermost),
 		ONE(a_path_goes_through_processes),
 		ONE(after_the_request),
