@@ -1,0 +1,81 @@
+/*
+ * calls.h - a short trace of a node's calls, as kprof suggest looks at it: one
+ * call tree of all processes, with where they waited.  Pure.
+ *
+ * Trees begin at "tops": the outermost calls in a process that are neither loops
+ * nor callbacks of servers.  What is around a top is left out, and so is the time
+ * that a process spends there, since it waits for work.
+ *
+ * Of a trace by request only work counts that the request caused before its entry
+ * returned.  Its caller gets the token with the answer, and works on with it.
+ */
+#ifndef KPROFD_SUGGEST_CALLS_H
+#define KPROFD_SUGGEST_CALLS_H
+
+#include "profile/trace/call_sum.h"
+
+/* Distinct paths of calls; more are added to their parents, and counted. */
+#define SUGGEST_SPOTS_MAX (1u << 16)
+
+enum suggest_wait {
+	SUGGEST_WAIT_CALL,	/* for an answer of another process */
+	SUGGEST_WAIT_PORT,	/* for a port, a socket or a file */
+	SUGGEST_WAIT_OTHER	/* a message, a timer; or it was preempted */
+};
+#define SUGGEST_WAITS (SUGGEST_WAIT_OTHER + 1)
+
+/* What is known of a function, by its number in the names of a trace. */
+struct suggest_fn {
+	bool platform;		/* of OTP, or of Elixir itself */
+	bool exported;
+	bool callback;		/* a server calls it, and it returns its state */
+	const char *app;	/* borrowed; "" if unknown */
+};
+
+/* A place in the call tree.  Its parent comes before it; 0 is around all tops. */
+struct suggest_spot {
+	uint32_t parent, fn, depth;
+	uint64_t calls;
+	kp_dur_ns own, wait[SUGGEST_WAITS];	/* without callees */
+	kp_dur_ns total;	/* with them; of a waiting caller, too */
+};
+
+/* A callback of a server, with all that it calls. */
+struct suggest_around {
+	uint32_t fn;
+	uint64_t calls;
+	kp_dur_ns total;
+};
+
+struct suggest_calls {
+	const struct kp_call_names *names;	/* borrowed */
+	struct suggest_spot *spots;		/* after suggest_calls_end() */
+	uint32_t nspots;
+	struct suggest_around *around;	/* one a function */
+	uint32_t naround;
+	uint64_t overflow;	/* paths over the limit */
+	kp_dur_ns span;		/* from the first event to the last */
+	uint64_t events;
+	uint64_t begun, ended;	/* calls of the entry, and their returns seen */
+	uint64_t nested;	/* calls of the entry inside itself */
+	bool *loops;		/* by function: found inside itself */
+	struct suggest_calls_state *state;	/* private */
+};
+
+/* entry: KP_FN_UNDEFINED, or of a trace by request.  NULL: out of memory. */
+struct suggest_calls *suggest_calls_new(const struct kp_call_names *names);
+/* To be called before the first event of a trace by request. */
+void suggest_calls_entry(struct suggest_calls *c, const char *mod,
+    const char *fun, uint32_t arity);
+void suggest_calls_free(struct suggest_calls *c);
+enum kp_err suggest_calls_event(struct suggest_calls *c,
+    const struct kp_call_event *ev);
+/*
+ * Makes the tree.  fns: by number, names->nfns of them.  KP_ENOMEM.
+ */
+enum kp_err suggest_calls_end(struct suggest_calls *c,
+    const struct suggest_fn *fns);
+/* True: fn is the module's. */
+bool suggest_same_module(const struct kp_call_names *t, uint32_t a, uint32_t b);
+
+#endif

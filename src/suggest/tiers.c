@@ -1,0 +1,352 @@
+/*
+ * tiers.c - groups functions into tiers, by where requests spend their time.
+ *
+ * A module's own time is that of its functions, and of OTP's that they call, until
+ * they call another module.  The time of a helper, which is called from everywhere
+ * and does not itself wait for others, belongs to its callers.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/intern.h"
+#include "base/vec.h"
+#include "suggest/propose.h"
+
+#define HELPER_CALLERS 3	/* modules that call a helper */
+#define HELPER_WAITS 0.2	/* share of its time; who waits more is no helper */
+#define SHARE 0.01		/* of the requests' time, from which it is a tier */
+#define SHARE_ELSEWHERE 0.03	/* of all time, in other processes */
+#define SHARE_SHORT 0.001	/* and a call takes this long: */
+#define CALL_SHORT (5 * KP_NS_PER_US)
+#define GROUP_FNS_MAX 256u	/* more are added up in none */
+
+struct member {
+	uint32_t fn;
+	uint64_t calls;
+	kp_dur_ns total;
+	bool local;		/* not exported, and called by a server's loop */
+};
+
+/* A module, or an application that is not the entry's. */
+struct group {
+	bool by_app, entry, helper;
+	uint32_t fn;		/* one of its functions */
+	uint32_t callers[HELPER_CALLERS], ncallers;
+	kp_dur_ns plain, waits;	/* its own, and how much of that waits */
+	kp_dur_ns in, out;	/* with the helpers': in the request's process */
+	struct member *members;
+	size_t nmembers;
+};
+
+struct work {
+	const struct suggest_calls *c;
+	const struct suggest_fn *fns;
+	struct suggest_tiers *out;
+	uint32_t entry;
+	double hot;
+	struct intern names;	/* of groups */
+	struct group *v;
+	uint32_t n;
+	uint32_t *of;		/* by function: group + 1; 0: none */
+	uint32_t *owner;	/* by spot: group + 1 */
+	bool *inside;		/* by spot: below the entry */
+};
+
+/* ---- groups ---- */
+
+static uint32_t
+group_named(struct work *w, const char *name, uint32_t fn, bool by_app)
+{
+	const struct interned *at;
+	char key[KP_CALLS_NAME_MAX + 2];
+	int len = snprintf(key, sizeof(key), "%c%s", by_app ? 'a' : 'm', name);
+
+	len = len < (int)sizeof(key) ? len : (int)sizeof(key) - 1;
+	at = intern_get(&w->names, key, (size_t)len);
+	if (at != NULL)
+		return at->val;
+	if (vec_room_by_len(&w->v, w->n, SUGGEST_SPOTS_MAX) != KP_OK ||
+	    intern_put(&w->names, key, (size_t)len, w->n + 1) == NULL)
+		return 0;
+	w->v[w->n] = (struct group){ .by_app = by_app, .fn = fn };
+	return ++w->n;
+}
+
+static bool
+groups_make(struct work *w)
+{
+	const struct kp_call_names *t = w->c->names;
+	const char *home = w->fns[w->entry].app, *app;
+	bool by_app;
+
+	for (uint32_t i = 1; i < w->c->nspots; i++) {
+		uint32_t fn = w->c->spots[i].fn;
+
+		if (w->of[fn] != 0)
+			continue;
+		app = w->fns[fn].app;
+		by_app = app[0] != '\0' && strcmp(app, home) != 0;
+		w->of[fn] = group_named(w, by_app ? app : t->fns[fn].mod, fn,
+		    by_app);
+		if (w->of[fn] == 0)
+			return false;
+	}
+	if (w->of[w->entry] != 0)
+		w->v[w->of[w->entry] - 1].entry = true;
+	return true;
+}
+
+static void
+caller_add(struct group *g, uint32_t caller)
+{
+	for (uint32_t i = 0; i < g->ncallers; i++)
+		if (g->callers[i] == caller)
+			return;
+	if (g->ncallers < HELPER_CALLERS)
+		g->callers[g->ncallers++] = caller;
+}
+
+static kp_dur_ns
+own_time(const struct suggest_spot *s)
+{
+	kp_dur_ns t = s->own;
+
+	for (unsigned k = 0; k < SUGGEST_WAITS; k++)
+		t += s->wait[k];
+	return t;
+}
+
+static void
+helpers_find(struct work *w)
+{
+	const struct suggest_spot *s;
+	struct group *g;
+
+	for (uint32_t i = 1; i < w->c->nspots; i++) {
+		s = &w->c->spots[i];
+		g = &w->v[w->of[s->fn] - 1];
+		g->plain += own_time(s);
+		g->waits += s->wait[SUGGEST_WAIT_CALL] +
+		    s->wait[SUGGEST_WAIT_PORT];
+		if (s->parent != 0 && s->calls > 0 &&
+		    w->of[w->c->spots[s->parent].fn] != w->of[s->fn])
+			caller_add(g, w->of[w->c->spots[s->parent].fn]);
+	}
+	for (g = w->v; g < w->v + w->n; g++)
+		g->helper = !g->entry && g->ncallers == HELPER_CALLERS &&
+		    (double)g->waits < HELPER_WAITS * (double)g->plain;
+}
+
+/* ---- whose time is it ---- */
+
+static bool
+member_add(struct group *g, uint32_t fn, const struct suggest_spot *s,
+    bool local)
+{
+	for (size_t i = 0; i < g->nmembers; i++)
+		if (g->members[i].fn == fn) {
+			g->members[i].calls += s->calls;
+			g->members[i].total += s->total;
+			g->members[i].local &= local;
+			return true;
+		}
+	if (g->nmembers == GROUP_FNS_MAX)
+		return true;
+	if (vec_room_by_len(&g->members, g->nmembers, GROUP_FNS_MAX) != KP_OK)
+		return false;
+	g->members[g->nmembers++] = (struct member){ fn, s->calls, s->total,
+		local };
+	return true;
+}
+
+static bool
+owners_find(struct work *w)
+{
+	const struct suggest_spot *s;
+	struct group *g;
+	uint32_t up;
+
+	for (uint32_t i = 1; i < w->c->nspots; i++) {
+		s = &w->c->spots[i];
+		w->inside[i] = s->parent == 0 ? s->fn == w->entry :
+		    w->inside[s->parent];
+		up = s->parent == 0 ? 0 : w->owner[s->parent];
+		g = &w->v[w->of[s->fn] - 1];
+		w->owner[i] = g->helper ? up : w->of[s->fn];
+		if (w->owner[i] == 0)
+			continue;
+		g = &w->v[w->owner[i] - 1];
+		if (w->inside[i])
+			g->in += own_time(s);
+		else
+			g->out += own_time(s);
+		if (w->owner[i] == up || s->calls == 0 || s->total == 0)
+			continue;
+		if (!member_add(g, s->fn, s, s->parent == 0 &&
+		    !w->fns[s->fn].exported))
+			return false;
+	}
+	return true;
+}
+
+static void
+totals(struct work *w)
+{
+	const struct suggest_spot *s;
+
+	for (uint32_t i = 1; i < w->c->nspots; i++) {
+		s = &w->c->spots[i];
+		if (s->parent != 0)
+			continue;
+		if (w->inside[i]) {
+			w->out->total += s->total;
+			w->out->requests += s->calls;
+		} else {
+			w->out->elsewhere += s->total;
+		}
+	}
+}
+
+/* ---- which are tiers ---- */
+
+static int
+by_time(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+	kp_dur_ns tx = x->in + x->out, ty = y->in + y->out;
+
+	if (x->entry != y->entry)
+		return x->entry ? -1 : 1;
+	return tx < ty ? 1 : tx > ty ? -1 : x->fn < y->fn ? -1 : 1;
+}
+
+static int
+by_total(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+
+	return x->total < y->total ? 1 : x->total > y->total ? -1 :
+	    x->fn < y->fn ? -1 : 1;
+}
+
+static void
+leave_out(struct work *w, uint32_t fn, enum suggest_why why, uint64_t calls,
+    kp_dur_ns own)
+{
+	struct suggest_tiers *o = w->out;
+
+	if (o->nleft < SUGGEST_LEFT_MAX)
+		o->left[o->nleft++] = (struct suggest_left){ fn, why, calls,
+			own };
+}
+
+static bool
+is_worth_it(const struct work *w, const struct group *g)
+{
+	double in = (double)w->out->total;
+	double all = in + (double)w->out->elsewhere;
+	uint64_t calls = 0;
+
+	for (size_t i = 0; i < g->nmembers; i++)
+		calls += g->members[i].calls;
+	return (double)g->in >= SHARE * in ||
+	    (double)g->out >= SHARE_ELSEWHERE * all ||
+	    ((double)g->in >= SHARE_SHORT * in && calls > 0 &&
+	    g->in / (kp_dur_ns)calls >= CALL_SHORT);
+}
+
+static void
+tier_fill(struct work *w, struct group *g, struct suggest_tier *t)
+{
+	double all = (double)w->out->total + (double)w->out->elsewhere;
+	const struct member *m;
+
+	for (size_t i = 0; i < g->nmembers; i++) {
+		m = &g->members[i];
+		if (m->local && (double)m->total < SHARE_ELSEWHERE * all)
+			continue;
+		if ((double)m->calls > w->hot * (double)w->out->requests) {
+			leave_out(w, m->fn, SUGGEST_HOT, m->calls, m->total);
+		} else if (t->nfns < SUGGEST_TIER_FNS_MAX) {
+			t->calls[t->nfns] = m->calls;
+			t->fns[t->nfns++] = m->fn;
+		} else {
+			t->more++;
+		}
+	}
+}
+
+static void
+tier_add(struct work *w, struct group *g)
+{
+	struct suggest_tiers *o = w->out;
+	struct suggest_tier t = { .by_app = g->by_app, .entry = g->entry,
+		.own = g->in + g->out, .elsewhere = g->out };
+	uint64_t calls = g->nmembers > 0 ? g->members[0].calls : 0;
+
+	if (g->nmembers > 0)
+		qsort(g->members, g->nmembers, sizeof(*g->members), by_total);
+	if (g->helper) {
+		if ((double)g->plain >= SHARE_SHORT * (double)o->total)
+			leave_out(w, g->fn, SUGGEST_HELPER, calls, g->plain);
+		return;
+	}
+	if (g->entry) {
+		t.fns[0] = w->entry;
+		t.calls[0] = o->requests;
+		t.nfns = 1;
+	} else if (!is_worth_it(w, g)) {
+		if (g->nmembers > 0)
+			leave_out(w, g->members[0].fn, SUGGEST_SHORT, calls,
+			    t.own);
+		return;
+	} else {
+		tier_fill(w, g, &t);
+	}
+	if (t.nfns > 0 && o->n == SUGGEST_TIERS_MAX)
+		leave_out(w, t.fns[0], SUGGEST_ENOUGH, calls, t.own);
+	else if (t.nfns > 0)
+		o->v[o->n++] = t;
+}
+
+static void
+work_free(struct work *w)
+{
+	for (uint32_t i = 0; i < w->n; i++)
+		free(w->v[i].members);
+	free(w->v);
+	free(w->of);
+	free(w->owner);
+	free(w->inside);
+	intern_free(&w->names);
+}
+
+enum kp_err
+suggest_tiers(const struct suggest_calls *c, const struct suggest_fn *fns,
+    uint32_t entry, double hot, struct suggest_tiers *out)
+{
+	struct work w = { .c = c, .fns = fns, .out = out, .entry = entry,
+		.hot = hot };
+	bool good;
+
+	*out = (struct suggest_tiers){ 0 };
+	w.of = calloc(c->names->nfns + 1, sizeof(*w.of));
+	w.owner = calloc(c->nspots + 1, sizeof(*w.owner));
+	w.inside = calloc(c->nspots + 1, sizeof(*w.inside));
+	good = w.of != NULL && w.owner != NULL && w.inside != NULL &&
+	    groups_make(&w);
+	if (good) {
+		helpers_find(&w);
+		good = owners_find(&w);
+	}
+	if (good) {
+		totals(&w);
+		if (w.n > 0)
+			qsort(w.v, w.n, sizeof(*w.v), by_time);
+		for (uint32_t i = 0; i < w.n; i++)
+			tier_add(&w, &w.v[i]);
+	}
+	work_free(&w);
+	return good ? KP_OK : KP_ENOMEM;
+}
