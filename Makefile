@@ -55,10 +55,10 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 # their own.
 SRC := $(filter-out src/probe/% src/sqlite/% %/main.c,$(wildcard src/*/*.c src/*/*/*.c))
 # Only kprof is linked with profiles of functions.
-PROFILE := $(filter src/profile/%,$(SRC))
+PROFILE := $(filter src/profile/% src/suggest/%,$(SRC))
 
 # They take bytes or structs and the time, and return structs.
-PURE_ROOMS := base text config config/spec plan decode request stats stacks guard profile/trace
+PURE_ROOMS := base text config config/spec plan decode request stats stacks guard profile/trace suggest
 
 # The SQLite extension has few sources, since it has to run anywhere.
 EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c

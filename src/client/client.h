@@ -42,6 +42,7 @@ int cmd_report(const struct cmd *cmd, int argc, char **argv);
 int cmd_slow(const struct cmd *cmd, int argc, char **argv);
 int cmd_stacks(const struct cmd *cmd, int argc, char **argv);
 int cmd_status(const struct cmd *cmd, int argc, char **argv);
+int cmd_suggest(const struct cmd *cmd, int argc, char **argv);
 int cmd_top(const struct cmd *cmd, int argc, char **argv);
 int cmd_trace(const struct cmd *cmd, int argc, char **argv);
 int cmd_tree(const struct cmd *cmd, int argc, char **argv);

@@ -51,6 +51,12 @@ static const struct cmd cmds[] = {
 	    "kprof check tiers.conf && kprof reload", cmd_ctl },
 	{ "dump", NULL, "write the running window to the database now", "",
 	    "kprof dump && kprof report -since 1m", cmd_ctl },
+	CMD_GROUP("A first tiers.conf"),
+	{ "suggest", NULL, "propose a tiers.conf for a node", "It counts the "
+	    "node's calls and traces some: for about 15 s, while the node "
+	    "has requests to do.\nThe file says what it is made of, and has "
+	    "passed kprofd -check.",
+	    "kprof suggest -target app@host -o app.conf", cmd_suggest },
 	CMD_GROUP("Functions of a node, without kprofd"),
 	{ "stacks", NULL, "sample where a node's processes work and wait, without "
 	    "tracing", "It takes at most 0.5 % of one scheduler (-share), and "

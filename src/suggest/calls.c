@@ -295,13 +295,20 @@ spot_child(struct suggest_calls *c, uint32_t parent, uint32_t fn)
 	return c->nspots++;
 }
 
+/* A fun, or a list comprehension: part of the function that has it. */
+static bool
+is_anonymous(const struct suggest_calls *c, uint32_t fn)
+{
+	return c->names->fns[fn].fun[0] == '-';
+}
+
 /* Around tops: what only waits for work, or was called before the trace. */
 static bool
 is_around(const struct suggest_calls *c, const struct suggest_fn *fns,
     const struct kp_calls_path *p)
 {
 	return p->fn < KP_FN_FIRST || p->calls == 0 || fns[p->fn].platform ||
-	    fns[p->fn].callback || c->loops[p->fn];
+	    fns[p->fn].callback || c->loops[p->fn] || is_anonymous(c, p->fn);
 }
 
 static void
@@ -314,13 +321,14 @@ place(struct suggest_calls *c, const struct suggest_fn *fns, uint32_t i)
 	if (p->parent != KP_PATH_NONE && p->fn >= KP_FN_FIRST) {
 		if (is_entry(c, p->fn) && c->spots[at].fn != p->fn)
 			at = spot_child(c, 0, p->fn);
-		else if (at != 0 || !is_around(c, fns, p))
+		else if (at != 0 ? !is_anonymous(c, p->fn) :
+		    !is_around(c, fns, p))
 			at = spot_child(c, at, p->fn);
 	}
 	s->placed[i].spot = at;
 	if (at == 0)
 		return;
-	if (p->fn >= KP_FN_FIRST)
+	if (c->spots[at].fn == p->fn)
 		c->spots[at].calls += p->calls;
 	c->spots[at].own += s->placed[i].own;
 	for (unsigned k = 0; k < SUGGEST_WAITS; k++)

@@ -1,0 +1,281 @@
+/* suggest_node.c - counts and traces for kprof suggest. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "profile/command/suggest_node.h"
+#include "profile/target/counters.h"
+#include "target/probe_file.h"
+
+#define MEMORY_MAX (128u * MB)
+#define FUNCTIONS_MAX 200000u	/* of 1,000 modules */
+#define CALLED_MAX 1000u
+
+/* ---- the node ---- */
+
+static enum kp_err
+no_memory(struct suggest_node *s)
+{
+	snprintf(s->why, sizeof(s->why), "out of memory");
+	return KP_ENOMEM;
+}
+
+static struct injected_opts
+injected(const struct suggest_node *s, const struct kp_mfa_pat *v, size_t n)
+{
+	return (struct injected_opts){ .talk = s->talk, .patterns = v,
+		.npatterns = n, .processes = "", .apply = "", .spawned = true,
+		.span = s->span, .max_functions = FUNCTIONS_MAX,
+		.max_processes = 1000000, .max_memory = MEMORY_MAX };
+}
+
+/* Clients that are OTP's, whose calls are boundaries. */
+static bool
+is_client(const char *mod)
+{
+	return strcmp(mod, "httpc") == 0 || strcmp(mod, "mnesia") == 0;
+}
+
+static enum kp_err
+choose_modules(struct suggest_node *s)
+{
+	const struct facts_module *m;
+	size_t n;
+
+	m = facts_modules(s->facts, &n);
+	s->modules = calloc(SUGGEST_MODULES_MAX, sizeof(*s->modules));
+	if (s->modules == NULL)
+		return no_memory(s);
+	for (size_t i = 0; i < n; i++) {
+		if (m[i].platform && !is_client(m[i].name))
+			continue;
+		if (s->nmodules == SUGGEST_MODULES_MAX) {
+			s->modules_over++;
+			continue;
+		}
+		s->modules[s->nmodules++] = (struct kp_mfa_pat){
+			.mod = m[i].name, .arity = -1 };
+	}
+	return KP_OK;
+}
+
+enum kp_err
+suggest_node_open(struct suggest_node *s)
+{
+	enum kp_err e = facts_open(&s->facts, &s->talk, s->why,
+	    sizeof(s->why));
+
+	if (e != KP_OK)
+		return e;
+	probe_file(s->library, sizeof(s->library), "kprof_calls_probe.so");
+	return choose_modules(s);
+}
+
+void
+suggest_node_free(struct suggest_node *s)
+{
+	free(s->modules);	/* the names are of the facts */
+	free(s->called);
+	free(s->rates);
+	kp_call_names_free(s->names);
+	facts_free(s->facts);
+}
+
+/* ---- calls ---- */
+
+static enum kp_err
+called_add(struct suggest_node *s, struct kp_mfa_pat p)
+{
+	enum kp_err e = vec_room(&s->called, &s->called_room, s->ncalled,
+	    CALLED_MAX);
+
+	if (e == KP_OK)
+		s->called[s->ncalled++] = p;
+	return e == KP_ELIMIT ? KP_OK : e;
+}
+
+/*
+ * A module is armed as a whole, in one step, unless it has hot functions.  rows:
+ * in the order of functions' names.
+ */
+static enum kp_err
+called_module(struct suggest_node *s, const struct kp_counts *p, size_t from,
+    size_t to)
+{
+	const struct kp_call_fn *fn = &p->names->fns[p->rows[from].fn];
+	uint64_t calls = 0;
+	size_t hot = 0;
+	enum kp_err e = KP_OK;
+
+	for (size_t i = from; i < to; i++) {
+		calls += p->rows[i].calls;
+		hot += s->rates[p->rows[i].fn] > SUGGEST_HOT;
+	}
+	s->nhot += hot;
+	if (calls == 0)
+		return KP_OK;
+	if (hot == 0)
+		return called_add(s, (struct kp_mfa_pat){ .mod = fn->mod,
+		    .arity = -1 });
+	for (size_t i = from; i < to && e == KP_OK; i++) {
+		fn = &p->names->fns[p->rows[i].fn];
+		if (p->rows[i].calls > 0 &&
+		    s->rates[p->rows[i].fn] <= SUGGEST_HOT)
+			e = called_add(s, (struct kp_mfa_pat){ .mod = fn->mod,
+			    .fun = fn->fun, .arity = (int)fn->arity });
+	}
+	return e;
+}
+
+static int
+row_order(const void *a, const void *b, void *names)
+{
+	return kp_call_fn_order(names, ((const struct kp_counts_row *)a)->fn,
+	    ((const struct kp_counts_row *)b)->fn);
+}
+
+static enum kp_err
+called_find(struct suggest_node *s, struct kp_counts *p)
+{
+	double seconds = (double)p->elapsed / KP_NS_PER_S;
+	enum kp_err e = KP_OK;
+
+	s->rates = calloc(p->names->nfns + 1, sizeof(*s->rates));
+	if (s->rates == NULL)
+		return no_memory(s);
+	for (size_t i = 0; i < p->nrows && seconds > 0; i++)
+		s->rates[p->rows[i].fn] = (double)p->rows[i].calls / seconds;
+	if (p->nrows > 0)
+		qsort_r(p->rows, p->nrows, sizeof(*p->rows), row_order,
+		    p->names);
+	for (size_t i = 0, to; i < p->nrows && e == KP_OK; i = to) {
+		for (to = i + 1; to < p->nrows && suggest_same_module(p->names,
+		    p->rows[to].fn, p->rows[i].fn); to++)
+			;
+		e = called_module(s, p, i, to);
+	}
+	return e == KP_OK ? e : no_memory(s);
+}
+
+enum kp_err
+suggest_node_count(struct suggest_node *s)
+{
+	struct counters_opts o = { .g = injected(s, s->modules, s->nmodules),
+		.type = KP_COUNTS_CALLS, .max_rows = FUNCTIONS_MAX };
+	struct kp_counts p = { .names = kp_call_names_new() };
+	enum kp_calls_end end;
+	struct injected_hello h;
+	struct counters *c = NULL;
+	enum kp_err e = KP_ENOMEM;
+
+	s->names = p.names;
+	snprintf(s->why, sizeof(s->why), "out of memory");
+	if (p.names != NULL)
+		e = counters_start(&c, &o, &h, s->why, sizeof(s->why));
+	if (e == KP_OK) {
+		s->otp = h.otp;
+		s->functions = h.functions;
+		e = counters_wait(c, kp_mono_now() + s->span, &end, s->why,
+		    sizeof(s->why));
+		e = e == KP_ETIMEOUT ? KP_OK : e;
+	}
+	if (e == KP_OK)
+		e = counters_read(c, true, &p, s->why, sizeof(s->why));
+	counters_stop(c);
+	if (e == KP_OK)
+		e = called_find(s, &p);
+	kp_counts_free(&p);
+	return e;
+}
+
+double
+suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f)
+{
+	struct kp_span mod = { (const uint8_t *)f->mod,
+		(uint32_t)strlen(f->mod) };
+	struct kp_span fun = { (const uint8_t *)f->fun,
+		(uint32_t)strlen(f->fun) };
+	uint32_t n = s->names->nfns, fn;
+	bool added;
+
+	if (kp_call_fn_put(s->names, mod, fun, f->arity, &fn, &added) != KP_OK ||
+	    added || fn >= n)
+		return -1;
+	return s->rates[fn];
+}
+
+/* ---- traces ---- */
+
+static enum kp_err
+on_event(void *ctx, const struct kp_call_event *ev)
+{
+	return suggest_calls_event(ctx, ev);
+}
+
+static enum kp_err
+trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
+    struct kp_call_names *names, struct suggest_calls *c)
+{
+	const struct tracers_sink sink = { .event = on_event, .ctx = c };
+	struct tracer_opts o = { .g = injected(s, s->called, s->ncalled),
+		.max_events = SUGGEST_EVENTS_MAX,
+		.max_queue = SUGGEST_QUEUE_MAX, .entry = entry,
+		.nentries = entry != NULL, .requests = entry != NULL ?
+		SUGGEST_REQUESTS : 0, .probe = TRACER_AUTO,
+		.probe_library = s->library };
+	struct tracers *ts = NULL;
+	enum kp_err e;
+
+	e = tracers_start(&ts, &o, &s->talk.target, 1, names, s->why,
+	    sizeof(s->why));
+	if (e == KP_OK)
+		e = tracers_go(ts, s->why, sizeof(s->why));
+	if (e == KP_OK) {
+		e = tracers_run(ts, kp_mono_now() + s->span, &sink);
+		if (e == KP_OK || e == KP_ETIMEOUT)
+			e = tracers_end(ts, &sink);
+		if (e != KP_OK && e != KP_END)
+			snprintf(s->why, sizeof(s->why), "cannot add up calls: "
+			    "%s", kp_err_str(e));
+	}
+	tracers_stop(ts);
+	return e;
+}
+
+enum kp_err
+suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
+    struct kp_call_names **names, struct suggest_calls **c,
+    struct suggest_fn **fns)
+{
+	enum kp_err e = KP_ENOMEM;
+
+	*c = NULL;
+	*fns = NULL;
+	*names = kp_call_names_new();
+	if (*names != NULL)
+		*c = suggest_calls_new(*names);
+	if (*c == NULL)
+		no_memory(s);
+	else if (entry != NULL)
+		suggest_calls_entry(*c, entry->mod, entry->fun,
+		    (uint32_t)entry->arity);
+	if (*c != NULL)
+		e = trace(s, entry, *names, *c);
+	if (e == KP_OK)
+		e = facts_describe(s->facts, *names, fns, s->why,
+		    sizeof(s->why));
+	if (e == KP_OK)
+		e = suggest_calls_end(*c, *fns);
+	if (e == KP_OK) {
+		s->events += (*c)->events;
+		return KP_OK;
+	}
+	suggest_calls_free(*c);
+	kp_call_names_free(*names);
+	free(*fns);
+	*c = NULL;
+	*names = NULL;
+	*fns = NULL;
+	return e;
+}

@@ -1,0 +1,56 @@
+/*
+ * facts.h - what runs in a node: its applications and modules, and which functions
+ * servers call back.  It asks over rex, loads nothing, and leaves nothing.
+ * Blocking, for the client.
+ */
+#ifndef KPROFD_PROFILE_TARGET_FACTS_H
+#define KPROFD_PROFILE_TARGET_FACTS_H
+
+#include <stdbool.h>
+
+#include "dist/sync.h"
+#include "kprofd/config.h"
+#include "suggest/calls.h"
+
+#define FACTS_APPS_MAX 1000u
+#define FACTS_MODULES_MAX 20000u	/* a large node has 5,000 */
+#define FACTS_EXPORTS_MAX 20000u	/* of one module */
+
+struct facts_export {
+	char *fun;
+	uint32_t arity;
+};
+
+struct facts_module {
+	char *name;
+	const char *app;	/* "": of none that is known */
+	bool platform;		/* of OTP, of Elixir, or kprof's */
+	bool asked;		/* the rest is known: */
+	bool server, statem;
+	struct facts_export *exports;
+	uint32_t nexports;
+};
+
+struct facts;
+
+/*
+ * Connects for a moment, and lists applications and loaded modules.  o's texts are
+ * borrowed.  On error `why` is one line for the user; KP_END: woken.
+ */
+enum kp_err facts_open(struct facts **f, const struct dist_sync_opts *o,
+    char *why, size_t n);
+void facts_free(struct facts *f);
+
+/* In the order of names. */
+const struct facts_module *facts_modules(const struct facts *f, size_t *n);
+const struct facts_module *facts_find(const struct facts *f, const char *name);
+/* Applications that are not of the platform and have loaded modules. */
+size_t facts_apps(const struct facts *f, const char **v, size_t max);
+/*
+ * Describes each function of t, from the first on; asks the node about modules that
+ * it has not asked about yet.  The caller frees *fns.  Errors as facts_open().
+ */
+enum kp_err facts_describe(struct facts *f, const struct kp_call_names *t,
+    struct suggest_fn **fns, char *why, size_t n);
+
+#endif

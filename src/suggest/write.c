@@ -1,0 +1,334 @@
+/* write.c - names tiers, and writes the file. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kprofd/fn_name.h"
+#include "suggest/known.h"
+#include "suggest/write.h"
+#include "text/text.h"
+
+#define NAME_MAX_BYTES 40
+
+/* ---- names of tiers ---- */
+
+static bool
+is_word(const char *s)
+{
+	return s[0] >= 'a' && s[0] <= 'z' && s[strspn(s, "abcdefghijklmnopqrst"
+	    "uvwxyz0123456789_")] == '\0';
+}
+
+/* The last part of a module's name, in small letters. */
+static void
+last_part(const char *mod, char *name, size_t n)
+{
+	const char *dot = strrchr(mod, '.');
+	const char *s = dot != NULL ? dot + 1 : mod;
+	size_t i = 0;
+
+	for (; *s != '\0' && i < n - 1; s++)
+		if (*s >= 'A' && *s <= 'Z')
+			name[i++] = (char)(*s - 'A' + 'a');
+		else if (strchr("0123456789_", *s) != NULL ||
+		    (*s >= 'a' && *s <= 'z'))
+			name[i++] = *s;
+	name[i] = '\0';
+}
+
+/* shop_basket of the application shop: basket. */
+static const char *
+without_app(const char *name, const char *app)
+{
+	size_t n = strlen(app);
+
+	return n > 0 && strncmp(name, app, n) == 0 && name[n] == '_' &&
+	    is_word(name + n + 1) ? name + n + 1 : name;
+}
+
+static bool
+is_reserved(const char *s)
+{
+	static const char *const words[] = { "after", "and", "andalso", "band",
+		"begin", "bnot", "bor", "bsl", "bsr", "bxor", "case", "catch",
+		"cond", "div", "else", "end", "fun", "if", "let", "maybe",
+		"not", "of", "or", "orelse", "receive", "rem", "try", "when",
+		"xor" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(s, words[i]) == 0)
+			return true;
+	return false;
+}
+
+struct named {
+	char v[SUGGEST_TIERS_MAX][NAME_MAX_BYTES + 8];
+};
+
+static bool
+is_taken(const struct named *x, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(x->v[i], name) == 0)
+			return true;
+	return false;
+}
+
+static void
+name_all(const struct suggest_file *f, struct named *x)
+{
+	const struct suggest_tier *t;
+	char name[NAME_MAX_BYTES];
+	const char *at;
+
+	for (size_t i = 0; i < f->tiers->n; i++) {
+		t = &f->tiers->v[i];
+		last_part(t->entry ? "request" : t->by_app ?
+		    f->fns[t->fns[0]].app : f->names->fns[t->fns[0]].mod, name,
+		    sizeof(name));
+		at = t->by_app ? name : without_app(name,
+		    f->fns[t->fns[0]].app);
+		if (!is_word(at) || is_reserved(at))
+			at = "tier";
+		snprintf(x->v[i], sizeof(x->v[i]), "%s", at);
+		for (unsigned k = 2; is_taken(x, i, x->v[i]); k++)
+			snprintf(x->v[i], sizeof(x->v[i]), "%s_%u", at, k);
+	}
+}
+
+/* ---- functions ---- */
+
+static void
+put_fn(struct kp_buf *b, const struct kp_call_fn *fn)
+{
+	kp_buf_u8(b, '{');
+	kp_atom_print(b, fn->mod);
+	kp_buf_str(b, ", ");
+	kp_atom_print(b, fn->fun);
+	kp_buf_printf(b, ", %u}", fn->arity);
+}
+
+static void
+put_name(struct kp_buf *b, const struct kp_call_fn *fn)
+{
+	fn_name_put(b, fn->mod, fn->fun, fn->arity);
+}
+
+static void
+put_calls(const struct suggest_file *f, struct kp_buf *b, uint32_t fn,
+    uint64_t calls)
+{
+	double rate = f->rate(f->ctx, &f->names->fns[fn]);
+	char text[TEXT_MAX];
+
+	if (rate >= 0)
+		kp_buf_printf(b, "%s calls/s", text_count(text,
+		    (uint64_t)(rate + 0.5)));
+	if (f->tiers->requests > 0)
+		kp_buf_printf(b, "%s%s a request", rate >= 0 ? ", " : "",
+		    text_average(text, (double)calls /
+		    (double)f->tiers->requests));
+}
+
+/* ---- tiers ---- */
+
+static void
+put_tier_why(const struct suggest_file *f, struct kp_buf *b,
+    const struct suggest_tier *t)
+{
+	double all = (double)f->tiers->total;
+	char text[TEXT_MAX];
+
+	kp_buf_printf(b, "    %%%% %s of the requests' time", text_share(text,
+	    all > 0 ? (double)(t->own - t->elsewhere) / all : 0));
+	if (t->entry)
+		kp_buf_str(b, " is in none of the tiers below");
+	if (t->elsewhere > 0)
+		kp_buf_printf(b, "; %s in other processes",
+		    text_share(text, all > 0 ? (double)t->elsewhere / all : 0));
+	if (t->more > 0)
+		kp_buf_printf(b, "; %zu less used functions are left out",
+		    t->more);
+	kp_buf_str(b, ".\n");
+}
+
+static void
+put_tier(const struct suggest_file *f, struct kp_buf *b,
+    const struct suggest_tier *t, const char *name, bool last, bool comments)
+{
+	size_t pad = strlen(name) + 7;
+
+	if (comments)
+		put_tier_why(f, b, t);
+	kp_buf_printf(b, "    {%s, %s", name, t->nfns > 1 ? "[" : "");
+	for (size_t i = 0; i < t->nfns; i++) {
+		if (i > 0)
+			kp_buf_printf(b, "%*s", (int)pad + 1, "");
+		put_fn(b, &f->names->fns[t->fns[i]]);
+		kp_buf_str(b, i + 1 < t->nfns ? "," : t->nfns > 1 ? "]}" : "}");
+		if (i + 1 == t->nfns && !last)
+			kp_buf_u8(b, ',');
+		if (comments) {
+			kp_buf_str(b, "  % ");
+			put_calls(f, b, t->fns[i], t->calls[i]);
+		}
+		kp_buf_u8(b, '\n');
+	}
+	if (comments && !last)
+		kp_buf_u8(b, '\n');
+}
+
+static void
+put_tiers(const struct suggest_file *f, struct kp_buf *b, bool comments)
+{
+	struct named names;
+
+	name_all(f, &names);
+	kp_buf_str(b, "{tiers, [\n");
+	for (size_t i = 0; i < f->tiers->n; i++)
+		put_tier(f, b, &f->tiers->v[i], names.v[i],
+		    i + 1 == f->tiers->n, comments);
+	kp_buf_str(b, "]}.\n\n");
+}
+
+/* ---- comments ---- */
+
+static void
+put_lines(struct kp_buf *b, const char *s)
+{
+	size_t n;
+
+	while (*s != '\0') {
+		n = strcspn(s, "\n");
+		kp_buf_str(b, n > 0 ? "%% " : "%%");
+		text_put_n(b, s, n);
+		kp_buf_u8(b, '\n');
+		s += n + (s[n] == '\n');
+	}
+}
+
+static void
+put_left(const struct suggest_file *f, struct kp_buf *b)
+{
+	static const char *const why[] = {
+		[SUGGEST_HELPER] = "many modules call it, and it waits for "
+		    "nobody: its time is in its callers",
+		[SUGGEST_SHORT] = "too little of the time",
+		[SUGGEST_HOT] = "called too often",
+		[SUGGEST_ENOUGH] = "there are enough tiers" };
+	const struct suggest_left *l;
+	char text[TEXT_MAX];
+
+	if (f->tiers->nleft == 0)
+		return;
+	kp_buf_str(b, "%% Considered and left out:\n");
+	for (size_t i = 0; i < f->tiers->nleft; i++) {
+		l = &f->tiers->left[i];
+		kp_buf_str(b, "%%   ");
+		put_name(b, &f->names->fns[l->fn]);
+		kp_buf_printf(b, " (%s): %s\n", text_share(text,
+		    f->tiers->total > 0 ? (double)l->own /
+		    (double)f->tiers->total : 0), why[l->why]);
+	}
+	kp_buf_str(b, "%%\n");
+}
+
+static void
+put_entries(const struct suggest_file *f, struct kp_buf *b)
+{
+	const struct suggest_entry *e = &f->entries[f->chosen];
+	const struct suggest_entry *x;
+	char text[TEXT_MAX];
+	double rate;
+
+	kp_buf_str(b, "%% A request is a call of this function: ");
+	if (e->callback)
+		kp_buf_str(b, "a server's callback, for want of a better "
+		    "one.\n%% Never give it 'exact': it returns the server's "
+		    "state.\n");
+	else
+		kp_buf_str(b, "the outermost in its process\n%% that works "
+		    "and waits in turn, and returns.\n");
+	for (size_t i = 0; i < f->nentries && i < 5; i++) {
+		x = &f->entries[i];
+		if (i == f->chosen)
+			continue;
+		rate = f->rate(f->ctx, &f->entry_names->fns[x->fn]);
+		kp_buf_str(b, "%% Also considered: ");
+		put_name(b, &f->entry_names->fns[x->fn]);
+		if (rate >= 0)
+			kp_buf_printf(b, ", %s calls/s", text_count(text,
+			    (uint64_t)(rate + 0.5)));
+		kp_buf_str(b, x->callback ? ": returns a server's state" :
+		    x->waits && x->modules == 0 ? ": only waits" :
+		    x->modules < e->modules ? ": calls fewer modules" : "");
+		kp_buf_u8(b, '\n');
+	}
+}
+
+static void
+put_entry(const struct suggest_file *f, struct kp_buf *b)
+{
+	kp_buf_str(b, "{entry, ");
+	put_fn(b, &f->entry_names->fns[f->entries[f->chosen].fn]);
+	kp_buf_str(b, "}.\n\n");
+}
+
+static void
+put_identity(const struct suggest_file *f, struct kp_buf *b)
+{
+	if (f->clause[0] != '\0') {
+		kp_buf_str(b, "%% The type of a request: ");
+		text_put(b, f->why);
+		kp_buf_str(b, ".\n");
+	}
+	kp_buf_str(b, "{identity, fun\n");
+	if (f->clause[0] != '\0')
+		kp_buf_printf(b, "    %s;\n", f->clause);
+	kp_buf_str(b, "    (_) -> undefined\nend}.\n\n");
+	if (!f->paths)
+		return;
+	kp_buf_str(b, "%% What varies in a path has to go, or each value is a "
+	    "type of its own.\n{rewrite, [\n"
+	    "    {\"/[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\", \"/:uuid\"},\n"
+	    "    {\"/[0-9]+/\", \"/:id/\"},\n    {\"/[0-9]+/\", \"/:id/\"},\n"
+	    "    {\"/[0-9]+$\", \"/:id\"},\n"
+	    "    {\"/[0-9a-fA-F]{16,}\", \"/:hex\"}\n]}.\n\n");
+}
+
+/* ---- the file ---- */
+
+void
+suggest_write_draft(const struct suggest_file *f, struct kp_buf *b)
+{
+	put_tiers(f, b, false);
+	put_entry(f, b);
+	kp_buf_str(b, "{identity, fun (_) -> undefined end}.\n"
+	    "{sampling, {per_second, 1000}}.\n");
+}
+
+void
+suggest_write(const struct suggest_file *f, struct kp_buf *b)
+{
+	kp_buf_str(b, "%% Proposed by kprof suggest for ");
+	text_put(b, f->node);
+	kp_buf_printf(b, ", %s.\n%%%%\n", f->date);
+	put_lines(b, f->about);
+	kp_buf_str(b, "%%\n%%     kprofd -check -tiers FILE -target ");
+	text_put(b, f->node);
+	kp_buf_str(b, "     # does it fit?\n%%     kprofd -tiers FILE -target ");
+	text_put(b, f->node);
+	kp_buf_str(b, "\n%%\n");
+	put_left(f, b);
+	if (f->verdict[0] != '\0') {
+		kp_buf_str(b, "%% kprofd -check said:\n");
+		put_lines(b, f->verdict);
+	}
+	kp_buf_u8(b, '\n');
+	put_tiers(f, b, true);
+	put_entries(f, b);
+	put_entry(f, b);
+	put_identity(f, b);
+	kp_buf_str(b, "%% At most 1000 requests a second are traced; the rest "
+	    "is counted, and reports are\n%% estimates for all.\n"
+	    "{sampling, {per_second, 1000}}.\n");
+}
