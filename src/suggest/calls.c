@@ -230,6 +230,12 @@ suggest_calls_event(struct suggest_calls *c, const struct kp_call_event *ev)
 /* ---- the tree ---- */
 
 bool
+suggest_anonymous(const struct kp_call_names *t, uint32_t fn)
+{
+	return t->fns[fn].fun[0] == '-';
+}
+
+bool
 suggest_same_module(const struct kp_call_names *t, uint32_t a, uint32_t b)
 {
 	return strcmp(t->fns[a].mod, t->fns[b].mod) == 0;
@@ -295,20 +301,13 @@ spot_child(struct suggest_calls *c, uint32_t parent, uint32_t fn)
 	return c->nspots++;
 }
 
-/* A fun, or a list comprehension: part of the function that has it. */
-static bool
-is_anonymous(const struct suggest_calls *c, uint32_t fn)
-{
-	return c->names->fns[fn].fun[0] == '-';
-}
-
 /* Around tops: what only waits for work, or was called before the trace. */
 static bool
 is_around(const struct suggest_calls *c, const struct suggest_fn *fns,
     const struct kp_calls_path *p)
 {
 	return p->fn < KP_FN_FIRST || p->calls == 0 || fns[p->fn].platform ||
-	    fns[p->fn].callback || c->loops[p->fn] || is_anonymous(c, p->fn);
+	    fns[p->fn].callback || c->loops[p->fn] || suggest_anonymous(c->names, p->fn);
 }
 
 static void
@@ -321,14 +320,13 @@ place(struct suggest_calls *c, const struct suggest_fn *fns, uint32_t i)
 	if (p->parent != KP_PATH_NONE && p->fn >= KP_FN_FIRST) {
 		if (is_entry(c, p->fn) && c->spots[at].fn != p->fn)
 			at = spot_child(c, 0, p->fn);
-		else if (at != 0 ? !is_anonymous(c, p->fn) :
-		    !is_around(c, fns, p))
+		else if (at != 0 || !is_around(c, fns, p))
 			at = spot_child(c, at, p->fn);
 	}
 	s->placed[i].spot = at;
 	if (at == 0)
 		return;
-	if (c->spots[at].fn == p->fn)
+	if (p->fn >= KP_FN_FIRST)
 		c->spots[at].calls += p->calls;
 	c->spots[at].own += s->placed[i].own;
 	for (unsigned k = 0; k < SUGGEST_WAITS; k++)

@@ -75,7 +75,8 @@ enum kp_err suggest_calls_event(struct suggest_calls *c,
  */
 enum kp_err suggest_calls_end(struct suggest_calls *c,
     const struct suggest_fn *fns);
-/* True: fn is the module's. */
+/* A fun, or a list comprehension: it cannot be named in tiers.conf. */
+bool suggest_anonymous(const struct kp_call_names *t, uint32_t fn);
 bool suggest_same_module(const struct kp_call_names *t, uint32_t a, uint32_t b);
 
 #endif

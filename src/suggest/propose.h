@@ -38,6 +38,7 @@ size_t suggest_entries(const struct suggest_calls *c,
 enum suggest_why {
 	SUGGEST_HELPER,		/* called from everywhere: part of its callers */
 	SUGGEST_SHORT,		/* too little of the time */
+	SUGGEST_QUICK,		/* tracing would take as long as its calls */
 	SUGGEST_HOT,		/* called too often */
 	SUGGEST_ENOUGH		/* there are SUGGEST_TIERS_MAX already */
 };
@@ -47,7 +48,7 @@ struct suggest_tier {
 	uint64_t calls[SUGGEST_TIER_FNS_MAX];	/* in requests */
 	size_t nfns;
 	size_t more;		/* functions that had no room */
-	bool by_app;		/* of an application; else of a module */
+	bool by_app;		/* of an application, without its big modules */
 	bool entry;		/* the entry's own */
 	kp_dur_ns own;		/* in requests, other tiers not included */
 	kp_dur_ns elsewhere;	/* of that, in other processes */

@@ -16,9 +16,12 @@
 #define HELPER_CALLERS 3	/* modules that call a helper */
 #define HELPER_WAITS 0.2	/* share of its time; who waits more is no helper */
 #define SHARE 0.01		/* of the requests' time, from which it is a tier */
-#define SHARE_ELSEWHERE 0.03	/* of all time, in other processes */
+#define SHARE_ELSEWHERE 0.03	/* the same, in other processes */
+#define SHARE_BIG 0.1		/* from which a module is no part of a whole */
+#define SHARE_MEMBER 0.01	/* of the time of a tier's first function */
 #define SHARE_SHORT 0.001	/* and a call takes this long: */
 #define CALL_SHORT (5 * KP_NS_PER_US)
+#define CALL_TRACED (4 * KP_NS_PER_US)	/* that tracing itself takes, in a trace */
 #define GROUP_FNS_MAX 256u	/* more are added up in none */
 
 struct member {
@@ -28,11 +31,17 @@ struct member {
 	bool local;		/* not exported, and called by a server's loop */
 };
 
+/* A function as others call it. */
+struct callee {
+	uint32_t callers[HELPER_CALLERS], ncallers;	/* groups */
+	kp_dur_ns total;
+};
+
 /* A module, or an application that is not the entry's. */
 struct group {
 	bool by_app, entry, helper;
 	uint32_t fn;		/* one of its functions */
-	uint32_t callers[HELPER_CALLERS], ncallers;
+	kp_dur_ns called, helped;	/* in calls by others; of helping functions */
 	kp_dur_ns plain, waits;	/* its own, and how much of that waits */
 	kp_dur_ns in, out;	/* with the helpers': in the request's process */
 	struct member *members;
@@ -49,6 +58,8 @@ struct work {
 	struct group *v;
 	uint32_t n;
 	uint32_t *of;		/* by function: group + 1; 0: none */
+	bool *big;		/* by function: its module is a tier of its own */
+	struct callee *callees;	/* by function */
 	uint32_t *owner;	/* by spot: group + 1 */
 	bool *inside;		/* by spot: below the entry */
 };
@@ -73,6 +84,10 @@ group_named(struct work *w, const char *name, uint32_t fn, bool by_app)
 	return ++w->n;
 }
 
+/*
+ * Modules; or, once it is known which are big, what is small of another application
+ * as one.
+ */
 static bool
 groups_make(struct work *w)
 {
@@ -86,7 +101,8 @@ groups_make(struct work *w)
 		if (w->of[fn] != 0)
 			continue;
 		app = w->fns[fn].app;
-		by_app = app[0] != '\0' && strcmp(app, home) != 0;
+		by_app = w->big != NULL && !w->big[fn] && app[0] != '\0' &&
+		    strcmp(app, home) != 0;
 		w->of[fn] = group_named(w, by_app ? app : t->fns[fn].mod, fn,
 		    by_app);
 		if (w->of[fn] == 0)
@@ -98,13 +114,44 @@ groups_make(struct work *w)
 }
 
 static void
-caller_add(struct group *g, uint32_t caller)
+groups_free(struct work *w)
 {
-	for (uint32_t i = 0; i < g->ncallers; i++)
-		if (g->callers[i] == caller)
-			return;
-	if (g->ncallers < HELPER_CALLERS)
-		g->callers[g->ncallers++] = caller;
+	for (uint32_t i = 0; i < w->n; i++)
+		free(w->v[i].members);
+	free(w->v);
+	w->v = NULL;
+	w->n = 0;
+	intern_free(&w->names);
+	w->names = (struct intern){ 0 };
+}
+
+/* Then groups are made again. */
+static bool
+big_find(struct work *w)
+{
+	double least = SHARE_BIG * (double)w->out->total;
+	uint32_t n = w->c->names->nfns;
+
+	w->big = calloc(n + 1, sizeof(*w->big));
+	for (uint32_t i = 0; w->big != NULL && i < n; i++) {
+		w->big[i] = w->of[i] != 0 &&
+		    (double)w->v[w->of[i] - 1].plain >= least;
+		w->of[i] = 0;
+	}
+	groups_free(w);
+	return w->big != NULL;
+}
+
+static void
+caller_add(struct callee *f, uint32_t caller, kp_dur_ns total)
+{
+	uint32_t i;
+
+	f->total += total;
+	for (i = 0; i < f->ncallers && f->callers[i] != caller; i++)
+		;
+	if (i == f->ncallers && i < HELPER_CALLERS)
+		f->callers[f->ncallers++] = caller;
 }
 
 static kp_dur_ns
@@ -117,8 +164,9 @@ own_time(const struct suggest_spot *s)
 	return t;
 }
 
+/* Each group's own time. */
 static void
-helpers_find(struct work *w)
+plain_find(struct work *w)
 {
 	const struct suggest_spot *s;
 	struct group *g;
@@ -129,12 +177,33 @@ helpers_find(struct work *w)
 		g->plain += own_time(s);
 		g->waits += s->wait[SUGGEST_WAIT_CALL] +
 		    s->wait[SUGGEST_WAIT_PORT];
+	}
+}
+
+static void
+helpers_find(struct work *w)
+{
+	const struct suggest_spot *s;
+	struct group *g;
+
+	for (uint32_t i = 1; i < w->c->nspots; i++) {
+		s = &w->c->spots[i];
 		if (s->parent != 0 && s->calls > 0 &&
 		    w->of[w->c->spots[s->parent].fn] != w->of[s->fn])
-			caller_add(g, w->of[w->c->spots[s->parent].fn]);
+			caller_add(&w->callees[s->fn],
+			    w->of[w->c->spots[s->parent].fn], s->total);
+	}
+	for (uint32_t i = 0; i < w->c->names->nfns; i++) {
+		if (w->of[i] == 0)
+			continue;
+		g = &w->v[w->of[i] - 1];
+		g->called += w->callees[i].total;
+		if (w->callees[i].ncallers == HELPER_CALLERS)
+			g->helped += w->callees[i].total;
 	}
 	for (g = w->v; g < w->v + w->n; g++)
-		g->helper = !g->entry && g->ncallers == HELPER_CALLERS &&
+		g->helper = !g->entry && g->helped > 0 &&
+		    g->helped * 2 >= g->called &&
 		    (double)g->waits < HELPER_WAITS * (double)g->plain;
 }
 
@@ -169,8 +238,6 @@ owners_find(struct work *w)
 
 	for (uint32_t i = 1; i < w->c->nspots; i++) {
 		s = &w->c->spots[i];
-		w->inside[i] = s->parent == 0 ? s->fn == w->entry :
-		    w->inside[s->parent];
 		up = s->parent == 0 ? 0 : w->owner[s->parent];
 		g = &w->v[w->of[s->fn] - 1];
 		w->owner[i] = g->helper ? up : w->of[s->fn];
@@ -181,7 +248,8 @@ owners_find(struct work *w)
 			g->in += own_time(s);
 		else
 			g->out += own_time(s);
-		if (w->owner[i] == up || s->calls == 0 || s->total == 0)
+		if (w->owner[i] == up || s->calls == 0 || s->total == 0 ||
+		    suggest_anonymous(w->c->names, s->fn))
 			continue;
 		if (!member_add(g, s->fn, s, s->parent == 0 &&
 		    !w->fns[s->fn].exported))
@@ -197,6 +265,8 @@ totals(struct work *w)
 
 	for (uint32_t i = 1; i < w->c->nspots; i++) {
 		s = &w->c->spots[i];
+		w->inside[i] = s->parent == 0 ? s->fn == w->entry :
+		    w->inside[s->parent];
 		if (s->parent != 0)
 			continue;
 		if (w->inside[i]) {
@@ -214,7 +284,8 @@ static int
 by_time(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
-	kp_dur_ns tx = x->in + x->out, ty = y->in + y->out;
+	kp_dur_ns tx = x->helper ? x->plain : x->in + x->out;
+	kp_dur_ns ty = y->helper ? y->plain : y->in + y->out;
 
 	if (x->entry != y->entry)
 		return x->entry ? -1 : 1;
@@ -245,26 +316,34 @@ static bool
 is_worth_it(const struct work *w, const struct group *g)
 {
 	double in = (double)w->out->total;
-	double all = in + (double)w->out->elsewhere;
 	uint64_t calls = 0;
 
 	for (size_t i = 0; i < g->nmembers; i++)
 		calls += g->members[i].calls;
 	return (double)g->in >= SHARE * in ||
-	    (double)g->out >= SHARE_ELSEWHERE * all ||
+	    (double)g->out >= SHARE_ELSEWHERE * in ||
 	    ((double)g->in >= SHARE_SHORT * in && calls > 0 &&
 	    g->in / (kp_dur_ns)calls >= CALL_SHORT);
+}
+
+/* Tracing a call takes as long as it does. */
+static bool
+is_short(const struct member *m)
+{
+	return m->total / (kp_dur_ns)m->calls < CALL_TRACED;
 }
 
 static void
 tier_fill(struct work *w, struct group *g, struct suggest_tier *t)
 {
-	double all = (double)w->out->total + (double)w->out->elsewhere;
+	double in = (double)w->out->total;
 	const struct member *m;
 
 	for (size_t i = 0; i < g->nmembers; i++) {
 		m = &g->members[i];
-		if (m->local && (double)m->total < SHARE_ELSEWHERE * all)
+		if ((m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
+		    (double)m->total < SHARE_MEMBER * (double)g->members[0].total ||
+		    is_short(m))
 			continue;
 		if ((double)m->calls > w->hot * (double)w->out->requests) {
 			leave_out(w, m->fn, SUGGEST_HOT, m->calls, m->total);
@@ -288,7 +367,7 @@ tier_add(struct work *w, struct group *g)
 	if (g->nmembers > 0)
 		qsort(g->members, g->nmembers, sizeof(*g->members), by_total);
 	if (g->helper) {
-		if ((double)g->plain >= SHARE_SHORT * (double)o->total)
+		if ((double)g->plain >= SHARE * (double)o->total)
 			leave_out(w, g->fn, SUGGEST_HELPER, calls, g->plain);
 		return;
 	}
@@ -304,6 +383,8 @@ tier_add(struct work *w, struct group *g)
 	} else {
 		tier_fill(w, g, &t);
 	}
+	if (t.nfns == 0 && g->nmembers > 0 && is_short(&g->members[0]))
+		leave_out(w, g->members[0].fn, SUGGEST_QUICK, calls, t.own);
 	if (t.nfns > 0 && o->n == SUGGEST_TIERS_MAX)
 		leave_out(w, t.fns[0], SUGGEST_ENOUGH, calls, t.own);
 	else if (t.nfns > 0)
@@ -313,13 +394,12 @@ tier_add(struct work *w, struct group *g)
 static void
 work_free(struct work *w)
 {
-	for (uint32_t i = 0; i < w->n; i++)
-		free(w->v[i].members);
-	free(w->v);
+	groups_free(w);
 	free(w->of);
+	free(w->big);
+	free(w->callees);
 	free(w->owner);
 	free(w->inside);
-	intern_free(&w->names);
 }
 
 enum kp_err
@@ -332,16 +412,25 @@ suggest_tiers(const struct suggest_calls *c, const struct suggest_fn *fns,
 
 	*out = (struct suggest_tiers){ 0 };
 	w.of = calloc(c->names->nfns + 1, sizeof(*w.of));
+	w.callees = calloc(c->names->nfns + 1, sizeof(*w.callees));
 	w.owner = calloc(c->nspots + 1, sizeof(*w.owner));
 	w.inside = calloc(c->nspots + 1, sizeof(*w.inside));
-	good = w.of != NULL && w.owner != NULL && w.inside != NULL &&
-	    groups_make(&w);
+	good = w.of != NULL && w.callees != NULL && w.owner != NULL &&
+	    w.inside != NULL;
 	if (good) {
+		totals(&w);
+		good = groups_make(&w);
+	}
+	if (good) {
+		plain_find(&w);
+		good = big_find(&w) && groups_make(&w);
+	}
+	if (good) {
+		plain_find(&w);
 		helpers_find(&w);
 		good = owners_find(&w);
 	}
 	if (good) {
-		totals(&w);
 		if (w.n > 0)
 			qsort(w.v, w.n, sizeof(*w.v), by_time);
 		for (uint32_t i = 0; i < w.n; i++)

@@ -8,6 +8,7 @@
 #include "text/text.h"
 
 #define NAME_MAX_BYTES 40
+#define COLUMNS 88u
 
 /* ---- names of tiers ---- */
 
@@ -192,17 +193,38 @@ put_tiers(const struct suggest_file *f, struct kp_buf *b, bool comments)
 
 /* ---- comments ---- */
 
+/* A paragraph as a comment, broken at blanks. */
+static void
+put_paragraph(struct kp_buf *b, const char *s, size_t n)
+{
+	size_t cols = 2, len;
+
+	kp_buf_str(b, "%%");
+	for (size_t i = 0; i < n; i += len) {
+		for (; i < n && s[i] == ' '; i++)
+			;
+		for (len = 0; i + len < n && s[i + len] != ' '; len++)
+			;
+		if (cols > 2 && cols + 1 + len > COLUMNS) {
+			kp_buf_str(b, "\n%%");
+			cols = 2;
+		}
+		if (len > 0)
+			kp_buf_u8(b, ' ');
+		text_put_n(b, s + i, len);
+		cols += 1 + len;
+	}
+	kp_buf_u8(b, '\n');
+}
+
 static void
 put_lines(struct kp_buf *b, const char *s)
 {
 	size_t n;
 
-	while (*s != '\0') {
+	for (; *s != '\0'; s += n + (s[n] == '\n')) {
 		n = strcspn(s, "\n");
-		kp_buf_str(b, n > 0 ? "%% " : "%%");
-		text_put_n(b, s, n);
-		kp_buf_u8(b, '\n');
-		s += n + (s[n] == '\n');
+		put_paragraph(b, s, n);
 	}
 }
 
@@ -213,6 +235,8 @@ put_left(const struct suggest_file *f, struct kp_buf *b)
 		[SUGGEST_HELPER] = "many modules call it, and it waits for "
 		    "nobody: its time is in its callers",
 		[SUGGEST_SHORT] = "too little of the time",
+		[SUGGEST_QUICK] = "its calls are so short that tracing would "
+		    "take as long",
 		[SUGGEST_HOT] = "called too often",
 		[SUGGEST_ENOUGH] = "there are enough tiers" };
 	const struct suggest_left *l;
@@ -276,11 +300,8 @@ put_entry(const struct suggest_file *f, struct kp_buf *b)
 static void
 put_identity(const struct suggest_file *f, struct kp_buf *b)
 {
-	if (f->clause[0] != '\0') {
-		kp_buf_str(b, "%% The type of a request: ");
-		text_put(b, f->why);
-		kp_buf_str(b, ".\n");
-	}
+	if (f->why[0] != '\0')
+		put_lines(b, f->why);
 	kp_buf_str(b, "{identity, fun\n");
 	if (f->clause[0] != '\0')
 		kp_buf_printf(b, "    %s;\n", f->clause);

@@ -103,9 +103,9 @@ put_known(struct run *r, struct kp_buf *b)
 			continue;
 		kp_buf_printf(b, "%s %s", k->name, k->does);
 		if (k->example != NULL)
-			kp_buf_printf(b, ": see priv/examples/%s, which "
-			    "people wrote", k->example);
-		kp_buf_u8(b, '\n');
+			kp_buf_printf(b, ": priv/examples/%s is written for "
+			    "that", k->example);
+		kp_buf_str(b, ".\n");
 	}
 }
 
@@ -330,6 +330,7 @@ find_identity(struct run *r)
 
 	kp_buf_reset(&r->clause);
 	kp_buf_reset(&r->why);
+	kp_buf_str(&r->why, "The type of a request: ");
 	put_text(r, true);
 	progress(r, "'%s': checking the draft", r->a->target);
 	e = run_check(r, r->node.span / 2, true);
@@ -345,11 +346,63 @@ find_identity(struct run *r)
 		    &r->clause, &r->why);
 	}
 	if (example != NULL) {
-		kp_buf_str(&r->why, ": ");
+		kp_buf_str(&r->why, ".\nOne was ");
 		text_put(&r->why, example);
 	}
+	kp_buf_str(&r->why, ".\n");
 	free(example);
 	return OPTS_GO_ON;
+}
+
+/* Removes functions of which the check says that they do not return. */
+static bool
+remove_loops(struct run *r)
+{
+	const char *said = kp_buf_cstr(&r->verdict);
+	const struct kp_call_fn *fn;
+	char name[FN_NAME_MAX + 32];
+	struct suggest_tier *t;
+	bool any = false;
+
+	for (t = r->tiers.v; t < r->tiers.v + r->tiers.n; t++)
+		for (size_t i = 0; i < t->nfns && !t->entry; i++) {
+			fn = &r->in_names->fns[t->fns[i]];
+			fn_name(name, FN_NAME_MAX, fn->mod, fn->fun,
+			    fn->arity);
+			strcat(name, " never returns");
+			if (strstr(said, name) == NULL)
+				continue;
+			any = true;
+			t->nfns--;
+			memmove(&t->fns[i], &t->fns[i + 1],
+			    (t->nfns - i) * sizeof(t->fns[0]));
+			memmove(&t->calls[i], &t->calls[i + 1],
+			    (t->nfns - i) * sizeof(t->calls[0]));
+			i--;
+		}
+	for (size_t i = r->tiers.n; i-- > 0;) {
+		if (r->tiers.v[i].nfns > 0)
+			continue;
+		r->tiers.n--;
+		memmove(&r->tiers.v[i], &r->tiers.v[i + 1],
+		    (r->tiers.n - i) * sizeof(r->tiers.v[0]));
+	}
+	return any;
+}
+
+/* As run_check(); r->verdict has what it said. */
+static enum kp_err
+check_once(struct run *r)
+{
+	enum kp_err e;
+
+	kp_buf_reset(&r->verdict);
+	put_text(r, false);
+	progress(r, "'%s': checking the proposal", r->a->target);
+	e = run_check(r, r->node.span, false);
+	if (e == KP_OK)
+		suggest_check_messages(&r->check, &r->verdict);
+	return e;
 }
 
 /* OPTS_GO_ON: the file passes the check. */
@@ -357,15 +410,12 @@ static int
 check(struct run *r)
 {
 	char *price;
-	enum kp_err e;
+	enum kp_err e = check_once(r);
 
-	kp_buf_reset(&r->verdict);
-	put_text(r, false);
-	progress(r, "'%s': checking the proposal", r->a->target);
-	e = run_check(r, r->node.span, false);
+	if (e == KP_OK && remove_loops(r))
+		e = check_once(r);
 	if (e != KP_OK)
 		return failed(r, e);
-	suggest_check_messages(&r->check, &r->verdict);
 	if (r->check.status != 0) {
 		snprintf(r->not_good, sizeof(r->not_good), "kprofd -check says "
 		    "%s", kp_buf_cstr(&r->verdict));

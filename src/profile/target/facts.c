@@ -326,7 +326,7 @@ callbacks_of_server(struct kp_term *r)
 {
 	uint32_t n = kp_term_peek(r) == KP_TERM_LIST ? kp_term_list(r) : 0;
 	struct kp_span fun;
-	bool server = false;
+	bool server = false, init = false, terminate = false;
 	int64_t arity;
 
 	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
@@ -336,8 +336,10 @@ callbacks_of_server(struct kp_term *r)
 		server |= (kp_span_is(fun, "handle_call") && arity == 3) ||
 		    (kp_span_is(fun, "handle_event") && arity >= 3) ||
 		    (kp_span_is(fun, "callback_mode") && arity == 0);
+		init |= kp_span_is(fun, "init") && arity == 1;
+		terminate |= kp_span_is(fun, "terminate") && arity == 2;
 	}
-	return server && r->err == KP_OK;
+	return (server || (init && terminate)) && r->err == KP_OK;
 }
 
 static enum kp_err
@@ -497,6 +499,17 @@ is_exported(const struct facts_module *m, const char *fun, uint32_t arity)
 	return false;
 }
 
+/* A behaviour's module, such as RabbitMQ's gen_server2, is as good as OTP's. */
+static bool
+runs_servers(const struct facts *f, const char *mod)
+{
+	for (size_t i = 0; i < f->nbehaviours; i++)
+		if (f->behaviours[i].server &&
+		    strcmp(f->behaviours[i].name, mod) == 0)
+			return true;
+	return false;
+}
+
 enum kp_err
 facts_describe(struct facts *f, const struct kp_call_names *t,
     struct suggest_fn **out, char *why, size_t n)
@@ -514,6 +527,13 @@ facts_describe(struct facts *f, const struct kp_call_names *t,
 			return e;
 		}
 	}
+	for (uint32_t i = KP_FN_FIRST; i < t->nfns && e == KP_OK; i++) {
+		at = intern_get(&f->by_name, t->fns[i].mod,
+		    strlen(t->fns[i].mod));
+		m = at != NULL ? &f->v[at->val] : NULL;
+		if (m != NULL && !m->asked && !m->platform)
+			e = module_ask(f, m);
+	}
 	for (uint32_t i = 0; i < t->nfns && e == KP_OK; i++) {
 		fn = &t->fns[i];
 		fns[i] = (struct suggest_fn){ .platform = true, .app = "" };
@@ -521,9 +541,7 @@ facts_describe(struct facts *f, const struct kp_call_names *t,
 		if (i < KP_FN_FIRST || at == NULL)
 			continue;
 		m = &f->v[at->val];
-		if (!m->asked && !m->platform)
-			e = module_ask(f, m);
-		fns[i].platform = m->platform;
+		fns[i].platform = m->platform || runs_servers(f, fn->mod);
 		fns[i].app = m->app;
 		fns[i].exported = is_exported(m, fn->fun, fn->arity);
 		fns[i].callback = is_callback(m, fn->fun, fn->arity,
