@@ -51,13 +51,16 @@ wait_kind(const struct kp_call_names *t, uint32_t fn)
 		"gen_tcp", "gen_udp", "inet", "prim_socket", "gen_tcp_socket",
 		"erl_prim_loader", "disk_log", "file_io_server" };
 	const char *mod = fn < t->nfns ? t->fns[fn].mod : "";
+	const char *fun = fn < t->nfns ? t->fns[fn].fun : "";
 
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (strcmp(mod, calls[i]) == 0)
 			return SUGGEST_WAIT_CALL;
 	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++)
 		if (strcmp(mod, ports[i]) == 0)
-			return SUGGEST_WAIT_PORT;
+			return strstr(fun, "recv") != NULL ||
+			    strstr(fun, "accept") != NULL ?
+			    SUGGEST_WAIT_INPUT : SUGGEST_WAIT_PORT;
 	return SUGGEST_WAIT_OTHER;
 }
 
@@ -307,7 +310,7 @@ is_around(const struct suggest_calls *c, const struct suggest_fn *fns,
     const struct kp_calls_path *p)
 {
 	return p->fn < KP_FN_FIRST || p->calls == 0 || fns[p->fn].platform ||
-	    fns[p->fn].callback || c->loops[p->fn] || suggest_anonymous(c->names, p->fn);
+	    fns[p->fn].callback || fns[p->fn].loop || c->loops[p->fn] || suggest_anonymous(c->names, p->fn);
 }
 
 static void
@@ -320,13 +323,14 @@ place(struct suggest_calls *c, const struct suggest_fn *fns, uint32_t i)
 	if (p->parent != KP_PATH_NONE && p->fn >= KP_FN_FIRST) {
 		if (is_entry(c, p->fn) && c->spots[at].fn != p->fn)
 			at = spot_child(c, 0, p->fn);
-		else if (at != 0 || !is_around(c, fns, p))
+		else if (at != 0 ? !fns[p->fn].platform :
+		    !is_around(c, fns, p))
 			at = spot_child(c, at, p->fn);
 	}
 	s->placed[i].spot = at;
 	if (at == 0)
 		return;
-	if (p->fn >= KP_FN_FIRST)
+	if (c->spots[at].fn == p->fn)
 		c->spots[at].calls += p->calls;
 	c->spots[at].own += s->placed[i].own;
 	for (unsigned k = 0; k < SUGGEST_WAITS; k++)

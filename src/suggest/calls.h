@@ -20,15 +20,17 @@
 enum suggest_wait {
 	SUGGEST_WAIT_CALL,	/* for an answer of another process */
 	SUGGEST_WAIT_PORT,	/* for a port, a socket or a file */
+	SUGGEST_WAIT_INPUT,	/* for what a client sends, or a database */
 	SUGGEST_WAIT_OTHER	/* a message, a timer; or it was preempted */
 };
 #define SUGGEST_WAITS (SUGGEST_WAIT_OTHER + 1)
 
 /* What is known of a function, by its number in the names of a trace. */
 struct suggest_fn {
-	bool platform;		/* of OTP, or of Elixir itself */
+	bool platform;		/* OTP's, Elixir's, or of a module that runs servers */
 	bool exported;
 	bool callback;		/* a server calls it, and it returns its state */
+	bool loop;		/* it was found to be one before */
 	const char *app;	/* borrowed; "" if unknown */
 };
 

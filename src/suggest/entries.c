@@ -23,7 +23,8 @@ static double
 active_time(const struct suggest_spot *s)
 {
 	return (double)s->own + (double)s->wait[SUGGEST_WAIT_CALL] +
-	    IDLE_WAIT * ((double)s->wait[SUGGEST_WAIT_PORT] +
+	    (double)s->wait[SUGGEST_WAIT_PORT] +
+	    IDLE_WAIT * ((double)s->wait[SUGGEST_WAIT_INPUT] +
 	    (double)s->wait[SUGGEST_WAIT_OTHER]);
 }
 

@@ -21,6 +21,8 @@
 #define SHARE_MEMBER 0.01	/* of the time of a tier's first function */
 #define SHARE_SHORT 0.001	/* and a call takes this long: */
 #define CALL_SHORT (5 * KP_NS_PER_US)
+#define MANY_CALLS 3		/* a request, of a tier that waits for nobody: */
+#define MANY_LEAST (15 * KP_NS_PER_US)	/* they are longer than this */
 #define CALL_TRACED (4 * KP_NS_PER_US)	/* that tracing itself takes, in a trace */
 #define GROUP_FNS_MAX 256u	/* more are added up in none */
 
@@ -176,7 +178,7 @@ plain_find(struct work *w)
 		g = &w->v[w->of[s->fn] - 1];
 		g->plain += own_time(s);
 		g->waits += s->wait[SUGGEST_WAIT_CALL] +
-		    s->wait[SUGGEST_WAIT_PORT];
+		    s->wait[SUGGEST_WAIT_PORT] + s->wait[SUGGEST_WAIT_INPUT];
 	}
 }
 
@@ -247,7 +249,7 @@ owners_find(struct work *w)
 		if (w->inside[i])
 			g->in += own_time(s);
 		else
-			g->out += own_time(s);
+			g->out += own_time(s) - s->wait[SUGGEST_WAIT_INPUT];
 		if (w->owner[i] == up || s->calls == 0 || s->total == 0 ||
 		    suggest_anonymous(w->c->names, s->fn))
 			continue;
@@ -333,6 +335,20 @@ is_short(const struct member *m)
 	return m->total / (kp_dur_ns)m->calls < CALL_TRACED;
 }
 
+/* Many short calls that wait for nobody. */
+static bool
+is_chatty(const struct work *w, const struct group *g,
+    const struct suggest_tier *t)
+{
+	uint64_t calls = 0;
+
+	for (size_t i = 0; i < t->nfns; i++)
+		calls += t->calls[i];
+	return calls > MANY_CALLS * w->out->requests &&
+	    (double)g->waits < HELPER_WAITS * (double)g->plain &&
+	    t->own / (kp_dur_ns)calls < MANY_LEAST;
+}
+
 static void
 tier_fill(struct work *w, struct group *g, struct suggest_tier *t)
 {
@@ -383,8 +399,11 @@ tier_add(struct work *w, struct group *g)
 	} else {
 		tier_fill(w, g, &t);
 	}
-	if (t.nfns == 0 && g->nmembers > 0 && is_short(&g->members[0]))
+	if (!g->entry && g->nmembers > 0 && (t.nfns == 0 ?
+	    is_short(&g->members[0]) : is_chatty(w, g, &t))) {
 		leave_out(w, g->members[0].fn, SUGGEST_QUICK, calls, t.own);
+		return;
+	}
 	if (t.nfns > 0 && o->n == SUGGEST_TIERS_MAX)
 		leave_out(w, t.fns[0], SUGGEST_ENOUGH, calls, t.own);
 	else if (t.nfns > 0)

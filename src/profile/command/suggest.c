@@ -207,7 +207,8 @@ look(struct run *r)
 		return nothing(r, "no function of its applications was called");
 	progress(r, "'%s': tracing all processes, %u events at most",
 	    r->a->target, SUGGEST_EVENTS_MAX);
-	e = suggest_node_trace(&r->node, NULL, &r->names, &r->calls, &r->fns);
+	e = suggest_node_trace(&r->node, NULL, NULL, &r->names, &r->calls,
+	    &r->fns);
 	if (e != KP_OK)
 		return failed(r, e);
 	r->nentries = suggest_entries(r->calls, r->fns, r->entries);
@@ -246,8 +247,8 @@ trace_requests(struct run *r)
 	progress(r, "'%s': tracing %u requests of %s at most", r->a->target,
 	    SUGGEST_REQUESTS, entry_name(r, r->chosen, name));
 	forget(r);
-	e = suggest_node_trace(&r->node, &entry, &r->in_names, &r->in_calls,
-	    &r->in_fns);
+	e = suggest_node_trace(&r->node, &entry, r->calls, &r->in_names,
+	    &r->in_calls, &r->in_fns);
 	if (e != KP_OK)
 		return failed(r, e);
 	c = r->in_calls;

@@ -30,13 +30,6 @@ injected(const struct suggest_node *s, const struct kp_mfa_pat *v, size_t n)
 		.max_processes = 1000000, .max_memory = MEMORY_MAX };
 }
 
-/* Clients that are OTP's, whose calls are boundaries. */
-static bool
-is_client(const char *mod)
-{
-	return strcmp(mod, "httpc") == 0 || strcmp(mod, "mnesia") == 0;
-}
-
 static enum kp_err
 choose_modules(struct suggest_node *s)
 {
@@ -48,7 +41,7 @@ choose_modules(struct suggest_node *s)
 	if (s->modules == NULL)
 		return no_memory(s);
 	for (size_t i = 0; i < n; i++) {
-		if (m[i].platform && !is_client(m[i].name))
+		if (m[i].platform && !facts_is_client(m[i].name))
 			continue;
 		if (s->nmodules == SUGGEST_MODULES_MAX) {
 			s->modules_over++;
@@ -243,6 +236,26 @@ trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	return e;
 }
 
+/* A trace of requests is too short to see all loops. */
+static void
+loops_carry(const struct suggest_calls *before,
+    const struct kp_call_names *names, struct suggest_fn *fns)
+{
+	const struct kp_call_fn *a, *b;
+
+	for (uint32_t i = KP_FN_FIRST; i < before->names->nfns; i++) {
+		a = &before->names->fns[i];
+		for (uint32_t k = KP_FN_FIRST; before->loops[i] &&
+		     k < names->nfns; k++) {
+			b = &names->fns[k];
+			if (a->arity == b->arity &&
+			    strcmp(a->fun, b->fun) == 0 &&
+			    strcmp(a->mod, b->mod) == 0)
+				fns[k].loop = true;
+		}
+	}
+}
+
 enum kp_err
 suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
     struct kp_call_names **names, struct suggest_calls **c,
@@ -265,6 +278,8 @@ suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	if (e == KP_OK)
 		e = facts_describe(s->facts, *names, fns, s->why,
 		    sizeof(s->why));
+	if (e == KP_OK && before != NULL)
+		loops_carry(before, *names, *fns);
 	if (e == KP_OK)
 		e = suggest_calls_end(*c, *fns);
 	if (e == KP_OK) {

@@ -44,11 +44,13 @@ enum kp_err suggest_node_count(struct suggest_node *s);
 /* -1: unknown */
 double suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f);
 /*
- * Traces all processes, or (entry is not NULL) requests.  *names and *c are the
+ * Traces all processes, or (entry is not NULL) requests; before: a trace that was
+ * made earlier, or NULL.  *names and *c are the
  * caller's after KP_OK, and so are *fns.
  */
 enum kp_err suggest_node_trace(struct suggest_node *s,
-    const struct kp_mfa_pat *entry, struct kp_call_names **names,
-    struct suggest_calls **c, struct suggest_fn **fns);
+    const struct kp_mfa_pat *entry, const struct suggest_calls *before,
+    struct kp_call_names **names, struct suggest_calls **c,
+    struct suggest_fn **fns);
 
 #endif

@@ -60,6 +60,14 @@ copy(struct kp_span s)
 	return strndup(s.n > 0 ? (const char *)s.p : "", s.n);
 }
 
+bool
+facts_is_client(const char *mod)
+{
+	static const char *const clients[] = { "httpc", "mnesia" };
+
+	return IS_IN(mod, clients);
+}
+
 /* ---- questions ---- */
 
 static enum kp_err
@@ -531,7 +539,8 @@ facts_describe(struct facts *f, const struct kp_call_names *t,
 		at = intern_get(&f->by_name, t->fns[i].mod,
 		    strlen(t->fns[i].mod));
 		m = at != NULL ? &f->v[at->val] : NULL;
-		if (m != NULL && !m->asked && !m->platform)
+		if (m != NULL && !m->asked && (!m->platform ||
+		    facts_is_client(m->name)))
 			e = module_ask(f, m);
 	}
 	for (uint32_t i = 0; i < t->nfns && e == KP_OK; i++) {
@@ -541,7 +550,8 @@ facts_describe(struct facts *f, const struct kp_call_names *t,
 		if (i < KP_FN_FIRST || at == NULL)
 			continue;
 		m = &f->v[at->val];
-		fns[i].platform = m->platform || runs_servers(f, fn->mod);
+		fns[i].platform = (m->platform && !facts_is_client(m->name)) ||
+		    runs_servers(f, fn->mod);
 		fns[i].app = m->app;
 		fns[i].exported = is_exported(m, fn->fun, fn->arity);
 		fns[i].callback = is_callback(m, fn->fun, fn->arity,
