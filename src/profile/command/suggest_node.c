@@ -258,6 +258,7 @@ loops_carry(const struct suggest_calls *before,
 
 enum kp_err
 suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
+    const struct suggest_calls *before,
     struct kp_call_names **names, struct suggest_calls **c,
     struct suggest_fn **fns)
 {
