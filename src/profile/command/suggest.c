@@ -1,9 +1,11 @@
 /*
  * suggest.c - kprof suggest: proposes a tiers.conf for a node.
  *
- * It counts calls, traces all processes for a moment, and takes the functions that
- * may begin requests; traces requests of the best one, and groups what they call into
- * tiers; and has kprofd check the file.  If that says no, the next function is tried.
+ * It samples stacks, counts calls of the functions near them, and takes the functions
+ * that may begin requests; traces requests of the best one, and groups what they call
+ * into tiers; and has kprofd check the file.  If that says no, the next function is
+ * tried.  Requests that are too short for samples are found by a trace of all
+ * processes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +28,11 @@
 #include "text/file_why.h"
 #include "text/text.h"
 
-#define SPAN (2 * KP_NS_PER_S)
+#define SPAN (5 * KP_NS_PER_S)
+#define SHORT_SPAN (2 * KP_NS_PER_S)	/* at most, of steps after sampling */
+/* Samples of an entry, and modules that it calls, with which it is known. */
+#define SAMPLES_LEAST 20
+#define MODULES_LEAST 2
 #define SPAN_MAX (600 * KP_NS_PER_S)
 #define TRIES 3			/* entries that are traced and checked */
 #define APPS_NAMED 12u
@@ -43,7 +49,8 @@ struct run {
 	const struct args *a;
 	struct suggest_node node;
 	/* Of all processes. */
-	struct kp_call_names *names;
+	struct kp_call_names *names;	/* calls' */
+	struct kp_call_names *own_names;	/* of a trace, if it is one */
 	struct suggest_calls *calls;
 	struct suggest_fn *fns;
 	struct suggest_entry entries[SUGGEST_ENTRIES_MAX];
@@ -55,6 +62,8 @@ struct run {
 	struct suggest_tiers tiers;
 	struct suggest_check check;
 	struct kp_buf about, clause, why, text, verdict;
+	double samples;		/* that show the best entry, about */
+	bool traced;		/* all processes were, since samples show none */
 	char not_good[4096];	/* why the last one was not */
 };
 
@@ -115,7 +124,7 @@ put_about(struct run *r)
 	const char *apps[APPS_NAMED + 1];
 	size_t n = facts_apps(r->node.facts, apps, APPS_NAMED + 1);
 	struct kp_buf *b = &r->about;
-	char x[TEXT_MAX], y[TEXT_MAX];
+	char x[TEXT_MAX], y[TEXT_MAX], z[TEXT_MAX];
 
 	if (n > 0) {
 		kp_buf_str(b, "Applications there: ");
@@ -126,10 +135,16 @@ put_about(struct run *r)
 		kp_buf_str(b, n > APPS_NAMED ? " and others.\n" : ".\n");
 	}
 	put_known(r, b);
-	kp_buf_printf(b, "%s counted for %s", text_counted(x,
-	    r->node.functions, "function"), text_span(y, r->node.span));
-	kp_buf_printf(b, ", %s traced there.\n", text_counted(x,
-	    r->node.events, "event"));
+	kp_buf_printf(b, "%s for %s, which took %s of processor time",
+	    text_counted(x, r->node.stacks.samples, "stack sample"),
+	    text_span(y, r->node.span), text_dur(z, r->node.busy));
+	kp_buf_printf(b, "; %s counted for %s", text_counted(x,
+	    r->node.functions, "function"), text_span(y, r->node.short_span));
+	kp_buf_printf(b, "; %s traced.\n", text_counted(x, r->node.events,
+	    "event"));
+	kp_buf_str(b, r->traced ? "Samples showed no requests: these were "
+	    "found in a trace of all processes.\n" : "Samples showed which "
+	    "functions begin requests; only requests were traced.\n");
 	if (r->node.nhot > 0)
 		kp_buf_printf(b, "Not traced, since they are called more than "
 		    "20 000 times a second: %s.\n", text_counted(x,
@@ -183,35 +198,107 @@ nothing(const struct run *r, const char *what)
 	return EXIT_FAILED;
 }
 
+/* Modules of no application: those of somebody who has just begun. */
+static bool
+has_modules(const struct run *r)
+{
+	size_t n;
+	const struct facts_module *m = facts_modules(r->node.facts, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!m[i].platform)
+			return true;
+	return false;
+}
+
+static int
+from_samples(struct run *r)
+{
+	enum kp_err e = suggest_node_tree(&r->node, &r->calls, &r->fns);
+
+	if (e != KP_OK)
+		return failed(r, e);
+	r->names = r->node.stack_names;
+	r->nentries = suggest_entries(r->calls, r->fns, r->entries);
+	return OPTS_GO_ON;
+}
+
+/* Do the samples show an entry?  Requests may be too short for that, or too few. */
+static bool
+is_sampled(struct run *r)
+{
+	const struct suggest_calls *c = r->calls;
+	kp_dur_ns all = 0;
+
+	for (uint32_t i = 1; i < c->nspots; i++)
+		if (c->spots[i].parent == 0)
+			all += c->spots[i].total;
+	r->samples = r->nentries > 0 && all > 0 ? (double)c->events *
+	    (double)r->entries[0].total / (double)all : 0;
+	return r->samples >= SAMPLES_LEAST && !r->entries[0].callback &&
+	    r->entries[0].modules >= MODULES_LEAST;
+}
+
+/* The last resort. */
+static int
+from_trace(struct run *r)
+{
+	enum kp_err e;
+
+	progress(r, "'%s': requests are too short, or too few, to be seen in "
+	    "%llu samples: tracing all processes, %u events at most",
+	    r->a->target, (unsigned long long)r->node.stacks.samples,
+	    SUGGEST_EVENTS_MAX);
+	r->traced = true;
+	suggest_calls_free(r->calls);
+	free(r->fns);
+	r->calls = NULL;
+	r->fns = NULL;
+	e = suggest_node_trace(&r->node, NULL, NULL, &r->own_names, &r->calls,
+	    &r->fns);
+	if (e != KP_OK)
+		return failed(r, e);
+	r->names = r->own_names;
+	r->nentries = suggest_entries(r->calls, r->fns, r->entries);
+	return OPTS_GO_ON;
+}
+
 static int
 look(struct run *r)
 {
 	char x[TEXT_MAX], y[TEXT_MAX];
+	const char *app;
 	enum kp_err e;
+	int st;
 
 	e = suggest_node_open(&r->node);
 	if (e != KP_OK)
 		return failed(r, e);
-	if (r->node.nmodules == 0) {
+	if (facts_apps(r->node.facts, &app, 1) == 0 && !has_modules(r)) {
 		say("'%s' runs no application but those of OTP",
 		    r->a->target);
 		return EXIT_FAILED;
 	}
+	progress(r, "'%s': sampling stacks for %s", r->a->target,
+	    text_span(y, r->node.span));
+	e = suggest_node_sample(&r->node);
+	if (e != KP_OK)
+		return failed(r, e);
+	if (r->node.nmodules == 0)
+		return nothing(r, "none of its applications was seen");
 	progress(r, "'%s': counting the calls of %s for %s", r->a->target,
 	    text_counted(x, r->node.nmodules, "module"),
-	    text_span(y, r->node.span));
+	    text_span(y, r->node.short_span));
 	e = suggest_node_count(&r->node);
 	if (e != KP_OK)
 		return failed(r, e);
 	if (r->node.ncalled == 0)
 		return nothing(r, "no function of its applications was called");
-	progress(r, "'%s': tracing all processes, %u events at most",
-	    r->a->target, SUGGEST_EVENTS_MAX);
-	e = suggest_node_trace(&r->node, NULL, NULL, &r->names, &r->calls,
-	    &r->fns);
-	if (e != KP_OK)
-		return failed(r, e);
-	r->nentries = suggest_entries(r->calls, r->fns, r->entries);
+	st = from_samples(r);
+	if (st == OPTS_GO_ON && !is_sampled(r))
+		st = from_trace(r);
+	if (st != OPTS_GO_ON)
+		return st;
 	if (r->nentries == 0)
 		return nothing(r, "no function was called that returned");
 	prefer_known(r);
@@ -334,7 +421,7 @@ find_identity(struct run *r)
 	kp_buf_str(&r->why, "The type of a request: ");
 	put_text(r, true);
 	progress(r, "'%s': checking the draft", r->a->target);
-	e = run_check(r, r->node.span / 2, true);
+	e = run_check(r, r->node.short_span / 2, true);
 	if (e != KP_OK)
 		return failed(r, e);
 	example = suggest_check_line(&r->check, "example: ");
@@ -400,7 +487,7 @@ check_once(struct run *r)
 	kp_buf_reset(&r->verdict);
 	put_text(r, false);
 	progress(r, "'%s': checking the proposal", r->a->target);
-	e = run_check(r, r->node.span, false);
+	e = run_check(r, r->node.short_span, false);
 	if (e == KP_OK)
 		suggest_check_messages(&r->check, &r->verdict);
 	return e;
@@ -524,7 +611,8 @@ suggest(const struct args *a)
 {
 	struct run r = { .a = a, .node = { .talk = { .target = a->target,
 		.name = a->name, .cookie_file = a->cookie_file },
-		.span = a->span } };
+		.span = a->span, .short_span = a->span < SHORT_SPAN ?
+		a->span : SHORT_SPAN } };
 	int st = EXIT_FAILED;
 
 	r.node.talk.wake = signals_catch();
@@ -543,7 +631,7 @@ suggest(const struct args *a)
 		st = finish(&r);
 	forget(&r);
 	suggest_calls_free(r.calls);
-	kp_call_names_free(r.names);
+	kp_call_names_free(r.own_names);
 	free(r.fns);
 	suggest_node_free(&r.node);
 	suggest_check_free(&r.check);
@@ -580,8 +668,8 @@ cmd_suggest(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to look at (needed)", opt_node,
 		    &a.target, NULL },
-		{ "for", "TIME", "count calls, and trace, for this time each "
-		    "(default 2s)", opt_text, &a.duration, NULL },
+		{ "for", "TIME", "sample stacks for this time (default 5s); "
+		    "the other steps take 2s each, at most", opt_text, &a.duration, NULL },
 		{ "o", "FILE", "write it there, unless there is such a file "
 		    "(default: standard output)", opt_text, &a.file, NULL },
 		{ "values", NULL, "show small values of a request's arguments, "

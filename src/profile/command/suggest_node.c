@@ -14,43 +14,13 @@
 
 /* ---- the node ---- */
 
-static enum kp_err
-no_memory(struct suggest_node *s)
-{
-	snprintf(s->why, sizeof(s->why), "out of memory");
-	return KP_ENOMEM;
-}
-
 static struct injected_opts
 injected(const struct suggest_node *s, const struct kp_mfa_pat *v, size_t n)
 {
 	return (struct injected_opts){ .talk = s->talk, .patterns = v,
 		.npatterns = n, .processes = "", .apply = "", .spawned = true,
-		.span = s->span, .max_functions = FUNCTIONS_MAX,
+		.span = s->short_span, .max_functions = FUNCTIONS_MAX,
 		.max_processes = 1000000, .max_memory = MEMORY_MAX };
-}
-
-static enum kp_err
-choose_modules(struct suggest_node *s)
-{
-	const struct facts_module *m;
-	size_t n;
-
-	m = facts_modules(s->facts, &n);
-	s->modules = calloc(SUGGEST_MODULES_MAX, sizeof(*s->modules));
-	if (s->modules == NULL)
-		return no_memory(s);
-	for (size_t i = 0; i < n; i++) {
-		if (m[i].platform && !facts_is_client(m[i].name))
-			continue;
-		if (s->nmodules == SUGGEST_MODULES_MAX) {
-			s->modules_over++;
-			continue;
-		}
-		s->modules[s->nmodules++] = (struct kp_mfa_pat){
-			.mod = m[i].name, .arity = -1 };
-	}
-	return KP_OK;
 }
 
 enum kp_err
@@ -62,13 +32,18 @@ suggest_node_open(struct suggest_node *s)
 	if (e != KP_OK)
 		return e;
 	probe_file(s->library, sizeof(s->library), "kprof_calls_probe.so");
-	return choose_modules(s);
+	return KP_OK;
 }
 
 void
 suggest_node_free(struct suggest_node *s)
 {
 	free(s->modules);	/* the names are of the facts */
+	suggest_stacks_free(&s->stacks);
+	kp_call_names_free(s->stack_names);
+	for (uint32_t i = 0; i < s->ngroups; i++)
+		free(s->groups[i]);
+	free(s->groups);
 	free(s->called);
 	free(s->rates);
 	kp_call_names_free(s->names);
@@ -136,7 +111,7 @@ called_find(struct suggest_node *s, struct kp_counts *p)
 
 	s->rates = calloc(p->names->nfns + 1, sizeof(*s->rates));
 	if (s->rates == NULL)
-		return no_memory(s);
+		return suggest_node_no_memory(s);
 	for (size_t i = 0; i < p->nrows && seconds > 0; i++)
 		s->rates[p->rows[i].fn] = (double)p->rows[i].calls / seconds;
 	if (p->nrows > 0)
@@ -148,7 +123,7 @@ called_find(struct suggest_node *s, struct kp_counts *p)
 			;
 		e = called_module(s, p, i, to);
 	}
-	return e == KP_OK ? e : no_memory(s);
+	return e == KP_OK ? e : suggest_node_no_memory(s);
 }
 
 enum kp_err
@@ -169,7 +144,7 @@ suggest_node_count(struct suggest_node *s)
 	if (e == KP_OK) {
 		s->otp = h.otp;
 		s->functions = h.functions;
-		e = counters_wait(c, kp_mono_now() + s->span, &end, s->why,
+		e = counters_wait(c, kp_mono_now() + s->short_span, &end, s->why,
 		    sizeof(s->why));
 		e = e == KP_ETIMEOUT ? KP_OK : e;
 	}
@@ -225,7 +200,7 @@ trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	if (e == KP_OK)
 		e = tracers_go(ts, s->why, sizeof(s->why));
 	if (e == KP_OK) {
-		e = tracers_run(ts, kp_mono_now() + s->span, &sink);
+		e = tracers_run(ts, kp_mono_now() + s->short_span, &sink);
 		if (e == KP_OK || e == KP_ETIMEOUT)
 			e = tracers_end(ts, &sink);
 		if (e != KP_OK && e != KP_END)
@@ -270,7 +245,7 @@ suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	if (*names != NULL)
 		*c = suggest_calls_new(*names);
 	if (*c == NULL)
-		no_memory(s);
+		suggest_node_no_memory(s);
 	else if (entry != NULL)
 		suggest_calls_entry(*c, entry->mod, entry->fun,
 		    (uint32_t)entry->arity);

@@ -1,7 +1,7 @@
 /*
- * suggest_node.h - what kprof suggest learns of a node: it counts calls, traces all
- * processes for a moment, and then some requests.  Each step is bounded, and takes
- * back what it has set.  KP_END: a signal came.
+ * suggest_node.h - what kprof suggest learns of a node: it samples stacks, counts
+ * calls of the functions near them, and traces some requests.  Each step is bounded,
+ * and takes back what it has set.  KP_END: a signal came.
  */
 #ifndef KPROFD_PROFILE_COMMAND_SUGGEST_NODE_H
 #define KPROFD_PROFILE_COMMAND_SUGGEST_NODE_H
@@ -9,8 +9,13 @@
 #include "profile/command/shared.h"
 #include "profile/target/facts.h"
 #include "suggest/propose.h"
+#include "suggest/stacks.h"
 
-#define SUGGEST_MODULES_MAX 1000u	/* a node answers for 1,024 patterns */
+#define SUGGEST_STACKS 2000u	/* a second, at most, while they take less than */
+#define SUGGEST_PPM 5000u	/* millionths of a scheduler */
+/* A node answers for 1,024 patterns; each is set in 0.1 to 7 ms. */
+#define SUGGEST_MODULES_MAX 500u
+#define SUGGEST_EXPORTS_MAX 2500u	/* of modules that are not on stacks, in all */
 #define SUGGEST_EVENTS_MAX 60000u	/* of one trace: 60 ms of the node's time */
 #define SUGGEST_QUEUE_MAX 30000u	/* events that wait in the node */
 #define SUGGEST_REQUESTS 200u		/* that are traced */
@@ -18,9 +23,16 @@
 
 struct suggest_node {
 	struct dist_sync_opts talk;
-	kp_dur_ns span;			/* of each step */
+	kp_dur_ns span;			/* of sampling; and of other steps: */
+	kp_dur_ns short_span;
 	struct facts *facts;
 	char library[4096 + 64];
+	/* What was sampled. */
+	struct kp_call_names *stack_names;
+	struct suggest_stacks stacks;
+	char **groups;			/* modules that processes began with */
+	uint32_t ngroups;
+	kp_dur_ns sampled, busy;	/* how long, and what that took */
 	/* Modules whose functions are looked at. */
 	struct kp_mfa_pat *modules;
 	size_t nmodules, modules_over;	/* over: there were more */
@@ -36,8 +48,15 @@ struct suggest_node {
 	char why[INJECTED_TEXT_MAX + 512];	/* what failed */
 };
 
-/* Connects, and chooses modules. */
+/* Asks what runs there. */
 enum kp_err suggest_node_open(struct suggest_node *s);
+/* Samples stacks, and chooses the modules that are on them or near. */
+enum kp_err suggest_node_sample(struct suggest_node *s);
+/* The call tree of the samples.  As suggest_node_trace(), which is not used. */
+enum kp_err suggest_node_tree(struct suggest_node *s,
+    struct suggest_calls **c, struct suggest_fn **fns);
+/* Notes it in s->why. */
+enum kp_err suggest_node_no_memory(struct suggest_node *s);
 void suggest_node_free(struct suggest_node *s);
 /* Counts the calls of all functions; then s->called is known. */
 enum kp_err suggest_node_count(struct suggest_node *s);

@@ -469,6 +469,30 @@ module_ask(struct facts *f, struct facts_module *m)
 	return e;
 }
 
+enum kp_err
+facts_ask(struct facts *f, const char *const *names, size_t n, uint64_t most,
+    size_t *taken, char *why, size_t len)
+{
+	const struct interned *at;
+	uint64_t all = 0;
+	enum kp_err e = dist_sync_open(&f->talk, &f->opts, why, len);
+
+	*taken = 0;
+	if (e != KP_OK)
+		return e;
+	while (*taken < n && all <= most && e == KP_OK) {
+		at = intern_get(&f->by_name, names[*taken],
+		    strlen(names[*taken]));
+		if (at != NULL && !f->v[at->val].asked)
+			e = module_ask(f, &f->v[at->val]);
+		if (at != NULL)
+			all += f->v[at->val].nexports;
+		++*taken;
+	}
+	leave(f);
+	return e == KP_OK ? e : broken(f, e, why, len);
+}
+
 /* ---- functions ---- */
 
 static bool

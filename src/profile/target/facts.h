@@ -49,6 +49,12 @@ bool facts_is_client(const char *mod);
 /* Applications that are not of the platform and have loaded modules. */
 size_t facts_apps(const struct facts *f, const char **v, size_t max);
 /*
+ * Asks about these modules in turn, until they export more than `most` functions.
+ * *taken: how many were asked about.  Errors as facts_open().
+ */
+enum kp_err facts_ask(struct facts *f, const char *const *names, size_t n,
+    uint64_t most, size_t *taken, char *why, size_t len);
+/*
  * Describes each function of t, from the first on; asks the node about modules that
  * it has not asked about yet.  The caller frees *fns.  Errors as facts_open().
  */

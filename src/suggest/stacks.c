@@ -1,0 +1,334 @@
+/* stacks.c - adds up samples by stack, continues cut ones, and merges them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "suggest/stacks.h"
+
+#define CONTINUED_MAX 16u	/* frames around a cut stack */
+#define EDGES_MAX (1u << 18)
+
+struct suggest_stack {
+	uint32_t *fns;		/* owned */
+	uint32_t n;
+	bool cut;
+	uint64_t samples;
+	kp_dur_ns time[SUGGEST_WAITS + 1];
+};
+
+void
+suggest_stacks_free(struct suggest_stacks *s)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		free(s->v[i].fns);
+	free(s->v);
+	map_free(&s->by_key);
+}
+
+static enum kp_err
+stack_new(struct suggest_stacks *s, uint32_t id, const uint32_t *fns,
+    uint32_t n, bool cut)
+{
+	enum kp_err e = vec_room_by_len(&s->v, s->n, SUGGEST_STACKS_MAX);
+	uint32_t *own;
+
+	if (e != KP_OK)
+		return e;
+	own = calloc(n + 1, sizeof(*own));
+	if (own == NULL || !map_put(&s->by_key, (uint64_t)id + 1, s->n)) {
+		free(own);
+		return KP_ENOMEM;
+	}
+	if (n > 0)
+		memcpy(own, fns, n * sizeof(*own));
+	s->v[s->n++] = (struct suggest_stack){ .fns = own, .n = n, .cut = cut };
+	return KP_OK;
+}
+
+enum kp_err
+suggest_stacks_add(struct suggest_stacks *s, uint32_t id, const uint32_t *fns,
+    uint32_t n, bool cut, unsigned doing, kp_dur_ns time)
+{
+	uint64_t *at = map_get(&s->by_key, (uint64_t)id + 1);
+	enum kp_err e;
+
+	s->samples++;
+	if (at == NULL) {
+		e = stack_new(s, id, fns, n < SUGGEST_FRAMES_MAX ? n :
+		    SUGGEST_FRAMES_MAX, cut);
+		if (e == KP_ELIMIT) {
+			s->overflow++;
+			return KP_OK;
+		}
+		if (e != KP_OK)
+			return e;
+		at = map_get(&s->by_key, (uint64_t)id + 1);
+	}
+	s->v[*at].samples++;
+	s->v[*at].time[doing] += time;
+	return KP_OK;
+}
+
+/* ---- functions ---- */
+
+static kp_dur_ns
+stack_time(const struct suggest_stack *k)
+{
+	kp_dur_ns t = 0;
+
+	for (unsigned i = 0; i <= SUGGEST_WAITS; i++)
+		t += k->time[i];
+	return t;
+}
+
+/* Is it the first of its function in the stack? */
+static bool
+is_first(const struct suggest_stack *k, uint32_t i)
+{
+	for (uint32_t j = 0; j < i; j++)
+		if (k->fns[j] == k->fns[i])
+			return false;
+	return true;
+}
+
+/* Time on stacks, by function; the caller frees it. */
+static kp_dur_ns *
+fn_times(const struct suggest_stacks *s)
+{
+	kp_dur_ns *time = calloc(s->names->nfns + 1, sizeof(*time));
+
+	for (uint32_t i = 0; time != NULL && i < s->n; i++)
+		for (uint32_t j = 0; j < s->v[i].n; j++)
+			if (is_first(&s->v[i], j))
+				time[s->v[i].fns[j]] += stack_time(&s->v[i]);
+	return time;
+}
+
+static int
+by_time(const void *a, const void *b, void *times)
+{
+	const kp_dur_ns *t = times;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return t[x] < t[y] ? 1 : t[x] > t[y] ? -1 : x < y ? -1 : 1;
+}
+
+uint32_t
+suggest_stacks_fns(const struct suggest_stacks *s, uint32_t *fns, uint32_t max)
+{
+	kp_dur_ns *time = fn_times(s);
+	uint32_t *all = calloc(s->names->nfns + 1, sizeof(*all)), n = 0;
+
+	for (uint32_t i = KP_FN_FIRST; time != NULL && all != NULL &&
+	     i < s->names->nfns; i++)
+		if (time[i] > 0)
+			all[n++] = i;
+	if (n > 0)
+		qsort_r(all, n, sizeof(*all), by_time, time);
+	n = n < max ? n : max;
+	for (uint32_t i = 0; i < n; i++)
+		fns[i] = all[i];
+	free(all);
+	free(time);
+	return n;
+}
+
+/* ---- who calls whom ---- */
+
+/* The caller of each function that was seen most; fn 0: none. */
+struct callers {
+	struct map edges;	/* (callee, caller) -> time */
+	uint32_t *best;
+	uint64_t *weight;
+};
+
+static bool
+callers_find(const struct suggest_stacks *s, struct callers *c)
+{
+	const struct suggest_stack *k;
+	uint64_t key, *at, sum;
+
+	c->best = calloc(s->names->nfns + 1, sizeof(*c->best));
+	c->weight = calloc(s->names->nfns + 1, sizeof(*c->weight));
+	if (c->best == NULL || c->weight == NULL)
+		return false;
+	for (k = s->v; k < s->v + s->n; k++)
+		for (uint32_t j = 1; j < k->n && c->edges.len < EDGES_MAX; j++) {
+			if (k->fns[j] == k->fns[j - 1])
+				continue;
+			key = ((uint64_t)k->fns[j] << 32 | k->fns[j - 1]) + 1;
+			at = map_get(&c->edges, key);
+			sum = (at != NULL ? *at : 0) + (uint64_t)stack_time(k);
+			if (!map_put(&c->edges, key, sum))
+				return false;
+			if (sum < c->weight[k->fns[j]])
+				continue;
+			c->weight[k->fns[j]] = sum;
+			c->best[k->fns[j]] = k->fns[j - 1];
+		}
+	return true;
+}
+
+static void
+callers_free(struct callers *c)
+{
+	map_free(&c->edges);
+	free(c->best);
+	free(c->weight);
+}
+
+/* ---- the tree ---- */
+
+struct growing {
+	struct suggest_calls *c;
+	struct suggest_fn *fns;
+	struct map children;	/* (spot, function) -> spot */
+	struct callers callers;
+};
+
+static bool
+is_around(const struct growing *g, uint32_t fn)
+{
+	const struct suggest_fn *f = &g->fns[fn];
+
+	return f->platform || f->callback || f->loop ||
+	    suggest_anonymous(g->c->names, fn);
+}
+
+/* UINT32_MAX: out of memory. */
+static uint32_t
+child(struct growing *g, uint32_t parent, uint32_t fn)
+{
+	struct suggest_calls *c = g->c;
+	uint64_t key = ((uint64_t)parent << 32 | fn) + 1;
+	uint64_t *at = map_get(&g->children, key);
+	enum kp_err e;
+
+	if (at != NULL)
+		return (uint32_t)*at;
+	e = vec_room_by_len(&c->spots, c->nspots, SUGGEST_SPOTS_MAX);
+	if (e == KP_ELIMIT) {
+		c->overflow++;
+		return parent;
+	}
+	if (e != KP_OK || !map_put(&g->children, key, c->nspots))
+		return UINT32_MAX;
+	c->spots[c->nspots] = (struct suggest_spot){ .parent = parent, .fn = fn,
+		.depth = c->spots[parent].depth + 1 };
+	return c->nspots++;
+}
+
+/* Frames around a cut stack, outermost first; returns how many. */
+static uint32_t
+continued(const struct growing *g, uint32_t fn, uint32_t *frames)
+{
+	uint32_t v[CONTINUED_MAX], n = 0, i;
+
+	while (n < CONTINUED_MAX && !is_around(g, fn)) {
+		fn = g->callers.best[fn];
+		for (i = 0; i < n && v[i] != fn; i++)
+			;
+		if (fn < KP_FN_FIRST || i < n)
+			break;
+		v[n++] = fn;
+	}
+	for (i = 0; i < n; i++)
+		frames[i] = v[n - 1 - i];
+	return n;
+}
+
+static bool
+grow(struct growing *g, const struct suggest_stack *k)
+{
+	uint32_t frames[CONTINUED_MAX + SUGGEST_FRAMES_MAX], n = 0, at = 0;
+	struct suggest_spot *s;
+
+	if (k->n == 0)
+		return true;
+	if (k->cut)
+		n = continued(g, k->fns[0], frames);
+	for (uint32_t i = 0; i < k->n; i++)
+		frames[n++] = k->fns[i];
+	for (uint32_t i = 0; i < n && at != UINT32_MAX; i++)
+		if (at != 0 ? !g->fns[frames[i]].platform :
+		    !is_around(g, frames[i]))
+			at = child(g, at, frames[i]);
+	if (at == UINT32_MAX || at == 0)
+		return at == 0;
+	s = &g->c->spots[at];
+	s->own += k->time[SUGGEST_WORKS];
+	for (unsigned i = 0; i < SUGGEST_WAITS; i++)
+		s->wait[i] += k->time[i];
+	return true;
+}
+
+/* Who is on a stack but hardly ever called does not return. */
+static bool
+loops_find(const struct suggest_stacks *s, const double *rates, kp_dur_ns span,
+    struct suggest_fn *fns)
+{
+	kp_dur_ns *time = fn_times(s);
+	double calls;
+
+	for (uint32_t i = KP_FN_FIRST; time != NULL && i < s->names->nfns; i++) {
+		if (rates[i] < 0 || time[i] == 0)
+			continue;
+		calls = rates[i] * (double)span / KP_NS_PER_S;
+		fns[i].loop |= (double)time[i] > calls * SUGGEST_LOOP;
+	}
+	free(time);
+	return time != NULL;
+}
+
+/* Calls of a function are divided among its spots by time. */
+static bool
+calls_spread(struct suggest_calls *c, const double *rates)
+{
+	double *all = calloc(c->names->nfns + 1, sizeof(*all)), part;
+	struct suggest_spot *s;
+
+	for (uint32_t i = c->nspots; i-- > 1;) {
+		s = &c->spots[i];
+		s->total += s->own;
+		for (unsigned k = 0; k < SUGGEST_WAITS; k++)
+			s->total += s->wait[k];
+		c->spots[s->parent].total += s->total;
+		if (all != NULL)
+			all[s->fn] += (double)s->total;
+	}
+	for (uint32_t i = 1; all != NULL && i < c->nspots; i++) {
+		s = &c->spots[i];
+		part = all[s->fn] > 0 ? (double)s->total / all[s->fn] : 0;
+		s->calls = rates[s->fn] < 0 ? 1 : (uint64_t)(part *
+		    rates[s->fn] * (double)c->span / KP_NS_PER_S + 0.5);
+	}
+	free(all);
+	return all != NULL;
+}
+
+enum kp_err
+suggest_stacks_tree(const struct suggest_stacks *s, const double *rates,
+    kp_dur_ns span, struct suggest_fn *fns, struct suggest_calls *c)
+{
+	struct growing g = { .c = c, .fns = fns };
+	bool good = loops_find(s, rates, span, fns) &&
+	    callers_find(s, &g.callers) &&
+	    vec_room_by_len(&c->spots, 0, SUGGEST_SPOTS_MAX) == KP_OK;
+
+	c->span = span;
+	c->events = s->samples;
+	c->loops = calloc(s->names->nfns + 1, sizeof(*c->loops));
+	good = good && c->loops != NULL;
+	if (good) {
+		c->spots[0] = (struct suggest_spot){ .fn = KP_FN_UNDEFINED };
+		c->nspots = 1;
+	}
+	for (uint32_t i = 0; good && i < s->n; i++)
+		good = grow(&g, &s->v[i]);
+	good = good && calls_spread(c, rates);
+	for (uint32_t i = 0; good && i < s->names->nfns; i++)
+		c->loops[i] = fns[i].loop;
+	map_free(&g.children);
+	callers_free(&g.callers);
+	return good ? KP_OK : KP_ENOMEM;
+}
