@@ -32,6 +32,7 @@ struct suggest_fn {
 	bool callback;		/* a server calls it, and it returns its state */
 	bool loop;		/* it was found to be one before */
 	const char *app;	/* borrowed; "" if unknown */
+	bool users;		/* no other application depends on that */
 };
 
 /* A place in the call tree.  Its parent comes before it; 0 is around all tops. */
@@ -40,6 +41,7 @@ struct suggest_spot {
 	uint64_t calls;
 	kp_dur_ns own, wait[SUGGEST_WAITS];	/* without callees */
 	kp_dur_ns total;	/* with them; of a waiting caller, too */
+	kp_dur_ns whole;	/* of samples: of this, what is around is known */
 };
 
 /* A callback of a server, with all that it calls. */

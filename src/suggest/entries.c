@@ -98,6 +98,7 @@ judge(const struct tops *t, const struct suggest_fn *fns, uint32_t top)
 	e.waits = (double)t->waits[top] > 0.97 * (double)s->total;
 	if (e.waits && e.modules == 0)
 		e.score *= 0.02;
+	e.cut = s->whole * 2 < s->total;
 	return e;
 }
 

@@ -24,6 +24,7 @@ struct suggest_entry {
 	unsigned modules;	/* others that it calls, directly or not */
 	bool callback;		/* the last resort: it returns a server's state */
 	bool waits;		/* it does little but wait */
+	bool cut;		/* samples do not show what is around it */
 	double score;
 };
 

@@ -241,6 +241,7 @@ static bool
 grow(struct growing *g, const struct suggest_stack *k)
 {
 	uint32_t frames[CONTINUED_MAX + SUGGEST_FRAMES_MAX], n = 0, at = 0;
+	uint32_t top = 0;
 	struct suggest_spot *s;
 
 	if (k->n == 0)
@@ -251,8 +252,12 @@ grow(struct growing *g, const struct suggest_stack *k)
 		frames[n++] = k->fns[i];
 	for (uint32_t i = 0; i < n && at != UINT32_MAX; i++)
 		if (at != 0 ? !g->fns[frames[i]].platform :
-		    !is_around(g, frames[i]))
+		    !is_around(g, frames[i])) {
 			at = child(g, at, frames[i]);
+			if (top == 0 && at != UINT32_MAX && i > 0)
+				g->c->spots[top = at].whole += stack_time(k);
+			top = top == 0 ? at : top;
+		}
 	if (at == UINT32_MAX || at == 0)
 		return at == 0;
 	s = &g->c->spots[at];

@@ -104,7 +104,7 @@ groups_make(struct work *w)
 			continue;
 		app = w->fns[fn].app;
 		by_app = w->big != NULL && !w->big[fn] && app[0] != '\0' &&
-		    strcmp(app, home) != 0;
+		    !w->fns[fn].users && strcmp(app, home) != 0;
 		w->of[fn] = group_named(w, by_app ? app : t->fns[fn].mod, fn,
 		    by_app);
 		if (w->of[fn] == 0)

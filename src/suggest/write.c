@@ -143,9 +143,10 @@ put_tier_why(const struct suggest_file *f, struct kp_buf *b,
 	    all > 0 ? (double)(t->own - t->elsewhere) / all : 0));
 	if (t->entry)
 		kp_buf_str(b, " is in none of the tiers below");
-	if (t->elsewhere > 0)
-		kp_buf_printf(b, "; %s in other processes",
-		    text_share(text, all > 0 ? (double)t->elsewhere / all : 0));
+	if (t->elsewhere > 0 && f->tiers->requests > 0)
+		kp_buf_printf(b, "; %s a request in other processes",
+		    text_dur(text, t->elsewhere /
+		    (kp_dur_ns)f->tiers->requests));
 	if (t->more > 0)
 		kp_buf_printf(b, "; %zu less used functions are left out",
 		    t->more);

@@ -30,16 +30,16 @@
 
 #define SPAN (5 * KP_NS_PER_S)
 #define SHORT_SPAN (2 * KP_NS_PER_S)	/* at most, of steps after sampling */
-/* Samples of an entry, and modules that it calls, with which it is known. */
+/* Samples of an entry, and tiers below it, with which it is good. */
 #define SAMPLES_LEAST 20
-#define MODULES_LEAST 2
+#define TIERS_LEAST 2
 #define SPAN_MAX (600 * KP_NS_PER_S)
 #define TRIES 3			/* entries that are traced and checked */
 #define APPS_NAMED 12u
 #define FILE_NAME_MAX 4096
 
 struct args {
-	const char *target, *name, *cookie_file, *file, *duration;
+	const char *target, *name, *cookie_file, *file, *duration, *library;
 	bool values, quiet;
 	kp_dur_ns span;
 };
@@ -62,7 +62,7 @@ struct run {
 	struct suggest_tiers tiers;
 	struct suggest_check check;
 	struct kp_buf about, clause, why, text, verdict;
-	double samples;		/* that show the best entry, about */
+	kp_mono_ns begun;
 	bool traced;		/* all processes were, since samples show none */
 	char not_good[4096];	/* why the last one was not */
 };
@@ -212,6 +212,22 @@ has_modules(const struct run *r)
 }
 
 static int
+count(struct run *r)
+{
+	char x[TEXT_MAX], y[TEXT_MAX];
+	enum kp_err e;
+
+	progress(r, "'%s': counting the calls of %s for %s", r->a->target,
+	    text_counted(x, r->node.nmodules, "module"),
+	    text_span(y, r->node.short_span));
+	e = suggest_node_count(&r->node);
+	if (e != KP_OK)
+		return failed(r, e);
+	return r->node.ncalled > 0 ? OPTS_GO_ON :
+	    nothing(r, "no function of its applications was called");
+}
+
+static int
 from_samples(struct run *r)
 {
 	enum kp_err e = suggest_node_tree(&r->node, &r->calls, &r->fns);
@@ -220,23 +236,9 @@ from_samples(struct run *r)
 		return failed(r, e);
 	r->names = r->node.stack_names;
 	r->nentries = suggest_entries(r->calls, r->fns, r->entries);
+	if (r->nentries > 0)
+		prefer_known(r);
 	return OPTS_GO_ON;
-}
-
-/* Do the samples show an entry?  Requests may be too short for that, or too few. */
-static bool
-is_sampled(struct run *r)
-{
-	const struct suggest_calls *c = r->calls;
-	kp_dur_ns all = 0;
-
-	for (uint32_t i = 1; i < c->nspots; i++)
-		if (c->spots[i].parent == 0)
-			all += c->spots[i].total;
-	r->samples = r->nentries > 0 && all > 0 ? (double)c->events *
-	    (double)r->entries[0].total / (double)all : 0;
-	return r->samples >= SAMPLES_LEAST && !r->entries[0].callback &&
-	    r->entries[0].modules >= MODULES_LEAST;
 }
 
 /* The last resort. */
@@ -244,12 +246,20 @@ static int
 from_trace(struct run *r)
 {
 	enum kp_err e;
+	int st;
 
 	progress(r, "'%s': requests are too short, or too few, to be seen in "
 	    "%llu samples: tracing all processes, %u events at most",
 	    r->a->target, (unsigned long long)r->node.stacks.samples,
 	    SUGGEST_EVENTS_MAX);
+	e = suggest_node_widen(&r->node);
+	if (e != KP_OK)
+		return failed(r, e);
+	st = count(r);
+	if (st != OPTS_GO_ON)
+		return st;
 	r->traced = true;
+	r->nentries = 0;
 	suggest_calls_free(r->calls);
 	free(r->fns);
 	r->calls = NULL;
@@ -260,13 +270,15 @@ from_trace(struct run *r)
 		return failed(r, e);
 	r->names = r->own_names;
 	r->nentries = suggest_entries(r->calls, r->fns, r->entries);
+	if (r->nentries > 0)
+		prefer_known(r);
 	return OPTS_GO_ON;
 }
 
 static int
 look(struct run *r)
 {
-	char x[TEXT_MAX], y[TEXT_MAX];
+	char y[TEXT_MAX];
 	const char *app;
 	enum kp_err e;
 	int st;
@@ -286,23 +298,8 @@ look(struct run *r)
 		return failed(r, e);
 	if (r->node.nmodules == 0)
 		return nothing(r, "none of its applications was seen");
-	progress(r, "'%s': counting the calls of %s for %s", r->a->target,
-	    text_counted(x, r->node.nmodules, "module"),
-	    text_span(y, r->node.short_span));
-	e = suggest_node_count(&r->node);
-	if (e != KP_OK)
-		return failed(r, e);
-	if (r->node.ncalled == 0)
-		return nothing(r, "no function of its applications was called");
-	st = from_samples(r);
-	if (st == OPTS_GO_ON && !is_sampled(r))
-		st = from_trace(r);
-	if (st != OPTS_GO_ON)
-		return st;
-	if (r->nentries == 0)
-		return nothing(r, "no function was called that returned");
-	prefer_known(r);
-	return OPTS_GO_ON;
+	st = count(r);
+	return st == OPTS_GO_ON ? from_samples(r) : st;
 }
 
 /* ---- one entry ---- */
@@ -442,13 +439,27 @@ find_identity(struct run *r)
 	return OPTS_GO_ON;
 }
 
-/* Removes functions of which the check says that they do not return. */
+/* "web:f/2" in "web:f/2 calls itself", and not in "web:f/21" */
 static bool
-remove_loops(struct run *r)
+is_named(const char *said, const char *name)
+{
+	size_t n = strlen(name);
+	const char *at;
+
+	for (at = strstr(said, name); at != NULL; at = strstr(at + 1, name))
+		if ((at == said || strchr(" '\n", at[-1]) != NULL) &&
+		    (at[n] < '0' || at[n] > '9'))
+			return true;
+	return false;
+}
+
+/* Removes functions that the check warns of, since they do not return. */
+static bool
+remove_warned(struct run *r)
 {
 	const char *said = kp_buf_cstr(&r->verdict);
 	const struct kp_call_fn *fn;
-	char name[FN_NAME_MAX + 32];
+	char name[FN_NAME_MAX];
 	struct suggest_tier *t;
 	bool any = false;
 
@@ -457,8 +468,7 @@ remove_loops(struct run *r)
 			fn = &r->in_names->fns[t->fns[i]];
 			fn_name(name, FN_NAME_MAX, fn->mod, fn->fun,
 			    fn->arity);
-			strcat(name, " never returns");
-			if (strstr(said, name) == NULL)
+			if (!is_named(said, name))
 				continue;
 			any = true;
 			t->nfns--;
@@ -500,7 +510,7 @@ check(struct run *r)
 	char *price;
 	enum kp_err e = check_once(r);
 
-	if (e == KP_OK && remove_loops(r))
+	if (e == KP_OK && remove_warned(r))
 		e = check_once(r);
 	if (e != KP_OK)
 		return failed(r, e);
@@ -521,16 +531,41 @@ check(struct run *r)
 	return OPTS_GO_ON;
 }
 
+/* Do the samples show this entry?  Requests may be too short for that, or too few. */
+static bool
+is_sampled(const struct run *r, const struct suggest_entry *e)
+{
+	const struct suggest_calls *c = r->calls;
+	kp_dur_ns all = 0;
+
+	for (uint32_t i = 1; i < c->nspots; i++)
+		if (c->spots[i].parent == 0)
+			all += c->spots[i].total;
+	return all > 0 && !e->callback && !e->cut && e->calls > 0 &&
+	    (!e->waits || e->modules > 0) && (double)c->events *
+	    (double)e->total / (double)all >= SAMPLES_LEAST;
+}
+
+/* EXIT_DONE: none of the entries is good. */
 static int
-propose(struct run *r)
+try_entries(struct run *r)
 {
 	char name[FN_NAME_MAX];
 	size_t tries = 0;
 	int st;
 
 	for (r->chosen = 0; r->chosen < r->nentries && tries < TRIES;
-	     r->chosen++, tries++) {
+	     r->chosen++) {
+		if (!r->traced && !is_sampled(r, &r->entries[r->chosen]))
+			continue;
+		tries++;
 		st = trace_requests(r);
+		if (st == OPTS_GO_ON && !r->traced &&
+		    r->tiers.n < TIERS_LEAST) {
+			snprintf(r->not_good, sizeof(r->not_good), "it calls "
+			    "too little");
+			st = EXIT_DONE;
+		}
 		kp_buf_reset(&r->about);
 		put_about(r);
 		if (st == OPTS_GO_ON)
@@ -542,6 +577,22 @@ propose(struct run *r)
 		progress(r, "'%s': not %s: %s", r->a->target,
 		    entry_name(r, r->chosen, name), r->not_good);
 	}
+	return EXIT_DONE;
+}
+
+static int
+propose(struct run *r)
+{
+	int st = try_entries(r);
+
+	if (st == EXIT_DONE && !r->traced) {
+		st = from_trace(r);
+		if (st == OPTS_GO_ON)
+			st = r->nentries == 0 ? nothing(r, "no function was "
+			    "called that returned") : try_entries(r);
+	}
+	if (st != EXIT_DONE)
+		return st;
 	say("'%s': no function was found that begins requests: %s",
 	    r->a->target, r->not_good);
 	return EXIT_FAILED;
@@ -582,7 +633,7 @@ static int
 finish(struct run *r)
 {
 	const struct suggest_tiers *t = &r->tiers;
-	char name[FN_NAME_MAX], x[TEXT_MAX], y[TEXT_MAX];
+	char name[FN_NAME_MAX], x[TEXT_MAX], y[TEXT_MAX], z[TEXT_MAX];
 	kp_dur_ns named = 0;
 	int st = EXIT_DONE;
 
@@ -598,6 +649,10 @@ finish(struct run *r)
 	if (r->entries[r->chosen].callback)
 		say("warning: %s is a server's callback, for want of a better "
 		    "entry", entry_name(r, r->chosen, name));
+	progress(r, "'%s': this took %s, and there %s of sampling and %s",
+	    r->a->target, text_about(x, kp_mono_now() - r->begun),
+	    text_dur(y, r->node.busy), text_counted(z, r->node.events,
+	    "traced event"));
 	progress(r, "'%s': requests are calls of %s; %s, in which %s of their "
 	    "time passes%s%s", r->a->target, entry_name(r, r->chosen, name),
 	    text_counted(x, t->n, "tier"), text_share(y, t->total > 0 ?
@@ -609,7 +664,7 @@ finish(struct run *r)
 static int
 suggest(const struct args *a)
 {
-	struct run r = { .a = a, .node = { .talk = { .target = a->target,
+	struct run r = { .a = a, .begun = kp_mono_now(), .node = { .talk = { .target = a->target,
 		.name = a->name, .cookie_file = a->cookie_file },
 		.span = a->span, .short_span = a->span < SHORT_SPAN ?
 		a->span : SHORT_SPAN } };
@@ -618,6 +673,7 @@ suggest(const struct args *a)
 	r.node.talk.wake = signals_catch();
 	suggest_check_init(&r.check);
 	r.check.talk = &r.node.talk;
+	r.check.library = a->library;
 	kp_buf_init(&r.about, SUGGEST_FILE_MAX);
 	kp_buf_init(&r.clause, SUGGEST_CLAUSE_MAX);
 	kp_buf_init(&r.why, SUGGEST_CLAUSE_MAX);
@@ -674,6 +730,8 @@ cmd_suggest(const struct cmd *cmd, int argc, char **argv)
 		    "(default: standard output)", opt_text, &a.file, NULL },
 		{ "values", NULL, "show small values of a request's arguments, "
 		    "not only their types", opt_flag, &a.values, NULL },
+		{ "probe-library", "FILE", "where the node finds the native "
+		    "probe's library (kprofd(8))", opt_text, &a.library, NULL },
 		{ "quiet", NULL, "print no progress", opt_flag, &a.quiet,
 		    NULL },
 		{ "name", "NAME", "our node name", opt_text, &a.name, NULL },

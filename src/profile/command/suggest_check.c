@@ -95,6 +95,10 @@ start(struct child *k, const struct suggest_check *c, const char *file)
 		argv[n++] = "-cookie-file";
 		argv[n++] = c->talk->cookie_file;
 	}
+	if (c->library != NULL) {
+		argv[n++] = "-probe-library";
+		argv[n++] = c->library;
+	}
 	if (c->explain)
 		argv[n++] = "-explain";
 	if (c->explain && c->values)

@@ -11,6 +11,7 @@
 
 struct suggest_check {
 	const struct dist_sync_opts *talk;
+	const char *library;		/* of the native probe, or NULL */
 	kp_dur_ns span;			/* how long it counts calls */
 	bool explain, values;
 	struct kp_buf out, log;		/* what it said; log: JSON lines */

@@ -137,13 +137,17 @@ suggest_node_count(struct suggest_node *s)
 	struct counters *c = NULL;
 	enum kp_err e = KP_ENOMEM;
 
+	kp_call_names_free(s->names);
+	free(s->rates);
 	s->names = p.names;
+	s->rates = NULL;
+	s->ncalled = s->nhot = 0;
 	snprintf(s->why, sizeof(s->why), "out of memory");
 	if (p.names != NULL)
 		e = counters_start(&c, &o, &h, s->why, sizeof(s->why));
 	if (e == KP_OK) {
 		s->otp = h.otp;
-		s->functions = h.functions;
+		s->functions += h.functions;
 		e = counters_wait(c, kp_mono_now() + s->short_span, &end, s->why,
 		    sizeof(s->why));
 		e = e == KP_ETIMEOUT ? KP_OK : e;
@@ -167,6 +171,8 @@ suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f)
 	uint32_t n = s->names->nfns, fn;
 	bool added;
 
+	if (s->rates == NULL)
+		return -1;
 	if (kp_call_fn_put(s->names, mod, fun, f->arity, &fn, &added) != KP_OK ||
 	    added || fn >= n)
 		return -1;

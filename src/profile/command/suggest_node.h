@@ -15,6 +15,7 @@
 #define SUGGEST_PPM 5000u	/* millionths of a scheduler */
 /* A node answers for 1,024 patterns; each is set in 0.1 to 7 ms. */
 #define SUGGEST_MODULES_MAX 500u
+#define SUGGEST_ALL_MAX 1000u	/* modules of a trace of all processes */
 #define SUGGEST_EXPORTS_MAX 2500u	/* of modules that are not on stacks, in all */
 #define SUGGEST_EVENTS_MAX 60000u	/* of one trace: 60 ms of the node's time */
 #define SUGGEST_QUEUE_MAX 30000u	/* events that wait in the node */
@@ -52,6 +53,8 @@ struct suggest_node {
 enum kp_err suggest_node_open(struct suggest_node *s);
 /* Samples stacks, and chooses the modules that are on them or near. */
 enum kp_err suggest_node_sample(struct suggest_node *s);
+/* Chooses all modules instead, for a trace of all processes; then count again. */
+enum kp_err suggest_node_widen(struct suggest_node *s);
 /* The call tree of the samples.  As suggest_node_trace(), which is not used. */
 enum kp_err suggest_node_tree(struct suggest_node *s,
     struct suggest_calls **c, struct suggest_fn **fns);

@@ -260,6 +260,30 @@ choose_modules(struct suggest_node *s)
 }
 
 enum kp_err
+suggest_node_widen(struct suggest_node *s)
+{
+	const struct facts_module *m;
+	size_t n;
+
+	m = facts_modules(s->facts, &n);
+	free(s->modules);
+	s->nmodules = s->modules_over = 0;
+	s->modules = calloc(SUGGEST_ALL_MAX, sizeof(*s->modules));
+	if (s->modules == NULL)
+		return suggest_node_no_memory(s);
+	for (size_t i = 0; i < n; i++) {
+		if (m[i].platform && !facts_is_client(m[i].name))
+			continue;
+		if (s->nmodules < SUGGEST_ALL_MAX)
+			s->modules[s->nmodules++] = (struct kp_mfa_pat){
+				.mod = m[i].name, .arity = -1 };
+		else
+			s->modules_over++;
+	}
+	return KP_OK;
+}
+
+enum kp_err
 suggest_node_sample(struct suggest_node *s)
 {
 	enum kp_err e = sample(s);

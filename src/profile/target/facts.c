@@ -21,6 +21,7 @@ struct facts {
 	struct dist_sync_opts opts;
 	struct dist_sync *talk;		/* while it asks */
 	char **apps;
+	bool *needed;		/* by another application, not of the platform */
 	size_t napps;
 	struct facts_module *v;
 	size_t n;
@@ -219,10 +220,32 @@ app_modules_read(struct facts *f, const char *app, struct kp_term *r)
 	return r->err;
 }
 
+/* {ok, [Application]} | undefined */
+static enum kp_err
+needs_read(struct facts *f, struct kp_term *r)
+{
+	struct kp_span name;
+	uint32_t n;
+
+	if (kp_term_peek(r) != KP_TERM_TUPLE)
+		return KP_OK;
+	kp_term_tuple_n(r, 2);
+	kp_term_atom(r);
+	n = kp_term_peek(r) == KP_TERM_LIST ? kp_term_list(r) : 0;
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
+		name = kp_term_atom(r);
+		for (size_t k = 0; k < f->napps; k++)
+			if (kp_span_is(name, f->apps[k]))
+				f->needed[k] = true;
+	}
+	return r->err;
+}
+
 static enum kp_err
 list_all(struct facts *f)
 {
 	const char *args[2] = { NULL, "modules" };
+	const char *needs[2] = { NULL, "applications" };
 	struct kp_term r;
 	enum kp_err e;
 
@@ -237,11 +260,17 @@ list_all(struct facts *f)
 		e = ask(f, "erlang", "pre_loaded", NULL, 0, &r);
 	if (e == KP_OK)
 		e = preloaded_read(f, &r);
+	f->needed = calloc(f->napps + 1, sizeof(*f->needed));
+	e = e == KP_OK && f->needed == NULL ? KP_ENOMEM : e;
 	for (size_t i = 0; i < f->napps && e == KP_OK; i++) {
-		args[0] = f->apps[i];
+		args[0] = needs[0] = f->apps[i];
 		e = ask(f, "application", "get_key", args, 2, &r);
 		if (e == KP_OK)
 			e = app_modules_read(f, f->apps[i], &r);
+		if (e == KP_OK && !IS_IN(f->apps[i], platform_apps))
+			e = ask(f, "application", "get_key", needs, 2, &r);
+		if (e == KP_OK && !IS_IN(f->apps[i], platform_apps))
+			e = needs_read(f, &r);
 	}
 	return e;
 }
@@ -290,6 +319,7 @@ facts_free(struct facts *f)
 		free(f->behaviours[i].name);
 	free(f->behaviours);
 	free(f->apps);
+	free(f->needed);
 	free(f->v);
 	intern_free(&f->by_name);
 	free(f);
@@ -531,6 +561,15 @@ is_exported(const struct facts_module *m, const char *fun, uint32_t arity)
 	return false;
 }
 
+static bool
+is_users(const struct facts *f, const char *app)
+{
+	for (size_t i = 0; i < f->napps; i++)
+		if (f->apps[i] == app)
+			return !f->needed[i];
+	return true;
+}
+
 /* A behaviour's module, such as RabbitMQ's gen_server2, is as good as OTP's. */
 static bool
 runs_servers(const struct facts *f, const char *mod)
@@ -577,6 +616,7 @@ facts_describe(struct facts *f, const struct kp_call_names *t,
 		fns[i].platform = (m->platform && !facts_is_client(m->name)) ||
 		    runs_servers(f, fn->mod);
 		fns[i].app = m->app;
+		fns[i].users = is_users(f, m->app);
 		fns[i].exported = is_exported(m, fn->fun, fn->arity);
 		fns[i].callback = is_callback(m, fn->fun, fn->arity,
 		    fns[i].exported);
