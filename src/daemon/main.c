@@ -1,8 +1,9 @@
-/* main.c - kprofd: parses the options, opens the log, runs the daemon. */
+/* main.c - kprofd: parses the options, proposes tiers, runs the daemon. */
 #include <signal.h>
 
 #include "daemon/daemon.h"
 #include "daemon/log.h"
+#include "daemon/propose/propose.h"
 
 int
 main(int argc, char **argv)
@@ -19,6 +20,8 @@ main(int argc, char **argv)
 	default:
 		return 2;
 	}
+	if (o.propose && !propose(&o, &status))
+		return status;
 	log.file = o.log_file;
 	log.json = o.log_json;
 	log.least = o.quiet ? LOG_LEVEL_WARNING : o.verbose ?

@@ -157,6 +157,8 @@ static const struct opt table[] = {
 	    "more than once", set_target, &given, NULL },
 	{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP "
 	    "reads it again", opt_text, &given.tiers, NULL },
+	{ "yes", NULL, "without -tiers: profile with what kprof suggest "
+	    "proposes, without a question", opt_flag, &given.yes, NULL },
 	{ "duration", "T", "end after this time: 30s, 5m; with -check: "
 	    "count calls for this time (2s)", set_duration,
 	    &given.duration, NULL },
@@ -248,7 +250,7 @@ help(struct opt_parser *p)
 	opt_help(&p->why, p->table, p->n);
 	kp_buf_u8(&p->why, '\n');
 	opt_help(&p->why, last, sizeof(last) / sizeof(last[0]));
-	printf("usage: kprofd -target NODE -tiers FILE [options]\n"
+	printf("usage: kprofd -target NODE [-tiers FILE] [options]\n"
 	    "Profiles the requests of live Erlang or Elixir nodes.\n\n%s\n"
 	    "example: kprofd -target app@host -tiers tiers.conf "
 	    "-duration 20s && kprof report\n", kp_buf_cstr(&p->why));
@@ -302,11 +304,18 @@ finish(struct options *o, const struct opt_parser *p)
 {
 	const char *dot;
 
+	o->library_given = o->probe_library != NULL;
 	if (o->probe_library == NULL)
 		o->probe_library = probe_file(o->library_path,
 		    sizeof(o->library_path), "kprof_probe.so");
-	if (o->tiers == NULL)
-		return usage("no tiers.conf given: -tiers FILE is needed");
+	o->propose = o->tiers == NULL && !o->check && o->ntargets == 1 &&
+	    o->target_file == NULL && o->seed == NULL &&
+	    (o->yes || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)));
+	if (o->tiers == NULL && !o->propose)
+		return usage("no tiers.conf given: -tiers FILE is needed "
+		    "(kprof suggest -target NODE proposes one)");
+	if (o->tiers != NULL && o->yes)
+		return usage("-yes goes without -tiers");
 	if (!options_targets(o) && !o->check)
 		return usage("no target given: -target NODE is needed (or "
 		    "-target-file, or -cluster)");

@@ -31,6 +31,9 @@ struct options {
 	uint64_t requests;		/* 0: no limit */
 	struct kp_retain retain;
 	uint64_t max_db;		/* bytes; 0: no limit */
+	bool propose;			/* there is no tiers: propose them */
+	bool yes;			/* and start without a question */
+	bool library_given;
 	bool print_calls, check, explain, values, quiet, verbose, dump_json;
 	int log_json;			/* 0: text, 1: JSON */
 	char control_path[4096];

@@ -1,0 +1,131 @@
+/* propose.c - runs kprof suggest, and asks. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/propose/propose.h"
+
+#define NAME_ROOM 300		/* bytes of a node's name, and more */
+
+/* kprof beside this program, or just its name. */
+static const char *
+program(char *path, size_t n)
+{
+	ssize_t len = readlink("/proc/self/exe", path, n - 1);
+	char *slash;
+
+	if (len <= 0)
+		return "kprof";
+	path[len] = '\0';
+	slash = strrchr(path, '/');
+	if (slash == NULL || (size_t)(slash - path) + 7 >= n)
+		return "kprof";
+	strcpy(slash + 1, "kprof");
+	return access(path, X_OK) == 0 ? path : "kprof";
+}
+
+/* In the child.  It ends with us: a kprofd that is killed leaves nothing. */
+static void
+run_suggest(const struct options *o, const char *file)
+{
+	char path[4096];
+	const char *argv[16] = { "kprof", "suggest", "-target",
+		o->targets[0], "-o", file };
+	size_t n = 6;
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	signal(SIGINT, SIG_DFL);
+	if (o->cookie_file != NULL) {
+		argv[n++] = "-cookie-file";
+		argv[n++] = o->cookie_file;
+	}
+	if (o->name != NULL) {
+		argv[n++] = "-name";
+		argv[n++] = o->name;
+	}
+	if (o->library_given) {
+		argv[n++] = "-probe-library";
+		argv[n++] = o->probe_library;
+	}
+	if (o->quiet)
+		argv[n++] = "-quiet";
+	execvp(program(path, sizeof(path)), (char **)(uintptr_t)argv);
+	fprintf(stderr, "kprofd: cannot run kprof, which proposes tiers: %s\n",
+	    strerror(errno));
+	_exit(1);
+}
+
+/* Ctrl-C is the child's, which takes back what it has set. */
+static int
+suggest(const struct options *o, const char *file)
+{
+	pid_t pid;
+	int st = 0;
+
+	signal(SIGINT, SIG_IGN);
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		run_suggest(o, file);
+	while (pid > 0 && waitpid(pid, &st, 0) < 0 && errno == EINTR)
+		;
+	signal(SIGINT, SIG_DFL);
+	return pid > 0 && WIFEXITED(st) ? WEXITSTATUS(st) : 1;
+}
+
+static void
+show(const char *file)
+{
+	char bytes[4096];
+	size_t n;
+	FILE *f = fopen(file, "re");
+
+	if (f == NULL)
+		return;
+	while ((n = fread(bytes, 1, sizeof(bytes), f)) > 0)
+		fwrite(bytes, 1, n, stdout);
+	fclose(f);
+	fflush(stdout);
+}
+
+static bool
+answer_is_yes(void)
+{
+	char line[64];
+
+	fprintf(stderr, "kprofd: profile with these tiers? [y/N] ");
+	fflush(stderr);
+	return fgets(line, sizeof(line), stdin) != NULL &&
+	    (line[0] == 'y' || line[0] == 'Y');
+}
+
+bool
+propose(struct options *o, int *status)
+{
+	static char file[NAME_ROOM + 16];
+
+	snprintf(file, sizeof(file), "%.*s.tiers.conf", NAME_ROOM,
+	    o->targets[0]);
+	*status = 1;
+	if (access(file, F_OK) == 0) {
+		fprintf(stderr, "kprofd: no -tiers given, and '%s' is there "
+		    "already: use it (-tiers %s), or have another one written "
+		    "(kprof suggest -target %s -o FILE)\n", file, file,
+		    o->targets[0]);
+		return false;
+	}
+	*status = suggest(o, file);
+	if (*status != 0)
+		return false;
+	show(file);
+	o->tiers = file;
+	if (o->yes || answer_is_yes())
+		return true;
+	fprintf(stderr, "kprofd: nothing is profiled; later: kprofd -tiers %s "
+	    "-target %s\n", file, o->targets[0]);
+	return false;
+}
