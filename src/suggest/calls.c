@@ -8,6 +8,8 @@
 #include "base/vec.h"
 #include "suggest/calls.h"
 
+#define OFTEN 30u		/* calls, on whose average one can rely */
+#define TRACED_MAX (10 * KP_NS_PER_US)	/* tracing a call takes no longer */
 #define MESSAGES_MAX (1u << 20)	/* under way; a trace has fewer events */
 
 /* Of one process. */
@@ -337,6 +339,54 @@ place(struct suggest_calls *c, const struct suggest_fn *fns, uint32_t i)
 		c->spots[at].wait[k] += s->placed[i].wait[k];
 }
 
+/*
+ * What tracing a call takes: the time of the shortest function that calls nothing,
+ * on average.  0: there is none that was called often.
+ */
+static kp_dur_ns
+traced_call(const struct suggest_calls *c)
+{
+	uint32_t n = c->names->nfns;
+	uint64_t *calls = calloc(n + 1, sizeof(*calls));
+	kp_dur_ns *own = calloc(n + 1, sizeof(*own)), least = 0, t;
+	bool *calling = calloc(n + 1, sizeof(*calling));
+
+	for (uint32_t i = 1; calls != NULL && own != NULL && calling != NULL &&
+	     i < c->nspots; i++) {
+		calls[c->spots[i].fn] += c->spots[i].calls;
+		own[c->spots[i].fn] += c->spots[i].own;
+		calling[c->spots[c->spots[i].parent].fn] = true;
+	}
+	for (uint32_t i = KP_FN_FIRST; calls != NULL && own != NULL &&
+	     calling != NULL && i < n; i++) {
+		if (calls[i] < OFTEN || calling[i])
+			continue;
+		t = own[i] / (kp_dur_ns)calls[i];
+		least = least == 0 || t < least ? t : least;
+	}
+	free(calls);
+	free(own);
+	free(calling);
+	return least < TRACED_MAX ? least : TRACED_MAX;
+}
+
+/* Takes the time that tracing took away: for a call, and half as much for a callee. */
+static void
+less_tracing(struct suggest_calls *c)
+{
+	kp_dur_ns each = traced_call(c);
+	struct suggest_spot *s;
+
+	for (uint32_t i = 1; i < c->nspots; i++) {
+		s = &c->spots[i];
+		s->own -= each * (kp_dur_ns)s->calls;
+		c->spots[s->parent].own -= each * (kp_dur_ns)s->calls / 2;
+	}
+	for (uint32_t i = 0; i < c->nspots; i++)
+		if (c->spots[i].own < 0)
+			c->spots[i].own = 0;
+}
+
 static void
 totals(struct suggest_calls *c)
 {
@@ -402,6 +452,7 @@ suggest_calls_end(struct suggest_calls *c, const struct suggest_fn *fns)
 	c->nspots = 1;
 	for (uint32_t i = 0; i < s->sum->npaths; i++)
 		place(c, fns, i);
+	less_tracing(c);
 	totals(c);
 	callbacks(c, fns);
 	return s->err;

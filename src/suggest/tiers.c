@@ -2,8 +2,9 @@
  * tiers.c - groups functions into tiers, by where requests spend their time.
  *
  * A module's own time is that of its functions, and of OTP's that they call, until
- * they call another module.  The time of a helper, which is called from everywhere
- * and does not itself wait for others, belongs to its callers.
+ * they call another module.  The time of a helper belongs to its callers.  A helper is
+ * called by modules of which one calls the other, so it is a layer of neither; and it
+ * does not itself wait for others.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,17 +14,20 @@
 #include "base/vec.h"
 #include "suggest/propose.h"
 
-#define HELPER_CALLERS 3	/* modules that call a helper */
+#define HELPER_CALLERS 8	/* modules that call a helper: more are not looked at */
+#define HELPER_SURE 3		/* with fewer its calls are short, too: */
+#define HELPER_SHORT (50 * KP_NS_PER_US)
 #define HELPER_WAITS 0.2	/* share of its time; who waits more is no helper */
 #define SHARE 0.01		/* of the requests' time, from which it is a tier */
 #define SHARE_ELSEWHERE 0.03	/* the same, in other processes */
+#define LATER 4			/* time in other processes counts a quarter */
 #define SHARE_BIG 0.1		/* from which a module is no part of a whole */
 #define SHARE_MEMBER 0.01	/* of the time of a tier's first function */
 #define SHARE_SHORT 0.001	/* and a call takes this long: */
 #define CALL_SHORT (5 * KP_NS_PER_US)
 #define MANY_CALLS 3		/* a request, of a tier that waits for nobody: */
-#define MANY_LEAST (15 * KP_NS_PER_US)	/* they are longer than this */
-#define CALL_TRACED (4 * KP_NS_PER_US)	/* that tracing itself takes, in a trace */
+#define MANY_LEAST (20 * KP_NS_PER_US)	/* they are longer than this */
+#define CALL_TRACED (2 * KP_NS_PER_US)	/* kprofd takes half as long for it */
 #define GROUP_FNS_MAX 256u	/* more are added up in none */
 
 struct member {
@@ -37,6 +41,7 @@ struct member {
 struct callee {
 	uint32_t callers[HELPER_CALLERS], ncallers;	/* groups */
 	kp_dur_ns total;
+	uint64_t calls;
 };
 
 /* A module, or an application that is not the entry's. */
@@ -62,6 +67,7 @@ struct work {
 	uint32_t *of;		/* by function: group + 1; 0: none */
 	bool *big;		/* by function: its module is a tier of its own */
 	struct callee *callees;	/* by function */
+	struct map edges;	/* (caller, callee), groups */
 	uint32_t *owner;	/* by spot: group + 1 */
 	bool *inside;		/* by spot: below the entry */
 };
@@ -145,11 +151,12 @@ big_find(struct work *w)
 }
 
 static void
-caller_add(struct callee *f, uint32_t caller, kp_dur_ns total)
+caller_add(struct callee *f, uint32_t caller, const struct suggest_spot *s)
 {
 	uint32_t i;
 
-	f->total += total;
+	f->total += s->total;
+	f->calls += s->calls;
 	for (i = 0; i < f->ncallers && f->callers[i] != caller; i++)
 		;
 	if (i == f->ncallers && i < HELPER_CALLERS)
@@ -182,31 +189,69 @@ plain_find(struct work *w)
 	}
 }
 
-static void
+static uint64_t
+edge(uint32_t caller, uint32_t callee)
+{
+	return (uint64_t)caller << 32 | callee;
+}
+
+/* Is it called by two modules of which one calls the other? */
+static bool
+is_helping(const struct work *w, const struct callee *f)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < f->ncallers; i++)
+		for (uint32_t k = 0; k < f->ncallers; k++)
+			found |= i != k && map_get(&w->edges,
+			    edge(f->callers[i], f->callers[k])) != NULL;
+	return found && (f->ncallers >= HELPER_SURE ||
+	    f->total / (kp_dur_ns)f->calls < HELPER_SHORT);
+}
+
+/* False: out of memory. */
+static bool
 helpers_find(struct work *w)
 {
 	const struct suggest_spot *s;
+	uint32_t caller;
 	struct group *g;
 
 	for (uint32_t i = 1; i < w->c->nspots; i++) {
 		s = &w->c->spots[i];
-		if (s->parent != 0 && s->calls > 0 &&
-		    w->of[w->c->spots[s->parent].fn] != w->of[s->fn])
-			caller_add(&w->callees[s->fn],
-			    w->of[w->c->spots[s->parent].fn], s->total);
+		caller = w->of[w->c->spots[s->parent].fn];
+		if (s->parent == 0 || s->calls == 0 || caller == w->of[s->fn])
+			continue;
+		caller_add(&w->callees[s->fn], caller, s);
+		if (!map_put(&w->edges, edge(caller, w->of[s->fn]), 1))
+			return false;
 	}
 	for (uint32_t i = 0; i < w->c->names->nfns; i++) {
 		if (w->of[i] == 0)
 			continue;
 		g = &w->v[w->of[i] - 1];
 		g->called += w->callees[i].total;
-		if (w->callees[i].ncallers == HELPER_CALLERS)
+		if (is_helping(w, &w->callees[i]))
 			g->helped += w->callees[i].total;
 	}
 	for (g = w->v; g < w->v + w->n; g++)
 		g->helper = !g->entry && g->helped > 0 &&
 		    g->helped * 2 >= g->called &&
 		    (double)g->waits < HELPER_WAITS * (double)g->plain;
+	return true;
+}
+
+/* Is a function of the same group around it?  Then it is not the way in. */
+static bool
+is_within(const struct work *w, uint32_t spot)
+{
+	uint32_t group = w->owner[spot];
+
+	for (uint32_t i = w->c->spots[spot].parent; i != 0;
+	     i = w->c->spots[i].parent)
+		if (w->owner[i] == group)
+			return true;
+	return false;
 }
 
 /* ---- whose time is it ---- */
@@ -251,7 +296,7 @@ owners_find(struct work *w)
 		else
 			g->out += own_time(s) - s->wait[SUGGEST_WAIT_INPUT];
 		if (w->owner[i] == up || s->calls == 0 || s->total == 0 ||
-		    suggest_anonymous(w->c->names, s->fn))
+		    suggest_anonymous(w->c->names, s->fn) || is_within(w, i))
 			continue;
 		if (!member_add(g, s->fn, s, s->parent == 0 &&
 		    !w->fns[s->fn].exported))
@@ -286,8 +331,8 @@ static int
 by_time(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
-	kp_dur_ns tx = x->helper ? x->plain : x->in + x->out;
-	kp_dur_ns ty = y->helper ? y->plain : y->in + y->out;
+	kp_dur_ns tx = x->helper ? x->plain : x->in + x->out / LATER;
+	kp_dur_ns ty = y->helper ? y->plain : y->in + y->out / LATER;
 
 	if (x->entry != y->entry)
 		return x->entry ? -1 : 1;
@@ -346,7 +391,7 @@ is_chatty(const struct work *w, const struct group *g,
 		calls += t->calls[i];
 	return calls > MANY_CALLS * w->out->requests &&
 	    (double)g->waits < HELPER_WAITS * (double)g->plain &&
-	    t->own / (kp_dur_ns)calls < MANY_LEAST;
+	    (t->own - t->elsewhere) / (kp_dur_ns)calls < MANY_LEAST;
 }
 
 static void
@@ -357,7 +402,7 @@ tier_fill(struct work *w, struct group *g, struct suggest_tier *t)
 
 	for (size_t i = 0; i < g->nmembers; i++) {
 		m = &g->members[i];
-		if ((m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
+		if (w->fns[m->fn].loop || (m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
 		    (double)m->total < SHARE_MEMBER * (double)g->members[0].total ||
 		    is_short(m))
 			continue;
@@ -417,6 +462,7 @@ work_free(struct work *w)
 	free(w->of);
 	free(w->big);
 	free(w->callees);
+	map_free(&w->edges);
 	free(w->owner);
 	free(w->inside);
 }
@@ -446,8 +492,7 @@ suggest_tiers(const struct suggest_calls *c, const struct suggest_fn *fns,
 	}
 	if (good) {
 		plain_find(&w);
-		helpers_find(&w);
-		good = owners_find(&w);
+		good = helpers_find(&w) && owners_find(&w);
 	}
 	if (good) {
 		if (w.n > 0)

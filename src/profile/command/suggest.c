@@ -34,6 +34,7 @@
 #define SAMPLES_LEAST 20
 #define TIERS_LEAST 2
 #define SPAN_MAX (600 * KP_NS_PER_S)
+#define UPSTREAM 0.2		/* of the best entry's score: worth another trace */
 #define TRIES 3			/* entries that are traced and checked */
 #define APPS_NAMED 12u
 #define FILE_NAME_MAX 4096
@@ -347,6 +348,8 @@ trace_requests(struct run *r)
 		    c->begun == 0 || in == 0 ? "was not called again" :
 		    c->nested * 10 > c->begun ? "calls itself" :
 		    "was not seen to return");
+		/* Nor is it a tier. */
+		r->calls->loops[r->entries[r->chosen].fn] = true;
 		return EXIT_DONE;
 	}
 	e = suggest_tiers(c, r->in_fns, in, rate > 1 ? SUGGEST_HOT / rate :
@@ -546,6 +549,48 @@ is_sampled(const struct run *r, const struct suggest_entry *e)
 	    (double)e->total / (double)all >= SAMPLES_LEAST;
 }
 
+/* How often the entry i is called for requests of the chosen one, elsewhere. */
+static uint64_t
+calls_for(const struct run *r, size_t i)
+{
+	const struct kp_call_fn *fn = &r->names->fns[r->entries[i].fn], *at;
+	const struct suggest_calls *c = r->in_calls;
+
+	for (uint32_t k = 1; k < c->nspots; k++) {
+		at = &r->in_names->fns[c->spots[k].fn];
+		if (c->spots[k].parent == 0 && c->spots[k].total > 0 &&
+		    at->arity == fn->arity && strcmp(at->fun, fn->fun) == 0 &&
+		    strcmp(at->mod, fn->mod) == 0)
+			return c->spots[k].calls;
+	}
+	return 0;
+}
+
+/*
+ * The chosen entry may do what another one causes, in another process: then that one
+ * is chosen.  As trace_requests().
+ */
+static int
+look_upstream(struct run *r)
+{
+	size_t first = r->chosen, other = first + 1;
+	int st;
+
+	if (other >= r->nentries || r->entries[other].callback ||
+	    r->entries[other].score < UPSTREAM * r->entries[first].score ||
+	    calls_for(r, other) > 0)
+		return OPTS_GO_ON;
+	r->chosen = other;
+	st = trace_requests(r);
+	if (st == OPTS_GO_ON && calls_for(r, first) * 4 >= r->in_calls->begun &&
+	    r->entries[other].modules * 2 >= r->entries[first].modules)
+		return OPTS_GO_ON;
+	if (st != OPTS_GO_ON && st != EXIT_DONE)
+		return st;
+	r->chosen = first;
+	return trace_requests(r);
+}
+
 /* EXIT_DONE: none of the entries is good. */
 static int
 try_entries(struct run *r)
@@ -566,6 +611,8 @@ try_entries(struct run *r)
 			    "too little");
 			st = EXIT_DONE;
 		}
+		if (st == OPTS_GO_ON && r->traced)
+			st = look_upstream(r);
 		kp_buf_reset(&r->about);
 		put_about(r);
 		if (st == OPTS_GO_ON)
