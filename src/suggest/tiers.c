@@ -25,7 +25,7 @@
 #define SHARE_MEMBER 0.01	/* of the time of a tier's first function */
 #define SHARE_SHORT 0.001	/* and a call takes this long: */
 #define CALL_SHORT (5 * KP_NS_PER_US)
-#define MANY_CALLS 3		/* a request, of a tier that waits for nobody: */
+#define MANY_CALLS 3		/* a request: */
 #define MANY_LEAST (20 * KP_NS_PER_US)	/* they are longer than this */
 #define CALL_TRACED (2 * KP_NS_PER_US)	/* kprofd takes half as long for it */
 #define GROUP_FNS_MAX 256u	/* more are added up in none */
@@ -47,6 +47,7 @@ struct callee {
 /* A module, or an application that is not the entry's. */
 struct group {
 	bool by_app, entry, helper;
+	bool works;		/* the entry's module calls it, and it calls others */
 	uint32_t fn;		/* one of its functions */
 	kp_dur_ns called, helped;	/* in calls by others; of helping functions */
 	kp_dur_ns plain, waits;	/* its own, and how much of that waits */
@@ -209,6 +210,16 @@ is_helping(const struct work *w, const struct callee *f)
 	    f->total / (kp_dur_ns)f->calls < HELPER_SHORT);
 }
 
+/* Does the entry's module call it directly? */
+static bool
+is_layer(const struct work *w, uint32_t spot)
+{
+	const struct suggest_spot *s = &w->c->spots[spot];
+
+	return w->of[s->fn] != w->of[w->entry] &&
+	    w->of[w->c->spots[s->parent].fn] == w->of[w->entry];
+}
+
 /* False: out of memory. */
 static bool
 helpers_find(struct work *w)
@@ -220,7 +231,11 @@ helpers_find(struct work *w)
 	for (uint32_t i = 1; i < w->c->nspots; i++) {
 		s = &w->c->spots[i];
 		caller = w->of[w->c->spots[s->parent].fn];
-		if (s->parent == 0 || s->calls == 0 || caller == w->of[s->fn])
+		if (s->parent != 0 && w->c->spots[s->parent].parent != 0 &&
+		    w->inside[i] && is_layer(w, s->parent))
+			w->v[caller - 1].works = true;
+		if (s->parent == 0 || s->calls == 0 || s->total == 0 ||
+		    caller == w->of[s->fn])
 			continue;
 		caller_add(&w->callees[s->fn], caller, s);
 		if (!map_put(&w->edges, edge(caller, w->of[s->fn]), 1))
@@ -367,7 +382,8 @@ is_worth_it(const struct work *w, const struct group *g)
 
 	for (size_t i = 0; i < g->nmembers; i++)
 		calls += g->members[i].calls;
-	return (double)g->in >= SHARE * in ||
+	return (double)g->in >= SHARE * in || (g->works && calls <=
+	    MANY_CALLS * w->out->requests && calls * 2 >= w->out->requests) ||
 	    (double)g->out >= SHARE_ELSEWHERE * in ||
 	    ((double)g->in >= SHARE_SHORT * in && calls > 0 &&
 	    g->in / (kp_dur_ns)calls >= CALL_SHORT);
@@ -380,17 +396,15 @@ is_short(const struct member *m)
 	return m->total / (kp_dur_ns)m->calls < CALL_TRACED;
 }
 
-/* Many short calls that wait for nobody. */
+/* Many short calls. */
 static bool
-is_chatty(const struct work *w, const struct group *g,
-    const struct suggest_tier *t)
+is_chatty(const struct work *w, const struct suggest_tier *t)
 {
 	uint64_t calls = 0;
 
 	for (size_t i = 0; i < t->nfns; i++)
 		calls += t->calls[i];
 	return calls > MANY_CALLS * w->out->requests &&
-	    (double)g->waits < HELPER_WAITS * (double)g->plain &&
 	    (t->own - t->elsewhere) / (kp_dur_ns)calls < MANY_LEAST;
 }
 
@@ -445,7 +459,7 @@ tier_add(struct work *w, struct group *g)
 		tier_fill(w, g, &t);
 	}
 	if (!g->entry && g->nmembers > 0 && (t.nfns == 0 ?
-	    is_short(&g->members[0]) : is_chatty(w, g, &t))) {
+	    is_short(&g->members[0]) : is_chatty(w, &t))) {
 		leave_out(w, g->members[0].fn, SUGGEST_QUICK, calls, t.own);
 		return;
 	}
