@@ -204,7 +204,8 @@ enum wish { WEB, ATOM, MAP, TUPLE, WISHES };
 static bool
 try(const struct out *o, const struct args *a, unsigned i, enum wish w)
 {
-	bool map = begins(a, i, "#{"), tup = begins(a, i, "{");
+	bool whole = a->p[i][a->n[i] - 1] == '}';
+	bool map = whole && begins(a, i, "#{"), tup = whole && begins(a, i, "{");
 	struct args in = { .count = 0 };
 
 	if (map || tup)

@@ -1,0 +1,153 @@
+%% kprof suggest, and kprofd without -tiers: on the sample application the tiers are
+%% those that its author wrote, and nothing stays behind, however it ends.
+-module(suggest_tests).
+
+-export([tests/0]).
+
+-import(it_kprof, [background/4, ends/1, interrupt/1, run/4, says/2]).
+
+%% Each layer does something, as in a real application; a machine that is busy with other
+%% tests may add to it.
+-define(WORK, "#{parsing => #{work_us => 200}, handle => #{work_us => 200}, db => #{wait_ms => 3},"
+              " formatter => #{work_us => 200}, accounting => #{work_us => 100}}").
+-define(REST, [processes, registered, ets]).
+
+tests() ->
+    [{"the tiers that the author wrote", 180, fun author/1},
+     {"a file that is there", 60, fun is_there/1},
+     {"a node that does nothing", 90, fun idle/1},
+     {"a node of OTP's applications alone", 60, fun plain/1},
+     {"interrupted", 90, fun interrupted/1},
+     {"killed", 90, fun killed/1},
+     {"what it refuses", 60, fun refusals/1},
+     {"kprofd without tiers: -yes", 180, fun yes/1},
+     {"kprofd without tiers: a question", 180, fun question/1}].
+
+target(T) ->
+    Target = it:target(T, #{config => ?WORK}),
+    {Target, it:load(T, Target, ["4", "120s", "5"])}.
+
+%% The text passes kprofd -check, which it has run; entry and functions are those of
+%% test/sample_app/tiers.conf, whatever else is there.
+author(T) ->
+    {Target, Load} = target(T),
+    Before = it:settled(Target),
+    File = it:path(T, "app.conf"),
+    {0, "", Err} = run(T, Target, "suggest", ["-o", File]),
+    says(Err, "requests are calls of requests:handle_request/2; [0-9]+ tiers, in which [0-9.]+ % of their time"),
+    {ok, Text} = file:read_file(File),
+    Terms = terms(Text),
+    it:equal("entry", {requests, handle_request, 2}, proplists:get_value(entry, Terms)),
+    Tiers = lists:append([Fs || {_, Fs} <- functions(proplists:get_value(tiers, Terms))]),
+    [it:check(lists:member(F, Tiers), "~p is in a tier:~n~ts", [F, Text])
+     || F <- [{requests, handle_request, 2}, {db, network_request, 1}, {network_server, parse_request, 1},
+              {accounting, incr_reqs, 1}, {formatter, format_response, 1}]],
+    [it:check(not lists:keymember(M, 1, Tiers), "~p is in no tier:~n~ts", [M, Text])
+     || M <- [sample_layer, sample_config, gen_server]],
+    says(Text, "\\(\\{requests, handle_request, \\[A, _\\]\\}\\)\n        when is_atom\\(A\\) -> A;"),
+    says(Text, "sample_layer:spend/1 .*its time is in its callers"),
+    says(Text, "%% ok\n"),
+    it:kill(Load),
+    it:audit(Target, Before, ?REST).
+
+is_there(T) ->
+    Target = it:target(T),
+    File = it:write(T, "mine.conf", "mine"),
+    {1, "", Err} = run(T, Target, "suggest", ["-o", File]),
+    says(Err, "'.*mine.conf' is there already, and is left as it is: give another -o, or use it"),
+    it:equal("the file", {ok, <<"mine">>}, file:read_file(File)).
+
+idle(T) ->
+    Target = it:target(T),
+    Before = it:settled(Target),
+    {1, "", Err} = run(T, Target, "suggest", ["-for", "1s"]),
+    says(Err, "is it idle\\?  Put load on it and try again, or look for longer: -for 60s"),
+    it:audit(Target, Before, ?REST).
+
+plain(T) ->
+    Target = it:target(T, #{kind => plain}),
+    {1, "", _} = run(T, Target, "suggest", ["-for", "1s"]).
+
+interrupted(T) ->
+    {Target, Load} = target(T),
+    Before = it:settled(Target),
+    [begin
+         P = background(T, Target, "suggest", []),
+         it:saw(P, Step),
+         {1, "", Err} = interrupt(P),
+         says(Err, "interrupted; what was set there is taken back")
+     end || Step <- ["sampling stacks", "counting the calls", "tracing .* requests of", "checking the draft"]],
+    it:kill(Load),
+    it:audit(Target, Before, ?REST).
+
+killed(T) ->
+    {Target, Load} = target(T),
+    Before = it:settled(Target),
+    P = background(T, Target, "suggest", []),
+    it:saw(P, "counting the calls"),
+    it:signal(P, "KILL"),
+    _ = it:exited(P),
+    it:kill(Load),
+    it:audit(Target, Before, ?REST).
+
+refusals(T) ->
+    Target = it:target(T),
+    [begin
+         {2, "", Err} = run(T, Target, "suggest", Args),
+         says(Err, What)
+     end || {Args, What} <- [{["-for", "1ms"], "-for '1ms': give a time from 500ms to 10m"},
+                             {["-o"], "-o"}]].
+
+yes(#{build := Build, cookie := Cookie} = T) ->
+    {#{node := Node} = Target, Load} = target(T),
+    Before = it:settled(Target),
+    Dir = it:path(T, "yes"),
+    ok = file:make_dir(Dir),
+    Run = fun(Name, Args) ->
+                  P = it:start(T, Name, ["sh", "-c", "cd '" ++ Dir ++ "' && exec \"$@\"", "sh",
+                                         filename:absname(filename:join(Build, "kprofd")),
+                                         "-target", Node, "-cookie-file", Cookie | Args], []),
+                  {it:exited(P), it:output(P), it:errors(P)}
+          end,
+    {2, _, Usage} = Run("no-terminal", []),
+    says(Usage, "no tiers.conf given: -tiers FILE is needed \\(kprof suggest -target NODE proposes one\\)"),
+    {0, Out, Err} = Run("yes", ["-yes", "-duration", "2s"]),
+    says(Out, "\\{entry, \\{requests, handle_request, 2\\}\\}"),
+    says(Err, "done: .* requests in"),
+    {1, _, Again} = Run("again", ["-yes"]),
+    says(Again, "no -tiers given, and '.*\\.tiers\\.conf' is there already: use it \\(-tiers "),
+    {2, _, Both} = Run("both", ["-yes", "-tiers", "x"]),
+    says(Both, "-yes goes without -tiers"),
+    it:kill(Load),
+    it:audit(Target, Before, ?REST).
+
+%% No: the file stays, and nothing is profiled.
+question(#{build := Build, cookie := Cookie} = T) ->
+    {#{node := Node} = Target, Load} = target(T),
+    Before = it:settled(Target),
+    Dir = it:path(T, "asked"),
+    ok = file:make_dir(Dir),
+    Script = it:write(T, "question", "see profile with these tiers? [y/N]\nkey n\\n\nexit 0\n"),
+    P = it:start(T, "question", ["sh", "-c", "cd '" ++ Dir ++ "' && exec \"$@\" <'" ++ Script ++ "'", "sh",
+                                 filename:absname(it:build(T) ++ "/test/pty_run"), "200", "50",
+                                 filename:absname(filename:join(Build, "kprofd")),
+                                 "-target", Node, "-cookie-file", Cookie, "-quiet"], []),
+    it:equal(it:errors(P), 0, it:exited(P)),
+    it:equal("the files", {ok, [Node ++ ".tiers.conf"]}, file:list_dir(Dir)),
+    it:kill(Load),
+    it:audit(Target, Before, ?REST).
+
+%% Without the identity, which is a fun.
+terms(Text) ->
+    Plain = re:replace(Text, "\\{identity.*?\nend\\}\\.", "", [dotall, {return, list}]),
+    {ok, Tokens, _} = erl_scan:string(Plain),
+    terms(Tokens, [], []).
+
+terms([], [], Terms) -> lists:reverse(Terms);
+terms([{dot, _} = Dot | Tokens], Form, Terms) ->
+    {ok, Term} = erl_parse:parse_term(lists:reverse([Dot | Form])),
+    terms(Tokens, [], [Term | Terms]);
+terms([Token | Tokens], Form, Terms) -> terms(Tokens, [Token | Form], Terms).
+
+functions(Tiers) ->
+    [{Name, if is_list(F) -> F; true -> [F] end} || {Name, F} <- Tiers].

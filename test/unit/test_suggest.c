@@ -1,0 +1,412 @@
+/*
+ * kprof suggest: which function begins requests and which are worth measuring, from
+ * traces and samples of a small application whose names mean nothing; and the file.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/config.h"
+#include "suggest/identity.h"
+#include "suggest/known.h"
+#include "suggest/stacks.h"
+#include "suggest/write.h"
+
+#define US KP_NS_PER_US
+
+/* The application: w1 is a server, whose callback calls ab:q/2, which is a request. */
+static const struct {
+	const char *mod, *fun;
+	uint32_t arity;
+	bool platform, callback, local;
+} fns[] = {
+	{ "gen_server", "loop", 7, true, false, false },
+	{ "gen", "do_call", 4, true, false, false },
+	{ "prim_inet", "recv0", 3, true, false, false },
+	{ "ab", "handle_call", 3, false, true, false },
+	{ "ab", "q", 2, false, false, false },
+	{ "ab", "inner", 1, false, false, true },
+	{ "cd", "get", 1, false, false, false },
+	{ "cd", "ask", 1, false, false, true },
+	{ "ef", "format", 1, false, false, false },
+	{ "gh", "spend", 1, false, false, false },
+	{ "ij", "read", 2, false, false, false },
+	{ "ij", "accept", 1, false, false, false },
+};
+enum { LOOP = KP_FN_FIRST, DO_CALL, RECV, CALLBACK, REQUEST, INNER, GET, ASK,
+	FORMAT, SPEND, READ, ACCEPT };
+#define NFNS (sizeof(fns) / sizeof(fns[0]))
+
+struct world {
+	struct kp_call_names *names;
+	struct suggest_fn *facts;
+	struct suggest_calls *calls;
+	kp_target_ns now;
+	uint32_t proc;
+};
+
+static struct kp_span
+span(const char *s)
+{
+	return (struct kp_span){ (const uint8_t *)s, (uint32_t)strlen(s) };
+}
+
+static void
+begin(struct world *w)
+{
+	bool added;
+	uint32_t n;
+
+	*w = (struct world){ .names = kp_call_names_new(), .now = 1000 * US };
+	assert_non_null(w->names);
+	for (size_t i = 0; i < NFNS; i++) {
+		assert_int_equal(kp_call_fn_put(w->names, span(fns[i].mod),
+		    span(fns[i].fun), fns[i].arity, &n, &added), KP_OK);
+		assert_int_equal(n, KP_FN_FIRST + i);
+	}
+	w->facts = calloc(NFNS + KP_FN_FIRST, sizeof(*w->facts));
+	for (size_t i = 0; i < NFNS + KP_FN_FIRST; i++)
+		w->facts[i] = (struct suggest_fn){ .app = "app",
+			.users = true, .platform = i < KP_FN_FIRST };
+	for (size_t i = 0; i < NFNS; i++) {
+		w->facts[KP_FN_FIRST + i].platform = fns[i].platform;
+		w->facts[KP_FN_FIRST + i].callback = fns[i].callback;
+		w->facts[KP_FN_FIRST + i].exported = !fns[i].local;
+	}
+	w->calls = suggest_calls_new(w->names);
+	assert_non_null(w->calls);
+}
+
+static void
+end(struct world *w)
+{
+	suggest_calls_free(w->calls);
+	kp_call_names_free(w->names);
+	free(w->facts);
+}
+
+static void
+event(struct world *w, enum kp_call_kind kind, uint32_t fn, uint32_t other,
+    kp_dur_ns after)
+{
+	const struct kp_call_event ev = { .kind = kind, .proc = w->proc,
+		.fn = fn, .other = other, .ts = w->now += after };
+
+	assert_int_equal(suggest_calls_event(w->calls, &ev), KP_OK);
+}
+
+static void
+call(struct world *w, uint32_t fn, uint32_t caller, kp_dur_ns takes)
+{
+	event(w, KP_CALL_CALL, fn, caller, 1 * US);
+	event(w, KP_CALL_RETURN_TO, caller, 0, takes);
+}
+
+/* fn waits in `in`. */
+static void
+wait_in(struct world *w, uint32_t fn, uint32_t caller, uint32_t in, kp_dur_ns t)
+{
+	event(w, KP_CALL_CALL, fn, caller, 1 * US);
+	event(w, KP_CALL_OUT, in, 0, 1 * US);
+	event(w, KP_CALL_IN, in, 0, t);
+	event(w, KP_CALL_RETURN_TO, caller, 0, 1 * US);
+}
+
+/* gh:spend/1 is called by ab, cd and ef: a helper. */
+static void
+request(struct world *w)
+{
+	event(w, KP_CALL_CALL, REQUEST, CALLBACK, 1 * US);
+	call(w, SPEND, REQUEST, 20 * US);
+	event(w, KP_CALL_CALL, INNER, REQUEST, 1 * US);
+	event(w, KP_CALL_CALL, GET, INNER, 1 * US);
+	call(w, SPEND, GET, 20 * US);
+	wait_in(w, ASK, GET, DO_CALL, 900 * US);
+	event(w, KP_CALL_RETURN_TO, INNER, 0, 1 * US);
+	event(w, KP_CALL_CALL, FORMAT, INNER, 1 * US);
+	call(w, SPEND, FORMAT, 20 * US);
+	call(w, GET, FORMAT, 30 * US);
+	event(w, KP_CALL_RETURN_TO, INNER, 0, 100 * US);
+	event(w, KP_CALL_RETURN_TO, REQUEST, 0, 1 * US);
+	event(w, KP_CALL_RETURN_TO, CALLBACK, 0, 1 * US);
+}
+
+/* A worker that serves, and a connection that mostly waits for its client. */
+static void
+serve(struct world *w)
+{
+	for (int i = 0; i < 40; i++) {
+		w->proc = 0;
+		event(w, KP_CALL_CALL, CALLBACK, LOOP, 100 * US);
+		request(w);
+		event(w, KP_CALL_RETURN_TO, LOOP, 0, 1 * US);
+		w->proc = 1;
+		wait_in(w, READ, LOOP, RECV, 20000 * US);
+	}
+}
+
+static void
+test_entry(void **state)
+{
+	struct suggest_entry v[SUGGEST_ENTRIES_MAX];
+	struct world w;
+	size_t n;
+
+	(void)state;
+	begin(&w);
+	serve(&w);
+	assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+	n = suggest_entries(w.calls, w.facts, v);
+	assert_true(n >= 2);
+	assert_int_equal(v[0].fn, REQUEST);
+	assert_int_equal(v[0].calls, 40);
+	assert_int_equal(v[0].modules, 3);
+	assert_false(v[0].callback);
+	/* The last resort comes last. */
+	assert_int_equal(v[n - 1].fn, CALLBACK);
+	assert_true(v[n - 1].callback);
+	end(&w);
+}
+
+static bool
+has(const struct suggest_tiers *t, uint32_t fn)
+{
+	for (size_t i = 0; i < t->n; i++)
+		for (size_t k = 0; k < t->v[i].nfns; k++)
+			if (t->v[i].fns[k] == fn)
+				return true;
+	return false;
+}
+
+static void
+tiers_of(struct world *w, struct suggest_tiers *t, double hot)
+{
+	begin(w);
+	suggest_calls_entry(w->calls, "ab", "q", 2);
+	serve(w);
+	assert_int_equal(suggest_calls_end(w->calls, w->facts), KP_OK);
+	assert_int_equal(w->calls->begun, 40);
+	assert_int_equal(w->calls->ended, 40);
+	assert_int_equal(suggest_tiers(w->calls, w->facts, REQUEST, hot, t),
+	    KP_OK);
+}
+
+static void
+test_tiers(void **state)
+{
+	struct suggest_tiers t;
+	struct world w;
+
+	(void)state;
+	tiers_of(&w, &t, 100);
+	assert_int_equal(t.requests, 40);
+	assert_int_equal(t.n, 3);
+	assert_true(t.v[0].entry);
+	assert_int_equal(t.v[0].fns[0], REQUEST);
+	assert_true(has(&t, GET));
+	assert_true(has(&t, FORMAT));
+	/* A local function is not the way in, and a helper is no tier. */
+	assert_false(has(&t, ASK));
+	assert_false(has(&t, SPEND));
+	assert_true(t.nleft > 0);
+	assert_int_equal(t.left[0].fn, SPEND);
+	assert_int_equal(t.left[0].why, SUGGEST_HELPER);
+	/* What the connection waits for is not of requests. */
+	assert_false(has(&t, READ));
+	end(&w);
+}
+
+static void
+test_hot(void **state)
+{
+	struct suggest_tiers t;
+	struct world w;
+
+	(void)state;
+	tiers_of(&w, &t, 1.5);
+	assert_false(has(&t, GET));
+	assert_true(has(&t, FORMAT));
+	end(&w);
+}
+
+/* An entry that was cut off is begun and not ended; one inside itself is nested. */
+static void
+test_nested(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	suggest_calls_entry(w.calls, "ab", "q", 2);
+	event(&w, KP_CALL_CALL, REQUEST, CALLBACK, US);
+	event(&w, KP_CALL_CALL, REQUEST, REQUEST, US);
+	assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+	assert_int_equal(w.calls->begun, 1);
+	assert_int_equal(w.calls->ended, 0);
+	assert_int_equal(w.calls->nested, 1);
+	end(&w);
+}
+
+/* A stack that is cut is continued by who calls its outermost function elsewhere. */
+static void
+test_samples(void **state)
+{
+	static const uint32_t whole[] = { LOOP, CALLBACK, REQUEST, FORMAT };
+	static const uint32_t cut[] = { INNER, GET, ASK, DO_CALL };
+	static const uint32_t edge[] = { LOOP, CALLBACK, REQUEST, INNER };
+	static const uint32_t idle[] = { LOOP, ACCEPT, RECV };
+	double rates[NFNS + KP_FN_FIRST];
+	struct suggest_entry v[SUGGEST_ENTRIES_MAX];
+	struct suggest_stacks s = { 0 };
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	s.names = w.names;
+	for (size_t i = 0; i < NFNS + KP_FN_FIRST; i++)
+		rates[i] = 100;
+	rates[ACCEPT] = 0;
+	for (int i = 0; i < 30; i++) {
+		assert_int_equal(suggest_stacks_add(&s, 2, whole, 4, false,
+		    SUGGEST_WORKS, 1000 * US), KP_OK);
+		suggest_stacks_add(&s, 3, cut, 4, true, SUGGEST_WAIT_CALL,
+		    9000 * US);
+		suggest_stacks_add(&s, 4, edge, 4, false, SUGGEST_WORKS,
+		    1000 * US);
+		suggest_stacks_add(&s, 5, idle, 3, false, SUGGEST_WAIT_INPUT,
+		    1000000 * US);
+	}
+	assert_int_equal(suggest_stacks_tree(&s, rates, KP_NS_PER_S, w.facts,
+	    w.calls), KP_OK);
+	/* Nobody calls it, and it is there all the time. */
+	assert_true(w.facts[ACCEPT].loop);
+	assert_true(suggest_entries(w.calls, w.facts, v) > 0);
+	assert_int_equal(v[0].fn, REQUEST);
+	assert_true(v[0].total == 30 * 11000 * US);
+	assert_int_equal(v[0].modules, 2);
+	suggest_stacks_free(&s);
+	end(&w);
+}
+
+static double
+rate(const void *ctx, const struct kp_call_fn *fn)
+{
+	(void)ctx, (void)fn;
+	return 12;
+}
+
+/* What is written is a tiers.conf without mistakes, whatever the names are. */
+static void
+test_file(void **state)
+{
+	struct suggest_entry v[SUGGEST_ENTRIES_MAX];
+	struct suggest_tiers t;
+	struct kp_diags diags;
+	struct kp_conf *conf = NULL;
+	struct kp_buf b;
+	struct world w;
+	struct suggest_file f = { .node = "a@b\n{x", .date = "today",
+		.about = "one\ntwo \x1b[31m", .verdict = "ok\n", .why = "why\n",
+		.clause = "({ab, q, [A, _]}) when is_atom(A) -> A",
+		.rate = rate, .paths = true };
+
+	(void)state;
+	tiers_of(&w, &t, 100);
+	f.names = f.entry_names = w.names;
+	f.fns = w.facts;
+	f.nentries = suggest_entries(w.calls, w.facts, v);
+	for (f.chosen = 0; v[f.chosen].fn != REQUEST; f.chosen++)
+		;
+	f.entries = v;
+	f.tiers = &t;
+	for (int draft = 0; draft < 2; draft++) {
+		kp_buf_init(&b, SUGGEST_FILE_MAX);
+		if (draft)
+			suggest_write_draft(&f, &b);
+		else
+			suggest_write(&f, &b);
+		assert_int_equal(b.err, KP_OK);
+		if (kp_conf_parse(&conf, kp_buf_cstr(&b), b.len, &diags) != KP_OK)
+			fail_msg("%s:\n%s", diags.v[0].text, kp_buf_cstr(&b));
+		assert_int_equal(diags.n, 0);
+		assert_int_equal(conf->ntiers, 3);
+		assert_int_equal(conf->nentries, 1);
+		assert_null(strchr(kp_buf_cstr(&b), '\x1b'));
+		kp_conf_free(conf);
+		kp_diags_free(&diags);
+		kp_buf_free(&b);
+	}
+	end(&w);
+}
+
+static void
+test_identity(void **state)
+{
+	static const struct {
+		const char *example, *clause;
+	} cases[] = {
+		{ "m:f(atom, #{... 4 keys})", "({m, f, [A, _]})\n        when "
+		    "is_atom(A) -> A" },
+		{ "m:f(pid, #{method := binary, path := binary, ... 9 keys})",
+		    "({m, f, [_, #{method := M, path := P}]})\n        when "
+		    "is_binary(M), is_binary(P) -> {M, P}" },
+		{ "m:f(#{method := <<\"GET\">>, request_path := <<\"/\">>}, atom)",
+		    "({m, f, [#{method := M, request_path := P}, _]})\n"
+		    "        when is_binary(M), is_binary(P) -> {M, P}" },
+		{ "m:f({{_, _}, atom}, {ch, binary})", "({m, f, [A, _]})\n"
+		    "        when is_tuple(A), is_tuple(element(1, A)), "
+		    "is_atom(element(1, element(1, A))) -> "
+		    "element(1, element(1, A))" },
+		{ "m:f(binary, {req, 'GET', list})", "({m, f, [_, A]})\n"
+		    "        when is_tuple(A), is_atom(element(1, A)) -> "
+		    "element(1, A)" },
+		{ "m:f(binary, integer)", "({m, f, _}) -> f" },
+		{ "", "({m, f, _}) -> f" },
+		{ "m:f(", "({m, f, _}) -> f" },
+		{ "m:f({{{{((((''''", "({m, f, _}) -> f" },
+	};
+	const struct kp_mfa f = { "m", "f", 2 };
+	struct kp_buf clause, why;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		kp_buf_init(&clause, SUGGEST_CLAUSE_MAX);
+		kp_buf_init(&why, SUGGEST_CLAUSE_MAX);
+		suggest_identity(&f, cases[i].example, &clause, &why);
+		assert_string_equal(kp_buf_cstr(&clause), cases[i].clause);
+		kp_buf_free(&clause);
+		kp_buf_free(&why);
+	}
+}
+
+static void
+test_known(void **state)
+{
+	(void)state;
+	assert_non_null(suggest_known_entry("cowboy_stream_h",
+	    "request_process", 3));
+	assert_null(suggest_known_entry("cowboy_stream_h", "request_process",
+	    2));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_entry),
+		cmocka_unit_test(test_tiers),
+		cmocka_unit_test(test_hot),
+		cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_samples),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_identity),
+		cmocka_unit_test(test_known),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
