@@ -225,8 +225,10 @@ record: $(B)/test/record sample $(INTEGRATION)/it_run.beam $(ROOTS)
 	    $(call run_recorder,$(KPROFD_ROOTS)/$$r) || exit 1; \
 	done
 
-# The examples in priv/examples on the servers that they are for, of Debian 12, in a
-# root file system of their own below KPROFD_ROOTS; with APPS_ROOT=apps13 of Debian 13.
+# The examples in priv/examples on the servers that they are for, and proposals for
+# these and for applications in test/apps, of Debian 12, in a root file system of
+# their own below KPROFD_ROOTS; with APPS_ROOT=apps13 of Debian 13. SEED: the sample
+# application's names are replaced by the same words again.
 APPS_ROOT ?= apps
 APPS := $(B)/apps/ebin
 
@@ -235,7 +237,15 @@ $(APPS)/apps.beam: $(wildcard test/apps/*.erl)
 	$(call say,ERLC,$(@F))
 	$(Q)erlc -Wall $(ERLC_COMPAT) -o $(@D) test/apps/*.erl
 
+SCRAMBLED := $(B)/apps/scrambled
+
+$(SCRAMBLED)/names: test/apps/scramble.escript $(wildcard test/sample_app/src/*) $(if $(SEED),FORCE)
+	$(call say,SCRAMBLE,$(@D))
+	$(Q)rm -rf $(@D)
+	$(Q)escript test/apps/scramble.escript test/sample_app/src $(@D) $(SEED)
+
 .PHONY: test-apps
-test-apps: all $(INTEGRATION)/it_run.beam $(APPS)/apps.beam $(KPROFD_ROOTS)/$(APPS_ROOT)/made
+test-apps: all sample $(INTEGRATION)/it_run.beam $(APPS)/apps.beam $(SCRAMBLED)/names \
+           $(KPROFD_ROOTS)/$(APPS_ROOT)/made
 	sh test/apps/run.sh $(B) $(KPROFD_ROOTS)/$(APPS_ROOT) $(if $(ONLY),'$(ONLY)')
 

@@ -66,7 +66,7 @@ help-dev:
 	@echo 'make matrix       the same against OTP $(RELEASES) too (make releases: those alone)'
 	@echo 'make record       record again what real nodes send, for the unit tests'
 	@echo 'make test-trixie  make test in a bare Debian 13 (test-bookworm: in a 12)'
-	@echo 'make test-apps    the examples on real cowboy, RabbitMQ and ejabberd'
+	@echo 'make test-apps    examples and proposals on real cowboy, yaws, RabbitMQ and ejabberd'
 	@echo 'make docs-test    every example of the documents, as printed'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
 	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'

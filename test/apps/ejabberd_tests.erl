@@ -1,7 +1,7 @@
 %% ejabberd.conf on Debian's ejabberd, with slixmpp as the client.
 -module(ejabberd_tests).
 
--export([tests/0]).
+-export([tests/0, server/2]).
 
 -define(HOST, "localhost").
 -define(ROUNDS, 100).

@@ -2,7 +2,7 @@
 %% cowboy.conf on its management pages.
 -module(rabbitmq_tests).
 
--export([tests/0]).
+-export([tests/0, server/1]).
 
 -define(BIN, "/usr/lib/rabbitmq/bin/").
 -define(ROUNDS, 150).

@@ -13,7 +13,7 @@ case $1 in
 apps | apps13)
 	suite=bookworm
 	[ "$1" = apps ] || suite=trixie
-	packages=rabbitmq-server,ejabberd,erlang-p1-sqlite3,elixir
+	packages=rabbitmq-server,ejabberd,erlang-p1-sqlite3,elixir,yaws
 	packages=$packages,curl,wrk,amqp-tools,python3-pika,python3-slixmpp ;;
 *) echo "root.sh: no Debian release has OTP $1" >&2; exit 2 ;;
 esac
