@@ -18,7 +18,7 @@
 #define S KP_NS_PER_S
 
 static struct kp_stack_table *table;
-static struct stack_totals sum;
+static struct stack_sum sum;
 static struct kp_buf out;
 
 static int
@@ -26,7 +26,7 @@ setup(void **state)
 {
 	(void)state;
 	table = kp_stack_table_new();
-	assert_int_equal(stack_totals_init(&sum, table, STACK_BY_GROUP), KP_OK);
+	assert_int_equal(stack_sum_init(&sum, table, STACK_BY_GROUP), KP_OK);
 	kp_buf_init(&out, 1 << 22);
 	return 0;
 }
@@ -35,7 +35,7 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	stack_totals_free(&sum);
+	stack_sum_free(&sum);
 	kp_stack_table_free(table);
 	kp_buf_free(&out);
 	return 0;
@@ -56,7 +56,7 @@ static void
 feed(const char *status, const char *frames, uint32_t proc, uint32_t group,
     kp_dur_ns time)
 {
-	const struct kp_stack_ops ops = { stack_totals_sample, stack_totals_group };
+	const struct kp_stack_ops ops = { stack_sum_sample, stack_sum_group };
 	struct kp_stack_message m = { 0 };
 	char fun[2] = "";
 	struct kp_buf b;
@@ -100,7 +100,7 @@ name(uint32_t number, const char *group, const char *app)
 {
 	const struct kp_stack_group g = { number, group, app };
 
-	stack_totals_group(&sum, &g);
+	stack_sum_group(&sum, &g);
 }
 
 static struct stack_view
