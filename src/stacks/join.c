@@ -120,8 +120,8 @@ struct intake {
 };
 
 /*
- * A process that was not seen did not show its token: its open call shows its
- * request.
+ * A process that was not seen did not show its token, and the sampler names the
+ * one that it had before: its open call shows better what it works for.
  */
 static void
 on_sample(void *ctx, const struct kp_stack_sample *sample)
@@ -129,10 +129,12 @@ on_sample(void *ctx, const struct kp_stack_sample *sample)
 	const struct intake *in = ctx;
 	struct stack_join *j = in->j;
 	struct kp_stack_sample s = *sample;
+	uint64_t open = s.state != KP_STACK_NOT_SEEN ? 0 :
+	    kp_requests_label(in->scope->rs, kp_proc_on(in->scope->node,
+	    s.proc));
 
-	if (s.label == 0 && s.state == KP_STACK_NOT_SEEN)
-		s.label = kp_requests_label(in->scope->rs,
-		    kp_proc_on(in->scope->node, s.proc));
+	if (open != 0)
+		s.label = open;
 	if (s.label != 0) {
 		if (!pending_samples_put(&j->pending, &s))
 			lose(j, KP_LOSS_SAMPLE_CAP, 1);

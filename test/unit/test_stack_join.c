@@ -394,13 +394,14 @@ a_process_not_seen_is_found_by_its_call(void **state)
 	entry(&f, 1, "e", NULL, 1, 0);
 	call(&f, 1, "a", "e", 1, 20);
 	sample(1, 0, 30, "running", NULL);
+	sample(1, 55, 31, "running", NULL);	/* it had that token before */
 	sample(9, 0, 30, "running", NULL);
 	sample(9, 0, 30, "running", IN_WORK);
 	back_to(&f, 1, "e", 60);
 	back_to(&f, 1, NULL, 100);
 	expire(&f, 400);
 	cells(0, "undefined [] not seen '' 1 5 5\n"
-	    "undefined [web;db] not seen '' 1 5 5\n");
+	    "undefined [web;db] not seen '' 2 10 10\n");
 	assert_int_equal(totals(0).idle, 1);
 }
 
