@@ -78,7 +78,7 @@ work({call, Server}) -> gen_server:call(Server, wait);
 work({run, Ms}) -> runs(now_ms() + Ms);
 work({collect, Ms}) -> collects([[N] || N <- lists:seq(1, 1000000)], now_ms() + Ms).
 
-runs(Until) -> now_ms() < Until andalso begin _ = lists:seq(1, 100), runs(Until) end.
+runs(Until) -> now_ms() >= Until orelse begin _ = lists:seq(1, 100), runs(Until) end.
 
 collects(Much, Until) ->
     erlang:garbage_collect(),
@@ -129,14 +129,14 @@ kinds() ->
     {ok, Server} = gen_server:start(?MODULE, [], []),
     [begin
          P = Start(What),
-         {Samples, _} = samples(20, is_in([{?MODULE, work} | Functions])),
+         {Samples, _} = samples(20, is_in(Functions)),
          exit(P, kill),
          Labels = right(case Own of true -> P; false -> any end, Samples),
          true = Labels > 1
-     end || {Start, What, Functions, Own} <- [{fun again/1, {wait, 20}, [], true},
+     end || {Start, What, Functions, Own} <- [{fun again/1, {wait, 20}, [{?MODULE, work}], true},
                                              {fun again/1, {call, Server}, [{gen, do_call}, {gen_server, call}], true},
                                              {fun again/1, {run, 20}, [{?MODULE, runs}], true},
-                                             {fun soon_over/1, {wait, 3}, [], false}]],
+                                             {fun soon_over/1, {wait, 3}, [{?MODULE, work}], false}]],
     %% It keeps the token of the last request, and has nothing to do.
     idle(Server),
     gen_server:stop(Server).
