@@ -17,7 +17,8 @@
 %% it asked, and makes the intervals longer when that is more than its share of a scheduler.
 -module(kprof_agent_stacks).
 
--export([stacks_use/2, stacks_settle/1, stacks_sleep/1, stacks_wake/1, stacks_stop/1, stacks_seen/2, stacks_wait_ms/2, stacks_next/3, stacks_due/1, sampler_down/1,
+-export([stacks_use/2, stacks_settle/1, stacks_sleep/1, stacks_wake/1, stacks_stop/1,
+         stacks_seen/2, stacks_wait_ms/2, stacks_next/3, stacks_due/1, sampler_down/1,
          stacks_inherited/1, stacks_of/3]).
 
 -include("kprof_agent.hrl").
@@ -60,7 +61,7 @@
     busy_ns = 0 :: non_neg_integer()
 }).
 
-%% ------------------------------------------------------------- the agent ----
+%% ------------------------------------------------------------ the agent ----
 
 %% Wanted: {StacksPerSecond, PartsOfAMillion of one scheduler}, or none.
 -spec stacks_use(none | {pos_integer(), pos_integer()}, #s{}) -> #s{}.
@@ -128,11 +129,13 @@ callers([], Pids) -> Pids.
 %% A batch is not waited for beyond the next tick.
 -spec stacks_wait_ms(non_neg_integer(), #s{}) -> non_neg_integer().
 stacks_wait_ms(Ms, #s{stacks = #stacks{due = none}}) -> Ms;
-stacks_wait_ms(Ms, #s{stacks = #stacks{due = {_, At}}}) -> min(Ms, max(0, At - kprof_injected:now_ms())).
+stacks_wait_ms(Ms, #s{stacks = #stacks{due = {_, At}}}) ->
+    min(Ms, max(0, At - kprof_injected:now_ms())).
 
 %% The sampler asks for its next tick, and reports its cost so far.
 -spec stacks_next({pid(), InMs :: non_neg_integer()}, non_neg_integer(), #s{}) -> #s{}.
-stacks_next({Pid, InMs}, BusyNs, #s{stacks = #stacks{sampler = {Pid, _}} = Stacks, events = E} = S0) ->
+stacks_next({Pid, InMs}, BusyNs,
+            #s{stacks = #stacks{sampler = {Pid, _}} = Stacks, events = E} = S0) ->
     Cost = BusyNs - Stacks#stacks.busy_ns,
     S = S0#s{stacks = Stacks#stacks{busy_ns = BusyNs},
              events = E#events{busy_ns = E#events.busy_ns + Cost}},
@@ -236,8 +239,8 @@ tick(Pids, #sampler{candidates = Before} = S0) ->
     StandsFor = stands_for(T0, map_size(All), N, S),
     Samples = [sample(A, StandsFor, All) || A <- Answers, is_work(A, All)],
     S1 = counted(Samples, N, S#sampler{asker = Asker}),
-    S2 = stacks_report(Samples, T2, S1#sampler{candidates = left(Looked, Answers, Ended, T0 div 1000000, All),
-                                        ticked_at = T0}),
+    Left = left(Looked, Answers, Ended, T0 div 1000000, All),
+    S2 = stacks_report(Samples, T2, S1#sampler{candidates = Left, ticked_at = T0}),
     T3 = kprof_injected:now_ns(),
     costs(T1 - T0 + T3 - T2 + N * S#sampler.look_ns + Stacks * S#sampler.stack_ns, S2).
 
@@ -300,15 +303,13 @@ moved(Mean, Value) -> Mean + (Value - Mean) / 8.
 costs(Ns, #sampler{busy_ns = Busy, cost_mean = Mean} = S) ->
     S#sampler{busy_ns = Busy + Ns, cost_mean = moved(Mean, Ns)}.
 
-%% Those that had neither a call lately nor a token are no candidates any more.
+%% Those that had neither a call lately nor a token are no candidates any more. What does not
+%% answer has the token that it had.
 left(Looked, Answers, Ended, Now, All) ->
     Labelled = lists:foldl(fun({P, _, _, 0, not_seen}, Left) ->
-                                   case Left of
-                                       #{P := {_, Label}} when Label =/= 0 -> Left#{P := {Now, Label}};
-                                       #{} -> Left
-                                   end;
-                              ({_, _, _, 0, _}, Left) -> Left;
-                              ({P, _, _, Label, _}, Left) -> Left#{P := {Now, Label}}
+                                   labelled(P, element(2, map_get(P, Left)), Now, Left);
+                              ({P, _, _, Label, _}, Left) ->
+                                   labelled(P, Label, Now, Left)
                            end, maps:without(Ended, All), Answers),
     lists:foldl(fun(P, Left) ->
                         case Left of
@@ -316,6 +317,9 @@ left(Looked, Answers, Ended, Now, All) ->
                             #{} -> Left
                         end
                 end, Labelled, Looked).
+
+labelled(_, 0, _, Left) -> Left;
+labelled(P, Label, Now, Left) -> Left#{P := {Now, Label}}.
 
 stacks_report([], Now, #sampler{reported_at = At} = S) when Now - At < ?REPORT_NS ->
     S;

@@ -5,7 +5,7 @@
 -export([tests/0]).
 %% In the target.
 -export([request/1, tier/1, init/1, handle_call/3, handle_cast/2]).
--export([kinds/0, silent/0, share/0, off/0, killed/0, looks/0]).
+-export([kinds/0, silent/0, share/0, off/0, tripped/0, killed/0, looks/0]).
 
 -define(LABEL, ((16#2D bsl 53) bor (5 bsl 42))).
 -define(TIERS, "{tiers, [{work, \"stacks_tests:tier/1\"}]}.\n{entry, \"stacks_tests:request/1\"}.\n").
@@ -15,6 +15,7 @@ tests() ->
      {"a process that does not answer holds nobody up", 120, fun(T) -> run(T, silent) end},
      {"sampling stays within its share", 60, fun(T) -> run(T, share) end},
      {"none while tracing is off", 60, fun(T) -> run(T, off) end},
+     {"none after an overload", 60, fun(T) -> run(T, tripped) end},
      {"somebody kills the sampler", 60, fun(T) -> run(T, killed) end},
      {"nothing is left of the sampler", 120, fun ways_out/1},
      {"flight -stacks of requests that hang", 60, fun hangs/1}].
@@ -54,7 +55,9 @@ command(What) ->
     whereis(kprof_agent) ! {kprof, self(), Ref, What},
     receive {kprof_reply, Ref, Answer} -> Answer after 30000 -> timeout end.
 
-arm(Stacks) ->
+arm(Stacks) -> arm(Stacks, #{}).
+
+arm(Stacks, More) ->
     Entry = {{?MODULE, request, 1}, entry,
              [{'_', [], [{set_tcw, {'+', {get_tcw}, 1}},
                          {message, {{[], {caller}, 1, {'andalso', {set_seq_token, label, {'bor', ?LABEL, {get_tcw}}},
@@ -62,7 +65,7 @@ arm(Stacks) ->
     Tier = {{?MODULE, tier, 1}, tier,
             [{'_', [{is_seq_trace}], [{message, {{[], {get_seq_token}, {caller}}}}]}], []},
     Limits = maps:with([max_queue, max_memory, max_age_ms], options()),
-    ok = command({arm, [Tier, Entry], Limits#{stacks => Stacks}}).
+    ok = command({arm, [Tier, Entry], maps:merge(Limits#{stacks => Stacks}, More)}).
 
 ended(Agent) ->
     Ref = erlang:monitor(process, Agent),
@@ -189,6 +192,23 @@ off() ->
     ok = command(resume),
     {_, _} = samples(5, fun(_) -> true end),
     exit(P, kill),
+    ok.
+
+tripped() ->
+    arm({200, 100000}, #{max_queue => 100}),
+    P = again({wait, 20}),
+    {_, _} = samples(5, fun(_) -> true end),
+    Agent = whereis(kprof_agent),
+    erlang:suspend_process(Agent),
+    Q = again({wait, 0}),
+    receive after 500 -> ok end,
+    erlang:resume_process(Agent),
+    receive {kprof_notice, rest, _, _} -> ok end,
+    #{state := {tripped, _}} = kprof_agent:status(),
+    _ = flushed(none),
+    receive {kprof_stacks, _, _, _} -> exit(while_off) after 1500 -> ok end,
+    ok = command(resume),
+    [exit(R, kill) || R <- [P, Q]],
     ok.
 
 killed() ->
