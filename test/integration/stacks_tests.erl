@@ -203,7 +203,7 @@ tripped() ->
     Q = again({wait, 0}),
     receive after 500 -> ok end,
     erlang:resume_process(Agent),
-    receive {kprof_notice, rest, _, _} -> ok end,
+    receive {kprof_notice, trip, _, _} -> ok end,
     #{state := {tripped, _}} = kprof_agent:status(),
     _ = flushed(none),
     receive {kprof_stacks, _, _, _} -> exit(while_off) after 1500 -> ok end,
