@@ -9,7 +9,7 @@
 %%   - the others, of the list of processes: evenly spaced ones, from a random place on.
 %% Of what was looked at, those that do not wait go first; of those that wait, a few are asked.
 %%
-%% Listing the processes takes a large node long (36 ms at 300,000), so a list serves as long as
+%% Listing the processes takes a large node long (some 40 ms at 300,000), so a list serves as long as
 %% the budget wants it to. Processes that are younger than the list cannot be chosen: how many
 %% they are is estimated.
 -module(kprof_sampler_choice).
@@ -20,6 +20,8 @@
 -define(WARM_MAX, 100).         % more would take a tick's budget
 -define(WARM_TICKS, 40).        % a process that has waited for as many is warm no more
 -define(LIST_MAX, 1000000).     % 8 MB; of more processes every second, third.. is listed
+-define(MANY, 10000).           % processes, which take a millisecond
+-define(ROOM_MAX, 8000000).     % words
 -define(WAITING_PART, 5).       % one of as many stacks is left to processes that wait
 
 -record(choice, {
@@ -43,11 +45,29 @@ new(From) ->
 %% Lists the processes again.
 -spec listed(choice()) -> choice().
 listed(#choice{from = all} = C) ->
-    All = processes(),
-    Step = (length(All) - 1) div ?LIST_MAX + 1,
-    C#choice{list = list_to_tuple(every(Step, All)), step = Step, is_new = true};
+    {Step, List} = case erlang:system_info(process_count) of
+                       Many when Many >= ?MANY -> list_apart(Many);
+                       _ -> list()
+                   end,
+    C#choice{list = List, step = Step, is_new = true};
 listed(#choice{from = From} = C) ->
     C#choice{list = list_to_tuple(From), is_new = true}.
+
+%% Returns {how many processes each stands for, them}.
+list() ->
+    All = processes(),
+    Step = (length(All) - 1) div ?LIST_MAX + 1,
+    {Step, list_to_tuple(every(Step, All))}.
+
+%% By a process of normal priority, or others would wait for all of it; with room for it, so that
+%% nothing is collected. A list that is not made leaves the node unlooked at until the next one.
+list_apart(Many) ->
+    {Pid, Ref} = spawn_opt(fun() -> exit({listed, list()}) end,
+                           [monitor, {priority, normal}, {min_heap_size, min(4 * Many, ?ROOM_MAX)}]),
+    receive
+        {'DOWN', Ref, process, Pid, {listed, Listed}} -> Listed;
+        {'DOWN', Ref, process, Pid, _} -> {1, {}}
+    end.
 
 every(1, All) -> All;
 every(Step, All) -> every(rand:uniform(Step), Step, All).

@@ -59,7 +59,7 @@ silent() ->
     Me = self(),
     Pid = spawn(fun() ->
                         register(it_silent, self()),
-                        Big = lists:seq(1, 4000000),
+                        Big = lists:seq(1, 10000000),
                         Me ! {self(), ready},
                         collect(Big)
                 end),

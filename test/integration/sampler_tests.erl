@@ -31,22 +31,24 @@ tests() ->
 shares(T) ->
     Target = it:target(T, #{kind => plain}),
     ok = it:call(Target, it_sampled, start, []),
-    {Us, N} = sampled(T, Target, ["-for", "10s", "-share", "5", "-per-second", "500", "-processes", "it_sampled"]),
-    All = lists:sum([V || {_, V} <- Us]),
-    Found = [{F, Share, proplists:get_value(F, Us, 0) / All} || {F, Share} <- it_sampled:shares()],
+    {0, Json, _} = run(T, Target, "stacks", ["-for", "10s", "-share", "5", "-per-second", "500", "-processes", "it_sampled",
+                                             "-json"]),
+    Counts = innermost(Json),
+    N = lists:sum([V || {_, V} <- Counts]),
+    it:check(N > 20, "only ~b samples: ~ts", [N, Json]),
+    Found = [{F, Share, lists:sum([V || {G, V} <- Counts, G =:= F]) / N} || {F, Share} <- it_sampled:shares()],
     [it:check(abs(Is - Share) < 5 * math:sqrt(Share * (1 - Share) / N) + 0.1 * Share,
               "~s has ~.3f of ~b samples, not ~.3f", [F, Is, N, Share]) || {F, Share, Is} <- Found],
     ok = it:call(Target, it_sampled, stop, []),
     {note, io_lib:format("~b samples: ~0p", [N, [{round(1000 * S), round(1000 * I)} || {_, S, I} <- Found]])}.
 
-%% {[{Innermost function, us}], samples}.
-sampled(T, Target, Args) ->
-    {0, Out, Errors} = run(T, Target, "stacks", ["-form", "folded" | Args]),
-    Us = [folded(L) || L <- string:lexemes(Out, "\n")],
-    {match, [N]} = re:run(Errors, ": ([0-9 ]+) samples? of ", [{capture, all_but_first, list}]),
-    {[{F, lists:sum([V || {G, V} <- Us, G =:= F])} || F <- lists:usort([G || {G, _} <- Us])],
-     list_to_integer(lists:delete($\s, N))}.
+%% [{Innermost function, samples}] of those that were seen.
+innermost(Json) ->
+    {match, All} = re:run(Json, "\"frames\":\\[[^]]*\"([^\"]*):[0-9]+\"\\],\"samples\":([0-9]+)",
+                          [global, {capture, all_but_first, list}]),
+    [{F, list_to_integer(N)} || [F, N] <- All].
 
+%% {Innermost function, us}
 folded(Line) ->
     [Stack, Us] = string:split(Line, " ", trailing),
     {lists:last(string:lexemes(Stack, ";")), list_to_integer(Us)}.
@@ -92,7 +94,7 @@ not_seen(T) ->
     Target = it:target(T),
     Before = it:settled(Target),
     ok = it:call(Target, it_sampled, silent, []),
-    {0, Out, _} = run(T, Target, "stacks", ["-for", "3s", "-by", "process"]),
+    {0, Out, _} = run(T, Target, "stacks", ["-for", "5s", "-processes", "it_silent"]),
     says(Out, "NOT SEEN"),
     says(Out, "not seen: [0-9]+ samples?; the process did not answer within 5 ms"),
     ok = it:call(Target, it_sampled, unsilent, []),
