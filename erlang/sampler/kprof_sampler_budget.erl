@@ -15,6 +15,7 @@
 -define(LOOKS_MIN, 8).
 -define(LOOKS_MAX, 2000).       % 1 ms or so at a time, with high priority
 -define(LOOK_NS, 1000).         % at first
+-define(LISTED_NS, 150).        % for each process of a list
 -define(TICK_NS, 20000).        % timer, messages: at first
 -define(KEPT_NS, 1000000000).   % what was not spent in a second is given up
 -define(STEP, 16).              % a part by which a median moves
@@ -72,7 +73,7 @@ may_list(#budget{list_purse = Saved, list_ns = List}) ->
 %% What was done, and the ns that it took; of stacks how many they were.
 -spec spent(list | stacks | {looks, pos_integer()} | tick, non_neg_integer(), budget()) -> budget().
 spent(list, Ns, #budget{list_purse = Saved, list_ns = List, busy = Busy} = B) ->
-    Took = if List =:= 0 -> Ns; true -> usual(Ns, List) end,
+    Took = usual(Ns, max(List, erlang:system_info(process_count) * ?LISTED_NS)),
     B#budget{list_purse = Saved - Took, list_ns = max(1, (List + Took) div (1 + min(1, List))),
              busy = Busy + Took};
 spent(stacks, N, B) ->

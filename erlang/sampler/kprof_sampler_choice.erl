@@ -78,27 +78,29 @@ every(_, _, []) -> [].
 
 %% Looks at up to Looks processes, and at the warm ones, but not at Own; the sample of a tick stands
 %% for Elapsed ns. Returns whom to ask, at most Stacks of them: {Process, Status, ns that it stands
-%% for}.
+%% for}. The status not_seen is that of one that does not answer: it may well work.
 -spec look(#{elapsed := pos_integer(), looks := pos_integer(), stacks := pos_integer(),
              own := [pid()]},
-           fun((pid()) -> status() | undefined), choice()) ->
-          {[{pid(), status(), non_neg_integer()}], choice()}.
-look(#{elapsed := Elapsed, looks := Looks, stacks := Stacks, own := Own}, StatusOf,
+           fun(([pid()]) -> {#{pid() => status()}, Looker}), choice()) ->
+          {[{pid(), status(), non_neg_integer()}], Looker, choice()}.
+look(#{elapsed := Elapsed, looks := Looks, stacks := Stacks, own := Own}, StatusesOf,
      #choice{warm = Warm, ticks = Ticks, looked = Looked} = C0) ->
     C1 = C0#choice{ticks = Ticks + 1, looked = Looked + map_size(Warm)},
-    Seen0 = maps:fold(fun(P, _, Acc) -> seen(P, StatusOf(P), Elapsed, Acc) end, {[], []}, Warm),
     Passed = maps:merge(Warm, maps:from_keys(Own, [])),
-    {Seen, C} = look_cold(max(1, Looks - map_size(Warm)), Elapsed, {Passed, StatusOf}, Seen0, C1),
+    Cold = case C1#choice.list of {} -> []; List -> spread(max(1, Looks - map_size(Warm)), List) end,
+    {Statuses, Looker} = StatusesOf(maps:keys(Warm) ++ [P || P <- Cold, not is_map_key(P, Passed)]),
+    StatusOf = fun(P) -> maps:get(P, Statuses, undefined) end,
+    Seen0 = maps:fold(fun(P, _, Acc) -> seen(P, StatusOf(P), Elapsed, Acc) end, {[], []}, Warm),
+    {Seen, C} = look_cold(Cold, Elapsed, {Passed, StatusOf}, Seen0, C1),
     {Working, Waiting} = Seen,
     Left = case Waiting of [] -> 0; _ -> min(Stacks - 1, (Stacks - 1) div ?WAITING_PART + 1) end,
     Asked = some(Stacks - Left, Working),
-    {Asked ++ some(Stacks - length(Asked), Waiting),
+    {Asked ++ some(Stacks - length(Asked), Waiting), Looker,
      C#choice{warm = warm(Working, C), is_new = false}}.
 
-look_cold(_, Elapsed, _, Seen, #choice{list = {}} = C) ->
+look_cold([], Elapsed, _, Seen, C) ->
     {Seen, count(Elapsed, 0, 0, C)};
-look_cold(Looks, Elapsed, {Passed, StatusOf}, Seen0, #choice{list = List} = C0) ->
-    Chosen = spread(Looks, List),
+look_cold(Chosen, Elapsed, {Passed, StatusOf}, Seen0, #choice{list = List} = C0) ->
     N = length(Chosen),
     Each = Elapsed * tuple_size(List) * C0#choice.step div N,
     {Seen, Alive} =
@@ -120,7 +122,7 @@ count(Elapsed, Of, N, #choice{looked = Looked, time = Time, young = Young} = C) 
 
 seen(_, undefined, _, Seen) -> Seen;
 seen(P, Status, Each, {Working, Waiting}) when Status =:= running; Status =:= runnable;
-                                               Status =:= garbage_collecting ->
+                                               Status =:= garbage_collecting; Status =:= not_seen ->
     {[{P, Status, Each} | Working], Waiting};
 seen(P, Status, Each, {Working, Waiting}) ->
     {Working, [{P, Status, Each} | Waiting]}.

@@ -23,6 +23,7 @@
     budget :: kprof_sampler_budget:budget(),
     groups :: kprof_sampler_groups:groups(),
     asker :: kprof_ask:asker(),
+    looker :: kprof_sampler_looks:looker(),
     depth :: pos_integer(),     % backtrace_depth
     mean_ms :: pos_integer(),   % between two ticks
     began :: integer(),         % monotonic ns
@@ -54,7 +55,7 @@ init(Starter, Client, #{processes := Which, per_second := PerSecond, share_ppm :
     S = #s{p = P#profile{lease_at = kprof_injected:now_ms()},
            choice = kprof_sampler_choice:new(From), groups = kprof_sampler_groups:new(),
            budget = kprof_sampler_budget:new(Ppm, PerSecond, StackNs, Now),
-           asker = Asker, depth = depth(), mean_ms = mean_ms(PerSecond), began = Now},
+           asker = Asker, looker = kprof_sampler_looks:looker(), depth = depth(), mean_ms = mean_ms(PerSecond), began = Now},
     Starter ! {self(), #{processes => if From =:= all -> erlang:system_info(process_count);
                                          true -> length(From)
                                       end,
@@ -153,6 +154,7 @@ command(stop, _, S) ->
 leave(Reason, S) ->
     kprof_sampler_groups:namer_stop(S#s.groups),
     kprof_ask:stop(S#s.asker),
+    kprof_sampler_looks:looker_stop(S#s.looker),
     kprof_oneshot:finish(Reason, S#s.p).
 
 %% -------------------------------------------------------------- samples ----
@@ -174,17 +176,20 @@ list(#s{budget = B, choice = Choice} = S) ->
         false -> S
     end.
 
-sample(Grant, #s{choice = C0, budget = B0, asker = Asker0} = S) ->
+sample(Grant, #s{choice = C0, budget = B0, asker = Asker0, looker = Looker0} = S) ->
     Began = kprof_injected:now_ns(),
-    {Chosen, C} = kprof_sampler_choice:look(Grant#{own => own(S)}, fun status/1, C0),
+    StatusesOf = fun(Pids) -> kprof_sampler_looks:statuses(Pids, Looker0) end,
+    {Chosen, Looker, C} = kprof_sampler_choice:look(Grant#{own => own(S)}, StatusesOf, C0),
     Looked = kprof_injected:now_ns(),
-    {Answers, Asker} = kprof_ask:take([{P, One} || {P, _, _} = One <- Chosen], Asker0),
+    {Mute, ToAsk} = lists:partition(fun({_, Status, _}) -> Status =:= not_seen end, Chosen),
+    {Answers, Asker} = kprof_ask:take([{P, One} || {P, _, _} = One <- ToAsk], Asker0),
     Asked = kprof_injected:now_ns(),
-    Samples = [Sample || Sample <- [sample_of(A) || A <- Answers], not is_own(Sample)],
-    S1 = keep(Samples, S#s{choice = C, asker = Asker}),
+    Samples = [Sample || Sample <- [sample_of(A) || A <- Answers], not is_own(Sample)] ++
+        [{P, 0, Asked, StandsFor, undefined, not_seen, 0} || {P, _, StandsFor} <- Mute],
+    S1 = keep(Samples, S#s{choice = C, asker = Asker, looker = Looker}),
     N = looked(C) - looked(C0),
     B1 = kprof_sampler_budget:spent({looks, max(1, N)}, Looked - Began, B0),
-    B2 = kprof_sampler_budget:spent(stacks, length(Chosen), B1),
+    B2 = kprof_sampler_budget:spent(stacks, length(ToAsk), B1),
     S1#s{budget = kprof_sampler_budget:spent(tick, kprof_injected:now_ns() - Asked, B2)}.
 
 looked(Choice) ->
@@ -192,12 +197,6 @@ looked(Choice) ->
 
 own(#s{p = #profile{sentry = {Sentry, _}}, groups = Groups}) ->
     [self(), Sentry, kprof_sampler_groups:namer_of(Groups)].
-
-status(P) ->
-    case process_info(P, status) of
-        {status, Status} -> Status;
-        undefined -> undefined
-    end.
 
 %% With the status that it was chosen for: it may be another when it is asked.
 sample_of({{P, Status, StandsFor}, At, _, Label, Frames}) ->
