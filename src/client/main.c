@@ -58,8 +58,8 @@ static const struct cmd cmds[] = {
 	    "passed kprofd -check.",
 	    "kprof suggest -target app@host -o app.conf", cmd_suggest },
 	CMD_GROUP("Functions of a node, without kprofd"),
-	{ "stacks", NULL, "sample where a node's processes work and wait, without "
-	    "tracing", "It takes at most 0.5 % of one scheduler (-share), and "
+	{ "stacks", NULL, "sample where a node's processes work and wait, with no "
+	    "trace", "It takes at most 0.5 % of one scheduler (-share), and "
 	    "goes with any kprofd or tracer there.  States are average numbers "
 	    "of processes.",
 	    "kprof stacks -target app@host -for 2s", cmd_stacks },
