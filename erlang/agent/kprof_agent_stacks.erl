@@ -6,7 +6,7 @@
 %% at a random part of them, and sends the stacks of those with a token of ours to the daemon:
 %%
 %%   {kprof_stacks, SentAt, {Ticks, Looked, Taken, NotSeen, Unsent, BusyNs}, [Sample]}
-%%   Sample: {Pid, Label, At, StandsFor, Status, Frames | not_seen, 0}, times in ns
+%%   Sample: {Pid, Label, At, Took, StandsFor, Status, Frames | not_seen, 0}, times in ns
 %%
 %% Ticks are at random intervals, and a sample stands for the time since the tick before, times
 %% candidates per process looked at: sums of it estimate times at any rate. The agent has the tick,
@@ -181,9 +181,10 @@ stacks_of(Pids, Ref, #s{lease = #lease{daemon = Daemon}} = S) ->
 stacks_now(Pids) ->
     {Answers, Asker} = kprof_ask:take([{P, P} || P <- Pids], kprof_ask:start()),
     kprof_ask:stop(Asker),
-    NotSeen = length([x || {_, _, _, _, not_seen} <- Answers]),
+    NotSeen = length([x || {_, _, _, _, _, not_seen} <- Answers]),
     {kprof_stacks, kprof_injected:now_ns(), {1, length(Pids), length(Answers), NotSeen, 0, 0},
-     [{P, Label, At, 0, Status, Frames, 0} || {P, At, Status, Label, Frames} <- Answers]}.
+     [{P, Label, At, Took, 0, Status, Frames, 0}
+      || {P, At, Took, Status, Label, Frames} <- Answers]}.
 
 %% ----------------------------------------------------------- the sampler ----
 
@@ -237,7 +238,7 @@ tick(Pids, #sampler{candidates = Before} = S0) ->
     T2 = kprof_injected:now_ns(),
     N = length(Looked),
     StandsFor = stands_for(T0, map_size(All), N, S),
-    Samples = [sample(A, StandsFor, All) || A <- Answers, is_work(A, All)],
+    Samples = [sample(A, StandsFor, All) || A <- Answers, is_work(A)],
     S1 = counted(Samples, N, S#sampler{asker = Asker}),
     Left = left(Looked, Answers, Ended, T0 div 1000000, All),
     S2 = stacks_report(Samples, T2, S1#sampler{candidates = Left, ticked_at = T0}),
@@ -278,22 +279,23 @@ stands_for(Now, All, Looked, #sampler{ticked_at = Before, mean_ns = Mean}) ->
     %% One that came much too late does not show what was done all that time.
     min(Now - Before, max(?LATE_NS, 4 * Mean)) * All div Looked.
 
-%% One that does not answer may be anybody, unless it had a token of ours before. A server that
-%% waits for its next message keeps the token of the last one.
-is_work({P, _, _, 0, not_seen}, All) -> element(2, map_get(P, All)) =/= 0;
-is_work({_, _, _, 0, _}, _) -> false;
-is_work({_, _, waiting, _, Frames}, _) -> not kprof_ask:is_idle(Frames);
-is_work(_, _) -> true.
+%% One that does not answer works: the daemon knows which call it has open. A server that waits for
+%% its next message keeps the token of the last one.
+is_work({_, _, _, _, _, not_seen}) -> true;
+is_work({_, _, _, _, 0, _}) -> false;
+is_work({_, _, _, waiting, _, Frames}) -> not kprof_ask:is_idle(Frames);
+is_work(_) -> true.
 
-sample({P, At, Status, 0, not_seen}, StandsFor, All) ->
-    {P, element(2, map_get(P, All)), At, StandsFor, Status, not_seen, 0};
-sample({P, At, Status, Label, Frames}, StandsFor, _) ->
-    {P, Label, At, StandsFor, Status, Frames, 0}.
+%% The label that it had before may be of an earlier request.
+sample({P, At, Took, Status, 0, not_seen}, StandsFor, All) ->
+    {P, element(2, map_get(P, All)), At, Took, StandsFor, Status, not_seen, 0};
+sample({P, At, Took, Status, Label, Frames}, StandsFor, _) ->
+    {P, Label, At, Took, StandsFor, Status, Frames, 0}.
 
 counted(Samples, N, #sampler{ticks = Ticks, looked = Looked, taken = Taken, not_seen = NotSeen,
                              taken_mean = TakenMean, ours_mean = OursMean} = S) ->
     Some = length(Samples),
-    Missed = length([x || {_, _, _, _, _, not_seen, _} <- Samples]),
+    Missed = length([x || {_, _, _, _, _, _, not_seen, _} <- Samples]),
     S#sampler{ticks = Ticks + 1, looked = Looked + N, taken = Taken + Some,
               not_seen = NotSeen + Missed, taken_mean = moved(TakenMean, Some),
               ours_mean = if N > 0 -> moved(OursMean, Some / N); true -> OursMean end}.
@@ -306,7 +308,7 @@ costs(Ns, #sampler{busy_ns = Busy, cost_mean = Mean} = S) ->
 %% Those that had neither a call lately nor a token are no candidates any more. What does not
 %% answer has the token that it had.
 left(Looked, Answers, Ended, Now, All) ->
-    Labelled = lists:foldl(fun({P, _, _, 0, not_seen}, Left) ->
+    Labelled = lists:foldl(fun({P, _, _, _, 0, not_seen}, Left) ->
                                    labelled(P, element(2, map_get(P, Left)), Now, Left);
                               ({P, _, _, Label, _}, Left) ->
                                    labelled(P, Label, Now, Left)

@@ -199,15 +199,15 @@ own(#s{p = #profile{sentry = {Sentry, _}}, groups = Groups}) ->
     [self(), Sentry, kprof_sampler_groups:namer_of(Groups)].
 
 %% With the status that it was chosen for: it may be another when it is asked.
-sample_of({{P, Status, StandsFor}, At, _, Label, Frames}) ->
-    {P, Label, At, StandsFor, Status, Frames, 0}.
+sample_of({{P, Status, StandsFor}, At, Took, _, Label, Frames}) ->
+    {P, Label, At, Took, StandsFor, Status, Frames, 0}.
 
 %% A process that asks others, of kprof_ask.
-is_own({_, _, _, _, _, [_ | _] = Frames, _}) -> lists:keymember(kprof_sampler, 1, Frames);
+is_own({_, _, _, _, _, _, [_ | _] = Frames, _}) -> lists:keymember(kprof_sampler, 1, Frames);
 is_own(_) -> false.
 
 keep(Samples, #s{new = New, taken = Taken, not_seen = NotSeen, unsent = Unsent} = S) ->
-    Seen = [P || {P, _, _, _, _, Frames, _} <- Samples, Frames =/= not_seen],
+    Seen = [P || {P, _, _, _, _, _, Frames, _} <- Samples, Frames =/= not_seen],
     Room = max(0, ?SAMPLES_MAX - length(New)),
     S#s{new = lists:sublist(Samples, Room) ++ New, taken = Taken + length(Samples),
         not_seen = NotSeen + length(Samples) - length(Seen),
@@ -223,10 +223,10 @@ flush(#s{old = Old, new = New} = S0) ->
         _ -> S#s{unsent = S#s.unsent + length(Samples)}
     end.
 
-grouped({P, _, _, _, _, Frames, _} = Sample, Depth, G0) ->
+grouped({P, _, _, _, _, _, Frames, _} = Sample, Depth, G0) ->
     Stack = if is_list(Frames) -> {Frames, Depth}; true -> not_seen end,
     {N, G} = kprof_sampler_groups:number(P, Stack, G0),
-    {setelement(7, Sample, N), G}.
+    {setelement(8, Sample, N), G}.
 
 send_names(S) ->
     case kprof_sampler_groups:new_names(S#s.groups) of

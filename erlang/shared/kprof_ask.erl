@@ -23,9 +23,11 @@
 -define(STILL_MAX, 2000).       % waiting processes whose stack is known; forgotten: asked again
 
 -type frames() :: [{module(), atom(), arity(), Line :: non_neg_integer()}].
-%% At: monotonic ns. Label: of kprofd's token, else 0. Status: undefined if that was not answered.
--type answer() :: {Tag :: term(), At :: integer(), Status :: atom(), Label :: non_neg_integer(),
-                   frames() | not_seen}.
+%% At: when it was asked, monotonic ns; its status and token are of then. Took: until its answer
+%% was read, ns; 0 where its stack is of then, too. Label: of kprofd's token, else 0. Status:
+%% undefined if that was not answered.
+-type answer() :: {Tag :: term(), At :: integer(), Took :: non_neg_integer(), Status :: atom(),
+                   Label :: non_neg_integer(), frames() | not_seen}.
 
 -record(asker, {
     worker = none :: none | {pid(), reference()},
@@ -50,7 +52,7 @@ stop(#asker{worker = Worker}) ->
 -spec take([{pid(), Tag :: term()}], asker()) -> {[answer()], asker()}.
 take(Asked, Asker0) ->
     {Found, Asker} = ask(all, [{P, Tag, none} || {P, Tag} <- Asked], Asker0),
-    {[F || F <- Found, tuple_size(F) =:= 5], Asker}.
+    {[F || F <- Found, tuple_size(F) =:= 6], Asker}.
 
 %% The same of those that have a token of kprofd's; others are left out, if they answer. One that
 %% waits and has not run since it was asked is not asked again. Stacks: how many were asked for.
@@ -81,7 +83,7 @@ ask(Which, Asked, #asker{silent = Silent} = Asker) ->
                        case Silent of #{P := {At, _}} -> At > Now; #{} -> false end
                end,
     {Unasked, Now1} = lists:partition(IsSilent, Asked),
-    NotSeen = [not_seen(Tag, none) || {_, Tag, _} <- Unasked],
+    NotSeen = [not_seen(Tag, {kprof_injected:now_ns(), undefined, 0}) || {_, Tag, _} <- Unasked],
     ask_all(Which, Now1, NotSeen, Asker).
 
 ask_all(_, [], Found, Asker) ->
@@ -90,7 +92,9 @@ ask_all(Which, Asked, Found, Asker0) ->
     Asker = with_worker(Asker0),
     Ref = make_ref(),
     element(1, Asker#asker.worker) ! {ask, Ref, Which, Asked},
-    gather(Which, Ref, Asked, none, Found, Asker).
+    gather(Which, Ref, Asked, not_begun(), Found, Asker).
+
+not_begun() -> {kprof_injected:now_ns(), undefined, 0}.
 
 %% The worker answers in order, once for each process; before it asks one that runs, it says so.
 gather(_, _, [], _, Found, Asker) ->
@@ -113,15 +117,17 @@ answered({runs, At, Status, Label}, Left, _, Found, Asker) ->
 answered(Answer, [{P, Tag, Known} | Left], _, Found,
          #asker{silent = Silent, stacks = Stacks} = Asker) ->
     Heard = Asker#asker{silent = maps:remove(P, Silent),
-                        stacks = Stacks + if tuple_size(Answer) =:= 5 -> 1; true -> 0 end},
-    {Left, none, answer(Answer, Tag, Known, Found), remember(Answer, P, Heard)}.
+                        stacks = Stacks + if tuple_size(Answer) =:= 6 -> 1; true -> 0 end},
+    {Left, not_begun(), answer(Answer, Tag, Known, Found), remember(Answer, P, Heard)}.
 
-answer({At, Status, Label, _, Frames}, Tag, _, Found) -> [{Tag, At, Status, Label, Frames} | Found];
-answer({At, same}, Tag, {_, Label, Frames}, Found) -> [{Tag, At, waiting, Label, Frames} | Found];
+answer({At, Took, Status, Label, _, Frames}, Tag, _, Found) ->
+    [{Tag, At, Took, Status, Label, Frames} | Found];
+answer({At, same}, Tag, {_, Label, Frames}, Found) ->
+    [{Tag, At, 0, waiting, Label, Frames} | Found];
 answer({ended}, Tag, _, Found) -> [{ended, Tag} | Found];
 answer({not_ours}, _, _, Found) -> Found.
 
-remember({_, waiting, Label, Reductions, Frames}, P, #asker{still = Still} = Asker)
+remember({_, _, waiting, Label, Reductions, Frames}, P, #asker{still = Still} = Asker)
   when is_integer(Reductions) ->
     Kept = if map_size(Still) < ?STILL_MAX -> Still; true -> #{} end,
     Asker#asker{still = Kept#{P => {Reductions, Label, Frames}}};
@@ -136,8 +142,7 @@ unanswered(Which, {[{P, Tag, _} | Left], Begun, Found, Asker}) ->
     ask_all(Which, Left, [not_seen(Tag, Begun) | Found], silent(P, Asker)).
 
 %% As it was when it was asked.
-not_seen(Tag, none) -> {Tag, kprof_injected:now_ns(), undefined, 0, not_seen};
-not_seen(Tag, {At, Status, Label}) -> {Tag, At, Status, Label, not_seen}.
+not_seen(Tag, {At, Status, Label}) -> {Tag, At, 0, Status, Label, not_seen}.
 
 silent(P, #asker{silent = Silent} = Asker) ->
     Wait = case Silent of
@@ -180,35 +185,36 @@ worker(Owner, Monitor) ->
     end.
 
 question(all, P, _, Owner, Ref) ->
-    case process_info(P, status) of
-        {status, Status} -> stack(P, Status, 0, Owner, Ref);
+    At = kprof_injected:now_ns(),
+    case process_info(P, [status, sequential_trace_token]) of
+        [{_, Status}, {_, Token}] -> stack(P, At, Status, label(Token), Owner, Ref);
         undefined -> {ended}
     end;
 question(ours, P, Known, Owner, Ref) ->
+    At = kprof_injected:now_ns(),
     case process_info(P, [status, sequential_trace_token, reductions]) of
         [{_, Status}, {_, Token}, {_, Reductions}] ->
             case {label(Token), Known} of
                 {0, _} -> {not_ours};
                 {Label, {Before, Label, _}} when Status =:= waiting, Reductions - Before =< 1 ->
-                    {kprof_injected:now_ns(), same};        % to answer takes one reduction
-                {Label, _} -> stack(P, Status, Label, Owner, Ref)
+                    {At, same};                 % to answer takes one reduction
+                {Label, _} -> stack(P, At, Status, Label, Owner, Ref)
             end;
         undefined -> {ended}
     end.
 
-stack(P, Status, Label, Owner, Ref) ->
-    T0 = kprof_injected:now_ns(),
-    _ = Status =:= waiting orelse (Owner ! {Ref, {runs, T0, Status, Label}}),
-    case process_info(P, [sequential_trace_token, current_stacktrace, reductions]) of
-        [{_, Token}, {_, Stack}, {_, Reductions}] ->
-            {stack_at(Status, T0), Status, label(Token), Reductions, frames(Stack)};
+stack(P, At, Status, Label, Owner, Ref) ->
+    _ = Status =:= waiting orelse (Owner ! {Ref, {runs, At, Status, Label}}),
+    case process_info(P, [current_stacktrace, reductions]) of
+        [{_, Stack}, {_, Reductions}] ->
+            {At, answer_took(Status, At), Status, Label, Reductions, frames(Stack)};
         undefined -> {ended}
     end.
 
 %% One that waits answers before it takes a message: its stack is the one that it had when it was
 %% asked. The answer may be read much later, on a busy node. One that runs goes on until it answers.
-stack_at(waiting, T0) -> T0;
-stack_at(_, _) -> kprof_injected:now_ns().
+answer_took(waiting, _) -> 0;
+answer_took(_, At) -> kprof_injected:now_ns() - At.
 
 label({_, Label, _, _, _}) when is_integer(Label), Label bsr ?SIGN_BITS =:= ?LABEL_SIGN -> Label;
 label(_) -> 0.

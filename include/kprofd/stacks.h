@@ -4,7 +4,7 @@
  *
  * A sampler in a target asks processes for their stacks and sends
  *   {kprof_stacks, SentAt, {Ticks, Looked, Taken, NotSeen, Unsent, Busy},
- *       [{Pid, Label, At, StandsFor, Status, Frames | not_seen, Group}]}
+ *       [{Pid, Label, At, Took, StandsFor, Status, Frames | not_seen, Group}]}
  *   {kprof_groups, [{Number, Name, Application | undefined}]}
  * Frames is [{M,F,A,Line}], innermost first; Line 0 is not known.  A process has
  * at most backtrace_depth of them (8 unless the application sets it).
@@ -47,6 +47,7 @@ const char *kp_stack_state_name(enum kp_stack_state s);
 /* The stacks that every table starts with, by number. */
 #define KP_STACK_OTHER 0	/* "_other": the rest, past a cap */
 #define KP_STACK_NONE 1		/* "": not seen, or no frames */
+#define KP_STACK_LATE 2		/* "_late": of a process that had gone on */
 
 struct kp_stack_frame {
 	uint32_t fn;		/* kp_stack_fn() */
@@ -95,7 +96,8 @@ void kp_stack_text(const struct kp_stack_table *t, uint32_t stack,
 struct kp_stack_sample {
 	uint64_t proc;		/* on its own node: serial << 32 | number */
 	uint64_t label;		/* of its request's token; 0: none of ours */
-	kp_target_ns at;	/* when it answered, or was given up */
+	kp_target_ns at;	/* when it was asked; so is its label */
+	kp_dur_ns took;		/* until its stack was read; 0: it is of then */
 	kp_dur_ns time;		/* of the process; this sample stands for it */
 	uint32_t stack;		/* in the table */
 	uint32_t group;		/* 0: none */

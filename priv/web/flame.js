@@ -28,12 +28,14 @@ export function choice(name, n) {
 	return sum % n;
 }
 
+// In the place of stacks that are not known: too many, or of a process that had gone on.
+const UNKNOWN = new Map([["_other", "other stacks"], ["_late", "had gone on when it was seen"]]);
 const PLACES = new Map([["", "no tier"], ["_after", "after the request's end"], ["_other", "other tiers"]]);
 
 // A node's name for people.
 export function label(node) {
 	if (node.kind === "frame")
-		return `${node.cut ? "… " : ""}${node.name === "_other" ? "other stacks" : fnName(node.name)}`;
+		return `${node.cut ? "… " : ""}${UNKNOWN.get(node.name) ?? fnName(node.name)}`;
 	return node.kind === "tier" ? PLACES.get(node.name) ?? node.name : node.kind === "type" ? identityName(node.name) : node.name;
 }
 

@@ -105,11 +105,12 @@ read_sample(struct reader *x)
 	struct kp_span status;
 	struct kp_pid pid;
 
-	kp_term_tuple_n(r, 7);
+	kp_term_tuple_n(r, 8);
 	pid = kp_term_pid(r);
 	s.proc = (uint64_t)pid.serial << 32 | pid.id;
 	s.label = read_count(r, KP_LABEL_END - 1);
 	s.at = read_time(r);
+	s.took = (kp_dur_ns)read_count(r, KP_TARGET_TIME_MAX);
 	s.time = (kp_dur_ns)read_count(r, KP_TARGET_TIME_MAX);
 	status = kp_term_atom(r);
 	x->nframes = 0;

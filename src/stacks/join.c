@@ -85,16 +85,17 @@ count(struct stack_join *j, const struct kp_stack_sample *s, uint32_t identity,
 
 static void
 join(struct stack_join *j, const struct stack_scope *scope,
-    const struct kp_request *rq, const struct kp_stack_sample *s)
+    const struct kp_request *rq, struct kp_stack_sample *s)
 {
 	uint32_t call;
-	enum stack_belongs how = stack_find_call(scope, rq, j->table, s,
-	    &call);
+	enum stack_belongs how = stack_find_call(scope, rq, s, &call);
 
 	if (how == STACK_IDLE) {
 		j->totals.idle++;
 		return;
 	}
+	if (stack_is_late(scope, rq, j->table, s, call))
+		s->stack = KP_STACK_LATE;
 	kp_buf_reset(&j->path);
 	stack_put_path(&j->path, scope, rq, call, how == STACK_AFTER);
 	count(j, s, rq->identity, rq->weight);

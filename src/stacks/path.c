@@ -40,46 +40,16 @@ is_on_stack(const struct stack_scope *s, const struct kp_stack_table *t,
 	return false;
 }
 
-/*
- * Returns the call of the sample's process that was innermost at its time, or a
- * later one that had just ended but is still on the stack: the time is that when
- * the answer was taken, which a busy node does late.  Calls begin in order.
- */
+/* Returns the innermost call of the process at that time; calls begin in order. */
 static uint32_t
-own_call(const struct stack_scope *s, const struct kp_request *rq,
-    const struct kp_stack_table *t, const struct kp_stack_sample *sample)
+own_call(const struct kp_requests *rs, const struct kp_request *rq,
+    uint64_t proc, kp_target_ns at)
 {
-	uint64_t proc = kp_proc_on(s->node, sample->proc);
-	uint32_t own = KP_NONE;
-	const struct kp_call *c;
-	kp_target_ns at;
-
-	for (uint32_t i = rq->ncalls; i-- > 0;) {
-		c = &rq->calls[i];
-		at = sat_add(sample->at, kp_requests_moved(s->rs, rq, i));
-		if (c->proc != proc || c->start > at)
-			continue;
-		if (covers(c, at)) {
-			own = own == KP_NONE ? i : own;
-			if (is_on_stack(s, t, sample->stack, c->fn))
-				break;
-		} else if (at - c->end <= STACK_LATE_MAX &&
-		    is_on_stack(s, t, sample->stack, c->fn)) {
+	for (uint32_t i = rq->ncalls; i-- > 0;)
+		if (rq->calls[i].proc == proc && covers(&rq->calls[i],
+		    sat_add(at, kp_requests_moved(rs, rq, i))))
 			return i;
-		}
-	}
-	return own;
-}
-
-/* The time in a call: not past its end. */
-static kp_target_ns
-call_time(const struct kp_requests *rs, const struct kp_request *rq,
-    uint32_t call, kp_target_ns at)
-{
-	const struct kp_call *c = &rq->calls[call];
-
-	at = sat_add(at, kp_requests_moved(rs, rq, call));
-	return c->outcome != KP_UNFINISHED && at > c->end ? c->end : at;
+	return KP_NONE;
 }
 
 /* The time by the request's clock of a process that has no call open. */
@@ -114,19 +84,21 @@ any_call(const struct kp_request *rq, kp_target_ns at)
 bool
 stack_works(uint8_t state, bool after)
 {
-	return state != KP_STACK_WAIT && !(after && state == KP_STACK_PORT);
+	return state != KP_STACK_WAIT && !(after && (state == KP_STACK_PORT ||
+	    state == KP_STACK_CALL));
 }
 
 enum stack_belongs
 stack_find_call(const struct stack_scope *s, const struct kp_request *rq,
-    const struct kp_stack_table *t, const struct kp_stack_sample *sample,
-    uint32_t *call)
+    const struct kp_stack_sample *sample, uint32_t *call)
 {
 	kp_target_ns at;
 	bool after;
 
-	*call = own_call(s, rq, t, sample);
-	at = *call != KP_NONE ? call_time(s->rs, rq, *call, sample->at) :
+	*call = own_call(s->rs, rq, kp_proc_on(s->node, sample->proc),
+	    sample->at);
+	at = *call != KP_NONE ? sat_add(sample->at,
+	    kp_requests_moved(s->rs, rq, *call)) :
 	    request_time(s, rq, sample->at);
 	after = rq->outcome != KP_UNFINISHED && at > rq->end;
 	if (*call == KP_NONE) {
@@ -136,6 +108,22 @@ stack_find_call(const struct stack_scope *s, const struct kp_request *rq,
 			*call = any_call(rq, at);
 	}
 	return after ? STACK_AFTER : STACK_INSIDE;
+}
+
+bool
+stack_is_late(const struct stack_scope *s, const struct kp_request *rq,
+    const struct kp_stack_table *t, const struct kp_stack_sample *sample,
+    uint32_t call)
+{
+	const struct kp_call *c;
+	kp_target_ns read;
+
+	if (sample->took == 0 || call == KP_NONE)
+		return false;
+	c = &rq->calls[call];
+	read = sat_add(sat_add(sample->at, sample->took),
+	    kp_requests_moved(s->rs, rq, call));
+	return !covers(c, read) && !is_on_stack(s, t, sample->stack, c->fn);
 }
 
 /* Returns the first tier of a function, or KP_NONE. */

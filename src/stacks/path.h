@@ -11,16 +11,17 @@ enum stack_belongs {
 	STACK_AFTER	/* after the request's end */
 };
 
-/*
- * How late the time of a sample may be: a process that has not answered after
- * 5 ms is not seen, and whoever asked may wait as long for a scheduler.
- */
-#define STACK_LATE_MAX (10 * KP_NS_PER_MS)
-
-/* Sets *call to the call it belongs to, or KP_NONE.  t: of its stack. */
+/* Sets *call to the call it belongs to, or KP_NONE. */
 enum stack_belongs stack_find_call(const struct stack_scope *s,
-    const struct kp_request *rq, const struct kp_stack_table *t,
-    const struct kp_stack_sample *sample, uint32_t *call);
+    const struct kp_request *rq, const struct kp_stack_sample *sample,
+    uint32_t *call);
+/*
+ * A process that runs shows its stack when it is next scheduled out or receives.
+ * Is that of another time, since this call has ended and is not on it?
+ */
+bool stack_is_late(const struct stack_scope *s, const struct kp_request *rq,
+    const struct kp_stack_table *t, const struct kp_stack_sample *sample,
+    uint32_t call);
 /* Does a process in this state work, though no call shows it? */
 bool stack_works(uint8_t state, bool after);
 /* Writes the path of a call, or of KP_NONE; after: with "_after". */

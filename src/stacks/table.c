@@ -45,8 +45,8 @@ kp_stack_table_new(void)
 		return NULL;
 	}
 	t->stacks[KP_STACK_OTHER] = t->stacks[KP_STACK_NONE] =
-	    (struct stack){ NULL, 0 };
-	t->nstacks = KP_STACK_NONE + 1;
+	    t->stacks[KP_STACK_LATE] = (struct stack){ NULL, 0 };
+	t->nstacks = KP_STACK_LATE + 1;
 	return t;
 }
 
@@ -184,8 +184,8 @@ kp_stack_copy(struct kp_stack_table *to, const struct kp_stack_table *from,
 	const struct stack *s = &from->stacks[stack];
 	struct kp_stack_frame v[KP_STACK_DEPTH_MAX];
 
-	if (stack == KP_STACK_OTHER)
-		return KP_STACK_OTHER;
+	if (stack == KP_STACK_OTHER || stack == KP_STACK_LATE)
+		return stack;
 	for (uint32_t i = 0; i < s->n; i++) {
 		v[i] = (struct kp_stack_frame){
 			fn_find(to, from->fns[s->frames[i].fn]),
@@ -217,6 +217,8 @@ kp_stack_text(const struct kp_stack_table *t, uint32_t stack,
 
 	if (stack == KP_STACK_OTHER)
 		kp_buf_str(b, "_other");
+	else if (stack == KP_STACK_LATE)
+		kp_buf_str(b, "_late");
 	for (uint32_t i = 0; i < s->n; i++) {
 		if (i > 0)
 			kp_buf_u8(b, ';');

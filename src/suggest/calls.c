@@ -370,21 +370,27 @@ traced_call(const struct suggest_calls *c)
 	return least < TRACED_MAX ? least : TRACED_MAX;
 }
 
-/* Takes the time that tracing took away: for a call, and half as much for a callee. */
+/*
+ * Takes the time that tracing took away: for a call, and half as much for a callee.
+ * It is an estimate, so half of the time stays in any case.
+ */
 static void
 less_tracing(struct suggest_calls *c)
 {
 	kp_dur_ns each = traced_call(c);
+	kp_dur_ns *less = calloc(c->nspots + 1, sizeof(*less));
 	struct suggest_spot *s;
 
-	for (uint32_t i = 1; i < c->nspots; i++) {
-		s = &c->spots[i];
-		s->own -= each * (kp_dur_ns)s->calls;
-		c->spots[s->parent].own -= each * (kp_dur_ns)s->calls / 2;
+	for (uint32_t i = 1; less != NULL && i < c->nspots; i++) {
+		less[i] += each * (kp_dur_ns)c->spots[i].calls;
+		less[c->spots[i].parent] += each *
+		    (kp_dur_ns)c->spots[i].calls / 2;
 	}
-	for (uint32_t i = 0; i < c->nspots; i++)
-		if (c->spots[i].own < 0)
-			c->spots[i].own = 0;
+	for (uint32_t i = 1; less != NULL && i < c->nspots; i++) {
+		s = &c->spots[i];
+		s->own -= less[i] < s->own / 2 ? less[i] : s->own / 2;
+	}
+	free(less);
 }
 
 static void

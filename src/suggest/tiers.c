@@ -416,7 +416,8 @@ tier_fill(struct work *w, struct group *g, struct suggest_tier *t)
 
 	for (size_t i = 0; i < g->nmembers; i++) {
 		m = &g->members[i];
-		if (w->fns[m->fn].loop || (m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
+		/* Behind its module's way in, or too little. */
+		if (w->fns[m->fn].loop || (m->local && g->in > 0) || (m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
 		    (double)m->total < SHARE_MEMBER * (double)g->members[0].total ||
 		    is_short(m))
 			continue;

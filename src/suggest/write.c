@@ -250,9 +250,10 @@ put_left(const struct suggest_file *f, struct kp_buf *b)
 		l = &f->tiers->left[i];
 		kp_buf_str(b, "%%   ");
 		put_name(b, &f->names->fns[l->fn]);
-		kp_buf_printf(b, " (%s): %s\n", text_share(text,
-		    f->tiers->total > 0 ? (double)l->own /
-		    (double)f->tiers->total : 0), why[l->why]);
+		if (l->own < f->tiers->total)
+			kp_buf_printf(b, " (%s)", text_share(text,
+			    (double)l->own / (double)f->tiers->total));
+		kp_buf_printf(b, ": %s\n", why[l->why]);
 	}
 	kp_buf_str(b, "%%\n");
 }

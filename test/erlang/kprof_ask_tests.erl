@@ -47,7 +47,7 @@ one_of_ours(P) ->
 waiting_test() ->
     P = started(none, fun waits/0),
     Before = erlang:monotonic_time(nanosecond),
-    [{here, At, waiting, 0, [{?MODULE, waits, 0, Line} | _]}] = one(P),
+    [{here, At, 0, waiting, 0, [{?MODULE, waits, 0, Line} | _]}] = one(P),
     ?assert(At >= Before andalso At =< erlang:monotonic_time(nanosecond)),
     ?assert(Line > 0),
     ended([P]).
@@ -55,16 +55,16 @@ waiting_test() ->
 %% It is told apart, though a process that answers runs.
 running_test() ->
     P = started(none, fun() -> runs(0) end),
-    [{here, _, Status, 0, [{?MODULE, runs, 1, _} | _]}] = one(P),
+    [{here, _, _, Status, 0, [{?MODULE, runs, 1, _} | _]}] = one(P),
     ?assert(lists:member(Status, [running, runnable])),
     ended([P]).
 
 label_test() ->
     P = started(?LABEL, fun waits/0),
     Foreign = started(17, fun waits/0),
-    ?assertMatch([{here, _, waiting, ?LABEL, [_ | _]}], one(P)),
-    ?assertMatch([{here, _, waiting, 0, [_ | _]}], one(Foreign)),
-    ?assertMatch({[{here, _, waiting, ?LABEL, [_ | _]}], 1, []}, one_of_ours(P)),
+    ?assertMatch([{here, _, 0, waiting, ?LABEL, [_ | _]}], one(P)),
+    ?assertMatch([{here, _, 0, waiting, 0, [_ | _]}], one(Foreign)),
+    ?assertMatch({[{here, _, 0, waiting, ?LABEL, [_ | _]}], 1, []}, one_of_ours(P)),
     ?assertEqual({[], 0, []}, one_of_ours(Foreign)),
     ended([P, Foreign]).
 
@@ -78,16 +78,16 @@ ended_test() ->
 still_test() ->
     P = started(?LABEL, fun waits/0),
     Asked = [{P, here}],
-    {[{_, At1, _, _, Frames}], 1, [], A1} = kprof_ask:take_ours(Asked, kprof_ask:start()),
+    {[{_, At1, 0, _, _, Frames}], 1, [], A1} = kprof_ask:take_ours(Asked, kprof_ask:start()),
     {reductions, R} = process_info(P, reductions),
-    {[{here, At2, waiting, ?LABEL, Frames}], 0, [], A2} = kprof_ask:take_ours(Asked, A1),
+    {[{here, At2, 0, waiting, ?LABEL, Frames}], 0, [], A2} = kprof_ask:take_ours(Asked, A1),
     ?assertEqual({reductions, R}, process_info(P, reductions)),
     ?assert(At2 >= At1),
     seq_trace:set_token(label, ?LABEL + 1),
     P ! {self(), again},
     receive done -> seq_trace:set_token([]) end,
     wait(fun() -> process_info(P, status) =:= {status, waiting} end),
-    {[{here, _, waiting, Label, Frames}], 1, [], A3} = kprof_ask:take_ours(Asked, A2),
+    {[{here, _, 0, waiting, Label, Frames}], 1, [], A3} = kprof_ask:take_ours(Asked, A2),
     ?assertEqual(?LABEL + 1, Label),
     ?assertNotEqual({reductions, R}, process_info(P, reductions)),
     kprof_ask:stop(A3),
@@ -102,19 +102,19 @@ not_seen() ->
     A = not_seen(Silent, kprof_ask:start()),
     %% It is not asked again at once, and does not hold up the others.
     {Next, A1} = kprof_ask:take([{hd(Waiting), first}, {Silent, silent}, {lists:last(Waiting), last}], A),
-    ?assertMatch([{first, _, waiting, 0, [_ | _]}, {last, _, waiting, 0, [_ | _]},
-                  {silent, _, undefined, 0, not_seen}], lists:sort(Next)),
+    ?assertMatch([{first, _, 0, waiting, 0, [_ | _]}, {last, _, 0, waiting, 0, [_ | _]},
+                  {silent, _, 0, undefined, 0, not_seen}], lists:sort(Next)),
     Silent ! stop,
     wait(fun() -> process_info(Silent, status) =:= {status, waiting} end),
     timer:sleep(100),
-    {[{silent, _, waiting, 0, [{?MODULE, waits, 0, _} | _]}], A2} =
+    {[{silent, _, 0, waiting, 0, [{?MODULE, waits, 0, _} | _]}], A2} =
         kprof_ask:take([{Silent, silent}], A1),
     kprof_ask:stop(A2),
     ended([Silent | Waiting]).
 
 not_seen(P, A) ->
     case kprof_ask:take([{P, silent}], A) of
-        {[{silent, _, _, 0, not_seen}], A1} -> A1;
+        {[{silent, _, 0, _, 0, not_seen}], A1} -> A1;
         {_, A1} -> not_seen(P, A1)
     end.
 
@@ -142,7 +142,7 @@ worker_ends_test_() ->
 
 idle_test() ->
     {ok, P} = gen_event:start(),
-    [{here, _, waiting, 0, Frames}] = one(P),
+    [{here, _, 0, waiting, 0, Frames}] = one(P),
     ?assert(kprof_ask:is_idle(Frames)),
     ?assertNot(kprof_ask:is_idle([{gen, do_call, 4, 0}, {gen_server, loop, 7, 0}])),
     ?assertNot(kprof_ask:is_idle(not_seen)),

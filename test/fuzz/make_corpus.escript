@@ -70,7 +70,8 @@ profiles(Dir) ->
 stacks(Dir) ->
     Put = fun(Name, T) -> put_file(Dir, Name, term_to_binary(T)) end,
     Sample = fun(Status, Frames) ->
-                     {pid(7, 1), (1 bsl 58) + 77, -576460752303423488, 5000000, Status, Frames, 3}
+                     {pid(7, 1), (1 bsl 58) + 77, -576460752303423488, 70000, 5000000, Status,
+                      Frames, 3}
              end,
     Put("states", {kprof_stacks, -576460751000000000, {10, 40, 5, 1, 0, 123456},
                    [Sample(running, [{lists, seq, 2, 12}, {'Elixir.My.Repo', 'all!', 1, 0}]),

@@ -114,18 +114,18 @@ samples(N, Is, Found, Counts) ->
     end.
 
 is_in(Functions) ->
-    fun({_, _, _, _, _, Frames, _}) -> is_list(Frames) andalso [] =:= Functions -- [{M, F} || {M, F, _, _} <- Frames] end.
+    fun({_, _, _, _, _, _, Frames, _}) -> is_list(Frames) andalso [] =:= Functions -- [{M, F} || {M, F, _, _} <- Frames] end.
 
 right(P, Samples) ->
     [begin
          true = P =:= any orelse P =:= Pid,
          ?LABEL = Label band bnot 16#3FFFFFFFFFF,
-         true = StandsFor > 0 andalso is_integer(At),
+         true = StandsFor > 0 andalso Took >= 0 andalso is_integer(At),
          true = lists:member(Status, [running, runnable, waiting, garbage_collecting]),
          true = lists:all(fun({M, F, A, L}) -> is_atom(M) andalso is_atom(F) andalso is_integer(A) andalso L >= 0 end,
                           Frames)
-     end || {Pid, Label, At, StandsFor, Status, Frames, 0} <- Samples],
-    length(lists:usort([L || {_, L, _, _, _, _, _} <- Samples])).
+     end || {Pid, Label, At, Took, StandsFor, Status, Frames, 0} <- Samples],
+    length(lists:usort([L || {_, L, _, _, _, _, _, _} <- Samples])).
 
 kinds() ->
     arm({200, 100000}),

@@ -106,7 +106,7 @@ yes(#{build := Build, cookie := Cookie} = T) ->
     Run = fun(Name, Args) ->
                   P = it:start(T, Name, ["sh", "-c", "cd '" ++ Dir ++ "' && exec \"$@\"", "sh",
                                          filename:absname(filename:join(Build, "kprofd")),
-                                         "-target", Node, "-cookie-file", Cookie | Args], []),
+                                         "-target", Node, "-cookie-file", filename:absname(Cookie) | Args], []),
                   {it:exited(P), it:output(P), it:errors(P)}
           end,
     {2, _, Usage} = Run("no-terminal", []),
@@ -127,11 +127,11 @@ question(#{build := Build, cookie := Cookie} = T) ->
     Before = it:settled(Target),
     Dir = it:path(T, "asked"),
     ok = file:make_dir(Dir),
-    Script = it:write(T, "question", "see profile with these tiers? [y/N]\nkey n\\n\nexit 0\n"),
+    Script = filename:absname(it:write(T, "question.keys", "see profile with these tiers? [y/N]\nkey n\nexit 0\n")),
     P = it:start(T, "question", ["sh", "-c", "cd '" ++ Dir ++ "' && exec \"$@\" <'" ++ Script ++ "'", "sh",
                                  filename:absname(it:build(T) ++ "/test/pty_run"), "200", "50",
                                  filename:absname(filename:join(Build, "kprofd")),
-                                 "-target", Node, "-cookie-file", Cookie, "-quiet"], []),
+                                 "-target", Node, "-cookie-file", filename:absname(Cookie), "-quiet"], []),
     it:equal(it:errors(P), 0, it:exited(P)),
     it:equal("the files", {ok, [Node ++ ".tiers.conf"]}, file:list_dir(Dir)),
     it:kill(Load),

@@ -13,7 +13,7 @@
  */
 struct fed_sample {
 	uint32_t id, serial;
-	int64_t label, at, time;
+	int64_t label, at, took, time;
 	const char *status, *frames;
 	int64_t group;
 };
@@ -51,10 +51,11 @@ feed_frames(struct kp_buf *b, const char *frames)
 static inline void
 feed_sample(struct kp_buf *b, const struct fed_sample *s)
 {
-	kp_etf_tuple(b, 7);
+	kp_etf_tuple(b, 8);
 	kp_etf_pid(b, "app@host", s->id, s->serial, 1);
 	kp_etf_int(b, s->label);
 	kp_etf_int(b, s->at);
+	kp_etf_int(b, s->took);
 	kp_etf_int(b, s->time);
 	kp_etf_atom(b, s->status);
 	if (s->frames != NULL)

@@ -153,7 +153,7 @@ test_why(void **state)
 	/* a comment and a text are not the setting */
 	sql_exec("update run set tiers_conf = '[{db, {db, query, 2}}]."
 	    " % {stacks, 1}' || char(10) || '{\"{stacks,\", x}.'");
-	assert_why("add {stacks, {per_second, 50}} to tiers.conf");
+	assert_why("add {stacks, {per_second, 20}} to tiers.conf");
 	sql_exec("update run set tiers_conf = '{ stacks , {per_second, 5}}.'");
 	assert_why("no window is stored");
 	keep_put_known(db, "a@h", T0);

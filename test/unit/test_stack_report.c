@@ -70,10 +70,11 @@ feed(const char *status, const char *frames, uint32_t proc, uint32_t group,
 	for (int i = 0; i < 6; i++)
 		kp_etf_int(&b, 0);
 	kp_etf_list(&b, 1);
-	kp_etf_tuple(&b, 7);
+	kp_etf_tuple(&b, 8);
 	kp_etf_pid(&b, "app@host", proc, 0, 1);
 	kp_etf_int(&b, 0);
 	kp_etf_int(&b, 1);
+	kp_etf_int(&b, 0);
 	kp_etf_int(&b, time);
 	kp_etf_atom(&b, status);
 	if (frames == NULL) {

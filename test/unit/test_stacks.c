@@ -65,10 +65,10 @@ static void
 a_sample_is_read(void **state)
 {
 	const struct fed_sample v[] = {
-		{ 90, 2, (INT64_C(1) << 58) + 5, -77, 5000000, "running",
+		{ 90, 2, (INT64_C(1) << 58) + 5, -77, 0, 5000000, "running",
 		    "db:'it/0 lists:seq/2:12 Elixir.My.Repo:all!/1:3", 7 },
-		{ 91, 0, 0, -76, 0, "waiting", NULL, 0 },
-		{ 92, 0, 0, -75, 1, "waiting", "", 0 },
+		{ 91, 0, 0, -76, 0, 0, "waiting", NULL, 0 },
+		{ 92, 0, 0, -75, 0, 1, "waiting", "", 0 },
 	};
 	struct kp_stack_table *t = kp_stack_table_new();
 	struct kp_stack_message m = { 0 };
@@ -102,7 +102,7 @@ a_sample_is_read(void **state)
 static void
 a_semicolon_does_not_end_a_frame(void **state)
 {
-	const struct fed_sample v = { 1, 0, 0, 0, 0, "running", "a:b;c/0:1",
+	const struct fed_sample v = { 1, 0, 0, 0, 0, 0, "running", "a:b;c/0:1",
 		0 };
 	struct kp_stack_table *t = kp_stack_table_new();
 	struct kp_buf b;
@@ -159,7 +159,7 @@ states_follow_from_status_and_frames(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		kp_buf_init(&b, 1 << 20);
 		feed_samples(&b, 0, &counts, &(struct fed_sample){ 1, 0, 0, 0,
-		    0, cases[i].status, cases[i].frames, 0 }, 1);
+		    0, 0, cases[i].status, cases[i].frames, 0 }, 1);
 		assert_int_equal(decode(t, &b, &got), KP_OK);
 		if (got.v[0].state != cases[i].is)
 			fail_msg("%s, %s: %s", cases[i].status, cases[i].frames,
@@ -215,20 +215,20 @@ static void
 a_message_that_lies_changes_nothing(void **state)
 {
 	static const struct fed_sample bad[] = {
-		{ 1, 0, -1, 0, 0, "running", "a:b/1", 0 },
-		{ 1, 0, INT64_C(1) << 59, 0, 0, "running", "a:b/1", 0 },
-		{ 1, 0, 0, INT64_C(1) << 62, 0, "running", "a:b/1", 0 },
-		{ 1, 0, 0, 0, -1, "running", "a:b/1", 0 },
-		{ 1, 0, 0, 0, 0, "running", "a:b/256", 0 },
-		{ 1, 0, 0, 0, 0, "running", "a:b/1:-1", 0 },
-		{ 1, 0, 0, 0, 0, "running", "a:b/1:4294967296", 0 },
-		{ 1, 0, 0, 0, 0, "running", "a:b/1", -1 },
-		{ 1, 0, 0, 0, 0, "running", "a:b/1", INT64_C(1) << 32 },
+		{ 1, 0, -1, 0, 0, 0, "running", "a:b/1", 0 },
+		{ 1, 0, INT64_C(1) << 59, 0, 0, 0, "running", "a:b/1", 0 },
+		{ 1, 0, 0, INT64_C(1) << 62, 0, 0, "running", "a:b/1", 0 },
+		{ 1, 0, 0, 0, 0, -1, "running", "a:b/1", 0 },
+		{ 1, 0, 0, 0, 0, 0, "running", "a:b/256", 0 },
+		{ 1, 0, 0, 0, 0, 0, "running", "a:b/1:-1", 0 },
+		{ 1, 0, 0, 0, 0, 0, "running", "a:b/1:4294967296", 0 },
+		{ 1, 0, 0, 0, 0, 0, "running", "a:b/1", -1 },
+		{ 1, 0, 0, 0, 0, 0, "running", "a:b/1", INT64_C(1) << 32 },
 	};
 	struct kp_stack_table *t = kp_stack_table_new();
 	struct fed_sample v[3] = {
-		{ 1, 0, 0, 0, 0, "running", "x:y/1", 0 },
-		{ 2, 0, 0, 0, 0, "running", "x:z/1", 0 },
+		{ 1, 0, 0, 0, 0, 0, "running", "x:y/1", 0 },
+		{ 2, 0, 0, 0, 0, 0, "running", "x:z/1", 0 },
 	};
 	struct kp_buf b;
 	struct got got;
@@ -271,7 +271,7 @@ too_many_frames_are_refused(void **state)
 		strcat(frames, i > 0 ? " a:b/1" : "a:b/1");
 	for (int more = 0; more < 2; more++) {
 		kp_buf_init(&b, 1 << 20);
-		feed_samples(&b, 0, &counts, &(struct fed_sample){ 1, 0, 0, 0,
+		feed_samples(&b, 0, &counts, &(struct fed_sample){ 1, 0, 0, 0, 0,
 		    0, "running", frames, 0 }, 1);
 		assert_int_equal(decode(t, &b, &got), more ? KP_ELIMIT :
 		    KP_OK);
@@ -285,10 +285,10 @@ static void
 equal_stacks_are_one(void **state)
 {
 	struct fed_sample v[4] = {
-		{ 1, 0, 0, 0, 0, "running", "a:b/1:1 a:c/0", 0 },
-		{ 2, 0, 0, 0, 0, "waiting", "a:b/1:2 a:c/0", 0 },
-		{ 3, 0, 0, 0, 0, "running", "a:b/1:1 a:c/0", 0 },
-		{ 3, 0, 0, 0, 0, "running", "a:c/0 a:b/1:1", 0 },
+		{ 1, 0, 0, 0, 0, 0, "running", "a:b/1:1 a:c/0", 0 },
+		{ 2, 0, 0, 0, 0, 0, "waiting", "a:b/1:2 a:c/0", 0 },
+		{ 3, 0, 0, 0, 0, 0, "running", "a:b/1:1 a:c/0", 0 },
+		{ 3, 0, 0, 0, 0, 0, "running", "a:c/0 a:b/1:1", 0 },
 	};
 	struct kp_stack_table *t = kp_stack_table_new();
 	const struct kp_stack_frame *f;
@@ -304,7 +304,7 @@ equal_stacks_are_one(void **state)
 	assert_int_not_equal(got.v[0].stack, got.v[1].stack);
 	assert_int_not_equal(got.v[0].stack, got.v[3].stack);
 	assert_int_equal(kp_stack_table_fns(t), 2);
-	assert_int_equal(kp_stack_table_stacks(t), 2 + 3);
+	assert_int_equal(kp_stack_table_stacks(t), 3 + 3);
 	f = kp_stack_frames(t, got.v[0].stack, &n);
 	assert_int_equal(n, 2);
 	assert_string_equal(kp_stack_fn(t, f[0].fn), "a:c/0");
@@ -324,7 +324,7 @@ a_full_table_takes_no_more(void **state)
 {
 	struct kp_stack_table *t = kp_stack_table_new();
 	struct kp_stack_table *other = kp_stack_table_new();
-	struct fed_sample v = { 1, 0, 0, 0, 0, "running", "a:b/1:1", 0 };
+	struct fed_sample v = { 1, 0, 0, 0, 0, 0, "running", "a:b/1:1", 0 };
 	uint32_t last = 0, copy;
 	struct kp_buf b;
 	struct got got;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "daemon/propose/propose.h"
@@ -92,15 +93,28 @@ show(const char *file)
 	fflush(stdout);
 }
 
+/* One key answers.  Signals are off meanwhile: Ctrl-C is a no. */
 static bool
 answer_is_yes(void)
 {
-	char line[64];
+	struct termios was, raw;
+	char key = '\0';
+	ssize_t n;
 
+	if (tcgetattr(STDIN_FILENO, &was) != 0)
+		return false;
+	raw = was;
+	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO | ISIG);
+	raw.c_cc[VMIN] = 1;
+	raw.c_cc[VTIME] = 0;
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
 	fprintf(stderr, "kprofd: profile with these tiers? [y/N] ");
-	fflush(stderr);
-	return fgets(line, sizeof(line), stdin) != NULL &&
-	    (line[0] == 'y' || line[0] == 'Y');
+	do
+		n = read(STDIN_FILENO, &key, 1);
+	while (n < 0 && errno == EINTR);
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &was);
+	fputc('\n', stderr);
+	return key == 'y' || key == 'Y';
 }
 
 bool

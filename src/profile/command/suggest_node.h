@@ -19,7 +19,7 @@
 #define SUGGEST_EXPORTS_MAX 2500u	/* of modules that are not on stacks, in all */
 #define SUGGEST_EVENTS_MAX 60000u	/* of one trace: 60 ms of the node's time */
 #define SUGGEST_QUEUE_MAX 30000u	/* events that wait in the node */
-#define SUGGEST_REQUESTS 200u		/* that are traced */
+#define SUGGEST_REQUESTS 500u		/* that are traced */
 #define SUGGEST_HOT 20000.0	/* calls a second, from which a trace is without it */
 
 struct suggest_node {

@@ -45,6 +45,13 @@ frames_other(const char *frames)
 	return strcmp(frames, "_other") == 0;
 }
 
+bool
+frames_unknown(const char *frames)
+{
+	return frames[0] == '\0' || frames_other(frames) ||
+	    strcmp(frames, "_late") == 0;
+}
+
 unsigned
 frames_count(const char *frames)
 {

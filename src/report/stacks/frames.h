@@ -10,6 +10,8 @@
 
 /* Is it the stack of all that were too many to be kept? */
 bool frames_other(const char *frames);
+/* Is it no stack, but one of the words in the place of stacks that are not known? */
+bool frames_unknown(const char *frames);
 /* Returns the number of parts of a text joined by ';'; of "", 0. */
 unsigned frames_count(const char *frames);
 /*

@@ -78,7 +78,7 @@ each_part(const struct kp_query_stack *v, bool (*put)(void *ctx,
 		if (!put(ctx, stacks_tier_name(text)))
 			return;
 	}
-	if (frames[0] == '\0' || frames_other(frames)) {
+	if (frames_unknown(frames)) {
 		put(ctx, stacks_fn_name(frames));
 		return;
 	}

@@ -51,6 +51,8 @@ stacks_fn_name(const char *fn)
 {
 	if (fn[0] == '\0')
 		return "(not seen)";
+	if (strcmp(fn, "_late") == 0)
+		return "(had gone on)";
 	return strcmp(fn, "_other") == 0 ? "(other stacks)" : fn;
 }
 
