@@ -354,7 +354,7 @@ has out 'no sample is in this tier'
 run 0 report -stacks -db "$db" -identity 'nosuch*'
 has out 'no request type with sampled stacks matches'
 run 0 report -stacks -db "$db" -since 2026-11-21T11:00
-has out 'add {stacks, {per_second, 50}} to tiers.conf'
+has out 'add {stacks, {per_second, 20}} to tiers.conf'
 run 2 report -stacks -db "$db" -csv
 has err '-stacks goes with'
 run 2 report -db "$db" -tier http
