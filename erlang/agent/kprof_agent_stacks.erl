@@ -310,7 +310,7 @@ costs(Ns, #sampler{busy_ns = Busy, cost_mean = Mean} = S) ->
 left(Looked, Answers, Ended, Now, All) ->
     Labelled = lists:foldl(fun({P, _, _, _, 0, not_seen}, Left) ->
                                    labelled(P, element(2, map_get(P, Left)), Now, Left);
-                              ({P, _, _, Label, _}, Left) ->
+                              ({P, _, _, _, Label, _}, Left) ->
                                    labelled(P, Label, Now, Left)
                            end, maps:without(Ended, All), Answers),
     lists:foldl(fun(P, Left) ->

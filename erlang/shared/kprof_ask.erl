@@ -6,7 +6,7 @@
 %% killed, its process counts as not seen, and another goes on with the rest. What it has asked
 %% stays in the queue of that process, which is asked more and more seldom.
 %%
-%% Status and token are read in 0.2 us without the process's help unless it runs. Asked together
+%% The status is read in 0.2 us without the help of the process, and the token of one that waits. Asked together
 %% with the stack, the status of every process is `running`, because it answers; so that is asked
 %% first. A process that runs shows its stack where it is scheduled out or receives.
 -module(kprof_ask).
@@ -23,9 +23,9 @@
 -define(STILL_MAX, 2000).       % waiting processes whose stack is known; forgotten: asked again
 
 -type frames() :: [{module(), atom(), arity(), Line :: non_neg_integer()}].
-%% At: when it was asked, monotonic ns; its status and token are of then. Took: until its answer
-%% was read, ns; 0 where its stack is of then, too. Label: of kprofd's token, else 0. Status:
-%% undefined if that was not answered.
+%% At: when it was asked, monotonic ns; its status is of then. Took: until its answer was read, ns;
+%% 0 where its token and stack are of then, too. Label: of kprofd's token, else 0. Status: undefined
+%% if that was not answered.
 -type answer() :: {Tag :: term(), At :: integer(), Took :: non_neg_integer(), Status :: atom(),
                    Label :: non_neg_integer(), frames() | not_seen}.
 
@@ -184,37 +184,41 @@ worker(Owner, Monitor) ->
             ok
     end.
 
-question(all, P, _, Owner, Ref) ->
+%% Of a process that runs only the status can be read without its answer.
+question(Which, P, Known, Owner, Ref) ->
     At = kprof_injected:now_ns(),
-    case process_info(P, [status, sequential_trace_token]) of
-        [{_, Status}, {_, Token}] -> stack(P, At, Status, label(Token), Owner, Ref);
+    case process_info(P, status) of
+        {status, waiting} when Which =:= ours -> waits(P, At, Known);
+        {status, waiting} -> stack(P, At, waiting);
+        {status, Status} ->
+            Owner ! {Ref, {runs, At, Status, 0}},
+            stack(P, At, Status);
         undefined -> {ended}
-    end;
-question(ours, P, Known, Owner, Ref) ->
-    At = kprof_injected:now_ns(),
-    case process_info(P, [status, sequential_trace_token, reductions]) of
-        [{_, Status}, {_, Token}, {_, Reductions}] ->
+    end.
+
+waits(P, At, Known) ->
+    case process_info(P, [sequential_trace_token, reductions]) of
+        [{_, Token}, {_, Reductions}] ->
             case {label(Token), Known} of
                 {0, _} -> {not_ours};
-                {Label, {Before, Label, _}} when Status =:= waiting, Reductions - Before =< 1 ->
+                {Label, {Before, Label, _}} when Reductions - Before =< 1 ->
                     {At, same};                 % to answer takes one reduction
-                {Label, _} -> stack(P, At, Status, Label, Owner, Ref)
+                _ -> stack(P, At, waiting)
             end;
         undefined -> {ended}
     end.
 
-stack(P, At, Status, Label, Owner, Ref) ->
-    _ = Status =:= waiting orelse (Owner ! {Ref, {runs, At, Status, Label}}),
-    case process_info(P, [current_stacktrace, reductions]) of
-        [{_, Stack}, {_, Reductions}] ->
-            {At, answer_took(Status, At), Status, Label, Reductions, frames(Stack)};
+stack(P, At, Status) ->
+    case process_info(P, [sequential_trace_token, current_stacktrace, reductions]) of
+        [{_, Token}, {_, Stack}, {_, Reductions}] ->
+            {At, answer_took(Status, At), Status, label(Token), Reductions, frames(Stack)};
         undefined -> {ended}
     end.
 
 %% One that waits answers before it takes a message: its stack is the one that it had when it was
 %% asked. The answer may be read much later, on a busy node. One that runs goes on until it answers.
 answer_took(waiting, _) -> 0;
-answer_took(_, At) -> kprof_injected:now_ns() - At.
+answer_took(_, At) -> max(1, kprof_injected:now_ns() - At).
 
 label({_, Label, _, _, _}) when is_integer(Label), Label bsr ?SIGN_BITS =:= ?LABEL_SIGN -> Label;
 label(_) -> 0.

@@ -3,6 +3,7 @@
 
 #include "base/sat.h"
 #include "stacks/cells.h"
+#include "stacks/loose.h"
 #include "stacks/path.h"
 #include "stacks/pending.h"
 #include "stacks/table.h"
@@ -15,6 +16,7 @@
 struct stack_join {
 	struct kp_stack_table *table;
 	struct pending_samples pending;
+	struct loose_samples loose;
 	struct stack_cells cells;
 	struct kp_losses losses;	/* of the running window */
 	struct stack_totals totals;
@@ -45,6 +47,7 @@ stack_join_free(struct stack_join *j)
 		return;
 	kp_stack_table_free(j->table);
 	pending_samples_free(&j->pending);
+	loose_samples_free(&j->loose);
 	stack_cells_free(&j->cells);
 	kp_buf_free(&j->path);
 	free(j);
@@ -85,11 +88,9 @@ count(struct stack_join *j, const struct kp_stack_sample *s, uint32_t identity,
 
 static void
 join(struct stack_join *j, const struct stack_scope *scope,
-    const struct kp_request *rq, struct kp_stack_sample *s)
+    const struct kp_request *rq, struct kp_stack_sample *s,
+    enum stack_belongs how, uint32_t call)
 {
-	uint32_t call;
-	enum stack_belongs how = stack_find_call(scope, rq, s, &call);
-
 	if (how == STACK_IDLE) {
 		j->totals.idle++;
 		return;
@@ -101,49 +102,64 @@ join(struct stack_join *j, const struct stack_scope *scope,
 	count(j, s, rq->identity, rq->weight);
 }
 
-void
-stack_join_request(struct stack_join *j, const struct stack_scope *s,
+/*
+ * It takes the loose samples of its calls.  One of a process without a call is
+ * known by its label alone, if it showed that.
+ */
+static void
+take_loose(struct stack_join *j, const struct stack_scope *scope,
     const struct kp_request *rq)
 {
-	uint32_t i = pending_samples_take(&j->pending, rq->label);
+	bool here = rq->nodes == UINT64_C(1) << scope->node, own;
+	struct kp_stack_sample *s;
+	enum stack_belongs how;
+	uint32_t call;
+
+	for (size_t i = j->loose.n; i-- > 0;) {
+		s = &j->loose.v[i];
+		if (here && s->at < rq->start)
+			continue;
+		how = stack_find_call(scope, rq, s, &call, &own);
+		if (!own && (s->state == KP_STACK_NOT_SEEN ||
+		    s->label != rq->label))
+			continue;
+		join(j, scope, rq, s, how, call);
+		loose_samples_drop(&j->loose, i);
+	}
+}
+
+void
+stack_join_request(struct stack_join *j, const struct stack_scope *scope,
+    const struct kp_request *rq)
+{
+	uint32_t i = pending_samples_take(&j->pending, rq->label), call;
+	struct kp_stack_sample *s;
+	enum stack_belongs how;
+	bool own;
 
 	while (i != PENDING_NONE) {
-		join(j, s, rq, &j->pending.v[i].s);
+		s = &j->pending.v[i].s;
+		how = stack_find_call(scope, rq, s, &call, &own);
+		join(j, scope, rq, s, how, call);
 		i = pending_samples_drop(&j->pending, i);
 	}
+	take_loose(j, scope, rq);
 }
 
 /* ---- samples in ---- */
 
-struct intake {
-	struct stack_join *j;
-	const struct stack_scope *scope;
-};
-
-/*
- * A process that was not seen did not show its token, and the sampler names the
- * one that it had before: its open call shows better what it works for.
- */
 static void
-on_sample(void *ctx, const struct kp_stack_sample *sample)
+on_sample(void *ctx, const struct kp_stack_sample *s)
 {
-	const struct intake *in = ctx;
-	struct stack_join *j = in->j;
-	struct kp_stack_sample s = *sample;
-	uint64_t open = s.state != KP_STACK_NOT_SEEN ? 0 :
-	    kp_requests_label(in->scope->rs, kp_proc_on(in->scope->node,
-	    s.proc));
+	struct stack_join *j = ctx;
 
-	if (open != 0)
-		s.label = open;
-	if (s.label != 0) {
-		if (!pending_samples_put(&j->pending, &s))
+	if (s->took > 0 || s->state == KP_STACK_NOT_SEEN) {
+		if (!loose_samples_put(&j->loose, s))
 			lose(j, KP_LOSS_SAMPLE_CAP, 1);
-	} else if (s.state == KP_STACK_NOT_SEEN) {
-		kp_buf_reset(&j->path);
-		count(j, &s, KP_IDENT_NONE, 1);
-	} else {
+	} else if (s->label == 0) {
 		j->totals.idle++;
+	} else if (!pending_samples_put(&j->pending, s)) {
+		lose(j, KP_LOSS_SAMPLE_CAP, 1);
 	}
 }
 
@@ -154,13 +170,11 @@ risen(uint64_t now, uint64_t last)
 }
 
 enum kp_err
-stack_join_message(struct stack_join *j, const struct stack_scope *s,
-    const void *p, size_t n)
+stack_join_message(struct stack_join *j, const void *p, size_t n)
 {
 	static const struct kp_stack_ops ops = { .on_sample = on_sample };
 	struct kp_stack_message m = { .counts = j->totals.sampler };
-	struct intake in = { j, s };
-	enum kp_err err = kp_stacks_decode(p, n, j->table, &m, &ops, &in);
+	enum kp_err err = kp_stacks_decode(p, n, j->table, &m, &ops, j);
 
 	if (err != KP_OK)
 		return err;
@@ -231,6 +245,52 @@ is_over(const struct stack_scope *s, uint64_t label, kp_target_ns last,
 	    sat_span(now, last) > STACK_REQUEST_WAIT));
 }
 
+/* Its request takes it until then, or another has its process by now. */
+static bool
+is_loose_over(const struct stack_scope *scope, const struct kp_stack_sample *s,
+    kp_target_ns now)
+{
+	kp_dur_ns old = sat_span(s->at, now);
+
+	if (now < s->at)
+		return sat_span(now, s->at) > STACK_REQUEST_WAIT;
+	return old > KP_REQUEST_AGE_MAX + STACK_REQUEST_WAIT ||
+	    (old > STACK_REQUEST_WAIT && kp_requests_label(scope->rs,
+	    kp_proc_on(scope->node, s->proc)) == 0);
+}
+
+/* No call shows that one which was not seen worked for a request. */
+static void
+settle_loose(struct stack_join *j, const struct stack_scope *scope,
+    const struct kp_stack_sample *s)
+{
+	struct kp_closed_request c;
+
+	if (s->state == KP_STACK_NOT_SEEN || s->label == 0) {
+		j->totals.idle++;
+	} else if (kp_requests_find(scope->rs, s->label, &c) ==
+	    KP_REQUEST_CLOSED) {
+		settle_closed(j, scope, &c, s);
+	} else if (!pending_samples_put(&j->pending, s)) {
+		lose(j, KP_LOSS_SAMPLE_CAP, 1);
+	}
+}
+
+static void
+expire_loose(struct stack_join *j, const struct stack_scope *scope,
+    kp_target_ns now)
+{
+	struct kp_stack_sample s;
+
+	for (size_t i = j->loose.n; i-- > 0;) {
+		s = j->loose.v[i];
+		if (!is_loose_over(scope, &s, now))
+			continue;
+		loose_samples_drop(&j->loose, i);
+		settle_loose(j, scope, &s);
+	}
+}
+
 void
 stack_join_expire(struct stack_join *j, const struct stack_scope *s,
     kp_target_ns now)
@@ -239,6 +299,7 @@ stack_join_expire(struct stack_join *j, const struct stack_scope *s,
 	const struct map_slot *at;
 	size_t i = 0, n = 0;
 
+	expire_loose(j, s, now);
 	while (n < EXPIRE_AT_ONCE &&
 	    (at = map_next(&j->pending.by_label, &i)) != NULL)
 		if (is_over(s, at->key, j->pending.v[at->val].s.at, now))
@@ -250,8 +311,9 @@ stack_join_expire(struct stack_join *j, const struct stack_scope *s,
 void
 stack_join_drop(struct stack_join *j)
 {
-	lose(j, KP_LOSS_SAMPLE_GONE, j->pending.n);
+	lose(j, KP_LOSS_SAMPLE_GONE, j->pending.n + j->loose.n);
 	pending_samples_clear(&j->pending);
+	j->loose.n = 0;
 }
 
 void
@@ -292,6 +354,9 @@ renew_table(struct stack_join *j)
 			s = &j->pending.v[k].s;
 			s->stack = kp_stack_copy(t, j->table, s->stack);
 		}
+	for (size_t k = 0; k < j->loose.n; k++)
+		j->loose.v[k].stack = kp_stack_copy(t, j->table,
+		    j->loose.v[k].stack);
 	kp_stack_table_free(j->table);
 	j->table = t;
 }
@@ -314,6 +379,6 @@ stack_join_totals(const struct stack_join *j)
 {
 	struct stack_totals t = j->totals;
 
-	t.waiting = j->pending.n;
+	t.waiting = j->pending.n + (uint32_t)j->loose.n;
 	return t;
 }

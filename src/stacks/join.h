@@ -2,13 +2,14 @@
  * join.h - the samples of one node: they wait for their requests, are joined
  * with the calls of those, and become the cells of the running window.
  *
- * Of a sample of process P at time T, the path is that of the innermost call
- * that P had open at T: its tiers, from the entry down.  If P had none, it
+ * Of a sample of process P that was asked at time T, the path is that of the
+ * innermost call that P had open at T: its tiers, from the entry down.  Where P
+ * showed its stack later and that call is over, the stack is not of it.  If P had none, it
  * worked for the request all the same unless it only waited for a message: then
  * it counts for the innermost call of the request that was open anywhere; a
  * server that waits for its next message is idle.  After the request's end, the
  * path begins with "_after", and a process without a call of the request that
- * waits for a message or a port is idle.
+ * waits is idle.
  */
 #ifndef KP_STACKS_JOIN_H
 #define KP_STACKS_JOIN_H
@@ -39,7 +40,7 @@ struct stack_scope {
 struct stack_totals {
 	struct kp_stack_counts sampler;	/* as it last said */
 	uint64_t joined;	/* samples that count for requests */
-	uint64_t idle;		/* of processes that only kept a token */
+	uint64_t idle;		/* of processes that did nothing for one */
 	uint64_t lost;		/* that count as losses */
 	uint32_t waiting;	/* now */
 };
@@ -50,8 +51,7 @@ void stack_join_free(struct stack_join *j);
 /* Another sampler: its counts start from zero. */
 void stack_join_restart(struct stack_join *j);
 /* Takes a message in; errors as of kp_stacks_decode(). */
-enum kp_err stack_join_message(struct stack_join *j,
-    const struct stack_scope *s, const void *p, size_t n);
+enum kp_err stack_join_message(struct stack_join *j, const void *p, size_t n);
 /* A request closed that may have samples of this node: only in on_request. */
 void stack_join_request(struct stack_join *j, const struct stack_scope *s,
     const struct kp_request *rq);

@@ -90,19 +90,19 @@ stack_works(uint8_t state, bool after)
 
 enum stack_belongs
 stack_find_call(const struct stack_scope *s, const struct kp_request *rq,
-    const struct kp_stack_sample *sample, uint32_t *call)
+    const struct kp_stack_sample *sample, uint32_t *call, bool *own)
 {
 	kp_target_ns at;
 	bool after;
 
 	*call = own_call(s->rs, rq, kp_proc_on(s->node, sample->proc),
 	    sample->at);
-	at = *call != KP_NONE ? sat_add(sample->at,
-	    kp_requests_moved(s->rs, rq, *call)) :
+	*own = *call != KP_NONE;
+	at = *own ? sat_add(sample->at, kp_requests_moved(s->rs, rq, *call)) :
 	    request_time(s, rq, sample->at);
 	after = rq->outcome != KP_UNFINISHED && at > rq->end;
 	if (*call == KP_NONE) {
-		if (!stack_works(sample->state, after))
+		if (at < rq->start || !stack_works(sample->state, after))
 			return STACK_IDLE;
 		if (!after)
 			*call = any_call(rq, at);

@@ -11,10 +11,13 @@ enum stack_belongs {
 	STACK_AFTER	/* after the request's end */
 };
 
-/* Sets *call to the call it belongs to, or KP_NONE. */
+/*
+ * Sets *call to the call it belongs to, or KP_NONE; *own: it is of the sample's
+ * process.
+ */
 enum stack_belongs stack_find_call(const struct stack_scope *s,
     const struct kp_request *rq, const struct kp_stack_sample *sample,
-    uint32_t *call);
+    uint32_t *call, bool *own);
 /*
  * A process that runs shows its stack when it is next scheduled out or receives.
  * Is that of another time, since this call has ended and is not on it?

@@ -8,9 +8,10 @@
         "{identity, fun ({it_known, handle, [Kind]}) -> Kind end}.\n"
         "{sampling, all}.\n{budget, none}.\n").
 -define(REQUESTS, 400).
-%% Of a function's time this part is in its tier and states. The answer of a process that runs is
-%% read late on a busy machine, and then seems to be of the next tier.
--define(IN_PLACE, 0.4).
+%% Samples of one request depend on each other, and stand for different times.
+-define(DESIGN, 2).
+%% A tick is late while a scheduler waits for a processor.
+-define(BIAS, 0.05).
 
 tests() ->
     [{"functions are seen in their tiers and states", 300, fun functions/1}].
@@ -44,9 +45,36 @@ functions(T) ->
     it:terminate(P),
     it:audit(Target, Before),
     Cells = cells(P),
-    it:equal("losses", #{}, maps:without([tree], it:lost(P))),
+    Lost = it:lost(P),
+    it:equal("losses", #{}, maps:without([tree, sample_gone], Lost)),
+    it:check(maps:get(sample_gone, Lost, 0) < 10, "~b samples came after their request had closed",
+             [maps:get(sample_gone, Lost, 0)]),
+    Shares = shares(Cells, own_times(P)),
     Shown = [in_place(F, Cells, Truth) || F <- known()],
-    {note, lists:join(", ", Shown)}.
+    {note, ["share/truth: ", lists:join(", ", Shares), "; functions' estimate/truth: ", lists:join(", ", Shown)]}.
+
+%% The trace knows how long each type was in each tier itself: the shares that samples show are
+%% right within what chance allows, and a bias.
+shares(Cells, Own) ->
+    Inside = [C || {_, [_ | _] = Path, _, _, _, _} = C <- Cells, Path =/= "_after"],
+    N = lists:sum([Samples || {_, _, _, _, Samples, _} <- Inside]),
+    Sampled = lists:sum([Ns || {_, _, _, _, _, Ns} <- Inside]),
+    Timed = lists:sum([Ns || {_, _, Ns} <- Own]),
+    it:check(N > 300, "~b samples", [N]),
+    [share(Type, Tier, Ns / Timed, lists:sum([T || {I, Path, _, _, _, T} <- Inside, I =:= Type,
+                                                   lists:last(string:lexemes(Path, ";")) =:= Tier]) / Sampled, N)
+     || {Type, Tier, Ns} <- Own].
+
+share(Type, Tier, True, Seen, N) ->
+    May = 4 * math:sqrt(?DESIGN * True * (1 - True) / N) + ?BIAS,
+    it:check(abs(Seen - True) =< May, "~s in ~s: ~.3f of the time, and ~.3f in samples (~b)",
+             [Type, Tier, True, Seen, N]),
+    io_lib:format("~s/~s ~.2f", [Type, Tier, Seen / True]).
+
+own_times(P) ->
+    [{binary_to_list(I), binary_to_list(Tier), binary_to_integer(Ns)}
+     || [I, Tier, Ns] <- it:sql(P, "select identity, tier, cast(sum(self_ms * 1e6) as integer) from tier_stats"
+                                " where tier <> '_total' and identity <> '_total' group by 1, 2")].
 
 in_place({Name, Type, Path, States}, Cells, Truth) ->
     Frame = "it_known:" ++ atom_to_list(Name) ++ "/0:",
@@ -55,7 +83,7 @@ in_place({Name, Type, Path, States}, Cells, Truth) ->
     Here = lists:sum([Ns || {I, At, State, _, _, Ns} <- Seen, I =:= Type, At =:= Path, lists:member(State, States)]),
     {_, True} = lists:keyfind(Name, 1, Truth),
     it:check(All > 0, "~s was never seen", [Name]),
-    it:check(Here >= ?IN_PLACE * All, "~s: ~.3f of its time in ~s of ~s", [Name, Here / All, Path, Type]),
+    it:check(Here >= 0.8 * All, "~s: ~.3f of its time in ~s of ~s", [Name, Here / All, Path, Type]),
     io_lib:format("~s ~.2f", [Name, All / True]).
 
 %% [{Type, Path, State, Frames, Samples, Ns}]

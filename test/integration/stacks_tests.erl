@@ -155,8 +155,8 @@ silent() ->
     arm({200, 200000}),
     Silent = again({collect, 2000}),
     Waiting = again({wait, 20}),
-    {_, _} = samples(3, fun({P, _, _, _, _, Frames, _}) -> P =:= Silent andalso Frames =:= not_seen end),
-    {_, {_, _, _, NotSeen, _, _}} = samples(20, fun({P, _, _, _, _, Frames, _}) ->
+    {_, _} = samples(3, fun({P, _, _, _, _, _, Frames, _}) -> P =:= Silent andalso Frames =:= not_seen end),
+    {_, {_, _, _, NotSeen, _, _}} = samples(20, fun({P, _, _, _, _, _, Frames, _}) ->
                                                        P =:= Waiting andalso Frames =/= not_seen
                                                end),
     true = NotSeen >= 3,
