@@ -30,8 +30,9 @@ bench: all $(BENCH) $(B)/test/record $(B)/test/specdump $(B)/bench/bench_tracer.
 	@$(MAKE) --no-print-directory bench-crowd
 	@$(MAKE) --no-print-directory bench-table
 	@$(MAKE) --no-print-directory bench-calls
+	@$(MAKE) --no-print-directory bench-stacks
 
-.PHONY: bench-crowd bench-table bench-calls
+.PHONY: bench-crowd bench-table bench-calls bench-stacks
 bench-crowd: all
 	@echo "== bench_crowd"; escript test/bench/bench_target.escript -crowd $(B) $(BENCH_ROOT)
 
@@ -41,3 +42,5 @@ bench-table: all
 bench-calls: all
 	@echo "== bench_calls"; escript test/bench/bench_target.escript -calls $(B) $(BENCH_ROOT)
 
+bench-stacks: all
+	@echo "== bench_stacks"; escript test/bench/bench_target.escript -stacks $(B) $(BENCH_ROOT)

@@ -3,6 +3,7 @@
 %% bench_target.escript -table BUILD_DIR [ROOT] - and what others cost it.
 %% bench_target.escript -calls BUILD_DIR [ROOT] - kprof's counters and full traces.
 %% bench_target.escript -load BUILD_DIR - of the first what full load pays, alone.
+%% bench_target.escript -stacks BUILD_DIR [ROOT] - what sampled stacks cost.
 %% bench_target.escript -crowd BUILD_DIR [ROOT] - a node of 300,000 processes.
 %% bench_target.escript -token BUILD_DIR [ROOT] - what the test of a token costs, alone.
 %%
@@ -34,6 +35,10 @@ main(["-calls", Build]) ->
     main(["-calls", Build, none]);
 main(["-calls", Build, Root]) ->
     with_node(Build, Root, fun(Node, B, Dir, CookieFile) -> calls(Node, B, Dir, CookieFile, Root) end);
+main(["-stacks", Build]) ->
+    main(["-stacks", Build, none]);
+main(["-stacks", Build, Root]) ->
+    with_node(Build, Root, fun(Node, B, Dir, CookieFile) -> stacks(Node, B, Dir, CookieFile, Root) end);
 main(["-crowd", Build]) ->
     main(["-crowd", Build, none]);
 main(["-crowd", Build, Root]) ->
@@ -73,15 +78,37 @@ table(Node, Build, Dir, CookieFile) ->
 
 calls(Node, Build, Dir, CookieFile, Root) ->
     true = code:add_patha(Dir),
-    Kprof = fun(Command) ->
-                    lists:join(" ", [filename:join(Build, "kprof"), Command, "-target", atom_to_list(Node),
-                                     "-cookie-file", CookieFile])
-            end,
-    Library = case Root of
-                  none -> filename:absname(Build);
-                  _ -> place()
-              end,
-    bench_calls:run(Node, Dir, Kprof, "-probe-library " ++ Library ++ "/kprof_calls_probe.so").
+    bench_calls:run(Node, Dir, kprof_line(Node, Build, CookieFile), library_option(Build, Root)).
+
+%% The shell's line for a command of kprof that is about this node.
+kprof_line(Node, Build, CookieFile) ->
+    fun(Command) ->
+            lists:join(" ", [filename:join(Build, "kprof"), Command, "-target", atom_to_list(Node),
+                             "-cookie-file", CookieFile])
+    end.
+
+%% Where the node finds the native probe of kprof trace.
+library_option(Build, none) ->
+    "-probe-library " ++ filename:absname(Build) ++ "/kprof_calls_probe.so";
+library_option(_, _) ->
+    "-probe-library " ++ place() ++ "/kprof_calls_probe.so".
+
+stacks(Node, Build, Dir, CookieFile, Root) ->
+    true = code:add_patha(Dir),
+    Kprofd = fun(Command) ->
+                     {0, Said} = sh(Build ++ "/kprof " ++ Command ++ " -db " ++ filename:join(Dir, "bench.db")),
+                     Said
+             end,
+    bench_stacks:run(Node, Dir, library_option(Build, Root), kprof_line(Node, Build, CookieFile),
+                     #{status => fun() -> Kprofd("status -json") end,
+                       reload => fun(Conf) ->
+                                         ok = file:write_file(filename:join(Dir, "tiers.conf"), Conf),
+                                         Kprofd("reload")
+                                 end,
+                       profiled => fun(Conf, Run) ->
+                                           {Got, _, _} = profiled("relay", Node, Build, Dir, CookieFile, Conf, Run),
+                                           Got
+                                   end}).
 
 crowd(Node, Build, Dir, CookieFile) ->
     true = code:add_patha(Dir),
@@ -108,7 +135,7 @@ with_node(Build, Root, Bench) ->
     {0, _} = sh("erlc -o " ++ Dir ++ " test/bench/bench_node.erl "
                 "test/bench/bench_table.erl test/bench/bench_rival.erl "
                 "test/bench/bench_work.erl test/bench/bench_calls.erl "
-                "test/bench/bench_crowd.erl test/integration/it_ticker.erl "
+                "test/bench/bench_crowd.erl test/bench/bench_stacks.erl test/integration/it_ticker.erl "
                 "test/bench/bench_token.erl "
                 "erlang/kprof/src/kprof.erl"),
     {[Erl | Args], Place} = erl(Root, Build, Dir),
