@@ -139,7 +139,7 @@ notes(#{place := Place, root := Root, n := N} = T) ->
     Result = suggest_judge:judge(
                T, Server,
                #{name => "notes", share => ?SHARE, by_hand => "test/apps/notes/tiers.conf", entry => ?COWBOY,
-                 some => 3, must => [store], outer => [handler, cowboy],
+                 some => 3, must => [store], outer => [handler],
                  layers => [{handler, [{cowboy_handler, execute, 2}, {cowboy_rest, upgrade, '_'}, notes_note_h, notes_list_h,
                                        notes_login_h, notes_search_h]},
                             {auth, [notes_auth]}, {store, [notes_store]}, {index, [notes_index]}, {text, [notes_text]},
@@ -194,9 +194,9 @@ wiki(#{place := Place, root := Root, n := N} = T) ->
                #{name => "wiki", share => ?SHARE, by_hand => "test/apps/wiki/tiers.conf",
                  entry => [{wiki, out, 1} | [{yaws_server, F, A} || {F, A} <- [{call_method, 5}, {handle_request, 3},
                                                                                {handle_normal_request, 5}, {deliver_dyn_part, 8}]]],
-                 some => 2, must => [store], outer => [handler, yaws],
-                 layers => [{handler, [wiki]}, {store, [wiki_store, mnesia, mnesia_tm]}, {page, [wiki_page, wiki_markup]},
-                            {yaws, [yaws_server, yaws_api, yaws, gen_tcp, yaws_revproxy, yaws_log]}]}),
+                 some => 2, must => [store], outer => [handler],
+                 layers => [{handler, [wiki, yaws_server]}, {store, [wiki_store, mnesia, mnesia_tm]}, {page, [wiki_page, wiki_markup]},
+                            {yaws, [yaws_api, yaws, gen_tcp, yaws_revproxy, yaws_log]}]}),
     answered(Load, 500),
     Result.
 
