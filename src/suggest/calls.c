@@ -153,6 +153,7 @@ suggest_calls_free(struct suggest_calls *c)
 	free(c->spots);
 	free(c->around);
 	free(c->loops);
+	free(c->recursive);
 	free(c);
 }
 
@@ -259,6 +260,21 @@ is_inside_itself(const struct kp_calls_sum *sum, uint32_t path)
 	return false;
 }
 
+/* Is only its own module between it and itself? */
+static bool
+calls_itself(const struct suggest_calls *c, uint32_t path)
+{
+	const struct kp_calls_sum *sum = c->state->sum;
+	uint32_t fn = sum->paths[path].fn;
+
+	for (uint32_t p = sum->paths[path].parent; p != KP_PATH_NONE &&
+	     sum->paths[p].fn >= KP_FN_FIRST && suggest_same_module(c->names,
+	     sum->paths[p].fn, fn); p = sum->paths[p].parent)
+		if (sum->paths[p].fn == fn)
+			return true;
+	return false;
+}
+
 static bool
 find_loops(struct suggest_calls *c)
 {
@@ -267,18 +283,23 @@ find_loops(struct suggest_calls *c)
 	uint64_t *inside = calloc(c->names->nfns + 1, sizeof(*inside));
 
 	c->loops = calloc(c->names->nfns + 1, sizeof(*c->loops));
+	c->recursive = calloc(c->names->nfns + 1, sizeof(*c->recursive));
 	for (uint32_t i = 0; all != NULL && inside != NULL && i < sum->npaths;
 	     i++) {
 		all[sum->paths[i].fn] += sum->paths[i].calls;
 		if (is_inside_itself(sum, i))
 			inside[sum->paths[i].fn] += sum->paths[i].calls;
+		if (c->recursive != NULL && sum->paths[i].calls > 0 &&
+		    sum->paths[i].fn >= KP_FN_FIRST && calls_itself(c, i))
+			c->recursive[sum->paths[i].fn] = true;
 	}
 	for (uint32_t i = KP_FN_FIRST; all != NULL && inside != NULL &&
 	     c->loops != NULL && i < c->names->nfns; i++)
 		c->loops[i] = inside[i] * 5 > all[i];
 	free(all);
 	free(inside);
-	return all != NULL && inside != NULL && c->loops != NULL;
+	return all != NULL && inside != NULL && c->loops != NULL &&
+	    c->recursive != NULL;
 }
 
 /* The spot for fn below another; that one itself if there can be none. */

@@ -31,6 +31,8 @@ struct suggest_fn {
 	bool exported;
 	bool callback;		/* a server calls it, and it returns its state */
 	bool loop;		/* it was found to be one before */
+	bool recursive;		/* and this */
+	bool unnamed;		/* its module was made at run time */
 	const char *app;	/* borrowed; "" if unknown */
 	bool users;		/* no other application depends on that */
 };
@@ -63,6 +65,7 @@ struct suggest_calls {
 	uint64_t begun, ended;	/* calls of the entry, and their returns seen */
 	uint64_t nested;	/* calls of the entry inside itself */
 	bool *loops;		/* by function: found inside itself */
+	bool *recursive;	/* by function: called by itself, even if once */
 	struct suggest_calls_state *state;	/* private */
 };
 

@@ -142,7 +142,8 @@ suggest_entries(const struct suggest_calls *c, const struct suggest_fn *fns,
 
 	if (tops_find(&t))
 		for (uint32_t i = 1; i < c->nspots; i++)
-			if (c->spots[i].parent == 0 && c->spots[i].calls > 0)
+			if (c->spots[i].parent == 0 && c->spots[i].calls > 0 &&
+			    !fns[c->spots[i].fn].unnamed)
 				keep_best(v, &n, judge(&t, fns, i));
 	tops_free(&t);
 	callbacks(c, fns, v, &n);

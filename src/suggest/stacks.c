@@ -285,6 +285,18 @@ loops_find(const struct suggest_stacks *s, const double *rates, kp_dur_ns span,
 	return time != NULL;
 }
 
+/* As of calls.c: only its own module is between it and itself. */
+static void
+recursive_find(const struct suggest_stacks *s, const struct suggest_stack *k,
+    bool *recursive)
+{
+	for (uint32_t i = 1; i < k->n; i++)
+		for (uint32_t j = i; j-- > 0 && k->fns[j] >= KP_FN_FIRST &&
+		     suggest_same_module(s->names, k->fns[j], k->fns[i]);)
+			if (k->fns[j] == k->fns[i])
+				recursive[k->fns[i]] = true;
+}
+
 /* Calls of a function are divided among its spots by time. */
 static bool
 calls_spread(struct suggest_calls *c, const double *rates)
@@ -323,13 +335,17 @@ suggest_stacks_tree(const struct suggest_stacks *s, const double *rates,
 	c->span = span;
 	c->events = s->samples;
 	c->loops = calloc(s->names->nfns + 1, sizeof(*c->loops));
-	good = good && c->loops != NULL;
+	c->recursive = calloc(s->names->nfns + 1, sizeof(*c->recursive));
+	good = good && c->loops != NULL && c->recursive != NULL;
 	if (good) {
 		c->spots[0] = (struct suggest_spot){ .fn = KP_FN_UNDEFINED };
 		c->nspots = 1;
 	}
-	for (uint32_t i = 0; good && i < s->n; i++)
+	for (uint32_t i = 0; good && i < s->n; i++) {
 		good = grow(&g, &s->v[i]);
+		if (good)
+			recursive_find(s, &s->v[i], c->recursive);
+	}
 	good = good && calls_spread(c, rates);
 	for (uint32_t i = 0; good && i < s->names->nfns; i++)
 		c->loops[i] = fns[i].loop;

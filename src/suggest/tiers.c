@@ -408,6 +408,14 @@ is_chatty(const struct work *w, const struct suggest_tier *t)
 	    (t->own - t->elsewhere) / (kp_dur_ns)calls < MANY_LEAST;
 }
 
+/* kprofd -check warns of a function that calls itself. */
+static bool
+is_nameable(const struct work *w, uint32_t fn)
+{
+	return !w->fns[fn].loop && !w->fns[fn].recursive &&
+	    !w->fns[fn].unnamed && !w->c->recursive[fn];
+}
+
 static void
 tier_fill(struct work *w, struct group *g, struct suggest_tier *t)
 {
@@ -417,7 +425,8 @@ tier_fill(struct work *w, struct group *g, struct suggest_tier *t)
 	for (size_t i = 0; i < g->nmembers; i++) {
 		m = &g->members[i];
 		/* Behind its module's way in, or too little. */
-		if (w->fns[m->fn].loop || (m->local && g->in > 0) || (m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
+		if (!is_nameable(w, m->fn) || (m->local && g->in > 0) ||
+		    (m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
 		    (double)m->total < SHARE_MEMBER * (double)g->members[0].total ||
 		    is_short(m))
 			continue;

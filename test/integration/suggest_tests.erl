@@ -121,17 +121,19 @@ yes(#{build := Build, cookie := Cookie} = T) ->
     it:kill(Load),
     it:audit(Target, Before, ?REST).
 
-%% No: the file stays, and nothing is profiled.
+%% No: the file stays, and nothing is profiled.  The terminal is higher than the file is
+%% long: pty_run looks at the screen's lines alone, and waits a minute for each.
 question(#{build := Build, cookie := Cookie} = T) ->
     {#{node := Node} = Target, Load} = target(T),
     Before = it:settled(Target),
     Dir = it:path(T, "asked"),
     ok = file:make_dir(Dir),
-    Script = filename:absname(it:write(T, "question.keys", "see profile with these tiers? [y/N]\nkey n\nexit 0\n")),
+    Script = filename:absname(it:write(T, "question.keys", "see sampling stacks\nsee checking the proposal\n"
+                                                "see profile with these tiers? [y/N]\nkey n\nexit 0\n")),
     P = it:start(T, "question", ["sh", "-c", "cd '" ++ Dir ++ "' && exec \"$@\" <'" ++ Script ++ "'", "sh",
-                                 filename:absname(it:build(T) ++ "/test/pty_run"), "200", "50",
+                                 filename:absname(it:build(T) ++ "/test/pty_run"), "200", "250",
                                  filename:absname(filename:join(Build, "kprofd")),
-                                 "-target", Node, "-cookie-file", filename:absname(Cookie), "-quiet"], []),
+                                 "-target", Node, "-cookie-file", filename:absname(Cookie)], []),
     it:equal(it:errors(P), 0, it:exited(P)),
     it:equal("the files", {ok, [Node ++ ".tiers.conf"]}, file:list_dir(Dir)),
     it:kill(Load),

@@ -226,13 +226,15 @@ loops_carry(const struct suggest_calls *before,
 
 	for (uint32_t i = KP_FN_FIRST; i < before->names->nfns; i++) {
 		a = &before->names->fns[i];
-		for (uint32_t k = KP_FN_FIRST; before->loops[i] &&
-		     k < names->nfns; k++) {
+		for (uint32_t k = KP_FN_FIRST; (before->loops[i] ||
+		     before->recursive[i]) && k < names->nfns; k++) {
 			b = &names->fns[k];
 			if (a->arity == b->arity &&
 			    strcmp(a->fun, b->fun) == 0 &&
-			    strcmp(a->mod, b->mod) == 0)
-				fns[k].loop = true;
+			    strcmp(a->mod, b->mod) == 0) {
+				fns[k].loop |= before->loops[i];
+				fns[k].recursive |= before->recursive[i];
+			}
 		}
 	}
 }

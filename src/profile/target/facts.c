@@ -469,6 +469,23 @@ exports_read(struct facts_module *m, struct kp_term *r)
 	return r->err;
 }
 
+/*
+ * code:which/1: was it loaded from a file, or preloaded?  What is compiled at run time
+ * has the name of its source there, or none, and is called differently tomorrow.
+ */
+static bool
+is_of_file(struct kp_term *r)
+{
+	char path[4096];
+	size_t n;
+
+	if (kp_term_peek(r) == KP_TERM_ATOM)
+		return true;	/* preloaded, cover_compiled; or gone by now */
+	n = kp_term_string(r, path, sizeof(path));
+	return r->err != KP_OK || (n > 5 &&
+	    memcmp(path + n - 5, ".beam", 5) == 0);
+}
+
 /* A module may be gone by now: its answer is an error, which says nothing. */
 static enum kp_err
 module_ask(struct facts *f, struct facts_module *m)
@@ -496,6 +513,10 @@ module_ask(struct facts *f, struct facts_module *m)
 	}
 	for (size_t i = 0; i < named.n; i++)
 		free(named.v[i]);
+	if (e == KP_OK && m->app[0] == '\0') {
+		e = ask(f, "code", "which", args, 1, &r);
+		m->unnamed = e == KP_OK && !is_of_file(&r);
+	}
 	return e;
 }
 
@@ -616,6 +637,7 @@ facts_describe(struct facts *f, const struct kp_call_names *t,
 		fns[i].platform = (m->platform && !facts_is_client(m->name)) ||
 		    runs_servers(f, fn->mod);
 		fns[i].app = m->app;
+		fns[i].unnamed = m->unnamed;
 		fns[i].users = is_users(f, m->app);
 		fns[i].exported = is_exported(m, fn->fun, fn->arity);
 		fns[i].callback = is_callback(m, fn->fun, fn->arity,

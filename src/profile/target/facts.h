@@ -27,6 +27,7 @@ struct facts_module {
 	bool platform;		/* of OTP, of Elixir, or kprof's */
 	bool asked;		/* the rest is known: */
 	bool server, statem;
+	bool unnamed;		/* no file: made at run time, under any name */
 	struct facts_export *exports;
 	uint32_t nexports;
 };
