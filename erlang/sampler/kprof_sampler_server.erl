@@ -185,7 +185,7 @@ sample(Grant, #s{choice = C0, budget = B0, asker = Asker0, looker = Looker0} = S
     {Answers, Asker} = kprof_ask:take([{P, One} || {P, _, _} = One <- ToAsk], Asker0),
     Asked = kprof_injected:now_ns(),
     Samples = [Sample || Sample <- [sample_of(A) || A <- Answers], not is_own(Sample)] ++
-        [{P, 0, Asked, StandsFor, undefined, not_seen, 0} || {P, _, StandsFor} <- Mute],
+        [{P, 0, Asked, 0, StandsFor, undefined, not_seen, 0} || {P, _, StandsFor} <- Mute],
     S1 = keep(Samples, S#s{choice = C, asker = Asker, looker = Looker}),
     N = looked(C) - looked(C0),
     B1 = kprof_sampler_budget:spent({looks, max(1, N)}, Looked - Began, B0),
