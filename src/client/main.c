@@ -52,9 +52,10 @@ static const struct cmd cmds[] = {
 	{ "dump", NULL, "write the running window to the database now", "",
 	    "kprof dump && kprof report -since 1m", cmd_ctl },
 	CMD_GROUP("A first tiers.conf"),
-	{ "suggest", NULL, "propose a tiers.conf for a node", "It counts the "
-	    "node's calls and traces some: for about 15 s, while the node "
-	    "has requests to do.\nThe file says what it is made of, and has "
+	{ "suggest", NULL, "propose a tiers.conf for a node", "In the node, for "
+	    "about 30 s while it has requests to do, it samples stacks "
+	    "(1 % of a\nscheduler), counts calls of some 2 000 functions, "
+	    "and traces 500 requests twice.\nThe file says what it is made of, and has "
 	    "passed kprofd -check.",
 	    "kprof suggest -target app@host -o app.conf", cmd_suggest },
 	CMD_GROUP("Functions of a node, without kprofd"),

@@ -85,7 +85,7 @@ judge(const struct tops *t, const struct suggest_fn *fns, uint32_t top)
 {
 	const struct suggest_spot *s = &t->c->spots[top];
 	struct suggest_entry e = { .fn = s->fn, .calls = s->calls,
-		.total = s->total, .modules = modules_below(t, top) };
+		.total = s->total, .samples = s->samples, .modules = modules_below(t, top) };
 
 	e.score = t->active[top] * (1 + e.modules);
 	if (!fns[s->fn].exported)

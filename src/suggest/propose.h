@@ -21,10 +21,12 @@ struct suggest_entry {
 	uint32_t fn;
 	uint64_t calls;		/* in the trace */
 	kp_dur_ns total;
+	uint64_t samples;	/* that show it; of samples */
 	unsigned modules;	/* others that it calls, directly or not */
 	bool callback;		/* the last resort: it returns a server's state */
 	bool waits;		/* it does little but wait */
 	bool cut;		/* samples do not show what is around it */
+	bool known;		/* a framework's request */
 	double score;
 };
 

@@ -7,6 +7,7 @@
 
 #define CONTINUED_MAX 16u	/* frames around a cut stack */
 #define EDGES_MAX (1u << 18)
+#define IDLE 1000		/* a process that waits for work counts so much less */
 
 struct suggest_stack {
 	uint32_t *fns;		/* owned */
@@ -53,6 +54,7 @@ suggest_stacks_add(struct suggest_stacks *s, uint32_t id, const uint32_t *fns,
 	enum kp_err e;
 
 	s->samples++;
+	s->working += doing == SUGGEST_WORKS || doing == SUGGEST_WAIT_CALL;
 	if (at == NULL) {
 		e = stack_new(s, id, fns, n < SUGGEST_FRAMES_MAX ? n :
 		    SUGGEST_FRAMES_MAX, cut);
@@ -91,16 +93,28 @@ is_first(const struct suggest_stack *k, uint32_t i)
 	return true;
 }
 
+/* Time of a stack, of which waiting for work counts little. */
+static kp_dur_ns
+stack_active(const struct suggest_stack *k)
+{
+	kp_dur_ns t = k->time[SUGGEST_WORKS] + k->time[SUGGEST_WAIT_CALL] +
+	    k->time[SUGGEST_WAIT_PORT];
+
+	return t + (stack_time(k) - t) / IDLE;
+}
+
 /* Time on stacks, by function; the caller frees it. */
 static kp_dur_ns *
-fn_times(const struct suggest_stacks *s)
+fn_times(const struct suggest_stacks *s, bool active)
 {
 	kp_dur_ns *time = calloc(s->names->nfns + 1, sizeof(*time));
 
 	for (uint32_t i = 0; time != NULL && i < s->n; i++)
 		for (uint32_t j = 0; j < s->v[i].n; j++)
 			if (is_first(&s->v[i], j))
-				time[s->v[i].fns[j]] += stack_time(&s->v[i]);
+				time[s->v[i].fns[j]] += active ?
+				    stack_active(&s->v[i]) :
+				    stack_time(&s->v[i]);
 	return time;
 }
 
@@ -116,7 +130,7 @@ by_time(const void *a, const void *b, void *times)
 uint32_t
 suggest_stacks_fns(const struct suggest_stacks *s, uint32_t *fns, uint32_t max)
 {
-	kp_dur_ns *time = fn_times(s);
+	kp_dur_ns *time = fn_times(s, true);
 	uint32_t *all = calloc(s->names->nfns + 1, sizeof(*all)), n = 0;
 
 	for (uint32_t i = KP_FN_FIRST; time != NULL && all != NULL &&
@@ -254,9 +268,11 @@ grow(struct growing *g, const struct suggest_stack *k)
 		if (at != 0 ? !g->fns[frames[i]].platform :
 		    !is_around(g, frames[i])) {
 			at = child(g, at, frames[i]);
-			if (top == 0 && at != UINT32_MAX && i > 0)
-				g->c->spots[top = at].whole += stack_time(k);
-			top = top == 0 ? at : top;
+			if (top != 0 || at == UINT32_MAX)
+				continue;
+			top = at;
+			g->c->spots[top].samples += k->samples;
+			g->c->spots[top].whole += i > 0 ? stack_time(k) : 0;
 		}
 	if (at == UINT32_MAX || at == 0)
 		return at == 0;
@@ -272,13 +288,14 @@ static bool
 loops_find(const struct suggest_stacks *s, const double *rates, kp_dur_ns span,
     struct suggest_fn *fns)
 {
-	kp_dur_ns *time = fn_times(s);
+	kp_dur_ns *time = fn_times(s, false);
 	double calls;
 
 	for (uint32_t i = KP_FN_FIRST; time != NULL && i < s->names->nfns; i++) {
 		if (rates[i] < 0 || time[i] == 0)
 			continue;
 		calls = rates[i] * (double)span / KP_NS_PER_S;
+		calls = calls < 1 ? 1 : calls;
 		fns[i].loop |= (double)time[i] > calls * SUGGEST_LOOP;
 	}
 	free(time);

@@ -24,6 +24,7 @@ struct suggest_stacks {
 	struct suggest_stack *v;
 	uint32_t n;
 	uint64_t samples, overflow;
+	uint64_t working;	/* of the samples: at work, or in a call */
 	struct map by_key;	/* private */
 };
 
@@ -35,7 +36,7 @@ void suggest_stacks_free(struct suggest_stacks *s);
  */
 enum kp_err suggest_stacks_add(struct suggest_stacks *s, uint32_t id,
     const uint32_t *fns, uint32_t n, bool cut, unsigned doing, kp_dur_ns time);
-/* Functions that are on stacks, in the order of time; at most max. */
+/* Functions that are on stacks, in the order of their time at work; at most max. */
 uint32_t suggest_stacks_fns(const struct suggest_stacks *s, uint32_t *fns,
     uint32_t max);
 /*

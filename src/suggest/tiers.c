@@ -19,6 +19,8 @@
 #define HELPER_SHORT (50 * KP_NS_PER_US)
 #define HELPER_WAITS 0.2	/* share of its time; who waits more is no helper */
 #define SHARE 0.01		/* of the requests' time, from which it is a tier */
+#define SURER 1.3		/* times that, unless it was in an earlier draft: */
+#define KEPT 0.7
 #define SHARE_ELSEWHERE 0.03	/* the same, in other processes */
 #define LATER 4			/* time in other processes counts a quarter */
 #define SHARE_BIG 0.1		/* from which a module is no part of a whole */
@@ -62,6 +64,7 @@ struct work {
 	struct suggest_tiers *out;
 	uint32_t entry;
 	double hot;
+	bool drafted;		/* there was an earlier draft */
 	struct intern names;	/* of groups */
 	struct group *v;
 	uint32_t n;
@@ -377,14 +380,19 @@ leave_out(struct work *w, uint32_t fn, enum suggest_why why, uint64_t calls,
 static bool
 is_worth_it(const struct work *w, const struct group *g)
 {
-	double in = (double)w->out->total;
+	double in = (double)w->out->total, least;
 	uint64_t calls = 0;
+	bool chosen = false;
 
-	for (size_t i = 0; i < g->nmembers; i++)
+	for (size_t i = 0; i < g->nmembers; i++) {
 		calls += g->members[i].calls;
-	return (double)g->in >= SHARE * in || (g->works && calls <=
+		chosen |= w->fns[g->members[i].fn].chosen;
+	}
+	/* What is near the least neither comes nor goes by chance. */
+	least = chosen ? KEPT : w->drafted ? SURER : 1;
+	return (double)g->in >= least * SHARE * in || (g->works && calls <=
 	    MANY_CALLS * w->out->requests && calls * 2 >= w->out->requests) ||
-	    (double)g->out >= SHARE_ELSEWHERE * in ||
+	    (double)g->out >= least * SHARE_ELSEWHERE * in ||
 	    ((double)g->in >= SHARE_SHORT * in && calls > 0 &&
 	    g->in / (kp_dur_ns)calls >= CALL_SHORT);
 }
@@ -496,7 +504,7 @@ suggest_tiers(const struct suggest_calls *c, const struct suggest_fn *fns,
     uint32_t entry, double hot, struct suggest_tiers *out)
 {
 	struct work w = { .c = c, .fns = fns, .out = out, .entry = entry,
-		.hot = hot };
+		.hot = hot, .drafted = fns[entry].chosen };
 	bool good;
 
 	*out = (struct suggest_tiers){ 0 };

@@ -267,7 +267,9 @@ put_entries(const struct suggest_file *f, struct kp_buf *b)
 	double rate;
 
 	kp_buf_str(b, "%% A request is a call of this function: ");
-	if (e->callback)
+	if (e->known)
+		kp_buf_str(b, "a framework's, of which that is known.\n");
+	else if (e->callback)
 		kp_buf_str(b, "a server's callback, for want of a better "
 		    "one.\n%% Never give it 'exact': it returns the server's "
 		    "state.\n");

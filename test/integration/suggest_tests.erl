@@ -21,7 +21,8 @@ tests() ->
      {"killed", 90, fun killed/1},
      {"what it refuses", 60, fun refusals/1},
      {"kprofd without tiers: -yes", 180, fun yes/1},
-     {"kprofd without tiers: a question", 180, fun question/1}].
+     {"kprofd without tiers: a question", 180, fun question/1},
+     {"another entry by a key", 240, fun keys/1}].
 
 target(T) ->
     Target = it:target(T, #{config => ?WORK}),
@@ -138,6 +139,30 @@ question(#{build := Build, cookie := Cookie} = T) ->
     it:equal("the files", {ok, [Node ++ ".tiers.conf"]}, file:list_dir(Dir)),
     it:kill(Load),
     it:audit(Target, Before, ?REST).
+
+%% The first that is proposed is requests:handle_request/2; all steps are done again for the
+%% next one, good or not, and its row has the mark or its name the reason.
+keys(T) ->
+    {Target, Load} = target(T),
+    Before = it:settled(Target),
+    {0, Quit} = pressed(T, Target, "quit", "key q\nsee nothing is written\nexit 0\n"),
+    it:equal("no file", {error, enoent}, file:read_file(Quit)),
+    {0, Taken} = pressed(T, Target, "taken", "key 9\nkey y\nexit 0\n"),
+    {ok, Text} = file:read_file(Taken),
+    says(Text, "\\{entry, \\{requests, handle_request, 2\\}\\}"),
+    {0, Again} = pressed(T, Target, "again", "key 2\nsee * 2\nkey y\nexit 0\n"),
+    {ok, _} = file:read_file(Again),
+    it:kill(Load),
+    it:audit(Target, Before, ?REST).
+
+pressed(#{build := Build, cookie := Cookie} = T, #{node := Node}, Name, Keys) ->
+    File = it:path(T, Name ++ ".conf"),
+    Script = it:write(T, Name ++ ".keys", "see checking the proposal\nsee another entry; q: quit\n" ++ Keys),
+    P = it:start(T, Name, ["sh", "-c", "exec \"$@\" <'" ++ Script ++ "'", "sh", it:build(T) ++ "/test/pty_run", "200", "250",
+                           filename:join(Build, "kprof"), "suggest", "-target", Node, "-cookie-file", Cookie, "-o", File], []),
+    Status = it:exited(P),
+    it:equal(it:errors(P), 0, Status),
+    {Status, File}.
 
 %% Without the identity, which is a fun.
 terms(Text) ->

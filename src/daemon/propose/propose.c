@@ -1,5 +1,6 @@
 /* propose.c - runs kprof suggest, and asks. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +30,10 @@ program(char *path, size_t n)
 	return access(path, X_OK) == 0 ? path : "kprof";
 }
 
-/* In the child.  It ends with us: a kprofd that is killed leaves nothing. */
+/*
+ * In the child.  It ends with us: a kprofd that is killed leaves nothing.  It asks
+ * nothing, since we do.
+ */
 static void
 run_suggest(const struct options *o, const char *file)
 {
@@ -37,7 +41,10 @@ run_suggest(const struct options *o, const char *file)
 	const char *argv[16] = { "kprof", "suggest", "-target",
 		o->targets[0], "-o", file };
 	size_t n = 6;
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
+	if (null >= 0)
+		dup2(null, STDIN_FILENO);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	signal(SIGINT, SIG_DFL);
 	if (o->cookie_file != NULL) {

@@ -20,8 +20,7 @@
 #include "kprofd/dur.h"
 #include "dist/epmd.h"
 #include "kprofd/fn_name.h"
-#include "profile/command/suggest_check.h"
-#include "profile/command/suggest_node.h"
+#include "profile/command/suggest_run.h"
 #include "suggest/identity.h"
 #include "suggest/known.h"
 #include "suggest/write.h"
@@ -30,46 +29,13 @@
 
 #define SPAN (5 * KP_NS_PER_S)
 #define SHORT_SPAN (2 * KP_NS_PER_S)	/* at most, of steps after sampling */
-/* Samples of an entry, and tiers below it, with which it is good. */
-#define SAMPLES_LEAST 20
-#define TIERS_LEAST 2
 #define SPAN_MAX (600 * KP_NS_PER_S)
-#define UPSTREAM 0.2		/* of the best entry's score: worth another trace */
-#define TRIES 3			/* entries that are traced and checked */
 #define APPS_NAMED 12u
+#define KNOWN_RATE 2.0	/* calls a second of a framework's request */
 #define FILE_NAME_MAX 4096
 
-struct args {
-	const char *target, *name, *cookie_file, *file, *duration, *library;
-	bool values, quiet;
-	kp_dur_ns span;
-};
-
-/* What has been learnt, and the text that comes of it. */
-struct run {
-	const struct args *a;
-	struct suggest_node node;
-	/* Of all processes. */
-	struct kp_call_names *names;	/* calls' */
-	struct kp_call_names *own_names;	/* of a trace, if it is one */
-	struct suggest_calls *calls;
-	struct suggest_fn *fns;
-	struct suggest_entry entries[SUGGEST_ENTRIES_MAX];
-	size_t nentries, chosen;
-	/* Of requests of the chosen one. */
-	struct kp_call_names *in_names;
-	struct suggest_calls *in_calls;
-	struct suggest_fn *in_fns;
-	struct suggest_tiers tiers;
-	struct suggest_check check;
-	struct kp_buf about, clause, why, text, verdict;
-	kp_mono_ns begun;
-	bool traced;		/* all processes were, since samples show none */
-	char not_good[4096];	/* why the last one was not */
-};
-
-static void __attribute__((format(printf, 2, 3)))
-progress(const struct run *r, const char *fmt, ...)
+void __attribute__((format(printf, 2, 3)))
+suggest_progress(const struct suggest_run *r, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -82,16 +48,16 @@ progress(const struct run *r, const char *fmt, ...)
 	say("%s", text);
 }
 
-static const char *
-entry_name(const struct run *r, size_t i, char *text)
+const char *
+suggest_entry_name(const struct suggest_run *r, size_t i, char *text)
 {
 	const struct kp_call_fn *fn = &r->names->fns[r->entries[i].fn];
 
 	return fn_name(text, FN_NAME_MAX, fn->mod, fn->fun, fn->arity);
 }
 
-static int
-failed(const struct run *r, enum kp_err e)
+int
+suggest_failed(const struct suggest_run *r, enum kp_err e)
 {
 	if (e == KP_END)
 		say("'%s': interrupted; what was set there is taken back",
@@ -104,7 +70,7 @@ failed(const struct run *r, enum kp_err e)
 /* ---- what runs there ---- */
 
 static void
-put_known(struct run *r, struct kp_buf *b)
+put_known(struct suggest_run *r, struct kp_buf *b)
 {
 	const struct suggest_known *k;
 
@@ -119,8 +85,8 @@ put_known(struct run *r, struct kp_buf *b)
 	}
 }
 
-static void
-put_about(struct run *r)
+void
+suggest_about(struct suggest_run *r)
 {
 	const char *apps[APPS_NAMED + 1];
 	size_t n = facts_apps(r->node.facts, apps, APPS_NAMED + 1);
@@ -143,8 +109,10 @@ put_about(struct run *r)
 	    r->node.functions, "function"), text_span(y, r->node.short_span));
 	kp_buf_printf(b, "; %s traced.\n", text_counted(x, r->node.events,
 	    "event"));
-	kp_buf_str(b, r->traced ? "Samples showed no requests: these were "
-	    "found in a trace of all processes.\n" : "Samples showed which "
+	kp_buf_str(b, r->entries[r->chosen].known ? "What begins requests is "
+	    "known of it; only requests were traced.\n" : r->traced ?
+	    "Samples showed no requests: these were found in a trace of all "
+	    "processes, for a second at most.\n" : "Samples showed which "
 	    "functions begin requests; only requests were traced.\n");
 	if (r->node.nhot > 0)
 		kp_buf_printf(b, "Not traced, since they are called more than "
@@ -162,7 +130,7 @@ put_about(struct run *r)
  * known.
  */
 static void
-prefer_known(struct run *r)
+prefer_known(struct suggest_run *r)
 {
 	const struct suggest_calls *c = r->calls;
 	uint32_t *top = calloc(c->nspots + 1, sizeof(*top));
@@ -189,7 +157,7 @@ prefer_known(struct run *r)
 }
 
 static int
-nothing(const struct run *r, const char *what)
+nothing(const struct suggest_run *r, const char *what)
 {
 	char t[TEXT_MAX];
 
@@ -201,7 +169,7 @@ nothing(const struct run *r, const char *what)
 
 /* Modules of no application: those of somebody who has just begun. */
 static bool
-has_modules(const struct run *r)
+has_modules(const struct suggest_run *r)
 {
 	size_t n;
 	const struct facts_module *m = facts_modules(r->node.facts, &n);
@@ -213,52 +181,108 @@ has_modules(const struct run *r)
 }
 
 static int
-count(struct run *r)
+count(struct suggest_run *r)
 {
 	char x[TEXT_MAX], y[TEXT_MAX];
 	enum kp_err e;
 
-	progress(r, "'%s': counting the calls of %s for %s", r->a->target,
+	suggest_progress(r, "'%s': counting the calls of %s for %s", r->a->target,
 	    text_counted(x, r->node.nmodules, "module"),
 	    text_span(y, r->node.short_span));
 	e = suggest_node_count(&r->node);
 	if (e != KP_OK)
-		return failed(r, e);
+		return suggest_failed(r, e);
 	return r->node.ncalled > 0 ? OPTS_GO_ON :
 	    nothing(r, "no function of its applications was called");
 }
 
-static int
-from_samples(struct run *r)
+static struct kp_span
+span_of(const char *s)
 {
-	enum kp_err e = suggest_node_tree(&r->node, &r->calls, &r->fns);
+	return (struct kp_span){ (const uint8_t *)s, (uint32_t)strlen(s) };
+}
+
+/*
+ * A framework's request that is called often is the entry, whatever samples show:
+ * a process that lives for one request is hardly ever sampled.  Its number must be
+ * among the names before there is a tree.
+ */
+static enum kp_err
+known_find(struct suggest_run *r, struct suggest_entry *best, double *rate)
+{
+	const struct suggest_known *k;
+	struct kp_call_fn f;
+	enum kp_err e = KP_OK;
+	uint32_t fn;
+	bool added;
+
+	*rate = 0;
+	for (k = suggest_known; k < suggest_known + suggest_nknown &&
+	     e == KP_OK; k++) {
+		if (k->mod == NULL)
+			continue;
+		f = (struct kp_call_fn){ .mod = (char *)(uintptr_t)k->mod,
+			.fun = (char *)(uintptr_t)k->fun, .arity = k->arity };
+		if (suggest_node_rate(&r->node, &f) <= *rate)
+			continue;
+		e = kp_call_fn_put(r->node.stack_names, span_of(k->mod),
+		    span_of(k->fun), k->arity, &fn, &added);
+		*rate = suggest_node_rate(&r->node, &f);
+		*best = (struct suggest_entry){ .fn = fn, .known = true,
+			.calls = (uint64_t)(*rate * 2) };
+	}
+	return e;
+}
+
+static void
+entry_first(struct suggest_run *r, struct suggest_entry e)
+{
+	size_t at = 0;
+
+	while (at < r->nentries && r->entries[at].fn != e.fn)
+		at++;
+	if (at < r->nentries)
+		e.modules = r->entries[at].modules;
+	if (at == SUGGEST_ENTRIES_MAX)
+		at--;
+	r->nentries += at == r->nentries;
+	memmove(&r->entries[1], &r->entries[0], at * sizeof(r->entries[0]));
+	r->entries[0] = e;
+}
+
+static int
+from_samples(struct suggest_run *r)
+{
+	struct suggest_entry known = { .known = true };
+	double rate;
+	enum kp_err e = known_find(r, &known, &rate);
 
 	if (e != KP_OK)
-		return failed(r, e);
+		suggest_node_no_memory(&r->node);
+	else
+		e = suggest_node_tree(&r->node, &r->calls, &r->fns);
+	if (e != KP_OK)
+		return suggest_failed(r, e);
 	r->names = r->node.stack_names;
 	r->nentries = suggest_entries(r->calls, r->fns, r->entries);
 	if (r->nentries > 0)
 		prefer_known(r);
+	if (rate >= KNOWN_RATE)
+		entry_first(r, known);
 	return OPTS_GO_ON;
 }
 
 /* The last resort. */
 static int
-from_trace(struct run *r)
+from_trace(struct suggest_run *r)
 {
+	char x[TEXT_MAX];
 	enum kp_err e;
-	int st;
 
-	progress(r, "'%s': requests are too short, or too few, to be seen in "
-	    "%llu samples: tracing all processes, %u events at most",
+	suggest_progress(r, "'%s': requests are too short, or too few, to be seen in "
+	    "%llu samples: tracing all processes for %s, %u events at most",
 	    r->a->target, (unsigned long long)r->node.stacks.samples,
-	    SUGGEST_EVENTS_MAX);
-	e = suggest_node_widen(&r->node);
-	if (e != KP_OK)
-		return failed(r, e);
-	st = count(r);
-	if (st != OPTS_GO_ON)
-		return st;
+	    text_span(x, SUGGEST_ALL_SPAN), SUGGEST_ALL_EVENTS);
 	r->traced = true;
 	r->nentries = 0;
 	suggest_calls_free(r->calls);
@@ -268,7 +292,7 @@ from_trace(struct run *r)
 	e = suggest_node_trace(&r->node, NULL, NULL, &r->own_names, &r->calls,
 	    &r->fns);
 	if (e != KP_OK)
-		return failed(r, e);
+		return suggest_failed(r, e);
 	r->names = r->own_names;
 	r->nentries = suggest_entries(r->calls, r->fns, r->entries);
 	if (r->nentries > 0)
@@ -277,7 +301,7 @@ from_trace(struct run *r)
 }
 
 static int
-look(struct run *r)
+look(struct suggest_run *r)
 {
 	char y[TEXT_MAX];
 	const char *app;
@@ -286,357 +310,33 @@ look(struct run *r)
 
 	e = suggest_node_open(&r->node);
 	if (e != KP_OK)
-		return failed(r, e);
+		return suggest_failed(r, e);
 	if (facts_apps(r->node.facts, &app, 1) == 0 && !has_modules(r)) {
 		say("'%s' runs no application but those of OTP",
 		    r->a->target);
 		return EXIT_FAILED;
 	}
-	progress(r, "'%s': sampling stacks for %s", r->a->target,
+	suggest_progress(r, "'%s': sampling stacks for %s", r->a->target,
 	    text_span(y, r->node.span));
 	e = suggest_node_sample(&r->node);
 	if (e != KP_OK)
-		return failed(r, e);
+		return suggest_failed(r, e);
 	if (r->node.nmodules == 0)
 		return nothing(r, "none of its applications was seen");
 	st = count(r);
 	return st == OPTS_GO_ON ? from_samples(r) : st;
 }
 
-/* ---- one entry ---- */
-
-static void
-forget(struct run *r)
-{
-	suggest_calls_free(r->in_calls);
-	kp_call_names_free(r->in_names);
-	free(r->in_fns);
-	r->in_calls = NULL;
-	r->in_names = NULL;
-	r->in_fns = NULL;
-}
-
-/* OPTS_GO_ON: it has tiers; EXIT_DONE: it is not one; or failed. */
 static int
-trace_requests(struct run *r)
+propose(struct suggest_run *r)
 {
-	const struct kp_call_fn *fn = &r->names->fns[r->entries[r->chosen].fn];
-	const struct kp_mfa_pat entry = { .mod = fn->mod, .fun = fn->fun,
-		.arity = (int)fn->arity };
-	double rate = suggest_node_rate(&r->node, fn);
-	const struct suggest_calls *c;
-	char name[FN_NAME_MAX];
-	uint32_t in = 0;
-	enum kp_err e;
-
-	progress(r, "'%s': tracing %u requests of %s at most", r->a->target,
-	    SUGGEST_REQUESTS, entry_name(r, r->chosen, name));
-	forget(r);
-	e = suggest_node_trace(&r->node, &entry, r->calls, &r->in_names,
-	    &r->in_calls, &r->in_fns);
-	if (e != KP_OK)
-		return failed(r, e);
-	c = r->in_calls;
-	for (uint32_t i = 0; i < r->in_names->nfns; i++)
-		if (r->in_names->fns[i].arity == fn->arity &&
-		    strcmp(r->in_names->fns[i].mod, fn->mod) == 0 &&
-		    strcmp(r->in_names->fns[i].fun, fn->fun) == 0)
-			in = i;
-	if (c->begun == 0 || in == 0 || c->ended * 2 < c->begun ||
-	    c->nested * 10 > c->begun) {
-		snprintf(r->not_good, sizeof(r->not_good), "%s %s", name,
-		    c->begun == 0 || in == 0 ? "was not called again" :
-		    c->nested * 10 > c->begun ? "calls itself" :
-		    "was not seen to return");
-		/* Nor is it a tier. */
-		r->calls->loops[r->entries[r->chosen].fn] = true;
-		return EXIT_DONE;
-	}
-	e = suggest_tiers(c, r->in_fns, in, rate > 1 ? SUGGEST_HOT / rate :
-	    SUGGEST_HOT, &r->tiers);
-	if (e == KP_OK)
-		return OPTS_GO_ON;
-	snprintf(r->node.why, sizeof(r->node.why), "out of memory");
-	return failed(r, e);
-}
-
-static double
-rate_of(const void *ctx, const struct kp_call_fn *fn)
-{
-	return suggest_node_rate(ctx, fn);
-}
-
-static void
-put_text(struct run *r, bool draft)
-{
-	char date[32];
-	time_t now = time(NULL);
-	struct tm tm;
-	struct suggest_file f = { .node = r->a->target, .date = date,
-		.names = r->in_names, .fns = r->in_fns, .entries = r->entries,
-		.entry_names = r->names, .nentries = r->nentries,
-		.chosen = r->chosen, .tiers = &r->tiers, .rate = rate_of,
-		.ctx = &r->node, .about = kp_buf_cstr(&r->about),
-		.verdict = kp_buf_cstr(&r->verdict),
-		.clause = kp_buf_cstr(&r->clause),
-		.why = kp_buf_cstr(&r->why) };
-
-	strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &tm));
-	f.paths = strstr(f.clause, "{M, P}") != NULL;
-	kp_buf_reset(&r->text);
-	if (draft)
-		suggest_write_draft(&f, &r->text);
-	else
-		suggest_write(&f, &r->text);
-}
-
-static enum kp_err
-run_check(struct run *r, kp_dur_ns span, bool explain)
-{
-	r->check.span = span;
-	r->check.explain = explain;
-	r->check.values = r->a->values;
-	if (r->text.err != KP_OK) {
-		snprintf(r->node.why, sizeof(r->node.why), "the proposal is "
-		    "too large");
-		return r->text.err;
-	}
-	return suggest_check_run(&r->check, &r->text, r->node.why,
-	    sizeof(r->node.why));
-}
-
-/* Finds the clause of the identity fun.  As trace_requests(). */
-static int
-find_identity(struct run *r)
-{
-	const struct kp_call_fn *fn = &r->names->fns[r->entries[r->chosen].fn];
-	const struct kp_mfa f = { fn->mod, fn->fun, fn->arity };
-	const struct suggest_known *known = suggest_known_entry(fn->mod,
-	    fn->fun, fn->arity);
-	char *example;
-	enum kp_err e;
-
-	kp_buf_reset(&r->clause);
-	kp_buf_reset(&r->why);
-	kp_buf_str(&r->why, "The type of a request: ");
-	put_text(r, true);
-	progress(r, "'%s': checking the draft", r->a->target);
-	e = run_check(r, r->node.short_span / 2, true);
-	if (e != KP_OK)
-		return failed(r, e);
-	example = suggest_check_line(&r->check, "example: ");
-	if (known != NULL && known->identity != NULL) {
-		kp_buf_str(&r->clause, known->identity);
-		kp_buf_printf(&r->why, "as in priv/examples/%s",
-		    known->example);
-	} else {
-		suggest_identity(&f, example != NULL ? example : "",
-		    &r->clause, &r->why);
-	}
-	if (example != NULL) {
-		kp_buf_str(&r->why, ".\nOne was ");
-		text_put(&r->why, example);
-	}
-	kp_buf_str(&r->why, ".\n");
-	free(example);
-	return OPTS_GO_ON;
-}
-
-/* "web:f/2" in "web:f/2 calls itself", and not in "web:f/21" */
-static bool
-is_named(const char *said, const char *name)
-{
-	size_t n = strlen(name);
-	const char *at;
-
-	for (at = strstr(said, name); at != NULL; at = strstr(at + 1, name))
-		if ((at == said || strchr(" '\n", at[-1]) != NULL) &&
-		    (at[n] < '0' || at[n] > '9'))
-			return true;
-	return false;
-}
-
-/* Removes functions that the check warns of, since they do not return. */
-static bool
-remove_warned(struct run *r)
-{
-	const char *said = kp_buf_cstr(&r->verdict);
-	const struct kp_call_fn *fn;
-	char name[FN_NAME_MAX];
-	struct suggest_tier *t;
-	bool any = false;
-
-	for (t = r->tiers.v; t < r->tiers.v + r->tiers.n; t++)
-		for (size_t i = 0; i < t->nfns && !t->entry; i++) {
-			fn = &r->in_names->fns[t->fns[i]];
-			fn_name(name, FN_NAME_MAX, fn->mod, fn->fun,
-			    fn->arity);
-			if (!is_named(said, name))
-				continue;
-			any = true;
-			t->nfns--;
-			memmove(&t->fns[i], &t->fns[i + 1],
-			    (t->nfns - i) * sizeof(t->fns[0]));
-			memmove(&t->calls[i], &t->calls[i + 1],
-			    (t->nfns - i) * sizeof(t->calls[0]));
-			i--;
-		}
-	for (size_t i = r->tiers.n; i-- > 0;) {
-		if (r->tiers.v[i].nfns > 0)
-			continue;
-		r->tiers.n--;
-		memmove(&r->tiers.v[i], &r->tiers.v[i + 1],
-		    (r->tiers.n - i) * sizeof(r->tiers.v[0]));
-	}
-	return any;
-}
-
-/* As run_check(); r->verdict has what it said. */
-static enum kp_err
-check_once(struct run *r)
-{
-	enum kp_err e;
-
-	kp_buf_reset(&r->verdict);
-	put_text(r, false);
-	progress(r, "'%s': checking the proposal", r->a->target);
-	e = run_check(r, r->node.short_span, false);
-	if (e == KP_OK)
-		suggest_check_messages(&r->check, &r->verdict);
-	return e;
-}
-
-/* OPTS_GO_ON: the file passes the check. */
-static int
-check(struct run *r)
-{
-	char *price;
-	enum kp_err e = check_once(r);
-
-	if (e == KP_OK && remove_warned(r))
-		e = check_once(r);
-	if (e != KP_OK)
-		return failed(r, e);
-	if (r->check.status != 0) {
-		snprintf(r->not_good, sizeof(r->not_good), "kprofd -check says "
-		    "%s", kp_buf_cstr(&r->verdict));
-		return EXIT_DONE;
-	}
-	price = suggest_check_line(&r->check, "about ");
-	if (price != NULL) {
-		kp_buf_str(&r->verdict, "it costs about ");
-		text_put(&r->verdict, price);
-		kp_buf_u8(&r->verdict, '\n');
-	}
-	free(price);
-	kp_buf_str(&r->verdict, "ok\n");
-	put_text(r, false);
-	return OPTS_GO_ON;
-}
-
-/* Do the samples show this entry?  Requests may be too short for that, or too few. */
-static bool
-is_sampled(const struct run *r, const struct suggest_entry *e)
-{
-	const struct suggest_calls *c = r->calls;
-	kp_dur_ns all = 0;
-
-	for (uint32_t i = 1; i < c->nspots; i++)
-		if (c->spots[i].parent == 0)
-			all += c->spots[i].total;
-	return all > 0 && !e->callback && !e->cut && e->calls > 0 &&
-	    (!e->waits || e->modules > 0) && (double)c->events *
-	    (double)e->total / (double)all >= SAMPLES_LEAST;
-}
-
-/* How often the entry i is called for requests of the chosen one, elsewhere. */
-static uint64_t
-calls_for(const struct run *r, size_t i)
-{
-	const struct kp_call_fn *fn = &r->names->fns[r->entries[i].fn], *at;
-	const struct suggest_calls *c = r->in_calls;
-
-	for (uint32_t k = 1; k < c->nspots; k++) {
-		at = &r->in_names->fns[c->spots[k].fn];
-		if (c->spots[k].parent == 0 && c->spots[k].total > 0 &&
-		    at->arity == fn->arity && strcmp(at->fun, fn->fun) == 0 &&
-		    strcmp(at->mod, fn->mod) == 0)
-			return c->spots[k].calls;
-	}
-	return 0;
-}
-
-/*
- * The chosen entry may do what another one causes, in another process: then that one
- * is chosen.  As trace_requests().
- */
-static int
-look_upstream(struct run *r)
-{
-	size_t first = r->chosen, other = first + 1;
-	int st;
-
-	if (other >= r->nentries || r->entries[other].callback ||
-	    r->entries[other].score < UPSTREAM * r->entries[first].score ||
-	    calls_for(r, other) > 0)
-		return OPTS_GO_ON;
-	r->chosen = other;
-	st = trace_requests(r);
-	if (st == OPTS_GO_ON && calls_for(r, first) * 4 >= r->in_calls->begun &&
-	    r->entries[other].modules * 2 >= r->entries[first].modules)
-		return OPTS_GO_ON;
-	if (st != OPTS_GO_ON && st != EXIT_DONE)
-		return st;
-	r->chosen = first;
-	return trace_requests(r);
-}
-
-/* EXIT_DONE: none of the entries is good. */
-static int
-try_entries(struct run *r)
-{
-	char name[FN_NAME_MAX];
-	size_t tries = 0;
-	int st;
-
-	for (r->chosen = 0; r->chosen < r->nentries && tries < TRIES;
-	     r->chosen++) {
-		if (!r->traced && !is_sampled(r, &r->entries[r->chosen]))
-			continue;
-		tries++;
-		st = trace_requests(r);
-		if (st == OPTS_GO_ON && !r->traced &&
-		    r->tiers.n < TIERS_LEAST) {
-			snprintf(r->not_good, sizeof(r->not_good), "it calls "
-			    "too little");
-			st = EXIT_DONE;
-		}
-		if (st == OPTS_GO_ON && r->traced)
-			st = look_upstream(r);
-		kp_buf_reset(&r->about);
-		put_about(r);
-		if (st == OPTS_GO_ON)
-			st = find_identity(r);
-		if (st == OPTS_GO_ON)
-			st = check(r);
-		if (st != EXIT_DONE)
-			return st;
-		progress(r, "'%s': not %s: %s", r->a->target,
-		    entry_name(r, r->chosen, name), r->not_good);
-	}
-	return EXIT_DONE;
-}
-
-static int
-propose(struct run *r)
-{
-	int st = try_entries(r);
+	int st = suggest_entries_try(r);
 
 	if (st == EXIT_DONE && !r->traced) {
 		st = from_trace(r);
 		if (st == OPTS_GO_ON)
 			st = r->nentries == 0 ? nothing(r, "no function was "
-			    "called that returned") : try_entries(r);
+			    "called that returned") : suggest_entries_try(r);
 	}
 	if (st != EXIT_DONE)
 		return st;
@@ -676,42 +376,64 @@ write_new(const char *path, const struct kp_buf *text)
 	return good ? EXIT_DONE : cannot_write(path);
 }
 
-static int
-finish(struct run *r)
+/* The check, which kprofd has bounds for itself, is not in this. */
+static void
+say_cost(const struct suggest_run *r)
+{
+	kp_dur_ns took = kp_mono_now() - r->begun, cost = suggest_node_cost(&r->node);
+	char s[TEXT_MAX], t[TEXT_MAX], u[TEXT_MAX], v[TEXT_MAX], x[TEXT_MAX],
+	    y[TEXT_MAX];
+
+	suggest_progress(r, "'%s': this took %s, and there about %s of processor "
+	    "time, %s of a scheduler: %s of sampling, %s counted, %s%s",
+	    r->a->target, text_about(s, took), text_dur(t, cost),
+	    text_share(u, took > 0 ? (double)cost / (double)took : 0),
+	    text_dur(v, r->node.busy), text_counted(x, r->node.functions,
+	    "function"), text_counted(y, r->node.events, "traced event"),
+	    r->traced ? ", of all processes for a moment" : "");
+}
+
+void
+suggest_summary(const struct suggest_run *r, const char *file)
 {
 	const struct suggest_tiers *t = &r->tiers;
-	char name[FN_NAME_MAX], x[TEXT_MAX], y[TEXT_MAX], z[TEXT_MAX];
+	char name[FN_NAME_MAX], x[TEXT_MAX], y[TEXT_MAX];
 	kp_dur_ns named = 0;
-	int st = EXIT_DONE;
 
 	for (size_t i = 0; i < t->n; i++)
 		if (!t->v[i].entry)
 			named += t->v[i].own - t->v[i].elsewhere;
+	suggest_entry_name(r, r->chosen, name);
+	if (r->entries[r->chosen].callback)
+		say("warning: %s is a server's callback, for want of a better "
+		    "entry", name);
+	suggest_progress(r, "'%s': requests are calls of %s; %s, in which %s "
+	    "of their time passes%s%s", r->a->target, name, text_counted(x,
+	    t->n, "tier"), text_share(y, t->total > 0 ?
+	    (double)named / (double)t->total : 0), file[0] != '\0' ? ": " :
+	    "", file);
+}
+
+static int
+finish(struct suggest_run *r)
+{
+	int st = EXIT_DONE;
+
 	if (r->a->file != NULL)
 		st = write_new(r->a->file, &r->text);
 	else
 		fwrite(r->text.p, 1, r->text.len, stdout);
 	if (st != EXIT_DONE)
 		return st;
-	if (r->entries[r->chosen].callback)
-		say("warning: %s is a server's callback, for want of a better "
-		    "entry", entry_name(r, r->chosen, name));
-	progress(r, "'%s': this took %s, and there %s of sampling and %s",
-	    r->a->target, text_about(x, kp_mono_now() - r->begun),
-	    text_dur(y, r->node.busy), text_counted(z, r->node.events,
-	    "traced event"));
-	progress(r, "'%s': requests are calls of %s; %s, in which %s of their "
-	    "time passes%s%s", r->a->target, entry_name(r, r->chosen, name),
-	    text_counted(x, t->n, "tier"), text_share(y, t->total > 0 ?
-	    (double)named / (double)t->total : 0), r->a->file != NULL ? ": " :
-	    "", r->a->file != NULL ? r->a->file : "");
+	say_cost(r);
+	suggest_summary(r, r->a->file != NULL ? r->a->file : "");
 	return EXIT_DONE;
 }
 
 static int
-suggest(const struct args *a)
+suggest(const struct suggest_args *a)
 {
-	struct run r = { .a = a, .begun = kp_mono_now(), .node = { .talk = { .target = a->target,
+	struct suggest_run r = { .a = a, .begun = kp_mono_now(), .node = { .talk = { .target = a->target,
 		.name = a->name, .cookie_file = a->cookie_file },
 		.span = a->span, .short_span = a->span < SHORT_SPAN ?
 		a->span : SHORT_SPAN } };
@@ -730,9 +452,11 @@ suggest(const struct args *a)
 		st = look(&r);
 	if (st == OPTS_GO_ON)
 		st = propose(&r);
+	if (st == OPTS_GO_ON && suggest_keys_wanted(&r))
+		st = suggest_keys(&r);
 	if (st == OPTS_GO_ON)
 		st = finish(&r);
-	forget(&r);
+	suggest_forget(&r);
 	suggest_calls_free(r.calls);
 	kp_call_names_free(r.own_names);
 	free(r.fns);
@@ -747,7 +471,7 @@ suggest(const struct args *a)
 }
 
 static int
-check_args(const struct cmd *cmd, struct args *a)
+check_args(const struct cmd *cmd, struct suggest_args *a)
 {
 	if (a->target == NULL)
 		return opts_wrong(cmd, "-target NODE is missing");
@@ -767,7 +491,7 @@ check_args(const struct cmd *cmd, struct args *a)
 int
 cmd_suggest(const struct cmd *cmd, int argc, char **argv)
 {
-	struct args a = { .span = SPAN };
+	struct suggest_args a = { .span = SPAN };
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to look at (needed)", opt_node,
 		    &a.target, NULL },

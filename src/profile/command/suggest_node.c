@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "kprofd/cost.h"
 #include "profile/command/suggest_node.h"
 #include "profile/target/counters.h"
 #include "target/probe_file.h"
 
 #define MEMORY_MAX (128u * MB)
-#define FUNCTIONS_MAX 200000u	/* of 1,000 modules */
+#define FUNCTIONS_MAX 50000u	/* of the modules: the last one may be large */
 #define CALLED_MAX 1000u
 
 /* ---- the node ---- */
@@ -142,6 +143,7 @@ suggest_node_count(struct suggest_node *s)
 	s->names = p.names;
 	s->rates = NULL;
 	s->ncalled = s->nhot = 0;
+	s->patterns += s->nmodules;
 	snprintf(s->why, sizeof(s->why), "out of memory");
 	if (p.names != NULL)
 		e = counters_start(&c, &o, &h, s->why, sizeof(s->why));
@@ -189,24 +191,30 @@ on_event(void *ctx, const struct kp_call_event *ev)
 
 static enum kp_err
 trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
-    struct kp_call_names *names, struct suggest_calls *c)
+    const struct kp_mfa_pat *v, size_t n, struct kp_call_names *names,
+    struct suggest_calls *c)
 {
 	const struct tracers_sink sink = { .event = on_event, .ctx = c };
-	struct tracer_opts o = { .g = injected(s, s->called, s->ncalled),
-		.max_events = SUGGEST_EVENTS_MAX,
+	struct tracer_opts o = { .g = injected(s, v, n),
+		.max_events = entry != NULL ? SUGGEST_EVENTS_MAX :
+		SUGGEST_ALL_EVENTS,
 		.max_queue = SUGGEST_QUEUE_MAX, .entry = entry,
 		.nentries = entry != NULL, .requests = entry != NULL ?
 		SUGGEST_REQUESTS : 0, .probe = TRACER_AUTO,
 		.probe_library = s->library };
+	kp_dur_ns span = entry == NULL && s->short_span > SUGGEST_ALL_SPAN ?
+	    SUGGEST_ALL_SPAN : s->short_span;
 	struct tracers *ts = NULL;
 	enum kp_err e;
+
+	s->patterns += n;
 
 	e = tracers_start(&ts, &o, &s->talk.target, 1, names, s->why,
 	    sizeof(s->why));
 	if (e == KP_OK)
 		e = tracers_go(ts, s->why, sizeof(s->why));
 	if (e == KP_OK) {
-		e = tracers_run(ts, kp_mono_now() + s->short_span, &sink);
+		e = tracers_run(ts, kp_mono_now() + span, &sink);
 		if (e == KP_OK || e == KP_ETIMEOUT)
 			e = tracers_end(ts, &sink);
 		if (e != KP_OK && e != KP_END)
@@ -239,31 +247,29 @@ loops_carry(const struct suggest_calls *before,
 	}
 }
 
-enum kp_err
-suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
-    const struct suggest_calls *before,
-    struct kp_call_names **names, struct suggest_calls **c,
+/* In *c and *fns; names may have functions already. */
+static enum kp_err
+trace_in(struct suggest_node *s, const struct kp_mfa_pat *entry,
+    const struct kp_mfa_pat *v, size_t n, const struct suggest_calls *before,
+    struct kp_call_names *names, struct suggest_calls **c,
     struct suggest_fn **fns)
 {
 	enum kp_err e = KP_ENOMEM;
 
-	*c = NULL;
 	*fns = NULL;
-	*names = kp_call_names_new();
-	if (*names != NULL)
-		*c = suggest_calls_new(*names);
+	*c = suggest_calls_new(names);
 	if (*c == NULL)
 		suggest_node_no_memory(s);
 	else if (entry != NULL)
 		suggest_calls_entry(*c, entry->mod, entry->fun,
 		    (uint32_t)entry->arity);
 	if (*c != NULL)
-		e = trace(s, entry, *names, *c);
+		e = trace(s, entry, v, n, names, *c);
 	if (e == KP_OK)
-		e = facts_describe(s->facts, *names, fns, s->why,
+		e = facts_describe(s->facts, names, fns, s->why,
 		    sizeof(s->why));
 	if (e == KP_OK && before != NULL)
-		loops_carry(before, *names, *fns);
+		loops_carry(before, names, *fns);
 	if (e == KP_OK)
 		e = suggest_calls_end(*c, *fns);
 	if (e == KP_OK) {
@@ -271,10 +277,139 @@ suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 		return KP_OK;
 	}
 	suggest_calls_free(*c);
-	kp_call_names_free(*names);
 	free(*fns);
 	*c = NULL;
-	*names = NULL;
 	*fns = NULL;
 	return e;
+}
+
+enum kp_err
+suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
+    const struct suggest_calls *before,
+    struct kp_call_names **names, struct suggest_calls **c,
+    struct suggest_fn **fns)
+{
+	enum kp_err e;
+
+	*c = NULL;
+	*fns = NULL;
+	*names = kp_call_names_new();
+	if (*names == NULL)
+		return suggest_node_no_memory(s);
+	e = trace_in(s, entry, s->called, s->ncalled, before, *names, c, fns);
+	if (e == KP_OK)
+		return KP_OK;
+	kp_call_names_free(*names);
+	*names = NULL;
+	return e;
+}
+
+/* ---- the draft alone ---- */
+
+static bool
+is_helper(const struct suggest_tiers *t, const struct kp_call_names *names,
+    uint32_t fn)
+{
+	for (size_t i = 0; i < t->nleft; i++)
+		if (t->left[i].why == SUGGEST_HELPER && suggest_same_module(
+		    names, t->left[i].fn, fn))
+			return true;
+	return false;
+}
+
+/* By function: time in calls from other modules; 0: not to be traced. */
+static kp_dur_ns *
+ways_in(const struct suggest_tiers *t, const struct kp_call_names *names,
+    const struct suggest_calls *c, const struct suggest_fn *fns)
+{
+	kp_dur_ns *time = calloc(names->nfns + 1, sizeof(*time));
+	uint64_t *calls = calloc(names->nfns + 1, sizeof(*calls));
+	const struct suggest_spot *s;
+
+	for (uint32_t i = 1; time != NULL && calls != NULL && i < c->nspots;
+	     i++) {
+		s = &c->spots[i];
+		calls[s->fn] += s->calls;
+		if (s->calls > 0 && (s->parent == 0 || !suggest_same_module(names,
+		    s->fn, c->spots[s->parent].fn)))
+			time[s->fn] += s->total + 1;
+	}
+	for (uint32_t i = 0; time != NULL && calls != NULL && i < names->nfns;
+	     i++)
+		if (calls[i] > SUGGEST_MEASURED_CALLS * t->requests ||
+		    suggest_anonymous(names, i) || c->recursive[i] ||
+		    fns[i].recursive || fns[i].unnamed || fns[i].loop ||
+		    is_helper(t, names, i))
+			time[i] = 0;
+	free(calls);
+	return time;
+}
+
+/* Functions with the same numbers, and no nodes.  NULL: out of memory. */
+static struct kp_call_names *
+names_copy(const struct kp_call_names *t)
+{
+	struct kp_call_names *to = kp_call_names_new();
+	const struct kp_call_fn *f;
+	struct kp_span mod, fun;
+	uint32_t fn;
+	bool added;
+
+	for (uint32_t i = KP_FN_FIRST; to != NULL && i < t->nfns; i++) {
+		f = &t->fns[i];
+		mod = (struct kp_span){ (const uint8_t *)f->mod,
+			(uint32_t)strlen(f->mod) };
+		fun = (struct kp_span){ (const uint8_t *)f->fun,
+			(uint32_t)strlen(f->fun) };
+		if (kp_call_fn_put(to, mod, fun, f->arity, &fn, &added) !=
+		    KP_OK || fn != i) {
+			kp_call_names_free(to);
+			return NULL;
+		}
+	}
+	return to;
+}
+
+enum kp_err
+suggest_node_measure(struct suggest_node *s, const struct kp_mfa_pat *entry,
+    const struct suggest_tiers *t, const struct kp_call_names *names,
+    const struct suggest_calls *before, const struct suggest_fn *fns,
+    struct kp_call_names **out_names, struct suggest_calls **c,
+    struct suggest_fn **out)
+{
+	kp_dur_ns *time = ways_in(t, names, before, fns);
+	struct kp_mfa_pat v[SUGGEST_MEASURED] = { *entry };
+	size_t n = 1;
+	uint32_t best, known = names->nfns;
+	enum kp_err e;
+
+	while (time != NULL && n < SUGGEST_MEASURED) {
+		best = 0;
+		for (uint32_t i = KP_FN_FIRST; i < known; i++)
+			best = time[i] > time[best] ? i : best;
+		if (best == 0 || time[best] == 0)
+			break;
+		time[best] = 0;
+		v[n++] = (struct kp_mfa_pat){ .mod = names->fns[best].mod,
+			.fun = names->fns[best].fun,
+			.arity = (int)names->fns[best].arity };
+	}
+	*out_names = names_copy(names);
+	e = time == NULL || *out_names == NULL ? suggest_node_no_memory(s) :
+	    trace_in(s, entry, v, n, before, *out_names, c, out);
+	free(time);
+	if (e != KP_OK) {
+		kp_call_names_free(*out_names);
+		*out_names = NULL;
+	}
+	for (uint32_t i = 0; e == KP_OK && i < known; i++)
+		(*out)[i].chosen = fns[i].chosen;
+	return e;
+}
+
+kp_dur_ns
+suggest_node_cost(const struct suggest_node *s)
+{
+	return s->busy + (kp_dur_ns)s->events * KP_COST_EVENT +
+	    (kp_dur_ns)s->patterns * SUGGEST_PATTERN;
 }

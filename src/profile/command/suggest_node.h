@@ -12,14 +12,20 @@
 #include "suggest/stacks.h"
 
 #define SUGGEST_STACKS 2000u	/* a second, at most, while they take less than */
-#define SUGGEST_PPM 5000u	/* millionths of a scheduler */
+#define SUGGEST_PPM 10000u	/* millionths of a scheduler */
+#define SUGGEST_WORKING 1000u	/* samples at work; with fewer it samples as long again */
 /* A node answers for 1,024 patterns; each is set in 0.1 to 7 ms. */
 #define SUGGEST_MODULES_MAX 500u
-#define SUGGEST_ALL_MAX 1000u	/* modules of a trace of all processes */
-#define SUGGEST_EXPORTS_MAX 2500u	/* of modules that are not on stacks, in all */
-#define SUGGEST_EVENTS_MAX 60000u	/* of one trace: 60 ms of the node's time */
-#define SUGGEST_QUEUE_MAX 30000u	/* events that wait in the node */
+#define SUGGEST_FUNCTIONS_MAX 2000u	/* of the modules that are counted, in all */
+#define SUGGEST_EVENTS_MAX 30000u	/* of a trace of requests: 30 ms of the node's time */
+#define SUGGEST_QUEUE_MAX 15000u	/* events that wait in the node */
 #define SUGGEST_REQUESTS 500u		/* that are traced */
+#define SUGGEST_ALL_EVENTS 20000u	/* of a trace of all processes */
+#define SUGGEST_ALL_SPAN KP_NS_PER_S	/* and that takes no longer */
+#define SUGGEST_MEASURED 150u		/* functions that are traced alone */
+#define SUGGEST_MEASURED_CALLS 8u	/* a request: who is called more often is not */
+/* Processor time to set a pattern, and to take it back. */
+#define SUGGEST_PATTERN (200 * KP_NS_PER_US)
 #define SUGGEST_HOT 20000.0	/* calls a second, from which a trace is without it */
 
 struct suggest_node {
@@ -45,6 +51,7 @@ struct suggest_node {
 	double *rates;
 	uint64_t functions;		/* that were counted */
 	uint64_t events;		/* of all traces */
+	uint64_t patterns;		/* that were set, in all */
 	int otp;
 	char why[INJECTED_TEXT_MAX + 512];	/* what failed */
 };
@@ -53,8 +60,6 @@ struct suggest_node {
 enum kp_err suggest_node_open(struct suggest_node *s);
 /* Samples stacks, and chooses the modules that are on them or near. */
 enum kp_err suggest_node_sample(struct suggest_node *s);
-/* Chooses all modules instead, for a trace of all processes; then count again. */
-enum kp_err suggest_node_widen(struct suggest_node *s);
 /* The call tree of the samples.  As suggest_node_trace(), which is not used. */
 enum kp_err suggest_node_tree(struct suggest_node *s,
     struct suggest_calls **c, struct suggest_fn **fns);
@@ -74,5 +79,17 @@ enum kp_err suggest_node_trace(struct suggest_node *s,
     const struct kp_mfa_pat *entry, const struct suggest_calls *before,
     struct kp_call_names **names, struct suggest_calls **c,
     struct suggest_fn **fns);
+/*
+ * Traces requests again, with the functions alone by which other modules call into one,
+ * but not those of helpers in t.  names, before and fns are of the trace that t is of.
+ * Functions keep their numbers in *out_names.  As suggest_node_trace().
+ */
+enum kp_err suggest_node_measure(struct suggest_node *s,
+    const struct kp_mfa_pat *entry, const struct suggest_tiers *t,
+    const struct kp_call_names *names, const struct suggest_calls *before,
+    const struct suggest_fn *fns, struct kp_call_names **out_names,
+    struct suggest_calls **c, struct suggest_fn **out);
+/* An estimate of what all steps took, in the node. */
+kp_dur_ns suggest_node_cost(const struct suggest_node *s);
 
 #endif

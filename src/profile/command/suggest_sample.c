@@ -140,6 +140,10 @@ take(struct sampling *x, struct sampler *m)
 	enum kp_err e = sampler_take(m, kp_mono_now() + s->span, &sink, s->why,
 	    sizeof(s->why));
 
+	/* A node that has little to do is looked at for longer. */
+	if (e == KP_ETIMEOUT && s->stacks.working < SUGGEST_WORKING)
+		e = sampler_take(m, kp_mono_now() + s->span, &sink, s->why,
+		    sizeof(s->why));
 	if (e == KP_ETIMEOUT)
 		e = sampler_read(m, true, &sink, &totals, s->why,
 		    sizeof(s->why));
@@ -247,7 +251,7 @@ choose_modules(struct suggest_node *s)
 	} else {
 		choose_all(&c);
 		e = facts_ask(s->facts, c.v, c.n < SUGGEST_MODULES_MAX ? c.n :
-		    SUGGEST_MODULES_MAX, SUGGEST_EXPORTS_MAX, &taken, s->why,
+		    SUGGEST_MODULES_MAX, SUGGEST_FUNCTIONS_MAX, &taken, s->why,
 		    sizeof(s->why));
 	}
 	for (size_t i = 0; i < taken; i++)
@@ -260,30 +264,6 @@ choose_modules(struct suggest_node *s)
 }
 
 enum kp_err
-suggest_node_widen(struct suggest_node *s)
-{
-	const struct facts_module *m;
-	size_t n;
-
-	m = facts_modules(s->facts, &n);
-	free(s->modules);
-	s->nmodules = s->modules_over = 0;
-	s->modules = calloc(SUGGEST_ALL_MAX, sizeof(*s->modules));
-	if (s->modules == NULL)
-		return suggest_node_no_memory(s);
-	for (size_t i = 0; i < n; i++) {
-		if (m[i].platform && !facts_is_client(m[i].name))
-			continue;
-		if (s->nmodules < SUGGEST_ALL_MAX)
-			s->modules[s->nmodules++] = (struct kp_mfa_pat){
-				.mod = m[i].name, .arity = -1 };
-		else
-			s->modules_over++;
-	}
-	return KP_OK;
-}
-
-enum kp_err
 suggest_node_sample(struct suggest_node *s)
 {
 	enum kp_err e = sample(s);
@@ -292,6 +272,18 @@ suggest_node_sample(struct suggest_node *s)
 }
 
 /* ---- the tree ---- */
+
+/* Of a module that was counted, a function without a rate was not called. */
+static double
+rate_of(const struct suggest_node *s, const struct kp_call_fn *f)
+{
+	double rate = suggest_node_rate(s, f);
+
+	for (size_t i = 0; rate < 0 && i < s->nmodules; i++)
+		if (strcmp(s->modules[i].mod, f->mod) == 0)
+			rate = 0;
+	return rate;
+}
 
 enum kp_err
 suggest_node_tree(struct suggest_node *s, struct suggest_calls **c,
@@ -308,7 +300,7 @@ suggest_node_tree(struct suggest_node *s, struct suggest_calls **c,
 	else
 		e = facts_describe(s->facts, t, fns, s->why, sizeof(s->why));
 	for (uint32_t i = 0; e == KP_OK && i < t->nfns; i++)
-		rates[i] = suggest_node_rate(s, &t->fns[i]);
+		rates[i] = rate_of(s, &t->fns[i]);
 	if (e == KP_OK && suggest_stacks_tree(&s->stacks, rates, s->sampled,
 	    *fns, *c) != KP_OK)
 		e = suggest_node_no_memory(s);

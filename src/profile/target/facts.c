@@ -500,6 +500,11 @@ module_ask(struct facts *f, struct facts_module *m)
 	e = ask(f, "erlang", "get_module_info", args, 2, &r);
 	if (e == KP_OK)
 		e = exports_read(m, &r);
+	args[1] = "functions";
+	if (e == KP_OK)
+		e = ask(f, "erlang", "get_module_info", args, 2, &r);
+	if (e == KP_OK && kp_term_peek(&r) == KP_TERM_LIST)
+		m->functions = kp_term_list(&r);
 	args[1] = "attributes";
 	if (e == KP_OK)
 		e = ask(f, "erlang", "get_module_info", args, 2, &r);
@@ -537,7 +542,7 @@ facts_ask(struct facts *f, const char *const *names, size_t n, uint64_t most,
 		if (at != NULL && !f->v[at->val].asked)
 			e = module_ask(f, &f->v[at->val]);
 		if (at != NULL)
-			all += f->v[at->val].nexports;
+			all += f->v[at->val].functions;
 		++*taken;
 	}
 	leave(f);

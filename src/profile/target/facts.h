@@ -30,6 +30,7 @@ struct facts_module {
 	bool unnamed;		/* no file: made at run time, under any name */
 	struct facts_export *exports;
 	uint32_t nexports;
+	uint32_t functions;	/* all of them */
 };
 
 struct facts;
@@ -50,7 +51,7 @@ bool facts_is_client(const char *mod);
 /* Applications that are not of the platform and have loaded modules. */
 size_t facts_apps(const struct facts *f, const char **v, size_t max);
 /*
- * Asks about these modules in turn, until they export more than `most` functions.
+ * Asks about these modules in turn, until they have more than `most` functions.
  * *taken: how many were asked about.  Errors as facts_open().
  */
 enum kp_err facts_ask(struct facts *f, const char *const *names, size_t n,
