@@ -252,6 +252,35 @@ test_nested(void **state)
 	end(&w);
 }
 
+/*
+ * Neither a function that calls itself, be it once and by another one of its module, nor
+ * one of a module without a file, is in a tier.
+ */
+static void
+test_unnamed(void **state)
+{
+	struct suggest_tiers t;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	suggest_calls_entry(w.calls, "ab", "q", 2);
+	serve(&w);
+	event(&w, KP_CALL_CALL, GET, CALLBACK, US);
+	event(&w, KP_CALL_CALL, ASK, GET, US);
+	event(&w, KP_CALL_CALL, GET, ASK, US);
+	w.facts[FORMAT].unnamed = true;
+	assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+	assert_true(w.calls->recursive[GET]);
+	assert_false(w.calls->recursive[ASK]);
+	assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100, &t),
+	    KP_OK);
+	assert_int_equal(t.n, 1);
+	assert_false(has(&t, GET));
+	assert_false(has(&t, FORMAT));
+	end(&w);
+}
+
 /* A stack that is cut is continued by who calls its outermost function elsewhere. */
 static void
 test_samples(void **state)
@@ -402,6 +431,7 @@ main(void)
 		cmocka_unit_test(test_tiers),
 		cmocka_unit_test(test_hot),
 		cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_unnamed),
 		cmocka_unit_test(test_samples),
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_identity),

@@ -440,6 +440,8 @@ suggest(const struct suggest_args *a)
 	int st = EXIT_FAILED;
 
 	r.node.talk.wake = signals_catch();
+	snprintf(r.not_good, sizeof(r.not_good), "none was called often "
+	    "enough");
 	suggest_check_init(&r.check);
 	r.check.talk = &r.node.talk;
 	r.check.library = a->library;

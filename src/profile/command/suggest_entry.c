@@ -18,6 +18,7 @@
 #define SAMPLES_LEAST 20
 #define TIERS_LEAST 2
 #define CALLS_LEAST 3
+#define NAMED_LEAST 0.1	/* of the requests' time is in tiers */
 #define CUT_MODULES 4
 #define UPSTREAM 0.2		/* of the best entry's score: worth another trace */
 #define TRIES 3			/* entries that are traced and checked */
@@ -370,7 +371,19 @@ look_upstream(struct suggest_run *r)
 	return trace_requests(r);
 }
 
-/* As suggest_entries_try(), of one. */
+/* Do the tiers hold what requests take, in their processes and others? */
+static bool
+is_explained(const struct suggest_run *r)
+{
+	const struct suggest_tiers *t = &r->tiers;
+	kp_dur_ns named = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		named += t->v[i].entry ? 0 : t->v[i].own;
+	return (double)named >= NAMED_LEAST *
+	    (double)(t->total + t->elsewhere);
+}
+
 int
 suggest_entry_try(struct suggest_run *r)
 {
@@ -386,6 +399,11 @@ suggest_entry_try(struct suggest_run *r)
 		st = look_upstream(r);
 	if (st == OPTS_GO_ON)
 		st = measure(r);
+	if (st == OPTS_GO_ON && !r->asked && !is_explained(r)) {
+		snprintf(r->not_good, sizeof(r->not_good), "hardly any of its "
+		    "time is in functions that it calls");
+		return EXIT_DONE;
+	}
 	kp_buf_reset(&r->about);
 	suggest_about(r);
 	if (st == OPTS_GO_ON)
@@ -403,6 +421,8 @@ suggest_entries_try(struct suggest_run *r)
 	for (r->chosen = 0; r->chosen < r->nentries && tries < TRIES;
 	     r->chosen++) {
 		if (!r->traced && !is_sampled(&r->entries[r->chosen]))
+			continue;
+		if (r->traced && r->entries[r->chosen].calls < CALLS_LEAST)
 			continue;
 		tries++;
 		st = suggest_entry_try(r);

@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "profile/command/suggest_node.h"
 #include "profile/target/sampler.h"
+#include "suggest/known.h"
 
 #define GROUPS_MAX 1000u
 #define FNS_LOOKED 4000u	/* functions on stacks */
@@ -220,6 +221,9 @@ choose_all(struct chosen *c)
 	uint32_t *fns = calloc(FNS_LOOKED, sizeof(*fns)), n = 0;
 	size_t seen;
 
+	for (size_t i = 0; i < suggest_nknown; i++)
+		if (suggest_known[i].mod != NULL)
+			choose(c, facts_find(s->facts, suggest_known[i].mod));
 	if (fns != NULL)
 		n = suggest_stacks_fns(&s->stacks, fns, FNS_LOOKED);
 	for (uint32_t i = 0; i < n; i++)
