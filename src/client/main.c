@@ -54,7 +54,7 @@ static const struct cmd cmds[] = {
 	CMD_GROUP("A first tiers.conf"),
 	{ "suggest", NULL, "propose a tiers.conf for a node", "In the node, for "
 	    "about 30 s while it has requests to do, it samples stacks "
-	    "(1 % of a\nscheduler), counts calls of some 2 000 functions, "
+	    "(1 % of a scheduler), counts calls of at most some 8 000 functions, "
 	    "and traces 500 requests twice.\nThe file says what it is made of, and has "
 	    "passed kprofd -check.",
 	    "kprof suggest -target app@host -o app.conf", cmd_suggest },

@@ -22,7 +22,7 @@ tests() ->
      {"what it refuses", 60, fun refusals/1},
      {"kprofd without tiers: -yes", 180, fun yes/1},
      {"kprofd without tiers: a question", 180, fun question/1},
-     {"another entry by a key", 240, fun keys/1}].
+     {"keys take a proposal, or leave it", 180, fun keys/1}].
 
 target(T) ->
     Target = it:target(T, #{config => ?WORK}),
@@ -140,8 +140,7 @@ question(#{build := Build, cookie := Cookie} = T) ->
     it:kill(Load),
     it:audit(Target, Before, ?REST).
 
-%% The first that is proposed is requests:handle_request/2; all steps are done again for the
-%% next one, good or not, and its row has the mark or its name the reason.
+%% A key that says nothing is left out.
 keys(T) ->
     {Target, Load} = target(T),
     Before = it:settled(Target),
@@ -150,8 +149,6 @@ keys(T) ->
     {0, Taken} = pressed(T, Target, "taken", "key 9\nkey y\nexit 0\n"),
     {ok, Text} = file:read_file(Taken),
     says(Text, "\\{entry, \\{requests, handle_request, 2\\}\\}"),
-    {0, Again} = pressed(T, Target, "again", "key 2\nsee * 2\nkey y\nexit 0\n"),
-    {ok, _} = file:read_file(Again),
     it:kill(Load),
     it:audit(Target, Before, ?REST).
 

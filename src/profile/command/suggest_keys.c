@@ -21,30 +21,6 @@ suggest_keys_wanted(const struct suggest_run *r)
 	    isatty(STDERR_FILENO);
 }
 
-/* One key; 'q' after a signal, or at the end of input. */
-static char
-read_key(const struct suggest_run *r)
-{
-	struct pollfd v[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
-		{ .fd = r->node.talk.wake, .events = POLLIN } };
-	struct termios was, raw;
-	char key = 'q';
-
-	if (tcgetattr(STDIN_FILENO, &was) != 0)
-		return 'q';
-	raw = was;
-	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO | ISIG);
-	raw.c_cc[VMIN] = 1;
-	raw.c_cc[VTIME] = 0;
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
-	while (poll(v, 2, -1) < 0)
-		;
-	if (v[1].revents != 0 || read(STDIN_FILENO, &key, 1) != 1)
-		key = 'q';
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &was);
-	return key;
-}
-
 static size_t
 entries(const struct suggest_run *r)
 {
@@ -63,6 +39,39 @@ ask(const struct suggest_run *r)
 	fprintf(stderr, "y: write '%s'; 1 to %zu: another entry; q: quit ",
 	    r->a->file, entries(r));
 	fflush(stderr);
+}
+
+/*
+ * Asks, and waits for a key that says something; 'q' after a signal, or at the end of
+ * input.  Keys from before the question are no answer to it.
+ */
+static char
+read_key(const struct suggest_run *r)
+{
+	struct pollfd v[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
+		{ .fd = r->node.talk.wake, .events = POLLIN } };
+	struct termios was, raw;
+	char key = 'q';
+
+	if (tcgetattr(STDIN_FILENO, &was) != 0)
+		return 'q';
+	raw = was;
+	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO | ISIG);
+	raw.c_cc[VMIN] = 1;
+	raw.c_cc[VTIME] = 0;
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
+	ask(r);
+	do {
+		while (poll(v, 2, -1) < 0)
+			;
+		if (v[1].revents != 0 || read(STDIN_FILENO, &key, 1) != 1)
+			key = 'q';
+	} while ((key == '\0' || strchr("yY\r\nqQ\x03\x04", key) == NULL) &&
+	    (key < '1' ||
+	    (size_t)(key - '0') > entries(r) ||
+	    (size_t)(key - '1') == r->chosen));
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &was);
+	return key;
 }
 
 /*
@@ -104,7 +113,6 @@ suggest_keys(struct suggest_run *r)
 	char key;
 
 	while (st == OPTS_GO_ON) {
-		ask(r);
 		key = read_key(r);
 		fputc('\n', stderr);
 		if (key == 'y' || key == 'Y' || key == '\r' || key == '\n')
@@ -114,9 +122,7 @@ suggest_keys(struct suggest_run *r)
 			say("nothing is written");
 			return EXIT_DONE;
 		}
-		if (key >= '1' && (size_t)(key - '0') <= entries(r) &&
-		    (size_t)(key - '1') != r->chosen)
-			st = take_entry(r, (size_t)(key - '1'));
+		st = take_entry(r, (size_t)(key - '1'));
 	}
 	return st;
 }
