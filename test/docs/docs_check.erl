@@ -34,7 +34,7 @@ is_attaching(Command) ->
 
 %% On OTP 25 and 26 there is one tracer for all that is new, which a kprofd is.
 is_counting(Command) ->
-    re:run(Command, "\\bkprof (?:count|time|memory|trace) (?!.*-attached)", [unicode, {capture, none}]) =:= match.
+    re:run(Command, "\\bkprof (?:count|time|memory|trace|suggest) (?!.*-attached)", [unicode, {capture, none}]) =:= match.
 
 %% The command, and the other one that a comment offers.
 command(Line, Printed, World) ->

@@ -123,7 +123,8 @@ history(World) ->
 %% a pause, and so requests that were not seen, slow requests, what tiers did
 %% besides, and how long messages waited, of which only the native probe tells.
 with_daemon(#{daemon := none} = World) ->
-    write(World, "everything.conf", read(World, "tiers.conf") ++ "{scheduling, true}.\n{messages, true}.\n"),
+    write(World, "everything.conf", read(World, "tiers.conf") ++ "{scheduling, true}.\n{messages, true}.\n"
+          "{stacks, {per_second, 100}}.\n"),
     P = start(World, "exec " ++ fill("kprofd -target app@host -tiers everything.conf -interval 1s -probe native", World)),
     it:armed(P),
     [{0, _, _} = run(World, C) || C <- ["kprof pause", "sleep 1", "kprof resume"]],
@@ -131,7 +132,7 @@ with_daemon(#{daemon := none} = World) ->
     [it:until(View ++ " has rows",
               fun() -> query(World, ["select count(*) from ", View, " where ", recent(Column)]) > 0 end)
      || {View, Column} <- [{"slow_requests", "start"}, {"losses", "start"}, {"events", "at"},
-                                {"pause_stats", "start"}, {"message_stats", "start"}]],
+                                {"pause_stats", "start"}, {"message_stats", "start"}, {"tier_stacks", "start"}]],
     World#{daemon := P};
 with_daemon(#{daemon := P} = World) ->
     case it:is_running(P) of
@@ -159,6 +160,8 @@ value(scratch, #{here := Here}) -> Here ++ "/";
 value(slow_request, World) ->
     " " ++ integer_to_list(query(World, "select max(request) from slow_requests"));
 value(installed, #{install := Install}) -> Install ++ "/usr/local/";
+value(target, World) -> " -target " ++ value(node, World);
+value(target_and_tiers, World) -> " -target" ++ value(node_and_tiers, World);
 value(node_and_tiers, World) -> " " ++ value(node, World) ++ " -tiers" ++ value(tiers, World);
 value(tiers, _) -> " tiers.conf";
 value(hour_ago, _) ->
