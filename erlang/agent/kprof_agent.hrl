@@ -168,7 +168,9 @@
     sampler = none :: none | {pid(), reference()},
     due = none :: none | {Timer :: reference(), AtMs :: integer()},     % its next tick
     seen = {0, []} :: {Events :: non_neg_integer(), [pid()]},   % since the last one, newest first
-    busy_ns = 0 :: non_neg_integer()    % the sampler's, as last reported
+    busy_ns = 0 :: non_neg_integer(),   % the sampler's, as last reported
+    falls = 0 :: non_neg_integer(),     % of samplers, each soon after the one before
+    fell_at = 0 :: integer()    % the last one, monotonic ms
 }).
 
 -record(s, {

@@ -36,6 +36,8 @@
 -define(STACK_NS, 4000).        % node are not in the caches
 -define(CALIBRATIONS, 50).
 -define(OF_PROCESSES_MAX, 200). % asked for by one command
+-define(AGAIN_MS, 500).         % from a second fall of the sampler until another; doubled
+-define(AGAIN_MOST_MS, 60000).  % each time, up to this: the VM logs what died of a fault
 
 -record(sampler, {
     agent :: pid(),
@@ -68,12 +70,15 @@
 stacks_use(Wanted, #s{stacks = #stacks{wanted = Wanted}} = S) ->
     S;
 stacks_use(Wanted, #s{stacks = Stacks} = S) ->
-    stacks_settle(stacks_stop(S#s{stacks = Stacks#stacks{wanted = Wanted}})).
+    stacks_settle(stacks_stop(S#s{stacks = Stacks#stacks{wanted = Wanted, falls = 0}})).
 
 %% Starts the sampler where it is wanted and is not there.
 -spec stacks_settle(#s{}) -> #s{}.
 stacks_settle(#s{state = armed, stacks = #stacks{wanted = {_, _}, sampler = none} = Stacks} = S) ->
-    S#s{stacks = Stacks#stacks{sampler = sampler_start(S), busy_ns = 0}};
+    case may_start(Stacks) of
+        true -> S#s{stacks = Stacks#stacks{sampler = sampler_start(S), busy_ns = 0}};
+        false -> S
+    end;
 stacks_settle(S) ->
     S.
 
@@ -101,11 +106,20 @@ stacks_stop(S0) ->
     exit(Pid, kill),
     S#s{stacks = Stacks#stacks{sampler = none}}.
 
-%% Somebody has killed it: the next tick of the agent starts another.
+%% Somebody has killed it: the next tick of the agent starts another; a later one, where that has
+%% happened just before.
 -spec sampler_down(#s{}) -> #s{}.
 sampler_down(S0) ->
-    #s{stacks = Stacks} = S = stacks_sleep(S0),
-    S#s{stacks = Stacks#stacks{sampler = none}}.
+    #s{stacks = #stacks{falls = Falls, fell_at = At} = Stacks} = S = stacks_sleep(S0),
+    Now = kprof_injected:now_ms(),
+    Soon = Falls > 0 andalso Now - At < 2 * ?AGAIN_MOST_MS,
+    S#s{stacks = Stacks#stacks{sampler = none, falls = if Soon -> Falls + 1; true -> 1 end,
+                               fell_at = Now}}.
+
+may_start(#stacks{falls = Falls}) when Falls =< 1 -> true;
+may_start(#stacks{falls = Falls, fell_at = At}) ->
+    Wait = min(?AGAIN_MOST_MS, ?AGAIN_MS bsl min(Falls - 1, 10)),
+    kprof_injected:now_ms() - At >= Wait.
 
 %% The sampler of an agent that gave way ends with it.
 -spec stacks_inherited(#s{}) -> #s{}.
@@ -336,11 +350,11 @@ stacks_report(Samples, Now, #sampler{daemon = Daemon, unsent = Unsent} = S) ->
 
 %% What a look and a stack of a process that waits cost here: the median of some.
 calibrated() ->
-    P = spawn(fun() -> receive stop -> ok end end),
+    P = spawn_link(fun() -> receive stop -> ok end end),
     Costs = [median([took(P, Items) || _ <- lists:seq(1, ?CALIBRATIONS)])
              || Items <- [[status, sequential_trace_token, reductions],
                           [sequential_trace_token, current_stacktrace, reductions]]],
-    exit(P, kill),
+    P ! stop,
     [Look, Stack] = Costs,
     {max(?LOOK_NS, Look), max(?STACK_NS, Stack)}.
 

@@ -123,3 +123,55 @@ lease_test() ->
 
 micros_test() ->
     ?assertEqual(1000002000003, kprof_agent_code:micros({1, 2, 3})).
+
+%% ---- the sampler of stacks
+
+%% A sampler that dies again and again is started more and more seldom; one that was wanted anew
+%% is started at once.
+sampler_falls_test() ->
+    S0 = (state())#s{state = armed},
+    First = kprof_agent_stacks:stacks_use({100, 5000}, S0),
+    Second = kprof_agent_stacks:stacks_settle(fallen(First)),
+    ?assertMatch({_, _}, sampler(Second)),
+    Third = kprof_agent_stacks:stacks_settle(fallen(Second)),
+    ?assertEqual(none, sampler(Third)),
+    Later = fun(Ms, #s{stacks = #stacks{fell_at = At} = T} = S) ->
+                    S#s{stacks = T#stacks{fell_at = At - Ms}}
+            end,
+    Fourth = kprof_agent_stacks:stacks_settle(Later(1000, Third)),
+    ?assertMatch({_, _}, sampler(Fourth)),
+    Fifth = fallen(Fourth),
+    ?assertEqual(none, sampler(kprof_agent_stacks:stacks_settle(Later(1000, Fifth)))),
+    Anew = kprof_agent_stacks:stacks_use({50, 5000}, Fifth),
+    ?assertMatch({_, _}, sampler(Anew)),
+    ?assertEqual(none, sampler(kprof_agent_stacks:stacks_stop(Anew))),
+    %% After a long time it is as if it were the first.
+    Old = fallen(Later(600000, Fourth)),
+    Stopped = kprof_agent_stacks:stacks_stop(kprof_agent_stacks:stacks_settle(Old)),
+    ?assertEqual(1, Stopped#s.stacks#stacks.falls).
+
+sampler(#s{stacks = #stacks{sampler = Sampler}}) -> Sampler.
+
+fallen(#s{stacks = #stacks{sampler = {Pid, Monitor}}} = S) ->
+    exit(Pid, kill),
+    receive {'DOWN', Monitor, process, _, _} -> ok after 100 -> ok end,
+    kprof_agent_stacks:sampler_down(S).
+
+%% It leaves no process of its own, whenever it is killed.
+sampler_leaves_nothing_test() ->
+    Before = erlang:system_info(process_count),
+    S0 = (state())#s{state = armed},
+    [begin
+         S = kprof_agent_stacks:stacks_use({100, 5000}, S0),
+         {Pid, _} = sampler(S),
+         spins(N),
+         Links = case process_info(Pid, links) of {links, Ls} -> Ls; undefined -> [] end,
+         Refs = [erlang:monitor(process, P) || P <- [Pid | Links]],
+         kprof_agent_stacks:stacks_stop(S),
+         [receive {'DOWN', R, process, _, _} -> ok after 1000 -> error(stays) end || R <- Refs]
+     end || N <- lists:seq(0, 50)],
+    timer:sleep(50),
+    ?assert(erlang:system_info(process_count) =< Before + 3).
+
+spins(0) -> ok;
+spins(N) -> erlang:yield(), spins(N - 1).
