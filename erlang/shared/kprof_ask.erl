@@ -11,7 +11,7 @@
 %% first. A process that runs shows its stack where it is scheduled out or receives.
 -module(kprof_ask).
 
--export([start/0, take/2, take_ours/2, stop/1, is_idle/1]).
+-export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1]).
 -export_type([asker/0, answer/0, frames/0]).
 
 -include("kprof_label.hrl").
@@ -48,11 +48,16 @@ stop(#asker{worker = Worker}) ->
     _ = worker_end(Worker, make_ref()),
     ok.
 
+%% The process that asks, if there is one.
+-spec worker_of(asker()) -> none | pid().
+worker_of(#asker{worker = none}) -> none;
+worker_of(#asker{worker = {Pid, _}}) -> Pid.
+
 %% Asks all of them; leaves out those that have ended.
 -spec take([{pid(), Tag :: term()}], asker()) -> {[answer()], asker()}.
 take(Asked, Asker0) ->
     {Found, Asker} = ask(all, [{P, Tag, none} || {P, Tag} <- Asked], Asker0),
-    {[F || F <- Found, tuple_size(F) =:= 6], Asker}.
+    {[F || F <- Found, tuple_size(F) =:= 6], Asker#asker{still = #{}}}.
 
 %% The same of those that have a token of kprofd's; others are left out, if they answer. One that
 %% waits and has not run since it was asked is not asked again. Stacks: how many were asked for.
