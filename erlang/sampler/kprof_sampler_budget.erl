@@ -9,12 +9,13 @@
 %% enough for the next list. Only the first list is on credit.
 -module(kprof_sampler_budget).
 
--export([new/4, grant/2, may_list/1, spent/3, busy/1]).
+-export([new/4, grant/2, may_list/1, spent/3, busy/1, stack_cost/1]).
 -export_type([budget/0]).
 
 -define(LOOKS_MIN, 8).
 -define(LOOKS_MAX, 2000).       % 1 ms or so at a time, with high priority
 -define(LOOK_NS, 1000).         % at first
+-define(STACK_NS, 20000).       % where it cannot be learnt, on a node that is busy
 -define(LISTED_NS, 150).        % for each process of a list
 -define(TICK_NS, 20000).        % timer, messages: at first
 -define(KEPT_NS, 1000000000).   % what was not spent in a second is given up
@@ -41,6 +42,15 @@
 -spec new(pos_integer(), pos_integer(), pos_integer(), integer()) -> budget().
 new(Ppm, PerSecond, Stack, Now) ->
     #budget{ppm = Ppm, per_second = PerSecond, stack_ns = max(1, Stack), paid_at = Now, ticked_at = Now}.
+
+%% What a stack takes, of some that were asked for: the median of those that were seen. One that was
+%% not took nothing, or as long as is waited for it.
+-spec stack_cost([{non_neg_integer(), IsSeen :: boolean()}]) -> pos_integer().
+stack_cost(Tried) ->
+    case lists:sort([Ns || {Ns, true} <- Tried]) of
+        [] -> ?STACK_NS;
+        Seen -> max(1, lists:nth((length(Seen) + 1) div 2, Seen))
+    end.
 
 %% What a tick at this time may do: how many looks, and how many stacks. It stands for the ns that
 %% have elapsed since the last tick that was not a rest.
@@ -70,14 +80,19 @@ paid(Elapsed, #budget{ppm = Ppm, purse = Purse, list_purse = Saved, list_ns = Li
 may_list(#budget{list_purse = Saved, list_ns = List}) ->
     Saved >= List.
 
-%% What was done, and the ns that it took; of stacks how many they were.
--spec spent(list | stacks | {looks, pos_integer()} | tick, non_neg_integer(), budget()) -> budget().
+%% What was done, and the ns that it took; of stacks and names how many they were. A name is asked
+%% for twice. Flush: to send what was taken.
+-spec spent(list | stacks | names | {looks, pos_integer()} | tick | flush, non_neg_integer(), budget()) -> budget().
 spent(list, Ns, #budget{list_purse = Saved, list_ns = List, busy = Busy} = B) ->
     Took = usual(Ns, max(List, erlang:system_info(process_count) * ?LISTED_NS)),
     B#budget{list_purse = Saved - Took, list_ns = max(1, (List + Took) div (1 + min(1, List))),
              busy = Busy + Took};
 spent(stacks, N, B) ->
     pay(N * B#budget.stack_ns, B);
+spent(names, N, B) ->
+    pay(2 * N * B#budget.stack_ns, B);
+spent(flush, Ns, B) ->
+    pay(Ns, B);
 spent({looks, N}, Ns, #budget{look_ns = Look} = B) ->
     pay(usual(Ns, N * Look), B#budget{look_ns = median(Look, Ns div N)});
 %% What else a tick took.

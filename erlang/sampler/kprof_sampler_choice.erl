@@ -80,7 +80,7 @@ every(_, _, []) -> [].
 %% for Elapsed ns. Returns whom to ask, at most Stacks of them: {Process, Status, ns that it stands
 %% for}. The status not_seen is that of one that does not answer: it may well work.
 -spec look(#{elapsed := pos_integer(), looks := pos_integer(), stacks := pos_integer(),
-             own := [pid()]},
+             own := [pid() | none]},
            fun(([pid()]) -> {#{pid() => status()}, Looker}), choice()) ->
           {[{pid(), status(), non_neg_integer()}], Looker, choice()}.
 look(#{elapsed := Elapsed, looks := Looks, stacks := Stacks, own := Own}, StatusesOf,
@@ -93,10 +93,21 @@ look(#{elapsed := Elapsed, looks := Looks, stacks := Stacks, own := Own}, Status
     Seen0 = maps:fold(fun(P, _, Acc) -> seen(P, StatusOf(P), Elapsed, Acc) end, {[], []}, Warm),
     {Seen, C} = look_cold(Cold, Elapsed, {Passed, StatusOf}, Seen0, C1),
     {Working, Waiting} = Seen,
+    {asked(Stacks, Working, Waiting), Looker,
+     C#choice{warm = warm(Working, C), is_new = false}}.
+
+%% Where only one can be asked, it is by chance one that works or one that waits, and stands for
+%% what neither would else stand for.
+asked(1, [_ | _] = Working, [_ | _] = Waiting) ->
+    case rand:uniform(?WAITING_PART) of
+        1 -> [{P, Status, Each * ?WAITING_PART} || {P, Status, Each} <- some(1, Waiting)];
+        _ -> [{P, Status, Each * ?WAITING_PART div (?WAITING_PART - 1)}
+              || {P, Status, Each} <- some(1, Working)]
+    end;
+asked(Stacks, Working, Waiting) ->
     Left = case Waiting of [] -> 0; _ -> min(Stacks - 1, (Stacks - 1) div ?WAITING_PART + 1) end,
     Asked = some(Stacks - Left, Working),
-    {Asked ++ some(Stacks - length(Asked), Waiting), Looker,
-     C#choice{warm = warm(Working, C), is_new = false}}.
+    Asked ++ some(Stacks - length(Asked), Waiting).
 
 look_cold([], Elapsed, _, Seen, C) ->
     {Seen, count(Elapsed, 0, 0, C)};

@@ -8,7 +8,7 @@
 %% memory is small.
 -module(kprof_sampler_groups).
 
--export([new/0, name_all/2, named/3, look/1, number/3, new_names/1, namer_of/1, namer_stop/1]).
+-export([new/0, name_all/2, asked_for/1, named/3, look/1, number/3, new_names/1, namer_of/1, namer_stop/1]).
 %% For the tests.
 -export([general/1, outermost/2]).
 -export_type([groups/0]).
@@ -25,6 +25,7 @@
 -record(groups, {
     namer :: pid(),
     waiting = #{} :: #{pid() => []},
+    asked_for = 0 :: non_neg_integer(), % so far
     asked = queue:new() :: queue:queue(pid()),  % in order
     stuck = none :: none | pid(),       % whose answer was awaited at the last look
     pids = #{} :: #{pid() => none | {iodata(), atom()}},
@@ -45,9 +46,13 @@ name_all(Pids, G) ->
 name_one(P, #groups{pids = Pids, waiting = Waiting} = G)
   when is_map_key(P, Pids); is_map_key(P, Waiting); map_size(Waiting) >= ?WAITING_MAX ->
     G;
-name_one(P, #groups{namer = Namer, waiting = Waiting, asked = Asked} = G) ->
+name_one(P, #groups{namer = Namer, waiting = Waiting, asked = Asked, asked_for = N} = G) ->
     Namer ! {name, P},
-    G#groups{waiting = Waiting#{P => []}, asked = queue:in(P, Asked)}.
+    G#groups{asked_for = N + 1, waiting = Waiting#{P => []}, asked = queue:in(P, Asked)}.
+
+%% Names, of processes, that were asked for.
+-spec asked_for(groups()) -> non_neg_integer().
+asked_for(#groups{asked_for = N}) -> N.
 
 %% The namer's answer: {kprof_named, Process, Name}.
 -spec named(pid(), none | {iodata(), atom()}, groups()) -> groups().

@@ -6,7 +6,7 @@
 %% later and later.
 -module(kprof_sampler_looks).
 
--export([looker/0, statuses/2, looker_stop/1]).
+-export([looker/0, statuses/2, looker_stop/1, looker_of/1]).
 -export_type([looker/0]).
 
 -define(ANSWER_MS, 5).
@@ -29,6 +29,11 @@ looker() -> #looker{}.
 -spec looker_stop(looker()) -> ok.
 looker_stop(#looker{worker = none}) -> ok;
 looker_stop(#looker{worker = Worker}) -> looker_kill(Worker).
+
+%% The process that looks, if there is one. It would always find itself running.
+-spec looker_of(looker()) -> none | pid().
+looker_of(#looker{worker = none}) -> none;
+looker_of(#looker{worker = {Pid, _}}) -> Pid.
 
 %% Processes that have ended are left out; not_seen: it does not answer.
 -spec statuses([pid()], looker()) -> {#{pid() => atom()}, looker()}.

@@ -95,17 +95,18 @@ deeper(N) ->
 
 %% What asking for a stack takes, with an idle process: its part and ours.
 stack_ns(Asker0) ->
-    {Idle, Ref} = spawn_monitor(fun() -> receive stop -> ok end end),
+    {Idle, Ref} = spawn_opt(fun() -> receive stop -> ok end end, [link, monitor]),
     {Times, Asker} = lists:mapfoldl(fun(_, Acc) -> timed(fun() -> kprof_ask:take([{Idle, 1}], Acc) end) end,
                                     Asker0, lists:seq(1, ?TRIED)),
     Idle ! stop,
     receive {'DOWN', Ref, process, Idle, _} -> ok end,
-    {lists:nth(?TRIED div 2, lists:sort(Times)), Asker}.
+    {kprof_sampler_budget:stack_cost(Times), Asker}.
 
 timed(Ask) ->
     Began = kprof_injected:now_ns(),
-    {_, Asker} = Ask(),
-    {kprof_injected:now_ns() - Began, Asker}.
+    {Answers, Asker} = Ask(),
+    IsSeen = [x || {_, _, _, _, _, Frames} <- Answers, is_list(Frames)] =/= [],
+    {{kprof_injected:now_ns() - Began, IsSeen}, Asker}.
 
 %% ----------------------------------------------------------------- loop ----
 
@@ -119,7 +120,9 @@ loop(S) ->
         flush ->
             erlang:send_after(?FLUSH_MS, self(), flush),
             S1 = S#s{p = kprof_oneshot:look_lease(S#s.p), groups = kprof_sampler_groups:look(S#s.groups)},
-            loop(flush(S1));
+            Began = kprof_injected:now_ns(),
+            #s{budget = B} = S2 = flush(S1),
+            loop(S2#s{budget = kprof_sampler_budget:spent(flush, kprof_injected:now_ns() - Began, B)});
         {reply, Ref} ->
             reply(Ref, S),
             loop(S);
@@ -190,13 +193,19 @@ sample(Grant, #s{choice = C0, budget = B0, asker = Asker0, looker = Looker0} = S
     N = looked(C) - looked(C0),
     B1 = kprof_sampler_budget:spent({looks, max(1, N)}, Looked - Began, B0),
     B2 = kprof_sampler_budget:spent(stacks, length(ToAsk), B1),
-    S1#s{budget = kprof_sampler_budget:spent(tick, kprof_injected:now_ns() - Asked, B2)}.
+    Names = named(S1) - named(S),
+    B3 = kprof_sampler_budget:spent(names, Names, B2),
+    S1#s{budget = kprof_sampler_budget:spent(tick, kprof_injected:now_ns() - Asked, B3)}.
+
+named(#s{groups = Groups}) ->
+    kprof_sampler_groups:asked_for(Groups).
 
 looked(Choice) ->
     maps:get(looked, kprof_sampler_choice:totals(Choice)).
 
-own(#s{p = #profile{sentry = {Sentry, _}}, groups = Groups}) ->
-    [self(), Sentry, kprof_sampler_groups:namer_of(Groups)].
+own(#s{p = #profile{sentry = {Sentry, _}}, groups = Groups, asker = Asker, looker = Looker}) ->
+    [self(), Sentry, kprof_sampler_groups:namer_of(Groups), kprof_ask:worker_of(Asker),
+     kprof_sampler_looks:looker_of(Looker)].
 
 %% With the status that it was chosen for: it may be another when it is asked.
 sample_of({{P, Status, StandsFor}, At, Took, _, Label, Frames}) ->
