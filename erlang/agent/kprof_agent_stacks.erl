@@ -20,6 +20,8 @@
 -export([stacks_use/2, stacks_settle/1, stacks_sleep/1, stacks_wake/1, stacks_stop/1,
          stacks_seen/2, stacks_wait_ms/2, stacks_next/3, stacks_due/1, sampler_down/1,
          stacks_inherited/1, stacks_of/3]).
+%% For the tests.
+-export([stack_candidates/3]).
 
 -include("kprof_agent.hrl").
 
@@ -244,7 +246,7 @@ interval(#sampler{per_second = N, ppm = Ppm, taken_mean = Taken, cost_mean = Cos
 
 tick(Pids, #sampler{candidates = Before} = S0) ->
     T0 = kprof_injected:now_ns(),
-    All = candidates(Pids, T0 div 1000000, Before),
+    All = stack_candidates(Pids, T0 div 1000000, Before),
     S = S0#sampler{candidates = All},
     Looked = chosen(maps:keys(All), looks(S)),
     T1 = kprof_injected:now_ns(),
@@ -259,8 +261,18 @@ tick(Pids, #sampler{candidates = Before} = S0) ->
     T3 = kprof_injected:now_ns(),
     costs(T1 - T0 + T3 - T2 + N * S#sampler.look_ns + Stacks * S#sampler.stack_ns, S2).
 
-%% What is above the cap is left out; the time of the others is not theirs.
-candidates(Pids, Now, Before) ->
+%% Where there is no room, those make some that were not seen with a token: most of them have ended.
+%% What is above the cap then is left out, the oldest; the time of the others is not theirs.
+-spec stack_candidates([pid()], integer(), Candidates) -> Candidates when
+      Candidates :: #{pid() => {AtMs :: integer(), Label :: non_neg_integer()}}.
+stack_candidates(Pids, Now, Before) ->
+    case noted(Pids, Now, Before) of
+        Full when map_size(Full) >= ?CANDIDATES_MAX ->
+            noted(Pids, Now, maps:filter(fun(_, {_, Label}) -> Label =/= 0 end, Before));
+        All -> All
+    end.
+
+noted(Pids, Now, Before) ->
     lists:foldl(fun(P, All) when is_map_key(P, All) ->
                         {_, Label} = map_get(P, All),
                         All#{P := {Now, Label}};

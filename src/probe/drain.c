@@ -169,10 +169,10 @@ note_caller(struct probe *p, uint64_t term)
 {
 	struct pid_name *at = &p->pids[term / 16 % PROBE_PIDS];
 
-	if (at->noted == p->recent_number || p->nrecent == PROBE_PIDS)
+	if (at->noted == p->recent_number)
 		return;
 	at->noted = p->recent_number;
-	p->recent[p->nrecent++] = term;
+	p->recent[p->nrecent++ % PROBE_PIDS] = term;
 }
 
 static struct kp_native_record
@@ -317,20 +317,26 @@ drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	    enif_make_atom(env, d.more ? "true" : "false"), d.chunks);
 }
 
-/* recent() -> [Pid]: the processes of calls drained since the last time. */
+/*
+ * recent() -> [Pid]: the processes of calls drained since the last time, the
+ * newest first.
+ */
 ERL_NIF_TERM
 recent_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
 	ERL_NIF_TERM pids = enif_make_list(env, 0);
 	ErlNifPid self, pid;
+	uint64_t i = 0;
 
 	(void)argc, (void)argv;
 	if (!p->owned || enif_self(env, &self) == NULL ||
 	    enif_compare_pids(&self, &p->owner) != 0)
 		return enif_make_badarg(env);
-	for (unsigned i = 0; i < p->nrecent; i++) {
-		pid.pid = p->recent[i];
+	if (p->nrecent > PROBE_PIDS)
+		i = p->nrecent - PROBE_PIDS;
+	for (; i < p->nrecent; i++) {
+		pid.pid = p->recent[i % PROBE_PIDS];
 		pids = enif_make_list_cell(env, enif_make_pid(env, &pid), pids);
 	}
 	p->nrecent = 0;

@@ -64,10 +64,10 @@ struct probe {
 	struct pid_name pids[PROBE_PIDS];
 	/*
 	 * Processes of drained calls, since recent() was called the last time;
-	 * what has no room is left out, and one may be there twice.
+	 * what has no room is left out, the oldest, and one may be there twice.
 	 */
 	ERL_NIF_TERM recent[PROBE_PIDS];
-	unsigned nrecent;
+	uint64_t nrecent;	/* that came; the last PROBE_PIDS are there */
 	uint64_t recent_number;	/* counts calls of recent() and start() */
 };
 

@@ -152,6 +152,17 @@ sampler_falls_test() ->
 
 sampler(#s{stacks = #stacks{sampler = Sampler}}) -> Sampler.
 
+%% New processes have room among many that have ended; those with a token stay.
+candidates_test() ->
+    [Labelled, New | Old] = [spawn(fun() -> ok end) || _ <- lists:seq(1, 6000)],
+    Before = kprof_agent_stacks:stack_candidates(Old, 1, #{Labelled => {1, 17}}),
+    ?assertEqual(4000, map_size(Before)),
+    ?assertEqual(#{Labelled => {1, 17}, New => {2, 0}},
+                 kprof_agent_stacks:stack_candidates([New], 2, Before)),
+    [Known | _] = Old,
+    Few = #{Known => {1, 0}, Labelled => {1, 17}},
+    ?assertEqual(Few#{New => {2, 0}}, kprof_agent_stacks:stack_candidates([New], 2, Few)).
+
 fallen(#s{stacks = #stacks{sampler = {Pid, Monitor}}} = S) ->
     exit(Pid, kill),
     receive {'DOWN', Monitor, process, _, _} -> ok after 100 -> ok end,

@@ -49,6 +49,7 @@ tests(Cycles) ->
      {"times are the VM's", fun times/0},
      {"full rings drop, and count exactly", fun full/0},
      {"a drain takes no more than it may", fun bounded/0},
+     {"who called lately, the newest if not all", fun recent/0},
      {"definitions outlive the events that are dropped", fun definitions/0},
      {"dirty schedulers", fun dirty_schedulers/0},
      {"schedulers come and go", fun churn/0},
@@ -222,6 +223,29 @@ bounded(Max) ->
     true = Waiting > 0 andalso N > 0 andalso N =< Max,
     true = lists:sum([(size(C) - 8) div 40 || C <- Chunks]) =< max(Max, 30),
     N.
+
+%% More than there is room for: the oldest are left out.
+recent() ->
+    load(32 bsl 20),
+    arm(),
+    Called = fun(N) ->
+                     lists:foldl(fun(I, Pids) ->
+                                         Pid = called(),
+                                         I rem 100 =:= 0 andalso ({0, 0, _, _} = drain()),
+                                         [Pid | Pids]
+                                 end, [], lists:seq(1, N))
+             end,
+    Few = Called(100),
+    equal(lists:sort(Few), lists:usort(kprof_probe:recent())),
+    equal([], kprof_probe:recent()),
+    Last = lists:sublist(Called(6000), 3000),
+    Recent = kprof_probe:recent(),
+    equal(4096, length(Recent)),
+    equal([], Last -- Recent).
+
+called() ->
+    {P, Ref} = spawn_monitor(fun() -> ?MODULE:entry(1), exit(normal) end),
+    receive {'DOWN', Ref, process, P, normal} -> P end.
 
 %% Of chunks that cannot be sent, what later ones need.
 definitions() ->
