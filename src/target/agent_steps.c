@@ -286,9 +286,9 @@ on_reply(struct agent *a, struct kp_term *r)
 	if (r->err == KP_OK && ref > CLEAR_REFS &&
 	    ref <= CLEAR_REFS + a->clears)
 		a->ops->on_cleared(a->owner, ref - CLEAR_REFS);
-	if (ref > STACKS_REFS) {
+	if (ref > STACKS_REFS)
 		stacks_of(a, ref, kp_term_raw(r));
-	} else if (ref > CHECK_REFS)
+	else if (ref > CHECK_REFS)
 		agent_check_answer(a, ref, r);
 	else if (ref > RELOAD_REFS)
 		agent_reload_answer(a, ref, r);

@@ -249,7 +249,7 @@ take(struct flight_stacks *s, const struct target *t, struct kp_span message)
 {
 	static const struct kp_stack_ops ops = { .on_sample = on_sample };
 	struct taking x = { s, t };
-	struct kp_stack_message m;
+	struct kp_stack_message m = { .sent_at = 0 };
 	struct kp_buf b;
 
 	kp_buf_init(&b, message.n + 1);

@@ -226,7 +226,7 @@ put_stack(struct kp_buf *b, const struct flying *x,
     const struct flight_stacks *stacks)
 {
 	const struct flight_stack *s = stack_of(stacks, x);
-	char text[TEXT_MAX], frame[FLIGHT_FRAME_MAX];
+	char text[TEXT_MAX], frame[FLIGHT_FRAME_MAX], call[FN_NAME_MAX];
 	struct names_of n;
 
 	name(&n, x);
@@ -238,7 +238,8 @@ put_stack(struct kp_buf *b, const struct flying *x,
 	}
 	kp_buf_printf(b, "    ");
 	for (unsigned i = 0; i < x->f.npath; i++)
-		kp_buf_printf(b, "%s%s", i > 0 ? " > " : "", step(x, i));
+		kp_buf_printf(b, "%s%s", i > 0 ? " > " : "",
+		    fn_shown(call, sizeof(call), step(x, i)));
 	kp_buf_printf(b, ", for %s", text_dur(text, x->f.in_call));
 	kp_buf_printf(b, "\n    process %s on %s, %s\n", n.process, n.at,
 	    s != NULL ? kp_stack_state_name(s->state) :
