@@ -102,6 +102,34 @@ join(struct stack_join *j, const struct stack_scope *scope,
 	count(j, s, rq->identity, rq->weight);
 }
 
+/* No call of the request is open after this time; INT64_MAX: one has no end. */
+static kp_target_ns
+last_end(const struct kp_request *rq)
+{
+	kp_target_ns last = rq->end;
+
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		if (rq->calls[i].outcome == KP_UNFINISHED)
+			return INT64_MAX;
+		if (rq->calls[i].end > last)
+			last = rq->calls[i].end;
+	}
+	return last;
+}
+
+/*
+ * Without a look at its calls: those of a request of one node have their own times.
+ * Most loose samples are later than a request that closes.
+ */
+static bool
+may_take(const struct stack_scope *scope, const struct kp_request *rq,
+    kp_target_ns last, const struct kp_stack_sample *s)
+{
+	if (rq->nodes != UINT64_C(1) << scope->node)
+		return true;
+	return s->at >= rq->start && (s->at <= last || s->label == rq->label);
+}
+
 /*
  * It takes the loose samples of its calls.  One of a process without a call is
  * known by its label alone, if it showed that.
@@ -110,14 +138,15 @@ static void
 take_loose(struct stack_join *j, const struct stack_scope *scope,
     const struct kp_request *rq)
 {
-	bool here = rq->nodes == UINT64_C(1) << scope->node, own;
+	kp_target_ns last = j->loose.n > 0 ? last_end(rq) : 0;
 	struct kp_stack_sample *s;
 	enum stack_belongs how;
 	uint32_t call;
+	bool own;
 
 	for (size_t i = j->loose.n; i-- > 0;) {
 		s = &j->loose.v[i];
-		if (here && s->at < rq->start)
+		if (!may_take(scope, rq, last, s))
 			continue;
 		how = stack_find_call(scope, rq, s, &call, &own);
 		if (!own && (s->state == KP_STACK_NOT_SEEN ||
@@ -192,11 +221,12 @@ settle_closed(struct stack_join *j, const struct stack_scope *scope,
     const struct kp_closed_request *c, const struct kp_stack_sample *s)
 {
 	kp_target_ns at = s->at;
-	bool timed = kp_requests_convert(scope->rs, scope->node, c->node, &at);
+	bool inside = kp_requests_convert(scope->rs, scope->node, c->node,
+	    &at) && at <= c->end;
 
-	if (!stack_works(s->state, true)) {
+	if (!stack_works(s->state, !inside)) {
 		j->totals.idle++;
-	} else if (timed && at <= c->end) {
+	} else if (inside) {
 		lose(j, KP_LOSS_SAMPLE_GONE, 1);
 	} else {
 		kp_buf_reset(&j->path);

@@ -353,6 +353,25 @@ long_after_the_request(void **state)
 	assert_int_equal(totals(0).waiting, 0);
 }
 
+/*
+ * A process that waited for an answer inside the request was not idle, though one
+ * that waits so after its end is.  It counted as idle in both cases.
+ */
+static void
+a_late_sample_of_a_wait_inside_is_lost(void **state)
+{
+	(void)state;
+	one_request();
+	expire(&f, 400);
+	sample(1, 1, 50, "waiting", IN_CALL);
+	sample(1, 1, 51, "waiting", ON_PORT);
+	sample(1, 1, 52, "waiting", IN_LOOP);
+	sample(1, 1, 150, "waiting", IN_CALL);
+	expires(0, 530);
+	assert_int_equal(totals(0).idle, 2);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 2);
+}
+
 static void
 a_sample_without_request_is_lost_in_time(void **state)
 {
@@ -677,6 +696,7 @@ main(void)
 		ONE(a_path_goes_through_processes),
 		ONE(after_the_request),
 		ONE(long_after_the_request),
+		ONE(a_late_sample_of_a_wait_inside_is_lost),
 		ONE(a_sample_without_request_is_lost_in_time),
 		ONE(a_sample_of_another_time_is_lost_too),
 		ONE(a_sample_waits_as_long_as_its_request),
