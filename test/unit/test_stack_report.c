@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kprofd/etf.h"
+#include "kprofd/trace.h"
 #include "profile/stacks/stack_internal.h"
 
 #define MS KP_NS_PER_MS
@@ -276,8 +277,61 @@ test_speedscope(void **state)
 	feed_some();
 	text = written(stack_speedscope, &v);
 	assert_has(text, "{\"type\":\"sampled\",\"name\":\"my_server\",\"unit\":"
-	    "\"nanoseconds\",\"samples\":[[");
-	assert_has(text, "\"endValue\":4000000000}");
+	    "\"nanoseconds\",\"startValue\":0,\"endValue\":4000000000,"
+	    "\"samples\":[[");
+}
+
+/* A node may send any time below 2^62 ns: the sum of a profile overflowed. */
+static void
+test_long_times(void **state)
+{
+	struct stack_view v = view();
+
+	(void)state;
+	for (const char *fn = "abc"; *fn != '\0'; fn++)
+		feed("running", (char[]){ *fn, '\0' }, 10, 0,
+		    KP_TARGET_TIME_MAX);
+	assert_has(written(stack_speedscope, &v),
+	    "\"endValue\":9223372036854775807,");
+}
+
+static void
+test_nothing_seen(void **state)
+{
+	struct stack_view v = view();
+
+	(void)state;
+	feed("waiting", "a", 10, 0, S);
+	assert_string_equal(written(stack_tree, &v), STACK_NOTHING "\n");
+	assert_has(written(stack_tables, &v), STACK_NOTHING "\n");
+}
+
+/*
+ * Past the cap there was no room for the cell of the others, either: their time was
+ * missing, though a note said that they were only without a stack.
+ */
+static void
+test_too_many_cells(void **state)
+{
+	struct kp_stack_sample s = { .time = S, .stack = KP_STACK_NONE };
+	struct stack_cell *last;
+
+	(void)state;
+	sum.by = STACK_BY_PROCESS;
+	for (uint32_t i = 0; i < STACK_CELLS_MAX + 3; i++) {
+		s.proc = i + 1;
+		stack_sum_sample(&sum, &s);
+	}
+	s.state = KP_STACK_WAIT;
+	stack_sum_sample(&sum, &s);
+	assert_int_equal(sum.overflow, 4);
+	assert_int_equal(sum.err, KP_OK);
+	assert_int_equal(sum.ncells, STACK_CELLS_MAX + 2);
+	last = &sum.cells[sum.ncells - 2];
+	assert_int_equal(last[0].stack, KP_STACK_OTHER);
+	assert_int_equal(last[0].f.time, 3 * S);
+	assert_int_equal(last[1].state, KP_STACK_WAIT);
+	assert_int_equal(last[1].f.samples, 1);
 }
 
 static void
@@ -375,6 +429,7 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 		T(test_tables), T(test_states), T(test_notes), T(test_rows),
 		T(test_cut), T(test_folded), T(test_speedscope), T(test_json),
+		T(test_long_times), T(test_nothing_seen), T(test_too_many_cells),
 		T(test_by), T(test_share), T(test_groups),
 	};
 

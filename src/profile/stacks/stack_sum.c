@@ -73,9 +73,9 @@ is_same(const struct stack_cell *c, const struct stack_cell *key)
 	    c->proc == key->proc && c->state == key->state;
 }
 
-/* NULL: there is no room for it. */
+/* NULL: it would be more than `most` cells, or there is no memory for it. */
 static struct stack_cell *
-cell_of(struct stack_sum *s, const struct stack_cell *key)
+cell_of(struct stack_sum *s, const struct stack_cell *key, size_t most)
 {
 	uint64_t h = hash((uint64_t)key->stack << 32 | key->group << 3 |
 	    key->state, key->proc);
@@ -85,8 +85,8 @@ cell_of(struct stack_sum *s, const struct stack_cell *key)
 	for (uint32_t i = next; i != STACK_CELL_NONE; i = s->cells[i].next)
 		if (is_same(&s->cells[i], key))
 			return &s->cells[i];
-	if (vec_room(&s->cells, &s->room, s->ncells, STACK_CELLS_MAX) != KP_OK ||
-	    !map_put(&s->index, h, s->ncells))
+	if (s->ncells >= most || vec_room(&s->cells, &s->room, s->ncells,
+	    VEC_NO_CAP) != KP_OK || !map_put(&s->index, h, s->ncells))
 		return NULL;
 	s->cells[s->ncells] = *key;
 	s->cells[s->ncells].next = next;
@@ -117,7 +117,7 @@ stack_sum_sample(void *ctx, const struct kp_stack_sample *sample)
 		.state = sample->state };
 	const struct stack_figure one = { 1, sample->time,
 		(double)sample->time * (double)sample->time };
-	struct stack_cell *c = cell_of(s, &key);
+	struct stack_cell *c = cell_of(s, &key, STACK_CELLS_MAX);
 
 	s->samples++;
 	s->not_seen += sample->state == KP_STACK_NOT_SEEN;
@@ -126,8 +126,10 @@ stack_sum_sample(void *ctx, const struct kp_stack_sample *sample)
 		s->overflow++;
 		key = (struct stack_cell){ .stack = KP_STACK_OTHER,
 			.state = sample->state };
-		c = cell_of(s, &key);
+		c = cell_of(s, &key, STACK_CELLS_MAX + KP_STACK_STATES);
 	}
 	if (c != NULL)
 		stack_figure_add(&c->f, &one);
+	else
+		s->err = KP_ENOMEM;
 }

@@ -16,7 +16,10 @@ enum stack_by { STACK_BY_GROUP, STACK_BY_APPLICATION, STACK_BY_PROCESS,
 
 /* The sampler names some 1000 groups; numbers past this are taken for 0. */
 #define STACK_GROUPS_MAX 2048u
-/* 96 MiB; samples past it are counted, and added to a cell without a stack. */
+/*
+ * 96 MiB; samples past it are counted, and added to a cell without a stack, of
+ * which there is one for each state.
+ */
 #define STACK_CELLS_MAX (1u << 20)
 /* Of processes that are told apart, to count them. */
 #define STACK_PROCS_MAX (1u << 20)

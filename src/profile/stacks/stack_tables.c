@@ -193,8 +193,7 @@ put_functions(struct kp_buf *b, const struct stack_view *v)
 	if (n > 0)
 		grid_write(&g, v->width, b);
 	else
-		text_wrap(b, "no process was seen in these states (see "
-		    "-states)", v->width, 0);
+		text_wrap(b, STACK_NOTHING, v->width, 0);
 	grid_free(&g);
 	free(rows);
 	if (n > shown(v, n))

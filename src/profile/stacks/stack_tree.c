@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "stack_internal.h"
-#include "text/json.h"
+#include "text/flame.h"
 #include "text/text.h"
 
-#define SCHEMA "https://www.speedscope.app/file-format-schema.json"
 #define LEVELS_MAX (KP_STACK_DEPTH_MAX + 2)	/* with the root and "..." */
 
 struct line {
@@ -217,7 +217,9 @@ stack_tree(struct kp_buf *b, const struct stack_view *v)
 	struct tree t = { .l = &l, .b = b };
 	char n[TEXT_MAX];
 
-	if (lines_make(&l, v, b)) {
+	if (lines_make(&l, v, b) && l.n == 0) {
+		text_wrap(b, STACK_NOTHING, v->width, 0);
+	} else if (b->err == KP_OK) {
 		struct range all = { .n = l.n };
 
 		kp_buf_printf(b, "%8s  %18s  %9s\n", "% total",
@@ -236,16 +238,13 @@ stack_tree(struct kp_buf *b, const struct stack_view *v)
 
 /* ---- folded stacks ---- */
 
-/* Replaces semicolons, which separate frames. */
 static void
 put_frame(struct kp_buf *b, const char *name)
 {
 	size_t from = b->len;
 
 	text_put(b, name);
-	for (; b->err == KP_OK && from < b->len; from++)
-		if (b->p[from] == ';')
-			b->p[from] = ':';
+	flame_clean(b, from);
 }
 
 static bool
@@ -282,47 +281,26 @@ stack_folded(struct kp_buf *b, const struct stack_view *v)
 
 /* ---- speedscope ---- */
 
+/* n lines of one root */
 static void
-put_names(struct json *j, const struct lines *l)
+put_profile(struct json *j, const struct lines *l, const struct line *v,
+    size_t n)
 {
-	json_object(j, "shared");
-	json_array(j, "frames");
-	for (uint32_t i = 0; i <= l->not_seen; i++) {
-		json_object(j, NULL);
-		json_string(j, "name", level_name(l, i));
-		json_end(j);
-	}
-	json_end(j);
-	json_end(j);
-}
-
-static void
-put_profile(struct json *j, const struct lines *l, size_t from, size_t n)
-{
-	const struct line *v = &l->v_lines[from];
 	kp_dur_ns end = 0;
 
-	json_object(j, NULL);
-	json_string(j, "type", "sampled");
-	json_string(j, "name", l->roots.names[v->root]);
-	json_string(j, "unit", "nanoseconds");
-	json_array(j, "samples");
+	for (size_t i = 0; i < n; i++)
+		end = sat_add(end, v[i].cell->f.time);
+	speedscope_profile(j, l->roots.names[v->root], 0, end);
 	for (size_t i = 0; i < n && j->b->err == KP_OK; i++) {
 		json_array(j, NULL);
 		for (uint32_t k = 0; k < v[i].n; k++)
 			json_uint(j, NULL, v[i].fns[k]);
 		json_end(j);
 	}
-	json_end(j);
-	json_array(j, "weights");
-	for (size_t i = 0; i < n; i++) {
+	speedscope_weights(j);
+	for (size_t i = 0; i < n; i++)
 		json_int(j, NULL, v[i].cell->f.time);
-		end += v[i].cell->f.time;
-	}
-	json_end(j);
-	json_int(j, "startValue", 0);
-	json_int(j, "endValue", end);
-	json_end(j);
+	speedscope_profile_end(j);
 }
 
 void
@@ -335,21 +313,16 @@ stack_speedscope(struct kp_buf *b, const struct stack_view *v)
 		lines_free(&l);
 		return;
 	}
-	json_begin(&j, b);
-	json_object(&j, NULL);
-	json_string(&j, "$schema", SCHEMA);
-	json_string(&j, "name", v->target);
-	json_string(&j, "exporter", "kprof");
-	put_names(&j, &l);
-	json_array(&j, "profiles");
+	speedscope_begin(&j, b, v->target);
+	for (uint32_t i = 0; i <= l.not_seen; i++)
+		speedscope_frame(&j, level_name(&l, i), "");
+	speedscope_profiles(&j);
 	for (size_t i = 0, n; i < l.n && b->err == KP_OK; i += n) {
 		for (n = 1; i + n < l.n &&
 		     l.v_lines[i + n].root == l.v_lines[i].root;)
 			n++;
-		put_profile(&j, &l, i, n);
+		put_profile(&j, &l, &l.v_lines[i], n);
 	}
-	json_end(&j);
-	json_end(&j);
-	kp_buf_str(b, "\n");
+	speedscope_end(&j);
 	lines_free(&l);
 }
