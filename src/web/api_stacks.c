@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api_stacks.h"
+#include "base/sat.h"
 #include "report/stacks/frames.h"
 #include "report/stacks/stacks.h"
 
@@ -49,7 +50,7 @@ keep_tier(struct stacks *report, const char *tier)
 		}
 		s->left++;
 		s->left_samples += row.samples;
-		s->left_time += row.w_time;
+		s->left_time = sat_add(s->left_time, row.w_time);
 	}
 }
 

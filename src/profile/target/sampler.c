@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "kprofd/etf.h"
+#include "kprofd/trace.h"
 #include "profile/target/sampler.h"
 #include "sampler_beam.h"
 
@@ -52,6 +53,13 @@ sampler_start(struct sampler **out, const struct sampler_opts *o,
 	return KP_OK;
 }
 
+/* Can a wall clock's time be added to it? */
+static bool
+is_time(int64_t v)
+{
+	return v >= 0 && v < KP_TARGET_TIME_MAX;
+}
+
 /* Reads the map of {kprof_reply, Ref, Map}. */
 static enum kp_err
 read_totals(struct kp_term *r, struct sampler_totals *sums)
@@ -71,8 +79,8 @@ read_totals(struct kp_term *r, struct sampler_totals *sums)
 		else
 			*to = kp_term_int(r);
 	}
-	if (r->err == KP_OK && (sums->elapsed < 0 || sums->time < 0 ||
-	    sums->young < 0))
+	if (r->err == KP_OK && (!is_time(sums->elapsed) ||
+	    !is_time(sums->time) || !is_time(sums->young)))
 		return KP_EFORMAT;
 	return kp_term_finish(r);
 }

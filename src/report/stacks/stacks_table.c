@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "report/losses.h"
 #include "stack_tree.h"
 #include "stacks_internal.h"
@@ -169,9 +170,9 @@ static void
 add(struct stack_figures *to, const struct stack_figures *f)
 {
 	to->samples += f->samples;
-	to->time += f->time;
+	to->time = sat_add(to->time, f->time);
 	for (int i = 0; i < KP_STACK_STATES; i++)
-		to->of[i] += f->of[i];
+		to->of[i] = sat_add(to->of[i], f->of[i]);
 }
 
 /* Adds up the functions from this one on, as one row; none: no row. */
