@@ -118,8 +118,8 @@ last_end(const struct kp_request *rq)
 }
 
 /*
- * Without a look at its calls: those of a request of one node have their own times.
- * Most loose samples are later than a request that closes.
+ * Without a look at its calls, whose times are not moved where a request has one
+ * node.  Most loose samples are later than a request that closes.
  */
 static bool
 may_take(const struct stack_scope *scope, const struct kp_request *rq,
