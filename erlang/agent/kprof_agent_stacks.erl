@@ -31,6 +31,9 @@
 -define(TICK_LEAST_NS, 5000000).        % mean interval of ticks: 200 a second
 -define(TICK_MOST_NS, 2000000000).
 -define(AT_ONCE, 4).            % stacks at one tick, in the mean
+-define(SEEK, 20).              % processes looked through for tokens, at one tick: 10 us
+-define(SEEK_NS, 500000000).    % least time for all
+-define(SEEK_PROCESSES_MAX, 20000).     % to list more takes too long
 -define(LOOKS_MAX, 500).        % candidates looked at, at one tick
 -define(LATE_NS, 500000000).    % since the tick before: a tick stands for no more
 -define(REPORT_NS, 1000000000). % longest time between two messages: counts stay fresh
@@ -50,6 +53,7 @@
     asker :: kprof_ask:asker(),
     look_ns :: pos_integer(),
     stack_ns :: pos_integer(),
+    others = {[], -1 bsl 63} :: {[pid()], ListedAtNs :: integer()},     % to be looked through for tokens
     candidates = #{} :: #{pid() => {AtMs :: integer(), Label :: non_neg_integer()}},
     ticked_at :: integer(),     % ns
     mean_ns :: pos_integer(),   % of the interval that ends with the next tick
@@ -244,9 +248,10 @@ interval(#sampler{per_second = N, ppm = Ppm, taken_mean = Taken, cost_mean = Cos
     Wanted = max(1.0, Taken) * 1.0e9 / N,
     max(?TICK_LEAST_NS, min(?TICK_MOST_NS, round(max(Wanted, Cost * 1.0e6 / Ppm)))).
 
-tick(Pids, #sampler{candidates = Before} = S0) ->
+tick(Pids, Last) ->
+    {Found, Sought, #sampler{candidates = Before} = S0} = sought(kprof_injected:now_ns(), Last),
     T0 = kprof_injected:now_ns(),
-    All = stack_candidates(Pids, T0 div 1000000, Before),
+    All = stack_candidates(Found ++ Pids, T0 div 1000000, Before),
     S = S0#sampler{candidates = All},
     Looked = chosen(maps:keys(All), looks(S)),
     T1 = kprof_injected:now_ns(),
@@ -259,7 +264,20 @@ tick(Pids, #sampler{candidates = Before} = S0) ->
     Left = left(Looked, Answers, Ended, T0 div 1000000, All),
     S2 = stacks_report(Samples, T2, S1#sampler{candidates = Left, ticked_at = T0}),
     T3 = kprof_injected:now_ns(),
-    costs(T1 - T0 + T3 - T2 + N * S#sampler.look_ns + Stacks * S#sampler.stack_ns, S2).
+    costs(T1 - T0 + T3 - T2 + (N + Sought) * S#sampler.look_ns + Stacks * S#sampler.stack_ns, S2).
+
+%% A process that works for requests without calling a traced function, such as the server that a
+%% tier asks, is found by the token that it keeps. Some are looked at in each tick.
+sought(Now, #sampler{others = {[], ListedAt}} = S) ->
+    Few = erlang:system_info(process_count) =< ?SEEK_PROCESSES_MAX,
+    if Few, Now - ListedAt > ?SEEK_NS -> sought(Now, S#sampler{others = {processes(), Now}});
+       true -> {[], 0, S}
+    end;
+sought(_, #sampler{others = {Others, ListedAt}, candidates = Candidates} = S) ->
+    {Some, Left} = lists:split(min(?SEEK, length(Others)), Others),
+    New = [{P, P} || P <- Some, not is_map_key(P, Candidates)],
+    {Found, Asker} = kprof_ask:seek(New, S#sampler.asker),
+    {Found, length(New), S#sampler{asker = Asker, others = {Left, ListedAt}}}.
 
 %% Where there is no room, those make some that were not seen with a token: most of them have ended.
 %% What is above the cap then is left out, the oldest; the time of the others is not theirs.

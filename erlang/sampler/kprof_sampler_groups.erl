@@ -29,7 +29,7 @@
     asked = queue:new() :: queue:queue(pid()),  % in order
     stuck = none :: none | pid(),       % whose answer was awaited at the last look
     pids = #{} :: #{pid() => none | {iodata(), atom()}},
-    numbers = #{} :: #{{binary(), atom()} => pos_integer()},
+    numbers = #{} :: #{others | {binary(), atom()} => pos_integer()},
     news = [] :: [{pos_integer(), binary(), atom()}]    % to be sent
 }).
 -opaque groups() :: #groups{}.
@@ -101,7 +101,7 @@ group(Name, App, #groups{numbers = Numbers, news = News} = G) ->
     end.
 
 others(#groups{numbers = Numbers, news = News} = G) when not is_map_key(others, Numbers) ->
-    Name = unicode:characters_to_binary(io_lib:format("(past ~b groups)", [?GROUPS_MAX])),
+    Name = iolist_to_binary(io_lib:format("(past ~b groups)", [?GROUPS_MAX])),
     {?OTHERS, G#groups{numbers = Numbers#{others => ?OTHERS},
                        news = [{?OTHERS, Name, undefined} | News]}};
 others(G) ->
@@ -181,7 +181,8 @@ unregistered(P, Initial, Memory) ->
         {Text, _} -> Text
     end.
 
-%% {Label, the function that proc_lib has noted}.
+%% {Label, the function that proc_lib has noted}. The items are of OTP 26 on.
+-dialyzer({nowarn_function, dictionary_of/2}).
 dictionary_of(P, Memory) ->
     Keys = [{dictionary, '$process_label'}, {dictionary, '$initial_call'}],
     try process_info(P, Keys) of

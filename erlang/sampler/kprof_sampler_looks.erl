@@ -131,11 +131,11 @@ looker_loop(Monitor) ->
 
 looker_look(I, Tuple, _) when I > tuple_size(Tuple) -> ok;
 looker_look(I, Tuple, Codes) ->
-    atomics:put(Codes, I, case process_info(element(I, Tuple), status) of
+    atomics:put(Codes, I, case kprof_ask:status_of(element(I, Tuple)) of
                               undefined -> ?GONE;
-                              {status, running} -> 1;
-                              {status, runnable} -> 2;
-                              {status, garbage_collecting} -> 3;
-                              {status, _} -> ?OTHER
+                              running -> 1;
+                              runnable -> 2;
+                              garbage_collecting -> 3;
+                              _ -> ?OTHER
                           end),
     looker_look(I + 1, Tuple, Codes).

@@ -154,6 +154,7 @@ command(read, Ref, S) ->
 command(stop, _, S) ->
     leave(done, S).
 
+-spec leave(term(), #s{}) -> no_return().
 leave(Reason, S) ->
     kprof_sampler_groups:namer_stop(S#s.groups),
     kprof_ask:stop(S#s.asker),

@@ -11,12 +11,13 @@
 %% first. A process that runs shows its stack where it is scheduled out or receives.
 -module(kprof_ask).
 
--export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1]).
+-export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1, seek/2, status_of/1]).
 -export_type([asker/0, answer/0, frames/0]).
 
 -include("kprof_label.hrl").
 
 -define(ANSWER_MS, 5).          % for an answer
+-define(DIRECT_NS, 5000).       % in which the VM reads a status by itself: it takes 200
 -define(AGAIN_MS, 25).          % until a process that did not answer is asked again; doubled
 -define(AGAIN_MOST_MS, 10000).  % each time, up to this
 -define(SILENT_MAX, 1000).      % such processes; what is forgotten is asked too early
@@ -70,6 +71,25 @@ take_ours(Asked, #asker{still = Still} = Asker0) ->
             Asker0#asker{stacks = 0}),
     {Ended, Answers} = lists:partition(fun(F) -> tuple_size(F) =:= 2 end, Found),
     {Answers, Asker#asker.stacks, [Tag || {ended, Tag} <- Ended], Asker}.
+
+%% The tags of those that wait and have a token of kprofd's.
+-spec seek([{pid(), Tag :: term()}], asker()) -> {[Tag :: term()], asker()}.
+seek(Asked, Asker0) ->
+    {Found, Asker} = ask(seek, [{P, Tag, none} || {P, Tag} <- Asked], Asker0),
+    {[Tag || {found, Tag} <- Found], Asker}.
+
+%% The status of a process, and not the one that it has while it answers, which is always
+%% `running`. It answers where a signal waits for it, such as a message: then it is about to run.
+-spec status_of(pid()) -> atom() | undefined.
+status_of(P) ->
+    T0 = kprof_injected:now_ns(),
+    case process_info(P, status) of
+        {status, running} ->
+            Took = kprof_injected:now_ns() - T0,
+            if Took > ?DIRECT_NS -> runnable; true -> running end;
+        {status, Status} -> Status;
+        undefined -> undefined
+    end.
 
 %% Whether the stack is that of an OTP behaviour that waits for its next message.
 -spec is_idle(frames() | not_seen) -> boolean().
@@ -130,6 +150,7 @@ answer({At, Took, Status, Label, _, Frames}, Tag, _, Found) ->
 answer({At, same}, Tag, {_, Label, Frames}, Found) ->
     [{Tag, At, 0, waiting, Label, Frames} | Found];
 answer({ended}, Tag, _, Found) -> [{ended, Tag} | Found];
+answer({found}, Tag, _, Found) -> [{found, Tag} | Found];
 answer({not_ours}, _, _, Found) -> Found.
 
 remember({_, _, waiting, Label, Reductions, Frames}, P, #asker{still = Still} = Asker)
@@ -192,12 +213,20 @@ worker(Owner, Monitor) ->
 %% Of a process that runs only the status can be read without its answer.
 question(Which, P, Known, Owner, Ref) ->
     At = kprof_injected:now_ns(),
-    case process_info(P, status) of
-        {status, waiting} when Which =:= ours -> waits(P, At, Known);
-        {status, waiting} -> stack(P, At, waiting);
-        {status, Status} ->
+    case {Which, status_of(P)} of
+        {_, undefined} -> {ended};
+        {seek, waiting} -> has_token(P);
+        {seek, _} -> {not_ours};
+        {ours, waiting} -> waits(P, At, Known);
+        {all, waiting} -> stack(P, At, waiting);
+        {_, Status} ->
             Owner ! {Ref, {runs, At, Status, 0}},
-            stack(P, At, Status);
+            stack(P, At, Status)
+    end.
+
+has_token(P) ->
+    case process_info(P, sequential_trace_token) of
+        {_, Token} -> case label(Token) of 0 -> {not_ours}; _ -> {found} end;
         undefined -> {ended}
     end.
 

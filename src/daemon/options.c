@@ -313,7 +313,8 @@ finish(struct options *o, const struct opt_parser *p)
 	    (o->yes || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)));
 	if (o->tiers == NULL && !o->propose)
 		return usage("no tiers.conf given: -tiers FILE is needed "
-		    "(kprof suggest -target NODE proposes one)");
+		    "(kprof suggest -target NODE proposes one, "
+		    "-yes takes that)");
 	if (o->tiers != NULL && o->yes)
 		return usage("-yes goes without -tiers");
 	if (!options_targets(o) && !o->check)

@@ -30,11 +30,11 @@ in_world({eval, Text}, World) ->
 
 %% Does it attach a kprofd of its own to the target?
 is_attaching(Command) ->
-    re:run(Command, "\\bkprofd .*-(?:target|cluster)", [unicode, {capture, none}]) =:= match.
+    re:run(Command, "\\bkprofd (?:.*-(?:target|cluster)|-check$)", [unicode, {capture, none}]) =:= match.
 
 %% On OTP 25 and 26 there is one tracer for all that is new, which a kprofd is.
 is_counting(Command) ->
-    re:run(Command, "\\bkprof (?:count|time|memory|trace|suggest) (?!.*-attached)", [unicode, {capture, none}]) =:= match.
+    re:run(Command, "\\bkprof (?:(?:count|time|memory|trace) (?!.*-attached)|suggest\\b)", [unicode, {capture, none}]) =:= match.
 
 %% The command, and the other one that a comment offers.
 command(Line, Printed, World) ->
@@ -140,7 +140,11 @@ answer("kprofd" ++ _ = Command, Out, Err, World) ->
         {match, [File]} -> docs_world:read(World, File);
         nomatch -> Out ++ Err
     end;
-answer(_, Out, _, _) -> Out.
+answer(Command, Out, _, World) ->
+    case re:run(Command, "(?: >|-o )(\\S+\\.(?:conf|folded|json))$", [unicode, {capture, all_but_first, list}]) of
+        {match, [File]} -> Out ++ docs_world:read(World, File);
+        nomatch -> Out
+    end.
 
 %% kprof says why it has nothing to show, and ends with 0.
 is_empty(Answer) ->

@@ -26,13 +26,13 @@ kprofd(T, Target, Text) ->
     it:armed(P),
     P.
 
-%% Function, type, path, states that it may be seen in. The process of lookup/0 makes no traced
-%% call, and is not sampled.
+%% Function, type, path, states that it may be seen in. The server of lookup/0 makes no traced
+%% call: it is found by its token.
 known() ->
     Runs = ["running", "runnable", "collecting"],
     [{auth, "page", "web", Runs}, {total, "page", "web", Runs}, {fetch, "page", "web;db", ["in a call" | Runs]},
      {template, "page", "web;view", Runs}, {markup, "page", "web;view", Runs},
-     {validate, "order", "web", Runs}, {lock, "order", "web;db", ["waiting" | Runs]},
+     {lookup, "page", "web;db", Runs}, {validate, "order", "web", Runs}, {lock, "order", "web;db", ["waiting" | Runs]},
      {socket, "order", "web;db", ["on a port" | Runs]}, {pdf, "order", "web;view", Runs}].
 
 functions(T) ->
@@ -56,7 +56,9 @@ functions(T) ->
 %% The trace knows how long each type was in each tier itself: the shares that samples show are
 %% right within what chance allows, and a bias.
 shares(Cells, Own) ->
-    Inside = [C || {_, [_ | _] = Path, _, _, _, _} = C <- Cells, Path =/= "_after"],
+    %% The server that a tier asks works at the same time as the tier waits.
+    Inside = [C || {_, [_ | _] = Path, _, Frames, _, _} = C <- Cells, Path =/= "_after",
+                   string:find(Frames, "it_known:lookup/0") =:= nomatch, string:find(Frames, "gen_server:loop") =:= nomatch],
     N = lists:sum([Samples || {_, _, _, _, Samples, _} <- Inside]),
     Sampled = lists:sum([Ns || {_, _, _, _, _, Ns} <- Inside]),
     Timed = lists:sum([Ns || {_, _, Ns} <- Own]),

@@ -240,7 +240,7 @@ kprofd(T, Target, More) ->
     P.
 
 load(Target) ->
-    it:do(Target, fun() -> [spawn(fun() -> receive after 500 -> loop(3000) end end) || _ <- lists:seq(1, 4)], ok end).
+    it:do(Target, fun() -> [spawn(fun() -> receive after 500 -> loop(600) end end) || _ <- lists:seq(1, 4)], ok end).
 
 loop(0) -> ok;
 loop(N) -> ?MODULE:request({wait, 2}), loop(N - 1).

@@ -111,7 +111,7 @@ yes(#{build := Build, cookie := Cookie} = T) ->
                   {it:exited(P), it:output(P), it:errors(P)}
           end,
     {2, _, Usage} = Run("no-terminal", []),
-    says(Usage, "no tiers.conf given: -tiers FILE is needed \\(kprof suggest -target NODE proposes one\\)"),
+    says(Usage, "no tiers.conf given: -tiers FILE is needed \\(kprof suggest -target NODE proposes one, -yes takes that\\)"),
     {0, Out, Err} = Run("yes", ["-yes", "-duration", "2s"]),
     says(Out, "\\{entry, \\{requests, handle_request, 2\\}\\}"),
     says(Err, "done: .* requests in"),

@@ -113,6 +113,7 @@ called_find(struct suggest_node *s, struct kp_counts *p)
 	s->rates = calloc(p->names->nfns + 1, sizeof(*s->rates));
 	if (s->rates == NULL)
 		return suggest_node_no_memory(s);
+	s->nrates = p->names->nfns;
 	for (size_t i = 0; i < p->nrows && seconds > 0; i++)
 		s->rates[p->rows[i].fn] = (double)p->rows[i].calls / seconds;
 	if (p->nrows > 0)
@@ -170,13 +171,13 @@ suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f)
 		(uint32_t)strlen(f->mod) };
 	struct kp_span fun = { (const uint8_t *)f->fun,
 		(uint32_t)strlen(f->fun) };
-	uint32_t n = s->names->nfns, fn;
+	uint32_t fn;
 	bool added;
 
 	if (s->rates == NULL)
 		return -1;
 	if (kp_call_fn_put(s->names, mod, fun, f->arity, &fn, &added) != KP_OK ||
-	    added || fn >= n)
+	    added || fn >= s->nrates)
 		return -1;
 	return s->rates[fn];
 }

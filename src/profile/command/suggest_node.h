@@ -49,6 +49,7 @@ struct suggest_node {
 	/* Calls that were counted: names and a rate each. */
 	struct kp_call_names *names;
 	double *rates;
+	uint32_t nrates;
 	uint64_t functions;		/* that were counted */
 	uint64_t events;		/* of all traces */
 	uint64_t patterns;		/* that were set, in all */
