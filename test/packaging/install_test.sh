@@ -55,6 +55,7 @@ usr/share/doc/kprofd/requests.md
 usr/share/doc/kprofd/safety.md
 usr/share/doc/kprofd/service.md
 usr/share/doc/kprofd/sql.md
+usr/share/doc/kprofd/stacks.md
 usr/share/doc/kprofd/troubleshooting.md
 usr/share/fish/vendor_completions.d/kprof.fish
 usr/share/fish/vendor_completions.d/kprofd.fish

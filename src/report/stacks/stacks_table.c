@@ -23,6 +23,7 @@
 #define STATES_SHOWN 3
 #define STATES_NARROW 2		/* where there is little room */
 #define WIDE 120u
+#define STACK_BYTES 80	/* of a stack's text, and its last frame */
 #define STACK_LEAST 0.1		/* share of a function whose stack is shown */
 #define STATE_LEAST 0.05	/* a part of the row's time */
 
@@ -121,13 +122,20 @@ put_figures(struct table *t, const struct stack_figures *f)
 
 /* ---- rows ---- */
 
-/* The innermost frame first, so that it is seen where the rest is cut. */
+/*
+ * The innermost frame first, so that it is seen where the rest is cut: by the
+ * terminal, or where there is none past STACK_BYTES, so that figures stay near.
+ */
 static void
 put_stack(struct kp_buf *b, const char *s, size_t n)
 {
-	size_t end = n, from;
+	size_t end = n, from, start = b->len;
 
 	while (end > 0) {
+		if (b->len - start > STACK_BYTES) {
+			kp_buf_str(b, " < ...");
+			return;
+		}
 		for (from = end; from > 0 && s[from - 1] != ';'; from--)
 			;
 		kp_buf_str(b, end < n ? " < " : "");
