@@ -164,6 +164,8 @@ value(target, World) -> " -target " ++ value(node, World);
 value(target_and_tiers, World) -> " -target" ++ value(node_and_tiers, World);
 value(node_and_tiers, World) -> " " ++ value(node, World) ++ " -tiers" ++ value(tiers, World);
 value(tiers, _) -> " tiers.conf";
+%% Of the world's own there is one already.
+value(proposal, _) -> "proposal.conf";
 value(hour_ago, _) ->
     {{Y, Mo, D}, {H, Mi, _}} = calendar:system_time_to_universal_time(erlang:system_time(second) - 3600, second),
     lists:flatten(io_lib:format("~4..0b-~2..0b-~2..0bT~2..0b:~2..0b", [Y, Mo, D, H, Mi])).
