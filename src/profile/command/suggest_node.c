@@ -128,6 +128,17 @@ called_find(struct suggest_node *s, struct kp_counts *p)
 	return e == KP_OK ? e : suggest_node_no_memory(s);
 }
 
+/* Before OTP 27 a kprofd there is the one tracer: what it traces is refused. */
+static void
+explain_refusal(struct suggest_node *s)
+{
+	if (s->otp >= 27 || facts_find(s->facts, "kprof_agent") == NULL)
+		return;
+	snprintf(s->why, sizeof(s->why), "'%s' is being profiled by a kprofd, and "
+	    "before OTP 27 a node has one tracer: end that kprofd first",
+	    s->talk.target);
+}
+
 enum kp_err
 suggest_node_count(struct suggest_node *s)
 {
@@ -160,6 +171,8 @@ suggest_node_count(struct suggest_node *s)
 	counters_stop(c);
 	if (e == KP_OK)
 		e = called_find(s, &p);
+	else if (e != KP_END)
+		explain_refusal(s);
 	kp_counts_free(&p);
 	return e;
 }

@@ -157,18 +157,6 @@ take(struct sampling *x, struct sampler *m)
 	return e;
 }
 
-/* Before OTP 27 the counters and traces that follow would be refused. */
-static bool
-is_profiled(struct suggest_node *s)
-{
-	if (s->otp >= 27 || facts_find(s->facts, "kprof_agent") == NULL)
-		return false;
-	snprintf(s->why, sizeof(s->why), "'%s' is being profiled by a kprofd, and "
-	    "before OTP 27 a node has one tracer: end that kprofd first",
-	    s->talk.target);
-	return true;
-}
-
 static enum kp_err
 sample(struct suggest_node *s)
 {
@@ -188,7 +176,7 @@ sample(struct suggest_node *s)
 		e = sampler_start(&m, &o, &h, s->why, sizeof(s->why));
 	if (e == KP_OK) {
 		s->otp = h.otp;
-		e = is_profiled(s) ? KP_EBUSY : take(&x, m);
+		e = take(&x, m);
 	}
 	sampler_stop(m);
 	free(x.fns);

@@ -281,19 +281,31 @@ read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
 	return KP_END;
 }
 
-/* The first message has no events, and confirms that the node traces. */
+/*
+ * The first batch has no events, and confirms that the node traces.  Where there
+ * are many requests, the types of the first may come before it.
+ */
 enum kp_err
 tracer_go(struct tracer *t)
 {
-	struct kp_term r;
 	enum kp_err e = injected_command(&t->in, "go");
+	kp_mono_ns until = kp_mono_now() + TRACER_READ_LIMIT;
+	struct kp_span tag;
+	struct kp_term r;
 
-	if (e == KP_OK)
-		e = injected_next(&t->in, kp_mono_now() + TRACER_READ_LIMIT, &r);
-	if (e != KP_OK)
-		return e;
-	kp_term_tuple(&r);
-	return kp_span_is(kp_term_atom(&r), "kprof_calls") ? KP_OK : KP_ESTATE;
+	while (e == KP_OK && (e = injected_next(&t->in, until, &r)) == KP_OK) {
+		kp_term_tuple(&r);
+		tag = kp_term_atom(&r);
+		if (kp_span_is(tag, "kprof_calls"))
+			return KP_OK;
+		if (kp_span_is(tag, "kprof_identity"))
+			e = tracer_read_identity(&t->in, &t->limit, &r);
+		else if (kp_span_is(tag, "kprof_request"))
+			e = tracer_read_wanted(&t->limit, &r);
+		else
+			e = KP_ESTATE;
+	}
+	return e;
 }
 
 void
