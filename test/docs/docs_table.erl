@@ -37,7 +37,6 @@ placeholders() ->
      {"(?<=\\bkprofd -check -target)$", node_and_tiers},
      {"(?<=\\bkprofd -check)$", target_and_tiers},
      {"(?<=\\bkprof suggest)$", target},
-     {"(?<=\\bkprof stacks)$", target},
      {"(?<= -o )tiers\\.conf$", proposal},
      {"\\b20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d\\b", hour_ago},
      {"(?<=-otlp )http://127\\.0\\.0\\.1:4318\\b", collector},
