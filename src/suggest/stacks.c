@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "base/vec.h"
 #include "suggest/stacks.h"
 
@@ -67,7 +68,7 @@ suggest_stacks_add(struct suggest_stacks *s, uint32_t id, const uint32_t *fns,
 		at = map_get(&s->by_key, (uint64_t)id + 1);
 	}
 	s->v[*at].samples++;
-	s->v[*at].time[doing] += time;
+	s->v[*at].time[doing] = sat_add(s->v[*at].time[doing], time);
 	return KP_OK;
 }
 
@@ -79,7 +80,7 @@ stack_time(const struct suggest_stack *k)
 	kp_dur_ns t = 0;
 
 	for (unsigned i = 0; i <= SUGGEST_WAITS; i++)
-		t += k->time[i];
+		t = sat_add(t, k->time[i]);
 	return t;
 }
 
@@ -272,14 +273,16 @@ grow(struct growing *g, const struct suggest_stack *k)
 				continue;
 			top = at;
 			g->c->spots[top].samples += k->samples;
-			g->c->spots[top].whole += i > 0 ? stack_time(k) : 0;
+			g->c->spots[top].whole = sat_add(
+			    g->c->spots[top].whole,
+			    i > 0 ? stack_time(k) : 0);
 		}
 	if (at == UINT32_MAX || at == 0)
 		return at == 0;
 	s = &g->c->spots[at];
-	s->own += k->time[SUGGEST_WORKS];
+	s->own = sat_add(s->own, k->time[SUGGEST_WORKS]);
 	for (unsigned i = 0; i < SUGGEST_WAITS; i++)
-		s->wait[i] += k->time[i];
+		s->wait[i] = sat_add(s->wait[i], k->time[i]);
 	return true;
 }
 
@@ -323,10 +326,11 @@ calls_spread(struct suggest_calls *c, const double *rates)
 
 	for (uint32_t i = c->nspots; i-- > 1;) {
 		s = &c->spots[i];
-		s->total += s->own;
+		s->total = sat_add(s->total, s->own);
 		for (unsigned k = 0; k < SUGGEST_WAITS; k++)
-			s->total += s->wait[k];
-		c->spots[s->parent].total += s->total;
+			s->total = sat_add(s->total, s->wait[k]);
+		c->spots[s->parent].total = sat_add(
+		    c->spots[s->parent].total, s->total);
 		if (all != NULL)
 			all[s->fn] += (double)s->total;
 	}
