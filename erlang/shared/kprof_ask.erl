@@ -6,9 +6,9 @@
 %% killed, its process counts as not seen, and another goes on with the rest. What it has asked
 %% stays in the queue of that process, which is asked more and more seldom.
 %%
-%% The status is read in 0.2 us without the help of the process, and the token of one that waits. Asked together
-%% with the stack, the status of every process is `running`, because it answers; so that is asked
-%% first. A process that runs shows its stack where it is scheduled out or receives.
+%% The VM reads the status in 0.2 us without the process, and so the token of one that waits. Asked
+%% together with the stack, the status of every process is `running`, because it answers; so the
+%% status is asked first. A process that runs shows its stack where it is scheduled out or receives.
 -module(kprof_ask).
 
 -export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1, seek/2, status_of/1]).

@@ -195,6 +195,17 @@ preloaded_read(struct facts *f, struct kp_term *r)
 	return r->err;
 }
 
+/* {ok, List} | undefined: returns the number of its elements, which are next. */
+static uint32_t
+ok_list(struct kp_term *r)
+{
+	if (kp_term_peek(r) != KP_TERM_TUPLE)
+		return 0;
+	kp_term_tuple_n(r, 2);
+	kp_term_atom(r);
+	return kp_term_peek(r) == KP_TERM_LIST ? kp_term_list(r) : 0;
+}
+
 /* {ok, [Module]} | undefined */
 static enum kp_err
 app_modules_read(struct facts *f, const char *app, struct kp_term *r)
@@ -202,13 +213,8 @@ app_modules_read(struct facts *f, const char *app, struct kp_term *r)
 	bool platform = IS_IN(app, platform_apps);
 	const struct interned *at;
 	struct kp_span name;
-	uint32_t n;
+	uint32_t n = ok_list(r);
 
-	if (kp_term_peek(r) != KP_TERM_TUPLE)
-		return KP_OK;
-	kp_term_tuple_n(r, 2);
-	kp_term_atom(r);
-	n = kp_term_peek(r) == KP_TERM_LIST ? kp_term_list(r) : 0;
 	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
 		name = kp_term_atom(r);
 		at = intern_get(&f->by_name, name.p, name.n);
@@ -225,13 +231,8 @@ static enum kp_err
 needs_read(struct facts *f, struct kp_term *r)
 {
 	struct kp_span name;
-	uint32_t n;
+	uint32_t n = ok_list(r);
 
-	if (kp_term_peek(r) != KP_TERM_TUPLE)
-		return KP_OK;
-	kp_term_tuple_n(r, 2);
-	kp_term_atom(r);
-	n = kp_term_peek(r) == KP_TERM_LIST ? kp_term_list(r) : 0;
 	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
 		name = kp_term_atom(r);
 		for (size_t k = 0; k < f->napps; k++)
