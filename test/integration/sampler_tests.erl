@@ -67,7 +67,8 @@ forms(T) ->
     says(Tree, "  it_sampled:rounds/0$"),
     says(Notes, "samples of .* looks at processes"),
     {0, Speedscope, _} = run(T, Target, "stacks", ["-for", "1s", "-form", "speedscope", "-by", "none", "-quiet"]),
-    says(Speedscope, "\"name\":\"it_sampled:f9/1\""),
+    %% Which of its ten functions a second shows is left to chance, on a machine that others use too.
+    says(Speedscope, "\"name\":\"it_sampled:rounds/0\".*\"name\":\"it_sampled:f[0-9]+/1\""),
     {0, Json, ""} = run(T, Target, "stacks", ["-for", "1s", "-json", "-quiet"]),
     says(Json, "\"group\":\"it_sampled\",\"application\":null,\"state\":\"run.*\"frames\":\\[.*\"it_sampled:f[0-9]*/1:[0-9]+\"\\]"),
     {0, Live, _} = run(T, Target, "stacks", ["-for", "2500ms", "-every", "500ms"]),
