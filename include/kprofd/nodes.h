@@ -1,6 +1,6 @@
 /*
- * nodes.h - checks names of nodes, reads lists of them, and matches them
- * against globs.  Pure.
+ * nodes.h - checks names of nodes, splits off what people type behind them, reads
+ * lists of them, and matches them against globs.  Pure.
  *
  * Lists come from files that people and programs write, names also from nodes
  * that kprofd follows: neither is trusted.
@@ -15,6 +15,8 @@
 #include "kprofd/err.h"
 
 #define KP_NODE_NAME_MAX 255		/* bytes of name@host: an atom's */
+/* Bytes of a node as people type it: its address in brackets, and a port. */
+#define KP_NODE_TYPED_MAX (KP_NODE_NAME_MAX + 8)
 #define KP_NODE_FILE_MAX (64u << 10)	/* bytes of a list of nodes */
 
 /*
@@ -29,22 +31,60 @@ bool kp_node_alive_ok(const char *s, size_t n);
  */
 bool kp_node_name_ok(const char *s, size_t n);
 
+/* ---- what people type ---- */
+
+/* A host and a port. */
+struct kp_host_at {
+	char host[KP_NODE_NAME_MAX + 1];	/* a name or an address */
+	unsigned port;				/* 0: none is given */
+};
+
+/* A node and a port. */
+struct kp_node_at {
+	char node[KP_NODE_NAME_MAX + 1];	/* app@host, as it names itself */
+	unsigned port;				/* 0: none is given */
+};
+
+/*
+ * Splits host, host:4370, ::1, [::1] or [::1]:4370.  More than one colon without
+ * brackets is an address alone: ::1:4370 has no port.  Returns NULL, or what is
+ * wrong, such as "the port is not a number from 1 to 65535"; *to is not set then.
+ */
+const char *kp_host_split(const char *s, size_t n, struct kp_host_at *to);
+#define KP_NODE_WRONG "not the name of a node, such as app@host or app@host:4370"
+/*
+ * The same of app@ and a host.  Brackets are not part of the name: app@[::1]:4370
+ * is the node app@::1 at port 4370.
+ */
+const char *kp_node_split(const char *s, size_t n, struct kp_node_at *to);
+/* 1 to 65535, in decimal digits. */
+bool kp_port_parse(const char *s, size_t n, unsigned *port);
+/*
+ * Returns whether both are the same node, with whatever port, as app@h and
+ * app@h:4370 are.  What cannot be split is compared as it is.
+ */
+bool kp_node_same(const char *a, const char *b);
+
+/* ---- lists ---- */
+
 struct kp_node_list {
-	char **v;		/* owned; distinct names, in order */
+	char **v;		/* owned; as typed, distinct nodes, in order */
 	size_t n;
 	size_t more;		/* names past the cap: counted, not kept */
 };
 
 /*
- * Parses one name per line, with blanks around it; '#' starts a comment.  Keeps
- * at most max names.  KP_EFORMAT: *line, from 1, is not the name of a node;
- * KP_ELIMIT: more than KP_NODE_FILE_MAX bytes; KP_ENOMEM.  After an error there
- * is nothing to free.
+ * Parses one node per line, for kp_node_split(), with blanks around it; '#' starts
+ * a comment.  Keeps at most max nodes, and of one that is there twice the port that
+ * either line has.  KP_EFORMAT: *why is what is wrong with *line, from 1;
+ * KP_ELIMIT: more than KP_NODE_FILE_MAX bytes; KP_ENOMEM.  After an error there is
+ * nothing to free.
  */
 enum kp_err kp_node_list_parse(struct kp_node_list *out, const char *text,
-    size_t n, size_t max, uint32_t *line);
+    size_t n, size_t max, uint32_t *line, const char **why);
 void kp_node_list_free(struct kp_node_list *l);
-bool kp_node_list_has(const struct kp_node_list *l, const char *name);
+/* Returns the line of the same node (kp_node_same()); NULL: it is not there. */
+const char *kp_node_list_find(const struct kp_node_list *l, const char *name);
 
 /*
  * Returns whether the glob matches all of s.  As in SQLite's GLOB, '*' matches

@@ -44,10 +44,117 @@ test_names(void **state)
 	assert_false(kp_node_name_ok(name, KP_NODE_NAME_MAX + 1));
 }
 
+/* What is right is split into these; NULL: it is wrong, and these words say so. */
+static void
+test_split(void **state)
+{
+	static const char PORT[] = "port is not a number", NAME[] = "not the name",
+	    ADDRESS[] = "not an IPv6 address", EMPTY[] = "host is empty",
+	    HOST[] = "not a host";
+	static const struct {
+		const char *typed, *node;
+		unsigned port;
+		const char *wrong;
+	} cases[] = {
+		{ "app@host", "app@host", 0, NULL },
+		{ "app@host:4370", "app@host", 4370, NULL },
+		{ "app@host:65535", "app@host", 65535, NULL },
+		{ "app@10.0.0.7:1", "app@10.0.0.7", 1, NULL },
+		{ "app@::1", "app@::1", 0, NULL },
+		{ "app@[::1]", "app@::1", 0, NULL },
+		{ "app@[::1]:4370", "app@::1", 4370, NULL },
+		{ "app@::1:4370", "app@::1:4370", 0, NULL },
+		{ "app@fe80::1%eth0", "app@fe80::1%eth0", 0, NULL },
+		{ "app@[fe80::1%eth0]:9", "app@fe80::1%eth0", 9, NULL },
+		{ "app@::ffff:10.0.0.7", "app@::ffff:10.0.0.7", 0, NULL },
+		{ "app@host:", NULL, 0, PORT },
+		{ "app@host:0", NULL, 0, PORT },
+		{ "app@host:65536", NULL, 0, PORT },
+		{ "app@host:004370", NULL, 0, PORT },
+		{ "app@host:-1", NULL, 0, PORT },
+		{ "app@host:4370x", NULL, 0, PORT },
+		{ "app@host:epmd", NULL, 0, PORT },
+		{ "app@[::1]:", NULL, 0, PORT },
+		{ "app@[::1]4370", NULL, 0, ADDRESS },
+		{ "app@[::1", NULL, 0, ADDRESS },
+		{ "app@[host]:4370", NULL, 0, ADDRESS },
+		{ "app@[]:4370", NULL, 0, ADDRESS },
+		{ "app@1:2:3", NULL, 0, ADDRESS },
+		{ "app@host:1:2", NULL, 0, ADDRESS },
+		{ "app@::1%", NULL, 0, ADDRESS },
+		{ "app@:4370", NULL, 0, HOST },
+		{ "app@::1]", NULL, 0, ADDRESS },
+		{ "app@h]:1", NULL, 0, HOST },
+		{ "app", NULL, 0, NAME },
+		{ "app:4370", NULL, 0, NAME },
+		{ "app@", NULL, 0, NAME },
+		{ "@host:1", NULL, 0, NAME },
+		{ "a@b@c:1", NULL, 0, NAME },
+		{ "a b@c", NULL, 0, NAME },
+		{ "", NULL, 0, NAME },
+	};
+	struct kp_node_at at;
+	struct kp_host_at host;
+	const char *why;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		why = kp_node_split(cases[i].typed, strlen(cases[i].typed),
+		    &at);
+		if (cases[i].node == NULL && (why == NULL ||
+		    strstr(why, cases[i].wrong) == NULL))
+			fail_msg("'%s': %s", cases[i].typed, why);
+		if (cases[i].node == NULL)
+			continue;
+		if (why != NULL)
+			fail_msg("'%s': %s", cases[i].typed, why);
+		assert_string_equal(at.node, cases[i].node);
+		assert_int_equal(at.port, cases[i].port);
+	}
+	assert_null(kp_host_split("[::1]:4369", 10, &host));
+	assert_string_equal(host.host, "::1");
+	assert_int_equal(host.port, 4369);
+	why = kp_host_split("", 0, &host);
+	assert_non_null(strstr(why, EMPTY));
+}
+
+/* The port is not part of the name's length. */
+static void
+test_split_longest(void **state)
+{
+	char typed[KP_NODE_TYPED_MAX + 1];
+	struct kp_node_at at;
+
+	(void)state;
+	memset(typed, 'h', sizeof(typed));
+	memcpy(typed, "a@", 2);
+	memcpy(typed + KP_NODE_NAME_MAX, ":65535", 7);
+	assert_null(kp_node_split(typed, strlen(typed), &at));
+	assert_int_equal(strlen(at.node), KP_NODE_NAME_MAX);
+	assert_int_equal(at.port, 65535);
+	memcpy(typed + KP_NODE_NAME_MAX, "h:65535", 8);
+	assert_non_null(kp_node_split(typed, strlen(typed), &at));
+}
+
+static void
+test_same(void **state)
+{
+	(void)state;
+	assert_true(kp_node_same("app@h", "app@h:4370"));
+	assert_true(kp_node_same("app@h:1", "app@h:2"));
+	assert_true(kp_node_same("app@[::1]:4370", "app@::1"));
+	assert_false(kp_node_same("app@h", "app@h2:4370"));
+	assert_false(kp_node_same("app@::1", "app@::1:4370"));
+	assert_true(kp_node_same("odd", "odd"));
+	assert_false(kp_node_same("odd", "app@h"));
+}
+
 static enum kp_err
 parse(struct kp_node_list *l, const char *text, size_t max, uint32_t *line)
 {
-	return kp_node_list_parse(l, text, strlen(text), max, line);
+	const char *why;
+
+	return kp_node_list_parse(l, text, strlen(text), max, line, &why);
 }
 
 static void
@@ -64,9 +171,9 @@ test_list(void **state)
 	assert_string_equal(l.v[1], "b@h");
 	assert_string_equal(l.v[2], "c@h");
 	assert_int_equal(l.more, 0);
-	assert_true(kp_node_list_has(&l, "b@h"));
-	assert_false(kp_node_list_has(&l, "b@"));
-	assert_false(kp_node_list_has(&l, "b@hh"));
+	assert_string_equal(kp_node_list_find(&l, "b@h"), "b@h");
+	assert_null(kp_node_list_find(&l, "b@"));
+	assert_null(kp_node_list_find(&l, "b@hh"));
 	kp_node_list_free(&l);
 	assert_int_equal(parse(&l, "", 64, &line), KP_OK);
 	assert_int_equal(l.n, 0);
@@ -78,6 +185,7 @@ static void
 test_list_errors(void **state)
 {
 	struct kp_node_list l;
+	const char *why;
 	uint32_t line;
 	char *big;
 
@@ -86,7 +194,7 @@ test_list_errors(void **state)
 	assert_int_equal(line, 3);
 	assert_int_equal(parse(&l, "a@h b@h", 64, &line), KP_EFORMAT);
 	assert_int_equal(line, 1);
-	assert_int_equal(kp_node_list_parse(&l, "a@h\0", 4, 64, &line),
+	assert_int_equal(kp_node_list_parse(&l, "a@h\0", 4, 64, &line, &why),
 	    KP_EFORMAT);
 	assert_int_equal(parse(&l, "a@h\nb@h\nc@h\na@h\nd@h\n", 2, &line),
 	    KP_OK);
@@ -96,11 +204,36 @@ test_list_errors(void **state)
 	big = malloc(KP_NODE_FILE_MAX + 1);
 	memset(big, '\n', KP_NODE_FILE_MAX + 1);
 	assert_int_equal(kp_node_list_parse(&l, big, KP_NODE_FILE_MAX + 1, 64,
-	    &line), KP_ELIMIT);
+	    &line, &why), KP_ELIMIT);
 	assert_int_equal(kp_node_list_parse(&l, big, KP_NODE_FILE_MAX, 64,
-	    &line), KP_OK);
+	    &line, &why), KP_OK);
 	assert_int_equal(l.n, 0);
 	free(big);
+}
+
+/* A node has one line's port; two lines that differ cannot both be right. */
+static void
+test_list_ports(void **state)
+{
+	struct kp_node_list l;
+	const char *why = "";
+	uint32_t line;
+
+	(void)state;
+	assert_int_equal(parse(&l, "a@h:4370\na@h\nb@h\nb@h:4371\n"
+	    "c@[::1]:4372\nc@::1\n", 64, &line), KP_OK);
+	assert_int_equal(l.n, 3);
+	assert_string_equal(l.v[0], "a@h:4370");
+	assert_string_equal(l.v[1], "b@h:4371");
+	assert_string_equal(kp_node_list_find(&l, "c@::1"), "c@[::1]:4372");
+	kp_node_list_free(&l);
+	assert_int_equal(kp_node_list_parse(&l, "a@h:1\n\na@h:2\n", 13, 64,
+	    &line, &why), KP_EFORMAT);
+	assert_int_equal(line, 3);
+	assert_non_null(strstr(why, "another port"));
+	assert_int_equal(kp_node_list_parse(&l, "a@h:x\n", 6, 64, &line,
+	    &why), KP_EFORMAT);
+	assert_non_null(strstr(why, "the port is not a number"));
 }
 
 static void
@@ -158,7 +291,11 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_split_longest),
+		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_list),
+		cmocka_unit_test(test_list_ports),
 		cmocka_unit_test(test_list_errors),
 		cmocka_unit_test(test_glob),
 		cmocka_unit_test(test_glob_stars),

@@ -202,7 +202,7 @@ bool
 targets_file_read(const struct targets *ts, struct kp_node_list *list,
     char *why, size_t n)
 {
-	const char *path = ts->p->o->target_file;
+	const char *path = ts->p->o->target_file, *wrong;
 	uint32_t line;
 	enum kp_err e;
 	size_t len;
@@ -214,10 +214,9 @@ targets_file_read(const struct targets *ts, struct kp_node_list *list,
 	text = read_text(path, &len, why, n);
 	if (text == NULL)
 		return false;
-	e = kp_node_list_parse(list, text, len, TARGETS_MAX, &line);
+	e = kp_node_list_parse(list, text, len, TARGETS_MAX, &line, &wrong);
 	if (e == KP_EFORMAT)
-		snprintf(why, n, "'%s', line %u: expected the name of a node, "
-		    "such as app@host", path, line);
+		snprintf(why, n, "'%s', line %u: %s", path, line, wrong);
 	else if (e == KP_ELIMIT)
 		snprintf(why, n, "'%s' is larger than %u bytes: it cannot be "
 		    "a list of nodes", path, KP_NODE_FILE_MAX);
@@ -239,8 +238,8 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 	for (unsigned i = 0; i < ts->n; i++) {
 		t = ts->v[i];
 		if ((t->in_set.sources & BY_FILE) == 0 ||
-		    kp_node_list_has(list, t->opts.target) ||
-		    kp_node_list_has(list, t->node))
+		    kp_node_list_find(list, t->opts.target) != NULL ||
+		    kp_node_list_find(list, t->node) != NULL)
 			continue;
 		targets_leave(ts, t, BY_FILE, "it is not in the file any more");
 		*removed += t->in_set.sources == 0;
