@@ -1,13 +1,12 @@
 /*
- * epmd.c - the request for all names (NAMES_REQ), and what is made of the answer.
+ * epmd.c - the requests for a node's port (PORT_PLEASE2_REQ) and for all names
+ * (NAMES_REQ), and what is made of the answers.
  *
- * Source: The Erlang Distribution Protocol, "Get All Registered Names from EPMD".
- * Anything may listen at that port: what it sends is bounded in size and time, and
- * only good names are taken.
+ * Source: The Erlang Distribution Protocol, "Get the Distribution Port of Another
+ * Node" and "Get All Registered Names from EPMD".  Anything may listen at that port:
+ * what it sends is bounded in size and time, and only good names are taken.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,10 +18,12 @@
 #include "base/near_names.h"
 #include "kprofd/nodes.h"
 #include "dist/epmd.h"
-#include "dist/handshake.h"
 #include "dist/local_host.h"
 
 #define EPMD_PORT 4369
+#define PORT_PLEASE2_REQ 122
+#define PORT2_RESP 119
+#define NAMES_REQ 110
 #define ANSWER_MAX 16384	/* bytes that are read of an answer */
 #define NODES_MAX 64		/* names that are kept of it */
 #define SHOWN_MAX 8
@@ -35,7 +36,7 @@ struct nodes {
 };
 
 unsigned
-epmd_port(void)
+epmd_default_port(void)
 {
 	const char *env = getenv("ERL_EPMD_PORT");
 
@@ -56,25 +57,25 @@ wait_for(int fd, short events, kp_mono_ns deadline)
 	return r > 0;
 }
 
-/* Connects, and asks for the names; -1: it does not answer. */
+/* Connects and sends a request.  0, or errno. */
 static int
-ask(struct in_addr addr, kp_mono_ns deadline)
+ask(const struct addresses *a, unsigned at, uint8_t what, const char *name,
+    kp_mono_ns deadline, int *fd)
 {
-	static const char names_req[] = { 0, 1, 'n' };
-	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = addr,
-		.sin_port = htons((uint16_t)epmd_port()) };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
-	    0);
+	char req[3 + KP_NODE_NAME_MAX];
+	size_t n = strnlen(name, KP_NODE_NAME_MAX);
+	int err = addresses_connect(a, at, deadline, fd);
 
-	if (fd < 0)
-		return -1;
-	if ((connect(fd, (struct sockaddr *)&sin, sizeof(sin)) == 0 ||
-	    (errno == EINPROGRESS && wait_for(fd, POLLOUT, deadline))) &&
-	    send(fd, names_req, sizeof(names_req), MSG_NOSIGNAL) ==
-	    sizeof(names_req))
-		return fd;
-	close(fd);
-	return -1;
+	if (err != 0)
+		return err;
+	req[0] = (char)((n + 1) >> 8);
+	req[1] = (char)(n + 1);
+	req[2] = (char)what;
+	memcpy(req + 3, name, n);
+	if (send(*fd, req, 3 + n, MSG_NOSIGNAL) == (ssize_t)(3 + n))
+		return 0;
+	close(*fd);
+	return EBADMSG;
 }
 
 /* Reads up to the end, or as much as is taken, or the deadline. */
@@ -94,6 +95,32 @@ read_answer(int fd, char *to, size_t room, kp_mono_ns deadline)
 	return n;
 }
 
+/*
+ * What follows the port is the node's kind and versions, which its own handshake
+ * tells, and names that were asked for.
+ */
+int
+epmd_node_port(const struct addresses *a, unsigned at, const char *alive,
+    kp_mono_ns deadline, unsigned *port, bool *reached)
+{
+	uint8_t r[4] = { 0 };
+	int fd, err = ask(a, at, PORT_PLEASE2_REQ, alive, deadline, &fd);
+	size_t n;
+
+	*reached = err == 0;
+	if (err != 0)
+		return err;
+	/* Of a node that is not registered it tells two bytes. */
+	n = read_answer(fd, (char *)r, 2, deadline);
+	if (n == 2 && r[1] == 0)
+		n += read_answer(fd, (char *)r + 2, 2, deadline);
+	close(fd);
+	*port = (unsigned)(r[2] << 8 | r[3]);
+	if (n < 2 || r[0] != PORT2_RESP || (r[1] == 0 && n < 4))
+		return kp_mono_now() >= deadline ? ETIMEDOUT : EBADMSG;
+	return r[1] != 0 || *port == 0 ? ENOENT : 0;
+}
+
 /* Takes the name of a line: "name shop at port 33445". */
 static void
 take_line(struct nodes *s, char *line)
@@ -104,7 +131,7 @@ take_line(struct nodes *s, char *line)
 		return;
 	end = strchr(name, ' ');
 	if (end == NULL || strncmp(end, " at port ", 9) != 0 ||
-	    end - name > NODE_NAME_MAX ||
+	    end - name > KP_NODE_NAME_MAX ||
 	    !kp_node_alive_ok(name, (size_t)(end - name)))
 		return;
 	*end = '\0';
@@ -116,14 +143,15 @@ take_line(struct nodes *s, char *line)
 
 /* False: no epmd answers there. */
 static bool
-ask_nodes(struct nodes *s, struct in_addr addr, kp_mono_ns deadline)
+ask_nodes(struct nodes *s, const struct addresses *a, unsigned at,
+    kp_mono_ns deadline)
 {
-	int fd = ask(addr, deadline);
 	char *line, *nl;
 	size_t n;
+	int fd;
 
 	s->n = s->more = 0;
-	if (fd < 0)
+	if (ask(a, at, NAMES_REQ, "", deadline, &fd) != 0)
 		return false;
 	n = read_answer(fd, s->text, ANSWER_MAX, deadline);
 	close(fd);
@@ -141,7 +169,7 @@ ask_nodes(struct nodes *s, struct in_addr addr, kp_mono_ns deadline)
 static void
 put_node(struct kp_buf *b, const char *alive, const char *host)
 {
-	char here[NODE_NAME_MAX + 1];
+	char here[KP_NODE_NAME_MAX + 1];
 
 	if (host == NULL)
 		local_host(here, sizeof(here), alive);
@@ -169,7 +197,7 @@ put_list(struct kp_buf *b, const struct nodes *s, const char *host)
 static const char *
 near_node(const struct nodes *s, const char *given)
 {
-	char alive[NODE_NAME_MAX + 1];
+	char alive[KP_NODE_NAME_MAX + 1];
 
 	snprintf(alive, sizeof(alive), "%.*s", (int)strcspn(given, "@"),
 	    given);
@@ -179,14 +207,14 @@ near_node(const struct nodes *s, const char *given)
 
 void
 epmd_hint(char *text, size_t n, const char *given, const char *host,
-    struct in_addr addr, kp_mono_ns deadline)
+    const struct addresses *a, unsigned at, kp_mono_ns deadline)
 {
 	struct nodes s;
 	const char *near;
 	struct kp_buf b;
 
 	text[0] = '\0';
-	if (!ask_nodes(&s, addr, deadline))
+	if (!ask_nodes(&s, a, at, deadline))
 		return;
 	kp_buf_init(&b, 4 * EPMD_HINT_MAX);
 	near = near_node(&s, given);
@@ -206,13 +234,14 @@ epmd_hint(char *text, size_t n, const char *given, const char *host,
 bool
 opt_is_node(struct opt_parser *p)
 {
-	struct in_addr here = { .s_addr = htonl(INADDR_LOOPBACK) };
-	char hint[EPMD_HINT_MAX];
+	struct addresses here;
+	char hint[EPMD_HINT_MAX] = "";
 
 	if (kp_node_name_ok(p->value, strlen(p->value)))
 		return true;
-	epmd_hint(hint, sizeof(hint), p->value, NULL, here,
-	    kp_mono_now() + HERE_LIMIT);
+	if (addresses_find(&here, "127.0.0.1") == 0)
+		epmd_hint(hint, sizeof(hint), p->value, NULL, &here,
+		    epmd_default_port(), kp_mono_now() + HERE_LIMIT);
 	return OPT_BAD(p, "-%s '%s': not the name of a node, such as "
 	    "app@host: %s", p->at->name, p->value, hint[0] != '\0' ? hint :
 	    "no epmd answers here");

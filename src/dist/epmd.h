@@ -1,29 +1,36 @@
 /*
- * epmd.h - asks an epmd which nodes are registered with it, for messages to
- * people who named another one.
+ * epmd.h - asks an epmd for the port of a node, or, for messages to people who named
+ * another one, which nodes are registered with it.
  */
 #ifndef KPROFD_DIST_EPMD_H
 #define KPROFD_DIST_EPMD_H
 
-#include <netinet/in.h>
 #include <stddef.h>
 
 #include "base/options.h"
-#include "kprofd/clock.h"
+#include "dist/address.h"
 
 #define EPMD_HINT_MAX 400	/* bytes of a hint */
 
-/* Returns the port of every epmd: ERL_EPMD_PORT, or 4369. */
-unsigned epmd_port(void);
+/* The port of every epmd for which none is given: ERL_EPMD_PORT, or 4369. */
+unsigned epmd_default_port(void);
 
 /*
- * Writes what the epmd at addr knows to somebody who named the node `given`:
+ * Asks the epmd at a:at for the port of the node with this name before its '@'.  0; ENOENT:
+ * it is not registered; EBADMSG: what answers is no epmd; ETIMEDOUT; or the errno of
+ * the connection: *reached is false then.
+ */
+int epmd_node_port(const struct addresses *a, unsigned at, const char *alive,
+    kp_mono_ns deadline, unsigned *port, bool *reached);
+
+/*
+ * Writes what the epmd at a:at knows to somebody who named the node `given`:
  * "did you mean 'shop@vm'?", "epmd lists shop@vm, db@vm", "epmd lists no node";
  * or "" if none answers before the deadline.  host: of these nodes; NULL: they
  * are on this machine, and each has the host that it was started with.
  */
 void epmd_hint(char *text, size_t n, const char *given, const char *host,
-    struct in_addr addr, kp_mono_ns deadline);
+    const struct addresses *a, unsigned at, kp_mono_ns deadline);
 
 /*
  * Converters of options that name a node, app@host; *to is a const char *, or a

@@ -212,6 +212,8 @@ shake_explain(const struct shake *s, const struct node_opts *o,
     struct in_addr addr, int err, char *why, size_t n)
 {
 	const char *host = strchr(o->target, '@') + 1;
+	struct addresses epmd = { .n = 1, .v[0].v4 = {
+		.sin_family = AF_INET, .sin_addr = addr } };
 	char hint[EPMD_HINT_MAX];
 
 	if (kp_mono_now() >= s->deadline || err == ETIMEDOUT) {
@@ -221,8 +223,8 @@ shake_explain(const struct shake *s, const struct node_opts *o,
 		return KP_ETIMEOUT;
 	}
 	if (!s->connecting) {
-		epmd_hint(hint, sizeof(hint), o->target, host, addr,
-		    s->deadline);
+		epmd_hint(hint, sizeof(hint), o->target, host,
+		    &epmd, epmd_default_port(), s->deadline);
 		snprintf(why, n, "cannot connect to '%s': no such node is "
 		    "registered at the epmd of '%s' (%s)", o->target, host,
 		    hint[0] != '\0' ? hint : "is it running? 'epmd -names' "
@@ -283,7 +285,7 @@ epmd_reachable(const struct node_opts *o, struct in_addr addr,
     kp_mono_ns deadline, char *why, size_t n)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = addr,
-		.sin_port = htons((uint16_t)epmd_port()) };
+		.sin_port = htons((uint16_t)epmd_default_port()) };
 	struct shake s = { .fd = -1, .deadline = deadline };
 	void *ctx;
 	int err;

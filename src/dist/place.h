@@ -15,6 +15,7 @@ struct place {
 	unsigned port;				/* of its distribution; 0: epmd says */
 	char epmd_host[KP_NODE_NAME_MAX + 1];
 	unsigned epmd_port;
+	bool epmd_given;			/* by -epmd */
 };
 
 /*
@@ -25,5 +26,9 @@ struct place {
  */
 enum kp_err place_find(struct place *p, const char *target,
     const struct reach *r, char *why, size_t n);
+
+/* Check the values of options: -resolve's is NAME=ADDRESS, -epmd's a port or an ADDRESS. */
+bool place_resolve_ok(const char *s);
+bool place_epmd_ok(const char *s);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <arpa/inet.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct server {
 	unsigned times;		/* 0: for ever */
 	bool silent;		/* until the other side gives up */
 	char asked[3];
+	size_t more;		/* bytes of the question after these */
 };
 
 static void *
@@ -34,10 +36,11 @@ serve(void *arg)
 	struct server *s = arg;
 	int fd = accept(s->fd, NULL, NULL);
 	unsigned sent = 0;
-	char byte;
+	char byte, rest[64];
 
 	if (recv(fd, s->asked, sizeof(s->asked), MSG_WAITALL) ==
-	    sizeof(s->asked)) {
+	    sizeof(s->asked) && (s->more == 0 ||
+	    recv(fd, rest, s->more, MSG_WAITALL) == (ssize_t)s->more)) {
 		while (!s->silent && (s->times == 0 || sent++ < s->times) &&
 		    send(fd, s->answer, s->n, MSG_NOSIGNAL) > 0)
 			;
@@ -70,9 +73,11 @@ static const char *
 hint(const char *given, kp_dur_ns limit)
 {
 	static char text[EPMD_HINT_MAX];
-	struct in_addr addr = { htonl(INADDR_LOOPBACK) };
+	struct addresses a;
 
-	epmd_hint(text, sizeof(text), given, "vm", addr, kp_mono_now() + limit);
+	assert_int_equal(addresses_find(&a, "127.0.0.1"), 0);
+	epmd_hint(text, sizeof(text), given, "vm", &a, epmd_default_port(),
+	    kp_mono_now() + limit);
 	return text;
 }
 
@@ -155,6 +160,67 @@ test_others(void **state)
 	assert_string_equal(hint("a@vm", 30 * KP_NS_PER_S), "");
 }
 
+/* The port of "shop": 0 or the errno. */
+static int
+port_of(struct server *s, kp_dur_ns limit, unsigned *port, bool *reached)
+{
+	struct addresses a;
+	int err;
+
+	*port = 0;
+	assert_int_equal(addresses_find(&a, "127.0.0.1"), 0);
+	s->more = strlen("shop");
+	server_start(s);
+	err = epmd_node_port(&a, epmd_default_port(), "shop",
+	    kp_mono_now() + limit, port, reached);
+	pthread_join(s->thread, NULL);
+	close(s->fd);
+	assert_memory_equal(s->asked, "\0\5z", 3);
+	return err;
+}
+
+static void
+test_port(void **state)
+{
+	static const struct {
+		const char *answer;
+		size_t n;
+		int err;
+		unsigned port;
+	} v[] = {
+		{ "w\0\x11\x12M\0\0\6\0\5\0\4shop\0\0", 18, 0, 0x1112 },
+		{ "w\0\xff\xff", 4, 0, 65535 },
+		{ "w\1", 2, ENOENT, 0 },
+		{ "w\0\0\0", 4, ENOENT, 0 },
+		{ "w\0\x11", 3, EBADMSG, 0 },
+		{ "w", 1, EBADMSG, 0 },
+		{ "HTTP/1.1 400 Bad Request", 24, EBADMSG, 0 },
+	};
+	struct server silent = { .silent = true };
+	struct addresses a;
+	struct server s;
+	unsigned port;
+	bool reached;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		s = (struct server){ .answer = v[i].answer, .n = v[i].n,
+			.times = 1 };
+		assert_int_equal(port_of(&s, 30 * KP_NS_PER_S, &port,
+		    &reached), v[i].err);
+		assert_true(reached);
+		if (v[i].err == 0)
+			assert_int_equal(port, v[i].port);
+	}
+	assert_int_equal(port_of(&silent, KP_NS_PER_S / 5, &port, &reached),
+	    ETIMEDOUT);
+	assert_true(reached);
+	assert_int_equal(addresses_find(&a, "127.0.0.1"), 0);
+	assert_int_equal(epmd_node_port(&a, epmd_default_port(), "shop",
+	    kp_mono_now() + 30 * KP_NS_PER_S, &port, &reached), ECONNREFUSED);
+	assert_false(reached);
+}
+
 int
 main(void)
 {
@@ -162,6 +228,7 @@ main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_port),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
