@@ -349,8 +349,12 @@ if grep -q gen_tcp "$dir/out"; then
 else
 	pass
 fi
-run 0 report -stacks -db "$db" -tier nosuch
+run 0 report -stacks -db "$db" -tier _other
 has out 'no sample is in this tier'
+run 2 report -stacks -db "$db" -tier templatin
+has err "-tier 'templatin': no such tier: did you mean 'templating'?"
+run 2 report -stacks -db "$db" -tier nosuch
+has err "-tier 'nosuch': no such tier; kprof report shows them"
 run 0 report -stacks -db "$db" -identity 'nosuch*'
 has out 'no request type with sampled stacks matches'
 run 0 report -stacks -db "$db" -since 2026-11-21T11:00

@@ -299,6 +299,6 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 	if (st != OPTS_GO_ON)
 		return st;
 	if (a.stacks)
-		return stacks_show(&a.of_stacks, &a.place, &a.range, a.json);
+		return stacks_show(cmd, &a.of_stacks, &a.place, &a.range, a.json);
 	return a.messages ? messages(&a) : report(cmd, &a);
 }

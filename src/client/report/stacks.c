@@ -1,4 +1,7 @@
 /* stacks.c - kprof report -stacks: the functions of each tier. */
+#include <string.h>
+
+#include "base/near_names.h"
 #include "stacks.h"
 #include "report/stacks/stacks.h"
 
@@ -40,10 +43,38 @@ write_form(const struct stacks_args *a, const struct stacks *s,
 	return stacks_table(b, s, &o);
 }
 
+/* Is it one of the database's, or of those that no tiers.conf has, "_after"? */
+static int
+check_tier(const struct cmd *cmd, struct kp_query *q, const char *tier)
+{
+	struct kp_query_tiers tiers = { 0 };
+	const char *near;
+	int st = OPTS_GO_ON;
+	size_t i = 0;
+
+	if (tier == NULL || tier[0] == '_')
+		return st;
+	if (kp_query_tiers(q, &tiers) != KP_OK) {
+		say("%s", kp_query_why(q));
+		return EXIT_FAILED;
+	}
+	while (i < tiers.n && strcmp(tiers.v[i], tier) != 0)
+		i++;
+	near = near_name(tier, tiers.v, tiers.n, sizeof(*tiers.v), NEAR_RULE);
+	if (i == tiers.n && near != NULL)
+		st = opts_wrong(cmd, "-tier '%s': no such tier: did you mean "
+		    "'%s'?", tier, near);
+	else if (i == tiers.n)
+		st = opts_wrong(cmd, "-tier '%s': no such tier; kprof report "
+		    "shows them", tier);
+	kp_query_tiers_free(&tiers);
+	return st;
+}
+
 /* Programs get their format in any case, people on stderr why it is empty. */
 int
-stacks_show(const struct stacks_args *a, const struct place *place,
-    const struct kp_query_range *range, bool json)
+stacks_show(const struct cmd *cmd, const struct stacks_args *a,
+    const struct place *place, const struct kp_query_range *range, bool json)
 {
 	struct stacks *s = NULL;
 	struct kp_query *q;
@@ -53,6 +84,11 @@ stacks_show(const struct stacks_args *a, const struct place *place,
 
 	if (open_db(&q, place) != KP_OK)
 		return EXIT_FAILED;
+	st = check_tier(cmd, q, a->tier);
+	if (st != OPTS_GO_ON) {
+		kp_query_close(q);
+		return st;
+	}
 	kp_buf_init(&b, OUTPUT_MAX);
 	err = stacks_from_db(q, range, KP_QUERY_STACKS_MAX, &s);
 	if (err == KP_OK && json)

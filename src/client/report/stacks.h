@@ -26,7 +26,7 @@ struct stacks_args {
 int stacks_check(const struct cmd *cmd, const struct stacks_args *a,
     bool stacks, bool json);
 /* Prints the report; returns the exit status. */
-int stacks_show(const struct stacks_args *a, const struct place *place,
-    const struct kp_query_range *range, bool json);
+int stacks_show(const struct cmd *cmd, const struct stacks_args *a,
+    const struct place *place, const struct kp_query_range *range, bool json);
 
 #endif
