@@ -26,6 +26,9 @@
 #include "kprofd/secret.h"
 #include "dist/epmd.h"
 #include "dist/handshake.h"
+#include "dist/peer_release.h"
+
+#define HEADER 2	/* bytes of length before each message */
 
 /* One handshake as its sockets saw it; ei passes it as the socket context. */
 struct shake {
@@ -34,9 +37,10 @@ struct shake {
 	bool connected;
 	bool handed_over;	/* the descriptor is no longer ei's to close */
 	kp_mono_ns deadline;
-	uint8_t in[64];		/* the first bytes read: holds the status */
+	uint8_t in[64];		/* the first bytes read: status, challenge */
 	size_t nin;
 	unsigned writes;	/* 1: our name; 2: our challenge reply */
+	unsigned release;	/* of the node, which cannot be profiled; or 0 */
 };
 
 static int
@@ -102,6 +106,18 @@ cb_connect(void *ctx, void *addr, int len, unsigned tmo)
 	return 0;
 }
 
+/* Before our answer to its challenge: the node has seen nothing but a name. */
+static bool
+shake_too_old(struct shake *s)
+{
+	unsigned release = s->writes == 1 ?
+	    peer_release(s->in, s->nin, HEADER) : 0;
+
+	if (release != 0 && release < PEER_RELEASE_LEAST)
+		s->release = release;
+	return s->release != 0;
+}
+
 static int
 cb_write(void *ctx, const char *buf, ssize_t *len, unsigned tmo)
 {
@@ -110,6 +126,8 @@ cb_write(void *ctx, const char *buf, ssize_t *len, unsigned tmo)
 	int err;
 
 	(void)tmo;
+	if (shake_too_old(s))
+		return EPROTO;
 	err = shake_wait(s, POLLOUT);
 	if (err != 0)
 		return err;
@@ -163,7 +181,7 @@ static int
 cb_header_size(void *ctx, int *size)
 {
 	(void)ctx;
-	*size = 2;
+	*size = HEADER;
 	return 0;
 }
 
@@ -235,6 +253,12 @@ shake_explain(const struct shake *s, const struct node_opts *o,
 		snprintf(why, n, "cannot connect to '%s': %s", o->target,
 		    strerror(err));
 		return KP_EIO;
+	}
+	if (s->release != 0) {
+		snprintf(why, n, "cannot connect to '%s': it runs %s, and "
+		    "kprofd needs OTP %d or later", o->target,
+		    peer_release_text(s->release), PEER_RELEASE_LEAST);
+		return KP_ESTATE;
 	}
 	if (shake_status(s, "alive") || shake_status(s, "nok")) {
 		snprintf(why, n, "cannot connect to '%s': the name is in use "

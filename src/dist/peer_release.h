@@ -1,0 +1,25 @@
+/*
+ * peer_release.h - reads from a handshake of what OTP release a node is.  Pure.
+ *
+ * A release that kprofd cannot profile is refused by it, before the node is
+ * shown the cookie's digest, asked anything, or sent a module.
+ */
+#ifndef KPROFD_DIST_PEER_RELEASE_H
+#define KPROFD_DIST_PEER_RELEASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PEER_RELEASE_LEAST 25	/* the agent is compiled for it */
+
+/*
+ * in: the first n bytes that the node sent, its status and its challenge, each
+ * with `header` bytes of length before it.  Returns PEER_RELEASE_LEAST for that
+ * release and all later ones, 24, 23, 22 for that one and all earlier ones; 0:
+ * there is no challenge in it.
+ */
+unsigned peer_release(const uint8_t *in, size_t n, size_t header);
+/* "OTP 24", "OTP 22 or earlier" */
+const char *peer_release_text(unsigned release);
+
+#endif
