@@ -7,6 +7,8 @@
 -module(connection_tests).
 
 -export([tests/0]).
+%% For it_container.
+-export([net/1, connect/2, sh/1]).
 
 tests() ->
     [{"kprofd stopped: the time without an agent", 90, fun stopped/1},

@@ -9,7 +9,7 @@
 -export([prepare/1, tidy/1, record/2, forget/1, context/2, evidence/1, kill_all/1]).
 -export([fail/2, equal/3, check/2, check/3, until/2, until/3]).
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
--export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
+-export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3, audit/4,
          agent_state/1, sent/1, rss/1, patience/1, is_over/2, short_host/0]).
 -export([outcome/0, kprofd/2, kprofd/3, probe_library/1, calls_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
          ended_said/2, terminate/1, db/1, tiers/0, calm/0]).
@@ -270,10 +270,13 @@ target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts) ->
 
 %% A node of this name, whatever else it runs: Command is given the arguments
 %% of erl that start it_stub there, which has to be in the node's code path.
+%% T#{address}: ours, for a node in another network.
 server(T, Name, Node, Command, Env) ->
-    {ok, L} = gen_tcp:listen(0, [binary, {packet, 4}, {active, false}, {ip, {127, 0, 0, 1}}]),
+    Address = maps:get(address, T, "127.0.0.1"),
+    {ok, Ip} = inet:parse_address(Address),
+    {ok, L} = gen_tcp:listen(0, [binary, {packet, 4}, {active, false}, {ip, Ip}]),
     {ok, Port} = inet:port(L),
-    P = start(T, Name, Command(["-s", "it_stub", "start", integer_to_list(Port)]), Env),
+    P = start(T, Name, Command(["-s", "it_stub", "start", integer_to_list(Port), Address]), Env),
     S = case gen_tcp:accept(L, ?WAIT_MS) of
             {ok, Accepted} -> Accepted;
             {error, Why} -> fail("the target does not come: ~p~n~ts", [Why, errors(P)])
@@ -515,10 +518,11 @@ db(#{db := Db}) -> Db.
 %% --------------------------------------------------------------- load ----
 
 %% Args: clients, requests or time, and what else test/sample_app/load takes.
-load(#{build := Build} = T, #{http := Port}, Args) ->
+load(#{build := Build} = T, #{http := Port} = Target, Args) ->
     Ebin = filename:join(Build, "sample_app/ebin"),
     start(T, "load" ++ integer_to_list(erlang:unique_integer([positive])),
-          ["test/sample_app/load", Ebin, integer_to_list(Port) | Args], []).
+          %% beside: what runs a program in the target's network
+          maps:get(beside, Target, []) ++ ["test/sample_app/load", Ebin, integer_to_list(Port) | Args], []).
 
 %% Waits for its end; gives what it counted.
 loaded(#{port := Port} = P) ->

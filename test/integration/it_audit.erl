@@ -6,7 +6,7 @@
 %% were, and at work.
 -module(it_audit).
 
--export([begins/1, begins/2, during/2, ends/2, database/1, database/2, sound/1, crashed/4, copy/3, written/1]).
+-export([begins/1, begins/2, mark/2, during/2, ends/2, database/1, database/2, sound/1, crashed/4, copy/3, written/1]).
 -export([footprint/1, grew/3]).
 %% In the target.
 -export([theirs/0, bonds/0, count_traces/1, traces_seen/0]).
@@ -24,6 +24,9 @@ begins(T) ->
 %% A target with somebody's tracing in it, and what it is like.
 begins(T, Opts) ->
     Target = it:target(T, Opts),
+    {Target, mark(T, Target)}.
+
+mark(T, Target) ->
     %% It starts its resolver when it first needs it, and the sample its doors.
     it:call(Target, inet, gethostbyname, ["no.such.host.invalid"]),
     it:loaded(it:load(T, Target, ["4", "40"])),
@@ -31,8 +34,8 @@ begins(T, Opts) ->
     it:call(Target, erlang, system_flag, [trace_control_word, ?CONTROL_WORD]),
     Snapshot = it:settled(Target),
     it:equal("the control word", ?CONTROL_WORD, maps:get(control_word, Snapshot)),
-    {Target, #{snapshot => Snapshot, theirs => it:call(Target, ?MODULE, theirs, []),
-               bonds => it:call(Target, ?MODULE, bonds, [])}}.
+    #{snapshot => Snapshot, theirs => it:call(Target, ?MODULE, theirs, []),
+      bonds => it:call(Target, ?MODULE, bonds, [])}.
 
 %% Nothing of ours is there, and nothing of theirs has gone, within five
 %% seconds and while the load goes on.

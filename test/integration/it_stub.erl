@@ -11,10 +11,11 @@
 -define(AGENT, kprof_agent).
 -define(COUNTERS, kprof_counters).
 
-%% From the command line: -s it_stub start PORT
-start([Port]) ->
+%% From the command line: -s it_stub start PORT [ADDRESS]
+start([Port]) -> start([Port, '127.0.0.1']);
+start([Port, Address]) ->
     spawn(fun() ->
-                  {ok, S} = gen_tcp:connect({127, 0, 0, 1}, list_to_integer(atom_to_list(Port)),
+                  {ok, S} = gen_tcp:connect(atom_to_list(Address), list_to_integer(atom_to_list(Port)),
                                             [binary, {packet, 4}, {active, false}]),
                   hello(S),
                   serve(S)
