@@ -59,8 +59,9 @@ release(#{path := Path} = Env) ->
     output(P).
 
 %% The PATH in which a target finds its erl.
-inside(#{root := none} = Env) ->
-    Env#{path => os:getenv("PATH")};
+inside(#{root := none, dir := Dir} = Env) ->
+    Certs = filename:absname(filename:join(Dir, "certs")),
+    Env#{path => os:getenv("PATH"), certs => #{here => Certs, there => Certs}};
 inside(#{root := Root, dir := Dir, ebins := Ebins, build := Build} = Env) ->
     Place = "/tmp/kprofd-integration." ++ os:getpid(),
     Copies = [begin
@@ -78,7 +79,9 @@ inside(#{root := Root, dir := Dir, ebins := Ebins, build := Build} = Env) ->
     Erl = filename:join(Bin, "erl"),
     ok = file:write_file(Erl, ["#!/bin/sh\nexec chroot '", Root, "' erl \"$@\"\n"]),
     ok = file:change_mode(Erl, 8#755),
-    Env#{path => Bin ++ ":" ++ os:getenv("PATH"), ebins := Copies, place => Root ++ Place, library => Library}.
+    Certs = filename:join(Place, "certs"),
+    Env#{path => Bin ++ ":" ++ os:getenv("PATH"), ebins := Copies, place => Root ++ Place, library => Library,
+         certs => #{here => Root ++ Certs, there => Certs}}.
 
 tidy(Env) ->
     kill_all(self()),
@@ -249,17 +252,21 @@ target(T) -> target(T, #{}).
 %% naming  long | short
 %% node    its name, to start one again
 %% name    of its output, where there are several
-target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts) ->
+%% and what it_reach:target/4 takes, which a test can have for all its targets, in T
+target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts0) ->
+    Opts = maps:merge(maps:with(it_reach:keys(), T), Opts0),
     Kind = maps:get(kind, Opts, sample),
+    Name = maps:get(name, Opts, "target"),
     Node = case Opts of
                #{node := Given} -> Given;
-               _ -> name(maps:get(naming, Opts, long), N)
+               _ -> it_reach:name(maps:get(naming, Opts, long), Opts, N)
            end,
+    {Reach, Reached} = it_reach:target(T, Node, Name, Opts),
     Command = fun(Stub) ->
-                      Args = ["-setcookie", ?COOKIE, "-pa", Ours | Stub ++ maps:get(args, Opts, [])],
+                      Args = ["-setcookie", ?COOKIE, "-pa", Ours | Stub ++ Reach ++ maps:get(args, Opts, [])],
                       command(Kind, T, Node, Sample, Args, maps:get(config, Opts, "#{}"))
               end,
-    Target = server(T, maps:get(name, Opts, "target"), Node, Command, [{"PATH", Path}]),
+    Target = maps:merge(server(T, Name, Node, Command, [{"PATH", Path}]), Reached),
     case Kind of
         sample ->
             until("the sample application is ready",
@@ -289,9 +296,6 @@ server(T, Name, Node, Command, Env) ->
 
 cookie() -> ?COOKIE.
 
-name(long, N) -> lists:flatten(io_lib:format("it~s_~b@127.0.0.1", [os:getpid(), N]));
-name(short, N) -> lists:flatten(io_lib:format("it~s_~b@~s", [os:getpid(), N, short_host()])).
-
 %% For short names; not every machine knows its own.
 short_host() ->
     {ok, Host} = inet:gethostname(),
@@ -303,7 +307,10 @@ short_host() ->
 command(sample, _, Node, Sample, Args, Config) ->
     ["test/sample_app/run", Node, Sample, "0", "-sample_app", "config", Config | Args];
 command(plain, _, Node, Sample, Args, _) ->
-    Flag = case string:find(Node, ".") of nomatch -> "-sname"; _ -> "-name" end,
+    Flag = case string:find(Node, ".") =:= nomatch andalso string:find(Node, ":") =:= nomatch of
+               true -> "-sname";
+               false -> "-name"
+           end,
     ["erl", "-noinput", "-pa", Sample, Flag, Node | Args].
 
 stop_target(#{socket := S} = P) ->
@@ -430,7 +437,7 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
                     write(T, File, [Text, calm()])
             end,
     Db = path(T, maps:get(db, Opts, Name ++ ".db")),
-    Args = targets(Target) ++ ["-tiers", Tiers, "-cookie-file", maps:get(cookie, Opts, Cookie),
+    Args = it_reach:targets(Target) ++ it_reach:options(Target) ++ ["-tiers", Tiers, "-cookie-file", maps:get(cookie, Opts, Cookie),
             "-verbose" | probe(T) ++ kept(maps:get(args, Opts, ["-interval", "2s"]), Db)]
         ++ [A || #{control := Socket} <- [Opts], A <- ["-control", Socket]],
     P = start(T, Name, maps:get(wrap, Opts, []) ++ [filename:join(Build, "kprofd") | Args],
@@ -445,11 +452,6 @@ kept(Args, Db) ->
         ["-retain" | _] -> Args ++ ["-db", Db];
         [] -> Args ++ ["-db", Db, "-retain", "1s:1h"]
     end.
-
-targets(#{node := Node}) -> ["-target", Node];
-targets([Target | More]) when is_map(Target) -> targets(Target) ++ targets(More);
-targets([]) -> [];
-targets(Node) -> ["-target", Node].
 
 %% The relay; KPROFD_PROBE=native: all tests with that one. What kprofd takes by
 %% itself is for T#{probe => default}.

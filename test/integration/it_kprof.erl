@@ -34,8 +34,9 @@ unarmed(Target) ->
 background(T, Target, Cmd, Args) ->
     started(T, command(T, Target, Cmd, Args)).
 
-command(#{build := Build, cookie := Cookie}, #{node := Node}, Cmd, Args) ->
-    [filename:join(Build, "kprof"), Cmd, "-target", Node, "-cookie-file", Cookie | whole_tree(Cmd, Args)].
+command(#{build := Build, cookie := Cookie}, Target, Cmd, Args) ->
+    [filename:join(Build, "kprof"), Cmd, "-cookie-file", Cookie]
+        ++ it_reach:targets(Target) ++ it_reach:options(Target) ++ whole_tree(Cmd, Args).
 
 %% A tree leaves out what has next to no time, which on a busy machine is any
 %% function but the one that waited: here it has all.

@@ -1,0 +1,65 @@
+%% it_reach - how the distribution of a target is reached: what its erl is started
+%% with, and what kprofd and kprof have to be told.
+-module(it_reach).
+
+-export([keys/0, name/3, target/4, targets/1, options/1]).
+
+keys() -> [transport, tls, port].
+
+%% transport  plain | inet6 | tls | tls6
+%% tls        what it_certs:conf/3 takes
+%% port       a number, or free: it listens there, and is registered with no epmd
+%%
+%% Gives arguments of erl, and for the target's map
+%% typed  the target as kprofd and kprof are given it
+%% reach  their options for it
+target(T, Node, Name, Opts) ->
+    Transport = transport(Opts),
+    Tls = lists:member(Transport, [tls, tls6]),
+    {Fixed, Typed} = case Opts of
+                         #{port := free} -> fixed(Node, it:free_port());
+                         #{port := Port} -> fixed(Node, Port);
+                         _ -> {[], Node}
+                     end,
+    Args = [["-proto_dist", protocol(Transport)] || Transport =/= plain]
+        ++ [["-ssl_dist_optfile", it_certs:conf(T, lists:concat([Name, ".", maps:get(n, T)]), maps:get(tls, Opts, #{}))] || Tls],
+    {lists:append(Args) ++ Fixed, #{typed => Typed, reach => [A || Tls, A <- it_certs:options(T)]}}.
+
+transport(Opts) -> maps:get(transport, Opts, plain).
+
+protocol(inet6) -> "inet6_tcp";
+protocol(tls) -> "inet_tls";
+protocol(tls6) -> "inet6_tls".
+
+fixed(Node, Port) ->
+    {["-start_epmd", "false", "-erl_epmd_port", integer_to_list(Port)], with_port(Node, Port)}.
+
+with_port(Node, Port) ->
+    [Alive, Host] = string:split(Node, "@"),
+    Form = case string:find(Host, ":") of
+               nomatch -> "~s@~s:~b";
+               _ -> "~s@[~s]:~b"
+           end,
+    lists:flatten(io_lib:format(Form, [Alive, Host, Port])).
+
+name(Naming, Opts, N) ->
+    lists:flatten(io_lib:format("it~s_~b@~s", [os:getpid(), N, host(Naming, transport(Opts))])).
+
+host(short, _) -> it:short_host();
+host(long, Transport) when Transport =:= inet6; Transport =:= tls6 -> "::1";
+host(long, _) -> "127.0.0.1".
+
+targets(#{typed := Typed}) -> ["-target", Typed];
+targets(#{node := Node}) -> ["-target", Node];
+targets([Target | More]) when is_map(Target) -> targets(Target) ++ targets(More);
+targets([]) -> [];
+targets(Node) -> ["-target", Node].
+
+%% Of several targets, those of one that has some.
+options(#{reach := Args}) -> Args;
+options([Target | More]) when is_map(Target) ->
+    case options(Target) of
+        [] -> options(More);
+        Args -> Args
+    end;
+options(_) -> [].
