@@ -68,11 +68,11 @@ await_answer(struct dist_sync *t, kp_mono_ns deadline, char *why, size_t n)
  * node meanwhile.  On error `why` is one line for the user.
  */
 static enum kp_err
-clear_tokens(const char *target, const char *name, const char *cookie_file,
-    char *why, size_t n)
+clear_tokens(const char *target, const struct reach *reach, char *why,
+    size_t n)
 {
-	struct dist_sync_opts o = { .target = target, .name = name,
-		.cookie_file = cookie_file, .wake = -1 };
+	struct dist_sync_opts o = { .target = target, .reach = reach,
+		.wake = -1 };
 	struct dist_sync *t;
 	enum kp_err e = dist_sync_open(&t, &o, why, n);
 
@@ -87,12 +87,11 @@ clear_tokens(const char *target, const char *name, const char *cookie_file,
 }
 
 static int
-clear_on(const char *target, const char *name, const char *cookie_file)
+clear_on(const char *target, const struct reach *reach)
 {
 	char why[1024] = "";
 
-	if (clear_tokens(target, name, cookie_file, why, sizeof(why)) !=
-	    KP_OK) {
+	if (clear_tokens(target, reach, why, sizeof(why)) != KP_OK) {
 		say("%s", why);
 		return EXIT_FAILED;
 	}
@@ -103,8 +102,8 @@ clear_on(const char *target, const char *name, const char *cookie_file)
 int
 cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 {
-	const char *target = NULL, *name = NULL, *cookie_file = NULL;
-	const char *node = NULL;
+	const char *target = NULL, *node = NULL;
+	struct reach reach = { .name = NULL };
 	struct place p = { .control = NULL };
 	const struct opt opts[] = {
 		OPT_DB_ONE(p),
@@ -113,9 +112,9 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		{ "target", "NODE", "do it right on this node, without a "
 		    "daemon", opt_node, &target, NULL },
 		{ "name", "NAME", "with -target: our node name", opt_text,
-		    &name, NULL },
+		    &reach.name, NULL },
 		{ "cookie-file", "FILE", "with -target: where the cookie is",
-		    opt_text, &cookie_file, NULL },
+		    opt_text, &reach.cookie_file, NULL },
 	};
 	struct kp_buf answer;
 	char why[1024], line[512];
@@ -129,10 +128,10 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		return opts_wrong(cmd, "-node goes with a daemon, -target "
 		    "without one: choose one");
 	if (target != NULL)
-		return clear_on(target, name, cookie_file);
-	if (name != NULL || cookie_file != NULL)
+		return clear_on(target, &reach);
+	if (reach.name != NULL || reach.cookie_file != NULL)
 		return opts_wrong(cmd, "-%s goes with -target NODE",
-		    name != NULL ? "name" : "cookie-file");
+		    reach.name != NULL ? "name" : "cookie-file");
 	if (!daemon_line(line, sizeof(line), cmd->name, node))
 		return EXIT_USAGE;
 	if (p.dbs.n > 1)

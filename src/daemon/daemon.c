@@ -452,7 +452,7 @@ open_targets(struct daemon *d)
 {
 	char why[512];
 
-	if (node_cookie(d->p.o->cookie_file, d->p.cookie, why, sizeof(why)) !=
+	if (node_cookie(d->p.o->reach.cookie_file, d->p.cookie, why, sizeof(why)) !=
 	    KP_OK)
 		return complain(why);
 	d->p.targets = targets_new(d->base, &d->p);

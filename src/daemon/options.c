@@ -185,10 +185,10 @@ static const struct opt table[] = {
 	    "for this time (60s)", set_forget, &given.forget, NULL },
 	OPT_GROUP("The connection to a node"),
 	{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
-	    "~/.erlang.cookie)", opt_text, &given.cookie_file, NULL },
+	    "~/.erlang.cookie)", opt_text, &given.reach.cookie_file, NULL },
 	{ "name", "NAME", "our node name, of letters, digits, _ and -; "
 	    "@HOST may follow (the first free of kprofd1..4)", set_name,
-	    &given.name, NULL },
+	    &given.reach.name, NULL },
 	{ "probe", "KIND", "how events leave the target: native (a "
 	    "library in C, loaded there), relay (Erlang messages), or "
 	    "auto: native if it can be loaded (auto)", opt_choice,

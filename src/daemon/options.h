@@ -23,7 +23,8 @@ struct options {
 	const char *matches[MATCHES_MAX];
 	unsigned nmatches;
 	kp_dur_ns forget;		/* how long to try a node that left */
-	const char *tiers, *db, *name, *cookie_file, *control, *dump_file,
+	struct reach reach;
+	const char *tiers, *db, *control, *dump_file,
 	    *log_file, *http, *http_token_file, *otlp, *otlp_header_file;
 	enum agent_probe probe;
 	const char *probe_library;

@@ -1,24 +1,26 @@
 /*
  * conn.c - reads bytes and passes frames on; writes go out at once if possible,
  * else wait in a bounded buffer.
+ *
+ * An encrypted channel may have to write before it can read, and read before it can
+ * write (channel_wants()): each direction then waits for the other's event.
  */
-#include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "dist/conn.h"
 
 /* Reads in a row before other events of the loop are handled. */
 #define READS_AT_ONCE 16
+#define CONN_WHY_MAX 512
 
 struct dist_conn {
-	int fd;
+	struct channel *channel;
 	struct event *rd, *wr;
+	struct event *again;	/* bytes that the descriptor does not announce */
 	struct kp_frames in;
 	struct kp_buf out;
 	size_t sent;		/* of out */
@@ -26,7 +28,9 @@ struct dist_conn {
 	void *ctx;
 	bool down;		/* on_down is due or done */
 	bool in_read, free_me;
-	char why[128];
+	bool read_blocked;	/* until the descriptor can be written */
+	bool write_blocked;	/* until it can be read */
+	char why[CONN_WHY_MAX];
 };
 
 static void
@@ -36,7 +40,9 @@ conn_destroy(struct dist_conn *c)
 		event_free(c->rd);
 	if (c->wr != NULL)
 		event_free(c->wr);
-	close(c->fd);
+	if (c->again != NULL)
+		event_free(c->again);
+	channel_free(c->channel);
 	kp_frames_free(&c->in);
 	kp_buf_free(&c->out);
 	free(c);
@@ -65,22 +71,37 @@ conn_fail(struct dist_conn *c, const char *why)
 	event_active(c->rd, EV_READ, 0);
 }
 
+/*
+ * Reads again without an event, if need be, but only after other events of the loop:
+ * event_active() would keep them waiting.
+ */
+static void
+conn_read_again(struct dist_conn *c)
+{
+	static const struct timeval soon = { 0, 0 };
+
+	if (channel_has_more(c->channel))
+		event_add(c->again, &soon);
+}
+
 static void
 conn_flush(struct dist_conn *c)
 {
 	ssize_t n;
 
 	while (c->sent < c->out.len) {
-		n = send(c->fd, c->out.p + c->sent, c->out.len - c->sent,
-		    MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			event_add(c->wr, NULL);
+		n = channel_write(c->channel, c->out.p + c->sent,
+		    c->out.len - c->sent);
+		if (n == CHANNEL_WAIT) {
+			c->write_blocked = channel_wants(c->channel) == POLLIN;
+			if (!c->write_blocked)
+				event_add(c->wr, NULL);
+			else
+				conn_read_again(c);
 			return;
 		}
 		if (n < 0) {
-			conn_fail(c, strerror(errno));
+			conn_fail(c, channel_why(c->channel));
 			return;
 		}
 		c->sent += (size_t)n;
@@ -99,18 +120,8 @@ dist_conn_send(struct dist_conn *c, const struct kp_buf *frame)
 		conn_fail(c, "the target does not read what we send");
 		return;
 	}
-	/* While the socket is full only on_writable() sends. */
-	if (!event_pending(c->wr, EV_WRITE, NULL))
-		conn_flush(c);
-}
-
-static void
-on_writable(evutil_socket_t fd, short what, void *ctx)
-{
-	struct dist_conn *c = ctx;
-
-	(void)fd, (void)what;
-	if (!c->down)
+	/* While a write waits, only the event that it waits for sends. */
+	if (!c->write_blocked && !event_pending(c->wr, EV_WRITE, NULL))
 		conn_flush(c);
 }
 
@@ -143,6 +154,15 @@ conn_frames(struct dist_conn *c)
 	}
 }
 
+/* A read that waits for a write must not be called for what can be read. */
+static void
+conn_block_read(struct dist_conn *c)
+{
+	c->read_blocked = true;
+	event_del(c->rd);
+	event_add(c->wr, NULL);
+}
+
 /* False when there is nothing more to read for now. */
 static bool
 conn_read(struct dist_conn *c)
@@ -155,17 +175,34 @@ conn_read(struct dist_conn *c)
 		conn_fail(c, "out of memory");
 		return false;
 	}
-	n = recv(c->fd, p, room, 0);
+	n = channel_read(c->channel, p, room);
 	if (n > 0) {
 		kp_frames_filled(&c->in, (size_t)n);
 		conn_frames(c);
-		return (size_t)n == room;
+		return (size_t)n == room || channel_has_more(c->channel);
 	}
-	if (n == 0)
+	if (n == CHANNEL_END)
 		conn_fail(c, "it closed the connection");
-	else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-		conn_fail(c, strerror(errno));
+	else if (n == CHANNEL_FAILED)
+		conn_fail(c, channel_why(c->channel));
+	else if (channel_wants(c->channel) == POLLOUT)
+		conn_block_read(c);
 	return false;
+}
+
+static void
+conn_read_some(struct dist_conn *c)
+{
+	int i = 0;
+
+	while (i < READS_AT_ONCE && !c->down && conn_read(c))
+		i++;
+	if (!c->down)
+		conn_read_again(c);
+	if (!c->down && c->write_blocked) {
+		c->write_blocked = false;
+		conn_flush(c);
+	}
 }
 
 static void
@@ -176,12 +213,12 @@ on_readable(evutil_socket_t fd, short what, void *ctx)
 
 	(void)fd, (void)what;
 	c->in_read = true;
-	for (int i = 0; i < READS_AT_ONCE && !c->down; i++)
-		if (!conn_read(c))
-			break;
+	if (!c->read_blocked && !c->down)
+		conn_read_some(c);
 	if (c->down && !c->free_me) {
 		event_del(c->rd);
 		event_del(c->wr);
+		event_del(c->again);
 		lost = true;
 	}
 	c->in_read = false;
@@ -191,25 +228,44 @@ on_readable(evutil_socket_t fd, short what, void *ctx)
 		c->ops->on_down(c->ctx, c->why);
 }
 
+static void
+on_writable(evutil_socket_t fd, short what, void *ctx)
+{
+	struct dist_conn *c = ctx;
+	bool read = c->read_blocked;
+
+	if (c->down)
+		return;
+	if (!c->write_blocked)
+		conn_flush(c);
+	if (!read || c->down)
+		return;
+	c->read_blocked = false;
+	event_add(c->rd, NULL);
+	on_readable(fd, what, c);
+}
+
 struct dist_conn *
-dist_conn_new(struct event_base *base, int fd, const struct dist_conn_ops *ops,
-    void *ctx)
+dist_conn_new(struct event_base *base, struct channel *channel,
+    const struct dist_conn_ops *ops, void *ctx)
 {
 	struct dist_conn *c = calloc(1, sizeof(*c));
+	int fd = channel_fd(channel);
 
 	if (c == NULL) {
-		close(fd);
+		channel_free(channel);
 		return NULL;
 	}
-	c->fd = fd;
+	c->channel = channel;
 	c->ops = ops;
 	c->ctx = ctx;
 	kp_frames_init(&c->in, 0);
 	kp_buf_init(&c->out, DIST_CONN_OUT_MAX);
-	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	c->rd = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, c);
 	c->wr = event_new(base, fd, EV_WRITE, on_writable, c);
-	if (c->rd == NULL || c->wr == NULL || event_add(c->rd, NULL) != 0) {
+	c->again = event_new(base, -1, 0, on_readable, c);
+	if (c->rd == NULL || c->wr == NULL || c->again == NULL ||
+	    event_add(c->rd, NULL) != 0) {
 		conn_destroy(c);
 		return NULL;
 	}

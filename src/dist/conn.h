@@ -7,6 +7,7 @@
 
 #include <event2/event.h>
 
+#include "dist/channel.h"
 #include "kprofd/frame.h"
 
 #define DIST_CONN_OUT_MAX (4u << 20)	/* bytes waiting to be sent */
@@ -25,9 +26,9 @@ struct dist_conn_ops {
 	void (*on_down)(void *ctx, const char *why);
 };
 
-/* Takes the descriptor.  NULL when out of memory (it is then closed). */
-struct dist_conn *dist_conn_new(struct event_base *base, int fd,
-    const struct dist_conn_ops *ops, void *ctx);
+/* Takes the channel.  NULL when out of memory (it is then freed). */
+struct dist_conn *dist_conn_new(struct event_base *base,
+    struct channel *channel, const struct dist_conn_ops *ops, void *ctx);
 /* Closes and frees; may be called from a callback. */
 void dist_conn_free(struct dist_conn *c);
 /* A whole frame, made by kp_frame_send() or kp_frame_reg_send(). */

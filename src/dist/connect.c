@@ -16,13 +16,15 @@
 
 #include "kprofd/thread.h"
 #include "dist/connect.h"
+#include "dist/place.h"
 
 #define GRACE KP_NS_PER_S
 
 struct job {
 	atomic_int users;
 	int pipe[2];
-	char *target, *name, *cookie;
+	char *target, *cookie;
+	struct reach reach;
 	kp_dur_ns limit;
 	enum kp_err err;
 	struct node_conn conn;
@@ -35,25 +37,23 @@ struct connect {
 	void (*done)(void *, enum kp_err, const struct node_conn *,
 	    const char *);
 	void *ctx;
-	bool taken;		/* the descriptor went to done() */
+	bool taken;		/* the channel went to done() */
 };
 
 static void
 job_release(struct job *j, bool taken)
 {
 	if (taken && j->err == KP_OK)
-		j->conn.fd = -1;
+		j->conn.channel = NULL;
 	if (atomic_fetch_sub(&j->users, 1) != 1)
 		return;
-	if (j->conn.fd >= 0)
-		close(j->conn.fd);
+	channel_free(j->conn.channel);
 	close(j->pipe[0]);
 	close(j->pipe[1]);
 	if (j->cookie != NULL)
 		explicit_bzero(j->cookie, strlen(j->cookie));
 	free(j->cookie);
 	free(j->target);
-	free(j->name);
 	free(j);
 }
 
@@ -61,16 +61,16 @@ static void *
 job_run(void *arg)
 {
 	struct job *j = arg;
-	struct node_opts o = { .target = j->target, .name = j->name,
+	struct node_opts o = { .target = j->target, .reach = &j->reach,
 		.cookie = j->cookie, .limit = j->limit };
-	struct node_conn conn = { .fd = -1 };
+	struct node_conn conn = { .channel = NULL };
 	ssize_t n;
 
 	j->err = node_connect(&o, &conn, j->why, sizeof(j->why));
 	if (j->err == KP_OK)
 		j->conn = conn;
 	n = write(j->pipe[1], "", 1);
-	(void)n;	/* without a reader, job_release() closes the socket */
+	(void)n;	/* without a reader, job_release() closes the channel */
 	job_release(j, false);
 	return NULL;
 }
@@ -79,13 +79,16 @@ job_run(void *arg)
 static void
 give_up(struct connect *c)
 {
-	const char *host = strchr(c->job->target, '@');
 	char why[512];
+	struct place place;
+
+	if (place_find(&place, c->job->target, &c->job->reach, why,
+	    sizeof(why)) != KP_OK)
+		place.host[0] = '\0';
 
 	snprintf(why, sizeof(why), "cannot connect to '%s': no answer within "
 	    "%lld s (does the name '%s' resolve here?)", c->job->target,
-	    (long long)((c->job->limit + GRACE) / KP_NS_PER_S),
-	    host != NULL ? host + 1 : "");
+	    (long long)((c->job->limit + GRACE) / KP_NS_PER_S), place.host);
 	c->done(c->ctx, KP_ETIMEOUT, NULL, why);
 }
 
@@ -113,19 +116,18 @@ job_new(const struct node_opts *o)
 
 	if (j == NULL)
 		return NULL;
-	j->conn.fd = -1;
 	j->limit = o->limit;
 	j->target = strdup(o->target);
 	j->cookie = strdup(o->cookie);
-	j->name = o->name != NULL ? strdup(o->name) : NULL;
+	if (o->reach != NULL)
+		j->reach = *o->reach;
 	atomic_init(&j->users, 1);
 	if (pipe2(j->pipe, O_CLOEXEC) < 0) {
 		j->pipe[0] = j->pipe[1] = -1;
 		job_release(j, false);
 		return NULL;
 	}
-	if (j->target == NULL || j->cookie == NULL ||
-	    (o->name != NULL && j->name == NULL)) {
+	if (j->target == NULL || j->cookie == NULL) {
 		job_release(j, false);
 		return NULL;
 	}

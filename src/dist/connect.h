@@ -12,8 +12,9 @@ struct connect;
 
 /*
  * Runs node_connect() on a thread of its own and calls done() in the event
- * loop: conn is set on KP_OK (its descriptor is the callee's), why otherwise.
- * Strings of opts are copied.  NULL when no thread can be started.
+ * loop: conn is set on KP_OK (its channel is the callee's), why otherwise.
+ * Opts are copied, but for the strings of their reach.  NULL when no thread can
+ * be started.
  */
 struct connect *connect_start(struct event_base *base,
     const struct node_opts *opts,

@@ -116,7 +116,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 	}
 	kp_buf_reset(&s->ids.self);
 	kp_etf_pid(&s->ids.self, conn->name, 1, 0, conn->creation);
-	s->link = dist_conn_new(s->base, conn->fd, &link_ops, s);
+	s->link = dist_conn_new(s->base, conn->channel, &link_ops, s);
 	connect_free(s->connect);
 	s->connect = NULL;
 	s->silent = 0;

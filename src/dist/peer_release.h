@@ -13,12 +13,11 @@
 #define PEER_RELEASE_LEAST 25	/* the agent is compiled for it */
 
 /*
- * in: the first n bytes that the node sent, its status and its challenge, each
- * with `header` bytes of length before it.  Returns PEER_RELEASE_LEAST for that
- * release and all later ones, 24, 23, 22 for that one and all earlier ones; 0:
- * there is no challenge in it.
+ * challenge: n bytes of the node's message, without its length.  Returns
+ * PEER_RELEASE_LEAST for that release and all later ones, 24, 23, 22 for that one
+ * and all earlier ones; 0: it is no challenge.
  */
-unsigned peer_release(const uint8_t *in, size_t n, size_t header);
+unsigned peer_release(const uint8_t *challenge, size_t n);
 /* "OTP 24", "OTP 22 or earlier" */
 const char *peer_release_text(unsigned release);
 

@@ -8,22 +8,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "kprofd/etf.h"
 #include "kprofd/frame.h"
+#include "dist/cookie.h"
 #include "dist/handshake.h"
 #include "dist/sync.h"
 
 #define CONNECT_LIMIT (8 * KP_NS_PER_S)
 #define SEND_LIMIT (10 * KP_NS_PER_S)
+#define EARLY_MAX (1u << 20)	/* bytes */
 
 struct dist_sync {
 	struct node_conn conn;
 	struct dist_ids ids;
 	struct kp_frames in;
 	int wake;
+	short wants;		/* what the next read waits for */
+	struct kp_buf early;	/* read while a frame was sent */
 };
 
 enum kp_err
@@ -31,7 +33,7 @@ dist_sync_open(struct dist_sync **out, const struct dist_sync_opts *o,
     char *why, size_t n)
 {
 	char cookie[NODE_COOKIE_MAX + 1];
-	struct node_opts no = { .target = o->target, .name = o->name,
+	struct node_opts no = { .target = o->target, .reach = o->reach,
 		.cookie = cookie, .limit = CONNECT_LIMIT };
 	struct dist_sync *t = calloc(1, sizeof(*t));
 	enum kp_err e;
@@ -40,7 +42,8 @@ dist_sync_open(struct dist_sync **out, const struct dist_sync_opts *o,
 		snprintf(why, n, "out of memory");
 		return KP_ENOMEM;
 	}
-	e = node_cookie(o->cookie_file, cookie, why, n);
+	e = node_cookie(o->reach != NULL ? o->reach->cookie_file : NULL, cookie,
+	    why, n);
 	if (e == KP_OK)
 		e = node_connect(&no, &t->conn, why, n);
 	explicit_bzero(cookie, sizeof(cookie));
@@ -49,7 +52,9 @@ dist_sync_open(struct dist_sync **out, const struct dist_sync_opts *o,
 		return e;
 	}
 	t->wake = o->wake;
+	t->wants = POLLIN;
 	kp_frames_init(&t->in, 0);
+	kp_buf_init(&t->early, EARLY_MAX);
 	kp_buf_init(&t->ids.self, 1024);
 	kp_buf_init(&t->ids.peer, 1024);
 	kp_etf_pid(&t->ids.self, t->conn.name, 1, 0, t->conn.creation);
@@ -62,8 +67,9 @@ dist_sync_close(struct dist_sync *t)
 {
 	if (t == NULL)
 		return;
-	close(t->conn.fd);
+	channel_free(t->conn.channel);
 	kp_frames_free(&t->in);
+	kp_buf_free(&t->early);
 	kp_buf_free(&t->ids.self);
 	kp_buf_free(&t->ids.peer);
 	free(t);
@@ -72,7 +78,7 @@ dist_sync_close(struct dist_sync *t)
 int
 dist_sync_fd(const struct dist_sync *t)
 {
-	return t->conn.fd;
+	return channel_fd(t->conn.channel);
 }
 
 const char *
@@ -98,25 +104,55 @@ left_ms(kp_mono_ns deadline)
 	    (int)(left / KP_NS_PER_MS) + 1;
 }
 
+/*
+ * A write that waits to read (channel_wants()) gets what it waits for only from a
+ * read.  What comes is kept apart: the caller may still look at a frame in t->in.
+ */
+static enum kp_err
+read_for_write(struct dist_sync *t)
+{
+	uint8_t some[4096];
+	ssize_t got = channel_read(t->conn.channel, some, sizeof(some));
+
+	if (got == CHANNEL_END || got == CHANNEL_FAILED)
+		return KP_EIO;
+	if (got > 0)
+		kp_buf_put(&t->early, some, (size_t)got);
+	return t->early.err;
+}
+
+/* Waits for what a write that gave CHANNEL_WAIT needs. */
+static enum kp_err
+wait_to_write(struct dist_sync *t, kp_mono_ns deadline)
+{
+	struct channel *c = t->conn.channel;
+	struct pollfd p = { .fd = channel_fd(c), .events = channel_wants(c) };
+	bool read = p.events == POLLIN;
+
+	if (!(read && channel_has_more(c)) &&
+	    poll(&p, 1, left_ms(deadline)) == 0)
+		return KP_EIO;
+	return read ? read_for_write(t) : KP_OK;
+}
+
 /* Frees the frame. */
 static enum kp_err
 send_frame(struct dist_sync *t, struct kp_buf *frame)
 {
-	struct pollfd p = { .fd = t->conn.fd, .events = POLLOUT };
 	kp_mono_ns deadline = kp_mono_now() + SEND_LIMIT;
 	enum kp_err e = frame->err;
 	size_t sent = 0;
 	ssize_t n;
 
 	while (e == KP_OK && sent < frame->len) {
-		n = send(t->conn.fd, frame->p + sent, frame->len - sent,
-		    MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = channel_write(t->conn.channel, frame->p + sent,
+		    frame->len - sent);
 		if (n >= 0)
 			sent += (size_t)n;
-		else if (errno != EINTR && errno != EAGAIN)
+		else if (n == CHANNEL_FAILED)
 			e = KP_EIO;
-		else if (poll(&p, 1, left_ms(deadline)) == 0)
-			e = KP_EIO;
+		else
+			e = wait_to_write(t, deadline);
 	}
 	kp_buf_free(frame);
 	return e;
@@ -144,29 +180,36 @@ dist_sync_send(struct dist_sync *t, const struct kp_buf *msg)
 static enum kp_err
 fill(struct dist_sync *t, kp_mono_ns deadline)
 {
-	struct pollfd p[2] = { { .fd = t->conn.fd, .events = POLLIN },
+	struct channel *c = t->conn.channel;
+	struct pollfd p[2] = { { .fd = channel_fd(c), .events = t->wants },
 		{ .fd = t->wake, .events = POLLIN } };
-	int ready = poll(p, 2, left_ms(deadline));
+	int ready;
 	enum kp_err e;
 	uint8_t *to;
 	size_t room;
 	ssize_t got;
 
+	if (t->early.len > 0) {
+		e = kp_frames_feed(&t->in, t->early.p, t->early.len);
+		kp_buf_reset(&t->early);
+		return e;
+	}
+	ready = poll(p, 2, channel_has_more(c) ? 0 : left_ms(deadline));
 	if (ready < 0 && errno == EINTR)
 		return KP_OK;
-	if (ready == 0)
+	if (ready == 0 && !channel_has_more(c))
 		return KP_ETIMEOUT;
 	if (p[1].revents != 0)
 		return KP_END;
 	e = kp_frames_space(&t->in, &to, &room);
 	if (e != KP_OK)
 		return e;
-	got = recv(t->conn.fd, to, room, 0);
-	if (got < 0 && (errno == EINTR || errno == EAGAIN))
-		return KP_OK;
-	if (got <= 0)
+	got = channel_read(c, to, room);
+	t->wants = got == CHANNEL_WAIT ? channel_wants(c) : POLLIN;
+	if (got == CHANNEL_END || got == CHANNEL_FAILED)
 		return KP_EIO;
-	kp_frames_filled(&t->in, (size_t)got);
+	if (got > 0)
+		kp_frames_filled(&t->in, (size_t)got);
 	return KP_OK;
 }
 

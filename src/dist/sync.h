@@ -8,11 +8,12 @@
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
 #include "kprofd/term.h"
+#include "dist/reach.h"
 #include "dist/rex.h"
 
 struct dist_sync_opts {
 	const char *target;
-	const char *name, *cookie_file;	/* may be NULL (dist/handshake.h) */
+	const struct reach *reach;	/* NULL: all its defaults */
 	int wake;	/* a wait ends when this can be read; -1: none */
 };
 

@@ -125,7 +125,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
     const char *why)
 {
 	struct agent *a = ctx;
-	int fd = e == KP_OK ? conn->fd : -1;
+	struct channel *channel = e == KP_OK ? conn->channel : NULL;
 
 	/* The cookie was refused, or the node accepts no connections. */
 	if (e == KP_ESTATE) {
@@ -141,7 +141,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 	kp_etf_pid(&a->ids.self, conn->name, 1, 0, conn->creation);
 	connect_free(a->connect);
 	a->connect = NULL;
-	a->link = dist_conn_new(a->base, fd, &link_ops, a);
+	a->link = dist_conn_new(a->base, channel, &link_ops, a);
 	if (a->link == NULL) {
 		agent_lost(a, "out of memory");
 		return;
@@ -154,7 +154,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 static void
 step_connect(struct agent *a)
 {
-	struct node_opts o = { .target = a->o.target, .name = a->o.name,
+	struct node_opts o = { .target = a->o.target, .reach = a->o.reach,
 		.cookie = a->o.cookie, .limit = a->o.connect_limit };
 
 	agent_set_state(a, AGENT_CONNECTING, "");

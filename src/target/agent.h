@@ -218,7 +218,8 @@ struct agent_ops {
 };
 
 struct agent_opts {
-	const char *target, *name, *cookie;	/* borrowed */
+	const char *target, *cookie;	/* borrowed */
+	const struct reach *reach;	/* borrowed; NULL: all its defaults */
 	const struct kp_conf *conf;		/* borrowed */
 	const char *conf_path;		/* for messages; borrowed */
 	enum agent_probe probe;

@@ -109,10 +109,10 @@ struct dist_conn {
 static struct dist_conn *attached;
 
 struct dist_conn *
-dist_conn_new(struct event_base *base, int fd, const struct dist_conn_ops *ops,
-    void *ctx)
+dist_conn_new(struct event_base *base, struct channel *channel,
+    const struct dist_conn_ops *ops, void *ctx)
 {
-	(void)base, (void)fd;
+	(void)base, (void)channel;
 	REQUIRE(attached == NULL);
 	attached = malloc(sizeof(*attached));
 	REQUIRE(attached != NULL);
@@ -500,8 +500,7 @@ say_right(bool aside, bool lacks)
 static void
 connected(bool well)
 {
-	struct node_conn conn = { .fd = -1, .name = "kprofd1@h",
-		.creation = 7 };
+	struct node_conn conn = { .name = "kprofd1@h", .creation = 7 };
 
 	if (connecting != NULL)
 		connecting->done(connecting->ctx, well ? KP_OK : KP_EIO, &conn,

@@ -47,13 +47,13 @@ run_suggest(const struct options *o, const char *file)
 		dup2(null, STDIN_FILENO);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	signal(SIGINT, SIG_DFL);
-	if (o->cookie_file != NULL) {
+	if (o->reach.cookie_file != NULL) {
 		argv[n++] = "-cookie-file";
-		argv[n++] = o->cookie_file;
+		argv[n++] = o->reach.cookie_file;
 	}
-	if (o->name != NULL) {
+	if (o->reach.name != NULL) {
 		argv[n++] = "-name";
-		argv[n++] = o->name;
+		argv[n++] = o->reach.name;
 	}
 	if (o->library_given) {
 		argv[n++] = "-probe-library";

@@ -41,7 +41,7 @@ bool
 targets_add(struct targets *ts, const char *name, unsigned source)
 {
 	const struct options *o = ts->p->o;
-	struct agent_opts ao = { .target = name, .name = o->name,
+	struct agent_opts ao = { .target = name, .reach = &o->reach,
 		.cookie = ts->p->cookie, .conf = ts->p->conf.conf,
 		.conf_path = ts->p->conf.path,
 		.labels = &ts->labels, .check_only = o->check,

@@ -143,7 +143,7 @@ static void
 ask_seed(struct targets *ts, bool wanted)
 {
 	const struct node_opts o = { .target = ts->p->o->seed,
-		.name = ts->p->o->name, .cookie = ts->p->cookie,
+		.reach = &ts->p->o->reach, .cookie = ts->p->cookie,
 		.limit = CONNECT_LIMIT };
 
 	if (wanted && ts->cluster.seed == NULL) {

@@ -149,6 +149,7 @@ functions_check(const struct cmd *cmd, struct functions_args *a,
 		    "5m, at most a day", a->duration);
 	if (a->list && o->apply[0] != '\0')
 		return opts_wrong(cmd, "-list goes without -apply");
+	o->talk.reach = &o->reach;
 	o->spawned = !a->not_spawned;
 	if (strlen(o->apply) > APPLY_MAX)
 		return opts_wrong(cmd, "-apply has %zu bytes, more than %d: "

@@ -61,9 +61,9 @@ struct functions_args {
 	{ "quiet", NULL, "no progress; with -o or -db no figures; reasons " \
 	    "for an early end are on stderr all the same", opt_flag, \
 	    &(a).quiet, NULL }, \
-	{ "name", "NAME", "our node name", opt_text, &(o).talk.name, NULL }, \
+	{ "name", "NAME", "our node name", opt_text, &(o).reach.name, NULL }, \
 	{ "cookie-file", "FILE", "where the cookie is", opt_text, \
-	    &(o).talk.cookie_file, NULL }
+	    &(o).reach.cookie_file, NULL }
 
 /*
  * The functions that return a status return OPTS_GO_ON, or the status to exit

@@ -126,6 +126,7 @@ check_args(const struct cmd *cmd, struct args *a)
 		return st;
 	if (a->o.g.talk.target == NULL)
 		return opts_wrong(cmd, "-target NODE is missing");
+	a->o.g.talk.reach = &a->o.g.reach;
 	if (!states_parse(a->state_list, &a->states))
 		return opts_wrong(cmd, "-states '%s': give running, runnable, "
 		    "collecting, call, port, waiting and not-seen, with commas, "
@@ -346,10 +347,10 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 		OPT_GROUP("General"),
 		{ "quiet", NULL, "no progress, and no notes beside other forms "
 		    "than the table", opt_flag, &a.quiet, NULL },
-		{ "name", "NAME", "our node name", opt_text, &a.o.g.talk.name,
+		{ "name", "NAME", "our node name", opt_text, &a.o.g.reach.name,
 		    NULL },
 		{ "cookie-file", "FILE", "where the cookie is", opt_text,
-		    &a.o.g.talk.cookie_file, NULL },
+		    &a.o.g.reach.cookie_file, NULL },
 	};
 	int st;
 

@@ -434,7 +434,7 @@ static int
 suggest(const struct suggest_args *a)
 {
 	struct suggest_run r = { .a = a, .begun = kp_mono_now(), .node = { .talk = { .target = a->target,
-		.name = a->name, .cookie_file = a->cookie_file },
+		.reach = &a->reach },
 		.span = a->span, .short_span = a->span < SHORT_SPAN ?
 		a->span : SHORT_SPAN } };
 	int st = EXIT_FAILED;
@@ -507,9 +507,9 @@ cmd_suggest(const struct cmd *cmd, int argc, char **argv)
 		    "probe's library (kprofd(8))", opt_text, &a.library, NULL },
 		{ "quiet", NULL, "print no progress", opt_flag, &a.quiet,
 		    NULL },
-		{ "name", "NAME", "our node name", opt_text, &a.name, NULL },
+		{ "name", "NAME", "our node name", opt_text, &a.reach.name, NULL },
 		{ "cookie-file", "FILE", "where the cookie is", opt_text,
-		    &a.cookie_file, NULL },
+		    &a.reach.cookie_file, NULL },
 	};
 	int st;
 

@@ -87,13 +87,13 @@ start(struct child *k, const struct suggest_check *c, const char *file)
 
 	snprintf(span, sizeof(span), "%lldms",
 	    (long long)(c->span / KP_NS_PER_MS));
-	if (c->talk->name != NULL) {
+	if (c->talk->reach->name != NULL) {
 		argv[n++] = "-name";
-		argv[n++] = c->talk->name;
+		argv[n++] = c->talk->reach->name;
 	}
-	if (c->talk->cookie_file != NULL) {
+	if (c->talk->reach->cookie_file != NULL) {
 		argv[n++] = "-cookie-file";
-		argv[n++] = c->talk->cookie_file;
+		argv[n++] = c->talk->reach->cookie_file;
 	}
 	if (c->library != NULL) {
 		argv[n++] = "-probe-library";

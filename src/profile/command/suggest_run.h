@@ -9,7 +9,8 @@
 #include "profile/command/suggest_node.h"
 
 struct suggest_args {
-	const char *target, *name, *cookie_file, *file, *duration, *library;
+	const char *target, *file, *duration, *library;
+	struct reach reach;
 	bool values, quiet;
 	kp_dur_ns span;
 };

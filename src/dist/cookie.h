@@ -1,0 +1,21 @@
+/*
+ * cookie.h - reads the cookie that nodes share.
+ */
+#ifndef KPROFD_DIST_COOKIE_H
+#define KPROFD_DIST_COOKIE_H
+
+#include <stddef.h>
+
+#include "kprofd/err.h"
+
+#define NODE_COOKIE_MAX 255	/* bytes */
+
+/*
+ * Reads the cookie from `file`, else $KPROFD_COOKIE_FILE, else ~/.erlang.cookie.
+ * Like the VM it refuses a file that others may read.  On an error `why` names
+ * the file and the remedy.
+ */
+enum kp_err node_cookie(const char *file, char cookie[NODE_COOKIE_MAX + 1],
+    char *why, size_t whylen);
+
+#endif
