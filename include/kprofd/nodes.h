@@ -51,7 +51,7 @@ struct kp_node_at {
  * wrong, such as "the port is not a number from 1 to 65535"; *to is not set then.
  */
 const char *kp_host_split(const char *s, size_t n, struct kp_host_at *to);
-#define KP_NODE_WRONG "not the name of a node, such as app@host or app@host:4370"
+#define KP_NODE_WRONG "not the name of a node, such as app@host"
 /*
  * The same of app@ and a host.  Brackets are not part of the name: app@[::1]:4370
  * is the node app@::1 at port 4370.

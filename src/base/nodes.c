@@ -152,7 +152,7 @@ kp_node_split(const char *s, size_t n, struct kp_node_at *to)
 		return why;
 	len = strlen(h.host);
 	if (alive + len > KP_NODE_NAME_MAX)
-		return "longer than the name of a node can be";
+		return "not the name of a node: more than 255 bytes";
 	memcpy(to->node, s, alive);
 	memcpy(to->node + alive, h.host, len + 1);
 	to->port = h.port;

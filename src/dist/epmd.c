@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/near_names.h"
+#include "kprofd/buf.h"
 #include "kprofd/nodes.h"
 #include "dist/epmd.h"
 #include "dist/local_host.h"
@@ -27,7 +28,6 @@
 #define ANSWER_MAX 16384	/* bytes that are read of an answer */
 #define NODES_MAX 64		/* names that are kept of it */
 #define SHOWN_MAX 8
-#define HERE_LIMIT (KP_NS_PER_S)	/* for the epmd of this machine */
 
 struct nodes {
 	char text[ANSWER_MAX + 1];	/* the answer; names point into it */
@@ -229,32 +229,4 @@ epmd_hint(char *text, size_t n, const char *given, const char *host,
 		put_list(&b, &s, host);
 	snprintf(text, n, "%s", kp_buf_cstr(&b));
 	kp_buf_free(&b);
-}
-
-bool
-opt_is_node(struct opt_parser *p)
-{
-	struct addresses here;
-	char hint[EPMD_HINT_MAX] = "";
-
-	if (kp_node_name_ok(p->value, strlen(p->value)))
-		return true;
-	if (addresses_find(&here, "127.0.0.1") == 0)
-		epmd_hint(hint, sizeof(hint), p->value, NULL, &here,
-		    epmd_default_port(), kp_mono_now() + HERE_LIMIT);
-	return OPT_BAD(p, "-%s '%s': not the name of a node, such as "
-	    "app@host: %s", p->at->name, p->value, hint[0] != '\0' ? hint :
-	    "no epmd answers here");
-}
-
-bool
-opt_node(struct opt_parser *p)
-{
-	return opt_text(p) && opt_is_node(p);
-}
-
-bool
-opt_node_list(struct opt_parser *p)
-{
-	return opt_is_node(p) && opt_list(p);
 }

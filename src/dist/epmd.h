@@ -5,9 +5,9 @@
 #ifndef KPROFD_DIST_EPMD_H
 #define KPROFD_DIST_EPMD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "base/options.h"
 #include "dist/address.h"
 
 #define EPMD_HINT_MAX 400	/* bytes of a hint */
@@ -31,14 +31,5 @@ int epmd_node_port(const struct addresses *a, unsigned at, const char *alive,
  */
 void epmd_hint(char *text, size_t n, const char *given, const char *host,
     const struct addresses *a, unsigned at, kp_mono_ns deadline);
-
-/*
- * Converters of options that name a node, app@host; *to is a const char *, or a
- * struct opt_list.  The error for any other name lists the nodes of this machine.
- */
-bool opt_node(struct opt_parser *p);
-bool opt_node_list(struct opt_parser *p);
-/* Checks p->value alone. */
-bool opt_is_node(struct opt_parser *p);
 
 #endif

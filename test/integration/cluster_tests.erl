@@ -235,7 +235,7 @@ file(T) ->
     it:equal("the first one's agent", Agent, it:call(A, erlang, whereis, [kprof_agent])),
     it:write(T, "nodes", [node_of(B), "\nno name\n"]),
     {error, Bad} = it:control(P, "reload"),
-    says(Bad, "nodes', line 2: expected the name of a node.*; nothing has changed"),
+    says(Bad, "nodes', line 2: not the name of a node, such as app@host; nothing has changed"),
     it:equal("states", [armed, armed], states(Targets)),
     #{requests := 50} = it:loaded(it:load(T, A, ["2", "50"])),
     it:until("requests closed", fun() -> assembled(P) =:= 50 end),

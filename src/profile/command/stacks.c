@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dist/epmd.h"
+#include "dist/opt_node.h"
 #include "kprofd/dur.h"
 #include "profile/stacks/stack_report.h"
 #include "profile/target/sampler.h"

@@ -18,7 +18,7 @@
 
 #include "kprofd/cost.h"
 #include "kprofd/dur.h"
-#include "dist/epmd.h"
+#include "dist/opt_node.h"
 #include "kprofd/fn_name.h"
 #include "profile/command/suggest_run.h"
 #include "suggest/identity.h"

@@ -12,7 +12,7 @@
 
 #include "analyse.h"
 #include "shared.h"
-#include "dist/epmd.h"
+#include "dist/opt_node.h"
 #include "profile/trace/trace_file.h"
 #include "target/probe_file.h"
 #include "text/text.h"
