@@ -95,7 +95,7 @@ cut_host(const char **s, size_t *n, const char **rest)
 {
 	const char *end = *s + *n, *close, *colon = memchr(*s, ':', *n);
 
-	if (**s == '[') {
+	if (*n > 0 && **s == '[') {
 		close = memchr(*s, ']', *n);
 		if (close == NULL || !is_ipv6(*s + 1,
 		    (size_t)(close - *s - 1)))
@@ -121,11 +121,11 @@ kp_host_split(const char *s, size_t n, struct kp_host_at *to)
 	const char *end = s + n, *rest, *why;
 	unsigned port = 0;
 
-	if (n == 0)
-		return "the host is empty";
 	why = cut_host(&s, &n, &rest);
 	if (why != NULL)
 		return why;
+	if (n == 0)
+		return "the host is empty";
 	if (n > KP_NODE_NAME_MAX || !is_host(s, n))
 		return "not a host, such as db1, 10.0.0.7 or ::1";
 	if (rest < end && !kp_port_parse(rest + 1, (size_t)(end - rest - 1),

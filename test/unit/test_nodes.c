@@ -82,7 +82,7 @@ test_split(void **state)
 		{ "app@1:2:3", NULL, 0, ADDRESS },
 		{ "app@host:1:2", NULL, 0, ADDRESS },
 		{ "app@::1%", NULL, 0, ADDRESS },
-		{ "app@:4370", NULL, 0, HOST },
+		{ "app@:4370", NULL, 0, EMPTY },
 		{ "app@::1]", NULL, 0, ADDRESS },
 		{ "app@h]:1", NULL, 0, HOST },
 		{ "app", NULL, 0, NAME },
