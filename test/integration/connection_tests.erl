@@ -2,13 +2,12 @@
 %% again when it can, loses no window, and accounts for every request; the
 %% agent leaves the target clean meanwhile.
 %%
-%% For a cut network kprofd runs in a network namespace of its own, at the other
-%% end of a veth pair; the namespace goes with it, and the pair with that.
+%% For a cut network kprofd runs in a network namespace of its own (it_net).
 -module(connection_tests).
 
 -export([tests/0]).
-%% For it_container.
--export([net/1, connect/2, sh/1]).
+%% For other kinds of distribution.
+-export([cut/2]).
 
 tests() ->
     [{"kprofd stopped: the time without an agent", 90, fun stopped/1},
@@ -114,24 +113,22 @@ no_epmd(T0) ->
 
 %% Nobody says that it is cut: both sides notice by what does not come.
 cut(T, Way) ->
-    Net = net(T),
-    Name = lists:concat(["cut_", os:getpid(), "_", maps:get(n, T), "@", maps:get(here, Net)]),
-    {Target, Mark} = it_audit:begins(T, (slow())#{node => Name}),
-    Script = "until ip -o addr show up | grep -q '" ++ maps:get(there, Net) ++ "/'; do sleep 0.05; done; exec \"$@\"",
-    P = it:kprofd(T, Target, #{args => ["-interval", "1s"], wrap => ["unshare", "-n", "sh", "-c", Script, "sh"]}),
-    connect(Net, P),
+    Net = it_net:net(T),
+    {Target, Mark} = it_audit:begins(T, (slow())#{node => it_net:node(T, Net)}),
+    P = it:kprofd(T, Target, #{args => ["-interval", "1s"], wrap => it_net:wrap(Net)}),
+    it_net:connect(Net, P),
     it:armed(P),
     work(T, Target, P),
     Load = it:load(T, Target, ["8", "600s", "5"]),
     it:assembles(P, 100),
     Cut = now_ms(),
-    route(add, Way, Net, P),
+    it_net:route(add, Way, Net, P),
     Left = left(Target),
     it_audit:during(Target, Mark),
     it:saw(P, "lost '"),
     it:until("it tries again", fun() -> it:count(P, ": connecting") > 1 end),
     Gone = now_ms() - Left,
-    route(del, Way, Net, P),
+    it_net:route(del, Way, Net, P),
     it:kill(Load),
     it:until("armed again", 60000, fun() -> it:times_armed(P) >= 2 end),
     Back = now_ms(),
@@ -140,43 +137,6 @@ cut(T, Way) ->
     without_an_agent(P, Gone, Back - Cut),
     it_audit:ends(Target, Mark),
     {note, io_lib:format("~0p", [it:losses(P)])}.
-
-%% -------------------------------------------------------- the network ----
-
-%% Of the range for measurements between networks (RFC 2544).
-net(#{n := N}) ->
-    Me = list_to_integer(os:getpid()),
-    Address = fun(Last) -> lists:concat(["198.18.", Me rem 250, ".", (N rem 60) * 4 + Last]) end,
-    #{here => Address(1), there => Address(2), link => lists:concat(["kp", Me, "n", N])}.
-
-connect(#{here := Here, there := There, link := Link}, #{pid := Pid} = P) ->
-    it:until("a namespace of its own",
-             fun() -> file:read_link_all("/proc/self/ns/net") =/=
-                          file:read_link_all(lists:concat(["/proc/", Pid, "/ns/net"])) end),
-    sh(["ip link add ", Link, " type veth peer name out netns ", integer_to_list(Pid)]),
-    sh(["ip addr add ", Here, "/30 dev ", Link]),
-    sh(["ip link set ", Link, " up"]),
-    inside(P, "ip link set lo up"),
-    inside(P, "ip link set out up"),
-    inside(P, ["ip addr add ", There, "/30 dev out"]).
-
-%% A blackhole takes what is sent and says nothing.
-route(What, both, Net, P) ->
-    route(What, there, Net, P),
-    route(What, back, Net, P);
-route(What, there, #{here := Here}, P) ->
-    inside(P, io_lib:format("ip route ~s blackhole ~s/32", [What, Here]));
-route(What, back, #{there := There}, _) ->
-    sh(io_lib:format("ip route ~s blackhole ~s/32", [What, There])).
-
-inside(#{pid := Pid}, Command) ->
-    sh(["nsenter -t ", integer_to_list(Pid), " -n ", Command]).
-
-sh(Command) ->
-    case os:cmd(lists:flatten([Command, " && echo done"])) of
-        "done\n" -> ok;
-        Said -> it:fail("~ts: ~ts", [Command, Said])
-    end.
 
 %% ---------------------------------------------------------------------------
 

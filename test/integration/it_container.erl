@@ -27,9 +27,9 @@
 
 %% Addresses of both ends, #{here, there}, and the process that holds it.
 network(T) ->
-    Net = connection_tests:net(T),
+    Net = it_net:net(T),
     Holder = it:start(T, "network", ["unshare", "--net", "sleep", "3600"], []),
-    connection_tests:connect(Net, Holder),
+    it_net:connect(Net, Holder),
     Net#{holder => Holder}.
 
 %% Runs a command in the network of the target, and nowhere else: as a sidecar.
@@ -87,4 +87,4 @@ file(#{pid := Pid}, Name) ->
 
 %% Runs a command among the target's mounts.
 enter(#{pid := Pid}, Command) ->
-    connection_tests:sh(["nsenter -t ", integer_to_list(Pid), " -m -r ", Command]).
+    it_net:sh(["nsenter -t ", integer_to_list(Pid), " -m -r ", Command]).

@@ -2,7 +2,7 @@
 %% with, and what kprofd and kprof have to be told.
 -module(it_reach).
 
--export([keys/0, name/3, target/4, targets/1, options/1]).
+-export([keys/0, name/3, target/4, targets/1, options/1, is_inet6/1, is_tls/1, with_port/2]).
 
 keys() -> [transport, tls, port].
 
@@ -14,22 +14,22 @@ keys() -> [transport, tls, port].
 %% typed  the target as kprofd and kprof are given it
 %% reach  their options for it
 target(T, Node, Name, Opts) ->
-    Transport = transport(Opts),
-    Tls = lists:member(Transport, [tls, tls6]),
+    Tls = is_tls(Opts),
     {Fixed, Typed} = case Opts of
                          #{port := free} -> fixed(Node, it:free_port());
                          #{port := Port} -> fixed(Node, Port);
                          _ -> {[], Node}
                      end,
-    Args = [["-proto_dist", protocol(Transport)] || Transport =/= plain]
+    Args = [["-proto_dist", P] || P <- protocol(transport(Opts))]
         ++ [["-ssl_dist_optfile", it_certs:conf(T, lists:concat([Name, ".", maps:get(n, T)]), maps:get(tls, Opts, #{}))] || Tls],
     {lists:append(Args) ++ Fixed, #{typed => Typed, reach => [A || Tls, A <- it_certs:options(T)]}}.
 
 transport(Opts) -> maps:get(transport, Opts, plain).
 
-protocol(inet6) -> "inet6_tcp";
-protocol(tls) -> "inet_tls";
-protocol(tls6) -> "inet6_tls".
+protocol(plain) -> [];
+protocol(inet6) -> ["inet6_tcp"];
+protocol(tls) -> ["inet_tls"];
+protocol(tls6) -> ["inet6_tls"].
 
 fixed(Node, Port) ->
     {["-start_epmd", "false", "-erl_epmd_port", integer_to_list(Port)], with_port(Node, Port)}.
@@ -43,11 +43,18 @@ with_port(Node, Port) ->
     lists:flatten(io_lib:format(Form, [Alive, Host, Port])).
 
 name(Naming, Opts, N) ->
-    lists:flatten(io_lib:format("it~s_~b@~s", [os:getpid(), N, host(Naming, transport(Opts))])).
+    lists:flatten(io_lib:format("it~s_~b@~s", [os:getpid(), N, host(Naming, Opts)])).
 
 host(short, _) -> it:short_host();
-host(long, Transport) when Transport =:= inet6; Transport =:= tls6 -> "::1";
-host(long, _) -> "127.0.0.1".
+host(long, Opts) ->
+    case is_inet6(Opts) of
+        true -> "::1";
+        false -> "127.0.0.1"
+    end.
+
+%% As the options of a target, or a test's, say.
+is_inet6(Opts) -> lists:member(transport(Opts), [inet6, tls6]).
+is_tls(Opts) -> lists:member(transport(Opts), [tls, tls6]).
 
 targets(#{typed := Typed}) -> ["-target", Typed];
 targets(#{node := Node}) -> ["-target", Node];
