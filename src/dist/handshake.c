@@ -108,7 +108,20 @@ not_a_node(struct shake *s)
 	return EPROTO;
 }
 
-/* A port that was given, or that epmd remembers, may be another node's by now. */
+/*
+ * A port that was given, or that epmd remembers, may be another node's by now.  People
+ * also name a node's host otherwise than it does itself; but with -resolve they give
+ * its name and its address apart.
+ */
+static bool
+is_right_node(const struct place *p, const char *name, size_t len)
+{
+	size_t n = p->resolved ? strlen(p->node) : strcspn(p->node, "@") + 1;
+
+	return kp_node_name_ok(name, len) && (!p->resolved || len == n) &&
+	    len >= n && memcmp(name, p->node, n) == 0;
+}
+
 static int
 other_node(struct shake *s, const char *name, size_t len)
 {
@@ -154,8 +167,7 @@ check_challenge(struct shake *s)
 	if (CHALLENGE_HEAD + len > s->length ||
 	    CHALLENGE_HEAD + len > MESSAGE_KEPT)
 		return not_a_node(s);
-	if (len != strlen(s->place->node) ||
-	    memcmp(name, s->place->node, len) != 0)
+	if (!is_right_node(s->place, name, len))
 		return other_node(s, name, len);
 	return 0;
 }

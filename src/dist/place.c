@@ -91,8 +91,9 @@ place_find(struct place *p, const char *target, const struct reach *r,
 	snprintf(p->node, sizeof(p->node), "%s", node.node);
 	host = strchr(p->node, '@') + 1;
 	snprintf(p->host, sizeof(p->host), "%s", host);
-	if (r != NULL && (find(&r->resolve, p->node, &h) ||
-	    find(&r->resolve, host, &h))) {
+	p->resolved = r != NULL && (find(&r->resolve, p->node, &h) ||
+	    find(&r->resolve, host, &h));
+	if (p->resolved) {
 		snprintf(p->host, sizeof(p->host), "%s", h.host);
 		if (p->port == 0)
 			p->port = h.port;

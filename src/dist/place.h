@@ -13,6 +13,7 @@ struct place {
 	char node[KP_NODE_NAME_MAX + 1];	/* app@host, without a port */
 	char host[KP_NODE_NAME_MAX + 1];	/* to connect to: a name or an address */
 	unsigned port;				/* of its distribution; 0: epmd says */
+	bool resolved;				/* host is -resolve's */
 	char epmd_host[KP_NODE_NAME_MAX + 1];
 	unsigned epmd_port;
 	bool epmd_given;			/* by -epmd */
