@@ -17,26 +17,6 @@ address_of(const char *s)
 	    NULL;
 }
 
-bool
-place_resolve_ok(const char *s)
-{
-	const char *address = address_of(s);
-	struct kp_host_at h;
-
-	return address != NULL &&
-	    kp_host_split(address, strlen(address), &h) == NULL;
-}
-
-bool
-place_epmd_ok(const char *s)
-{
-	struct kp_host_at h;
-	unsigned port;
-
-	return kp_port_parse(s, strlen(s), &port) ||
-	    kp_host_split(s, strlen(s), &h) == NULL;
-}
-
 /* The entry for this name, of a node or a host; the last one that was given. */
 static bool
 find(const struct opt_list *l, const char *name, struct kp_host_at *h)

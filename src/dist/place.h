@@ -28,8 +28,4 @@ struct place {
 enum kp_err place_find(struct place *p, const char *target,
     const struct reach *r, char *why, size_t n);
 
-/* Check the values of options: -resolve's is NAME=ADDRESS, -epmd's a port or an ADDRESS. */
-bool place_resolve_ok(const char *s);
-bool place_epmd_ok(const char *s);
-
 #endif

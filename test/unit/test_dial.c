@@ -116,23 +116,6 @@ test_options(void **state)
 	unsetenv("ERL_EPMD_PORT");
 }
 
-static void
-test_values(void **state)
-{
-	static const char *const good[] = { "a=b", "app@pod=10.0.0.7:4370",
-		"app@pod=[::1]:1", "pod=fd00::1", "a=h:1" };
-	static const char *const bad[] = { "", "a", "=b", "a=", "a=:1", "a=h:",
-		"a=h:0", "a=h:70000", "a=[::1", "a=[::1]x", "a=h:1x" };
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-		assert_true(place_resolve_ok(good[i]));
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_false(place_resolve_ok(bad[i]));
-	assert_true(place_epmd_ok("4369") && place_epmd_ok("h:1"));
-	assert_false(place_epmd_ok("h:") || place_epmd_ok(""));
-}
-
 /* ---- connections ---- */
 
 /* Listens at 127.0.0.n. */
@@ -248,7 +231,6 @@ main(void)
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_bad_targets),
 		cmocka_unit_test(test_options),
-		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_dial),
 	};
