@@ -59,6 +59,8 @@ const char *kp_host_split(const char *s, size_t n, struct kp_host_at *to);
 const char *kp_node_split(const char *s, size_t n, struct kp_node_at *to);
 /* 1 to 65535, in decimal digits. */
 bool kp_port_parse(const char *s, size_t n, unsigned *port);
+/* Copies what was typed without its port, or as it is, cut; returns node. */
+const char *kp_node_bare(const char *typed, char node[KP_NODE_NAME_MAX + 1]);
 /*
  * Returns whether both are the same node, with whatever port, as app@h and
  * app@h:4370 are.  What cannot be split is compared as it is.

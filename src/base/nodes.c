@@ -159,6 +159,21 @@ kp_node_split(const char *s, size_t n, struct kp_node_at *to)
 	return NULL;
 }
 
+const char *
+kp_node_bare(const char *typed, char node[KP_NODE_NAME_MAX + 1])
+{
+	size_t n = strlen(typed);
+	struct kp_node_at at;
+
+	if (kp_node_split(typed, n, &at) == NULL)
+		return memcpy(node, at.node, strlen(at.node) + 1);
+	if (n > KP_NODE_NAME_MAX)
+		n = KP_NODE_NAME_MAX;
+	memcpy(node, typed, n);
+	node[n] = '\0';
+	return node;
+}
+
 static bool
 is_same(const char *a, size_t na, const char *b, size_t nb)
 {

@@ -70,6 +70,8 @@ int opts_wrong(const struct cmd *cmd, const char *fmt, ...)
 /* Converters of the commands' own: see text/timefmt.h. */
 bool opt_when(struct opt_parser *p);	/* kp_wall_ns */
 bool opt_range(struct opt_parser *p);	/* struct timefmt_range */
+/* const char *; a node with a port, as for -target, stands for its name. */
+bool opt_node_glob(struct opt_parser *p);
 
 #define NEAR_RULE ((struct near_rule){ .edits = 2, .kept = 1 })
 
@@ -95,13 +97,13 @@ struct place {
 	{ "control", "SOCKET", "the daemon's socket (default: the " \
 	    "database's path + .sock)", opt_text, &(place).control, NULL }
 #define OPT_NODE(glob) \
-	{ "node", "GLOB", "only these targets: 'web@*'", opt_text, &(glob), \
-	    NULL }
+	{ "node", "GLOB", "only these targets: 'web@*'", opt_node_glob, \
+	    &(glob), NULL }
 #define OPTS_RANGE(r) \
 	{ "since", "TIME", "from there on: 30m (ago), 2026-11-21T10:00, " \
 	    "...Z", opt_when, &(r).since, NULL }, \
 	{ "until", "TIME", "up to there", opt_when, &(r).until, NULL }, \
-	{ "node", "GLOB", "only these nodes: 'web@*'", opt_text, \
+	{ "node", "GLOB", "only these nodes: 'web@*'", opt_node_glob, \
 	    &(r).node, NULL }, \
 	{ "identity", "GLOB", "only these request types: 'GET *'", opt_text, \
 	    &(r).identity_glob, NULL }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "kprofd/nodes.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 
@@ -35,6 +36,20 @@ opt_range(struct opt_parser *p)
 
 	return why == NULL ||
 	    OPT_BAD(p, "-%s '%s': %s", p->at->name, p->value, why);
+}
+
+/* Reports have a node's own name, which has no port. */
+bool
+opt_node_glob(struct opt_parser *p)
+{
+	static struct kp_node_at at;	/* a command has one such option */
+
+	if (!opt_text(p))
+		return false;
+	if (strpbrk(p->value, "*?") == NULL &&
+	    kp_node_split(p->value, strlen(p->value), &at) == NULL)
+		*(const char **)p->at->to = at.node;
+	return true;
 }
 
 /* Each line of the text is a paragraph. */

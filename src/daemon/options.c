@@ -28,6 +28,23 @@ expect(struct opt_parser *p, bool good, const char *what)
 	    what);
 }
 
+/* It is there already, perhaps without the port. */
+static bool
+same_target(struct opt_parser *p, const char **there)
+{
+	struct kp_node_at old, new;
+
+	if (kp_node_split(*there, strlen(*there), &old) != NULL ||
+	    kp_node_split(p->value, strlen(p->value), &new) != NULL ||
+	    new.port == 0 || new.port == old.port)
+		return true;
+	if (old.port != 0)
+		return OPT_BAD(p, "-target '%s' and '%s': a node has one port",
+		    *there, p->value);
+	*there = p->value;
+	return true;
+}
+
 static bool
 set_target(struct opt_parser *p)
 {
@@ -36,8 +53,8 @@ set_target(struct opt_parser *p)
 	if (!opt_is_node(p))
 		return false;
 	for (unsigned i = 0; i < o->ntargets; i++)
-		if (strcmp(o->targets[i], p->value) == 0)
-			return true;
+		if (kp_node_same(o->targets[i], p->value))
+			return same_target(p, &o->targets[i]);
 	if (o->ntargets == TARGETS_MAX)
 		return OPT_BAD(p, "more than %d times -target", TARGETS_MAX);
 	o->targets[o->ntargets++] = p->value;

@@ -63,11 +63,13 @@ void
 check_message_put(struct kp_buf *b, unsigned ms, const char *path,
     const char *const *nodes, unsigned nnodes, const char *text, size_t n)
 {
+	char node[KP_NODE_NAME_MAX + 1];
+
 	kp_buf_printf(b, "%u ", ms);
 	put_in_line(b, path, CHECK_PATH_MAX);
 	kp_buf_u8(b, '\n');
 	for (unsigned i = 0; i < nnodes; i++)
-		kp_buf_printf(b, "%s\n", nodes[i]);
+		kp_buf_printf(b, "%s\n", kp_node_bare(nodes[i], node));
 	kp_buf_u8(b, '\n');
 	kp_buf_put(b, text, n);
 }

@@ -326,6 +326,29 @@ test_kprofd(void **state)
 	free(o);
 }
 
+/* A node that is named twice is one target, with the port that it was given. */
+static void
+test_target_ports(void **state)
+{
+	char *argv[] = { "kprofd", "-tiers=t", "-target", "a@h", "-target",
+		"a@h:4370", "-target", "a@h", "-target", "b@[::1]:1",
+		"-target", "b@::1", NULL };
+	char *two[] = { "kprofd", "-tiers=t", "-target", "a@h:1", "-target",
+		"a@h:2", NULL };
+	char *bad[] = { "kprofd", "-tiers=t", "-target", "a@h:0", NULL };
+	struct options *o = malloc(sizeof(*o));
+
+	(void)state;
+	assert_non_null(o);
+	assert_int_equal(options_parse(o, LEN(argv) - 1, argv), 0);
+	assert_int_equal(o->ntargets, 2);
+	assert_string_equal(o->targets[0], "a@h:4370");
+	assert_string_equal(o->targets[1], "b@[::1]:1");
+	assert_int_equal(options_parse(o, LEN(two) - 1, two), 2);
+	assert_int_equal(options_parse(o, LEN(bad) - 1, bad), 2);
+	free(o);
+}
+
 /* A check by the kprofd that is attached, and what checks ignore. */
 static void
 test_check_control(void **state)
@@ -379,6 +402,7 @@ main(void)
 		cmocka_unit_test(test_repeated),
 		cmocka_unit_test(test_help),
 		cmocka_unit_test(test_kprofd),
+		cmocka_unit_test(test_target_ports),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

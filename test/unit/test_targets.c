@@ -1,6 +1,6 @@
 /*
  * test_targets.c - what is decided over several targets: the constants in
- * their labels, and what one of them may lack.
+ * their labels, what one of them may lack, and which names are one node's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "daemon/target/targets.h"
 #include "daemon/target/unresolved.h"
 #include "daemon/options.h"
 #include "target/label_epochs.h"
@@ -142,6 +143,31 @@ test_missing_set(void **state)
 	assert_true(m.more);
 }
 
+/* However its port was typed it is one node, and keeps the last one. */
+static void
+test_ports(void **state)
+{
+	struct target *t = calloc(1, sizeof(*t));
+
+	(void)state;
+	assert_non_null(t);
+	t->node = "app@127.0.0.1";	/* as it names itself */
+	t->opts.target = strcpy(t->typed, "app@localhost:4370");
+	assert_true(target_is(t, "app@127.0.0.1"));
+	assert_true(target_is(t, "app@127.0.0.1:4371"));
+	assert_true(target_is(t, "app@localhost"));
+	assert_false(target_is(t, "app@localhos"));
+	assert_false(target_is(t, "app@localhost:4370x"));
+	/* the cluster knows no port; a list may have another, or none */
+	target_retype(t, "app@127.0.0.1", true);
+	assert_string_equal(t->opts.target, "app@localhost:4370");
+	target_retype(t, "app@127.0.0.1:4371", true);
+	assert_string_equal(t->opts.target, "app@127.0.0.1:4371");
+	target_retype(t, "app@127.0.0.1", false);
+	assert_string_equal(t->opts.target, "app@127.0.0.1");
+	free(t);
+}
+
 int
 main(void)
 {
@@ -151,6 +177,7 @@ main(void)
 		cmocka_unit_test(test_labels_of_another),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_missing_set),
+		cmocka_unit_test(test_ports),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -338,8 +338,7 @@ static bool
 is_asked(const struct check_answer *a, const struct target *t)
 {
 	for (unsigned i = 0; i < a->ask.nnodes; i++)
-		if (strcmp(a->ask.nodes[i], t->node) == 0 ||
-		    strcmp(a->ask.nodes[i], t->opts.target) == 0)
+		if (target_is(t, a->ask.nodes[i]))
 			return true;
 	return a->ask.nnodes == 0 && !t->in_set.over;
 }
@@ -366,18 +365,14 @@ static bool
 find_targets(struct check_answer *a, char *why, size_t n)
 {
 	const struct targets *ts = a->p->targets;
-	const struct target *t;
 	const char *name;
 	bool found;
 
 	for (unsigned i = 0; i < a->ask.nnodes; i++) {
 		name = a->ask.nodes[i];
 		found = false;
-		for (unsigned k = 0; k < targets_count(ts) && !found; k++) {
-			t = targets_at(ts, k);
-			found = strcmp(name, t->node) == 0 ||
-			    strcmp(name, t->opts.target) == 0;
-		}
+		for (unsigned k = 0; k < targets_count(ts) && !found; k++)
+			found = target_is(targets_at(ts, k), name);
 		if (found)
 			continue;
 		snprintf(why, n, "'%s' is not one of its targets (kprof status "

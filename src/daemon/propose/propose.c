@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/propose/propose.h"
-
-#define NAME_ROOM 300		/* bytes of a node's name, and more */
+#include "kprofd/nodes.h"
 
 /* kprof beside this program, or just its name. */
 static const char *
@@ -127,10 +126,11 @@ answer_is_yes(void)
 bool
 propose(struct options *o, int *status)
 {
-	static char file[NAME_ROOM + 16];
+	static char file[KP_NODE_NAME_MAX + 16];
+	char node[KP_NODE_NAME_MAX + 1];
 
-	snprintf(file, sizeof(file), "%.*s.tiers.conf", NAME_ROOM,
-	    o->targets[0]);
+	snprintf(file, sizeof(file), "%s.tiers.conf",
+	    kp_node_bare(o->targets[0], node));
 	*status = 1;
 	if (access(file, F_OK) == 0) {
 		fprintf(stderr, "kprofd: no -tiers given, and '%s' is there "

@@ -464,10 +464,13 @@ target_new(struct event_base *base, const struct agent_opts *o,
     const struct parts *p, struct assembly *a, struct targets *set)
 {
 	struct target *t = calloc(1, sizeof(*t));
+	char node[KP_NODE_NAME_MAX + 1];
 
 	if (t == NULL)
 		return NULL;
 	t->opts = *o;
+	snprintf(t->typed, sizeof(t->typed), "%s", o->target);
+	t->opts.target = t->typed;
 	t->p = p;
 	t->set = set;
 	kp_sampler_init(&t->sampler, o->check_only ? &check_sampling :
@@ -475,12 +478,12 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	overload_init(&t->overload, &o->conf->overload);
 	t->decoder = kp_native_new();
 	if (t->decoder == NULL || assembly_part_begin(&t->part, a,
-	    o->target, t) != KP_OK) {
+	    kp_node_bare(t->typed, node), t) != KP_OK) {
 		kp_native_free(t->decoder);
 		free(t);
 		return NULL;
 	}
-	t->opts.target = t->node = t->part.node;
+	t->node = t->part.node;
 	t->agent = agent_new(base, &t->opts, &agent_ops, t);
 	if (o->check_only)
 		t->check = check_new(base, t);
@@ -502,6 +505,17 @@ target_free(struct target *t)
 	kp_native_free(t->decoder);
 	assembly_part_end(&t->part);
 	free(t);
+}
+
+/* A thread that connects has a copy of the old one (connect.c). */
+void
+target_retype(struct target *t, const char *name, bool keep)
+{
+	struct kp_node_at at;
+
+	if (kp_node_split(name, strlen(name), &at) == NULL &&
+	    (at.port != 0 || !keep))
+		snprintf(t->typed, sizeof(t->typed), "%s", name);
 }
 
 static void

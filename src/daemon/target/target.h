@@ -15,6 +15,7 @@
 #include "daemon/target/target_guard.h"
 #include "guard/tracing_cost.h"
 #include "daemon/overload.h"
+#include "kprofd/nodes.h"
 #include "kprofd/offset.h"
 #include "target/agent.h"
 
@@ -24,6 +25,8 @@ struct targets;
 
 struct target {
 	struct agent_opts opts;
+	char typed[KP_NODE_TYPED_MAX + 1];	/* opts.target: perhaps with a
+						   port */
 	const struct parts *p;
 	struct targets *set;		/* that it is one of */
 	struct agent *agent;
@@ -88,6 +91,11 @@ struct target *target_new(struct event_base *base,
     const struct agent_opts *o, const struct parts *p, struct assembly *a,
     struct targets *set);
 void target_free(struct target *t);
+/*
+ * It was named again: from the next connection on its port is the one typed there.
+ * keep: its old one stays if there is none.
+ */
+void target_retype(struct target *t, const char *name, bool keep);
 /*
  * Closes the running window, as of that moment, and hands it to the store.
  * Nothing happens when the window began later, as after a dump.

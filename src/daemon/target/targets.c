@@ -54,6 +54,7 @@ targets_add(struct targets *ts, const char *name, unsigned source)
 	struct target *t = targets_find(ts, name);
 
 	if (t != NULL) {
+		target_retype(t, name, true);
 		t->in_set.sources |= source;
 		return true;
 	}
@@ -245,7 +246,11 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 		*removed += t->in_set.sources == 0;
 	}
 	for (size_t i = 0; i < list->n; i++) {
-		is_new = targets_find(ts, list->v[i]) == NULL;
+		t = targets_find(ts, list->v[i]);
+		is_new = t == NULL;
+		/* The port is the file's, unless -target named it. */
+		if (t != NULL && (t->in_set.sources & BY_NAME) == 0)
+			target_retype(t, list->v[i], false);
 		if (targets_join(ts, list->v[i], BY_FILE, "it is in the file"))
 			*added += is_new;
 		else

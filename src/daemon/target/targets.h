@@ -42,6 +42,8 @@ void targets_drain(struct targets *ts);
 
 /* Failed targets included; the set changes only in the event loop. */
 unsigned targets_count(const struct targets *ts);
+/* Returns whether this names it: as itself, or as it was named; with any port. */
+bool target_is(const struct target *t, const char *name);
 struct target *targets_at(const struct targets *ts, unsigned i);
 /* True: there may be more than one target, now or later. */
 bool targets_several(const struct targets *ts);

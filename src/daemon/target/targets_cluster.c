@@ -16,8 +16,11 @@
 #define AWAY (3 * KP_NS_PER_S)	/* the cluster is asked every second */
 
 static bool
-matches(const struct targets *ts, const char *name)
+matches(const struct targets *ts, const char *typed)
 {
+	char name[KP_NODE_NAME_MAX + 1];
+
+	kp_node_bare(typed, name);
 	for (unsigned i = 0; i < ts->p->o->nmatches; i++)
 		if (kp_glob(ts->p->o->matches[i], name))
 			return true;
@@ -35,18 +38,23 @@ seen(struct target *t)
 	t->in_set.seen = now;
 }
 
-/* A node that matches was seen.  False: there is no room. */
+/*
+ * A node that matches was seen.  False: there is no room.  The seed's port is that
+ * which was typed, since no node knows another's.
+ */
 static bool
 take_node(struct targets *ts, const char *name)
 {
 	struct target *t = targets_find(ts, name);
+	const char *seed = ts->p->o->seed;
 
 	if (t != NULL)
 		seen(t);
 	if (ts->frozen || ts->stopping || ts->over)
 		return true;		/* the cluster is asked again in a second */
 	/* One that is being removed is added again when it has ended. */
-	return targets_join(ts, name, BY_CLUSTER, "it is in the cluster");
+	return targets_join(ts, kp_node_same(name, seed) ? seed : name,
+	    BY_CLUSTER, "it is in the cluster");
 }
 
 /* False: it matches, but there is no room. */
@@ -110,8 +118,9 @@ static void
 on_seed_nodes(void *ctx, const struct kp_term *list)
 {
 	struct targets *ts = ctx;
-	const char *seed = ts->p->o->seed;
+	char seed[KP_NODE_NAME_MAX + 1];
 
+	kp_node_bare(ts->p->o->seed, seed);
 	take_answer(ts, list, !take_atom(ts, (struct kp_span){
 	    (const uint8_t *)seed, (uint32_t)strlen(seed) }));
 }

@@ -69,12 +69,18 @@ targets_record(struct targets *ts, const char *kind, const char *text)
 		kp_store_happening(ts->p->store, &h);
 }
 
+bool
+target_is(const struct target *t, const char *name)
+{
+	return kp_node_same(t->node, name) ||
+	    kp_node_same(t->opts.target, name);
+}
+
 struct target *
 targets_find(const struct targets *ts, const char *name)
 {
 	for (unsigned i = 0; i < ts->n; i++)
-		if (strcmp(ts->v[i]->node, name) == 0 ||
-		    strcmp(ts->v[i]->opts.target, name) == 0)
+		if (target_is(ts->v[i], name))
 			return ts->v[i];
 	return NULL;
 }

@@ -15,6 +15,7 @@
 #include "shared.h"
 #include "stdin_control.h"
 #include "dist/opt_node.h"
+#include "kprofd/nodes.h"
 #include "kprofd/dur.h"
 #include "profile/report/counts_db.h"
 #include "profile/target/counters.h"
@@ -40,6 +41,7 @@ struct args {
 	struct limits_args l;
 	struct limits *limits;	/* by request, or NULL */
 	size_t events;
+	char node[KP_NODE_NAME_MAX + 1];	/* -target, without a port */
 };
 
 /* One run of a command. */
@@ -89,8 +91,10 @@ check_args(const struct cmd *cmd, struct args *a)
 	if (a->top == 0 && !a->json && !a->csv)
 		a->top = TOP;
 	st = functions_check(cmd, &a->f, &o->g);
-	return st != OPTS_GO_ON ? st :
-	    limits_open(cmd, &a->l, o->g.talk.target, &a->limits);
+	if (st != OPTS_GO_ON)
+		return st;
+	kp_node_bare(o->g.talk.target, a->node);
+	return limits_open(cmd, &a->l, a->node, &a->limits);
 }
 
 /* ---- counting ---- */
@@ -140,7 +144,7 @@ view_of(const struct run *r)
 
 	return (struct counts_view){ .sort = (enum counts_sort)a->sort,
 		.reverse = a->reverse, .top = a->top,
-		.target = a->o.g.talk.target, .otp = h->otp,
+		.target = a->node, .otp = h->otp,
 		.functions = h->functions, .processes = h->processes,
 		.skipped = h->skipped,
 		.ended = r->ended[0] != '\0' ? r->ended : NULL,

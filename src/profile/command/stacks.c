@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "dist/opt_node.h"
+#include "kprofd/nodes.h"
 #include "kprofd/dur.h"
 #include "profile/stacks/stack_report.h"
 #include "profile/target/sampler.h"
@@ -54,6 +55,7 @@ struct args {
 	size_t per_second, rows, least, processes;
 	int form, by;
 	bool json, quiet;
+	char node[KP_NODE_NAME_MAX + 1];	/* -target, without a port */
 };
 
 struct run {
@@ -127,6 +129,7 @@ check_args(const struct cmd *cmd, struct args *a)
 	if (a->o.g.talk.target == NULL)
 		return opts_wrong(cmd, "-target NODE is missing");
 	a->o.g.talk.reach = &a->o.g.reach;
+	kp_node_bare(a->o.g.talk.target, a->node);
 	if (!states_parse(a->state_list, &a->states))
 		return opts_wrong(cmd, "-states '%s': give running, runnable, "
 		    "collecting, call, port, waiting and not-seen, with commas, "
@@ -156,7 +159,7 @@ view_of(const struct run *r)
 
 	return (struct stack_view){ .sum = &r->sum, .states = a->states,
 		.rows = a->rows, .least = (double)a->least / 10000,
-		.width = screen_width(), .target = a->o.g.talk.target,
+		.width = screen_width(), .target = a->node,
 		.otp = r->hello.otp, .depth = r->hello.depth,
 		.schedulers = r->hello.schedulers, .share = a->part,
 		.from = r->from, .to = r->from + r->totals.elapsed,

@@ -13,6 +13,7 @@
 #include "analyse.h"
 #include "shared.h"
 #include "dist/opt_node.h"
+#include "kprofd/nodes.h"
 #include "profile/trace/trace_file.h"
 #include "target/probe_file.h"
 #include "text/text.h"
@@ -235,7 +236,7 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 	enum kp_err e;
 
 	k->a = a;
-	snprintf(info.target, sizeof(info.target), "%s", a->targets.v[0]);
+	kp_node_bare(a->targets.v[0], info.target);
 	if (offset > -KP_CALLS_TIME_MAX * 2 + 1 &&
 	    offset < KP_CALLS_TIME_MAX * 2 - 1)
 		info.offset = offset;
@@ -299,12 +300,19 @@ check_arguments(const struct cmd *cmd, struct args *a)
 	return OPTS_GO_ON;
 }
 
+/* True: one of the first n is the same node, and has the port now, if any. */
 static bool
-is_before(const struct opt_list *l, size_t i)
+is_before(struct opt_list *l, size_t n, const char *target)
 {
-	for (size_t j = 0; j < i; j++)
-		if (strcmp(l->v[i], l->v[j]) == 0)
+	struct kp_node_at at;
+
+	for (size_t i = 0; i < n; i++)
+		if (kp_node_same(l->v[i], target)) {
+			if (kp_node_split(target, strlen(target), &at) ==
+			    NULL && at.port != 0)
+				l->v[i] = target;
 			return true;
+		}
 	return false;
 }
 
@@ -316,7 +324,7 @@ check_targets(const struct cmd *cmd, struct args *a)
 	size_t n = 0;
 
 	for (size_t i = 0; i < l->n; i++)
-		if (!is_before(l, i))
+		if (!is_before(l, n, l->v[i]))
 			l->v[n++] = l->v[i];
 	l->n = n;
 	if (n > TRACERS_MAX)

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "kprofd/fn_name.h"
+#include "kprofd/nodes.h"
 #include "profile/target/request_ids.h"
 #include "profile/target/tracers.h"
 
@@ -195,13 +196,14 @@ one_start(struct tracers *ts, struct tracer_opts o, const char *target,
 {
 	struct one *one = &ts->v[ts->n];
 	uint32_t epochs[TRACERS_MAX];
-	struct kp_span name = { (const uint8_t *)target,
-		(uint32_t)strlen(target) };
+	char node[KP_NODE_NAME_MAX + 1];
+	struct kp_span name = { .p = (const uint8_t *)node };
 	enum kp_err e;
 	bool added;
 
 	*one = (struct one){ .all = ts, .end.end = KP_CALLS_GONE,
 		.news = { on_label, on_begins, on_ends, one } };
+	name.n = (uint32_t)strlen(kp_node_bare(target, node));
 	epochs_put(epochs, first, ts->n, n);
 	o.epochs = epochs;
 	o.nepochs = n;
