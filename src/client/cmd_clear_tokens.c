@@ -111,10 +111,8 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		OPT_NODE(node),
 		{ "target", "NODE", "do it right on this node, without a "
 		    "daemon", opt_node, &target, NULL },
-		{ "name", "NAME", "with -target: our node name", opt_text,
-		    &reach.name, NULL },
-		{ "cookie-file", "FILE", "with -target: where the cookie is",
-		    opt_text, &reach.cookie_file, NULL },
+		OPT_GROUP("With -target, the connection to the node"),
+		REACH_OPTIONS(reach),
 	};
 	struct kp_buf answer;
 	char why[1024], line[512];
@@ -127,11 +125,13 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 	if (target != NULL && node != NULL)
 		return opts_wrong(cmd, "-node goes with a daemon, -target "
 		    "without one: choose one");
+	if (target == NULL && reach_given(&reach) != NULL)
+		return opts_wrong(cmd, "-%s goes with -target NODE",
+		    reach_given(&reach));
+	if (target != NULL && !reach_finish(&reach, why, sizeof(why)))
+		return opts_wrong(cmd, "%s", why);
 	if (target != NULL)
 		return clear_on(target, &reach);
-	if (reach.name != NULL || reach.cookie_file != NULL)
-		return opts_wrong(cmd, "-%s goes with -target NODE",
-		    reach.name != NULL ? "name" : "cookie-file");
 	if (!daemon_line(line, sizeof(line), cmd->name, node))
 		return EXIT_USAGE;
 	if (p.dbs.n > 1)

@@ -117,17 +117,6 @@ set_bytes(struct opt_parser *p)
 }
 
 static bool
-set_name(struct opt_parser *p)
-{
-	const char *v = p->value;
-	size_t n = strcspn(v, "@");
-
-	return opt_text(p) && expect(p, kp_node_alive_ok(v, n) &&
-	    (v[n] == '\0' || kp_node_name_ok(v, strlen(v))), "letters, "
-	    "digits, _ and -; @HOST may follow");
-}
-
-static bool
 set_whole_path(struct opt_parser *p)
 {
 	return opt_text(p) && expect(p, p->value[0] == '/',
@@ -201,11 +190,7 @@ static const struct opt table[] = {
 	{ "forget", "T", "with -cluster: a node that has left is tried "
 	    "for this time (60s)", set_forget, &given.forget, NULL },
 	OPT_GROUP("The connection to a node"),
-	{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
-	    "~/.erlang.cookie)", opt_text, &given.reach.cookie_file, NULL },
-	{ "name", "NAME", "our node name, of letters, digits, _ and -; "
-	    "@HOST may follow (the first free of kprofd1..4)", set_name,
-	    &given.reach.name, NULL },
+	REACH_OPTIONS(given.reach),
 	{ "probe", "KIND", "how events leave the target: native (a "
 	    "library in C, loaded there), relay (Erlang messages), or "
 	    "auto: native if it can be loaded (auto)", opt_choice,
@@ -319,8 +304,11 @@ was_given(const struct opt_parser *p, const char *name)
 static int
 finish(struct options *o, const struct opt_parser *p)
 {
+	char why[REACH_WHY_MAX];
 	const char *dot;
 
+	if (!reach_finish(&o->reach, why, sizeof(why)))
+		return usage("%s", why);
 	o->library_given = o->probe_library != NULL;
 	if (o->probe_library == NULL)
 		o->probe_library = probe_file(o->library_path,

@@ -65,6 +65,7 @@ bool opt_port(struct opt_parser *p);		/* size_t */
 bool opt_epmd(struct opt_parser *p);		/* const char * */
 bool opt_resolve(struct opt_parser *p);		/* struct opt_list */
 
+#define REACH_WHY_MAX 512
 /*
  * Takes from the environment what was not given, and checks which options need
  * each other.  False: why is one line for people.

@@ -178,7 +178,7 @@ bad_names(T) ->
                  ["kprof", "clear-tokens", "-target", "it"]]],
     K = it:start(T, "kprof", [it:build(T) ++ "/kprof", "clear-tokens", "-target", Node, "-name", "k.p@127.0.0.1",
                               "-cookie-file", maps:get(cookie, T)], []),
-    it:ended(K, 1, "bad node name 'k.p@127.0.0.1': nodes accept letters, digits, _ and - before the @"),
+    it:ended(K, 2, "-name 'k.p@127.0.0.1': not letters, digits, _ and -; @HOST may follow"),
     %% Of a host they accept anything.
     Q = it:kprofd(T, Target, #{args => ["-name", "kp_1-x@a!b"]}),
     it:armed(Q),

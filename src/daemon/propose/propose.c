@@ -37,8 +37,9 @@ static void
 run_suggest(const struct options *o, const char *file)
 {
 	char path[4096];
-	const char *argv[16] = { "kprof", "suggest", "-target",
-		o->targets[0], "-o", file };
+	struct reach_args reach;
+	const char *argv[16 + REACH_ARGS_MAX] = { "kprof", "suggest",
+		"-target", o->targets[0], "-o", file };
 	size_t n = 6;
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -46,14 +47,9 @@ run_suggest(const struct options *o, const char *file)
 		dup2(null, STDIN_FILENO);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	signal(SIGINT, SIG_DFL);
-	if (o->reach.cookie_file != NULL) {
-		argv[n++] = "-cookie-file";
-		argv[n++] = o->reach.cookie_file;
-	}
-	if (o->reach.name != NULL) {
-		argv[n++] = "-name";
-		argv[n++] = o->reach.name;
-	}
+	reach_args(&reach, &o->reach);
+	memcpy(argv + n, reach.v, reach.n * sizeof(*argv));
+	n += reach.n;
 	if (o->library_given) {
 		argv[n++] = "-probe-library";
 		argv[n++] = o->probe_library;

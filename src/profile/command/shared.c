@@ -136,20 +136,32 @@ functions_entry(const struct cmd *cmd, const char *text,
 }
 
 int
-functions_check(const struct cmd *cmd, struct functions_args *a,
-    struct injected_opts *o)
+functions_reach(const struct cmd *cmd, struct injected_opts *o)
 {
-	int st;
+	char why[REACH_WHY_MAX];
 
 	if (o->talk.target == NULL)
 		return opts_wrong(cmd, "-target NODE is missing");
+	if (!reach_finish(&o->reach, why, sizeof(why)))
+		return opts_wrong(cmd, "%s", why);
+	o->talk.reach = &o->reach;
+	return OPTS_GO_ON;
+}
+
+int
+functions_check(const struct cmd *cmd, struct functions_args *a,
+    struct injected_opts *o)
+{
+	int st = functions_reach(cmd, o);
+
+	if (st != OPTS_GO_ON)
+		return st;
 	if (a->duration != NULL && (!kp_dur_parse(a->duration, &a->limit) ||
 	    a->limit <= 0 || a->limit > FOR_MAX))
 		return opts_wrong(cmd, "-for '%s': give a time such as 10s or "
 		    "5m, at most a day", a->duration);
 	if (a->list && o->apply[0] != '\0')
 		return opts_wrong(cmd, "-list goes without -apply");
-	o->talk.reach = &o->reach;
 	o->spawned = !a->not_spawned;
 	if (strlen(o->apply) > APPLY_MAX)
 		return opts_wrong(cmd, "-apply has %zu bytes, more than %d: "

@@ -61,15 +61,16 @@ struct functions_args {
 	{ "quiet", NULL, "no progress; with -o or -db no figures; reasons " \
 	    "for an early end are on stderr all the same", opt_flag, \
 	    &(a).quiet, NULL }, \
-	{ "name", "NAME", "our node name", opt_text, &(o).reach.name, NULL }, \
-	{ "cookie-file", "FILE", "where the cookie is", opt_text, \
-	    &(o).reach.cookie_file, NULL }
+	OPT_GROUP("The connection to the node"), \
+	REACH_OPTIONS((o).reach)
 
 /*
  * The functions that return a status return OPTS_GO_ON, or the status to exit
  * with after they have printed why.
  */
 
+/* Checks -target and REACH_OPTIONS(o->reach), which o->talk then points to. */
+int functions_reach(const struct cmd *cmd, struct injected_opts *o);
 /* Checks the options and completes o.  Call functions_free() in any case. */
 int functions_check(const struct cmd *cmd, struct functions_args *a,
     struct injected_opts *o);

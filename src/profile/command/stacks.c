@@ -126,9 +126,9 @@ check_args(const struct cmd *cmd, struct args *a)
 
 	if (st != OPTS_GO_ON)
 		return st;
-	if (a->o.g.talk.target == NULL)
-		return opts_wrong(cmd, "-target NODE is missing");
-	a->o.g.talk.reach = &a->o.g.reach;
+	st = functions_reach(cmd, &a->o.g);
+	if (st != OPTS_GO_ON)
+		return st;
 	kp_node_bare(a->o.g.talk.target, a->node);
 	if (!states_parse(a->state_list, &a->states))
 		return opts_wrong(cmd, "-states '%s': give running, runnable, "
@@ -350,10 +350,8 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 		OPT_GROUP("General"),
 		{ "quiet", NULL, "no progress, and no notes beside other forms "
 		    "than the table", opt_flag, &a.quiet, NULL },
-		{ "name", "NAME", "our node name", opt_text, &a.o.g.reach.name,
-		    NULL },
-		{ "cookie-file", "FILE", "where the cookie is", opt_text,
-		    &a.o.g.reach.cookie_file, NULL },
+		OPT_GROUP("The connection to the node"),
+		REACH_OPTIONS(a.o.g.reach),
 	};
 	int st;
 

@@ -475,8 +475,12 @@ suggest(const struct suggest_args *a)
 static int
 check_args(const struct cmd *cmd, struct suggest_args *a)
 {
+	char why[REACH_WHY_MAX];
+
 	if (a->target == NULL)
 		return opts_wrong(cmd, "-target NODE is missing");
+	if (!reach_finish(&a->reach, why, sizeof(why)))
+		return opts_wrong(cmd, "%s", why);
 	if (a->duration != NULL && (!kp_dur_parse(a->duration, &a->span) ||
 	    a->span < KP_NS_PER_S / 2 || a->span > SPAN_MAX))
 		return opts_wrong(cmd, "-for '%s': give a time from 500ms to "
@@ -507,9 +511,8 @@ cmd_suggest(const struct cmd *cmd, int argc, char **argv)
 		    "probe's library (kprofd(8))", opt_text, &a.library, NULL },
 		{ "quiet", NULL, "print no progress", opt_flag, &a.quiet,
 		    NULL },
-		{ "name", "NAME", "our node name", opt_text, &a.reach.name, NULL },
-		{ "cookie-file", "FILE", "where the cookie is", opt_text,
-		    &a.reach.cookie_file, NULL },
+		OPT_GROUP("The connection to the node"),
+		REACH_OPTIONS(a.reach),
 	};
 	int st;
 

@@ -79,22 +79,19 @@ static bool
 start(struct child *k, const struct suggest_check *c, const char *file)
 {
 	char path[4096], span[32];
-	const char *argv[24] = { "kprofd", "-check", "-log", "json", "-tiers",
-		file, "-target", c->talk->target, "-duration", span };
+	struct reach_args reach;
+	const char *argv[16 + REACH_ARGS_MAX] = { "kprofd", "-check", "-log",
+		"json", "-tiers", file, "-target", c->talk->target, "-duration",
+		span };
 	posix_spawn_file_actions_t fa;
 	size_t n = 10;
 	int e;
 
 	snprintf(span, sizeof(span), "%lldms",
 	    (long long)(c->span / KP_NS_PER_MS));
-	if (c->talk->reach->name != NULL) {
-		argv[n++] = "-name";
-		argv[n++] = c->talk->reach->name;
-	}
-	if (c->talk->reach->cookie_file != NULL) {
-		argv[n++] = "-cookie-file";
-		argv[n++] = c->talk->reach->cookie_file;
-	}
+	reach_args(&reach, c->talk->reach);
+	memcpy(argv + n, reach.v, reach.n * sizeof(*argv));
+	n += reach.n;
 	if (c->library != NULL) {
 		argv[n++] = "-probe-library";
 		argv[n++] = c->library;

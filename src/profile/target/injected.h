@@ -28,7 +28,7 @@ struct injected_code {
 /* All strings are borrowed. */
 struct injected_opts {
 	struct dist_sync_opts talk;
-	struct reach reach;	/* of talk, which functions_check() points here */
+	struct reach reach;	/* of talk, which functions_reach() points here */
 	/* mod "_" is every module; exclude may be empty */
 	const struct kp_mfa_pat *patterns, *exclude;
 	size_t npatterns, nexclude;
