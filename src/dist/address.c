@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -147,4 +148,20 @@ addresses_connect(const struct addresses *a, unsigned port, kp_mono_ns deadline,
 		if ((int)i != won && r.p[i].fd >= 0)
 			close(r.p[i].fd);
 	return won >= 0 ? 0 : r.err;
+}
+
+const char *
+address_of_peer(int fd, char text[ADDRESS_TEXT_MAX])
+{
+	struct sockaddr_storage s;
+	socklen_t len = sizeof(s);
+	char host[ADDRESS_TEXT_MAX - 8], port[6];
+
+	text[0] = '\0';
+	if (getpeername(fd, (struct sockaddr *)&s, &len) == 0 &&
+	    getnameinfo((struct sockaddr *)&s, len, host, sizeof(host), port,
+	    sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(text, ADDRESS_TEXT_MAX, s.ss_family == AF_INET6 ?
+		    "[%s]:%s" : "%s:%s", host, port);
+	return text;
 }

@@ -36,4 +36,9 @@ int addresses_find(struct addresses *a, const char *host);
 int addresses_connect(const struct addresses *a, unsigned port,
     kp_mono_ns deadline, int *fd);
 
+#define ADDRESS_TEXT_MAX 72	/* bytes, with a scope and a port */
+
+/* 10.0.0.7:4370 or [::1]:4370: where a socket is connected to; else "". */
+const char *address_of_peer(int fd, char text[ADDRESS_TEXT_MAX]);
+
 #endif

@@ -35,6 +35,12 @@ agent_state(const struct agent *a)
 	return a->state;
 }
 
+const struct channel *
+agent_channel(const struct agent *a)
+{
+	return a->channel;
+}
+
 const struct kp_plan *
 agent_plan(const struct agent *a)
 {
@@ -66,6 +72,7 @@ drop_connection(struct agent *a)
 	a->connect = NULL;
 	dist_conn_free(a->link);
 	a->link = NULL;
+	a->channel = NULL;
 	event_del(a->lease);
 	a->reload.planned = false;
 }
@@ -146,6 +153,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 		agent_lost(a, "out of memory");
 		return;
 	}
+	a->channel = channel;
 	a->leftover_tries = 0;
 	a->malformed = false;
 	agent_step_look(a);

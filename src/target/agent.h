@@ -247,6 +247,8 @@ void agent_start(struct agent *a);
 void agent_free(struct agent *a);
 
 enum agent_state agent_state(const struct agent *a);
+/* The connection, for status; NULL: there is none. */
+const struct channel *agent_channel(const struct agent *a);
 /* What is armed, or will be. */
 const struct kp_plan *agent_plan(const struct agent *a);
 /*

@@ -60,6 +60,7 @@ struct agent {
 	enum agent_state state;
 	struct connect *connect;
 	struct dist_conn *link;
+	const struct channel *channel;	/* of link; NULL: there is none */
 	struct dist_ids ids;
 	struct agent_hello hello;
 	struct kp_plan plan;

@@ -11,6 +11,8 @@
 #include "daemon/control/status.h"
 #include "daemon/store_health.h"
 #include "daemon/target/targets.h"
+#include "dist/address.h"
+#include "dist/channel.h"
 #include "report/losses.h"
 #include "text/json.h"
 #include "text/text.h"
@@ -267,12 +269,30 @@ in_flight(const struct target *t)
 	return kp_requests_running(t->part.in->rs, t->part.index);
 }
 
+/* Where it is connected to; "": it is not. */
+static const char *
+address(const struct target *t, char text[ADDRESS_TEXT_MAX])
+{
+	const struct channel *c = agent_channel(t->agent);
+
+	return c != NULL ? address_of_peer(channel_fd(c), text) : "";
+}
+
+/* "not encrypted", "TLSv1.3, not verified", and the like; "": not connected. */
+static const char *
+encryption(const struct target *t)
+{
+	const struct channel *c = agent_channel(t->agent);
+
+	return c != NULL ? channel_how(c) : "";
+}
+
 /* ---- as text ---- */
 
 static void
 put_target(struct kp_buf *b, const struct target *t)
 {
-	char sampling[64];
+	char sampling[64], where[ADDRESS_TEXT_MAX];
 
 	kp_buf_printf(b, "target      %s: %s%s%s\n", t->node,
 	    t->in_set.failed ? "failed" :
@@ -284,6 +304,9 @@ put_target(struct kp_buf *b, const struct target *t)
 		kp_buf_printf(b, "            OTP %d, %s, %s probe\n",
 		    t->hello.otp, t->hello.session ? "trace session" :
 		    "legacy tracing", t->native ? "native" : "relay");
+	if (agent_channel(t->agent) != NULL)
+		kp_buf_printf(b, "connection  %s, %s\n", address(t, where),
+		    encryption(t));
 	if (t->relay_why[0] != '\0')
 		kp_buf_printf(b, "probe       relay: %s\n", t->relay_why);
 	kp_buf_printf(b, "sampling    %s\n",
@@ -399,10 +422,14 @@ json_counts(struct json *j, const struct target *t)
 static void
 json_target(struct json *j, const struct target *t)
 {
+	char where[ADDRESS_TEXT_MAX];
+
 	json_string(j, "target", t->node);
 	json_string(j, "state", t->in_set.failed ? "failed" :
 	    agent_state_name(agent_state(t->agent)));
 	json_string(j, "state_text", t->state_text);
+	json_string(j, "address", address(t, where));
+	json_string(j, "encryption", encryption(t));
 	json_int(j, "otp", t->hello.otp);
 	json_string(j, "probe", t->native ? "native" : "relay");
 	json_string(j, "relay_why", t->relay_why);
