@@ -9,6 +9,9 @@
 -module(hostile_tests).
 
 -export([tests/0]).
+%% For a peer that speaks TLS.
+-export([handshake/1, before_armed/1, attempts/1, nonsense/1, slowly/1, silent/1, unread/1, labels/1]).
+-export([all_fail/2, armed/3, attacked/0, said/3, survived/3, truth/1, gone/1]).
 
 -define(MIB, 1048576).
 %% Before events are taken in nothing is kept but one frame, 32 MiB at most
@@ -41,7 +44,7 @@ tests() ->
      {"nodes that are seen by turns", 90, fun by_turns/1},
      {"notices without end", 90, fun notices/1},
      {"names of hostile text", 90, fun names/1},
-     {"a flood of labels", 600, fun(T) -> flood(T, fun labels/2, 100000) end},
+     {"a flood of labels", 600, fun labels/1},
      {"a flood of labels, and no time passes", 600, fun(T) -> flood(T, fun frozen/2, 100000) end},
      {"a flood of entries from the last to the first", 600, fun(T) -> flood(T, fun backwards/2, 100000) end},
      {"a flood of processes", 600, fun(T) -> flood(T, fun processes/2, 100000) end},
@@ -130,6 +133,7 @@ sane(P) ->
     it:check(byte_size(Text) =< ?LOG_BYTES, "~b bytes of log", [byte_size(Text)]).
 
 %% It is there, answers, ends as it is told to, and its database is whole.
+survived(T, P, quiet) -> survived(T, P, ?QUIET_MIB);
 survived(T, P, MiB) ->
     {ok, _} = it:control(P, "status"),
     {ok, _} = it:control(P, "status json"),
@@ -167,26 +171,30 @@ said(P, #{node := Node}, What) ->
 
 handshake(T) ->
     Bytes = fun(Text) -> fun(S, _) -> it_peer:raw(#{socket => S}, Text), gone(S) end end,
+    Message = fun(Text) -> fun(S, _) -> it_peer:raw(#{socket => S}, it_peer:packet(S, Text)), gone(S) end end,
+    %% Its length says something else.
+    Long = fun(Length, Text) -> fun(S, _) -> it_peer:raw(#{socket => S}, [it_peer:length_of(S, Length), Text]), gone(S) end end,
     Cut = fun(N) -> fun(S, Whole) -> it_peer:raw(#{socket => S}, binary:part(Whole, 0, N)), gone(S) end end,
     Slow = fun(S, Whole) -> [begin it_peer:raw(#{socket => S}, <<B>>), receive after 5 -> ok end end || <<B>> <= Whole] end,
     Mute = fun(_, _) -> receive after infinity -> ok end end,
-    Wrong = fun(S, <<_:16, $a, _/binary>>) -> it_peer:raw(#{socket => S}, <<17:16, $a, 0:128>>) end,
+    Wrong = fun(S, _) -> it_peer:raw(#{socket => S}, it_peer:packet(S, <<$a, 0:128>>)) end,
     Closed = "closed the connection during the handshake",
     all_fail(T, [{"status cut " ++ integer_to_list(N), #{status => Cut(N)}, Closed} || N <- [0, 1, 2, 4]] ++
                  [{"challenge cut " ++ integer_to_list(N), #{challenge => Cut(N)}, Closed} || N <- [0, 1, 3, 12, 30]] ++
                  [{"ack cut " ++ integer_to_list(N), #{ack => Cut(N)}, "cookie refused"} || N <- [0, 2, 10]] ++
-                 [{"name in use", #{status => Bytes(<<4:16, "snok">>)}, "in use there"},
-                  {"not allowed", #{status => Bytes(<<12:16, "snot_allowed">>)}, "not allowed"},
-                  {"alive", #{status => Bytes(<<6:16, "salive">>)}, "in use there"},
+                 [{"name in use", #{status => Message("snok")}, "in use there"},
+                  {"not allowed", #{status => Message("snot_allowed")}, "not allowed"},
+                  {"alive", #{status => Message("salive")}, "in use there"},
                   {"another protocol", #{status => Bytes("HTTP/1.1 400 Bad Request\r\n\r\n")}, Closed},
-                  {"status of 64 KB", #{status => Bytes([<<16#FFFF:16>>, binary:copy(<<"s">>, 16#FFFF)])}, Closed},
-                  {"status that names another", #{status => Bytes([<<30:16, "snamed:">>, binary:copy(<<"x">>, 23)])}, Closed},
-                  {"nothing", #{status => Bytes(<<0:16>>)}, Closed},
-                  {"challenge of 64 KB", #{challenge => Bytes([<<16#FFFF:16, $N>>, binary:copy(<<255>>, 16#FFFE)])}, Closed},
-                  {"challenge of another version", #{challenge => Bytes(<<16:16, $n, 1:16, 0:32, 7:32, "a@b.c">>)}, Closed},
-                  {"challenge without capabilities", #{challenge => Bytes(<<24:16, $N, 0:64, 7:32, 1:32, 5:16, "a@b.c">>)}, Closed},
+                  {"status of 64 KB", #{status => Message(binary:copy(<<"s">>, 16#FFFF))}, Closed},
+                  {"status that names another", #{status => Message(["snamed:", binary:copy(<<"x">>, 23)])}, Closed},
+                  {"nothing", #{status => Message("")}, Closed},
+                  {"a status that is longer than it is", #{status => Long(16#7FFFFFFF, "sok")}, Closed},
+                  {"challenge of 64 KB", #{challenge => Message([$N, binary:copy(<<255>>, 16#FFFE)])}, Closed},
+                  {"challenge of another version", #{challenge => Message(<<$n, 1:16, 0:32, 7:32, "a@b.c">>)}, Closed},
+                  {"challenge without capabilities", #{challenge => Message(<<$N, 0:64, 7:32, 1:32, 5:16, "a@b.c">>)}, Closed},
                   {"challenge that lies about its name",
-                   #{challenge => Bytes(<<24:16, $N, 16#D07DF7FBD:64, 7:32, 1:32, 16#FFFF:16, "a@b.c">>)}, ".*"},
+                   #{challenge => Message(<<$N, 16#D07DF7FBD:64, 7:32, 1:32, 16#FFFF:16, "a@b.c">>)}, ".*"},
                   {"digest of another cookie", #{ack => Wrong}, "cookie refused"},
                   {"cookie of another", #{cookie => "another"}, "cookie refused"},
                   {"silence at once", #{status => Mute}, "no answer within 7 s"},
@@ -198,7 +206,7 @@ handshake(T) ->
 
 gone(#{socket := S}) -> gone(S);
 gone(S) ->
-    gen_tcp:close(S),
+    it_peer:close(#{socket => S}),
     throw(over).
 
 %% -------------------------------------------------- on the way to armed ----
@@ -440,8 +448,8 @@ unread(T) ->
            end,
     Ticks = binary:copy(<<0:32>>, 100000),
     {Peer, P} = armed(T, Deaf,
-        fun(#{socket := S} = Conn) ->
-                ok = inet:setopts(S, [{recbuf, 4096}]),
+        fun(#{port := Port} = Conn) ->
+                ok = inet:setopts(Port, [{recbuf, 4096}]),
                 [it_peer:raw(Conn, Ticks) || _ <- lists:seq(1, 200)]
         end),
     said(P, Peer, "does not read what we send"),
@@ -607,6 +615,8 @@ send_all(Conn, From, N, Seq, Step, Each, Clock, Make) ->
     send_all(Conn, To, N, Seq + 1, Step, Each, Clock, Make).
 
 clock() -> erlang:monotonic_time(nanosecond).
+
+labels(T) -> flood(T, fun labels/2, 100000).
 
 labels(Conn, N) ->
     {Entry, _} = entries(Conn, <<"label">>),

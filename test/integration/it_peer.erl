@@ -13,13 +13,17 @@
 %%                            fun(Conn, Ref, Command): in place of the answer
 %%   armed                    fun(Conn), in a process of its own, once armed
 %%   cookie                   another one
+%%   tls                      fun(Port), in place of the handshake of TLS
 %%
 %% A socket is in raw mode all the time: whoever sends sees to the lengths.
+%%
+%% With T#{transport => tls} all that is encrypted. Conn has the socket of TCP
+%% below, too, as `port`.
 -module(it_peer).
 
 -export([start/2, connections/1, epmd/2]).
 -export([default/4, hello/1, status/1, answer/3, events/5]).
--export([say/2, frame/2, message/2, raw/2, close/1, term/1, pid/2, pack/2]).
+-export([say/2, frame/2, message/2, raw/2, close/1, packet/2, length_of/2, term/1, pid/2, pack/2]).
 
 -define(WAIT_MS, 60000).
 -define(PASS_THROUGH, 112).
@@ -34,10 +38,17 @@ start(#{n := N} = T, Lies) ->
     Alive = lists:concat(["it", os:getpid(), "_", N, "_", erlang:unique_integer([positive])]),
     Epmd = register(it:epmd_port(T), Alive, Port),
     Counter = counters:new(1, []),
-    Peer = #{node => Alive ++ "@127.0.0.1", epmd => Epmd, connections => Counter, lies => Lies},
+    Peer = #{node => Alive ++ "@127.0.0.1", epmd => Epmd, connections => Counter, lies => Lies,
+             reach => it_reach:options(T, T), tls => it_reach:is_tls(T) andalso tls(T)},
     Pid = spawn_link(fun() -> accept(L, Peer) end),
     ok = gen_tcp:controlling_process(L, Pid),
     Peer.
+
+tls(T) ->
+    {ok, _} = application:ensure_all_started(ssl),
+    [{certfile, it_certs:here(T, "node.pem")}, {keyfile, it_certs:here(T, "node.key")},
+     {cacertfile, it_certs:here(T, "ca.pem")}, {verify, verify_peer}, {fail_if_no_peer_cert, true},
+     {log_level, none}, {active, false}, binary | maps:get(ssl, T, [])].
 
 connections(#{connections := Counter}) ->
     counters:get(Counter, 1).
@@ -78,7 +89,7 @@ accept(L, #{connections := Counter, lies := Lies} = Peer) ->
     N = counters:get(Counter, 1),
     Pid = spawn_link(fun() ->
                              receive go -> ok end,
-                             serve(#{socket => S, node => maps:get(node, Peer), lies => Lies(N)})
+                             serve(#{port => S, node => maps:get(node, Peer), lies => Lies(N)}, maps:get(tls, Peer))
                      end),
     ok = gen_tcp:controlling_process(S, Pid),
     Pid ! go,
@@ -87,18 +98,34 @@ accept(L, #{connections := Counter, lies := Lies} = Peer) ->
 %% ---------------------------------------------------------- handshake ----
 
 %% Ends with the connection, whoever ends it and where.
-serve(#{socket := S} = Conn) ->
-    try
-        ok = handshake(Conn),
-        loop(Conn#{agent => pid(Conn, 77)})
+serve(#{port := Port} = Conn0, Tls) ->
+    try encrypted(Conn0, Tls) of
+        Conn ->
+            try
+                ok = handshake(Conn),
+                loop(Conn#{agent => pid(Conn, 77)})
+            catch
+                throw:over -> close(Conn)
+            end
     catch
-        throw:over -> gen_tcp:close(S)
+        throw:over -> gen_tcp:close(Port)
+    end.
+
+encrypted(#{port := Port} = Conn, false) ->
+    Conn#{socket => Port};
+encrypted(#{port := Port, lies := #{tls := Lie}}, _) ->
+    Lie(Port),
+    throw(over);
+encrypted(#{port := Port} = Conn, Tls) ->
+    case ssl:handshake(Port, Tls) of
+        {ok, S} -> Conn#{socket => S};
+        {error, _} -> throw(over)
     end.
 
 handshake(#{socket := S, node := Node, lies := Lies}) ->
     Cookie = maps:get(cookie, Lies, it:cookie()),
     Mine = rand:uniform(16#FFFFFFFF),
-    New = case recv(S, 16) of
+    New = case recv(S, header(S)) of
               <<$N, _/binary>> -> true;
               <<$n, _/binary>> -> false
           end,
@@ -116,8 +143,8 @@ challenge(false, Challenge, Node) ->
 
 %% After the older form of its name comes the rest of it.
 reply(S) ->
-    case recv(S, 16) of
-        <<$c, _/binary>> -> recv(S, 16);
+    case recv(S, header(S)) of
+        <<$c, _/binary>> -> recv(S, header(S));
         Reply -> Reply
     end.
 
@@ -125,11 +152,20 @@ digest(Cookie, Challenge) ->
     erlang:md5([Cookie, integer_to_list(Challenge)]).
 
 step(Name, S, Message, Lies) ->
-    Whole = [<<(iolist_size(Message)):16>>, Message],
+    Whole = packet(S, Message),
     case Lies of
         #{Name := Lie} -> Lie(S, iolist_to_binary(Whole));
         _ -> raw(#{socket => S}, Whole)
     end.
+
+%% A message of the handshake.
+packet(S, Message) -> [length_of(S, iolist_size(Message)), Message].
+
+length_of(S, Length) -> <<Length:(header(S))>>.
+
+%% The bits of its length.
+header(S) when is_port(S) -> 16;
+header(_) -> 32.
 
 recv(S, Bits) ->
     Header = Bits div 8,
@@ -138,10 +174,13 @@ recv(S, Bits) ->
 
 recv_all(_, 0) -> <<>>;
 recv_all(S, N) ->
-    case gen_tcp:recv(S, N) of
+    case recv_some(S, N) of
         {ok, Bytes} -> Bytes;
         {error, _} -> throw(over)
     end.
+
+recv_some(S, N) when is_port(S) -> gen_tcp:recv(S, N);
+recv_some(S, N) -> ssl:recv(S, N).
 
 %% ------------------------------------------------------------ answers ----
 
@@ -214,13 +253,16 @@ status(Other) ->
 
 %% Sends, or ends this process's part where the connection is over.
 raw(#{socket := S}, Bytes) ->
-    case gen_tcp:send(S, Bytes) of
+    case send(S, Bytes) of
         ok -> ok;
         {error, _} -> throw(over)
     end.
 
-close(#{socket := S}) ->
-    gen_tcp:close(S).
+send(S, Bytes) when is_port(S) -> gen_tcp:send(S, Bytes);
+send(S, Bytes) -> ssl:send(S, Bytes).
+
+close(#{socket := S}) when is_port(S) -> gen_tcp:close(S);
+close(#{socket := S}) -> ssl:close(S).
 
 term(Term) ->
     term_to_binary(Term, [{minor_version, 2}]).

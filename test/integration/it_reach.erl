@@ -2,7 +2,7 @@
 %% with, and what kprofd and kprof have to be told.
 -module(it_reach).
 
--export([keys/0, name/3, target/4, targets/1, options/1, is_inet6/1, is_tls/1, with_port/2]).
+-export([keys/0, name/3, target/4, targets/1, options/1, options/2, is_inet6/1, is_tls/1, with_port/2]).
 
 keys() -> [transport, tls, port].
 
@@ -22,7 +22,10 @@ target(T, Node, Name, Opts) ->
                      end,
     Args = [["-proto_dist", P] || P <- protocol(transport(Opts))]
         ++ [["-ssl_dist_optfile", it_certs:conf(T, lists:concat([Name, ".", maps:get(n, T)]), maps:get(tls, Opts, #{}))] || Tls],
-    {lists:append(Args) ++ Fixed, #{typed => Typed, reach => [A || Tls, A <- it_certs:options(T)]}}.
+    {lists:append(Args) ++ Fixed, #{typed => Typed, reach => options(T, Opts)}}.
+
+%% What is told of a target that has these.
+options(T, Opts) -> [A || is_tls(Opts), A <- it_certs:options(T)].
 
 transport(Opts) -> maps:get(transport, Opts, plain).
 
