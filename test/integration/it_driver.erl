@@ -4,7 +4,7 @@
 %% values.
 -module(it_driver).
 
--export([start/1, stop/1, handle/1, nested/2, values/2]).
+-export([start/1, stop/1, handle/1, paced/1, nested/2, values/2]).
 -export([outer/2, inner/1, serve/0, value/1]).
 
 %% ------------------------------------------- the sample application's ----
@@ -36,6 +36,13 @@ handle(N) ->
     Bytes = requests:handle_request(read, #{op => read, key => <<"k">>, body => <<>>, fault => none}),
     true = is_binary(Bytes),
     handle(N - 1) + 1.
+
+%% As fast as one relay can follow, on any machine.
+paced(0) -> 0;
+paced(N) ->
+    Some = handle(min(N, 50)),
+    receive after 5 -> ok end,
+    Some + paced(N - Some).
 
 %% ------------------------------------------------ requests in requests ----
 
