@@ -205,6 +205,11 @@ releases: $(INTEGRATION_NEEDS) $(ROOTS)
 	    $(call run_integration,$(KPROFD_ROOTS)/$$r) || failed="$$failed $$r"; \
 	done; [ -z "$$failed" ] || { echo "failed on OTP:$$failed"; exit 1; }
 
+# A node of a release that is refused; its root file system takes longer than the test.
+.PHONY: refused
+refused:
+	@$(MAKE) --no-print-directory releases RELEASES=23 MODULES=refused_tests
+
 # ---- recordings of real nodes, for the unit tests (test/recordings/README.md)
 #
 # Makes all of them again, on the releases of `make matrix`.  ONLY: some programs.

@@ -64,6 +64,7 @@ help-dev:
 	@echo 'make soak         MINUTES=$(MINUTES) of a busy target: nothing grows'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP $(RELEASES) too (make releases: those alone)'
+	@echo 'make refused      a node of OTP 23, which kprofd refuses'
 	@echo 'make record       record again what real nodes send, for the unit tests'
 	@echo 'make test-trixie  make test in a bare Debian 13 (test-bookworm: in a 12)'
 	@echo 'make test-apps    examples and proposals on real cowboy, yaws, RabbitMQ and ejabberd'
