@@ -14,6 +14,8 @@
 %%   armed                    fun(Conn), in a process of its own, once armed
 %%   cookie                   another one
 %%   tls                      fun(Port), in place of the handshake of TLS
+%%   flags                    another release's, of 64 bits
+%%   name                     fun(Message): is shown the name that kprofd sends
 %%
 %% A socket is in raw mode all the time: whoever sends sees to the lengths.
 %%
@@ -125,21 +127,22 @@ encrypted(#{port := Port} = Conn, Tls) ->
 handshake(#{socket := S, node := Node, lies := Lies}) ->
     Cookie = maps:get(cookie, Lies, it:cookie()),
     Mine = rand:uniform(16#FFFFFFFF),
-    New = case recv(S, header(S)) of
-              <<$N, _/binary>> -> true;
-              <<$n, _/binary>> -> false
-          end,
+    Name = recv(S, header(S)),
+    case Lies of
+        #{name := Look} -> Look(Name);
+        _ -> ok
+    end,
     step(status, S, "sok", Lies),
-    step(challenge, S, challenge(New, Mine, Node), Lies),
+    step(challenge, S, challenge(Name, maps:get(flags, Lies, ?FLAGS), Mine, Node), Lies),
     <<$r, Theirs:32, Digest:16/binary>> = reply(S),
     Digest =:= digest(Cookie, Mine) orelse throw(over),
     _ = step(ack, S, [$a, digest(Cookie, Theirs)], Lies),
     ok.
 
-challenge(true, Challenge, Node) ->
-    [$N, <<?FLAGS:64, Challenge:32, 1:32, (length(Node)):16>>, Node];
-challenge(false, Challenge, Node) ->
-    [$n, <<5:16, (?FLAGS band 16#FFFFFFFF):32, Challenge:32>>, Node].
+challenge(<<$N, _/binary>>, Flags, Challenge, Node) ->
+    [$N, <<Flags:64, Challenge:32, 1:32, (length(Node)):16>>, Node];
+challenge(<<$n, _/binary>>, Flags, Challenge, Node) ->
+    [$n, <<5:16, (Flags band 16#FFFFFFFF):32, Challenge:32>>, Node].
 
 %% After the older form of its name comes the rest of it.
 reply(S) ->
