@@ -6,7 +6,8 @@
 %%   kprof_agent:status().   % who attached, what is armed, what it cost
 %%   kprof_agent:stop().     % ends it now: everything is taken back
 %%
-%% and {kprof, [{disabled, true}]} in the node's configuration keeps it out.
+%% and {kprof, [{disabled, true}]} in the node's configuration keeps it out;
+%% {kprof, [{accept_library, false}]} only keeps out libraries that kprofd sends (-probe-send).
 %%
 %% Why it is safe:
 %%   - it obeys only the process that it was started for, and arms only the functions that it

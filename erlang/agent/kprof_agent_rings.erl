@@ -10,11 +10,19 @@
 -define(RINGS_MS, 10).          % between two looks at rings that fill
 -define(RINGS_IDLE_MS, 15).     % between two looks at others
 
-%% From now on the tracer is kprof_probe, whose library is the file at Path. On an error the
-%% agent remains the tracer.
--spec probe_start(binary(), file:filename_all(), pos_integer(), #s{}) ->
+%% From now on the tracer is kprof_probe, whose library is the file at Path, or has been sent. On
+%% an error the agent remains the tracer.
+-spec probe_start(binary(), file:filename_all() | {sent, binary()}, pos_integer(), #s{}) ->
           {{ok, map()} | {error, term()}, #s{}}.
+probe_start(Beam, {sent, Bytes}, MaxBytes, #s{probe = relay, plan = []} = S) ->
+    Load = fun(Path) -> probe_load(Beam, Path, MaxBytes) end,
+    probe_loaded(kprof_agent_library:library_load(Bytes, Load), S);
 probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
+    probe_loaded(probe_load(Beam, Path, MaxBytes), S);
+probe_start(_, _, _, S) ->
+    {{error, too_late}, S}.
+
+probe_load(Beam, Path, MaxBytes) ->
     Kinds = [schedulers, dirty_cpu_schedulers, dirty_io_schedulers],
     Threads = lists:sum([erlang:system_info(K) || K <- Kinds]),
     probe_purge(),
@@ -22,20 +30,28 @@ probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
         {module, kprof_probe} =
             code:load_binary(kprof_probe, "kprof_probe.beam", Beam),
         ok = kprof_probe:load(Path, Threads, MaxBytes),
-        ok = kprof_probe:start(),
-        Session = kprof_agent_patterns:session_new(S#s.session, kprof_probe:tracer()),
-        self() ! drain,         % from here on nothing fails
-        {{ok, kprof_probe:info()}, use_probe(Session, S)}
+        ok = kprof_probe:start()
     catch
         error:{badmatch, {error, Why}} ->
             probe_purge(),
-            {{error, Why}, S};
+            {error, Why};
+        error:Why ->
+            probe_purge(),
+            {error, Why}
+    end.
+
+probe_loaded(ok, S) ->
+    try kprof_agent_patterns:session_new(S#s.session, kprof_probe:tracer()) of
+        Session ->
+            self() ! drain,         % from here on nothing fails
+            {{ok, kprof_probe:info()}, use_probe(Session, S)}
+    catch
         error:Why ->
             probe_purge(),
             {{error, Why}, S}
     end;
-probe_start(_, _, _, S) ->
-    {{error, too_late}, S}.
+probe_loaded({error, _} = Error, S) ->
+    {Error, S}.
 
 use_probe(Session, #s{session = First, foreign = Foreign, code = Code} = S) ->
     S#s{probe = native, session = Session, foreign = Foreign#foreign{known = all},

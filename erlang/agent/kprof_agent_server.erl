@@ -163,8 +163,10 @@ command({check, Mods}, Ref, S) ->
 command({look, Mods}, Ref, S) ->
     Found = [kprof_agent_checks:check(M, not_loaded) || M <- Mods],
     reply(Ref, Found, kprof_agent_code:use_modules(Mods, S));
-command({probe, Beam, Path, MaxBytes}, Ref, S) ->
-    {Result, S1} = kprof_agent_rings:probe_start(Beam, Path, MaxBytes, S),
+command({accepts, Machine, Libc}, Ref, S) ->
+    reply(Ref, kprof_agent_library:library_accepts(Machine, Libc), S);
+command({probe, Beam, Library, MaxBytes}, Ref, S) ->
+    {Result, S1} = kprof_agent_rings:probe_start(Beam, Library, MaxBytes, S),
     reply(Ref, Result, S1);
 command({may, MFAs}, Ref, S) ->
     %% Asks whether a change would be refused, before the first of several nodes makes it.

@@ -2,7 +2,7 @@
 %% the processes that it starts, its trace session, and how it goes.
 -module(kprof_injected).
 
--export([is_connected/1, disabled/0, purger_start/3, spawn_labelled/3, spawn_monitored/3,
+-export([is_connected/1, disabled/0, configured/1, purger_start/3, spawn_labelled/3, spawn_monitored/3,
          process_label/2, now_ms/0, now_ns/0, functions/1, name/1, pair_names/1, session_new/1,
          session_create/2]).
 
@@ -13,21 +13,26 @@ is_connected(Node) ->
 
 -spec disabled() -> boolean().
 disabled() ->
-    case application:get_env(kprof, disabled) of
-        undefined -> configured_disabled();
-        {ok, Value} -> Value =:= true
+    configured(disabled) =:= {ok, true}.
+
+%% A setting of the application kprof, by the node's operator.
+-spec configured(atom()) -> {ok, term()} | undefined.
+configured(Key) ->
+    case application:get_env(kprof, Key) of
+        undefined -> configured_by_file(Key);
+        Set -> Set
     end.
 
 %% The configuration file's setting of an application shows once the application is loaded,
 %% and there need not be one called kprof. Unloading it drops what the other modules of kprof
 %% keep in its environment, so that is put back.
-configured_disabled() ->
+configured_by_file(Key) ->
     Kept = application:get_all_env(kprof),
     Loaded = application:load({application, kprof, [{vsn, "0"}]}),
-    Value = application:get_env(kprof, disabled),
+    Value = application:get_env(kprof, Key),
     _ = Loaded =:= ok andalso application:unload(kprof),
     [application:set_env(kprof, K, V) || {K, V} <- Kept, Loaded =:= ok],
-    Value =:= {ok, true}.
+    Value.
 
 %% Has Modules purged when the processes Pids have ended, unless a process is registered as Name
 %% by then. The purger runs outside these modules, or the purge would kill it: the text is

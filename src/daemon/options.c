@@ -199,6 +199,9 @@ static const struct opt table[] = {
 	{ "probe-library", "FILE", "where targets find the native "
 	    "probe's library (kprof_probe.so beside kprofd or in "
 	    "../lib/kprofd)", set_whole_path, &given.probe_library, NULL },
+	{ "probe-send", NULL, "send that library to targets that do not "
+	    "find it, for as long as it takes to load it", opt_flag,
+	    &given.probe_send, NULL },
 	OPT_GROUP("What is written"),
 	{ "interval", "T", "length of a window, 1s to 1h (10s)",
 	    set_interval, &given.interval, NULL },
@@ -310,9 +313,12 @@ finish(struct options *o, const struct opt_parser *p)
 	if (!reach_finish(&o->reach, why, sizeof(why)))
 		return usage("%s", why);
 	o->library_given = o->probe_library != NULL;
+	probe_file(o->library_path, sizeof(o->library_path),
+	    "kprof_probe.so");
 	if (o->probe_library == NULL)
-		o->probe_library = probe_file(o->library_path,
-		    sizeof(o->library_path), "kprof_probe.so");
+		o->probe_library = o->library_path;
+	if (o->probe_send && o->probe == AGENT_RELAY)
+		return usage("-probe-send goes with -probe native or auto");
 	o->propose = o->tiers == NULL && !o->check && o->ntargets == 1 &&
 	    o->target_file == NULL && o->seed == NULL &&
 	    (o->yes || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)));

@@ -28,6 +28,7 @@ struct options {
 	    *log_file, *http, *http_token_file, *otlp, *otlp_header_file;
 	enum agent_probe probe;
 	const char *probe_library;
+	bool probe_send;		/* ours, where a target has none */
 	kp_dur_ns interval, duration;	/* duration 0: no end */
 	uint64_t requests;		/* 0: no limit */
 	struct kp_retain retain;
@@ -38,7 +39,7 @@ struct options {
 	bool print_calls, check, explain, values, quiet, verbose, dump_json;
 	int log_json;			/* 0: text, 1: JSON */
 	char control_path[4096];
-	char library_path[4096 + 64];	/* for probe_library's default */
+	char library_path[4096 + 64];	/* ours: probe_library's default */
 };
 
 /*

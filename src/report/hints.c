@@ -262,7 +262,7 @@ is_native(const struct kp_query_events *e)
 {
 	for (size_t i = e->n; i-- > 0;)
 		if (strcmp(e->v[i].kind, "probe") == 0)
-			return strcmp(e->v[i].text, "native") == 0;
+			return strncmp(e->v[i].text, "native", 6) == 0;
 	return false;
 }
 

@@ -18,7 +18,7 @@
 #include "target/label_epochs.h"
 #include "dist/handshake.h"
 
-#define AGENT_PROTOCOL 6	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 7	/* of kprof_agent.erl */
 /*
  * kprofd renews it every second.  The agent checks it twice a second, and has
  * removed itself within five seconds.  Where it can do nothing any more, its
@@ -124,7 +124,8 @@ struct agent_ops {
 	void (*on_hello)(struct target *t, const struct agent_hello *h);
 	/*
 	 * Which probe is used, unless relay was asked for; after each on_hello,
-	 * before anything is armed.  why: the reason for relay, or NULL.
+	 * before anything is armed.  why: the reason for relay, or for sending
+	 * the native one's library, or NULL.
 	 */
 	void (*on_probe)(struct target *t, bool native, const char *why);
 	/*
@@ -224,6 +225,7 @@ struct agent_opts {
 	const char *conf_path;		/* for messages; borrowed */
 	enum agent_probe probe;
 	const char *probe_library;	/* where targets find it; borrowed */
+	const char *probe_send;	/* our file of it, sent where they do not, or NULL */
 	struct label_epochs *labels;	/* shared by all targets; borrowed */
 	/*
 	 * Count calls of all functions, and trace with numbers of clauses for

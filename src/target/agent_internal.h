@@ -49,6 +49,13 @@ enum check_step {
 	CHECK_COUNTING,		/* calls of the functions */
 	CHECK_DONE		/* the last answer was given, or will be: away */
 };
+
+enum probe_step {
+	PROBE_NONE,
+	PROBE_FILE,		/* loads a file of the target's */
+	PROBE_ACCEPTS,		/* whether it takes a library of ours */
+	PROBE_SENT		/* loads what was sent */
+};
 #define NODES_REF (CLEAR_REFS - 1)	/* of the nodes that it sees */
 #define NAMES_REF (CLEAR_REFS - 2)	/* of names of processes */
 
@@ -103,7 +110,8 @@ struct agent {
 	bool asked_whereis;
 	bool recheck_due;	/* code was changed */
 	bool attached_once, user_paused, stopping;
-	bool probing;		/* AGENT_CHECKING is for the native probe */
+	enum probe_step probing; /* AGENT_CHECKING is for the native probe */
+	char probe_why[1600];	/* what the target did not load, and why */
 	bool native;		/* the probe in use */
 	bool malformed;		/* reported since the connection was made */
 	char node[NODE_NAME_MAX + 1];	/* our own name */

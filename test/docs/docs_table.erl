@@ -78,6 +78,7 @@ allowed() ->
      {"priv/doc/architecture.md", "target ", "a picture"},
      {"priv/man/kprofd.8", "example: shop_handler", "a call of an application that is not here"},
      {"priv/man/kprofd.8", "{kprof, [{disabled, true}]}", "the target's own configuration"},
+     {"priv/man/kprofd.8", "{kprof, [{accept_library, false}]}", "the target's own configuration"},
      {"priv/man/tiers.conf.5", "{identity, fun ({Module", "the form's grammar; examples follow it there"},
      {"priv/doc/service.md", "kprofd: profiling shop@vm", "the log of a node that is not here"},
      {"priv/doc/service.md", "apt install ./build/kprofd_", "`make deb-test` does the same"},

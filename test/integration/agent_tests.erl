@@ -52,7 +52,7 @@ exact(X) -> X.
 theirs(X) -> X.
 
 options() ->
-    #{protocol => 6, who => <<"a test">>, lease_ms => 60000, word => 1, max_queue => 100000, max_memory => 64 bsl 20,
+    #{protocol => 7, who => <<"a test">>, lease_ms => 60000, word => 1, max_queue => 100000, max_memory => 64 bsl 20,
       max_age_ms => 60000}.
 
 limits(More) ->

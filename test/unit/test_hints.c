@@ -288,6 +288,10 @@ endless(void **state)
 	free(s);
 	/* The native probe, which sees exceptions, is there already. */
 	s = HINTS(loop, none, 30, &h);
+	assert_null(strstr(s, "or use -probe native"));
+	free(s);
+	snprintf(h.text, sizeof(h.text), "native, its library was sent: why");
+	s = HINTS(loop, none, 30, &h);
 	assert_non_null(strstr(s, "none was seen to end: of a server's loop, "
 	    "name a function as the entry that it calls for each request\n"));
 	free(s);

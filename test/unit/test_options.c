@@ -302,6 +302,10 @@ test_kprofd(void **state)
 		"-http=localhost", NULL };
 	char *both[] = { "kprofd", "-target=a@b", "-tiers=t.conf", "-quiet",
 		"-verbose", NULL };
+	char *sent[] = { "kprofd", "-target=a@b", "-tiers=t.conf",
+		"-probe-library=/theirs.so", "-probe-send", NULL };
+	char *relay[] = { "kprofd", "-target=a@b", "-tiers=t.conf",
+		"-probe=relay", "-probe-send", NULL };
 	struct options *o = malloc(sizeof(*o));
 
 	(void)state;
@@ -323,6 +327,12 @@ test_kprofd(void **state)
 	assert_string_equal(o->http, "4711");
 	assert_int_equal(options_parse(o, LEN(no_port) - 1, no_port), 2);
 	assert_int_equal(options_parse(o, LEN(both) - 1, both), 2);
+	assert_int_equal(options_parse(o, LEN(sent) - 1, sent), 0);
+	assert_true(o->probe_send);
+	/* What is sent is ours, wherever theirs is. */
+	assert_string_equal(o->probe_library, "/theirs.so");
+	assert_non_null(strstr(o->library_path, "/kprof_probe.so"));
+	assert_int_equal(options_parse(o, LEN(relay) - 1, relay), 2);
 	free(o);
 }
 

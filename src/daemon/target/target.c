@@ -27,7 +27,8 @@
 
 /* The consequence of having no native probe, and the remedy. */
 #define WITH_RELAY "how calls end is seen in exact tiers alone " \
-	"(-probe-library says where the target has the library): "
+	"(-probe-library says where the target has the library, " \
+	"-probe-send sends it): "
 
 /* Decoded at once, so that request/prefetch.c can work ahead.  22 KiB. */
 #define EVENTS_AT_ONCE 128
@@ -170,7 +171,7 @@ apply_plan(struct target *t)
 static void
 on_probe(struct target *t, bool native, const char *why)
 {
-	char text[1300];
+	char text[2100];
 
 	t->native = native;
 	t->relay_why[0] = '\0';
@@ -178,10 +179,13 @@ on_probe(struct target *t, bool native, const char *why)
 	if (!native)
 		snprintf(t->relay_why, sizeof(t->relay_why), WITH_RELAY "%s",
 		    why);
-	snprintf(text, sizeof(text), "%s%s", native ? "native" : "relay: ",
-	    t->relay_why);
-	if (native)
+	snprintf(text, sizeof(text), "%s%s", !native ? "relay: " :
+	    why != NULL ? "native, its library was sent: " : "native",
+	    !native ? t->relay_why : why != NULL ? why : "");
+	if (native && why == NULL)
 		log_debug("probe", t->node, "probe of '%s': %s", t->node, text);
+	else if (native)
+		log_info("probe", t->node, "probe of '%s': %s", t->node, text);
 	else
 		log_warn("probe", t->node, "probe of '%s': %s", t->node, text);
 	target_record(t, "probe", text);

@@ -52,7 +52,7 @@ struct target {
 	struct agent_hello hello;	/* otp 0: never attached */
 	struct kp_native *decoder;	/* of events; knows the probe's names */
 	bool native;			/* the probe in use; */
-	char relay_why[1200];		/* why it is not; "": not wanted */
+	char relay_why[2000];		/* why it is not; "": not wanted */
 	struct messages messages;
 	struct agent_status status;	/* the last one */
 	uint64_t events, batches, windows;

@@ -50,6 +50,7 @@ targets_add(struct targets *ts, const char *name, unsigned source)
 		    KP_SHAPE_VALUES : KP_SHAPE_TYPES,
 		.nodes = o->seed != NULL, .probe = o->probe,
 		.probe_library = o->probe_library,
+		.probe_send = o->probe_send ? o->library_path : NULL,
 		.connect_limit = CONNECT_LIMIT, .occupied_hint = occupied_hint(o) };
 	struct target *t = targets_find(ts, name);
 
