@@ -38,7 +38,7 @@ endif
 ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(HARDEN_CC) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
 LDLIBS := -Wl,--as-needed -levent_core -levent_extra -levent_pthreads \
-          -lcurl -lsqlite3 -lei -lm -pthread
+          -lcurl -lsqlite3 -lei -lssl -lcrypto -lm -pthread
 
 # Prints a line for each command, or the command itself with V=1, or nothing with
 # QUIET=1; of compiling, one line a folder.

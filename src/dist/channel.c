@@ -15,6 +15,7 @@
 ssize_t
 channel_failed(struct channel *c, int err)
 {
+	c->err = err;
 	snprintf(c->why, sizeof(c->why), "%s", strerror(err));
 	return CHANNEL_FAILED;
 }
@@ -122,6 +123,12 @@ const char *
 channel_why(const struct channel *c)
 {
 	return c->why;
+}
+
+int
+channel_errno(const struct channel *c)
+{
+	return c->err;
 }
 
 const char *

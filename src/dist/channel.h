@@ -44,6 +44,8 @@ bool channel_has_more(const struct channel *c);
 int channel_fd(const struct channel *c);
 /* One line for people; valid until the channel is freed. */
 const char *channel_why(const struct channel *c);
+/* The errno of what failed; 0: one of the sides refused the other. */
+int channel_errno(const struct channel *c);
 /* For status: "not encrypted", "TLSv1.3, the node verified", "TLSv1.2, not verified". */
 const char *channel_how(const struct channel *c);
 

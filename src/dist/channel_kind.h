@@ -23,6 +23,7 @@ struct channel {
 	const struct channel_kind *kind;
 	int fd;
 	short wants;
+	int err;		/* as channel_errno() */
 	bool more;
 	char why[CHANNEL_WHY_MAX], how[CHANNEL_HOW_MAX];
 };

@@ -12,7 +12,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +23,8 @@
 #include "dist/handshake.h"
 #include "dist/own_name.h"
 #include "dist/peer_release.h"
+#include "dist/tls/tls.h"
+#include "dist/wait.h"
 
 #define MESSAGE_MAX 65536u	/* bytes of one: OTP's have less than 600 */
 #define MESSAGE_KEPT 512u	/* what we look at is in here */
@@ -48,26 +49,33 @@ struct shake {
 	size_t n;
 };
 
+static bool
+uses_tls(const struct shake *s)
+{
+	return s->o->reach != NULL && tls_wanted(&s->o->reach->tls);
+}
+
 /* Bytes before each message. */
 static size_t
-head_size(void)
+head_size(const struct shake *s)
 {
-	return 2;
+	return uses_tls(s) ? 4 : 2;
 }
 
 static int
-shake_wait(const struct shake *s, short events)
+shake_wait(const struct shake *s)
 {
-	struct pollfd p = { .fd = channel_fd(s->channel), .events = events };
-	int64_t left = s->deadline - kp_mono_now();
-	int r;
+	return wait_ready(channel_fd(s->channel), channel_wants(s->channel),
+	    s->deadline);
+}
 
-	if (left <= 0)
-		return ETIMEDOUT;
-	do
-		r = poll(&p, 1, (int)(left / KP_NS_PER_MS) + 1);
-	while (r < 0 && errno == EINTR);
-	return r < 0 ? errno : r == 0 ? ETIMEDOUT : 0;
+/* The reason of the channel, or of making it. */
+static void
+shake_failed(struct shake *s, enum kp_err e, const char *reason)
+{
+	snprintf(s->why, s->n, "cannot connect to '%s': %s", s->place->node,
+	    reason);
+	s->err = e;
 }
 
 /* ---- what the node sends ---- */
@@ -195,6 +203,13 @@ check_head(struct shake *s)
 	s->length = 0;
 	for (size_t i = 0; i < s->nhead; i++)
 		s->length = s->length << 8 | s->head[i];
+	/* An alert of TLS, to what it took for a record. */
+	if (!uses_tls(s) && s->messages == 0 && s->head[0] == 0x15 &&
+	    s->head[1] == 3) {
+		shake_failed(s, KP_ESTATE, "it uses TLS (see -tls-optfile, "
+		    "-tls-cert)");
+		return EPROTO;
+	}
 	return s->length == 0 || s->length > MESSAGE_MAX ? not_a_node(s) : 0;
 }
 
@@ -206,10 +221,10 @@ shake_see(struct shake *s, const uint8_t *p, size_t n)
 	int err = 0;
 
 	while (n > 0 && err == 0) {
-		if (s->nhead < head_size()) {
+		if (s->nhead < head_size(s)) {
 			s->head[s->nhead++] = *p++;
 			n--;
-			if (s->nhead == head_size())
+			if (s->nhead == head_size(s))
 				err = check_head(s);
 			continue;
 		}
@@ -254,18 +269,33 @@ static int
 cb_connect(void *ctx, void *addr, int len, unsigned tmo)
 {
 	struct shake *s = ctx;
+	char why[NODE_WHY_MAX - 100];
 	int fd;
 
 	(void)addr, (void)len, (void)tmo;
 	s->err = dial(s->place, s->deadline, s->o->limit, &fd, s->why, s->n);
 	if (s->err != KP_OK)
 		return EIO;
-	s->channel = channel_plain(fd);
-	if (s->channel != NULL)
+	if (uses_tls(s)) {
+		s->err = tls_connect(&s->channel, fd, &s->o->reach->tls,
+		    s->place, s->deadline, why, sizeof(why));
+	} else if ((s->channel = channel_plain(fd)) == NULL) {
+		snprintf(why, sizeof(why), "out of memory");
+		s->err = KP_ENOMEM;
+	}
+	if (s->err == KP_OK)
 		return 0;
-	snprintf(s->why, s->n, "out of memory");
-	s->err = KP_ENOMEM;
-	return ENOMEM;
+	shake_failed(s, s->err, why);
+	return EIO;
+}
+
+/* With TLS 1.3 a node refuses our certificate only after our first bytes. */
+static int
+shake_broke(struct shake *s, ssize_t how)
+{
+	if (how == CHANNEL_FAILED && channel_errno(s->channel) == 0)
+		shake_failed(s, KP_ESTATE, channel_why(s->channel));
+	return EIO;
 }
 
 static int
@@ -279,9 +309,9 @@ cb_write(void *ctx, const char *buf, ssize_t *len, unsigned tmo)
 	s->replied = s->messages >= 2;
 	while ((n = channel_write(s->channel, buf, (size_t)*len)) ==
 	    CHANNEL_WAIT && err == 0)
-		err = shake_wait(s, channel_wants(s->channel));
+		err = shake_wait(s);
 	if (n < 0)
-		return err != 0 ? err : EIO;
+		return err != 0 ? err : shake_broke(s, n);
 	*len = n;
 	return 0;
 }
@@ -296,9 +326,9 @@ cb_read(void *ctx, char *buf, ssize_t *len, unsigned tmo)
 	(void)tmo;
 	while ((n = channel_read(s->channel, buf, (size_t)*len)) ==
 	    CHANNEL_WAIT && err == 0)
-		err = shake_wait(s, channel_wants(s->channel));
+		err = shake_wait(s);
 	if (n <= 0)
-		return err != 0 ? err : EIO;
+		return err != 0 ? err : shake_broke(s, n);
 	*len = n;
 	return shake_see(s, (const uint8_t *)buf, (size_t)n);
 }
@@ -321,7 +351,7 @@ static int
 cb_header_size(void *ctx, int *size)
 {
 	(void)ctx;
-	*size = (int)head_size();
+	*size = (int)head_size(ctx);
 	return 0;
 }
 

@@ -1,0 +1,336 @@
+/*
+ * channel_tls.c - moves bytes between OpenSSL and a socket.
+ *
+ * OpenSSL's own socket BIO calls write(), which raises SIGPIPE: ours does not.
+ *
+ * A node that speaks TLS 1.2 may ask for another handshake (renegotiation) while
+ * data flow both ways.  In a write OpenSSL would take data that come meanwhile for an
+ * error, so only reads drive it: a write waits until it is over.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <openssl/bio.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+
+#include "dist/channel_kind.h"
+#include "dist/tls/channel_tls.h"
+
+#define NOTHING_HELD 1
+
+struct tls_channel {
+	struct channel base;
+	SSL *ssl;
+	struct tls_why why;
+	int err;		/* of the socket; 0: none */
+	bool eof;
+	bool verify;
+	bool part_sent;		/* of a record; the same bytes have to follow */
+	bool over;		/* failed: no more than freeing is allowed */
+	ssize_t held;		/* what the next read returns */
+};
+
+/* ---- the socket as OpenSSL sees it ---- */
+
+static int
+bio_again(BIO *b, struct tls_channel *t, bool reading)
+{
+	if (errno != EAGAIN && errno != EWOULDBLOCK)
+		t->err = errno;
+	else if (reading)
+		BIO_set_retry_read(b);
+	else
+		BIO_set_retry_write(b);
+	return -1;
+}
+
+static int
+bio_read(BIO *b, char *to, int n)
+{
+	struct tls_channel *t = BIO_get_data(b);
+	ssize_t got;
+
+	BIO_clear_retry_flags(b);
+	do
+		got = recv(t->base.fd, to, (size_t)n, 0);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return bio_again(b, t, true);
+	t->eof |= got == 0;
+	return (int)got;
+}
+
+static int
+bio_write(BIO *b, const char *from, int n)
+{
+	struct tls_channel *t = BIO_get_data(b);
+	ssize_t sent;
+
+	BIO_clear_retry_flags(b);
+	do
+		sent = send(t->base.fd, from, (size_t)n, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent < 0 ? bio_again(b, t, false) : (int)sent;
+}
+
+static long
+bio_ctrl(BIO *b, int cmd, long n, void *p)
+{
+	const struct tls_channel *t = BIO_get_data(b);
+
+	(void)n, (void)p;
+	return cmd == BIO_CTRL_FLUSH || (cmd == BIO_CTRL_EOF && t->eof);
+}
+
+static BIO_METHOD *socket_method;
+
+static void
+make_method(void)
+{
+	BIO_METHOD *m = BIO_meth_new(BIO_get_new_index() |
+	    BIO_TYPE_SOURCE_SINK, "kprofd's socket");
+
+	if (m != NULL && BIO_meth_set_read(m, bio_read) == 1 &&
+	    BIO_meth_set_write(m, bio_write) == 1 &&
+	    BIO_meth_set_ctrl(m, bio_ctrl) == 1)
+		socket_method = m;
+	else
+		BIO_meth_free(m);
+}
+
+static BIO *
+bio_of(struct tls_channel *t)
+{
+	static CRYPTO_ONCE once = CRYPTO_ONCE_STATIC_INIT;
+	BIO *b;
+
+	if (CRYPTO_THREAD_run_once(&once, make_method) != 1 ||
+	    socket_method == NULL || (b = BIO_new(socket_method)) == NULL)
+		return NULL;
+	BIO_set_data(b, t);
+	BIO_set_init(b, 1);
+	return b;
+}
+
+/* ---- what a call of OpenSSL came to ---- */
+
+/* The text of an error, unless it is only that the connection ended. */
+static ssize_t
+broken(struct tls_channel *t)
+{
+	unsigned long e = ERR_peek_error();
+
+	t->over = true;
+	if (t->err != 0)
+		return channel_failed(&t->base, t->err);
+	if (t->eof && (e == 0 || ERR_GET_REASON(e) ==
+	    SSL_R_UNEXPECTED_EOF_WHILE_READING))
+		return CHANNEL_END;
+	tls_why_text(&t->why, t->base.why, sizeof(t->base.why));
+	return CHANNEL_FAILED;
+}
+
+static ssize_t
+verdict(struct tls_channel *t)
+{
+	ssize_t v;
+
+	switch (SSL_get_error(t->ssl, -1)) {
+	case SSL_ERROR_WANT_READ:
+		t->base.wants = POLLIN;
+		return CHANNEL_WAIT;
+	case SSL_ERROR_WANT_WRITE:
+		t->base.wants = POLLOUT;
+		return CHANNEL_WAIT;
+	case SSL_ERROR_ZERO_RETURN:
+		return CHANNEL_END;
+	default:
+		v = broken(t);
+		ERR_clear_error();
+		return v;
+	}
+}
+
+/* ---- reading ---- */
+
+/*
+ * Reads record after record, as long as OpenSSL has more: a node sends a record a
+ * message.  What ended it is returned by the next read.
+ */
+static ssize_t
+tls_read(struct channel *c, void *to, size_t n)
+{
+	struct tls_channel *t = (struct tls_channel *)c;
+	ssize_t v = t->held;
+	size_t total = 0, got;
+
+	t->held = NOTHING_HELD;
+	c->more = false;
+	if (v != NOTHING_HELD)
+		return v;
+	ERR_clear_error();
+	do {
+		if (SSL_read_ex(t->ssl, (char *)to + total, n - total,
+		    &got) != 1) {
+			v = verdict(t);
+			break;
+		}
+		total += got;
+		c->more = SSL_has_pending(t->ssl) == 1;
+	} while (c->more && total < n);
+	if (v == NOTHING_HELD)
+		return (ssize_t)total;
+	c->more = false;
+	if (total == 0)
+		return v;
+	/* The descriptor announces only bytes that are to be read. */
+	if (v != CHANNEL_WAIT || c->wants != POLLIN) {
+		t->held = v;
+		c->more = true;
+	}
+	return (ssize_t)total;
+}
+
+/* ---- writing ---- */
+
+static bool
+renegotiates(const struct tls_channel *t)
+{
+	return SSL_version(t->ssl) < TLS1_3_VERSION &&
+	    (SSL_in_init(t->ssl) || SSL_renegotiate_pending(t->ssl));
+}
+
+/*
+ * Goes on with the handshake by a read that takes nothing.  NOTHING_HELD: it is over.
+ * Data before it have to be read first.
+ */
+static ssize_t
+renegotiate(struct tls_channel *t)
+{
+	size_t got;
+	char byte;
+
+	if (SSL_peek_ex(t->ssl, &byte, 1, &got) == 1) {
+		t->base.more = true;
+		t->base.wants = POLLIN;
+		return renegotiates(t) ? CHANNEL_WAIT : NOTHING_HELD;
+	}
+	return renegotiates(t) || SSL_want(t->ssl) == SSL_NOTHING ?
+	    verdict(t) : NOTHING_HELD;
+}
+
+/* A node that refuses us closes at once: its alert came before what broke. */
+static void
+explain_write(struct tls_channel *t)
+{
+	size_t got;
+	char byte;
+
+	ERR_clear_error();
+	if (SSL_peek_ex(t->ssl, &byte, 1, &got) != 1 &&
+	    SSL_get_error(t->ssl, -1) == SSL_ERROR_SSL &&
+	    ERR_GET_REASON(ERR_peek_error()) !=
+	    SSL_R_UNEXPECTED_EOF_WHILE_READING) {
+		tls_why_text(&t->why, t->base.why, sizeof(t->base.why));
+		t->base.err = 0;
+	}
+	ERR_clear_error();
+}
+
+static ssize_t
+tls_write(struct channel *c, const void *from, size_t n)
+{
+	struct tls_channel *t = (struct tls_channel *)c;
+	ssize_t v = NOTHING_HELD;
+	size_t sent;
+
+	if (t->over) {
+		snprintf(c->why, sizeof(c->why), "it closed the connection");
+		return CHANNEL_FAILED;
+	}
+	ERR_clear_error();
+	if (!t->part_sent && renegotiates(t))
+		v = renegotiate(t);
+	if (v == NOTHING_HELD && SSL_write_ex(t->ssl, from, n, &sent) == 1) {
+		t->part_sent = false;
+		return (ssize_t)sent;
+	}
+	if (v == NOTHING_HELD) {
+		v = verdict(t);
+		t->part_sent = v == CHANNEL_WAIT;
+	}
+	if (v == CHANNEL_FAILED && t->err != 0)
+		explain_write(t);
+	if (v != CHANNEL_END)
+		return v;
+	snprintf(c->why, sizeof(c->why), "it closed the connection");
+	return CHANNEL_FAILED;
+}
+
+/* ---- beginning and end ---- */
+
+/* Says goodbye, without waiting for an answer. */
+static void
+tls_free(struct channel *c)
+{
+	struct tls_channel *t = (struct tls_channel *)c;
+
+	ERR_clear_error();
+	if (!t->over && SSL_is_init_finished(t->ssl))
+		SSL_shutdown(t->ssl);
+	ERR_clear_error();
+	SSL_free(t->ssl);
+	tls_why_free(&t->why);
+	free(t);
+}
+
+static const struct channel_kind tls = { tls_read, tls_write, tls_free };
+
+struct channel *
+channel_tls(int fd, SSL *ssl, const struct tls_why *w, bool verify)
+{
+	struct tls_channel *t = calloc(1, sizeof(*t));
+	BIO *b;
+
+	if (t == NULL || (b = bio_of(t)) == NULL) {
+		free(t);
+		SSL_free(ssl);
+		close(fd);
+		return NULL;
+	}
+	t->base.kind = &tls;
+	t->base.fd = fd;
+	t->ssl = ssl;
+	t->why = *w;
+	t->held = NOTHING_HELD;
+	t->verify = verify;
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	SSL_set_bio(ssl, b, b);
+	SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
+	    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_set_read_ahead(ssl, 1);
+	SSL_set_connect_state(ssl);
+	tls_why_watch(&t->why, ssl, verify);
+	return &t->base;
+}
+
+ssize_t
+channel_tls_handshake(struct channel *c)
+{
+	struct tls_channel *t = (struct tls_channel *)c;
+
+	ERR_clear_error();
+	if (SSL_do_handshake(t->ssl) != 1)
+		return verdict(t);
+	snprintf(c->how, sizeof(c->how), "%s, %s", SSL_get_version(t->ssl),
+	    !t->verify ? "not verified" : t->why.host[0] == '\0' ?
+	    "the node verified, not its host" : "the node verified");
+	return 1;
+}

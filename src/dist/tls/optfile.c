@@ -1,0 +1,477 @@
+/*
+ * optfile.c - walks the terms of the file, by a table of the options of OTP's ssl.
+ *
+ * Source: ssl(3) of OTP 25 to 29, and "Using TLS for Erlang Distribution".  Where an
+ * option is given twice the first counts, as for the VM.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "config/lang.h"
+#include "dist/tls/optfile.h"
+
+#define OPTIONS_MAX 64
+
+struct reading {
+	struct tls_settings *s;
+	struct tls_pair one;	/* of certfile, keyfile and password */
+	bool seen[OPTIONS_MAX];
+	const char *path;
+	char *why;
+	size_t n;
+	bool nomem;
+};
+
+void
+tls_settings_init(struct tls_settings *s)
+{
+	*s = (struct tls_settings){ .depth = -1 };
+}
+
+static void
+pair_free(struct tls_pair *p)
+{
+	free(p->cert);
+	free(p->key);
+	if (p->password != NULL)
+		explicit_bzero(p->password, strlen(p->password));
+	free(p->password);
+}
+
+void
+tls_settings_drop_pairs(struct tls_settings *s)
+{
+	for (size_t i = 0; i < s->npairs; i++) {
+		pair_free(&s->pairs[i]);
+		s->pairs[i] = (struct tls_pair){ NULL, NULL, NULL };
+	}
+	s->npairs = 0;
+}
+
+void
+tls_settings_free(struct tls_settings *s)
+{
+	tls_settings_drop_pairs(s);
+	free(s->ca);
+	free(s->sni);
+	free(s->ciphers);
+	tls_settings_init(s);
+}
+
+/* Its value is false, as that of all that take a node. */
+__attribute__((format(printf, 3, 4)))
+static bool
+wrong(struct reading *r, const struct node *at, const char *fmt, ...)
+{
+	va_list ap;
+	int n = snprintf(r->why, r->n, "%s:%u: ", r->path, at->pos.line);
+
+	if (n < 0 || (size_t)n >= r->n)
+		return false;
+	va_start(ap, fmt);
+	vsnprintf(r->why + n, r->n - (size_t)n, fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static bool
+expected(struct reading *r, const struct node *v, const char *of,
+    const char *what)
+{
+	char found[NODE_TEXT_MAX];
+
+	return wrong(r, v, "found %s, expected %s for %s",
+	    node_describe(v, found), what, of);
+}
+
+/* ---- values ---- */
+
+/* A string or binary as text of C; NULL, after saying why: it is none. */
+static char *
+text_of(struct reading *r, const struct node *v, const char *of)
+{
+	size_t room = v->kind == N_STR ? v->len * UTF8_BYTES_MAX : v->len;
+	size_t n = 0;
+	char *s;
+
+	if ((v->kind != N_STR && v->kind != N_BIN) || v->len == 0) {
+		expected(r, v, of, "a string");
+		return NULL;
+	}
+	if (v->len > TLS_TEXT_MAX) {
+		wrong(r, v, "%s is longer than %u bytes", of, TLS_TEXT_MAX);
+		return NULL;
+	}
+	s = malloc(room + 1);
+	if (s == NULL) {
+		r->nomem = true;
+		return NULL;
+	}
+	for (size_t i = 0; v->kind == N_STR && i < v->len; i++)
+		n += utf8_put(s + n, v->cps[i]);
+	if (v->kind == N_BIN)
+		memcpy(s, v->text, n = v->len);
+	s[n] = '\0';
+	if (strlen(s) == n && n <= TLS_TEXT_MAX)
+		return s;
+	free(s);
+	wrong(r, v, "%s has a NUL, or more than %u bytes", of, TLS_TEXT_MAX);
+	return NULL;
+}
+
+static bool
+take_text(struct reading *r, const struct node *v, const char *of, char **to)
+{
+	char *s = text_of(r, v, of);
+
+	if (s == NULL)
+		return false;
+	free(*to);
+	*to = s;
+	return true;
+}
+
+/* A list without a tail, of at most max elements. */
+static bool
+is_list(struct reading *r, const struct node *v, const char *of, size_t max)
+{
+	if (node_is_nil(v))
+		return true;
+	if (v->kind != N_LIST || v->tail != NULL || v->broken)
+		return expected(r, v, of, "a list");
+	return v->n <= max || wrong(r, v, "%s has more than %zu elements", of,
+	    max);
+}
+
+/* Of a string, which is a list without elements of its own, none. */
+static size_t
+list_len(const struct node *v)
+{
+	return v->kind == N_LIST ? v->n : 0;
+}
+
+/* ---- options ---- */
+
+static bool
+take_certfile(struct reading *r, const struct node *v)
+{
+	return take_text(r, v, "certfile", &r->one.cert);
+}
+
+static bool
+take_keyfile(struct reading *r, const struct node *v)
+{
+	return take_text(r, v, "keyfile", &r->one.key);
+}
+
+static bool
+take_password(struct reading *r, const struct node *v)
+{
+	return take_text(r, v, "password", &r->one.password);
+}
+
+static bool
+take_cacertfile(struct reading *r, const struct node *v)
+{
+	return take_text(r, v, "cacertfile", &r->s->ca);
+}
+
+static bool
+add_pair(struct reading *r, const struct node *at, struct tls_pair *p)
+{
+	if (r->s->npairs < TLS_PAIRS_MAX && p->cert != NULL) {
+		r->s->pairs[r->s->npairs++] = *p;
+		return true;
+	}
+	pair_free(p);
+	return wrong(r, at, p->cert != NULL ? "more than %u certificates" :
+	    "an element of certs_keys without a certfile (%u at most)",
+	    TLS_PAIRS_MAX);
+}
+
+/* #{certfile => File, keyfile => File, password => Text} */
+static bool
+take_pair(struct reading *r, const struct node *v)
+{
+	struct tls_pair p = { NULL, NULL, NULL };
+	const struct node *key, *value;
+	bool well = v->kind == N_MAP || expected(r, v, "certs_keys", "maps");
+
+	for (uint32_t i = 0; well && v->kind == N_MAP && i + 1 < v->n; i += 2) {
+		key = v->kid[i];
+		value = v->kid[i + 1];
+		if (node_is_atom(key, "certfile"))
+			well = take_text(r, value, "certfile", &p.cert);
+		else if (node_is_atom(key, "keyfile"))
+			well = take_text(r, value, "keyfile", &p.key);
+		else if (node_is_atom(key, "password"))
+			well = take_text(r, value, "password", &p.password);
+		else
+			well = expected(r, key, "certs_keys",
+			    "certfile, keyfile or password");
+	}
+	if (well)
+		return add_pair(r, v, &p);
+	pair_free(&p);
+	return false;
+}
+
+static bool
+take_certs_keys(struct reading *r, const struct node *v)
+{
+	bool well = is_list(r, v, "certs_keys", TLS_PAIRS_MAX);
+
+	for (uint32_t i = 0; well && i < list_len(v); i++)
+		well = take_pair(r, v->kid[i]);
+	return well;
+}
+
+static bool
+take_verify(struct reading *r, const struct node *v)
+{
+	r->s->no_verify = node_is_atom(v, "verify_none");
+	return r->s->no_verify || node_is_atom(v, "verify_peer") ||
+	    expected(r, v, "verify", "verify_peer or verify_none");
+}
+
+static bool
+take_depth(struct reading *r, const struct node *v)
+{
+	if (v->kind != N_INT || v->num < 0 || v->num > 255)
+		return expected(r, v, "depth", "a number up to 255");
+	r->s->depth = (int)v->num;
+	return true;
+}
+
+static bool
+take_sni(struct reading *r, const struct node *v)
+{
+	r->s->no_sni = node_is_atom(v, "disable");
+	return r->s->no_sni || take_text(r, v, "server_name_indication",
+	    &r->s->sni);
+}
+
+/* Older versions than we can speak are left out. */
+static bool
+take_versions(struct reading *r, const struct node *v)
+{
+	struct tls_settings *s = r->s;
+	bool well = is_list(r, v, "versions", 16);
+
+	for (uint32_t i = 0; well && i < list_len(v); i++) {
+		well = v->kid[i]->kind == N_ATOM ||
+		    expected(r, v->kid[i], "versions", "atoms such as 'tlsv1.3'");
+		s->v12 |= node_is_atom(v->kid[i], "tlsv1.2");
+		s->v13 |= node_is_atom(v->kid[i], "tlsv1.3");
+	}
+	s->versions = true;
+	return well && (s->v12 || s->v13 || wrong(r, v, "versions has neither "
+	    "'tlsv1.2' nor 'tlsv1.3', which kprofd speaks"));
+}
+
+static bool
+is_cipher(const char *s)
+{
+	return strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	    "0123456789_-") == strlen(s);
+}
+
+/* A list of names, or a string of them with colons between. */
+static bool
+take_ciphers(struct reading *r, const struct node *v)
+{
+	struct kp_buf b;
+	char *one;
+	bool well;
+
+	if (v->kind != N_LIST)
+		return take_text(r, v, "ciphers", &r->s->ciphers);
+	kp_buf_init(&b, TLS_TEXT_MAX);
+	well = is_list(r, v, "ciphers", 64) && (v->n > 0 ||
+	    expected(r, v, "ciphers", "names"));
+	for (uint32_t i = 0; well && i < v->n; i++) {
+		one = text_of(r, v->kid[i], "ciphers");
+		well = one != NULL && (is_cipher(one) || wrong(r, v->kid[i],
+		    "ciphers: '%.40s' is not the name of one", one));
+		kp_buf_printf(&b, "%s%s", i > 0 ? ":" : "",
+		    well ? one : "");
+		free(one);
+	}
+	if (well) {
+		r->s->ciphers = strdup(kp_buf_cstr(&b));
+		r->nomem |= b.err != KP_OK || r->s->ciphers == NULL;
+		well = !r->nomem;
+	}
+	kp_buf_free(&b);
+	return well;
+}
+
+/* Revocation lists are not looked at, which matters only where they are asked for. */
+static bool
+take_crl_check(struct reading *r, const struct node *v)
+{
+	return node_is_atom(v, "false") || wrong(r, v, "crl_check: kprofd does "
+	    "not read revocation lists (name -tls-cert, -tls-key and -tls-ca in "
+	    "place of -tls-optfile to connect without)");
+}
+
+/*
+ * Those that are not in the table are refused.  NULL: the option does not change what
+ * we accept; it is the VM's affair, or loosens its rules.
+ */
+static const struct option {
+	const char *name;
+	bool (*take)(struct reading *r, const struct node *v);
+} options[] = {
+	{ "certfile", take_certfile },
+	{ "keyfile", take_keyfile },
+	{ "password", take_password },
+	{ "cacertfile", take_cacertfile },
+	{ "certs_keys", take_certs_keys },
+	{ "verify", take_verify },
+	{ "depth", take_depth },
+	{ "server_name_indication", take_sni },
+	{ "versions", take_versions },
+	{ "ciphers", take_ciphers },
+	{ "crl_check", take_crl_check },
+	{ "crl_cache", NULL },
+	{ "partial_chain", NULL },
+	{ "customize_hostname_check", NULL },
+	{ "fail_if_no_peer_cert", NULL },
+	{ "secure_renegotiate", NULL },
+	{ "client_renegotiation", NULL },
+	{ "renegotiate_at", NULL },
+	{ "key_update_at", NULL },
+	{ "reuse_session", NULL },
+	{ "reuse_sessions", NULL },
+	{ "session_tickets", NULL },
+	{ "use_ticket", NULL },
+	{ "early_data", NULL },
+	{ "anti_replay", NULL },
+	{ "middlebox_comp_mode", NULL },
+	{ "honor_cipher_order", NULL },
+	{ "honor_ecc_order", NULL },
+	{ "dh", NULL },
+	{ "dhfile", NULL },
+	{ "padding_check", NULL },
+	{ "beast_mitigation", NULL },
+	{ "fallback", NULL },
+	{ "alpn_advertised_protocols", NULL },
+	{ "max_fragment_length", NULL },
+	{ "max_handshake_size", NULL },
+	{ "handshake", NULL },
+	{ "handshake_timeout", NULL },
+	{ "hibernate_after", NULL },
+	{ "log_alert", NULL },
+	{ "log_level", NULL },
+	{ "keep_secrets", NULL },
+	{ "protocol", NULL },
+	{ "ktls", NULL },
+	{ "receiver_spawn_opts", NULL },
+	{ "sender_spawn_opts", NULL },
+	{ "nodelay", NULL },
+	{ "keepalive", NULL },
+	{ "sndbuf", NULL },
+	{ "recbuf", NULL },
+	{ "buffer", NULL },
+	{ "linger", NULL },
+	{ "tos", NULL },
+	{ "priority", NULL },
+};
+
+#define NOPTIONS (sizeof(options) / sizeof(options[0]))
+_Static_assert(NOPTIONS <= OPTIONS_MAX, "seen[] has room for each option");
+
+/* {Name, Value}, or Name of what is true. */
+static bool
+take_option(struct reading *r, const struct node *v)
+{
+	bool is_pair = v->kind == N_TUPLE && v->n == 2, seen;
+	const struct node *name = is_pair ? v->kid[0] : v;
+
+	if (name->kind != N_ATOM)
+		return expected(r, v, "client", "options such as "
+		    "{certfile, \"FILE\"}");
+	for (size_t i = 0; i < NOPTIONS; i++) {
+		if (!node_is_atom(name, options[i].name))
+			continue;
+		seen = r->seen[i];
+		r->seen[i] = true;
+		if (seen || options[i].take == NULL)
+			return true;
+		return is_pair ? options[i].take(r, v->kid[1]) :
+		    expected(r, v, options[i].name, "a value");
+	}
+	return wrong(r, name, "kprofd cannot follow the client's option "
+	    "'%.64s' (name -tls-cert, -tls-key and -tls-ca in place of "
+	    "-tls-optfile to connect without)", name->text);
+}
+
+/* A file whose nodes only listen has no certificate for a client. */
+static bool
+take_client(struct reading *r, const struct node *v)
+{
+	bool well = is_list(r, v, "client", 256);
+
+	for (uint32_t i = 0; well && i < list_len(v); i++)
+		well = take_option(r, v->kid[i]);
+	if (!well || r->one.cert == NULL)
+		return well;
+	well = add_pair(r, v, &r->one);
+	r->one = (struct tls_pair){ NULL, NULL, NULL };
+	return well;
+}
+
+/* [{server, Options}, {client, Options}]; other keys are the VM's. */
+static bool
+take_file(struct reading *r, const struct form *f)
+{
+	const struct node *v;
+
+	if (f == NULL) {
+		snprintf(r->why, r->n, "%s: there is no term in it, expected "
+		    "[{server, Options}, {client, Options}].", r->path);
+		return false;
+	}
+	if (!is_list(r, f->term, "the file", 16))
+		return false;
+	for (uint32_t i = 0; i < list_len(f->term); i++) {
+		v = f->term->kid[i];
+		if (v->kind != N_TUPLE || v->n != 2)
+			return expected(r, v, "the file",
+			    "{server, Options} or {client, Options}");
+		if (node_is_atom(v->kid[0], "client"))
+			return take_client(r, v->kid[1]);
+	}
+	return wrong(r, f->term, "it has no {client, Options}, which we need "
+	    "to connect");
+}
+
+enum kp_err
+tls_optfile_parse(struct tls_settings *s, const char *text, size_t n,
+    const char *path, char *why, size_t whylen)
+{
+	struct reading r = { .s = s, .path = path, .why = why, .n = whylen };
+	struct arena a = { NULL, false };
+	struct kp_diags diags = { NULL, 0, 0 };
+	struct form *f = parse_forms(&a, text, n, &diags);
+	bool well = diags.errors == 0;
+
+	if (well && !a.failed)
+		well = take_file(&r, f);
+	else if (diags.n > 0)
+		snprintf(why, whylen, "%s:%u: %s", path, diags.v[0].pos.line,
+		    diags.v[0].text);
+	else
+		snprintf(why, whylen, "%s: it is not a term of Erlang", path);
+	pair_free(&r.one);
+	kp_diags_free(&diags);
+	r.nomem |= a.failed;
+	arena_free(&a);
+	if (r.nomem)
+		snprintf(why, whylen, "out of memory");
+	return r.nomem ? KP_ENOMEM : well ? KP_OK : KP_EFORMAT;
+}

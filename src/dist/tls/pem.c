@@ -1,0 +1,263 @@
+/*
+ * pem.c - reads the files itself: OpenSSL's functions for files would wait for a
+ * FIFO's writer, ask for a password at the terminal, and not say which file it was.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+
+#include "dist/tls/cert_text.h"
+#include "dist/tls/pem.h"
+#include "kprofd/secret.h"
+
+#define FILE_MAX (1u << 20)	/* bytes: a bundle of public CAs has 220 KiB */
+#define CHAIN_MAX 16		/* certificates between ours and its CA */
+
+const char *
+pem_path(char buf[PEM_PATH_MAX], const char *path)
+{
+	size_t n;
+
+	if (path[0] == '/' || getcwd(buf, PEM_PATH_MAX) == NULL) {
+		snprintf(buf, PEM_PATH_MAX, "%s", path);
+	} else {
+		n = strlen(buf);
+		snprintf(buf + n, PEM_PATH_MAX - n, "/%s", path);
+	}
+	return buf;
+}
+
+char *
+pem_read(const char *path, const char *kind, const char *option, bool secret,
+    size_t max, size_t *n, char *why, size_t whylen)
+{
+	char whole[PEM_PATH_MAX], *p = NULL;
+	const char *reason;
+	struct stat st;
+	FILE *f = kp_secret_open(path, &st, &reason);
+
+	pem_path(whole, path);
+	if (f == NULL) {
+		snprintf(why, whylen, "cannot read %s '%s': %s (see %s)", kind,
+		    whole, reason, option);
+		return NULL;
+	}
+	/* Nodes often share theirs with a group. */
+	if (secret && (st.st_mode & 07) != 0) {
+		snprintf(why, whylen, "%s '%s' can be read by everybody "
+		    "(chmod o= it)", kind, whole);
+		fclose(f);
+		return NULL;
+	}
+	p = malloc(max + 2);
+	*n = p != NULL ? fread(p, 1, max + 1, f) : 0;
+	if (p == NULL)
+		snprintf(why, whylen, "out of memory");
+	else if (ferror(f))
+		snprintf(why, whylen, "cannot read %s '%s': %s (see %s)", kind,
+		    whole, strerror(errno), option);
+	else if (*n > max)
+		snprintf(why, whylen, "%s '%s' has more than %zu bytes (see "
+		    "%s)", kind, whole, max, option);
+	else {
+		p[*n] = '\0';
+		fclose(f);
+		return p;
+	}
+	fclose(f);
+	free(p);
+	return NULL;
+}
+
+/* A file in memory.  NULL, after saying why: it cannot be read. */
+static BIO *
+open_pem(const char *path, const char *kind, const char *option, bool secret,
+    char *why, size_t whylen)
+{
+	BIO *b = NULL;
+	size_t n;
+	char *p = pem_read(path, kind, option, secret, FILE_MAX, &n, why,
+	    whylen);
+
+	if (p == NULL)
+		return NULL;
+	/* Unlike one of BIO_new_mem_buf() it has a copy, which it wipes. */
+	b = BIO_new(BIO_s_mem());
+	if (b == NULL || BIO_write(b, p, (int)n) != (int)n) {
+		BIO_free(b);
+		b = NULL;
+		snprintf(why, whylen, n == 0 ? "%s '%s' is empty" :
+		    "out of memory", kind, path);
+	}
+	explicit_bzero(p, n);
+	free(p);
+	return b;
+}
+
+struct password {
+	const char *text;	/* NULL: none was given */
+	bool asked;
+};
+
+static int
+give_password(char *to, int room, int writing, void *ctx)
+{
+	struct password *p = ctx;
+	size_t n = p->text != NULL ? strlen(p->text) : 0;
+
+	(void)writing;
+	p->asked = true;
+	if (p->text == NULL || n > (size_t)room)
+		return -1;
+	memcpy(to, p->text, n);
+	return (int)n;
+}
+
+static EVP_PKEY *
+read_key(const char *path, const char *password, char *why, size_t n)
+{
+	struct password pw = { password, false };
+	char whole[PEM_PATH_MAX];
+	EVP_PKEY *key;
+	BIO *b = open_pem(path, "the key file", "-tls-key", true, why, n);
+
+	if (b == NULL)
+		return NULL;
+	key = PEM_read_bio_PrivateKey(b, NULL, give_password, &pw);
+	BIO_free(b);
+	if (key == NULL)
+		snprintf(why, n, pw.asked && password != NULL ?
+		    "the password of the key file '%s' is wrong" : pw.asked ?
+		    "the key file '%s' is encrypted: give {password, Text} in "
+		    "the options file (see -tls-optfile)" :
+		    "there is no private key in PEM format in '%s' (see "
+		    "-tls-key)", pem_path(whole, path));
+	return key;
+}
+
+/* A certificate and those that follow it. */
+static enum kp_err
+read_chain(const char *path, X509 **cert, STACK_OF(X509) **chain, char *why,
+    size_t n)
+{
+	char whole[PEM_PATH_MAX];
+	BIO *b = open_pem(path, "the certificate file", "-tls-cert", false,
+	    why, n);
+	X509 *next;
+
+	if (b == NULL)
+		return KP_ESTATE;
+	*cert = PEM_read_bio_X509_AUX(b, NULL, NULL, NULL);
+	*chain = sk_X509_new_null();
+	while (*cert != NULL && *chain != NULL && sk_X509_num(*chain) <
+	    CHAIN_MAX && (next = PEM_read_bio_X509(b, NULL, NULL, NULL)) != NULL)
+		if (sk_X509_push(*chain, next) == 0)
+			X509_free(next);
+	BIO_free(b);
+	if (*cert != NULL && *chain != NULL)
+		return KP_OK;
+	snprintf(why, n, "there is no certificate in PEM format in '%s' (see "
+	    "-tls-cert)", pem_path(whole, path));
+	return KP_ESTATE;
+}
+
+/* The node would say less about it, and not to us. */
+static enum kp_err
+check_dates(const X509 *cert, const char *path, char *why, size_t n)
+{
+	char whole[PEM_PATH_MAX], when[CERT_TIME_MAX];
+	const ASN1_TIME *from = X509_get0_notBefore(cert);
+	const ASN1_TIME *until = X509_get0_notAfter(cert);
+
+	pem_path(whole, path);
+	if (X509_cmp_current_time(until) < 0) {
+		snprintf(why, n, "our certificate '%s' expired on %s: renew it",
+		    whole, cert_time(when, until));
+		return KP_ESTATE;
+	}
+	if (X509_cmp_current_time(from) > 0) {
+		snprintf(why, n, "our certificate '%s' is not valid before %s "
+		    "(is the clock of this machine right?)", whole,
+		    cert_time(when, from));
+		return KP_ESTATE;
+	}
+	return KP_OK;
+}
+
+static enum kp_err
+use(SSL_CTX *ctx, X509 *cert, STACK_OF(X509) *chain, EVP_PKEY *key,
+    const char *path, const char *keypath, char *why, size_t n)
+{
+	char whole[PEM_PATH_MAX], wholekey[PEM_PATH_MAX];
+	enum kp_err e = check_dates(cert, path, why, n);
+
+	pem_path(whole, path);
+	if (e != KP_OK)
+		return e;
+	if (X509_check_private_key(cert, key) != 1) {
+		snprintf(why, n, "the key '%s' does not belong to the "
+		    "certificate '%s' (see -tls-key)",
+		    pem_path(wholekey, keypath), whole);
+		return KP_ESTATE;
+	}
+	if (SSL_CTX_use_cert_and_key(ctx, cert, key, chain, 1) == 1)
+		return KP_OK;
+	snprintf(why, n, "OpenSSL does not take the certificate '%s': %s", whole,
+	    cert_openssl_reason());
+	return KP_ESTATE;
+}
+
+enum kp_err
+pem_use_pair(SSL_CTX *ctx, const char *cert, const char *key,
+    const char *password, char *why, size_t n)
+{
+	STACK_OF(X509) *chain = NULL;
+	EVP_PKEY *pkey = NULL;
+	X509 *x = NULL;
+	enum kp_err e;
+
+	if (key == NULL)
+		key = cert;
+	ERR_clear_error();
+	e = read_chain(cert, &x, &chain, why, n);
+	if (e == KP_OK) {
+		pkey = read_key(key, password, why, n);
+		e = pkey == NULL ? KP_ESTATE :
+		    use(ctx, x, chain, pkey, cert, key, why, n);
+	}
+	EVP_PKEY_free(pkey);
+	sk_X509_pop_free(chain, X509_free);
+	X509_free(x);
+	ERR_clear_error();
+	return e;
+}
+
+enum kp_err
+pem_trust(SSL_CTX *ctx, const char *ca, char *why, size_t n)
+{
+	X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+	BIO *b = open_pem(ca, "the CA file", "-tls-ca", false, why, n);
+	char whole[PEM_PATH_MAX];
+	size_t taken = 0;
+	X509 *x;
+
+	if (b == NULL)
+		return KP_ESTATE;
+	while ((x = PEM_read_bio_X509_AUX(b, NULL, NULL, NULL)) != NULL) {
+		taken += X509_STORE_add_cert(store, x) == 1;
+		X509_free(x);
+	}
+	BIO_free(b);
+	ERR_clear_error();
+	if (taken > 0)
+		return KP_OK;
+	snprintf(why, n, "there is no certificate in PEM format in '%s' (see "
+	    "-tls-ca)", pem_path(whole, ca));
+	return KP_ESTATE;
+}

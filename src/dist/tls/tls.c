@@ -1,0 +1,278 @@
+/*
+ * tls.c - a context for one connection, so that files that were renewed are taken at
+ * the next one, and the handshake.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "dist/tls/channel_tls.h"
+#include "dist/tls/optfile.h"
+#include "dist/tls/pem.h"
+#include "dist/tls/tls.h"
+#include "dist/wait.h"
+
+/*
+ * Without its handler at exit: a thread may still be connecting then.  It would free
+ * what that uses.
+ */
+static void
+start_openssl(void)
+{
+	OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
+/* ---- what is to be used: the options file, and options beside it ---- */
+
+static enum kp_err
+read_optfile(struct tls_settings *s, const char *path, char *why, size_t n)
+{
+	char whole[PEM_PATH_MAX];
+	enum kp_err e;
+	size_t len;
+	char *text = pem_read(path, "the options file", "-tls-optfile", false,
+	    TLS_OPTFILE_MAX, &len, why, n);
+
+	if (text == NULL)
+		return KP_ESTATE;
+	e = tls_optfile_parse(s, text, len, pem_path(whole, path), why, n);
+	explicit_bzero(text, len);
+	free(text);
+	return e == KP_EFORMAT ? KP_ESTATE : e;
+}
+
+/* A copy in place of what was there.  False: out of memory. */
+static bool
+set(char **to, const char *from)
+{
+	free(*to);
+	*to = strdup(from);
+	return *to != NULL;
+}
+
+static enum kp_err
+settings_read(struct tls_settings *s, const struct tls_opts *o, char *why,
+    size_t n)
+{
+	struct tls_pair *first = &s->pairs[0];
+	enum kp_err e = KP_OK;
+	bool well = true;
+
+	if (o->optfile != NULL)
+		e = read_optfile(s, o->optfile, why, n);
+	if (e != KP_OK)
+		return e;
+	s->no_verify |= o->verify == TLS_VERIFY_NONE;
+	if (o->key != NULL && o->cert == NULL && s->npairs == 0) {
+		snprintf(why, n, "-tls-key is for the certificate of -tls-cert, "
+		    "which is missing");
+		return KP_ESTATE;
+	}
+	if (o->cert != NULL) {
+		/* The keys of the file belong to other certificates. */
+		tls_settings_drop_pairs(s);
+		well = set(&first->cert, o->cert);
+		s->npairs = 1;
+	}
+	if (o->key != NULL)
+		well = well && set(&first->key, o->key);
+	if (o->ca != NULL)
+		well = well && set(&s->ca, o->ca);
+	if (!well) {
+		snprintf(why, n, "out of memory");
+		return KP_ENOMEM;
+	}
+	if (s->ca == NULL && !s->no_verify) {
+		snprintf(why, n, "the node's certificate cannot be verified "
+		    "without a CA: see -tls-ca%s, and -tls-verify",
+		    o->optfile != NULL ? ", or {cacertfile, File} for the "
+		    "client in the options file" : "");
+		return KP_ESTATE;
+	}
+	return KP_OK;
+}
+
+/* ---- the context ---- */
+
+/*
+ * Names of OpenSSL or of the standards, into a list for TLS 1.2 and one for 1.3.  A
+ * version that is left without any is not spoken.
+ */
+static enum kp_err
+use_ciphers(SSL_CTX *ctx, struct tls_settings *s, char *why, size_t n)
+{
+	char *list = s->ciphers, *one, *rest = NULL;
+	struct kp_buf old, new;
+	const char *name;
+	bool well = true;
+
+	kp_buf_init(&old, 2 * TLS_TEXT_MAX);
+	kp_buf_init(&new, 2 * TLS_TEXT_MAX);
+	for (one = strtok_r(list, ":", &rest); one != NULL && well;
+	    one = strtok_r(NULL, ":", &rest)) {
+		if (strncmp(one, "TLS_AES_", 8) == 0 ||
+		    strncmp(one, "TLS_CHACHA20_", 13) == 0) {
+			kp_buf_printf(&new, "%s%s", new.len > 0 ? ":" : "", one);
+			continue;
+		}
+		name = OPENSSL_cipher_name(one);
+		kp_buf_printf(&old, "%s%s", old.len > 0 ? ":" : "",
+		    strcmp(name, "(NONE)") == 0 ? one : name);
+	}
+	s->v12 &= old.len > 0;
+	s->v13 &= new.len > 0;
+	well = (old.len == 0 ||
+	    SSL_CTX_set_cipher_list(ctx, kp_buf_cstr(&old)) == 1) &&
+	    (new.len == 0 ||
+	    SSL_CTX_set_ciphersuites(ctx, kp_buf_cstr(&new)) == 1) &&
+	    (s->v12 || s->v13);
+	if (!well)
+		snprintf(why, n, "OpenSSL on this machine can use none of the "
+		    "ciphers in the options file: %s%s%s", kp_buf_cstr(&old),
+		    old.len > 0 && new.len > 0 ? ":" : "", kp_buf_cstr(&new));
+	kp_buf_free(&old);
+	kp_buf_free(&new);
+	return well ? KP_OK : KP_ESTATE;
+}
+
+static enum kp_err
+context_fill(SSL_CTX *ctx, struct tls_settings *s, char *why, size_t n)
+{
+	enum kp_err e = KP_OK;
+
+	if (!s->versions)
+		s->v12 = s->v13 = true;
+	if (s->ciphers != NULL)
+		e = use_ciphers(ctx, s, why, n);
+	SSL_CTX_set_min_proto_version(ctx,
+	    s->v12 ? TLS1_2_VERSION : TLS1_3_VERSION);
+	SSL_CTX_set_max_proto_version(ctx,
+	    s->v13 ? TLS1_3_VERSION : TLS1_2_VERSION);
+	if (s->depth >= 0)
+		SSL_CTX_set_verify_depth(ctx, s->depth);
+	for (size_t i = 0; e == KP_OK && i < s->npairs; i++)
+		e = pem_use_pair(ctx, s->pairs[i].cert, s->pairs[i].key,
+		    s->pairs[i].password, why, n);
+	if (e == KP_OK && s->ca != NULL && !s->no_verify)
+		e = pem_trust(ctx, s->ca, why, n);
+	return e;
+}
+
+/* ---- the session ---- */
+
+static bool
+is_address(const char *host)
+{
+	unsigned char any[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, host, any) == 1 ||
+	    inet_pton(AF_INET6, host, any) == 1;
+}
+
+/* Which host the certificate has to be for, and which one is asked for. */
+static bool
+use_host(SSL *ssl, const char *host)
+{
+	X509_VERIFY_PARAM *v = SSL_get0_param(ssl);
+
+	if (is_address(host))
+		return X509_VERIFY_PARAM_set1_ip_asc(v, host) == 1;
+	X509_VERIFY_PARAM_set_hostflags(v, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	return SSL_set_tlsext_host_name(ssl, host) == 1 &&
+	    X509_VERIFY_PARAM_set1_host(v, host, 0) == 1;
+}
+
+static enum kp_err
+session_new(SSL **ssl, struct tls_why *w, struct tls_settings *s,
+    const struct place *p, char *why, size_t n)
+{
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	enum kp_err e = KP_OK;
+
+	*ssl = NULL;
+	*w = (struct tls_why){ .depth = s->depth };
+	if (!s->no_sni)
+		snprintf(w->host, sizeof(w->host), "%s", s->sni != NULL ?
+		    s->sni : strchr(p->node, '@') + 1);
+	if (s->npairs > 0)
+		pem_path(w->cert, s->pairs[0].cert);
+	if (s->ca != NULL)
+		pem_path(w->ca, s->ca);
+	if (ctx != NULL)
+		e = context_fill(ctx, s, why, n);
+	if (e == KP_OK && ctx != NULL)
+		*ssl = SSL_new(ctx);
+	SSL_CTX_free(ctx);
+	if (e != KP_OK)
+		return e;
+	if (*ssl != NULL && (w->host[0] == '\0' || use_host(*ssl, w->host)))
+		return KP_OK;
+	snprintf(why, n, "OpenSSL cannot begin: %s (does it take the host "
+	    "'%s'?)", ERR_reason_error_string(ERR_peek_error()), w->host);
+	SSL_free(*ssl);
+	return KP_EIO;
+}
+
+static enum kp_err
+shake(struct channel *c, kp_mono_ns deadline, char *why, size_t n)
+{
+	ssize_t r;
+	int err = 0;
+
+	while ((r = channel_tls_handshake(c)) == CHANNEL_WAIT && err == 0)
+		err = wait_ready(channel_fd(c), channel_wants(c), deadline);
+	if (r == 1)
+		return KP_OK;
+	if (err == ETIMEDOUT) {
+		snprintf(why, n, "no answer to the TLS handshake in time (does "
+		    "it use TLS: -proto_dist inet_tls?)");
+		return KP_ETIMEOUT;
+	}
+	if (err != 0 || r == CHANNEL_END)
+		tls_why_closed(why, n);
+	else
+		snprintf(why, n, "%s", channel_why(c));
+	return r == CHANNEL_FAILED ? KP_ESTATE : KP_EIO;
+}
+
+enum kp_err
+tls_connect(struct channel **c, int fd, const struct tls_opts *o,
+    const struct place *p, kp_mono_ns deadline, char *why, size_t n)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct tls_settings s;
+	struct tls_why w;
+	enum kp_err e;
+	SSL *ssl;
+
+	pthread_once(&once, start_openssl);
+	tls_settings_init(&s);
+	e = settings_read(&s, o, why, n);
+	if (e == KP_OK)
+		e = session_new(&ssl, &w, &s, p, why, n);
+	if (e != KP_OK) {
+		tls_settings_free(&s);
+		close(fd);
+		return e;
+	}
+	*c = channel_tls(fd, ssl, &w, !s.no_verify);
+	tls_settings_free(&s);
+	if (*c == NULL) {
+		snprintf(why, n, "out of memory");
+		return KP_ENOMEM;
+	}
+	e = shake(*c, deadline, why, n);
+	if (e != KP_OK) {
+		channel_free(*c);
+		*c = NULL;
+	}
+	return e;
+}
