@@ -205,19 +205,18 @@ alert_text(int reason)
 	return NULL;
 }
 
+#define NO_TLS "what answers there does not speak TLS (is it a node with " \
+	"-proto_dist inet_tls?)"
+#define NO_VERSION "the node and we have no version of TLS in common: kprofd " \
+	"speaks 1.2 and 1.3 (versions in the options file)"
+
 /* Sentences that depend on nothing else. */
 static const struct alert plain[] = {
-	{ SSL_R_WRONG_VERSION_NUMBER, "what answers there does not speak TLS "
-	    "(is it a node with -proto_dist inet_tls?)" },
-	{ SSL_R_HTTP_REQUEST, "what answers there does not speak TLS" },
-	{ SSL_R_PACKET_LENGTH_TOO_LONG, "what answers there does not speak "
-	    "TLS" },
-	{ SSL_R_UNSUPPORTED_PROTOCOL, "the node and we have no version of TLS "
-	    "in common: kprofd speaks 1.2 and 1.3 (versions in the options "
-	    "file)" },
-	{ SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, "the node and we have no version "
-	    "of TLS in common: kprofd speaks 1.2 and 1.3 (versions in the "
-	    "options file)" },
+	{ SSL_R_WRONG_VERSION_NUMBER, NO_TLS },
+	{ SSL_R_HTTP_REQUEST, NO_TLS },
+	{ SSL_R_PACKET_LENGTH_TOO_LONG, NO_TLS },
+	{ SSL_R_UNSUPPORTED_PROTOCOL, NO_VERSION },
+	{ SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, NO_VERSION },
 	{ SSL_R_NO_PROTOCOLS_AVAILABLE, "OpenSSL on this machine allows none "
 	    "of the versions of TLS that are to be used" },
 	{ SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, "the node requires a "
