@@ -17,7 +17,7 @@ _kprof_options()
 _kprof_value_of()
 {
 	"$1" "$2" -h 2>/dev/null |
-	    sed -n "s/^  $3 \([A-Z][A-Z]*\)  *[^ ].*/\1/p"
+	    sed -n "s/^  $3 \([A-Z][A-Z:=]*\)  *[^ ].*/\1/p"
 }
 
 # "choose one of a,b,c" is what a choice answers to what is none.
@@ -54,7 +54,7 @@ _kprof()
 			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 			return
 			;;
-		FIGURE,* | KEY,* | FORM,* | KIND,*)
+		FIGURE,* | KEY,* | FORM,* | KIND,* | MODE,*)
 			words=$(_kprof_choices "$kprof" "$cmd" "${prev/#--/-}")
 			;;
 		,*) words=$(_kprof_options "$kprof" "$cmd") ;;

@@ -6,7 +6,7 @@
 # The lines of -h that begin with this, as a name and its help.
 function __kprof_lines
     kprof $argv[2..] -h 2>/dev/null |
-        string replace -rf "^  ($argv[1][a-z-]*)( [A-Z][A-Z:.]*)* +(.*)" '$1\t$3'
+        string replace -rf "^  ($argv[1][a-z-]*)( [A-Z][A-Z:=.]*)* +(.*)" '$1\t$3'
 end
 
 # What the value of the last option is, in capitals: FILE, TIME, ...
@@ -15,7 +15,7 @@ function __kprof_value
     set -q words[3] || return
     set -l option (string replace -r '^--' - -- $words[-1])
     kprof $words[2] -h 2>/dev/null |
-        string replace -rf "^  $option ([A-Z]+) +[^ ].*" '$1'
+        string replace -rf "^  $option ([A-Z:=]+) +[^ ].*" '$1'
 end
 
 function __kprof_wants_file
@@ -45,7 +45,7 @@ function __kprof_words
             printf '%s\n' requests cost change name
         case KEY,top,-sort
             printf '%s\n' requests total p99 errors share name
-        case 'FIGURE,*' 'KEY,*' 'FORM,*' 'KIND,*'
+        case 'FIGURE,*' 'KEY,*' 'FORM,*' 'KIND,*' 'MODE,*'
             # "choose one of a,b,c" is the answer to a value that is not a choice.
             kprof $words[2] $option '?' 2>&1 |
                 string replace -rf '.*choose one of ([^ ]*).*' '$1' | string split ,

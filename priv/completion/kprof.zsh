@@ -11,7 +11,7 @@ local -a found
 _kprof_lines()
 {
 	$program $2 -h 2>/dev/null |
-	    sed -n "s/^  \($1[a-z-]*\)\( [A-Z][A-Z:.]*\)*  *\(.*\)/\1:\3/p"
+	    sed -n "s/^  \($1[a-z-]*\)\( [A-Z][A-Z:=.]*\)*  *\(.*\)/\1:\3/p"
 }
 
 if (( CURRENT == 2 )); then
@@ -25,7 +25,7 @@ elif [[ $command == help ]]; then
 	return
 elif [[ $option == -* ]]; then
 	value=$($program $command -h 2>/dev/null |
-	    sed -n "s/^  $option \([A-Z][A-Z]*\)  *[^ ].*/\1/p")
+	    sed -n "s/^  $option \([A-Z][A-Z:=]*\)  *[^ ].*/\1/p")
 fi
 case $value,$command,$option in
 FILE,* | SOCKET,*)
@@ -34,7 +34,7 @@ KEY,report,-sort)
 	compadd requests cost change name ;;
 KEY,top,-sort)
 	compadd requests total p99 errors share name ;;
-FIGURE,* | KEY,* | FORM,* | KIND,*)
+FIGURE,* | KEY,* | FORM,* | KIND,* | MODE,*)
 	# "choose one of a,b,c" is the answer to a value that is not a choice.
 	compadd ${(s:,:)"$($program $command $option '?' 2>&1 |
 	    sed -n 's/.*choose one of \([^ ]*\).*/\1/p')"} ;;

@@ -11,7 +11,7 @@ _kprofd()
 	case $prev in
 	-*)
 		what=$("$kprofd" -h 2>/dev/null |
-		    sed -n "s/^  ${prev/#--/-} \([A-Z][A-Z]*\)  *[^ ].*/\1/p")
+		    sed -n "s/^  ${prev/#--/-} \([A-Z][A-Z:=]*\)  *[^ ].*/\1/p")
 		;;
 	esac
 	case $what in
@@ -22,6 +22,7 @@ _kprofd()
 		;;
 	FORMAT) words='text json' ;;
 	KIND) words='auto native relay' ;;
+	MODE) words='none peer' ;;
 	'')
 		words=$("$kprofd" -h 2>/dev/null |
 		    sed -n 's/^  \(-[a-z-]*\).*/\1/p')

@@ -5,7 +5,7 @@
 
 function __kprofd_value
     set -l option (string replace -r '^--' - -- (commandline -opc)[-1])
-    kprofd -h 2>/dev/null | string replace -rf "^  $option ([A-Z]+) +[^ ].*" '$1'
+    kprofd -h 2>/dev/null | string replace -rf "^  $option ([A-Z:=]+) +[^ ].*" '$1'
 end
 
 function __kprofd_words
@@ -14,9 +14,11 @@ function __kprofd_words
             printf '%s\n' text json
         case KIND
             printf '%s\n' auto native relay
+        case MODE
+            printf '%s\n' none peer
         case ''
             kprofd -h 2>/dev/null |
-                string replace -rf '^  (-[a-z-]+)( [A-Z][A-Z:.]*)* +(.*)' '$1\t$3'
+                string replace -rf '^  (-[a-z-]+)( [A-Z][A-Z:=.]*)* +(.*)' '$1\t$3'
     end
 end
 

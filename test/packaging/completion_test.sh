@@ -68,8 +68,12 @@ text" kprofd -log ''
 offers "auto
 native
 relay" kprofd -probe ''
+offers "none
+peer" kprofd -tls-verify ''
 offers -log-file kprofd -verbose -log-
 offers '' kprofd -duration ''
+offers '' kprofd -epmd ''
+offers '' kprofd -resolve ''
 
 offers "reload
 report
@@ -96,13 +100,17 @@ offers "change
 cost
 name
 requests" kprof report -sort ''
+offers "none
+peer" kprof stacks -tls-verify ''
+offers '' kprof stacks -resolve ''
 offers -json kprof tree 42 -j
 
 : >"$dir/a file.db"
 : >"$dir/tiers.conf"
 offers 'a file.db' kprof report -db "$dir/a"
 for words in 'kprof check' 'kprofd -tiers' 'kprofd -target-file' \
-    'kprofd -verbose -tiers'; do
+    'kprofd -verbose -tiers' \
+    'kprof count -tls-ca'; do
 	# shellcheck disable=SC2086
 	offers tiers.conf $words "$dir/t"
 done
