@@ -30,7 +30,16 @@ documents() ->
 %% What stands in a command or SQL for something of the reader's. A value is found by
 %% docs_world:value/2.
 placeholders() ->
-    [{"(?<=-target )\\w+@\\w+\\b", node},
+    [{"(?<=-target )app@host(?=.* -tls-)", tls_node},
+     {"(?<=-tls-optfile )\\S+", tls_optfile},
+     {"(?<=-tls-cert )\\S+", tls_cert},
+     {"(?<=-tls-key )\\S+", tls_key},
+     {"(?<=-tls-ca )\\S+", tls_ca},
+     {"(?<=-target )app@host:4370\\b", node_and_port},
+     {"(?<=-target )app@::1(?= )", node},
+     {"(?<=-resolve )app@pod=10\\.0\\.0\\.7:4370\\b", resolved},
+     {"(?<=-dist-port )4370\\b", port},
+     {"(?<=-target )\\w+@\\w+\\b(?!.* -tls-)", node},
      {"(?<=-cluster )\\w+@\\w+\\b", node},
      {"(?<=\\bkprof tree)(?: ID\\b| 42\\b|$)", slow_request},
      {"(?<=\\bkprof check)$", tiers},

@@ -148,6 +148,17 @@ causes(World) ->
     {_, Out, _} = run(World, "sqlite3 kprofd.db \"select name, 1, unit, help from cause\" | tr '|' ' '"),
     "losses:\n" ++ Out.
 
+%% A second node, whose distribution is encrypted, from the first example on that
+%% needs it.
+tls_node(#{t := T}) ->
+    case get(tls_node) of
+        undefined ->
+            #{node := Node} = it:target(T, #{transport => tls, name => "tls", config => ?CONFIG}),
+            put(tls_node, Node),
+            Node;
+        Node -> Node
+    end.
+
 %% ------------------------------------------------------- placeholders ----
 
 %% The text with the reader's own things in it.
@@ -155,6 +166,16 @@ fill(Command, World) ->
     docs_kind:fill(Command, docs_table:placeholders(), fun(What) -> value(What, World) end).
 
 value(node, #{target := #{node := Node}}) -> Node;
+value(port, #{target := Target}) ->
+    {port, Port, _} = it:call(Target, erl_epmd, port_please, ["app", "localhost"]),
+    integer_to_list(Port);
+value(node_and_port, World) -> value(node, World) ++ ":" ++ value(port, World);
+value(resolved, World) -> value(node, World) ++ "=127.0.0.1:" ++ value(port, World);
+value(tls_node, World) -> tls_node(World);
+value(tls_optfile, #{t := T}) -> it_certs:conf(T, "docs", #{cert => "kprofd"});
+value(tls_cert, #{t := T}) -> it_certs:here(T, "kprofd.pem");
+value(tls_key, #{t := T}) -> it_certs:here(T, "kprofd.key");
+value(tls_ca, #{t := T}) -> it_certs:here(T, "ca.pem");
 value(collector, #{collector := Collector}) -> docs_collector:url(Collector);
 value(scratch, #{here := Here}) -> Here ++ "/";
 value(slow_request, World) ->

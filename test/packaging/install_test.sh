@@ -50,6 +50,7 @@ usr/share/doc/kprofd/functions.md
 usr/share/doc/kprofd/glossary.md
 usr/share/doc/kprofd/limits.md
 usr/share/doc/kprofd/losses.md
+usr/share/doc/kprofd/reaching.md
 usr/share/doc/kprofd/reading-figures.md
 usr/share/doc/kprofd/requests.md
 usr/share/doc/kprofd/safety.md
