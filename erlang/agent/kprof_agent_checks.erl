@@ -66,7 +66,7 @@ check(Mod, Why) ->
     try
         {Mod, ok, erlang:get_module_info(Mod, exports),
          [F || {Name, _} = F <- erlang:get_module_info(Mod, functions),
-               not lists:prefix("-", atom_to_list(Name))],
+               not lists:prefix("-inlined-", atom_to_list(Name))],
          behaviours(erlang:get_module_info(Mod, attributes))}
     catch
         error:badarg ->

@@ -221,12 +221,8 @@ general(Tuple, Levels) when is_tuple(Tuple), tuple_size(Tuple) =< ?LABEL_SIZE, L
 general(_, _) ->
     {"_", false}.
 
-function_text({M, F, A}) ->
-    Format = case atom_to_list(M) of
-                 "Elixir." ++ _ -> "~ts.~ts/~b";
-                 _ -> "~ts:~ts/~b"
-             end,
-    cut(io_lib:format(Format, [atom_text(M), atom_text(F), A])).
+function_text(Function) ->
+    cut(kprof_fn_text:fn_text(Function)).
 
 atom_text(Atom) ->
     cut(case atom_to_list(Atom) of

@@ -126,7 +126,7 @@ untraced(legacy, Functions) ->
     case [MFA || MFA <- Functions, is_traced(MFA)] of
         [] -> ok;
         Taken ->
-            Names = lists:map(fun mfa_text/1, lists:sublist(Taken, ?NAMED)),
+            Names = [kprof_fn_text:fn_text(F) || F <- lists:sublist(Taken, ?NAMED)],
             kprof_refusal:refuse("another tool traces or counts ~ts: -exclude ~ts leaves it out"
                                  " (~ts)",
                                  [lists:join(", ", Names), hd(Names), kprof_refusal:one_tracer()])
@@ -144,12 +144,6 @@ is_traced(MFA) ->
                               V =/= false andalso V =/= undefined andalso Item =/= match_spec
                       end, Items);
         _ -> false
-    end.
-
-mfa_text({M, F, A}) ->
-    case atom_to_list(M) of
-        "Elixir." ++ Alias -> io_lib:format("~ts.~ts/~b", [Alias, F, A]);
-        _ -> io_lib:format("~tw:~tw/~b", [M, F, A])
     end.
 
 %% ----------------------------------------------------- while it is there ----

@@ -46,7 +46,7 @@ matching({Module, Fun, Arity} = Pattern) ->
     case [{Mod, F, A} || {F, A} <- All, is_covered({Mod, F, A}, {Mod, Name, Arity})] of
         [] ->
             kprof_refusal:refuse("no function matches '~ts' (~ts)",
-                                 [pattern_text(Pattern), near(Fun, All)]);
+                                 [pattern_text(Pattern), near(Mod, Fun, All)]);
         Found -> Found
     end.
 
@@ -87,11 +87,11 @@ near_module(Text) ->
         false -> lists:sublist([module_text(M) || {D, M} <- lists:sort([{distance(Text, M), M} || M <- Loaded]), D =< 2], 1)
     end.
 
-near(Fun, All) ->
+near(Mod, Fun, All) ->
     Text = unicode:characters_to_list(Fun),
     Near = lists:sort([{distance(Text, atom_to_list(F)), F, A} || {F, A} <- All]),
     ["the module has ",
-     lists:join(", ", [io_lib:format("~tw/~b", [F, A]) || {_, F, A} <- lists:sublist(Near, 3)])].
+     lists:join(", ", [kprof_fn_text:fn_local(Mod, {F, A}) || {_, F, A} <- lists:sublist(Near, 3)])].
 
 %% Edits from one text to the other (Levenshtein), row by row.
 distance(A, B) ->
@@ -104,7 +104,10 @@ distance_row(C, [D | B], [Diagonal, Above | Row], Left, Done) ->
 distance_row(_, [], _, Left, Done) ->
     lists:reverse(Done, [Left]).
 
-pattern_text({<<"Elixir.", Alias/binary>>, F, A}) -> [Alias, $., F, $/, arity_text(A)];
+pattern_text({<<"Elixir.", _/bits>> = M, <<"_">>, A}) ->
+    [module_text(unicode:characters_to_list(M)), "._/", arity_text(A)];
+pattern_text({<<"Elixir.", _/bits>> = M, F, A}) ->
+    kprof_fn_text:fn_text(unicode:characters_to_list(M), unicode:characters_to_list(F), arity_text(A));
 pattern_text({M, F, A}) -> [M, $:, F, $/, arity_text(A)].
 
 arity_text(-1) -> "_";

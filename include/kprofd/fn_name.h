@@ -1,7 +1,8 @@
 /*
  * fn_name.h - writes functions as people do, and as kp_mfa_pat_parse() reads
  * them: lists:seq/2, 'MY-mod':'weird fun'/2, MyApp.Repo.all/2,
- * MyApp.Repo."weird fun"/2.  It replaces unsafe characters, as text_put() does.
+ * MyApp.Repo."weird fun"/2, anonymous fn/1 in MyApp.Repo.all/2.  It replaces
+ * unsafe characters, as text_put() does.
  */
 #ifndef KPROFD_FN_NAME_H
 #define KPROFD_FN_NAME_H

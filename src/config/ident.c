@@ -21,10 +21,21 @@ struct vars {
 	bool shown;	/* how it is written without its calls */
 };
 
+/* An alias, which is an atom: Shop.Cart. */
+static bool
+is_module_alias(const struct node *x)
+{
+	return x->kind == N_FN && x->alias && x->text == NULL && x->num < 0;
+}
+
 static void
 expected(struct vars *v, const struct node *x, const char *what)
 {
-	node_expected(v->diags, x, what);
+	if (is_module_alias(x))
+		diag_error(v->diags, x->pos, "found '%s', expected %s (write "
+		    "'Elixir.%s')", x->mod, what, x->mod);
+	else
+		node_expected(v->diags, x, what);
 }
 
 static bool

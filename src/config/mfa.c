@@ -7,8 +7,14 @@
  *   Alias.function[/Arity]  Elixir: the module is 'Elixir.Alias', the function
  *                           may be "quoted"
  *   :module.function        Elixir's way to name an Erlang module
+ *   anonymous fn/Arity in Alias.function/Arity
+ *                           a fun in that function, as Elixir's stack traces
+ *                           have it; the second and further ones have (fun-1)
+ *                           before the "in"
  * Function and Arity may be _ for any.  Within quotes \ escapes, as in Erlang.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -278,7 +284,68 @@ take_text(struct text in, struct names *v)
 		return false;
 	in.p++;
 	in.n--;
+	if (sep == '.' && in.n > 1 && memcmp(in.p, "//", 2) == 0) {
+		add(&v->fun, in.p++, 1);	/* Kernel.//2 */
+		in.n--;
+		return take_arity(&in, &v->arity);
+	}
 	return take_name(&in, "/:", &v->fun) && take_arity(&in, &v->arity);
+}
+
+/* Takes this off the front, if it is there. */
+static bool
+take_word(struct text *in, const char *word)
+{
+	size_t n = strlen(word);
+
+	if (in->n < n || memcmp(in->p, word, n) != 0)
+		return false;
+	in->p += n;
+	in->n -= n;
+	return true;
+}
+
+/* Takes the arity before a blank. */
+static bool
+take_closure_arity(struct text *in, int *arity)
+{
+	const char *blank = memchr(in->p, ' ', in->n);
+	struct text digits = { in->p, blank != NULL ?
+		(size_t)(blank - in->p) : in->n };
+
+	in->p += digits.n;
+	in->n -= digits.n;
+	return is_arity(digits, arity);
+}
+
+/* What the compiler calls it: -total/1-fun-0-, with the arity of the fun itself. */
+static bool
+take_closure(struct text in, struct names *v)
+{
+	char tail[40];
+	struct names f = { .arity = -1 };
+	uint32_t which = 0;
+	size_t i = 0;
+
+	if (!take_closure_arity(&in, &v->arity))
+		return false;
+	if (take_word(&in, " (fun-")) {
+		which = take_digits(&in, &i, 10, 4);
+		in.p += i;
+		in.n -= i;
+		if (i == 0 || !take_word(&in, ")"))
+			return false;
+	}
+	if (!take_word(&in, " in ") || in.n == 0 || !take_text(in, &f) ||
+	    f.fun.n == 0 || f.arity < 0)
+		return false;
+	v->mod = f.mod;
+	add(&v->fun, "-", 1);
+	add(&v->fun, f.fun.s, f.fun.n < ATOM_BYTES_MAX ? f.fun.n :
+	    ATOM_BYTES_MAX);
+	add(&v->fun, tail, (size_t)snprintf(tail, sizeof(tail),
+	    "/%d-fun-%" PRIu32 "-", f.arity, which));
+	return true;
 }
 
 enum kp_err
@@ -289,7 +356,8 @@ kp_mfa_pat_parse(struct kp_mfa_pat *out, const char *s, size_t n)
 	struct kp_mfa_pat p;
 
 	if (n == 0 || memchr(s, '\0', n) != NULL ||
-	    !(s[0] == '{' ? take_term(in, &v) : take_text(in, &v)) ||
+	    !(take_word(&in, "anonymous fn/") ? take_closure(in, &v) :
+	    s[0] == '{' ? take_term(in, &v) : take_text(in, &v)) ||
 	    is_wild(&v.mod))
 		return KP_EFORMAT;
 	if (v.mod.n + strlen(ELIXIR) > ATOM_BYTES_MAX ||

@@ -13,6 +13,7 @@
 
 #include "advice.h"
 #include "report_db.h"
+#include "kprofd/fn_name.h"
 #include "request/names.h"
 #include "text/text.h"
 
@@ -271,16 +272,14 @@ static char *
 advise_end(const struct kp_conf *c, bool native)
 {
 	const struct kp_mfa_pat *f = c->finishes;
-	char arity[16] = "_", *text = NULL;
+	char name[FN_NAME_MAX], *text = NULL;
 
 	if (c->nfinishes == 0)
 		return strdup(native ? OF_A_LOOP :
 		    "where exceptions end them, put the entry in an exact "
 		    "tier, or use -probe native; " OF_A_LOOP);
-	if (f->arity >= 0)
-		snprintf(arity, sizeof(arity), "%d", f->arity);
-	if (asprintf(&text, "is %s:%s/%s, which finish names, what ends one?",
-	    f->mod, f->fun != NULL ? f->fun : "_", arity) < 0)
+	if (asprintf(&text, "is %s, which finish names, what ends one?",
+	    fn_pat(name, sizeof(name), f)) < 0)
 		return NULL;
 	return text;
 }

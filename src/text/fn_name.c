@@ -2,7 +2,6 @@
  * fn_name.c - writes a function in Erlang's or in Elixir's syntax, with quotes
  * where they are needed.
  */
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "kprofd/term.h"
 
 #define ELIXIR "Elixir."
+#define CLOSURES_MAX 9999u	/* anonymous functions of one function */
 
 static bool
 is_word(const char *s, size_t n)
@@ -42,25 +42,127 @@ alias(const char *mod)
 	}
 }
 
+/* Those that Elixir writes without quotes, and that kp_mfa_pat_parse() can read. */
+static bool
+is_operator(const char *fun)
+{
+	static const char *const ops[] = { "+", "-", "*", "/", "**", "!", "^",
+		"~~~", "++", "--", "+++", "---", "<>", "|>", "<<<", ">>>",
+		"<<~", "~>>", "<~", "~>", "<~>", "<|>", "<", ">", "<=", ">=",
+		"==", "!=", "=~", "===", "!==", "&&", "&&&", "||", "|||",
+		"^^^", "&", "=", "@", "|", "<-" };
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (strcmp(fun, ops[i]) == 0)
+			return true;
+	return false;
+}
+
 static void
 put_elixir_fun(struct kp_buf *b, const char *fun)
 {
 	size_t n = strlen(fun);
 	bool marked = n > 1 && (fun[n - 1] == '?' || fun[n - 1] == '!');
 
-	if (((fun[0] >= 'a' && fun[0] <= 'z') || fun[0] == '_') &&
-	    is_word(fun, n - marked) && strcmp(fun, "_") != 0)
+	if ((((fun[0] >= 'a' && fun[0] <= 'z') || fun[0] == '_') &&
+	    is_word(fun, n - marked) && strcmp(fun, "_") != 0) ||
+	    is_operator(fun))
 		kp_buf_str(b, fun);
 	else
 		kp_quoted_print(b, fun);
 }
 
-/* fun NULL: the module alone. */
+/* An anonymous function: which one of those in the function of this name. */
+struct closure {
+	char in[FN_NAME_MAX];
+	unsigned arity, which;
+};
+
+/* Reads a number without leading zeros backwards, from *end on. */
+static bool
+number_before(const char *s, size_t *end, unsigned max, unsigned *v)
+{
+	size_t at = *end;
+
+	while (at > 0 && s[at - 1] >= '0' && s[at - 1] <= '9')
+		at--;
+	if (at == *end || *end - at > 4 || (s[at] == '0' && *end - at > 1))
+		return false;
+	*v = (unsigned)strtoul(s + at, NULL, 10);
+	*end = at;
+	return *v <= max;
+}
+
+/* Does s end here with this?  Takes it off. */
+static bool
+text_before(const char *s, size_t *end, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (*end < n || memcmp(s + *end - n, text, n) != 0)
+		return false;
+	*end -= n;
+	return true;
+}
+
+/* The compiler's name for it: -total/1-fun-0-. */
+static bool
+closure_read(const char *fun, struct closure *c)
+{
+	size_t n = strlen(fun);
+
+	if (fun[0] != '-' || !text_before(fun, &n, "-") ||
+	    !number_before(fun, &n, CLOSURES_MAX, &c->which) ||
+	    !text_before(fun, &n, "-fun-") ||
+	    !number_before(fun, &n, 255, &c->arity) ||
+	    !text_before(fun, &n, "/") || n < 2 || n > sizeof(c->in))
+		return false;
+	memcpy(c->in, fun + 1, n - 1);
+	c->in[n - 1] = '\0';
+	return strcmp(c->in, "_") != 0;
+}
+
+/*
+ * As Elixir's stack traces have it: anonymous fn/1 in Shop.Cart.total/1.  They do
+ * not tell the second one in a function from the first; here it is a different
+ * function.
+ */
 static void
-put_name(struct kp_buf *b, const char *mod, const char *fun)
+put_closure(struct kp_buf *b, const char *mod, const struct closure *c,
+    int arity)
+{
+	kp_buf_str(b, "anonymous fn/");
+	if (arity >= 0)
+		kp_buf_printf(b, "%d", arity);
+	else
+		kp_buf_str(b, "_");
+	if (c->which > 0)
+		kp_buf_printf(b, " (fun-%u)", c->which);
+	kp_buf_printf(b, " in %s.", mod);
+	put_elixir_fun(b, c->in);
+	kp_buf_printf(b, "/%u", c->arity);
+}
+
+static void
+put_arity(struct kp_buf *b, int arity)
+{
+	if (arity >= 0)
+		kp_buf_printf(b, "/%d", arity);
+	else
+		kp_buf_str(b, "/_");
+}
+
+/* fun NULL: the module alone.  arity -1: any. */
+static void
+put_name(struct kp_buf *b, const char *mod, const char *fun, int arity)
 {
 	const char *name = alias(mod);
+	struct closure c;
 
+	if (name != NULL && fun != NULL && closure_read(fun, &c)) {
+		put_closure(b, name, &c, arity);
+		return;
+	}
 	if (name != NULL)
 		kp_buf_str(b, name);
 	else
@@ -72,24 +174,20 @@ put_name(struct kp_buf *b, const char *mod, const char *fun)
 		put_elixir_fun(b, fun);
 	else
 		kp_atom_print(b, fun);
+	put_arity(b, arity);
 }
 
 void
 fn_name_put(struct kp_buf *b, const char *mod, const char *fun,
     uint32_t arity)
 {
-	put_name(b, mod, fun);
-	kp_buf_printf(b, "/%" PRIu32, arity);
+	put_name(b, mod, fun, (int)arity);
 }
 
 void
 fn_pat_put(struct kp_buf *b, const struct kp_mfa_pat *p)
 {
-	put_name(b, p->mod, p->fun);
-	if (p->arity >= 0)
-		kp_buf_printf(b, "/%d", p->arity);
-	else if (p->fun != NULL)
-		kp_buf_str(b, "/_");
+	put_name(b, p->mod, p->fun, p->arity);
 }
 
 /* Moves the text out of b, which it frees. */

@@ -175,6 +175,15 @@ static const struct bad calls[] = {
 	    "4:21: found a call of r:a/1" NO_CALL LIKE "\n"
 	    "4:29: found a call of r:a/1" NO_CALL LIKE "\n"
 	    "4:45: found a call of r:a/1" NO_CALL LIKE "\n" },
+	/* Elixir's modules are atoms */
+	{ T "{identity, fun({Shop.Web, init, [#{'__struct__' := Shop.Cart}]}) -> Shop.X; (_) -> a end}.",
+	    "2:17: found 'Shop.Web', expected a module's name or a variable "
+	    "(write 'Elixir.Shop.Web')\n"
+	    "2:52: found 'Shop.Cart', expected a pattern (write "
+	    "'Elixir.Shop.Cart')\n"
+	    "2:69: found 'Shop.X', expected an atom, a string, a number, a "
+	    "binary, a variable of the pattern or a tuple of these (write "
+	    "'Elixir.Shop.X')\n" },
 	/* in a pattern nothing is called; a module is no value */
 	{ T "{identity, fun({m, f, [r:a(b), :c, m:f/1]}) -> Repo.x;\n"
 	    "  ({m, f, [X]}) -> fun x/1 end}.",

@@ -26,7 +26,12 @@ static const char *const awkward[] = { "seq", "MY-mod", "weird fun", "a.b",
 	"\xf0\x9f\x90\x99", "Elixir", "Elixir.", "Elixir.Repo",
 	"Elixir.MyApp.Repo", "Elixir.Elixir.Repo", "Elixir.repo", "Elixir.A..B",
 	"Elixir.A.b.C", "Elixir.My-App", "MACRO-foo", "a b c", " lead", "trail ",
-	"'", "\"", "\\", "%", "$a" };
+	"'", "\"", "\\", "%", "$a",
+	"-all/2-fun-0-", "-all/2-fun-7-", "-one!/1-fun-12-", "-a b/1-fun-0-",
+	"-//2-fun-0-", "-/2-fun-0-", "-a/300-fun-0-", "-a/01-fun-0-",
+	"-a/1-fun-00-", "-a/1-fun-10000-", "-a/1-fun-x-", "-a/1-fun-1",
+	"-_/1-fun-0-", "-a/1-fun-0-/1-fun-1-", "-all/2-lc$^0/1-0-", "//", "---",
+	"anonymous fn/1 in A.b/2", "anonymous fn/", "<<<", "|>", "..", "::" };
 
 static void
 assert_back(const char *mod, const char *fun, uint32_t arity)
@@ -99,8 +104,23 @@ test_printed(void **state)
 		{ "m", "\xd0\xbf", "m:'\xd0\xbf'/2" },
 		{ "Elixir.MyApp.Repo", "one", "MyApp.Repo.one/2" },
 		{ "Elixir.MyApp.Repo", "one!", "MyApp.Repo.one!/2" },
-		{ "Elixir.Kernel", "+", "Kernel.\"+\"/2" },
-		{ "Elixir.A", "-b/1-fun-0-", "A.\"-b/1-fun-0-\"/2" },
+		/* as Exception.format_mfa/3 of Elixir 1.14 has them */
+		{ "Elixir.Kernel", "+", "Kernel.+/2" },
+		{ "Elixir.Kernel", "/", "Kernel.//2" },
+		{ "Elixir.Bitwise", "<<<", "Bitwise.<<</2" },
+		{ "Elixir.Kernel", "..", "Kernel.\"..\"/2" },
+		{ "Elixir.A", "odd name", "A.\"odd name\"/2" },
+		{ "Elixir.A", "MACRO-m", "A.\"MACRO-m\"/2" },
+		{ "Elixir.String.Chars.A.B", "to_string",
+		    "String.Chars.A.B.to_string/2" },
+		{ "Elixir.A.B", "-b/1-fun-0-", "anonymous fn/2 in A.B.b/1" },
+		{ "Elixir.A", "-b?/1-fun-0-", "anonymous fn/2 in A.b?/1" },
+		{ "Elixir.A", "-+/1-fun-0-", "anonymous fn/2 in A.+/1" },
+		{ "Elixir.A", "-odd name/1-fun-0-",
+		    "anonymous fn/2 in A.\"odd name\"/1" },
+		{ "Elixir.A", "-b/1-lc$^0/1-0-", "A.\"-b/1-lc$^0/1-0-\"/2" },
+		/* not the same function as the one above */
+		{ "Elixir.A", "-b/1-fun-3-", "anonymous fn/2 (fun-3) in A.b/1" },
 		{ "Elixir.my-app", "f", "'Elixir.my-app':f/2" } };
 	struct kp_buf b;
 
@@ -141,8 +161,15 @@ test_terms(void **state)
 		{ "{lists,seq,'_'}", "lists", "seq", -1 },
 		{ "{lists,'_',_}", "lists", NULL, -1 },
 		{ "{'MY-mod','weird fun',0}", "MY-mod", "weird fun", 0 },
-		{ "{'Elixir.MyApp','a,b',1}", "Elixir.MyApp", "a,b", 1 } };
-	static const char *const bad[] = { "{", "{lists}", "{lists,seq}",
+		{ "{'Elixir.MyApp','a,b',1}", "Elixir.MyApp", "a,b", 1 },
+		{ "anonymous fn/_ in A.b/2", "Elixir.A", "-b/2-fun-0-", -1 },
+		{ "anonymous fn/2 in :lists.map/2", "lists", "-map/2-fun-0-", 2 } };
+	static const char *const bad[] = { "anonymous fn/", "anonymous fn/1",
+		"anonymous fn/1 in ", "anonymous fn/1 in A", "anonymous fn/1 in A.b",
+		"anonymous fn/x in A.b/1", "anonymous fn/1 (fun-) in A.b/1",
+		"anonymous fn/1 (fun-1 in A.b/1", "anonymous fn/1in A.b/1",
+		"Kernel./2", "Kernel.//x",
+ "{", "{lists}", "{lists,seq}",
 		"{lists,seq,2", "{lists,seq,256}", "{lists,seq,x}", "{,seq,2}",
 		"{lists,seq,2}x", "{lists,seq,}", "{_,seq,2}", "'\\x{0}':f/1",
 		"'\\x{110000}':f/1", "'a\\", "'\\x{1'" };
@@ -174,7 +201,7 @@ test_shown(void **state)
 	} t[] = {
 		{ "lists:seq/2", "lists:seq/2" }, { "", "" },
 		{ "Elixir.MyApp.Repo:all/2", "MyApp.Repo.all/2" },
-		{ "Elixir.A:-all/2-fun-0-/1", "A.\"-all/2-fun-0-\"/1" },
+		{ "Elixir.A:-all/2-fun-0-/1", "anonymous fn/1 in A.all/2" },
 		{ "Elixir.MyApp.Repo", "MyApp.Repo" },
 		{ "Elixir.A:b", "Elixir.A:b" }, { "Elixir.A:b/2x", "Elixir.A:b/2x" }, { "Elixirs:f/0", "Elixirs:f/0" },
 	};

@@ -39,6 +39,9 @@ test_frames(void **state)
 	assert_app("lists:map/2:3", "lists:map/2");
 	assert_app("MyApp.Repo.all/2:7;Enum.map/2:1", "MyApp.Repo.all/2");
 	assert_app("MyApp.Enum.map/2;Enum.\"a.b\"/2:1", "MyApp.Enum.map/2");
+	assert_app("anonymous fn/1 in MyApp.all/2:7;Enum.map/2:1;"
+	    "anonymous fn/2 (fun-1) in Enum.reduce/3:4",
+	    "anonymous fn/1 in MyApp.all/2");
 	assert_app("'my;mod':'f/1:2'/3", "mod':'f/1:2'/3");
 	assert_app("a:b/12", "a:b/12");
 	assert_app("_other", "_other");
