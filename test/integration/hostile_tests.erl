@@ -32,6 +32,7 @@
 tests() ->
     [{"lies in the handshake", 90, fun handshake/1},
      {"lies before anything is armed", 120, fun before_armed/1},
+     {"answers about a library that are none", 90, fun library/1},
      {"an epmd that lies", 90, fun epmd/1},
      {"another lie at each attempt", 120, fun attempts/1},
      {"nonsense once armed", 120, fun nonsense/1},
@@ -240,8 +241,8 @@ before_armed(T) ->
                   #{whereis => fun(#{agent := Agent} = Conn, _, _) -> it_peer:say(Conn, {rex, Agent}) end,
                     occupant => Rex(deep(200))}, "is being profiled already"},
                  {"an agent that is always leaving", #{module_loaded => Rex(true), start => Rex({error, already})}, NoStart},
-                 {"another protocol", #{start => Hello(#{protocol => 3})}, "speaks protocol 3, not 6.*install"},
-                 {"another protocol's refusal", #{start => Rex({error, {protocol, 3}})}, "speaks protocol 3, not 6.*install"},
+                 {"another protocol", #{start => Hello(#{protocol => 3})}, "speaks protocol 3, not 7.*install"},
+                 {"another protocol's refusal", #{start => Rex({error, {protocol, 3}})}, "speaks protocol 3, not 7.*install"},
                  {"no protocol", #{start => Hello(#{protocol => none})}, NoStart},
                  {"a protocol past all numbers", #{start => Hello(#{protocol => 1 bsl 70})}, NoStart},
                  {"no release", #{start => Hello(#{otp => "never"})}, NoStart},
@@ -297,6 +298,32 @@ deep(N) -> {deep(N - 1)}.
 %% Terminal escapes, an end of line, a NUL, a character that turns text around,
 %% and bytes that are no text at all.
 hostile_text() -> <<"\e[2J\e]0;x\a\r\nkprofd: all is well", 0, 16#202E/utf8, 255, 254, 16#C0, 16#80>>.
+
+%% Of one that it cannot load, may be sent, or was sent.
+library(#{build := Build} = T) ->
+    {ok, Ours} = file:read_file(filename:join(Build, "kprof_probe.so")),
+    Answer = fun(Term) -> fun(Conn, Ref, _) -> it_peer:answer(Conn, Ref, Term) end end,
+    Hostile = binary:copy(hostile_text(), 10000),
+    Not = [{error, Hostile}, {error, {load_failed, Hostile}}, {error, 7}, {error}, {}, 7, <<>>, Hostile, deep(200), [ok]],
+    %% Refused at the first question, and then what was sent is.
+    Lie = fun(I) when I =< length(Not) -> #{accepts => Answer(lists:nth(I, Not))};
+             (I) -> #{sent => Answer(lists:nth(I - length(Not), Not))}
+          end,
+    Lies = fun(N) ->
+                   L = Lie((N - 1) rem (2 * length(Not)) + 1),
+                   L#{probe => fun(Conn, Ref, {probe, _, {sent, Bytes}, _}) ->
+                                       it:equal("its bytes", Ours, Bytes),
+                                       (maps:get(sent, L))(Conn, Ref, sent);
+                                  (Conn, Ref, _) ->
+                                       it_peer:answer(Conn, Ref, {error, {load_failed, "none is here"}})
+                               end}
+           end,
+    Targets = [it_peer:start(T, fun(_) -> Lies(I) end) || I <- lists:seq(1, 2 * length(Not))],
+    P = start(T, Targets, #{args => ["-interval", "1s", "-probe", "auto", "-probe-send"]}),
+    it:until("all take the relay", fun() -> it:count(P, "probe of '.*': relay: .*none is here.*; nor ") =:= length(Targets) end),
+    it:until("all are armed", fun() -> it:times_armed(P) =:= length(Targets) end),
+    it:equal("text that is none", nomatch, re:run(it:errors(P), "[\\x00-\\x09\\x0b-\\x1f]")),
+    survived(T, P, ?QUIET_MIB).
 
 %% --------------------------------------------------------------- epmd ----
 

@@ -7,7 +7,7 @@
 %% neither this checkout nor this /tmp.
 -module(it_container).
 
--export([network/1, beside/1, target/3, file/2, enter/2]).
+-export([network/1, beside/1, target/3, file/2]).
 
 %% root checkout tmp-options host code ... -- command ...
 -define(SCRIPT,
@@ -84,7 +84,3 @@ inner(#{pid := Pid}) ->
 %% A file of the target's, as it is named here.
 file(#{pid := Pid}, Name) ->
     lists:concat(["/proc/", Pid, "/root", Name]).
-
-%% Runs a command among the target's mounts.
-enter(#{pid := Pid}, Command) ->
-    it_net:sh(["nsenter -t ", integer_to_list(Pid), " -m -r ", Command]).
