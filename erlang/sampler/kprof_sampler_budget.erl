@@ -16,6 +16,7 @@
 -define(LOOKS_MAX, 2000).       % 1 ms or so at a time, with high priority
 -define(LOOK_NS, 1000).         % at first
 -define(STACK_NS, 20000).       % where it cannot be learnt, on a node that is busy
+-define(CENSUS_NS, 5000).       % for each process
 -define(LISTED_NS, 150).        % for each process of a list
 -define(TICK_NS, 20000).        % timer, messages: at first
 -define(KEPT_NS, 1000000000).   % what was not spent in a second is given up
@@ -82,7 +83,7 @@ may_list(#budget{list_purse = Saved, list_ns = List}) ->
 
 %% What was done, and the ns that it took; of stacks and names how many they were. A name is asked
 %% for twice. Flush: to send what was taken.
--spec spent(list | stacks | names | {looks, pos_integer()} | tick | flush, non_neg_integer(), budget()) -> budget().
+-spec spent(list | stacks | names | census | {looks, pos_integer()} | tick | flush, non_neg_integer(), budget()) -> budget().
 spent(list, Ns, #budget{list_purse = Saved, list_ns = List, busy = Busy} = B) ->
     Took = usual(Ns, max(List, erlang:system_info(process_count) * ?LISTED_NS)),
     B#budget{list_purse = Saved - Took, list_ns = max(1, (List + Took) div (1 + min(1, List))),
@@ -91,6 +92,9 @@ spent(stacks, N, B) ->
     pay(N * B#budget.stack_ns, B);
 spent(names, N, B) ->
     pay(2 * N * B#budget.stack_ns, B);
+%% Processes that were asked what they are for: that comes once, and is not taken from what samples have.
+spent(census, N, #budget{busy = Busy} = B) ->
+    B#budget{busy = Busy + N * ?CENSUS_NS};
 spent(flush, Ns, B) ->
     pay(Ns, B);
 spent({looks, N}, Ns, #budget{look_ns = Look} = B) ->

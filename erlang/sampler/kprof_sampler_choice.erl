@@ -14,7 +14,7 @@
 %% they are is estimated.
 -module(kprof_sampler_choice).
 
--export([new/1, listed/1, look/3, totals/1, spread/2]).
+-export([new/1, listed/1, list_of/1, look/3, totals/1, spread/2]).
 -export_type([choice/0]).
 
 -define(WARM_MAX, 100).         % more would take a tick's budget
@@ -52,6 +52,10 @@ listed(#choice{from = all} = C) ->
     C#choice{list = List, step = Step, is_new = true};
 listed(#choice{from = From} = C) ->
     C#choice{list = list_to_tuple(From), is_new = true}.
+
+%% The last list.
+-spec list_of(choice()) -> tuple().
+list_of(#choice{list = List}) -> List.
 
 %% Returns {how many processes each stands for, them}.
 list() ->

@@ -9,6 +9,8 @@
 -module(kprof_sampler_groups).
 
 -export([new/0, name_all/2, asked_for/1, named/3, look/1, number/3, new_names/1, namer_of/1, namer_stop/1]).
+%% For kprof_sampler_pools.
+-export([application_of/1, dictionary_of/2, outermost_function/2, function_text/1, atom_text/1]).
 %% For the tests.
 -export([general/1, outermost/2]).
 -export_type([groups/0]).
@@ -125,15 +127,22 @@ outermost({Frames, Depth}) -> outermost(Frames, Depth);
 outermost(not_seen) -> none.
 
 -spec outermost([tuple()], pos_integer()) -> none | binary().
-outermost([], _) -> none;
-outermost(Frames, Depth) when length(Frames) >= Depth -> none;
-outermost(Frames, _) ->
+outermost(Frames, Depth) ->
+    case outermost_function(Frames, Depth) of
+        none -> none;
+        Function -> function_text(Function)
+    end.
+
+-spec outermost_function([tuple()], pos_integer()) -> none | mfa().
+outermost_function([], _) -> none;
+outermost_function(Frames, Depth) when length(Frames) >= Depth -> none;
+outermost_function(Frames, _) ->
     [{M, F, A, _} | _] =
         case lists:dropwhile(fun is_of_every/1, lists:reverse(Frames)) of
             [] -> [lists:last(Frames)];
             Own -> Own
         end,
-    function_text({M, F, A}).
+    {M, F, A}.
 
 %% These begin a process, whatever it is for.
 is_of_every({proc_lib, _, _, _}) -> true;
@@ -183,6 +192,7 @@ unregistered(P, Initial, Memory) ->
 
 %% {Label, the function that proc_lib has noted}. The items are of OTP 26 on.
 -dialyzer({nowarn_function, dictionary_of/2}).
+-spec dictionary_of(pid(), non_neg_integer()) -> {term(), term()}.
 dictionary_of(P, Memory) ->
     Keys = [{dictionary, '$process_label'}, {dictionary, '$initial_call'}],
     try process_info(P, Keys) of
@@ -197,6 +207,7 @@ dictionary_of(P, Memory) ->
         error:badarg -> {undefined, undefined}
     end.
 
+-spec application_of(pid()) -> atom().
 application_of(Leader) ->
     case application_controller:get_application(Leader) of
         {ok, App} -> App;
@@ -221,9 +232,11 @@ general(Tuple, Levels) when is_tuple(Tuple), tuple_size(Tuple) =< ?LABEL_SIZE, L
 general(_, _) ->
     {"_", false}.
 
+-spec function_text(mfa()) -> binary().
 function_text(Function) ->
     cut(kprof_fn_text:fn_text(Function)).
 
+-spec atom_text(atom()) -> binary().
 atom_text(Atom) ->
     cut(case atom_to_list(Atom) of
             "Elixir." ++ Alias -> Alias;

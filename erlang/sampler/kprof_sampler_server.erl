@@ -27,6 +27,8 @@
     depth :: pos_integer(),     % backtrace_depth
     mean_ms :: pos_integer(),   % between two ticks
     began :: integer(),         % monotonic ns
+    %% Its monitor, and the command that it answers.
+    census = none :: none | {reference(), kprof_sampler_pools:census(), pos_integer()},
     over = false :: boolean(),  % the client has the last samples
     new = [] :: [tuple()],      % samples since the last flush
     old = [] :: [tuple()],      % those before it, which are sent at the next
@@ -128,6 +130,11 @@ loop(S) ->
             loop(S);
         {kprof_named, Pid, Name} ->
             loop(S#s{groups = kprof_sampler_groups:named(Pid, Name, S#s.groups)});
+        {'DOWN', Ref, process, _, Reason} when element(1, S#s.census) =:= Ref ->
+            loop(pools(Reason, S));
+        {pools, Ref, Found} ->
+            send_pools(Ref, Found, S),
+            loop(S);
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.p#profile.client_ref ->
             leave({gone, Reason}, S);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.p#profile.sentry) ->
@@ -148,6 +155,17 @@ command(peek, Ref, S0) ->
     S = flush(flush(S0)),
     reply(Ref, S),
     S;
+%% What processes are there for: the answer takes a while.
+command(pools, Ref, #s{census = none, choice = Choice, depth = Depth, budget = B} = S) ->
+    List = case kprof_sampler_choice:list_of(Choice) of
+               {} -> kprof_sampler_choice:list_of(kprof_sampler_choice:listed(Choice));
+               Listed -> Listed
+           end,
+    {Monitor, Census} = kprof_sampler_pools:census_start(List, Depth),
+    S#s{census = {Monitor, Census, Ref},
+        budget = kprof_sampler_budget:spent(census, kprof_sampler_pools:census_size(List), B)};
+command(pools, _, S) ->
+    S;
 %% These were the last samples.
 command(read, Ref, S) ->
     command(peek, Ref, S#s{over = true});
@@ -157,6 +175,7 @@ command(stop, _, S) ->
 -spec leave(term(), #s{}) -> no_return().
 leave(Reason, S) ->
     kprof_sampler_groups:namer_stop(S#s.groups),
+    kprof_sampler_pools:census_stop(case S#s.census of none -> none; {_, Census, _} -> Census end),
     kprof_ask:stop(S#s.asker),
     kprof_sampler_looks:looker_stop(S#s.looker),
     kprof_oneshot:finish(Reason, S#s.p).
@@ -258,6 +277,14 @@ reply(Ref, #s{choice = Choice, began = Began} = S) ->
     #{time := Time, young := Young} = kprof_sampler_choice:totals(Choice),
     Totals = #{elapsed => kprof_injected:now_ns() - Began, time => Time, young => Young},
     send({kprof_reply, Ref, Totals}, S) =:= ok orelse erlang:send_after(?RETRY_MS, self(), {reply, Ref}).
+
+pools(Reason, #s{census = {_, Census, Ref}} = S) ->
+    send_pools(Ref, kprof_sampler_pools:census_found(Reason, Census), S),
+    S#s{census = none}.
+
+send_pools(Ref, {Seen, Apps, Pools} = Found, S) ->
+    send({kprof_pools, Ref, Seen, Apps, Pools}, S) =:= ok orelse
+        erlang:send_after(?RETRY_MS, self(), {pools, Ref, Found}).
 
 %% Does not wait for a connection that is busy: sampling would stand still, and what is not sent
 %% is counted.

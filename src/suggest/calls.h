@@ -33,6 +33,7 @@ struct suggest_fn {
 	bool loop;		/* it was found to be one before */
 	bool recursive;		/* and this */
 	bool unnamed;		/* its module was made at run time */
+	bool pool;		/* others reach a pool of processes by its module */
 	bool chosen;		/* it is in a tier of an earlier draft */
 	const char *app;	/* borrowed; "" if unknown */
 	bool users;		/* no other application depends on that */
@@ -46,6 +47,7 @@ struct suggest_spot {
 	kp_dur_ns total;	/* with them; of a waiting caller, too */
 	kp_dur_ns whole;	/* of samples: of this, what is around is known */
 	uint64_t samples;	/* in which it is the top */
+	kp_dur_ns pooled;	/* of the top's total, in workers of pools */
 };
 
 /* A callback of a server, with all that it calls. */

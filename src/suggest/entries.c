@@ -11,6 +11,9 @@
 #define IDLE_WAIT 0.3
 #define MODULES_MAX 64		/* more say no more about an entry */
 #define CALLS_LEAST 3		/* fewer show little */
+#define WORKER 0.2		/* who works for others begins no request */
+#define POOLED 0.8		/* of the time is in workers of pools */
+#define WORKER_MODULES 1	/* pools of those who serve requests call more */
 
 struct tops {
 	const struct suggest_calls *c;
@@ -98,6 +101,10 @@ judge(const struct tops *t, const struct suggest_fn *fns, uint32_t top)
 	e.waits = (double)t->waits[top] > 0.97 * (double)s->total;
 	if (e.waits && e.modules == 0)
 		e.score *= 0.02;
+	e.worker = s->pooled > 0 && e.modules <= WORKER_MODULES &&
+	    (double)s->pooled >= POOLED * (double)s->total;
+	if (e.worker)
+		e.score *= WORKER;
 	e.cut = s->whole * 2 < s->total;
 	return e;
 }

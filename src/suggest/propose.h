@@ -27,6 +27,7 @@ struct suggest_entry {
 	bool waits;		/* it does little but wait */
 	bool cut;		/* samples do not show what is around it */
 	bool known;		/* a framework's request */
+	bool worker;		/* in a pool, and calls hardly any other module */
 	double score;
 };
 
@@ -53,6 +54,7 @@ struct suggest_tier {
 	size_t more;		/* functions that had no room */
 	bool by_app;		/* of an application, without its big modules */
 	bool entry;		/* the entry's own */
+	bool pool;		/* requests reach a pool of processes by it */
 	kp_dur_ns own;		/* in requests, other tiers not included */
 	kp_dur_ns elsewhere;	/* of that, in other processes */
 };

@@ -16,6 +16,7 @@ struct suggest_stack {
 	bool cut;
 	uint64_t samples;
 	kp_dur_ns time[SUGGEST_WAITS + 1];
+	kp_dur_ns pooled;	/* of that, in workers of pools */
 };
 
 void
@@ -70,6 +71,15 @@ suggest_stacks_add(struct suggest_stacks *s, uint32_t id, const uint32_t *fns,
 	s->v[*at].samples++;
 	s->v[*at].time[doing] = sat_add(s->v[*at].time[doing], time);
 	return KP_OK;
+}
+
+void
+suggest_stacks_pooled(struct suggest_stacks *s, uint32_t id, kp_dur_ns time)
+{
+	const uint64_t *at = map_get(&s->by_key, (uint64_t)id + 1);
+
+	if (at != NULL)
+		s->v[*at].pooled = sat_add(s->v[*at].pooled, time);
 }
 
 /* ---- functions ---- */
@@ -273,6 +283,8 @@ grow(struct growing *g, const struct suggest_stack *k)
 				continue;
 			top = at;
 			g->c->spots[top].samples += k->samples;
+			g->c->spots[top].pooled = sat_add(
+			    g->c->spots[top].pooled, k->pooled);
 			g->c->spots[top].whole = sat_add(
 			    g->c->spots[top].whole,
 			    i > 0 ? stack_time(k) : 0);

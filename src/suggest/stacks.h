@@ -36,6 +36,8 @@ void suggest_stacks_free(struct suggest_stacks *s);
  */
 enum kp_err suggest_stacks_add(struct suggest_stacks *s, uint32_t id,
     const uint32_t *fns, uint32_t n, bool cut, unsigned doing, kp_dur_ns time);
+/* The sample that was added last, with this id, was of a pool's worker. */
+void suggest_stacks_pooled(struct suggest_stacks *s, uint32_t id, kp_dur_ns time);
 /* Functions that are on stacks, in the order of their time at work; at most max. */
 uint32_t suggest_stacks_fns(const struct suggest_stacks *s, uint32_t *fns,
     uint32_t max);

@@ -18,6 +18,7 @@
 #define HELPER_SURE 3		/* with fewer its calls are short, too: */
 #define HELPER_SHORT (50 * KP_NS_PER_US)
 #define HELPER_WAITS 0.2	/* share of its time; who waits more is no helper */
+#define POOL_ASKS 0.2		/* share of the way to a pool that waits for its workers */
 #define SHARE 0.01		/* of the requests' time, from which it is a tier */
 #define SURER 1.3		/* times that, unless it was in an earlier draft: */
 #define KEPT 0.7
@@ -49,10 +50,12 @@ struct callee {
 /* A module, or an application that is not the entry's. */
 struct group {
 	bool by_app, entry, helper;
+	bool pool;		/* requests reach a pool of processes by it */
 	bool works;		/* the entry's module calls it, and it calls others */
 	uint32_t fn;		/* one of its functions */
 	kp_dur_ns called, helped;	/* in calls by others; of helping functions */
 	kp_dur_ns plain, waits;	/* its own, and how much of that waits */
+	kp_dur_ns here, asks;	/* in the request's process; waits for answers */
 	kp_dur_ns in, out;	/* with the helpers': in the request's process */
 	struct member *members;
 	size_t nmembers;
@@ -190,6 +193,8 @@ plain_find(struct work *w)
 		g->plain += own_time(s);
 		g->waits += s->wait[SUGGEST_WAIT_CALL] +
 		    s->wait[SUGGEST_WAIT_PORT] + s->wait[SUGGEST_WAIT_INPUT];
+		g->here += w->inside[i] ? own_time(s) : 0;
+		g->asks += w->inside[i] ? s->wait[SUGGEST_WAIT_CALL] : 0;
 	}
 }
 
@@ -240,6 +245,9 @@ helpers_find(struct work *w)
 		if (s->parent == 0 || s->calls == 0 || s->total == 0 ||
 		    caller == w->of[s->fn])
 			continue;
+		g = &w->v[w->of[s->fn] - 1];
+		g->pool |= w->inside[i] && w->fns[s->fn].pool &&
+		    (double)g->asks >= POOL_ASKS * (double)g->here;
 		caller_add(&w->callees[s->fn], caller, s);
 		if (!map_put(&w->edges, edge(caller, w->of[s->fn]), 1))
 			return false;
@@ -253,7 +261,7 @@ helpers_find(struct work *w)
 			g->helped += w->callees[i].total;
 	}
 	for (g = w->v; g < w->v + w->n; g++)
-		g->helper = !g->entry && g->helped > 0 &&
+		g->helper = !g->entry && !g->pool && g->helped > 0 &&
 		    g->helped * 2 >= g->called &&
 		    (double)g->waits < HELPER_WAITS * (double)g->plain;
 	return true;
@@ -390,7 +398,8 @@ is_worth_it(const struct work *w, const struct group *g)
 	}
 	/* What is near the least neither comes nor goes by chance. */
 	least = chosen ? KEPT : w->drafted ? SURER : 1;
-	return (double)g->in >= least * SHARE * in || (g->works && calls <=
+	return (double)g->in >= least * SHARE * in ||
+	    ((g->works || g->pool) && g->nmembers > 0 && calls <=
 	    MANY_CALLS * w->out->requests && calls * 2 >= w->out->requests) ||
 	    (double)g->out >= least * SHARE_ELSEWHERE * in ||
 	    ((double)g->in >= SHARE_SHORT * in && calls > 0 &&
@@ -454,6 +463,7 @@ tier_add(struct work *w, struct group *g)
 {
 	struct suggest_tiers *o = w->out;
 	struct suggest_tier t = { .by_app = g->by_app, .entry = g->entry,
+		.pool = g->pool && !g->entry,
 		.own = g->in + g->out, .elsewhere = g->out };
 	uint64_t calls = g->nmembers > 0 ? g->members[0].calls : 0;
 

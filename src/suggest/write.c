@@ -147,6 +147,8 @@ put_tier_why(const struct suggest_file *f, struct kp_buf *b,
 		kp_buf_printf(b, "; %s a request in other processes",
 		    text_dur(text, t->elsewhere /
 		    (kp_dur_ns)f->tiers->requests));
+	if (t->pool)
+		kp_buf_str(b, "; the way to a pool of processes");
 	if (t->more > 0)
 		kp_buf_printf(b, "; %zu less used functions are left out",
 		    t->more);
@@ -287,6 +289,7 @@ put_entries(const struct suggest_file *f, struct kp_buf *b)
 			kp_buf_printf(b, ", %s calls/s", text_count(text,
 			    (uint64_t)(rate + 0.5)));
 		kp_buf_str(b, x->callback ? ": returns a server's state" :
+		    x->worker ? ": works in a pool, for others" :
 		    x->waits && x->modules == 0 ? ": only waits" :
 		    x->modules < e->modules ? ": calls fewer modules" : "");
 		kp_buf_u8(b, '\n');

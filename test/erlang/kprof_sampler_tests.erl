@@ -3,6 +3,9 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
+%% Servers and a supervisor of the tests.
+-export([init/1]).
+
 -define(MS, 1000000).
 
 %% ------------------------------------------------------------ choosing ----
@@ -259,3 +262,96 @@ capped_test() ->
     ?assertEqual(1001, length(News)),
     ?assert(lists:keymember(<<"(past 1000 groups)">>, 2, News)),
     kprof_sampler_groups:namer_stop(G3).
+
+%% --------------------------------------------------------------- pools ----
+
+census(Pids) ->
+    {Ref, Census} = kprof_sampler_pools:census_start(list_to_tuple(Pids), 8),
+    receive {'DOWN', Ref, process, _, Reason} -> kprof_sampler_pools:census_found(Reason, Census) end.
+
+%% A parent of two kinds of children, of which one comes and goes; and one that has ended.
+pools_test_() ->
+    {timeout, 30, fun pools/0}.
+
+pools() ->
+    Ended = spawn(fun() -> ok end),
+    Parent = parent([fun pool_worker/1, fun pool_worker/1, fun pool_worker/1, fun pool_brief/1, fun pool_brief/1, fun pool_one/1]),
+    register(kprof_it_parent, Parent),
+    Children = [P || P <- processes(), process_info(P, parent) =:= {parent, Parent}],
+    {{Seen, NotSeen}, _, Pools} = census([Parent, Ended | Children]),
+    ?assertEqual(7, Seen),
+    ?assert(NotSeen >= erlang:system_info(process_count) - 20),
+    {[Workers], [Brief]} = lists:partition(fun(P) -> element(6, P) =:= 3 end, Pools),
+    ?assertMatch({_, <<"kprof_it_parent">>, undefined, <<"kprof_sampler_tests:pool_worker/1">>, 1, 3, 0, true, [_, _, _]}, Workers),
+    ?assertMatch({_, <<"kprof_it_parent">>, undefined, <<"kprof_sampler_tests:pool_brief/1">>, 1, 2, 2, false, _}, Brief),
+    Atoms = erlang:system_info(atom_count),
+    _ = census([Parent | Children]),
+    ?assertEqual(Atoms, erlang:system_info(atom_count)),
+    exit(Parent, kill).
+
+parent(Kinds) ->
+    Test = self(),
+    Parent = spawn(fun() ->
+                           [spawn_link(fun() -> Kind(Test) end) || Kind <- Kinds],
+                           forever()
+                   end),
+    [receive {child, _} -> ok end || _ <- Kinds],
+    Parent.
+
+%% The frame has to stay.
+pool_worker(Test) ->
+    {ok, Socket} = gen_udp:open(0, [{ip, {127, 0, 0, 1}}]),
+    Test ! {child, self()},
+    forever(),
+    Socket.
+
+pool_brief(Test) ->
+    Test ! {child, self()},
+    receive after 250 -> ok end,
+    Test.
+
+pool_one(Test) ->
+    Test ! {child, self()},
+    forever(),
+    Test.
+
+forever() -> receive stop -> ok end.
+
+%% A supervisor that answers nobody is not asked; and who owns it is known where that is a server.
+pools_of_supervisors_test_() ->
+    {timeout, 30, fun pools_of_supervisors/0}.
+
+pools_of_supervisors() ->
+    {ok, Owner} = gen_server:start(?MODULE, owner, []),
+    {links, [Sup]} = process_info(Owner, links),
+    {ok, _} = supervisor:start_child(Sup, []),
+    {ok, _} = supervisor:start_child(Sup, []),
+    ok = sys:suspend(Sup),
+    {{_, 0}, Apps, Pools} = census(processes()),
+    ?assertMatch([{_, <<"kprof_sampler_tests">>, ?MODULE, <<"kprof_sampler_tests:init/1">>, 1, 2, 0, false, [_, _]}],
+                 [P || P <- Pools, element(3, P) =:= ?MODULE]),
+    {kernel, Many, Sups, Names} = lists:keyfind(kernel, 1, Apps),
+    ?assert(Many > Sups andalso Sups >= 2),
+    ?assert(lists:member(<<"kernel_sup">>, Names)),
+    exit(Owner, kill),
+    exit(Sup, kill).
+
+init(owner) -> {ok, _} = supervisor:start_link(?MODULE, sup);
+init(sup) ->
+    {ok, {#{strategy => simple_one_for_one}, [#{id => worker, start => {gen_server, start_link, [?MODULE, worker, []]}}]}};
+init(worker) -> {ok, worker}.
+
+%% More than are asked are counted, and one in native code holds up nobody for long.
+pools_past_the_cap_test_() ->
+    {timeout, 60, fun pools_past_the_cap/0}.
+
+pools_past_the_cap() ->
+    Stuck = spawn(fun forever/0),
+    erlang:suspend_process(Stuck),
+    Pids = [Stuck | [spawn(fun forever/0) || _ <- lists:seq(1, 10500)]],
+    {{Seen, NotSeen}, _, [{_, _, _, _, 1, Count, 0, false, Members}]} = census(Pids),
+    ?assert(Seen =< 10000),
+    ?assert(NotSeen >= length(Pids) - Seen),
+    ?assert(Count =< 10000),
+    ?assertEqual(100, length(Members)),
+    [exit(P, kill) || P <- Pids].

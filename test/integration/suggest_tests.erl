@@ -48,6 +48,12 @@ author(T) ->
     says(Text, "\\(\\{requests, handle_request, \\[A, _\\]\\}\\)\n        when is_atom\\(A\\) -> A;"),
     says(Text, "sample_layer:spend/1 .*its time is in its callers"),
     says(Text, "%% ok\n"),
+    says(Text, "%% sample_app: [0-9]+ processes, [0-9]+ supervisors \\(sample_sup, sample_tasks, sample_pool\\)\\.\n"),
+    [says(Text, "%% sample_pool: [0-9]+ of " ++ Worker ++ " \\(a pool\\): [0-9.]+ at work on average\\.\n")
+     || Worker <- ["requests:init/1", "db:init/1", "formatter:init/1"]],
+    says(Text, "%% network_server: [0-9]+ of network_server:.* \\(a pool, with sockets or"),
+    says(Text, "%% .*; the way to a pool of processes\\.\n    \\{db, "),
+    it:check(re:run(Text, "the way to a pool of processes\\.\n    \\{network_server") =:= nomatch, "~ts", [Text]),
     it:kill(Load),
     it:audit(Target, Before, ?REST).
 

@@ -322,6 +322,84 @@ test_samples(void **state)
 	end(&w);
 }
 
+/*
+ * A worker of a pool is at work more than who asks it: it is no entry, as long as it
+ * calls hardly anything else.  One that calls more may serve requests itself.
+ */
+static void
+test_workers(void **state)
+{
+	const uint32_t asks[] = { LOOP, CALLBACK, REQUEST, GET, ASK };
+	const uint32_t leaf[] = { LOOP, CALLBACK, READ };
+	const uint32_t more[][4] = { { LOOP, CALLBACK, READ, FORMAT },
+		{ LOOP, CALLBACK, READ, GET } };
+	double rates[NFNS + KP_FN_FIRST];
+	struct suggest_entry v[SUGGEST_ENTRIES_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < NFNS + KP_FN_FIRST; i++)
+		rates[i] = 100;
+	for (int pooled = 0; pooled < 3; pooled++) {
+		struct suggest_stacks s = { 0 };
+		struct world w;
+
+		begin(&w);
+		s.names = w.names;
+		for (int i = 0; i < 30; i++) {
+			suggest_stacks_add(&s, 2, asks, 5, false,
+			    SUGGEST_WAIT_CALL, 1000 * US);
+			suggest_stacks_add(&s, 3, leaf, 3, false,
+			    SUGGEST_WORKS, 8000 * US);
+			if (pooled > 0)
+				suggest_stacks_pooled(&s, 3, 8000 * US);
+			for (uint32_t k = 0; k < 2 && pooled == 2; k++) {
+				suggest_stacks_add(&s, 4 + k, more[k], 4, false,
+				    SUGGEST_WORKS, 400 * US);
+				suggest_stacks_pooled(&s, 4 + k, 400 * US);
+			}
+		}
+		assert_int_equal(suggest_stacks_tree(&s, rates, KP_NS_PER_S,
+		    w.facts, w.calls), KP_OK);
+		assert_true(suggest_entries(w.calls, w.facts, v) >= 2);
+		assert_int_equal(v[0].fn, pooled == 1 ? REQUEST : READ);
+		assert_false(v[0].worker);
+		assert_int_equal(v[1].worker, pooled == 1);
+		suggest_stacks_free(&s);
+		end(&w);
+	}
+}
+
+/* The way to a pool is a tier also where nobody waits long for it. */
+static void
+test_way_to_pool(void **state)
+{
+	struct suggest_tiers t;
+	struct world w;
+
+	(void)state;
+	for (int pool = 0; pool < 2; pool++) {
+		begin(&w);
+		w.facts[ASK].exported = true;
+		w.facts[READ].pool = pool;
+		for (int i = 0; i < 20; i++) {
+			w.proc = 1;
+			event(&w, KP_CALL_CALL, REQUEST, CALLBACK, 1 * US);
+			call(&w, GET, REQUEST, 20000 * US);
+			wait_in(&w, READ, REQUEST, DO_CALL, 10 * US);
+			event(&w, KP_CALL_RETURN_TO, CALLBACK, 0, 1 * US);
+		}
+		assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+		assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100,
+		    &t), KP_OK);
+		assert_int_equal(t.n, 2 + pool);
+		if (pool)
+			assert_int_equal(t.v[2].fns[0], READ);
+		for (size_t i = 0; i < t.n; i++)
+			assert_int_equal(t.v[i].pool, i == 2);
+		end(&w);
+	}
+}
+
 static double
 rate(const void *ctx, const struct kp_call_fn *fn)
 {
@@ -433,6 +511,8 @@ main(void)
 		cmocka_unit_test(test_nested),
 		cmocka_unit_test(test_unnamed),
 		cmocka_unit_test(test_samples),
+		cmocka_unit_test(test_workers),
+		cmocka_unit_test(test_way_to_pool),
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_identity),
 		cmocka_unit_test(test_known),

@@ -85,6 +85,16 @@ put_known(struct suggest_run *r, struct kp_buf *b)
 	}
 }
 
+/* Processes of OTP's modules may be of an application; then it is theirs. */
+static bool
+is_platform(const void *facts, const char *app, const char *mod)
+{
+	const struct facts_module *m = mod == NULL || app[0] != '\0' ? NULL :
+	    facts_find(facts, mod);
+
+	return facts_is_platform(app) || (m != NULL && m->platform);
+}
+
 void
 suggest_about(struct suggest_run *r)
 {
@@ -102,6 +112,8 @@ suggest_about(struct suggest_run *r)
 		kp_buf_str(b, n > APPS_NAMED ? " and others.\n" : ".\n");
 	}
 	put_known(r, b);
+	suggest_pools_about(&r->node.pools, r->node.pooled, is_platform,
+	    r->node.facts, b);
 	kp_buf_printf(b, "%s for %s, which took %s of processor time",
 	    text_counted(x, r->node.stacks.samples, "stack sample"),
 	    text_span(y, r->node.span), text_dur(z, r->node.busy));

@@ -41,6 +41,7 @@ suggest_node_free(struct suggest_node *s)
 {
 	free(s->modules);	/* the names are of the facts */
 	suggest_stacks_free(&s->stacks);
+	suggest_pools_free(&s->pools);
 	kp_call_names_free(s->stack_names);
 	for (uint32_t i = 0; i < s->ngroups; i++)
 		free(s->groups[i]);
@@ -282,6 +283,8 @@ trace_in(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	if (e == KP_OK)
 		e = facts_describe(s->facts, names, fns, s->why,
 		    sizeof(s->why));
+	if (e == KP_OK)
+		suggest_pools_mark(&s->pools, names, *fns);
 	if (e == KP_OK && before != NULL)
 		loops_carry(before, names, *fns);
 	if (e == KP_OK)

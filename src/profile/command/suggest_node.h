@@ -8,11 +8,13 @@
 
 #include "profile/command/shared.h"
 #include "profile/target/facts.h"
+#include "suggest/pools.h"
 #include "suggest/propose.h"
 #include "suggest/stacks.h"
 
 #define SUGGEST_STACKS 2000u	/* a second, at most, while they take less than */
 #define SUGGEST_PPM 10000u	/* millionths of a scheduler */
+#define SUGGEST_POOLS_SPAN (5 * KP_NS_PER_S)	/* a node says in 2 which pools it has */
 #define SUGGEST_WORKING 1000u	/* samples at work; with fewer it samples as long again */
 /* A node answers for 1,024 patterns; each is set in 0.1 to 7 ms. */
 #define SUGGEST_MODULES_MAX 500u
@@ -37,6 +39,8 @@ struct suggest_node {
 	/* What was sampled. */
 	struct kp_call_names *stack_names;
 	struct suggest_stacks stacks;
+	struct suggest_pools pools;
+	kp_dur_ns pooled;		/* how long their workers were sampled */
 	char **groups;			/* modules that processes began with */
 	uint32_t ngroups;
 	kp_dur_ns sampled, busy;	/* how long, and what that took */

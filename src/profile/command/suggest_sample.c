@@ -91,12 +91,32 @@ is_cut(const struct sampling *x, const uint32_t *fns, uint32_t n)
 	    "proc_lib") != 0;
 }
 
+/* Does a server handle a message, which it may do by waiting for another process? */
+static bool
+serves(const struct sampling *x, const uint32_t *fns, uint32_t n)
+{
+	static const char *const begins[] = { "try_handle_", "try_dispatch",
+		"handle_msg", "loop_state_callback" };
+	const struct kp_call_fn *f;
+
+	for (uint32_t i = 0; i + 1 < n; i++) {
+		f = &x->s->stack_names->fns[fns[i]];
+		if (strncmp(f->mod, "gen_", 4) != 0)
+			continue;
+		for (size_t k = 0; k < sizeof(begins) / sizeof(begins[0]); k++)
+			if (strncmp(f->fun, begins[k], strlen(begins[k])) == 0)
+				return true;
+	}
+	return false;
+}
+
 static void
 on_sample(void *ctx, const struct kp_stack_sample *m)
 {
 	struct sampling *x = ctx;
 	const struct kp_stack_frame *frames;
 	uint32_t fns[SUGGEST_FRAMES_MAX], n;
+	unsigned does;
 	enum kp_err e;
 
 	if (m->state == KP_STACK_NOT_SEEN || x->err != KP_OK)
@@ -105,10 +125,15 @@ on_sample(void *ctx, const struct kp_stack_sample *m)
 	n = n < SUGGEST_FRAMES_MAX ? n : SUGGEST_FRAMES_MAX;
 	for (uint32_t i = 0; i < n; i++)
 		fns[i] = fn_of(x, frames[i].fn);
+	does = doing(x, m, fns, n);
 	e = suggest_stacks_add(&x->s->stacks, m->stack, fns, n,
-	    is_cut(x, fns, n), doing(x, m, fns, n), m->time);
+	    is_cut(x, fns, n), does, m->time);
 	if (e != KP_OK)
 		x->err = e;
+	if (suggest_pools_sample(&x->s->pools, m->proc, does == SUGGEST_WORKS ||
+	    does == SUGGEST_WAIT_CALL || does == SUGGEST_WAIT_PORT ||
+	    serves(x, fns, n), m->time))
+		suggest_stacks_pooled(&x->s->stacks, m->stack, m->time);
 }
 
 /* A group may be named by the function that its processes began with. */
@@ -132,15 +157,27 @@ on_group(void *ctx, const struct kp_stack_group *g)
 }
 
 static enum kp_err
+read_pools(void *ctx, struct kp_term *r)
+{
+	return suggest_pools_read(ctx, r);
+}
+
+static enum kp_err
 take(struct sampling *x, struct sampler *m)
 {
 	struct suggest_node *s = x->s;
 	struct sampler_sink sink = { .table = x->table, .ctx = x,
 		.ops = { on_sample, on_group } };
 	struct sampler_totals totals;
-	enum kp_err e = sampler_take(m, kp_mono_now() + s->span, &sink, s->why,
-	    sizeof(s->why));
+	kp_mono_ns since;
+	enum kp_err e = sampler_pools(m, kp_mono_now() + SUGGEST_POOLS_SPAN,
+	    &sink, read_pools, &s->pools, s->why, sizeof(s->why));
 
+	/* Samples of pools are of after that. */
+	since = kp_mono_now();
+	if (e == KP_OK || e == KP_ETIMEOUT)
+		e = sampler_take(m, kp_mono_now() + s->span, &sink, s->why,
+		    sizeof(s->why));
 	/* A node that has little to do is looked at for longer. */
 	if (e == KP_ETIMEOUT && s->stacks.working < SUGGEST_WORKING)
 		e = sampler_take(m, kp_mono_now() + s->span, &sink, s->why,
@@ -152,6 +189,7 @@ take(struct sampling *x, struct sampler *m)
 		return suggest_node_no_memory(s);
 	if (e == KP_OK) {
 		s->sampled = totals.elapsed;
+		s->pooled = kp_mono_now() - since;
 		s->busy = sink.counts.busy;
 	}
 	return e;
@@ -303,6 +341,8 @@ suggest_node_tree(struct suggest_node *s, struct suggest_calls **c,
 		e = suggest_node_no_memory(s);
 	else
 		e = facts_describe(s->facts, t, fns, s->why, sizeof(s->why));
+	if (e == KP_OK)
+		suggest_pools_mark(&s->pools, t, *fns);
 	for (uint32_t i = 0; e == KP_OK && i < t->nfns; i++)
 		rates[i] = rate_of(s, &t->fns[i]);
 	if (e == KP_OK && suggest_stacks_tree(&s->stacks, rates, s->sampled,

@@ -62,6 +62,12 @@ copy(struct kp_span s)
 }
 
 bool
+facts_is_platform(const char *app)
+{
+	return IS_IN(app, platform_apps);
+}
+
+bool
 facts_is_client(const char *mod)
 {
 	static const char *const clients[] = { "httpc", "mnesia" };

@@ -48,6 +48,8 @@ const struct facts_module *facts_modules(const struct facts *f, size_t *n);
 const struct facts_module *facts_find(const struct facts *f, const char *name);
 /* True for OTP's own clients and databases, whose calls are boundaries. */
 bool facts_is_client(const char *mod);
+/* Is the application OTP's or Elixir's? */
+bool facts_is_platform(const char *app);
 /* Applications that are not of the platform and have loaded modules. */
 size_t facts_apps(const struct facts *f, const char **v, size_t max);
 /*

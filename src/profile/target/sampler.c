@@ -1,9 +1,10 @@
 /*
  * sampler.c - the messages to kprof_sampler.erl, and what comes from there.
  *
- * Commands are lease, peek, read and stop.  The node sends {kprof_groups, ..} and
- * {kprof_stacks, ..} (stacks.h), {kprof_reply, Ref, #{elapsed, time, young}} after
- * the samples that a command asked for, and {kprof_ended, gone, Text}.
+ * Commands are lease, pools, peek, read and stop.  The node sends {kprof_groups, ..}
+ * and {kprof_stacks, ..} (stacks.h), {kprof_reply, Ref, #{elapsed, time, young}} after
+ * the samples that a command asked for, {kprof_pools, Ref, Seen, Applications, Pools},
+ * and {kprof_ended, gone, Text}.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,18 +86,42 @@ read_totals(struct kp_term *r, struct sampler_totals *sums)
 	return kp_term_finish(r);
 }
 
+/* What a command waits for. */
+struct awaited {
+	uint64_t ref;			/* 0: nothing */
+	struct sampler_totals *sums;
+	sampler_read_pools *read;	/* or this */
+	void *ctx;
+};
+
+/* {kprof_reply, ..} or {kprof_pools, ..}; r is behind the tag.  As take_message(). */
+static enum kp_err
+take_answer(struct sampler *s, struct kp_term *r, bool pools,
+    const struct awaited *a, char *why, size_t n)
+{
+	enum kp_err e;
+
+	if ((uint64_t)kp_term_int(r) != a->ref || a->ref == 0)
+		return KP_OK;	/* of a reading that was interrupted */
+	e = pools != (a->read != NULL) ? KP_EFORMAT : pools ?
+	    a->read(a->ctx, r) : read_totals(r, a->sums);
+	return e == KP_OK ? KP_END :
+	    injected_broken(&s->in, e == KP_ENOMEM ? e : KP_EFORMAT, why, n);
+}
+
 /*
  * Takes one message, which begins with the version byte before r.  KP_END: it
- * is the answer to the command `ref`.
+ * is the answer that is awaited.
  */
 static enum kp_err
-take_message(struct sampler *s, struct kp_term *r, uint64_t ref,
-    struct sampler_sink *sink, struct sampler_totals *sums, char *why, size_t n)
+take_message(struct sampler *s, struct kp_term *r, const struct awaited *a,
+    struct sampler_sink *sink, char *why, size_t n)
 {
 	const uint8_t *whole = r->p - 1;
 	size_t len = (size_t)(r->end - whole);
 	struct kp_stack_message m = { .counts = sink->counts };
 	struct kp_span tag;
+	uint32_t arity;
 	enum kp_err e = kp_stacks_decode(whole, len, sink->table, &m,
 	    &sink->ops, sink->ctx);
 
@@ -105,9 +130,9 @@ take_message(struct sampler *s, struct kp_term *r, uint64_t ref,
 		return e;
 	if (e != KP_ENOENT)
 		return injected_broken(&s->in, KP_EFORMAT, why, n);
-	kp_term_tuple_n(r, 3);
+	arity = kp_term_tuple(r);
 	tag = kp_term_atom(r);
-	if (kp_span_is(tag, "kprof_ended")) {
+	if (kp_span_is(tag, "kprof_ended") && arity == 3) {
 		char text[INJECTED_TEXT_MAX];
 
 		injected_read_end(&s->in, r, text, sizeof(text));
@@ -115,19 +140,17 @@ take_message(struct sampler *s, struct kp_term *r, uint64_t ref,
 		    text);
 		return KP_ESTATE;
 	}
-	if (!kp_span_is(tag, "kprof_reply") || r->err != KP_OK)
-		return injected_broken(&s->in, KP_EFORMAT, why, n);
-	if ((uint64_t)kp_term_int(r) != ref || ref == 0)
-		return KP_OK;	/* of a reading that was interrupted */
-	e = read_totals(r, sums);
-	return e == KP_OK ? KP_END :
-	    injected_broken(&s->in, KP_EFORMAT, why, n);
+	if (r->err == KP_OK && ((kp_span_is(tag, "kprof_reply") && arity == 3) ||
+	    (kp_span_is(tag, "kprof_pools") && arity == 5)))
+		return take_answer(s, r, arity == 5, a, why, n);
+	return injected_broken(&s->in, KP_EFORMAT, why, n);
 }
 
 enum kp_err
 sampler_take(struct sampler *s, kp_mono_ns deadline, struct sampler_sink *sink,
     char *why, size_t n)
 {
+	const struct awaited nothing = { .ref = 0 };
 	struct kp_term r;
 	enum kp_err e;
 
@@ -135,10 +158,32 @@ sampler_take(struct sampler *s, kp_mono_ns deadline, struct sampler_sink *sink,
 		e = injected_next(&s->in, deadline, &r);
 		if (e == KP_ETIMEOUT || e == KP_END)
 			return e;
-		e = e == KP_OK ? take_message(s, &r, 0, sink, NULL, why, n) :
+		e = e == KP_OK ? take_message(s, &r, &nothing, sink, why, n) :
 		    injected_broken(&s->in, e, why, n);
 	} while (e == KP_OK);
 	return e;
+}
+
+enum kp_err
+sampler_pools(struct sampler *s, kp_mono_ns deadline, struct sampler_sink *sink,
+    sampler_read_pools *read, void *ctx, char *why, size_t n)
+{
+	enum kp_err e = injected_command(&s->in, "pools");
+	const struct awaited a = { .ref = s->in.ref, .read = read, .ctx = ctx };
+	struct kp_term r;
+	bool answered = false;
+
+	if (e != KP_OK)
+		return injected_broken(&s->in, e, why, n);
+	do {
+		e = injected_next(&s->in, deadline, &r);
+		if (e == KP_ETIMEOUT || e == KP_END)
+			return e;
+		e = e == KP_OK ? take_message(s, &r, &a, sink, why, n) :
+		    injected_broken(&s->in, e, why, n);
+		answered = e == KP_END;
+	} while (e == KP_OK);
+	return answered ? KP_OK : e;
 }
 
 enum kp_err
@@ -146,7 +191,7 @@ sampler_read(struct sampler *s, bool last, struct sampler_sink *sink,
     struct sampler_totals *sums, char *why, size_t n)
 {
 	enum kp_err e = injected_command(&s->in, last ? "read" : "peek");
-	uint64_t ref = s->in.ref;
+	const struct awaited a = { .ref = s->in.ref, .sums = sums };
 	struct kp_term r;
 
 	if (e != KP_OK)
@@ -157,7 +202,7 @@ sampler_read(struct sampler *s, bool last, struct sampler_sink *sink,
 			return e;
 		if (e != KP_OK)
 			return injected_broken(&s->in, e, why, n);
-		e = take_message(s, &r, ref, sink, sums, why, n);
+		e = take_message(s, &r, &a, sink, why, n);
 	} while (e == KP_OK);
 	return e == KP_END ? KP_OK : e;
 }

@@ -36,6 +36,12 @@ struct sampler_totals {
 	kp_dur_ns young;
 };
 
+/*
+ * Reads what a node says of its pools: {Seen, NotSeen}, Applications, Pools (as
+ * kprof_sampler_pools.erl has them).
+ */
+typedef enum kp_err sampler_read_pools(void *ctx, struct kp_term *r);
+
 struct sampler;
 
 /*
@@ -44,6 +50,13 @@ struct sampler;
  */
 enum kp_err sampler_start(struct sampler **out, const struct sampler_opts *o,
     struct injected_hello *h, char *why, size_t n);
+/*
+ * Asks what processes are there for, and takes samples meanwhile.  KP_ETIMEOUT at
+ * the deadline: an answer that comes later is passed over; else as sampler_take().
+ */
+enum kp_err sampler_pools(struct sampler *s, kp_mono_ns deadline,
+    struct sampler_sink *sink, sampler_read_pools *read, void *ctx, char *why,
+    size_t n);
 /*
  * Takes samples, which come some time after they were taken, and renews the
  * lease.  KP_ETIMEOUT at the deadline, KP_END when woken; after any other error
