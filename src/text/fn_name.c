@@ -88,7 +88,9 @@ number_before(const char *s, size_t *end, unsigned max, unsigned *v)
 		at--;
 	if (at == *end || *end - at > 4 || (s[at] == '0' && *end - at > 1))
 		return false;
-	*v = (unsigned)strtoul(s + at, NULL, 10);
+	*v = 0;
+	for (size_t i = at; i < *end; i++)
+		*v = 10 * *v + (unsigned)(s[i] - '0');
 	*end = at;
 	return *v <= max;
 }
