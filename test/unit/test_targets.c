@@ -159,11 +159,13 @@ test_ports(void **state)
 	assert_false(target_is(t, "app@localhos"));
 	assert_false(target_is(t, "app@localhost:4370x"));
 	/* the cluster knows no port; a list may have another, or none */
-	target_retype(t, "app@127.0.0.1", true);
+	assert_false(target_retype(t, "app@127.0.0.1", true));
+	assert_false(target_retype(t, "app@127.0.0.1:4370", false));
+	target_retype(t, "app@localhost:4370", true);
 	assert_string_equal(t->opts.target, "app@localhost:4370");
-	target_retype(t, "app@127.0.0.1:4371", true);
+	assert_true(target_retype(t, "app@127.0.0.1:4371", true));
 	assert_string_equal(t->opts.target, "app@127.0.0.1:4371");
-	target_retype(t, "app@127.0.0.1", false);
+	assert_true(target_retype(t, "app@127.0.0.1", false));
 	assert_string_equal(t->opts.target, "app@127.0.0.1");
 	free(t);
 }

@@ -444,16 +444,19 @@ describe(const struct reload *r, char *text, size_t n)
 static void
 change_targets(struct reload *r, char *text, size_t n)
 {
-	unsigned added = 0, removed = 0;
+	struct targets_change c;
 	size_t len = strlen(text);
 
 	targets_freeze(r->p->targets, false);
-	targets_file_apply(r->p->targets, &r->nodes, &added, &removed);
+	c = targets_file_apply(r->p->targets, &r->nodes);
 	if (!r->same)
 		targets_again(r->p->targets);
-	if (added + removed > 0)
-		snprintf(text + len, n - len, "; targets: %u added, %u removed",
-		    added, removed);
+	if (c.added + c.removed + c.moved > 0)
+		len += (size_t)snprintf(text + len, n - len, "; targets: %u "
+		    "added, %u removed", c.added, c.removed);
+	if (c.moved > 0)
+		snprintf(text + len, n - len, ", %u at another port when next "
+		    "connected to", c.moved);
 }
 
 static void

@@ -512,14 +512,17 @@ target_free(struct target *t)
 }
 
 /* A thread that connects has a copy of the old one (connect.c). */
-void
+bool
 target_retype(struct target *t, const char *name, bool keep)
 {
-	struct kp_node_at at;
+	struct kp_node_at at, old;
 
-	if (kp_node_split(name, strlen(name), &at) == NULL &&
-	    (at.port != 0 || !keep))
-		snprintf(t->typed, sizeof(t->typed), "%s", name);
+	if (kp_node_split(name, strlen(name), &at) != NULL ||
+	    (at.port == 0 && keep) ||
+	    kp_node_split(t->typed, strlen(t->typed), &old) != NULL)
+		return false;
+	snprintf(t->typed, sizeof(t->typed), "%s", name);
+	return at.port != old.port;
 }
 
 static void

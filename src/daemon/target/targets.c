@@ -228,15 +228,14 @@ targets_file_read(const struct targets *ts, struct kp_node_list *list,
 	return e == KP_OK;
 }
 
-void
-targets_file_apply(struct targets *ts, const struct kp_node_list *list,
-    unsigned *added, unsigned *removed)
+struct targets_change
+targets_file_apply(struct targets *ts, const struct kp_node_list *list)
 {
+	struct targets_change n = { 0 };
 	size_t more = list->more;
 	struct target *t;
 	bool is_new;
 
-	*added = *removed = 0;
 	for (unsigned i = 0; i < ts->n; i++) {
 		t = ts->v[i];
 		if ((t->in_set.sources & BY_FILE) == 0 ||
@@ -244,22 +243,24 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 		    kp_node_list_find(list, t->node) != NULL)
 			continue;
 		targets_leave(ts, t, BY_FILE, "it is not in the file any more");
-		*removed += t->in_set.sources == 0;
+		n.removed += t->in_set.sources == 0;
 	}
 	for (size_t i = 0; i < list->n; i++) {
 		t = targets_find(ts, list->v[i]);
 		is_new = t == NULL;
-		/* The port is the file's, unless -target named it. */
-		if (t != NULL && (t->in_set.sources & BY_NAME) == 0)
-			target_retype(t, list->v[i], false);
+		/* The port is the file's; if it has none, that of -target. */
+		if (t != NULL)
+			n.moved += target_retype(t, list->v[i],
+			    (t->in_set.sources & BY_NAME) != 0);
 		if (targets_join(ts, list->v[i], BY_FILE, "it is in the file"))
-			*added += is_new;
+			n.added += is_new;
 		else
 			more++;
 	}
 	if (more > 0 && ts->more_file == 0)
 		targets_report_no_room(ts, more);
 	ts->more_file = more;
+	return n;
 }
 
 /* ---- beginning and end ---- */

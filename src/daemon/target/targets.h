@@ -78,9 +78,14 @@ const char *targets_file(const struct targets *ts);
  */
 bool targets_file_read(const struct targets *ts, struct kp_node_list *list,
     char *why, size_t n);
-/* Adds and removes targets so that the set has those of the list; counts them. */
-void targets_file_apply(struct targets *ts, const struct kp_node_list *list,
-    unsigned *added, unsigned *removed);
+/* How many targets; moved: they have another port from their next connection on. */
+struct targets_change {
+	unsigned added, removed, moved;
+};
+
+/* Adds and removes targets so that the set has those of the list. */
+struct targets_change targets_file_apply(struct targets *ts,
+    const struct kp_node_list *list);
 /* After a reload: targets that failed with the old configuration try again. */
 void targets_again(struct targets *ts);
 
