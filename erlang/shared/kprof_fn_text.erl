@@ -2,7 +2,7 @@
 %% MyApp.Repo.all/2, MyApp.Repo."odd name"/1, anonymous fn/1 in MyApp.Repo.all/2.
 -module(kprof_fn_text).
 
--export([fn_text/1, fn_text/3, fn_local/2]).
+-export([fn_text/1, fn_text/3, fn_local/2, fn_process/1]).
 
 -define(OPERATORS, ["+", "-", "*", "/", "**", "!", "^", "~~~", "++", "--", "+++", "---", "<>",
                     "|>", "<<<", ">>>", "<<~", "~>>", "<~", "~>", "<~>", "<|>", "<", ">", "<=",
@@ -29,6 +29,16 @@ fn_local(M, {F, A}) ->
         {_, none} -> [fn_unquoted(atom_to_list(F)), $/, integer_to_list(A)];
         _ -> fn_text({M, F, A})
     end.
+
+%% The name that a process is registered by, or the process.
+-spec fn_process(atom() | pid()) -> iolist().
+fn_process(Name) when is_atom(Name) ->
+    case fn_alias(atom_to_list(Name)) of
+        none -> io_lib:format("~tw", [Name]);
+        Alias -> Alias
+    end;
+fn_process(Pid) ->
+    pid_to_list(Pid).
 
 fn_elixir(Alias, none, Function, Arity) ->
     [Alias, $., fn_unquoted(Function), $/, Arity];

@@ -66,11 +66,13 @@ process_of("<" ++ _ = Text) ->
     Pid;
 process_of(Name) -> registered_as(Name).
 
+%% A module of Elixir has a prefix that users leave out, and that reports do not show.
 registered_as(Name) ->
-    Atom = kprof_wanted:existing(unicode:characters_to_binary(Name)),
-    case is_atom(Atom) andalso whereis(Atom) of
-        Pid when is_pid(Pid) -> Pid;
-        _ -> kprof_refusal:refuse("no process is registered as '~ts' (see -processes)", [Name])
+    case [Pid || Text <- [Name, "Elixir." ++ Name],
+                 Atom <- [kprof_wanted:existing(unicode:characters_to_binary(Text))], is_atom(Atom),
+                 Pid <- [whereis(Atom)], is_pid(Pid)] of
+        [Pid | _] -> Pid;
+        [] -> kprof_refusal:refuse("no process is registered as '~ts' (see -processes)", [Name])
     end.
 
 %% A supervisor is not its own descendant. A child may be declared a supervisor and not be one of
@@ -85,14 +87,17 @@ descendants([], Found, _) -> maps:keys(Found).
 %% are counted first. Those found Before are added, so that a whole tree has a limit.
 children(Sup, Before, Max) ->
     is_supervisor(Sup) orelse
-        kprof_refusal:refuse("~tw is not a supervisor", [kprof_injected:name(Sup)]),
+        kprof_refusal:refuse("~ts is not a supervisor", [name_text(Sup)]),
     #{supervisors := Supervisors, workers := Workers} = maps:from_list(ask(Sup, count_children)),
     case Supervisors + Workers of
         N when Before + N > Max ->
-            too_many("with the ~b children of ~tw these are", [N, kprof_injected:name(Sup)],
+            too_many("with the ~b children of ~ts these are", [N, name_text(Sup)],
                      Before + N, Max);
         _ -> [{P, Type} || {_, P, Type, _} <- ask(Sup, which_children), is_pid(P)]
     end.
+
+name_text(Process) ->
+    kprof_fn_text:fn_process(kprof_injected:name(Process)).
 
 %% #{Process => living processes that it has spawned}.
 spawned_by() ->
@@ -119,7 +124,7 @@ ask(Sup, What) ->
     try gen_server:call(Sup, What, ?SUPERVISOR_MS)
     catch
         exit:_ ->
-            kprof_refusal:refuse("the supervisor ~tw does not answer", [kprof_injected:name(Sup)])
+            kprof_refusal:refuse("the supervisor ~ts does not answer", [name_text(Sup)])
     end.
 
 %% On OTP 25 and 26 a process has one tracer, and there is one setting for new processes. Refuses
@@ -135,8 +140,8 @@ foreign(legacy, Chosen) when Chosen =/= unflagged ->
     Traced = traced_by_others(none),
     Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
     Both =:= [] orelse
-        kprof_refusal:refuse("another tool traces ~tw (~ts)",
-                             [kprof_injected:name(hd(Both)), kprof_refusal:one_tracer()]),
+        kprof_refusal:refuse("another tool traces ~ts (~ts)",
+                             [name_text(hd(Both)), kprof_refusal:one_tracer()]),
     Traced;
 foreign(_, _) ->
     #{}.

@@ -17,7 +17,7 @@ export const withoutLine = (frame) => frame.replace(/(\/\d+):\d+$/, "$1");
 
 // What modules of one application mostly share: MyApp of MyApp.Repo.all/2, cowboy of
 // cowboy_stream_h:info/3.
-export const family = (frame) => /^'?([A-Z]\w*(?=\.)|[^:_']*)/.exec(fnName(frame))[1];
+export const family = (frame) => /^(?:anonymous fn\S* .*?\bin )?'?([A-Z]\w*(?=\.)|[^:_']*)/.exec(fnName(frame))[1];
 
 // From 0 to n - 1, always the same for a name.
 export function choice(name, n) {

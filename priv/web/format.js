@@ -63,8 +63,20 @@ export const requestsOf = (r, row) => row === undefined ? undefined :
 // Marks an estimate with ~.
 export const estimate = (of, text) => `${of.known ? "" : "~"}${text(of.n)}`;
 
-// A function as people write it: MyApp.Repo.all/2 for JSON's Elixir.MyApp.Repo:all/2.
-export const fnName = (call) => call.replace(/^Elixir\.([^:]*):?/, (_, alias) => alias + (call.includes(":") ? "." : ""));
+const PLAIN = /^(?!_$)(?:[a-z_]\w*[?!]?|[-+*\/!^~<>=&|@]+)$/;
+const elixirName = (name) => PLAIN.test(name) ? name : JSON.stringify(name);
+
+// A function as people write it: MyApp.Repo.all/2 for JSON's Elixir.MyApp.Repo:all/2, and
+// anonymous fn/1 in MyApp.Repo.all/2 for Elixir.MyApp.Repo:-all/2-fun-0-/1 (src/text/fn_name.c).
+export function fnName(call) {
+	const [, alias, name, arity] = /^Elixir\.((?!Elixir\b)[A-Z]\w*(?:\.[A-Z]\w*)*)(?::(.+)(\/\d+))?$/s.exec(call) ?? [];
+	const [, outer, outerArity, which] = /^-(.+)(\/\d+)-fun-(\d+)-$/s.exec(name ?? "") ?? [];
+
+	if (alias === undefined || name === undefined)
+		return alias ?? call;
+	return outer === undefined ? `${alias}.${elixirName(name)}${arity}` :
+		`anonymous fn${arity}${which === "0" ? "" : ` (fun-${which})`} in ${alias}.${elixirName(outer)}${outerArity}`;
+}
 
 const pad = (n) => String(n).padStart(2, "0");
 

@@ -98,9 +98,17 @@ name_all(const struct suggest_file *f, struct named *x)
 
 /* ---- functions ---- */
 
+/* "Shop.Cart.add/2", as users of Elixir write it; {shop_cart, add, 2} */
 static void
 put_fn(struct kp_buf *b, const struct kp_call_fn *fn)
 {
+	char text[FN_NAME_MAX];
+
+	fn_name(text, sizeof(text), fn->mod, fn->fun, fn->arity);
+	if (fn_is_elixir(fn->mod) && strpbrk(text, "\"\\") == NULL) {
+		kp_buf_printf(b, "\"%s\"", text);
+		return;
+	}
 	kp_buf_u8(b, '{');
 	kp_atom_print(b, fn->mod);
 	kp_buf_str(b, ", ");

@@ -179,6 +179,12 @@ put_name(struct kp_buf *b, const char *mod, const char *fun, int arity)
 	put_arity(b, arity);
 }
 
+bool
+fn_is_elixir(const char *mod)
+{
+	return alias(mod) != NULL;
+}
+
 void
 fn_name_put(struct kp_buf *b, const char *mod, const char *fun,
     uint32_t arity)

@@ -300,6 +300,18 @@ test_nodes(void **state)
 	has("\"app@host, db@host\"");
 }
 
+/* Of a module of Elixir, as reports have it everywhere. */
+static void
+test_registered(void **state)
+{
+	struct trace_view v = view();
+
+	(void)state;
+	kp_call_proc_name(feed.names, 0, feed_span("Elixir.Shop.Cart"));
+	trace_tree(&out, &v);
+	has(" Shop.Cart <0.100.0>\n");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* Forty of t:c/0, ten that are registered by two names, and main. */
@@ -444,6 +456,7 @@ main(void)
 		TEST(test_tree),
 		TEST(test_folded),
 		TEST(test_callgrind),
+		TEST(test_registered),
 		TEST(test_speedscope),
 		TEST(test_dump),
 		TEST(test_remarks),

@@ -31,8 +31,8 @@ static const struct {
 	{ "ab", "handle_call", 3, false, true, false },
 	{ "ab", "q", 2, false, false, false },
 	{ "ab", "inner", 1, false, false, true },
-	{ "cd", "get", 1, false, false, false },
-	{ "cd", "ask", 1, false, false, true },
+	{ "Elixir.Cd", "get", 1, false, false, false },
+	{ "Elixir.Cd", "ask", 1, false, false, true },
 	{ "ef", "format", 1, false, false, false },
 	{ "gh", "spend", 1, false, false, false },
 	{ "ij", "read", 2, false, false, false },
@@ -444,6 +444,10 @@ test_file(void **state)
 		assert_int_equal(conf->ntiers, 3);
 		assert_int_equal(conf->nentries, 1);
 		assert_null(strchr(kp_buf_cstr(&b), '\x1b'));
+		/* each language as its users write it */
+		assert_non_null(strstr(kp_buf_cstr(&b), "\"Cd.get/1\""));
+		assert_non_null(strstr(kp_buf_cstr(&b), "{ab, q, 2}"));
+		assert_null(strstr(kp_buf_cstr(&b), "Elixir."));
 		kp_conf_free(conf);
 		kp_diags_free(&diags);
 		kp_buf_free(&b);

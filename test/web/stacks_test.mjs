@@ -11,7 +11,7 @@ writeFileSync(join(dir, "package.json"), "{\"type\": \"module\"}");
 for (const file of ["flame.js", "format.js"])
 	copyFileSync(join("priv", "web", file), join(dir, file));
 const flame = await import(join(dir, "flame.js"));
-const { ms, percent } = await import(join(dir, "format.js"));
+const { fnName, ms, percent } = await import(join(dir, "format.js"));
 
 const VIEW = "?range=all&live=0&view=stacks";
 const SCRIPT = "<img src=x onerror=alert(1)>";
@@ -104,7 +104,13 @@ function figures() {
 	const nested = flame.build([stack("a", "repo", "Elixir.A.Repo:all/2;Elixir.A.Repo:run/1", 3), stack("b", "x", "m:f/1", 1)]);
 
 	same("what is found is counted once", [flame.search(nested, "rePo").ms, flame.search(nested, "a.repo.run").ms, flame.search(nested, "zz").ms], [3, 3, 0]);
-	same("by application", ["Elixir.MyApp.Repo:all/2", "MyApp.Web.index/2:3", "cowboy_stream_h:info/3", "'my-mod':f/1", "gen:call/3"].map(flame.family), ["MyApp", "MyApp", "cowboy", "my-mod", "gen"]);
+	same("by application", ["Elixir.MyApp.Repo:all/2", "MyApp.Web.index/2:3", "cowboy_stream_h:info/3", "'my-mod':f/1", "gen:call/3", "anonymous fn/1 in MyApp.Repo.all/2:3",
+		"anonymous fn/1 (fun-2) in MyApp.all/2"].map(flame.family), ["MyApp", "MyApp", "cowboy", "my-mod", "gen", "MyApp", "MyApp"]);
+	same("functions as people write them", ["lists:seq/2", "Elixir.MyApp.Repo:all/2", "Elixir.MyApp.Repo", "Elixir.A:ok?/1", "Elixir.A:odd name/1",
+		"Elixir.Kernel:+/2", "Elixir.Kernel://2", "Elixir.A.B:-b/1-fun-0-/2", "Elixir.A:-odd name/1-fun-3-/2", "Elixir.A:-b/1-lc$^0/1-0-/1",
+		"'Elixir.my-app':f/2"].map(fnName), ["lists:seq/2", "MyApp.Repo.all/2", "MyApp.Repo", "A.ok?/1", "A.\"odd name\"/1",
+		"Kernel.+/2", "Kernel.//2", "anonymous fn/2 in A.B.b/1", "anonymous fn/2 (fun-3) in A.\"odd name\"/1", "A.\"-b/1-lc$^0/1-0-\"/1",
+		"'Elixir.my-app':f/2"]);
 }
 
 function files() {

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "kprofd/fn_name.h"
 #include "trace_internal.h"
 #include "counts_report.h"
 #include "counts_sheet.h"
@@ -108,12 +109,14 @@ section_row(const struct sheet *s, struct grid *g,
     const struct kp_counts_row *sums)
 {
 	const char *name = proc_name(s->p, sums->proc);
+	char shown[FN_NAME_MAX];
 	struct kp_buf text;
 
 	kp_buf_init(&text, LINE_BYTES_MAX);
 	put_pid(&text, s->p, sums->proc);
 	if (name != NULL)
-		kp_buf_printf(&text, " %s", name);
+		kp_buf_printf(&text, " %s", fn_shown(shown, sizeof(shown),
+		    name));
 	grid_cell(g, kp_buf_cstr(&text));
 	kp_buf_free(&text);
 	figure_cells(s, g, sums);

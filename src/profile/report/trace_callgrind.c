@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "kprofd/fn_name.h"
 #include "trace_internal.h"
 #include "base/sat.h"
 #include "text/text.h"
@@ -37,9 +38,11 @@ put_name(struct kp_buf *b, const struct trace_view *v, const char *fl,
     const char *key, uint32_t fn)
 {
 	const char *mod = v->names->fns[fn].mod;
+	char name[FN_NAME_MAX];
 
 	kp_buf_printf(b, "%s=", fl);
-	text_put(b, mod[0] != '\0' ? mod : "pseudo");
+	text_put(b, mod[0] != '\0' ? fn_shown(name, sizeof(name), mod) :
+	    "pseudo");
 	kp_buf_printf(b, "\n%s=", key);
 	trace_put_fn(b, v->names, fn);
 	kp_buf_str(b, "\n");

@@ -19,6 +19,15 @@ trace_put_fn(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn)
 		fn_name_put(b, f->mod, f->fun, f->arity);
 }
 
+/* The name that a process is registered by. */
+static void
+put_registered(struct kp_buf *b, const char *name)
+{
+	char text[FN_NAME_MAX];
+
+	text_put(b, fn_shown(text, sizeof(text), name));
+}
+
 /* Only if there are several nodes. */
 static void
 put_node(struct kp_buf *b, const struct kp_call_names *t,
@@ -60,7 +69,7 @@ trace_put_proc(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
 
 	put_node(b, t, p);
 	if (p->name != NULL) {
-		text_put(b, p->name);
+		put_registered(b, p->name);
 		kp_buf_str(b, " ");
 	}
 	trace_put_number(b, p);
@@ -80,7 +89,7 @@ trace_put_root(struct kp_buf *b, const struct trace_view *v, uint32_t proc)
 	}
 	put_node(b, v->names, p);
 	if (p->name != NULL)
-		text_put(b, p->name);
+		put_registered(b, p->name);
 	else
 		trace_put_fn(b, v->names, root->fn);
 	kp_buf_printf(b, " (%s processes)", text_count(n, root->n));
