@@ -7,11 +7,15 @@
 #ifndef KPROFD_FN_NAME_H
 #define KPROFD_FN_NAME_H
 
+#include <stdbool.h>
+
 #include "kprofd/buf.h"
 #include "kprofd/config.h"
 
 #define FN_NAME_MAX 2100u	/* bytes: most names fit, others are cut */
 
+/* Is it a module of Elixir, whose functions are written in Elixir's syntax? */
+bool fn_is_elixir(const char *mod);
 void fn_name_put(struct kp_buf *b, const char *mod, const char *fun,
     uint32_t arity);
 /* Writes a pattern, which may lack arity or function: lists:seq/_, lists */

@@ -4,6 +4,7 @@
 -module(apps).
 
 -export([profile/5, edit/2, run/4, inside/3, requests/1, calls/1, kind/2, cost/1, ready/3]).
+-export([node_name/2, erl/6, placed/3, compiled/5, plugins/1, cowboy/1, elixir/0]).
 
 -define(EXAMPLES, "priv/examples").
 -define(MB, 1048576).
@@ -17,7 +18,7 @@
 %% Work is done twice: unprofiled, to warm the server up and see how much memory
 %% that takes, and profiled. Gives kprofd's process, whose database can be
 %% asked, and what Work gave the second time. Name is for the report. Example
-%% may be {Example, Edit}, for what a comment in it says that one can do.
+%% may be {Example, Edit}, for what a comment in it says that one can do, or a file.
 profile(T, Server, Example, Name, Work) ->
     File = file(T, Example),
     fits(T, Server, File),
@@ -37,6 +38,8 @@ profile(T, Server, Example, Name, Work) ->
     timed(P),
     {P#{grown => Grown}, Result}.
 
+file(_, {file, File}) ->
+    File;
 file(T, {Example, Edit}) ->
     {ok, Text} = file:read_file(file(T, Example)),
     it:write(T, Example ++ ".conf", Edit(Text));
@@ -124,3 +127,41 @@ cost(#{grown := Grown} = P) ->
     All = maps:fold(fun(_, {In, Async}, Sum) -> Sum + In + Async end, 0, calls(P)),
     io_lib:format("~.1f events a request, ~.1f MiB",
                   [2 * All / max(1, it:number(P, "select sum(sampled) from time_window")), Grown / ?MB]).
+
+%% ------------------------------------------------ servers that tests make ----
+
+node_name(#{n := N}, Name) ->
+    lists:flatten(io_lib:format("~s_~s_~b@127.0.0.1", [Name, os:getpid(), N])).
+
+%% The server's erl, in Debian's root; what it starts is told last.
+erl(#{ebins := [Ours, Apps]} = T, Node, Paths, Args, Stub, Start) ->
+    inside(T, ["erl", "-noinput", "-name", Node, "-setcookie", it:cookie(), "-pa", Ours, Apps | Paths] ++ Args ++
+                    Stub ++ ["-s" | Start], []).
+
+%% Files of ours, in the servers' file system; gives where they are there.
+placed(#{place := Place, root := Root}, Name, Files) ->
+    Dir = lists:concat(["/tmp/", filename:basename(Place), "/", Name]),
+    ok = filelib:ensure_path(Root ++ Dir),
+    [{ok, _} = file:copy(F, Root ++ Dir ++ "/" ++ filename:basename(F)) || F <- Files],
+    Dir.
+
+%% Compiled there too, against what is there.
+compiled(T, Name, Compiler, Sources, Env) ->
+    Files = filelib:wildcard(Sources),
+    Dir = placed(T, Name, Files ++ filelib:wildcard(filename:join(filename:dirname(Sources), "*.app"))),
+    Include = [A || Compiler =:= "erlc", A <- ["-I", "/usr/lib/yaws/include"]],
+    _ = run(T, Compiler, [Compiler | Include] ++ ["-o", Dir | [Dir ++ "/" ++ filename:basename(F) || F <- Files]],
+                 [{"ERL_EPMD_PORT", "1"} | Env]),
+    Dir.
+
+plugins(#{root := Root}) ->
+    [Dir | _] = filelib:wildcard(Root ++ "/usr/lib/rabbitmq/lib/*/plugins"),
+    lists:nthtail(length(Root), Dir).
+
+%% cowboy and what it needs, of Debian's RabbitMQ.
+cowboy(#{root := Root} = T) ->
+    [lists:nthtail(length(Root), Dir) || Lib <- ["cowboy", "cowlib", "ranch"],
+                                         Dir <- filelib:wildcard(Root ++ plugins(T) ++ "/" ++ Lib ++ "-[0-9]*")].
+
+elixir() ->
+    ["/usr/lib/elixir/lib/" ++ Lib || Lib <- ["elixir", "logger", "eex"]].

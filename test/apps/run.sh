@@ -18,5 +18,5 @@ exec unshare --mount --pid --fork --kill-child --mount-proc sh -euc '
 	shift 2
 	erl -noinput -pa "$b/integration/ebin" -pa "$b/apps/ebin" -s it_run main \
 	    -extra "$b" -root "$root" -jobs 1 -app apps -modules \
-	    cowboy_tests,rabbitmq_tests,ejabberd_tests,phoenix_tests,suggest_tests "$@"
+	    cowboy_tests,rabbitmq_tests,ejabberd_tests,phoenix_tests,kiosk_tests,suggest_tests "$@"
 ' sh "$@"

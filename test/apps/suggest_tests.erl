@@ -36,14 +36,14 @@ scrambled(#{build := Build} = T) ->
     Result.
 
 scrambled_server(#{build := Build} = T, Names) ->
-    Ebin = placed(T, "scrambled", filelib:wildcard(filename:join(Build, "apps/scrambled/*.{beam,app}"))),
+    Ebin = apps:placed(T, "scrambled", filelib:wildcard(filename:join(Build, "apps/scrambled/*.{beam,app}"))),
     Config = io_lib:format("#{~s => #{work_us => 100, wait_ms => 3}, ~s => #{work_us => 300}, ~s => #{work_us => 200},"
                            " parsing => #{work_us => 50}, faults => #{raise => 0.01, slow => 0.001}}",
                            [as(Names, Layer) || Layer <- [db, formatter, accounting]]),
     {App, Start, 0} = as(Names, {sample_app, start, 0}),
-    Node = node_name(T, "apps_scrambled"),
+    Node = apps:node_name(T, "apps_scrambled"),
     Server = it:server(T, "scrambled", Node,
-                       fun(Stub) -> erl(T, Node, [Ebin], ["-" ++ atom_to_list(App), "config", lists:flatten(Config)], Stub,
+                       fun(Stub) -> apps:erl(T, Node, [Ebin], ["-" ++ atom_to_list(App), "config", lists:flatten(Config)], Stub,
                                         [atom_to_list(App), atom_to_list(Start)]) end, []),
     apps:ready(Server, "the application runs", {apps_probe, runs, [App]}),
     Server.
@@ -76,10 +76,10 @@ as(Names, Atom) ->
 %% ------------------------------------------------------------ the shop ----
 
 shop(T) ->
-    Dir = compiled(T, "shop", "elixirc", "test/apps/shop/*.ex", [{"LC_ALL", "C.UTF-8"}, {"ERL_LIBS", plugins(T)}]),
-    Node = node_name(T, "apps_shop"),
+    Dir = apps:compiled(T, "shop", "elixirc", "test/apps/shop/*.ex", [{"LC_ALL", "C.UTF-8"}, {"ERL_LIBS", apps:plugins(T)}]),
+    Node = apps:node_name(T, "apps_shop"),
     Server = it:server(T, "shop", Node,
-                       fun(Stub) -> erl(T, Node, [Dir | [D ++ "/ebin" || D <- elixir() ++ cowboy(T)]],
+                       fun(Stub) -> apps:erl(T, Node, [Dir | [D ++ "/ebin" || D <- apps:elixir() ++ apps:cowboy(T)]],
                                         ["-shop", "database_port", integer_to_list(apps_backend:database()),
                                          "-shop", "payments_port", integer_to_list(apps_backend:payments())],
                                         Stub, ["Elixir.Shop", "run"]) end, []),
@@ -114,12 +114,12 @@ shop(T) ->
 %% ----------------------------------------------------------- the notes ----
 
 notes(#{place := Place, root := Root, n := N} = T) ->
-    Dir = compiled(T, "notes", "erlc", "test/apps/notes/*.erl", []),
+    Dir = apps:compiled(T, "notes", "erlc", "test/apps/notes/*.erl", []),
     Journals = lists:concat(["/tmp/", filename:basename(Place), "/journals", N]),
     ok = filelib:ensure_path(Root ++ Journals),
-    Node = node_name(T, "apps_notes"),
+    Node = apps:node_name(T, "apps_notes"),
     Server = it:server(T, "notes", Node,
-                       fun(Stub) -> erl(T, Node, [Dir | [D ++ "/ebin" || D <- cowboy(T)]], ["-notes", "dir", "\"" ++ Journals ++ "\""],
+                       fun(Stub) -> apps:erl(T, Node, [Dir | [D ++ "/ebin" || D <- apps:cowboy(T)]], ["-notes", "dir", "\"" ++ Journals ++ "\""],
                                         Stub, ["notes_app", "run"]) end, []),
     apps:ready(Server, "the service runs", {apps_probe, runs, [notes]}),
     Note = fun() -> ["/notes/", integer_to_list(rand:uniform(30))] end,
@@ -160,7 +160,7 @@ word() ->
 
 wiki(#{place := Place, root := Root, n := N} = T) ->
     it:check(filelib:is_dir(Root ++ "/usr/lib/yaws"), "yaws is in ~s: delete that, and it is made again", [Root]),
-    Dir = compiled(T, "wiki", "erlc", "test/apps/wiki/*.erl", []),
+    Dir = apps:compiled(T, "wiki", "erlc", "test/apps/wiki/*.erl", []),
     Own = lists:concat(["/tmp/", filename:basename(Place), "/wiki", N]),
     ok = filelib:ensure_path(Root ++ Own ++ "/www"),
     [{ok, _} = file:copy(F, Root ++ Own ++ "/www/" ++ filename:basename(F)) || F <- filelib:wildcard("test/apps/wiki/www/*")],
@@ -169,9 +169,9 @@ wiki(#{place := Place, root := Root, n := N} = T) ->
                          ["logdir = ", Own, "\nebin_dir = ", Dir, "\nkeepalive_timeout = 30000\nrunmod = wiki_store\n"
                           "<server localhost>\n port = ", integer_to_list(Port), "\n listen = 127.0.0.1\n docroot = ", Own,
                           "/www\n appmods = </wiki, wiki>\n</server>\n"]),
-    Node = node_name(T, "apps_wiki"),
+    Node = apps:node_name(T, "apps_wiki"),
     Server = it:server(T, "wiki", Node,
-                       fun(Stub) -> erl(T, Node, [Dir, "/usr/lib/yaws/ebin"],
+                       fun(Stub) -> apps:erl(T, Node, [Dir, "/usr/lib/yaws/ebin"],
                                         ["-mnesia", "dir", "\"" ++ Own ++ "/mnesia\"", "-conf", Own ++ "/yaws.conf"], Stub, ["yaws"]) end, []),
     apps:ready(Server, "yaws runs", {apps_probe, runs, [yaws]}),
     Page = fun() -> ["/wiki/", page_name()] end,
@@ -271,44 +271,8 @@ answered(Load, AtLeast) ->
     Answers = #{200 := Good} = apps_load:stop(Load),
     it:check(Good > AtLeast andalso not is_map_key(500, Answers), "answers: ~0p", [Answers]).
 
-node_name(#{n := N}, Name) ->
-    lists:flatten(io_lib:format("~s_~s_~b@127.0.0.1", [Name, os:getpid(), N])).
-
-%% The server's erl, in Debian's root; what it starts is told last.
-erl(#{ebins := [Ours, Apps]} = T, Node, Paths, Args, Stub, Start) ->
-    apps:inside(T, ["erl", "-noinput", "-name", Node, "-setcookie", it:cookie(), "-pa", Ours, Apps | Paths] ++ Args ++
-                    Stub ++ ["-s" | Start], []).
-
-%% Files of ours, in the servers' file system; gives where they are there.
-placed(#{place := Place, root := Root}, Name, Files) ->
-    Dir = lists:concat(["/tmp/", filename:basename(Place), "/", Name]),
-    ok = filelib:ensure_path(Root ++ Dir),
-    [{ok, _} = file:copy(F, Root ++ Dir ++ "/" ++ filename:basename(F)) || F <- Files],
-    Dir.
-
-%% Compiled there too, against what is there.
-compiled(T, Name, Compiler, Sources, Env) ->
-    Files = filelib:wildcard(Sources),
-    Dir = placed(T, Name, Files ++ filelib:wildcard(filename:join(filename:dirname(Sources), "*.app"))),
-    Include = [A || Compiler =:= "erlc", A <- ["-I", "/usr/lib/yaws/include"]],
-    _ = apps:run(T, Compiler, [Compiler | Include] ++ ["-o", Dir | [Dir ++ "/" ++ filename:basename(F) || F <- Files]],
-                 [{"ERL_EPMD_PORT", "1"} | Env]),
-    Dir.
-
-plugins(#{root := Root}) ->
-    [Dir | _] = filelib:wildcard(Root ++ "/usr/lib/rabbitmq/lib/*/plugins"),
-    lists:nthtail(length(Root), Dir).
-
-%% cowboy and what it needs, of Debian's RabbitMQ.
-cowboy(#{root := Root} = T) ->
-    [lists:nthtail(length(Root), Dir) || Lib <- ["cowboy", "cowlib", "ranch"],
-                                         Dir <- filelib:wildcard(Root ++ plugins(T) ++ "/" ++ Lib ++ "-[0-9]*")].
-
-elixir() ->
-    ["/usr/lib/elixir/lib/" ++ Lib || Lib <- ["elixir", "logger", "eex"]].
-
 python(T, Script, Args) ->
-    Dir = placed(T, "clients", ["test/apps/" ++ Script]),
+    Dir = apps:placed(T, "clients", ["test/apps/" ++ Script]),
     it:start(T, "client", apps:inside(T, ["python3", Dir ++ "/" ++ Script | Args], []), []).
 
 pick(List) ->
