@@ -88,9 +88,11 @@ allowed() ->
      {"priv/man/kprofd.8", "example: shop_handler", "a call of an application that is not here"},
      {"priv/man/kprofd.8", "{kprof, [{disabled, true}]}", "the target's own configuration"},
      {"priv/man/kprofd.8", "{kprof, [{accept_library, false}]}", "the target's own configuration"},
+     {"priv/doc/containers.md", "{kprof, [{accept_library, false}]}", "the target's own configuration"},
      {"priv/man/tiers.conf.5", "{identity, fun ({Module", "the form's grammar; examples follow it there"},
      {"priv/doc/service.md", "kprofd: profiling shop@vm", "the log of a node that is not here"},
      {"priv/doc/service.md", "apt install ./build/kprofd_", "`make deb-test` does the same"},
+     {"priv/doc/service.md", "cp /etc/kprofd/kprofd.env", "`make deb-test` does the same"},
      {"test/recordings/README.md", sample, "lines of a file, with the names of what stands in them"},
      {"test/bench/README.md", "target: OTP", "figures that take minutes"},
      {"test/bench/README.md", sample, "figures that take minutes"}].

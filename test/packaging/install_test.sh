@@ -38,6 +38,7 @@ usr/share/bash-completion/completions/kprof
 usr/share/bash-completion/completions/kprofd
 usr/share/doc/kprofd/architecture.md
 usr/share/doc/kprofd/clusters.md
+usr/share/doc/kprofd/containers.md
 usr/share/doc/kprofd/contributing.md
 usr/share/doc/kprofd/cost.md
 usr/share/doc/kprofd/dashboard-and-exports.md
