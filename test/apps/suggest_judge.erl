@@ -54,7 +54,9 @@ suggested(#{build := Build} = T, #{node := Node} = Server) ->
     it:equal(["kprof suggest: ", it:errors(P)], 0, it:exited(P)),
     Took = (erlang:monotonic_time(millisecond) - Start) / 1000,
     Alone = (Before - Rest) / (?REST_MS / 1000),
-    #{file => it:write(T, "proposed.conf", it:output(P)), seconds => Took, alone => 100 * Alone,
+    {match, [Said]} = re:run(it:errors(P), "of processor time, (.*?) of a scheduler, by an upper estimate",
+                             [unicode, {capture, all_but_first, list}]),
+    #{file => it:write(T, "proposed.conf", it:output(P)), seconds => Took, alone => 100 * Alone, said => Said,
       cost => 100 * ((processor_s(Server) - Before) / Took - Alone)}.
 
 %% Processor time of a node so far.
@@ -180,11 +182,11 @@ fit(_, _) -> false.
 %% ---------------------------------------------------- what is written ----
 
 line(Name, #{entry := Entry, tiers := Tiers}, #{explained := Explained, named := Named, names := Names, mean_ms := Mean},
-     #{explained := Hand, requests := Requests, mean_ms := HandMean}, #{alone := Alone, cost := Cost, seconds := Seconds}) ->
-    lists:flatten(io_lib:format("~s | ~s | ~s | ~.1f % (by hand ~.1f %) | ~.1f % (~b) | ~.1f % (the load ~.1f %) | ~.1f s"
+     #{explained := Hand, requests := Requests, mean_ms := HandMean}, #{alone := Alone, cost := Cost, said := Said, seconds := Seconds}) ->
+    lists:flatten(io_lib:format("~s | ~s | ~s | ~.1f % (by hand ~.1f %) | ~.1f % (~b) | ~.1f % (it said ~s; the load ~.1f %) | ~.1f s"
                                 " | ~b requests, ~.3f ms (by hand ~.3f ms)",
                                 [Name, written(Entry), lists:join(", ", [atom_to_list(Tier) || {Tier, F} <- Tiers, F -- Entry =:= F]),
-                                 Explained, Hand, Named, Names, Cost, Alone, Seconds, Requests, Mean, HandMean])).
+                                 Explained, Hand, Named, Names, Cost, Said, Alone, Seconds, Requests, Mean, HandMean])).
 
 written(Functions) ->
     lists:join(", ", [io_lib:format("~s:~s/~w", [M, F, A]) || {M, F, A} <- Functions]).

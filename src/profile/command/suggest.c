@@ -16,7 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kprofd/cost.h"
 #include "kprofd/dur.h"
 #include "dist/opt_node.h"
 #include "kprofd/fn_name.h"
@@ -116,7 +115,7 @@ suggest_about(struct suggest_run *r)
 	    r->node.facts, b);
 	kp_buf_printf(b, "%s for %s, which took %s of processor time",
 	    text_counted(x, r->node.stacks.samples, "stack sample"),
-	    text_span(y, r->node.span), text_dur(z, r->node.busy));
+	    text_span(y, r->node.span), text_dur(z, r->node.cost.sampling));
 	kp_buf_printf(b, "; %s counted for %s", text_counted(x,
 	    r->node.functions, "function"), text_span(y, r->node.short_span));
 	kp_buf_printf(b, "; %s traced.\n", text_counted(x, r->node.events,
@@ -388,21 +387,26 @@ write_new(const char *path, const struct kp_buf *text)
 	return good ? EXIT_DONE : cannot_write(path);
 }
 
-/* The check, which kprofd has bounds for itself, is not in this. */
+/* Of this only the sampling is measured: the node works meanwhile. */
 static void
 say_cost(const struct suggest_run *r)
 {
-	kp_dur_ns took = kp_mono_now() - r->begun, cost = suggest_node_cost(&r->node);
+	kp_dur_ns took = kp_mono_now() - r->begun, cost;
+	struct suggest_cost c = suggest_node_cost(&r->node);
 	char s[TEXT_MAX], t[TEXT_MAX], u[TEXT_MAX], v[TEXT_MAX], x[TEXT_MAX],
-	    y[TEXT_MAX];
+	    y[TEXT_MAX], z[TEXT_MAX], w[TEXT_MAX];
 
-	suggest_progress(r, "'%s': this took %s, and there about %s of processor "
-	    "time, %s of a scheduler: %s of sampling, %s counted, %s%s",
-	    r->a->target, text_about(s, took), text_dur(t, cost),
-	    text_share(u, took > 0 ? (double)cost / (double)took : 0),
-	    text_dur(v, r->node.busy), text_counted(x, r->node.functions,
-	    "function"), text_counted(y, r->node.events, "traced event"),
-	    r->traced ? ", of all processes for a moment" : "");
+	cost = suggest_cost_time(&c);
+	suggest_progress(r, "'%s': this took %s, and there %s of processor "
+	    "time, %s of a scheduler, by an upper estimate: %s of sampling "
+	    "(measured), %s of counting calls, %s of tracing%s, %s of kprofd "
+	    "-check, %s of questions", r->a->target, text_about(s, took),
+	    text_dur(t, cost), text_share(u, took > 0 ? (double)cost /
+	    (double)took : 0), text_dur(v, c.sampling), text_dur(x,
+	    suggest_work_time(&c.counts)), text_dur(y,
+	    suggest_work_time(&c.traces)), r->traced ? ", of all processes "
+	    "for a moment" : "", text_dur(z, suggest_work_time(&c.checks)),
+	    text_dur(w, suggest_work_time(&c.asked)));
 }
 
 void

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/vec.h"
-#include "kprofd/cost.h"
 #include "profile/command/suggest_node.h"
 #include "profile/target/counters.h"
 #include "target/probe_file.h"
@@ -85,6 +84,10 @@ called_module(struct suggest_node *s, const struct kp_counts *p, size_t from,
 	s->nhot += hot;
 	if (calls == 0)
 		return KP_OK;
+	for (size_t i = from; i < to; i++)
+		s->called_rate += hot == 0 ||
+		    s->rates[p->rows[i].fn] <= SUGGEST_HOT ?
+		    s->rates[p->rows[i].fn] : 0;
 	if (hot == 0)
 		return called_add(s, (struct kp_mfa_pat){ .mod = fn->mod,
 		    .arity = -1 });
@@ -115,6 +118,8 @@ called_find(struct suggest_node *s, struct kp_counts *p)
 	if (s->rates == NULL)
 		return suggest_node_no_memory(s);
 	s->nrates = p->names->nfns;
+	for (size_t i = 0; i < p->nrows; i++)
+		s->cost.counts.counted += (double)p->rows[i].calls;
 	for (size_t i = 0; i < p->nrows && seconds > 0; i++)
 		s->rates[p->rows[i].fn] = (double)p->rows[i].calls / seconds;
 	if (p->nrows > 0)
@@ -156,7 +161,9 @@ suggest_node_count(struct suggest_node *s)
 	s->names = p.names;
 	s->rates = NULL;
 	s->ncalled = s->nhot = 0;
-	s->patterns += s->nmodules;
+	s->called_rate = 0;
+	s->cost.counts.loads++;
+	s->cost.counts.patterns += s->nmodules;
 	snprintf(s->why, sizeof(s->why), "out of memory");
 	if (p.names != NULL)
 		e = counters_start(&c, &o, &h, s->why, sizeof(s->why));
@@ -204,6 +211,22 @@ on_event(void *ctx, const struct kp_call_event *ev)
 	return suggest_calls_event(ctx, ev);
 }
 
+/* Calls a second of functions that are traced; v of s->called, or functions. */
+static double
+rate_of_all(const struct suggest_node *s, const struct kp_mfa_pat *v, size_t n)
+{
+	double sum = 0, rate;
+
+	if (v == s->called)
+		return s->called_rate;
+	for (size_t i = 0; i < n; i++) {
+		rate = suggest_node_rate(s, &(struct kp_call_fn){ .mod =
+		    v[i].mod, .fun = v[i].fun, .arity = (uint32_t)v[i].arity });
+		sum += rate > 0 ? rate : 0;
+	}
+	return sum;
+}
+
 static enum kp_err
 trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
     const struct kp_mfa_pat *v, size_t n, struct kp_call_names *names,
@@ -220,10 +243,12 @@ trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	kp_dur_ns span = entry == NULL && s->short_span > SUGGEST_ALL_SPAN ?
 	    SUGGEST_ALL_SPAN : s->short_span;
 	struct tracers *ts = NULL;
+	kp_mono_ns begun = kp_mono_now();
 	enum kp_err e;
 
-	s->patterns += n;
-
+	s->cost.traces.loads++;
+	s->cost.traces.patterns += n;
+	s->cost.traces.processes += s->processes;
 	e = tracers_start(&ts, &o, &s->talk.target, 1, names, s->why,
 	    sizeof(s->why));
 	if (e == KP_OK)
@@ -237,6 +262,8 @@ trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 			    "%s", kp_err_str(e));
 	}
 	tracers_stop(ts);
+	s->cost.traces.armed += rate_of_all(s, v, n) *
+	    (double)(kp_mono_now() - begun) / KP_NS_PER_S;
 	return e;
 }
 
@@ -291,6 +318,7 @@ trace_in(struct suggest_node *s, const struct kp_mfa_pat *entry,
 		e = suggest_calls_end(*c, *fns);
 	if (e == KP_OK) {
 		s->events += (*c)->events;
+		s->cost.traces.events += (double)(*c)->events;
 		return KP_OK;
 	}
 	suggest_calls_free(*c);
@@ -424,9 +452,32 @@ suggest_node_measure(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	return e;
 }
 
-kp_dur_ns
+/* ---- what it took ---- */
+
+void
+suggest_node_checked(struct suggest_node *s, const struct suggest_tiers *t,
+    const struct kp_call_names *names, double events, kp_dur_ns span)
+{
+	struct suggest_work *w = &s->cost.checks;
+	double rate, seconds = (double)span / KP_NS_PER_S;
+
+	w->loads++;
+	w->processes += s->processes;
+	w->events += events * seconds;
+	for (size_t i = 0; i < t->n; i++)
+		for (size_t k = 0; k < t->v[i].nfns; k++) {
+			rate = suggest_node_rate(s,
+			    &names->fns[t->v[i].fns[k]]);
+			w->armed += rate > 0 ? rate * seconds : 0;
+			w->patterns++;
+		}
+}
+
+struct suggest_cost
 suggest_node_cost(const struct suggest_node *s)
 {
-	return s->busy + (kp_dur_ns)s->events * KP_COST_EVENT +
-	    (kp_dur_ns)s->patterns * SUGGEST_PATTERN;
+	struct suggest_cost c = s->cost;
+
+	c.asked.questions = s->facts != NULL ? facts_questions(s->facts) : 0;
+	return c;
 }

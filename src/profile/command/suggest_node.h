@@ -8,6 +8,7 @@
 
 #include "profile/command/shared.h"
 #include "profile/target/facts.h"
+#include "suggest/cost.h"
 #include "suggest/pools.h"
 #include "suggest/propose.h"
 #include "suggest/stacks.h"
@@ -26,8 +27,6 @@
 #define SUGGEST_ALL_SPAN KP_NS_PER_S	/* and that takes no longer */
 #define SUGGEST_MEASURED 150u		/* functions that are traced alone */
 #define SUGGEST_MEASURED_CALLS 8u	/* a request: who is called more often is not */
-/* Processor time to set a pattern, and to take it back. */
-#define SUGGEST_PATTERN (200 * KP_NS_PER_US)
 #define SUGGEST_HOT 20000.0	/* calls a second, from which a trace is without it */
 
 struct suggest_node {
@@ -43,7 +42,7 @@ struct suggest_node {
 	kp_dur_ns pooled;		/* how long their workers were sampled */
 	char **groups;			/* modules that processes began with */
 	uint32_t ngroups;
-	kp_dur_ns sampled, busy;	/* how long, and what that took */
+	kp_dur_ns sampled;		/* how long */
 	/* Modules whose functions are looked at. */
 	struct kp_mfa_pat *modules;
 	size_t nmodules, modules_over;	/* over: there were more */
@@ -56,7 +55,9 @@ struct suggest_node {
 	uint32_t nrates;
 	uint64_t functions;		/* that were counted */
 	uint64_t events;		/* of all traces */
-	uint64_t patterns;		/* that were set, in all */
+	double called_rate;		/* a second, of those that are traced */
+	uint64_t processes;		/* that were there when it was sampled */
+	struct suggest_cost cost;	/* so far, without questions */
 	int otp;
 	char why[INJECTED_TEXT_MAX + 512];	/* what failed */
 };
@@ -94,7 +95,13 @@ enum kp_err suggest_node_measure(struct suggest_node *s,
     const struct kp_call_names *names, const struct suggest_calls *before,
     const struct suggest_fn *fns, struct kp_call_names **out_names,
     struct suggest_calls **c, struct suggest_fn **out);
-/* An estimate of what all steps took, in the node. */
-kp_dur_ns suggest_node_cost(const struct suggest_node *s);
+/*
+ * kprofd -check traced with these tiers, for so long; events: a second, as it says.
+ */
+void suggest_node_checked(struct suggest_node *s,
+    const struct suggest_tiers *t, const struct kp_call_names *names,
+    double events, kp_dur_ns span);
+/* What all steps took in the node. */
+struct suggest_cost suggest_node_cost(const struct suggest_node *s);
 
 #endif

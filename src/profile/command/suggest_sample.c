@@ -190,7 +190,7 @@ take(struct sampling *x, struct sampler *m)
 	if (e == KP_OK) {
 		s->sampled = totals.elapsed;
 		s->pooled = kp_mono_now() - since;
-		s->busy = sink.counts.busy;
+		s->cost.sampling = sink.counts.busy;
 	}
 	return e;
 }
@@ -214,6 +214,8 @@ sample(struct suggest_node *s)
 		e = sampler_start(&m, &o, &h, s->why, sizeof(s->why));
 	if (e == KP_OK) {
 		s->otp = h.otp;
+		s->processes = h.processes;
+		s->cost.asked.loads++;
 		e = take(&x, m);
 	}
 	sampler_stop(m);

@@ -20,6 +20,7 @@ struct behaviour {
 struct facts {
 	struct dist_sync_opts opts;
 	struct dist_sync *talk;		/* while it asks */
+	uint64_t questions;
 	char **apps;
 	bool *needed;		/* by another application, not of the platform */
 	size_t napps;
@@ -98,6 +99,7 @@ ask(struct facts *f, const char *mod, const char *fun,
 	struct kp_buf b;
 	enum kp_err e;
 
+	f->questions++;
 	kp_buf_init(&b, 8192);
 	rex_begin(&b, dist_sync_ids(f->talk), mod, fun);
 	if (n > 0)
@@ -330,6 +332,12 @@ facts_free(struct facts *f)
 	free(f->v);
 	intern_free(&f->by_name);
 	free(f);
+}
+
+uint64_t
+facts_questions(const struct facts *f)
+{
+	return f->questions;
 }
 
 const struct facts_module *

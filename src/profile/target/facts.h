@@ -43,6 +43,8 @@ enum kp_err facts_open(struct facts **f, const struct dist_sync_opts *o,
     char *why, size_t n);
 void facts_free(struct facts *f);
 
+/* That the node has been asked, each in a process of its own. */
+uint64_t facts_questions(const struct facts *f);
 /* In the order of names. */
 const struct facts_module *facts_modules(const struct facts *f, size_t *n);
 const struct facts_module *facts_find(const struct facts *f, const char *name);
