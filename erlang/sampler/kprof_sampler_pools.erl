@@ -87,7 +87,7 @@ pools(Rows, Known, Apps) ->
                           (_, _, Acc) -> Acc
                        end, #{}, ByParent),
     Largest = lists:sort([{-length(Pids), Key, Parents, Pids} || {Key, {Parents, Pids}} <- maps:to_list(ByName)]),
-    [{App, name_text(Parent), Owner, kprof_sampler_groups:function_text(Began), Parents, length(Pids), 0, false,
+    [{App, parent_text(Parent), Owner, kprof_sampler_groups:function_text(Began), Parents, length(Pids), 0, false,
       kprof_sampler_choice:spread(?MEMBERS_MAX, list_to_tuple(Pids))}
      || {_, {App, Parent, Owner, Began}, Parents, Pids} <- lists:sublist(Largest, ?POOLS_MAX)].
 
@@ -134,7 +134,7 @@ applications(Rows, Apps) ->
                                {N, Sups, Names} = maps:get(App, Acc, {0, 0, []}),
                                case supervises(Began) of
                                    true when length(Names) < ?SUPERVISORS_MAX ->
-                                       Name = name_text({Registered, Began}),
+                                       Name = parent_text({Registered, Began}),
                                        Acc#{App => {N + 1, Sups + 1, [Name | Names -- [Name]]}};
                                    true -> Acc#{App => {N + 1, Sups + 1, Names}};
                                    false -> Acc#{App => {N + 1, Sups, Names}}
@@ -150,10 +150,10 @@ supervises({M, _, _}) ->
 supervises(none) -> false.
 
 %% A registered name, or the function that it began with; the module of a supervisor.
-name_text({Registered, _}) when is_atom(Registered) -> kprof_sampler_groups:atom_text(Registered);
-name_text({_, {supervisor, M, _}}) -> kprof_sampler_groups:atom_text(M);
-name_text({_, {_, _, _} = Began}) -> kprof_sampler_groups:function_text(Began);
-name_text({_, none}) -> <<>>.
+parent_text({Registered, _}) when is_atom(Registered) -> kprof_sampler_groups:atom_text(Registered);
+parent_text({_, {supervisor, M, _}}) -> kprof_sampler_groups:atom_text(M);
+parent_text({_, {_, _, _} = Began}) -> kprof_sampler_groups:function_text(Began);
+parent_text({_, none}) -> <<>>.
 
 %% ------------------------------------------------------------------- a row ----
 
