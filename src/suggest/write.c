@@ -105,7 +105,7 @@ put_fn(struct kp_buf *b, const struct kp_call_fn *fn)
 	char text[FN_NAME_MAX];
 
 	fn_name(text, sizeof(text), fn->mod, fn->fun, fn->arity);
-	if (fn_is_elixir(fn->mod) && strpbrk(text, "\"\\") == NULL) {
+	if (fn_is_elixir(fn->mod) && text[strcspn(text, "\"\\")] == '\0') {
 		kp_buf_printf(b, "\"%s\"", text);
 		return;
 	}

@@ -534,7 +534,10 @@ names(T) ->
      end || {M, Given} <- [{'MY-mod', "'MY-mod'"}, {'Elixir.MyApp.Repo', "MyApp.Repo"}]],
     says(element(3, run(T, Target, "count", ["-for", "1s", "{lists,seq}"])), "is not a function").
 
-%% A function of it has Erlang read its name; Elixir's has no quotes, or double ones.
+%% A function of it has Erlang read its name; Elixir's has no quotes, or double ones,
+%% and anonymous ones are called as in Elixir's stack traces.
+function_of('Elixir.MyApp.Repo', "anonymous fn/0 in MyApp.Repo." ++ In) ->
+    list_to_atom("-" ++ In ++ "-fun-0-");
 function_of('Elixir.MyApp.Repo', "MyApp.Repo.\"" ++ _ = Name) ->
     {ok, [{string, _, Text}, {'/', _}, {integer, _, 0}], _} = erl_scan:string(lists:nthtail(length("MyApp.Repo."), Name)),
     list_to_atom(Text);
