@@ -164,8 +164,7 @@ reach_finish(struct reach *r, char *why, size_t n)
 		    "encrypted");
 	else if (t->optfile == NULL && t->key != NULL && t->cert == NULL)
 		snprintf(why, n, "-tls-key goes with -tls-cert FILE");
-	else if (t->optfile == NULL && t->cert != NULL && t->key == NULL &&
-	    !may_have_key(t->cert))
+	else if (t->cert != NULL && t->key == NULL && !may_have_key(t->cert))
 		snprintf(why, n, "-tls-cert '%s' has no private key: "
 		    "-tls-key FILE is needed, too", t->cert);
 	else if (tls_wanted(t) && t->optfile == NULL && t->ca == NULL &&

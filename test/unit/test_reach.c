@@ -147,9 +147,12 @@ test_needs(void **state)
 	    "none")), "");
 	wrong(ARGS("-tls-verify", "none"), "nothing is encrypted");
 	assert_string_equal(parse(ARGS("-tls-verify", "peer")), "");
-	/* a node's file may have what is not given beside it */
+	/* a node's file may have what is not given beside it, but no other's key */
 	assert_string_equal(parse(ARGS("-tls-optfile", "f", "-tls-cert",
-	    without)), "");
+	    with)), "");
+	assert_string_equal(parse(ARGS("-tls-optfile", "f", "-tls-key", "k")),
+	    "");
+	wrong(ARGS("-tls-optfile", "f", "-tls-cert", without), "-tls-key FILE");
 	wrong(ARGS("-dist-port", "4370", "-epmd", "db1"), "choose one");
 	unlink(with);
 	unlink(without);
