@@ -40,7 +40,8 @@ open(Name, #{env := Env, install := Install, stubs := Stubs}) ->
       env => [{"PATH", Install ++ "/usr/local/bin:" ++ os:getenv("PATH")},
               {"HOME", filename:join(Dir, "home")}, {"XDG_RUNTIME_DIR", filename:join(Dir, "run")},
               {"DESTDIR", filename:join(Here, "destdir")}, {"TZ", "UTC"} |
-              [{V, false} || V <- ["COLUMNS", "KPROFD_COOKIE_FILE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"]]]}.
+              [{V, false} || V <- ["COLUMNS", "KPROFD_COOKIE_FILE", "KPROFD_TLS_OPTFILE", "ERL_DIST_PORT",
+                                   "MAKEFLAGS", "MAKELEVEL", "MFLAGS"]]]}.
 
 %% A file in the directory where commands run.
 write(#{here := Here}, Name, Text) ->

@@ -8,10 +8,10 @@ b=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d "${TMPDIR:-/tmp}/newcomer.XXXXXX")
 node=shop_$$@127.0.0.1
-shop= kprofd=
+shop= tls= kprofd=
 finish_all() {
 	[ -z "$kprofd" ] || kill -KILL "$kprofd" 2>/dev/null
-	[ -z "$shop" ] || kill "$shop" 2>/dev/null
+	for pid in $shop $tls; do kill "$pid" 2>/dev/null; done
 	rm -rf "$dir"
 }
 trap finish_all EXIT
@@ -19,7 +19,7 @@ trap 'exit 1' INT TERM
 . "$here/../packaging/lib.sh"
 
 export HOME="$dir" PATH="$b:$PATH"
-unset KPROF_DB KPROFD_COOKIE_FILE
+unset KPROF_DB KPROFD_COOKIE_FILE KPROFD_TLS_OPTFILE ERL_DIST_PORT
 cd "$dir" || exit 1
 (umask 077; od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >.erlang.cookie)
 
@@ -126,6 +126,34 @@ until_ok 'the shop opens' grep -q ready shop.log || exit 1
 
 says 2 "$node" -- kprofd -target shop -tiers tiers.conf
 says 1 "$node" -- kprofd -target "shp_$$@127.0.0.1" -tiers tiers.conf
+
+# ---- the way to a node
+
+says 2 'not a port from 1 to 65535' -- kprofd -target "$node" -tiers tiers.conf -dist-port 0
+says 2 'port is not a number' '! epmd lists' -- kprof stacks -target "$node:epmd"
+says 2 'app@pod=10.0.0.7' -- kprof count -target "$node" -resolve 10.0.0.7 shop
+says 2 'HOST:PORT' -- kprof suggest -target "$node" -epmd 99999
+says 1 'port 1:' "that the node's port" -- kprof stacks -target "$node:1" -for 1s
+says 1 "ERL_EPMD_PORT says so" -- env ERL_EPMD_PORT=1 kprof stacks -target "$node" -for 1s
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=shop \
+    -addext subjectAltName=IP:127.0.0.1 -keyout tls.key -out tls.pem 2>openssl.log || exit 1
+chmod 600 tls.key
+cat >ssl_dist.conf <<'EOF'
+[{server, [{certfile, "tls.pem"}, {keyfile, "tls.key"}]},
+ {client, [{cacertfile, "tls.pem"}, {verify, verify_peer}]}].
+EOF
+erl -noinput -name "tls_$node" -proto_dist inet_tls -ssl_dist_optfile "$dir/ssl_dist.conf" \
+    -eval 'io:format("ready~n").' >tls.log 2>&1 &
+tls=$!
+until_ok 'a node with TLS' grep -q ready tls.log || exit 1
+says 1 'uses TLS' '-tls-optfile' -- kprof stacks -target "tls_$node" -for 1s
+says 1 'does it use TLS' -- kprof stacks -target "$node" -tls-ca tls.pem -for 1s
+says 2 'nothing is encrypted' -- kprof stacks -target "tls_$node" -tls-verify none
+says 2 '-tls-key FILE' -- kprof stacks -target "tls_$node" -tls-cert tls.pem
+says 2 '-tls-ca FILE' -- kprof stacks -target "tls_$node" -tls-cert tls.pem -tls-key tls.key
+says 1 'no/such.conf' -- kprof stacks -target "tls_$node" -tls-optfile no/such.conf
+says 0 "tls_$node" -- kprof stacks -target "tls_$node" -tls-optfile ssl_dist.conf -for 300ms
+says 0 "tls_$node" -- env KPROFD_TLS_OPTFILE=ssl_dist.conf kprof stacks -target "tls_$node" -for 300ms
 
 # ---- a tiers.conf that is valid, and wrong
 
