@@ -10,6 +10,8 @@
 tests() ->
     [{"the relay, and either side killed", 180, fun relay/1},
      {"kprofd as a sidecar, and the native probe's library in the container", 120, fun sidecar/1},
+     {"a pod of two, whose name means nothing here", 120, fun pod/1},
+     {"a pod without an epmd", 60, fun without_epmd/1},
      {"a library that is sent, and kept out by the operator", 120, fun sent/1},
      {"a library that is sent, and nothing may be executed", 120, fun noexec/1},
      {"a library that is sent, and is not for this node", 120, fun unfit/1},
@@ -102,6 +104,48 @@ sidecar(#{build := Build} = T) ->
     it:balance(Native),
     it_audit:ends(Target, Mark),
     it_audit:database(Native).
+
+%% ------------------------------------------------------------------ pods ----
+
+%% Two containers share a network. The second one is found by the first, under a
+%% name that resolves in there alone.
+pod(T) ->
+    Net = it_container:network(T),
+    [One, _] = Targets = [it_container:target(T, Net, #{node => pod_name(Name), name => Name}) || Name <- ["one", "two"]],
+    pong = it:call(One, net_adm, ping, [list_to_atom(pod_name("two"))]),
+    Marks = [it_audit:mark(T, Target) || Target <- Targets],
+    it:ended(kprofd(T, One, #{}), 1, "unknown host|does not resolve"),
+    P = kprofd(T, [], #{args => ["-cluster", pod_name("one"), "-match", "*", "-resolve", "pod-0=" ++ maps:get(there, Net),
+                                 "-probe", "auto", "-probe-send"]}),
+    it:until("both are armed", fun() -> it:times_armed(P) >= 2 end),
+    [requests(T, Target, 500) || Target <- Targets],
+    it:until("all are assembled", fun() ->
+        {ok, Status} = it:control(P, "status"),
+        {match, Each} = re:run(Status, "([0-9]+) assembled", [global, {capture, [1], list}]),
+        lists:sum([list_to_integer(N) || [N] <- Each]) >= 1000
+    end),
+    it:terminate(P),
+    it:equal("requests", 1000, it:requests(P)),
+    it:equal("probes", 2, it:number(P, "select count(*) from events where kind = 'probe' and text like 'native, its%'")),
+    [it_audit:ends(Target, Mark) || {Target, Mark} <- lists:zip(Targets, Marks)],
+    it:equal("files", [], lists:append([files(Target) || Target <- Targets])).
+
+pod_name(Name) ->
+    lists:concat([Name, "_", os:getpid(), "@pod-0"]).
+
+without_epmd(T) ->
+    Net = it_container:network(T),
+    Node = pod_name("alone"),
+    Target = it_container:target(T, Net, #{node => Node, args => ["-start_epmd", "false", "-erl_epmd_port", "4370"]}),
+    Mark = it_audit:mark(T, Target),
+    P = kprofd(T, Target, #{args => ["-probe", "relay", "-resolve", Node ++ "=" ++ maps:get(there, Net) ++ ":4370"]}),
+    it:armed(P),
+    requests(T, Target, ?REQUESTS),
+    it:terminate(P),
+    it:equal("requests", ?REQUESTS, it:requests(P)),
+    it:balance(P),
+    it_audit:ends(Target, Mark),
+    it_audit:database(P).
 
 %% ------------------------------------------------- a library that is sent ----
 
@@ -218,7 +262,8 @@ sent_killed(T) ->
     it:kill(Agent),
     it_audit:ends(Target, Mark),
     Both = sending(T, Target),
-    kill_there(Target, [kprof_agent | keepers(Target)]),
+    %% Before it could hear of the agent's end.
+    kill_there(Target, keepers(Target) ++ [kprof_agent]),
     it:kill(Both),
     it_audit:ends(Target, Mark),
     [Left] = files(Target),

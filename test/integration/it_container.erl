@@ -13,8 +13,10 @@
 -define(SCRIPT,
         "root=$1 checkout=$2 options=$3\n"
         "hostname \"$4\"\n"
-        "shift 4\n"
         "mount -t tmpfs tmpfs \"$root/mnt\"\n"
+        "echo 127.0.0.1 localhost \"$4\" > \"$root/mnt/hosts\"\n"
+        "mount --bind \"$root/mnt/hosts\" \"$root/etc/hosts\"\n"
+        "shift 4\n"
         "while [ \"$1\" != -- ]; do cp -r \"$1\" \"$root/mnt\"; shift; done\n"
         "shift\n"
         "[ \"$root\" != / ] || ! [ -d \"$checkout\" ] || mount -t tmpfs tmpfs \"$checkout\"\n"
