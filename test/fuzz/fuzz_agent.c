@@ -3,13 +3,18 @@
  * anything at any time, and an owner who asks for anything.
  *
  * The input is a row of steps: a byte says which, the next one how many bytes
- * of what follows it takes. Connections, sockets and timers are played here;
- * timers end when the input says so. Whatever happens, the machine is in one
- * of its states, asks for one connection at a time, says of its end once, and
- * after agent_stop() comes to it.
+ * of what follows it takes. A first byte of 254 or 255 asks for the native
+ * probe, whose library may be sent. Connections, sockets and timers are played
+ * here; timers end when the input says so. Whatever happens, the machine is in
+ * one of its states, asks for one connection at a time, says of its end once,
+ * and after agent_stop() comes to it.
  */
+#include <elf.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "kprofd/etf.h"
 #include "kprofd/trace.h"
@@ -155,6 +160,8 @@ static unsigned reloads;	/* 1: asked for, 2: checked, 3: applied */
 static unsigned checks;		/* 1: asked, 2: looked, 3: counts, 4: over */
 static unsigned counted;	/* checks that came to their end, ever */
 static unsigned states;		/* that were come to, ever: a bit each */
+static unsigned probes;		/* that were taken, ever: a bit each */
+static char library[64];	/* a file that can be sent */
 
 static void
 on_state(struct target *t, enum agent_state s, const char *text)
@@ -171,6 +178,16 @@ fuzz_replayed(void)
 {
 	REQUIRE(states == (2u << AGENT_ENDED) - 1);
 	REQUIRE(counted > 0);
+	REQUIRE(probes == 7);
+}
+
+/* The relay has a reason, and so has a library that was sent. */
+static void
+on_probe(struct target *t, bool native, const char *why)
+{
+	(void)t;
+	REQUIRE(native || why != NULL);
+	probes |= !native ? 1 : why != NULL ? 2 : 4;
 }
 
 static void
@@ -341,7 +358,8 @@ on_stopped(struct target *t)
 }
 
 static const struct agent_ops ops = {
-	.on_state = on_state, .on_hello = on_hello, .on_plan = on_plan,
+	.on_state = on_state, .on_hello = on_hello, .on_probe = on_probe,
+	.on_plan = on_plan,
 	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status,
 	.on_notice = on_notice, .on_taken = on_taken, .on_replanned = on_replanned,
 	.on_trip = on_trip, .on_pause_over = on_pause_over, .on_diags = on_diags,
@@ -474,6 +492,10 @@ say_right(bool aside, bool lacks)
 
 	if (agent->state == AGENT_STARTING) {
 		put_hello(b);
+	} else if (!aside && agent->probing != PROBE_NONE) {
+		kp_etf_tuple(b, 2);
+		kp_etf_atom(b, lacks ? "error" : "ok");
+		kp_etf_binary(b, "none", 4);
 	} else if (agent->state == AGENT_CHECKING ||
 	    (to_check && agent->check.step == CHECK_LOOKING) ||
 	    (to_reload && agent->reload.step == RELOAD_CHECKING)) {
@@ -628,6 +650,20 @@ step(uint8_t what, const uint8_t *p, size_t n)
 	return taken && n > 0 ? 1 + len : 0;
 }
 
+/* A header alone, and the name of a C library. */
+static void
+make_library(void)
+{
+	Elf64_Ehdr h = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3,
+		ELFCLASS64, ELFDATA2LSB }, .e_machine = EM_X86_64 };
+	int fd = memfd_create("library", 0);
+
+	REQUIRE(fd >= 0);
+	REQUIRE(write(fd, &h, sizeof(h)) == sizeof(h));
+	REQUIRE(write(fd, "libc.so.6", 10) == 10);
+	snprintf(library, sizeof(library), "/proc/self/fd/%d", fd);
+}
+
 static void
 setup(void)
 {
@@ -638,6 +674,7 @@ setup(void)
 	REQUIRE(kp_conf_parse(&confs[1], conf_other, strlen(conf_other), &d) ==
 	    KP_OK);
 	label_epochs_init(&labels_new, 1, 0, 0);
+	make_library();
 }
 
 int
@@ -651,6 +688,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (confs[0] == NULL)
 		setup();
 	o.conf = confs[0];
+	if (size > 0 && data[0] >= 254) {
+		o.probe = data[0] == 254 ? AGENT_NATIVE : AGENT_AUTO;
+		o.probe_library = "/x.so";
+		o.probe_send = library;
+		data++, size--;
+	}
 	labels = labels_new;
 	ended = reloads = unreached = checks = 0;
 	agent = agent_new(NULL, &o, &ops, NULL);
