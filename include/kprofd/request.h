@@ -335,16 +335,18 @@ uint64_t kp_requests_entries(const struct kp_requests *rs, uint32_t node);
 enum kp_request_is {
 	KP_REQUEST_UNKNOWN,	/* it was lost, or closed long ago */
 	KP_REQUEST_IN_FLIGHT,
-	KP_REQUEST_CLOSED	/* within KP_TOMBSTONE_AGE */
+	KP_REQUEST_CLOSED,	/* within KP_TOMBSTONE_AGE */
+	KP_REQUEST_ABANDONED	/* when its node was last abandoned */
 };
 
+/* An abandoned one has no identity, and its end is when that was. */
 struct kp_closed_request {
 	uint32_t identity, weight;
 	uint32_t node;		/* of its entry */
 	kp_target_ns end;	/* by the clock of that */
 };
 
-/* Finds a request by its label; *c is set if it has closed. */
+/* Finds a request by its label; *c is set if it has closed or was abandoned. */
 enum kp_request_is kp_requests_find(const struct kp_requests *rs,
     uint64_t label, struct kp_closed_request *c);
 /*

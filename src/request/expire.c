@@ -6,6 +6,8 @@
 
 #include "request/clock_align.h"
 
+#define ABANDONED_MAX (1u << 16)	/* of a node: 2 MB */
+
 /* No entry came: the token is older than the tombstones. */
 static void
 req_drop_early(struct kp_requests *rs, struct req *rq)
@@ -66,6 +68,7 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 	if (now < nd->now - KP_NS_PER_S) {
 		/* The target restarted, and its clock with it. */
 		tombs_free(rs, nd);
+		map_clear(&nd->abandoned);
 		nd->swept = now;
 	}
 	nd->has_now = true;
@@ -124,6 +127,25 @@ node_detach(struct kp_requests *rs, struct rnode *gone)
 	}
 }
 
+/*
+ * Their samples are lost, and not those of idle processes with an old token.  Where
+ * memory is short, or there are too many, it is not known which they were.
+ */
+static void
+abandoned_note(struct rnode *nd)
+{
+	const struct req *rq;
+
+	map_clear(&nd->abandoned);
+	nd->abandoned_at = nd->now;
+	if (!nd->has_now)
+		return;
+	TAILQ_FOREACH(rq, &nd->lists[REQ_LIVE], link)
+		if (nd->abandoned.len == ABANDONED_MAX ||
+		    !map_put(&nd->abandoned, rq->r.label, 1))
+			return;
+}
+
 void
 kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 {
@@ -139,6 +161,7 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 		req_settle(rs, rq);
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_ENDED])) != NULL)
 		req_close(rs, rq);
+	abandoned_note(nd);
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_LIVE])) != NULL) {
 		req_settle_parent(rs, rq);
 		nd->lost.n[cause] += !rq->collided;
@@ -162,6 +185,7 @@ kp_requests_remove(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 
 	kp_requests_abandon(rs, node, cause);
 	tombs_free(rs, nd);
+	map_free(&nd->abandoned);
 	free(nd->name);
 	nd->name = NULL;
 	nd->timed = false;

@@ -140,6 +140,22 @@ kp_requests_oldest(struct kp_requests *rs, uint32_t node,
 	return o.n;
 }
 
+static enum kp_request_is
+find_abandoned(const struct kp_requests *rs, uint64_t label,
+    struct kp_closed_request *c)
+{
+	const struct rnode *nd;
+
+	for (nd = rs->nodes; nd < rs->nodes + KP_NODES_MAX; nd++)
+		if (map_get(&nd->abandoned, label) != NULL) {
+			*c = (struct kp_closed_request){ .identity =
+				KP_IDENT_NONE, .weight = 1, .node = nd->index,
+				.end = nd->abandoned_at };
+			return KP_REQUEST_ABANDONED;
+		}
+	return KP_REQUEST_UNKNOWN;
+}
+
 enum kp_request_is
 kp_requests_find(const struct kp_requests *rs, uint64_t label,
     struct kp_closed_request *c)
@@ -150,7 +166,7 @@ kp_requests_find(const struct kp_requests *rs, uint64_t label,
 		return KP_REQUEST_IN_FLIGHT;
 	t = tombs_get(rs, label);
 	if (t == NULL)
-		return KP_REQUEST_UNKNOWN;
+		return find_abandoned(rs, label, c);
 	*c = (struct kp_closed_request){ .identity = t->identity,
 		.weight = t->weight, .node = tombs_node(rs, label),
 		.end = t->at };

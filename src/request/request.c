@@ -59,6 +59,7 @@ kp_requests_free(struct kp_requests *rs)
 		return;
 	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
 		tombs_free(rs, &rs->nodes[i]);
+		map_free(&rs->nodes[i].abandoned);
 		free(rs->nodes[i].name);
 	}
 	reqs_free(rs);

@@ -192,6 +192,8 @@ struct rnode {
 	size_t collided;	/* of these, too: they count as lost */
 	size_t touched;		/* requests with calls here, early ones too */
 	struct tombs tombs;	/* of those that closed */
+	struct map abandoned;	/* labels, of the last time; each has value 1 */
+	kp_target_ns abandoned_at;
 	uint64_t entries;
 	struct kp_losses lost;
 };

@@ -12,6 +12,7 @@
 #define PATH_TEXT_MAX 8192
 /* Labels that are decided about at once; others wait for the next time. */
 #define EXPIRE_AT_ONCE 1024
+#define ABANDONED_LAG KP_NS_PER_S
 
 struct stack_join {
 	struct kp_stack_table *table;
@@ -235,6 +236,24 @@ settle_closed(struct stack_join *j, const struct stack_scope *scope,
 	}
 }
 
+/*
+ * Its request was given up while it went on, as at an overload.  Events tell until
+ * when that was known, and samples are up to a batch younger.
+ */
+static void
+settle_abandoned(struct stack_join *j, const struct stack_scope *scope,
+    const struct kp_closed_request *c, const struct kp_stack_sample *s)
+{
+	kp_target_ns at = s->at;
+	bool inside = kp_requests_convert(scope->rs, scope->node, c->node,
+	    &at) && at <= sat_add(c->end, ABANDONED_LAG);
+
+	if (stack_works(s->state, !inside))
+		lose(j, KP_LOSS_SAMPLE_GONE, 1);
+	else
+		j->totals.idle++;
+}
+
 /* An idle server keeps the token of a request of long ago. */
 static void
 settle_unknown(struct stack_join *j, const struct kp_stack_sample *s)
@@ -246,20 +265,39 @@ settle_unknown(struct stack_join *j, const struct kp_stack_sample *s)
 }
 
 static void
-settle(struct stack_join *j, const struct stack_scope *scope, uint64_t label)
+settle_one(struct stack_join *j, const struct stack_scope *scope,
+    const struct kp_stack_sample *s)
 {
 	struct kp_closed_request c;
-	bool closed = kp_requests_find(scope->rs, label, &c) ==
-	    KP_REQUEST_CLOSED;
+
+	switch (kp_requests_find(scope->rs, s->label, &c)) {
+	case KP_REQUEST_CLOSED:
+		settle_closed(j, scope, &c, s);
+		break;
+	case KP_REQUEST_ABANDONED:
+		settle_abandoned(j, scope, &c, s);
+		break;
+	default:
+		settle_unknown(j, s);
+	}
+}
+
+static void
+settle(struct stack_join *j, const struct stack_scope *scope, uint64_t label)
+{
 	uint32_t i = pending_samples_take(&j->pending, label);
 
 	while (i != PENDING_NONE) {
-		if (closed)
-			settle_closed(j, scope, &c, &j->pending.v[i].s);
-		else
-			settle_unknown(j, &j->pending.v[i].s);
+		settle_one(j, scope, &j->pending.v[i].s);
 		i = pending_samples_drop(&j->pending, i);
 	}
+}
+
+/* Has its request ended, or will it never be known how? */
+static bool
+is_settled(enum kp_request_is is)
+{
+	return is == KP_REQUEST_CLOSED || is == KP_REQUEST_ABANDONED;
 }
 
 /* Nothing will take these samples; the last of them was taken at `last`. */
@@ -270,7 +308,7 @@ is_over(const struct stack_scope *s, uint64_t label, kp_target_ns last,
 	struct kp_closed_request c;
 	enum kp_request_is is = kp_requests_find(s->rs, label, &c);
 
-	return is == KP_REQUEST_CLOSED || (is == KP_REQUEST_UNKNOWN &&
+	return is_settled(is) || (is == KP_REQUEST_UNKNOWN &&
 	    (sat_span(last, now) > STACK_REQUEST_WAIT ||
 	    sat_span(now, last) > STACK_REQUEST_WAIT));
 }
@@ -298,9 +336,8 @@ settle_loose(struct stack_join *j, const struct stack_scope *scope,
 
 	if (s->state == KP_STACK_NOT_SEEN || s->label == 0) {
 		j->totals.idle++;
-	} else if (kp_requests_find(scope->rs, s->label, &c) ==
-	    KP_REQUEST_CLOSED) {
-		settle_closed(j, scope, &c, s);
+	} else if (is_settled(kp_requests_find(scope->rs, s->label, &c))) {
+		settle_one(j, scope, s);
 	} else if (!pending_samples_put(&j->pending, s)) {
 		lose(j, KP_LOSS_SAMPLE_CAP, 1);
 	}

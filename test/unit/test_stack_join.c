@@ -372,6 +372,32 @@ a_late_sample_of_a_wait_inside_is_lost(void **state)
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 2);
 }
 
+/*
+ * At an overload the requests in flight are given up.  A process that waited for an
+ * answer in one of them counted as idle, as if it had an old token; so does a server
+ * that waits for its next message, and who waits so a while later.
+ */
+static void
+samples_of_an_abandoned_request_are_lost(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", NULL, 1, 0);
+	call(&f, 1, "a", "e", 1, 20);
+	kp_requests_expire(f.rs, 0, feed_time(40));
+	sample(1, 1, 30, "running", IN_WORK);
+	sample(1, 1, 31, "waiting", IN_CALL);
+	sample(2, 1, 32, "waiting", IN_LOOP);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
+	sample(1, 1, 41, "waiting", ON_PORT);
+	sample_late(1, 1, 35, 1, "running", IN_WORK);
+	sample(1, 1, 2000, "waiting", ON_PORT);
+	sample(1, 2, 42, "waiting", IN_CALL);
+	expires(0, 3900);
+	assert_int_equal(totals(0).waiting, 0);
+	assert_int_equal(totals(0).idle, 3);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 4);
+}
+
 static void
 a_sample_without_request_is_lost_in_time(void **state)
 {
@@ -697,6 +723,7 @@ main(void)
 		ONE(after_the_request),
 		ONE(long_after_the_request),
 		ONE(a_late_sample_of_a_wait_inside_is_lost),
+		ONE(samples_of_an_abandoned_request_are_lost),
 		ONE(a_sample_without_request_is_lost_in_time),
 		ONE(a_sample_of_another_time_is_lost_too),
 		ONE(a_sample_waits_as_long_as_its_request),
