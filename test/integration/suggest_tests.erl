@@ -4,7 +4,7 @@
 
 -export([tests/0]).
 
--import(it_kprof, [background/4, ends/1, interrupt/1, run/4, says/2]).
+-import(it_kprof, [background/4, ends/1, interrupt/1, run/4, says/2, tell/2]).
 
 %% Each layer does something, as in a real application; a machine that is busy with other
 %% tests may add to it.
@@ -22,7 +22,8 @@ tests() ->
      {"what it refuses", 60, fun refusals/1},
      {"kprofd without tiers: -yes", 180, fun yes/1},
      {"kprofd without tiers: a question", 180, fun question/1},
-     {"keys take a proposal, or leave it", 180, fun keys/1}].
+     {"keys take a proposal, or leave it", 180, fun keys/1},
+     {"a digit takes another entry", 300, fun digit/1}].
 
 target(T) ->
     Target = it:target(T, #{config => ?WORK}),
@@ -168,6 +169,49 @@ pressed(#{build := Build, cookie := Cookie} = T, #{node := Node}, Name, Keys) ->
     Status = it:exited(P),
     it:equal(it:errors(P), 0, Status),
     {Status, File}.
+
+%% Which entries there are depends on the samples, and not all of them are good: a digit takes one,
+%% or says why not, and then the one before stays. The file has the one that was marked last.
+digit(T) ->
+    {Target, Load} = target(T),
+    Before = it:settled(Target),
+    File = it:path(T, "digit.conf"),
+    Command = lists:join(" ", ["'" ++ W ++ "'" || W <- it_kprof:command(T, Target, "suggest", ["-o", File])]),
+    P = it_kprof:started(T, ["script", "-qec", lists:append(["stty rows 200 cols 250; ", Command]), "/dev/null"]),
+    [{1, "requests:handle_request/2", true} | Others] = question_shown(P, 1),
+    Taken = others(P, [{N, Name} || {N, Name, false} <- Others], 1, "requests:handle_request/2"),
+    tell(P, "y"),
+    it:equal("script", 0, it:exited(P)),
+    {ok, Text} = file:read_file(File),
+    {M, F, A} = proplists:get_value(entry, terms(Text)),
+    it:equal("the entry in the file", Taken, lists:flatten(io_lib:format("~s:~s/~b", [M, F, A]))),
+    it:kill(Load),
+    it:audit(Target, Before, ?REST).
+
+others(P, [{N, Name} | Others], Asked, First) ->
+    tell(P, integer_to_list(N)),
+    Shown = question_shown(P, Asked + 1),
+    case [Marked || {_, Marked, true} <- Shown] of
+        [Name] -> Name;
+        [First] ->
+            says(it:output(P), "not " ++ re:replace(Name, "[-'/.]", "\\\\&", [global, {return, list}]) ++ ": "),
+            others(P, Others, Asked + 1, First)
+    end;
+others(P, [], _, _) ->
+    it:fail("no other entry was taken:~n~ts", [it:output(P)]).
+
+%% The entries of the last question: {Digit, Name, Is it the chosen one}.
+question_shown(P, Asked) ->
+    it:until(["question ", integer_to_list(Asked)],
+             fun() -> it:is_running(P) orelse it:fail("it ended:~n~ts", [it:output(P)]),
+                      length(questions(P)) > Asked
+             end),
+    Question = lists:nth(Asked, questions(P)),
+    {match, Lines} = re:run(Question, "^([* ]) ([1-9])  ([^\r\n]+)\r?$", [multiline, global, {capture, all_but_first, list}]),
+    [{Digit - $0, Name, Mark =:= "*"} || [Mark, [Digit], Name] <- Lines].
+
+questions(P) ->
+    string:split(unicode:characters_to_list(it:output(P)), "another entry; q: quit", all).
 
 %% Without the identity, which is a fun.
 terms(Text) ->
