@@ -5,7 +5,7 @@
 %% had a token of ours when they were looked at are the candidates. The sampler looks at them, or
 %% at a random part of them, and sends the stacks of those with a token of ours to the daemon:
 %%
-%%   {kprof_stacks, SentAt, {Ticks, Looked, Taken, NotSeen, Unsent, BusyNs}, [Sample]}
+%%   {kprof_stacks, SentAt, {Ticks, Looked, Taken, NotSeen, Unsent, BusyNs, Crowded, Late}, [Sample]}
 %%   Sample: {Pid, Label, At, Took, StandsFor, Status, Frames | not_seen, 0}, times in ns
 %%
 %% Ticks are at random intervals, and a sample stands for the time since the tick before, times
@@ -21,7 +21,7 @@
          stacks_seen/2, stacks_wait_ms/2, stacks_next/3, stacks_due/1, sampler_down/1,
          stacks_inherited/1, stacks_of/3]).
 %% For the tests.
--export([stack_candidates/3]).
+-export([stack_candidates/3, stack_crowd/2]).
 
 -include("kprof_agent.hrl").
 
@@ -66,6 +66,8 @@
     taken = 0 :: non_neg_integer(),
     not_seen = 0 :: non_neg_integer(),
     unsent = 0 :: non_neg_integer(),
+    crowded = 0 :: non_neg_integer(),   % processes that had no room among the candidates
+    late = 0 :: non_neg_integer(),      % ticks that stand for less than the time since the last
     busy_ns = 0 :: non_neg_integer()
 }).
 
@@ -252,7 +254,8 @@ tick(Pids, Last) ->
     {Found, Sought, #sampler{candidates = Before} = S0} = sought(kprof_injected:now_ns(), Last),
     T0 = kprof_injected:now_ns(),
     All = stack_candidates(Found ++ Pids, T0 div 1000000, Before),
-    S = S0#sampler{candidates = All},
+    S = S0#sampler{candidates = All, crowded = S0#sampler.crowded + stack_crowd(Found ++ Pids, All),
+                   late = S0#sampler.late + late(T0, S0)},
     Looked = chosen(maps:keys(All), looks(S)),
     T1 = kprof_injected:now_ns(),
     {Answers, Stacks, Ended, Asker} = kprof_ask:take_ours([{P, P} || P <- Looked], S#sampler.asker),
@@ -280,7 +283,7 @@ sought(_, #sampler{others = {Others, ListedAt}, candidates = Candidates} = S) ->
     {Found, length(New), S#sampler{asker = Asker, others = {Left, ListedAt}}}.
 
 %% Where there is no room, those make some that were not seen with a token: most of them have ended.
-%% What is above the cap then is left out, the oldest; the time of the others is not theirs.
+%% What is above the cap then is left out, and counted; the time of the others is not theirs.
 -spec stack_candidates([pid()], integer(), Candidates) -> Candidates when
       Candidates :: #{pid() => {AtMs :: integer(), Label :: non_neg_integer()}}.
 stack_candidates(Pids, Now, Before) ->
@@ -289,6 +292,11 @@ stack_candidates(Pids, Now, Before) ->
             noted(Pids, Now, maps:filter(fun(_, {_, Label}) -> Label =/= 0 end, Before));
         All -> All
     end.
+
+%% How many of these had no room.
+-spec stack_crowd([pid()], #{pid() => _}) -> non_neg_integer().
+stack_crowd(_, All) when map_size(All) < ?CANDIDATES_MAX -> 0;
+stack_crowd(Pids, All) -> length([P || P <- lists:usort(Pids), not is_map_key(P, All)]).
 
 noted(Pids, Now, Before) ->
     lists:foldl(fun(P, All) when is_map_key(P, All) ->
@@ -319,9 +327,17 @@ chosen([], _, _, _) ->
     [].
 
 stands_for(_, _, 0, _) -> 0;
-stands_for(Now, All, Looked, #sampler{ticked_at = Before, mean_ns = Mean}) ->
-    %% One that came much too late does not show what was done all that time.
-    min(Now - Before, max(?LATE_NS, 4 * Mean)) * All div Looked.
+stands_for(Now, All, Looked, #sampler{ticked_at = Before} = S) ->
+    min(Now - Before, longest(S)) * All div Looked.
+
+%% A tick that came much too late does not show what was done all that time.
+longest(#sampler{mean_ns = Mean}) -> max(?LATE_NS, 4 * Mean).
+
+late(Now, #sampler{ticked_at = Before} = S) ->
+    case Now - Before > longest(S) of
+        true -> 1;
+        false -> 0
+    end.
 
 %% One that does not answer works: the daemon knows which call it has open. A server that waits for
 %% its next message keeps the token of the last one.
@@ -371,7 +387,7 @@ stacks_report([], Now, #sampler{reported_at = At} = S) when Now - At < ?REPORT_N
     S;
 stacks_report(Samples, Now, #sampler{daemon = Daemon, unsent = Unsent} = S) ->
     Counts = {S#sampler.ticks, S#sampler.looked, S#sampler.taken, S#sampler.not_seen, Unsent,
-              S#sampler.busy_ns},
+              S#sampler.busy_ns, S#sampler.crowded, S#sampler.late},
     case erlang:send(Daemon, {kprof_stacks, kprof_injected:now_ns(), Counts, Samples},
                      [noconnect, nosuspend]) of
         ok -> S#sampler{reported_at = Now};

@@ -91,6 +91,9 @@ enum kp_loss {
 				   or there was no memory for them */
 	KP_LOSS_SAMPLE_GONE,	/* samples: of requests that were lost */
 	KP_LOSS_SAMPLE_UNSENT,	/* samples: dropped by the target's sampler */
+	KP_LOSS_SAMPLE_CROWD,	/* processes: too many worked for requests for
+				   the target's sampler */
+	KP_LOSS_SAMPLE_LATE,	/* turns of the target's sampler that came late */
 	KP_LOSS_STACK_OTHER,	/* samples: counted with the stack _other */
 	KP_LOSS_COUNT
 };

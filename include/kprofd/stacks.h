@@ -5,6 +5,7 @@
  * A sampler in a target asks processes for their stacks and sends
  *   {kprof_stacks, SentAt, {Ticks, Looked, Taken, NotSeen, Unsent, Busy},
  *       [{Pid, Label, At, Took, StandsFor, Status, Frames | not_seen, Group}]}
+ * kprofd's sampler adds Crowded and Late to its counts.
  *   {kprof_groups, [{Number, Name, Application | undefined}]}
  * Frames is [{M,F,A,Line}], innermost first; Line 0 is not known.  A process has
  * at most backtrace_depth of them (8 unless the application sets it).
@@ -119,6 +120,8 @@ struct kp_stack_counts {
 	uint64_t not_seen;	/* of these */
 	uint64_t unsent;	/* samples dropped by the sampler */
 	kp_dur_ns busy;		/* what sampling took, in asked processes, too */
+	uint64_t crowded;	/* processes that it had no room for */
+	uint64_t late;		/* turns that came too late for the time before */
 };
 
 struct kp_stack_message {

@@ -87,6 +87,10 @@ static const struct {
 	    "of stacks whose request was lost, or had closed before" },
 	[KP_LOSS_SAMPLE_UNSENT] = { "sample_unsent", "samples",
 	    "of stacks dropped in the target: they could not be sent in time" },
+	[KP_LOSS_SAMPLE_CROWD] = { "sample_crowd", "processes",
+	    "without samples: too many were at work at a time" },
+	[KP_LOSS_SAMPLE_LATE] = { "sample_late", "turns",
+	    "of the stack sampler late: the time until then has no samples" },
 	[KP_LOSS_STACK_OTHER] = { "stack_other", "samples",
 	    "counted under the stack _other: too many different ones" },
 };

@@ -186,15 +186,20 @@ static void
 read_stacks(struct reader *x, struct kp_stack_message *m)
 {
 	struct kp_term *r = &x->r;
+	uint32_t n;
 
 	m->sent_at = read_time(r);
-	kp_term_tuple_n(r, 6);
+	n = kp_term_tuple(r);
+	if (n != 6 && n != 8)
+		term_fail(r, KP_EFORMAT);
 	m->counts.ticks = read_count(r, KP_TARGET_COUNT_MAX);
 	m->counts.looked = read_count(r, KP_TARGET_COUNT_MAX);
 	m->counts.taken = read_count(r, KP_TARGET_COUNT_MAX);
 	m->counts.not_seen = read_count(r, KP_TARGET_COUNT_MAX);
 	m->counts.unsent = read_count(r, KP_TARGET_COUNT_MAX);
 	m->counts.busy = (kp_dur_ns)read_count(r, KP_TARGET_TIME_MAX);
+	m->counts.crowded = n == 8 ? read_count(r, KP_TARGET_COUNT_MAX) : 0;
+	m->counts.late = n == 8 ? read_count(r, KP_TARGET_COUNT_MAX) : 0;
 	read_list(x, read_sample);
 }
 

@@ -210,6 +210,10 @@ stack_join_message(struct stack_join *j, const void *p, size_t n)
 		return err;
 	lose(j, KP_LOSS_SAMPLE_UNSENT, risen(m.counts.unsent,
 	    j->totals.sampler.unsent));
+	j->losses.n[KP_LOSS_SAMPLE_CROWD] += risen(m.counts.crowded,
+	    j->totals.sampler.crowded);
+	j->losses.n[KP_LOSS_SAMPLE_LATE] += risen(m.counts.late,
+	    j->totals.sampler.late);
 	j->totals.sampler = m.counts;
 	return KP_OK;
 }

@@ -157,6 +157,8 @@ candidates_test() ->
     [Labelled, New | Old] = [spawn(fun() -> ok end) || _ <- lists:seq(1, 6000)],
     Before = kprof_agent_stacks:stack_candidates(Old, 1, #{Labelled => {1, 17}}),
     ?assertEqual(4000, map_size(Before)),
+    ?assertEqual(5998 - 3999, kprof_agent_stacks:stack_crowd(Old ++ Old, Before)),
+    ?assertEqual(0, kprof_agent_stacks:stack_crowd([New], #{New => {2, 0}})),
     ?assertEqual(#{Labelled => {1, 17}, New => {2, 0}},
                  kprof_agent_stacks:stack_candidates([New], 2, Before)),
     [Known | _] = Old,

@@ -73,13 +73,17 @@ feed_samples(struct kp_buf *b, int64_t sent_at,
 	kp_etf_tuple(b, 4);
 	kp_etf_atom(b, "kprof_stacks");
 	kp_etf_int(b, sent_at);
-	kp_etf_tuple(b, 6);
+	kp_etf_tuple(b, c->crowded + c->late > 0 ? 8 : 6);
 	kp_etf_int(b, (int64_t)c->ticks);
 	kp_etf_int(b, (int64_t)c->looked);
 	kp_etf_int(b, (int64_t)c->taken);
 	kp_etf_int(b, (int64_t)c->not_seen);
 	kp_etf_int(b, (int64_t)c->unsent);
 	kp_etf_int(b, c->busy);
+	if (c->crowded + c->late > 0) {
+		kp_etf_int(b, (int64_t)c->crowded);
+		kp_etf_int(b, (int64_t)c->late);
+	}
 	if (n > 0)
 		kp_etf_list(b, n);
 	for (uint32_t i = 0; i < n; i++)

@@ -573,6 +573,23 @@ unsent_samples_are_losses(void **state)
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_UNSENT), 1);
 }
 
+/* What the sampler has no room for, and time that it slept through, was not counted. */
+static void
+crowds_and_late_turns_are_losses(void **state)
+{
+	(void)state;
+	counts = (struct kp_stack_counts){ .crowded = 40, .late = 1 };
+	sample(1, 1, 1, "running", IN_WORK);
+	counts.crowded = 50;
+	sample(1, 1, 2, "running", IN_WORK);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_CROWD), 50);
+	counts.late = 3;
+	sample(1, 1, 3, "running", IN_WORK);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_LATE), 2);
+	/* They are no samples. */
+	assert_int_equal(totals(0).lost, 0);
+}
+
 /* More stacks than a table has: those that wait move to another table. */
 static void
 a_full_table_is_renewed(void **state)
@@ -734,6 +751,7 @@ main(void)
 		ONE(dropped_samples_are_lost),
 		ONE(another_configuration_starts_from_nothing),
 		ONE(unsent_samples_are_losses),
+		ONE(crowds_and_late_turns_are_losses),
 		ONE(a_full_table_is_renewed),
 		cmocka_unit_test(cells_are_capped),
 		cmocka_unit_test(paths_are_capped),

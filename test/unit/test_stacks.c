@@ -9,7 +9,7 @@
 
 #include "stack_feed.h"
 
-static const struct kp_stack_counts counts = { 10, 9, 8, 1, 2, 12345 };
+static const struct kp_stack_counts counts = { 10, 9, 8, 1, 2, 12345, 3, 4 };
 
 struct got {
 	struct kp_stack_sample v[16];
