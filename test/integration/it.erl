@@ -267,6 +267,7 @@ target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts0) ->
                       command(Kind, T, Node, Sample, Args, maps:get(config, Opts, "#{}"))
               end,
     Target = maps:merge(server(T, Name, Node, Command, [{"PATH", Path}]), Reached),
+    it_reach:connected(T, Target),
     case Kind of
         sample ->
             until("the sample application is ready",

@@ -27,15 +27,15 @@ make(Here) ->
     New = Here ++ ".new",
     ok = filelib:ensure_path(New),
     [begin
-         Root = root(Name),
+         Root = root(Name, []),
          write(New, Name, Root),
          ok = file:write_file(filename:join(New, Name ++ ".root"), term_to_binary(Root))
      end || Name <- ["ca", "other"]],
     [leaf_in(New, Name, #{}) || Name <- ["node", "kprofd"]],
     ok = file:rename(New, Here).
 
-root(Name) ->
-    public_key:pkix_test_root_cert("kprofd test " ++ Name, [?KEY, {digest, sha256}]).
+root(Name, Extensions) ->
+    public_key:pkix_test_root_cert("kprofd test " ++ Name, [?KEY, {digest, sha256}, {extensions, Extensions}]).
 
 %% Makes NAME.pem and NAME.key, for:
 %% hosts     its addresses and names, {dns, Text}; else those of this machine
@@ -44,8 +44,9 @@ root(Name) ->
 leaf(T, Name, Opts) ->
     leaf_in(element(1, made(T)), Name, Opts).
 
-leaf_in(Dir, Name, #{by := self}) ->
-    write(Dir, Name, root("self"));
+leaf_in(Dir, Name, #{by := self} = Opts) ->
+    Usage = #'Extension'{extnID = ?'id-ce-keyUsage', critical = false, extnValue = [digitalSignature, keyCertSign]},
+    write(Dir, Name, root("self", [Usage, alternatives(maps:get(hosts, Opts, ?HOSTS))]));
 leaf_in(Dir, Name, Opts) ->
     {ok, Bytes} = file:read_file(filename:join(Dir, maps:get(by, Opts, "ca") ++ ".root")),
     Peer = [?KEY, {digest, sha256}, {extensions, [alternatives(maps:get(hosts, Opts, ?HOSTS))]}]

@@ -2,7 +2,7 @@
 %% with, and what kprofd and kprof have to be told.
 -module(it_reach).
 
--export([keys/0, name/3, target/4, targets/1, options/1, options/2, is_inet6/1, is_tls/1, with_port/2]).
+-export([keys/0, name/3, target/4, connected/2, port/2, targets/1, options/1, options/2, is_inet6/1, is_tls/1, with_port/2]).
 
 keys() -> [transport, tls, port].
 
@@ -15,14 +15,14 @@ keys() -> [transport, tls, port].
 %% reach  their options for it
 target(T, Node, Name, Opts) ->
     Tls = is_tls(Opts),
-    {Fixed, Typed} = case Opts of
-                         #{port := free} -> fixed(Node, it:free_port());
-                         #{port := Port} -> fixed(Node, Port);
-                         _ -> {[], Node}
-                     end,
+    {Fixed, Map} = case Opts of
+                       #{port := free} -> fixed(Node, it:free_port());
+                       #{port := Port} -> fixed(Node, Port);
+                       _ -> {[], #{typed => Node}}
+                   end,
     Args = [["-proto_dist", P] || P <- protocol(transport(Opts))]
         ++ [["-ssl_dist_optfile", it_certs:conf(T, lists:concat([Name, ".", maps:get(n, T)]), maps:get(tls, Opts, #{}))] || Tls],
-    {lists:append(Args) ++ Fixed, #{typed => Typed, reach => options(T, Opts)}}.
+    {lists:append(Args) ++ Fixed, Map#{reach => options(T, Opts), transport => transport(Opts)}}.
 
 %% What is told of a target that has these.
 options(T, Opts) -> [A || is_tls(Opts), A <- it_certs:options(T)].
@@ -35,7 +35,32 @@ protocol(tls) -> ["inet_tls"];
 protocol(tls6) -> ["inet6_tls"].
 
 fixed(Node, Port) ->
-    {["-start_epmd", "false", "-erl_epmd_port", integer_to_list(Port)], with_port(Node, Port)}.
+    {["-start_epmd", "false", "-erl_epmd_port", integer_to_list(Port)], #{typed => with_port(Node, Port), dist_port => Port}}.
+
+%% Where it listens, which else its epmd says.
+port(_, #{dist_port := Port}) ->
+    Port;
+port(T, #{node := Node}) ->
+    [Alive, _] = string:split(Node, "@"),
+    {ok, S} = gen_tcp:connect({127, 0, 0, 1}, it:epmd_port(T), [binary, {active, false}]),
+    ok = gen_tcp:send(S, [<<(1 + length(Alive)):16, 122>>, Alive]),
+    {ok, <<119, 0, Port:16>>} = gen_tcp:recv(S, 4, 10000),
+    gen_tcp:close(S),
+    Port.
+
+%% Somebody has connected to a target with TLS: what ssl starts for the first one stays.
+connected(T, #{transport := Transport} = Target) when Transport =:= tls; Transport =:= tls6 ->
+    {ok, _} = application:ensure_all_started(ssl),
+    Host = case is_inet6(Target) of true -> {0, 0, 0, 0, 0, 0, 0, 1}; false -> {127, 0, 0, 1} end,
+    {ok, S} = ssl:connect(Host, port(T, Target), [{certfile, it_certs:here(T, "kprofd.pem")}, {keyfile, it_certs:here(T, "kprofd.key")},
+                                                  {verify, verify_none}, {log_level, none}, {active, false}], 10000),
+    ssl:close(S),
+    it:until("that one is gone", fun() -> it:do(Target, fun is_unconnected/0) end);
+connected(_, _) ->
+    true.
+
+is_unconnected() ->
+    [P || P <- processes(), proc_lib:initial_call(P) =:= {ssl_gen_statem, init, ['Argument__1']}] =:= [].
 
 with_port(Node, Port) ->
     [Alive, Host] = string:split(Node, "@"),

@@ -1,5 +1,8 @@
-%% A target is profiled the same however it is reached: over IPv6, without an epmd. The figures are exact; it is clean after
+%% A target is profiled the same however it is reached: over IPv6, over TLS, without
+%% an epmd, where its name is no address. The figures are exact; it is clean after
 %% kprofd was killed, after the network was cut, and in the end.
+%%
+%% tls_tests has what is wrong with certificates, and what changes during a connection.
 -module(transport_tests).
 
 -export([tests/0]).
@@ -11,10 +14,17 @@
 
 tests() ->
     [{"every request, kprofd killed, the connection lost: " ++ Name, 120, with(Way, fun life/1)}
-     || {Name, Way} <- [{"plain", #{}}, {"IPv6", #{transport => inet6}}, {"no epmd", #{port => free}},
-                        {"IPv6, no epmd", #{transport => inet6, port => free}}]] ++
+     || {Name, Way} <- [{"plain", #{}}, {"IPv6", #{transport => inet6}}, {"TLS", #{transport => tls}},
+                        {"TLS and IPv6", #{transport => tls6}}, {"no epmd", #{port => free}},
+                        {"TLS, IPv6, no epmd", #{transport => tls6, port => free}}]] ++
     [{"network cut, " ++ Name, 120, with(Way, fun(T) -> cut(T, Side) end)}
-     || {Name, Way, Side} <- [{"in silence, over IPv6", #{transport => inet6}, both}]].
+     || {Name, Way, Side} <- [{"in silence, over TLS", #{transport => tls}, both},
+                              {"towards kprofd, over TLS", #{transport => tls}, back},
+                              {"towards the target, over TLS and IPv6", #{transport => tls6}, there},
+                              {"in silence, over IPv6", #{transport => inet6}, both}]] ++
+    [{"the native probe over TLS", 60, with(#{transport => tls}, fun native/1)},
+     {"what goes with -dist-port, -epmd and -resolve", 90, fun places/1},
+     {"each command over TLS, with a port", 120, with(#{transport => tls, port => free}, fun commands/1)}].
 
 with(Way, Test) ->
     fun(T) -> Test(maps:merge(T, Way)) end.
@@ -93,5 +103,82 @@ seen(P) ->
 
 %% ------------------------------------------------------------- cut ----
 
+%% The node's certificate has the address in that network.
 cut(T, Side) ->
-    connection_tests:cut(T, Side).
+    Net = it_net:net(T),
+    case it_reach:is_tls(T) of
+        true ->
+            Cert = lists:concat(["cut", maps:get(n, T)]),
+            it_certs:leaf(T, Cert, #{hosts => [it_net:here(Net)]}),
+            connection_tests:cut(T#{tls => #{cert => Cert}}, Side);
+        false ->
+            connection_tests:cut(T, Side)
+    end.
+
+%% ---------------------------------------------------------- native ----
+
+native(T) ->
+    Target = it:target(T, roomy()),
+    Before = it:settled(Target),
+    P = it:kprofd(T#{probe => default}, Target, #{args => ["-probe", "native" | it:probe_library(T)] ++ ?ARGS}),
+    it:armed(P),
+    ?REQUESTS = it:call(Target, it_driver, paced, [?REQUESTS]),
+    it:until("all have ended", fun() -> seen(P) >= ?REQUESTS end),
+    it:terminate(P),
+    it:equal("entry calls", ?REQUESTS, it:balance(P)),
+    it:equal("requests", ?REQUESTS, it:requests(P)),
+    it:audit(Target, Before).
+
+%% ---------------------------------------------------------- places ----
+
+%% A pod's name is no address outside of the cluster, and what its certificate is for.
+places(T) ->
+    N = maps:get(n, T),
+    Pod = lists:concat(["pod", os:getpid(), "_", N, "@pod-", N, ".invalid"]),
+    [_, PodHost] = string:split(Pod, "@"),
+    it_certs:leaf(T, "pod", #{hosts => [PodHost]}),
+    Nowhere = T#{epmd := it:free_port()},
+    Known = it:target(T, #{name => "known"}),
+    Fixed = it:target(T#{n := N + 1000}, #{name => "fixed", port => free}),
+    Away = it:target(T, #{name => "pod", node => Pod, port => free, transport => tls, tls => #{cert => "pod"}}),
+    At = fun(Target) -> integer_to_list(it_reach:port(T, Target)) end,
+    Epmd = integer_to_list(it:epmd_port(T)),
+    [attached(Nowhere, Target#{typed := maps:get(node, Target)}, Args)
+     || {Target, Args} <- [{Known, ["-epmd", Epmd]},
+                           {Known, ["-epmd", "127.0.0.1:" ++ Epmd]},
+                           {Known, ["-epmd", integer_to_list(it:free_port()), "-resolve",
+                                    maps:get(node, Known) ++ "=127.0.0.1:" ++ integer_to_list(it_reach:port(T, Known))]},
+                           {Fixed, ["-dist-port", At(Fixed)]},
+                           {Away, ["-resolve", Pod ++ "=127.0.0.1:" ++ At(Away)]},
+                           {Away, ["-dist-port", At(Away), "-resolve", PodHost ++ "=127.0.0.1"]}]].
+
+attached(T, Target, Args) ->
+    Before = it:settled(Target),
+    P = it:kprofd(T, Target, #{args => ?ARGS ++ Args}),
+    it:armed(P),
+    few(Target, P),
+    it:terminate(P),
+    it:audit(Target, Before).
+
+%% -------------------------------------------------------- commands ----
+
+commands(T) ->
+    Target = it:target(T),
+    it_kprof:load(Target),
+    Before = it:settled(Target),
+    File = it:path(T, "proposed.conf"),
+    Load = it:load(T, Target, ["4", "600s", "5"]),
+    [begin
+         {Status, Out, Said} = it_kprof:run(T, Target, Cmd, Args),
+         it:equal([Cmd, ": ", Said], 0, Status),
+         it_kprof:says(Out, Pattern)
+     end || {Cmd, Args, Pattern} <- [{"suggest", ["-for", "1s", "-o", File], ""},
+                                     {"stacks", ["-for", "500ms"], "requests:handle_request/2|sample|worker|pool"},
+                                     {"count", ["-apply", "it_counted:work(50)", "it_counted"], "it_counted:fib/1"},
+                                     {"time", ["-apply", "it_counted:work(50)", "it_counted"], "it_counted:fib/1"},
+                                     {"trace", ["-apply", "it_counted:work(5)", "it_counted"], "it_counted:work/1"},
+                                     {"clear-tokens", [], ""}]],
+    {ok, Tiers} = file:read_file(File),
+    it_kprof:says(Tiers, "^\\{entry, \\{"),
+    it:kill(Load),
+    it:audit(Target, Before, [ets, persistent_terms]).
