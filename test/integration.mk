@@ -147,7 +147,7 @@ mutants-fit:
 # integration` runs them in a short form; `make hostile-releases` on other releases.
 .PHONY: hostile
 ADVERSARIES := adversary_tests,crowd_tests,hot_tests,token_tests
-hostile: MODULES := hostile_tests,$(ADVERSARIES)
+hostile: MODULES := hostile_tests,hostile_tls_tests,$(ADVERSARIES)
 hostile: $(INTEGRATION_NEEDS)
 	KPROFD_HOSTILE=whole $(call run_integration)
 
