@@ -31,8 +31,9 @@ ssize_t channel_read(struct channel *c, void *to, size_t n);
 ssize_t channel_write(struct channel *c, const void *from, size_t n);
 
 /*
- * After CHANNEL_WAIT: POLLIN or POLLOUT.  A read may have to wait until the
- * descriptor can be written, and a write until it can be read.
+ * After CHANNEL_WAIT: POLLIN, POLLOUT, or either of them.  A read may have to wait
+ * until the descriptor can be written.  A write may have to wait for a read: repeat it
+ * after each, with the same bytes, and maybe more after them.
  */
 short channel_wants(const struct channel *c);
 /*

@@ -85,6 +85,16 @@ conn_read_again(struct dist_conn *c)
 }
 
 static void
+conn_block_write(struct dist_conn *c, short wants)
+{
+	c->write_blocked = (wants & POLLIN) != 0;
+	if ((wants & POLLOUT) != 0)
+		event_add(c->wr, NULL);
+	if (c->write_blocked)
+		conn_read_again(c);
+}
+
+static void
 conn_flush(struct dist_conn *c)
 {
 	ssize_t n;
@@ -93,11 +103,7 @@ conn_flush(struct dist_conn *c)
 		n = channel_write(c->channel, c->out.p + c->sent,
 		    c->out.len - c->sent);
 		if (n == CHANNEL_WAIT) {
-			c->write_blocked = channel_wants(c->channel) == POLLIN;
-			if (!c->write_blocked)
-				event_add(c->wr, NULL);
-			else
-				conn_read_again(c);
+			conn_block_write(c, channel_wants(c->channel));
 			return;
 		}
 		if (n < 0) {
@@ -154,15 +160,6 @@ conn_frames(struct dist_conn *c)
 	}
 }
 
-/* A read that waits for a write must not be called for what can be read. */
-static void
-conn_block_read(struct dist_conn *c)
-{
-	c->read_blocked = true;
-	event_del(c->rd);
-	event_add(c->wr, NULL);
-}
-
 /* False when there is nothing more to read for now. */
 static bool
 conn_read(struct dist_conn *c)
@@ -185,8 +182,10 @@ conn_read(struct dist_conn *c)
 		conn_fail(c, "it closed the connection");
 	else if (n == CHANNEL_FAILED)
 		conn_fail(c, channel_why(c->channel));
-	else if (channel_wants(c->channel) == POLLOUT)
-		conn_block_read(c);
+	else if ((channel_wants(c->channel) & POLLOUT) != 0) {
+		c->read_blocked = true;
+		event_add(c->wr, NULL);
+	}
 	return false;
 }
 
@@ -213,7 +212,7 @@ on_readable(evutil_socket_t fd, short what, void *ctx)
 
 	(void)fd, (void)what;
 	c->in_read = true;
-	if (!c->read_blocked && !c->down)
+	if (!c->down)
 		conn_read_some(c);
 	if (c->down && !c->free_me) {
 		event_del(c->rd);
@@ -236,13 +235,10 @@ on_writable(evutil_socket_t fd, short what, void *ctx)
 
 	if (c->down)
 		return;
-	if (!c->write_blocked)
-		conn_flush(c);
-	if (!read || c->down)
-		return;
+	conn_flush(c);
 	c->read_blocked = false;
-	event_add(c->rd, NULL);
-	on_readable(fd, what, c);
+	if (read && !c->down)
+		on_readable(fd, what, c);
 }
 
 struct dist_conn *
@@ -269,5 +265,6 @@ dist_conn_new(struct event_base *base, struct channel *channel,
 		conn_destroy(c);
 		return NULL;
 	}
+	conn_read_again(c);
 	return c;
 }

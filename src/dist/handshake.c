@@ -10,7 +10,7 @@
  * ei gets no time limit: with one it polls the descriptor before it reads, and
  * misses what is decrypted already.
  */
-#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 
 #include <ei.h>
 
+#include "dist/address.h"
 #include "dist/dial.h"
 #include "dist/handshake.h"
 #include "dist/own_name.h"
@@ -80,38 +81,14 @@ shake_failed(struct shake *s, enum kp_err e, const char *reason)
 
 /* ---- what the node sends ---- */
 
-/* The address that we are connected to, as people write it. */
-static void
-peer_address(const struct shake *s, char *text, size_t n)
-{
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} a;
-	socklen_t len = sizeof(a);
-	char host[INET6_ADDRSTRLEN] = "?";
-
-	memset(&a, 0, sizeof(a));
-	if (getpeername(channel_fd(s->channel), &a.any, &len) == 0 &&
-	    a.any.sa_family == AF_INET6) {
-		inet_ntop(AF_INET6, &a.v6.sin6_addr, host, sizeof(host));
-		snprintf(text, n, "[%s]:%u", host, ntohs(a.v6.sin6_port));
-		return;
-	}
-	inet_ntop(AF_INET, &a.v4.sin_addr, host, sizeof(host));
-	snprintf(text, n, "%s:%u", host, ntohs(a.v4.sin_port));
-}
-
 static int
 not_a_node(struct shake *s)
 {
-	char at[INET6_ADDRSTRLEN + 16];
+	char at[ADDRESS_TEXT_MAX];
 
-	peer_address(s, at, sizeof(at));
 	snprintf(s->why, s->n, "cannot connect to '%s': what answers at %s does "
 	    "not speak the distribution protocol (is that the node's port?)",
-	    s->place->node, at);
+	    s->place->node, address_of_peer(channel_fd(s->channel), at));
 	s->err = KP_EIO;
 	return EPROTO;
 }
@@ -133,12 +110,12 @@ is_right_node(const struct place *p, const char *name, size_t len)
 static int
 other_node(struct shake *s, const char *name, size_t len)
 {
-	char at[INET6_ADDRSTRLEN + 16];
+	char at[ADDRESS_TEXT_MAX];
 	bool sane = kp_node_name_ok(name, len);
 
-	peer_address(s, at, sizeof(at));
 	snprintf(s->why, s->n, "cannot connect to '%s': the node at %s is "
-	    "%s%.*s%s, not '%s'", s->place->node, at, sane ? "'" : "",
+	    "%s%.*s%s, not '%s'", s->place->node,
+	    address_of_peer(channel_fd(s->channel), at), sane ? "'" : "",
 	    sane ? (int)len : 12, sane ? name : "another one", sane ? "'" : "",
 	    s->place->node);
 	s->err = KP_ESTATE;

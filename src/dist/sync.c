@@ -127,12 +127,12 @@ wait_to_write(struct dist_sync *t, kp_mono_ns deadline)
 {
 	struct channel *c = t->conn.channel;
 	struct pollfd p = { .fd = channel_fd(c), .events = channel_wants(c) };
-	bool read = p.events == POLLIN;
+	bool more = (p.events & POLLIN) != 0 && channel_has_more(c);
 
-	if (!(read && channel_has_more(c)) &&
-	    poll(&p, 1, left_ms(deadline)) == 0)
+	if (!more && poll(&p, 1, left_ms(deadline)) == 0)
 		return KP_EIO;
-	return read ? read_for_write(t) : KP_OK;
+	return more || (p.events & p.revents & POLLIN) != 0 ?
+	    read_for_write(t) : KP_OK;
 }
 
 /* Frees the frame. */

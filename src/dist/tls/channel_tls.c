@@ -1,7 +1,9 @@
 /*
  * channel_tls.c - moves bytes between OpenSSL and a socket.
  *
- * OpenSSL's own socket BIO calls write(), which raises SIGPIPE: ours does not.
+ * OpenSSL's own socket BIO calls write(), which raises SIGPIPE: ours does not.  It
+ * also keeps what does not fit into the socket.  OpenSSL would keep it otherwise, and
+ * fails when the peer asks for other keys twice before that is sent.
  *
  * A node that speaks TLS 1.2 may ask for another handshake (renegotiation) while
  * data flow both ways.  In a write OpenSSL would take data that come meanwhile for an
@@ -22,8 +24,10 @@
 
 #include "dist/channel_kind.h"
 #include "dist/tls/channel_tls.h"
+#include "kprofd/buf.h"
 
 #define NOTHING_HELD 1
+#define OUT_MAX (1u << 20)	/* bytes: a record, and what handshakes say */
 
 struct tls_channel {
 	struct channel base;
@@ -32,24 +36,14 @@ struct tls_channel {
 	int err;		/* of the socket; 0: none */
 	bool eof;
 	bool verify;
-	bool part_sent;		/* of a record; the same bytes have to follow */
 	bool over;		/* failed: no more than freeing is allowed */
 	ssize_t held;		/* what the next read returns */
+	struct kp_buf out;	/* encrypted, not yet in the socket */
+	size_t sent;		/* of out */
+	size_t accepted;	/* bytes of a write that are in out */
 };
 
 /* ---- the socket as OpenSSL sees it ---- */
-
-static int
-bio_again(BIO *b, struct tls_channel *t, bool reading)
-{
-	if (errno != EAGAIN && errno != EWOULDBLOCK)
-		t->err = errno;
-	else if (reading)
-		BIO_set_retry_read(b);
-	else
-		BIO_set_retry_write(b);
-	return -1;
-}
 
 static int
 bio_read(BIO *b, char *to, int n)
@@ -61,23 +55,64 @@ bio_read(BIO *b, char *to, int n)
 	do
 		got = recv(t->base.fd, to, (size_t)n, 0);
 	while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return bio_again(b, t, true);
+	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		BIO_set_retry_read(b);
+	else if (got < 0)
+		t->err = errno;
 	t->eof |= got == 0;
 	return (int)got;
+}
+
+/* As many bytes as the socket takes; less than 0, with t->err: it is broken. */
+static ssize_t
+put(struct tls_channel *t, const void *from, size_t n)
+{
+	ssize_t sent;
+
+	do
+		sent = send(t->base.fd, from, n, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent >= 0)
+		return sent;
+	if (errno == EAGAIN || errno == EWOULDBLOCK)
+		return 0;
+	t->err = errno;
+	return -1;
+}
+
+/* Sends what was kept.  False: there is more of it, or t->err. */
+static bool
+flush(struct tls_channel *t)
+{
+	ssize_t n = 1;
+
+	while (n > 0 && t->sent < t->out.len) {
+		n = put(t, t->out.p + t->sent, t->out.len - t->sent);
+		t->sent += n > 0 ? (size_t)n : 0;
+	}
+	if (t->sent < t->out.len)
+		return false;
+	kp_buf_reset(&t->out);
+	t->sent = 0;
+	return true;
 }
 
 static int
 bio_write(BIO *b, const char *from, int n)
 {
 	struct tls_channel *t = BIO_get_data(b);
-	ssize_t sent;
+	ssize_t sent = 0;
 
 	BIO_clear_retry_flags(b);
-	do
-		sent = send(t->base.fd, from, (size_t)n, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent < 0 ? bio_again(b, t, false) : (int)sent;
+	if (flush(t))
+		sent = put(t, from, (size_t)n);
+	if (t->err != 0)
+		return -1;
+	kp_buf_put(&t->out, from + sent, (size_t)(n - sent));
+	if (t->out.err == KP_OK)
+		return n;
+	t->err = ENOBUFS;
+	return -1;
 }
 
 static long
@@ -121,19 +156,24 @@ bio_of(struct tls_channel *t)
 
 /* ---- what a call of OpenSSL came to ---- */
 
-/* The text of an error, unless it is only that the connection ended. */
+/*
+ * Why it broke.  After an error of TLS the socket's does not count: it comes of the
+ * alert that OpenSSL sends then.
+ */
 static ssize_t
 broken(struct tls_channel *t)
 {
 	unsigned long e = ERR_peek_error();
+	bool ended = e == 0 || ERR_GET_REASON(e) ==
+	    SSL_R_UNEXPECTED_EOF_WHILE_READING;
 
 	t->over = true;
-	if (t->err != 0)
-		return channel_failed(&t->base, t->err);
-	if (t->eof && (e == 0 || ERR_GET_REASON(e) ==
-	    SSL_R_UNEXPECTED_EOF_WHILE_READING))
+	if (ended && t->eof)
 		return CHANNEL_END;
+	if (ended && t->err != 0)
+		return channel_failed(&t->base, t->err);
 	tls_why_text(&t->why, t->base.why, sizeof(t->base.why));
+	t->base.err = 0;
 	return CHANNEL_FAILED;
 }
 
@@ -144,10 +184,7 @@ verdict(struct tls_channel *t)
 
 	switch (SSL_get_error(t->ssl, -1)) {
 	case SSL_ERROR_WANT_READ:
-		t->base.wants = POLLIN;
-		return CHANNEL_WAIT;
-	case SSL_ERROR_WANT_WRITE:
-		t->base.wants = POLLOUT;
+		t->base.wants = t->out.len > 0 ? POLLIN | POLLOUT : POLLIN;
 		return CHANNEL_WAIT;
 	case SSL_ERROR_ZERO_RETURN:
 		return CHANNEL_END;
@@ -176,6 +213,7 @@ tls_read(struct channel *c, void *to, size_t n)
 	if (v != NOTHING_HELD)
 		return v;
 	ERR_clear_error();
+	flush(t);
 	do {
 		if (SSL_read_ex(t->ssl, (char *)to + total, n - total,
 		    &got) != 1) {
@@ -190,8 +228,8 @@ tls_read(struct channel *c, void *to, size_t n)
 	c->more = false;
 	if (total == 0)
 		return v;
-	/* The descriptor announces only bytes that are to be read. */
-	if (v != CHANNEL_WAIT || c->wants != POLLIN) {
+	/* The descriptor does not announce it again. */
+	if (v != CHANNEL_WAIT) {
 		t->held = v;
 		c->more = true;
 	}
@@ -249,24 +287,32 @@ tls_write(struct channel *c, const void *from, size_t n)
 {
 	struct tls_channel *t = (struct tls_channel *)c;
 	ssize_t v = NOTHING_HELD;
-	size_t sent;
 
 	if (t->over) {
 		snprintf(c->why, sizeof(c->why), "it closed the connection");
 		return CHANNEL_FAILED;
 	}
 	ERR_clear_error();
-	if (!t->part_sent && renegotiates(t))
-		v = renegotiate(t);
-	if (v == NOTHING_HELD && SSL_write_ex(t->ssl, from, n, &sent) == 1) {
-		t->part_sent = false;
-		return (ssize_t)sent;
+	flush(t);
+	if (t->err == 0 && t->out.len == 0 && t->accepted == 0) {
+		if (renegotiates(t))
+			v = renegotiate(t);
+		if (v == NOTHING_HELD && SSL_write_ex(t->ssl, from, n,
+		    &t->accepted) != 1)
+			v = verdict(t);
+	}
+	if (v == NOTHING_HELD && t->err != 0)
+		v = broken(t);
+	if (v == NOTHING_HELD && t->out.len > 0) {
+		c->wants = POLLOUT;
+		return CHANNEL_WAIT;
 	}
 	if (v == NOTHING_HELD) {
-		v = verdict(t);
-		t->part_sent = v == CHANNEL_WAIT;
+		n = t->accepted;
+		t->accepted = 0;
+		return (ssize_t)n;
 	}
-	if (v == CHANNEL_FAILED && t->err != 0)
+	if (v == CHANNEL_FAILED && c->err != 0)
 		explain_write(t);
 	if (v != CHANNEL_END)
 		return v;
@@ -288,6 +334,7 @@ tls_free(struct channel *c)
 	ERR_clear_error();
 	SSL_free(t->ssl);
 	tls_why_free(&t->why);
+	kp_buf_free(&t->out);
 	free(t);
 }
 
@@ -311,10 +358,10 @@ channel_tls(int fd, SSL *ssl, const struct tls_why *w, bool verify)
 	t->why = *w;
 	t->held = NOTHING_HELD;
 	t->verify = verify;
+	kp_buf_init(&t->out, OUT_MAX);
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	SSL_set_bio(ssl, b, b);
-	SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
-	    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE);
 	SSL_set_read_ahead(ssl, 1);
 	SSL_set_connect_state(ssl);
 	tls_why_watch(&t->why, ssl, verify);
@@ -329,6 +376,8 @@ channel_tls_handshake(struct channel *c)
 	ERR_clear_error();
 	if (SSL_do_handshake(t->ssl) != 1)
 		return verdict(t);
+	/* The node's first bytes may have come with the last of the handshake. */
+	c->more = SSL_has_pending(t->ssl) == 1;
 	snprintf(c->how, sizeof(c->how), "%s, %s", SSL_get_version(t->ssl),
 	    !t->verify ? "not verified" : t->why.host[0] == '\0' ?
 	    "the node verified, not its host" : "the node verified");
