@@ -85,6 +85,14 @@ identity(T) ->
          "0 functions added, 0 removed, 1 changed, 1 kept"),
     #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
     it:until("requests closed", fun() -> assembled(P) >= 200 end),
+    %% No function shows whether stacks are sampled.
+    Stacks = fun(Wanted) ->
+                     reload(T, P, [tiers([db()]), identity_fun("renamed"), "{slow_ms, 1}.\n"
+                                   "{overload, [{max_age_ms, 2000}]}.\n{rewrite, [{\"renamed\", \"rewritten\"}]}.\n", Wanted])
+             end,
+    says(Stacks("{stacks, {per_second, 50}}.\n"), "kept; stacks: 50 a second, for at most 0.5 % of a scheduler$"),
+    says(Stacks("{stacks, [{per_second, 50}, {percent, 1}]}.\n"), "kept; stacks: 50 a second, for at most 1 % of a scheduler$"),
+    says(Stacks("{stacks, none}.\n"), "kept; stacks are not sampled any more$"),
     it:terminate(P),
     it:equal("losses", #{}, it:lost(P)),
     it:equal("requests", 200, it:requests(P)),

@@ -35,6 +35,7 @@ struct reload {
 	bool busy;			/* a round is running, */
 	bool again;			/* and another follows */
 	bool same;			/* next has the text of the one in force */
+	bool stacks;			/* next has others */
 	unsigned left;			/* targets that have to answer */
 	unsigned away;			/* of those that have: not attached */
 	struct verdict verdicts[TARGETS_MAX];	/* as targets_at() */
@@ -277,6 +278,14 @@ read_files(struct reload *r, const char **path, char *text, size_t n)
 	return text;
 }
 
+static bool
+stacks_differ(const struct kp_conf *a, const struct kp_conf *b)
+{
+	return a->stacks.per_second != b->stacks.per_second ||
+	    a->stacks.percent < b->stacks.percent ||
+	    a->stacks.percent > b->stacks.percent;
+}
+
 static void
 reload_start(struct reload *r)
 {
@@ -299,6 +308,7 @@ reload_start(struct reload *r)
 	targets_freeze(r->p->targets, true);
 	r->same = r->next.len == conf->len &&
 	    memcmp(r->next.text, conf->text, conf->len) == 0;
+	r->stacks = !r->same && stacks_differ(conf->conf, r->next.conf);
 	if (r->same) {
 		conf_file_free(&r->next);
 	} else if (targets_prepare(r->p->targets, r->next.conf) != KP_OK) {
@@ -440,6 +450,24 @@ describe(const struct reload *r, char *text, size_t n)
 		    r->away, count);
 }
 
+/* Of the file that is in force now: functions do not show it. */
+static void
+describe_stacks(const struct reload *r, char *text, size_t n)
+{
+	const struct kp_conf *c = r->p->conf.conf;
+	size_t len = strlen(text);
+
+	if (!r->stacks)
+		return;
+	if (c->stacks.per_second == 0)
+		snprintf(text + len, n - len, "; stacks are not sampled any "
+		    "more");
+	else
+		snprintf(text + len, n - len, "; stacks: %u a second, for at "
+		    "most %g %% of a scheduler", c->stacks.per_second,
+		    c->stacks.percent);
+}
+
 /* Last, since the set of targets was frozen. */
 static void
 change_targets(struct reload *r, char *text, size_t n)
@@ -473,6 +501,7 @@ finish(struct reload *r)
 		return;
 	}
 	describe(r, text, sizeof(text) - 1);
+	describe_stacks(r, text, sizeof(text) - 1);
 	if (changed)
 		targets_record(r->p->targets, "reload", text);
 	change_targets(r, text, sizeof(text) - 1);
