@@ -3,33 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/intern.h"
 #include "base/vec.h"
 #include "kprofd/etf.h"
-#include "profile/target/facts.h"
+#include "profile/target/facts_state.h"
 
 #define ANSWER_LIMIT (10 * KP_NS_PER_S)
-#define BEHAVIOURS_MAX 200u
-
-/* A behaviour of the application's own: is it one of servers? */
-struct behaviour {
-	char *name;
-	bool server;
-};
-
-struct facts {
-	struct dist_sync_opts opts;
-	struct dist_sync *talk;		/* while it asks */
-	uint64_t questions;
-	char **apps;
-	bool *needed;		/* by another application, not of the platform */
-	size_t napps;
-	struct facts_module *v;
-	size_t n;
-	struct intern by_name;
-	struct behaviour *behaviours;
-	size_t nbehaviours;
-};
 
 static const char *const platform_apps[] = { "kernel", "stdlib", "sasl",
 	"compiler", "crypto", "ssl", "public_key", "asn1", "inets", "mnesia",
@@ -40,15 +18,8 @@ static const char *const platform_apps[] = { "kernel", "stdlib", "sasl",
 	"reltool", "wx", "erts", "elixir", "logger", "eex", "ex_unit", "iex",
 	"mix" };
 
-static const char *const servers[] = { "gen_server", "gen_event",
-	"supervisor", "supervisor_bridge", "Elixir.GenServer",
-	"Elixir.Supervisor", "Elixir.DynamicSupervisor", "Elixir.GenEvent" };
-static const char *const statems[] = { "gen_statem", "gen_fsm" };
-
-#define IS_IN(name, list) is_in(name, list, sizeof(list) / sizeof((list)[0]))
-
-static bool
-is_in(const char *name, const char *const *list, size_t n)
+bool
+facts_is_in(const char *name, const char *const *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(name, list[i]) == 0)
@@ -56,8 +27,8 @@ is_in(const char *name, const char *const *list, size_t n)
 	return false;
 }
 
-static char *
-copy(struct kp_span s)
+char *
+facts_copy(struct kp_span s)
 {
 	return strndup(s.n > 0 ? (const char *)s.p : "", s.n);
 }
@@ -65,7 +36,7 @@ copy(struct kp_span s)
 bool
 facts_is_platform(const char *app)
 {
-	return IS_IN(app, platform_apps);
+	return FACTS_IS_IN(app, platform_apps);
 }
 
 bool
@@ -73,13 +44,13 @@ facts_is_client(const char *mod)
 {
 	static const char *const clients[] = { "httpc", "mnesia" };
 
-	return IS_IN(mod, clients);
+	return FACTS_IS_IN(mod, clients);
 }
 
 /* ---- questions ---- */
 
-static enum kp_err
-broken(const struct facts *f, enum kp_err e, char *why, size_t n)
+enum kp_err
+facts_broken(const struct facts *f, enum kp_err e, char *why, size_t n)
 {
 	if (e != KP_END)
 		snprintf(why, n, "'%s': %s", f->opts.target, e == KP_ETIMEOUT ?
@@ -90,9 +61,8 @@ broken(const struct facts *f, enum kp_err e, char *why, size_t n)
 	return e;
 }
 
-/* mod:fun(...args), atoms; r is at the answer. */
-static enum kp_err
-ask(struct facts *f, const char *mod, const char *fun,
+enum kp_err
+facts_question(struct facts *f, const char *mod, const char *fun,
     const char *const *args, uint32_t n, struct kp_term *r)
 {
 	kp_mono_ns deadline = kp_mono_now() + ANSWER_LIMIT;
@@ -121,9 +91,8 @@ ask(struct facts *f, const char *mod, const char *fun,
 	return e;
 }
 
-/* So that somebody else of our name can connect meanwhile. */
-static void
-leave(struct facts *f)
+void
+facts_leave(struct facts *f)
 {
 	dist_sync_close(f->talk);
 	f->talk = NULL;
@@ -148,7 +117,7 @@ apps_read(struct facts *f, struct kp_term *r)
 		if (vec_room_by_len(&f->apps, f->napps, FACTS_APPS_MAX) !=
 		    KP_OK)
 			return KP_OK;
-		f->apps[f->napps] = copy(name);
+		f->apps[f->napps] = facts_copy(name);
 		if (f->apps[f->napps++] == NULL)
 			return KP_ENOMEM;
 	}
@@ -168,7 +137,7 @@ module_add(struct facts *f, struct kp_span name)
 	if (e != KP_OK || intern_put(&f->by_name, name.p, name.n,
 	    (uint32_t)f->n) == NULL)
 		return KP_ENOMEM;
-	f->v[f->n] = (struct facts_module){ .name = copy(name), .app = "" };
+	f->v[f->n] = (struct facts_module){ .name = facts_copy(name), .app = "" };
 	return f->v[f->n++].name != NULL ? KP_OK : KP_ENOMEM;
 }
 
@@ -218,7 +187,7 @@ ok_list(struct kp_term *r)
 static enum kp_err
 app_modules_read(struct facts *f, const char *app, struct kp_term *r)
 {
-	bool platform = IS_IN(app, platform_apps);
+	bool platform = FACTS_IS_IN(app, platform_apps);
 	const struct interned *at;
 	struct kp_span name;
 	uint32_t n = ok_list(r);
@@ -258,27 +227,27 @@ list_all(struct facts *f)
 	struct kp_term r;
 	enum kp_err e;
 
-	e = ask(f, "application", "loaded_applications", NULL, 0, &r);
+	e = facts_question(f, "application", "loaded_applications", NULL, 0, &r);
 	if (e == KP_OK)
 		e = apps_read(f, &r);
 	if (e == KP_OK)
-		e = ask(f, "erlang", "loaded", NULL, 0, &r);
+		e = facts_question(f, "erlang", "loaded", NULL, 0, &r);
 	if (e == KP_OK)
 		e = loaded_read(f, &r);
 	if (e == KP_OK)
-		e = ask(f, "erlang", "pre_loaded", NULL, 0, &r);
+		e = facts_question(f, "erlang", "pre_loaded", NULL, 0, &r);
 	if (e == KP_OK)
 		e = preloaded_read(f, &r);
 	f->needed = calloc(f->napps + 1, sizeof(*f->needed));
 	e = e == KP_OK && f->needed == NULL ? KP_ENOMEM : e;
 	for (size_t i = 0; i < f->napps && e == KP_OK; i++) {
 		args[0] = needs[0] = f->apps[i];
-		e = ask(f, "application", "get_key", args, 2, &r);
+		e = facts_question(f, "application", "get_key", args, 2, &r);
 		if (e == KP_OK)
 			e = app_modules_read(f, f->apps[i], &r);
-		if (e == KP_OK && !IS_IN(f->apps[i], platform_apps))
-			e = ask(f, "application", "get_key", needs, 2, &r);
-		if (e == KP_OK && !IS_IN(f->apps[i], platform_apps))
+		if (e == KP_OK && !FACTS_IS_IN(f->apps[i], platform_apps))
+			e = facts_question(f, "application", "get_key", needs, 2, &r);
+		if (e == KP_OK && !FACTS_IS_IN(f->apps[i], platform_apps))
 			e = needs_read(f, &r);
 	}
 	return e;
@@ -300,8 +269,8 @@ facts_open(struct facts **out, const struct dist_sync_opts *o, char *why,
 	if (e == KP_OK) {
 		e = list_all(f);
 		if (e != KP_OK)
-			broken(f, e, why, n);
-		leave(f);
+			facts_broken(f, e, why, n);
+		facts_leave(f);
 	}
 	if (e != KP_OK) {
 		facts_free(f);
@@ -361,7 +330,7 @@ facts_apps(const struct facts *f, const char **v, size_t max)
 	size_t n = 0, k;
 
 	for (size_t i = 0; i < f->napps && n < max; i++) {
-		if (IS_IN(f->apps[i], platform_apps))
+		if (FACTS_IS_IN(f->apps[i], platform_apps))
 			continue;
 		for (k = 0; k < f->n && f->v[k].app != f->apps[i]; k++)
 			;
@@ -371,174 +340,7 @@ facts_apps(const struct facts *f, const char **v, size_t max)
 	return n;
 }
 
-/* ---- one module ---- */
-
-/* [{Fun, Arity}]; an answer that is none says no. */
-static bool
-callbacks_of_server(struct kp_term *r)
-{
-	uint32_t n = kp_term_peek(r) == KP_TERM_LIST ? kp_term_list(r) : 0;
-	struct kp_span fun;
-	bool server = false, init = false, terminate = false;
-	int64_t arity;
-
-	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
-		kp_term_tuple_n(r, 2);
-		fun = kp_term_atom(r);
-		arity = kp_term_int(r);
-		server |= (kp_span_is(fun, "handle_call") && arity == 3) ||
-		    (kp_span_is(fun, "handle_event") && arity >= 3) ||
-		    (kp_span_is(fun, "callback_mode") && arity == 0);
-		init |= kp_span_is(fun, "init") && arity == 1;
-		terminate |= kp_span_is(fun, "terminate") && arity == 2;
-	}
-	return (server || (init && terminate)) && r->err == KP_OK;
-}
-
-static enum kp_err
-behaviour_is_server(struct facts *f, struct kp_span name, bool *server)
-{
-	const char *args[1] = { "callbacks" };
-	struct kp_term r;
-	char *text;
-	enum kp_err e;
-
-	for (size_t i = 0; i < f->nbehaviours; i++)
-		if (kp_span_is(name, f->behaviours[i].name)) {
-			*server |= f->behaviours[i].server;
-			return KP_OK;
-		}
-	e = vec_room_by_len(&f->behaviours, f->nbehaviours, BEHAVIOURS_MAX);
-	if (e != KP_OK)
-		return e == KP_ELIMIT ? KP_OK : e;
-	text = copy(name);
-	if (text == NULL)
-		return KP_ENOMEM;
-	f->behaviours[f->nbehaviours].name = text;
-	f->behaviours[f->nbehaviours].server = IS_IN(text, servers) ||
-	    IS_IN(text, statems);
-	if (!f->behaviours[f->nbehaviours].server &&
-	    facts_find(f, text) != NULL) {
-		e = ask(f, text, "behaviour_info", args, 1, &r);
-		if (e == KP_OK)
-			f->behaviours[f->nbehaviours].server =
-			    callbacks_of_server(&r);
-	}
-	*server |= f->behaviours[f->nbehaviours++].server;
-	return e;
-}
-
-/* Behaviours that a module's attributes name, copied out of the answer. */
-struct named {
-	char *v[8];
-	size_t n;
-};
-
-static enum kp_err
-attributes_read(struct kp_term *r, struct named *x)
-{
-	uint32_t n = kp_term_peek(r) == KP_TERM_LIST ? kp_term_list(r) : 0, k;
-	struct kp_span key, name;
-
-	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
-		kp_term_tuple_n(r, 2);
-		key = kp_term_atom(r);
-		if ((!kp_span_is(key, "behaviour") &&
-		    !kp_span_is(key, "behavior")) ||
-		    kp_term_peek(r) != KP_TERM_LIST) {
-			kp_term_skip(r);
-			continue;
-		}
-		k = kp_term_list(r);
-		for (uint32_t j = 0; j < k && r->err == KP_OK; j++) {
-			name = kp_term_atom(r);
-			if (x->n < sizeof(x->v) / sizeof(x->v[0]) &&
-			    (x->v[x->n++] = copy(name)) == NULL)
-				return KP_ENOMEM;
-		}
-		kp_term_nil(r);
-	}
-	return r->err;
-}
-
-static enum kp_err
-exports_read(struct facts_module *m, struct kp_term *r)
-{
-	uint32_t n = kp_term_peek(r) == KP_TERM_LIST ? kp_term_list(r) : 0;
-	struct kp_span fun;
-	int64_t arity;
-
-	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
-		kp_term_tuple_n(r, 2);
-		fun = kp_term_atom(r);
-		arity = kp_term_int(r);
-		if (r->err != KP_OK || arity < 0 || arity > 255 ||
-		    vec_room_by_len(&m->exports, m->nexports,
-		    FACTS_EXPORTS_MAX) != KP_OK)
-			break;
-		m->exports[m->nexports].arity = (uint32_t)arity;
-		m->exports[m->nexports].fun = copy(fun);
-		if (m->exports[m->nexports++].fun == NULL)
-			return KP_ENOMEM;
-	}
-	return r->err;
-}
-
-/*
- * code:which/1: was it loaded from a file, or preloaded?  What is compiled at run time
- * has the name of its source there, or none, and is called differently tomorrow.
- */
-static bool
-is_of_file(struct kp_term *r)
-{
-	char path[4096];
-	size_t n;
-
-	if (kp_term_peek(r) == KP_TERM_ATOM)
-		return true;	/* preloaded, cover_compiled; or gone by now */
-	n = kp_term_string(r, path, sizeof(path));
-	return r->err != KP_OK || (n > 5 &&
-	    memcmp(path + n - 5, ".beam", 5) == 0);
-}
-
-/* A module may be gone by now: its answer is an error, which says nothing. */
-static enum kp_err
-module_ask(struct facts *f, struct facts_module *m)
-{
-	const char *args[2] = { m->name, "exports" };
-	struct named named = { .n = 0 };
-	struct kp_span s;
-	struct kp_term r;
-	enum kp_err e;
-
-	m->asked = true;
-	e = ask(f, "erlang", "get_module_info", args, 2, &r);
-	if (e == KP_OK)
-		e = exports_read(m, &r);
-	args[1] = "functions";
-	if (e == KP_OK)
-		e = ask(f, "erlang", "get_module_info", args, 2, &r);
-	if (e == KP_OK && kp_term_peek(&r) == KP_TERM_LIST)
-		m->functions = kp_term_list(&r);
-	args[1] = "attributes";
-	if (e == KP_OK)
-		e = ask(f, "erlang", "get_module_info", args, 2, &r);
-	if (e == KP_OK)
-		e = attributes_read(&r, &named);
-	for (size_t i = 0; i < named.n && e == KP_OK; i++) {
-		s = (struct kp_span){ (const uint8_t *)named.v[i],
-			(uint32_t)strlen(named.v[i]) };
-		m->statem |= IS_IN(named.v[i], statems);
-		e = behaviour_is_server(f, s, &m->server);
-	}
-	for (size_t i = 0; i < named.n; i++)
-		free(named.v[i]);
-	if (e == KP_OK && m->app[0] == '\0') {
-		e = ask(f, "code", "which", args, 1, &r);
-		m->unnamed = e == KP_OK && !is_of_file(&r);
-	}
-	return e;
-}
+/* ---- modules ---- */
 
 enum kp_err
 facts_ask(struct facts *f, const char *const *names, size_t n, uint64_t most,
@@ -555,119 +357,11 @@ facts_ask(struct facts *f, const char *const *names, size_t n, uint64_t most,
 		at = intern_get(&f->by_name, names[*taken],
 		    strlen(names[*taken]));
 		if (at != NULL && !f->v[at->val].asked)
-			e = module_ask(f, &f->v[at->val]);
+			e = facts_module_ask(f, &f->v[at->val]);
 		if (at != NULL)
 			all += f->v[at->val].functions;
 		++*taken;
 	}
-	leave(f);
-	return e == KP_OK ? e : broken(f, e, why, len);
-}
-
-/* ---- functions ---- */
-
-static bool
-is_callback(const struct facts_module *m, const char *fun, uint32_t arity,
-    bool exported)
-{
-	static const struct {
-		const char *fun;
-		uint32_t arity;
-	} all[] = { { "init", 1 }, { "handle_call", 3 }, { "handle_cast", 2 },
-		{ "handle_info", 2 }, { "handle_continue", 2 },
-		{ "handle_event", 2 }, { "handle_event", 3 },
-		{ "handle_event", 4 }, { "handle_call", 2 },
-		{ "handle_sync_event", 4 }, { "handle_info", 3 },
-		{ "terminate", 2 }, { "terminate", 3 },
-		{ "code_change", 3 }, { "code_change", 4 },
-		{ "callback_mode", 0 }, { "format_status", 1 },
-		{ "format_status", 2 } };
-
-	if (!m->server)
-		return false;
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (strcmp(all[i].fun, fun) == 0 && all[i].arity == arity)
-			return true;
-	/* A function for each state. */
-	return m->statem && exported && (arity == 3 || arity == 2);
-}
-
-static bool
-is_exported(const struct facts_module *m, const char *fun, uint32_t arity)
-{
-	for (uint32_t i = 0; i < m->nexports; i++)
-		if (m->exports[i].arity == arity &&
-		    strcmp(m->exports[i].fun, fun) == 0)
-			return true;
-	return false;
-}
-
-static bool
-is_users(const struct facts *f, const char *app)
-{
-	for (size_t i = 0; i < f->napps; i++)
-		if (f->apps[i] == app)
-			return !f->needed[i];
-	return true;
-}
-
-/* A behaviour's module, such as RabbitMQ's gen_server2, is as good as OTP's. */
-static bool
-runs_servers(const struct facts *f, const char *mod)
-{
-	for (size_t i = 0; i < f->nbehaviours; i++)
-		if (f->behaviours[i].server &&
-		    strcmp(f->behaviours[i].name, mod) == 0)
-			return true;
-	return false;
-}
-
-enum kp_err
-facts_describe(struct facts *f, const struct kp_call_names *t,
-    struct suggest_fn **out, char *why, size_t n)
-{
-	struct suggest_fn *fns = calloc(t->nfns + 1, sizeof(*fns));
-	const struct kp_call_fn *fn;
-	const struct interned *at;
-	struct facts_module *m;
-	enum kp_err e = fns != NULL ? KP_OK : KP_ENOMEM;
-
-	if (e == KP_OK) {
-		e = dist_sync_open(&f->talk, &f->opts, why, n);
-		if (e != KP_OK) {
-			free(fns);
-			return e;
-		}
-	}
-	for (uint32_t i = KP_FN_FIRST; i < t->nfns && e == KP_OK; i++) {
-		at = intern_get(&f->by_name, t->fns[i].mod,
-		    strlen(t->fns[i].mod));
-		m = at != NULL ? &f->v[at->val] : NULL;
-		if (m != NULL && !m->asked && (!m->platform ||
-		    facts_is_client(m->name)))
-			e = module_ask(f, m);
-	}
-	for (uint32_t i = 0; i < t->nfns && e == KP_OK; i++) {
-		fn = &t->fns[i];
-		fns[i] = (struct suggest_fn){ .platform = true, .app = "" };
-		at = intern_get(&f->by_name, fn->mod, strlen(fn->mod));
-		if (i < KP_FN_FIRST || at == NULL)
-			continue;
-		m = &f->v[at->val];
-		fns[i].platform = (m->platform && !facts_is_client(m->name)) ||
-		    runs_servers(f, fn->mod);
-		fns[i].app = m->app;
-		fns[i].unnamed = m->unnamed;
-		fns[i].users = is_users(f, m->app);
-		fns[i].exported = is_exported(m, fn->fun, fn->arity);
-		fns[i].callback = is_callback(m, fn->fun, fn->arity,
-		    fns[i].exported);
-	}
-	leave(f);
-	if (e != KP_OK) {
-		free(fns);
-		return broken(f, e, why, n);
-	}
-	*out = fns;
-	return KP_OK;
+	facts_leave(f);
+	return e == KP_OK ? e : facts_broken(f, e, why, len);
 }
