@@ -22,7 +22,7 @@
 -define(AGAIN_MS, 300).
 -define(POOLS_MAX, 60).         % a person reads fewer
 -define(MEMBERS_MAX, 100).      % of a pool, that are named
--define(LINKS_OF, 3).           % members whose links are looked at
+-define(LINKS_OF, 10).          % members whose links are looked at
 -define(APPS_MAX, 100).
 -define(SUPERVISORS_MAX, 8).    % of an application, that are named
 -define(WORDS_MAX, 8000000).    % of memory

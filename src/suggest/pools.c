@@ -232,7 +232,7 @@ suggest_pools_sample(struct suggest_pools *p, uint64_t proc, bool works,
 	pool = &p->v[*at - 1];
 	if (works)
 		pool->work = sat_add(pool->work, time);
-	return suggest_pool_stays(pool);
+	return suggest_pool_stays(pool) && !pool->ports;
 }
 
 /* The module of a function's name, such as My.Worker.init/1; "" if it has none. */

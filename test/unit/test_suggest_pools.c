@@ -173,6 +173,23 @@ test_broken(void **state)
 	kp_buf_free(&b);
 }
 
+/* Processes with sockets may serve clients: they are a pool, and not for others. */
+static void
+test_ports(void **state)
+{
+	struct suggest_pools p;
+	struct kp_buf b;
+
+	(void)state;
+	put_all(&b);
+	assert_int_equal(read_all(&p, &b, b.len), KP_OK);
+	p.v[0].ports = true;
+	assert_false(suggest_pools_sample(&p, 10, true, KP_NS_PER_S));
+	assert_true(p.v[0].work == KP_NS_PER_S);
+	kp_buf_free(&b);
+	suggest_pools_free(&p);
+}
+
 /* A node that did not answer is not one without pools. */
 static void
 test_unknown(void **state)
@@ -194,6 +211,7 @@ main(void)
 		cmocka_unit_test(test_said),
 		cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_broken),
+		cmocka_unit_test(test_ports),
 		cmocka_unit_test(test_unknown),
 	};
 
