@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/vec.h"
-#include "suggest/calls.h"
+#include "suggest/spots.h"
 
 #define OFTEN 30u		/* calls, on whose average one can rely */
 #define TRACED_MAX (10 * KP_NS_PER_US)	/* tracing a call takes no longer */
@@ -235,18 +235,6 @@ suggest_calls_event(struct suggest_calls *c, const struct kp_call_event *ev)
 
 /* ---- the tree ---- */
 
-bool
-suggest_anonymous(const struct kp_call_names *t, uint32_t fn)
-{
-	return t->fns[fn].fun[0] == '-';
-}
-
-bool
-suggest_same_module(const struct kp_call_names *t, uint32_t a, uint32_t b)
-{
-	return strcmp(t->fns[a].mod, t->fns[b].mod) == 0;
-}
-
 /* A loop is found inside itself, since a tail call counts as a call. */
 static bool
 is_inside_itself(const struct kp_calls_sum *sum, uint32_t path)
@@ -302,38 +290,13 @@ find_loops(struct suggest_calls *c)
 	    c->recursive != NULL;
 }
 
-/* The spot for fn below another; that one itself if there can be none. */
-static uint32_t
-spot_child(struct suggest_calls *c, uint32_t parent, uint32_t fn)
-{
-	struct suggest_calls_state *s = c->state;
-	uint64_t key = ((uint64_t)parent << 32 | fn) + 1;
-	uint64_t *at = map_get(&s->children, key);
-	enum kp_err e;
-
-	if (at != NULL)
-		return (uint32_t)*at;
-	e = vec_room_by_len(&c->spots, c->nspots, SUGGEST_SPOTS_MAX);
-	if (e == KP_ELIMIT) {
-		c->overflow++;
-		return parent;
-	}
-	if (e != KP_OK || !map_put(&s->children, key, c->nspots)) {
-		s->err = KP_ENOMEM;
-		return parent;
-	}
-	c->spots[c->nspots] = (struct suggest_spot){ .parent = parent, .fn = fn,
-		.depth = c->spots[parent].depth + 1 };
-	return c->nspots++;
-}
-
 /* Around tops: what only waits for work, or was called before the trace. */
 static bool
 is_around(const struct suggest_calls *c, const struct suggest_fn *fns,
     const struct kp_calls_path *p)
 {
-	return p->fn < KP_FN_FIRST || p->calls == 0 || fns[p->fn].platform ||
-	    fns[p->fn].callback || fns[p->fn].loop || c->loops[p->fn] || suggest_anonymous(c->names, p->fn);
+	return p->fn < KP_FN_FIRST || p->calls == 0 || c->loops[p->fn] ||
+	    suggest_is_around(c, fns, p->fn);
 }
 
 static void
@@ -345,10 +308,14 @@ place(struct suggest_calls *c, const struct suggest_fn *fns, uint32_t i)
 
 	if (p->parent != KP_PATH_NONE && p->fn >= KP_FN_FIRST) {
 		if (is_entry(c, p->fn) && c->spots[at].fn != p->fn)
-			at = spot_child(c, 0, p->fn);
+			at = suggest_spot_child(c, &s->children, 0, p->fn);
 		else if (at != 0 ? !fns[p->fn].platform :
 		    !is_around(c, fns, p))
-			at = spot_child(c, at, p->fn);
+			at = suggest_spot_child(c, &s->children, at, p->fn);
+	}
+	if (at == SUGGEST_SPOT_NONE) {
+		s->err = KP_ENOMEM;
+		at = 0;
 	}
 	s->placed[i].spot = at;
 	if (at == 0)
@@ -414,20 +381,6 @@ less_tracing(struct suggest_calls *c)
 	free(less);
 }
 
-static void
-totals(struct suggest_calls *c)
-{
-	struct suggest_spot *s;
-
-	for (uint32_t i = c->nspots; i-- > 1;) {
-		s = &c->spots[i];
-		s->total += s->own;
-		for (unsigned k = 0; k < SUGGEST_WAITS; k++)
-			s->total += s->wait[k];
-		c->spots[s->parent].total += s->total;
-	}
-}
-
 /* Callbacks never run inside each other in one process. */
 static void
 callbacks(struct suggest_calls *c, const struct suggest_fn *fns)
@@ -471,16 +424,12 @@ suggest_calls_end(struct suggest_calls *c, const struct suggest_fn *fns)
 	c->span = s->last - s->first;
 	if (e == KP_OK && s->sum->npaths > 0)
 		e = vec_reach(&s->placed, &s->nplaced, s->sum->npaths - 1);
-	if (e == KP_OK)
-		e = vec_room_by_len(&c->spots, 0, SUGGEST_SPOTS_MAX);
-	if (e != KP_OK || !find_loops(c))
+	if (e != KP_OK || !suggest_spots_begin(c) || !find_loops(c))
 		return KP_ENOMEM;
-	c->spots[0] = (struct suggest_spot){ .fn = KP_FN_UNDEFINED };
-	c->nspots = 1;
 	for (uint32_t i = 0; i < s->sum->npaths; i++)
 		place(c, fns, i);
 	less_tracing(c);
-	totals(c);
+	suggest_spots_total(c);
 	callbacks(c, fns);
 	return s->err;
 }

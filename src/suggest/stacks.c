@@ -4,6 +4,7 @@
 
 #include "base/sat.h"
 #include "base/vec.h"
+#include "suggest/spots.h"
 #include "suggest/stacks.h"
 
 #define CONTINUED_MAX 16u	/* frames around a cut stack */
@@ -211,45 +212,13 @@ struct growing {
 	struct callers callers;
 };
 
-static bool
-is_around(const struct growing *g, uint32_t fn)
-{
-	const struct suggest_fn *f = &g->fns[fn];
-
-	return f->platform || f->callback || f->loop ||
-	    suggest_anonymous(g->c->names, fn);
-}
-
-/* UINT32_MAX: out of memory. */
-static uint32_t
-child(struct growing *g, uint32_t parent, uint32_t fn)
-{
-	struct suggest_calls *c = g->c;
-	uint64_t key = ((uint64_t)parent << 32 | fn) + 1;
-	uint64_t *at = map_get(&g->children, key);
-	enum kp_err e;
-
-	if (at != NULL)
-		return (uint32_t)*at;
-	e = vec_room_by_len(&c->spots, c->nspots, SUGGEST_SPOTS_MAX);
-	if (e == KP_ELIMIT) {
-		c->overflow++;
-		return parent;
-	}
-	if (e != KP_OK || !map_put(&g->children, key, c->nspots))
-		return UINT32_MAX;
-	c->spots[c->nspots] = (struct suggest_spot){ .parent = parent, .fn = fn,
-		.depth = c->spots[parent].depth + 1 };
-	return c->nspots++;
-}
-
 /* Frames around a cut stack, outermost first; returns how many. */
 static uint32_t
 continued(const struct growing *g, uint32_t fn, uint32_t *frames)
 {
 	uint32_t v[CONTINUED_MAX], n = 0, i;
 
-	while (n < CONTINUED_MAX && !is_around(g, fn)) {
+	while (n < CONTINUED_MAX && !suggest_is_around(g->c, g->fns, fn)) {
 		fn = g->callers.best[fn];
 		for (i = 0; i < n && v[i] != fn; i++)
 			;
@@ -275,11 +244,12 @@ grow(struct growing *g, const struct suggest_stack *k)
 		n = continued(g, k->fns[0], frames);
 	for (uint32_t i = 0; i < k->n; i++)
 		frames[n++] = k->fns[i];
-	for (uint32_t i = 0; i < n && at != UINT32_MAX; i++)
+	for (uint32_t i = 0; i < n && at != SUGGEST_SPOT_NONE; i++)
 		if (at != 0 ? !g->fns[frames[i]].platform :
-		    !is_around(g, frames[i])) {
-			at = child(g, at, frames[i]);
-			if (top != 0 || at == UINT32_MAX)
+		    !suggest_is_around(g->c, g->fns, frames[i])) {
+			at = suggest_spot_child(g->c, &g->children, at,
+			    frames[i]);
+			if (top != 0 || at == SUGGEST_SPOT_NONE)
 				continue;
 			top = at;
 			g->c->spots[top].samples += k->samples;
@@ -289,7 +259,7 @@ grow(struct growing *g, const struct suggest_stack *k)
 			    g->c->spots[top].whole,
 			    i > 0 ? stack_time(k) : 0);
 		}
-	if (at == UINT32_MAX || at == 0)
+	if (at == SUGGEST_SPOT_NONE || at == 0)
 		return at == 0;
 	s = &g->c->spots[at];
 	s->own = sat_add(s->own, k->time[SUGGEST_WORKS]);
@@ -336,16 +306,9 @@ calls_spread(struct suggest_calls *c, const double *rates)
 	double *all = calloc(c->names->nfns + 1, sizeof(*all)), part;
 	struct suggest_spot *s;
 
-	for (uint32_t i = c->nspots; i-- > 1;) {
-		s = &c->spots[i];
-		s->total = sat_add(s->total, s->own);
-		for (unsigned k = 0; k < SUGGEST_WAITS; k++)
-			s->total = sat_add(s->total, s->wait[k]);
-		c->spots[s->parent].total = sat_add(
-		    c->spots[s->parent].total, s->total);
-		if (all != NULL)
-			all[s->fn] += (double)s->total;
-	}
+	suggest_spots_total(c);
+	for (uint32_t i = c->nspots; all != NULL && i-- > 1;)
+		all[c->spots[i].fn] += (double)c->spots[i].total;
 	for (uint32_t i = 1; all != NULL && i < c->nspots; i++) {
 		s = &c->spots[i];
 		part = all[s->fn] > 0 ? (double)s->total / all[s->fn] : 0;
@@ -362,18 +325,13 @@ suggest_stacks_tree(const struct suggest_stacks *s, const double *rates,
 {
 	struct growing g = { .c = c, .fns = fns };
 	bool good = loops_find(s, rates, span, fns) &&
-	    callers_find(s, &g.callers) &&
-	    vec_room_by_len(&c->spots, 0, SUGGEST_SPOTS_MAX) == KP_OK;
+	    callers_find(s, &g.callers) && suggest_spots_begin(c);
 
 	c->span = span;
 	c->events = s->samples;
 	c->loops = calloc(s->names->nfns + 1, sizeof(*c->loops));
 	c->recursive = calloc(s->names->nfns + 1, sizeof(*c->recursive));
 	good = good && c->loops != NULL && c->recursive != NULL;
-	if (good) {
-		c->spots[0] = (struct suggest_spot){ .fn = KP_FN_UNDEFINED };
-		c->nspots = 1;
-	}
 	for (uint32_t i = 0; good && i < s->n; i++) {
 		good = grow(&g, &s->v[i]);
 		if (good)
