@@ -220,16 +220,32 @@ suggest_pool_stays(const struct suggest_pool *p)
 	return p->members > 0 && p->gone * STAYS <= p->members;
 }
 
+/* NULL: it is of none. */
+static struct suggest_pool *
+pool_of(struct suggest_pools *p, uint64_t proc)
+{
+	const uint64_t *at = map_get(&p->members, proc);
+
+	return at != NULL && *at <= p->n ? &p->v[*at - 1] : NULL;
+}
+
+void
+suggest_pools_input(struct suggest_pools *p, uint64_t proc)
+{
+	struct suggest_pool *pool = pool_of(p, proc);
+
+	if (pool != NULL)
+		pool->ports = true;
+}
+
 bool
 suggest_pools_sample(struct suggest_pools *p, uint64_t proc, bool works,
     kp_dur_ns time)
 {
-	const uint64_t *at = map_get(&p->members, proc);
-	struct suggest_pool *pool;
+	struct suggest_pool *pool = pool_of(p, proc);
 
-	if (at == NULL || *at > p->n)
+	if (pool == NULL)
 		return false;
-	pool = &p->v[*at - 1];
 	if (works)
 		pool->work = sat_add(pool->work, time);
 	return suggest_pool_stays(pool) && !pool->ports;

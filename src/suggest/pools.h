@@ -60,6 +60,8 @@ bool suggest_pool_stays(const struct suggest_pool *p);
  */
 bool suggest_pools_sample(struct suggest_pools *p, uint64_t proc, bool works,
     kp_dur_ns time);
+/* A process waits for a client or a database: it may not have had a socket before. */
+void suggest_pools_input(struct suggest_pools *p, uint64_t proc);
 /*
  * Marks functions of modules by which others reach a pool: its workers', and that of
  * the server that owns it.

@@ -183,7 +183,10 @@ test_ports(void **state)
 	(void)state;
 	put_all(&b);
 	assert_int_equal(read_all(&p, &b, b.len), KP_OK);
-	p.v[0].ports = true;
+	assert_true(suggest_pools_sample(&p, 10, false, KP_NS_PER_S));
+	suggest_pools_input(&p, 11);
+	suggest_pools_input(&p, 99);
+	assert_true(p.v[0].ports && !p.v[1].ports);
 	assert_false(suggest_pools_sample(&p, 10, true, KP_NS_PER_S));
 	assert_true(p.v[0].work == KP_NS_PER_S);
 	kp_buf_free(&b);

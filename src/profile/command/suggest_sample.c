@@ -130,6 +130,8 @@ on_sample(void *ctx, const struct kp_stack_sample *m)
 	    is_cut(x, fns, n), does, m->time);
 	if (e != KP_OK)
 		x->err = e;
+	if (does == SUGGEST_WAIT_INPUT)
+		suggest_pools_input(&x->s->pools, m->proc);
 	if (suggest_pools_sample(&x->s->pools, m->proc, does == SUGGEST_WORKS ||
 	    does == SUGGEST_WAIT_CALL || does == SUGGEST_WAIT_PORT ||
 	    serves(x, fns, n), m->time))
