@@ -96,8 +96,10 @@ places_error(Why) ->
     Texts = [[Place, ": ", Text] || {Place, Text} <- lists:reverse(Why)],
     library_error("~ts", [lists:join("; ", Texts)]).
 
-%% The loader's words for a file system that is mounted noexec.
-is_noexec({load_failed, Text}) -> string:find(Text, "failed to map segment") =/= nomatch;
+%% What the loaders of glibc and of musl say where the file system is mounted noexec.
+is_noexec({load_failed, Text}) ->
+    lists:any(fun(Said) -> string:find(Text, Said) =/= nomatch end,
+              ["failed to map segment", "Operation not permitted"]);
 is_noexec(_) -> false.
 
 format_error({_, Text} = Why) when is_list(Text) ->
@@ -119,7 +121,8 @@ library_error(Format, Args) ->
 
 library_places() ->
     Usual = ["/tmp", "/dev/shm"],
-    [Dir || Dir <- [os:getenv("TMPDIR", "")] -- Usual, filename:pathtype(Dir) =:= absolute] ++ Usual.
+    Given = [os:getenv("TMPDIR", "")] -- Usual,
+    [Dir || Dir <- Given, filename:pathtype(Dir) =:= absolute] ++ Usual.
 
 library_keep(Places, Agent, Bytes) ->
     library_keep(Places, Agent, erlang:monitor(process, Agent), Bytes).
