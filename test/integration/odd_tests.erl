@@ -5,7 +5,7 @@
 
 -export([tests/0]).
 %% In the target.
--export([make_release/2]).
+-export([make_release/3]).
 
 -define(REQUESTS, 2000).
 -define(MB, 1048576).
@@ -69,14 +69,14 @@ least(T) ->
                                   {"time", ["db", "-for", "1s"], "db:transaction/1"},
                                   {"stacks", ["-for", "1s"], "sample_|db_server|requests"},
                                   {"trace", ["requests", "-for", "1s"], "requests:handle_request/2"},
-                                  {"suggest", ["-for", "1s"], "^\\{entry, \\{"}]],
+                                  {"suggest", ["-for", "1s"], "^\\{entry, \\{requests, handle_request, 2\\}\\}"}]],
     it:kill(Load),
     it:audit(Target, Before, ?LIVELY).
 
 %% The boot file's name without its extension, as the target's file system has it.
 release(#{ebins := [Ours, Sample]} = T) ->
     Maker = it:target(T, #{kind => plain, name => "maker"}),
-    Name = it:call(Maker, ?MODULE, make_release, [absolute(Ours), absolute(Sample)]),
+    Name = it:call(Maker, ?MODULE, make_release, [absolute(it:path(T, "release")), absolute(Ours), absolute(Sample)]),
     it:stop_target(Maker),
     Name.
 
@@ -84,8 +84,7 @@ absolute(Dir) -> filename:absname(Dir).
 
 %% The sample application and the test's hands as two applications. Theirs are
 %% loaded and not started: that is for who starts the node.
-make_release(Ours, Sample) ->
-    Dir = filename:join(filename:dirname(Sample), "release" ++ os:getpid()),
+make_release(Dir, Ours, Sample) ->
     {ok, [{application, App, Keys}]} = file:consult(filename:join(Sample, "sample_app.app")),
     application(Dir, App, Keys, filelib:wildcard(filename:join(Sample, "*.beam"))),
     application(Dir, it, [{description, ""}, {vsn, "1"}, {registered, []}, {applications, [kernel, stdlib]}],
@@ -107,12 +106,13 @@ application(Dir, App, Keys, Beams) ->
     Ebin = filename:join([Dir, App, "ebin"]),
     ok = filelib:ensure_path(Ebin),
     Modules = [begin
-                   {ok, {M, Stripped}} = beam_lib:strip(Beam),
+                   {ok, Whole} = file:read_file(Beam),      % a file of that name would be changed
+                   {ok, {M, Stripped}} = beam_lib:strip(Whole),
                    ok = file:write_file(filename:join(Ebin, filename:basename(Beam)), Stripped),
                    M
                end || Beam <- Beams],
-    Whole = {application, App, lists:keystore(modules, 1, Keys, {modules, Modules})},
-    ok = file:write_file(filename:join(Ebin, atom_to_list(App) ++ ".app"), io_lib:format("~p.~n", [Whole])).
+    Text = {application, App, lists:keystore(modules, 1, Keys, {modules, Modules})},
+    ok = file:write_file(filename:join(Ebin, atom_to_list(App) ++ ".app"), io_lib:format("~p.~n", [Text])).
 
 %% ---------------------------------------------------- many schedulers ----
 

@@ -32,16 +32,6 @@ is_callback(const struct facts_module *m, const char *fun, uint32_t arity,
 }
 
 static bool
-is_exported(const struct facts_module *m, const char *fun, uint32_t arity)
-{
-	for (uint32_t i = 0; i < m->nexports; i++)
-		if (m->exports[i].arity == arity &&
-		    strcmp(m->exports[i].fun, fun) == 0)
-			return true;
-	return false;
-}
-
-static bool
 is_users(const struct facts *f, const char *app)
 {
 	for (size_t i = 0; i < f->napps; i++)
@@ -98,7 +88,7 @@ facts_describe(struct facts *f, const struct kp_call_names *t,
 		fns[i].app = m->app;
 		fns[i].unnamed = m->unnamed;
 		fns[i].users = is_users(f, m->app);
-		fns[i].exported = is_exported(m, fn->fun, fn->arity);
+		fns[i].exported = facts_is_exported(m, fn->fun, fn->arity);
 		fns[i].callback = is_callback(m, fn->fun, fn->arity,
 		    fns[i].exported);
 	}

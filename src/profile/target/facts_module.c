@@ -140,6 +140,28 @@ is_of_file(struct kp_term *r)
 	    memcmp(path + n - 5, ".beam", 5) == 0);
 }
 
+bool
+facts_is_exported(const struct facts_module *m, const char *fun,
+    uint32_t arity)
+{
+	for (uint32_t i = 0; i < m->nexports; i++)
+		if (m->exports[i].arity == arity &&
+		    strcmp(m->exports[i].fun, fun) == 0)
+			return true;
+	return false;
+}
+
+/* A release may be stripped of the attributes that name behaviours. */
+static void
+guess_behaviour(struct facts_module *m)
+{
+	bool init = facts_is_exported(m, "init", 1);
+
+	m->statem |= init && facts_is_exported(m, "callback_mode", 0);
+	m->server |= m->statem || (init && facts_is_exported(m, "handle_call", 3) &&
+	    facts_is_exported(m, "handle_cast", 2));
+}
+
 enum kp_err
 facts_module_ask(struct facts *f, struct facts_module *m)
 {
@@ -169,6 +191,8 @@ facts_module_ask(struct facts *f, struct facts_module *m)
 		m->statem |= FACTS_IS_IN(named.v[i], statems);
 		e = behaviour_is_server(f, s, &m->server);
 	}
+	if (e == KP_OK && named.n == 0)
+		guess_behaviour(m);
 	for (size_t i = 0; i < named.n; i++)
 		free(named.v[i]);
 	if (e == KP_OK && m->app[0] == '\0') {

@@ -43,5 +43,7 @@ void facts_leave(struct facts *f);
 
 /* Asks about one module.  It may be gone: its answer is an error, which says nothing. */
 enum kp_err facts_module_ask(struct facts *f, struct facts_module *m);
+bool facts_is_exported(const struct facts_module *m, const char *fun,
+    uint32_t arity);
 
 #endif
