@@ -62,6 +62,19 @@ text_list(struct kp_buf *b, struct kp_term *r)
 	}
 }
 
+/* A module of Elixir, such as a controller, without the prefix of its atom. */
+static struct kp_span
+without_prefix(struct kp_span atom)
+{
+	static const char prefix[] = "Elixir.";
+	uint32_t n = sizeof(prefix) - 1;
+
+	if (atom.n <= n || memcmp(atom.p, prefix, n) != 0 ||
+	    atom.p[n] < 'A' || atom.p[n] > 'Z')
+		return atom;
+	return (struct kp_span){ atom.p + n, atom.n - n };
+}
+
 static void
 text_simple(struct kp_buf *b, struct kp_term *r)
 {
@@ -69,7 +82,7 @@ text_simple(struct kp_buf *b, struct kp_term *r)
 
 	switch (kp_term_peek(r)) {
 	case KP_TERM_ATOM:
-		s = kp_term_atom(r);
+		s = without_prefix(kp_term_atom(r));
 		utf8_put_name(b, s.p, s.n, IDENT_TEXT_MAX);
 		break;
 	case KP_TERM_BINARY:

@@ -51,7 +51,7 @@ actions(T) ->
                               fun() -> it:call(Server, 'Elixir.MyApp', work, [?CLIENTS, ?REQUESTS]) end),
     %% It is for 1.7 and later: every other request is of that form.
     Requests = maps:remove(<<"undefined">>, apps:requests(P)),
-    it:equal("names", [<<"Elixir.MyAppWeb.UserController ", A/binary>>
+    it:equal("names", [<<"MyAppWeb.UserController ", A/binary>>
                        || A <- [<<"create">>, <<"fail">>, <<"index">>, <<"show">>, <<"update">>]],
              lists:sort(maps:keys(Requests))),
     it:equal("requests", lists:sum(maps:values(maps:remove(repo, Truth))), 2 * lists:sum(maps:values(Requests))).

@@ -89,6 +89,16 @@ kinds_of_terms(void **state)
 	kp_etf_atom(&t, "create");
 	assert_string_equal(identity(), "create");
 	assert_string_equal(binary("GET /"), "GET /");
+	/* the prefix is for the VM; no other atom has one */
+	kp_etf_tuple(&t, 2);
+	kp_etf_atom(&t, "Elixir.Shop.CartController");
+	kp_etf_atom(&t, "show");
+	assert_string_equal(identity(), "Shop.CartController show");
+	kp_etf_atom(&t, "Elixir.");
+	assert_string_equal(identity(), "Elixir.");
+	kp_etf_atom(&t, "Elixir.shop");
+	assert_string_equal(identity(), "Elixir.shop");
+	assert_string_equal(binary("Elixir.Shop"), "Elixir.Shop");
 	kp_etf_string(&t, "string", 6);
 	assert_string_equal(identity(), "string");
 	kp_etf_string(&t, "\xe4", 1);
