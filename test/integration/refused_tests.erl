@@ -36,7 +36,7 @@ commands(T) ->
 old(#{path := Path, n := N} = T) ->
     Node = lists:flatten(io_lib:format("it~s_~b@127.0.0.1", [os:getpid(), N])),
     it:server(T, "target", Node,
-              fun(["-s", "it_stub", "start", Port]) ->
+              fun(["-s", "it_stub", "start", Port | _]) ->
                       ["erl", "-noinput", "-name", Node, "-setcookie", it:cookie(), "-eval",
                        lists:flatten(io_lib:format(?STUB, [Port]))]
               end, [{"PATH", Path}]).
