@@ -158,7 +158,38 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p,
 		    then);
 }
 
-/* The same name with another arity is nearer than any other name. */
+/* Of -total/1-fun-0-: what is before the number.  0: no anonymous function. */
+static size_t
+closure_stem(const char *fun)
+{
+	static const char mark[] = "-fun-";
+	size_t n = strlen(fun);
+
+	if (fun[0] != '-' || n < 2 || fun[--n] != '-')
+		return 0;
+	while (n > 0 && fun[n - 1] >= '0' && fun[n - 1] <= '9')
+		n--;
+	return n >= strlen(mark) && memcmp(fun + n - strlen(mark), mark,
+	    strlen(mark)) == 0 ? n : 0;
+}
+
+/*
+ * The same name with another arity is nearer than any other name; except that
+ * of anonymous functions in one function the arity tells more than the number,
+ * which Elixir does not print.
+ */
+static unsigned
+fn_distance(const struct kp_mfa_pat *p, const char *fun, uint32_t arity)
+{
+	unsigned other = p->arity >= 0 && (uint32_t)p->arity != arity;
+	size_t stem = closure_stem(fun);
+
+	if (!other && stem > 0 && stem == closure_stem(p->fun) &&
+	    memcmp(p->fun, fun, stem) == 0)
+		return 0;
+	return 2 * kp_name_distance(p->fun, fun, NEAR_MAX) + other;
+}
+
 static void
 no_function(struct maker *mk, const struct kp_mfa_pat *p,
     const struct answer_module *m)
@@ -171,8 +202,7 @@ no_function(struct maker *mk, const struct kp_mfa_pat *p,
 	for (uint32_t i = 0; p->fun != NULL && i < m->nfns; i++) {
 		snprintf(text, sizeof(text), "%.*s", (int)m->fns[i].name.n,
 		    (const char *)m->fns[i].name.p);
-		d = 2 * kp_name_distance(p->fun, text, NEAR_MAX) +
-		    (p->arity >= 0 && (uint32_t)p->arity != m->fns[i].arity);
+		d = fn_distance(p, text, m->fns[i].arity);
 		if (d < 2 * best_d && (best == NULL || d < best_d)) {
 			best_d = d;
 			best = &m->fns[i];
