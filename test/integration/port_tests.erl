@@ -38,13 +38,14 @@ listed(T) ->
     it:equal("nodes of the database", [[list_to_binary(Node)]], it:sql(P, "select distinct node from tier_stats")),
     it:audit(Target, Before, [processes, nodes]).
 
-%% Neither kprofd nor the programs that it runs for a proposal could reach it without.
+%% Neither kprofd nor the programs that it runs for a proposal could reach it without:
+%% it has no epmd, and takes nothing but TLS.
 passed_on(T) ->
-    #{node := Node} = Target = it:target(T),
+    #{node := Node} = Target = it:target(T, #{transport => tls, port => free}),
     Before = it:settled(Target),
     Alias = "it_alias@" ++ lists:last(string:split(Node, "@")),
     Port = integer_to_list(port(Target)),
-    Reach = ["-dist-port", Port, "-cookie-file", filename:absname(maps:get(cookie, T))],
+    Reach = ["-dist-port", Port, "-cookie-file", filename:absname(maps:get(cookie, T)) | it_reach:options(Target)],
     Load = it:load(T, Target, ["2", "100000s", "5"]),
     Said = in_directory(T, ["-target", Node, "-yes", "-quiet", "-duration", "1s" | Reach], 0),
     it:check(filelib:is_regular(it:path(T, Node ++ ".tiers.conf")), "a proposal: ~ts", [Said]),
@@ -53,7 +54,8 @@ passed_on(T) ->
                              | tl(tl(Reach))], 1),
     it:check(string:find(Wrong, "is '" ++ Node ++ "', not '" ++ Alias ++ "'") =/= nomatch, "~ts", [Wrong]),
     it:kill(Load),
-    it:audit(Target, Before, [nodes]).
+    %% With its first connection the node's own ssl starts a process.
+    it:audit(Target, Before, [nodes, processes, registered]).
 
 %% kprofd in the test's directory, without an epmd that it could ask.
 in_directory(T, Args, Status) ->
