@@ -51,7 +51,7 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 	$(Q)erlc -Wall $(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
 # $(1): the root file system of the targets, if not this machine's.
-run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
+run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) $(if $(TRANSPORT),KPROFD_TRANSPORT=$(TRANSPORT)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
     erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(if $(1),-root $(1)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
 

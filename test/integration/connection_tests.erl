@@ -114,7 +114,7 @@ no_epmd(T0) ->
 %% Nobody says that it is cut: both sides notice by what does not come.
 cut(T, Way) ->
     Net = it_net:net(T),
-    {Target, Mark} = it_audit:begins(T, (slow())#{node => it_net:node(T, Net)}),
+    {Target, Mark} = it_audit:begins(T, maps:merge(slow(), it_net:target(T, Net))),
     P = it:kprofd(T, Target, #{args => ["-interval", "1s"], wrap => it_net:wrap(Net)}),
     it_net:connect(Net, P),
     it:armed(P),
@@ -133,6 +133,9 @@ cut(T, Way) ->
     it:until("armed again", 60000, fun() -> it:times_armed(P) >= 2 end),
     Back = now_ms(),
     work(T, Target, P),
+    %% That the old connection is none any more, the node hears when its kernel sends
+    %% again; and not at all once kprofd's network is gone.
+    it:until("one connection is left", fun() -> length(it:call(Target, erlang, nodes, [connected])) =:= 1 end),
     ends(P),
     without_an_agent(P, Gone, Back - Cut),
     it_audit:ends(Target, Mark),

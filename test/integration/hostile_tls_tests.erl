@@ -39,9 +39,11 @@ instead(T) ->
                 {"a node that is not encrypted", Bytes(<<3:16, "sok">>), [Other, "|", Closed]},
                 {"much that is nothing", Bytes(binary:copy(<<255>>, 200000)), Other},
                 {"a record of 64 KB", Bytes([<<?HANDSHAKE, 3, 3, 16#FFFF:16>>, binary:copy(<<2>>, 16#FFFF)]), Other},
-                {"a message that lies about its length", Bytes(record(?HANDSHAKE, <<2, 16#FFFFFF:24, 3, 3, 0:256>>)), "TLS failed: excessive message size"},
+                {"a message that lies about its length", Bytes(record(?HANDSHAKE, <<2, 16#FFFFFF:24, 3, 3, 0:256>>)),
+                 "TLS failed: excessive message size"},
                 {"data before anything", Bytes(record(?DATA, <<"sok">>)), "TLS failed: unexpected message"},
-                {"warnings without end", Bytes(lists:duplicate(10000, record(?ALERT, <<1, 112>>))), "TLS failed: too many warn alerts"},
+                {"warnings without end", Bytes(lists:duplicate(10000, record(?ALERT, <<1, 112>>))),
+                 "TLS failed: too many warn alerts"},
                 {"an alert", Bytes(record(?ALERT, <<2, 40>>)), "the node ended the TLS handshake"},
                 {"an alert that there is not", Bytes(record(?ALERT, <<2, 255>>)), "TLS failed"},
                 {"a part of a record, then the end", Bytes(<<?HANDSHAKE, 3, 3, 100:16, 2, 0>>), Closed},
@@ -72,7 +74,8 @@ slow(Port) ->
 ends(T) ->
     Attacks = [{"closes, which TLS did not say", fun close/1, "it closed the connection"},
                {"ends in a record", fun(#{port := Port} = Conn) -> part(Port), close(Conn) end, "it closed the connection"},
-               {"a record of another's key", fun(#{port := Port}) -> send(Port, record(?DATA, binary:copy(<<7>>, 100))) end, "TLS failed|record"},
+               {"a record of another's key", fun(#{port := Port}) -> send(Port, record(?DATA, binary:copy(<<7>>, 100))) end,
+                "TLS failed|record"},
                {"what is no record", fun(#{port := Port}) -> send(Port, binary:copy(<<255>>, 100000)) end, "TLS"},
                {"a record that is never whole", fun(#{port := Port}) -> part(Port) end, "the agent does not answer"}],
     Started = [begin

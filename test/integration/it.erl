@@ -254,7 +254,7 @@ target(T) -> target(T, #{}).
 %% name    of its output, where there are several
 %% and what it_reach:target/4 takes, which a test can have for all its targets, in T
 target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts0) ->
-    Opts = maps:merge(maps:with(it_reach:keys(), T), Opts0),
+    Opts = maps:merge(it_reach:default(T), Opts0),
     Kind = maps:get(kind, Opts, sample),
     Name = maps:get(name, Opts, "target"),
     Node = case Opts of

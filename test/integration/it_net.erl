@@ -2,14 +2,14 @@
 %% at the other end of a veth pair; the namespace goes with it, and the pair with that.
 -module(it_net).
 
--export([net/1, node/2, here/1, wrap/1, connect/2, route/4, sh/1]).
+-export([net/1, target/2, wrap/1, connect/2, route/4, sh/1]).
 
 %% Of the range for measurements between networks (RFC 2544), or of unique local
 %% addresses, as the test's targets are.
 net(#{n := N} = T) ->
     Me = list_to_integer(os:getpid()),
     Link = lists:concat(["kp", Me, "n", N]),
-    case it_reach:is_inet6(T) of
+    case it_reach:is_inet6(it_reach:default(T)) of
         false ->
             Address = fun(Last) -> lists:concat(["198.18.", Me rem 250, ".", (N rem 60) * 4 + Last]) end,
             #{here => Address(1), there => Address(2), link => Link, part => "/30", whole => "/32", more => ""};
@@ -20,11 +20,16 @@ net(#{n := N} = T) ->
               part => "/126", whole => "/128", more => " nodad"}
     end.
 
-here(#{here := Here}) -> Here.
-
-%% Of a target that kprofd reaches there.
-node(#{n := N}, #{here := Here}) ->
-    lists:concat(["cut_", os:getpid(), "_", N, "@", Here]).
+%% Of a target that kprofd reaches there: its name, and the certificate of its address.
+target(#{n := N} = T, #{here := Here}) ->
+    Name = lists:concat(["cut_", os:getpid(), "_", N]),
+    case it_reach:is_tls(it_reach:default(T)) of
+        true ->
+            it_certs:leaf(T, Name, #{hosts => [Here]}),
+            #{node => Name ++ "@" ++ Here, tls => #{cert => Name}};
+        false ->
+            #{node => Name ++ "@" ++ Here}
+    end.
 
 %% What starts kprofd, once it is connected.
 wrap(#{there := There}) ->

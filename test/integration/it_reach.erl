@@ -2,9 +2,11 @@
 %% with, and what kprofd and kprof have to be told.
 -module(it_reach).
 
--export([keys/0, name/3, target/4, connected/2, port/2, targets/1, options/1, options/2, is_inet6/1, is_tls/1, with_port/2]).
+-export([default/1, name/3, target/4, connected/2, port/2, targets/1, options/1, options/2, is_inet6/1, is_tls/1, with_port/2]).
 
-keys() -> [transport, tls, port].
+%% Those of the test's; KPROFD_TRANSPORT=tls: of all tests.
+default(T) ->
+    maps:merge(#{transport => list_to_atom(os:getenv("KPROFD_TRANSPORT", "plain"))}, maps:with([transport, tls, port], T)).
 
 %% transport  plain | inet6 | tls | tls6
 %% tls        what it_certs:conf/3 takes
@@ -52,15 +54,20 @@ port(T, #{node := Node}) ->
 connected(T, #{transport := Transport} = Target) when Transport =:= tls; Transport =:= tls6 ->
     {ok, _} = application:ensure_all_started(ssl),
     Host = case is_inet6(Target) of true -> {0, 0, 0, 0, 0, 0, 0, 1}; false -> {127, 0, 0, 1} end,
-    {ok, S} = ssl:connect(Host, port(T, Target), [{certfile, it_certs:here(T, "kprofd.pem")}, {keyfile, it_certs:here(T, "kprofd.key")},
-                                                  {verify, verify_none}, {log_level, none}, {active, false}], 10000),
+    Options = [{certfile, it_certs:here(T, "kprofd.pem")}, {keyfile, it_certs:here(T, "kprofd.key")}, {verify, verify_none},
+               {log_level, none}, {active, false}],
+    {ok, S} = ssl:connect(Host, port(T, Target), Options, 10000),
+    {ok, {_, Mine}} = ssl:sockname(S),
+    [Pid] = it:do(Target, fun() -> served(Mine) end),
     ssl:close(S),
-    it:until("that one is gone", fun() -> it:do(Target, fun is_unconnected/0) end);
+    it:until("its process there has ended", fun() -> not it:call(Target, erlang, is_process_alive, [Pid]) end);
 connected(_, _) ->
     true.
 
-is_unconnected() ->
-    [P || P <- processes(), proc_lib:initial_call(P) =:= {ssl_gen_statem, init, ['Argument__1']}] =:= [].
+%% In the target: which processes have the connections from this port.
+served(From) ->
+    [Pid || P <- erlang:ports(), {ok, {_, Port}} <- [inet:peername(P)], Port =:= From,
+            {connected, Pid} <- [erlang:port_info(P, connected)]].
 
 with_port(Node, Port) ->
     [Alive, Host] = string:split(Node, "@"),

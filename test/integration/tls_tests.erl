@@ -80,7 +80,8 @@ ours_refused(T) ->
               "the node refused our certificate '.*stranger.pem': it does not know its CA"},
              {"signed by itself", it_certs:options(T, "alone"), "the node refused our certificate '.*alone.pem'"},
              {"none", Ca, "requires a certificate of us"},
-             {"another's key", Mine("kprofd.pem", "ca.key"), "the key '.*ca.key' does not belong to the certificate '.*kprofd.pem'"},
+             {"another's key", Mine("kprofd.pem", "ca.key"),
+              "the key '.*ca.key' does not belong to the certificate '.*kprofd.pem'"},
              {"no file", Mine("nowhere.pem", "kprofd.key"), "nowhere.pem.*No such file"},
              {"no key file", Mine("kprofd.pem", "nowhere.key"), "nowhere.key.*No such file"},
              {"no CA file", ["-tls-cert", File("kprofd.pem"), "-tls-key", File("kprofd.key"), "-tls-ca", File("nowhere.pem")],
@@ -101,7 +102,8 @@ theirs_refused(T) ->
          forget(Target),
          refused(T, Target, [{What, it_certs:options(T), Pattern}])
      end || {What, Opts, Pattern} <- [{"expired", #{validity => ?PAST}, "the node's certificate expired on 2021-01-01"},
-                                      {"not yet valid", #{validity => ?FUTURE}, "the node's certificate is not valid before 2045-01-01"},
+                                      {"not yet valid", #{validity => ?FUTURE},
+                                       "the node's certificate is not valid before 2045-01-01"},
                                       {"of another host", #{hosts => ["elsewhere.invalid", "10.1.2.3"]},
                                        "the node's certificate is for .*elsewhere.invalid.*, not for '127.0.0.1'"},
                                       {"of a CA that nobody knows", #{by => "other"},
@@ -183,7 +185,8 @@ one_side(T) ->
          {1, "", Said} = it_kprof:ends(Kprof),
          it_kprof:says(Said, element(3, Case)),
          is_clean(Target, Before)
-     end || {Target, Before, Case} <- [{Plain, it:settled(Plain), {"the node is not encrypted", it_certs:options(T), "does it use TLS"}},
+     end || {Target, Before, Case} <- [{Plain, it:settled(Plain),
+                                        {"the node is not encrypted", it_certs:options(T), "does it use TLS"}},
                                        {Tls, TlsBefore, {"the node is encrypted", [], "it uses TLS"}}]].
 
 %% ---------------------------------------------------------- versions ----

@@ -17,7 +17,7 @@ tests() ->
      || {Name, Way} <- [{"plain", #{}}, {"IPv6", #{transport => inet6}}, {"TLS", #{transport => tls}},
                         {"TLS and IPv6", #{transport => tls6}}, {"no epmd", #{port => free}},
                         {"TLS, IPv6, no epmd", #{transport => tls6, port => free}}]] ++
-    [{"network cut, " ++ Name, 120, with(Way, fun(T) -> cut(T, Side) end)}
+    [{"network cut, " ++ Name, 120, with(Way, fun(T) -> connection_tests:cut(T, Side) end)}
      || {Name, Way, Side} <- [{"in silence, over TLS", #{transport => tls}, both},
                               {"towards kprofd, over TLS", #{transport => tls}, back},
                               {"towards the target, over TLS and IPv6", #{transport => tls6}, there},
@@ -100,20 +100,6 @@ few(Target, P) ->
 
 seen(P) ->
     it:said(P, "([0-9]+) assembled") + it:said(P, "collided ([0-9]+)").
-
-%% ------------------------------------------------------------- cut ----
-
-%% The node's certificate has the address in that network.
-cut(T, Side) ->
-    Net = it_net:net(T),
-    case it_reach:is_tls(T) of
-        true ->
-            Cert = lists:concat(["cut", maps:get(n, T)]),
-            it_certs:leaf(T, Cert, #{hosts => [it_net:here(Net)]}),
-            connection_tests:cut(T#{tls => #{cert => Cert}}, Side);
-        false ->
-            connection_tests:cut(T, Side)
-    end.
 
 %% ---------------------------------------------------------- native ----
 
