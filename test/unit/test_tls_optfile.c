@@ -1,0 +1,164 @@
+/* test_tls_optfile.c - options of TLS distribution, taken, passed over and refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dist/tls/optfile.h"
+
+static struct tls_settings s;
+static char why[512];
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	tls_settings_free(&s);
+	return 0;
+}
+
+static const char *
+parsed(const char *text)
+{
+	enum kp_err e;
+
+	tls_settings_free(&s);
+	why[0] = '\0';
+	e = tls_optfile_parse(&s, text, strlen(text), "/etc/dist.conf", why,
+	    sizeof(why));
+	assert_int_equal(e == KP_OK, why[0] == '\0');
+	return why;
+}
+
+static void
+test_taken(void **state)
+{
+	(void)state;
+	assert_string_equal(parsed("%% of a node\n[{server, [{certfile, \"no\"}]},\n"
+	    " {client, [{certfile, <<\"c.pem\">>}, {keyfile, \"k.pem\"},\n"
+	    "  {password, \"secret\"}, {cacertfile, \"\xc3\xa4/ca.pem\"},\n"
+	    "  {verify, verify_peer}, {depth, 3}, {versions, ['tlsv1.3', "
+	    "'tlsv1.1']},\n"
+	    "  {server_name_indication, \"db\"}, {secure_renegotiate, true},\n"
+	    "  {ciphers, [\"A-B\", \"TLS_C\"]}, {crl_check, false}, nodelay]}]."),
+	    "");
+	assert_int_equal(s.npairs, 1);
+	assert_string_equal(s.pairs[0].cert, "c.pem");
+	assert_string_equal(s.pairs[0].key, "k.pem");
+	assert_string_equal(s.pairs[0].password, "secret");
+	assert_string_equal(s.ca, "\xc3\xa4/ca.pem");
+	assert_string_equal(s.sni, "db");
+	assert_string_equal(s.ciphers, "A-B:TLS_C");
+	assert_int_equal(s.depth, 3);
+	assert_true(s.versions && s.v13 && !s.v12);
+	assert_false(s.no_verify || s.no_sni);
+}
+
+/* The first of several counts; a list may do without its full stop. */
+static void
+test_first_counts(void **state)
+{
+	(void)state;
+	assert_string_equal(parsed("[{client, [{verify, verify_none}, {verify, "
+	    "verify_peer}, {cacertfile, \"a\"}, {cacertfile, \"b\"}]}]"), "");
+	assert_true(s.no_verify);
+	assert_string_equal(s.ca, "a");
+	assert_int_equal(s.npairs, 0);
+	assert_int_equal(s.depth, -1);
+	assert_string_equal(parsed("[{client, []}]."), "");
+	assert_false(s.versions);
+}
+
+static void
+test_several_certificates(void **state)
+{
+	(void)state;
+	assert_string_equal(parsed("[{client, [{certs_keys, [#{certfile => "
+	    "\"a\", keyfile => \"ak\"}, #{password => \"p\", certfile => "
+	    "\"b\"}]}]}]."), "");
+	assert_int_equal(s.npairs, 2);
+	assert_string_equal(s.pairs[1].cert, "b");
+	assert_null(s.pairs[1].key);
+	assert_string_equal(s.pairs[1].password, "p");
+}
+
+static void
+test_refused(void **state)
+{
+#define CANNOT(o) "/etc/dist.conf:1: kprofd cannot follow the client's option " \
+	"'" o "' (name -tls-cert, -tls-key and -tls-ca in place of -tls-optfile " \
+	"to connect without)"
+	static const struct {
+		const char *client, *why;
+	} v[] = {
+		{ "{verify_fun, {m, f, []}}", CANNOT("verify_fun") },
+		{ "{signature_algs, []}", CANNOT("signature_algs") },
+		{ "{cacerts, []}", CANNOT("cacerts") },
+		{ "{crl_check, best_effort}", "/etc/dist.conf:1: crl_check: "
+		    "kprofd does not read revocation lists (name -tls-cert, "
+		    "-tls-key and -tls-ca in place of -tls-optfile to connect "
+		    "without)" },
+		{ "{versions, ['tlsv1.1']}", "/etc/dist.conf:1: versions has "
+		    "neither 'tlsv1.2' nor 'tlsv1.3', which kprofd speaks" },
+		{ "{verify, true}", "/etc/dist.conf:1: found the atom 'true', "
+		    "expected verify_peer or verify_none for verify" },
+		{ "{certfile, ok}", "/etc/dist.conf:1: found the atom 'ok', "
+		    "expected a string for certfile" },
+		{ "certfile", "/etc/dist.conf:1: found the atom 'certfile', "
+		    "expected a value for certfile" },
+		{ "{ciphers, [#{cipher => aes}]}", NULL },
+		{ "{ciphers, [\"A:@SECLEVEL=0\"]}", "/etc/dist.conf:1: ciphers: "
+		    "'A:@SECLEVEL=0' is not the name of one" },
+		{ "{password, \"a\\0b\"}", "/etc/dist.conf:1: password has a "
+		    "NUL, or more than 4095 bytes" },
+		{ "{depth, -1}", NULL },
+		{ "{certs_keys, [#{keyfile => \"k\"}]}", NULL },
+		{ "{certs_keys, [#{cert => \"k\"}]}", NULL },
+		{ "{certs_keys, [a | b]}", NULL },
+		{ "{{a, b}, c}", NULL },
+	};
+	char text[400];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		snprintf(text, sizeof(text), "[{client, [%s]}].", v[i].client);
+		assert_int_not_equal(parsed(text)[0], '\0');
+		if (v[i].why != NULL)
+			assert_string_equal(why, v[i].why);
+	}
+}
+
+static void
+test_no_file_of_it(void **state)
+{
+	(void)state;
+	assert_string_equal(parsed(""), "/etc/dist.conf: there is no term in "
+	    "it, expected [{server, Options}, {client, Options}].");
+	assert_string_equal(parsed("[{server, []}]."), "/etc/dist.conf:1: it has "
+	    "no {client, Options}, which we need to connect");
+	assert_string_equal(parsed("[\n{client, [}]."), "/etc/dist.conf:2: found "
+	    "'}', expected a term");
+	assert_memory_equal(parsed("\xff\xfe"), "/etc/dist.conf:1: ", 18);
+	assert_memory_equal(parsed("[server]."), "/etc/dist.conf:1: found the "
+	    "atom 'server'", 38);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_first_counts),
+		cmocka_unit_test(test_several_certificates),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_no_file_of_it),
+	};
+
+	tls_settings_init(&s);
+	return cmocka_run_group_tests_name("tls_optfile", tests, NULL, teardown);
+}
