@@ -511,20 +511,6 @@ target_free(struct target *t)
 	free(t);
 }
 
-/* A thread that connects has a copy of the old one (connect.c). */
-bool
-target_retype(struct target *t, const char *name, bool keep)
-{
-	struct kp_node_at at, old;
-
-	if (kp_node_split(name, strlen(name), &at) != NULL ||
-	    (at.port == 0 && keep) ||
-	    kp_node_split(t->typed, strlen(t->typed), &old) != NULL)
-		return false;
-	snprintf(t->typed, sizeof(t->typed), "%s", name);
-	return at.port != old.port;
-}
-
 static void
 bound(uint64_t *n)
 {

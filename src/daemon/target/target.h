@@ -92,11 +92,6 @@ struct target *target_new(struct event_base *base,
     struct targets *set);
 void target_free(struct target *t);
 /*
- * It was named again: from the next connection on its port is the one typed there.
- * keep: its old one stays if there is none.  True: it is another one.
- */
-bool target_retype(struct target *t, const char *name, bool keep);
-/*
  * Closes the running window, as of that moment, and hands it to the store.
  * Nothing happens when the window began later, as after a dump.
  */

@@ -44,6 +44,11 @@ void targets_drain(struct targets *ts);
 unsigned targets_count(const struct targets *ts);
 /* Returns whether this names it: as itself, or as it was named; with any port. */
 bool target_is(const struct target *t, const char *name);
+/*
+ * It was named again: from the next connection on its port is the one typed there.
+ * keep: its old one stays if there is none.  True: it is another one.
+ */
+bool target_retype(struct target *t, const char *name, bool keep);
 struct target *targets_at(const struct targets *ts, unsigned i);
 /* True: there may be more than one target, now or later. */
 bool targets_several(const struct targets *ts);

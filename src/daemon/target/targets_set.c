@@ -1,5 +1,6 @@
 /*
- * targets_set.c - finds and counts targets, and records events that concern all.
+ * targets_set.c - finds, counts and renames targets, and records events that concern
+ * all.
  */
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +75,20 @@ target_is(const struct target *t, const char *name)
 {
 	return kp_node_same(t->node, name) ||
 	    kp_node_same(t->opts.target, name);
+}
+
+/* A thread that connects has a copy of the old one (connect.c). */
+bool
+target_retype(struct target *t, const char *name, bool keep)
+{
+	struct kp_node_at at, old;
+
+	if (kp_node_split(name, strlen(name), &at) != NULL ||
+	    (at.port == 0 && keep) ||
+	    kp_node_split(t->typed, strlen(t->typed), &old) != NULL)
+		return false;
+	snprintf(t->typed, sizeof(t->typed), "%s", name);
+	return at.port != old.port;
 }
 
 struct target *
