@@ -275,14 +275,15 @@ pools_test_() ->
 
 pools() ->
     Ended = spawn(fun() -> ok end),
-    Parent = parent([fun pool_worker/1, fun pool_worker/1, fun pool_worker/1, fun pool_brief/1, fun pool_brief/1, fun pool_one/1]),
+    Parent = parent(lists:duplicate(3, fun pool_worker/1) ++ lists:duplicate(2, fun pool_brief/1) ++ [fun pool_one/1]),
     register(kprof_it_parent, Parent),
     Children = [P || P <- processes(), process_info(P, parent) =:= {parent, Parent}],
     {{Seen, NotSeen}, _, Pools} = census([Parent, Ended | Children]),
     ?assertEqual(7, Seen),
     ?assert(NotSeen >= erlang:system_info(process_count) - 20),
     {[Workers], [Brief]} = lists:partition(fun(P) -> element(6, P) =:= 3 end, Pools),
-    ?assertMatch({_, <<"kprof_it_parent">>, undefined, <<"kprof_sampler_tests:pool_worker/1">>, 1, 3, 0, true, [_, _, _]}, Workers),
+    ?assertMatch({_, <<"kprof_it_parent">>, undefined, <<"kprof_sampler_tests:pool_worker/1">>, 1, 3, 0, true, [_, _, _]},
+                 Workers),
     ?assertMatch({_, <<"kprof_it_parent">>, undefined, <<"kprof_sampler_tests:pool_brief/1">>, 1, 2, 2, false, _}, Brief),
     Atoms = erlang:system_info(atom_count),
     _ = census([Parent | Children]),
