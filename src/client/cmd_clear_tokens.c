@@ -7,7 +7,7 @@
 #include "client.h"
 #include "dist/sync.h"
 #include "kprofd/etf.h"
-#include "dist/opt_node.h"
+#include "dist/reach/opt_node.h"
 #include "target/agent_msg.h"
 
 #define LIMIT (10 * KP_NS_PER_S)

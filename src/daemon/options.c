@@ -11,7 +11,7 @@
 #include "kprofd/dur.h"
 #include "kprofd/nodes.h"
 #include "daemon/options.h"
-#include "dist/opt_node.h"
+#include "dist/reach/opt_node.h"
 #include "target/probe_file.h"
 
 #define MAX_DB_DEFAULT "1G"

@@ -16,7 +16,7 @@
 
 #include "kprofd/thread.h"
 #include "dist/connect.h"
-#include "dist/place.h"
+#include "dist/reach/place.h"
 
 #define GRACE KP_NS_PER_S
 
@@ -80,9 +80,9 @@ static void
 give_up(struct connect *c)
 {
 	char why[512];
-	struct place place;
+	struct node_place place;
 
-	if (place_find(&place, c->job->target, &c->job->reach, why,
+	if (node_place_find(&place, c->job->target, &c->job->reach, why,
 	    sizeof(why)) != KP_OK)
 		place.host[0] = '\0';
 

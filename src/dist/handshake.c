@@ -19,8 +19,8 @@
 
 #include <ei.h>
 
-#include "dist/address.h"
-#include "dist/dial.h"
+#include "dist/reach/address.h"
+#include "dist/reach/dial.h"
 #include "dist/handshake.h"
 #include "dist/own_name.h"
 #include "dist/peer_release.h"
@@ -34,7 +34,7 @@
 /* One handshake as its channel saw it; ei passes it as the socket context. */
 struct shake {
 	const struct node_opts *o;
-	const struct place *place;
+	const struct node_place *place;
 	kp_mono_ns deadline;
 	struct channel *channel;	/* NULL: not connected */
 	bool handed_over;	/* the channel is no longer ours to free */
@@ -99,7 +99,7 @@ not_a_node(struct shake *s)
  * its name and its address apart.
  */
 static bool
-is_right_node(const struct place *p, const char *name, size_t len)
+is_right_node(const struct node_place *p, const char *name, size_t len)
 {
 	size_t n = p->resolved ? strlen(p->node) : strcspn(p->node, "@") + 1;
 
@@ -440,12 +440,12 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 	const char *name = o->reach != NULL ? o->reach->name : NULL;
 	unsigned slots = name == NULL ? NODE_SLOTS : 1;
 	struct own_name own;
-	struct place place;
+	struct node_place place;
 	struct shake s;
 	enum kp_err e;
 
 	pthread_once(&once, ei_start);
-	e = place_find(&place, o->target, o->reach, why, whylen);
+	e = node_place_find(&place, o->target, o->reach, why, whylen);
 	if (e == KP_OK)
 		e = own_host(&own, name, place.node, why, whylen);
 	if (e != KP_OK)

@@ -13,7 +13,7 @@
 
 #include "dist/channel.h"
 #include "dist/cookie.h"
-#include "dist/reach.h"
+#include "dist/reach/reach.h"
 #include "kprofd/clock.h"
 #include "kprofd/err.h"
 
@@ -23,7 +23,7 @@
 #define NODE_SLOTS 4
 
 struct node_opts {
-	const char *target;	/* as place_find() takes it */
+	const char *target;	/* as node_place_find() takes it */
 	const struct reach *reach;	/* NULL: all its defaults */
 	const char *cookie;
 	kp_dur_ns limit;	/* for the whole call, but the resolver */

@@ -8,7 +8,7 @@
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
 #include "kprofd/term.h"
-#include "dist/reach.h"
+#include "dist/reach/reach.h"
 #include "dist/rex.h"
 
 struct dist_sync_opts {

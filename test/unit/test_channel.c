@@ -24,7 +24,7 @@
 
 static struct tls_dir dir;
 static struct tls_opts opts;
-static const struct place place = { .node = "app@vm" };
+static const struct node_place place = { .node = "app@vm" };
 
 static int
 setup(void **state)

@@ -14,18 +14,18 @@
 
 #include <cmocka.h>
 
-#include "dist/address.h"
-#include "dist/dial.h"
+#include "dist/reach/address.h"
+#include "dist/reach/dial.h"
 
 static const struct reach nothing = { .name = NULL };
 
-static struct place
+static struct node_place
 place(const char *target, const struct reach *r)
 {
-	struct place p;
+	struct node_place p;
 	char why[300] = "";
 
-	assert_int_equal(place_find(&p, target, r, why, sizeof(why)), KP_OK);
+	assert_int_equal(node_place_find(&p, target, r, why, sizeof(why)), KP_OK);
 	assert_string_equal(why, "");
 	return p;
 }
@@ -44,7 +44,7 @@ test_places(void **state)
 		{ "app@fd00::7:9", "app@fd00::7:9", "fd00::7:9", 0 },
 		{ "app@[::1]:4370", "app@::1", "::1", 4370 },
 	};
-	struct place p;
+	struct node_place p;
 
 	(void)state;
 	unsetenv("ERL_EPMD_PORT");
@@ -64,12 +64,12 @@ test_bad_targets(void **state)
 {
 	static const char *const v[] = { "", "app", "@vm", "app@", "a b@vm",
 		"app@vm:0", "app@vm:65536", "app@[::1]:", "app@[::1", "app@[]" };
-	struct place p;
+	struct node_place p;
 	char why[300];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
-		assert_int_equal(place_find(&p, v[i], &nothing, why,
+		assert_int_equal(node_place_find(&p, v[i], &nothing, why,
 		    sizeof(why)), KP_EFORMAT);
 		assert_non_null(strstr(why, "bad node name '"));
 	}
@@ -82,7 +82,7 @@ test_options(void **state)
 	struct reach r = { .dist_port = 9100, .resolve = { .n = 4, .v = {
 		"pod=10.0.0.1", "app@pod=10.0.0.7:4370", "app@v6=[fd00::7]:5",
 		"wide=fd00::8" } } };
-	struct place p;
+	struct node_place p;
 
 	(void)state;
 	p = place("app@pod", &r);
@@ -208,7 +208,7 @@ test_dial(void **state)
 	unsigned port = 0;
 	int l = listen_at(1, &port, 5), fd;
 	char why[400], resolve[64];
-	struct place p;
+	struct node_place p;
 
 	(void)state;
 	snprintf(resolve, sizeof(resolve), "pod=127.0.0.1:%u", port);

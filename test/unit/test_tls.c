@@ -89,7 +89,7 @@ static char why[1024];
 static struct channel *
 connect_to(struct tls_peer *p, const char *host, const struct tls_opts *o)
 {
-	struct place at = { .port = 1 };
+	struct node_place at = { .port = 1 };
 	struct channel *c = NULL;
 	enum kp_err e;
 
@@ -478,7 +478,7 @@ static const char *
 answered(const void *bytes, size_t n, bool stays)
 {
 	struct tls_opts o = good();
-	struct place at = { .node = "app@vm" };
+	struct node_place at = { .node = "app@vm" };
 	struct channel *c;
 	int fd[2];
 	enum kp_err e;

@@ -11,7 +11,7 @@
 #include "daemon/control/status.h"
 #include "daemon/store_health.h"
 #include "daemon/target/targets.h"
-#include "dist/address.h"
+#include "dist/reach/address.h"
 #include "dist/channel.h"
 #include "report/losses.h"
 #include "text/json.h"

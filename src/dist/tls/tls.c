@@ -192,7 +192,7 @@ use_host(SSL *ssl, const char *host)
 
 static enum kp_err
 session_new(SSL **ssl, struct tls_why *w, struct tls_settings *s,
-    const struct place *p, char *why, size_t n)
+    const struct node_place *p, char *why, size_t n)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
 	enum kp_err e = KP_OK;
@@ -245,7 +245,7 @@ shake(struct channel *c, kp_mono_ns deadline, char *why, size_t n)
 
 enum kp_err
 tls_connect(struct channel **c, int fd, const struct tls_opts *o,
-    const struct place *p, kp_mono_ns deadline, char *why, size_t n)
+    const struct node_place *p, kp_mono_ns deadline, char *why, size_t n)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct tls_settings s;

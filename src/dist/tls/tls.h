@@ -6,7 +6,7 @@
 #define KPROFD_DIST_TLS_TLS_H
 
 #include "dist/channel.h"
-#include "dist/place.h"
+#include "dist/reach/place.h"
 #include "kprofd/clock.h"
 
 /*
@@ -18,6 +18,6 @@
  * node's name: KP_ESTATE certificates, ours or the node's; KP_ETIMEOUT, KP_EIO.
  */
 enum kp_err tls_connect(struct channel **c, int fd, const struct tls_opts *o,
-    const struct place *p, kp_mono_ns deadline, char *why, size_t n);
+    const struct node_place *p, kp_mono_ns deadline, char *why, size_t n);
 
 #endif

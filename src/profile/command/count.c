@@ -14,7 +14,7 @@
 #include "count_requests.h"
 #include "shared.h"
 #include "stdin_control.h"
-#include "dist/opt_node.h"
+#include "dist/reach/opt_node.h"
 #include "kprofd/nodes.h"
 #include "kprofd/dur.h"
 #include "profile/report/counts_db.h"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "kprofd/dur.h"
-#include "dist/opt_node.h"
+#include "dist/reach/opt_node.h"
 #include "kprofd/fn_name.h"
 #include "profile/command/suggest_run.h"
 #include "suggest/identity.h"

@@ -12,7 +12,7 @@
 
 #include "analyse.h"
 #include "shared.h"
-#include "dist/opt_node.h"
+#include "dist/reach/opt_node.h"
 #include "kprofd/nodes.h"
 #include "profile/trace/trace_file.h"
 #include "target/probe_file.h"

@@ -1,8 +1,8 @@
 /* opt_node.c - checks options that name a node, and tells which nodes there are. */
 #include <string.h>
 
-#include "dist/epmd.h"
-#include "dist/opt_node.h"
+#include "dist/reach/epmd.h"
+#include "dist/reach/opt_node.h"
 #include "kprofd/nodes.h"
 
 #define HERE_LIMIT (KP_NS_PER_S)	/* for the epmd of this machine */

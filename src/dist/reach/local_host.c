@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "dist/local_host.h"
+#include "dist/reach/local_host.h"
 #include "kprofd/nodes.h"
 
 #define ARGS_MAX 16384u		/* bytes of a VM's arguments that are read */

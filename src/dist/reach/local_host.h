@@ -2,8 +2,8 @@
  * local_host.h - finds the host in the name of a node of this machine, which epmd
  * does not know.
  */
-#ifndef KPROFD_DIST_LOCAL_HOST_H
-#define KPROFD_DIST_LOCAL_HOST_H
+#ifndef KPROFD_DIST_REACH_LOCAL_HOST_H
+#define KPROFD_DIST_REACH_LOCAL_HOST_H
 
 #include <stddef.h>
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dist/reach.h"
+#include "dist/reach/reach.h"
 #include "kprofd/nodes.h"
 
 #define CERT_MAX (256u << 10)	/* bytes of -tls-cert that are looked at */

@@ -1,10 +1,10 @@
 /*
  * dial.h - finds a node's address and port, and opens a TCP connection to it.
  */
-#ifndef KPROFD_DIST_DIAL_H
-#define KPROFD_DIST_DIAL_H
+#ifndef KPROFD_DIST_REACH_DIAL_H
+#define KPROFD_DIST_REACH_DIAL_H
 
-#include "dist/place.h"
+#include "dist/reach/place.h"
 #include "kprofd/clock.h"
 
 /*
@@ -17,7 +17,7 @@
  * Else `why` is one line for people, with the remedy: KP_ENOENT host or node
  * unknown, KP_ETIMEOUT, KP_EIO.
  */
-enum kp_err dial(const struct place *p, kp_mono_ns deadline, kp_dur_ns limit,
+enum kp_err dial(const struct node_place *p, kp_mono_ns deadline, kp_dur_ns limit,
     int *fd, char *why, size_t n);
 
 #endif

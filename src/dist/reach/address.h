@@ -1,8 +1,8 @@
 /*
  * address.h - the addresses of a host, and a connection to the first that answers.
  */
-#ifndef KPROFD_DIST_ADDRESS_H
-#define KPROFD_DIST_ADDRESS_H
+#ifndef KPROFD_DIST_REACH_ADDRESS_H
+#define KPROFD_DIST_REACH_ADDRESS_H
 
 #include <netinet/in.h>
 #include <stddef.h>

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "dist/address.h"
+#include "dist/reach/address.h"
 
 #define NEXT_AFTER (KP_NS_PER_S / 4)	/* RFC 8305: Connection Attempt Delay */
 

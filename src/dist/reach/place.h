@@ -2,14 +2,14 @@
  * place.h - where a node is reached: by its name, by what was typed with it, and
  * by the options.  Pure.
  */
-#ifndef KPROFD_DIST_PLACE_H
-#define KPROFD_DIST_PLACE_H
+#ifndef KPROFD_DIST_REACH_PLACE_H
+#define KPROFD_DIST_REACH_PLACE_H
 
-#include "dist/reach.h"
+#include "dist/reach/reach.h"
 #include "kprofd/err.h"
 #include "kprofd/nodes.h"
 
-struct place {
+struct node_place {
 	char node[KP_NODE_NAME_MAX + 1];	/* app@host, without a port */
 	char host[KP_NODE_NAME_MAX + 1];	/* to connect to: a name or an address */
 	unsigned port;				/* of its distribution; 0: epmd says */
@@ -25,7 +25,7 @@ struct place {
  * host; a port that was typed with the target before that of -resolve, and that
  * before -dist-port.  KP_EFORMAT: why says what is wrong.
  */
-enum kp_err place_find(struct place *p, const char *target,
+enum kp_err node_place_find(struct node_place *p, const char *target,
     const struct reach *r, char *why, size_t n);
 
 #endif

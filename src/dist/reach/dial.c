@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dist/dial.h"
-#include "dist/epmd.h"
+#include "dist/reach/dial.h"
+#include "dist/reach/epmd.h"
 
 struct call {
-	const struct place *p;
+	const struct node_place *p;
 	kp_mono_ns deadline;
 	kp_dur_ns limit;
 	char *why;
@@ -41,7 +41,7 @@ lookup(const struct call *c, const char *host, struct addresses *a)
 
 /* Where the port of epmd comes from, which may be what is wrong. */
 static const char *
-epmd_remedy(const struct place *p)
+epmd_remedy(const struct node_place *p)
 {
 	if (p->epmd_given)
 		return "-epmd says so";
@@ -53,7 +53,7 @@ epmd_remedy(const struct place *p)
 static enum kp_err
 not_registered(const struct call *c, const struct addresses *epmd)
 {
-	const struct place *p = c->p;
+	const struct node_place *p = c->p;
 	char hint[EPMD_HINT_MAX];
 
 	epmd_hint(hint, sizeof(hint), p->node, strchr(p->node, '@') + 1, epmd,
@@ -68,7 +68,7 @@ not_registered(const struct call *c, const struct addresses *epmd)
 static enum kp_err
 ask_epmd(const struct call *c, unsigned *port)
 {
-	const struct place *p = c->p;
+	const struct node_place *p = c->p;
 	char alive[KP_NODE_NAME_MAX + 1];
 	struct addresses epmd;
 	enum kp_err e = lookup(c, p->epmd_host, &epmd);
@@ -94,7 +94,7 @@ ask_epmd(const struct call *c, unsigned *port)
 }
 
 enum kp_err
-dial(const struct place *p, kp_mono_ns deadline, kp_dur_ns limit, int *fd,
+dial(const struct node_place *p, kp_mono_ns deadline, kp_dur_ns limit, int *fd,
     char *why, size_t n)
 {
 	struct call c = { .p = p, .deadline = deadline, .limit = limit,

@@ -3,8 +3,8 @@
  * of its distribution, app@host:4370.  The error for what is not a name lists the
  * nodes of this machine.
  */
-#ifndef KPROFD_DIST_OPT_NODE_H
-#define KPROFD_DIST_OPT_NODE_H
+#ifndef KPROFD_DIST_REACH_OPT_NODE_H
+#define KPROFD_DIST_REACH_OPT_NODE_H
 
 #include "base/options.h"
 

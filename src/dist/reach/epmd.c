@@ -18,8 +18,9 @@
 #include "base/near_names.h"
 #include "kprofd/buf.h"
 #include "kprofd/nodes.h"
-#include "dist/epmd.h"
-#include "dist/local_host.h"
+#include "dist/reach/epmd.h"
+#include "dist/reach/local_host.h"
+#include "dist/wait.h"
 
 #define EPMD_PORT 4369
 #define PORT_PLEASE2_REQ 122
@@ -41,20 +42,6 @@ epmd_default_port(void)
 	const char *env = getenv("ERL_EPMD_PORT");
 
 	return env != NULL ? (unsigned)atoi(env) & 0xffff : EPMD_PORT;
-}
-
-static bool
-wait_for(int fd, short events, kp_mono_ns deadline)
-{
-	struct pollfd p = { .fd = fd, .events = events };
-	kp_dur_ns left;
-	int r = -1;
-
-	errno = EINTR;
-	while (r < 0 && errno == EINTR &&
-	    (left = deadline - kp_mono_now()) > 0)
-		r = poll(&p, 1, (int)(left / KP_NS_PER_MS) + 1);
-	return r > 0;
 }
 
 /* Connects and sends a request.  0, or errno. */
@@ -85,7 +72,7 @@ read_answer(int fd, char *to, size_t room, kp_mono_ns deadline)
 	size_t n = 0;
 	ssize_t got;
 
-	while (n < room && wait_for(fd, POLLIN, deadline)) {
+	while (n < room && wait_ready(fd, POLLIN, deadline) == 0) {
 		got = recv(fd, to + n, room - n, 0);
 		if (got > 0)
 			n += (size_t)got;

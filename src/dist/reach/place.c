@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dist/epmd.h"
-#include "dist/place.h"
+#include "dist/reach/epmd.h"
+#include "dist/reach/place.h"
 
 /* The part of -resolve after the '='; NULL: there is none, or no name before it. */
 static const char *
@@ -35,7 +35,7 @@ find(const struct opt_list *l, const char *name, struct kp_host_at *h)
 }
 
 static void
-epmd_place(struct place *p, const char *given)
+epmd_place(struct node_place *p, const char *given)
 {
 	struct kp_host_at h;
 	unsigned port;
@@ -55,14 +55,14 @@ epmd_place(struct place *p, const char *given)
 }
 
 enum kp_err
-place_find(struct place *p, const char *target, const struct reach *r,
+node_place_find(struct node_place *p, const char *target, const struct reach *r,
     char *why, size_t n)
 {
 	struct kp_node_at node;
 	struct kp_host_at h;
 	const char *host, *wrong = kp_node_split(target, strlen(target), &node);
 
-	*p = (struct place){ .port = 0 };
+	*p = (struct node_place){ .port = 0 };
 	if (wrong != NULL) {
 		snprintf(why, n, "bad node name '%.300s': %s", target, wrong);
 		return KP_EFORMAT;
