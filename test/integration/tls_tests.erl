@@ -178,7 +178,7 @@ verified(T) ->
 
 one_side(T) ->
     {Tls, TlsBefore} = target(T#{transport => tls}, #{kind => plain}),
-    Plain = it:target(T#{n := 1000 + maps:get(n, T)}, #{kind => plain, name => "plain"}),
+    Plain = it:target(T#{n := 1000 + maps:get(n, T)}, #{kind => plain, name => "plain", transport => plain}),
     [begin
          Kprof = it_kprof:background(T, Target#{reach := element(2, Case)}, "count", ["-for", "1s", "lists"]),
          refused(T, Target, [Case]),

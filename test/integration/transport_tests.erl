@@ -14,8 +14,8 @@
 
 tests() ->
     [{"every request, kprofd killed, the connection lost: " ++ Name, 120, with(Way, fun life/1)}
-     || {Name, Way} <- [{"plain", #{}}, {"IPv6", #{transport => inet6}}, {"TLS", #{transport => tls}},
-                        {"TLS and IPv6", #{transport => tls6}}, {"no epmd", #{port => free}},
+     || {Name, Way} <- [{"plain", #{transport => plain}}, {"IPv6", #{transport => inet6}}, {"TLS", #{transport => tls}},
+                        {"TLS and IPv6", #{transport => tls6}}, {"no epmd", #{transport => plain, port => free}},
                         {"TLS, IPv6, no epmd", #{transport => tls6, port => free}}]] ++
     [{"network cut, " ++ Name, 120, with(Way, fun(T) -> connection_tests:cut(T, Side) end)}
      || {Name, Way, Side} <- [{"in silence, over TLS", #{transport => tls}, both},
