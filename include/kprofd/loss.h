@@ -91,8 +91,8 @@ enum kp_loss {
 				   or there was no memory for them */
 	KP_LOSS_SAMPLE_GONE,	/* samples: of requests that were lost */
 	KP_LOSS_SAMPLE_UNSENT,	/* samples: dropped by the target's sampler */
-	KP_LOSS_SAMPLE_CROWD,	/* processes: too many worked for requests for
-				   the target's sampler */
+	KP_LOSS_SAMPLE_CROWD,	/* samples: not taken, of too many processes
+				   at work at a time */
 	KP_LOSS_SAMPLE_LATE,	/* turns of the target's sampler that came late */
 	KP_LOSS_STACK_OTHER,	/* samples: counted with the stack _other */
 	KP_LOSS_COUNT
@@ -112,6 +112,8 @@ const char *kp_loss_help(enum kp_loss cause);
 #define KP_LOST_MESSAGES "Messages whose wait in a mailbox is not in the figures."
 #define KP_LOST_SAMPLES "Samples of stacks that are not in the figures, or not " \
 	"with their stack."
+#define KP_LOST_TURNS "Turns of the stack sampler that came late: the time until " \
+	"then has no samples."
 #define KP_LOST_EVENTS "Events that were not taken in."
 #define KP_LOST_BATCHES "Batches of events that are missing."
 #define KP_LOST_ROWS "Rows that were not written to the database."

@@ -231,6 +231,8 @@ static const struct {
 	    KP_LOST_MESSAGES, LOST }, 1 },
 	{ "samples", { "kprof_lost_samples", METRIC_COUNTER,
 	    KP_LOST_SAMPLES, LOST }, 1 },
+	{ "turns", { "kprof_lost_turns", METRIC_COUNTER,
+	    KP_LOST_TURNS, LOST }, 1 },
 	{ "events", { "kprof_lost_events", METRIC_COUNTER,
 	    KP_LOST_EVENTS, LOST }, 1 },
 	{ "batches", { "kprof_lost_batches", METRIC_COUNTER,

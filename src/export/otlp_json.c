@@ -483,6 +483,8 @@ static const struct {
 	    KP_LOST_MESSAGES },
 	{ "samples", "kprof.lost.samples", "{sample}",
 	    KP_LOST_SAMPLES },
+	{ "turns", "kprof.lost.turns", "{turn}",
+	    KP_LOST_TURNS },
 	{ "events", "kprof.lost.events", "{event}",
 	    KP_LOST_EVENTS },
 	{ "batches", "kprof.lost.batches", "{batch}",
