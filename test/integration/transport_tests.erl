@@ -23,6 +23,7 @@ tests() ->
                               {"towards the target, over TLS and IPv6", #{transport => tls6}, there},
                               {"in silence, over IPv6", #{transport => inet6}, both}]] ++
     [{"the native probe over TLS", 60, with(#{transport => tls}, fun native/1)},
+     {"a cluster over TLS, followed from one node", 60, with(#{transport => tls}, fun cluster/1)},
      {"what goes with -dist-port, -epmd and -resolve", 90, fun places/1},
      {"each command over TLS, with a port", 120, with(#{transport => tls, port => free}, fun commands/1)}].
 
@@ -114,6 +115,22 @@ native(T) ->
     it:equal("entry calls", ?REQUESTS, it:balance(P)),
     it:equal("requests", ?REQUESTS, it:requests(P)),
     it:audit(Target, Before).
+
+%% --------------------------------------------------------- cluster ----
+
+%% The other one is found by the first, and reached in the same way.
+cluster(#{n := N} = T) ->
+    First = it:target(T, #{name => "first"}),
+    Other = it:target(T#{n := N + 1000}, #{name => "other"}),
+    pong = it:call(First, net_adm, ping, [list_to_atom(maps:get(node, Other))]),
+    Before = [{Target, it:settled(Target)} || Target <- [First, Other]],
+    P = it:kprofd(T, [], #{args => ["-cluster", maps:get(node, First), "-match", "it*"] ++ it_reach:options(First) ++ ?ARGS}),
+    it:until("both are armed", fun() -> it:times_armed(P) >= 2 end),
+    [?FEW = it:call(Target, it_driver, handle, [?FEW]) || Target <- [First, Other]],
+    it:until("requests of both", fun() -> it:requests(P) >= 2 * ?FEW end),
+    it:terminate(P),
+    %% A process that set up the connection between the nodes stays for a while.
+    [it:audit(Target, Was, [processes]) || {Target, Was} <- Before].
 
 %% ---------------------------------------------------------- places ----
 
