@@ -351,8 +351,10 @@ suggest_write(const struct suggest_file *f, struct kp_buf *b)
 	put_lines(b, f->about);
 	kp_buf_str(b, "%%\n%%     kprofd -check -tiers FILE -target ");
 	text_put(b, f->node);
+	text_put(b, f->reach);
 	kp_buf_str(b, "     # does it fit?\n%%     kprofd -tiers FILE -target ");
 	text_put(b, f->node);
+	text_put(b, f->reach);
 	kp_buf_str(b, "\n%%\n");
 	put_left(f, b);
 	if (f->verdict[0] != '\0') {

@@ -10,6 +10,8 @@
 
 struct suggest_file {
 	const char *node, *date;
+	/* Other options with which kprofd reaches the node: " -dist-port 4370"; or "". */
+	const char *reach;
 	const struct kp_call_names *names;
 	const struct suggest_fn *fns;
 	/* The best first, of a trace with other names. */

@@ -419,6 +419,7 @@ test_file(void **state)
 	struct kp_buf b;
 	struct world w;
 	struct suggest_file f = { .node = "a@b\n{x", .date = "today",
+		.reach = " -dist-port 4370\n{y",
 		.about = "one\ntwo \x1b[31m", .verdict = "ok\n", .why = "why\n",
 		.clause = "({ab, q, [A, _]}) when is_atom(A) -> A",
 		.rate = rate, .paths = true };
@@ -445,6 +446,8 @@ test_file(void **state)
 		assert_int_equal(conf->ntiers, 3);
 		assert_int_equal(conf->nentries, 1);
 		assert_null(strchr(kp_buf_cstr(&b), '\x1b'));
+		assert_true(draft || strstr(kp_buf_cstr(&b),
+		    "{x -dist-port 4370") != NULL);
 		/* each language as its users write it */
 		assert_non_null(strstr(kp_buf_cstr(&b), "\"Cd.get/1\""));
 		assert_non_null(strstr(kp_buf_cstr(&b), "{ab, q, 2}"));

@@ -23,6 +23,7 @@
 #define UPSTREAM 0.2		/* of the best entry's score: worth another trace */
 #define TRIES 3			/* entries that are traced and checked */
 #define CHECKS 4		/* each without the functions that the last warned of */
+#define REACH_TEXT_MAX 65536u	/* bytes: with more, none are shown */
 
 void
 suggest_forget(struct suggest_run *r)
@@ -149,10 +150,37 @@ rate_of(const void *ctx, const struct kp_call_fn *fn)
 	return suggest_node_rate(ctx, fn);
 }
 
+/* As a shell takes them. */
+static void
+put_reach(struct kp_buf *b, const struct reach *reach)
+{
+	static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				   "abcdefghijklmnopqrstuvwxyz"
+				   "0123456789_-./:=@[],+%";
+	struct reach_args *a = malloc(sizeof(*a));
+
+	if (a == NULL)
+		return;
+	reach_args(a, reach);
+	for (size_t i = 0; i < a->n; i++) {
+		bool plain = a->v[i][strspn(a->v[i], safe)] == '\0';
+
+		kp_buf_str(b, plain ? " " : " '");
+		for (const char *p = a->v[i]; *p != '\0'; p++)
+			if (*p == '\'')
+				kp_buf_str(b, "'\\''");
+			else
+				kp_buf_u8(b, (uint8_t)*p);
+		kp_buf_str(b, plain ? "" : "'");
+	}
+	free(a);
+}
+
 static void
 put_text(struct suggest_run *r, bool draft)
 {
 	char date[32];
+	struct kp_buf reach;
 	time_t now = time(NULL);
 	struct tm tm;
 	struct suggest_file f = { .node = r->a->target, .date = date,
@@ -164,6 +192,9 @@ put_text(struct suggest_run *r, bool draft)
 		.clause = kp_buf_cstr(&r->clause),
 		.why = kp_buf_cstr(&r->why) };
 
+	kp_buf_init(&reach, REACH_TEXT_MAX);
+	put_reach(&reach, &r->a->reach);
+	f.reach = kp_buf_cstr(&reach);
 	strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &tm));
 	f.paths = strstr(f.clause, "{M, P}") != NULL;
 	kp_buf_reset(&r->text);
@@ -171,6 +202,7 @@ put_text(struct suggest_run *r, bool draft)
 		suggest_write_draft(&f, &r->text);
 	else
 		suggest_write(&f, &r->text);
+	kp_buf_free(&reach);
 }
 
 /* "5 200 events/s, 0.26 % of a scheduler", as kprofd -check writes it: 5200. */
