@@ -1,6 +1,8 @@
 /* main.c - kprofd: parses the options, proposes tiers, runs the daemon. */
 #include <signal.h>
 
+#include <openssl/ssl.h>
+
 #include "daemon/daemon.h"
 #include "daemon/log.h"
 #include "daemon/propose/propose.h"
@@ -12,6 +14,11 @@ main(int argc, char **argv)
 	struct options o;
 	int status;
 
+	/*
+	 * Before libcurl starts it, and without its handler at exit: a thread may be
+	 * connecting to a node then, and would use what that frees.
+	 */
+	OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
 	switch (options_parse(&o, argc, argv)) {
 	case 0:
 		break;

@@ -114,6 +114,9 @@ conn_flush(struct dist_conn *c)
 	}
 	kp_buf_reset(&c->out);
 	c->sent = 0;
+	c->write_blocked = false;
+	/* A write may have taken in what the descriptor will not announce. */
+	conn_read_again(c);
 }
 
 void

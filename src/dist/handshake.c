@@ -169,8 +169,9 @@ check_message(struct shake *s)
 		return 0;
 	if (s->message[0] != 's')
 		return not_a_node(s);
-	snprintf(s->status, sizeof(s->status), "%.*s", (int)(s->length - 1),
-	    (const char *)s->message + 1);
+	snprintf(s->status, sizeof(s->status), "%.*s",
+	    (int)(s->length < sizeof(s->status) ? s->length - 1 :
+	    sizeof(s->status) - 1), (const char *)s->message + 1);
 	return 0;
 }
 

@@ -25,7 +25,10 @@ enum kp_err dist_sync_open(struct dist_sync **t, const struct dist_sync_opts *o,
 /* Closes the connection.  t may be NULL. */
 void dist_sync_close(struct dist_sync *t);
 
-/* Readable when dist_sync_next() has something to read. */
+/*
+ * To poll with others, once dist_sync_next() had nothing more: what it holds itself
+ * by then, the descriptor does not announce.
+ */
 int dist_sync_fd(const struct dist_sync *t);
 /* Our node's name. */
 const char *dist_sync_name(const struct dist_sync *t);

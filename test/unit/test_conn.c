@@ -24,6 +24,7 @@ struct fake {
 	const char *reads;	/* t: a tick; h: a tick, and more is held back;
 				   i, o: waits to read, to write; f: fails */
 	bool write_waits;	/* until it has read */
+	bool write_takes;	/* it takes in what a read then gives */
 	size_t nreads, written;
 };
 
@@ -68,6 +69,7 @@ fake_write(struct channel *c, const void *from, size_t n)
 		return CHANNEL_WAIT;
 	}
 	f->written += n;
+	c->more |= f->write_takes;
 	return (ssize_t)n;
 }
 
@@ -196,6 +198,26 @@ test_write_waits_to_read(void **state)
 	end(&l);
 }
 
+/* A write in the middle of new keys takes in data, too: those are read without an event. */
+static void
+test_write_takes_in(void **state)
+{
+	struct kp_buf frame;
+	struct loop l;
+
+	(void)state;
+	begin(&l, "t", false, false);
+	fake->write_takes = true;
+	kp_buf_init(&frame, 64);
+	kp_frame_tick(&frame);
+	dist_conn_send(l.c, &frame);
+	fake->write_takes = false;
+	run(&l);
+	assert_int_equal(fake->nreads, 1);
+	kp_buf_free(&frame);
+	end(&l);
+}
+
 static void
 test_reason(void **state)
 {
@@ -216,6 +238,7 @@ main(void)
 		cmocka_unit_test(test_held_back),
 		cmocka_unit_test(test_read_waits_to_write),
 		cmocka_unit_test(test_write_waits_to_read),
+		cmocka_unit_test(test_write_takes_in),
 		cmocka_unit_test(test_reason),
 	};
 

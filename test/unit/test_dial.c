@@ -188,10 +188,17 @@ test_addresses(void **state)
 	assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
 	close(fd);
 
+	/* one refuses, and one is silent: that there is none is known */
 	a.n = 2;
+	assert_int_equal(addresses_connect(&a, port,
+	    kp_mono_now() + KP_NS_PER_S / 2, &fd), ECONNREFUSED);
+	assert_int_equal(fd, -1);
+	a.v[0] = a.v[1];
 	assert_int_equal(addresses_connect(&a, port,
 	    kp_mono_now() + KP_NS_PER_S / 2, &fd), ETIMEDOUT);
 	assert_int_equal(fd, -1);
+	a.n = 0;
+	add(&a, 4);
 	a.n = 1;
 	assert_int_equal(addresses_connect(&a, port,
 	    kp_mono_now() + 60 * KP_NS_PER_S, &fd), ECONNREFUSED);

@@ -237,7 +237,7 @@ async function hostile() {
 
 	run(join(build, "test", "mkdb"), copy);
 	sql(copy, `update identity set name = '${SCRIPT}' where name = 'update'; update tier set name = '${SCRIPT}' where name = 'http';
-	    update event set text = '${SCRIPT}'; update function set name = 'Elixir.MyApp.Repo:' || name || '${SCRIPT}'; update call set pid = '${SCRIPT}'`);
+	    update event set text = '${SCRIPT}'; update function set name = 'Elixir.MyApp.Repo:' || name || '${SCRIPT}/1'; update call set pid = '${SCRIPT}'`);
 	const w = await web(copy);
 	const page = await open("?range=all&compare=before&live=0", {}, w.host);
 

@@ -22,7 +22,7 @@ struct race {
 	struct pollfd p[ADDRESSES_MAX];	/* fd -1: it has failed */
 	size_t started;
 	kp_mono_ns next;		/* when the next one is tried */
-	int err;			/* of the last that failed */
+	int err;			/* the most telling of those that failed */
 };
 
 int
@@ -44,6 +44,17 @@ addresses_find(struct addresses *a, const char *host)
 	return a->n > 0 ? 0 : EAI_NONAME;
 }
 
+/*
+ * Says more of the host than that it has an address which does not lead there from
+ * here, as an IPv6 address of a host often does, or than silence.
+ */
+static bool
+tells(int err)
+{
+	return err != EADDRNOTAVAIL && err != ENETUNREACH &&
+	    err != EHOSTUNREACH && err != EAFNOSUPPORT && err != ETIMEDOUT;
+}
+
 /* It has failed: the next one need not wait. */
 static void
 race_lose(struct race *r, size_t i, int err)
@@ -51,7 +62,8 @@ race_lose(struct race *r, size_t i, int err)
 	if (r->p[i].fd >= 0)
 		close(r->p[i].fd);
 	r->p[i].fd = -1;
-	r->err = err;
+	if (!tells(r->err))
+		r->err = err;
 	r->next = 0;
 }
 
@@ -132,7 +144,8 @@ addresses_connect(const struct addresses *a, unsigned port, kp_mono_ns deadline,
 
 	while (won < 0 && race_goes_on(&r)) {
 		if (kp_mono_now() >= deadline) {
-			r.err = ETIMEDOUT;
+			if (!tells(r.err))
+				r.err = ETIMEDOUT;
 			break;
 		}
 		if (r.started < a->n && kp_mono_now() >= r.next) {

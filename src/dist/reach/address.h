@@ -31,7 +31,8 @@ int addresses_find(struct addresses *a, const char *host);
  * Connects to that port.  Another address is tried as soon as one fails or has not
  * answered for a quarter of a second, while the earlier ones go on (RFC 8305,
  * "Happy Eyeballs", section 5); the first that answers is taken.  0, or the errno of
- * the last failure: ETIMEDOUT at the deadline.  *fd is non-blocking and close-on-exec.
+ * one that failed: ECONNREFUSED of one address rather than ETIMEDOUT of another.
+ * *fd is non-blocking and close-on-exec.
  */
 int addresses_connect(const struct addresses *a, unsigned port,
     kp_mono_ns deadline, int *fd);

@@ -40,8 +40,10 @@ unsigned
 epmd_default_port(void)
 {
 	const char *env = getenv("ERL_EPMD_PORT");
+	unsigned port;
 
-	return env != NULL ? (unsigned)atoi(env) & 0xffff : EPMD_PORT;
+	return env != NULL && kp_port_parse(env, strlen(env), &port) ? port :
+	    EPMD_PORT;
 }
 
 /* Connects and sends a request.  0, or errno. */
@@ -61,8 +63,9 @@ ask(const struct addresses *a, unsigned at, uint8_t what, const char *name,
 	memcpy(req + 3, name, n);
 	if (send(*fd, req, 3 + n, MSG_NOSIGNAL) == (ssize_t)(3 + n))
 		return 0;
+	err = errno;
 	close(*fd);
-	return EBADMSG;
+	return err;
 }
 
 /* Reads up to the end, or as much as is taken, or the deadline. */
