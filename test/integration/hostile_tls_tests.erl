@@ -78,13 +78,19 @@ ends(T) ->
                 "TLS failed|record"},
                {"what is no record", fun(#{port := Port}) -> send(Port, binary:copy(<<255>>, 100000)) end, "TLS"},
                {"a record that is never whole", fun(#{port := Port}) -> part(Port) end, "the agent does not answer"}],
+    Test = self(),
     Started = [begin
                    First = counters:new(1, []),
                    {Peer, P} = hostile_tests:armed(T, fun hostile_tests:truth/1,
                        fun(Conn) ->
                                counters:add(First, 1, 1),
-                               counters:get(First, 1) =:= 1 andalso Attack(Conn)
+                               counters:get(First, 1) =:= 1 andalso begin
+                                   Test ! {First, self()},
+                                   receive First -> Attack(Conn) end
+                               end
                        end),
+                   %% A connection that ends before kprofd profiles is not made again.
+                   receive {First, Attacker} -> Attacker ! First end,
                    {What, Peer, P, Pattern}
                end || {What, Attack, Pattern} <- Attacks],
     [begin

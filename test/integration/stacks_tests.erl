@@ -156,7 +156,7 @@ silent() ->
     Silent = again({collect, 2000}),
     Waiting = again({wait, 20}),
     {_, _} = samples(3, fun({P, _, _, _, _, _, Frames, _}) -> P =:= Silent andalso Frames =:= not_seen end),
-    {_, {_, _, _, NotSeen, _, _}} = samples(20, fun({P, _, _, _, _, _, Frames, _}) ->
+    {_, {_, _, _, NotSeen, _, _, _, _}} = samples(20, fun({P, _, _, _, _, _, Frames, _}) ->
                                                        P =:= Waiting andalso Frames =/= not_seen
                                                end),
     true = NotSeen >= 3,
@@ -168,10 +168,10 @@ share() ->
     Ppm = 5000,
     arm({1000, Ppm}),
     Ps = [again({wait, 20}) || _ <- lists:seq(1, 50)],
-    {_, {_, _, _, _, _, Before}} = samples(20, fun(_) -> true end),
+    {_, {_, _, _, _, _, Before, _, _}} = samples(20, fun(_) -> true end),
     T0 = erlang:monotonic_time(nanosecond),
     receive after 3000 -> ok end,
-    {last, {_, _, _, _, _, After}} = flushed(none),
+    {last, {_, _, _, _, _, After, _, _}} = flushed(none),
     Took = erlang:monotonic_time(nanosecond) - T0,
     true = (After - Before) * 1000000 div Took < 2 * Ppm orelse exit({took, After - Before, 'of', Took}),
     #{busy_ms := Busy} = kprof_agent:status(),

@@ -123,21 +123,41 @@ exports_read(struct facts_module *m, struct kp_term *r)
 	return r->err;
 }
 
-/*
- * code:which/1: was it loaded from a file, or preloaded?  What is compiled at run time
- * has the name of its source there, or none, and is called differently tomorrow.
- */
+/* .../ssl-10.8.7/ebin/tls_sender.beam: a module of OTP or Elixir. */
 static bool
-is_of_file(struct kp_term *r)
+is_platform_file(char *path)
+{
+	char *end = strstr(path, "/ebin/"), *next, *app;
+
+	while (end != NULL && (next = strstr(end + 1, "/ebin/")) != NULL)
+		end = next;
+	if (end == NULL)
+		return false;
+	*end = '\0';
+	app = strrchr(path, '/');
+	app = app != NULL ? app + 1 : path;
+	app[strcspn(app, "-")] = '\0';
+	return facts_is_platform(app);
+}
+
+/*
+ * code:which/1.  What is compiled at run time has the name of its source there, or
+ * none, and is called differently tomorrow.  TLS distribution runs without its
+ * application being loaded, so that the file alone says whose its modules are.
+ */
+static void
+which_read(struct facts_module *m, struct kp_term *r)
 {
 	char path[4096];
 	size_t n;
 
 	if (kp_term_peek(r) == KP_TERM_ATOM)
-		return true;	/* preloaded, cover_compiled; or gone by now */
+		return;		/* preloaded, cover_compiled; or gone by now */
 	n = kp_term_string(r, path, sizeof(path));
-	return r->err != KP_OK || (n > 5 &&
-	    memcmp(path + n - 5, ".beam", 5) == 0);
+	if (r->err != KP_OK)
+		return;
+	m->unnamed = n <= 5 || memcmp(path + n - 5, ".beam", 5) != 0;
+	m->platform |= !m->unnamed && is_platform_file(path);
 }
 
 bool
@@ -197,7 +217,8 @@ facts_module_ask(struct facts *f, struct facts_module *m)
 		free(named.v[i]);
 	if (e == KP_OK && m->app[0] == '\0') {
 		e = facts_question(f, "code", "which", args, 1, &r);
-		m->unnamed = e == KP_OK && !is_of_file(&r);
+		if (e == KP_OK)
+			which_read(m, &r);
 	}
 	return e;
 }
