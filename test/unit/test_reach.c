@@ -140,13 +140,14 @@ test_needs(void **state)
 	    "ca")), "");
 	assert_string_equal(parse(ARGS("-tls-ca", "ca")), "");
 	assert_true(tls_wanted(&got.tls));
-	assert_int_equal(got.tls.verify, TLS_VERIFY_PEER);
+	assert_int_equal(got.tls.verify, TLS_VERIFY_UNSET);
 	wrong(ARGS("-tls-key", "k", "-tls-ca", "ca"), "-tls-cert FILE");
 	wrong(ARGS("-tls-cert", with), "-tls-ca FILE");
 	assert_string_equal(parse(ARGS("-tls-cert", with, "-tls-verify",
 	    "none")), "");
 	wrong(ARGS("-tls-verify", "none"), "nothing is encrypted");
 	assert_string_equal(parse(ARGS("-tls-verify", "peer")), "");
+	assert_int_equal(got.tls.verify, TLS_VERIFY_PEER);
 	/* a node's file may have what is not given beside it, but no other's key */
 	assert_string_equal(parse(ARGS("-tls-optfile", "f", "-tls-cert",
 	    with)), "");
@@ -224,6 +225,12 @@ test_passing_on(void **state)
 	assert_null(reach_given(&before));
 	before.tls.verify = TLS_VERIFY_NONE;
 	assert_string_equal(reach_given(&before), "tls-verify");
+	/* an options file may say none, so that peer is passed on, too */
+	before.tls.verify = TLS_VERIFY_PEER;
+	assert_string_equal(reach_given(&before), "tls-verify");
+	reach_args(&a, &before);
+	assert_int_equal(a.n, 2);
+	assert_string_equal(a.v[1], "peer");
 	before.dist_port = 1;
 	assert_string_equal(reach_given(&before), "dist-port");
 	before = (struct reach){ .resolve.n = 1 };

@@ -407,6 +407,37 @@ test_optfile(void **state)
 	assert_int_equal(chdir(home), 0);
 }
 
+/*
+ * Whether the node is verified was up to the file alone: what was given beside it
+ * had no effect, since the default and a "peer" that is given were the same.
+ */
+static void
+test_verify_beside_optfile(void **state)
+{
+	struct tls_peer p = { .ca = "ca.pem", .cert = "else.pem" };
+	struct tls_opts o = optfile(FILES ", {verify, verify_none}");
+	char home[4096];
+
+	(void)state;
+	assert_non_null(getcwd(home, sizeof(home)));
+	assert_int_equal(chdir(dir.path), 0);
+	works(p, "vm", o, "TLSv1.3, not verified", "vm");
+	o.verify = TLS_VERIFY_PEER;
+	assert_non_null(strstr(refused(p, "vm", o), "not for 'vm'"));
+	o.verify = TLS_VERIFY_UNSET;
+	o.ca = file("stranger.pem");
+	assert_non_null(strstr(refused(p, "vm", o), "stranger.pem'"));
+	o.verify = TLS_VERIFY_NONE;
+	works(p, "vm", o, "TLSv1.3, not verified", "vm");
+	o = optfile("{verify, verify_none}");
+	o.verify = TLS_VERIFY_PEER;
+	assert_non_null(strstr(refused(p, "vm", o), "without a CA"));
+	o = optfile(FILES);
+	o.verify = TLS_VERIFY_NONE;
+	works(p, "vm", o, "TLSv1.3, not verified", "vm");
+	assert_int_equal(chdir(home), 0);
+}
+
 static void
 test_optfile_limits(void **state)
 {
@@ -535,6 +566,7 @@ main(void)
 		cmocka_unit_test(test_our_files),
 		cmocka_unit_test(test_our_certificate),
 		cmocka_unit_test(test_optfile),
+		cmocka_unit_test(test_verify_beside_optfile),
 		cmocka_unit_test(test_optfile_limits),
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_no_tls),

@@ -99,6 +99,17 @@ opt_resolve(struct opt_parser *p)
 	    p->at->name, v, why);
 }
 
+bool
+opt_verify(struct opt_parser *p)
+{
+	int *to = p->at->to;
+
+	if (!opt_choice(p))
+		return false;
+	*to += TLS_VERIFY_PEER;
+	return true;
+}
+
 /* ---- what they need ---- */
 
 /* As a variable that is empty is not set. */
@@ -168,7 +179,7 @@ reach_finish(struct reach *r, char *why, size_t n)
 		snprintf(why, n, "-tls-cert '%s' has no private key: "
 		    "-tls-key FILE is needed, too", t->cert);
 	else if (tls_wanted(t) && t->optfile == NULL && t->ca == NULL &&
-	    t->verify == TLS_VERIFY_PEER)
+	    t->verify != TLS_VERIFY_NONE)
 		snprintf(why, n, "-tls-cert goes with -tls-ca FILE: who vouches "
 		    "for the node? (-tls-verify none: nobody)");
 	return why[0] == '\0';
@@ -194,7 +205,7 @@ texts(const struct reach *r, const char *port, struct text_opt to[REACH_TEXTS_MA
 		{ "-tls-ca", r->tls.ca },
 		{ "-tls-optfile", r->tls.optfile },
 		{ "-tls-verify", r->tls.verify == TLS_VERIFY_NONE ? "none" :
-		    NULL },
+		    r->tls.verify == TLS_VERIFY_PEER ? "peer" : NULL },
 	};
 	size_t n = 0;
 

@@ -7,8 +7,12 @@
 
 #include "base/options.h"
 
-#define TLS_VERIFY_CHOICES "peer,none"	/* in the order of: */
-enum tls_verify { TLS_VERIFY_PEER, TLS_VERIFY_NONE };
+/*
+ * Unset leaves it to the options file, and is peer without one.  The choices are in
+ * the order of the values after it.
+ */
+enum tls_verify { TLS_VERIFY_UNSET, TLS_VERIFY_PEER, TLS_VERIFY_NONE };
+#define TLS_VERIFY_CHOICES "peer,none"
 
 /* Of TLS distribution.  With none of the files given it is not used. */
 struct tls_opts {
@@ -56,7 +60,7 @@ struct reach {
 	{ "tls-optfile", "FILE", "a node's own ssl_dist.conf, which has all " \
 	    "these ($KPROFD_TLS_OPTFILE)", opt_text, &(r).tls.optfile, NULL }, \
 	{ "tls-verify", "MODE", "peer: check the node's certificate and " \
-	    "host (default); none: take any", opt_choice, &(r).tls.verify, \
+	    "host (default); none: take any", opt_verify, &(r).tls.verify, \
 	    TLS_VERIFY_CHOICES }
 
 /* Converters; each takes what REACH_OPTIONS shows. */
@@ -64,6 +68,7 @@ bool opt_own_name(struct opt_parser *p);	/* const char * */
 bool opt_port(struct opt_parser *p);		/* size_t */
 bool opt_epmd(struct opt_parser *p);		/* const char * */
 bool opt_resolve(struct opt_parser *p);		/* struct opt_list */
+bool opt_verify(struct opt_parser *p);		/* int: enum tls_verify */
 
 #define REACH_WHY_MAX 512
 /*

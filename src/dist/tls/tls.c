@@ -70,7 +70,11 @@ settings_read(struct tls_settings *s, const struct tls_opts *o, char *why,
 		e = read_optfile(s, o->optfile, why, n);
 	if (e != KP_OK)
 		return e;
-	s->no_verify |= o->verify == TLS_VERIFY_NONE;
+	/* What is given goes before the file; who names a CA wants it used. */
+	if (o->verify != TLS_VERIFY_UNSET)
+		s->no_verify = o->verify == TLS_VERIFY_NONE;
+	else if (o->ca != NULL)
+		s->no_verify = false;
 	if (o->key != NULL && o->cert == NULL && s->npairs == 0) {
 		snprintf(why, n, "-tls-key is for the certificate of -tls-cert, "
 		    "which is missing");
