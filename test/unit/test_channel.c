@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "dist/tls/channel_tls.h"
 #include "dist/tls/tls.h"
 #include "tls_peer.h"
 
@@ -450,6 +451,38 @@ test_breaks(void **state)
 	}
 }
 
+/*
+ * A node without a certificate passed for one that was verified: with a cipher that
+ * needs none OpenSSL has nothing to verify.
+ */
+static void
+test_no_certificate(void **state)
+{
+	static const char anonymous[] = "AECDH-AES128-SHA:@SECLEVEL=0";
+	struct tls_peer p = { .dir = &dir, .cert = "node.pem",
+		.version = TLS1_2_VERSION, .ciphers = anonymous };
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	struct tls_why w = { .depth = -1 };
+	struct channel *c;
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(SSL_CTX_set_cipher_list(ctx, anonymous), 1);
+	tls_peer_start(&p);
+	c = channel_tls(p.fd, SSL_new(ctx), &w, true);
+	assert_non_null(c);
+	while ((n = channel_tls_handshake(c)) == CHANNEL_WAIT)
+		usleep(1000);
+	assert_int_equal(n, CHANNEL_FAILED);
+	assert_int_equal(channel_errno(c), 0);
+	assert_string_equal(channel_why(c), "the node showed no certificate "
+	    "that is verified");
+	channel_free(c);
+	tls_peer_join(&p);
+	assert_true(p.accepted);
+	SSL_CTX_free(ctx);
+}
+
 /* Writing to a node that has gone; a signal would end the test. */
 static void
 test_write_after_end(void **state)
@@ -513,6 +546,7 @@ main(void)
 		cmocka_unit_test(test_renegotiation),
 		cmocka_unit_test(test_key_update),
 		cmocka_unit_test(test_held_back),
+		cmocka_unit_test(test_no_certificate),
 		cmocka_unit_test(test_breaks),
 		cmocka_unit_test(test_write_after_end),
 		cmocka_unit_test(test_full),

@@ -464,6 +464,10 @@ test_optfile_limits(void **state)
 	o = optfile(FILES ", {ciphers, [\"no-such-cipher\"]}");
 	assert_string_equal(refused(p, "vm", o), "OpenSSL on this machine can "
 	    "use none of the ciphers in the options file: no-such-cipher");
+	o = optfile(FILES ", {ciphers, \"ADH-AES128-GCM-SHA256:NULL-SHA256\"}");
+	assert_string_equal(refused(p, "vm", o), "OpenSSL on this machine can "
+	    "use none of the ciphers in the options file: "
+	    "ADH-AES128-GCM-SHA256:NULL-SHA256");
 	/* a list for 1.3 alone does not leave 1.2 its defaults */
 	o = optfile(FILES ", {ciphers, [\"TLS_AES_128_GCM_SHA256\"]}");
 	assert_non_null(strstr(refused(p, "vm", o), "no version of TLS"));

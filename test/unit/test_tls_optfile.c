@@ -75,6 +75,15 @@ test_first_counts(void **state)
 }
 
 static void
+test_cipher_string(void **state)
+{
+	(void)state;
+	assert_string_equal(parsed("[{client, [{ciphers, \"A-B:TLS_C\"}, "
+	    "{ciphers, \"D\"}]}]."), "");
+	assert_string_equal(s.ciphers, "A-B:TLS_C");
+}
+
+static void
 test_several_certificates(void **state)
 {
 	(void)state;
@@ -114,6 +123,11 @@ test_refused(void **state)
 		{ "{ciphers, [#{cipher => aes}]}", NULL },
 		{ "{ciphers, [\"A:@SECLEVEL=0\"]}", "/etc/dist.conf:1: ciphers: "
 		    "'A:@SECLEVEL=0' is not the name of one" },
+		{ "{ciphers, \"A-B:ADH-AES128-GCM-SHA256:@SECLEVEL=0\"}",
+		    "/etc/dist.conf:1: ciphers: '@SECLEVEL=0' is not the name "
+		    "of one" },
+		{ "{ciphers, \"A-B:!B\"}", "/etc/dist.conf:1: ciphers: '!B' "
+		    "is not the name of one" },
 		{ "{password, \"a\\0b\"}", "/etc/dist.conf:1: password has a "
 		    "NUL, or more than 4095 bytes" },
 		{ "{depth, -1}", NULL },
@@ -154,6 +168,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_taken),
 		cmocka_unit_test(test_first_counts),
+		cmocka_unit_test(test_cipher_string),
 		cmocka_unit_test(test_several_certificates),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_no_file_of_it),

@@ -368,6 +368,19 @@ channel_tls(int fd, SSL *ssl, const struct tls_why *w, bool verify)
 	return &t->base;
 }
 
+/* OpenSSL verifies no certificate where the cipher needs none. */
+static bool
+is_verified(struct tls_channel *t)
+{
+	if (SSL_get0_peer_certificate(t->ssl) != NULL &&
+	    SSL_get_verify_result(t->ssl) == X509_V_OK)
+		return true;
+	t->over = true;
+	snprintf(t->base.why, sizeof(t->base.why), "the node showed no "
+	    "certificate that is verified");
+	return false;
+}
+
 ssize_t
 channel_tls_handshake(struct channel *c)
 {
@@ -376,6 +389,8 @@ channel_tls_handshake(struct channel *c)
 	ERR_clear_error();
 	if (SSL_do_handshake(t->ssl) != 1)
 		return verdict(t);
+	if (t->verify && !is_verified(t))
+		return CHANNEL_FAILED;
 	/* The node's first bytes may have come with the last of the handshake. */
 	c->more = SSL_has_pending(t->ssl) == 1;
 	snprintf(c->how, sizeof(c->how), "%s, %s", SSL_get_version(t->ssl),

@@ -279,6 +279,27 @@ is_cipher(const char *s)
 	    "0123456789_-") == strlen(s);
 }
 
+/* Commands of OpenSSL, which a list may have, could give up encryption. */
+static bool
+take_cipher_string(struct reading *r, const struct node *v)
+{
+	char *list = text_of(r, v, "ciphers"), *one, *rest = NULL;
+	char *names = list != NULL ? strdup(list) : NULL;
+	bool well = names != NULL;
+
+	r->nomem |= list != NULL && names == NULL;
+	for (one = well ? strtok_r(list, ":", &rest) : NULL; one != NULL && well;
+	    one = strtok_r(NULL, ":", &rest))
+		well = is_cipher(one) || wrong(r, v, "ciphers: '%.40s' is not "
+		    "the name of one", one);
+	free(list);
+	if (well)
+		r->s->ciphers = names;
+	else
+		free(names);
+	return well;
+}
+
 /* A list of names, or a string of them with colons between. */
 static bool
 take_ciphers(struct reading *r, const struct node *v)
@@ -288,7 +309,7 @@ take_ciphers(struct reading *r, const struct node *v)
 	bool well;
 
 	if (v->kind != N_LIST)
-		return take_text(r, v, "ciphers", &r->s->ciphers);
+		return take_cipher_string(r, v);
 	kp_buf_init(&b, TLS_TEXT_MAX);
 	well = is_list(r, v, "ciphers", 64) && (v->n > 0 ||
 	    expected(r, v, "ciphers", "names"));

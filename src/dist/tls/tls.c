@@ -106,6 +106,19 @@ settings_read(struct tls_settings *s, const struct tls_opts *o, char *why,
 
 /* ---- the context ---- */
 
+/* Among a file's names may be some of ciphers without certificates or encryption. */
+#define NO_WEAK ":!aNULL:!eNULL"
+
+static bool
+set_old_ciphers(SSL_CTX *ctx, const struct kp_buf *names)
+{
+	char list[2 * TLS_TEXT_MAX + sizeof(NO_WEAK)];
+
+	snprintf(list, sizeof(list), "%.*s" NO_WEAK, (int)names->len,
+	    (const char *)names->p);
+	return SSL_CTX_set_cipher_list(ctx, list) == 1;
+}
+
 /*
  * Names of OpenSSL or of the standards, into a list for TLS 1.2 and one for 1.3.  A
  * version that is left without any is not spoken.
@@ -133,9 +146,8 @@ use_ciphers(SSL_CTX *ctx, struct tls_settings *s, char *why, size_t n)
 	}
 	s->v12 &= old.len > 0;
 	s->v13 &= new.len > 0;
-	well = (old.len == 0 ||
-	    SSL_CTX_set_cipher_list(ctx, kp_buf_cstr(&old)) == 1) &&
-	    (new.len == 0 ||
+	well = old.err == KP_OK && new.err == KP_OK &&
+	    (old.len == 0 || set_old_ciphers(ctx, &old)) && (new.len == 0 ||
 	    SSL_CTX_set_ciphersuites(ctx, kp_buf_cstr(&new)) == 1) &&
 	    (s->v12 || s->v13);
 	if (!well)
