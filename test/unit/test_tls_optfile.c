@@ -147,6 +147,37 @@ test_refused(void **state)
 	}
 }
 
+/* What is said of a password goes to logs: it must not have any of it. */
+static void
+test_password(void **state)
+{
+	static const char *const v[] = {
+		"{password, hunter2}", "{password, \"hunter2\\0\"}",
+		"{password, hunter2()}", "{password, Hunter2}",
+		"{password, {hunter2, \"hunter2\"}}", "{password, 'hunter2'",
+		"{password, \"hunter2}", "{password, hunter2 hunter2}",
+		"{certs_keys, [#{certfile => \"c\", password => hunter2}]}",
+	};
+	char text[400];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		snprintf(text, sizeof(text), "[{client, [%s]}].", v[i]);
+		assert_int_not_equal(parsed(text)[0], '\0');
+		if (strcasestr(why, "hunter") != NULL)
+			fail_msg("%s", why);
+	}
+	assert_string_equal(parsed("[{client, [{password, hunter2}]}]."),
+	    "/etc/dist.conf:1: expected a string for password");
+	/* that of OTP's default */
+	assert_string_equal(parsed("[{client, [{certfile, \"c\"}, {password, "
+	    "\"\"}, {certs_keys, [#{certfile => \"d\", password => "
+	    "<<>>}]}]}]."), "");
+	assert_int_equal(s.npairs, 2);
+	assert_null(s.pairs[0].password);
+	assert_null(s.pairs[1].password);
+}
+
 static void
 test_no_file_of_it(void **state)
 {
@@ -171,6 +202,7 @@ main(void)
 		cmocka_unit_test(test_cipher_string),
 		cmocka_unit_test(test_several_certificates),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_password),
 		cmocka_unit_test(test_no_file_of_it),
 	};
 

@@ -167,10 +167,25 @@ take_keyfile(struct reading *r, const struct node *v)
 	return take_text(r, v, "keyfile", &r->one.key);
 }
 
+/*
+ * Messages go to logs: none has any of it, not even where it is of another kind.
+ * The empty one, which is the default of ssl, is none.
+ */
+static bool
+take_secret(struct reading *r, const struct node *v, char **to)
+{
+	bool is_text = v->kind == N_STR || v->kind == N_BIN;
+
+	if (node_is_nil(v) || (is_text && v->len == 0))
+		return true;
+	return is_text ? take_text(r, v, "password", to) :
+	    wrong(r, v, "expected a string for password");
+}
+
 static bool
 take_password(struct reading *r, const struct node *v)
 {
-	return take_text(r, v, "password", &r->one.password);
+	return take_secret(r, v, &r->one.password);
 }
 
 static bool
@@ -208,7 +223,7 @@ take_pair(struct reading *r, const struct node *v)
 		else if (node_is_atom(key, "keyfile"))
 			well = take_text(r, value, "keyfile", &p.key);
 		else if (node_is_atom(key, "password"))
-			well = take_text(r, value, "password", &p.password);
+			well = take_secret(r, value, &p.password);
 		else
 			well = expected(r, key, "certs_keys",
 			    "certfile, keyfile or password");
@@ -483,6 +498,10 @@ tls_optfile_parse(struct tls_settings *s, const char *text, size_t n,
 
 	if (well && !a.failed)
 		well = take_file(&r, f);
+	else if (diags.n > 0 && memmem(text, n, "password", 8) != NULL)
+		snprintf(why, whylen, "%s:%u: it is not a term of Erlang (what "
+		    "is wrong is not shown, as there is a password in the file)",
+		    path, diags.v[0].pos.line);
 	else if (diags.n > 0)
 		snprintf(why, whylen, "%s:%u: %s", path, diags.v[0].pos.line,
 		    diags.v[0].text);
