@@ -558,6 +558,23 @@ test_no_tls(void **state)
 	    "(versions in the options file)");
 }
 
+/* It was taken for a refusal, after which kprofd does not try again. */
+static void
+test_reset(void **state)
+{
+	struct tls_opts o = good();
+	struct node_place at = { .node = "app@vm" };
+	struct channel *c;
+	int fd[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	close(fd[1]);
+	assert_int_equal(tls_connect(&c, fd[0], &o, &at, kp_mono_now() + LIMIT,
+	    why, sizeof(why)), KP_EIO);
+	assert_string_equal(why, "Broken pipe");
+}
+
 int
 main(void)
 {
@@ -574,6 +591,7 @@ main(void)
 		cmocka_unit_test(test_optfile_limits),
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_no_tls),
+		cmocka_unit_test(test_reset),
 	};
 
 	return cmocka_run_group_tests_name("tls", tests, setup, teardown);

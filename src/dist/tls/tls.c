@@ -256,7 +256,8 @@ shake(struct channel *c, kp_mono_ns deadline, char *why, size_t n)
 		tls_why_closed(why, n);
 	else
 		snprintf(why, n, "%s", channel_why(c));
-	return r == CHANNEL_FAILED ? KP_ESTATE : KP_EIO;
+	/* What broke may be whole the next time; what was refused stays so. */
+	return r == CHANNEL_FAILED && channel_errno(c) == 0 ? KP_ESTATE : KP_EIO;
 }
 
 enum kp_err
