@@ -11,7 +11,7 @@ $(UNIT): $(B)/test/%: $(B)/obj/test/unit/%.o $(LIBS)
 
 $(filter $(B)/test/test_store% $(B)/test/test_request_tail $(B)/test/test_report_stacks,$(UNIT)): $(call obj,test/support/store_fixture.c)
 $(B)/test/test_store_power $(B)/test/test_store_retry: $(call obj,test/support/faultvfs.c)
-$(B)/test/test_tls $(B)/test/test_channel: $(call obj,test/support/tls_peer.c)
+$(B)/test/test_tls $(B)/test/test_channel $(B)/test/test_pem: $(call obj,test/support/tls_peer.c)
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
 
 wrapped = $(foreach f,$(1),-Wl$(comma)--wrap=$(f))

@@ -17,7 +17,7 @@
 #include "kprofd/secret.h"
 
 #define FILE_MAX (1u << 20)	/* bytes: a bundle of public CAs has 220 KiB */
-#define CHAIN_MAX 16		/* certificates between ours and its CA */
+#define CHAIN_MAX 16u		/* certificates between ours and its CA */
 
 const char *
 pem_path(char buf[PEM_PATH_MAX], const char *path)
@@ -141,30 +141,79 @@ read_key(const char *path, const char *password, char *why, size_t n)
 	return key;
 }
 
+/* Certificates of one file. */
+struct certs {
+	BIO *b;
+	const char *path, *option;	/* of the file, for messages */
+	unsigned n;		/* read so far */
+};
+
+/* The next one; NULL: certs_end() says whether there was no more. */
+static X509 *
+certs_next(struct certs *c)
+{
+	X509 *x;
+
+	ERR_clear_error();
+	x = PEM_read_bio_X509_AUX(c->b, NULL, NULL, NULL);
+	c->n += x != NULL;
+	return x;
+}
+
+/*
+ * A certificate that cannot be read must not end the file without a word: those
+ * after it would be missing.
+ */
+static enum kp_err
+certs_end(struct certs *c, char *why, size_t n)
+{
+	unsigned long e = ERR_peek_last_error();
+	bool ended = ERR_GET_LIB(e) == ERR_LIB_PEM &&
+	    ERR_GET_REASON(e) == PEM_R_NO_START_LINE;
+	char whole[PEM_PATH_MAX];
+
+	BIO_free(c->b);
+	pem_path(whole, c->path);
+	if (!ended)
+		snprintf(why, n, "certificate %u in '%s' cannot be read: %s "
+		    "(see %s)", c->n + 1, whole, cert_openssl_reason(),
+		    c->option);
+	else if (c->n == 0)
+		snprintf(why, n, "there is no certificate in PEM format in "
+		    "'%s' (see %s)", whole, c->option);
+	ERR_clear_error();
+	return ended && c->n > 0 ? KP_OK : KP_ESTATE;
+}
+
 /* A certificate and those that follow it. */
 static enum kp_err
 read_chain(const char *path, X509 **cert, STACK_OF(X509) **chain, char *why,
     size_t n)
 {
+	struct certs c = { .path = path, .option = "-tls-cert" };
 	char whole[PEM_PATH_MAX];
-	BIO *b = open_pem(path, "the certificate file", "-tls-cert", false,
-	    why, n);
 	X509 *next;
 
-	if (b == NULL)
-		return KP_ESTATE;
-	*cert = PEM_read_bio_X509_AUX(b, NULL, NULL, NULL);
 	*chain = sk_X509_new_null();
-	while (*cert != NULL && *chain != NULL && sk_X509_num(*chain) <
-	    CHAIN_MAX && (next = PEM_read_bio_X509(b, NULL, NULL, NULL)) != NULL)
-		if (sk_X509_push(*chain, next) == 0)
-			X509_free(next);
-	BIO_free(b);
-	if (*cert != NULL && *chain != NULL)
-		return KP_OK;
-	snprintf(why, n, "there is no certificate in PEM format in '%s' (see "
-	    "-tls-cert)", pem_path(whole, path));
-	return KP_ESTATE;
+	if (*chain == NULL) {
+		snprintf(why, n, "out of memory");
+		return KP_ENOMEM;
+	}
+	c.b = open_pem(path, "the certificate file", "-tls-cert", false, why, n);
+	if (c.b == NULL)
+		return KP_ESTATE;
+	*cert = next = certs_next(&c);
+	while (next != NULL && (next = certs_next(&c)) != NULL) {
+		if (c.n <= 1 + CHAIN_MAX && sk_X509_push(*chain, next) > 0)
+			continue;
+		X509_free(next);
+		BIO_free(c.b);
+		snprintf(why, n, "more than %u certificates follow the first "
+		    "in '%s' (see -tls-cert)", CHAIN_MAX,
+		    pem_path(whole, path));
+		return KP_ESTATE;
+	}
+	return certs_end(&c, why, n);
 }
 
 /* The node would say less about it, and not to us. */
@@ -242,22 +291,21 @@ enum kp_err
 pem_trust(SSL_CTX *ctx, const char *ca, char *why, size_t n)
 {
 	X509_STORE *store = SSL_CTX_get_cert_store(ctx);
-	BIO *b = open_pem(ca, "the CA file", "-tls-ca", false, why, n);
-	char whole[PEM_PATH_MAX];
-	size_t taken = 0;
+	struct certs c = { .path = ca, .option = "-tls-ca" };
+	bool well = true;
 	X509 *x;
 
-	if (b == NULL)
+	c.b = open_pem(ca, "the CA file", "-tls-ca", false, why, n);
+	if (c.b == NULL)
 		return KP_ESTATE;
-	while ((x = PEM_read_bio_X509_AUX(b, NULL, NULL, NULL)) != NULL) {
-		taken += X509_STORE_add_cert(store, x) == 1;
+	while (well && (x = certs_next(&c)) != NULL) {
+		well = X509_STORE_add_cert(store, x) == 1;
 		X509_free(x);
 	}
-	BIO_free(b);
+	if (well)
+		return certs_end(&c, why, n);
+	BIO_free(c.b);
 	ERR_clear_error();
-	if (taken > 0)
-		return KP_OK;
-	snprintf(why, n, "there is no certificate in PEM format in '%s' (see "
-	    "-tls-ca)", pem_path(whole, ca));
-	return KP_ESTATE;
+	snprintf(why, n, "out of memory");
+	return KP_ENOMEM;
 }

@@ -6,6 +6,7 @@
 #ifndef KPROFD_DIST_TLS_PEM_H
 #define KPROFD_DIST_TLS_PEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <openssl/ssl.h>
