@@ -455,11 +455,6 @@ open_targets(struct daemon *d)
 	if (node_cookie(d->p.o->reach.cookie_file, d->p.cookie, why, sizeof(why)) !=
 	    KP_OK)
 		return complain(why);
-	/* A check's warnings are about tiers.conf. */
-	if (d->p.o->reach.tls.verify == TLS_VERIFY_NONE && !d->p.o->check)
-		log_warn("unverified", NULL, "certificates of nodes are not "
-		    "verified (-tls-verify none): anything may answer in a "
-		    "node's place");
 	d->p.targets = targets_new(d->base, &d->p);
 	return d->p.targets != NULL ? 0 : complain("out of memory");
 }

@@ -136,3 +136,9 @@ channel_how(const struct channel *c)
 {
 	return c->how;
 }
+
+const char *
+channel_doubt(const struct channel *c)
+{
+	return c->doubt;
+}

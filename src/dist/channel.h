@@ -49,5 +49,7 @@ const char *channel_why(const struct channel *c);
 int channel_errno(const struct channel *c);
 /* For status: "not encrypted", "TLSv1.3, the node verified", "TLSv1.2, not verified". */
 const char *channel_how(const struct channel *c);
+/* What of the peer was not verified although it is encrypted; static; NULL: nothing. */
+const char *channel_doubt(const struct channel *c);
 
 #endif

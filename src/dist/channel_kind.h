@@ -25,6 +25,7 @@ struct channel {
 	short wants;
 	int err;		/* as channel_errno() */
 	bool more;
+	const char *doubt;	/* as channel_doubt(); static */
 	char why[CHANNEL_WHY_MAX], how[CHANNEL_HOW_MAX];
 };
 

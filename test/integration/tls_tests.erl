@@ -168,6 +168,7 @@ verified(T) ->
     None = it:kprofd(T, Target, #{args => ["-tls-verify", "none"]}),
     it:armed(None),
     status_says(None, "TLSv1\\.[23], not verified"),
+    it:saw(None, "unverified: its certificate is not verified"),
     it:terminate(None),
     ok = file:write_file(it_certs:here(T, "broken.conf"), "[{server, [{certfile, \"x\"}]}, {client, [{certfile, "),
     refused(T, Target, [{"a file that is cut", ["-tls-optfile", it_certs:here(T, "broken.conf")], "broken.conf"},

@@ -114,6 +114,7 @@ test_plain(void **state)
 	c = channel_plain(fd[0]);
 	assert_int_equal(channel_fd(c), fd[0]);
 	assert_string_equal(channel_how(c), "not encrypted");
+	assert_null(channel_doubt(c));
 	assert_int_equal(channel_read(c, text, 8), CHANNEL_WAIT);
 	assert_int_equal(channel_wants(c), POLLIN);
 	assert_int_equal(write(fd[1], "abc", 3), 3);

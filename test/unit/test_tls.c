@@ -141,6 +141,7 @@ works(struct tls_peer p, const char *host, struct tls_opts o, const char *how,
 
 	assert_string_equal(why, "");
 	assert_string_equal(channel_how(c), how);
+	assert_true((strstr(how, "not ") != NULL) == (channel_doubt(c) != NULL));
 	while ((n = channel_read(c, &byte, 1)) == CHANNEL_WAIT)
 		usleep(1000);
 	assert_int_equal(n, CHANNEL_END);

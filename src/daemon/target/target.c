@@ -256,6 +256,7 @@ on_hello(struct target *t, const struct agent_hello *h)
 	    h->otp, h->session ? "own trace session" : "legacy tracing");
 	log_put(&e, "%s", text);
 	target_record(t, "attach", text);
+	target_report_doubt(t);
 }
 
 static void

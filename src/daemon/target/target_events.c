@@ -11,6 +11,7 @@
 #include "daemon/log.h"
 #include "daemon/target/target.h"
 #include "daemon/target/target_events.h"
+#include "dist/channel.h"
 #include "text/text.h"
 
 /*
@@ -71,6 +72,22 @@ target_report_suppressed(struct target *t)
 	    text_counted(count, n, "notice"));
 	log_warn("hushed", t->node, "'%s': %s", t->node, text);
 	target_record(t, "hushed", text);
+}
+
+/*
+ * Who may answer in its place depends on the files of each connection.  A check's
+ * warnings are about tiers.conf.
+ */
+void
+target_report_doubt(struct target *t)
+{
+	const struct channel *c = agent_channel(t->agent);
+	const char *doubt = c != NULL ? channel_doubt(c) : NULL;
+
+	if (doubt != NULL && doubt != t->doubt && t->check == NULL)
+		log_warn("unverified", t->node, "'%s': unverified: %s", t->node,
+		    doubt);
+	t->doubt = doubt;
 }
 
 /* ---- what kp_requests finds ---- */

@@ -17,6 +17,9 @@ void target_report(struct target *t, const char *kind, const char *text);
 /* Reports how many were only counted since the last call, if any. */
 void target_report_suppressed(struct target *t);
 
+/* Warns, once, that it is not verified who the target is. */
+void target_report_doubt(struct target *t);
+
 /* Called by kp_requests (kprofd/request.h). */
 void target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn);
 void target_on_unbounded(void *ctx, uint32_t node, uint32_t line);

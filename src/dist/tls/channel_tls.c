@@ -391,6 +391,15 @@ channel_tls_handshake(struct channel *c)
 		return verdict(t);
 	if (t->verify && !is_verified(t))
 		return CHANNEL_FAILED;
+	if (!t->verify)
+		c->doubt = "its certificate is not verified (-tls-verify none, "
+		    "or verify_none in the options file): anything may answer "
+		    "in its place";
+	else if (t->why.host[0] == '\0')
+		c->doubt = "its certificate is not checked for its host "
+		    "({server_name_indication, disable} in the options file): "
+		    "any owner of a certificate of its CA may answer in its "
+		    "place";
 	/* The node's first bytes may have come with the last of the handshake. */
 	c->more = SSL_has_pending(t->ssl) == 1;
 	snprintf(c->how, sizeof(c->how), "%s, %s", SSL_get_version(t->ssl),
