@@ -31,8 +31,9 @@ bench: all $(BENCH) $(B)/test/record $(B)/test/specdump $(B)/bench/bench_tracer.
 	@$(MAKE) --no-print-directory bench-table
 	@$(MAKE) --no-print-directory bench-calls
 	@$(MAKE) --no-print-directory bench-stacks
+	@$(MAKE) --no-print-directory bench-tls
 
-.PHONY: bench-crowd bench-table bench-calls bench-stacks
+.PHONY: bench-crowd bench-table bench-calls bench-stacks bench-tls
 bench-crowd: all
 	@echo "== bench_crowd"; escript test/bench/bench_target.escript -crowd $(B) $(BENCH_ROOT)
 
@@ -44,3 +45,9 @@ bench-calls: all
 
 bench-stacks: all
 	@echo "== bench_stacks"; escript test/bench/bench_target.escript -stacks $(B) $(BENCH_ROOT)
+
+bench-tls: all
+	@mkdir -p $(B)/bench_tls
+	@erlc -Wall $(ERLC_COMPAT) -o $(B)/bench_tls test/bench/bench_tls.erl test/bench/bench_node.erl test/bench/bench_stacks.erl \
+	    test/integration/it_stub.erl test/integration/it_certs.erl
+	@echo "== bench_tls"; erl -noinput -pa $(B)/bench_tls -s bench_tls main -extra $(B) $(BENCH_ROOT)

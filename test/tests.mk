@@ -77,6 +77,7 @@ help-dev:
 	@echo 'make bench-table  the same by ways of tracing, as a table'
 	@echo 'make bench-crowd  pauses in a node of 300,000 processes'
 	@echo 'make bench-stacks what sampled stacks cost a busy node, and one of 300,000 processes'
+	@echo 'make bench-tls    what TLS costs kprofd and a target, by event'
 	@echo 'make bench-instructions  instructions an event takes in kprofd, against the record'
 	@echo 'make setup        install what building needs (setup-check, setup-test: what they need)'
 	@echo 'make clean        remove build/'

@@ -7,7 +7,7 @@
 %% how long one of them is held up that wants to run every millisecond.
 -module(bench_stacks).
 
--export([run/5]).
+-export([run/5, rank/1]).
 
 -define(ROUNDS, 15).
 -define(FEW, 3).                % of what slows it by factors
