@@ -59,6 +59,7 @@ struct daemon {
 	bool began;			/* the start did not fail */
 	bool terminal;			/* SIGHUP may mean that it has gone */
 	int status;
+	bool unreached;		/* -duration ended before a target was attached */
 };
 
 /* ---- ending ---- */
@@ -114,11 +115,24 @@ has_terminal(void)
 	return fd >= 0;
 }
 
+/* -duration is over: a profile that measured nothing says what it waited for. */
 static void
 on_end(evutil_socket_t fd, short what, void *ctx)
 {
+	struct daemon *d = ctx;
+	const struct target *t;
+
 	(void)fd, (void)what;
-	daemon_stop(ctx);
+	d->unreached = !targets_began(d->p.targets);
+	for (unsigned i = 0; d->unreached &&
+	    i < targets_count(d->p.targets); i++) {
+		t = targets_at(d->p.targets, i);
+		log_error("failed", t->node, "'%s' was not reached in that "
+		    "time: %s%s%s", t->node,
+		    agent_state_name(agent_state(t->agent)),
+		    t->state_text[0] != '\0' ? ": " : "", t->state_text);
+	}
+	daemon_stop(d);
 }
 
 void
@@ -590,5 +604,5 @@ daemon_run(const struct options *o)
 	daemon_close(&d);
 	if (o->check && d.status == 0)
 		check_passed(d.warnings);
-	return d.status;
+	return d.unreached ? 1 : d.status;
 }

@@ -38,7 +38,16 @@ tests() ->
      {"a start that fails is in the database that was there", 30, fun start_recorded/1},
      {"a service that does not start keeps its database", 30, fun service_recorded/1},
      {"a node has one name, whatever was typed", 30, fun one_name/1},
+     {"a profile that reached nobody", 30, fun unreached/1},
      {"usage", 30, fun usage/1}].
+
+%% It said that nothing was measured, not why, and its status was 0.
+unreached(T) ->
+    Target = it:target(T, #{kind => plain}),
+    it:signal(Target, "STOP"),
+    P = it:kprofd(T, Target, #{args => ["-duration", "2s"]}),
+    it:ended(P, 1, "'" ++ maps:get(node, Target) ++ "' was not reached in that time: connecting"),
+    it:signal(Target, "CONT").
 
 nobody() -> "nobody_" ++ os:getpid() ++ "@127.0.0.1".
 
