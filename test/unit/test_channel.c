@@ -453,6 +453,25 @@ test_breaks(void **state)
 }
 
 /*
+ * A connection that breaks in the handshake was taken for a refusal, after which
+ * kprofd does not try again.
+ */
+static void
+test_reset(void **state)
+{
+	char why[256] = "";
+	struct channel *c;
+	int fd[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	close(fd[1]);
+	assert_int_equal(tls_connect(&c, fd[0], &opts, &place, kp_mono_now() +
+	    LIMIT, why, sizeof(why)), KP_EIO);
+	assert_string_equal(why, "Broken pipe");
+}
+
+/*
  * A node without a certificate passed for one that was verified: with a cipher that
  * needs none OpenSSL has nothing to verify.
  */
@@ -547,6 +566,7 @@ main(void)
 		cmocka_unit_test(test_renegotiation),
 		cmocka_unit_test(test_key_update),
 		cmocka_unit_test(test_held_back),
+		cmocka_unit_test(test_reset),
 		cmocka_unit_test(test_no_certificate),
 		cmocka_unit_test(test_breaks),
 		cmocka_unit_test(test_write_after_end),

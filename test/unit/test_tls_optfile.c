@@ -130,6 +130,8 @@ test_refused(void **state)
 		    "is not the name of one" },
 		{ "{password, \"a\\0b\"}", "/etc/dist.conf:1: password has a "
 		    "NUL, or more than 4095 bytes" },
+		{ "{server_name_indication, \".db\"}", "/etc/dist.conf:1: "
+		    "server_name_indication is no host of at most 255 bytes" },
 		{ "{depth, -1}", NULL },
 		{ "{certs_keys, [#{keyfile => \"k\"}]}", NULL },
 		{ "{certs_keys, [#{cert => \"k\"}]}", NULL },
@@ -145,6 +147,21 @@ test_refused(void **state)
 		if (v[i].why != NULL)
 			assert_string_equal(why, v[i].why);
 	}
+}
+
+/* A longer one was cut, so that another host was asked for, and verified. */
+static void
+test_longest_host(void **state)
+{
+	char text[400];
+
+	(void)state;
+	for (int n = 255; n <= 256; n++) {
+		snprintf(text, sizeof(text), "[{client, "
+		    "[{server_name_indication, \"%0*d\"}]}].", n, 0);
+		assert_int_equal(parsed(text)[0] == '\0', n == 255);
+	}
+	assert_non_null(strstr(why, "is no host of at most 255 bytes"));
 }
 
 /* What is said of a password goes to logs: it must not have any of it. */
@@ -202,6 +219,7 @@ main(void)
 		cmocka_unit_test(test_cipher_string),
 		cmocka_unit_test(test_several_certificates),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_longest_host),
 		cmocka_unit_test(test_password),
 		cmocka_unit_test(test_no_file_of_it),
 	};

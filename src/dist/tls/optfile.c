@@ -264,9 +264,16 @@ take_depth(struct reading *r, const struct node *v)
 static bool
 take_sni(struct reading *r, const struct node *v)
 {
-	r->s->no_sni = node_is_atom(v, "disable");
-	return r->s->no_sni || take_text(r, v, "server_name_indication",
-	    &r->s->sni);
+	struct tls_settings *s = r->s;
+
+	s->no_sni = node_is_atom(v, "disable");
+	if (s->no_sni)
+		return true;
+	/* One that is cut is another host; OpenSSL takes a dot for any. */
+	return take_text(r, v, "server_name_indication", &s->sni) &&
+	    ((strlen(s->sni) <= TLS_HOST_MAX && s->sni[0] != '.') || wrong(r, v,
+	    "server_name_indication is no host of at most %u bytes",
+	    TLS_HOST_MAX));
 }
 
 /* Older versions than we can speak are left out. */

@@ -17,6 +17,7 @@
 
 #define TLS_OPTFILE_MAX (64u << 10)	/* bytes of the file */
 #define TLS_TEXT_MAX 4095u		/* of one path, password, name */
+#define TLS_HOST_MAX 255u		/* of server_name_indication */
 #define TLS_PAIRS_MAX 4u		/* certificates: one a kind of key */
 
 /* All strings are owned. */

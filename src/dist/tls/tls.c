@@ -14,11 +14,15 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "dist/tls/cert_text.h"
 #include "dist/tls/channel_tls.h"
 #include "dist/tls/optfile.h"
 #include "dist/tls/pem.h"
 #include "dist/tls/tls.h"
 #include "dist/wait.h"
+
+_Static_assert(sizeof(((struct tls_why *)0)->host) > TLS_HOST_MAX,
+    "no host is cut");
 
 /*
  * Without its handler at exit: a thread may still be connecting then.  It would free
@@ -232,7 +236,7 @@ session_new(SSL **ssl, struct tls_why *w, struct tls_settings *s,
 	if (*ssl != NULL && (w->host[0] == '\0' || use_host(*ssl, w->host)))
 		return KP_OK;
 	snprintf(why, n, "OpenSSL cannot begin: %s (does it take the host "
-	    "'%s'?)", ERR_reason_error_string(ERR_peek_error()), w->host);
+	    "'%s'?)", cert_openssl_reason(), w->host);
 	SSL_free(*ssl);
 	return KP_EIO;
 }

@@ -26,7 +26,8 @@ is_named_by_address(const struct tls_why *w, X509_STORE_CTX *ctx)
 	return X509_STORE_CTX_get_error(ctx) ==
 	    X509_V_ERR_IP_ADDRESS_MISMATCH &&
 	    X509_check_host(X509_STORE_CTX_get_current_cert(ctx), w->host, 0,
-	    X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1;
+	    X509_CHECK_FLAG_NEVER_CHECK_SUBJECT |
+	    X509_CHECK_FLAG_NO_WILDCARDS, NULL) == 1;
 }
 
 static int
