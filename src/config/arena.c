@@ -40,6 +40,13 @@ arena_alloc(struct arena *a, size_t n)
 }
 
 void
+arena_wipe(struct arena *a)
+{
+	for (struct chunk *c = a->head; c != NULL; c = c->next)
+		explicit_bzero(c->mem, c->used);
+}
+
+void
 arena_free(struct arena *a)
 {
 	struct chunk *c, *next;

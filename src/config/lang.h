@@ -32,6 +32,8 @@ struct arena {
 /* Zeroed, aligned for anything; NULL when out of memory. */
 void *arena_alloc(struct arena *a, size_t n);
 void arena_free(struct arena *a);
+/* Overwrites what is in it, which had a secret, before arena_free(). */
+void arena_wipe(struct arena *a);
 
 /* --- diag.c --- */
 

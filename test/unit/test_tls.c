@@ -365,7 +365,7 @@ optfile(const char *client)
 
 	snprintf(text, sizeof(text), "[{server, []}, {client, [%s]}].\n", client);
 	return (struct tls_opts){ .optfile = tls_write(&dir, "dist.conf", text,
-	    0644) };
+	    0640) };
 }
 
 #define FILES "{certfile, \"ours.pem\"}, {keyfile, \"ours.key\"}, " \
@@ -395,6 +395,13 @@ test_optfile(void **state)
 	o = optfile("{verify, verify_none}, {certs_keys, [#{certfile => "
 	    "\"locked.pem\", keyfile => \"locked.key\", password => "
 	    "\"secret\"}]}");
+	works(p, "vm", o, "TLSv1.3, not verified", "vm");
+	chmod(o.optfile, 0644);
+	assert_string_equal(refused(p, "vm", o), said("the password in the "
+	    "options file '%s' can be read by everybody (chmod o= it)",
+	    o.optfile));
+	o = optfile(FILES ", {verify, verify_none}, {password, \"\"}");
+	chmod(o.optfile, 0644);
 	works(p, "vm", o, "TLSv1.3, not verified", "vm");
 	p.cert = "node.pem";
 	o = optfile("{certfile, \"locked.pem\"}, {keyfile, \"locked.key\"}, "

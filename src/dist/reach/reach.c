@@ -152,6 +152,8 @@ may_have_key(const char *path)
 	bool may = n <= 0 || n == CERT_MAX ||
 	    memmem(text, (size_t)n, label, strlen(label)) != NULL;
 
+	if (n > 0)
+		explicit_bzero(text, (size_t)n);
 	free(text);
 	if (fd >= 0)
 		close(fd);

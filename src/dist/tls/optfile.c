@@ -32,13 +32,19 @@ tls_settings_init(struct tls_settings *s)
 }
 
 static void
+secret_free(char *s)
+{
+	if (s != NULL)
+		explicit_bzero(s, strlen(s));
+	free(s);
+}
+
+static void
 pair_free(struct tls_pair *p)
 {
 	free(p->cert);
 	free(p->key);
-	if (p->password != NULL)
-		explicit_bzero(p->password, strlen(p->password));
-	free(p->password);
+	secret_free(p->password);
 }
 
 void
@@ -117,6 +123,7 @@ text_of(struct reading *r, const struct node *v, const char *of)
 	s[n] = '\0';
 	if (strlen(s) == n && n <= TLS_TEXT_MAX)
 		return s;
+	explicit_bzero(s, n);
 	free(s);
 	wrong(r, v, "%s has a NUL, or more than %u bytes", of, TLS_TEXT_MAX);
 	return NULL;
@@ -129,7 +136,7 @@ take_text(struct reading *r, const struct node *v, const char *of, char **to)
 
 	if (s == NULL)
 		return false;
-	free(*to);
+	secret_free(*to);
 	*to = s;
 	return true;
 }
@@ -178,6 +185,7 @@ take_secret(struct reading *r, const struct node *v, char **to)
 
 	if (node_is_nil(v) || (is_text && v->len == 0))
 		return true;
+	r->s->secret = true;
 	return is_text ? take_text(r, v, "password", to) :
 	    wrong(r, v, "expected a string for password");
 }
@@ -517,6 +525,7 @@ tls_optfile_parse(struct tls_settings *s, const char *text, size_t n,
 	pair_free(&r.one);
 	kp_diags_free(&diags);
 	r.nomem |= a.failed;
+	arena_wipe(&a);
 	arena_free(&a);
 	if (r.nomem)
 		snprintf(why, whylen, "out of memory");

@@ -29,6 +29,7 @@ struct tls_pair {
 struct tls_settings {
 	struct tls_pair pairs[TLS_PAIRS_MAX];
 	size_t npairs;
+	bool secret;		/* the file has a password */
 	char *ca;		/* PEM file; or NULL */
 	char *sni;		/* the host to ask for; NULL: the node's */
 	bool no_sni;		/* and the host of the certificate is not checked */

@@ -34,8 +34,8 @@ pem_path(char buf[PEM_PATH_MAX], const char *path)
 }
 
 char *
-pem_read(const char *path, const char *kind, const char *option, bool secret,
-    size_t max, size_t *n, char *why, size_t whylen)
+pem_read(const char *path, const char *kind, const char *option,
+    unsigned *mode, size_t max, size_t *n, char *why, size_t whylen)
 {
 	char whole[PEM_PATH_MAX], *p = NULL;
 	const char *reason;
@@ -48,13 +48,9 @@ pem_read(const char *path, const char *kind, const char *option, bool secret,
 		    whole, reason, option);
 		return NULL;
 	}
-	/* Nodes often share theirs with a group. */
-	if (secret && (st.st_mode & 07) != 0) {
-		snprintf(why, whylen, "%s '%s' can be read by everybody "
-		    "(chmod o= it)", kind, whole);
-		fclose(f);
-		return NULL;
-	}
+	*mode = st.st_mode;
+	/* A buffer of the C library would be freed with what is in it. */
+	setvbuf(f, NULL, _IONBF, 0);
 	p = malloc(max + 2);
 	*n = p != NULL ? fread(p, 1, max + 1, f) : 0;
 	if (p == NULL)
@@ -71,8 +67,23 @@ pem_read(const char *path, const char *kind, const char *option, bool secret,
 		return p;
 	}
 	fclose(f);
+	if (p != NULL)
+		explicit_bzero(p, *n);
 	free(p);
 	return NULL;
+}
+
+bool
+pem_is_private(const char *path, const char *kind, unsigned mode, char *why,
+    size_t n)
+{
+	char whole[PEM_PATH_MAX];
+
+	if ((mode & 07) == 0)
+		return true;
+	snprintf(why, n, "%s '%s' can be read by everybody (chmod o= it)", kind,
+	    pem_path(whole, path));
+	return false;
 }
 
 /* A file in memory.  NULL, after saying why: it cannot be read. */
@@ -81,12 +92,15 @@ open_pem(const char *path, const char *kind, const char *option, bool secret,
     char *why, size_t whylen)
 {
 	BIO *b = NULL;
+	unsigned mode;
 	size_t n;
-	char *p = pem_read(path, kind, option, secret, FILE_MAX, &n, why,
+	char *p = pem_read(path, kind, option, &mode, FILE_MAX, &n, why,
 	    whylen);
 
 	if (p == NULL)
 		return NULL;
+	if (secret && !pem_is_private(path, kind, mode, why, whylen))
+		goto out;
 	/* Unlike one of BIO_new_mem_buf() it has a copy, which it wipes. */
 	b = BIO_new(BIO_s_mem());
 	if (b == NULL || BIO_write(b, p, (int)n) != (int)n) {
@@ -95,6 +109,7 @@ open_pem(const char *path, const char *kind, const char *option, bool secret,
 		snprintf(why, whylen, n == 0 ? "%s '%s' is empty" :
 		    "out of memory", kind, path);
 	}
+out:
 	explicit_bzero(p, n);
 	free(p);
 	return b;

@@ -20,11 +20,17 @@ const char *pem_path(char buf[PEM_PATH_MAX], const char *path);
 
 /*
  * The bytes of a file of at most max bytes, malloced, with a NUL after them.  kind:
- * "the key file", and option: "-tls-key", for `why`.  secret: it must not be
- * readable by everybody.  NULL: why is one line.
+ * "the key file", and option: "-tls-key", for `why`.  mode: the file's.  NULL: why is
+ * one line.
  */
 char *pem_read(const char *path, const char *kind, const char *option,
-    bool secret, size_t max, size_t *n, char *why, size_t whylen);
+    unsigned *mode, size_t max, size_t *n, char *why, size_t whylen);
+/*
+ * False, and why is one line: everybody may read a file of this mode, which has a
+ * secret.  Nodes often share theirs with a group.
+ */
+bool pem_is_private(const char *path, const char *kind, unsigned mode, char *why,
+    size_t n);
 
 /*
  * Makes the context present this certificate, with those of its file that follow

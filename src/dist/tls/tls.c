@@ -41,8 +41,9 @@ read_optfile(struct tls_settings *s, const char *path, char *why, size_t n)
 {
 	char whole[PEM_PATH_MAX];
 	enum kp_err e;
+	unsigned mode;
 	size_t len;
-	char *text = pem_read(path, "the options file", "-tls-optfile", false,
+	char *text = pem_read(path, "the options file", "-tls-optfile", &mode,
 	    TLS_OPTFILE_MAX, &len, why, n);
 
 	if (text == NULL)
@@ -50,6 +51,9 @@ read_optfile(struct tls_settings *s, const char *path, char *why, size_t n)
 	e = tls_optfile_parse(s, text, len, pem_path(whole, path), why, n);
 	explicit_bzero(text, len);
 	free(text);
+	if (e == KP_OK && s->secret && !pem_is_private(path,
+	    "the password in the options file", mode, why, n))
+		return KP_ESTATE;
 	return e == KP_EFORMAT ? KP_ESTATE : e;
 }
 
