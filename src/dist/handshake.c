@@ -87,8 +87,9 @@ not_a_node(struct shake *s)
 	char at[ADDRESS_TEXT_MAX];
 
 	snprintf(s->why, s->n, "cannot connect to '%s': what answers at %s does "
-	    "not speak the distribution protocol (is that the node's port?)",
-	    s->place->node, address_of_peer(channel_fd(s->channel), at));
+	    "not speak the distribution protocol (%s)", s->place->node,
+	    address_of_peer(channel_fd(s->channel), at),
+	    node_place_port_hint(s->place));
 	s->err = KP_EIO;
 	return EPROTO;
 }
@@ -395,7 +396,8 @@ shake_explain(const struct shake *s, int err)
 	}
 	snprintf(s->why, s->n, "cannot connect to '%s': the node closed the "
 	    "connection during the handshake (same kind of name, short or "
-	    "long? OTP 25 or later?)", target);
+	    "long?%s%s)", target, s->place->port != 0 ? " " : "",
+	    s->place->port != 0 ? node_place_port_hint(s->place) : "");
 	return KP_EIO;
 }
 

@@ -196,7 +196,11 @@ bad_names(T) ->
 
 unknown_host(T) ->
     fails(T, "app@no.such.host.invalid", #{},
-          "cannot connect to 'app@no.such.host.invalid': unknown host 'no.such.host.invalid'").
+          "cannot connect to 'app@no.such.host.invalid': unknown host 'no.such.host.invalid' \\(.*; see -resolve\\)"),
+    fails(T, "app@pod", #{args => ["-resolve", "app@pod=no.such.host.invalid"]},
+          "unknown host 'no.such.host.invalid' \\(.*; -resolve says so\\)"),
+    fails(T, "app@127.0.0.1", #{args => ["-epmd", "no.such.host.invalid"]},
+          "unknown host 'no.such.host.invalid' \\(.*; -epmd says so\\)").
 
 %% The resolver's own limits may be minutes: kprofd waited as long.
 slow_resolver(T) ->
@@ -209,7 +213,8 @@ slow_resolver(T) ->
 no_node(T) ->
     {#{node := Node}, _} = target(T),
     fails(T, "it_nobody@127.0.0.1", #{},
-          "no such node is registered at the epmd of '127.0.0.1' \\(epmd lists .*@127.0.0.1"),
+          "no such node is registered at the epmd of '127.0.0.1' \\(epmd lists .*@127.0.0.1.*"
+          "; a node without epmd needs its port: see -dist-port; .*epmd.*\\)$"),
     %% One letter too many.
     Near = lists:append(string:replace(Node, "@", "x@")),
     fails(T, Near, #{}, "no such node is registered at the epmd of '127.0.0.1' \\(did you mean '" ++ Node ++ "'\\?").

@@ -228,7 +228,15 @@ test_dial(void **state)
 	assert_int_equal(dial(&p, kp_mono_now() + 60 * KP_NS_PER_S,
 	    60 * KP_NS_PER_S, &fd, why, sizeof(why)), KP_EIO);
 	assert_non_null(strstr(why, "cannot connect to 'app@pod': 127.0.0.1 port"));
-	assert_non_null(strstr(why, "is that the node's port?"));
+	assert_non_null(strstr(why, "(is that the node's port?)"));
+	r.resolve.n = 0;
+	r.dist_port = port;
+	r.port_env = true;
+	p = place("app@127.0.0.1", &r);
+	assert_int_equal(dial(&p, kp_mono_now() + 60 * KP_NS_PER_S,
+	    60 * KP_NS_PER_S, &fd, why, sizeof(why)), KP_EIO);
+	assert_non_null(strstr(why, "(ERL_DIST_PORT says so: is that the node's "
+	    "port?)"));
 }
 
 int

@@ -168,6 +168,7 @@ test_environment(void **state)
 	setenv("KPROFD_TLS_OPTFILE", "/etc/ssl_dist.conf", 1);
 	assert_string_equal(parse(ARGS("-name", "k")), "");
 	assert_int_equal(got.dist_port, 4370);
+	assert_true(got.port_env);
 	assert_string_equal(got.tls.optfile, "/etc/ssl_dist.conf");
 	/* what is given goes first */
 	assert_string_equal(parse(ARGS("-dist-port", "4371", "-tls-ca", "ca")),

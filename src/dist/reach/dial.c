@@ -27,15 +27,17 @@ no_answer(const struct call *c)
 	return KP_ETIMEOUT;
 }
 
+/* see: what leads to another host. */
 static enum kp_err
-lookup(const struct call *c, const char *host, struct addresses *a)
+lookup(const struct call *c, const char *host, const char *see,
+    struct addresses *a)
 {
 	int r = addresses_find(a, host);
 
 	if (r == 0)
 		return KP_OK;
-	snprintf(c->why, c->n, "cannot connect to '%s': unknown host '%s' (%s)",
-	    c->p->node, host, gai_strerror(r));
+	snprintf(c->why, c->n, "cannot connect to '%s': unknown host '%s' (%s; "
+	    "%s)", c->p->node, host, gai_strerror(r), see);
 	return KP_ENOENT;
 }
 
@@ -50,6 +52,15 @@ epmd_remedy(const struct node_place *p)
 	    "epmd";
 }
 
+static const char *
+which_epmd(const struct node_place *p)
+{
+	if (p->epmd_given)
+		return "the epmd is -epmd's";
+	return getenv("ERL_EPMD_PORT") != NULL ? "the epmd is ERL_EPMD_PORT's" :
+	    "another epmd: see -epmd";
+}
+
 static enum kp_err
 not_registered(const struct call *c, const struct addresses *epmd)
 {
@@ -59,9 +70,10 @@ not_registered(const struct call *c, const struct addresses *epmd)
 	epmd_hint(hint, sizeof(hint), p->node, strchr(p->node, '@') + 1, epmd,
 	    p->epmd_port, c->deadline);
 	snprintf(c->why, c->n, "cannot connect to '%s': no such node is "
-	    "registered at the epmd of '%s' (%s)", p->node, p->epmd_host,
+	    "registered at the epmd of '%s' (%s; a node without epmd needs its "
+	    "port: see -dist-port; %s)", p->node, p->epmd_host,
 	    hint[0] != '\0' ? hint : "is it running? 'epmd -names' there lists "
-	    "the nodes");
+	    "the nodes", which_epmd(p));
 	return KP_ENOENT;
 }
 
@@ -71,7 +83,7 @@ ask_epmd(const struct call *c, unsigned *port)
 	const struct node_place *p = c->p;
 	char alive[KP_NODE_NAME_MAX + 1];
 	struct addresses epmd;
-	enum kp_err e = lookup(c, p->epmd_host, &epmd);
+	enum kp_err e = lookup(c, p->epmd_host, "-epmd says so", &epmd);
 	bool reached;
 	int err;
 
@@ -101,7 +113,8 @@ dial(const struct node_place *p, kp_mono_ns deadline, kp_dur_ns limit, int *fd,
 		.why = why, .n = n };
 	unsigned port = p->port;
 	struct addresses a;
-	enum kp_err e = lookup(&c, p->host, &a);
+	enum kp_err e = lookup(&c, p->host, p->resolved ? "-resolve says so" :
+	    "see -resolve", &a);
 	int err;
 
 	if (e == KP_OK && port == 0)
@@ -114,7 +127,8 @@ dial(const struct node_place *p, kp_mono_ns deadline, kp_dur_ns limit, int *fd,
 	if (err == ETIMEDOUT)
 		return no_answer(&c);
 	snprintf(why, n, "cannot connect to '%s': %s port %u: %s (%s)", p->node,
-	    p->host, port, strerror(err), p->port != 0 ? "is that the node's "
-	    "port?" : "that port is epmd's word: -resolve tells another");
+	    p->host, port, strerror(err), p->port != 0 ?
+	    node_place_port_hint(p) : "that port is epmd's word: -resolve tells "
+	    "another");
 	return KP_EIO;
 }

@@ -78,8 +78,17 @@ node_place_find(struct node_place *p, const char *target, const struct reach *r,
 		if (p->port == 0)
 			p->port = h.port;
 	}
-	if (p->port == 0 && r != NULL)
+	if (p->port == 0 && r != NULL) {
 		p->port = (unsigned)r->dist_port;
+		p->port_env = r->port_env;
+	}
 	epmd_place(p, r != NULL ? r->epmd : NULL);
 	return KP_OK;
+}
+
+const char *
+node_place_port_hint(const struct node_place *p)
+{
+	return p->port_env ? "ERL_DIST_PORT says so: is that the node's port?" :
+	    "is that the node's port?";
 }

@@ -13,6 +13,7 @@ struct node_place {
 	char node[KP_NODE_NAME_MAX + 1];	/* app@host, without a port */
 	char host[KP_NODE_NAME_MAX + 1];	/* to connect to: a name or an address */
 	unsigned port;				/* of its distribution; 0: epmd says */
+	bool port_env;				/* that is $ERL_DIST_PORT */
 	bool resolved;				/* host is -resolve's */
 	char epmd_host[KP_NODE_NAME_MAX + 1];
 	unsigned epmd_port;
@@ -27,5 +28,8 @@ struct node_place {
  */
 enum kp_err node_place_find(struct node_place *p, const char *target,
     const struct reach *r, char *why, size_t n);
+
+/* For a message about a port that was given: what to look at. */
+const char *node_place_port_hint(const struct node_place *p);
 
 #endif

@@ -135,6 +135,7 @@ from_environment(struct reach *r, char *why, size_t n)
 		return false;
 	}
 	r->dist_port = v;
+	r->port_env = true;
 	return true;
 }
 

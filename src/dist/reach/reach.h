@@ -25,6 +25,7 @@ struct reach {
 	const char *name;		/* our node's; NULL: a slot */
 	const char *cookie_file;	/* NULL: node_cookie()'s default */
 	size_t dist_port;	/* of nodes with no port of their own; 0: epmd's */
+	bool port_env;		/* that is $ERL_DIST_PORT */
 	const char *epmd;	/* HOST, PORT or HOST:PORT; NULL: the node's host */
 	struct opt_list resolve;	/* NODE=ADDRESS[:PORT], HOST=ADDRESS[:PORT] */
 	struct tls_opts tls;
