@@ -57,22 +57,6 @@ agent_step_probe(struct agent *a)
 	ask_file(a);
 }
 
-/* It is known which probe is used. */
-static void
-decided(struct agent *a, bool native)
-{
-	const char *why = a->probe_why;
-
-	a->probing = PROBE_NONE;
-	a->native = native;
-	if (!native && a->o.probe == AGENT_NATIVE) {
-		agent_lost(a, why);
-		return;
-	}
-	a->ops->on_probe(a->owner, native, why[0] == '\0' ? NULL : why);
-	agent_step_check(a);
-}
-
 /* Appends to the reasons. */
 static void
 add_why(struct agent *a, const char *what, const char *text)
@@ -81,6 +65,26 @@ add_why(struct agent *a, const char *what, const char *text)
 
 	snprintf(a->probe_why + n, sizeof(a->probe_why) - n, "%s%s", what,
 	    text);
+}
+
+/* It is known which probe is used. */
+static void
+decided(struct agent *a, bool native)
+{
+	const char *why = a->probe_why;
+
+	a->probing = PROBE_NONE;
+	a->native = native;
+	if (!native)
+		add_why(a, " (-probe-library says where the target has the "
+		    "library", a->o.probe_send == NULL ?
+		    ", -probe-send sends it)" : ")");
+	if (!native && a->o.probe == AGENT_NATIVE) {
+		agent_lost(a, why);
+		return;
+	}
+	a->ops->on_probe(a->owner, native, why[0] == '\0' ? NULL : why);
+	agent_step_check(a);
 }
 
 /* The library, and what it is built for; false: it was decided without it. */
@@ -138,20 +142,28 @@ send_library(struct agent *a)
 	kp_buf_free(&bytes);
 }
 
-/* A reason as text; <<"one">> without its quotes. */
+/* Text without what is around it; a long one has lost its end. */
+static bool
+unwrap(char *text, const char *before, const char *after)
+{
+	size_t len = strlen(text), b = strlen(before), e = strlen(after);
+
+	if (len < b + e || strncmp(text, before, b) != 0)
+		return false;
+	len -= b;
+	memmove(text, text + b, len + 1);
+	if (strcmp(text + len - e, after) == 0)
+		text[len - e] = '\0';
+	return true;
+}
+
+/* The agent's <<"one">>, or the {load_failed,"one"} of the VM, as text. */
 static void
 reason(struct kp_term *r, char *text, size_t n)
 {
-	size_t len;
-
 	msg_text(r, text, n);
-	len = strlen(text);
-	if (len < 6 || strncmp(text, "<<\"", 3) != 0)
-		return;
-	memmove(text, text + 3, len - 2);
-	len -= 3;
-	if (strcmp(text + len - 3, "\">>") == 0)
-		text[len - 3] = '\0';
+	if (!unwrap(text, "<<\"", "\">>"))
+		unwrap(text, "{load_failed,\"", "\"}");
 }
 
 /* ok or {ok, Info}: true; else the reason, of {error, Why}. */

@@ -158,7 +158,7 @@ sent(T) ->
     Mark = it_audit:mark(T, Target),
     P = kprofd(T, Target, #{args => ?SEND}),
     it:armed(P),
-    it:saw(P, "probe of '.*': native, its library was sent: '.*' cannot load '.*': .*No such file"),
+    it:saw(P, "probe of '.*': native: its library was sent, since '.*' cannot load '[^']*': Failed to load .*No such file"),
     it:equal("files", [], files(Target)),
     requests(T, Target, ?REQUESTS),
     it:terminate(P),
@@ -196,10 +196,10 @@ noexec(T) ->
                      "relay: .*; nor the one that was sent: /tmp: nothing there may be executed .*; /dev/shm: nothing"},
                     {"ro", "ro", [], "relay: .*was sent: /tmp: it is mounted read-only; /dev/shm: nothing there"},
                     {"full", "size=64k", [], "relay: .*was sent: /tmp: no space is left there; /dev/shm: nothing there"},
-                    {"tmpdir", "noexec", ["-env", "TMPDIR", "/mnt"], "native, its library was sent"}]],
+                    {"tmpdir", "noexec", ["-env", "TMPDIR", "/mnt"], "native: its library was sent"}]],
     Target = it_container:target(T, Net, #{node => name(Net), tmp => "noexec", name => "native"}),
     P = kprofd(T, Target, #{args => ["-probe", "native", "-probe-send"]}),
-    it:ended(P, 1, "/dev/shm: nothing there may be executed"),
+    it:ended(P, 1, "/dev/shm: nothing there may be executed.* \\(-probe-library says where the target has the library\\)$"),
     it:equal("files", [], files(Target)).
 
 %% kprofd sends the library beside it: of another machine, without its end, of another
@@ -272,7 +272,7 @@ sent_killed(T) ->
     ok = it:call(Target, file, change_time, [Left, Ago]),
     After = kprofd(T, Target, #{tiers => tiers(), args => ?SEND}),
     it:armed(After),
-    it:saw(After, "native, its library was sent"),
+    it:saw(After, "native: its library was sent"),
     it:equal("files of both", [], files(Target)),
     it:terminate(After),
     it_audit:ends(Target, Mark).

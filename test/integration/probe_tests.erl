@@ -44,6 +44,8 @@ auto(T) ->
     it:equal("event", [[<<"native">>]], it:sql(P, "select text from events where kind = 'probe'")),
     it:audit(Target, Before).
 
+-define(REMEDY, " \\(-probe-library says where the target has the library, -probe-send sends it\\)$").
+
 %% A target with a root file system of its own has no library there.
 default(T) ->
     {Target, Before} = begins(T),
@@ -53,8 +55,8 @@ default(T) ->
     [Event, Line, Probe] =
         case T of
             #{library := _} ->
-                ["relay: .* exact tiers alone \\(-probe-library .*cannot load '.*/kprof_probe.so': .*No such file",
-                 "^probe +relay: .* exact tiers alone .*cannot load ", ", relay probe$"];
+                ["relay: .* exact tiers alone: .*cannot load '.*/kprof_probe.so': Failed to load .*No such file.*" ?REMEDY,
+                 "^probe +relay: .* exact tiers alone: .*cannot load ", ", relay probe$"];
             _ -> ["native$", "^sampling ", ", native probe$"]
         end,
     it:saw(P, "probe of '.*': " ++ Event),
@@ -109,7 +111,7 @@ without(T) ->
 none(T) ->
     {Target, Before} = begins(T),
     P = kprofd(T, Target, "native", ["-probe-library", "/nowhere/kprof_probe.so"]),
-    it:ended(P, 1, "cannot load '/nowhere/kprof_probe.so'"),
+    it:ended(P, 1, "cannot load '/nowhere/kprof_probe.so': Failed to load .*" ?REMEDY),
     it:audit(Target, Before).
 
 %% Of another program, and no library at all.

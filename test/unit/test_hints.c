@@ -290,7 +290,7 @@ endless(void **state)
 	s = HINTS(loop, none, 30, &h);
 	assert_null(strstr(s, "or use -probe native"));
 	free(s);
-	snprintf(h.text, sizeof(h.text), "native, its library was sent: why");
+	snprintf(h.text, sizeof(h.text), "native: its library was sent, since why");
 	s = HINTS(loop, none, 30, &h);
 	assert_non_null(strstr(s, "none was seen to end: of a server's loop, "
 	    "name a function as the entry that it calls for each request\n"));

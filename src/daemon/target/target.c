@@ -25,10 +25,8 @@
 /* The largest count of a window, so that sums of windows fit SQL's integers. */
 #define FIGURE_MAX (UINT64_C(1) << 40)
 
-/* The consequence of having no native probe, and the remedy. */
-#define WITH_RELAY "how calls end is seen in exact tiers alone " \
-	"(-probe-library says where the target has the library, " \
-	"-probe-send sends it): "
+/* The consequence of having no native probe. */
+#define WITH_RELAY "how calls end is seen in exact tiers alone: "
 
 /* Decoded at once, so that request/prefetch.c can work ahead.  22 KiB. */
 #define EVENTS_AT_ONCE 128
@@ -180,7 +178,7 @@ on_probe(struct target *t, bool native, const char *why)
 		snprintf(t->relay_why, sizeof(t->relay_why), WITH_RELAY "%s",
 		    why);
 	snprintf(text, sizeof(text), "%s%s", !native ? "relay: " :
-	    why != NULL ? "native, its library was sent: " : "native",
+	    why != NULL ? "native: its library was sent, since " : "native",
 	    !native ? t->relay_why : why != NULL ? why : "");
 	if (native && why == NULL)
 		log_debug("probe", t->node, "probe of '%s': %s", t->node, text);
