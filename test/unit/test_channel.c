@@ -452,10 +452,30 @@ test_breaks(void **state)
 	}
 }
 
-/*
- * A connection that breaks in the handshake was taken for a refusal, after which
- * kprofd does not try again.
- */
+/* A write between the bytes before a failure and it took its reason away. */
+static void
+test_write_before_failure(void **state)
+{
+	struct tls_peer p = { .talk = garbage };
+	struct channel *c = open_tls(&p);
+	char in[64];
+	ssize_t n;
+
+	(void)state;
+	usleep(20000);	/* most often both come with one read */
+	while ((n = channel_read(c, in, sizeof(in))) == CHANNEL_WAIT)
+		wait_for(c, channel_wants(c));
+	assert_int_equal(n, 5);
+	channel_write(c, "x", 1);
+	while ((n = channel_read(c, in, sizeof(in))) == CHANNEL_WAIT)
+		wait_for(c, channel_wants(c));
+	assert_int_equal(n, CHANNEL_FAILED);
+	assert_memory_equal(channel_why(c), "what answers there does not", 27);
+	channel_free(c);
+	tls_peer_join(&p);
+}
+
+/* It was taken for a refusal, after which kprofd does not try again. */
 static void
 test_reset(void **state)
 {
@@ -566,6 +586,7 @@ main(void)
 		cmocka_unit_test(test_renegotiation),
 		cmocka_unit_test(test_key_update),
 		cmocka_unit_test(test_held_back),
+		cmocka_unit_test(test_write_before_failure),
 		cmocka_unit_test(test_reset),
 		cmocka_unit_test(test_no_certificate),
 		cmocka_unit_test(test_breaks),

@@ -27,6 +27,7 @@
 #include "kprofd/buf.h"
 
 #define NOTHING_HELD 1
+#define CLOSED "it closed the connection"
 #define OUT_MAX (1u << 20)	/* bytes: a record, and what handshakes say */
 
 struct tls_channel {
@@ -37,6 +38,7 @@ struct tls_channel {
 	bool eof;
 	bool verify;
 	bool over;		/* failed: no more than freeing is allowed */
+	bool writing;		/* OpenSSL is not told of err: see tls_write() */
 	ssize_t held;		/* what the next read returns */
 	struct kp_buf out;	/* encrypted, not yet in the socket */
 	size_t sent;		/* of out */
@@ -106,13 +108,11 @@ bio_write(BIO *b, const char *from, int n)
 	BIO_clear_retry_flags(b);
 	if (flush(t))
 		sent = put(t, from, (size_t)n);
-	if (t->err != 0)
-		return -1;
-	kp_buf_put(&t->out, from + sent, (size_t)(n - sent));
-	if (t->out.err == KP_OK)
-		return n;
-	t->err = ENOBUFS;
-	return -1;
+	if (t->err == 0) {
+		kp_buf_put(&t->out, from + sent, (size_t)(n - sent));
+		t->err = t->out.err == KP_OK ? 0 : ENOBUFS;
+	}
+	return t->err == 0 || t->writing ? n : -1;
 }
 
 static long
@@ -264,10 +264,14 @@ renegotiate(struct tls_channel *t)
 	    verdict(t) : NOTHING_HELD;
 }
 
-/* A node that refuses us closes at once: its alert came before what broke. */
-static void
-explain_write(struct tls_channel *t)
+/*
+ * The socket broke.  A node that refuses us closes at once: its alert came before
+ * that.
+ */
+static ssize_t
+write_broken(struct tls_channel *t)
 {
+	int err = t->err;
 	size_t got;
 	char byte;
 
@@ -278,8 +282,27 @@ explain_write(struct tls_channel *t)
 	    SSL_R_UNEXPECTED_EOF_WHILE_READING) {
 		tls_why_text(&t->why, t->base.why, sizeof(t->base.why));
 		t->base.err = 0;
+	} else {
+		channel_failed(&t->base, err);
 	}
 	ERR_clear_error();
+	t->over = true;
+	return CHANNEL_FAILED;
+}
+
+/*
+ * That the socket broke is not OpenSSL's to know: it has to read once more after
+ * that.
+ */
+static bool
+encrypt(struct tls_channel *t, const void *from, size_t n)
+{
+	bool well;
+
+	t->writing = true;
+	well = SSL_write_ex(t->ssl, from, n, &t->accepted) == 1;
+	t->writing = false;
+	return well;
 }
 
 static ssize_t
@@ -288,8 +311,10 @@ tls_write(struct channel *c, const void *from, size_t n)
 	struct tls_channel *t = (struct tls_channel *)c;
 	ssize_t v = NOTHING_HELD;
 
+	/* The next read may have to tell what it was: why stays. */
 	if (t->over) {
-		snprintf(c->why, sizeof(c->why), "it closed the connection");
+		if (c->why[0] == '\0')
+			snprintf(c->why, sizeof(c->why), CLOSED);
 		return CHANNEL_FAILED;
 	}
 	ERR_clear_error();
@@ -297,12 +322,11 @@ tls_write(struct channel *c, const void *from, size_t n)
 	if (t->err == 0 && t->out.len == 0 && t->accepted == 0) {
 		if (renegotiates(t))
 			v = renegotiate(t);
-		if (v == NOTHING_HELD && SSL_write_ex(t->ssl, from, n,
-		    &t->accepted) != 1)
+		if (v == NOTHING_HELD && !encrypt(t, from, n))
 			v = verdict(t);
 	}
-	if (v == NOTHING_HELD && t->err != 0)
-		v = broken(t);
+	if ((v == NOTHING_HELD || v == CHANNEL_WAIT) && t->err != 0)
+		v = write_broken(t);
 	if (v == NOTHING_HELD && t->out.len > 0) {
 		c->wants = POLLOUT;
 		return CHANNEL_WAIT;
@@ -312,11 +336,9 @@ tls_write(struct channel *c, const void *from, size_t n)
 		t->accepted = 0;
 		return (ssize_t)n;
 	}
-	if (v == CHANNEL_FAILED && c->err != 0)
-		explain_write(t);
 	if (v != CHANNEL_END)
 		return v;
-	snprintf(c->why, sizeof(c->why), "it closed the connection");
+	snprintf(c->why, sizeof(c->why), CLOSED);
 	return CHANNEL_FAILED;
 }
 
