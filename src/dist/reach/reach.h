@@ -1,6 +1,7 @@
 /*
  * reach.h - how nodes are reached: the options of a connection, which kprofd and
- * kprof share.  All strings are borrowed of argv, so that threads may read them.
+ * kprof share.  All strings are borrowed of argv or of the environment, neither of
+ * which changes, so that threads may read them.
  */
 #ifndef KPROFD_DIST_REACH_H
 #define KPROFD_DIST_REACH_H
