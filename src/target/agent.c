@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kprofd/etf.h"
+#include "kprofd/nodes.h"
 #include "target/agent_internal.h"
 
 #define LEASE_MS 1000
@@ -174,14 +175,15 @@ step_connect(struct agent *a)
 void
 agent_lost(struct agent *a, const char *why)
 {
-	char text[1024];
+	char text[1024], node[KP_NODE_NAME_MAX + 1];
 
 	snprintf(text, sizeof(text), "%s", why);
 	if (a->stopping) {
 		agent_gone(a, text);
 		return;
 	}
-	if (!a->attached_once && strstr(text, a->o.target) == NULL)
+	if (!a->attached_once &&
+	    strstr(text, kp_node_bare(a->o.target, node)) == NULL)
 		snprintf(text, sizeof(text), "cannot attach to '%s': %s",
 		    a->o.target, why);
 	if (!a->attached_once &&

@@ -215,6 +215,7 @@ no_node(T) ->
     fails(T, "it_nobody@127.0.0.1", #{},
           "no such node is registered at the epmd of '127.0.0.1' \\(epmd lists .*@127.0.0.1.*"
           "; a node without epmd needs its port: see -dist-port; .*epmd.*\\)$"),
+    fails(T, "it_nobody@127.0.0.1:1", #{}, "^[^']*cannot connect to 'it_nobody@127.0.0.1': 127.0.0.1 port 1: "),
     %% One letter too many.
     Near = lists:append(string:replace(Node, "@", "x@")),
     fails(T, Near, #{}, "no such node is registered at the epmd of '127.0.0.1' \\(did you mean '" ++ Node ++ "'\\?").

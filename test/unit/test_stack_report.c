@@ -188,7 +188,7 @@ test_states(void **state)
 	assert_has(text, "(not seen)");
 	v.states = STACK_STATE(KP_STACK_PORT);
 	assert_has(written(stack_tables, &v), "no process was seen in these "
-	    "states (see -states)\n");
+	    "states: on a port (see -states)\n");
 }
 
 static void
@@ -295,6 +295,9 @@ test_long_times(void **state)
 	    "\"endValue\":9223372036854775807,");
 }
 
+#define NOTHING "no process was seen in these states: running, runnable, " \
+	"collecting (see -states)\n"
+
 static void
 test_nothing_seen(void **state)
 {
@@ -302,8 +305,8 @@ test_nothing_seen(void **state)
 
 	(void)state;
 	feed("waiting", "a", 10, 0, S);
-	assert_string_equal(written(stack_tree, &v), STACK_NOTHING "\n");
-	assert_has(written(stack_tables, &v), STACK_NOTHING "\n");
+	assert_string_equal(written(stack_tree, &v), NOTHING);
+	assert_has(written(stack_tables, &v), NOTHING);
 }
 
 /*

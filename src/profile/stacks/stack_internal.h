@@ -18,7 +18,7 @@ enum kp_err stack_roots_make(struct stack_roots *r, const struct stack_sum *s);
 void stack_roots_free(struct stack_roots *r);
 
 /* For people, where there is nothing to show. */
-#define STACK_NOTHING "no process was seen in these states (see -states)"
+void stack_nothing(struct kp_buf *b, const struct stack_view *v);
 
 static inline bool
 stack_is_shown(const struct stack_view *v, const struct stack_cell *c)

@@ -105,6 +105,21 @@ state_cells(struct grid *g, const struct stack_view *v, const struct row *r,
 			average_cell(g, v, r->by[i].time);
 }
 
+void
+stack_nothing(struct kp_buf *b, const struct stack_view *v)
+{
+	char text[256];
+	size_t n = (size_t)snprintf(text, sizeof(text), "no process was seen in "
+	    "these states:");
+
+	for (unsigned i = 0; i < KP_STACK_STATES; i++)
+		if ((v->states >> i & 1) != 0)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, " %s,",
+			    kp_stack_state_name((enum kp_stack_state)i));
+	snprintf(text + n - 1, sizeof(text) - n + 1, " (see -states)");
+	text_wrap(b, text, v->width, 0);
+}
+
 /* States that any row has. */
 static unsigned
 states_of(const struct row *all)
@@ -193,7 +208,7 @@ put_functions(struct kp_buf *b, const struct stack_view *v)
 	if (n > 0)
 		grid_write(&g, v->width, b);
 	else
-		text_wrap(b, STACK_NOTHING, v->width, 0);
+		stack_nothing(b, v);
 	grid_free(&g);
 	free(rows);
 	if (n > shown(v, n))

@@ -218,7 +218,7 @@ stack_tree(struct kp_buf *b, const struct stack_view *v)
 	char n[TEXT_MAX];
 
 	if (lines_make(&l, v, b) && l.n == 0) {
-		text_wrap(b, STACK_NOTHING, v->width, 0);
+		stack_nothing(b, v);
 	} else if (b->err == KP_OK) {
 		struct range all = { .n = l.n };
 
