@@ -187,7 +187,7 @@ one_side(T) ->
          it_kprof:says(Said, element(3, Case)),
          is_clean(Target, Before)
      end || {Target, Before, Case} <- [{Plain, it:settled(Plain),
-                                        {"the node is not encrypted", it_certs:options(T), "does it use TLS"}},
+                                        {"the node is not encrypted", it_certs:options(T), "inet_tls\\? then leave out -tls-optfile"}},
                                        {Tls, TlsBefore, {"the node is encrypted", [], "it uses TLS"}}]].
 
 %% ---------------------------------------------------------- versions ----

@@ -147,7 +147,7 @@ erl -noinput -name "tls_$node" -proto_dist inet_tls -ssl_dist_optfile "$dir/ssl_
 tls=$!
 until_ok 'a node with TLS' grep -q ready tls.log || exit 1
 says 1 'uses TLS' '-tls-optfile' -- kprof stacks -target "tls_$node" -for 1s
-says 1 'does it use TLS' -- kprof stacks -target "$node" -tls-ca tls.pem -for 1s
+says 1 'leave out -tls-optfile' -- kprof stacks -target "$node" -tls-ca tls.pem -for 1s
 says 2 'nothing is encrypted' -- kprof stacks -target "tls_$node" -tls-verify none
 says 2 '-tls-key FILE' -- kprof stacks -target "tls_$node" -tls-cert tls.pem
 says 2 '-tls-ca FILE' -- kprof stacks -target "tls_$node" -tls-cert tls.pem -tls-key tls.key

@@ -170,6 +170,7 @@ test_environment(void **state)
 	assert_int_equal(got.dist_port, 4370);
 	assert_true(got.port_env);
 	assert_string_equal(got.tls.optfile, "/etc/ssl_dist.conf");
+	assert_true(got.tls.optfile_env);
 	/* what is given goes first */
 	assert_string_equal(parse(ARGS("-dist-port", "4371", "-tls-ca", "ca")),
 	    "");

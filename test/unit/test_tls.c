@@ -256,8 +256,9 @@ test_their_host(void **state)
 	(void)state;
 	assert_string_equal(refused(p, "vm", good()), "the node's certificate "
 	    "is for 'db', '10.0.0.7', not for 'vm' (is that the right node? "
-	    "{server_name_indication, Host} in the options file names another "
-	    "host)");
+	    "if so, name the host of its certificate with "
+	    "{server_name_indication, Host} for the client in an options "
+	    "file)");
 	assert_non_null(strstr(refused(p, "10.0.0.8", good()),
 	    "not for '10.0.0.8'"));
 	assert_non_null(strstr(refused(p, "vm.db", good()), "not for 'vm.db'"));
@@ -518,6 +519,8 @@ test_depth(void **state)
 
 /* ---- what is no TLS ---- */
 
+static bool by_variable;	/* $KPROFD_TLS_OPTFILE asks for TLS */
+
 /* What answers with these bytes, and then closes or stays. */
 static const char *
 answered(const void *bytes, size_t n, bool stays)
@@ -528,6 +531,7 @@ answered(const void *bytes, size_t n, bool stays)
 	int fd[2];
 	enum kp_err e;
 
+	o.optfile_env = by_variable;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	assert_int_equal(write(fd[1], bytes, n), n);
 	if (!stays)
@@ -541,6 +545,9 @@ answered(const void *bytes, size_t n, bool stays)
 	return why;
 }
 
+#define SILENT "no answer to the TLS handshake in time (a node that hangs, or " \
+	"one without -proto_dist inet_tls? then "
+
 static void
 test_no_tls(void **state)
 {
@@ -549,14 +556,17 @@ test_no_tls(void **state)
 
 	(void)state;
 	assert_string_equal(answered("", 0, false), "the node closed the "
-	    "connection during the TLS handshake (does it use TLS: -proto_dist "
-	    "inet_tls?)");
-	assert_string_equal(answered("", 0, true), "no answer to the TLS "
-	    "handshake in time (does it use TLS: -proto_dist inet_tls?)");
+	    "connection during the TLS handshake (a node without -proto_dist "
+	    "inet_tls? then leave out -tls-optfile and the like)");
+	assert_string_equal(answered("", 0, true), SILENT "leave out "
+	    "-tls-optfile and the like)");
 	/* as much of a record as never comes */
-	assert_string_equal(answered("\x16\3\3\x40", 4, true), "no answer to "
-	    "the TLS handshake in time (does it use TLS: -proto_dist "
-	    "inet_tls?)");
+	assert_string_equal(answered("\x16\3\3\x40", 4, true), SILENT "leave "
+	    "out -tls-optfile and the like)");
+	by_variable = true;
+	assert_string_equal(answered("", 0, true), SILENT "unset "
+	    "KPROFD_TLS_OPTFILE, which asks for TLS)");
+	by_variable = false;
 	assert_string_equal(answered(http, sizeof(http) - 1, false), "what "
 	    "answers there does not speak TLS (is it a node with -proto_dist "
 	    "inet_tls?)");

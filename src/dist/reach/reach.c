@@ -125,8 +125,10 @@ from_environment(struct reach *r, char *why, size_t n)
 	const char *port = environment(getenv("ERL_DIST_PORT"));
 	unsigned v;
 
-	if (!tls_wanted(&r->tls))
+	if (!tls_wanted(&r->tls)) {
 		r->tls.optfile = environment(getenv("KPROFD_TLS_OPTFILE"));
+		r->tls.optfile_env = r->tls.optfile != NULL;
+	}
 	if (r->dist_port != 0 || r->epmd != NULL || port == NULL)
 		return true;
 	if (!kp_port_parse(port, strlen(port), &v)) {

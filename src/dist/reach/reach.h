@@ -19,6 +19,7 @@ enum tls_verify { TLS_VERIFY_UNSET, TLS_VERIFY_PEER, TLS_VERIFY_NONE };
 struct tls_opts {
 	const char *cert, *key, *ca;	/* PEM files */
 	const char *optfile;		/* the node's own ssl_dist.conf */
+	bool optfile_env;		/* that is $KPROFD_TLS_OPTFILE */
 	int verify;			/* enum tls_verify */
 };
 

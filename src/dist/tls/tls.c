@@ -246,7 +246,8 @@ session_new(SSL **ssl, struct tls_why *w, struct tls_settings *s,
 }
 
 static enum kp_err
-shake(struct channel *c, kp_mono_ns deadline, char *why, size_t n)
+shake(struct channel *c, const struct tls_opts *o, kp_mono_ns deadline,
+    char *why, size_t n)
 {
 	ssize_t r;
 	int err = 0;
@@ -256,12 +257,11 @@ shake(struct channel *c, kp_mono_ns deadline, char *why, size_t n)
 	if (r == 1)
 		return KP_OK;
 	if (err == ETIMEDOUT) {
-		snprintf(why, n, "no answer to the TLS handshake in time (does "
-		    "it use TLS: -proto_dist inet_tls?)");
+		tls_why_silent(o->optfile_env, why, n);
 		return KP_ETIMEOUT;
 	}
 	if (err != 0 || r == CHANNEL_END)
-		tls_why_closed(why, n);
+		tls_why_closed(o->optfile_env, why, n);
 	else
 		snprintf(why, n, "%s", channel_why(c));
 	/* What broke may be whole the next time; what was refused stays so. */
@@ -294,7 +294,7 @@ tls_connect(struct channel **c, int fd, const struct tls_opts *o,
 		snprintf(why, n, "out of memory");
 		return KP_ENOMEM;
 	}
-	e = shake(*c, deadline, why, n);
+	e = shake(*c, o, deadline, why, n);
 	if (e != KP_OK) {
 		channel_free(*c);
 		*c = NULL;

@@ -124,15 +124,16 @@ say_other_ca(const struct tls_why *w, struct text t)
 	    X509_get_subject_name(w->bad)), w->ca);
 }
 
+#define SNI "{server_name_indication, Host} for the client in an options file"
+
 static void
 say_host(const struct tls_why *w, struct text t)
 {
 	char hosts[CERT_NAME_MAX];
 
 	snprintf(t.to, t.n, "the node's certificate is for %s, not for '%s' "
-	    "(is that the right node? {server_name_indication, Host} in the "
-	    "options file names another host)", cert_hosts(hosts, w->bad),
-	    w->host);
+	    "(is that the right node? if so, name the host of its certificate "
+	    "with " SNI ")", cert_hosts(hosts, w->bad), w->host);
 }
 
 static void
@@ -242,8 +243,7 @@ static const struct alert plain[] = {
 	{ SSL_R_DH_KEY_TOO_SMALL, "the node's Diffie-Hellman key is too small "
 	    "for OpenSSL on this machine" },
 	{ SSL_R_TLSV1_UNRECOGNIZED_NAME, "the node does not know the host that "
-	    "we ask for ({server_name_indication, Host} in the options file "
-	    "names another one)" },
+	    "we ask for (name another one with " SNI ")" },
 };
 
 /* OTP sends this alert, up to TLS 1.2, to a client without a certificate. */
@@ -292,9 +292,25 @@ tls_why_text(const struct tls_why *w, char *why, size_t n)
 	snprintf(why, n, "TLS failed: %s", cert_openssl_reason());
 }
 
+#define WITHOUT "without -proto_dist inet_tls? then "
+
+static const char *
+leave_out(bool env)
+{
+	return env ? "unset KPROFD_TLS_OPTFILE, which asks for TLS" :
+	    "leave out -tls-optfile and the like";
+}
+
 void
-tls_why_closed(char *why, size_t n)
+tls_why_closed(bool env, char *why, size_t n)
 {
 	snprintf(why, n, "the node closed the connection during the TLS "
-	    "handshake (does it use TLS: -proto_dist inet_tls?)");
+	    "handshake (a node " WITHOUT "%s)", leave_out(env));
+}
+
+void
+tls_why_silent(bool env, char *why, size_t n)
+{
+	snprintf(why, n, "no answer to the TLS handshake in time (a node that "
+	    "hangs, or one " WITHOUT "%s)", leave_out(env));
 }

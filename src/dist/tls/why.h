@@ -32,7 +32,11 @@ void tls_why_free(struct tls_why *w);
  * of the certificate that was not accepted.
  */
 void tls_why_text(const struct tls_why *w, char *why, size_t n);
-/* The node ended the connection before the handshake was over. */
-void tls_why_closed(char *why, size_t n);
+/*
+ * The node ended the connection before the handshake was over, or did not answer; one
+ * that expects no TLS does either.  env: $KPROFD_TLS_OPTFILE asks for TLS.
+ */
+void tls_why_closed(bool env, char *why, size_t n);
+void tls_why_silent(bool env, char *why, size_t n);
 
 #endif
