@@ -537,7 +537,9 @@ test_write_after_end(void **state)
 	while ((n = channel_write(c, big, sizeof(big))) > 0)
 		;
 	assert_int_equal(n, CHANNEL_FAILED);
-	assert_int_equal(channel_errno(c), EPIPE);
+	/* OpenSSL 3.5 looks for the goodbye before it writes */
+	assert_true(channel_errno(c) == EPIPE ||
+	    strcmp(channel_why(c), "it closed the connection") == 0);
 	assert_int_equal(channel_write(c, "x", 1), CHANNEL_FAILED);
 	channel_free(c);
 }
