@@ -78,14 +78,17 @@ static bool
 take_nodes(struct check_message *m, struct lines *l)
 {
 	char line[KP_NODE_NAME_MAX + 2];
+	struct kp_node_at at;
 
 	for (m->nnodes = 0;; m->nnodes++) {
 		if (!take_line(l, line, sizeof(line)))
 			return false;
 		if (line[0] == '\0')
 			return true;
+		/* Ports are kprofd's to know. */
 		if (m->nnodes == CHECK_NODES_MAX ||
-		    !kp_node_name_ok(line, strlen(line)))
+		    kp_node_split(line, strlen(line), &at) != NULL ||
+		    strcmp(at.node, line) != 0)
 			return false;
 		memcpy(m->nodes[m->nnodes], line, strlen(line) + 1);
 	}
