@@ -120,18 +120,11 @@ static void
 on_end(evutil_socket_t fd, short what, void *ctx)
 {
 	struct daemon *d = ctx;
-	const struct target *t;
 
 	(void)fd, (void)what;
 	d->unreached = !targets_began(d->p.targets);
-	for (unsigned i = 0; d->unreached &&
-	    i < targets_count(d->p.targets); i++) {
-		t = targets_at(d->p.targets, i);
-		log_error("failed", t->node, "'%s' was not reached in that "
-		    "time: %s%s%s", t->node,
-		    agent_state_name(agent_state(t->agent)),
-		    t->state_text[0] != '\0' ? ": " : "", t->state_text);
-	}
+	if (d->unreached)
+		targets_report_unreached(d->p.targets);
 	daemon_stop(d);
 }
 

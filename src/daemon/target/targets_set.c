@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/log.h"
 #include "daemon/target/target_events.h"
 #include "daemon/target/targets_internal.h"
 
@@ -47,6 +48,20 @@ bool
 targets_began(const struct targets *ts)
 {
 	return ts->armed_ever || ts->waits;
+}
+
+void
+targets_report_unreached(const struct targets *ts)
+{
+	const struct target *t;
+
+	for (unsigned i = 0; i < ts->n; i++) {
+		t = ts->v[i];
+		log_error("failed", t->node, "'%s' was not reached in that "
+		    "time: %s%s%s", t->node,
+		    agent_state_name(agent_state(t->agent)),
+		    t->state_text[0] != '\0' ? ": " : "", t->state_text);
+	}
 }
 
 void
