@@ -126,7 +126,7 @@ pod(T) ->
     end),
     it:terminate(P),
     it:equal("requests", 1000, it:requests(P)),
-    it:equal("probes", 2, it:number(P, "select count(*) from events where kind = 'probe' and text like 'native, its%'")),
+    it:equal("probes", 2, it:number(P, "select count(*) from events where kind = 'probe' and text like 'native: its library was sent%'")),
     [it_audit:ends(Target, Mark) || {Target, Mark} <- lists:zip(Targets, Marks)],
     it:equal("files", [], lists:append([files(Target) || Target <- Targets])).
 

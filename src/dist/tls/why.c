@@ -232,7 +232,9 @@ alert_text(int reason)
 /* Sentences that depend on nothing else. */
 static const struct alert plain[] = {
 	{ SSL_R_WRONG_VERSION_NUMBER, NO_TLS },
-	{ SSL_R_BAD_RECORD_TYPE, NO_TLS },	/* OpenSSL 3.5 */
+	/* OpenSSL 3.5 */
+	{ SSL_R_BAD_RECORD_TYPE, NO_TLS },
+	{ SSL_R_DATA_LENGTH_TOO_LONG, NO_TLS },
 	{ SSL_R_HTTP_REQUEST, NO_TLS },
 	{ SSL_R_PACKET_LENGTH_TOO_LONG, NO_TLS },
 	{ SSL_R_UNSUPPORTED_PROTOCOL, NO_VERSION },
