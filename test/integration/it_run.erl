@@ -79,7 +79,7 @@ run(O) ->
 %% On a busy machine a few of all may fail for want of time: these run once
 %% more, by themselves. They are counted apart, and what they said stays.
 again(Results, Tests, Env) when length(Tests) >= ?MANY ->
-    Most = min(?AGAIN_MAX, max(1, length(Tests) div 100)),
+    Most = min(?AGAIN_MAX, max(2, length(Tests) div 100)),
     case [T || {Name, failed} <- Results, T <- Tests, element(1, T) =:= Name] of
         Failed when length(Failed) =< Most, Failed =/= [] ->
             Second = together(Failed, 1, Env, #{}, []),

@@ -426,7 +426,7 @@ count_all(struct run *r)
 		return functions_failed(r->a->o.g.talk.target, e, why,
 		    "counted");
 	st = count_with(r);
-	counters_stop(r->c);
+	counters_stop(r->c, 0);
 	return st;
 }
 

@@ -274,7 +274,7 @@ functions_list(const struct injected_opts *o)
 		st = show_list(&p);
 	else
 		say("%s", e == KP_END ? "interrupted" : why);
-	counters_stop(c);
+	counters_stop(c, 0);
 	kp_counts_free(&p);
 	kp_call_names_free(p.names);
 	return st;

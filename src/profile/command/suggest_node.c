@@ -8,6 +8,7 @@
 #include "profile/target/counters.h"
 #include "target/probe_file.h"
 
+#define UNCOUNT_WAIT (30 * KP_NS_PER_S)	/* thousands of functions */
 #define MEMORY_MAX (128u * MB)
 #define FUNCTIONS_MAX 50000u	/* of the modules: the last one may be large */
 #define CALLED_MAX 1000u
@@ -176,7 +177,8 @@ suggest_node_count(struct suggest_node *s)
 	}
 	if (e == KP_OK)
 		e = counters_read(c, true, &p, s->why, sizeof(s->why));
-	counters_stop(c);
+	/* On OTP 25 and 26 a trace would find its counters, and be refused. */
+	counters_stop(c, e == KP_OK ? UNCOUNT_WAIT : 0);
 	if (e == KP_OK)
 		e = called_find(s, &p);
 	else if (e != KP_END)

@@ -172,10 +172,10 @@ counters_read(struct counters *c, bool pause, struct kp_counts *p, char *why,
 }
 
 void
-counters_stop(struct counters *c)
+counters_stop(struct counters *c, kp_dur_ns wait)
 {
 	if (c == NULL)
 		return;
-	injected_stop(&c->in);
+	injected_stop(&c->in, wait);
 	free(c);
 }

@@ -45,7 +45,7 @@ enum kp_err counters_read(struct counters *c, bool pause,
  * the same stretch as the last one.
  */
 enum kp_err counters_continue(struct counters *c, kp_dur_ns span);
-/* Takes everything back.  NULL is allowed. */
-void counters_stop(struct counters *c);
+/* As injected_stop().  c may be NULL. */
+void counters_stop(struct counters *c, kp_dur_ns wait);
 
 #endif

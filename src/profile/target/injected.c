@@ -389,13 +389,27 @@ injected_start(struct injected *g, const struct injected_code *code,
 	return e;
 }
 
+/* Reads until the module says that it has taken everything back. */
+static void
+await_end(struct injected *g, kp_mono_ns deadline)
+{
+	struct kp_term r;
+
+	while (injected_next(g, deadline, &r) == KP_OK) {
+		kp_term_tuple(&r);
+		if (kp_span_is(kp_term_atom(&r), "kprof_ended"))
+			return;
+	}
+}
+
 void
-injected_stop(struct injected *g)
+injected_stop(struct injected *g, kp_dur_ns wait)
 {
 	if (g->talk == NULL)
 		return;
 	/* The module ends with the connection too, but later. */
-	injected_command(g, "stop");
+	if (injected_command(g, "stop") == KP_OK && wait > 0)
+		await_end(g, kp_mono_now() + wait);
 	dist_sync_close(g->talk);
 	g->talk = NULL;
 }

@@ -102,8 +102,11 @@ enum kp_err injected_send(struct injected *g,
 /* dist_sync_next(), but it renews the lease and keeps an expression's value. */
 enum kp_err injected_next(struct injected *g, kp_mono_ns deadline,
     struct kp_term *r);
-/* Takes everything back.  Does nothing if nothing was started. */
-void injected_stop(struct injected *g);
+/*
+ * Has everything taken back, and waits for that no longer than `wait`.  Does nothing
+ * if nothing was started.
+ */
+void injected_stop(struct injected *g, kp_dur_ns wait);
 
 /* Words for an error of dist_sync_next(); returns e. */
 enum kp_err injected_broken(const struct injected *g, enum kp_err e, char *why,

@@ -212,6 +212,6 @@ sampler_stop(struct sampler *s)
 {
 	if (s == NULL)
 		return;
-	injected_stop(&s->in);
+	injected_stop(&s->in, 0);
 	free(s);
 }

@@ -313,7 +313,7 @@ tracer_stop(struct tracer *t)
 {
 	if (t == NULL)
 		return;
-	injected_stop(&t->in);
+	injected_stop(&t->in, 0);
 	kp_calls_decoder_free(t->decoder);
 	free(t);
 }
