@@ -78,5 +78,10 @@ unsilent() ->
 both_killed() ->
     Server = whereis(kprof_sampler),
     {monitored_by, Watching} = process_info(Server, monitored_by),
-    [exit(P, kill) || P <- [Server | Watching], is_pid(P), node(P) =:= node()],
+    %% The sentry first, which would take everything back; and the server makes no other meanwhile.
+    true = erlang:suspend_process(Server),
+    Killed = [{P, erlang:monitor(process, P)} || P <- Watching, is_pid(P), node(P) =:= node()],
+    [exit(P, kill) || {P, _} <- Killed],
+    [receive {'DOWN', Ref, process, _, _} -> ok end || {_, Ref} <- Killed],
+    exit(Server, kill),
     ok.
