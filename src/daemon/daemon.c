@@ -122,9 +122,7 @@ on_end(evutil_socket_t fd, short what, void *ctx)
 	struct daemon *d = ctx;
 
 	(void)fd, (void)what;
-	d->unreached = !targets_began(d->p.targets);
-	if (d->unreached)
-		targets_report_unreached(d->p.targets);
+	d->unreached = !targets_reached(d->p.targets);
 	daemon_stop(d);
 }
 

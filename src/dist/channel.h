@@ -20,7 +20,7 @@ enum {
 	CHANNEL_FAILED = -2	/* channel_why() has the reason */
 };
 
-/* Makes fd non-blocking and takes it: it is closed when there is no memory (NULL). */
+/* Takes fd and makes it non-blocking.  NULL: out of memory; fd is closed then. */
 struct channel *channel_plain(int fd);
 /* Closes and frees.  c may be NULL. */
 void channel_free(struct channel *c);

@@ -37,7 +37,7 @@ struct shake {
 	const struct node_place *place;
 	kp_mono_ns deadline;
 	struct channel *channel;	/* NULL: not connected */
-	bool handed_over;	/* the channel is no longer ours to free */
+	bool handed_over;	/* the caller has the channel and frees it */
 	bool replied;		/* to the challenge, with our cookie's digest */
 	unsigned messages;	/* that came whole: the status, the challenge */
 	uint8_t head[4];	/* of the message that is coming */

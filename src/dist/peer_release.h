@@ -13,9 +13,9 @@
 #define PEER_RELEASE_LEAST 25	/* the agent is compiled for it */
 
 /*
- * challenge: n bytes of the node's message, without its length.  Returns
- * PEER_RELEASE_LEAST for that release and all later ones, 24, 23, 22 for that one
- * and all earlier ones; 0: it is no challenge.
+ * challenge: n bytes of the node's message, without its length.  Returns 0 if that is
+ * no challenge; 22 for OTP 22 and earlier; 23; 24; or PEER_RELEASE_LEAST, for that
+ * release and later ones.
  */
 unsigned peer_release(const uint8_t *challenge, size_t n);
 /* "OTP 24", "OTP 22 or earlier" */

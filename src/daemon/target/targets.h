@@ -57,8 +57,8 @@ unsigned targets_armed(const struct targets *ts);
 size_t targets_more(const struct targets *ts);
 /* True: one was armed, or none was found yet and kprofd waits for some. */
 bool targets_began(const struct targets *ts);
-/* Logs which targets were not attached in time, and what each waits for. */
-void targets_report_unreached(const struct targets *ts);
+/* As targets_began().  If not, it logs what each target waits for. */
+bool targets_reached(const struct targets *ts);
 /* After `kprof pause` of all: targets that are added later start paused. */
 void targets_pause_new(struct targets *ts, bool paused);
 

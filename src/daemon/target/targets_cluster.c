@@ -39,8 +39,8 @@ seen(struct target *t)
 }
 
 /*
- * A node that matches was seen.  False: there is no room.  The seed's port is that
- * which was typed, since no node knows another's.
+ * Takes a node that matches.  False: there is no room.  No node knows the port of
+ * another one, so the seed keeps the port that was typed.
  */
 static bool
 take_node(struct targets *ts, const char *name)

@@ -50,18 +50,20 @@ targets_began(const struct targets *ts)
 	return ts->armed_ever || ts->waits;
 }
 
-void
-targets_report_unreached(const struct targets *ts)
+bool
+targets_reached(const struct targets *ts)
 {
 	const struct target *t;
+	bool reached = targets_began(ts);
 
-	for (unsigned i = 0; i < ts->n; i++) {
+	for (unsigned i = 0; i < ts->n && !reached; i++) {
 		t = ts->v[i];
 		log_error("failed", t->node, "'%s' was not reached in that "
 		    "time: %s%s%s", t->node,
 		    agent_state_name(agent_state(t->agent)),
 		    t->state_text[0] != '\0' ? ": " : "", t->state_text);
 	}
+	return reached;
 }
 
 void

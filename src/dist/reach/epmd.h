@@ -16,9 +16,9 @@
 unsigned epmd_default_port(void);
 
 /*
- * Asks the epmd at a:at for the port of the node with this name before its '@'.  0; ENOENT:
- * it is not registered; EBADMSG: what answers is no epmd; ETIMEDOUT; or the errno of
- * the connection: *reached is false then.
+ * Asks the epmd at a:at for the port of the node that has this name before its '@'.
+ * Returns 0, or ENOENT: no such node is registered; EBADMSG: something else than an
+ * epmd answers; ETIMEDOUT; or the errno of the connection.  *reached: is there one?
  */
 int epmd_node_port(const struct addresses *a, unsigned at, const char *alive,
     kp_mono_ns deadline, unsigned *port, bool *reached);

@@ -4,7 +4,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +22,6 @@
 
 _Static_assert(sizeof(((struct tls_why *)0)->host) > TLS_HOST_MAX,
     "no host is cut");
-
-/*
- * Without its handler at exit: a thread may still be connecting then.  It would free
- * what that uses.
- */
-static void
-start_openssl(void)
-{
-	OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
-}
 
 /* ---- what is to be used: the options file, and options beside it ---- */
 
@@ -272,13 +261,11 @@ enum kp_err
 tls_connect(struct channel **c, int fd, const struct tls_opts *o,
     const struct node_place *p, kp_mono_ns deadline, char *why, size_t n)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct tls_settings s;
 	struct tls_why w;
 	enum kp_err e;
 	SSL *ssl;
 
-	pthread_once(&once, start_openssl);
 	tls_settings_init(&s);
 	e = settings_read(&s, o, why, n);
 	if (e == KP_OK)
