@@ -78,7 +78,7 @@ async function ask(path, params, { post, signal, timeout = QUERY_MS }) {
 	const body = await answer.json().catch((e) => {
 		if (signal?.aborted)
 			throw e;
-		return { error: `the answer is not understood (status ${answer.status})` };
+		return null;
 	});
 
 	if (answer.status === 401) {
@@ -87,8 +87,9 @@ async function ask(path, params, { post, signal, timeout = QUERY_MS }) {
 			await askToken();
 		return ask(path, params, { post, signal, timeout });
 	}
-	if (!answer.ok)
-		throw new ApiError(answer.status, body.error ?? `status ${answer.status}`);
+	// a kprofd that ends in the middle of an answer has already said 200
+	if (!answer.ok || body === null)
+		throw new ApiError(answer.status, body?.error ?? `the answer breaks off or is not kprofd's (status ${answer.status})`);
 	return body;
 }
 

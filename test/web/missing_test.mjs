@@ -177,19 +177,26 @@ async function drag() {
 
 const PARTS = { "c-rate": "series", "c-heat": "heatmap", "c-cost": "load", "s-report": "report", "s-slow": "slow", "s-losses": "losses", "s-events": "events", "s-flight": "status" };
 
-// Each answer is refused once, and one comes that makes no sense.
+// What a part is answered once, and what it says of it.
+const ODD = {
+	nonsense: ["series", { json: {} }, "could not be shown"],
+	"half an answer": ["report", { contentType: "application/json", body: '{"rows":[' }, "the answer breaks off"],
+};
+
+// Each answer is refused once; one comes that makes no sense, and one breaks off.
 async function alone() {
-	for (const [part, what] of [...Object.entries(PARTS), ["c-rate", "nonsense"]]) {
+	for (const [part, what] of [...Object.entries(PARTS), ["c-rate", "nonsense"], ["s-report", "half an answer"]]) {
+		const [of, answer, reason] = ODD[what] ?? [what, { status: 503, json: { error: "the-reason" } }, "the-reason"];
 		const page = await open(ALL);
 
-		await page.route(what === "nonsense" ? "**/api/v1/series?*" : `**/api/v1/${what}**`, (r) => r.fulfill(what === "nonsense" ? { json: {} } : { status: 503, json: { error: "the-reason" } }));
+		await page.route(of === "status" ? "**/api/v1/status" : `**/api/v1/${of}?*`, (r) => r.fulfill(answer));
 		await after(page, () => page.locator("#ranges button").filter({ hasText: "all" }).click());
-		check(`${what}: says why not`, (await text(page, part)).includes(what === "nonsense" ? "could not be shown" : "the-reason"), await text(page, part));
+		check(`${what}: says why not`, (await text(page, part)).includes(reason), await text(page, part));
 		for (const [other, asks] of Object.entries(PARTS))
-			if (asks !== what && other !== part && what !== "status")
+			if (asks !== of && other !== part && of !== "status")
 				check(`${what}: ${other} stays`, !/could not be shown|the-reason/.test(await text(page, other)) && await page.locator(`#${other}`).locator("canvas, table, .empty").count() > 0);
-		check(`${what}: and the tiles`, await page.locator(".tile").count() >= 9 && (what === "report" || (await tiles(page)).p99 !== "–"));
-		check(`${what}: a choice is there`, what === "report" || await page.locator("#identity option").count() > 1);
+		check(`${what}: and the tiles`, await page.locator(".tile").count() >= 9 && (of === "report" || (await tiles(page)).p99 !== "–"));
+		check(`${what}: a choice is there`, of === "report" || await page.locator("#identity option").count() > 1);
 		if (part === "s-report")
 			await page.screenshot({ path: join(shots, "panel-alone.png"), fullPage: true });
 		await close(page, what, (f) => /503/.test(f) || what === "nonsense");
