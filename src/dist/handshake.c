@@ -4,8 +4,7 @@
  * ei reports most failures as EIO.  Its pluggable socket layer lets us watch
  * the handshake and keep one deadline for all of it, so the message can say
  * which it was: another node, a name in use, a cookie that is refused, or no answer.
- * It also lets us end it before ei believes what the peer says: ei allocates as much
- * as the head of a message announces, and answers the challenge of any node.
+ * It also lets us look at what the node says before ei does (handshake_check.h).
  *
  * ei gets no time limit: with one it polls the descriptor before it reads, and
  * misses what is decrypted already.
@@ -22,14 +21,10 @@
 #include "dist/reach/address.h"
 #include "dist/reach/dial.h"
 #include "dist/handshake.h"
+#include "dist/handshake_check.h"
 #include "dist/own_name.h"
-#include "dist/peer_release.h"
 #include "dist/tls/tls.h"
 #include "dist/wait.h"
-
-#define MESSAGE_MAX 65536u	/* bytes of one: OTP's have less than 600 */
-#define MESSAGE_KEPT 512u	/* what we look at is in here */
-#define CHALLENGE_HEAD 19u	/* 'N', flags, challenge, creation, length */
 
 /* One handshake as its channel saw it; ei passes it as the socket context. */
 struct shake {
@@ -39,12 +34,7 @@ struct shake {
 	struct channel *channel;	/* NULL: not connected */
 	bool handed_over;	/* the caller has the channel and frees it */
 	bool replied;		/* to the challenge, with our cookie's digest */
-	unsigned messages;	/* that came whole: the status, the challenge */
-	uint8_t head[4];	/* of the message that is coming */
-	size_t nhead, length;
-	uint8_t message[MESSAGE_KEPT];
-	size_t nmessage;	/* bytes of it that came, kept or not */
-	char status[32];
+	struct handshake_check check;
 	enum kp_err err;	/* not KP_OK: why is written */
 	char *why;
 	size_t n;
@@ -54,13 +44,6 @@ static bool
 uses_tls(const struct shake *s)
 {
 	return s->o->reach != NULL && tls_wanted(&s->o->reach->tls);
-}
-
-/* Bytes before each message. */
-static size_t
-head_size(const struct shake *s)
-{
-	return uses_tls(s) ? 4 : 2;
 }
 
 static int
@@ -94,133 +77,50 @@ not_a_node(struct shake *s)
 	return EPROTO;
 }
 
-/*
- * A port that was given, or that epmd remembers, may be another node's by now.  People
- * also name a node's host otherwise than it does itself; but with -resolve they give
- * its name and its address apart.
- */
-static bool
-is_right_node(const struct node_place *p, const char *name, size_t len)
-{
-	size_t n = p->resolved ? strlen(p->node) : strcspn(p->node, "@") + 1;
-
-	return kp_node_name_ok(name, len) && (!p->resolved || len == n) &&
-	    len >= n && memcmp(name, p->node, n) == 0;
-}
-
+/* A port that was given, or that epmd remembers, may be another node's by now. */
 static int
-other_node(struct shake *s, const char *name, size_t len)
+other_node(struct shake *s)
 {
+	const char *name = s->check.name, *quote = name[0] != '\0' ? "'" : "";
 	char at[ADDRESS_TEXT_MAX];
-	bool sane = kp_node_name_ok(name, len);
 
 	snprintf(s->why, s->n, "cannot connect to '%s': the node at %s is "
-	    "%s%.*s%s, not '%s'", s->place->node,
-	    address_of_peer(channel_fd(s->channel), at), sane ? "'" : "",
-	    sane ? (int)len : 12, sane ? name : "another one", sane ? "'" : "",
-	    s->place->node);
+	    "%s%s%s, not '%s'", s->place->node,
+	    address_of_peer(channel_fd(s->channel), at), quote,
+	    name[0] != '\0' ? name : "another one", quote, s->place->node);
 	s->err = KP_ESTATE;
 	return EPROTO;
 }
 
 static int
-too_old(struct shake *s, unsigned release)
+too_old(struct shake *s)
 {
 	snprintf(s->why, s->n, "cannot connect to '%s': it runs %s, and "
 	    "kprofd needs OTP %d or later", s->place->node,
-	    peer_release_text(release), PEER_RELEASE_LEAST);
+	    handshake_release_text(s->check.release), HANDSHAKE_RELEASE_LEAST);
 	s->err = KP_ESTATE;
 	return EPROTO;
-}
-
-/*
- * Before ei answers it with a digest of our cookie: a node that is not the right one
- * has seen nothing but a name.
- */
-static int
-check_challenge(struct shake *s)
-{
-	const uint8_t *m = s->message;
-	const char *name = (const char *)m + CHALLENGE_HEAD;
-	unsigned release = peer_release(m, s->length);
-	size_t len;
-
-	if (release != 0 && release < PEER_RELEASE_LEAST)
-		return too_old(s, release);
-	if (s->length < CHALLENGE_HEAD || m[0] != 'N')
-		return not_a_node(s);
-	len = (size_t)m[CHALLENGE_HEAD - 2] << 8 | m[CHALLENGE_HEAD - 1];
-	if (CHALLENGE_HEAD + len > s->length ||
-	    CHALLENGE_HEAD + len > MESSAGE_KEPT)
-		return not_a_node(s);
-	if (!is_right_node(s->place, name, len))
-		return other_node(s, name, len);
-	return 0;
-}
-
-static int
-check_message(struct shake *s)
-{
-	unsigned i = s->messages++;
-
-	s->nhead = s->nmessage = 0;
-	if (i == 1)
-		return check_challenge(s);
-	if (i > 0)
-		return 0;
-	if (s->message[0] != 's')
-		return not_a_node(s);
-	snprintf(s->status, sizeof(s->status), "%.*s",
-	    (int)(s->length < sizeof(s->status) ? s->length - 1 :
-	    sizeof(s->status) - 1), (const char *)s->message + 1);
-	return 0;
-}
-
-static int
-check_head(struct shake *s)
-{
-	s->length = 0;
-	for (size_t i = 0; i < s->nhead; i++)
-		s->length = s->length << 8 | s->head[i];
-	/* An alert of TLS, to what it took for a record. */
-	if (!uses_tls(s) && s->messages == 0 && s->head[0] == 0x15 &&
-	    s->head[1] == 3) {
-		shake_failed(s, KP_ESTATE, "it uses TLS (see -tls-optfile, "
-		    "-tls-cert)");
-		return EPROTO;
-	}
-	return s->length == 0 || s->length > MESSAGE_MAX ? not_a_node(s) : 0;
 }
 
 /* Looks at bytes before ei gets them.  Not 0: the errno for ei. */
 static int
 shake_see(struct shake *s, const uint8_t *p, size_t n)
 {
-	size_t keep;
-	int err = 0;
-
-	while (n > 0 && err == 0) {
-		if (s->nhead < head_size(s)) {
-			s->head[s->nhead++] = *p++;
-			n--;
-			if (s->nhead == head_size(s))
-				err = check_head(s);
-			continue;
-		}
-		keep = s->length - s->nmessage;
-		if (keep > n)
-			keep = n;
-		if (s->nmessage < MESSAGE_KEPT)
-			memcpy(s->message + s->nmessage, p,
-			    keep < MESSAGE_KEPT - s->nmessage ? keep :
-			    MESSAGE_KEPT - s->nmessage);
-		s->nmessage += keep;
-		p += keep;
-		n -= keep;
-		if (s->nmessage == s->length)
-			err = check_message(s);
+	switch (handshake_check(&s->check, p, n)) {
+	case HANDSHAKE_FINE:
+		return 0;
+	case HANDSHAKE_NO_NODE:
+		return not_a_node(s);
+	case HANDSHAKE_TLS:
+		shake_failed(s, KP_ESTATE, "it uses TLS (see -tls-optfile, "
+		    "-tls-cert)");
+		return EPROTO;
+	case HANDSHAKE_TOO_OLD:
+		return too_old(s);
+	case HANDSHAKE_OTHER_NODE:
+		return other_node(s);
 	}
-	return err;
+	return EPROTO;
 }
 
 /* ---- ei's socket ---- */
@@ -285,7 +185,7 @@ cb_write(void *ctx, const char *buf, ssize_t *len, unsigned tmo)
 	int err = 0;
 
 	(void)tmo;
-	s->replied = s->messages >= 2;
+	s->replied = s->check.messages >= 2;
 	while ((n = channel_write(s->channel, buf, (size_t)*len)) ==
 	    CHANNEL_WAIT && err == 0)
 		err = shake_wait(s);
@@ -330,7 +230,7 @@ static int
 cb_header_size(void *ctx, int *size)
 {
 	(void)ctx;
-	*size = (int)head_size(ctx);
+	*size = uses_tls(ctx) ? 4 : 2;
 	return 0;
 }
 
@@ -378,12 +278,12 @@ shake_explain(const struct shake *s, int err)
 		    target, (long long)(s->o->limit / KP_NS_PER_S));
 		return KP_ETIMEOUT;
 	}
-	if (strcmp(s->status, "alive") == 0 || strcmp(s->status, "nok") == 0) {
+	if (strcmp(s->check.status, "alive") == 0 || strcmp(s->check.status, "nok") == 0) {
 		snprintf(s->why, s->n, "cannot connect to '%s': the name is in "
 		    "use there (see -name)", target);
 		return KP_EBUSY;
 	}
-	if (strcmp(s->status, "not_allowed") == 0) {
+	if (strcmp(s->check.status, "not_allowed") == 0) {
 		snprintf(s->why, s->n, "cannot connect to '%s': not allowed "
 		    "(the node restricts who may connect: net_kernel:allow/1)",
 		    target);
@@ -458,6 +358,8 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 	for (unsigned i = 1; i <= slots && e == KP_EBUSY; i++) {
 		s = (struct shake){ .o = o, .place = &place,
 			.deadline = deadline, .why = why, .n = whylen };
+		s.check = (struct handshake_check){ .node = place.node,
+			.exact = place.resolved, .tls = uses_tls(&s) };
 		e = own_name(&own, name, i, why, whylen);
 		if (e == KP_OK)
 			e = connect_as(&s, &own, c);
