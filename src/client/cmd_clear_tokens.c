@@ -78,6 +78,8 @@ clear_tokens(const char *target, const struct reach *reach, char *why,
 
 	if (e != KP_OK)
 		return e;
+	if (dist_sync_doubt(t) != NULL)
+		say("'%s': unverified: %s", target, dist_sync_doubt(t));
 	snprintf(why, n, "cannot ask '%s'", target);
 	e = send_reset(t);
 	if (e == KP_OK)

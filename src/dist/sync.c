@@ -82,6 +82,12 @@ dist_sync_fd(const struct dist_sync *t)
 }
 
 const char *
+dist_sync_doubt(const struct dist_sync *t)
+{
+	return channel_doubt(t->conn.channel);
+}
+
+const char *
 dist_sync_name(const struct dist_sync *t)
 {
 	return t->conn.name;

@@ -170,6 +170,10 @@ verified(T) ->
     status_says(None, "TLSv1\\.[23], not verified"),
     it:saw(None, "unverified: its certificate is not verified"),
     it:terminate(None),
+    [begin
+         {0, _, Said} = it_kprof:run(T, Target, Cmd, Verify ++ ["-for", "200ms" | Of]),
+         it:equal([Cmd | Verify], Verify =/= [], string:find(Said, "unverified: its certificate is not verified") =/= nomatch)
+     end || {Cmd, Of} <- [{"stacks", []}, {"count", ["it_stub"]}, {"trace", ["it_stub"]}], Verify <- [[], ["-tls-verify", "none"]]],
     ok = file:write_file(it_certs:here(T, "broken.conf"), "[{server, [{certfile, \"x\"}]}, {client, [{certfile, "),
     refused(T, Target, [{"a file that is cut", ["-tls-optfile", it_certs:here(T, "broken.conf")], "broken.conf"},
                         {"no file", ["-tls-optfile", it_certs:here(T, "nowhere.conf")], "nowhere.conf.*No such file"}]),

@@ -425,6 +425,7 @@ count_all(struct run *r)
 	if (e != KP_OK)
 		return functions_failed(r->a->o.g.talk.target, e, why,
 		    "counted");
+	functions_say_doubt(r->a->o.g.talk.target, &r->hello);
 	st = count_with(r);
 	counters_stop(r->c, 0);
 	return st;

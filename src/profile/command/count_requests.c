@@ -180,9 +180,10 @@ count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
 	if (k.s != NULL)
 		e = tracers_start(&ts, o, &o->g.talk.target, 1, p->names, why,
 		    sizeof(why));
-	if (e == KP_OK)
+	if (e == KP_OK) {
+		functions_say_doubt(o->g.talk.target, tracers_hello(ts, 0));
 		st = take_events(ts, &k, p);
-	else
+	} else
 		st = functions_failed(o->g.talk.target, e, why, "counted");
 	if (st == EXIT_DONE) {
 		*h = *tracers_hello(ts, 0);

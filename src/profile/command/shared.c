@@ -254,6 +254,13 @@ show_list(const struct kp_counts *p)
 	return show(&b);
 }
 
+void
+functions_say_doubt(const char *target, const struct injected_hello *h)
+{
+	if (h->doubt != NULL)
+		say("'%s': unverified: %s", target, h->doubt);
+}
+
 int
 functions_list(const struct injected_opts *o)
 {
@@ -268,8 +275,10 @@ functions_list(const struct injected_opts *o)
 	co.g.processes = "";
 	if (p.names != NULL)
 		e = counters_start(&c, &co, &h, why, sizeof(why));
-	if (e == KP_OK)
+	if (e == KP_OK) {
+		functions_say_doubt(o->talk.target, &h);
 		e = counters_read(c, true, &p, why, sizeof(why));
+	}
 	if (e == KP_OK)
 		st = show_list(&p);
 	else

@@ -107,6 +107,8 @@ int functions_failed(const char *target, enum kp_err e, const char *why,
  */
 enum kp_err functions_take(struct tracers *ts, kp_mono_ns deadline,
     const struct tracers_sink *sink);
+/* Prints what of the node is not verified, if TLS is used without that. */
+void functions_say_doubt(const char *target, const struct injected_hello *h);
 /* After the figures: prints the value of the expression of -apply. */
 void functions_say_value(const struct functions_args *a,
     const struct injected_hello *h);

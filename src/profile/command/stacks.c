@@ -262,6 +262,7 @@ sample_with(struct run *r)
 	const struct args *a = r->a;
 	int st;
 
+	functions_say_doubt(a->o.g.talk.target, &r->hello);
 	r->from = kp_wall_now();
 	r->end = a->limit > 0 ? kp_mono_now() + a->limit : INT64_MAX;
 	if (a->limit == 0 && !a->quiet)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "profile/command/shared.h"
 #include "profile/command/suggest_node.h"
 #include "profile/target/sampler.h"
 #include "suggest/known.h"
@@ -215,6 +216,7 @@ sample(struct suggest_node *s)
 	else
 		e = sampler_start(&m, &o, &h, s->why, sizeof(s->why));
 	if (e == KP_OK) {
+		functions_say_doubt(s->talk.target, &h);
 		s->otp = h.otp;
 		s->processes = h.processes;
 		s->cost.asked.loads++;

@@ -213,6 +213,7 @@ say_otherwise(const struct tracers *ts, const struct args *a)
 
 	for (uint32_t i = 0; i < a->targets.n; i++) {
 		h = tracers_hello(ts, i);
+		functions_say_doubt(a->targets.v[i], h);
 		if (h->not_native[0] != '\0')
 			say("'%s': not by the native probe: %s",
 			    a->targets.v[i], h->not_native);

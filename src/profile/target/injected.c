@@ -379,8 +379,10 @@ injected_start(struct injected *g, const struct injected_code *code,
 	*g = (struct injected){ .code = code, .target = o->talk.target,
 	    .value = o->value, .apply_limit = o->apply_limit };
 	e = dist_sync_open(&g->talk, &o->talk, why, n);
-	if (e == KP_OK)
+	if (e == KP_OK) {
+		h->doubt = dist_sync_doubt(g->talk);
 		e = start(g, o, own, h, why, n);
+	}
 	if (e != KP_OK) {
 		dist_sync_close(g->talk);
 		g->talk = NULL;

@@ -58,6 +58,7 @@ struct injected_hello {
 	bool no_gc;		/* another tool traces garbage collection */
 	unsigned depth;		/* of stacks: backtrace_depth there */
 	unsigned schedulers;	/* online */
+	const char *doubt;	/* what of the node is not verified; or NULL */
 	/* Patterns without a function there (tracer.h); bit 0 is the first. */
 	uint8_t absent[INJECTED_PATTERNS_MAX / 8];
 };
