@@ -109,8 +109,11 @@ context(Name, #{dir := Dir, counter := Counter} = Env) ->
     ok = filelib:ensure_path(Mine),
     Env#{dir := Mine, cookie => filename:join(Dir, "cookie"), n => N, last => atomics:new(1, [])}.
 
-%% The last lines of what was said on standard error, for a failed test.
+%% What has ended, in the process that started it, and the last lines of what was said
+%% on standard error, for a failed test.
 evidence(#{dir := Dir}) ->
+    [["\n-- ", Name, " had ended with ", integer_to_list(Status)]
+     || {_, port, {Port, Name}} <- ets:lookup(it_processes, self()), Status <- statuses(Port)] ++
     [begin
          {ok, Text} = file:read_file(F),
          Lines = string:split(string:trim(Text), "\n", all),
@@ -181,11 +184,14 @@ start(T, Name, Command, Env) ->
                              {"ERL_CRASH_DUMP_BYTES", "0"} | Env]},
                       exit_status, hide]),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    ets:insert(it_processes, {self(), process, {Pid, born(Pid)}}),
+    ets:insert(it_processes, [{self(), process, {Pid, born(Pid)}}, {self(), port, {Port, Name}}]),
     #{name => Name, pid => Pid, out => Out, err => Err, port => Port}.
 
 signal(#{pid := Pid}, Signal) ->
     os:cmd(io_lib:format("kill -~s ~b 2>&1", [Signal, Pid])).
+
+statuses(Port) ->
+    receive {Port, {exit_status, Status}} -> [Status] after 0 -> [] end.
 
 kill(P) ->
     signal(P, "KILL"),
@@ -216,6 +222,7 @@ kill_all(Test) ->
     Pids = [P || {_, process, {P, Born}} <- ets:lookup(it_processes, Test),
                  Born =/= gone, born(P) =:= Born],
     ets:match_delete(it_processes, {Test, process, '_'}),
+    ets:match_delete(it_processes, {Test, port, '_'}),
     Pids =:= [] orelse
         os:cmd("kill -KILL" ++ [io_lib:format(" ~b", [P]) || P <- Pids] ++ " 2>/dev/null"),
     ok.

@@ -90,12 +90,14 @@ span(const struct kp_buf *b)
 	return (struct kp_span){ b->p, (uint32_t)b->len };
 }
 
+static uint32_t process = 7;	/* whose events these are */
+
 static void
 put(struct kp_event *ev)
 {
 	static const char name[] = "n@h";
 
-	ev->pid = (struct kp_pid){ { (const uint8_t *)name, 3 }, 7, 0, 1 };
+	ev->pid = (struct kp_pid){ { (const uint8_t *)name, 3 }, process, 0, 1 };
 	ev->ts = now += 1000;
 	check_seen_event(seen, ev);
 	assert_int_equal(ev->identity.n, 0);
@@ -184,6 +186,26 @@ nested(void **state)
 		returned(WEB);
 	assert_int_equal(got().seen[0].entered, 3);
 	assert_int_equal(got().seen[0].nested, 2);
+}
+
+/*
+ * A process got a message of a request that goes on, and with it the token, which a
+ * socket's data do not take away: what it begins then is no call of web:handle/2 by
+ * itself, nor is there a function around both.
+ */
+static void
+nested_elsewhere(void **state)
+{
+	(void)state;
+	clause(2);
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
+	process = 8;
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 2, 1);
+	returned(WEB);
+	process = 7;
+	returned(WEB);
+	assert_int_equal(got().requests, 2);
+	assert_int_equal(got().seen[0].nested, 0);
 }
 
 /* As the relay of OTP 25 shows tail calls: one return ends the last of them. */
@@ -294,6 +316,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(requests, begin, end),
 		cmocka_unit_test_setup_teardown(nested, begin, end),
+		cmocka_unit_test_setup_teardown(nested_elsewhere, begin, end),
 		cmocka_unit_test_setup_teardown(chained, begin, end),
 		cmocka_unit_test_setup_teardown(tier_calls_itself, begin, end),
 		cmocka_unit_test_setup_teardown(unknown, begin, end),

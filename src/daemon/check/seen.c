@@ -4,7 +4,9 @@
  *
  * A function calls itself if {caller} of a call is the function.  A tail call has
  * the caller of the function that makes it, so an entry's call also counts as
- * nested if a call of the same entry is open.
+ * nested if a call of the same entry is open in its process.  In another process it
+ * is not: a process keeps the token of a message that it got, also when a socket's
+ * data make it begin a request of its own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 /* A traced call of an entry. */
 struct opened {
 	uint64_t label;
+	uint64_t proc;
 	size_t item;
 	size_t after;	/* index of the call before it in its process + 1 */
 	bool nested;	/* inside a call of the same entry */
@@ -187,11 +190,13 @@ static void
 entry_seen(struct check_seen *s, size_t item, const struct kp_event *ev)
 {
 	const struct opened *before = find_opened(s, ev->old_label);
+	uint64_t proc = (uint64_t)ev->pid.serial << 32 | ev->pid.id;
 	bool nested = same_span(ev->caller, ev->mfa);
 
 	s->opened[s->entered++] = (struct opened){ .label = ev->label,
-		.item = item, .nested = nested,
-		.after = before != NULL ? (size_t)(before - s->opened) + 1 : 0 };
+		.proc = proc, .item = item, .nested = nested,
+		.after = before != NULL && before->proc == proc ?
+		    (size_t)(before - s->opened) + 1 : 0 };
 	s->seen[item].entered++;
 	s->seen[item].nested += nested;
 }
@@ -279,7 +284,8 @@ check_seen_request(struct check_seen *s, struct kp_requests *rs,
 
 	if (o == NULL)
 		return;		/* past the limit */
-	if (around != NULL && around->item == o->item && !o->nested) {
+	if (around != NULL && around->item == o->item &&
+	    around->proc == o->proc && !o->nested) {
 		o->nested = true;
 		s->seen[o->item].nested++;
 	}
