@@ -391,27 +391,27 @@ injected_start(struct injected *g, const struct injected_code *code,
 	return e;
 }
 
-/* Reads until the module says that it has taken everything back. */
-static void
-await_end(struct injected *g, kp_mono_ns deadline)
+void
+injected_leave(struct injected *g)
 {
-	struct kp_term r;
-
-	while (injected_next(g, deadline, &r) == KP_OK) {
-		kp_term_tuple(&r);
-		if (kp_span_is(kp_term_atom(&r), "kprof_ended"))
-			return;
-	}
+	/* The module ends with the connection too, but later. */
+	if (g->talk != NULL && !g->left)
+		g->gone |= injected_command(g, "stop") != KP_OK;
+	g->left = true;
+	g->lease_at = INT64_MAX;
 }
 
 void
 injected_stop(struct injected *g, kp_dur_ns wait)
 {
+	kp_mono_ns deadline = kp_mono_now() + wait;
+	struct kp_term r;
+
 	if (g->talk == NULL)
 		return;
-	/* The module ends with the connection too, but later. */
-	if (injected_command(g, "stop") == KP_OK && wait > 0)
-		await_end(g, kp_mono_now() + wait);
+	injected_leave(g);
+	while (wait > 0 && !g->gone && injected_next(g, deadline, &r) == KP_OK)
+		;
 	dist_sync_close(g->talk);
 	g->talk = NULL;
 }
@@ -432,6 +432,17 @@ is_value(const struct injected *g, const struct kp_term *r)
 	return true;
 }
 
+/* {kprof_ended, gone, Text}: the sentry's last message. */
+static bool
+is_gone(const struct kp_term *r)
+{
+	struct kp_term at = *r;
+
+	return kp_term_tuple(&at) == 3 &&
+	    kp_span_is(kp_term_atom(&at), "kprof_ended") &&
+	    kp_span_is(kp_term_atom(&at), "gone");
+}
+
 enum kp_err
 injected_next(struct injected *g, kp_mono_ns deadline, struct kp_term *r)
 {
@@ -445,6 +456,8 @@ injected_next(struct injected *g, kp_mono_ns deadline, struct kp_term *r)
 		e = dist_sync_next(g->talk, until, r);
 		if (e == KP_OK && is_value(g, r))
 			continue;
+		if (e == KP_OK)
+			g->gone |= is_gone(r);
 		if (e != KP_ETIMEOUT || kp_mono_now() >= deadline)
 			return e;
 	}

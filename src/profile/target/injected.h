@@ -13,6 +13,8 @@
 
 /* The client renews the lease every second, also while it waits. */
 #define INJECTED_LEASE_MS 4000
+/* How long a command waits in the end, if there is nothing else to wait for. */
+#define INJECTED_STOP_WAIT (10 * KP_NS_PER_S)
 #define INJECTED_TEXT_MAX 1024
 #define INJECTED_VALUE_MAX 4096	/* bytes of an expression's value, as text */
 #define INJECTED_PATTERNS_MAX 1024u	/* more than are ever given */
@@ -73,6 +75,8 @@ struct injected {
 	kp_dur_ns apply_limit;
 	uint64_t ref;		/* of the last command */
 	kp_mono_ns lease_at;	/* the next one */
+	bool left;		/* it was told to stop */
+	bool gone;		/* and has said that all is taken back */
 };
 
 /* put() writes n more options, each a key and a value. */
@@ -103,9 +107,12 @@ enum kp_err injected_send(struct injected *g,
 /* dist_sync_next(), but it renews the lease and keeps an expression's value. */
 enum kp_err injected_next(struct injected *g, kp_mono_ns deadline,
     struct kp_term *r);
+/* Has everything taken back, and waits for nothing. */
+void injected_leave(struct injected *g);
 /*
- * Has everything taken back, and waits for that no longer than `wait`.  Does nothing
- * if nothing was started.
+ * Has everything taken back, and waits for that no longer than `wait`: before OTP 27
+ * the next profile would take what is left for another tool's.  Does nothing if
+ * nothing was started.
  */
 void injected_stop(struct injected *g, kp_dur_ns wait);
 

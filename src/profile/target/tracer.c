@@ -309,11 +309,17 @@ tracer_go(struct tracer *t)
 }
 
 void
+tracer_leave(struct tracer *t)
+{
+	injected_leave(&t->in);
+}
+
+void
 tracer_stop(struct tracer *t)
 {
 	if (t == NULL)
 		return;
-	injected_stop(&t->in, 0);
+	injected_stop(&t->in, INJECTED_STOP_WAIT);
 	kp_calls_decoder_free(t->decoder);
 	free(t);
 }

@@ -91,7 +91,9 @@ enum kp_err tracer_start(struct tracer **t, const struct tracer_opts *o,
     struct kp_call_names *names, struct injected_hello *h, char *why, size_t n);
 /* Starts tracing, and the call of -apply.  On error it has ended. */
 enum kp_err tracer_go(struct tracer *t);
-/* Takes everything back.  NULL is allowed. */
+/* As injected_leave(). */
+void tracer_leave(struct tracer *t);
+/* Takes everything back, and waits for that.  NULL is allowed. */
 void tracer_stop(struct tracer *t);
 
 /* ---- requests of several nodes ---- */

@@ -467,6 +467,10 @@ tracers_begun(const struct tracers *ts, uint32_t *ended)
 void
 tracers_leave(struct tracers *ts)
 {
+	/* None is traced on while another one takes its time. */
+	for (uint32_t i = 0; i < ts->n; i++)
+		if (ts->v[i].t != NULL)
+			tracer_leave(ts->v[i].t);
 	for (uint32_t i = 0; i < ts->n; i++) {
 		tracer_stop(ts->v[i].t);
 		ts->v[i].t = NULL;
