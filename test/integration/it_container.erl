@@ -19,7 +19,9 @@
         "shift 4\n"
         "while [ \"$1\" != -- ]; do cp -r \"$1\" \"$root/mnt\"; shift; done\n"
         "shift\n"
-        "[ \"$root\" != / ] || ! [ -d \"$checkout\" ] || mount -t tmpfs tmpfs \"$checkout\"\n"
+        %% Other tests make files under its name in the root of another release.
+        "checkout=${root%/}$checkout\n"
+        "! [ -d \"$checkout\" ] || mount -t tmpfs tmpfs \"$checkout\"\n"
         "mount -t tmpfs -o \"$options\" tmpfs \"$root/tmp\"\n"
         "mkdir -p \"$root/dev/shm\"\n"
         %% As containers have it.
