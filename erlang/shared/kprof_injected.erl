@@ -39,22 +39,31 @@ configured_by_file(Key) ->
 %% parsed here and evaluated by stdlib. A sentry that is still at work, as after a start that
 %% failed half way, has a minute: a purge would kill it. Whether code is in use is asked twice
 %% a second, because the VM looks at every process for it.
+%% There are two purgers after a start that failed half way, the sentry's as well. So nothing is
+%% deleted while another module of this name is loaded and started: who does either is
+%% registered as Name_load (load.exprs).
 -spec purger_start(atom(), [module()], [pid()]) -> pid().
 purger_start(Name, Modules, Pids) ->
     Text = "[begin R = erlang:monitor(process, P),"
            " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
            " end || P <- Ps],"
-           "erlang:whereis(Name) =:= undefined andalso begin"
-           " Unused = fun Unused(_, 0) -> false;"
+           "Alone = fun Alone(0) -> false;"
+           " Alone(N) -> try erlang:register(Load, self())"
+           " catch _:_ -> receive after 50 -> Alone(N - 1) end end end,"
+           "Unused = fun Unused(_, 0) -> false;"
            " Unused(M, N) -> code:soft_purge(M) orelse"
            " begin receive after 500 -> ok end, Unused(M, N - 1) end end,"
-           " [begin code:purge(M), code:delete(M), Unused(M, 120), code:purge(M) end"
-           " || M <- Ms, erlang:module_loaded(M)]"
+           "Alone(1200) andalso begin"
+           " Deleted = [begin code:purge(M), code:delete(M), M end || M <- Ms,"
+           " erlang:whereis(Name) =:= undefined, erlang:module_loaded(M)],"
+           " erlang:unregister(Load),"
+           " [Unused(M, 120) orelse code:purge(M) || M <- Deleted]"
            " end.",
     {ok, Tokens, _} = erl_scan:string(Text),
     {ok, Exprs} = erl_parse:parse_exprs(Tokens),
     spawn(erl_eval, exprs,
-          [Exprs, [{'Name', Name}, {'Ms', Modules}, {'Ps', Pids}]]).
+          [Exprs, [{'Name', Name}, {'Load', list_to_atom(atom_to_list(Name) ++ "_load")},
+                   {'Ms', Modules}, {'Ps', Pids}]]).
 
 %% Starts a process that runs a function of this module of ours, for people who look at the
 %% node: see process_label/2.

@@ -238,7 +238,9 @@ sentry_start(Host) ->
     spawn_monitor(fun() ->
                           kprof_injected:process_label(Host#host.name, sentry),
                           Ref = erlang:monitor(process, Server),
-                          receive {own, Own} -> sentry(Ref, Server, Own, Host)
+                          receive
+                              {own, Own} -> sentry(Ref, Server, Own, Host);
+                              {'DOWN', Ref, process, Server, _} -> ok
                           after ?START_MS -> ok
                           end
                   end).

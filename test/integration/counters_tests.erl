@@ -28,6 +28,7 @@ tests() ->
      {"until it is interrupted", 60, fun interrupted/1},
      {"again and again", 60, fun again/1},
      {"nothing is left when it has ended", 60, fun gone/1},
+     {"its module is loaded by one, and deleted by one", 60, fun alone/1},
      {"interrupted before it counts", 60, fun interrupted_starting/1},
      {"interrupted while it reads", 60, fun interrupted_reading/1},
      {"kept, and compared", 60, fun compared/1},
@@ -433,6 +434,21 @@ sentries(Name) ->
 
 is_suspended(P) ->
     process_info(P, status) =:= {status, suspended}.
+
+%% Who deletes it must not delete what the next one has just loaded. The stub has the name
+%% that is between them.
+alone(T) ->
+    Target = plain(T),
+    P = start(T, Target, "count", ["lists"]),
+    it:do(Target, fun() -> true = register(kprof_counters_load, self()) end),
+    {0, _, _} = interrupt(P),
+    {1, "", Said} = run(T, Target, "count", ["-for", "100ms", "lists"]),
+    says(Said, "already"),
+    it:equal("it is not deleted", true, it:call(Target, erlang, module_loaded, [kprof_counters])),
+    it:do(Target, fun() -> true = unregister(kprof_counters_load) end),
+    {0, _, _} = run(T, Target, "count", ["-for", "100ms", "lists"]),
+    unarmed(Target),
+    it:until("it is deleted", fun() -> not it:call(Target, erlang, module_loaded, [kprof_counters]) end).
 
 interrupted_starting(T) ->
     {Target, Mark} = it_audit:begins(T),
