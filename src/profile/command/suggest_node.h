@@ -20,7 +20,7 @@
 /* A node answers for 1,024 patterns; each is set in 0.1 to 7 ms. */
 #define SUGGEST_MODULES_MAX 500u
 #define SUGGEST_FUNCTIONS_MAX 8000u	/* of the modules that are counted, in all */
-#define SUGGEST_EVENTS_MAX 30000u	/* of a trace of requests: 30 ms of the node's time */
+#define SUGGEST_EVENTS_MAX 60000u	/* of a trace of requests: 60 ms of the node's time */
 #define SUGGEST_QUEUE_MAX 15000u	/* events that wait in the node */
 #define SUGGEST_REQUESTS 500u		/* that are traced */
 #define SUGGEST_ALL_EVENTS 20000u	/* of a trace of all processes */
