@@ -41,7 +41,8 @@ configured_by_file(Key) ->
 %% a second, because the VM looks at every process for it.
 %% There are two purgers after a start that failed half way, the sentry's as well. So nothing is
 %% deleted while another module of this name is loaded and started: who does either is
-%% registered as Name_load (load.exprs).
+%% registered as Name_load (load.exprs). A purger that waits a minute for that in vain leaves it
+%% to the one that has it.
 -spec purger_start(atom(), [module()], [pid()]) -> pid().
 purger_start(Name, Modules, Pids) ->
     Text = "[begin R = erlang:monitor(process, P),"
@@ -49,7 +50,7 @@ purger_start(Name, Modules, Pids) ->
            " end || P <- Ps],"
            "Alone = fun Alone(0) -> false;"
            " Alone(N) -> try erlang:register(Load, self())"
-           " catch _:_ -> receive after 50 -> Alone(N - 1) end end end,"
+           " catch error:badarg -> receive after 50 -> Alone(N - 1) end end end,"
            "Unused = fun Unused(_, 0) -> false;"
            " Unused(M, N) -> code:soft_purge(M) orelse"
            " begin receive after 500 -> ok end, Unused(M, N - 1) end end,"
@@ -62,8 +63,8 @@ purger_start(Name, Modules, Pids) ->
     {ok, Tokens, _} = erl_scan:string(Text),
     {ok, Exprs} = erl_parse:parse_exprs(Tokens),
     spawn(erl_eval, exprs,
-          [Exprs, [{'Name', Name}, {'Load', list_to_atom(atom_to_list(Name) ++ "_load")},
-                   {'Ms', Modules}, {'Ps', Pids}]]).
+          [Exprs, [{'Load', list_to_atom(atom_to_list(Name) ++ "_load")}, {'Ms', Modules},
+                   {'Name', Name}, {'Ps', Pids}]]).         % in order, as erl_eval needs them
 
 %% Starts a process that runs a function of this module of ours, for people who look at the
 %% node: see process_label/2.

@@ -13,6 +13,8 @@
 -define(NAMED, 5).              % functions that an error names
 -define(NAMES, 10000).          % registered names in an answer
 -define(KEEP_MS, 5000).         % the application controller's answer
+-define(LAST_MS, 100).          % of the sentry's last message, this often again:
+-define(LAST_TRIES, 50).
 -define(ARM_LOOK, 8).           % patterns between two looks at the memory
 
 %% ---------------------------------------------------------------- start ----
@@ -251,11 +253,19 @@ sentry(Ref, Server, {Client, _, _, _, _} = Own, Host) ->
             sentry(Ref, Server, New, Host);
         {'DOWN', Ref, process, Server, Reason} ->
             take_back(Reason, Server, Own, Host),
-            erlang:send(Client, {kprof_ended, gone, end_text(Reason, Host)},
-                        [noconnect, nosuspend]),
+            send_last(Client, {kprof_ended, gone, end_text(Reason, Host)}, ?LAST_TRIES),
             purger_start(Host, [Server, self()]);
         _ ->
             sentry(Ref, Server, Own, Host)
+    end.
+
+%% Its client waits for it. Events may be in the connection's way.
+send_last(Client, Message, Tries) ->
+    case erlang:send(Client, Message, [noconnect, nosuspend]) of
+        nosuspend when Tries > 0 ->
+            receive after ?LAST_MS -> send_last(Client, Message, Tries - 1) end;
+        _ ->
+            ok
     end.
 
 take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}, Host) ->

@@ -278,7 +278,8 @@ shake_explain(const struct shake *s, int err)
 		    target, (long long)(s->o->limit / KP_NS_PER_S));
 		return KP_ETIMEOUT;
 	}
-	if (strcmp(s->check.status, "alive") == 0 || strcmp(s->check.status, "nok") == 0) {
+	if (strcmp(s->check.status, "alive") == 0 ||
+	    strcmp(s->check.status, "nok") == 0) {
 		snprintf(s->why, s->n, "cannot connect to '%s': the name is in "
 		    "use there (see -name)", target);
 		return KP_EBUSY;

@@ -170,10 +170,12 @@ start_refused(struct agent *a, const char *text)
 		return;
 	}
 
-	/* Another kprofd was quicker: look for its agent. */
+	/* Another kprofd was quicker: look for its agent, but not at once. */
 	if (strcmp(text, "{error,already}") == 0 &&
 	    a->leftover_tries++ < LEFTOVER_TRIES && !a->stopping) {
-		agent_step_look(a);
+		agent_set_step(a, AGENT_LOOKING);
+		a->asked_whereis = true;
+		agent_timer(a, LEFTOVER_MS);
 		return;
 	}
 	if (disabled)

@@ -19,7 +19,7 @@ begin(unsigned how)
 		.tls = how & 2 };
 }
 
-/* What is found, and nothing of the bytes, which may have come further. */
+/* Compares what was read, not the private bytes. */
 static void
 same(const struct handshake_check *a, const struct handshake_check *b)
 {

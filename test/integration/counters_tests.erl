@@ -410,8 +410,6 @@ interrupted(T) ->
     it_audit:ends(Target, Mark),
     unarmed(Target).
 
-%% What would start it there is held up: it ends all the same, and before that is
-%% free again.
 %% Before OTP 27 the next one would take what is left for another tool's: so it ends
 %% when the sentry has said that nothing is. The stub holds that up.
 gone(T) ->
@@ -450,6 +448,8 @@ alone(T) ->
     unarmed(Target),
     it:until("it is deleted", fun() -> not it:call(Target, erlang, module_loaded, [kprof_counters]) end).
 
+%% What would start it there is held up: it ends all the same, and before that is
+%% free again.
 interrupted_starting(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),

@@ -241,6 +241,8 @@ before_armed(T) ->
                   #{whereis => fun(#{agent := Agent} = Conn, _, _) -> it_peer:say(Conn, {rex, Agent}) end,
                     occupant => Rex(deep(200))}, "is being profiled already"},
                  {"an agent that is always leaving", #{module_loaded => Rex(true), start => Rex({error, already})}, NoStart},
+                 {"a name that is taken for a second", #{start => taken(Rex({error, already}), Rex({error, {protocol, 3}}))},
+                  "speaks protocol 3, not 7.*install"},
                  {"another protocol", #{start => Hello(#{protocol => 3})}, "speaks protocol 3, not 7.*install"},
                  {"another protocol's refusal", #{start => Rex({error, {protocol, 3}})}, "speaks protocol 3, not 7.*install"},
                  {"no protocol", #{start => Hello(#{protocol => none})}, NoStart},
@@ -274,6 +276,18 @@ before_armed(T) ->
                                    it_peer:raw(Conn, binary:part(Whole, 0, 20)),
                                    gone(Conn)
                            end}, "closed the connection|Connection reset"}]).   % by what it left unread
+
+%% Answers in one way for a second, then in another: kprofd asks again all that time.
+taken(First, Then) ->
+    Begun = atomics:new(1, []),
+    fun(Conn, Ref, Args) ->
+            Now = erlang:monotonic_time(millisecond),
+            _ = atomics:compare_exchange(Begun, 1, 0, Now),
+            case Now - atomics:get(Begun, 1) < 1000 of
+                true -> First(Conn, Ref, Args);
+                false -> Then(Conn, Ref, Args)
+            end
+    end.
 
 %% A reply whose result are these bytes, whole or not.
 lying(Bytes) ->

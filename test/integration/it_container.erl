@@ -19,7 +19,7 @@
         "shift 4\n"
         "while [ \"$1\" != -- ]; do cp -r \"$1\" \"$root/mnt\"; shift; done\n"
         "shift\n"
-        %% Other tests make files under its name in the root of another release.
+        %% Other tests make files under the checkout's path in the root of another release.
         "checkout=${root%/}$checkout\n"
         "! [ -d \"$checkout\" ] || mount -t tmpfs tmpfs \"$checkout\"\n"
         "mount -t tmpfs -o \"$options\" tmpfs \"$root/tmp\"\n"

@@ -23,7 +23,7 @@
 /* A traced call of an entry. */
 struct opened {
 	uint64_t label;
-	uint64_t proc;
+	uint64_t proc;	/* serial << 32 | number */
 	size_t item;
 	size_t after;	/* index of the call before it in its process + 1 */
 	bool nested;	/* inside a call of the same entry */

@@ -127,8 +127,9 @@ suggest_about(struct suggest_run *r)
 	    "functions begin requests; only requests were traced.\n");
 	if (r->node.nhot > 0)
 		kp_buf_printf(b, "Not traced, since they are called more than "
-		    "20 000 times a second: %s.\n", text_counted(x,
-		    r->node.nhot, "function"));
+		    "%s times a second: %s.\n", text_count(y,
+		    (uint64_t)r->node.hot), text_counted(x, r->node.nhot,
+		    "function"));
 	if (r->node.modules_over > 0)
 		kp_buf_printf(b, "Not looked at, since there are too many: "
 		    "%s.\n", text_counted(x, r->node.modules_over, "module"));
@@ -300,7 +301,7 @@ from_trace(struct suggest_run *r)
 	free(r->fns);
 	r->calls = NULL;
 	r->fns = NULL;
-	e = suggest_node_trace(&r->node, NULL, NULL, &r->own_names, &r->calls,
+	e = suggest_node_trace(&r->node, NULL, -1, NULL, &r->own_names, &r->calls,
 	    &r->fns);
 	if (e != KP_OK)
 		return suggest_failed(r, e);

@@ -52,7 +52,7 @@ trace_requests(struct suggest_run *r)
 	suggest_progress(r, "'%s': tracing %u requests of %s at most", r->a->target,
 	    SUGGEST_REQUESTS, suggest_entry_name(r, r->chosen, name));
 	suggest_forget(r);
-	e = suggest_node_trace(&r->node, &entry, r->calls, &r->in_names,
+	e = suggest_node_trace(&r->node, &entry, rate, r->calls, &r->in_names,
 	    &r->in_calls, &r->in_fns);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
@@ -72,8 +72,8 @@ trace_requests(struct suggest_run *r)
 		r->calls->loops[r->entries[r->chosen].fn] = true;
 		return EXIT_DONE;
 	}
-	e = suggest_tiers(c, r->in_fns, in, rate > 1 ? SUGGEST_HOT / rate :
-	    SUGGEST_HOT, &r->tiers);
+	e = suggest_tiers(c, r->in_fns, in, rate > 1 ? SUGGEST_HOT_RATE / rate :
+	    SUGGEST_HOT_RATE, &r->tiers);
 	if (e == KP_OK)
 		return OPTS_GO_ON;
 	snprintf(r->node.why, sizeof(r->node.why), "out of memory");
@@ -127,8 +127,8 @@ measure(struct suggest_run *r)
 	if (e != KP_OK)
 		return suggest_failed(r, e);
 	if (c->begun > 0)
-		e = suggest_tiers(c, fns, in, rate > 1 ? SUGGEST_HOT / rate :
-		    SUGGEST_HOT, &t);
+		e = suggest_tiers(c, fns, in, rate > 1 ? SUGGEST_HOT_RATE / rate :
+		    SUGGEST_HOT_RATE, &t);
 	if (e != KP_OK || c->begun == 0 || t.n < TIERS_LEAST) {
 		suggest_calls_free(c);	/* the first trace is as good */
 		kp_call_names_free(names);

@@ -8,10 +8,13 @@
 #include "profile/target/counters.h"
 #include "target/probe_file.h"
 
-#define UNCOUNT_WAIT (30 * KP_NS_PER_S)	/* thousands of functions */
+/* Of thousands of functions on a busy node; a trace comes next. */
+#define UNCOUNT_WAIT (30 * KP_NS_PER_S)
 #define MEMORY_MAX (128u * MB)
 #define FUNCTIONS_MAX 50000u	/* of the modules: the last one may be large */
 #define CALLED_MAX 1000u
+#define REQUESTS_LEAST 200.0	/* that a trace is to have, if it can */
+#define HOT_STEP 1.5
 
 /* ---- the node ---- */
 
@@ -48,6 +51,7 @@ suggest_node_free(struct suggest_node *s)
 	free(s->groups);
 	free(s->called);
 	free(s->rates);
+	free(s->counted);
 	kp_call_names_free(s->names);
 	facts_free(s->facts);
 }
@@ -66,73 +70,111 @@ called_add(struct suggest_node *s, struct kp_mfa_pat p)
 }
 
 /*
- * A module is armed as a whole, in one step, unless it has hot functions.  rows:
- * in the order of functions' names.
+ * A module is armed as a whole, in one step, unless it has hot functions.  v: its
+ * functions that were counted.
  */
 static enum kp_err
-called_module(struct suggest_node *s, const struct kp_counts *p, size_t from,
-    size_t to)
+called_module(struct suggest_node *s, const uint32_t *v, size_t n)
 {
-	const struct kp_call_fn *fn = &p->names->fns[p->rows[from].fn];
-	uint64_t calls = 0;
+	const struct kp_call_fn *fns = s->names->fns, *fn = &fns[v[0]];
+	double rate = 0;
 	size_t hot = 0;
 	enum kp_err e = KP_OK;
 
-	for (size_t i = from; i < to; i++) {
-		calls += p->rows[i].calls;
-		hot += s->rates[p->rows[i].fn] > SUGGEST_HOT;
+	for (size_t i = 0; i < n; i++) {
+		if (s->rates[v[i]] > s->hot)
+			hot++;
+		else
+			rate += s->rates[v[i]];
 	}
 	s->nhot += hot;
-	if (calls == 0)
-		return KP_OK;
-	for (size_t i = from; i < to; i++)
-		s->called_rate += hot == 0 ||
-		    s->rates[p->rows[i].fn] <= SUGGEST_HOT ?
-		    s->rates[p->rows[i].fn] : 0;
+	s->called_rate += rate;
 	if (hot == 0)
-		return called_add(s, (struct kp_mfa_pat){ .mod = fn->mod,
-		    .arity = -1 });
-	for (size_t i = from; i < to && e == KP_OK; i++) {
-		fn = &p->names->fns[p->rows[i].fn];
-		if (p->rows[i].calls > 0 &&
-		    s->rates[p->rows[i].fn] <= SUGGEST_HOT)
+		return rate == 0 ? KP_OK : called_add(s, (struct kp_mfa_pat){
+		    .mod = fn->mod, .arity = -1 });
+	for (size_t i = 0; i < n && e == KP_OK; i++) {
+		fn = &fns[v[i]];
+		if (s->rates[v[i]] > 0 && s->rates[v[i]] <= s->hot)
 			e = called_add(s, (struct kp_mfa_pat){ .mod = fn->mod,
 			    .fun = fn->fun, .arity = (int)fn->arity });
 	}
 	return e;
 }
 
-static int
-row_order(const void *a, const void *b, void *names)
+/* What a trace is to have: all that is called, but what is hot. */
+static enum kp_err
+called_find(struct suggest_node *s, double hot)
 {
-	return kp_call_fn_order(names, ((const struct kp_counts_row *)a)->fn,
-	    ((const struct kp_counts_row *)b)->fn);
+	enum kp_err e = KP_OK;
+
+	s->hot = hot;
+	s->ncalled = s->nhot = 0;
+	s->called_rate = 0;
+	for (size_t i = 0, to; i < s->ncounted && e == KP_OK; i = to) {
+		for (to = i + 1; to < s->ncounted && suggest_same_module(s->names,
+		    s->counted[to], s->counted[i]); to++)
+			;
+		e = called_module(s, s->counted + i, to - i);
+	}
+	return e == KP_OK ? e : suggest_node_no_memory(s);
+}
+
+static int
+name_order(const void *a, const void *b, void *names)
+{
+	return kp_call_fn_order(names, *(const uint32_t *)a,
+	    *(const uint32_t *)b);
 }
 
 static enum kp_err
-called_find(struct suggest_node *s, struct kp_counts *p)
+rates_keep(struct suggest_node *s, const struct kp_counts *p)
 {
 	double seconds = (double)p->elapsed / KP_NS_PER_S;
-	enum kp_err e = KP_OK;
 
 	s->rates = calloc(p->names->nfns + 1, sizeof(*s->rates));
-	if (s->rates == NULL)
+	s->counted = calloc(p->nrows + 1, sizeof(*s->counted));
+	if (s->rates == NULL || s->counted == NULL)
 		return suggest_node_no_memory(s);
 	s->nrates = p->names->nfns;
-	for (size_t i = 0; i < p->nrows; i++)
+	s->ncounted = p->nrows;
+	for (size_t i = 0; i < p->nrows; i++) {
+		s->counted[i] = p->rows[i].fn;
 		s->cost.counts.counted += (double)p->rows[i].calls;
-	for (size_t i = 0; i < p->nrows && seconds > 0; i++)
-		s->rates[p->rows[i].fn] = (double)p->rows[i].calls / seconds;
-	if (p->nrows > 0)
-		qsort_r(p->rows, p->nrows, sizeof(*p->rows), row_order,
-		    p->names);
-	for (size_t i = 0, to; i < p->nrows && e == KP_OK; i = to) {
-		for (to = i + 1; to < p->nrows && suggest_same_module(p->names,
-		    p->rows[to].fn, p->rows[i].fn); to++)
-			;
-		e = called_module(s, p, i, to);
+		if (seconds > 0)
+			s->rates[p->rows[i].fn] = (double)p->rows[i].calls /
+			    seconds;
 	}
-	return e == KP_OK ? e : suggest_node_no_memory(s);
+	if (p->nrows > 0)
+		qsort_r(s->counted, p->nrows, sizeof(*s->counted), name_order,
+		    p->names);
+	return called_find(s, SUGGEST_HOT_RATE);
+}
+
+static double
+rate_below(const struct suggest_node *s, double hot)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < s->ncounted; i++)
+		if (s->rates[s->counted[i]] <= hot)
+			sum += s->rates[s->counted[i]];
+	return sum;
+}
+
+/*
+ * What makes a trace of requests long enough: without the functions that are called
+ * most often, which are in no tier, more requests are within its events.  rate: of the
+ * entry; a call has two events.
+ */
+static double
+hot_for_requests(const struct suggest_node *s, double rate)
+{
+	double least = SUGGEST_MEASURED_CALLS * rate, hot = SUGGEST_HOT_RATE;
+
+	while (rate > 0 && hot > least && 2 * rate_below(s, hot) / rate *
+	    REQUESTS_LEAST > SUGGEST_EVENTS_MAX)
+		hot = hot / HOT_STEP > least ? hot / HOT_STEP : least;
+	return hot;
 }
 
 /* Before OTP 27 a kprofd there is the one tracer: what it traces is refused. */
@@ -159,10 +201,11 @@ suggest_node_count(struct suggest_node *s)
 
 	kp_call_names_free(s->names);
 	free(s->rates);
+	free(s->counted);
 	s->names = p.names;
 	s->rates = NULL;
-	s->ncalled = s->nhot = 0;
-	s->called_rate = 0;
+	s->counted = NULL;
+	s->ncounted = s->ncalled = s->nhot = 0;
 	s->cost.counts.loads++;
 	s->cost.counts.patterns += s->nmodules;
 	snprintf(s->why, sizeof(s->why), "out of memory");
@@ -180,7 +223,7 @@ suggest_node_count(struct suggest_node *s)
 	/* On OTP 25 and 26 a trace would find its counters, and be refused. */
 	counters_stop(c, e == KP_OK ? UNCOUNT_WAIT : 0);
 	if (e == KP_OK)
-		e = called_find(s, &p);
+		e = rates_keep(s, &p);
 	else if (e != KP_END)
 		explain_refusal(s);
 	kp_counts_free(&p);
@@ -332,7 +375,7 @@ trace_in(struct suggest_node *s, const struct kp_mfa_pat *entry,
 
 enum kp_err
 suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
-    const struct suggest_calls *before,
+    double rate, const struct suggest_calls *before,
     struct kp_call_names **names, struct suggest_calls **c,
     struct suggest_fn **fns)
 {
@@ -343,7 +386,10 @@ suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	*names = kp_call_names_new();
 	if (*names == NULL)
 		return suggest_node_no_memory(s);
-	e = trace_in(s, entry, s->called, s->ncalled, before, *names, c, fns);
+	e = called_find(s, entry != NULL ? hot_for_requests(s, rate) :
+	    SUGGEST_HOT_RATE);
+	if (e == KP_OK)
+		e = trace_in(s, entry, s->called, s->ncalled, before, *names, c, fns);
 	if (e == KP_OK)
 		return KP_OK;
 	kp_call_names_free(*names);

@@ -27,7 +27,7 @@
 #define SUGGEST_ALL_SPAN KP_NS_PER_S	/* and that takes no longer */
 #define SUGGEST_MEASURED 150u		/* functions that are traced alone */
 #define SUGGEST_MEASURED_CALLS 8u	/* a request: who is called more often is not */
-#define SUGGEST_HOT 20000.0	/* calls a second, from which a trace is without it */
+#define SUGGEST_HOT_RATE 20000.0	/* calls a second, from which a trace is without it */
 
 struct suggest_node {
 	struct dist_sync_opts talk;
@@ -48,11 +48,14 @@ struct suggest_node {
 	size_t nmodules, modules_over;	/* over: there were more */
 	struct kp_mfa_pat *called;	/* functions and modules to trace */
 	size_t ncalled, called_room;
+	double hot;			/* calls a second, or less where requests are long: */
 	size_t nhot;			/* functions that were too hot to trace */
 	/* Calls that were counted: names and a rate each. */
 	struct kp_call_names *names;
 	double *rates;
 	uint32_t nrates;
+	uint32_t *counted;		/* functions, in the order of names */
+	size_t ncounted;
 	uint64_t functions;		/* that were counted */
 	uint64_t events;		/* of all traces */
 	double called_rate;		/* a second, of those that are traced */
@@ -77,12 +80,13 @@ enum kp_err suggest_node_count(struct suggest_node *s);
 /* -1: unknown */
 double suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f);
 /*
- * Traces all processes, or (entry is not NULL) requests; before: a trace that was
- * made earlier, or NULL.  *names and *c are the
+ * Traces all processes, or (entry is not NULL) requests; rate: the entry's calls a
+ * second, or -1; before: a trace that was made earlier, or NULL.  *names and *c are the
  * caller's after KP_OK, and so are *fns.
  */
 enum kp_err suggest_node_trace(struct suggest_node *s,
-    const struct kp_mfa_pat *entry, const struct suggest_calls *before,
+    const struct kp_mfa_pat *entry, double rate,
+    const struct suggest_calls *before,
     struct kp_call_names **names, struct suggest_calls **c,
     struct suggest_fn **fns);
 /*

@@ -213,7 +213,6 @@ say_otherwise(const struct tracers *ts, const struct args *a)
 
 	for (uint32_t i = 0; i < a->targets.n; i++) {
 		h = tracers_hello(ts, i);
-		functions_say_doubt(a->targets.v[i], h);
 		if (h->not_native[0] != '\0')
 			say("'%s': not by the native probe: %s",
 			    a->targets.v[i], h->not_native);
@@ -243,6 +242,8 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 		info.offset = offset;
 	kp_calls_write_begin(&k->w, &k->b, &info);
 	kept_nodes(k, a, false);
+	for (uint32_t i = 0; i < a->targets.n; i++)
+		functions_say_doubt(a->targets.v[i], tracers_hello(ts, i));
 	e = tracers_go(ts, why, sizeof(why));
 	if (e != KP_OK)
 		return functions_failed(a->targets.v[0], e, why, "traced");

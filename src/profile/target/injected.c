@@ -410,7 +410,8 @@ injected_stop(struct injected *g, kp_dur_ns wait)
 	if (g->talk == NULL)
 		return;
 	injected_leave(g);
-	while (wait > 0 && !g->gone && injected_next(g, deadline, &r) == KP_OK)
+	while (!g->gone && kp_mono_now() < deadline &&
+	    injected_next(g, deadline, &r) == KP_OK)
 		;
 	dist_sync_close(g->talk);
 	g->talk = NULL;

@@ -13,7 +13,7 @@
 
 /* The client renews the lease every second, also while it waits. */
 #define INJECTED_LEASE_MS 4000
-/* How long a command waits in the end, if there is nothing else to wait for. */
+/* How long a command waits until the node has taken everything back. */
 #define INJECTED_STOP_WAIT (10 * KP_NS_PER_S)
 #define INJECTED_TEXT_MAX 1024
 #define INJECTED_VALUE_MAX 4096	/* bytes of an expression's value, as text */
@@ -76,7 +76,7 @@ struct injected {
 	uint64_t ref;		/* of the last command */
 	kp_mono_ns lease_at;	/* the next one */
 	bool left;		/* it was told to stop */
-	bool gone;		/* and has said that all is taken back */
+	bool gone;		/* has said that all is taken back, or cannot be told */
 };
 
 /* put() writes n more options, each a key and a value. */

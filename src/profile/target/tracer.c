@@ -98,7 +98,7 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 	if (e == KP_OK && (o->limit.conf != NULL || o->limit.ninside > 0))
 		e = tracer_mark(&t->in, &t->limit, names, why, n);
 	if (e != KP_OK) {
-		tracer_stop(t);
+		tracer_stop(t, 0);
 		return e;
 	}
 	t->left = o->max_events;
@@ -315,11 +315,11 @@ tracer_leave(struct tracer *t)
 }
 
 void
-tracer_stop(struct tracer *t)
+tracer_stop(struct tracer *t, kp_dur_ns wait)
 {
 	if (t == NULL)
 		return;
-	injected_stop(&t->in, INJECTED_STOP_WAIT);
+	injected_stop(&t->in, wait);
 	kp_calls_decoder_free(t->decoder);
 	free(t);
 }

@@ -93,8 +93,8 @@ enum kp_err tracer_start(struct tracer **t, const struct tracer_opts *o,
 enum kp_err tracer_go(struct tracer *t);
 /* As injected_leave(). */
 void tracer_leave(struct tracer *t);
-/* Takes everything back, and waits for that.  NULL is allowed. */
-void tracer_stop(struct tracer *t);
+/* As injected_stop(); frees t.  NULL is allowed. */
+void tracer_stop(struct tracer *t, kp_dur_ns wait);
 
 /* ---- requests of several nodes ---- */
 

@@ -467,13 +467,20 @@ tracers_begun(const struct tracers *ts, uint32_t *ended)
 void
 tracers_leave(struct tracers *ts)
 {
+	kp_mono_ns deadline = kp_mono_now() + INJECTED_STOP_WAIT;
+	struct one *one;
+	bool silent;
+
 	/* None is traced on while another one takes its time. */
 	for (uint32_t i = 0; i < ts->n; i++)
 		if (ts->v[i].t != NULL)
 			tracer_leave(ts->v[i].t);
 	for (uint32_t i = 0; i < ts->n; i++) {
-		tracer_stop(ts->v[i].t);
-		ts->v[i].t = NULL;
+		one = &ts->v[i];
+		silent = one->end.end == KP_CALLS_GONE ||
+		    one->end.end == KP_CALLS_CUT;
+		tracer_stop(one->t, silent ? 0 : deadline - kp_mono_now());
+		one->t = NULL;
 	}
 }
 

@@ -56,7 +56,10 @@ enum kp_err tracers_end(struct tracers *ts, const struct tracers_sink *sink);
 /* How node i ended; and how many requests began and ended in all nodes. */
 const struct tracer_end *tracers_ended(const struct tracers *ts, uint32_t i);
 uint32_t tracers_begun(const struct tracers *ts, uint32_t *ended);
-/* Takes everything back; the functions above may still be called. */
+/*
+ * Takes everything back, and waits for the nodes that still answer, 10 s for all of
+ * them; the functions above may still be called.
+ */
 void tracers_leave(struct tracers *ts);
 /* The same, and frees ts.  NULL is allowed. */
 void tracers_stop(struct tracers *ts);
