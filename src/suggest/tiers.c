@@ -23,6 +23,8 @@
 #define SURER 1.3		/* times that, unless it was in an earlier draft: */
 #define KEPT 0.7
 #define SHARE_ELSEWHERE 0.03	/* the same, in other processes */
+#define FEW 4			/* tiers beside the entry's; while there are fewer, */
+#define FEW_PART 0.1		/* this part of these shares is enough */
 #define LATER 4			/* time in other processes counts a quarter */
 #define SHARE_BIG 0.1		/* from which a module is no part of a whole */
 #define SHARE_MEMBER 0.01	/* of the time of a tier's first function */
@@ -68,6 +70,7 @@ struct work {
 	uint32_t entry;
 	double hot;
 	bool drafted;		/* there was an earlier draft */
+	double part;		/* of SHARE, with which a group is a tier */
 	struct intern names;	/* of groups */
 	struct group *v;
 	uint32_t n;
@@ -397,7 +400,7 @@ is_worth_it(const struct work *w, const struct group *g)
 		chosen |= w->fns[g->members[i].fn].chosen;
 	}
 	/* What is near the least neither comes nor goes by chance. */
-	least = chosen ? KEPT : w->drafted ? SURER : 1;
+	least = w->part * (chosen ? KEPT : w->drafted ? SURER : 1);
 	return (double)g->in >= least * SHARE * in ||
 	    ((g->works || g->pool) && g->nmembers > 0 && calls <=
 	    MANY_CALLS * w->out->requests && calls * 2 >= w->out->requests) ||
@@ -497,6 +500,29 @@ tier_add(struct work *w, struct group *g)
 		o->v[o->n++] = t;
 }
 
+/*
+ * Where one tier has nearly all of the time, as that of a few slow requests, the others
+ * still tell most requests apart.
+ */
+static void
+tiers_choose(struct work *w)
+{
+	struct suggest_tiers *o = w->out;
+
+	if (w->n > 0)
+		qsort(w->v, w->n, sizeof(*w->v), by_time);
+	w->part = 1;
+	for (uint32_t i = 0; i < w->n; i++)
+		tier_add(w, &w->v[i]);
+	if (o->n > FEW)
+		return;
+	o->n = o->nleft = 0;
+	for (uint32_t i = 0; i < w->n; i++) {
+		w->part = o->n > FEW ? 1 : FEW_PART;
+		tier_add(w, &w->v[i]);
+	}
+}
+
 static void
 work_free(struct work *w)
 {
@@ -536,12 +562,8 @@ suggest_tiers(const struct suggest_calls *c, const struct suggest_fn *fns,
 		plain_find(&w);
 		good = helpers_find(&w) && owners_find(&w);
 	}
-	if (good) {
-		if (w.n > 0)
-			qsort(w.v, w.n, sizeof(*w.v), by_time);
-		for (uint32_t i = 0; i < w.n; i++)
-			tier_add(&w, &w.v[i]);
-	}
+	if (good)
+		tiers_choose(&w);
 	work_free(&w);
 	return good ? KP_OK : KP_ENOMEM;
 }

@@ -38,9 +38,10 @@ static const struct {
 	{ "gh", "spend", 1, false, false, false },
 	{ "ij", "read", 2, false, false, false },
 	{ "ij", "accept", 1, false, false, false },
+	{ "kl", "notify", 1, false, false, false },
 };
 enum { LOOP = KP_FN_FIRST, DO_CALL, RECV, CALLBACK, REQUEST, INNER, GET, ASK,
-	FORMAT, SPEND, READ, ACCEPT };
+	FORMAT, SPEND, READ, ACCEPT, NOTIFY };
 #define NFNS (sizeof(fns) / sizeof(fns[0]))
 
 struct world {
@@ -219,6 +220,47 @@ test_tiers(void **state)
 	assert_int_equal(t.left[0].why, SUGGEST_HELPER);
 	/* What the connection waits for is not of requests. */
 	assert_false(has(&t, READ));
+	end(&w);
+}
+
+/* A request, and what it has another process do. */
+static void
+request_and_more(struct world *w, uint64_t serial)
+{
+	struct kp_call_event ev = { .kind = KP_CALL_SEND, .proc = 0,
+		.serial = (uint32_t)serial };
+
+	w->proc = 0;
+	event(w, KP_CALL_CALL, REQUEST, CALLBACK, 1 * US);
+	ev.ts = w->now;
+	assert_int_equal(suggest_calls_event(w->calls, &ev), KP_OK);
+	wait_in(w, GET, REQUEST, DO_CALL, 2000 * US);
+	event(w, KP_CALL_RETURN_TO, CALLBACK, 0, 1 * US);
+	w->proc = 2;
+	ev = (struct kp_call_event){ .kind = KP_CALL_RECEIVE, .proc = 2,
+		.serial = (uint32_t)serial, .ts = w->now };
+	assert_int_equal(suggest_calls_event(w->calls, &ev), KP_OK);
+	call(w, NOTIFY, LOOP, 9 * US);
+}
+
+/* With few tiers, what takes less of the time is one, too. */
+static void
+test_few(void **state)
+{
+	struct suggest_tiers t;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	suggest_calls_entry(w.calls, "ab", "q", 2);
+	for (uint64_t i = 1; i <= 40; i++)
+		request_and_more(&w, i);
+	assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+	assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100, &t),
+	    KP_OK);
+	assert_true(t.elsewhere > 0 && t.elsewhere * 50 < t.total);
+	assert_int_equal(t.n, 3);
+	assert_true(has(&t, NOTIFY));
 	end(&w);
 }
 
@@ -540,6 +582,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_entry),
 		cmocka_unit_test(test_tiers),
+		cmocka_unit_test(test_few),
 		cmocka_unit_test(test_hot),
 		cmocka_unit_test(test_nested),
 		cmocka_unit_test(test_unnamed),
