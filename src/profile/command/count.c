@@ -427,7 +427,8 @@ count_all(struct run *r)
 		    "counted");
 	functions_say_doubt(r->a->o.g.talk.target, &r->hello);
 	st = count_with(r);
-	counters_stop(r->c, st == EXIT_DONE ? INJECTED_STOP_WAIT : 0);
+	if (!counters_stop(r->c, st == EXIT_DONE ? INJECTED_STOP_WAIT : 0))
+		functions_say_late(r->a->o.g.talk.target);
 	return st;
 }
 

@@ -147,7 +147,8 @@ take_events(struct tracers *ts, struct counting *k, struct kp_counts *p)
 		return functions_failed(target, e, why, "counted");
 	e = functions_take(ts, k->o->g.span > 0 ?
 	    kp_mono_now() + k->o->g.span : INT64_MAX, &sink);
-	tracers_leave(ts);
+	if (!tracers_leave(ts))
+		functions_say_late(target);
 	if (e == KP_OK)
 		e = limits_end(k->l, k->s);
 	if (e == KP_OK)

@@ -261,6 +261,13 @@ functions_say_doubt(const char *target, const struct injected_hello *h)
 		say("'%s': unverified: %s", target, h->doubt);
 }
 
+void
+functions_say_late(const char *target)
+{
+	say("'%s' has not yet taken back what was set there, and goes on with "
+	    "that", target);
+}
+
 int
 functions_list(const struct injected_opts *o)
 {

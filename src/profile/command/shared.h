@@ -109,6 +109,8 @@ enum kp_err functions_take(struct tracers *ts, kp_mono_ns deadline,
     const struct tracers_sink *sink);
 /* Prints what of the node is not verified, if TLS is used without that. */
 void functions_say_doubt(const char *target, const struct injected_hello *h);
+/* Prints that a node still takes back what was set there. */
+void functions_say_late(const char *target);
 /* After the figures: prints the value of the expression of -apply. */
 void functions_say_value(const struct functions_args *a,
     const struct injected_hello *h);

@@ -258,7 +258,9 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 		return EXIT_FAILED;
 	}
 	/* The nodes are left alone while this adds up and prints. */
-	tracers_leave(ts);
+	if (!tracers_leave(ts))
+		functions_say_late(a->targets.n == 1 ? a->targets.v[0] :
+		    "one of the nodes");
 	return finish(k, a, &info, ts);
 }
 

@@ -171,11 +171,14 @@ counters_read(struct counters *c, bool pause, struct kp_counts *p, char *why,
 	return e == KP_END ? KP_OK : e;
 }
 
-void
+bool
 counters_stop(struct counters *c, kp_dur_ns wait)
 {
+	bool done;
+
 	if (c == NULL)
-		return;
-	injected_stop(&c->in, wait);
+		return true;
+	done = injected_stop(&c->in, wait);
 	free(c);
+	return done;
 }

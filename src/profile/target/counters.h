@@ -46,6 +46,6 @@ enum kp_err counters_read(struct counters *c, bool pause,
  */
 enum kp_err counters_continue(struct counters *c, kp_dur_ns span);
 /* As injected_stop().  c may be NULL. */
-void counters_stop(struct counters *c, kp_dur_ns wait);
+bool counters_stop(struct counters *c, kp_dur_ns wait);
 
 #endif

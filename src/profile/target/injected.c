@@ -401,20 +401,21 @@ injected_leave(struct injected *g)
 	g->lease_at = INT64_MAX;
 }
 
-void
+bool
 injected_stop(struct injected *g, kp_dur_ns wait)
 {
 	kp_mono_ns deadline = kp_mono_now() + wait;
 	struct kp_term r;
 
 	if (g->talk == NULL)
-		return;
+		return true;
 	injected_leave(g);
 	while (!g->gone && kp_mono_now() < deadline &&
 	    injected_next(g, deadline, &r) == KP_OK)
 		;
 	dist_sync_close(g->talk);
 	g->talk = NULL;
+	return g->gone || wait <= 0 || kp_mono_now() < deadline;
 }
 
 /* ---- while it runs ---- */

@@ -111,10 +111,10 @@ enum kp_err injected_next(struct injected *g, kp_mono_ns deadline,
 void injected_leave(struct injected *g);
 /*
  * Has everything taken back, and waits for that no longer than `wait`: before OTP 27
- * the next profile would take what is left for another tool's.  Does nothing if
- * nothing was started.
+ * the next profile would take what is left for another tool's.  False: it was waited
+ * for in vain.  Does nothing if nothing was started.
  */
-void injected_stop(struct injected *g, kp_dur_ns wait);
+bool injected_stop(struct injected *g, kp_dur_ns wait);
 
 /* Words for an error of dist_sync_next(); returns e. */
 enum kp_err injected_broken(const struct injected *g, enum kp_err e, char *why,

@@ -314,14 +314,17 @@ tracer_leave(struct tracer *t)
 	injected_leave(&t->in);
 }
 
-void
+bool
 tracer_stop(struct tracer *t, kp_dur_ns wait)
 {
+	bool done;
+
 	if (t == NULL)
-		return;
-	injected_stop(&t->in, wait);
+		return true;
+	done = injected_stop(&t->in, wait);
 	kp_calls_decoder_free(t->decoder);
 	free(t);
+	return done;
 }
 
 /* ---- while it traces ---- */

@@ -94,7 +94,7 @@ enum kp_err tracer_go(struct tracer *t);
 /* As injected_leave(). */
 void tracer_leave(struct tracer *t);
 /* As injected_stop(); frees t.  NULL is allowed. */
-void tracer_stop(struct tracer *t, kp_dur_ns wait);
+bool tracer_stop(struct tracer *t, kp_dur_ns wait);
 
 /* ---- requests of several nodes ---- */
 

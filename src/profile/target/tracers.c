@@ -464,12 +464,13 @@ tracers_begun(const struct tracers *ts, uint32_t *ended)
 	return ts->n > 1 ? ts->numbers.begun : ts->v[0].end.begun;
 }
 
-void
+bool
 tracers_leave(struct tracers *ts)
 {
 	kp_mono_ns deadline = kp_mono_now() + INJECTED_STOP_WAIT;
+	bool silent, done = true;
+	kp_dur_ns left;
 	struct one *one;
-	bool silent;
 
 	/* None is traced on while another one takes its time. */
 	for (uint32_t i = 0; i < ts->n; i++)
@@ -479,9 +480,11 @@ tracers_leave(struct tracers *ts)
 		one = &ts->v[i];
 		silent = one->end.end == KP_CALLS_GONE ||
 		    one->end.end == KP_CALLS_CUT;
-		tracer_stop(one->t, silent ? 0 : deadline - kp_mono_now());
+		left = deadline - kp_mono_now();
+		done &= tracer_stop(one->t, silent ? 0 : left > 0 ? left : 1);
 		one->t = NULL;
 	}
+	return done;
 }
 
 void

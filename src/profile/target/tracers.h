@@ -58,9 +58,9 @@ const struct tracer_end *tracers_ended(const struct tracers *ts, uint32_t i);
 uint32_t tracers_begun(const struct tracers *ts, uint32_t *ended);
 /*
  * Takes everything back, and waits for the nodes that still answer, 10 s for all of
- * them; the functions above may still be called.
+ * them; the functions above may still be called.  False: one was waited for in vain.
  */
-void tracers_leave(struct tracers *ts);
+bool tracers_leave(struct tracers *ts);
 /* The same, and frees ts.  NULL is allowed. */
 void tracers_stop(struct tracers *ts);
 
