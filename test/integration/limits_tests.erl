@@ -11,6 +11,7 @@ tests() ->
      {"requests of one identity, many at once", 90, fun many/1},
      {"calls within a tier", 90, fun tier/1},
      {"requests that a kprofd marks", 120, fun attached/1},
+     {"a kprofd that has just ended", 60, fun leaving/1},
      {"many that call an entry, and end", 120, fun many_ended/1},
      {"tokens after requests of one identity", 60, fun tokens_after/1},
      {"what a profile was limited to", 60, fun shown/1},
@@ -196,6 +197,20 @@ beside(T, Target, Conf, Server) ->
                  {"count", ["-tiers", Conf, "-tier", "store"], [{?SQUARES, 24}, {?STORE, 5}]}]],
     {1, "", Own} = ends(background(T, Target, "count", ["-entry", ?HANDLE, "it_counted"])),
     says(Own, "a kprofd is attached there.*kprof count -attached").
+
+%% Its agent takes back flags for a while: this one answers nobody, and goes.
+leaving(T) ->
+    Target = plain(T),
+    Agent = it:do(Target, fun() ->
+                                  Pid = spawn(fun() -> receive go -> ok end end),
+                                  true = register(kprof_agent, Pid),
+                                  Pid
+                          end),
+    Count = background(T, Target, "count", ["-for", "200ms", "-entry", ?HANDLE, "it_counted"]),
+    it:until("it asks", fun() -> it:call(Target, erlang, process_info, [Agent, message_queue_len]) =:= {message_queue_len, 1} end),
+    it:do(Target, fun() -> Agent ! go end),
+    {1, _, Said} = ends(Count),
+    says(Said, "of 1 request 0 had begun").
 
 %% What kprofd calls to measure itself has a label of the same kind; once a minute, and
 %% whenever it is armed. And it is no work of the node's own.
