@@ -19,7 +19,6 @@
 -include("kprof_tracer.hrl").
 
 -define(IDENTITIES, 1000).      % request types that the client is asked about
--define(LEAVE_MS, 2000).        % for an agent to answer, or to go
 -define(HELD, 50).              % events held of one process
 -define(HOLDERS, 20000).        % processes with held events
 
@@ -50,26 +49,18 @@ entry(#{entry := Entry, attached := Attached, marks := Marks, inside := Inside, 
 
 %% One of several nodes may have no entry.
 own_entries(Entry, Others) ->
-    is_attached(whereis(kprof_agent)) andalso
+    is_attached() andalso
         kprof_refusal:refuse("a kprofd is attached there, whose requests these would be (~ts)",
                              [instead(otp())]),
     marked(Entry, case map_size(Others) of 0 -> needed; _ -> some end).
 
-%% An agent that leaves answers nobody. Its kprofd may have ended: it waits for what was armed to
-%% be taken back, not for flags and the process.
-is_attached(undefined) ->
-    false;
-is_attached(Agent) ->
-    Monitor = erlang:monitor(process, Agent),
-    Ref = make_ref(),
-    Agent ! {kprof_agent, status, self(), Ref},
-    Attached = receive
-                   {Ref, _} -> true;
-                   {'DOWN', Monitor, process, _, _} -> false
-               after ?LEAVE_MS -> true
-               end,
-    erlang:demonitor(Monitor, [flush]),
-    Attached.
+%% An agent that leaves answers nobody, and goes. Its kprofd may have ended: it waits for what was
+%% armed to be taken back, not for flags and the process.
+is_attached() ->
+    is_pid(whereis(kprof_agent)) andalso
+        try kprof_agent:status() =/= not_attached
+        catch error:undef -> false              % it has gone just now
+        end.
 
 %% Suggests nothing that would be refused there.
 instead(Otp) when Otp >= 27 -> "kprof count -attached counts in those, and kprof slow has them";

@@ -198,19 +198,25 @@ beside(T, Target, Conf, Server) ->
     {1, "", Own} = ends(background(T, Target, "count", ["-entry", ?HANDLE, "it_counted"])),
     says(Own, "a kprofd is attached there.*kprof count -attached").
 
-%% Its agent takes back flags for a while: this one answers nobody, and goes.
+%% Its agent takes back flags for a while, and answers nobody: here it is held up.
 leaving(T) ->
-    Target = plain(T),
-    Agent = it:do(Target, fun() ->
-                                  Pid = spawn(fun() -> receive go -> ok end end),
-                                  true = register(kprof_agent, Pid),
-                                  Pid
-                          end),
+    Target = it:target(T),
+    load(Target),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    Agent = it:call(Target, erlang, whereis, [kprof_agent]),
+    it:do(Target, fun() -> true = erlang:suspend_process(Agent) end),
+    it:kill(P),
+    it:until("it is to leave", fun() -> has(Target, Agent, 'DOWN') end),
     Count = background(T, Target, "count", ["-for", "200ms", "-entry", ?HANDLE, "it_counted"]),
-    it:until("it asks", fun() -> it:call(Target, erlang, process_info, [Agent, message_queue_len]) =:= {message_queue_len, 1} end),
-    it:do(Target, fun() -> Agent ! go end),
+    it:until("it is asked", fun() -> has(Target, Agent, kprof_agent) end),
+    it:do(Target, fun() -> erlang:resume_process(Agent) end),
     {1, _, Said} = ends(Count),
     says(Said, "of 1 request 0 had begun").
+
+has(Target, Pid, Word) ->
+    {messages, All} = it:call(Target, erlang, process_info, [Pid, messages]),
+    [M || M <- All, element(1, M) =:= Word] =/= [].
 
 %% What kprofd calls to measure itself has a label of the same kind; once a minute, and
 %% whenever it is armed. And it is no work of the node's own.

@@ -209,6 +209,20 @@ functions_take(struct tracers *ts, kp_mono_ns deadline,
 }
 
 void
+functions_say_doubt(const char *target, const struct injected_hello *h)
+{
+	if (h->doubt != NULL)
+		say("'%s': unverified: %s", target, h->doubt);
+}
+
+void
+functions_say_late(const char *target)
+{
+	say("'%s' has not yet taken back what was set there, and goes on with "
+	    "that", target);
+}
+
+void
 functions_say_value(const struct functions_args *a,
     const struct injected_hello *h)
 {
@@ -252,20 +266,6 @@ show_list(const struct kp_counts *p)
 	}
 	kp_buf_printf(&b, "%s\n", text_counted(n, p->nrows, "function"));
 	return show(&b);
-}
-
-void
-functions_say_doubt(const char *target, const struct injected_hello *h)
-{
-	if (h->doubt != NULL)
-		say("'%s': unverified: %s", target, h->doubt);
-}
-
-void
-functions_say_late(const char *target)
-{
-	say("'%s' has not yet taken back what was set there, and goes on with "
-	    "that", target);
 }
 
 int

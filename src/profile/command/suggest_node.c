@@ -389,7 +389,8 @@ suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	e = called_find(s, entry != NULL ? hot_for_requests(s, rate) :
 	    SUGGEST_HOT_RATE);
 	if (e == KP_OK)
-		e = trace_in(s, entry, s->called, s->ncalled, before, *names, c, fns);
+		e = trace_in(s, entry, s->called, s->ncalled, before, *names,
+		    c, fns);
 	if (e == KP_OK)
 		return KP_OK;
 	kp_call_names_free(*names);

@@ -48,7 +48,7 @@ struct suggest_node {
 	size_t nmodules, modules_over;	/* over: there were more */
 	struct kp_mfa_pat *called;	/* functions and modules to trace */
 	size_t ncalled, called_room;
-	double hot;			/* calls a second, or less where requests are long: */
+	double hot;			/* calls a second that are too many for that */
 	size_t nhot;			/* functions that were too hot to trace */
 	/* Calls that were counted: names and a rate each. */
 	struct kp_call_names *names;
