@@ -4,7 +4,7 @@
 
 -export([arm_plan/2, items/1, rearm/1, breathe/1, answer_lease/1, by_kind/1, set_patterns/2,
          disarm/2, is_resting/1, relieve/1, respec/3, change_plan/3, entries/1, reply_to_change/2,
-         entry_calls/1, read_counters/1, unarmed/1, count_entries/2]).
+         entry_calls/1, read_counters/1, counters_now/1, unarmed/1, count_entries/2]).
 
 -include("kprof_agent.hrl").
 
@@ -328,8 +328,9 @@ change_plan_now(Gone, Kept, Put, #s{session = Session} = S0) ->
     kprof_agent_sentry:own([], S),
     {Result, kprof_agent_hot:count_tiers(trace_on(S))}.
 
-changed_plan(Gone, Kept, Put, NoEntries, #s{session = Session, events = Events} = S) ->
-    Calls = counted(NoEntries, S),
+changed_plan(Gone, Kept, Put, NoEntries, #s{session = Session, events = Events} = S0) ->
+    #s{entry_calls = #entry_calls{read = Read}} = S = read_counters(S0),
+    Calls = lists:sum([maps:get(MFA, Read, 0) || MFA <- NoEntries]),
     [kprof_agent_patterns:count(Session, MFA, false) || MFA <- NoEntries],
     Sizes = maps:without([I#item.mfa || I <- Gone], Events#events.value_sizes),
     AllSizes = maps:merge(Sizes, value_sizes(Put, S#s.probe)),
@@ -394,7 +395,8 @@ reply_to_change(Ref, S) ->
 %% ------------------------------------------------- calls of the entries ----
 
 %% How often entries had been called, armed or not, when the counters were last read. Never
-%% falls: of a counter that went with its code, the last reading counts.
+%% falls: of a counter that went with its code, or that somebody set back, the last reading
+%% counts.
 -spec entry_calls(#s{}) -> integer().
 entry_calls(#s{entry_calls = #entry_calls{read = Read, base = Base}}) ->
     lists:sum([Base | maps:values(Read)]).
@@ -408,11 +410,27 @@ calls(MFA, #s{session = Session, entry_calls = #entry_calls{read = Read}}) ->
         _ -> maps:get(MFA, Read, 0)
     end.
 
+%% Notifies the daemon of counters that were set back, as cprof:restart/0 does it to everybody's
+%% on OTP 25 and 26: what they had counted since the last reading is not known.
 -spec read_counters(#s{}) -> #s{}.
-read_counters(S0) ->
+read_counters(#s{entry_calls = #entry_calls{read_at = Then}} = S0) ->
+    case counters_now(S0) of
+        {0, S} -> S;
+        {SetBack, #s{entry_calls = #entry_calls{read_at = Now}} = S} ->
+            kprof_agent_events:notice({kprof_notice, set_back, Now - Then, SetBack}, S)
+    end.
+
+%% Returns how many counters of entries were set back by somebody else.
+-spec counters_now(#s{}) -> {non_neg_integer(), #s{}}.
+counters_now(S0) ->
     #s{plan = Plan, entry_calls = Calls} = S = kprof_agent_hot:read_tiers(S0),
     Read = maps:from_list([{MFA, calls(MFA, S)} || MFA <- entries(Plan)]),
-    S#s{entry_calls = Calls#entry_calls{read_at = kprof_injected:now_ms(), read = Read}}.
+    SetBack = [Last || {MFA, Last} <- maps:to_list(Calls#entry_calls.read),
+                       maps:get(MFA, Read, Last) < Last],
+    {length(SetBack),
+     S#s{entry_calls = add_base(lists:sum(SetBack),
+                                Calls#entry_calls{read_at = kprof_injected:now_ms(),
+                                                  read = Read})}}.
 
 -spec unarmed(#s{}) -> integer().
 unarmed(#s{state = armed, entry_calls = #entry_calls{unarmed = Unarmed}}) -> Unarmed;

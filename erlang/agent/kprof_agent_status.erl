@@ -8,8 +8,8 @@
 %% What kprof_agent:status/0 returns.
 -spec summary(#s{}) -> map().
 summary(S0) ->
-    #s{lease = Lease, plan = Plan, events = Events, code = Code, foreign = Foreign} = S =
-        kprof_agent_arming:read_counters(S0),
+    {_, #s{lease = Lease, plan = Plan, events = Events, code = Code, foreign = Foreign} = S} =
+        kprof_agent_arming:counters_now(S0),
     #{who => Lease#lease.who,
       since => calendar:system_time_to_rfc3339(Lease#lease.since, [{offset, "Z"}]),
       state => S#s.state,

@@ -62,7 +62,7 @@ struct agent_status {
 	uint64_t queue, memory;	/* messages, bytes */
 	uint64_t sent, dropped;	/* events */
 	uint64_t dropped_entries;	/* requests among dropped */
-	uint64_t entry_calls;	/* counted by the VM */
+	uint64_t entry_calls;	/* counted by the VM; never falls */
 	uint64_t unarmed_calls;	/* ... while nothing was armed */
 	kp_dur_ns busy;		/* the agent's own time for batches */
 	uint64_t tier_calls;	/* of armed functions of tiers, by the VM */

@@ -23,6 +23,8 @@
  *   taken       {[{What, HowMany}], Who, Ms}: what another tool removed of ours,
  *               which tools trace there, since when at most; how often within
  *               a minute
+ *   set_back    since when, in ms, at most; how many counters of entries another
+ *               tool set back
  *   rest        {foreign, Kind, MFA} or {taken, .., Who}: tracing paused for it
  */
 #include <inttypes.h>
@@ -503,6 +505,20 @@ on_lent(struct agent *a, struct kp_term r)
 	    "session for each)", who);
 }
 
+static void
+on_set_back(struct agent *a, struct kp_term r, int64_t n)
+{
+	int64_t ms = kp_term_int(&r);
+
+	if (r.err != KP_OK || ms < 0 || ms > TAKEN_MS_MAX)
+		ms = 0;
+	notice(a, "taken", "another tool set the VM's counters of %" PRId64
+	    " %s back, as cprof:restart() does: kprofd goes on from what it had "
+	    "read, and calls of up to %" PRId64 " ms before are counted only as "
+	    "far as they were traced (OTP 27 has counters for each session)",
+	    n, n == 1 ? "entry" : "entries", ms);
+}
+
 /* The agent has disarmed by itself, as for a trip. */
 static void
 on_rest(struct agent *a, struct kp_term r)
@@ -562,6 +578,8 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_taken(a, at, n);
 	else if (kp_span_is(kind, "lent"))
 		on_lent(a, at);
+	else if (kp_span_is(kind, "set_back"))
+		on_set_back(a, at, n);
 	else if (kp_span_is(kind, "rest"))
 		on_rest(a, at);
 }

@@ -22,6 +22,7 @@ tests() ->
      {"an entry that is too hot", 90, fun hot_entry/1},
      {"all calls cost more than the budget", 120, fun over_budget/1},
      {"functions that somebody else counts", 120, fun others_count/1},
+     {"counters that somebody else sets back", 120, fun set_back/1},
      {"many functions", 120, fun many/1}].
 
 profile(T, Target, Limits) ->
@@ -246,6 +247,25 @@ others_count(T) ->
     it:equal("armed calls", Ours, armed_calls(P)),
     it:equal("what is left", case it:otp(Target) < 27 of true -> []; false -> [{encode, call_count, 2000}] end,
              it:call(Target, it_hot, patterns, [])).
+
+%% On OTP 25 and 26 cprof:restart/0 sets all counters back, those of entries too. Calls that had
+%% been counted were counted again, as soon as the daemon noticed that it had seen more.
+set_back(T) ->
+    Target = plain(T),
+    P = profile(T, Target, no_limits()),
+    Restart = fun() -> erlang:trace_pattern({'_', '_', '_'}, restart, [call_count]), ok end,
+    Entries = fun(N) -> fun() -> it:said(P, "([0-9]+) entry calls") >= N end end,
+    [begin
+         it:call(Target, it_hot, requests, [500]),
+         it:until("they are counted", Entries(N * 510 - 10)),
+         ok = it:do(Target, Restart),
+         it:call(Target, it_hot, requests, [10]),
+         it:until("counted after it", Entries(N * 510))
+     end || N <- [1, 2, 3]],
+    it:otp(Target) >= 27 orelse
+        it:saw(P, "another tool set the VM's counters of 1 entry back, as cprof:restart"),
+    it:terminate(P),
+    it:equal("entry calls", 1530, it:balance(P)).
 
 %% As many as there may be, with others' counters beside them: status goes on.
 many(T) ->
