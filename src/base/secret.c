@@ -1,10 +1,14 @@
 /*
- * secret.c - opens a secret's file only if it is a regular one, and returns
- * the permission bits that it must not have.
+ * secret.c - opens a secret's file only if it is a regular one, and says who
+ * may read it.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "kprofd/secret.h"
@@ -14,15 +18,104 @@
  * can enter.  An ACL lets its user read them; the mask of the ACL appears as
  * the group's bits.  Source: systemd.exec(5), LoadCredential=.
  */
-unsigned
-kp_secret_mode_bad(const char *path, const char *credentials)
+static bool
+is_credential(const char *path, const char *credentials)
 {
 	size_t n = credentials != NULL ? strlen(credentials) : 0;
 
-	if (n > 0 && strncmp(path, credentials, n) == 0 && path[n] == '/' &&
-	    strchr(path + n + 1, '/') == NULL)
-		return 037;
-	return 077;
+	return n > 0 && strncmp(path, credentials, n) == 0 && path[n] == '/' &&
+	    strchr(path + n + 1, '/') == NULL;
+}
+
+static bool
+group_is_ours(gid_t gid)
+{
+	gid_t groups[256];
+	int n;
+
+	if (gid == getegid())
+		return true;
+	n = getgroups(sizeof(groups) / sizeof(groups[0]), groups);
+	for (int i = 0; i < n; i++)
+		if (groups[i] == gid)
+			return true;
+	return false;
+}
+
+/* Root may read every file anyway. */
+static bool
+is_other(uid_t uid)
+{
+	return uid != 0 && uid != geteuid();
+}
+
+/*
+ * Who else is in the group, as far as the databases of users know: its members in the
+ * one of groups, and those whose first group it is in passwd(5), whose other sources
+ * could be slow to list.  A group that is in neither, as in a container, is ours alone.
+ */
+static bool
+group_has_others(gid_t gid)
+{
+	struct group g, *found = NULL;
+	struct passwd u, *one = NULL;
+	char buf[16384];
+	bool others;
+	FILE *f;
+
+	/* One with more members than there is room for has others. */
+	others = getgrgid_r(gid, &g, buf, sizeof(buf), &found) == ERANGE;
+	for (char **m = found != NULL ? g.gr_mem : NULL; m != NULL &&
+	    *m != NULL && !others; m++) {
+		char user[4096];
+
+		if (getpwnam_r(*m, &u, user, sizeof(user), &one) != 0 ||
+		    one == NULL || is_other(u.pw_uid))
+			others = true;
+	}
+	f = others ? NULL : fopen("/etc/passwd", "re");
+	while (f != NULL && !others &&
+	    fgetpwent_r(f, &u, buf, sizeof(buf), &one) == 0)
+		others = u.pw_gid == gid && is_other(u.pw_uid);
+	if (f != NULL)
+		fclose(f);
+	return others;
+}
+
+/* Who may read it besides us and root; NULL: nobody. */
+static const char *
+readers(FILE *f, const struct stat *st, const char *path)
+{
+	if ((st->st_mode & 07) != 0)
+		return "everybody";
+	if ((st->st_mode & 020) != 0)
+		return "its group, which may also change it";
+	if ((st->st_mode & 040) == 0 ||
+	    is_credential(path, getenv("CREDENTIALS_DIRECTORY")))
+		return NULL;
+	if (is_other(st->st_uid))
+		return "another user, who owns it, and by its group";
+	/* What the mode has for a group's bits is then the mask of the ACL. */
+	if (fgetxattr(fileno(f), "system.posix_acl_access", NULL, 0) > 0)
+		return "those whom its ACL names";
+	if (!group_is_ours(st->st_gid))
+		return "its group, which is none of this process's";
+	return group_has_others(st->st_gid) ? "others in its group" : NULL;
+}
+
+bool
+kp_secret_is_private(FILE *f, const struct stat *st, const char *path,
+    const char *kind, const char *option, char *why, size_t whylen)
+{
+	const char *who = readers(f, st, path);
+
+	if (who == NULL)
+		return true;
+	snprintf(why, whylen, "%s '%s' can be read by %s (chmod 600 it, or copy "
+	    "it with install -m 600 and name the copy with %s%s)", kind, path,
+	    who, option, (st->st_mode & 027) != 0 ? "" : ", or, if nobody else "
+	    "is in that group, set CREDENTIALS_DIRECTORY to its directory");
+	return false;
 }
 
 static const char *

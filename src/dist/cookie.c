@@ -22,10 +22,8 @@ cookie_read(const char *path, char *cookie, char *why, size_t n)
 		    "(see -cookie-file)", path, reason);
 		return KP_EIO;
 	}
-	if ((st.st_mode & kp_secret_mode_bad(path,
-	    getenv("CREDENTIALS_DIRECTORY"))) != 0) {
-		snprintf(why, n, "cookie file '%s' can be read by others "
-		    "(chmod 600 it)", path);
+	if (!kp_secret_is_private(f, &st, path, "cookie file", "-cookie-file",
+	    why, n)) {
 		fclose(f);
 		return KP_ESTATE;
 	}
@@ -40,19 +38,25 @@ cookie_read(const char *path, char *cookie, char *why, size_t n)
 	return KP_OK;
 }
 
+const char *
+node_cookie_path(const char *file, char buf[NODE_COOKIE_PATH_MAX])
+{
+	const char *home = getenv("HOME");
+
+	if (file == NULL)
+		file = getenv("KPROFD_COOKIE_FILE");
+	if (file != NULL && file[0] != '\0')
+		return file;
+	snprintf(buf, NODE_COOKIE_PATH_MAX, "%s/.erlang.cookie",
+	    home != NULL ? home : "");
+	return buf;
+}
+
 enum kp_err
 node_cookie(const char *file, char cookie[NODE_COOKIE_MAX + 1], char *why,
     size_t whylen)
 {
-	const char *home = getenv("HOME");
-	char path[4096];
+	char path[NODE_COOKIE_PATH_MAX];
 
-	if (file == NULL)
-		file = getenv("KPROFD_COOKIE_FILE");
-	if (file == NULL || file[0] == '\0') {
-		snprintf(path, sizeof(path), "%s/.erlang.cookie",
-		    home != NULL ? home : "");
-		file = path;
-	}
-	return cookie_read(file, cookie, why, whylen);
+	return cookie_read(node_cookie_path(file, path), cookie, why, whylen);
 }

@@ -269,6 +269,7 @@ static enum kp_err
 shake_explain(const struct shake *s, int err)
 {
 	const char *target = s->place->node;
+	char path[NODE_COOKIE_PATH_MAX];
 
 	if (s->err != KP_OK)
 		return s->err;
@@ -291,8 +292,10 @@ shake_explain(const struct shake *s, int err)
 		return KP_ESTATE;
 	}
 	if (s->replied) {
-		snprintf(s->why, s->n, "cannot connect to '%s': cookie refused "
-		    "(see -cookie-file)", target);
+		snprintf(s->why, s->n, "cannot connect to '%s': cookie refused, "
+		    "read from '%.512s' (see -cookie-file)", target,
+		    node_cookie_path(s->o->reach != NULL ?
+		    s->o->reach->cookie_file : NULL, path));
 		return KP_ESTATE;
 	}
 	snprintf(s->why, s->n, "cannot connect to '%s': the node closed the "

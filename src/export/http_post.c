@@ -101,10 +101,8 @@ read_header(struct post *p, const char *file, char *why, size_t n)
 		snprintf(why, n, "cannot read '%s': %s", file, reason);
 		return KP_EIO;
 	}
-	if ((sb.st_mode & kp_secret_mode_bad(file,
-	    getenv("CREDENTIALS_DIRECTORY"))) != 0) {
-		snprintf(why, n, "'%s' can be read by others than its owner: "
-		    "chmod 600 it", file);
+	if (!kp_secret_is_private(f, &sb, file, "the header's file",
+	    "-otlp-header-file", why, n)) {
 		fclose(f);
 		return KP_EFORMAT;
 	}

@@ -147,6 +147,7 @@ web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1], char *why,
 	const char *reason;
 	struct stat st;
 	FILE *f = kp_secret_open(path, &st, &reason);
+	bool private;
 
 	if (f == NULL) {
 		snprintf(why, n, "cannot read the token file '%s': %s (see "
@@ -155,14 +156,12 @@ web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1], char *why,
 	}
 	if (fgets(line, sizeof(line), f) == NULL)
 		line[0] = '\0';
-	fclose(f);
 	line[strcspn(line, "\r\n")] = '\0';
-	if ((st.st_mode & kp_secret_mode_bad(path,
-	    getenv("CREDENTIALS_DIRECTORY"))) != 0) {
-		snprintf(why, n, "the token file '%s' can be read by others "
-		    "than its owner: chmod 600 it", path);
+	private = kp_secret_is_private(f, &st, path, "the token file",
+	    "-http-token-file", why, n);
+	fclose(f);
+	if (!private)
 		return KP_EFORMAT;
-	}
 	if (!token_ok(line)) {
 		snprintf(why, n, "the token file '%s' has no token of %d to %d "
 		    "printable characters in its first line", path,

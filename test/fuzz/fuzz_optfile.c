@@ -36,6 +36,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	is_text(s.ca);
 	is_text(s.sni);
 	is_text(s.ciphers);
+	is_text(s.groups12);
+	is_text(s.groups13);
+	is_text(s.sigalgs);
 	REQUIRE(s.depth >= -1 && s.depth <= 255);
 	if (e == KP_OK)
 		REQUIRE(!s.versions || s.v12 || s.v13);

@@ -9,6 +9,7 @@
 tests() ->
     [{"wrong cookie", 30, fun wrong_cookie/1},
      {"cookie file that others can read", 30, fun open_cookie/1},
+     {"cookie that a pod has as a secret", 60, fun pod_cookie/1},
      {"cookie that systemd keeps", 30, fun credential/1},
      {"cookie file that is not there", 30, fun no_cookie/1},
      {"cookie file that is no file", 30, fun odd_cookie/1},
@@ -126,28 +127,49 @@ wrong_cookie(T) ->
     {Target, Before} = target(T),
     File = it:write(T, "wrong", "another\n"),
     ok = file:change_mode(File, 8#600),
-    fails(T, Target, #{cookie => File}, "cannot connect to '.*': cookie refused \\(see -cookie-file\\)"),
+    fails(T, Target, #{cookie => File}, "cannot connect to '.*': cookie refused, read from '" ++ File ++ "' \\(see -cookie-file\\)"),
     it:audit(Target, Before).
 
 open_cookie(T) ->
     {Target, Before} = target(T),
     File = it:write(T, "open", "integration\n"),
     ok = file:change_mode(File, 8#644),
-    fails(T, Target, #{cookie => File}, "can be read by others \\(chmod 600"),
+    fails(T, Target, #{cookie => File},
+          "cookie file '.*/open' can be read by everybody \\(chmod 600 it, or copy it with install -m 600 and name"),
+    it:audit(Target, Before).
+
+%% As a pod with an fsGroup shows it: root:GROUP 0440, behind two links. It was refused.
+pod_cookie(T) ->
+    {Target, Before} = target(T),
+    File = it:write(T, "secret", "integration\n"),
+    ok = file:change_mode(File, 8#440),
+    Data = filename:absname(it:path(T, "..data")),
+    ok = file:make_symlink(filename:absname(filename:dirname(File)), Data),
+    Link = filename:absname(it:path(T, "cookie")),
+    ok = file:make_symlink(filename:join(Data, "secret"), Link),
+    P = it:kprofd(T, Target, #{cookie => Link}),
+    it:armed(P),
+    it:terminate(P),
+    %% A group that has other members, or that is none of kprofd's.
+    ok = file:change_group(File, 64242),
+    fails(T, Target, #{cookie => Link},
+          "cookie file '.*/cookie' can be read by its group, which is none of this process's .*"
+          "if nobody else is in that group, set CREDENTIALS_DIRECTORY to its directory"),
     it:audit(Target, Before).
 
 %% An ACL lets its user read it; the mask shows as the group's right.
 credential(T) ->
     File = it:write(T, "cookie", "integration\n"),
     ok = file:change_mode(File, 8#440),
+    ok = file:change_group(File, 64242),
     Dir = filename:dirname(File),
     Opts = #{cookie => File, env => [{"CREDENTIALS_DIRECTORY", Dir}]},
     fails(T, "it_nobody@127.0.0.1", Opts, "no such node"),
     ok = file:change_mode(File, 8#444),
-    fails(T, "it_nobody@127.0.0.1", Opts, "can be read by others"),
+    fails(T, "it_nobody@127.0.0.1", Opts, "can be read by everybody"),
     ok = file:change_mode(File, 8#440),
     fails(T, "it_nobody@127.0.0.1", Opts#{env := [{"CREDENTIALS_DIRECTORY", Dir ++ "/.."}]},
-          "can be read by others").
+          "can be read by its group").
 
 no_cookie(T) ->
     fails(T, "nobody@127.0.0.1", #{cookie => "/nowhere/cookie"},

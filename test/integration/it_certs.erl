@@ -5,7 +5,7 @@
 %% is the path for this machine's processes, there/2 that for the target.
 -module(it_certs).
 
--export([here/2, there/2, leaf/3, put/3, conf/3, options/1, options/2, optfile/1]).
+-export([here/2, there/2, leaf/3, put/3, conf/3, options/1, options/2, optfile/1, optfile/2]).
 
 -include_lib("public_key/include/public_key.hrl").
 
@@ -107,7 +107,10 @@ options(T, Name) ->
     ["-tls-cert", here(T, Name ++ ".pem"), "-tls-key", here(T, Name ++ ".key"), "-tls-ca", here(T, "ca.pem")].
 
 %% The same as a file of a node's.
-optfile(T) ->
-    File = here(T, "kprofd.conf"),
-    ok = file:write_file(File, conf_text(fun(Of) -> here(T, Of) end, #{cert => "kprofd"})),
+optfile(T) -> optfile(T, []).
+
+%% With more of the client's options.
+optfile(T, Client) ->
+    File = here(T, "kprofd" ++ integer_to_list(erlang:phash2({maps:get(n, T), Client})) ++ ".conf"),
+    ok = file:write_file(File, conf_text(fun(Of) -> here(T, Of) end, #{cert => "kprofd", client => Client})),
     File.

@@ -17,6 +17,8 @@ tests() ->
                                 {"certificates are read at each connection", 90, fun renewed/1},
                                 {"the node's own options, and -tls-verify none", 90, fun verified/1}]] ++
     [{"one side is encrypted", 90, fun one_side/1}] ++
+    [{"groups and signatures of the node's own file, TLS 1." ++ integer_to_list(N), 120, fun(T) -> algorithms(T, N) end}
+     || N <- [2, 3]] ++
     [{"requests over " ++ Name, 90, fun(T) -> requests(T, Options, How, Changed) end}
      || {Name, Options, How, Changed} <-
             [{"TLS 1.2, renegotiated", [{versions, ['tlsv1.2']}, {renegotiate_at, 20}], "TLSv1.2", renegotiate},
@@ -177,6 +179,30 @@ verified(T) ->
     ok = file:write_file(it_certs:here(T, "broken.conf"), "[{server, [{certfile, \"x\"}]}, {client, [{certfile, "),
     refused(T, Target, [{"a file that is cut", ["-tls-optfile", it_certs:here(T, "broken.conf")], "broken.conf"},
                         {"no file", ["-tls-optfile", it_certs:here(T, "nowhere.conf")], "nowhere.conf.*No such file"}]),
+    is_clean(Target, Before).
+
+%% Nodes whose file narrows down how keys are agreed on, and who may sign: kprofd does
+%% as the file says, which the node's own rules show. The options were refused.
+algorithms(T0, N) ->
+    T = T0#{transport => tls},
+    {Mine, Other, Groups} = case N of
+                                2 -> {secp384r1, secp521r1, eccs};
+                                3 -> {secp384r1, secp521r1, supported_groups}
+                            end,
+    Signatures = [{signature_algs, [rsa_pss_rsae_sha256, {sha256, rsa}]}],
+    Versions = [{versions, [list_to_atom("tlsv1." ++ integer_to_list(N))]}],
+    Rules = [{Groups, [Mine]} | Signatures ++ Versions],
+    {Target, Before} = target(T, #{kind => plain, tls => #{server => Rules, client => Rules}}),
+    P = it:kprofd(T, Target#{reach := ["-tls-optfile", it_certs:optfile(T, Rules)]}, #{}),
+    it:armed(P),
+    status_says(P, "TLSv1\\." ++ integer_to_list(N) ++ ", the node verified"),
+    it:terminate(P),
+    File = fun(Options) -> ["-tls-optfile", it_certs:optfile(T, Options ++ Versions)] end,
+    refused(T, Target, [{"another group", File([{Groups, [Other]} | Signatures]), "no cipher, group or signature in common"},
+                        {"no group that there is", File([{Groups, [no_such_group]}]),
+                         "none of the groups in the options file: no_such_group"},
+                        {"another signature", File([{signature_algs, [ecdsa_secp521r1_sha512]}]),
+                         "no cipher, group or signature in common"}]),
     is_clean(Target, Before).
 
 %% ------------------------------------------------------------- sides ----

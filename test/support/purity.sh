@@ -15,10 +15,13 @@ memmove memset qsort qsort_r realloc reallocarray regcomp regerror regexec regfr
 snprintf sqrt strchr strcmp strcspn strdup strerror strlen strncmp strndup strrchr
 strspn strstr strtod strtol strtoll vsnprintf'
 
-# The edges of these rooms: what reads a clock, a file or the time zone, and
-# what starts a thread.
+# The edges of these rooms: what reads a clock, a file, its readers or the time
+# zone, and what starts a thread.
 edges='base/clock.o:clock_gettime
 base/secret.o:open base/secret.o:fstat base/secret.o:fdopen base/secret.o:close
+base/secret.o:fileno base/secret.o:fgetxattr base/secret.o:getenv base/secret.o:geteuid
+base/secret.o:getegid base/secret.o:getgroups base/secret.o:getgrgid_r base/secret.o:getpwnam_r
+base/secret.o:fgetpwent_r base/secret.o:fopen base/secret.o:fclose
 base/thread.o:pthread_create base/thread.o:pthread_sigmask base/thread.o:sigfillset
 config/tiers_file.o:fopen config/tiers_file.o:fread config/tiers_file.o:ferror
 config/tiers_file.o:fclose config/tiers_file.o:stdin text/diag_text.o:fputs text/file_why.o:stat

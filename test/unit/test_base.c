@@ -4,7 +4,11 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <grp.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/utf8.h"
 #include "kprofd/backoff.h"
@@ -310,23 +314,131 @@ backoff_works_briefly(void **state)
 	    500 * KP_NS_PER_MS);
 }
 
+#define SECRET_GROUP 64242	/* in no database */
+
+/* What is said of the file of a secret with this mode; NULL: nothing, it is private. */
+static const char *
+said_of(const char *path, mode_t mode, gid_t gid)
+{
+	static char why[512];
+	const char *reason;
+	struct stat st;
+	FILE *f;
+	bool private;
+
+	assert_int_equal(chown(path, (uid_t)-1, gid), 0);
+	assert_int_equal(chmod(path, mode), 0);
+	f = kp_secret_open(path, &st, &reason);
+	assert_non_null(f);
+	private = kp_secret_is_private(f, &st, path, "cookie file",
+	    "-cookie-file", why, sizeof(why));
+	fclose(f);
+	return private ? NULL : why;
+}
+
+static void
+make_secret(char dir[32], char path[64])
+{
+	FILE *f;
+
+	strcpy(dir, "/tmp/test_base.XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, 64, "%s/COOKIE", dir);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fclose(f);
+	unsetenv("CREDENTIALS_DIRECTORY");
+}
+
+static void
+secret_says_who_reads_it(void **state)
+{
+	char dir[32], path[64], text[256];
+
+	(void)state;
+	make_secret(dir, path);
+	assert_null(said_of(path, 0600, getegid()));
+	assert_null(said_of(path, 0400, getegid()));
+	snprintf(text, sizeof(text), "cookie file '%s' can be read by everybody "
+	    "(chmod 600 it, or copy it with install -m 600 and name the copy "
+	    "with -cookie-file)", path);
+	assert_string_equal(said_of(path, 0644, getegid()), text);
+	assert_non_null(strstr(said_of(path, 0660, getegid()), "its group, which"));
+	unlink(path);
+	rmdir(dir);
+}
+
 /* Only what lies in the directory itself, and only the group may read it. */
 static void
 secret_knows_credentials(void **state)
 {
-	static const char dir[] = "/run/credentials/a.service";
-	static const char *const others[] = { "/run/credentials/a.service",
-		"/run/credentials/a.services/t", "/run/credentials/t",
-		"/run/credentials/a.service/../../../tmp/t", "t" };
+	char dir[32], path[64], other[128];
 
 	(void)state;
-	assert_int_equal(kp_secret_mode_bad("/run/credentials/a.service/t",
-	    dir), 037);
-	assert_int_equal(kp_secret_mode_bad("/run/credentials/a.service/t",
-	    NULL), 077);
-	assert_int_equal(kp_secret_mode_bad("/t", ""), 077);
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		assert_int_equal(kp_secret_mode_bad(others[i], dir), 077);
+	if (geteuid() != 0)
+		skip();
+	make_secret(dir, path);
+	assert_non_null(strstr(said_of(path, 0440, SECRET_GROUP),
+	    "none of this process's"));
+	assert_non_null(strstr(said_of(path, 0440, SECRET_GROUP),
+	    "set CREDENTIALS_DIRECTORY to its directory"));
+	setenv("CREDENTIALS_DIRECTORY", dir, 1);
+	assert_null(said_of(path, 0440, SECRET_GROUP));
+	assert_non_null(said_of(path, 0444, SECRET_GROUP));
+	snprintf(other, sizeof(other), "%s/..%s/COOKIE", dir, dir + 4);
+	assert_non_null(said_of(other, 0440, SECRET_GROUP));
+	setenv("CREDENTIALS_DIRECTORY", "", 1);
+	assert_non_null(said_of(path, 0440, SECRET_GROUP));
+	unsetenv("CREDENTIALS_DIRECTORY");
+	unlink(path);
+	rmdir(dir);
+}
+
+/*
+ * The files of a secret in a pod with an fsGroup are root:GROUP 0440, whatever the mode
+ * in its manifest says, and nobody can change them.  They were refused.
+ */
+static void
+secret_of_a_pod(void **state)
+{
+	static const gid_t groups[] = { SECRET_GROUP };
+	char dir[32], path[64];
+	struct group *shadow = getgrnam("shadow");
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	make_secret(dir, path);
+	chmod(dir, 0755);
+	assert_int_equal(chown(path, 0, SECRET_GROUP), 0);
+	assert_int_equal(chmod(path, 0440), 0);
+	pid = fork();
+	if (pid == 0) {
+		const char *reason;
+		char why[512];
+		struct stat st;
+		FILE *f;
+
+		if (setgroups(1, groups) != 0 || setgid(65534) != 0 ||
+		    setuid(65534) != 0)
+			_exit(2);
+		f = kp_secret_open(path, &st, &reason);
+		_exit(f == NULL ? 3 : !kp_secret_is_private(f, &st, path, "c",
+		    "-c", why, sizeof(why)));
+	}
+	assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	/* Not in a group, even if root can read everything. */
+	if (shadow != NULL)
+		assert_non_null(said_of(path, 0440, shadow->gr_gid));
+	/* Owned by somebody else, whose file it is. */
+	assert_int_equal(chown(path, 65534, getegid()), 0);
+	assert_non_null(strstr(said_of(path, 0440, getegid()), "who owns it"));
+	unlink(path);
+	rmdir(dir);
 }
 
 int
@@ -346,7 +458,9 @@ main(void)
 		cmocka_unit_test(utf8_names_what_is_unsafe),
 		cmocka_unit_test(backoff_doubles),
 		cmocka_unit_test(backoff_works_briefly),
+		cmocka_unit_test(secret_says_who_reads_it),
 		cmocka_unit_test(secret_knows_credentials),
+		cmocka_unit_test(secret_of_a_pod),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -354,7 +354,7 @@ test_our_certificate(void **state)
 	    "certificate of us (see -tls-cert and -tls-optfile)");
 	assert_non_null(strstr(refused(p, "vm", opts(NULL, NULL, "ca.pem")),
 	    "it requires a certificate of us (see -tls-cert and -tls-optfile), "
-	    "or we have no cipher in common"));
+	    "or we have no cipher, group or signature in common"));
 }
 
 /* ---- the options file ---- */
@@ -470,8 +470,8 @@ test_optfile_limits(void **state)
 	    "\"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256\"]}");
 	works(p, "vm", o, "TLSv1.2, the node verified", "vm");
 	o = optfile(FILES ", {ciphers, \"ECDHE-ECDSA-AES256-GCM-SHA384\"}");
-	assert_non_null(strstr(refused(p, "vm", o), "we have no cipher in "
-	    "common"));
+	assert_non_null(strstr(refused(p, "vm", o), "we have no cipher, "
+	    "group or signature in common"));
 	o = optfile(FILES ", {ciphers, [\"no-such-cipher\"]}");
 	assert_string_equal(refused(p, "vm", o), "OpenSSL on this machine can "
 	    "use none of the ciphers in the options file: no-such-cipher");
@@ -485,6 +485,56 @@ test_optfile_limits(void **state)
 	o = optfile(FILES ", {verify_fun, {m, f, []}}");
 	assert_non_null(strstr(refused(p, "vm", o), "dist.conf:1: kprofd cannot "
 	    "follow the client's option 'verify_fun'"));
+	assert_int_equal(chdir(home), 0);
+}
+
+/*
+ * The groups for the keys' exchange, and the signatures, that the file names; those
+ * that OpenSSL lacks are passed over, if others are left.
+ */
+static void
+test_optfile_algorithms(void **state)
+{
+	static const struct {
+		const char *options, *why;
+	} v[] = {
+		{ "{eccs, [secp384r1, secp256r1]}", NULL },
+		{ "{eccs, [no_such, secp256r1]}", NULL },
+		{ "{supported_groups, [x25519, x448, secp256r1, "
+		    "ffdhe2048]}", NULL },
+		{ "{supported_groups, [mlkem_of_tomorrow]}", "OpenSSL on this "
+		    "machine can use none of the groups in the options file: "
+		    "mlkem_of_tomorrow" },
+		{ "{signature_algs, [{sha256, ecdsa}, {sha384, ecdsa}]}", NULL },
+		{ "{signature_algs, [mldsa99, ecdsa_secp256r1_sha256]}", NULL },
+		{ "{signature_algs, [{no, no}]}", "OpenSSL on this machine can "
+		    "use none of the signature algorithms in the options file: "
+		    "no+no" },
+		/* the node's certificate has an elliptic key */
+		{ "{signature_algs, [{sha256, rsa}]}", "" },
+	};
+	static const int versions[] = { TLS1_2_VERSION, TLS1_3_VERSION };
+	struct tls_peer p = { .ca = "ca.pem" };
+	char home[4096], text[512];
+	const char *said;
+	struct tls_opts o;
+
+	(void)state;
+	assert_non_null(getcwd(home, sizeof(home)));
+	assert_int_equal(chdir(dir.path), 0);
+	for (size_t i = 0; i < 2 * sizeof(v) / sizeof(v[0]); i++) {
+		said = v[i / 2].why;
+		p.version = versions[i % 2];
+		snprintf(text, sizeof(text), FILES ", %s", v[i / 2].options);
+		o = optfile(text);
+		if (said == NULL)
+			works(p, "vm", o, i % 2 == 0 ? "TLSv1.2, the node "
+			    "verified" : "TLSv1.3, the node verified", "vm");
+		else if (said[0] != '\0')
+			assert_string_equal(refused(p, "vm", o), said);
+		else
+			refused(p, "vm", o);
+	}
 	assert_int_equal(chdir(home), 0);
 }
 
@@ -592,6 +642,7 @@ main(void)
 		cmocka_unit_test(test_optfile),
 		cmocka_unit_test(test_verify_beside_optfile),
 		cmocka_unit_test(test_optfile_limits),
+		cmocka_unit_test(test_optfile_algorithms),
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_no_tls),
 	};

@@ -83,6 +83,22 @@ test_cipher_string(void **state)
 	assert_string_equal(s.ciphers, "A-B:TLS_C");
 }
 
+/* {Hash, Sign} of OTP is SIGN+HASH of OpenSSL. */
+static void
+test_algorithms(void **state)
+{
+	(void)state;
+	assert_string_equal(parsed("[{client, [{eccs, [secp521r1, "
+	    "brainpoolP256r1]}, {supported_groups, [x25519, ffdhe2048]}, "
+	    "{signature_algs, [{sha256, ecdsa}, {sha, rsa}, {sha512, "
+	    "rsa_pss_rsae}, eddsa_ed25519, rsa_pss_pss_sha384, "
+	    "ecdsa_secp256r1_sha256]}]}]."), "");
+	assert_string_equal(s.groups12, "secp521r1:brainpoolP256r1");
+	assert_string_equal(s.groups13, "x25519:ffdhe2048");
+	assert_string_equal(s.sigalgs, "ECDSA+SHA256:RSA+SHA1:RSA-PSS+SHA512:"
+	    "ed25519:rsa_pss_pss_sha384:ecdsa_secp256r1_sha256");
+}
+
 static void
 test_several_certificates(void **state)
 {
@@ -106,7 +122,16 @@ test_refused(void **state)
 		const char *client, *why;
 	} v[] = {
 		{ "{verify_fun, {m, f, []}}", CANNOT("verify_fun") },
-		{ "{signature_algs, []}", CANNOT("signature_algs") },
+		{ "{signature_algs_cert, []}", CANNOT("signature_algs_cert") },
+		{ "{signature_algs, []}", "/etc/dist.conf:1: found an empty "
+		    "list, expected names for signature_algs" },
+		{ "{signature_algs, [{sha256, 'RSA+SHA1:x'}]}", NULL },
+		{ "{signature_algs, [{sha256, rsa, x}]}", NULL },
+		{ "{signature_algs, \"RSA+SHA256\"}", NULL },
+		{ "{eccs, secp256r1}", NULL },
+		{ "{eccs, ['P-256:x']}", "/etc/dist.conf:1: found the atom "
+		    "'P-256:x', expected atoms such as secp256r1 for eccs" },
+		{ "{supported_groups, [\"x25519\"]}", NULL },
 		{ "{cacerts, []}", CANNOT("cacerts") },
 		{ "{crl_check, best_effort}", "/etc/dist.conf:1: crl_check: "
 		    "kprofd does not read revocation lists (name -tls-cert, "
@@ -217,6 +242,7 @@ main(void)
 		cmocka_unit_test(test_taken),
 		cmocka_unit_test(test_first_counts),
 		cmocka_unit_test(test_cipher_string),
+		cmocka_unit_test(test_algorithms),
 		cmocka_unit_test(test_several_certificates),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_longest_host),

@@ -374,7 +374,7 @@ async function untrusted() {
 	chmodSync(join(dir, "header"), 0o644);
 	const refused = await kprofd(1, ["-otlp", "http://127.0.0.1:1", "-otlp-header-file", join(dir, "header")]).then(() => "it started", (e) => e.message);
 
-	check("a header that others may read is refused", /can be read by others/.test(refused), refused);
+	check("a header that others may read is refused", /can be read by everybody/.test(refused), refused);
 }
 
 // A daemon that is stuck is told from one that is down: Prometheus waits 10 s.

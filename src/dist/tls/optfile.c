@@ -64,6 +64,9 @@ tls_settings_free(struct tls_settings *s)
 	free(s->ca);
 	free(s->sni);
 	free(s->ciphers);
+	free(s->groups12);
+	free(s->groups13);
+	free(s->sigalgs);
 	tls_settings_init(s);
 }
 
@@ -303,10 +306,10 @@ take_versions(struct reading *r, const struct node *v)
 }
 
 static bool
-is_cipher(const char *s)
+is_word(const char *s)
 {
-	return strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	    "0123456789_-") == strlen(s);
+	return s[0] != '\0' && strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	    "abcdefghijklmnopqrstuvwxyz0123456789_-") == strlen(s);
 }
 
 /* Commands of OpenSSL, which a list may have, could give up encryption. */
@@ -320,7 +323,7 @@ take_cipher_string(struct reading *r, const struct node *v)
 	r->nomem |= list != NULL && names == NULL;
 	for (one = well ? strtok_r(list, ":", &rest) : NULL; one != NULL && well;
 	    one = strtok_r(NULL, ":", &rest))
-		well = is_cipher(one) || wrong(r, v, "ciphers: '%.40s' is not "
+		well = is_word(one) || wrong(r, v, "ciphers: '%.40s' is not "
 		    "the name of one", one);
 	free(list);
 	if (well)
@@ -330,34 +333,115 @@ take_cipher_string(struct reading *r, const struct node *v)
 	return well;
 }
 
-/* A list of names, or a string of them with colons between. */
+/* A list of names, of which put() writes each for OpenSSL. */
 static bool
-take_ciphers(struct reading *r, const struct node *v)
+take_names(struct reading *r, const struct node *v, const char *of, char **to,
+    bool (*put)(struct reading *r, const struct node *v, const char *of,
+	struct kp_buf *b))
 {
 	struct kp_buf b;
-	char *one;
-	bool well;
+	bool well = is_list(r, v, of, 64) && (list_len(v) > 0 ||
+	    expected(r, v, of, "names"));
 
-	if (v->kind != N_LIST)
-		return take_cipher_string(r, v);
 	kp_buf_init(&b, TLS_TEXT_MAX);
-	well = is_list(r, v, "ciphers", 64) && (v->n > 0 ||
-	    expected(r, v, "ciphers", "names"));
 	for (uint32_t i = 0; well && i < v->n; i++) {
-		one = text_of(r, v->kid[i], "ciphers");
-		well = one != NULL && (is_cipher(one) || wrong(r, v->kid[i],
-		    "ciphers: '%.40s' is not the name of one", one));
-		kp_buf_printf(&b, "%s%s", i > 0 ? ":" : "",
-		    well ? one : "");
-		free(one);
+		kp_buf_str(&b, i > 0 ? ":" : "");
+		well = put(r, v->kid[i], of, &b);
 	}
 	if (well) {
-		r->s->ciphers = strdup(kp_buf_cstr(&b));
-		r->nomem |= b.err != KP_OK || r->s->ciphers == NULL;
+		*to = strdup(kp_buf_cstr(&b));
+		r->nomem |= b.err != KP_OK || *to == NULL;
 		well = !r->nomem;
 	}
 	kp_buf_free(&b);
 	return well;
+}
+
+static bool
+put_cipher(struct reading *r, const struct node *v, const char *of,
+    struct kp_buf *b)
+{
+	char *one = text_of(r, v, of);
+	bool well = one != NULL && (is_word(one) || wrong(r, v,
+	    "ciphers: '%.40s' is not the name of one", one));
+
+	if (well)
+		kp_buf_printf(b, "%s", one);
+	free(one);
+	return well;
+}
+
+/* A list of names, or a string of them with colons between. */
+static bool
+take_ciphers(struct reading *r, const struct node *v)
+{
+	return v->kind != N_LIST ? take_cipher_string(r, v) :
+	    take_names(r, v, "ciphers", &r->s->ciphers, put_cipher);
+}
+
+/* A curve or a group has one name everywhere. */
+static bool
+put_group(struct reading *r, const struct node *v, const char *of,
+    struct kp_buf *b)
+{
+	if (v->kind != N_ATOM || !is_word(v->text))
+		return expected(r, v, of, "atoms such as secp256r1");
+	kp_buf_printf(b, "%s", v->text);
+	return true;
+}
+
+static bool
+take_eccs(struct reading *r, const struct node *v)
+{
+	return take_names(r, v, "eccs", &r->s->groups12, put_group);
+}
+
+static bool
+take_supported_groups(struct reading *r, const struct node *v)
+{
+	return take_names(r, v, "supported_groups", &r->s->groups13, put_group);
+}
+
+/*
+ * {Hash, Sign} of TLS 1.2 is SIGN+HASH for OpenSSL, and a scheme of TLS 1.3 has its
+ * standard's name, but for those that OTP has names of its own for.
+ */
+static bool
+put_sigalg(struct reading *r, const struct node *v, const char *of,
+    struct kp_buf *b)
+{
+	static const char *const names[][2] = {
+		{ "sha", "SHA1" }, { "rsa", "RSA" }, { "dsa", "DSA" },
+		{ "ecdsa", "ECDSA" }, { "rsa_pss_rsae", "RSA-PSS" },
+		{ "rsa_pss_pss", "RSA-PSS" }, { "sha224", "SHA224" },
+		{ "sha256", "SHA256" }, { "sha384", "SHA384" },
+		{ "sha512", "SHA512" }, { "eddsa_ed25519", "ed25519" },
+		{ "eddsa_ed448", "ed448" }, { "rsa_pkcs1_sha", "rsa_pkcs1_sha1" },
+	};
+	bool is_pair = v->kind == N_TUPLE && v->n == 2;
+	const struct node *part[2];
+
+	/* The order of OpenSSL. */
+	part[0] = is_pair ? v->kid[1] : v;
+	part[1] = is_pair ? v->kid[0] : NULL;
+	for (size_t i = 0; i < 2 && part[i] != NULL; i++) {
+		const char *name = part[i]->text;
+
+		if (part[i]->kind != N_ATOM || !is_word(name))
+			return expected(r, v, of, "names such as "
+			    "{sha256, ecdsa} or rsa_pss_rsae_sha256");
+		for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++)
+			if (strcmp(names[j][0], part[i]->text) == 0)
+				name = names[j][1];
+		kp_buf_printf(b, "%s%s", i > 0 ? "+" : "", name);
+	}
+	return true;
+}
+
+static bool
+take_signature_algs(struct reading *r, const struct node *v)
+{
+	return take_names(r, v, "signature_algs", &r->s->sigalgs, put_sigalg);
 }
 
 /* Revocation lists are not looked at, which matters only where they are asked for. */
@@ -387,6 +471,9 @@ static const struct option {
 	{ "server_name_indication", take_sni },
 	{ "versions", take_versions },
 	{ "ciphers", take_ciphers },
+	{ "eccs", take_eccs },
+	{ "supported_groups", take_supported_groups },
+	{ "signature_algs", take_signature_algs },
 	{ "crl_check", take_crl_check },
 	{ "crl_cache", NULL },
 	{ "partial_chain", NULL },

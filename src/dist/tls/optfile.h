@@ -37,7 +37,11 @@ struct tls_settings {
 	int depth;		/* intermediate certificates; -1: the default */
 	bool versions;		/* were given, of which we can speak: */
 	bool v12, v13;
-	char *ciphers;		/* names with colons between; NULL: the default */
+	/* Names with colons between; NULL: the default. */
+	char *ciphers;
+	char *groups12;		/* curves, and groups for TLS 1.2: eccs */
+	char *groups13;		/* supported_groups */
+	char *sigalgs;		/* in OpenSSL's words, such as RSA+SHA256 */
 };
 
 void tls_settings_init(struct tls_settings *s);

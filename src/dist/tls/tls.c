@@ -156,6 +156,70 @@ use_ciphers(SSL_CTX *ctx, struct tls_settings *s, char *why, size_t n)
 	return well ? KP_OK : KP_ESTATE;
 }
 
+/*
+ * Hands OpenSSL those of a list of names that it knows: it takes a list only whole, and
+ * OTP has names that it lacks.  KP_ESTATE: it knows none.
+ */
+static enum kp_err
+use_known(SSL_CTX *ctx, const char *names, const char *of,
+    bool (*use)(SSL_CTX *ctx, const char *list), char *why, size_t n)
+{
+	char *list = strdup(names), *one, *rest = NULL;
+	struct kp_buf known;
+	bool well;
+
+	kp_buf_init(&known, 2 * TLS_TEXT_MAX);
+	for (one = list != NULL ? strtok_r(list, ":", &rest) : NULL; one != NULL;
+	    one = strtok_r(NULL, ":", &rest))
+		if (use(ctx, one))
+			kp_buf_printf(&known, "%s%s", known.len > 0 ? ":" : "",
+			    one);
+	well = known.len > 0 && known.err == KP_OK &&
+	    use(ctx, kp_buf_cstr(&known));
+	if (!well)
+		snprintf(why, n, "OpenSSL on this machine can use none of the "
+		    "%s in the options file: %s", of, names);
+	kp_buf_free(&known);
+	free(list);
+	/* What it did not know is no reason for a later failure. */
+	ERR_clear_error();
+	return well ? KP_OK : KP_ESTATE;
+}
+
+static bool
+use_groups(SSL_CTX *ctx, const char *list)
+{
+	return SSL_CTX_set1_groups_list(ctx, list) == 1;
+}
+
+static bool
+use_sigalgs(SSL_CTX *ctx, const char *list)
+{
+	return SSL_CTX_set1_sigalgs_list(ctx, list) == 1;
+}
+
+/*
+ * One list of groups is for all versions, so it has those that the file names for any
+ * version that we speak.
+ */
+static enum kp_err
+use_algorithms(SSL_CTX *ctx, const struct tls_settings *s, char *why, size_t n)
+{
+	const char *new = s->v13 || s->groups12 == NULL ? s->groups13 : NULL;
+	const char *old = s->v12 || new == NULL ? s->groups12 : NULL;
+	char groups[2 * TLS_TEXT_MAX + 2];
+	enum kp_err e = KP_OK;
+
+	snprintf(groups, sizeof(groups), "%s%s%s", new != NULL ? new : "",
+	    new != NULL && old != NULL ? ":" : "", old != NULL ? old : "");
+	if (groups[0] != '\0')
+		e = use_known(ctx, groups, "groups", use_groups, why, n);
+	if (e == KP_OK && s->sigalgs != NULL)
+		e = use_known(ctx, s->sigalgs, "signature algorithms",
+		    use_sigalgs, why, n);
+	return e;
+}
+
 static enum kp_err
 context_fill(SSL_CTX *ctx, struct tls_settings *s, char *why, size_t n)
 {
@@ -165,6 +229,8 @@ context_fill(SSL_CTX *ctx, struct tls_settings *s, char *why, size_t n)
 		s->v12 = s->v13 = true;
 	if (s->ciphers != NULL)
 		e = use_ciphers(ctx, s, why, n);
+	if (e == KP_OK)
+		e = use_algorithms(ctx, s, why, n);
 	SSL_CTX_set_min_proto_version(ctx,
 	    s->v12 ? TLS1_2_VERSION : TLS1_3_VERSION);
 	SSL_CTX_set_max_proto_version(ctx,

@@ -243,6 +243,10 @@ static const struct alert plain[] = {
 	    "of the versions of TLS that are to be used" },
 	{ SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, "the node requires a "
 	    "certificate of us (see -tls-cert and -tls-optfile)" },
+	/* OTP's for TLS 1.3, and for signatures. */
+	{ SSL_R_TLSV1_ALERT_INSUFFICIENT_SECURITY, "the node and we have no "
+	    "cipher, group or signature in common (ciphers, eccs, "
+	    "supported_groups and signature_algs in the options file)" },
 	{ SSL_R_DH_KEY_TOO_SMALL, "the node's Diffie-Hellman key is too small "
 	    "for OpenSSL on this machine" },
 	{ SSL_R_TLSV1_UNRECOGNIZED_NAME, "the node does not know the host that "
@@ -255,9 +259,10 @@ say_no_agreement(const struct tls_why *w, struct text t)
 {
 	snprintf(t.to, t.n, w->cert[0] == '\0' ? "the node ended the TLS "
 	    "handshake: it requires a certificate of us (see -tls-cert and "
-	    "-tls-optfile), or we have no cipher in common" :
+	    "-tls-optfile), or we have no cipher, group or signature in "
+	    "common" :
 	    "the node ended the TLS handshake: it does not take our certificate "
-	    "'%s', or we have no cipher in common", w->cert);
+	    "'%s', or we have no cipher, group or signature in common", w->cert);
 }
 
 void
