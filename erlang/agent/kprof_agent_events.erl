@@ -3,7 +3,7 @@
 %% limit is passed.
 -module(kprof_agent_events).
 
--export([event/2, gather/4, over_limit/3, send/2, send_batch/5, add_busy/2, count_dropped/3,
+-export([event/2, gather/4, check_limits/1, over_limit/3, send/2, send_batch/5, add_busy/2, count_dropped/3,
          drop/2, drop_rest/2, trip/3, flush/1, flush_some/1, notice/2, flush_unsent/1]).
 
 -include("kprof_agent.hrl").
@@ -89,6 +89,24 @@ batch(First, N, Evs, S) ->
         Reason ->
             trip(Reason, Queue, drop_stripped(Evs, S))
     end.
+
+%% Called at each tick: messages that are no events make no batch. Where there is an event, the
+%% batch that begins with it looks at the limits, and at whose events they are.
+-spec check_limits(#s{}) -> #s{}.
+check_limits(#s{state = armed} = S) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    case over_limit(0, Queue, S) of
+        false ->
+            S;
+        Reason ->
+            receive
+                Ev when element(1, Ev) =:= trace_ts, is_integer(element(tuple_size(Ev), Ev)) ->
+                    event(Ev, S)
+            after 0 -> trip(Reason, Queue, S)
+            end
+    end;
+check_limits(S) ->
+    S.
 
 %% Returns false, or which limit is passed and by what.
 -spec over_limit(AgeNs :: integer(), Queue :: non_neg_integer(), #s{}) ->

@@ -9,7 +9,7 @@
 %% set on a process of theirs. So there match specs have no such action until a monitor
 %% process has seen that nobody else traces a process, and lose it as soon as somebody does.
 %% From OTP 27 on each session has flags of its own. But where two sessions trace garbage
-%% collection of one process the VM crashes, unless that is fixed in it (kprof_gc_fixed):
+%% collection of one process the VM crashes, unless that is fixed in it (kprof_vm_bugs):
 %% there the monitor looks for such a session.
 -module(kprof_agent_sched_gc).
 
@@ -33,7 +33,7 @@ use_flags(Flags, #s{sched_gc = #sched_gc{flags = Old} = G} = S0) ->
 needs_monitor(#s{session = legacy, sched_gc = #sched_gc{flags = Flags}}) ->
     Flags =/= [];
 needs_monitor(#s{sched_gc = #sched_gc{flags = Flags}}) ->
-    lists:member(garbage_collection, Flags) andalso not kprof_gc_fixed:gc_shared().
+    lists:member(garbage_collection, Flags) andalso not kprof_vm_bugs:gc_shared().
 
 %% During a change both the old and the new flags are in use.
 -spec add_flags(map(), #s{}) -> #s{}.

@@ -58,8 +58,9 @@ sentry(#sentry{monitor = Ref, agent = Agent, silent = Silent} = S) ->
         {alive, LeaseMs} ->
             sentry(heard(S#sentry{every = every(LeaseMs)}));
         {heir, Heir} ->
+            %% Also where the agent was killed as it gave way: the heir is another process.
             erlang:demonitor(Ref, [flush]),
-            sentry(heard(S#sentry{monitor = erlang:monitor(process, Heir), agent = Heir}));
+            sentry(S#sentry{monitor = erlang:monitor(process, Heir), agent = Heir, silent = 0});
         {'DOWN', Ref, process, Agent, Reason} ->
             sentry_clean(S#sentry.legacy, Agent, S#sentry.own),
             erlang:system_flag(trace_control_word, S#sentry.word),

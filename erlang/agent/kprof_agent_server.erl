@@ -43,7 +43,7 @@ new_state(Daemon, Session, #{who := Who, lease_ms := LeaseMs, max_queue := MaxQu
 
 -spec process_setup() -> term().
 process_setup() ->
-    process_flag(message_queue_data, off_heap),
+    process_flag(message_queue_data, kprof_vm_bugs:queue_data()),
     process_flag(priority, high),
     %% Batches are built, sent and dropped: a roomy young heap lets most of
     %% them die before a collection.
@@ -56,7 +56,7 @@ hello(#s{session = Session}) ->
       otp => erlang:system_info(otp_release),
       time_offset => erlang:time_offset(nanosecond),
       session => Session =/= legacy,
-      gc_shared => kprof_gc_fixed:gc_shared()}.
+      gc_shared => kprof_vm_bugs:gc_shared()}.
 
 %% ----------------------------------------------------------------- loop ----
 
@@ -117,7 +117,7 @@ tick() ->
 on_tick(S0) ->
     kprof_agent_sentry:alive(S0),
     kprof_agent_tokens:word_advance(S0),
-    S1 = kprof_agent_intact:session_check(kprof_agent_events:flush_unsent(S0)),
+    S1 = kprof_agent_intact:session_check(kprof_agent_events:flush_unsent(kprof_agent_events:check_limits(S0))),
     S2 = kprof_agent_stacks:stacks_settle(lease(kprof_agent_messages:messages_settle(S1))),
     kprof_agent_cost:cost_tick(kprof_agent_hot:check_rates(S2)).
 

@@ -1,5 +1,5 @@
 %% kprof_collected - who else traces garbage collection? For the agent and the tracer: from OTP 27
-%% on two tracers that do, of one process, crash the VM, unless gc_shared() (kprof_gc_fixed).
+%% on two tracers that do, of one process, crash the VM, unless gc_shared() (kprof_vm_bugs).
 -module(kprof_collected).
 
 -export([collected_by_others/1]).

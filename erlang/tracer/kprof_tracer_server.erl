@@ -20,7 +20,7 @@ init(Starter, Client, #{apply := Apply, apply_ms := ApplyMs, processes := Which,
                         max_events := MaxEvents, max_queue := MaxQueue,
                         span_ms := SpanMs} = Opts0) ->
     kprof_oneshot:take_name(host()),
-    process_flag(message_queue_data, off_heap),
+    process_flag(message_queue_data, kprof_vm_bugs:queue_data()),
     process_flag(priority, high),
     Call = kprof_call:call_of(Apply),
     {Absent, Opts} = kprof_tracer_nodes:there(Opts0),
@@ -88,7 +88,7 @@ runs(#s{gc = Gc}) ->
 collected(legacy) ->
     [garbage_collection];
 collected(_) ->
-    case kprof_gc_fixed:gc_shared() orelse
+    case kprof_vm_bugs:gc_shared() orelse
         not (collected_by_kprofd() orelse
              kprof_collected:collected_by_others(kprof_tracer) =/= {0, []}) of
         true -> [garbage_collection];

@@ -5,7 +5,7 @@
 -export([tests/0]).
 %% In the target.
 -export([request/1, one/1, two/1, exact/1, theirs/1]).
--export([too_hot/0, large/0, dropped/0, flooded/0, stuck/0, slow/0, spin/0, late/0, amid/1, asked/0, destroyed/1, crowd/0]).
+-export([too_hot/0, large/0, dropped/0, flooded/0, idle/0, heir_stuck/0, stuck/0, slow/0, spin/0, late/0, amid/1, asked/0, destroyed/1, crowd/0]).
 
 -define(OURS, [request, one, two, exact]).
 -define(THEIRS, {?MODULE, theirs, 1}).
@@ -16,6 +16,8 @@ tests() ->
      {"a function that is too hot, in a large plan", 60, fun(T) -> run(T, large, []) end},
      {"exact returns, dropped", 60, fun(T) -> run(T, dropped, []) end},
      {"a flood of messages that nobody waits for", 60, fun(T) -> run(T, flooded, []) end},
+     {"a flood of messages, and no event", 60, fun(T) -> run(T, idle, []) end},
+     {"its heir does nothing any more", 60, fun(T) -> run(T, heir_stuck, []) end},
      {"it does nothing any more", 60, fun(T) -> run(T, stuck, [], #{lease_ms => 1000}) end},
      {"it is at work for longer than two leases", 60, fun(T) -> run(T, slow, [], #{lease_ms => 500}) end},
      {"it was held up, and its lease waits behind a tick", 60, fun(T) -> run(T, late, [], #{lease_ms => 1000}) end},
@@ -172,6 +174,46 @@ flooded() ->
     Took = reductions(Agent) - Before,
     true = Took < 100 * ?NOISE orelse {reductions, Took},
     [exit(P, kill) || P <- Callers],
+    ok.
+
+%% Its limits held for batches of events alone, and it stayed armed.
+idle() ->
+    ok = command({arm, [exactly(exact), entry()], limits(#{max_queue => 1000})}),
+    Agent = whereis(kprof_agent),
+    erlang:suspend_process(Agent),
+    [Agent ! Noise || Noise <- [tick | lists:duplicate(?NOISE, nothing)]],
+    erlang:resume_process(Agent),
+    {tripped, {queue, N}} = state(),
+    true = N > 1000,
+    ok.
+
+%% The sentry may kill an agent that gives way at this moment: it learns of the heir after that, and
+%% watched it no more. The first heir here has a large table, which the VM takes apart before it
+%% reports the end of its owner.
+heir_stuck() ->
+    Agent = whereis(kprof_agent),
+    [Sentry] = [P || P <- processes(), {dictionary, Dict} <- [process_info(P, dictionary)],
+                     lists:member({'$initial_call', {kprof_agent, sentry, 0}}, Dict)],
+    process_flag(priority, high),
+    Self = self(),
+    First = spawn(fun() ->
+                          Table = ets:new(?MODULE, [ordered_set]),
+                          [ets:insert(Table, {N}) || N <- lists:seq(1, 1000000)],
+                          Self ! filled,
+                          receive stop -> ok end
+                  end),
+    receive filled -> ok end,
+    {Heir, Ref} = spawn_monitor(fun() -> receive stop -> ok end end),
+    erlang:trace(Sentry, true, [call]),
+    erlang:trace_pattern({erlang, exit, 2}, true, []),
+    erlang:suspend_process(Agent),
+    [Sentry ! Msg || Msg <- [{alive, 400}, {heir, First}]],     % a look each 100 ms
+    receive {trace, Sentry, call, {erlang, exit, [First, kill]}} -> Sentry ! {heir, Heir} end,
+    erlang:trace_pattern({erlang, exit, 2}, false, []),
+    erlang:trace(Sentry, false, [all]),
+    process_flag(priority, normal),
+    receive {'DOWN', Ref, process, Heir, Reason} -> killed = Reason after 20000 -> error(heir_lives) end,
+    erlang:resume_process(Agent),
     ok.
 
 queued(P) -> element(2, process_info(P, message_queue_len)).

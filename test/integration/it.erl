@@ -6,7 +6,7 @@
 %% Nothing here asserts on wall-clock speed: waits poll, with generous limits.
 -module(it).
 
--export([prepare/1, tidy/1, record/2, forget/1, context/2, evidence/1, kill_all/1]).
+-export([prepare/1, tidy/1, record/2, forget/1, context/2, evidence/1, keep_states/1, kill_all/1]).
 -export([fail/2, equal/3, check/2, check/3, until/2, until/3]).
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3, audit/4,
@@ -107,11 +107,24 @@ context(Name, #{dir := Dir, counter := Counter} = Env) ->
     [Area, _] = string:split(Name, ":"),
     Mine = filename:join(Dir, lists:flatten(io_lib:format("~3..0b-~s", [N, Area]))),
     ok = filelib:ensure_path(Mine),
+    ets:insert(it_processes, {self(), dir, Mine}),
     Env#{dir := Mine, cookie => filename:join(Dir, "cookie"), n => N, last => atomics:new(1, [])}.
+
+%% Of a failed test the state of its nodes is kept, as NODE.state in its directory.
+keep_states(Test) ->
+    [begin
+         ok = gen_tcp:send(S, term_to_binary({it_stub, state, []})),
+         Text = case gen_tcp:recv(S, 0, ?WAIT_MS) of
+                    {ok, Bytes} -> io_lib:format("~tp~n", [binary_to_term(Bytes)]);
+                    {error, Why} -> io_lib:format("no answer: ~tp~n", [Why])
+                end,
+         ok = file:write_file(filename:join(Dir, [Node, ".state"]), unicode:characters_to_binary(Text))
+     end || {_, dir, Dir} <- ets:lookup(it_processes, Test), {_, look, {Node, S}} <- ets:lookup(it_processes, Test)].
 
 %% What has ended, in the process that started it, and the last lines of what was said
 %% on standard error, for a failed test.
 evidence(#{dir := Dir}) ->
+    _ = catch keep_states(self()),
     [["\n-- ", Name, " had ended with ", integer_to_list(Status)]
      || {_, port, {Port, Name}} <- ets:lookup(it_processes, self()), Status <- statuses(Port)] ++
     [begin
@@ -221,8 +234,7 @@ is_running(#{port := Port} = P) ->
 kill_all(Test) ->
     Pids = [P || {_, process, {P, Born}} <- ets:lookup(it_processes, Test),
                  Born =/= gone, born(P) =:= Born],
-    ets:match_delete(it_processes, {Test, process, '_'}),
-    ets:match_delete(it_processes, {Test, port, '_'}),
+    ets:delete(it_processes, Test),
     Pids =:= [] orelse
         os:cmd("kill -KILL" ++ [io_lib:format(" ~b", [P]) || P <- Pids] ++ " 2>/dev/null"),
     ok.
@@ -296,8 +308,10 @@ server(T, Name, Node, Command, Env) ->
             {ok, Accepted} -> Accepted;
             {error, Why} -> fail("the target does not come: ~p~n~ts", [Why, errors(P)])
         end,
-    gen_tcp:close(L),
     {ok, Hello} = gen_tcp:recv(S, 0, ?WAIT_MS),
+    {ok, Look} = gen_tcp:accept(L, ?WAIT_MS),
+    gen_tcp:close(L),
+    ets:insert(it_processes, {self(), look, {Node, Look}}),
     {hello, #{otp := Otp, node := Started}} = binary_to_term(Hello),
     equal("the target's name", Node, atom_to_list(Started)),
     P#{socket => S, otp => Otp, node => Node}.

@@ -120,6 +120,7 @@ together(Tests, Jobs, Env, Running, Results) ->
                         {_, Stack} -> Stack;
                         undefined -> []
                     end,
+            _ = catch it:keep_states(Pid),
             exit(Pid, kill),
             receive {'DOWN', _, process, Pid, _} -> ok end,
             Result = {failed, io_lib:format("not done after ~b s, in ~p", [Seconds, Where])},

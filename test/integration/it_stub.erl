@@ -5,21 +5,29 @@
 %% connection goes, so that no target outlives its test.
 -module(it_stub).
 
--export([start/1, snapshot/0, armed/1, is_exact/1, sessions/0, ours/0, agent/0]).
+-export([start/1, snapshot/0, armed/1, is_exact/1, sessions/0, ours/0, agent/0, state/0]).
 -export([hold_attach/0, held_attach/0, release_attach/0]).
 
 -define(AGENT, kprof_agent).
 -define(COUNTERS, kprof_counters).
+-define(STATE, [registered_name, status, current_stacktrace, message_queue_len, message_queue_data, memory,
+                total_heap_size, reductions, priority, garbage_collection, dictionary]).
 
 %% From the command line: -s it_stub start PORT [ADDRESS]
+%% Two connections: the second is for a look at a node whose first one is at work, or hangs.
 start([Port]) -> start([Port, '127.0.0.1']);
 start([Port, Address]) ->
     spawn(fun() ->
-                  {ok, S} = gen_tcp:connect(atom_to_list(Address), list_to_integer(atom_to_list(Port)),
-                                            [binary, {packet, 4}, {active, false}]),
+                  S = connected(Port, Address),
                   hello(S),
+                  spawn(fun() -> serve(connected(Port, Address)) end),
                   serve(S)
           end).
+
+connected(Port, Address) ->
+    {ok, S} = gen_tcp:connect(atom_to_list(Address), list_to_integer(atom_to_list(Port)),
+                              [binary, {packet, 4}, {active, false}]),
+    S.
 
 hello(S) ->
     send(S, {hello, #{otp => list_to_integer(erlang:system_info(otp_release)),
@@ -95,6 +103,49 @@ agent() ->
         _ -> gone
     catch
         error:undef -> gone
+    end.
+
+%% What there is to know of a node whose test has failed: the agent, its sentry and its other
+%% processes, by the VM's own account first, which wakes nobody, then twice by questions, which
+%% the processes have to answer and may never answer.
+state() ->
+    Silent = erlang:system_info(procs),
+    Ours = ours_by_name(),
+    Asked = [begin
+                 receive after Ms -> ok end,
+                 {look, [{P, asked(fun() -> process_info(P, ?STATE) end)} || P <- Ours]}
+             end || Ms <- [0, 1000]],
+    [{processes, [paragraph(P, Silent) || P <- Ours]} | Asked] ++
+        [{status, asked(fun agent/0)},
+         {run_queues, erlang:statistics(run_queue_lengths_all)},
+         {processes, erlang:system_info(process_count)},
+         {memory, erlang:memory()},
+         {nodes, nodes(connected)},
+         {control_word, erlang:system_info(trace_control_word)},
+         {new_processes, trace_flags(new_processes)}].
+
+ours_by_name() ->
+    lists:usort([P || Name <- [?AGENT, ?COUNTERS, kprof_tracer, kprof_sampler], P <- [whereis(Name)], is_pid(P)] ++
+                    [P || P <- processes(), P =/= self(), {dictionary, Dict} <- [asked(fun() -> process_info(P, dictionary) end)],
+                          {M, _, _} <- [proplists:get_value('$initial_call', Dict)],
+                          lists:prefix("kprof", atom_to_list(M))]).
+
+%% That of a process in what system_info(procs) prints.
+paragraph(P, Text) ->
+    case binary:split(iolist_to_binary(Text), iolist_to_binary(["=proc:", pid_to_list(P), "\n"])) of
+        [_, More] -> {P, string:split(hd(binary:split(More, <<"\n=proc">>)), "\n", all)};
+        _ -> {P, none}
+    end.
+
+asked(Fun) ->
+    {Pid, Ref} = spawn_monitor(fun() -> exit({answer, Fun()}) end),
+    receive
+        {'DOWN', Ref, process, Pid, {answer, Answer}} -> Answer;
+        {'DOWN', Ref, process, Pid, Why} -> {failed, Why}
+    after 2000 ->
+            exit(Pid, kill),
+            erlang:demonitor(Ref, [flush]),
+            no_answer
     end.
 
 %% Holds the call by which kprofd loads and starts its agent, as a node might

@@ -225,6 +225,8 @@ trips(T, Limit, Word, Provoke) ->
     Load = it:load(T, Target, ["64", "600s"]),
     P = it:kprofd(T, Target, #{tiers => tiers(Limit), args => ["-interval", "1s"]}),
     it:armed(P),
+    %% "trips by age" may have none before that.
+    it:until("events come", fun() -> it:sent(Target) > 0 orelse it:agent_state(Target) =:= tripped end),
     Provoke(Target),
     it:until("the agent trips", fun() -> it:agent_state(Target) =:= tripped end),
     %% But for the counter of requests nothing is armed. It may have gone on
