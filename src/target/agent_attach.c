@@ -1,6 +1,6 @@
 /*
  * agent_attach.c - from a new connection to an agent that runs: looks whether
- * one is there already, loads ours and starts it.
+ * one is there already and whether the node has room, loads ours and starts it.
  *
  * Questions go to the target's rex, one at a time: only the state shows which
  * question an answer belongs to.
@@ -38,6 +38,7 @@ void
 agent_step_look(struct agent *a)
 {
 	a->asked_whereis = false;
+	a->asking_room = false;
 	agent_set_step(a, AGENT_LOOKING);
 	rex_ask(a, "erlang", "whereis", "kprof_agent");
 }
@@ -60,6 +61,24 @@ step_start(struct agent *a)
 	    label_epochs_word(a->o.labels, kp_mono_now()));
 	msg_load_end(&b);
 	agent_send(a, &b, true);
+	kp_buf_free(&b);
+}
+
+/* What the target has left is asked before anything is loaded there. */
+static void
+step_room(struct agent *a)
+{
+	char why[600];
+	struct kp_buf b;
+
+	kp_buf_init(&b, MESSAGE_MAX);
+	if (headroom_ask(&a->room, &b, &a->ids))
+		agent_send(a, &b, true);
+	else if (headroom_refuses(&a->room, a->o.target,
+	    a->o.conf->overload.max_memory, why, sizeof(why)))
+		agent_lost(a, why);
+	else
+		step_start(a);
 	kp_buf_free(&b);
 }
 
@@ -115,6 +134,11 @@ answer_look(struct agent *a, struct kp_term *r)
 	char who[400], why[900];
 	struct kp_term at = *r;
 
+	if (a->asking_room) {
+		headroom_answer(&a->room, r);
+		step_room(a);
+		return;
+	}
 	if (!a->asked_whereis) {
 		a->asked_whereis = true;
 		/* The next answer comes in this state too. */
@@ -131,7 +155,9 @@ answer_look(struct agent *a, struct kp_term *r)
 	}
 	if (kp_term_peek(r) == KP_TERM_ATOM &&
 	    !kp_span_is(kp_term_atom(&at), "timeout")) {
-		step_start(a);
+		a->asking_room = true;
+		a->room = (struct headroom){ 0 };
+		step_room(a);
 		return;
 	}
 	occupant(r, who, sizeof(who));
@@ -237,6 +263,13 @@ answer_start(struct agent *a, struct kp_term *r)
 void
 agent_on_rex(struct agent *a, struct kp_term *r)
 {
+	char why[600];
+
+	if ((a->state == AGENT_LOOKING || a->state == AGENT_STARTING) &&
+	    headroom_is_full(r, a->o.target, why, sizeof(why))) {
+		agent_lost(a, why);
+		return;
+	}
 	switch (a->state) {
 	case AGENT_LOOKING:
 		answer_look(a, r);

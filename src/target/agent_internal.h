@@ -15,6 +15,7 @@
 
 #include "kprofd/backoff.h"
 #include "target/agent_msg.h"
+#include "target/headroom.h"
 #include "dist/connect.h"
 #include "dist/conn.h"
 
@@ -108,6 +109,8 @@ struct agent {
 	unsigned silent;	/* leases sent since the last frame came */
 	struct kp_backoff backoff;
 	bool asked_whereis;
+	bool asking_room;	/* after that: `room` */
+	struct headroom room;
 	bool recheck_due;	/* code was changed */
 	bool attached_once, user_paused, stopping;
 	enum probe_step probing; /* AGENT_CHECKING is for the native probe */

@@ -40,6 +40,9 @@ tests() ->
      {"a service that does not start keeps its database", 30, fun service_recorded/1},
      {"a node has one name, whatever was typed", 30, fun one_name/1},
      {"a profile that reached nobody", 30, fun unreached/1},
+     {"a node that is short of atoms", 120, fun few_atoms/1},
+     {"a node that is short of processes", 120, fun few_processes/1},
+     {"a node whose control group has little memory left", 120, fun little_memory/1},
      {"usage", 30, fun usage/1}].
 
 %% It said that nothing was measured, not why, and its status was 0.
@@ -49,6 +52,65 @@ unreached(T) ->
     P = it:kprofd(T, Target, #{args => ["-duration", "2s"]}),
     it:ended(P, 1, "'" ++ maps:get(node, Target) ++ "' was not reached in that time: connecting"),
     it:signal(Target, "CONT").
+
+%% The VM ends when it has no atom left, and the agent makes hundreds: attaching to such a node
+%% ended it.
+few_atoms(T) ->
+    Target = it:target(T, #{kind => plain, args => ["+t", "20000"]}),
+    connected_before(Target),
+    it:do(Target, fun() ->
+                          _ = [list_to_atom("filler_" ++ integer_to_list(I))
+                               || I <- lists:seq(1, 20000 - 300 - erlang:system_info(atom_count))],
+                          ok
+                  end),
+    refused(T, Target, "has [0-9]+ of its 20 000 atoms left, and 2 000 are needed"),
+    Left = 20000 - it:call(Target, erlang, system_info, [atom_count]),
+    it:check(Left > 280, "~b atoms are left of 300", [Left]).
+
+%% The first connection loads these, whoever makes it.
+connected_before(Target) ->
+    [{module, M} = it:call(Target, code, ensure_loaded, [M]) || M <- [dist_util, string, unicode_util]].
+
+%% Tracing makes a few; and a stack of Erlang's was what one was shown.
+few_processes(T) ->
+    Target = it:target(T, #{kind => plain, args => ["+P", "1024"]}),
+    connected_before(Target),
+    it:do(Target, fun() ->
+                          _ = [spawn(fun() -> receive after infinity -> ok end end)
+                               || _ <- lists:seq(1, 1024 - 8 - erlang:system_info(process_count))],
+                          ok
+                  end),
+    refused(T, Target, "has [0-9]+ of its 1 024 processes left, and 100 are needed").
+
+little_memory(T) ->
+    Target = it:target(T, #{kind => plain}),
+    connected_before(Target),
+    Dir = "/sys/fs/cgroup/memory/kprofd-it-" ++ os:getpid(),
+    case file:make_dir(Dir) of
+        ok ->
+            try
+                ok = file:write_file(filename:join(Dir, "memory.limit_in_bytes"), "31457280"),
+                ok = file:write_file(filename:join(Dir, "cgroup.procs"), it:call(Target, os, getpid, [])),
+                refused(T, Target, "has [0-9]+ MiB left of the 30 MiB that its control group may have")
+            after
+                it:stop_target(Target),
+                it:until("the group is empty", fun() -> file:del_dir(Dir) =:= ok end)
+            end;
+        {error, _} ->
+            {note, "no control group can be made here; unit test test_headroom has the files"}
+    end.
+
+%% By every command that loads something, before it loads anything.
+refused(T, Target, Says) ->
+    Before = it:call(Target, erlang, loaded, []),
+    [it:ended(it:kprofd(T, Target, #{args => Args}), 1, Says) || Args <- [["-duration", "2s"], ["-check"]]],
+    [begin
+         {1, "", Error} = it_kprof:run(T, Target, Cmd, Args),
+         it_kprof:says(Error, Says)
+     end || {Cmd, Args} <- [{"count", ["lists:seq/2", "-for", "1s"]}, {"time", ["lists", "-for", "1s"]},
+                            {"memory", ["lists", "-for", "1s"]}, {"stacks", ["-for", "1s"]},
+                            {"trace", ["lists", "-for", "1s"]}, {"suggest", ["-o", it:path(T, "tiers")]}]],
+    it:equal("modules that were loaded", [], it:call(Target, erlang, loaded, []) -- Before).
 
 nobody() -> "nobody_" ++ os:getpid() ++ "@127.0.0.1".
 

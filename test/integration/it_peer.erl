@@ -9,7 +9,7 @@
 %%
 %%   status, challenge, ack   fun(Socket, Message): in place of sending that
 %%                            message of the handshake
-%%   whereis, module_loaded, start, probe, check, rates, arm, lease, stop, ...
+%%   whereis, module_loaded, room, start, probe, check, rates, arm, lease, stop, ...
 %%                            fun(Conn, Ref, Command): in place of the answer
 %%   armed                    fun(Conn), in a process of its own, once armed
 %%   cookie                   another one
@@ -207,6 +207,7 @@ asked({2, _, _}, {kprof, Daemon, Ref, Command}, Conn) ->
 question(erlang, whereis) -> whereis;
 question(erlang, module_loaded) -> module_loaded;
 question(kprof_agent, status) -> occupant;
+question(lists, map) -> room;
 question(erl_eval, expr) -> start.
 
 do(Tag, Ref, Command, #{lies := Lies} = Conn) ->
@@ -224,6 +225,7 @@ do(Tag, Ref, Command, #{lies := Lies} = Conn) ->
 %% What a target and its agent would answer.
 default(whereis, _, _, Conn) -> say(Conn, {rex, undefined});
 default(module_loaded, _, _, Conn) -> say(Conn, {rex, false});
+default(room, _, _, Conn) -> say(Conn, {rex, {badrpc, nothing_known}});
 default(start, _, _, #{agent := Agent} = Conn) -> say(Conn, {rex, {ok, Agent, hello(Conn)}});
 default(check, Ref, {_, Modules}, Conn) ->
     Functions = [{entry, 1}, {query, 1}],

@@ -30,8 +30,8 @@ injected(const struct suggest_node *s, const struct kp_mfa_pat *v, size_t n)
 enum kp_err
 suggest_node_open(struct suggest_node *s)
 {
-	enum kp_err e = facts_open(&s->facts, &s->talk, s->why,
-	    sizeof(s->why));
+	enum kp_err e = facts_open(&s->facts, &s->talk, MEMORY_MAX,
+	    s->why, sizeof(s->why));
 
 	if (e != KP_OK)
 		return e;

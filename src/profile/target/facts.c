@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "kprofd/etf.h"
 #include "profile/target/facts_state.h"
+#include "profile/target/injected.h"
 
 #define ANSWER_LIMIT (10 * KP_NS_PER_S)
 
@@ -254,8 +255,8 @@ list_all(struct facts *f)
 }
 
 enum kp_err
-facts_open(struct facts **out, const struct dist_sync_opts *o, char *why,
-    size_t n)
+facts_open(struct facts **out, const struct dist_sync_opts *o, uint64_t memory,
+    char *why, size_t n)
 {
 	struct facts *f = calloc(1, sizeof(*f));
 	enum kp_err e;
@@ -267,9 +268,12 @@ facts_open(struct facts **out, const struct dist_sync_opts *o, char *why,
 	f->opts = *o;
 	e = dist_sync_open(&f->talk, o, why, n);
 	if (e == KP_OK) {
-		e = list_all(f);
-		if (e != KP_OK)
-			facts_broken(f, e, why, n);
+		e = injected_room(f->talk, o->target, memory, why, n);
+		if (e == KP_OK) {
+			e = list_all(f);
+			if (e != KP_OK)
+				facts_broken(f, e, why, n);
+		}
 		facts_leave(f);
 	}
 	if (e != KP_OK) {

@@ -36,11 +36,12 @@ struct facts_module {
 struct facts;
 
 /*
- * Connects for a moment, and lists applications and loaded modules.  o's texts are
+ * Connects for a moment, and lists applications and loaded modules, if the node has
+ * room for profiles that take `memory` bytes (injected_room()).  o's texts are
  * borrowed.  On error `why` is one line for the user; KP_END: woken.
  */
 enum kp_err facts_open(struct facts **f, const struct dist_sync_opts *o,
-    char *why, size_t n);
+    uint64_t memory, char *why, size_t n);
 void facts_free(struct facts *f);
 
 /* That the node has been asked, each in a process of its own. */

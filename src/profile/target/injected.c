@@ -12,8 +12,10 @@
 #include "dist/handshake.h"
 #include "profile/target/injected.h"
 #include "target/agent_msg.h"
+#include "target/headroom.h"
 
 #define START_LIMIT (70 * KP_NS_PER_S)	/* the module's own is 60 s */
+#define ANSWER_LIMIT (10 * KP_NS_PER_S)
 #define LEASE_EVERY KP_NS_PER_S
 #define LEAVING_MS 100
 #define LEAVING_TRIES 20
@@ -277,6 +279,52 @@ read_info(struct kp_term *r, struct injected_hello *h)
 	h->otp = atoi(otp);
 }
 
+/* Waits for {rex, Answer}; r is at the answer. */
+static enum kp_err
+await_rex(struct dist_sync *t, struct kp_term *r)
+{
+	kp_mono_ns deadline = kp_mono_now() + ANSWER_LIMIT;
+	enum kp_err e;
+
+	do {
+		e = dist_sync_next(t, deadline, r);
+		if (e != KP_OK)
+			return e;
+		kp_term_tuple_n(r, 2);
+	} while (!kp_span_is(kp_term_atom(r), "rex") || r->err != KP_OK);
+	return e;
+}
+
+enum kp_err
+injected_room(struct dist_sync *t, const char *target, uint64_t memory,
+    char *why, size_t n)
+{
+	const struct injected g = { .target = target };
+	struct headroom h = { 0 };
+	enum kp_err e = KP_OK;
+	struct kp_term r;
+	struct kp_buf b;
+
+	kp_buf_init(&b, MESSAGE_MAX);
+	while (e == KP_OK && headroom_ask(&h, &b, dist_sync_ids(t))) {
+		e = dist_sync_rex(t, &b);
+		kp_buf_reset(&b);
+		if (e == KP_OK)
+			e = await_rex(t, &r);
+		if (e != KP_OK)
+			break;
+		if (headroom_is_full(&r, target, why, n)) {
+			kp_buf_free(&b);
+			return KP_ESTATE;
+		}
+		headroom_answer(&h, &r);
+	}
+	kp_buf_free(&b);
+	if (e != KP_OK)
+		return e == KP_END ? e : injected_broken(&g, e, why, n);
+	return headroom_refuses(&h, target, memory, why, n) ? KP_ESTATE : KP_OK;
+}
+
 /* {error, Text}, or an error of erlang/load.exprs or of rex. */
 static enum kp_err
 refused(const struct injected *g, struct kp_term *r, char *why, size_t n)
@@ -284,6 +332,8 @@ refused(const struct injected *g, struct kp_term *r, char *why, size_t n)
 	struct kp_term at = *r;
 	char text[INJECTED_TEXT_MAX];
 
+	if (headroom_is_full(r, g->target, why, n))
+		return KP_ESTATE;
 	kp_term_tuple_n(&at, 2);
 	kp_term_atom(&at);
 	if (at.err == KP_OK && kp_term_peek(&at) == KP_TERM_BINARY)
@@ -381,6 +431,9 @@ injected_start(struct injected *g, const struct injected_code *code,
 	e = dist_sync_open(&g->talk, &o->talk, why, n);
 	if (e == KP_OK) {
 		h->doubt = dist_sync_doubt(g->talk);
+		e = injected_room(g->talk, g->target, o->max_memory, why, n);
+	}
+	if (e == KP_OK) {
 		e = start(g, o, own, h, why, n);
 	}
 	if (e != KP_OK) {

@@ -90,6 +90,12 @@ void injected_put_patterns(struct kp_buf *b, const char *key,
     const struct kp_mfa_pat *v, size_t n);
 
 /*
+ * KP_ESTATE: the node has too little left for a profile that may take so many bytes
+ * of memory (target/headroom.h); why says so.  KP_END: woken.
+ */
+enum kp_err injected_room(struct dist_sync *t, const char *target,
+    uint64_t memory, char *why, size_t n);
+/*
  * Connects, loads and starts.  On error `why` is one line for the user, and there
  * is nothing to stop; KP_END: woken.
  */
