@@ -3,6 +3,7 @@
  * once that it cannot be written.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +22,24 @@ struct dump_file {
 	bool made;		/* the file did not exist before */
 };
 
+/* Never waits: for a FIFO without a reader it fails. */
+static FILE *
+open_to_append(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
+	    O_NONBLOCK, 0666);
+	FILE *f = fd >= 0 ? fdopen(fd, "a") : NULL;
+
+	if (f == NULL && fd >= 0)
+		close(fd);
+	return f;
+}
+
 static void
 append(struct dump_file *t, const struct kp_buf *b)
 {
-	FILE *f = fopen(t->path, "ae");
+	FILE *f = open_to_append(t->path);
+	char why[FILE_WHY_MAX];
 	bool ok = f != NULL;
 
 	if (f != NULL) {
@@ -33,7 +48,7 @@ append(struct dump_file *t, const struct kp_buf *b)
 	}
 	if (!ok && !t->failed)
 		log_warn("dump_file", NULL, "cannot write to '%s': %s",
-		    t->path, strerror(errno));
+		    t->path, file_why(why, t->path, errno));
 	t->failed = !ok;
 }
 
@@ -48,7 +63,7 @@ dump_file_open(const char *path, bool json)
 	if (t == NULL)
 		return NULL;
 	made = access(path, F_OK) != 0;
-	f = fopen(path, "ae");
+	f = open_to_append(path);
 	if (f == NULL) {
 		log_error("dump_file", NULL, "cannot write to '%s': %s (see "
 		    "-dump-file)", path, file_why(why, path, errno));

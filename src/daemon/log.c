@@ -62,10 +62,12 @@ stderr_is_journal(void)
 	    st.st_ino == ino;
 }
 
+/* A FIFO must not keep the daemon waiting, for a reader or for one that is slow. */
 static FILE *
 file_open(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
+	    O_NONBLOCK, 0640);
 	FILE *f = fd >= 0 ? fdopen(fd, "a") : NULL;
 
 	if (f == NULL && fd >= 0)

@@ -103,8 +103,14 @@ explain_errno(const char *path, char **why)
 static enum kp_err
 file_open(int *fd, bool *made, const char *path, char **why)
 {
+	char text[FILE_WHY_MAX];
 	enum kp_err err;
 
+	if (file_not_for_db(text, path) != NULL) {
+		schema_why(why, "cannot use '%s': %s (choose a file with -db)",
+		    path, text);
+		return KP_EIO;
+	}
 	*made = true;
 	*fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
 	if (*fd < 0 && errno == EEXIST) {

@@ -1,4 +1,7 @@
-/* file_why.c - looks whether it is the file or its directory that is missing. */
+/*
+ * file_why.c - looks whether it is the file or its directory that is missing, or
+ * whether something else than a file is there.
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,6 +21,8 @@ file_why(char buf[FILE_WHY_MAX], const char *path, int err)
 	snprintf(buf, FILE_WHY_MAX, "%s", strerror(err));
 	if (err == ENOENT)
 		snprintf(buf, FILE_WHY_MAX, "no such file");
+	if (err == ENXIO)	/* of an open that does not wait */
+		snprintf(buf, FILE_WHY_MAX, "nobody reads from it");
 	if ((err != ENOENT && err != ENOTDIR) || slash == NULL ||
 	    slash == path || (size_t)(slash - path) >= sizeof(dir))
 		return buf;
@@ -27,5 +32,39 @@ file_why(char buf[FILE_WHY_MAX], const char *path, int err)
 		return buf;
 	snprintf(buf, FILE_WHY_MAX, there || errno == ENOTDIR ?
 	    "%s is not a directory" : "directory %s does not exist", dir);
+	return buf;
+}
+
+const char *
+file_special(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
+		return NULL;
+	return S_ISDIR(st.st_mode) ? "a directory" :
+	    S_ISFIFO(st.st_mode) ? "a FIFO" :
+	    S_ISSOCK(st.st_mode) ? "a socket" : "a device";
+}
+
+const char *
+file_not_for_db(char buf[FILE_WHY_MAX], const char *path)
+{
+	const char *special = file_special(path), *what = NULL;
+
+	if (path[0] == '\0')
+		what = "a name is needed";
+	else if (path[0] == ':')
+		what = "SQLite keeps what has such a name in memory (./ before "
+		    "it makes it a file)";
+	else if (strncmp(path, "file:", 5) == 0)
+		what = "SQLite takes this for a URI (./ before it makes it a "
+		    "file)";
+	if (what != NULL)
+		snprintf(buf, FILE_WHY_MAX, "%s", what);
+	else if (special != NULL)
+		snprintf(buf, FILE_WHY_MAX, "it is %s, not a file", special);
+	else
+		return NULL;
 	return buf;
 }

@@ -1,4 +1,4 @@
-/* file_why.h - the reason why a file cannot be opened, for people. */
+/* file_why.h - the reason why a file cannot be opened or written, for people. */
 #ifndef KPROFD_TEXT_FILE_WHY_H
 #define KPROFD_TEXT_FILE_WHY_H
 
@@ -11,5 +11,13 @@
  * that is what is missing.  Returns buf.
  */
 const char *file_why(char buf[FILE_WHY_MAX], const char *path, int err);
+/* "a FIFO", "a device", ...: what is there that is not a regular file; or NULL. */
+const char *file_special(const char *path);
+/*
+ * Why no database can be written at path, or NULL: SQLite takes the name for something
+ * else, or something else is there.  It opens nothing: to open a FIFO waits, and to
+ * open a device can do something.
+ */
+const char *file_not_for_db(char buf[FILE_WHY_MAX], const char *path);
 
 #endif

@@ -508,6 +508,69 @@ run 1 check "$dir/binary.conf"
 has err "'$dir/binary.conf' is not text (byte 8 is 0)"
 same 'lines about it' "$(wc -l <"$dir/err")" 1
 
+# ---- what is not a file is never replaced, and nobody waits for it
+
+special() {
+	same "$1" "$(stat -c %F "$dir/$1" 2>&1)" "$2"
+}
+
+cp "$db" "$dir/in.db"
+mkfifo "$dir/fifo"
+mkdir "$dir/folder"
+ln -s folder "$dir/folder_link"
+ln -s nowhere.db "$dir/nowhere"
+things='fifo:fifo folder:directory folder_link:symbolic_link nowhere:symbolic_link'
+if mknod "$dir/null" c 1 3 2>/dev/null; then
+	things="$things null:character_special_file"
+fi
+for t in $things; do
+	name=${t%%:*} kind=$(echo "${t#*:}" | tr _ ' ')
+	run 1 merge "$dir/$name" "$dir/in.db"
+	has err "'$dir/$name'"
+	special "$name" "$kind"
+	# beside OUT, a copy of a merge that was killed
+	rm -f "$dir/out.db.merging" "$dir/out.db"
+	mv "$dir/$name" "$dir/out.db.merging"
+	if [ "$kind" != 'symbolic link' ]; then
+		run 1 merge "$dir/out.db" "$dir/in.db"
+		special out.db.merging "$kind"
+	fi
+	mv "$dir/out.db.merging" "$dir/$name"
+done
+same 'the merged file' "$(ls "$dir/out.db" "$dir/nowhere.db" 2>/dev/null)" ''
+# the file that a link leads to is replaced, not the link
+cp "$dir/in.db" "$dir/real.db"
+ln -s real.db "$dir/link"
+run 0 merge "$dir/link" "$db"
+special link 'symbolic link'
+special real.db 'regular file'
+for name in :memory: file:x.db; do
+	run 1 merge "$name" "$dir/in.db"
+	has err "cannot merge into '$name': "
+done
+for name in fifo null; do
+	[ -e "$dir/$name" ] || continue
+	timeout 60 "$kprof" report -db "$dir/$name" >"$dir/out" 2>"$dir/err"
+	same "the status of a report of $name" $? 1
+	has err ', not a file (see -db)'
+done
+# commands that connect to a node look at their files before
+for c in 'suggest -o' 'count lists -o' 'count lists -db' 'trace lists -o' 'trace lists -db'; do
+	# shellcheck disable=SC2086
+	run 1 $c "$dir/none/x" -target nobody@127.0.0.1
+	has err "directory $dir/none does not exist"
+done
+for name in :memory: file:x "$dir/fifo" "$dir/null"; do
+	case $name in /*) [ -e "$name" ] || continue ;; esac
+	for c in count trace; do
+		run 1 $c lists -db "$name" -target nobody@127.0.0.1
+		has err "cannot write '$name': "
+	done
+done
+special fifo fifo
+run 1 suggest -o "$dir/nowhere" -target nobody@127.0.0.1
+has err 'is there already'
+
 # ---- usage
 
 for c in status report slow tree dump pause resume reload check clear-tokens; do

@@ -339,6 +339,12 @@ tiers_errors(T) ->
 unwritable(T) ->
     {Target, Before} = target(T),
     fails(T, Target, #{db => "no/such/directory/x.db"}, "no/such/directory/x.db"),
+    %% Of a FIFO, SQLite and the loop waited for somebody at the other end.
+    [] = os:cmd("mkfifo '" ++ it:path(T, "fifo") ++ "'"),
+    fails(T, Target, #{db => "fifo"}, "fifo': it is a FIFO, not a file"),
+    [fails(T, Target, #{args => [Option, it:path(T, "fifo")]}, "cannot write to '.*fifo': nobody reads from it \\(see " ++ Option)
+     || Option <- ["-dump-file", "-log-file"]],
+    it:equal("it is there", "fifo\n", os:cmd("stat -c %F '" ++ it:path(T, "fifo") ++ "'")),
     it:audit(Target, Before).
 
 no_database(T) ->

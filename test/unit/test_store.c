@@ -48,6 +48,27 @@ query_refused(const char *file, const char *words)
 	free(why);
 }
 
+/* SQLite would keep these in memory, or wait; a device would be written to. */
+static void
+test_not_for_db(void **state)
+{
+	char name[] = "/tmp/test_store.XXXXXX", fifo[64];
+
+	(void)state;
+	refused(":memory:", "in memory");
+	refused("file:x.db", "URI");
+	refused("/dev/null", "it is a device, not a file");
+	query_refused("/dev/null", "it is a device, not a file");
+	assert_non_null(mkdtemp(name));
+	refused(name, "it is a directory, not a file");
+	snprintf(fifo, sizeof(fifo), "%s/fifo", name);
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	refused(fifo, "it is a FIFO, not a file");
+	query_refused(fifo, "it is a FIFO, not a file");
+	assert_int_equal(unlink(fifo), 0);
+	assert_int_equal(rmdir(name), 0);
+}
+
 static void
 test_views(void **state)
 {
@@ -573,6 +594,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		ON_A_FILE(test_not_for_db),
 		ON_A_FILE(test_views),
 		ON_A_FILE(test_errors_not_seen),
 		ON_A_FILE(test_another_conf),

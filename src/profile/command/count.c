@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "output_file.h"
 #include "count_requests.h"
 #include "shared.h"
 #include "stdin_control.h"
@@ -452,6 +453,9 @@ count(struct args *a)
 		.by_process = a->o.by_process } };
 	int *wake = &a->o.g.talk.wake, st;
 
+	if ((a->keep != NULL && !output_can_be(a->keep, false)) ||
+	    (a->db != NULL && !output_can_be(a->db, true)))
+		return EXIT_FAILED;
 	r.keys = !a->lines && a->every > 0 && stdin_control_possible();
 	*wake = signals_catch();
 	if (*wake >= 0 && (r.keys || a->lines)) {

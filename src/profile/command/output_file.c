@@ -20,6 +20,29 @@ cannot(const struct output_file *t)
 	return false;
 }
 
+bool
+output_can_be(const char *path, bool db)
+{
+	const char *slash = strrchr(path, '/');
+	char why[FILE_WHY_MAX], *dir;
+	int err;
+
+	if (db && file_not_for_db(why, path) != NULL) {
+		say("cannot write '%s': %s", path, why);
+		return false;
+	}
+	err = access(path, W_OK) == 0 ? 0 : errno;
+	if (err == ENOENT) {
+		dir = slash == NULL ? strdup(".") : strndup(path,
+		    (size_t)(slash - path) + 1);
+		err = dir != NULL && access(dir, W_OK | X_OK) == 0 ? 0 : errno;
+		free(dir);
+	}
+	if (err != 0)
+		say("cannot write '%s': %s", path, file_why(why, path, err));
+	return err == 0;
+}
+
 /* True for a trace, and for an empty file. */
 static bool
 is_ours(const char *path)

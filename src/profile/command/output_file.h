@@ -11,6 +11,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/*
+ * Looks whether a file, or a database, can be written at this path, before a command
+ * works for long; makes nothing.  False after printing why not.
+ */
+bool output_can_be(const char *path, bool db);
+
 struct output_file {
 	FILE *f;		/* NULL: not open */
 	const char *name;	/* for people; borrowed */

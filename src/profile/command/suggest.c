@@ -13,9 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "output_file.h"
 #include "kprofd/dur.h"
 #include "dist/reach/opt_node.h"
 #include "kprofd/fn_name.h"
@@ -493,6 +495,7 @@ static int
 check_args(const struct cmd *cmd, struct suggest_args *a)
 {
 	char why[REACH_WHY_MAX];
+	struct stat there;
 
 	if (a->target == NULL)
 		return opts_wrong(cmd, "-target NODE is missing");
@@ -502,13 +505,15 @@ check_args(const struct cmd *cmd, struct suggest_args *a)
 	    a->span < KP_NS_PER_S / 2 || a->span > SPAN_MAX))
 		return opts_wrong(cmd, "-for '%s': give a time from 500ms to "
 		    "10m", a->duration);
-	if (a->file != NULL && access(a->file, F_OK) == 0) {
+	/* A link to nowhere is there, too. */
+	if (a->file != NULL && lstat(a->file, &there) == 0) {
 		say("'%s' is there already, and is left as it is: give "
 		    "another -o, or use it: kprofd -tiers %s -target %s",
 		    a->file, a->file, a->target);
 		return EXIT_FAILED;
 	}
-	return OPTS_GO_ON;
+	return a->file == NULL || output_can_be(a->file, false) ? OPTS_GO_ON :
+	    EXIT_FAILED;
 }
 
 int

@@ -273,6 +273,10 @@ trace(const struct args *a)
 	int st = EXIT_FAILED;
 	enum kp_err e;
 
+	if (a->show.db != NULL && !output_can_be(a->show.db, true)) {
+		kp_call_names_free(k.names);
+		return EXIT_FAILED;
+	}
 	kp_buf_init(&k.b, 16 * CHUNK);
 	if (k.names != NULL && output_file_open(&k.to, a->keep)) {
 		e = tracers_start(&ts, &a->o, a->targets.v,

@@ -14,6 +14,7 @@
 
 #include "counts_db.h"
 #include "db_insert.h"
+#include "text/file_why.h"
 
 #define APPLICATION 1802529904	/* "kpfp" */
 #define VERSION 2
@@ -174,9 +175,14 @@ counts_db_add(const char *file, const struct kp_counts *p,
     const struct counts_view *v, kp_wall_ns now, char *why, size_t n)
 {
 	bool is_new = access(file, F_OK) != 0;
+	char text[FILE_WHY_MAX];
 	enum kp_err e = KP_EIO;
 	struct writing w = { 0 };
 
+	if (file_not_for_db(text, file) != NULL) {
+		snprintf(why, n, "%.200s", text);
+		return KP_EFORMAT;
+	}
 	put_open(&w.to, file);
 	if (w.to.rc == SQLITE_OK)
 		sqlite3_busy_timeout(w.to.db, BUSY_MS);

@@ -6,6 +6,7 @@
 
 #include "db_insert.h"
 #include "trace_db.h"
+#include "text/file_why.h"
 
 static const char schema[] =
     "pragma journal_mode = off; pragma synchronous = off; begin;"
@@ -132,7 +133,12 @@ trace_db_write(const char *file, const struct kp_call_names *t,
     size_t n)
 {
 	struct writing w = { .names = t, .sum = s };
+	char text[FILE_WHY_MAX];
 
+	if (file_not_for_db(text, file) != NULL) {
+		snprintf(why, n, "%.200s", text);
+		return KP_EFORMAT;
+	}
 	if (access(file, F_OK) == 0) {
 		snprintf(why, n, "it is there already");
 		return KP_EBUSY;

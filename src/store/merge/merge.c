@@ -125,6 +125,18 @@ nothing_left(const struct kp_merge *m, char **why)
 	return err;
 }
 
+/* What is not a file is never replaced by one: as root not even /dev/null. */
+static enum kp_err
+check_is_file(const char *path, char **why)
+{
+	char text[FILE_WHY_MAX];
+
+	if (file_not_for_db(text, path) == NULL)
+		return KP_OK;
+	schema_why(why, "cannot merge into '%s': %s", path, text);
+	return KP_ESTATE;
+}
+
 static enum kp_err
 lock_out(struct kp_merge *m, char **why)
 {
@@ -262,6 +274,7 @@ kp_merge_open(struct kp_merge **out, const char *path,
     const volatile sig_atomic_t *stop, char **why)
 {
 	struct kp_merge *m = calloc(1, sizeof(*m));
+	struct stat link;
 	enum kp_err err;
 
 	*why = NULL;
@@ -271,6 +284,11 @@ kp_merge_open(struct kp_merge **out, const char *path,
 	m->lock = m->fd = -1;
 	/* replaces the target of a symbolic link, not the link */
 	m->path = realpath(path, NULL);
+	if (m->path == NULL && lstat(path, &link) == 0) {
+		err = fail_errno("follow the link", path, why);
+		merge_free(m);
+		return err;
+	}
 	if (m->path == NULL)
 		m->path = strdup(path);
 	if (m->path == NULL || asprintf(&m->copy, "%s.merging", path) < 0) {
@@ -278,7 +296,11 @@ kp_merge_open(struct kp_merge **out, const char *path,
 		merge_free(m);
 		return KP_ENOMEM;
 	}
-	err = lock_out(m, why);
+	err = check_is_file(path, why);
+	if (err == KP_OK)
+		err = check_is_file(m->copy, why);
+	if (err == KP_OK)
+		err = lock_out(m, why);
 	if (err == KP_OK)
 		err = make_copy(m, why);
 	if (err == KP_OK)

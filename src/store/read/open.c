@@ -89,6 +89,7 @@ shadow_tables(const struct read_file *f)
 static enum kp_err
 file_check(const char *path, char **why)
 {
+	const char *special;
 	char text[FILE_WHY_MAX];
 	struct stat sb;
 
@@ -106,6 +107,12 @@ file_check(const char *path, char **why)
 	if (S_ISDIR(sb.st_mode)) {
 		schema_why(why, "cannot open '%s': it is a directory (name a "
 		    "file in it with -db)", path);
+		return KP_EFORMAT;
+	}
+	special = file_special(path);
+	if (special != NULL) {	/* a read of a FIFO would wait for ever */
+		schema_why(why, "cannot open '%s': it is %s, not a file (see "
+		    "-db)", path, special);
 		return KP_EFORMAT;
 	}
 	if (access(path, R_OK) != 0) {
