@@ -13,6 +13,7 @@ bool
 opt_flag(struct opt_parser *p)
 {
 	*(bool *)p->at->to = true;
+	p->adds = true;
 	return true;
 }
 
@@ -74,6 +75,7 @@ opt_list(struct opt_parser *p)
 {
 	struct opt_list *list = p->at->to;
 
+	p->adds = true;
 	if (p->value[0] == '\0')
 		return OPT_BAD(p, "a %s is empty", p->at->arg);
 	if (list->n == OPT_LIST_MAX)
@@ -81,6 +83,37 @@ opt_list(struct opt_parser *p)
 		    p->at->arg);
 	list->v[list->n++] = p->value;
 	return true;
+}
+
+bool
+opt_join(struct opt_parser *p, char between, const char *text)
+{
+	/* keeps all of them, for programs that look for leaks */
+	static struct joined { struct joined *next; char text[]; } *all;
+	const char **to = p->at->to;
+	/* the first value replaces a default */
+	size_t n = p->given[p->at - p->table] ? strlen(*to) + 1 : 0;
+	struct joined *j = malloc(sizeof(*j) + n + strlen(text) + 1);
+
+	if (j == NULL)
+		return OPT_BAD(p, "out of memory");
+	if (n > 0) {
+		memcpy(j->text, *to, n - 1);
+		j->text[n - 1] = between;
+	}
+	strcpy(j->text + n, text);
+	j->next = all;
+	all = j;
+	*to = j->text;
+	p->adds = true;
+	return true;
+}
+
+bool
+opt_commas(struct opt_parser *p)
+{
+	return p->value[0] != '\0' ? opt_join(p, ',', p->value) :
+	    OPT_BAD(p, "-%s: the %s is empty", p->at->name, p->at->arg);
 }
 
 static const struct opt *
@@ -137,6 +170,7 @@ opt_take(struct opt_parser *p, char **argv, int *i)
 {
 	const char *name = name_of(argv[*i]);
 	size_t len = strcspn(name, "=");
+	bool *given;
 
 	p->at = find(p, name, len);
 	if (p->at == NULL) {
@@ -152,7 +186,15 @@ opt_take(struct opt_parser *p, char **argv, int *i)
 	if (p->value == NULL)
 		return OPT_BAD(p, "option '-%s' needs a value: %s",
 		    p->at->name, p->at->arg);
-	return p->at->convert(p);
+	given = &p->given[p->at - p->table];
+	p->adds = false;
+	if (!p->at->convert(p))
+		return false;
+	if (*given && !p->adds)
+		return OPT_BAD(p, "-%s is given twice: give it once",
+		    p->at->name);
+	*given = true;
+	return true;
 }
 
 void

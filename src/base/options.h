@@ -1,8 +1,10 @@
 /*
  * options.h - parses a program's options by a table.
  *
- * An option has one dash or two, and is "-name value" or "-name=value".  Errors
- * and the lines of -h go into a buffer that the program prints.
+ * An option has one dash or two, and is "-name value" or "-name=value".  Given
+ * again, a list gets longer and a flag stays set; all others are refused, since
+ * a value that replaces another is mostly a mistake.  Errors and the lines of -h
+ * go into a buffer that the program prints.
  */
 #ifndef KPROFD_BASE_OPTIONS_H
 #define KPROFD_BASE_OPTIONS_H
@@ -16,6 +18,7 @@
 
 #define OPT_COUNT_MAX 1000000000u
 #define OPT_LIST_MAX 256	/* of one option */
+#define OPT_TABLE_MAX 128	/* options of a program or a command */
 #define OPT_WHY_MAX (1u << 20)	/* bytes: more than an argument has */
 #define OPT_HELP_WIDTH 80u
 
@@ -30,7 +33,10 @@ struct opt {
 	const char *name;
 	const char *arg;	/* name of its value; NULL: a flag */
 	const char *help;
-	/* Converts p->value into *p->at->to.  False: p->why has the reason. */
+	/*
+	 * Converts p->value into *p->at->to, and sets p->adds if a value adds
+	 * to the one before it.  False: p->why has the reason.
+	 */
 	bool (*convert)(struct opt_parser *p);
 	void *to;
 	const char *choices;	/* opt_choice: "a,b,c" */
@@ -48,6 +54,8 @@ struct opt_parser {
 	struct kp_buf why;	/* the error text */
 	const struct opt *at;	/* the current option, NULL: unknown */
 	const char *value;	/* its value, "" for a flag */
+	bool adds;		/* it may be given again */
+	bool given[OPT_TABLE_MAX];	/* those of the table that were */
 };
 
 /*
@@ -70,5 +78,13 @@ bool opt_count(struct opt_parser *p);	/* size_t, 1 .. OPT_COUNT_MAX */
 bool opt_number(struct opt_parser *p);	/* size_t, 0 .. OPT_COUNT_MAX */
 bool opt_choice(struct opt_parser *p);	/* int: which of the choices */
 bool opt_list(struct opt_parser *p);	/* struct opt_list: several times */
+/* const char *, not empty; several times: one text with commas between them */
+bool opt_commas(struct opt_parser *p);
+
+/*
+ * For converters: appends a copy of the text to *p->at->to, a const char *, with
+ * `between` before it if the option was given already.  Never freed.
+ */
+bool opt_join(struct opt_parser *p, char between, const char *text);
 
 #endif

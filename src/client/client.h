@@ -8,6 +8,7 @@
 #define KPROFD_CLIENT_CLIENT_H
 
 #include "base/options.h"
+#include "client/ctl_socket.h"
 #include "kprofd/buf.h"
 #include "report/report.h"
 #include "store/read/query.h"
@@ -70,7 +71,10 @@ int opts_wrong(const struct cmd *cmd, const char *fmt, ...)
 /* Converters of the commands' own: see text/timefmt.h. */
 bool opt_when(struct opt_parser *p);	/* kp_wall_ns */
 bool opt_range(struct opt_parser *p);	/* struct timefmt_range */
-/* const char *; a node with a port, as for -target, stands for its name. */
+/*
+ * const char *; a node with a port, as for -target, stands for its name.
+ * Several times: one text with blanks between them (kp_globs()).
+ */
 bool opt_node_glob(struct opt_parser *p);
 
 #define NEAR_RULE ((struct near_rule){ .edits = 2, .kept = 1 })
@@ -97,13 +101,15 @@ struct place {
 	{ "control", "SOCKET", "the daemon's socket (default: the " \
 	    "database's path + .sock)", opt_text, &(place).control, NULL }
 #define OPT_NODE(glob) \
-	{ "node", "GLOB", "only these targets: 'web@*'", opt_node_glob, \
+	{ "node", "GLOB", "only these targets: 'web@*'; may be given more " \
+	    "than once", opt_node_glob, \
 	    &(glob), NULL }
 #define OPTS_RANGE(r) \
 	{ "since", "TIME", "from there on: 30m (ago), 2026-11-21T10:00, " \
 	    "...Z", opt_when, &(r).since, NULL }, \
 	{ "until", "TIME", "up to there", opt_when, &(r).until, NULL }, \
-	{ "node", "GLOB", "only these nodes: 'web@*'", opt_node_glob, \
+	{ "node", "GLOB", "only these nodes: 'web@*'; may be given more " \
+	    "than once", opt_node_glob, \
 	    &(r).node, NULL }, \
 	{ "identity", "GLOB", "only these request types: 'GET *'", opt_text, \
 	    &(r).identity_glob, NULL }
@@ -146,10 +152,11 @@ int query_show(const struct kp_query *q, enum kp_err err, struct kp_buf *b);
 /* ---- the daemon: ctl_client.c ---- */
 
 /*
- * Makes the line for a command that takes a glob of targets; node NULL: all.
- * False: no node's name matches the glob, which was printed.
+ * Makes the line for a command that takes globs of targets, with blanks between
+ * them; NULL: all.  False: they are too many, which was printed.
  */
-bool daemon_line(char *line, size_t n, const char *command, const char *node);
+bool daemon_line(char line[CTL_LINE_MAX], const char *command,
+    const char *nodes);
 /*
  * Asks the daemon of the first database.  KP_OK: its answer is in `answer`;
  * KP_ESTATE: it refused, `why` holds its words; otherwise it was not reached

@@ -117,7 +117,7 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		REACH_OPTIONS(reach),
 	};
 	struct kp_buf answer;
-	char why[1024], line[512];
+	char why[1024], line[CTL_LINE_MAX];
 	int st;
 
 	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
@@ -134,7 +134,7 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		return opts_wrong(cmd, "%s", why);
 	if (target != NULL)
 		return clear_on(target, &reach);
-	if (!daemon_line(line, sizeof(line), cmd->name, node))
+	if (!daemon_line(line, cmd->name, node))
 		return EXIT_USAGE;
 	if (p.dbs.n > 1)
 		return opts_wrong(cmd, "give one -db: one daemon is asked");

@@ -248,15 +248,14 @@ cmd_status(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = { OPT_JSON(json), OPT_NODE(node),
 		OPT_DB_EACH(p), OPT_CONTROL(p) };
 	int st, failed = EXIT_DONE;
-	char line[512];
+	char line[CTL_LINE_MAX];
 
 	st = opts_parse(cmd, opts, 4, argc, argv, NULL);
 	if (st == OPTS_GO_ON)
 		st = place_check(cmd, &p);
 	if (st != OPTS_GO_ON)
 		return st;
-	if (!daemon_line(line, sizeof(line), json ? "status json" : "status",
-	    node))
+	if (!daemon_line(line, json ? "status json" : "status", node))
 		return EXIT_USAGE;
 	for (size_t i = 0; i < place_dbs(&p).n; i++) {
 		one = place_at(&p, i);

@@ -196,12 +196,12 @@ static void
 send_command(const struct args *a, struct top_view *v, const struct snapshot *l,
     const char *command)
 {
-	char line[512], why[TOP_TEXT_MAX], bad[TOP_TEXT_MAX] = "", some[64];
+	char line[CTL_LINE_MAX], why[TOP_TEXT_MAX], bad[TOP_TEXT_MAX] = "", some[64];
 	size_t n = place_dbs(&a->place).n, good = 0;
 	struct kp_buf answer;
 	struct place one;
 
-	if (!daemon_line(line, sizeof(line), command, v->node[0] != '\0' ?
+	if (!daemon_line(line, command, v->node[0] != '\0' ?
 	    v->node : NULL))
 		return;
 	snprintf(v->message, sizeof(v->message), "%s ...", command);
@@ -323,7 +323,7 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 		OPT_CONTROL(a.place),
 	};
 	struct top_view v;
-	char line[512];
+	char line[CTL_LINE_MAX];
 	int st;
 
 	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
@@ -336,7 +336,7 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 	st = place_check(cmd, &a.place);
 	if (st != OPTS_GO_ON)
 		return st;
-	if (!daemon_line(line, sizeof(line), "status", a.node))
+	if (!daemon_line(line, "status", a.node))
 		return EXIT_USAGE;
 	top_view_init(&v);
 	v.what = (enum report_what)a.what;

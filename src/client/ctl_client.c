@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "client.h"
-#include "client/ctl_socket.h"
-#include "kprofd/nodes.h"
 #include "text/text.h"
 
 #define QUIET (3 * KP_NS_PER_S / 2)	/* before it prints that it waits */
@@ -51,17 +49,13 @@ on_quiet(void *ctx, const char *path)
 }
 
 bool
-daemon_line(char *line, size_t n, const char *command, const char *node)
+daemon_line(char line[CTL_LINE_MAX], const char *command, const char *nodes)
 {
-	if (node != NULL && (strlen(node) > KP_NODE_NAME_MAX ||
-	    strpbrk(node, " \t\n") != NULL)) {
-		say("-node '%s' can match no node: it has a blank in it, or "
-		    "more than %d bytes", node, KP_NODE_NAME_MAX);
-		return false;
-	}
-	snprintf(line, n, "%s%s%s", command, node != NULL ? " node=" : "",
-	    node != NULL ? node : "");
-	return true;
+	if (ctl_line(line, command, nodes))
+		return true;
+	say("-node is given too often: a command for kprofd has at most %d "
+	    "bytes", CTL_LINE_MAX);
+	return false;
 }
 
 enum kp_err
@@ -73,7 +67,7 @@ daemon_ask(const struct place *p, const char *command, unsigned seconds,
 		.each = seconds == 0, .quiet = seconds == 0 ? QUIET : 0,
 		.on_quiet = on_quiet,
 		.on_message = seconds == 0 ? print_note : no_note };
-	char *path = NULL, line[512];
+	char *path = NULL, line[CTL_LINE_MAX + 1];
 	enum kp_err err;
 
 	if (p->control == NULL && asprintf(&path, "%s.sock",

@@ -22,7 +22,7 @@ cmd_ctl(const struct cmd *cmd, int argc, char **argv)
 		"stacks of the processes that they are in", opt_flag, &stacks,
 		NULL } };
 	int st, failed = EXIT_DONE;
-	char command[40], line[512], why[1024];
+	char command[40], line[CTL_LINE_MAX], why[1024];
 	struct kp_buf out;
 
 	st = opts_parse(cmd, opts, flight ? 5 : some ? 3 : 2, argc, argv,
@@ -33,7 +33,7 @@ cmd_ctl(const struct cmd *cmd, int argc, char **argv)
 		return st;
 	snprintf(command, sizeof(command), "%s%s%s", cmd->name,
 	    json ? " json" : "", stacks ? " stacks" : "");
-	if (!daemon_line(line, sizeof(line), command, node))
+	if (!daemon_line(line, command, node))
 		return EXIT_USAGE;
 	kp_buf_init(&out, OUTPUT_MAX);
 	for (size_t i = 0; i < place_dbs(&p).n; i++) {

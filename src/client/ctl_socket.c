@@ -263,6 +263,20 @@ ctl_answer(struct ctl *c, struct kp_buf *answer)
 	}
 }
 
+bool
+ctl_line(char line[CTL_LINE_MAX], const char *command, const char *globs)
+{
+	size_t n = (size_t)snprintf(line, CTL_LINE_MAX, "%s", command), len;
+
+	for (; globs != NULL && *globs != '\0' && n < CTL_LINE_MAX; globs += len) {
+		globs += *globs == ' ';
+		len = strcspn(globs, " ");
+		n += (size_t)snprintf(line + n, CTL_LINE_MAX - n, " node=%.*s",
+		    (int)len, globs);
+	}
+	return n < CTL_LINE_MAX;
+}
+
 enum kp_err
 ctl_request(const struct ctl_request *r, struct kp_buf *answer, char *why,
     size_t n)

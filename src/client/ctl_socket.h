@@ -12,6 +12,7 @@
 #include "kprofd/clock.h"
 
 #define CTL_SILENCE_S 30	/* the longest wait for a daemon that works */
+#define CTL_LINE_MAX 1000	/* bytes of a command: the daemon takes no more */
 #define CTL_ANSWER_MAX (1u << 20)	/* bytes of all messages of a command */
 
 struct ctl_request {
@@ -31,6 +32,11 @@ struct ctl_request {
 	void (*on_quiet)(void *ctx, const char *path);	/* may be NULL */
 };
 
+/*
+ * Makes the line of a command that takes globs of targets, with a blank between
+ * them; NULL: all.  False: they are too many.
+ */
+bool ctl_line(char line[CTL_LINE_MAX], const char *command, const char *globs);
 /*
  * KP_OK: the answer is in `answer`; KP_ESTATE: the daemon refused, `why` holds
  * its words; otherwise it was not reached or not understood, and `why` says how.

@@ -42,14 +42,19 @@ opt_range(struct opt_parser *p)
 bool
 opt_node_glob(struct opt_parser *p)
 {
-	static struct kp_node_at at;	/* a command has one such option */
+	struct kp_node_at at;
 
-	if (!opt_text(p))
-		return false;
-	if (strpbrk(p->value, "*?") == NULL &&
-	    kp_node_split(p->value, strlen(p->value), &at) == NULL)
-		*(const char **)p->at->to = at.node;
-	return true;
+	if (p->value[0] == '\0')
+		return OPT_BAD(p, "-%s: the %s is empty", p->at->name,
+		    p->at->arg);
+	if (strlen(p->value) > KP_NODE_NAME_MAX ||
+	    strpbrk(p->value, " \t\n") != NULL)
+		return OPT_BAD(p, "-%s '%s' can match no node: it has a blank "
+		    "in it, or more than %d bytes", p->at->name, p->value,
+		    KP_NODE_NAME_MAX);
+	return opt_join(p, ' ', strpbrk(p->value, "*?") == NULL &&
+	    kp_node_split(p->value, strlen(p->value), &at) == NULL ? at.node :
+	    p->value);
 }
 
 /* Each line of the text is a paragraph. */

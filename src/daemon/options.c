@@ -50,6 +50,7 @@ set_target(struct opt_parser *p)
 {
 	struct options *o = p->at->to;
 
+	p->adds = true;
 	if (!opt_is_node(p))
 		return false;
 	for (unsigned i = 0; i < o->ntargets; i++)
@@ -66,6 +67,7 @@ set_match(struct opt_parser *p)
 {
 	struct options *o = p->at->to;
 
+	p->adds = true;
 	if (o->nmatches == MATCHES_MAX)
 		return OPT_BAD(p, "more than %d times -match", MATCHES_MAX);
 	o->matches[o->nmatches++] = p->value;
@@ -241,7 +243,8 @@ static const struct opt table[] = {
 	    "opens it again", opt_text, &given.log_file, NULL },
 };
 
-static bool given_options[sizeof(table) / sizeof(table[0])];
+_Static_assert(sizeof(table) / sizeof(table[0]) <= OPT_TABLE_MAX,
+    "struct opt_parser has no room for it");
 
 static void
 help(struct opt_parser *p)
@@ -299,7 +302,7 @@ static bool
 was_given(const struct opt_parser *p, const char *name)
 {
 	for (size_t i = 0; i < p->n; i++)
-		if (given_options[i] && strcmp(p->table[i].name, name) == 0)
+		if (p->given[i] && strcmp(p->table[i].name, name) == 0)
 			return true;
 	return false;
 }
@@ -375,7 +378,6 @@ take(struct opt_parser *p, char **argv, int *i)
 		return usage("unexpected argument '%s'", argv[*i]);
 	if (!opt_take(p, argv, i))
 		return usage("%s", kp_buf_cstr(&p->why));
-	given_options[p->at - p->table] = true;
 	return 0;
 }
 
@@ -389,7 +391,6 @@ options_parse(struct options *o, int argc, char **argv)
 
 	given = (struct options){ .db = DB_NAME, .probe = AGENT_AUTO,
 		.interval = 10 * KP_NS_PER_S, .forget = 60 * KP_NS_PER_S };
-	memset(given_options, 0, sizeof(given_options));
 	kp_retain_parse(KP_RETAIN_DEFAULT, &given.retain);
 	kp_retain_bytes(MAX_DB_DEFAULT, &given.max_db);
 	kp_buf_init(&p.why, OPT_WHY_MAX);

@@ -157,7 +157,7 @@ put_target(struct frame *f, const struct top_target *t)
 static bool
 is_chosen(const struct top_view *v, const struct top_target *t)
 {
-	return v->node[0] == '\0' || kp_glob(v->node, t->node);
+	return v->node[0] == '\0' || kp_globs(v->node, t->node);
 }
 
 /* A line for each chosen target; if they are many, one for all. */

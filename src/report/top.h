@@ -14,6 +14,7 @@
 #define TOP_TARGETS_MAX 256	/* more are only counted */
 #define TOP_SLOW_MAX 200	/* slow requests */
 #define TOP_TEXT_MAX 256
+#define TOP_NODES_MAX 1024
 #define TOP_SORT_MAX 1024	/* a tier's name: 255 characters of 4 bytes */
 
 /* A target's state, as its daemon reports it. */
@@ -53,7 +54,7 @@ struct top_view {
 	size_t span;			/* which of top_spans */
 	char sort[TOP_SORT_MAX];	/* top_sort_name(), or a tier */
 	bool reverse, held;
-	char node[TOP_TEXT_MAX];	/* a glob; "": all of them */
+	char node[TOP_NODES_MAX];	/* globs (kp_globs()); "": all */
 	size_t first;			/* the first row shown */
 	char message[2 * TOP_TEXT_MAX];	/* shown instead of the keys; or "" */
 };

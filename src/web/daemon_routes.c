@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ctl_socket.h"
 #include "daemon_routes.h"
 #include "export/metrics.h"
-#include "kprofd/nodes.h"
 #include "reply.h"
 #include "text/json.h"
 
@@ -74,16 +74,12 @@ void
 daemon_route_run(const struct daemon_route *route, struct ctl_async *ctl,
     struct evhttp_request *req, const struct web_params *p)
 {
-	char line[KP_NODE_NAME_MAX + 64];
-	const char *node = p->range.node;
+	char line[CTL_LINE_MAX];
 
-	if (node != NULL && (strlen(node) > KP_NODE_NAME_MAX ||
-	    strpbrk(node, " \t\r\n") != NULL)) {
-		reply_error(req, 400, "'node' is one name or glob here");
+	if (!ctl_line(line, route->line, p->range.node)) {
+		reply_error(req, 400, "'node' is given too often");
 		return;
 	}
-	snprintf(line, sizeof(line), "%s%s%s", route->line,
-	    node != NULL ? " node=" : "", node != NULL ? node : "");
 	ctl_ask(ctl, COMMAND_SECONDS, line, route->done, req);
 }
 

@@ -82,6 +82,28 @@ same 'a part' "$(json '$.rows[0].requests')" \
     and node = 'web@a' and start >= '2026-11-21T10:01:00'
     and start < '2026-11-21T10:01:30'")"
 
+# several nodes are shown together; what cannot be a list is refused
+run 0 report -db "$db" -node web@a -node web@b -json
+same 'both nodes' "$(json '$.rows[0].requests')" "$total"
+run 0 report -db "$db" -node nobody@h --node=web@a -json
+same 'one of two names' "$(json '$.rows[0].requests')" \
+    "$(sql "select sum(requests) from request_stats where identity = '_total'
+    and node = 'web@a'")"
+run 0 slow -db "$db" -node web@a -node web@b -json -json
+same 'slow requests of both' "$(json '$.requests[#-1].id')" \
+    "$(run 0 slow -db "$db" -json; json '$.requests[#-1].id')"
+for twice in '-identity x' '-since 1h' '-sort name' '-what busy' '-versus -2h,-1h' \
+    '-tier x -stacks' '-form tree -stacks'; do
+	run 2 report -db "$db" $twice $twice
+	has err "kprof report: ${twice%% *} is given twice: give it once"
+done
+run 2 slow -n 1 -db "$db" -n 2
+has err '-n is given twice'
+run 2 stacks -target a@h -for 1s -target b@h
+has err '-target is given twice'
+run 2 stacks -target a@h -states running -for 1s -states nonsense
+has err "'running,nonsense'"
+
 run 0 report -db "$db" -identity 'u*' -json
 same 'some identities' "$(json '$.rows[0].requests')" \
     "$(sql "select sum(requests) from request_stats
@@ -435,6 +457,13 @@ asked 'pause node=web@*'
 answer 'ok 0\n'
 run 0 status -db "$db" -json -node b@h
 asked 'status json node=b@h'
+answer 'ok 0\n'
+run 0 resume -db "$db" -node b@h -node 'c@*'
+asked 'resume node=b@h node=c@*'
+long=$(printf '%0200d' 0)
+run 2 resume -db "$db" -node "a$long" -node "b$long" -node "c$long" \
+    -node "d$long" -node "e$long"
+has err '-node is given too often'
 run 2 resume -db "$db" -node 'a b'
 has err "-node 'a b' can match no node"
 run 2 resume -db "$db" -node "$(printf '%0256d' 0)"

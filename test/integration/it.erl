@@ -11,7 +11,7 @@
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3, audit/4,
          agent_state/1, sent/1, rss/1, patience/1, is_over/2, short_host/0]).
--export([outcome/0, kprofd/2, kprofd/3, probe_library/1, calls_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
+-export([outcome/0, kprofd/2, kprofd/3, unless/2, probe_library/1, calls_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
          ended_said/2, terminate/1, db/1, tiers/0, calm/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, assembled/2, count/2]).
 -export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
@@ -459,8 +459,9 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
                     write(T, File, [Text, calm()])
             end,
     Db = path(T, maps:get(db, Opts, Name ++ ".db")),
+    Given = maps:get(args, Opts, ["-interval", "2s"]),
     Args = it_reach:targets(Target) ++ it_reach:options(Target) ++ ["-tiers", Tiers, "-cookie-file", maps:get(cookie, Opts, Cookie),
-            "-verbose" | probe(T) ++ kept(maps:get(args, Opts, ["-interval", "2s"]), Db)]
+            "-verbose" | unless(Given, probe(T)) ++ kept(Given, Db)]
         ++ [A || #{control := Socket} <- [Opts], A <- ["-control", Socket]],
     P = start(T, Name, maps:get(wrap, Opts, []) ++ [filename:join(Build, "kprofd") | Args],
               maps:get(env, Opts, [])),
@@ -474,6 +475,14 @@ kept(Args, Db) ->
         ["-retain" | _] -> Args ++ ["-db", Db];
         [] -> Args ++ ["-db", Db, "-retain", "1s:1h"]
     end.
+
+%% Options of a value that are not given yet: kprofd takes them once.
+unless(Given, [Option, Value | More]) ->
+    case lists:member(Option, Given) of
+        true -> unless(Given, More);
+        false -> [Option, Value | unless(Given, More)]
+    end;
+unless(_, []) -> [].
 
 %% The relay; KPROFD_PROBE=native: all tests with that one. What kprofd takes by
 %% itself is for T#{probe => default}.

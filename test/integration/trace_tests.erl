@@ -905,13 +905,13 @@ deleted(Module) ->
 %% ------------------------------------------------------------ helpers ----
 
 background(T, Target, Args) ->
-    it_kprof:background(T, Target, "trace", probe(T) ++ Args).
+    it_kprof:background(T, Target, "trace", it:unless(Args, probe(T)) ++ Args).
 
 start(T, Target, Args) ->
-    it_kprof:start(T, Target, "trace", probe(T) ++ Args).
+    it_kprof:start(T, Target, "trace", it:unless(Args, probe(T)) ++ Args).
 
 run(T, Target, Args) ->
-    it_kprof:run(T, Target, "trace", probe(T) ++ Args).
+    it_kprof:run(T, Target, "trace", it:unless(Args, probe(T)) ++ Args).
 
 probe(#{trace_probe := Probe} = T) -> ["-probe", Probe | it:calls_library(T)];
 probe(_) -> [].

@@ -22,6 +22,7 @@ static struct got {
 	int sort;
 	struct opt_list list;
 	kp_wall_ns when;
+	const char *states;
 } got;
 
 /* A program's own kind: it gets the time, and says nothing. */
@@ -43,6 +44,7 @@ static const struct opt table[] = {
 	{ "db", "FILE", "databases", opt_list, &got.list, NULL },
 	{ "ago", "T", "before now", opt_ago, &got.when, NULL },
 	{ "cookie-file", "FILE", "the cookie", opt_text, &got.file, NULL },
+	{ "states", "LIST", "these", opt_commas, &got.states, NULL },
 };
 
 /* What is said of these arguments, at most two; "" when they are right. */
@@ -230,12 +232,27 @@ test_choice(void **state)
 	assert_int_equal(got.sort, -1);
 }
 
-/* Repeated: a list has all in their order, of others the last one counts. */
+/*
+ * A report of -node A -node B once was B's alone, without a word.  Given again,
+ * a list has all in their order, and a flag is set; all others are refused.
+ */
 static void
 test_repeated(void **state)
 {
-	char *argv[] = { "-db=a", "-n=1", "--db", "b", "-n", "2", NULL };
+	char *argv[] = { "-db=a", "-n=1", "--db", "b", "-quiet", "--quiet",
+		"-states=x,y", "-states", "z", "-least=1", NULL };
+	static const char *const twice[][2] = {
+		{ "-n=1", "-n is given twice: give it once" },
+		{ "--least=1", "-least is given twice: give it once" },
+		{ "-file=x", "" },
+		{ "-file=x", "-file is given twice: give it once" },
+		{ "-sort=name", "" },
+		{ "-sort=time", "-sort is given twice: give it once" },
+		{ "-ago=1", "" },
+		{ "-ago=1", "-ago is given twice: give it once" },
+	};
 	struct opt_parser p = { .table = table, .n = LEN(table) };
+	char *one[2] = { NULL };
 
 	(void)state;
 	got = (struct got){ .sort = 0 };
@@ -245,7 +262,17 @@ test_repeated(void **state)
 	assert_int_equal(got.list.n, 2);
 	assert_string_equal(got.list.v[0], "a");
 	assert_string_equal(got.list.v[1], "b");
-	assert_int_equal(got.count, 2);
+	assert_string_equal(got.states, "x,y,z");
+	assert_true(got.quiet);
+	for (size_t k = 0; k < LEN(twice); k++) {
+		int i = 0;
+
+		one[0] = (char *)(uintptr_t)twice[k][0];
+		p.why.len = 0;
+		assert_int_equal(opt_take(&p, one, &i), twice[k][1][0] == '\0');
+		assert_string_equal(kp_buf_cstr(&p.why), twice[k][1]);
+	}
+	p.why.len = 0;
 	p.value = "c";
 	while (got.list.n < OPT_LIST_MAX) {
 		p.at = &table[6];
@@ -257,6 +284,7 @@ test_repeated(void **state)
 	kp_buf_free(&p.why);
 	bad("-db=", "a FILE is empty");
 	assert_int_equal(got.list.n, 0);
+	bad("-states=", "-states: the LIST is empty");
 }
 
 static void
@@ -302,6 +330,8 @@ test_kprofd(void **state)
 		"-http=localhost", NULL };
 	char *both[] = { "kprofd", "-target=a@b", "-tiers=t.conf", "-quiet",
 		"-verbose", NULL };
+	char *twice[] = { "kprofd", "-target=a@b", "-target=a@b",
+		"-target=c@d", "-tiers=t.conf", "-tiers=u.conf", NULL };
 	char *sent[] = { "kprofd", "-target=a@b", "-tiers=t.conf",
 		"-probe-library=/theirs.so", "-probe-send", NULL };
 	char *relay[] = { "kprofd", "-target=a@b", "-tiers=t.conf",
@@ -327,6 +357,9 @@ test_kprofd(void **state)
 	assert_string_equal(o->http, "4711");
 	assert_int_equal(options_parse(o, LEN(no_port) - 1, no_port), 2);
 	assert_int_equal(options_parse(o, LEN(both) - 1, both), 2);
+	assert_int_equal(options_parse(o, LEN(twice) - 1, twice), 2);
+	assert_int_equal(options_parse(o, LEN(twice) - 2, twice), 0);
+	assert_int_equal(o->ntargets, 2);
 	assert_int_equal(options_parse(o, LEN(sent) - 1, sent), 0);
 	assert_true(o->probe_send);
 	/* What is sent is ours, wherever theirs is. */

@@ -32,8 +32,8 @@ struct commands {
 struct command {
 	enum wait_for want;		/* of commands that wait for targets */
 	bool json, stacks;
-	const char *glob;		/* NULL: all targets */
-	char text[KP_NODE_NAME_MAX + 1];	/* the glob */
+	const char *globs;	/* blanks between them; NULL: all targets */
+	char text[CONTROL_LINE_MAX];	/* the globs */
 	size_t bytes;			/* of the text behind the line */
 };
 
@@ -63,8 +63,8 @@ matching(const struct targets *ts, const struct command *cmd,
 
 	for (unsigned i = 0; i < targets_count(ts); i++) {
 		t = targets_at(ts, i);
-		if (!t->in_set.over && (cmd->glob == NULL ||
-		    kp_glob(cmd->glob, t->node)))
+		if (!t->in_set.over && (cmd->globs == NULL ||
+		    kp_globs(cmd->globs, t->node)))
 			v[n++] = t;
 	}
 	return n;
@@ -75,11 +75,11 @@ static void
 answer_none(struct control_client *c, const struct command *cmd)
 {
 	static const char *const then[] = { "will pause", "will measure" };
-	char text[400];
+	char text[CONTROL_LINE_MAX + 100];
 
-	if (cmd->glob != NULL) {
+	if (cmd->globs != NULL) {
 		snprintf(text, sizeof(text), "no target matches '%s' (kprof "
-		    "status lists them)", cmd->glob);
+		    "status lists them)", cmd->globs);
 		refuse(c, text);
 	} else if (cmd->want == WAIT_CLEARED) {
 		refuse(c, "there is no target just now (kprof status)");
@@ -100,7 +100,7 @@ do_wait(struct commands *cs, struct control_client *c,
 	unsigned n = matching(cs->p->targets, cmd, v);
 
 	/* for targets to come, too */
-	if (cmd->glob == NULL && want != WAIT_CLEARED)
+	if (cmd->globs == NULL && want != WAIT_CLEARED)
 		targets_pause_new(cs->p->targets, want == WAIT_PAUSED);
 	if (n == 0) {
 		answer_none(c, cmd);
@@ -124,7 +124,7 @@ do_status(struct commands *cs, struct control_client *c,
 	struct kp_buf b;
 
 	kp_buf_init(&b, ANSWER_MAX);
-	status_text(&b, cs->p, cmd->glob, cmd->json);
+	status_text(&b, cs->p, cmd->globs, cmd->json);
 	answer(c, &b);
 }
 
@@ -135,11 +135,11 @@ do_flight(struct commands *cs, struct control_client *c,
 	struct kp_buf b;
 
 	if (cmd->stacks) {
-		flight_asks_add(cs->p->flights, c, cmd->glob, cmd->json);
+		flight_asks_add(cs->p->flights, c, cmd->globs, cmd->json);
 		return;
 	}
 	kp_buf_init(&b, ANSWER_MAX);
-	in_flight_text(&b, cs->p->targets, cmd->glob, cmd->json, NULL);
+	in_flight_text(&b, cs->p->targets, cmd->globs, cmd->json, NULL);
 	answer(c, &b);
 }
 
@@ -291,6 +291,7 @@ take_bytes(const char *p, size_t n, size_t *to)
 static bool
 take_words(struct command *cmd, const char *p, const struct known *k)
 {
+	char *to = cmd->text;
 	size_t n;
 
 	for (p += strspn(p, " "); *p != '\0'; p += strspn(p, " ")) {
@@ -301,10 +302,11 @@ take_words(struct command *cmd, const char *p, const struct known *k)
 		    memcmp(p, "stacks", n) == 0) {
 			cmd->stacks = true;
 		} else if (k->takes_node && n > 5 &&
-		    n - 5 < sizeof(cmd->text) && memcmp(p, "node=", 5) == 0) {
-			snprintf(cmd->text, sizeof(cmd->text), "%.*s",
+		    n < (size_t)(cmd->text + sizeof(cmd->text) - to) &&
+		    memcmp(p, "node=", 5) == 0) {
+			to += sprintf(to, "%s%.*s", to > cmd->text ? " " : "",
 			    (int)(n - 5), p + 5);
-			cmd->glob = cmd->text;
+			cmd->globs = cmd->text;
 		} else if (!k->takes_text || !take_bytes(p, n, &cmd->bytes)) {
 			return false;
 		}

@@ -3,7 +3,7 @@
  * the text of a command that takes one, and writes its notes and its answer.
  *
  * The socket's mode decides who may connect.  Clients are limited all the same:
- * CONTROL_CLIENTS_MAX at once, one line of LINE_MAX_BYTES each, and
+ * CONTROL_CLIENTS_MAX at once, one line of CONTROL_LINE_MAX each, and
  * CLIENT_SECONDS until they have their answer, unless a command allows more.
  */
 #include <errno.h>
@@ -23,7 +23,6 @@
 #include "daemon/control/control.h"
 #include "text/file_why.h"
 
-#define LINE_MAX_BYTES 1024
 #define CLIENT_SECONDS 60
 
 struct control_client {
@@ -136,7 +135,7 @@ read_line(struct control_client *c, struct evbuffer *in)
 	char *line = evbuffer_readln(in, NULL, EVBUFFER_EOL_LF);
 
 	if (line == NULL) {
-		if (evbuffer_get_length(in) < LINE_MAX_BYTES)
+		if (evbuffer_get_length(in) < CONTROL_LINE_MAX)
 			return;
 		c->asked = true;
 		control_answer(c, false, too_long, strlen(too_long));
@@ -230,7 +229,7 @@ on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa,
 	ctl->clients = c;
 	ctl->nclients++;
 	bufferevent_setcb(c->bev, on_read, on_written, on_event, c);
-	bufferevent_setwatermark(c->bev, EV_READ, 0, LINE_MAX_BYTES);
+	bufferevent_setwatermark(c->bev, EV_READ, 0, CONTROL_LINE_MAX);
 	bufferevent_set_timeouts(c->bev, &limit, &limit);
 	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
 }

@@ -16,6 +16,7 @@
 #include "kprofd/buf.h"
 
 #define CONTROL_CLIENTS_MAX 16	/* connected at once */
+#define CONTROL_LINE_MAX 1024	/* bytes of a command */
 
 struct control;
 struct control_client;

@@ -20,7 +20,7 @@ struct flight_stacks {
 	struct flight_asks *all;
 	uint64_t client;
 	bool busy, json;
-	char glob[KP_NODE_NAME_MAX + 1];	/* "": all nodes */
+	char glob[CONTROL_LINE_MAX];	/* several; "": all nodes */
 	struct event *late;
 	unsigned left;		/* targets that have not answered */
 	struct {
@@ -102,7 +102,7 @@ each_trouble(const struct flight_stacks *s, struct kp_buf *b, struct json *j)
 	for (unsigned i = 0; i < targets_count(ts); i++) {
 		t = targets_at(ts, i);
 		why = t->in_set.over || (s->glob[0] != '\0' &&
-		    !kp_glob(s->glob, t->node)) ? NULL : trouble(s, t);
+		    !kp_globs(s->glob, t->node)) ? NULL : trouble(s, t);
 		if (why == NULL)
 			continue;
 		snprintf(text, sizeof(text), "'%s': %s", t->node, why);

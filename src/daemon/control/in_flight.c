@@ -41,7 +41,7 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 
 	for (unsigned i = 0; i < targets_count(ts); i++) {
 		t = targets_at(ts, i);
-		if (glob != NULL && !kp_glob(glob, t->node))
+		if (glob != NULL && !kp_globs(glob, t->node))
 			continue;
 		fs->all += kp_requests_running(t->part.in->rs,
 		    t->part.index);

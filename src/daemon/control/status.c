@@ -347,7 +347,7 @@ put_more(struct kp_buf *b, const struct targets *ts)
 static bool
 is_shown(const struct target *t, const char *glob)
 {
-	return glob == NULL || kp_glob(glob, t->node);
+	return glob == NULL || kp_globs(glob, t->node);
 }
 
 static void

@@ -1,6 +1,7 @@
 /*
  * status.h - the answers of the control socket that show what kprofd is doing.
- * glob: of the targets to show; NULL: all.
+ * glob: of the targets to show, or several with blanks between them (kp_globs());
+ * NULL: all.
  */
 #ifndef KPROFD_DAEMON_CONTROL_STATUS_H
 #define KPROFD_DAEMON_CONTROL_STATUS_H

@@ -45,7 +45,7 @@ struct functions_args {
 	    opt_flag, &(a).list, NULL }, \
 	{ "processes", "LIST", "all (default), existing, new, or PID, " \
 	    "NAME, application:NAME, supervisor:NAME, children:NAME, " \
-	    "descendants:NAME, caller (of -apply), with commas", opt_text, \
+	    "descendants:NAME, caller (of -apply), with commas", opt_commas, \
 	    &(o).processes, NULL }, \
 	{ "not-spawned", NULL, "without the processes that these " \
 	    "spawn meanwhile", opt_flag, &(a).not_spawned, NULL }, \

@@ -321,7 +321,7 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 		OPT_GROUP("What is sampled"),
 		{ "processes", "LIST", "all (default), or PID, NAME, "
 		    "application:NAME, supervisor:NAME, children:NAME, "
-		    "descendants:NAME, with commas", opt_text,
+		    "descendants:NAME, with commas", opt_commas,
 		    &a.o.g.processes, NULL },
 		{ "per-second", "N", "take N stacks a second (default 100, at "
 		    "most 2000) if the share allows it", opt_count,
@@ -341,7 +341,7 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 		    opt_choice, &a.by, "group,application,process,none" },
 		{ "states", "LIST", "functions and trees of processes that "
 		    "are running, runnable, collecting (default these), call, "
-		    "port, waiting, not-seen, or all", opt_text,
+		    "port, waiting, not-seen, or all", opt_commas,
 		    &a.state_list, NULL },
 		{ "least", "N", "tree: leave out what has less than N "
 		    "hundredths of a percent of the time (default 50; 0: "
