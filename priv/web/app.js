@@ -230,9 +230,17 @@ function showSilent(e) {
 	showUnknown("bad", `kprofd: no answer${since}`, `How kprofd does now is not known: no answer${since}. ${e.message}`);
 }
 
-function showPeriod(r) {
-	$("period").textContent = `${when(r.since)} to ${when(r.until)} (${span((r.until - r.since) / 1e3)})` +
-		`${state.identity ? `, ${identityName(state.identity)}` : ""}${state.tier ? `, tier ${state.tier}` : ""}`;
+// Figures are of whole windows: they are of a longer time than was asked for where
+// the windows are old, and long.
+const BEYOND = 0.05;
+const beyond = (r, start, end) => start && Math.max(r.since - Date.parse(start), 0) + Math.max(Date.parse(end) - r.until, 0) > BEYOND * (r.until - r.since);
+
+function showPeriod(r, report) {
+	const measured = report && beyond(r, report.start, report.end) ?
+		`, measured in windows from ${when(Date.parse(report.start))} to ${when(Date.parse(report.end))}` : "";
+
+	setText("period", `${when(r.since)} to ${when(r.until)} (${span((r.until - r.since) / 1e3)})${measured}` +
+		`${state.identity ? `, ${identityName(state.identity)}` : ""}${state.tier ? `, tier ${state.tier}` : ""}`);
 	updated = Date.now();
 	$("footer").replaceChildren(`kprofd ${about.version}; updated ${clock(updated)}. Shaded: something was not measured. Dashed: an overload, reload or reconnect. `,
 		el("a", { href: "openapi.json" }, "HTTP API"), ". Charts: ", el("a", { href: "dygraphs-license.txt" }, "dygraphs"));
@@ -352,17 +360,18 @@ function showNotes(r) {
 	notify(...notes);
 }
 
-function showChosen(nodes, r) {
-	showChoices(nodes, r);
-	showNotes(r);
+function showChosen(nodes, report, r) {
+	showPeriod(r, report);
+	showChoices(nodes, report);
+	showNotes(report);
 }
 
 // The other view, which asks only when it is shown.
-function showStacks(ask, nodes, signal) {
+function showStacks(r, ask, nodes, signal) {
 	const part = (ids, show, ...asked) => panel(ids, signal, show, ...asked);
 
 	return [
-		part([], showChosen, nodes, orNull(ask("report"))),
+		part([], (names, report) => showChosen(names, report, r), nodes, orNull(ask("report"))),
 		part(["s-stacks"], (s) => stacks.show(s, tiers), ask("stacks", { identity: state.identity, tier: tierKnown() ? state.tier : "" }))];
 }
 
@@ -373,7 +382,7 @@ function showSaved(signal) {
 	const nodes = orNull(get("nodes", { since: of.since, until: of.until }, signal));
 
 	showPeriod(r);
-	return state.view === "stacks" ? showStacks(ask, nodes, signal) : showFigures(r, ask, nodes, signal);
+	return state.view === "stacks" ? showStacks(r, ask, nodes, signal) : showFigures(r, ask, nodes, signal);
 }
 
 function showFigures(r, ask, nodes, signal) {
@@ -385,7 +394,7 @@ function showFigures(r, ask, nodes, signal) {
 
 	showVersus();
 	return [
-		part([], showChosen, nodes, orNull(rep)),
+		part([], (names, report) => showChosen(names, report, r), nodes, orNull(rep)),
 		part([], showTiles, orNull(rep), orNull(loads)),
 		part(["c-rate", "c-time", "c-self"], showSeries, ask("series", chart), orNull(rep), drawn),
 		part(["c-heat"], (h, report) => draw("c-heat", charts.heatmap, h, whyNot(h, report, true)), ask("heatmap", chart), orNull(rep), drawn),

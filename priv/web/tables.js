@@ -159,7 +159,7 @@ export function compare(c, r, then) {
 	}
 	const figures = [["_total", "mean_ms", "mean"], ...c.now.tiers.map((t) => [t, "self_per_request_ms", t])];
 
-	section.querySelector("h2").textContent = `Compared with ${when(then.since)} to ${when(then.until)}`;
+	section.querySelector("h2").textContent = `Compared with ${when(Date.parse(c.then.start) || then.since)} to ${when(Date.parse(c.then.end) || then.until)}`;
 	if (c.changes.length === 0 || c.then.windows === 0) {
 		nothing(host, "Nothing was measured in the time to compare with: choose another above.");
 		return;

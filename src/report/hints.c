@@ -101,7 +101,8 @@ static enum kp_err
 measured_sum(struct measured *s, struct kp_query *q,
     const struct kp_query_range *r, kp_wall_ns since, const struct kp_query_sum *all)
 {
-	struct kp_query_range range = { since, r->until, .node = r->node };
+	struct kp_query_range range = { since, r->until, .node = r->node,
+		.exact = true };
 
 	if (since <= all->start || all->windows == 0) {
 		s->sum = all;
@@ -109,6 +110,22 @@ measured_sum(struct measured *s, struct kp_query *q,
 	}
 	s->sum = &s->since;
 	return since < r->until ? kp_query_sum(q, &range, &s->since) : KP_OK;
+}
+
+/* Moves s->changed to the first window of the tiers.conf in force alone. */
+static enum kp_err
+first_after_change(struct measured *s, struct kp_query *q,
+    const struct kp_query_range *r)
+{
+	struct kp_query_range range = { s->changed, r->until, .node = r->node,
+		.exact = true };
+	struct kp_query_sum cover = { 0 };
+	enum kp_err err = kp_query_cover(q, &range, &cover);
+
+	if (err == KP_OK && cover.windows > 0)
+		s->changed = cover.start;
+	kp_query_sum_free(&cover);
+	return err;
 }
 
 static enum kp_err
@@ -128,6 +145,8 @@ measured_read(struct measured *s, struct kp_query *q,
 			s->conf = conf_of(&runs.v[0]);
 		if (s->conf != NULL)
 			err = measured_sum(s, q, r, since, all);
+		if (err == KP_OK && s->changed != 0)
+			err = first_after_change(s, q, r);
 	}
 	kp_query_runs_free(&runs);
 	return err;

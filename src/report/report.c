@@ -295,8 +295,8 @@ report_from_window(const struct kp_window *w, const struct kp_conf *conf,
 	free(tiers);
 	if (err != KP_OK)
 		return err;
-	(*out)->since = (*out)->start = w->start;
-	(*out)->until = (*out)->end = w->end;
+	(*out)->start = w->start;
+	(*out)->end = w->end;
 	(*out)->windows = 1;
 	(*out)->covered = w->end - w->start;
 	(*out)->entry_calls = w->entry_calls;

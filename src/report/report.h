@@ -49,7 +49,6 @@ struct report_row {
 };
 
 struct report {
-	kp_wall_ns since, until;	/* the range asked for */
 	kp_wall_ns start, end;		/* of its windows; 0: none */
 	uint64_t windows;
 	kp_dur_ns covered;		/* time in some window */

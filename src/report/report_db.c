@@ -30,13 +30,10 @@ drop_old(struct kp_query_tiers *t, const struct kp_query_sum *s)
 	t->n = n;
 }
 
-/* Copies the range and what is known of it as a whole. */
+/* Copies what is known of the range as a whole. */
 static void
-take_sum(struct report *to, const struct kp_query_range *r,
-    const struct kp_query_sum *sum)
+take_sum(struct report *to, const struct kp_query_sum *sum)
 {
-	to->since = r->since;
-	to->until = r->until;
 	to->start = sum->start;
 	to->end = sum->end;
 	to->windows = sum->windows;
@@ -65,7 +62,7 @@ make(const struct kp_query_range *r, struct kp_query_tiers *tiers,
 	s.ntiers = tiers->n;
 	err = report_make(&s, out);
 	if (err == KP_OK)
-		take_sum(*out, r, sum);
+		take_sum(*out, sum);
 	return err;
 }
 
@@ -93,6 +90,18 @@ report_from_db(struct kp_query *q, const struct kp_query_range *r, bool hints,
 	kp_query_nodes_free(&nodes);
 	kp_query_sum_free(&sum);
 	return err;
+}
+
+void
+report_apart(const struct kp_query_range *r, const struct report *now,
+    struct kp_query_range *then)
+{
+	if (then->until <= r->since && now->start > then->since &&
+	    now->start < then->until)
+		then->until = now->start;
+	else if (then->since >= r->until && now->end < then->until &&
+	    now->end > then->since)
+		then->since = now->end;
 }
 
 enum kp_err

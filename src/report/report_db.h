@@ -18,7 +18,15 @@ enum kp_err report_from_db(struct kp_query *q, const struct kp_query_range *r,
     bool hints, struct report **out);
 
 /*
- * The same of running windows; the database has the tiers, and what hints need.
+ * For a comparison: if *then does not overlap r, takes a window that both have a
+ * part of out of *then, unless nothing is left.  now: the report of r.
+ */
+void report_apart(const struct kp_query_range *r, const struct report *now,
+    struct kp_query_range *then);
+
+/*
+ * As report_from_db(), of running windows; the database has the tiers, and what
+ * hints need.
  */
 enum kp_err report_from_running(struct kp_query *q,
     const struct kp_query_range *r, const struct running *running, bool hints,

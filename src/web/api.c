@@ -189,8 +189,10 @@ api_compare(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	then_range.since = p->versus.since;
 	then_range.until = p->versus.until;
 	err = make_report(q, &p->range, NULL, what, true, &now);
-	if (err == KP_OK)
+	if (err == KP_OK) {
+		report_apart(&p->range, now, &then_range);
 		err = make_report(q, &then_range, NULL, what, true, &then);
+	}
 	if (err == KP_OK)
 		err = compare_make(&v, now, then);
 	if (err == KP_OK) {

@@ -319,6 +319,50 @@ for args in '' '-node web@a' '-percentiles' '-identity u*' \
 	same "the figures after a roll-up, with '$args'" $? 0
 	has out '"rows":[{"identity":"'
 done
+# A range has whole windows: "10:05 to 11:05" once was 11:00 to 12:00.
+first=$(sql "select sum(w_requests) from stat s join time_window w
+    on w.id = window_id where tier_id = (select id from tier where name = '_total')
+    and identity_id = (select id from identity where name = '_total')
+    and start_ns = 1795255200000000000")
+part='-since 2026-11-21T10:00:20Z -until 2026-11-21T10:00:40Z'
+# shellcheck disable=SC2086
+run 0 report -db "$db" $part
+has out '2026-11-21 10:00:00 to 10:01:00 UTC (1m), web@a, web@b'
+# shellcheck disable=SC2086
+run 0 report -db "$db" -json $part
+same 'requests of a part' "$(json '$.rows[0].requests')" "$first"
+same 'since when' "$(json '$.start')" 2026-11-21T10:00:00.000Z
+same 'until when' "$(json '$.end')" 2026-11-21T10:01:00.000Z
+# shellcheck disable=SC2086
+run 0 report -db "$db" -csv $part
+has out '2026-11-21T10:00:00.000Z,2026-11-21T10:01:00.000Z,_total,_total'
+for of in -stacks -messages; do
+	# shellcheck disable=SC2086
+	run 0 report $of -db "$db" $part
+	has out '2026-11-21 10:00:00 to 10:01:00 UTC'
+done
+# shellcheck disable=SC2086
+run 0 report -db "$db" $part -versus 2026-11-21T10:00:30Z,2026-11-21T10:01:10Z
+has out 'now: 2026-11-21 10:00:00 to 10:01:00 UTC'
+has out 'then: 2026-11-21 10:00:00 to 10:01:30 UTC'
+has out 'both ranges have windows in common'
+# of ranges that do not overlap, the first one has the window between them
+# shellcheck disable=SC2086
+run 0 report -db "$db" $part -versus 2026-11-21T10:00:50Z,2026-11-21T10:01:10Z
+has out 'then: 2026-11-21 10:01:00 to 10:01:30 UTC'
+run 0 report -db "$db" -since 2026-11-21T10:00:50Z -until 2026-11-21T10:01:10Z \
+    -versus 2026-11-21T10:00:10Z,2026-11-21T10:00:50Z
+has out 'now: 2026-11-21 10:00:00 to 10:01:30 UTC'
+# slow requests have times of their own; what is lost is known by windows
+run 0 slow -db "$db" -since 2026-11-21T10:00:20Z -until 2026-11-21T10:00:45Z
+has out '10:00:40.123'
+if grep -q '10:00:10.123' "$dir/out"; then
+	fail 'a request from before the range is listed'
+else
+	pass
+fi
+has out '2026-11-21 10:00:00 to 10:01:00 UTC'
+
 run 0 slow -db "$db"
 has out '450 ms'
 run 1 status -db "$db"

@@ -325,6 +325,96 @@ test_cover(void **state)
 	kp_store_close(s);
 }
 
+/*
+ * A report of 10:05 to 11:05 showed 11:00 to 12:00 once windows had become hours,
+ * and 10:05 to 10:55 nothing.  A range has all windows that it has a part of.
+ */
+static void
+test_whole_windows(void **state)
+{
+	static const struct {
+		int since, until;		/* minutes */
+		const char *node;
+		int from, to, windows;		/* what is measured; 0: nothing */
+	} t[] = {
+		{ 65, 115, NULL, 60, 120, 1 },
+		{ 65, 125, NULL, 60, 180, 2 },
+		{ 60, 120, NULL, 60, 120, 1 },
+		{ 59, 121, NULL, 0, 180, 3 },
+		/* one of its own length */
+		{ 61, 62, NULL, 60, 120, 1 },
+		{ 0, 240, NULL, 0, 240, 26 },
+		{ 240, 300, NULL, 0, 0, 0 },
+		{ -60, 0, NULL, 0, 0, 0 },
+		/* the range of one node's window is that of the other, too */
+		{ 190, 191, "a@h", 180, 240, 1 },
+		{ 190, 191, "b@h", 190, 191, 1 },
+		{ 190, 191, NULL, 180, 240, 23 },
+		{ 190, 192, "b@h", 190, 192, 2 },
+	};
+	struct kp_store *s = open_store();
+	const kp_dur_ns min = 60 * S;
+	struct kp_query_range r;
+	struct kp_query_sum sum;
+	struct kp_query_nodes nodes;
+	struct kp_series series;
+	const struct kp_series_want want = { .cells = true };
+	struct kp_window *w;
+	struct kp_query *q;
+	uint64_t windows;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		w = known_window("a@h", T0 + i * 60 * min);
+		w->end = w->start + 60 * min;
+		kp_store_window(s, w);
+	}
+	for (int i = 0; i < 22; i++) {
+		w = known_window("b@h", T0 + (185 + i) * min);
+		w->end = w->start + min;
+		kp_store_window(s, w);
+	}
+	assert_true(sync_store(s));
+	q = open_query();
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		r = all;
+		r.since = T0 + t[i].since * min;
+		r.until = T0 + t[i].until * min;
+		r.node = t[i].node;
+		assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
+		assert_int_equal(sum.windows, t[i].windows);
+		if (t[i].windows > 0) {
+			assert_int_equal(sum.start, T0 + t[i].from * min);
+			assert_int_equal(sum.end, T0 + t[i].to * min);
+			assert_int_equal(kp_query_cell(&sum, "db", "create")->
+			    calls, 3 * t[i].windows);
+		}
+		kp_query_sum_free(&sum);
+		assert_int_equal(kp_query_nodes(q, &r, &nodes), KP_OK);
+		assert_int_equal(nodes.n > 0, t[i].windows > 0);
+		kp_query_nodes_free(&nodes);
+		assert_int_equal(kp_query_series(q, &r, &want, &series), KP_OK);
+		for (size_t k = windows = 0; k < series.n; k++)
+			windows += series.v[k].windows;
+		assert_int_equal(windows, t[i].windows);
+		kp_series_free(&series);
+	}
+	/* a window that ends a moment late is not of the next range */
+	sql_exec("update time_window set end_ns = end_ns + 20000000");
+	r = all;
+	r.since = T0 + 60 * min;
+	r.until = T0 + 120 * min;
+	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.windows, 1);
+	/* exactly what starts in it */
+	r.since += min;
+	r.exact = true;
+	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.windows, 0);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
 /* A request's windows are those of its node in which it may have closed. */
 static void
 test_around(void **state)
@@ -427,6 +517,7 @@ main(void)
 		ON_A_FILE(test_sum),
 		ON_A_FILE(test_uncounted),
 		ON_A_FILE(test_cover),
+		ON_A_FILE(test_whole_windows),
 		ON_A_FILE(test_around),
 		ON_A_FILE(test_read_without_wal),
 		ON_A_FILE(test_read_while_writing),

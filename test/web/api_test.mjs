@@ -414,6 +414,33 @@ async function bodies() {
 	same("what has none goes on", s.got.match(/HTTP\/1\.1 \d/g)?.length, 2);
 }
 
+// Old windows are long: a range is measured from the first that it cuts to the last.
+async function whole() {
+	const file = join(dir, "rolled.db");
+	const cut = "since=2026-11-21T10:00:20Z&until=2026-11-21T10:00:40Z";
+
+	run(join(build, "test", "mkdb"), file, "1795255200", "/dev/null", "10s:20s,30s:1m,1m:9d", "150");
+	const { host } = await web(file);
+	const get = async (path) => (await ask(host, `/api/v1/${path}`)).json;
+	const [{ n }] = sql(file, `select sum(w_requests) n from stat join time_window on id = window_id where start_ns = 1795255200000000000
+	    and tier_id = (select id from tier where name = '_total') and identity_id = (select id from identity where name = '_total')`);
+	const minute = ["2026-11-21T10:00:00.000Z", "2026-11-21T10:01:00.000Z"];
+
+	for (const what of ["report", "losses"]) {
+		const r = await get(`${what}?${cut}`);
+
+		same(`${what} of a part of a window is of the whole`, [r.windows, r.start, r.end], [2, ...minute]);
+	}
+	same("with its requests", (await get(`report?${cut}`)).rows[0]?.requests, n);
+	same("and its nodes", (await get(`nodes?${cut}`)).nodes, ["web@a", "web@b"]);
+	same("a series has them, too", sum((await get(`series?${cut}`)).requests), n);
+	same("and the stacks", (await get(`stacks?${cut}`)).from, minute[0]);
+	const c = await get(`compare?since=2026-11-21T10:00:50Z&until=2026-11-21T10:01:10Z&versus=2026-11-21T10:01:15Z,2026-11-21T10:01:50Z`);
+
+	same("ranges that do not overlap share no window", [c.now.start, c.now.end, c.then.start, c.then.end],
+		[minute[0], "2026-11-21T10:01:30.000Z", "2026-11-21T10:01:30.000Z", "2026-11-21T10:02:00.000Z"]);
+}
+
 // A database whose events are 30 MB.
 async function big() {
 	const file = join(dir, "big.db");
@@ -462,4 +489,4 @@ async function crowd() {
 	await until("room", async () => (await ask(b.host, "/api/v1/events?limit=1")).status === 200);
 }
 
-await main("api_test", [begin, asKprof, pages, slowest, series, heatmap, load, stacks, manyStacks, rest, openapi, refused, origins, users, busy, headers, tokens, bodies, crowd, bounds]);
+await main("api_test", [begin, asKprof, pages, slowest, series, heatmap, load, stacks, manyStacks, rest, whole, openapi, refused, origins, users, busy, headers, tokens, bodies, crowd, bounds]);

@@ -32,6 +32,24 @@ async function tiles(page) {
 	return Object.fromEntries(all);
 }
 
+// The time that was measured, where that is not the one asked for.
+async function whole() {
+	const file = join(dir, "rolled.db");
+
+	run(join(build, "test", "mkdb"), file, "1795255200", "/dev/null", "10s:20s,30s:1m,1m:9d", "150");
+	const w = await web(file);
+	const page = await open("?range=&since=2026-11-21T10:00:20Z&until=2026-11-21T10:00:40Z&live=0", w.host);
+
+	check("what was measured stands beside what was asked for", /10:00:20 to .*10:00:40 .*, measured in windows from .*10:00:00 to .*10:01:00$/.test(await text(page, "period")),
+		await text(page, "period"));
+	check("and there are figures", number((await tiles(page))["requests a second"]) > 0);
+	await close(page, "whole");
+	const all = await open(ALL, w.host);
+
+	check("nothing is said where they are the same", !/measured/.test(await text(all, "period")), await text(all, "period"));
+	await close(all, "whole-all");
+}
+
 const number = (shown) => Number.parseFloat(shown.replaceAll(/\s/g, ""));
 
 const like = (name, shown, value) => check(name, Math.abs(number(shown) / value - 1) < 0.01, `${shown}, expected ${value}`);
@@ -290,4 +308,4 @@ async function ended() {
 	await browser.close();
 }
 
-await main("missing_test", [begin, identity, tier, hints, seen, running, goneTier, drag, alone, profile, holes, pause, ended]);
+await main("missing_test", [begin, identity, tier, whole, hints, seen, running, goneTier, drag, alone, profile, holes, pause, ended]);

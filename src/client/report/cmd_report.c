@@ -140,6 +140,7 @@ read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 	rs->then_range = a->range;
 	rs->then_range.since = a->versus.since;
 	rs->then_range.until = a->versus.until;
+	report_apart(&a->range, rs->now, &rs->then_range);
 	return report_from_db(q, &rs->then_range, true, &rs->then);
 }
 

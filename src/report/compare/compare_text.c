@@ -228,7 +228,7 @@ put_notes(struct kp_buf *b, const struct sheet *s, unsigned width)
 		    text_span(now, a), text_span(then, c));
 		text_wrap(b, line, width, 2);
 	}
-	if (v->now->since < v->then->until && v->then->since < v->now->until)
+	if (v->now->start < v->then->end && v->then->start < v->now->end)
 		text_wrap(b, "both ranges have windows in common: those are "
 		    "compared with themselves", width, 2);
 	if (!s->uncertain)

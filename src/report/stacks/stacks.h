@@ -21,7 +21,6 @@ struct stacks_requests {
 };
 
 struct stacks {
-	kp_wall_ns since, until;	/* the range asked for */
 	kp_wall_ns start, end;		/* of its windows; 0: none */
 	uint64_t windows;
 	uint64_t sampled;		/* requests whose calls were traced */

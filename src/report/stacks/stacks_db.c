@@ -53,8 +53,9 @@ read_requests(struct kp_query *q, const struct kp_query_range *r,
 	struct kp_query_range of = *r;
 	enum kp_err err = KP_OK;
 
-	of.since = s->stacks.since > r->since ? s->stacks.since : r->since;
-	of.until = s->stacks.until < r->until ? s->stacks.until : r->until;
+	of.since = s->stacks.since;
+	of.until = s->stacks.until;
+	of.exact = true;
 	if (s->stacks.n > 0)
 		err = kp_query_sum(q, &of, &sum);
 	if (err == KP_OK)
@@ -199,11 +200,8 @@ explain(struct kp_query *q, const struct kp_query_range *r, struct stacks *s)
 /* ---- all of it ---- */
 
 static void
-take_cover(struct stacks *s, const struct kp_query_range *r,
-    const struct kp_query_sum *cover)
+take_cover(struct stacks *s, const struct kp_query_sum *cover)
 {
-	s->since = r->since;
-	s->until = r->until;
 	s->start = cover->start;
 	s->end = cover->end;
 	s->windows = cover->windows;
@@ -241,7 +239,7 @@ stacks_from_db(struct kp_query *q, const struct kp_query_range *r, size_t cap,
 	err = kp_query_cover(q, r, &cover);
 	if (err == KP_OK)
 		err = kp_query_stacks(q, r, cap, &s->stacks);
-	take_cover(s, r, &cover);
+	take_cover(s, &cover);
 	kp_query_sum_free(&cover);
 	if (err == KP_OK)
 		err = read_requests(q, r, s);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "read.h"
+#include "range.h"
 #include "message_row.h"
 
 void
@@ -58,13 +58,16 @@ kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
 	    " and (?4 is null or i.name = ?4)"
 	    " and (?5 is null or i.name glob ?5) order by r.name, i.name";
 	struct kp_query_waits all = { 0 };
-	enum kp_err err;
+	struct kp_query_range whole;
+	enum kp_err err = range_whole(q, r, &whole);
 	struct read rd;
 
+	if (err != KP_OK)
+		return err;
 	read_start(&rd, q, sql);
 	read_order(&rd, 0, 2);
-	read_bind(&rd, r->since);
-	read_bind(&rd, r->until);
+	read_bind(&rd, whole.since);
+	read_bind(&rd, whole.until);
 	read_bind_text(&rd, r->node);
 	read_bind_text(&rd, r->identity);
 	read_bind_text(&rd, r->identity_glob);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "read.h"
+#include "range.h"
 
 static bool
 has_tier(const struct kp_query_tiers *t, const char *name)
@@ -59,16 +59,19 @@ kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_nodes *out)
 {
 	struct kp_query_nodes n = { 0 };
+	struct kp_query_range whole;
 	const char *name;
-	enum kp_err err;
+	enum kp_err err = range_whole(q, r, &whole);
 	struct read rd;
 
+	if (err != KP_OK)
+		return err;
 	read_start(&rd, q, "select name from node where id in"
 	    " (select node_id from time_window"
 	    " where start_ns >= ?1 and start_ns < ?2)"
 	    " and (?3 is null or one_of(name, ?3)) order by name");
-	read_bind(&rd, r->since);
-	read_bind(&rd, r->until);
+	read_bind(&rd, whole.since);
+	read_bind(&rd, whole.until);
 	read_bind_text(&rd, r->node);
 	read_order(&rd, 0, 1);
 	while (read_next(&rd)) {

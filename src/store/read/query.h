@@ -3,9 +3,13 @@
  *
  * It reads while a daemon writes, and after a crash; it never writes.  Texts in
  * the results are borrowed from the kp_query and valid until it is closed; the
- * caller owns everything else.  Ranges are [since, until) in wall time; a
- * window or request belongs to the range that it starts in.  On error nothing
- * is returned, and kp_query_why() has the reason.
+ * caller owns everything else.  On error nothing is returned, and kp_query_why()
+ * has the reason.
+ *
+ * Ranges are [since, until) in wall time.  A request or event belongs to the range
+ * that it starts in.  Windows are whole: a range begins and ends with those that
+ * it cuts, of any of its nodes, and is longer than asked for then; old windows
+ * last up to an hour.
  */
 #ifndef KPROFD_STORE_READ_QUERY_H
 #define KPROFD_STORE_READ_QUERY_H
@@ -52,6 +56,7 @@ struct kp_query_range {
 				   NULL: all */
 	const char *identity;	/* exactly this one; NULL: all */
 	const char *identity_glob; /* such as GET*; NULL: all */
+	bool exact;		/* only windows that start in the range */
 };
 
 /* Names of the tiers, without _total; those of the last tiers.conf first. */

@@ -1,10 +1,13 @@
 /*
- * range.c - finds the nodes and the plan of a range, and binds its sums and
- * windows one by one to a prepared statement.
+ * range.c - finds the windows, the nodes and the plan of a range, and binds its
+ * sums and windows one by one to a prepared statement.
  */
 #include <stdlib.h>
 
+#include "base/sat.h"
 #include "range.h"
+
+#define LATE (100 * KP_NS_PER_MS)
 
 void
 range_bind(struct read *rd, const struct kp_query_range *r)
@@ -12,6 +15,58 @@ range_bind(struct read *rd, const struct kp_query_range *r)
 	read_bind(rd, r->since);
 	read_bind(rd, r->until);
 	read_bind_text(rd, r->node);
+}
+
+/*
+ * Finds from when to when the windows last that this time cuts; both stay as they
+ * are if there is none.  Windows become longer with age, so that none is longer
+ * than the oldest, or an hour.  Those of earlier versions end a little late: what
+ * reaches less than that behind the time is not cut.
+ */
+static enum kp_err
+widen_to(struct kp_query *q, const struct kp_query_range *r, kp_wall_ns at,
+    kp_wall_ns *start, kp_wall_ns *end)
+{
+	struct read rd;
+
+	read_start(&rd, q, "select min(w.start_ns), max(w.end_ns)"
+	    " from time_window w where w.start_ns > ?1 - max(3600000000000,"
+	    " (select max(end_ns - start_ns) from (select start_ns, end_ns"
+	    " from time_window order by start_ns limit 100)))"
+	    " and w.start_ns < ?1 and w.end_ns > ?2"
+	    " and (?3 is null or w.node_id in"
+	    " (select id from node where one_of(name, ?3)))");
+	read_bind(&rd, at);
+	read_bind(&rd, sat_add(at, LATE));
+	read_bind_text(&rd, r->node);
+	while (read_next(&rd)) {
+		if (sqlite3_column_type(rd.st, 0) == SQLITE_NULL)
+			continue;
+		if (read_int(&rd, 0) < *start)
+			*start = read_int(&rd, 0);
+		if (read_int(&rd, 1) > *end)
+			*end = read_int(&rd, 1);
+	}
+	return read_end(&rd);
+}
+
+enum kp_err
+range_whole(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_range *out)
+{
+	kp_wall_ns ignored = INT64_MAX;
+	enum kp_err err = KP_OK;
+
+	*out = *r;
+	out->exact = true;
+	if (r->exact || r->since >= r->until)
+		return KP_OK;
+	if (r->since > 0)
+		err = widen_to(q, r, r->since, &out->since, &ignored);
+	ignored = 0;
+	if (err == KP_OK && r->until < INT64_MAX)
+		err = widen_to(q, r, r->until, &ignored, &out->until);
+	return err;
 }
 
 void

@@ -13,8 +13,14 @@
 	" and (?3 is null or w.node_id in" \
 	" (select id from node where one_of(name, ?3)))"
 
+/*
+ * Sets *out to the range from the first to the last of the windows that r has a
+ * part of, which is exact.
+ */
+enum kp_err range_whole(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_range *out);
 void range_bind(struct read *rd, const struct kp_query_range *r);
-/* Finds out whether the range has windows of more than one node. */
+/* Finds out whether the exact range has windows of more than one node. */
 enum kp_err range_several(struct kp_query *q, const struct kp_query_range *r,
     bool *several);
 

@@ -228,11 +228,13 @@ kp_query_stacks(struct kp_query *q, const struct kp_query_range *r,
 	    KP_QUERY_STACKS_MAX : limit;
 	struct kp_query_stacks s = { .n = 0 };
 	struct stack_totals sum = { .n = 0 };
-	enum kp_err err = KP_OK;
+	struct kp_query_range whole;
+	enum kp_err err;
 
 	query_hold(q);
+	err = range_whole(q, r, &whole);
 	for (size_t i = 0; i < q->nfiles && err == KP_OK; i++) {
-		err = add_rows(q, i, r, &sum, &s);
+		err = add_rows(q, i, &whole, &sum, &s);
 		if (err == KP_OK)
 			err = take_rows(q, i, &sum, each, &s);
 		stack_totals_free(&sum);

@@ -266,13 +266,15 @@ enum kp_err
 kp_query_series(struct kp_query *q, const struct kp_query_range *r,
     const struct kp_series_want *want, struct kp_series *out)
 {
-	struct kp_query_range clipped = *r;
+	struct kp_query_range clipped;
 	struct kp_series s = { 0 };
 	kp_dur_ns longest = 0, least;
 	enum kp_err err;
 
 	query_hold(q);	/* all queries must see the same windows */
-	err = clip(q, &clipped, &longest);
+	err = range_whole(q, r, &clipped);
+	if (err == KP_OK)
+		err = clip(q, &clipped, &longest);
 	if (err == KP_OK)
 		err = kp_query_tiers(q, &s.tiers);
 	least = want->step > 0 ? want->step :

@@ -343,16 +343,19 @@ sum_range(struct kp_query *q, const struct kp_query_range *r, bool cells,
     struct kp_query_sum *out)
 {
 	struct kp_query_sum s = { 0 };
+	struct kp_query_range whole;
 	enum kp_err err;
 
 	query_hold(q);	/* all queries must see the same windows */
-	err = sum_windows(q, r, &s);
+	err = range_whole(q, r, &whole);
 	if (err == KP_OK)
-		err = sum_losses(q, r, &s.losses);
+		err = sum_windows(q, &whole, &s);
 	if (err == KP_OK)
-		err = sum_traced(q, r, &s);
+		err = sum_losses(q, &whole, &s.losses);
+	if (err == KP_OK)
+		err = sum_traced(q, &whole, &s);
 	if (err == KP_OK && cells)
-		err = sum_cells(q, r, &s);
+		err = sum_cells(q, &whole, &s);
 	query_release(q);
 	if (err == KP_OK)
 		*out = s;
@@ -379,7 +382,7 @@ kp_query_around(struct kp_query *q, const struct kp_query_request *rq,
     struct kp_query_range *out)
 {
 	kp_dur_ns age = rq->total >= 0 ? rq->total : KP_REQUEST_AGE_MAX;
-	struct kp_query_range r = { .node = rq->node };
+	struct kp_query_range r = { .node = rq->node, .exact = true };
 	int64_t id = rq->id;
 	struct read rd;
 	enum kp_err err;
