@@ -43,6 +43,19 @@
     labels = #{} :: #{Label :: term() => Number :: pos_integer()},
     open = #{} :: #{Number :: pos_integer() => {pid(), Caller :: term()}},
     working = #{} :: #{pid() => Number :: pos_integer()},       % the last request of a process
+    warm = no :: no | quiet | busy,     % requests are marked, but none is traced yet
+    full :: undefined | integer() | full,       % since, or from this ms on, entries mark no more
+    %% kprof_tracer_owner; requests by number, or 0: it is not traced
+    own = #{} :: #{pid() => {non_neg_integer(), Caller :: term()}},     % inside an entry
+    meant = #{} :: #{pid() => {Label :: term(), non_neg_integer()}},    % what its token stands for
+    sent = #{} :: #{{From :: pid(), Serial :: integer()} => non_neg_integer()}, % messages on their
+    sent_before = #{} :: #{{pid(), integer()} => non_neg_integer()},    % way; for some time
+    sent_since = 0 :: integer(),        % this ms
+    messages = false :: boolean(),      % we see them: we are the system tracer
+    until :: undefined | integer(),     % ns: later events do not count
+    last = #{} :: #{pid() => {From :: pid(), Serial :: integer()}},     % message that it took
+    silent = #{} :: #{pid() => []},     % no token since it was scheduled in, in its entry
+    unsure = 0 :: non_neg_integer(),    % requests that probably lost their token
     %% kprof_tracer_sweep
     swept = [] :: [mfa() | {module(), '_', '_'}],       % functions whose callers lose tokens
     %% kprof_tracer_nodes
@@ -50,7 +63,7 @@
     elsewhere = #{} :: #{Number :: pos_integer() => []},        % begun in another node
     news = [] :: [tuple()],             % for the client, newest first
     %% kprof_tracer_early
-    early = #{} :: #{pid() => {Ms :: integer(), Label :: term(), Newest :: [tuple()]}},
+    early = #{} :: #{pid() => {Ms :: integer(), For :: term(), Newest :: [tuple()]}},
     early_n = 0 :: non_neg_integer(),   % events in early
     constant = unknown :: unknown | non_neg_integer(),  % of labels of entries with an identity
     %% kprof_tracer_limits

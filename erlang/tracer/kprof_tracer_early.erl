@@ -4,15 +4,17 @@
 %% Events of one process arrive in order. Of two processes, the VM may deliver the earlier event
 %% later (a process keeps its events back while others write to the tracer's queue). So a
 %% process that is called in a request may be seen to work for it before the call of the entry
-%% is seen: its events wait until then, in order.
+%% is seen, or to take a message before it is seen to be sent: its events wait until then, in
+%% order. So do calls of a process that has the token of a message before it is seen to take it:
+%% calls and messages are reported in two ways.
 -module(kprof_tracer_early).
 
--export([in_turn/3, early_over/2, early_look/1, early_end/1]).
+-export([in_turn/3, is_ours/2, early_over/2, early_look/1, early_end/1]).
 
 -include("kprof_tracer.hrl").
 
 -define(EARLY, 100000).         % events that may wait, of all processes
--define(EARLY_MS, 1000).        % longest wait: then the token is not of this trace
+-define(EARLY_MS, 1000).        % longest wait: then the token is not of this trace, say
 
 %% Is it a label that we have made, of a request that may still begin?
 is_early(Label,
@@ -22,6 +24,11 @@ is_early(Label,
     Stage =/= ready andalso is_own(Label, R);
 is_early(_, _) ->
     false.
+
+%% Is it a label of this trace?
+-spec is_ours(term(), #s{}) -> boolean().
+is_ours(Label, #s{requests = #requests{labels = Labels} = R}) ->
+    is_map_key(Label, Labels) orelse is_integer(Label) andalso is_own(Label, R).
 
 %% An entry that may know an identity makes labels with a constant part, which the client has
 %% chosen: the first request that is seen to begin shows it. A token of an earlier trace has
@@ -36,24 +43,68 @@ early_label({trace_ts, _, call, _, X, _}) -> called_label(X);
 early_label({seq_trace, Label, _, _}) -> Label;
 early_label(_) -> none.
 
-called_label({entry, _, _, _, _, Old, _}) -> kprof_tracer_requests:label(Old);
-called_label({_, _, 1, false, _, [], _}) -> none;
-called_label({_, _, 1, _, _, [], Old}) -> kprof_tracer_requests:label(Old);
-called_label({_, Token, _}) -> kprof_tracer_requests:label(Token);
-called_label({Token, _}) -> kprof_tracer_requests:label(Token);
-called_label(_) -> none.
+called_label(X) -> kprof_tracer_requests:label(called_token(X)).
 
-%% Handles an event now, or after earlier events of the same process that wait.
+%% Of the entry, the one that it found.
+called_token({entry, _, _, _, _, Old, _}) -> Old;
+called_token({_, _, 1, false, _, [], _}) -> none;
+called_token({_, _, 1, _, _, [], Old}) -> Old;
+called_token({_, Token, _}) -> Token;
+called_token({Token, _}) -> Token;
+called_token(_) -> none.
+
+%% Handles an event now, or after earlier events of the same process that wait. Once messages are
+%% not seen any more, it is not known whose calls are.
 -spec in_turn(pid(), tuple(), #s{}) -> #s{}.
+in_turn(_, Event, #s{requests = #requests{until = Until}} = S)
+  when is_integer(Until), element(tuple_size(Event), Event) > Until ->
+    kprof_tracer_events:pass_over(1, S);
 in_turn(P, Event, #s{requests = #requests{early = Early}} = S) when is_map_key(P, Early) ->
-    {At, Label, Events} = map_get(P, Early),
-    early(P, {At, Label, [short(Event) | Events]}, S);
+    case map_get(P, Early) of
+        {_, {taken, _, _}, _} = Waits when element(1, Event) =:= seq_trace ->
+            late(P, Event, Waits, S);
+        {At, For, Events} -> early(P, {At, For, [short(Event) | Events]}, S)
+    end;
 in_turn(P, Event, S) ->
+    case waits_for(Event, S) of
+        none -> its_turn(P, Event, S);
+        For -> early(P, {kprof_injected:now_ms(), For, [short(Event)]}, S)
+    end.
+
+%% The message that a call tells of comes before it. If a later one comes, it was not reported.
+late(P, {_, _, _, Ts} = Event, {_, {taken, From, Serial}, Events},
+     #s{requests = #requests{early = Early, early_n = N} = R} = S0) ->
+    S = S0#s{requests = R#requests{early = maps:remove(P, Early), early_n = N - length(Events)}},
+    [First | _] = Waiting = lists:reverse(Events),
+    {InOrder, S1} = case element(tuple_size(First), First) < Ts of
+                        true -> {Waiting ++ [Event], kprof_tracer_owner:had(P, From, Serial, S)};
+                        false -> {[Event | Waiting], S}
+                    end,
+    lists:foldl(fun(E, Acc) -> in_turn(P, E, Acc) end, S1, InOrder).
+
+%% A label whose request has not begun; {Sender, Serial} of a message that was not sent, or {taken,
+%% Sender, Serial} that was not taken; or none.
+waits_for(Event, S) ->
     Label = early_label(Event),
     case is_early(Label, S) of
-        true -> early(P, {kprof_injected:now_ms(), Label, [short(Event)]}, S);
-        false -> its_turn(P, Event, S)
+        true -> Label;
+        false -> unsent(Event, S)
     end.
+
+unsent({seq_trace, Label, {'receive', {_, Serial}, From, _, _}, _}, S)
+  when is_pid(From), node(From) =:= node() ->
+    case is_ours(Label, S) andalso not kprof_tracer_owner:was_sent(From, Serial, S) of
+        true -> {From, Serial};
+        false -> none
+    end;
+unsent({trace_ts, P, call, _, X, _}, S) ->
+    Token = called_token(X),
+    case kprof_tracer_owner:is_behind(P, Token, S) of
+        true -> {taken, element(4, Token), element(3, Token)};
+        false -> none
+    end;
+unsent(_, _) ->
+    none.
 
 its_turn(_, {trace_ts, _, call, _, _, _} = Event, S) -> kprof_tracer_events:call(Event, S);
 its_turn(_, {seq_trace, Label, What, Ts}, S) -> kprof_tracer_requests:passed(Label, What, Ts, S);
@@ -72,29 +123,32 @@ early(P, Waits, #s{requests = #requests{early = Early, early_n = N} = R} = S0) -
        true -> kprof_tracer_server:disarm({queue, 0}, S)
     end.
 
-%% A request with this label has begun, or will not begin.
+%% A request with this label has begun, or will not begin; or {Sender, Serial}: it was sent.
 -spec early_over(term(), #s{}) -> #s{}.
 early_over(Label, #s{requests = #requests{constant = unknown, epoch = Epoch} = R} = S)
-  when Label bsr ?WORD_BITS =/= Epoch ->
+  when is_integer(Label), Label bsr ?WORD_BITS =/= Epoch ->
     early_over(Label, S#s{requests = R#requests{constant = Label bsr ?CONST_BITS}});
 early_over(_, #s{requests = #requests{early = Early}} = S) when map_size(Early) =:= 0 ->
     S;
 early_over(Label, #s{requests = #requests{early = Early}} = S) ->
     release([P || {P, {_, L, _}} <- maps:to_list(Early), L =:= Label], fun in_turn/3, S).
 
-%% Gives up labels that have been waited for too long.
+%% Gives up what has been waited for too long.
 -spec early_look(#s{}) -> #s{}.
 early_look(#s{requests = #requests{early = Early}} = S) when map_size(Early) > 0 ->
     Now = kprof_injected:now_ms(),
-    lists:foldl(fun({P, Label}, Acc) -> release([P], given_up(Label), Acc) end, S,
-                [{P, Label} || {P, {At, Label, _}} <- maps:to_list(Early), Now - At > ?EARLY_MS]);
+    lists:foldl(fun({P, {taken, From, Serial}}, Acc) ->
+                        release([P], fun in_turn/3, kprof_tracer_owner:had(P, From, Serial, Acc));
+                   ({P, For}, Acc) -> release([P], given_up(For), Acc)
+                end, S,
+                [{P, For} || {P, {At, For, _}} <- maps:to_list(Early), Now - At > ?EARLY_MS]);
 early_look(S) ->
     S.
 
-given_up(Label) ->
+given_up(For) ->
     fun(P, Event, S) ->
-            case early_label(Event) of
-                Label -> its_turn(P, Event, S);
+            case waits_for(Event, S) of
+                For -> its_turn(P, Event, S);
                 _ -> in_turn(P, Event, S)
             end
     end.

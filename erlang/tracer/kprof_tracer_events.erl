@@ -12,17 +12,15 @@
 -spec call(tuple(), #s{}) -> #s{}.
 call({_, P, call, MFA, X, Ts}, S) ->
     case X of
+        {entry, From} -> kprof_tracer_requests:passes(P, From, Ts, S);
         {entry, New, _, _, _, Old, From} ->
             begun(P, New, Old, From, [], MFA, Ts, S);
         {_, _, 1, false, _, [], _} -> kprof_tracer_requests:leaves(P, Ts, S);
         {Identity, Caller, 1, New, _, [], Old} ->
             begun(P, New, Old, Caller, Identity, MFA, Ts, S);
         {Identity, Token, Caller} ->
-            Label = kprof_tracer_requests:label(Token),
-            kprof_tracer_requests:called_in(P, Label, Caller, Identity, MFA, Ts, S);
-        {Token, From} ->
-            Label = kprof_tracer_requests:label(Token),
-            kprof_tracer_requests:called_in(P, Label, From, [], MFA, Ts, S);
+            kprof_tracer_requests:called_in(P, Token, Caller, Identity, MFA, Ts, S);
+        {Token, From} -> kprof_tracer_requests:called_in(P, Token, From, [], MFA, Ts, S);
         _ -> pass_over(1, S)
     end.
 
@@ -32,21 +30,21 @@ begun(P, New, Old, From, Identity, MFA, Ts, S0) ->
     S = kprof_tracer_requests:begins(P, Label, OldLabel, From, Identity, MFA, Ts, S0),
     kprof_tracer_early:early_over(Label, S).
 
-%% An event of a process that works, or has worked, for one of the requests.
+%% An event of a process that works, or has worked, for one of the requests, or is inside an entry.
 -spec in_request(pid(), tuple(), #s{}) -> #s{}.
-in_request(P, Event, #s{requests = #requests{working = At}} = S0) when is_map_key(P, At) ->
-    S = add_short(Event, S0),
-    case Event of
-        {_, _, return_to, MFA, _} -> kprof_tracer_requests:returned(P, MFA, S);
-        {_, _, out_exited, _, _} -> kprof_tracer_requests:gone(P, S);
-        {_, _, out, {kprof_tracer, told, _}, _} -> kprof_tracer_requests:gone(P, S);
-        _ -> S
-    end;
+in_request(P, Event, #s{requests = #requests{working = At}} = S) when is_map_key(P, At) ->
+    over_when(P, Event, add_short(Event, S));
 in_request(P, Event, S) ->
     case kprof_tracer_limits:is_held(P, S) of
         true -> kprof_tracer_limits:hold(P, Event, S);
-        false -> pass_over(1, S)
+        false -> over_when(P, Event, pass_over(1, S))
     end.
+
+over_when(P, {_, _, return_to, MFA, _}, S) -> kprof_tracer_requests:returned(P, MFA, S);
+over_when(P, {_, _, in, _, _}, S) -> kprof_tracer_owner:runs_on(P, S);
+over_when(P, {_, _, out_exited, _, _}, S) -> kprof_tracer_requests:gone(P, S);
+over_when(P, {_, _, out, {kprof_tracer, told, _}, _}, S) -> kprof_tracer_requests:gone(P, S);
+over_when(_, _, S) -> S.
 
 %% Adds an event without what may be large in it.
 -spec add_short(tuple(), #s{}) -> #s{}.

@@ -135,8 +135,10 @@ named_arm(Specs,
 named_clause({Head, Tests, Actions}, true,
              #s{guards = Guards, requests = #requests{attached = true}}) ->
     {Head, (Tests -- [{is_seq_trace}]) ++ Guards, Actions};
-named_clause({Head, Tests, Actions}, _, #s{guards = Guards} = S) ->
-    {Head, Tests ++ Guards, [kprof_tracer_server:runs(S) | Actions]}.
+named_clause({Head, Tests, Actions}, IsEntry, #s{guards = Guards} = S) ->
+    Told = [{'andalso', {is_seq_trace}, ?IS_OURS, Flag}
+            || IsEntry, Flag <- kprof_tracer_requests:messages_told()],
+    {Head, Tests ++ Guards, [kprof_tracer_server:runs(S) | Actions] ++ Told}.
 
 %% -------------------------------------------------------------- identities ----
 
@@ -228,7 +230,7 @@ numbered_by(Label, #s{requests = #requests{labels = Labels, numbers = Given} = R
 -spec entered(pid(), Old :: term(), Caller :: term(), Identity :: term(), mfa(), integer(), #s{}) ->
           #s{}.
 entered(P, Old, Caller, Identity, MFA, Ts, S0) ->
-    S1 = shown(P, Old, S0),
+    S1 = kprof_tracer_owner:outside(P, shown(P, Old, S0)),
     S2 = case S1#s.requests of
              #requests{working = At} when is_map_key(P, At) ->
                  kprof_tracer_requests:leaves(P, Ts, S1);
@@ -250,34 +252,51 @@ hold(P, Event, #s{requests = #requests{held = Held} = R} = S) ->
 %% our message to forget it is behind them.
 held_look(#s{requests = #requests{held = Held}}) when map_size(Held) > ?HOLDERS div 2 ->
     self() ! {held_no_more, [P || P <- maps:keys(Held), not is_process_alive(P)]};
+held_look(#s{requests = #requests{} = R}) ->
+    case kprof_tracer_owner:dead(R) of
+        [] -> ok;
+        Dead -> self() ! {held_no_more, Dead}
+    end;
 held_look(_) ->
     ok.
 
 -spec held_no_more([pid()], #s{}) -> #s{}.
 held_no_more(Ps, #s{requests = #requests{held = Held} = R} = S) ->
-    S#s{requests = R#requests{held = maps:without(Ps, Held)}}.
+    kprof_tracer_owner:forget(Ps, S#s{requests = R#requests{held = maps:without(Ps, Held)}}).
 
 -spec is_held(pid(), #s{}) -> boolean().
 is_held(P, #s{requests = #requests{held = Held}}) ->
     is_map_key(P, Held).
 
-%% The process shows this label now: what was held belongs to that request, or to none.
+%% The process shows this label now: what was held belongs to that request, or to none. A label
+%% that another process began a request with came with an answer of that one.
 -spec shown(pid(), term(), #s{}) -> #s{}.
 shown(P, Label, #s{requests = #requests{held = Held} = R} = S) when is_map_key(P, Held) ->
     S1 = S#s{requests = R#requests{held = maps:remove(P, Held)}},
-    case is_kprofds(Label) of
-        true ->
-            lists:foldl(fun(E, Acc) -> released(P, Label, E, Acc) end, S1,
-                        lists:reverse(map_get(P, Held)));
-        false -> S1
+    Events = lists:reverse(map_get(P, Held)),
+    case is_kprofds(Label) andalso not kprof_tracer_owner:is_taken(Label, R) of
+        true -> lists:foldl(fun(E, Acc) -> released(P, Label, E, Acc) end, S1, Events);
+        false -> unsampled(P, Events, S1)
     end;
 shown(_, _, S) ->
     S.
 
-released(P, Label, {call, _, Caller, Identity, MFA, Ts}, S) ->
-    kprof_tracer_requests:called(P, Label, Caller, Identity, MFA, Ts, S);
+released(P, Label, {call, _, From, Identity, MFA, Ts}, S0) ->
+    #s{requests = #requests{labels = Labels}} = S =
+        kprof_tracer_requests:called(P, Label, From, Identity, MFA, Ts, S0),
+    kprof_tracer_owner:enters(P, maps:get(Label, Labels, 0), kprof_tracer_patterns:caller(From), S);
 released(P, _, Event, S) ->
     kprof_tracer_events:in_request(P, Event, S).
+
+%% The process is inside the entry of a request that is not traced, unless that has returned.
+unsampled(P, [{call, _, From, _, _, _} | Events], S) ->
+    Caller = kprof_tracer_patterns:caller(From),
+    case [E || {_, _, return_to, By, _} = E <- Events, By =:= Caller] of
+        [] -> kprof_tracer_owner:enters(P, 0, Caller, S);
+        _ -> S
+    end;
+unsampled(_, _, S) ->
+    S.
 
 %% At the end: tokens of living processes can be read.
 -spec released_all(#s{}) -> #s{}.

@@ -1,13 +1,16 @@
 %% kprof_tracer_requests - a trace by request: which request a call is part of.
 -module(kprof_tracer_requests).
 
--export([numbered/1, entry_spec/2, is_system_tracer/0, begins/8, entry_full/1, called/7,
-         called_in/7, leaves/3,
+-export([numbered/1, entry_spec/2, is_system_tracer/0, ends/1, messages_told/0, begins/8, warm/1,
+         warm_look/1, full_soon/1, full_look/1, passes/4, called/7, called_in/7, leaves/3,
          returned/3, one_ended/1, gone/2, passed_by/1, passed/4, label/1]).
 
 -include("kprof_tracer.hrl").
 
 -define(LATE_MS, 200).          % for work that goes on after a request's end
+-define(FULL_MS, 2000).         % entries mark for so long after the last one that counts
+-define(QUIET_MS, 100).         % before the first one, if none is called
+-define(WARM_MS, 1000).         % else
 
 %% From here on the trace control word is ours: the sentry is told its value before it changes.
 -spec numbered(#s{}) -> #s{}.
@@ -19,27 +22,37 @@ numbered(S0) ->
     S = S0#s{profile = S0#s.profile#profile{word = erlang:system_info(trace_control_word)}},
     kprof_oneshot:tell_sentry(S#s.profile),
     take_system_tracer(),
-    S.
+    #s{requests = R} = S,
+    S#s{requests = R#requests{messages = is_system_tracer()}}.
 
 %% A call of an entry clears the token and sets one with a label of its own: our epoch, and the
 %% trace control word, which counts. Parts of the tuple are evaluated last to first. An
 %% application's own token stays in place.
+entry_spec(MFA, #s{guards = Guards, requests = #requests{full = full} = R} = S) ->
+    %% Enough have begun: a process without a token gets none, but what it works for is known.
+    Marks = entry_spec(MFA, S#s{guards = [{is_seq_trace} | Guards],
+                                requests = R#requests{full = undefined}}),
+    Marks ++ [{'_', Guards, [{message, {{entry, {caller}}}}]}];
 entry_spec(MFA, #s{guards = Guards, args_max = Args, requests = #requests{epoch = Of}} = S) ->
     Epoch = Of bsl ?WORD_BITS,
     Next = fun(Word) -> {'band', {'+', Word, 1}, ?WORD_MASK} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
-    Flags = [send, 'receive', monotonic_timestamp],
-    Told = [{set_seq_token, Flag, true} || is_system_tracer(), Flag <- Flags],
     Free = {'orelse', {'not', {is_seq_trace}}, ?IS_OURS},
     Begin = fun(Caller) ->
                     [{'andalso', Free, kprof_tracer_server:runs(S)},
                      {message, {'andalso', Free,
-                                {{entry, {get_seq_token}, {list_to_tuple(Told)},
+                                {{entry, {get_seq_token}, {list_to_tuple(messages_told())},
                                   {set_seq_token, label, Label},
                                   {set_seq_token, sequential_trace_token, []}, {get_seq_token},
                                   Caller}}}}]
             end,
     kprof_tracer_args:calls(MFA, Guards, Begin, Args).
+
+%% In a match spec: have messages with the token reported.
+-spec messages_told() -> [tuple()].
+messages_told() ->
+    [{set_seq_token, Flag, true}
+     || is_system_tracer(), Flag <- [send, 'receive', monotonic_timestamp]].
 
 %% Messages with a token arrive here whole, but their bodies go no further. A node has one system
 %% tracer; without being it we cannot follow requests.
@@ -49,29 +62,101 @@ take_system_tracer() ->
 is_system_tracer() ->
     seq_trace:get_system_tracer() =:= self().
 
+%% Messages are reported no more.
+-spec ends(undefined | #requests{}) -> undefined | #requests{}.
+ends(undefined) ->
+    undefined;
+ends(R) ->
+    Now = kprof_injected:now_ns(),
+    is_system_tracer() andalso seq_trace:set_system_tracer(false),
+    R#requests{until = Now}.
+
 %% Once enough requests have begun, a process that has a token still gets a new label, of no
-%% request: else its next request would have the token of the last. Other processes get none. If
-%% the same function calls the entry again in the same process, the end of the request before was
-%% not seen, as when it raised on OTP 25.
+%% request: else its next request would have the token of the last.
 -spec begins(pid(), New :: term(), Old :: term(), From :: term(), Identity :: term(), mfa(),
              integer(), #s{}) -> #s{}.
-begins(P, New, Old, From, Identity, MFA, Ts, S0) ->
-    #s{requests = #requests{labels = Labels, max = Max, begun = Begun} = R} = S =
-        kprof_tracer_nodes:seen(Old, S0),
+begins(P, New, Old, From, Identity, MFA, Ts, S00) ->
+    S0 = kprof_tracer_owner:shows(P, Old, kprof_tracer_nodes:seen(Old, S00)),
     Caller = kprof_tracer_patterns:caller(From),
-    case Labels of
-        #{Old := N} when map_get(N, R#requests.open) =:= {P, Caller} ->
-            begins(P, New, none, From, Identity, MFA, Ts, request_ended(N, S));
-        #{Old := N} when is_map_key(N, R#requests.open); is_map_key(N, R#requests.elsewhere) ->
-            called(P, New, From, Identity, MFA, Ts, kprof_tracer_nodes:labelled(New, N, S));
-        _ when Begun < Max, map_size(Labels) < ?NUMBERS - 1 ->
-            {N, S1} = kprof_tracer_limits:numbered_by(New, S),
-            R1 = S1#s.requests,
-            S2 = S1#s{requests = R1#requests{open = (R#requests.open)#{N => {P, Caller}}}},
-            is_full(S2) andalso entry_full(S2),
-            called(P, New, From, Identity, MFA, Ts,
-                   kprof_tracer_nodes:news({begins, N}, kprof_tracer_nodes:labelled(New, N, S2)));
-        _ -> leaves(P, Ts, S)
+    case kprof_tracer_owner:over(P, Old, Caller, S0) of
+        none ->
+            N = kprof_tracer_owner:works_for(P, Old, S0),
+            case is_inside(P, N, S0) of
+                true -> begins_in(N, P, New, From, Identity, MFA, Ts, S0);
+                false -> begins_new(P, New, From, Identity, MFA, Ts, S0)
+            end;
+        _ -> begins_new(P, New, From, Identity, MFA, Ts, entry_left(P, any, S0))
+    end.
+
+%% Is the process inside its own entry, or does it work for a request that goes on?
+is_inside(P, N, #s{requests = #requests{own = Own, open = Open, elsewhere = Elsewhere}}) ->
+    is_map_key(P, Own) orelse is_map_key(N, Open) orelse is_map_key(N, Elsewhere).
+
+begins_in(0, P, New, _, _, _, Ts, S) ->
+    leaves(P, Ts, unnumbered(New, S));
+begins_in(N, P, New, From, Identity, MFA, Ts, S) ->
+    called(P, New, From, Identity, MFA, Ts,
+           kprof_tracer_owner:enters(P, N, kprof_tracer_patterns:caller(From),
+                                     kprof_tracer_nodes:labelled(New, N, S))).
+
+begins_new(P, New, From, Identity, MFA, Ts,
+           #s{requests = #requests{labels = Labels, max = Max, begun = Begun}} = S)
+  when S#s.requests#requests.warm =:= no, Begun < Max, map_size(Labels) < ?NUMBERS - 1 ->
+    Caller = kprof_tracer_patterns:caller(From),
+    {N, #s{requests = #requests{open = Open} = R} = S1} = kprof_tracer_limits:numbered_by(New, S),
+    S2 = kprof_tracer_owner:enters(P, N, Caller,
+                                   S1#s{requests = R#requests{open = Open#{N => {P, Caller}}}}),
+    S3 = case is_full(S2) of
+             true -> full_soon(S2);
+             false -> S2
+         end,
+    called(P, New, From, Identity, MFA, Ts,
+           kprof_tracer_nodes:news({begins, N}, kprof_tracer_nodes:labelled(New, N, S3)));
+begins_new(P, New, From, _, _, Ts, S0) ->
+    #s{requests = R} = S =
+        kprof_tracer_owner:enters(P, 0, kprof_tracer_patterns:caller(From), unnumbered(New, S0)),
+    case R#requests.warm of
+        no -> leaves(P, Ts, S);
+        _ -> leaves(P, Ts, S#s{requests = R#requests{warm = busy}})
+    end.
+
+%% As long as requests may begin, nothing waits for this one.
+unnumbered(New, #s{requests = #requests{labels = Labels, max = Max, begun = Begun} = R} = S)
+  when Begun < Max, map_size(Labels) < ?NUMBERS - 1 ->
+    S#s{requests = R#requests{labels = Labels#{New => 0}}};
+unnumbered(_, S) ->
+    S.
+
+%% Requests that began before have no token. One that they answer, as by giving back a worker that
+%% it waits for, would lose its own. So entries mark requests for a while before the first that is
+%% traced. True if that is still to come.
+-spec warm(#s{}) -> {boolean(), #s{}}.
+warm(#s{requests = #requests{attached = false} = R} = S) ->
+    erlang:send_after(?QUIET_MS, self(), {warm, quiet}),
+    {true, S#s{requests = R#requests{warm = quiet}}};
+warm(S) ->
+    {false, S}.
+
+-spec warm_look(#s{}) -> {boolean(), #s{}}.
+warm_look(#s{requests = #requests{warm = busy}} = S) ->
+    erlang:send_after(?WARM_MS - ?QUIET_MS, self(), {warm, busy}),
+    {true, S};
+warm_look(#s{requests = R} = S) ->
+    {false, S#s{requests = R#requests{warm = no}}}.
+
+%% A call of an entry that got no label, of a request that is not traced.
+-spec passes(pid(), From :: term(), integer(), #s{}) -> #s{}.
+passes(P, From, Ts, S00) ->
+    S0 = kprof_tracer_owner:shows(P, none, S00),
+    Caller = kprof_tracer_patterns:caller(From),
+    S = case kprof_tracer_owner:over(P, none, Caller, S0) of
+            none -> S0;
+            _ -> entry_left(P, any, S0)
+        end,
+    case S of
+        #s{requests = #requests{own = Own}} when is_map_key(P, Own) ->
+            kprof_tracer_events:pass_over(1, S);
+        _ -> leaves(P, Ts, kprof_tracer_owner:enters(P, 0, Caller, S))
     end.
 
 %% True if enough requests have begun. With identities, whether a request is wanted is known
@@ -80,44 +165,71 @@ is_full(#s{stage = tracing, requests = #requests{named = all, begun = Max, max =
     kprof_tracer_nodes:is_alone(S);
 is_full(_) -> false.
 
-%% From now on entries only replace tokens, by labels of no request.
-entry_full(#s{guards = Guards} = S) ->
-    kprof_tracer_limits:entry_arm(S#s{guards = [{is_seq_trace} | Guards]}).
+%% A request that counts may be answered by one that does not, and loses its token if that has
+%% none. So for a while entries go on to mark all, as they did.
+-spec full_soon(#s{}) -> #s{}.
+full_soon(#s{requests = #requests{full = undefined} = R} = S) ->
+    S#s{requests = R#requests{full = kprof_injected:now_ms() + ?FULL_MS}};
+full_soon(S) ->
+    S.
+
+%% Where the queue grows meanwhile, that time is over.
+-spec full_look(#s{}) -> #s{}.
+full_look(#s{stage = tracing, queue = #queue{max = Max},
+             requests = #requests{full = At} = R} = S0) when is_integer(At) ->
+    {_, Waiting} = process_info(self(), message_queue_len),
+    case kprof_injected:now_ms() > At orelse Waiting > Max div 4 of
+        true ->
+            S = S0#s{requests = R#requests{full = full}},
+            _ = kprof_tracer_limits:entry_arm(S),
+            S;
+        false -> S0
+    end;
+full_look(S) ->
+    S.
 
 -spec called(pid(), Label :: term(), From :: term(), Identity :: term(), mfa(), integer(), #s{}) ->
           #s{}.
 called(P, Label, From, Identity, MFA, Ts, S00) ->
-    #s{requests = #requests{labels = Labels, attached = Attached}} = S0 =
-        kprof_tracer_nodes:seen(Label, S00),
-    case Labels of
-        #{Label := N} ->
+    S0 = kprof_tracer_owner:shows(P, Label, kprof_tracer_nodes:seen(Label, S00)),
+    case kprof_tracer_owner:works_for(P, Label, S0) of
+        0 -> called_new(P, Label, From, Identity, MFA, Ts, S0);
+        N ->
             S = kprof_tracer_limits:identified(N, Identity, S0),
             case kprof_tracer_limits:is_unwanted(N, S#s.requests) of
                 true -> leaves(P, Ts, S);
                 false -> works(P, N, From, MFA, Ts, S)
-            end;
-        _ when Attached, map_size(Labels) < ?NUMBERS - 1 ->
-            case kprof_tracer_limits:is_kprofds(Label) of
-                true ->
-                    {_, S} = kprof_tracer_limits:numbered_by(Label, S0),
-                    called(P, Label, From, Identity, MFA, Ts, S);
-                false -> leaves(P, Ts, S0)
-            end;
-        _ -> leaves(P, Ts, S0)
+            end
     end.
 
+%% A kprofd's request may have a label that was not seen before.
+called_new(P, Label, From, Identity, MFA, Ts,
+           #s{requests = #requests{attached = true, labels = Labels, own = Own}} = S0)
+  when not is_map_key(Label, Labels), not is_map_key(P, Own), map_size(Labels) < ?NUMBERS - 1 ->
+    case kprof_tracer_limits:is_kprofds(Label) of
+        true ->
+            {_, S} = kprof_tracer_limits:numbered_by(Label, S0),
+            called(P, Label, From, Identity, MFA, Ts, S);
+        false -> leaves(P, Ts, S0)
+    end;
+called_new(P, _, _, _, _, Ts, S) ->
+    leaves(P, Ts, S).
+
 %% For a kprofd's requests, the call of an entry comes before its token.
--spec called_in(pid(), Label :: term(), Caller :: term(), Identity :: term(), mfa(), integer(),
+-spec called_in(pid(), Token :: term(), Caller :: term(), Identity :: term(), mfa(), integer(),
                 #s{}) ->
           #s{}.
-called_in(P, Label, Caller, Identity, MFA, Ts,
-     #s{requests = #requests{attached = true, entries = Entries}} = S) ->
+called_in(P, Token, Caller, Identity, MFA, Ts,
+          #s{requests = #requests{attached = true, entries = Entries}} = S0) ->
+    Label = label(Token),
     case Entries of
-        #{MFA := _} -> kprof_tracer_limits:entered(P, Label, Caller, Identity, MFA, Ts, S);
-        _ -> called(P, Label, Caller, Identity, MFA, Ts, kprof_tracer_limits:shown(P, Label, S))
+        #{MFA := _} -> kprof_tracer_limits:entered(P, Label, Caller, Identity, MFA, Ts, S0);
+        _ ->
+            S = kprof_tracer_limits:shown(P, Label, S0),
+            called(P, Label, Caller, Identity, MFA, Ts, kprof_tracer_owner:heard(P, Token, S))
     end;
-called_in(P, Label, Caller, Identity, MFA, Ts, S) ->
-    called(P, Label, Caller, Identity, MFA, Ts, S).
+called_in(P, Token, Caller, Identity, MFA, Ts, S) ->
+    called(P, label(Token), Caller, Identity, MFA, Ts, kprof_tracer_owner:heard(P, Token, S)).
 
 works(P, N, Caller, MFA, Ts, #s{requests = #requests{working = At}} = S)
   when map_get(P, At) =:= N ->
@@ -137,11 +249,18 @@ leaves(_, _, S) ->
 
 %% A request has ended when its process is back in the caller of the entry.
 -spec returned(pid(), mfa(), #s{}) -> #s{}.
-returned(P, MFA, #s{requests = #requests{working = At, open = Open}} = S) ->
-    N = map_get(P, At),
-    case Open of
-        #{N := {P, MFA}} -> request_ended(N, S);
-        _ -> S
+returned(P, MFA, S) ->
+    entry_left(P, MFA, S).
+
+%% By any caller, or this one.
+entry_left(P, Caller, S0) ->
+    case kprof_tracer_owner:left(P, Caller, S0) of
+        {N, #s{requests = #requests{open = Open}} = S} ->
+            case Open of
+                #{N := {P, _}} -> request_ended(N, S);
+                _ -> S
+            end;
+        none -> S0
     end.
 
 request_ended(N, #s{requests = #requests{open = Open} = R} = S0) ->
@@ -160,32 +279,36 @@ one_ended(#s{requests = #requests{ended = Ended, max = Max} = R} = S) ->
     S#s{requests = R#requests{ended = Ended + 1}}.
 
 -spec gone(pid(), #s{}) -> #s{}.
-gone(P, #s{requests = #requests{working = At, open = Open} = R} = S) ->
-    N = map_get(P, At),
-    S1 = S#s{requests = R#requests{working = maps:remove(P, At)}},
-    case Open of
-        #{N := {P, _}} -> request_ended(N, S1);
-        _ -> S1
-    end.
+gone(P, #s{requests = #requests{working = At} = R} = S) ->
+    entry_left(P, any, S#s{requests = R#requests{working = maps:remove(P, At)}}).
 
 passed_by({send, _, From, _, _}) -> From;
 passed_by({_, _, _, To, _}) -> To;
 passed_by(_) -> none.
 
+%% A message with one of our tokens, which may be that of a request that is not traced.
 -spec passed(Label :: term(), What :: tuple(), integer(), #s{}) -> #s{}.
 passed(Label, What, Ts, S0) ->
-    case kprof_tracer_nodes:seen(Label, S0) of
-        #s{requests = #requests{labels = #{Label := N}}} = S -> passed_in(N, What, Ts, S);
-        S -> S
+    S = kprof_tracer_nodes:seen(Label, S0),
+    case kprof_tracer_early:is_ours(Label, S) of
+        true -> passed_in(Label, What, Ts, S);
+        false -> S
     end.
 
-passed_in(N, {send, {_, Serial}, From, _, _}, Ts, S) when is_pid(From), node(From) =:= node() ->
-    kprof_tracer_events:add({trace_ts, From, send, {N, Serial}, Ts}, S);
-passed_in(N, {'receive', {_, Serial}, From, To, _}, Ts, S)
+passed_in(Label, {send, {_, Serial}, From, _, _}, Ts, S0)
+  when is_pid(From), node(From) =:= node() ->
+    {N, S} = kprof_tracer_owner:sent(From, Serial, Label, S0),
+    kprof_tracer_early:early_over({From, Serial},
+                                  message(N, {trace_ts, From, send, {N, Serial}, Ts}, S));
+passed_in(Label, {'receive', {_, Serial}, From, To, _}, Ts, S0)
   when is_pid(From), is_pid(To), node(To) =:= node() ->
-    kprof_tracer_events:add({trace_ts, To, 'receive', {N, Serial, From}, Ts}, S);
+    {N, S} = kprof_tracer_owner:taken(To, From, Serial, Label, S0),
+    message(N, {trace_ts, To, 'receive', {N, Serial, From}, Ts}, S);
 passed_in(_, _, _, S) ->
     S.
+
+message(0, _, S) -> S;
+message(_, Event, S) -> kprof_tracer_events:add(Event, S).
 
 %% Anything but a token comes from somebody else's pattern.
 label({_, Label, _, _, _}) -> Label;

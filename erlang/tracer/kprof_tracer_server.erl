@@ -151,12 +151,17 @@ message(drain, S) ->
     loop(kprof_tracer_rings:drain(S));
 message({kprof, Client, _, Cmd}, #s{profile = #profile{client = Client}} = S) ->
     loop(command(Cmd, S#s{profile = S#s.profile#profile{lease_at = kprof_injected:now_ms()}}));
+message({warm, busy}, #s{stage = tracing, requests = R} = S) ->
+    loop(warmed(kprof_tracer_requests:warm_look(S#s{requests = R#requests{warm = quiet}})));
+message({warm, quiet}, #s{stage = tracing} = S) ->
+    loop(warmed(kprof_tracer_requests:warm_look(S)));
 message({held_no_more, Ps}, S) ->
     loop(kprof_tracer_limits:held_no_more(Ps, S));
 message(tick, S) ->
     tick(),
     kprof_tracer_limits:held_look(S),
-    look(kprof_tracer_early:early_look(kprof_tracer_loads:loads_tick(S)));
+    S1 = kprof_tracer_early:early_look(kprof_tracer_loads:loads_tick(S)),
+    look(kprof_tracer_requests:full_look(kprof_tracer_owner:messages_look(S1)));
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
     S1 = kprof_tracer_limits:released_all(kprof_tracer_early:early_end(S)),
     kprof_tracer_sweep:sweep(kprof_tracer_rings:drain_all(kprof_tracer_events:flush(S1)));
@@ -217,13 +222,12 @@ command(go, #s{stage = ready} = S0) ->
 %% The request began in another node. Its label may not have been seen here yet.
 command({ended, Label}, #s{requests = #requests{}} = S) ->
     kprof_tracer_nodes:ended_elsewhere(Label, S);
-command(entries, #s{stage = tracing} = S) ->
-    kprof_tracer_nodes:is_alone(S) orelse kprof_tracer_limits:entry_arm(S),
-    kprof_tracer_events:send({kprof_entries}, S);
+command(entries, #s{stage = tracing} = S0) ->
+    kprof_tracer_nodes:is_alone(S0) orelse kprof_tracer_limits:entry_arm(S0),
+    warmed(kprof_tracer_requests:warm(S0));
 %% With several nodes, the others would report each request that begins.
 command(full, #s{stage = tracing, requests = #requests{}} = S) ->
-    kprof_tracer_requests:entry_full(S),
-    S;
+    kprof_tracer_requests:full_soon(S);
 command(clock, S) ->
     kprof_tracer_events:send({kprof_clock, kprof_injected:now_ns()}, S);
 command(read, #s{stage = tracing} = S) ->
@@ -248,19 +252,30 @@ command(_, S) ->
 flagged(Walk, #s{profile = #profile{walk = Ours}, stage = tracing} = S0) when not is_atom(Ours) ->
     case kprof_flagger:walk_pid(Ours) of
         Walk ->
-            S = begun(S0),
-            kprof_tracer_span:span_begin(S),
-            case S#s.profile#profile.applied of
-                {Pid, Ref, Ms} ->
-                    erlang:send_after(Ms, self(), {overran, Ref}),
-                    Pid ! go;
-                _ -> ok
-            end,
-            S;
+            case kprof_tracer_nodes:is_alone(S0) of
+                true -> warmed(kprof_tracer_requests:warm(S0));
+                false -> warmed({false, S0})
+            end;
         _ -> S0
     end;
 flagged(_, S) ->
     S.
+
+%% With several nodes the client learns once more, when entries mark requests.
+warmed({true, S}) ->
+    S;
+warmed({false, #s{events = #events{seq = 0}} = S0}) ->
+    S = begun(S0),
+    kprof_tracer_span:span_begin(S),
+    case S#s.profile#profile.applied of
+        {Pid, Ref, Ms} ->
+            erlang:send_after(Ms, self(), {overran, Ref}),
+            Pid ! go;
+        _ -> ok
+    end,
+    S;
+warmed({false, S}) ->
+    kprof_tracer_events:send({kprof_entries}, S).
 
 %% The first message, without events, tells the client that tracing is on.
 -spec begun(#s{}) -> #s{}.
@@ -273,8 +288,8 @@ begun(S) -> S.
 %% From now on no event is made; earlier ones are still to come.
 -spec disarm(Why :: {atom(), term()}, #s{}) -> #s{}.
 disarm(Why, #s{stage = tracing} = S) ->
-    kprof_tracer_requests:is_system_tracer() andalso seq_trace:set_system_tracer(false),
-    unarm(S#s{stage = draining, why = Why, requests = kprof_tracer_sweep:swept(S)});
+    unarm(S#s{stage = draining, why = Why,
+              requests = kprof_tracer_requests:ends(kprof_tracer_sweep:swept(S))});
 disarm(_, S) ->
     S.
 
@@ -303,11 +318,12 @@ ended(S) ->
 
 all_sent(#s{why = {Why, Text}} = S0) ->
     S = kprof_tracer_loads:loads_send(S0),
-    {Begun, Ended} = case S#s.requests of
-                         undefined -> {0, 0};
-                         R -> {R#requests.begun, R#requests.ended}
-                     end,
-    kprof_tracer_events:send({kprof_calls_end, Why, Text, kprof_oneshot:names(), Begun, Ended}, S).
+    {Begun, Ended, Unsure} = case S#s.requests of
+                                 undefined -> {0, 0, 0};
+                                 R -> {R#requests.begun, R#requests.ended, R#requests.unsure}
+                             end,
+    kprof_tracer_events:send({kprof_calls_end, Why, Text, kprof_oneshot:names(), Begun, Ended,
+                              Unsure}, S).
 
 %% Takes patterns and flags away. Destroying a session takes 2 to 15 ms at 200,000 processes and
 %% stops nobody; another session is needed for taking tokens back.
@@ -340,6 +356,7 @@ quieten(S) -> quieten(#{}, [], S).
 
 quieten(Quiet, Kept, S) ->
     receive
+        Event when element(1, Event) =:= seq_trace -> quieten(Quiet, [Event | Kept], S);
         Event when element(1, Event) =:= trace_ts, is_map_key(element(2, Event), Quiet) ->
             quieten(Quiet, [Event | Kept], S);
         Event when element(1, Event) =:= trace_ts ->

@@ -83,3 +83,81 @@ keeps_nothing_large_test() ->
     S = kprof_tracer_early:in_turn(server(), {trace_ts, server(), exit, Large, 2}, S0),
     ?assertEqual({1, 2}, waiting(S)),
     ?assert(erts_debug:flat_size(S#s.requests) < 1000).
+
+%% ------------------------------------------------------------ requests that meet ----
+
+other() -> list_to_pid("<0.1002.0>").
+pool() -> list_to_pid("<0.1003.0>").
+
+told_messages() ->
+    S = #s{requests = R} = tracing(),
+    S#s{requests = R#requests{messages = true}}.
+
+send(P, Serial, Label, Ts) -> {seq_trace, Label, {send, {0, Serial}, P, to, []}, Ts}.
+take(P, From, Serial, Label, Ts) -> {seq_trace, Label, {'receive', {0, Serial}, From, P, []}, Ts}.
+
+called_with(P, From, Serial, Label, Ts) ->
+    {trace_ts, P, call, ?ANSWER, {{0, Label, Serial, From, 0}, {m, serve, 0}}, Ts}.
+
+passed(Events, S) ->
+    lists:foldl(fun({seq_trace, _, What, _} = E, Acc) ->
+                        kprof_tracer_early:in_turn(kprof_tracer_requests:passed_by(What), E, Acc);
+                   (E, Acc) -> told([E], Acc)
+                end, S, Events).
+
+%% The requests that it works for, in turn.
+works(P, #s{events = #events{batch = Batch}}) ->
+    [N || {_, Q, request, N, _} <- lists:reverse(Batch), Q =:= P].
+
+%% The first request gives back what the second one waits for; that asks a server.
+meet() ->
+    [entered(client(), ?OF(1), 1), entered(other(), ?OF(2), 2),
+     send(client(), 1, ?OF(1), 3), take(pool(), client(), 1, ?OF(1), 4),
+     send(pool(), 2, ?OF(1), 5), take(other(), pool(), 2, ?OF(1), 6),
+     called_with(other(), pool(), 2, ?OF(1), 7), send(other(), 3, ?OF(1), 8)].
+
+asked() ->
+    [take(server(), other(), 3, ?OF(1), 9), called_with(server(), other(), 3, ?OF(1), 10)].
+
+works_for_its_own_test() ->
+    S = passed(meet() ++ asked(), told_messages()),
+    ?assertEqual([1], works(client(), S)),
+    ?assertEqual([2], works(other(), S)),
+    ?assertEqual([2], works(server(), S)).
+
+%% What its token stands for does not change with the end of the request, until the next message.
+after_its_end_test() ->
+    S = passed(meet() ++ [{trace_ts, other(), return_to, {m, caller, 0}, 11} | asked()], told_messages()),
+    ?assertEqual([2], works(server(), S)),
+    Next = [send(client(), 4, ?OF(1), 12), take(server(), client(), 4, ?OF(1), 13),
+            called_with(server(), client(), 4, ?OF(1), 14)],
+    ?assertEqual([2, 1], works(server(), passed(Next, S))).
+
+%% The sender's event may come last, and a call before the message that brought its token.
+in_order_test() ->
+    Meet = meet(),
+    Before = lists:droplast(Meet),
+    S = passed(Before ++ asked(), told_messages()),
+    ?assertEqual({[], {1, 2}}, {works(server(), S), waiting(S)}),
+    S1 = passed([lists:last(Meet)], S),
+    ?assertEqual({[2], {0, 0}}, {works(server(), S1), waiting(S1)}),
+    S2 = passed(Meet ++ lists:reverse(asked()), told_messages()),
+    ?assertEqual({[2], {0, 0}}, {works(server(), S2), waiting(S2)}).
+
+%% A message that is never reported does not stop its process.
+not_reported_test() ->
+    S = passed(meet() ++ [called_with(server(), other(), 3, ?OF(1), 10), send(server(), 9, ?OF(1), 11)], told_messages()),
+    ?assertEqual({[1], {0, 0}}, {works(server(), S), waiting(S)}).
+
+%% Whoever has no token when it calls the entry again had lost it, if it had waited since it showed one.
+lost_tokens_test() ->
+    Waited = {trace_ts, client(), in, {gen, do_call, 4}, 3},
+    Again = {trace_ts, client(), call, ?HANDLE, {entry, token(?OF(5)), [], {}, true, [], {m, caller, 0}}, 9},
+    Back = {trace_ts, client(), return_to, {m, caller, 0}, 8},
+    Unsure = fun(Events) ->
+                     #s{requests = #requests{unsure = N}} = passed(Events, told_messages()),
+                     N
+             end,
+    ?assertEqual(1, Unsure([entered(client(), ?OF(1), 1), Waited, Back, Again])),
+    ?assertEqual(0, Unsure([entered(client(), ?OF(1), 1), Back, Again])),
+    ?assertEqual(0, Unsure([entered(client(), ?OF(1), 1), Waited, send(client(), 1, ?OF(1), 4), Back, Again])).

@@ -9,6 +9,7 @@
 #include "count_requests.h"
 #include "shared.h"
 #include "profile/report/trace_report.h"
+#include "text/text.h"
 
 /* ---- sums of calls as counters ---- */
 
@@ -121,11 +122,16 @@ put_remarks(const struct counting *k, const struct tracer_end *end,
 	struct trace_view v = { .sum = k->s, .info = &info,
 		.queue_most = true };	/* there is no option for it */
 	struct kp_buf b, line;
+	char count[TEXT_MAX];
 
 	kp_buf_init(&b, 16384);
 	kp_buf_init(&line, 16384);
 	limits_remark(k->l, &b);
 	trace_remarks(&b, &v);
+	if (end->unsure > 0)
+		kp_buf_printf(&b, "%s may lack calls: "
+		    FUNCTIONS_UNSURE_TEXT "\n", text_counted(count,
+		    end->unsure, "request"));
 	if (end->text[0] != '\0')
 		kp_buf_printf(&b, "%s\n", end->text);
 	in_one_line(&line, kp_buf_cstr(&b));

@@ -14,6 +14,10 @@
 /* How long to wait for requests if -for does not say. */
 #define REQUESTS_LIMIT (5 * 60 * KP_NS_PER_S)
 #define REQUESTS_LIMIT_TEXT "5m"
+/* After "3 requests may lack calls: ". */
+#define FUNCTIONS_UNSURE_TEXT "a message without a token took theirs (from " \
+	"what began before, or is in no request; up to OTP 26 also that a " \
+	"process has ended)"
 
 /* Options as they are given; zeroed except for the limits. */
 struct functions_args {

@@ -127,6 +127,9 @@ say_loads(const char *target, const struct tracer_end *end, bool by_request)
 {
 	char n[TEXT_MAX];
 
+	if (end->unsure > 0)
+		say("'%s': %s may lack calls: " FUNCTIONS_UNSURE_TEXT, target,
+		    text_counted(n, end->unsure, "request"));
 	if (end->again > 0)
 		say("'%s': %s loaded again meanwhile and traced again: calls "
 		    "of a moment in between are missing", target,

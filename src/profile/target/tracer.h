@@ -73,6 +73,7 @@ struct tracer_end {
 	enum kp_calls_end end;
 	uint64_t lost;		/* events that could not be decoded or kept */
 	uint32_t begun, ended;	/* requests */
+	uint32_t unsure;	/* of all, that probably lost their token */
 	/* Modules loaded meanwhile: traced again, new and traced, not traced. */
 	uint32_t again, came, missed;
 	char text[INJECTED_TEXT_MAX + 64];	/* about -apply or the connection */
