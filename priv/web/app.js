@@ -8,9 +8,11 @@ import { PAGE, PRESETS, range, readUrl, state, versus, writeUrl } from "./state.
 import { waterfall } from "./waterfall.js";
 
 const LIVE_MS = 5000;
+const SILENT_MS = 8000;	// a server that says nothing for this time is not shown as one that does well
 const $ = (id) => document.getElementById(id);
 let about = null, tiers = [], loading = null, timer = 0, shownTree = null;
 let statusAt = 0;	// time of the last status, in ms; 0: none yet
+let askedAt = 0;	// of the first request for it since that is not answered; 0: all are
 let inFlight = "–";	// number of requests in flight, as text
 let updated = 0;	// when saved data were last shown, in ms
 let command = null;	// of the pause button: path and nodes
@@ -323,7 +325,10 @@ const orNull = (asked) => asked.catch((e) => {
 
 async function showNow(signal, asked) {
 	try {
+		askedAt ||= Date.now();
 		const status = await get("status", {}, signal, COMMAND_MS);
+
+		askedAt = 0;
 		const flight = status.running === false ? null : await get("flight", {}, signal, COMMAND_MS);
 
 		signal.throwIfAborted();
@@ -336,8 +341,15 @@ async function showNow(signal, asked) {
 	} catch (e) {
 		if (signal.aborted || !(e instanceof ApiError))
 			throw e;
+		askedAt = 0;
 		showSilent(e);
 	}
+}
+
+// A server that was stopped neither answers nor closes the connection.
+function watch() {
+	if (askedAt > 0 && Date.now() - askedAt > SILENT_MS && $("daemon").dataset.state !== "bad")
+		showSilent({ message: `It was asked at ${clock(askedAt)}.` });
 }
 
 function showChoices(nodes, r) {
@@ -498,5 +510,6 @@ document.addEventListener("visibilitychange", () => document.hidden || state.liv
 addEventListener("popstate", () => { readUrl(); refresh(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { shownTree = null; refresh(); });
 charts.onDrag((from, to) => change({ range: "", since: iso(from), until: iso(to) }));
+setInterval(watch, 1000);
 readUrl();
 refresh();

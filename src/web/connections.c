@@ -1,6 +1,7 @@
 /*
  * connections.c - opens the listening socket, keeps a table of connections,
- * closes those that take too long, and finds the user at the other end.
+ * closes those that take too long or are idle in a crowd, and finds the user at the
+ * other end.
  *
  * evhttp has timeouts for silence, but none for a client that sends a byte now
  * and then, and accepts any number of such clients.  So each connection's
@@ -26,7 +27,8 @@
 #include "connections.h"
 #include "kprofd/clock.h"
 
-#define BACKLOG 64
+#define BACKLOG 1024
+#define SOON_MS 10		/* until evhttp has seen what was cut */
 #define UNREAD_MAX 65536	/* bytes */
 
 static void
@@ -141,14 +143,15 @@ web_listen(evutil_socket_t *out, const char *addr, bool open, char *at,
 struct conn {
 	struct bufferevent *bev;	/* NULL: free */
 	kp_mono_ns since;
+	bool cut;
 };
 
 struct conns {
 	struct event_base *base;
 	struct evconnlistener *listener;
-	struct event *tick;
+	struct event *tick, *soon;
 	struct conn v[CONNS_MAX];
-	unsigned n;
+	unsigned n, ncut;
 };
 
 static bool
@@ -162,36 +165,51 @@ is_done(const struct conn *c)
 
 /* evhttp reads the end, and closes the connection. */
 static void
-cut(const struct conn *c)
+cut(struct conns *cs, struct conn *c)
 {
 	if (bufferevent_getfd(c->bev) >= 0)
 		shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
+	cs->ncut += !c->cut;
+	c->cut = true;
 }
 
 /*
- * With the table full, closes the connection that has been idle longest, if since
- * before `oldest`.  Idle: evhttp reads from it and does not write, so no request
- * of it waits or is being answered.
+ * evhttp reads from it and does not write, so no request of it is being answered,
+ * and none waits to be read.
+ */
+static bool
+is_idle(const struct conn *c)
+{
+	char byte;
+
+	return c->bev != NULL && !c->cut && !is_done(c) &&
+	    bufferevent_get_enabled(c->bev) == EV_READ &&
+	    bufferevent_getfd(c->bev) >= 0 &&
+	    recv(bufferevent_getfd(c->bev), &byte, 1,
+	    MSG_PEEK | MSG_DONTWAIT) <= 0;
+}
+
+/*
+ * Cuts the connection that has been idle longest: whoever opens many and asks
+ * nothing keeps nobody else waiting.
  */
 static void
-make_room(const struct conns *cs, kp_mono_ns oldest)
+make_room(struct conns *cs)
 {
-	const struct conn *idle = NULL;
+	struct conn *idle = NULL;
 
-	for (const struct conn *c = cs->v; c < cs->v + CONNS_MAX; c++)
-		if (c->since < oldest &&
-		    bufferevent_get_enabled(c->bev) == EV_READ &&
-		    (idle == NULL || c->since < idle->since))
+	for (struct conn *c = cs->v; c < cs->v + CONNS_MAX; c++)
+		if ((idle == NULL || c->since < idle->since) && is_idle(c))
 			idle = c;
 	if (idle != NULL)
-		cut(idle);
+		cut(cs, idle);
 }
 
 static void
 sweep(struct conns *cs)
 {
-	kp_mono_ns now = kp_mono_now();
-	kp_mono_ns oldest = now - CONN_SECONDS * KP_NS_PER_S;
+	const struct timeval soon = { 0, SOON_MS * 1000 };
+	kp_mono_ns oldest = kp_mono_now() - CONN_SECONDS * KP_NS_PER_S;
 	struct conn *c;
 
 	for (unsigned i = 0; i < CONNS_MAX; i++) {
@@ -200,16 +218,17 @@ sweep(struct conns *cs)
 			continue;
 		if (is_done(c)) {
 			bufferevent_decref(c->bev);
-			c->bev = NULL;
+			cs->ncut -= c->cut;
+			*c = (struct conn){ 0 };
 			cs->n--;
 		} else if (c->since < oldest) {
-			cut(c);
+			cut(cs, c);
 		}
 	}
 	if (cs->n < CONNS_MAX)
 		evconnlistener_enable(cs->listener);
 	else
-		make_room(cs, now - CROWD_SECONDS * KP_NS_PER_S);
+		event_add(cs->soon, &soon);
 }
 
 static void
@@ -225,10 +244,11 @@ on_accept(struct event_base *base, void *ctx)
 {
 	struct bufferevent *bev = bufferevent_socket_new(base, -1,
 	    BEV_OPT_CLOSE_ON_FREE);
+	const struct timeval soon = { 0, SOON_MS * 1000 };
 	struct conns *cs = ctx;
 	unsigned i = 0;
 
-	if (cs->n + 1 >= CONNS_MAX)
+	if (cs->n >= CONNS_USUAL)
 		sweep(cs);
 	while (i < CONNS_MAX && cs->v[i].bev != NULL)
 		i++;
@@ -237,9 +257,14 @@ on_accept(struct event_base *base, void *ctx)
 	bufferevent_incref(bev);
 	/* it holds even when evhttp has stopped reading from it */
 	bufferevent_setwatermark(bev, EV_READ, 0, UNREAD_MAX);
-	cs->v[i] = (struct conn){ bev, kp_mono_now() };
-	if (++cs->n == CONNS_MAX)
+	cs->v[i] = (struct conn){ .bev = bev, .since = kp_mono_now() };
+	cs->n++;
+	if (cs->n - cs->ncut > CONNS_USUAL)
+		make_room(cs);
+	if (cs->n == CONNS_MAX) {
 		evconnlistener_disable(cs->listener);
+		event_add(cs->soon, &soon);
+	}
 	return bev;
 }
 
@@ -383,7 +408,12 @@ conns_new(struct event_base *base, struct evhttp *http,
 	cs->base = base;
 	cs->listener = listener;
 	cs->tick = event_new(base, -1, EV_PERSIST, on_tick, cs);
-	if (cs->tick == NULL) {
+	cs->soon = event_new(base, -1, 0, on_tick, cs);
+	if (cs->tick == NULL || cs->soon == NULL) {
+		if (cs->tick != NULL)
+			event_free(cs->tick);
+		if (cs->soon != NULL)
+			event_free(cs->soon);
 		free(cs);
 		return NULL;
 	}
@@ -401,5 +431,6 @@ conns_free(struct conns *cs)
 		if (cs->v[i].bev != NULL)
 			bufferevent_decref(cs->v[i].bev);
 	event_free(cs->tick);
+	event_free(cs->soon);
 	free(cs);
 }

@@ -25,8 +25,8 @@
 enum kp_err web_listen(evutil_socket_t *fd, const char *addr, bool open,
     char *at, char *why, size_t n);
 
-#define CONNS_MAX 64		/* further ones wait in the kernel's queue */
-#define CROWD_SECONDS 5		/* then one that was idle for this time is closed */
+#define CONNS_USUAL 64		/* of more, those are closed that are idle longest */
+#define CONNS_MAX 256		/* further ones wait in the kernel's queue */
 #define CONN_SECONDS 30		/* from one request to the next */
 #define CONN_SILENCE 20		/* seconds without a byte either way */
 

@@ -2,11 +2,13 @@
  * ctl_async.c - a bufferevent and a timer for each command: sends the line,
  * parses the answer (daemon/control/control.h), calls back once.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -50,6 +52,7 @@ answer(struct command *c, int status, const char *text, size_t n)
 	command_free(c);
 }
 
+/* Only where nothing listens: a daemon that is busy, or ending, is there. */
 static void
 no_daemon(struct command *c)
 {
@@ -57,6 +60,12 @@ no_daemon(struct command *c)
 	    "this is another one's database (kprof status)";
 
 	answer(c, CTL_NO_DAEMON, text, strlen(text));
+}
+
+static void
+failed(struct command *c, const char *text)
+{
+	answer(c, 503, text, strlen(text));
 }
 
 /* Takes the head of the next message; false: it is incomplete, or *bad. */
@@ -105,7 +114,7 @@ on_read(struct bufferevent *bev, void *ctx)
 		evbuffer_drain(in, n);
 	}
 	if (bad)
-		no_daemon(c);
+		failed(c, "kprofd answers what is not understood");
 }
 
 static void
@@ -113,16 +122,35 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 {
 	(void)bev;
 	if ((what & BEV_EVENT_CONNECTED) == 0)
-		no_daemon(ctx);
+		failed(ctx, "kprofd closed the connection before it answered: "
+		    "is it ending?");
 }
 
 static void
 on_limit(evutil_socket_t fd, short what, void *ctx)
 {
-	static const char slow[] = "kprofd does not answer in time";
-
 	(void)fd, (void)what;
-	answer(ctx, 503, slow, strlen(slow));
+	failed(ctx, "kprofd does not answer in time");
+}
+
+/*
+ * Connects at once, as a Unix socket does.  Returns 0, or the errno: ENOENT and
+ * ECONNREFUSED prove that no process listens there, EAGAIN that one does.
+ */
+static int
+command_connect(struct command *c, const struct sockaddr_un *sun)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	    0), err;
+
+	if (fd < 0)
+		return errno;
+	if (connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) == 0 &&
+	    bufferevent_setfd(c->bev, fd) == 0)
+		return 0;
+	err = errno;
+	close(fd);
+	return err;
 }
 
 struct ctl_async *
@@ -187,12 +215,29 @@ ctl_ask(struct ctl_async *all, int seconds, const char *line,
 		return;
 	}
 	memcpy(sun.sun_path, all->path, n + 1);
-	bufferevent_setcb(c->bev, on_read, NULL, on_event, c);
-	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
-	evbuffer_add_printf(bufferevent_get_output(c->bev), "%s\n", line);
-	event_add(c->limit, &limit);
-	/* if it fails at once on_event() may have freed c */
-	if (bufferevent_socket_connect(c->bev, (struct sockaddr *)&sun,
-	    sizeof(sun)) != 0 && all->first == c)
+	switch (command_connect(c, &sun)) {
+	case 0:
+		break;
+	case ENOENT:
+	case ENOTDIR:
+	case ECONNREFUSED:
 		no_daemon(c);
+		return;
+	case EACCES:
+	case EPERM:
+		failed(c, "kprofd's control socket is its user's alone: how it "
+		    "does is not known");
+		return;
+	case EAGAIN:
+		failed(c, "kprofd takes no more connections: it hangs, or too "
+		    "many wait for it");
+		return;
+	default:
+		failed(c, "kprofd cannot be reached");
+		return;
+	}
+	bufferevent_setcb(c->bev, on_read, NULL, on_event, c);
+	evbuffer_add_printf(bufferevent_get_output(c->bev), "%s\n", line);
+	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+	event_add(c->limit, &limit);
 }

@@ -8,6 +8,7 @@ tests() ->
     [{"another user's socket", 60, fun others_socket/1},
      {"a socket that is left over", 60, fun left_over/1},
      {"a socket whose owner does not accept", 60, fun hung_owner/1},
+     {"clients that ask nothing, and too many that wait", 90, fun crowded/1},
      {"a limit of the size of files", 90, fun file_limit/1},
      {"windows end on boundaries", 90, fun boundaries/1},
      {"a clock that is set back", 90, fun clock_back/1},
@@ -60,6 +61,49 @@ hung_owner(T) ->
     it:ended(P, 1, "another kprofd answers at"),
     it:check(element(1, file:read_file_info(Socket)) =:= ok, "it is there"),
     gen_tcp:close(L).
+
+%% Clients that take all places of the control socket: the next one was cut off without a word,
+%% and page and `kprof status` took that for a kprofd that does not run.
+crowded(T) ->
+    Target = it:target(T),
+    Port = it:free_port(),
+    P = it:kprofd(T, Target, #{args => ["-interval", "2s", "-http", integer_to_list(Port)]}),
+    it:armed(P),
+    Idle = [client(P, Bytes) || Bytes <- ["", "stat", "check bytes=100\nten bytes.", ""], _ <- lists:seq(1, 5)],
+    [{ok, _} = it:control(P, "status") || _ <- lists:seq(1, 3)],
+    it:check(binary:match(status(Port), <<"\"armed\":1">>) =/= nomatch, "the page has its status"),
+    %% All of them wait for an answer: nobody is cut off, and the next one is told.
+    it:signal(Target, "STOP"),
+    Waiting = [client(P, "pause\n") || _ <- lists:seq(1, 16)],
+    it:until("all places are taken", fun() -> element(1, it:control(P, "status")) =:= error end),
+    {error, <<"kprofd is busy: ", _/binary>>} = it:control(P, "status"),
+    Page = status(Port),
+    it:check(binary:match(Page, <<"kprofd is busy">>) =/= nomatch andalso binary:match(Page, <<"running">>) =:= nomatch,
+             "the page says ~ts", [Page]),
+    {1, Said, _} = it_kprof:kprof(T, ["status", "-db", it:db(P)]),
+    it_kprof:says(Said, "^kprofd +does not answer: kprofd is busy"),
+    it:signal(Target, "CONT"),
+    [it:until("an answer", fun() -> gen_tcp:recv(S, 0, 60000) =/= {error, timeout} end) || S <- Waiting],
+    [gen_tcp:close(S) || S <- Idle ++ Waiting],
+    {ok, _} = it:control(P, "status"),
+    it:terminate(P).
+
+client(#{control := Socket}, Bytes) ->
+    {ok, S} = gen_tcp:connect({local, Socket}, 0, [local, binary, {active, false}]),
+    ok = gen_tcp:send(S, Bytes),
+    S.
+
+status(Port) ->
+    {ok, S} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+    ok = gen_tcp:send(S, ["GET /api/v1/status HTTP/1.1\r\nHost: 127.0.0.1:", integer_to_list(Port),
+                          "\r\nConnection: close\r\n\r\n"]),
+    all(S, <<>>).
+
+all(S, Got) ->
+    case gen_tcp:recv(S, 0, 60000) of
+        {ok, More} -> all(S, <<Got/binary, More/binary>>);
+        {error, closed} -> Got
+    end.
 
 %% SIGXFSZ ended kprofd, without a word; it is a disk that is full.
 file_limit(T) ->

@@ -393,6 +393,29 @@ async function bounds() {
 	await Promise.all(crowd.map((s) => s.ended));
 	check("a slow request is cut", !/ 200 /.test(slow.got));
 	same("and all is well", (await ask(w.host, "/healthz")).status, 200);
+	await halves();
+}
+
+// More that ask half a request than there are places, and than the kernel would keep;
+// who closes one makes the next. One at a time, they gave way once a second.
+async function halves() {
+	const all = new Set();
+	let more = true;
+	const open = () => {
+		const s = raw("GET /he");
+
+		all.add(s);
+		s.ended.then(() => { all.delete(s); if (more) open(); });
+	};
+
+	for (let i = 0; i < 300; i++)
+		open();
+	for (let i = 0; i < 20; i++)
+		same("others are served amid them", (await ask(w.host, "/healthz")).status, 200);
+	more = false;
+	for (const s of all)
+		s.destroy();
+	await until("places", async () => (await ask(w.host, "/healthz")).status === 200);
 }
 
 // What follows a body is no request of that connection: a proxy may see it

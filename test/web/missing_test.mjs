@@ -286,6 +286,9 @@ async function ended() {
 		await until("it is armed, with something in flight", async () => await page.locator("#daemon[data-state=good]").count() === 1 && number((await tiles(page))["in flight now"]) > 0);
 	process.kill(daemon.pid, "SIGSTOP");
 	await until("no answer", async () => /no answer since \d\d:\d\d:\d\d/.test(await text(other, "daemon")));
+	// its own server is stopped, too: the page says so before it gives up its questions
+	await until("no answer of its own", async () => /no answer since .*It was asked at/s.test(await text(own, "s-now")));
+	same("nor is it green", await own.locator("#daemon[data-state=good]").count(), 0);
 	same("nothing is green", await other.locator("#daemon[data-state=good]").count(), 0);
 	same("nothing is in flight", (await tiles(other))["in flight now"], "–");
 	check("what is saved is there", await other.locator("#s-report tbody tr").count() > 1 && !await other.locator("#message").isVisible());

@@ -5,6 +5,9 @@
  * The socket's mode decides who may connect.  Clients are limited all the same:
  * CONTROL_CLIENTS_MAX at once, one line of CONTROL_LINE_MAX each, and
  * CLIENT_SECONDS until they have their answer, unless a command allows more.
+ * One that comes when all places are taken gets that of the client that has asked
+ * nothing for longest, or an error in words: whoever is cut off without one would
+ * take the daemon for dead.
  */
 #include <errno.h>
 #include <poll.h>
@@ -203,6 +206,45 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 	client_free(c);
 }
 
+/* It has asked nothing, not in whole, and nothing of it waits to be read. */
+static bool
+is_idle(const struct control_client *c)
+{
+	char byte;
+
+	return (!c->asked || c->want > 0) && recv(bufferevent_getfd(c->bev), &byte, 1,
+	    MSG_PEEK | MSG_DONTWAIT) <= 0;
+}
+
+/* Frees the place of the oldest of these; the list begins with the latest. */
+static bool
+make_room(struct control *ctl)
+{
+	struct control_client *idle = NULL;
+
+	for (struct control_client *c = ctl->clients; c != NULL; c = c->next)
+		if (is_idle(c))
+			idle = c;
+	if (idle == NULL)
+		return false;
+	client_free(idle);
+	return true;
+}
+
+/* The socket is new, so that it takes these bytes at once. */
+static void
+refuse(int fd)
+{
+	static const char busy[] = "kprofd is busy: too many clients wait for "
+	    "its answer; try again";
+	char text[sizeof(busy) + 32];
+	int n = snprintf(text, sizeof(text), "error %zu\n%s",
+	    sizeof(busy) - 1, busy);
+
+	send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
 static void
 on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa,
     int len, void *ctx)
@@ -212,9 +254,10 @@ on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa,
 	struct control_client *c;
 
 	(void)l, (void)sa, (void)len;
-	c = ctl->nclients < CONTROL_CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	c = ctl->nclients < CONTROL_CLIENTS_MAX || make_room(ctl) ?
+	    calloc(1, sizeof(*c)) : NULL;
 	if (c == NULL) {
-		close(fd);
+		refuse(fd);
 		return;
 	}
 	c->bev = bufferevent_socket_new(ctl->base, fd, BEV_OPT_CLOSE_ON_FREE);
