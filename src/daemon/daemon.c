@@ -496,6 +496,7 @@ close_store(struct daemon *d)
 	/* stopped first, so that errors of its last batches are logged too */
 	kp_store_stop(d->p.store);
 	store_health_check(&d->store_health, d->p.store);
+	kp_store_status(d->p.store, &d->progress.store);
 	lost = kp_store_close(d->p.store);
 	if (lost > 0)
 		log_warn("store", NULL, "the last of this run is not in the "
@@ -565,6 +566,13 @@ check_away(struct daemon *d)
 	return status;
 }
 
+/* What somebody truncated was written, and is not missing by our fault. */
+static bool
+has_lost(const struct kp_store_status *st)
+{
+	return kp_store_dropped(st) > st->dropped[KP_STORE_TRUNCATED];
+}
+
 int
 daemon_run(const struct options *o)
 {
@@ -595,5 +603,5 @@ daemon_run(const struct options *o)
 	daemon_close(&d);
 	if (o->check && d.status == 0)
 		check_passed(d.warnings);
-	return d.unreached ? 1 : d.status;
+	return d.unreached || has_lost(&d.progress.store) ? 1 : d.status;
 }

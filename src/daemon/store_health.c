@@ -11,9 +11,9 @@
 
 #define MIB (1u << 20)
 
-/* "18 rows (12 disk_full, 6 locked)" */
-static void
-put_dropped(struct kp_buf *b, const struct kp_store_status *st)
+/* "18 rows (12 disk full, 6 locked)" */
+void
+store_put_dropped(struct kp_buf *b, const struct kp_store_status *st)
 {
 	const char *before = " (";
 	char n[TEXT_MAX];
@@ -23,7 +23,7 @@ put_dropped(struct kp_buf *b, const struct kp_store_status *st)
 		if (st->dropped[i] == 0)
 			continue;
 		kp_buf_printf(b, "%s%" PRIu64 " %s", before, st->dropped[i],
-		    kp_store_cause_name((enum kp_store_cause)i));
+		    kp_store_cause_text((enum kp_store_cause)i));
 		before = ", ";
 	}
 	kp_buf_str(b, before[0] == ',' ? ")" : "");
@@ -104,7 +104,7 @@ check_losses(struct store_health *h, const struct kp_store_status *st,
 		return;
 	h->dropped = kp_store_dropped(st);
 	kp_buf_str(b, "has not got ");
-	put_dropped(b, st);
+	store_put_dropped(b, st);
 	log_store(true, b);
 }
 
@@ -167,7 +167,7 @@ store_put_text(struct kp_buf *b, struct kp_store *s, const char *path)
 	put_line(b, "", &st, st.ahead > 0 ? put_ahead : NULL);
 	put_line(b, "", &st, st.stuck ? put_stuck : NULL);
 	put_line(b, "not written: ", &st,
-	    kp_store_dropped(&st) > 0 ? put_dropped : NULL);
+	    kp_store_dropped(&st) > 0 ? store_put_dropped : NULL);
 }
 
 void

@@ -21,6 +21,8 @@ struct store_health {
 /* Logs what has changed since the last check. */
 void store_health_check(struct store_health *h, struct kp_store *s);
 
+/* "18 rows (12 disk full, 6 locked)": those that could not be written. */
+void store_put_dropped(struct kp_buf *b, const struct kp_store_status *st);
 /* Lines of text; path: the database's. */
 void store_put_text(struct kp_buf *b, struct kp_store *s, const char *path);
 /* Into the object that is open. */

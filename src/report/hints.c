@@ -336,6 +336,7 @@ hint_events(const struct kp_query_events *e, struct report *r)
 	for (size_t i = e->n; i-- > 0 && n < EVENTS_SHOWN;)
 		if (strcmp(e->v[i].kind, "runaway") == 0 ||
 		    strcmp(e->v[i].kind, "drains") == 0 ||
+		    strcmp(e->v[i].kind, "store_loss") == 0 ||
 		    is_fallback(&e->v[i])) {
 			report_hint(r, strdup(e->v[i].text));
 			n++;
@@ -425,6 +426,25 @@ advise(struct kp_query *q, const struct kp_query_range *r,
 	kp_query_nodes_free(&nodes);
 }
 
+/* What is measured now is not in it, nor can the database say so. */
+static void
+hint_disk(struct kp_query *q, struct report *r)
+{
+	struct kp_query_runs runs = { 0 };
+	const char *full = kp_query_disk_full(q);
+	char *text;
+
+	/* Of a run that has ended, all is there. */
+	if (full != NULL && (kp_query_runs(q, 1, &runs) != KP_OK ||
+	    runs.n == 0 || runs.v[0].ended != 0))
+		full = NULL;
+	kp_query_runs_free(&runs);
+	if (full != NULL && asprintf(&text, "the disk of '%s' is full: what "
+	    "kprofd measures now waits in its memory, and is lost when that is "
+	    "full, or at its end (make room; kprof status)", full) >= 0)
+		report_hint(r, text);
+}
+
 void
 report_hints(struct kp_query *q, const struct kp_query_range *r,
     const struct kp_query_sum *all, struct report *report)
@@ -438,6 +458,7 @@ report_hints(struct kp_query *q, const struct kp_query_range *r,
 	if (err == KP_OK) {
 		report->hinted = true;
 		hint_events(&events, report);
+		hint_disk(q, report);
 		if (s.conf != NULL) {
 			hint_endless(&s, is_native(&events), report);
 			hint_clauses(&s, report);

@@ -6,7 +6,8 @@
  * is full, or a write fails for good, the item is dropped and counted: the next
  * window of that node that is written reports it, with its rows
  * (KP_LOSS_STORE), its requests (KP_LOSS_UNWRITTEN), its entry calls and its
- * own losses; if there is none, an event store_loss does so at the end.
+ * own losses.  An event store_loss beside it says why, and does so alone at the end
+ * if there is no such window.
  *
  * If the file is moved away, deleted or truncated, a new one is started under
  * its name; rows of this run in a truncated file count as not written.  While
@@ -153,6 +154,8 @@ enum kp_store_cause {
 
 /* Returns the word of JSON: "disk_full". */
 const char *kp_store_cause_name(enum kp_store_cause cause);
+/* For people: "disk full". */
+const char *kp_store_cause_text(enum kp_store_cause cause);
 
 struct kp_store_status {
 	bool stuck;		/* the last write failed; it is tried again */

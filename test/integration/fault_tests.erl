@@ -313,8 +313,16 @@ disk_full_killed(T) ->
 disk_full_to_the_end(T) ->
     {Disk, Target, Mark, P, Load} = on_full_disk(T),
     it:until("windows wait", fun() -> waiting(P) >= 2 end),
-    _ = ends(P, Load),
+    %% What kprofd reports, how it ends, and what one who looks meanwhile reads, named no disk.
+    {ok, Status} = it:control(P, "status"),
+    it_kprof:says(Status, "cannot be written: database or disk is full"),
+    {0, Report, _} = report(T, Disk),
+    it_kprof:says(Report, "^the disk of '.*one.db' is full"),
+    it:signal(P, "TERM"),
+    it:equal("status of its end", 1, it:exited(P)),
+    it:kill(Load),
     it:ended_said(P, "the last of this run is not in the database: [0-9]+ rows? could not be written"),
+    it:ended_said(P, "done: .*; not in .*disk/one.db: [0-9]+ rows? \\([0-9]+ disk full\\)"),
     it_audit:ends(Target, Mark),
     Written = written(T, Disk, P),
     empty(Disk),
@@ -324,6 +332,12 @@ disk_full_to_the_end(T) ->
     Db = out_of(T, Disk, Next),
     it_audit:database(Db, 1),
     it:equal("what was written", [], Written -- it_audit:written(Db)).
+
+%% Of a database that only that name space has.
+report(#{build := Build} = T, #{pid := Pid}) ->
+    {ok, Here} = file:get_cwd(),
+    it_kprof:ends(it:start(T, "report", ["nsenter", "-t", integer_to_list(Pid), "-m", "sh", "-c", "cd \"$0\" && exec \"$@\"", Here,
+                                         filename:join(Build, "kprof"), "report", "-db", it:path(T, "disk/one.db")], [])).
 
 %% What is whole on the disk of a run that did not end well.
 written(T, Disk, P) ->

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/log.h"
+#include "daemon/store_health.h"
 #include "daemon/progress/progress.h"
 #include "daemon/target/targets.h"
 #include "kprofd/fn_name.h"
@@ -242,6 +243,10 @@ progress_done(const struct progress *g, const struct parts *p)
 		    text_count(calls, g->calls));
 	kp_buf_init(&lost, 1024);
 	put_losses(&lost, &g->lost);
+	if (kp_store_dropped(&g->store) > 0) {
+		kp_buf_printf(&lost, "; not in %s: ", p->o->db);
+		store_put_dropped(&lost, &g->store);
+	}
 	log_put(&e, "done: %s%s in %s, %s. See: kprof report%s",
 	    text_counted(n, g->measured, "request"), of,
 	    text_about(in, lasted), kp_buf_cstr(&lost),

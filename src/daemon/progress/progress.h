@@ -8,6 +8,7 @@
 
 #include "daemon/daemon.h"
 #include "kprofd/loss.h"
+#include "store/store.h"
 
 struct target;
 
@@ -19,6 +20,7 @@ struct progress {
 	bool logged_absent, logged_uncalled;	/* hints.c */
 	uint64_t measured, calls;	/* requests, of all closed windows */
 	struct kp_losses lost;
+	struct kp_store_status store;	/* when the database was closed */
 };
 
 /* Tracing is on in t. */

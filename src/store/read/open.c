@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "kprofd/nodes.h"
@@ -12,6 +13,7 @@
 #include "store/schema.h"
 #include "text/file_why.h"
 
+#define ROOM_BLOCKS 8	/* fewer: a window does not fit any more */
 #define BUSY_MS 2000
 #define DEADLINE_OPS 10000	/* of SQLite's VM between two checks of the
 				   clock: a millisecond or less */
@@ -252,6 +254,22 @@ kp_query_deadline(struct kp_query *q, kp_mono_ns at, const atomic_bool *stop)
 	for (size_t i = 0; i < q->nfiles; i++)
 		sqlite3_progress_handler(q->files[i].conn, DEADLINE_OPS,
 		    past_deadline, q);
+}
+
+const char *
+kp_query_disk_full(const struct kp_query *q)
+{
+	const char *name;
+	struct statvfs fs;
+
+	for (size_t i = 0; i < q->nfiles; i++) {
+		name = sqlite3_db_filename(q->files[i].conn, "main");
+		if (name != NULL && statvfs(name, &fs) == 0 &&
+		    fs.f_blocks > 0 && fs.f_bavail < ROOM_BLOCKS &&
+		    (fs.f_flag & ST_RDONLY) == 0)
+			return name;
+	}
+	return NULL;
 }
 
 static enum kp_err

@@ -50,6 +50,9 @@ const char *kp_query_why(const struct kp_query *q);
 void kp_query_deadline(struct kp_query *q, kp_mono_ns at,
     const atomic_bool *stop);
 
+/* The first of its files whose file system has no room left; NULL: all have. */
+const char *kp_query_disk_full(const struct kp_query *q);
+
 struct kp_query_range {
 	kp_wall_ns since, until;
 	const char *node;	/* globs such as web@*, blanks between them;

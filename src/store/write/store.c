@@ -26,6 +26,23 @@ kp_store_cause_name(enum kp_store_cause cause)
 	return names[cause];
 }
 
+const char *
+kp_store_cause_text(enum kp_store_cause cause)
+{
+	static const char *const texts[KP_STORE_CAUSES] = {
+		[KP_STORE_DISK_FULL] = "disk full",
+		[KP_STORE_LOCKED] = "locked",
+		[KP_STORE_IO] = "disk error",
+		[KP_STORE_DAMAGED] = "damaged",
+		[KP_STORE_TRUNCATED] = "truncated",
+		[KP_STORE_MEMORY] = "out of memory",
+		[KP_STORE_REFUSED] = "refused",
+		[KP_STORE_SLOW] = "disk too slow",
+	};
+
+	return texts[cause];
+}
+
 static struct kp_store *
 store_new(const struct kp_store_opts *o)
 {

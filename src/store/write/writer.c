@@ -10,8 +10,10 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include "text/text.h"
 #include "writer.h"
 
 #define RETRY_MS_MIN 100
@@ -51,6 +53,9 @@ writer_count_drop(struct kp_store *s, const struct item *it,
     enum kp_store_cause cause)
 {
 	s->status.dropped[cause] += it->rows;
+	if (s->status.stuck || it->rows > 0)
+		snprintf(s->lost_why, sizeof(s->lost_why), "%s",
+		    s->status.stuck ? s->status.why : "");
 	drop_counts_add(&s->lost, item_node(it), it->rows,
 	    it->kind == WINDOW ? it->u.window : NULL);
 }
@@ -143,12 +148,31 @@ sync_answer(struct kp_store *s, const struct item *it, bool ok)
 	it->u.sync.done(it->u.sync.ctx, ok);
 }
 
-/* Writes n items from the head; lost: the drops that their window reports. */
+/* Why rows are missing: the losses of a window only count them. */
+static void
+report_drops(struct kp_db *db, uint64_t rows, const char *why)
+{
+	struct kp_happening h = { .at = kp_wall_now(), .node = "",
+		.kind = "store_loss" };
+	char text[TEXT_MAX];
+
+	snprintf(h.text, sizeof(h.text), "%s could not be written: %s",
+	    text_counted(text, rows, "row"), why[0] != '\0' ? why :
+	    "the disk was too slow");
+	db_happening(db, &h);
+}
+
+/*
+ * Writes n items from the head; lost: the drops that their window reports, and why
+ * the last of them could not be written.
+ */
 static int
 batch_write(struct kp_db *db, const struct item *it, size_t n,
-    const struct drop_counts_node *lost)
+    const struct drop_counts_node *lost, const char *lost_why)
 {
 	db_begin(db);
+	if (lost != NULL && lost->rows > 0)
+		report_drops(db, lost->rows, lost_why);
 	for (; n > 0; n--, it = it->next) {
 		if (it->kind == WINDOW)
 			db_window(db, it->u.window, lost);
@@ -274,6 +298,7 @@ static enum kp_store_cause
 try_batch(struct kp_store *s, const struct item *head, size_t n,
     const struct drop_counts_node *lost, bool ok, char *why, size_t size)
 {
+	char lost_why[sizeof(s->lost_why)];
 	enum kp_store_cause cause = writer_reopen(s, why, size);
 	int rc;
 
@@ -283,7 +308,10 @@ try_batch(struct kp_store *s, const struct item *head, size_t n,
 		sync_answer(s, head, ok);
 		return KP_STORE_CAUSES;
 	}
-	rc = batch_write(s->db, head, n, lost);
+	pthread_mutex_lock(&s->lock);
+	memcpy(lost_why, s->lost_why, sizeof(lost_why));
+	pthread_mutex_unlock(&s->lock);
+	rc = batch_write(s->db, head, n, lost, lost_why);
 	if (rc == SQLITE_OK) {
 		count_written(s, head, n);
 		report_written(s, head, n, lost);

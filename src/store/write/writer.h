@@ -31,6 +31,7 @@ struct kp_store {
 	bool stop;
 	bool upkeep_due;
 	struct drop_counts lost;	/* not yet reported by a window */
+	char lost_why[256];	/* of the last of them; "": writing was slow */
 	bool failed;		/* a batch was dropped since the last sync */
 	enum kp_store_cause cause;	/* why it is stuck */
 	struct kp_store_status status;
