@@ -21,6 +21,10 @@
 %% Only meta tracing, which is used for these alone, has time stamps of this form.
 -define(CODE_CHANGED(At), {trace_ts, _, return_from, _, _, {_, _, _} = At}).
 
+%% Legacy tracing is shared: a call of this function means that somebody sets or takes patterns.
+-define(SETS_PATTERN, {erts_internal, trace_pattern, 3}).
+-define(PATTERN_SET(Args), {trace_ts, _, call, {erts_internal, trace_pattern, Args}, {_, _, _}}).
+
 %% What the agent waits for, by its first element, except events; and the atoms tick and drain.
 -define(IS_AWAITED(Tag),
         (Tag =:= kprof orelse Tag =:= kprof_agent orelse Tag =:= 'DOWN' orelse Tag =:= walk orelse
@@ -132,7 +136,7 @@
 %% kprof_agent_code: modules that are loaded or deleted while they are traced.
 -record(code, {
     session :: undefined | kprof_flagger:session(),     % undefined: the agent's own session
-    watched = [] :: [mfa()],            % those of ?CODE_CHANGES that report to the agent
+    watched = [] :: [mfa()],            % ?CODE_CHANGES, ?SETS_PATTERN: those that report to us
     modules = [] :: [{module(), Version :: binary() | none}],   % of tiers.conf
     checked_at = 0 :: integer() | never,        % system time, us; never: the agent ends
     changes = 0 :: non_neg_integer(),
@@ -153,6 +157,8 @@
     dropped = 0 :: non_neg_integer(),
     reported = #{} :: #{{mfa(), dropped | ceded} => true},      % as the daemon knows
     ceded = #{} :: #{pid() => AtMs :: integer()},       % processes that lost our flags
+    copying = [] :: [mfa() | on_load],  % patterns that copy values: we rest while these stand
+    counted = {0, []} :: {FromMs :: integer(), [mfa()]},        % calls of these since then
     copies = 0 :: non_neg_integer()     % events with copies since the last lease
 }).
 

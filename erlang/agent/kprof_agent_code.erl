@@ -14,16 +14,19 @@
 %% for that (OTP 25 and 26, one for each function), the next lease notices it.
 -spec watch(#s{}) -> #s{}.
 watch(#s{session = Session, code = Code} = S0) ->
-    Watched = [MFA || MFA <- ?CODE_CHANGES, not kprof_agent_patterns:is_watched(Session, MFA)],
+    Watched = [MFA || MFA <- ?CODE_CHANGES ++ [?SETS_PATTERN || Session =:= legacy],
+                      not kprof_agent_patterns:is_watched(Session, MFA)],
     S = S0#s{code = Code#code{watched = Watched}},
     kprof_agent_sentry:own([], S),
     watch_put(S).
 
 -spec watch_put(#s{}) -> #s{}.
 watch_put(#s{code = #code{watched = Watched}} = S) ->
-    Spec = [{'_', [], [{message, false}, {return_trace}]}],
-    [kprof_agent_patterns:pattern(watch_session(S), MFA, Spec, meta) || MFA <- Watched],
+    [kprof_agent_patterns:pattern(watch_session(S), MFA, watch_spec(MFA), meta) || MFA <- Watched],
     S.
+
+watch_spec(?SETS_PATTERN) -> [{'_', [{'=/=', {self}, self()}], []}];
+watch_spec(_) -> [{'_', [], [{message, false}, {return_trace}]}].
 
 %% The session with the watch. With the native probe that is not the session of the plan.
 -spec watch_session(#s{}) -> kprof_flagger:session().

@@ -67,6 +67,8 @@ gather_more(Left, {Acc, S}) ->
     receive
         ?CODE_CHANGED(At) ->
             gather_more(Left, {Acc, kprof_agent_code:recheck(kprof_agent_code:micros(At), S)});
+        ?PATTERN_SET(Args) ->
+            gather_more(Left, {Acc, kprof_agent_foreign:patterns_set(Args, S)});
         Ev when element(1, Ev) =:= trace_ts ->
             gather_more(Left - 1, gathered(Ev, Acc, S));
         Noise when ?IS_NOISE(Noise) ->
@@ -148,6 +150,8 @@ count_dropped(N, Entries, #s{events = Events} = S) ->
 -spec drop(tuple(), #s{}) -> #s{}.
 drop(?CODE_CHANGED(_), S) ->
     S;                          % the next lease notices the change
+drop(?PATTERN_SET(Args), S) ->
+    kprof_agent_foreign:patterns_set(Args, S);
 drop(Ev, S) ->
     case kprof_agent_foreign:is_ours(Ev, S) of
         true -> drop_ours(Ev, S);

@@ -6,7 +6,14 @@
 %% message has the shape that spec.c gives it. A value is ours only where the function was
 %% planned 'exact'. All others are dropped unread and counted.
 %%
-%% Three things are done about them, by what they cost the node:
+%% Before a pattern takes effect the agent learns of it: it watches the BIF that sets patterns, and
+%% the VM first has all schedulers pass through. Where the pattern copies values or arguments, the
+%% agent gives way at once (see below), and the VM copies nothing. Tracing rests while the pattern
+%% stands, except where the counters of its functions show that these are seldom called: then what
+%% follows is enough. Patterns that stood before, or that somebody sets in place of the watch, are
+%% met by that alone.
+%%
+%% Three things are done about their events, by what they cost the node:
 %%   - a call is reported, once for each function (REPORTED at most);
 %%   - where an event copies values or messages, or comes while nothing is armed, our flags are
 %%     taken from its process as soon as that waits. (To ask for this while the process runs
@@ -17,10 +24,10 @@
 %%     whether the tracer lives. Then no process has flags of ours; resuming sets them again.
 %%
 %% Nobody can bound what the VM copies before the agent runs even once: a process copies until
-%% its time slice ends; 380 to 740 MB were seen.
+%% its time slice ends; 250 to 1,600 MB were seen, where the agent was not told before.
 -module(kprof_agent_foreign).
 
--export([know_plan/2, is_ours/2, foreign_event/2, idle_event/2, unceded/1, await_batch/2,
+-export([patterns_set/2, await_set/1, may_resume/1, counted/1, count_end/1, know_plan/2, is_ours/2, foreign_event/2, idle_event/2, unceded/1, await_batch/2,
          is_calm/1, foreign_tick/1]).
 
 -include("kprof_agent.hrl").
@@ -33,6 +40,107 @@
 -define(CEDED_MS, 2000).        % for a process to wait, and its events to arrive
 -define(CALM_PART, 4).          % of the memory limit: less than this part is not a flood
 -define(AWAIT_MS, 2).           % between two looks at memory while a batch is waited for
+-define(COPYING, 200).          % functions of others that we count at most
+-define(SELDOM, 100).           % calls a second of all of them that are no danger
+
+%% ------------------------------------------------- patterns of others ----
+
+%% Somebody calls ?SETS_PATTERN with Args. May not return: see give_way/2.
+-spec patterns_set([term()], #s{}) -> #s{}.
+patterns_set(_, #s{foreign = #foreign{known = all}} = S) ->
+    S;
+patterns_set([MFA, Spec, Flags], #s{foreign = #foreign{copying = Before} = F} = S0) ->
+    case is_copying(Spec) andalso (Flags =:= [] orelse lists:any(fun is_event/1, Flags)) of
+        true ->
+            New = functions_of(MFA) -- Before,
+            S = S0#s{foreign = F#foreign{copying = lists:sublist(New ++ Before, ?COPYING)}},
+            case S#s.process_flags#process_flags.set of
+                [] -> S;
+                _ -> give_way({pattern, MFA}, S)
+            end;
+        false ->
+            S0
+    end;
+patterns_set(_, S) ->
+    S.
+
+is_event(Flag) -> Flag =:= local orelse Flag =:= global.
+
+%% Our flags include arity, so that the VM sends no arguments by itself.
+is_copying(Clauses) when is_list(Clauses) ->
+    lists:any(fun({_, _, Actions}) -> copies(Actions);
+                 (_) -> false
+              end, Clauses);
+is_copying(_) ->
+    false.
+
+copies(Term) when is_tuple(Term) -> lists:any(fun copies/1, tuple_to_list(Term));
+copies([First | More]) -> copies(First) orelse copies(More);
+copies(Map) when is_map(Map) -> copies(maps:to_list(Map));
+copies(Atom) when is_atom(Atom) ->
+    lists:member(Atom, [return_trace, exception_trace, process_dump, '$_', '$$']) orelse
+        case atom_to_list(Atom) of
+            [$$, Digit | _] -> Digit >= $0 andalso Digit =< $9;
+            _ -> false
+        end;
+copies(_) -> false.
+
+%% Those that the pattern is of, as far as they are loaded; of all modules, two stand for all.
+functions_of(on_load) -> [on_load];
+functions_of({M, F, A}) when M =:= '_' -> functions_of({lists, F, A}) ++ [{gen_server, call, 2}];
+functions_of({M, F, A}) ->
+    lists:sublist([{M, F1, A1} || {F1, A1} <- kprof_injected:functions(M),
+                                  F =:= '_' orelse F =:= F1, A =:= '_' orelse A =:= A1], ?COPYING);
+functions_of(_) -> [].
+
+%% Looks for such a call while events are awaited.
+-spec await_set(#s{}) -> term().
+await_set(S) ->
+    receive
+        ?PATTERN_SET(Args) -> patterns_set(Args, S)
+    after 0 -> ok
+    end.
+
+%% false: a pattern stands that would copy too much.
+-spec may_resume(#s{}) -> {true, #s{}} | {{false, mfa() | on_load}, #s{}}.
+may_resume(#s{foreign = #foreign{copying = Before} = F} = S) ->
+    case [MFA || MFA <- Before, stands(MFA)] of
+        [] ->
+            {true, count_end(S#s{foreign = F#foreign{copying = []}})};
+        [First | _] = Standing ->
+            case is_seldom(Standing, F) of
+                true -> {true, count_end(S#s{foreign = F#foreign{copying = []}})};
+                false -> {{false, First}, count_begin(Standing, S)}
+            end
+    end.
+
+stands(MFA) ->
+    {match_spec, Spec} = erlang:trace_info(MFA, match_spec),
+    is_copying(Spec).
+
+is_seldom(MFAs, #foreign{counted = {From, Counted}}) ->
+    Calls = [kprof_agent_patterns:counter(legacy, MFA) || MFA <- Counted],
+    MFAs -- Counted =:= [] andalso lists:all(fun is_integer/1, Calls) andalso
+        lists:sum(Calls) * 1000 =< ?SELDOM * (kprof_injected:now_ms() - From).
+
+%% A counter that somebody else has is left alone.
+count_begin(MFAs, S0) ->
+    #s{foreign = F} = S = count_end(S0),
+    Ours = [MFA || MFA <- MFAs, MFA =/= on_load,
+                   kprof_agent_patterns:counter(legacy, MFA) =:= false],
+    Counting = S#s{foreign = F#foreign{copying = MFAs, counted = {kprof_injected:now_ms(), Ours}}},
+    kprof_agent_sentry:own([], Counting),
+    [kprof_agent_patterns:count(legacy, MFA, true) || MFA <- Ours],
+    Counting.
+
+-spec count_end(#s{}) -> #s{}.
+count_end(#s{foreign = #foreign{counted = {_, Counted}} = F} = S) ->
+    [kprof_agent_patterns:count(legacy, MFA, false) || MFA <- Counted],
+    S#s{foreign = F#foreign{counted = {0, []}}}.
+
+%% Counters of ours on functions that others trace, for the sentry.
+-spec counted(#s{}) -> [mfa()].
+counted(#s{foreign = #foreign{counted = {_, Counted}}}) -> Counted.
 
 %% Extends what an event may be. Events of an earlier plan may still come.
 -spec know_plan([#item{}], #s{}) -> #s{}.
@@ -192,6 +300,7 @@ await_batch(Ms, #s{foreign = #foreign{known = Known}}) when Known =:= all; Ms =<
     receive after Ms -> ok end;
 await_batch(Ms, S) ->
     receive after ?AWAIT_MS -> ok end,
+    await_set(S),
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     Queue >= ?BATCH_EVENTS orelse is_heavy(S) orelse await_batch(Ms - ?AWAIT_MS, S).
 
@@ -227,7 +336,7 @@ give_way(What, S) ->
 %% The heir monitors what the agent had monitored. What other processes did for the agent ends,
 %% except for a change that is done: the daemon asks again, or gives it up.
 heir(Agent, {Kind, MFA} = What, Queue, S0) ->
-    kprof_agent_server:process_setup(),
+    kprof_agent_server:process_setup(S0#s.limits),
     Ref = erlang:monitor(process, Agent),
     receive {'DOWN', Ref, process, Agent, _} -> ok end,
     true = register(kprof_agent, self()),
@@ -252,11 +361,13 @@ inherited(Queue, #s{lease = Lease, sentry = {Sentry, _}, foreign = F, checks = C
 
 heir_begins(_, _, #s{leaving = true} = S) ->
     kprof_agent_server:finish(stopped_by_daemon, S);
-heir_begins(What, _, #s{state = paused} = S) ->
-    kprof_agent_server:loop(report(What, ceded, kprof_agent_arming:disarm(paused, S)));
+heir_begins(What, _, #s{state = paused} = S0) ->
+    S = kprof_agent_arming:disarm(paused, S0),
+    kprof_agent_server:loop(report(What, ceded, count_begin(S#s.foreign#foreign.copying, S)));
 heir_begins({Kind, MFA}, Queue, S0) ->
     Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => kprof_injected:now_ns()},
-    S = kprof_agent_arming:disarm({tripped, foreign}, S0#s{last_trip = Trip}),
+    S1 = kprof_agent_arming:disarm({tripped, foreign}, S0#s{last_trip = Trip}),
+    S = count_begin(S1#s.foreign#foreign.copying, S1),
     kprof_agent_server:loop(
       kprof_agent_events:notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue}, S)).
 

@@ -65,11 +65,11 @@ look_changes(S) ->
 %% Nobody else takes single patterns of a session: where they are gone, code was loaded. (On 27
 %% the report of the first load was seen to be missing.)
 await_code(#s{code = #code{watched = Watched, checked_at = At}, session = Session} = S) ->
-    case is_cleared(S) of
-        true -> look_changes(S);
-        false when Session =/= legacy; length(Watched) < length(?CODE_CHANGES) ->
+    case {is_cleared(S), ?CODE_CHANGES -- Watched} of
+        {true, _} -> look_changes(S);
+        {false, Unwatched} when Session =/= legacy; Unwatched =/= [] ->
             kprof_agent_code:recheck(At, S);
-        false ->
+        {false, []} ->
             receive
                 ?CODE_CHANGED(Loaded) ->
                     kprof_agent_code:recheck(kprof_agent_code:micros(Loaded), S)

@@ -127,7 +127,7 @@ own(More, #s{checks = Checks, hot = Hot, code = Code, process_flags = Flags} = S
             end,
     Plan = [P || P <- patterns(S#s.plan),
                  not kprof_agent_arming:is_resting(S) orelse element(1, P) =:= call_count],
-    Tiers = [{call_count, MFA} || MFA <- maps:keys(Hot#hot.counters)],
+    Tiers = [{call_count, MFA} || MFA <- maps:keys(Hot#hot.counters) ++ kprof_agent_foreign:counted(S)],
     Watch = [{meta, MFA} || MFA <- Code#code.watched],
     AnyFlags = [flags || Flags#process_flags.set =/= []],
     element(1, S#s.sentry) ! {own, More ++ Rated ++ Plan ++ Tiers ++ Watch ++ AnyFlags}.

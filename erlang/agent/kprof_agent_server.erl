@@ -2,12 +2,13 @@
 %% events, and takes back what it armed when it ends.
 -module(kprof_agent_server).
 
--export([init/3, process_setup/0, loop/1, tick/0, lease/1, reply/3, finish/2]).
+-export([init/3, process_setup/1, loop/1, tick/0, lease/1, reply/3, finish/2]).
 
 -include("kprof_agent.hrl").
 
 -define(TICK_MS, 500).          % interval of the checks of lease, limits and sessions
 -define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
+-define(HEAP_LEAST, 32 bsl 20). % bytes that a small max_memory_mb does not limit
 
 -spec init(pid(), pid(), map()) -> no_return().
 init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
@@ -16,13 +17,14 @@ init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
     catch
         error:badarg -> exit(already)
     end,
-    process_setup(),
     Session = kprof_injected:session_new(kprofd),
     case kprof_agent_patterns:foreign_tracing(Session) of
         false -> ok;
         Why -> exit(Why)
     end,
-    S = kprof_agent_code:watch(new_state(Daemon, Session, Opts)),
+    S0 = new_state(Daemon, Session, Opts),
+    process_setup(S0#s.limits),
+    S = kprof_agent_code:watch(S0),
     erlang:system_flag(trace_control_word, Word),
     logger:notice("kprofd attached: ~ts (kprof_agent:stop() ends it)", [Who]),
     Starter ! {self(), {ok, self(), hello(S)}},
@@ -41,14 +43,22 @@ new_state(Daemon, Session, #{who := Who, lease_ms := LeaseMs, max_queue := MaxQu
        word = #word{found = Found, schedule = {Word, Now}},
        foreign = #foreign{known = case Session of legacy -> #{}; _ -> all end}}.
 
--spec process_setup() -> term().
-process_setup() ->
+-spec process_setup(#limits{}) -> term().
+process_setup(Limits) ->
     process_flag(message_queue_data, kprof_vm_bugs:queue_data()),
+    heap_limit(Limits),
     process_flag(priority, high),
     %% Batches are built, sent and dropped: a roomy young heap lets most of
     %% them die before a collection.
     process_flag(min_heap_size, 64 * 1024),
     process_flag(fullsweep_after, 8).
+
+%% What waits on the heap is copied when garbage is collected: of gigabytes, which only large values
+%% can be, that would take a minute. The VM ends the agent before that, and the sentry clears up.
+heap_limit(#limits{memory = Bytes}) ->
+    Words = max(2 * Bytes, ?HEAP_LEAST) div erlang:system_info(wordsize),
+    kprof_vm_bugs:queue_data() =:= on_heap andalso
+        process_flag(max_heap_size, #{size => Words, kill => true, error_logger => true}).
 
 hello(#s{session = Session}) ->
     #{protocol => ?PROTOCOL,
@@ -65,6 +75,8 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
     receive
         ?CODE_CHANGED(At) ->
             loop(kprof_agent_code:recheck(kprof_agent_code:micros(At), S));
+        ?PATTERN_SET(Args) ->
+            loop(kprof_agent_foreign:patterns_set(Args, S));
         Ev when element(1, Ev) =:= trace_ts ->
             loop(kprof_agent_events:event(Ev, S));
         {kprof, Daemon, Ref, Cmd} ->
@@ -200,11 +212,8 @@ command({spec, MFA, Spec}, Ref, S) ->
     reply(Ref, Result, S1);
 command(pause, Ref, S) ->
     reply(Ref, ok, kprof_agent_events:flush(kprof_agent_arming:disarm(paused, S)));
-command(resume, Ref, S0) ->
-    S1 = kprof_agent_intact:session_check(S0),
-    S2 = kprof_agent_code:recheck(S1#s.code#code.checked_at, S1),
-    {Result, S} = kprof_agent_arming:rearm(kprof_agent_intact:put_back_disarmed(S2)),
-    reply(Ref, Result, S);
+command(resume, Ref, S) ->
+    resume(Ref, kprof_agent_foreign:may_resume(kprof_agent_intact:session_check(S)));
 command(clear_tokens, Ref, S) ->
     seq_trace:reset_trace(),
     reply(Ref, ok, S);
@@ -213,6 +222,14 @@ command(stop, _, S) ->
 command(_, Ref, S) ->
     reply(Ref, {error, unknown_command}, S).
 
+resume(Ref, {true, S1}) ->
+    S2 = kprof_agent_code:recheck(S1#s.code#code.checked_at, S1),
+    {Result, S} = kprof_agent_arming:rearm(kprof_agent_intact:put_back_disarmed(S2)),
+    reply(Ref, Result, S);
+resume(_, {{false, MFA}, S}) ->
+    %% In place of an answer.
+    kprof_agent_events:notice({kprof_notice, rest, {foreign, pattern, MFA}, 0}, S).
+
 -spec reply(reference(), term(), #s{}) -> #s{}.
 reply(Ref, Result, S) ->
     kprof_agent_events:notice({kprof_reply, Ref, Result}, S).
@@ -220,11 +237,13 @@ reply(Ref, Result, S) ->
 limits(#{max_queue := Queue, max_memory := Memory, max_age_ms := AgeMs} = Limits,
        #s{messages = Messages, cost = Cost} = S0) ->
     S = kprof_agent_stacks:stacks_use(maps:get(stacks, Limits, none), S0),
+    New = #limits{queue = Queue, memory = Memory, age_ns = AgeMs * 1000000,
+                  function_rate = maps:get(hot, Limits, infinity),
+                  total_rate = maps:get(calls, Limits, infinity)},
+    heap_limit(New),
     kprof_agent_sched_gc:use_flags(
       maps:get(flags, Limits, []),
-      S#s{limits = #limits{queue = Queue, memory = Memory, age_ns = AgeMs * 1000000,
-                           function_rate = maps:get(hot, Limits, infinity),
-                           total_rate = maps:get(calls, Limits, infinity)},
+      S#s{limits = New,
           messages = Messages#messages{wanted = maps:get(messages, Limits, false)},
           cost = Cost#cost{spec = maps:get(traced, Limits, none)}}).
 
@@ -248,7 +267,8 @@ finish(Reason, S0) ->
 
 put_down(S0) ->
     S1 = kprof_agent_checks:load_end(kprof_agent_checks:rates_end(kprof_agent_stacks:stacks_stop(S0))),
-    S2 = kprof_agent_arming:disarm(idle, kprof_agent_tokens:take_tokens(S1)),
+    S2 = kprof_agent_foreign:count_end(
+           kprof_agent_arming:disarm(idle, kprof_agent_tokens:take_tokens(S1))),
     kprof_agent_sched_gc:monitor_stop(kprof_agent_sched_gc:sweep_stop(S2)).
 
 %% From here on nothing is armed again: neither sizes of values nor code are watched.
@@ -279,6 +299,8 @@ hand_over(Ref, Deadline, S) ->
     receive
         ?CODE_CHANGED(_) ->
             hand_over(Ref, Deadline, S);
+        ?PATTERN_SET(Args) ->
+            hand_over(Ref, Deadline, kprof_agent_foreign:patterns_set(Args, S));
         Ev when element(1, Ev) =:= trace_ts, Left > 0 ->
             {First, N, Evs, S1} = kprof_agent_events:gather(?BATCH_EVENTS - 1, Ev, [], S),
             case kprof_agent_events:over_limit(kprof_injected:now_ns() - First, 0, S1) of

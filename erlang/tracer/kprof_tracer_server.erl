@@ -20,7 +20,7 @@ init(Starter, Client, #{apply := Apply, apply_ms := ApplyMs, processes := Which,
                         max_events := MaxEvents, max_queue := MaxQueue,
                         span_ms := SpanMs} = Opts0) ->
     kprof_oneshot:take_name(host()),
-    process_flag(message_queue_data, kprof_vm_bugs:queue_data()),
+    process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
     Call = kprof_call:call_of(Apply),
     {Absent, Opts} = kprof_tracer_nodes:there(Opts0),

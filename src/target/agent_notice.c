@@ -207,8 +207,9 @@ trip_text(const struct agent *a, struct kp_term at, const char *what,
 static void
 pause_for(struct agent *a, const char *text, const char *usual)
 {
-	/* Late: it is paused or ending already. */
-	if (a->user_paused || a->state != AGENT_ARMED)
+	/* Late: it is paused or ending already.  It may refuse to resume. */
+	if (a->user_paused ||
+	    (a->state != AGENT_ARMED && a->state != AGENT_ARMING))
 		a->ops->on_notice(a->owner, "trip", text);
 	else
 		agent_set_pause(a, a->ops->on_trip(a->owner, text, usual),
@@ -523,15 +524,24 @@ on_set_back(struct agent *a, struct kp_term r, int64_t n)
 static void
 on_rest(struct agent *a, struct kp_term r)
 {
-	char kind[64], mfa[FN_NAME_MAX], text[sizeof(mfa) + 300];
+	char kind[64], mfa[FN_NAME_MAX], text[sizeof(mfa) + 400];
 
 	kp_term_tuple(&r);
 	if (kp_span_is(kp_term_atom(&r), "foreign")) {
 		msg_text(&r, kind, sizeof(kind));
 		name_text(&r, mfa, sizeof(mfa));
-		snprintf(text, sizeof(text), "another tool traces %s, whose "
-		    "%s events all came to kprofd's agent and were too much: "
-		    "no process is traced by it meanwhile; " REMEDY, mfa, kind);
+		if (strcmp(kind, "pattern") == 0)
+			snprintf(text, sizeof(text), "another tool has a trace "
+			    "pattern on %s that copies arguments or values, and "
+			    "before OTP 27 the VM would send them to kprofd's "
+			    "agent: no process is traced by it while the pattern "
+			    "stands and the function is called often; " REMEDY,
+			    mfa);
+		else
+			snprintf(text, sizeof(text), "another tool traces %s, "
+			    "whose %s events all came to kprofd's agent and were "
+			    "too much: no process is traced by it meanwhile; "
+			    REMEDY, mfa, kind);
 	} else {
 		taken_text(&r, text, 900);
 		snprintf(text + strlen(text), 90, "; that was three times in "

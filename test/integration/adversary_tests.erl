@@ -19,20 +19,14 @@
 -define(VALUES, [{'_', [], [{message, false}, {exception_trace}]}]).
 
 tests() ->
-    short() ++ case it_health:is_whole() of true -> unbounded(); false -> [] end.
-
-%% Copies that nobody can bound (kprof_agent_foreign.erl): only where all of it is asked for.
-unbounded() ->
     [{"large values of somebody's pattern, by who does nothing else", 60, alone,
-      fun(T) -> flood(T, work, ?VALUES, #{grows => unbounded_mib(T)}) end},
+      fun(T) -> flood(T, work, ?VALUES, #{}) end},
      {"large arguments of somebody's pattern, by who does nothing else", 60, alone,
-      fun(T) -> flood(T, work, ?ARGUMENTS, #{grows => unbounded_mib(T)}) end}].
-
-short() ->
-    [{"a tracer of somebody's beside ours", 60, fun(T) -> attack(T, #{}, fun beside/3) end},
+      fun(T) -> flood(T, work, ?ARGUMENTS, #{}) end},
+     {"a tracer of somebody's beside ours", 60, fun(T) -> attack(T, #{}, fun beside/3) end},
      {"sessions come and go beside ours", 60, fun(T) -> attack(T, #{}, fun sessions/3) end},
-     {"arguments of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{}, fun arguments/3) end},
-     {"values of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{}, fun values/3) end},
+     {"arguments of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{tiers => impatient()}, fun arguments/3) end},
+     {"values of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{tiers => impatient()}, fun values/3) end},
      {"somebody's pattern goes on while we rest", 90, fun(T) -> attack(T, #{}, fun while_paused/3) end},
      {"large values of somebody's pattern", 60, alone, fun(T) -> flood(T, make, ?VALUES, #{}) end},
      {"recon_trace:clear()", 60, fun recon/1},
@@ -52,7 +46,6 @@ short() ->
 
 %% tiers   text of a tiers.conf, or the sample application's
 %% theirs  false: the case is about all tracing there is, and takes somebody else's too
-%% grows   MiB that the target may have more meanwhile, where that is not max_memory_mb + 32
 attack(T, Opts, Case) ->
     {Target, Mark} = begins(T, Opts),
     P = it:kprofd(T, Target, maps:with([tiers, args], Opts)),
@@ -60,10 +53,7 @@ attack(T, Opts, Case) ->
     Marker = it_health:marker(),
     Health = it_health:begins(Target),
     Result = Case(Target, P, Marker),
-    Text = case Opts of
-               #{grows := MiB} -> it_health:ends(Target, Health, MiB);
-               _ -> it_health:ends(Target, Health)
-           end,
+    Text = it_health:ends(Target, Health),
     it_health:keeps_out(P, Marker),
     it:terminate(P),
     ends(Target, Mark),
@@ -152,17 +142,29 @@ beside(Target, P, Marker) ->
     sees(Target, P).
 
 %% Nobody is asked which process is whose: on OTP 25 and 26 they have one tracer,
-%% us. It is given what it asks for, and drops it.
+%% us. A pattern that copies is met before it takes effect. Another's events come, and
+%% are dropped.
 arguments(Target, P, Marker) ->
     Rounds = it_health:many(100, 10000),
     %% And of a function that is ours as well.
     Ours = {formatter, format_response, 1},
-    [it:do(Target, fun() ->
-                           1 = erlang:trace_pattern(?WORK, Spec, [local]),
-                           in_worker(Marker, fun(Worker) -> worked(Worker, Rounds) end)
-                   end) || Spec <- [?ARGUMENTS, ?LIKE_OURS, []]],
+    [begin
+         it:do(Target, fun() ->
+                               1 = erlang:trace_pattern(?WORK, Spec, [local]),
+                               in_worker(Marker, fun(Worker) -> worked(Worker, Rounds) end)
+                       end),
+         it:do(Target, fun() -> erlang:trace_pattern(?WORK, false, [local]) end),
+         it:until("armed", fun() -> it:agent_state(Target) =:= armed end)
+     end || Spec <- [?ARGUMENTS, ?LIKE_OURS]],
     receive after 500 -> ok end,        % what is sent has come
     it_health:keeps_out(P, Marker),
+    met(Target, P),
+    it:otp(Target) >= 27 orelse it:is_native() orelse
+        it:equal("events of others", 0, it:do(Target, fun foreign/0)),
+    it:do(Target, fun() ->
+                          1 = erlang:trace_pattern(?WORK, [], [local]),
+                          in_worker(Marker, fun(Worker) -> worked(Worker, Rounds) end)
+                  end),
     told_of(Target, P, "another tool traces .*adversary_tests.*work.* call events"),
     sees(Target, P),
     it:do(Target, fun() ->
@@ -171,20 +173,35 @@ arguments(Target, P, Marker) ->
                           receive {'DOWN', _, _, _, _} -> erlang:trace_pattern(?WORK, false, [local]) end
                   end),
     it_health:keeps_out(P, Marker),
-    it:equal("state", armed, it:agent_state(Target)),
+    it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
     end_of(Ours, Target).
+
+%% Tracing was paused before the pattern took effect.
+met(Target, P) ->
+    it:otp(Target) >= 27 orelse it:is_native() orelse
+        it_health:told_of(P, trip, "another tool has a trace pattern on .*work.* that copies").
 
 %% With sessions it is somebody's own, and stays.
 end_of(Ours, Target) ->
     it:otp(Target) < 27 orelse it:call(Target, erlang, trace_pattern, [Ours, false, [local]]),
     ok.
 
-%% A worker that waits between its rounds loses our flags; others do not.
+%% While its function is called often, nothing is traced; once it is called seldom it is, though the
+%% pattern stands. Then a worker that waits between its rounds loses our flags; others do not.
 values(Target, P, Marker) ->
     Rounds = it_health:many(20, 500),
+    Busy = it:do(Target, fun() ->
+                                 1 = erlang:trace_pattern(?WORK, ?VALUES, [local]),
+                                 spawn(fun() -> often(Marker) end)
+                         end),
+    met(Target, P),
+    receive after 3000 -> ok end,       % three pauses
+    it:otp(Target) >= 27 orelse it:is_native() orelse
+        it:check(it:agent_state(Target) =/= armed, "armed while the pattern's function is called often"),
+    it:do(Target, fun() -> exit(Busy, kill) end),
+    it:until("armed", 120000, fun() -> it:agent_state(Target) =:= armed end),
     Foreign = it:do(Target,
                     fun() ->
-                            1 = erlang:trace_pattern(?WORK, ?VALUES, [local]),
                             N = in_worker(Marker, fun(Worker) ->
                                                           [begin worked(Worker, 5), receive after 5 -> ok end end
                                                            || _ <- lists:seq(1, Rounds)],
@@ -202,6 +219,10 @@ values(Target, P, Marker) ->
     it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
     sees(Target, P),
     Foreign.
+
+often(Marker) ->
+    rounds(10, Marker),
+    receive after 5 -> often(Marker) end.
 
 %% Whatever it does now, the agent is not told.
 quiet(Worker) ->
@@ -269,15 +290,6 @@ while_paused(Target, P, Marker) ->
 wait_until(Fun) ->
     Fun() orelse begin receive after 5 -> ok end, wait_until(Fun) end.
 
-%% A process that calls and does nothing else copies 8 GB/s until its time slice
-%% ends, of 4000 calls: what it copies before the agent runs even once nobody can
-%% bound. Without an end to it that is 5 GB in half a second.
-unbounded_mib(#{release := Release}) ->
-    case re:run(Release, "OTP 2[56]") =/= nomatch andalso not it:is_native() of
-        true -> 1024;
-        false -> 64 + 32
-    end.
-
 impatient() ->
     {ok, Text} = file:read_file(it:tiers()),
     [Text, "{overload, [{max_age_ms, 60000}, {max_lag_ms, 60000}, {pause_s, 1}]}.\n"].
@@ -285,6 +297,9 @@ impatient() ->
 flood(T, Function, Spec, Opts) ->
     attack(T, Opts#{tiers => impatient()}, fun(Target, P, Marker) -> flood(Target, P, Marker, Function, Spec) end).
 
+%% A process that calls and does nothing else copies 8 GB/s until its time slice
+%% ends, of 4000 calls: what it copies before the agent runs even once nobody can
+%% bound. So the agent has to give way before it begins.
 flood(Target, P, Marker, Function, Spec) ->
     it:do(Target, fun() ->
                           Large = [Marker | lists:duplicate(20000, x)],
@@ -297,7 +312,7 @@ flood(Target, P, Marker, Function, Spec) ->
                           ok
                   end),
     it:otp(Target) >= 27 orelse it:is_native() orelse
-        it:saw(P, "^kprofd: .* (trip|foreign): another tool traces .*adversary_tests"),
+        it:saw(P, "^kprofd: .* another tool (traces|has a trace pattern on) .*adversary_tests"),
     it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
     sees(Target, P).
 
@@ -442,7 +457,7 @@ all_counters() ->
     ok.
 
 replaced() ->
-    1 = erlang:trace_pattern({db, transaction, 1}, [{'_', [], [{message, '$_'}]}], [local]),
+    1 = erlang:trace_pattern({db, transaction, 1}, [{'_', [], []}], [local]),
     ok.
 
 again(Target, P, _) ->

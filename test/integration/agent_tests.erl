@@ -87,11 +87,14 @@ exactly(F) ->
 
 state() -> maps:get(state, kprof_agent:status()).
 
+%% Before anything is armed: later the agent would give way at once.
+they_trace() ->
+    1 = erlang:trace_pattern(?THEIRS, [{'_', [], [{return_trace}]}], [local]).
+
 %% Others' events, more than are an accident, wait behind what Before sends to the
 %% agent, and before what After does.
 foreign(Before, After) ->
     Agent = whereis(kprof_agent),
-    1 = erlang:trace_pattern(?THEIRS, [{'_', [], [{return_trace}]}], [local]),
     erlang:suspend_process(Agent),
     Result = Before(),
     {Pid, Ref} = spawn_monitor(fun() -> [?MODULE:theirs(X) || X <- lists:seq(1, 20000)] end),
@@ -276,6 +279,7 @@ spin() ->
     spin().
 
 amid(pause) ->
+    they_trace(),
     ok = command({arm, [tier(F, []) || F <- ?OURS -- [request]] ++ [entry()], limits(#{})}),
     _ = foreign(fun() -> send(pause) end, fun nothing/0),
     _ = moved(),
@@ -284,6 +288,7 @@ amid(pause) ->
     [] = [F || F <- ?OURS, is_legacy(), erlang:trace_info({?MODULE, F, 1}, traced) =/= {traced, false}],
     command(resume);
 amid(change) ->
+    they_trace(),
     ok = command({arm, [tier(one, []), entry()], limits(#{})}),
     Put = {change, [], [tier(two, []), tier(exact, [])], limits(#{max_queue => 100})},
     Ref = foreign(fun() -> send(Put) end, fun nothing/0),
@@ -295,6 +300,7 @@ amid(change) ->
     ok = command(Put).
 
 asked() ->
+    they_trace(),
     ok = command({arm, [tier(one, []), entry()], limits(#{})}),
     Self = self(),
     foreign(fun nothing/0, fun() ->

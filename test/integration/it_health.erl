@@ -7,7 +7,7 @@
 %% about that.
 -module(it_health).
 
--export([begins/1, ends/2, ends/3, many/2, is_whole/0]).
+-export([begins/1, ends/2, many/2]).
 -export([marker/0, has/2, keeps_out/2, told_of/3]).
 -export([peak/1, forget_peak/1]).
 
@@ -16,24 +16,23 @@
 -define(CHUNK, 1048576).
 
 %% N in CI, and as often as that where all of it is asked for (make hostile).
-many(Few, Whole) -> case is_whole() of true -> Whole; false -> Few end.
-
-is_whole() -> os:getenv("KPROFD_HOSTILE") =:= "whole".
+many(Few, Whole) ->
+    case os:getenv("KPROFD_HOSTILE") of
+        "whole" -> Whole;
+        _ -> Few
+    end.
 
 %% From now on; before anything of the case happens in the target.
 begins(Target) ->
     _ = it:call(Target, it_ticker, start, []),
     #{rss => forget_peak(Target)}.
 
-ends(Target, Health) ->
-    ends(Target, Health, ?GROWTH_MIB).
-
-%% It has grown by no more than that. Gives it as text, for a note.
-ends(Target, #{rss := Rss}, MaxMiB) ->
+%% It has grown by no more than max_memory_mb and 32 MiB. Gives it as text, for a note.
+ends(Target, #{rss := Rss}) ->
     Gap = it:call(Target, it_ticker, longest_us, []),
     ok = it:call(Target, it_ticker, stop, []),
     Grew = max(0, peak(Target) - Rss),
-    it:check(Grew =< MaxMiB * ?MIB, "the target grew by ~.1f MiB, and may by ~b", [Grew / ?MIB, MaxMiB]),
+    it:check(Grew =< (?GROWTH_MIB) * ?MIB, "the target grew by ~.1f MiB, and may by ~b", [Grew / ?MIB, ?GROWTH_MIB]),
     io_lib:format("grew by ~.1f MiB, longest gap ~.1f ms", [Grew / ?MIB, Gap / 1000]).
 
 %% ------------------------------------------------------------- memory ----
