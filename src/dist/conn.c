@@ -139,6 +139,7 @@ conn_frames(struct dist_conn *c)
 {
 	struct kp_buf tick;
 	struct kp_frame f;
+	bool ticked = false;
 	enum kp_err e;
 
 	while (!c->down && (e = kp_frames_next(&c->in, &f)) != KP_END) {
@@ -152,15 +153,18 @@ conn_frames(struct dist_conn *c)
 			conn_fail(c, "it sent a frame that is too large");
 			return;
 		}
-		if (f.kind == KP_FRAME_TICK) {
-			kp_buf_init(&tick, 16);
-			kp_frame_tick(&tick);
-			dist_conn_send(c, &tick);
-			kp_buf_free(&tick);
-			continue;
-		}
-		c->ops->on_frame(c->ctx, &f);
+		if (f.kind == KP_FRAME_TICK)
+			ticked = true;
+		else
+			c->ops->on_frame(c->ctx, &f);
 	}
+	/* One answers all that came together: each may be 4 bytes of a flood. */
+	if (!ticked || c->down)
+		return;
+	kp_buf_init(&tick, 16);
+	kp_frame_tick(&tick);
+	dist_conn_send(c, &tick);
+	kp_buf_free(&tick);
 }
 
 /* False when there is nothing more to read for now. */

@@ -18,6 +18,8 @@
 #define CONNECT_LIMIT (8 * KP_NS_PER_S)
 #define SEND_LIMIT (10 * KP_NS_PER_S)
 #define EARLY_MAX (1u << 20)	/* bytes */
+#define TICK_EVERY (200 * KP_NS_PER_MS)	/* a node with a net_ticktime of 1 s
+					   expects one in this time */
 
 struct dist_sync {
 	struct node_conn conn;
@@ -26,6 +28,7 @@ struct dist_sync {
 	int wake;
 	short wants;		/* what the next read waits for */
 	struct kp_buf early;	/* read while a frame was sent */
+	kp_mono_ns ticked;	/* a tick was answered last */
 };
 
 enum kp_err
@@ -219,11 +222,16 @@ fill(struct dist_sync *t, kp_mono_ns deadline)
 	return KP_OK;
 }
 
+/* Not each one is answered: who sends nothing else would be what we work for. */
 static enum kp_err
 tick(struct dist_sync *t)
 {
+	kp_mono_ns now = kp_mono_now();
 	struct kp_buf frame;
 
+	if (t->ticked != 0 && now - t->ticked < TICK_EVERY)
+		return KP_OK;
+	t->ticked = now;
 	kp_buf_init(&frame, 64);
 	kp_frame_tick(&frame);
 	return send_frame(t, &frame);
@@ -233,15 +241,20 @@ enum kp_err
 dist_sync_next(struct dist_sync *t, kp_mono_ns deadline, struct kp_term *r)
 {
 	struct kp_frame f;
+	bool late = false;
 	enum kp_err e;
 
 	for (;;) {
 		e = kp_frames_next(&t->in, &f);
 		if (e == KP_ELIMIT)
 			return e;
-		if (e == KP_END)
+		/* What is there is taken, but not what comes again and again. */
+		if (e == KP_END && late)
+			return KP_ETIMEOUT;
+		if (e == KP_END) {
+			late = kp_mono_now() >= deadline;
 			e = fill(t, deadline);
-		else if (e == KP_OK && f.kind == KP_FRAME_TICK)
+		} else if (e == KP_OK && f.kind == KP_FRAME_TICK)
 			e = tick(t);
 		else if (e == KP_OK && dist_is_for_us(&t->ids, &f)) {
 			kp_term_begin(r, f.payload.p, f.payload.n);

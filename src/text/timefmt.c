@@ -181,10 +181,11 @@ timefmt_parse_range(const char *s, kp_wall_ns now, struct timefmt_range *out)
 static time_t
 seconds(kp_wall_ns t, int *ms)
 {
-	int64_t s = t / KP_NS_PER_S - (t % KP_NS_PER_S < 0);
+	int64_t rest = t % KP_NS_PER_S;
+	bool before = rest < 0;
 
-	*ms = (int)((t - s * KP_NS_PER_S) / KP_NS_PER_MS);
-	return (time_t)s;
+	*ms = (int)((before ? rest + KP_NS_PER_S : rest) / KP_NS_PER_MS);
+	return (time_t)(t / KP_NS_PER_S - before);
 }
 
 const char *
@@ -250,12 +251,16 @@ void
 timefmt_put_range(struct kp_buf *b, kp_wall_ns start, kp_wall_ns end)
 {
 	char from[TIMEFMT_MAX], to[TIMEFMT_MAX], zone[TIMEFMT_MAX], span[TEXT_MAX];
+	kp_dur_ns length;
 	bool same_day;
 
+	/* A damaged file may hold any time. */
+	if (__builtin_sub_overflow(end, start, &length))
+		length = end > start ? INT64_MAX : 0;
 	timefmt_local(from, start);
 	timefmt_local(to, end);
 	same_day = strncmp(from, to, strlen("2026-11-21")) == 0;
 	kp_buf_printf(b, "%s to %s %s (%s)", from,
 	    same_day ? to + strlen("2026-11-21 ") : to, timefmt_zone(zone, end),
-	    text_span(span, end - start));
+	    text_span(span, length));
 }

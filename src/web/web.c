@@ -155,6 +155,23 @@ has_body(struct evhttp_request *req)
 	return false;
 }
 
+/*
+ * Two lengths, even of one value, are two ways to read what follows: whoever stands
+ * in front may have taken the other one (RFC 9112, 6.3).
+ */
+static bool
+has_two_lengths(struct evhttp_request *req)
+{
+	const struct evkeyvalq *h = evhttp_request_get_input_headers(req);
+	static const char length[] = "Content-Length";
+	const struct evkeyval *kv;
+	unsigned n = 0;
+
+	for (kv = h->tqh_first; kv != NULL; kv = kv->next.tqe_next)
+		n += strncasecmp(kv->key, length, strlen(length)) == 0;
+	return n > 1;
+}
+
 static void
 on_request(struct evhttp_request *req, void *ctx)
 {
@@ -166,9 +183,13 @@ on_request(struct evhttp_request *req, void *ctx)
 	bool api, metrics;
 
 	conns_asked(w->conns, req);
-	if (has_body(req))
+	if (has_body(req) || has_two_lengths(req))
 		evhttp_add_header(evhttp_request_get_output_headers(req),
 		    "Connection", "close");
+	if (has_two_lengths(req)) {
+		reply_error(req, 400, "there is more than one Content-Length");
+		return;
+	}
 	if (path == NULL) {
 		reply_error(req, 400, "the path is not understood");
 		return;

@@ -39,6 +39,7 @@ tests() ->
      {"frames one byte at a time", 90, fun slowly/1},
      {"counters, times and sequence numbers that lie", 90, fun numbers/1},
      {"a peer that falls silent", 90, fun silent/1},
+     {"nothing but ticks", 120, fun ticks/1},
      {"a peer that does not read", 90, fun unread/1},
      {"a reload that is not answered", 90, fun reload_unanswered/1},
      {"a reload while one leaves slowly", 90, fun reload_leaving/1},
@@ -473,6 +474,30 @@ numbers(T) ->
     attacked(),
     said(P, Peer, "makes no sense; trying again"),
     survived(T, P, ?QUIET_MIB).
+
+%% Each was answered, and as long as they came no time limit was looked at.
+ticks(T) ->
+    Flood = fun(Conn, _, _) -> flood_of_ticks(Conn, binary:copy(<<0:32>>, 16384)) end,
+    Peer = it_peer:start(T, fun(_) -> #{room => Flood, start => Flood} end),
+    P = start(T, Peer, #{args => ["-interval", "1s"]}),
+    Kprof = it_kprof:background(T, Peer, "stacks", ["-for", "1s"]),
+    Peak = until_quiet(T, [P, Kprof], 0),
+    it:ended(P, 1, "no answer from the target"),
+    {1, "", Error} = it_kprof:ends(Kprof),
+    it_kprof:says(Error, "no answer from the node"),
+    {note, io_lib:format("~b MiB at most", [Peak div ?MIB])}.
+
+flood_of_ticks(Conn, Ticks) ->
+    it_peer:raw(Conn, Ticks),
+    flood_of_ticks(Conn, Ticks).
+
+until_quiet(T, Ps, Peak0) ->
+    Peak = lists:max([Peak0 | [within(T, P, 64) || P <- Ps]]),
+    case lists:any(fun it:is_running/1, Ps) of
+        true -> receive after 50 -> until_quiet(T, Ps, Peak) end;
+        false -> Peak
+    end.
+
 
 %% Each alone ends the connection; all are tried.
 silent(T) ->

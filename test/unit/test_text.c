@@ -474,6 +474,7 @@ test_json_hostile(void **state)
 static void
 test_when(void **state)
 {
+	struct kp_buf range;
 	static const struct {
 		const char *text;
 		int64_t s;	/* since 10:00 */
@@ -511,6 +512,15 @@ test_when(void **state)
 	assert_string_equal(timefmt_iso(b, NOW + 5 * MS),
 	    "2026-11-21T10:00:00.005Z");
 	assert_string_equal(timefmt_iso(b, -1), "1969-12-31T23:59:59.999Z");
+	/* of a damaged file; with a sanitizer these failed */
+	assert_string_equal(timefmt_iso(b, INT64_MIN),
+	    "1677-09-21T00:12:43.145Z");
+	assert_string_equal(timefmt_iso(b, INT64_MAX),
+	    "2262-04-11T23:47:16.854Z");
+	kp_buf_init(&range, 256);
+	timefmt_put_range(&range, INT64_MIN, INT64_MAX);
+	assert_int_equal(range.err, KP_OK);
+	kp_buf_free(&range);
 }
 
 static void

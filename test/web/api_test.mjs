@@ -431,6 +431,12 @@ async function bodies() {
 		await s.ended;
 		same(`one answer to '${first.replace("\r\n", " ")}'`, s.got.match(/HTTP\/1\.1 \d/g)?.length, 1);
 	}
+	for (const second of ["0", "5"]) {
+		const two = raw(`GET /healthz HTTP/1.1\r\nHost: ${w.host}\r\nContent-Length: 0\r\nContent-Length: ${second}\r\n\r\n${next}`);
+
+		await two.ended;
+		same(`answers to two lengths, 0 and ${second}`, two.got.match(/HTTP\/1\.1 \d+/g)?.join(), "HTTP/1.1 400");
+	}
 	const s = raw(`POST /healthz HTTP/1.1\r\nHost: ${w.host}\r\nContent-Length: 0\r\n\r\n${next.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")}`);
 
 	await s.ended;
