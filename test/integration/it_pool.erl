@@ -7,7 +7,7 @@
 -module(it_pool).
 -behaviour(gen_server).
 
--export([start/1, start/2, run/3, stop/0, counts/0, per_request/1]).
+-export([start/1, start/2, at/1, run/3, stop/0, counts/0, per_request/1]).
 -export([request/1, checkout/0, checkin/1, query/2, fetch/1, admit/2, render/1]).
 -export([init/1, handle_call/3, handle_cast/2, callback_mode/0, handle_event/4, start_link/1]).
 
@@ -32,6 +32,13 @@ start(Kind, Workers) ->
     register(it_pool_owner, Owner),
     receive {Owner, started} -> ok end.
 
+%% From now on clients here use the servers there, which stop/0 forgets.
+at(Node) ->
+    persistent_term:put(it_pool_at, Node).
+
+there(Name) ->
+    {Name, persistent_term:get(it_pool_at, node())}.
+
 pool(own, N) ->
     gen_server:start_link({local, it_pool_own}, ?MODULE, {pool, N}, []);
 pool(poolboy, N) ->
@@ -43,6 +50,7 @@ start_link(What) ->
 stop() ->
     {Pid, Ref} = spawn_monitor(fun() -> exit({counts, counts()}) end),
     Counts = receive {'DOWN', Ref, process, Pid, {counts, C}} -> C end,
+    _ = persistent_term:erase(it_pool_at),
     Owner = erlang:monitor(process, it_pool_owner),
     it_pool_owner ! stop,
     receive {'DOWN', Owner, process, _, _} -> Counts end.
@@ -89,9 +97,9 @@ work(fast) -> transaction(fun(W) -> ask(W, fast, 100) end);
 work(slow) -> transaction(fun(W) -> [ask(W, slow, 500) || _ <- [1, 2, 3]] end);
 work(hop) -> transaction(fun(W) -> [ask(W, hop, 100) || _ <- [1, 2]] end);
 work(gate) ->
-    ok = gen_statem:call(it_pool_gate, {take, gate}, ?WAIT),
+    ok = gen_statem:call(there(it_pool_gate), {take, gate}, ?WAIT),
     spin(200),
-    ok = gen_statem:call(it_pool_gate, give, ?WAIT).
+    ok = gen_statem:call(there(it_pool_gate), give, ?WAIT).
 
 ask(Worker, Type, Us) ->
     Type = gen_server:call(Worker, {query, Type, Us}, ?WAIT).
@@ -104,7 +112,7 @@ transaction(Fun) ->
 
 checkout() ->
     Worker = case whereis(?BOY) of
-                 undefined -> gen_server:call(it_pool_own, checkout, ?WAIT);
+                 undefined -> gen_server:call(there(it_pool_own), checkout, ?WAIT);
                  _ -> poolboy:checkout(?BOY, true, ?WAIT)
              end,
     true = is_pid(Worker),
@@ -112,7 +120,7 @@ checkout() ->
 
 checkin(Worker) ->
     case whereis(?BOY) of
-        undefined -> gen_server:cast(it_pool_own, {checkin, Worker});
+        undefined -> gen_server:cast(there(it_pool_own), {checkin, Worker});
         _ -> poolboy:checkin(?BOY, Worker)
     end.
 

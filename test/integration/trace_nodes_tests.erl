@@ -11,6 +11,7 @@
 tests() ->
     [{"the way of a request over three nodes", 90, fun way/1},
      {"requests that begin in any of two nodes", 90, fun begins/1},
+     {"requests that wait for another node's pool", 120, fun pool/1},
      {"processes of two nodes", 90, fun processes/1},
      {"arguments in two nodes", 90, fun arguments/1},
      {"tokens that another node made", 90, fun tokens_after/1},
@@ -92,6 +93,36 @@ messages(Events) ->
     {match, Takes} = re:run(Events, "^(-?[0-9]+) [^ ]+ <[0-9.]+> receive (1[.][0-9]+) ([^ ]+ <[0-9.]+>)$",
                             [multiline, global, {capture, all_but_first, list}]),
     [{maps:get({From, Id}, Sent), list_to_integer(At)} || [At, Id, From] <- Takes, is_map_key({From, Id}, Sent)].
+
+%% Clients of both nodes are answered with each other's tokens: what the workers do for each, and
+%% the server that these ask, is its own.
+pool(T) ->
+    [{A, _}, {B, _}] = Targets = connected(T, [a, b]),
+    [begin
+         {module, it_pool} = it:call(N, code, ensure_loaded, [it_pool]),
+         ok = it:call(N, it_pool, start, [2])
+     end || N <- [A, B]],
+    ok = it:call(A, it_pool, at, [node_of(B)]),
+    P = start(T, [A, B], ["-entry", "it_pool:request/1", "-requests", "20", "-form", "events", "it_pool"]),
+    Loads = [it:do(N, fun() ->
+                              spawn(fun Loop() ->
+                                            _ = it_pool:run(6, 20, [hop]),
+                                            receive stop -> ok after 0 -> Loop() end
+                                    end)
+                      end) || N <- [A, B]],
+    {0, Out, Remarks} = ends(P),
+    [it:do(N, fun() ->
+                      Ref = erlang:monitor(process, Load),
+                      Load ! stop,
+                      receive {'DOWN', Ref, process, _, _} -> ok end
+              end) || {N, Load} <- lists:zip([A, B], Loads)],
+    [it:call(N, it_pool, stop, []) || N <- [A, B]],
+    Calls = maps:map(fun(F, _) ->
+                             {match, Found} = re:run(Out, ["call it_pool:", atom_to_list(F), "/"], [global]),
+                             length(Found)
+                     end, it_pool:per_request(hop)),
+    it:equal(["calls: ", Remarks], maps:map(fun(_, N) -> 20 * N end, it_pool:per_request(hop)), Calls),
+    gone(Targets).
 
 %% What a node does for a request of the other is part of that, though it calls
 %% the entry there too; what it begins itself is its own. As many as were asked

@@ -270,6 +270,98 @@ test_arguments(void **state)
 	assert_int_equal(got[4].args.n, 0);
 }
 
+/* The requests, by their numbers, for which this process has calls, in turn. */
+static void
+works_for(uint32_t proc, const uint32_t *want, size_t n)
+{
+	uint32_t now = 0;
+	size_t calls = 0;
+
+	for (size_t i = 0; i < ngot; i++) {
+		if (got[i].proc == proc && got[i].kind == KP_CALL_REQUEST)
+			now = got[i].other;
+		if (got[i].proc != proc || got[i].kind != KP_CALL_CALL ||
+		    now == 0)
+			continue;
+		assert_true(calls < n);
+		assert_int_equal(now, want[calls++]);
+	}
+	assert_int_equal(calls, n);
+}
+
+static uint32_t
+another(uint32_t node, uint32_t id)
+{
+	uint32_t proc = 0;
+	bool added;
+
+	kp_call_proc_put(names, node, id, 0, &proc, &added);
+	return proc;
+}
+
+/* As put(), at a time of node 1. */
+static void
+put_there(enum kp_call_kind kind, uint32_t proc, int64_t us, uint32_t request,
+    uint32_t serial, uint32_t from)
+{
+	put(kind, proc, us - (proc == b ? 0 : AHEAD / US), request, serial,
+	    from);
+}
+
+/*
+ * The process of 7 waited for a pool, and has the token of 8: what it sends says
+ * 8 there, and is 7's, from hop to hop on the other node, too.  Of 9, which was
+ * not asked for, its node sends nothing.
+ */
+static void
+test_answered_by_another(void **state)
+{
+	uint32_t c = another(0, 81), d = another(1, 82);
+
+	(void)state;
+	clock_is(AHEAD / US, 10);
+	kp_calls_write_begun(&w, names, 7, 0);
+	kp_calls_write_begun(&w, names, 8, 0);
+	put(KP_CALL_REQUEST, a, 10, 7, 0, 0);
+	put(KP_CALL_REQUEST, c, 20, 8, 0, 0);
+	put(KP_CALL_SEND, a, 100, 7, 5, 0);
+	put(KP_CALL_SEND, c, 200, 8, 6, 0);
+	put_there(KP_CALL_RECEIVE, b, 110, 8, 5, a);
+	put_there(KP_CALL_REQUEST, b, 111, 8, 0, 0);
+	put_there(KP_CALL_CALL, b, 120, 0, 0, 0);
+	put_there(KP_CALL_SEND, b, 130, 8, 7, 0);
+	put_there(KP_CALL_RECEIVE, d, 140, 8, 7, b);
+	put_there(KP_CALL_REQUEST, d, 141, 8, 0, 0);
+	put_there(KP_CALL_CALL, d, 150, 0, 0, 0);
+	/* Its own, and then one that a request which is not traced sent. */
+	put_there(KP_CALL_RECEIVE, b, 210, 8, 6, c);
+	put_there(KP_CALL_CALL, b, 220, 0, 0, 0);
+	put_there(KP_CALL_RECEIVE, b, 310, 8, 8, a);
+	put_there(KP_CALL_CALL, b, 320, 0, 0, 0);
+	merged();
+	works_for(b, (const uint32_t[]){ 1, 2 }, 2);
+	works_for(d, (const uint32_t[]){ 1 }, 1);
+}
+
+/* Whoever began a request works for it, whichever message it takes. */
+static void
+test_answered_there(void **state)
+{
+	uint32_t c = another(0, 81);
+
+	(void)state;
+	clock_is(AHEAD / US, 10);
+	kp_calls_write_begun(&w, names, 7, 1);
+	kp_calls_write_begun(&w, names, 8, 0);
+	put(KP_CALL_REQUEST, c, 10, 8, 0, 0);
+	put(KP_CALL_SEND, c, 100, 8, 5, 0);
+	put(KP_CALL_REQUEST, b, 20, 7, 0, 0);
+	put(KP_CALL_RECEIVE, b, 110, 7, 5, c);
+	put(KP_CALL_CALL, b, 120, 0, 0, 0);
+	merged();
+	works_for(b, (const uint32_t[]){ 2 }, 1);
+}
+
 /* Causes that go round have no order: all is there all the same. */
 static void
 test_ring(void **state)
@@ -377,6 +469,8 @@ main(void)
 		TEST(test_drift),
 		TEST(test_requests),
 		TEST(test_arguments),
+		TEST(test_answered_by_another),
+		TEST(test_answered_there),
 		TEST(test_ring),
 		TEST(test_one_traced),
 		TEST(test_version_1),

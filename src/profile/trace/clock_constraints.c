@@ -134,6 +134,12 @@ message_key(const struct constraint *v)
 	    (v->serial & 0xfffff)) + 1;
 }
 
+uint64_t
+constraints_message(uint32_t from, uint32_t serial)
+{
+	return ((uint64_t)from << 32 | serial) + 1;
+}
+
 static void
 remember(struct constraints *t, struct map *m, uint64_t key, uint64_t val)
 {
@@ -141,20 +147,35 @@ remember(struct constraints *t, struct map *m, uint64_t key, uint64_t val)
 		t->err = KP_ENOMEM;
 }
 
-/* A key that two messages share identifies neither. */
 static void
-find_senders(struct constraints *t, struct map *sends)
+remember_once(struct constraints *t, struct map *m, uint64_t key, uint64_t val)
 {
-	uint64_t *known;
+	uint64_t *known = map_get(m, key);
+
+	if (known != NULL)
+		*known = AMBIGUOUS;
+	else
+		remember(t, m, key, val);
+}
+
+/*
+ * A key that two messages share identifies neither.  What a process sends may
+ * be of another request than its receiver's node knows by the label: `any` is
+ * without the request.
+ */
+static void
+find_senders(struct constraints *t, struct map *sends, struct map *any)
+{
+	const struct constraint *v;
 
 	for (uint32_t i = 0; i < t->n; i++) {
-		if (t->v[i].kind != KP_CALL_SEND)
+		v = &t->v[i];
+		if (v->kind != KP_CALL_SEND)
 			continue;
-		known = map_get(sends, message_key(&t->v[i]));
-		if (known != NULL)
-			*known = AMBIGUOUS;
-		else
-			remember(t, sends, message_key(&t->v[i]), i);
+		t->sends[v->node] = true;
+		remember_once(t, sends, message_key(v), i);
+		remember_once(t, any, constraints_message(v->from, v->serial),
+		    i);
 	}
 }
 
@@ -180,11 +201,12 @@ find_first(struct constraints *t, struct map *firsts)
 static void
 find_causes(struct constraints *t)
 {
-	struct map sends = { 0 }, firsts = { 0 };
+	struct map sends = { 0 }, any = { 0 }, firsts = { 0 };
+	bool all = t->n < KP_MERGE_TIES_MAX;
 	uint64_t *cause;
 	struct constraint *v;
 
-	find_senders(t, &sends);
+	find_senders(t, &sends, &any);
 	find_first(t, &firsts);
 	for (uint32_t i = 0; i < t->n; i++) {
 		v = &t->v[i];
@@ -192,6 +214,12 @@ find_causes(struct constraints *t)
 		    map_get(&sends, message_key(v)) :
 		    v->kind == KP_CALL_REQUEST ?
 		    map_get(&firsts, (uint64_t)v->request + 1) : NULL;
+		if (cause == NULL && v->kind == KP_CALL_RECEIVE) {
+			cause = map_get(&any, constraints_message(v->from,
+			    v->serial));
+			v->unsent = cause == NULL && all &&
+			    t->sends[t->names->procs[v->from].node];
+		}
 		if (cause == NULL || *cause == AMBIGUOUS ||
 		    t->v[*cause].node == v->node ||
 		    t->v[*cause].serial != v->serial)
@@ -200,6 +228,7 @@ find_causes(struct constraints *t)
 		t->v[*cause].done = true;
 	}
 	map_free(&sends);
+	map_free(&any);
 	map_free(&firsts);
 }
 
@@ -215,7 +244,8 @@ drop_loose(struct constraints *t)
 	}
 	for (uint32_t i = 0; i < t->n; i++) {
 		moved[i] = n;
-		if (t->v[i].done || t->v[i].cause != TIE_NONE)
+		if (t->v[i].done || t->v[i].unsent ||
+		    t->v[i].cause != TIE_NONE)
 			t->v[n++] = t->v[i];
 	}
 	t->n = n;

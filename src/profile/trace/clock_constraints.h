@@ -17,9 +17,11 @@ struct constraint {
 	uint64_t seq;		/* number in the file, from 0 on */
 	kp_target_ns ts;	/* by its node's clock */
 	uint32_t node;
-	uint32_t request, from, serial;	/* the last two identify a message */
+	/* The last two identify a message; of a SEND, what it was sent for. */
+	uint32_t request, from, serial;
 	uint32_t cause;		/* index, or TIE_NONE */
 	enum kp_call_kind kind;
+	bool unsent;		/* RECEIVE: of a request that was not traced */
 	bool done;		/* its place in the order is known: */
 	kp_target_ns at;
 };
@@ -40,6 +42,7 @@ struct constraints {
 	struct tied_request *requests;
 	uint32_t nrequests;
 	kp_dur_ns shifts[KP_CALLS_NODES_MAX];	/* added to the offsets */
+	bool sends[KP_CALLS_NODES_MAX];	/* messages sent there were seen */
 	enum kp_err err;	/* KP_ENOMEM sticks */
 };
 
@@ -53,6 +56,8 @@ void constraints_settle(struct constraints *t);
 
 /* After that: the number that stands for all numbers of a request. */
 uint32_t constraints_root(const struct constraints *t, uint32_t request);
+/* Identifies a message, by 20 bits of a process and 32 of a serial. */
+uint64_t constraints_message(uint32_t from, uint32_t serial);
 /* A node's time by the clock of node 0, with the shift. */
 kp_target_ns constraints_time(const struct constraints *t, uint32_t node,
     kp_target_ns ts);

@@ -22,6 +22,13 @@ struct cursor {
 	kp_target_ns floor;	/* no later event comes before this */
 };
 
+/* What a process works for, by the numbers of the file, without a `same`. */
+struct owner {
+	uint32_t label, got;	/* by its node, and by its last message */
+	uint32_t from, to;	/* that label stands for this request; or 0, 0 */
+	uint32_t told;		/* what the last REQUEST said to the caller */
+};
+
 struct kp_merge_state {
 	struct kp_call_names *names;
 	struct constraints ties;
@@ -30,6 +37,11 @@ struct kp_merge_state {
 	uint32_t *numbers;	/* request in the file -> in order, or 0 */
 	uint32_t nnumbers;
 	uint32_t *at;		/* by process, its request: see keeps() */
+	struct owner *owners;	/* by process */
+	uint32_t *began;	/* by request, the process that began it + 1 */
+	struct map moved;	/* messages within a node -> their request */
+	struct kp_call_event held;	/* follows a REQUEST that was added */
+	bool holds;
 };
 
 /* ---- the first reading ---- */
@@ -169,7 +181,7 @@ earliest(struct kp_merge_state *t, kp_target_ns *ts)
 	return best;
 }
 
-static void
+static struct constraint *
 take(struct kp_calls_merge *m, struct cursor *c, kp_target_ns ts,
     struct kp_call_event *ev)
 {
@@ -189,6 +201,91 @@ take(struct kp_calls_merge *m, struct cursor *c, kp_target_ns ts,
 	*ev = c->ev;
 	ev->ts = ts;
 	cursor_next(m->state, c);
+	return tie;
+}
+
+/* ---- messages that were sent for another request than their label's ---- */
+
+/* The request that this message was sent for. */
+static uint32_t
+sent_for(struct kp_merge_state *t, const struct kp_call_event *ev,
+    const struct constraint *tie, uint32_t label)
+{
+	uint64_t key = constraints_message(ev->other, ev->serial);
+	const uint64_t *moved;
+	uint32_t request = label;
+
+	if (label < t->nnumbers && t->began[label] == ev->proc + 1)
+		return label;
+	if (tie != NULL && tie->cause != TIE_NONE)
+		return t->ties.v[tie->cause].request;
+	if (tie != NULL && tie->unsent)
+		return 0;
+	moved = map_get(&t->moved, key);
+	if (moved != NULL) {
+		request = (uint32_t)*moved;
+		map_remove(&t->moved, key);
+	}
+	return request;
+}
+
+static enum kp_err
+own_message(struct kp_merge_state *t, struct kp_call_event *ev,
+    struct constraint *tie)
+{
+	struct owner *o = &t->owners[ev->proc];
+	uint32_t label = constraints_root(&t->ties, ev->request);
+	bool send = ev->kind == KP_CALL_SEND;
+
+	if (!send) {
+		o->got = label;
+		ev->request = sent_for(t, ev, tie, label);
+		o->from = o->to = 0;
+		if (ev->request != label) {
+			o->from = label;
+			o->to = ev->request;
+		}
+	} else if (label == o->from && o->to != o->from) {
+		ev->request = o->to;
+		if (!map_put(&t->moved, constraints_message(ev->proc,
+		    ev->serial), o->to))
+			return KP_ENOMEM;
+	}
+	if (send && tie != NULL)
+		tie->request = constraints_root(&t->ties, ev->request);
+	return KP_OK;
+}
+
+/* A process that works for a request without a message of it has begun it. */
+static void
+note_began(struct kp_merge_state *t, uint32_t request, uint32_t proc)
+{
+	if (request > 0 && request < t->nnumbers && t->began[request] == 0 &&
+	    t->owners[proc].got != request)
+		t->began[request] = proc + 1;
+}
+
+/* Says first what the process works for, if that has changed. */
+static void
+own_work(struct kp_merge_state *t, struct kp_call_event *ev)
+{
+	struct owner *o = &t->owners[ev->proc];
+	uint32_t now;
+
+	if (ev->kind == KP_CALL_REQUEST) {
+		o->label = constraints_root(&t->ties, ev->other);
+		note_began(t, o->label, ev->proc);
+	}
+	now = o->label > 0 && o->label == o->from ? o->to : o->label;
+	if (ev->kind == KP_CALL_REQUEST) {
+		ev->other = o->told = now;
+	} else if (ev->kind == KP_CALL_CALL && now != o->told) {
+		t->held = *ev;
+		t->holds = true;
+		o->told = now;
+		*ev = (struct kp_call_event){ .kind = KP_CALL_REQUEST,
+			.proc = ev->proc, .ts = ev->ts, .other = now };
+	}
 }
 
 static bool
@@ -200,7 +297,10 @@ cursors_make(struct kp_merge_state *t, const void *p, size_t n)
 	t->cursors = calloc(t->ncursors, sizeof(*t->cursors));
 	t->at = calloc(t->names->nprocs + 1, sizeof(*t->at));
 	t->numbers = constraints_numbers(&t->ties, &t->nnumbers);
-	if (t->cursors == NULL || t->at == NULL || t->numbers == NULL)
+	t->owners = calloc(t->names->nprocs + 1, sizeof(*t->owners));
+	t->began = calloc((size_t)t->nnumbers + 1, sizeof(*t->began));
+	if (t->cursors == NULL || t->at == NULL || t->numbers == NULL ||
+	    t->owners == NULL || t->began == NULL)
 		return false;
 	for (uint32_t i = 0; i < t->ncursors; i++) {
 		c = &t->cursors[i];
@@ -240,25 +340,35 @@ kp_calls_merge_begin(struct kp_calls_merge *m, const void *p, size_t n,
 enum kp_err
 kp_calls_merge_next(struct kp_calls_merge *m, struct kp_call_event *ev)
 {
+	struct kp_merge_state *t = m->state;
+	struct constraint *tie;
 	struct cursor *c;
 	kp_target_ns ts = 0;
 	enum kp_err e;
 
-	if (m->state == NULL) {
+	if (t == NULL) {
 		e = kp_calls_read(&m->plain, ev);
 		m->info = m->plain.info;
 		return e;
 	}
 	do {
-		c = earliest(m->state, &ts);
-		if (c == NULL)
-			break;
-		take(m, c, ts, ev);
-	} while (!keeps(m->state, ev));
-	if (c != NULL)
-		return KP_OK;
-	*ev = (struct kp_call_event){ 0 };
-	return KP_END;
+		if (t->holds) {
+			*ev = t->held;
+			t->holds = false;
+			continue;
+		}
+		c = earliest(t, &ts);
+		if (c == NULL) {
+			*ev = (struct kp_call_event){ 0 };
+			return KP_END;
+		}
+		tie = take(m, c, ts, ev);
+		if (ev->kind != KP_CALL_SEND && ev->kind != KP_CALL_RECEIVE)
+			own_work(t, ev);
+		else if ((e = own_message(t, ev, tie)) != KP_OK)
+			return e;
+	} while (!keeps(t, ev));
+	return KP_OK;
 }
 
 void
@@ -273,5 +383,8 @@ kp_calls_merge_free(struct kp_calls_merge *m)
 	free(t->cursors);
 	free(t->numbers);
 	free(t->at);
+	free(t->owners);
+	free(t->began);
+	map_free(&t->moved);
 	free(t);
 }

@@ -10,6 +10,12 @@
  * enough, an event that comes too early is moved to right after its cause, and
  * later events of its node to no earlier than that: such events are counted.
  *
+ * A node knows requests by the labels of their tokens.  A message may have been
+ * sent for another request than its label says, as by a client that waited for a
+ * pool's worker (kprof_tracer_owner.erl): its sender's node knows.  So work for a
+ * message from another node counts for the request that it was sent for, from hop
+ * to hop, unless its process began the request that its own node says.
+ *
  * Events of requests that the user did not ask for are left out, and the other
  * requests are numbered from 1 on in the order in which they began.  Which these
  * are is known only at the end of the file, so it is read twice.
