@@ -92,6 +92,8 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
             finish({daemon_gone, Reason}, S);
         {stacks, Next, BusyNs} ->
             loop(kprof_agent_stacks:stacks_next(Next, BusyNs, S));
+        {stacks_of, Ref, Message} when is_integer(Ref) ->
+            loop(kprof_agent_stacks:stacks_answer(Ref, Message, S));
         {timeout, Timer, stacks} when Timer =:= element(1, S#s.stacks#stacks.due) ->
             loop(kprof_agent_stacks:stacks_due(S));
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.stacks#stacks.sampler) ->

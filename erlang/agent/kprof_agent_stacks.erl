@@ -19,7 +19,7 @@
 
 -export([stacks_use/2, stacks_settle/1, stacks_sleep/1, stacks_wake/1, stacks_stop/1,
          stacks_seen/2, stacks_wait_ms/2, stacks_next/3, stacks_due/1, sampler_down/1,
-         stacks_inherited/1, stacks_of/3]).
+         stacks_inherited/1, stacks_of/3, stacks_answer/3]).
 %% For the tests.
 -export([stack_candidates/3, stack_crowd/2]).
 
@@ -186,18 +186,29 @@ given(_, S) ->
     S.
 
 %% Replies with a message as above about [{Number, Serial}], of whatever request; those that have
-%% ended are left out. Another process asks, and answers the daemon itself: the agent may be the
-%% one that is too busy. Tracing may be off.
+%% ended are left out. Another process asks, since that takes time. Its answer goes by way of the
+%% agent, behind all events from before the stacks were read: they show which calls had ended by
+%% then. Tracing may be off.
 -spec stacks_of([{non_neg_integer(), non_neg_integer()}], integer(), #s{}) -> #s{}.
-stacks_of(Pids, Ref, #s{lease = #lease{daemon = Daemon}} = S) ->
+stacks_of(Pids, Ref, S) ->
+    Agent = self(),
     kprof_injected:spawn_labelled(
       kprof_agent, stacks,
       fun() ->
               process_flag(priority, high),
               Message = stacks_now([list_to_pid(lists:concat(["<0.", N, ".", Serial, ">"]))
                                     || {N, Serial} <- lists:sublist(Pids, ?OF_PROCESSES_MAX)]),
-              erlang:send(Daemon, {kprof_reply, Ref, Message}, [noconnect, nosuspend])
+              Agent ! {stacks_of, Ref, Message}
       end),
+    S.
+
+-spec stacks_answer(integer(), tuple(), #s{}) -> #s{}.
+stacks_answer(Ref, Message, S0) ->
+    S = case S0 of
+            #s{probe = native} -> kprof_agent_rings:drain_now(S0);
+            #s{} -> S0
+        end,
+    _ = kprof_agent_events:send({kprof_reply, Ref, Message}, S),
     S.
 
 stacks_now(Pids) ->

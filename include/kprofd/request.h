@@ -305,6 +305,7 @@ struct kp_flight {
 	uint8_t node;
 	uint64_t proc;
 	kp_dur_ns in_call;
+	kp_target_ns began;	/* this call, by the clock of its node */
 	/*
 	 * The functions of the calls that have not ended, in all its processes,
 	 * in the order in which they began, so that the last is fn; the first
@@ -321,6 +322,12 @@ struct kp_flight {
  */
 size_t kp_requests_oldest(struct kp_requests *rs, uint32_t node,
     kp_target_ns now, struct kp_flight *v, size_t max);
+/*
+ * Was the call that f names under way from `from` to `to`, by the clock of its
+ * node?  As far as events have come; false where that is not known any more.
+ */
+bool kp_requests_in_call(const struct kp_requests *rs,
+    const struct kp_flight *f, kp_target_ns from, kp_target_ns to);
 /* Adds the node's losses since the last kp_requests_losses() to *to. */
 void kp_requests_lost(const struct kp_requests *rs, uint32_t node,
     struct kp_losses *to);

@@ -50,6 +50,7 @@ flight_of(const struct kp_requests *rs, const struct req *rq,
 	f.fn = c->c.fn;
 	f.proc = c->c.proc;
 	f.node = c->c.node;
+	f.began = c->c.start;
 	f.in_call = age(now, c->c.placed ? c->c.start :
 	    req_time(rs, rq, c->c.node, c->c.start));
 	/* Offsets between clocks have errors. */
@@ -138,6 +139,24 @@ kp_requests_oldest(struct kp_requests *rs, uint32_t node,
 	for (size_t i = 0; i < o.n; i++)
 		v[i] = flight_of(rs, o.v[i].rq, o.now);
 	return o.n;
+}
+
+bool
+kp_requests_in_call(const struct kp_requests *rs, const struct kp_flight *f,
+    kp_target_ns from, kp_target_ns to)
+{
+	const struct req *rq = req_get(rs, f->label);
+	const struct kp_call *c;
+
+	for (uint32_t i = rq != NULL ? rq->ncalls : 0; i-- > 0;) {
+		c = &rq->calls[i].c;
+		if (c->proc == f->proc && c->fn == f->fn &&
+		    c->start == f->began && !c->placed)
+			return c->start <= from && (c->outcome == KP_OPEN ||
+			    (kp_outcome_timed((enum kp_outcome)c->outcome) &&
+			    c->end >= to));
+	}
+	return false;
 }
 
 static enum kp_request_is

@@ -4,7 +4,7 @@
 
 -export([tests/0]).
 %% In the target.
--export([request/1, tier/1, init/1, handle_call/3, handle_cast/2]).
+-export([request/1, tier/1, init/1, handle_call/3, handle_cast/2, turn/1, even/1, odd/1]).
 -export([kinds/0, silent/0, share/0, off/0, tripped/0, killed/0, looks/0]).
 
 -define(LABEL, ((16#2D bsl 53) bor (5 bsl 42))).
@@ -18,7 +18,8 @@ tests() ->
      {"none after an overload", 60, fun(T) -> run(T, tripped) end},
      {"somebody kills the sampler", 60, fun(T) -> run(T, killed) end},
      {"nothing is left of the sampler", 120, fun ways_out/1},
-     {"flight -stacks of requests that hang", 60, fun hangs/1}].
+     {"flight -stacks of requests that hang", 60, fun hangs/1},
+     {"flight -stacks shows no request the stack of another", 120, fun own_stacks/1}].
 
 %% ------------------------------------------------- through the agent alone ----
 
@@ -288,3 +289,34 @@ hangs(T) ->
     {ok, Paused} = it:control(P, "flight stacks"),
     it:check(re:run(Paused, "tracing is off there: paused") =/= nomatch, "~ts", [Paused]),
     it:terminate(P).
+
+%% A client makes one request after the other, of two kinds by turns. While the list waited for the
+%% stacks of its processes, they went on to the next request, and its stack stood below the first.
+own_stacks(T) ->
+    Target = it:target(T),
+    P = it:kprofd(T, Target,
+                  #{tiers => ["{tiers, [{even, \"stacks_tests:even/1\"}, {odd, \"stacks_tests:odd/1\"}]}.\n"
+                              "{entry, \"stacks_tests:turn/1\"}.\n", it:calm()]}),
+    it:armed(P),
+    it:do(Target, fun() -> [spawn(fun() -> turns(I) end) || I <- lists:seq(1, 16)], ok end),
+    it:until("they run", fun() -> it:said(P, "([0-9]+) in flight") > 0 end),
+    Seen = lists:sum([own_stacks_look(P) || _ <- lists:seq(1, 60)]),
+    it:check(Seen >= 20, "~b requests had a stack", [Seen]),
+    it:terminate(P).
+
+own_stacks_look(P) ->
+    {ok, Json} = it:control(P, "flight json stacks"),
+    {match, Found} = re:run(Json, "\"path\":\\[([^]]*)\\],\"state\":([^,]*),.*?\"frames\":\\[([^]]*)\\]",
+                            [global, {capture, all_but_first, list}]),
+    [it:check(string:find(Frames, "stacks_tests:" ++ Tier ++ "/1:") =/= nomatch, "~s: ~ts", [Tier, Json])
+     || {Path, Frames} <- [{Path, Frames} || [Path, State, Frames] <- Found, State =/= "null", State =/= "\"not seen\""],
+        Tier <- ["even", "odd"], string:find(Path, Tier) =/= nomatch],
+    length([x || [_, _, Frames] <- Found, Frames =/= ""]).
+
+turns(I) -> ?MODULE:turn(I), turns(I + 1).
+
+turn(I) when I rem 2 =:= 0 -> ?MODULE:even(I), ok;
+turn(I) -> ?MODULE:odd(I), ok.
+
+even(I) -> receive after 5 + I rem 20 -> ok end.
+odd(I) -> receive after 5 + I rem 20 -> ok end.

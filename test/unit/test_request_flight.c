@@ -70,6 +70,35 @@ test_where(void **state)
 }
 
 /*
+ * A stack that was read a little later is shown only if the process was in the
+ * call that the list named, all the while: it may be in the next request by then.
+ */
+static void
+test_in_call(void **state)
+{
+	struct kp_flight v;
+
+	(void)state;
+	entry(&f, 1, "e", "u0", 1, 0);
+	call(&f, 1, "b", "e", 1, 10);
+	assert_int_equal(kp_requests_oldest(f.rs, 0, feed_time(11), &v, 1), 1);
+	assert_true(kp_requests_in_call(f.rs, &v, feed_time(12), feed_time(13)));
+	assert_false(kp_requests_in_call(f.rs, &v, feed_time(9), feed_time(12)));
+	back_to(&f, 1, "e", 20);
+	assert_true(kp_requests_in_call(f.rs, &v, feed_time(12), feed_time(13)));
+	assert_false(kp_requests_in_call(f.rs, &v, feed_time(19), feed_time(21)));
+	/* the same function again, in the same request */
+	call(&f, 1, "b", "e", 1, 22);
+	assert_false(kp_requests_in_call(f.rs, &v, feed_time(23), feed_time(23)));
+	assert_int_equal(kp_requests_oldest(f.rs, 0, feed_time(24), &v, 1), 1);
+	assert_true(kp_requests_in_call(f.rs, &v, feed_time(23), feed_time(23)));
+	back_to(&f, 1, "e", 25);
+	back_to(&f, 1, "u0", 26);
+	expire(&f, 400);
+	assert_false(kp_requests_in_call(f.rs, &v, feed_time(23), feed_time(23)));
+}
+
+/*
  * Answered by a tail call's end, it was listed for the second in which its
  * process could still show that it runs.
  */
@@ -179,7 +208,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH(test_where), WITH(test_tail_call), WITH(test_when),
+		WITH(test_where), WITH(test_in_call),
+		WITH(test_tail_call), WITH(test_when),
 		WITH(test_oldest),
 		WITH(test_identity), WITH(test_path),
 	};

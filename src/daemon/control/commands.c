@@ -132,15 +132,19 @@ static void
 do_flight(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
+	struct flights *fs = flights_new(cs->p->targets, cmd->globs);
 	struct kp_buf b;
 
-	if (cmd->stacks) {
-		flight_asks_add(cs->p->flights, c, cmd->globs, cmd->json);
-		return;
+	if (fs == NULL) {
+		refuse(c, "no memory");
+	} else if (cmd->stacks) {
+		flight_asks_add(cs->p->flights, c, cmd->globs, cmd->json, fs);
+	} else {
+		kp_buf_init(&b, ANSWER_MAX);
+		flights_text(&b, fs, cmd->json, NULL);
+		flights_free(fs);
+		answer(c, &b);
 	}
-	kp_buf_init(&b, ANSWER_MAX);
-	in_flight_text(&b, cs->p->targets, cmd->globs, cmd->json, NULL);
-	answer(c, &b);
 }
 
 /* Windows of targets that have stored none yet: kprof shows them meanwhile. */

@@ -2,8 +2,10 @@
  * flight_stacks.c - keeps a table of waiting clients, and what the targets have
  * answered so far.
  *
- * The requests are listed when the answers are in, some ms after their processes
- * were asked: one that is in another process by then is shown without a stack.
+ * The list is of the moment when the processes were asked.  An answer comes some
+ * ms later, by way of the agent and thus behind the events of that time, which
+ * show whether the process was still in the call that the list names: a busy one
+ * is in the next request by then.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,9 +32,8 @@ struct flight_stacks {
 		uint64_t pid[AGENT_STACKS_MAX];
 	} *v;			/* owned, while busy; TARGETS_MAX */
 	unsigned n;
-	struct kp_stack_table *table;	/* owned, while busy */
-	struct flight_stack seen[KP_FLIGHT_MAX];
-	size_t nseen;
+	struct kp_stack_table *table;	/* owned, while busy; so is list */
+	struct flights *list;
 };
 
 struct flight_asks {
@@ -42,31 +43,21 @@ struct flight_asks {
 
 /* ---- what was answered ---- */
 
-const struct flight_stack *
-flight_stacks_get(const struct flight_stacks *s, const struct target *t,
-    uint64_t pid)
-{
-	for (size_t i = 0; i < s->nseen; i++)
-		if (s->seen[i].t == t && s->seen[i].pid == pid)
-			return &s->seen[i];
-	return NULL;
-}
-
 uint32_t
-flight_stack_depth(const struct flight_stacks *s, const struct flight_stack *f)
+flight_stack_depth(const struct flight_stacks *s, uint32_t stack)
 {
 	uint32_t n;
 
-	kp_stack_frames(s->table, f->stack, &n);
+	kp_stack_frames(s->table, stack, &n);
 	return n;
 }
 
 const char *
-flight_stack_frame(const struct flight_stacks *s,
-    const struct flight_stack *f, uint32_t i, char *buf, size_t size)
+flight_stack_frame(const struct flight_stacks *s, uint32_t stack, uint32_t i,
+    char *buf, size_t size)
 {
 	uint32_t n;
-	const struct kp_stack_frame *v = kp_stack_frames(s->table, f->stack, &n);
+	const struct kp_stack_frame *v = kp_stack_frames(s->table, stack, &n);
 
 	if (v[i].line == 0)
 		snprintf(buf, size, "%s", kp_stack_fn(s->table, v[i].fn));
@@ -135,8 +126,10 @@ stacks_free(struct flight_stacks *s)
 	if (s->late != NULL)
 		event_del(s->late);
 	kp_stack_table_free(s->table);
+	flights_free(s->list);
 	free(s->v);
 	s->table = NULL;
+	s->list = NULL;
 	s->v = NULL;
 	s->busy = false;
 }
@@ -144,14 +137,13 @@ stacks_free(struct flight_stacks *s)
 static void
 stacks_end(struct flight_stacks *s)
 {
-	const struct parts *p = s->all->p;
-	struct control_client *c = control_client_get(p->control, s->client);
+	struct control_client *c = control_client_get(s->all->p->control,
+	    s->client);
 	struct kp_buf b;
 
 	if (c != NULL) {
 		kp_buf_init(&b, ANSWER_MAX);
-		in_flight_text(&b, p->targets, s->glob[0] != '\0' ? s->glob :
-		    NULL, s->json, s);
+		flights_text(&b, s->list, s->json, s);
 		control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
 		kp_buf_free(&b);
 	}
@@ -196,16 +188,18 @@ free_place(struct flight_asks *fa)
 
 void
 flight_asks_add(struct flight_asks *fa, struct control_client *c,
-    const char *glob, bool json)
+    const char *glob, bool json, struct flights *fs)
 {
 	static const char busy[] = "too many wait already", mem[] = "no memory";
 	const struct timeval tv = { FLIGHT_STACKS_MS / 1000, 0 };
 	struct flight_stacks *s = free_place(fa);
 
 	if (s == NULL) {
+		flights_free(fs);
 		control_answer(c, false, busy, strlen(busy));
 		return;
 	}
+	s->list = fs;
 	s->table = kp_stack_table_new();
 	s->v = calloc(TARGETS_MAX, sizeof(*s->v));
 	if (s->table == NULL || s->v == NULL) {
@@ -218,8 +212,7 @@ flight_asks_add(struct flight_asks *fa, struct control_client *c,
 	s->client = control_client_id(c);
 	snprintf(s->glob, sizeof(s->glob), "%s", glob != NULL ? glob : "");
 	s->n = s->left = 0;
-	s->nseen = 0;
-	in_flight_processes(fa->p->targets, glob, on_process, s);
+	flights_processes(fs, on_process, s);
 	for (unsigned i = 0; i < s->n; i++)
 		s->left += agent_ask_stacks(s->v[i].t->agent, s->v[i].pid,
 		    s->v[i].n, &s->v[i].number) == KP_OK;
@@ -239,9 +232,7 @@ on_sample(void *ctx, const struct kp_stack_sample *sample)
 {
 	const struct taking *x = ctx;
 
-	if (x->s->nseen < KP_FLIGHT_MAX)
-		x->s->seen[x->s->nseen++] = (struct flight_stack){ x->t,
-			sample->proc, sample->stack, sample->state };
+	flights_sample(x->s->list, x->t, sample);
 }
 
 static void
@@ -289,7 +280,9 @@ flight_asks_gone(struct flight_asks *fa, const struct target *t)
 {
 	struct flight_stacks *s = fa->v;
 
-	for (; s < fa->v + CONTROL_CLIENTS_MAX; s++)
+	for (; s < fa->v + CONTROL_CLIENTS_MAX; s++) {
+		if (s->busy)
+			flights_forget(s->list, t);
 		for (unsigned i = 0; s->busy && i < s->n; i++)
 			if (s->v[i].t == t && s->v[i].number != 0) {
 				s->v[i].t = NULL;
@@ -297,6 +290,15 @@ flight_asks_gone(struct flight_asks *fa, const struct target *t)
 				if (--s->left == 0)
 					event_active(s->late, EV_TIMEOUT, 0);
 			}
+	}
+}
+
+void
+flight_asks_end(struct flight_asks *fa)
+{
+	for (int i = 0; i < CONTROL_CLIENTS_MAX; i++)
+		if (fa->v[i].busy)
+			stacks_end(&fa->v[i]);
 }
 
 struct flight_asks *

@@ -21,35 +21,27 @@ struct parts;
 struct target;
 struct flight_asks;
 struct flight_stacks;
-
-struct flight_stack {
-	const struct target *t;
-	uint64_t pid;		/* serial << 32 | number */
-	uint32_t stack;
-	uint8_t state;		/* enum kp_stack_state */
-};
+struct flights;
 
 /* NULL when out of memory. */
 struct flight_asks *flight_asks_new(struct event_base *base,
     const struct parts *p);
 void flight_asks_free(struct flight_asks *fa);
-/* Answers the client now or later.  glob: as of in_flight_text(). */
+/* Answers the client now or later.  Takes fs over; glob: what it is of. */
 void flight_asks_add(struct flight_asks *fa, struct control_client *c,
-    const char *glob, bool json);
+    const char *glob, bool json, struct flights *fs);
+/* Answers all who wait, with what has come: the lists are about to go stale. */
+void flight_asks_end(struct flight_asks *fa);
 /* As on_stacks_of of struct agent_ops. */
 void flight_asks_take(struct target *t, uint64_t number,
     struct kp_span message);
 /* The target is about to be freed: it answers nobody. */
 void flight_asks_gone(struct flight_asks *fa, const struct target *t);
 
-/* NULL: the process was not asked, or has ended. */
-const struct flight_stack *flight_stacks_get(const struct flight_stacks *s,
-    const struct target *t, uint64_t pid);
-uint32_t flight_stack_depth(const struct flight_stacks *s,
-    const struct flight_stack *f);
+uint32_t flight_stack_depth(const struct flight_stacks *s, uint32_t stack);
 /* Writes the i-th frame, from the outermost, to buf, and returns that. */
-const char *flight_stack_frame(const struct flight_stacks *s,
-    const struct flight_stack *f, uint32_t i, char *buf, size_t n);
+const char *flight_stack_frame(const struct flight_stacks *s, uint32_t stack,
+    uint32_t i, char *buf, size_t n);
 /* A line for each target whose requests may not be all there, and why. */
 void flight_stacks_notes(const struct flight_stacks *s, struct kp_buf *b);
 /* The same as an array, "notes". */

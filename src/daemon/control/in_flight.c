@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "daemon/control/status.h"
 #include "daemon/target/targets.h"
 #include "kprofd/fn_name.h"
@@ -17,6 +18,14 @@
 struct flying {
 	struct kp_flight f;
 	const struct assembly_part *part;
+	struct target *target;	/* of the process that it is in, or NULL */
+	enum {
+		NOT_SEEN,	/* the process was not asked, or has ended */
+		GONE_ON,	/* when it was asked, it had left the call */
+		SEEN
+	} seen;
+	uint32_t stack;		/* if SEEN */
+	uint8_t state;		/* enum kp_stack_state */
 };
 
 struct flights {
@@ -48,7 +57,7 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 		n = assembly_oldest(&t->part, fs->of_node, KP_FLIGHT_MAX);
 		for (size_t k = 0; k < n; k++)
 			fs->v[fs->n + k] = (struct flying){
-				fs->of_node[k], &t->part };
+				.f = fs->of_node[k], .part = &t->part };
 		fs->n += n;
 		qsort(fs->v, fs->n, sizeof(fs->v[0]), age_cmp);
 		if (fs->n > KP_FLIGHT_MAX)
@@ -56,38 +65,66 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 	}
 }
 
-static struct assembly_part *
-part_of(const struct flying *x)
+struct flights *
+flights_new(const struct targets *ts, const char *glob)
 {
-	return x->f.fn != KP_NONE ? x->part->in->parts[x->f.node] : NULL;
+	struct flights *fs = calloc(1, sizeof(*fs));
+	const struct assembly_part *at;
+	struct flying *x;
+
+	if (fs == NULL)
+		return NULL;
+	collect(fs, ts, glob);
+	for (x = fs->v; x < fs->v + fs->n; x++) {
+		at = x->f.fn != KP_NONE ? x->part->in->parts[x->f.node] : NULL;
+		x->target = at != NULL ? at->target : NULL;
+	}
+	return fs;
 }
 
 void
-in_flight_processes(const struct targets *ts, const char *glob,
-    void (*f)(void *ctx, struct target *t, uint64_t pid), void *ctx)
+flights_free(struct flights *fs)
 {
-	struct flights *fs = calloc(1, sizeof(*fs));
-	const struct assembly_part *part;
-
-	if (fs == NULL)
-		return;
-	collect(fs, ts, glob);
-	for (size_t i = 0; i < fs->n; i++) {
-		part = part_of(&fs->v[i]);
-		if (part != NULL)
-			f(ctx, part->target, kp_proc_pid(fs->v[i].f.proc));
-	}
 	free(fs);
 }
 
-/* NULL: the process was not asked, or has ended. */
-static const struct flight_stack *
-stack_of(const struct flight_stacks *stacks, const struct flying *x)
+void
+flights_forget(struct flights *fs, const struct target *t)
 {
-	const struct assembly_part *part = part_of(x);
+	size_t n = 0;
 
-	return part == NULL || stacks == NULL ? NULL :
-	    flight_stacks_get(stacks, part->target, kp_proc_pid(x->f.proc));
+	for (size_t i = 0; i < fs->n; i++) {
+		if (fs->v[i].target == t)
+			fs->v[i].target = NULL;
+		if (fs->v[i].part != &t->part)
+			fs->v[n++] = fs->v[i];
+	}
+	fs->n = n;
+}
+
+void
+flights_processes(const struct flights *fs,
+    void (*f)(void *ctx, struct target *t, uint64_t pid), void *ctx)
+{
+	for (size_t i = 0; i < fs->n; i++)
+		if (fs->v[i].target != NULL)
+			f(ctx, fs->v[i].target, kp_proc_pid(fs->v[i].f.proc));
+}
+
+void
+flights_sample(struct flights *fs, const struct target *t,
+    const struct kp_stack_sample *s)
+{
+	struct flying *x;
+
+	for (x = fs->v; x < fs->v + fs->n; x++) {
+		if (x->target != t || kp_proc_pid(x->f.proc) != s->proc)
+			continue;
+		x->seen = kp_requests_in_call(x->part->in->rs, &x->f, s->at,
+		    sat_add(s->at, s->took)) ? SEEN : GONE_ON;
+		x->stack = s->stack;
+		x->state = s->state;
+	}
 }
 
 /* What the i-th open call is: its tier, or else its function. */
@@ -129,23 +166,23 @@ static void
 put_stack_json(struct json *j, const struct flying *x,
     const struct flight_stacks *stacks)
 {
-	const struct flight_stack *s = stack_of(stacks, x);
 	char frame[FLIGHT_FRAME_MAX];
-	uint32_t n = s != NULL ? flight_stack_depth(stacks, s) : 0;
+	uint32_t n = x->seen == SEEN ? flight_stack_depth(stacks, x->stack) : 0;
 
 	json_array(j, "path");
 	for (unsigned i = 0; i < x->f.npath; i++)
 		json_string(j, NULL, step(x, i));
 	json_end(j);
-	if (s != NULL)
-		json_string(j, "state", kp_stack_state_name(s->state));
+	if (x->seen == SEEN)
+		json_string(j, "state", kp_stack_state_name(x->state));
 	else
 		json_null(j, "state");
 	json_array(j, "frames");
 	for (uint32_t i = 0; i < n; i++)
-		json_string(j, NULL, flight_stack_frame(stacks, s, i, frame,
-		    sizeof(frame)));
+		json_string(j, NULL, flight_stack_frame(stacks, x->stack, i,
+		    frame, sizeof(frame)));
 	json_end(j);
+	json_bool(j, "gone_on", x->seen == GONE_ON);
 }
 
 static void
@@ -225,13 +262,13 @@ static void
 put_stack(struct kp_buf *b, const struct flying *x,
     const struct flight_stacks *stacks)
 {
-	const struct flight_stack *s = stack_of(stacks, x);
+	uint32_t n = x->seen == SEEN ? flight_stack_depth(stacks, x->stack) : 0;
 	char text[TEXT_MAX], frame[FLIGHT_FRAME_MAX], call[FN_NAME_MAX];
-	struct names_of n;
+	struct names_of n_of;
 
-	name(&n, x);
+	name(&n_of, x);
 	kp_buf_printf(b, "%s", text_dur(text, x->f.age));
-	kp_buf_printf(b, "  %s  on %s\n", n.identity, x->part->node);
+	kp_buf_printf(b, "  %s  on %s\n", n_of.identity, x->part->node);
 	if (x->f.fn == KP_NONE) {
 		kp_buf_printf(b, "    in no call of a tier\n\n");
 		return;
@@ -241,13 +278,12 @@ put_stack(struct kp_buf *b, const struct flying *x,
 		kp_buf_printf(b, "%s%s", i > 0 ? " > " : "",
 		    fn_shown(call, sizeof(call), step(x, i)));
 	kp_buf_printf(b, ", for %s", text_dur(text, x->f.in_call));
-	kp_buf_printf(b, "\n    process %s on %s, %s\n", n.process, n.at,
-	    s != NULL ? kp_stack_state_name(s->state) :
-	    "which has ended or could not be asked");
-	for (uint32_t i = s != NULL ? flight_stack_depth(stacks, s) : 0; i > 0;
-	    i--)
-		kp_buf_printf(b, "        %s\n", flight_stack_frame(stacks, s,
-		    i - 1, frame, sizeof(frame)));
+	kp_buf_printf(b, "\n    process %s on %s, %s\n", n_of.process, n_of.at,
+	    x->seen == SEEN ? kp_stack_state_name(x->state) : x->seen ==
+	    GONE_ON ? "(had gone on)" : "which has ended or could not be asked");
+	for (; n > 0; n--)
+		kp_buf_printf(b, "        %s\n", flight_stack_frame(stacks,
+		    x->stack, n - 1, frame, sizeof(frame)));
 	kp_buf_printf(b, "\n");
 }
 
@@ -263,21 +299,13 @@ put_stacks(struct kp_buf *b, const struct flights *fs,
 }
 
 void
-in_flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
-    bool json, const struct flight_stacks *stacks)
+flights_text(struct kp_buf *b, const struct flights *fs, bool json,
+    const struct flight_stacks *stacks)
 {
-	struct flights *fs = calloc(1, sizeof(*fs));
-
-	if (fs == NULL) {
-		b->err = KP_ENOMEM;
-		return;
-	}
-	collect(fs, ts, glob);
 	if (json)
 		put_json(b, fs, stacks);
 	else if (stacks != NULL)
 		put_stacks(b, fs, stacks);
 	else
 		put_plain(b, fs);
-	free(fs);
 }

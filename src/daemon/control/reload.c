@@ -10,6 +10,7 @@
 #include "daemon/check/check_answer.h"
 #include "daemon/deferred_free.h"
 #include "daemon/log.h"
+#include "daemon/control/flight_stacks.h"
 #include "daemon/control/reload.h"
 #include "text/text.h"
 
@@ -381,8 +382,11 @@ reload_done(struct target *t, const struct agent_reloaded *how)
 	r->n.removed += how->n.removed;
 	r->n.changed += how->n.changed;
 	r->n.kept += how->n.kept;
-	if (!r->same)
+	if (!r->same) {
+		if (t->p->flights != NULL)
+			flight_asks_end(t->p->flights);
 		target_switch(t);
+	}
 	if (--r->left == 0)
 		finish(r);
 }
