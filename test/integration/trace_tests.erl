@@ -60,9 +60,23 @@ alike() ->
 fprof(T) ->
     Target = plain(T),
     Theirs = functions(it_counted, consult(T, by_fprof(Target, it_counted, work, [50]))),
-    Ours = functions(it_counted, consult(T, analysis(T, Target, ["-apply", ?WORK | ?ALL]))),
+    Terms = consult(T, analysis(T, Target, ["-apply", ?WORK | ?ALL])),
+    adds_up(Terms),
+    Ours = functions(it_counted, Terms),
     it:check(map_size(Theirs) > 10, "fprof finds functions: ~0p", [Theirs]),
     same(Theirs, Ours).
+
+%% fprof's suite checks its own analysis so: the rows of callers add up to the marked row.
+adds_up(Terms) ->
+    Whole = fun(X) -> round(X * 1000) end,
+    Sum = fun(Rows) -> lists:sum([Whole(Own) || {_, _, _, Own} <- Rows]) end,
+    Fns = [F || {Callers, _, _} = F <- Terms, is_list(Callers)],
+    it:check(length(Fns) > 10, "functions: ~0p", [Fns]),
+    [begin
+         it:equal(io_lib:format("calls of ~w", [F]), N, lists:sum([C || {_, C, _, _} <- Callers])),
+         it:equal(io_lib:format("own time of ~w", [F]), Whole(Own), Sum(Callers)),
+         it:equal(io_lib:format("time of ~w", [F]), Whole(Acc), lists:sum([Whole(A) || {_, _, A, _} <- Callers]))
+     end || {[_ | _] = Callers, {F, N, Acc, Own}, _} <- Fns].
 
 %% Whoever calls it, and is not traced, has no call.
 only_traced(T) ->

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include "calls_feed.h"
@@ -140,6 +141,55 @@ test_analysis_details(void **state)
 	    " { initial_calls, [{t,c,0}]}].\n");
 	has("\n{  {t,b,0},                                       "
 	    "1,    7.000,    4.000}.      \n");
+}
+
+/*
+ * Three callers of 0.4 us each were three rows of 0.000 above a marked row of 0.001:
+ * fprof's own check, that callers add up to it, failed.  Rows of one column, ns:
+ */
+static void
+test_analysis_adds_up(void **state)
+{
+	static const struct {
+		kp_dur_ns own[3];
+		const char *shown[3], *sum;
+	} t[] = {
+		{ { 400, 400, 400 }, { "0.000", "0.000", "0.000" }, "0.000" },
+		{ { 600, 600, 600 }, { "0.001", "0.001", "0.001" }, "0.003" },
+		{ { 500, 1499, 0 }, { "0.001", "0.001", "0.000" }, "0.002" },
+		{ { 1500, 2500, 499 }, { "0.003", "0.002", "0.000" }, "0.005" },
+	};
+	struct kp_calls_clock rows[3];
+	struct kp_calls_sum small;
+	struct trace_view v = view();
+	char line[200];
+
+	(void)state;
+	v.by_own = true;
+	v.sum = &small;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		small = *sum;
+		small.clocks = rows;
+		small.nclocks = 3;
+		for (uint32_t k = 0; k < 3; k++)
+			rows[k] = (struct kp_calls_clock){ .proc = 0,
+				.caller = sum->clocks[0].fn + k,
+				.fn = sum->clocks[0].fn, .calls = 1,
+				.acc = t[i].own[k], .own = t[i].own[k] };
+		kp_buf_reset(&out);
+		trace_fprof(&out, &v);
+		for (int k = 0; k < 3; k++) {
+			snprintf(line, sizeof(line), " 1,    %s,    %s}",
+			    t[i].shown[k], t[i].shown[k]);
+			has(line);
+		}
+		snprintf(line, sizeof(line), " 3,    %s,    %s},     %%\n",
+		    t[i].sum, t[i].sum);
+		has(line);
+		/* of the process */
+		snprintf(line, sizeof(line), " 3,undefined,    %s}", t[i].sum);
+		has(line);
+	}
 }
 
 static void
@@ -453,6 +503,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_analysis),
 		TEST(test_analysis_details),
+		TEST(test_analysis_adds_up),
 		TEST(test_tree),
 		TEST(test_folded),
 		TEST(test_callgrind),

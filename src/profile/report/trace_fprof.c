@@ -5,6 +5,10 @@
  * It differs where something is unknown: a process whose spawn was not seen has no
  * second element, and spawned_as has an arity in place of arguments.
  *
+ * As with fprof, rows add up to the last digit: the callers of a function to its
+ * marked row, and functions to their process and to the totals.  So the parts are
+ * rounded to the digits that are shown, and what is shown of others is their sum.
+ *
  * Source: fprof's manual, "Analysis Format" (tools).
  */
 #include <inttypes.h>
@@ -19,9 +23,12 @@
 #define ROW_REST 11u		/* columns of a row's brackets and marks */
 #define ID_MAX 8192u
 
+#define DIGIT 1000		/* ns: the last that is shown */
+
 struct sheet {
 	struct kp_buf *b;
 	const struct trace_view *v;
+	const struct kp_calls_sum *sum;	/* with rounded times */
 	int name, calls, time;	/* widths */
 };
 
@@ -134,7 +141,7 @@ put_fns(struct sheet *s, const struct trace_group *g)
 static void
 put_totals(struct sheet *s)
 {
-	const struct kp_calls_sum *sum = s->v->sum;
+	const struct kp_calls_sum *sum = s->sum;
 	struct trace_group g;
 
 	if (trace_group_make(&g, sum->clocks, sum->nclocks, s->v->names,
@@ -222,7 +229,7 @@ put_process(struct sheet *s, const struct part *part)
 static void
 put_processes(struct sheet *s)
 {
-	const struct kp_calls_sum *sum = s->v->sum;
+	const struct kp_calls_sum *sum = s->sum;
 	struct kp_calls_clock *rows = trace_rows_by_proc(sum);
 	struct part *parts = calloc(sum->nprocs + 1, sizeof(*parts));
 	uint32_t n = 0;
@@ -245,14 +252,32 @@ put_processes(struct sheet *s)
 	free(rows);
 }
 
+static kp_dur_ns
+rounded(kp_dur_ns t)
+{
+	return sat_add(t, DIGIT / 2) / DIGIT * DIGIT;
+}
+
 void
 trace_fprof(struct kp_buf *b, const struct trace_view *v)
 {
+	struct kp_calls_sum sum = *v->sum;
 	struct sheet s;
 
 	sheet_init(&s, b, v);
+	sum.clocks = trace_rows_by_proc(v->sum);
+	if (sum.clocks == NULL) {
+		b->err = KP_ENOMEM;
+		return;
+	}
+	for (uint32_t i = 0; i < sum.nclocks; i++) {
+		sum.clocks[i].acc = rounded(sum.clocks[i].acc);
+		sum.clocks[i].own = rounded(sum.clocks[i].own);
+	}
+	s.sum = &sum;
 	put_options(&s);
 	put_totals(&s);
 	if (!v->no_details)
 		put_processes(&s);
+	free(sum.clocks);
 }
