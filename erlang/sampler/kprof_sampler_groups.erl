@@ -24,15 +24,20 @@
 -define(LABEL_SIZE, 8).         % elements, and levels, of a label
 -define(OTHERS, 1).             % the number of the group past the last
 
+%% A registered name is that of one process at a time.
+-type name() :: binary() | {registered, binary()}.
+-type news() :: {Number :: pos_integer(), Name :: binary(), Application :: atom()}
+              | {pos_integer(), binary(), atom(), one}.
+
 -record(groups, {
     namer :: pid(),
     waiting = #{} :: #{pid() => []},
     asked_for = 0 :: non_neg_integer(), % so far
     asked = queue:new() :: queue:queue(pid()),  % in order
     stuck = none :: none | pid(),       % whose answer was awaited at the last look
-    pids = #{} :: #{pid() => none | {iodata(), atom()}},
-    numbers = #{} :: #{others | {binary(), atom()} => pos_integer()},
-    news = [] :: [{pos_integer(), binary(), atom()}]    % to be sent
+    pids = #{} :: #{pid() => none | {name(), atom()}},
+    numbers = #{} :: #{others | {name(), atom()} => pos_integer()},
+    news = [] :: [news()]       % to be sent
 }).
 -opaque groups() :: #groups{}.
 
@@ -57,7 +62,7 @@ name_one(P, #groups{namer = Namer, waiting = Waiting, asked = Asked, asked_for =
 asked_for(#groups{asked_for = N}) -> N.
 
 %% The namer's answer: {kprof_named, Process, Name}.
--spec named(pid(), none | {iodata(), atom()}, groups()) -> groups().
+-spec named(pid(), none | {name(), atom()}, groups()) -> groups().
 named(P, Name, #groups{pids = Pids0, waiting = Waiting, asked = Asked} = G)
   when is_map_key(P, Waiting) ->
     Pids = if map_size(Pids0) >= ?PIDS_MAX -> #{}; true -> Pids0 end,
@@ -99,8 +104,11 @@ group(Name, App, #groups{numbers = Numbers, news = News} = G) ->
         _ when map_size(Numbers) >= ?GROUPS_MAX -> others(G);
         _ ->
             N = map_size(Numbers) + ?OTHERS + 1,
-            {N, G#groups{numbers = Numbers#{Key => N}, news = [{N, Name, App} | News]}}
+            {N, G#groups{numbers = Numbers#{Key => N}, news = [news(N, Name, App) | News]}}
     end.
+
+news(N, {registered, Name}, App) -> {N, Name, App, one};
+news(N, Name, App) -> {N, Name, App}.
 
 others(#groups{numbers = Numbers, news = News} = G) when not is_map_key(others, Numbers) ->
     Name = iolist_to_binary(io_lib:format("(past ~b groups)", [?GROUPS_MAX])),
@@ -110,7 +118,7 @@ others(G) ->
     {?OTHERS, G}.
 
 %% The groups that the client has not been told of.
--spec new_names(groups()) -> {[{pos_integer(), binary(), atom()}], groups()}.
+-spec new_names(groups()) -> {[news()], groups()}.
 new_names(#groups{news = News} = G) ->
     {lists:reverse(News), G#groups{news = []}}.
 
@@ -171,7 +179,7 @@ name_of(P) ->
     case process_info(P, [registered_name, group_leader, initial_call, memory]) of
         undefined -> none;
         [{_, Registered}, {_, Leader}, {_, Initial}, {_, Memory}] ->
-            Name = if is_atom(Registered) -> atom_text(Registered);
+            Name = if is_atom(Registered) -> {registered, atom_text(Registered)};
                       true -> unregistered(P, Initial, Memory)
                    end,
             {Name, application_of(Leader)}

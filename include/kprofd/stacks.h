@@ -7,12 +7,14 @@
  *       [{Pid, Label, At, Took, StandsFor, Status, Frames | not_seen, Group}]}
  * kprofd's sampler adds Crowded and Late to its counts.
  *   {kprof_groups, [{Number, Name, Application | undefined}]}
+ * A group of one registered name has a fourth element, `one`.
  * Frames is [{M,F,A,Line}], innermost first; Line 0 is not known.  A process has
  * at most backtrace_depth of them (8 unless the application sets it).
  */
 #ifndef KPROFD_STACKS_H
 #define KPROFD_STACKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kprofd/buf.h"
@@ -110,6 +112,7 @@ struct kp_stack_group {
 	uint32_t number;		/* never 0 */
 	const char *name, *application;	/* NUL-terminated UTF-8 without unsafe
 					   characters; application "": none */
+	bool one;	/* of a registered name: one process at a time */
 };
 
 /* What the sampler counted since it began. */

@@ -139,7 +139,7 @@ safe_name(struct kp_buf *b, struct kp_span s)
 
 static void
 put_group(struct reader *x, uint32_t number, struct kp_span name,
-    struct kp_span app)
+    struct kp_span app, bool one)
 {
 	struct kp_buf a, b;
 
@@ -150,7 +150,7 @@ put_group(struct reader *x, uint32_t number, struct kp_span name,
 	x->ops->on_group(x->ctx, &(struct kp_stack_group){ .number = number,
 	    .name = safe_name(&a, name),
 	    .application = kp_span_is(app, "undefined") ? "" :
-	    safe_name(&b, app) });
+	    safe_name(&b, app), .one = one });
 	kp_buf_free(&a);
 	kp_buf_free(&b);
 }
@@ -159,16 +159,17 @@ static void
 read_group(struct reader *x)
 {
 	struct kp_span name, app;
-	uint32_t number;
+	uint32_t number, arity;
 
-	kp_term_tuple_n(&x->r, 3);
+	arity = kp_term_tuple(&x->r);
 	number = (uint32_t)read_count(&x->r, UINT32_MAX);
 	name = kp_term_binary(&x->r);
 	app = kp_term_atom(&x->r);
-	if (number == 0)
+	if (number == 0 || arity < 3 || arity > 4 || (arity == 4 &&
+	    !kp_span_is(kp_term_atom(&x->r), "one")))
 		term_fail(&x->r, KP_EFORMAT);
 	if (x->t != NULL && x->r.err == KP_OK)
-		put_group(x, number, name, app);
+		put_group(x, number, name, app, arity == 4);
 }
 
 static void

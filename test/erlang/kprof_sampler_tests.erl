@@ -225,7 +225,7 @@ named_test() ->
     {A, G4} = kprof_sampler_groups:number(Named, not_seen, G3),
     {0, G5} = kprof_sampler_groups:number(Gone, not_seen, G4),
     {News, G6} = kprof_sampler_groups:new_names(G5),
-    ?assertMatch([{A, <<"kprof_it_named">>, _}, {B, <<"timer:sleep/1">>, _}, {C, <<"app:f/0">>, undefined}], News),
+    ?assertMatch([{A, <<"kprof_it_named">>, _, one}, {B, <<"timer:sleep/1">>, _}, {C, <<"app:f/0">>, undefined}], News),
     ?assertMatch({[], _}, kprof_sampler_groups:new_names(G6)),
     kprof_sampler_groups:namer_stop(G6),
     [exit(P, kill) || P <- [Named, Plain]].

@@ -61,6 +61,7 @@ forms(T) ->
     says(Table, "^it_sampled:f[0-9]+/1 +[0-9.]+ % "),
     says(Table, "^it_sampled  +1 "),
     says(Table, "sampling took [0-9.]+ % of one scheduler"),
+    one_process(T, Target),
     says(Table, "the VM shows the 8 innermost frames"),
     {0, Tree, Notes} = run(T, Target, "stacks", ["-for", "1s", "-form", "tree", "-least", "0"]),
     says(Tree, "^ +100 % .*  it_sampled$|^ +9[0-9] % .*  it_sampled$"),
@@ -78,6 +79,19 @@ forms(T) ->
     says(Interrupted, "samples? of "),
     ok = it:call(Target, it_sampled, stop, []),
     it:audit(Target, Before).
+
+%% A process that waits is asked seldom, and its sample stands for others: what has a registered name
+%% had 4.18 processes that wait.
+one_process(T, Target) ->
+    {0, Table, _} = run(T, Target, "stacks", ["-for", "3s", "-per-second", "8"]),
+    Names = [atom_to_list(N) || N <- it:call(Target, erlang, registered, [])],
+    Rows = [{Name, Rest} || L <- string:lexemes(Table, "\n"), Name <- [hd(string:lexemes(L, " ") ++ [""])],
+                            lists:member(Name, Names),
+                            {match, [Rest]} <- [re:run(L, "^\\S+ +([a-z]+ +)?1 +(.*)$", [{capture, [2], list}])]],
+    it:check(length(Rows) > 3, "groups of one process: ~ts", [Table]),
+    [it:check(lists:all(fun(X) -> X =< 1.0 end, [list_to_float(X) || X <- string:lexemes(Rest, " to<"), lists:member($., X)]),
+              "~s: ~ts", [Name, Table])
+     || {Name, Rest} <- Rows].
 
 %% Their number in all is known, however long each of them lives: none is older than the list of
 %% processes, so where that is made rarely they are said not to be looked at.

@@ -100,7 +100,7 @@ feed(const char *status, const char *frames, uint32_t proc, uint32_t group,
 static void
 name(uint32_t number, const char *group, const char *app)
 {
-	const struct kp_stack_group g = { number, group, app };
+	const struct kp_stack_group g = { number, group, app, false };
 
 	stack_sum_group(&sum, &g);
 }
@@ -172,6 +172,39 @@ test_tables(void **state)
 	    "which is the application's to set)");
 	assert_lacks(text, "not looked at");
 	assert_lacks(text, "lost");
+}
+
+/*
+ * A process that waits is asked seldom, and the sample stands for others that were
+ * not: one process was shown as "waiting 4.18".  There are 10 processes here.
+ */
+static void
+test_bounded(void **state)
+{
+	struct stack_view v = view();
+	const struct kp_stack_group one = { 2, "code_server", "kernel", true };
+	const char *text;
+
+	(void)state;
+	stack_sum_group(&sum, &one);
+	name(3, "conn:init/1", "");
+	name(4, "idle:init/1", "");
+	feed("waiting", "a", 10, 2, 41800 * MS);
+	feed("running", "b", 10, 2, 2 * S);
+	feed("waiting", "a", 11, 3, 45 * S);
+	feed("waiting", "a", 12, 3, 45 * S);
+	feed("running", "b", 13, 4, 1 * S);
+	text = written(stack_tables, &v);
+	/* a registered name is that of one process, most of which ran */
+	assert_has(text, "code_server  kernel          1     0.20     0.80");
+	assert_has(text, " to 1.00\n");
+	/* two were seen, and the eight that were not may be of the group */
+	assert_has(text, "conn:init/1                  2              8.00");
+	assert_has(text, "idle:init/1                  1     0.10");
+	v.time = 30 * S;	/* three processes, all of them seen */
+	v.elapsed = 10 * S;
+	assert_has(written(stack_tables, &v),
+	    "conn:init/1                  2              2.00");
 }
 
 static void
@@ -430,7 +463,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		T(test_tables), T(test_states), T(test_notes), T(test_rows),
+		T(test_tables), T(test_bounded), T(test_states), T(test_notes), T(test_rows),
 		T(test_cut), T(test_folded), T(test_speedscope), T(test_json),
 		T(test_long_times), T(test_nothing_seen), T(test_too_many_cells),
 		T(test_by), T(test_share), T(test_groups),

@@ -170,17 +170,26 @@ states_follow_from_status_and_frames(void **state)
 }
 
 static void
-put_group(struct kp_buf *b, int64_t number, const char *name, const char *app)
+put_group_of(struct kp_buf *b, int64_t number, const char *name,
+    const char *app, const char *fourth)
 {
 	kp_etf_version(b);
 	kp_etf_tuple(b, 2);
 	kp_etf_atom(b, "kprof_groups");
 	kp_etf_list(b, 1);
-	kp_etf_tuple(b, 3);
+	kp_etf_tuple(b, fourth != NULL ? 4 : 3);
 	kp_etf_int(b, number);
 	kp_etf_binary(b, name, strlen(name));
 	kp_etf_atom(b, app);
+	if (fourth != NULL)
+		kp_etf_atom(b, fourth);
 	kp_etf_nil(b);
+}
+
+static void
+put_group(struct kp_buf *b, int64_t number, const char *name, const char *app)
+{
+	put_group_of(b, number, name, app, NULL);
 }
 
 static void
@@ -202,6 +211,14 @@ a_group_is_read(void **state)
 	put_group(&b, 4, "", "kernel");
 	assert_int_equal(decode(t, &b, &got), KP_OK);
 	assert_string_equal(got.app, "kernel");
+	assert_false(got.g.one);
+	kp_buf_reset(&b);
+	put_group_of(&b, 5, "a_name", "kernel", "one");
+	assert_int_equal(decode(t, &b, &got), KP_OK);
+	assert_true(got.g.one);
+	kp_buf_reset(&b);
+	put_group_of(&b, 5, "a_name", "kernel", "two");
+	assert_int_equal(decode(t, &b, &got), KP_EFORMAT);
 	kp_buf_reset(&b);
 	put_group(&b, 0, "none", "kernel");
 	assert_int_equal(decode(t, &b, &got), KP_EFORMAT);

@@ -49,6 +49,7 @@ stack_sum_group(void *ctx, const struct kp_stack_group *group)
 	g = &s->groups[group->number];
 	if (g->name != NULL)
 		return;
+	g->one = group->one;
 	g->name = strdup(group->name);
 	g->application = strdup(group->application);
 	if (g->name == NULL || g->application == NULL)

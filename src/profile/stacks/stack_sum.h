@@ -46,6 +46,7 @@ struct stack_cell {
 struct stack_group {
 	char *name, *application;	/* NULL: not named; application "": none */
 	uint64_t procs;		/* different ones that were sampled */
+	bool one;		/* kp_stack_group */
 };
 
 struct stack_sum {

@@ -3,8 +3,10 @@
  * which processes work, and what groups of processes do; and notes.
  *
  * A number of processes is an average: the time in a state that samples stand
- * for, divided by the time that was sampled.
+ * for, divided by the time that was sampled.  Of a group it is no more than there
+ * can be: a sample of a process that waits may stand for many others.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,8 @@ struct row {
 	uint64_t procs;
 	struct stack_figure all;	/* of the states that are shown */
 	struct stack_figure by[KP_STACK_STATES];
+	bool one;		/* one process at a time */
+	double low, high;	/* of all states together, processes */
 };
 
 static void
@@ -233,11 +237,14 @@ group_rows(const struct stack_view *v, const struct stack_roots *roots,
 		struct row *r = &rows[roots->of[i]];
 
 		r->name = roots->names[roots->of[i]];
+		r->one = s->by == STACK_BY_PROCESS ||
+		    (s->by == STACK_BY_GROUP && s->groups[c->group].one);
 		r->application = stack_group_application(s, c->group);
 		row_add(r, v, c);
-		row_add(all, v, c);
-		if (!counted[c->group])
+		if (!counted[c->group]) {
 			r->procs += s->groups[c->group].procs;
+			all->procs += s->groups[c->group].procs;
+		}
 		counted[c->group] = true;
 	}
 	free(counted);
@@ -247,11 +254,79 @@ group_rows(const struct stack_view *v, const struct stack_roots *roots,
 	return NULL;
 }
 
+/* The figures of all states. */
+static struct stack_figure
+whole(const struct row *r)
+{
+	struct stack_figure f = { 0 };
+
+	for (unsigned i = 0; i < KP_STACK_STATES; i++)
+		stack_figure_add(&f, &r->by[i]);
+	return f;
+}
+
+/*
+ * The most processes that a group can have had on average: all that the node had,
+ * less those that were seen in other groups.
+ */
+static double
+most_of(const struct stack_view *v, const struct row *r, const struct row *all)
+{
+	double there = (double)v->time / (double)v->elapsed;
+
+	if (r->one)
+		return 1;
+	return v->time <= 0 || v->sum->procs_full ? HUGE_VAL :
+	    fmax((double)r->procs, there - (double)(all->procs - r->procs));
+}
+
+/* Takes what is too much from the states of which the fewest stacks are asked for. */
+static void
+row_cap(struct row *r, kp_dur_ns most)
+{
+	kp_dur_ns much = whole_time(r) - most, take;
+
+	for (unsigned i = KP_STACK_STATES; i-- > 0 && much > 0; much -= take) {
+		take = much < r->by[i].time ? much : r->by[i].time;
+		r->by[i].time -= take;
+	}
+}
+
+/* Rows stay within what there can be, have intervals, and add up to *all. */
+static void
+bound_rows(const struct stack_view *v, struct row *rows, size_t n,
+    struct row *all)
+{
+	struct stack_figure f, sum = { 0 };
+	struct stack_share s;
+	double most, average;
+
+	for (size_t i = 0; i < n; i++) {
+		f = whole(&rows[i]);
+		stack_figure_add(&sum, &f);
+	}
+	for (size_t i = 0; i < n && v->elapsed > 0; i++) {
+		most = most_of(v, &rows[i], all);
+		f = whole(&rows[i]);
+		s = stack_share(&f, &sum);
+		if (most < (double)f.time / (double)v->elapsed)
+			row_cap(&rows[i], llround(most * (double)v->elapsed));
+		average = (double)whole_time(&rows[i]) / (double)v->elapsed;
+		rows[i].low = fmin(s.low * (double)sum.time /
+		    (double)v->elapsed, average);
+		rows[i].high = fmax(fmin(s.high * (double)sum.time /
+		    (double)v->elapsed, most), average);
+	}
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = 0; k < KP_STACK_STATES; k++)
+			stack_figure_add(&all->by[k], &rows[i].by[k]);
+}
+
 static void
 group_cells(struct grid *g, const struct stack_view *v, const struct row *r,
     unsigned states)
 {
-	char text[TEXT_MAX];
+	char low[TEXT_MAX], high[TEXT_MAX], text[2 * TEXT_MAX + 8];
 
 	grid_cell(g, r->name);
 	if (v->sum->by == STACK_BY_GROUP)
@@ -259,6 +334,9 @@ group_cells(struct grid *g, const struct stack_view *v, const struct row *r,
 	if (v->sum->by != STACK_BY_PROCESS)
 		grid_cell(g, text_count(text, r->procs));
 	state_cells(g, v, r, states);
+	snprintf(text, sizeof(text), "%s to %s", text_average(low, r->low),
+	    text_average(high, r->high));
+	grid_cell(g, r->high > 0 ? text : "");
 }
 
 static void
@@ -279,6 +357,7 @@ put_group_rows(struct kp_buf *b, const struct stack_view *v,
 	if (v->sum->by != STACK_BY_PROCESS)
 		grid_col(&g, "SEEN", GRID_RIGHT);
 	state_heads(&g, states);
+	grid_col(&g, "95 % INTERVAL", GRID_RIGHT);
 	for (size_t i = 0; i < shown(v, n); i++)
 		group_cells(&g, v, &rows[i], states);
 	grid_rule(&g);
@@ -301,8 +380,7 @@ put_groups(struct kp_buf *b, const struct stack_view *v)
 	if (rows == NULL) {
 		b->err = KP_ENOMEM;
 	} else {
-		for (size_t i = 0; i < roots.n; i++)
-			all.procs += rows[i].procs;
+		bound_rows(v, rows, roots.n, &all);
 		qsort(rows, roots.n, sizeof(*rows), row_order);
 		put_group_rows(b, v, rows, roots.n, &all);
 	}
@@ -407,7 +485,8 @@ stack_tables(struct kp_buf *b, const struct stack_view *v)
 	kp_buf_u8(b, '\n');
 	put_groups(b, v);
 	kp_buf_u8(b, '\n');
-	kp_buf_str(b, "States are average numbers of processes; % is of the "
-	    "functions' time in the states shown.\n");
+	text_wrap(b, "States are average numbers of processes, estimated; the "
+	    "interval of a group is of all its states together. % is of the "
+	    "functions' time in the states shown.", v->width, 0);
 	stack_notes(b, v);
 }
