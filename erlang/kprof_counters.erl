@@ -19,6 +19,10 @@
 %% server's. On 25 and 26 counters and flags are shared by everybody: functions that somebody
 %% else traces or counts are refused, and processes that somebody else traces are left alone.
 %% A kprofd's processes are counted, by the flags that it has set.
+%%
+%% Where all modules were asked for, the VM gives counters to new ones as it loads them (on_load). On
+%% OTP 25 and 26 it has one such setting for everybody: somebody else's is left alone, and new
+%% modules are not counted, which the answer says.
 -module(kprof_counters).
 
 -export([start/2, stop/0]).
@@ -41,6 +45,12 @@
     only = all :: all | #{pid() => []}, % whose counters are read then
     since :: undefined | integer(),     % monotonic ns
     paused :: undefined | integer(),    % monotonic ns; undefined while it counts
+    %% Are new modules counted, or why not? no: nobody asked for them.
+    ahead = no :: no | true | others | exclude,
+    known = [] :: [module()],           % those that are no new ones, sorted
+    room = 0 :: integer(),              % functions that may still be counted
+    came = 0 :: non_neg_integer(),      % new modules that are counted,
+    missed = 0 :: non_neg_integer(),    % and that are not
     stretch = 1 :: pos_integer(),       % how many times it has begun to count
     over = false :: boolean(),          % it has ended and counts no more
     rows_max :: non_neg_integer()
@@ -72,9 +82,12 @@ init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := Appl
     Armed = if Type =:= list -> []; true -> Patterns end,
     Counted = kprof_processes:whose(Which, Call),
     Kind = kind(Type, By, Counted),
-    ToArm = legacy_armed(Armed, none, Kind),
+    Ahead = ahead(Kind, Session, Opts),
+    ToArm = legacy_armed(Armed, none, Kind, Ahead, Loaded),
     S0 = #s{p = kprof_oneshot:profile_new(host(), Client, Session, ToArm, Opts),
-            kind = Kind, by = By, patterns = Armed, functions = Functions, rows_max = MaxRows},
+            kind = Kind, by = By, patterns = Armed, functions = Functions, rows_max = MaxRows,
+            ahead = Ahead, known = lists:usort(Loaded),
+            room = maps:get(max_functions, Opts) - length(Functions)},
     kprof_oneshot:tell_sentry(S0#s.p),
     Applied = kprof_call:prepare(Call, ApplyMs),
     S1 = S0#s{p = kprof_oneshot:prepared(S0#s.p#profile{applied = Applied})},
@@ -82,11 +95,14 @@ init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := Appl
     S = flags_of(lender(Session, Chosen), Chosen, Opts, S1),
     kprof_oneshot:say_begin(S#s.p),
     %% Flags last: by process, all functions count from the same moment on.
-    arm(S),
-    {Processes, S2} = flag_counted(Chosen, Opts, S),
+    Ahead =:= true andalso kprof_oneshot:on_load_set(Session, true, Kind),
+    SA = (new_ones(S))#s{came = 0, missed = 0},
+    arm(SA),
+    {Processes, S2} = flag_counted(Chosen, Opts, SA),
     process_flag(priority, high),
     All = all_modules(Loaded, Armed),
-    P = (S2#s.p)#profile{lease_at = kprof_injected:now_ms(), armed = legacy_armed(Armed, All, Kind)},
+    P = (S2#s.p)#profile{lease_at = kprof_injected:now_ms(),
+                         armed = legacy_armed(Armed, All, Kind, Ahead, Loaded)},
     %% Before it counts: what this calls would be counted too.
     kprof_oneshot:tell_sentry(P),
     S3 = begins(Span, S2#s{p = P, all = All}),
@@ -112,6 +128,38 @@ kind(memory, _, _) -> call_memory;
 kind(time, _, _) -> call_time;
 kind(count, total, <<"all">>) -> call_count;
 kind(count, _, _) -> call_time.
+
+%% ---------------------------------------------------------- new modules ----
+
+ahead(none, _, _) -> no;
+ahead(_, Session, #{patterns := Patterns, exclude := Exclude}) ->
+    case {lists:any(fun({M, _, _}) -> M =:= <<"_">> end, Patterns), Exclude} of
+        {false, _} -> no;
+        {true, [_ | _]} -> exclude;
+        {true, []} ->
+            case kprof_oneshot:on_load_free(Session) of true -> true; false -> others end
+    end.
+
+%% Takes in the modules that were loaded since the last time.
+new_ones(#s{ahead = no} = S) ->
+    S;
+new_ones(#s{known = Known} = S0) ->
+    Now = lists:usort([M || M <- erlang:loaded(), erlang:module_loaded(M)]),
+    New = (Now -- Known) -- kprof_wanted:kprofs(),
+    lists:foldl(fun new_one/2, S0#s{known = lists:umerge(Known, Now)}, New).
+
+%% Those that were loaded while the profile began have no counters, but are among the patterns then,
+%% which are to be armed.
+new_one(M, #s{ahead = Ahead, room = Room, p = #profile{session = Session}, kind = Kind} = S) ->
+    case [{M, F, A} || {F, A} <- kprof_injected:functions(M)] of
+        [] -> S;
+        Of when Ahead =:= true, length(Of) =< Room ->
+            S#s{patterns = [{M, '_', '_'} | S#s.patterns], functions = Of ++ S#s.functions,
+                room = Room - length(Of), came = S#s.came + 1};
+        _ ->
+            Ahead =:= true andalso pattern(Session, {M, '_', '_'}, false, Kind),
+            S#s{missed = S#s.missed + 1}
+    end.
 
 %% ------------------------------------------------------------ processes ----
 
@@ -236,18 +284,20 @@ command(go, _, #s{p = #profile{applied = {Pid, Ref, Ms}}} = S) ->
     S;
 command(go, _, S) ->
     S;
-command(peek, Ref, #s{paused = undefined} = S) ->
+command(peek, Ref, #s{paused = undefined} = S0) ->
+    S = new_ones(S0),
     read(Ref, S#s{paused = kprof_injected:now_ns()}),
     S;
 command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
-    S = pause(S0),
+    S = new_ones(pause(S0)),
     read(Ref, S),
     S;
 %% Counts from zero: the client has what was counted, or does not want it. A profile that has
 %% ended stays ended.
 command({continue, _}, _, #s{over = true} = S) ->
     S;
-command({continue, Span}, _, S) ->
+command({continue, Span}, _, S0) ->
+    S = new_ones(S0),
     again(S),
     begins(Span, S#s{paused = undefined, stretch = S#s.stretch + 1});
 command(stop, _, S) ->
@@ -278,7 +328,8 @@ begins(Span, #s{stretch = Stretch, kind = Kind} = S) ->
     Span > 0 andalso erlang:send_after(Span, self(), {span_over, Stretch}),
     S#s{since = Since}.
 
-pause(#s{paused = undefined} = S) ->
+pause(#s{paused = undefined} = S0) ->
+    S = new_ones(S0),
     at_once(pause, S) orelse each(pause, S),
     S#s{paused = kprof_injected:now_ns()};
 pause(S) ->
@@ -303,9 +354,11 @@ arm(#s{p = #profile{session = Session}, kind = Kind, patterns = Armed} = S) ->
 
 %% One pattern for all functions. One by one they take 5 ms each where the node is busy, and up to
 %% 40. On OTP 25 and 26 others may have counters of functions that are not armed: there it is used
-%% only if all modules are armed, and none was loaded since.
-at_once(What, #s{p = #profile{session = Session}, kind = Kind, patterns = Armed, all = All}) ->
-    length(Armed) > 1 andalso (Session =/= legacy orelse is_all(All)) andalso
+%% only if all modules are armed, and none was loaded since except with our counters.
+at_once(What, #s{p = #profile{session = Session}, kind = Kind, patterns = Armed, all = All,
+                 ahead = Ahead}) ->
+    length(Armed) > 1 andalso
+        (Session =/= legacy orelse is_all(All) orelse (All =/= none andalso Ahead =:= true)) andalso
         is_integer(pattern(Session, {'_', '_', '_'}, What, Kind)).
 
 is_all(All) -> All =:= lists:sort(erlang:loaded()).
@@ -323,15 +376,15 @@ each(What, #s{p = #profile{session = Session}, kind = Kind, patterns = Armed} = 
 %% High priority is for what ends the profile in time; reading has none.
 read(Ref, #s{functions = Functions, rows_max = Max} = S) ->
     process_flag(priority, normal),
-    read(Functions, Ref, #{gone => 0, merged => 0, left => Max}, S),
+    read(Functions, Ref, #{gone => 0, deleted => 0, merged => 0, left => Max}, S),
     process_flag(priority, high).
 
 %% Rows are sent as they are read. Reading time or memory stops all schedulers once for each
 %% function, so the node gets as much time in between as that took.
-read([], Ref, #{gone := Gone, merged := Merged}, S) ->
+read([], Ref, #{gone := Gone, deleted := Deleted, merged := Merged}, S) ->
     reply(Ref,
-          #{elapsed => S#s.paused - S#s.since, gone => Gone, merged => Merged, names => names(S),
-                 stretch => S#s.stretch}, S);
+          #{elapsed => S#s.paused - S#s.since, gone => Gone, deleted => Deleted, merged => Merged, names => names(S),
+            stretch => S#s.stretch, came => S#s.came, missed => S#s.missed, ahead => S#s.ahead}, S);
 read(Functions, Ref, Sums0, S) ->
     Began = kprof_injected:now_ms(),
     {Now, Later} = lists:split(min(?CHUNK, length(Functions)), Functions),
@@ -342,7 +395,7 @@ read(Functions, Ref, Sums0, S) ->
 
 row({M, F, A}, {Rows, Sums}, #s{kind = none}) ->
     {[{M, F, A, 0, 0, []} | Rows], Sums};
-row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums},
+row({M, F, A} = MFA, {Rows, #{gone := Gone, deleted := Deleted} = Sums},
     #s{p = #profile{session = Session}, kind = Kind} = S) ->
     case counter(Session, MFA, Kind) of
         0 -> {Rows, Sums};
@@ -356,7 +409,9 @@ row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums},
                     {Shown, Sums1} = shown(Ps, Sums, S),
                     {[{M, F, A, Calls, Value, Shown} | Rows], Sums1}
             end;
-        _ -> {Rows, Sums#{gone := Gone + 1}}
+        _ ->
+            Is = case erlang:module_loaded(M) of true -> 0; false -> 1 end,
+            {Rows, Sums#{gone := Gone + 1, deleted := Deleted + Is}}
     end.
 
 sum({Pid, Calls, S, Us}) -> {Pid, Calls, S * 1000000 + Us};
@@ -402,15 +457,19 @@ send(Msg, Deadline, #s{p = #profile{client_ref = Ref}} = S) ->
 legacy_tracer(Server) ->
     Server.
 
-legacy_armed(Armed, All, Kind) ->
-    [{Armed, All, Kind}].
+%% Known: the modules that have no counters by on_load.
+legacy_armed(Armed, All, Kind, true, Known) -> [{Armed, All, Kind, Known}];
+legacy_armed(Armed, All, Kind, _, _) -> [{Armed, All, Kind, none}].
 
 %% By one pattern where that is the same: one by one takes seconds on a busy node, and the next
 %% count is refused meanwhile.
-legacy_clear({Armed, All, Kind}) ->
-    case is_all(All) of
+legacy_clear({Armed, All, Kind, Known}) ->
+    Known =:= none orelse kprof_oneshot:on_load_unset(legacy, true, Kind),
+    case is_all(All) orelse (All =/= none andalso Known =/= none) of
         true -> pattern(legacy, {'_', '_', '_'}, false, Kind);
-        false -> [pattern(legacy, P, false, Kind) || P <- Armed]
+        false ->
+            New = if Known =:= none -> []; true -> erlang:loaded() -- Known end,
+            [pattern(legacy, P, false, Kind) || P <- Armed ++ [{M, '_', '_'} || M <- New]]
     end.
 
 %% ------------------------------------------------- the two trace back ends ----

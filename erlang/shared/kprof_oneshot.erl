@@ -4,7 +4,7 @@
 -module(kprof_oneshot).
 
 -export([start/3, stop_host/1, take_name/1, profile_new/5, say_begin/1, prepared/1, flag/4, walk_over/2,
-         unflag/1, untraced/2, is_traced/1, own_memory/0, arm_look/2, heed/2, look_lease/1,
+         unflag/1, untraced/2, is_traced/1, on_load_free/1, on_load_set/3, on_load_unset/3, own_memory/0, arm_look/2, heed/2, look_lease/1,
          finish/2, clear/1, tell_sentry/1, new_sentry/1, names/0]).
 
 -include("kprof_oneshot.hrl").
@@ -147,6 +147,26 @@ is_traced(MFA) ->
                       end, Items);
         _ -> false
     end.
+
+%% On OTP 25 and 26 there is one setting for everybody of what patterns new code gets: one that is
+%% there is somebody else's.
+-spec on_load_free(kprof_flagger:session()) -> boolean().
+on_load_free(legacy) -> erlang:trace_info(on_load, all) =:= {all, false};
+on_load_free(_) -> true.
+
+%% From now on every function of code that is loaded has this pattern from its first call on.
+-spec on_load_set(kprof_flagger:session(), true | list(), atom()) -> term().
+on_load_set(legacy, What, Kind) -> erlang:trace_pattern(on_load, What, [Kind]);
+on_load_set(Session, What, Kind) -> trace:function(Session, on_load, What, [Kind]).
+
+%% Takes the same back, unless somebody has replaced it meanwhile.
+-spec on_load_unset(kprof_flagger:session(), true | list(), atom()) -> term().
+on_load_unset(legacy, What, Kind) ->
+    Item = if Kind =:= local -> match_spec; true -> Kind end,
+    erlang:trace_info(on_load, Item) =:= {Item, What} andalso
+        erlang:trace_pattern(on_load, false, [Kind]);
+on_load_unset(Session, _, Kind) ->
+    trace:function(Session, on_load, false, [Kind]).
 
 %% ----------------------------------------------------- while it is there ----
 

@@ -14,7 +14,8 @@
 
 %% The modules of kprof itself, which `_` leaves out.
 -spec kprofs() -> [module()].
-kprofs() -> [kprof_agent, kprof_probe, kprof_counters, kprof_tracer, kprof_calls_probe].
+kprofs() ->
+    [kprof_agent, kprof_probe, kprof_counters, kprof_tracer, kprof_calls_probe, kprof_sampler].
 
 %% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
 %% become atoms only where there is such a thing.

@@ -88,9 +88,12 @@
     looked :: integer(),                % monotonic ms of the last look
     took = 0 :: non_neg_integer(),      % ms of the last look
     due = false :: boolean(),           % look again as soon as possible
-    todo = [] :: [{again | came, module(), [term()]}],  % patterns to be armed
+    todo = [] :: [{again | came | whole, module(), [term()]}],  % patterns to be armed
+    %% Is new code traced from its first call on, or why not? no: nobody asked for it.
+    ahead = no :: no | true | others | exclude | args | requests | limit,
     again = [] :: [module()],           % modules that were armed again
-    came = [] :: [module()],            % new modules
+    came = [] :: [module()],            % new modules, armed some time after their load
+    whole = [] :: [module()],           % new modules, armed with their load
     missed = [] :: [module()]           % modules that could not be armed
 }).
 

@@ -1,6 +1,12 @@
 %% kprof_tracer_loads - code that is loaded while it is traced: armed again, and where all modules
 %% were asked for, new modules too. For kprof_tracer.
 %%
+%% Where all modules were asked for, the VM arms new ones itself, before their first call (on_load).
+%% On OTP 25 and 26 it has one such setting for everybody, so somebody else's is left alone. It
+%% knows no limit and no exclusion: past -max-functions it is taken back, and beside -exclude, and
+%% -args, whose match specs depend on arities, it is not used. New modules are armed a moment after
+%% their load then, and the client is told that calls are missing, and why.
+%%
 %% A load takes a module's patterns away. A meta pattern on a function of the VM reports the end
 %% of each load. With the native probe it needs a session of its own, because the pattern
 %% would report to the probe. All the same the modules are checked once a second: somebody
@@ -12,7 +18,7 @@
 %% armed again, only reported: entries and marks have match specs of their own.
 -module(kprof_tracer_loads).
 
--export([loads_new/2, loads_watched/1, loads_watch/1, loads_end/1, loads_tick/1, loads_loaded/1,
+-export([loads_new/2, loads_ahead/1, ahead_clear/2, loads_last/1, loads_watched/1, loads_watch/1, loads_end/1, loads_tick/1, loads_loaded/1,
          loads_arm/1, loads_send/1]).
 
 -include("kprof_tracer.hrl").
@@ -28,6 +34,77 @@ loads_new(Functions, #{patterns := Patterns, max_functions := Max} = Opts) ->
            mods = maps:from_list([{M, {hd(Of), length(Of)}}
                                   || {M, Of} <- kprof_wanted:by_module(Functions)]),
            seen = case Any of true -> loads_current(); false -> all end}.
+
+%% Called when the guards of match specs are known. The sentry is told first.
+-spec loads_ahead(#s{}) -> #s{}.
+loads_ahead(#s{loads = #loads{seen = all}} = S) ->
+    S;
+loads_ahead(#s{requests = R} = S) when R =/= undefined ->
+    use_ahead(requests, S);
+loads_ahead(#s{args_max = Args} = S) when Args > 0 ->
+    use_ahead(args, S);
+loads_ahead(#s{loads = #loads{asked = #{exclude := [_ | _]}}} = S) ->
+    use_ahead(exclude, S);
+loads_ahead(#s{profile = #profile{session = Session, armed = Armed} = P, loads = L} = S0) ->
+    case kprof_oneshot:on_load_free(Session) of
+        true ->
+            Spec = ahead_spec(S0),
+            Item = [{on_load, {Spec, maps:keys(L#loads.seen)}} || Session =:= legacy],
+            {Patterns, S1} = loads_meanwhile(S0),
+            S = S1#s{profile = P#profile{armed = Item ++ Patterns ++ Armed}, ours = all},
+            kprof_oneshot:tell_sentry(S#s.profile),
+            kprof_oneshot:on_load_set(Session, Spec, local),
+            use_ahead(true, S);
+        false ->
+            use_ahead(others, S0)
+    end.
+
+%% Those that were loaded while the trace began, to be armed with the others.
+loads_meanwhile(S0) ->
+    {New, #s{loads = L} = S} = loads_new_ones(S0),
+    Of = [{M, Fns} || M <- New, [_ | _] = Fns <- [wanted_of(M, L#loads.asked)]],
+    Mods = maps:from_list([{M, {hd(Fns), length(Fns)}} || {M, Fns} <- Of]),
+    {[{M, '_', '_'} || {M, _} <- Of],
+     S#s{loads = L#loads{mods = maps:merge(L#loads.mods, Mods),
+                         room = L#loads.room - lists:sum([length(Fns) || {_, Fns} <- Of])}}}.
+
+use_ahead(Ahead, #s{loads = L} = S) -> S#s{loads = L#loads{ahead = Ahead}}.
+
+ahead_spec(S) -> kprof_tracer_patterns:spec({'_', '_', '_'}, S).
+
+%% Past a limit. Other modules are armed one by one, as far as there is room.
+ahead_end(#s{profile = #profile{session = Session}, loads = #loads{ahead = true}} = S) ->
+    kprof_oneshot:on_load_unset(Session, ahead_spec(S), local),
+    use_ahead(limit, S);
+ahead_end(S) ->
+    S.
+
+%% In a VM without sessions. Modules that were looked at are among the patterns; Known were there
+%% before.
+-spec ahead_clear(list(), [module()]) -> ok.
+ahead_clear(Spec, Known) ->
+    kprof_oneshot:on_load_unset(legacy, Spec, local),
+    [erlang:trace_pattern(MFA, false, [local])
+     || M <- erlang:loaded() -- Known, {F, A} <- kprof_injected:functions(M), MFA <- [{M, F, A}],
+        erlang:trace_info(MFA, match_spec) =:= {match_spec, Spec}],
+    ok.
+
+%% Before the patterns go: modules that came since the last look.
+-spec loads_last(#s{}) -> #s{}.
+loads_last(#s{loads = #loads{ahead = true}} = S0) ->
+    {New, #s{loads = L} = S} = loads_new_ones(S0),
+    S#s{loads = L#loads{whole = [M || M <- New, is_ahead(M, S)] ++ L#loads.whole}};
+loads_last(S) ->
+    S.
+
+%% Did the VM arm it?
+is_ahead(M, #s{profile = #profile{session = Session}, loads = #loads{ahead = true}}) ->
+    case kprof_injected:functions(M) of
+        [{F, A} | _] -> loads_traced(Session, {M, F, A}) =:= local;
+        [] -> false
+    end;
+is_ahead(_, _) ->
+    false.
 
 %% Modules that are being purged, or whose on_load has not run, have no functions.
 loads_current() ->
@@ -81,7 +158,8 @@ loads_look(#s{stage = tracing, loads = #loads{mods = Mods, todo = []}} = S0) ->
                  loads_traced(S0#s.profile#profile.session, MFA) =/= local],
     {New, S1} = loads_new_ones(S0),
     S2 = lists:foldl(fun({Why, M}, S) -> loads_want(Why, M, S) end, S1,
-                     [{again, M} || M <- Bare] ++ [{came, M} || M <- New]),
+                     [{again, M} || M <- Bare] ++
+                         [{case is_ahead(M, S1) of true -> whole; false -> came end, M} || M <- New]),
     Now = kprof_injected:now_ms(),
     loads_put(S2#s{loads = S2#s.loads#loads{looked = Now, took = Now - Began, due = false}});
 loads_look(#s{loads = L} = S) ->
@@ -97,7 +175,13 @@ loads_new_ones(#s{loads = #loads{seen = all}} = S) ->
 loads_new_ones(#s{loads = #loads{seen = Seen, mods = Mods} = L} = S) ->
     Current = loads_current(),
     New = [M || M <- maps:keys(Current), not is_map_key(M, Seen), not is_map_key(M, Mods)],
-    {New -- kprof_wanted:kprofs(), S#s{loads = L#loads{seen = Current}}}.
+    {Kprofs, Others} = lists:partition(fun(M) -> lists:member(M, kprof_wanted:kprofs()) end, New),
+    [loads_bare(M, S) || M <- Kprofs, is_ahead(M, S)],
+    {Others, S#s{loads = L#loads{seen = Current}}}.
+
+%% Takes back what the VM armed.
+loads_bare(M, #s{profile = #profile{session = Session}}) ->
+    kprof_tracer_patterns:pattern(Session, {M, '_', '_'}, false).
 
 %% A module that was deleted is remembered: it may be loaded again.
 loads_want(Why, M,
@@ -111,8 +195,9 @@ loads_want(Why, M,
         N =:= 0 ->
             S#s{loads = L};
         R =/= undefined; N > Room; Sum + Bytes > Most ->
-            S#s{loads = L#loads{mods = maps:remove(M, Mods),
-                                missed = lists:usort([M | L#loads.missed])}};
+            Why =:= whole andalso loads_bare(M, S),
+            ahead_end(S#s{loads = L#loads{mods = maps:remove(M, Mods),
+                                          missed = lists:usort([M | L#loads.missed])}});
         true ->
             S#s{ours = loads_ours(Ours, Functions),
                 loads = L#loads{mods = Mods#{M => {hd(Functions), N}}, room = Room - N,
@@ -163,6 +248,8 @@ loads_arm(Until, #s{stage = tracing, loads = #loads{todo = [{Why, M, Patterns} |
             loads_arm(Until, S#s{loads = L#loads{todo = Todo, again = [M | L#loads.again]}});
         {[], came} ->
             loads_arm(Until, S#s{loads = L#loads{todo = Todo, came = [M | L#loads.came]}});
+        {_, whole} ->
+            loads_arm(Until, S#s{loads = L#loads{todo = Todo, whole = [M | L#loads.whole]}});
         {[P | More], _} when Now < Until ->
             kprof_tracer_patterns:pattern(S#s.profile#profile.session, P,
                                           kprof_tracer_patterns:spec(P, S)),
@@ -189,11 +276,13 @@ wanted_of(M, #{patterns := Patterns, exclude := Exclude}) ->
 loads_ours(all, _) -> all;
 loads_ours(Ours, Functions) -> maps:merge(Ours, maps:from_keys(Functions, [])).
 
-%% Reports loads to the client before the end. Modules that were still to be armed count as
-%% missed.
+%% Reports loads to the client before the end, and why new modules were not armed with their load.
+%% Modules that were still to be armed count as missed.
 -spec loads_send(#s{}) -> #s{}.
-loads_send(#s{loads = #loads{again = Again, came = Came, missed = Missed, todo = Todo}} = S) ->
-    case [length(lists:usort(Ms)) || Ms <- [Again, Came, Missed ++ [M || {_, M, _} <- Todo]]] of
-        [0, 0, 0] -> S;
-        Counts -> kprof_tracer_events:send(list_to_tuple([kprof_calls_loads | Counts]), S)
+loads_send(#s{loads = #loads{again = Again, came = Came, missed = Missed, todo = Todo, whole = Whole,
+                             ahead = Ahead}} = S) ->
+    Late = [M || {Why, M, _} <- Todo, Why =/= whole],
+    case [length(lists:usort(Ms)) || Ms <- [Again, Came, Missed ++ Late, Whole]] of
+        [0, 0, 0, 0] -> S;
+        Counts -> kprof_tracer_events:send(list_to_tuple([kprof_calls_loads | Counts] ++ [Ahead]), S)
     end.

@@ -48,6 +48,8 @@ caller(Caller) -> Caller.
 
 legacy_clear({meta, P}) ->
     pattern_meta(legacy, P, false);
+legacy_clear({on_load, {Spec, Known}}) ->
+    kprof_tracer_loads:ahead_clear(Spec, Known);
 legacy_clear(P) ->
     pattern(legacy, P, false).
 

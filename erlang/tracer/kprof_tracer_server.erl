@@ -44,7 +44,8 @@ init(Starter, Client, #{apply := Apply, apply_ms := ApplyMs, processes := Which,
     S = kprof_tracer_requests:numbered(S1#s{chosen = Chosen}),
     Foreign = kprof_processes:foreign(Session, Chosen),
     kprof_oneshot:say_begin(S#s.profile),
-    S2 = kprof_tracer_patterns:arm(kprof_tracer_loads:loads_watch(S#s{guards = guards(Foreign)})),
+    Watched = kprof_tracer_loads:loads_watch(S#s{guards = guards(Foreign)}),
+    S2 = kprof_tracer_patterns:arm(kprof_tracer_loads:loads_ahead(Watched)),
     kprof_tracer_nodes:is_alone(S2) andalso kprof_tracer_limits:entry_arm(S2),
     Starter ! {self(),
                #{absent => list_to_tuple(Absent), functions => length(Functions),
@@ -287,7 +288,8 @@ begun(S) -> S.
 
 %% From now on no event is made; earlier ones are still to come.
 -spec disarm(Why :: {atom(), term()}, #s{}) -> #s{}.
-disarm(Why, #s{stage = tracing} = S) ->
+disarm(Why, #s{stage = tracing} = S0) ->
+    S = kprof_tracer_loads:loads_last(S0),
     unarm(S#s{stage = draining, why = Why,
               requests = kprof_tracer_requests:ends(kprof_tracer_sweep:swept(S))});
 disarm(_, S) ->

@@ -11,6 +11,8 @@
 -define(WORK, "it_counted:work(50)").
 -define(FIB, "it_counted:fib/1").
 
+-define(COLD, "erlang:apply(it_slow_file, create_file_slow, [\"/dev/null\", 1024])").
+
 tests() ->
     [{"counts as erlang:trace_info/2 has them", 60, fun truth/1},
      {"counts, words and times as tprof has them", 90, fun tprof/1},
@@ -22,6 +24,8 @@ tests() ->
      {"a child that is declared a supervisor, and is none", 60, fun bridges/1},
      {"patterns that add up, and exclusions", 60, fun patterns/1},
      {"all functions of an ordinary node", 60, fun everything/1},
+     {"modules that come while all are counted", 90, fun cold/1},
+     {"new modules, while somebody else has their setting", 60, fun cold_of_others/1},
      {"counted from nothing, on a busy node", 60, fun restarted/1},
      {"all functions for the same time", 120, fun same_time/1},
      {"which functions would be armed", 60, fun listed/1},
@@ -939,3 +943,32 @@ usage(T, Args, Text) ->
     says(Errors, Text).
 
 calls(Rows) -> [{F, N} || {F, N, _} <- Rows].
+
+%% There was no row of them, and no word.
+cold(T) ->
+    Target = it_kprof:plain(T),
+    Before = it:settled(Target),
+    Kinds = ["count", "time"] ++ ["memory" || it:call(Target, erlang, function_exported, [trace, session_create, 3])],
+    [begin
+         {0, Out, _} = it_kprof:run(T, Target, Kind, ["-json", "-max-functions", "200000", "-apply", ?COLD, "_"]),
+         it_kprof:says(Out, "\"module\":\"it_slow_file\",\"function\":\"create_file_slow\",\"arity\":3,\"calls\":769[,}]"),
+         it_kprof:says(Out, "\"loaded_and_counted\":[1-9]"),
+         it_kprof:says(Out, "\"loaded_and_missing\":0"),
+         it:equal("a counter", {all, false}, it:call(Target, erlang, trace_info, [on_load, all])),
+         it:audit(Target, Before),
+         it:call(Target, code, purge, [it_slow_file]),
+         it:call(Target, code, delete, [it_slow_file]),
+         it:call(Target, code, purge, [it_slow_file])
+     end || Kind <- Kinds].
+
+cold_of_others(T) ->
+    Target = it_kprof:plain(T),
+    _ = it_kprof:run(T, Target, "count", ["-for", "1ms", "lists"]),     % the node loads code for it
+    it:do(Target, fun() -> erlang:trace_pattern(on_load, true, [call_time]), ok end),
+    Theirs = it:call(Target, erlang, trace_info, [on_load, call_time]),
+    {0, Out, _} = it_kprof:run(T, Target, "count", ["-max-functions", "200000", "-apply", ?COLD, "_"]),
+    it_kprof:says(Out, case it:call(Target, erlang, function_exported, [trace, session_create, 3]) of
+                           true -> "modules? loaded meanwhile, counted from the first call";
+                           false -> "modules? loaded meanwhile: their calls are missing, since"
+                       end),
+    it:equal("theirs", Theirs, it:call(Target, erlang, trace_info, [on_load, call_time])).

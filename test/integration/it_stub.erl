@@ -60,6 +60,7 @@ snapshot() ->
       processes => lists:sort([what(P) || P <- processes(), P =/= self()]),
       ours => ours(),
       patterns => patterns(),
+      on_load => erlang:trace_info(on_load, all),
       flags => [{P, F} || P <- processes() ++ erlang:ports(),
                           (F = trace_flags(P)) =/= none],
       new_processes => trace_flags(new_processes),

@@ -45,6 +45,10 @@ alike() ->
      {"a module that is deleted while it is traced, and loaded later", 60, fun comes_back/1},
      {"a module that is loaded while somebody else watches", 60, fun loads_watched/1},
      {"modules that come while all are traced", 60, fun come/1},
+     {"calls of a module from the first on", 60, fun cold/1},
+     {"new modules past a limit", 60, fun cold_past_limit/1},
+     {"new modules, and the tracer killed", 60, fun cold_killed/1},
+     {"new modules, while somebody else has their setting", 60, fun cold_of_others/1},
      {"names with any characters", 60, fun cyrillic/1},
      {"traces for some time", 60, fun for_some_time/1},
      {"a trace until it is interrupted", 60, fun interrupted/1},
@@ -385,10 +389,74 @@ come(T) ->
     heard(Target),
     spawned(Target, Module, binary_to_atom(<<"облік"/utf8>>), [10]),
     {0, Out, Errors} = it_kprof:interrupt(P),
-    says(Errors, "modules? loaded meanwhile, traced from then on"),
+    says(Errors, "modules? loaded meanwhile, traced from some moment after that: .* \\(with -exclude the"),
     says(Errors, "1 module loaded again meanwhile and traced again"),
     {match, Calls} = re:run(Out, " call it_store:'?облік'?/1 by ", [unicode, global]),
     it:equal("calls", 22, length(Calls)).
+
+%% Its calls before the tracer had seen that it was loaded were missing: often all of them.
+cold(T) ->
+    Target = plain(T),
+    Before = it:settled(Target),
+    it:equal("loaded", false, it:call(Target, code, is_loaded, [it_slow_file])),
+    {0, Out, Errors} = run(T, Target, ["-form", "analysis", "-totals", "-cols", "160", "-apply",
+                                       "erlang:apply(it_slow_file, create_file_slow, [\"/dev/null\", 1024])" | ?ALL]),
+    {Calls, _, _} = maps:get({it_slow_file, create_file_slow, 3}, functions(it_slow_file, consult(T, Out)),
+                             {0, [], []}),
+    it:equal("calls", 769, Calls),
+    says(Errors, "modules? loaded meanwhile, traced from the first call"),
+    it:equal("traced", {traced, false}, it:call(Target, erlang, trace_info, [{it_slow_file, create_file_slow, 3}, traced])),
+    it:audit(Target, Before).
+
+%% It ends what the VM arms by itself, and what that has armed is taken back.
+cold_past_limit(T) ->
+    Target = plain(T),
+    Before = it:settled(Target),
+    N = functions_there(T, Target),
+    P = start(T, Target, ["-processes", "new", "-form", "events", "-max-functions", integer_to_list(N + 4), "_"]),
+    Modules = it_counted:others(5),
+    [begin
+         {module, M} = it:call(Target, code, load_binary, [M, "other.beam", Beam]),
+         heard(Target)
+     end || {M, Beam} <- Modules],
+    Legacy = not it:call(Target, erlang, function_exported, [trace, session_create, 3]),
+    [it:equal("on_load", {all, false}, it:call(Target, erlang, trace_info, [on_load, all])) || Legacy],
+    {M, _} = lists:last(Modules),
+    it:equal("its calls", {traced, false}, it:call(Target, erlang, trace_info, [{M, f, 0}, traced])),
+    {1, _, Errors} = it_kprof:interrupt(P),
+    says(Errors, "modules? loaded meanwhile and not traced \\(see -max-functions"),
+    it:audit(Target, Before).
+
+%% As a trace says that is refused. The first one has the node load code.
+functions_there(T, Target) ->
+    [_, Refused] = [run(T, Target, ["-for", "1s", "-max-functions", "1", "_"]) || _ <- [1, 2]],
+    {match, [N]} = re:run(element(3, Refused), "these are ([0-9]+) functions", [{capture, all_but_first, list}]),
+    list_to_integer(N).
+
+cold_killed(T) ->
+    Target = plain(T),
+    Before = it:settled(Target),
+    P = start(T, Target, ["-processes", "new" | ?ALL]),
+    {module, it_slow_file} = it:call(Target, code, ensure_loaded, [it_slow_file]),
+    it:do(Target, fun() -> exit(whereis(kprof_tracer), kill), ok end),
+    it:equal("it says so", 1, it:exited(P)),
+    it:audit(Target, Before),
+    it:equal("traced", {traced, false}, it:call(Target, erlang, trace_info, [{it_slow_file, create_file_slow, 3}, traced])).
+
+%% Before OTP 27 there is one for everybody.
+cold_of_others(T) ->
+    Target = plain(T),
+    _ = functions_there(T, Target),
+    it:do(Target, fun() -> erlang:trace_pattern(on_load, true, [call_count]), ok end),
+    Theirs = it:call(Target, erlang, trace_info, [on_load, all]),
+    {0, _, Errors} = run(T, Target, ["-apply", "erlang:apply(it_slow_file, create_file_slow, [\"/dev/null\", 64])" | ?ALL]),
+    case it:call(Target, erlang, function_exported, [trace, session_create, 3]) of
+        true -> says(Errors, "modules? loaded meanwhile, traced from the first call");
+        false -> says(Errors, "earlier calls are missing, since another tool has the node's setting for new code")
+    end,
+    it:equal("theirs", Theirs, it:call(Target, erlang, trace_info, [on_load, all])),
+    it:equal("and it counts", {call_count, 1},
+             it:call(Target, erlang, trace_info, [{it_slow_file, create_file_slow, 2}, call_count])).
 
 %% The native probe wrote no name that has a character above Latin-1: calls of such
 %% functions were lost, in silence.

@@ -327,6 +327,52 @@ test_table(void **state)
 	    "others: 4 rows of processes, added up (see -max-rows)\n");
 }
 
+/*
+ * Of a module that was deleted: "none of these functions was called", and that the
+ * module was loaded again, though neither was so.  What is known of new modules.
+ */
+static void
+test_notes(void **state)
+{
+	static const struct {
+		uint64_t gone, deleted, came, missed;
+		enum kp_counts_ahead ahead;
+		const char *has, *lacks;
+	} t[] = {
+		{ 0, 0, 0, 0, 0, "none of these functions was called\n",
+		    "meanwhile" },
+		{ 2, 2, 0, 0, 0, "no calls are known (see below)\n",
+		    "loaded again" },
+		{ 2, 2, 0, 0, 0, "2 functions: their module was deleted "
+		    "meanwhile, and their counters went with it\n",
+		    "none of these" },
+		{ 3, 1, 0, 0, 0, "2 functions: their module was loaded again "
+		    "meanwhile", "none of these" },
+		{ 3, 1, 0, 0, 0, "1 function: their module was deleted", "3" },
+		{ 0, 9, 0, 0, 0, "none of these", "deleted" },
+		{ 0, 0, 4, 0, 0, "4 modules loaded meanwhile, counted from the "
+		    "first call\n", "missing" },
+		{ 0, 0, 0, 1, KP_COUNTS_AHEAD, "1 module loaded meanwhile: "
+		    "their calls are missing (see -max-functions)", "none of" },
+		{ 0, 0, 0, 5, KP_COUNTS_OTHERS, "another tool has the node's "
+		    "setting", "-max-functions" },
+		{ 0, 0, 0, 5, KP_COUNTS_EXCLUDE, "with -exclude", "tool" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		profile.gone = t[i].gone;
+		profile.deleted = t[i].deleted;
+		profile.came = t[i].came;
+		profile.missed = t[i].missed;
+		profile.ahead = t[i].ahead;
+		table(COUNTS_BY_VALUE, false, 0);
+		if (strstr(kp_buf_cstr(&out), t[i].has) == NULL ||
+		    strstr(kp_buf_cstr(&out), t[i].lacks) != NULL)
+			fail_msg("%zu: %s", i, kp_buf_cstr(&out));
+	}
+}
+
 /* Of a target that lies: times whose sum is no number of nanoseconds. */
 static void
 test_sums(void **state)
@@ -499,7 +545,8 @@ test_json(void **state)
 	assert_string_equal(kp_buf_cstr(&out), "{\"target\":\"a@b\","
 	    "\"otp\":29,\"type\":\"time\",\"elapsed_ms\":2000,"
 	    "\"limit\":null,\"functions\":12,\"processes\":5,\"ended\":\"early\",\"value\":\"[1,2]\","
-	    "\"paused\":false,\"gone\":3,\"merged\":4,\"skipped\":0,\"all\":"
+	    "\"paused\":false,\"gone\":3,\"deleted\":0,\"merged\":4,\"skipped\":0,"
+	    "\"loaded_and_counted\":0,\"loaded_and_missing\":0,\"all\":"
 	    "{\"calls\":6,\"us\":100,\"per_call\":16.6667},\"rows\":"
 	    "[{\"module\":\"db\",\"function\":\"q\\u001b\",\"arity\":1,"
 	    "\"process\":\"<0.8.2>\",\"name\":\"server\",\"calls\":3,"
@@ -649,6 +696,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_notes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sums, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sections, setup,

@@ -134,9 +134,13 @@ say_loads(const char *target, const struct tracer_end *end, bool by_request)
 		say("'%s': %s loaded again meanwhile and traced again: calls "
 		    "of a moment in between are missing", target,
 		    text_counted(n, end->again, "module"));
+	if (end->whole > 0)
+		say("'%s': %s loaded meanwhile, traced from the first call",
+		    target, text_counted(n, end->whole, "module"));
 	if (end->came > 0)
-		say("'%s': %s loaded meanwhile, traced from then on", target,
-		    text_counted(n, end->came, "module"));
+		say("'%s': %s loaded meanwhile, traced from some moment after "
+		    "that: earlier calls are missing%s", target, text_counted(n,
+		    end->came, "module"), end->why != NULL ? end->why : "");
 	if (end->missed > 0)
 		say("'%s': %s loaded meanwhile and not traced%s: calls from "
 		    "then on are missing", target, text_counted(n,

@@ -182,19 +182,36 @@ has_module(const struct kp_counts *p, const char *mod)
 	return false;
 }
 
+/* Behind "3 modules". */
+static const char *const why_missed[] = {
+	[KP_COUNTS_AHEAD] = " loaded meanwhile: their calls are missing (see "
+	    "-max-functions)",
+	[KP_COUNTS_OTHERS] = " loaded meanwhile: their calls are missing, since "
+	    "another tool has the node's setting for new code (on_load)",
+	[KP_COUNTS_EXCLUDE] = " loaded meanwhile: their calls are missing (with "
+	    "-exclude no new module is counted)"
+};
+
 static void
 put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 {
+	uint64_t deleted = s->p->deleted < s->p->gone ? s->p->deleted :
+	    s->p->gone;
 	const struct {
 		uint64_t n;
 		const char *before, *what, *after;
 	} counted[] = {
-		{ s->p->gone, "", "function", ": their module was loaded again "
+		{ s->p->gone - deleted, "", "function", ": their module was "
+		    "loaded again meanwhile, and their counters went with it" },
+		{ deleted, "", "function", ": their module was deleted "
 		    "meanwhile, and their counters went with it" },
 		{ s->p->merged, "others: ", "row", " of processes, added up "
 		    "(see -max-rows)" },
 		{ s->v->skipped, "not counted: ", "process", " that another "
 		    "tool traces" },
+		{ s->p->came, "", "module", " loaded meanwhile, counted from "
+		    "the first call" },
+		{ s->p->missed, "", "module", why_missed[s->p->ahead] },
 	};
 	const struct counts_view *v = s->v;
 	char n[TEXT_MAX], m[TEXT_MAX];
@@ -253,7 +270,9 @@ counts_table(struct kp_buf *b, const struct kp_counts *p,
 		grid_write(&g, width, b);
 		kp_buf_u8(b, '\n');
 	} else {
-		text_wrap(b, "none of these functions was called", width, 0);
+		text_wrap(b, p->gone > 0 || p->missed > 0 ? "no calls are known "
+		    "(see below)" : "none of these functions was called", width,
+		    0);
 	}
 	grid_free(&g);
 	put_notes(&s, b, width);
@@ -368,8 +387,11 @@ counts_json(struct kp_buf *b, const struct kp_counts *p,
 	json_string(&j, "value", v->value);
 	json_bool(&j, "paused", v->paused);
 	json_uint(&j, "gone", p->gone);
+	json_uint(&j, "deleted", p->deleted);
 	json_uint(&j, "merged", p->merged);
 	json_uint(&j, "skipped", v->skipped);
+	json_uint(&j, "loaded_and_counted", p->came);
+	json_uint(&j, "loaded_and_missing", p->missed);
 	json_object(&j, "all");
 	json_figures(&j, &s, &s.all);
 	json_end(&j);

@@ -3,9 +3,10 @@
  *
  * Commands are go, lease, read and stop.  The node sends {kprof_calls, Seq,
  * Events} (decode.h); with the native probe {kprof_calls_lost, N}; if code was
- * loaded meanwhile, {kprof_calls_loads, TracedAgain, TracedNew, NotTraced}
- * (modules); and {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun,
- * RequestsEnded, RequestsThatLostTheirToken} or {kprof_ended, gone, Text}.  With several nodes there are also
+ * loaded meanwhile, {kprof_calls_loads, TracedAgain, TracedNew, NotTraced,
+ * TracedWhole, Why} (modules); and {kprof_calls_end, Why, Text, [{Pid, Name}],
+ * RequestsBegun, RequestsEnded, RequestsThatLostTheirToken} or {kprof_ended, gone,
+ * Text}.  With several nodes there are also
  * the commands entries, full, clock and {ended, Label}, and the messages
  * {kprof_entries}, {kprof_clock, Ns} and {kprof_requests, [{label, N, Label} |
  * {begins, N} | {ends, N}]}.
@@ -175,9 +176,24 @@ read_count(struct kp_term *r, uint32_t most)
 static void
 read_loads(struct kp_term *r, struct tracer_end *end)
 {
+	static const char *const whys[][2] = {
+		{ "others", ", since another tool has the node's setting for "
+		    "new code (on_load)" },
+		{ "exclude", " (with -exclude the VM does not trace them by "
+		    "itself)" },
+		{ "args", " (with -args the VM does not trace them by itself)" },
+	};
+	struct kp_span why;
+
 	end->again = read_count(r, UINT32_MAX);
 	end->came = read_count(r, UINT32_MAX);
 	end->missed = read_count(r, UINT32_MAX);
+	end->whole = read_count(r, UINT32_MAX);
+	why = kp_term_atom(r);
+	end->why = "";
+	for (size_t i = 0; i < sizeof(whys) / sizeof(whys[0]); i++)
+		if (kp_span_is(why, whys[i][0]))
+			end->why = whys[i][1];
 }
 
 /* One of {label, N, Label}, {begins, N} and {ends, N}. */

@@ -74,8 +74,12 @@ struct tracer_end {
 	uint64_t lost;		/* events that could not be decoded or kept */
 	uint32_t begun, ended;	/* requests */
 	uint32_t unsure;	/* of all, that probably lost their token */
-	/* Modules loaded meanwhile: traced again, new and traced, not traced. */
-	uint32_t again, came, missed;
+	/*
+	 * Modules loaded meanwhile: traced again; new, and traced some time after
+	 * their load, not traced, and traced from their first call on.
+	 */
+	uint32_t again, came, missed, whole;
+	const char *why;	/* not all new ones are `whole`, or "" */
 	char text[INJECTED_TEXT_MAX + 64];	/* about -apply or the connection */
 };
 

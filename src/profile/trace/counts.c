@@ -151,6 +151,15 @@ read_names(struct kp_counts *p, struct kp_term *r)
 		kp_term_nil(r);
 }
 
+static void
+read_ahead(struct kp_counts *p, struct kp_term *r)
+{
+	struct kp_span why = kp_term_atom(r);
+
+	p->ahead = kp_span_is(why, "others") ? KP_COUNTS_OTHERS :
+	    kp_span_is(why, "exclude") ? KP_COUNTS_EXCLUDE : KP_COUNTS_AHEAD;
+}
+
 enum kp_err
 kp_counts_end(struct kp_counts *p, struct kp_term *r)
 {
@@ -163,8 +172,16 @@ kp_counts_end(struct kp_counts *p, struct kp_term *r)
 			p->elapsed = (kp_dur_ns)read_bounded(r, ELAPSED_MAX);
 		else if (kp_span_is(key, "gone"))
 			p->gone = read_bounded(r, COUNT_MAX);
+		else if (kp_span_is(key, "deleted"))
+			p->deleted = read_bounded(r, COUNT_MAX);
 		else if (kp_span_is(key, "merged"))
 			p->merged = read_bounded(r, COUNT_MAX);
+		else if (kp_span_is(key, "came"))
+			p->came = read_bounded(r, COUNT_MAX);
+		else if (kp_span_is(key, "missed"))
+			p->missed = read_bounded(r, COUNT_MAX);
+		else if (kp_span_is(key, "ahead"))
+			read_ahead(p, r);
 		else if (kp_span_is(key, "names"))
 			read_names(p, r);
 		else if (kp_span_is(key, "stretch"))
@@ -213,7 +230,7 @@ kp_counts_add(struct kp_counts *p, const struct kp_counts *before)
 	if (p->stretch == before->stretch) {
 		p->nrows = 0;
 		p->elapsed = 0;
-		p->gone = p->merged = 0;
+		p->gone = p->deleted = p->merged = 0;
 	}
 	for (size_t i = 0; i < before->nrows && e == KP_OK; i++)
 		e = kp_counts_put(p, &before->rows[i]);
@@ -223,6 +240,13 @@ kp_counts_add(struct kp_counts *p, const struct kp_counts *before)
 	/* Both may have lost the same functions. */
 	if (before->gone > p->gone)
 		p->gone = before->gone;
+	if (before->deleted > p->deleted)
+		p->deleted = before->deleted;
 	p->merged += before->merged;
+	/* The node counts them from its start on. */
+	if (before->came > p->came)
+		p->came = before->came;
+	if (before->missed > p->missed)
+		p->missed = before->missed;
 	return e;
 }

@@ -4,7 +4,7 @@
  *
  * One reading of kprof_counters.erl is any number of
  * {kprof_rows, Ref, [{M, F, Arity, Calls, Value, [{Pid | others, Calls,
- * Value}]}]} and then {kprof_reply, Ref, #{elapsed, gone, merged, names,
+ * Value}]}]} and then {kprof_reply, Ref, #{elapsed, gone, deleted, merged, names, came, missed, ahead,
  * stretch}}.
  */
 #ifndef KPROFD_PROFILE_TRACE_COUNTS_H
@@ -35,8 +35,16 @@ struct kp_counts {
 	struct kp_counts_row *rows;
 	size_t nrows, room;
 	kp_dur_ns elapsed;	/* counting time, by the target's clock */
-	uint64_t gone;		/* functions whose counters were lost */
+	uint64_t gone;		/* functions whose counters were lost, */
+	uint64_t deleted;	/* and of these, of modules that are deleted */
 	uint64_t merged;	/* rows of processes that are added up in "others" */
+	/* Modules loaded meanwhile, and counted from their first call, or not. */
+	uint64_t came, missed;
+	enum kp_counts_ahead {
+		KP_COUNTS_AHEAD,	/* missed: past -max-functions */
+		KP_COUNTS_OTHERS,	/* missed: another tool has the setting */
+		KP_COUNTS_EXCLUDE	/* missed: with -exclude none is counted */
+	} ahead;
 	uint64_t stretch;	/* last stretch of counting in it; from 1 */
 };
 
