@@ -86,7 +86,8 @@ little_memory(T) ->
     Target = it:target(T, #{kind => plain}),
     connected_before(Target),
     Dir = "/sys/fs/cgroup/memory/kprofd-it-" ++ os:getpid(),
-    case file:make_dir(Dir) of
+    %% A target in another root file system may have none.
+    case it:call(Target, filelib, is_dir, [filename:dirname(Dir)]) andalso file:make_dir(Dir) of
         ok ->
             try
                 ok = file:write_file(filename:join(Dir, "memory.limit_in_bytes"), "31457280"),
@@ -96,7 +97,7 @@ little_memory(T) ->
                 it:stop_target(Target),
                 it:until("the group is empty", fun() -> file:del_dir(Dir) =:= ok end)
             end;
-        {error, _} ->
+        _ ->
             {note, "no control group can be made here; unit test test_headroom has the files"}
     end.
 
