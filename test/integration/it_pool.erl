@@ -7,7 +7,7 @@
 -module(it_pool).
 -behaviour(gen_server).
 
--export([start/1, start/2, at/1, run/3, stop/0, counts/0, per_request/1]).
+-export([start/1, start/2, at/1, run/3, halt/0, stop/0, counts/0, per_request/1]).
 -export([request/1, checkout/0, checkin/1, query/2, fetch/1, admit/2, render/1]).
 -export([init/1, handle_call/3, handle_cast/2, callback_mode/0, handle_event/4, start_link/1]).
 
@@ -55,16 +55,23 @@ stop() ->
     it_pool_owner ! stop,
     receive {'DOWN', Owner, process, _, _} -> Counts end.
 
-%% So many clients at a time, each of which makes so many requests, of these types in turn. Returns
-%% how many requests there were.
+%% So many clients at a time, each of which makes so many requests, of these types in turn, or any
+%% number until halt/0. Returns how many requests there were.
 run(Clients, Each, Types) ->
-    Ps = [spawn_monitor(fun() -> client(I, I + Each, Types) end) || I <- lists:seq(1, Clients)],
+    Ps = [spawn_monitor(fun() -> client(I, I + min(Each, 1 bsl 50), Types) end) || I <- lists:seq(1, Clients)],
     [receive {'DOWN', Ref, process, Pid, normal} -> ok end || {Pid, Ref} <- Ps],
-    Clients * Each.
+    _ = persistent_term:erase(it_pool_goes_on),
+    is_integer(Each) andalso Clients * Each.
+
+halt() ->
+    persistent_term:put(it_pool_goes_on, false).
 
 client(N, N, _) ->
     ok;
 client(I, N, Types) ->
+    persistent_term:get(it_pool_goes_on, true) andalso client_asks(I, N, Types).
+
+client_asks(I, N, Types) ->
     Type = lists:nth(I rem length(Types) + 1, Types),
     done = ?MODULE:request(Type),
     receive after I rem 3 -> ok end,

@@ -61,12 +61,13 @@ types(T, Kind) ->
                     end).
 
 %% Whoever began before has no token, and an answer takes that away, from one to the next as long
-%% as all workers are taken. Such requests are counted, and no call is another request's.
+%% as all workers are taken. Such requests are counted, and no call is another request's. That its
+%% token was lost shows when a client calls the entry again: they go on.
 saturated(T, Kind) ->
     pooled(T, Kind,
            fun(Target) ->
                    {Status, Out, Errors} =
-                       loaded(Target, [hop],
+                       loaded(Target, [hop], infinity,
                               fun() ->
                                       receive after 500 -> ok end,
                                       ends(start(T, Target, "count", ["-csv", "-requests", "20", "it_pool" | ?ENTRY]))
@@ -132,11 +133,14 @@ counted(T, Target, Types, Args) ->
     P = start(T, Target, "count", ["-csv", "it_pool" | Args]),
     loaded(Target, Types, fun() -> ends(P) end).
 
-%% While clients make requests of these types.
+%% While clients make requests of these types, each so many.
 loaded(Target, Types, Fun) ->
+    loaded(Target, Types, 20, Fun).
+
+loaded(Target, Types, Each, Fun) ->
     Load = it:do(Target, fun() ->
                                  spawn(fun Loop() ->
-                                               _ = it_pool:run(?CLIENTS, 20, Types),
+                                               _ = it_pool:run(?CLIENTS, Each, Types),
                                                receive stop -> ok after 0 -> Loop() end
                                        end)
                          end),
@@ -144,6 +148,7 @@ loaded(Target, Types, Fun) ->
     it:do(Target, fun() ->
                           Ref = erlang:monitor(process, Load),
                           Load ! stop,
+                          Each =:= infinity andalso it_pool:halt(),
                           receive {'DOWN', Ref, process, _, _} -> ok end
                   end),
     Result.
