@@ -103,7 +103,7 @@ $(B)/gen/agent_beam.h $(B)/gen/counters_beam.h $(B)/gen/sampler_beam.h $(B)/gen/
     $(B)/gen/%_beam.h: $(B)/gen/load_%.etf
 
 # schema_sql_1[], schema_sql_2[], ...: the steps from one schema to the next.
-SCHEMA_SQL := priv/schema.sql $(patsubst %,priv/schema/%.sql,2 3 4 5 6 7 8 9)
+SCHEMA_SQL := priv/schema.sql $(patsubst %,priv/schema/%.sql,2 3 4 5 6 7 8 9 10)
 $(B)/gen/schema_sql.h: $(SCHEMA_SQL)
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)

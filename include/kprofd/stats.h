@@ -91,6 +91,9 @@ struct kp_cell {
 	int64_t out, w_out;
 	kp_dur_ns min, max;		/* of one call; min is -1 when timed is 0 */
 	struct kp_hist hist;		/* weighted */
+	/* Of async calls, of which hist and max have none; likewise. */
+	kp_dur_ns async_max;
+	struct kp_hist async_hist;
 };
 
 #define KP_WAIT_SERIES_MAX 5000	/* wait cells in one window, likewise */
@@ -196,6 +199,8 @@ kp_cell_unseen(const struct kp_cell *c, bool request)
 	    c->w_ambiguous + (request ? 0 : c->w_async_unknown));
 }
 
+/* Frees the histograms of a cell, which are what it owns. */
+void kp_cell_free(struct kp_cell *c);
 /*
  * Adds from's figures to to's, but not the names.  An empty cell is zero except
  * for min, which is -1.  A histogram whose count would exceed 64 bits is left

@@ -3,7 +3,7 @@ import * as charts from "./charts.js";
 import * as stacks from "./stacks.js";
 import * as tables from "./tables.js";
 import { ApiError, get, post, COMMAND_MS } from "./api.js";
-import { WAY_OUT, clock, count, el, estimate, field, identityName, ms, percent, raised, rate, requestsOf, span, when } from "./format.js";
+import { WAY_OUT, clock, count, el, estimate, field, identityName, ms, percent, raised, raisedInside, rate, requestsOf, span, when } from "./format.js";
 import { PAGE, PRESETS, range, readUrl, state, versus, writeUrl } from "./state.js";
 import { waterfall } from "./waterfall.js";
 
@@ -97,12 +97,17 @@ function timeTiles(r) {
 	const n = state.tier ? { n: cell?.calls, known: row?.requests_known } : requestsOf(r, row);
 	const what = state.tier ? `calls of ${state.tier}` : "requests";
 	const named = state.tier ? `, ${state.tier}` : "";
+	// most calls began after their request, and only these have many times
+	const late = state.tier && cell?.async_calls > cell?.calls;
+	const time = (p, label) => tile(ms(cell?.[`${late ? "async_" : ""}${p}_ms`]), `${label}${late ? " after a request's end" : ""}${named}`);
+	const [worst] = state.tier ? [] : raisedInside(row);
 
 	return [tile(n?.n === undefined || r.windows === 0 ? "–" : estimate(n, (v) => rate(v / (r.covered_ms / 1e3 || 1))), `${what} a second`),
 		tile(n?.n > 0 && cell ? raised(cell, true, state.tier ? cell.calls + (cell.async_calls ?? 0) : row.requests) : "–",
 			(cell?.raised_seen === "not_seen" ? "errors: not seen" : "errors") + named, cell?.raised > 0,
 			(cell?.raised_seen ?? "known") === "known" ? "" : WAY_OUT),
-		...["p50", "p90", "p99"].map((p) => tile(ms(cell?.[`${p}_ms`]), p + named)), tile(ms(cell?.max_ms), `slowest${named}`),
+		...worst ? [tile(percent(worst.share), `errors inside, ${worst.tier}`, true)] : [],
+		...["p50", "p90", "p99"].map((p) => time(p, p)), time("max", "slowest"),
 		...cell?.after_ms > 0 ? [tile(ms(cell.after_per_request_ms), `after a request's end${named}`)] : []];
 }
 

@@ -51,6 +51,10 @@ export const raised = (cell, share, of) => {
 		return known ? `≥ ${count(cell.raised)}` : `~${count(cell.raised)} or more`;
 	return share ? percent(of > 0 ? (cell.raised ?? 0) / of : 0) : estimate({ n: cell.raised ?? 0, known }, count);
 };
+// The tiers in which calls of a row raised, the one with the largest share first:
+// what the request handles is not an error of its own.
+export const raisedInside = (row) => (row?.tiers ?? []).filter((t) => t.tier !== "_total" && t.raised > 0)
+	.map((t) => ({ tier: t.tier, raised: t.raised, share: t.raised / (t.calls + (t.async_calls ?? 0)) })).sort((a, b) => b.share - a.share);
 export const WAY_OUT = "not seen how all of them ended: the native probe sees it (-probe auto, and -probe-library where a target could not load it), and the relay where the entry is in a tier that has [exact]";
 
 export const percent = (v) => v === null || v === undefined || v < 0 ? "–" :

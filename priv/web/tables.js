@@ -1,6 +1,6 @@
 // tables.js - the report, comparison, slow requests, nodes, losses, events.
 import { color, tierColor } from "./charts.js";
-import { WAY_OUT, count, el, estimate, fnName, identityName, ms, percent, raised, rate, requestsOf, span, tierName, when } from "./format.js";
+import { WAY_OUT, count, el, estimate, fnName, identityName, ms, percent, raised, raisedInside, rate, requestsOf, span, tierName, when } from "./format.js";
 import { PAGE } from "./state.js";
 
 const hosts = (id) => document.querySelector(`#${id} .scroll`);
@@ -74,6 +74,9 @@ function columns(r, seconds, tiers, change) {
 		one("rate", "a second", (row) => row.requests / seconds, (row) => estimate(requestsOf(r, row), (n) => rate(n / seconds))),
 		one("errors", "errors", (row) => totalOf(row).raised ?? -1, (row) => el("span",
 			(totalOf(row).raised_seen ?? "known") === "known" ? {} : { title: WAY_OUT }, raised(totalOf(row)))),
+		...r.rows.some((row) => raisedInside(row).length > 0) ? [one("inside", "errors inside", (row) => raisedInside(row).reduce((n, t) => n + t.raised, 0),
+			(row) => el("span", { title: raisedInside(row).map((t) => `${t.tier}: ${percent(t.share)} of its calls`).join(", ") },
+				estimate({ n: raisedInside(row).reduce((n, t) => n + t.raised, 0), known: row.requests_known }, count)))] : [],
 		time("mean", "mean"), time("p50", "p50"), time("p90", "p90"), time("p99", "p99"), time("max", "max"),
 		...r.rows.some((row) => totalOf(row).after_ms > 0) ? [time("after_per_request", "after")] : [],
 		{ key: "", title: "self time by tier", show: (row) => toStacks(row, "", stack(row, tiers), change) },
@@ -202,7 +205,7 @@ export function slow(s, state, change) {
 		el("tr", { "aria-current": String(q.request) === state.request ? "true" : undefined },
 			el("td", {}, el("button", { type: "button", class: "link", onclick: () => change({ request: String(q.request) }) }, when(q.start).slice(5))),
 			el("td", { class: "left name" }, identityName(q.identity)), by ? el("td", {}, ms(q.by_ms)) : null, el("td", {}, ms(q.total_ms)),
-			el("td", {}, q.outcome), el("td", {}, count(q.calls)), el("td", { class: "left node", title: q.node }, q.node))), "Slow requests"));
+			el("td", {}, q.outcome, q.raised_calls > 0 ? el("span", { class: "soft" }, ` ${count(q.raised_calls)} raised`) : null), el("td", {}, count(q.calls)), el("td", { class: "left node", title: q.node }, q.node))), "Slow requests"));
 }
 
 export function inFlight(f, state) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "client.h"
+#include "kprofd/request.h"
 #include "report/requests.h"
 #include "text/text.h"
 
@@ -13,9 +14,12 @@ struct args {
 	struct place place;
 	struct kp_query_range range;
 	size_t limit;
-	int sort;
+	int sort, outcome;	/* outcome: index of the choices; -1: all */
 	bool json;
 };
+
+/* The outcomes of requests by name, then those with a call that raised. */
+#define OUTCOMES "returned,raised,unfinished,ambiguous,unknown,raised-inside"
 
 static int
 by_time(const void *pa, const void *pb)
@@ -32,8 +36,8 @@ put_none(struct kp_buf *b)
 {
 	text_wrap(b, "no slow requests: those slower than {slow_ms, N} of "
 	    "tiers.conf are kept (default 250 ms), and the {keep_slowest, N} "
-	    "of each request type and window (default 1); see also -since, -node "
-	    "and -identity, and kprof report", screen_width(), 0);
+	    "of each request type and window (default 1); see also -since, -node, "
+	    "-identity and -outcome, and kprof report", screen_width(), 0);
 }
 
 static void
@@ -80,18 +84,23 @@ slow(const struct args *a)
 int
 cmd_slow(const struct cmd *cmd, int argc, char **argv)
 {
-	struct args a = { .range = { .until = INT64_MAX }, .limit = LIMIT };
+	struct args a = { .range = { .until = INT64_MAX }, .limit = LIMIT,
+		.outcome = -1 };
 	const struct opt opts[] = {
 		{ "n", "N", "the slowest N (default 20)", opt_count,
 		    &a.limit, NULL },
 		OPTS_RANGE(a.range),
 		{ "sort", "KEY", "in order of total (default) or of time",
 		    opt_choice, &a.sort, "total,time" },
+		{ "outcome", "KIND", "only those that raised, returned, "
+		    "...; raised-inside: with a call that raised", opt_choice,
+		    &a.outcome, OUTCOMES },
 		OPT_JSON(a.json),
 		OPT_DB(a.place),
 	};
 	int st = opts_parse_range(cmd, opts, sizeof(opts) / sizeof(opts[0]),
 	    argc, argv, &a.range);
 
+	a.range.outcome = (uint8_t)(a.outcome + KP_RETURNED);
 	return st == OPTS_GO_ON ? slow(&a) : st;
 }

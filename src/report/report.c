@@ -167,7 +167,7 @@ sum_wanted(struct report *r, const struct report_source *s, size_t tier)
 	}
 	if (err == KP_OK)
 		report_take_cell(&r->rows[0].cells[tier], &sum, tier == 0);
-	kp_hist_free(&sum.hist);
+	kp_cell_free(&sum);
 	return err;
 }
 

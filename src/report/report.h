@@ -35,6 +35,8 @@ struct report_cell {
 	kp_dur_ns busy_per_request;	/* mean over the row's requests */
 	kp_dur_ns after_per_request;	/* the same, of async */
 	kp_dur_ns mean, min, p50, p90, p95, p99, max;	/* of one call */
+	/* the same of those that began after their request */
+	kp_dur_ns async_p50, async_p90, async_p95, async_p99, async_max;
 	kp_dur_ns tracing;	/* the part of the mean that tracing adds; -1:
 				   not known */
 	double spread;		/* of calls' times: deviation / mean */

@@ -12,12 +12,20 @@ report_no_times(struct report_cell *c)
 {
 	c->gc = c->out = c->tracing = -1;
 	c->mean = c->min = c->p50 = c->p90 = c->p95 = c->p99 = c->max = -1;
+	c->async_p50 = c->async_p90 = c->async_p95 = c->async_p99 =
+	    c->async_max = -1;
 }
 
 static kp_dur_ns
 quantile(const struct kp_cell *c, double q)
 {
 	return kp_hist_quantile_within(&c->hist, q, c->min, c->max);
+}
+
+static kp_dur_ns
+async_quantile(const struct kp_cell *c, double q)
+{
+	return kp_hist_quantile_within(&c->async_hist, q, 0, c->async_max);
 }
 
 /*
@@ -62,6 +70,13 @@ report_take_cell(struct report_cell *to, const struct kp_cell *c, bool request)
 	to->async = c->w_async;
 	to->gc = c->has_gc ? c->w_gc : -1;
 	to->out = c->has_out ? c->w_out : -1;
+	if (c->async_hist.count > 0) {
+		to->async_p50 = async_quantile(c, 0.50);
+		to->async_p90 = async_quantile(c, 0.90);
+		to->async_p95 = async_quantile(c, 0.95);
+		to->async_p99 = async_quantile(c, 0.99);
+		to->async_max = c->async_max;
+	}
 	if (c->w_timed == 0)
 		return;
 	to->mean = c->w_total / (int64_t)c->w_timed;

@@ -53,6 +53,11 @@ static const struct figure {
 	FIGURE("async_raised", ASYNC_RAISED, async_raised),
 	FIGURE("async_unknown", RECORDED, async_unknown),
 	FIGURE("async_unfinished", RECORDED, async_unfinished),
+	FIGURE("async_p50_ms", MS, async_p50),
+	FIGURE("async_p90_ms", MS, async_p90),
+	FIGURE("async_p95_ms", MS, async_p95),
+	FIGURE("async_p99_ms", MS, async_p99),
+	FIGURE("async_max_ms", MS, async_max),
 #undef FIGURE
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))

@@ -25,7 +25,7 @@ outcome_text(uint8_t outcome)
 }
 
 static void
-request_cells(struct grid *g, const struct kp_query_request *q)
+request_cells(struct grid *g, const struct kp_query_request *q, bool raised)
 {
 	char text[TIMEFMT_MAX > TEXT_MAX ? TIMEFMT_MAX : TEXT_MAX];
 
@@ -37,14 +37,20 @@ request_cells(struct grid *g, const struct kp_query_request *q)
 	grid_cell(g, text_dur(text, q->total));
 	grid_cell(g, outcome_text(q->outcome));
 	grid_cell(g, text_count(text, q->ncalls));
+	if (raised)
+		grid_cell(g, q->nraised > 0 ? text_count(text, q->nraised) :
+		    "");
 }
 
 void
 requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
     unsigned width)
 {
+	bool raised = false;
 	struct grid g;
 
+	for (size_t i = 0; i < rs->n; i++)
+		raised |= rs->v[i].nraised > 0;
 	grid_init(&g);
 	grid_col(&g, "id", GRID_RIGHT);
 	grid_fix(&g);
@@ -55,8 +61,10 @@ requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
 	grid_col(&g, "total", GRID_RIGHT);
 	grid_col_optional(&g, "outcome", GRID_LEFT, 3);
 	grid_col_optional(&g, "calls", GRID_RIGHT, 1);
+	if (raised)
+		grid_col_optional(&g, "raised", GRID_RIGHT, 1);
 	for (size_t i = 0; i < rs->n; i++)
-		request_cells(&g, &rs->v[i]);
+		request_cells(&g, &rs->v[i], raised);
 	grid_write(&g, width, b);
 	grid_free(&g);
 }
@@ -93,6 +101,7 @@ json_request(struct json *j, const struct kp_query_request *q)
 	json_ms(j, "total_ms", q->total);
 	json_string(j, "outcome", outcome_text(q->outcome));
 	json_uint(j, "calls", q->ncalls);
+	json_uint(j, "raised_calls", q->nraised);
 	json_label(j, "label", q->label);
 	json_label(j, "parent_label", q->parent_label);
 	json_uint(j, "weight", q->weight);

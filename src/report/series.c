@@ -185,7 +185,8 @@ series_json(struct kp_buf *b, const struct kp_series *s,
 	if (begin(&j, b, s, identity, tier, &t) != KP_OK)
 		return KP_ENOENT;
 	put_counted(&j, "requests", s, col_requests, 0);
-	put_counted(&j, "errors", s, col_raised, 0);
+	put_counted(&j, "raised", s, col_raised, 0);
+	put_counted(&j, "errors", s, col_raised, 0);	/* an earlier name */
 	put_counted(&j, "raised_seen", s, col_raised_seen, 0);
 	put_counted(&j, "unfinished", s, col_unfinished, 0);
 	put_counted(&j, "unknown_outcomes", s, col_unknown, 0);

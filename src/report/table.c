@@ -14,6 +14,7 @@
 #include "text/timefmt.h"
 
 #define AFTER 0.1	/* less, as a part of the time inside, is not shown */
+#define REPORT_AFTER ", after"	/* behind a row's name: of calls after its end */
 #define SUM_ROUNDING 0.01	/* of total: as exact as figures of two digits are */
 
 static const char *const titles[] = {
@@ -213,6 +214,33 @@ percentile_row(struct grid *g, const struct report *r, size_t row, size_t tier)
 		grid_cell(g, report_corrected(r, text, text_dur(text, v[i])));
 }
 
+/* The same of calls that began after their request; their mean is not known. */
+static void
+percentile_row_after(struct grid *g, const struct report *r, size_t row,
+    size_t tier)
+{
+	const struct report_cell *c = &r->rows[row].cells[tier];
+	const kp_dur_ns v[] = { -1, c->async_p50, c->async_p90, c->async_p99,
+		c->async_max };
+	char text[TEXT_MAX];
+	struct kp_buf name;
+
+	kp_buf_init(&name, 1 << 16);
+	kp_buf_printf(&name, "%s" REPORT_AFTER, report_row_name(r, row));
+	grid_cell(g, kp_buf_cstr(&name));
+	kp_buf_free(&name);
+	grid_cell(g, text_known(text, c->async_calls,
+	    c->async_calls + c->outlasting == c->sampled_async));
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		grid_cell(g, text_dur(text, v[i]));
+}
+
+static bool
+has_percentiles(const struct report_cell *c, size_t tier)
+{
+	return c->calls > 0 || (tier > 0 && c->async_max >= 0);
+}
+
 /* A grid of the tier (0: the request itself): how long one call takes. */
 static void
 put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
@@ -232,6 +260,65 @@ put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
 	for (size_t i = 0; i < r->nrows; i++) {
 		if (r->rows[i].cells[tier].calls > 0)
 			percentile_row(&g, r, i, tier);
+		if (tier > 0 && r->rows[i].cells[tier].async_max >= 0)
+			percentile_row_after(&g, r, i, tier);
+	}
+	kp_buf_u8(b, '\n');
+	grid_write(&g, width, b);
+	grid_free(&g);
+}
+
+/* ---- calls that raised ---- */
+
+static bool
+row_raised(const struct report *r, const struct report_row *row)
+{
+	for (size_t t = 0; t <= r->ntiers; t++)
+		if (row->cells[t].raised > 0)
+			return true;
+	return false;
+}
+
+static void
+raised_cell(struct grid *g, const struct report_row *row, size_t tier)
+{
+	const struct report_cell *c = &row->cells[tier];
+	uint64_t of = c->calls + (tier > 0 ? c->async_calls : 0);
+	char text[TEXT_MAX];
+
+	grid_cell(g, of == 0 ? "" : seen_share(text, kp_raised_seen(c->raised,
+	    c->unseen), c->raised, of, c->calls == c->sampled_calls));
+}
+
+/*
+ * A grid of which share of requests, and of the calls of each tier, raised: errors
+ * that a request handles are not its own.  Only of rows and tiers that have some.
+ */
+static void
+put_raised(struct kp_buf *b, const struct report *r, unsigned width)
+{
+	bool ruled = false;
+	struct grid g;
+
+	if (!row_raised(r, &r->rows[0]))
+		return;
+	grid_init(&g);
+	grid_col(&g, "errors", GRID_LEFT);
+	grid_fix(&g);
+	grid_col(&g, "requests", GRID_RIGHT);
+	for (size_t t = 1; t <= r->ntiers; t++)
+		if (r->rows[0].cells[t].raised > 0)
+			grid_col(&g, r->tiers[t - 1], GRID_RIGHT);
+	for (size_t i = 0; i < r->nrows; i++) {
+		if (!row_raised(r, &r->rows[i]))
+			continue;
+		if (i > 0 && !ruled)
+			grid_rule(&g);
+		ruled = i > 0;
+		grid_cell(&g, report_row_name(r, i));
+		for (size_t t = 0; t <= r->ntiers; t++)
+			if (t == 0 || r->rows[0].cells[t].raised > 0)
+				raised_cell(&g, &r->rows[i], t);
 	}
 	kp_buf_u8(b, '\n');
 	grid_write(&g, width, b);
@@ -329,9 +416,10 @@ report_table(struct kp_buf *b, const struct report *r,
 
 	put_values(b, r, o);
 	for (size_t t = 0; o->percentiles && t <= r->ntiers; t++) {
-		if (r->rows[0].cells[t].calls > 0)
+		if (has_percentiles(&r->rows[0].cells[t], t))
 			put_percentiles(b, r, t, o->width);
 	}
+	put_raised(b, r, o->width);
 	snprintf(title, sizeof(title), "%s; ", titles[o->what]);
 	kp_buf_u8(b, '\n');
 	kp_buf_init(&notes, 1024);

@@ -7,11 +7,18 @@
 #include "base/sat.h"
 #include "kprofd/stats.h"
 
+void
+kp_cell_free(struct kp_cell *c)
+{
+	kp_hist_free(&c->hist);
+	kp_hist_free(&c->async_hist);
+}
+
 static void
 cells_release(struct kp_cell *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		kp_hist_free(&v[i].hist);
+		kp_cell_free(&v[i]);
 	free(v);
 }
 
@@ -47,6 +54,8 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 	enum kp_err err = kp_hist_merge(&to->hist, &from->hist);
 
 	/* a histogram at its limit is left out: the sums are still true */
+	if (err != KP_ENOMEM)
+		err = kp_hist_merge(&to->async_hist, &from->async_hist);
 	if (err == KP_ENOMEM)
 		return err;
 #define COUNT(f) (to->f += from->f, to->w_##f += from->w_##f)
@@ -85,6 +94,8 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 		to->min = from->min;
 	if (from->max > to->max)
 		to->max = from->max;
+	if (from->async_max > to->async_max)
+		to->async_max = from->async_max;
 	return KP_OK;
 }
 

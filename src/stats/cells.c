@@ -11,7 +11,7 @@ void
 cells_free(struct cells *cs)
 {
 	for (size_t i = 0; i < cs->n; i++)
-		kp_hist_free(&cs->v[i].hist);
+		kp_cell_free(&cs->v[i]);
 	free(cs->v);
 	map_free(&cs->at);
 	*cs = (struct cells){ 0 };

@@ -216,6 +216,9 @@ add_async(struct kp_cell *c, const struct kp_call *call, uint32_t weight)
 	if (!kp_outcome_timed(call->outcome))
 		return;
 	dur = sat_span(call->start, call->end);
+	if (kp_hist_add(&c->async_hist, dur, weight) == KP_OK &&
+	    dur > c->async_max)
+		c->async_max = dur;
 	c->async = sat_add(c->async, dur);
 	c->w_async = sat_add(c->w_async, sat_mul(dur, weight));
 }

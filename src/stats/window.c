@@ -108,8 +108,12 @@ fill_cells(struct kp_window *w, const struct ranked *order, size_t n, bool copy)
 		if (!copy || order[i].total)
 			continue;
 		kp_hist_init(&c->hist);
+		kp_hist_init(&c->async_hist);
 		if (err == KP_OK)
 			err = kp_hist_merge(&c->hist, &order[i].cell->hist);
+		if (err == KP_OK)
+			err = kp_hist_merge(&c->async_hist,
+			    &order[i].cell->async_hist);
 	}
 	return err;
 }
@@ -127,7 +131,7 @@ window_make(const struct kp_stats *st, kp_wall_ns start, kp_wall_ns end,
 	if (w == NULL || order == NULL || err != KP_OK) {
 		for (uint32_t t = 0; t < TIERS; t++) {
 			if (tiers >> t & 1)
-				kp_hist_free(&total[t].hist);
+				kp_cell_free(&total[t]);
 		}
 		kp_window_free(w);
 		free(order);

@@ -21,13 +21,22 @@ static const struct {
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))
 
+static void
+hist_read(sqlite3_stmt *st, int column, struct kp_hist *h)
+{
+	const void *blob = sqlite3_column_blob(st, column);
+
+	if (blob != NULL)
+		kp_hist_read(h, blob, (size_t)sqlite3_column_bytes(st, column));
+}
+
 void
-cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist)
+cell_row_read(sqlite3_stmt *st, struct kp_cell *c)
 {
 	bool null[NULL_COUNT] = { false };
-	const void *blob;
 	int64_t v;
 
+	kp_cell_free(c);
 	*c = (struct kp_cell){ .tier = "", .identity = "", .min = -1 };
 	for (size_t i = 0; i < NFIGURES; i++) {
 		v = sqlite3_column_int64(st, CELL_FIGURE + (int)i);
@@ -49,35 +58,39 @@ cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist)
 	if (sqlite3_column_type(st, CELL_MIN) != SQLITE_NULL)
 		c->min = sqlite3_column_int64(st, CELL_MIN);
 	c->max = sqlite3_column_int64(st, CELL_MAX);
-	kp_hist_free(hist);
-	blob = sqlite3_column_blob(st, CELL_HIST);
-	if (blob != NULL)
-		kp_hist_read(hist, blob,
-		    (size_t)sqlite3_column_bytes(st, CELL_HIST));
-	c->hist = *hist;
+	c->async_max = sqlite3_column_int64(st, CELL_ASYNC_MAX);
+	hist_read(st, CELL_HIST, &c->hist);
+	hist_read(st, CELL_ASYNC_HIST, &c->async_hist);
 }
 
-void
-db_hist(struct kp_db *db, bool any, const struct kp_hist *h, kp_dur_ns min,
-    kp_dur_ns max)
+static void
+bind_hist(struct kp_db *db, struct kp_buf *blob, bool any,
+    const struct kp_hist *h, kp_dur_ns min, kp_dur_ns max)
 {
 	static const double qs[] = { 0.50, 0.90, 0.95, 0.99 };
 
-	row_opt(db, any, min);
 	row_opt(db, any, max);
 	if (any) {
-		kp_buf_reset(&db->blob);
-		db->blob.max = KP_HIST_BYTES_MAX;
-		kp_hist_write(h, &db->blob);
-		if (db->blob.err != KP_OK)
+		kp_buf_reset(blob);
+		blob->max = KP_HIST_BYTES_MAX;
+		kp_hist_write(h, blob);
+		if (blob->err != KP_OK)
 			db_fail(db, SQLITE_NOMEM);
-		row_blob(db, db->blob.p, db->blob.len);
+		row_blob(db, blob->p, blob->len);
 	} else {
 		row_opt(db, false, 0);
 	}
 	for (size_t i = 0; i < sizeof(qs) / sizeof(qs[0]); i++)
 		row_opt(db, any, any ? kp_hist_quantile_within(h, qs[i], min,
 		    max) : 0);
+}
+
+void
+db_hist(struct kp_db *db, bool any, const struct kp_hist *h, kp_dur_ns min,
+    kp_dur_ns max)
+{
+	row_opt(db, any, min);
+	bind_hist(db, &db->blob, any, h, min, max);
 }
 
 void
@@ -99,6 +112,8 @@ db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
 	row_int(db, tier);
 	row_int(db, identity);
 	db_hist(db, c->timed > 0, &c->hist, c->min, c->max);
+	bind_hist(db, &db->async_blob, c->async_hist.count > 0, &c->async_hist,
+	    0, c->async_max);
 	for (size_t i = 0; i < NFIGURES; i++) {
 		memcpy(&v, (const char *)c + figures[i].at, sizeof(v));
 		row_opt(db, !null[figures[i].null], v);

@@ -40,26 +40,29 @@
 	X(column, field, null) X(w_##column, w_##field, null)
 
 /* The columns to read from `stat s`, in this order. */
-#define CELL_COLUMNS "s.tier_id, s.identity_id, s.min_ns, s.max_ns, s.hist" \
+#define CELL_COLUMNS "s.tier_id, s.identity_id, s.min_ns, s.max_ns, s.hist," \
+	" s.async_max_ns, s.async_hist" \
 	CELL_FIGURES(CELL_READ)
 #define CELL_READ(column, field, null) ", s." #column
 #define CELL_ONE(column, field, null) + 1
-enum { CELL_TIER, CELL_IDENTITY, CELL_MIN, CELL_MAX, CELL_HIST, CELL_FIGURE,
+enum { CELL_TIER, CELL_IDENTITY, CELL_MIN, CELL_MAX, CELL_HIST,
+	CELL_ASYNC_MAX, CELL_ASYNC_HIST, CELL_FIGURE,
 	/* the first column after them */
 	CELL_END = CELL_FIGURE CELL_FIGURES(CELL_ONE) };
 
 /* The columns that db_cell() inserts. */
 #define CELL_INSERT "tier_id, identity_id, min_ns, max_ns, hist, p50_ns," \
-	" p90_ns, p95_ns, p99_ns" CELL_FIGURES(CELL_NAME)
+	" p90_ns, p95_ns, p99_ns, async_max_ns, async_hist, async_p50_ns," \
+	" async_p90_ns, async_p95_ns, async_p99_ns" CELL_FIGURES(CELL_NAME)
 #define CELL_NAME(column, field, null) ", " #column
-#define CELL_VALUES "?, ?, ?, ?, ?, ?, ?, ?, ?" CELL_FIGURES(CELL_VALUE)
+#define CELL_VALUES "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?" \
+	CELL_FIGURES(CELL_VALUE)
 #define CELL_VALUE(column, field, null) ", ?"
 
 /*
- * Fills in *c except its names.  Frees the contents of *hist, and puts the
- * cell's histogram there, which the caller owns.  Leaves out a damaged
- * histogram: the sums are still true.
+ * Replaces *c, which the caller owns (kp_cell_free()), but for its names by those
+ * of the row.  Leaves out a damaged histogram: the sums are still true.
  */
-void cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist);
+void cell_row_read(sqlite3_stmt *st, struct kp_cell *c);
 
 #endif

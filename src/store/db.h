@@ -115,7 +115,7 @@ struct kp_db {
 	struct range_levels levels;	/* none: not read yet */
 	kp_wall_ns last_end;	/* of the window written last; 0: none yet */
 	int64_t cause[KP_LOSS_COUNT];
-	struct kp_buf blob;
+	struct kp_buf blob, async_blob;	/* bound until row_end() */
 	struct stack_texts stack_texts;
 
 	int rc;			/* first error of this transaction */

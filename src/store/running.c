@@ -21,6 +21,7 @@ static const size_t figures[] = {
 #define FIGURE_AT(column, field, null) offsetof(struct kp_cell, field),
 	CELL_FIGURES(FIGURE_AT)
 	offsetof(struct kp_cell, min), offsetof(struct kp_cell, max),
+	offsetof(struct kp_cell, async_max),
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))
 
@@ -53,9 +54,22 @@ put_string(struct kp_buf *b, const char *s)
 }
 
 static void
-put_cell(struct kp_buf *b, const struct kp_cell *c)
+put_hist(struct kp_buf *b, const struct kp_hist *h)
 {
 	struct kp_buf hist;
+
+	kp_buf_init(&hist, KP_HIST_BYTES_MAX);
+	kp_hist_write(h, &hist);
+	put_number(b, hist.len);
+	kp_buf_put(b, hist.p, hist.len);
+	if (hist.err != KP_OK && b->err == KP_OK)
+		b->err = hist.err;
+	kp_buf_free(&hist);
+}
+
+static void
+put_cell(struct kp_buf *b, const struct kp_cell *c)
+{
 	int64_t v;
 
 	put_string(b, c->tier);
@@ -66,13 +80,8 @@ put_cell(struct kp_buf *b, const struct kp_cell *c)
 		memcpy(&v, (const char *)c + figures[i], sizeof(v));
 		put_signed(b, v);
 	}
-	kp_buf_init(&hist, KP_HIST_BYTES_MAX);
-	kp_hist_write(&c->hist, &hist);
-	put_number(b, hist.len);
-	kp_buf_put(b, hist.p, hist.len);
-	if (hist.err != KP_OK && b->err == KP_OK)
-		b->err = hist.err;
-	kp_buf_free(&hist);
+	put_hist(b, &c->hist);
+	put_hist(b, &c->async_hist);
 }
 
 void
@@ -170,10 +179,23 @@ get_string(struct reader *rd)
 }
 
 static void
+get_hist(struct reader *rd, struct kp_hist *h)
+{
+	uint64_t n = get_number(rd);
+
+	if (n > rd->n || (rd->err == KP_OK &&
+	    kp_hist_read(h, rd->p, n) != KP_OK)) {
+		bad(rd);
+		return;
+	}
+	rd->p += n;
+	rd->n -= n;
+}
+
+static void
 get_cell(struct reader *rd, struct kp_cell *c)
 {
 	uint8_t flags;
-	uint64_t n;
 	int64_t v;
 
 	c->tier = get_string(rd);
@@ -186,14 +208,8 @@ get_cell(struct reader *rd, struct kp_cell *c)
 		v = get_signed(rd);
 		memcpy((char *)c + figures[i], &v, sizeof(v));
 	}
-	n = get_number(rd);
-	if (n > rd->n || (rd->err == KP_OK &&
-	    kp_hist_read(&c->hist, rd->p, n) != KP_OK)) {
-		bad(rd);
-		return;
-	}
-	rd->p += n;
-	rd->n -= n;
+	get_hist(rd, &c->hist);
+	get_hist(rd, &c->async_hist);
 }
 
 static void
@@ -230,7 +246,7 @@ windows_free(struct kp_window *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < v[i].ncells; k++)
-			kp_hist_free(&v[i].cells[k].hist);
+			kp_cell_free(&v[i].cells[k]);
 		free(v[i].cells);
 	}
 }

@@ -28,7 +28,7 @@
 
 static const struct schema_step steps[] = {
 	STEP(1), STEP(2), STEP(3), STEP(4), STEP(5), STEP(6), STEP(7), STEP(8),
-	STEP(9),
+	STEP(9), STEP(10),
 };
 
 void

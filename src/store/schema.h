@@ -11,7 +11,7 @@
 
 #include "kprofd/err.h"
 
-#define SCHEMA_VERSION 9
+#define SCHEMA_VERSION 10
 #define SCHEMA_APP_ID 1802531430	/* "kprf" */
 
 /*

@@ -326,7 +326,7 @@ static const struct api_route routes[] = {
 	{ "load", PARAM_RANGE | PARAM_STEP, api_load },
 	{ "losses", PARAM_RANGE, api_losses },
 	{ "slow", PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER | PARAM_SORT |
-	    PARAM_LIMIT | PARAM_OFFSET, api_slow },
+	    PARAM_LIMIT | PARAM_OFFSET | PARAM_OUTCOME, api_slow },
 	{ "events", PARAM_RANGE | PARAM_LIMIT, api_events },
 	{ "stacks", PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER, api_stacks },
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kprofd/dur.h"
+#include "kprofd/request.h"
 #include "report/report.h"
 #include "params.h"
 
@@ -106,6 +107,22 @@ set_sort(const struct param *a)
 	return a->value[0] != '\0';
 }
 
+/* As kprof slow -outcome. */
+static bool
+set_outcome(const struct param *a)
+{
+	uint8_t *to = &a->p->range.outcome;
+
+	if (strcmp(a->value, "raised-inside") == 0) {
+		*to = KP_QUERY_RAISED_INSIDE;
+		return true;
+	}
+	for (*to = KP_RETURNED; *to < KP_OUTCOMES; ++*to)
+		if (strcmp(a->value, kp_outcome_name(*to)) == 0)
+			return true;
+	return false;
+}
+
 static bool
 set_what(const struct param *a)
 {
@@ -143,6 +160,8 @@ static const struct {
 	{ "offset", PARAM_OFFSET, set_offset, "a number up to 1000000" },
 	{ "sort", PARAM_SORT, set_sort, "requests, cost, name or a tier; of "
 	    "slow requests total or self" },
+	{ "outcome", PARAM_OUTCOME, set_outcome, "returned, raised, unfinished, "
+	    "ambiguous, unknown or raised-inside" },
 	{ "what", PARAM_WHAT, set_what, "busy, self, total, calls or async" },
 	{ "versus", PARAM_VERSUS, set_versus, "FROM,TO: two times" },
 };

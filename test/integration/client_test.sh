@@ -116,6 +116,46 @@ same CSV "$(sqlite3 :memory: -cmd '.mode csv' -cmd ".import $dir/out c" \
     "$(sql "select sum(requests) from request_stats where identity='create'")"
 has out "\"'=cmd|'/c calc'!A1\""
 
+# errors inside requests, by type and tier; raised is their name in SQL, too
+run 0 report -db "$db"
+has out 'errors '
+same 'calls of a tier that raised' "$(sed -n '/^errors /,/^$/p' "$dir/out" |
+    sed -n 's/^all requests .* \([0-9.]*\) %$/\1/p')" \
+    "$(sql "select round(100.0 * sum(raised) / sum(calls + async_calls), 1)
+    from tier_stats where tier = 'database' and identity = '_total'")"
+run 0 report -db "$db" -json
+same 'raised, as in SQL' "$(json '$.rows[0].tiers[2].raised')" \
+    "$(sql "select sum(raised) from tier_stats where tier = 'database'
+    and identity = '_total'")"
+same 'one name for it' "$(sql 'select count(*) from request_stats
+    where raised = errors and raised > 0') > 0" \
+    "$(sql 'select count(*) from request_stats where errors > 0') > 0"
+
+# calls that began after their request have percentiles of their own
+same 'the longest of them' "$(json '$.rows[0].tiers[2].async_max_ms')" \
+    "$(sql "select cast(max(async_max_ms) as int) from tier_stats
+    where tier = 'database'")"
+same 'half of them, in a bucket around 3 ms' \
+    "$(json '$.rows[0].tiers[2].async_p50_ms' | cut -c1-3)" 2.9
+same 'none of http' "$(json '$.rows[0].tiers[1].async_p99_ms')" ''
+run 0 report -db "$db" -percentiles
+has out 'all requests, after'
+
+run 0 slow -db "$db" -outcome unfinished -json
+same 'one without an end' "$(json '$.requests[#-1].outcome')" unfinished
+same 'of one' "$(json '$.requests[1]')" ''
+run 0 slow -db "$db" -outcome raised
+has out 'no slow requests'
+run 0 slow -db "$db" -outcome raised-inside -json
+same 'with calls that raised' \
+    "$(sqlite3 :memory: "select sum(json_extract(value, '\$.raised_calls'))
+    from json_each(readfile('$dir/out'), '\$.requests')")" \
+    "$(sql "select sum(raised_calls) from slow_requests where raised_calls > 0")"
+run 0 slow -db "$db"
+has out 'raised'
+run 2 slow -db "$db" -outcome x
+has err "-outcome 'x': choose one of"
+
 # what costs most: requests x time
 run 0 report -db "$db" -sort cost -json
 same 'order of cost' \
@@ -144,7 +184,7 @@ has out 'share: of the '
 has out 'self (exclusive) time per request'
 has out 'self: the tiers of a row add up to total (inclusive)'
 same 'the sum of a row, as rounded' \
-    "$(awk -F '  +' '/^all requests/ { sub(/ ms/, "", $3); t = $3
+    "$(awk -F '  +' '/^errors / { exit } /^all requests/ { sub(/ ms/, "", $3); t = $3
 	for (i = 6; i <= NF; i++) { n = $i; sub(/ .*/, "", n)
 		s += $i ~ /us/ ? n / 1000 : n }
 	print (s > t * 0.95 && s < t * 1.05) }' "$dir/out")" 1
@@ -165,7 +205,7 @@ has out 'calls per request'
 # counts as they are printed, in the table and below it: what the VM counted is
 # bare, what was estimated from samples has a ~
 counts() {
-	awk -F '  +' -v n="$1" '/^(all requests|create) / {
+	awk -F '  +' -v n="$1" '/^errors / { exit } /^(all requests|create) / {
 		printf "%s", $1
 		for (i = 2; i < 2 + n; i++)
 			printf "|%s", $i
@@ -180,7 +220,8 @@ run 0 report -db "$db" -percentiles -until 2026-11-21T10:01
 same 'counts where all are measured' "$(counts 1 | sort -u)" \
     "$(printf 'all requests|332\ncreate|55')"
 COLUMNS=50 "$kprof" report -db "$db" >"$dir/out"
-same 'blocks on a narrow terminal' "$(grep -c '^all requests' "$dir/out")" 3
+same 'blocks on a narrow terminal' "$(sed '/^errors /,$d' "$dir/out" |
+    grep -c '^all requests')" 3
 # no line of any table is wider than the terminal
 for c in report 'report -percentiles' \
     'report -since 2026-11-21T10:01 -versus 2026-11-21T10:00,2026-11-21T10:01' \

@@ -69,6 +69,9 @@ add_async(struct kp_cell *c, int64_t w, int64_t time)
 	c->w_async_calls += (uint64_t)w;
 	c->async += time;
 	c->w_async += w * time;
+	c->async_max = time;
+	if (kp_hist_add(&c->async_hist, time, (uint64_t)w) != KP_OK)
+		exit(1);
 }
 
 static void
@@ -89,7 +92,8 @@ add_request(struct kp_cell cells[NTIERS][NIDENTITIES], uint32_t id, int64_t w)
 			c->share_requests++;
 			c->w_share_requests += (uint64_t)w;
 			add_call(c, w, total[t], self[t]);
-			if (raised && t < 2) {
+			/* some queries fail, which their request handles */
+			if ((raised && t < 2) || (t == 2 && db % 20 == 0)) {
 				c->raised++;
 				c->w_raised += (uint64_t)w;
 			}

@@ -540,7 +540,8 @@ test_csv(void **state)
 	static const char *const lines[] = {
 		"start,end,identity,tier,requests,calls,",
 		"\n2026-11-21T10:00:00.000Z,2026-11-21T10:30:00.000Z,_total,"
-		    "_total,9,9,0,0,0,0,45,5,22.5,45,5,0,5,5,5,5,5,5,9,9,,,,0,0,0,,0,0,0,known,0,0\n",
+		    "_total,9,9,0,0,0,0,45,5,22.5,45,5,0,5,5,5,5,5,5,9,9,,,,0,0,0,,0,0,0,"
+		    ",,,,,known,0,0\n",
 		",\"'=cmd|'/c calc'!A1\",http,8,8,",
 		",\"a,\"\"b\"\"\",http,7,7,",
 		",\\x1b[31m\\x0a,http,6,6,",
@@ -725,7 +726,7 @@ test_not_recorded(void **state)
 	    "\"outlasting\":0,"));
 	kp_buf_reset(&buf);
 	report_csv(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",,,20,1,,,,not_seen,0,0\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",,,20,1,,,,,,,,,not_seen,0,0\n"));
 	report_free(r);
 }
 
@@ -747,14 +748,17 @@ test_series_seen(void **state)
 	assert_int_equal(series_json(&buf, &s, NULL, NULL), KP_OK);
 	assert_non_null(strstr(kp_buf_cstr(&buf),
 	    "\"unknown_outcomes\":[null,0,0]"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"errors\":[null,2,2],"
-	    "\"raised_seen\":[\"not_seen\",\"at_least\",\"known\"]"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"raised\":[null,2,2],"
+	    "\"errors\":[null,2,2],\"raised_seen\":[\"not_seen\",\"at_least\",\"known\"]"));
 }
 
 /*
  * The calls of a tier that all began after their request had ended were said
  * to be without errors: nobody had looked.
  */
+#define NO_ASYNC_TIMES "\"async_p50_ms\":null,\"async_p90_ms\":null," \
+	"\"async_p95_ms\":null,\"async_p99_ms\":null,\"async_max_ms\":null,"
+
 static void
 test_outcomes_after_the_end(void **state)
 {
@@ -767,9 +771,11 @@ test_outcomes_after_the_end(void **state)
 		{ 0, 675, "\"raised\":null,\"unfinished\":0,\"ambiguous\":0,"
 		    "\"async_calls\":839," },
 		{ 0, 675, "\"async_raised\":null,\"async_unknown\":675,"
-		    "\"async_unfinished\":3,\"raised_seen\":\"not_seen\"" },
+		    "\"async_unfinished\":3," NO_ASYNC_TIMES
+		    "\"raised_seen\":\"not_seen\"" },
 		{ 7, 675, "\"async_raised\":7,\"async_unknown\":675,"
-		    "\"async_unfinished\":3,\"raised_seen\":\"at_least\"" },
+		    "\"async_unfinished\":3," NO_ASYNC_TIMES
+		    "\"raised_seen\":\"at_least\"" },
 	};
 	struct kp_window *w;
 	struct report *r;
@@ -800,6 +806,78 @@ test_outcomes_after_the_end(void **state)
 		    "\"requests\":100,\"calls\":100,\"raised\":0,"));
 		report_free(r);
 	}
+}
+
+/*
+ * Of a tier's calls 26,292 began after their request, and 6 inside: the table had
+ * the percentiles of the 6, as those of all.
+ */
+static void
+test_percentiles_after_the_end(void **state)
+{
+	const struct report_opts o = { .percentiles = true };
+	struct kp_window *w = new_window(3);
+	struct report *r;
+	struct kp_cell *c;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		c = &w->cells[w->ncells++];
+		*c = cell(i == 0 ? "_total" : i == 1 ? "http" : "database",
+		    "_total", 6, 1, 5 * MS);
+		if (i == 1)
+			continue;
+		c->async_calls = c->w_async_calls = 26292;
+		assert_int_equal(kp_hist_add(&c->async_hist, 20 * MS, 20000),
+		    KP_OK);
+		assert_int_equal(kp_hist_add(&c->async_hist, 35 * MS, 6292),
+		    KP_OK);
+		c->async_max = 36 * MS;
+	}
+	r = report_of(w);
+	kp_buf_reset(&buf);
+	report_table(&buf, r, &o);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "all requests              6  5.0 ms  5.0 ms  5.0 ms  5.0 ms  "
+	    "5.0 ms\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "all requests, after  26 292       -   20 ms   35 ms   35 ms   "
+	    "36 ms\n"));
+	/* not of requests, and not of a tier without such calls */
+	assert_null(strstr(strstr(kp_buf_cstr(&buf), ", after") + 1,
+	    ", after"));
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"p99_ms\":5,"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"async_max_ms\":36,"));
+	report_free(r);
+}
+
+/*
+ * Calls of a tier raised, which their requests handled: errors were 0 everywhere
+ * but in JSON.
+ */
+static void
+test_raised_inside(void **state)
+{
+	struct kp_window *w = known_window(1);
+	struct report *r;
+
+	(void)state;
+	assert_null(strstr(table(report_of(known_window(1)), REPORT_SELF, 0),
+	    "errors"));
+	/* of database, of all and of update; of http, a part is not seen */
+	w->cells[6].w_raised = w->cells[8].w_raised = 45;
+	w->cells[3].w_raised = w->cells[5].w_raised = 7;
+	w->cells[3].w_unknown_outcomes = w->cells[5].w_unknown_outcomes = 9;
+	r = report_of(w);
+	assert_non_null(strstr(table(r, REPORT_SELF, 0), "\n"
+	    "errors        requests  http  database\n"
+	    "--------------------------------------\n"
+	    "all requests       0 %  >= 7     3.7 %\n"
+	    "--------------------------------------\n"
+	    "update             0 %  >= 7     5.0 %\n\n"));
+	report_free(r);
 }
 
 /* Nothing measured: still a report, that says so. */
@@ -1048,6 +1126,7 @@ main(void)
 		T(test_unfinished_may_have_raised),
 		T(test_not_recorded), T(test_series_seen),
 		T(test_outcomes_after_the_end),
+		T(test_percentiles_after_the_end), T(test_raised_inside),
 		T(test_empty), T(test_from_db), T(test_tree),
 	};
 

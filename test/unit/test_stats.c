@@ -230,6 +230,9 @@ test_one_request(void **state)
 	assert_int_equal(c->async_calls, 1);
 	assert_int_equal(c->async, 30);
 	assert_int_equal(c->w_async, 300);
+	assert_int_equal(c->async_max, 30);
+	assert_int_equal(c->async_hist.count, 10);
+	assert_int_equal(c->hist.count, 0);
 	assert_int_equal(c->min, -1);
 
 	c = cell(w, "_total", "i00005");

@@ -89,7 +89,7 @@ test_views(void **state)
 	    "2023-11-14T22:13:20.123Z|2023-11-14T22:13:30.123Z|a@h|db|create|"
 	    "20|30|11|44|55|66|1234.568|61.728|234.568|1000.0|50.0|0.07|"
 	    "23.457|23.457|99.571|99.571|99.571|100.0|2|3|0.07|0.004|10|20|"
-	    "0|0|0");
+	    "0|0|0|null|null|null|null|null");
 	assert_string_equal(sql_text("select tier, identity from tier_stats"),
 	    "_total|_total\n_total|create\ndb|_total\ndb|create");
 	assert_string_equal(sql_text("select total_ns, w_total_ns, self_ns,"
@@ -512,9 +512,9 @@ test_previous_schema(void **state)
 	kp_store_close(open_store_with(&o));	/* nothing to report */
 	assert_int_equal(nreported, 2);
 	assert_non_null(strstr(reported[0], "k.db: migrating from schema 1 to "
-	    "9, this can take a minute for a large file"));
-	assert_non_null(strstr(reported[1], "k.db: migrated to schema 9 in "));
-	assert_string_equal(sql_text("pragma user_version"), "9");
+	    "10, this can take a minute for a large file"));
+	assert_non_null(strstr(reported[1], "k.db: migrated to schema 10 in "));
+	assert_string_equal(sql_text("pragma user_version"), "10");
 	assert_schema1_figures(4);
 	assert_string_equal(sql_text("select count(*), count(outlasting),"
 	    " count(w_outlasting), count(unknown_outcomes),"

@@ -317,7 +317,7 @@ assert_brought_up(const struct kp_buf *before)
 	struct kp_db *db = keep_open(NULL);
 	struct kp_buf after;
 
-	assert_string_equal(sql_text("pragma user_version"), "9");
+	assert_string_equal(sql_text("pragma user_version"), "10");
 	assert_string_equal(sql_text("select count(*) from sqlite_master where"
 	    " name like '%span%' or type = 'trigger'"), "0");
 	assert_string_equal(sql_text("pragma foreign_key_check"), "");
@@ -351,7 +351,14 @@ test_schema7(void **state)
 	(void)state;
 	sql_file("test/unit/schema4.sql");
 	db_close(keep_open(NULL), 0);
-	sql_exec("drop view stack_functions; drop view tier_stacks;"
+	sql_exec("drop view request_stats; drop view tier_stats;"
+	    "alter table stat drop column async_max_ns;"
+	    "alter table stat drop column async_p50_ns;"
+	    "alter table stat drop column async_p90_ns;"
+	    "alter table stat drop column async_p95_ns;"
+	    "alter table stat drop column async_p99_ns;"
+	    "alter table stat drop column async_hist;"
+	    "drop view stack_functions; drop view tier_stacks;"
 	    "drop table level_stack; drop table stack_stat;"
 	    "drop table stack_path; drop table stack;"
 	    "drop table level_stat; drop table level_sum;"

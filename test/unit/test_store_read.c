@@ -56,7 +56,7 @@ test_tree(void **state)
 	    "4|null|0.0|db|db:query/2|0.001|0.001|returned|");
 	assert_string_equal(sql_text("select * from slow_requests"),
 	    "1|2023-11-14T22:13:20.123Z|a@h|create|300.0|raised|5|"
-	    "288230371856744449|null|10");
+	    "288230371856744449|null|10|0");
 
 	q = open_query();
 	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_TOTAL, NULL, 0, 10,

@@ -318,6 +318,11 @@ random_cell(struct kp_cell *c, const char *tier, const char *identity)
 	random_shares(c);
 	random_pauses(c);
 	random_outcomes(c);
+	for (uint32_t n = pick(4); n > 0; n--) {
+		d = (kp_dur_ns)1 << pick(40);
+		kp_hist_add(&c->async_hist, d, 10);
+		c->async_max = d > c->async_max ? d : c->async_max;
+	}
 	for (uint32_t n = pick(6); n > 0; n--) {
 		d = (kp_dur_ns)1 << pick(40);
 		d += pick(1 << 20);
@@ -474,6 +479,8 @@ assert_same_cell(const struct kp_cell *a, const struct kp_cell *b)
 	assert_memory_equal((const char *)a + from, (const char *)b + from,
 	    offsetof(struct kp_cell, hist) - from);
 	assert_same_hist(&a->hist, &b->hist);
+	assert_same_hist(&a->async_hist, &b->async_hist);
+	assert_int_equal(a->async_max, b->async_max);
 }
 
 static void
@@ -573,7 +580,7 @@ assert_same_range(struct kp_query *q, struct kp_window *const *w,
 		brute_cell(w, r, &key, &brute);
 		c = kp_query_cell(&sum, key.tier, key.identity);
 		assert_same_cell(c != NULL ? c : &none, &brute);
-		kp_hist_free(&brute.hist);
+		kp_cell_free(&brute);
 	}
 	kp_query_sum_free(&sum);
 }
@@ -584,6 +591,7 @@ assert_same(struct kp_query *q, struct kp_window *const *w)
 {
 	struct kp_query_range r = all;
 
+	r.exact = true;
 	assert_same_range(q, w, &r);
 	r.node = "b@h";
 	r.since = NOON + (int)pick(HOURS) * HOUR;

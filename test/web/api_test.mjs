@@ -45,6 +45,8 @@ async function asKprof() {
 		["slow", ["slow", "-n", "100"]],
 		["slow?limit=2&node=web@b", ["slow", "-n", "2", "-node", "web@b"]],
 		["slow?identity=create", ["slow", "-identity", "create"]],
+		["slow?outcome=raised-inside&limit=3", ["slow", "-outcome", "raised-inside", "-n", "3"]],
+		["slow?outcome=unfinished", ["slow", "-n", "100", "-outcome", "unfinished"]],
 		["stacks", ["report", "-stacks"]],
 		[`stacks?node=web@a&since=${since}&until=${until}`, ["report", "-stacks", "-node", "web@a", "-since", since, "-until", until]],
 		["stacks?identity=create", ["report", "-stacks", "-identity", "create"]],
@@ -90,6 +92,7 @@ async function series() {
 
 		same(`requests${query}`, sum(s.requests), cell("w_requests", "_total", identity, where));
 		same(`errors${query}`, sum(s.errors), cell("w_raised", "_total", identity, where));
+		same(`their other name${query}`, s.raised, s.errors);
 		for (const t of s.self)
 			near(`self time of ${t.tier}${query}`, sum(t.ms), cell("w_self_ns", t.tier, identity, where) / 1e6 || 0);
 	}

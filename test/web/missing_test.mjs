@@ -50,6 +50,33 @@ async function whole() {
 	await close(all, "whole-all");
 }
 
+// Errors that requests handle, and the times of calls that began after them.
+async function inside() {
+	const file = join(dir, "inside.db");
+
+	run(join(build, "test", "mkdb"), file);
+	const w = await web(file);
+	const page = await open(ALL, w.host);
+	const [{ share, n }] = sql(file, `select 1.0 * sum(raised) / sum(calls + async_calls) share, sum(raised) n from tier_stats
+	    where tier = 'database' and identity = '_total'`);
+	const shown = (await tiles(page))["errors inside, database"];
+
+	check("a tile has the tier with the largest share", Math.abs(number(shown ?? "") / 100 / share - 1) < 0.1, `${shown} ${share}`);
+	const heads = await page.locator("#s-report thead th").evaluateAll((all) => all.map((th) => th.textContent));
+	const all = page.locator("#s-report tbody tr").first().locator("td").nth(heads.indexOf("errors inside"));
+	const [{ http }] = sql(file, "select sum(raised) http from tier_stats where tier = 'http' and identity = '_total'");
+
+	same("a column has their number", (await all.textContent()).replaceAll(/[~\s]/g, ""), String(n + http));
+	check("by tier", /database: .* of its calls/.test(await all.locator("span").getAttribute("title")));
+	await close(page, "inside");
+	sql(file, "update stat set w_calls = 6 where tier_id = (select id from tier where name = 'database')");
+	const late = await open(`${ALL}&tier=database`, w.host);
+
+	check("where most calls began after it, the percentiles are theirs", Math.abs(number((await tiles(late))["p99 after a request's end, database"] ?? "") - 3) < 0.1,
+		JSON.stringify(await tiles(late)));
+	await close(late, "after");
+}
+
 const number = (shown) => Number.parseFloat(shown.replaceAll(/\s/g, ""));
 
 const like = (name, shown, value) => check(name, Math.abs(number(shown) / value - 1) < 0.01, `${shown}, expected ${value}`);
@@ -311,4 +338,4 @@ async function ended() {
 	await browser.close();
 }
 
-await main("missing_test", [begin, identity, tier, whole, hints, seen, running, goneTier, drag, alone, profile, holes, pause, ended]);
+await main("missing_test", [begin, identity, tier, whole, inside, hints, seen, running, goneTier, drag, alone, profile, holes, pause, ended]);

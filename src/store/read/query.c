@@ -99,7 +99,13 @@ kp_query_nodes_free(struct kp_query_nodes *n)
 
 #define REQUEST_COLUMNS "q.id, q.start_ns, q.total_ns, n.name, i.name," \
 	" q.label, q.parent_label, q.weight, q.outcome," \
-	" (select count(*) from call c where c.request_id = q.id)"
+	" (select count(*) from call c where c.request_id = q.id)," \
+	" (select count(*) from call c where c.request_id = q.id" \
+	" and c.outcome = " RAISED ")"
+#define RAISED "2"	/* KP_RAISED */
+#define RAISED_INSIDE "6"	/* KP_QUERY_RAISED_INSIDE */
+_Static_assert(KP_RAISED == 2 && KP_QUERY_RAISED_INSIDE == 6,
+    "SQL has them as texts");
 #define REQUEST_TABLES " join node n on n.id = q.node_id" \
 	" join identity i on i.id = q.identity_id"
 
@@ -117,7 +123,8 @@ request_row(struct read *rd, struct kp_query_request *r)
 		.weight = (uint32_t)read_int(rd, 7),
 		.outcome = (uint8_t)read_int(rd, 8),
 		.ncalls = (uint32_t)read_int(rd, 9),
-		.by = read_dur(rd, 10),
+		.nraised = (uint32_t)read_int(rd, 10),
+		.by = read_dur(rd, 11),
 	};
 }
 
@@ -127,19 +134,22 @@ request_row(struct read *rd, struct kp_query_request *r)
  */
 #define FOUND(key) "select " REQUEST_COLUMNS ", f.key_ns, -coalesce(" key \
 	", -1) from (select q.id, "
-#define FOUND_ORDER 11
+#define FOUND_ORDER 12
 #define FOUND_IN " where q.start_ns >= ?1 and q.start_ns < ?2" \
 	" and (?3 is null or q.node_id in" \
 	" (select id from node where one_of(name, ?3)))" \
 	" and (?4 is null or q.identity_id in" \
 	" (select id from identity where name = ?4))" \
 	" and (?5 is null or q.identity_id in" \
-	" (select id from identity where name glob ?5))"
+	" (select id from identity where name glob ?5))" \
+	" and (?8 = 0 or q.outcome = ?8 or (?8 = " RAISED_INSIDE \
+	" and exists (select 1 from call c where c.request_id = q.id" \
+	" and c.outcome = " RAISED ")))"
 #define FOUND_TABLES " limit ?6) f join request q on q.id = f.id" \
 	REQUEST_TABLES
 
 static const char found_total[] = FOUND("q.total_ns")
-    "q.total_ns, null as key_ns from request q" FOUND_IN
+    "q.total_ns, ?7 as key_ns from request q" FOUND_IN
     " order by q.total_ns desc, q.id" FOUND_TABLES
     " order by q.total_ns desc, q.id";
 /* Chooses by request_time, tier 0: the entry call. */
@@ -221,8 +231,8 @@ kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
 	read_bind_text(&rd, r->identity);
 	read_bind_text(&rd, r->identity_glob);
 	read_bind(&rd, (int64_t)(skip + limit));
-	if (by != KP_SLOW_TOTAL)
-		read_bind_text(&rd, tier);
+	read_bind_text(&rd, tier);
+	read_bind(&rd, r->outcome);
 	return read_requests(&rd, skip, limit, out);
 }
 

@@ -59,8 +59,15 @@ struct kp_query_range {
 				   NULL: all */
 	const char *identity;	/* exactly this one; NULL: all */
 	const char *identity_glob; /* such as GET*; NULL: all */
+	/*
+	 * Of slow requests: those that ended so (enum kp_outcome), or in which
+	 * a call raised; 0: all.
+	 */
+	uint8_t outcome;
 	bool exact;		/* only windows that start in the range */
 };
+
+#define KP_QUERY_RAISED_INSIDE KP_OUTCOMES
 
 /* Names of the tiers, without _total; those of the last tiers.conf first. */
 struct kp_query_tiers {
@@ -122,7 +129,7 @@ struct kp_query_request {
 	uint64_t label, parent_label;
 	uint32_t weight;
 	uint8_t outcome;		/* enum kp_outcome */
-	uint32_t ncalls;
+	uint32_t ncalls, nraised;	/* of these, those that raised */
 	kp_dur_ns by;			/* time that chose it; -1: its total */
 };
 

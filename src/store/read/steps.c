@@ -22,7 +22,7 @@ kp_series_free(struct kp_series *s)
 {
 	for (size_t i = 0; i < s->n && s->v != NULL; i++) {
 		for (size_t t = 0; s->v[i].cells != NULL && t <= s->tiers.n; t++)
-			kp_hist_free(&s->v[i].cells[t].hist);
+			kp_cell_free(&s->v[i].cells[t]);
 		free(s->v[i].cells);
 	}
 	free(s->v);
@@ -205,18 +205,17 @@ tier_of(const struct kp_series *s, const char *name)
 
 static void
 add_cell(struct kp_series *s, struct read *rd, kp_wall_ns start, bool several,
-    struct kp_hist *hist)
+    struct kp_cell *row)
 {
 	size_t t = tier_of(s, read_text(rd, CELL_END));
 	struct kp_series_step *v = step_of(s, start);
-	struct kp_cell c;
 
 	if (v == NULL || t > s->tiers.n)
 		return;
-	cell_row_read(rd->st, &c, hist);
+	cell_row_read(rd->st, row);
 	if (several)
-		range_shares(&c);
-	if (kp_cell_merge(&v->cells[t], &c) != KP_OK)
+		range_shares(row);
+	if (kp_cell_merge(&v->cells[t], row) != KP_OK)
 		read_nomem(rd);
 }
 
@@ -224,7 +223,7 @@ static enum kp_err
 add_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
     const char *tier, bool several, struct kp_series *s)
 {
-	struct kp_hist hist = { 0 };
+	struct kp_cell row = { .min = -1 };
 	struct range_cells cells;
 	enum kp_err err, err2;
 	kp_wall_ns start;
@@ -239,9 +238,9 @@ add_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
 		    "_total");
 		read_bind_text(rd, tier);
 		while (read_next(rd))
-			add_cell(s, rd, start, several, &hist);
+			add_cell(s, rd, start, several, &row);
 	}
-	kp_hist_free(&hist);
+	kp_cell_free(&row);
 	err2 = range_cells_end(&cells);
 	return err != KP_OK ? err : err2;
 }

@@ -22,7 +22,7 @@ struct slot {
 struct merge {
 	struct slot *v;
 	size_t n, cap;
-	struct kp_hist hist;	/* scratch */
+	struct kp_cell row;	/* as it was read */
 	bool shares;		/* use shares: there are several nodes */
 };
 
@@ -50,7 +50,7 @@ static bool
 merge_grow(struct merge *m)
 {
 	struct merge new = { .cap = m->cap ? 2 * m->cap : 256, .n = m->n,
-		.hist = m->hist, .shares = m->shares };
+		.row = m->row, .shares = m->shares };
 
 	new.v = calloc(new.cap, sizeof(*new.v));
 	if (new.v == NULL)
@@ -69,9 +69,9 @@ static void
 merge_free(struct merge *m)
 {
 	for (size_t i = 0; i < m->cap; i++)
-		kp_hist_free(&m->v[i].cell.hist);
+		kp_cell_free(&m->v[i].cell);
 	free(m->v);
-	kp_hist_free(&m->hist);
+	kp_cell_free(&m->row);
 }
 
 static void
@@ -111,12 +111,11 @@ name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
 static void
 merge_row(struct read *rd, struct merge *m)
 {
-	struct kp_cell c;
 	struct slot *s;
 
-	cell_row_read(rd->st, &c, &m->hist);
+	cell_row_read(rd->st, &m->row);
 	if (m->shares)
-		range_shares(&c);
+		range_shares(&m->row);
 	if (2 * (m->n + 1) > m->cap && !merge_grow(m)) {
 		read_nomem(rd);
 		return;
@@ -129,7 +128,7 @@ merge_row(struct read *rd, struct merge *m)
 			{ .tier = "", .identity = "", .min = -1 } };
 		m->n++;
 	}
-	if (kp_cell_merge(&s->cell, &c) != KP_OK)
+	if (kp_cell_merge(&s->cell, &m->row) != KP_OK)
 		read_nomem(rd);
 }
 
@@ -253,7 +252,7 @@ static void
 pile_free(struct pile *p)
 {
 	for (size_t i = 0; i < p->n; i++)
-		kp_hist_free(&p->v[i].cell.hist);
+		kp_cell_free(&p->v[i].cell);
 	free(p->v);
 	kp_query_tiers_free(&p->tiers);
 }
@@ -274,7 +273,7 @@ pile_unite(struct pile *p)
 		}
 		if (err == KP_OK)
 			err = kp_cell_merge(&p->v[n - 1].cell, &p->v[i].cell);
-		kp_hist_free(&p->v[i].cell.hist);
+		kp_cell_free(&p->v[i].cell);
 	}
 	p->n = n;
 	return err;
@@ -411,7 +410,7 @@ void
 kp_query_sum_free(struct kp_query_sum *s)
 {
 	for (size_t i = 0; i < s->ncells; i++)
-		kp_hist_free(&s->cells[i].hist);
+		kp_cell_free(&s->cells[i]);
 	free(s->cells);
 	*s = (struct kp_query_sum){ 0 };
 }

@@ -31,7 +31,7 @@ struct merge {
 	int64_t id;
 	struct merged batch[BATCH];
 	size_t nbatch;
-	struct kp_hist hist;	/* scratch */
+	struct kp_cell row;	/* as it was read */
 };
 
 int64_t
@@ -118,7 +118,7 @@ flush(struct merge *m)
 	for (size_t i = 0; i < m->nbatch; i++) {
 		c = &m->batch[i];
 		db_cell(m->db, m->into, m->id, c->tier, c->identity, &c->cell);
-		kp_hist_free(&c->cell.hist);
+		kp_cell_free(&c->cell);
 	}
 	m->nbatch = 0;
 }
@@ -128,7 +128,6 @@ static void
 merge_series(struct merge *m, struct part key)
 {
 	struct merged *to = &m->batch[m->nbatch++];
-	struct kp_cell c;
 	struct part *p;
 
 	*to = (struct merged){ key.tier, key.identity, { .min = -1 } };
@@ -136,8 +135,8 @@ merge_series(struct merge *m, struct part key)
 		p = &m->part[i];
 		if (p->st == NULL || part_cmp(p, &key) != 0)
 			continue;
-		cell_row_read(p->st, &c, &m->hist);
-		if (kp_cell_merge(&to->cell, &c) != KP_OK)
+		cell_row_read(p->st, &m->row);
+		if (kp_cell_merge(&to->cell, &m->row) != KP_OK)
 			db_fail(m->db, SQLITE_NOMEM);
 		part_next(m, p);
 	}
@@ -164,7 +163,7 @@ combine_pieces(struct kp_db *db, const struct range_piece *v, size_t n,
 		flush(m);
 		for (size_t i = 0; i < n; i++)
 			sqlite3_finalize(part[i].st);
-		kp_hist_free(&m->hist);
+		kp_cell_free(&m->row);
 	}
 	free(part);
 	free(m);

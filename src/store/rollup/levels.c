@@ -359,6 +359,7 @@ levels_make_all(sqlite3 *conn)
 	db_finalize(db);
 	db_ids_clear(db);
 	kp_buf_free(&db->blob);
+	kp_buf_free(&db->async_blob);
 	free(db);
 	return rc;
 }

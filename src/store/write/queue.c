@@ -42,7 +42,8 @@ window_bytes(const struct kp_window *w)
 	    w->nwaits * sizeof(*w->waits) + w->nstacks * sizeof(*w->stacks);
 
 	for (size_t i = 0; i < w->ncells; i++)
-		n += w->cells[i].hist.len * sizeof(uint64_t);
+		n += (w->cells[i].hist.len + w->cells[i].async_hist.len) *
+		    sizeof(uint64_t);
 	for (size_t i = 0; i < w->nwaits; i++)
 		n += w->waits[i].hist.len * sizeof(uint64_t);
 	/* cells may share a text, so this is at least what there is */

@@ -124,6 +124,7 @@ db_free(struct kp_db *db)
 	db_ids_clear(db);
 	stack_texts_free(&db->stack_texts);
 	kp_buf_free(&db->blob);
+	kp_buf_free(&db->async_blob);
 	free(db->path);
 	free(db);
 }
