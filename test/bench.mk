@@ -27,13 +27,19 @@ bench: all $(BENCH) $(B)/test/record $(B)/test/specdump $(B)/bench/bench_tracer.
 	@echo "== bench_tracer"; erl -noinput -pa $(B)/bench $(B)/gen -s bench_tracer main -extra $(B)/kprof_probe
 	@echo "== bench_drain"; erl +S 64:64 -noinput -pa $(B)/bench $(B)/gen -s bench_drain main -extra $(B)/kprof_probe 4096
 	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
+	@$(MAKE) --no-print-directory bench-shop
 	@$(MAKE) --no-print-directory bench-crowd
 	@$(MAKE) --no-print-directory bench-table
 	@$(MAKE) --no-print-directory bench-calls
 	@$(MAKE) --no-print-directory bench-stacks
 	@$(MAKE) --no-print-directory bench-tls
 
-.PHONY: bench-crowd bench-table bench-calls bench-stacks bench-tls
+.PHONY: bench-shop bench-crowd bench-table bench-calls bench-stacks bench-tls
+# ROUNDS: how many.  The VM's own waiting for work is CPU time, too, which varies.
+bench-shop: all $(B)/test/specdump
+	@echo "== bench_shop"; BENCH_ERL="+sbwt none +sbwtdcpu none +sbwtdio none" \
+	    escript test/bench/bench_target.escript -shop $(B) $(BENCH_ROOT)
+
 bench-crowd: all
 	@echo "== bench_crowd"; escript test/bench/bench_target.escript -crowd $(B) $(BENCH_ROOT)
 

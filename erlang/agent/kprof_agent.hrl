@@ -6,7 +6,7 @@
 -include("kprof_label.hrl").
 -include("kprof_flagger.hrl").
 
--define(PROTOCOL, 7).           % AGENT_PROTOCOL in src/target/agent.h
+-define(PROTOCOL, 8).           % AGENT_PROTOCOL in src/target/agent.h
 -define(LOADED, [kprof_probe, kprof_agent]).    % the modules that go with the agent
 -define(BATCH_EVENTS, 500).     % most events in one message
 -define(NEIGHBOURS, 5).         % processes or functions of others that a notice names
@@ -111,7 +111,9 @@
     dropped = 0 :: non_neg_integer(),
     dropped_entries = 0 :: non_neg_integer(),
     ring_drops = {0, 0} :: {Events :: non_neg_integer(), Entries :: non_neg_integer()},
-    busy_ns = 0 :: non_neg_integer(),   % time spent on batches
+    busy_ns = 0 :: non_neg_integer(),   % what batches and counters have cost, and so on
+    held_ns = 0 :: non_neg_integer(),   % time within these that went to others
+    prices = #{} :: #{kprof_agent_events:work() => Ns :: non_neg_integer()},
     value_sizes = #{} :: #{mfa() => {Events :: non_neg_integer(), Words :: non_neg_integer()}},
     disarmed_at = -1 bsl 63 :: integer(),       % ns: late events are from before that
     unsent = [] :: [tuple()]            % notices that found the connection busy, newest first
@@ -163,8 +165,11 @@
     copies = 0 :: non_neg_integer()     % events with copies since the last lease
 }).
 
-%% kprof_agent_cost: what tracing adds to a call.
+%% kprof_agent_cost: what tracing adds to a call; and how often processes with our flags were
+%% scheduled, which the VM asks about each time.
 -record(cost, {
+    switches = 0 :: non_neg_integer(),
+    switches_read = 0 :: non_neg_integer(),     % the VM's counter
     spec = none :: none | [tuple()],    % match spec of the calls that measure it
     measured_at = never :: never | integer()    % monotonic ms
 }).

@@ -9,7 +9,7 @@
 %% Nobody else calls these functions, so between two measurements they cost nothing.
 -module(kprof_agent_cost).
 
--export([cost_tick/1, cost_clear/1]).
+-export([cost_tick/1, cost_clear/1, count_switches/1]).
 
 -include("kprof_agent.hrl").
 
@@ -61,3 +61,13 @@ cost_clear(#s{cost = #cost{measured_at = never}} = S) ->
 cost_clear(#s{session = Session, cost = Cost} = S) ->
     [kprof_agent_patterns:pattern(Session, MFA, false) || MFA <- ?MEASURED],
     S#s{cost = Cost#cost{measured_at = never}}.
+
+%% Each time that a process with trace flags is scheduled, in or out, the VM looks at them: that
+%% costs every process of the node something, whether its functions are traced or not, and the
+%% more, the more processes a request has. With each lease, while processes have our flags.
+-spec count_switches(#s{}) -> #s{}.
+count_switches(#s{process_flags = #process_flags{set = Set}, cost = Cost} = S) ->
+    #cost{switches = Sum, switches_read = Last} = Cost,
+    {Now, _} = erlang:statistics(context_switches),
+    More = if Set =:= []; Last =:= 0 -> 0; true -> max(0, Now - Last) end,
+    S#s{cost = Cost#cost{switches = Sum + More, switches_read = Now}}.

@@ -3,10 +3,15 @@
 %% limit is passed.
 -module(kprof_agent_events).
 
--export([event/2, gather/4, check_limits/1, over_limit/3, send/2, send_batch/5, add_busy/2, count_dropped/3,
-         drop/2, drop_rest/2, trip/3, flush/1, flush_some/1, notice/2, flush_unsent/1]).
+-export([event/2, gather/4, check_limits/1, over_limit/3, send/2, send_batch/5, add_busy/3, charge/3,
+         count_dropped/3, drop/2, drop_rest/2, trip/3, flush/1, flush_some/1, notice/2, flush_unsent/1]).
+
+-export_type([work/0]).
 
 -include("kprof_agent.hrl").
+
+%% Work that has one price each time: a batch of so many events, up to the next power of two.
+-type work() :: {batch, Bits :: non_neg_integer()} | counters | lease.
 
 -define(BATCH_MS, 15).          % longest wait for a batch to fill: an event reaches
                                 % the daemon within 20 ms
@@ -24,7 +29,7 @@ event(Ev, #s{state = armed} = S0) ->
         end,
     T0 = kprof_injected:now_ns(),
     {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
-    add_busy(T0, batch(First, N, Evs, kprof_agent_stacks:stacks_seen(Evs, S1)));
+    add_busy(N, T0, batch(First, N, Evs, kprof_agent_stacks:stacks_seen(Evs, S1)));
 event(Ev, S) ->
     kprof_agent_foreign:idle_event(Ev, S).
 
@@ -136,10 +141,37 @@ send_batch(Now, Waiting, N, Batch, #s{events = Events} = S) ->
         Busy -> Busy
     end.
 
-%% Adds the time since T0, in ns, to what batches have cost.
--spec add_busy(integer(), #s{}) -> #s{}.
-add_busy(T0, #s{events = #events{busy_ns = Ns} = Events} = S) ->
-    S#s{events = Events#events{busy_ns = Ns + kprof_injected:now_ns() - T0}}.
+%% Adds what this work, done since T0, has cost: N events, or what else.
+-spec add_busy(non_neg_integer() | counters | lease, integer(), #s{}) -> #s{}.
+add_busy(N, T0, S) when is_integer(N) ->
+    add_work({batch, bits(N)}, T0, S);
+add_busy(Work, T0, S) ->
+    add_work(Work, T0, S).
+
+add_work(Work, T0, #s{events = #events{busy_ns = Ns, held_ns = Held, prices = Prices0} = E} = S) ->
+    Took = max(0, kprof_injected:now_ns() - T0),
+    {Cost, Prices} = charge(Work, Took, Prices0),
+    S#s{events = E#events{busy_ns = Ns + Cost, held_ns = Held + Took - Cost, prices = Prices}}.
+
+bits(0) -> 0;
+bits(N) -> 1 + bits(N bsr 1).
+
+%% The clock goes on while the agent has no processor: on a busy host a batch of 50 us may take
+%% 10 ms. So the price of each kind of work is followed, at the lower quartile of what it takes,
+%% which interruptions do not move; work that takes more than twice its price was interrupted,
+%% and costs the price. The first time is no evidence, so it is bounded by what is dear anywhere.
+-spec charge(work(), Ns, Prices) -> {Ns, Prices} when
+      Ns :: non_neg_integer(), Prices :: #{work() => non_neg_integer()}.
+charge(Work, Took, Prices) ->
+    Price = maps:get(Work, Prices, min(Took, dear(Work))),
+    Next = if Took < Price -> max(Took, Price - Price div 8 - 1);
+              Took > Price -> min(Took, Price + Price div 24 + 1);
+              true -> Price
+           end,
+    {if Took > 2 * Price -> Price; true -> Took end, Prices#{Work => Next}}.
+
+dear({batch, Bits}) -> 100000 + (3000 bsl Bits);
+dear(_) -> 2000000.
 
 -spec count_dropped(non_neg_integer(), non_neg_integer(), #s{}) -> #s{}.
 count_dropped(N, Entries, #s{events = Events} = S) ->

@@ -119,7 +119,7 @@ check_rates(#s{state = armed, limits = #limits{function_rate = One, total_rate =
         true ->
             T0 = kprof_injected:now_ns(),
             S1 = count_tiers(kprof_agent_arming:read_counters(S)),
-            kprof_agent_events:add_busy(T0, judge_rates(S1));
+            kprof_agent_events:add_busy(counters, T0, judge_rates(S1));
         false -> S
     end;
 check_rates(S) ->

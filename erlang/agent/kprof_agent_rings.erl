@@ -94,8 +94,7 @@ drain_now(S) ->
 drain_timed(S0) ->
     T0 = kprof_injected:now_ns(),
     case drain_once(S0) of
-        {0, _, More, S} -> {0, More, S};
-        {N, _, More, S} -> {N, More, kprof_agent_events:add_busy(T0, S)}
+        {N, _, More, S} -> {N, More, kprof_agent_events:add_busy(N, T0, S)}
     end.
 
 %% {Events, TimeOfTheOldest, AreThereMore, State}
@@ -172,8 +171,9 @@ drain_all(Until, S0) ->
 -spec drain_meanwhile(#s{}) -> #s{}.
 drain_meanwhile(S0) ->
     T0 = kprof_injected:now_ns(),
+    Sent = fun(#s{events = #events{sent = N, dropped = D}}) -> N + D end,
     S = drain_until(T0, kprof_agent_events:flush_unsent(S0)),
-    kprof_agent_events:add_busy(T0, S).
+    kprof_agent_events:add_busy(Sent(S) - Sent(S0), T0, S).
 
 drain_until(_, #s{events = #events{unsent = [_ | _]}} = S) ->
     S;

@@ -164,10 +164,12 @@ command(lease, Ref, #s{lease = Lease} = S0) ->
     S = S0#s{lease = Lease#lease{ref = Ref}},
     case kprof_agent_foreign:is_calm(S) of
         true ->
+            T0 = kprof_injected:now_ns(),
             S1 = kprof_agent_intact:check_intact(kprof_agent_intact:session_check(S)),
             S2 = kprof_agent_hot:count_tiers(kprof_agent_arming:read_counters(S1)),
-            _ = kprof_agent_events:send(kprof_agent_status:state_msg(S2), S2),
-            kprof_agent_hot:judge_rates(S2);
+            S3 = kprof_agent_events:add_busy(lease, T0, kprof_agent_cost:count_switches(S2)),
+            _ = kprof_agent_events:send(kprof_agent_status:state_msg(S3), S3),
+            kprof_agent_hot:judge_rates(S3);
         false ->
             _ = kprof_agent_events:send(kprof_agent_status:state_msg(S), S),
             kprof_agent_foreign:foreign_tick(S)

@@ -30,6 +30,8 @@ summary(S0) ->
       events_foreign => Foreign#foreign.dropped,
       ceded => maps:keys(Foreign#foreign.ceded),
       busy_ms => Events#events.busy_ns div 1000000,
+      held_ms => Events#events.held_ns div 1000000,
+      switches => S#s.cost#cost.switches,
       entry_calls => kprof_agent_arming:entry_calls(S),
       tier_calls => S#s.hot#hot.calls}.
 
@@ -46,7 +48,7 @@ state_msg(#s{lease = Lease, events = Events, foreign = Foreign} = S) ->
      Events#events.dropped, Events#events.dropped_entries,
      kprof_agent_arming:entry_calls(S), kprof_agent_arming:unarmed(S), Events#events.busy_ns,
      S#s.hot#hot.calls, Lease#lease.ref, Foreign#foreign.dropped,
-     map_size(Foreign#foreign.ceded)}.
+     map_size(Foreign#foreign.ceded), Events#events.held_ns, S#s.cost#cost.switches}.
 
 %% An upper limit of the events that the daemon cannot have seen yet.
 -spec waiting(#s{}) -> non_neg_integer().

@@ -23,8 +23,8 @@
 #define KP_DIAG_MAX 50			/* errors kept for one file */
 /*
  * The default limit of the cost of profiling.  On a node with a single
- * scheduler one request in twenty waits for it.  It allows 125,000 traced calls
- * a second (KP_COST_CALL), such as 10,000 requests of a dozen calls.
+ * scheduler one request in twenty waits for it.  It allows 80,000 calls of
+ * traced functions a second (KP_COST_CALL), such as 8,000 requests of ten calls.
  */
 #define KP_BUDGET 5			/* percent of one scheduler */
 /* A function that costs twice as much is probably a mistake in tiers.conf. */

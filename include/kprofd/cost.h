@@ -1,14 +1,15 @@
 /*
  * cost.h - estimates the cost of profiling in a target.  Pure.
  *
- * The agent measures its own time, from taking a batch's first event to having
- * sent it.  The cost in traced processes cannot be measured: the estimate is a
- * fixed time for each event and for each call of an armed function, taken from
- * `make bench` (test/bench/README.md); other machines differ.
+ * The agent has the account of its own work (erlang/agent/kprof_agent_events.erl).
+ * The cost in traced processes cannot be measured while they work: the estimate is
+ * a fixed time for each thing that is counted, taken from `make bench`
+ * (test/bench/README.md, bench_target and bench_shop); other machines differ.
  */
 #ifndef KPROFD_COST_H
 #define KPROFD_COST_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "kprofd/clock.h"
@@ -18,17 +19,27 @@
 /* To write one into a ring of the native probe. */
 #define KP_COST_NATIVE INT64_C(300)	/* ns */
 /*
- * A call of an armed function without its events: 410 on OTP 25, 400 on 27, 250
- * on 29, with either probe, including the counter.  One high figure serves for
- * all of them.
+ * A call of an armed function without its events: 500 to 760 in an application
+ * whose requests have several processes, 250 to 410 in a loop, where its match spec
+ * is in the processor's caches.  One high figure serves for all of them: a limit
+ * that is reached early does less harm than one that is reached late.
  */
-#define KP_COST_CALL INT64_C(400)	/* ns */
+#define KP_COST_CALL INT64_C(600)	/* ns */
+/*
+ * A process with trace flags is scheduled, or ends and another begins: the VM looks
+ * at the flags each time, whatever the process does.  All processes have them.
+ */
+#define KP_COST_SWITCH INT64_C(250)	/* ns */
+/* A sampled request besides its events: its messages carry a token. */
+#define KP_COST_SAMPLED INT64_C(17000)	/* ns */
 
 struct kp_cost {
 	uint64_t events;
 	uint64_t ring_events;	/* those of them written into a ring */
 	uint64_t armed_calls;	/* of entries and tiers, counted by the VM */
-	kp_dur_ns agent;	/* measured */
+	uint64_t switches;	/* of processes with flags */
+	uint64_t sampled;	/* requests */
+	kp_dur_ns agent;	/* by its own account */
 	/*
 	 * The last measured time that tracing adds to one traced call, and to
 	 * the call that makes it; 0: not measured.
@@ -41,6 +52,12 @@ void kp_cost_add(struct kp_cost *to, const struct kp_cost *c);
 kp_dur_ns kp_cost_total(const struct kp_cost *c);
 /* Returns the part that does not depend on sampling. */
 kp_dur_ns kp_cost_fixed(const struct kp_cost *c);
+/*
+ * Writes the parts of c in percent of a scheduler, over this time: "7.3 % of a
+ * scheduler: 3.1 events, 2 armed calls, ...", n bytes at most; returns text.
+ */
+const char *kp_cost_text(const struct kp_cost *c, kp_dur_ns over, char *text,
+    size_t n);
 /* Convert armed calls a second to percent of one scheduler, and back. */
 double kp_cost_percent(double calls);
 uint64_t kp_cost_calls(double percent);

@@ -71,17 +71,26 @@ bool kp_guard_tick(struct kp_guard *g, kp_mono_ns now);
 
 /* ---- in words: overload_words.c ---- */
 
-/*
- * Write why tracing pauses, n bytes at most.  limit: the agent's, by its own name
- * ("queue", "nosuspend"), with the value that passed it; false: the limit is
- * unknown.
- */
-bool kp_trip_agent_text(const char *limit, int64_t value,
+/* A limit of the agent's that was passed. */
+struct kp_trip_limit {
+	const char *name;	/* by its own name: "queue", "nosuspend" */
+	int64_t value;		/* that passed it */
+	int64_t waiting;	/* events that waited then */
+};
+
+/* Write why tracing pauses, n bytes at most.  False: the limit is unknown. */
+bool kp_trip_agent_text(const struct kp_trip_limit *t,
     const struct kp_overload *l, char *text, size_t n);
 void kp_trip_text(enum kp_trip cause, const struct kp_load *load,
     const struct kp_overload *l, char *text, size_t n);
-/* Returns what is usually behind it, and where to look. */
+/* Returns what is usually behind it, and where to look; "": that depends. */
 const char *kp_trip_usual(enum kp_trip cause);
+/*
+ * The same of the agent's limit: armed calls and requests a second, as last
+ * counted, show whether a function is called far too often in each request.
+ */
+const char *kp_trip_agent_usual(const struct kp_trip_limit *t, uint64_t calls,
+    uint64_t requests);
 /* "1 request in 4 is sampled"; returns text. */
 const char *kp_one_in_text(char *text, size_t n, uint32_t one_in);
 

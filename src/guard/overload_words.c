@@ -10,11 +10,39 @@
 
 #define MIB (1u << 20)
 
-bool
-kp_trip_agent_text(const char *limit, int64_t value,
-    const struct kp_overload *l, char *text, size_t n)
+/* The agent passes on an event in less, on any machine. */
+#define EVENT_MOST (20 * KP_NS_PER_US)
+/* It waits that long for a batch to fill, and for its turn in the VM. */
+#define AGE_USUAL 100	/* ms */
+/* So many calls for a request are a loop, and so many a second a burden. */
+#define HOT_IN_REQUEST 100
+#define HOT_A_SECOND 10000
+
+/*
+ * Was the agent without a processor, rather than behind?  In the time for which the
+ * oldest event waited it could have passed on all that waited many times over.
+ */
+static bool
+unscheduled(const struct kp_trip_limit *t)
 {
-	if (strcmp(limit, "age_ms") == 0)
+	return strcmp(t->name, "age_ms") == 0 && t->value > AGE_USUAL &&
+	    t->waiting >= 0 &&
+	    t->waiting < t->value * (KP_NS_PER_MS / EVENT_MOST);
+}
+
+bool
+kp_trip_agent_text(const struct kp_trip_limit *t, const struct kp_overload *l,
+    char *text, size_t n)
+{
+	const char *limit = t->name;
+	int64_t value = t->value;
+
+	if (unscheduled(t))
+		snprintf(text, n, "the agent got no processor: an event waited "
+		    "for %" PRId64 " ms, with only %" PRId64 " behind it "
+		    "(max_age_ms, %" PRId64 ")", value, t->waiting,
+		    l->max_age / KP_NS_PER_MS);
+	else if (strcmp(limit, "age_ms") == 0)
 		snprintf(text, n, "events came faster than the agent could pass "
 		    "them on: the oldest had waited %" PRId64 " ms "
 		    "(max_age_ms, %" PRId64 ")", value,
@@ -74,8 +102,7 @@ kp_trip_usual(enum kp_trip cause)
 {
 	static const char *const usual[] = {
 		[KP_TRIP_NONE] = "",
-		[KP_TRIP_AGENT] = "a very hot function in a tier: see kprofd "
-		    "-check",
+		[KP_TRIP_AGENT] = "",
 		[KP_TRIP_MEMORY] = "requests with very many calls, or without "
 		    "an end: see kprof flight",
 		[KP_TRIP_LATE] = "too little CPU for kprofd, or more events than "
@@ -85,6 +112,20 @@ kp_trip_usual(enum kp_trip cause)
 	};
 
 	return usual[cause];
+}
+
+const char *
+kp_trip_agent_usual(const struct kp_trip_limit *t, uint64_t calls,
+    uint64_t requests)
+{
+	if (unscheduled(t))
+		return "a host whose processors are all busy, or a container "
+		    "that is out of its quota";
+	if (calls >= HOT_A_SECOND && calls / HOT_IN_REQUEST >= requests)
+		return "a very hot function in a tier: see kprofd -check";
+	if (strcmp(t->name, "nosuspend") == 0)
+		return "a slow network, or a kprofd without a processor";
+	return "";
 }
 
 const char *

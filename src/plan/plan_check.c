@@ -230,8 +230,9 @@ kp_check_price(const struct kp_check *c)
 			calls += (double)p->rate;
 	/* the call and its end */
 	price.events = 2 * share * calls;
-	price.percent = kp_cost_percent(calls) + price.events * 100 /
-	    KP_NS_PER_S * (double)(c->plan->native ? KP_COST_NATIVE :
-	    KP_COST_EVENT);
+	price.percent = kp_cost_percent(calls) + (price.events *
+	    (double)(c->plan->native ? KP_COST_NATIVE : KP_COST_EVENT) +
+	    share * entry_rate(c->plan) * (double)KP_COST_SAMPLED) * 100 /
+	    (double)KP_NS_PER_S;
 	return price;
 }

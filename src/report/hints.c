@@ -16,6 +16,7 @@
 #include "kprofd/fn_name.h"
 #include "request/names.h"
 #include "text/text.h"
+#include "text/timefmt.h"
 
 #define CLAUSES_SHOWN 5
 #define RUNS 20			/* read: have all the same tiers.conf? */
@@ -343,6 +344,30 @@ hint_events(const struct kp_query_events *e, struct report *r)
 		}
 }
 
+/* Why fewer requests were measured than there were; the event says what it cost. */
+static void
+hint_sampling(const struct kp_query_events *e, struct report *r)
+{
+	const struct report_cell *all = &r->rows[0].cells[0];
+	const struct kp_query_event *last = NULL;
+	char at[TIMEFMT_MAX], *text;
+	unsigned n = 0;
+
+	for (size_t i = 0; i < e->n; i++) {
+		if (strcmp(e->v[i].kind, "sampling") == 0) {
+			last = &e->v[i];
+			n++;
+		}
+	}
+	if (last == NULL || all->requests == all->sampled_requests)
+		return;
+	if (asprintf(&text, "sampling changed %s in this time: from %s on %s",
+	    n > 1 ? "several times" : "once", timefmt_local(at, last->at),
+	    last->text) < 0)
+		text = NULL;
+	report_hint(r, text);
+}
+
 /* ---- empty or odd ---- */
 
 /* The text of the last event of one of these kinds; "": there is none. */
@@ -459,6 +484,8 @@ report_hints(struct kp_query *q, const struct kp_query_range *r,
 		report->hinted = true;
 		hint_events(&events, report);
 		hint_disk(q, report);
+		if (report->nrows > 0)
+			hint_sampling(&events, report);
 		if (s.conf != NULL) {
 			hint_endless(&s, is_native(&events), report);
 			hint_clauses(&s, report);

@@ -14,11 +14,12 @@
 
 #include <event2/event.h>
 
+#include "kprofd/guard.h"
 #include "kprofd/plan.h"
 #include "target/label_epochs.h"
 #include "dist/handshake.h"
 
-#define AGENT_PROTOCOL 7	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 8	/* of kprof_agent.erl */
 /*
  * kprofd renews it every second.  The agent checks it twice a second, and has
  * removed itself within five seconds.  Where it can do nothing any more, its
@@ -64,7 +65,9 @@ struct agent_status {
 	uint64_t dropped_entries;	/* requests among dropped */
 	uint64_t entry_calls;	/* counted by the VM; never falls */
 	uint64_t unarmed_calls;	/* ... while nothing was armed */
-	kp_dur_ns busy;		/* the agent's own time for batches */
+	kp_dur_ns busy;		/* what the agent's own work has cost */
+	kp_dur_ns held;		/* that others had the processors meanwhile */
+	uint64_t switches;	/* of processes with our flags, in or out */
 	uint64_t tier_calls;	/* of armed functions of tiers, by the VM */
 	uint64_t lease;		/* the number of the one it answers */
 	uint64_t foreign;	/* events of other tools' patterns, dropped */
@@ -155,12 +158,11 @@ struct agent_ops {
 	 */
 	void (*on_taken)(struct target *t, kp_dur_ns gap, const char *text);
 	/*
-	 * The agent was over a limit and has disarmed.  usual: what is usually
-	 * behind it, a constant; "" where text says what to do.  Returns for how
-	 * long tracing is to pause.
+	 * The agent was over a limit and has disarmed.  limit: which; NULL where
+	 * text says what to do.  Returns for how long tracing is to pause.
 	 */
 	kp_dur_ns (*on_trip)(struct target *t, const char *text,
-	    const char *usual);
+	    const struct kp_trip_limit *limit);
 	/* The pause is over.  Returns for how much longer to wait; 0: resume. */
 	kp_dur_ns (*on_pause_over)(struct target *t);
 	/* agent_clear_tokens() with this number is done. */

@@ -428,6 +428,9 @@ msg_read_status(struct kp_term *r, struct agent_status *st,
 	st->lease = read_count(r);
 	st->foreign = read_count(r);
 	st->ceded = read_count(r);
+	st->held = read_time(r);
+	demand(r, st->held >= 0);
+	st->switches = read_count(r);
 	return kp_term_finish(r);
 }
 

@@ -4,7 +4,7 @@
  * To the agent:    {kprof, OurPid, Ref, Command}
  * From the agent:  {kprof_events, ...} (kprofd/trace.h),
  *                  {kprof_reply, Ref, Result},
- *                  {kprof_status | kprof_bye, ...15 fields},
+ *                  {kprof_status | kprof_bye, ...17 fields},
  *                  {kprof_notice, Kind, ...} (agent_notice.c),
  *                  {kprof_moved, Pid}: another process goes on as the agent,
  *                  {kprof_stacks | kprof_groups, ...} (kprofd/stacks.h), which
@@ -64,7 +64,7 @@ void msg_rates(struct kp_buf *b, const struct kp_plan *plan, unsigned ms,
 /* {ok, Pid, Hello}; copies the agent's raw pid to ids->peer. */
 enum kp_err msg_read_hello(struct kp_term *r, struct dist_ids *ids,
     struct agent_hello *h);
-/* The 15 fields after the tag; the state goes to *name, the reason as text. */
+/* The 17 fields after the tag; the state goes to *name, the reason as text. */
 enum kp_err msg_read_status(struct kp_term *r, struct agent_status *st,
     struct kp_span *name, char *reason, size_t n);
 /* [{MFA, CallsPerSecond, IsLoop, CallsItself}], into the plan. */

@@ -145,30 +145,29 @@ words_put(struct kp_term *r, char *text, size_t n)
 
 /* {queue, 20001}, or nosuspend: a limit of what waits, in words. */
 static bool
-limit_text(const struct agent *a, struct kp_term at, char *text, size_t n)
+limit_text(const struct agent *a, struct kp_term at, char name[ATOM_TEXT],
+    struct kp_trip_limit *limit, char *text, size_t n)
 {
-	char limit[ATOM_TEXT];
-	int64_t value = 0;
-
+	limit->name = name;
 	if (kp_term_peek(&at) == KP_TERM_TUPLE) {
 		kp_term_tuple_n(&at, 2);
-		atom_text(&at, limit);
-		value = kp_term_int(&at);
+		atom_text(&at, name);
+		limit->value = kp_term_int(&at);
 	} else {
-		atom_text(&at, limit);
+		atom_text(&at, name);
 	}
-	return at.err == KP_OK && kp_trip_agent_text(limit, value,
+	return at.err == KP_OK && kp_trip_agent_text(limit,
 	    &a->o.conf->overload, text, n);
 }
 
 /*
  * The limit that was passed: {hot, Entry, CallsPerSecond} or {budget, entries,
- * CallsPerSecond}, since entries cannot be disarmed alone; or one of what waits.
- * Returns what is usually behind it; "" where the text says what to do.
+ * CallsPerSecond}, since entries cannot be disarmed alone; or one of what waits,
+ * which is then in *over, named in limit_name.  False: the text says what to do.
  */
-static const char *
+static bool
 trip_text(const struct agent *a, struct kp_term at, const char *what,
-    int64_t queue, char *text, size_t n)
+    char limit_name[ATOM_TEXT], struct kp_trip_limit *over, char *text, size_t n)
 {
 	struct kp_span limit = { NULL, 0 };
 	struct kp_term mfa = at, all = at;
@@ -188,41 +187,42 @@ trip_text(const struct agent *a, struct kp_term at, const char *what,
 		    "hot_share, %g (name another entry, or raise hot_share)",
 		    name, calls, kp_cost_percent((double)calls),
 		    a->o.conf->hot_share);
-		return "";
+		return false;
 	}
 	if (at.err == KP_OK && kp_span_is(limit, "budget")) {
 		snprintf(text, n, "entries are called %" PRId64 " times a "
 		    "second or more, which costs %.3g %% of a scheduler, more than "
 		    "the budget, %g (name another entry, or raise the budget)",
 		    calls, kp_cost_percent((double)calls), a->o.conf->budget);
-		return "";
+		return false;
 	}
-	if (!limit_text(a, all, text, n))
+	if (!limit_text(a, all, limit_name, over, text, n))
 		snprintf(text, n, "%s over its limit, queue %" PRId64, what,
-		    queue);
-	return kp_trip_usual(KP_TRIP_AGENT);
+		    over->waiting);
+	return true;
 }
 
 /* The agent has disarmed by itself. */
 static void
-pause_for(struct agent *a, const char *text, const char *usual)
+pause_for(struct agent *a, const char *text, const struct kp_trip_limit *limit)
 {
 	/* Late: it is paused or ending already.  It may refuse to resume. */
 	if (a->user_paused ||
 	    (a->state != AGENT_ARMED && a->state != AGENT_ARMING))
 		a->ops->on_notice(a->owner, "trip", text);
 	else
-		agent_set_pause(a, a->ops->on_trip(a->owner, text, usual),
+		agent_set_pause(a, a->ops->on_trip(a->owner, text, limit),
 		    text);
 }
 
 static void
 on_trip(struct agent *a, struct kp_term at, const char *what, int64_t queue)
 {
-	char text[FN_NAME_MAX + 300];
-	const char *usual = trip_text(a, at, what, queue, text, sizeof(text));
+	struct kp_trip_limit over = { "", 0, queue };
+	char text[FN_NAME_MAX + 300], name[ATOM_TEXT];
+	bool waits = trip_text(a, at, what, name, &over, text, sizeof(text));
 
-	pause_for(a, text, usual);
+	pause_for(a, text, waits ? &over : NULL);
 }
 
 static void
@@ -547,7 +547,7 @@ on_rest(struct agent *a, struct kp_term r)
 		snprintf(text + strlen(text), 90, "; that was three times in "
 		    "a minute");
 	}
-	pause_for(a, text, "");
+	pause_for(a, text, NULL);
 }
 
 void

@@ -5,6 +5,7 @@
 %% bench_target.escript -load BUILD_DIR - of the first what full load pays, alone.
 %% bench_target.escript -stacks BUILD_DIR [ROOT] - what sampled stacks cost.
 %% bench_target.escript -crowd BUILD_DIR [ROOT] - a node of 300,000 processes.
+%% bench_target.escript -shop BUILD_DIR [ROOT] - what kprofd costs a web shop.
 %% bench_target.escript -token BUILD_DIR [ROOT] - what the test of a token costs, alone.
 %%
 %% One node, the same work again and again: without kprofd, with every
@@ -49,6 +50,10 @@ main(["-token", Build]) ->
     main(["-token", Build, none]);
 main(["-token", Build, Root]) ->
     with_node(Build, Root, fun bench_token/4);
+main(["-shop", Build]) ->
+    main(["-shop", Build, none]);
+main(["-shop", Build, Root]) ->
+    with_node(Build, Root, fun shop/4);
 main([Build]) ->
     main([Build, none]);
 main([Build, Root]) ->
@@ -79,6 +84,21 @@ table(Node, Build, Dir, CookieFile) ->
 calls(Node, Build, Dir, CookieFile, Root) ->
     true = code:add_patha(Dir),
     bench_calls:run(Node, Dir, kprof_line(Node, Build, CookieFile), library_option(Build, Root)).
+
+%% A web shop with each term of what tracing costs, one after the other.
+shop(Node, Build, Dir, _) ->
+    Conf = filename:join(Dir, "shop.conf"),
+    ok = file:write_file(Conf, "{entry, {bench_shop, handle, 2}}.\n{tiers, [{t, {bench_shop, authorize, 1}}]}.\n"),
+    Entry = maps:from_list([{N, spec(Build, ["entry ", Conf, " bench_shop handle 2 ", integer_to_list(N)], Conf)}
+                            || N <- [4, 65536]]),
+    Tier = spec(Build, ["tier ", Conf, " bench_shop authorize 1"], Conf),
+    Rounds = list_to_integer(os:getenv("ROUNDS", "40")),
+    Rows = rpc:call(Node, bench_shop, run, [Entry, Tier, Rounds], infinity),
+    io:format("target: OTP ~s, a web shop, ~b rounds: CPU time of a request more than without tracing, us~n",
+              [rpc:call(Node, erlang, system_info, [otp_release]), Rounds]),
+    [io:format("~-22s ~7.2f (~.2f to ~.2f) of ~.1f; ~.1f switches, ~.2f events~n",
+               [Name, More, From, To, Of, Switches, Events])
+     || {Name, More, {From, To}, Of, Switches, Events} <- Rows].
 
 %% The shell's line for a command of kprof that is about this node.
 kprof_line(Node, Build, CookieFile) ->
@@ -136,12 +156,13 @@ with_node(Build, Root, Bench) ->
                 "test/bench/bench_table.erl test/bench/bench_rival.erl "
                 "test/bench/bench_work.erl test/bench/bench_calls.erl "
                 "test/bench/bench_crowd.erl test/bench/bench_stacks.erl test/integration/it_ticker.erl "
-                "test/bench/bench_token.erl "
+                "test/bench/bench_token.erl test/bench/bench_shop.erl "
                 "erlang/kprof/src/kprof.erl"),
     {[Erl | Args], Place} = erl(Root, Build, Dir),
     Port = open_port({spawn_executable, os:find_executable("setpriv")},
                      [{args, ["--pdeathsig", "KILL", "--", Erl | Args] ++ ["-noinput", "-name", atom_to_list(Node),
-                                      "-setcookie", Cookie, "-hidden", "+P", "1000000", "-pa",
+                                      "-setcookie", Cookie, "-hidden", "+P", "1000000"] ++
+                                      string:lexemes(os:getenv("BENCH_ERL", ""), " ") ++ ["-pa",
                                       Place]},
                       exit_status, binary]),
     Ctl = list_to_atom("kprof_bench_ctl_" ++ os:getpid() ++ "@127.0.0.1"),
@@ -245,17 +266,16 @@ bench_marks(Node, Build, Dir, CookieFile) ->
 bench_token(Node, Build, Dir, _) ->
     Conf = filename:join(Dir, "token.conf"),
     ok = file:write_file(Conf, "[{t, \"bench_token\"}].\n"),
-    [Tested, Untested] = [spec(Build, Kind, Conf) || Kind <- ["tier", "untested"]],
+    [Tested, Untested] = [spec(Build, [Kind, " ", Conf, " bench_token tier 1"], Conf) || Kind <- ["tier", "untested"]],
     Label = (16#5A bsl 52) bor (1 bsl 42) bor 1000,
     Ns = rpc:call(Node, bench_token, run, [Tested, Untested, Label], infinity),
     [Plain, With, Foreign, None] = [proplists:get_value(K, Ns) || K <- [untested, tested, foreign, none]],
     io:format("the test of a token      ~8b ns an event and its return, of ~b with it~n", [With - Plain, With]),
     io:format("                         a call with another's token ~b ns, without one ~b ns~n", [Foreign, None]).
 
-spec(Build, Kind, Conf) ->
-    Out = Conf ++ "." ++ Kind,
-    {0, _} = sh(lists:flatten(lists:join(" ", [filename:join(Build, "test/specdump"), Kind, Conf,
-                                               "bench_token tier 1 >", Out]))),
+spec(Build, Args, Conf) ->
+    Out = Conf ++ ".spec",
+    {0, _} = sh(lists:flatten(["sh -c '", filename:join(Build, "test/specdump"), " ", Args, " > ", Out, "'"])),
     {ok, Bin} = file:read_file(Out),
     binary_to_term(Bin).
 

@@ -188,3 +188,34 @@ sampler_leaves_nothing_test() ->
 
 spins(0) -> ok;
 spins(N) -> erlang:yield(), spins(N - 1).
+
+%% ---- what the agent itself costs
+
+%% Batches of 50 us on a host so busy that each third of them loses its processor for 10 ms. By
+%% the clock they cost 3.4 s, by which kprofd measured every second request to keep to a budget.
+interrupted_batches_cost_their_price_test() ->
+    Took = fun(I) when I rem 3 =:= 0 -> 10000000;
+              (I) -> 45000 + I rem 11 * 1000
+           end,
+    Cost = charged([{{batch, 4}, Took(I)} || I <- lists:seq(1, 1000)]),
+    ?assert(Cost > 40000000),
+    ?assert(Cost < 60000000).
+
+%% Not only what is interrupted first: what each kind of work takes is its own price.
+quiet_batches_cost_what_they_take_test() ->
+    Works = [{{batch, B}, 20000 + (1000 bsl B)} || _ <- lists:seq(1, 200), B <- lists:seq(1, 9)],
+    ?assertEqual(lists:sum([T || {_, T} <- Works]), charged(Works)).
+
+%% Work that has become dearer for good, as with larger values, is charged in full soon.
+dearer_batches_are_noticed_test() ->
+    Then = [{{batch, 4}, 50000} || _ <- lists:seq(1, 100)],
+    Now = [{{batch, 4}, 200000} || _ <- lists:seq(1, 400)],
+    Cost = charged(Then ++ Now),
+    ?assert(Cost > 0.9 * (100 * 50000 + 400 * 200000)).
+
+charged(Works) ->
+    {Sum, _} = lists:foldl(fun({Work, Took}, {Sum, Prices0}) ->
+                                   {Cost, Prices} = kprof_agent_events:charge(Work, Took, Prices0),
+                                   {Sum + Cost, Prices}
+                           end, {0, #{}}, Works),
+    Sum.

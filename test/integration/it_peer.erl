@@ -240,7 +240,7 @@ default(_, 0, _, _) -> ok;
 default(_, Ref, _, Conn) -> answer(Conn, Ref, ok).
 
 hello(#{node := Node}) ->
-    #{protocol => 7, node => list_to_atom(Node), otp => "25", time_offset => erlang:time_offset(nanosecond),
+    #{protocol => 8, node => list_to_atom(Node), otp => "25", time_offset => erlang:time_offset(nanosecond),
       session => false}.
 
 %% What kprof_agent's state_msg/1 sends, with some of it otherwise.
@@ -252,7 +252,7 @@ status(Other) ->
                                              {dropped, 0}, {dropped_entries, 0}, {entry_calls, 0}, {unarmed, 0},
                                              {busy, 0}, {tier_calls, 0}, {lease, 0}]],
     {kprof_status, Now, Offset, Name, Reason, Seq, Queue, Memory, Sent, Dropped, Entries, Calls, Unarmed, Busy, Tiers,
-     Lease, 0, 0}.
+     Lease, 0, 0, 0, 0}.
 
 %% -------------------------------------------------------------- bytes ----
 

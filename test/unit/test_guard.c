@@ -245,16 +245,56 @@ static void
 cost_of_calls(void **state)
 {
 	const struct kp_cost c = { .events = 1000, .ring_events = 400,
-		.armed_calls = 50000, .agent = 1000 };
+		.armed_calls = 50000, .switches = 7000, .sampled = 30,
+		.agent = 1000 };
+	char text[300];
 
 	(void)state;
-	assert_int_equal(kp_cost_calls(10), 250000);
-	assert_int_equal(kp_cost_calls(0.01), 250);
-	assert_true(kp_cost_percent(125000) > 4.999 &&
-	    kp_cost_percent(125000) < 5.001);
-	assert_int_equal(kp_cost_fixed(&c), 50000 * KP_COST_CALL);
+	assert_int_equal(kp_cost_calls(12), 200000);
+	assert_int_equal(kp_cost_calls(0.03), 500);
+	assert_true(kp_cost_percent(125000) > 7.499 &&
+	    kp_cost_percent(125000) < 7.501);
+	/* Sampling fewer requests changes neither of these. */
+	assert_int_equal(kp_cost_fixed(&c), 50000 * KP_COST_CALL +
+	    7000 * KP_COST_SWITCH);
 	assert_int_equal(kp_cost_total(&c), 600 * KP_COST_EVENT +
-	    400 * KP_COST_NATIVE + 50000 * KP_COST_CALL + 1000);
+	    400 * KP_COST_NATIVE + 50000 * KP_COST_CALL +
+	    7000 * KP_COST_SWITCH + 30 * KP_COST_SAMPLED + 1000);
+	assert_non_null(strstr(kp_cost_text(&c, KP_NS_PER_S, text, sizeof(text)),
+	    "% of a scheduler (agent 0.00, events of sampled requests "));
+}
+
+/*
+ * What real applications paid for a request, in us: one of bench_shop's rows each
+ * (test/bench/README.md), and a Phoenix shop with a dozen calls.  By the prices of
+ * loops kprofd said a fifth to a third of it.
+ */
+static void
+cost_of_a_shop(void **state)
+{
+	static const struct {
+		double switches, calls, sampled, events;
+		double low, high;	/* of 95 in 100 */
+	} v[] = {
+		{ 25.2, 0, 0, 0, 5.5, 7.3 },
+		{ 25.2, 9, 0, 0, 11.0, 14.0 },
+		{ 25.3, 21, 0, 0, 17.7, 20.0 },
+		{ 25.6, 1, 0.25, 0.5, 10.0, 12.4 },
+		{ 26.9, 9, 0.25, 4.5, 17.7, 22.6 },
+		{ 26.6, 21, 0.25, 10.5, 23.9, 28.9 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		const struct kp_cost c = {
+			.switches = (uint64_t)(1000 * v[i].switches),
+			.armed_calls = (uint64_t)(1000 * v[i].calls),
+			.sampled = (uint64_t)(1000 * v[i].sampled),
+			.events = (uint64_t)(1000 * v[i].events) };
+		double us = (double)kp_cost_total(&c) / 1e6;
+
+		assert_true(us > v[i].low * 0.85 && us < v[i].high * 1.15);
+	}
 }
 
 /* Where the fixed part alone is too much, sampling goes on, sparsely. */
@@ -318,20 +358,25 @@ test_words(void **state)
 		const char *limit;
 		int64_t value;
 		const char *text;
+		int64_t waiting;
 	} agent[] = {
 		{ "age_ms", 1203, "events came faster than the agent could pass "
 		    "them on: the oldest had waited 1203 ms (max_age_ms, "
-		    "1000)" },
+		    "1000)", 100000 },
+		/* in which it could have passed on thousands: it did not run */
+		{ "age_ms", 1203, "the agent got no processor: an event waited "
+		    "for 1203 ms, with only 18 behind it (max_age_ms, 1000)",
+		    18 },
 		{ "queue", 20001, "events came faster than the agent could take "
-		    "them: 20001 waited in its queue (max_queue, 20000)" },
+		    "them: 20001 waited in its queue (max_queue, 20000)", 20001 },
 		{ "memory", 70 << 20, "events that waited took 70 MiB of the "
-		    "agent's memory (max_memory_mb, 64)" },
+		    "agent's memory (max_memory_mb, 64)", 0 },
 		{ "rings_full", 12, "events came faster than the agent could "
-		    "take them: 12 found no room in the native probe's rings" },
+		    "take them: 12 found no room in the native probe's rings", 0 },
 		{ "nosuspend", 0, "events came faster than the connection could "
-		    "take them" },
+		    "take them", 0 },
 		{ "noconnect", 0, "the connection to kprofd was lost while "
-		    "events came" },
+		    "events came", 0 },
 	};
 	static const struct kp_load load = { 2300 * KP_NS_PER_MS, 600 << 20, 80 };
 	static const char *const own[] = {
@@ -346,26 +391,37 @@ test_words(void **state)
 	const struct kp_overload l = { .max_age = S, .max_queue = 20000,
 		.max_memory = 64 << 20, .max_lag = 2 * S,
 		.max_kprofd = 512 << 20, .max_backlog = 75 };
+	const struct kp_trip_limit other = { "taken", 1, 0 },
+		full = { "queue", 20001, 20001 }, held = { "age_ms", 1100, 3 },
+		busy = { "nosuspend", 0, 500 };
 	struct kp_paused p = { .lasts = 10 * S, .one_in = 4 };
 	char text[600], reason[300];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(agent) / sizeof(agent[0]); i++) {
-		assert_true(kp_trip_agent_text(agent[i].limit, agent[i].value,
-		    &l, reason, sizeof(reason)));
+		const struct kp_trip_limit t = { agent[i].limit,
+			agent[i].value, agent[i].waiting };
+
+		assert_true(kp_trip_agent_text(&t, &l, reason,
+		    sizeof(reason)));
 		assert_string_equal(reason, agent[i].text);
 	}
-	assert_false(kp_trip_agent_text("taken", 1, &l, reason,
-	    sizeof(reason)));
+	assert_false(kp_trip_agent_text(&other, &l, reason, sizeof(reason)));
 	for (enum kp_trip c = KP_TRIP_MEMORY; c <= KP_TRIP_STORE; c++) {
 		kp_trip_text(c, &load, &l, reason, sizeof(reason));
 		assert_string_equal(reason, own[c]);
 		assert_true(strlen(kp_trip_usual(c)) > 20);
 	}
-	assert_true(kp_trip_agent_text("nosuspend", 0, &l, reason,
-	    sizeof(reason)));
+	/* A function is hot where calls say so, and only there. */
+	assert_string_equal(kp_trip_agent_usual(&full, 200000, 900), "a very "
+	    "hot function in a tier: see kprofd -check");
+	assert_string_equal(kp_trip_agent_usual(&full, 200000, 20000), "");
+	assert_string_equal(kp_trip_agent_usual(&full, 500, 1), "");
+	assert_non_null(strstr(kp_trip_agent_usual(&held, 200000, 900),
+	    "processors are all busy"));
+	assert_true(kp_trip_agent_text(&busy, &l, reason, sizeof(reason)));
 	p.reason = reason;
-	p.usual = kp_trip_usual(KP_TRIP_AGENT);
+	p.usual = kp_trip_agent_usual(&busy, 200000, 900);
 	kp_paused_text(&p, text, sizeof(text));
 	assert_string_equal(text, "tracing is paused for 10 s: events came "
 	    "faster than the connection could take them; then 1 request in 4 is "
@@ -1036,6 +1092,7 @@ main(void)
 		cmocka_unit_test(budget_is_held),
 		cmocka_unit_test(budget_below_fixed),
 		cmocka_unit_test(cost_of_calls),
+		cmocka_unit_test(cost_of_a_shop),
 		cmocka_unit_test(limits_are_seen),
 		cmocka_unit_test(lag_has_to_last),
 		cmocka_unit_test(rest_doubles),

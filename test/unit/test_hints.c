@@ -38,12 +38,14 @@ struct count {
 	uint64_t n, unfinished;
 };
 
+static unsigned weight = 1;	/* requests that each of them stands for */
+
 static struct kp_cell
 cell(const struct count *c)
 {
 	return (struct kp_cell){ .tier = c->tier, .identity = c->identity,
-		.requests = c->n, .calls = c->n, .w_requests = c->n,
-		.w_calls = c->n, .unfinished = c->unfinished,
+		.requests = c->n, .calls = c->n, .w_requests = weight * c->n,
+		.w_calls = weight * c->n, .unfinished = c->unfinished,
 		.w_unfinished = c->unfinished, .min = -1 };
 }
 
@@ -318,6 +320,32 @@ runaway(void **state)
 	free(s);
 }
 
+/*
+ * Fewer requests were measured than there were, and nothing said why.  Where all were,
+ * a change is no news.
+ */
+static void
+sampling(void **state)
+{
+	static const struct count counts[] = { { "_total", "_total", 3, 0 } };
+	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
+		.kind = "sampling", .text = "now 1 request in 4 is sampled, to keep "
+		    "to the budget; profiling costs 6 % of a scheduler" };
+	char *s = HINTS("[{web, {web, handle, 2}}].", counts, 3, &h);
+
+	(void)state;
+	assert_string_equal(s, "");
+	free(s);
+	weight = 4;
+	s = HINTS("[{web, {web, handle, 2}}].", counts, 3, &h);
+	weight = 1;
+	assert_true(strncmp(s, "sampling changed once in this time: from 20", 43)
+	    == 0);
+	assert_non_null(strstr(s, " on now 1 request in 4 is sampled, to keep to "
+	    "the budget; profiling costs 6 %"));
+	free(s);
+}
+
 /* Where the native probe could not be had; that it is there is no news. */
 static void
 fallback(void **state)
@@ -345,7 +373,7 @@ main(void)
 		cmocka_unit_test(reloaded_elsewhere),
 		cmocka_unit_test(beside_the_report), cmocka_unit_test(endless),
 		cmocka_unit_test(runaway),
-		cmocka_unit_test(fallback) };
+		cmocka_unit_test(fallback), cmocka_unit_test(sampling) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,31 +16,47 @@
 #include "report/losses.h"
 #include "text/json.h"
 #include "text/text.h"
+#include "text/timefmt.h"
 
-static const char *
-sampling_text(const struct target *t, char *buf, size_t n)
+#define HELD_PERCENT 1	/* less is not reported */
+
+/* The rate, why it is that, and since when it was reported. */
+static void
+put_sampling(struct kp_buf *b, const struct target *t)
 {
+	const char *why = target_rate_why(t);
+	char since[TIMEFMT_MAX];
+
 	if (t->sampler.one_in == 1)
-		snprintf(buf, n, "every request");
+		kp_buf_str(b, "sampling    every request\n");
 	else
-		snprintf(buf, n, "one request in %" PRIu32,
-		    t->sampler.one_in);
-	return buf;
+		kp_buf_printf(b, "sampling    one request in %" PRIu32 "%s%s\n",
+		    t->sampler.one_in, why[0] != '\0' ? ", " : "", why);
+	if (t->rate.wall != 0)
+		kp_buf_printf(b, "            changed last at %s\n",
+		    timefmt_local(since, t->rate.wall));
 }
 
 static void
 put_cost(struct kp_buf *b, const struct target *t)
 {
 	const struct overhead *s = &t->overhead;
+	char text[300];
 
-	kp_buf_printf(b, "cost        %.2f %% of one scheduler of the target: %"
-	    PRIu64 " us/s, of which the agent %" PRIu64 "; %" PRIu64
-	    " events/s, %" PRIu64 " armed calls/s\n",
-	    overhead_percent(s, kp_cost_total(&s->last)),
+	kp_buf_printf(b, "cost        %s; budget %g\n", kp_cost_text(&s->last,
+	    s->over, text, sizeof(text)), t->part.in->conf->budget);
+	kp_buf_printf(b, "            %" PRIu64 " us/s, of which the agent %"
+	    PRIu64 "; %" PRIu64 " events/s, %" PRIu64 " armed calls/s, %" PRIu64
+	    " processes scheduled/s\n",
 	    overhead_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000),
 	    overhead_rate(s, (uint64_t)s->last.agent / 1000),
 	    overhead_rate(s, s->last.events),
-	    overhead_rate(s, s->last.armed_calls));
+	    overhead_rate(s, s->last.armed_calls),
+	    overhead_rate(s, s->last.switches));
+	if (overhead_percent(s, s->held) >= HELD_PERCENT)
+		kp_buf_printf(b, "            the agent waited for a processor "
+		    "for %.0f %% of the time, which is not its cost: the host is "
+		    "busy\n", overhead_percent(s, s->held));
 	if (t->crossed[0] != '\0')
 		kp_buf_printf(b, "types       %s\n", t->crossed);
 	if (t->tracing_cost.call > 0)
@@ -62,7 +78,11 @@ json_cost(struct json *j, const struct target *t)
 	    overhead_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000));
 	json_uint(j, "agent_us_per_s",
 	    overhead_rate(s, (uint64_t)s->last.agent / 1000));
+	json_uint(j, "agent_waited_us_per_s",
+	    overhead_rate(s, (uint64_t)s->held / 1000));
 	json_uint(j, "events_per_s", overhead_rate(s, s->last.events));
+	json_uint(j, "sampled_per_s", overhead_rate(s, s->last.sampled));
+	json_uint(j, "scheduled_per_s", overhead_rate(s, s->last.switches));
 	json_uint(j, "armed_calls_per_s",
 	    overhead_rate(s, s->last.armed_calls));
 	json_number(j, "budget_percent", t->part.in->conf->budget);
@@ -292,7 +312,7 @@ encryption(const struct target *t)
 static void
 put_target(struct kp_buf *b, const struct target *t)
 {
-	char sampling[64], where[ADDRESS_TEXT_MAX];
+	char where[ADDRESS_TEXT_MAX];
 
 	kp_buf_printf(b, "target      %s: %s%s%s\n", t->node,
 	    t->in_set.failed ? "failed" :
@@ -309,8 +329,7 @@ put_target(struct kp_buf *b, const struct target *t)
 		    encryption(t));
 	if (t->relay_why[0] != '\0')
 		kp_buf_printf(b, "probe       relay: %s\n", t->relay_why);
-	kp_buf_printf(b, "sampling    %s\n",
-	    sampling_text(t, sampling, sizeof(sampling)));
+	put_sampling(b, t);
 	kp_buf_printf(b, "events      %" PRIu64 " in %" PRIu64 " batches; "
 	    "agent's queue %" PRIu64 ", memory %" PRIu64 " KiB\n", t->events,
 	    t->batches, t->status.queue, t->status.memory / 1024);
@@ -434,6 +453,7 @@ json_target(struct json *j, const struct target *t)
 	json_string(j, "probe", t->native ? "native" : "relay");
 	json_string(j, "relay_why", t->relay_why);
 	json_int(j, "one_in", t->sampler.one_in);
+	json_string(j, "sampling_why", target_rate_why(t));
 	json_counts(j, t);
 	json_clock(j, t);
 	json_messages(j, t);

@@ -63,9 +63,13 @@ on_taken(struct target *t, kp_dur_ns gap, const char *text)
 }
 
 static kp_dur_ns
-on_trip(struct target *t, const char *text, const char *usual)
+on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
 {
-	const struct overload_cause c = { KP_TRIP_AGENT, text, usual };
+	const struct overhead *o = &t->overhead;
+	const struct overload_cause c = { KP_TRIP_AGENT, text,
+		limit == NULL ? "" : kp_trip_agent_usual(limit,
+		overhead_rate(o, o->last.armed_calls),
+		overhead_rate(o, o->requests)) };
 
 	ledger_unarmed(&t->ledger, silent_since(t));
 	return target_trip(t, &c);
@@ -265,7 +269,7 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 	if (!t->overload.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, entries(t), last);
-	overhead_status(&t->overhead, t->native, &t->status, st);
+	overhead_status(&t->overhead, t->native, entries(t), &t->status, st);
 	if (!last)
 		target_sample_status(t, st);
 	if (agent_state(t->agent) == AGENT_ARMED)

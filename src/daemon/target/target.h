@@ -34,9 +34,11 @@ struct target {
 	struct kp_offset offset;	/* from its clock to ours */
 	struct kp_sampler sampler;
 	struct {
-		uint32_t one_in;	/* the rate that was logged; 0: none */
-		kp_mono_ns at;		/* when; before that, when tracing began */
-	} rate_logged;
+		uint32_t one_in;	/* the rate that was reported; 0: none */
+		const char *why;	/* static */
+		kp_mono_ns at;		/* when; 0: none yet */
+		kp_wall_ns wall;
+	} rate;
 	struct overload overload;
 	struct overhead overhead;
 	struct tracing_cost tracing_cost;

@@ -3,6 +3,7 @@
  * tracing on overload and resumes it, and reports functions too hot to trace.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "kprofd/fn_name.h"
 #include "daemon/log.h"
@@ -11,7 +12,7 @@
 #include "daemon/target/target_events.h"
 
 #define HOT_NAMED 5	/* functions named in one line */
-#define RATE_LOG_EVERY (60 * KP_NS_PER_S)
+#define RATE_REPORT_EVERY (10 * KP_NS_PER_S)
 
 /* ---- overhead ---- */
 
@@ -22,7 +23,7 @@ grown(uint64_t now, uint64_t before)
 }
 
 void
-overhead_status(struct overhead *s, bool native,
+overhead_status(struct overhead *s, bool native, uint64_t sampled,
     const struct agent_status *before, const struct agent_status *st)
 {
 	struct kp_cost c = {
@@ -32,11 +33,16 @@ overhead_status(struct overhead *s, bool native,
 		    grown(grown(st->entry_calls, st->unarmed_calls),
 		    grown(before->entry_calls, before->unarmed_calls)),
 		.agent = st->busy > before->busy ? st->busy - before->busy : 0,
+		.switches = grown(st->switches, before->switches),
+		.sampled = grown(sampled, s->sampled),
 	};
 
 	c.ring_events = native ? c.events : 0;
 	kp_cost_add(&s->window, &c);
 	s->last = c;
+	s->requests = grown(st->entry_calls, before->entry_calls);
+	s->sampled = sampled;
+	s->held = st->held > before->held ? st->held - before->held : 0;
 	s->over = before->now != 0 && st->now > before->now ?
 	    st->now - before->now : 0;
 }
@@ -65,45 +71,68 @@ overhead_rate(const struct overhead *s, uint64_t n)
 
 /* ---- sampling and overload ---- */
 
-/* Why requests are sampled as they are. */
-static const char *
-rate_why(const struct kp_sampler *s)
+const char *
+target_rate_why(const struct target *t)
 {
+	const struct kp_sampler *s = &t->sampler;
+
 	if (s->one_in == 1)
 		return "";
 	if (s->cut > 1)
-		return ", after an overload";
+		return "after an overload";
 	if (s->frugal >= s->rated && s->frugal > 1)
-		return ", to keep to the budget";
+		return "to keep to the budget";
 	return s->conf.kind == KP_SAMPLE_PER_SECOND ?
-	    ", to keep to {sampling, {per_second, N}}" : "";
+	    "to keep to {sampling, {per_second, N}}" : "";
+}
+
+/* Noise around a rate is no change. */
+static bool
+rate_changed(uint32_t was, uint32_t now)
+{
+	return was != now && (was == 1 || now == 1 || now / 2 >= was ||
+	    was / 2 >= now);
 }
 
 /*
- * Logs a rate that has changed by a factor of two or more, once a minute at most:
- * it follows the load.
+ * Logs and records each change of the rate by a factor of two or more, and each new
+ * reason, with what profiling costs then.  It follows the load, so those within
+ * RATE_REPORT_EVERY are one.
  */
 static void
-log_rate(struct target *t)
+report_rate(struct target *t)
 {
+	const struct kp_sampler *s = &t->sampler;
 	kp_mono_ns now = kp_mono_now();
-	uint32_t one_in = t->sampler.one_in;
-	uint32_t was = t->rate_logged.one_in > 0 ? t->rate_logged.one_in : 1;
-	char text[64];
+	const char *why = target_rate_why(t);
+	char rate[64], cost[300], text[700];
 
-	if (t->rate_logged.at == 0)
-		t->rate_logged.at = now;
-	if (now - t->rate_logged.at < RATE_LOG_EVERY ||
-	    t->overload.guard.resting || one_in == was ||
-	    (one_in != 1 && one_in / 2 < was && was / 2 < one_in))
+	if (t->overload.guard.resting || agent_state(t->agent) != AGENT_ARMED)
 		return;
-	t->rate_logged.at = now;
-	t->rate_logged.one_in = one_in;
+	if (t->rate.one_in == 0) {
+		/* From now on it is compared with what tiers.conf asks for. */
+		t->rate.one_in = s->conf.kind == KP_SAMPLE_ONE_IN ?
+		    s->conf.n : 1;
+		t->rate.why = "";
+	}
+	if (!rate_changed(t->rate.one_in, s->one_in) &&
+	    (s->one_in == t->rate.one_in || strcmp(why, t->rate.why) == 0))
+		return;
+	if (t->rate.at != 0 && now - t->rate.at < RATE_REPORT_EVERY)
+		return;
+	t->rate.at = now;
+	t->rate.wall = kp_wall_now();
+	t->rate.one_in = s->one_in;
+	t->rate.why = why;
+	snprintf(text, sizeof(text), "now %s%s%s; profiling costs %s, of a budget "
+	    "of %g", kp_one_in_text(rate, sizeof(rate), s->one_in),
+	    why[0] != '\0' ? ", " : "", why, kp_cost_text(&t->overhead.last,
+	    t->overhead.over, cost, sizeof(cost)), t->part.in->conf->budget);
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_INFO,
 	    .event = "sampling", .target = t->node,
-	    .fields = { { .key = "one_in", .number = one_in } } },
-	    "%s: now %s%s", t->node, kp_one_in_text(text, sizeof(text), one_in),
-	    rate_why(&t->sampler));
+	    .fields = { { .key = "one_in", .number = s->one_in } } },
+	    "%s: %s", t->node, text);
+	target_record(t, "sampling", text);
 }
 
 /* Sends the rate after a change. */
@@ -118,7 +147,6 @@ resample(struct target *t)
 	if (!t->overload.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
 	agent_sample(t->agent, t->sampler.one_in);
-	log_rate(t);
 }
 
 kp_dur_ns
@@ -131,7 +159,8 @@ target_trip(struct target *t, const struct overload_cause *c)
 	    kp_requests_running(t->part.in->rs, t->part.index), kp_mono_now());
 	if (kp_sampler_cut(&t->sampler, t->overload.guard.cut))
 		resample(t);
-	p.one_in = t->rate_logged.one_in = t->sampler.one_in;
+	p.one_in = t->rate.one_in = t->sampler.one_in;
+	t->rate.why = target_rate_why(t);
 	kp_paused_text(&p, text, sizeof(text));
 	target_report(t, "trip", text);
 	return p.lasts;
@@ -207,6 +236,7 @@ target_sample_status(struct target *t, const struct agent_status *st)
 	    t->part.in->conf->budget);
 	if (t->sampler.one_in != was)
 		resample(t);
+	report_rate(t);
 }
 
 void

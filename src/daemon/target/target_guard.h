@@ -16,14 +16,17 @@ struct overload_cause;
 struct overhead {
 	struct kp_cost last;	/* between the last two statuses, */
 	kp_dur_ns over;		/* which this time lies between; 0: unknown */
+	kp_dur_ns held;		/* the agent had no processor for so much of it */
+	uint64_t requests;	/* between these statuses, sampled or not */
+	uint64_t sampled;	/* requests, in all, at the last status */
 	struct kp_cost window;	/* of the running window */
 };
 
 /*
- * native: the probe, whose events are cheaper.  before: the status before this
+ * native: the probe, whose events are cheaper.  sampled: requests so far.  before: the status before this
  * one, all zero if there was none.
  */
-void overhead_status(struct overhead *s, bool native,
+void overhead_status(struct overhead *s, bool native, uint64_t sampled,
     const struct agent_status *before, const struct agent_status *st);
 /* Returns the cost of the window that closes, and starts from zero. */
 struct kp_cost overhead_take(struct overhead *s);
@@ -32,6 +35,8 @@ double overhead_percent(const struct overhead *s, kp_dur_ns part);
 /* A count of `last`, per second. */
 uint64_t overhead_rate(const struct overhead *s, uint64_t n);
 
+/* Why requests are sampled as they are; "": all are, or as tiers.conf says. */
+const char *target_rate_why(const struct target *t);
 /* Pauses tracing if kprofd is over a limit.  sent: the time of the last message. */
 void target_check_overload(struct target *t, kp_target_ns sent);
 /* A limit was passed: logs why; returns for how long tracing is to pause. */
