@@ -67,10 +67,10 @@
     total_rate = infinity :: infinity | pos_integer()       % calls a second of all functions
 }).
 
-%% kprof_agent_tokens: the trace control word.
+%% kprof_agent_server: the trace control word.
 -record(word, {
     found :: non_neg_integer(),         % as it was when the agent came
-    schedule :: {Word :: non_neg_integer(), AtMs :: integer()}
+    clock :: undefined | kprof_word:clock()
 }).
 
 %% kprof_agent_messages: waits in mailboxes.

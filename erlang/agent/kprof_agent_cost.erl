@@ -37,7 +37,7 @@ cost_tick(S) ->
 %% The process has the flags of all new processes. It calls the BIF, because the module
 %% seq_trace may not be loaded.
 measure() ->
-    Label = ?MEASURING_LABEL(erlang:system_info(trace_control_word)),
+    Label = ?MEASURING_LABEL(kprof_word:word_number()),
     kprof_injected:spawn_labelled(
       kprof_agent, traced_pairs,
       fun() ->

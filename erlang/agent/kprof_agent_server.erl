@@ -25,22 +25,22 @@ init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
     S0 = new_state(Daemon, Session, Opts),
     process_setup(S0#s.limits),
     S = kprof_agent_code:watch(S0),
-    erlang:system_flag(trace_control_word, Word),
+    S1 = S#s{word = S#s.word#word{clock = kprof_word:word_begin(Word)}},
     logger:notice("kprofd attached: ~ts (kprof_agent:stop() ends it)", [Who]),
-    Starter ! {self(), {ok, self(), hello(S)}},
+    Starter ! {self(), {ok, self(), hello(S1)}},
     tick(),
-    loop(S).
+    loop(S1).
 
 new_state(Daemon, Session, #{who := Who, lease_ms := LeaseMs, max_queue := MaxQueue,
-                             max_memory := MaxMemory, max_age_ms := MaxAge, word := Word}) ->
-    Found = erlang:system_info(trace_control_word),
+                             max_memory := MaxMemory, max_age_ms := MaxAge}) ->
+    Found = kprof_word:word_found(),
     Now = kprof_injected:now_ms(),
     #s{lease = #lease{daemon = Daemon, monitor = erlang:monitor(process, Daemon), who = Who,
                       since = erlang:system_time(second), ms = LeaseMs, renewed_at = Now},
        limits = #limits{queue = MaxQueue, memory = MaxMemory, age_ns = MaxAge * 1000000},
        sentry = kprof_agent_sentry:sentry_start(Session, Found, LeaseMs),
        session = Session,
-       word = #word{found = Found, schedule = {Word, Now}},
+       word = #word{found = Found},
        foreign = #foreign{known = case Session of legacy -> #{}; _ -> all end}}.
 
 -spec process_setup(#limits{}) -> term().
@@ -130,10 +130,13 @@ tick() ->
 
 on_tick(S0) ->
     kprof_agent_sentry:alive(S0),
-    kprof_agent_tokens:word_advance(S0),
-    S1 = kprof_agent_intact:session_check(kprof_agent_events:flush_unsent(kprof_agent_events:check_limits(S0))),
+    Limited = kprof_agent_events:check_limits(word_tick(S0)),
+    S1 = kprof_agent_intact:session_check(kprof_agent_events:flush_unsent(Limited)),
     S2 = kprof_agent_stacks:stacks_settle(lease(kprof_agent_messages:messages_settle(S1))),
     kprof_agent_cost:cost_tick(kprof_agent_hot:check_rates(S2)).
+
+word_tick(#s{word = #word{clock = Clock} = Word} = S) ->
+    S#s{word = Word#word{clock = kprof_word:word_advance(Clock)}}.
 
 %% A renewal may wait behind the tick that looks for it, if the agent was at work for long.
 -spec lease(#s{}) -> #s{}.

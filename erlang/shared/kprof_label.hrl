@@ -1,7 +1,7 @@
 %% kprof_label.hrl - the bits of labels, which show whose a token is (include/kprofd/label.h),
 %% and expressions of match specs that test them.
 
--define(WORD_BITS, 32).         % the trace control word, in each label
+-define(WORD_BITS, 32).         % above a number of the trace control word
 -define(CONST_BITS, 42).        % below its constant part
 -define(KIND_BITS, 52).         % below signature and kind
 -define(SIGN_BITS, 53).
@@ -12,7 +12,6 @@
 %% tracing costs (kprof_agent_cost).
 -define(MEASURING, 16#3FF).
 -define(MEASURES(Label), (((Label) bsr ?CONST_BITS) band ?MEASURING =:= ?MEASURING)).
--define(WORD_MASK, ((1 bsl ?WORD_BITS) - 1)).
 
 %% For a process that has a token. A label that is not an integer makes 'EXIT', which differs
 %% from the number.

@@ -46,7 +46,7 @@ early_label(_) -> none.
 called_label(X) -> kprof_tracer_requests:label(called_token(X)).
 
 %% Of the entry, the one that it found.
-called_token({entry, _, _, _, _, Old, _}) -> Old;
+called_token({entry, _, _, Old, _}) -> Old;
 called_token({_, _, 1, false, _, [], _}) -> none;
 called_token({_, _, 1, _, _, [], Old}) -> Old;
 called_token({_, Token, _}) -> Token;

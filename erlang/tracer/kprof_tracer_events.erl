@@ -13,7 +13,7 @@
 call({_, P, call, MFA, X, Ts}, S) ->
     case X of
         {entry, From} -> kprof_tracer_requests:passes(P, From, Ts, S);
-        {entry, New, _, _, _, Old, From} ->
+        {entry, New, _, Old, From} ->
             begun(P, New, Old, From, [], MFA, Ts, S);
         {_, _, 1, false, _, [], _} -> kprof_tracer_requests:leaves(P, Ts, S);
         {Identity, Caller, 1, New, _, [], Old} ->
@@ -24,6 +24,9 @@ call({_, P, call, MFA, X, Ts}, S) ->
         _ -> pass_over(1, S)
     end.
 
+%% No number for a label was there.
+begun(P, [], _, From, _, _, Ts, #s{requests = #requests{unlabelled = N} = R} = S) ->
+    kprof_tracer_requests:passes(P, From, Ts, S#s{requests = R#requests{unlabelled = N + 1}});
 begun(P, New, Old, From, Identity, MFA, Ts, S0) ->
     Label = kprof_tracer_requests:label(New),
     OldLabel = kprof_tracer_requests:label(Old),

@@ -1,7 +1,7 @@
 %% kprof_tracer_requests - a trace by request: which request a call is part of.
 -module(kprof_tracer_requests).
 
--export([numbered/1, entry_spec/2, is_system_tracer/0, ends/1, messages_told/0, begins/8, warm/1,
+-export([numbered/1, word_tick/1, entry_spec/2, is_system_tracer/0, ends/1, messages_told/0, begins/8, warm/1,
          warm_look/1, full_soon/1, full_look/1, passes/4, called/7, called_in/7, leaves/3,
          returned/3, one_ended/1, gone/2, passed_by/1, passed/4, label/1]).
 
@@ -19,32 +19,39 @@ numbered(#s{requests = undefined} = S0) ->
 numbered(#s{requests = #requests{attached = true}} = S0) ->
     S0;
 numbered(S0) ->
-    S = S0#s{profile = S0#s.profile#profile{word = erlang:system_info(trace_control_word)}},
+    Found = kprof_word:word_found(),
+    S = S0#s{profile = S0#s.profile#profile{word = Found}},
     kprof_oneshot:tell_sentry(S#s.profile),
     take_system_tracer(),
     #s{requests = R} = S,
-    S#s{requests = R#requests{messages = is_system_tracer()}}.
+    S#s{requests = R#requests{messages = is_system_tracer()}, clock = kprof_word:word_begin(Found)}.
 
-%% A call of an entry clears the token and sets one with a label of its own: our epoch, and the
-%% trace control word, which counts. Parts of the tuple are evaluated last to first. An
-%% application's own token stays in place.
+%% A kprofd that has attached meanwhile keeps the word.
+-spec word_tick(#s{}) -> #s{}.
+word_tick(#s{clock = Clock} = S) when Clock =/= undefined ->
+    case whereis(kprof_agent) of
+        undefined -> S#s{clock = kprof_word:word_advance(Clock)};
+        _ -> S
+    end;
+word_tick(S) ->
+    S.
+
+%% A call of an entry clears the token and sets one with a label of its own: our epoch, and a
+%% number from the trace control word; or none, where there is no number. Parts of the tuple are
+%% evaluated last to first. An application's own token stays in place.
 entry_spec(MFA, #s{guards = Guards, requests = #requests{full = full} = R} = S) ->
     %% Enough have begun: a process without a token gets none, but what it works for is known.
     Marks = entry_spec(MFA, S#s{guards = [{is_seq_trace} | Guards],
                                 requests = R#requests{full = undefined}}),
     Marks ++ [{'_', Guards, [{message, {{entry, {caller}}}}]}];
 entry_spec(MFA, #s{guards = Guards, args_max = Args, requests = #requests{epoch = Of}} = S) ->
-    Epoch = Of bsl ?WORD_BITS,
-    Next = fun(Word) -> {'band', {'+', Word, 1}, ?WORD_MASK} end,
-    Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
+    New = list_to_tuple(['andalso', {set_seq_token, sequential_trace_token, []},
+                         kprof_word:word_label(Of bsl ?WORD_BITS) | messages_told()]),
     Free = {'orelse', {'not', {is_seq_trace}}, ?IS_OURS},
     Begin = fun(Caller) ->
                     [{'andalso', Free, kprof_tracer_server:runs(S)},
                      {message, {'andalso', Free,
-                                {{entry, {get_seq_token}, {list_to_tuple(messages_told())},
-                                  {set_seq_token, label, Label},
-                                  {set_seq_token, sequential_trace_token, []}, {get_seq_token},
-                                  Caller}}}}]
+                                {{entry, {get_seq_token}, New, {get_seq_token}, Caller}}}}]
             end,
     kprof_tracer_args:calls(MFA, Guards, Begin, Args).
 

@@ -158,8 +158,9 @@ message({warm, quiet}, #s{stage = tracing} = S) ->
     loop(warmed(kprof_tracer_requests:warm_look(S)));
 message({held_no_more, Ps}, S) ->
     loop(kprof_tracer_limits:held_no_more(Ps, S));
-message(tick, S) ->
+message(tick, S0) ->
     tick(),
+    S = kprof_tracer_requests:word_tick(S0),
     kprof_tracer_limits:held_look(S),
     S1 = kprof_tracer_early:early_look(kprof_tracer_loads:loads_tick(S)),
     look(kprof_tracer_requests:full_look(kprof_tracer_owner:messages_look(S1)));
@@ -320,12 +321,13 @@ ended(S) ->
 
 all_sent(#s{why = {Why, Text}} = S0) ->
     S = kprof_tracer_loads:loads_send(S0),
-    {Begun, Ended, Unsure} = case S#s.requests of
-                                 undefined -> {0, 0, 0};
-                                 R -> {R#requests.begun, R#requests.ended, R#requests.unsure}
-                             end,
+    {Begun, Ended, Unsure, Unlabelled} =
+        case S#s.requests of
+            undefined -> {0, 0, 0, 0};
+            R -> {R#requests.begun, R#requests.ended, R#requests.unsure, R#requests.unlabelled}
+        end,
     kprof_tracer_events:send({kprof_calls_end, Why, Text, kprof_oneshot:names(), Begun, Ended,
-                              Unsure}, S).
+                              Unsure, Unlabelled}, S).
 
 %% Takes patterns and flags away. Destroying a session takes 2 to 15 ms at 200,000 processes and
 %% stops nobody; another session is needed for taking tokens back.

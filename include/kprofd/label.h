@@ -1,16 +1,15 @@
 /*
  * label.h - defines the bits of the integer that names a request in the VM.
  *
- *   bits 0..31   the trace control word after the step that this label made
- *   bits 32..41  the low bits of the word before the step, xor those of the
- *                label that the process had before
+ *   bits 0..30   a number from the trace control word
+ *   bits 31..41  0
  *   bits 42..51  a constant of this arming (target/label_epochs.h), never 0
  *   bit  52      0: a kprofd's; 1: of kprof trace, where bits 32..51 are an
  *                epoch (erlang/kprof_tracer.erl), or as above
  *   bits 53..58  the signature: a token with it is ours, of any kprofd, even
  *                one that was killed long ago
  *
- * spec_label.c explains the word and the ten bits beside it.  59 bits are an
+ * spec_label.c explains how no two requests get the same number.  59 bits are an
  * immediate in every VM of 64 bits; a boxed label crashes the VM.  The labels
  * of an application's own traces have no signature: counts, hashes and times in
  * us are below 2^52, and a time in ns is above 2^59.
@@ -19,14 +18,13 @@
  * keeps its own from falling behind a schedule of KP_WORD_HZ a second, which is
  * the same for all targets of a kprofd, by the clock of kprofd's host.  Thus
  * labels of several nodes and of several kprofds can be compared.  The schedule
- * is faster than any node begins requests, and wraps around after 2.3 h.
+ * is faster than any node begins requests, and wraps around after 68 min.
  */
 #ifndef KPROFD_LABEL_H
 #define KPROFD_LABEL_H
 
 #include <stdint.h>
 
-#define KP_LABEL_FIELD_SHIFT 32
 #define KP_LABEL_CONST_SHIFT 42
 #define KP_LABEL_KIND_SHIFT 52
 #define KP_LABEL_SIGN_SHIFT 53
@@ -40,6 +38,8 @@
 #define KP_LABEL_MEASURES KP_LABEL_CONSTS
 #define KP_LABEL_EPOCHS ((UINT32_C(1) << 20) - 1) /* epochs: 1 to this */
 
+#define KP_WORD_MASK INT64_C(0x7FFFFFFF)	/* the number in the word */
+#define KP_WORD_FREE INT64_C(0x80000000)	/* that can be taken */
 #define KP_WORD_HZ (INT64_C(1) << 19)
 /*
  * A token may be as old as a request that is still followed, which is a minute

@@ -8,9 +8,9 @@
  * begins a request or a call, and that reaches kprofd, is either in a request
  * that was passed to stats, or passed as a late call, or counts here once, as a
  * loss of that node: as a request that is collided, tripped, disconnected,
- * reloaded, running at the end, past a cap or with an application's own trace
- * token, or as a call past a cap, stale, or lost with its request, or as a bad
- * event.  So
+ * reloaded, running at the end, past a cap, without a label or with an
+ * application's own trace token, or as a call past a cap, stale, or lost with
+ * its request, or as a bad event.  So
  *
  *	entries of the node = requests passed that began there + lost there
  *	calls of the node = its calls in requests passed, of any node, + its
@@ -81,6 +81,7 @@ enum kp_loss {
 	KP_LOSS_MAIL_CAP,	/* messages: too many of one request or of all */
 	KP_LOSS_MAIL_GONE,	/* messages: of requests that were lost */
 	KP_LOSS_FOREIGN_TOKEN,	/* requests: the process had a foreign token */
+	KP_LOSS_UNLABELLED,	/* requests: no number for a label was free */
 	KP_LOSS_RUNNING,	/* requests: in flight when profiling ended */
 	KP_LOSS_RUNNING_CALLS,	/* calls: open then, of requests that had ended
 				   or began on another node */

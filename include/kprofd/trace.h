@@ -10,7 +10,8 @@
  *   {trace_ts, Pid, call, {M,F,A}, X, Ts}
  *       X = {Identity, Token, Caller}                       tier call
  *       X = {Identity, Caller, Weight, New, true, [], Old}  entry call; New is
- *           false if the process carries a foreign token, which stays
+ *           false if the process carries a foreign token, which stays, and []
+ *           if no number for a label was free
  *       X = {[], Token, Caller, []}                 call that took the token
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, return_from, {M,F,A}, Ts}
@@ -79,6 +80,7 @@ struct kp_event {
 	/* ENTRY only */
 	uint64_t old_label;	/* the token before, 0: none */
 	bool foreign;		/* that was foreign: it began no request */
+	bool unlabelled;	/* it began none, without a number for a label */
 	uint32_t weight;	/* requests this one stands for, >= 1 */
 	uint32_t serial;	/* SEND and RECEIVE: identifies the message,
 				   with label and sender */
@@ -96,7 +98,7 @@ kp_event_clear(struct kp_event *ev)
 
 	ev->mfa = ev->caller = ev->identity = ev->from.node = none;
 	ev->from.id = ev->from.serial = ev->from.creation = 0;
-	ev->has_from = ev->foreign = false;
+	ev->has_from = ev->foreign = ev->unlabelled = false;
 	ev->label = ev->old_label = 0;
 	ev->weight = ev->serial = 0;
 }

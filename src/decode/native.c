@@ -412,6 +412,7 @@ read_call(const struct kp_native *nd, const struct source *s,
 		ev->kind = KP_EV_ENTRY;
 		ev->old_label = label(rec->r.other);
 		ev->foreign = (rec->r.flags & KP_NATIVE_FOREIGN) != 0;
+		ev->unlabelled = (rec->r.flags & KP_NATIVE_UNLABELLED) != 0;
 		ev->weight = s->weight;
 	} else {
 		ev->kind = rec->r.kind == KP_NATIVE_CALL ? KP_EV_CALL :

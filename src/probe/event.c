@@ -192,6 +192,8 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 	e->weight = weight;
 	if (enif_is_identical(v[3], atoms.none))
 		e->rec.flags |= KP_NATIVE_FOREIGN;
+	else if (enif_is_empty_list(e->env, v[3]))
+		e->rec.flags |= KP_NATIVE_UNLABELLED;
 	e->rec.label = token_label(e, v[3], false);
 	e->rec.other = token_label(e, v[6], false);
 	return true;

@@ -33,14 +33,14 @@ label_epochs_init(struct label_epochs *l, uint64_t seed, kp_wall_ns wall,
 	}
 }
 
-/* Modulo 2^32, like the word; no product overflows before the year 2500. */
+/* No product overflows before the year 2500. */
 uint32_t
 label_epochs_word(const struct label_epochs *l, kp_mono_ns now)
 {
 	uint64_t at = (uint64_t)(now + l->wall);
 
-	return (uint32_t)(at / KP_NS_PER_S * KP_WORD_HZ +
-	    at % KP_NS_PER_S * KP_WORD_HZ / KP_NS_PER_S);
+	return (at / KP_NS_PER_S * KP_WORD_HZ +
+	    at % KP_NS_PER_S * KP_WORD_HZ / KP_NS_PER_S) & KP_WORD_MASK;
 }
 
 uint16_t

@@ -7,7 +7,7 @@
  * when it starts and uses all before it uses one again, so labels that earlier
  * armings, or a target that has left, put into tokens stay distinct for some 960
  * armings.  A token of an earlier kprofd has the same constant in one case of
- * 1022; then the other 48 bits, counted from a random start, must be equal too.
+ * 1022; then its number must be equal, too.
  */
 #ifndef KPROFD_TARGET_LABEL_EPOCHS_H
 #define KPROFD_TARGET_LABEL_EPOCHS_H
@@ -33,7 +33,7 @@ struct label_epochs {
  */
 void label_epochs_init(struct label_epochs *l, uint64_t seed, kp_wall_ns wall,
     kp_mono_ns now);
-/* The value that trace control words must have now (label.h). */
+/* The number that must be in trace control words now (label.h). */
 uint32_t label_epochs_word(const struct label_epochs *l, kp_mono_ns now);
 /*
  * Takes a constant and gives back `old` (0: none).  At least one must be free.

@@ -266,12 +266,17 @@ bench_marks(Node, Build, Dir, CookieFile) ->
 bench_token(Node, Build, Dir, _) ->
     Conf = filename:join(Dir, "token.conf"),
     ok = file:write_file(Conf, "[{t, \"bench_token\"}].\n"),
-    [Tested, Untested] = [spec(Build, [Kind, " ", Conf, " bench_token tier 1"], Conf) || Kind <- ["tier", "untested"]],
+    Specs = maps:from_list([{Name, spec(Build, [Kind, " ", Conf, " bench_token tier 1 ", OneIn], Conf)}
+                            || {Name, Kind, OneIn} <- [{tested, "tier", "1"}, {untested, "untested", "1"},
+                                                       {entry, "entry", "1"}, {passed, "entry", "1000000"}]]),
     Label = (16#5A bsl 52) bor (1 bsl 42) bor 1000,
-    Ns = rpc:call(Node, bench_token, run, [Tested, Untested, Label], infinity),
-    [Plain, With, Foreign, None] = [proplists:get_value(K, Ns) || K <- [untested, tested, foreign, none]],
+    Ns = rpc:call(Node, bench_token, run, [Specs, Label], infinity),
+    [Plain, With, Foreign, None, Entry, Passed, Never] =
+        [proplists:get_value(K, Ns) || K <- [untested, tested, foreign, none, entry, passed, never]],
     io:format("the test of a token      ~8b ns an event and its return, of ~b with it~n", [With - Plain, With]),
-    io:format("                         a call with another's token ~b ns, without one ~b ns~n", [Foreign, None]).
+    io:format("                         a call with another's token ~b ns, without one ~b ns~n", [Foreign, None]),
+    io:format("an entry's call          ~8b ns with its event and return, ~b not sampled, ~b if no clause matches~n",
+              [Entry, Passed, Never]).
 
 spec(Build, Args, Conf) ->
     Out = Conf ++ ".spec",

@@ -1,10 +1,11 @@
-%% bench_token - what the test of a token costs an event: calls of a function with
-%% a tier's match spec, as kprofd arms it and without the test, in turn; by the
-%% lowest of rounds, in ns of the node's CPU time for a call. Events go to a
-%% process that drops them.
+%% bench_token - what the test of a token, and a label, cost: calls of a function with
+%% match specs as kprofd arms them, in turn: a tier's, and that without the test;
+%% an entry's, for a call that is sampled and for one that is not, and that of a function
+%% whose calls never match. By the lowest of rounds, in ns of the node's CPU time for a
+%% call. Events go to a process that drops them.
 -module(bench_token).
 
--export([run/3, tier/1]).
+-export([run/2, tier/1]).
 
 -define(ROUNDS, 21).
 -define(CALLS, 100000).
@@ -12,12 +13,13 @@
 
 tier(X) -> X.
 
-%% Specs: tested, and not. Label: one of a kprofd's.
-run(Tested, Untested, Label) ->
-    Cases = [{untested, Untested, Label}, {tested, Tested, Label}, {foreign, Tested, 17}, {none, Tested, none}],
+%% Specs by name. Label: one of a kprofd's.
+run(#{tested := Tested, untested := Untested, entry := Entry, passed := Passed}, Label) ->
+    Cases = [{untested, Untested, Label}, {tested, Tested, Label}, {foreign, Tested, 17}, {none, Tested, none},
+             {entry, Entry, none}, {passed, Passed, none}, {never, [{[never], [], []}], none}],
     Tracer = spawn_link(fun drop/0),
     Was = erlang:system_info(trace_control_word),
-    erlang:system_flag(trace_control_word, Label band 16#FFFFFFFF),
+    erlang:system_flag(trace_control_word, Label band 16#7FFFFFFF bor 16#80000000),
     Rounds = [[{Name, round(Tracer, Spec, Of)} || {Name, Spec, Of} <- Cases] || _ <- lists:seq(1, ?ROUNDS)],
     erlang:system_flag(trace_control_word, Was),
     erlang:trace_pattern({?MODULE, tier, 1}, false, [local]),

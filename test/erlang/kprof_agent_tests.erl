@@ -14,7 +14,7 @@ state() ->
                       renewed_at = 0},
        limits = #limits{queue = 100, memory = 1 bsl 40, age_ns = 5000000},
        sentry = {self(), make_ref()}, session = legacy,
-       word = #word{found = 0, schedule = {0, 0}}}.
+       word = #word{found = 0}}.
 
 knows(Items) ->
     kprof_agent_foreign:know_plan(Items, (state())#s{foreign = #foreign{known = #{}}}).

@@ -19,7 +19,7 @@ identified() ->
 token(Label) -> {0, Label, 0, self(), 0}.
 
 entered(P, Label, Ts) ->
-    {trace_ts, P, call, ?HANDLE, {entry, token(Label), [], {}, true, [], {m, caller, 0}}, Ts}.
+    {trace_ts, P, call, ?HANDLE, {entry, token(Label), true, [], {m, caller, 0}}, Ts}.
 
 called(P, Label, Ts) ->
     {trace_ts, P, call, ?ANSWER, {token(Label), {m, serve, 0}}, Ts}.
@@ -152,7 +152,7 @@ not_reported_test() ->
 %% Whoever has no token when it calls the entry again had lost it, if it had waited since it showed one.
 lost_tokens_test() ->
     Waited = {trace_ts, client(), in, {gen, do_call, 4}, 3},
-    Again = {trace_ts, client(), call, ?HANDLE, {entry, token(?OF(5)), [], {}, true, [], {m, caller, 0}}, 9},
+    Again = {trace_ts, client(), call, ?HANDLE, {entry, token(?OF(5)), true, [], {m, caller, 0}}, 9},
     Back = {trace_ts, client(), return_to, {m, caller, 0}, 8},
     Unsure = fun(Events) ->
                      #s{requests = #requests{unsure = N}} = passed(Events, told_messages()),

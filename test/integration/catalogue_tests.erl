@@ -25,7 +25,7 @@ all(T, Conf, Tries) ->
             || _ <- lists:seq(1, ?ROUNDS), Program <- Programs],
     it:terminate(P),
     case it:losses(P) of
-        #{collided := _} when Tries > 1 ->
+        #{unlabelled := _} when Tries > 1 ->
             it:stop_target(Target),
             all(T, Conf, Tries - 1);
         Losses ->

@@ -4,7 +4,7 @@
 
 -export([request/2, work/1, agent/0]).
 -export([keep/0, keep_other/1, keep_busy/0, keep_far/1, label/1, wake/2, again/1, long/0, finish/1]).
--export([overlapping/1, across/1, trace_begin/0, trace_run/0, trace_hold/0, trace_go/0, shown/0]).
+-export([overlapping/1, crowd/3, across/1, trace_begin/0, trace_run/0, trace_hold/0, trace_go/0, shown/0]).
 
 %% The entry, and a tier.
 request(Fun, X) -> returned(Fun(X)).
@@ -71,6 +71,20 @@ overlapping(N) ->
                         end) || _ <- lists:seq(1, N)],
     [receive {'DOWN', Ref, process, P, normal} -> ok end || {P, Ref} <- Ps],
     ok.
+
+%% So many clients, each with so many requests as fast as they go, but for a pause after every
+%% Burst.
+crowd(Clients, Each, Burst) ->
+    Ps = [spawn_monitor(fun() -> receive go -> bursts(Each, Burst) end end) || _ <- lists:seq(1, Clients)],
+    [P ! go || {P, _} <- Ps],
+    [receive {'DOWN', Ref, process, P, normal} -> ok end || {P, Ref} <- Ps],
+    ok.
+
+bursts(Each, Burst) ->
+    [begin
+         request(fun work/1, 1),
+         N rem Burst =:= 0 andalso receive after 100 -> ok end
+     end || N <- lists:seq(1, Each)].
 
 %% Work here, there, and here again.
 across(Node) ->

@@ -16,7 +16,7 @@ lines(T) ->
     Target = it:target(T),
     P = #{db := Db} = it:kprofd(T, Target, #{}),
     it:armed(P),
-    %% One at a time, or two may have the same label by chance.
+    %% One at a time.
     it:loaded(it:load(T, Target, ["1", "100"])),
     it:assembled(P, 100),
     it:terminate(P),

@@ -54,8 +54,8 @@ life(T) ->
 %% A connection that is busy would pause tracing: so much may wait, in KiB.
 roomy() -> #{args => ["+zdbbl", "262144"]}.
 
-%% All of them, and of each other tier all calls, but for requests that share a label by
-%% chance, which are counted.
+%% All of them, and of each other tier all calls, but for requests without a label,
+%% which are counted.
 every(Target, P) ->
     Before = truth(Target),
     ?REQUESTS = it:call(Target, it_driver, paced, [?REQUESTS]),
@@ -64,11 +64,11 @@ every(Target, P) ->
     it:equal("entry calls", ?REQUESTS, it:balance(P)),
     it:equal("lost", #{}, maps:remove(tree, it:lost(P))),
     it:equal("requests", ?REQUESTS, it:requests(P)),
-    Collided = maps:get(collided, it:losses(P), 0),
+    Unlabelled = maps:get(unlabelled, it:losses(P), 0),
     Made = made(Before, truth(Target)),
     [it:check(N > 0, "calls of ~s", [Tier]) || {Tier, N} <- maps:to_list(Made)],
     Calls = [{Tier, N, calls(P, Tier)} || {Tier, N} <- [{"handle", ?REQUESTS} | maps:to_list(Made)]],
-    [it:check(Got =< N andalso Got >= N - Collided * 8, "~s: ~b calls of ~b, and ~b collided", [Tier, Got, N, Collided])
+    [it:check(Got =< N andalso Got >= N - Unlabelled * 8, "~s: ~b calls of ~b, and ~b without a label", [Tier, Got, N, Unlabelled])
      || {Tier, N, Got} <- Calls].
 
 entry_calls(P) ->
@@ -100,7 +100,7 @@ few(Target, P) ->
     it:until("requests", fun() -> seen(P) - Then >= ?FEW end).
 
 seen(P) ->
-    it:said(P, "([0-9]+) assembled") + it:said(P, "collided ([0-9]+)").
+    it:said(P, "([0-9]+) assembled") + it:unlabelled(P).
 
 %% ---------------------------------------------------------- native ----
 

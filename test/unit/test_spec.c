@@ -164,7 +164,7 @@ assert_spec(spec_fn *fn, const char *conf, struct kp_mfa f,
 #define CARRIES "{andalso,{is_seq_trace}," OURS
 #define KPROFDS "{andalso,{is_seq_trace},{=:=,{bsr," LABEL ",52},90}"
 #define LIVE "{orelse,{=:=,{band,{-,{+,{get_tcw},409827566125318143}," LABEL \
-	"},-4503595399512064},0},{andalso,{=:=,{bsr," LABEL ",52},90}," CLEAR \
+	"},-4503597546995712},0},{andalso,{=:=,{bsr," LABEL ",52},90}," CLEAR \
 	",false}}"
 #define TIER_ACTION(id) "{message,{andalso," LIVE ",{{" id \
 	",{get_seq_token},{caller}}}}}"
@@ -224,14 +224,18 @@ test_tier(void **state)
 	    "{exception_trace}]}]");
 }
 
-#define STEP "{set_tcw,{band,{+,{get_tcw},1},4294967295}}"
-#define PICK(test) "{map_get," test ",{const,#{true=1,false=2}}}"
-#define OLD "{element," PICK(CARRIES "}") ",{{" CARRIES "," LABEL "},0}}}"
-#define COUNT "{bor,{bor,{get_tcw},405328364509855744},{bsl,{band,{bxor," \
-	STEP "," OLD "},1023},32}}"
+/* What was in the word; it has no number now. */
+#define TAKE "{set_tcw,{band,{+,{get_tcw},1},2147483647}}"
+#define STEP "{set_tcw,{bor,{+,{trunc,{/,{*,{bxor," TAKE \
+	",2147483648},float},float}},1},2147483648}}"
+#define TRY "{andalso,{set_seq_token,label," TAKE "},{>," LABEL ",2147483647}}"
+#define TRIES TRY "," TRY "," TRY "," TRY "," TRY "," TRY "," TRY "," TRY
+#define PUT_BACK "{is_integer,{set_tcw,{bor,{band,{+," LABEL \
+	",1},2147483647},2147483648}}}"
+#define NUMBER "{orelse,{andalso,{orelse," TRIES "}," PUT_BACK \
+	",{set_seq_token,label,{bxor," LABEL ",405328366657339392}}}," CLEAR "}"
 #define FREE "{orelse,{not,{is_seq_trace}}," OURS "},"
-#define NEW(free) "{andalso," free "{set_seq_token,label,{bor,{map_get," CLEAR \
-	",{const,#{true=0}}}," COUNT "}},{get_seq_token}}"
+#define NEW(free) "{andalso," free CLEAR "," NUMBER ",{get_seq_token}}"
 #define ENTRY_MSG(id, n) ENTRY_ON(id, n, FREE) "]"
 #define ENTRY_ON(id, n, free) "[{message,{{" id ",{caller}," n "," NEW(free) \
 	",true,[]," CARRIES ",{get_seq_token}}}}}"

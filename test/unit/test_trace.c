@@ -312,6 +312,10 @@ put_token(struct kp_buf *b, int64_t label, bool pid)
 	kp_etf_int(b, 999);
 }
 
+/* Labels that put `false` and [] in the place of a token. */
+#define FOREIGN INT64_C(-17)
+#define NO_NUMBER INT64_C(-18)
+
 /* {trace_ts, Pid, call, MFA, {Id, undefined, Weight, New, true, true, Old}} */
 static enum kp_err
 entry(int64_t weight, int64_t label, int64_t old, struct kp_event *ev)
@@ -331,7 +335,12 @@ entry(int64_t weight, int64_t label, int64_t old, struct kp_event *ev)
 	kp_etf_atom(&b, "undefined");
 	kp_etf_atom(&b, "undefined");
 	kp_etf_int(&b, weight);
-	put_token(&b, label, true);
+	if (label == FOREIGN)
+		kp_etf_bool(&b, false);
+	else if (label == NO_NUMBER)
+		kp_etf_nil(&b);
+	else
+		put_token(&b, label, true);
 	kp_etf_bool(&b, true);
 	kp_etf_bool(&b, true);
 	put_token(&b, old, false);
@@ -365,6 +374,12 @@ entry_limits(void **state)
 	assert_true(ev.label == 0);
 	assert_true(ev.old_label == 0);
 	assert_true(ev.weight == UINT32_MAX);
+	assert_false(ev.foreign || ev.unlabelled);
+	assert_int_equal(entry(1, FOREIGN, 1, &ev), KP_OK);
+	assert_true(ev.foreign && !ev.unlabelled && ev.label == 0);
+	assert_int_equal(entry(1, NO_NUMBER, 1, &ev), KP_OK);
+	assert_true(ev.unlabelled && !ev.foreign && ev.label == 0);
+	assert_true(ev.old_label == 1);
 	assert_int_equal(entry(0, 1, 1, &ev), KP_ENOENT);
 	assert_int_equal(entry((int64_t)UINT32_MAX + 1, 1, 1, &ev), KP_ENOENT);
 }

@@ -18,9 +18,9 @@
  * A token may be an application's own, with any term for a label.  'andalso' has
  * the value of its last part and evaluates that only if the others are true, so
  * all use of a token stands behind a test that it is ours.  An entry that finds
- * a foreign token leaves it there, begins no request, and sends false as New.  A
- * tier's call with a foreign token, or an old one of ours, sends no message; the
- * old one is removed.
+ * a foreign token leaves it there, begins no request, and sends false as New.  An
+ * entry that finds no number for a label sends [].  A tier's call with a foreign
+ * token, or an old one of ours, sends no message; the old one is removed.
  *
  * If garbage collection or scheduling is measured, a call with a token gives its
  * own process the flags for that, and one without removes them: {trace, Disable,
@@ -148,18 +148,17 @@ actions_begin(struct kp_buf *b, const struct spec *s)
 	kp_etf_tuple(b, s->entry ? 7 : 3);
 }
 
-/* The token with a new label, unless a foreign one is to stay. */
+/* The token with a new label, [] without one; false if a foreign one stays. */
 static void
 new_token_put(struct kp_buf *b, const struct spec *s)
 {
 	uint64_t kind = s->p->trace ? KP_LABEL_TRACE : KP_LABEL_KPROFD;
 	bool keep = !s->c->replace_foreign;
 
-	call(b, "andalso", 2u + keep);
+	call(b, "andalso", 3u + keep);
 	if (keep)
 		carries_no_others_put(b);
-	call(b, "set_seq_token", 2);
-	kp_etf_atom(b, "label");
+	clear_put(b);
 	label_put(b, kind << KP_LABEL_KIND_SHIFT | s->p->label_const);
 	call(b, "get_seq_token", 0);
 }

@@ -140,11 +140,14 @@ void shape_put(struct kp_buf *b, const struct kp_conf *c, uint32_t arity,
 
 #define HASH_BITS 24
 
-/* Counts one more request in the trace control word. */
-void step_put(struct kp_buf *b);
 /* Removes the token of the process; true. */
 void clear_put(struct kp_buf *b);
-/* The label for a new token, after removing the one there is. */
+/* Moves the trace control word on by one, unless another call is about to. */
+void step_put(struct kp_buf *b);
+/*
+ * Gives the token a new label, or removes it if there was no number for one;
+ * true.  Any token there is must be removed before.
+ */
 void label_put(struct kp_buf *b, uint64_t constant);
 /* HASH_BITS bits of the trace control word, for sampling. */
 void hash_put(struct kp_buf *b);

@@ -1,25 +1,42 @@
 /*
  * spec_label.c - the parts of match specs that make labels and test tokens.
  *
- * Labels count in the trace control word, which all processes of the node
- * share.  {set_tcw, {get_tcw} + 1} returns the value before.  Reading and
- * writing are two steps: two processes may read the same number, or one that is
- * delayed between the steps may set the counter back, so that the numbers given
- * out meanwhile repeat.  Two that read the same number differ by what the word
- * was before; numbers that repeat, by the labels that their processes had
- * before.  Ten bits of the label are the xor of both, so repeats are rare.  They
- * are not impossible: the daemon detects collisions.
+ * Labels take their numbers from the trace control word, which all processes of
+ * the node share.  Reading and writing it are two steps, but {set_tcw, _}
+ * exchanges it in one and returns what was there.  So its bit 31 says whether a
+ * number is there to be taken:
+ *   1. exchange the word for the next without bit 31;
+ *   2. with bit 31 in what was there, the number belongs to this call alone;
+ *      else another call has it at this moment: try again;
+ *   3. put the next number back, with bit 31.
+ * Match specs have no variables, so the number is kept in the process's own
+ * token between these steps, as its label.  What a try that fails writes is
+ * near the number, which is enough for the age of tokens: only with bit 31 it is
+ * given to anybody.  It differs from what was there, so the hash by which calls
+ * are sampled goes on while a thread that has the number has lost its processor.
  *
- * The agent moves the word on with the time, also in two steps, but by many
- * thousands at once or not at all.  A call's step that overwrites the agent's
- * undoes it: the numbers in between are skipped half a second later.  A call's
- * step that the agent's overwrites was of a number far below.
+ * Nothing in a match spec can wait, so there is a limit to the tries.  A step
+ * takes some 100 ns, unless the operating system takes the processor from its
+ * thread meanwhile: then all calls of entries in that time find no number.  They
+ * begin no request, and their events show it.
+ *
+ * Whoever else sets the word puts a number there with bit 31 (erlang/shared/
+ * kprof_word.erl).
  */
 #include "config/spec/spec.h"
 #include "kprofd/label.h"
 
-#define WORD_MASK INT64_C(0xFFFFFFFF)
-#define FIELD_MASK 0x3FF
+/*
+ * Tries to take a number.  A try lasts nearly as long as another call has the
+ * number: with two schedulers that did nothing but call an entry, 700,000 times
+ * a second, 4 % of the calls found no number within two tries, 1 % within four,
+ * 0.1 % within eight and 0.05 % within sixteen.  More do not help: the rest
+ * meets a thread that has lost its processor, and that is for ms.  Each try
+ * makes the match spec of each clause 100 bytes longer.
+ */
+#define TRIES 8
+/* 2^993: its product with 2^31 is no float, and with less it is exact. */
+#define TOO_LARGE 0x1p993
 /*
  * Which calls are sampled: by a hash of the control word, since remainders
  * alias with regular traffic.  With H = tcw * HASH_1 it is
@@ -35,20 +52,22 @@
 
 /*
  * Tests in one go that a label is a kprofd's and young.  With the kind, a label is
- *   KPROFD << 52 | (constant and xor) << 32 | word
+ *   KPROFD << 52 | constant << 42 | number
  * so the difference ((KPROFD + 1) << 52) + AHEAD + {get_tcw} - label has, if the
  * kind is a kprofd's, no bit from 52 on, since the constant is not 0.  Its bits
- * 0 to 31 are the age, modulo 2^32, plus AHEAD: for that to be within the window
- * the bits from 26 to 31 must be 0, too.  If the label is not an integer the
- * difference is 'EXIT', which is not 0.
+ * 0 to 30 are the age, modulo 2^31, plus AHEAD: for that to be within the window
+ * the bits from 26 to 30 must be 0, too.  If the label is not an integer the
+ * difference is 'EXIT', which is not 0.  Bit 31 is not tested, since it is not
+ * one of the number's.
  */
 #define AGE_BASE (((int64_t)KP_LABEL_KPROFD + 1) * (INT64_C(1) << \
 	KP_LABEL_KIND_SHIFT) + KP_WORD_AHEAD)
 #define AGE_MASK (-(INT64_C(1) << KP_LABEL_KIND_SHIFT) + \
-	(WORD_MASK & ~(KP_WORD_WINDOW - 1)))
+	(KP_WORD_MASK & ~(KP_WORD_WINDOW - 1)))
 
 _Static_assert((KP_WORD_WINDOW & (KP_WORD_WINDOW - 1)) == 0 &&
-    KP_WORD_AHEAD > 0 && AGE_BASE + WORD_MASK < (int64_t)KP_LABEL_END,
+    KP_WORD_AHEAD > 0 &&
+    AGE_BASE + KP_WORD_FREE + KP_WORD_MASK < (int64_t)KP_LABEL_END,
     "a window is a mask, and the test is done with immediates");
 
 /* Opens calls of two arguments, each the first argument of the one before. */
@@ -60,17 +79,6 @@ nest(struct kp_buf *b, const char *const *op, size_t n)
 }
 #define NEST(b, ...) nest(b, (const char *const[]){ __VA_ARGS__ }, \
 	sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
-
-void
-step_put(struct kp_buf *b)
-{
-	call(b, "set_tcw", 1);
-	call(b, "band", 2);
-	call(b, "+", 2);
-	call(b, "get_tcw", 0);
-	kp_etf_int(b, 1);
-	kp_etf_int(b, WORD_MASK);
-}
 
 void
 clear_put(struct kp_buf *b)
@@ -149,54 +157,71 @@ live_put(struct kp_buf *b)
 
 /* ---- labels ---- */
 
-/*
- * The label that the process had, or 0 if it had no token of ours.  An exception
- * in a body would make the label the atom 'EXIT', for ever; so both values are
- * put into a tuple, and a test picks one.
- */
+/* {set_tcw, {'band', {'+', {get_tcw}, 1}, KP_WORD_MASK}}: what was there */
 static void
-old_label_put(struct kp_buf *b)
+take_put(struct kp_buf *b)
 {
-	NEST(b, "element", "map_get");
-	carries_ours_put(b, 0);
-	call(b, "const", 1);
-	kp_etf_map(b, 2);
-	kp_etf_atom(b, "true");
+	call(b, "set_tcw", 1);
+	NEST(b, "band", "+");
+	call(b, "get_tcw", 0);
 	kp_etf_int(b, 1);
-	kp_etf_atom(b, "false");
-	kp_etf_int(b, 2);
-	kp_etf_tuple(b, 1);
-	kp_etf_tuple(b, 2);
-	carries_ours_put(b, 1);
-	token_label_put(b);
-	kp_etf_int(b, 0);
+	kp_etf_int(b, KP_WORD_MASK);
 }
 
-/* Arguments are evaluated last to first: old label, then step, then word. */
+/* Takes the number into the token, as its label; true if it was there. */
 static void
-number_put(struct kp_buf *b, uint64_t constant)
+try_put(struct kp_buf *b)
 {
-	NEST(b, "bor", "bor");
-	call(b, "get_tcw", 0);
-	kp_etf_int(b, (int64_t)constant);
-	NEST(b, "bsl", "band", "bxor");
-	step_put(b);
-	old_label_put(b);
-	kp_etf_int(b, FIELD_MASK);
-	kp_etf_int(b, KP_LABEL_FIELD_SHIFT);
+	call(b, "andalso", 2);
+	call(b, "set_seq_token", 2);
+	kp_etf_atom(b, "label");
+	take_put(b);
+	call(b, ">", 2);
+	token_label_put(b);
+	kp_etf_int(b, KP_WORD_MASK);
+}
+
+/*
+ * For a call that needs no number, and thus no token: takes one and puts back
+ * the next in one expression.  If there was none, the product is above all
+ * floats and thus 'EXIT', the rest too, and {set_tcw, 'EXIT'} does nothing.
+ */
+void
+step_put(struct kp_buf *b)
+{
+	call(b, "set_tcw", 1);
+	NEST(b, "bor", "+");
+	call(b, "trunc", 1);
+	NEST(b, "/", "*", "bxor");
+	take_put(b);
+	kp_etf_int(b, KP_WORD_FREE);
+	kp_etf_float(b, TOO_LARGE);
+	kp_etf_float(b, TOO_LARGE);
+	kp_etf_int(b, 1);
+	kp_etf_int(b, KP_WORD_FREE);
 }
 
 void
 label_put(struct kp_buf *b, uint64_t constant)
 {
-	call(b, "bor", 2);
-	call(b, "map_get", 2);
+	call(b, "orelse", 2);
+	call(b, "andalso", 3);
+	call(b, "orelse", TRIES);
+	for (unsigned i = 0; i < TRIES; i++)
+		try_put(b);
+	call(b, "is_integer", 1);
+	call(b, "set_tcw", 1);
+	NEST(b, "bor", "band", "+");
+	token_label_put(b);
+	kp_etf_int(b, 1);
+	kp_etf_int(b, KP_WORD_MASK);
+	kp_etf_int(b, KP_WORD_FREE);
+	call(b, "set_seq_token", 2);
+	kp_etf_atom(b, "label");
+	call(b, "bxor", 2);
+	token_label_put(b);
+	kp_etf_int(b, (int64_t)(constant | KP_WORD_FREE));
 	clear_put(b);
-	call(b, "const", 1);
-	kp_etf_map(b, 1);
-	kp_etf_atom(b, "true");
-	kp_etf_int(b, 0);
-	number_put(b, constant);
 }
 
 /* ---- sampling ---- */

@@ -121,15 +121,18 @@ sum_up(const struct args *a, const struct tracers *ts,
 	return early || ended < info->requests;
 }
 
-/* Prints what was loaded while the node was traced. */
+/* Prints what was missed, and what was loaded, while the node was traced. */
 static void
-say_loads(const char *target, const struct tracer_end *end, bool by_request)
+say_meanwhile(const char *target, const struct tracer_end *end, bool by_request)
 {
 	char n[TEXT_MAX];
 
 	if (end->unsure > 0)
 		say("'%s': %s may lack calls: " FUNCTIONS_UNSURE_TEXT, target,
 		    text_counted(n, end->unsure, "request"));
+	if (end->unlabelled > 0)
+		say("'%s': %s " TRACER_UNLABELLED, target,
+		    text_counted(n, end->unlabelled, "call"));
 	if (end->again > 0)
 		say("'%s': %s loaded again meanwhile and traced again: calls "
 		    "of a moment in between are missing", target,
@@ -155,7 +158,7 @@ say_ends(const struct args *a, const struct tracers *ts)
 
 	for (uint32_t i = 0; i < a->targets.n; i++) {
 		text = tracers_ended(ts, i)->text;
-		say_loads(a->targets.v[i], tracers_ended(ts, i),
+		say_meanwhile(a->targets.v[i], tracers_ended(ts, i),
 		    a->o.requests > 0);
 		if (text[0] == '\'' || (text[0] != '\0' && a->targets.n == 1))
 			say("%s", text);

@@ -5,8 +5,8 @@
  * Events} (decode.h); with the native probe {kprof_calls_lost, N}; if code was
  * loaded meanwhile, {kprof_calls_loads, TracedAgain, TracedNew, NotTraced,
  * TracedWhole, Why} (modules); and {kprof_calls_end, Why, Text, [{Pid, Name}],
- * RequestsBegun, RequestsEnded, RequestsThatLostTheirToken} or {kprof_ended, gone,
- * Text}.  With several nodes there are also
+ * RequestsBegun, RequestsEnded, RequestsThatLostTheirToken, CallsWithoutLabel}
+ * or {kprof_ended, gone, Text}.  With several nodes there are also
  * the commands entries, full, clock and {ended, Label}, and the messages
  * {kprof_entries}, {kprof_clock, Ns} and {kprof_requests, [{label, N, Label} |
  * {begins, N} | {ends, N}]}.
@@ -257,6 +257,7 @@ read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
 	end->begun = read_count(r, KP_CALLS_REQUESTS_MAX - 1);
 	end->ended = read_count(r, end->begun);
 	end->unsure = read_count(r, UINT32_MAX);
+	end->unlabelled = read_count(r, UINT32_MAX);
 }
 
 /* KP_END: it was the last message. */
