@@ -14,8 +14,8 @@
 
 -nifs([enabled/3, trace/5, start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
 
--define(VERSION, 1).            % of the records
--define(RECORD, 40).            % bytes
+-define(VERSION, 2).            % of the records
+-define(RECORD, 48).            % bytes
 -define(MOST, 262144).          % records of a ring: those of a tenth of a second, or more
 -define(LEAST, 1024).
 

@@ -15,7 +15,7 @@
 
 -nifs([enabled/3, trace/5, start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
 
--define(VERSION, 1).            % of the records
+-define(VERSION, 2).            % of the records
 
 %% Path: of the library, without its extension. MaxBytes: of all rings.
 -spec load(file:filename_all(), pos_integer(), pos_integer()) ->
@@ -26,9 +26,9 @@ load(Path, Threads, MaxBytes) ->
         false -> {error, {load_failed, "its end is missing"}}
     end.
 
-%% Records of a ring, a power of two. A record has 40 bytes.
+%% Records of a ring, a power of two. A record has 48 bytes.
 records(Threads, MaxBytes) ->
-    records(16384, MaxBytes div Threads div 40, 1024).
+    records(16384, MaxBytes div Threads div 48, 1024).
 
 records(N, Max, Min) when N > Max, N > Min -> records(N div 2, Max, Min);
 records(N, _, _) -> N.

@@ -40,13 +40,14 @@ INTEGRATION_SRC := $(filter-out %/spec_check.erl,$(wildcard test/integration/*.e
                    $(wildcard test/recordings/*.erl)
 
 $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
-                            $(LIBRARY_EBIN)/kprof.app | $(B)/deb/rabbitmq-server
+                            $(LIBRARY_EBIN)/kprof.app | $(B)/deb/rabbitmq-server $(B)/deb/erlang-poolboy
 	@mkdir -p $(@D)
 	$(call say,CP,$@)
 	$(Q)cp $(LIBRARY_EBIN)/* $(@D)
 	$(Q)for a in cowboy cowlib ranch recon; do \
 	    find $(B)/deb/rabbitmq-server -path "*/plugins/$$a-*/ebin/*" -exec cp {} $(@D) \; ; \
 	done
+	$(Q)find $(B)/deb/erlang-poolboy -name 'poolboy*.beam' -exec cp {} $(@D) \;
 	$(call say,ERLC,$(@F))
 	$(Q)erlc -Wall $(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 

@@ -67,6 +67,8 @@ enum kp_loss {
 				   node; open when their own disconnected */
 	KP_LOSS_IDENTITY_CAP,	/* requests: type counted as _other */
 	KP_LOSS_STALE,		/* calls: token older than the tombstones */
+	KP_LOSS_CROSSED,	/* calls: token of another request, from a process
+				   that is not known to work for any */
 	KP_LOSS_BAD_EVENT,	/* events: not understood */
 	KP_LOSS_GAP,		/* batches: missing in the sequence */
 	KP_LOSS_STORE,		/* rows: could not be written */

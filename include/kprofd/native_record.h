@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define KP_NATIVE_MAGIC 0x6B
-#define KP_NATIVE_VERSION 1
+#define KP_NATIVE_VERSION 2
 #define KP_NATIVE_RINGS_MAX 4096	/* rings of one target */
 #define KP_NATIVE_SLOTS 1024		/* of a kind in a ring: 1 to this */
 /* Bytes of a definition's term: two atoms of 255 characters, and their tags. */
@@ -44,6 +44,8 @@ enum kp_native_kind {
 	KP_NATIVE_RETURN_FROM,
 	KP_NATIVE_EXCEPTION_FROM,
 	KP_NATIVE_WEIGHT,	/* label: weight of the entries that follow */
+	KP_NATIVE_HELD,		/* other: who sent the token that the process of
+				   the next entry held; it was not itself */
 	KP_NATIVE_FN,		/* defines a function's slot: {M,F,A} */
 	KP_NATIVE_IDENTITY,	/* defines a request type's slot, or that of a
 				   process of another node: any term */
@@ -76,6 +78,14 @@ kp_native_is_definition(unsigned kind)
 	return kind == KP_NATIVE_FN || kind == KP_NATIVE_IDENTITY;
 }
 
+/* Returns whether it says what the records that follow mean. */
+static inline bool
+kp_native_is_setting(unsigned kind)
+{
+	return kind == KP_NATIVE_WEIGHT || kind == KP_NATIVE_HELD ||
+	    kp_native_is_definition(kind);
+}
+
 /*
  * Flags of the token's sender, or of the receiver (SEND): `other` is its pid,
  * or the slot of that.  Neither: the record does not name that process.
@@ -101,18 +111,8 @@ struct kp_native_record {
 	uint64_t pid;		/* serial << 32 | number */
 	uint64_t label;		/* the token's after the call; CLEAR: before */
 	uint64_t other;		/* ENTRY: the label before; else see flags */
+	uint32_t serial, last;	/* of the token: see struct kp_event */
 };
-
-/*
- * Stores a message's number, which with label and sender distinguishes it from
- * all others, in fn (its low half) and caller.
- */
-static inline void
-kp_native_set_serial(struct kp_native_record *rec, uint32_t serial)
-{
-	rec->fn = (uint16_t)serial;
-	rec->caller = (uint16_t)(serial >> 16);
-}
 
 /*
  * A definition's term, in the external format without its version byte, begins
@@ -141,7 +141,7 @@ kp_native_bytes(const struct kp_native_record *rec, int mixed)
 
 _Static_assert(offsetof(struct kp_native_record, label) ==
     KP_NATIVE_SHORT_BYTES, "what is short is the beginning");
-_Static_assert(sizeof(struct kp_native_record) == 40, "records are packed");
+_Static_assert(sizeof(struct kp_native_record) == 48, "records are packed");
 _Static_assert(sizeof(struct kp_native_chunk) == 8, "headers are packed");
 
 #endif

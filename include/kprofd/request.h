@@ -90,7 +90,9 @@ struct kp_call {
 	uint32_t parent;	/* a lower index into the calls, or KP_NONE */
 	uint8_t outcome;	/* enum kp_outcome */
 	uint8_t node;		/* it ran there */
-	bool async;		/* started after the request had ended */
+	bool async : 1;		/* started after the request had ended */
+	bool lost : 1;		/* in flight: it may have been another request's,
+				   and is not handed on (crossed) */
 	bool placed;		/* start and end are by the request's clock */
 	uint32_t outlasts;	/* not 0: UNFINISHED, and goes on; on_late has
 				   its end, with this number */

@@ -75,15 +75,22 @@ struct kp_event {
 	uint64_t label;		/* the token in force after the call (CLEAR:
 				   before it); 0: none */
 	bool has_from;
-	struct kp_pid from;	/* sender of the token; SEND: receiver of the
-				   message, if that is a pid */
+	struct kp_pid from;	/* sender of the token (ENTRY: of the one before);
+				   SEND: receiver of the message, if a pid */
+	/*
+	 * Every process counts the messages that it sends with a token, and what
+	 * it receives sets its count forward.  serial: of the message that brought
+	 * the token, or, if its process has sent one since, of that.  last: of the
+	 * one that the sender had taken last when it sent it.  Both are of the
+	 * token that `from` is of; of ENTRY without one before, `last` is of the
+	 * last message that its process took.
+	 */
+	uint32_t serial, last;	/* serial: of SEND and RECEIVE, too */
 	/* ENTRY only */
 	uint64_t old_label;	/* the token before, 0: none */
 	bool foreign;		/* that was foreign: it began no request */
 	bool unlabelled;	/* it began none, without a number for a label */
 	uint32_t weight;	/* requests this one stands for, >= 1 */
-	uint32_t serial;	/* SEND and RECEIVE: identifies the message,
-				   with label and sender */
 };
 
 /*
@@ -100,7 +107,7 @@ kp_event_clear(struct kp_event *ev)
 	ev->from.id = ev->from.serial = ev->from.creation = 0;
 	ev->has_from = ev->foreign = ev->unlabelled = false;
 	ev->label = ev->old_label = 0;
-	ev->weight = ev->serial = 0;
+	ev->weight = ev->serial = ev->last = 0;
 }
 
 struct kp_batch {

@@ -47,6 +47,8 @@ static const struct {
 	    "counted under _other: too many request types" },
 	[KP_LOSS_STALE] = { "stale", "calls",
 	    "not measured: they belong to no request of the last 30 s" },
+	[KP_LOSS_CROSSED] = { "crossed", "calls",
+	    "not measured: another request's token hides which they belong to" },
 	[KP_LOSS_BAD_EVENT] = { "bad_event", "events",
 	    "not understood" },
 	[KP_LOSS_GAP] = { "gap", "batches",

@@ -36,6 +36,8 @@ struct source {
 	struct definition *fn[KP_NATIVE_SLOTS + 1];	/* owned */
 	struct definition *identity[KP_NATIVE_SLOTS + 1];
 	uint32_t weight;
+	struct kp_native_record held;	/* before the next entry, if its kind
+					   is not 0 */
 };
 
 /* The rest of a chunk, which begins with an event of time `ts`. */
@@ -208,17 +210,7 @@ take_weight(struct source *s, uint64_t weight)
 
 /* ---- chunks ---- */
 
-/* Does it say what the records that follow mean? */
-static inline bool
-is_setting(unsigned kind)
-{
-	return kind == KP_NATIVE_WEIGHT || kp_native_is_definition(kind);
-}
-
-/*
- * Takes the definition or weight ahead.  Returns its size, or 0 where it is not
- * all there.
- */
+/* Takes the setting ahead.  Returns its size, or 0 where it is not all there. */
 static uint32_t
 take_setting(struct kp_native *nd, struct cursor *c)
 {
@@ -227,15 +219,14 @@ take_setting(struct kp_native *nd, struct cursor *c)
 	uint32_t size = kp_native_is_definition(rec->r.kind) ?
 	    kp_native_records(rec->r.caller) * (uint32_t)RECORD : RECORD;
 
-	if (rec->r.kind == KP_NATIVE_WEIGHT) {
-		if (left < size)
-			return 0;
+	if (left < size || (size > RECORD && rec->r.caller > KP_NATIVE_TERM_MAX))
+		return 0;
+	if (rec->r.kind == KP_NATIVE_WEIGHT)
 		nd->bad += !take_weight(c->source, rec->r.label);
-	} else {
-		if (rec->r.caller > KP_NATIVE_TERM_MAX || left < size)
-			return 0;
+	else if (rec->r.kind == KP_NATIVE_HELD)
+		c->source->held = rec->r;
+	else
 		nd->bad += !take_definition(nd, c->source, rec);
-	}
 	return size;
 }
 
@@ -251,7 +242,7 @@ cursor_advance(struct kp_native *nd, struct cursor *c)
 
 	for (; c->p < c->end; c->p += c->size) {
 		rec = (const void *)c->p;
-		if (kp_likely(!is_setting(rec->r.kind))) {
+		if (kp_likely(!kp_native_is_setting(rec->r.kind))) {
 			c->size = (rec->r.flags & c->short_flag) != 0 ?
 			    KP_NATIVE_SHORT_BYTES : (uint32_t)RECORD;
 			if (c->size > (size_t)(c->end - c->p))
@@ -383,18 +374,18 @@ slot(struct definition *const *v, uint16_t n, struct kp_span *to)
 
 /* Sets the sender of the token; false: its slot is not defined. */
 static inline __attribute__((always_inline)) bool
-sender(const struct kp_native *nd, const struct source *s,
-    const struct packed_record *rec, struct kp_event *ev)
+sender(const struct kp_native *nd, const struct source *s, unsigned flags,
+    uint64_t other, struct kp_event *ev)
 {
 	struct kp_span term;
 	struct kp_term r;
 
-	if ((rec->r.flags & KP_NATIVE_HAS_FROM) != 0) {
+	if ((flags & KP_NATIVE_HAS_FROM) != 0) {
 		ev->has_from = true;
-		set_pid(&ev->from, nd, rec->r.other);
-	} else if ((rec->r.flags & KP_NATIVE_FROM_AFAR) != 0) {
-		if (rec->r.other == 0 || rec->r.other > KP_NATIVE_SLOTS ||
-		    !slot(s->identity, (uint16_t)rec->r.other, &term))
+		set_pid(&ev->from, nd, other);
+	} else if ((flags & KP_NATIVE_FROM_AFAR) != 0) {
+		if (other == 0 || other > KP_NATIVE_SLOTS ||
+		    !slot(s->identity, (uint16_t)other, &term))
 			return false;
 		kp_term_begin_raw(&r, term.p, term.n);
 		ev->from = kp_term_pid(&r);
@@ -404,20 +395,27 @@ sender(const struct kp_native *nd, const struct source *s,
 }
 
 static bool
-read_call(const struct kp_native *nd, const struct source *s,
+read_call(const struct kp_native *nd, struct source *s,
     const struct packed_record *rec, struct kp_event *ev)
 {
 	ev->label = label(rec->r.label);
+	ev->serial = rec->r.serial;
+	ev->last = rec->r.last;
 	if (rec->r.kind == KP_NATIVE_ENTRY) {
 		ev->kind = KP_EV_ENTRY;
 		ev->old_label = label(rec->r.other);
 		ev->foreign = (rec->r.flags & KP_NATIVE_FOREIGN) != 0;
 		ev->unlabelled = (rec->r.flags & KP_NATIVE_UNLABELLED) != 0;
 		ev->weight = s->weight;
+		if (s->held.kind != 0) {
+			s->held.kind = 0;
+			if (!sender(nd, s, s->held.flags, s->held.other, ev))
+				return false;
+		}
 	} else {
 		ev->kind = rec->r.kind == KP_NATIVE_CALL ? KP_EV_CALL :
 		    KP_EV_CLEAR;
-		if (!sender(nd, s, rec, ev))
+		if (!sender(nd, s, rec->r.flags, rec->r.other, ev))
 			return false;
 	}
 	return slot(s->fn, rec->r.caller, &ev->caller) &&
@@ -425,7 +423,7 @@ read_call(const struct kp_native *nd, const struct source *s,
 	    (ev->kind != KP_EV_ENTRY || ev->weight > 0);
 }
 
-/* A message, whose fn and caller are not slots.  Apart, because it is rare. */
+/* A message.  Apart, because it is rare. */
 static __attribute__((noinline)) bool
 read_message(const struct kp_native *nd, const struct source *s,
     const struct packed_record *rec, struct kp_event *ev)
@@ -434,8 +432,9 @@ read_message(const struct kp_native *nd, const struct source *s,
 		return false;
 	ev->kind = rec->r.kind == KP_NATIVE_SEND ? KP_EV_SEND : KP_EV_RECEIVE;
 	ev->label = label(rec->r.label);
-	ev->serial = rec->r.fn | (uint32_t)rec->r.caller << 16;
-	return ev->label != 0 && sender(nd, s, rec, ev);
+	ev->serial = rec->r.serial;
+	return ev->label != 0 &&
+	    sender(nd, s, rec->r.flags, rec->r.other, ev);
 }
 
 /* Reads the record ahead.  Only full traces have short ones. */
@@ -444,7 +443,7 @@ read_record(const struct kp_native *nd, const struct cursor *c,
     struct kp_event *ev)
 {
 	const struct packed_record *rec = (const void *)c->p;
-	const struct source *s = c->source;
+	struct source *s = c->source;
 
 	if (c->size != RECORD)
 		return false;

@@ -109,29 +109,29 @@ read_identity(struct kp_term *r)
 	return term_since(r, start);
 }
 
-/* 0 for a label that kprofd cannot have made. */
-static inline uint64_t
-read_label(struct kp_term *r)
+/* An integer, or 0 for what is none that fits. */
+static inline int64_t
+read_int(struct kp_term *r)
 {
 	struct kp_term start = *r;
 	int64_t v = term_int(r);
 
-	if (r->err != KP_OK) {
-		*r = start;
-		kp_term_skip(r);
-		return 0;
-	}
-	return v > 0 && (uint64_t)v < KP_LABEL_END ? (uint64_t)v : 0;
+	if (kp_likely(r->err == KP_OK))
+		return v;
+	*r = start;
+	kp_term_skip(r);
+	return 0;
 }
 
 /*
  * {Flags, Label, Serial, From, LastSerial}, or [] or false: none of ours.
- * Returns its label; From goes to *ev, unless that is NULL.
+ * Returns its label, or 0 for one that kprofd cannot have made; serials and sender
+ * go to *ev.
  */
 static inline uint64_t
 read_token(struct kp_term *r, struct kp_event *ev)
 {
-	uint64_t label;
+	int64_t label;
 
 	if (term_tag(r) == ETF_NIL) {
 		r->p++;
@@ -144,16 +144,16 @@ read_token(struct kp_term *r, struct kp_event *ev)
 	}
 	term_tuple_n(r, 5);
 	term_skip(r);
-	label = read_label(r);
-	term_skip(r);
-	if (ev != NULL && kp_likely(term_tag(r) == ETF_NEW_PID)) {
+	label = read_int(r);
+	ev->serial = (uint32_t)read_int(r);
+	ev->has_from = kp_likely(term_tag(r) == ETF_NEW_PID);
+	if (kp_likely(ev->has_from))
 		ev->from = term_pid(r);
-		ev->has_from = true;
-	} else {
+	else
 		kp_term_skip(r);
-	}
-	term_skip(r);
-	return label;
+	ev->last = (uint32_t)read_int(r);
+	return label > 0 && (uint64_t)label < KP_LABEL_END ?
+	    (uint64_t)label : 0;
 }
 
 /* The rest of {Identity, Caller, Weight, New, true, [], Old}. */
@@ -170,10 +170,11 @@ read_entry(struct kp_term *r, struct kp_event *ev)
 	ev->weight = (uint32_t)weight;
 	ev->foreign = kp_term_peek(r) == KP_TERM_ATOM;
 	ev->unlabelled = term_tag(r) == ETF_NIL;
-	ev->label = read_token(r, NULL);
+	ev->label = read_token(r, ev);
+	ev->has_from = false;
 	term_skip(r);
 	term_skip(r);
-	ev->old_label = read_token(r, NULL);
+	ev->old_label = read_token(r, ev);
 }
 
 /* Reads the message of the match spec that comes with a call: see trace.h. */

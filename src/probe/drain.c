@@ -180,10 +180,10 @@ record_out(struct probe *p, const struct kp_native_record *in)
 {
 	struct kp_native_record rec = *in;
 
-	if (rec.kind == KP_NATIVE_WEIGHT)
-		return rec;
-	rec.ts = clock_vm(&p->clock, rec.ts);
-	rec.pid = pid_name(p, in->pid);
+	if (!kp_native_is_setting(rec.kind)) {
+		rec.ts = clock_vm(&p->clock, rec.ts);
+		rec.pid = pid_name(p, in->pid);
+	}
 	if (rec.kind == KP_NATIVE_ENTRY || rec.kind == KP_NATIVE_CALL)
 		note_caller(p, in->pid);
 	if ((rec.flags & KP_NATIVE_HAS_FROM) != 0)
@@ -359,8 +359,7 @@ keep_definitions(ErlNifBinary *b, uint64_t *events, uint64_t *entries,
 	for (; at < b->size; at += n) {
 		memcpy(&rec, b->data + at, sizeof(rec));
 		n = kp_native_bytes(&rec, false);
-		if (rec.kind != KP_NATIVE_WEIGHT &&
-		    !kp_native_is_definition(rec.kind)) {
+		if (!kp_native_is_setting(rec.kind)) {
 			*events += !kp_native_is_pause(rec.kind);
 			*entries += rec.kind == KP_NATIVE_ENTRY;
 			continue;

@@ -93,19 +93,19 @@ sender_slot(struct event *e, ERL_NIF_TERM pid)
 	return slot;
 }
 
-/* Reads the sender of a token, unless that is a port. */
+/* Sets the sender of a token in *rec, unless that is a port. */
 static void
-read_sender(struct event *e, ERL_NIF_TERM from)
+read_sender(struct event *e, ERL_NIF_TERM from, struct kp_native_record *rec)
 {
 	ErlNifPid pid;
 
 	if (enif_get_local_pid(e->env, from, &pid)) {
-		e->rec.flags |= KP_NATIVE_HAS_FROM;
-		e->rec.other = pid.pid;
+		rec->flags |= KP_NATIVE_HAS_FROM;
+		rec->other = pid.pid;
 	} else if (enif_is_pid(e->env, from)) {
-		e->rec.other = sender_slot(e, from);
-		if (e->rec.other != 0)
-			e->rec.flags |= KP_NATIVE_FROM_AFAR;
+		rec->other = sender_slot(e, from);
+		if (rec->other != 0)
+			rec->flags |= KP_NATIVE_FROM_AFAR;
 	}
 }
 
@@ -119,18 +119,36 @@ label_of(ErlNifEnv *env, ERL_NIF_TERM term)
 	    (uint64_t)label < KP_LABEL_END ? (uint64_t)label : 0;
 }
 
-/* {Flags, Label, Serial, From, LastSerial}; 0: the label is not ours. */
+/* A serial is a count that begins again after 2^32 in kprofd's eyes. */
+static uint32_t
+serial_of(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+	ErlNifUInt64 serial;
+
+	return enif_get_uint64(env, term, &serial) ? (uint32_t)serial : 0;
+}
+
+/*
+ * Reads {Flags, Label, Serial, From, LastSerial}: returns the label, or 0 if it
+ * is not ours; sets the serials of the event, and the sender in *from.
+ */
 static uint64_t
-token_label(struct event *e, ERL_NIF_TERM token, bool from)
+read_token(struct event *e, ERL_NIF_TERM token, struct kp_native_record *from)
 {
 	const ERL_NIF_TERM *v;
+	uint64_t label;
 	int arity;
 
 	if (!vm_tuple(e->env, token, &arity, &v) || arity != 5)
 		return 0;
-	if (from)
-		read_sender(e, v[3]);
-	return label_of(e->env, v[1]);
+	label = label_of(e->env, v[1]);
+	if (label != 0) {
+		e->rec.serial = serial_of(e->env, v[2]);
+		e->rec.last = serial_of(e->env, v[4]);
+	}
+	if (from != NULL)
+		read_sender(e, v[3], from);
+	return label;
 }
 
 /*
@@ -178,7 +196,7 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 			return false;
 		e->rec.kind = arity == 3 ? KP_NATIVE_CALL : KP_NATIVE_CLEAR;
 		e->rec.identity = identity_slot(e, v[0]);
-		e->rec.label = token_label(e, v[1], true);
+		e->rec.label = read_token(e, v[1], &e->rec);
 		e->rec.caller = event_fn(e, v[2], 0);
 		return true;
 	}
@@ -194,8 +212,10 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 		e->rec.flags |= KP_NATIVE_FOREIGN;
 	else if (enif_is_empty_list(e->env, v[3]))
 		e->rec.flags |= KP_NATIVE_UNLABELLED;
-	e->rec.label = token_label(e, v[3], false);
-	e->rec.other = token_label(e, v[6], false);
+	e->rec.label = read_token(e, v[3], NULL);
+	e->rec.other = read_token(e, v[6], &e->held);
+	if (e->held.other != 0 && e->rec.other != 0)
+		e->held.kind = KP_NATIVE_HELD;
 	return true;
 }
 
@@ -255,8 +275,8 @@ read_system_event(struct event *e, const ERL_NIF_TERM argv[])
 		return false;
 	e->rec.kind = send ? KP_NATIVE_SEND : KP_NATIVE_RECEIVE;
 	e->rec.pid = process.pid;
-	kp_native_set_serial(&e->rec, (uint32_t)serial);
-	read_sender(e, v[send ? 3 : 2]);
+	e->rec.serial = (uint32_t)serial;
+	read_sender(e, v[send ? 3 : 2], &e->rec);
 	return true;
 }
 

@@ -65,6 +65,13 @@ write_event(struct event *e)
 	struct kp_native_record *rec;
 
 	put_weight(e);
+	if (e->held.kind != 0) {
+		rec = ring_next(r);
+		if (rec == NULL)
+			e->full = true;
+		else
+			*rec = e->held;
+	}
 	rec = e->full ? NULL : ring_next(r);
 	if (rec == NULL) {
 		e->full = true;

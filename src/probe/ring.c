@@ -58,7 +58,7 @@ ring_follows(struct ring_part *part)
 		rec = ring_at(part->r, at);
 		if (kp_native_is_definition(rec->kind)) {
 			at += kp_native_records(rec->caller);
-		} else if (rec->kind == KP_NATIVE_WEIGHT) {
+		} else if (kp_native_is_setting(rec->kind)) {
 			at++;
 		} else {
 			part->ts = rec->ts;

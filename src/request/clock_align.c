@@ -109,7 +109,7 @@ order_calls(const struct layout *l)
 	kp_target_ns start;
 
 	for (uint32_t i = 0; i < l->rq->ncalls; i++) {
-		if (call_goes_on(l->rs, l->rq, i))
+		if (call_stays_out(l->rs, l->rq, i))
 			continue;
 		start = call_start(l, i);
 		for (j = n++; j > 1 && call_start(l, order[j - 1]) > start; j--)

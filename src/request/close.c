@@ -94,7 +94,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		place[i] = KP_NONE;
-		if (call_goes_on(rs, rq, i))
+		if (call_stays_out(rs, rq, i))
 			continue;
 		order[n++] = i;
 	}
@@ -148,7 +148,7 @@ hand_on(struct kp_requests *rs, struct req *rq, bool open)
 		nd->lost.n[KP_LOSS_REQUEST_CAP]++;
 		for (uint32_t i = 1; i < rq->ncalls; i++)
 			rs->nodes[rq->calls[i].c.node].lost.n[
-			    KP_LOSS_WITH_REQUEST] += !call_goes_on(rs, rq, i);
+			    KP_LOSS_WITH_REQUEST] += !call_stays_out(rs, rq, i);
 		return;
 	}
 	nd->lost.n[KP_LOSS_IDENTITY_CAP] += rq->overflow;
@@ -165,7 +165,7 @@ hand_on(struct kp_requests *rs, struct req *rq, bool open)
 	rs->o.on_request(rs->o.ctx, &rq->r);
 	tombs_add(rs, nd, &(struct tombstone){ .label = rq->r.label,
 	    .outer = rq->outer, .at = rq->r.end, .identity = rq->r.identity,
-	    .weight = rq->r.weight });
+	    .weight = rq->r.weight & INT32_MAX, .spread = rq->spread });
 	/* req_drop() decides by this end which calls go on, as was done above. */
 	rq->r.end = end;
 }
@@ -224,6 +224,7 @@ req_drop(struct kp_requests *rs, struct req *rq)
 		if (rq->calls[i].c.outcome == KP_OPEN)
 			proc_forget(rs, rq->calls[i].c.proc, rq);
 	req_unlink(rs, rq);
+	own_end(rs, rq);
 	if (rs->pauses != NULL)
 		pauses_forget(rs, rq->r.label);
 	if (rs->messages != NULL)

@@ -6,12 +6,17 @@
 
 #include "request/clock_align.h"
 
+#define ORPHAN_WALK 256		/* early requests that are passed over */
 #define ABANDONED_MAX (1u << 16)	/* of a node: 2 MB */
 
 /* No entry came: the token is older than the tombstones. */
 static void
 req_drop_early(struct kp_requests *rs, struct req *rq)
 {
+	if (rq->r.label >= ORPHAN) {
+		orphan_settle(rs, rq, true);
+		return;
+	}
 	req_lose_calls(rs, rq, 1, KP_LOSS_STALE);
 	for (uint32_t i = 1; i < rq->ncalls; i++)
 		if (rq->calls[i].c.outcome == KP_OPEN)
@@ -54,6 +59,33 @@ req_expire(struct kp_requests *rs, struct req *rq, kp_target_ns now)
 	req_close(rs, rq);
 }
 
+/* Between them there may be early requests, of which some are passed over. */
+static void
+node_settle_orphans(struct kp_requests *rs, struct rnode *nd, kp_target_ns due)
+{
+	struct req *rq = TAILQ_FIRST(&nd->lists[REQ_EARLY]), *next;
+
+	for (unsigned n = 0; n < ORPHAN_WALK && rq != NULL &&
+	    due - rq->touched >= KP_HORIZON / 2; rq = next) {
+		next = TAILQ_NEXT(rq, link);
+		if (rq->r.label >= ORPHAN)
+			orphan_settle(rs, rq, due - rq->touched >=
+			    KP_HORIZON / 4 * 3);
+		else
+			n++;
+	}
+}
+
+/* Requests of nd are about to close: orphans of all nodes may be theirs. */
+static void
+orphans_settle(struct kp_requests *rs, const struct rnode *nd, kp_target_ns due)
+{
+	for (uint32_t i = 0; i < KP_NODES_MAX && rs->nearly > 0; i++)
+		if (rs->nodes[i].name != NULL)
+			node_settle_orphans(rs, &rs->nodes[i],
+			    node_time(rs, nd->index, i, due));
+}
+
 void
 kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 {
@@ -74,6 +106,8 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 	nd->has_now = true;
 	nd->now = now;
 	due = node_due(rs, nd, now);
+	if (rs->orphans > 0)
+		orphans_settle(rs, nd, due);
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_EARLY])) != NULL &&
 	    due - rq->touched >= KP_HORIZON)
 		req_drop_early(rs, rq);

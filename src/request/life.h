@@ -19,6 +19,13 @@ call_goes_on(const struct kp_requests *rs, const struct req *rq, uint32_t i)
 	    req_time(rs, rq, c->node, c->start) >= rq->r.end;
 }
 
+/* Call i is not handed on: it goes on as a late call, or is lost. */
+static inline bool
+call_stays_out(const struct kp_requests *rs, const struct req *rq, uint32_t i)
+{
+	return rq->calls[i].c.lost || call_goes_on(rs, rq, i);
+}
+
 /* Call i, still open, began inside a request that ended: it goes on, too. */
 static inline bool
 call_outlasts(const struct kp_requests *rs, const struct req *rq, uint32_t i)
@@ -113,6 +120,33 @@ void mark_clear(struct kp_requests *rs, const struct proc *p,
 /* ---- reconcile.c ---- */
 
 /*
+ * The label of the request that a process works for, by the token that it has;
+ * 0: it cannot be known.
+ */
+uint64_t proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
+    uint64_t proc, const struct token *t, kp_target_ns at);
+/* The label of the innermost open call that is not in doubt; 0: none. */
+uint64_t proc_inside(const struct proc *p);
+/* The process works for the request `of` with this token from now on. */
+void proc_note_work(struct kp_requests *rs, uint64_t proc,
+    const struct token *t, uint64_t of);
+/*
+ * Is the token of a request that is known, from a process of another node whose
+ * events of then may not have come yet?
+ */
+bool sender_is_behind(const struct kp_requests *rs, const struct rnode *nd,
+    const struct token *t, kp_target_ns at);
+/* An early request for calls with this token, until what it is of is known. */
+struct req *orphan_make(struct kp_requests *rs, const struct token *t,
+    uint32_t node, kp_target_ns at);
+/* Gives its calls to the request that they are of; last: or counts them as lost. */
+void orphan_settle(struct kp_requests *rs, struct req *orphan, bool last);
+/* p begins rq: what other processes are sent from now on is of rq. */
+void own_begin(struct kp_requests *rs, const struct proc *p, struct req *rq,
+    const struct token *t);
+/* rq goes. */
+void own_end(struct kp_requests *rs, const struct req *rq);
+/*
  * These three are called when a process makes a call, before that is put on its
  * stack, and end open calls that are over by then.
  */
@@ -124,16 +158,16 @@ void proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
     uint32_t caller, uint32_t keep, kp_target_ns at);
 /* The same for the call of an entry. */
 void proc_meet_entry(struct kp_requests *rs, struct proc *p,
-    const struct kp_event *ev, uint32_t fn, uint32_t caller);
+    uint64_t old_label, uint32_t fn, uint32_t caller, kp_target_ns at);
 /* Returns the label of the request that a new one begins inside; see there. */
 uint64_t proc_meet_parent(struct kp_requests *rs, const struct proc *p,
-    const struct kp_event *ev, uint64_t *outer);
+    const struct kp_event *ev, uint64_t old_label, uint64_t *outer);
 /*
- * A process at work for the request `label` made a call with another token:
- * notes the server that may have sent it.
+ * A process inside its own entry, for the request `label`, has a token that its
+ * sender was found to have for the request `of`: notes that sender, a server.
  */
 void crossed_token(struct kp_requests *rs, const struct proc *p,
-    const struct kp_event *ev, uint64_t label);
+    const struct token *t, uint64_t label, uint64_t of);
 /* A call of fn, only if rs->crossed.n > 0: reports such a server, once. */
 void crossed_report(struct kp_requests *rs, const struct proc *p, uint32_t fn);
 /* proc gave an answer with a token that is not the asker's. */

@@ -1,14 +1,419 @@
 /*
  * reconcile.c - decides which request a new call is made for, and ends open calls
- * of its process that its token shows to be over.  The functions proc_meet_*()
- * are called for each new call or entry, before it is put on the stack.
+ * of its process that its token shows to be over.
  *
- * If the token is another request's, the calls that are still open are over.
- * If it is that of a request which began inside the open one, none is.
+ * A token names a request, but it may be the wrong one: a process that waits for
+ * a worker of a pool is answered when another request gives one back, and goes
+ * on with that one's token.  A process inside its own entry works for that
+ * request, whatever token it has, and so does whoever works on what it sends:
  *
- * The second half finds servers that answer with the token of another request.
+ *	the token of an event names the process that sent it.  If that was inside
+ *	its own entry then, the call is of that request (own_request()).
+ *
+ *	Otherwise the sender may have worked for a request with another's token.
+ *	A token has the serial of the message that its sender had taken last;
+ *	so what a process was found to work for, when it had taken that, holds
+ *	for all that it sent with it (struct worked).  This goes from hop to hop.
+ *
+ * A label that was met in another's request is `spread`.  From then on it is
+ * believed only where its way is known; elsewhere the call is lost (crossed).
+ *
+ * The functions proc_meet_*() are called for each new call or entry, before it is
+ * put on the stack.  If the token is another request's, the calls that are still
+ * open are over.  If it is that of a request which began inside the open one,
+ * none is.
+ *
+ * The last part finds servers that answer with the token of another request.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "request/life.h"
+
+/* ---- what processes work for ---- */
+
+/* Labels count up: did this one begin after the other?  Their words wrap. */
+static bool
+label_is_newer(uint64_t label, uint64_t than)
+{
+	return (int32_t)((uint32_t)(label - than) << 1) > 0;
+}
+
+static void
+label_spread(struct kp_requests *rs, uint64_t label)
+{
+	struct req *rq = req_get(rs, label);
+
+	if (rq != NULL)
+		rq->spread = true;
+	else
+		tombs_spread(rs, label);
+}
+
+static bool
+label_is_spread(const struct kp_requests *rs, uint64_t label)
+{
+	const struct req *rq = req_get(rs, label);
+	const struct tombstone *t = rq == NULL ? tombs_get(rs, label) : NULL;
+
+	return rq != NULL ? rq->spread : t != NULL && t->spread;
+}
+
+/* The places for what has this key, the newest first. */
+static struct worked *
+worked_set(const struct kp_requests *rs, uint64_t proc, uint64_t label,
+    uint32_t serial)
+{
+	uint64_t h = (proc ^ label * UINT64_C(0x9E3779B97F4A7C15)) +
+	    serial * UINT64_C(0xD6E8FEB86659FD93);
+
+	h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
+	return &rs->worked[(h >> 40 & (WORKED_MAX / WORKED_WAYS - 1)) *
+	    WORKED_WAYS];
+}
+
+/* NULL: it is not remembered. */
+static struct worked *
+worked_find(const struct kp_requests *rs, uint64_t proc, uint64_t label,
+    uint32_t serial)
+{
+	struct worked *w;
+
+	if (rs->worked == NULL)
+		return NULL;
+	w = worked_set(rs, proc, label, serial);
+	for (int i = 0; i < WORKED_WAYS; i++)
+		if (w[i].proc == proc && w[i].label == label &&
+		    w[i].serial == serial)
+			return &w[i];
+	return NULL;
+}
+
+static uint64_t
+worked_get(const struct kp_requests *rs, uint64_t proc, uint64_t label,
+    uint32_t serial)
+{
+	const struct worked *w = worked_find(rs, proc, label, serial);
+
+	return w != NULL ? w->of : 0;
+}
+
+static void
+worked_put(struct kp_requests *rs, uint64_t proc, uint64_t label,
+    uint32_t serial, uint64_t of)
+{
+	struct worked *w = worked_find(rs, proc, label, serial);
+
+	if (w != NULL) {
+		/* Two processes may send messages of the same number. */
+		w->of = proc != 0 || w->of == of ? of : 0;
+		return;
+	}
+	w = worked_set(rs, proc, label, serial);
+	memmove(w + 1, w, (WORKED_WAYS - 1) * sizeof(*w));
+	*w = (struct worked){ .proc = proc, .label = label, .of = of,
+		.serial = serial };
+}
+
+/* The number of the message that the process of the token has taken last. */
+static uint32_t
+token_taken(uint64_t proc, const struct token *t)
+{
+	return t->from == proc ? t->last : t->serial;
+}
+
+void
+proc_note_work(struct kp_requests *rs, uint64_t proc, const struct token *t,
+    uint64_t of)
+{
+	uint32_t taken = token_taken(proc, t);
+
+	if (taken == 0)
+		return;		/* it has taken none yet: the token is its own */
+	if (of != t->label) {
+		if (rs->worked == NULL)
+			rs->worked = calloc(WORKED_MAX, sizeof(*rs->worked));
+		if (!label_inside(rs, t->label, of))
+			label_spread(rs, t->label);
+	}
+	if (rs->worked == NULL ||
+	    worked_get(rs, proc, t->label, taken) == of)
+		return;
+	worked_put(rs, proc, t->label, taken, of);
+	worked_put(rs, 0, t->label, taken, of);
+}
+
+void
+own_begin(struct kp_requests *rs, const struct proc *p, struct req *rq,
+    const struct token *t)
+{
+	const uint64_t *at = map_get(&rs->own, p->id);
+	struct req *before = at != NULL ? req_get(rs, *at) : NULL;
+
+	rq->took = token_taken(p->id, t);
+	rq->since = (int32_t)(t->serial - rq->took) > 0 ? t->serial : rq->took;
+	if (before != NULL) {
+		rq->before = before->r.label;
+		before->superseded = true;
+	}
+	map_put(&rs->own, p->id, rq->r.label);
+}
+
+void
+own_end(struct kp_requests *rs, const struct req *rq)
+{
+	uint64_t proc = rq->calls[0].c.proc;
+	uint64_t *at = proc != 0 ? map_get(&rs->own, proc) : NULL;
+
+	if (at == NULL || *at != rq->r.label)
+		return;
+	if (rq->before != 0 && req_get(rs, rq->before) != NULL)
+		*at = rq->before;
+	else
+		map_remove(&rs->own, proc);
+}
+
+/* Was the process that began rq inside its entry then? */
+static bool
+entry_covers(const struct kp_requests *rs, const struct req *rq,
+    kp_target_ns at)
+{
+	const struct kp_call *c = &rq->calls[0].c;
+	const struct open *o;
+	const struct proc *p;
+
+	if (at < c->start || rq->set || rq->collided)
+		return false;
+	if (c->outcome != KP_OPEN)
+		return at <= c->end;
+	p = proc_get(rs, c->proc);
+	for (uint32_t i = 0; p != NULL && i < p->n; i++) {
+		o = &p->v[i];
+		if (o->kind == OPEN_REQUEST && o->rq == rq && o->idx == 0)
+			return o->doubt == DOUBT_NONE || at <= o->maybe;
+	}
+	return false;
+}
+
+#define OWN_WALK 1000	/* requests that a process may have begun since then */
+
+/*
+ * The request inside whose entry a process was when it sent this token, or NULL.
+ * Before the request took its first message its own token was there; whatever
+ * has another was sent before, as was what has a lower serial.
+ */
+static const struct req *
+own_request(const struct kp_requests *rs, const struct rnode *nd,
+    const struct token *t, kp_target_ns at)
+{
+	const uint64_t *own = map_get(&rs->own, t->from);
+	const struct req *rq = own != NULL ? req_get(rs, *own) : NULL;
+	int begun = 0;
+
+	if (rq != NULL)
+		at = node_time(rs, nd->index, rq->calls[0].c.node, at);
+	for (int i = 0; i < OWN_WALK && begun < NEST_MAX && rq != NULL; i++) {
+		if (rq->r.label == t->label)
+			return rq;
+		begun += rq->calls[0].c.start <= at;
+		if ((int32_t)(t->serial - rq->since) > 0 &&
+		    t->last != rq->took && entry_covers(rs, rq, at))
+			return rq;
+		rq = rq->before != 0 ? req_get(rs, rq->before) : NULL;
+	}
+	return NULL;
+}
+
+uint64_t
+proc_inside(const struct proc *p)
+{
+	for (uint32_t i = p->n; i > 0; i--)
+		if (p->v[i - 1].doubt == DOUBT_NONE)
+			return p->v[i - 1].kind == OPEN_REQUEST ?
+			    p->v[i - 1].label : 0;
+	return 0;
+}
+
+uint64_t
+proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
+    uint64_t proc, const struct token *t, kp_target_ns at)
+{
+	const struct req *rq = req_get(rs, t->label), *own;
+	bool known = rq != NULL && rq->state != REQ_EARLY;
+	const struct proc *sender;
+	uint64_t of;
+
+	if (t->from == 0 || t->label == 0 || (known && !rq->spread &&
+	    !rq->superseded && rq->calls[0].c.proc == t->from))
+		return t->label;
+	if (t->from == proc) {
+		of = worked_get(rs, proc, t->label, t->last);
+		/* A process that is spawned has taken what its parent took. */
+		if (of == 0)
+			of = worked_get(rs, 0, t->label, t->last);
+		if (of != 0 || (known && rq->calls[0].c.proc == proc))
+			return of != 0 ? of : t->label;
+	} else {
+		own = own_request(rs, nd, t, at);
+		/* The entry of a new one may not have come yet. */
+		if (own != NULL && (known || tombs_get(rs, t->label) != NULL ||
+		    !label_is_newer(t->label, own->r.label)))
+			return own->r.label;
+		of = worked_get(rs, t->from, t->label, t->last);
+		sender = proc_get(rs, t->from);
+		if (of == 0 && sender != NULL &&
+		    proc_inside(sender) == t->label)
+			of = t->label;
+		if (of != 0 || (known && rq->calls[0].c.proc == t->from))
+			return of != 0 ? of : t->label;
+	}
+	return label_is_spread(rs, t->label) ? 0 : t->label;
+}
+
+/*
+ * ---- calls whose request is not known yet ----
+ *
+ * The event that shows what the sender worked for may come after those of what it
+ * sent, from another node above all.  So such a call waits, as that of an early
+ * request with a label that no token has, which is found a request or lost while
+ * that is still in flight.
+ */
+#define SENDER_LAG (KP_HORIZON / 4)	/* for batches that are being filled */
+
+bool
+sender_is_behind(const struct kp_requests *rs, const struct rnode *nd,
+    const struct token *t, kp_target_ns at)
+{
+	uint32_t from = (uint32_t)(t->from >> PID_NODE);
+	const struct req *rq;
+
+	if (from == nd->index || t->from == 0 || t->serial == 0 ||
+	    rs->nodes[from].now - SENDER_LAG >
+	    node_time(rs, nd->index, from, at))
+		return false;
+	rq = req_get(rs, t->label);
+	return rq != NULL ? rq->state != REQ_EARLY &&
+	    rq->calls[0].c.proc != t->from : tombs_get(rs, t->label) != NULL;
+}
+
+struct req *
+orphan_make(struct kp_requests *rs, const struct token *t, uint32_t node,
+    kp_target_ns at)
+{
+	struct req *rq = req_make_early(rs, ORPHAN | rs->orphans, node, at);
+
+	if (rq == NULL)
+		return NULL;
+	rs->orphans = (rs->orphans + 1) & (ORPHAN - 1);
+	rq->held = *t;
+	return rq;
+}
+
+/* Those that are open belong to `to` from now on, but for label, index and start. */
+static void
+orphan_move_open(struct kp_requests *rs, const struct req *orphan,
+    const struct open *to, uint64_t label, uint32_t by)
+{
+	struct proc *p = proc_get(rs, orphan->calls[1].c.proc);
+	struct open *o;
+
+	for (uint32_t i = 0; p != NULL && i < p->n; i++) {
+		o = &p->v[i];
+		if (o->kind != OPEN_REQUEST || o->rq != orphan)
+			continue;
+		o->kind = to->kind;
+		o->label = label;
+		o->idx += by;
+		if (to->kind == OPEN_REQUEST) {
+			o->rq = to->rq;
+		} else {
+			o->identity = to->identity;
+			o->weight = to->weight;
+		}
+	}
+}
+
+/* Its request has closed: what has ended is handed on as late. */
+static void
+orphan_hand_on_late(struct kp_requests *rs, const struct req *orphan,
+    const struct tombstone *t)
+{
+	const struct kp_call *c;
+
+	for (uint32_t i = 1; i < orphan->ncalls; i++) {
+		c = &orphan->calls[i].c;
+		if (c->outcome != KP_OPEN)
+			rs->o.on_late(rs->o.ctx, &(struct kp_late_call){
+			    .identity = t->identity, .weight = t->weight,
+			    .fn = c->fn, .outcome = c->outcome,
+			    .node = c->node, .start = c->start,
+			    .end = c->end });
+	}
+	orphan_move_open(rs, orphan, &(struct open){ .kind = OPEN_LATE,
+	    .identity = t->identity, .weight = t->weight }, t->label, 0);
+}
+
+/* Its request is in flight and takes all of them; false: there is no room. */
+static bool
+orphan_give(struct kp_requests *rs, const struct req *orphan, struct req *rq)
+{
+	uint32_t by = rq->ncalls - 1;
+	struct rcall c;
+
+	for (uint32_t i = 1; i < orphan->ncalls; i++) {
+		c = orphan->calls[i];
+		if (c.c.parent != KP_NONE)
+			c.c.parent += by;
+		if (req_add_call(rs, rq, &c) != KP_NONE)
+			continue;
+		rs->calls -= i - 1;	/* they stay where they are */
+		rq->ncalls -= i - 1;
+		return false;
+	}
+	orphan_move_open(rs, orphan, &(struct open){ .kind = OPEN_REQUEST,
+	    .rq = rq }, rq->r.label, by);
+	if (rq->r.identity == KP_IDENT_NONE) {
+		rq->r.identity = orphan->r.identity;
+		rq->overflow = orphan->overflow;
+	}
+	return true;
+}
+
+/* Gives its calls to the request that they are of; false: that is not known. */
+static bool
+orphan_adopt(struct kp_requests *rs, struct req *orphan)
+{
+	const struct rcall *first = &orphan->calls[1];
+	uint64_t of = proc_works_for(rs, &rs->nodes[first->c.node],
+	    first->c.proc, &orphan->held, first->c.start);
+	struct req *rq = of != 0 ? req_get(rs, of) : NULL;
+	const struct tombstone *t = of != 0 && rq == NULL ?
+	    tombs_get(rs, of) : NULL;
+
+	if (t == NULL && (rq == NULL || rq->state == REQ_EARLY ||
+	    rq->collided || !orphan_give(rs, orphan, rq)))
+		return false;
+	if (t != NULL)
+		orphan_hand_on_late(rs, orphan, t);
+	proc_note_work(rs, first->c.proc, &orphan->held, of);
+	req_unlink(rs, orphan);
+	req_free(rs, orphan);
+	return true;
+}
+
+void
+orphan_settle(struct kp_requests *rs, struct req *orphan, bool last)
+{
+	if (orphan_adopt(rs, orphan) || !last)
+		return;
+	req_lose_calls(rs, orphan, 1, KP_LOSS_CROSSED);
+	for (uint32_t i = 1; i < orphan->ncalls; i++)
+		if (orphan->calls[i].c.outcome == KP_OPEN)
+			proc_ignore(rs, orphan->calls[i].c.proc, orphan);
+	req_drop(rs, orphan);
+}
+
+/* ---- open calls that are over ---- */
 
 /* Is the process inside the entry of a request? */
 static bool
@@ -111,10 +516,9 @@ proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
  * end.
  */
 void
-proc_meet_entry(struct kp_requests *rs, struct proc *p,
-    const struct kp_event *ev, uint32_t fn, uint32_t caller)
+proc_meet_entry(struct kp_requests *rs, struct proc *p, uint64_t old_label,
+    uint32_t fn, uint32_t caller, kp_target_ns at)
 {
-	kp_target_ns at = ev->ts;
 	uint32_t i;
 
 	proc_meet_again(rs, p, fn, caller, 0, at);
@@ -127,10 +531,10 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p,
 		}
 	for (i = p->n; i > 0 && p->v[i - 1].doubt == DOUBT_TAIL; i--)
 		;
-	if (i == 0 || (ev->old_label == 0 && p->node->chain_is_ambiguous))
+	if (i == 0 || (old_label == 0 && p->node->chain_is_ambiguous))
 		proc_leave(rs, p, 0, at);
-	else if (ev->old_label != 0)
-		proc_meet_label(rs, p, ev->old_label, at);
+	else if (old_label != 0)
+		proc_meet_label(rs, p, old_label, at);
 }
 
 /*
@@ -164,11 +568,11 @@ open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
  */
 uint64_t
 proc_meet_parent(struct kp_requests *rs, const struct proc *p,
-    const struct kp_event *ev, uint64_t *outer)
+    const struct kp_event *ev, uint64_t old_label, uint64_t *outer)
 {
 	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
-	const struct req *mark = mark_on_top(rs, p, ev->old_label);
-	uint64_t parent = open_label(rs, p, ev->old_label, ev->ts);
+	const struct req *mark = mark_on_top(rs, p, old_label);
+	uint64_t parent = open_label(rs, p, old_label, ev->ts);
 
 	if (mark != NULL)
 		parent = mark->r.label;
@@ -263,19 +667,43 @@ crossed_detach(struct crossed *d, uint32_t node)
 			d->v[i] = d->v[--d->n];
 }
 
+/*
+ * The last call of this process in rq: it was for the request that was answered,
+ * or for this one.
+ */
+static void
+crossed_lose(struct kp_requests *rs, struct req *rq, uint64_t proc)
+{
+	uint32_t stop = rq->ncalls > PARENT_SCAN_MAX ?
+	    rq->ncalls - PARENT_SCAN_MAX : 1;
+	struct kp_call *c;
+
+	for (uint32_t i = rq->ncalls; i > stop; i--) {
+		c = &rq->calls[i - 1].c;
+		if (c->proc != proc || c->lost)
+			continue;
+		if (rq->ended_by != i - 1) {
+			c->lost = true;
+			rs->nodes[c->node].lost.n[KP_LOSS_CROSSED]++;
+		}
+		return;
+	}
+}
+
 void
 crossed_token(struct kp_requests *rs, const struct proc *p,
-    const struct kp_event *ev, uint64_t label)
+    const struct token *t, uint64_t label, uint64_t of)
 {
-	const struct req *other = req_get(rs, ev->label);
-	uint64_t from = node_sender(rs, p->node, ev);
+	struct req *other = req_get(rs, of);
 
-	if (from == 0 || from == p->id || other == NULL || other->state == REQ_EARLY ||
-	    other->collided || other->ncalls == 0 ||
-	    other->r.parent_label == label ||
-	    other->calls[0].c.proc == from || other->calls[0].c.proc == p->id)
+	if (t->from == 0 || t->from == p->id || other == NULL ||
+	    other->state == REQ_EARLY || other->collided ||
+	    label_inside(rs, of, label) || other->calls[0].c.proc == t->from ||
+	    other->calls[0].c.proc == p->id)
 		return;
-	crossed_answer(&rs->crossed, from);
+	crossed_answer(&rs->crossed, t->from);
+	if (t->serial != 0)
+		crossed_lose(rs, other, t->from);
 }
 
 void

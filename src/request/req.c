@@ -107,7 +107,8 @@ req_lose_calls(struct kp_requests *rs, const struct req *rq, uint32_t from,
     enum kp_loss cause)
 {
 	for (uint32_t i = from; i < rq->ncalls; i++)
-		rs->nodes[rq->calls[i].c.node].lost.n[cause]++;
+		rs->nodes[rq->calls[i].c.node].lost.n[cause] +=
+		    !rq->calls[i].c.lost;
 }
 
 /* ---- lists ---- */

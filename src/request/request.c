@@ -65,6 +65,8 @@ kp_requests_free(struct kp_requests *rs)
 	reqs_free(rs);
 	messages_free(rs);
 	procs_free(rs);
+	map_free(&rs->own);
+	free(rs->worked);
 	pauses_free(rs);
 	pool_free(&rs->pool);
 	map_free(&rs->buried);
@@ -88,13 +90,16 @@ early_begin(struct kp_requests *rs, struct req *rq, const struct rcall *entry)
 		    rq->cleared_at);
 }
 
-/* Begins a request, new or early; NULL, and counted, if it cannot be kept. */
+/*
+ * Begins a request, new or early; NULL, and counted, if it cannot be kept.
+ * old_label: of the request that its process worked for; 0: none is known.
+ */
 static struct req *
 req_make(struct kp_requests *rs, const struct proc *p,
-    const struct kp_event *ev, const struct rcall *entry)
+    const struct kp_event *ev, const struct rcall *entry, uint64_t old_label)
 {
 	struct req *rq = req_get(rs, ev->label), *early = rq;
-	uint64_t outer, parent = proc_meet_parent(rs, p, ev, &outer);
+	uint64_t outer, parent = proc_meet_parent(rs, p, ev, old_label, &outer);
 	struct rnode *nd = p->node;
 	const struct req *in = parent != 0 ? req_get(rs, parent) : NULL;
 
@@ -178,6 +183,16 @@ req_end_early(struct kp_requests *rs, struct req *rq)
 	}
 }
 
+/* The token of the event's process, with this label of its own or before. */
+static struct token
+token_of(const struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev, uint64_t label)
+{
+	return (struct token){ .label = label,
+		.from = ev->has_from ? node_sender(rs, p->node, ev) : p->id,
+		.serial = ev->serial, .last = ev->last };
+}
+
 static void
 on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t caller)
@@ -187,13 +202,16 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	    .node = (uint8_t)p->node->index } };
 	struct open o = { .kind = OPEN_REQUEST, .fn = fn, .caller = caller,
 		.label = ev->label, .start = ev->ts };
+	struct token held = token_of(rs, p, ev, ev->old_label);
+	uint64_t old_label = proc_works_for(rs, p->node, p->id, &held, ev->ts);
 	bool set = rs->fns.v[fn].mark == KP_MARK_SET;
 
 	p->node->entries++;
 	proc_meet_caller(rs, p, caller);
 	if (set)
 		mark_again(rs, p, ev);
-	proc_meet_entry(rs, p, ev, fn, caller);
+	proc_meet_entry(rs, p, old_label != 0 ? old_label : ev->old_label, fn,
+	    caller, ev->ts);
 	o.rq = req_get(rs, ev->label);
 	if (ev->foreign) {
 		p->node->lost.n[KP_LOSS_FOREIGN_TOKEN]++;
@@ -207,7 +225,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	} else if (o.rq != NULL && o.rq->state != REQ_EARLY) {
 		request_collide(rs, o.rq, p->node);
 		o.kind = OPEN_IGNORED;
-	} else if ((o.rq = req_make(rs, p, ev, &c)) == NULL) {
+	} else if ((o.rq = req_make(rs, p, ev, &c, old_label)) == NULL) {
 		o.kind = OPEN_IGNORED;
 	} else {
 		/* The entry's own name goes before those of its calls. */
@@ -218,6 +236,8 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		if (set) {
 			o.kind = OPEN_IGNORED;
 			mark_set(rs, o.rq);
+		} else {
+			own_begin(rs, p, o.rq, &held);
 		}
 	}
 	proc_push(rs, p, &o);
@@ -238,16 +258,6 @@ stack_parent(const struct proc *p, const struct req *rq)
 	    KP_NONE;
 }
 
-/* The process that sent the token; 0: none that is known, or itself. */
-static uint64_t
-call_from(const struct kp_requests *rs, const struct proc *p,
-    const struct kp_event *ev)
-{
-	uint64_t from = node_sender(rs, p->node, ev);
-
-	return from != p->id ? from : 0;
-}
-
 /* Looks at the topmost open call first: mostly that is of the same request. */
 static struct req *
 call_req(const struct kp_requests *rs, const struct proc *p, uint64_t label)
@@ -266,16 +276,37 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		.start = ev->ts };
 	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
 	    .outcome = KP_OPEN, .node = (uint8_t)p->node->index } };
+	struct token held = token_of(rs, p, ev, ev->label);
 	const struct tombstone *t;
+	uint64_t of;
+	bool lost;
 
 	proc_meet_caller(rs, p, caller);
-	o.label = proc_meet_label(rs, p, ev->label, ev->ts);
-	if (o.label != ev->label && ev->label != 0)
-		crossed_token(rs, p, ev, o.label);
+	of = proc_works_for(rs, p->node, p->id, &held, ev->ts);
+	if (of == 0)
+		of = proc_inside(p);
+	lost = ev->label != 0 && (of == 0 || (proc_inside(p) == 0 &&
+	    sender_is_behind(rs, p->node, &held, ev->ts)));
+	o.label = proc_meet_label(rs, p, lost ? ev->label : of, ev->ts);
+	if (o.label != of && ev->label != 0 && !lost)
+		crossed_token(rs, p, &held, o.label, of);
 	if (rs->crossed.n > 0)
 		crossed_report(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
-	o.rq = call_req(rs, p, o.label);
+	if (lost && o.label == ev->label) {
+		o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
+		if (o.rq == NULL) {
+			p->node->lost.n[KP_LOSS_CROSSED]++;
+			proc_push(rs, p, &o);
+			return;
+		}
+		o.label = o.rq->r.label;
+	} else {
+		o.rq = call_req(rs, p, o.label);
+		if (o.label < ORPHAN && (o.label != ev->label ||
+		    (o.rq != NULL && o.rq->spread)))
+			proc_note_work(rs, p->id, &held, o.label);
+	}
 	if (o.rq != NULL && o.rq->state == REQ_PENDING &&
 	    (o.rq->calls[0].c.proc == p->id || rs->o.conf->nfinishes > 0))
 		req_pend(rs, o.rq, req_time(rs, o.rq, c.c.node, ev->ts));
@@ -285,7 +316,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	if (o.rq != NULL && !o.rq->collided) {
 		req_name(rs, o.rq, ev->identity);
 		c.c.parent = stack_parent(p, o.rq);
-		c.from = call_from(rs, p, ev);
+		c.from = held.from != p->id ? held.from : 0;
 		o.idx = req_add_call(rs, o.rq, &c);
 		if (o.idx != KP_NONE)
 			o.kind = OPEN_REQUEST;
@@ -297,6 +328,9 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		o.kind = OPEN_LATE;
 		o.identity = t->identity;
 		o.weight = t->weight;
+	} else if (o.label == 0 && ev->label != 0) {
+		/* inside an entry that got no label */
+		p->node->lost.n[KP_LOSS_WITH_REQUEST]++;
 	} else {
 		p->node->lost.n[KP_LOSS_STALE]++;
 	}

@@ -23,7 +23,7 @@ open_stays(struct kp_requests *rs, const struct proc *p, struct open *o)
 {
 	const struct req *rq = o->rq;
 
-	if (rq->state != REQ_ENDED || rq->collided)
+	if (rq->state != REQ_ENDED || rq->collided || rq->calls[o->idx].c.lost)
 		return false;
 	/* The entry is never an async call, even if a finish ended the request
 	 * in the moment that it began. */

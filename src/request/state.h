@@ -42,6 +42,14 @@
 #define PID_KEY_END (UINT64_C(1) << PID_NODE)
 #define PID_SERIAL_END (UINT32_C(1) << (PID_NODE - 32))
 
+/* A token, as the process that sent it had it: see struct kp_event. */
+struct token {
+	uint64_t label;
+	uint64_t from;		/* a process's key; 0: none that is known */
+	uint32_t serial, last;
+};
+
+#define ORPHAN (UINT64_C(1) << 62)	/* no token has this label, nor a higher one */
 #define NEST_MAX 8	/* requests inside each other that are told apart */
 
 /* A call of a request in flight. */
@@ -77,6 +85,8 @@ struct req {
 	bool overflow;		/* its name came past the cap of names */
 	bool outer_early;	/* the entry of `outer` had not come when it began */
 	bool takes_token;	/* its entry replaced a token of the process */
+	bool spread;		/* other requests have its token: reconcile.c */
+	bool superseded;	/* its process has begun another one since */
 	/*
 	 * r.calls and r.ncalls are set when it closes.  While it is early
 	 * r.node is that of its first call.  All times here are by the clock of
@@ -84,6 +94,15 @@ struct req {
 	 */
 	struct kp_request r;
 	uint64_t outer;		/* label of the request it began inside; 0: none */
+	uint64_t before;	/* of the one that its process began before it */
+	union {
+		/* Its process sent what has a higher serial, and had taken
+		 * `took` last. */
+		struct {
+			uint32_t since, took;
+		};
+		struct token held;	/* orphans: reconcile.c */
+	};
 	uint32_t ended_by;	/* index of the call that ended it, or KP_NONE */
 	bool cleared;		/* early: clear_token came already, at cleared_at */
 	kp_target_ns cleared_at;
@@ -165,7 +184,8 @@ _Static_assert(offsetof(struct proc, first) == POOL_LINE &&
 struct tombstone {
 	uint64_t label, outer;	/* as in struct req */
 	kp_target_ns at;	/* its end, by the clock of its node */
-	uint32_t identity, weight;
+	uint32_t identity;
+	uint32_t weight : 31, spread : 1;
 };
 
 /* Ring of closed requests' labels, oldest at head. */
@@ -198,6 +218,19 @@ struct rnode {
 	struct kp_losses lost;
 };
 
+/*
+ * A process took a message with this token and serial, and works since then for
+ * the request `of`, though that may be another's token (reconcile.c).
+ */
+struct worked {
+	uint64_t proc;		/* 0: whichever took it */
+	uint64_t label, of;	/* of 0: several processes took such messages */
+	uint32_t serial;
+};
+
+#define WORKED_MAX (1u << 14)	/* those that are remembered: 512 KB */
+#define WORKED_WAYS 4	/* the places that one may have */
+
 #define CROSSED_MAX 16	/* servers that are watched at a time */
 
 /* A server that may answer with another request's token (reconcile.c). */
@@ -222,6 +255,10 @@ struct kp_requests {
 	struct pool pool;	/* of requests, calls, processes and stacks */
 	struct map by_label;	/* label -> struct req * */
 	struct map procs;	/* process -> struct proc * */
+	struct map own;		/* process -> label of the last request in
+				   flight that it has begun itself */
+	struct worked *worked;	/* WORKED_MAX of them, by hash; NULL: no request
+				   has worked with another's token */
 	struct rnode nodes[KP_NODES_MAX];
 	uint32_t nnodes;	/* that have a name */
 	size_t in_flight;	/* of all nodes, without the early ones */
@@ -232,6 +269,7 @@ struct kp_requests {
 	uint32_t noutlast;	/* calls that outlast closed requests */
 	uint32_t numbers;	/* the number of the last of these */
 	uint64_t next_id;
+	uint64_t orphans;	/* the next one's label, less ORPHAN */
 	bool marks;		/* set_token was called at least once */
 	struct crossed crossed;
 	struct pauses *pauses;	/* sched_gc.c; NULL: there were none */
@@ -346,6 +384,8 @@ void tombs_add(struct kp_requests *rs, struct rnode *nd,
     const struct tombstone *tomb);
 /* That of a request that closed lately, or NULL. */
 const struct tombstone *tombs_get(const struct kp_requests *rs, uint64_t label);
+/* Other requests have its token. */
+void tombs_spread(struct kp_requests *rs, uint64_t label);
 /* The node on which that one began, or KP_NONE. */
 uint32_t tombs_node(const struct kp_requests *rs, uint64_t label);
 void tombs_expire(struct kp_requests *rs, struct rnode *nd,

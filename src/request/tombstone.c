@@ -132,6 +132,15 @@ tombs_get(const struct kp_requests *rs, uint64_t label)
 	    NULL;
 }
 
+void
+tombs_spread(struct kp_requests *rs, uint64_t label)
+{
+	const uint64_t *at = map_get(&rs->buried, label);
+
+	if (at != NULL)
+		rs->nodes[*at >> 32].tombs.v[(uint32_t)*at - 1].spread = 1;
+}
+
 uint32_t
 tombs_node(const struct kp_requests *rs, uint64_t label)
 {

@@ -213,7 +213,7 @@ reload(T) ->
     it:equal("calls of requests that began after it",
              [Call || {_, _, "write", _} = Call <- calls([NA | [atom_to_list(N) || N <- [NB, NC]]])],
              [Call || {_, _, "write", _} = Call <- by_node(P)]),
-    it:equal("losses of other kinds", [], maps:keys(it:lost(P)) -- [reloaded, left, stale, unseen]),
+    it:equal("losses of other kinds", [], maps:keys(it:lost(P)) -- [reloaded, with_request, left, stale, unseen]),
     [it:audit(Target, Before, [processes, nodes]) || {Target, Before} <- lists:zip(Targets, Befores)].
 
 %% ---------------------------------------------------------------------------

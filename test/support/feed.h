@@ -42,6 +42,7 @@ struct feed {
 	uint64_t closed, expired;
 	unsigned runaways;
 	uint32_t weight;	/* of the next entries */
+	uint32_t serial, last;	/* of the next event's token, then 0 */
 	uint32_t unbounded, unbounded_line;	/* warnings; the last one's */
 	kp_dur_ns clock[FEED_NODES];	/* of each, less that of node 0 */
 	bool joined[FEED_NODES];
@@ -273,6 +274,9 @@ feed_event(struct feed *f, struct kp_event *ev, const char *fn,
 		ev->identity = f->raw_identity;
 	}
 	ev->ts += f->clock[feed_node(&ev->pid)];
+	ev->serial = f->serial;
+	ev->last = f->last;
+	f->serial = f->last = 0;
 	kp_requests_event(f->rs, feed_node(&ev->pid), ev);
 	for (int i = 0; i < 3; i++)
 		kp_buf_free(&b[i]);

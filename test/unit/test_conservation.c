@@ -9,7 +9,7 @@
  *	requests: entries = handed on + collided + tripped + disconnected
  *	          + request_cap
  *	calls:    calls = handed on in requests + handed on late + call_cap
- *	          + stale + with_request
+ *	          + stale + crossed + with_request
  *
  * Losses that are of what is handed on: expired, identity_cap, stack_cap.
  *
@@ -155,6 +155,7 @@ check_law(uint32_t n)
 	    l.n[KP_LOSS_DISCONNECTED] + l.n[KP_LOSS_REQUEST_CAP]);
 	equal("calls", got.fed.calls[n], got.on[n].calls + got.on[n].late +
 	    l.n[KP_LOSS_CALL_CAP] + l.n[KP_LOSS_STALE] +
+	    l.n[KP_LOSS_CROSSED] +
 	    l.n[KP_LOSS_WITH_REQUEST]);
 	equal("expired", got.on[n].expired, l.n[KP_LOSS_EXPIRED]);
 	equal("identities", got.on[n].others, l.n[KP_LOSS_IDENTITY_CAP]);

@@ -434,8 +434,10 @@ headers(void **state)
 	assert_int_equal(http_post_new(&p, base, url, path, why, sizeof(why)),
 	    KP_EFORMAT);
 	put_file(path, "A: b\n", 5, 0640);
-	assert_int_equal(http_post_new(&p, base, url, path, why, sizeof(why)),
-	    KP_EFORMAT);
+	/* a group that is not ours, which only root can give it */
+	if (chown(path, (uid_t)-1, 12345) == 0)
+		assert_int_equal(http_post_new(&p, base, url, path, why,
+		    sizeof(why)), KP_EFORMAT);
 	/* its directory is who may read it */
 	setenv("CREDENTIALS_DIRECTORY", "/tmp", 1);
 	p = make(url, path);

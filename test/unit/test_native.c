@@ -436,7 +436,7 @@ chunks_that_lie_are_left_out(void **state)
 {
 	struct kp_native_chunk head = { .magic = KP_NATIVE_MAGIC,
 		.version = KP_NATIVE_VERSION, .records = 1 };
-	struct { struct kp_native_chunk head; uint8_t rest[40]; } chunk[6];
+	struct { struct kp_native_chunk head; uint8_t rest[sizeof(struct kp_native_record)]; } chunk[6];
 	struct kp_native_record cut = { .kind = KP_NATIVE_FN, .fn = 1,
 		.caller = 500 };
 	struct fixture *f = *state;
@@ -617,7 +617,7 @@ records_of_full_traces_are_short(void **state)
 		kp_buf_init(&chunk, MAX);
 		kp_buf_put(&chunk, &(struct kp_native_chunk){
 		    .magic = KP_NATIVE_MIXED, .version = KP_NATIVE_VERSION,
-		    .records = (uint32_t)((f->chunk[0].len + 3 * 24 + 40) /
+		    .records = (uint32_t)((f->chunk[0].len + 3 * 24 + sizeof(spawn)) /
 		    KP_NATIVE_WORD + lie) }, sizeof(struct kp_native_chunk));
 		kp_buf_put(&chunk, f->chunk[0].p, f->chunk[0].len);
 		kp_buf_put(&chunk, &call, KP_NATIVE_SHORT_BYTES);

@@ -456,7 +456,7 @@ hot_is_not_armed(void **state)
 	assert_int_equal(diags.errors, 0);
 	assert_int_equal(diags.n, 2);
 	assert_string_equal(diags.v[0].text, "db:loop/1 is too hot to trace: "
-	    "13599392 calls/s would take 5.44 schedulers, more than hot_share, "
+	    "13599392 calls/s would take 8.16 schedulers, more than hot_share, "
 	    "0.5: it is not traced (name its caller instead, or raise "
 	    "hot_share)");
 	assert_string_equal(diags.v[1].text, "the calls of all functions would "
@@ -481,7 +481,7 @@ hot_is_not_armed(void **state)
 	kp_plan_heat(&plan, conf, true, &diags);
 	assert_int_equal(diags.errors, 1);
 	assert_non_null(strstr(diags.v[0].text, "db:query/1 is too hot to trace: "
-	    "1000000 calls/s would take 40 % of a scheduler"));
+	    "1000000 calls/s would take 60 % of a scheduler"));
 	assert_non_null(strstr(diags.v[0].text, "it would not be traced"));
 	assert_false(kp_plan_has_entry(&plan));
 	kp_plan_free(&before);

@@ -126,7 +126,7 @@ younger_events_are_left(void **state)
 static void
 definitions_stay_whole(void **state)
 {
-	uint8_t term[100], got[N * 40];
+	uint8_t term[100], got[N * sizeof(struct kp_native_record)];
 	struct ring_part part;
 	struct ring r;
 	uint32_t n;
@@ -147,7 +147,9 @@ definitions_stay_whole(void **state)
 		assert_int_equal(part.events, 1);
 		assert_int_equal(part.to - part.from, n + 1);
 		for (uint32_t i = 0; i < n; i++)
-			memcpy(got + i * 40, ring_at(&r, part.from + i), 40);
+			memcpy(got + i * sizeof(struct kp_native_record),
+			    ring_at(&r, part.from + i),
+			    sizeof(struct kp_native_record));
 		assert_int_equal(got[0], KP_NATIVE_FN);
 		assert_memory_equal(got + KP_NATIVE_HEAD, term, len);
 		ring_release(&part);

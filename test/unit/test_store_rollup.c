@@ -85,11 +85,11 @@ test_cost(void **state)
 	}
 	assert_string_equal(sql_text("select count(*), min(events), min(cost_ms),"
 	    " min(agent_ms), min(scheduler_percent) from costs"),
-	    "5|1000|4.6|3.0|0.046");
+	    "5|1000|5.0|3.0|0.05");
 	keep_settle(db, NOON + 3 * HOUR);
 	assert_string_equal(sql_text("select count(*) from time_window"), "1");
 	assert_string_equal(sql_text("select events, armed_calls, agent_ns,"
-	    " cost_ns from cost"), "5000|10000|15000000|23000000");
+	    " cost_ns from cost"), "5000|10000|15000000|25000000");
 	keep_settle(db, NOON + 3 * DAY);
 	assert_string_equal(sql_text("select count(*) from cost"), "0");
 	db_close(db, 0);

@@ -1,0 +1,112 @@
+%% Where requests meet: a client that waits for a worker of a pool is answered because
+%% another request gives one back, with that one's token. Its calls, and those of the
+%% worker, once counted for the other request, after its end: 0.06 queries a request
+%% where there were 3.00, and nothing was lost. The application counts each of its
+%% functions by type of request (it_pool); kprofd has to find the same.
+-module(pool_tests).
+
+-export([tests/0]).
+
+-define(TYPES, [fast, slow, hop]).
+
+tests() ->
+    [{lists:concat([Kind, ", ", N, " clients, ", Workers, " workers"]), 60,
+      fun(T) -> exact(T, Kind, N, Workers) end}
+     || {Kind, N, Workers} <- [{own, 2, 2}, {own, 12, 2}, {own, 200, 3}, {poolboy, 12, 2}, {poolboy, 60, 4}]]
+        ++ [{"a state machine that postpones", 60, fun gate/1},
+            {"all at once, with messages and sampled stacks", 60, fun mixed/1},
+            {"requests of two nodes, one pool", 60, fun nodes/1}].
+
+tiers(Sampling, More) ->
+    ["{tiers, [{request, {it_pool, request, 1}}, {checkout, {it_pool, checkout, 0}}, {query, {it_pool, query, 2}},\n"
+     " {fetch, {it_pool, fetch, 1}}, {admit, {it_pool, admit, 2}}, {render, {it_pool, render, 1}}]}.\n"
+     "{entry, {it_pool, request, 1}}.\n"
+     "{identity, fun({it_pool, request, [T]}) when is_atom(T) -> T end}.\n",
+     Sampling, "{budget, none}. {hot_share, none}. {slow_ms, 60000}.\n", it:calm(), More].
+
+run(T, Kind, Clients, Workers, Types, More) ->
+    Target = it:target(T, #{kind => plain}),
+    P = start(T, Target, Kind, Workers, More),
+    Each = max(4, 600 div Clients),
+    N = it:call(Target, it_pool, run, [Clients, Each, Types]),
+    it:assembled(P, N),
+    timer:sleep(500),                   % calls after their requests
+    Truth = it:call(Target, it_pool, stop, []),
+    it:terminate(P),
+    N = it:balance(P),
+    {P, Truth}.
+
+start(T, Target, Kind, Workers, More) ->
+    ok = it:call(Target, it_pool, start, [Kind, Workers]),
+    P = it:kprofd(T, Target, #{tiers => tiers("{sampling, all}.\n", More), args => ["-interval", "1s"]}),
+    it:armed(P),
+    P.
+
+%% {Function, Type} => Calls, inside and after, as in it_pool's own account.
+found(P) ->
+    maps:from_list([{{list_to_atom(Tier), list_to_atom(Type)}, N + Late} || {Tier, Type, N, Late} <- it:calls_by_tier(P)]).
+
+%% Nothing is caused late here: what comes after a request was moved there.
+late(P) ->
+    [{Tier, Type, Late} || {Tier, Type, _, Late} <- it:calls_by_tier(P), Late > 0].
+
+exact(T, Kind, Clients, Workers) ->
+    {P, Truth} = run(T, Kind, Clients, Workers, ?TYPES, ""),
+    same(P, Truth, found(P)),
+    it:equal("calls after their request", [], late(P)).
+
+%% But for requests that got no label, as may be where many begin at once: whoever waits
+%% for them gets no token, or goes on with another's.
+same(P, Truth, Found) ->
+    Losses = it:losses(P),
+    case maps:get(unlabelled, Losses, 0) of
+        0 ->
+            it:equal("calls by type", Truth, Found),
+            it:equal("losses", #{}, maps:remove(crossed, it:lost(P))),
+            it:check(not is_map_key(crossed, Losses) orelse is_map_key({admit, gate}, Truth),
+                     "lost with other requests' tokens: ~p", [Losses]);
+        N ->
+            Apart = [abs(Calls - maps:get(Key, Found, 0)) || {Key, Calls} <- maps:to_list(Truth)],
+            it:check(lists:sum(Apart) =< 20 * N, "~b unlabelled: of ~0p there are ~0p", [N, Truth, Found])
+    end.
+
+%% What it does for a client, when another one leaves, looks like that one's: that much
+%% is counted as lost.
+gate(T) ->
+    {P, Truth} = run(T, own, 12, 2, [gate], ""),
+    Found = found(P),
+    Lost = maps:get(crossed, it:losses(P), 0),
+    same(P, Truth, Found#{{admit, gate} => maps:get({admit, gate}, Found, 0) + Lost}),
+    it:check(Lost > 0, "something is lost"),
+    {note, io_lib:format("~b of ~b lost", [Lost, maps:get({admit, gate}, Truth)])}.
+
+%% Each type has its own calls, whatever the others do; only those of the state machine
+%% may be lost.
+mixed(T) ->
+    {P, Truth} = run(T, own, 24, 2, [gate | ?TYPES], [["{messages, true}.\n" || it:is_native()], "{stacks, [{per_second, 50}]}.\n"]),
+    Found = found(P),
+    Lost = maps:get(crossed, it:losses(P), 0),
+    same(P, Truth, Found#{{admit, gate} => maps:get({admit, gate}, Found, 0) + Lost}).
+
+%% The pool is on one node, and clients are on both.
+nodes(T) ->
+    Targets = [Pool, Other] = [it:target(T, #{kind => plain, name => Name, node => name(Name)}) || Name <- ["pool", "other"]],
+    ok = it:call(Pool, it_pool, start, [own, 2]),
+    ok = it:call(Other, it_pool, start, [own, 1]),
+    ok = it:call(Other, it_pool, at, [it:call(Pool, erlang, node, [])]),
+    P = it:kprofd(T, Targets, #{tiers => tiers("{sampling, all}.\n", ""), args => ["-interval", "1s"]}),
+    it:until("both are armed", fun() -> it:times_armed(P) >= 2 end),
+    Me = self(),
+    Clients = [spawn_link(fun() -> Me ! {self(), it:call(Target, it_pool, run, [10, 30, ?TYPES])} end)
+               || Target <- Targets],
+    N = lists:sum([receive {Pid, Some} -> Some end || Pid <- Clients]),
+    Written = "select coalesce(sum(requests), 0) from request_stats where identity = '_total'",
+    it:until("all are written", fun() -> it:number(P, Written) >= N end),
+    Counts = [it:call(Target, it_pool, stop, []) || Target <- [Other, Pool]],
+    it:terminate(P),
+    same(P, maps:fold(fun(Key, Calls, Sum) -> maps:update_with(Key, fun(S) -> S + Calls end, Calls, Sum) end,
+                      hd(Counts), hd(tl(Counts))), found(P)).
+
+%% Of this test alone: tests run at the same time.
+name(Name) ->
+    lists:concat(["pool_", Name, "_", os:getpid(), [D || D <- pid_to_list(self()), D >= $0, D =< $9], "@127.0.0.1"]).
