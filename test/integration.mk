@@ -198,13 +198,23 @@ $(KPROFD_ROOTS)/%/made:
 ROOTS := $(RELEASES:%=$(KPROFD_ROOTS)/%/made)
 
 .PHONY: matrix releases
-matrix: integration
-	@$(MAKE) --no-print-directory releases
+matrix releases: $(INTEGRATION_NEEDS) $(ROOTS)
 
-releases: $(INTEGRATION_NEEDS) $(ROOTS)
-	@failed=; for r in $(RELEASES); do \
-	    $(call run_integration,$(KPROFD_ROOTS)/$$r) || failed="$$failed $$r"; \
-	done; [ -z "$$failed" ] || { echo "failed on OTP:$$failed"; exit 1; }
+matrix:
+	@$(call side_by_side,host $(RELEASES))
+
+releases:
+	@$(call side_by_side,$(RELEASES))
+
+# $(1): releases, and `host` for the installed one.  They run at the same time, since
+# their tests wait more than they work; each line names its release.
+side_by_side = rm -f $(INTEGRATION)/failed.*; \
+    for r in $(1); do { \
+	if [ $$r = host ]; then $(call run_integration); \
+	else $(call run_integration,$(KPROFD_ROOTS)/$$r); fi || \
+	    touch $(INTEGRATION)/failed.$$r; } 2>&1 | sed -u "s/^/$$r: /" & \
+    done; wait; \
+    ! ls $(INTEGRATION)/failed.* 2>/dev/null
 
 # A node of a release that is refused; its root file system takes longer than the test.
 .PHONY: refused

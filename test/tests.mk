@@ -22,7 +22,7 @@ TESTS := unit \
          spec-check \
          mutants-fit \
          library-test \
-         integration \
+         $(if $(ALL_RELEASES),matrix,integration) \
          viewers-test \
          native,FIGURE_REQUESTS=20000 \
          newcomer-test \
@@ -31,6 +31,8 @@ TESTS := unit \
          docs-test
 
 include $(addprefix test/,unit.mk erlang.mk fuzz.mk clients.mk integration.mk documents.mk bench.mk)
+
+# The gate sets ALL_RELEASES: then the tests on real nodes run on all releases at once.
 
 # `make test` on another Debian: in a bare root of it, as on a fresh machine.
 .PHONY: test-bookworm test-trixie

@@ -164,7 +164,7 @@ hand_on(struct kp_requests *rs, struct req *rq, bool open)
 		messages_hand_on(rs, rq);
 	rs->o.on_request(rs->o.ctx, &rq->r);
 	tombs_add(rs, nd, &(struct tombstone){ .label = rq->r.label,
-	    .outer = rq->outer, .at = rq->r.end, .identity = rq->r.identity,
+	    .outer = rq->outer, .proc = rq->calls[0].c.proc, .at = rq->r.end, .identity = rq->r.identity,
 	    .weight = rq->r.weight & INT32_MAX, .spread = rq->spread });
 	/* req_drop() decides by this end which calls go on, as was done above. */
 	rq->r.end = end;

@@ -141,9 +141,12 @@ struct req *orphan_make(struct kp_requests *rs, const struct token *t,
     uint32_t node, kp_target_ns at);
 /* Gives its calls to the request that they are of; last: or counts them as lost. */
 void orphan_settle(struct kp_requests *rs, struct req *orphan, bool last);
-/* p begins rq: what other processes are sent from now on is of rq. */
+/*
+ * p begins rq: what other processes are sent from now on is of rq.  t: the token
+ * that it had, when it worked for the request `of`.
+ */
 void own_begin(struct kp_requests *rs, const struct proc *p, struct req *rq,
-    const struct token *t);
+    const struct token *t, uint64_t of);
 /* rq goes. */
 void own_end(struct kp_requests *rs, const struct req *rq);
 /*

@@ -145,13 +145,19 @@ proc_note_work(struct kp_requests *rs, uint64_t proc, const struct token *t,
 
 void
 own_begin(struct kp_requests *rs, const struct proc *p, struct req *rq,
-    const struct token *t)
+    const struct token *t, uint64_t of)
 {
 	const uint64_t *at = map_get(&rs->own, p->id);
 	struct req *before = at != NULL ? req_get(rs, *at) : NULL;
 
 	rq->took = token_taken(p->id, t);
 	rq->since = (int32_t)(t->serial - rq->took) > 0 ? t->serial : rq->took;
+	/*
+	 * A server takes a message before its next request, which says nothing of
+	 * what it had sent.  What is left of its last request does.
+	 */
+	rq->bounded = t->label != 0 && (t->from == p->id ||
+	    (before != NULL && of == before->r.label));
 	if (before != NULL) {
 		rq->before = before->r.label;
 		before->superseded = true;
@@ -171,6 +177,16 @@ own_end(struct kp_requests *rs, const struct req *rq)
 		*at = rq->before;
 	else
 		map_remove(&rs->own, proc);
+}
+
+/* The process that began the request with this label; 0: it is not known. */
+static uint64_t
+label_proc(const struct kp_requests *rs, uint64_t label)
+{
+	const struct req *rq = req_get(rs, label);
+	const struct tombstone *t = rq == NULL ? tombs_get(rs, label) : NULL;
+
+	return rq != NULL ? rq->calls[0].c.proc : t != NULL ? t->proc : 0;
 }
 
 /* Was the process that began rq inside its entry then? */
@@ -200,7 +216,8 @@ entry_covers(const struct kp_requests *rs, const struct req *rq,
 /*
  * The request inside whose entry a process was when it sent this token, or NULL.
  * Before the request took its first message its own token was there; whatever
- * has another was sent before, as was what has a lower serial.
+ * has another was sent before, as was what has a lower serial.  Where serials do
+ * not tell, a token of an earlier request of the process was sent during that.
  */
 static const struct req *
 own_request(const struct kp_requests *rs, const struct rnode *nd,
@@ -208,6 +225,7 @@ own_request(const struct kp_requests *rs, const struct rnode *nd,
 {
 	const uint64_t *own = map_get(&rs->own, t->from);
 	const struct req *rq = own != NULL ? req_get(rs, *own) : NULL;
+	bool earlier = rq != NULL && label_proc(rs, t->label) == t->from;
 	int begun = 0;
 
 	if (rq != NULL)
@@ -216,8 +234,8 @@ own_request(const struct kp_requests *rs, const struct rnode *nd,
 		if (rq->r.label == t->label)
 			return rq;
 		begun += rq->calls[0].c.start <= at;
-		if ((int32_t)(t->serial - rq->since) > 0 &&
-		    t->last != rq->took && entry_covers(rs, rq, at))
+		if ((rq->bounded || !earlier) &&
+		    (int32_t)(t->serial - rq->since) > 0 && t->last != rq->took && entry_covers(rs, rq, at))
 			return rq;
 		rq = rq->before != 0 ? req_get(rs, rq->before) : NULL;
 	}
@@ -246,11 +264,12 @@ proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
 	if (t->from == 0 || t->label == 0 || (known && !rq->spread &&
 	    !rq->superseded && rq->calls[0].c.proc == t->from))
 		return t->label;
+	of = worked_get(rs, proc, t->label, token_taken(proc, t));
+	if (of != 0)
+		return of;
 	if (t->from == proc) {
-		of = worked_get(rs, proc, t->label, t->last);
 		/* A process that is spawned has taken what its parent took. */
-		if (of == 0)
-			of = worked_get(rs, 0, t->label, t->last);
+		of = worked_get(rs, 0, t->label, t->last);
 		if (of != 0 || (known && rq->calls[0].c.proc == proc))
 			return of != 0 ? of : t->label;
 	} else {

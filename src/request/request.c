@@ -237,7 +237,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 			o.kind = OPEN_IGNORED;
 			mark_set(rs, o.rq);
 		} else {
-			own_begin(rs, p, o.rq, &held);
+			own_begin(rs, p, o.rq, &held, old_label);
 		}
 	}
 	proc_push(rs, p, &o);

@@ -85,8 +85,9 @@ struct req {
 	bool overflow;		/* its name came past the cap of names */
 	bool outer_early;	/* the entry of `outer` had not come when it began */
 	bool takes_token;	/* its entry replaced a token of the process */
-	bool spread;		/* other requests have its token: reconcile.c */
-	bool superseded;	/* its process has begun another one since */
+	bool spread : 1;	/* other requests have its token: reconcile.c */
+	bool superseded : 1;	/* its process has begun another one since */
+	bool bounded : 1;	/* `since` is the last serial before it */
 	/*
 	 * r.calls and r.ncalls are set when it closes.  While it is early
 	 * r.node is that of its first call.  All times here are by the clock of
@@ -183,6 +184,7 @@ _Static_assert(offsetof(struct proc, first) == POOL_LINE &&
 
 struct tombstone {
 	uint64_t label, outer;	/* as in struct req */
+	uint64_t proc;		/* of its entry */
 	kp_target_ns at;	/* its end, by the clock of its node */
 	uint32_t identity;
 	uint32_t weight : 31, spread : 1;

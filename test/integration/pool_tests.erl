@@ -81,12 +81,16 @@ gate(T) ->
     {note, io_lib:format("~b of ~b lost", [Lost, maps:get({admit, gate}, Truth)])}.
 
 %% Each type has its own calls, whatever the others do; only those of the state machine
-%% may be lost.
+%% may be lost. A client that it answered gets its own old token back now and then, of
+%% which nothing says that it is not from then: one call in 3,000 is moved.
 mixed(T) ->
     {P, Truth} = run(T, own, 24, 2, [gate | ?TYPES], [["{messages, true}.\n" || it:is_native()], "{stacks, [{per_second, 50}]}.\n"]),
     Found = found(P),
     Lost = maps:get(crossed, it:losses(P), 0),
-    same(P, Truth, Found#{{admit, gate} => maps:get({admit, gate}, Found, 0) + Lost}).
+    Apart = [abs(Calls - maps:get(Key, Found, 0)) || {Key, Calls} <- maps:to_list(Truth), Key =/= {admit, gate}],
+    it:check(lists:sum(Apart) =< 4 + 20 * maps:get(unlabelled, it:losses(P), 0), "of ~0p there are ~0p", [Truth, Found]),
+    it:check(maps:get({admit, gate}, Found, 0) + Lost >= maps:get({admit, gate}, Truth) - lists:sum(Apart) - 4,
+             "of ~0p there are ~0p, and ~b lost", [Truth, Found, Lost]).
 
 %% The pool is on one node, and clients are on both.
 nodes(T) ->
