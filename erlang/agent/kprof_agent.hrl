@@ -131,6 +131,8 @@
 -record(hot, {
     counters = #{} :: #{mfa() => {AtWindow :: integer(), Last :: integer()}},
     calls = 0 :: non_neg_integer(),     % of tiers' functions, while armed
+    unsent = #{} :: #{mfa() => pos_integer()},  % of them, those that the daemon does not know
+    sent_entries = 0 :: integer(),      % calls of entries while armed, as the daemon knows
     uncounted = [] :: [mfa()],          % functions that somebody else counts
     window = {0, #{}} :: {StartMs :: integer(), EntryCalls :: #{mfa() => non_neg_integer()}},
     over = 0 :: non_neg_integer()       % windows in a row over the limit for all

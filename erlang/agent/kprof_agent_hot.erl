@@ -17,8 +17,8 @@
 %% somebody else counts is not counted here.
 -module(kprof_agent_hot).
 
--export([counting/2, arm_tier/2, count_tiers/1, read_tiers/1, check_rates/1, window_begin/1,
-         judge_rates/1, uncount_tiers/1, with_counters/3]).
+-export([counting/2, arm_tier/2, count_tiers/1, read_tiers/1, send_counts/1, check_rates/1,
+         window_begin/1, judge_rates/1, uncount_tiers/1, with_counters/3]).
 
 -include("kprof_agent.hrl").
 
@@ -95,19 +95,37 @@ report_uncounted(Now, #s{hot = H} = S) ->
 %% A counter that has gone is left out, and count_tiers/1 sets it again. A counter that has
 %% fallen was reset by somebody else.
 -spec read_tiers(#s{}) -> #s{}.
-read_tiers(#s{session = Session, hot = #hot{counters = Tiers, calls = Calls} = H} = S) ->
-    {Read, More} =
-        maps:fold(fun(MFA, {Base, Last}, {Acc, Sum}) ->
-                          case kprof_agent_patterns:counter(Session, MFA) of
-                              N when is_integer(N), N >= Last ->
-                                  {Acc#{MFA => {Base, N}}, Sum + N - Last};
-                              N when is_integer(N) ->
-                                  {Acc#{MFA => {Base - Last, N}}, Sum + N};
-                              _ ->
-                                  {Acc, Sum}
-                          end
-                  end, {#{}, 0}, Tiers),
-    S#s{hot = H#hot{counters = Read, calls = Calls + More}}.
+read_tiers(#s{session = Session, hot = #hot{counters = Tiers} = H} = S) ->
+    S#s{hot = maps:fold(
+                fun(MFA, {Base, Last}, Acc) ->
+                        case kprof_agent_patterns:counter(Session, MFA) of
+                            N when is_integer(N), N >= Last ->
+                                tier_read(MFA, {Base, N}, N - Last, Acc);
+                            N when is_integer(N) ->
+                                tier_read(MFA, {Base - Last, N}, N, Acc);
+                            _ ->
+                                Acc
+                        end
+                end, H#hot{counters = #{}}, Tiers)}.
+
+tier_read(MFA, Now, 0, #hot{counters = Tiers} = H) ->
+    H#hot{counters = Tiers#{MFA => Now}};
+tier_read(MFA, Now, More, #hot{counters = Tiers, calls = Calls, unsent = Unsent} = H) ->
+    H#hot{counters = Tiers#{MFA => Now}, calls = Calls + More,
+          unsent = maps:update_with(MFA, fun(N) -> N + More end, More, Unsent)}.
+
+%% Sends what has been counted since the last time, as it was read last: calls of each function
+%% of a tier, and of all entries, while they were armed.
+-spec send_counts(#s{}) -> #s{}.
+send_counts(#s{hot = #hot{unsent = Unsent, sent_entries = Sent} = H} = S) ->
+    Entries = kprof_agent_arming:entry_calls(S) - kprof_agent_arming:unarmed(S),
+    case max(0, Entries - Sent) of
+        0 when map_size(Unsent) =:= 0 ->
+            S;
+        More ->
+            Notice = {kprof_notice, calls, maps:to_list(Unsent), More},
+            kprof_agent_events:notice(Notice, S#s{hot = H#hot{unsent = #{}, sent_entries = Entries}})
+    end.
 
 %% ------------------------------------------------------- what is too hot ----
 

@@ -169,7 +169,8 @@ command(lease, Ref, #s{lease = Lease} = S0) ->
         true ->
             T0 = kprof_injected:now_ns(),
             S1 = kprof_agent_intact:check_intact(kprof_agent_intact:session_check(S)),
-            S2 = kprof_agent_hot:count_tiers(kprof_agent_arming:read_counters(S1)),
+            S2 = kprof_agent_hot:send_counts(
+                   kprof_agent_hot:count_tiers(kprof_agent_arming:read_counters(S1))),
             S3 = kprof_agent_events:add_busy(lease, T0, kprof_agent_cost:count_switches(S2)),
             _ = kprof_agent_events:send(kprof_agent_status:state_msg(S3), S3),
             kprof_agent_hot:judge_rates(S3);
@@ -261,7 +262,8 @@ limits(#{max_queue := Queue, max_memory := Memory, max_age_ms := AgeMs} = Limits
 -spec finish(term(), #s{}) -> no_return().
 finish(Reason, S0) ->
     S = handed_over(Reason, S0, put_down(S0#s{leaving = true})),
-    Last = kprof_agent_arming:read_counters(S#s{state = {ended, Reason}}),
+    Last = kprof_agent_hot:send_counts(
+             kprof_agent_arming:read_counters(S#s{state = {ended, Reason}})),
     Bye = setelement(1, kprof_agent_status:state_msg(Last), kprof_bye),
     _ = kprof_agent_events:send(Bye, S),
     kprof_agent_arming:count_entries(S, false),

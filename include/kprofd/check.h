@@ -24,6 +24,8 @@ struct kp_check_seen {
 				   whose end was not seen; */
 	uint64_t ended;		/* of those: the number whose end was seen */
 	uint64_t calls;		/* in requests that ended */
+	uint64_t strayed;	/* of those: with another request's token */
+	uint64_t missed;	/* as of struct kp_cell, not weighted */
 	bool recursive;		/* called by itself */
 };
 

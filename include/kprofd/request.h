@@ -93,7 +93,8 @@ struct kp_call {
 	bool async : 1;		/* started after the request had ended */
 	bool lost : 1;		/* in flight: it may have been another request's,
 				   and is not handed on (crossed) */
-	bool placed;		/* start and end are by the request's clock */
+	bool placed : 1;	/* start and end are by the request's clock */
+	bool strayed : 1;	/* its token was another request's */
 	uint32_t outlasts;	/* not 0: UNFINISHED, and goes on; on_late has
 				   its end, with this number */
 };

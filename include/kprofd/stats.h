@@ -42,6 +42,13 @@
  * belongs to one of them.  If a request's calls of the tier are on one node
  * only, its shares are the plain figures.
  *
+ * A process that waits is often answered because of another request: a pool has a
+ * worker again.  The answer has that one's token, or none if sampling passed that
+ * request over; what the process then does is not seen.  So each call that came with
+ * another's token, in a request of weight w, stands for w - 1 that came with none:
+ * strayed counts them where w > 1, and missed estimates the others, weighted.
+ * counted is the VM's count.
+ *
  * gc and out are parts of self: the process of a call was collecting garbage,
  * or scheduled out, while the call waited for no other.  The rest is work.
  *
@@ -86,6 +93,14 @@ struct kp_cell {
 	 * then, and must not be shown.
 	 */
 	bool unrecorded;
+	uint64_t strayed;
+	uint64_t missed;		/* weighted */
+	/*
+	 * Only of type "_total": calls of the tier, or in "_total" those of
+	 * entries, that the VM counted while armed, in requests or not; 0: not
+	 * known.
+	 */
+	uint64_t counted;
 	bool has_gc, has_out;		/* measured; else these are 0: */
 	int64_t gc, w_gc;
 	int64_t out, w_out;
@@ -95,6 +110,13 @@ struct kp_cell {
 	kp_dur_ns async_max;
 	struct kp_hist async_hist;
 };
+
+/* Fewer strayed calls, or a smaller part of calls that are missing, are not reported. */
+#define KP_STRAYED_MIN 3
+#define KP_MISSED_MIN 0.05
+/* A smaller part of the calls that the VM counted is hardly any. */
+#define KP_ABSENT 0.05
+#define KP_ABSENT_MIN 20	/* requests, and calls; with fewer it may be chance */
 
 #define KP_WAIT_SERIES_MAX 5000	/* wait cells in one window, likewise */
 
@@ -245,6 +267,11 @@ void kp_stats_request(struct kp_stats *st, const struct kp_request *rq);
 /* Adds the request's kp_requests_waits(), after kp_stats_request(). */
 void kp_stats_waits(struct kp_stats *st, const struct kp_request *rq);
 void kp_stats_late(struct kp_stats *st, const struct kp_late_call *c);
+/*
+ * The VM has counted n more calls of a tier (index + 1), or of entries (0).  They
+ * belong to the next window that closes with a request.
+ */
+void kp_stats_counted(struct kp_stats *st, uint32_t tier, uint64_t n);
 
 /*
  * Closes the running window [start, end) and hands it over; the next one starts

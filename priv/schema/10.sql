@@ -100,4 +100,17 @@ create view slow_requests as select q.id as request,
 	and c.outcome = 2) as raised_calls from request q
 	join node n on n.id = q.node_id
 	join identity i on i.id = q.identity_id order by q.start_ns, q.id;
+-- Tokens that were lost.  counted: calls of the tier, or of entries in _total, that
+-- the VM counted while it was traced, in requests or not; of all request types only.
+-- strayed: calls of requests that sampling picked for others as well, whose token was
+-- another request's.  missed: an estimate of the calls that lost their token to
+-- requests that sampling passed over (include/kprofd/stats.h).  All are null in rows
+-- of earlier schemas.
+
+alter table stat add column counted integer;
+alter table stat add column strayed integer;
+alter table stat add column missed integer;
+alter table level_stat add column counted integer;
+alter table level_stat add column strayed integer;
+alter table level_stat add column missed integer;
 pragma user_version = 10;

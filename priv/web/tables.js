@@ -65,7 +65,8 @@ function toStacks(row, tier, shown, change) {
 function columns(r, seconds, tiers, change) {
 	const one = (key, title, value, show) => ({ key, title, value, show: show ?? value });
 	const time = (key, title) => one(key, title, (row) => totalOf(row)[`${key}_ms`] ?? -1, (row) => ms(totalOf(row)[`${key}_ms`]));
-	const tier = (name) => one(`tier ${name}`, name, (row) => selfOf(row, name) ?? -1, (row) => toStacks(row, name, selfAndAfter(row, name), change));
+	const mark = (name) => (r.missing ?? []).some((m) => m.tier === name && m.missed_calls !== null) ? " !" : "";
+	const tier = (name) => one(`tier ${name}`, name + mark(name), (row) => selfOf(row, name) ?? -1, (row) => toStacks(row, name, selfAndAfter(row, name), change));
 
 	return [
 		one("name", "request type", (row) => row.identity),
@@ -104,6 +105,23 @@ function tracing(r) {
 		small.map((t) => `${t.tier} about ${ms(t.tracing_ms)} of its ${ms(t.mean_ms)}`).join(", "))];
 }
 
+// Tiers whose calls lost their tokens, or of which requests have hardly any.
+function missing(r) {
+	const each = (n, of) => { const v = n / (of || 1); return v >= 10 ? v.toFixed(0) : v.toFixed(2); };
+	const requests = r.rows[0]?.requests;
+	const counted = (m) => `${count(m.counted_calls)} calls, ${each(m.counted_calls, m.counted_requests)} per request`;
+	const [sure, absent] = [true, false].map((is) => (r.missing ?? []).filter((m) => (m.missed_calls !== null) === is));
+
+	return [...sure.length === 0 ? [] : [el("p", { class: "hint" }, "! " + sure.map((m) => `${m.tier}: ${each(m.calls, requests)} calls per request` +
+		(m.async_calls > 0 ? ` and ${each(m.async_calls, requests)} after it` : "") + (m.counted_calls === null ? "" : `, where the VM counted ${counted(m)}`) +
+		`; about ${each(m.missed_calls, requests)} per request lost their token`).join("; ") +
+		": a process was answered because of another request (a pool's worker was given back, a reply deferred, an event postponed), which sampling had passed over; " +
+		"what it did then is not seen, or counts after another request, and times of these tiers are too small ({sampling, all} sees it).")],
+	...absent.length === 0 ? [] : [el("p", { class: "hint" }, `Not in requests: ${absent.map((m) => `${m.tier}, ${counted(m)}`).join("; ")}: ` +
+		"the VM counted them, and measured requests have hardly any; they are made outside of requests, or tokens are lost before them, " +
+		"as where all workers of a pool are taken, and a request gets its worker from one that is not measured.")]];
+}
+
 export function report(r, state, change) {
 	const host = hosts("s-report");
 	const seconds = r.covered_ms / 1e3 || 1;
@@ -113,7 +131,7 @@ export function report(r, state, change) {
 	const [all, ...rest] = r.rows;
 
 	// What is wrong with a report that is empty or odd.
-	const hints = (r.hints ?? []).map((text) => el("p", { class: "hint" }, text));
+	const hints = [...missing(r), ...(r.hints ?? []).map((text) => el("p", { class: "hint" }, text))];
 
 	if (!all || all.requests === 0 && rest.length === 0) {
 		nothing(host, "No request was measured here. Choose a longer range, or see below whether measuring is paused and what was lost.");
@@ -125,7 +143,14 @@ export function report(r, state, change) {
 
 		return sign * (typeof x === "string" ? x.localeCompare(y) : x - y);
 	});
-	put(host, table(cols.map((c) => header(c, state, change)), [all, ...rest].map((row) =>
+	// With the types this makes up all requests.
+	const unmeasured = r.unmeasured_requests > 0 ? [el("tr", {}, cols.map((c) => el("td", { class: c.key === "name" ? "name" : "" },
+		c.key === "name" ? "not measured" : c.key === "requests" ? estimate({ n: r.unmeasured_requests, known: all.requests_known }, count) : "–")))] : [];
+	const counts = r.requests_known && r.requests !== all.requests ? [el("span", {}, "requests: the VM counted all; each type has those that were measured" +
+		(all.requests_known ? "" : `, for which the sampled ones stand: ~${count(all.requests)} in all`) +
+		(unmeasured.length > 0 ? "; the others are “not measured”, and times are of those measured" : ""))] : [];
+
+	put(host, table(cols.map((c) => header(c, state, change)), [...[all, ...rest].map((row) =>
 		el("tr", { "aria-current": row.identity === (state.identity || "_total") ? "true" : undefined }, cols.map((c) => {
 			if (c.key === "name")
 				return el("td", { class: "name" }, el("button", { type: "button", class: "link", onclick: () =>
@@ -133,10 +158,10 @@ export function report(r, state, change) {
 			if (c.key === "impact")
 				return el("td", {}, el("span", { class: "bar", style: { width: `${Math.max(0, row.share ?? 0) * 70}px` } }), percent(row.share));
 			return el("td", {}, c.show(row));
-		}))), "Report by request type"),
+		}))), ...unmeasured], "Report by request type"),
 	el("div", { class: "keys" }, r.tiers.map((name, i) => el("span", {}, el("i", { style: { backgroundColor: color(tierColor(i + 1)) } }), name)),
 		el("span", {}, el("i", { style: { backgroundColor: color("c0") } }), "no tier"),
-		el("span", {}, "columns of tiers: self (exclusive) time of one request; a row's add up to mean (inclusive), but for calls at the same time"), ...tracing(r)), ...hints);
+		el("span", {}, "columns of tiers: self (exclusive) time of one request; a row's add up to mean (inclusive), but for calls at the same time"), ...counts, ...tracing(r)), ...hints);
 }
 
 function change(f, up) {

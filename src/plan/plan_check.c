@@ -7,6 +7,7 @@
 #include "kprofd/check.h"
 #include "kprofd/cost.h"
 #include "kprofd/fn_name.h"
+#include "kprofd/stats.h"
 
 static const char *
 name_of(char *text, size_t n, const struct kp_plan_item *p)
@@ -172,6 +173,64 @@ calls_a_request(const struct kp_check *c, const struct kp_plan_item *p,
 	return entries > 0 && p->rate > 0 ? (double)p->rate / entries : 0;
 }
 
+/* The part of the requests that is sampled. */
+static double
+sampled(const struct kp_sampling *s, double entries)
+{
+	if (s->kind == KP_SAMPLE_ONE_IN)
+		return 1.0 / s->n;
+	if (s->kind == KP_SAMPLE_PER_SECOND && entries > s->n)
+		return s->n / entries;
+	return 1;
+}
+
+/*
+ * Calls that came with another request's token: with the configured sampling most
+ * of those requests are not sampled, and then no token comes at all.
+ */
+static void
+judge_tokens(const struct kp_check *c, const struct kp_plan_item *p,
+    double entries, struct kp_diags *diags)
+{
+	const struct kp_check_seen *seen = seen_of(c, p);
+	double strayed = (double)(seen->strayed + seen->missed) /
+	    (double)(seen->calls + seen->missed);
+	double share = sampled(&c->conf->sampling, entries);
+	char name[FN_NAME_MAX];
+
+	if (seen->strayed < KP_STRAYED_MIN ||
+	    strayed * (1 - share) < KP_MISSED_MIN)
+		return;
+	kp_diags_add(diags, p->pos, true, "%s: %.0f %% of its calls in traced "
+	    "requests came with another request's token, from an answer that "
+	    "another request set off (a pool's worker that was given back, a "
+	    "deferred reply): where one request in %.3g is sampled, about %.0f %% "
+	    "of its calls would not be seen ({sampling, all} sees them)",
+	    name_of(name, sizeof(name), p), 100 * strayed, 1 / share,
+	    100 * strayed * (1 - share));
+}
+
+/* The VM counted its calls, and requests hardly have any. */
+static void
+judge_absent(const struct kp_check *c, const struct kp_plan_item *p,
+    double entries, struct kp_diags *diags)
+{
+	const struct kp_check_seen *seen = seen_of(c, p);
+	double calls = entries > 0 && p->rate > 0 ? (double)p->rate / entries : 0;
+	char name[FN_NAME_MAX];
+
+	if (c->requests < KP_ABSENT_MIN ||
+	    calls * (double)c->requests < KP_ABSENT_MIN ||
+	    (double)seen->calls >= calls * (double)c->requests * KP_ABSENT)
+		return;
+	kp_diags_add(diags, p->pos, true, "%s is called %.3g times for each request, "
+	    "as the VM counts, and traced requests have hardly any of these "
+	    "calls: they are made outside of requests, or tokens are lost before "
+	    "them, as where all workers of a pool are taken, and a request gets "
+	    "its worker from one that is not measured", name_of(name,
+	    sizeof(name), p), calls);
+}
+
 static void
 judge_tier(const struct kp_check *c, const struct kp_plan_item *p,
     double entries, struct kp_diags *diags)
@@ -188,6 +247,8 @@ judge_tier(const struct kp_check *c, const struct kp_plan_item *p,
 		    "request: it is in a loop (name the function that has the "
 		    "loop, unless each of its calls is of interest)", name,
 		    calls);
+	judge_tokens(c, p, entries, diags);
+	judge_absent(c, p, entries, diags);
 }
 
 void
@@ -204,17 +265,6 @@ kp_check_judge(const struct kp_check *c, struct kp_diags *diags)
 	}
 	if (c->matched != NULL)
 		kp_check_identity(c, diags);
-}
-
-/* The part of the requests that is sampled. */
-static double
-sampled(const struct kp_sampling *s, double entries)
-{
-	if (s->kind == KP_SAMPLE_ONE_IN)
-		return 1.0 / s->n;
-	if (s->kind == KP_SAMPLE_PER_SECOND && entries > s->n)
-		return s->n / entries;
-	return 1;
 }
 
 struct kp_check_price

@@ -69,9 +69,87 @@ put_sampling(struct kp_buf *b, const struct report *r)
 	if (all->requests == all->sampled_requests)
 		return;
 	kp_buf_printf(b, "sampling: %s of %s requests%s were measured; the "
-	    "table estimates all (~: an estimated count)",
-	    text_count(some, all->sampled_requests), text_known(of, n, known),
-	    known ? ", as the VM counted them," : "");
+	    "table estimates ", text_count(some, all->sampled_requests),
+	    text_known(of, n, known), known ? ", as the VM counted them," : "");
+	if (report_unmeasured(r) > 0)
+		kp_buf_printf(b, "the ~%s that were made while tracing was on",
+		    text_count(of, all->requests));
+	else
+		kp_buf_str(b, "all");
+	kp_buf_str(b, " (~: an estimated count)");
+}
+
+static void
+put_missing_of(struct kp_buf *b, const struct report *r, size_t tier,
+    const struct report_missing *m)
+{
+	double requests = (double)r->rows[0].cells[0].requests;
+	char text[TEXT_MAX];
+
+	text_put(b, r->tiers[tier - 1]);
+	kp_buf_printf(b, ": %s calls per request",
+	    text_average(text, (double)m->calls / requests));
+	if (m->after > 0)
+		kp_buf_printf(b, " and %s after it",
+		    text_average(text, (double)m->after / requests));
+	if (m->counted > 0) {
+		kp_buf_printf(b, ", where the VM counted %s, ",
+		    text_known(text, m->counted, true));
+		kp_buf_printf(b, "%s per request",
+		    text_average(text, (double)m->counted / (double)m->entries));
+	}
+	kp_buf_printf(b, "; about %s per request lost their token",
+	    text_average(text, (double)m->missed / requests));
+}
+
+/*
+ * Tiers whose calls lost their tokens: the VM counts all calls, also those outside
+ * of requests, so how many are missing comes from the calls that strayed.
+ */
+static void
+put_missing(struct kp_buf *b, const struct report *r)
+{
+	struct report_missing m;
+	const char *sep = "!";
+
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		if (!report_missing(r, t, &m) || !m.sure)
+			continue;
+		kp_buf_printf(b, "%s ", sep);
+		put_missing_of(b, r, t, &m);
+		sep = ";";
+	}
+	if (*sep == ';')
+		kp_buf_str(b, ": a process was answered because of another request "
+		    "(a pool's worker was given back, a reply deferred, an event "
+		    "postponed), which sampling had passed over; what it did then "
+		    "is not seen, or counts after another request, and times of "
+		    "these tiers are too small ({sampling, all} sees it)");
+}
+
+/* Tiers of which the VM counted calls and requests have hardly any. */
+static void
+put_absent(struct kp_buf *b, const struct report *r)
+{
+	char calls[TEXT_MAX], each[TEXT_MAX];
+	const char *sep = "not in requests:";
+	struct report_missing m;
+
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		if (!report_missing(r, t, &m) || m.sure)
+			continue;
+		kp_buf_printf(b, "%s %s calls of ", sep,
+		    text_known(calls, m.counted, true));
+		text_put(b, r->tiers[t - 1]);
+		kp_buf_printf(b, ", %s per request", text_average(each,
+		    (double)m.counted / (double)m.entries));
+		sep = ";";
+	}
+	if (*sep == ';')
+		kp_buf_str(b, ": the VM counted them, and measured requests have "
+		    "hardly any; they are made outside of requests, or tokens are "
+		    "lost before them, as where all workers of a pool are taken, "
+		    "and a request gets its worker from one that is not measured");
 }
 
 /* The time after the end of requests, and which share of calls cause it. */
@@ -226,7 +304,8 @@ report_coverage(struct kp_buf *b, const struct report *r,
 		void (*put)(struct kp_buf *b, const struct report *r);
 		bool of_times;	/* not of numbers of calls, or of async time */
 	} notes[] = {
-		{ put_sampling, false }, { put_after, false },
+		{ put_sampling, false }, { put_missing, false },
+		{ put_absent, false }, { put_after, false },
 		{ put_pauses, false }, { put_untimed, true },
 		{ report_put_tracing, true }, { put_errors, false },
 	};

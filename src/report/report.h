@@ -25,7 +25,8 @@
 struct report_cell {
 	uint64_t requests, calls, raised, unfinished, ambiguous, async_calls;
 	uint64_t outlasting;	/* calls that end after their request */
-	uint64_t timed, inside, made;	/* as of struct kp_cell */
+	uint64_t timed, inside, made;	/* as of struct kp_cell, like: */
+	uint64_t counted, strayed, missed;
 	uint64_t async_raised, async_unknown, async_unfinished;
 	uint64_t unknown_outcomes, unseen;	/* kp_cell_unseen() */
 	bool unrecorded;	/* as of struct kp_cell */
@@ -109,6 +110,32 @@ size_t report_tier(const struct report *r, const char *name);
 /* True: nothing was measured. */
 bool report_empty(const struct report *r);
 
+/*
+ * Calls of a tier that measured requests do not have, though the VM counted them;
+ * of the first row.
+ */
+struct report_missing {
+	/*
+	 * That requests made, by other calls of the tier that came with another
+	 * request's token.  Without such: hardly any of the VM's calls are in
+	 * requests, and nothing shows whether they lost their tokens or were
+	 * made outside of requests.
+	 */
+	bool sure;
+	uint64_t missed;	/* if sure: an estimate */
+	uint64_t calls, after;	/* that measured requests have, and after them */
+	/* The VM's count, of all calls and of requests; 0: not known. */
+	uint64_t counted, entries;
+};
+
+/*
+ * tier: an index among cells.  False: none are missing, or few, or by chance.
+ */
+bool report_missing(const struct report *r, size_t tier,
+    struct report_missing *m);
+/* Follows the tier's name in tables if calls are missing for sure. */
+#define REPORT_MISSING " !"
+
 enum report_what {
 	REPORT_BUSY,	/* the union of the tier's calls in a request */
 	REPORT_SELF,	/* their time without the tier calls they waited for:
@@ -163,6 +190,13 @@ void report_coverage(struct kp_buf *b, const struct report *r,
  * measured.  *known: it is a count, not an estimate from samples.
  */
 uint64_t report_requests(const struct report *r, size_t row, bool *known);
+/*
+ * How many of the requests that the VM counted are in no type's row: they were not
+ * measured, and no measured one stands for them.  0: none, or as few as sampling
+ * makes by chance, or the count is not the VM's.
+ */
+uint64_t report_unmeasured(const struct report *r);
+#define REPORT_UNMEASURED "not measured"
 /* The same for the calls of a tier; tier 0: the request itself. */
 uint64_t report_calls(const struct report *r, size_t row, size_t tier,
     bool *known);

@@ -7,6 +7,8 @@
 
 #include "source.h"
 
+#define SURE 3	/* standard errors that chance alone does not exceed */
+
 void
 report_no_times(struct report_cell *c)
 {
@@ -61,6 +63,9 @@ report_take_cell(struct report_cell *to, const struct kp_cell *c, bool request)
 	to->timed = c->w_timed;
 	to->inside = c->w_inside;
 	to->made = c->w_made;
+	to->counted = c->counted;
+	to->strayed = c->strayed;
+	to->missed = c->missed;
 	to->sampled_requests = c->requests;
 	to->sampled_calls = c->calls;
 	to->sampled_async = c->async_calls + c->outlasting;
@@ -106,6 +111,26 @@ report_requests(const struct report *r, size_t row, bool *known)
 		return c->requests;
 	*known = true;
 	return r->entry_calls;
+}
+
+/*
+ * Sampling makes the sum of types differ from the VM's count by chance: its
+ * variance is that of the weights, about requests x (weight - 1).
+ */
+uint64_t
+report_unmeasured(const struct report *r)
+{
+	const struct report_cell *c = &r->rows[0].cells[0];
+	double sampled = (double)c->sampled_requests, chance, rest;
+	bool known;
+	uint64_t n = report_requests(r, 0, &known);
+
+	if (!known || n <= c->requests)
+		return 0;
+	rest = (double)(n - c->requests);
+	chance = sampled > 0 ? (double)c->requests *
+	    ((double)c->requests / sampled - 1) : 0;
+	return rest * rest > SURE * SURE * chance ? n - c->requests : 0;
 }
 
 uint64_t
@@ -199,4 +224,42 @@ seen_share(char *buf, enum kp_seen seen, uint64_t n, uint64_t of, bool known)
 	if (seen != KP_SEEN)
 		return seen_count(buf, seen, n, known);
 	return text_share(buf, of == 0 ? -1 : (double)n / (double)of);
+}
+
+/*
+ * Are hardly any of the calls that the VM counted in requests?  Each call in a
+ * request would be sampled with it.
+ */
+static bool
+are_absent(const struct report_cell *all, const struct report_cell *c)
+{
+	double expected = (double)c->counted * (double)all->sampled_requests /
+	    (double)all->counted;
+
+	return all->sampled_requests >= KP_ABSENT_MIN &&
+	    expected >= KP_ABSENT_MIN && (double)(c->sampled_calls +
+	    c->sampled_async) < expected * KP_ABSENT;
+}
+
+bool
+report_missing(const struct report *r, size_t tier, struct report_missing *m)
+{
+	const struct report_cell *c = &r->rows[0].cells[tier];
+	const struct report_cell *all = &r->rows[0].cells[0];
+	bool counted = !r->filtered && c->counted > 0 && all->counted > 0;
+	double most;
+
+	if (tier == 0)
+		return false;
+	*m = (struct report_missing){ .counted = counted ? c->counted : 0,
+		.entries = counted ? all->counted : 0, .calls = c->calls,
+		.after = c->async_calls, .missed = c->missed };
+	/* With what was measured they cannot be more than the VM counted. */
+	most = counted ? (double)c->counted * (double)all->requests /
+	    (double)all->counted - (double)c->calls : (double)c->missed;
+	if ((double)m->missed > most)
+		m->missed = most > 0 ? (uint64_t)most : 0;
+	m->sure = c->strayed >= KP_STRAYED_MIN && (double)m->missed >=
+	    KP_MISSED_MIN * (double)(m->missed + m->calls);
+	return m->sure || (counted && are_absent(all, c));
 }

@@ -119,6 +119,11 @@ json_cell(struct json *j, const char *tier, const struct report_cell *c)
 			    value_of(c, &figures[i]));
 	}
 	json_string(j, "raised_seen", seen_name(raised_seen(c)));
+	if (c->counted > 0)
+		json_uint(j, "counted_calls", c->counted);
+	else
+		json_null(j, "counted_calls");
+	json_uint(j, "missed_calls", c->missed);
 	json_end(j);
 }
 
@@ -137,6 +142,36 @@ json_row(struct json *j, const struct report *r, const struct report_row *row)
 			json_cell(j, tier_name(r, t), &row->cells[t]);
 	}
 	json_end(j);
+	json_end(j);
+}
+
+/* The tiers of which calls are missing; how many: null if that is not sure. */
+static void
+json_missing(struct json *j, const struct report *r)
+{
+	struct report_missing m;
+
+	json_array(j, "missing");
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		if (!report_missing(r, t, &m))
+			continue;
+		json_object(j, NULL);
+		json_string(j, "tier", r->tiers[t - 1]);
+		if (m.counted > 0) {
+			json_uint(j, "counted_calls", m.counted);
+			json_uint(j, "counted_requests", m.entries);
+		} else {
+			json_null(j, "counted_calls");
+			json_null(j, "counted_requests");
+		}
+		json_uint(j, "calls", m.calls);
+		json_uint(j, "async_calls", m.after);
+		if (m.sure)
+			json_uint(j, "missed_calls", m.missed);
+		else
+			json_null(j, "missed_calls");
+		json_end(j);
+	}
 	json_end(j);
 }
 
@@ -167,6 +202,7 @@ report_object(struct json *j, const char *key, const struct report *r)
 	json_bool(j, "requests_known", known);
 	json_uint(j, "entry_calls", r->entry_calls);
 	json_uint(j, "sampled", r->sampled);
+	json_uint(j, "unmeasured_requests", report_unmeasured(r));
 	json_ms(j, "traced_call_ms", r->traced_call > 0 ? r->traced_call : -1);
 	json_ms(j, "traced_caller_ms", r->traced_call > 0 ?
 	    r->traced_caller : -1);
@@ -176,6 +212,7 @@ report_object(struct json *j, const char *key, const struct report *r)
 	for (size_t i = 0; i < r->nrows; i++)
 		json_row(j, r, &r->rows[i]);
 	json_end(j);
+	json_missing(j, r);
 	losses_json(j, &r->losses);
 	if (r->hinted)
 		json_texts(j, "hints", r->hints, r->nhints);
@@ -225,16 +262,17 @@ report_csv_text(struct kp_buf *b, const char *s)
 
 static void
 csv_line(struct kp_buf *b, const char *start, const char *end,
-    const char *identity, const char *tier, const struct report_cell *c,
+    const char *identity, size_t tier, const struct report_cell *c,
     const struct report *r)
 {
+	struct report_missing m;
 	char text[TEXT_MAX];
 	kp_dur_ns d;
 
 	kp_buf_printf(b, "%s,%s,", start, end);
 	report_csv_text(b, identity);
 	kp_buf_u8(b, ',');
-	report_csv_text(b, tier);
+	report_csv_text(b, tier_name(r, tier));
 	for (size_t i = 0; i < NFIGURES; i++) {
 		kp_buf_u8(b, ',');
 		if (is_null(c, &figures[i]))
@@ -247,8 +285,27 @@ csv_line(struct kp_buf *b, const char *start, const char *end,
 		if (d >= 0)
 			kp_buf_str(b, text_exact_ms(text, d));
 	}
-	kp_buf_printf(b, ",%s,%d,%d\n", seen_name(raised_seen(c)),
+	kp_buf_printf(b, ",%s,%d,%d,", seen_name(raised_seen(c)),
 	    r->less_tracing, r->running);
+	if (c->counted > 0)
+		kp_buf_printf(b, "%" PRIu64, c->counted);
+	kp_buf_printf(b, ",%" PRIu64 ",%d\n", c->missed,
+	    report_missing(r, tier, &m) && m.sure);
+}
+
+/* With the rows of types it makes up what the VM counted. */
+static void
+csv_unmeasured(struct kp_buf *b, const char *start, const char *end,
+    const struct report *r)
+{
+	uint64_t n = report_unmeasured(r);
+
+	if (n == 0)
+		return;
+	kp_buf_printf(b, "%s,%s,_not_measured,_total,%" PRIu64, start, end, n);
+	for (size_t i = 1; i < NFIGURES; i++)
+		kp_buf_u8(b, ',');
+	kp_buf_printf(b, ",,%d,%d,,,\n", r->less_tracing, r->running);
 }
 
 void
@@ -264,13 +321,15 @@ report_csv(struct kp_buf *b, const struct report *r)
 	kp_buf_str(b, "start,end,identity,tier");
 	for (size_t i = 0; i < NFIGURES; i++)
 		kp_buf_printf(b, ",%s", figures[i].name);
-	kp_buf_str(b, ",raised_seen,less_tracing,running\n");
+	kp_buf_str(b, ",raised_seen,less_tracing,running,"
+	    "counted_calls,missed_calls,missing\n");
 	for (size_t i = 0; i < r->nrows; i++) {
 		row = &r->rows[i];
 		for (size_t t = 0; t <= r->ntiers; t++) {
 			if (has_figures(&row->cells[t]))
-				csv_line(b, start, end, row->identity,
-				    tier_name(r, t), &row->cells[t], r);
+				csv_line(b, start, end, row->identity, t,
+				    &row->cells[t], r);
 		}
 	}
+	csv_unmeasured(b, start, end, r);
 }

@@ -167,10 +167,45 @@ put_tiers(struct grid *g, const struct report *r, size_t i,
 }
 
 static void
+tier_col(struct grid *g, const struct report *r, size_t tier,
+    enum grid_align align)
+{
+	struct report_missing m;
+	struct kp_buf head;
+
+	kp_buf_init(&head, 1 << 16);
+	kp_buf_str(&head, tier == 0 ? "whole request" : r->tiers[tier - 1]);
+	if (report_missing(r, tier, &m) && m.sure)
+		kp_buf_str(&head, REPORT_MISSING);
+	grid_col(g, kp_buf_cstr(&head), align);
+	kp_buf_free(&head);
+}
+
+/* The rest of the requests, in no type's row; cols: those after their number. */
+static void
+put_unmeasured(struct grid *g, const struct report *r, size_t cols)
+{
+	const struct report_cell *all = &r->rows[0].cells[0];
+	uint64_t n = report_unmeasured(r);
+	char text[TEXT_MAX];
+
+	if (n == 0)
+		return;
+	if (r->nrows == 1)
+		grid_rule(g);
+	grid_cell(g, REPORT_UNMEASURED);
+	grid_cell(g, text_known(text, n,
+	    all->requests == all->sampled_requests));
+	for (size_t i = 0; i < cols; i++)
+		grid_cell(g, "-");
+}
+
+static void
 put_values(struct kp_buf *b, const struct report *r,
     const struct report_opts *o)
 {
 	bool extra[EXTRAS], rest = report_has_rest(r, o->what);
+	size_t cols = 2;	/* after requests */
 	struct grid g;
 
 	grid_init(&g);
@@ -182,12 +217,14 @@ put_values(struct kp_buf *b, const struct report *r,
 		extra[i] = has_extra(r, i);
 		if (extra[i])
 			grid_col(&g, extras[i].title, GRID_RIGHT);
+		cols += extra[i];
 	}
 	grid_col(&g, "share", GRID_RIGHT);
 	for (size_t t = 0; t < r->ntiers; t++)
-		grid_col(&g, r->tiers[t], GRID_RIGHT);
+		tier_col(&g, r, t + 1, GRID_RIGHT);
 	if (rest)
 		grid_col(&g, REPORT_REST, GRID_RIGHT);
+	cols += r->ntiers + rest;
 	for (size_t i = 0; i < r->nrows; i++) {
 		if (i == 1)
 			grid_rule(&g);
@@ -195,6 +232,7 @@ put_values(struct kp_buf *b, const struct report *r,
 		put_request(&g, r, i, extra);
 		put_tiers(&g, r, i, o->what, rest);
 	}
+	put_unmeasured(&g, r, cols);
 	grid_write(&g, o->width, b);
 	grid_free(&g);
 }
@@ -251,8 +289,7 @@ put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
 	struct grid g;
 
 	grid_init(&g);
-	grid_col(&g, tier == 0 ? "whole request" : r->tiers[tier - 1],
-	    GRID_LEFT);
+	tier_col(&g, r, tier, GRID_LEFT);
 	grid_fix(&g);
 	grid_col(&g, tier == 0 ? "requests" : "calls", GRID_RIGHT);
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
@@ -407,6 +444,27 @@ put_sum(struct kp_buf *b, const struct report *r, enum report_what what)
 		    "a process twice)");
 }
 
+/* What the rows count, where types do not add up to all requests. */
+static void
+put_counted(struct kp_buf *b, const struct report *r)
+{
+	const struct report_cell *all = &r->rows[0].cells[0];
+	char text[TEXT_MAX];
+	bool known;
+	uint64_t n = report_requests(r, 0, &known);
+
+	if (!known || n == all->requests)
+		return;
+	kp_buf_str(b, "\nrequests: the VM counted all; each type has those that were "
+	    "measured");
+	if (all->requests != all->sampled_requests)
+		kp_buf_printf(b, ", for which the sampled ones stand: ~%s in all",
+		    text_count(text, all->requests));
+	if (report_unmeasured(r) > 0)
+		kp_buf_str(b, "; the others are \"" REPORT_UNMEASURED "\", and "
+		    "times are of those measured");
+}
+
 void
 report_table(struct kp_buf *b, const struct report *r,
     const struct report_opts *o)
@@ -424,10 +482,11 @@ report_table(struct kp_buf *b, const struct report *r,
 	kp_buf_u8(b, '\n');
 	kp_buf_init(&notes, 1024);
 	put_sum(&notes, r, o->what);
+	put_counted(&notes, r);
 	if (r->cost > 0)
-		kp_buf_printf(&notes, "\nshare: of the %s that all requests "
-		    "took, added up", report_corrected(r, text,
-		    text_dur(text, r->cost)));
+		kp_buf_printf(&notes, "\nshare: of the %s that %s took, added up",
+		    report_corrected(r, text, text_dur(text, r->cost)),
+		    r->filtered ? "requests of all types" : "all requests");
 	report_coverage(b, r, o, title, kp_buf_cstr(&notes));
 	kp_buf_free(&notes);
 }

@@ -381,6 +381,7 @@ orphan_give(struct kp_requests *rs, const struct req *orphan, struct req *rq)
 
 	for (uint32_t i = 1; i < orphan->ncalls; i++) {
 		c = orphan->calls[i];
+		c.c.strayed = rq->r.label != orphan->held.label;
 		if (c.c.parent != KP_NONE)
 			c.c.parent += by;
 		if (req_add_call(rs, rq, &c) != KP_NONE)

@@ -83,6 +83,9 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 	TIME(out);
 	to->w_inside += from->w_inside;
 	to->w_made += from->w_made;
+	to->counted += from->counted;
+	to->strayed += from->strayed;
+	to->missed += from->missed;
 #undef COUNT
 #undef TIME
 	to->has_gc |= from->has_gc;

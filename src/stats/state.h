@@ -21,6 +21,7 @@ struct kp_stats {
 	struct waits waits;
 	struct insides insides;
 	uint64_t sampled;
+	uint64_t counted[TIERS];	/* by the VM, since the last window */
 	struct kp_losses losses;
 
 	/* scratch, kept from request to request; each has cap elements */

@@ -342,11 +342,28 @@ sum_outside(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 		sum_after(s, call);
 }
 
+/* A call with another request's token: others like it came with none. */
+static void
+add_strayed(struct sum *s, uint64_t tiers)
+{
+	struct kp_cell *c;
+
+	for (; tiers != 0; tiers &= tiers - 1) {
+		c = sum_cell(s, (uint32_t)__builtin_ctzll(tiers) + 1);
+		if (c == NULL)
+			continue;
+		c->strayed++;
+		c->missed += (uint64_t)s->weight * (s->weight - 1);
+	}
+}
+
 static inline void
 sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 {
 	uint64_t tiers = sum_tiers(s, call->fn);
 
+	if (call->strayed && s->weight > 1)
+		add_strayed(s, tiers);
 	if (call->outlasts && call->start >= s->limit)
 		return;		/* kp_stats_late() adds all of it */
 	if (call->async) {
@@ -567,4 +584,11 @@ kp_stats_late(struct kp_stats *st, const struct kp_late_call *late)
 	if (x != NULL && inside && kp_outcome_timed(call.outcome))
 		sum_was_inside(&s, x);
 	free(x);
+}
+
+void
+kp_stats_counted(struct kp_stats *st, uint32_t tier, uint64_t n)
+{
+	if (tier <= st->conf->ntiers)
+		st->counted[tier] += n;
 }

@@ -39,6 +39,30 @@ sum_identities(const struct kp_stats *st, struct kp_cell *total,
 	return err;
 }
 
+/*
+ * Adds what the VM counted to a window that has figures.  A tier that it counted
+ * calls of has a cell then, though no measured request has one.
+ */
+static void
+add_counted(const struct kp_stats *st, struct kp_cell *total, uint64_t *tiers)
+{
+	for (uint32_t t = 0; t <= st->conf->ntiers && *tiers != 0; t++) {
+		if (st->counted[t] == 0)
+			continue;
+		if (!(*tiers >> t & 1))
+			total[t] = (struct kp_cell){
+				.tier = t == TIER_TOTAL ? "_total" :
+				    st->conf->tiers[t - 1].name,
+				.identity = kp_requests_identity(st->rs,
+				    KP_IDENT_TOTAL),
+				.has_gc = st->has_gc,
+				.has_out = st->conf->scheduling, .min = -1,
+			};
+		*tiers |= UINT64_C(1) << t;
+		total[t].counted = st->counted[t];
+	}
+}
+
 /* A cell and its sort key. */
 struct ranked {
 	uint32_t tier;
@@ -137,6 +161,7 @@ window_make(const struct kp_stats *st, kp_wall_ns start, kp_wall_ns end,
 		free(order);
 		return NULL;
 	}
+	add_counted(st, total, &tiers);
 	w->start = start;
 	w->end = end;
 	err = fill_cells(w, order, rank_cells(st, total, tiers, order), copy);
@@ -164,6 +189,8 @@ kp_stats_rotate(struct kp_stats *st, kp_wall_ns start, kp_wall_ns end)
 	w->nwaits = st->waits.n;
 	w->waits = waits_take(&st->waits);
 	st->sampled = 0;
+	if (w->ncells > 0)
+		memset(st->counted, 0, sizeof(st->counted));
 	st->losses = (struct kp_losses){ 0 };
 	return w;
 }

@@ -12,7 +12,8 @@
 /*
  * X(column, field of struct kp_cell, condition for null): CELL_NEVER;
  * CELL_SHARE if the shares equal the figures; CELL_GC, CELL_OUT if these are
- * not measured; CELL_AFTER in rows of schema 6 and before.
+ * not measured; CELL_AFTER in rows of schema 6 and before.  What is null in rows
+ * of earlier schemas and read as 0 then is CELL_NEVER, too.
  */
 #define CELL_FIGURES(X) \
 	CELL_PAIR(X, requests, requests, CELL_NEVER) \
@@ -35,7 +36,9 @@
 	X(w_inside, w_inside, CELL_AFTER) X(w_made, w_made, CELL_AFTER) \
 	CELL_PAIR(X, async_raised, async_raised, CELL_AFTER) \
 	CELL_PAIR(X, async_unknown, async_unknown, CELL_AFTER) \
-	CELL_PAIR(X, async_unfinished, async_unfinished, CELL_AFTER)
+	CELL_PAIR(X, async_unfinished, async_unfinished, CELL_AFTER) \
+	X(counted, counted, CELL_NEVER) X(strayed, strayed, CELL_NEVER) \
+	X(missed, missed, CELL_NEVER)
 #define CELL_PAIR(X, column, field, null) \
 	X(column, field, null) X(w_##column, w_##field, null)
 

@@ -158,6 +158,12 @@ struct agent_ops {
 	 */
 	void (*on_taken)(struct target *t, kp_dur_ns gap, const char *text);
 	/*
+	 * The VM has counted more calls while armed: of entries, and of the
+	 * functions of each of KP_TIER_MAX tiers.
+	 */
+	void (*on_calls)(struct target *t, uint64_t entries,
+	    const uint64_t *tiers);
+	/*
 	 * The agent was over a limit and has disarmed.  limit: which; NULL where
 	 * text says what to do.  Returns for how long tracing is to pause.
 	 */

@@ -23,6 +23,8 @@
  *   taken       {[{What, HowMany}], Who, Ms}: what another tool removed of ours,
  *               which tools trace there, since when at most; how often within
  *               a minute
+ *   calls       [{MFA, N}], more calls of functions of tiers that the VM counted
+ *               while they were armed; the same of all entries
  *   set_back    since when, in ms, at most; how many counters of entries another
  *               tool set back
  *   rest        {foreign, Kind, MFA} or {taken, .., Who}: tracing paused for it
@@ -40,6 +42,7 @@
 
 #define ATOM_TEXT 1024	/* 255 characters */
 #define NAME_TEXT 200	/* of a term that is not a name */
+#define CALLS_MAX (INT64_C(1) << 40)	/* more in a second are not plausible */
 #define NOTICE_MAX (FN_NAME_MAX + 400)
 
 static void __attribute__((format(printf, 3, 4)))
@@ -520,6 +523,32 @@ on_set_back(struct agent *a, struct kp_term r, int64_t n)
 	    n, n == 1 ? "entry" : "entries", ms);
 }
 
+/* A function that the plan no longer has is left out. */
+static void
+on_calls(struct agent *a, struct kp_term *r, int64_t entries)
+{
+	uint64_t tiers[KP_TIER_MAX] = { 0 };
+	uint32_t n = kp_term_list(r);
+	const struct kp_plan_item *p;
+	struct kp_term mfa;
+	int64_t calls;
+
+	if (n > KP_PLAN_MAX)
+		return;		/* each is looked for in the plan */
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
+		kp_term_tuple_n(r, 2);
+		mfa = *r;
+		kp_term_skip(r);
+		calls = kp_term_int(r);
+		p = r->err == KP_OK && calls > 0 && calls < CALLS_MAX ?
+		    plan_item(&a->plan, mfa) : NULL;
+		for (uint64_t t = p != NULL ? p->tiers : 0; t != 0; t &= t - 1)
+			tiers[__builtin_ctzll(t)] += (uint64_t)calls;
+	}
+	if (r->err == KP_OK && entries >= 0 && entries < CALLS_MAX)
+		a->ops->on_calls(a->owner, (uint64_t)entries, tiers);
+}
+
 /* The agent has disarmed by itself, as for a trip. */
 static void
 on_rest(struct agent *a, struct kp_term r)
@@ -588,6 +617,8 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_taken(a, at, n);
 	else if (kp_span_is(kind, "lent"))
 		on_lent(a, at);
+	else if (kp_span_is(kind, "calls"))
+		on_calls(a, &at, n);
 	else if (kp_span_is(kind, "set_back"))
 		on_set_back(a, at, n);
 	else if (kp_span_is(kind, "rest"))

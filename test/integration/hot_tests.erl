@@ -93,11 +93,17 @@ paused(T) ->
     it:equal("counters of tiers", [],
              [C || {F, call_count, _} = C <- it:call(Target, it_hot, patterns, []), F =/= request]),
     it:call(Target, it_hot, paced, [encode, 5000]),
+    it:call(Target, it_hot, requests, [50]),
     {ok, _} = it:control(P, "resume"),
     it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
     it:call(Target, it_hot, paced, [decode, 10000]),
+    it:call(Target, it_hot, requests, [100]),
     it:terminate(P),
-    it:equal("armed calls", 20000, armed_calls(P)),
+    it:equal("armed calls", 20000 + 100 + 100, armed_calls(P)),
+    %% The VM counted all requests, and the report says how many of them no type has.
+    {0, Report, _} = it_kprof:kprof(T, ["report", "-db", it:db(P)]),
+    [says(Report, Line) || Line <- ["^all requests +150 ", "^undefined +100 ", "^not measured +50 ",
+                                    "^requests: the VM counted all; each type has those that were measured; the others"]],
     left(Target, Before).
 
 %% By the agent's own account, with what it read just now.

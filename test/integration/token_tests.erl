@@ -26,7 +26,9 @@ tests() ->
      {"a long request keeps its calls", 90, fun long/1},
      {"a request from another node, late", 90, fun crossing/1},
      {"the first message to a node that is not connected", 90, fun unconnected/1},
-     {"messages: nothing asks for them later", 90, fun messages/1}].
+     {"messages: nothing asks for them later", 90, fun messages/1},
+     {"tokens lost to requests that are not sampled", 240, fun lost/1},
+     {"no token is lost outside of requests", 120, fun outside/1}].
 
 tiers(More) ->
     ["{tiers, [{work, {it_token, work, 1}}]}.\n{entry, {it_token, request, 2}}.\n{sampling, all}.\n{budget, none}.\n{slow_ms, 0}.\n",
@@ -354,3 +356,81 @@ messages(T) ->
     it:until("the agent has gone", fun() -> it:agent_state(Target) =:= gone end),
     it:equal("its token", none, do(Target, label, [Busy])),
     it:equal("messages shown to another system tracer", 0, do(Target, shown, [])).
+
+%% ----------------------------------------------------- lost to sampling ----
+
+pool(Sampling) ->
+    ["{tiers, [{checkout, {it_pool, checkout, 0}}, {render, {it_pool, render, 1}}, {codec, {it_hot, encode, 1}}]}.\n"
+     "{entry, {it_pool, request, 1}}.\n{sampling, ", Sampling, "}.\n{budget, none}. {hot_share, none}.\n", it:calm()].
+
+%% Clients wait for one of two workers, and are answered when another request gives it back: two of
+%% three answers come without a token, and render, which each request calls once, showed a third
+%% of it, with "losses: none" but for sampling. With all sampled nothing is lost, and a check
+%% says beforehand what sampling would lose.
+lost(T) ->
+    [Target, Other] = two(T),
+    ok = it:call(Target, it_pool, start, [2]),
+    ok = it:call(Other, it_pool, start, [2]),
+    Run = fun(Clients, Each) -> it:call(Target, it_pool, run, [Clients, Each, [fast, slow]]) end,
+    {Text, Json, Csv} = reported(T, Target, "{one_in, 3}", fun() -> Run(4, 250) end),
+    has(Text, "render !"),
+    has(Text, "^! render: 0\\.[0-9]+ calls per request.*, where the VM counted 1.000, 1\\.00 per request; about 0\\.[0-9]+ per"
+        " request lost their token: "),
+    has(Json, "\"missing\":\\[{\"tier\":\"render\",\"counted_calls\":1000,\"counted_requests\":1000,\"calls\":[0-9]+,"
+        "\"async_calls\":[0-9]+,\"missed_calls\":[1-9]"),
+    has(Csv, ",_total,render,.*,1000,[1-9][0-9]*,1$"),
+    %% Where all workers are always taken, no token comes back.
+    {AllTaken, _, _} = reported(T, Target, "{one_in, 4}", fun() -> Run(12, 60) end),
+    has(AllTaken, "^(not in requests: 720 calls of render, 1\\.00 per request: |! render: 0\\.)"),
+    {AllText, AllJson, _} = reported(T, Target, "all", fun() -> Run(4, 100) end),
+    it:equal("with all sampled", nomatch, re:run(AllText, "!|not in requests")),
+    has(AllJson, "\"missing\":\\[\\]"),
+    Tiers = it:write(T, "pool.conf", pool("{one_in, 10}")),
+    checked(T, Target, Tiers, 4, ": [0-9]+ % of its calls in traced requests came with another request's token, from an answer that"
+            " another request set off .*: where one request in 10 is sampled, about [0-9]+ % of its calls would not be seen"),
+    checked(T, Other, Tiers, 12, "(: [0-9]+ % of its calls| is called [0-9.]+ times for each request, as the VM counts, and traced"
+            " requests have hardly any)").
+
+checked(T, Target, Tiers, Clients, Words) ->
+    it:do(Target, fun() -> spawn(fun() -> it_pool:run(Clients, 1000000, [fast, slow]) end), ok end),
+    {Status, Said, _} = it:run_kprofd(T, Target, #{tiers => {file, Tiers}, args => ["-check", "-duration", "4s"]}),
+    it:stop_target(Target),
+    it:equal("status of the check", 0, Status),
+    has(Said, "pool.conf:1:[0-9]+: warning: it_pool:render/1" ++ Words).
+
+has(Text, Pattern) ->
+    it:check(re:run(Text, Pattern, [multiline]) =/= nomatch, "~ts~ndoes not have '~ts'", [Text, Pattern]).
+
+%% The report as text, JSON and CSV.
+reported(T, Target, Sampling, Fun) ->
+    P = profile(T, [Target], pool(Sampling)),
+    Requests = Fun(),
+    it:until("all are counted", fun() -> it:said(P, "([0-9]+) entry calls") >= Requests end),
+    it:terminate(P),
+    [{0, Text, _}, {0, Json, _}, {0, Csv, _}] =
+        [it_kprof:kprof(T, ["report", "-db", it:db(P)] ++ As) || As <- [["-what", "calls"], ["-json"], ["-csv"]]],
+    {Text, Json, Csv}.
+
+%% Most calls of a tier are made outside of requests, and requests that wait for nobody make the
+%% others: the VM counts far more than measured requests hold, and no token was lost.
+outside(T) ->
+    Target = target(T),
+    {module, it_hot} = it:call(Target, code, ensure_loaded, [it_hot]),
+    Tiers = ["{tiers, [{step, {it_hot, step, 1}}, {codec, {it_hot, encode, 1}}]}.\n{entry, {it_hot, request, 1}}.\n"
+             "{sampling, {one_in, 4}}.\n{budget, none}. {hot_share, none}.\n", it:calm()],
+    P = profile(T, [Target], Tiers),
+    it:do(Target, fun() -> spawn(fun() -> [it_hot:step(N) || N <- lists:seq(1, 20000)] end), ok end),
+    it:call(Target, it_hot, paced, [encode, 3000]),
+    it:call(Target, it_hot, requests, [2000]),
+    it:until("all are counted", fun() -> it:said(P, "([0-9]+) entry calls") >= 2000 end),
+    it:terminate(P),
+    {0, Text, _} = it_kprof:kprof(T, ["report", "-db", it:db(P), "-what", "calls"]),
+    {0, Json, _} = it_kprof:kprof(T, ["report", "-db", it:db(P), "-json"]),
+    it:equal("no tier is marked", nomatch, re:run(Text, "!")),
+    has(Text, "^not in requests: 3.000 calls of codec, 1\\.50 per request: the VM counted them"),
+    has(Json, "\"missing\":\\[{\"tier\":\"codec\",\"counted_calls\":3000,\"counted_requests\":2000,\"calls\":0,\"async_calls\":0,"
+        "\"missed_calls\":null}\\]"),
+    it:equal("counted by the VM", [[<<"22000">>]],
+             it:sql(P, "select sum(counted) from stat s join tier t on t.id = s.tier_id where t.name = 'step'")),
+    it:equal("of entries", [[<<"2000">>]],
+             it:sql(P, "select sum(counted) from stat s join tier t on t.id = s.tier_id where t.name = '_total'")).

@@ -396,6 +396,8 @@ test_below_the_table(void **state)
 	assert_non_null(strstr(kp_buf_cstr(&buf), "\nupdate          ~8 940 "));
 	assert_non_null(strstr(kp_buf_cstr(&buf), "\ncreate          ~3 100 "));
 	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\nrequests: the VM counted all; each type has those that were "
+	    "measured, for which the sampled ones stand: ~12 040 in all"
 	    "\nshare: of the 1 056 s that all requests took, added up"
 	    "\nsampling: 1 204 of 12 050 requests, as the VM counted them, "
 	    "were measured; the table estimates all (~: an estimated "
@@ -410,6 +412,64 @@ test_below_the_table(void **state)
 	assert_non_null(strstr(table(r, REPORT_ASYNC, 0),
 	    "all requests    12 050   88 ms  1.0 ms  100 %     -    1.0 ms "
 	    "          -\n"));
+	report_free(r);
+}
+
+/*
+ * 144,518 requests were all there were, and their types added up to 144,230; where
+ * tracing was off for half of them, "the table estimates all" was said.
+ */
+static void
+test_unmeasured(void **state)
+{
+	struct kp_window *w = known_window(1);
+	struct report *r;
+
+	(void)state;
+	w->entry_calls = 1492;
+	w->losses.n[KP_LOSS_UNSEEN] = 288;
+	r = report_of(w);
+	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
+	    "\nnot measured       288       -      -      -         -"
+	    "           -\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\nrequests: the VM counted all; "
+	    "each type has those that were measured; the others are \"not "
+	    "measured\", and times are of those measured\n"));
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"requests\":1492,"
+	    "\"requests_known\":true,\"entry_calls\":1492,\"sampled\":1204,"
+	    "\"unmeasured_requests\":288,"));
+	kp_buf_reset(&buf);
+	report_csv(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",_not_measured,_total,288,,"));
+	report_free(r);
+
+	/* by sampling, and tracing was off for half of them */
+	w = known_window(10);
+	w->entry_calls = 24000;
+	r = report_of(w);
+	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "\nnot measured "));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\nsampling: 1 204 of 24 000 "
+	    "requests, as the VM counted them, were measured; the table "
+	    "estimates the ~12 040 that were made while tracing was on "));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "measured, for which the sampled "
+	    "ones stand: ~12 040 in all; the others are "));
+	report_free(r);
+
+	/* by chance, and not known */
+	w = known_window(10);
+	w->entry_calls = 12050;
+	r = report_of(w);
+	assert_null(strstr(table(r, REPORT_BUSY, 0), "not measured"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "stand: ~12 040 in all\n"));
+	r->filtered = true;
+	assert_null(strstr(table(r, REPORT_BUSY, 0), "requests: "));
+	assert_non_null(strstr(kp_buf_cstr(&buf), " that requests of all types "
+	    "took, added up\n"));
+	report_free(r);
+	r = report_of(known_window(1));	/* they add up */
+	assert_null(strstr(table(r, REPORT_BUSY, 0), "requests: "));
 	report_free(r);
 }
 
@@ -541,7 +601,7 @@ test_csv(void **state)
 		"start,end,identity,tier,requests,calls,",
 		"\n2026-11-21T10:00:00.000Z,2026-11-21T10:30:00.000Z,_total,"
 		    "_total,9,9,0,0,0,0,45,5,22.5,45,5,0,5,5,5,5,5,5,9,9,,,,0,0,0,,0,0,0,"
-		    ",,,,,known,0,0\n",
+		    ",,,,,known,0,0,,0,0\n",
 		",\"'=cmd|'/c calc'!A1\",http,8,8,",
 		",\"a,\"\"b\"\"\",http,7,7,",
 		",\\x1b[31m\\x0a,http,6,6,",
@@ -580,8 +640,8 @@ test_running(void **state)
 	assert_non_null(strstr(kp_buf_cstr(&buf), "\"running\":true,"));
 	kp_buf_reset(&buf);
 	report_csv(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",less_tracing,running\n"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",known,0,1\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",running,counted_calls,missed_calls,missing\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",known,0,1,,0,0\n"));
 	report_free(r);
 }
 
@@ -726,7 +786,75 @@ test_not_recorded(void **state)
 	    "\"outlasting\":0,"));
 	kp_buf_reset(&buf);
 	report_csv(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",,,20,1,,,,,,,,,not_seen,0,0\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",,,20,1,,,,,,,,,not_seen,0,0,,0,0\n"));
+	report_free(r);
+}
+
+/*
+ * A process that waits is answered because of another request, which was not
+ * sampled: render, once in each request, showed 0.17 and nothing said so.
+ */
+static void
+test_missing(void **state)
+{
+	struct kp_window *w = new_window(2);
+	struct kp_cell *all = &w->cells[0], *c = &w->cells[1];
+	struct report *r;
+
+	(void)state;
+	*all = cell("_total", "_total", 70, 10, 10 * MS);
+	*c = cell("database", "_total", 12, 10, MS);
+	w->ncells = 2;
+	w->sampled = 70;
+	w->entry_calls = all->counted = 710;
+	c->async_calls = 60;
+	c->w_async_calls = 600;
+	c->counted = 710;
+	c->strayed = 5;
+	c->missed = 450;
+	r = report_of(w);
+	assert_non_null(strstr(table(r, REPORT_CALLS, 0), "  database !"));
+	assert_non_null(strstr(table(r, REPORT_CALLS, 0), "\n! database: 0.17 "
+	    "calls per request and 0.86 after it, where the VM counted 710, "
+	    "1.00 per request; about 0.64 per request lost their token: a "
+	    "process was answered because of another request"));
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"missing\":[{\"tier\":"
+	    "\"database\",\"counted_calls\":710,\"counted_requests\":710,"
+	    "\"calls\":120,\"async_calls\":600,\"missed_calls\":450}]"));
+	kp_buf_reset(&buf);
+	report_csv(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",0,0,710,450,1\n"));
+	/* more than the VM counted cannot be missing */
+	r->rows[0].cells[2].missed = 6000;
+	assert_non_null(strstr(table(r, REPORT_CALLS, 0), "about 0.83 per"));
+	/* calls outside of requests are no strayed ones */
+	r->rows[0].cells[2].sampled_calls = 12;
+	r->rows[0].cells[2].counted = 100000;
+	r->rows[0].cells[2].strayed = 2;
+	assert_null(strstr(table(r, REPORT_CALLS, 0), "!"));
+	r->rows[0].cells[2].strayed = 5;
+	r->rows[0].cells[2].missed = 5;
+	r->rows[0].cells[2].counted = 710;
+	assert_null(strstr(table(r, REPORT_CALLS, 0), "!"));
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"missing\":[],"));
+	/*
+	 * If all workers are taken no token comes back, as if the calls were
+	 * made outside of requests.
+	 */
+	r->rows[0].cells[2].calls = r->rows[0].cells[2].async_calls = 0;
+	r->rows[0].cells[2].strayed = 0;
+	r->rows[0].cells[2].sampled_calls = r->rows[0].cells[2].sampled_async = 0;
+	assert_non_null(strstr(table(r, REPORT_CALLS, 0), "\nnot in requests: "
+	    "710 calls of database, 1.00 per request: the VM counted them"));
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"missed_calls\":null}]"));
+	r->rows[0].cells[0].sampled_requests = 19;	/* may be chance */
+	assert_null(strstr(table(r, REPORT_CALLS, 0), "not in requests"));
 	report_free(r);
 }
 
@@ -1119,12 +1247,12 @@ main(void)
 		T(test_table), T(test_sum_of_self), T(test_sum_of_one), T(test_gaps),
 		T(test_narrow), T(test_no_time),
 		T(test_percentiles),
-		T(test_messages_estimated), T(test_known), T(test_after), T(test_after_alone),
+		T(test_messages_estimated), T(test_unmeasured), T(test_known), T(test_after), T(test_after_alone),
 		T(test_below_the_table),
 		T(test_less_tracing), T(test_csv), T(test_running), T(test_json),
 		T(test_outcomes_not_seen),
 		T(test_unfinished_may_have_raised),
-		T(test_not_recorded), T(test_series_seen),
+		T(test_not_recorded), T(test_missing), T(test_series_seen),
 		T(test_outcomes_after_the_end),
 		T(test_percentiles_after_the_end), T(test_raised_inside),
 		T(test_empty), T(test_from_db), T(test_tree),

@@ -728,6 +728,53 @@ test_waits(void **state)
 	kp_stats_free(far);
 }
 
+/* Strayed calls stand for others where sampling passes requests over. */
+static void
+test_strayed(void **state)
+{
+	struct kp_call calls[] = {
+		CALL(0, 100, 1, 0, KP_NONE, KP_RETURNED, false),
+		CALL(20, 50, 2, 0, 0, KP_RETURNED, false),
+		CALL(60, 90, 6, 0, 0, KP_RETURNED, false),
+		CALL(200, 230, 2, 1, KP_NONE, KP_RETURNED, true),
+	};
+	struct kp_request rq = { .identity = 5, .weight = 10, .end = 100,
+		.outcome = KP_RETURNED, .ncalls = 4, .calls = calls };
+	struct kp_stats *st = new_stats();
+	struct kp_window *w;
+
+	(void)state;
+	calls[1].strayed = calls[2].strayed = calls[3].strayed = true;
+	kp_stats_counted(st, 2, 30);	/* db: no request has come */
+	w = kp_stats_rotate(st, 0, 1);
+	assert_int_equal(w->ncells, 0);
+	kp_window_free(w);
+	kp_stats_request(st, &rq);
+	kp_stats_counted(st, 0, 10);
+	kp_stats_counted(st, 2, 3);
+	kp_stats_counted(st, 4, 7);	/* auth, which no request called */
+	w = kp_stats_rotate(st, 1, 2);
+	assert_int_equal(cell(w, "db", "_total")->strayed, 3);
+	assert_int_equal(cell(w, "db", "_total")->missed, 3 * 10 * 9);
+	assert_int_equal(cell(w, "cache", "_total")->strayed, 1);
+	assert_int_equal(cell(w, "web", "_total")->strayed, 0);
+	assert_int_equal(cell(w, "db", "_total")->counted, 33);
+	assert_int_equal(cell(w, "db", "i00005")->counted, 0);
+	assert_int_equal(cell(w, "_total", "_total")->counted, 10);
+	assert_int_equal(cell(w, "auth", "_total")->counted, 7);
+	assert_int_equal(cell(w, "auth", "_total")->calls, 0);
+	kp_window_free(w);
+	/* where all are sampled none is missed */
+	rq.weight = 1;
+	kp_stats_request(st, &rq);
+	w = kp_stats_rotate(st, 2, 3);
+	assert_int_equal(cell(w, "db", "_total")->strayed, 0);
+	assert_int_equal(cell(w, "db", "_total")->missed, 0);
+	assert_int_equal(cell(w, "db", "_total")->counted, 0);
+	kp_window_free(w);
+	kp_stats_free(st);
+}
+
 int
 main(void)
 {
@@ -745,6 +792,7 @@ main(void)
 		cmocka_unit_test(test_absurd_times),
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_strayed),
 	};
 
 	return cmocka_run_group_tests_name("stats", tests, make_names, NULL);

@@ -380,6 +380,9 @@ test_schema7(void **state)
 	    "insert into span values (1, 604800, 0, 0);"
 	    "insert into span_stat values (1, 1, 1, 99);"
 	    "insert into span_next values (604800, 1, 0);"
+	    "alter table stat drop column counted;"
+	    "alter table stat drop column strayed;"
+	    "alter table stat drop column missed;"
 	    "pragma user_version = 7");
 	ask_all(&before, 5);
 	assert_brought_up(&before);

@@ -217,6 +217,9 @@ same_cells(const struct kp_cell *a, const struct kp_cell *b)
 	assert_int_equal(a->w_async_unknown, b->w_async_unknown);
 	assert_int_equal(a->w_async_unfinished, b->w_async_unfinished);
 	assert_int_equal(a->unrecorded, b->unrecorded);
+	assert_int_equal(a->counted, b->counted);
+	assert_int_equal(a->strayed, b->strayed);
+	assert_int_equal(a->missed, b->missed);
 	assert_int_equal(a->has_gc, b->has_gc);
 	assert_int_equal(a->w_gc, b->w_gc);
 	assert_int_equal(a->has_out, b->has_out);

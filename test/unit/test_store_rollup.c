@@ -293,6 +293,9 @@ random_outcomes(struct kp_cell *c)
 		&c->w_async_raised, &c->async_unknown, &c->w_async_unknown,
 		&c->async_unfinished, &c->w_async_unfinished };
 
+	c->counted = pick(1000);
+	c->strayed = pick(1000);
+	c->missed = pick(1000);
 	c->unrecorded = pick(8) == 0;
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		*counts[i] = c->unrecorded ? 0 : pick(1000);

@@ -270,6 +270,8 @@ tiers_seen(struct check_seen *s, struct kp_requests *rs,
 		if (item == OTHER)
 			continue;
 		s->seen[item].calls++;
+		s->seen[item].strayed += c->strayed;
+		s->seen[item].missed += c->strayed ? rq->weight - 1 : 0;
 		s->repeated[item] += c->parent != KP_NONE && c->parent > 0 &&
 		    rq->calls[c->parent].fn == c->fn;
 	}

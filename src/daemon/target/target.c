@@ -62,6 +62,14 @@ on_taken(struct target *t, kp_dur_ns gap, const char *text)
 	target_report(t, "taken", text);
 }
 
+static void
+on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
+{
+	kp_stats_counted(t->part.stats, 0, entries);
+	for (uint32_t i = 0; i < KP_TIER_MAX; i++)
+		kp_stats_counted(t->part.stats, i + 1, tiers[i]);
+}
+
 static kp_dur_ns
 on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
 {
@@ -449,6 +457,7 @@ static const struct agent_ops agent_ops = {
 	.on_status = on_status,
 	.on_notice = target_report,
 	.on_taken = on_taken,
+	.on_calls = on_calls,
 	.on_trip = on_trip,
 	.on_pause_over = target_pause_over,
 	.on_diags = daemon_on_diags,

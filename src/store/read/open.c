@@ -38,6 +38,7 @@
 	" null as w_async_unknown, null as async_unfinished," \
 	" null as w_async_unfinished"
 #define NO_ASYNC_TIMES ", null as async_max_ns, null as async_hist"
+#define NO_TOKENS ", null as counted, null as strayed, null as missed"
 #define SHADOW(table, nulls) "create temp view " table " as select *" nulls \
 	" from main." table
 
@@ -46,11 +47,16 @@ static const struct {
 	const char *sql;
 } shadows[] = {
 	{ 1, 10, "pragma temp_store = memory" },
-	{ 1, 4, SHADOW("stat", NO_SHARES NO_PAUSES NO_AFTER NO_ASYNC_TIMES) },
-	{ 4, 6, SHADOW("stat", NO_PAUSES NO_AFTER NO_ASYNC_TIMES) },
-	{ 6, 7, SHADOW("stat", NO_AFTER NO_ASYNC_TIMES) },
-	{ 7, 10, SHADOW("stat", NO_ASYNC_TIMES) },
-	{ 8, 10, SHADOW("level_stat", NO_ASYNC_TIMES) },
+	{ 1, 4, SHADOW("stat", NO_SHARES NO_PAUSES NO_AFTER NO_ASYNC_TIMES
+	    NO_TOKENS) },
+	{ 4, 6, SHADOW("stat", NO_PAUSES NO_AFTER NO_ASYNC_TIMES
+	    NO_TOKENS) },
+	{ 6, 7, SHADOW("stat", NO_AFTER NO_ASYNC_TIMES
+	    NO_TOKENS) },
+	{ 7, 10, SHADOW("stat", NO_ASYNC_TIMES
+	    NO_TOKENS) },
+	{ 8, 10, SHADOW("level_stat", NO_ASYNC_TIMES
+	    NO_TOKENS) },
 	{ 1, 4, SHADOW("call", ", null as node_id, null as outlasts") },
 	{ 4, 7, SHADOW("call", ", null as outlasts") },
 	{ 1, 7, SHADOW("run", ", null as failed") },
