@@ -117,9 +117,9 @@ in_page() {
 	    sed -n 's/^\.It Ev //p' | tr -d , | words
 }
 same 'kprofd: environment' "$(in_page kprofd.8 | grep -vx TZ)" \
-    "$(environment src/daemon src/dist src/target src/store src/export src/web)"
+    "$(environment src/base src/daemon src/dist src/target src/store src/export src/web)"
 same 'kprof: environment' "$(in_page kprof.1 | grep -vx TZ)" \
-    "$(environment src/client src/profile src/dist src/store)"
+    "$(environment src/base src/client src/profile src/dist src/store)"
 same 'kprofd: signals' \
     "$(sed -n 's/^\.It Dv \(SIG.*\)/\1/p' priv/man/kprofd.8 |
     sed 's/Dv//g; s/,//g' | words)" \
