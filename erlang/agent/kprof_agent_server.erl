@@ -48,6 +48,7 @@ process_setup(Limits) ->
     process_flag(message_queue_data, kprof_vm_bugs:queue_data()),
     heap_limit(Limits),
     process_flag(priority, high),
+    _ = net_kernel:monitor_nodes(true),
     %% Batches are built, sent and dropped: a roomy young heap lets most of
     %% them die before a collection.
     process_flag(min_heap_size, 64 * 1024),
@@ -111,6 +112,8 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
             loop(reply(Ref, Names, S));
         {others, TracerMonitor, N, Others} ->
             loop(kprof_agent_sched_gc:tracers_seen(TracerMonitor, N, Others, S));
+        {nodeup, Node} ->
+            loop(connected(Node, S));
         {walk, Pid, What} ->
             loop(kprof_agent_process_flags:walk_progress(Pid, What, S));
         {'DOWN', _, process, Pid, Reason} ->
@@ -124,6 +127,17 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
         _ ->
             loop(S)
     end.
+
+%% What was sent while the connection was set up has no token. Before the daemon counts requests in
+%% flight it has to know of them.
+connected(Node, #s{state = armed, probe = Probe} = S0) ->
+    S = case Probe of
+            native -> kprof_agent_rings:drain_now(S0);
+            relay -> S0
+        end,
+    kprof_agent_events:notice({kprof_notice, connected, Node, 0}, S);
+connected(_, S) ->
+    S.
 
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).

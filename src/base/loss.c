@@ -97,6 +97,8 @@ static const struct {
 	    "of the stack sampler late: the time until then has no samples" },
 	[KP_LOSS_STACK_OTHER] = { "stack_other", "samples",
 	    "counted under the stack _other: too many different ones" },
+	[KP_LOSS_CONNECTING] = { "connecting", "requests",
+	    "in flight when their node connected to another: calls may be missing" },
 };
 
 const char *

@@ -157,6 +157,8 @@ struct agent_ops {
 	 * place again, but for up to `gap` not everything was traced.
 	 */
 	void (*on_taken)(struct target *t, kp_dur_ns gap, const char *text);
+	/* The target has connected to this node; NULL: not of interest. */
+	void (*on_connected)(struct target *t, const char *node);
 	/*
 	 * The VM has counted more calls while armed: of entries, and of the
 	 * functions of each of KP_TIER_MAX tiers.

@@ -27,6 +27,7 @@
  *               while they were armed; the same of all entries
  *   set_back    since when, in ms, at most; how many counters of entries another
  *               tool set back
+ *   connected   a node to which this one has connected
  *   rest        {foreign, Kind, MFA} or {taken, .., Who}: tracing paused for it
  */
 #include <inttypes.h>
@@ -615,6 +616,8 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_foreign(a, at);
 	else if (kp_span_is(kind, "taken"))
 		on_taken(a, at, n);
+	else if (kp_span_is(kind, "connected") && a->ops->on_connected != NULL)
+		a->ops->on_connected(a->owner, what);
 	else if (kp_span_is(kind, "lent"))
 		on_lent(a, at);
 	else if (kp_span_is(kind, "calls"))

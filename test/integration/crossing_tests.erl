@@ -11,6 +11,7 @@
 
 tests() ->
     [{"one request over three nodes", 90, fun crossing/1},
+     {"nodes that meet for the first time", 60, fun meeting/1},
      {"a request inside another node's", 90, fun inside/1},
      {"a node killed in the middle of a request", 90, fun killed/1},
      {"clocks of nodes", 60, fun clocks/1},
@@ -50,6 +51,23 @@ crossing(T) ->
     reports(T, P, Nodes),
     trees(P, Nodes),
     [it:audit(Target, Before, [processes, nodes]) || {Target, Before} <- lists:zip(Targets, Befores)].
+
+%% What these requests send to B goes without their token, and there was no word of it.
+meeting(T) ->
+    Targets = [A, B] = [it:target(T, #{kind => plain, node => name(N), name => "target_" ++ atom_to_list(N)}) || N <- [a, b]],
+    [true = it:call(Target, it_cross, start, []) || Target <- Targets],
+    P = it:kprofd(T, Targets, #{tiers => tiers([]), args => ["-interval", "1s"]}),
+    armed(P, 2),
+    Node = list_to_atom(node_of(B)),
+    it:do(A, fun() -> [spawn(fun() -> it_cross:request(wait, Node, Node) end) || _ <- lists:seq(1, 5)], ok end),
+    it:saw(P, ["^kprofd: warning: '", node_of(A), "': connected: this node connected to .*", node_of(B),
+               ".* may be missing from 5 requests in flight"]),
+    it:until("it is among the losses", fun() -> maps:get(connecting, it:losses(P), 0) =:= 5 end),
+    it:equal("events", [[list_to_binary(node_of(N))] || N <- Targets],
+             it:sql(P, "select distinct node from events where kind = 'connected' order by node")),
+    it:equal("calls at the other node", 0,
+             it:number(P, ["select coalesce(sum(calls), 0) from tier_stats where node = '", node_of(B), "'"])),
+    it:terminate(P).
 
 %% Node, tier, identity, calls and async ones.
 calls([A, B, C]) ->

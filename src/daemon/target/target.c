@@ -21,6 +21,7 @@
 #include "daemon/target/target_guard.h"
 #include "daemon/target/target_events.h"
 #include "daemon/target/targets.h"
+#include "text/text.h"
 
 /* The largest count of a window, so that sums of windows fit SQL's integers. */
 #define FIGURE_MAX (UINT64_C(1) << 40)
@@ -68,6 +69,26 @@ on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
 	kp_stats_counted(t->part.stats, 0, entries);
 	for (uint32_t i = 0; i < KP_TIER_MAX; i++)
 		kp_stats_counted(t->part.stats, i + 1, tiers[i]);
+}
+
+/*
+ * A message that is sent while a connection is set up goes without its token: nobody
+ * knows which requests sent one.
+ */
+static void
+on_connected(struct target *t, const char *node)
+{
+	size_t n = kp_requests_running(t->part.in->rs, t->part.index);
+	char text[KP_NODE_NAME_MAX + 300], count[TEXT_MAX];
+
+	t->ledger.lost.n[KP_LOSS_CONNECTING] += n;
+	snprintf(text, sizeof(text), "this node connected to %s: messages sent to "
+	    "it meanwhile arrived without their request, and calls may be missing "
+	    "from %s in flight", node, text_counted(count, n, "request"));
+	if (n > 0)
+		target_report(t, "connected", text);
+	else if (rate_limit_may(&t->rate_limit, kp_mono_now()))
+		target_record(t, "connected", text);
 }
 
 static kp_dur_ns
@@ -458,6 +479,7 @@ static const struct agent_ops agent_ops = {
 	.on_notice = target_report,
 	.on_taken = on_taken,
 	.on_calls = on_calls,
+	.on_connected = on_connected,
 	.on_trip = on_trip,
 	.on_pause_over = target_pause_over,
 	.on_diags = daemon_on_diags,
