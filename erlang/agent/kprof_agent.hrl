@@ -160,7 +160,7 @@
 -record(foreign, {
     known = all :: all | #{mfa() => plain | exact},     % functions whose events are ours
     dropped = 0 :: non_neg_integer(),
-    reported = #{} :: #{{mfa(), dropped | ceded} => true},      % as the daemon knows
+    reported = #{} :: #{{mfa() | all, dropped | ceded} => true},        % as the daemon knows
     ceded = #{} :: #{pid() => AtMs :: integer()},       % processes that lost our flags
     copying = [] :: [mfa() | on_load],  % patterns that copy values: we rest while these stand
     counted = {0, []} :: {FromMs :: integer(), [mfa()]},        % calls of these since then

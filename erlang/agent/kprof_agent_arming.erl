@@ -23,8 +23,14 @@ arm_plan(Items, S0) ->
             count_entries(S1, true),
             rearm(S1#s{entry_calls = disarmed_now(S1)});
         Taken ->
-            {{error, {traced_by_others, Taken}}, S}
+            {traced_by_others(Taken, S), S}
     end.
+
+traced_by_others(Taken, #s{session = Session}) ->
+    {error, {traced_by_others, case kprof_agent_foreign:all_traced(Session) of
+                                   true -> all;
+                                   false -> Taken
+                               end}}.
 
 use_plan(Plan, #s{events = Events, probe = Probe} = S) ->
     Sizes = value_sizes(Plan, Probe),
@@ -55,7 +61,7 @@ rearm(#s{state = armed} = S) ->
 rearm(#s{plan = Plan} = S) ->
     case [I#item.mfa || is_resting(S), I <- Plan, kprof_agent_patterns:is_others_now(I, S)] of
         [] -> rearm_all(S#s{state = idle});
-        Taken -> {{error, {traced_by_others, Taken}}, S}
+        Taken -> {traced_by_others(Taken, S), S}
     end.
 
 rearm_all(S0) ->

@@ -27,7 +27,7 @@
 %% its time slice ends; 250 to 1,600 MB were seen, where the agent was not told before.
 -module(kprof_agent_foreign).
 
--export([patterns_set/2, await_set/1, may_resume/1, counted/1, count_end/1, know_plan/2, is_ours/2, foreign_event/2, idle_event/2, unceded/1, await_batch/2,
+-export([patterns_set/2, await_set/1, may_resume/1, counted/1, count_end/1, all_traced/1, know_plan/2, is_ours/2, foreign_event/2, idle_event/2, unceded/1, await_batch/2,
          is_calm/1, foreign_tick/1]).
 
 -include("kprof_agent.hrl").
@@ -240,12 +240,26 @@ report(_, _, #s{foreign = #foreign{reported = Reported}} = S)
   when map_size(Reported) >= ?REPORTED ->
     S;
 report({_, MFA}, How, #s{foreign = #foreign{reported = Reported}} = S)
-  when is_map_key({MFA, How}, Reported) ->
+  when is_map_key({MFA, How}, Reported); is_map_key({all, How}, Reported) ->
     S;
-report({Kind, MFA}, How, #s{foreign = #foreign{reported = Reported, dropped = N} = F} = S) ->
+report({Kind, Function}, How, #s{foreign = #foreign{reported = Reported, dropped = N} = F} = S) ->
+    MFA = case all_traced(S#s.session) of
+              true -> all;
+              false -> Function
+          end,
     kprof_agent_events:notice(
       {kprof_notice, foreign, {Kind, MFA, How}, N},
       S#s{foreign = F#foreign{reported = Reported#{{MFA, How} => true}}}).
+
+%% Does somebody trace every function, as eflambe does, and leaves it so where it fails? Then those
+%% that are loaded later are traced as well, or some that no plan has.
+-spec all_traced(kprof_flagger:session()) -> boolean().
+all_traced(legacy) ->
+    IsTraced = fun(What) -> erlang:trace_info(What, traced) =/= {traced, false} end,
+    IsTraced(on_load) orelse
+        lists:all(IsTraced, [{erl_eval, exprs, 2}, {proc_lib, init_p, 5}, {gen_server, init_it, 6}]);
+all_traced(_) ->
+    false.
 
 foreign_copy(P, What, #s{foreign = #foreign{ceded = Ceded, copies = N}} = S0) ->
     S = count_copy(S0),

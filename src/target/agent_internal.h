@@ -198,5 +198,8 @@ bool agent_check_runs(const struct agent *a);
 bool agent_state_lasts(const struct agent *a);
 /* agent_notice.c: the terms behind {kprof_notice, .. */
 void agent_on_notice(struct agent *a, struct kp_term *r);
+/* How to take patterns that a tool like eflambe has left on every function. */
+#define AGENT_CLEAR_ALL "erlang:trace_pattern({'_','_','_'}, false, [local]), " \
+	"erlang:trace_pattern(on_load, false, [local])."
 
 #endif

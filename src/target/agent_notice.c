@@ -17,7 +17,7 @@
  *               calls a second
  *   budget      the same because all functions together are
  *   uncounted   some of the functions that another tool counts; how many
- *   foreign     {Kind, MFA, dropped | ceded}, of an event of another tool's
+ *   foreign     {Kind, MFA | all, dropped | ceded}, of an event of another tool's
  *               pattern; how many there were
  *   lent        which tool traces new processes in our place, by its names
  *   taken       {[{What, HowMany}], Who, Ms}: what another tool removed of ours,
@@ -423,6 +423,14 @@ on_foreign(struct agent *a, struct kp_term r)
 	kp_term_tuple_n(&r, 3);
 	msg_text(&r, kind, sizeof(kind));
 	name_text(&r, mfa, sizeof(mfa));
+	if (strcmp(mfa, "all") == 0) {
+		notice(a, "foreign", "another tool has a trace pattern on every "
+		    "function, whose events come to kprofd's agent, which drops "
+		    "them; if that tool has ended, this clears them, in the "
+		    "node's shell, and kprofd sets its own again: "
+		    AGENT_CLEAR_ALL);
+		return;
+	}
 	notice(a, "foreign", "another tool traces %s, and as a "
 	    "process has one tracer before OTP 27 its %s events come to "
 	    "kprofd's agent, which drops them%s; " REMEDY, mfa, kind,

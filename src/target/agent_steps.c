@@ -261,7 +261,12 @@ answer_arm(struct agent *a, struct kp_term *r)
 	msg_text(r, text, sizeof(text));
 	snprintf(why, sizeof(why), "'%s' cannot be traced: %s", a->o.target,
 	    text);
-	if (strstr(text, "traced_by_others") != NULL)
+	if (strstr(text, "traced_by_others,all") != NULL)
+		snprintf(why, sizeof(why), "'%s': another tool has a trace "
+		    "pattern on every function there, also of modules that are "
+		    "loaded later; if it has ended, this clears them, in the "
+		    "node's shell: " AGENT_CLEAR_ALL, a->o.target);
+	else if (strstr(text, "traced_by_others") != NULL)
 		snprintf(why, sizeof(why), "'%s': another tool traces or "
 		    "counts functions of tiers.conf there: %s", a->o.target,
 		    text);

@@ -29,6 +29,7 @@ tests() ->
      {"values of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{tiers => impatient()}, fun values/3) end},
      {"somebody's pattern goes on while we rest", 90, fun(T) -> attack(T, #{}, fun while_paused/3) end},
      {"large values of somebody's pattern", 60, alone, fun(T) -> flood(T, make, ?VALUES, #{}) end},
+     {"a pattern on every function, left by somebody", 90, fun every/1},
      {"recon_trace:clear()", 60, fun recon/1},
      {"dbg:stop()", 60, fun(T) -> takes(T, fun dbg_stop/0, "trace patterns of functions .7.") end},
      {"dbg:p(all, clear)", 60, fun(T) -> takes(T, fun dbg_clear/0, "setting for new processes") end},
@@ -315,6 +316,37 @@ flood(Target, P, Marker, Function, Spec) ->
         it:saw(P, "^kprofd: .* another tool (traces|has a trace pattern on) .*adversary_tests"),
     it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
     sees(Target, P).
+
+%% As eflambe leaves it where it fails: one sentence with the line that clears it, at the start and
+%% later, and not one for each function.
+every(T) ->
+    Target = it:target(T),
+    case it:otp(Target) >= 27 of
+        true -> {skipped, "legacy tracing alone"};
+        false -> every(T, Target, it:settled(Target))
+    end.
+
+every(T, Target, Before) ->
+    Way = "this clears them, in the node's shell.*: erlang:trace_pattern.{'_','_','_'}, false, .local.., erlang:trace_pattern.on_load, false, .local..",
+    it:do(Target, fun trace_all/0),
+    {1, Said, _} = it:run_kprofd(T, Target, #{}),
+    it:check(re:run(Said, Way) =/= nomatch, "the way out in ~ts", [Said]),
+    it:do(Target, fun untrace_all/0),
+    P = it:kprofd(T, Target, #{}),
+    it:armed(P),
+    it:do(Target, fun trace_all/0),
+    _ = it:call(Target, it_driver, handle, [20]),
+    it:is_native() orelse it_health:told_of(P, foreign, ["every function, .*", Way]),
+    receive after 2000 -> ok end,
+    it:check(it:number(P, "select count(*) from events where kind = 'foreign'") =< 1, "a notice for each function"),
+    it:do(Target, fun untrace_all/0),
+    it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
+    it:terminate(P),
+    it:audit(Target, Before).
+
+trace_all() -> [erlang:trace_pattern(What, [{'_', [], [{message, {{cp, {caller}}}}]}], [local]) || What <- [on_load, {'_', '_', '_'}]], ok.
+
+untrace_all() -> [erlang:trace_pattern(What, false, [local]) || What <- [on_load, {'_', '_', '_'}]], ok.
 
 %% Made with patterns of everything in a module, and gone with their handles.
 sessions(Target, P, Marker) ->
