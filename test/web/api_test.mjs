@@ -1,6 +1,6 @@
 // api_test.mjs - the HTTP API says what sqlite3 and kprof -json say of the same
 // database, and refuses what it has to.  usage: api_test.mjs BUILD_DIR
-import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect, createServer } from "node:net";
 import { networkInterfaces } from "node:os";
@@ -338,8 +338,12 @@ async function tokens() {
 		check(`${args.join(" ")} is refused`, p.status === 1 && /-http/.test(p.stderr), p.stderr);
 	}
 	chmodSync(file, 0o440);
+	/* a group that is not ours, which only root can give it */
+	const theirs = process.getuid() === 0;
+	if (theirs)
+		chownSync(file, 0, 12345);
 	await start(join(build, "kprof"), ["web", "-db", db, "-http", "127.0.0.1:0", "-http-token-file", file], /http:\S+\n/, { CREDENTIALS_DIRECTORY: dir });
-	check("the same is no credential of systemd's", /chmod 600/.test(fails("-http-token-file", file).stderr));
+	check("the same is no credential of systemd's", !theirs || /group/.test(fails("-http-token-file", file).stderr));
 	chmodSync(file, 0o644);
 	check("a token that others may read", /chmod 600/.test(fails("-http-token-file", file).stderr));
 	chmodSync(file, 0o600);
@@ -408,7 +412,8 @@ async function halves() {
 		const s = raw("GET /he");
 
 		all.add(s);
-		s.ended.then(() => { all.delete(s); if (more) open(); });
+		/* at once they would also push out who has just come, and has not asked yet */
+		s.ended.then(() => { all.delete(s); if (more) setTimeout(() => more && open(), 500); });
 	};
 
 	for (let i = 0; i < 300; i++)
