@@ -248,10 +248,10 @@ on_replanned(struct target *t)
 }
 
 static kp_dur_ns
-on_trip(struct target *t, const char *text, const char *usual)
+on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
 {
 	(void)t;
-	REQUIRE(usual != NULL);
+	(void)limit;
 	REQUIRE(text[0] != '\0');
 	return KP_NS_PER_S;
 }
@@ -357,11 +357,26 @@ on_stopped(struct target *t)
 	ended++;
 }
 
+static void
+on_connected(struct target *t, const char *node)
+{
+	(void)t;
+	REQUIRE(node[0] != '\0');
+}
+
+static void
+on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
+{
+	(void)t, (void)entries;
+	REQUIRE(tiers[KP_TIER_MAX - 1] <= UINT64_MAX);
+}
+
 static const struct agent_ops ops = {
 	.on_state = on_state, .on_hello = on_hello, .on_probe = on_probe,
 	.on_plan = on_plan,
 	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status,
-	.on_notice = on_notice, .on_taken = on_taken, .on_replanned = on_replanned,
+	.on_notice = on_notice, .on_taken = on_taken, .on_connected = on_connected,
+	.on_calls = on_calls, .on_replanned = on_replanned,
 	.on_trip = on_trip, .on_pause_over = on_pause_over, .on_diags = on_diags,
 	.on_cleared = on_cleared, .on_checked = on_checked,
 	.on_looked = on_looked, .on_counted = on_counted,
@@ -415,6 +430,16 @@ answer(const char *tag, const uint64_t *ref, const uint8_t *p, size_t n)
 		kp_etf_int(b, (int64_t)*ref);
 	kp_buf_put(b, p, n);
 	deliver(b);
+	/* It does not tell what it has left. */
+	while (attached != NULL && agent->asking_room &&
+	    agent->room.step != HEADROOM_DONE) {
+		kp_buf_reset(b);
+		kp_etf_version(b);
+		kp_etf_tuple(b, 2);
+		kp_etf_atom(b, "rex");
+		kp_etf_atom(b, "unknown");
+		deliver(b);
+	}
 }
 
 static void
