@@ -2,7 +2,7 @@
  * label.h - defines the bits of the integer that names a request in the VM.
  *
  *   bits 0..30   a number from the trace control word
- *   bits 31..41  0
+ *   bits 31..41  0, or if no number was free: KP_LABEL_SPARE and ten bits more
  *   bits 42..51  a constant of this arming (target/label_epochs.h), never 0
  *   bit  52      0: a kprofd's; 1: of kprof trace, where bits 32..51 are an
  *                epoch (erlang/kprof_tracer.erl), or as above
@@ -25,6 +25,7 @@
 
 #include <stdint.h>
 
+#define KP_LABEL_SPARE (UINT64_C(1) << 41)
 #define KP_LABEL_CONST_SHIFT 42
 #define KP_LABEL_KIND_SHIFT 52
 #define KP_LABEL_SIGN_SHIFT 53

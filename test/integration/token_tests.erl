@@ -173,15 +173,18 @@ unique(T) ->
     it:equal("calls", [{"work", "undefined", ?CROWD - Unlabelled, 0}], it:calls_by_tier(P)),
     {note, io_lib:format("~b of ~b requests had no label", [Unlabelled, ?CROWD])}.
 
-%% Calls that are not sampled move the word on, too.
+%% Calls that are not sampled move the word on, too. Where all processors do nothing but call
+%% the entry, some calls find no number of their own; of their labels a few repeat.
 unique_sampled(T) ->
     Target = target(T),
     P = crowded(T, Target, "{sampling, {one_in, 32}}.\n", 20 * ?CROWD, ?CROWD),
-    it:equal("losses", #{}, maps:remove(sampled_out, it:lost(P))),
+    it:equal("losses", #{}, maps:without([sampled_out, collided, with_request], it:lost(P))),
     it:equal("entry calls", 20 * ?CROWD, it:balance(P)),
     Sampled = it:requests(P),
+    Collided = maps:get(collided, it:losses(P), 0),
+    it:check(Collided =< ?CROWD div 40, "~b collided", [Collided]),
     it:check(abs(Sampled - 20 * ?CROWD div 32) < 20 * ?CROWD div 160, "~b of ~b were sampled", [Sampled, 20 * ?CROWD]),
-    {note, io_lib:format("~b of ~b sampled requests had no label", [maps:get(unlabelled, it:losses(P), 0), Sampled])}.
+    {note, io_lib:format("~b of ~b sampled requests had another's label", [Collided, Sampled])}.
 
 crowded(T, Target, Sampling, N, Burst) ->
     Tiers = ["{tiers, [{work, {it_token, work, 1}}]}.\n{entry, {it_token, request, 2}}.\n{budget, none}.\n{hot_share, none}.\n",

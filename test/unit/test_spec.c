@@ -232,8 +232,10 @@ test_tier(void **state)
 #define TRIES TRY "," TRY "," TRY "," TRY "," TRY "," TRY "," TRY "," TRY
 #define PUT_BACK "{is_integer,{set_tcw,{bor,{band,{+," LABEL \
 	",1},2147483647},2147483648}}}"
+#define SPARE "{set_seq_token,label,{bor,{bor," LABEL ",{bsl,{band,{element,5," \
+	"{get_seq_token}},1023},31}},405330563533111296}}"
 #define NUMBER "{orelse,{andalso,{orelse," TRIES "}," PUT_BACK \
-	",{set_seq_token,label,{bxor," LABEL ",405328366657339392}}}," CLEAR "}"
+	",{set_seq_token,label,{bxor," LABEL ",405328366657339392}}}," SPARE "}"
 #define FREE "{orelse,{not,{is_seq_trace}}," OURS "},"
 #define NEW(free) "{andalso," free CLEAR "," NUMBER ",{get_seq_token}}"
 #define ENTRY_MSG(id, n) ENTRY_ON(id, n, FREE) "]"

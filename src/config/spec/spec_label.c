@@ -17,8 +17,10 @@
  *
  * Nothing in a match spec can wait, so there is a limit to the tries.  A step
  * takes some 100 ns, unless the operating system takes the processor from its
- * thread meanwhile: then all calls of entries in that time find no number.  They
- * begin no request, and their events show it.
+ * thread meanwhile: then all calls of entries in that time find no number.  Their
+ * labels are of another kind, which may repeat, though hardly ever (spare_put()):
+ * the daemon detects that.  Calls without a label would not only be missing, their
+ * processes would have no token, nor would whoever waits for them.
  *
  * Whoever else sets the word puts a number there with bit 31 (erlang/shared/
  * kprof_word.erl).
@@ -201,6 +203,26 @@ step_put(struct kp_buf *b)
 	kp_etf_int(b, KP_WORD_FREE);
 }
 
+/*
+ * No number was there: the label is what the last try found, which is below it, and
+ * ten bits of the number of the message that the process has taken last.  Bit 41
+ * keeps it apart from all labels that have a number of their own.
+ */
+static void
+spare_put(struct kp_buf *b, uint64_t constant)
+{
+	call(b, "set_seq_token", 2);
+	kp_etf_atom(b, "label");
+	NEST(b, "bor", "bor");
+	token_label_put(b);
+	NEST(b, "bsl", "band", "element");
+	kp_etf_int(b, 5);
+	call(b, "get_seq_token", 0);
+	kp_etf_int(b, 1023);
+	kp_etf_int(b, 31);
+	kp_etf_int(b, (int64_t)(constant | KP_LABEL_SPARE));
+}
+
 void
 label_put(struct kp_buf *b, uint64_t constant)
 {
@@ -221,7 +243,7 @@ label_put(struct kp_buf *b, uint64_t constant)
 	call(b, "bxor", 2);
 	token_label_put(b);
 	kp_etf_int(b, (int64_t)(constant | KP_WORD_FREE));
-	clear_put(b);
+	spare_put(b, constant);
 }
 
 /* ---- sampling ---- */
