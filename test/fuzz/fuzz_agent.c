@@ -367,8 +367,11 @@ on_connected(struct target *t, const char *node)
 static void
 on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
 {
-	(void)t, (void)entries;
-	REQUIRE(tiers[KP_TIER_MAX - 1] <= UINT64_MAX);
+	volatile uint64_t sum = entries;	/* all of them can be read */
+
+	(void)t;
+	for (int i = 0; i < KP_TIER_MAX; i++)
+		sum += tiers[i];
 }
 
 static const struct agent_ops ops = {
