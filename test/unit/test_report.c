@@ -989,11 +989,11 @@ static void
 test_raised_inside(void **state)
 {
 	struct kp_window *w = known_window(1);
-	struct report *r;
+	struct report *r = report_of(known_window(1));
 
 	(void)state;
-	assert_null(strstr(table(report_of(known_window(1)), REPORT_SELF, 0),
-	    "errors"));
+	assert_null(strstr(table(r, REPORT_SELF, 0), "errors"));
+	report_free(r);
 	/* of database, of all and of update; of http, a part is not seen */
 	w->cells[6].w_raised = w->cells[8].w_raised = 45;
 	w->cells[3].w_raised = w->cells[5].w_raised = 7;
