@@ -82,6 +82,8 @@ enum kp_loss {
 	KP_LOSS_MAIL_LATE,	/* messages: sent when their request had closed */
 	KP_LOSS_MAIL_CAP,	/* messages: too many of one request or of all */
 	KP_LOSS_MAIL_GONE,	/* messages: of requests that were lost */
+	KP_LOSS_MAIL_CROSSED,	/* messages: token of another request, from a
+				   process that is not known to work for any */
 	KP_LOSS_FOREIGN_TOKEN,	/* requests: the process had a foreign token */
 	KP_LOSS_UNLABELLED,	/* requests: no number for a label was free */
 	KP_LOSS_RUNNING,	/* requests: in flight when profiling ended */

@@ -73,6 +73,8 @@ static const struct {
 	    "not followed: too many of one request, or of all" },
 	[KP_LOSS_MAIL_GONE] = { "mail_gone", "messages",
 	    "lost together with their request" },
+	[KP_LOSS_MAIL_CROSSED] = { "mail_crossed", "messages",
+	    "not followed: another request's token hides which they belong to" },
 	[KP_LOSS_FOREIGN_TOKEN] = { "foreign_token", "requests",
 	    "not traced: the process had the application's own trace token" },
 	[KP_LOSS_UNLABELLED] = { "unlabelled", "requests",

@@ -433,6 +433,7 @@ read_message(const struct kp_native *nd, const struct source *s,
 	ev->kind = rec->r.kind == KP_NATIVE_SEND ? KP_EV_SEND : KP_EV_RECEIVE;
 	ev->label = label(rec->r.label);
 	ev->serial = rec->r.serial;
+	ev->last = rec->r.last;
 	return ev->label != 0 &&
 	    sender(nd, s, rec->r.flags, rec->r.other, ev);
 }

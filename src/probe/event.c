@@ -257,14 +257,13 @@ read_system_event(struct event *e, const ERL_NIF_TERM argv[])
 {
 	const ERL_NIF_TERM *v, *serials;
 	ErlNifPid process;
-	ErlNifUInt64 serial;
 	bool send;
 	int arity;
 
 	e->rec.label = label_of(e->env, argv[2]);
 	if (e->rec.label == 0 || !vm_tuple(e->env, argv[3], &arity, &v) ||
 	    arity != 5 || !vm_tuple(e->env, v[1], &arity, &serials) ||
-	    arity != 2 || !enif_get_uint64(e->env, serials[1], &serial))
+	    arity != 2 || !enif_is_number(e->env, serials[1]))
 		return false;
 	send = enif_is_identical(v[0], atoms.send);
 	if (!send && !enif_is_identical(v[0], atoms.receive))
@@ -275,7 +274,8 @@ read_system_event(struct event *e, const ERL_NIF_TERM argv[])
 		return false;
 	e->rec.kind = send ? KP_NATIVE_SEND : KP_NATIVE_RECEIVE;
 	e->rec.pid = process.pid;
-	e->rec.serial = (uint32_t)serial;
+	e->rec.serial = serial_of(e->env, serials[1]);
+	e->rec.last = serial_of(e->env, serials[0]);
 	read_sender(e, v[send ? 3 : 2], &e->rec);
 	return true;
 }

@@ -125,6 +125,12 @@ void mark_clear(struct kp_requests *rs, const struct proc *p,
  */
 uint64_t proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
     uint64_t proc, const struct token *t, kp_target_ns at);
+/*
+ * That which a message was sent for, and its receiver works for then, by the token
+ * it was sent with; 0: it cannot be known.
+ */
+uint64_t message_works_for(struct kp_requests *rs, const struct rnode *nd,
+    uint64_t receiver, const struct token *t, kp_target_ns sent);
 /* The label of the innermost open call that is not in doubt; 0: none. */
 uint64_t proc_inside(const struct proc *p);
 /* The process works for the request `of` with this token from now on. */

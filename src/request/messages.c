@@ -10,10 +10,16 @@
  *
  * A process numbers the messages that it sends with a token, and the numbers
  * only rise.  So the label, the sender and that number identify a message.
+ *
+ * Where requests meet, a message may be sent for another request than that of its
+ * token (reconcile.c).  So its events wait under its label, and its wait goes to
+ * the request that it was sent for.  Tokens of requests that have closed are on
+ * their way for as long as a pool has no free worker: the events wait for each
+ * other there, too.
  */
 #include <stdlib.h>
 
-#include "request/state.h"
+#include "request/life.h"
 
 #define PENDING_MAX 1024		/* of one request, at a time */
 #define WAITS_MAX 10000			/* of one request */
@@ -27,7 +33,7 @@
 struct pending {
 	uint64_t from, proc;	/* sender; the process of the event */
 	kp_target_ns at;	/* by the clock of: */
-	uint32_t serial;
+	uint32_t serial, last;
 	uint8_t node;
 	bool received;		/* else it is the send */
 };
@@ -40,7 +46,7 @@ struct msgs {
 	uint32_t n, cap, nwaits, room;
 	bool full;		/* a send was not kept */
 	bool handed_on;
-	bool early;		/* in the list of its node: no request yet */
+	bool early;		/* in the list of its node: no request in flight */
 	uint8_t node;		/* of the first event, and its time */
 	kp_target_ns at;
 	TAILQ_ENTRY(msgs) link;
@@ -71,7 +77,7 @@ msgs_get(const struct messages *ms, uint64_t label)
 	return map_find(&ms->by_label, label);
 }
 
-/* ---- labels whose request has not come yet ---- */
+/* ---- labels whose request has not come yet, or has closed ---- */
 
 static void
 early_remove(struct messages *ms, struct msgs *m)
@@ -100,6 +106,15 @@ grown(struct messages *ms, void *v, uint32_t n, uint32_t *cap, uint32_t max,
 	return v;
 }
 
+static void
+early_put(struct messages *ms, struct msgs *m, uint8_t node, kp_target_ns at)
+{
+	m->node = node;
+	m->at = at;
+	m->early = true;
+	TAILQ_INSERT_TAIL(&ms->early[node], m, link);
+}
+
 static struct msgs *
 msgs_make(struct messages *ms, uint64_t label, uint8_t node, kp_target_ns at,
     bool early)
@@ -109,15 +124,14 @@ msgs_make(struct messages *ms, uint64_t label, uint8_t node, kp_target_ns at,
 	if (ms->by_label.len == LABELS_MAX || ms->bytes > BYTES_MAX ||
 	    (m = calloc(1, sizeof(*m))) == NULL)
 		return NULL;
-	*m = (struct msgs){ .label = label, .node = node, .at = at };
+	*m = (struct msgs){ .label = label };
 	if (!map_put(&ms->by_label, label, (uint64_t)(uintptr_t)m)) {
 		free(m);
 		return NULL;
 	}
 	ms->bytes += sizeof(*m);
-	m->early = early;
 	if (early)
-		TAILQ_INSERT_TAIL(&ms->early[node], m, link);
+		early_put(ms, m, node, at);
 	return m;
 }
 
@@ -175,6 +189,31 @@ pending_lose(struct kp_requests *rs, const struct msgs *m,
 
 /* ---- events in ---- */
 
+/*
+ * The messages of a label, for a wait or one of the two events; NULL: it is not
+ * kept, and a send is counted.
+ */
+static struct msgs *
+msgs_for(struct kp_requests *rs, uint64_t label, const struct pending *p,
+    bool wait)
+{
+	const struct req *rq = req_get(rs, label);
+	const struct tombstone *t = rq == NULL ? tombs_get(rs, label) : NULL;
+	struct msgs *m = msgs_get(rs->messages, label);
+	enum kp_loss cause = KP_LOSS_MAIL_CAP;
+
+	if (rq != NULL && rq->collided)
+		cause = KP_LOSS_MAIL_GONE;
+	else if (t != NULL && (wait || !t->spread))
+		cause = KP_LOSS_MAIL_LATE;
+	else if (m != NULL || (m = msgs_make(rs->messages, label, p->node,
+	    p->at, rq == NULL)) != NULL)
+		return m;
+	if (!p->received)
+		lose(rs, p->node, cause);
+	return NULL;
+}
+
 /* Keeps the wait of a message of which both events are here. */
 static void
 msgs_pair(struct kp_requests *rs, struct msgs *m, const struct pending *sent,
@@ -182,9 +221,19 @@ msgs_pair(struct kp_requests *rs, struct msgs *m, const struct pending *sent,
 {
 	const struct rnode *f = &rs->nodes[sent->node];
 	const struct rnode *t = &rs->nodes[got->node];
+	uint64_t of = message_works_for(rs, f, got->proc, &(struct token){
+	    .label = m->label, .from = sent->from, .serial = sent->serial,
+	    .last = sent->last }, sent->at);
 	struct kp_wait *v;
 	kp_target_ns at;
 
+	if (of == 0) {
+		lose(rs, sent->node, KP_LOSS_MAIL_CROSSED);
+		return;
+	}
+	m = msgs_for(rs, of, sent, true);
+	if (m == NULL)
+		return;
 	if (sent->node != got->node && (!f->timed || !t->timed)) {
 		lose(rs, sent->node, KP_LOSS_UNRECEIVED);
 		return;
@@ -227,33 +276,12 @@ msgs_add(struct kp_requests *rs, struct msgs *m, const struct pending *p)
 	m->full |= !p->received;
 }
 
-/* The messages of the event's label; NULL: not kept, and a send is counted. */
-static struct msgs *
-msgs_for(struct kp_requests *rs, const struct kp_event *ev,
-    const struct pending *p)
-{
-	const struct req *rq = req_get(rs, ev->label);
-	struct msgs *m = msgs_get(rs->messages, ev->label);
-	enum kp_loss cause = KP_LOSS_MAIL_CAP;
-
-	if (rq != NULL && rq->collided)
-		cause = KP_LOSS_MAIL_GONE;
-	else if (rq == NULL && tombs_get(rs, ev->label) != NULL)
-		cause = KP_LOSS_MAIL_LATE;
-	else if (m != NULL || (m = msgs_make(rs->messages, ev->label, p->node,
-	    p->at, rq == NULL)) != NULL)
-		return m;
-	if (!p->received)
-		lose(rs, p->node, cause);
-	return NULL;
-}
-
 void
 messages_event(struct kp_requests *rs, struct rnode *nd,
     const struct kp_event *ev)
 {
 	struct pending p = { .proc = pid_key(nd->index, &ev->pid),
-		.at = ev->ts, .serial = ev->serial,
+		.at = ev->ts, .serial = ev->serial, .last = ev->last,
 		.node = (uint8_t)nd->index,
 		.received = ev->kind == KP_EV_RECEIVE };
 	uint64_t other = node_sender(rs, nd, ev);
@@ -268,7 +296,11 @@ messages_event(struct kp_requests *rs, struct rnode *nd,
 	if (other == 0 && (p.received || ev->has_from))
 		return;
 	p.from = p.received ? other : p.proc;
-	m = msgs_for(rs, ev, &p);
+	if (!p.received && other != 0)
+		message_works_for(rs, nd, other, &(struct token){
+		    .label = ev->label, .from = p.proc, .serial = ev->serial,
+		    .last = ev->last }, ev->ts);
+	m = msgs_for(rs, ev->label, &p, false);
 	if (m == NULL)
 		return;
 	if (p.received && rs->o.on_receiver != NULL &&
@@ -299,12 +331,22 @@ messages_hand_on(struct kp_requests *rs, const struct req *rq)
 	ms->out = m;
 	if (m == NULL)
 		return;
-	for (uint32_t i = 0; i < m->n; i++)
+	for (uint32_t i = 0; i < m->n && !rq->spread; i++)
 		pending_lose(rs, m, &m->pending[i], KP_LOSS_UNRECEIVED);
 	for (uint32_t i = 0; i < m->nwaits; i++)
 		m->wait[i].receiver = receiver_of(ms, rq, &m->wait[i]);
-	m->n = 0;
+	m->n = rq->spread ? m->n : 0;
 	m->handed_on = true;
+}
+
+static void
+msgs_drop_waits(struct kp_requests *rs, struct msgs *m, enum kp_loss cause)
+{
+	for (uint32_t i = 0; i < m->nwaits && !m->handed_on; i++)
+		lose(rs, m->wait[i].from, cause);
+	if (rs->messages->out == m)
+		rs->messages->out = NULL;
+	m->nwaits = 0;
 }
 
 /* Counts all of it as lost for this cause, unless it was handed on. */
@@ -313,10 +355,7 @@ msgs_drop(struct kp_requests *rs, struct msgs *m, enum kp_loss cause)
 {
 	for (uint32_t i = 0; i < m->n; i++)
 		pending_lose(rs, m, &m->pending[i], cause);
-	for (uint32_t i = 0; i < m->nwaits && !m->handed_on; i++)
-		lose(rs, m->wait[i].from, cause);
-	if (rs->messages->out == m)
-		rs->messages->out = NULL;
+	msgs_drop_waits(rs, m, cause);
 	msgs_free(rs->messages, m);
 }
 
@@ -324,21 +363,59 @@ void
 messages_forget(struct kp_requests *rs, uint64_t label)
 {
 	struct msgs *m = msgs_get(rs->messages, label);
+	const struct tombstone *t = m != NULL && m->n > 0 ?
+	    tombs_get(rs, label) : NULL;
 
-	if (m != NULL)
+	if (t != NULL && t->spread) {
+		msgs_drop_waits(rs, m, KP_LOSS_MAIL_GONE);
+		early_remove(rs->messages, m);
+		early_put(rs->messages, m, m->pending[0].node,
+		    m->pending[0].at);
+	} else if (m != NULL) {
 		msgs_drop(rs, m, KP_LOSS_MAIL_GONE);
+	}
+}
+
+/*
+ * Other requests' messages have the token of a closed one: those that have waited
+ * too long are lost.  The others are looked at again after the same time.
+ */
+static void
+msgs_age(struct kp_requests *rs, struct msgs *m, const struct rnode *nd,
+    kp_target_ns now)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < m->n; i++) {
+		if (now - node_time(rs, m->pending[i].node, nd->index,
+		    m->pending[i].at) >= EARLY_AGE)
+			pending_lose(rs, m, &m->pending[i], KP_LOSS_MAIL_LATE);
+		else
+			m->pending[n++] = m->pending[i];
+	}
+	m->n = n;
+	if (n > 0)
+		early_put(rs->messages, m, (uint8_t)nd->index, now);
+	else
+		msgs_drop(rs, m, KP_LOSS_MAIL_LATE);
 }
 
 void
 messages_expire(struct kp_requests *rs, const struct rnode *nd, kp_target_ns now)
 {
 	struct messages *ms = rs->messages;
+	const struct tombstone *t;
 	struct msgs *m;
 
 	while ((m = TAILQ_FIRST(&ms->early[nd->index])) != NULL &&
 	    now - m->at >= EARLY_AGE) {
 		early_remove(ms, m);
-		if (req_get(rs, m->label) == NULL)
+		if (req_get(rs, m->label) != NULL)
+			continue;
+		t = tombs_get(rs, m->label);
+		if (t != NULL && t->spread)
+			msgs_age(rs, m, nd, now);
+		else
 			msgs_drop(rs, m, KP_LOSS_MAIL_LATE);
 	}
 }

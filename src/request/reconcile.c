@@ -289,6 +289,18 @@ proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
 	return label_is_spread(rs, t->label) ? 0 : t->label;
 }
 
+uint64_t
+message_works_for(struct kp_requests *rs, const struct rnode *nd,
+    uint64_t receiver, const struct token *t, kp_target_ns sent)
+{
+	uint64_t of = proc_works_for(rs, nd, receiver != t->from ? receiver : 0,
+	    t, sent);
+
+	if (of != 0 && of != t->label)
+		proc_note_work(rs, receiver, t, of);
+	return of;
+}
+
 /*
  * ---- calls whose request is not known yet ----
  *

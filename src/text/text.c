@@ -237,12 +237,10 @@ const char *
 text_span(char *buf, kp_dur_ns d)
 {
 	static const struct {
-		int64_t ns;
+		int64_t s;
 		const char *name;
-	} units[] = {
-		{ 86400 * KP_NS_PER_S, "d" }, { 3600 * KP_NS_PER_S, "h" },
-		{ 60 * KP_NS_PER_S, "m" }, { KP_NS_PER_S, "s" },
-	};
+	} units[] = { { 86400, "d" }, { 3600, "h" }, { 60, "m" }, { 1, "s" } };
+	int64_t s = d < 0 ? 0 : (int64_t)rounded(d, KP_NS_PER_S);
 	int len = 0;
 
 	if (d < KP_NS_PER_S) {
@@ -250,12 +248,11 @@ text_span(char *buf, kp_dur_ns d)
 		    d < 0 ? 0 : d / KP_NS_PER_MS);
 		return buf;
 	}
-	d = (int64_t)rounded(d, KP_NS_PER_S) * KP_NS_PER_S;
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (d / units[i].ns > 0)
+		if (s / units[i].s > 0)
 			len += snprintf(buf + len, TEXT_MAX - (size_t)len,
-			    "%" PRId64 "%s", d / units[i].ns, units[i].name);
-		d %= units[i].ns;
+			    "%" PRId64 "%s", s / units[i].s, units[i].name);
+		s %= units[i].s;
 	}
 	return buf;
 }

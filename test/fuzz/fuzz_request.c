@@ -177,7 +177,7 @@ message(const uint8_t *p, kp_target_ns now)
 	struct kp_event ev = { .pid = { name_of(node), p[1] & 7, 0, 1 },
 		.ts = clock_of(node, now), .label = 1 + (p[1] >> 3 & 7),
 		.kind = p[0] % 2 == 0 ? KP_EV_SEND : KP_EV_RECEIVE,
-		.serial = p[2] >> 5 };
+		.serial = p[2] >> 5, .last = p[1] >> 6 };
 
 	if (ev.kind == KP_EV_RECEIVE) {
 		ev.has_from = true;
@@ -316,7 +316,7 @@ check_balance(void)
 	    lost.n[KP_LOSS_FOREIGN_TOKEN] + lost.n[KP_LOSS_UNLABELLED]);
 	REQUIRE(sent == waits + lost.n[KP_LOSS_UNRECEIVED] +
 	    lost.n[KP_LOSS_MAIL_LATE] + lost.n[KP_LOSS_MAIL_CAP] +
-	    lost.n[KP_LOSS_MAIL_GONE]);
+	    lost.n[KP_LOSS_MAIL_GONE] + lost.n[KP_LOSS_MAIL_CROSSED]);
 }
 
 int

@@ -15,6 +15,7 @@ tests() ->
      || {Kind, N, Workers} <- [{own, 2, 2}, {own, 12, 2}, {own, 200, 3}, {poolboy, 12, 2}, {poolboy, 60, 4}]]
         ++ [{"a state machine that postpones", 60, fun gate/1},
             {"all at once, with messages and sampled stacks", 60, fun mixed/1},
+            {"messages are of the request that they are sent for", 60, fun messages/1},
             {"requests of two nodes, one pool", 60, fun nodes/1}].
 
 tiers(Sampling, More) ->
@@ -37,8 +38,11 @@ run(T, Kind, Clients, Workers, Types, More) ->
     {P, Truth}.
 
 start(T, Target, Kind, Workers, More) ->
+    start(T, Target, Kind, Workers, More, []).
+
+start(T, Target, Kind, Workers, More, Args) ->
     ok = it:call(Target, it_pool, start, [Kind, Workers]),
-    P = it:kprofd(T, Target, #{tiers => tiers("{sampling, all}.\n", More), args => ["-interval", "1s"]}),
+    P = it:kprofd(T, Target, #{tiers => tiers("{sampling, all}.\n", More), args => ["-interval", "1s" | Args]}),
     it:armed(P),
     P.
 
@@ -91,6 +95,30 @@ mixed(T) ->
     it:check(lists:sum(Apart) =< 4 + 20 * maps:get(unlabelled, it:losses(P), 0), "of ~0p there are ~0p", [Truth, Found]),
     it:check(maps:get({admit, gate}, Found, 0) + Lost >= maps:get({admit, gate}, Truth) - lists:sum(Apart) - 4,
              "of ~0p there are ~0p, and ~b lost", [Truth, Found, Lost]).
+
+%% Each request sends two messages to its pool, one for each query to a worker, and one for
+%% each fetch to the store, which answers the worker. What is missing is counted.
+messages(T) ->
+    Target = it:target(T, #{kind => plain}),
+    P = start(T, Target, own, 2, "{messages, true}.\n", ["-probe", "native" | it:probe_library(T)]),
+    it:saw(P, "messages of '.*' are timed$"),
+    N = it:call(Target, it_pool, run, [12, 50, ?TYPES]),
+    it:assembled(P, N),
+    Counts = it:call(Target, it_pool, stop, []),
+    it:terminate(P),
+    Calls = fun(Tier, Type) -> maps:get({Tier, Type}, Counts, 0) end,
+    Truth = [{Type, Receiver, Sent}
+             || Type <- ?TYPES,
+                {Receiver, Sent} <- [{it_pool_own, 2 * Calls(request, Type)}, {it_pool_store, Calls(fetch, Type)},
+                                     {'it_pool:init/1', Calls(query, Type) + Calls(fetch, Type)}]],
+    Found = [{Type, Receiver, it:number(P, ["select coalesce(sum(messages), 0) from message_stats where identity = '", atom_to_list(Type),
+                                            "' and receiver = '", atom_to_list(Receiver), "'"])}
+             || {Type, Receiver, _} <- Truth],
+    Lost = lists:sum([L || {Cause, L} <- maps:to_list(it:losses(P)), lists:prefix("mail_", atom_to_list(Cause)) orelse Cause =:= unreceived]),
+    Apart = lists:sum([abs(Sent - F) || {{_, _, Sent}, {_, _, F}} <- lists:zip(Truth, Found)]),
+    it:check(Apart =< Lost andalso 20 * Lost < lists:sum([Sent || {_, _, Sent} <- Truth]),
+             "messages ~0p, and there are ~0p; losses ~0p", [Truth, Found, it:losses(P)]),
+    {note, io_lib:format("~b lost, ~b apart", [Lost, Apart])}.
 
 %% The pool is on one node, and clients are on both. What is missing is counted.
 nodes(T) ->

@@ -14,6 +14,7 @@ static const char conf[] =
     "{tiers, [{web, {e,e,1}}]}.\n{sampling, all}.\n{messages, true}.\n";
 
 static uint64_t waits_seen;
+static uint32_t taken;		/* the message that the sender took last */
 static uint64_t asked[64];
 static unsigned nasked;
 
@@ -56,7 +57,7 @@ begin(const char *text)
 	f.opts.on_request = on_request;
 	f.opts.on_receiver = on_receiver;
 	feed_requests(&f, 1);
-	waits_seen = nasked = 0;
+	waits_seen = nasked = taken = 0;
 	return 0;
 }
 
@@ -71,9 +72,11 @@ static void
 message(enum kp_event_kind kind, uint32_t pid, uint32_t other, uint64_t label,
     uint32_t serial, double ms)
 {
+	f.serial = serial;
+	f.last = taken;
 	feed_event(&f, &(struct kp_event){ .kind = kind, .pid = feed_pid(pid),
-	    .ts = feed_time(ms), .label = label, .serial = serial,
-	    .has_from = other != 0, .from = feed_pid(other) }, NULL, NULL);
+	    .ts = feed_time(ms), .label = label, .has_from = other != 0,
+	    .from = feed_pid(other) }, NULL, NULL);
 }
 
 static void
@@ -289,6 +292,58 @@ no_room(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_MAIL_LATE), 0);
 }
 
+/* Sent and taken 1 ms later: its number, and that of what its sender took last. */
+static void
+passes(uint32_t from, uint32_t to, uint64_t label, uint32_t serial,
+    uint32_t last, double ms)
+{
+	taken = last;
+	sends(from, to, label, serial, ms);
+	takes(to, from, label, serial, ms + 1);
+}
+
+enum { POOL = 8, WORKER, STORE };
+
+/*
+ * 1 gives its worker back, by which 2 is answered with 1's token (20), asks the
+ * worker (22), which asks the store.  The pool and its like are not traced.
+ */
+static void
+of_a_pool(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "u0", 1, 0);
+	entry(&f, 2, "e", "u0", 2, 1);
+	passes(2, POOL, 2, 3, 0, 2);
+	passes(1, POOL, 1, 18, 16, 3);
+	passes(POOL, 2, 1, 20, 18, 4);
+	back_to(&f, 1, "u0", 5);
+	passes(2, WORKER, 1, 22, 20, 6);
+	passes(WORKER, STORE, 1, 24, 22, 7);
+	passes(STORE, WORKER, 1, 26, 24, 9);
+	expire(&f, 300);
+	CLOSED("#1: 8:_gone 1 2:_gone 1\n");
+	/* 1 has closed, and its token goes on; what has come late waits for it */
+	taken = 26;
+	takes(2, WORKER, 1, 28, 311);
+	sends(WORKER, 2, 1, 28, 310);
+	passes(2, POOL, 1, 31, 28, 312);
+	/* of somebody who was not asked for any request that is known */
+	passes(7, STORE, 1, 41, 40, 313);
+	back_to(&f, 2, "u0", 320);
+	/* nobody takes this one, and that is seen only when it is old */
+	taken = 28;
+	sends(2, STORE, 1, 33, 314);
+	expire(&f, 700);
+	CLOSED("#2: 8:_gone 1 9:_gone 1 10:_gone 1 9:_gone 1 2:_entry 1 "
+	    "8:_gone 1\n");
+	assert_int_equal(lost(&f, KP_LOSS_MAIL_CROSSED), 1);
+	assert_int_equal(lost(&f, KP_LOSS_UNRECEIVED), 0);
+	assert_int_equal(lost(&f, KP_LOSS_MAIL_LATE), 0);
+	expire(&f, 20000);
+	assert_int_equal(lost(&f, KP_LOSS_MAIL_LATE), 1);
+}
+
 /* A token of before, where the configuration does not ask for messages. */
 static void
 unasked(void **state)
@@ -332,6 +387,8 @@ conserved(void **state)
 		uint32_t a = (uint32_t)(1 + rnd(5)), b = (uint32_t)(1 + rnd(5));
 		uint32_t serial = (uint32_t)rnd(3);
 
+		taken = (uint32_t)rnd(3);
+
 		ms += (double)rnd(3);
 		a = rnd(2) == 0 ? a : AT(1, a);
 		b = rnd(2) == 0 ? b : AT(1, b);
@@ -367,7 +424,8 @@ conserved(void **state)
 	assert_true(waits_seen > 1000);
 	assert_int_equal(sent, waits_seen + lost(&f, KP_LOSS_UNRECEIVED) +
 	    lost(&f, KP_LOSS_MAIL_LATE) + lost(&f, KP_LOSS_MAIL_CAP) +
-	    lost(&f, KP_LOSS_MAIL_GONE));
+	    lost(&f, KP_LOSS_MAIL_GONE) + lost(&f, KP_LOSS_MAIL_CROSSED));
+	assert_true(lost(&f, KP_LOSS_MAIL_CROSSED) > 0);
 	kp_buf_reset(&f.text);
 }
 
@@ -383,6 +441,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(across, setup, teardown),
 		cmocka_unit_test_setup_teardown(node_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(of_a_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(unasked, setup, teardown),
 		cmocka_unit_test_setup_teardown(conserved, setup, teardown),
 	};
