@@ -360,6 +360,11 @@ struct kp_closed_request {
 enum kp_request_is kp_requests_find(const struct kp_requests *rs,
     uint64_t label, struct kp_closed_request *c);
 /*
+ * Was its token met in the work of another request?  Then it does not tell which
+ * one a process works for.
+ */
+bool kp_requests_spread(const struct kp_requests *rs, uint64_t label);
+/*
  * The label of the innermost request in flight that the process has a call open
  * in, as far as events have come; 0: none.
  */

@@ -50,8 +50,8 @@ label_spread(struct kp_requests *rs, uint64_t label)
 		tombs_spread(rs, label);
 }
 
-static bool
-label_is_spread(const struct kp_requests *rs, uint64_t label)
+bool
+kp_requests_spread(const struct kp_requests *rs, uint64_t label)
 {
 	const struct req *rq = req_get(rs, label);
 	const struct tombstone *t = rq == NULL ? tombs_get(rs, label) : NULL;
@@ -286,7 +286,7 @@ proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
 		if (of != 0 || (known && rq->calls[0].c.proc == t->from))
 			return of != 0 ? of : t->label;
 	}
-	return label_is_spread(rs, t->label) ? 0 : t->label;
+	return kp_requests_spread(rs, t->label) ? 0 : t->label;
 }
 
 uint64_t

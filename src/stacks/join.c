@@ -131,6 +131,13 @@ may_take(const struct stack_scope *scope, const struct kp_request *rq,
 	return s->at >= rq->start && (s->at <= last || s->label == rq->label);
 }
 
+static void
+put_loose(struct stack_join *j, const struct kp_stack_sample *s)
+{
+	if (!loose_samples_put(&j->loose, s))
+		lose(j, KP_LOSS_SAMPLE_CAP, 1);
+}
+
 /*
  * It takes the loose samples of its calls.  One of a process without a call is
  * known by its label alone, if it showed that.
@@ -151,7 +158,8 @@ take_loose(struct stack_join *j, const struct stack_scope *scope,
 			continue;
 		how = stack_find_call(scope, rq, s, &call, &own);
 		if (!own && (s->state == KP_STACK_NOT_SEEN ||
-		    s->label != rq->label))
+		    s->label != rq->label ||
+		    kp_requests_spread(scope->rs, rq->label)))
 			continue;
 		join(j, scope, rq, s, how, call);
 		loose_samples_drop(&j->loose, i);
@@ -163,14 +171,17 @@ stack_join_request(struct stack_join *j, const struct stack_scope *scope,
     const struct kp_request *rq)
 {
 	uint32_t i = pending_samples_take(&j->pending, rq->label), call;
+	bool spread = kp_requests_spread(scope->rs, rq->label), own;
 	struct kp_stack_sample *s;
 	enum stack_belongs how;
-	bool own;
 
 	while (i != PENDING_NONE) {
 		s = &j->pending.v[i].s;
 		how = stack_find_call(scope, rq, s, &call, &own);
-		join(j, scope, rq, s, how, call);
+		if (own || !spread)
+			join(j, scope, rq, s, how, call);
+		else
+			put_loose(j, s);
 		i = pending_samples_drop(&j->pending, i);
 	}
 	take_loose(j, scope, rq);
@@ -178,14 +189,20 @@ stack_join_request(struct stack_join *j, const struct stack_scope *scope,
 
 /* ---- samples in ---- */
 
+struct sample_ctx {
+	struct stack_join *j;
+	const struct stack_scope *scope;
+};
+
 static void
 on_sample(void *ctx, const struct kp_stack_sample *s)
 {
-	struct stack_join *j = ctx;
+	const struct sample_ctx *c = ctx;
+	struct stack_join *j = c->j;
 
-	if (s->took > 0 || s->state == KP_STACK_NOT_SEEN) {
-		if (!loose_samples_put(&j->loose, s))
-			lose(j, KP_LOSS_SAMPLE_CAP, 1);
+	if (s->took > 0 || s->state == KP_STACK_NOT_SEEN ||
+	    (s->label != 0 && kp_requests_spread(c->scope->rs, s->label))) {
+		put_loose(j, s);
 	} else if (s->label == 0) {
 		j->totals.idle++;
 	} else if (!pending_samples_put(&j->pending, s)) {
@@ -200,11 +217,13 @@ risen(uint64_t now, uint64_t last)
 }
 
 enum kp_err
-stack_join_message(struct stack_join *j, const void *p, size_t n)
+stack_join_message(struct stack_join *j, const struct stack_scope *s,
+    const void *p, size_t n)
 {
 	static const struct kp_stack_ops ops = { .on_sample = on_sample };
 	struct kp_stack_message m = { .counts = j->totals.sampler };
-	enum kp_err err = kp_stacks_decode(p, n, j->table, &m, &ops, j);
+	enum kp_err err = kp_stacks_decode(p, n, j->table, &m, &ops,
+	    &(struct sample_ctx){ j, s });
 
 	if (err != KP_OK)
 		return err;
@@ -274,6 +293,10 @@ settle_one(struct stack_join *j, const struct stack_scope *scope,
 {
 	struct kp_closed_request c;
 
+	if (kp_requests_spread(scope->rs, s->label)) {
+		settle_unknown(j, s);
+		return;
+	}
 	switch (kp_requests_find(scope->rs, s->label, &c)) {
 	case KP_REQUEST_CLOSED:
 		settle_closed(j, scope, &c, s);
@@ -340,7 +363,7 @@ settle_loose(struct stack_join *j, const struct stack_scope *scope,
 
 	if (s->state == KP_STACK_NOT_SEEN || s->label == 0) {
 		j->totals.idle++;
-	} else if (is_settled(kp_requests_find(scope->rs, s->label, &c))) {
+	} else if (kp_requests_spread(scope->rs, s->label) || is_settled(kp_requests_find(scope->rs, s->label, &c))) {
 		settle_one(j, scope, s);
 	} else if (!pending_samples_put(&j->pending, s)) {
 		lose(j, KP_LOSS_SAMPLE_CAP, 1);

@@ -9,7 +9,8 @@
  * it counts for the innermost call of the request that was open anywhere; a
  * server that waits for its next message is idle.  After the request's end, the
  * path begins with "_after", and a process without a call of the request that
- * waits is idle.
+ * waits is idle.  Where requests meet, the token of P may be another request's:
+ * then only a call that P had open tells.
  */
 #ifndef KP_STACKS_JOIN_H
 #define KP_STACKS_JOIN_H
@@ -51,7 +52,8 @@ void stack_join_free(struct stack_join *j);
 /* Another sampler: its counts start from zero. */
 void stack_join_restart(struct stack_join *j);
 /* Takes a message in; errors as of kp_stacks_decode(). */
-enum kp_err stack_join_message(struct stack_join *j, const void *p, size_t n);
+enum kp_err stack_join_message(struct stack_join *j,
+    const struct stack_scope *s, const void *p, size_t n);
 /* A request closed that may have samples of this node: only in on_request. */
 void stack_join_request(struct stack_join *j, const struct stack_scope *s,
     const struct kp_request *rq);

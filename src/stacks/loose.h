@@ -2,7 +2,8 @@
  * loose.h - samples whose request is not known by their label.
  *
  * A process that runs shows its token when it answers, and may have another
- * request then; one that is not seen shows none.  Each belongs to the call that
+ * request then; one that is not seen shows none; and where requests meet, tokens
+ * are in the work of others.  Each sample belongs to the call that
  * its process had open when it was asked, whose request takes it when it closes.
  */
 #ifndef KP_STACKS_LOOSE_H

@@ -87,11 +87,12 @@ sample_late(uint32_t pid, uint64_t label, double ms, double took,
 		.at = feed_time(ms) + f.clock[node], .time = 5 * MS,
 		.took = (int64_t)(took * 1e6),
 		.status = status, .frames = frames };
+	struct stack_scope s = scope(node);
 	struct kp_buf b;
 
 	kp_buf_init(&b, 1 << 20);
 	feed_samples(&b, v.at, &counts, &v, 1);
-	assert_int_equal(stack_join_message(joins[node], b.p, b.len),
+	assert_int_equal(stack_join_message(joins[node], &s, b.p, b.len),
 	    KP_OK);
 	kp_buf_free(&b);
 }
@@ -696,6 +697,41 @@ a_deep_path_is_cut(void **state)
 }
 
 /* The running window can be looked at, and goes on. */
+/*
+ * Process 2 was answered by what 1 had sent, with its token, and asks 9, which has
+ * a call open for it; nothing tells what 7 works for with such a token.
+ */
+static void
+a_token_of_another_request_tells_nothing(void **state)
+{
+	(void)state;
+	f.identity = "one";
+	entry(&f, 1, "e", NULL, 1, 0);
+	f.identity = "two";
+	entry(&f, 2, "e", NULL, 2, 1);
+	sample(9, 1, 35, "running", IN_WORK);
+	f.serial = 22;
+	f.last = 20;
+	call_from(&f, 9, 2, "a", NULL, 1, 30);
+	back_to(&f, 9, NULL, 60);
+	sample(9, 1, 40, "running", IN_WORK);
+	sample(2, 1, 42, "waiting", IN_CALL);
+	sample(7, 1, 50, "running", IN_WORK);
+	sample(8, 1, 50, "waiting", IN_LOOP);
+	back_to(&f, 1, NULL, 70);
+	expire(&f, 300);
+	expires(0, 300);
+	back_to(&f, 2, NULL, 310);
+	expire(&f, 700);
+	cells(0, "two [web] in a call 'work:ask/1;gen_server:call/3:2;"
+	    "gen:do_call/4:1' 1 5 5\n"
+	    "two [web;db] running 'work:do/1:7' 2 10 10\n");
+	expires(0, 60000);
+	assert_int_equal(totals(0).waiting, 0);
+	assert_int_equal(totals(0).idle, 1);
+	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
+}
+
 static void
 a_copy_leaves_the_window(void **state)
 {
@@ -716,8 +752,10 @@ a_copy_leaves_the_window(void **state)
 static void
 a_bad_message_is_refused(void **state)
 {
+	struct stack_scope s = scope(0);
+
 	(void)state;
-	assert_int_equal(stack_join_message(joins[0], "\x83h\x04", 3),
+	assert_int_equal(stack_join_message(joins[0], &s, "\x83h\x04", 3),
 	    KP_ESHORT);
 	assert_int_equal(totals(0).lost, 0);
 	assert_int_equal(totals(0).waiting, 0);
@@ -745,6 +783,7 @@ main(void)
 		ONE(a_sample_of_another_time_is_lost_too),
 		ONE(a_sample_waits_as_long_as_its_request),
 		ONE(a_process_not_seen_is_found_by_its_call),
+		ONE(a_token_of_another_request_tells_nothing),
 		TWO(samples_of_two_nodes),
 		TWO(a_node_without_calls),
 		ONE(waiting_samples_are_capped),

@@ -339,12 +339,14 @@ assembly_oldest(const struct assembly_part *p, struct kp_flight *v, size_t max)
 enum kp_err
 assembly_stacks(struct assembly_part *p, struct kp_span message)
 {
+	struct stack_scope s = stack_scope(p->in, p->index);
+
 	if (p->index == KP_NONE)
 		return KP_OK;
 	if (p->stacks == NULL && (p->stacks = stack_join_new()) == NULL)
 		return KP_OK;
 	p->a->stacks = true;
-	return stack_join_message(p->stacks, message.p, message.n);
+	return stack_join_message(p->stacks, &s, message.p, message.n);
 }
 
 void
