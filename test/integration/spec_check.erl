@@ -565,10 +565,10 @@ labels_unique() ->
     Repeats = length(Labels) - length(lists:usort(Labels)),
     io:format("labels: ~w, repeated ~w, without ~w~n", [length(Labels), Repeats, Without]),
     check(labels_all, 32 * Each, length(Labels) + Without),
-    Spare = length([L || L <- Labels, L bsr 41 band 1 =:= 1]),
+    Spare = length([L || L <- Labels, (L bsr 41) band 1 =:= 1]),
     io:format("of these ~w without a number of their own~n", [Spare]),
     check(labels_ours, [], [L || L <- Labels, L bsr 42 =/= ?LABEL_CONST bsr 42]),
-    Own = [L || L <- Labels, L bsr 41 band 1 =:= 0],
+    Own = [L || L <- Labels, (L bsr 41) band 1 =:= 0],
     check(labels_unique, 0, length(Own) - length(lists:usort(Own))),
     check(spare_ones_hardly_repeat, true, Repeats =< Spare div 50 + 2),
     %% On a machine that is short of processors some calls find no number.

@@ -61,7 +61,7 @@ const freePort = () => new Promise((resolve) => {
 });
 
 const kprofd = (i, args, env) => start(join(build, "kprofd"), ["-target", nodes[i], "-tiers", tiers, "-cookie-file", cookieFile,
-	"-db", dbs[i], "-interval", "2s", "-probe", "relay", "-http", "127.0.0.1:0", ...args], /profiling/, env);
+	"-db", dbs[i], ...(args.includes("-interval") ? [] : ["-interval", "2s"]), "-probe", "relay", "-http", "127.0.0.1:0", ...args], /profiling/, env);
 const load = (port, time) => start("test/sample_app/load", [ebin, port, "2", time, "5"], /answered/);
 const tiers = join(dir, "tiers.conf");
 const host = (i) => /http:\/\/(\S+)\//.exec(daemons[i].text)[1];
