@@ -81,7 +81,9 @@ newer() ->
 %% {Document, how the piece begins, why it is no example}; or sample, for all
 %% that commands printed there.
 allowed() ->
-    [{"priv/doc/requests.md", "tiers.conf -> config -> plan", "a picture"},
+    [{"README.md", "git clone ", "the checkout is here"},
+     {"priv/doc/reaching.md", "install -m 600 releases/COOKIE", "of a release that is not here"},
+     {"priv/doc/requests.md", "tiers.conf -> config -> plan", "a picture"},
      {"priv/doc/limits.md", "telemetry:span/3", "of a library that is not installed here"},
      {"erlang/kprof/README.md", "{deps, ", "of rebar.config"},
      {"priv/doc/architecture.md", "target ", "a picture"},

@@ -101,19 +101,19 @@ drain(Got) ->
 
 %% What slots stand for is kept from chunk to chunk, for each ring.
 rings([], _) -> [];
-rings([<<16#6C, 1, Ring:16/little, Words:32/little, Records/binary>> | More], Slots) ->
+rings([<<16#6C, 2, Ring:16/little, Words:32/little, Records/binary>> | More], Slots) ->
     equal(8 * Words, byte_size(Records)),
     {Events, Now} = records(Records, maps:get(Ring, Slots, #{}), []),
     [Events | rings(More, Slots#{Ring => Now})].
 
 records(<<>>, Slots, Events) ->
     {lists:reverse(Events), Slots};
-records(<<8, 0, Slot:16/little, Bytes:16/little, _:16, _/binary>> = All, Slots, Events) ->
-    N = (8 + Bytes + 39) div 40 * 40,
+records(<<9, 0, Slot:16/little, Bytes:16/little, _:16, _/binary>> = All, Slots, Events) ->
+    N = (8 + Bytes + 47) div 48 * 48,
     <<Definition:N/binary, More/binary>> = All,
     Term = binary_to_term(<<131, (binary:part(Definition, 8, Bytes))/binary>>),
     records(More, Slots#{Slot => Term}, Events);
-records(<<?SPAWN, 1, Fn:16/little, _:32, Time:64/signed-little, Pid:64/little, _:64, Child:64/little, More/binary>>,
+records(<<?SPAWN, 1, Fn:16/little, _:32, Time:64/signed-little, Pid:64/little, _:64, Child:64/little, _:64, More/binary>>,
         Slots, Events) ->
     records(More, Slots, [{?SPAWN, map_get(Fn, Slots), none, Time, Pid, Child} | Events]);
 records(<<Kind, 4, Fn:16/little, Caller:16/little, _:16, Time:64/signed-little, Pid:64/little, More/binary>>,

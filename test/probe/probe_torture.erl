@@ -145,12 +145,12 @@ in_process(Fun) ->
 events(<<_:8/binary, Records/binary>>) -> records(Records).
 
 records(<<>>) -> [];
-records(<<Kind, _:24, Bytes:16/little, _/binary>> = All) when Kind >= 8 ->
-    N = (8 + Bytes + 39) div 40 * 40,
+records(<<Kind, _:24, Bytes:16/little, _/binary>> = All) when Kind =:= 9; Kind =:= 10 ->
+    N = (8 + Bytes + 47) div 48 * 48,
     <<_:N/binary, More/binary>> = All,
     records(More);
-records(<<7, _:39/binary, More/binary>>) -> records(More);
-records(<<Kind, _:7/binary, Time:64/signed-little, _:24/binary, More/binary>>) ->
+records(<<Setting, _:47/binary, More/binary>>) when Setting =:= 7; Setting =:= 8 -> records(More);
+records(<<Kind, _:7/binary, Time:64/signed-little, _:32/binary, More/binary>>) ->
     [{Kind, Time} | records(More)].
 
 equal(Same, Same) -> ok;
@@ -221,7 +221,7 @@ bounded() ->
 bounded(Max) ->
     {_, _, Waiting, 0, 0, N, true, Chunks} = kprof_probe:drain(Max),
     true = Waiting > 0 andalso N > 0 andalso N =< Max,
-    true = lists:sum([(size(C) - 8) div 40 || C <- Chunks]) =< max(Max, 30),
+    true = lists:sum([(size(C) - 8) div 48 || C <- Chunks]) =< max(Max, 30),
     N.
 
 %% More than there is room for: the oldest are left out.

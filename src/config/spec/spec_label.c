@@ -8,7 +8,7 @@
  *   1. exchange the word for the next without bit 31;
  *   2. with bit 31 in what was there, the number belongs to this call alone;
  *      else another call has it at this moment: try again;
- *   3. put the next number back, with bit 31.
+ *   3. put a higher number back, with bit 31.
  * Match specs have no variables, so the number is kept in the process's own
  * token between these steps, as its label.  What a try that fails writes is
  * near the number, which is enough for the age of tokens: only with bit 31 it is
@@ -37,6 +37,8 @@
  * makes the match spec of each clause 100 bytes longer.
  */
 #define TRIES 8
+/* The word goes up by less while a thread that has the number waits for some ms. */
+#define TRIED (1 << 18)
 /* 2^993: its product with 2^31 is no float, and with less it is exact. */
 #define TOO_LARGE 0x1p993
 /*
@@ -223,6 +225,12 @@ spare_put(struct kp_buf *b, uint64_t constant)
 	kp_etf_int(b, (int64_t)(constant | KP_LABEL_SPARE));
 }
 
+/*
+ * What is put back is the number that the word has by now: what others have found
+ * meanwhile is not found again.  A thread that had read the word long before may
+ * have set it back, so only the low bits of the difference count: no number is
+ * given twice.
+ */
 void
 label_put(struct kp_buf *b, uint64_t constant)
 {
@@ -233,9 +241,14 @@ label_put(struct kp_buf *b, uint64_t constant)
 		try_put(b);
 	call(b, "is_integer", 1);
 	call(b, "set_tcw", 1);
-	NEST(b, "bor", "band", "+");
+	NEST(b, "bor", "band", "+", "+");
 	token_label_put(b);
 	kp_etf_int(b, 1);
+	NEST(b, "band", "-", "-");
+	call(b, "get_tcw", 0);
+	token_label_put(b);
+	kp_etf_int(b, 1);
+	kp_etf_int(b, TRIED - 1);
 	kp_etf_int(b, KP_WORD_MASK);
 	kp_etf_int(b, KP_WORD_FREE);
 	call(b, "set_seq_token", 2);
