@@ -39,7 +39,6 @@
     max = 0 :: non_neg_integer(),       % requests to trace; 0: no end
     begun = 0 :: non_neg_integer(),
     ended = 0 :: non_neg_integer(),
-    unlabelled = 0 :: non_neg_integer(),        % calls of entries that found no number
     numbers = 0 :: non_neg_integer(),   % given to requests so far
     labels = #{} :: #{Label :: term() => Number :: pos_integer()},
     open = #{} :: #{Number :: pos_integer() => {pid(), Caller :: term()}},

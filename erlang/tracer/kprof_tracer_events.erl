@@ -24,9 +24,6 @@ call({_, P, call, MFA, X, Ts}, S) ->
         _ -> pass_over(1, S)
     end.
 
-%% No number for a label was there.
-begun(P, [], _, From, _, _, Ts, #s{requests = #requests{unlabelled = N} = R} = S) ->
-    kprof_tracer_requests:passes(P, From, Ts, S#s{requests = R#requests{unlabelled = N + 1}});
 begun(P, New, Old, From, Identity, MFA, Ts, S0) ->
     Label = kprof_tracer_requests:label(New),
     OldLabel = kprof_tracer_requests:label(Old),

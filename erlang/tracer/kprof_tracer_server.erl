@@ -321,13 +321,13 @@ ended(S) ->
 
 all_sent(#s{why = {Why, Text}} = S0) ->
     S = kprof_tracer_loads:loads_send(S0),
-    {Begun, Ended, Unsure, Unlabelled} =
+    {Begun, Ended, Unsure} =
         case S#s.requests of
-            undefined -> {0, 0, 0, 0};
-            R -> {R#requests.begun, R#requests.ended, R#requests.unsure, R#requests.unlabelled}
+            undefined -> {0, 0, 0};
+            R -> {R#requests.begun, R#requests.ended, R#requests.unsure}
         end,
     kprof_tracer_events:send({kprof_calls_end, Why, Text, kprof_oneshot:names(), Begun, Ended,
-                              Unsure, Unlabelled}, S).
+                              Unsure}, S).
 
 %% Takes patterns and flags away. Destroying a session takes 2 to 15 ms at 200,000 processes and
 %% stops nobody; another session is needed for taking tokens back.

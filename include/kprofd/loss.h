@@ -85,7 +85,6 @@ enum kp_loss {
 	KP_LOSS_MAIL_CROSSED,	/* messages: token of another request, from a
 				   process that is not known to work for any */
 	KP_LOSS_FOREIGN_TOKEN,	/* requests: the process had a foreign token */
-	KP_LOSS_UNLABELLED,	/* requests: no number for a label was free */
 	KP_LOSS_RUNNING,	/* requests: in flight when profiling ended */
 	KP_LOSS_RUNNING_CALLS,	/* calls: open then, of requests that had ended
 				   or began on another node */

@@ -97,8 +97,6 @@ kp_native_is_setting(unsigned kind)
 #define KP_NATIVE_SHORT_BYTES 24
 /* The process had a foreign token, so the entry began no request. */
 #define KP_NATIVE_FOREIGN 8
-/* There was no number for a label, so the entry began no request. */
-#define KP_NATIVE_UNLABELLED 16
 
 /* Slot 0 is none: [] or undefined. */
 struct kp_native_record {

@@ -89,7 +89,6 @@ struct kp_event {
 	/* ENTRY only */
 	uint64_t old_label;	/* the token before, 0: none */
 	bool foreign;		/* that was foreign: it began no request */
-	bool unlabelled;	/* it began none, without a number for a label */
 	uint32_t weight;	/* requests this one stands for, >= 1 */
 };
 
@@ -105,7 +104,7 @@ kp_event_clear(struct kp_event *ev)
 
 	ev->mfa = ev->caller = ev->identity = ev->from.node = none;
 	ev->from.id = ev->from.serial = ev->from.creation = 0;
-	ev->has_from = ev->foreign = ev->unlabelled = false;
+	ev->has_from = ev->foreign = false;
 	ev->label = ev->old_label = 0;
 	ev->weight = ev->serial = ev->last = 0;
 }

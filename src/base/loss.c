@@ -77,8 +77,6 @@ static const struct {
 	    "not followed: another request's token hides which they belong to" },
 	[KP_LOSS_FOREIGN_TOKEN] = { "foreign_token", "requests",
 	    "not traced: the process had the application's own trace token" },
-	[KP_LOSS_UNLABELLED] = { "unlabelled", "requests",
-	    "not measured: too many began at the same moment" },
 	[KP_LOSS_RUNNING] = { "running", "requests",
 	    "still running when profiling ended" },
 	[KP_LOSS_RUNNING_CALLS] = { "running_calls", "calls",

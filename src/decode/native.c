@@ -405,7 +405,6 @@ read_call(const struct kp_native *nd, struct source *s,
 		ev->kind = KP_EV_ENTRY;
 		ev->old_label = label(rec->r.other);
 		ev->foreign = (rec->r.flags & KP_NATIVE_FOREIGN) != 0;
-		ev->unlabelled = (rec->r.flags & KP_NATIVE_UNLABELLED) != 0;
 		ev->weight = s->weight;
 		if (s->held.kind != 0) {
 			s->held.kind = 0;

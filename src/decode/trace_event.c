@@ -169,7 +169,6 @@ read_entry(struct kp_term *r, struct kp_event *ev)
 		term_fail(r, KP_EFORMAT);
 	ev->weight = (uint32_t)weight;
 	ev->foreign = kp_term_peek(r) == KP_TERM_ATOM;
-	ev->unlabelled = term_tag(r) == ETF_NIL;
 	ev->label = read_token(r, ev);
 	ev->has_from = false;
 	term_skip(r);

@@ -210,8 +210,6 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 	e->weight = weight;
 	if (enif_is_identical(v[3], atoms.none))
 		e->rec.flags |= KP_NATIVE_FOREIGN;
-	else if (enif_is_empty_list(e->env, v[3]))
-		e->rec.flags |= KP_NATIVE_UNLABELLED;
 	e->rec.label = read_token(e, v[3], NULL);
 	e->rec.other = read_token(e, v[6], &e->held);
 	if (e->held.other != 0 && e->rec.other != 0)

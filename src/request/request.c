@@ -216,9 +216,6 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	if (ev->foreign) {
 		p->node->lost.n[KP_LOSS_FOREIGN_TOKEN]++;
 		o.kind = OPEN_IGNORED;
-	} else if (ev->unlabelled) {
-		p->node->lost.n[KP_LOSS_UNLABELLED]++;
-		o.kind = OPEN_IGNORED;
 	} else if (ev->label == 0) {
 		p->node->lost.n[KP_LOSS_BAD_EVENT]++;
 		o.kind = OPEN_IGNORED;

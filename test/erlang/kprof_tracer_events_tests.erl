@@ -16,11 +16,3 @@ ends_once_test() ->
 %% By request nothing else tells of it.
 ends_by_request_test() ->
     ?assertEqual([{trace_ts, self(), exit, 0, 2}], told(tl(?ENDS), #requests{})).
-
-%% A call of the entry that found no number for a label begins no request, and its process works for
-%% none.
-begins_without_label_test() ->
-    Call = fun(New, Ts) -> {trace_ts, self(), call, {m, f, 0}, {entry, New, New =/= [], [], {m, c, 0}}, Ts} end,
-    New = #s{stage = tracing, events = #events{max = 10}, requests = #requests{entries = #{{m, f, 0} => []}, max = 5}},
-    S = lists:foldl(fun kprof_tracer_events:call/2, New, [Call([], 1), Call({0, 7, 0, self(), 0}, 2), Call([], 3)]),
-    ?assertMatch(#requests{begun = 1, unlabelled = 2, working = At} when map_size(At) =:= 0, S#s.requests).

@@ -7,14 +7,10 @@
 
 -define(ROUNDS, 3).
 
-%% Two requests have been given one label where some run at the same time: that
-%% is counted, and their calls are missing. Then all of it runs again.
--define(TRIES, 3).
-
 tests() ->
-    [{atom_to_list(Conf), 120 * ?TRIES, fun(T) -> all(T, Conf, ?TRIES) end} || Conf <- [layers, overlap, exact, mixed, finish, marks]].
+    [{atom_to_list(Conf), 120, fun(T) -> all(T, Conf) end} || Conf <- [layers, overlap, exact, mixed, finish, marks]].
 
-all(T, Conf, Tries) ->
+all(T, Conf) ->
     {ok, Text} = file:read_file(lists:concat(["test/recordings/", Conf, ".conf"])),
     Target = it:target(T, #{kind => plain}),
     P = it:kprofd(T, Target, #{tiers => [Text, it:calm()]}),
@@ -24,18 +20,13 @@ all(T, Conf, Tries) ->
     Told = [told:tell(it:otp(Target), Rules, it:call(Target, catalogue, run, [Program, many(Program)]))
             || _ <- lists:seq(1, ?ROUNDS), Program <- Programs],
     it:terminate(P),
-    case it:losses(P) of
-        #{unlabelled := _} when Tries > 1 ->
-            it:stop_target(Target),
-            all(T, Conf, Tries - 1);
-        Losses ->
-            %% Some of these are over when their process works for another request.
-            Most = lists:sum([proplists:get_value(outlasted, maps:get(losses, One), 0) || One <- Told]),
-            Open = lists:sum(maps:values(maps:with([outlasted, running_calls], Losses))),
-            it:check(Open =< Most, "~b calls without an end at their requests', not ~b", [Most, Open]),
-            it:equal("losses", #{}, maps:without([outlasted, running_calls], Losses)),
-            figures(Conf, P, Programs, Told)
-    end.
+    Losses = it:losses(P),
+    %% Some of these are over when their process works for another request.
+    Most = lists:sum([proplists:get_value(outlasted, maps:get(losses, One), 0) || One <- Told]),
+    Open = lists:sum(maps:values(maps:with([outlasted, running_calls], Losses))),
+    it:check(Open =< Most, "~b calls without an end at their requests', not ~b", [Most, Open]),
+    it:equal("losses", #{}, maps:without([outlasted, running_calls], Losses)),
+    figures(Conf, P, Programs, Told).
 
 figures(Conf, P, Programs, Told) ->
     Cells = told:cells(together(Told)),
@@ -56,8 +47,6 @@ rules(Rules, true, Otp) ->
     Rules#{exact := [do_apply, set_token | [F || {F, _} <- catalogue:module_info(functions)]],
            left := [quit | [hang || Otp =< 26]]}.
 
-%% Clients that come at once may by chance be given one label (priv/doc/losses.md), so
-%% there are few of them.
 many(pool) -> 1000;
 many(_) -> 5.
 

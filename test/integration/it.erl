@@ -13,7 +13,7 @@
          agent_state/1, sent/1, rss/1, patience/1, is_over/2, short_host/0]).
 -export([outcome/0, kprofd/2, kprofd/3, unless/2, probe_library/1, calls_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
          ended_said/2, terminate/1, db/1, tiers/0, calm/0]).
--export([load/3, loaded/1, sql/2, number/2, control/2, said/2, unlabelled/1, assembles/2, assembled/2, count/2]).
+-export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, assembled/2, count/2]).
 -export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
 -export([epmd_port/1, free_port/0, otp/1, build/1]).
 
@@ -599,11 +599,8 @@ losses(P) ->
                     || [Cause, N] <- sql(P, "select cause, sum(lost) from losses group by cause"
                                          " having sum(lost) > 0")]).
 
-%% On a busy machine a request may find no number for its label, while a thread that has one
-%% is off its processor: that is counted, and for most tests these are requests like any. No two
-%% requests ever have the same.
 requests(P) ->
-    number(P, "select sum(sampled) from time_window") + maps:get(unlabelled, losses(P), 0).
+    number(P, "select sum(sampled) from time_window").
 
 %% [{Identity, Requests}]
 requests_by_identity(P) ->
@@ -620,7 +617,7 @@ calls_by_tier(P) ->
 
 %% Requests and calls, that is: time without anything armed is none of them.
 lost(P) ->
-    maps:without([unlabelled, unarmed, uncounted], losses(P)).
+    maps:without([unarmed, uncounted], losses(P)).
 
 %% Every call of the entry is accounted for. Gives the calls.
 balance(P) ->
@@ -636,7 +633,7 @@ balances(P) ->
     Query = "select r.id, coalesce(sum(entry_calls), 0), coalesce(sum(sampled), 0),"
         " coalesce(sum((select sum(l.n) from loss l join cause c on c.id = l.cause_id where l.window_id = w.id"
         " and c.name in ('sampled_out', 'dropped_entries', 'tripped', 'disconnected', 'running', 'reloaded', 'unseen', 'expired',"
-        " 'collided', 'request_cap', 'unwritten', 'foreign_token', 'unlabelled'))), 0)"
+        " 'collided', 'request_cap', 'unwritten', 'foreign_token'))), 0)"
         " from run r left join time_window w on w.run_id = r.id group by r.id order by r.id",
     [#{run => Run, calls => Calls, sampled => Sampled, lost => Lost}
      || Row <- sql(P, Query), [Run, Calls, Sampled, Lost] <- [[binary_to_integer(N) || N <- Row]]].
@@ -659,9 +656,6 @@ said(P, Pattern) ->
         nomatch -> 0
     end.
 
-%% Requests that found no number for a label, by `kprof status`.
-unlabelled(P) -> said(P, "([0-9]+) requests? +[^\n]*\\(unlabelled\\)").
-
 %% So many more requests than there are now.
 assembles(P, More) ->
     Then = said(P, "([0-9]+) assembled"),
@@ -670,7 +664,7 @@ assembles(P, More) ->
 %% So many requests in all.
 assembled(P, N) ->
     until("so many requests", 2 * ?WAIT_MS,
-          fun() -> said(P, "([0-9]+) assembled") + unlabelled(P) >= N end).
+          fun() -> said(P, "([0-9]+) assembled") >= N end).
 
 control_all(S, Got) ->
     case gen_tcp:recv(S, 0, ?WAIT_MS) of

@@ -189,7 +189,7 @@ settled_unseen(P, Handled) ->
     it:until("all of it is said",
              fun() ->
                      Said = lists:sum([status(P, K) || K <- ["requests", "dropped_entries", "tripped", "unseen",
-                                                             "sampled_out", "unlabelled", "expired"]]),
+                                                             "sampled_out", "expired"]]),
                      Said =:= Handled andalso {unseen, status(P, "unseen")}
              end),
     status(P, "unseen").

@@ -61,7 +61,7 @@ few(Target, P) ->
     it:until("requests", fun() -> seen(P) - Then >= ?FEW end).
 
 seen(P) ->
-    it:said(P, "([0-9]+) assembled") + it:unlabelled(P).
+    it:said(P, "([0-9]+) assembled").
 
 %% ------------------------------------------------------- certificates ----
 

@@ -62,7 +62,7 @@ measured(T) ->
     it:terminate(P),
     it:audit(Target, Before, [processes]),
     it:equal("entry calls", ?REQUESTS, it:balance(P)),
-    it:equal("losses", #{}, maps:without([unlabelled], it:losses(P))),
+    it:equal("losses", #{}, it:losses(P)),
     Adds = it:number(P, "select max(traced_call_ns) from cost"),
     it:check(Adds > 0 andalso Adds < 1000000, "it adds ~b ns", [Adds]),
     Text = report(T, P, []),
@@ -89,7 +89,7 @@ apart(T) ->
     known(P),
     it:terminate(P),
     it:equal("entry calls", 0, it:balance(P)),
-    it:equal("losses", #{}, maps:without([unlabelled], it:losses(P))),
+    it:equal("losses", #{}, it:losses(P)),
     it:equal("figures", 0, it:number(P, "select count(*) from stat")),
     it:equal("functions", 0, it:number(P, "select count(*) from function")),
     it:check(it:number(P, "select count(*) from cost where traced_call_ns > 0") > 0, "a window has it").

@@ -154,8 +154,6 @@ entry_and_call_have_all_their_fields(void **state)
 	    .caller = 2, .identity = 7, .ts = -5, .pid = UINT64_C(3) << 32 | 9,
 	    .label = 77, .other = 66 });
 	put(f, 0, (struct kp_native_record){ .kind = KP_NATIVE_ENTRY, .fn = 1,
-	    .flags = KP_NATIVE_UNLABELLED, .ts = -5, .pid = 9 });
-	put(f, 0, (struct kp_native_record){ .kind = KP_NATIVE_ENTRY, .fn = 1,
 	    .flags = KP_NATIVE_FOREIGN, .ts = -5, .pid = 9 });
 	put(f, 0, (struct kp_native_record){ .kind = KP_NATIVE_CALL, .fn = 2,
 	    .flags = KP_NATIVE_HAS_FROM, .ts = -4, .pid = 10, .label = 77,
@@ -173,11 +171,9 @@ entry_and_call_have_all_their_fields(void **state)
 	assert_int_equal(ev.label, 77);
 	assert_int_equal(ev.old_label, 66);
 	assert_int_equal(ev.weight, 10);
-	assert_false(ev.has_from || ev.foreign || ev.unlabelled);
+	assert_false(ev.has_from || ev.foreign);
 	assert_int_equal(next(f, &ev), KP_OK);
-	assert_true(ev.unlabelled && !ev.foreign && ev.label == 0);
-	assert_int_equal(next(f, &ev), KP_OK);
-	assert_true(ev.foreign && !ev.unlabelled && ev.label == 0);
+	assert_true(ev.foreign && ev.label == 0);
 	assert_int_equal(next(f, &ev), KP_OK);
 	assert_int_equal(ev.kind, KP_EV_CALL);
 	assert_int_equal(ev.weight, 0);

@@ -590,40 +590,6 @@ label_zero(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 2);
 }
 
-/*
- * Two entries that find no number for a label, the second one in a process that
- * has lost its token by that.  They count, and what is called in them has no
- * token and sends no events.
- */
-static void
-without_label(void **state)
-{
-	struct kp_event ev = { .kind = KP_EV_ENTRY, .pid = feed_pid(1),
-		.weight = 10, .unlabelled = true };
-
-	(void)state;
-	ev.ts = feed_time(0);
-	feed_event(&f, &ev, "e", "x");
-	back_to(&f, 1, "x", 1);
-	entry(&f, 1, "e", "x", 1, 2);
-	call(&f, 1, "a", "e", 1, 3);
-	back_to(&f, 1, "e", 4);
-	back_to(&f, 1, "x", 5);
-	ev.ts = feed_time(6);
-	ev.old_label = 1;
-	feed_event(&f, &ev, "e", "x");
-	back_to(&f, 1, "x", 7);
-	entry(&f, 1, "e", "x", 2, 8);
-	back_to(&f, 1, "x", 9);
-	expire(&f, 1000);
-	CLOSED("#1 unknown 2-5: e 2-5 | a 3-4 <0\n"
-	    "#2 unknown 8-9: e 8-9\n");
-	assert_int_equal(kp_requests_entries(f.rs, 0), 4);
-	assert_int_equal(lost(&f, KP_LOSS_UNLABELLED), 2);
-	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 0);
-	assert_int_equal(lost(&f, KP_LOSS_FOREIGN_TOKEN), 0);
-}
-
 static void
 bad_events(void **state)
 {
@@ -874,7 +840,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(finish_never_nor_entry,
 		    setup_finish_25, teardown),
 		LIFE(abandon), LIFE(collisions), LIFE(collided_without_end),
-		LIFE(label_zero), LIFE(without_label), LIFE(bad_events), LIFE(impossible_times),
+		LIFE(label_zero), LIFE(bad_events), LIFE(impossible_times),
 		LIFE(time_runs_back), SMALL(request_cap), SMALL(call_cap),
 		SMALL(stack_cap), SMALL(server_loop), LIFE(fn_cap),
 		LIFE(passed_over),

@@ -230,8 +230,8 @@ test_tier(void **state)
 	",2147483648},float},float}},1},2147483648}}"
 #define TRY "{andalso,{set_seq_token,label," TAKE "},{>," LABEL ",2147483647}}"
 #define TRIES TRY "," TRY "," TRY "," TRY "," TRY "," TRY "," TRY "," TRY
-#define PUT_BACK "{is_integer,{set_tcw,{bor,{band,{+," LABEL \
-	",1},2147483647},2147483648}}}"
+#define PUT_BACK "{is_integer,{set_tcw,{bor,{band,{+,{+," LABEL ",1},{band,{-," \
+	"{-,{get_tcw}," LABEL "},1},262143}},2147483647},2147483648}}}"
 #define SPARE "{set_seq_token,label,{bor,{bor," LABEL ",{bsl,{band,{element,5," \
 	"{get_seq_token}},1023},31}},405330563533111296}}"
 #define NUMBER "{orelse,{andalso,{orelse," TRIES "}," PUT_BACK \

@@ -374,11 +374,11 @@ entry_limits(void **state)
 	assert_true(ev.label == 0);
 	assert_true(ev.old_label == 0);
 	assert_true(ev.weight == UINT32_MAX);
-	assert_false(ev.foreign || ev.unlabelled);
+	assert_false(ev.foreign);
 	assert_int_equal(entry(1, FOREIGN, 1, &ev), KP_OK);
-	assert_true(ev.foreign && !ev.unlabelled && ev.label == 0);
+	assert_true(ev.foreign && ev.label == 0);
 	assert_int_equal(entry(1, NO_NUMBER, 1, &ev), KP_OK);
-	assert_true(ev.unlabelled && !ev.foreign && ev.label == 0);
+	assert_true(!ev.foreign && ev.label == 0);
 	assert_true(ev.old_label == 1);
 	assert_int_equal(entry(0, 1, 1, &ev), KP_ENOENT);
 	assert_int_equal(entry((int64_t)UINT32_MAX + 1, 1, 1, &ev), KP_ENOENT);

@@ -217,7 +217,7 @@ check_seen_event(struct check_seen *s, struct kp_event *ev)
 		return;
 	if (identity.n > 0)
 		read_clause(s, item, identity);
-	if (ev->kind == KP_EV_ENTRY && !ev->foreign && !ev->unlabelled)
+	if (ev->kind == KP_EV_ENTRY && !ev->foreign)
 		entry_seen(s, item, ev);
 }
 

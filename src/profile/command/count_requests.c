@@ -132,9 +132,6 @@ put_remarks(const struct counting *k, const struct tracer_end *end,
 		kp_buf_printf(&b, "%s may lack calls: "
 		    FUNCTIONS_UNSURE_TEXT "\n", text_counted(count,
 		    end->unsure, "request"));
-	if (end->unlabelled > 0)
-		kp_buf_printf(&b, "%u calls " TRACER_UNLABELLED "\n",
-		    end->unlabelled);
 	if (end->text[0] != '\0')
 		kp_buf_printf(&b, "%s\n", end->text);
 	in_one_line(&line, kp_buf_cstr(&b));

@@ -130,9 +130,6 @@ say_meanwhile(const char *target, const struct tracer_end *end, bool by_request)
 	if (end->unsure > 0)
 		say("'%s': %s may lack calls: " FUNCTIONS_UNSURE_TEXT, target,
 		    text_counted(n, end->unsure, "request"));
-	if (end->unlabelled > 0)
-		say("'%s': %s " TRACER_UNLABELLED, target,
-		    text_counted(n, end->unlabelled, "call"));
 	if (end->again > 0)
 		say("'%s': %s loaded again meanwhile and traced again: calls "
 		    "of a moment in between are missing", target,

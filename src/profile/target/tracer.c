@@ -257,7 +257,6 @@ read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
 	end->begun = read_count(r, KP_CALLS_REQUESTS_MAX - 1);
 	end->ended = read_count(r, end->begun);
 	end->unsure = read_count(r, UINT32_MAX);
-	end->unlabelled = read_count(r, UINT32_MAX);
 }
 
 /* KP_END: it was the last message. */

@@ -74,7 +74,6 @@ struct tracer_end {
 	uint64_t lost;		/* events that could not be decoded or kept */
 	uint32_t begun, ended;	/* requests */
 	uint32_t unsure;	/* of all, that probably lost their token */
-	uint32_t unlabelled;	/* calls of entries that began none */
 	/*
 	 * Modules loaded meanwhile: traced again; new, and traced some time after
 	 * their load, not traced, and traced from their first call on.
@@ -83,10 +82,6 @@ struct tracer_end {
 	const char *why;	/* not all new ones are `whole`, or "" */
 	char text[INJECTED_TEXT_MAX + 64];	/* about -apply or the connection */
 };
-
-/* For people, after a number of calls. */
-#define TRACER_UNLABELLED "of entries began no request that could be " \
-	"followed: too many began at the same moment"
 
 /* Takes an event; anything but KP_OK ends the trace. */
 typedef enum kp_err tracer_sink(void *ctx, const struct kp_call_event *ev);
