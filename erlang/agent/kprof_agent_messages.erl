@@ -12,11 +12,10 @@
 
 -include("kprof_agent.hrl").
 
-%% OTP 25 declares neither system tracers that are modules, nor one key of a dictionary.
--dialyzer({nowarn_function, [messages_begin/1, leave_system_tracer/0, began/3]}).
+%% OTP 25 declares no system tracers that are modules.
+-dialyzer({nowarn_function, [messages_begin/1, leave_system_tracer/0]}).
 
 -define(NAMES_MAX, 200).        % processes asked for at once
--define(DICTIONARY_WORDS, 10000).       % heap of a process whose whole dictionary is read
 
 %% From here on tokens may ask for events of messages.
 -spec messages_begin(#s{}) -> #s{}.
@@ -125,28 +124,18 @@ receiver_names(Pids, Ref, S) ->
 %% The process's registered name, else the function that it began with; [] if it has ended.
 receiver({Number, Serial}) ->
     P = list_to_pid(lists:concat(["<0.", Number, ".", Serial, ">"])),
-    case process_info(P, [registered_name, initial_call, total_heap_size]) of
+    case process_info(P, [registered_name, initial_call]) of
         undefined -> [];
-        [{_, []}, {_, {proc_lib, init_p, _} = MFA}, {_, Words}] -> began(P, Words, MFA);
-        [{_, []}, {_, MFA}, _] -> MFA;
+        [{_, []}, {_, {proc_lib, init_p, _} = MFA}] -> began(P, MFA);
+        [{_, []}, {_, MFA}] -> MFA;
         [{_, Name} | _] -> Name
     end.
 
-%% proc_lib keeps that function in the dictionary, which OTP 26 and older show as a whole or
-%% not at all.
-began(P, Words, Else) ->
-    Dictionary = try
-                     [process_info(P, {dictionary, '$initial_call'})]
-                 catch
-                     error:badarg when Words =< ?DICTIONARY_WORDS -> [process_info(P, dictionary)];
-                     error:badarg -> []
-                 end,
-    case Dictionary of
-        [{dictionary, All}] -> began(proplists:get_value('$initial_call', All), Else);
-        [{_, Call}] -> began(Call, Else);
+%% proc_lib keeps that function in the dictionary.
+began(P, Else) ->
+    case kprof_injected:dictionary(P, ['$initial_call']) of
+        gone -> [];
+        [{M, F, A}] when is_atom(M), is_atom(F), is_list(A) -> {M, F, length(A)};
+        [{M, F, A} = MFA] when is_atom(M), is_atom(F), is_integer(A) -> MFA;
         _ -> Else
     end.
-
-began({M, F, A}, _) when is_list(A) -> {M, F, length(A)};
-began({M, F, A}, _) when is_integer(A) -> {M, F, A};
-began(_, Else) -> Else.

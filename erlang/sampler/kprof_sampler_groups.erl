@@ -4,13 +4,12 @@
 %% A process answers for itself, and one in native code not at all meanwhile: so a namer asks, in a
 %% process of its own, which is replaced where it waits too long. What it is told is bounded: of a
 %% label only the atoms are kept, since the rest may be somebody's data and would make a group of
-%% each process; on OTP 25, where only a whole dictionary can be had, that of a process whose
-%% memory is small.
+%% each process.
 -module(kprof_sampler_groups).
 
 -export([new/0, name_all/2, asked_for/1, named/3, look/1, number/3, new_names/1, namer_of/1, namer_stop/1]).
 %% For kprof_sampler_pools.
--export([application_of/1, dictionary_of/2, outermost_function/2, function_text/1, atom_text/1]).
+-export([application_of/1, dictionary_of/1, outermost_function/2, function_text/1, atom_text/1]).
 %% For the tests.
 -export([general/1, outermost/2]).
 -export_type([groups/0]).
@@ -18,8 +17,7 @@
 -define(PIDS_MAX, 20000).       % that are known: some MB
 -define(GROUPS_MAX, 1000).      % a report of more helps nobody
 -define(WAITING_MAX, 1000).     % processes to be named
--define(DICTIONARY_OF, 100000). % bytes of memory of a process whose dictionary is copied
--define(NAMER_WORDS, 1000000).  % of the namer's memory
+-define(NAMER_WORDS, 4000000).  % of the namer's memory, with a dictionary and its collection
 -define(NAME_CHARS, 200).
 -define(LABEL_SIZE, 8).         % elements, and levels, of a label
 -define(OTHERS, 1).             % the number of the group past the last
@@ -176,17 +174,17 @@ namer(Server) ->
 
 %% Name <<>>: as its stack says.
 name_of(P) ->
-    case process_info(P, [registered_name, group_leader, initial_call, memory]) of
+    case process_info(P, [registered_name, group_leader, initial_call]) of
         undefined -> none;
-        [{_, Registered}, {_, Leader}, {_, Initial}, {_, Memory}] ->
+        [{_, Registered}, {_, Leader}, {_, Initial}] ->
             Name = if is_atom(Registered) -> {registered, atom_text(Registered)};
-                      true -> unregistered(P, Initial, Memory)
+                      true -> unregistered(P, Initial)
                    end,
             {Name, application_of(Leader)}
     end.
 
-unregistered(P, Initial, Memory) ->
-    {Label, Began} = dictionary_of(P, Memory),
+unregistered(P, Initial) ->
+    {Label, Began} = dictionary_of(P),
     case {general(Label), Began} of
         {none, {M, F, A}} when is_atom(M), is_atom(F), is_integer(A) -> function_text({M, F, A});
         {none, _} ->
@@ -198,21 +196,12 @@ unregistered(P, Initial, Memory) ->
         {Text, _} -> Text
     end.
 
-%% {Label, the function that proc_lib has noted}. The items are of OTP 26 on.
--dialyzer({nowarn_function, dictionary_of/2}).
--spec dictionary_of(pid(), non_neg_integer()) -> {term(), term()}.
-dictionary_of(P, Memory) ->
-    Keys = [{dictionary, '$process_label'}, {dictionary, '$initial_call'}],
-    try process_info(P, Keys) of
-        [{_, Label}, {_, Began}] -> {Label, Began};
-        undefined -> {undefined, undefined}
-    catch
-        error:badarg when Memory =< ?DICTIONARY_OF ->
-            case process_info(P, dictionary) of
-                {dictionary, D} -> {undefined, proplists:get_value('$initial_call', D)};
-                undefined -> {undefined, undefined}
-            end;
-        error:badarg -> {undefined, undefined}
+%% {Label, the function that proc_lib has noted}.
+-spec dictionary_of(pid()) -> {term(), term()}.
+dictionary_of(P) ->
+    case kprof_injected:dictionary(P, ['$process_label', '$initial_call']) of
+        [Label, Began] -> {Label, Began};
+        _ -> {undefined, undefined}
     end.
 
 -spec application_of(pid()) -> atom().

@@ -160,19 +160,19 @@ parent_text({_, none}) -> <<>>.
 %% gone: it has ended.
 -spec row(pid(), pos_integer()) -> row() | gone.
 row(P, Depth) ->
-    case process_info(P, [parent, registered_name, group_leader, initial_call, memory]) of
+    case process_info(P, [parent, registered_name, group_leader, initial_call]) of
         undefined -> gone;
-        [{_, Parent}, {_, Registered}, {_, Leader}, {_, Initial}, {_, Memory}] ->
-            {P, Parent, Registered, Leader, began(P, Initial, Memory, Depth)}
+        [{_, Parent}, {_, Registered}, {_, Leader}, {_, Initial}] ->
+            {P, Parent, Registered, Leader, began(P, Initial, Depth)}
     end.
 
-began(P, {proc_lib, _, _}, Memory, Depth) ->
-    case kprof_sampler_groups:dictionary_of(P, Memory) of
+began(P, {proc_lib, _, _}, Depth) ->
+    case kprof_sampler_groups:dictionary_of(P) of
         {_, {M, F, A} = Began} when is_atom(M), is_atom(F), is_integer(A) -> Began;
         _ -> began_by_stack(P, Depth)
     end;
-began(P, {erlang, apply, _}, _, Depth) -> began_by_stack(P, Depth);
-began(_, Initial, _, _) -> Initial.
+began(P, {erlang, apply, _}, Depth) -> began_by_stack(P, Depth);
+began(_, Initial, _) -> Initial.
 
 began_by_stack(P, Depth) ->
     case process_info(P, current_stacktrace) of

@@ -3,8 +3,11 @@
 -module(kprof_injected).
 
 -export([is_connected/1, disabled/0, configured/1, purger_start/3, spawn_labelled/3, spawn_monitored/3,
-         process_label/2, now_ms/0, now_ns/0, functions/1, name/1, pair_names/1, session_new/1,
-         session_create/2]).
+         process_label/2, dictionary/2, now_ms/0, now_ns/0, functions/1, name/1, pair_names/1,
+         session_new/1, session_create/2]).
+
+%% The heap of a process whose whole dictionary is copied: at most 8 MB, some ms of its time.
+-define(DICTIONARY_WORDS, 1000000).
 
 %% A monitor would make the node try to connect to a node that has gone.
 -spec is_connected(node()) -> boolean().
@@ -101,6 +104,30 @@ process_label(Module, Function) ->
     _ = erlang:function_exported(proc_lib, set_label, 1) andalso
         proc_lib:set_label({Module, Function}),
     ok.
+
+%% What a process has under Keys in its dictionary. Before OTP 26.2 that can be had as a whole or
+%% not at all, which is `unknown` where it may be large: its size cannot be asked for, and it is a
+%% part of the heap.
+-dialyzer({nowarn_function, dictionary/2}).
+-spec dictionary(pid(), [atom()]) -> [term()] | unknown | gone.
+dictionary(P, Keys) ->
+    try process_info(P, [{dictionary, K} || K <- Keys]) of
+        undefined -> gone;
+        Items -> [V || {_, V} <- Items]
+    catch
+        error:badarg -> of_whole_dictionary(P, Keys)
+    end.
+
+of_whole_dictionary(P, Keys) ->
+    case process_info(P, total_heap_size) of
+        {_, Words} when Words =< ?DICTIONARY_WORDS ->
+            case process_info(P, dictionary) of
+                {_, All} -> [proplists:get_value(K, All) || K <- Keys];
+                undefined -> gone
+            end;
+        {_, _} -> unknown;
+        undefined -> gone
+    end.
 
 -spec now_ms() -> integer().
 now_ms() ->

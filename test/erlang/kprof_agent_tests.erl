@@ -8,6 +8,16 @@
 -define(CALLER, {shop_web, serve, 3}).
 -define(TOKEN, {0, 17, 1, self(), 0}).
 
+%% One that ended between two questions was taken for proc_lib:init_p/5.
+dictionary_test() ->
+    Test = self(),
+    {P, Ref} = spawn_monitor(fun() -> put(a, 1), Test ! put, receive stop -> ok end end),
+    receive put -> ok end,
+    ?assertEqual([1, undefined], kprof_injected:dictionary(P, [a, b])),
+    P ! stop,
+    receive {'DOWN', Ref, process, P, _} -> ok end,
+    ?assertEqual(gone, kprof_injected:dictionary(P, [a, b])).
+
 %% No process, session or pattern is behind it.
 state() ->
     #s{lease = #lease{daemon = self(), monitor = make_ref(), who = "test", since = 0, ms = 1000,

@@ -230,6 +230,31 @@ named_test() ->
     kprof_sampler_groups:namer_stop(G6),
     [exit(P, kill) || P <- [Named, Plain]].
 
+%% One kind of process was two: on OTP 25 those with more than a small heap were named after the
+%% loop that they were in.
+large_test() ->
+    Test = self(),
+    Worker = fun(N) ->
+                     proc_lib:spawn(fun() ->
+                                            put(large_test, lists:seq(1, N)),
+                                            Test ! {up, self()},
+                                            forever()
+                                    end)
+             end,
+    Pids = [Worker(N) || N <- [1, 100000]],
+    [receive {up, P} -> ok end || P <- Pids],
+    {_, Words} = process_info(lists:last(Pids), total_heap_size),
+    ?assert(Words > 200000),
+    G = answers(2, kprof_sampler_groups:name_all(Pids, kprof_sampler_groups:new())),
+    {Numbers, G1} = lists:mapfoldl(fun(P, G0) ->
+                                           kprof_sampler_groups:number(P, {[{app, f, 0, 1}], 8}, G0)
+                                   end, G, Pids),
+    ?assertMatch([N, N], Numbers),
+    {[{_, Name, _}], G2} = kprof_sampler_groups:new_names(G1),
+    ?assertMatch({match, _}, re:run(Name, "large_test")),
+    kprof_sampler_groups:namer_stop(G2),
+    [exit(P, kill) || P <- Pids].
+
 answers(0, G) -> G;
 answers(N, G) ->
     receive {kprof_named, P, Name} -> answers(N - 1, kprof_sampler_groups:named(P, Name, G)) end.

@@ -7,7 +7,7 @@
 %% carries no token.
 -module(it_mail).
 
--export([start/0, stop/0, run/4, unheard/3, let_go/0, taken/1, waits/0, dead_letters/2]).
+-export([start/0, stop/0, another_worker/1, run/4, unheard/3, let_go/0, taken/1, waits/0, dead_letters/2]).
 -export([server/0, worker/0, request/4, post/3, listen/1]).
 
 -define(TABLE, it_mail).
@@ -32,6 +32,15 @@ stop() ->
     it_mail_keeper ! stop,
     ok.
 
+%% From here on requests ask a worker of the same kind that keeps N numbers in its dictionary.
+another_worker(N) ->
+    Worker = proc_lib:spawn(?MODULE, worker, []),
+    Worker ! {keep, N, self()},
+    receive kept -> ok end,
+    true = ets:insert(?TABLE, {worker, Worker}),
+    {_, Words} = process_info(Worker, total_heap_size),
+    Words.
+
 server() ->
     receive
         {hold, From} ->
@@ -53,6 +62,9 @@ take(Who) ->
         {hold, _} = Hold ->
             self() ! Hold,
             seq_trace:set_token([]);
+        {keep, N, From} ->
+            put(kept, lists:seq(1, N)),
+            From ! kept;
         {work, Id, Sent} ->
             took(Id, Who, Before, Sent);
         {ask, Id, Sent, From} ->

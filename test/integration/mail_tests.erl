@@ -13,6 +13,7 @@
 
 tests() ->
     [{"waits are what the program measured", 90, fun measured/1},
+     {"processes of one kind are one receiver", 90, fun one_kind/1},
      {"sampled: waits are estimates of all", 90, fun sampled/1},
      {"from node to node", 90, fun across/1},
      {"what is never received is counted", 90, fun unreceived/1},
@@ -152,6 +153,23 @@ kprof(T, P, [Command | Args]) ->
                  [it:build(T) ++ "/kprof", Command, "-db", it:db(P) | Args], []),
     it:ended(K, 0),
     it:output(K).
+
+%% On OTP 25 a worker with more than a small heap was proc_lib:init_p/5: its dictionary was not read.
+one_kind(T) ->
+    {Target, Before} = target(T),
+    P = native(T, Target, all()),
+    it:armed(P),
+    timed(P),
+    warm(P, Target),
+    run(Target, one, ?N),
+    Words = it:call(Target, it_mail, another_worker, [100000]),
+    it:check(Words > 200000, "its heap has ~b words", [Words]),
+    run(Target, one, ?N),
+    closed(P, 2 * ?N + 1),
+    it:terminate(P),
+    it:equal("workers", [{"it_mail:worker/0", 2 * ?N}],
+             [{Name, N} || {Name, N, _} <- seen(P, "one"), Name =/= "it_mail_server", not lists:member(Name, ?CLIENT)]),
+    over(Target, Before).
 
 %% One in two: each counts for two, and what the others waited is not there.
 sampled(T) ->
