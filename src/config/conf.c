@@ -462,6 +462,7 @@ kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
 		diag_error(diags, (struct kp_pos){ 1, 1 }, "no tiers, "
 		    "expected {tiers, [{Name, Functions}, ...]}.");
 	conf_marks(&x);
+	conf_instructions(&x);
 	if (!a.failed)
 		conf_identity(&x, &a);
 	diag_sort(diags);

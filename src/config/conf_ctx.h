@@ -73,6 +73,10 @@ bool conf_flat_hint(struct conf_ctx *x, const struct node *v);
 
 void conf_marks(struct conf_ctx *x);
 
+/* ---- instructions.c: warns of functions whose calls are not traced ---- */
+
+void conf_instructions(struct conf_ctx *x);
+
 /* ---- conf_rewrite.c ---- */
 
 void conf_rewrites(struct conf_ctx *x, const struct node *form);

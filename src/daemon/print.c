@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "kprofd/fn_name.h"
+#include "kprofd/instructions.h"
 #include "daemon/print.h"
 #include "text/grid.h"
 #include "text/text.h"
@@ -105,7 +106,9 @@ plan_row(struct grid *g, const struct kp_conf *c, const struct kp_plan_item *p)
 {
 	char fn[FN_NAME_MAX], rate[24] = "?";
 
-	if (p->rate >= 0)
+	/* Calls of an instruction are made, and not seen. */
+	if (p->rate > 0 || (p->rate == 0 && !kp_is_instruction(
+	    &(struct kp_mfa){ p->mod, p->fun, p->arity })))
 		snprintf(rate, sizeof(rate), "%lld", (long long)p->rate);
 	grid_cell(g, fn_name(fn, sizeof(fn), p->mod, p->fun, p->arity));
 	grid_cell(g, rate);

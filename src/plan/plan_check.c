@@ -7,6 +7,7 @@
 #include "kprofd/check.h"
 #include "kprofd/cost.h"
 #include "kprofd/fn_name.h"
+#include "kprofd/instructions.h"
 #include "kprofd/stats.h"
 
 static const char *
@@ -132,6 +133,12 @@ judge_end(const struct kp_check *c, const struct kp_plan_item *p,
 		    (unsigned long long)seen->entered, seconds(c));
 }
 
+static bool
+is_instruction(const struct kp_plan_item *p)
+{
+	return kp_is_instruction(&(struct kp_mfa){ p->mod, p->fun, p->arity });
+}
+
 static void
 judge_entry(const struct kp_check *c, const struct kp_plan_item *p,
     struct kp_diags *diags)
@@ -139,7 +146,9 @@ judge_entry(const struct kp_check *c, const struct kp_plan_item *p,
 	char name[FN_NAME_MAX];
 
 	if (!is_called(c->plan, p)) {
-		if (is_first(c->plan, p) && !p->loop)
+		/* A call that is not seen may have been made: tiers.conf was
+		   warned of already. */
+		if (is_first(c->plan, p) && !p->loop && !is_instruction(p))
 			kp_diags_add(diags, p->pos, true, "%s was not called in "
 			    "%.3g s: without its calls there are no requests "
 			    "(send the node a request meanwhile, look longer "

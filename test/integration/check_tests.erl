@@ -21,6 +21,7 @@ tests() ->
      {"an entry that does not return", 60, fun does_not_return/1},
      {"an entry that does not return, in processes of their own", 60, fun long_requests/1},
      {"an entry that is not called", 60, fun not_called/1},
+     {"functions whose calls are instructions", 60, fun instructions/1},
      {"a tier in a loop", 60, fun in_a_loop/1},
      {"a tier that calls itself", 60, fun tier_calls_itself/1},
      {"clauses that match no call", 60, fun clauses/1},
@@ -100,6 +101,28 @@ not_called(T) ->
     {0, Out, Err} = check(T, Target, [?ITEM, "{entry, {it_check, idle, 1}}.\n"], ["-duration", "300ms"]),
     says(Err, "tiers[0-9]+.conf:2:9: warning: it_check:idle/1 was not called in 0.3 s: .*-duration"),
     says(Out, "^ok, 1 warning\n\\z"),
+    left(Target, Before).
+
+%% An entry was not called, and a tier of nothing but such functions was right.
+instructions(T) ->
+    {Target, Before} = target(T, request, 10),
+    Only = " compiled to instructions: only those by apply or of a fun are traced ",
+    Tiers = ["{tiers, [{item, {it_check, item, 1}}, {get, {maps, get, 2}}]}.\n", "{entry, {erlang, node, 0}}.\n"],
+    {0, Out, Err} = check(T, Target, Tiers, ["-duration", "300ms"]),
+    says(Err, ["tiers[0-9]+.conf:1:45: warning: calls of maps:get/2 are", Only]),
+    says(Err, ["tiers[0-9]+.conf:2:9: warning: calls of erlang:node/0 are", Only]),
+    says_not(Err, "was not called"),
+    says(Out, "^maps:get/2 +\\? "),
+    says(Out, "^erlang:node/0 +\\? +entry"),
+    says(Out, "^ok, 2 warnings\n\\z"),
+    left(Target, Before),
+    Path = it:write(T, "alone.conf", Tiers),
+    {0, Json, _} = it_kprof:kprof(T, ["check", "-json", Path]),
+    says(Json, ["\"line\":1,\"col\":45,\"kind\":\"warning\",\"text\":\"calls of maps:get/2 are", Only]),
+    P = it:kprofd(T, Target, #{tiers => [?ITEM, ?REQUEST, "{finish, {erlang, self, 0}}.\n"]}),
+    it:saw(P, ["tiers[0-9]+.conf:3:10: warning: calls of erlang:self/0 are", Only]),
+    it:armed(P),
+    it:terminate(P),
     left(Target, Before).
 
 in_a_loop(T) ->

@@ -50,6 +50,8 @@ tests() ->
      {"rows past the limit", 60, fun merged/1},
      {"a node that grows", 60, fun grows/1},
      {"a module that is loaded anew meanwhile", 60, fun reloaded/1},
+     {"a module that is deleted meanwhile", 60, fun deleted/1},
+     {"calls that are compiled to instructions", 60, fun instructions/1},
      {"kept out, and ended by the operator", 60, fun operator/1},
      {"kprof killed", 120, fun killed/1},
      {"kprof that hangs", 60, fun hung/1},
@@ -840,6 +842,56 @@ reloaded(T) ->
     says(Out, "functions?: their module was loaded again meanwhile"),
     unarmed(Target).
 
+%% Its functions were called, which nobody knows any more; and it was not loaded again, until it was.
+deleted(T) ->
+    Target = plain(T),
+    Away = fun() ->
+                   2 = length(it_counted:squares(2)),
+                   code:purge(it_counted),
+                   true = code:delete(it_counted),
+                   code:purge(it_counted),
+                   false = erlang:module_loaded(it_counted)
+           end,
+    [begin
+         P = start(T, Target, Cmd, ["it_counted"]),
+         it:do(Target, Away),
+         {0, Out, _} = interrupt(P),
+         says(Out, "^no calls are known \\(see below\\)$"),
+         says(Out, "functions: their module was deleted meanwhile"),
+         says_not(Out, "loaded again|none of these"),
+         load(Target),
+         P1 = start(T, Target, Cmd, ["-json", "it_counted"]),
+         it:do(Target, fun() -> Away(), {module, _} = code:load_file(it_counted) end),
+         {0, Json, _} = interrupt(P1),
+         says(Json, "\"gone\":[1-9][0-9]*,\"deleted\":0,"),
+         unarmed(Target)
+     end || Cmd <- ["count", "time"]].
+
+%% "None of these functions was called", of functions that code did call.
+instructions(T) ->
+    Target = plain(T),
+    Functions = ["erlang:self/0", "erlang:is_map/1", "maps:get/2"],
+    Note = "calls of erlang:self/0, erlang:is_map/1 and maps:get/2 are compiled to instructions: only those by apply or of"
+        " a fun are ",
+    Call = ["-apply", "it_counted:instructions(\#{a => 1})"],
+    Applied = ["-apply", "it_counted:applied(\#{a => 1})"],
+    [begin
+         {0, Out, _} = run(T, Target, Cmd, Call ++ Functions),
+         says(Out, "^no calls are known \\(see below\\)$"),
+         says(Out, ["^", Note, "counted$"]),
+         {0, Json, _} = run(T, Target, Cmd, ["-json" | Call] ++ Functions),
+         says(Json, "\"compiled_to_instructions\":\\[{\"module\":\"erlang\",\"function\":\"self\",\"arity\":0},"),
+         {0, Seen, _} = run(T, Target, Cmd, Applied ++ Functions),
+         says(Seen, "^erlang:is_map/1 +2 "),
+         says(Seen, ["^", Note, "counted$"]),
+         {0, Others, _} = run(T, Target, Cmd, Call ++ ["lists:sort/1"]),
+         says(Others, "^none of these functions was called$"),
+         says_not(Others, "instructions")
+     end || Cmd <- ["count", "time"]],
+    {0, _, Errors} = run(T, Target, "trace", Call ++ Functions),
+    says(Errors, [Note, "traced$"]),
+    unarmed(Target).
+
 %% ------------------------------------------------------------- faults ----
 
 operator(T) ->
@@ -941,6 +993,9 @@ usage(T, Args, Text) ->
     {Status, _, Errors} = kprof(T, Args),
     it:equal("wrong usage", 2, Status),
     says(Errors, Text).
+
+says_not(Text, Pattern) ->
+    re:run(Text, Pattern, [unicode, multiline]) =:= nomatch orelse it:fail("it said~n~ts~nwith '~ts'", [Text, Pattern]).
 
 calls(Rows) -> [{F, N} || {F, N, _} <- Rows].
 

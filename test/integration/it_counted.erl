@@ -2,7 +2,7 @@
 %% one process, in processes that it spawns, and in ones that run already.
 -module(it_counted).
 
--export([work/1, squares/1, spin/1, raise/0, wait/1, held/1, serve/0, ask/2, leave/1]).
+-export([work/1, instructions/1, applied/1, squares/1, spin/1, raise/0, wait/1, held/1, serve/0, ask/2, leave/1]).
 -export([handle/2, store/1, answer/1, serve_kinds/0]).
 -export([kin/2, asked/2]).
 -export([in_turn/0, suspended/3, many/1, their_events/0, sentry_killed/0, both_killed/0, elixir/0, cyrillic/0, wide/1,
@@ -16,6 +16,15 @@ work(N) ->
     Size = size_of(Tree),
     Sums = [child(I) || I <- [1, 2, 3]],
     {Sum, Fib, Size, Sums}.
+
+%% Calls that the compiler makes instructions of, and calls of these functions that it cannot.
+instructions(Map) ->
+    Self = self(),
+    Get = maps:get(a, Map),
+    {Self, Get, is_map(Map), maps:size(Map) + Get}.
+
+applied(Map) ->
+    {lists:map(fun erlang:is_map/1, [Map, Map]), instructions(Map)}.
 
 squares(0) -> [];
 squares(N) -> [N * N | squares(N - 1)].

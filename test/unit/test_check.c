@@ -77,12 +77,18 @@ end(void)
 static void
 called(void **state)
 {
+	static char maps[] = "maps", web[] = "web", handle[] = "handle";
+
 	(void)state;
 	begin("");
 	nothing_wrong();
 	items[0].rate = -1;	/* somebody else counts it */
 	nothing_wrong();
 	items[0].rate = 0;
+	/* its calls are not seen */
+	items[0].mod = maps, items[0].fun = items[1].fun;
+	nothing_wrong();
+	items[0].mod = web, items[0].fun = handle;
 	judged(true, 2, "web:handle/2 was not called in 2 s: without its calls "
 	    "there are no requests (send the node a request meanwhile, look "
 	    "longer with -duration, or name another entry)");

@@ -11,6 +11,7 @@
 
 #include "base/near_names.h"
 #include "kprofd/config.h"
+#include "kprofd/instructions.h"
 #include "bad_conf.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -370,6 +371,68 @@ static const struct bad bads[] = {
 	    "({Module, Function, Args}) -> Identity; ... end\n" },
 };
 
+/*
+ * A tier of maps:get/2 stayed empty without a word, and "was not called" though code
+ * that called it ran: the compiler had made instructions of the calls.
+ */
+static void
+test_instructions(void **state)
+{
+#define CALLS "warning: calls of "
+#define ONLY " are compiled to instructions: only those by apply or of a fun " \
+	"are traced (name the function around them)\n"
+	static const struct {
+		const char *text, *warns;
+	} t[] = {
+		{ "[{a, {maps, get, 2}}].", "1:6: " CALLS "maps:get/2" ONLY },
+		{ "[{a, [{m, f, 1}, \"erlang:'+'/2\"]}].",
+		    "1:18: " CALLS "erlang:'+'/2" ONLY },
+		{ T "{entry, {erlang, self, 0}}.\n"
+		    "{finish, {erlang, is_map, '_'}}.",
+		    "2:9: " CALLS "erlang:self/0" ONLY
+		    "3:10: " CALLS "erlang:is_map/1" ONLY },
+		{ "[{a, \"maps:get\"}].", "1:6: " CALLS "maps:get/2 and "
+		    "maps:get/3 (where OTP 26 or later compiled them)" ONLY },
+		{ "[{a, {maps, '_', '_'}}].", "1:6: " CALLS "maps:get/2, "
+		    "maps:get/3 (where OTP 26 or later compiled them), "
+		    "maps:is_key/2 and 2 other functions" ONLY },
+		{ "[{a, [\"maps:put/3\", \"m:self/0\", \"erlang:self/1\"]}].", "" },
+	};
+	static char all[] = "_", maps[] = "maps", get[] = "get";
+	const struct kp_mfa_pat any = { .mod = all, .arity = -1 },
+	    of_maps = { .mod = maps, .arity = -1 },
+	    gets = { .mod = maps, .fun = get, .arity = -1 };
+	struct kp_diags d;
+	struct kp_conf *c;
+	struct kp_buf b;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(t); i++) {
+		assert_int_equal(kp_conf_parse(&c, t[i].text,
+		    strlen(t[i].text), &d), KP_OK);
+		kp_buf_init(&b, 4096);
+		for (size_t k = 0; k < d.n; k++)
+			kp_buf_printf(&b, "%u:%u: %s%s\n", d.v[k].pos.line,
+			    d.v[k].pos.col, d.v[k].warning ? "warning: " : "",
+			    d.v[k].text);
+		assert_string_equal(kp_buf_cstr(&b), t[i].warns);
+		kp_buf_free(&b);
+		kp_diags_free(&d);
+		kp_conf_free(c);
+	}
+	/* what a release has not */
+	assert_int_equal(kp_instructions(&of_maps, 1, NULL, 0, 25).n, 4);
+	assert_int_equal(kp_instructions(&of_maps, 1, NULL, 0, 29).n, 5);
+	assert_int_equal(kp_instructions(&of_maps, 1, &gets, 1, 29).n, 3);
+	/* erlang:hibernate/3 is one no more, other functions became some */
+	assert_int_equal(kp_instructions(&any, 1, NULL, 0, 27).n,
+	    kp_instructions(&any, 1, NULL, 0, 25).n + 3);
+	assert_int_equal(kp_instructions(&any, 1, NULL, 0, 29).n,
+	    kp_instructions(&any, 1, NULL, 0, 27).n + 2);
+	assert_true(kp_is_instruction(&(struct kp_mfa){ "math", "pi", 0 }));
+	assert_false(kp_is_instruction(&(struct kp_mfa){ "maps", "put", 3 }));
+}
+
 /* The library's functions, by whatever way they are named. */
 static void
 test_marks(void **state)
@@ -524,6 +587,7 @@ main(void)
 		cmocka_unit_test(test_list_alone),
 		cmocka_unit_test(test_limits_of_cost),
 		cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_instructions),
 		cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_deep_and_long),

@@ -508,6 +508,32 @@ test_nothing(void **state)
 	    "0 on 'a@b' (OTP 27): 12 functions counted\n");
 }
 
+/* "None of these functions was called", though code that called them ran. */
+static void
+test_instructions(void **state)
+{
+	static const struct kp_instruction get = { "maps", "get", 2, 0, 0 },
+	    size = { "maps", "size", 1, 0, 0 };
+	struct counts_view v = { .sort = COUNTS_BY_CALLS, .target = "a@b",
+		.otp = 27, .functions = 2,
+		.unseen = { .v = { &get, &size }, .n = 2 } };
+
+	(void)state;
+	profile.type = KP_COUNTS_CALLS;
+	counts_table(&out, &profile, &v, 0);
+	assert_string_equal(kp_buf_cstr(&out),
+	    "no calls are known (see below)\n"
+	    "0 on 'a@b' (OTP 27): 2 functions counted\n"
+	    "calls of maps:get/2 and maps:size/1 are compiled to instructions: "
+	    "only those by apply or of a fun are counted\n");
+	kp_buf_reset(&out);
+	counts_json(&out, &profile, &v);
+	assert_non_null(strstr(kp_buf_cstr(&out),
+	    "\"compiled_to_instructions\":["
+	    "{\"module\":\"maps\",\"function\":\"get\",\"arity\":2},"
+	    "{\"module\":\"maps\",\"function\":\"size\",\"arity\":1}],"));
+}
+
 static void
 test_csv(void **state)
 {
@@ -546,7 +572,8 @@ test_json(void **state)
 	    "\"otp\":29,\"type\":\"time\",\"elapsed_ms\":2000,"
 	    "\"limit\":null,\"functions\":12,\"processes\":5,\"ended\":\"early\",\"value\":\"[1,2]\","
 	    "\"paused\":false,\"gone\":3,\"deleted\":0,\"merged\":4,\"skipped\":0,"
-	    "\"loaded_and_counted\":0,\"loaded_and_missing\":0,\"all\":"
+	    "\"loaded_and_counted\":0,\"loaded_and_missing\":0,"
+	    "\"compiled_to_instructions\":[],\"all\":"
 	    "{\"calls\":6,\"us\":100,\"per_call\":16.6667},\"rows\":"
 	    "[{\"module\":\"db\",\"function\":\"q\\u001b\",\"arity\":1,"
 	    "\"process\":\"<0.8.2>\",\"name\":\"server\",\"calls\":3,"
@@ -705,6 +732,7 @@ main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_instructions, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_csv, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),

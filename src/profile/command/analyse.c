@@ -194,7 +194,7 @@ show_all(struct analysis *s, const char *name)
 		return EXIT_FAILED;
 	}
 	if (s->sum->events == 0)
-		say("there are no events: none of these functions was called "
+		say("there are no events: no call of these functions was seen "
 		    "in these processes");
 	analyse_say_remarks(&v);
 	if (a->db != NULL)

@@ -155,6 +155,8 @@ view_of(const struct run *r)
 		    !a->o.by_process && a->limits == NULL &&
 		    a->o.g.processes[0] == '\0' && a->o.g.apply[0] == '\0',
 		.value = a->f.value[0] != '\0' ? a->f.value : NULL,
+		.unseen = kp_instructions(a->o.g.patterns, a->o.g.npatterns,
+		    a->o.g.exclude, a->o.g.nexclude, h->otp),
 		.limit = a->limits != NULL ? limits_shown(a->limits) : NULL };
 }
 

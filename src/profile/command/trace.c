@@ -13,6 +13,7 @@
 #include "analyse.h"
 #include "shared.h"
 #include "dist/reach/opt_node.h"
+#include "kprofd/instructions.h"
 #include "kprofd/nodes.h"
 #include "profile/trace/trace_file.h"
 #include "target/probe_file.h"
@@ -212,12 +213,28 @@ say_begin(void *ctx)
 		    where);
 }
 
+static void
+say_unseen(const struct injected_opts *o, int otp)
+{
+	const struct kp_instructions unseen = kp_instructions(o->patterns,
+	    o->npatterns, o->exclude, o->nexclude, otp);
+	struct kp_buf b;
+
+	if (unseen.n == 0)
+		return;
+	kp_buf_init(&b, 8192);
+	kp_instructions_put(&b, &unseen, "traced");
+	say("%s", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
 /* Prints how tracing differs from what the user may expect, and why. */
 static void
 say_otherwise(const struct tracers *ts, const struct args *a)
 {
 	const struct injected_hello *h;
 
+	say_unseen(&a->o.g, tracers_hello(ts, 0)->otp);
 	for (uint32_t i = 0; i < a->targets.n; i++) {
 		h = tracers_hello(ts, i);
 		if (h->not_native[0] != '\0')

@@ -241,6 +241,10 @@ put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 		    "too (kprof time leaves them out)");
 		note(b, width, &line);
 	}
+	if (v->unseen.n > 0) {
+		kp_instructions_put(&line, &v->unseen, "counted");
+		note(b, width, &line);
+	}
 	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
 		if (counted[i].n == 0)
 			continue;
@@ -270,9 +274,9 @@ counts_table(struct kp_buf *b, const struct kp_counts *p,
 		grid_write(&g, width, b);
 		kp_buf_u8(b, '\n');
 	} else {
-		text_wrap(b, p->gone > 0 || p->missed > 0 ? "no calls are known "
-		    "(see below)" : "none of these functions was called", width,
-		    0);
+		text_wrap(b, p->gone > 0 || p->missed > 0 || v->unseen.n > 0 ?
+		    "no calls are known (see below)" : "none of these functions "
+		    "was called", width, 0);
 	}
 	grid_free(&g);
 	put_notes(&s, b, width);
@@ -296,6 +300,20 @@ json_limit(struct json *j, const struct counts_limit *l)
 	json_bool(j, "attached", l->attached);
 	json_string(j, "identity", l->identity);
 	json_string(j, "tier", l->tier);
+	json_end(j);
+}
+
+static void
+json_unseen(struct json *j, const struct kp_instructions *s)
+{
+	json_array(j, "compiled_to_instructions");
+	for (size_t i = 0; i < s->n; i++) {
+		json_object(j, NULL);
+		json_string(j, "module", s->v[i]->mod);
+		json_string(j, "function", s->v[i]->fun);
+		json_uint(j, "arity", s->v[i]->arity);
+		json_end(j);
+	}
 	json_end(j);
 }
 
@@ -392,6 +410,7 @@ counts_json(struct kp_buf *b, const struct kp_counts *p,
 	json_uint(&j, "skipped", v->skipped);
 	json_uint(&j, "loaded_and_counted", p->came);
 	json_uint(&j, "loaded_and_missing", p->missed);
+	json_unseen(&j, &v->unseen);
 	json_object(&j, "all");
 	json_figures(&j, &s, &s.all);
 	json_end(&j);

@@ -5,6 +5,7 @@
 #ifndef KPROFD_PROFILE_REPORT_COUNTS_REPORT_H
 #define KPROFD_PROFILE_REPORT_COUNTS_REPORT_H
 
+#include "kprofd/instructions.h"
 #include "profile/trace/counts.h"
 
 /* Named by the options below, in this order; count has the first four. */
@@ -44,6 +45,7 @@ struct counts_view {
 	bool own_calls;		/* calls by kprof in the node are counted too */
 	const char *value;	/* of the expression; or NULL */
 	const struct counts_limit *limit;	/* NULL: not by request */
+	struct kp_instructions unseen;	/* chosen, whose calls are instructions */
 };
 
 /* width: columns of the terminal; 0: no limit.  Errors stick in b. */
