@@ -40,6 +40,7 @@ restored(T) ->
     it:equal("requests", 200, it:requests(P)),
     it:check(tier_calls(P, "formatter") >= 190, "calls of the tier"),
     it:equal("attached once", 1, events(P, "attach")),
+    it:equal("what is said of its code", {1, 1, 0}, {events(P, "deleted"), events(P, "loaded"), events(P, "reloaded")}),
     it:balance(P),
     it:audit(Target, Before, [processes]).
 
