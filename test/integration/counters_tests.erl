@@ -1018,7 +1018,7 @@ cold(T) ->
 
 cold_of_others(T) ->
     Target = it_kprof:plain(T),
-    _ = it_kprof:run(T, Target, "count", ["-for", "1ms", "lists"]),     % the node loads code for it
+    _ = it_kprof:run(T, Target, "count", ["-apply", "lists:seq(1, 2)", "lists"]),    % the node loads code for it
     it:do(Target, fun() -> erlang:trace_pattern(on_load, true, [call_time]), ok end),
     Theirs = it:call(Target, erlang, trace_info, [on_load, call_time]),
     {0, Out, _} = it_kprof:run(T, Target, "count", ["-max-functions", "200000", "-apply", ?COLD, "_"]),
