@@ -13,7 +13,7 @@
          agent_state/1, sent/1, rss/1, patience/1, is_over/2, short_host/0]).
 -export([outcome/0, kprofd/2, kprofd/3, unless/2, probe_library/1, calls_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
          ended_said/2, terminate/1, db/1, tiers/0, calm/0]).
--export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, assembled/2, count/2]).
+-export([protocol/0, load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, assembled/2, count/2]).
 -export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
 -export([epmd_port/1, free_port/0, otp/1, build/1]).
 
@@ -637,6 +637,9 @@ balances(P) ->
         " from run r left join time_window w on w.run_id = r.id group by r.id order by r.id",
     [#{run => Run, calls => Calls, sampled => Sampled, lost => Lost}
      || Row <- sql(P, Query), [Run, Calls, Sampled, Lost] <- [[binary_to_integer(N) || N <- Row]]].
+
+%% That of kprofd and its agent: AGENT_PROTOCOL in src/target/agent.h.
+protocol() -> 8.
 
 %% ------------------------------------------------------ control socket ----
 

@@ -48,7 +48,7 @@ gen(T, File) -> filename:join([it:build(T), "gen", File]).
 %% ------------------------------------------------------- in the target ----
 
 options() ->
-    #{protocol => 7, who => <<"a test">>, lease_ms => 60000, word => 1, max_queue => 100000, max_memory => 64 bsl 20,
+    #{protocol => it:protocol(), who => <<"a test">>, lease_ms => 60000, word => 1, max_queue => 100000, max_memory => 64 bsl 20,
       max_age_ms => 60000}.
 
 command(What) ->
