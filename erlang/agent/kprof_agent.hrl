@@ -30,7 +30,7 @@
         (Tag =:= kprof orelse Tag =:= kprof_agent orelse Tag =:= 'DOWN' orelse Tag =:= walk orelse
          Tag =:= trace_delivered orelse Tag =:= loaded orelse Tag =:= rated orelse
          Tag =:= names orelse Tag =:= nodeup orelse Tag =:= others orelse Tag =:= stacks orelse
-         Tag =:= stacks_of orelse Tag =:= timeout)).
+         Tag =:= stacks_of orelse Tag =:= waits orelse Tag =:= timeout)).
 %% Anybody can send messages to a process with a name. Whoever takes events out of the queue takes
 %% these out as well, as kprof_agent_server:loop/1 does. To look for events behind 800,000 of them
 %% takes 10 ms each time, in which more events come than are taken.

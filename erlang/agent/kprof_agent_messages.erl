@@ -126,16 +126,7 @@ receiver({Number, Serial}) ->
     P = list_to_pid(lists:concat(["<0.", Number, ".", Serial, ">"])),
     case process_info(P, [registered_name, initial_call]) of
         undefined -> [];
-        [{_, []}, {_, {proc_lib, init_p, _} = MFA}] -> began(P, MFA);
+        [{_, []}, {_, {proc_lib, init_p, _} = MFA}] -> kprof_injected:process_began(P, MFA);
         [{_, []}, {_, MFA}] -> MFA;
         [{_, Name} | _] -> Name
-    end.
-
-%% proc_lib keeps that function in the dictionary.
-began(P, Else) ->
-    case kprof_injected:dictionary(P, ['$initial_call']) of
-        gone -> [];
-        [{M, F, A}] when is_atom(M), is_atom(F), is_list(A) -> {M, F, length(A)};
-        [{M, F, A} = MFA] when is_atom(M), is_atom(F), is_integer(A) -> MFA;
-        _ -> Else
     end.

@@ -95,6 +95,8 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
             loop(kprof_agent_stacks:stacks_next(Next, BusyNs, S));
         {stacks_of, Ref, Message} when is_integer(Ref) ->
             loop(kprof_agent_stacks:stacks_answer(Ref, Message, S));
+        {waits, Ref, Asked, Found} when is_integer(Asked) ->
+            loop(reply(Ref, Found, kprof_agent_stacks:waits_asked(Asked, S)));
         {timeout, Timer, stacks} when Timer =:= element(1, S#s.stacks#stacks.due) ->
             loop(kprof_agent_stacks:stacks_due(S));
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.stacks#stacks.sampler) ->
@@ -216,6 +218,8 @@ command({names, Pids}, Ref, S) ->
     kprof_agent_messages:receiver_names(Pids, Ref, S);
 command({stacks, Pids}, Ref, S) ->
     kprof_agent_stacks:stacks_of(Pids, Ref, S);
+command({waits, Pids, Servers}, Ref, S) ->
+    kprof_agent_stacks:waits_for(Pids, Servers, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = kprof_agent_arming:arm_plan(Items, limits(Limits, S)),
     reply(Ref, Result, S1);

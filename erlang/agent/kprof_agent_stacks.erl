@@ -19,7 +19,7 @@
 
 -export([stacks_use/2, stacks_settle/1, stacks_sleep/1, stacks_wake/1, stacks_stop/1,
          stacks_seen/2, stacks_wait_ms/2, stacks_next/3, stacks_due/1, sampler_down/1,
-         stacks_inherited/1, stacks_of/3, stacks_answer/3]).
+         stacks_inherited/1, stacks_of/3, stacks_answer/3, waits_for/4, waits_asked/2]).
 %% For the tests.
 -export([stack_candidates/3, stack_crowd/2]).
 
@@ -41,6 +41,7 @@
 -define(STACK_NS, 4000).        % node are not in the caches
 -define(CALIBRATIONS, 50).
 -define(OF_PROCESSES_MAX, 200). % asked for by one command
+-define(WAITS_WORDS, 2000000).  % of memory, of a process that looks what others wait for
 -define(AGAIN_MS, 500).         % from a second fall of the sampler until another; doubled
 -define(AGAIN_MOST_MS, 60000).  % each time, up to this: the VM logs what died of a fault
 
@@ -196,11 +197,33 @@ stacks_of(Pids, Ref, S) ->
       kprof_agent, stacks,
       fun() ->
               process_flag(priority, high),
-              Message = stacks_now([list_to_pid(lists:concat(["<0.", N, ".", Serial, ">"]))
-                                    || {N, Serial} <- lists:sublist(Pids, ?OF_PROCESSES_MAX)]),
+              Message = stacks_now(pids(Pids)),
               Agent ! {stacks_of, Ref, Message}
       end),
     S.
+
+pids(Pids) ->
+    [list_to_pid(lists:concat(["<0.", N, ".", Serial, ">"])) || {N, Serial} <- lists:sublist(Pids, ?OF_PROCESSES_MAX)].
+
+%% Replies with {[kprof_waits:found()], [kprof_waits:server()]}: what some of these processes wait
+%% for, and the names of Servers. Another process asks.
+-spec waits_for([Number], [Number], reference(), #s{}) -> #s{} when
+      Number :: {non_neg_integer(), non_neg_integer()}.
+waits_for(Pids, Servers, Ref, S) ->
+    Agent = self(),
+    kprof_injected:spawn_labelled(
+      kprof_agent, waits,
+      fun() ->
+              _ = process_flag(max_heap_size, #{size => ?WAITS_WORDS, kill => true, error_logger => false}),
+              Found = {kprof_waits:waits(pids(Pids)), [kprof_waits:waits_server(P) || P <- pids(Servers)]},
+              Agent ! {waits, Ref, length(Pids) + length(Servers), Found}
+      end),
+    S.
+
+%% So many processes were asked, which is a part of what the agent costs.
+-spec waits_asked(non_neg_integer(), #s{}) -> #s{}.
+waits_asked(N, #s{events = #events{busy_ns = Ns} = E} = S) ->
+    S#s{events = E#events{busy_ns = Ns + N * (?LOOK_NS + ?STACK_NS)}}.
 
 -spec stacks_answer(integer(), tuple(), #s{}) -> #s{}.
 stacks_answer(Ref, Message, S0) ->

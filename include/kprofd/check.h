@@ -9,6 +9,7 @@
 #define KPROFD_CHECK_H
 
 #include "kprofd/plan.h"
+#include "kprofd/waits.h"
 
 /* Calls of entries that a check traces on one target. */
 #define KP_CHECK_CALLS_MAX 1000
@@ -42,6 +43,9 @@ struct kp_check {
 	 */
 	const uint64_t *matched;
 	bool explained;		/* examples of calls are shown too */
+	/* Servers that answer later, for which requests waited. */
+	const struct kp_waits *waits;
+	size_t nwaits;
 };
 
 /* Adds what is wrong to *diags. */

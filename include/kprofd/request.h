@@ -224,8 +224,8 @@ void kp_requests_free(struct kp_requests *rs);
  * indices.  Its losses and entries start from zero.
  *
  * Most functions take KP_NONE too: with it kp_requests_events(), _pass(),
- * _expire() and _abandon() do nothing, and _running(), _undecided(), _oldest()
- * and _entries() return 0.
+ * _expire() and _abandon() do nothing, and _running(), _undecided(), _oldest(),
+ * _entries() and _strayed() return 0.
  */
 uint32_t kp_requests_node(struct kp_requests *rs, const char *name);
 /*
@@ -339,6 +339,11 @@ void kp_requests_losses(struct kp_requests *rs, uint32_t node,
     struct kp_losses *to);
 /* The number of its entry events, for the balance of losses. */
 uint64_t kp_requests_entries(const struct kp_requests *rs, uint32_t node);
+/*
+ * Its calls that had the token of another request, since an answer was set off by
+ * that one.
+ */
+uint64_t kp_requests_strayed(const struct kp_requests *rs, uint32_t node);
 
 /* ---- for what else is known of requests, such as samples of stacks ---- */
 

@@ -260,6 +260,26 @@ judge_tier(const struct kp_check *c, const struct kp_plan_item *p,
 	judge_absent(c, p, entries, diags);
 }
 
+/* Time that requests wait for a pool is in whichever tier is around it. */
+static void
+judge_waits(const struct kp_check *c, double entries, struct kp_diags *diags)
+{
+	const struct kp_plan_item *p = c->plan->v;
+	struct kp_buf b;
+
+	while (p < c->plan->v + c->plan->n && !p->entry)
+		p++;
+	for (size_t i = 0; i < c->nwaits && p < c->plan->v + c->plan->n; i++) {
+		if (kp_waits_has_tier(&c->waits[i], c->conf))
+			continue;
+		kp_buf_init(&b, 4096);
+		kp_waits_put(&c->waits[i], c->conf, sampled(&c->conf->sampling,
+		    entries) >= 1, &b);
+		kp_diags_add(diags, p->pos, true, "%s", kp_buf_cstr(&b));
+		kp_buf_free(&b);
+	}
+}
+
 void
 kp_check_judge(const struct kp_check *c, struct kp_diags *diags)
 {
@@ -272,6 +292,7 @@ kp_check_judge(const struct kp_check *c, struct kp_diags *diags)
 		else if (!p->disarmed && p->tiers != 0)
 			judge_tier(c, p, entries, diags);
 	}
+	judge_waits(c, entries, diags);
 	if (c->matched != NULL)
 		kp_check_identity(c, diags);
 }

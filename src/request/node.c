@@ -106,6 +106,12 @@ kp_requests_entries(const struct kp_requests *rs, uint32_t node)
 	return node == KP_NONE ? 0 : rs->nodes[node].entries;
 }
 
+uint64_t
+kp_requests_strayed(const struct kp_requests *rs, uint32_t node)
+{
+	return node == KP_NONE ? 0 : rs->nodes[node].strayed;
+}
+
 const struct rnode *
 node_find(const struct kp_requests *rs, struct kp_span name)
 {

@@ -288,6 +288,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	if (o.label != of && ev->label != 0 && !lost)
 		crossed_token(rs, p, &held, o.label, of);
 	c.c.strayed = o.label != ev->label && ev->label != 0;
+	p->node->strayed += lost || c.c.strayed;
 	if (rs->crossed.n > 0)
 		crossed_report(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);

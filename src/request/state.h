@@ -217,6 +217,7 @@ struct rnode {
 	struct map abandoned;	/* labels, of the last time; each has value 1 */
 	kp_target_ns abandoned_at;
 	uint64_t entries;
+	uint64_t strayed;	/* calls with another request's token */
 	struct kp_losses lost;
 };
 

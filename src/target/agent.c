@@ -500,6 +500,20 @@ agent_ask_names(struct agent *a, const uint64_t *procs, size_t n)
 }
 
 enum kp_err
+agent_ask_waits(struct agent *a, const uint64_t *procs, size_t n,
+    const uint64_t *servers, size_t m)
+{
+	struct kp_buf b;
+
+	if (a->link == NULL || a->state < AGENT_ARMED || a->stopping)
+		return KP_ESTATE;
+	agent_aside_begin(a, &b, WAITS_REF);
+	msg_waits(&b, procs, n, servers, m);
+	agent_command_end(a, &b);
+	return KP_OK;
+}
+
+enum kp_err
 agent_ask_stacks(struct agent *a, const uint64_t *procs, size_t n,
     uint64_t *number)
 {

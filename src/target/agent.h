@@ -204,6 +204,11 @@ struct agent_ops {
 	 */
 	void (*on_names)(struct target *t, const struct kp_term *list);
 	/*
+	 * The answer to agent_ask_waits(): {Found, Names}, as kprof_waits.erl has
+	 * them; Names are those of the servers, in the same order.
+	 */
+	void (*on_waits)(struct target *t, const struct kp_term *answer);
+	/*
 	 * A whole {kprof_stacks, ...} or {kprof_groups, ...} (kprofd/stacks.h),
 	 * with tiers.conf's stacks; good during the call.  NULL: dropped.
 	 */
@@ -292,6 +297,12 @@ enum kp_err agent_clear_tokens(struct agent *a, uint64_t *number);
  * has them, unless the connection is lost.  KP_ESTATE: it is not attached.
  */
 enum kp_err agent_ask_names(struct agent *a, const uint64_t *procs, size_t n);
+/*
+ * Requests which servers that answer later some of n processes wait for, and the
+ * names of m servers; likewise.  on_waits has them.
+ */
+enum kp_err agent_ask_waits(struct agent *a, const uint64_t *procs, size_t n,
+    const uint64_t *servers, size_t m);
 #define AGENT_STACKS_MAX 200	/* processes in one request */
 
 /*

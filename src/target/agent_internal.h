@@ -59,6 +59,7 @@ enum probe_step {
 };
 #define NODES_REF (CLEAR_REFS - 1)	/* of the nodes that it sees */
 #define NAMES_REF (CLEAR_REFS - 2)	/* of names of processes */
+#define WAITS_REF (CLEAR_REFS - 3)	/* of what processes wait for */
 
 struct agent {
 	struct event_base *base;

@@ -245,12 +245,9 @@ msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
 		kp_etf_bool(b, false);
 }
 
-void
-msg_procs(struct kp_buf *b, const char *command, const uint64_t *procs,
-    size_t n)
+static void
+procs_list(struct kp_buf *b, const uint64_t *procs, size_t n)
 {
-	kp_etf_tuple(b, 2);
-	kp_etf_atom(b, command);
 	if (n > 0)
 		kp_etf_list(b, (uint32_t)n);
 	for (size_t i = 0; i < n; i++) {
@@ -259,6 +256,25 @@ msg_procs(struct kp_buf *b, const char *command, const uint64_t *procs,
 		kp_etf_int(b, (int64_t)(procs[i] >> 32));
 	}
 	kp_etf_nil(b);
+}
+
+void
+msg_procs(struct kp_buf *b, const char *command, const uint64_t *procs,
+    size_t n)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, command);
+	procs_list(b, procs, n);
+}
+
+void
+msg_waits(struct kp_buf *b, const uint64_t *procs, size_t n,
+    const uint64_t *servers, size_t m)
+{
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, "waits");
+	procs_list(b, procs, n);
+	procs_list(b, servers, m);
 }
 
 static bool

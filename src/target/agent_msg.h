@@ -54,6 +54,9 @@ void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
 /* {names | stacks, [{Number, Serial}]} of n processes, serial << 32 | number */
 void msg_procs(struct kp_buf *b, const char *command, const uint64_t *procs,
     size_t n);
+/* {waits, Processes, Servers}, likewise */
+void msg_waits(struct kp_buf *b, const uint64_t *procs, size_t n,
+    const uint64_t *servers, size_t m);
 /*
  * {rates, MFAs, MaybeLoops, Ms}: functions to be counted for this time; those of
  * them that must not be loops, which in a check are the entries, too.

@@ -301,6 +301,8 @@ on_reply(struct agent *a, struct kp_term *r)
 		a->ops->on_nodes(a->owner, r);
 	if (r->err == KP_OK && ref == NAMES_REF)
 		a->ops->on_names(a->owner, r);
+	if (r->err == KP_OK && ref == WAITS_REF && a->ops->on_waits != NULL)
+		a->ops->on_waits(a->owner, r);
 	if (ref != a->ref)
 		return;
 	switch (a->state) {

@@ -46,6 +46,7 @@ warned(T, Clients) ->
     {P, Status, Told} = run(T, drains, Clients),
     [Text] = Told,
     it:check(string:find(Text, "request types of tier work are estimated") =/= nomatch, "it names the tier: ~ts", [Text]),
+    it:check(string:find(Text, ", drains, handles requests") =/= nomatch, "it names the server: ~ts", [Text]),
     it:check(binary:match(Status, <<"types       process <0.">>) =/= nomatch, "status says so: ~ts", [Status]),
     {0, Report, _} = it_kprof:kprof(T, ["report", "-db", it:db(P)]),
     it:check(string:find(Report, "are estimated there") =/= nomatch, "the report says so: ~ts", [Report]),

@@ -13,7 +13,10 @@ tests() ->
     [{lists:concat([Kind, ", ", N, " clients, ", Workers, " workers"]), 60,
       fun(T) -> exact(T, Kind, N, Workers) end}
      || {Kind, N, Workers} <- [{own, 2, 2}, {own, 12, 2}, {own, 200, 3}, {poolboy, 12, 2}, {poolboy, 60, 4}]]
-        ++ [{"a state machine that postpones", 60, fun gate/1},
+        ++ [{lists:concat(["what requests wait for is named: ", Kind]), 60, fun(T) -> named(T, Kind) end} || Kind <- [own, poolboy]]
+        ++ [{"what requests wait for is named: -check", 60, fun checked/1},
+            {"a plain server is not named", 60, fun unnamed/1},
+            {"a state machine that postpones", 60, fun gate/1},
             {"all at once, with messages and sampled stacks", 60, fun mixed/1},
             {"messages are of the request that they are sent for", 60, fun messages/1},
             {"requests of two nodes, one pool", 60, fun nodes/1}].
@@ -65,6 +68,59 @@ same(P, Truth, Found) ->
     it:equal("losses", #{}, maps:remove(crossed, it:lost(P))),
     it:check(not is_map_key(crossed, Losses) orelse is_map_key({admit, gate}, Truth),
              "lost with other requests' tokens: ~p", [Losses]).
+
+%% The pool itself makes no traced call: who waits for it is asked. The function to name is the
+%% client's, in which it waits.
+named(T, Kind) ->
+    Target = it:target(T, #{kind => plain}),
+    ok = it:call(Target, it_pool, start, [Kind, 2]),
+    P = it:kprofd(T, Target, #{tiers => without_checkout(), args => ["-interval", "1s"]}),
+    it:armed(P),
+    _ = it:call(Target, erlang, spawn, [it_pool, run, [12, forever, ?TYPES]]),
+    it:until("it is noticed", fun() -> told(P) =/= [] end),
+    it:equal("status", match, re:run(element(2, it:control(P, "status")), ["waits       ", says(Kind)], [{capture, none}])),
+    ok = it:call(Target, it_pool, halt, []),
+    it:terminate(P),
+    [Text] = told(P),
+    it:equal(Text, match, re:run(Text, ["^", says(Kind), "$"], [{capture, none}])),
+    {0, Report, _} = it_kprof:kprof(T, ["report", "-db", it:db(P)]),
+    it:equal(Report, match, re:run(string:replace(Report, "\n", " ", all), says(Kind), [{capture, none}])).
+
+without_checkout() ->
+    string:replace(lists:flatten(tiers("{sampling, all}.\n", "")), "{checkout, {it_pool, checkout, 0}}, ", "").
+
+says(Kind) ->
+    {Server, Tiers} = case Kind of
+                          own -> {"it_pool_own \\(it_pool:init/1\\)", "\\{checkout, \\{it_pool, checkout, 0\\}\\}"};
+                          poolboy -> {"it_pool_boy \\(poolboy:init/1\\)",
+                                      "\\{checkout, \\{poolboy, checkout, '_'\\}\\} and \\{transaction, \\{poolboy, transaction, '_'\\}\\}"}
+                      end,
+    [Server, " answers requests later than it takes their messages, as a pool does whose workers are all taken \\([0-9]+ waited"
+     " for it at once\\): such an answer may have another request's token, which kprofd puts right; to see how long requests wait, add to tiers: ", Tiers].
+
+told(P) ->
+    [binary_to_list(Text) || [Text] <- it:sql(P, "select text from event where kind = 'drains'")].
+
+%% A check says it beforehand, unless the function is in a tier.
+checked(T) ->
+    Target = it:target(T, #{kind => plain}),
+    ok = it:call(Target, it_pool, start, [own, 2]),
+    _ = it:call(Target, erlang, spawn, [it_pool, run, [12, forever, ?TYPES]]),
+    {0, Said, _} = it:run_kprofd(T, Target, #{tiers => without_checkout(), args => ["-check", "-duration", "2s"]}),
+    it:equal(Said, match, re:run(Said, ["warning: ", says(own)], [{capture, none}])),
+    {0, Covered, _} = it:run_kprofd(T, Target, #{tiers => tiers("{sampling, all}.\n", ""), args => ["-check", "-duration", "2s"]}),
+    it:equal(Covered, nomatch, re:run(Covered, "it_pool_own", [{capture, none}])),
+    ok = it:call(Target, it_pool, halt, []).
+
+%% Clients that wait for a busy server, behind others: each is answered in its turn.
+unnamed(T) ->
+    Target = it:target(T, #{kind => plain}),
+    P = start(T, Target, own, 60, ""),
+    _ = it:call(Target, erlang, spawn, [it_pool, run, [12, forever, [hop]]]),
+    timer:sleep(4000),
+    ok = it:call(Target, it_pool, halt, []),
+    it:terminate(P),
+    it:equal("warnings", [], told(P)).
 
 %% What it does for a client, when another one leaves, looks like that one's: that much
 %% is counted as lost.

@@ -312,6 +312,28 @@ all_undefined(void **state)
 }
 
 static void
+waits(void **state)
+{
+	static const struct kp_waits w = { .server = "shop_pool", .waiting = 7,
+		.mod = "db", .fun = "take", .arity = 1 };
+	static const struct kp_waits has = { .server = "shop_pool", .waiting = 7,
+		.mod = "db", .fun = "get", .arity = 1 };
+
+	(void)state;
+	begin("{sampling, all}.");
+	check.waits = &w;
+	check.nwaits = 1;
+	judged(true, 2, "shop_pool answers requests later than it takes their "
+	    "messages, as a pool does whose workers are all taken (7 waited for it "
+	    "at once): such an answer may have another request's token, which "
+	    "kprofd puts right; to see how long requests wait, add to tiers: "
+	    "{take, {db, take, 1}}");
+	check.waits = &has;
+	nothing_wrong();
+	end();
+}
+
+static void
 price(void **state)
 {
 	struct kp_check_price p;
@@ -347,6 +369,7 @@ main(void)
 		cmocka_unit_test(loses_tokens),
 		cmocka_unit_test(clauses),
 		cmocka_unit_test(all_undefined),
+		cmocka_unit_test(waits),
 		cmocka_unit_test(price),
 	};
 

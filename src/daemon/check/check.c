@@ -20,6 +20,7 @@
 #include "text/text.h"
 
 #define EXPLAINED_BYTES (1u << 20)
+#define WAITS_EVERY (50 * KP_NS_PER_MS)	/* between looks at what requests wait for */
 
 const struct kp_sampling check_sampling = { .kind = KP_SAMPLE_PER_SECOND,
 	.n = KP_CHECK_CALLS_MAX };
@@ -192,6 +193,7 @@ check_events(struct check *c, struct kp_event *ev, size_t n)
 		return;
 	for (size_t i = 0; i < n; i++)
 		check_seen_event(c->seen, &ev[i]);
+	waits_ask(c->t, WAITS_EVERY);
 	if (check_seen_entered(c->seen) >= KP_CHECK_CALLS_MAX)
 		event_active(c->end, EV_TIMEOUT, 0);
 }
@@ -209,7 +211,8 @@ check_ended(struct check *c)
 	struct target *t = c->t;
 	struct kp_check k = { .conf = t->part.in->conf,
 		.counted = t->opts.check_time,
-		.explained = t->p->o->explain };
+		.explained = t->p->o->explain, .waits = t->waits.v,
+		.nwaits = t->waits.n };
 	struct kp_diags diags = { 0 };
 
 	event_del(c->end);

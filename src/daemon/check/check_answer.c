@@ -224,7 +224,8 @@ report(struct check_answer *a, struct one *o, const struct kp_plan *plan,
     const struct kp_diags *diags)
 {
 	const struct kp_check c = { .conf = a->conf, .plan = plan,
-		.counted = a->ask.ms * KP_NS_PER_MS };
+		.counted = a->ask.ms * KP_NS_PER_MS,
+		.waits = o->t->waits.v, .nwaits = o->t->waits.n };
 	struct kp_diags judged = { 0 };
 	char text[FAILED_MAX];
 

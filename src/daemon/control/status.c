@@ -57,8 +57,14 @@ put_cost(struct kp_buf *b, const struct target *t)
 		kp_buf_printf(b, "            the agent waited for a processor "
 		    "for %.0f %% of the time, which is not its cost: the host is "
 		    "busy\n", overhead_percent(s, s->held));
-	if (t->crossed[0] != '\0')
-		kp_buf_printf(b, "types       %s\n", t->crossed);
+	if (t->waits.drains[0] != '\0')
+		kp_buf_printf(b, "types       %s\n", t->waits.drains);
+	for (size_t i = 0; i < t->waits.n; i++) {
+		kp_buf_str(b, "waits       ");
+		kp_waits_put(&t->waits.v[i], t->part.in->conf,
+		    t->sampler.one_in == 1, b);
+		kp_buf_u8(b, '\n');
+	}
 	if (t->tracing_cost.call > 0)
 		kp_buf_printf(b, "tracing     adds %.1f us to a traced call, "
 		    "and %.1f us more to its caller\n",
@@ -437,6 +443,25 @@ json_counts(struct json *j, const struct target *t)
 	json_uint(j, "ceded_processes", t->status.ceded);
 }
 
+static void
+json_waits(struct json *j, const struct waits *w)
+{
+	char name[FN_NAME_MAX];
+
+	json_string(j, "drains", w->drains);
+	json_array(j, "waits");
+	for (size_t i = 0; i < w->n; i++) {
+		json_object(j, NULL);
+		json_string(j, "server", w->v[i].server);
+		json_uint(j, "waiting", w->v[i].waiting);
+		json_string(j, "function", w->v[i].mod[0] == '\0' ? "" :
+		    fn_name(name, sizeof(name), w->v[i].mod, w->v[i].fun,
+		    w->v[i].arity));
+		json_end(j);
+	}
+	json_end(j);
+}
+
 /* Into the object that is open. */
 static void
 json_target(struct json *j, const struct target *t)
@@ -459,7 +484,7 @@ json_target(struct json *j, const struct target *t)
 	json_messages(j, t);
 	json_stacks(j, t);
 	json_cost(j, t);
-	json_string(j, "drains", t->crossed);
+	json_waits(j, &t->waits);
 	json_hot(j, t);
 	json_guard(j, t);
 	json_losses(j, &t->lost_ever);

@@ -13,6 +13,7 @@
 #include "daemon/target/assembly.h"
 #include "daemon/target/messages.h"
 #include "daemon/target/target_events.h"
+#include "daemon/target/waits.h"
 #include "daemon/target/trees.h"
 
 struct assembly {
@@ -122,7 +123,7 @@ requests_new(struct assembly *a, const struct kp_conf *conf)
 		.on_late = on_late, .on_runaway = target_on_runaway,
 		.on_unbounded = target_on_unbounded,
 		.on_receiver = messages_on_receiver,
-		.on_crossed = target_on_crossed, .ctx = in };
+		.on_crossed = waits_on_crossed, .ctx = in };
 
 	if (in == NULL)
 		return NULL;

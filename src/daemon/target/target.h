@@ -11,6 +11,7 @@
 #include "daemon/target/ledger.h"
 #include "daemon/target/messages.h"
 #include "daemon/target/unresolved.h"
+#include "daemon/target/waits.h"
 #include "kprofd/sampling.h"
 #include "daemon/target/target_guard.h"
 #include "guard/tracing_cost.h"
@@ -42,9 +43,7 @@ struct target {
 	struct overload overload;
 	struct overhead overhead;
 	struct tracing_cost tracing_cost;
-	char crossed[512];		/* why request types are estimated, as
-					   on_crossed found last; "": they are
-					   not */
+	struct waits waits;
 	struct ledger ledger;
 	struct rate_limit rate_limit;	/* of what is logged */
 	struct kp_losses lost;		/* of this window, found here */

@@ -118,18 +118,3 @@ target_on_unbounded(void *ctx, uint32_t node, uint32_t line)
 	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
 	target_report(t, "identity", text);
 }
-
-void
-target_on_crossed(void *ctx, uint32_t node, uint64_t proc,
-    const struct kp_fn *fn)
-{
-	struct target *t = assembly_target(ctx, node);
-	char pid[32];
-
-	snprintf(t->crossed, sizeof(t->crossed), "process %s handles requests "
-	    "while it carries the tokens of others (it takes messages ahead, or "
-	    "answers later): request types of tier %s are estimated there, not "
-	    "known; its sums are right (%s)", kp_proc_text(proc, pid,
-	    sizeof(pid)), assembly_tier(t->part.in->conf, fn), fn->text);
-	target_report(t, "drains", t->crossed);
-}

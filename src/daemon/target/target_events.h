@@ -23,7 +23,5 @@ void target_report_doubt(struct target *t);
 /* Called by kp_requests (kprofd/request.h). */
 void target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn);
 void target_on_unbounded(void *ctx, uint32_t node, uint32_t line);
-void target_on_crossed(void *ctx, uint32_t node, uint64_t proc,
-    const struct kp_fn *fn);
 
 #endif
