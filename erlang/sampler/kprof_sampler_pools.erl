@@ -5,7 +5,8 @@
 %% knows the parent of a process. The first ?PROCESSES_MAX processes of a list are asked, the oldest
 %% of most nodes, which are the trees of its applications; the rest is counted as not seen, and so
 %% is what does not answer, or was not asked in time. Children are looked at again ?AGAIN_MS later:
-%% those of a pool are still there, those that live for one request are not.
+%% those of a pool are still there, those that live for one request are not. Both times it is
+%% looked for whose answers some of them wait (kprof_waits).
 %%
 %% It runs in a process of its own, which asks by another one, since process_info/2 waits for a
 %% process in native code. It makes no atoms. Sent are functions, registered names and the atoms of
@@ -23,6 +24,7 @@
 -define(POOLS_MAX, 60).         % a person reads fewer
 -define(MEMBERS_MAX, 100).      % of a pool, that are named
 -define(LINKS_OF, 10).          % members whose links are looked at
+-define(CALLERS_OF, 2000).      % processes of which those that wait for an answer are looked for
 -define(APPS_MAX, 100).
 -define(SUPERVISORS_MAX, 8).    % of an application, that are named
 -define(WORDS_MAX, 8000000).    % of memory
@@ -34,7 +36,7 @@
                  HasPorts :: boolean(), Members :: [pid()]}.
 -type result() :: {{Seen :: non_neg_integer(), NotSeen :: non_neg_integer()},
                    [{App :: atom(), Processes :: pos_integer(), Supervisors :: non_neg_integer(),
-                     Different :: [binary()]}], [pool()]}.
+                     Different :: [binary()]}], [pool()], [kprof_waits:found()]}.
 -opaque census() :: {pid(), Processes :: non_neg_integer()}.
 
 %% Asks processes of a list of the node's. The result is the reason with which the process ends that
@@ -62,7 +64,7 @@ census_stop({Pid, _}) -> exit(Pid, kill).
 %% Of the reason with which the process ended, whatever that is.
 -spec census_found(term(), census()) -> result().
 census_found({census, Result}, _) -> Result;
-census_found(_, {_, All}) -> {{0, All}, [], []}.
+census_found(_, {_, All}) -> {{0, All}, [], [], []}.
 
 %% -------------------------------------------------------------- the census ----
 
@@ -72,10 +74,23 @@ census(Server, Asked, All, Depth) ->
     Rows = ask_each(Asked, fun(P) -> row(P, Depth) end, {Ours, kprof_injected:now_ms() + ?LIMIT_MS}),
     Known = maps:from_list([{P, Row} || {P, _, _, _, _} = Row <- Rows]),
     Apps = maps:from_list([{L, kprof_sampler_groups:application_of(L)} || L <- lists:usort([L || {_, _, _, L, _} <- Rows])]),
+    Some = kprof_sampler_choice:spread(?CALLERS_OF, list_to_tuple(Asked)),
+    Waits = waited_for(Some, Ours),
     receive {'DOWN', Ours, _, _, _} -> exit(shutdown) after ?AGAIN_MS -> ok end,
     Until = kprof_injected:now_ms() + ?LIMIT_MS,
     Pools = [again(Pool, {Ours, Until}) || Pool <- pools(Rows, Known, Apps)],
-    {{length(Rows), max(0, All - length(Rows))}, applications(Rows, Apps), Pools}.
+    {{length(Rows), max(0, All - length(Rows))}, applications(Rows, Apps), Pools,
+     lists:ukeysort(1, Waits ++ waited_for(Some, Ours))}.
+
+%% Servers that answer later than they take messages, for which some of these processes wait.
+waited_for(Pids, Ours) ->
+    kprof_waits:waits(ask_each(Pids, fun caller/1, {Ours, kprof_injected:now_ms() + ?LIMIT_MS})).
+
+caller(P) ->
+    case process_info(P, current_function) of
+        {_, {M, _, _}} -> case kprof_waits:waits_calls(M) of true -> P; false -> gone end;
+        _ -> gone
+    end.
 
 %% The children of parents that have several of a kind; those of parents of the same name are one pool.
 pools(Rows, Known, Apps) ->

@@ -282,8 +282,8 @@ pools(Reason, #s{census = {_, Census, Ref}} = S) ->
     send_pools(Ref, kprof_sampler_pools:census_found(Reason, Census), S),
     S#s{census = none}.
 
-send_pools(Ref, {Seen, Apps, Pools} = Found, S) ->
-    send({kprof_pools, Ref, Seen, Apps, Pools}, S) =:= ok orelse
+send_pools(Ref, {Seen, Apps, Pools, Waits} = Found, S) ->
+    send({kprof_pools, Ref, Seen, Apps, Pools, Waits}, S) =:= ok orelse
         erlang:send_after(?RETRY_MS, self(), {pools, Ref, Found}).
 
 %% Does not wait for a connection that is busy: sampling would stand still, and what is not sent

@@ -6,12 +6,14 @@
 #include "base/sat.h"
 #include "base/vec.h"
 #include "kprofd/config.h"
+#include "kprofd/fn_name.h"
 #include "kprofd/trace.h"
 #include "suggest/pools.h"
 #include "text/text.h"
 
 #define LINES_MAX 12u		/* of each kind: more nobody reads */
 #define SUPERVISORS_NAMED 4u
+#define WAITING 2u		/* processes, for a server that answers later */
 #define STAYS 5			/* of as many members one may have ended */
 #define TEXT_BYTES_MAX 1024u	/* a function's name, or an atom */
 
@@ -181,6 +183,20 @@ read_pool(struct suggest_pools *p, struct kp_term *r)
 	return e;
 }
 
+/* One process alone may have asked for what takes long. */
+static void
+read_waits(struct suggest_pools *p, struct kp_term *r)
+{
+	size_t n = 0;
+
+	/* What is wrong with it is kept in r. */
+	if (kp_waits_read(r, p->waits, KP_WAITS_MAX, &n) != KP_OK)
+		r->err = r->err == KP_OK ? KP_EFORMAT : r->err;
+	for (size_t i = 0; i < n && r->err == KP_OK; i++)
+		if (p->waits[i].waiting >= WAITING)
+			p->waits[p->nwaits++] = p->waits[i];
+}
+
 enum kp_err
 suggest_pools_read(struct suggest_pools *p, struct kp_term *r)
 {
@@ -192,6 +208,8 @@ suggest_pools_read(struct suggest_pools *p, struct kp_term *r)
 	e = read_list(p, r, read_app);
 	if (e == KP_OK)
 		e = read_list(p, r, read_pool);
+	if (e == KP_OK)
+		read_waits(p, r);
 	if (e == KP_OK)
 		e = kp_term_finish(r);
 	p->known = e == KP_OK;
@@ -264,6 +282,18 @@ module_of(const char *name, char *mod, size_t n)
 	kp_mfa_pat_free(&p);
 }
 
+static bool
+is_waited_in(const struct suggest_pools *p, const struct kp_call_fn *fn)
+{
+	const struct kp_waits *w;
+
+	for (w = p->waits; w < p->waits + p->nwaits; w++)
+		if (strcmp(w->mod, fn->mod) == 0 &&
+		    strcmp(w->fun, fn->fun) == 0 && w->arity == fn->arity)
+			return true;
+	return kp_pool_fn(fn->mod, fn->fun) != NULL;
+}
+
 void
 suggest_pools_mark(const struct suggest_pools *p,
     const struct kp_call_names *t, struct suggest_fn *fns)
@@ -277,6 +307,8 @@ suggest_pools_mark(const struct suggest_pools *p,
 			fns[k].pool |= strcmp(t->fns[k].mod, mod) == 0 ||
 			    strcmp(t->fns[k].mod, p->v[i].owner) == 0;
 	}
+	for (uint32_t k = KP_FN_FIRST; k < t->nfns; k++)
+		fns[k].waits = is_waited_in(p, &t->fns[k]);
 }
 
 /* ---- what to say ---- */
@@ -326,6 +358,21 @@ put_pool(const struct suggest_pool *p, kp_dur_ns span, struct kp_buf *b)
 	    ", with sockets or other ports" : "", text_average(x, at_work));
 }
 
+static void
+put_waits(const struct kp_waits *w, struct kp_buf *b)
+{
+	char x[TEXT_MAX];
+
+	kp_buf_printf(b, "%s answers later than it takes messages, as a pool does "
+	    "whose workers are all taken: %s waited for it at once", w->server,
+	    text_counted(x, w->waiting, "process"));
+	if (w->mod[0] != '\0') {
+		kp_buf_str(b, " in ");
+		fn_name_put(b, w->mod, w->fun, w->arity);
+	}
+	kp_buf_str(b, ".\n");
+}
+
 void
 suggest_pools_about(const struct suggest_pools *p, kp_dur_ns span,
     suggest_is_platform *is_platform, const void *ctx, struct kp_buf *b)
@@ -354,6 +401,8 @@ suggest_pools_about(const struct suggest_pools *p, kp_dur_ns span,
 		put_pool(&p->v[i], span, b);
 		lines++;
 	}
+	for (size_t i = 0; i < p->nwaits; i++)
+		put_waits(&p->waits[i], b);
 	if (p->not_seen > 0)
 		kp_buf_printf(b, "What %s are there for is known; %s not seen "
 		    "(at most 10 000 are asked, and only a second long).\n",

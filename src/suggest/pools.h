@@ -9,6 +9,7 @@
 #define KPROFD_SUGGEST_POOLS_H
 
 #include "kprofd/term.h"
+#include "kprofd/waits.h"
 #include "suggest/calls.h"
 
 /* More are counted; kprof_sampler_pools.erl sends fewer. */
@@ -40,6 +41,9 @@ struct suggest_pools {
 	size_t n;
 	struct suggest_pool_app *apps;
 	size_t napps;
+	/* Servers that answer later, for which several processes waited. */
+	struct kp_waits waits[KP_WAITS_MAX];
+	size_t nwaits;
 	uint64_t seen, not_seen;	/* processes that were asked, and others */
 	uint64_t over;		/* pools, applications and members past the caps */
 	bool known;		/* the node has answered */
@@ -47,8 +51,8 @@ struct suggest_pools {
 };
 
 /*
- * Reads {Seen, NotSeen}, [Application], [Pool] into a zeroed one, which the caller
- * frees in any case.  KP_EFORMAT, KP_ENOMEM.
+ * Reads {Seen, NotSeen}, [Application], [Pool], [Waits] into a zeroed one, which the
+ * caller frees in any case.  KP_EFORMAT, KP_ENOMEM.
  */
 enum kp_err suggest_pools_read(struct suggest_pools *p, struct kp_term *r);
 void suggest_pools_free(struct suggest_pools *p);
@@ -64,7 +68,7 @@ bool suggest_pools_sample(struct suggest_pools *p, uint64_t proc, bool works,
 void suggest_pools_input(struct suggest_pools *p, uint64_t proc);
 /*
  * Marks functions of modules by which others reach a pool: its workers', and that of
- * the server that owns it.
+ * the server that owns it; and functions in which others wait for a worker.
  */
 void suggest_pools_mark(const struct suggest_pools *p,
     const struct kp_call_names *t, struct suggest_fn *fns);

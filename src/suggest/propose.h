@@ -5,7 +5,8 @@
  * An entry is the outermost call in a process that works and waits in turn, and
  * returns.  Tiers are modules, or applications that are not the entry's, in which
  * much of the requests' time passes, callees in other modules not included.  No name
- * has a part in this.
+ * has a part in this, but for functions of widely used pools: where requests wait for
+ * a worker is a tier of its own.
  */
 #ifndef KPROFD_SUGGEST_PROPOSE_H
 #define KPROFD_SUGGEST_PROPOSE_H
@@ -55,6 +56,7 @@ struct suggest_tier {
 	bool by_app;		/* of an application, without its big modules */
 	bool entry;		/* the entry's own */
 	bool pool;		/* requests reach a pool of processes by it */
+	bool waits;		/* they wait in it for a worker of a pool */
 	kp_dur_ns own;		/* in requests, other tiers not included */
 	kp_dur_ns elsewhere;	/* of that, in other processes */
 };

@@ -49,9 +49,10 @@ struct callee {
 	uint64_t calls;
 };
 
-/* A module, or an application that is not the entry's. */
+/* A module, an application that is not the entry's, or one function. */
 struct group {
 	bool by_app, entry, helper;
+	bool alone;		/* the function: others wait in it for a worker */
 	bool pool;		/* requests reach a pool of processes by it */
 	bool works;		/* the entry's module calls it, and it calls others */
 	uint32_t fn;		/* one of its functions */
@@ -88,8 +89,11 @@ static uint32_t
 group_named(struct work *w, const char *name, uint32_t fn, bool by_app)
 {
 	const struct interned *at;
-	char key[KP_CALLS_NAME_MAX + 2];
-	int len = snprintf(key, sizeof(key), "%c%s", by_app ? 'a' : 'm', name);
+	bool alone = w->fns[fn].waits && fn != w->entry;
+	char key[2 * KP_CALLS_NAME_MAX + 3];
+	int len = snprintf(key, sizeof(key), "%c%s%s%s", alone ? 'f' : by_app ?
+	    'a' : 'm', alone ? w->c->names->fns[fn].mod : name, alone ? ":" : "",
+	    alone ? w->c->names->fns[fn].fun : "");
 
 	len = len < (int)sizeof(key) ? len : (int)sizeof(key) - 1;
 	at = intern_get(&w->names, key, (size_t)len);
@@ -98,7 +102,8 @@ group_named(struct work *w, const char *name, uint32_t fn, bool by_app)
 	if (vec_room_by_len(&w->v, w->n, SUGGEST_SPOTS_MAX) != KP_OK ||
 	    intern_put(&w->names, key, (size_t)len, w->n + 1) == NULL)
 		return 0;
-	w->v[w->n] = (struct group){ .by_app = by_app, .fn = fn };
+	w->v[w->n] = (struct group){ .by_app = by_app && !alone, .fn = fn,
+		.alone = alone };
 	return ++w->n;
 }
 
@@ -264,7 +269,7 @@ helpers_find(struct work *w)
 			g->helped += w->callees[i].total;
 	}
 	for (g = w->v; g < w->v + w->n; g++)
-		g->helper = !g->entry && !g->pool && g->helped > 0 &&
+		g->helper = !g->entry && !g->pool && !g->alone && g->helped > 0 &&
 		    g->helped * 2 >= g->called &&
 		    (double)g->waits < HELPER_WAITS * (double)g->plain;
 	return true;
@@ -401,7 +406,7 @@ is_worth_it(const struct work *w, const struct group *g)
 	}
 	/* What is near the least neither comes nor goes by chance. */
 	least = w->part * (chosen ? KEPT : w->drafted ? SURER : 1);
-	return (double)g->in >= least * SHARE * in ||
+	return (g->alone && g->in > 0) || (double)g->in >= least * SHARE * in ||
 	    ((g->works || g->pool) && g->nmembers > 0 && calls <=
 	    MANY_CALLS * w->out->requests && calls * 2 >= w->out->requests) ||
 	    (double)g->out >= least * SHARE_ELSEWHERE * in ||
@@ -448,7 +453,7 @@ tier_fill(struct work *w, struct group *g, struct suggest_tier *t)
 		if (!is_nameable(w, m->fn) || (m->local && g->in > 0) ||
 		    (m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
 		    (double)m->total < SHARE_MEMBER * (double)g->members[0].total ||
-		    is_short(m))
+		    (is_short(m) && !g->alone))
 			continue;
 		if ((double)m->calls > w->hot * (double)w->out->requests) {
 			leave_out(w, m->fn, SUGGEST_HOT, m->calls, m->total);
@@ -466,7 +471,7 @@ tier_add(struct work *w, struct group *g)
 {
 	struct suggest_tiers *o = w->out;
 	struct suggest_tier t = { .by_app = g->by_app, .entry = g->entry,
-		.pool = g->pool && !g->entry,
+		.pool = g->pool && !g->entry && !g->alone, .waits = g->alone,
 		.own = g->in + g->out, .elsewhere = g->out };
 	uint64_t calls = g->nmembers > 0 ? g->members[0].calls : 0;
 
@@ -489,7 +494,7 @@ tier_add(struct work *w, struct group *g)
 	} else {
 		tier_fill(w, g, &t);
 	}
-	if (!g->entry && g->nmembers > 0 && (t.nfns == 0 ?
+	if (!g->entry && !g->alone && g->nmembers > 0 && (t.nfns == 0 ?
 	    is_short(&g->members[0]) : is_chatty(w, &t))) {
 		leave_out(w, g->members[0].fn, SUGGEST_QUICK, calls, t.own);
 		return;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kprofd/fn_name.h"
+#include "kprofd/waits.h"
 #include "suggest/known.h"
 #include "suggest/write.h"
 #include "text/text.h"
@@ -84,8 +85,9 @@ name_all(const struct suggest_file *f, struct named *x)
 	for (size_t i = 0; i < f->tiers->n; i++) {
 		t = &f->tiers->v[i];
 		last_part(t->entry ? "request" : t->by_app ?
-		    f->fns[t->fns[0]].app : f->names->fns[t->fns[0]].mod, name,
-		    sizeof(name));
+		    f->fns[t->fns[0]].app : t->waits ?
+		    f->names->fns[t->fns[0]].fun :
+		    f->names->fns[t->fns[0]].mod, name, sizeof(name));
 		at = t->by_app ? name : without_app(name,
 		    f->fns[t->fns[0]].app);
 		if (!is_word(at) || is_reserved(at))
@@ -140,6 +142,16 @@ put_calls(const struct suggest_file *f, struct kp_buf *b, uint32_t fn,
 
 /* ---- tiers ---- */
 
+/* Is the worker at work for the caller meanwhile, too? */
+static bool
+has_worker(const struct suggest_file *f, const struct suggest_tier *t)
+{
+	const struct kp_call_fn *fn = &f->names->fns[t->fns[0]];
+	const struct kp_pool_fn *known = kp_pool_fn(fn->mod, fn->fun);
+
+	return known != NULL && !known->gives;
+}
+
 static void
 put_tier_why(const struct suggest_file *f, struct kp_buf *b,
     const struct suggest_tier *t)
@@ -157,6 +169,10 @@ put_tier_why(const struct suggest_file *f, struct kp_buf *b,
 		    (kp_dur_ns)f->tiers->requests));
 	if (t->pool)
 		kp_buf_str(b, "; the way to a pool of processes");
+	if (t->waits)
+		kp_buf_str(b, has_worker(f, t) ? "; in it a worker of a pool is "
+		    "waited for, and had" : "; in it a worker of a pool is "
+		    "waited for");
 	if (t->more > 0)
 		kp_buf_printf(b, "; %zu less used functions are left out",
 		    t->more);

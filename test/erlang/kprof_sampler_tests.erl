@@ -4,7 +4,7 @@
 -include_lib("eunit/include/eunit.hrl").
 
 %% Servers and a supervisor of the tests.
--export([init/1]).
+-export([init/1, handle_call/3, handle_cast/2]).
 
 -define(MS, 1000000).
 
@@ -303,7 +303,7 @@ pools() ->
     Parent = parent(lists:duplicate(3, fun pool_worker/1) ++ lists:duplicate(2, fun pool_brief/1) ++ [fun pool_one/1]),
     register(kprof_it_parent, Parent),
     Children = [P || P <- processes(), process_info(P, parent) =:= {parent, Parent}],
-    {{Seen, NotSeen}, _, Pools} = census([Parent, Ended | Children]),
+    {{Seen, NotSeen}, _, Pools, _} = census([Parent, Ended | Children]),
     ?assertEqual(7, Seen),
     ?assert(NotSeen >= erlang:system_info(process_count) - 20),
     {[Workers], [Brief]} = lists:partition(fun(P) -> element(6, P) =:= 3 end, Pools),
@@ -353,7 +353,7 @@ pools_of_supervisors() ->
     {ok, _} = supervisor:start_child(Sup, []),
     {ok, _} = supervisor:start_child(Sup, []),
     ok = sys:suspend(Sup),
-    {{_, 0}, Apps, Pools} = census(processes()),
+    {{_, 0}, Apps, Pools, _} = census(processes()),
     ?assertMatch([{_, <<"kprof_sampler_tests">>, ?MODULE, <<"kprof_sampler_tests:init/1">>, 1, 2, 0, false, [_, _]}],
                  [P || P <- Pools, element(3, P) =:= ?MODULE]),
     {kernel, Many, Sups, Names} = lists:keyfind(kernel, 1, Apps),
@@ -361,6 +361,21 @@ pools_of_supervisors() ->
     ?assert(lists:member(<<"kernel_sup">>, Names)),
     exit(Owner, kill),
     exit(Sup, kill).
+
+%% Clients of a server that answers later; with them others, which wait for messages.
+pools_waited_for_test_() ->
+    {timeout, 30, fun pools_waited_for/0}.
+
+pools_waited_for() ->
+    {ok, Server} = gen_server:start({local, kprof_it_pool}, ?MODULE, worker, []),
+    Clients = [spawn(fun() -> ok = gen_server:call(Server, later, infinity), exit(done) end) || _ <- lists:seq(1, 5)],
+    {_, _, _, Waits} = census([spawn(fun forever/0) | Clients]),
+    ?assertMatch([{{kprof_it_pool, {?MODULE, init, 1}}, 5, {?MODULE, _, _}}], Waits),
+    exit(Server, kill).
+
+handle_call(later, _, S) -> {noreply, S}.
+
+handle_cast(_, S) -> {noreply, S}.
 
 init(owner) -> {ok, _} = supervisor:start_link(?MODULE, sup);
 init(sup) ->
@@ -375,7 +390,7 @@ pools_past_the_cap() ->
     Stuck = spawn(fun forever/0),
     erlang:suspend_process(Stuck),
     Pids = [Stuck | [spawn(fun forever/0) || _ <- lists:seq(1, 10500)]],
-    {{Seen, NotSeen}, _, [{_, _, _, _, 1, Count, 0, false, Members}]} = census(Pids),
+    {{Seen, NotSeen}, _, [{_, _, _, _, 1, Count, 0, false, Members}], _} = census(Pids),
     ?assert(Seen =< 10000),
     ?assert(NotSeen >= length(Pids) - Seen),
     ?assert(Count =< 10000),

@@ -14,6 +14,7 @@
 
 tests() ->
     [{"the tiers that the author wrote", 180, fun author/1},
+     {"where requests wait for a pool", 240, fun pool/1},
      {"a file that is there", 60, fun is_there/1},
      {"a node that does nothing", 90, fun idle/1},
      {"a node of OTP's applications alone", 60, fun plain/1},
@@ -59,6 +60,20 @@ author(T) ->
     it:check(re:run(Text, "the way to a pool of processes\\.\n    \\{network_server") =:= nomatch, "~ts", [Text]),
     it:kill(Load),
     it:audit(Target, Before, ?REST).
+
+%% Three quarters of the time was in no tier, or in one that is called like the work: the wait for a
+%% worker, in the clients' own processes.
+pool(T) ->
+    Target = it:target(T, #{kind => plain}),
+    ok = it:call(Target, it_pool, start, [poolboy, 1]),
+    _ = it:call(Target, erlang, spawn, [it_pool, run, [6, forever, [fast, slow, hop]]]),
+    File = it:path(T, "pool.conf"),
+    {0, "", _} = run(T, Target, "suggest", ["-o", File]),
+    ok = it:call(Target, it_pool, halt, []),
+    {ok, Text} = file:read_file(File),
+    says(Text, "%% it_pool_boy \\(poolboy:init/1\\) answers later than it takes messages, as a pool does\n"
+         "%% whose workers are all taken: [0-9]+ processes waited for it at once in poolboy:checkout/3\\."),
+    says(Text, "%% .* of the requests' time; in it a worker of a pool is waited for\\.\n    \\{checkout, \\{poolboy, checkout, 3\\}\\}").
 
 is_there(T) ->
     Target = it:target(T),

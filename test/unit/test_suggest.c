@@ -443,6 +443,43 @@ test_way_to_pool(void **state)
 	}
 }
 
+/*
+ * Where others wait for a pool's worker is a tier of its own, also in the entry's own
+ * module and where it takes little time.
+ */
+static void
+test_waits(void **state)
+{
+	struct suggest_tiers t;
+	struct world w;
+
+	(void)state;
+	for (int waits = 0; waits < 2; waits++) {
+		begin(&w);
+		w.facts[INNER].waits = w.facts[ASK].waits = waits;
+		for (int i = 0; i < 20; i++) {
+			w.proc = 1;
+			event(&w, KP_CALL_CALL, REQUEST, CALLBACK, 1 * US);
+			wait_in(&w, INNER, REQUEST, DO_CALL, 10 * US);
+			event(&w, KP_CALL_CALL, GET, REQUEST, 1 * US);
+			wait_in(&w, ASK, GET, DO_CALL, 900 * US);
+			event(&w, KP_CALL_RETURN_TO, REQUEST, 0, 20000 * US);
+			event(&w, KP_CALL_RETURN_TO, CALLBACK, 0, 1 * US);
+		}
+		assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+		assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100,
+		    &t), KP_OK);
+		assert_int_equal(t.n, 2 + 2 * waits);
+		for (size_t i = 0; i < t.n; i++) {
+			assert_int_equal(t.v[i].nfns, 1);
+			assert_int_equal(t.v[i].fns[0], i == 0 ? REQUEST :
+			    i == 1 ? GET : i == 2 ? ASK : INNER);
+			assert_int_equal(t.v[i].waits, i >= 2);
+		}
+		end(&w);
+	}
+}
+
 static double
 rate(const void *ctx, const struct kp_call_fn *fn)
 {
@@ -589,6 +626,7 @@ main(void)
 		cmocka_unit_test(test_samples),
 		cmocka_unit_test(test_workers),
 		cmocka_unit_test(test_way_to_pool),
+		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_identity),
 		cmocka_unit_test(test_known),

@@ -48,6 +48,20 @@ put_app(struct kp_buf *b, const char *app, int supervisors, const char *name)
 }
 
 static void
+put_waits(struct kp_buf *b, const char *server, int waiting, const char *mod)
+{
+	kp_etf_tuple(b, 3);
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, server);
+	kp_etf_nil(b);
+	kp_etf_int(b, waiting);
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, mod);
+	kp_etf_atom(b, "take");
+	kp_etf_int(b, 1);
+}
+
+static void
 put_all(struct kp_buf *b)
 {
 	kp_buf_init(b, 4096);
@@ -65,6 +79,10 @@ put_all(struct kp_buf *b)
 	    0);
 	put_pool(b, "shop", "tasks", "undefined", "shop_task:run/1", 20, 4, 3);
 	put_pool(b, "kernel", "k", "undefined", "k:init/1", 30, 2, 0);
+	kp_etf_nil(b);
+	kp_etf_list(b, 2);
+	put_waits(b, "shop_pool", 12, "shop_db");
+	put_waits(b, "long_poll", 1, "shop_poll");
 	kp_etf_nil(b);
 }
 
@@ -109,6 +127,9 @@ test_said(void **state)
 	    "db_sup\\x1b: 10 of db_worker:init/1 (a pool): 6.00 at work on "
 	    "average.\n"
 	    "tasks: 8 of shop_task:run/1, which come and go.\n"
+	    "shop_pool answers later than it takes messages, as a pool does whose "
+	    "workers are all taken: 12 processes waited for it at once in "
+	    "shop_db:take/1.\n"
 	    "What 30 processes are there for is known; 7 processes not seen "
 	    "(at most 10 000 are asked, and only a second long).\n");
 	kp_buf_free(&text);
@@ -116,16 +137,34 @@ test_said(void **state)
 	suggest_pools_free(&p);
 }
 
-/* Of the workers' module, and of the one that owns the supervisor. */
+/*
+ * Of the workers' module, and of the one that owns the supervisor; and functions that
+ * several wait in, or of a pool that is known.
+ */
 static void
 test_marks(void **state)
 {
-	static const char *const mods[] = { "db_worker", "poolboy", "shop_task",
-		"undefined" };
+	static const struct {
+		const char *mod, *fun;
+		uint32_t arity;
+		bool pool, waits;
+	} v[] = {
+		{ "db_worker", "f", 0, true, false },
+		{ "poolboy", "f", 0, true, false },
+		{ "poolboy", "checkout", 2, true, true },
+		{ "poolboy", "transaction", 2, true, true },
+		{ "shop_task", "f", 0, false, false },
+		{ "undefined", "f", 0, false, false },
+		{ "shop_db", "take", 1, false, true },
+		{ "shop_db", "take", 2, false, false },
+		{ "shop_poll", "take", 1, false, false },
+		{ "Elixir.DBConnection.Holder", "checkout", 3, false, true }
+	};
 	struct kp_call_names *t = kp_call_names_new();
-	struct suggest_fn fns[KP_FN_FIRST + 4] = { { .pool = false } };
+	struct suggest_fn fns[KP_FN_FIRST + sizeof(v) / sizeof(v[0])] = {
+		{ .pool = false } };
 	struct suggest_pools p;
-	struct kp_span s, fun = { (const uint8_t *)"f", 1 };
+	struct kp_span mod, fun;
 	struct kp_buf b;
 	uint32_t fn;
 	bool added;
@@ -133,15 +172,19 @@ test_marks(void **state)
 	(void)state;
 	put_all(&b);
 	assert_int_equal(read_all(&p, &b, b.len), KP_OK);
-	for (size_t i = 0; i < 4; i++) {
-		s = (struct kp_span){ (const uint8_t *)mods[i],
-			(uint32_t)strlen(mods[i]) };
-		assert_int_equal(kp_call_fn_put(t, s, fun, 0, &fn, &added),
-		    KP_OK);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		mod = (struct kp_span){ (const uint8_t *)v[i].mod,
+			(uint32_t)strlen(v[i].mod) };
+		fun = (struct kp_span){ (const uint8_t *)v[i].fun,
+			(uint32_t)strlen(v[i].fun) };
+		assert_int_equal(kp_call_fn_put(t, mod, fun, v[i].arity, &fn,
+		    &added), KP_OK);
 	}
 	suggest_pools_mark(&p, t, fns);
-	for (uint32_t i = 0; i < 4; i++)
-		assert_int_equal(fns[KP_FN_FIRST + i].pool, i < 2);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		assert_int_equal(fns[KP_FN_FIRST + i].pool, v[i].pool);
+		assert_int_equal(fns[KP_FN_FIRST + i].waits, v[i].waits);
+	}
 	kp_call_names_free(t);
 	kp_buf_free(&b);
 	suggest_pools_free(&p);

@@ -424,8 +424,8 @@ ways_in(const struct suggest_tiers *t, const struct kp_call_names *names,
 	     i++) {
 		s = &c->spots[i];
 		calls[s->fn] += s->calls;
-		if (s->calls > 0 && (s->parent == 0 || !suggest_same_module(names,
-		    s->fn, c->spots[s->parent].fn)))
+		if (s->calls > 0 && (s->parent == 0 || fns[s->fn].waits ||
+		    !suggest_same_module(names, s->fn, c->spots[s->parent].fn)))
 			time[s->fn] += s->total + 1;
 	}
 	for (uint32_t i = 0; time != NULL && calls != NULL && i < names->nfns;

@@ -3,8 +3,8 @@
  *
  * Commands are lease, pools, peek, read and stop.  The node sends {kprof_groups, ..}
  * and {kprof_stacks, ..} (stacks.h), {kprof_reply, Ref, #{elapsed, time, young}} after
- * the samples that a command asked for, {kprof_pools, Ref, Seen, Applications, Pools},
- * and {kprof_ended, gone, Text}.
+ * the samples that a command asked for, {kprof_pools, Ref, Seen, Applications, Pools,
+ * Waits}, and {kprof_ended, gone, Text}.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,8 +141,8 @@ take_message(struct sampler *s, struct kp_term *r, const struct awaited *a,
 		return KP_ESTATE;
 	}
 	if (r->err == KP_OK && ((kp_span_is(tag, "kprof_reply") && arity == 3) ||
-	    (kp_span_is(tag, "kprof_pools") && arity == 5)))
-		return take_answer(s, r, arity == 5, a, why, n);
+	    (kp_span_is(tag, "kprof_pools") && arity == 6)))
+		return take_answer(s, r, arity == 6, a, why, n);
 	return injected_broken(&s->in, KP_EFORMAT, why, n);
 }
 

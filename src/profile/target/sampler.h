@@ -37,8 +37,8 @@ struct sampler_totals {
 };
 
 /*
- * Reads what a node says of its pools: {Seen, NotSeen}, Applications, Pools (as
- * kprof_sampler_pools.erl has them).
+ * Reads what a node says of its pools: {Seen, NotSeen}, Applications, Pools, Waits
+ * (as kprof_sampler_pools.erl has them).
  */
 typedef enum kp_err sampler_read_pools(void *ctx, struct kp_term *r);
 
