@@ -189,7 +189,8 @@ algorithms(T0, N) ->
                                 2 -> {secp384r1, secp521r1, eccs};
                                 3 -> {secp384r1, secp521r1, supported_groups}
                             end,
-    Signatures = [{signature_algs, [rsa_pss_rsae_sha256, {sha256, rsa}]}],
+    Signatures = [{signature_algs, [rsa_pss_rsae_sha256, {sha256, rsa}]}
+                  | [{signature_algs_cert, [rsa_pkcs1_sha256]} || N =:= 3]],
     Versions = [{versions, [list_to_atom("tlsv1." ++ integer_to_list(N))]}],
     Rules = [{Groups, [Mine]} | Signatures ++ Versions],
     {Target, Before} = target(T, #{kind => plain, tls => #{server => Rules, client => Rules}}),
@@ -202,7 +203,9 @@ algorithms(T0, N) ->
                         {"no group that there is", File([{Groups, [no_such_group]}]),
                          "none of the groups in the options file: no_such_group"},
                         {"another signature", File([{signature_algs, [ecdsa_secp521r1_sha512]}]),
-                         "no cipher, group or signature in common"}]),
+                         "no cipher, group or signature in common"}
+                        | [{"another signature of certificates", File([{signature_algs_cert, [ecdsa_secp521r1_sha512]}]),
+                            "the signature sha256WithRSAEncryption, which signature_algs_cert in the options file leaves out"} || N =:= 3]]),
     is_clean(Target, Before).
 
 %% ------------------------------------------------------------- sides ----

@@ -141,7 +141,7 @@ tls_cert_make(const struct tls_dir *d, const char *name,
 	    c->ca ? "critical,CA:TRUE" : "critical,CA:FALSE");
 	extend(x, issuer, NID_subject_alt_name, c->hosts);
 	extend(x, issuer, NID_ext_key_usage, c->usage);
-	MUST(X509_sign(x, by, EVP_sha256()) > 0);
+	MUST(X509_sign(x, by, c->sha384 ? EVP_sha384() : EVP_sha256()) > 0);
 	f = open_for(d, name, ".pem", "w");
 	MUST(PEM_write_X509(f, x) == 1 && fclose(f) == 0);
 	f = open_for(d, name, ".key", "w");

@@ -31,6 +31,7 @@ struct tls_cert {
 	const char *usage;	/* extended key usage, such as "clientAuth" */
 	const char *password;	/* of its key; NULL: none */
 	bool ca;
+	bool sha384;		/* in its signature; else SHA-256 */
 	int from, until;	/* seconds from now; both 0: an hour */
 };
 

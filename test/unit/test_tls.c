@@ -44,7 +44,7 @@ setup(void **state)
 		{ "wild", { .by = "ca", .hosts = "DNS:*.0.0.7" } },
 		{ "client", { .by = "ca", .hosts = "DNS:vm",
 		    .usage = "clientAuth" } },
-		{ "middle", { .by = "ca", .ca = true } },
+		{ "middle", { .by = "ca", .ca = true, .sha384 = true } },
 		{ "deep", { .by = "middle", .hosts = "DNS:vm" } },
 		{ "locked", { .by = "ca", .password = "secret" } },
 	};
@@ -512,6 +512,11 @@ test_optfile_algorithms(void **state)
 		    "no+no" },
 		/* the node's certificate has an elliptic key */
 		{ "{signature_algs, [{sha256, rsa}]}", "" },
+		{ "{signature_algs_cert, [{sha256, ecdsa}, "
+		    "rsa_pkcs1_sha256, mldsa99]}", NULL },
+		{ "{signature_algs_cert, [mldsa99]}", "kprofd knows none of the "
+		    "signature algorithms for certificates in the options "
+		    "file: mldsa99" },
 	};
 	static const int versions[] = { TLS1_2_VERSION, TLS1_3_VERSION };
 	struct tls_peer p = { .ca = "ca.pem" };
@@ -538,23 +543,64 @@ test_optfile_algorithms(void **state)
 	assert_int_equal(chdir(home), 0);
 }
 
-/* depth counts the certificates between the node's and its CA. */
-static void
-test_depth(void **state)
+/* The file of a node's certificate and the one between it and its CA. */
+static const char *
+chain(void)
 {
-	char text[8192];
-	struct tls_peer p = { .cert = "deep.chain" };
-	struct tls_opts o;
 	FILE *f = fopen(file("deep.pem"), "r");
-	char home[4096];
+	char text[8192];
 
-	(void)state;
 	text[fread(text, 1, 4000, f)] = '\0';
 	fclose(f);
 	f = fopen(file("middle.pem"), "r");
 	text[strlen(text) + fread(text + strlen(text), 1, 4000, f)] = '\0';
 	fclose(f);
 	tls_write(&dir, "deep.chain", text, 0644);
+	return "deep.chain";
+}
+
+/*
+ * The node learns which signatures certificates may have; with TLS 1.3 OpenSSL's server
+ * goes by it for its own.  A chain is checked here, as OTP does.
+ */
+static void
+test_signature_algs_cert(void **state)
+{
+	struct tls_peer p = { .cert = "node.pem", .version = TLS1_3_VERSION };
+	struct tls_opts o;
+	char home[4096];
+
+	(void)state;
+	assert_non_null(getcwd(home, sizeof(home)));
+	assert_int_equal(chdir(dir.path), 0);
+	o = optfile(FILES ", {signature_algs_cert, [rsa_pkcs1_sha256]}");
+	assert_non_null(strstr(refused(p, "vm", o), "or we have no cipher, group "
+	    "or signature in common"));
+	p.cert = chain();
+	refused(p, "vm", o);
+	o = optfile(FILES ", {signature_algs_cert, [{sha256, ecdsa}]}");
+	assert_string_equal(refused(p, "vm", o), "the certificate of 'middle', "
+	    "which vouches for the node's, has the signature "
+	    "ecdsa-with-SHA384, which signature_algs_cert in the options file "
+	    "leaves out");
+	o = optfile(FILES ", {signature_algs_cert, [{sha256, ecdsa}, "
+	    "ecdsa_secp384r1_sha384]}");
+	works(p, "vm", o, "TLSv1.3, the node verified", "vm");
+	p.version = TLS1_2_VERSION;
+	o = optfile(FILES ", {signature_algs_cert, [{sha256, ecdsa}]}");
+	works(p, "vm", o, "TLSv1.2, the node verified", "vm");
+	assert_int_equal(chdir(home), 0);
+}
+
+/* depth counts the certificates between the node's and its CA. */
+static void
+test_depth(void **state)
+{
+	struct tls_peer p = { .cert = chain() };
+	struct tls_opts o;
+	char home[4096];
+
+	(void)state;
 	assert_non_null(getcwd(home, sizeof(home)));
 	assert_int_equal(chdir(dir.path), 0);
 	works(p, "vm", good(), "TLSv1.3, the node verified", "vm");
@@ -643,6 +689,7 @@ main(void)
 		cmocka_unit_test(test_verify_beside_optfile),
 		cmocka_unit_test(test_optfile_limits),
 		cmocka_unit_test(test_optfile_algorithms),
+		cmocka_unit_test(test_signature_algs_cert),
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_no_tls),
 	};

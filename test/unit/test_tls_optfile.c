@@ -92,11 +92,13 @@ test_algorithms(void **state)
 	    "brainpoolP256r1]}, {supported_groups, [x25519, ffdhe2048]}, "
 	    "{signature_algs, [{sha256, ecdsa}, {sha, rsa}, {sha512, "
 	    "rsa_pss_rsae}, eddsa_ed25519, rsa_pss_pss_sha384, "
-	    "ecdsa_secp256r1_sha256]}]}]."), "");
+	    "ecdsa_secp256r1_sha256]}, {signature_algs_cert, "
+	    "[rsa_pkcs1_sha256, {sha384, ecdsa}]}]}]."), "");
 	assert_string_equal(s.groups12, "secp521r1:brainpoolP256r1");
 	assert_string_equal(s.groups13, "x25519:ffdhe2048");
 	assert_string_equal(s.sigalgs, "ECDSA+SHA256:RSA+SHA1:RSA-PSS+SHA512:"
 	    "ed25519:rsa_pss_pss_sha384:ecdsa_secp256r1_sha256");
+	assert_string_equal(s.cert_sigalgs, "rsa_pkcs1_sha256:ECDSA+SHA384");
 }
 
 static void
@@ -122,7 +124,8 @@ test_refused(void **state)
 		const char *client, *why;
 	} v[] = {
 		{ "{verify_fun, {m, f, []}}", CANNOT("verify_fun") },
-		{ "{signature_algs_cert, []}", CANNOT("signature_algs_cert") },
+		{ "{signature_algs_cert, []}", "/etc/dist.conf:1: found an "
+		    "empty list, expected names for signature_algs_cert" },
 		{ "{signature_algs, []}", "/etc/dist.conf:1: found an empty "
 		    "list, expected names for signature_algs" },
 		{ "{signature_algs, [{sha256, 'RSA+SHA1:x'}]}", NULL },

@@ -394,13 +394,15 @@ channel_tls(int fd, SSL *ssl, const struct tls_why *w, bool verify)
 static bool
 is_verified(struct tls_channel *t)
 {
-	if (SSL_get0_peer_certificate(t->ssl) != NULL &&
-	    SSL_get_verify_result(t->ssl) == X509_V_OK)
-		return true;
-	t->over = true;
-	snprintf(t->base.why, sizeof(t->base.why), "the node showed no "
-	    "certificate that is verified");
-	return false;
+	bool any = SSL_get0_peer_certificate(t->ssl) != NULL &&
+	    SSL_get_verify_result(t->ssl) == X509_V_OK;
+
+	if (!any)
+		snprintf(t->base.why, sizeof(t->base.why), "the node showed no "
+		    "certificate that is verified");
+	t->over = !any || !tls_why_signed(&t->why, t->ssl, t->base.why,
+	    sizeof(t->base.why));
+	return !t->over;
 }
 
 ssize_t

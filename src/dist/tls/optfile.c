@@ -67,6 +67,7 @@ tls_settings_free(struct tls_settings *s)
 	free(s->groups12);
 	free(s->groups13);
 	free(s->sigalgs);
+	free(s->cert_sigalgs);
 	tls_settings_init(s);
 }
 
@@ -444,6 +445,13 @@ take_signature_algs(struct reading *r, const struct node *v)
 	return take_names(r, v, "signature_algs", &r->s->sigalgs, put_sigalg);
 }
 
+static bool
+take_signature_algs_cert(struct reading *r, const struct node *v)
+{
+	return take_names(r, v, "signature_algs_cert", &r->s->cert_sigalgs,
+	    put_sigalg);
+}
+
 /* Revocation lists are not looked at, which matters only where they are asked for. */
 static bool
 take_crl_check(struct reading *r, const struct node *v)
@@ -474,6 +482,7 @@ static const struct option {
 	{ "eccs", take_eccs },
 	{ "supported_groups", take_supported_groups },
 	{ "signature_algs", take_signature_algs },
+	{ "signature_algs_cert", take_signature_algs_cert },
 	{ "crl_check", take_crl_check },
 	{ "crl_cache", NULL },
 	{ "partial_chain", NULL },

@@ -42,6 +42,7 @@ struct tls_settings {
 	char *groups12;		/* curves, and groups for TLS 1.2: eccs */
 	char *groups13;		/* supported_groups */
 	char *sigalgs;		/* in OpenSSL's words, such as RSA+SHA256 */
+	char *cert_sigalgs;	/* of certificates, likewise */
 };
 
 void tls_settings_init(struct tls_settings *s);

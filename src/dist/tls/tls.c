@@ -13,6 +13,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "dist/tls/cert_sigalgs.h"
 #include "dist/tls/cert_text.h"
 #include "dist/tls/channel_tls.h"
 #include "dist/tls/optfile.h"
@@ -217,6 +218,12 @@ use_algorithms(SSL_CTX *ctx, const struct tls_settings *s, char *why, size_t n)
 	if (e == KP_OK && s->sigalgs != NULL)
 		e = use_known(ctx, s->sigalgs, "signature algorithms",
 		    use_sigalgs, why, n);
+	if (e == KP_OK && s->cert_sigalgs != NULL &&
+	    !cert_sigalgs_use(ctx, s->cert_sigalgs)) {
+		snprintf(why, n, "kprofd knows none of the signature algorithms "
+		    "for certificates in the options file: %s", s->cert_sigalgs);
+		e = KP_ESTATE;
+	}
 	return e;
 }
 

@@ -11,6 +11,7 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
+#include "dist/tls/cert_sigalgs.h"
 #include "dist/tls/cert_text.h"
 #include "dist/tls/why.h"
 
@@ -246,7 +247,8 @@ static const struct alert plain[] = {
 	/* OTP's for TLS 1.3, and for signatures. */
 	{ SSL_R_TLSV1_ALERT_INSUFFICIENT_SECURITY, "the node and we have no "
 	    "cipher, group or signature in common (ciphers, eccs, "
-	    "supported_groups and signature_algs in the options file)" },
+	    "supported_groups, signature_algs and signature_algs_cert in the "
+	    "options file)" },
 	{ SSL_R_DH_KEY_TOO_SMALL, "the node's Diffie-Hellman key is too small "
 	    "for OpenSSL on this machine" },
 	{ SSL_R_TLSV1_UNRECOGNIZED_NAME, "the node does not know the host that "
@@ -298,6 +300,21 @@ tls_why_text(const struct tls_why *w, char *why, size_t n)
 		}
 	}
 	snprintf(why, n, "TLS failed: %s", cert_openssl_reason());
+}
+
+bool
+tls_why_signed(struct tls_why *w, SSL *ssl, char *why, size_t n)
+{
+	char buf[CERT_NAME_MAX + 80];
+
+	w->bad = cert_sigalgs_other(ssl, &w->bad_depth);
+	if (w->bad == NULL)
+		return true;
+	X509_up_ref(w->bad);
+	snprintf(why, n, "%s has the signature %s, which signature_algs_cert in "
+	    "the options file leaves out", whose(w, buf),
+	    OBJ_nid2ln(X509_get_signature_nid(w->bad)));
+	return false;
 }
 
 #define WITHOUT "without -proto_dist inet_tls? then "

@@ -28,6 +28,11 @@ struct tls_why {
 void tls_why_watch(struct tls_why *w, SSL *ssl, bool verify);
 void tls_why_free(struct tls_why *w);
 /*
+ * After the handshake: false, with why, if a certificate of the node has a signature
+ * that the options file leaves out.
+ */
+bool tls_why_signed(struct tls_why *w, SSL *ssl, char *why, size_t n);
+/*
  * One sentence without the node's name, of the first error in OpenSSL's queue and
  * of the certificate that was not accepted.
  */

@@ -1,0 +1,25 @@
+/*
+ * cert_sigalgs.h - the signatures that certificates may have.
+ *
+ * OpenSSL has no option for the extension signature_algorithms_cert and never sends
+ * it.  So it is added here, and the certificates of the node are checked here, too.
+ */
+#ifndef KPROFD_DIST_TLS_CERT_SIGALGS_H
+#define KPROFD_DIST_TLS_CERT_SIGALGS_H
+
+#include <stdbool.h>
+
+#include <openssl/ssl.h>
+
+/*
+ * Announces those of `names` that are known: OpenSSL's, with colons between, as of
+ * tls_settings.  False: none is known, or there is no memory.
+ */
+bool cert_sigalgs_use(SSL_CTX *ctx, const char *names);
+/*
+ * Returns the first certificate, from the node's (depth 0) to its CA, that has another
+ * signature; borrowed.  NULL: there is none, or nothing was announced.
+ */
+X509 *cert_sigalgs_other(SSL *ssl, int *depth);
+
+#endif
