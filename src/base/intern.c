@@ -20,8 +20,8 @@ mix(uint64_t h, uint64_t w)
  * Uses two lanes, because a multiplication need not end before the next starts.
  * The last words overlap those before, so no byte is read by itself.
  */
-static uint64_t
-hash_bytes(const void *p, size_t n)
+uint64_t
+intern_hash(const void *p, size_t n)
 {
 	const unsigned char *s = p, *end = s + n;
 	uint64_t a = UINT64_C(0x9E3779B97F4A7C15) ^ n, b = n, w = 0;
@@ -75,7 +75,7 @@ intern_get(const struct intern *t, const void *key, size_t n)
 
 	if (t->cap == 0)
 		return NULL;
-	s = intern_slot(t, key, n, hash_bytes(key, n));
+	s = intern_slot(t, key, n, intern_hash(key, n));
 	return s->key != NULL ? s : NULL;
 }
 
@@ -102,7 +102,7 @@ intern_grow(struct intern *t)
 const struct interned *
 intern_put(struct intern *t, const void *key, size_t n, uint32_t val)
 {
-	uint64_t hash = hash_bytes(key, n);
+	uint64_t hash = intern_hash(key, n);
 	struct interned *s;
 	uint8_t *copy;
 

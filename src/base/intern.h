@@ -33,6 +33,8 @@ read64(const uint8_t *p)
 	return w;
 }
 
+/* The hash that the table uses. */
+uint64_t intern_hash(const void *p, size_t n);
 void intern_free(struct intern *t);
 /* NULL: it is not there.  Valid until the next intern_put(). */
 const struct interned *intern_get(const struct intern *t, const void *key,

@@ -17,9 +17,18 @@
 #include "kprofd/config.h"
 #include "kprofd/request.h"
 
-/* ---- fns.c: the functions that events name ---- */
+/*
+ * ---- fns.c: the functions that events name ----
+ *
+ * Traced functions are few, and stay.  Their callers may be any, also of modules that
+ * are made and deleted all the time; they are only compared.  So the number of a
+ * caller that is not traced is a hash of its name, and the table of these is a cache,
+ * which is emptied when it is full.
+ */
 
-#define FN_MAX 65536		/* functions: tiers' and their callers */
+#define FN_MAX 65536		/* traced functions */
+#define FN_CALLERS_MAX 8192	/* others, in the cache */
+#define FN_CALLER UINT32_C(0x80000000)	/* in the number of one that is not traced */
 #define RECENT_BITS 6
 
 /* A name of a late event; its bytes are the table's. */
@@ -31,7 +40,7 @@ struct recent {
 struct fns {
 	const struct kp_conf *conf;
 	struct recent recent[1 << RECENT_BITS];
-	struct intern by_raw;
+	struct intern by_raw, callers;
 	struct kp_fn *v;
 	uint32_t len;
 	size_t room;
@@ -40,8 +49,13 @@ struct fns {
 /* "db:query/2"; owned by the caller, NULL when out of memory. */
 char *fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity);
 void fns_free(struct fns *f);
-/* The function's number, or KP_NONE when it is not an MFA or the table full. */
-uint32_t fns_intern(struct fns *f, struct kp_span raw);
+/*
+ * The number of a function that was called, an index into v; KP_NONE when it is not an
+ * MFA or the table full.
+ */
+uint32_t fns_called(struct fns *f, struct kp_span raw);
+/* That of a function that control is, or goes, back in. */
+uint32_t fns_caller(struct fns *f, struct kp_span raw);
 
 /* ---- naming.c: request types ("identities") ---- */
 

@@ -351,9 +351,9 @@ on_clear(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 }
 
 static uint32_t
-span_fn(struct kp_requests *rs, struct kp_span raw)
+span_caller(struct kp_requests *rs, struct kp_span raw)
 {
-	return raw.n > 0 ? fns_intern(&rs->fns, raw) : KP_NONE;
+	return raw.n > 0 ? fns_caller(&rs->fns, raw) : KP_NONE;
 }
 
 /* Keeps the time of a process from running back, so that its calls nest. */
@@ -369,7 +369,8 @@ static void
 on_opening(struct kp_requests *rs, struct rnode *nd,
     const struct kp_event *ev)
 {
-	uint32_t fn = span_fn(rs, ev->mfa), caller = span_fn(rs, ev->caller);
+	uint32_t fn = ev->mfa.n > 0 ? fns_called(&rs->fns, ev->mfa) : KP_NONE;
+	uint32_t caller = span_caller(rs, ev->caller);
 	uint64_t id = pid_key(nd->index, &ev->pid);
 	struct proc *p = proc_get(rs, id);
 	struct kp_event late;
@@ -414,7 +415,7 @@ on_return(struct kp_requests *rs, struct rnode *nd, const struct kp_event *ev)
 		nd->lost.n[KP_LOSS_BAD_EVENT]++;
 		return;
 	}
-	fn = span_fn(rs, ev->mfa);
+	fn = span_caller(rs, ev->mfa);
 	at = proc_time(p, ev->ts);
 	if (ev->kind == KP_EV_RETURN_TO)
 		proc_return_to(rs, p, fn, at);
