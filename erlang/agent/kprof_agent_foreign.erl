@@ -350,6 +350,7 @@ give_way(What, S) ->
 %% The heir monitors what the agent had monitored. What other processes did for the agent ends,
 %% except for a change that is done: the daemon asks again, or gives it up.
 heir(Agent, {Kind, MFA} = What, Queue, S0) ->
+    kprof_injected:hide(),
     kprof_agent_server:process_setup(S0#s.limits),
     Ref = erlang:monitor(process, Agent),
     receive {'DOWN', Ref, process, Agent, _} -> ok end,

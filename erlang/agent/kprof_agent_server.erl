@@ -12,6 +12,7 @@
 
 -spec init(pid(), pid(), map()) -> no_return().
 init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
+    kprof_injected:hide(),
     try register(kprof_agent, self()) of
         true -> ok
     catch

@@ -249,6 +249,7 @@ sampler_start(#s{lease = #lease{daemon = Daemon}, stacks = #stacks{wanted = {Per
     kprof_injected:spawn_monitored(
       kprof_agent, stack_sampler,
       fun() ->
+              kprof_injected:hide(),
               process_flag(priority, high),
               Monitor = erlang:monitor(process, Agent),
               {LookNs, StackNs} = calibrated(),

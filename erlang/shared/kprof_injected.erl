@@ -3,8 +3,8 @@
 -module(kprof_injected).
 
 -export([is_connected/1, disabled/0, configured/1, purger_start/3, spawn_labelled/3, spawn_monitored/3,
-         process_label/2, dictionary/2, process_began/2, now_ms/0, now_ns/0, functions/1, name/1, pair_names/1,
-         session_new/1, session_create/2]).
+         process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0, now_ns/0, functions/1,
+         name/1, pair_names/1, session_new/1, session_create/2]).
 
 %% The heap of a process whose whole dictionary is copied: at most 8 MB, some ms of its time.
 -define(DICTIONARY_WORDS, 1000000).
@@ -138,6 +138,16 @@ process_began(P, Else) ->
         [{M, F, A} = MFA] when is_atom(M), is_atom(F), is_integer(A) -> MFA;
         _ -> Else
     end.
+
+%% Keeps what the calling process calls, sends and receives out of others' traces: whoever traces
+%% lists:sort/1 in all processes wants those of the application. The VM then also hides its
+%% messages and its dictionary, but not its name, label, stack, memory or queue length. Before
+%% OTP 27 a node has one tracer, and processes have no label. Not for a process whose calls we
+%% trace ourselves (kprof_agent_cost).
+-spec hide() -> ok.
+hide() ->
+    _ = erlang:function_exported(proc_lib, set_label, 1) andalso process_flag(sensitive, true),
+    ok.
 
 -spec now_ms() -> integer().
 now_ms() ->

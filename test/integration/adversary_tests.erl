@@ -11,7 +11,7 @@
 
 -export([tests/0]).
 %% In the target.
--export([work/2, make/2, worker/1, rounds/2, served/0, our_sessions/0, session_destroyed/1]).
+-export([work/2, make/2, worker/1, rounds/2, served/0, our_sessions/0, session_destroyed/1, callers/1, callers_of/1, keep/2]).
 
 -define(WORK, {?MODULE, work, 2}).
 -define(ARGUMENTS, [{'_', [], [{message, '$_'}]}]).
@@ -24,6 +24,7 @@ tests() ->
      {"large arguments of somebody's pattern, by who does nothing else", 60, alone,
       fun(T) -> flood(T, work, ?ARGUMENTS, #{}) end},
      {"a tracer of somebody's beside ours", 60, fun(T) -> attack(T, #{}, fun beside/3) end},
+     {"what the agent does is not in somebody's trace", 60, fun(T) -> attack(T, #{}, fun unseen/3) end},
      {"sessions come and go beside ours", 60, fun(T) -> attack(T, #{}, fun sessions/3) end},
      {"arguments of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{tiers => impatient()}, fun arguments/3) end},
      {"values of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{tiers => impatient()}, fun values/3) end},
@@ -347,6 +348,48 @@ every(T, Target, Before) ->
 trace_all() -> [erlang:trace_pattern(What, [{'_', [], [{message, {{cp, {caller}}}}]}], [local]) || What <- [on_load, {'_', '_', '_'}]], ok.
 
 untrace_all() -> [erlang:trace_pattern(What, false, [local]) || What <- [on_load, {'_', '_', '_'}]], ok.
+
+%% Whoever traced a common function in all processes had the agent's calls of it among the
+%% application's, at each tick. Requests are sampled and stacks taken meanwhile.
+unseen(Target, P, _) ->
+    Traced = [{lists, '_', '_'}, {maps, '_', '_'}, {queue, '_', '_'}, {?MODULE, work, 2}],
+    Agent = it:do(Target, fun() -> whereis(kprof_agent) end),
+    case it:otp(Target) >= 27 of
+        true ->
+            Tracer = it:do(Target, fun() ->
+                                           Tracer = spawn(?MODULE, callers, [#{}]),
+                                           S = trace:session_create(somebody, Tracer, []),
+                                           [trace:function(S, F, true, [local]) || F <- Traced],
+                                           trace:process(S, all, true, [call]),
+                                           spawn(?MODULE, keep, [S, Tracer]),
+                                           Tracer
+                                   end),
+            it:call(Target, ?MODULE, work, [1, 2]),
+            sees(Target, P),
+            Then = it:call(Target, erlang, monotonic_time, [second]),
+            it:until("three seconds have passed", fun() -> it:call(Target, erlang, monotonic_time, [second]) > Then + 3 end),
+            Seen = it:call(Target, ?MODULE, callers_of, [Tracer]),
+            it:check(lists:append(maps:values(Seen)) =/= [], "nobody's calls are seen"),
+            it:equal("calls of the agent", [], maps:get(Agent, Seen, [])),
+            it:do(Target, fun() -> exit(Tracer, kill), ok end);
+        false ->
+            {skipped, "a process has one tracer before OTP 27"}
+    end.
+
+callers(Seen) ->
+    receive
+        {trace, P, call, {M, F, As}} -> callers(maps:update_with(P, fun(L) -> lists:usort([{M, F, length(As)} | L]) end, [{M, F, length(As)}], Seen));
+        {seen, To} -> To ! {seen, Seen}, callers(Seen)
+    end.
+
+callers_of(Tracer) ->
+    Tracer ! {seen, self()},
+    receive {seen, Seen} -> Seen end.
+
+%% A session ends with its handle.
+keep(Session, Tracer) ->
+    Ref = monitor(process, Tracer),
+    receive {'DOWN', Ref, _, _, _} -> trace:session_destroy(Session) end.
 
 %% Made with patterns of everything in a module, and gone with their handles.
 sessions(Target, P, Marker) ->

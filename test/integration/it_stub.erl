@@ -5,7 +5,7 @@
 %% connection goes, so that no target outlives its test.
 -module(it_stub).
 
--export([start/1, snapshot/0, armed/1, is_exact/1, sessions/0, ours/0, agent/0, state/0]).
+-export([start/1, snapshot/0, armed/1, is_exact/1, sessions/0, ours/0, agent/0, state/0, runs/1]).
 -export([hold_attach/0, held_attach/0, release_attach/0]).
 
 -define(AGENT, kprof_agent).
@@ -127,9 +127,20 @@ state() ->
 
 ours_by_name() ->
     lists:usort([P || Name <- [?AGENT, ?COUNTERS, kprof_tracer, kprof_sampler], P <- [whereis(Name)], is_pid(P)] ++
-                    [P || P <- processes(), P =/= self(), {dictionary, Dict} <- [asked(fun() -> process_info(P, dictionary) end)],
-                          {M, _, _} <- [proplists:get_value('$initial_call', Dict)],
+                    [P || P <- processes(), P =/= self(), {M, _} <- [asked(fun() -> runs(P) end)],
                           lists:prefix("kprof", atom_to_list(M))]).
+
+%% {M, F} by which a process of ours shows: some hide their dictionary where there are labels.
+runs(P) ->
+    case {try process_info(P, label) catch error:badarg -> none end, process_info(P, dictionary)} of
+        {{label, {M, F}}, _} when is_atom(M), is_atom(F) -> {M, F};
+        {_, {dictionary, Dict}} ->
+            case proplists:get_value('$initial_call', Dict) of
+                {M, F, _} -> {M, F};
+                _ -> none
+            end;
+        _ -> none
+    end.
 
 %% That of a process in what system_info(procs) prints.
 paragraph(P, Text) ->

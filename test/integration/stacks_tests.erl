@@ -227,11 +227,7 @@ killed() ->
     exit(P, kill),
     ok.
 
-is_ours(P, F) ->
-    case process_info(P, dictionary) of
-        {_, D} -> lists:member({'$initial_call', {kprof_agent, F, 0}}, D);
-        undefined -> false
-    end.
+is_ours(P, F) -> it_stub:runs(P) =:= {kprof_agent, F}.
 
 %% -------------------------------------------------------------- with kprofd ----
 
