@@ -113,4 +113,25 @@ alter table stat add column missed integer;
 alter table level_stat add column counted integer;
 alter table level_stat add column strayed integer;
 alter table level_stat add column missed integer;
+
+-- What cost_ns is made of beside events and armed calls: how often processes with
+-- trace flags were scheduled, and sampled requests.  Null in rows of earlier schemas.
+
+alter table cost add column scheduled integer;
+alter table cost add column sampled integer;
+drop view if exists costs;
+create view costs as select
+	strftime('%Y-%m-%dT%H:%M:%S', w.start_ns / 1000000000,
+	'unixepoch') || printf('.%03dZ', w.start_ns / 1000000 % 1000) as start,
+	strftime('%Y-%m-%dT%H:%M:%S', w.end_ns / 1000000000,
+	'unixepoch') || printf('.%03dZ', w.end_ns / 1000000 % 1000) as end,
+	n.name as node, c.events, c.armed_calls,
+	round(c.agent_ns / 1e6, 3) as agent_ms,
+	round(c.cost_ns / 1e6, 3) as cost_ms,
+	round(100.0 * c.cost_ns / nullif(w.end_ns - w.start_ns, 0), 3)
+	as scheduler_percent, c.traced_call_ns, c.traced_caller_ns,
+	c.scheduled, c.sampled
+	from time_window w join cost c on c.window_id = w.id
+	join node n on n.id = w.node_id
+	order by w.start_ns, n.name;
 pragma user_version = 10;

@@ -37,8 +37,8 @@ static const char *const sql[ST_COUNT] = {
 	[ST_LOSS] = "insert into loss (window_id, cause_id, n)"
 	    " values (?, ?, ?)",
 	[ST_COST] = "insert into cost (window_id, events, armed_calls,"
-	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns)"
-	    " values (?, ?, ?, ?, ?, ?, ?)",
+	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns, scheduled,"
+	    " sampled) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_REQUEST] = "insert into request (run_id, node_id, identity_id,"
 	    " start_ns, total_ns, label, parent_label, weight, outcome)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -132,11 +132,11 @@ static const char *const sql[ST_COUNT] = {
 	    PARTS_OF " group by cause_id",
 	/* the last measured cost of one traced call */
 	[ST_SHOW_COST] = "insert into cost (window_id, events, armed_calls,"
-	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns)"
-	    " select ?6, sum(events), sum(armed_calls), sum(agent_ns),"
+	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns, scheduled,"
+	    " sampled) select ?6, sum(events), sum(armed_calls), sum(agent_ns),"
 	    " sum(cost_ns), " LAST_COST("traced_call_ns") ", "
-	    LAST_COST("traced_caller_ns") " from cost where window_id in"
-	    PARTS_OF " group by null",
+	    LAST_COST("traced_caller_ns") ", sum(scheduled), sum(sampled)"
+	    " from cost where window_id in" PARTS_OF " group by null",
 	[ST_SHOW_PARTS_DEL] = "delete from time_window where id in" PARTS_OF,
 	[ST_RAISE] = "update time_window set level = ?2 where id in (select id"
 	    IN_SLOT ")",

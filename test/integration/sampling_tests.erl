@@ -159,9 +159,10 @@ percents(T, Target, Sampling) ->
     it:terminate(P),
     it:balance(P),
     Event = case it:is_native() of true -> "300"; false -> "800" end,
-    %% The rest is for requests that are sampled, and for processes that are scheduled.
-    it:equal("its parts are in it", [],
-             it:sql(P, "select * from cost where events > 0 and cost_ns <= events * " ++ Event ++ " + armed_calls * 600 + agent_ns")),
+    it:equal("it is the sum of its parts", [],
+             it:sql(P, "select * from cost where cost_ns <> events * " ++ Event ++
+                        " + armed_calls * 600 + scheduled * 250 + sampled * 17000 + agent_ns")),
+    it:check(it:number(P, "select min(sum(scheduled), sum(sampled)) from cost") > 0, "all parts are there"),
     Agent = it:number(P, "select sum(agent_ns) / sum(events) from cost"),
     it:check(Agent > 0, "time of the agent's own for an event: ~b ns", [Agent]),
     %% the first and the last window are no whole seconds

@@ -352,6 +352,8 @@ test_schema7(void **state)
 	sql_file("test/unit/schema4.sql");
 	db_close(keep_open(NULL), 0);
 	sql_exec("drop view request_stats; drop view tier_stats;"
+	    "drop view costs; alter table cost drop column scheduled;"
+	    "alter table cost drop column sampled;"
 	    "alter table stat drop column async_max_ns;"
 	    "alter table stat drop column async_p50_ns;"
 	    "alter table stat drop column async_p90_ns;"

@@ -79,17 +79,19 @@ test_cost(void **state)
 		/* the third has none */
 		if (i != 2)
 			w->cost = (struct kp_cost){ .events = 1000,
-				.armed_calls = 2000, .agent = 3 * KP_NS_PER_MS };
+				.armed_calls = 2000, .switches = 400,
+				.sampled = 10, .agent = 3 * KP_NS_PER_MS };
 		keep_put(db, w);
 		kp_window_free(w);
 	}
 	assert_string_equal(sql_text("select count(*), min(events), min(cost_ms),"
-	    " min(agent_ms), min(scheduler_percent) from costs"),
-	    "5|1000|5.0|3.0|0.05");
+	    " min(agent_ms), min(scheduler_percent), min(scheduled),"
+	    " min(sampled) from costs"), "5|1000|5.27|3.0|0.053|400|10");
 	keep_settle(db, NOON + 3 * HOUR);
 	assert_string_equal(sql_text("select count(*) from time_window"), "1");
 	assert_string_equal(sql_text("select events, armed_calls, agent_ns,"
-	    " cost_ns from cost"), "5000|10000|15000000|25000000");
+	    " cost_ns, scheduled, sampled from cost"),
+	    "5000|10000|15000000|26350000|2000|50");
 	keep_settle(db, NOON + 3 * DAY);
 	assert_string_equal(sql_text("select count(*) from cost"), "0");
 	db_close(db, 0);

@@ -569,6 +569,8 @@ complete(struct kp_window *w, const struct target *t, struct ledger *l,
 	bound(&w->entry_calls);
 	bound(&w->cost.events);
 	bound(&w->cost.armed_calls);
+	bound(&w->cost.switches);
+	bound(&w->cost.sampled);
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		w->losses.n[i] += t->lost.n[i];
 		bound(&w->losses.n[i]);

@@ -8,7 +8,7 @@ static bool
 has_cost(const struct kp_cost *c)
 {
 	return c->events > 0 || c->armed_calls > 0 || c->agent > 0 ||
-	    c->traced_call > 0;
+	    c->traced_call > 0 || c->switches > 0;
 }
 
 uint64_t
@@ -61,6 +61,8 @@ cost_row(struct kp_db *db, int64_t window, const struct kp_cost *c)
 	row_int(db, kp_cost_total(c));
 	row_opt(db, c->traced_call > 0, c->traced_call);
 	row_opt(db, c->traced_call > 0, c->traced_caller);
+	row_int(db, (int64_t)c->switches);
+	row_int(db, (int64_t)c->sampled);
 	row_end(db);
 }
 
