@@ -17,6 +17,9 @@
  *
  * A label that was met in another's request is `spread`.  From then on it is
  * believed only where its way is known; elsewhere the call is lost (crossed).
+ * Where sampling passes requests over, these take tokens along, too, and nothing
+ * shows it.  So where measured requests meet, no label of a sampled one is
+ * believed without its way.
  *
  * The functions proc_meet_*() are called for each new call or entry, before it is
  * put on the stack.  If the token is another request's, the calls that are still
@@ -57,6 +60,22 @@ kp_requests_spread(const struct kp_requests *rs, uint64_t label)
 	const struct tombstone *t = rq == NULL ? tombs_get(rs, label) : NULL;
 
 	return rq != NULL ? rq->spread : t != NULL && t->spread;
+}
+
+#define MET_AGE (600 * KP_NS_PER_S)	/* a pool may be busy now and then */
+
+/* May the process that has this token work for another request? */
+static bool
+label_may_stray(const struct kp_requests *rs, const struct rnode *nd,
+    uint64_t label)
+{
+	const struct req *rq = req_get(rs, label);
+	const struct tombstone *t = rq == NULL ? tombs_get(rs, label) : NULL;
+
+	if (kp_requests_spread(rs, label))
+		return true;
+	return nd->has_met && nd->now - nd->met < MET_AGE &&
+	    (rq != NULL ? rq->r.weight : t != NULL ? t->weight : 0) > 1;
 }
 
 /* The places for what has this key, the newest first. */
@@ -127,14 +146,19 @@ proc_note_work(struct kp_requests *rs, uint64_t proc, const struct token *t,
     uint64_t of)
 {
 	uint32_t taken = token_taken(proc, t);
+	struct rnode *nd;
 
 	if (taken == 0)
 		return;		/* it has taken none yet: the token is its own */
 	if (of != t->label) {
 		if (rs->worked == NULL)
 			rs->worked = calloc(WORKED_MAX, sizeof(*rs->worked));
-		if (!label_inside(rs, t->label, of))
+		if (!label_inside(rs, t->label, of)) {
 			label_spread(rs, t->label);
+			nd = &rs->nodes[proc >> PID_NODE];
+			nd->has_met = true;
+			nd->met = nd->now;
+		}
 	}
 	if (rs->worked == NULL ||
 	    worked_get(rs, proc, t->label, taken) == of)
@@ -286,7 +310,7 @@ proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
 		if (of != 0 || (known && rq->calls[0].c.proc == t->from))
 			return of != 0 ? of : t->label;
 	}
-	return kp_requests_spread(rs, t->label) ? 0 : t->label;
+	return label_may_stray(rs, nd, t->label) ? 0 : t->label;
 }
 
 uint64_t

@@ -218,6 +218,8 @@ struct rnode {
 	kp_target_ns abandoned_at;
 	uint64_t entries;
 	uint64_t strayed;	/* calls with another request's token */
+	kp_target_ns met;	/* when requests last met here */
+	bool has_met;
 	struct kp_losses lost;
 };
 

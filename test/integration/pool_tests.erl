@@ -13,6 +13,8 @@ tests() ->
     [{lists:concat([Kind, ", ", N, " clients, ", Workers, " workers"]), 60,
       fun(T) -> exact(T, Kind, N, Workers) end}
      || {Kind, N, Workers} <- [{own, 2, 2}, {own, 12, 2}, {own, 200, 3}, {poolboy, 12, 2}, {poolboy, 60, 4}]]
+        ++ [{lists:concat([Kind, ", ", N, " clients, ", Sampling]), 60, fun(T) -> sampled(T, Kind, N, Sampling) end}
+            || Sampling <- ["{one_in, 4}", "{per_second, 50}"], {Kind, N} <- [{own, 2}, {own, 12}, {poolboy, 12}, {own, 200}]]
         ++ [{lists:concat(["what requests wait for is named: ", Kind]), 60, fun(T) -> named(T, Kind) end} || Kind <- [own, poolboy]]
         ++ [{"what requests wait for is named: -check", 60, fun checked/1},
             {"a plain server is not named", 60, fun unnamed/1},
@@ -44,8 +46,11 @@ start(T, Target, Kind, Workers, More) ->
     start(T, Target, Kind, Workers, More, []).
 
 start(T, Target, Kind, Workers, More, Args) ->
+    start(T, Target, Kind, Workers, "all", More, Args).
+
+start(T, Target, Kind, Workers, Sampling, More, Args) ->
     ok = it:call(Target, it_pool, start, [Kind, Workers]),
-    P = it:kprofd(T, Target, #{tiers => tiers("{sampling, all}.\n", More), args => ["-interval", "1s" | Args]}),
+    P = it:kprofd(T, Target, #{tiers => tiers(["{sampling, ", Sampling, "}.\n"], More), args => ["-interval", "1s" | Args]}),
     it:armed(P),
     P.
 
@@ -121,6 +126,38 @@ unnamed(T) ->
     ok = it:call(Target, it_pool, halt, []),
     it:terminate(P),
     it:equal("warnings", [], told(P)).
+
+%% An answer from a request that is not sampled takes the token: then calls are missing, and
+%% kprof report says of which tiers. None counts for another request, and the VM counts all.
+sampled(T, Kind, Clients, Sampling) ->
+    Target = it:target(T, #{kind => plain}),
+    P = start(T, Target, Kind, 2, Sampling, "", []),
+    N = it:call(Target, it_pool, run, [Clients, max(8, 1200 div Clients), ?TYPES]),
+    it:until("all are counted", fun() -> it:said(P, "([0-9]+) entry calls") >= N end),
+    timer:sleep(500),
+    Truth = it:call(Target, it_pool, stop, []),
+    it:terminate(P),
+    N = it:balance(P),
+    Found = found(P),
+    Requests = maps:from_list([{list_to_atom(Type), R} || {Type, R} <- it:requests_by_identity(P)]),
+    More = [{Key, Calls, maps:get(Type, Requests)}
+            || {{Tier, Type} = Key, Calls} <- maps:to_list(Found),
+               Calls > maps:get(Tier, it_pool:per_request(Type)) * maps:get(Type, Requests)],
+    it:equal("calls of other requests", [], More),
+    Tiers = maps:keys(maps:remove(request, it_pool:per_request(hop))),
+    Sum = fun(Tier, Of) -> lists:sum([Calls || {{Name, _}, Calls} <- maps:to_list(Of), Name =:= Tier]) end,
+    it:equal("calls that the VM counts", [{Tier, Sum(Tier, Truth)} || Tier <- Tiers],
+             [{Tier, it:number(P, ["select sum(counted) from stat s join tier t on t.id = s.tier_id where t.name = '",
+                                   atom_to_list(Tier), "'"])} || Tier <- Tiers]),
+    {0, Json, _} = it_kprof:kprof(T, ["report", "-db", it:db(P), "-json"]),
+    Short = [{Tier, Sum(Tier, Found) / max(1, Due)}
+             || Tier <- Tiers,
+                Due <- [lists:sum([maps:get(Tier, it_pool:per_request(Type), 0) * R || {Type, R} <- maps:to_list(Requests)])],
+                Sum(Tier, Found) < 0.8 * Due],
+    Unsaid = [One || {Tier, _} = One <- Short,
+                     re:run(Json, ["\"missing\":\\[[^]]*\"tier\":\"", atom_to_list(Tier), "\""]) =:= nomatch],
+    it:equal("tiers that lack calls, of which nothing is said", [], Unsaid),
+    {note, io_lib:format("~b of ~b requests were sampled; seen of tiers: ~0p", [it:requests(P), N, Short])}.
 
 %% What it does for a client, when another one leaves, looks like that one's: that much
 %% is counted as lost.

@@ -277,6 +277,34 @@ not_inside(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_CUT), 0);
 }
 
+/*
+ * Where sampling passes requests over these take tokens along like all others.  5 is
+ * sampled, and 3, which is not, goes on with its token: that shows once measured
+ * requests have met.  What 5's own process asks for is its own.
+ */
+static void
+of_one_passed_over(void **state)
+{
+	(void)state;
+	f.weight = 4;
+	f.serial = 60;
+	entry(&f, STRANGER, "e", "x", 5, 0);
+	sent(STORE, 3, "c", 5, 70, 66, 0.5);
+	done(STORE, 0.6);
+	meet();
+	sent(STORE, 3, "c", 5, 71, 67, 9);
+	done(STORE, 9.5);
+	sent(STORE, STRANGER, "c", 5, 72, 60, 9.6);
+	done(STORE, 9.7);
+	done(STRANGER, 10);
+	done(2, 11);
+	expire(&f, 300);
+	CLOSED("#1 unknown x4 0-4: e 0-4\n"
+	    "#5 unknown x4 0-10: e 0-10 | c 0.5-0.6 <0 | c 9.6-9.7 <0\n"
+	    "#2 unknown x4 1-11: e 1-11 | b 5-8 <0 | c 6-7 <1\n");
+	assert_int_equal(lost(&f, KP_LOSS_CROSSED), 1);
+}
+
 int
 main(void)
 {
@@ -291,6 +319,8 @@ main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(postponed, setup, teardown),
 		cmocka_unit_test_setup_teardown(not_inside, setup, teardown),
+		cmocka_unit_test_setup_teardown(of_one_passed_over, setup,
+		    teardown),
 	};
 
 	return cmocka_run_group_tests_name("reconcile", tests, NULL, NULL);
