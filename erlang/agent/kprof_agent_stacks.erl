@@ -214,6 +214,7 @@ waits_for(Pids, Servers, Ref, S) ->
     kprof_injected:spawn_labelled(
       kprof_agent, waits,
       fun() ->
+              kprof_injected:hide(),
               _ = process_flag(max_heap_size, #{size => ?WAITS_WORDS, kill => true, error_logger => false}),
               Found = {kprof_waits:waits(pids(Pids)), [kprof_waits:waits_server(P) || P <- pids(Servers)]},
               Agent ! {waits, Ref, length(Pids) + length(Servers), Found}

@@ -16,7 +16,7 @@
 -define(LOOKS_MAX, 2000).       % 1 ms or so at a time, with high priority
 -define(LOOK_NS, 1000).         % at first
 -define(STACK_NS, 20000).       % where it cannot be learnt, on a node that is busy
--define(CENSUS_NS, 5000).       % for each process
+-define(CENSUS_NS, 8000).       % for each process, with what some of them wait for
 -define(LISTED_NS, 150).        % for each process of a list
 -define(TICK_NS, 20000).        % timer, messages: at first
 -define(KEPT_NS, 1000000000).   % what was not spent in a second is given up

@@ -16,7 +16,7 @@
 -export([census_start/2, census_size/1, census_stop/1, census_found/2]).
 -export_type([census/0]).
 
--define(PROCESSES_MAX, 10000).  % some 50 ms of a scheduler
+-define(PROCESSES_MAX, 10000).  % some 60 ms of a scheduler
 -define(LIMIT_MS, 1000).        % for all of them
 -define(TOGETHER, 100).
 -define(ANSWER_MS, 50).         % for one: it may have to be scheduled

@@ -84,6 +84,10 @@ named(T, Kind) ->
     _ = it:call(Target, erlang, spawn, [it_pool, run, [12, forever, ?TYPES]]),
     it:until("it is noticed", fun() -> told(P) =/= [] end),
     it:equal("status", match, re:run(element(2, it:control(P, "status")), ["waits       ", says(Kind)], [{capture, none}])),
+    %% It is known to the kprofd that is attached: a check by that need not trace.
+    Args = ["-check", "-control", maps:get(control, P), "-duration", "100ms"],
+    {0, Asked, _} = it:run_kprofd(T, Target, #{tiers => without_checkout(), args => Args}),
+    it:equal(Asked, match, re:run(Asked, ["warning: ", says(Kind)], [{capture, none}])),
     ok = it:call(Target, it_pool, halt, []),
     it:terminate(P),
     [Text] = told(P),

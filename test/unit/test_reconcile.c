@@ -171,6 +171,8 @@ of_a_pool(void **state)
 	    "#2 unknown 1-10: e 1-10 | b 5-8 <0 | c 6-7 <1 | a 9-9.5 <0 | "
 	    "c 11-12 async\n");
 	assert_int_equal(lost(&f, KP_LOSS_CROSSED), 0);
+	assert_int_equal(kp_requests_strayed(f.rs, 0), 4);
+	assert_int_equal(kp_requests_strayed(f.rs, KP_NONE), 0);
 }
 
 /* The worker's event comes after that of the store that it asked. */
@@ -204,6 +206,7 @@ unknown(void **state)
 	CLOSED("#1 unknown 0-4: e 0-4\n"
 	    "#2 unknown 1-10: e 1-10 | b 5-8 <0 | c 6-7 <1\n");
 	assert_int_equal(lost(&f, KP_LOSS_CROSSED), 1);
+	assert_int_equal(kp_requests_strayed(f.rs, 0), 3);
 }
 
 /*
