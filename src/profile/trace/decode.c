@@ -19,6 +19,7 @@ struct kp_calls_decoder {
 	struct kp_buf args;	/* of the last call */
 	uint32_t args_max;
 	struct kp_native *native;	/* NULL until the first native chunk */
+	bool done;		/* the work of -apply */
 	uint32_t own;		/* the target's node */
 	struct kp_span last_node;	/* name of the last pid's node; a copy */
 	uint32_t node;		/* its number */
@@ -68,20 +69,22 @@ is_ours(struct kp_span mod)
 
 /*
  * The function in which the process of -apply waits after its work: to a trace
- * the process has exited.
+ * the process has exited, once, however often it is woken there.
  */
 #define FN_DONE UINT32_MAX
 
 static void
-end_at_done(struct kp_call_event *ev)
+end_at_done(struct kp_calls_decoder *d, struct kp_call_event *ev)
 {
 	if (ev->kind == KP_CALL_CALL && ev->other == FN_DONE)
 		ev->other = KP_FN_UNDEFINED;
 	if (ev->fn != FN_DONE)
 		return;
 	ev->fn = KP_FN_UNDEFINED;
-	if (ev->kind == KP_CALL_OUT)
+	if (ev->kind == KP_CALL_OUT && !d->done) {
 		ev->kind = KP_CALL_EXIT;
+		d->done = true;
+	}
 }
 
 /* Decodes a {M, F, A} that is new. */
@@ -298,7 +301,7 @@ get_event(struct kp_calls_decoder *d, struct kp_term *r,
 	default:
 		kp_term_skip(r);
 	}
-	end_at_done(ev);
+	end_at_done(d, ev);
 	ev->ts = kp_term_int(r);
 	if (ev->ts <= -KP_CALLS_TIME_MAX || ev->ts >= KP_CALLS_TIME_MAX)
 		fail(r, KP_EFORMAT);
@@ -363,7 +366,7 @@ native_event(struct kp_calls_decoder *d, struct kp_term *r,
 	if (kind == KP_CALL_CALL || kind == KP_CALL_RETURN_TO ||
 	    kind == KP_CALL_IN || kind == KP_CALL_OUT || kind == KP_CALL_SPAWN)
 		ev->fn = native_fn(d, r, in->fn);
-	end_at_done(ev);
+	end_at_done(d, ev);
 }
 
 enum kp_err
