@@ -428,6 +428,12 @@ orphan_give(struct kp_requests *rs, const struct req *orphan, struct req *rq)
 	}
 	orphan_move_open(rs, orphan, &(struct open){ .kind = OPEN_REQUEST,
 	    .rq = rq }, rq->r.label, by);
+	if (rs->pauses != NULL)
+		pauses_give(rs, orphan->r.label, rq->r.label, by);
+	for (uint32_t i = 1; i < orphan->ncalls; i++)
+		if (orphan->calls[i].c.outcome != KP_OPEN &&
+		    rs->fns.v[orphan->calls[i].c.fn].finish)
+			req_end_by_finish(rs, rq);
 	if (rq->r.identity == KP_IDENT_NONE) {
 		rq->r.identity = orphan->r.identity;
 		rq->overflow = orphan->overflow;
@@ -449,8 +455,11 @@ orphan_adopt(struct kp_requests *rs, struct req *orphan)
 	if (t == NULL && (rq == NULL || rq->state == REQ_EARLY ||
 	    rq->collided || !orphan_give(rs, orphan, rq)))
 		return false;
-	if (t != NULL)
+	if (t != NULL) {
 		orphan_hand_on_late(rs, orphan, t);
+		if (rs->pauses != NULL)
+			pauses_forget(rs, orphan->r.label);
+	}
 	proc_note_work(rs, first->c.proc, &orphan->held, of);
 	req_unlink(rs, orphan);
 	req_free(rs, orphan);

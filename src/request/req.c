@@ -249,3 +249,22 @@ req_unpend(struct kp_requests *rs, struct req *rq)
 	req_unlist(rs, rq);
 	req_enlist_live(rs, rq);
 }
+
+void
+req_end_by_finish(struct kp_requests *rs, struct req *rq)
+{
+	const struct kp_call *c;
+
+	for (uint32_t i = 1; i < rq->ncalls; i++) {
+		c = &rq->calls[i].c;
+		if (!rs->fns.v[c->fn].finish)
+			continue;
+		if (c->outcome == KP_OPEN)
+			req_pend(rs, rq, rq->r.start);
+		else if (rq->state != REQ_ENDED) {
+			rq->ended_by = i;
+			req_end(rs, rq, (enum kp_outcome)c->outcome,
+			    req_time(rs, rq, c->node, c->end));
+		}
+	}
+}

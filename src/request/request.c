@@ -163,26 +163,6 @@ request_collide(struct kp_requests *rs, struct req *rq, struct rnode *nd)
 	rq->collided = true;
 }
 
-/* The finish may have come before the entry's event. */
-static void
-req_end_early(struct kp_requests *rs, struct req *rq)
-{
-	const struct kp_call *c;
-
-	for (uint32_t i = 1; i < rq->ncalls; i++) {
-		c = &rq->calls[i].c;
-		if (!rs->fns.v[c->fn].finish)
-			continue;
-		if (c->outcome == KP_OPEN)
-			req_pend(rs, rq, rq->r.start);
-		else if (rq->state != REQ_ENDED) {
-			rq->ended_by = i;
-			req_end(rs, rq, (enum kp_outcome)c->outcome,
-			    req_time(rs, rq, c->node, c->end));
-		}
-	}
-}
-
 /* The token of the event's process, with this label of its own or before. */
 static struct token
 token_of(const struct kp_requests *rs, const struct proc *p,
@@ -229,7 +209,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		if (ev->identity.n > 0)
 			o.rq->r.identity = KP_IDENT_NONE;
 		req_name(rs, o.rq, ev->identity);
-		req_end_early(rs, o.rq);
+		req_end_by_finish(rs, o.rq);
 		if (set) {
 			o.kind = OPEN_IGNORED;
 			mark_set(rs, o.rq);

@@ -13,13 +13,14 @@
  *     tombstone.c      labels of closed requests, for calls that come late
  *     proc.c           processes that have calls open
  *     sched_gc.c       scheduling and garbage collection during calls
- *     messages.c       messages and their waits
  *   life.h      the life of a request
  *     outlast.c        calls that go on after their request
  *     stack.c          pairs calls with returns on the stack of a process
  *     stack_cleanup.c  ends open calls that will see no event of their own
  *     mark.c           requests that an application sets and clears itself
- *     reconcile.c      what a call's token shows about other requests
+ *     reconcile.c      decides which request a call or a message is of, whatever
+ *                      its token says
+ *     messages.c       messages and their waits
  *     clock_place.c    places the calls of one node among those of others
  *     clock_align.c    puts calls of several nodes on one clock
  *     close.c          hands a request on, and frees it
@@ -55,7 +56,8 @@ struct token {
 /* A call of a request in flight. */
 struct rcall {
 	struct kp_call c;
-	uint64_t from;		/* process that sent the token; 0: itself */
+	uint64_t from;		/* process that sent the token; 0: itself, or one
+				   that is not known */
 };
 
 /* Each node has a list of its requests in each state: see req.c. */
@@ -379,6 +381,8 @@ bool call_may_end(const struct kp_requests *rs, const struct req *rq,
     uint32_t idx);
 /* Such a call may have ended then: later events of its process decide. */
 void req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at);
+/* Calls that it has may be its finish, and came before it was known. */
+void req_end_by_finish(struct kp_requests *rs, struct req *rq);
 /* It did not end after all, or a finish is awaited. */
 void req_unpend(struct kp_requests *rs, struct req *rq);
 
@@ -441,6 +445,9 @@ void pauses_event(struct kp_requests *rs, struct rnode *nd,
  */
 void pauses_hand_on(struct kp_requests *rs, struct req *rq,
     const uint32_t *source, size_t step);
+/* They are of this label's request, and `by` calls further. */
+void pauses_give(struct kp_requests *rs, uint64_t from, uint64_t label,
+    uint32_t by);
 /* The request with this label goes. */
 void pauses_forget(struct kp_requests *rs, uint64_t label);
 /* The node goes: pauses that have begun there will have no end. */

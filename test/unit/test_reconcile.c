@@ -193,6 +193,42 @@ out_of_order(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_CROSSED), 0);
 }
 
+static uint32_t pauses;
+
+static void
+count_pauses(void *ctx, const struct kp_request *rq)
+{
+	pauses += rq->npauses;
+	feed_on_request(ctx, rq);
+}
+
+/* The same, of the call that ends its request, in which the process is out. */
+static void
+finish_out_of_order(void **state)
+{
+	struct kp_event ev = { .kind = KP_EV_OUT, .pid = feed_pid(STORE) };
+
+	(void)state;
+	pauses = 0;
+	feed_hand_on(&f, 1, count_pauses, feed_on_late);
+	meet();
+	sent(STORE, WORKER, "fin", 1, 34, 32, 10);
+	ev.ts = feed_time(10.2);
+	feed_event(&f, &ev, NULL, NULL);
+	ev = (struct kp_event){ .kind = KP_EV_IN, .pid = feed_pid(STORE),
+		.ts = feed_time(10.6) };
+	feed_event(&f, &ev, NULL, NULL);
+	done(STORE, 11);
+	sent(WORKER, 2, "b", 1, 32, 30, 9);
+	done(WORKER, 12);
+	expire(&f, 150);
+	done(2, 151);
+	expire(&f, 400);
+	CLOSED("#2 unknown 1-11: e 1-151 | b 5-8 <0 | c 6-7 <1 | "
+	    "b 9-12 <0 | fin 10-11 <3\n");
+	assert_int_equal(pauses, 1);
+}
+
 /* The worker does not call what is traced: who works with the label is unknown. */
 static void
 unknown(void **state)
@@ -317,6 +353,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(reported_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(of_a_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(out_of_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(finish_out_of_order,
+		    setup_finish, teardown),
 		cmocka_unit_test_setup_teardown(unknown, setup, teardown),
 		cmocka_unit_test_setup_teardown(own_label_comes_back, setup,
 		    teardown),
