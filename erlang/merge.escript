@@ -149,12 +149,31 @@ compiled([#{name := Name} = Host | _] = All, Merged) ->
               || #{file := File, forms := Forms} <- All],
     Forms = Attributes ++ [{attribute, At, record, {R, Fields}} || {R, Fields, At} <- Records] ++
         lists:append(Bodies) ++ [{eof, 1}],
-    case compile:forms(Forms,
-                       [deterministic, report, return, nowarn_unused_function,
-                        nowarn_unused_record | for_otp_25()]) of
-        {ok, Name, Beam, _} -> Beam;
-        _ -> halt(1)
-    end.
+    Options = [deterministic, report, return, nowarn_unused_function,
+               nowarn_unused_record | for_otp_25()],
+    {ok, Name, Code, _} = done(compile:forms(Forms, [to_asm, binary | Options])),
+    {ok, Name, Beam, _} = done(compile:forms(plain_names(Code), [from_asm | Options])),
+    Beam.
+
+done({ok, _, _, _} = Done) -> Done;
+done(_) -> halt(1).
+
+%% Each name of a function is an atom, which a target keeps for ever. A third of them are names
+%% that the compiler makes for funs and comprehensions, such as '-arm/3-fun-0-': these functions
+%% take the name of the one that they are in, here arm. Several may have the same name and arity,
+%% since code refers to places; a stack trace has file and line beside the name.
+plain_names({_, _, _, Functions, _} = Code) ->
+    Made = maps:from_list([{F, outer(Name)} || {function, F, _, _, _} <- Functions,
+                                               "-" ++ Name <- [atom_to_list(F)]]),
+    renamed(Code, Made).
+
+renamed(Tree, Names) when is_tuple(Tree) -> list_to_tuple(renamed(tuple_to_list(Tree), Names));
+renamed([H | T], Names) -> [renamed(H, Names) | renamed(T, Names)];
+renamed(#{} = Map, Names) -> maps:map(fun(_, V) -> renamed(V, Names) end, Map);
+renamed(Leaf, Names) -> maps:get(Leaf, Names, Leaf).
+
+outer("-" ++ Name) -> outer(Name);
+outer(Name) -> list_to_atom(hd(string:split(Name, "/"))).
 
 %% The agent must load on OTP 25: newer compilers have to be told.
 for_otp_25() ->

@@ -134,7 +134,7 @@ stays(T) ->
     Loaded = kept(Embedded),
     _ = cycle(T, Embedded),
     {[], Atoms} = added(Loaded, kept(Embedded)),
-    it:check(Atoms > 0 andalso Atoms < 850, "~b atoms of its own", [Atoms]),
+    it:check(Atoms > 0 andalso Atoms < 650, "~b atoms of its own", [Atoms]),
     {note, io_lib:format("~b atoms and ~b modules of OTP's; ~b atoms where all is loaded",
                          [element(2, added(Before, After)), length(Brought) - 2, Atoms])}.
 
@@ -160,7 +160,7 @@ stays_of_kprof(T) ->
                  [Run() || _ <- [1, 2, 3]],
                  it:equal("after three more", {[], 0}, added(After, kept(Target))),
                  {_, Atoms} = added(Before, After),
-                 it:check(Atoms < 1700, "~b atoms", [Atoms]),
+                 it:check(Atoms < 1600, "~b atoms", [Atoms]),
                  io_lib:format("~s: ~b atoms; ", [Cmd, Atoms])
              end || {Cmd, Module} <- [{"count", kprof_counters}, {"trace", kprof_tracer}]],
     {note, Notes}.
