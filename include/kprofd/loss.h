@@ -8,9 +8,9 @@
  * begins a request or a call, and that reaches kprofd, is either in a request
  * that was passed to stats, or passed as a late call, or counts here once, as a
  * loss of that node: as a request that is collided, tripped, disconnected,
- * reloaded, running at the end, past a cap, without a label or with an
- * application's own trace token, or as a call past a cap, stale, or lost with
- * its request, or as a bad event.  So
+ * reloaded, running at the end, past a cap, or with an
+ * application's own trace token, or as a call past a cap, stale, crossed, or lost
+ * with its request, or as a bad event.  So
  *
  *	entries of the node = requests passed that began there + lost there
  *	calls of the node = its calls in requests passed, of any node, + its
@@ -33,7 +33,7 @@
  * request is in flight.
  *
  *	sends of the node = waits of messages sent there + unreceived there +
- *	    sent late + past a cap + lost with their requests + sent away
+ *	    sent late + past a cap + lost with their requests + crossed
  *
  * If stacks are sampled, every sample that the sampler took is in a cell of the
  * node, belongs to a process that was idle, or counts here once (stack_other:
@@ -68,7 +68,8 @@ enum kp_loss {
 	KP_LOSS_IDENTITY_CAP,	/* requests: type counted as _other */
 	KP_LOSS_STALE,		/* calls: token older than the tombstones */
 	KP_LOSS_CROSSED,	/* calls: token of another request, from a process
-				   that is not known to work for any */
+				   that is not known to work for any; or the last
+				   call of a server before it answered with one */
 	KP_LOSS_BAD_EVENT,	/* events: not understood */
 	KP_LOSS_GAP,		/* batches: missing in the sequence */
 	KP_LOSS_STORE,		/* rows: could not be written */
@@ -93,7 +94,8 @@ enum kp_loss {
 	KP_LOSS_OUTLASTED_CUT,	/* calls: tracing stopped before their end */
 	KP_LOSS_SAMPLE_CAP,	/* samples: too many waited for their requests,
 				   or there was no memory for them */
-	KP_LOSS_SAMPLE_GONE,	/* samples: of requests that were lost */
+	KP_LOSS_SAMPLE_GONE,	/* samples: of requests that were lost, or without
+				   a call where the token may be another's */
 	KP_LOSS_SAMPLE_UNSENT,	/* samples: dropped by the target's sampler */
 	KP_LOSS_SAMPLE_CROWD,	/* samples: not taken, of too many processes
 				   at work at a time */

@@ -45,7 +45,7 @@ enum kp_native_kind {
 	KP_NATIVE_EXCEPTION_FROM,
 	KP_NATIVE_WEIGHT,	/* label: weight of the entries that follow */
 	KP_NATIVE_HELD,		/* other: who sent the token that the process of
-				   the next entry held; it was not itself */
+				   the next entry held */
 	KP_NATIVE_FN,		/* defines a function's slot: {M,F,A} */
 	KP_NATIVE_IDENTITY,	/* defines a request type's slot, or that of a
 				   process of another node: any term */
@@ -54,6 +54,7 @@ enum kp_native_kind {
 	KP_NATIVE_OUT,
 	KP_NATIVE_GC_START,
 	KP_NATIVE_GC_END,
+	/* these have a label, the other process and serials as well */
 	KP_NATIVE_SEND,		/* a message with a token that has flag send */
 	KP_NATIVE_RECEIVE,	/* the same, taken from the mailbox */
 	/*

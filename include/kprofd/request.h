@@ -94,7 +94,8 @@ struct kp_call {
 	bool lost : 1;		/* in flight: it may have been another request's,
 				   and is not handed on (crossed) */
 	bool placed : 1;	/* start and end are by the request's clock */
-	bool strayed : 1;	/* its token was another request's */
+	bool strayed : 1;	/* its token was another request's, or that of a
+				   request inside this one */
 	uint32_t outlasts;	/* not 0: UNFINISHED, and goes on; on_late has
 				   its end, with this number */
 };
@@ -341,7 +342,7 @@ void kp_requests_losses(struct kp_requests *rs, uint32_t node,
 uint64_t kp_requests_entries(const struct kp_requests *rs, uint32_t node);
 /*
  * Its calls that had the token of another request, since an answer was set off by
- * that one.
+ * that one, or came with a token on an unknown way.
  */
 uint64_t kp_requests_strayed(const struct kp_requests *rs, uint32_t node);
 

@@ -98,7 +98,8 @@ void kp_stack_text(const struct kp_stack_table *t, uint32_t stack,
 
 struct kp_stack_sample {
 	uint64_t proc;		/* on its own node: serial << 32 | number */
-	uint64_t label;		/* of its request's token; 0: none of ours */
+	uint64_t label;		/* of its token, mostly its request's; 0: no
+				   token of ours */
 	kp_target_ns at;	/* when it was asked; so is its label */
 	kp_dur_ns took;		/* until its stack was read; 0: it is of then */
 	kp_dur_ns time;		/* of the process; this sample stands for it */

@@ -10,8 +10,7 @@
  *   {trace_ts, Pid, call, {M,F,A}, X, Ts}
  *       X = {Identity, Token, Caller}                       tier call
  *       X = {Identity, Caller, Weight, New, true, [], Old}  entry call; New is
- *           false if the process carries a foreign token, which stays, and []
- *           if no number for a label was free
+ *           false if the process carries a foreign token, which stays
  *       X = {[], Token, Caller, []}                 call that took the token
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, return_from, {M,F,A}, Ts}
@@ -19,7 +18,7 @@
  *   {trace_ts, Pid, in | out, {M,F,A} | 0, Ts}
  *   {trace_ts, Pid, gc_minor_start | gc_minor_end | gc_major_start |
  *       gc_major_end, Any, Ts}
- * and the native probe, which has its own records (native.h), reports messages
+ * and the native probe, which has its own records (native_record.h), reports messages
  * too.  Token and New are {Flags, Label, Serial, From, LastSerial}, the result
  * of seq_trace:get_token/0; so is Old, or false if there was none of ours ([]
  * from older agents); Identity is [] if no clause of the identity fun matched,

@@ -120,14 +120,15 @@ void mark_clear(struct kp_requests *rs, const struct proc *p,
 /* ---- reconcile.c ---- */
 
 /*
- * The label of the request that a process works for, by the token that it has;
- * 0: it cannot be known.
+ * The label of the request that a process works for, by the token that it has at
+ * this time of node nd; 0: it has none, or it cannot be known.
  */
 uint64_t proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
     uint64_t proc, const struct token *t, kp_target_ns at);
 /*
- * That which a message was sent for, and its receiver works for then, by the token
- * it was sent with; 0: it cannot be known.
+ * That which a message was sent for, by the token it was sent with at this time of
+ * its sender's node nd; 0: it cannot be known.  Notes that its receiver works for
+ * that once it has taken the message.
  */
 uint64_t message_works_for(struct kp_requests *rs, const struct rnode *nd,
     uint64_t receiver, const struct token *t, kp_target_ns sent);
@@ -173,7 +174,8 @@ uint64_t proc_meet_parent(struct kp_requests *rs, const struct proc *p,
     const struct kp_event *ev, uint64_t old_label, uint64_t *outer);
 /*
  * A process inside its own entry, for the request `label`, has a token that its
- * sender was found to have for the request `of`: notes that sender, a server.
+ * sender was found to have for the request `of`: notes that sender, a server, and
+ * loses its last call for `of`, which was for one of the two.
  */
 void crossed_token(struct kp_requests *rs, const struct proc *p,
     const struct token *t, uint64_t label, uint64_t of);

@@ -22,9 +22,10 @@
  * believed without its way.
  *
  * The functions proc_meet_*() are called for each new call or entry, before it is
- * put on the stack.  If the token is another request's, the calls that are still
- * open are over.  If it is that of a request which began inside the open one,
- * none is.
+ * put on the stack.  They take the request that was found for it.  If that is
+ * another one, the calls that are still open are over, unless the process is inside
+ * an entry.  If it is one which began inside the open one, none is.
+ * (limits.md, "Where requests meet", tells users what follows.)
  *
  * The last part finds servers that answer with the token of another request.
  */

@@ -245,6 +245,11 @@ call_req(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 	    top->label == label ? top->rq : req_get(rs, label);
 }
 
+/*
+ * It is of the request that its token names, unless reconcile.c finds another, or
+ * its process is inside an entry.  What it is of may show later: then it waits as an
+ * orphan.
+ */
 static void
 on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t caller)
@@ -256,23 +261,23 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	struct token held = token_of(rs, p, ev, ev->label);
 	const struct tombstone *t;
 	uint64_t of;
-	bool lost;
+	bool unsure;
 
 	proc_meet_caller(rs, p, caller);
 	of = proc_works_for(rs, p->node, p->id, &held, ev->ts);
 	if (of == 0)
 		of = proc_inside(p);
-	lost = ev->label != 0 && (of == 0 || (proc_inside(p) == 0 &&
+	unsure = ev->label != 0 && (of == 0 || (proc_inside(p) == 0 &&
 	    sender_is_behind(rs, p->node, &held, ev->ts)));
-	o.label = proc_meet_label(rs, p, lost ? ev->label : of, ev->ts);
-	if (o.label != of && ev->label != 0 && !lost)
+	o.label = proc_meet_label(rs, p, unsure ? ev->label : of, ev->ts);
+	if (o.label != of && ev->label != 0 && !unsure)
 		crossed_token(rs, p, &held, o.label, of);
 	c.c.strayed = o.label != ev->label && ev->label != 0;
-	p->node->strayed += lost || c.c.strayed;
+	p->node->strayed += unsure || c.c.strayed;
 	if (rs->crossed.n > 0)
 		crossed_report(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
-	if (lost && o.label == ev->label) {
+	if (unsure && o.label == ev->label) {
 		o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
 		if (o.rq == NULL) {
 			p->node->lost.n[KP_LOSS_CROSSED]++;
@@ -308,7 +313,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		o.identity = t->identity;
 		o.weight = t->weight;
 	} else if (o.label == 0 && ev->label != 0) {
-		/* inside an entry that got no label */
+		/* inside an entry that began no request */
 		p->node->lost.n[KP_LOSS_WITH_REQUEST]++;
 	} else {
 		p->node->lost.n[KP_LOSS_STALE]++;

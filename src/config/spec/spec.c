@@ -18,9 +18,11 @@
  * A token may be an application's own, with any term for a label.  'andalso' has
  * the value of its last part and evaluates that only if the others are true, so
  * all use of a token stands behind a test that it is ours.  An entry that finds
- * a foreign token leaves it there, begins no request, and sends false as New.  An
- * entry that finds no number for a label sends [].  A tier's call with a foreign
- * token, or an old one of ours, sends no message; the old one is removed.
+ * a foreign token leaves it there, begins no request, and sends false as New.  A
+ * tier's call with a foreign token, or an old one of ours, sends no message; the
+ * old one is removed.  By the shape of that message, with true and [], the agent
+ * knows the clauses of entries, to which it adds what asks for messages
+ * (erlang/agent/kprof_agent_messages.erl).
  *
  * If garbage collection or scheduling is measured, a call with a token gives its
  * own process the flags for that, and one without removes them: {trace, Disable,
