@@ -25,6 +25,8 @@
 -define(MEMBERS_MAX, 100).      % of a pool, that are named
 -define(LINKS_OF, 10).          % members whose links are looked at
 -define(CALLERS_OF, 2000).      % processes of which those that wait for an answer are looked for
+-define(LOOKS, 10).             % at what they wait for, each time
+-define(LOOK_MS, 5).            % between two
 -define(APPS_MAX, 100).
 -define(SUPERVISORS_MAX, 8).    % of an application, that are named
 -define(WORDS_MAX, 8000000).    % of memory
@@ -82,9 +84,17 @@ census(Server, Asked, All, Depth) ->
     {{length(Rows), max(0, All - length(Rows))}, applications(Rows, Apps), Pools,
      lists:ukeysort(1, Waits ++ waited_for(Some, Ours))}.
 
-%% Servers that answer later than they take messages, for which some of these processes wait.
+%% Servers that answer later than they take messages, for which several of these processes wait: one
+%% alone may have asked for what takes long. Who waits briefly may go on while it is looked at.
 waited_for(Pids, Ours) ->
-    kprof_waits:waits(ask_each(Pids, fun caller/1, {Ours, kprof_injected:now_ms() + ?LIMIT_MS})).
+    looks(ask_each(Pids, fun caller/1, {Ours, kprof_injected:now_ms() + ?LIMIT_MS}), ?LOOKS).
+
+looks(Callers, N) ->
+    case [Found || {_, Waiting, _} = Found <- kprof_waits:waits(Callers), Waiting > 1] of
+        [] when N > 1, length(Callers) > 1 ->
+            receive after ?LOOK_MS -> looks(Callers, N - 1) end;
+        Found -> Found
+    end.
 
 caller(P) ->
     case process_info(P, current_function) of

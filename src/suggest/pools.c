@@ -13,7 +13,6 @@
 
 #define LINES_MAX 12u		/* of each kind: more nobody reads */
 #define SUPERVISORS_NAMED 4u
-#define WAITING 2u		/* processes, for a server that answers later */
 #define STAYS 5			/* of as many members one may have ended */
 #define TEXT_BYTES_MAX 1024u	/* a function's name, or an atom */
 
@@ -183,20 +182,6 @@ read_pool(struct suggest_pools *p, struct kp_term *r)
 	return e;
 }
 
-/* One process alone may have asked for what takes long. */
-static void
-read_waits(struct suggest_pools *p, struct kp_term *r)
-{
-	size_t n = 0;
-
-	/* What is wrong with it is kept in r. */
-	if (kp_waits_read(r, p->waits, KP_WAITS_MAX, &n) != KP_OK)
-		r->err = r->err == KP_OK ? KP_EFORMAT : r->err;
-	for (size_t i = 0; i < n && r->err == KP_OK; i++)
-		if (p->waits[i].waiting >= WAITING)
-			p->waits[p->nwaits++] = p->waits[i];
-}
-
 enum kp_err
 suggest_pools_read(struct suggest_pools *p, struct kp_term *r)
 {
@@ -209,7 +194,7 @@ suggest_pools_read(struct suggest_pools *p, struct kp_term *r)
 	if (e == KP_OK)
 		e = read_list(p, r, read_pool);
 	if (e == KP_OK)
-		read_waits(p, r);
+		e = kp_waits_read(r, p->waits, KP_WAITS_MAX, &p->nwaits);
 	if (e == KP_OK)
 		e = kp_term_finish(r);
 	p->known = e == KP_OK;

@@ -41,7 +41,7 @@ struct suggest_pools {
 	size_t n;
 	struct suggest_pool_app *apps;
 	size_t napps;
-	/* Servers that answer later, for which several processes waited. */
+	/* Servers that answer later, for which several processes waited at once. */
 	struct kp_waits waits[KP_WAITS_MAX];
 	size_t nwaits;
 	uint64_t seen, not_seen;	/* processes that were asked, and others */

@@ -80,9 +80,8 @@ put_all(struct kp_buf *b)
 	put_pool(b, "shop", "tasks", "undefined", "shop_task:run/1", 20, 4, 3);
 	put_pool(b, "kernel", "k", "undefined", "k:init/1", 30, 2, 0);
 	kp_etf_nil(b);
-	kp_etf_list(b, 2);
+	kp_etf_list(b, 1);
 	put_waits(b, "shop_pool", 12, "shop_db");
-	put_waits(b, "long_poll", 1, "shop_poll");
 	kp_etf_nil(b);
 }
 
@@ -157,7 +156,6 @@ test_marks(void **state)
 		{ "undefined", "f", 0, false, false },
 		{ "shop_db", "take", 1, false, true },
 		{ "shop_db", "take", 2, false, false },
-		{ "shop_poll", "take", 1, false, false },
 		{ "Elixir.DBConnection.Holder", "checkout", 3, false, true }
 	};
 	struct kp_call_names *t = kp_call_names_new();
