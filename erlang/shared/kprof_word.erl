@@ -1,8 +1,8 @@
 %% kprof_word - the trace control word, from which entries take the numbers of requests.
 %%
 %% The node has one word. Bit 31 says that a number is there, bits 0 to 30 are it. An entry's match
-%% spec takes the number, that is it exchanges the word for one without bit 31, and puts back the
-%% next (src/config/spec/spec_label.c). We do the same, so that no number is given out twice. Only
+%% spec takes the number, that is it exchanges the word for one without bit 31, and puts back a
+%% higher one (src/config/spec/spec_label.c). We do the same, so that no number is given out twice. Only
 %% word_begin/1, and restoring what was there, do not ask what the word is.
 %%
 %% The word also shows how old tokens are: it follows a schedule that is faster than requests
@@ -19,6 +19,7 @@
 -define(MASK, (?FREE - 1)).
 -define(TRIES, 100).            % one takes some 100 ns
 -define(SPEC_TRIES, 8).         % as in spec_label.c
+-define(TRIED, (1 bsl 18)).     % as there
 
 -record(clock, {
     begun :: {Number :: non_neg_integer(), AtMs :: integer()},
@@ -77,14 +78,16 @@ later(A, B) when (A - B) band ?MASK < ?FREE div 2 -> A;
 later(_, B) -> B.
 
 %% In a match spec: gives the process's token, which must have been removed before, a label of its
-%% own that begins with Begins, and removes it again if there is no number. True if it has one.
+%% own that begins with Begins. Where there is no number it ends with the last word that was found,
+%% with bit 31, which labels with a number do not have. True.
 -spec word_label(integer()) -> tuple().
 word_label(Begins) ->
     Label = {element, 2, {get_seq_token}},
     Take = {set_tcw, {'band', {'+', {get_tcw}, 1}, ?MASK}},
     Try = {'andalso', {set_seq_token, label, Take}, {'>', Label, ?MASK}},
-    PutBack = {set_tcw, {'bor', {'band', {'+', Label, 1}, ?MASK}, ?FREE}},
+    Tried = {'band', {'-', {'-', {get_tcw}, Label}, 1}, ?TRIED - 1},
+    PutBack = {set_tcw, {'bor', {'band', {'+', {'+', Label, 1}, Tried}, ?MASK}, ?FREE}},
     {'orelse',
      {'andalso', list_to_tuple(['orelse' | lists:duplicate(?SPEC_TRIES, Try)]),
       {is_integer, PutBack}, {set_seq_token, label, {'bxor', Label, Begins bor ?FREE}}},
-     {'not', {set_seq_token, sequential_trace_token, []}}}.
+     {set_seq_token, label, {'bor', Label, Begins bor ?FREE}}}.

@@ -37,7 +37,7 @@ word_tick(S) ->
     S.
 
 %% A call of an entry clears the token and sets one with a label of its own: our epoch, and a
-%% number from the trace control word; or none, where there is no number. Parts of the tuple are
+%% number from the trace control word. Parts of the tuple are
 %% evaluated last to first. An application's own token stays in place.
 entry_spec(MFA, #s{guards = Guards, requests = #requests{full = full} = R} = S) ->
     %% Enough have begun: a process without a token gets none, but what it works for is known.
