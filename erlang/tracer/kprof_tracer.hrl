@@ -40,7 +40,7 @@
     begun = 0 :: non_neg_integer(),
     ended = 0 :: non_neg_integer(),
     numbers = 0 :: non_neg_integer(),   % given to requests so far
-    labels = #{} :: #{Label :: term() => Number :: pos_integer()},
+    labels = #{} :: #{Label :: term() => Number :: non_neg_integer()},
     open = #{} :: #{Number :: pos_integer() => {pid(), Caller :: term()}},
     working = #{} :: #{pid() => Number :: pos_integer()},       % the last request of a process
     warm = no :: no | quiet | busy,     % requests are marked, but none is traced yet
@@ -50,7 +50,7 @@
     meant = #{} :: #{pid() => {Label :: term(), non_neg_integer()}},    % what its token stands for
     sent = #{} :: #{{From :: pid(), Serial :: integer()} => non_neg_integer()}, % messages on their
     sent_before = #{} :: #{{pid(), integer()} => non_neg_integer()},    % way; for some time
-    sent_since = 0 :: integer(),        % this ms
+    sent_since = never :: never | integer(),    % this ms
     messages = false :: boolean(),      % we see them: we are the system tracer
     until :: undefined | integer(),     % ns: later events do not count
     last = #{} :: #{pid() => {From :: pid(), Serial :: integer()}},     % message that it took

@@ -150,7 +150,7 @@ was_sent(From, Serial, #s{requests = #requests{sent = Sent, sent_before = Before
 -spec messages_look(#s{}) -> #s{}.
 messages_look(#s{requests = #requests{sent = Sent, sent_since = Since}} = S)
   when map_size(Sent) > 0 ->
-    case kprof_injected:now_ms() - Since > ?MESSAGES_MS of
+    case Since =:= never orelse kprof_injected:now_ms() - Since > ?MESSAGES_MS of
         true -> older(S);
         false -> S
     end;

@@ -146,6 +146,8 @@ bool sender_is_behind(const struct kp_requests *rs, const struct rnode *nd,
 /* An early request for calls with this token, until what it is of is known. */
 struct req *orphan_make(struct kp_requests *rs, const struct token *t,
     uint32_t node, kp_target_ns at);
+/* That whose call p is in, with this token still; NULL: none. */
+struct req *orphan_around(const struct proc *p, const struct token *t);
 /* Gives its calls to the request that they are of; last: or counts them as lost. */
 void orphan_settle(struct kp_requests *rs, struct req *orphan, bool last);
 /*
@@ -187,7 +189,7 @@ void crossed_answer(struct crossed *d, uint64_t proc);
  * A traced call in any process.  Returns true, once for each server, if proc is
  * one that answers with tokens of others.
  */
-bool crossed_call(struct crossed *d, uint64_t proc, uint32_t fn);
+bool crossed_call(struct crossed *d, uint64_t proc);
 /* The node goes: its servers are reported again when they are met again. */
 void crossed_detach(struct crossed *d, uint32_t node);
 

@@ -185,6 +185,7 @@ own_begin(struct kp_requests *rs, const struct proc *p, struct req *rq,
 	    (before != NULL && of == before->r.label));
 	if (before != NULL) {
 		rq->before = before->r.label;
+		before->after = rq->r.label;
 		before->superseded = true;
 	}
 	map_put(&rs->own, p->id, rq->r.label);
@@ -195,10 +196,16 @@ own_end(struct kp_requests *rs, const struct req *rq)
 {
 	uint64_t proc = rq->calls[0].c.proc;
 	uint64_t *at = proc != 0 ? map_get(&rs->own, proc) : NULL;
+	struct req *before = rq->before != 0 ? req_get(rs, rq->before) : NULL;
+	struct req *after = rq->after != 0 ? req_get(rs, rq->after) : NULL;
 
+	if (before != NULL)
+		before->after = rq->after;
+	if (after != NULL)
+		after->before = rq->before;
 	if (at == NULL || *at != rq->r.label)
 		return;
-	if (rq->before != 0 && req_get(rs, rq->before) != NULL)
+	if (before != NULL)
 		*at = rq->before;
 	else
 		map_remove(&rs->own, proc);
@@ -365,6 +372,18 @@ orphan_make(struct kp_requests *rs, const struct token *t, uint32_t node,
 	return rq;
 }
 
+struct req *
+orphan_around(const struct proc *p, const struct token *t)
+{
+	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
+	struct req *rq = top != NULL && top->kind == OPEN_REQUEST ? top->rq :
+	    NULL;
+
+	return rq != NULL && rq->r.label >= ORPHAN &&
+	    rq->held.label == t->label && token_taken(p->id, &rq->held) ==
+	    token_taken(p->id, t) ? rq : NULL;
+}
+
 /* Those that are open belong to `to` from now on, but for label, index and start. */
 static void
 orphan_move_open(struct kp_requests *rs, const struct req *orphan,
@@ -419,6 +438,7 @@ orphan_give(struct kp_requests *rs, const struct req *orphan, struct req *rq)
 	for (uint32_t i = 1; i < orphan->ncalls; i++) {
 		c = orphan->calls[i];
 		c.c.strayed = rq->r.label != orphan->held.label;
+		rs->nodes[c.c.node].strayed += c.c.strayed;
 		if (c.c.parent != KP_NONE)
 			c.c.parent += by;
 		if (req_add_call(rs, rq, &c) != KP_NONE)
@@ -430,7 +450,8 @@ orphan_give(struct kp_requests *rs, const struct req *orphan, struct req *rq)
 	orphan_move_open(rs, orphan, &(struct open){ .kind = OPEN_REQUEST,
 	    .rq = rq }, rq->r.label, by);
 	if (rs->pauses != NULL)
-		pauses_give(rs, orphan->r.label, rq->r.label, by);
+		pauses_give(rs, &rs->nodes[orphan->calls[1].c.node],
+		    orphan->r.label, rq->r.label, by);
 	for (uint32_t i = 1; i < orphan->ncalls; i++)
 		if (orphan->calls[i].c.outcome != KP_OPEN &&
 		    rs->fns.v[orphan->calls[i].c.fn].finish)
@@ -473,6 +494,7 @@ orphan_settle(struct kp_requests *rs, struct req *orphan, bool last)
 	if (orphan_adopt(rs, orphan) || !last)
 		return;
 	req_lose_calls(rs, orphan, 1, KP_LOSS_CROSSED);
+	rs->nodes[orphan->calls[1].c.node].strayed += orphan->ncalls - 1;
 	for (uint32_t i = 1; i < orphan->ncalls; i++)
 		if (orphan->calls[i].c.outcome == KP_OPEN)
 			proc_ignore(rs, orphan->calls[i].c.proc, orphan);
@@ -713,14 +735,13 @@ crossed_answer(struct crossed *d, uint64_t proc)
 }
 
 bool
-crossed_call(struct crossed *d, uint64_t proc, uint32_t fn)
+crossed_call(struct crossed *d, uint64_t proc)
 {
 	struct crossed_server *v = crossed_find(d, proc);
 
 	if (v == NULL || v->reported || v->calls == UINT32_MAX)
 		return false;
 	v->calls++;
-	v->fn = fn;
 	v->reported = v->answers >= CROSSED_LEAST &&
 	    v->calls >= CROSSED_LEAST &&
 	    v->answers >= v->calls / CROSSED_PART;
@@ -777,7 +798,7 @@ crossed_token(struct kp_requests *rs, const struct proc *p,
 void
 crossed_report(struct kp_requests *rs, const struct proc *p, uint32_t fn)
 {
-	if (crossed_call(&rs->crossed, p->id, fn) && rs->o.on_crossed != NULL)
+	if (crossed_call(&rs->crossed, p->id) && rs->o.on_crossed != NULL)
 		rs->o.on_crossed(rs->o.ctx, p->node->index, p->id,
 		    &rs->fns.v[fn]);
 }

@@ -183,7 +183,9 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	struct open o = { .kind = OPEN_REQUEST, .fn = fn, .caller = caller,
 		.label = ev->label, .start = ev->ts };
 	struct token held = token_of(rs, p, ev, ev->old_label);
-	uint64_t old_label = proc_works_for(rs, p->node, p->id, &held, ev->ts);
+	const struct req *orphan = orphan_around(p, &held);
+	uint64_t old_label = orphan != NULL ? orphan->r.label :
+	    proc_works_for(rs, p->node, p->id, &held, ev->ts);
 	bool set = rs->fns.v[fn].mark == KP_MARK_SET;
 
 	p->node->entries++;
@@ -260,11 +262,14 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	    .outcome = KP_OPEN, .node = (uint8_t)p->node->index } };
 	struct token held = token_of(rs, p, ev, ev->label);
 	const struct tombstone *t;
+	const struct req *orphan;
 	uint64_t of;
 	bool unsure;
 
 	proc_meet_caller(rs, p, caller);
-	of = proc_works_for(rs, p->node, p->id, &held, ev->ts);
+	orphan = orphan_around(p, &held);
+	of = orphan != NULL ? orphan->r.label :
+	    proc_works_for(rs, p->node, p->id, &held, ev->ts);
 	if (of == 0)
 		of = proc_inside(p);
 	unsure = ev->label != 0 && (of == 0 || (proc_inside(p) == 0 &&
@@ -273,7 +278,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	if (o.label != of && ev->label != 0 && !unsure)
 		crossed_token(rs, p, &held, o.label, of);
 	c.c.strayed = o.label != ev->label && ev->label != 0;
-	p->node->strayed += unsure || c.c.strayed;
+	p->node->strayed += c.c.strayed && o.label < ORPHAN;
 	if (rs->crossed.n > 0)
 		crossed_report(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
@@ -306,6 +311,8 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 			o.kind = OPEN_REQUEST;
 		else
 			p->node->lost.n[KP_LOSS_CALL_CAP]++;
+		if (o.label >= ORPHAN && o.rq->ncalls == 1)
+			req_drop(rs, o.rq);
 	} else if (o.rq != NULL) {
 		p->node->lost.n[KP_LOSS_WITH_REQUEST]++;
 	} else if (t != NULL) {
@@ -328,9 +335,12 @@ on_clear(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 {
 	struct open o = { .kind = OPEN_IGNORED, .fn = fn, .caller = caller,
 		.start = ev->ts };
+	struct token held = token_of(rs, p, ev, ev->label);
+	const struct req *orphan = orphan_around(p, &held);
 
 	proc_meet_caller(rs, p, caller);
-	o.label = proc_meet_label(rs, p, ev->label, ev->ts);
+	o.label = proc_meet_label(rs, p, orphan != NULL ? orphan->r.label :
+	    ev->label, ev->ts);
 	mark_clear(rs, p, &rs->fns.v[fn], ev->label, ev->ts);
 	proc_push(rs, p, &o);
 }

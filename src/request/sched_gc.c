@@ -311,15 +311,18 @@ pauses_forget(struct kp_requests *rs, uint64_t label)
 }
 
 void
-pauses_give(struct kp_requests *rs, uint64_t from, uint64_t label, uint32_t by)
+pauses_give(struct kp_requests *rs, struct rnode *nd, uint64_t from,
+    uint64_t label, uint32_t by)
 {
 	const struct pauses_of *of = map_find(&rs->pauses->requests, from);
 	struct kp_pause *at;
 
 	for (uint32_t i = 0; of != NULL && i < of->n; i++) {
 		at = pauses_room(rs->pauses, label);
-		if (at == NULL)
-			break;
+		if (at == NULL) {
+			nd->lost.n[KP_LOSS_PAUSE_CAP]++;
+			continue;
+		}
 		*at = of->v[i];
 		at->call += by;
 	}

@@ -50,7 +50,11 @@ struct token {
 	uint32_t serial, last;
 };
 
-#define ORPHAN (UINT64_C(1) << 62)	/* no token has this label, nor a higher one */
+/*
+ * An orphan is an early request that no entry comes for.  It has a call whose
+ * request is not known yet (reconcile.c).  No token has its label, this or above.
+ */
+#define ORPHAN (UINT64_C(1) << 62)
 #define NEST_MAX 8	/* requests inside each other that are told apart */
 
 /* A call of a request in flight. */
@@ -97,7 +101,8 @@ struct req {
 	 */
 	struct kp_request r;
 	uint64_t outer;		/* label of the request it began inside; 0: none */
-	uint64_t before;	/* of the one that its process began before it */
+	uint64_t before, after;	/* of those that its process began before it and
+				   after it, and that are in flight; 0: none */
 	union {
 		/* Its process sent what has a higher serial, and had taken
 		 * `took` last. */
@@ -245,7 +250,6 @@ struct crossed_server {
 	uint64_t proc;
 	uint32_t answers;	/* with the token of another request */
 	uint32_t calls;		/* of its own since the first of these */
-	uint32_t fn;		/* the last of them */
 	uint8_t keep;		/* answers, less those that found no room */
 	bool reported;
 };
@@ -445,9 +449,12 @@ void pauses_event(struct kp_requests *rs, struct rnode *nd,
  */
 void pauses_hand_on(struct kp_requests *rs, struct req *rq,
     const uint32_t *source, size_t step);
-/* They are of this label's request, and `by` calls further. */
-void pauses_give(struct kp_requests *rs, uint64_t from, uint64_t label,
-    uint32_t by);
+/*
+ * Those of `from`, of this node, are of the request with the label, and `by` calls
+ * further.
+ */
+void pauses_give(struct kp_requests *rs, struct rnode *nd, uint64_t from,
+    uint64_t label, uint32_t by);
 /* The request with this label goes. */
 void pauses_forget(struct kp_requests *rs, uint64_t label);
 /* The node goes: pauses that have begun there will have no end. */

@@ -170,9 +170,8 @@ put_tier_why(const struct suggest_file *f, struct kp_buf *b,
 	if (t->pool)
 		kp_buf_str(b, "; the way to a pool of processes");
 	if (t->waits)
-		kp_buf_str(b, has_worker(f, t) ? "; in it a worker of a pool is "
-		    "waited for, and had" : "; in it a worker of a pool is "
-		    "waited for");
+		kp_buf_str(b, has_worker(f, t) ? "; it waits for a worker of a "
+		    "pool, and then uses it" : "; it waits for a worker of a pool");
 	if (t->more > 0)
 		kp_buf_printf(b, "; %zu less used functions are left out",
 		    t->more);

@@ -73,7 +73,7 @@ pool(T) ->
     {ok, Text} = file:read_file(File),
     says(Text, "%% it_pool_boy \\(poolboy:init/1\\) answers later than it takes messages, as a pool does\n"
          "%% whose workers are all taken: [0-9]+ processes waited for it at once in poolboy:checkout/3\\."),
-    says(Text, "%% .* of the requests' time; in it a worker of a pool is waited for\\.\n    \\{checkout, \\{poolboy, checkout, 3\\}\\}").
+    says(Text, "%% .* of the requests' time; it waits for a worker of a pool\\.\n    \\{checkout, \\{poolboy, checkout, 3\\}\\}").
 
 is_there(T) ->
     Target = it:target(T),

@@ -16,7 +16,7 @@
 #include "feed_fixture.h"
 #include "request/life.h"
 
-enum { SERVER = 9, FN = 3 };
+enum { SERVER = 9 };
 
 /* Processes that answer later, so many times each, and are never seen again. */
 static void
@@ -34,7 +34,7 @@ answers_and_calls(struct crossed *d, unsigned n)
 
 	for (unsigned i = 0; i < n; i++) {
 		crossed_answer(d, SERVER);
-		reported += crossed_call(d, SERVER, FN);
+		reported += crossed_call(d, SERVER);
 	}
 	return reported;
 }
@@ -190,6 +190,38 @@ out_of_order(void **state)
 	CLOSED("#1 unknown 0-4: e 0-4\n"
 	    "#2 unknown 1-13: e 1-13 | b 5-8 <0 | c 6-7 <1 | b 9-12 <0 | "
 	    "c 10-11 <3\n");
+	assert_int_equal(lost(&f, KP_LOSS_CROSSED), 0);
+}
+
+/*
+ * What a sender on another node works for shows later: a call that waits for that
+ * stays open while its process makes another, and begins a request.
+ */
+static void
+nested_in_orphan(void **state)
+{
+	const uint32_t worker = AT(1, WORKER);
+
+	(void)state;
+	join(&f, 1, 5e8);
+	entry(&f, 1, "e", "x", 1, 0);
+	expire(&f, 1);
+	sent(worker, 7, "a", 1, 22, 20, 2);
+	f.serial = 22;
+	f.last = 20;
+	call_from(&f, worker, 7, "b", "a", 1, 3);
+	back_to(&f, worker, "a", 4);
+	f.serial = 30;
+	f.last = 22;
+	entry_in(&f, worker, "e", "a", 9, 1, 5);
+	back_to(&f, worker, "a", 6);
+	done(worker, 7);
+	done(1, 10);
+	expire(&f, 140);
+	expire(&f, 500);
+	expire(&f, 501);
+	CLOSED("#9 unknown 5e+08-5e+08: e 5e+08-5e+08\n"
+	    "#1 unknown 0-10: e 0-10 | a@1 2-7 <0 | b@1 3-4 <1\n");
 	assert_int_equal(lost(&f, KP_LOSS_CROSSED), 0);
 }
 
@@ -353,6 +385,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(reported_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(of_a_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(out_of_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(nested_in_orphan, setup,
+		    teardown),
 		cmocka_unit_test_setup_teardown(finish_out_of_order,
 		    setup_finish, teardown),
 		cmocka_unit_test_setup_teardown(unknown, setup, teardown),

@@ -150,7 +150,7 @@ actions_begin(struct kp_buf *b, const struct spec *s)
 	kp_etf_tuple(b, s->entry ? 7 : 3);
 }
 
-/* The token with a new label, [] without one; false if a foreign one stays. */
+/* The token with a new label; false if a foreign one stays. */
 static void
 new_token_put(struct kp_buf *b, const struct spec *s)
 {

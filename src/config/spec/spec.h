@@ -144,10 +144,7 @@ void shape_put(struct kp_buf *b, const struct kp_conf *c, uint32_t arity,
 void clear_put(struct kp_buf *b);
 /* Moves the trace control word on by one, unless another call is about to. */
 void step_put(struct kp_buf *b);
-/*
- * Gives the token a new label, or removes it if there was no number for one;
- * true.  Any token there is must be removed before.
- */
+/* Gives the process a token with a new label; true.  It may have none before. */
 void label_put(struct kp_buf *b, uint64_t constant);
 /* HASH_BITS bits of the trace control word, for sampling. */
 void hash_put(struct kp_buf *b);

@@ -99,8 +99,8 @@ waits_on_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn
 	c->proc = proc;
 	snprintf(c->text, sizeof(c->text), "handles requests while it carries the "
 	    "tokens of others (it takes messages ahead, or answers later): request "
-	    "types of tier %.60s are estimated there, not known; its sums are "
-	    "right (%.150s)", assembly_tier(t->part.in->conf, fn), fn->text);
+	    "types of tier %.60s are estimated there, not known, and calls are lost "
+	    "as crossed (%.150s)", assembly_tier(t->part.in->conf, fn), fn->text);
 	if (!w->asked)
 		ask(t, NULL, 0);
 	if (!w->asked) {

@@ -5,8 +5,8 @@
  * Events} (decode.h); with the native probe {kprof_calls_lost, N}; if code was
  * loaded meanwhile, {kprof_calls_loads, TracedAgain, TracedNew, NotTraced,
  * TracedWhole, Why} (modules); and {kprof_calls_end, Why, Text, [{Pid, Name}],
- * RequestsBegun, RequestsEnded, RequestsThatLostTheirToken, CallsWithoutLabel}
- * or {kprof_ended, gone, Text}.  With several nodes there are also
+ * RequestsBegun, RequestsEnded, RequestsThatLostTheirToken} or
+ * {kprof_ended, gone, Text}.  With several nodes there are also
  * the commands entries, full, clock and {ended, Label}, and the messages
  * {kprof_entries}, {kprof_clock, Ns} and {kprof_requests, [{label, N, Label} |
  * {begins, N} | {ends, N}]}.
