@@ -75,6 +75,10 @@ waits_ask(struct target *t, kp_dur_ns every)
 		w->strayed = 0;		/* another configuration */
 	/* The process that looks there may have been ended. */
 	w->asked &= now - w->looked < PATIENCE;
+	for (unsigned i = 0; !w->asked && i < w->ncrossed; i++)
+		report_crossed(t, &w->crossed[i], "");
+	if (!w->asked)
+		w->ncrossed = w->named = 0;
 	if (w->asked || w->looks == LOOKS_MAX || now - w->looked < every ||
 	    (t->check == NULL && strayed - w->strayed < STRAYED_LEAST))
 		return;
@@ -91,22 +95,21 @@ waits_on_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn
 {
 	struct target *t = assembly_target(ctx, node);
 	struct waits *w = &t->waits;
-	struct waits_crossed *c = &w->crossed[w->ncrossed];
+	struct waits_crossed c = { .proc = proc };
 
-	if (w->ncrossed == WAITS_CROSSED_MAX)
-		return;
-	w->ncrossed++;
-	c->proc = proc;
-	snprintf(c->text, sizeof(c->text), "handles requests while it carries the "
+	snprintf(c.text, sizeof(c.text), "handles requests while it carries the "
 	    "tokens of others (it takes messages ahead, or answers later): request "
 	    "types of tier %.60s are estimated there, not known, and calls are lost "
 	    "as crossed (%.150s)", assembly_tier(t->part.in->conf, fn), fn->text);
-	if (!w->asked)
-		ask(t, NULL, 0);
-	if (!w->asked) {
+	if (w->ncrossed < WAITS_CROSSED_MAX) {
+		w->crossed[w->ncrossed++] = c;
+		if (!w->asked)
+			ask(t, NULL, 0);
+		if (w->asked)
+			return;
 		w->ncrossed--;
-		report_crossed(t, c, "");
 	}
+	report_crossed(t, &c, "");
 }
 
 /* ---- answers ---- */
