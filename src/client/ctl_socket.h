@@ -12,7 +12,7 @@
 #include "kprofd/clock.h"
 
 #define CTL_SILENCE_S 30	/* the longest wait for a daemon that works */
-#define CTL_LINE_MAX 1000	/* bytes of a command: the daemon takes no more */
+#define CTL_LINE_MAX 1000	/* bytes of a command; the daemon takes some more */
 #define CTL_ANSWER_MAX (1u << 20)	/* bytes of all messages of a command */
 
 struct ctl_request {

@@ -164,7 +164,8 @@ hand_on(struct kp_requests *rs, struct req *rq, bool open)
 		messages_hand_on(rs, rq);
 	rs->o.on_request(rs->o.ctx, &rq->r);
 	tombs_add(rs, nd, &(struct tombstone){ .label = rq->r.label,
-	    .outer = rq->outer, .proc = rq->calls[0].c.proc, .at = rq->r.end, .identity = rq->r.identity,
+	    .outer = rq->outer, .proc = rq->calls[0].c.proc, .at = rq->r.end,
+	    .identity = rq->r.identity,
 	    .weight = rq->r.weight & INT32_MAX, .spread = rq->spread });
 	/* req_drop() decides by this end which calls go on, as was done above. */
 	rq->r.end = end;
@@ -187,8 +188,8 @@ parent_holds(const struct kp_requests *rs, const struct req *rq,
 	*node = rq->r.node;
 	if (p != NULL) {
 		*node = p->r.node;
-		return p->state != REQ_EARLY && !(p->state == REQ_ENDED && p->r.node == rq->r.node &&
-		    p->r.end <= rq->r.start);
+		return p->state != REQ_EARLY && !(p->state == REQ_ENDED &&
+		    p->r.node == rq->r.node && p->r.end <= rq->r.start);
 	}
 	t = tombs_get(rs, rq->r.parent_label);
 	if (t == NULL)

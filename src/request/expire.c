@@ -107,7 +107,7 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 	nd->has_now = true;
 	nd->now = now;
 	due = node_due(rs, nd, now);
-	if (rs->orphans > 0)
+	if (rs->next_orphan > 0)
 		orphans_settle(rs, nd, due);
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_EARLY])) != NULL &&
 	    due - rq->touched >= KP_HORIZON)

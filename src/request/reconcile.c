@@ -267,7 +267,8 @@ own_request(const struct kp_requests *rs, const struct rnode *nd,
 			return rq;
 		begun += rq->calls[0].c.start <= at;
 		if ((rq->bounded || !earlier) &&
-		    (int32_t)(t->serial - rq->since) > 0 && t->last != rq->took && entry_covers(rs, rq, at))
+		    (int32_t)(t->serial - rq->since) > 0 &&
+		    t->last != rq->took && entry_covers(rs, rq, at))
 			return rq;
 		rq = rq->before != 0 ? req_get(rs, rq->before) : NULL;
 	}
@@ -363,11 +364,11 @@ struct req *
 orphan_make(struct kp_requests *rs, const struct token *t, uint32_t node,
     kp_target_ns at)
 {
-	struct req *rq = req_make_early(rs, ORPHAN | rs->orphans, node, at);
+	struct req *rq = req_make_early(rs, ORPHAN | rs->next_orphan, node, at);
 
 	if (rq == NULL)
 		return NULL;
-	rs->orphans = (rs->orphans + 1) & (ORPHAN - 1);
+	rs->next_orphan = (rs->next_orphan + 1) & (ORPHAN - 1);
 	rq->held = *t;
 	return rq;
 }
@@ -463,9 +464,12 @@ orphan_give(struct kp_requests *rs, const struct req *orphan, struct req *rq)
 	return true;
 }
 
-/* Gives its calls to the request that they are of; false: that is not known. */
+/*
+ * Gives its calls to the request that they are of; false: that is not known, or there
+ * is no room (*cause).
+ */
 static bool
-orphan_adopt(struct kp_requests *rs, struct req *orphan)
+orphan_adopt(struct kp_requests *rs, struct req *orphan, enum kp_loss *cause)
 {
 	const struct rcall *first = &orphan->calls[1];
 	uint64_t of = proc_works_for(rs, &rs->nodes[first->c.node],
@@ -474,9 +478,13 @@ orphan_adopt(struct kp_requests *rs, struct req *orphan)
 	const struct tombstone *t = of != 0 && rq == NULL ?
 	    tombs_get(rs, of) : NULL;
 
-	if (t == NULL && (rq == NULL || rq->state == REQ_EARLY ||
-	    rq->collided || !orphan_give(rs, orphan, rq)))
+	*cause = KP_LOSS_CROSSED;
+	if (t == NULL && (rq == NULL || rq->state == REQ_EARLY || rq->collided))
 		return false;
+	if (t == NULL && !orphan_give(rs, orphan, rq)) {
+		*cause = KP_LOSS_CALL_CAP;
+		return false;
+	}
 	if (t != NULL) {
 		orphan_hand_on_late(rs, orphan, t);
 		if (rs->pauses != NULL)
@@ -491,9 +499,11 @@ orphan_adopt(struct kp_requests *rs, struct req *orphan)
 void
 orphan_settle(struct kp_requests *rs, struct req *orphan, bool last)
 {
-	if (orphan_adopt(rs, orphan) || !last)
+	enum kp_loss cause;
+
+	if (orphan_adopt(rs, orphan, &cause) || !last)
 		return;
-	req_lose_calls(rs, orphan, 1, KP_LOSS_CROSSED);
+	req_lose_calls(rs, orphan, 1, cause);
 	rs->nodes[orphan->calls[1].c.node].strayed += orphan->ncalls - 1;
 	for (uint32_t i = 1; i < orphan->ncalls; i++)
 		if (orphan->calls[i].c.outcome == KP_OPEN)

@@ -280,7 +280,7 @@ struct kp_requests {
 	uint32_t noutlast;	/* calls that outlast closed requests */
 	uint32_t numbers;	/* the number of the last of these */
 	uint64_t next_id;
-	uint64_t orphans;	/* the next one's label, less ORPHAN */
+	uint64_t next_orphan;	/* its label, less ORPHAN; they are numbered */
 	bool marks;		/* set_token was called at least once */
 	struct crossed crossed;
 	struct pauses *pauses;	/* sched_gc.c; NULL: there were none */

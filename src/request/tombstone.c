@@ -10,7 +10,7 @@
 
 #include "request/state.h"
 
-#define TOMBS_MAX (1u << 17)	/* about 14 MB at most with their index */
+#define TOMBS_MAX (1u << 17)	/* about 17 MB at most with their index */
 #define TOMBS_MIN (1u << 10)
 /* A ring is at least half full, or of TOMBS_MIN. */
 #define TOMBS_ROOM (2 * TOMBS_MAX + KP_NODES_MAX * TOMBS_MIN)

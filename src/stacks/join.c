@@ -363,7 +363,8 @@ settle_loose(struct stack_join *j, const struct stack_scope *scope,
 
 	if (s->state == KP_STACK_NOT_SEEN || s->label == 0) {
 		j->totals.idle++;
-	} else if (kp_requests_spread(scope->rs, s->label) || is_settled(kp_requests_find(scope->rs, s->label, &c))) {
+	} else if (kp_requests_spread(scope->rs, s->label) ||
+	    is_settled(kp_requests_find(scope->rs, s->label, &c))) {
 		settle_one(j, scope, s);
 	} else if (!pending_samples_put(&j->pending, s)) {
 		lose(j, KP_LOSS_SAMPLE_CAP, 1);

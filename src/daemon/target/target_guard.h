@@ -23,8 +23,8 @@ struct overhead {
 };
 
 /*
- * native: the probe, whose events are cheaper.  sampled: requests so far.  before: the status before this
- * one, all zero if there was none.
+ * native: the probe, whose events are cheaper.  sampled: requests so far.  before:
+ * the status before this one, all zero if there was none.
  */
 void overhead_status(struct overhead *s, bool native, uint64_t sampled,
     const struct agent_status *before, const struct agent_status *st);
