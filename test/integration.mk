@@ -54,7 +54,7 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 # $(1): the root file system of the targets, if not this machine's.
 run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) $(if $(TRANSPORT),KPROFD_TRANSPORT=$(TRANSPORT)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
     erl -noinput -pa $(INTEGRATION) -s it_run main \
-    -extra $(B) $(if $(1),-root $(1)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
+    -extra $(B) $(if $(1),-root $(1)) $(if $(JOBS),-jobs $(JOBS)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
 
 # Libraries that are preloaded into kprofd: slow_resolver does not answer, slow_reader
 # makes kprofd fall behind, last_words kills it while it sends.
@@ -198,6 +198,7 @@ $(KPROFD_ROOTS)/%/made:
 ROOTS := $(RELEASES:%=$(KPROFD_ROOTS)/%/made)
 
 .PHONY: matrix releases
+matrix releases: JOBS ?= 2
 matrix releases: $(INTEGRATION_NEEDS) $(ROOTS)
 
 matrix:
@@ -207,7 +208,7 @@ releases:
 	@$(call side_by_side,$(RELEASES))
 
 # $(1): releases, and `host` for the installed one.  They run at the same time, since
-# their tests wait more than they work; each line names its release.
+# their tests wait more than they work, JOBS of each; each line names its release.
 side_by_side = rm -f $(INTEGRATION)/failed.*; \
     for r in $(1); do { \
 	if [ $$r = host ]; then $(call run_integration); \
