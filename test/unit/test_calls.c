@@ -573,6 +573,52 @@ test_by_request(void **state)
 	kp_call_names_free(f.names);
 }
 
+/*
+ * e calls the recursive c, which calls g each time, and then h: what c returns to
+ * itself had ended the request, so that h was called by e's caller.
+ */
+static void
+test_recursion_by_request(void **state)
+{
+	static const struct { enum kp_call_kind kind; char fn, caller; } v[] = {
+		{ KP_CALL_CALL, 'e', 'l' }, { KP_CALL_CALL, 'c', 'e' },
+		{ KP_CALL_CALL, 'g', 'c' }, { KP_CALL_RETURN_TO, 'c', 0 },
+		{ KP_CALL_CALL, 'c', 'c' }, { KP_CALL_CALL, 'g', 'c' },
+		{ KP_CALL_RETURN_TO, 'c', 0 }, { KP_CALL_CALL, 'c', 'c' },
+		{ KP_CALL_RETURN_TO, 'c', 0 }, { KP_CALL_RETURN_TO, 'c', 0 },
+		{ KP_CALL_RETURN_TO, 'e', 0 }, { KP_CALL_CALL, 'h', 'e' },
+		{ KP_CALL_RETURN_TO, 'e', 0 }, { KP_CALL_RETURN_TO, 'l', 0 },
+	};
+	static struct calls_feed f;
+	struct kp_calls_opts o = { .paths = true };
+	const struct kp_calls_clock *c;
+	struct kp_calls_sum *s;
+	uint32_t e = 0;
+
+	(void)state;
+	f.names = kp_call_names_new();
+	feed_put(&f, KP_CALL_REQUEST, 1, 0, 0, 1);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		if (v[i].kind == KP_CALL_CALL)
+			feed_call(&f, 1, 10 * (int)i, v[i].fn, v[i].caller);
+		else
+			feed_at(&f, v[i].kind, 1, 10 * (int)i, v[i].fn);
+	s = feed_sum(&f, &o);
+	assert_non_null(s);
+	for (c = s->clocks; c < s->clocks + s->nclocks; c++) {
+		if (c->fn == feed_fn(&f, 'h'))
+			assert_int_equal(c->caller, feed_fn(&f, 'e'));
+		if (c->fn == feed_fn(&f, 'e')) {
+			assert_int_equal(c->calls, 1);
+			assert_int_equal(c->acc, 130 * KP_NS_PER_US);
+			e++;
+		}
+	}
+	assert_int_equal(e, 1);
+	kp_calls_sum_free(s);
+	kp_call_names_free(f.names);
+}
+
 static bool
 is_t(void *ctx, uint32_t fn)
 {
@@ -641,6 +687,7 @@ main(void)
 		TEST(test_deep),
 		TEST(test_slices),
 		TEST(test_by_request),
+		TEST(test_recursion_by_request),
 		TEST(test_inside),
 	};
 

@@ -384,9 +384,15 @@ void
 stack_return_to(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
     kp_target_ns ts)
 {
+	uint32_t top;
+
 	leave_pseudo(s, st, ts);
 	return_to(s, st, fn, ts);
-	if (st->request > 0 && st->n > 0 && st->v[st->n - 1].base)
+	if (st->request == 0 || st->n == 0 || !st->v[st->n - 1].base)
+		return;
+	/* One that calls itself, whose own call was taken for a tail call, goes on. */
+	top = st->n - 1;
+	if (top == 0 || st->v[top - 1].fn != fn)
 		stack_exit(s, st, ts);
 }
 
