@@ -27,6 +27,8 @@
 #include "text/file_why.h"
 
 #define CLIENT_SECONDS 60
+/* Connections that wait to be accepted: more are turned away by the kernel. */
+#define QUEUE_MAX 128
 
 struct control_client {
 	struct control *control;
@@ -206,14 +208,22 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 	client_free(c);
 }
 
-/* It has asked nothing, not in whole, and nothing of it waits to be read. */
+/* It has asked nothing, or not in whole, also by what waits to be read of it. */
 static bool
 is_idle(const struct control_client *c)
 {
-	char byte;
+	size_t read = evbuffer_get_length(bufferevent_get_input(c->bev));
+	char bytes[CONTROL_LINE_MAX];
+	ssize_t n;
 
-	return (!c->asked || c->want > 0) && recv(bufferevent_getfd(c->bev), &byte, 1,
-	    MSG_PEEK | MSG_DONTWAIT) <= 0;
+	if (c->asked && c->want == 0)
+		return false;
+	n = recv(bufferevent_getfd(c->bev), bytes, sizeof(bytes),
+	    MSG_PEEK | MSG_DONTWAIT);
+	if (n <= 0)
+		return true;
+	return c->asked ? read + (size_t)n < c->want :
+	    memchr(bytes, '\n', (size_t)n) == NULL;
 }
 
 /* Frees the place of the oldest of these; the list begins with the latest. */
@@ -365,7 +375,7 @@ control_open(struct control **out, struct event_base *base, const char *path,
 	c = calloc(1, sizeof(*c));
 	if (c == NULL ||
 	    (c->listener = evconnlistener_new(base, on_accept, c,
-	    LEV_OPT_CLOSE_ON_FREE, CONTROL_CLIENTS_MAX, fd)) == NULL) {
+	    LEV_OPT_CLOSE_ON_FREE, QUEUE_MAX, fd)) == NULL) {
 		snprintf(why, n, "cannot listen at '%s'", path);
 		free(c);
 		close(fd);
