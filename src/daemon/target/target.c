@@ -270,7 +270,7 @@ on_hello(struct target *t, const struct agent_hello *h)
 	t->status = (struct agent_status){ 0 };	/* its counters start from zero */
 	t->last_sent = 0;
 	t->tracing_cost = (struct tracing_cost){ 0 };
-	waits_restart(&t->waits);
+	waits_restart(t);
 	overload_forget(&t->overload);
 	take_name(t);
 	find_place(t);
@@ -308,7 +308,9 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 	kp_requests_expire(t->part.in->rs, t->part.index, st->now);
 	assembly_stacks_expire(&t->part, st->now);
 	target_check_overload(t, st->now);
-	if (!last && agent_state(t->agent) == AGENT_ARMED)
+	if (last)
+		waits_end(t);
+	else if (agent_state(t->agent) == AGENT_ARMED)
 		waits_ask(t, KP_NS_PER_S / 2);
 }
 

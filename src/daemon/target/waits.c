@@ -13,12 +13,6 @@
 #define PATIENCE (10 * KP_NS_PER_S)
 #define STRAYED_LEAST 10u	/* calls since the last look */
 
-void
-waits_restart(struct waits *w)
-{
-	*w = (struct waits){ .n = 0 };
-}
-
 /* ---- questions ---- */
 
 /* The processes in which the requests are that run longest. */
@@ -63,6 +57,24 @@ report_crossed(struct target *t, const struct waits_crossed *c,
 }
 
 void
+waits_end(struct target *t)
+{
+	struct waits *w = &t->waits;
+
+	for (unsigned i = 0; i < w->ncrossed; i++)
+		report_crossed(t, &w->crossed[i], "");
+	w->ncrossed = w->named = 0;
+	w->asked = false;
+}
+
+void
+waits_restart(struct target *t)
+{
+	waits_end(t);
+	t->waits = (struct waits){ .n = 0 };
+}
+
+void
 waits_ask(struct target *t, kp_dur_ns every)
 {
 	struct waits *w = &t->waits;
@@ -75,10 +87,8 @@ waits_ask(struct target *t, kp_dur_ns every)
 		w->strayed = 0;		/* another configuration */
 	/* The process that looks there may have been ended. */
 	w->asked &= now - w->looked < PATIENCE;
-	for (unsigned i = 0; !w->asked && i < w->ncrossed; i++)
-		report_crossed(t, &w->crossed[i], "");
 	if (!w->asked)
-		w->ncrossed = w->named = 0;
+		waits_end(t);
 	if (w->asked || w->looks == LOOKS_MAX || now - w->looked < every ||
 	    (t->check == NULL && strayed - w->strayed < STRAYED_LEAST))
 		return;

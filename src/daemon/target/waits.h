@@ -31,8 +31,10 @@ struct waits {
 	uint64_t strayed;	/* kp_requests_strayed() at the last look */
 };
 
+/* No more answers come: reports servers that were asked for their names without. */
+void waits_end(struct target *t);
 /* For a new connection. */
-void waits_restart(struct waits *w);
+void waits_restart(struct target *t);
 /* As on_crossed of struct kp_requests_opts. */
 void waits_on_crossed(void *ctx, uint32_t node, uint64_t proc,
     const struct kp_fn *fn);
