@@ -291,5 +291,6 @@ many(T) ->
     {ok, _} = it:control(P, "resume"),
     it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
     it:terminate(P),
-    it:check(armed_calls(P) > 100, "~b armed calls", [armed_calls(P)]),
+    %% From OTP 27 on the calls of the agent itself are not counted.
+    it:check(armed_calls(P) >= 100, "~b armed calls", [armed_calls(P)]),
     it:audit(Target, Before, [processes, modules, atoms]).
