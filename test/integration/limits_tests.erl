@@ -131,7 +131,7 @@ many_ended(T, Target) ->
     Server = server(Target),
     D = it:kprofd(T, Target, #{tiers => {file, it:write(T, "ended.conf",
                                                         "{tiers, [{answers, {it_counted, answer, 1}}]}.\n"
-                                                        "{entry, [{it_counted, handle, 2}, {it_counted, leave, 1}]}.\n")}}),
+                                                        "{entry, [{it_counted, handle, 2}, {it_counted, leave, 1}]}.\n{budget, none}.\n")}}),
     it:armed(D),
     P = start(T, Target, "count", ["-csv", "-attached", "it_counted"]),
     it:do(Target, fun() ->
