@@ -312,6 +312,7 @@ check_balance(void)
 	REQUIRE(opened == handed_on + lost.n[KP_LOSS_COLLIDED] +
 	    lost.n[KP_LOSS_REQUEST_CAP] + lost.n[KP_LOSS_TRIPPED] +
 	    lost.n[KP_LOSS_CALL_CAP] + lost.n[KP_LOSS_STALE] +
+	    lost.n[KP_LOSS_CROSSED] +
 	    lost.n[KP_LOSS_WITH_REQUEST] + lost.n[KP_LOSS_BAD_EVENT] +
 	    lost.n[KP_LOSS_FOREIGN_TOKEN]);
 	REQUIRE(sent == waits + lost.n[KP_LOSS_UNRECEIVED] +
