@@ -212,6 +212,8 @@ step(const uint8_t *p, kp_target_ns now)
 		ev.label = p[1] >> 3 & 7;
 		ev.identity = idents[p[2] >> 6];
 		ev.has_from = (p[1] & 0xC0) != 0;
+		ev.serial = p[3] % 7;
+		ev.last = p[3] / 7 % 5;
 		/* Of the same node, another, or one that nobody knows. */
 		ev.from = (struct kp_pid){ name_of((node + (p[2] & 3) *
 		    (p[1] >> 6)) % NODES), p[1] >> 6, 0, 1 };
