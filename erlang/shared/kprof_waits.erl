@@ -39,8 +39,8 @@ waits(Pids) ->
 -spec waits_calls(module()) -> boolean().
 waits_calls(M) -> lists:member(M, ?CALLS).
 
-%% The stack of then, since it may have gone on. It may monitor others, too; then nobody knows whom it
-%% waits for.
+%% Asks for both at once, since the process may go on between two questions. A process that monitors
+%% several others may wait for any of them, so it counts for none.
 waits_of(P) ->
     case process_info(P, [monitors, reductions, current_stacktrace]) of
         [{_, [{process, Of}]}, {_, Reductions}, {_, [{M, _, _, _} | _] = Stack}] ->

@@ -101,7 +101,7 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 		/* The target restarted, and its clock with it. */
 		tombs_free(rs, nd);
 		map_clear(&nd->abandoned);
-		nd->has_met = nd->has_met && !nd->has_now;
+		nd->has_met &= !nd->has_now;	/* the first time is no restart */
 		nd->swept = now;
 	}
 	nd->has_now = true;

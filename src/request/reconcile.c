@@ -65,18 +65,20 @@ kp_requests_spread(const struct kp_requests *rs, uint64_t label)
 
 #define MET_AGE (600 * KP_NS_PER_S)	/* a pool may be busy now and then */
 
-/* May the process that has this token work for another request? */
+/*
+ * May the process that has this token work for another request?  rq: the one with
+ * this label in flight, or NULL.
+ */
 static bool
 label_may_stray(const struct kp_requests *rs, const struct rnode *nd,
-    uint64_t label)
+    const struct req *rq, uint64_t label)
 {
-	const struct req *rq = req_get(rs, label);
 	const struct tombstone *t = rq == NULL ? tombs_get(rs, label) : NULL;
+	bool spread = rq != NULL ? rq->spread : t != NULL && t->spread;
+	uint32_t weight = rq != NULL ? rq->r.weight : t != NULL ? t->weight : 0;
 
-	if (kp_requests_spread(rs, label))
-		return true;
-	return nd->has_met && nd->now - nd->met < MET_AGE &&
-	    (rq != NULL ? rq->r.weight : t != NULL ? t->weight : 0) > 1;
+	return spread ||
+	    (weight > 1 && nd->has_met && nd->now - nd->met < MET_AGE);
 }
 
 /* The places for what has this key, the newest first. */
@@ -319,7 +321,7 @@ proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
 		if (of != 0 || (known && rq->calls[0].c.proc == t->from))
 			return of != 0 ? of : t->label;
 	}
-	return label_may_stray(rs, nd, t->label) ? 0 : t->label;
+	return label_may_stray(rs, nd, rq, t->label) ? 0 : t->label;
 }
 
 uint64_t
@@ -465,8 +467,8 @@ orphan_give(struct kp_requests *rs, const struct req *orphan, struct req *rq)
 }
 
 /*
- * Gives its calls to the request that they are of; false: that is not known, or there
- * is no room (*cause).
+ * Gives its calls to the request that they are of.  False: that is not known, or has
+ * no room for them; *cause is what they are lost for if it stays so.
  */
 static bool
 orphan_adopt(struct kp_requests *rs, struct req *orphan, enum kp_loss *cause)

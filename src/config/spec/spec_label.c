@@ -37,7 +37,10 @@
  * makes the match spec of each clause 100 bytes longer.
  */
 #define TRIES 8
-/* The word goes up by less while a thread that has the number waits for some ms. */
+/*
+ * A try steps the word by one, and takes some 100 ns: so the word goes up by less
+ * while a thread that has the number is off its processor for some ms.
+ */
 #define TRIED (1 << 18)
 /* 2^993: its product with 2^31 is no float, and with less it is exact. */
 #define TOO_LARGE 0x1p993

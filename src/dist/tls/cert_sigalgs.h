@@ -12,8 +12,9 @@
 #include <openssl/ssl.h>
 
 /*
- * Announces those of `names` that are known: OpenSSL's, with colons between, as of
- * tls_settings.  False: none is known, or there is no memory.
+ * Announces the signatures in `names`, which are OpenSSL's with colons between, and
+ * passes over those that it does not know.  False: it knows none, or there is no
+ * memory.
  */
 bool cert_sigalgs_use(SSL_CTX *ctx, const char *names);
 /*
