@@ -349,6 +349,32 @@ not_inside(void **state)
 }
 
 /*
+ * Two requests that 1 began inside its own have closed: it still works for that one,
+ * and so does who is sent something with 2's token (50).
+ */
+static void
+outlives_inner_ones(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	entry(&f, 2, "e", "x", 2, 1);
+	entry_in(&f, 1, "e", "a", 3, 1, 10);
+	back_to(&f, 1, "a", 11);
+	entry_in(&f, 1, "e", "a", 4, 1, 12);
+	back_to(&f, 1, "a", 13);
+	expire(&f, 230);
+	sent(WORKER, 1, "b", 2, 50, 48, 240);
+	done(WORKER, 241);
+	done(1, 250);
+	done(2, 251);
+	expire(&f, 600);
+	CLOSED("#3 unknown in #1 10-11: e 10-11\n"
+	    "#4 unknown in #1 12-13: e 12-13\n"
+	    "#1 unknown 0-250: e 0-250 | b 240-241 <0\n"
+	    "#2 unknown 1-251: e 1-251\n");
+}
+
+/*
  * Where sampling passes requests over these take tokens along like all others.  5 is
  * sampled, and 3, which is not, goes on with its token: that shows once measured
  * requests have met.  What 5's own process asks for is its own.
@@ -394,6 +420,8 @@ main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(postponed, setup, teardown),
 		cmocka_unit_test_setup_teardown(not_inside, setup, teardown),
+		cmocka_unit_test_setup_teardown(outlives_inner_ones, setup,
+		    teardown),
 		cmocka_unit_test_setup_teardown(of_one_passed_over, setup,
 		    teardown),
 	};
