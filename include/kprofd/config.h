@@ -202,6 +202,11 @@ struct kp_spec_params {
 	uint64_t label_const;	/* bits 42..51 of the label, in place (label.h) */
 	bool exact;		/* add {exception_trace} */
 	bool gc_shared;		/* of the target: see kp_conf_gc() */
+	/*
+	 * Tiers: a call without a token, or with one that is too old, gets one with
+	 * KP_LABEL_UNOWNED and makes an event.
+	 */
+	bool gives_tokens;
 	bool trace;		/* for kprof trace: it has its own labels, and
 				   matches calls with them itself */
 	/*

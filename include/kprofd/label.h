@@ -23,6 +23,7 @@
 #ifndef KPROFD_LABEL_H
 #define KPROFD_LABEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define KP_LABEL_SPARE (UINT64_C(1) << 41)
@@ -35,8 +36,10 @@
 #define KP_LABEL_END (UINT64_C(1) << 59)
 
 #define KP_LABEL_CONSTS 1023			/* constants: 1 to this */
-/* The last marks the agent's own calls, which measure tracing (tracing_cost.h). */
+/* The last marks the agent's own calls, which measure tracing (tracing_cost.h), */
 #define KP_LABEL_MEASURES KP_LABEL_CONSTS
+/* and the one before it tokens of no request (kp_spec_params.gives_tokens). */
+#define KP_LABEL_UNOWNED (KP_LABEL_CONSTS - 1)
 #define KP_LABEL_EPOCHS ((UINT32_C(1) << 20) - 1) /* epochs: 1 to this */
 
 #define KP_WORD_MASK INT64_C(0x7FFFFFFF)	/* the number in the word */
@@ -51,5 +54,13 @@
 #define KP_TOKEN_AGE_S 62
 #define KP_WORD_WINDOW (INT64_C(1) << 26)
 #define KP_WORD_AHEAD (KP_WORD_WINDOW - 1 - KP_TOKEN_AGE_S * KP_WORD_HZ)
+
+/* Is it of a token that tells from whom messages are, and of no request? */
+static inline bool
+kp_label_is_unowned(uint64_t label)
+{
+	return (label >> KP_LABEL_CONST_SHIFT & KP_LABEL_CONSTS) ==
+	    KP_LABEL_UNOWNED && label >> KP_LABEL_KIND_SHIFT == KP_LABEL_KPROFD;
+}
 
 #endif

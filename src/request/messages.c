@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "request/life.h"
+#include "kprofd/label.h"
 
 #define PENDING_MAX 1024		/* of one request, at a time */
 #define WAITS_MAX 10000			/* of one request */
@@ -295,6 +296,8 @@ messages_event(struct kp_requests *rs, struct rnode *nd,
 	/* The other end is on a node that is not profiled: no pair will come. */
 	if (other == 0 && (p.received || ev->has_from))
 		return;
+	if (kp_label_is_unowned(ev->label))
+		return;		/* tiers give none where messages are timed */
 	p.from = p.received ? other : p.proc;
 	if (!p.received && other != 0)
 		message_works_for(rs, nd, other, &(struct token){

@@ -21,6 +21,9 @@
  * shows it.  So where measured requests meet, no label of a sampled one is
  * believed without its way.
  *
+ * A token of no request (KP_LABEL_UNOWNED) has nothing but its way.  It stands where
+ * there would be none; a call of which its way does not tell is of no request.
+ *
  * The functions proc_meet_*() are called for each new call or entry, before it is
  * put on the stack.  They take the request that was found for it.  If that is
  * another one, the calls that are still open are over, unless the process is inside
@@ -33,6 +36,7 @@
 #include <string.h>
 
 #include "request/life.h"
+#include "kprofd/label.h"
 
 /* ---- what processes work for ---- */
 
@@ -60,7 +64,8 @@ kp_requests_spread(const struct kp_requests *rs, uint64_t label)
 	const struct req *rq = req_get(rs, label);
 	const struct tombstone *t = rq == NULL ? tombs_get(rs, label) : NULL;
 
-	return rq != NULL ? rq->spread : t != NULL && t->spread;
+	return rq != NULL ? rq->spread : t != NULL ? t->spread :
+	    kp_label_is_unowned(label);
 }
 
 #define MET_AGE (600 * KP_NS_PER_S)	/* a pool may be busy now and then */
@@ -293,12 +298,13 @@ proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
 {
 	const struct req *rq = req_get(rs, t->label), *own;
 	bool known = rq != NULL && rq->state != REQ_EARLY;
+	bool unowned = kp_label_is_unowned(t->label);
 	const struct proc *sender;
 	uint64_t of;
 
 	if (t->from == 0 || t->label == 0 || (known && !rq->spread &&
 	    !rq->superseded && rq->calls[0].c.proc == t->from))
-		return t->label;
+		return unowned ? 0 : t->label;
 	of = worked_get(rs, proc, t->label, token_taken(proc, t));
 	if (of != 0)
 		return of;
@@ -310,7 +316,8 @@ proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
 	} else {
 		own = own_request(rs, nd, t, at);
 		/* The entry of a new one may not have come yet. */
-		if (own != NULL && (known || tombs_get(rs, t->label) != NULL ||
+		if (own != NULL && (known || unowned ||
+		    tombs_get(rs, t->label) != NULL ||
 		    !label_is_newer(t->label, own->r.label)))
 			return own->r.label;
 		of = worked_get(rs, t->from, t->label, t->last);
@@ -321,7 +328,7 @@ proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
 		if (of != 0 || (known && rq->calls[0].c.proc == t->from))
 			return of != 0 ? of : t->label;
 	}
-	return label_may_stray(rs, nd, rq, t->label) ? 0 : t->label;
+	return unowned || label_may_stray(rs, nd, rq, t->label) ? 0 : t->label;
 }
 
 uint64_t
@@ -505,8 +512,11 @@ orphan_settle(struct kp_requests *rs, struct req *orphan, bool last)
 
 	if (orphan_adopt(rs, orphan, &cause) || !last)
 		return;
-	req_lose_calls(rs, orphan, 1, cause);
-	rs->nodes[orphan->calls[1].c.node].strayed += orphan->ncalls - 1;
+	/* With a token of no request they may well be of none. */
+	if (!kp_label_is_unowned(orphan->held.label)) {
+		req_lose_calls(rs, orphan, 1, cause);
+		rs->nodes[orphan->calls[1].c.node].strayed += orphan->ncalls - 1;
+	}
 	for (uint32_t i = 1; i < orphan->ncalls; i++)
 		if (orphan->calls[i].c.outcome == KP_OPEN)
 			proc_ignore(rs, orphan->calls[i].c.proc, orphan);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "request/life.h"
+#include "kprofd/label.h"
 
 #define MAX_REQUESTS 100000
 #define MAX_CALLS 10000
@@ -264,7 +265,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	const struct tombstone *t;
 	const struct req *orphan;
 	uint64_t of;
-	bool unsure;
+	bool unsure, unowned;
 
 	proc_meet_caller(rs, p, caller);
 	orphan = orphan_around(p, &held);
@@ -283,9 +284,11 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		crossed_report(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	if (unsure && o.label == ev->label) {
-		o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
+		unowned = kp_label_is_unowned(ev->label);
+		if (!unowned || (held.from != 0 && held.from != p->id))
+			o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
 		if (o.rq == NULL) {
-			p->node->lost.n[KP_LOSS_CROSSED]++;
+			p->node->lost.n[KP_LOSS_CROSSED] += !unowned;
 			proc_push(rs, p, &o);
 			return;
 		}
@@ -337,11 +340,14 @@ on_clear(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		.start = ev->ts };
 	struct token held = token_of(rs, p, ev, ev->label);
 	const struct req *orphan = orphan_around(p, &held);
+	uint64_t label = kp_label_is_unowned(ev->label) ?
+	    proc_works_for(rs, p->node, p->id, &held, ev->ts) : ev->label;
 
 	proc_meet_caller(rs, p, caller);
 	o.label = proc_meet_label(rs, p, orphan != NULL ? orphan->r.label :
-	    ev->label, ev->ts);
-	mark_clear(rs, p, &rs->fns.v[fn], ev->label, ev->ts);
+	    label, ev->ts);
+	if (label != 0)
+		mark_clear(rs, p, &rs->fns.v[fn], label, ev->ts);
 	proc_push(rs, p, &o);
 }
 

@@ -583,6 +583,34 @@ agent_sample(struct agent *a, uint32_t one_in)
 	return e;
 }
 
+bool
+agent_gives_tokens(const struct agent *a)
+{
+	return a->params.gives_tokens;
+}
+
+/* A change of all tiers, which stay armed meanwhile. */
+void
+agent_give_tokens(struct agent *a, bool give)
+{
+	struct kp_plan_item *p;
+	struct kp_buf b;
+
+	if (give == a->params.gives_tokens || a->reload.step != RELOAD_NONE)
+		return;
+	a->params.gives_tokens = give;
+	if (!has_plan(a))
+		return;		/* arming uses it */
+	for (p = a->plan.v; p < a->plan.v + a->plan.n; p++)
+		p->op = p->entry || p->clears || p->disarmed ? KP_PLAN_KEEP :
+		    KP_PLAN_PUT;
+	agent_aside_begin(a, &b, 0);
+	if (msg_change(&b, a->o.conf, &a->plan, &a->plan, &a->params) == KP_OK)
+		agent_command_end(a, &b);
+	else
+		kp_buf_free(&b);
+}
+
 enum kp_err
 agent_disarm(struct agent *a, const char *text)
 {

@@ -314,6 +314,12 @@ enum kp_err agent_ask_stacks(struct agent *a, const uint64_t *procs, size_t n,
     uint64_t *number);
 /* Another sampling rate for all entries: one request in n. */
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);
+/*
+ * From now on tiers give tokens to processes that have none, or not: see
+ * kp_spec_params.  Nothing happens during a reload: to be called again.
+ */
+void agent_give_tokens(struct agent *a, bool give);
+bool agent_gives_tokens(const struct agent *a);
 /* The answer to on_missing, where that was AGENT_WAIT. */
 void agent_judge(struct agent *a, enum agent_verdict v);
 /*

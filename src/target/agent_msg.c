@@ -120,6 +120,7 @@ put_traced(struct kp_buf *b, const struct kp_conf *c,
 	struct kp_spec_params p = *params;
 
 	p.exact = native;
+	p.gives_tokens = false;
 	if (kp_spec_tier(c, &f, &p, b) != KP_OK && b->err == KP_OK)
 		b->err = KP_ENOMEM;
 }

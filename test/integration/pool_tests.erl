@@ -18,6 +18,8 @@ tests() ->
         ++ [{lists:concat(["what requests wait for is named: ", Kind]), 60, fun(T) -> named(T, Kind) end} || Kind <- [own, poolboy]]
         ++ [{"what requests wait for is named: -check", 60, fun checked/1},
             {"a plain server is not named", 60, fun unnamed/1},
+            {"workers that are all taken when tracing begins", 60, fun(T) -> taken(T, own, "all") end},
+            {"workers that are all taken when all requests are measured", 60, fun(T) -> taken(T, poolboy, "{one_in, 4}") end},
             {"a state machine that postpones", 60, fun gate/1},
             {"all at once, with messages and sampled stacks", 60, fun mixed/1},
             {"messages are of the request that they are sent for", 60, fun messages/1},
@@ -163,6 +165,49 @@ sampled(T, Kind, Clients, Sampling) ->
                      re:run(Json, ["\"missing\":\\[[^]]*\"tier\":\"", atom_to_list(Tier), "\""]) =:= nomatch],
     it:equal("tiers that lack calls, of which nothing is said", [], Unsaid),
     {note, io_lib:format("~b of ~b requests were sampled; seen of tiers: ~0p; of other requests: ~0p", [it:requests(P), N, Short, More])}.
+
+%% Whoever is answered by a request from before has no token, and gives none on: of such a pool
+%% 0 of 3,000 queries a second were seen, for ever. All are, soon after tracing begins, begins
+%% again, or measures all requests from now on.
+taken(T, Kind, First) ->
+    Target = it:target(T, #{kind => plain}),
+    ok = it:call(Target, it_pool, start, [Kind, 2]),
+    _ = it:call(Target, erlang, spawn, [it_pool, run, [12, forever, ?TYPES]]),
+    timer:sleep(500),
+    P = it:kprofd(T, Target, #{tiers => tiers(["{sampling, ", First, "}.\n"], ""), args => ["-interval", "1s"]}),
+    it:armed(P),
+    [begin
+         timer:sleep(2000),
+         it:write(T, "tiers1.conf", tiers("{sampling, all}.\n", "")),
+         {ok, _} = it:control(P, "reload")
+     end || First =/= "all"],
+    Attached = shown_whole(P),
+    {ok, _} = it:control(P, "pause"),
+    timer:sleep(500),
+    {ok, _} = it:control(P, "resume"),
+    Resumed = shown_whole(P),
+    ok = it:call(Target, it_pool, halt, []),
+    it:terminate(P),
+    {note, io_lib:format("of ~b and ~b requests", [Attached, Resumed])}.
+
+%% Some seconds from now on all that a request calls is seen. Returns how many requests there were.
+shown_whole(P) ->
+    timer:sleep(3000),
+    From = erlang:system_time(nanosecond),
+    Tail = [" join time_window w on w.id = window_id where start_ns > ", integer_to_list(From)],
+    it:until("windows", fun() -> it:number(P, ["select count(distinct w.id) from stat", Tail]) >= 3 end),
+    Found = [{list_to_atom(binary_to_list(Type)), list_to_atom(binary_to_list(Tier)), binary_to_integer(N)}
+             || [Type, Tier, N] <- it:sql(P, ["select i.name, t.name, sum(calls) from stat join identity i on i.id = identity_id"
+                                              " join tier t on t.id = tier_id", Tail, " and t.name <> '_total' and i.name <> '_total'"
+                                              " group by 1, 2"])],
+    Requests = maps:from_list([{Type, N} || {Type, request, N} <- Found]),
+    Apart = [{Type, Tier, N, Due}
+             || Type <- ?TYPES, {Tier, Each} <- maps:to_list(it_pool:per_request(Type)),
+                Due <- [Each * maps:get(Type, Requests)],
+                N <- [lists:sum([Calls || {Ty, Ti, Calls} <- Found, Ty =:= Type, Ti =:= Tier])],
+                abs(N - Due) * 200 > Due],
+    it:equal("calls that are apart from what requests make", [], Apart),
+    lists:sum(maps:values(Requests)).
 
 %% What it does for a client, when another one leaves, looks like that one's: that much
 %% is counted as lost.

@@ -20,7 +20,9 @@
  * all use of a token stands behind a test that it is ours.  An entry that finds
  * a foreign token leaves it there, begins no request, and sends false as New.  A
  * tier's call with a foreign token, or an old one of ours, sends no message; the
- * old one is removed.  By the shape of that message, with true and [], the agent
+ * old one is removed.  Where requests meet, tiers give tokens: whoever is answered
+ * by a process without one has none either, but by what it sends, if that has a
+ * token of whatever label, request/reconcile.c knows for which request that is.  By the shape of that message, with true and [], the agent
  * knows the clauses of entries, to which it adds what asks for messages
  * (erlang/agent/kprof_agent_messages.erl).
  *
@@ -80,6 +82,12 @@ static bool
 wants_flags(const struct spec *s)
 {
 	return s->c->scheduling || kp_conf_gc(s->c, s->p->gc_shared);
+}
+
+static bool
+gives_tokens(const struct spec *s)
+{
+	return s->p->gives_tokens && !s->entry && !s->p->trace;
 }
 
 void
@@ -144,7 +152,7 @@ actions_begin(struct kp_buf *b, const struct spec *s)
 	call(b, "message", 1);
 	if (!s->entry && !s->p->trace) {
 		call(b, "andalso", 2);
-		live_put(b);
+		live_put(b, gives_tokens(s));
 	}
 	kp_etf_tuple(b, 1);
 	kp_etf_tuple(b, s->entry ? 7 : 3);
@@ -187,15 +195,17 @@ actions_end(struct kp_buf *b, const struct spec *s)
 	kp_etf_nil(b);
 }
 
-/* Writes n guards, which are made; tiers test for a token first. */
+/* Writes n guards, which are made; tiers that give none test for a token first. */
 static void
 guards_put(struct kp_buf *b, const struct spec *s, const struct kp_buf *made,
     unsigned n)
 {
-	n += !s->entry;
+	bool test = !s->entry && !gives_tokens(s);
+
+	n += test;
 	if (n > 0)
 		kp_etf_list(b, n);
-	if (!s->entry)
+	if (test)
 		call(b, "is_seq_trace", 0);
 	kp_buf_put(b, made->p, made->len);
 	kp_etf_nil(b);

@@ -155,7 +155,10 @@ void carries_ours_put(struct kp_buf *b, uint32_t more);
 void carries_kprofds_put(struct kp_buf *b, uint32_t more);
 /* Does it have a token of ours, or none? */
 void carries_no_others_put(struct kp_buf *b);
-/* Is the token that it has a kprofd's and young?  Removes one that is too old. */
-void live_put(struct kp_buf *b);
+/*
+ * Is the token that it has a kprofd's and young?  Removes one that is too old;
+ * with `gives` such a process, and one without a token, gets one of no request.
+ */
+void live_put(struct kp_buf *b, bool gives);
 
 #endif

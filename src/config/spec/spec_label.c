@@ -147,8 +147,21 @@ carries_no_others_put(struct kp_buf *b)
 	ours_put(b);
 }
 
+/* With the number of now, so that it is young. */
+static void
+unowned_put(struct kp_buf *b)
+{
+	call(b, "set_seq_token", 2);
+	kp_etf_atom(b, "label");
+	NEST(b, "bor", "band");
+	call(b, "get_tcw", 0);
+	kp_etf_int(b, KP_WORD_MASK);
+	kp_etf_int(b, (int64_t)(KP_LABEL_KPROFD << KP_LABEL_KIND_SHIFT |
+	    (uint64_t)KP_LABEL_UNOWNED << KP_LABEL_CONST_SHIFT));
+}
+
 void
-live_put(struct kp_buf *b)
+live_put(struct kp_buf *b, bool gives)
 {
 	NEST(b, "orelse", "=:=", "band", "-", "+");
 	call(b, "get_tcw", 0);
@@ -156,6 +169,15 @@ live_put(struct kp_buf *b)
 	token_label_put(b);
 	kp_etf_int(b, AGE_MASK);
 	kp_etf_int(b, 0);
+	if (gives) {
+		call(b, "andalso", 2);
+		call(b, "orelse", 2);
+		call(b, "not", 1);
+		call(b, "is_seq_trace", 0);
+		begins_put(b, KP_LABEL_KIND_SHIFT, KP_LABEL_KPROFD);
+		unowned_put(b);
+		return;
+	}
 	call(b, "andalso", 3);
 	begins_put(b, KP_LABEL_KIND_SHIFT, KP_LABEL_KPROFD);
 	clear_put(b);

@@ -303,6 +303,8 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 		target_sample_status(t, st);
 	if (agent_state(t->agent) == AGENT_ARMED)
 		target_recover(t, st);
+	if (!last)
+		target_give_tokens(t);
 	t->status = *st;
 	t->last_sent = st->now;
 	kp_requests_expire(t->part.in->rs, t->part.index, st->now);
@@ -421,6 +423,7 @@ on_plan(struct target *t, const struct kp_plan *plan)
 	/* After a lost connection the rate is right already. */
 	if (measured && kp_sampler_rate(&t->sampler, rate, KP_NS_PER_S))
 		agent_sample(t->agent, t->sampler.one_in);
+	target_give_tokens(t);
 	daemon_on_plan(t, plan);
 }
 

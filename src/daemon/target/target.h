@@ -40,6 +40,12 @@ struct target {
 		kp_mono_ns at;		/* when; 0: none yet */
 		kp_wall_ns wall;
 	} rate;
+	struct {
+		kp_mono_ns needed;	/* when processes may have lacked them last */
+		kp_mono_ns began;	/* when tiers began to give them last; 0: never */
+		uint64_t strayed;	/* kp_requests_strayed() at `needed` */
+		bool dear;		/* they are not given any more */
+	} tokens;			/* see target_give_tokens() */
 	struct overload overload;
 	struct overhead overhead;
 	struct tracing_cost tracing_cost;

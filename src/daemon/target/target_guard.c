@@ -13,6 +13,10 @@
 
 #define HOT_NAMED 5	/* functions named in one line */
 #define RATE_REPORT_EVERY (10 * KP_NS_PER_S)
+/* A token lasts three times as long, so those of clients that meet do not grow old. */
+#define GIVE_FOR (20 * KP_NS_PER_S)
+#define GIVE_EVERY (60 * KP_NS_PER_S)	/* all tiers are set anew each time */
+#define GIVE_CALLS_MAX 20000	/* of tiers, a second */
 
 /* ---- overhead ---- */
 
@@ -155,6 +159,7 @@ target_trip(struct target *t, const struct overload_cause *c)
 	struct kp_paused p = { .reason = c->reason, .usual = c->usual };
 	char text[1200];
 
+	t->tokens.dear |= agent_gives_tokens(t->agent);
 	p.lasts = overload_trip(&t->overload, c, &t->status,
 	    kp_requests_running(t->part.in->rs, t->part.index), kp_mono_now());
 	if (kp_sampler_cut(&t->sampler, t->overload.guard.cut))
@@ -236,7 +241,46 @@ target_sample_status(struct target *t, const struct agent_status *st)
 	    t->part.in->conf->budget);
 	if (t->sampler.one_in != was)
 		resample(t);
+	t->tokens.dear |= t->sampler.frugal > 1 && agent_gives_tokens(t->agent);
 	report_rate(t);
+}
+
+/* ---- tokens for processes that have none ---- */
+
+static bool
+may_give_tokens(const struct target *t)
+{
+	const struct kp_conf *conf = t->part.in->conf;
+	const struct kp_plan *plan = agent_plan(t->agent);
+	int64_t calls = 0;
+
+	for (size_t i = 0; i < plan->n; i++)
+		if (!plan->v[i].entry && plan->v[i].rate > 0)
+			calls += plan->v[i].rate;
+	return t->sampler.one_in == 1 && !t->tokens.dear && t->check == NULL &&
+	    !conf->messages && !conf->scheduling &&
+	    !kp_conf_gc(conf, t->hello.gc_shared) && calls <= GIVE_CALLS_MAX;
+}
+
+void
+target_give_tokens(struct target *t)
+{
+	uint64_t strayed = kp_requests_strayed(t->part.in->rs, t->part.index);
+	bool armed = agent_state(t->agent) == AGENT_ARMED, give;
+	bool gives = agent_gives_tokens(t->agent);
+	kp_mono_ns now = kp_mono_now();
+
+	if (!armed || t->sampler.one_in > 1 || strayed != t->tokens.strayed)
+		t->tokens.needed = now;
+	t->tokens.strayed = strayed;
+	give = now - t->tokens.needed < GIVE_FOR && may_give_tokens(t);
+	if (give && !gives && armed && t->tokens.began != 0 &&
+	    now - t->tokens.began < GIVE_EVERY)
+		t->tokens.needed = now;		/* later */
+	else
+		agent_give_tokens(t->agent, give);
+	if (!gives && agent_gives_tokens(t->agent))
+		t->tokens.began = now;
 }
 
 void

@@ -49,6 +49,13 @@ void target_recover(struct target *t, const struct agent_status *st);
 void target_sample_batch(struct target *t, kp_target_ns sent);
 void target_sample_status(struct target *t, const struct agent_status *st);
 /*
+ * Has tiers give tokens to processes without one, or stop it.  They do where all
+ * requests are measured: at first and after each pause, for whoever is answered by
+ * a request from before has none; and while requests meet.  Not where calls outside
+ * of requests are many, since each makes an event then.
+ */
+void target_give_tokens(struct target *t);
+/*
  * Reports functions of the plan that are too hot to trace, if there are more
  * than before; reported: that was done already.
  */
