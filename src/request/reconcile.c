@@ -349,7 +349,8 @@ message_works_for(struct kp_requests *rs, const struct rnode *nd,
  * The event that shows what the sender worked for may come after those of what it
  * sent, from another node above all.  So such a call waits, as that of an early
  * request with a label that no token has, which is found a request or lost while
- * that is still in flight.
+ * that is still in flight.  With a token of no request a call may well be of none: if
+ * its request is not found it is not counted (it is `lost` already).
  */
 #define SENDER_LAG (KP_HORIZON / 4)	/* for batches that are being filled */
 
@@ -447,6 +448,7 @@ orphan_give(struct kp_requests *rs, const struct req *orphan, struct req *rq)
 
 	for (uint32_t i = 1; i < orphan->ncalls; i++) {
 		c = orphan->calls[i];
+		c.c.lost = false;
 		c.c.strayed = rq->r.label != orphan->held.label;
 		rs->nodes[c.c.node].strayed += c.c.strayed;
 		if (c.c.parent != KP_NONE)
@@ -512,14 +514,13 @@ orphan_settle(struct kp_requests *rs, struct req *orphan, bool last)
 
 	if (orphan_adopt(rs, orphan, &cause) || !last)
 		return;
-	/* With a token of no request they may well be of none. */
-	if (!kp_label_is_unowned(orphan->held.label)) {
-		req_lose_calls(rs, orphan, 1, cause);
-		rs->nodes[orphan->calls[1].c.node].strayed += orphan->ncalls - 1;
-	}
-	for (uint32_t i = 1; i < orphan->ncalls; i++)
+	req_lose_calls(rs, orphan, 1, cause);
+	for (uint32_t i = 1; i < orphan->ncalls; i++) {
+		rs->nodes[orphan->calls[1].c.node].strayed +=
+		    !orphan->calls[i].c.lost;
 		if (orphan->calls[i].c.outcome == KP_OPEN)
 			proc_ignore(rs, orphan->calls[i].c.proc, orphan);
+	}
 	req_drop(rs, orphan);
 }
 

@@ -265,7 +265,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	const struct tombstone *t;
 	const struct req *orphan;
 	uint64_t of;
-	bool unsure, unowned;
+	bool unsure, unowned = kp_label_is_unowned(ev->label);
 
 	proc_meet_caller(rs, p, caller);
 	orphan = orphan_around(p, &held);
@@ -284,11 +284,11 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		crossed_report(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	if (unsure && o.label == ev->label) {
-		unowned = kp_label_is_unowned(ev->label);
 		if (!unowned || (held.from != 0 && held.from != p->id))
 			o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
 		if (o.rq == NULL) {
 			p->node->lost.n[KP_LOSS_CROSSED] += !unowned;
+			o.label = unowned ? 0 : o.label;
 			proc_push(rs, p, &o);
 			return;
 		}
@@ -309,6 +309,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		req_name(rs, o.rq, ev->identity);
 		c.c.parent = stack_parent(p, o.rq);
 		c.from = held.from != p->id ? held.from : 0;
+		c.c.lost = unowned && o.label >= ORPHAN;
 		o.idx = req_add_call(rs, o.rq, &c);
 		if (o.idx != KP_NONE)
 			o.kind = OPEN_REQUEST;

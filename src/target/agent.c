@@ -596,7 +596,8 @@ agent_give_tokens(struct agent *a, bool give)
 	struct kp_plan_item *p;
 	struct kp_buf b;
 
-	if (give == a->params.gives_tokens || a->reload.step != RELOAD_NONE)
+	if (give == a->params.gives_tokens || (a->reload.step != RELOAD_NONE &&
+	    a->reload.step != RELOAD_WAITING))
 		return;
 	a->params.gives_tokens = give;
 	if (!has_plan(a))

@@ -95,6 +95,8 @@ reload_check(struct agent *a)
 {
 	struct kp_buf b;
 
+	/* The new plan's functions may be called too often for that. */
+	agent_give_tokens(a, false);
 	a->reload.step = RELOAD_CHECKING;
 	question_begin(a, &b);
 	msg_modules(&b, a->reload.conf, a->reload.recheck ? "look" : "check");

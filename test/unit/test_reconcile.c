@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "feed_fixture.h"
+#include "kprofd/label.h"
 #include "request/life.h"
 
 enum { SERVER = 9 };
@@ -402,6 +403,35 @@ of_one_passed_over(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_CROSSED), 1);
 }
 
+#define UNOWNED (KP_LABEL_KPROFD << KP_LABEL_KIND_SHIFT | \
+	(uint64_t)KP_LABEL_UNOWNED << KP_LABEL_CONST_SHIFT | 7)
+
+/*
+ * 2 was answered by a process without a token, and asked the worker so; that got one
+ * of no request.  Whose its call is nobody knows, and from then on all is known.
+ */
+static void
+given_a_token(void **state)
+{
+	(void)state;
+	entry(&f, 2, "e", "x", 2, 1);
+	sent(WORKER, WORKER, "b", UNOWNED, 20, 20, 5);
+	done(WORKER, 5.5);
+	sent(2, WORKER, "a", UNOWNED, 22, 20, 6);
+	done(2, 6.5);
+	sent(WORKER, 2, "b", UNOWNED, 24, 22, 7);
+	sent(STORE, WORKER, "c", UNOWNED, 26, 24, 8);
+	done(STORE, 8.5);
+	done(WORKER, 9);
+	sent(STORE, STRANGER, "c", UNOWNED, 50, 40, 9.5);
+	done(STORE, 9.6);
+	done(2, 10);
+	expire(&f, 300);
+	CLOSED("#2 unknown 1-10: e 1-10 | a 6-6.5 <0 | b 7-9 <0 | c 8-8.5 <2\n");
+	for (unsigned i = 0; i < KP_LOSS_COUNT; i++)
+		assert_int_equal(lost(&f, i), 0);
+}
+
 int
 main(void)
 {
@@ -424,6 +454,7 @@ main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(of_one_passed_over, setup,
 		    teardown),
+		cmocka_unit_test_setup_teardown(given_a_token, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("reconcile", tests, NULL, NULL);

@@ -163,9 +163,14 @@ assert_spec(spec_fn *fn, const char *conf, struct kp_mfa f,
 #define OURS "{=:=,{bsr," LABEL ",53},45}"
 #define CARRIES "{andalso,{is_seq_trace}," OURS
 #define KPROFDS "{andalso,{is_seq_trace},{=:=,{bsr," LABEL ",52},90}"
-#define LIVE "{orelse,{=:=,{band,{-,{+,{get_tcw},409827566125318143}," LABEL \
-	"},-4503597546995712},0},{andalso,{=:=,{bsr," LABEL ",52},90}," CLEAR \
+#define YOUNG "{=:=,{band,{-,{+,{get_tcw},409827566125318143}," LABEL \
+	"},-4503597546995712},0}"
+#define LIVE "{orelse," YOUNG ",{andalso,{=:=,{bsr," LABEL ",52},90}," CLEAR \
 	",false}}"
+/* No token, or one of a kprofd that is too old: it gets one of no request. */
+#define GIVEN "{orelse," YOUNG ",{andalso,{orelse,{not,{is_seq_trace}}," \
+	"{=:=,{bsr," LABEL ",52},90}},{set_seq_token,label,{bor,{band,{get_tcw}," \
+	"2147483647},409818769997692928}}}}"
 #define TIER_ACTION(id) "{message,{andalso," LIVE ",{{" id \
 	",{get_seq_token},{caller}}}}}"
 #define TIER_MSG(id) "[" TIER_ACTION(id) "]"
@@ -214,7 +219,11 @@ test_tier(void **state)
 		assert_spec(kp_spec_tier, conf, (struct kp_mfa){ "m", "f",
 		    v[i].arity }, p, v[i].spec);
 	}
-	p.exact = true;
+	p.gives_tokens = true;
+	assert_spec(kp_spec_tier, "[{t, \"m\"}]", (struct kp_mfa){ "m", "f",
+	    1 }, p, "[{_,[],[{message,{andalso," GIVEN ",{{[],{get_seq_token},"
+	    "{caller}}}}}]}]");
+	p = (struct kp_spec_params){ .one_in = 1, .exact = true };
 	assert_spec(kp_spec_tier, "[{t, \"m\"}]", (struct kp_mfa){ "m", "f",
 	    1 }, p, "[{_," TOKEN ",[" TIER_ACTION("[]") ","
 	    KPROFDS ",{exception_trace}}]}]");
