@@ -61,7 +61,10 @@ least(T) ->
     exact(T, Target),
     %% kprof's commands load modules of their own there.
     Before = it:settled(Target),
+    Ports = fun() -> length(it:call(Target, erlang, ports, [])) end,
+    Quiet = Ports(),
     Load = it:load(T, Target, ["4", "600s", "2"]),
+    it:until("its clients are connected", fun() -> Ports() >= Quiet + 4 end),
     [begin
          {Status, Out, Errors} = it_kprof:run(T, Target, Cmd, Args),
          it:equal([Cmd, " ends: ", Out, Errors], 0, Status),
