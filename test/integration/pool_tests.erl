@@ -6,6 +6,8 @@
 -module(pool_tests).
 
 -export([tests/0]).
+%% In the target.
+-export([grow_old/0]).
 
 -define(TYPES, [fast, slow, hop]).
 
@@ -168,7 +170,7 @@ sampled(T, Kind, Clients, Sampling) ->
 
 %% Whoever is answered by a request from before has no token, and gives none on: of such a pool
 %% 0 of 3,000 queries a second were seen, for ever. All are, soon after tracing begins, begins
-%% again, or measures all requests from now on.
+%% again, or measures all requests from now on; and after a minute, when a token is too old.
 taken(T, Kind, First) ->
     Target = it:target(T, #{kind => plain}),
     ok = it:call(Target, it_pool, start, [Kind, 2]),
@@ -186,9 +188,24 @@ taken(T, Kind, First) ->
     timer:sleep(500),
     {ok, _} = it:control(P, "resume"),
     Resumed = shown_whole(P),
+    it:do(Target, fun ?MODULE:grow_old/0),
+    Old = shown_whole(P),
     ok = it:call(Target, it_pool, halt, []),
     it:terminate(P),
-    {note, io_lib:format("of ~b and ~b requests", [Attached, Resumed])}.
+    {note, io_lib:format("of ~b, ~b and ~b requests", [Attached, Resumed, Old])}.
+
+%% In the target: all tokens are 63 s older at once, as those are that go from hand to hand
+%% in a pool for a minute.
+grow_old() ->
+    Word = erlang:system_info(trace_control_word),
+    Aged = (Word band 16#7FFFFFFF + 63 bsl 19) band 16#7FFFFFFF,
+    _ = erlang:system_flag(trace_control_word, Aged bor 16#80000000),
+    receive after 10 -> ok end,
+    %% A call of an entry may have had the number, and put its next one back.
+    case (erlang:system_info(trace_control_word) - Aged) band 16#7FFFFFFF < 1 bsl 24 of
+        true -> ok;
+        false -> grow_old()
+    end.
 
 %% Some seconds from now on all that a request calls is seen. Returns how many requests there were.
 shown_whole(P) ->
