@@ -279,7 +279,12 @@ target_give_tokens(struct target *t)
 		t->tokens.needed = now;		/* later */
 	else
 		agent_give_tokens(t->agent, give);
-	if (!gives && agent_gives_tokens(t->agent))
+	if (gives == agent_gives_tokens(t->agent))
+		return;
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
+	    .event = "tokens", .target = t->node }, "%s: tiers give %stokens",
+	    t->node, gives ? "no " : "");
+	if (!gives)
 		t->tokens.began = now;
 }
 
