@@ -161,7 +161,9 @@ proc_note_work(struct kp_requests *rs, uint64_t proc, const struct token *t,
 	if (of != t->label) {
 		if (rs->worked == NULL)
 			rs->worked = calloc(WORKED_MAX, sizeof(*rs->worked));
-		if (!label_inside(rs, t->label, of)) {
+		/* Who had no token may have taken a timer's message. */
+		if (!kp_label_is_unowned(t->label) &&
+		    !label_inside(rs, t->label, of)) {
 			label_spread(rs, t->label);
 			nd = &rs->nodes[proc >> PID_NODE];
 			nd->has_met = true;

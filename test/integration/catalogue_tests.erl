@@ -16,7 +16,8 @@ all(T, Conf) ->
     P = it:kprofd(T, Target, #{tiers => [Text, it:calm()]}),
     it:armed(P),
     {Conf, Programs} = lists:keyfind(Conf, 1, catalogue:programs(it:otp(Target))),
-    Rules = rules(told:conf(binary_to_list(Text)), it:is_native(), it:otp(Target)),
+    %% As all requests are measured, tiers give tokens to whoever has none.
+    Rules = (rules(told:conf(binary_to_list(Text)), it:is_native(), it:otp(Target)))#{gives_tokens => true},
     Told = [told:tell(it:otp(Target), Rules, it:call(Target, catalogue, run, [Program, many(Program)]))
             || _ <- lists:seq(1, ?ROUNDS), Program <- Programs],
     it:terminate(P),

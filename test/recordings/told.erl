@@ -102,13 +102,15 @@ is_timed(Outcome) ->
 died(true) -> raised;
 died(false) -> unfinished.
 
-%% #{requests => [..], calls => [..], losses => [..], tiers => ..}, by rule.
+%% #{requests => [..], calls => [..], losses => [..], tiers => ..}, by rule. With gives_tokens
+%% in the rules no process is without a token.
 tell(Otp, #{exact := Exact, finish := Finish, left := Left} = Conf, {Calls0, Requests0}) ->
     Calls1 = [{C, case C of
                       #call{how = open, name = Name} -> died(lists:member(Name, Left));
                       _ -> outcome(C, Otp, Exact, Calls0)
                   end}
-              || C <- Calls0, C#call.unseen =:= undefined orelse C#call.unseen < Otp],
+              || C <- Calls0, C#call.unseen =:= undefined orelse C#call.unseen < Otp orelse
+                     is_map_key(gives_tokens, Conf)],
     Requests = [request(R, [C || {#call{request = Id}, _} = C <- Calls1, Id =:= R#request.id], Finish)
                 || R <- Requests0],
     ByRequest = maps:from_list([{Id, R} || #{id := Id} = R <- Requests]),

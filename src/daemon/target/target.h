@@ -41,9 +41,7 @@ struct target {
 		kp_wall_ns wall;
 	} rate;
 	struct {
-		kp_mono_ns needed;	/* when processes may have lacked them last */
-		kp_mono_ns began;	/* when tiers began to give them last; 0: never */
-		uint64_t strayed;	/* kp_requests_strayed() at `needed` */
+		kp_mono_ns given;	/* since when, last; 0: never */
 		bool dear;		/* they are not given any more */
 	} tokens;			/* see target_give_tokens() */
 	struct overload overload;

@@ -13,10 +13,8 @@
 
 #define HOT_NAMED 5	/* functions named in one line */
 #define RATE_REPORT_EVERY (10 * KP_NS_PER_S)
-/* A token lasts three times as long, so those of clients that meet do not grow old. */
-#define GIVE_FOR (20 * KP_NS_PER_S)
 #define GIVE_EVERY (60 * KP_NS_PER_S)	/* all tiers are set anew each time */
-#define GIVE_CALLS_MAX 20000	/* of tiers, a second */
+#define GIVE_CALLS_MAX 10000	/* of tiers, a second */
 
 /* ---- overhead ---- */
 
@@ -265,27 +263,20 @@ may_give_tokens(const struct target *t)
 void
 target_give_tokens(struct target *t)
 {
-	uint64_t strayed = kp_requests_strayed(t->part.in->rs, t->part.index);
-	bool armed = agent_state(t->agent) == AGENT_ARMED, give;
-	bool gives = agent_gives_tokens(t->agent);
+	bool gives = agent_gives_tokens(t->agent), give = may_give_tokens(t);
 	kp_mono_ns now = kp_mono_now();
 
-	if (!armed || t->sampler.one_in > 1 || strayed != t->tokens.strayed)
-		t->tokens.needed = now;
-	t->tokens.strayed = strayed;
-	give = now - t->tokens.needed < GIVE_FOR && may_give_tokens(t);
-	if (give && !gives && armed && t->tokens.began != 0 &&
-	    now - t->tokens.began < GIVE_EVERY)
-		t->tokens.needed = now;		/* later */
-	else
-		agent_give_tokens(t->agent, give);
+	if (give && !gives && agent_state(t->agent) == AGENT_ARMED &&
+	    t->tokens.given != 0 && now - t->tokens.given < GIVE_EVERY)
+		return;
+	agent_give_tokens(t->agent, give);
 	if (gives == agent_gives_tokens(t->agent))
 		return;
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
 	    .event = "tokens", .target = t->node }, "%s: tiers give %stokens",
 	    t->node, gives ? "no " : "");
 	if (!gives)
-		t->tokens.began = now;
+		t->tokens.given = now;
 }
 
 void

@@ -49,10 +49,10 @@ void target_recover(struct target *t, const struct agent_status *st);
 void target_sample_batch(struct target *t, kp_target_ns sent);
 void target_sample_status(struct target *t, const struct agent_status *st);
 /*
- * Has tiers give tokens to processes without one, or stop it.  They do where all
- * requests are measured: at first and after each pause, for whoever is answered by
- * a request from before has none; and while requests meet.  Not where calls outside
- * of requests are many, since each makes an event then.
+ * Has tiers give tokens to processes without one, or stop it.  They do while all
+ * requests are measured: whoever takes a message from a process without a token, as
+ * a request from before has none, would be lost to its request.  Not where they are
+ * called so often that calls outside of requests, each an event then, may be dear.
  */
 void target_give_tokens(struct target *t);
 /*
