@@ -403,6 +403,28 @@ of_one_passed_over(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_CROSSED), 1);
 }
 
+/* Its clock begins anew: what its last life showed says nothing of this one. */
+static void
+after_a_restart(void **state)
+{
+	(void)state;
+	expire(&f, 0);
+	meet();
+	done(2, 11);
+	expire(&f, 30000);
+	kp_buf_reset(&f.text);
+	expire(&f, 10);
+	f.weight = 4;
+	f.serial = 60;
+	entry(&f, STRANGER, "e", "x", 5, 20);
+	sent(STORE, 3, "c", 5, 70, 66, 21);
+	done(STORE, 21.5);
+	done(STRANGER, 22);
+	expire(&f, 300);
+	CLOSED("#5 unknown x4 20-22: e 20-22 | c 21-21.5 <0\n");
+	assert_int_equal(lost(&f, KP_LOSS_CROSSED), 0);
+}
+
 #define UNOWNED (KP_LABEL_KPROFD << KP_LABEL_KIND_SHIFT | \
 	(uint64_t)KP_LABEL_UNOWNED << KP_LABEL_CONST_SHIFT | 7)
 
@@ -454,6 +476,7 @@ main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(of_one_passed_over, setup,
 		    teardown),
+		cmocka_unit_test_setup_teardown(after_a_restart, setup, teardown),
 		cmocka_unit_test_setup_teardown(given_a_token, setup, teardown),
 	};
 
