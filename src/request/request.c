@@ -288,7 +288,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 			o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
 		if (o.rq == NULL) {
 			p->node->lost.n[KP_LOSS_CROSSED] += !unowned;
-			o.label = unowned ? 0 : o.label;
+			o.label = unowned ? NOBODYS : o.label;
 			proc_push(rs, p, &o);
 			return;
 		}

@@ -55,6 +55,7 @@ struct token {
  * request is not known yet (reconcile.c).  No token has its label, this or above.
  */
 #define ORPHAN (UINT64_C(1) << 62)
+#define NOBODYS UINT64_MAX	/* the label of a call of no request */
 #define NEST_MAX 8	/* requests inside each other that are told apart */
 
 /* A call of a request in flight. */

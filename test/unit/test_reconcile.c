@@ -438,6 +438,8 @@ given_a_token(void **state)
 	(void)state;
 	entry(&f, 2, "e", "x", 2, 1);
 	sent(WORKER, WORKER, "b", UNOWNED, 20, 20, 5);
+	sent(WORKER, 2, "c", 2, 21, 0, 5.1);
+	done(WORKER, 5.2);
 	done(WORKER, 5.5);
 	sent(2, WORKER, "a", UNOWNED, 22, 20, 6);
 	done(2, 6.5);
@@ -449,7 +451,7 @@ given_a_token(void **state)
 	done(STORE, 9.6);
 	done(2, 10);
 	expire(&f, 300);
-	CLOSED("#2 unknown 1-10: e 1-10 | a 6-6.5 <0 | b 7-9 <0 | c 8-8.5 <2\n");
+	CLOSED("#2 unknown 1-10: e 1-10 | c 5.1-5.2 <0 | a 6-6.5 <0 | b 7-9 <0 | c 8-8.5 <3\n");
 	for (unsigned i = 0; i < KP_LOSS_COUNT; i++)
 		assert_int_equal(lost(&f, i), 0);
 }
