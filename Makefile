@@ -102,15 +102,11 @@ $(B)/gen/%_beam.h: $(B)/gen/kprof_%.beam
 $(B)/gen/agent_beam.h $(B)/gen/counters_beam.h $(B)/gen/sampler_beam.h $(B)/gen/tracer_beam.h: \
     $(B)/gen/%_beam.h: $(B)/gen/load_%.etf
 
-# schema_sql_1[], schema_sql_2[], ...: the steps from one schema to the next.
-SCHEMA_SQL := priv/schema.sql $(patsubst %,priv/schema/%.sql,2 3 4 5 6 7 8 9 10)
-$(B)/gen/schema_sql.h: $(SCHEMA_SQL)
+$(B)/gen/schema_sql.h: priv/schema.sql
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
-	$(Q)v=1; for f in $(SCHEMA_SQL); do \
-	    echo "static const unsigned char schema_sql_$$v[] = {"; \
-	    { cat $$f; printf '\0'; } | xxd -i; echo '};'; v=$$((v + 1)); \
-	done > $@
+	$(Q){ echo "static const unsigned char schema_sql[] = {"; \
+	    { cat $<; printf '\0'; } | xxd -i; echo '};'; } > $@
 
 GEN := $(addprefix $(B)/gen/,agent_beam.h probe_beam.h counters_beam.h sampler_beam.h tracer_beam.h \
          calls_probe_beam.h schema_sql.h web_assets.h)

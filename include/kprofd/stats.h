@@ -87,12 +87,6 @@ struct kp_cell {
 	int64_t busy, w_busy;
 	int64_t share_busy, w_share_busy;
 	int64_t async, w_async;
-	/*
-	 * A window of the sum is older than outlasting, unknown_outcomes,
-	 * w_inside, w_made and the outcomes of async calls: all of them are 0
-	 * then, and must not be shown.
-	 */
-	bool unrecorded;
 	uint64_t strayed;
 	uint64_t missed;		/* weighted */
 	/*
@@ -214,8 +208,6 @@ kp_cell_unseen(const struct kp_cell *c, bool request)
 {
 	uint64_t calls = c->w_calls + (request ? 0 : c->w_async_calls);
 
-	if (c->unrecorded)
-		return calls;
 	return kp_calls_unseen(calls, c->w_unfinished +
 	    (request ? 0 : c->w_async_unfinished), c->w_unknown_outcomes +
 	    c->w_ambiguous + (request ? 0 : c->w_async_unknown));

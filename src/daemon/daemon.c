@@ -312,12 +312,6 @@ on_written(void *ctx, const struct kp_window *w)
 	totals_add(ctx, w);
 }
 
-static void
-on_store_report(const char *line)
-{
-	log_info("store", NULL, "%s", line);
-}
-
 static int
 open_store(struct daemon *d)
 {
@@ -327,8 +321,7 @@ open_store(struct daemon *d)
 		.tiers_text = d->p.conf.text, .conf = d->p.conf.conf,
 		.interval = o->interval, .retain = o->retain,
 		.max_bytes = o->max_db,
-		.on_written = exported ? on_written : NULL,
-		.report = on_store_report };
+		.on_written = exported ? on_written : NULL };
 	char *why = NULL;
 
 	if (exported && (d->totals = totals_new()) == NULL)

@@ -29,7 +29,6 @@ struct report_cell {
 	uint64_t counted, strayed, missed;
 	uint64_t async_raised, async_unknown, async_unfinished;
 	uint64_t unknown_outcomes, unseen;	/* kp_cell_unseen() */
-	bool unrecorded;	/* as of struct kp_cell */
 	uint64_t sampled_requests, sampled_calls, sampled_async;
 	kp_dur_ns total, self, busy, async;
 	kp_dur_ns gc, out;	/* of self; -1: not measured */

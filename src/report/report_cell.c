@@ -54,7 +54,6 @@ report_take_cell(struct report_cell *to, const struct kp_cell *c, bool request)
 	to->ambiguous = c->w_ambiguous;
 	to->unknown_outcomes = c->w_unknown_outcomes;
 	to->unseen = kp_cell_unseen(c, request);
-	to->unrecorded = c->unrecorded;
 	to->async_calls = c->w_async_calls;
 	to->async_raised = c->w_async_raised;
 	to->async_unknown = c->w_async_unknown;
@@ -154,8 +153,7 @@ report_value(const struct report_row *row, size_t tier, enum report_what what)
 	if (what == REPORT_CALLS)
 		of = c->calls;
 	else if (what == REPORT_ASYNC)
-		of = c->async_calls + c->outlasting +
-		    (c->unrecorded && c->async > 0);
+		of = c->async_calls + c->outlasting;
 	if (requests == 0 || of == 0)
 		return -1;
 	switch (what) {

@@ -13,8 +13,8 @@
 #include "text/text.h"
 #include "text/timefmt.h"
 
-/* All but MS are counts.  RAISED and later ones may be null: see is_null(). */
-enum kind { COUNT, MS, RAISED, ASYNC_RAISED, RECORDED };
+/* All but MS are counts.  RAISED and ASYNC_RAISED may be null: see is_null(). */
+enum kind { COUNT, MS, RAISED, ASYNC_RAISED };
 
 static const struct figure {
 	const char *name;
@@ -46,13 +46,13 @@ static const struct figure {
 	FIGURE("gc_ms", MS, gc),
 	FIGURE("out_ms", MS, out),
 	FIGURE("tracing_ms", MS, tracing),
-	FIGURE("unknown_outcomes", RECORDED, unknown_outcomes),
-	FIGURE("outlasting", RECORDED, outlasting),
+	FIGURE("unknown_outcomes", COUNT, unknown_outcomes),
+	FIGURE("outlasting", COUNT, outlasting),
 	FIGURE("after_ms", MS, async),
 	FIGURE("after_per_request_ms", MS, after_per_request),
 	FIGURE("async_raised", ASYNC_RAISED, async_raised),
-	FIGURE("async_unknown", RECORDED, async_unknown),
-	FIGURE("async_unfinished", RECORDED, async_unfinished),
+	FIGURE("async_unknown", COUNT, async_unknown),
+	FIGURE("async_unfinished", COUNT, async_unfinished),
 	FIGURE("async_p50_ms", MS, async_p50),
 	FIGURE("async_p90_ms", MS, async_p90),
 	FIGURE("async_p95_ms", MS, async_p95),
@@ -84,17 +84,15 @@ raised_seen(const struct report_cell *c)
 	return kp_raised_seen(c->raised, c->unseen);
 }
 
-/* True: how calls end is not seen, or was not recorded. */
+/* True: how calls end is not seen. */
 static bool
 is_null(const struct report_cell *c, const struct figure *f)
 {
 	if (f->kind == RAISED)
 		return raised_seen(c) == KP_NOT_SEEN;
-	if (f->kind == ASYNC_RAISED && kp_raised_seen(c->async_raised,
+	return f->kind == ASYNC_RAISED && kp_raised_seen(c->async_raised,
 	    kp_calls_unseen(c->async_calls, c->async_unfinished,
-	    c->async_unknown)) == KP_NOT_SEEN)
-		return true;
-	return f->kind >= ASYNC_RAISED && c->unrecorded;
+	    c->async_unknown)) == KP_NOT_SEEN;
 }
 
 static bool

@@ -65,6 +65,7 @@ COLUMN(covered, json_number, (double)v->covered / (double)KP_NS_PER_S)
 COLUMN(requests, json_uint, v->cells[t].w_requests)
 COLUMN(calls, json_uint, v->cells[t].w_calls)
 COLUMN(unfinished, json_uint, v->cells[t].w_unfinished)
+COLUMN(unknown, json_uint, v->cells[t].w_unknown_outcomes)
 COLUMN(self, json_ms, v->cells[t].w_self)
 COLUMN(entries, json_uint, v->entry_calls)
 COLUMN(sampled, json_uint, v->sampled)
@@ -72,16 +73,6 @@ COLUMN(events, json_uint, v->events)
 COLUMN(agent, json_ms, v->agent)
 COLUMN(cost, json_ms, v->cost)
 COLUMN(lost, json_uint, v->losses.n[t])
-
-/* null where outcomes were not recorded. */
-static void
-col_unknown(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	if (v->cells[t].unrecorded)
-		json_null(j, NULL);
-	else
-		json_uint(j, NULL, v->cells[t].w_unknown_outcomes);
-}
 
 static enum kp_seen
 raised_seen(const struct kp_cell *c, bool request)

@@ -13,7 +13,7 @@ report_tracing_of(const struct report *r, const struct report_cell *c)
 {
 	double inside;
 
-	if (r->traced_call <= 0 || c->timed == 0 || c->unrecorded)
+	if (r->traced_call <= 0 || c->timed == 0)
 		return -1;
 	inside = (double)c->inside / (double)c->timed;
 	return (kp_dur_ns)((double)r->traced_call + inside *

@@ -36,18 +36,6 @@ kp_window_free(struct kp_window *w)
 	free(w);
 }
 
-static void
-no_record(struct kp_cell *c)
-{
-	c->unrecorded = true;
-	c->outlasting = c->w_outlasting = 0;
-	c->unknown_outcomes = c->w_unknown_outcomes = 0;
-	c->w_inside = c->w_made = 0;
-	c->async_raised = c->w_async_raised = 0;
-	c->async_unknown = c->w_async_unknown = 0;
-	c->async_unfinished = c->w_async_unfinished = 0;
-}
-
 enum kp_err
 kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 {
@@ -90,9 +78,6 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 #undef TIME
 	to->has_gc |= from->has_gc;
 	to->has_out |= from->has_out;
-	/* a sum is unknown if a part of it is */
-	if (from->unrecorded || to->unrecorded)
-		no_record(to);
 	if (from->min >= 0 && (to->min < 0 || from->min < to->min))
 		to->min = from->min;
 	if (from->max > to->max)

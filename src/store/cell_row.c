@@ -8,8 +8,7 @@
 #include "cell_row.h"
 #include "db.h"
 
-enum null_when { CELL_NEVER, CELL_SHARE, CELL_GC, CELL_OUT, CELL_AFTER,
-	NULL_COUNT };
+enum null_when { CELL_NEVER, CELL_SHARE, CELL_GC, CELL_OUT, NULL_COUNT };
 
 /* All figures are integers of 64 bits. */
 static const struct {
@@ -54,7 +53,6 @@ cell_row_read(sqlite3_stmt *st, struct kp_cell *c)
 	}
 	c->has_gc = !null[CELL_GC];
 	c->has_out = !null[CELL_OUT];
-	c->unrecorded = null[CELL_AFTER];
 	if (sqlite3_column_type(st, CELL_MIN) != SQLITE_NULL)
 		c->min = sqlite3_column_int64(st, CELL_MIN);
 	c->max = sqlite3_column_int64(st, CELL_MAX);
@@ -103,7 +101,6 @@ db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
 		    c->share_busy == c->busy && c->w_share_busy == c->w_busy,
 		[CELL_GC] = !c->has_gc,
 		[CELL_OUT] = !c->has_out,
-		[CELL_AFTER] = c->unrecorded,
 	};
 	int64_t v;
 

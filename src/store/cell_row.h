@@ -12,8 +12,7 @@
 /*
  * X(column, field of struct kp_cell, condition for null): CELL_NEVER;
  * CELL_SHARE if the shares equal the figures; CELL_GC, CELL_OUT if these are
- * not measured; CELL_AFTER in rows of schema 6 and before.  What is null in rows
- * of earlier schemas and read as 0 then is CELL_NEVER, too.
+ * not measured.
  */
 #define CELL_FIGURES(X) \
 	CELL_PAIR(X, requests, requests, CELL_NEVER) \
@@ -31,12 +30,12 @@
 	CELL_PAIR(X, share_busy_ns, share_busy, CELL_SHARE) \
 	CELL_PAIR(X, gc_ns, gc, CELL_GC) \
 	CELL_PAIR(X, out_ns, out, CELL_OUT) \
-	CELL_PAIR(X, outlasting, outlasting, CELL_AFTER) \
-	CELL_PAIR(X, unknown_outcomes, unknown_outcomes, CELL_AFTER) \
-	X(w_inside, w_inside, CELL_AFTER) X(w_made, w_made, CELL_AFTER) \
-	CELL_PAIR(X, async_raised, async_raised, CELL_AFTER) \
-	CELL_PAIR(X, async_unknown, async_unknown, CELL_AFTER) \
-	CELL_PAIR(X, async_unfinished, async_unfinished, CELL_AFTER) \
+	CELL_PAIR(X, outlasting, outlasting, CELL_NEVER) \
+	CELL_PAIR(X, unknown_outcomes, unknown_outcomes, CELL_NEVER) \
+	X(w_inside, w_inside, CELL_NEVER) X(w_made, w_made, CELL_NEVER) \
+	CELL_PAIR(X, async_raised, async_raised, CELL_NEVER) \
+	CELL_PAIR(X, async_unknown, async_unknown, CELL_NEVER) \
+	CELL_PAIR(X, async_unfinished, async_unfinished, CELL_NEVER) \
 	X(counted, counted, CELL_NEVER) X(strayed, strayed, CELL_NEVER) \
 	X(missed, missed, CELL_NEVER)
 #define CELL_PAIR(X, column, field, null) \

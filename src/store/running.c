@@ -25,7 +25,7 @@ static const size_t figures[] = {
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))
 
-enum { HAS_GC = 1, HAS_OUT = 2, UNRECORDED = 4 };
+enum { HAS_GC = 1, HAS_OUT = 2 };
 
 /* ---- writing ---- */
 
@@ -75,7 +75,7 @@ put_cell(struct kp_buf *b, const struct kp_cell *c)
 	put_string(b, c->tier);
 	put_string(b, c->identity);
 	kp_buf_u8(b, (uint8_t)((c->has_gc ? HAS_GC : 0) |
-	    (c->has_out ? HAS_OUT : 0) | (c->unrecorded ? UNRECORDED : 0)));
+	    (c->has_out ? HAS_OUT : 0)));
 	for (size_t i = 0; i < NFIGURES; i++) {
 		memcpy(&v, (const char *)c + figures[i], sizeof(v));
 		put_signed(b, v);
@@ -203,7 +203,6 @@ get_cell(struct reader *rd, struct kp_cell *c)
 	flags = get_u8(rd);
 	c->has_gc = flags & HAS_GC;
 	c->has_out = flags & HAS_OUT;
-	c->unrecorded = flags & UNRECORDED;
 	for (size_t i = 0; i < NFIGURES; i++) {
 		v = get_signed(rd);
 		memcpy((char *)c + figures[i], &v, sizeof(v));

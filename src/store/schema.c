@@ -1,5 +1,5 @@
 /*
- * schema.c - opens a database for writing: locks, identifies, migrates it.
+ * schema.c - opens a database for writing: locks, identifies, makes it.
  *
  * The lock is flock(2) on a separate descriptor.  It must stay open as long as
  * SQLite has the file open: closing any descriptor of a file releases all POSIX
@@ -16,19 +16,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kprofd/clock.h"
 #include "schema.h"
 
-#include "schema_sql.h"		/* priv/schema.sql and priv/schema/N.sql */
+#include "schema_sql.h"		/* priv/schema.sql */
 #include "text/file_why.h"
 
 #define BUSY_MS 1000
 
-#define STEP(version) { version, (const char *)schema_sql_##version }
-
+/*
+ * The first makes the tables in an empty file.  Steps from a released version to
+ * later ones follow it; schema_version() then accepts that version, too.
+ */
 static const struct schema_step steps[] = {
-	STEP(1), STEP(2), STEP(3), STEP(4), STEP(5), STEP(6), STEP(7), STEP(8),
-	STEP(9), STEP(10),
+	{ SCHEMA_VERSION, (const char *)schema_sql },
 };
 
 void
@@ -181,6 +181,13 @@ schema_version(sqlite3 *db, const char *path, int *version, char **why)
 		    SCHEMA_VERSION);
 		return KP_EFORMAT;
 	}
+	if (*version < SCHEMA_VERSION) {
+		schema_why(why, "cannot open '%s': written by an older kprofd "
+		    "(its schema is %d, this program knows %d; keep it and "
+		    "begin a new one with kprofd -db)", path, *version,
+		    SCHEMA_VERSION);
+		return KP_EFORMAT;
+	}
 	return KP_OK;
 }
 
@@ -208,61 +215,31 @@ schema_migrate(sqlite3 *db, const char *path, int version,
 	return KP_OK;
 }
 
-static void
-report_start(schema_report report, const char *path, int version)
-{
-	char line[512];
-
-	snprintf(line, sizeof(line), "%.400s: migrating from schema %d to %d, "
-	    "this can take a minute for a large file", path, version,
-	    SCHEMA_VERSION);
-	report(line);
-}
-
-static void
-report_end(schema_report report, const char *path, kp_dur_ns took)
-{
-	char line[512];
-
-	snprintf(line, sizeof(line), "%.400s: migrated to schema %d in %.1f s",
-	    path, SCHEMA_VERSION, (double)took / KP_NS_PER_S);
-	report(line);
-}
-
 enum kp_err
-schema_bring_up(sqlite3 *db, const char *path, schema_report report,
-    char **why)
+schema_bring_up(sqlite3 *db, const char *path, char **why)
 {
 	/*
 	 * auto_vacuum can only be set before the first table is made;
 	 * retention needs it to release pages.
 	 */
 	static const char fresh[] = "pragma auto_vacuum = incremental";
-	kp_mono_ns since = kp_mono_now();
 	int version, rc = SQLITE_OK;
 	enum kp_err err;
 
 	err = schema_version(db, path, &version, why);
 	if (err != KP_OK)
 		return err;
-	if (version == 0 || version == SCHEMA_VERSION)
-		report = NULL;
-	if (report != NULL)
-		report_start(report, path, version);
 	if (version == 0)
 		rc = sqlite3_exec(db, fresh, NULL, NULL, NULL);
 	if (rc != SQLITE_OK)
 		return schema_explain(db, rc, path, why);
-	err = schema_migrate(db, path, version, steps,
+	return schema_migrate(db, path, version, steps,
 	    sizeof(steps) / sizeof(steps[0]), why);
-	if (err == KP_OK && report != NULL)
-		report_end(report, path, kp_mono_now() - since);
-	return err;
 }
 
-/* Migrates, and sets the connection up. */
+/* Makes the tables, and sets the connection up. */
 static enum kp_err
-bring_up(sqlite3 *db, const char *path, schema_report report, char **why)
+bring_up(sqlite3 *db, const char *path, char **why)
 {
 	static const char ready[] = "pragma journal_mode = wal;"
 				    "pragma synchronous = normal;"
@@ -273,7 +250,7 @@ bring_up(sqlite3 *db, const char *path, schema_report report, char **why)
 	int rc;
 
 	sqlite3_busy_timeout(db, BUSY_MS);
-	err = schema_bring_up(db, path, report, why);
+	err = schema_bring_up(db, path, why);
 	if (err != KP_OK)
 		return err;
 	rc = sqlite3_exec(db, ready, NULL, NULL, NULL);
@@ -282,7 +259,7 @@ bring_up(sqlite3 *db, const char *path, schema_report report, char **why)
 
 enum kp_err
 schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
-    schema_report report, char **why)
+    char **why)
 {
 	sqlite3 *db = NULL;
 	enum kp_err err;
@@ -295,7 +272,7 @@ schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
 	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE |
 	    SQLITE_OPEN_NOMUTEX, NULL);
 	if (rc == SQLITE_OK)
-		err = bring_up(db, path, report, why);
+		err = bring_up(db, path, why);
 	else
 		err = schema_explain(db, rc, path, why);
 	if (err == KP_OK) {

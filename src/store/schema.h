@@ -1,6 +1,6 @@
 /*
- * schema.h - opens a database file, checks that kprofd wrote it, and migrates
- * it.  Private to src/store.
+ * schema.h - opens a database file, checks that kprofd wrote it, and makes its
+ * tables.  Private to src/store.
  */
 #ifndef KPROFD_STORE_SCHEMA_H
 #define KPROFD_STORE_SCHEMA_H
@@ -11,7 +11,7 @@
 
 #include "kprofd/err.h"
 
-#define SCHEMA_VERSION 10
+#define SCHEMA_VERSION 10	/* of priv/schema.sql */
 #define SCHEMA_APP_ID 1802531430	/* "kprf" */
 
 /*
@@ -25,7 +25,7 @@
 	" union all select request_id, 0, self_ns from call" \
 	" where seq = 0 and self_ns is not null" of_entry
 
-/* The migration to this version from the one before; 0: an empty file. */
+/* Leads to this version from the one before, or from an empty file. */
 struct schema_step {
 	int version;
 	const char *sql;	/* also sets user_version */
@@ -37,24 +37,23 @@ void schema_why(char **why, const char *fmt, ...)
 /* Explains SQLite's error rc for a user who opens path. */
 enum kp_err schema_explain(sqlite3 *db, int rc, const char *path, char **why);
 
-/* Takes lines for the log: a migration starts, and its duration. */
-typedef void (*schema_report)(const char *line);
-
 /*
- * Opens path for writing, makes it (mode 0640) if it is not there, and migrates
- * it to SCHEMA_VERSION.  *lock is a file descriptor that locks out other
- * daemons; close it after the connection.  *made: there was no file.  report
- * may be NULL.  On error nothing stays open, and a new file is removed.
+ * Opens path for writing, makes it (mode 0640) if it is not there, and brings it
+ * to SCHEMA_VERSION.  *lock is a file descriptor that locks out other daemons;
+ * close it after the connection.  *made: there was no file.  On error nothing
+ * stays open, and a new file is removed.
  */
 enum kp_err schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
-    schema_report report, char **why);
-/* Migrates likewise by an open connection: without lock or WAL. */
-enum kp_err schema_bring_up(sqlite3 *db, const char *path,
-    schema_report report, char **why);
-/* Gets the schema of the file, if it is kprofd's; 0: an empty file. */
+    char **why);
+/* Does that by an open connection: without lock or WAL. */
+enum kp_err schema_bring_up(sqlite3 *db, const char *path, char **why);
+/*
+ * Gets the schema of the file, if it is kprofd's and this program knows it; 0: an
+ * empty file.
+ */
 enum kp_err schema_version(sqlite3 *db, const char *path, int *version,
     char **why);
-/* Runs the migrations above version, each in a transaction. */
+/* Runs the steps above version, each in a transaction. */
 enum kp_err schema_migrate(sqlite3 *db, const char *path, int version,
     const struct schema_step *steps, size_t n, char **why);
 

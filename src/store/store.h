@@ -103,19 +103,14 @@ struct kp_store_opts {
 	 */
 	void (*on_written)(void *written_ctx, const struct kp_window *w);
 	void *written_ctx;
-	/*
-	 * If not NULL, takes a line for the log before a database of an earlier
-	 * kprofd is migrated, which may take a while, and one after.
-	 */
-	void (*report)(const char *line);
 };
 
 struct kp_store;
 
 /*
- * Opens or makes the database, migrates it, marks a run that did not end
- * well (event unclean_end), and starts the writer.  On error *why is one line
- * for the user, owned by the caller.
+ * Opens or makes the database, marks a run that did not end well (event
+ * unclean_end), and starts the writer.  On error *why is one line for the user,
+ * owned by the caller.
  */
 enum kp_err kp_store_open(struct kp_store **out, const struct kp_store_opts *o,
     char **why);

@@ -18,7 +18,6 @@ documents() ->
      {"priv/*.conf", tiers},
      {"priv/examples/*.conf", tiers},
      {"priv/schema.sql", comments},
-     {"priv/schema/*", elsewhere},
      {"priv/openapi.json", elsewhere},
      {"priv/{install,debian}.mk", elsewhere},
      {"priv/debian/[a-rt-z]*", elsewhere},

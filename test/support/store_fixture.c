@@ -207,21 +207,6 @@ sql_exec(const char *sql)
 	sqlite3_close(db);
 }
 
-void
-sql_file(const char *file)
-{
-	static char sql[1 << 17];
-	FILE *f = fopen(file, "r");
-	size_t n;
-
-	assert_non_null(f);
-	n = fread(sql, 1, sizeof(sql) - 1, f);
-	fclose(f);
-	assert_in_range(n, 5000, sizeof(sql) - 2);
-	sql[n] = '\0';
-	sql_exec(sql);
-}
-
 struct kp_query *
 open_query(void)
 {

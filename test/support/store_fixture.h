@@ -49,8 +49,6 @@ struct kp_tree *new_tree(uint32_t ncalls);
 /* All rows of a query: columns with '|', rows with newlines; static. */
 char *sql_text(const char *sql);
 void sql_exec(const char *sql);
-/* What a file of SQL says. */
-void sql_file(const char *file);
 /* Another connection, which holds the lock for writing till it is closed. */
 sqlite3 *lock_db(void);
 struct kp_query *open_query(void);

@@ -753,44 +753,6 @@ test_unfinished_may_have_raised(void **state)
 }
 
 /*
- * Windows of before these were counted, with one of after: of the sum they are
- * not known, and nothing can be subtracted by them.
- */
-static void
-test_not_recorded(void **state)
-{
-	struct kp_cell old = cell("http", "_total", 10, 1, 90000);
-	struct kp_window *w = new_window(2);
-	struct report *r;
-
-	(void)state;
-	w->cells[w->ncells] = cell("http", "_total", 10, 1, 90000);
-	w->cells[w->ncells].w_outlasting = 3;
-	w->cells[w->ncells].w_inside = w->cells[w->ncells].w_made = 100;
-	w->cells[w->ncells].async = w->cells[w->ncells].w_async = 20 * MS;
-	old.unrecorded = true;
-	assert_int_equal(kp_cell_merge(&w->cells[w->ncells++], &old), KP_OK);
-	kp_hist_free(&old.hist);
-	w->cells[w->ncells++] = cell("_total", "_total", 20, 1, 100000);
-	w->cost.traced_call = 4000;
-	r = report_of(w);
-	assert_int_equal(r->rows[0].cells[1].tracing, -1);
-	assert_null(strstr(table(r, REPORT_TOTAL, 0), "of its 90 us"));
-	assert_false(report_less_tracing(r));
-	assert_int_equal(r->rows[0].cells[1].after_per_request, MS);
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"unknown_outcomes\":null,"
-	    "\"outlasting\":null,\"after_ms\":20,"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"unknown_outcomes\":0,"
-	    "\"outlasting\":0,"));
-	kp_buf_reset(&buf);
-	report_csv(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",,,20,1,,,,,,,,,not_seen,0,0,,0,0\n"));
-	report_free(r);
-}
-
-/*
  * A process that waits is answered because of another request, which was not
  * sampled: render, once in each request, showed 0.17 and nothing said so.
  */
@@ -858,11 +820,11 @@ test_missing(void **state)
 	report_free(r);
 }
 
-/* A step of old windows has no such count, which is not 0. */
+/* In a step whose outcomes are all unknown none can be seen, which is not 0. */
 static void
 test_series_seen(void **state)
 {
-	struct kp_cell cells[] = { { .w_calls = 5, .unrecorded = true },
+	struct kp_cell cells[] = { { .w_calls = 5, .w_unknown_outcomes = 5 },
 		{ .w_calls = 5, .w_raised = 2, .w_ambiguous = 1 },
 		{ .w_calls = 5, .w_raised = 2 } };
 	struct kp_series_step v[3];
@@ -875,7 +837,7 @@ test_series_seen(void **state)
 	kp_buf_reset(&buf);
 	assert_int_equal(series_json(&buf, &s, NULL, NULL), KP_OK);
 	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\"unknown_outcomes\":[null,0,0]"));
+	    "\"unknown_outcomes\":[5,0,0]"));
 	assert_non_null(strstr(kp_buf_cstr(&buf), "\"raised\":[null,2,2],"
 	    "\"errors\":[null,2,2],\"raised_seen\":[\"not_seen\",\"at_least\",\"known\"]"));
 }
@@ -1252,7 +1214,7 @@ main(void)
 		T(test_less_tracing), T(test_csv), T(test_running), T(test_json),
 		T(test_outcomes_not_seen),
 		T(test_unfinished_may_have_raised),
-		T(test_not_recorded), T(test_missing), T(test_series_seen),
+		T(test_missing), T(test_series_seen),
 		T(test_outcomes_after_the_end),
 		T(test_percentiles_after_the_end), T(test_raised_inside),
 		T(test_empty), T(test_from_db), T(test_tree),

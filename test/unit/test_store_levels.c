@@ -310,87 +310,6 @@ test_clock_held(void **state)
 	db_close(db, 0);
 }
 
-/* What it answered before, it answers now; then with sums and without. */
-static void
-assert_brought_up(const struct kp_buf *before)
-{
-	struct kp_db *db = keep_open(NULL);
-	struct kp_buf after;
-
-	assert_string_equal(sql_text("pragma user_version"), "10");
-	assert_string_equal(sql_text("select count(*) from sqlite_master where"
-	    " name like '%span%' or type = 'trigger'"), "0");
-	assert_string_equal(sql_text("pragma foreign_key_check"), "");
-	keep_settle(db, NOON + 2 * DAY);
-	ask_all(&after, 5);
-	assert_int_equal(before->len, after.len);
-	assert_memory_equal(before->p, after.p, before->len);
-	kp_buf_free(&after);
-	assert_same_answers();
-	db_close(db, 0);
-}
-
-static void
-test_schema4(void **state)
-{
-	struct kp_buf before;
-
-	(void)state;
-	sql_file("test/unit/schema4.sql");
-	ask_all(&before, 5);
-	assert_brought_up(&before);
-	kp_buf_free(&before);
-}
-
-/* It had sums over spans, and triggers that kept them true. */
-static void
-test_schema7(void **state)
-{
-	struct kp_buf before;
-
-	(void)state;
-	sql_file("test/unit/schema4.sql");
-	db_close(keep_open(NULL), 0);
-	sql_exec("drop view request_stats; drop view tier_stats;"
-	    "drop view costs; alter table cost drop column scheduled;"
-	    "alter table cost drop column sampled;"
-	    "alter table stat drop column async_max_ns;"
-	    "alter table stat drop column async_p50_ns;"
-	    "alter table stat drop column async_p90_ns;"
-	    "alter table stat drop column async_p95_ns;"
-	    "alter table stat drop column async_p99_ns;"
-	    "alter table stat drop column async_hist;"
-	    "drop view stack_functions; drop view tier_stacks;"
-	    "drop table level_stack; drop table stack_stat;"
-	    "drop table stack_path; drop table stack;"
-	    "drop table level_stat; drop table level_sum;"
-	    "drop table level_next; create table span (id integer primary key,"
-	    " level integer not null, node_id integer not null,"
-	    " start_ns integer not null);"
-	    "create table span_stat (span_id integer not null,"
-	    " tier_id integer not null, identity_id integer not null,"
-	    " requests integer not null,"
-	    " primary key (span_id, tier_id, identity_id)) without rowid;"
-	    "create table span_next (level integer primary key,"
-	    " start_ns integer not null, node_id integer not null);"
-	    "create trigger span_gone after delete on span begin"
-	    " delete from span_stat where span_id = old.id; end;"
-	    "create trigger window_new after insert on time_window begin"
-	    " delete from span; end;"
-	    "create trigger window_gone after delete on time_window begin"
-	    " delete from span; end;"
-	    "insert into span values (1, 604800, 0, 0);"
-	    "insert into span_stat values (1, 1, 1, 99);"
-	    "insert into span_next values (604800, 1, 0);"
-	    "alter table stat drop column counted;"
-	    "alter table stat drop column strayed;"
-	    "alter table stat drop column missed;"
-	    "pragma user_version = 7");
-	ask_all(&before, 5);
-	assert_brought_up(&before);
-	kp_buf_free(&before);
-}
-
 static size_t
 pieces_of(struct kp_db *db, const struct range_wanted *w)
 {
@@ -569,8 +488,6 @@ main(void)
 		ON_A_FILE(test_as_time_goes),
 		ON_A_FILE(test_clock_ahead),
 		ON_A_FILE(test_clock_held),
-		ON_A_FILE(test_schema4),
-		ON_A_FILE(test_schema7),
 		ON_A_FILE(test_few_pieces),
 		ON_A_FILE(test_damaged_levels),
 		ON_A_FILE(test_sum_fails),

@@ -285,7 +285,6 @@ random_pauses(struct kp_cell *c)
 	c->w_out = c->has_out ? pick(1 << 24) : 0;
 }
 
-/* Recorded or not, as in rows of before. */
 static void
 random_outcomes(struct kp_cell *c)
 {
@@ -298,9 +297,8 @@ random_outcomes(struct kp_cell *c)
 	c->counted = pick(1000);
 	c->strayed = pick(1000);
 	c->missed = pick(1000);
-	c->unrecorded = pick(8) == 0;
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-		*counts[i] = c->unrecorded ? 0 : pick(1000);
+		*counts[i] = pick(1000);
 }
 
 static void

@@ -13,12 +13,14 @@
 
 #include "store_fixture.h"
 
+#define CALLS 6	/* of every request */
+
 /* What its entry and its calls of db and web took by themselves, in us. */
 static void
 put_request(struct kp_store *s, const char *node, int total, int entry, int db,
     int web)
 {
-	struct kp_tree *t = new_tree(6);
+	struct kp_tree *t = new_tree(CALLS);
 
 	t->node = node;
 	t->total = total * KP_NS_PER_US;
@@ -34,8 +36,6 @@ put_request(struct kp_store *s, const char *node, int total, int entry, int db,
 	t->calls[5].async = true;
 	kp_store_tree(s, t);
 }
-
-static uint32_t calls = 6;	/* of every request */
 
 /* "3 2 1": which, and by how many us; by: NULL, "" itself, or a tier. */
 static const char *
@@ -53,7 +53,7 @@ found(const struct kp_query_range *r, const char *by, size_t skip,
 	assert_int_equal(kp_query_slow(q, r, how, by, skip, limit, &rs),
 	    KP_OK);
 	for (size_t i = 0; i < rs.n; i++) {
-		assert_int_equal(rs.v[i].ncalls, calls);
+		assert_int_equal(rs.v[i].ncalls, CALLS);
 		p += sprintf(p, "%s%d", i > 0 ? " " : "", (int)rs.v[i].id);
 		if (rs.v[i].by >= 0)
 			p += sprintf(p, ":%g", (double)rs.v[i].by / 1e3);
@@ -72,7 +72,6 @@ test_by(void **state)
 	struct kp_query *q;
 
 	(void)state;
-	calls = 6;
 	put_request(s, "a@h", 500, 10, 400, 5);
 	put_request(s, "b@h", 900, 300, 7, 30);
 	put_request(s, "a@h", 700, 300, 11, 20);
@@ -102,54 +101,6 @@ test_by(void **state)
 	sql_exec("pragma foreign_keys = on; delete from request where id = 2");
 	assert_string_equal(sql_text("select count(*) from request_time"),
 	    "6");
-}
-
-/* A database of an earlier schema knows totals; migrated it knows all. */
-static void
-assert_migrates(const char *file)
-{
-	static const char *const times = "select request_id, tier_id, self_ns"
-	    " from request_time order by 1, 2";
-	static char before[4096];
-	struct kp_query_requests rs;
-	struct kp_query *q;
-
-	sql_file(file);
-	q = open_query();
-	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_SELF, NULL, 0, 9,
-	    &rs), KP_EFORMAT);
-	assert_non_null(strstr(kp_query_why(q), "earlier kprofd"));
-	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_TOTAL, NULL, 0, 9,
-	    &rs), KP_OK);
-	assert_true(rs.n > 0);
-	kp_query_requests_free(&rs);
-	kp_query_close(q);
-	kp_store_close(open_store());
-	snprintf(before, sizeof(before), "%s", sql_text("select request_id,"
-	    " 0 as tier, self_ns from call where seq = 0 and self_ns is not null"
-	    " union all select request_id, tier_id, sum(self_ns) from call"
-	    " where tier_id is not null and async = 0 and self_ns is not null"
-	    " group by 1, 2 order by 1, 2"));
-	assert_true(strlen(before) > 10);
-	assert_string_equal(sql_text(times), before);
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
-}
-
-static void
-test_schema1(void **state)
-{
-	(void)state;
-	assert_migrates("test/unit/schema1.sql");
-}
-
-static void
-test_schema4(void **state)
-{
-	(void)state;
-	assert_migrates("test/unit/schema4.sql");
-	calls = 4;
-	/* the last took 210 ms in db, on the other node too */
-	assert_string_equal(found(&all, "db", 0, 9), "3:210000 2:140000 1:70000");
 }
 
 /* By the time, or because somebody says so. */
@@ -189,8 +140,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_FILE(test_by),
-		ON_A_FILE(test_schema1),
-		ON_A_FILE(test_schema4),
 		ON_A_FILE(test_ends),
 	};
 

@@ -507,23 +507,6 @@ test_several(void **state)
 	kp_query_close(q);
 }
 
-/* A file of an earlier kprofd has none, before it is migrated and after. */
-static void
-test_schema4(void **state)
-{
-	struct kp_db *db;
-
-	(void)state;
-	sql_file("test/unit/schema4.sql");
-	assert_string_equal(answer(&all, 9), "0 0 left 0 0 0\n");
-	db = keep_open(NULL);
-	assert_string_equal(answer(&all, 9), "0 0 left 0 0 0\n");
-	put_one(db, T0, "m:f/0");
-	db_close(db, 0);
-	assert_string_equal(answer(&all, 9), "1 0 left 0 0 0\n"
-	    "a@h create web m:f/0 [running] 1 10 100\n");
-}
-
 int
 main(void)
 {
@@ -539,7 +522,6 @@ main(void)
 		ON_A_FILE(test_size),
 		ON_A_FILE(test_merge),
 		ON_A_FILE(test_several),
-		ON_A_FILE(test_schema4),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

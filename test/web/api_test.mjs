@@ -25,7 +25,8 @@ const one = (text) => Object.values(sql(db, text)[0])[0];
 async function begin() {
 	run(join(build, "test", "mkdb"), db);
 	sql(db, `update identity set name = '${SCRIPT}' where name = 'update';
-	    insert into cost (window_id, events, armed_calls, agent_ns, cost_ns) select id, 10 * id, 20, 1000 * id, 3000 * id from time_window`);
+	    insert into cost (window_id, events, armed_calls, agent_ns, cost_ns, scheduled, sampled)
+	    select id, 10 * id, 20, 1000 * id, 3000 * id, 0, 0 from time_window`);
 	w = await web(db);
 }
 

@@ -22,12 +22,6 @@
 #define LIMITED_MAX 16384u
 #define FIGURE_MAX (INT64_C(1) << 43)
 
-#define VIEW_PROFILES \
-    "create view profiles as select id, target, otp, type," \
-    "  strftime('%Y-%m-%dT%H:%M:%SZ', read_ns / 1000000000, 'unixepoch') read," \
-    "  round(elapsed_ns / 1e6, 3) elapsed_ms, functions, limited, ended" \
-    "  from profile;"
-
 static const char schema[] =
     "pragma application_id = 1802529904; pragma user_version = 2;"
     "create table profile(id integer primary key, target text not null,"
@@ -42,17 +36,15 @@ static const char schema[] =
     "create index counted_profile on counted(profile);"
     "create table process(profile integer not null references profile,"
     "  pid text not null, name text not null);"
-    VIEW_PROFILES
+    "create view profiles as select id, target, otp, type,"
+    "  strftime('%Y-%m-%dT%H:%M:%SZ', read_ns / 1000000000, 'unixepoch') read,"
+    "  round(elapsed_ns / 1e6, 3) elapsed_ms, functions, limited, ended"
+    "  from profile;"
     "create view function as select profile, function, sum(calls) calls,"
     "  sum(us) / 1e3 ms, sum(words) words,"
     "  round(1.0 * sum(us) / sum(calls), 3) us_per_call,"
     "  round(1.0 * sum(words) / sum(calls), 3) words_per_call"
     "  from counted group by profile, function;";
-
-/* Version 1 has no column `limited`. */
-static const char migrate[] =
-    "pragma user_version = 2; alter table profile add column limited text;"
-    "drop view profiles;" VIEW_PROFILES;
 
 struct writing {
 	struct put to;
@@ -139,14 +131,12 @@ number(sqlite3 *db, const char *sql)
 	return n;
 }
 
-/* 0: another kind of database, or a later version. */
-static int64_t
-version(sqlite3 *db)
+/* False: another kind of database, or another version. */
+static bool
+is_ours(sqlite3 *db)
 {
-	int64_t v = number(db, "pragma application_id") == APPLICATION ?
-	    number(db, "pragma user_version") : 0;
-
-	return v >= 1 && v <= VERSION ? v : 0;
+	return number(db, "pragma application_id") == APPLICATION &&
+	    number(db, "pragma user_version") == VERSION;
 }
 
 /* Within the transaction, since another kprof may make it at this moment. */
@@ -156,11 +146,8 @@ make(struct writing *w, char *why, size_t n)
 	put_exec(&w->to, "begin immediate");
 	if (w->to.rc != SQLITE_OK)
 		return KP_OK;
-	if (version(w->to.db) > 0) {
-		if (version(w->to.db) < VERSION)
-			put_exec(&w->to, migrate);
+	if (is_ours(w->to.db))
 		return KP_OK;
-	}
 	if (number(w->to.db, "select count(*) from sqlite_master") != 0) {
 		snprintf(why, n, "it is another database: give a file of its "
 		    "own");
@@ -217,7 +204,7 @@ counts_db_begins(const void *p, size_t n)
 
 #define BEFORE "select max(b.id) from profile b, profile l where l.id = " \
     "(select max(id) from profile) and b.id < l.id and " \
-    "b.target = l.target and b.type = l.type"
+    "b.target = l.target and b.type = l.type and b.limited is l.limited"
 
 /* The number of the profile; 0: there is none. */
 static int64_t
@@ -231,8 +218,7 @@ find(sqlite3 *db, int64_t which)
 	else
 		snprintf(sql, sizeof(sql), "select id from profile "
 		    "order by id desc limit 1");
-	which = which == COUNTS_DB_BEFORE ? number(db, version(db) < VERSION ?
-	    BEFORE : BEFORE " and b.limited is l.limited") : number(db, sql);
+	which = which == COUNTS_DB_BEFORE ? number(db, BEFORE) : number(db, sql);
 	return which > 0 ? which : 0;
 }
 
@@ -308,7 +294,7 @@ counts_db_read(const char *file, int64_t which, struct counts_kept *k,
 
 	*k = (struct counts_kept){ 0 };
 	if (sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL) ==
-	    SQLITE_OK && version(db) > 0) {
+	    SQLITE_OK && is_ours(db)) {
 		id = find(db, which);
 		e = id == 0 ? KP_ENOENT : read_type(db, id, k);
 		if (e == KP_OK)

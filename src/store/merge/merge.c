@@ -262,7 +262,7 @@ open_copy(struct kp_merge *m, char **why)
 	if (m->lock >= 0)
 		err = copy_out(m, why);
 	if (err == KP_OK)
-		err = schema_bring_up(m->db, m->copy, NULL, why);
+		err = schema_bring_up(m->db, m->copy, why);
 	if (err != KP_OK)
 		return err;
 	rc = sqlite3_exec(m->db, ready, NULL, NULL, NULL);

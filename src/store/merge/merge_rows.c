@@ -4,8 +4,7 @@
  *
  * Row ids differ from file to file.  For each kind of id a temporary table maps
  * the old one to the new one (map_node: old, new).  Columns with ids have names
- * such as node_id and are translated; other columns are copied if both files
- * have them, so that a file of an older schema needs no migration.
+ * such as node_id and are translated; other columns are copied.
  */
 #include <stdio.h>
 #include <string.h>
@@ -240,14 +239,13 @@ add_column(struct columns *c, const char *name, const char *key)
 	kp_buf_printf(&c->to, "%s\"%s\"", sep, name);
 }
 
-/* Finds the columns that both have, except `position`, which main sets. */
+/* Finds the columns to copy: all except `position`, which main sets. */
 static int
 find_columns(sqlite3 *db, const char *table, const char *key,
     struct columns *c)
 {
-	static const char sql[] = "select t.name from pragma_table_info(?1,"
-	    " 'main') t join pragma_table_info(?1, 'src') s"
-	    " on s.name = t.name where t.name <> 'position' order by t.cid";
+	static const char sql[] = "select name from pragma_table_info(?1,"
+	    " 'main') where name <> 'position' order by cid";
 	sqlite3_stmt *st;
 	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
 
@@ -305,15 +303,13 @@ copy_names(sqlite3 *db, const struct dim *d)
 	    " join main.%s d on d.%s = s.%s", table, kp_buf_cstr(&c.to),
 	    kp_buf_cstr(&c.from), table, table, table, table, d->name,
 	    d->name);
-	/* an older file may not have the table */
-	if (rc == SQLITE_OK && c.to.len > 0)
+	if (rc == SQLITE_OK)
 		rc = run_built(db, &sql, NULL);
 	kp_buf_free(&sql);
 	columns_free(&c);
 	return rc;
 }
 
-/* Copies the rows; a table that an older file lacks has no columns. */
 static int
 copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
 {
@@ -330,7 +326,7 @@ copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
 	    f->table, kp_buf_cstr(&c.to), kp_buf_cstr(&c.from), f->map,
 	    f->table, f->key, strcmp(f->table, "run") == 0 ?
 	    " where m.new not in (select id from main.run)" : "");
-	if (rc == SQLITE_OK && c.to.len > 0)
+	if (rc == SQLITE_OK)
 		rc = run_built(db, &sql, count);
 	kp_buf_free(&sql);
 	columns_free(&c);

@@ -10,7 +10,7 @@
 #include "merge.h"
 
 /*
- * Copies from the schema `src` into `main`, which is of SCHEMA_VERSION.
+ * Copies from the schema `src` into `main`, both of SCHEMA_VERSION.
  * Returns SQLite's error; the caller must then discard main.
  */
 int merge_rows(sqlite3 *db, struct kp_merge_count *count);

@@ -22,80 +22,6 @@
 #define CACHE_KIB_ALL 16384u
 #define CACHE_KIB_MIN 128u
 
-/*
- * The additions of later schemas, for files that kprofd has not migrated: empty
- * tables, and views that shadow a table and have null in its new columns.  So
- * every query is written for the current schema.
- */
-#define NO_SHARES ", null as share_requests, null as w_share_requests," \
-	" null as share_busy_ns, null as w_share_busy_ns"
-#define NO_PAUSES ", null as gc_ns, null as w_gc_ns, null as out_ns," \
-	" null as w_out_ns"
-#define NO_AFTER ", null as outlasting, null as w_outlasting," \
-	" null as unknown_outcomes, null as w_unknown_outcomes," \
-	" null as w_inside, null as w_made, null as async_raised," \
-	" null as w_async_raised, null as async_unknown," \
-	" null as w_async_unknown, null as async_unfinished," \
-	" null as w_async_unfinished"
-#define NO_ASYNC_TIMES ", null as async_max_ns, null as async_hist"
-#define NO_TOKENS ", null as counted, null as strayed, null as missed"
-#define SHADOW(table, nulls) "create temp view " table " as select *" nulls \
-	" from main." table
-
-static const struct {
-	int from, before;	/* schemas */
-	const char *sql;
-} shadows[] = {
-	{ 1, 10, "pragma temp_store = memory" },
-	{ 1, 4, SHADOW("stat", NO_SHARES NO_PAUSES NO_AFTER NO_ASYNC_TIMES
-	    NO_TOKENS) },
-	{ 4, 6, SHADOW("stat", NO_PAUSES NO_AFTER NO_ASYNC_TIMES
-	    NO_TOKENS) },
-	{ 6, 7, SHADOW("stat", NO_AFTER NO_ASYNC_TIMES
-	    NO_TOKENS) },
-	{ 7, 10, SHADOW("stat", NO_ASYNC_TIMES
-	    NO_TOKENS) },
-	{ 8, 10, SHADOW("level_stat", NO_ASYNC_TIMES
-	    NO_TOKENS) },
-	{ 1, 4, SHADOW("call", ", null as node_id, null as outlasts") },
-	{ 4, 7, SHADOW("call", ", null as outlasts") },
-	{ 1, 7, SHADOW("run", ", null as failed") },
-	{ 1, 3, "create temp table cost (window_id, events, agent_ns, cost_ns,"
-	    " traced_call_ns, traced_caller_ns)" },
-	{ 3, 7, SHADOW("cost", ", null as traced_call_ns,"
-	    " null as traced_caller_ns") },
-	{ 1, 6, "create temp table receiver (id, name);"
-	    "create temp table message_stat (window_id, receiver_id,"
-	    " identity_id, messages, w_messages, away, w_away, wait_ns,"
-	    " w_wait_ns, min_ns, max_ns, hist);"
-	    "create temp table request_wait (request_id, seq, receiver_id,"
-	    " pid, node_id, messages, away, wait_ns, max_ns)" },
-	{ 1, 8, "create temp table level_next (level);"
-	    "create temp table level_sum (id, level, node_id, run_id,"
-	    " start_ns);"
-	    "create temp view level_stat as select 0 as sum_id, s.*"
-	    " from stat s where 0" },
-	{ 1, 9, "create temp table stack (id, frames);"
-	    "create temp table stack_path (id, path);"
-	    "create temp table stack_stat (window_id, identity_id, path_id,"
-	    " stack_id, state, samples, time_ns, w_time_ns);"
-	    "create temp table level_stack (sum_id, identity_id, path_id,"
-	    " stack_id, state, samples, time_ns, w_time_ns)" },
-};
-
-static int
-shadow_tables(const struct read_file *f)
-{
-	int rc = SQLITE_OK;
-
-	for (size_t i = 0; i < sizeof(shadows) / sizeof(shadows[0]); i++)
-		if (rc == SQLITE_OK && f->version >= shadows[i].from &&
-		    f->version < shadows[i].before)
-			rc = sqlite3_exec(f->conn, shadows[i].sql, NULL, NULL,
-			    NULL);
-	return rc;
-}
-
 /* Explains why the file cannot be read, if the file system shows it. */
 static enum kp_err
 file_check(const char *path, char **why)
@@ -135,14 +61,15 @@ file_check(const char *path, char **why)
 }
 
 static enum kp_err
-identify(sqlite3 *conn, const char *path, int *version, char **why)
+identify(sqlite3 *conn, const char *path, char **why)
 {
 	enum kp_err err;
+	int version;
 
-	err = schema_version(conn, path, version, why);
+	err = schema_version(conn, path, &version, why);
 	if (err != KP_OK)
 		return err;
-	if (*version == 0) {
+	if (version == 0) {
 		schema_why(why, "cannot read '%s': there is nothing in it "
 		    "(see -db)", path);
 		return KP_EFORMAT;
@@ -180,7 +107,7 @@ read_uri(const char *path, const char *query)
  * complete.
  */
 static sqlite3 *
-open_alone(const char *path, int *version)
+open_alone(const char *path)
 {
 	sqlite3 *conn = NULL;
 	char *wal = NULL, *uri;
@@ -196,7 +123,7 @@ open_alone(const char *path, int *version)
 		return NULL;
 	if (sqlite3_open_v2(uri, &conn, SQLITE_OPEN_READONLY |
 	    SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, NULL) != SQLITE_OK ||
-	    identify(conn, path, version, NULL) != KP_OK) {
+	    identify(conn, path, NULL) != KP_OK) {
 		sqlite3_close(conn);
 		conn = NULL;
 	}
@@ -215,7 +142,7 @@ conn_open(struct read_file *f, const char *path, char **why)
 	    SQLITE_OPEN_NOMUTEX, NULL);
 	if (rc == SQLITE_OK) {
 		sqlite3_busy_timeout(conn, BUSY_MS);
-		err = identify(conn, path, &f->version, why);
+		err = identify(conn, path, why);
 	} else {
 		err = schema_explain(conn, rc, path, why);
 	}
@@ -224,7 +151,7 @@ conn_open(struct read_file *f, const char *path, char **why)
 		return KP_OK;
 	}
 	sqlite3_close(conn);
-	alone = err == KP_EIO ? open_alone(path, &f->version) : NULL;
+	alone = err == KP_EIO ? open_alone(path) : NULL;
 	if (alone == NULL)
 		return err;
 	free(*why);
@@ -302,8 +229,6 @@ file_open(struct kp_query *q, const char *path, size_t files, char **why)
 	sqlite3_exec(f->conn, sql, NULL, NULL, NULL);
 	rc = sqlite3_create_function(f->conn, "one_of", 2, SQLITE_UTF8 |
 	    SQLITE_DETERMINISTIC, NULL, one_of, NULL, NULL);
-	if (rc == SQLITE_OK)
-		rc = shadow_tables(f);
 	return rc == SQLITE_OK ? KP_OK :
 	    schema_explain(f->conn, rc, path, why);
 }

@@ -161,23 +161,14 @@ static const char found_by[] = FOUND("f.key_ns")
     FOUND_IN " order by t.self_ns desc, q.id" FOUND_TABLES
     " order by f.key_ns desc, q.id";
 
-/* KP_EFORMAT: a file lacks them; KP_ENOENT: no file has the tier. */
+/* KP_ENOENT: no file has the tier. */
 static enum kp_err
-check_times(struct kp_query *q, const char *tier)
+check_tier(struct kp_query *q, const char *tier)
 {
 	bool found;
 	struct read rd;
 	enum kp_err err;
 
-	for (size_t i = 0; i < q->nfiles; i++) {
-		if (q->files[i].version >= 5)
-			continue;
-		snprintf(q->why, sizeof(q->why), "an earlier kprofd wrote "
-		    "this: it knows no times to sort by but the total");
-		return KP_EFORMAT;
-	}
-	if (tier == NULL)
-		return KP_OK;
 	read_start(&rd, q, "select 1 from tier where name = ?");
 	read_bind_text(&rd, tier);
 	found = read_next(&rd);
@@ -219,8 +210,8 @@ kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
 
 	if (by != KP_SLOW_TIER)
 		tier = NULL;
-	if (by != KP_SLOW_TOTAL)
-		err = check_times(q, tier);
+	if (tier != NULL)
+		err = check_tier(q, tier);
 	if (err != KP_OK)
 		return err;
 	read_start(&rd, q, by == KP_SLOW_TOTAL ? found_total : found_by);

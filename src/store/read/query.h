@@ -158,8 +158,7 @@ enum kp_slow_by {
 
 /*
  * Gets the slowest first, at most limit, after the first `skip` of them; tier:
- * for KP_SLOW_TIER.  KP_ENOENT: there is no such tier; KP_EFORMAT: the database
- * is of an earlier kprofd and not migrated, so it has only totals.
+ * for KP_SLOW_TIER.  KP_ENOENT: there is no such tier.
  */
 enum kp_err kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
     enum kp_slow_by by, const char *tier, size_t skip, size_t limit,

@@ -16,7 +16,6 @@
 
 struct read_file {
 	sqlite3 *conn;
-	int version;		/* of the schema */
 	bool alone;		/* it is read without its WAL */
 };
 

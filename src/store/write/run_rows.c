@@ -155,8 +155,7 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 		schema_why(why, "cannot open '%s': out of memory", o->path);
 		return KP_ENOMEM;
 	}
-	err = schema_open(&db->conn, &db->lock, &db->made, o->path,
-	    o->report, why);
+	err = schema_open(&db->conn, &db->lock, &db->made, o->path, why);
 	if (err != KP_OK) {
 		free(db->path);
 		free(db);
