@@ -3,7 +3,7 @@
 -module(kprof_agent_arming).
 
 -export([arm_plan/2, items/1, rearm/1, breathe/1, answer_lease/1, by_kind/1, set_patterns/2,
-         disarm/2, is_resting/1, relieve/1, respec/3, change_plan/3, entries/1, reply_to_change/2,
+         disarm/2, is_resting/1, relieve/1, respec/3, respec_tiers/2, change_plan/3, entries/1, reply_to_change/2,
          entry_calls/1, read_counters/1, counters_now/1, unarmed/1, count_entries/2]).
 
 -include("kprof_agent.hrl").
@@ -287,6 +287,24 @@ respec(MFA, Spec, S) ->
         false ->
             {{error, not_in_plan}, S}
     end.
+
+%% Other match specs for these tiers, which stay armed. Those that are not armed stay as they are,
+%% and so does one that is not traced 'exactly' any more.
+-spec respec_tiers([#item{}], #s{}) -> #s{}.
+respec_tiers(Items, #s{plan = Old} = S) ->
+    New = maps:from_list([{I#item.mfa, I} || I <- Items]),
+    Plan = [respecced(I, maps:get(I#item.mfa, New, none)) || I <- Old],
+    {_, S1} = case S#s.state of
+                  armed -> arm_tiers(Plan -- Old, S#s{plan = Plan});
+                  _ -> {[], S#s{plan = Plan}}
+              end,
+    S1.
+
+respecced(#item{kind = tier, gone = false, spec = [_ | _] = Spec} = I, #item{} = New) ->
+    #item{spec = Exact, fallback = Fallback} = New,
+    I#item{spec = case I#item.fallback of Spec -> Fallback; _ -> Exact end, fallback = Fallback};
+respecced(I, _) ->
+    I.
 
 %% Replaces the plan by its difference to another one: Take and Put. A function that is in
 %% neither stays as it is, with its pattern and its counter. Makes all of the change or none.

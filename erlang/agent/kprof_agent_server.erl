@@ -237,6 +237,8 @@ command({change, Take, Items, Limits}, Ref, S) ->
 command({spec, MFA, Spec}, Ref, S) ->
     {Result, S1} = kprof_agent_arming:respec(MFA, Spec, S),
     reply(Ref, Result, S1);
+command({tiers, Items}, Ref, S) ->
+    reply(Ref, ok, kprof_agent_arming:respec_tiers(kprof_agent_arming:items(Items), S));
 command(pause, Ref, S) ->
     reply(Ref, ok, kprof_agent_events:flush(kprof_agent_arming:disarm(paused, S)));
 command(resume, Ref, S) ->

@@ -3,7 +3,8 @@
  *
  *   bits 0..30   a number from the trace control word
  *   bits 31..41  0, or if no number was free: KP_LABEL_SPARE and ten bits more
- *   bits 42..51  a constant of this arming (target/label_epochs.h), never 0
+ *   bits 42..51  a constant of this arming (target/label_epochs.h), never 0,
+ *                or one of the two last, below
  *   bit  52      0: a kprofd's; 1: of kprof trace, where bits 32..51 are an
  *                epoch (erlang/kprof_tracer.erl), or as above
  *   bits 53..58  the signature: a token with it is ours, of any kprofd, even
@@ -36,9 +37,9 @@
 #define KP_LABEL_END (UINT64_C(1) << 59)
 
 #define KP_LABEL_CONSTS 1023			/* constants: 1 to this */
-/* The last marks the agent's own calls, which measure tracing (tracing_cost.h), */
+/* Not of an arming: the agent's own calls, which measure tracing (tracing_cost.h), */
 #define KP_LABEL_MEASURES KP_LABEL_CONSTS
-/* and the one before it tokens of no request (kp_spec_params.gives_tokens). */
+/* and tokens of no request (kp_spec_params.gives_tokens). */
 #define KP_LABEL_UNOWNED (KP_LABEL_CONSTS - 1)
 #define KP_LABEL_EPOCHS ((UINT32_C(1) << 20) - 1) /* epochs: 1 to this */
 

@@ -188,9 +188,11 @@ own_begin(struct kp_requests *rs, const struct proc *p, struct req *rq,
 	rq->since = (int32_t)(t->serial - rq->took) > 0 ? t->serial : rq->took;
 	/*
 	 * A server takes a message before its next request, which says nothing of
-	 * what it had sent.  What is left of its last request does.
+	 * what it had sent, nor does a token that it was just given.  What is left
+	 * of its last request does.
 	 */
-	rq->bounded = t->label != 0 && (t->from == p->id ||
+	rq->bounded = t->label != 0 && ((t->from == p->id &&
+	    (t->serial != 0 || !kp_label_is_unowned(t->label))) ||
 	    (before != NULL && of == before->r.label));
 	if (before != NULL) {
 		rq->before = before->r.label;
@@ -258,7 +260,8 @@ entry_covers(const struct kp_requests *rs, const struct req *rq,
  * The request inside whose entry a process was when it sent this token, or NULL.
  * Before the request took its first message its own token was there; whatever
  * has another was sent before, as was what has a lower serial.  Where serials do
- * not tell, a token of an earlier request of the process was sent during that.
+ * not tell, a token of an earlier request of the process was sent during that; and
+ * one of no request may have been, unless it is younger than this one.
  */
 static const struct req *
 own_request(const struct kp_requests *rs, const struct rnode *nd,
@@ -267,6 +270,7 @@ own_request(const struct kp_requests *rs, const struct rnode *nd,
 	const uint64_t *own = map_get(&rs->own, t->from);
 	const struct req *rq = own != NULL ? req_get(rs, *own) : NULL;
 	bool earlier = rq != NULL && label_proc(rs, t->label) == t->from;
+	bool unowned = kp_label_is_unowned(t->label);
 	int begun = 0;
 
 	if (rq != NULL)
@@ -275,6 +279,8 @@ own_request(const struct kp_requests *rs, const struct rnode *nd,
 		if (rq->r.label == t->label)
 			return rq;
 		begun += rq->calls[0].c.start <= at;
+		if (unowned)
+			earlier = !label_is_newer(t->label, rq->r.label);
 		if ((rq->bounded || !earlier) &&
 		    (int32_t)(t->serial - rq->since) > 0 &&
 		    t->last != rq->took && entry_covers(rs, rq, at))
@@ -367,6 +373,8 @@ sender_is_behind(const struct kp_requests *rs, const struct rnode *nd,
 	    rs->nodes[from].now - SENDER_LAG >
 	    node_time(rs, nd->index, from, at))
 		return false;
+	if (kp_label_is_unowned(t->label))
+		return true;
 	rq = req_get(rs, t->label);
 	return rq != NULL ? rq->state != REQ_EARLY &&
 	    rq->calls[0].c.proc != t->from : tombs_get(rs, t->label) != NULL;
@@ -516,6 +524,8 @@ orphan_settle(struct kp_requests *rs, struct req *orphan, bool last)
 
 	if (orphan_adopt(rs, orphan, &cause) || !last)
 		return;
+	for (uint32_t i = 1; i < orphan->ncalls && cause == KP_LOSS_CALL_CAP; i++)
+		orphan->calls[i].c.lost = false;	/* it was found */
 	req_lose_calls(rs, orphan, 1, cause);
 	for (uint32_t i = 1; i < orphan->ncalls; i++) {
 		rs->nodes[orphan->calls[1].c.node].strayed +=

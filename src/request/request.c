@@ -15,6 +15,8 @@
 #define MAX_CALLS_IN_FLIGHT 4000000	/* 48 bytes each: 192 MB */
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
+#define UNOWNED_MAX 2500	/* early requests, when no more are made for those
+				   with a token of no request */
 #define AGAIN_MAX 64	/* calls of one function in doubt, on one stack */
 
 const char *
@@ -284,7 +286,8 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		crossed_report(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	if (unsure && o.label == ev->label) {
-		if (!unowned || (held.from != 0 && held.from != p->id))
+		if (!unowned || (held.from != 0 && held.from != p->id &&
+		    rs->nearly < UNOWNED_MAX))
 			o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
 		if (o.rq == NULL) {
 			p->node->lost.n[KP_LOSS_CROSSED] += !unowned;
@@ -470,7 +473,7 @@ kp_requests_pass(struct kp_requests *rs, uint32_t node,
 	if (ev->kind == KP_EV_ENTRY) {
 		nd->entries++;
 		nd->lost.n[KP_LOSS_TRIPPED]++;
-	} else if (ev->kind == KP_EV_CALL) {
+	} else if (ev->kind == KP_EV_CALL && !kp_label_is_unowned(ev->label)) {
 		nd->lost.n[KP_LOSS_WITH_REQUEST]++;
 	} else if (ev->kind == KP_EV_SEND && rs->messages != NULL) {
 		nd->lost.n[KP_LOSS_MAIL_GONE]++;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/sat.h"
+#include "kprofd/label.h"
 #include "stacks/cells.h"
 #include "stacks/loose.h"
 #include "stacks/path.h"
@@ -281,7 +282,7 @@ settle_abandoned(struct stack_join *j, const struct stack_scope *scope,
 static void
 settle_unknown(struct stack_join *j, const struct kp_stack_sample *s)
 {
-	if (stack_works(s->state, true))
+	if (stack_works(s->state, true) && !kp_label_is_unowned(s->label))
 		lose(j, KP_LOSS_SAMPLE_GONE, 1);
 	else
 		j->totals.idle++;

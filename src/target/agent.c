@@ -589,27 +589,25 @@ agent_gives_tokens(const struct agent *a)
 	return a->params.gives_tokens;
 }
 
-/* A change of all tiers, which stay armed meanwhile. */
 void
 agent_give_tokens(struct agent *a, bool give)
 {
-	struct kp_plan_item *p;
+	struct kp_spec_params p = a->params;
 	struct kp_buf b;
 
-	if (give == a->params.gives_tokens || (a->reload.step != RELOAD_NONE &&
-	    a->reload.step != RELOAD_WAITING))
+	if ((give == a->params.gives_tokens && (give || !a->tiers_give)) ||
+	    a->reload.step == RELOAD_APPLYING)
 		return;
-	a->params.gives_tokens = give;
-	if (!has_plan(a))
-		return;		/* arming uses it */
-	for (p = a->plan.v; p < a->plan.v + a->plan.n; p++)
-		p->op = p->entry || p->clears || p->disarmed ? KP_PLAN_KEEP :
-		    KP_PLAN_PUT;
-	agent_aside_begin(a, &b, 0);
-	if (msg_change(&b, a->o.conf, &a->plan, &a->plan, &a->params) == KP_OK)
+	p.gives_tokens = give;
+	if (has_plan(a)) {	/* otherwise arming uses it */
+		agent_aside_begin(a, &b, 0);
+		if (msg_tiers(&b, a->o.conf, &a->plan, &p) != KP_OK) {
+			kp_buf_free(&b);
+			return;
+		}
 		agent_command_end(a, &b);
-	else
-		kp_buf_free(&b);
+	}
+	a->params.gives_tokens = a->tiers_give = give;
 }
 
 enum kp_err

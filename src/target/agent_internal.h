@@ -74,6 +74,7 @@ struct agent {
 	struct agent_hello hello;
 	struct kp_plan plan;
 	struct kp_spec_params params;
+	bool tiers_give;	/* some may have been armed with gives_tokens */
 	struct event *lease;	/* every second while attached */
 	uint64_t leases;	/* sent so far: the number of the last, */
 	kp_mono_ns lease_sent[LEASES];	/* when; by number */

@@ -175,6 +175,27 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
 	return b->err;
 }
 
+enum kp_err
+msg_tiers(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan *plan, const struct kp_spec_params *params)
+{
+	const struct kp_plan_item *p, *end = plan->v + plan->n;
+	enum kp_err e = KP_OK;
+	uint32_t n = 0;
+
+	for (p = plan->v; p < end; p++)
+		n += !p->entry && !p->clears && !p->disarmed;
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "tiers");
+	if (n > 0)
+		kp_etf_list(b, n);
+	for (p = plan->v; p < end && e == KP_OK; p++)
+		if (!p->entry && !p->clears && !p->disarmed)
+			e = kp_plan_put_item(b, c, p, *params);
+	kp_etf_nil(b);
+	return e != KP_OK ? e : b->err;
+}
+
 /* The functions of the plan with this operation, as a list. */
 static enum kp_err
 put_change(struct kp_buf *b, const struct kp_conf *c,

@@ -95,8 +95,6 @@ reload_check(struct agent *a)
 {
 	struct kp_buf b;
 
-	/* The new plan's functions may be called too often for that. */
-	agent_give_tokens(a, false);
 	a->reload.step = RELOAD_CHECKING;
 	question_begin(a, &b);
 	msg_modules(&b, a->reload.conf, a->reload.recheck ? "look" : "check");
@@ -110,12 +108,16 @@ conf_differs(const struct agent *a)
 	return a->reload.conf != a->o.conf;
 }
 
-/* Appends the difference to what is armed, as a message. */
+/*
+ * Appends the difference to what is armed, as a message.  How often new functions are
+ * called outside of requests is to be seen before they give tokens.
+ */
 static enum kp_err
 difference(struct agent *a, struct kp_buf *b)
 {
 	enum kp_err e;
 
+	a->params.gives_tokens = false;
 	kp_plan_carry(&a->reload.plan, &a->plan, conf_differs(a));
 	e = kp_plan_diff(&a->reload.plan, a->reload.conf, &a->plan, a->o.conf,
 	    &a->params, &a->reload.n);
@@ -157,6 +159,7 @@ static void
 recheck_apply(struct agent *a)
 {
 	const struct kp_plan_change *n = &a->reload.n;
+	bool gave = a->params.gives_tokens;
 	struct kp_buf b;
 
 	question_begin(a, &b);
@@ -164,6 +167,7 @@ recheck_apply(struct agent *a)
 		kp_buf_free(&b);
 		reload_refuse(a, "it cannot be expressed as match specs");
 	} else if (n->added + n->changed + n->removed == 0) {
+		a->params.gives_tokens = gave;
 		kp_buf_free(&b);
 		recheck_end(a, false);
 	} else {

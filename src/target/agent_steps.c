@@ -113,6 +113,7 @@ step_arm(struct agent *a)
 	a->label = label_epochs_take(a->o.labels, a->label);
 	a->params.label_const = (uint64_t)a->label << KP_LABEL_CONST_SHIFT;
 	agent_command_begin(a, &b);
+	a->tiers_give = a->params.gives_tokens;
 	e = msg_arm(&b, a->o.conf, &a->plan, &a->params);
 	if (e != KP_OK && b.err == KP_OK)
 		b.err = e;

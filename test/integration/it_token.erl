@@ -3,7 +3,7 @@
 -module(it_token).
 
 -export([request/2, work/1, agent/0]).
--export([rushed/0, rush/0, rest/0]).
+-export([rushed/0, rush/0]).
 -export([keep/0, keep_other/1, keep_busy/0, keep_far/1, label/1, wake/2, again/1, long/0, finish/1]).
 -export([overlapping/1, crowd/3, across/1, trace_begin/0, trace_run/0, trace_hold/0, trace_go/0, shown/0]).
 
@@ -14,13 +14,9 @@ returned(X) -> X.
 
 agent() -> whereis(kprof_agent).
 
-%% A tier that is called some 100,000 times a second, outside of requests, till rest/0.
+%% A tier that is called some 100,000 times a second, outside of requests.
 rushed() -> ok.
-rush() -> register(it_token_rush, spawn(fun Loop() ->
-                                                [?MODULE:rushed() || _ <- lists:seq(1, 500)],
-                                                receive stop -> ok after 5 -> Loop() end
-                                        end)).
-rest() -> it_token_rush ! stop.
+rush() -> spawn(fun Loop() -> [?MODULE:rushed() || _ <- lists:seq(1, 1000)], receive after 5 -> Loop() end end).
 
 %% One that had a request, and has its token still.
 keep() -> kept(fun() -> request(fun work/1, 1) end).

@@ -38,9 +38,7 @@ tiers(More) ->
 %% what it has, or has none.
 rushed(Targets, Begin) ->
     [do(Target, rush, []) || Target <- Targets],
-    P = Begin(["{hot_share, none}.\n" | string:replace(lists:flatten(tiers([])), "[{work", "[{rush, {it_token, rushed, 0}}, {work")]),
-    [do(Target, rest, []) || Target <- Targets],
-    P.
+    Begin(["{hot_share, none}.\n" | string:replace(lists:flatten(tiers([])), "[{work", "[{rush, {it_token, rushed, 0}}, {work")]).
 
 target(T) -> it:target(T, #{kind => plain}).
 

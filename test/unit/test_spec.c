@@ -167,10 +167,6 @@ assert_spec(spec_fn *fn, const char *conf, struct kp_mfa f,
 	"},-4503597546995712},0}"
 #define LIVE "{orelse," YOUNG ",{andalso,{=:=,{bsr," LABEL ",52},90}," CLEAR \
 	",false}}"
-/* No token, or one of a kprofd that is too old: it gets one of no request. */
-#define GIVEN "{orelse," YOUNG ",{andalso,{orelse,{not,{is_seq_trace}}," \
-	"{=:=,{bsr," LABEL ",52},90}},{set_seq_token,label,{bor,{band,{get_tcw}," \
-	"2147483647},409818769997692928}}}}"
 #define TIER_ACTION(id) "{message,{andalso," LIVE ",{{" id \
 	",{get_seq_token},{caller}}}}}"
 #define TIER_MSG(id) "[" TIER_ACTION(id) "]"
@@ -219,10 +215,6 @@ test_tier(void **state)
 		assert_spec(kp_spec_tier, conf, (struct kp_mfa){ "m", "f",
 		    v[i].arity }, p, v[i].spec);
 	}
-	p.gives_tokens = true;
-	assert_spec(kp_spec_tier, "[{t, \"m\"}]", (struct kp_mfa){ "m", "f",
-	    1 }, p, "[{_,[],[{message,{andalso," GIVEN ",{{[],{get_seq_token},"
-	    "{caller}}}}}]}]");
 	p = (struct kp_spec_params){ .one_in = 1, .exact = true };
 	assert_spec(kp_spec_tier, "[{t, \"m\"}]", (struct kp_mfa){ "m", "f",
 	    1 }, p, "[{_," TOKEN ",[" TIER_ACTION("[]") ","
@@ -251,6 +243,22 @@ test_tier(void **state)
 #define ENTRY_ON(id, n, free) "[{message,{{" id ",{caller}," n "," NEW(free) \
 	",true,[]," CARRIES ",{get_seq_token}}}}}"
 #define H "{*,{get_tcw},82951117}"
+
+/* No token, or one of a kprofd that is too old: it gets one of no request. */
+#define GIVEN "{orelse," YOUNG ",{andalso,{orelse,{not,{is_seq_trace}}," \
+	"{=:=,{bsr," LABEL ",52},90}},{orelse,{andalso," CLEAR "," TRY "," PUT_BACK \
+	",{set_seq_token,label,{bxor," LABEL ",409818772145176576}}},{andalso," CLEAR \
+	",false}}}}"
+
+static void
+test_gives_tokens(void **state)
+{
+	(void)state;
+	assert_spec(kp_spec_tier, "[{t, \"m\"}]", (struct kp_mfa){ "m", "f",
+	    1 }, (struct kp_spec_params){ .one_in = 1, .gives_tokens = true },
+	    "[{_,[],[{message,{andalso," GIVEN ",{{[],{get_seq_token},"
+	    "{caller}}}}}]}]");
+}
 
 static void
 test_entry(void **state)
@@ -520,6 +528,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tier),
+		cmocka_unit_test(test_gives_tokens),
 		cmocka_unit_test(test_entry),
 		cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_marks),

@@ -20,9 +20,9 @@
  * all use of a token stands behind a test that it is ours.  An entry that finds
  * a foreign token leaves it there, begins no request, and sends false as New.  A
  * tier's call with a foreign token, or an old one of ours, sends no message; the
- * old one is removed.  Where requests meet, tiers give tokens: whoever is answered
- * by a process without one has none either, but by what it sends, if that has a
- * token of whatever label, request/reconcile.c knows for which request that is.  By the shape of that message, with true and [], the agent
+ * old one is removed.  With gives_tokens a call without a token, or with an old one of
+ * a kprofd, gets one of no request instead: by its sender request/reconcile.c finds
+ * whose the call is.  By the shape of that message, with true and [], the agent
  * knows the clauses of entries, to which it adds what asks for messages
  * (erlang/agent/kprof_agent_messages.erl).
  *

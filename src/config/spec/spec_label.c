@@ -147,43 +147,6 @@ carries_no_others_put(struct kp_buf *b)
 	ours_put(b);
 }
 
-/* With the number of now, so that it is young. */
-static void
-unowned_put(struct kp_buf *b)
-{
-	call(b, "set_seq_token", 2);
-	kp_etf_atom(b, "label");
-	NEST(b, "bor", "band");
-	call(b, "get_tcw", 0);
-	kp_etf_int(b, KP_WORD_MASK);
-	kp_etf_int(b, (int64_t)(KP_LABEL_KPROFD << KP_LABEL_KIND_SHIFT |
-	    (uint64_t)KP_LABEL_UNOWNED << KP_LABEL_CONST_SHIFT));
-}
-
-void
-live_put(struct kp_buf *b, bool gives)
-{
-	NEST(b, "orelse", "=:=", "band", "-", "+");
-	call(b, "get_tcw", 0);
-	kp_etf_int(b, AGE_BASE);
-	token_label_put(b);
-	kp_etf_int(b, AGE_MASK);
-	kp_etf_int(b, 0);
-	if (gives) {
-		call(b, "andalso", 2);
-		call(b, "orelse", 2);
-		call(b, "not", 1);
-		call(b, "is_seq_trace", 0);
-		begins_put(b, KP_LABEL_KIND_SHIFT, KP_LABEL_KPROFD);
-		unowned_put(b);
-		return;
-	}
-	call(b, "andalso", 3);
-	begins_put(b, KP_LABEL_KIND_SHIFT, KP_LABEL_KPROFD);
-	clear_put(b);
-	kp_etf_bool(b, false);
-}
-
 /* ---- labels ---- */
 
 /* {set_tcw, {'band', {'+', {get_tcw}, 1}, KP_WORD_MASK}}: what was there */
@@ -256,14 +219,9 @@ spare_put(struct kp_buf *b, uint64_t constant)
  * have set it back, so only the low bits of the difference count: no number is
  * given twice.
  */
-void
-label_put(struct kp_buf *b, uint64_t constant)
+static void
+next_put(struct kp_buf *b)
 {
-	call(b, "orelse", 2);
-	call(b, "andalso", 3);
-	call(b, "orelse", TRIES);
-	for (unsigned i = 0; i < TRIES; i++)
-		try_put(b);
 	call(b, "is_integer", 1);
 	call(b, "set_tcw", 1);
 	NEST(b, "bor", "band", "+", "+");
@@ -276,12 +234,73 @@ label_put(struct kp_buf *b, uint64_t constant)
 	kp_etf_int(b, TRIED - 1);
 	kp_etf_int(b, KP_WORD_MASK);
 	kp_etf_int(b, KP_WORD_FREE);
+}
+
+/* Makes the label of the number, which the token has with KP_WORD_FREE. */
+static void
+number_put(struct kp_buf *b, uint64_t constant)
+{
 	call(b, "set_seq_token", 2);
 	kp_etf_atom(b, "label");
 	call(b, "bxor", 2);
 	token_label_put(b);
 	kp_etf_int(b, (int64_t)(constant | KP_WORD_FREE));
+}
+
+void
+label_put(struct kp_buf *b, uint64_t constant)
+{
+	call(b, "orelse", 2);
+	call(b, "andalso", 3);
+	call(b, "orelse", TRIES);
+	for (unsigned i = 0; i < TRIES; i++)
+		try_put(b);
+	next_put(b);
+	number_put(b, constant);
 	spare_put(b, constant);
+}
+
+/*
+ * One try, since the next call tries again.  The token that is there goes first: it
+ * would name its sender.
+ */
+static void
+unowned_put(struct kp_buf *b)
+{
+	call(b, "orelse", 2);
+	call(b, "andalso", 4);
+	clear_put(b);
+	try_put(b);
+	next_put(b);
+	number_put(b, KP_LABEL_KPROFD << KP_LABEL_KIND_SHIFT |
+	    (uint64_t)KP_LABEL_UNOWNED << KP_LABEL_CONST_SHIFT);
+	call(b, "andalso", 2);
+	clear_put(b);
+	kp_etf_bool(b, false);
+}
+
+void
+live_put(struct kp_buf *b, bool gives)
+{
+	NEST(b, "orelse", "=:=", "band", "-", "+");
+	call(b, "get_tcw", 0);
+	kp_etf_int(b, AGE_BASE);
+	token_label_put(b);
+	kp_etf_int(b, AGE_MASK);
+	kp_etf_int(b, 0);
+	if (gives) {
+		call(b, "andalso", 2);
+		call(b, "orelse", 2);
+		call(b, "not", 1);
+		call(b, "is_seq_trace", 0);
+		begins_put(b, KP_LABEL_KIND_SHIFT, KP_LABEL_KPROFD);
+		unowned_put(b);
+		return;
+	}
+	call(b, "andalso", 3);
+	begins_put(b, KP_LABEL_KIND_SHIFT, KP_LABEL_KPROFD);
+	clear_put(b);
+	kp_etf_bool(b, false);
 }
 
 /* ---- sampling ---- */

@@ -41,8 +41,10 @@ struct target {
 		kp_wall_ns wall;
 	} rate;
 	struct {
-		kp_mono_ns given;	/* since when, last; 0: never */
+		bool given;		/* by all tiers, when last looked at */
 		bool dear;		/* they are not given any more */
+		kp_mono_ns due;		/* not before then, */
+		kp_dur_ns wait;		/* so long after they were given last */
 	} tokens;			/* see target_give_tokens() */
 	struct overload overload;
 	struct overhead overhead;

@@ -13,8 +13,10 @@
 
 #define HOT_NAMED 5	/* functions named in one line */
 #define RATE_REPORT_EVERY (10 * KP_NS_PER_S)
-#define GIVE_EVERY (60 * KP_NS_PER_S)	/* all tiers are set anew each time */
-#define GIVE_CALLS_MAX 10000	/* of tiers, a second */
+#define GIVE_CALLS_MAX 20000	/* of tiers, a second, that there may be */
+#define GIVE_SOON (10 * KP_NS_PER_S)	/* the calls of new tiers are known then */
+#define GIVE_AGAIN (60 * KP_NS_PER_S)	/* the first wait, and the longest */
+#define GIVE_AGAIN_MAX (3600 * KP_NS_PER_S)
 
 /* ---- overhead ---- */
 
@@ -157,7 +159,8 @@ target_trip(struct target *t, const struct overload_cause *c)
 	struct kp_paused p = { .reason = c->reason, .usual = c->usual };
 	char text[1200];
 
-	t->tokens.dear |= agent_gives_tokens(t->agent);
+	t->tokens.dear |= agent_gives_tokens(t->agent) &&
+	    (c->trip == KP_TRIP_AGENT || c->trip == KP_TRIP_LATE);
 	p.lasts = overload_trip(&t->overload, c, &t->status,
 	    kp_requests_running(t->part.in->rs, t->part.index), kp_mono_now());
 	if (kp_sampler_cut(&t->sampler, t->overload.guard.cut))
@@ -245,38 +248,63 @@ target_sample_status(struct target *t, const struct agent_status *st)
 
 /* ---- tokens for processes that have none ---- */
 
+/* Calls of tiers a second: as counted last, or as measured before arming; -1: unknown. */
+static int64_t
+tier_rate(const struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	int64_t calls = 0;
+
+	if (agent_state(t->agent) == AGENT_ARMED && t->overhead.over > 0)
+		return (int64_t)overhead_rate(&t->overhead,
+		    t->overhead.last.armed_calls);
+	for (size_t i = 0; i < plan->n; i++) {
+		if (plan->v[i].entry || plan->v[i].disarmed)
+			continue;
+		if (plan->v[i].rate < 0)
+			return -1;
+		calls += plan->v[i].rate;
+	}
+	return calls;
+}
+
 static bool
 may_give_tokens(const struct target *t)
 {
 	const struct kp_conf *conf = t->part.in->conf;
-	const struct kp_plan *plan = agent_plan(t->agent);
-	int64_t calls = 0;
+	int64_t calls = tier_rate(t);
 
-	for (size_t i = 0; i < plan->n; i++)
-		if (!plan->v[i].entry && plan->v[i].rate > 0)
-			calls += plan->v[i].rate;
 	return t->sampler.one_in == 1 && !t->tokens.dear && t->check == NULL &&
 	    !conf->messages && !conf->scheduling &&
-	    !kp_conf_gc(conf, t->hello.gc_shared) && calls <= GIVE_CALLS_MAX;
+	    !kp_conf_gc(conf, t->hello.gc_shared) &&
+	    (calls >= 0 ? calls <= GIVE_CALLS_MAX : t->tokens.given);
 }
 
+/* Each change sets all tiers anew, so those that follow each other wait longer. */
 void
 target_give_tokens(struct target *t)
 {
 	bool gives = agent_gives_tokens(t->agent), give = may_give_tokens(t);
 	kp_mono_ns now = kp_mono_now();
 
+	if (t->tokens.given && !gives)
+		t->tokens.due = now + GIVE_SOON;	/* there is a new plan */
+	t->tokens.given = gives;
 	if (give && !gives && agent_state(t->agent) == AGENT_ARMED &&
-	    t->tokens.given != 0 && now - t->tokens.given < GIVE_EVERY)
+	    now < t->tokens.due)
 		return;
 	agent_give_tokens(t->agent, give);
-	if (gives == agent_gives_tokens(t->agent))
+	t->tokens.given = agent_gives_tokens(t->agent);
+	if (gives == t->tokens.given)
 		return;
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
 	    .event = "tokens", .target = t->node }, "%s: tiers give %stokens",
 	    t->node, gives ? "no " : "");
 	if (!gives)
-		t->tokens.given = now;
+		return;
+	t->tokens.wait = t->tokens.wait == 0 ? GIVE_AGAIN :
+	    t->tokens.wait < GIVE_AGAIN_MAX ? 2 * t->tokens.wait : GIVE_AGAIN_MAX;
+	t->tokens.due = now + t->tokens.wait;
 }
 
 void
