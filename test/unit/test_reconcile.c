@@ -429,6 +429,27 @@ after_a_restart(void **state)
 	(uint64_t)KP_LABEL_UNOWNED << KP_LABEL_CONST_SHIFT | 7)
 
 /*
+ * 2 had a token of no request, and a message without one took it.  What it had sent
+ * before its entry is not of that, as far as is known: it had that token then.
+ */
+static void
+given_before(void **state)
+{
+	(void)state;
+	f.serial = 0;
+	entry(&f, 2, "e", "x", 9, 1);
+	sent(WORKER, 2, "b", UNOWNED, 4, 3, 2);
+	done(WORKER, 3);
+	sent(WORKER, 2, "b", UNOWNED + 4, 5, 3, 4);
+	done(WORKER, 5);
+	done(2, 6);
+	expire(&f, 300);
+	CLOSED("#9 unknown 1-6: e 1-6 | b 4-5 <0\n");
+	for (unsigned i = 0; i < KP_LOSS_COUNT; i++)
+		assert_int_equal(lost(&f, i), 0);
+}
+
+/*
  * 2 was answered by a process without a token, and asked the worker so; that got one
  * of no request.  Whose its call is nobody knows, and from then on all is known.
  */
@@ -480,6 +501,7 @@ main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(after_a_restart, setup, teardown),
 		cmocka_unit_test_setup_teardown(given_a_token, setup, teardown),
+		cmocka_unit_test_setup_teardown(given_before, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("reconcile", tests, NULL, NULL);
