@@ -7,7 +7,7 @@
  * when it starts and uses all before it uses one again, so labels that earlier
  * armings, or a target that has left, put into tokens stay distinct for some 960
  * armings.  A token of an earlier kprofd has the same constant in one case of
- * 1022; then its number must be equal, too.
+ * 1021; then its number must be equal, too.
  */
 #ifndef KPROFD_TARGET_LABEL_EPOCHS_H
 #define KPROFD_TARGET_LABEL_EPOCHS_H
