@@ -281,7 +281,9 @@ own_request(const struct kp_requests *rs, const struct rnode *nd,
 		begun += rq->calls[0].c.start <= at;
 		if (unowned)
 			earlier = !label_is_newer(t->label, rq->r.label);
-		if ((rq->bounded || !earlier) &&
+		/* The next one may have sent it, which sampling passed over. */
+		if (!(unowned && rq->r.weight > 1) &&
+		    (rq->bounded || !earlier) &&
 		    (int32_t)(t->serial - rq->since) > 0 &&
 		    t->last != rq->took && entry_covers(rs, rq, at))
 			return rq;

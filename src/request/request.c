@@ -118,7 +118,8 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		.node = (uint8_t)nd->index, .nodes = rq->r.nodes };
 	rq->outer = outer;
 	rq->outer_early = parent != 0 && (in == NULL || in->state == REQ_EARLY);
-	rq->takes_token = ev->old_label != 0;
+	rq->takes_token = ev->old_label != 0 &&
+	    !kp_label_is_unowned(ev->old_label);
 	if (early == NULL) {
 		rq->ended_by = KP_NONE;
 		rq->r.identity = KP_IDENT_NONE;

@@ -151,6 +151,7 @@ resample(struct target *t)
 	if (!t->overload.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
 	agent_sample(t->agent, t->sampler.one_in);
+	target_give_tokens(t);
 }
 
 kp_dur_ns
@@ -240,9 +241,9 @@ target_sample_status(struct target *t, const struct agent_status *st)
 	    overhead_percent(s, kp_cost_total(&s->last)),
 	    overhead_percent(s, kp_cost_fixed(&s->last)),
 	    t->part.in->conf->budget);
+	t->tokens.dear |= t->sampler.frugal > 1 && agent_gives_tokens(t->agent);
 	if (t->sampler.one_in != was)
 		resample(t);
-	t->tokens.dear |= t->sampler.frugal > 1 && agent_gives_tokens(t->agent);
 	report_rate(t);
 }
 
