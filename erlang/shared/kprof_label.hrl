@@ -9,8 +9,9 @@
 -define(LABEL_KPROFD, (?LABEL_SIGN bsl 1)).
 -define(LABEL_TRACE, (?LABEL_SIGN bsl 1 bor 1)).
 %% A constant part that no arming uses (KP_LABEL_MEASURES), for the calls that measure what
-%% tracing costs (kprof_agent_cost).
--define(MEASURING, 16#3FF).
+%% tracing costs (kprof_agent_cost); with one bit more it is of no request either
+%% (KP_LABEL_UNOWNED).
+-define(MEASURING, 16#3FE).
 -define(MEASURES(Label), (((Label) bsr ?CONST_BITS) band ?MEASURING =:= ?MEASURING)).
 
 %% For a process that has a token. A label that is not an integer makes 'EXIT', which differs

@@ -38,9 +38,9 @@
 
 #define KP_LABEL_CONSTS 1023			/* constants: 1 to this */
 /* Not of an arming: the agent's own calls, which measure tracing (tracing_cost.h), */
-#define KP_LABEL_MEASURES KP_LABEL_CONSTS
-/* and tokens of no request (kp_spec_params.gives_tokens). */
-#define KP_LABEL_UNOWNED (KP_LABEL_CONSTS - 1)
+#define KP_LABEL_MEASURES (KP_LABEL_CONSTS - 1)
+/* and tokens of no request (kp_spec_params.gives_tokens); spec_label.c wants it last. */
+#define KP_LABEL_UNOWNED KP_LABEL_CONSTS
 #define KP_LABEL_EPOCHS ((UINT32_C(1) << 20) - 1) /* epochs: 1 to this */
 
 #define KP_WORD_MASK INT64_C(0x7FFFFFFF)	/* the number in the word */

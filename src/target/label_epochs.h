@@ -18,7 +18,7 @@
 #include "kprofd/clock.h"
 #include "kprofd/label.h"
 
-#define LABEL_EPOCHS_MAX (KP_LABEL_UNOWNED - 1)	/* constants: 1 to this */
+#define LABEL_EPOCHS_MAX (KP_LABEL_MEASURES - 1)	/* constants: 1 to this */
 
 struct label_epochs {
 	uint16_t order[LABEL_EPOCHS_MAX];

@@ -35,6 +35,9 @@ profile(T, Target, Limits, Opts) ->
 
 no_limits() -> "{budget, none}. {hot_share, none}.\n".
 
+%% So that tiers give no tokens: otherwise calls make events till that is too much.
+no_tokens() -> "{scheduling, true}.\n".
+
 %% Whatever was armed is gone, anybody's counters included: there is nobody else's.
 left(Target, Before) ->
     it:audit(Target, Before, [processes]),
@@ -131,7 +134,7 @@ disarmed(Target) ->
 too_hot(T) ->
     Target = plain(T),
     Before = it:settled(Target),
-    P = profile(T, Target, "{hot_share, 0.5}. {budget, none}.\n"),
+    P = profile(T, Target, ["{hot_share, 0.5}. {budget, none}.\n", no_tokens()]),
     Pid = it:call(Target, it_hot, spin, [encode]),
     it:saw(P, "it_hot:encode/1 is not traced any more: it is called [0-9]{5,} times a second or more, which costs [0-9.e+]+ % of a"
            " scheduler, more than hot_share, 0\\.5 \\(take it out of the tiers, or raise hot_share\\)"),
@@ -215,7 +218,7 @@ hot_entry(T) ->
 over_budget(T) ->
     Target = plain(T),
     Before = it:settled(Target),
-    P = profile(T, Target, "{hot_share, none}. {budget, 0.5}.\n"),
+    P = profile(T, Target, ["{hot_share, none}. {budget, 0.5}.\n", no_tokens()]),
     Pid = it:call(Target, it_hot, spin, [encode]),
     it:saw(P, "it_hot:encode/1 is not traced any more: calls of all functions cost more than the budget, 0\\.5, and this"
            " one, called [0-9]{5,} times a second or more, costs [0-9.e+]+ % of a scheduler \\(name fewer functions, or raise the budget\\)"),

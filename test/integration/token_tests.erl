@@ -13,6 +13,7 @@
 
 tests() ->
     [{"one token, kept and woken by a timer", 120, fun kept/1},
+     {"given, and taken when calls are many", 90, fun given/1},
      {"the word goes with the time", 150, fun word/1},
      {"the end of the trace control word", 90, fun wraps/1},
      {"no two requests have a label", 240, fun unique/1},
@@ -38,7 +39,10 @@ tiers(More) ->
 %% what it has, or has none.
 rushed(Targets, Begin) ->
     [do(Target, rush, []) || Target <- Targets],
-    Begin(["{hot_share, none}.\n" | string:replace(lists:flatten(tiers([])), "[{work", "[{rush, {it_token, rushed, 0}}, {work")]).
+    Begin(rush_tiers()).
+
+rush_tiers() ->
+    ["{hot_share, none}.\n" | string:replace(lists:flatten(tiers([])), "[{work", "[{rush, {it_token, rushed, 0}}, {work")].
 
 target(T) -> it:target(T, #{kind => plain}).
 
@@ -125,6 +129,22 @@ kept(T) ->
     it:assembled(P, 2),
     it:terminate(P),
     it:balance(P).
+
+%% A process of no request has a token, and makes events, till tiers are called too often. Then it
+%% has none, for what it calls may be what is too often.
+given(T) ->
+    Target = target(T),
+    P = profile(T, Target, rush_tiers()),
+    Idle = do(Target, idle, []),
+    it:check(events(Target, fun() -> do(Target, wake, [Idle, 10]) end) >= 20, "its calls make events"),
+    it:check(do(Target, label, [Idle]) =/= none, "it has a token"),
+    do(Target, rush, []),
+    it:until("it has none", fun() -> do(Target, wake, [Idle, 1]), do(Target, label, [Idle]) =:= none end),
+    it:equal("events", 0, events(Target, fun() -> do(Target, wake, [Idle, 1000]) end)),
+    it:equal("a request", done, do(Target, alone, [])),
+    it:assembled(P, 1),
+    it:terminate(P),
+    it:equal("calls", [{"work", "undefined", 1, 0}], it:calls_by_tier(P)).
 
 %% On a node where nothing happens, too: on a schedule, that all nodes have. After
 %% a minute of that a token is too old.

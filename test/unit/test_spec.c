@@ -163,9 +163,9 @@ assert_spec(spec_fn *fn, const char *conf, struct kp_mfa f,
 #define OURS "{=:=,{bsr," LABEL ",53},45}"
 #define CARRIES "{andalso,{is_seq_trace}," OURS
 #define KPROFDS "{andalso,{is_seq_trace},{=:=,{bsr," LABEL ",52},90}"
-#define YOUNG "{=:=,{band,{-,{+,{get_tcw},409827566125318143}," LABEL \
+#define YOUNG(base) "{=:=,{band,{-,{+,{get_tcw}," base "}," LABEL \
 	"},-4503597546995712},0}"
-#define LIVE "{orelse," YOUNG ",{andalso,{=:=,{bsr," LABEL ",52},90}," CLEAR \
+#define LIVE "{orelse," YOUNG("409818770032295935") ",{andalso,{=:=,{bsr," LABEL ",52},90}," CLEAR \
 	",false}}"
 #define TIER_ACTION(id) "{message,{andalso," LIVE ",{{" id \
 	",{get_seq_token},{caller}}}}}"
@@ -245,9 +245,9 @@ test_tier(void **state)
 #define H "{*,{get_tcw},82951117}"
 
 /* No token, or one of a kprofd that is too old: it gets one of no request. */
-#define GIVEN "{orelse," YOUNG ",{andalso,{orelse,{not,{is_seq_trace}}," \
+#define GIVEN "{orelse," YOUNG("409827566125318143") ",{andalso,{orelse,{not,{is_seq_trace}}," \
 	"{=:=,{bsr," LABEL ",52},90}},{orelse,{andalso," CLEAR "," TRY "," PUT_BACK \
-	",{set_seq_token,label,{bxor," LABEL ",409818772145176576}}},{andalso," CLEAR \
+	",{set_seq_token,label,{bxor," LABEL ",409823170191687680}}},{andalso," CLEAR \
 	",false}}}}"
 
 static void

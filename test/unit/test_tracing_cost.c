@@ -96,7 +96,7 @@ test_others(void **state)
 	(void)state;
 	t = (struct tracing_cost){ 0 };
 	assert_false(put(KP_EV_RETURN_TO, 0, 1, 1, 0));
-	assert_false(put(KP_EV_CALL, 7, 1, 1, LABEL(KP_LABEL_KPROFD, 1022)));
+	assert_false(put(KP_EV_CALL, 7, 1, 1, LABEL(KP_LABEL_KPROFD, 1021)));
 	assert_false(put(KP_EV_CALL, 7, 1, 1, LABEL(KP_LABEL_TRACE,
 	    KP_LABEL_MEASURES)));
 	pair(7, 1000, 40);

@@ -66,9 +66,13 @@
  * the bits from 26 to 30 must be 0, too.  If the label is not an integer the
  * difference is 'EXIT', which is not 0.  Bit 31 is not tested, since it is not
  * one of the number's.
+ *
+ * Where tiers give no tokens, those that they gave are none: without the last constant
+ * and one more, the difference is below 0 for that one alone.
  */
 #define AGE_BASE (((int64_t)KP_LABEL_KPROFD + 1) * (INT64_C(1) << \
 	KP_LABEL_KIND_SHIFT) + KP_WORD_AHEAD)
+#define AGE_BASE_OWNED (AGE_BASE - (INT64_C(2) << KP_LABEL_CONST_SHIFT))
 #define AGE_MASK (-(INT64_C(1) << KP_LABEL_KIND_SHIFT) + \
 	(KP_WORD_MASK & ~(KP_WORD_WINDOW - 1)))
 
@@ -284,7 +288,7 @@ live_put(struct kp_buf *b, bool gives)
 {
 	NEST(b, "orelse", "=:=", "band", "-", "+");
 	call(b, "get_tcw", 0);
-	kp_etf_int(b, AGE_BASE);
+	kp_etf_int(b, gives ? AGE_BASE : AGE_BASE_OWNED);
 	token_label_put(b);
 	kp_etf_int(b, AGE_MASK);
 	kp_etf_int(b, 0);
