@@ -345,6 +345,8 @@ uint64_t kp_requests_entries(const struct kp_requests *rs, uint32_t node);
  * that one, or came with a token on an unknown way.
  */
 uint64_t kp_requests_strayed(const struct kp_requests *rs, uint32_t node);
+/* Its calls with a token of no request (label.h) that were found to be of none. */
+uint64_t kp_requests_outside(const struct kp_requests *rs, uint32_t node);
 
 /* ---- for what else is known of requests, such as samples of stacks ---- */
 

@@ -112,6 +112,12 @@ kp_requests_strayed(const struct kp_requests *rs, uint32_t node)
 	return node == KP_NONE ? 0 : rs->nodes[node].strayed;
 }
 
+uint64_t
+kp_requests_outside(const struct kp_requests *rs, uint32_t node)
+{
+	return node == KP_NONE ? 0 : rs->nodes[node].outside;
+}
+
 const struct rnode *
 node_find(const struct kp_requests *rs, struct kp_span name)
 {

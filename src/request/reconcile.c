@@ -532,6 +532,8 @@ orphan_settle(struct kp_requests *rs, struct req *orphan, bool last)
 	for (uint32_t i = 1; i < orphan->ncalls; i++) {
 		rs->nodes[orphan->calls[1].c.node].strayed +=
 		    !orphan->calls[i].c.lost;
+		rs->nodes[orphan->calls[1].c.node].outside +=
+		    orphan->calls[i].c.lost;
 		if (orphan->calls[i].c.outcome == KP_OPEN)
 			proc_ignore(rs, orphan->calls[i].c.proc, orphan);
 	}

@@ -292,6 +292,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 			o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
 		if (o.rq == NULL) {
 			p->node->lost.n[KP_LOSS_CROSSED] += !unowned;
+			p->node->outside += unowned;
 			o.label = unowned ? NOBODYS : o.label;
 			proc_push(rs, p, &o);
 			return;

@@ -226,6 +226,7 @@ struct rnode {
 	kp_target_ns abandoned_at;
 	uint64_t entries;
 	uint64_t strayed;	/* calls with another request's token */
+	uint64_t outside;	/* calls with a token of no request, and of none */
 	kp_target_ns met;	/* when requests last met here */
 	bool has_met;
 	struct kp_losses lost;

@@ -3,7 +3,7 @@
 -module(it_token).
 
 -export([request/2, work/1, agent/0]).
--export([rushed/0, rush/0, idle/0, alone/0]).
+-export([rushed/0, rush/1, idle/0, alone/0]).
 -export([keep/0, keep_other/1, keep_busy/0, keep_far/1, label/1, wake/2, again/1, long/0, finish/1]).
 -export([overlapping/1, crowd/3, across/1, trace_begin/0, trace_run/0, trace_hold/0, trace_go/0, shown/0]).
 
@@ -14,9 +14,9 @@ returned(X) -> X.
 
 agent() -> whereis(kprof_agent).
 
-%% A tier that is called some 100,000 times a second, outside of requests.
+%% A tier that is called outside of requests, 200 times N a second at most.
 rushed() -> ok.
-rush() -> spawn(fun Loop() -> [?MODULE:rushed() || _ <- lists:seq(1, 1000)], receive after 5 -> Loop() end end).
+rush(N) -> spawn(fun Loop() -> [?MODULE:rushed() || _ <- lists:seq(1, N)], receive after 5 -> Loop() end end).
 
 %% One that had a request, and has its token still.
 keep() -> kept(fun() -> request(fun work/1, 1) end).

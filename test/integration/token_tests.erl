@@ -38,7 +38,7 @@ tiers(More) ->
 %% A function of a tier is called so often that tiers give no tokens: then a process keeps
 %% what it has, or has none.
 rushed(Targets, Begin) ->
-    [do(Target, rush, []) || Target <- Targets],
+    [do(Target, rush, [1000]) || Target <- Targets],
     Begin(rush_tiers()).
 
 rush_tiers() ->
@@ -138,7 +138,7 @@ given(T) ->
     Idle = do(Target, idle, []),
     it:check(events(Target, fun() -> do(Target, wake, [Idle, 10]) end) >= 20, "its calls make events"),
     it:check(do(Target, label, [Idle]) =/= none, "it has a token"),
-    do(Target, rush, []),
+    do(Target, rush, [80]),
     it:until("it has none", fun() -> do(Target, wake, [Idle, 1]), do(Target, label, [Idle]) =:= none end),
     it:equal("events", 0, events(Target, fun() -> do(Target, wake, [Idle, 1000]) end)),
     it:equal("a request", done, do(Target, alone, [])),

@@ -472,6 +472,7 @@ given_a_token(void **state)
 	done(STORE, 9.6);
 	done(2, 10);
 	expire(&f, 300);
+	assert_int_equal(kp_requests_outside(f.rs, 0), 2);
 	CLOSED("#2 unknown 1-10: e 1-10 | c 5.1-5.2 <0 | a 6-6.5 <0 | b 7-9 <0 | c 8-8.5 <3\n");
 	for (unsigned i = 0; i < KP_LOSS_COUNT; i++)
 		assert_int_equal(lost(&f, i), 0);

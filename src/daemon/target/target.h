@@ -41,6 +41,8 @@ struct target {
 		kp_wall_ns wall;
 	} rate;
 	struct {
+		uint64_t outside;	/* kp_requests_outside() at the last status */
+		unsigned many;		/* statuses in a row that had too many */
 		bool given;		/* by all tiers, when last looked at */
 		bool dear;		/* they are not given any more */
 		kp_mono_ns due;		/* not before then, */

@@ -13,7 +13,10 @@
 
 #define HOT_NAMED 5	/* functions named in one line */
 #define RATE_REPORT_EVERY (10 * KP_NS_PER_S)
-#define GIVE_CALLS_MAX 20000	/* of tiers, a second, that there may be */
+#define GIVE_CALLS_MAX 20000	/* of tiers, a second, that there may be, */
+#define GIVE_OUTSIDE_MAX 2000	/* and of these outside of requests, */
+#define GIVE_MANY 3		/* in so many statuses: at first, and after a pause,
+				   requests from before are outside */
 #define GIVE_SOON (10 * KP_NS_PER_S)	/* the calls of new tiers are known then */
 #define GIVE_AGAIN (60 * KP_NS_PER_S)	/* the first wait, and the longest */
 #define GIVE_AGAIN_MAX (3600 * KP_NS_PER_S)
@@ -269,6 +272,19 @@ tier_rate(const struct target *t)
 	return calls;
 }
 
+void
+target_count_outside(struct target *t)
+{
+	uint64_t n = kp_requests_outside(t->part.in->rs, t->part.index);
+
+	if (n > t->tokens.outside && overhead_rate(&t->overhead,
+	    n - t->tokens.outside) > GIVE_OUTSIDE_MAX)
+		t->tokens.many++;
+	else
+		t->tokens.many = 0;
+	t->tokens.outside = n;
+}
+
 static bool
 may_give_tokens(const struct target *t)
 {
@@ -278,6 +294,7 @@ may_give_tokens(const struct target *t)
 	return t->sampler.one_in == 1 && !t->tokens.dear && t->check == NULL &&
 	    !conf->messages && !conf->scheduling &&
 	    !kp_conf_gc(conf, t->hello.gc_shared) &&
+	    t->tokens.many < GIVE_MANY &&
 	    (calls >= 0 ? calls <= GIVE_CALLS_MAX : t->tokens.given);
 }
 

@@ -55,6 +55,8 @@ void target_sample_status(struct target *t, const struct agent_status *st);
  * called so often that calls outside of requests, each an event then, may be dear.
  */
 void target_give_tokens(struct target *t);
+/* Called for each status, before that. */
+void target_count_outside(struct target *t);
 /*
  * Reports functions of the plan that are too hot to trace, if there are more
  * than before; reported: that was done already.
