@@ -149,6 +149,21 @@ token_taken(uint64_t proc, const struct token *t)
 	return t->from == proc ? t->last : t->serial;
 }
 
+/*
+ * Is this token of no request met in a second one?  Who has one may just have taken a
+ * timer's message, which takes the own one away; so the first says nothing.  No note
+ * of work has the number 0.
+ */
+static bool
+unowned_meets(struct kp_requests *rs, uint64_t label, uint64_t of)
+{
+	const struct worked *w = worked_find(rs, 0, label, 0);
+
+	if (w == NULL && rs->worked != NULL)
+		worked_put(rs, 0, label, 0, of);
+	return w != NULL && w->of != of;
+}
+
 void
 proc_note_work(struct kp_requests *rs, uint64_t proc, const struct token *t,
     uint64_t of)
@@ -161,9 +176,8 @@ proc_note_work(struct kp_requests *rs, uint64_t proc, const struct token *t,
 	if (of != t->label) {
 		if (rs->worked == NULL)
 			rs->worked = calloc(WORKED_MAX, sizeof(*rs->worked));
-		/* Who had no token may have taken a timer's message. */
-		if (!kp_label_is_unowned(t->label) &&
-		    !label_inside(rs, t->label, of)) {
+		if (kp_label_is_unowned(t->label) ? unowned_meets(rs, t->label,
+		    of) : !label_inside(rs, t->label, of)) {
 			label_spread(rs, t->label);
 			nd = &rs->nodes[proc >> PID_NODE];
 			nd->has_met = true;

@@ -180,7 +180,8 @@ wraps(T) ->
     it:call(Target, erlang, system_flag, [trace_control_word, (?WORD - 50) bor ?FREE]),
     do(Target, overlapping, [100]),
     After = it:call(Target, erlang, system_info, [trace_control_word]) band ?WORD,
-    it:check(After < 1000, "the word is ~b", [After]),
+    %% A call that finds no number may move it on by as much as 2^18.
+    it:check(After < 1 bsl 20, "the word is ~b", [After]),
     it:call(Target, erlang, resume_process, [do(Target, agent, [])]),
     it:assembled(P, 100),
     it:terminate(P),
