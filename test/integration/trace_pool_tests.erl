@@ -112,7 +112,12 @@ attached(T, Kind, Target) ->
     480 = it:call(Target, it_pool, run, [?CLIENTS, 40, [fast, slow, hop]]),
     receive after 1000 -> ok end,
     {0, Out, _} = it_kprof:interrupt(P),
-    it:equal("calls", times(160, it_pool:per_request(hop)), called(Out)),
+    %% The work of a sender that has begun another request meanwhile counts for that one
+    %% (priv/doc/functions.md): 1 to 3 of 320 queries.
+    Found = called(Out),
+    Due = times(160, it_pool:per_request(hop)),
+    it:equal("functions", lists:sort(maps:keys(Due)), lists:sort(maps:keys(Found))),
+    it:check(lists:all(fun({F, N}) -> abs(maps:get(F, Found) - N) * 20 =< N end, maps:to_list(Due)), "of ~0p there are ~0p", [Due, Found]),
     it:terminate(D).
 
 %% ------------------------------------------------------------- helpers ----
