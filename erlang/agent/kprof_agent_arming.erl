@@ -116,13 +116,15 @@ breathe(#s{state = armed} = S) ->
 breathe(S) ->
     answer_lease(kprof_agent_events:flush_some(S)).
 
-%% Takes one renewal of the lease from the queue, if there is one.
+%% Takes one renewal of the lease from the queue, if there is one. Events go on meanwhile: a count
+%% from before them would look as if the VM had forgotten calls.
 -spec answer_lease(#s{}) -> #s{}.
 answer_lease(#s{lease = #lease{daemon = Daemon} = Lease} = S) ->
     kprof_agent_sentry:alive(S),
     receive
         {kprof, Daemon, Ref, lease} ->
-            S1 = S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms(), ref = Ref}},
+            S0 = S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms(), ref = Ref}},
+            S1 = case S0#s.state of armed -> read_counters(S0); _ -> S0 end,
             _ = kprof_agent_events:send(kprof_agent_status:state_msg(S1), S1),
             S1
     after 0 ->
