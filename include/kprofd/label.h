@@ -3,8 +3,8 @@
  *
  *   bits 0..30   a number from the trace control word
  *   bits 31..41  0, or if no number was free: KP_LABEL_SPARE and ten bits more
- *   bits 42..51  a constant of this arming (target/label_epochs.h), never 0,
- *                or one of the two last, below
+ *   bits 42..51  a constant of this arming (target/label_epochs.h), never 0;
+ *                the two last are of no arming
  *   bit  52      0: a kprofd's; 1: of kprof trace, where bits 32..51 are an
  *                epoch (erlang/kprof_tracer.erl), or as above
  *   bits 53..58  the signature: a token with it is ours, of any kprofd, even
@@ -37,9 +37,12 @@
 #define KP_LABEL_END (UINT64_C(1) << 59)
 
 #define KP_LABEL_CONSTS 1023			/* constants: 1 to this */
-/* Not of an arming: the agent's own calls, which measure tracing (tracing_cost.h), */
+/* This one marks the agent's own calls, which measure tracing (tracing_cost.h). */
 #define KP_LABEL_MEASURES (KP_LABEL_CONSTS - 1)
-/* and tokens of no request (kp_spec_params.gives_tokens); spec_label.c wants it last. */
+/*
+ * This one marks tokens of no request (kp_spec_params.gives_tokens).  It is the last,
+ * since spec_label.c tells it apart by that.
+ */
 #define KP_LABEL_UNOWNED KP_LABEL_CONSTS
 #define KP_LABEL_EPOCHS ((UINT32_C(1) << 20) - 1) /* epochs: 1 to this */
 
@@ -56,12 +59,12 @@
 #define KP_WORD_WINDOW (INT64_C(1) << 26)
 #define KP_WORD_AHEAD (KP_WORD_WINDOW - 1 - KP_TOKEN_AGE_S * KP_WORD_HZ)
 
-/* Is it of a token that tells from whom messages are, and of no request? */
+/* Of a token of no request: it shows who has sent a message, and nothing else. */
 static inline bool
 kp_label_is_unowned(uint64_t label)
 {
-	return (label >> KP_LABEL_CONST_SHIFT & KP_LABEL_CONSTS) ==
-	    KP_LABEL_UNOWNED && label >> KP_LABEL_KIND_SHIFT == KP_LABEL_KPROFD;
+	return label >> KP_LABEL_CONST_SHIFT == (KP_LABEL_KPROFD <<
+	    (KP_LABEL_KIND_SHIFT - KP_LABEL_CONST_SHIFT) | KP_LABEL_UNOWNED);
 }
 
 #endif

@@ -101,7 +101,8 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 		/* The target restarted, and its clock with it. */
 		tombs_free(rs, nd);
 		map_clear(&nd->abandoned);
-		nd->has_met &= !nd->has_now;	/* the first time is no restart */
+		/* Not of the first time, which is less than none (0) as well. */
+		nd->has_met &= !nd->has_now;
 		nd->swept = now;
 	}
 	nd->has_now = true;

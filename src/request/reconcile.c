@@ -150,9 +150,9 @@ token_taken(uint64_t proc, const struct token *t)
 }
 
 /*
- * Is this token of no request met in a second one?  Who has one may just have taken a
- * timer's message, which takes the own one away; so the first says nothing.  No note
- * of work has the number 0.
+ * Has a token of no request come from one request to another?  That one request has
+ * it says nothing: a message without a token may have taken its own.  The first that
+ * has it is remembered with the number 0, which no message has.
  */
 static bool
 unowned_meets(struct kp_requests *rs, uint64_t label, uint64_t of)
@@ -321,13 +321,15 @@ proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
     uint64_t proc, const struct token *t, kp_target_ns at)
 {
 	const struct req *rq = req_get(rs, t->label), *own;
-	bool known = rq != NULL && rq->state != REQ_EARLY;
-	bool unowned = kp_label_is_unowned(t->label);
+	bool known = rq != NULL && rq->state != REQ_EARLY, unowned;
 	const struct proc *sender;
 	uint64_t of;
 
-	if (t->from == 0 || t->label == 0 || (known && !rq->spread &&
-	    !rq->superseded && rq->calls[0].c.proc == t->from))
+	if (t->label == 0 || (known && !rq->spread && !rq->superseded &&
+	    rq->calls[0].c.proc == t->from))
+		return t->label;
+	unowned = kp_label_is_unowned(t->label);
+	if (t->from == 0)
 		return unowned ? 0 : t->label;
 	of = worked_get(rs, proc, t->label, token_taken(proc, t));
 	if (of != 0)

@@ -15,8 +15,8 @@
 #define MAX_CALLS_IN_FLIGHT 4000000	/* 48 bytes each: 192 MB */
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
-#define UNOWNED_MAX 2500	/* early requests, when no more are made for those
-				   with a token of no request */
+/* With so many early requests none is made for a call with a token of no request. */
+#define UNOWNED_MAX 2500
 #define AGAIN_MAX 64	/* calls of one function in doubt, on one stack */
 
 const char *
@@ -268,7 +268,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	const struct tombstone *t;
 	const struct req *orphan;
 	uint64_t of;
-	bool unsure, unowned = kp_label_is_unowned(ev->label);
+	bool unsure, unowned;
 
 	proc_meet_caller(rs, p, caller);
 	orphan = orphan_around(p, &held);
@@ -287,6 +287,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		crossed_report(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	if (unsure && o.label == ev->label) {
+		unowned = kp_label_is_unowned(ev->label);
 		if (!unowned || (held.from != 0 && held.from != p->id &&
 		    rs->nearly < UNOWNED_MAX))
 			o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
@@ -314,7 +315,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		req_name(rs, o.rq, ev->identity);
 		c.c.parent = stack_parent(p, o.rq);
 		c.from = held.from != p->id ? held.from : 0;
-		c.c.lost = unowned && o.label >= ORPHAN;
+		c.c.lost = o.label >= ORPHAN && kp_label_is_unowned(ev->label);
 		o.idx = req_add_call(rs, o.rq, &c);
 		if (o.idx != KP_NONE)
 			o.kind = OPEN_REQUEST;

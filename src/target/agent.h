@@ -316,12 +316,11 @@ enum kp_err agent_ask_stacks(struct agent *a, const uint64_t *procs, size_t n,
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);
 /*
  * From now on tiers give tokens to processes that have none, or not: see
- * kp_spec_params.  Nothing happens while a reload is put in force; after one new
- * functions give none, nor do others from when the agent is attached again.
+ * kp_spec_params.  Nothing happens while a reload is put in force, after which not
+ * all of them give any: call it again.
  */
 void agent_give_tokens(struct agent *a, bool give);
-/* Do all of them? */
-bool agent_gives_tokens(const struct agent *a);
+bool agent_gives_tokens(const struct agent *a);	/* all tiers do */
 /* The answer to on_missing, where that was AGENT_WAIT. */
 void agent_judge(struct agent *a, enum agent_verdict v);
 /*

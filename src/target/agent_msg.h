@@ -42,10 +42,10 @@ void msg_modules(struct kp_buf *b, const struct kp_conf *c,
 /* {arm, Items, Limits} */
 enum kp_err msg_arm(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan *plan, const struct kp_spec_params *params);
-/* {change, MFAs, Items, Limits}: what kp_plan_diff() found in both plans */
-/* Its tiers again, with other parameters of their match specs. */
+/* {tiers, Items}: those of the plan that are armed, with these parameters */
 enum kp_err msg_tiers(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan *plan, const struct kp_spec_params *params);
+/* {change, MFAs, Items, Limits}: what kp_plan_diff() found in both plans */
 enum kp_err msg_change(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan *want, const struct kp_plan *armed,
     const struct kp_spec_params *params);

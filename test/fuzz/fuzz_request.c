@@ -21,6 +21,8 @@
 #define NODES 4
 #define SET_TOKEN 5
 #define CLEAR_TOKEN 6
+#define UNOWNED (KP_LABEL_KPROFD << KP_LABEL_KIND_SHIFT | \
+	(uint64_t)KP_LABEL_UNOWNED << KP_LABEL_CONST_SHIFT | 7)
 
 static const char conf_text[] =
     "{tiers, [{web, {a,a,1}}, {db, [{b,b,1}, {c,c,1}, {d,d,1}]}]}.\n"
@@ -42,9 +44,6 @@ static struct kp_requests *rs;
 static uint64_t assembled, expired;
 static uint64_t sent, waits;	/* messages */
 static bool mail;
-#define UNOWNED (KP_LABEL_KPROFD << KP_LABEL_KIND_SHIFT | \
-	(uint64_t)KP_LABEL_UNOWNED << KP_LABEL_CONST_SHIFT | 7)
-
 static uint64_t opened, handed_on;	/* entries and calls */
 static uint64_t unowned;		/* events with a token of no request */
 static uint32_t nodes;

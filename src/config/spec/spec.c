@@ -84,12 +84,6 @@ wants_flags(const struct spec *s)
 	return s->c->scheduling || kp_conf_gc(s->c, s->p->gc_shared);
 }
 
-static bool
-gives_tokens(const struct spec *s)
-{
-	return s->p->gives_tokens && !s->entry && !s->p->trace;
-}
-
 void
 kp_spec_flags(const struct kp_conf *c, bool gc_shared, struct kp_buf *out)
 {
@@ -152,7 +146,7 @@ actions_begin(struct kp_buf *b, const struct spec *s)
 	call(b, "message", 1);
 	if (!s->entry && !s->p->trace) {
 		call(b, "andalso", 2);
-		live_put(b, gives_tokens(s));
+		live_put(b, s->p->gives_tokens);
 	}
 	kp_etf_tuple(b, 1);
 	kp_etf_tuple(b, s->entry ? 7 : 3);
@@ -200,7 +194,7 @@ static void
 guards_put(struct kp_buf *b, const struct spec *s, const struct kp_buf *made,
     unsigned n)
 {
-	bool test = !s->entry && !gives_tokens(s);
+	bool test = !s->entry && !s->p->gives_tokens;
 
 	n += test;
 	if (n > 0)

@@ -303,10 +303,6 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 		target_sample_status(t, st);
 	if (agent_state(t->agent) == AGENT_ARMED)
 		target_recover(t, st);
-	if (!last) {
-		target_count_outside(t);
-		target_give_tokens(t);
-	}
 	t->status = *st;
 	t->last_sent = st->now;
 	kp_requests_expire(t->part.in->rs, t->part.index, st->now);

@@ -43,10 +43,10 @@ struct target {
 	struct {
 		uint64_t outside;	/* kp_requests_outside() at the last status */
 		unsigned many;		/* statuses in a row that had too many */
-		bool given;		/* by all tiers, when last looked at */
+		bool given;		/* agent_gives_tokens(), as seen last */
 		bool dear;		/* they are not given any more */
-		kp_mono_ns due;		/* not before then, */
-		kp_dur_ns wait;		/* so long after they were given last */
+		kp_mono_ns due;		/* they are not given before then */
+		kp_dur_ns wait;		/* before `due`, when last they were ended */
 	} tokens;			/* see target_give_tokens() */
 	struct overload overload;
 	struct overhead overhead;

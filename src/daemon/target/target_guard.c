@@ -13,11 +13,12 @@
 
 #define HOT_NAMED 5	/* functions named in one line */
 #define RATE_REPORT_EVERY (10 * KP_NS_PER_S)
-#define GIVE_CALLS_MAX 20000	/* of tiers, a second, that there may be, */
-#define GIVE_OUTSIDE_MAX 2000	/* and of these outside of requests, */
-#define GIVE_MANY 3		/* in so many statuses: at first, and after a pause,
-				   requests from before are outside */
-#define GIVE_SOON (10 * KP_NS_PER_S)	/* the calls of new tiers are known then */
+/* Tiers give tokens up to so many calls a second, and so many outside of requests. */
+#define GIVE_CALLS_MAX 20000
+#define GIVE_OUTSIDE_MAX 2000
+/* Calls of requests from before tracing began are outside, too: for a status or two. */
+#define GIVE_MANY 3
+#define GIVE_SOON (10 * KP_NS_PER_S)	/* after a reload: calls are counted then */
 #define GIVE_AGAIN (60 * KP_NS_PER_S)	/* the first wait, and the longest */
 #define GIVE_AGAIN_MAX (3600 * KP_NS_PER_S)
 
@@ -229,6 +230,19 @@ target_sample_batch(struct target *t, kp_target_ns sent)
 		resample(t);
 }
 
+static void
+count_outside(struct target *t)
+{
+	uint64_t n = kp_requests_outside(t->part.in->rs, t->part.index);
+
+	if (n > t->tokens.outside && overhead_rate(&t->overhead,
+	    n - t->tokens.outside) > GIVE_OUTSIDE_MAX)
+		t->tokens.many++;
+	else
+		t->tokens.many = 0;
+	t->tokens.outside = n;
+}
+
 void
 target_sample_status(struct target *t, const struct agent_status *st)
 {
@@ -236,6 +250,7 @@ target_sample_status(struct target *t, const struct agent_status *st)
 	const struct overhead *s = &t->overhead;
 	uint32_t was = t->sampler.one_in;
 
+	count_outside(t);
 	if (t->status.now == 0 || st->entry_calls < t->status.entry_calls)
 		return;
 	kp_sampler_rate(&t->sampler, st->entry_calls - t->status.entry_calls,
@@ -248,6 +263,19 @@ target_sample_status(struct target *t, const struct agent_status *st)
 	if (t->sampler.one_in != was)
 		resample(t);
 	report_rate(t);
+	target_give_tokens(t);
+}
+
+void
+target_sampling(struct target *t, const struct kp_sampling *now)
+{
+	const struct kp_sampling *was = &t->sampler.conf;
+
+	if (was->kind == now->kind && was->n == now->n)
+		return;
+	kp_sampler_init(&t->sampler, now);
+	kp_sampler_cut(&t->sampler, t->overload.guard.cut);
+	agent_sample(t->agent, t->sampler.one_in);
 }
 
 /* ---- tokens for processes that have none ---- */
@@ -272,19 +300,6 @@ tier_rate(const struct target *t)
 	return calls;
 }
 
-void
-target_count_outside(struct target *t)
-{
-	uint64_t n = kp_requests_outside(t->part.in->rs, t->part.index);
-
-	if (n > t->tokens.outside && overhead_rate(&t->overhead,
-	    n - t->tokens.outside) > GIVE_OUTSIDE_MAX)
-		t->tokens.many++;
-	else
-		t->tokens.many = 0;
-	t->tokens.outside = n;
-}
-
 static bool
 may_give_tokens(const struct target *t)
 {
@@ -298,7 +313,6 @@ may_give_tokens(const struct target *t)
 	    (calls >= 0 ? calls <= GIVE_CALLS_MAX : t->tokens.given);
 }
 
-/* Each change sets all tiers anew, so those that follow each other wait longer. */
 void
 target_give_tokens(struct target *t)
 {
@@ -306,7 +320,7 @@ target_give_tokens(struct target *t)
 	kp_mono_ns now = kp_mono_now();
 
 	if (t->tokens.given && !gives)
-		t->tokens.due = now + GIVE_SOON;	/* there is a new plan */
+		t->tokens.due = now + GIVE_SOON;	/* a reload has ended it */
 	t->tokens.given = gives;
 	if (give && !gives && agent_state(t->agent) == AGENT_ARMED &&
 	    now < t->tokens.due)
@@ -320,22 +334,13 @@ target_give_tokens(struct target *t)
 	    t->node, gives ? "no " : "");
 	if (!gives)
 		return;
+	/* All tiers are set anew each time, so it waits longer each time. */
 	t->tokens.wait = t->tokens.wait == 0 ? GIVE_AGAIN :
 	    t->tokens.wait < GIVE_AGAIN_MAX ? 2 * t->tokens.wait : GIVE_AGAIN_MAX;
 	t->tokens.due = now + t->tokens.wait;
 }
 
-void
-target_sampling(struct target *t, const struct kp_sampling *now)
-{
-	const struct kp_sampling *was = &t->sampler.conf;
-
-	if (was->kind == now->kind && was->n == now->n)
-		return;
-	kp_sampler_init(&t->sampler, now);
-	kp_sampler_cut(&t->sampler, t->overload.guard.cut);
-	agent_sample(t->agent, t->sampler.one_in);
-}
+/* ---- functions too hot to trace ---- */
 
 /* Names the first functions, and counts the rest. */
 static void

@@ -51,12 +51,10 @@ void target_sample_status(struct target *t, const struct agent_status *st);
 /*
  * Has tiers give tokens to processes without one, or stop it.  They do while all
  * requests are measured: whoever takes a message from a process without a token, as
- * a request from before has none, would be lost to its request.  Not where they are
- * called so often that calls outside of requests, each an event then, may be dear.
+ * a request from before has none, would be lost to its request.  They do not where
+ * their calls outside of requests are many, since each of these makes an event then.
  */
 void target_give_tokens(struct target *t);
-/* Called for each status, before that. */
-void target_count_outside(struct target *t);
 /*
  * Reports functions of the plan that are too hot to trace, if there are more
  * than before; reported: that was done already.

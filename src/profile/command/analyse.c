@@ -194,8 +194,8 @@ show_all(struct analysis *s, const char *name)
 		return EXIT_FAILED;
 	}
 	if (s->sum->events == 0)
-		say("there are no events: no traced call of these functions in "
-		    "these processes");
+		say("there are no events: no call of these functions was traced "
+		    "in these processes");
 	analyse_say_remarks(&v);
 	if (a->db != NULL)
 		return write_db(s);
