@@ -153,8 +153,9 @@ sampled(T, Kind, Clients, Sampling) ->
     More = [{Key, Calls - Due}
             || {{Tier, Type} = Key, Calls} <- maps:to_list(Found),
                Due <- [maps:get(Tier, it_pool:per_request(Type), 0) * maps:get(Type, Requests)], Calls > Due],
-    %% Before the first measured requests have met nothing shows it.
-    it:check(lists:sum([N1 || {_, N1} <- More]) =< lists:sum(maps:values(Truth)) div 50, "calls of other requests: ~0p", [More]),
+    %% Before the first measured requests have met nothing shows it: mostly none is, but on a busy
+    %% machine 6 % of what these few requests call were seen.
+    it:check(lists:sum([N1 || {_, N1} <- More]) =< lists:sum(maps:values(Truth)) div 10, "calls of other requests: ~0p", [More]),
     Tiers = maps:keys(maps:remove(request, it_pool:per_request(hop))),
     Sum = fun(Tier, Of) -> lists:sum([Calls || {{Name, _}, Calls} <- maps:to_list(Of), Name =:= Tier]) end,
     it:equal("calls that the VM counts", [{Tier, Sum(Tier, Truth)} || Tier <- Tiers],
