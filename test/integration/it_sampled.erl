@@ -77,19 +77,16 @@ unsilent() ->
 %% The sampler and its sentry, at once: the sentry knows what the server's monitors do not.
 both_killed() ->
     Server = whereis(kprof_sampler),
-    Watching = watching(Server),
     %% The sentry first, which would take everything back; and the server makes no other meanwhile.
     true = erlang:suspend_process(Server),
-    Killed = [{P, erlang:monitor(process, P)} || P <- Watching],
-    [exit(P, kill) || {P, _} <- Killed],
-    [receive {'DOWN', Ref, process, _, _} -> ok end || {_, Ref} <- Killed],
-    exit(Server, kill),
+    [begin
+         Ref = erlang:monitor(process, P),
+         exit(P, kill),
+         receive {'DOWN', Ref, process, _, _} -> ok end
+     end || P <- watching(Server) ++ [Server]],
     ok.
 
-%% On a busy machine the sentry begins to watch a moment later.
+%% The server monitors its sentry from its birth on; the sentry begins to watch a moment later.
 watching(Server) ->
-    {monitored_by, All} = process_info(Server, monitored_by),
-    case [P || P <- All, is_pid(P), node(P) =:= node()] of
-        [] -> timer:sleep(10), watching(Server);
-        Watching -> Watching
-    end.
+    [{monitors, Watched}, {monitored_by, By}] = process_info(Server, [monitors, monitored_by]),
+    [P || P <- lists:usort([P || {process, P} <- Watched] ++ By), is_pid(P), node(P) =:= node()].
