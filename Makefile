@@ -55,10 +55,10 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 # their own.
 SRC := $(filter-out src/probe/% src/sqlite/% %/main.c,$(wildcard src/*/*.c src/*/*/*.c))
 # Only kprof is linked with profiles of functions.
-PROFILE := $(filter src/profile/% src/suggest/%,$(SRC))
+PROFILE := $(filter src/profile/% src/calls/% src/suggest/% src/client/functions/%,$(SRC))
 
 # They take bytes or structs and the time, and return structs.
-PURE_ROOMS := base text config config/spec plan decode request stats stacks guard profile/trace suggest
+PURE_ROOMS := base text config config/spec plan decode request stats stacks guard calls suggest
 
 # The SQLite extension has few sources, since it has to run anywhere.
 EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
@@ -111,12 +111,12 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 GEN := $(addprefix $(B)/gen/,agent_beam.h probe_beam.h counters_beam.h sampler_beam.h tracer_beam.h \
          calls_probe_beam.h schema_sql.h web_assets.h)
 
-$(call obj,src/target/agent_attach.c): $(B)/gen/agent_beam.h
-$(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
-$(call obj,src/profile/target/counters.c): $(B)/gen/counters_beam.h
-$(call obj,src/profile/target/sampler.c): $(B)/gen/sampler_beam.h
-$(call obj,src/profile/target/tracer.c): $(B)/gen/tracer_beam.h
-$(call obj,src/profile/target/tracer.c): $(B)/gen/calls_probe_beam.h
+$(call obj,src/agent/agent_attach.c): $(B)/gen/agent_beam.h
+$(call obj,src/agent/agent_probe.c): $(B)/gen/probe_beam.h
+$(call obj,src/profile/node/counters.c): $(B)/gen/counters_beam.h
+$(call obj,src/profile/node/sampler.c): $(B)/gen/sampler_beam.h
+$(call obj,src/profile/node/tracer.c): $(B)/gen/tracer_beam.h
+$(call obj,src/profile/node/tracer.c): $(B)/gen/calls_probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # The dashboard: its own files, and the chart library of Debian's package, with its

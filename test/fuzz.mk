@@ -28,7 +28,7 @@ $(FUZZ_B)/gen/agent_beam.h: $(B)/gen/load_agent.etf
 	    echo 'static unsigned kp_agent_beam_len = 4;' && \
 	    xxd -i -n kp_agent_load $<; } > $@
 
-$(FUZZ_B)/obj/src/target/agent_attach.o: $(FUZZ_B)/gen/agent_beam.h
+$(FUZZ_B)/obj/src/agent/agent_attach.o: $(FUZZ_B)/gen/agent_beam.h
 
 $(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIBS) test/fuzz/fuzz.h
 	@mkdir -p $(@D)

@@ -6,7 +6,7 @@
 -include("kprof_label.hrl").
 -include("kprof_flagger.hrl").
 
--define(PROTOCOL, 8).           % AGENT_PROTOCOL in src/target/agent.h
+-define(PROTOCOL, 8).           % AGENT_PROTOCOL in src/agent/agent.h
 -define(LOADED, [kprof_probe, kprof_agent]).    % the modules that go with the agent
 -define(BATCH_EVENTS, 500).     % most events in one message
 -define(NEIGHBOURS, 5).         % processes or functions of others that a notice names

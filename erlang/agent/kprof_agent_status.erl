@@ -35,7 +35,7 @@ summary(S0) ->
       entry_calls => kprof_agent_arming:entry_calls(S),
       tier_calls => S#s.hot#hot.calls}.
 
-%% The message for the daemon (src/target/agent_msg.c).
+%% The message for the daemon (src/agent/agent_msg.c).
 -spec state_msg(#s{}) -> tuple().
 state_msg(#s{lease = Lease, events = Events, foreign = Foreign} = S) ->
     {memory, Bytes} = process_info(self(), memory),

@@ -74,7 +74,7 @@ prepare(Call, Ms) ->
                                end),
     {Pid, Ref, Ms}.
 
-%% In a trace the process ends here (src/profile/trace/decode.c).
+%% In a trace the process ends here (src/calls/decode.c).
 told(Server, Result) ->
     receive {tell, Server} -> exit({applied, result_text(Result)}) end.
 

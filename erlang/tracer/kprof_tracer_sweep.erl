@@ -34,7 +34,7 @@ sweep(#s{profile = #profile{session = Session},
 
 %% In a match spec: is the label of this trace, whichever node made it? Labels of entries that may
 %% know an identity have a constant part, which the client has made
-%% (src/profile/target/tracer_limits.c); it is taken from the labels that were seen.
+%% (src/profile/node/tracer_limits.c); it is taken from the labels that were seen.
 is_ours(#requests{epoch = Epoch, other_epochs = Others} = R) ->
     list_to_tuple(['orelse' | [?LABEL_BEGINS(?WORD_BITS, E) || E <- [Epoch | maps:keys(Others)]] ++
                        [?LABEL_BEGINS(?CONST_BITS, C) || C <- constants(R)]]).

@@ -59,7 +59,7 @@ enum kp_native_kind {
 	KP_NATIVE_RECEIVE,	/* the same, taken from the mailbox */
 	/*
 	 * A full trace adds kinds of enum kp_call_kind up to KP_CALL_EXIT
-	 * (profile/trace/call_trace.h) to this, with `fn` and `caller` as
+	 * (calls/call_trace.h) to this, with `fn` and `caller` as
 	 * there; `other` of a spawn is the child.
 	 */
 	KP_NATIVE_CALLS = 16

@@ -1,7 +1,7 @@
 /*
  * trace.h - decodes the bytes of one agent message into trace events
  * (decode/trace_event.c).  Full traces (kprof trace) have events of their own:
- * profile/trace/call_trace.h.
+ * calls/call_trace.h.
  *
  * The agent sends
  *   {kprof_events, Seq, SentAt, QueueLen, Dropped, Events}

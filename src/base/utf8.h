@@ -4,8 +4,8 @@
  *
  * Source: RFC 3629.
  */
-#ifndef KP_BASE_UTF8_H
-#define KP_BASE_UTF8_H
+#ifndef KPROFD_BASE_UTF8_H
+#define KPROFD_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>

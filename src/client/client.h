@@ -7,7 +7,7 @@
 #ifndef KPROFD_CLIENT_CLIENT_H
 #define KPROFD_CLIENT_CLIENT_H
 
-#include "base/options.h"
+#include "text/options.h"
 #include "client/ctl_socket.h"
 #include "kprofd/buf.h"
 #include "report/report.h"

@@ -5,10 +5,10 @@
 #include <stdio.h>
 
 #include "client.h"
-#include "dist/sync.h"
+#include "conn/sync.h"
 #include "kprofd/etf.h"
-#include "dist/reach/opt_node.h"
-#include "target/agent_msg.h"
+#include "conn/reach/opt_node.h"
+#include "agent/agent_msg.h"
 
 #define LIMIT (10 * KP_NS_PER_S)
 

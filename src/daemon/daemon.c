@@ -36,7 +36,7 @@
 #include "daemon/control/reload.h"
 #include "daemon/store_health.h"
 #include "daemon/dump_file.h"
-#include "daemon/target/targets.h"
+#include "daemon/nodes/targets.h"
 #include "text/text.h"
 #include "web/web.h"
 

@@ -6,8 +6,8 @@
 
 #include "daemon/conf_file.h"
 #include "daemon/options.h"
-#include "dist/handshake.h"
-#include "target/agent.h"
+#include "conn/handshake.h"
+#include "agent/agent.h"
 
 struct daemon;
 struct kp_request;
@@ -35,7 +35,7 @@ struct parts {
 int daemon_run(const struct options *o);
 
 /*
- * The targets call these (src/daemon/target); they reach the daemon by
+ * The targets call these (src/daemon/nodes); they reach the daemon by
  * t->p->daemon.  What is passed is borrowed during the call.
  */
 

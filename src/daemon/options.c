@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/options.h"
+#include "text/options.h"
 #include "kprofd/dur.h"
 #include "kprofd/nodes.h"
 #include "daemon/options.h"
-#include "dist/reach/opt_node.h"
-#include "target/probe_file.h"
+#include "conn/reach/opt_node.h"
+#include "agent/probe_file.h"
 
 #define MAX_DB_DEFAULT "1G"
 /* How long a check counts calls: those of an entry that is called once a second. */

@@ -9,7 +9,7 @@
 
 #include "kprofd/clock.h"
 #include "store/rollup/retain.h"
-#include "target/agent.h"
+#include "agent/agent.h"
 
 #define DB_NAME "kprofd.db"	/* without -db */
 #define TARGETS_MAX 64

@@ -7,7 +7,7 @@
 
 #include "kprofd/guard.h"
 #include "store/store.h"
-#include "target/agent.h"
+#include "agent/agent.h"
 
 #define OVERLOAD_REASON 300	/* bytes kept of a reason */
 

@@ -5,8 +5,8 @@
  * A failed reader needs no test on the way: p == end, so that every read finds
  * too few bytes and comes to term_fail() again, which keeps the first error.
  */
-#ifndef KPROFD_TERM_BYTES_H
-#define KPROFD_TERM_BYTES_H
+#ifndef KPROFD_DECODE_TERM_BYTES_H
+#define KPROFD_DECODE_TERM_BYTES_H
 
 #include <endian.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * Each function here does what its kp_term_ namesake does: it looks for the
  * one encoding that the VM uses nearly always, and leaves the rest to that.
  */
-#ifndef KPROFD_TERM_FAST_H
-#define KPROFD_TERM_FAST_H
+#ifndef KPROFD_DECODE_TERM_FAST_H
+#define KPROFD_DECODE_TERM_FAST_H
 
 #include "decode/term_bytes.h"
 

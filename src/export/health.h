@@ -8,8 +8,8 @@
  * Lines of one name are adjacent; a figure without a node or a cause leaves that
  * field empty.  The reader knows the type and the help text of each name.
  */
-#ifndef KP_EXPORT_HEALTH_H
-#define KP_EXPORT_HEALTH_H
+#ifndef KPROFD_EXPORT_HEALTH_H
+#define KPROFD_EXPORT_HEALTH_H
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  * metrics.h - the answer to a scraper: totals of all windows that this daemon
  * wrote, its health, and the process's own figures.
  */
-#ifndef KP_EXPORT_METRICS_H
-#define KP_EXPORT_METRICS_H
+#ifndef KPROFD_EXPORT_METRICS_H
+#define KPROFD_EXPORT_METRICS_H
 
 #include "prometheus.h"
 #include "totals.h"

@@ -12,8 +12,8 @@
  * with exponential backoff, from half a second to 30 s, or as Retry-After says;
  * any other answer is final.
  */
-#ifndef KP_EXPORT_OTLP_H
-#define KP_EXPORT_OTLP_H
+#ifndef KPROFD_EXPORT_OTLP_H
+#define KPROFD_EXPORT_OTLP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,8 +14,8 @@
  * Source: opentelemetry-proto 1.x; OTLP specification, "JSON Protobuf
  * Encoding": ids in hex, 64 bits as text, enums as numbers.
  */
-#ifndef KP_EXPORT_OTLP_JSON_H
-#define KP_EXPORT_OTLP_JSON_H
+#ifndef KPROFD_EXPORT_OTLP_JSON_H
+#define KPROFD_EXPORT_OTLP_JSON_H
 
 #include "kprofd/buf.h"
 #include "store/read/query.h"

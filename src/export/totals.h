@@ -14,8 +14,8 @@
  * Requests have a histogram for each identity, calls one for each tier; cells of
  * a tier and an identity have counters only.
  */
-#ifndef KP_EXPORT_TOTALS_H
-#define KP_EXPORT_TOTALS_H
+#ifndef KPROFD_EXPORT_TOTALS_H
+#define KPROFD_EXPORT_TOTALS_H
 
 #include "kprofd/stats.h"
 

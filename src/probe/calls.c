@@ -10,7 +10,7 @@
  * and the events before are complete.  Events that did not fit are counted.
  * The process that empties the rings is not traced.
  */
-#include "profile/trace/call_trace.h"
+#include "calls/call_trace.h"
 #include "probe/checked.h"
 #include "probe/put.h"
 

@@ -8,8 +8,8 @@
  * so valgrind takes a term on that heap for leftovers of a function that has
  * returned.
  */
-#ifndef KP_PROBE_CHECKED_H
-#define KP_PROBE_CHECKED_H
+#ifndef KPROFD_PROBE_CHECKED_H
+#define KPROFD_PROBE_CHECKED_H
 
 #if defined(__SANITIZE_ADDRESS__) || defined(PROBE_VALGRIND)
 #define PROBE_PLAIN 1

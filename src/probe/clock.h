@@ -7,8 +7,8 @@
  * both clocks are read from time to time, and times between two such moments
  * are interpolated.
  */
-#ifndef KP_PROBE_CLOCK_H
-#define KP_PROBE_CLOCK_H
+#ifndef KPROFD_PROBE_CLOCK_H
+#define KPROFD_PROBE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

@@ -5,8 +5,8 @@
  * that is not in it takes over one of them, in turn, and is defined again.
  * Keys are compared as a whole; the key of a long name is its hash and length.
  */
-#ifndef KP_PROBE_NAMES_H
-#define KP_PROBE_NAMES_H
+#ifndef KPROFD_PROBE_NAMES_H
+#define KPROFD_PROBE_NAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -15,8 +15,8 @@
  * locks nor allocates nor enters the kernel, with one exception: a name that is
  * not plain (see term_put.h) may allocate when it is first seen.
  */
-#ifndef KP_PROBE_PROBE_H
-#define KP_PROBE_PROBE_H
+#ifndef KPROFD_PROBE_PROBE_H
+#define KPROFD_PROBE_PROBE_H
 
 #include <erl_nif.h>
 

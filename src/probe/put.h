@@ -4,8 +4,8 @@
  * The event is written with the definitions that it needs, or not at all: then
  * the slots that it would have defined are forgotten.
  */
-#ifndef KP_PROBE_PUT_H
-#define KP_PROBE_PUT_H
+#ifndef KPROFD_PROBE_PUT_H
+#define KPROFD_PROBE_PUT_H
 
 #include "probe/probe.h"
 

@@ -6,8 +6,8 @@
  * ring is full the writer counts what it drops.  Nothing here allocates or
  * enters the kernel.
  */
-#ifndef KP_PROBE_RING_H
-#define KP_PROBE_RING_H
+#ifndef KPROFD_PROBE_RING_H
+#define KPROFD_PROBE_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  * Latin-1, integers of 64 bits, floats, binaries, lists and tuples of them.
  * Anything else is encoded by the VM, which allocates.
  */
-#ifndef KP_PROBE_TERM_PUT_H
-#define KP_PROBE_TERM_PUT_H
+#ifndef KPROFD_PROBE_TERM_PUT_H
+#define KPROFD_PROBE_TERM_PUT_H
 
 #include <erl_nif.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * advice.h - what is wrong with a report that is empty or odd, and what to do, in
  * the words that kprofd's log has for it, too.  Pure.
  */
-#ifndef KP_REPORT_ADVICE_H
-#define KP_REPORT_ADVICE_H
+#ifndef KPROFD_REPORT_ADVICE_H
+#define KPROFD_REPORT_ADVICE_H
 
 #include "report.h"
 #include "store/read/query.h"

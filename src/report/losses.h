@@ -3,8 +3,8 @@
  * stands below every table, and the daemon's runs and events.  Pure: into a
  * kp_buf, whose error sticks.
  */
-#ifndef KP_REPORT_LOSSES_H
-#define KP_REPORT_LOSSES_H
+#ifndef KPROFD_REPORT_LOSSES_H
+#define KPROFD_REPORT_LOSSES_H
 
 #include "text/json.h"
 #include "kprofd/loss.h"

@@ -5,8 +5,8 @@
  * copies of everything, and is written as a table for people, or as JSON or CSV
  * for programs.  Writing is pure: into a kp_buf, whose error sticks.
  */
-#ifndef KP_REPORT_REPORT_H
-#define KP_REPORT_REPORT_H
+#ifndef KPROFD_REPORT_REPORT_H
+#define KPROFD_REPORT_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * report_db.h - a report from a range of stored windows, and the hints that
  * their figures give about tiers.conf.
  */
-#ifndef KP_REPORT_REPORT_DB_H
-#define KP_REPORT_REPORT_DB_H
+#ifndef KPROFD_REPORT_REPORT_DB_H
+#define KPROFD_REPORT_REPORT_DB_H
 
 #include "report.h"
 #include "store/read/query.h"

@@ -2,8 +2,8 @@
  * requests.h - writes slow requests: the list, and the trace of one as a tree of
  * calls.  Pure: into a kp_buf, whose error sticks.
  */
-#ifndef KP_REPORT_REQUESTS_H
-#define KP_REPORT_REQUESTS_H
+#ifndef KPROFD_REPORT_REQUESTS_H
+#define KPROFD_REPORT_REQUESTS_H
 
 #include "kprofd/buf.h"
 #include "text/json.h"

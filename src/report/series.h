@@ -3,8 +3,8 @@
  * each figure, null where nothing was measured.
  * Pure: into a kp_buf, whose error sticks.
  */
-#ifndef KP_REPORT_SERIES_H
-#define KP_REPORT_SERIES_H
+#ifndef KPROFD_REPORT_SERIES_H
+#define KPROFD_REPORT_SERIES_H
 
 #include "kprofd/buf.h"
 #include "store/read/steps.h"

@@ -1,8 +1,8 @@
 /*
  * source.h - makes reports from cells.  Private to src/report.
  */
-#ifndef KP_REPORT_SOURCE_H
-#define KP_REPORT_SOURCE_H
+#ifndef KPROFD_REPORT_SOURCE_H
+#define KPROFD_REPORT_SOURCE_H
 
 #include "report.h"
 

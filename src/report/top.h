@@ -5,8 +5,8 @@
  * A frame is lines of text that fit into a given number of columns and rows.
  * Every text from targets and daemons goes into it through text_put().
  */
-#ifndef KP_REPORT_TOP_H
-#define KP_REPORT_TOP_H
+#ifndef KPROFD_REPORT_TOP_H
+#define KPROFD_REPORT_TOP_H
 
 #include "report.h"
 #include "store/read/query.h"

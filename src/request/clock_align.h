@@ -2,8 +2,8 @@
  * clock_align.h - a request of several nodes while its calls are put on one
  * clock; clock_align.c says how.
  */
-#ifndef KP_REQUEST_CLOCK_ALIGN_H
-#define KP_REQUEST_CLOCK_ALIGN_H
+#ifndef KPROFD_REQUEST_CLOCK_ALIGN_H
+#define KPROFD_REQUEST_CLOCK_ALIGN_H
 
 #include "request/life.h"
 

@@ -2,8 +2,8 @@
  * life.h - the life of a request: how calls and returns pair, when it ends, and
  * how it is closed.  state.h lists the files in order.
  */
-#ifndef KP_REQUEST_LIFE_H
-#define KP_REQUEST_LIFE_H
+#ifndef KPROFD_REQUEST_LIFE_H
+#define KPROFD_REQUEST_LIFE_H
 
 #include "request/state.h"
 

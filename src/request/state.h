@@ -29,8 +29,8 @@
  *     in_flight.c      reports what is in flight now
  *     request.c        takes events in: begins, calls, returns
  */
-#ifndef KP_REQUEST_STATE_H
-#define KP_REQUEST_STATE_H
+#ifndef KPROFD_REQUEST_STATE_H
+#define KPROFD_REQUEST_STATE_H
 
 #include <sys/queue.h>
 

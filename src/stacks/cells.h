@@ -1,6 +1,6 @@
 /* cells.h - sums samples of one node by request type, path, state and stack. */
-#ifndef KP_STACKS_CELLS_H
-#define KP_STACKS_CELLS_H
+#ifndef KPROFD_STACKS_CELLS_H
+#define KPROFD_STACKS_CELLS_H
 
 #include <stdbool.h>
 

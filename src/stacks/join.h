@@ -12,8 +12,8 @@
  * waits is idle.  Where requests meet, the token of P may be another request's:
  * then only a call that P had open tells.
  */
-#ifndef KP_STACKS_JOIN_H
-#define KP_STACKS_JOIN_H
+#ifndef KPROFD_STACKS_JOIN_H
+#define KPROFD_STACKS_JOIN_H
 
 #include <stdbool.h>
 

@@ -6,8 +6,8 @@
  * are in the work of others.  Each sample belongs to the call that
  * its process had open when it was asked, whose request takes it when it closes.
  */
-#ifndef KP_STACKS_LOOSE_H
-#define KP_STACKS_LOOSE_H
+#ifndef KPROFD_STACKS_LOOSE_H
+#define KPROFD_STACKS_LOOSE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* path.h - which call a sample belongs to, and its path of tiers. */
-#ifndef KP_STACKS_PATH_H
-#define KP_STACKS_PATH_H
+#ifndef KPROFD_STACKS_PATH_H
+#define KPROFD_STACKS_PATH_H
 
 #include "stacks/join.h"
 

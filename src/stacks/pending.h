@@ -5,8 +5,8 @@
  * its calls are all there.  Batches of events wait up to 15 ms in the target, so
  * a sample may come before or after the events of its time.
  */
-#ifndef KP_STACKS_PENDING_H
-#define KP_STACKS_PENDING_H
+#ifndef KPROFD_STACKS_PENDING_H
+#define KPROFD_STACKS_PENDING_H
 
 #include <stdbool.h>
 

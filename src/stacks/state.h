@@ -1,6 +1,6 @@
 /* state.h - what a process did, as its status and its innermost frames show. */
-#ifndef KP_STACKS_STATE_H
-#define KP_STACKS_STATE_H
+#ifndef KPROFD_STACKS_STATE_H
+#define KPROFD_STACKS_STATE_H
 
 #include "kprofd/stacks.h"
 #include "kprofd/term.h"

@@ -1,6 +1,6 @@
 /* table.h - how the decoder enters functions into a table of stacks. */
-#ifndef KP_STACKS_TABLE_H
-#define KP_STACKS_TABLE_H
+#ifndef KPROFD_STACKS_TABLE_H
+#define KPROFD_STACKS_TABLE_H
 
 #include <stdbool.h>
 

@@ -14,8 +14,8 @@
  * nothing waits to be written the thread rolls windows up and deletes old ones
  * (rollup/upkeep.h).
  */
-#ifndef KPROFD_STORE_H
-#define KPROFD_STORE_H
+#ifndef KPROFD_STORE_STORE_H
+#define KPROFD_STORE_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 #ifndef KPROFD_SUGGEST_CALLS_H
 #define KPROFD_SUGGEST_CALLS_H
 
-#include "profile/trace/call_sum.h"
+#include "calls/call_sum.h"
 
 /* Distinct paths of calls; more are added to their parents, and counted. */
 #define SUGGEST_SPOTS_MAX (1u << 16)

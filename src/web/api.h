@@ -4,8 +4,8 @@
  * The answers are written by the code that `kprof` prints with.  Each request opens
  * a kp_query of its own, so that nothing stays open between them.
  */
-#ifndef KP_WEB_API_H
-#define KP_WEB_API_H
+#ifndef KPROFD_WEB_API_H
+#define KPROFD_WEB_API_H
 
 #include <stdatomic.h>
 

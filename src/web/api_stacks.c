@@ -3,8 +3,8 @@
 
 #include "api_stacks.h"
 #include "base/sat.h"
-#include "report/stacks/frames.h"
-#include "report/stacks/stacks.h"
+#include "stacks/stored/frames.h"
+#include "stacks/stored/stacks.h"
 
 /* Is the tier one of those of the path, which ';' separates? */
 static bool

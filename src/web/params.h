@@ -4,8 +4,8 @@
  * The query is untrusted: a parameter that is unknown, repeated, malformed or out
  * of range is refused with a reason, never guessed at.
  */
-#ifndef KP_WEB_PARAMS_H
-#define KP_WEB_PARAMS_H
+#ifndef KPROFD_WEB_PARAMS_H
+#define KPROFD_WEB_PARAMS_H
 
 #include "text/timefmt.h"
 #include "store/read/query.h"

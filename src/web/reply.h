@@ -1,6 +1,6 @@
 /* reply.h - the web server's answers, all with the same security headers. */
-#ifndef KP_WEB_REPLY_H
-#define KP_WEB_REPLY_H
+#ifndef KPROFD_WEB_REPLY_H
+#define KPROFD_WEB_REPLY_H
 
 #include <event2/http.h>
 

@@ -9,8 +9,8 @@
  * Requests are bounded: 8 KiB of headers, 1 KiB of body, CONNS_MAX
  * connections, CONN_SECONDS for each.
  */
-#ifndef KP_WEB_WEB_H
-#define KP_WEB_WEB_H
+#ifndef KPROFD_WEB_WEB_H
+#define KPROFD_WEB_WEB_H
 
 #include "kprofd/err.h"
 #include "store/read/query.h"

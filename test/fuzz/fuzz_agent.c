@@ -18,7 +18,7 @@
 
 #include "kprofd/etf.h"
 #include "kprofd/trace.h"
-#include "target/agent_internal.h"
+#include "agent/agent_internal.h"
 #include "fuzz.h"
 
 static const char conf_text[] =

@@ -8,8 +8,8 @@
 
 #include "base/utf8.h"
 #include "fuzz.h"
-#include "profile/trace/merge_nodes.h"
-#include "profile/trace/decode.h"
+#include "calls/merge_nodes.h"
+#include "calls/decode.h"
 #include "profile/report/trace_report.h"
 
 #define SLICES_MAX 4096

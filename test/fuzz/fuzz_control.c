@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "text/check_message.h"
+#include "daemon/check/check_message.h"
 
 static struct check_message a, b;
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "dist/handshake_check.h"
+#include "conn/handshake_check.h"
 #include "fuzz.h"
 
 static const char node[] = "app@h.example";

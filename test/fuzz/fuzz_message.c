@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 #include "kprofd/trace.h"
-#include "target/agent_msg.h"
+#include "agent/agent_msg.h"
 #include "fuzz.h"
 
 static const char conf_text[] =

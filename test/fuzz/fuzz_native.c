@@ -7,7 +7,7 @@
  * one ends a batch.
  */
 #include "fuzz.h"
-#include "profile/trace/decode.h"
+#include "calls/decode.h"
 #include "../support/native_feed.h"
 
 #define CHUNKS_MAX 16

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "dist/tls/optfile.h"
+#include "conn/tls/optfile.h"
 #include "fuzz.h"
 
 static unsigned taken, refused;

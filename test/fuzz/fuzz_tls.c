@@ -16,7 +16,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
-#include "dist/tls/channel_tls.h"
+#include "conn/tls/channel_tls.h"
 #include "fuzz.h"
 
 #define OPS_MAX 200

@@ -638,7 +638,7 @@ balances(P) ->
     [#{run => Run, calls => Calls, sampled => Sampled, lost => Lost}
      || Row <- sql(P, Query), [Run, Calls, Sampled, Lost] <- [[binary_to_integer(N) || N <- Row]]].
 
-%% That of kprofd and its agent: AGENT_PROTOCOL in src/target/agent.h.
+%% That of kprofd and its agent: AGENT_PROTOCOL in src/agent/agent.h.
 protocol() -> 8.
 
 %% ------------------------------------------------------ control socket ----

@@ -117,9 +117,9 @@ in_page() {
 	    sed -n 's/^\.It Ev //p' | tr -d , | words
 }
 same 'kprofd: environment' "$(in_page kprofd.8 | grep -vx TZ)" \
-    "$(environment src/base src/daemon src/dist src/target src/store src/export src/web)"
+    "$(environment src/base src/daemon src/conn src/agent src/store src/export src/web)"
 same 'kprof: environment' "$(in_page kprof.1 | grep -vx TZ)" \
-    "$(environment src/base src/client src/profile src/dist src/store)"
+    "$(environment src/base src/client src/profile src/conn src/store)"
 same 'kprofd: signals' \
     "$(sed -n 's/^\.It Dv \(SIG.*\)/\1/p' priv/man/kprofd.8 |
     sed 's/Dv//g; s/,//g' | words)" \
@@ -128,7 +128,7 @@ same 'kprofd: signals' \
 same 'kprofd: events of the log' \
     "$(section "$dir/kprofd.8" LOG | sed '1,/The events are:/d' |
     sed -n 's/^     \([a-z_]*\)  .*/\1/p' | words)" \
-    "$(find src/daemon src/target -name '*.c' -exec cat {} + | tr '\n' ' ' |
+    "$(find src/daemon src/agent -name '*.c' -exec cat {} + | tr '\n' ' ' |
     grep -oE '(log_(debug|info|warn|error)\(|\.event = [^",]*|(notice|target_report)\((a->owner|a|t), )"[a-z_]+"( : "[a-z_]+")?' |
     grep -oE '"[a-z_]+"' | tr -d '"' | words)"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/trace/trace_file.h"
-#include "profile/trace/call_sum.h"
+#include "calls/trace_file.h"
+#include "calls/call_sum.h"
 
 #define FEED_MAX 4096
 

@@ -5,7 +5,7 @@
  *   record NODE TIERS.CONF COOKIE-FILE OUT
  *   record -ages NODE TIERS.CONF COOKIE-FILE relay|LIBRARY
  *
- * It attaches with the daemon's own code (src/target), and keeps each
+ * It attaches with the daemon's own code (src/agent), and keeps each
  * {kprof_events, ...} unread.  It says "recording" on standard error when the
  * target is armed, and ends well, with all that was under way, on SIGTERM.  With
  * -ages it prints at the end how old events were when they came, by the relay or
@@ -21,7 +21,7 @@
 
 #include "../bench/ages.h"
 #include "config/tiers_file.h"
-#include "target/agent.h"
+#include "agent/agent.h"
 
 #define CONNECT_LIMIT (10 * KP_NS_PER_S)
 

@@ -12,7 +12,7 @@
 
 #include "feed.h"
 #include "daemon/daemon.h"
-#include "daemon/target/target.h"
+#include "daemon/nodes/target.h"
 #include "stack_feed.h"
 
 static const char text[] =

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "calls_feed.h"
-#include "profile/trace/decode.h"
+#include "calls/decode.h"
 #include "kprofd/etf.h"
 
 static struct calls_feed feed;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/trace/merge_nodes.h"
+#include "calls/merge_nodes.h"
 
 #define US KP_NS_PER_US
 #define AHEAD (5000000 * US)	/* so far is the clock of node 1 behind */

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "dist/tls/channel_tls.h"
-#include "dist/tls/tls.h"
+#include "conn/tls/channel_tls.h"
+#include "conn/tls/tls.h"
 #include "tls_peer.h"
 
 #define LIMIT (30 * KP_NS_PER_S)	/* that only a failure reaches */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "text/check_message.h"
+#include "daemon/check/check_message.h"
 
 static struct check_message got;
 

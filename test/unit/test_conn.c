@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "dist/channel_kind.h"
-#include "dist/conn.h"
+#include "conn/channel_kind.h"
+#include "conn/conn.h"
 
 /* What it does is read from its script, a letter a call. */
 struct fake {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "calls_feed.h"
-#include "profile/trace/critical_path.h"
+#include "calls/critical_path.h"
 
 static struct calls_feed feed;
 static struct kp_critical_path *way;

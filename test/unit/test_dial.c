@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "dist/reach/address.h"
-#include "dist/reach/dial.h"
+#include "conn/reach/address.h"
+#include "conn/reach/dial.h"
 
 static const struct reach nothing = { .name = NULL };
 

@@ -13,8 +13,8 @@
 
 #include "kprofd/cost.h"
 #include "kprofd/guard.h"
-#include "daemon/target/rate_limit.h"
-#include "daemon/target/ledger.h"
+#include "daemon/nodes/rate_limit.h"
+#include "daemon/nodes/ledger.h"
 #include "kprofd/sampling.h"
 
 static uint64_t rnd_state;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "dist/handshake_check.h"
+#include "conn/handshake_check.h"
 
 /* A challenge with these flags, for the name t@127.0.0.1. */
 static size_t

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "kprofd/etf.h"
-#include "target/headroom.h"
+#include "agent/headroom.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/trace/decode.h"
+#include "calls/decode.h"
 #include "native_feed.h"
 
 #define MAX (1 << 20)

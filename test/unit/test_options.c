@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/options.h"
+#include "text/options.h"
 #include "daemon/options.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "dist/tls/pem.h"
+#include "conn/tls/pem.h"
 #include "tls_peer.h"
 
 static struct tls_dir dir;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "target/probe_file.h"
+#include "agent/probe_file.h"
 
 static char path[] = "/tmp/kprofd-test-probe.XXXXXX";
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "dist/reach/reach.h"
+#include "conn/reach/reach.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/stacks/frames.h"
-#include "report/stacks/stacks.h"
+#include "stacks/stored/frames.h"
+#include "stacks/stored/stacks.h"
 #include "store_fixture.h"
 
 #define MS KP_NS_PER_MS

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "profile/trace/call_trace.h"
-#include "profile/target/request_ids.h"
+#include "calls/call_trace.h"
+#include "profile/node/request_ids.h"
 
 static struct request_ids all;
 static struct request_ids_node a, b;

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "daemon/target/targets.h"
-#include "daemon/target/unresolved.h"
+#include "daemon/nodes/targets.h"
+#include "daemon/nodes/unresolved.h"
 #include "daemon/options.h"
-#include "target/label_epochs.h"
+#include "agent/label_epochs.h"
 
 /* Armed and armed again at random, for years. */
 static void

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "profile/command/output_file.h"
+#include "client/functions/output_file.h"
 
 static char dir[64], name[128], other[128];
 static unsigned said;

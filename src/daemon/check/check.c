@@ -14,8 +14,8 @@
 #include "daemon/check/seen.h"
 #include "daemon/log.h"
 #include "daemon/print.h"
-#include "daemon/target/target.h"
-#include "daemon/target/targets.h"
+#include "daemon/nodes/target.h"
+#include "daemon/nodes/targets.h"
 #include "kprofd/check.h"
 #include "text/text.h"
 

@@ -4,7 +4,7 @@
  * counted on the targets that have enough, and sends what was found.
  *
  * Messages to the client, before its answer: "print" for its standard output,
- * "diags" (text/check_message.h), and "failed", why the file or a target failed.
+ * "diags" (daemon/check/check_message.h), and "failed", why the file or a target failed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 #include "daemon/check/price.h"
 #include "daemon/control/reload.h"
 #include "daemon/print.h"
-#include "daemon/target/targets.h"
-#include "text/check_message.h"
+#include "daemon/nodes/targets.h"
+#include "daemon/check/check_message.h"
 
 #define TICK_S 1		/* how often the client is looked for */
 #define ANSWERS_S 60		/* for all questions, besides counting */

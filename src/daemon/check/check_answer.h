@@ -18,7 +18,7 @@ struct check_answer *check_answer_new(struct event_base *base,
     const struct parts *p);
 /* To be called after the targets are freed. */
 void check_answer_free(struct check_answer *a);
-/* ctx: the struct check_answer; the text: text/check_message.h. */
+/* ctx: the struct check_answer; the text: daemon/check/check_message.h. */
 control_text_fn check_answer_take;
 /* True: a check is under way. */
 bool check_answer_busy(const struct check_answer *a);

@@ -11,7 +11,7 @@
 #include "daemon/check/check.h"
 #include "daemon/check/check_ask.h"
 #include "daemon/log.h"
-#include "text/check_message.h"
+#include "daemon/check/check_message.h"
 #include "text/text.h"
 
 struct asked {

@@ -10,7 +10,7 @@
 #include "daemon/control/commands.h"
 #include "daemon/control/status.h"
 #include "store/running.h"
-#include "text/check_message.h"
+#include "daemon/check/check_message.h"
 
 #define SYNCS_MAX CONTROL_CLIENTS_MAX	/* `kprof dump` at once */
 #define ANSWER_MAX (1u << 20)	/* bytes: kprof takes no more */

@@ -13,7 +13,7 @@
 
 #include "daemon/control/flight_stacks.h"
 #include "daemon/control/status.h"
-#include "daemon/target/targets.h"
+#include "daemon/nodes/targets.h"
 
 #define ANSWER_MAX (1u << 20)	/* bytes: kprof takes no more */
 

@@ -7,7 +7,7 @@
 
 #include "base/sat.h"
 #include "daemon/control/status.h"
-#include "daemon/target/targets.h"
+#include "daemon/nodes/targets.h"
 #include "kprofd/fn_name.h"
 #include "kprofd/stacks.h"
 #include "kprofd/nodes.h"

@@ -7,7 +7,7 @@
 
 #include "daemon/control/control.h"
 #include "daemon/daemon.h"
-#include "daemon/target/target.h"
+#include "daemon/nodes/target.h"
 
 enum wait_for { WAIT_PAUSED, WAIT_RESUMED, WAIT_CLEARED };
 

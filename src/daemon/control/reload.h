@@ -13,7 +13,7 @@
 
 #include "daemon/control/control.h"
 #include "daemon/daemon.h"
-#include "daemon/target/targets.h"
+#include "daemon/nodes/targets.h"
 
 struct reload;
 

@@ -8,7 +8,7 @@
 #include "daemon/otlp_health.h"
 #include "daemon/control/status.h"
 #include "daemon/store_health.h"
-#include "daemon/target/targets.h"
+#include "daemon/nodes/targets.h"
 
 #define SECONDS(ns) ((double)(ns) / (double)KP_NS_PER_S)
 

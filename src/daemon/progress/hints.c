@@ -7,8 +7,8 @@
 
 #include "daemon/log.h"
 #include "daemon/progress/progress.h"
-#include "daemon/target/target_events.h"
-#include "daemon/target/targets.h"
+#include "daemon/nodes/target_events.h"
+#include "daemon/nodes/targets.h"
 #include "report/advice.h"
 
 #define PATIENCE (10 * KP_NS_PER_S)

@@ -8,7 +8,7 @@
 #include "daemon/log.h"
 #include "daemon/store_health.h"
 #include "daemon/progress/progress.h"
-#include "daemon/target/targets.h"
+#include "daemon/nodes/targets.h"
 #include "kprofd/fn_name.h"
 #include "report/losses.h"
 #include "text/text.h"

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "profile/trace/counts.h"
+#include "calls/counts.h"
 
 #define COUNTS_KEPT_MAX 1000000u	/* rows of one file */
 

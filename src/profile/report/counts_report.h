@@ -6,7 +6,7 @@
 #define KPROFD_PROFILE_REPORT_COUNTS_REPORT_H
 
 #include "kprofd/instructions.h"
-#include "profile/trace/counts.h"
+#include "calls/counts.h"
 
 /* Named by the options below, in this order; count has the first four. */
 enum counts_sort {

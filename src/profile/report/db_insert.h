@@ -10,7 +10,7 @@
 
 #include <sqlite3.h>
 
-#include "profile/trace/call_trace.h"
+#include "calls/call_trace.h"
 
 struct put {
 	sqlite3 *db;

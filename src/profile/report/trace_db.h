@@ -8,8 +8,8 @@
 #ifndef KPROFD_PROFILE_REPORT_TRACE_DB_H
 #define KPROFD_PROFILE_REPORT_TRACE_DB_H
 
-#include "profile/trace/trace_file.h"
-#include "profile/trace/call_sum.h"
+#include "calls/trace_file.h"
+#include "calls/call_sum.h"
 
 /*
  * Makes the file.  KP_EBUSY if it exists.  On any other error there is no file.

@@ -5,9 +5,9 @@
 #ifndef KPROFD_PROFILE_REPORT_TRACE_REPORT_H
 #define KPROFD_PROFILE_REPORT_TRACE_REPORT_H
 
-#include "profile/trace/trace_file.h"
-#include "profile/trace/call_sum.h"
-#include "profile/trace/critical_path.h"
+#include "calls/trace_file.h"
+#include "calls/call_sum.h"
+#include "calls/critical_path.h"
 
 #define TRACE_COLS 80		/* default width of fprof's form */
 

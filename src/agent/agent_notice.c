@@ -1,0 +1,637 @@
+/*
+ * agent_notice.c - what the agent reports without being asked: {kprof_notice,
+ * Kind, What, Number}.
+ *
+ *   trip        what passed its limit; its queue
+ *   unexact     a function; bytes of its values
+ *   code        {Module, How, GapUs, UncountedUs}; functions not there now
+ *   neighbours  some of the processes that others trace, with their tracers;
+ *               how many there are
+ *   others      the same, where match specs cannot set flags because of that
+ *   untraced    []; how many processes have no flags yet, since they run native
+ *               code; 0: all have them
+ *   brought     some of the modules that were loaded because tiers.conf names
+ *               them; how many there are
+ *   messages    on | off | {others, Tracer}: are they timed?
+ *   hot         a function that was disarmed because it is called too often; its
+ *               calls a second
+ *   budget      the same because all functions together are
+ *   uncounted   some of the functions that another tool counts; how many
+ *   foreign     {Kind, MFA | all, dropped | ceded}, of an event of another tool's
+ *               pattern; how many there were
+ *   lent        which tool traces new processes in our place, by its names
+ *   taken       {[{What, HowMany}], Who, Ms}: what another tool removed of ours,
+ *               which tools trace there, since when at most; how often within
+ *               a minute
+ *   calls       [{MFA, N}], more calls of functions of tiers that the VM counted
+ *               while they were armed; the same of all entries
+ *   set_back    since when, in ms, at most; how many counters of entries another
+ *               tool set back
+ *   connected   a node to which this one has connected
+ *   rest        {foreign, Kind, MFA} or {taken, .., Who}: tracing paused for it
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kprofd/cost.h"
+#include "kprofd/etf.h"
+#include "kprofd/fn_name.h"
+#include "kprofd/guard.h"
+#include "agent/agent_internal.h"
+
+#define ATOM_TEXT 1024	/* 255 characters */
+#define NAME_TEXT 200	/* of a term that is not a name */
+#define CALLS_MAX (INT64_C(1) << 40)	/* more in a second are not plausible */
+#define NOTICE_MAX (FN_NAME_MAX + 400)
+
+static void __attribute__((format(printf, 3, 4)))
+notice(struct agent *a, const char *kind, const char *fmt, ...)
+{
+	char text[NOTICE_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	a->ops->on_notice(a->owner, kind, text);
+}
+
+static struct kp_plan_item *
+plan_item(const struct kp_plan *plan, struct kp_term mfa)
+{
+	struct kp_span mod, fun;
+	uint32_t arity = kp_term_mfa(&mfa, &mod, &fun);
+
+	return mfa.err == KP_OK ? kp_plan_find(plan, mod, fun, arity) : NULL;
+}
+
+static void
+atom_text(struct kp_term *r, char *text)
+{
+	struct kp_span name = kp_term_atom(r);
+
+	snprintf(text, ATOM_TEXT, "%.*s", (int)name.n, (const char *)name.p);
+}
+
+/* {Module, Function, Arity} as people write it; false: it is not one. */
+static bool
+mfa_name(struct kp_term mfa, char *text, size_t n)
+{
+	char mod[ATOM_TEXT], fun[ATOM_TEXT];
+	int64_t arity;
+
+	kp_term_tuple_n(&mfa, 3);
+	atom_text(&mfa, mod);
+	atom_text(&mfa, fun);
+	arity = kp_term_int(&mfa);
+	if (mfa.err != KP_OK || arity < 0 || arity > UINT8_MAX)
+		return false;
+	fn_name(text, n, mod, fun, (uint32_t)arity);
+	return true;
+}
+
+static void
+mfa_text(struct kp_term mfa, char *text, size_t n)
+{
+	if (!mfa_name(mfa, text, n))
+		snprintf(text, n, "a function");
+}
+
+/* Writes an atom or a function by name, anything else as a term. */
+static void
+name_put(struct kp_term *r, struct kp_buf *b)
+{
+	char name[ATOM_TEXT], text[FN_NAME_MAX];
+	struct kp_term mfa = *r;
+
+	if (kp_term_peek(r) == KP_TERM_ATOM) {
+		atom_text(r, name);
+		kp_buf_str(b, fn_shown(text, sizeof(text), name));
+	} else if (kp_term_peek(r) == KP_TERM_TUPLE &&
+	    mfa_name(mfa, text, sizeof(text))) {
+		kp_buf_str(b, text);
+		kp_term_skip(r);
+	} else {
+		kp_term_print(r, b, NAME_TEXT);
+	}
+}
+
+static void
+name_text(struct kp_term *r, char *text, size_t n)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, FN_NAME_MAX);
+	name_put(r, &b);
+	snprintf(text, n, "%s", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
+/* Writes a list of them. */
+static void
+words_put(struct kp_term *r, char *text, size_t n)
+{
+	struct kp_buf b;
+	uint32_t len = kp_term_list(r);
+
+	kp_buf_init(&b, 1 << 16);
+	for (uint32_t i = 0; i < len && r->err == KP_OK; i++) {
+		kp_buf_str(&b, i == 0 ? "" : ", ");
+		name_put(r, &b);
+	}
+	if (len > 0)
+		kp_term_nil(r);
+	snprintf(text, n, "%s", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
+/* {queue, 20001}, or nosuspend: a limit of what waits, in words. */
+static bool
+limit_text(const struct agent *a, struct kp_term at, char name[ATOM_TEXT],
+    struct kp_trip_limit *limit, char *text, size_t n)
+{
+	limit->name = name;
+	if (kp_term_peek(&at) == KP_TERM_TUPLE) {
+		kp_term_tuple_n(&at, 2);
+		atom_text(&at, name);
+		limit->value = kp_term_int(&at);
+	} else {
+		atom_text(&at, name);
+	}
+	return at.err == KP_OK && kp_trip_agent_text(limit,
+	    &a->o.conf->overload, text, n);
+}
+
+/*
+ * The limit that was passed: {hot, Entry, CallsPerSecond} or {budget, entries,
+ * CallsPerSecond}, since entries cannot be disarmed alone; or one of what waits,
+ * which is then in *over, named in limit_name.  False: the text says what to do.
+ */
+static bool
+trip_text(const struct agent *a, struct kp_term at, const char *what,
+    char limit_name[ATOM_TEXT], struct kp_trip_limit *over, char *text, size_t n)
+{
+	struct kp_span limit = { NULL, 0 };
+	struct kp_term mfa = at, all = at;
+	char name[FN_NAME_MAX];
+	int64_t calls = 0;
+
+	if (kp_term_peek(&at) == KP_TERM_TUPLE && kp_term_tuple(&at) == 3) {
+		limit = kp_term_atom(&at);
+		mfa = at;
+		kp_term_skip(&at);
+		calls = kp_term_int(&at);
+	}
+	if (at.err == KP_OK && kp_span_is(limit, "hot")) {
+		mfa_text(mfa, name, sizeof(name));
+		snprintf(text, n, "entry %s is called %" PRId64 " times a "
+		    "second or more, which costs %.3g %% of a scheduler, more than "
+		    "hot_share, %g (name another entry, or raise hot_share)",
+		    name, calls, kp_cost_percent((double)calls),
+		    a->o.conf->hot_share);
+		return false;
+	}
+	if (at.err == KP_OK && kp_span_is(limit, "budget")) {
+		snprintf(text, n, "entries are called %" PRId64 " times a "
+		    "second or more, which costs %.3g %% of a scheduler, more than "
+		    "the budget, %g (name another entry, or raise the budget)",
+		    calls, kp_cost_percent((double)calls), a->o.conf->budget);
+		return false;
+	}
+	if (!limit_text(a, all, limit_name, over, text, n))
+		snprintf(text, n, "%s over its limit, queue %" PRId64, what,
+		    over->waiting);
+	return true;
+}
+
+/* The agent has disarmed by itself. */
+static void
+pause_for(struct agent *a, const char *text, const struct kp_trip_limit *limit)
+{
+	/* Late: it is paused or ending already.  It may refuse to resume. */
+	if (a->user_paused ||
+	    (a->state != AGENT_ARMED && a->state != AGENT_ARMING))
+		a->ops->on_notice(a->owner, "trip", text);
+	else
+		agent_set_pause(a, a->ops->on_trip(a->owner, text, limit),
+		    text);
+}
+
+static void
+on_trip(struct agent *a, struct kp_term at, const char *what, int64_t queue)
+{
+	struct kp_trip_limit over = { "", 0, queue };
+	char text[FN_NAME_MAX + 300], name[ATOM_TEXT];
+	bool waits = trip_text(a, at, what, name, &over, text, sizeof(text));
+
+	pause_for(a, text, waits ? &over : NULL);
+}
+
+static void
+plan_cool(struct kp_plan *plan, struct kp_term mfa)
+{
+	struct kp_plan_item *item = plan_item(plan, mfa);
+
+	if (item != NULL)
+		item->disarmed = item->hot = true;
+}
+
+/* The agent has disarmed it; it stays so until another tiers.conf names it. */
+static void
+on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
+{
+	double percent = kp_cost_percent((double)calls);
+	char name[FN_NAME_MAX];
+
+	plan_cool(&a->plan, mfa);
+	plan_cool(&a->reload.plan, mfa);
+	mfa_text(mfa, name, sizeof(name));
+	if (alone)
+		notice(a, "hot", "%s is not traced any more: it is "
+		    "called %" PRId64 " times a second or more, which costs "
+		    "%.3g %% of a scheduler, more than hot_share, %g (take it "
+		    "out of the tiers, or raise hot_share)", name, calls, percent,
+		    a->o.conf->hot_share);
+	else
+		notice(a, "hot", "%s is not traced any more: calls of "
+		    "all functions cost more than the budget, %g, and this "
+		    "one, called %" PRId64 " times a second or more, costs "
+		    "%.3g %% of a scheduler (name fewer functions, or raise the budget)",
+		    name, a->o.conf->budget, calls, percent);
+	a->ops->on_replanned(a->owner);
+}
+
+static void
+on_uncounted(struct agent *a, struct kp_term *fns, int64_t n)
+{
+	char some[200];
+
+	words_put(fns, some, sizeof(some));
+	notice(a, "uncounted", "another tool counts calls of %" PRId64
+	    " %s of tiers: what they cost is not in the cost (%s)", n, n == 1 ?
+	    "function" : "functions", some);
+}
+
+/*
+ * The agent has armed the match spec without 'exact' that it was given.  That of
+ * an entry may have an old sampling rate.
+ */
+static void
+on_unexact(struct agent *a, const struct kp_term *mfa, int64_t bytes)
+{
+	struct kp_plan_item *item = plan_item(&a->reload.plan, *mfa);
+	char name[FN_NAME_MAX];
+
+	if (item != NULL)
+		item->exact = false;
+	item = plan_item(&a->plan, *mfa);
+	if (item != NULL) {
+		item->exact = false;
+		item->exact_refused = true;
+		/* A reload has sent a newer one. */
+		if (item->entry && !item->disarmed &&
+		    a->reload.step != RELOAD_APPLYING)
+			agent_entry_respec(a, item);
+	}
+	mfa_text(*mfa, name, sizeof(name));
+	notice(a, "unexact", "'exact' taken back from %s: its values "
+	    "are %" PRId64 " bytes on average", name, bytes);
+}
+
+static void
+put_ms(struct kp_buf *b, int64_t us)
+{
+	kp_buf_printf(b, "%" PRId64 ".%" PRId64 " ms", us / 1000,
+	    us % 1000 / 100);
+}
+
+static const struct {
+	const char *kind, *text;
+} changes[] = { { "reloaded", "loaded again" }, { "loaded", "loaded" },
+	{ "deleted", "deleted" } };
+
+/* The agent has armed the module's functions again; there may be new ones. */
+static void
+on_code(struct agent *a, struct kp_term *r, int64_t missing)
+{
+	size_t i, n = sizeof(changes) / sizeof(changes[0]);
+	struct kp_span how;
+	struct kp_buf b;
+	char mod[300], shown[FN_NAME_MAX];
+	int64_t gap, uncounted;
+
+	kp_term_tuple_n(r, 4);
+	msg_text(r, mod, sizeof(mod));
+	how = kp_term_atom(r);
+	gap = kp_term_int(r);
+	uncounted = kp_term_int(r);
+	for (i = 0; i < n && !kp_span_is(how, changes[i].kind); i++)
+		;
+	if (r->err != KP_OK || i == n)
+		return;
+	kp_buf_init(&b, 1024);
+	kp_buf_printf(&b, "module %s was %s",
+	    fn_shown(shown, sizeof(shown), mod), changes[i].text);
+	if (gap > 0) {
+		kp_buf_str(&b, ": traced after ");
+		put_ms(&b, gap);
+	}
+	if (missing > 0)
+		kp_buf_printf(&b, "; functions that are not there now: %"
+		    PRId64, missing);
+	if (uncounted > 0) {
+		kp_buf_str(&b, "; its requests were not all counted for ");
+		put_ms(&b, uncounted);
+	}
+	a->ops->on_notice(a->owner, changes[i].kind, kp_buf_cstr(&b));
+	kp_buf_free(&b);
+	agent_recheck(a);
+}
+
+static void
+on_neighbours(struct agent *a, const char *some, int64_t n)
+{
+	notice(a, "neighbours", "other tools trace %" PRId64 " %s, "
+	    "whose calls are not seen (with their tracers: %s)", n,
+	    n == 1 ? "process" : "processes", some);
+}
+
+static void
+on_untraced(struct agent *a, int64_t n)
+{
+	if (n == 0)
+		notice(a, "untraced", "all processes are traced now");
+	else
+		notice(a, "untraced", "%" PRId64 " %s not traced yet: %s native "
+		    "code, and calls there are not seen", n, n == 1 ?
+		    "process is" : "processes are", n == 1 ? "it runs" :
+		    "they run");
+}
+
+/* They stay loaded: processes may use them by now. */
+static void
+on_brought(struct agent *a, struct kp_term *mods, int64_t n)
+{
+	char some[600];
+
+	words_put(mods, some, sizeof(some));
+	notice(a, "modules", "%" PRId64 " that tiers.conf names %s not "
+	    "loaded there, and %s now, to stay: %s", n,
+	    n == 1 ? "was" : "were", n == 1 ? "is" : "are", some);
+}
+
+static void
+on_others(struct agent *a, const char *some, int64_t n)
+{
+	notice(a, "neighbours", "%s not measured while other tools "
+	    "trace %sprocesses, now %" PRId64 " (with their tracers: %s)",
+	    a->hello.session ? "garbage collection is" :
+	    "garbage collection and scheduling are",
+	    a->hello.session ? "that of " : "", n, some);
+}
+
+/* on, off or {others, Tracer}: a node has one system tracer. */
+static void
+on_messages(struct agent *a, struct kp_term mail)
+{
+	char who[200], why[400];
+
+	if (kp_term_peek(&mail) == KP_TERM_ATOM) {
+		a->ops->on_messages(a->owner,
+		    kp_span_is(kp_term_atom(&mail), "on"), "");
+		return;
+	}
+	kp_term_tuple_n(&mail, 2);
+	kp_term_skip(&mail);
+	msg_text(&mail, who, sizeof(who));
+	snprintf(why, sizeof(why), "another tool is the system tracer there: "
+	    "%s (seq_trace:set_system_tracer(false) ends that)", who);
+	a->ops->on_messages(a->owner, false, why);
+}
+
+#define TAKEN_MS_MAX 60000	/* more is not plausible */
+#define REMEDY "-probe native or OTP 27 have no such events"
+
+/* Their events cost time in the agent: values are copied before it drops them. */
+static void
+on_foreign(struct agent *a, struct kp_term r)
+{
+	char kind[64], mfa[FN_NAME_MAX];
+
+	kp_term_tuple_n(&r, 3);
+	msg_text(&r, kind, sizeof(kind));
+	name_text(&r, mfa, sizeof(mfa));
+	if (strcmp(mfa, "all") == 0) {
+		notice(a, "foreign", "another tool has a trace pattern on every "
+		    "function, whose events come to kprofd's agent, which drops "
+		    "them; if that tool has ended, this clears them, in the "
+		    "node's shell, and kprofd sets its own again: "
+		    AGENT_CLEAR_ALL);
+		return;
+	}
+	notice(a, "foreign", "another tool traces %s, and as a "
+	    "process has one tracer before OTP 27 its %s events come to "
+	    "kprofd's agent, which drops them%s; " REMEDY, mfa, kind,
+	    kp_span_is(kp_term_atom(&r), "ceded") ? ": processes that send "
+	    "them are not traced until the next resume" : "");
+}
+
+static const struct {
+	const char *what, *text;
+	bool number;
+} parts[] = { { "patterns", "the trace patterns of functions", true },
+	{ "counters", "the counters of entries", true },
+	{ "watch", "the watch for code that is loaded", false },
+	{ "flags", "the flags of processes", false },
+	{ "new_processes", "the setting for new processes", false } };
+
+/* {What, HowMany} */
+static void
+part_put(struct kp_term *r, struct kp_buf *b)
+{
+	size_t i, n = sizeof(parts) / sizeof(parts[0]);
+	struct kp_span what;
+	int64_t many;
+
+	kp_term_tuple_n(r, 2);
+	what = kp_term_atom(r);
+	many = kp_term_int(r);
+	for (i = 0; i < n && !kp_span_is(what, parts[i].what); i++)
+		;
+	if (r->err != KP_OK || i == n)
+		return;
+	kp_buf_printf(b, "%s%s", b->len > 0 ? ", " : "", parts[i].text);
+	if (parts[i].number)
+		kp_buf_printf(b, " (%" PRId64 ")", many);
+}
+
+/* {.., [{What, HowMany}], Who} */
+static void
+taken_text(struct kp_term *r, char *text, size_t n)
+{
+	struct kp_buf what;
+	char who[300];
+	uint32_t len = kp_term_list(r);
+
+	kp_buf_init(&what, 4096);
+	for (uint32_t i = 0; i < len && r->err == KP_OK; i++)
+		part_put(r, &what);
+	if (len > 0)
+		kp_term_nil(r);
+	words_put(r, who, sizeof(who));
+	snprintf(text, n, "another tool took or replaced %s%s%s",
+	    kp_buf_cstr(&what), who[0] != '\0' ? "; at work there: " : "",
+	    who);
+	kp_buf_free(&what);
+}
+
+static void
+on_taken(struct agent *a, struct kp_term r, int64_t times)
+{
+	char taken[800], text[1000];
+	int64_t ms;
+
+	kp_term_tuple_n(&r, 3);
+	taken_text(&r, taken, sizeof(taken));
+	ms = kp_term_int(&r);
+	if (r.err != KP_OK || ms < 0 || ms > TAKEN_MS_MAX)
+		ms = 0;
+	snprintf(text, sizeof(text), "%s; it was put back, and up to %" PRId64
+	    " ms before that were not seen (the third time in a minute tracing "
+	    "is paused; this was number %" PRId64 ")", taken, ms, times);
+	a->ops->on_taken(a->owner, ms * KP_NS_PER_MS, text);
+}
+
+/* Before OTP 27 new processes have one tracer, which is another tool now. */
+static void
+on_lent(struct agent *a, struct kp_term r)
+{
+	char who[300];
+
+	words_put(&r, who, sizeof(who));
+	notice(a, "taken", "another tool traces new processes now, "
+	    "in kprofd's place (at work there: %s): processes that are spawned "
+	    "from here on are not traced, and requests in them are not seen; "
+	    "when it ends (dbg:stop(), say) they are again (OTP 27 has a "
+	    "session for each)", who);
+}
+
+static void
+on_set_back(struct agent *a, struct kp_term r, int64_t n)
+{
+	int64_t ms = kp_term_int(&r);
+
+	if (r.err != KP_OK || ms < 0 || ms > TAKEN_MS_MAX)
+		ms = 0;
+	notice(a, "taken", "another tool set the VM's counters of %" PRId64
+	    " %s back, as cprof:restart() does: kprofd goes on from what it had "
+	    "read, and calls of up to %" PRId64 " ms before are counted only as "
+	    "far as they were traced (OTP 27 has counters for each session)",
+	    n, n == 1 ? "entry" : "entries", ms);
+}
+
+/* A function that the plan no longer has is left out. */
+static void
+on_calls(struct agent *a, struct kp_term *r, int64_t entries)
+{
+	uint64_t tiers[KP_TIER_MAX] = { 0 };
+	uint32_t n = kp_term_list(r);
+	const struct kp_plan_item *p;
+	struct kp_term mfa;
+	int64_t calls;
+
+	if (n > KP_PLAN_MAX)
+		return;		/* each is looked for in the plan */
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
+		kp_term_tuple_n(r, 2);
+		mfa = *r;
+		kp_term_skip(r);
+		calls = kp_term_int(r);
+		p = r->err == KP_OK && calls > 0 && calls < CALLS_MAX ?
+		    plan_item(&a->plan, mfa) : NULL;
+		for (uint64_t t = p != NULL ? p->tiers : 0; t != 0; t &= t - 1)
+			tiers[__builtin_ctzll(t)] += (uint64_t)calls;
+	}
+	if (r->err == KP_OK && entries >= 0 && entries < CALLS_MAX)
+		a->ops->on_calls(a->owner, (uint64_t)entries, tiers);
+}
+
+/* The agent has disarmed by itself, as for a trip. */
+static void
+on_rest(struct agent *a, struct kp_term r)
+{
+	char kind[64], mfa[FN_NAME_MAX], text[sizeof(mfa) + 400];
+
+	kp_term_tuple(&r);
+	if (kp_span_is(kp_term_atom(&r), "foreign")) {
+		msg_text(&r, kind, sizeof(kind));
+		name_text(&r, mfa, sizeof(mfa));
+		if (strcmp(kind, "pattern") == 0)
+			snprintf(text, sizeof(text), "another tool has a trace "
+			    "pattern on %s that copies arguments or values, and "
+			    "before OTP 27 the VM would send them to kprofd's "
+			    "agent: no process is traced by it while the pattern "
+			    "stands and the function is called often; " REMEDY,
+			    mfa);
+		else
+			snprintf(text, sizeof(text), "another tool traces %s, "
+			    "whose %s events all came to kprofd's agent and were "
+			    "too much: no process is traced by it meanwhile; "
+			    REMEDY, mfa, kind);
+	} else {
+		taken_text(&r, text, 900);
+		snprintf(text + strlen(text), 90, "; that was three times in "
+		    "a minute");
+	}
+	pause_for(a, text, NULL);
+}
+
+void
+agent_on_notice(struct agent *a, struct kp_term *r)
+{
+	struct kp_span kind = kp_term_atom(r);
+	struct kp_term at = *r;
+	char what[200];
+	int64_t n;
+
+	msg_text(r, what, sizeof(what));
+	n = kp_term_int(r);
+	if (r->err != KP_OK)
+		return;
+	if (kp_span_is(kind, "trip"))
+		on_trip(a, at, what, n);
+	else if (kp_span_is(kind, "unexact"))
+		on_unexact(a, &at, n);
+	else if (kp_span_is(kind, "code"))
+		on_code(a, &at, n);
+	else if (kp_span_is(kind, "messages"))
+		on_messages(a, at);
+	else if (kp_span_is(kind, "neighbours"))
+		on_neighbours(a, what, n);
+	else if (kp_span_is(kind, "untraced"))
+		on_untraced(a, n);
+	else if (kp_span_is(kind, "brought"))
+		on_brought(a, &at, n);
+	else if (kp_span_is(kind, "others"))
+		on_others(a, what, n);
+	else if (kp_span_is(kind, "hot") || kp_span_is(kind, "budget"))
+		on_hot(a, at, kp_span_is(kind, "hot"), n);
+	else if (kp_span_is(kind, "uncounted"))
+		on_uncounted(a, &at, n);
+	else if (kp_span_is(kind, "foreign"))
+		on_foreign(a, at);
+	else if (kp_span_is(kind, "taken"))
+		on_taken(a, at, n);
+	else if (kp_span_is(kind, "connected") && a->ops->on_connected != NULL)
+		a->ops->on_connected(a->owner, what);
+	else if (kp_span_is(kind, "lent"))
+		on_lent(a, at);
+	else if (kp_span_is(kind, "calls"))
+		on_calls(a, &at, n);
+	else if (kp_span_is(kind, "set_back"))
+		on_set_back(a, at, n);
+	else if (kp_span_is(kind, "rest"))
+		on_rest(a, at);
+}

@@ -1,0 +1,445 @@
+/*
+ * trace_file_read.c - reads a trace from untrusted bytes, in the format of
+ * trace_file.h.
+ *
+ * A missing end is not an error: the writer may have been killed.  So is a field
+ * that the end of the file cuts.
+ */
+#include <string.h>
+
+#include "calls/trace_file.h"
+
+static void
+fail(struct kp_calls_reader *r, enum kp_err e)
+{
+	if (r->err == KP_OK)
+		r->err = e;
+	r->p = r->end;
+}
+
+static uint64_t
+get_number(struct kp_calls_reader *r)
+{
+	uint64_t v = 0;
+	uint8_t byte;
+
+	for (unsigned shift = 0; shift < 64; shift += 7) {
+		if (r->p == r->end) {
+			fail(r, KP_ESHORT);
+			return 0;
+		}
+		byte = *r->p++;
+		if (shift == 63 && byte > 1)
+			break;
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return v;
+	}
+	fail(r, KP_EFORMAT);
+	return 0;
+}
+
+static uint64_t
+get_below(struct kp_calls_reader *r, uint64_t bound)
+{
+	uint64_t v = get_number(r);
+
+	if (r->err == KP_OK && v >= bound)
+		fail(r, KP_EFORMAT);
+	return r->err == KP_OK ? v : 0;
+}
+
+/* Within +-2^62, so that two of them can be added. */
+static int64_t
+get_signed(struct kp_calls_reader *r)
+{
+	uint64_t v = get_below(r, UINT64_C(1) << 63);
+
+	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
+
+static struct kp_span
+get_text_of(struct kp_calls_reader *r, uint32_t most)
+{
+	uint64_t n = get_below(r, (uint64_t)most + 1);
+	struct kp_span s = { r->p, 0 };
+
+	if (n > (uint64_t)(r->end - r->p)) {
+		fail(r, KP_ESHORT);
+		return s;
+	}
+	s.n = (uint32_t)n;
+	r->p += n;
+	return s;
+}
+
+static struct kp_span
+get_text(struct kp_calls_reader *r)
+{
+	return get_text_of(r, KP_CALLS_NAME_MAX);
+}
+
+/* A second definition of the same node is an error: it would have two numbers. */
+static void
+define_node(struct kp_calls_reader *r, struct kp_span name, uint32_t otp)
+{
+	uint32_t node;
+	bool added;
+	enum kp_err e;
+
+	if (r->err != KP_OK || r->again)
+		return;
+	e = kp_call_node_put(r->names, name, &node, &added);
+	if (e == KP_OK && added)
+		r->names->nodes[node].otp = otp;
+	else
+		fail(r, e != KP_OK ? e : KP_EFORMAT);
+}
+
+static void
+read_target(struct kp_calls_reader *r)
+{
+	struct kp_span name;
+
+	if (get_below(r, 256) != 'T')
+		fail(r, KP_EFORMAT);
+	name = get_text(r);
+	if (name.n >= sizeof(r->info.target) ||
+	    (name.n > 0 && memchr(name.p, '\0', name.n) != NULL))
+		fail(r, KP_EFORMAT);
+	r->info.otp = (uint32_t)get_below(r, 1000);
+	r->info.offset = get_signed(r);
+	if (r->err != KP_OK)
+		return;
+	memcpy(r->info.target, name.p, name.n);
+	define_node(r, name, r->info.otp);
+}
+
+static enum kp_err
+begin(struct kp_calls_reader *r, const void *p, size_t n,
+    struct kp_call_names *names, bool again)
+{
+	size_t magic = strlen(KP_CALLS_MAGIC);
+
+	*r = (struct kp_calls_reader){ .names = names, .again = again };
+	r->p = p;
+	r->end = r->p + n;
+	if (n < magic || memcmp(p, KP_CALLS_MAGIC, magic) != 0)
+		fail(r, KP_EFORMAT);
+	else if (n == magic || r->p[magic] == 0 ||
+	    r->p[magic] > KP_CALLS_VERSION)
+		fail(r, KP_ESTATE);
+	else {
+		r->version = r->p[magic];
+		r->p += magic + 1;
+		read_target(r);
+	}
+	/* A file that is cut here is of no use. */
+	if (r->err == KP_ESHORT)
+		r->err = KP_EFORMAT;
+	return r->err;
+}
+
+enum kp_err
+kp_calls_read_begin(struct kp_calls_reader *r, const void *p, size_t n,
+    struct kp_call_names *names)
+{
+	return begin(r, p, n, names, false);
+}
+
+enum kp_err
+kp_calls_read_again(struct kp_calls_reader *r, const void *p, size_t n,
+    struct kp_call_names *names)
+{
+	return begin(r, p, n, names, true);
+}
+
+static void
+define_fn(struct kp_calls_reader *r)
+{
+	struct kp_span mod = get_text(r), fun = get_text(r);
+	uint32_t arity = (uint32_t)get_below(r, 256), fn;
+	bool added = false;
+	enum kp_err e;
+
+	if (r->err != KP_OK || r->again)
+		return;
+	e = kp_call_fn_put(r->names, mod, fun, arity, &fn, &added);
+	if (e != KP_OK || !added)
+		fail(r, e != KP_OK ? e : KP_EFORMAT);
+}
+
+static uint32_t
+get_node(struct kp_calls_reader *r)
+{
+	return (uint32_t)get_below(r, r->names->nnodes);
+}
+
+static void
+define_proc(struct kp_calls_reader *r, uint32_t node)
+{
+	uint32_t id = (uint32_t)get_below(r, UINT64_C(1) << 32);
+	uint32_t serial = (uint32_t)get_below(r, UINT64_C(1) << 32), proc;
+	bool added = false;
+	enum kp_err e;
+
+	if (r->err != KP_OK || r->again)
+		return;
+	e = kp_call_proc_put(r->names, node, id, serial, &proc, &added);
+	if (e != KP_OK || !added)
+		fail(r, e != KP_OK ? e : KP_EFORMAT);
+}
+
+static void
+name_proc(struct kp_calls_reader *r)
+{
+	uint32_t proc = (uint32_t)get_below(r, KP_CALLS_PROCS_MAX);
+	struct kp_span name = get_text(r);
+	enum kp_err e;
+
+	if (r->err != KP_OK || r->again)
+		return;
+	e = kp_call_proc_name(r->names, proc, name);
+	if (e != KP_OK)
+		fail(r, e);
+}
+
+static void
+read_end(struct kp_calls_reader *r)
+{
+	uint64_t end = get_below(r, KP_CALLS_ENDS);
+	uint64_t lost = get_below(r, UINT64_C(1) << 48);
+
+	if (r->err == KP_OK && r->p != r->end)
+		fail(r, KP_EFORMAT);
+	if (r->err != KP_OK)
+		return;
+	r->info.end = (enum kp_calls_end)end;
+	r->info.lost = lost;
+	r->err = KP_END;
+}
+
+static void
+read_requests(struct kp_calls_reader *r)
+{
+	uint32_t n = (uint32_t)get_below(r, KP_CALLS_REQUESTS_MAX);
+	uint32_t begun = (uint32_t)get_below(r, (uint64_t)n + 1);
+	uint32_t ended = (uint32_t)get_below(r, (uint64_t)begun + 1);
+
+	if (r->err != KP_OK)
+		return;
+	r->info.requests = n;
+	r->info.begun = begun;
+	r->info.ended = ended;
+}
+
+/* ---- several nodes ---- */
+
+static void
+read_node(struct kp_calls_reader *r)
+{
+	struct kp_span name = get_text(r);
+
+	define_node(r, name, (uint32_t)get_below(r, 1000));
+}
+
+/* Offsets are bounded so that sums with times do not overflow. */
+static void
+read_clock(struct kp_calls_reader *r)
+{
+	uint32_t node = get_node(r);
+	kp_dur_ns offset = get_signed(r);
+	uint64_t error = get_below(r, (uint64_t)KP_CALLS_TIME_MAX);
+
+	if (node == 0)
+		fail(r, KP_EFORMAT);
+	if (r->err != KP_OK || r->again)
+		return;
+	r->names->nodes[node].offset = offset;
+	r->names->nodes[node].error = (kp_dur_ns)error;
+}
+
+static void
+read_why(struct kp_calls_reader *r)
+{
+	uint32_t node = get_node(r);
+	uint64_t end = get_below(r, KP_CALLS_ENDS);
+
+	if (r->err == KP_OK && !r->again)
+		r->names->nodes[node].end =
+		    (enum kp_calls_end)end;
+}
+
+static uint32_t
+get_request(struct kp_calls_reader *r)
+{
+	uint32_t n = (uint32_t)get_below(r, KP_CALLS_REQUESTS_MAX);
+
+	if (n == 0)
+		fail(r, KP_EFORMAT);
+	return n;
+}
+
+static void
+read_begun(struct kp_calls_reader *r)
+{
+	uint32_t request = get_request(r), node = get_node(r);
+
+	if (r->err == KP_OK && r->ops != NULL)
+		r->ops->begun(r->ops->ctx, request, node);
+}
+
+static void
+read_same(struct kp_calls_reader *r)
+{
+	uint32_t request = get_request(r), as = get_request(r);
+
+	if (r->err == KP_OK && r->ops != NULL)
+		r->ops->same(r->ops->ctx, request, as);
+}
+
+/* False: files of this version do not have such records. */
+static bool
+read_of_several(struct kp_calls_reader *r, uint8_t tag)
+{
+	if (r->version < 2)
+		return false;
+	switch (tag) {
+	case 'M':
+		read_node(r);
+		return true;
+	case 'p':
+		define_proc(r, get_node(r));
+		return true;
+	case 'O':
+		read_clock(r);
+		return true;
+	case 'B':
+		read_begun(r);
+		return true;
+	case 'S':
+		read_same(r);
+		return true;
+	case 'W':
+		read_why(r);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Events do not name pseudo functions, except undefined. */
+static uint32_t
+get_fn(struct kp_calls_reader *r)
+{
+	uint32_t fn = (uint32_t)get_below(r, r->names->nfns);
+
+	if (fn > KP_FN_UNDEFINED && fn < KP_FN_FIRST)
+		fail(r, KP_EFORMAT);
+	return fn;
+}
+
+static uint32_t
+get_proc(struct kp_calls_reader *r)
+{
+	return (uint32_t)get_below(r, r->names->nprocs);
+}
+
+static void
+read_event(struct kp_calls_reader *r, enum kp_call_kind kind,
+    struct kp_call_event *ev)
+{
+	kp_target_ns ts;
+
+	ev->kind = kind;
+	ev->proc = get_proc(r);
+	ts = r->last + get_signed(r);
+	if (ts <= -KP_CALLS_TIME_MAX || ts >= KP_CALLS_TIME_MAX)
+		fail(r, KP_EFORMAT);
+	if (kind <= KP_CALL_OUT || kind == KP_CALL_SPAWN)
+		ev->fn = get_fn(r);
+	if (kind == KP_CALL_CALL)
+		ev->other = get_fn(r);
+	if (kind == KP_CALL_SPAWN)
+		ev->other = get_proc(r);
+	if (kind == KP_CALL_REQUEST)
+		ev->other = (uint32_t)get_below(r, KP_CALLS_REQUESTS_MAX);
+	if (kind >= KP_CALL_SEND) {
+		ev->request = (uint32_t)get_below(r, KP_CALLS_REQUESTS_MAX);
+		ev->serial = (uint32_t)get_below(r, UINT64_C(1) << 32);
+	}
+	if (kind == KP_CALL_RECEIVE)
+		ev->other = get_proc(r);
+	if (kind == KP_CALL_CALL && ev->fn == KP_FN_UNDEFINED)
+		fail(r, KP_EFORMAT);
+	if (r->err != KP_OK)
+		return;
+	ev->ts = ts;
+	r->last = ts;
+}
+
+static void
+read_args(struct kp_calls_reader *r)
+{
+	r->args = get_text_of(r, KP_CALLS_ARGS_MAX);
+	if (r->args.n == 0)
+		fail(r, KP_EFORMAT);
+}
+
+/* True if the record was an event. */
+static bool
+read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
+{
+	uint8_t tag = *r->p++;
+
+	if (r->args.n > 0 && tag != KP_CALL_CALL) {
+		fail(r, KP_EFORMAT);
+		return false;
+	}
+	if (tag > 0 && tag < KP_CALL_KINDS) {
+		ev->args = r->args;
+		r->args.n = 0;
+		read_event(r, (enum kp_call_kind)tag, ev);
+		return true;
+	}
+	switch (tag) {
+	case 'F':
+		define_fn(r);
+		break;
+	case 'P':
+		define_proc(r, 0);
+		break;
+	case 'N':
+		name_proc(r);
+		break;
+	case 'A':
+		read_args(r);
+		break;
+	case 'Q':
+		read_requests(r);
+		break;
+	case 'E':
+		read_end(r);
+		break;
+	default:
+		if (!read_of_several(r, tag))
+			fail(r, KP_EFORMAT);
+	}
+	return false;
+}
+
+enum kp_err
+kp_calls_read(struct kp_calls_reader *r, struct kp_call_event *ev)
+{
+	bool event = false;
+
+	*ev = (struct kp_call_event){ 0 };
+	while (r->err == KP_OK && !event && r->p < r->end)
+		event = read_record(r, ev);
+	/* The file is cut, within a record or between two. */
+	if (r->err == KP_ESHORT || (r->err == KP_OK && !event))
+		r->err = KP_END;
+	if (r->err != KP_OK)
+		*ev = (struct kp_call_event){ 0 };
+	return r->err;
+}

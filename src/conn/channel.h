@@ -1,0 +1,55 @@
+/*
+ * channel.h - the bytes of one connection to a node, plain or encrypted.
+ *
+ * Nothing here blocks.  A channel owns its descriptor.
+ */
+#ifndef KPROFD_CONN_CHANNEL_H
+#define KPROFD_CONN_CHANNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct channel;
+
+/* Instead of a number of bytes. */
+enum {
+	CHANNEL_END = 0,	/* the peer closed it */
+	CHANNEL_WAIT = -1,	/* wait for what channel_wants() says, and repeat */
+	CHANNEL_FAILED = -2	/* channel_why() has the reason */
+};
+
+/* Takes fd and makes it non-blocking.  NULL: out of memory; fd is closed then. */
+struct channel *channel_plain(int fd);
+/* Closes and frees.  c may be NULL. */
+void channel_free(struct channel *c);
+
+/* Up to n bytes, n > 0; or one of the above. */
+ssize_t channel_read(struct channel *c, void *to, size_t n);
+/* Never CHANNEL_END.  SIGPIPE is not raised. */
+ssize_t channel_write(struct channel *c, const void *from, size_t n);
+
+/*
+ * After CHANNEL_WAIT: POLLIN, POLLOUT, or either of them.  A read may have to wait
+ * until the descriptor can be written.  A write may have to wait for a read: repeat it
+ * after each, with the same bytes, and maybe more after them.
+ */
+short channel_wants(const struct channel *c);
+/*
+ * True: the last read left bytes that the descriptor does not announce any more,
+ * so read again without polling.  False once a read gave CHANNEL_WAIT.
+ */
+bool channel_has_more(const struct channel *c);
+
+int channel_fd(const struct channel *c);
+/* One line for people; valid until the channel is freed. */
+const char *channel_why(const struct channel *c);
+/* The errno of what failed; 0: one of the sides refused the other. */
+int channel_errno(const struct channel *c);
+/* For status: "not encrypted", "TLSv1.3, the node verified", "TLSv1.2, not verified". */
+const char *channel_how(const struct channel *c);
+/* What of the peer was not verified although it is encrypted; static; NULL: nothing. */
+const char *channel_doubt(const struct channel *c);
+
+#endif

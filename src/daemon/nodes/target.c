@@ -1,0 +1,633 @@
+/*
+ * target.c - one target: decodes the batches of its agent, keeps its windows and
+ * its losses, and reacts to its state.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/fn_name.h"
+#include "daemon/check/check_answer.h"
+#include "daemon/check/check.h"
+#include "daemon/control/flight_stacks.h"
+#include "daemon/control/pending_commands.h"
+#include "daemon/control/reload.h"
+#include "daemon/daemon.h"
+#include "daemon/log.h"
+#include "kprofd/nodes.h"
+#include "daemon/nodes/target.h"
+#include "kprofd/native.h"
+#include "daemon/nodes/target_guard.h"
+#include "daemon/nodes/target_events.h"
+#include "daemon/nodes/targets.h"
+#include "text/text.h"
+
+/* The largest count of a window, so that sums of windows fit SQL's integers. */
+#define FIGURE_MAX (UINT64_C(1) << 40)
+
+/* The consequence of having no native probe. */
+#define WITH_RELAY "how calls end is seen in exact tiers alone: "
+
+/* Decoded at once, so that request/prefetch.c can work ahead.  22 KiB. */
+#define EVENTS_AT_ONCE 128
+
+static uint64_t
+entries(const struct target *t)
+{
+	return kp_requests_entries(t->part.in->rs, t->part.index);
+}
+
+/*
+ * When the target sent its last message, by our clock: time in which we were
+ * stopped, or the message was in transit, counts as silence.
+ */
+static kp_mono_ns
+silent_since(const struct target *t)
+{
+	kp_mono_ns now = kp_mono_now(), at;
+	kp_dur_ns offset, error;
+
+	if (t->last_sent == 0 || !kp_offset_get(&t->offset, now, &offset, &error) ||
+	    __builtin_add_overflow(t->last_sent, offset, &at))
+		return now;
+	return at < now ? at : now;
+}
+
+/* ---- the agent's callbacks ---- */
+
+static void
+on_taken(struct target *t, kp_dur_ns gap, const char *text)
+{
+	ledger_gap(&t->ledger, gap, kp_mono_now());
+	target_report(t, "taken", text);
+}
+
+static void
+on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
+{
+	kp_stats_counted(t->part.stats, 0, entries);
+	for (uint32_t i = 0; i < KP_TIER_MAX; i++)
+		kp_stats_counted(t->part.stats, i + 1, tiers[i]);
+}
+
+/*
+ * A message that is sent while a connection is set up goes without its token: nobody
+ * knows which requests sent one.
+ */
+static void
+on_connected(struct target *t, const char *node)
+{
+	size_t n = kp_requests_running(t->part.in->rs, t->part.index);
+	char text[KP_NODE_NAME_MAX + 300], count[TEXT_MAX];
+
+	t->ledger.lost.n[KP_LOSS_CONNECTING] += n;
+	snprintf(text, sizeof(text), "this node connected to %s: messages sent to "
+	    "it meanwhile arrived without their request, and calls may be missing "
+	    "from %s in flight", node, text_counted(count, n, "request"));
+	if (n > 0)
+		target_report(t, "connected", text);
+	else if (rate_limit_may(&t->rate_limit, kp_mono_now()))
+		target_record(t, "connected", text);
+}
+
+static kp_dur_ns
+on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
+{
+	const struct overhead *o = &t->overhead;
+	const struct overload_cause c = { KP_TRIP_AGENT, text,
+		limit == NULL ? "" : kp_trip_agent_usual(limit,
+		overhead_rate(o, o->last.armed_calls),
+		overhead_rate(o, o->requests)) };
+
+	ledger_unarmed(&t->ledger, silent_since(t));
+	return target_trip(t, &c);
+}
+
+/* Takes out the calls that measure tracing; returns how many events are left. */
+static size_t
+without_measured(struct target *t, struct kp_event *ev, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (tracing_cost_event(&t->tracing_cost, &ev[i]))
+			continue;
+		if (kept != i)
+			ev[kept] = ev[i];
+		kept++;
+	}
+	return kept;
+}
+
+static void
+take_events(struct target *t, struct kp_event *ev, size_t n, bool paused)
+{
+	n = without_measured(t, ev, n);
+	if (t->check != NULL)
+		check_events(t->check, ev, n);
+	for (size_t i = 0; i < n; i++) {
+		if (paused)
+			kp_requests_pass(t->part.in->rs, t->part.index,
+			    &ev[i]);
+		else if (ev[i].kind == KP_EV_ENTRY)
+			kp_sampler_seen(&t->sampler, ev[i].weight);
+	}
+	if (paused)
+		return;
+	kp_requests_events(t->part.in->rs, t->part.index, ev, n);
+	t->events += n;
+}
+
+static void
+on_batch(struct target *t, const uint8_t *p, size_t n)
+{
+	struct kp_batch b;
+	struct kp_event ev[EVENTS_AT_ONCE];
+	enum kp_err e;
+	size_t have;
+	bool paused = agent_state(t->agent) == AGENT_TRIPPED ||
+	    overload_full(&t->overload);
+
+	if (kp_batch_begin(&b, p, n) != KP_OK) {
+		t->lost.n[KP_LOSS_GAP]++;
+		agent_malformed(t->agent, "a batch of events");
+		return;
+	}
+	t->last_sent = b.sent_at;
+	ledger_batch(&t->ledger, b.seq);
+	t->batches++;
+	do {
+		have = 0;
+		e = KP_OK;
+		while (have < EVENTS_AT_ONCE && (e = kp_native_next(t->decoder,
+		    &b, &ev[have])) == KP_OK)
+			have++;
+		take_events(t, ev, have, paused);
+		t->lost.n[KP_LOSS_BAD_EVENT] += e == KP_ENOENT;
+	} while (e == KP_OK || e == KP_ENOENT);
+	if (e != KP_END) {
+		t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
+		agent_malformed(t->agent, "a batch of events");
+	}
+	kp_requests_expire(t->part.in->rs, t->part.index, b.sent_at);
+	messages_ask(t);
+	target_sample_batch(t, b.sent_at);
+	target_check_overload(t, b.sent_at);
+}
+
+static void
+on_stacks(struct target *t, struct kp_span message)
+{
+	if (assembly_stacks(&t->part, message) != KP_OK)
+		agent_malformed(t->agent, "samples of stacks");
+}
+
+/* After a change of plan or probe: what events can show, and what is too hot. */
+static void
+apply_plan(struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	bool all_exact = true, hot = false;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		all_exact &= plan->v[i].exact;
+		hot |= plan->v[i].hot;
+	}
+	ledger_hot(&t->ledger, hot, kp_mono_now());
+	assembly_set_probe(&t->part, t->hello.otp, t->hello.gc_shared, t->native,
+	    t->native && all_exact);
+}
+
+static void
+on_probe(struct target *t, bool native, const char *why)
+{
+	char text[2100];
+
+	t->native = native;
+	t->relay_why[0] = '\0';
+	apply_plan(t);
+	if (!native)
+		snprintf(t->relay_why, sizeof(t->relay_why), WITH_RELAY "%s",
+		    why);
+	snprintf(text, sizeof(text), "%s%s", !native ? "relay: " :
+	    why != NULL ? "native: its library was sent, since " : "native",
+	    !native ? t->relay_why : why != NULL ? why : "");
+	if (native && why == NULL)
+		log_debug("probe", t->node, "probe of '%s': %s", t->node, text);
+	else if (native)
+		log_info("probe", t->node, "probe of '%s': %s", t->node, text);
+	else
+		log_warn("probe", t->node, "probe of '%s': %s", t->node, text);
+	target_record(t, "probe", text);
+}
+
+/* A node that has left keeps its place while requests have calls on it. */
+static void
+find_place(struct target *t)
+{
+	if (!assembly_join(&t->part) && !t->unplaced)
+		target_report(t, "no_room", "requests of as many nodes as kprofd can "
+		    "have are in flight: until some end, what is traced here "
+		    "is not followed");
+	t->unplaced = t->part.index == KP_NONE;
+}
+
+/*
+ * Takes the node's own name: 'app@localhost' and 'app@127.0.0.1' may be the same
+ * node, and its pids carry one name.
+ */
+static void
+take_name(struct target *t)
+{
+	if (!kp_node_name_ok(t->hello.node, strlen(t->hello.node)))
+		return;
+	assembly_part_rename(&t->part, t->hello.node, &t->lost);
+	t->node = t->part.node;
+}
+
+static void
+on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
+    kp_mono_ns received)
+{
+	kp_dur_ns offset, error;
+
+	kp_offset_trip(&t->offset, sent, there, received);
+	if (kp_offset_get(&t->offset, received, &offset, &error))
+		assembly_offset(&t->part, offset, error);
+}
+
+static void
+on_hello(struct target *t, const struct agent_hello *h)
+{
+	const struct log_entry e = { .level = LOG_LEVEL_DEBUG,
+		.event = "attach", .target = t->node,
+		.fields = { { .key = "otp", .number = h->otp },
+			{ .key = "session", .number = h->session } } };
+	char text[400];
+
+	t->hello = *h;
+	t->status = (struct agent_status){ 0 };	/* its counters start from zero */
+	t->last_sent = 0;
+	t->tracing_cost = (struct tracing_cost){ 0 };
+	waits_restart(t);
+	overload_forget(&t->overload);
+	take_name(t);
+	find_place(t);
+	ledger_restart(&t->ledger, entries(t));
+	t->native = false;
+	messages_restart(&t->messages);
+	assembly_stacks_restart(&t->part);
+	kp_native_restart(t->decoder, h->node);
+	apply_plan(t);
+	t->part.time_offset = h->time_offset;
+	t->offset = (struct kp_offset){ 0 };
+	t->part.timed = false;	/* it may be another VM's clock */
+	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
+	    h->otp, h->session ? "own trace session" : "legacy tracing");
+	log_put(&e, "%s", text);
+	target_record(t, "attach", text);
+	target_report_doubt(t);
+}
+
+static void
+on_status(struct target *t, const struct agent_status *st, bool last)
+{
+	t->part.time_offset = t->hello.time_offset = st->time_offset;
+	find_place(t);
+	if (!t->overload.guard.resting)
+		t->ledger.sampling |= t->sampler.one_in > 1;
+	ledger_status(&t->ledger, st, entries(t), last);
+	overhead_status(&t->overhead, t->native, entries(t), &t->status, st);
+	if (!last)
+		target_sample_status(t, st);
+	if (agent_state(t->agent) == AGENT_ARMED)
+		target_recover(t, st);
+	t->status = *st;
+	t->last_sent = st->now;
+	kp_requests_expire(t->part.in->rs, t->part.index, st->now);
+	assembly_stacks_expire(&t->part, st->now);
+	target_check_overload(t, st->now);
+	if (last)
+		waits_end(t);
+	else if (agent_state(t->agent) == AGENT_ARMED)
+		waits_ask(t, KP_NS_PER_S / 2);
+}
+
+/*
+ * A target that is down all night gets one line and one event.  The way out, in
+ * brackets, may differ: it lists nodes.
+ */
+static bool
+is_reported(struct target *t, const char *text)
+{
+	const char *brackets = strstr(text, " (");
+	size_t n = brackets != NULL ? (size_t)(brackets - text) : strlen(text);
+
+	if (n >= sizeof(t->lost_reported))
+		n = sizeof(t->lost_reported) - 1;
+	if (strlen(t->lost_reported) == n &&
+	    memcmp(t->lost_reported, text, n) == 0)
+		return true;
+	memcpy(t->lost_reported, text, n);
+	t->lost_reported[n] = '\0';
+	return false;
+}
+
+static void
+report_lost(struct target *t, const char *text)
+{
+	const struct log_entry e = { .level = LOG_LEVEL_WARNING,
+		.event = t->was_armed ? "lost" : "absent", .target = t->node,
+		.fields = { { .key = "cause", .text = text } } };
+
+	if (is_reported(t, text))
+		return;
+	if (t->was_armed)
+		log_put(&e, "lost '%s': %s; trying again", t->node, text);
+	else
+		log_put(&e, "%s; trying again", text);
+	target_record(t, e.event, text);
+}
+
+static void
+on_state(struct target *t, enum agent_state s, const char *text)
+{
+	snprintf(t->state_text, sizeof(t->state_text), "%s", text);
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
+	    .event = "state", .target = t->node,
+	    .fields = { { .key = "state", .text = agent_state_name(s) } } },
+	    "%s: %s %s", t->node, agent_state_name(s), text);
+	switch (s) {
+	case AGENT_ARMED:
+		kp_guard_resumed(&t->overload.guard, kp_mono_now());
+		if (t->sampler.one_in > 1)
+			ledger_sampling(&t->ledger);
+		ledger_armed(&t->ledger, kp_mono_now());
+		if (t->part.in->conf->messages && !t->native)
+			messages_on_timed(t, false, "they need the native probe "
+			    "(the event probe says why it is not there)");
+		t->was_armed = true;
+		t->lost_reported[0] = '\0';
+		target_record(t, "armed", "");
+		break;
+	case AGENT_PAUSED:
+		log_info("paused", t->node, "'%s' is paused: tracing is off "
+		    "until kprof resume", t->node);
+		target_record(t, "paused", "");
+		/* fallthrough */
+	case AGENT_TRIPPED:
+		ledger_unarmed(&t->ledger, kp_mono_now());
+		kp_requests_abandon(t->part.in->rs, t->part.index,
+		    KP_LOSS_TRIPPED);
+		break;
+	case AGENT_LOST:
+		report_lost(t, text);
+		if (t->last_sent != 0)
+			ledger_left(&t->ledger, silent_since(t));
+		ledger_lost(&t->ledger, entries(t));
+		kp_requests_abandon(t->part.in->rs, t->part.index,
+		    KP_LOSS_DISCONNECTED);
+		assembly_stacks_drop(&t->part);
+		break;
+	default:
+		break;
+	}
+	targets_on_state(t, s);
+	daemon_on_state(t, s, text);
+}
+
+static void
+on_replanned(struct target *t)
+{
+	apply_plan(t);
+	target_hot(t, true);
+}
+
+/* The call rates that were measured give the first sampling rate. */
+static void
+on_plan(struct target *t, const struct kp_plan *plan)
+{
+	uint64_t rate = 0;
+	bool measured = false;
+
+	apply_plan(t);
+	target_hot(t, false);
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->v[i].entry && plan->v[i].rate >= 0) {
+			rate += (uint64_t)plan->v[i].rate;
+			measured = true;
+		}
+	/* After a lost connection the rate is right already. */
+	if (measured && kp_sampler_rate(&t->sampler, rate, KP_NS_PER_S))
+		agent_sample(t->agent, t->sampler.one_in);
+	target_give_tokens(t);
+	daemon_on_plan(t, plan);
+}
+
+static void
+on_reloaded(struct target *t, const struct agent_reloaded *r)
+{
+	apply_plan(t);
+	target_hot(t, false);
+	reload_done(t, r);
+}
+
+static void
+on_failed(struct target *t, enum agent_failure f, const char *why)
+{
+	ledger_lost(&t->ledger, entries(t));
+	kp_requests_abandon(t->part.in->rs, t->part.index,
+	    KP_LOSS_DISCONNECTED);
+	assembly_stacks_drop(&t->part);
+	target_record(t, "failed", why);
+	targets_on_failed(t, f, why);
+}
+
+static void
+on_stopped(struct target *t)
+{
+	const char *broken = t->check != NULL ? check_ended(t->check) : NULL;
+	char why[600];
+
+	ledger_lost(&t->ledger, entries(t));
+	/* Without a goodbye, on_state() has set the reason. */
+	if (t->state_text[0] != '\0' && t->hello.otp != 0)
+		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
+		    .event = "detach", .target = t->node,
+		    .fields = { { .key = "cause", .text = t->state_text } } },
+		    "'%s' was not detached cleanly: %s (its agent leaves by "
+		    "itself within 5 s)", t->node, t->state_text);
+	target_record(t, "detach", t->state_text);
+	if (t->unfit) {
+		snprintf(why, sizeof(why), "'%s' does not fit '%s': see the "
+		    "errors above", t->opts.conf_path, t->node);
+		targets_on_failed(t, AGENT_FAILED, why);
+	} else if (broken != NULL) {
+		targets_on_failed(t, AGENT_FAILED, broken);
+	} else {
+		targets_on_stopped(t);
+	}
+}
+
+static const struct agent_ops agent_ops = {
+	.on_state = on_state,
+	.on_hello = on_hello,
+	.on_probe = on_probe,
+	.on_replanned = on_replanned,
+	.on_plan = on_plan,
+	.on_batch = on_batch,
+	.on_stacks = on_stacks,
+	.on_stacks_of = flight_asks_take,
+	.on_clock = on_clock,
+	.on_status = on_status,
+	.on_notice = target_report,
+	.on_taken = on_taken,
+	.on_calls = on_calls,
+	.on_connected = on_connected,
+	.on_trip = on_trip,
+	.on_pause_over = target_pause_over,
+	.on_diags = daemon_on_diags,
+	.on_cleared = pending_cleared,
+	.on_checked = reload_checked,
+	.on_looked = check_answer_looked,
+	.on_counted = check_answer_counted,
+	.on_reloaded = on_reloaded,
+	.on_unreached = targets_on_unreached,
+	.on_missing = targets_on_missing,
+	.on_nodes = targets_on_nodes,
+	.on_names = messages_on_names,
+	.on_waits = waits_on_answer,
+	.on_messages = messages_on_timed,
+	.on_failed = on_failed,
+	.on_stopped = on_stopped,
+};
+
+struct target *
+target_new(struct event_base *base, const struct agent_opts *o,
+    const struct parts *p, struct assembly *a, struct targets *set)
+{
+	struct target *t = calloc(1, sizeof(*t));
+	char node[KP_NODE_NAME_MAX + 1];
+
+	if (t == NULL)
+		return NULL;
+	t->opts = *o;
+	snprintf(t->typed, sizeof(t->typed), "%s", o->target);
+	t->opts.target = t->typed;
+	t->p = p;
+	t->set = set;
+	kp_sampler_init(&t->sampler, o->check_only ? &check_sampling :
+	    &o->conf->sampling);
+	overload_init(&t->overload, &o->conf->overload);
+	t->decoder = kp_native_new();
+	if (t->decoder == NULL || assembly_part_begin(&t->part, a,
+	    kp_node_bare(t->typed, node), t) != KP_OK) {
+		kp_native_free(t->decoder);
+		free(t);
+		return NULL;
+	}
+	t->node = t->part.node;
+	t->agent = agent_new(base, &t->opts, &agent_ops, t);
+	if (o->check_only)
+		t->check = check_new(base, t);
+	if (t->agent == NULL || (o->check_only && t->check == NULL)) {
+		assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
+		target_free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void
+target_free(struct target *t)
+{
+	if (t == NULL)
+		return;
+	check_free(t->check);
+	agent_free(t->agent);
+	kp_native_free(t->decoder);
+	assembly_part_end(&t->part);
+	free(t);
+}
+
+static void
+bound(uint64_t *n)
+{
+	if (*n > FIGURE_MAX)
+		*n = FIGURE_MAX;
+}
+
+/* Adds to w what the target itself knows of it. */
+static void
+complete(struct kp_window *w, const struct target *t, struct ledger *l,
+    struct kp_cost cost)
+{
+	ledger_take(l, kp_mono_now(), entries(t),
+	    kp_requests_undecided(t->part.in->rs, t->part.index),
+	    &w->entry_calls, &w->losses);
+	w->cost = cost;
+	w->cost.traced_call = t->tracing_cost.call;
+	w->cost.traced_caller = t->tracing_cost.caller;
+	bound(&w->entry_calls);
+	bound(&w->cost.events);
+	bound(&w->cost.armed_calls);
+	bound(&w->cost.switches);
+	bound(&w->cost.sampled);
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		w->losses.n[i] += t->lost.n[i];
+		bound(&w->losses.n[i]);
+	}
+}
+
+struct kp_window *
+target_running(const struct target *t, struct kp_moment at)
+{
+	struct ledger copy = t->ledger;
+	struct kp_window *w = t->hello.otp == 0 ? NULL :
+	    assembly_running(&t->part, at);
+
+	if (w != NULL)
+		complete(w, t, &copy, t->overhead.window);
+	return w;
+}
+
+void
+target_rotate(struct target *t, struct kp_moment at)
+{
+	struct kp_window *w = assembly_rotate(&t->part, at);
+
+	if (w == NULL)
+		return;	/* it began later, or there is no memory: it goes on */
+	if (t->hello.otp == 0) {
+		kp_window_free(w);	/* of a node that was never attached */
+		return;
+	}
+	complete(w, t, &t->ledger, overhead_take(&t->overhead));
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		t->lost_ever.n[i] += w->losses.n[i];
+	t->lost = (struct kp_losses){ 0 };
+	target_report_suppressed(t);
+	t->windows++;
+	daemon_on_window(t, w);
+	if (t->p->store != NULL)
+		kp_store_window(t->p->store, w);
+	else
+		kp_window_free(w);
+}
+
+/* ---- another configuration ---- */
+
+void
+target_switch(struct target *t)
+{
+	kp_requests_abandon(t->part.in->rs, t->part.index, KP_LOSS_RELOADED);
+	assembly_stacks_drop(&t->part);
+	target_rotate(t, kp_moment_now());
+	ledger_recount(&t->ledger, entries(t));
+	assembly_part_switch(&t->part);
+	if (t->hello.otp != 0)
+		apply_plan(t);
+	target_sampling(t, &t->part.in->conf->sampling);
+	t->overload.guard.limits = t->part.in->conf->overload;
+}

@@ -1,0 +1,383 @@
+/*
+ * target_guard.c - adds up what profiling costs, changes the sampling rate, pauses
+ * tracing on overload and resumes it, and reports functions too hot to trace.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "kprofd/fn_name.h"
+#include "daemon/log.h"
+#include "daemon/nodes/target.h"
+#include "daemon/nodes/target_guard.h"
+#include "daemon/nodes/target_events.h"
+
+#define HOT_NAMED 5	/* functions named in one line */
+#define RATE_REPORT_EVERY (10 * KP_NS_PER_S)
+/* Tiers give tokens up to so many calls a second, and so many outside of requests. */
+#define GIVE_CALLS_MAX 20000
+#define GIVE_OUTSIDE_MAX 2000
+/* Calls of requests from before tracing began are outside, too: for a status or two. */
+#define GIVE_MANY 3
+#define GIVE_SOON (10 * KP_NS_PER_S)	/* after a reload: calls are counted then */
+#define GIVE_AGAIN (60 * KP_NS_PER_S)	/* the first wait, and the longest */
+#define GIVE_AGAIN_MAX (3600 * KP_NS_PER_S)
+
+/* ---- overhead ---- */
+
+static uint64_t
+grown(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
+void
+overhead_status(struct overhead *s, bool native, uint64_t sampled,
+    const struct agent_status *before, const struct agent_status *st)
+{
+	struct kp_cost c = {
+		.events = grown(st->sent + st->dropped,
+		    before->sent + before->dropped),
+		.armed_calls = grown(st->tier_calls, before->tier_calls) +
+		    grown(grown(st->entry_calls, st->unarmed_calls),
+		    grown(before->entry_calls, before->unarmed_calls)),
+		.agent = st->busy > before->busy ? st->busy - before->busy : 0,
+		.switches = grown(st->switches, before->switches),
+		.sampled = grown(sampled, s->sampled),
+	};
+
+	c.ring_events = native ? c.events : 0;
+	kp_cost_add(&s->window, &c);
+	s->last = c;
+	s->requests = grown(st->entry_calls, before->entry_calls);
+	s->sampled = sampled;
+	s->held = st->held > before->held ? st->held - before->held : 0;
+	s->over = before->now != 0 && st->now > before->now ?
+	    st->now - before->now : 0;
+}
+
+struct kp_cost
+overhead_take(struct overhead *s)
+{
+	struct kp_cost c = s->window;
+
+	s->window = (struct kp_cost){ 0 };
+	return c;
+}
+
+double
+overhead_percent(const struct overhead *s, kp_dur_ns part)
+{
+	return s->over > 0 ? 100 * (double)part / (double)s->over : 0;
+}
+
+uint64_t
+overhead_rate(const struct overhead *s, uint64_t n)
+{
+	return s->over > 0 ? (uint64_t)((double)n * (double)KP_NS_PER_S /
+	    (double)s->over) : 0;
+}
+
+/* ---- sampling and overload ---- */
+
+const char *
+target_rate_why(const struct target *t)
+{
+	const struct kp_sampler *s = &t->sampler;
+
+	if (s->one_in == 1)
+		return "";
+	if (s->cut > 1)
+		return "after an overload";
+	if (s->frugal >= s->rated && s->frugal > 1)
+		return "to keep to the budget";
+	return s->conf.kind == KP_SAMPLE_PER_SECOND ?
+	    "to keep to {sampling, {per_second, N}}" : "";
+}
+
+/* Noise around a rate is no change. */
+static bool
+rate_changed(uint32_t was, uint32_t now)
+{
+	return was != now && (was == 1 || now == 1 || now / 2 >= was ||
+	    was / 2 >= now);
+}
+
+/*
+ * Logs and records each change of the rate by a factor of two or more, and each new
+ * reason, with what profiling costs then.  It follows the load, so those within
+ * RATE_REPORT_EVERY are one.
+ */
+static void
+report_rate(struct target *t)
+{
+	const struct kp_sampler *s = &t->sampler;
+	kp_mono_ns now = kp_mono_now();
+	const char *why = target_rate_why(t);
+	char rate[64], cost[300], text[700];
+
+	if (t->overload.guard.resting || agent_state(t->agent) != AGENT_ARMED)
+		return;
+	if (t->rate.one_in == 0) {
+		/* From now on it is compared with what tiers.conf asks for. */
+		t->rate.one_in = s->conf.kind == KP_SAMPLE_ONE_IN ?
+		    s->conf.n : 1;
+		t->rate.why = "";
+	}
+	if (!rate_changed(t->rate.one_in, s->one_in) &&
+	    (s->one_in == t->rate.one_in || strcmp(why, t->rate.why) == 0))
+		return;
+	if (t->rate.at != 0 && now - t->rate.at < RATE_REPORT_EVERY)
+		return;
+	t->rate.at = now;
+	t->rate.wall = kp_wall_now();
+	t->rate.one_in = s->one_in;
+	t->rate.why = why;
+	snprintf(text, sizeof(text), "now %s%s%s; profiling costs %s, of a budget "
+	    "of %g", kp_one_in_text(rate, sizeof(rate), s->one_in),
+	    why[0] != '\0' ? ", " : "", why, kp_cost_text(&t->overhead.last,
+	    t->overhead.over, cost, sizeof(cost)), t->part.in->conf->budget);
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_INFO,
+	    .event = "sampling", .target = t->node,
+	    .fields = { { .key = "one_in", .number = s->one_in } } },
+	    "%s: %s", t->node, text);
+	target_record(t, "sampling", text);
+}
+
+/* Sends the rate after a change. */
+static void
+resample(struct target *t)
+{
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
+	    .event = "sampling", .target = t->node,
+	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
+	    "%s: sampling one request in %u", t->node,
+	    t->sampler.one_in);
+	if (!t->overload.guard.resting)
+		t->ledger.sampling |= t->sampler.one_in > 1;
+	agent_sample(t->agent, t->sampler.one_in);
+	target_give_tokens(t);
+}
+
+kp_dur_ns
+target_trip(struct target *t, const struct overload_cause *c)
+{
+	struct kp_paused p = { .reason = c->reason, .usual = c->usual };
+	char text[1200];
+
+	t->tokens.dear |= agent_gives_tokens(t->agent) &&
+	    (c->trip == KP_TRIP_AGENT || c->trip == KP_TRIP_LATE);
+	p.lasts = overload_trip(&t->overload, c, &t->status,
+	    kp_requests_running(t->part.in->rs, t->part.index), kp_mono_now());
+	if (kp_sampler_cut(&t->sampler, t->overload.guard.cut))
+		resample(t);
+	p.one_in = t->rate.one_in = t->sampler.one_in;
+	t->rate.why = target_rate_why(t);
+	kp_paused_text(&p, text, sizeof(text));
+	target_report(t, "trip", text);
+	return p.lasts;
+}
+
+void
+target_check_overload(struct target *t, kp_target_ns sent)
+{
+	enum kp_trip trip = overload_check(&t->overload, t->p->store, sent,
+	    kp_mono_now());
+	char why[200];
+	const struct overload_cause c = { .trip = trip, .reason = why,
+		.usual = kp_trip_usual(trip) };
+
+	if (trip == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
+		return;
+	overload_text(&t->overload, trip, why, sizeof(why));
+	agent_pause_for(t->agent, target_trip(t, &c), why);
+}
+
+kp_dur_ns
+target_pause_over(struct target *t)
+{
+	kp_dur_ns more = overload_rested(&t->overload, t->p->store, kp_mono_now());
+	char why[200], text[256];
+
+	if (more == 0)
+		return 0;
+	overload_text(&t->overload, t->overload.guard.cause, why, sizeof(why));
+	snprintf(text, sizeof(text), "tracing is paused for %.0f s more: %s",
+	    (double)more / (double)KP_NS_PER_S, why);
+	target_report(t, "rest", text);
+	return more;
+}
+
+void
+target_recover(struct target *t, const struct agent_status *st)
+{
+	kp_mono_ns now = kp_mono_now();
+	char text[800];
+
+	if (overload_after(&t->overload, st, t->sampler.one_in, now, text,
+	    sizeof(text))) {
+		log_info("resume", t->node, "%s: %s", t->node, text);
+		target_record(t, "resume", text);
+	}
+	if (kp_guard_tick(&t->overload.guard, now) &&
+	    kp_sampler_cut(&t->sampler, t->overload.guard.cut))
+		resample(t);
+}
+
+void
+target_sample_batch(struct target *t, kp_target_ns sent)
+{
+	if (kp_sampler_quick(&t->sampler, sent))
+		resample(t);
+}
+
+static void
+count_outside(struct target *t)
+{
+	uint64_t n = kp_requests_outside(t->part.in->rs, t->part.index);
+
+	if (n > t->tokens.outside && overhead_rate(&t->overhead,
+	    n - t->tokens.outside) > GIVE_OUTSIDE_MAX)
+		t->tokens.many++;
+	else
+		t->tokens.many = 0;
+	t->tokens.outside = n;
+}
+
+void
+target_sample_status(struct target *t, const struct agent_status *st)
+{
+	kp_dur_ns over = st->now - t->status.now;
+	const struct overhead *s = &t->overhead;
+	uint32_t was = t->sampler.one_in;
+
+	count_outside(t);
+	if (t->status.now == 0 || st->entry_calls < t->status.entry_calls)
+		return;
+	kp_sampler_rate(&t->sampler, st->entry_calls - t->status.entry_calls,
+	    over);
+	kp_sampler_spent(&t->sampler,
+	    overhead_percent(s, kp_cost_total(&s->last)),
+	    overhead_percent(s, kp_cost_fixed(&s->last)),
+	    t->part.in->conf->budget);
+	t->tokens.dear |= t->sampler.frugal > 1 && agent_gives_tokens(t->agent);
+	if (t->sampler.one_in != was)
+		resample(t);
+	report_rate(t);
+	target_give_tokens(t);
+}
+
+void
+target_sampling(struct target *t, const struct kp_sampling *now)
+{
+	const struct kp_sampling *was = &t->sampler.conf;
+
+	if (was->kind == now->kind && was->n == now->n)
+		return;
+	kp_sampler_init(&t->sampler, now);
+	kp_sampler_cut(&t->sampler, t->overload.guard.cut);
+	agent_sample(t->agent, t->sampler.one_in);
+}
+
+/* ---- tokens for processes that have none ---- */
+
+/* Calls of tiers a second: as counted last, or as measured before arming; -1: unknown. */
+static int64_t
+tier_rate(const struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	int64_t calls = 0;
+
+	if (agent_state(t->agent) == AGENT_ARMED && t->overhead.over > 0)
+		return (int64_t)overhead_rate(&t->overhead,
+		    t->overhead.last.armed_calls);
+	for (size_t i = 0; i < plan->n; i++) {
+		if (plan->v[i].entry || plan->v[i].disarmed)
+			continue;
+		if (plan->v[i].rate < 0)
+			return -1;
+		calls += plan->v[i].rate;
+	}
+	return calls;
+}
+
+static bool
+may_give_tokens(const struct target *t)
+{
+	const struct kp_conf *conf = t->part.in->conf;
+	int64_t calls = tier_rate(t);
+
+	return t->sampler.one_in == 1 && !t->tokens.dear && t->check == NULL &&
+	    !conf->messages && !conf->scheduling &&
+	    !kp_conf_gc(conf, t->hello.gc_shared) &&
+	    t->tokens.many < GIVE_MANY &&
+	    (calls >= 0 ? calls <= GIVE_CALLS_MAX : t->tokens.given);
+}
+
+void
+target_give_tokens(struct target *t)
+{
+	bool gives = agent_gives_tokens(t->agent), give = may_give_tokens(t);
+	kp_mono_ns now = kp_mono_now();
+
+	if (t->tokens.given && !gives)
+		t->tokens.due = now + GIVE_SOON;	/* a reload has ended it */
+	t->tokens.given = gives;
+	if (give && !gives && agent_state(t->agent) == AGENT_ARMED &&
+	    now < t->tokens.due)
+		return;
+	agent_give_tokens(t->agent, give);
+	t->tokens.given = agent_gives_tokens(t->agent);
+	if (gives == t->tokens.given)
+		return;
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
+	    .event = "tokens", .target = t->node }, "%s: tiers give %stokens",
+	    t->node, gives ? "no " : "");
+	if (!gives)
+		return;
+	/* All tiers are set anew each time, so it waits longer each time. */
+	t->tokens.wait = t->tokens.wait == 0 ? GIVE_AGAIN :
+	    t->tokens.wait < GIVE_AGAIN_MAX ? 2 * t->tokens.wait : GIVE_AGAIN_MAX;
+	t->tokens.due = now + t->tokens.wait;
+}
+
+/* ---- functions too hot to trace ---- */
+
+/* Names the first functions, and counts the rest. */
+static void
+hot_names(const struct kp_plan *plan, struct kp_buf *b)
+{
+	const struct kp_plan_item *p;
+	unsigned n = 0;
+
+	for (p = plan->v; p < plan->v + plan->n; p++) {
+		if (!p->hot)
+			continue;
+		if (n < HOT_NAMED) {
+			kp_buf_str(b, n > 0 ? ", " : "");
+			fn_name_put(b, p->mod, p->fun, p->arity);
+		}
+		n++;
+	}
+	if (n > HOT_NAMED)
+		kp_buf_printf(b, " and %u more", n - HOT_NAMED);
+}
+
+void
+target_hot(struct target *t, bool reported)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	size_t n = 0;
+	struct kp_buf b;
+
+	for (size_t i = 0; i < plan->n; i++)
+		n += plan->v[i].hot;
+	if (n > t->hot && !reported && t->p->store != NULL) {
+		kp_buf_init(&b, KP_PLAN_MAX);
+		kp_buf_str(&b, "too hot to trace by the rates that were "
+		    "measured, and not traced: ");
+		hot_names(plan, &b);
+		target_report(t, "hot", kp_buf_cstr(&b));
+		kp_buf_free(&b);
+	}
+	t->hot = n;
+}

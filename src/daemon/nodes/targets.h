@@ -1,0 +1,111 @@
+/*
+ * targets.h - the set of nodes that are profiled.
+ *
+ * A node is profiled while -target names it, -target-file lists it, or it is
+ * found in the cluster.  Targets do not depend on each other: one that fails
+ * for good is shown and recorded as failed, and kprofd ends only when all have
+ * failed.  One that cannot be reached is tried again, unless none can be
+ * reached when kprofd starts.  Functions that tiers.conf names may be missing
+ * on some targets, but not on all.
+ *
+ * All connections use the same node name, the first that is free on each node,
+ * so that every node gets one atom for it.
+ */
+#ifndef KPROFD_DAEMON_NODES_TARGETS_H
+#define KPROFD_DAEMON_NODES_TARGETS_H
+
+#include "daemon/conf_file.h"
+#include "kprofd/nodes.h"
+#include "daemon/options.h"
+#include "daemon/nodes/target.h"
+
+#define EXIT_KEPT_OUT 3		/* the service manager must not restart it */
+
+struct targets;
+
+/* NULL when out of memory.  p is borrowed. */
+struct targets *targets_new(struct event_base *base,
+    const struct parts *p);
+/* To be called after the store was closed: windows borrow names of nodes. */
+void targets_free(struct targets *ts);
+/*
+ * Reads the file of targets and starts all.  False: the reason was logged.
+ * daemon_on_over() may be called before it returns.
+ */
+bool targets_start(struct targets *ts);
+/* Ends all: daemon_on_over(), with 0, when it is done. */
+void targets_stop(struct targets *ts);
+bool targets_stopping(const struct targets *ts);
+void targets_rotate(struct targets *ts, struct kp_moment at);
+/* At the end: counts what is in flight as lost, and closes the windows. */
+void targets_drain(struct targets *ts);
+
+/* Failed targets included; the set changes only in the event loop. */
+unsigned targets_count(const struct targets *ts);
+/* Returns whether this names it: as itself, or as it was named; with any port. */
+bool target_is(const struct target *t, const char *name);
+/*
+ * It was named again: from the next connection on its port is the one typed there.
+ * keep: its old one stays if there is none.  True: it is another one.
+ */
+bool target_retype(struct target *t, const char *name, bool keep);
+struct target *targets_at(const struct targets *ts, unsigned i);
+/* True: there may be more than one target, now or later. */
+bool targets_several(const struct targets *ts);
+unsigned targets_armed(const struct targets *ts);
+/* Nodes that are named or match, and for which there is no room. */
+size_t targets_more(const struct targets *ts);
+/* True: one was armed, or none was found yet and kprofd waits for some. */
+bool targets_began(const struct targets *ts);
+/* As targets_began().  If not, it logs what each target waits for. */
+bool targets_reached(const struct targets *ts);
+/* After `kprof pause` of all: targets that are added later start paused. */
+void targets_pause_new(struct targets *ts, bool paused);
+
+/* Records an event of kprofd, or of its only target, in the store. */
+void targets_record(struct targets *ts, const char *kind, const char *text);
+
+/* ---- a reload ---- */
+
+/* During a reload the set does not change. */
+void targets_freeze(struct targets *ts, bool frozen);
+/*
+ * Makes another configuration ready for all (assembly.h).  Then discard it, or
+ * call target_switch() for each target and then targets_switch().
+ */
+enum kp_err targets_prepare(struct targets *ts, const struct kp_conf *conf);
+void targets_discard(struct targets *ts);
+/* Returns the old requests, as assembly_switch(). */
+struct kp_requests *targets_switch(struct targets *ts);
+/* The path of -target-file; NULL: none. */
+const char *targets_file(const struct targets *ts);
+/*
+ * Reads the target file; the list is empty where there is none.  False: `why` is
+ * one line for people.
+ */
+bool targets_file_read(const struct targets *ts, struct kp_node_list *list,
+    char *why, size_t n);
+/* How many targets; moved: they have another port from their next connection on. */
+struct targets_change {
+	unsigned added, removed, moved;
+};
+
+/* Adds and removes targets so that the set has those of the list. */
+struct targets_change targets_file_apply(struct targets *ts,
+    const struct kp_node_list *list);
+/* After a reload: targets that failed with the old configuration try again. */
+void targets_again(struct targets *ts);
+
+/* ---- what the agent of one target reports to all of them ---- */
+
+/* As of struct agent_ops. */
+void targets_on_state(struct target *t, enum agent_state s);
+void targets_on_failed(struct target *t, enum agent_failure f,
+    const char *why);
+void targets_on_stopped(struct target *t);
+bool targets_on_unreached(struct target *t);
+enum agent_verdict targets_on_missing(struct target *t,
+    const struct kp_diags *diags);
+void targets_on_nodes(struct target *t, const struct kp_term *list);
+
+#endif

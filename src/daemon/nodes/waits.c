@@ -1,0 +1,186 @@
+/*
+ * waits.c - asks a target what requests wait for, and reports the servers that
+ * answer later, once each.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/nodes/target.h"
+#include "daemon/nodes/target_events.h"
+
+#define LOOKS_MAX 20u	/* after attaching: 0.2 ms of the target's time each */
+#define PROCESSES 40	/* that are asked at a look */
+#define PATIENCE (10 * KP_NS_PER_S)
+#define STRAYED_LEAST 10u	/* calls since the last look */
+
+/* ---- questions ---- */
+
+/* The processes in which the requests are that run longest. */
+static size_t
+waiting(const struct target *t, uint64_t pid[PROCESSES])
+{
+	struct kp_flight v[PROCESSES];
+	size_t n = kp_requests_oldest(t->part.in->rs, t->part.index, t->last_sent,
+	    v, PROCESSES), out = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (v[i].fn != KP_NONE && v[i].node == t->part.index)
+			pid[out++] = kp_proc_pid(v[i].proc);
+	return out;
+}
+
+static void
+ask(struct target *t, const uint64_t *pid, size_t n)
+{
+	struct waits *w = &t->waits;
+	uint64_t servers[WAITS_CROSSED_MAX];
+
+	for (unsigned i = 0; i < w->ncrossed; i++)
+		servers[i] = kp_proc_pid(w->crossed[i].proc);
+	w->asked = agent_ask_waits(t->agent, pid, n, servers, w->ncrossed) ==
+	    KP_OK;
+	w->looked = kp_mono_now();
+	if (w->asked)
+		w->named = w->ncrossed;
+}
+
+static void
+report_crossed(struct target *t, const struct waits_crossed *c,
+    const char *name)
+{
+	char pid[32];
+
+	snprintf(t->waits.drains, sizeof(t->waits.drains), "process %s%s%s%s %s",
+	    kp_proc_text(c->proc, pid, sizeof(pid)), name[0] != '\0' ? ", " :
+	    "", name, name[0] != '\0' ? "," : "", c->text);
+	target_report(t, "drains", t->waits.drains);
+}
+
+void
+waits_end(struct target *t)
+{
+	struct waits *w = &t->waits;
+
+	for (unsigned i = 0; i < w->ncrossed; i++)
+		report_crossed(t, &w->crossed[i], "");
+	w->ncrossed = w->named = 0;
+	w->asked = false;
+}
+
+void
+waits_restart(struct target *t)
+{
+	waits_end(t);
+	t->waits = (struct waits){ .n = 0 };
+}
+
+void
+waits_ask(struct target *t, kp_dur_ns every)
+{
+	struct waits *w = &t->waits;
+	uint64_t strayed = kp_requests_strayed(t->part.in->rs, t->part.index);
+	kp_mono_ns now = kp_mono_now();
+	uint64_t pid[PROCESSES];
+	size_t n;
+
+	if (strayed < w->strayed)
+		w->strayed = 0;		/* another configuration */
+	/* The process that looks there may have been ended. */
+	w->asked &= now - w->looked < PATIENCE;
+	if (!w->asked)
+		waits_end(t);
+	if (w->asked || w->looks == LOOKS_MAX || now - w->looked < every ||
+	    (t->check == NULL && strayed - w->strayed < STRAYED_LEAST))
+		return;
+	n = waiting(t, pid);
+	if (n == 0)
+		return;
+	ask(t, pid, n);
+	w->looks++;
+	w->strayed = strayed;
+}
+
+void
+waits_on_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
+{
+	struct target *t = assembly_target(ctx, node);
+	struct waits *w = &t->waits;
+	struct waits_crossed c = { .proc = proc };
+
+	snprintf(c.text, sizeof(c.text), "handles requests while it carries the "
+	    "tokens of others (it takes messages ahead, or answers later): request "
+	    "types of tier %.60s are estimated there, not known, and calls are lost "
+	    "as crossed (%.150s)", assembly_tier(t->part.in->conf, fn), fn->text);
+	if (w->ncrossed < WAITS_CROSSED_MAX) {
+		w->crossed[w->ncrossed++] = c;
+		if (!w->asked)
+			ask(t, NULL, 0);
+		if (w->asked)
+			return;
+		w->ncrossed--;
+	}
+	report_crossed(t, &c, "");
+}
+
+/* ---- answers ---- */
+
+static void
+report_server(struct target *t, const struct kp_waits *s)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, 4096);
+	kp_waits_put(s, t->part.in->conf, t->sampler.one_in == 1, &b);
+	target_report(t, "drains", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
+/* Keeps it, if it is new. */
+static void
+server_found(struct target *t, const struct kp_waits *s)
+{
+	struct waits *w = &t->waits;
+
+	for (size_t i = 0; i < w->n; i++)
+		if (strcmp(w->v[i].server, s->server) == 0)
+			return;
+	if (w->n == WAITS_SERVERS_MAX)
+		return;
+	w->v[w->n++] = *s;
+	if (t->check == NULL)
+		report_server(t, s);
+}
+
+void
+waits_on_answer(struct target *t, const struct kp_term *answer)
+{
+	struct waits *w = &t->waits;
+	struct kp_waits found[KP_WAITS_MAX];
+	char name[KP_SERVER_NAME_MAX];
+	struct kp_term r = *answer;
+	uint32_t names;
+	size_t n = 0;
+
+	if (!w->asked)
+		return;
+	w->asked = false;
+	kp_term_tuple_n(&r, 2);
+	kp_waits_read(&r, found, KP_WAITS_MAX, &n);
+	names = kp_term_list(&r);
+	for (uint32_t i = 0; i < w->named; i++) {
+		name[0] = '\0';
+		if (i < names && r.err == KP_OK)
+			kp_server_read(&r, name);
+		report_crossed(t, &w->crossed[i], name);
+	}
+	if (r.err != KP_OK)
+		agent_malformed(t->agent, "what requests wait for");
+	for (size_t i = 0; i < n; i++)
+		server_found(t, &found[i]);
+	w->ncrossed -= w->named;
+	memmove(w->crossed, w->crossed + w->named,
+	    w->ncrossed * sizeof(w->crossed[0]));
+	w->named = 0;
+	if (w->ncrossed > 0)
+		ask(t, NULL, 0);
+}

@@ -1,0 +1,218 @@
+/* options.c - finds an option in its table and converts its value. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/options.h"
+#include "text/text.h"
+
+#define HELP_COLUMN 24	/* where the text of an option begins */
+
+bool
+opt_flag(struct opt_parser *p)
+{
+	*(bool *)p->at->to = true;
+	p->adds = true;
+	return true;
+}
+
+bool
+opt_text(struct opt_parser *p)
+{
+	*(const char **)p->at->to = p->value;
+	return p->value[0] != '\0' || OPT_BAD(p, "-%s: the %s is empty",
+	    p->at->name, p->at->arg);
+}
+
+static bool
+number_from(struct opt_parser *p, unsigned least)
+{
+	char *end;
+	long long n = strtoll(p->value, &end, 10);
+
+	if (!isdigit((unsigned char)p->value[0]) || *end != '\0' ||
+	    n < least || n > OPT_COUNT_MAX)
+		return OPT_BAD(p, "-%s '%s': not a number from %u to %u",
+		    p->at->name, p->value, least, OPT_COUNT_MAX);
+	*(size_t *)p->at->to = (size_t)n;
+	return true;
+}
+
+bool
+opt_count(struct opt_parser *p)
+{
+	return number_from(p, 1);
+}
+
+bool
+opt_number(struct opt_parser *p)
+{
+	return number_from(p, 0);
+}
+
+bool
+opt_choice(struct opt_parser *p)
+{
+	const char *c = p->at->choices;
+	size_t len = strlen(p->value), n;
+
+	for (int i = 0;; i++, c += n + 1) {
+		n = strcspn(c, ",");
+		if (n == len && memcmp(c, p->value, n) == 0) {
+			*(int *)p->at->to = i;
+			return true;
+		}
+		if (c[n] == '\0')
+			break;
+	}
+	return OPT_BAD(p, "-%s '%s': choose one of %s", p->at->name, p->value,
+	    p->at->choices);
+}
+
+bool
+opt_list(struct opt_parser *p)
+{
+	struct opt_list *list = p->at->to;
+
+	p->adds = true;
+	if (p->value[0] == '\0')
+		return OPT_BAD(p, "a %s is empty", p->at->arg);
+	if (list->n == OPT_LIST_MAX)
+		return OPT_BAD(p, "more than %d times a %s", OPT_LIST_MAX,
+		    p->at->arg);
+	list->v[list->n++] = p->value;
+	return true;
+}
+
+bool
+opt_join(struct opt_parser *p, char between, const char *text)
+{
+	/* keeps all of them, for programs that look for leaks */
+	static struct joined { struct joined *next; char text[]; } *all;
+	const char **to = p->at->to;
+	/* the first value replaces a default */
+	size_t n = p->given[p->at - p->table] ? strlen(*to) + 1 : 0;
+	struct joined *j = malloc(sizeof(*j) + n + strlen(text) + 1);
+
+	if (j == NULL)
+		return OPT_BAD(p, "out of memory");
+	if (n > 0) {
+		memcpy(j->text, *to, n - 1);
+		j->text[n - 1] = between;
+	}
+	strcpy(j->text + n, text);
+	j->next = all;
+	all = j;
+	*to = j->text;
+	p->adds = true;
+	return true;
+}
+
+bool
+opt_commas(struct opt_parser *p)
+{
+	return p->value[0] != '\0' ? opt_join(p, ',', p->value) :
+	    OPT_BAD(p, "-%s: the %s is empty", p->at->name, p->at->arg);
+}
+
+static const struct opt *
+find(const struct opt_parser *p, const char *name, size_t len)
+{
+	for (size_t k = 0; len > 0 && k < p->n; k++)
+		if (strlen(p->table[k].name) == len &&
+		    memcmp(p->table[k].name, name, len) == 0)
+			return &p->table[k];
+	return NULL;
+}
+
+static void
+unknown(struct opt_parser *p, const char *name, size_t len)
+{
+	const char *near = NULL;
+	char copy[64];
+
+	if (len < sizeof(copy)) {
+		memcpy(copy, name, len);
+		copy[len] = '\0';
+		if ((strcmp(copy, "cookie") == 0 ||
+		    strcmp(copy, "setcookie") == 0) &&
+		    find(p, "cookie-file", 11) != NULL) {
+			kp_buf_printf(&p->why, "-%s is not an option, because "
+			    "every user of the machine sees command lines: "
+			    "write the cookie to a file and give "
+			    "-cookie-file FILE or set $KPROFD_COOKIE_FILE",
+			    copy);
+			return;
+		}
+		near = near_name(copy, &p->table[0].name, p->n,
+		    sizeof(*p->table), p->near);
+	}
+	kp_buf_printf(&p->why, "unknown option '-%.*s'", (int)len, name);
+	if (near != NULL)
+		kp_buf_printf(&p->why, ": did you mean '-%s'?", near);
+}
+
+static const char *
+name_of(const char *arg)
+{
+	return arg + (arg[1] == '-' ? 2 : 1);
+}
+
+bool
+opt_is(const char *arg, const char *name)
+{
+	return arg[0] == '-' && strcmp(name_of(arg), name) == 0;
+}
+
+bool
+opt_take(struct opt_parser *p, char **argv, int *i)
+{
+	const char *name = name_of(argv[*i]);
+	size_t len = strcspn(name, "=");
+	bool *given;
+
+	p->at = find(p, name, len);
+	if (p->at == NULL) {
+		unknown(p, name, len);
+		return false;
+	}
+	if (p->at->arg == NULL && name[len] == '=')
+		return OPT_BAD(p, "option '-%s' takes no value", p->at->name);
+	if (name[len] == '=')
+		p->value = name + len + 1;
+	else
+		p->value = p->at->arg != NULL ? argv[++*i] : "";
+	if (p->value == NULL)
+		return OPT_BAD(p, "option '-%s' needs a value: %s",
+		    p->at->name, p->at->arg);
+	given = &p->given[p->at - p->table];
+	p->adds = false;
+	if (!p->at->convert(p))
+		return false;
+	if (*given && !p->adds)
+		return OPT_BAD(p, "-%s is given twice: give it once",
+		    p->at->name);
+	*given = true;
+	return true;
+}
+
+void
+opt_help(struct kp_buf *b, const struct opt *table, size_t n)
+{
+	const struct opt *o;
+	char left[64], line[1024];
+
+	for (o = table; o < table + n; o++) {
+		if (o->name[0] == '\0' && o->convert == NULL)
+			kp_buf_printf(b, "%s%s:\n", o > table ? "\n" : "",
+			    o->help);
+		if (o->name[0] == '\0')
+			continue;
+		snprintf(left, sizeof(left), "-%s%s%s", o->name,
+		    o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+		snprintf(line, sizeof(line), "  %-*s %s", HELP_COLUMN - 3,
+		    left, o->help);
+		text_wrap(b, line, OPT_HELP_WIDTH, HELP_COLUMN);
+	}
+}
