@@ -39,7 +39,7 @@ $(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIBS) test/fuzz/fuzz.h
 # bytes, which are found by chance; dictionaries have the words.
 FUZZ_COV   := -fno-sanitize-coverage=trace-cmp
 
-$(FUZZ_B)/obj/%.o: %.c | $(GEN)
+$(FUZZ_B)/obj/%.o: %.c | $(GEN) fuzz-clang
 	@mkdir -p $(@D)
 	$(call say_folder,CC,$(@D))
 	$(Q)$(FUZZ_CC) -g -O2 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer-no-link $(FUZZ_COV) \
@@ -52,12 +52,15 @@ $(FUZZ_B)/fuzz_%: test/fuzz/fuzz_%.c $(FUZZ_LIB) test/fuzz/fuzz.h
 	    -Iinclude -Isrc -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' \
 	    -o $@ $(filter-out %.h,$^) $(LDLIBS)
 
-.PHONY: replay fuzz-replay fuzz-short fuzz
+.PHONY: replay fuzz-replay fuzz-clang fuzz-short fuzz
 replay: $(addprefix $(B)/replay/,$(FUZZ))
 	@for t in $(FUZZ); do $(B)/replay/$$t test/fuzz/corpus/$$t || exit 1; done
 
 fuzz-replay:
 	@$(MAKE) --no-print-directory SAN=1 replay
+
+fuzz-clang:
+	@command -v $(FUZZ_CC) >/dev/null || sh test/support/setup.sh build clang libclang-rt-dev
 
 fuzz-short: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ))
 	sh test/fuzz/run.sh $(FUZZ_B) -max_total_time=$(FUZZ_SECS) $(FUZZ)

@@ -51,10 +51,11 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 	$(call say,ERLC,$(@F))
 	$(Q)erlc -Wall $(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
-# $(1): the root file system of the targets, if not this machine's.
+# $(1): the root file system of the targets, if not this machine's; $(2): how many
+# of the tests, if not all.
 run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) $(if $(TRANSPORT),KPROFD_TRANSPORT=$(TRANSPORT)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
     erl -noinput -pa $(INTEGRATION) -s it_run main \
-    -extra $(B) $(if $(1),-root $(1)) $(if $(JOBS),-jobs $(JOBS)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
+    -extra $(B) $(if $(1),-root $(1)) $(2) $(if $(JOBS),-jobs $(JOBS)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
 
 # Libraries that are preloaded into kprofd: slow_resolver does not answer, slow_reader
 # makes kprofd fall behind, last_words kills it while it sends.
@@ -201,18 +202,22 @@ ROOTS := $(RELEASES:%=$(KPROFD_ROOTS)/%/made)
 matrix releases: JOBS ?= 2
 matrix releases: $(INTEGRATION_NEEDS) $(ROOTS)
 
+# The newest release has every test that depends on the release of its targets, those
+# between have the tests of tracing in the VM (it_run.erl lists both).
+NEWEST = $(lastword $(RELEASES))
 matrix:
-	@$(call side_by_side,host $(RELEASES))
+	@$(call side_by_side,host $(NEWEST)-targets $(patsubst %,%-tracing,$(filter-out $(NEWEST),$(RELEASES))))
 
 releases:
 	@$(call side_by_side,$(RELEASES))
 
-# $(1): releases, and `host` for the installed one.  They run at the same time, since
-# their tests wait more than they work, JOBS of each; each line names its release.
+# $(1): releases, each with how many of the tests, and `host` for the installed one.
+# They run at the same time, since their tests wait more than they work, JOBS of each;
+# each line names its release.
 side_by_side = rm -f $(INTEGRATION)/failed.*; \
     for r in $(1); do { \
 	if [ $$r = host ]; then $(call run_integration); \
-	else $(call run_integration,$(KPROFD_ROOTS)/$$r); fi || \
+	else $(call run_integration,$(KPROFD_ROOTS)/$${r%-*},$${r#$${r%-*}}); fi || \
 	    touch $(INTEGRATION)/failed.$$r; } 2>&1 | sed -u "s/^/$$r: /" & \
     done; wait; \
     ! ls $(INTEGRATION)/failed.* 2>/dev/null

@@ -17,7 +17,6 @@ TESTS := unit \
          SAN=1,sqlite-test \
          packaging \
          fuzz-replay \
-         fuzz-short \
          purity \
          spec-check \
          mutants-fit \
@@ -27,12 +26,12 @@ TESTS := unit \
          native,FIGURE_REQUESTS=20000 \
          newcomer-test \
          torture,CYCLES=20 \
-         SAN=1,torture,CYCLES=20 \
          docs-test
 
 include $(addprefix test/,unit.mk erlang.mk fuzz.mk clients.mk integration.mk documents.mk bench.mk)
 
-# The gate sets ALL_RELEASES: then the tests on real nodes run on all releases at once.
+# The gate sets ALL_RELEASES: then the tests on real nodes run with targets of other
+# releases, too, at the same time.
 
 # `make test` on another Debian: in a bare root of it, as on a fresh machine.
 .PHONY: test-bookworm test-trixie
@@ -65,7 +64,8 @@ help-dev:
 	@echo 'make viewers-test exports of traces, read by callgrind_annotate and speedscope'"'"'s schema'
 	@echo 'make soak         MINUTES=$(MINUTES) of a busy target: nothing grows'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
-	@echo 'make matrix       the same against OTP $(RELEASES) too (make releases: those alone)'
+	@echo 'make matrix       the same, and what depends on the release against OTP $(RELEASES)'
+	@echo 'make releases     all tests against OTP $(RELEASES)'
 	@echo 'make refused      a node of OTP 23, which kprofd refuses'
 	@echo 'make record       record again what real nodes send, for the unit tests'
 	@echo 'make test-trixie  make test in a bare Debian 13 (test-bookworm: in a 12)'

@@ -1,11 +1,13 @@
 %% it_run - runs the integration tests and says how they went.
 %%
-%%     erl -noinput -pa EBIN -s it_run main -extra BUILD [-root DIR] [-jobs N]
-%%         [-app NAME] [-modules M,M] [TEST ...]
+%%     erl -noinput -pa EBIN -s it_run main -extra BUILD [-root DIR] [-targets | -tracing]
+%%         [-jobs N] [-app NAME] [-modules M,M] [TEST ...]
 %%
 %% BUILD is where kprofd and the sample application were built. With -root the
 %% targets (not kprofd, not the load) run in the Erlang of that root file
-%% system. NAME is another application below BUILD for the targets, in place of
+%% system. With -targets only tests run that depend on the
+%% release of their targets, with -tracing only those of tracing in the VM.
+%% NAME is another application below BUILD for the targets, in place of
 %% the sample; M are modules with tests, in place of those below. TEST is a part
 %% of a name: only tests that have it run.
 %%
@@ -15,7 +17,7 @@
 %% node names of its own; whatever it started is killed when it ends, in
 %% whichever way. Tests run JOBS at a time, those marked `alone` by themselves
 %% at the end. Where many run, one of a hundred that fails has a second chance, alone;
-%% those that pass then are counted apart, as unsteady.
+%% those that pass then are counted apart, as unsteady, and named in a last line.
 -module(it_run).
 
 -export([main/0]).
@@ -26,6 +28,13 @@
                    crossing_tests, hostile_tests, hostile_tls_tests, agent_tests, adversary_tests, stacks_tests, stack_shares_tests, overload_tests, crowd_tests, sampling_tests, hot_tests,
                    footprint_tests, figure_tests, views_tests, counters_tests, sampler_tests, apply_tests, live_tests, requests_tests, limits_tests, background_tests,
                   trace_tests, trace_pool_tests, trace_nodes_tests, truth_tests]).
+
+%% Their targets are stand-ins, or do nothing in particular.
+-define(ANY_RELEASE, [idle_tests, daemon_tests, progress_tests, usage_tests, top_tests, odd_tests,
+                      hostile_tests, hostile_tls_tests, views_tests, background_tests]).
+-define(TRACING, [attach_tests, reload_tests, code_tests, outcome_tests, drain_tests, catalogue_tests,
+                  mark_tests, token_tests, probe_tests, mail_tests, agent_tests, adversary_tests,
+                  overload_tests, hot_tests, footprint_tests, counters_tests, apply_tests]).
 
 -define(PATIENCE, 3).
 -define(MANY, 10).
@@ -41,6 +50,8 @@ main() ->
     halt(Code).
 
 options(["-root", Dir | More], O) -> options(More, O#{root := filename:absname(Dir)});
+options(["-targets" | More], O) -> options(More, O#{modules := ?MODULES -- ?ANY_RELEASE});
+options(["-tracing" | More], O) -> options(More, O#{modules := ?TRACING});
 options(["-jobs", N | More], O) -> options(More, O#{jobs := list_to_integer(N)});
 options(["-app", Name | More], O) -> options(More, O#{app := Name});
 options(["-modules", Names | More], O) ->
@@ -70,6 +81,7 @@ run(O) ->
     Summary = io_lib:format("~b passed, ~b failed~s~s in ~.1f s",
                             [Count(passed), Count(failed), Some(unsteady), Some(skipped), now_s() - Start]),
     io:format("~s~n", [Summary]),
+    [io:format("unsteady: ~ts~n", [Name]) || {Name, unsteady} <- Results],
     it:record(Env, Summary),
     case Count(failed) of
         0 when Tests =/= [] -> 0;
