@@ -1,11 +1,22 @@
-/* join.c - samples come in, requests take theirs, and the rest is decided. */
+/*
+ * join.c - samples come in, requests take theirs, and the rest is decided.
+ *
+ * Times of calls are by the clock of the entry's node, and calls of other nodes
+ * were moved to their places among those of the first (clock_align.c).  A sample
+ * is moved like the call that it is compared with.
+ *
+ * It looks at all calls of a request for each sample: a sampler takes some
+ * hundred samples a second, so that even with 10 000 calls that is 1 % of a
+ * processor at most.
+ */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/sat.h"
+#include "kprofd/fn_name.h"
 #include "kprofd/label.h"
 #include "stacks/cells.h"
-#include "stacks/loose.h"
-#include "stacks/path.h"
+#include "stacks/join.h"
 #include "stacks/pending.h"
 #include "stacks/table.h"
 
@@ -18,12 +29,182 @@
 struct stack_join {
 	struct kp_stack_table *table;
 	struct pending_samples pending;
-	struct loose_samples loose;
+	struct unmatched_samples unmatched;
 	struct stack_cells cells;
 	struct kp_losses losses;	/* of the running window */
 	struct stack_totals totals;
 	struct kp_buf path;		/* scratch */
 };
+
+/* How a sample belongs to a request that closes. */
+enum belongs {
+	IDLE,			/* its process did nothing for the request */
+	INSIDE,
+	AFTER			/* after the request's end */
+};
+
+/* ---- the call that a process was in, and its tiers ---- */
+
+static bool
+covers(const struct kp_call *c, kp_target_ns at)
+{
+	return c->start <= at && (c->outcome == KP_UNFINISHED || c->end >= at);
+}
+
+/* Is the function of a call on the stack?  Names in quotes are not found. */
+static bool
+is_on_stack(const struct stack_scope *s, const struct kp_stack_table *t,
+    uint32_t stack, uint32_t fn)
+{
+	char text[FN_NAME_MAX];
+	const char *name = fn_shown(text, sizeof(text),
+	    kp_requests_fn(s->rs, fn)->text);
+	const struct kp_stack_frame *f;
+	uint32_t n;
+
+	f = kp_stack_frames(t, stack, &n);
+	for (uint32_t i = 0; i < n; i++)
+		if (strcmp(kp_stack_fn(t, f[i].fn), name) == 0)
+			return true;
+	return false;
+}
+
+/* Returns the innermost call of the process at that time; calls begin in order. */
+static uint32_t
+own_call(const struct kp_requests *rs, const struct kp_request *rq,
+    uint64_t proc, kp_target_ns at)
+{
+	for (uint32_t i = rq->ncalls; i-- > 0;)
+		if (rq->calls[i].proc == proc && covers(&rq->calls[i],
+		    sat_add(at, kp_requests_moved(rs, rq, i))))
+			return i;
+	return KP_NONE;
+}
+
+/* The time by the request's clock of a process that has no call open. */
+static kp_target_ns
+request_time(const struct stack_scope *s, const struct kp_request *rq,
+    kp_target_ns at)
+{
+	kp_target_ns there = at;
+
+	if (kp_requests_convert(s->rs, s->node, rq->node, &there))
+		return there;
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		if (rq->calls[i].node == s->node)
+			return sat_add(at, kp_requests_moved(s->rs, rq, i));
+	return rq->start;
+}
+
+/*
+ * Returns the innermost call that was open anywhere, as for calls whose caller is
+ * not known (request/close.c).
+ */
+static uint32_t
+any_call(const struct kp_request *rq, kp_target_ns at)
+{
+	for (uint32_t i = rq->ncalls; i-- > 0;)
+		if (rq->calls[i].outcome != KP_UNFINISHED &&
+		    covers(&rq->calls[i], at))
+			return i;
+	return rq->ncalls > 0 && covers(&rq->calls[0], at) ? 0 : KP_NONE;
+}
+
+/* Does a process in this state work, though no call shows it? */
+static bool
+works(uint8_t state, bool after)
+{
+	return state != KP_STACK_WAIT && !(after && (state == KP_STACK_PORT ||
+	    state == KP_STACK_CALL));
+}
+
+/*
+ * Sets *call to the call it belongs to, or KP_NONE; *own: it is of the sample's
+ * process.
+ */
+static enum belongs
+find_call(const struct stack_scope *s, const struct kp_request *rq,
+    const struct kp_stack_sample *sample, uint32_t *call, bool *own)
+{
+	kp_target_ns at;
+	bool after;
+
+	*call = own_call(s->rs, rq, kp_proc_on(s->node, sample->proc),
+	    sample->at);
+	*own = *call != KP_NONE;
+	at = *own ? sat_add(sample->at, kp_requests_moved(s->rs, rq, *call)) :
+	    request_time(s, rq, sample->at);
+	after = rq->outcome != KP_UNFINISHED && at > rq->end;
+	if (*call == KP_NONE) {
+		if (at < rq->start || !works(sample->state, after))
+			return IDLE;
+		if (!after)
+			*call = any_call(rq, at);
+	}
+	return after ? AFTER : INSIDE;
+}
+
+/*
+ * A process that runs shows its stack when it is next scheduled out or receives.
+ * Is that of another time, since this call has ended and is not on it?
+ */
+static bool
+is_late(const struct stack_scope *s, const struct kp_request *rq,
+    const struct kp_stack_table *t, const struct kp_stack_sample *sample,
+    uint32_t call)
+{
+	const struct kp_call *c;
+	kp_target_ns read;
+
+	if (sample->took == 0 || call == KP_NONE)
+		return false;
+	c = &rq->calls[call];
+	read = sat_add(sat_add(sample->at, sample->took),
+	    kp_requests_moved(s->rs, rq, call));
+	return !covers(c, read) && !is_on_stack(s, t, sample->stack, c->fn);
+}
+
+/* Returns the first tier of a function, or KP_NONE. */
+static uint32_t
+tier_of(const struct stack_scope *s, uint32_t fn)
+{
+	uint64_t tiers = kp_requests_fn(s->rs, fn)->tiers &
+	    ((UINT64_C(1) << s->conf->ntiers) - 1);
+
+	return tiers != 0 ? (uint32_t)__builtin_ctzll(tiers) : KP_NONE;
+}
+
+static void
+put_tier(struct kp_buf *b, const char *name)
+{
+	if (b->len > 0)
+		kp_buf_u8(b, ';');
+	for (; *name != '\0'; name++)
+		kp_buf_u8(b, *name == ';' ? ',' : (uint8_t)*name);
+}
+
+/* Writes the path of a call, or of KP_NONE; after: with "_after". */
+static void
+put_path(struct kp_buf *b, const struct stack_scope *s,
+    const struct kp_request *rq, uint32_t call, bool after)
+{
+	uint32_t tiers[STACK_PATH_DEPTH], n = 0, t;
+
+	/* up from the innermost: past the cap, the outermost replaces the last */
+	for (; call != KP_NONE; call = rq->calls[call].parent) {
+		t = tier_of(s, rq->calls[call].fn);
+		if (t == KP_NONE || (n > 0 && tiers[n - 1] == t))
+			continue;
+		n -= n == STACK_PATH_DEPTH;
+		tiers[n++] = t;
+	}
+	if (after)
+		put_tier(b, "_after");
+	while (n-- > 0)
+		put_tier(b, s->conf->tiers[tiers[n]].name);
+}
+
+/* ---- the samples of a node ---- */
 
 struct stack_join *
 stack_join_new(void)
@@ -49,7 +230,7 @@ stack_join_free(struct stack_join *j)
 		return;
 	kp_stack_table_free(j->table);
 	pending_samples_free(&j->pending);
-	loose_samples_free(&j->loose);
+	unmatched_samples_free(&j->unmatched);
 	stack_cells_free(&j->cells);
 	kp_buf_free(&j->path);
 	free(j);
@@ -91,16 +272,16 @@ count(struct stack_join *j, const struct kp_stack_sample *s, uint32_t identity,
 static void
 join(struct stack_join *j, const struct stack_scope *scope,
     const struct kp_request *rq, struct kp_stack_sample *s,
-    enum stack_belongs how, uint32_t call)
+    enum belongs how, uint32_t call)
 {
-	if (how == STACK_IDLE) {
+	if (how == IDLE) {
 		j->totals.idle++;
 		return;
 	}
-	if (stack_is_late(scope, rq, j->table, s, call))
+	if (is_late(scope, rq, j->table, s, call))
 		s->stack = KP_STACK_LATE;
 	kp_buf_reset(&j->path);
-	stack_put_path(&j->path, scope, rq, call, how == STACK_AFTER);
+	put_path(&j->path, scope, rq, call, how == AFTER);
 	count(j, s, rq->identity, rq->weight);
 }
 
@@ -121,7 +302,7 @@ last_end(const struct kp_request *rq)
 
 /*
  * Without a look at its calls, whose times are not moved where a request has one
- * node.  Most loose samples are later than a request that closes.
+ * node.  Most unmatched samples are later than a request that closes.
  */
 static bool
 may_take(const struct stack_scope *scope, const struct kp_request *rq,
@@ -133,37 +314,37 @@ may_take(const struct stack_scope *scope, const struct kp_request *rq,
 }
 
 static void
-put_loose(struct stack_join *j, const struct kp_stack_sample *s)
+put_unmatched(struct stack_join *j, const struct kp_stack_sample *s)
 {
-	if (!loose_samples_put(&j->loose, s))
+	if (!unmatched_samples_put(&j->unmatched, s))
 		lose(j, KP_LOSS_SAMPLE_CAP, 1);
 }
 
 /*
- * It takes the loose samples of its calls.  One of a process without a call is
+ * It takes the unmatched samples of its calls.  One of a process without a call is
  * known by its label alone, if it showed that.
  */
 static void
-take_loose(struct stack_join *j, const struct stack_scope *scope,
+take_unmatched(struct stack_join *j, const struct stack_scope *scope,
     const struct kp_request *rq)
 {
-	kp_target_ns last = j->loose.n > 0 ? last_end(rq) : 0;
+	kp_target_ns last = j->unmatched.n > 0 ? last_end(rq) : 0;
 	struct kp_stack_sample *s;
-	enum stack_belongs how;
+	enum belongs how;
 	uint32_t call;
 	bool own;
 
-	for (size_t i = j->loose.n; i-- > 0;) {
-		s = &j->loose.v[i];
+	for (size_t i = j->unmatched.n; i-- > 0;) {
+		s = &j->unmatched.v[i];
 		if (!may_take(scope, rq, last, s))
 			continue;
-		how = stack_find_call(scope, rq, s, &call, &own);
+		how = find_call(scope, rq, s, &call, &own);
 		if (!own && (s->state == KP_STACK_NOT_SEEN ||
 		    s->label != rq->label ||
 		    kp_requests_spread(scope->rs, rq->label)))
 			continue;
 		join(j, scope, rq, s, how, call);
-		loose_samples_drop(&j->loose, i);
+		unmatched_samples_drop(&j->unmatched, i);
 	}
 }
 
@@ -174,18 +355,18 @@ stack_join_request(struct stack_join *j, const struct stack_scope *scope,
 	uint32_t i = pending_samples_take(&j->pending, rq->label), call;
 	bool spread = kp_requests_spread(scope->rs, rq->label), own;
 	struct kp_stack_sample *s;
-	enum stack_belongs how;
+	enum belongs how;
 
 	while (i != PENDING_NONE) {
 		s = &j->pending.v[i].s;
-		how = stack_find_call(scope, rq, s, &call, &own);
+		how = find_call(scope, rq, s, &call, &own);
 		if (own || !spread)
 			join(j, scope, rq, s, how, call);
 		else
-			put_loose(j, s);
+			put_unmatched(j, s);
 		i = pending_samples_drop(&j->pending, i);
 	}
-	take_loose(j, scope, rq);
+	take_unmatched(j, scope, rq);
 }
 
 /* ---- samples in ---- */
@@ -203,7 +384,7 @@ on_sample(void *ctx, const struct kp_stack_sample *s)
 
 	if (s->took > 0 || s->state == KP_STACK_NOT_SEEN ||
 	    (s->label != 0 && kp_requests_spread(c->scope->rs, s->label))) {
-		put_loose(j, s);
+		put_unmatched(j, s);
 	} else if (s->label == 0) {
 		j->totals.idle++;
 	} else if (!pending_samples_put(&j->pending, s)) {
@@ -249,7 +430,7 @@ settle_closed(struct stack_join *j, const struct stack_scope *scope,
 	bool inside = kp_requests_convert(scope->rs, scope->node, c->node,
 	    &at) && at <= c->end;
 
-	if (!stack_works(s->state, !inside)) {
+	if (!works(s->state, !inside)) {
 		j->totals.idle++;
 	} else if (inside) {
 		lose(j, KP_LOSS_SAMPLE_GONE, 1);
@@ -272,7 +453,7 @@ settle_abandoned(struct stack_join *j, const struct stack_scope *scope,
 	bool inside = kp_requests_convert(scope->rs, scope->node, c->node,
 	    &at) && at <= sat_add(c->end, ABANDONED_LAG);
 
-	if (stack_works(s->state, !inside))
+	if (works(s->state, !inside))
 		lose(j, KP_LOSS_SAMPLE_GONE, 1);
 	else
 		j->totals.idle++;
@@ -282,7 +463,7 @@ settle_abandoned(struct stack_join *j, const struct stack_scope *scope,
 static void
 settle_unknown(struct stack_join *j, const struct kp_stack_sample *s)
 {
-	if (stack_works(s->state, true) && !kp_label_is_unowned(s->label))
+	if (works(s->state, true) && !kp_label_is_unowned(s->label))
 		lose(j, KP_LOSS_SAMPLE_GONE, 1);
 	else
 		j->totals.idle++;
@@ -343,7 +524,7 @@ is_over(const struct stack_scope *s, uint64_t label, kp_target_ns last,
 
 /* Its request takes it until then, or another has its process by now. */
 static bool
-is_loose_over(const struct stack_scope *scope, const struct kp_stack_sample *s,
+is_unmatched_over(const struct stack_scope *scope, const struct kp_stack_sample *s,
     kp_target_ns now)
 {
 	kp_dur_ns old = sat_span(s->at, now);
@@ -357,7 +538,7 @@ is_loose_over(const struct stack_scope *scope, const struct kp_stack_sample *s,
 
 /* No call shows that one which was not seen worked for a request. */
 static void
-settle_loose(struct stack_join *j, const struct stack_scope *scope,
+settle_unmatched(struct stack_join *j, const struct stack_scope *scope,
     const struct kp_stack_sample *s)
 {
 	struct kp_closed_request c;
@@ -373,17 +554,17 @@ settle_loose(struct stack_join *j, const struct stack_scope *scope,
 }
 
 static void
-expire_loose(struct stack_join *j, const struct stack_scope *scope,
+expire_unmatched(struct stack_join *j, const struct stack_scope *scope,
     kp_target_ns now)
 {
 	struct kp_stack_sample s;
 
-	for (size_t i = j->loose.n; i-- > 0;) {
-		s = j->loose.v[i];
-		if (!is_loose_over(scope, &s, now))
+	for (size_t i = j->unmatched.n; i-- > 0;) {
+		s = j->unmatched.v[i];
+		if (!is_unmatched_over(scope, &s, now))
 			continue;
-		loose_samples_drop(&j->loose, i);
-		settle_loose(j, scope, &s);
+		unmatched_samples_drop(&j->unmatched, i);
+		settle_unmatched(j, scope, &s);
 	}
 }
 
@@ -395,7 +576,7 @@ stack_join_expire(struct stack_join *j, const struct stack_scope *s,
 	const struct map_slot *at;
 	size_t i = 0, n = 0;
 
-	expire_loose(j, s, now);
+	expire_unmatched(j, s, now);
 	while (n < EXPIRE_AT_ONCE &&
 	    (at = map_next(&j->pending.by_label, &i)) != NULL)
 		if (is_over(s, at->key, j->pending.v[at->val].s.at, now))
@@ -407,9 +588,9 @@ stack_join_expire(struct stack_join *j, const struct stack_scope *s,
 void
 stack_join_drop(struct stack_join *j)
 {
-	lose(j, KP_LOSS_SAMPLE_GONE, j->pending.n + j->loose.n);
+	lose(j, KP_LOSS_SAMPLE_GONE, j->pending.n + j->unmatched.n);
 	pending_samples_clear(&j->pending);
-	j->loose.n = 0;
+	j->unmatched.n = 0;
 }
 
 void
@@ -450,9 +631,9 @@ renew_table(struct stack_join *j)
 			s = &j->pending.v[k].s;
 			s->stack = kp_stack_copy(t, j->table, s->stack);
 		}
-	for (size_t k = 0; k < j->loose.n; k++)
-		j->loose.v[k].stack = kp_stack_copy(t, j->table,
-		    j->loose.v[k].stack);
+	for (size_t k = 0; k < j->unmatched.n; k++)
+		j->unmatched.v[k].stack = kp_stack_copy(t, j->table,
+		    j->unmatched.v[k].stack);
 	kp_stack_table_free(j->table);
 	j->table = t;
 }
@@ -475,6 +656,6 @@ stack_join_totals(const struct stack_join *j)
 {
 	struct stack_totals t = j->totals;
 
-	t.waiting = j->pending.n + (uint32_t)j->loose.n;
+	t.waiting = j->pending.n + (uint32_t)j->unmatched.n;
 	return t;
 }

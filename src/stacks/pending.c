@@ -69,3 +69,27 @@ pending_samples_drop(struct pending_samples *p, uint32_t i)
 	p->n--;
 	return next;
 }
+
+/* ---- whose request is not known by their label ---- */
+
+void
+unmatched_samples_free(struct unmatched_samples *u)
+{
+	free(u->v);
+	*u = (struct unmatched_samples){ 0 };
+}
+
+bool
+unmatched_samples_put(struct unmatched_samples *u, const struct kp_stack_sample *s)
+{
+	if (vec_room(&u->v, &u->room, u->n, UNMATCHED_SAMPLES_MAX) != KP_OK)
+		return false;
+	u->v[u->n++] = *s;
+	return true;
+}
+
+void
+unmatched_samples_drop(struct unmatched_samples *u, size_t i)
+{
+	u->v[i] = u->v[--u->n];
+}

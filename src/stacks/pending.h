@@ -1,5 +1,5 @@
 /*
- * pending.h - samples that wait for their requests, by label.
+ * pending.h - samples that wait for their requests: by label, or unmatched.
  *
  * A request closes some 200 ms after its end, or after a minute, and only then
  * its calls are all there.  Batches of events wait up to 15 ms in the target, so
@@ -9,6 +9,7 @@
 #define KPROFD_STACKS_PENDING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/map.h"
 #include "kprofd/stacks.h"
@@ -48,5 +49,30 @@ bool pending_samples_put(struct pending_samples *p,
 uint32_t pending_samples_take(struct pending_samples *p, uint64_t label);
 /* Frees one that was taken; returns the next. */
 uint32_t pending_samples_drop(struct pending_samples *p, uint32_t i);
+
+/* ---- samples whose request is not known by their label ---- */
+
+/*
+ * A process that runs shows its token when it answers, and may have another
+ * request then; one that is not seen shows none; and where requests meet, tokens
+ * are in the work of others.  Each sample belongs to the call that its process had
+ * open when it was asked, whose request takes it when it closes.
+ *
+ * 1000 samples a second wait 200 ms after the end of their requests, which take
+ * some seconds.  Each request that closes looks at all.
+ */
+#define UNMATCHED_SAMPLES_MAX 4096
+
+struct unmatched_samples {
+	struct kp_stack_sample *v;	/* in no order */
+	size_t n, room;
+};
+
+void unmatched_samples_free(struct unmatched_samples *u);
+/* false: there are too many, or no memory. */
+bool unmatched_samples_put(struct unmatched_samples *u,
+    const struct kp_stack_sample *s);
+/* Removes one; the last takes its place. */
+void unmatched_samples_drop(struct unmatched_samples *u, size_t i);
 
 #endif

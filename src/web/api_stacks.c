@@ -4,7 +4,7 @@
 #include "api_stacks.h"
 #include "base/sat.h"
 #include "stacks/stored/frames.h"
-#include "stacks/stored/stacks.h"
+#include "stacks/stored/stored_stacks.h"
 
 /* Is the tier one of those of the path, which ';' separates? */
 static bool

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "stacks/stored/frames.h"
-#include "stacks/stored/stacks.h"
+#include "stacks/stored/stored_stacks.h"
 #include "store_fixture.h"
 
 #define MS KP_NS_PER_MS

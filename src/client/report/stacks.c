@@ -3,7 +3,7 @@
 
 #include "base/near_names.h"
 #include "stacks.h"
-#include "stacks/stored/stacks.h"
+#include "stacks/stored/stored_stacks.h"
 
 #define ROWS 3
 

@@ -1,5 +1,5 @@
 /*
- * stacks_flame.c - writes sampled stacks for flame graphs: below each request
+ * stored_flame.c - writes sampled stacks for flame graphs: below each request
  * type its tiers, below each tier the frames of the stacks met there.
  */
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "base/intern.h"
 #include "base/sat.h"
 #include "frames.h"
-#include "stacks_internal.h"
+#include "stored_stacks.h"
 #include "text/flame.h"
 #include "text/text.h"
 

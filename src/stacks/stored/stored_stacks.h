@@ -1,12 +1,12 @@
 /*
- * stacks.h - where sampled processes were, by request type and tier: a report of
+ * stored_stacks.h - where sampled processes were, by request type and tier: a report of
  * the stacks in a range of stored windows.
  *
  * All figures are estimates from samples.  Writing is pure: into a kp_buf, whose
  * error sticks.
  */
-#ifndef KPROFD_STACKS_STORED_STACKS_H
-#define KPROFD_STACKS_STORED_STACKS_H
+#ifndef KPROFD_STACKS_STORED_STORED_STACKS_H
+#define KPROFD_STACKS_STORED_STORED_STACKS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +42,18 @@ struct stacks {
 enum kp_err stacks_from_db(struct kp_query *q, const struct kp_query_range *r,
     size_t cap, struct stacks **out);
 void stacks_free(struct stacks *s);
+
+struct stacks_type {
+	const char *identity;	/* borrowed */
+	kp_dur_ns time;		/* of its rows */
+};
+
+/* The request types, the longest time first; free() it.  NULL: no memory. */
+struct stacks_type *stacks_types(const struct stacks *s, size_t *n);
+
+/* How people read a function, and a tier: "(not seen)" for "". */
+const char *stacks_fn_name(const char *fn);
+const char *stacks_tier_name(const char *tier);
 
 /*
  * One object, as a line: {"from", "to" (times; null: no windows), "samples",

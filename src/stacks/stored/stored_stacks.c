@@ -1,14 +1,16 @@
 /*
- * stacks_db.c - queries the stacks of a range and the requests that they are of,
- * and says why there are none.
+ * stored_stacks.c - queries the stacks of a range and the requests that they are
+ * of, says why there are none, and writes them for programs.
  */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "frames.h"
-#include "stacks.h"
+#include "stored_stacks.h"
+#include "text/json.h"
 #include "text/text.h"
 
 #define RUNS 20			/* looked at for one that did start */
@@ -263,4 +265,120 @@ stacks_free(struct stacks *s)
 	free(s->requests);
 	free(s->why);
 	free(s);
+}
+
+/* ---- types and names ---- */
+
+static int
+by_name(const void *pa, const void *pb)
+{
+	const struct stacks_type *a = pa, *b = pb;
+
+	return strcmp(a->identity, b->identity);
+}
+
+static int
+by_time(const void *pa, const void *pb)
+{
+	const struct stacks_type *a = pa, *b = pb;
+
+	if (a->time != b->time)
+		return a->time < b->time ? 1 : -1;
+	return by_name(pa, pb);
+}
+
+struct stacks_type *
+stacks_types(const struct stacks *s, size_t *n)
+{
+	struct stacks_type *v = calloc(s->stacks.n + 1, sizeof(*v));
+	size_t kept = 0;
+
+	if (v == NULL)
+		return NULL;
+	for (size_t i = 0; i < s->stacks.n; i++)
+		v[i] = (struct stacks_type){ s->stacks.v[i].identity,
+			s->stacks.v[i].w_time };
+	qsort(v, s->stacks.n, sizeof(*v), by_name);
+	for (size_t i = 0; i < s->stacks.n; i++) {
+		if (kept > 0 && by_name(&v[kept - 1], &v[i]) == 0)
+			v[kept - 1].time = sat_add(v[kept - 1].time, v[i].time);
+		else
+			v[kept++] = v[i];
+	}
+	qsort(v, kept, sizeof(*v), by_time);
+	*n = kept;
+	return v;
+}
+
+const char *
+stacks_fn_name(const char *fn)
+{
+	if (fn[0] == '\0')
+		return "(not seen)";
+	if (strcmp(fn, "_late") == 0)
+		return "(had gone on)";
+	return strcmp(fn, "_other") == 0 ? "(other stacks)" : fn;
+}
+
+const char *
+stacks_tier_name(const char *tier)
+{
+	if (strcmp(tier, "_after") == 0)
+		return "(after the request)";
+	return strcmp(tier, "_other") == 0 ? "(other tiers)" : tier;
+}
+
+/* ---- JSON ---- */
+
+static void
+put_parts(struct json *j, const char *key, const char *s)
+{
+	const char *part;
+	size_t n;
+
+	json_array(j, key);
+	while ((part = frames_next(&s, &n)) != NULL)
+		json_string_n(j, NULL, part, n);
+	json_end(j);
+}
+
+static void
+put_row(struct json *j, const struct kp_query_stack *v)
+{
+	json_object(j, NULL);
+	json_string(j, "node", v->node);
+	json_string(j, "identity", v->identity);
+	put_parts(j, "path", v->path);
+	json_string(j, "state", kp_stack_state_name(v->state));
+	put_parts(j, "frames", v->frames);
+	json_uint(j, "samples", v->samples);
+	json_ms(j, "ms", v->w_time);
+	json_end(j);
+}
+
+void
+stacks_json(struct kp_buf *b, const struct stacks *s)
+{
+	struct json j;
+
+	json_begin(&j, b);
+	json_object(&j, NULL);
+	json_time(&j, "from", s->start);
+	json_time(&j, "to", s->end);
+	json_uint(&j, "samples", s->stacks.samples);
+	json_uint(&j, "not_seen", s->stacks.not_seen);
+	json_uint(&j, "dropped", s->other);
+	json_uint(&j, "depth", s->depth);
+	json_object(&j, "left_out");
+	json_uint(&j, "stacks", s->stacks.left);
+	json_uint(&j, "samples", s->stacks.left_samples);
+	json_ms(&j, "ms", s->stacks.left_time);
+	json_end(&j);
+	json_string(&j, "why", s->why);
+	json_array(&j, "stacks");
+	for (size_t i = 0; i < s->stacks.n && b->err == KP_OK; i++)
+		put_row(&j, &s->stacks.v[i]);
+	json_end(&j);
+	json_end(&j);
+	kp_buf_u8(b, '\n');
 }
