@@ -10,7 +10,7 @@
 %%
 %% 'andalso' has the value of its last part, which is evaluated only where the others are true
 %% (25 to 29; 'orelse' wants booleans). So no expression fails, and the parts that are not
-%% false describe the argument; call_args.h shows the result. A part that is used twice is
+%% false describe the argument; src/calls/decode.c reads them. A part that is used twice is
 %% there twice, so expressions grow with the square of what is looked at.
 -module(kprof_tracer_args).
 

@@ -4,7 +4,7 @@
  * An element of its lists is a trace message of the VM, without the parts that
  * could be large:
  *   {trace_ts, Pid, call, {M,F,A}, Caller, Ts}	 Caller: {M,F,A} | undefined
- *   {trace_ts, Pid, call, {M,F,A}, {Caller, Arguments}, Ts}	call_args.h
+ *   {trace_ts, Pid, call, {M,F,A}, {Caller, Arguments}, Ts}	see decode.c
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, in | out, {M,F,A} | 0, Ts}
  *   {trace_ts, Pid, gc_start | gc_end, 0, Ts}

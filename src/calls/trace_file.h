@@ -107,14 +107,12 @@ struct kp_calls_reader {
 
 /*
  * The bytes must stay as long as the reader; names, which is to be new, gets the
- * definitions.  KP_EFORMAT: this is not a trace; KP_ESTATE: it is of another
+ * definitions.  again: the same bytes once more, and the names of the first
+ * reading.  KP_EFORMAT: this is not a trace; KP_ESTATE: it is of another
  * version.
  */
 enum kp_err kp_calls_read_begin(struct kp_calls_reader *r, const void *p,
-    size_t n, struct kp_call_names *names);
-/* Reads the same bytes again, with the names that the first reading made. */
-enum kp_err kp_calls_read_again(struct kp_calls_reader *r, const void *p,
-    size_t n, struct kp_call_names *names);
+    size_t n, struct kp_call_names *names, bool again);
 /*
  * KP_OK: an event; KP_END: there are no more, or the file is cut short, and
  * info.end says why.  KP_EFORMAT, KP_ELIMIT and KP_ENOMEM stick.  An event's

@@ -91,7 +91,7 @@ again(const struct kp_buf *file, const struct kp_calls_reader *first)
 	size_t args = 0;
 
 	REQUIRE(t != NULL);
-	REQUIRE(kp_calls_read_begin(&r, file->p, file->len, t) == KP_OK);
+	REQUIRE(kp_calls_read_begin(&r, file->p, file->len, t, false) == KP_OK);
 	while (kp_calls_read(&r, &ev) == KP_OK) {
 		last = ev.ts;
 		args += ev.args.n;
@@ -204,7 +204,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kp_buf_init(&file, 1 << 24);
 	kp_buf_init(&text, OUT_MAX);
 	if (size > 0 && kp_calls_read_begin(&r, data + 1, size - 1,
-	    t) == KP_OK) {
+	    t, false) == KP_OK) {
 		kp_calls_write_begin(&w, &file, &r.info);
 		while (kp_calls_read(&r, &ev) == KP_OK) {
 			REQUIRE(kp_calls_sum_add(s, &ev) == KP_OK);

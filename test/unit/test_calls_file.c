@@ -82,7 +82,7 @@ test_round_trip(void **state)
 
 	(void)state;
 	sample();
-	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names),
+	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names, false),
 	    KP_OK);
 	for (size_t i = 0; i < feed.n; i++) {
 		assert_int_equal(kp_calls_read(&r, &ev), KP_OK);
@@ -116,7 +116,7 @@ read_part(size_t n, enum kp_calls_end *end)
 	struct kp_call_event ev;
 	int events = 0;
 
-	if (kp_calls_read_begin(&r, file.p, n, names) == KP_OK)
+	if (kp_calls_read_begin(&r, file.p, n, names, false) == KP_OK)
 		while (kp_calls_read(&r, &ev) == KP_OK)
 			events++;
 	if (r.err != KP_END)
@@ -155,13 +155,13 @@ test_refused(void **state)
 	(void)state;
 	sample();
 	file.p[7]++;
-	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names),
+	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names, false),
 	    KP_ESTATE);
 	file.p[7]--;
 	file.p[0]++;
-	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names),
+	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names, false),
 	    KP_EFORMAT);
-	assert_int_equal(kp_calls_read_begin(&r, "", 0, names), KP_EFORMAT);
+	assert_int_equal(kp_calls_read_begin(&r, "", 0, names, false), KP_EFORMAT);
 	kp_call_names_free(names);
 }
 

@@ -1,4 +1,4 @@
-/* call_names.c - numbers the functions, processes and nodes of a trace. */
+/* call_trace.c - numbers the functions, processes and nodes of a trace. */
 #include <stdlib.h>
 #include <string.h>
 

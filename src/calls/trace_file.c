@@ -1,6 +1,6 @@
 /*
- * trace_file_read.c - reads a trace from untrusted bytes, in the format of
- * trace_file.h.
+ * trace_file.c - writes events as records, with the definitions of new names before
+ * them, and reads them from untrusted bytes; the format is in trace_file.h.
  *
  * A missing end is not an error: the writer may have been killed.  So is a field
  * that the end of the file cuts.
@@ -8,6 +8,204 @@
 #include <string.h>
 
 #include "calls/trace_file.h"
+
+/* ---- writing ---- */
+
+static void
+put_number(struct kp_buf *b, uint64_t v)
+{
+	while (v >= 0x80) {
+		kp_buf_u8(b, (uint8_t)(v | 0x80));
+		v >>= 7;
+	}
+	kp_buf_u8(b, (uint8_t)v);
+}
+
+static void
+put_signed(struct kp_buf *b, int64_t v)
+{
+	put_number(b, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
+}
+
+static void
+put_text(struct kp_buf *b, const char *s)
+{
+	size_t n = strlen(s);
+
+	put_number(b, n);
+	kp_buf_put(b, s, n);
+}
+
+void
+kp_calls_write_begin(struct kp_calls_writer *w, struct kp_buf *b,
+    const struct kp_calls_info *info)
+{
+	*w = (struct kp_calls_writer){ .b = b, .fns = KP_FN_FIRST,
+		.nodes = 1 };
+	kp_buf_str(b, KP_CALLS_MAGIC);
+	kp_buf_u8(b, KP_CALLS_VERSION);
+	kp_buf_u8(b, 'T');
+	put_text(b, info->target);
+	put_number(b, info->otp);
+	put_signed(b, info->offset);
+}
+
+static void
+define_fns(struct kp_calls_writer *w, const struct kp_call_names *t,
+    uint32_t fn)
+{
+	const struct kp_call_fn *f;
+
+	for (; w->fns <= fn; w->fns++) {
+		f = &t->fns[w->fns];
+		kp_buf_u8(w->b, 'F');
+		put_text(w->b, f->mod);
+		put_text(w->b, f->fun);
+		put_number(w->b, f->arity);
+	}
+}
+
+static void
+define_nodes(struct kp_calls_writer *w, const struct kp_call_names *t,
+    uint32_t node)
+{
+	const struct kp_call_node *nd;
+
+	for (; w->nodes <= node; w->nodes++) {
+		nd = &t->nodes[w->nodes];
+		kp_buf_u8(w->b, 'M');
+		put_text(w->b, nd->name);
+		put_number(w->b, nd->otp);
+	}
+}
+
+static void
+define_procs(struct kp_calls_writer *w, const struct kp_call_names *t,
+    uint32_t proc)
+{
+	const struct kp_call_proc *p;
+
+	for (; w->procs <= proc; w->procs++) {
+		p = &t->procs[w->procs];
+		define_nodes(w, t, p->node);
+		kp_buf_u8(w->b, p->node > 0 ? 'p' : 'P');
+		if (p->node > 0)
+			put_number(w->b, p->node);
+		put_number(w->b, p->id);
+		put_number(w->b, p->serial);
+	}
+}
+
+void
+kp_calls_write(struct kp_calls_writer *w, const struct kp_call_names *t,
+    const struct kp_call_event *ev)
+{
+	define_procs(w, t, ev->proc);
+	define_fns(w, t, ev->fn);
+	if (ev->kind == KP_CALL_CALL)
+		define_fns(w, t, ev->other);
+	else if (ev->kind == KP_CALL_SPAWN || ev->kind == KP_CALL_RECEIVE)
+		define_procs(w, t, ev->other);
+	if (ev->args.n > 0) {
+		kp_buf_u8(w->b, 'A');
+		put_number(w->b, ev->args.n);
+		kp_buf_put(w->b, ev->args.p, ev->args.n);
+	}
+	kp_buf_u8(w->b, (uint8_t)ev->kind);
+	put_number(w->b, ev->proc);
+	put_signed(w->b, ev->ts - w->last);
+	w->last = ev->ts;
+	switch (ev->kind) {
+	case KP_CALL_CALL:
+	case KP_CALL_SPAWN:
+		put_number(w->b, ev->fn);
+		put_number(w->b, ev->other);
+		break;
+	case KP_CALL_RETURN_TO:
+	case KP_CALL_IN:
+	case KP_CALL_OUT:
+		put_number(w->b, ev->fn);
+		break;
+	case KP_CALL_REQUEST:
+		put_number(w->b, ev->other);
+		break;
+	case KP_CALL_SEND:
+	case KP_CALL_RECEIVE:
+		put_number(w->b, ev->request);
+		put_number(w->b, ev->serial);
+		if (ev->kind == KP_CALL_RECEIVE)
+			put_number(w->b, ev->other);
+		break;
+	default:
+		break;
+	}
+}
+
+void
+kp_calls_write_clock(struct kp_calls_writer *w, const struct kp_call_names *t,
+    uint32_t node)
+{
+	define_nodes(w, t, node);
+	kp_buf_u8(w->b, 'O');
+	put_number(w->b, node);
+	put_signed(w->b, t->nodes[node].offset);
+	put_number(w->b, (uint64_t)t->nodes[node].error);
+}
+
+void
+kp_calls_write_why(struct kp_calls_writer *w, const struct kp_call_names *t,
+    uint32_t node)
+{
+	define_nodes(w, t, node);
+	kp_buf_u8(w->b, 'W');
+	put_number(w->b, node);
+	put_number(w->b, t->nodes[node].end);
+}
+
+void
+kp_calls_write_begun(struct kp_calls_writer *w, const struct kp_call_names *t,
+    uint32_t request, uint32_t node)
+{
+	define_nodes(w, t, node);
+	kp_buf_u8(w->b, 'B');
+	put_number(w->b, request);
+	put_number(w->b, node);
+}
+
+void
+kp_calls_write_same(struct kp_calls_writer *w, uint32_t request, uint32_t as)
+{
+	kp_buf_u8(w->b, 'S');
+	put_number(w->b, request);
+	put_number(w->b, as);
+}
+
+void
+kp_calls_write_end(struct kp_calls_writer *w, const struct kp_call_names *t,
+    const struct kp_calls_info *info)
+{
+	const char *name;
+
+	for (uint32_t i = 0; i < w->procs; i++) {
+		name = t->procs[i].name;
+		if (name == NULL)
+			continue;
+		kp_buf_u8(w->b, 'N');
+		put_number(w->b, i);
+		put_text(w->b, name);
+	}
+	if (info->requests > 0) {
+		kp_buf_u8(w->b, 'Q');
+		put_number(w->b, info->requests);
+		put_number(w->b, info->begun);
+		put_number(w->b, info->ended);
+	}
+	kp_buf_u8(w->b, 'E');
+	put_number(w->b, info->end);
+	put_number(w->b, info->lost);
+}
+
+/* ---- reading ---- */
 
 static void
 fail(struct kp_calls_reader *r, enum kp_err e)
@@ -79,21 +277,27 @@ get_text(struct kp_calls_reader *r)
 	return get_text_of(r, KP_CALLS_NAME_MAX);
 }
 
-/* A second definition of the same node is an error: it would have two numbers. */
+/* A second definition of the same name is an error: it would have two numbers. */
+static bool
+is_new(struct kp_calls_reader *r, enum kp_err e, bool added)
+{
+	if (e != KP_OK || !added)
+		fail(r, e != KP_OK ? e : KP_EFORMAT);
+	return r->err == KP_OK;
+}
+
 static void
 define_node(struct kp_calls_reader *r, struct kp_span name, uint32_t otp)
 {
 	uint32_t node;
-	bool added;
+	bool added = false;
 	enum kp_err e;
 
 	if (r->err != KP_OK || r->again)
 		return;
 	e = kp_call_node_put(r->names, name, &node, &added);
-	if (e == KP_OK && added)
+	if (is_new(r, e, added))
 		r->names->nodes[node].otp = otp;
-	else
-		fail(r, e != KP_OK ? e : KP_EFORMAT);
 }
 
 static void
@@ -115,8 +319,8 @@ read_target(struct kp_calls_reader *r)
 	define_node(r, name, r->info.otp);
 }
 
-static enum kp_err
-begin(struct kp_calls_reader *r, const void *p, size_t n,
+enum kp_err
+kp_calls_read_begin(struct kp_calls_reader *r, const void *p, size_t n,
     struct kp_call_names *names, bool again)
 {
 	size_t magic = strlen(KP_CALLS_MAGIC);
@@ -140,20 +344,6 @@ begin(struct kp_calls_reader *r, const void *p, size_t n,
 	return r->err;
 }
 
-enum kp_err
-kp_calls_read_begin(struct kp_calls_reader *r, const void *p, size_t n,
-    struct kp_call_names *names)
-{
-	return begin(r, p, n, names, false);
-}
-
-enum kp_err
-kp_calls_read_again(struct kp_calls_reader *r, const void *p, size_t n,
-    struct kp_call_names *names)
-{
-	return begin(r, p, n, names, true);
-}
-
 static void
 define_fn(struct kp_calls_reader *r)
 {
@@ -165,8 +355,7 @@ define_fn(struct kp_calls_reader *r)
 	if (r->err != KP_OK || r->again)
 		return;
 	e = kp_call_fn_put(r->names, mod, fun, arity, &fn, &added);
-	if (e != KP_OK || !added)
-		fail(r, e != KP_OK ? e : KP_EFORMAT);
+	is_new(r, e, added);
 }
 
 static uint32_t
@@ -186,8 +375,7 @@ define_proc(struct kp_calls_reader *r, uint32_t node)
 	if (r->err != KP_OK || r->again)
 		return;
 	e = kp_call_proc_put(r->names, node, id, serial, &proc, &added);
-	if (e != KP_OK || !added)
-		fail(r, e != KP_OK ? e : KP_EFORMAT);
+	is_new(r, e, added);
 }
 
 static void
@@ -234,14 +422,6 @@ read_requests(struct kp_calls_reader *r)
 }
 
 /* ---- several nodes ---- */
-
-static void
-read_node(struct kp_calls_reader *r)
-{
-	struct kp_span name = get_text(r);
-
-	define_node(r, name, (uint32_t)get_below(r, 1000));
-}
 
 /* Offsets are bounded so that sums with times do not overflow. */
 static void
@@ -298,36 +478,6 @@ read_same(struct kp_calls_reader *r)
 		r->ops->same(r->ops->ctx, request, as);
 }
 
-/* False: files of this version do not have such records. */
-static bool
-read_of_several(struct kp_calls_reader *r, uint8_t tag)
-{
-	if (r->version < 2)
-		return false;
-	switch (tag) {
-	case 'M':
-		read_node(r);
-		return true;
-	case 'p':
-		define_proc(r, get_node(r));
-		return true;
-	case 'O':
-		read_clock(r);
-		return true;
-	case 'B':
-		read_begun(r);
-		return true;
-	case 'S':
-		read_same(r);
-		return true;
-	case 'W':
-		read_why(r);
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* Events do not name pseudo functions, except undefined. */
 static uint32_t
 get_fn(struct kp_calls_reader *r)
@@ -378,19 +528,12 @@ read_event(struct kp_calls_reader *r, enum kp_call_kind kind,
 	r->last = ts;
 }
 
-static void
-read_args(struct kp_calls_reader *r)
-{
-	r->args = get_text_of(r, KP_CALLS_ARGS_MAX);
-	if (r->args.n == 0)
-		fail(r, KP_EFORMAT);
-}
-
 /* True if the record was an event. */
 static bool
 read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 {
 	uint8_t tag = *r->p++;
+	struct kp_span name;
 
 	if (r->args.n > 0 && tag != KP_CALL_CALL) {
 		fail(r, KP_EFORMAT);
@@ -402,6 +545,9 @@ read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 		read_event(r, (enum kp_call_kind)tag, ev);
 		return true;
 	}
+	/* Files of version 1 are of one node. */
+	if (r->version < 2 && tag != 0 && strchr("MpOBSW", tag) != NULL)
+		tag = 0;
 	switch (tag) {
 	case 'F':
 		define_fn(r);
@@ -413,7 +559,9 @@ read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 		name_proc(r);
 		break;
 	case 'A':
-		read_args(r);
+		r->args = get_text_of(r, KP_CALLS_ARGS_MAX);
+		if (r->args.n == 0)
+			fail(r, KP_EFORMAT);
 		break;
 	case 'Q':
 		read_requests(r);
@@ -421,9 +569,27 @@ read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 	case 'E':
 		read_end(r);
 		break;
+	case 'M':
+		name = get_text(r);
+		define_node(r, name, (uint32_t)get_below(r, 1000));
+		break;
+	case 'p':
+		define_proc(r, get_node(r));
+		break;
+	case 'O':
+		read_clock(r);
+		break;
+	case 'B':
+		read_begun(r);
+		break;
+	case 'S':
+		read_same(r);
+		break;
+	case 'W':
+		read_why(r);
+		break;
 	default:
-		if (!read_of_several(r, tag))
-			fail(r, KP_EFORMAT);
+		fail(r, KP_EFORMAT);
 	}
 	return false;
 }
