@@ -111,8 +111,7 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 GEN := $(addprefix $(B)/gen/,agent_beam.h probe_beam.h counters_beam.h sampler_beam.h tracer_beam.h \
          calls_probe_beam.h schema_sql.h web_assets.h)
 
-$(call obj,src/agent/agent_attach.c): $(B)/gen/agent_beam.h
-$(call obj,src/agent/agent_probe.c): $(B)/gen/probe_beam.h
+$(call obj,src/agent/agent_attach.c): $(B)/gen/agent_beam.h $(B)/gen/probe_beam.h
 $(call obj,src/profile/node/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/profile/node/sampler.c): $(B)/gen/sampler_beam.h
 $(call obj,src/profile/node/tracer.c): $(B)/gen/tracer_beam.h

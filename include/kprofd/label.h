@@ -3,7 +3,7 @@
  *
  *   bits 0..30   a number from the trace control word
  *   bits 31..41  0, or if no number was free: KP_LABEL_SPARE and ten bits more
- *   bits 42..51  a constant of this arming (agent/label_epochs.h), never 0;
+ *   bits 42..51  a constant of this arming (agent/agent.h), never 0;
  *                the two last are of no arming
  *   bit  52      0: a kprofd's; 1: of kprof trace, where bits 32..51 are an
  *                epoch (erlang/kprof_tracer.erl), or as above

@@ -2,9 +2,8 @@
  * agent_internal.h - what the files of one target's agent share.
  *
  *   agent.c        the connection's life, timers, what the owner asks for
- *   agent_attach.c from a new connection to an agent that runs
+ *   agent_attach.c from a new connection to an agent that runs, with its probe
  *   agent_steps.c  from there to being armed; all messages of the agent
- *   agent_probe.c  which probe: relay or native
  *   agent_notice.c what the agent reports without being asked
  *   agent_reload.c arms the plan of another tiers.conf, or of changed code
  *   agent_check.c  checks the plan of another tiers.conf, and arms nothing
@@ -175,9 +174,7 @@ void agent_set_step(struct agent *a, enum agent_state s);
 /* Asks which functions of tiers.conf exist. */
 void agent_step_check(struct agent *a);
 
-/* agent_probe.c */
-/* Has the native probe loaded, if wanted; then agent_step_check(). */
-void agent_step_probe(struct agent *a);
+/* While the native probe is loaded. */
 void agent_answer_probe(struct agent *a, struct kp_term *r);
 
 /* agent_reload.c */

@@ -738,7 +738,7 @@ proc_meet_parent(struct kp_requests *rs, const struct proc *p,
  * request, and with a token of another request that this server sent.
  *
  * An answer that waits for another request looks the same (gen_server:reply/2).
- * Servers without traced calls are not reported: daemon/nodes/waits.c asks what
+ * Servers without traced calls are not reported: daemon/nodes/target_asks.c asks what
  * requests wait for, since the sender of such a token may be a worker of a pool, or
  * whoever else was asked since the pool answered.  An answer from the process of
  * a request inside a request does not count.

@@ -32,8 +32,10 @@ static struct { uint64_t requests; } told[PARTS];
 static struct target targets[PARTS];
 
 /* In place of the daemon's. */
+void __wrap_daemon_on_request(struct target *t, const struct kp_request *rq);
+
 void
-daemon_on_request(struct target *t, const struct kp_request *rq)
+__wrap_daemon_on_request(struct target *t, const struct kp_request *rq)
 {
 	(void)rq;
 	told[t - targets].requests++;

@@ -13,7 +13,7 @@
 
 #include "kprofd/cost.h"
 #include "kprofd/guard.h"
-#include "daemon/nodes/rate_limit.h"
+#include "daemon/nodes/target.h"
 #include "daemon/nodes/ledger.h"
 #include "kprofd/sampling.h"
 

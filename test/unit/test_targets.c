@@ -11,9 +11,8 @@
 #include <cmocka.h>
 
 #include "daemon/nodes/targets.h"
-#include "daemon/nodes/unresolved.h"
 #include "daemon/options.h"
-#include "agent/label_epochs.h"
+#include "agent/agent.h"
 
 /* Armed and armed again at random, for years. */
 static void

@@ -7,20 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kprofd/fn_name.h"
-#include "daemon/check/check_answer.h"
+#include "base/utf8.h"
+#include "conn/channel.h"
 #include "daemon/check/check.h"
+#include "daemon/check/check_answer.h"
 #include "daemon/control/flight_stacks.h"
 #include "daemon/control/pending_commands.h"
 #include "daemon/control/reload.h"
-#include "daemon/daemon.h"
 #include "daemon/log.h"
-#include "kprofd/nodes.h"
 #include "daemon/nodes/target.h"
-#include "kprofd/native.h"
-#include "daemon/nodes/target_guard.h"
-#include "daemon/nodes/target_events.h"
 #include "daemon/nodes/targets.h"
+#include "kprofd/fn_name.h"
+#include "kprofd/native.h"
 #include "text/text.h"
 
 /* The largest count of a window, so that sums of windows fit SQL's integers. */
@@ -31,6 +29,143 @@
 
 /* Decoded at once, so that request/prefetch.c can work ahead.  22 KiB. */
 #define EVENTS_AT_ONCE 128
+
+/* ---- what is logged, and stored as an event ---- */
+
+/* A token bucket that counts what it turns away. */
+bool
+rate_limit_may(struct rate_limit *h, kp_mono_ns now)
+{
+	int64_t more = (now - h->at) / (KP_NS_PER_S / RATE_LIMIT_A_SECOND);
+
+	if (more >= h->spent) {
+		h->spent = 0;
+		h->at = now;
+	} else if (more > 0) {
+		h->spent -= (uint32_t)more;
+		h->at += more * (KP_NS_PER_S / RATE_LIMIT_A_SECOND);
+	}
+	if (h->spent == RATE_LIMIT_BURST) {
+		h->skipped++;
+		return false;
+	}
+	h->spent++;
+	return true;
+}
+
+uint64_t
+rate_limit_take(struct rate_limit *h)
+{
+	uint64_t n = h->skipped;
+
+	h->skipped = 0;
+	return n;
+}
+
+/*
+ * The name of a target that was never attached may not be a node's: it goes into
+ * the text.
+ */
+void
+target_record(struct target *t, const char *kind, const char *text)
+{
+	bool known = t->hello.otp != 0;
+	struct kp_happening h = { .at = kp_wall_now(),
+		.node = known ? t->node : "", .kind = kind };
+	struct kp_buf b;
+	const char *clean;
+
+	if (t->p->store == NULL)
+		return;
+	kp_buf_init(&b, 16 * sizeof(h.text));
+	if (!known && strstr(text, t->node) == NULL)
+		kp_buf_printf(&b, "'%s'%s", t->node,
+		    text[0] != '\0' ? ": " : "");
+	text_put_n(&b, text, strnlen(text, sizeof(h.text)));
+	clean = kp_buf_cstr(&b);
+	memcpy(h.text, clean, utf8_fit(clean, b.len, sizeof(h.text) - 1));
+	kp_buf_free(&b);
+	kp_store_happening(t->p->store, &h);
+}
+
+/*
+ * "trip", "rest": whole sentences.  "modules": nodes that load code on demand do
+ * that all the time, so no warning.
+ */
+void
+target_report(struct target *t, const char *kind, const char *text)
+{
+	if (!rate_limit_may(&t->rate_limit, kp_mono_now()))
+		return;
+	if (strcmp(kind, "trip") == 0 || strcmp(kind, "rest") == 0)
+		log_warn(kind, t->node, "%s: %s", t->node, text);
+	else if (strcmp(kind, "modules") == 0)
+		log_info(kind, t->node, "'%s': %s: %s", t->node,
+		    kind, text);
+	else
+		log_warn(kind, t->node, "'%s': %s: %s", t->node,
+		    kind, text);
+	target_record(t, kind, text);
+}
+
+static void
+report_suppressed(struct target *t)
+{
+	uint64_t n = rate_limit_take(&t->rate_limit);
+	char text[100], count[TEXT_MAX];
+
+	if (n == 0)
+		return;
+	snprintf(text, sizeof(text), "not logged: %s, too many at once",
+	    text_counted(count, n, "notice"));
+	log_warn("hushed", t->node, "'%s': %s", t->node, text);
+	target_record(t, "hushed", text);
+}
+
+/*
+ * Who may answer in its place depends on the files of each connection.  A check's
+ * warnings are about tiers.conf.
+ */
+static void
+report_doubt(struct target *t)
+{
+	const struct channel *c = agent_channel(t->agent);
+	const char *doubt = c != NULL ? channel_doubt(c) : NULL;
+
+	if (doubt != NULL && doubt != t->doubt && t->check == NULL)
+		log_warn("unverified", t->node, "'%s': unverified: %s", t->node,
+		    doubt);
+	t->doubt = doubt;
+}
+
+/* ---- what kp_requests finds ---- */
+
+void
+target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
+{
+	struct target *t = assembly_target(ctx, node);
+	char name[FN_NAME_MAX], text[512];
+
+	snprintf(text, sizeof(text), "%.200s never returns, as far as is seen: "
+	    "no longer traced (if it is a server's loop, name the function "
+	    "that it calls for each request%s)",
+	    fn_shown(name, sizeof(name), fn->text), t->native ? "" :
+	    "; if exceptions end it, mark it exact or use -probe native");
+	target_report(t, "runaway", text);
+	agent_disarm(t->agent, fn->text);
+}
+
+void
+target_on_unbounded(void *ctx, uint32_t node, uint32_t line)
+{
+	struct target *t = assembly_target(ctx, node);
+	char text[200];
+
+	snprintf(text, sizeof(text), "requests are named _other by the clause "
+	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
+	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
+	target_report(t, "identity", text);
+}
 
 static uint64_t
 entries(const struct target *t)
@@ -287,7 +422,7 @@ on_hello(struct target *t, const struct agent_hello *h)
 	    h->otp, h->session ? "own trace session" : "legacy tracing");
 	log_put(&e, "%s", text);
 	target_record(t, "attach", text);
-	target_report_doubt(t);
+	report_doubt(t);
 }
 
 static void
@@ -551,6 +686,29 @@ target_free(struct target *t)
 	free(t);
 }
 
+bool
+target_is(const struct target *t, const char *name)
+{
+	return kp_node_same(t->node, name) ||
+	    kp_node_same(t->opts.target, name);
+}
+
+/* A thread that connects has a copy of the old one (connect.c). */
+bool
+target_retype(struct target *t, const char *name, bool keep)
+{
+	struct kp_node_at at, old;
+
+	if (kp_node_split(name, strlen(name), &at) != NULL ||
+	    (at.port == 0 && keep) ||
+	    kp_node_split(t->typed, strlen(t->typed), &old) != NULL)
+		return false;
+	snprintf(t->typed, sizeof(t->typed), "%s", name);
+	return at.port != old.port;
+}
+
+/* ---- windows ---- */
+
 static void
 bound(uint64_t *n)
 {
@@ -603,11 +761,12 @@ target_rotate(struct target *t, struct kp_moment at)
 		kp_window_free(w);	/* of a node that was never attached */
 		return;
 	}
-	complete(w, t, &t->ledger, overhead_take(&t->overhead));
+	complete(w, t, &t->ledger, t->overhead.window);
+	t->overhead.window = (struct kp_cost){ 0 };
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		t->lost_ever.n[i] += w->losses.n[i];
 	t->lost = (struct kp_losses){ 0 };
-	target_report_suppressed(t);
+	report_suppressed(t);
 	t->windows++;
 	daemon_on_window(t, w);
 	if (t->p->store != NULL)

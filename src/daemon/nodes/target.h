@@ -1,28 +1,108 @@
 /*
- * target.h - the data path of one target: agent -> decode -> assembly, and from
- * there closed windows and slow trees to the store.
+ * target.h - one target: agent -> decode -> assembly, and from there closed windows
+ * and slow trees to the store; what profiling costs it, how many of its requests are
+ * sampled, and when tracing pauses; and what it is asked beside that.
+ *
+ *   target.c        what its agent reports: events, states, losses, windows
+ *   target_guard.c  cost, sampling, overload
+ *   target_asks.c   names of processes, and what requests wait for
  */
 #ifndef KPROFD_DAEMON_NODES_TARGET_H
 #define KPROFD_DAEMON_NODES_TARGET_H
 
+#include "agent/agent.h"
 #include "daemon/daemon.h"
 #include "daemon/nodes/assembly.h"
-#include "daemon/nodes/rate_limit.h"
 #include "daemon/nodes/ledger.h"
-#include "daemon/nodes/messages.h"
-#include "daemon/nodes/unresolved.h"
-#include "daemon/nodes/waits.h"
-#include "kprofd/sampling.h"
-#include "daemon/nodes/target_guard.h"
-#include "guard/tracing_cost.h"
 #include "daemon/overload.h"
+#include "guard/tracing_cost.h"
+#include "kprofd/cost.h"
 #include "kprofd/nodes.h"
 #include "kprofd/offset.h"
-#include "agent/agent.h"
+#include "kprofd/sampling.h"
+#include "kprofd/waits.h"
 
 struct check;
 struct kp_native;
 struct targets;
+
+/*
+ * Limits the notices about one target, in the log and among the events; those above
+ * the limit are only counted.  All zeros to begin with.
+ */
+#define RATE_LIMIT_BURST 1000		/* modules of a reloaded release */
+#define RATE_LIMIT_A_SECOND 2
+
+struct rate_limit {
+	kp_mono_ns at;		/* counted up to here */
+	uint32_t spent;		/* of RATE_LIMIT_BURST */
+	uint64_t skipped;
+};
+
+/* May one more be written?  If not, it is counted. */
+bool rate_limit_may(struct rate_limit *h, kp_mono_ns now);
+/* How many were not, since the last call of this. */
+uint64_t rate_limit_take(struct rate_limit *h);
+
+/* What profiling costs. */
+struct overhead {
+	struct kp_cost last;	/* between the last two statuses, */
+	kp_dur_ns over;		/* which this time lies between; 0: unknown */
+	kp_dur_ns held;		/* the agent had no processor for so much of it */
+	uint64_t requests;	/* between these statuses, sampled or not */
+	uint64_t sampled;	/* requests, in all, at the last status */
+	struct kp_cost window;	/* of the running window */
+};
+
+/* A part of `last`, in percent of one scheduler. */
+double overhead_percent(const struct overhead *s, kp_dur_ns part);
+/* A count of `last`, per second. */
+uint64_t overhead_rate(const struct overhead *s, uint64_t n);
+
+#define RECEIVERS_QUEUED_MAX 2000
+
+/* The processes that receive messages, whose names are asked for. */
+struct messages {
+	uint64_t proc[RECEIVERS_QUEUED_MAX];	/* names of the first
+						   `requested` are under way */
+	uint32_t n, requested;
+	bool timed;		/* the time in mailboxes is measured; */
+	char why[400];		/* ... not; "": not known yet */
+};
+
+#define WAITS_SERVERS_MAX 4	/* that are reported */
+#define WAITS_CROSSED_MAX 8	/* whose names are not known yet */
+
+/*
+ * The servers that answer requests while they carry the tokens of others, by name:
+ * those that make traced calls, which kp_requests finds; and those that do not, such
+ * as the manager of a pool, for which requests are found to wait.
+ */
+struct waits {
+	struct kp_waits v[WAITS_SERVERS_MAX];
+	size_t n;
+	struct waits_crossed {
+		uint64_t proc;
+		char text[400];	/* what is said behind its name */
+	} crossed[WAITS_CROSSED_MAX];	/* the first `named` are asked for */
+	unsigned ncrossed, named;
+	char drains[900];	/* of the last of these; "": there was none */
+	bool asked;		/* an answer is under way */
+	unsigned looks;		/* so far */
+	kp_mono_ns looked;	/* when it was asked last */
+	uint64_t strayed;	/* kp_requests_strayed() at the last look */
+};
+
+/*
+ * Functions that tiers.conf names and a target does not have.  One may be missing on
+ * some targets; if all lack it, that is a mistake.  All zero: it was not asked yet.
+ */
+struct unresolved {
+	bool known;		/* it was asked */
+	bool more;		/* there are more than fit */
+	size_t n;
+	struct kp_pos v[KP_DIAG_MAX];	/* where tiers.conf names them */
+};
 
 struct target {
 	struct agent_opts opts;
@@ -101,6 +181,13 @@ struct target *target_new(struct event_base *base,
     const struct agent_opts *o, const struct parts *p, struct assembly *a,
     struct targets *set);
 void target_free(struct target *t);
+/* Returns whether this names it: as itself, or as it was named; with any port. */
+bool target_is(const struct target *t, const char *name);
+/*
+ * It was named again: from the next connection on its port is the one typed there.
+ * keep: its old one stays if there is none.  True: it is another one.
+ */
+bool target_retype(struct target *t, const char *name, bool keep);
 /*
  * Closes the running window, as of that moment, and hands it to the store.
  * Nothing happens when the window began later, as after a dump.
@@ -116,5 +203,85 @@ struct kp_window *target_running(const struct target *t, struct kp_moment at);
  * flight as lost, closes the window, and starts from zero.
  */
 void target_switch(struct target *t);
+
+/* ---- events of a target, in the log and in the store ---- */
+
+/*
+ * To the store only.  kind: a short word, as in log.h.  Text may come from the
+ * target: control characters are replaced.
+ */
+void target_record(struct target *t, const char *kind, const char *text);
+/* To the log as well; of too many at once the rest is only counted. */
+void target_report(struct target *t, const char *kind, const char *text);
+/* Called by kp_requests (kprofd/request.h). */
+void target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn);
+void target_on_unbounded(void *ctx, uint32_t node, uint32_t line);
+
+/* ---- target_guard.c ---- */
+
+/*
+ * sampled: requests so far.  before: the status before this one, all zero if there
+ * was none.  The events of the native probe are cheaper.
+ */
+void overhead_status(struct overhead *s, bool native, uint64_t sampled,
+    const struct agent_status *before, const struct agent_status *st);
+/* Why requests are sampled as they are; "": all are, or as tiers.conf says. */
+const char *target_rate_why(const struct target *t);
+/* Pauses tracing if kprofd is over a limit.  sent: the time of the last message. */
+void target_check_overload(struct target *t, kp_target_ns sent);
+/* A limit was passed: logs why; returns for how long tracing is to pause. */
+kp_dur_ns target_trip(struct target *t, const struct overload_cause *c);
+/* The pause is over: returns for how much longer to wait; 0: resume. */
+kp_dur_ns target_pause_over(struct target *t);
+/* Called for each status while armed: raises a rate that an overload lowered. */
+void target_recover(struct target *t, const struct agent_status *st);
+/* Adapt the sampling rate to the entries of a batch, or to a status. */
+void target_sample_batch(struct target *t, kp_target_ns sent);
+void target_sample_status(struct target *t, const struct agent_status *st);
+/*
+ * Has tiers give tokens to processes without one, or stop it.  They do while all
+ * requests are measured: whoever takes a message from a process without a token, as
+ * a request from before has none, would be lost to its request.  They do not where
+ * their calls outside of requests are many, since each of these makes an event then.
+ */
+void target_give_tokens(struct target *t);
+/*
+ * Reports functions of the plan that are too hot to trace, if there are more
+ * than before; reported: that was done already.
+ */
+void target_hot(struct target *t, bool reported);
+/* Another rule of sampling; the rate stays where the rule is the same. */
+void target_sampling(struct target *t, const struct kp_sampling *now);
+
+/* ---- target_asks.c ---- */
+
+/* For a new connection. */
+void messages_restart(struct messages *m);
+/*
+ * Called by kp_requests for a process that receives messages, so that its name
+ * can be requested; when the queue is full it stays without a name.
+ */
+void messages_on_receiver(void *ctx, uint32_t node, uint64_t proc);
+/* Requests names from the agent, unless an answer is under way. */
+void messages_ask(struct target *t);
+/* As on_names and on_messages of struct agent_ops. */
+void messages_on_names(struct target *t, const struct kp_term *list);
+void messages_on_timed(struct target *t, bool timed, const char *why);
+
+/* No more answers come: reports servers that were asked for their names without. */
+void waits_end(struct target *t);
+/* For a new connection. */
+void waits_restart(struct target *t);
+/* As on_crossed of struct kp_requests_opts. */
+void waits_on_crossed(void *ctx, uint32_t node, uint64_t proc,
+    const struct kp_fn *fn);
+/*
+ * Asks the target what requests wait for while their calls come with other requests'
+ * tokens, a few times at most and if the last time is this long ago.  In a check the
+ * reason is the check.
+ */
+void waits_ask(struct target *t, kp_dur_ns every);
+/* As on_waits of struct agent_ops. */
+void waits_on_answer(struct target *t, const struct kp_term *answer);
 
 #endif

@@ -8,8 +8,6 @@
 #include "kprofd/fn_name.h"
 #include "daemon/log.h"
 #include "daemon/nodes/target.h"
-#include "daemon/nodes/target_guard.h"
-#include "daemon/nodes/target_events.h"
 
 #define HOT_NAMED 5	/* functions named in one line */
 #define RATE_REPORT_EVERY (10 * KP_NS_PER_S)
@@ -53,15 +51,6 @@ overhead_status(struct overhead *s, bool native, uint64_t sampled,
 	s->held = st->held > before->held ? st->held - before->held : 0;
 	s->over = before->now != 0 && st->now > before->now ?
 	    st->now - before->now : 0;
-}
-
-struct kp_cost
-overhead_take(struct overhead *s)
-{
-	struct kp_cost c = s->window;
-
-	s->window = (struct kp_cost){ 0 };
-	return c;
 }
 
 double

@@ -42,13 +42,6 @@ void targets_drain(struct targets *ts);
 
 /* Failed targets included; the set changes only in the event loop. */
 unsigned targets_count(const struct targets *ts);
-/* Returns whether this names it: as itself, or as it was named; with any port. */
-bool target_is(const struct target *t, const char *name);
-/*
- * It was named again: from the next connection on its port is the one typed there.
- * keep: its old one stays if there is none.  True: it is another one.
- */
-bool target_retype(struct target *t, const char *name, bool keep);
 struct target *targets_at(const struct targets *ts, unsigned i);
 /* True: there may be more than one target, now or later. */
 bool targets_several(const struct targets *ts);
@@ -95,6 +88,14 @@ struct targets_change targets_file_apply(struct targets *ts,
     const struct kp_node_list *list);
 /* After a reload: targets that failed with the old configuration try again. */
 void targets_again(struct targets *ts);
+
+/* ---- functions that targets lack ---- */
+
+/* Takes the errors, not the warnings, that the target reports. */
+void unresolved_set(struct unresolved *m, const struct kp_diags *diags);
+/* True: each function that m lacks is present on at least one of the others. */
+bool unresolved_elsewhere(const struct unresolved *m,
+    const struct unresolved *const *others, size_t n);
 
 /* ---- what the agent of one target reports to all of them ---- */
 

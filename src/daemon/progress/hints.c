@@ -7,7 +7,6 @@
 
 #include "daemon/log.h"
 #include "daemon/progress/progress.h"
-#include "daemon/nodes/target_events.h"
 #include "daemon/nodes/targets.h"
 #include "report/advice.h"
 
