@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "calls_feed.h"
-#include "profile/report/trace_roots.h"
+#include "profile/report/trace_report.h"
 
 static struct calls_feed feed;
 static struct kp_calls_sum *sum;

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "profile/report/counts_db.h"
+#include "profile/report/profile_db.h"
 
 static char dir[] = "/tmp/test_profile_db.XXXXXX";
 static char file[64], why[300];

@@ -13,7 +13,7 @@
 
 #include "kprofd/etf.h"
 #include "kprofd/trace.h"
-#include "profile/stacks/stack_internal.h"
+#include "profile/stacks/stack_report.h"
 
 #define MS KP_NS_PER_MS
 #define S KP_NS_PER_S

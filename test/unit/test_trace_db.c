@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "profile/report/trace_db.h"
+#include "profile/report/profile_db.h"
 
 static struct kp_span
 span(const char *s)

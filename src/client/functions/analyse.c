@@ -16,8 +16,8 @@
 #include "analyse.h"
 #include "base/vec.h"
 #include "calls/merge_nodes.h"
-#include "profile/report/trace_roots.h"
-#include "profile/report/trace_db.h"
+#include "profile/report/trace_report.h"
+#include "profile/report/profile_db.h"
 #include "text/file_why.h"
 
 #define SLICES_MAX (1u << 22)	/* for speedscope: 96 MiB */

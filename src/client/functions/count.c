@@ -18,7 +18,7 @@
 #include "conn/reach/opt_node.h"
 #include "kprofd/nodes.h"
 #include "kprofd/dur.h"
-#include "profile/report/counts_db.h"
+#include "profile/report/profile_db.h"
 #include "profile/node/counters.h"
 #include "text/file_why.h"
 

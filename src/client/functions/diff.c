@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "profile/report/counts_db.h"
+#include "profile/report/profile_db.h"
 #include "text/file_why.h"
 
 #define TOP 30

@@ -11,7 +11,22 @@
 
 #define TRACE_COLS 80		/* default width of fprof's form */
 
-struct trace_roots;
+/*
+ * Similar processes are added up as one root: those registered by the same name, or
+ * else those that began with the same function.  That is the function they were
+ * spawned with; under proc_lib, or for a fun, the first function called in them; for
+ * processes older than the trace, the outermost function that is known.
+ */
+struct trace_root {
+	uint32_t first;		/* first process of the same root */
+	uint32_t fn;		/* it began with this function; 0: unknown */
+	uint32_t n;		/* for the first process: how many there are */
+};
+
+struct trace_roots {
+	struct trace_root *v;	/* by process number */
+	struct kp_calls_sum sum;	/* a root's rows are its first process's */
+};
 
 /* What to show, and how; all borrowed. */
 struct trace_view {
@@ -52,16 +67,45 @@ struct trace_slice {
 };
 
 /*
+ * Makes the view, and the slices, show roots; the view then needs r.  After
+ * KP_ENOMEM neither can be shown.  Free r in any case.
+ */
+enum kp_err trace_roots_make(struct trace_roots *r, struct trace_view *v,
+    struct trace_slice *slices, size_t n);
+void trace_roots_free(struct trace_roots *r);
+
+/*
  * For speedscope, a profile for each process, in the order of time.  Sorts the
  * slices.
  */
 void trace_speedscope(struct kp_buf *b, const struct trace_view *v,
     struct trace_slice *slices, size_t n);
 
+/* ---- text; names are cleaned, as by text_put() ---- */
+
+/* lists:seq/2, suspend */
+void trace_put_fn(struct kp_buf *b, const struct kp_call_names *t,
+    uint32_t fn);
+/*
+ * <0.81.0>, or "server <0.81.0>".  Where there are several nodes, a process is
+ * written with its node before it.
+ */
+void trace_put_proc(struct kp_buf *b, const struct kp_call_names *t,
+    uint32_t proc);
+/* The same, or several as one: "server (3 processes)", "m:f/1 (17 934 ...)" */
+void trace_put_root(struct kp_buf *b, const struct trace_view *v,
+    uint32_t proc);
+/* "app@host", or "app@host, db@host" */
+void trace_put_targets(struct kp_buf *b, const struct trace_view *v);
+/* " (1, {a,b})", or nothing */
+void trace_put_args(struct kp_buf *b, struct kp_span args);
+void trace_put_pid(struct kp_buf *b, const struct kp_call_names *t,
+    uint32_t proc);
+/* <0.81.0>, without the node */
+void trace_put_number(struct kp_buf *b, const struct kp_call_proc *p);
 /* Appends an event as a line of text. */
 void trace_put_event(struct kp_buf *b, const struct kp_call_names *names,
     const struct kp_call_event *ev);
-
 /* Appends why the trace ended, and what is missing in it, in lines. */
 void trace_remarks(struct kp_buf *b, const struct trace_view *v);
 

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "trace_internal.h"
+#include "trace_report.h"
 #include "text/text.h"
 
 #define DEPTH_MAX 32u

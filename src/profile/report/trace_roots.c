@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace_roots.h"
+#include "trace_report.h"
 #include "base/intern.h"
 #include "base/map.h"
 #include "base/sat.h"

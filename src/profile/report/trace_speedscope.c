@@ -4,8 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "trace_internal.h"
-#include "trace_roots.h"
+#include "trace_report.h"
 #include "text/flame.h"
 #include "kprofd/term.h"
 #include "base/sat.h"

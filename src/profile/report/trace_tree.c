@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace_internal.h"
-#include "trace_roots.h"
+#include "trace_report.h"
 #include "base/sat.h"
 #include "text/flame.h"
 #include "text/text.h"

@@ -7,6 +7,8 @@
 
 #include "stack_sum.h"
 
+#define STACK_LINE_MAX 4096u
+
 /* Bits of states. */
 #define STACK_STATE(s) (1u << (s))
 #define STACK_WORKING (STACK_STATE(KP_STACK_RUNNING) | \
@@ -32,6 +34,21 @@ struct stack_view {
 	struct kp_stack_counts counts;
 };
 
+static inline bool
+stack_is_shown(const struct stack_view *v, const struct stack_cell *c)
+{
+	return (v->states >> c->state & 1) != 0;
+}
+
+/* True if frames are missing at the outer end. */
+static inline bool
+stack_is_cut(const struct stack_view *v, uint32_t frames)
+{
+	return v->depth > 0 && frames >= v->depth;
+}
+
+/* For people, where there is nothing to show. */
+void stack_nothing(struct kp_buf *b, const struct stack_view *v);
 /* For people: functions, groups of processes, and notes. */
 void stack_tables(struct kp_buf *b, const struct stack_view *v);
 /* Call trees, from the outermost function seen. */

@@ -71,4 +71,29 @@ void stack_sum_free(struct stack_sum *s);
 void stack_sum_sample(void *ctx, const struct kp_stack_sample *sample);
 void stack_sum_group(void *ctx, const struct kp_stack_group *group);
 
+/* The texts of a group, never NULL. */
+const char *stack_group_name(const struct stack_sum *s, uint32_t group);
+const char *stack_group_application(const struct stack_sum *s, uint32_t group);
+
+/* What a cell stands below: the same number for cells of one root. */
+struct stack_roots {
+	uint64_t *of;		/* of each cell, an index of names */
+	char **names;
+	size_t n;
+};
+
+/* KP_ENOMEM: to be freed all the same. */
+enum kp_err stack_roots_make(struct stack_roots *r, const struct stack_sum *s);
+void stack_roots_free(struct stack_roots *r);
+
+/*
+ * The interval that holds a part of a whole in 95 of 100 cases: `part` is its
+ * samples, all those of the whole, which the part is of.
+ */
+struct stack_share {
+	double part, low, high;
+};
+struct stack_share stack_share(const struct stack_figure *part,
+    const struct stack_figure *all);
+
 #endif

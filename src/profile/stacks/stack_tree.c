@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/sat.h"
-#include "stack_internal.h"
+#include "stack_report.h"
 #include "text/flame.h"
 #include "text/text.h"
 

@@ -1,20 +1,291 @@
 /*
- * counts_db.c - the schema of the database; adds a profile to it, and reads
- * one back.
+ * profile_db.c - SQLite databases of traces and of counters: their schemas, and
+ * what fills them and reads them back.
  *
- * A profile is one transaction, so that the file never has a part of one.  A file
- * that is read is untrusted: its size and its figures are bounded.
+ * Names come from a target: they are written as people write them, with unsafe
+ * characters replaced, so that sqlite3 may print them.
  */
 #include <inttypes.h>
 #include <sqlite3.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "counts_db.h"
-#include "db_insert.h"
 #include "text/file_why.h"
+#include "text/text.h"
+#include "profile_db.h"
+#include "trace_report.h"
+
+#define NAME_BYTES_MAX (3 * KP_ATOM_TEXT_MAX)
+
+/* ---- inserting: the first error of SQLite stays in rc, and nothing is done after it ---- */
+
+struct db {
+	sqlite3 *db;
+	sqlite3_stmt *st;	/* to bind a row's columns in; may be NULL */
+	int rc;
+};
+
+/* Makes the file if there is none. */
+static void
+db_open(struct db *p, const char *file)
+{
+	p->st = NULL;
+	p->rc = sqlite3_open_v2(file, &p->db,
+	    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+}
+
+/* The statement that db_row() runs from now on. */
+static void
+db_prepare(struct db *p, const char *sql)
+{
+	sqlite3_finalize(p->st);
+	p->st = NULL;
+	if (p->rc == SQLITE_OK)
+		p->rc = sqlite3_prepare_v2(p->db, sql, -1, &p->st, NULL);
+}
+
+static void
+db_exec(struct db *p, const char *sql)
+{
+	if (p->rc == SQLITE_OK)
+		p->rc = sqlite3_exec(p->db, sql, NULL, NULL, NULL);
+}
+
+/* Inserts the row whose columns are bound, and clears them. */
+static void
+db_row(struct db *p)
+{
+	if (p->rc != SQLITE_OK)
+		return;
+	if (sqlite3_step(p->st) != SQLITE_DONE)
+		p->rc = sqlite3_errcode(p->db);
+	sqlite3_reset(p->st);
+	sqlite3_clear_bindings(p->st);
+}
+
+static void
+db_close(struct db *p)
+{
+	sqlite3_finalize(p->st);
+	sqlite3_close(p->db);
+}
+
+/* ---- the columns of the row that is inserted next; `at` is the number of the first ---- */
+
+static void
+bind(struct db *p, int at, struct kp_buf *text)
+{
+	if (text->err != KP_OK)
+		p->rc = SQLITE_NOMEM;
+	sqlite3_bind_text(p->st, at, kp_buf_cstr(text), -1, SQLITE_TRANSIENT);
+	kp_buf_free(text);
+}
+
+/* text NULL: null. */
+static void
+db_text(struct db *p, int at, const char *text)
+{
+	struct kp_buf clean;
+
+	if (text == NULL)
+		return;
+	kp_buf_init(&clean, NAME_BYTES_MAX);
+	text_put(&clean, text);
+	bind(p, at, &clean);
+}
+
+static void
+db_ints(struct db *p, int at, const int64_t *v, int n)
+{
+	for (int i = 0; i < n; i++)
+		sqlite3_bind_int64(p->st, at + i, v[i]);
+}
+
+static void
+db_fn(struct db *p, int at, const struct kp_call_names *t, uint32_t fn)
+{
+	struct kp_buf name;
+
+	kp_buf_init(&name, NAME_BYTES_MAX);
+	trace_put_fn(&name, t, fn);
+	bind(p, at, &name);
+}
+
+/* <0.81.0>; NULL: "others" */
+static void
+db_pid(struct db *p, int at, const struct kp_call_proc *proc)
+{
+	struct kp_buf text;
+
+	kp_buf_init(&text, 64);
+	if (proc == NULL)
+		kp_buf_str(&text, "others");
+	else
+		trace_put_number(&text, proc);
+	bind(p, at, &text);
+}
+
+/* ---- a trace ---- */
+
+static const char trace_schema[] =
+    "pragma journal_mode = off; pragma synchronous = off; begin;"
+    "create table trace(target text, otp integer, began_ns integer,"
+    "  took_ns integer, processes integer, events integer, odd integer,"
+    "  lost integer, ended integer);"
+    "create table node(id integer primary key, name text, otp integer,"
+    "  offset_ns integer, error_ns integer, ended integer);"
+    "create table process(id integer primary key, pid text, name text,"
+    "  spawned_by integer, spawned_as text, node integer);"
+    "create table call(process integer, caller text, function text,"
+    "  calls integer, acc_ns integer, own_ns integer);"
+    "create table path(id integer primary key, parent integer,"
+    "  process integer, depth integer, function text, calls integer,"
+    "  own_ns integer);"
+    "create view function as select function, sum(calls) calls,"
+    "  sum(acc_ns) / 1e6 acc_ms, sum(own_ns) / 1e6 own_ms from call"
+    "  group by function;"
+    "create view callee as select caller, function, sum(calls) calls,"
+    "  sum(acc_ns) / 1e6 acc_ms, sum(own_ns) / 1e6 own_ms from call"
+    "  group by caller, function;";
+
+struct trace_writing {
+	struct db to;
+	const struct kp_call_names *names;
+	const struct kp_calls_sum *sum;
+};
+
+static void
+put_trace(struct trace_writing *w, const struct kp_calls_info *info)
+{
+	const struct kp_calls_sum *s = w->sum;
+	const int64_t figures[] = { info->otp, s->first + info->offset,
+		s->last - s->first, s->nprocs, (int64_t)s->events,
+		(int64_t)s->odd, (int64_t)info->lost, info->end };
+
+	db_prepare(&w->to, "insert into trace values(?,?,?,?,?,?,?,?,?)");
+	db_text(&w->to, 1, info->target);
+	db_ints(&w->to, 2, figures, sizeof(figures) / sizeof(figures[0]));
+	db_row(&w->to);
+}
+
+static void
+put_nodes(struct trace_writing *w)
+{
+	const struct kp_call_node *nd;
+
+	db_prepare(&w->to, "insert into node values(?,?,?,?,?,?)");
+	for (uint32_t i = 0; i < w->names->nnodes &&
+	     w->to.rc == SQLITE_OK; i++) {
+		nd = &w->names->nodes[i];
+		sqlite3_bind_int64(w->to.st, 1, i);
+		sqlite3_bind_text(w->to.st, 2, nd->name, -1, SQLITE_STATIC);
+		db_ints(&w->to, 3, (int64_t[]){ nd->otp, nd->offset,
+		    nd->error, nd->end }, 4);
+		db_row(&w->to);
+	}
+}
+
+static void
+put_processes(struct trace_writing *w)
+{
+	const struct kp_call_proc *p;
+	const struct kp_calls_proc *q;
+
+	db_prepare(&w->to, "insert into process values(?,?,?,?,?,?)");
+	for (uint32_t i = 0; i < w->sum->nprocs && w->to.rc == SQLITE_OK; i++) {
+		p = &w->names->procs[i];
+		q = &w->sum->procs[i];
+		sqlite3_bind_int64(w->to.st, 1, i);
+		db_pid(&w->to, 2, p);
+		db_text(&w->to, 3, p->name);
+		if (q->spawned) {
+			sqlite3_bind_int64(w->to.st, 4, q->parent);
+			db_fn(&w->to, 5, w->names, q->spawned_as);
+		}
+		sqlite3_bind_int64(w->to.st, 6, p->node);
+		db_row(&w->to);
+	}
+}
+
+static void
+put_calls(struct trace_writing *w)
+{
+	const struct kp_calls_clock *c;
+
+	db_prepare(&w->to, "insert into call values(?,?,?,?,?,?)");
+	for (uint32_t i = 0; i < w->sum->nclocks && w->to.rc == SQLITE_OK; i++) {
+		c = &w->sum->clocks[i];
+		sqlite3_bind_int64(w->to.st, 1, c->proc);
+		db_fn(&w->to, 2, w->names, c->caller);
+		db_fn(&w->to, 3, w->names, c->fn);
+		db_ints(&w->to, 4, (int64_t[]){ (int64_t)c->calls, c->acc,
+		    c->own }, 3);
+		db_row(&w->to);
+	}
+}
+
+static void
+put_paths(struct trace_writing *w)
+{
+	const struct kp_calls_path *p;
+
+	db_prepare(&w->to, "insert into path values(?,?,?,?,?,?,?)");
+	for (uint32_t i = 0; i < w->sum->npaths && w->to.rc == SQLITE_OK; i++) {
+		p = &w->sum->paths[i];
+		sqlite3_bind_int64(w->to.st, 1, i);
+		if (p->parent != KP_PATH_NONE) {
+			sqlite3_bind_int64(w->to.st, 2, p->parent);
+			db_fn(&w->to, 5, w->names, p->fn);
+		}
+		db_ints(&w->to, 3, (int64_t[]){ p->proc, p->depth }, 2);
+		db_ints(&w->to, 6, (int64_t[]){ (int64_t)p->calls, p->own },
+		    2);
+		db_row(&w->to);
+	}
+}
+
+enum kp_err
+trace_db_write(const char *file, const struct kp_call_names *t,
+    const struct kp_calls_sum *s, const struct kp_calls_info *info, char *why,
+    size_t n)
+{
+	struct trace_writing w = { .names = t, .sum = s };
+	char text[FILE_WHY_MAX];
+
+	if (file_not_for_db(text, file) != NULL) {
+		snprintf(why, n, "%.200s", text);
+		return KP_EFORMAT;
+	}
+	if (access(file, F_OK) == 0) {
+		snprintf(why, n, "it is there already");
+		return KP_EBUSY;
+	}
+	db_open(&w.to, file);
+	db_exec(&w.to, trace_schema);
+	put_trace(&w, info);
+	put_nodes(&w);
+	put_processes(&w);
+	put_calls(&w);
+	put_paths(&w);
+	db_exec(&w.to, "commit");
+	if (w.to.rc != SQLITE_OK)
+		snprintf(why, n, "%s", sqlite3_errmsg(w.to.db));
+	db_close(&w.to);
+	if (w.to.rc == SQLITE_OK)
+		return KP_OK;
+	unlink(file);
+	return KP_EIO;
+}
+
+/*
+ * ---- counters ----
+ *
+ * A profile is one transaction, so that the file never has a part of one.  A file
+ * that is read is untrusted: its size and its figures are bounded.
+ */
 
 #define APPLICATION 1802529904	/* "kpfp" */
 #define VERSION 2
@@ -22,7 +293,7 @@
 #define LIMITED_MAX 16384u
 #define FIGURE_MAX (INT64_C(1) << 43)
 
-static const char schema[] =
+static const char counts_schema[] =
     "pragma application_id = 1802529904; pragma user_version = 2;"
     "create table profile(id integer primary key, target text not null,"
     "  otp integer not null, type text not null, read_ns integer not null,"
@@ -46,15 +317,15 @@ static const char schema[] =
     "  round(1.0 * sum(words) / sum(calls), 3) words_per_call"
     "  from counted group by profile, function;";
 
-struct writing {
-	struct put to;
+struct counts_writing {
+	struct db to;
 	sqlite3_int64 id;	/* of the profile */
 };
 
 /* ---- what is written ---- */
 
 static void
-put_profile(struct writing *w, const struct kp_counts *p,
+put_profile(struct counts_writing *w, const struct kp_counts *p,
     const struct counts_view *v, kp_wall_ns now)
 {
 	const int64_t figures[] = { now, p->elapsed, (int64_t)v->functions,
@@ -62,7 +333,7 @@ put_profile(struct writing *w, const struct kp_counts *p,
 		(int64_t)v->skipped };
 	struct kp_buf limited;
 
-	put_prepare(&w->to, "insert into profile(target, otp, type, read_ns, "
+	db_prepare(&w->to, "insert into profile(target, otp, type, read_ns, "
 	    "elapsed_ns, functions, processes, gone, merged, skipped, ended, "
 	    "limited) values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 	db_text(&w->to, 1, v->target);
@@ -76,16 +347,16 @@ put_profile(struct writing *w, const struct kp_counts *p,
 		db_text(&w->to, 12, kp_buf_cstr(&limited));
 		kp_buf_free(&limited);
 	}
-	put_row(&w->to);
+	db_row(&w->to);
 	w->id = sqlite3_last_insert_rowid(w->to.db);
 }
 
 static void
-put_counted(struct writing *w, const struct kp_counts *p)
+put_counted(struct counts_writing *w, const struct kp_counts *p)
 {
 	const struct kp_counts_row *row;
 
-	put_prepare(&w->to, "insert into counted values(?, ?, ?, ?, ?, ?)");
+	db_prepare(&w->to, "insert into counted values(?, ?, ?, ?, ?, ?)");
 	for (size_t i = 0; i < p->nrows && w->to.rc == SQLITE_OK; i++) {
 		row = &p->rows[i];
 		sqlite3_bind_int64(w->to.st, 1, w->id);
@@ -98,21 +369,21 @@ put_counted(struct writing *w, const struct kp_counts *p)
 			sqlite3_bind_int64(w->to.st,
 			    p->type == KP_COUNTS_TIME ? 5 : 6,
 			    (sqlite3_int64)row->value);
-		put_row(&w->to);
+		db_row(&w->to);
 	}
 }
 
 static void
-put_names(struct writing *w, const struct kp_call_names *t)
+put_names(struct counts_writing *w, const struct kp_call_names *t)
 {
-	put_prepare(&w->to, "insert into process values(?, ?, ?)");
+	db_prepare(&w->to, "insert into process values(?, ?, ?)");
 	for (uint32_t i = 0; i < t->nprocs && w->to.rc == SQLITE_OK; i++) {
 		if (t->procs[i].name == NULL)
 			continue;
 		sqlite3_bind_int64(w->to.st, 1, w->id);
 		db_pid(&w->to, 2, &t->procs[i]);
 		db_text(&w->to, 3, t->procs[i].name);
-		put_row(&w->to);
+		db_row(&w->to);
 	}
 }
 
@@ -141,9 +412,9 @@ is_ours(sqlite3 *db)
 
 /* Within the transaction, since another kprof may make it at this moment. */
 static enum kp_err
-make(struct writing *w, char *why, size_t n)
+make(struct counts_writing *w, char *why, size_t n)
 {
-	put_exec(&w->to, "begin immediate");
+	db_exec(&w->to, "begin immediate");
 	if (w->to.rc != SQLITE_OK)
 		return KP_OK;
 	if (is_ours(w->to.db))
@@ -153,7 +424,7 @@ make(struct writing *w, char *why, size_t n)
 		    "own");
 		return KP_EFORMAT;
 	}
-	put_exec(&w->to, schema);
+	db_exec(&w->to, counts_schema);
 	return KP_OK;
 }
 
@@ -164,13 +435,13 @@ counts_db_add(const char *file, const struct kp_counts *p,
 	bool is_new = access(file, F_OK) != 0;
 	char text[FILE_WHY_MAX];
 	enum kp_err e = KP_EIO;
-	struct writing w = { 0 };
+	struct counts_writing w = { 0 };
 
 	if (file_not_for_db(text, file) != NULL) {
 		snprintf(why, n, "%.200s", text);
 		return KP_EFORMAT;
 	}
-	put_open(&w.to, file);
+	db_open(&w.to, file);
 	if (w.to.rc == SQLITE_OK)
 		sqlite3_busy_timeout(w.to.db, BUSY_MS);
 	if (make(&w, why, n) != KP_OK) {
@@ -180,13 +451,13 @@ counts_db_add(const char *file, const struct kp_counts *p,
 	put_profile(&w, p, v, now);
 	put_counted(&w, p);
 	put_names(&w, p->names);
-	put_exec(&w.to, "commit");
+	db_exec(&w.to, "commit");
 	e = w.to.rc == SQLITE_OK ? KP_OK : KP_EIO;
 	if (e != KP_OK)
 		snprintf(why, n, "%s", w.to.db != NULL ? sqlite3_errmsg(w.to.db) :
 		    "out of memory");
 out:
-	put_close(&w.to);
+	db_close(&w.to);
 	if (e != KP_OK && is_new)
 		unlink(file);
 	return e;

@@ -1,0 +1,655 @@
+/*
+ * trace_functions.c - writes a trace by function, with callers and callees: as
+ * fprof's analysis, and for the tools of callgrind.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sat.h"
+#include "kprofd/fn_name.h"
+#include "kprofd/term.h"
+#include "text/text.h"
+#include "trace_report.h"
+
+/*
+ * ---- the rows of one process, or of all, by function ----
+ *
+ * Rows are sorted twice, by function and by caller, and both are walked together:
+ * in both the rows of a function are next to each other.
+ */
+
+/* A function, and the rows about it. */
+struct function {
+	uint32_t fn;
+	uint64_t calls;
+	kp_dur_ns acc, own;
+	const struct kp_calls_clock *callers, *called;
+	uint32_t ncallers, ncalled;
+};
+
+/* Zeroed is empty. */
+struct group {
+	struct kp_calls_clock *by_fn, *by_caller;
+	struct function *fns;
+	uint32_t nrows, nfns;
+	uint64_t calls;
+	kp_dur_ns own;		/* of all rows */
+};
+
+static int
+order(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int
+by_fn(const void *a, const void *b)
+{
+	const struct kp_calls_clock *x = a, *y = b;
+	int d = order(x->fn, y->fn);
+
+	return d != 0 ? d : order(x->caller, y->caller);
+}
+
+static int
+by_caller(const void *a, const void *b)
+{
+	const struct kp_calls_clock *x = a, *y = b;
+	int d = order(x->caller, y->caller);
+
+	return d != 0 ? d : order(x->fn, y->fn);
+}
+
+static int
+by_proc(const void *a, const void *b)
+{
+	const struct kp_calls_clock *x = a, *y = b;
+	int d = order(x->proc, y->proc);
+
+	return d != 0 ? d : by_fn(a, b);
+}
+
+/* A copy of all rows, sorted by process; free() it. */
+static struct kp_calls_clock *
+rows_by_proc(const struct kp_calls_sum *s)
+{
+	struct kp_calls_clock *v = malloc((s->nclocks + 1) * sizeof(*v));
+
+	if (v == NULL)
+		return NULL;
+	if (s->nclocks > 0)
+		memcpy(v, s->clocks, s->nclocks * sizeof(*v));
+	qsort(v, s->nclocks, sizeof(*v), by_proc);
+	return v;
+}
+
+/* The number of rows, from the first one on, of the same process. */
+static uint32_t
+rows_of_one(const struct kp_calls_clock *rows, uint32_t n)
+{
+	uint32_t i = 0;
+
+	while (i < n && rows[i].proc == rows[0].proc)
+		i++;
+	return i;
+}
+
+/* Adds up rows of the same function and caller; v is sorted. */
+static uint32_t
+merge(struct kp_calls_clock *v, uint32_t n)
+{
+	uint32_t out = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (out > 0 && by_fn(&v[out - 1], &v[i]) == 0) {
+			v[out - 1].calls += v[i].calls;
+			v[out - 1].acc = sat_add(v[out - 1].acc, v[i].acc);
+			v[out - 1].own = sat_add(v[out - 1].own, v[i].own);
+		} else {
+			v[out++] = v[i];
+		}
+	}
+	return out;
+}
+
+static void
+fn_from(struct group *g, uint32_t fn, uint32_t *at, uint32_t *called)
+{
+	struct function *f = &g->fns[g->nfns++];
+	const struct kp_calls_clock *c;
+
+	*f = (struct function){ .fn = fn, .callers = &g->by_fn[*at],
+		.called = &g->by_caller[*called] };
+	for (; *at < g->nrows && g->by_fn[*at].fn == fn; (*at)++) {
+		c = &g->by_fn[*at];
+		f->calls += c->calls;
+		f->acc = sat_add(f->acc, c->acc);
+		f->own = sat_add(f->own, c->own);
+		f->ncallers++;
+	}
+	for (; *called < g->nrows && g->by_caller[*called].caller == fn;
+	     (*called)++)
+		f->ncalled++;
+	g->calls += f->calls;
+	g->own = sat_add(g->own, f->own);
+}
+
+static void
+fns_from_rows(struct group *g)
+{
+	uint32_t at = 0, called = 0, fn;
+
+	while (at < g->nrows || called < g->nrows) {
+		if (called == g->nrows || (at < g->nrows &&
+		    g->by_fn[at].fn <= g->by_caller[called].caller))
+			fn = g->by_fn[at].fn;
+		else
+			fn = g->by_caller[called].caller;
+		fn_from(g, fn, &at, &called);
+	}
+}
+
+/* ---- the order in which functions are shown ---- */
+
+struct ordering {
+	const struct kp_call_names *names;
+	bool by_own;
+};
+
+static int
+fn_order(const void *a, const void *b, void *ctx)
+{
+	const struct function *x = a, *y = b;
+	const struct ordering *o = ctx;
+	kp_dur_ns p = o->by_own ? x->own : x->acc;
+	kp_dur_ns q = o->by_own ? y->own : y->acc;
+
+	return p != q ? (p < q) - (p > q) :
+	    kp_call_fn_order(o->names, x->fn, y->fn);
+}
+
+static int
+row_order(const struct kp_calls_clock *x, const struct kp_calls_clock *y,
+    const struct ordering *o)
+{
+	kp_dur_ns p = o->by_own ? x->own : x->acc;
+	kp_dur_ns q = o->by_own ? y->own : y->acc;
+
+	return (p < q) - (p > q);
+}
+
+static int
+caller_order(const void *a, const void *b, void *ctx)
+{
+	const struct kp_calls_clock *x = a, *y = b;
+	const struct ordering *o = ctx;
+	int d = row_order(x, y, o);
+
+	return d != 0 ? d : kp_call_fn_order(o->names, x->caller, y->caller);
+}
+
+static int
+called_order(const void *a, const void *b, void *ctx)
+{
+	const struct kp_calls_clock *x = a, *y = b;
+	const struct ordering *o = ctx;
+	int d = row_order(x, y, o);
+
+	return d != 0 ? d : kp_call_fn_order(o->names, x->fn, y->fn);
+}
+
+static void
+put_in_order(struct group *g, struct ordering *o)
+{
+	struct function *f;
+
+	for (uint32_t i = 0; i < g->nfns; i++) {
+		f = &g->fns[i];
+		qsort_r(&g->by_fn[f->callers - g->by_fn], f->ncallers,
+		    sizeof(*g->by_fn), caller_order, o);
+		qsort_r(&g->by_caller[f->called - g->by_caller], f->ncalled,
+		    sizeof(*g->by_caller), called_order, o);
+	}
+	qsort_r(g->fns, g->nfns, sizeof(*g->fns), fn_order, o);
+}
+
+static void
+group_free(struct group *g)
+{
+	free(g->by_fn);
+	free(g->by_caller);
+	free(g->fns);
+	*g = (struct group){ 0 };
+}
+
+/*
+ * Groups n rows, and adds up those that differ only in their process.  Functions
+ * are in descending order of own or accumulated time.  KP_ENOMEM leaves g empty.
+ */
+static enum kp_err
+group_make(struct group *g, const struct kp_calls_clock *rows,
+    uint32_t n, const struct kp_call_names *names, bool by_own)
+{
+	struct ordering o = { names, by_own };
+
+	*g = (struct group){ 0 };
+	g->by_fn = malloc((n + 1) * sizeof(*g->by_fn));
+	g->by_caller = malloc((n + 1) * sizeof(*g->by_caller));
+	g->fns = malloc((2 * (size_t)n + 1) * sizeof(*g->fns));
+	if (g->by_fn == NULL || g->by_caller == NULL || g->fns == NULL) {
+		group_free(g);
+		return KP_ENOMEM;
+	}
+	if (n > 0)
+		memcpy(g->by_fn, rows, n * sizeof(*rows));
+	qsort(g->by_fn, n, sizeof(*g->by_fn), by_fn);
+	g->nrows = merge(g->by_fn, n);
+	memcpy(g->by_caller, g->by_fn, g->nrows * sizeof(*g->by_fn));
+	qsort(g->by_caller, g->nrows, sizeof(*g->by_caller), by_caller);
+	fns_from_rows(g);
+	put_in_order(g, &o);
+	return KP_OK;
+}
+
+/*
+ * ---- fprof ----
+ *
+Its analysis with its columns and marks, so that a reader of one can read the
+ * other.
+ *
+ * It differs where something is unknown: a process whose spawn was not seen has no
+ * second element, and spawned_as has an arity in place of arguments.
+ *
+ * As with fprof, rows add up to the last digit: the callers of a function to its
+ * marked row, and functions to their process and to the totals.  So the parts are
+ * rounded to the digits that are shown, and what is shown of others is their sum.
+ *
+ * Source: fprof's manual, "Analysis Format" (tools).
+ */
+
+#define COLS_MIN 23u
+#define ROW_REST 11u		/* columns of a row's brackets and marks */
+#define ID_MAX 8192u
+
+#define DIGIT 1000		/* ns: the last that is shown */
+
+struct sheet {
+	struct kp_buf *b;
+	const struct trace_view *v;
+	const struct kp_calls_sum *sum;	/* with rounded times */
+	int name, calls, time;	/* widths */
+};
+
+static void
+sheet_init(struct sheet *s, struct kp_buf *b, const struct trace_view *v)
+{
+	unsigned cols = v->cols > 0 ? v->cols : TRACE_COLS;
+
+	if (cols < COLS_MIN)
+		cols = COLS_MIN;
+	*s = (struct sheet){ .b = b, .v = v };
+	s->calls = (int)((cols - ROW_REST) / 12);
+	s->time = 2 * s->calls;
+	s->name = (int)(cols - ROW_REST) - 5 * s->calls;
+}
+
+/* acc < 0: undefined. */
+static void
+put_row(struct sheet *s, const char *head, const char *id, uint64_t calls,
+    kp_dur_ns acc, kp_dur_ns own, const char *tail, const char *mark)
+{
+	char cnt[32], a[48], o[48];
+
+	snprintf(cnt, sizeof(cnt), "%" PRIu64 ",", calls);
+	snprintf(a, sizeof(a), "%.3f,", (double)acc / 1e6);
+	snprintf(o, sizeof(o), "%.3f", (double)own / 1e6);
+	kp_buf_printf(s->b, "%-3s%-*s%*s%*s%*s%-4s%4s\n", head, s->name, id,
+	    s->calls, cnt, s->time, acc < 0 ? "undefined," : a, s->time - 1,
+	    o, tail, mark);
+}
+
+/* As terms: {lists,seq,2}, suspend */
+static void
+put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
+    uint32_t fn)
+{
+	const struct kp_call_fn *f = &t->fns[fn];
+
+	if (f->mod[0] == '\0') {
+		kp_buf_str(b, f->fun);
+		return;
+	}
+	kp_buf_str(b, "{");
+	kp_atom_print(b, f->mod);
+	kp_buf_str(b, ",");
+	kp_atom_print(b, f->fun);
+	kp_buf_printf(b, ",%" PRIu32 "}", f->arity);
+}
+
+static void
+put_fn_row(struct sheet *s, const char *head, uint32_t fn, uint64_t calls,
+    kp_dur_ns acc, kp_dur_ns own, const char *tail, const char *mark)
+{
+	struct kp_buf id;
+
+	kp_buf_init(&id, ID_MAX);
+	put_fn_term(&id, s->v->names, fn);
+	kp_buf_str(&id, ",");
+	put_row(s, head, kp_buf_cstr(&id), calls, acc, own, tail, mark);
+	kp_buf_free(&id);
+}
+
+static void
+put_heading(struct sheet *s)
+{
+	kp_buf_printf(s->b, "%-3s%-*s%*s%*s%*s%-4s%4s\n", "%", s->name, "",
+	    s->calls, " CNT ", s->time, " ACC ", s->time - 1, " OWN", "", "");
+}
+
+static const char *
+bool_text(bool v)
+{
+	return v ? "true" : "false";
+}
+
+static void
+put_options(struct sheet *s)
+{
+	const struct trace_view *v = s->v;
+
+	kp_buf_printf(s->b, "%%%% Analysis results:\n{  analysis_options,\n"
+	    " [{callers, %s},\n  {sort, %s},\n  {totals, %s},\n"
+	    "  {details, %s}]}.\n\n", bool_text(!v->no_callers),
+	    v->by_own ? "own" : "acc", bool_text(v->totals),
+	    bool_text(!v->no_details));
+}
+
+/* ---- functions ---- */
+
+/* The callers of a function, or the functions it called. */
+static void
+put_related(struct sheet *s, const struct kp_calls_clock *v, uint32_t n,
+    bool called)
+{
+	const char *first = called ? " [{" : "{[{";
+	const char *end = called ? "}]}." : "}],";
+
+	if (n == 0)
+		kp_buf_str(s->b, called ? " [ ]}.\n" : "{[ ],\n");
+	for (uint32_t i = 0; i < n; i++)
+		put_fn_row(s, i == 0 ? first : "  {",
+		    called ? v[i].fn : v[i].caller, v[i].calls, v[i].acc,
+		    v[i].own, i + 1 < n ? "}," : end, "");
+}
+
+static void
+fprof_fn(struct sheet *s, const struct function *f)
+{
+	if (s->v->no_callers) {
+		put_fn_row(s, "{  ", f->fn, f->calls, f->acc, f->own, "}.",
+		    "");
+		return;
+	}
+	put_related(s, f->callers, f->ncallers, false);
+	put_fn_row(s, " { ", f->fn, f->calls, f->acc, f->own, "},", "%");
+	put_related(s, f->called, f->ncalled, true);
+	kp_buf_str(s->b, "\n");
+}
+
+static void
+put_fns(struct sheet *s, const struct group *g)
+{
+	for (uint32_t i = 0; i < g->nfns; i++)
+		fprof_fn(s, &g->fns[i]);
+	kp_buf_str(s->b, "\n");
+}
+
+static void
+put_totals(struct sheet *s)
+{
+	const struct kp_calls_sum *sum = s->sum;
+	struct group g;
+
+	if (group_make(&g, sum->clocks, sum->nclocks, s->v->names,
+	    s->v->by_own) != KP_OK) {
+		s->b->err = KP_ENOMEM;
+		return;
+	}
+	put_heading(s);
+	put_row(s, "[{ ", "totals,", g.calls,
+	    sum->opts.cpu ? g.own : sum->last - sum->first, g.own, "}].",
+	    "%%%");
+	kp_buf_str(s->b, "\n");
+	if (s->v->totals)
+		put_fns(s, &g);
+	else
+		kp_buf_str(s->b, "\n");
+	group_free(&g);
+}
+
+/* ---- processes ---- */
+
+struct part {
+	const struct kp_calls_clock *rows;
+	uint32_t n;
+	kp_dur_ns own;
+};
+
+static int
+part_order(const void *a, const void *b)
+{
+	const struct part *x = a, *y = b;
+
+	if (x->own != y->own)
+		return (x->own < y->own) - (x->own > y->own);
+	return (x->rows > y->rows) - (x->rows < y->rows);
+}
+
+static void
+put_origin(struct sheet *s, uint32_t proc)
+{
+	const struct kp_calls_proc *p = &s->v->sum->procs[proc];
+	const struct kp_call_names *t = s->v->names;
+
+	kp_buf_str(s->b, " { spawned_by, \"");
+	trace_put_pid(s->b, t, p->parent);
+	kp_buf_str(s->b, "\"},\n { spawned_as, ");
+	put_fn_term(s->b, t, p->spawned_as);
+	if (p->nfirst > 0)
+		kp_buf_str(s->b, "},\n { initial_calls, [");
+	for (uint32_t i = 0; i < p->nfirst; i++) {
+		kp_buf_str(s->b, i > 0 ? "," : "");
+		put_fn_term(s->b, t, p->first[i]);
+	}
+	kp_buf_str(s->b, p->nfirst > 0 ? "]}].\n" : "}].\n");
+}
+
+static void
+fprof_process(struct sheet *s, const struct part *part)
+{
+	uint32_t proc = part->rows[0].proc;
+	bool origin = s->v->sum->procs[proc].spawned;
+	struct group g;
+	struct kp_buf id;
+
+	if (group_make(&g, part->rows, part->n, s->v->names,
+	    s->v->by_own) != KP_OK) {
+		s->b->err = KP_ENOMEM;
+		return;
+	}
+	kp_buf_init(&id, ID_MAX);
+	kp_buf_str(&id, "\"");
+	trace_put_pid(&id, s->v->names, proc);
+	kp_buf_str(&id, "\",");
+	put_heading(s);
+	put_row(s, "[{ ", kp_buf_cstr(&id), g.calls, -1, g.own,
+	    origin ? "}," : "}].", "%%");
+	kp_buf_free(&id);
+	if (origin)
+		put_origin(s, proc);
+	kp_buf_str(s->b, "\n");
+	put_fns(s, &g);
+	group_free(&g);
+}
+
+static void
+put_processes(struct sheet *s)
+{
+	const struct kp_calls_sum *sum = s->sum;
+	struct kp_calls_clock *rows = rows_by_proc(sum);
+	struct part *parts = calloc(sum->nprocs + 1, sizeof(*parts));
+	uint32_t n = 0;
+
+	if (rows == NULL || parts == NULL)
+		s->b->err = KP_ENOMEM;
+	for (uint32_t i = 0; s->b->err == KP_OK && i < sum->nclocks;
+	     i += parts[n++].n) {
+		parts[n].rows = &rows[i];
+		parts[n].n = rows_of_one(&rows[i], sum->nclocks - i);
+		for (uint32_t j = i; j < i + parts[n].n; j++)
+			parts[n].own = sat_add(parts[n].own,
+			    rows[j].own);
+	}
+	if (parts != NULL)
+		qsort(parts, n, sizeof(*parts), part_order);
+	for (uint32_t i = 0; s->b->err == KP_OK && i < n; i++)
+		fprof_process(s, &parts[i]);
+	free(parts);
+	free(rows);
+}
+
+static kp_dur_ns
+rounded(kp_dur_ns t)
+{
+	return sat_add(t, DIGIT / 2) / DIGIT * DIGIT;
+}
+
+void
+trace_fprof(struct kp_buf *b, const struct trace_view *v)
+{
+	struct kp_calls_sum sum = *v->sum;
+	struct sheet s;
+
+	sheet_init(&s, b, v);
+	sum.clocks = rows_by_proc(v->sum);
+	if (sum.clocks == NULL) {
+		b->err = KP_ENOMEM;
+		return;
+	}
+	for (uint32_t i = 0; i < sum.nclocks; i++) {
+		sum.clocks[i].acc = rounded(sum.clocks[i].acc);
+		sum.clocks[i].own = rounded(sum.clocks[i].own);
+	}
+	s.sum = &sum;
+	put_options(&s);
+	put_totals(&s);
+	if (!v->no_details)
+		put_processes(&s);
+	free(sum.clocks);
+}
+
+/*
+ * ---- callgrind ----
+ *
+ * All functions are at line 0 of their module.  An object is a process, or all
+ * processes of one root (trace_report.h).  suspend, which has no own time by fprof's
+ * rules, has the time that passed; so the costs of a process add up to its time.
+ *
+ * Source: "Callgrind Format Specification", valgrind's manual.
+ */
+
+static kp_dur_ns
+cost(uint32_t fn, kp_dur_ns acc, kp_dur_ns own)
+{
+	return fn == KP_FN_SUSPEND ? acc : own;
+}
+
+/* The cost of all rows. */
+static kp_dur_ns
+summary(const struct kp_calls_clock *rows, uint32_t n)
+{
+	kp_dur_ns sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum = sat_add(sum, cost(rows[i].fn, rows[i].acc,
+		    rows[i].own));
+	return sum;
+}
+
+static void
+put_name(struct kp_buf *b, const struct trace_view *v, const char *fl,
+    const char *key, uint32_t fn)
+{
+	const char *mod = v->names->fns[fn].mod;
+	char name[FN_NAME_MAX];
+
+	kp_buf_printf(b, "%s=", fl);
+	text_put(b, mod[0] != '\0' ? fn_shown(name, sizeof(name), mod) :
+	    "pseudo");
+	kp_buf_printf(b, "\n%s=", key);
+	trace_put_fn(b, v->names, fn);
+	kp_buf_str(b, "\n");
+}
+
+static void
+callgrind_fn(struct kp_buf *b, const struct trace_view *v,
+    const struct function *f)
+{
+	const struct kp_calls_clock *c;
+
+	put_name(b, v, "fl", "fn", f->fn);
+	kp_buf_printf(b, "0 %" PRId64 "\n", cost(f->fn, f->acc, f->own));
+	for (uint32_t i = 0; i < f->ncalled; i++) {
+		c = &f->called[i];
+		put_name(b, v, "cfi", "cfn", c->fn);
+		kp_buf_printf(b, "calls=%" PRIu64 " 0\n0 %" PRId64 "\n",
+		    c->calls, c->acc);
+	}
+	kp_buf_str(b, "\n");
+}
+
+static void
+callgrind_process(struct kp_buf *b, const struct trace_view *v,
+    const struct kp_calls_clock *rows, uint32_t n)
+{
+	struct group g;
+
+	if (group_make(&g, rows, n, v->names, true) != KP_OK) {
+		b->err = KP_ENOMEM;
+		return;
+	}
+	kp_buf_str(b, "ob=");
+	trace_put_root(b, v, rows[0].proc);
+	kp_buf_str(b, "\n");
+	for (uint32_t i = 0; i < g.nfns; i++)
+		callgrind_fn(b, v, &g.fns[i]);
+	group_free(&g);
+}
+
+void
+trace_callgrind(struct kp_buf *b, const struct trace_view *v)
+{
+	struct kp_calls_clock *rows = rows_by_proc(v->sum);
+	uint32_t n;
+
+	if (rows == NULL) {
+		b->err = KP_ENOMEM;
+		return;
+	}
+	/* A function found on a stack was called once, before the trace. */
+	for (uint32_t i = 0; i < v->sum->nclocks; i++)
+		if (rows[i].calls == 0)
+			rows[i].calls = 1;
+	kp_buf_str(b, "# callgrind format\nversion: 1\ncreator: kprof\ncmd: ");
+	trace_put_targets(b, v);
+	kp_buf_printf(b, "\npositions: line\nevent: ns : time in ns\n"
+	    "events: ns\nsummary: %" PRId64 "\n\n",
+	    summary(rows, v->sum->nclocks));
+	for (uint32_t i = 0; i < v->sum->nclocks && b->err == KP_OK; i += n) {
+		n = rows_of_one(&rows[i], v->sum->nclocks - i);
+		callgrind_process(b, v, &rows[i], n);
+	}
+	free(rows);
+}
