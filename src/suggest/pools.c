@@ -197,7 +197,7 @@ suggest_pools_read(struct suggest_pools *p, struct kp_term *r)
 		e = kp_waits_read(r, p->waits, KP_WAITS_MAX, &p->nwaits);
 	if (e == KP_OK)
 		e = kp_term_finish(r);
-	p->known = e == KP_OK;
+	p->answered = e == KP_OK;
 	return e;
 }
 
@@ -365,7 +365,7 @@ suggest_pools_about(const struct suggest_pools *p, kp_dur_ns span,
 	char x[TEXT_MAX], y[TEXT_MAX], mod[TEXT_BYTES_MAX];
 	unsigned lines = 0;
 
-	if (!p->known) {
+	if (!p->answered) {
 		kp_buf_str(b, "Which supervisors and pools there are is not "
 		    "known: the node did not answer in time.\n");
 		return;

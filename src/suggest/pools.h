@@ -10,7 +10,7 @@
 
 #include "kprofd/term.h"
 #include "kprofd/waits.h"
-#include "suggest/calls.h"
+#include "suggest/call_tree.h"
 
 /* More are counted; kprof_sampler_pools.erl sends fewer. */
 #define SUGGEST_POOLS_MAX 100u
@@ -46,7 +46,7 @@ struct suggest_pools {
 	size_t nwaits;
 	uint64_t seen, not_seen;	/* processes that were asked, and others */
 	uint64_t over;		/* pools, applications and members past the caps */
-	bool known;		/* the node has answered */
+	bool answered;		/* the node has answered */
 	struct map members;	/* private: process -> pool + 1 */
 };
 

@@ -1,6 +1,6 @@
 /*
  * propose.h - which function begins requests, and which functions are worth
- * measuring, from traces of calls (calls.h).  Pure.
+ * measuring, from call trees; and the text of the tiers.conf that is proposed.  Pure.
  *
  * An entry is the outermost call in a process that works and waits in turn, and
  * returns.  Tiers are modules, or applications that are not the entry's, in which
@@ -11,12 +11,17 @@
 #ifndef KPROFD_SUGGEST_PROPOSE_H
 #define KPROFD_SUGGEST_PROPOSE_H
 
-#include "suggest/calls.h"
+#include "kprofd/config.h"
+#include "suggest/call_tree.h"
 
 #define SUGGEST_ENTRIES_MAX 8
 #define SUGGEST_TIERS_MAX 12	/* more would be more than people read */
 #define SUGGEST_TIER_FNS_MAX 12	/* functions of one tier */
 #define SUGGEST_LEFT_MAX 12	/* functions of which the file says why not */
+#define SUGGEST_CLAUSE_MAX 8192u	/* bytes */
+#define SUGGEST_FILE_MAX (256u << 10)	/* bytes */
+
+/* ---- entries (entry.c) ---- */
 
 struct suggest_entry {
 	uint32_t fn;
@@ -27,7 +32,7 @@ struct suggest_entry {
 	bool callback;		/* the last resort: it returns a server's state */
 	bool waits;		/* it does little but wait */
 	bool cut;		/* samples do not show what is around it */
-	bool known;		/* a framework's request */
+	bool framework;		/* a framework's request */
 	bool worker;		/* in a pool, and calls hardly any other module */
 	double score;
 };
@@ -36,11 +41,43 @@ struct suggest_entry {
  * The best first; at most SUGGEST_ENTRIES_MAX.  Returns their number; 0: nothing
  * was called that returned.
  */
-size_t suggest_entries(const struct suggest_calls *c,
+size_t suggest_entries(const struct suggest_tree *c,
     const struct suggest_fn *fns, struct suggest_entry *v);
 
+/*
+ * A framework or a client that is widely used, by its modules.  Names help to explain
+ * a proposal; the proposal itself does not need them.
+ */
+struct suggest_framework {
+	const char *module;	/* it is loaded where the framework is */
+	const char *name;
+	const char *does;	/* "HTTP requests" */
+	const char *example;	/* in priv/examples, or NULL */
+	/* Its requests, as that file has them; mod NULL: see there. */
+	const char *mod, *fun;
+	uint32_t arity;
+	const char *identity;	/* clauses of the identity fun */
+};
+
+extern const struct suggest_framework suggest_frameworks[];
+extern const size_t suggest_nframeworks;
+
+/* The framework whose requests this function is; NULL: of none. */
+const struct suggest_framework *suggest_framework_of(const char *mod,
+    const char *fun, uint32_t arity);
+/*
+ * example: "mod:fun(atom, #{method := binary, ... 4 keys})", all of the line
+ * behind "example: ".  Appends a clause, and why it is that, as a comment of one
+ * line, to `why`.  If nothing tells requests apart, the clause gives the function's name
+ * to all.
+ */
+void suggest_identity(const struct kp_mfa *f, const char *example,
+    struct kp_buf *clause, struct kp_buf *why);
+
+/* ---- tiers (tiers.c) ---- */
+
 /* Why a module or a function is not in a tier. */
-enum suggest_why {
+enum suggest_reason {
 	SUGGEST_HELPER,		/* called from everywhere: part of its callers */
 	SUGGEST_SHORT,		/* too little of the time */
 	SUGGEST_QUICK,		/* tracing would take as long as its calls */
@@ -63,7 +100,7 @@ struct suggest_tier {
 
 struct suggest_left {
 	uint32_t fn;		/* its most called function */
-	enum suggest_why why;
+	enum suggest_reason reason;
 	uint64_t calls;
 	kp_dur_ns own;
 };
@@ -79,8 +116,64 @@ struct suggest_tiers {
 };
 
 /* c: a trace by request.  hot: of calls a request; KP_ENOMEM. */
-enum kp_err suggest_tiers(const struct suggest_calls *c,
+enum kp_err suggest_tiers(const struct suggest_tree *c,
     const struct suggest_fn *fns, uint32_t entry, double hot,
     struct suggest_tiers *out);
+
+/* ---- texts (write.c) ---- */
+
+struct suggest_file {
+	const char *node, *date;
+	/* Other options with which kprofd reaches the node: " -dist-port 4370"; or "". */
+	const char *reach;
+	const struct kp_call_names *names;
+	const struct suggest_fn *fns;
+	/* The best first, of a trace with other names. */
+	const struct suggest_entry *entries;
+	const struct kp_call_names *entry_names;
+	size_t nentries, chosen;	/* chosen: which of them it is for */
+	const struct suggest_tiers *tiers;
+	/* Calls a second; < 0: unknown. */
+	double (*rate)(const void *ctx, const struct kp_call_fn *fn);
+	const void *ctx;
+	/* Lines without "% ", for the beginning; "" : none. */
+	const char *about, *verdict;
+	const char *clause, *why;	/* of the identity fun; or "" */
+	bool paths;			/* request types are paths */
+};
+
+void suggest_write(const struct suggest_file *f, struct kp_buf *b);
+/*
+ * A draft without comments, whose identity fun has no clause: for kprofd -check
+ * -explain.
+ */
+void suggest_write_draft(const struct suggest_file *f, struct kp_buf *b);
+
+/* What was done in one way. */
+struct suggest_work {
+	uint64_t loads, questions, patterns;
+	uint64_t processes;	/* whose flags were set */
+	double counted, armed;	/* calls */
+	double events;
+};
+
+/*
+ * What it takes of the node's processor time.  Sampling measures itself there.  The
+ * rest cannot be measured beside the node's own work, so it is estimated from what was
+ * done.
+ */
+struct suggest_cost {
+	kp_dur_ns sampling;	/* measured */
+	struct suggest_work asked, counts, traces, checks;
+};
+
+/* An upper estimate. */
+kp_dur_ns suggest_cost_time(const struct suggest_cost *c);
+/*
+ * Appends what it took in the node and of which parts, in `took` of time; all: all
+ * processes were traced, too.
+ */
+void suggest_write_cost(const struct suggest_cost *c, kp_dur_ns took, bool all,
+    struct kp_buf *b);
 
 #endif

@@ -27,15 +27,15 @@
 #define FEW_PART 0.1		/* this part of these shares is enough */
 #define LATER 4			/* time in other processes counts a quarter */
 #define SHARE_BIG 0.1		/* from which a module is no part of a whole */
-#define SHARE_MEMBER 0.01	/* of the time of a tier's first function */
+#define SHARE_FN 0.01	/* of the time of a tier's first function */
 #define SHARE_SHORT 0.001	/* and a call takes this long: */
 #define CALL_SHORT (5 * KP_NS_PER_US)
 #define MANY_CALLS 3		/* a request: */
 #define MANY_LEAST (20 * KP_NS_PER_US)	/* they are longer than this */
 #define CALL_TRACED (2 * KP_NS_PER_US)	/* kprofd takes half as long for it */
-#define GROUP_FNS_MAX 256u	/* more are added up in none */
+#define CANDIDATE_FNS_MAX 256u	/* more are added up in none */
 
-struct member {
+struct function {
 	uint32_t fn;
 	uint64_t calls;
 	kp_dur_ns total;
@@ -44,13 +44,13 @@ struct member {
 
 /* A function as others call it. */
 struct callee {
-	uint32_t callers[HELPER_CALLERS], ncallers;	/* groups */
+	uint32_t callers[HELPER_CALLERS], ncallers;	/* candidates */
 	kp_dur_ns total;
 	uint64_t calls;
 };
 
 /* A module, an application that is not the entry's, or one function. */
-struct group {
+struct candidate {
 	bool by_app, entry, helper;
 	bool alone;		/* the function: others wait in it for a worker */
 	bool pool;		/* requests reach a pool of processes by it */
@@ -60,51 +60,51 @@ struct group {
 	kp_dur_ns plain, waits;	/* its own, and how much of that waits */
 	kp_dur_ns here, asks;	/* in the request's process; waits for answers */
 	kp_dur_ns in, out;	/* with the helpers': in the request's process */
-	struct member *members;
-	size_t nmembers;
+	struct function *fns;
+	size_t nfns;
 };
 
-struct work {
-	const struct suggest_calls *c;
+struct tier_search {
+	const struct suggest_tree *c;
 	const struct suggest_fn *fns;
 	struct suggest_tiers *out;
 	uint32_t entry;
 	double hot;
 	bool drafted;		/* there was an earlier draft */
-	double part;		/* of SHARE, with which a group is a tier */
-	struct intern names;	/* of groups */
-	struct group *v;
+	double part;		/* of SHARE, with which a candidate is a tier */
+	struct intern names;	/* of candidates */
+	struct candidate *v;
 	uint32_t n;
-	uint32_t *of;		/* by function: group + 1; 0: none */
+	uint32_t *candidate;	/* by function: its number + 1; 0: none */
 	bool *big;		/* by function: its module is a tier of its own */
 	struct callee *callees;	/* by function */
-	struct map edges;	/* (caller, callee), groups */
-	uint32_t *owner;	/* by spot: group + 1 */
-	bool *inside;		/* by spot: below the entry */
+	struct map edges;	/* (caller, callee), candidates */
+	uint32_t *owner;	/* by frame: candidate + 1 */
+	bool *inside;		/* by frame: below the entry */
 };
 
-/* ---- groups ---- */
+/* ---- candidates ---- */
 
 static uint32_t
-group_named(struct work *w, const char *name, uint32_t fn, bool by_app)
+candidate_of(struct tier_search *ts, const char *name, uint32_t fn, bool by_app)
 {
 	const struct interned *at;
-	bool alone = w->fns[fn].waits && fn != w->entry;
+	bool alone = ts->fns[fn].waits && fn != ts->entry;
 	char key[2 * KP_CALLS_NAME_MAX + 3];
 	int len = snprintf(key, sizeof(key), "%c%s%s%s", alone ? 'f' : by_app ?
-	    'a' : 'm', alone ? w->c->names->fns[fn].mod : name, alone ? ":" : "",
-	    alone ? w->c->names->fns[fn].fun : "");
+	    'a' : 'm', alone ? ts->c->names->fns[fn].mod : name, alone ? ":" : "",
+	    alone ? ts->c->names->fns[fn].fun : "");
 
 	len = len < (int)sizeof(key) ? len : (int)sizeof(key) - 1;
-	at = intern_get(&w->names, key, (size_t)len);
+	at = intern_get(&ts->names, key, (size_t)len);
 	if (at != NULL)
 		return at->val;
-	if (vec_room_by_len(&w->v, w->n, SUGGEST_SPOTS_MAX) != KP_OK ||
-	    intern_put(&w->names, key, (size_t)len, w->n + 1) == NULL)
+	if (vec_room_by_len(&ts->v, ts->n, SUGGEST_TREE_MAX) != KP_OK ||
+	    intern_put(&ts->names, key, (size_t)len, ts->n + 1) == NULL)
 		return 0;
-	w->v[w->n] = (struct group){ .by_app = by_app && !alone, .fn = fn,
+	ts->v[ts->n] = (struct candidate){ .by_app = by_app && !alone, .fn = fn,
 		.alone = alone };
-	return ++w->n;
+	return ++ts->n;
 }
 
 /*
@@ -112,61 +112,61 @@ group_named(struct work *w, const char *name, uint32_t fn, bool by_app)
  * as one.
  */
 static bool
-groups_make(struct work *w)
+candidates_make(struct tier_search *ts)
 {
-	const struct kp_call_names *t = w->c->names;
-	const char *home = w->fns[w->entry].app, *app;
+	const struct kp_call_names *t = ts->c->names;
+	const char *home = ts->fns[ts->entry].app, *app;
 	bool by_app;
 
-	for (uint32_t i = 1; i < w->c->nspots; i++) {
-		uint32_t fn = w->c->spots[i].fn;
+	for (uint32_t i = 1; i < ts->c->nframes; i++) {
+		uint32_t fn = ts->c->frames[i].fn;
 
-		if (w->of[fn] != 0)
+		if (ts->candidate[fn] != 0)
 			continue;
-		app = w->fns[fn].app;
-		by_app = w->big != NULL && !w->big[fn] && app[0] != '\0' &&
-		    !w->fns[fn].users && strcmp(app, home) != 0;
-		w->of[fn] = group_named(w, by_app ? app : t->fns[fn].mod, fn,
+		app = ts->fns[fn].app;
+		by_app = ts->big != NULL && !ts->big[fn] && app[0] != '\0' &&
+		    !ts->fns[fn].users && strcmp(app, home) != 0;
+		ts->candidate[fn] = candidate_of(ts, by_app ? app : t->fns[fn].mod, fn,
 		    by_app);
-		if (w->of[fn] == 0)
+		if (ts->candidate[fn] == 0)
 			return false;
 	}
-	if (w->of[w->entry] != 0)
-		w->v[w->of[w->entry] - 1].entry = true;
+	if (ts->candidate[ts->entry] != 0)
+		ts->v[ts->candidate[ts->entry] - 1].entry = true;
 	return true;
 }
 
 static void
-groups_free(struct work *w)
+candidates_free(struct tier_search *ts)
 {
-	for (uint32_t i = 0; i < w->n; i++)
-		free(w->v[i].members);
-	free(w->v);
-	w->v = NULL;
-	w->n = 0;
-	intern_free(&w->names);
-	w->names = (struct intern){ 0 };
+	for (uint32_t i = 0; i < ts->n; i++)
+		free(ts->v[i].fns);
+	free(ts->v);
+	ts->v = NULL;
+	ts->n = 0;
+	intern_free(&ts->names);
+	ts->names = (struct intern){ 0 };
 }
 
-/* Then groups are made again. */
+/* Then candidates are made again. */
 static bool
-big_find(struct work *w)
+big_find(struct tier_search *ts)
 {
-	double least = SHARE_BIG * (double)w->out->total;
-	uint32_t n = w->c->names->nfns;
+	double least = SHARE_BIG * (double)ts->out->total;
+	uint32_t n = ts->c->names->nfns;
 
-	w->big = calloc(n + 1, sizeof(*w->big));
-	for (uint32_t i = 0; w->big != NULL && i < n; i++) {
-		w->big[i] = w->of[i] != 0 &&
-		    (double)w->v[w->of[i] - 1].plain >= least;
-		w->of[i] = 0;
+	ts->big = calloc(n + 1, sizeof(*ts->big));
+	for (uint32_t i = 0; ts->big != NULL && i < n; i++) {
+		ts->big[i] = ts->candidate[i] != 0 &&
+		    (double)ts->v[ts->candidate[i] - 1].plain >= least;
+		ts->candidate[i] = 0;
 	}
-	groups_free(w);
-	return w->big != NULL;
+	candidates_free(ts);
+	return ts->big != NULL;
 }
 
 static void
-caller_add(struct callee *f, uint32_t caller, const struct suggest_spot *s)
+caller_add(struct callee *f, uint32_t caller, const struct suggest_frame *s)
 {
 	uint32_t i;
 
@@ -179,7 +179,7 @@ caller_add(struct callee *f, uint32_t caller, const struct suggest_spot *s)
 }
 
 static kp_dur_ns
-own_time(const struct suggest_spot *s)
+own_time(const struct suggest_frame *s)
 {
 	kp_dur_ns t = s->own;
 
@@ -188,21 +188,21 @@ own_time(const struct suggest_spot *s)
 	return t;
 }
 
-/* Each group's own time. */
+/* Each candidate's own time. */
 static void
-plain_find(struct work *w)
+plain_find(struct tier_search *ts)
 {
-	const struct suggest_spot *s;
-	struct group *g;
+	const struct suggest_frame *s;
+	struct candidate *g;
 
-	for (uint32_t i = 1; i < w->c->nspots; i++) {
-		s = &w->c->spots[i];
-		g = &w->v[w->of[s->fn] - 1];
+	for (uint32_t i = 1; i < ts->c->nframes; i++) {
+		s = &ts->c->frames[i];
+		g = &ts->v[ts->candidate[s->fn] - 1];
 		g->plain += own_time(s);
 		g->waits += s->wait[SUGGEST_WAIT_CALL] +
 		    s->wait[SUGGEST_WAIT_PORT] + s->wait[SUGGEST_WAIT_INPUT];
-		g->here += w->inside[i] ? own_time(s) : 0;
-		g->asks += w->inside[i] ? s->wait[SUGGEST_WAIT_CALL] : 0;
+		g->here += ts->inside[i] ? own_time(s) : 0;
+		g->asks += ts->inside[i] ? s->wait[SUGGEST_WAIT_CALL] : 0;
 	}
 }
 
@@ -214,13 +214,13 @@ edge(uint32_t caller, uint32_t callee)
 
 /* Is it called by two modules of which one calls the other? */
 static bool
-is_helping(const struct work *w, const struct callee *f)
+is_helping(const struct tier_search *ts, const struct callee *f)
 {
 	bool found = false;
 
 	for (uint32_t i = 0; i < f->ncallers; i++)
 		for (uint32_t k = 0; k < f->ncallers; k++)
-			found |= i != k && map_get(&w->edges,
+			found |= i != k && map_get(&ts->edges,
 			    edge(f->callers[i], f->callers[k])) != NULL;
 	return found && (f->ncallers >= HELPER_SURE ||
 	    f->total / (kp_dur_ns)f->calls < HELPER_SHORT);
@@ -228,62 +228,62 @@ is_helping(const struct work *w, const struct callee *f)
 
 /* Does the entry's module call it directly? */
 static bool
-is_layer(const struct work *w, uint32_t spot)
+is_layer(const struct tier_search *ts, uint32_t frame)
 {
-	const struct suggest_spot *s = &w->c->spots[spot];
+	const struct suggest_frame *s = &ts->c->frames[frame];
 
-	return w->of[s->fn] != w->of[w->entry] &&
-	    w->of[w->c->spots[s->parent].fn] == w->of[w->entry];
+	return ts->candidate[s->fn] != ts->candidate[ts->entry] &&
+	    ts->candidate[ts->c->frames[s->parent].fn] == ts->candidate[ts->entry];
 }
 
 /* False: out of memory. */
 static bool
-helpers_find(struct work *w)
+helpers_find(struct tier_search *ts)
 {
-	const struct suggest_spot *s;
+	const struct suggest_frame *s;
 	uint32_t caller;
-	struct group *g;
+	struct candidate *g;
 
-	for (uint32_t i = 1; i < w->c->nspots; i++) {
-		s = &w->c->spots[i];
-		caller = w->of[w->c->spots[s->parent].fn];
-		if (s->parent != 0 && w->c->spots[s->parent].parent != 0 &&
-		    w->inside[i] && is_layer(w, s->parent))
-			w->v[caller - 1].works = true;
+	for (uint32_t i = 1; i < ts->c->nframes; i++) {
+		s = &ts->c->frames[i];
+		caller = ts->candidate[ts->c->frames[s->parent].fn];
+		if (s->parent != 0 && ts->c->frames[s->parent].parent != 0 &&
+		    ts->inside[i] && is_layer(ts, s->parent))
+			ts->v[caller - 1].works = true;
 		if (s->parent == 0 || s->calls == 0 || s->total == 0 ||
-		    caller == w->of[s->fn])
+		    caller == ts->candidate[s->fn])
 			continue;
-		g = &w->v[w->of[s->fn] - 1];
-		g->pool |= w->inside[i] && w->fns[s->fn].pool &&
+		g = &ts->v[ts->candidate[s->fn] - 1];
+		g->pool |= ts->inside[i] && ts->fns[s->fn].pool &&
 		    (double)g->asks >= POOL_ASKS * (double)g->here;
-		caller_add(&w->callees[s->fn], caller, s);
-		if (!map_put(&w->edges, edge(caller, w->of[s->fn]), 1))
+		caller_add(&ts->callees[s->fn], caller, s);
+		if (!map_put(&ts->edges, edge(caller, ts->candidate[s->fn]), 1))
 			return false;
 	}
-	for (uint32_t i = 0; i < w->c->names->nfns; i++) {
-		if (w->of[i] == 0)
+	for (uint32_t i = 0; i < ts->c->names->nfns; i++) {
+		if (ts->candidate[i] == 0)
 			continue;
-		g = &w->v[w->of[i] - 1];
-		g->called += w->callees[i].total;
-		if (is_helping(w, &w->callees[i]))
-			g->helped += w->callees[i].total;
+		g = &ts->v[ts->candidate[i] - 1];
+		g->called += ts->callees[i].total;
+		if (is_helping(ts, &ts->callees[i]))
+			g->helped += ts->callees[i].total;
 	}
-	for (g = w->v; g < w->v + w->n; g++)
+	for (g = ts->v; g < ts->v + ts->n; g++)
 		g->helper = !g->entry && !g->pool && !g->alone && g->helped > 0 &&
 		    g->helped * 2 >= g->called &&
 		    (double)g->waits < HELPER_WAITS * (double)g->plain;
 	return true;
 }
 
-/* Is a function of the same group around it?  Then it is not the way in. */
+/* Is a function of the same candidate around it?  Then it is not the way in. */
 static bool
-is_within(const struct work *w, uint32_t spot)
+is_within(const struct tier_search *ts, uint32_t frame)
 {
-	uint32_t group = w->owner[spot];
+	uint32_t mine = ts->owner[frame];
 
-	for (uint32_t i = w->c->spots[spot].parent; i != 0;
-	     i = w->c->spots[i].parent)
-		if (w->owner[i] == group)
+	for (uint32_t i = ts->c->frames[frame].parent; i != 0;
+	     i = ts->c->frames[i].parent)
+		if (ts->owner[i] == mine)
 			return true;
 	return false;
 }
@@ -291,70 +291,70 @@ is_within(const struct work *w, uint32_t spot)
 /* ---- whose time is it ---- */
 
 static bool
-member_add(struct group *g, uint32_t fn, const struct suggest_spot *s,
+function_add(struct candidate *g, uint32_t fn, const struct suggest_frame *s,
     bool local)
 {
-	for (size_t i = 0; i < g->nmembers; i++)
-		if (g->members[i].fn == fn) {
-			g->members[i].calls += s->calls;
-			g->members[i].total += s->total;
-			g->members[i].local &= local;
+	for (size_t i = 0; i < g->nfns; i++)
+		if (g->fns[i].fn == fn) {
+			g->fns[i].calls += s->calls;
+			g->fns[i].total += s->total;
+			g->fns[i].local &= local;
 			return true;
 		}
-	if (g->nmembers == GROUP_FNS_MAX)
+	if (g->nfns == CANDIDATE_FNS_MAX)
 		return true;
-	if (vec_room_by_len(&g->members, g->nmembers, GROUP_FNS_MAX) != KP_OK)
+	if (vec_room_by_len(&g->fns, g->nfns, CANDIDATE_FNS_MAX) != KP_OK)
 		return false;
-	g->members[g->nmembers++] = (struct member){ fn, s->calls, s->total,
+	g->fns[g->nfns++] = (struct function){ fn, s->calls, s->total,
 		local };
 	return true;
 }
 
 static bool
-owners_find(struct work *w)
+owners_find(struct tier_search *ts)
 {
-	const struct suggest_spot *s;
-	struct group *g;
+	const struct suggest_frame *s;
+	struct candidate *g;
 	uint32_t up;
 
-	for (uint32_t i = 1; i < w->c->nspots; i++) {
-		s = &w->c->spots[i];
-		up = s->parent == 0 ? 0 : w->owner[s->parent];
-		g = &w->v[w->of[s->fn] - 1];
-		w->owner[i] = g->helper ? up : w->of[s->fn];
-		if (w->owner[i] == 0)
+	for (uint32_t i = 1; i < ts->c->nframes; i++) {
+		s = &ts->c->frames[i];
+		up = s->parent == 0 ? 0 : ts->owner[s->parent];
+		g = &ts->v[ts->candidate[s->fn] - 1];
+		ts->owner[i] = g->helper ? up : ts->candidate[s->fn];
+		if (ts->owner[i] == 0)
 			continue;
-		g = &w->v[w->owner[i] - 1];
-		if (w->inside[i])
+		g = &ts->v[ts->owner[i] - 1];
+		if (ts->inside[i])
 			g->in += own_time(s);
 		else
 			g->out += own_time(s) - s->wait[SUGGEST_WAIT_INPUT];
-		if (w->owner[i] == up || s->calls == 0 || s->total == 0 ||
-		    suggest_anonymous(w->c->names, s->fn) || is_within(w, i))
+		if (ts->owner[i] == up || s->calls == 0 || s->total == 0 ||
+		    suggest_anonymous(ts->c->names, s->fn) || is_within(ts, i))
 			continue;
-		if (!member_add(g, s->fn, s, s->parent == 0 &&
-		    !w->fns[s->fn].exported))
+		if (!function_add(g, s->fn, s, s->parent == 0 &&
+		    !ts->fns[s->fn].exported))
 			return false;
 	}
 	return true;
 }
 
 static void
-totals(struct work *w)
+totals(struct tier_search *ts)
 {
-	const struct suggest_spot *s;
+	const struct suggest_frame *s;
 
-	for (uint32_t i = 1; i < w->c->nspots; i++) {
-		s = &w->c->spots[i];
-		w->inside[i] = s->parent == 0 ? s->fn == w->entry :
-		    w->inside[s->parent];
+	for (uint32_t i = 1; i < ts->c->nframes; i++) {
+		s = &ts->c->frames[i];
+		ts->inside[i] = s->parent == 0 ? s->fn == ts->entry :
+		    ts->inside[s->parent];
 		if (s->parent != 0)
 			continue;
-		if (w->inside[i]) {
-			w->out->total += s->total;
-			w->out->requests += s->calls;
+		if (ts->inside[i]) {
+			ts->out->total += s->total;
+			ts->out->requests += s->calls;
 		} else {
-			w->out->elsewhere += s->total;
+			ts->out->elsewhere += s->total;
 		}
 	}
 }
@@ -364,7 +364,7 @@ totals(struct work *w)
 static int
 by_time(const void *a, const void *b)
 {
-	const struct group *x = a, *y = b;
+	const struct candidate *x = a, *y = b;
 	kp_dur_ns tx = x->helper ? x->plain : x->in + x->out / LATER;
 	kp_dur_ns ty = y->helper ? y->plain : y->in + y->out / LATER;
 
@@ -376,39 +376,39 @@ by_time(const void *a, const void *b)
 static int
 by_total(const void *a, const void *b)
 {
-	const struct member *x = a, *y = b;
+	const struct function *x = a, *y = b;
 
 	return x->total < y->total ? 1 : x->total > y->total ? -1 :
 	    x->fn < y->fn ? -1 : 1;
 }
 
 static void
-leave_out(struct work *w, uint32_t fn, enum suggest_why why, uint64_t calls,
+leave_out(struct tier_search *ts, uint32_t fn, enum suggest_reason reason, uint64_t calls,
     kp_dur_ns own)
 {
-	struct suggest_tiers *o = w->out;
+	struct suggest_tiers *o = ts->out;
 
 	if (o->nleft < SUGGEST_LEFT_MAX)
-		o->left[o->nleft++] = (struct suggest_left){ fn, why, calls,
+		o->left[o->nleft++] = (struct suggest_left){ fn, reason, calls,
 			own };
 }
 
 static bool
-is_worth_it(const struct work *w, const struct group *g)
+is_worth_it(const struct tier_search *ts, const struct candidate *g)
 {
-	double in = (double)w->out->total, least;
+	double in = (double)ts->out->total, least;
 	uint64_t calls = 0;
 	bool chosen = false;
 
-	for (size_t i = 0; i < g->nmembers; i++) {
-		calls += g->members[i].calls;
-		chosen |= w->fns[g->members[i].fn].chosen;
+	for (size_t i = 0; i < g->nfns; i++) {
+		calls += g->fns[i].calls;
+		chosen |= ts->fns[g->fns[i].fn].chosen;
 	}
 	/* What is near the least neither comes nor goes by chance. */
-	least = w->part * (chosen ? KEPT : w->drafted ? SURER : 1);
+	least = ts->part * (chosen ? KEPT : ts->drafted ? SURER : 1);
 	return (g->alone && g->in > 0) || (double)g->in >= least * SHARE * in ||
-	    ((g->works || g->pool) && g->nmembers > 0 && calls <=
-	    MANY_CALLS * w->out->requests && calls * 2 >= w->out->requests) ||
+	    ((g->works || g->pool) && g->nfns > 0 && calls <=
+	    MANY_CALLS * ts->out->requests && calls * 2 >= ts->out->requests) ||
 	    (double)g->out >= least * SHARE_ELSEWHERE * in ||
 	    ((double)g->in >= SHARE_SHORT * in && calls > 0 &&
 	    g->in / (kp_dur_ns)calls >= CALL_SHORT);
@@ -416,47 +416,47 @@ is_worth_it(const struct work *w, const struct group *g)
 
 /* Tracing a call takes as long as it does. */
 static bool
-is_short(const struct member *m)
+is_short(const struct function *m)
 {
 	return m->total / (kp_dur_ns)m->calls < CALL_TRACED;
 }
 
 /* Many short calls. */
 static bool
-is_chatty(const struct work *w, const struct suggest_tier *t)
+is_chatty(const struct tier_search *ts, const struct suggest_tier *t)
 {
 	uint64_t calls = 0;
 
 	for (size_t i = 0; i < t->nfns; i++)
 		calls += t->calls[i];
-	return calls > MANY_CALLS * w->out->requests &&
+	return calls > MANY_CALLS * ts->out->requests &&
 	    (t->own - t->elsewhere) / (kp_dur_ns)calls < MANY_LEAST;
 }
 
 /* kprofd -check warns of a function that calls itself. */
 static bool
-is_nameable(const struct work *w, uint32_t fn)
+is_nameable(const struct tier_search *ts, uint32_t fn)
 {
-	return !w->fns[fn].loop && !w->fns[fn].recursive &&
-	    !w->fns[fn].unnamed && !w->c->recursive[fn];
+	return !ts->fns[fn].loop && !ts->fns[fn].recursive &&
+	    !ts->fns[fn].unnamed && !ts->c->recursive[fn];
 }
 
 static void
-tier_fill(struct work *w, struct group *g, struct suggest_tier *t)
+tier_fill(struct tier_search *ts, struct candidate *g, struct suggest_tier *t)
 {
-	double in = (double)w->out->total;
-	const struct member *m;
+	double in = (double)ts->out->total;
+	const struct function *m;
 
-	for (size_t i = 0; i < g->nmembers; i++) {
-		m = &g->members[i];
+	for (size_t i = 0; i < g->nfns; i++) {
+		m = &g->fns[i];
 		/* Behind its module's way in, or too little. */
-		if (!is_nameable(w, m->fn) || (m->local && g->in > 0) ||
+		if (!is_nameable(ts, m->fn) || (m->local && g->in > 0) ||
 		    (m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
-		    (double)m->total < SHARE_MEMBER * (double)g->members[0].total ||
+		    (double)m->total < SHARE_FN * (double)g->fns[0].total ||
 		    (is_short(m) && !g->alone))
 			continue;
-		if ((double)m->calls > w->hot * (double)w->out->requests) {
-			leave_out(w, m->fn, SUGGEST_HOT, m->calls, m->total);
+		if ((double)m->calls > ts->hot * (double)ts->out->requests) {
+			leave_out(ts, m->fn, SUGGEST_HOT, m->calls, m->total);
 		} else if (t->nfns < SUGGEST_TIER_FNS_MAX) {
 			t->calls[t->nfns] = m->calls;
 			t->fns[t->nfns++] = m->fn;
@@ -467,40 +467,40 @@ tier_fill(struct work *w, struct group *g, struct suggest_tier *t)
 }
 
 static void
-tier_add(struct work *w, struct group *g)
+tier_add(struct tier_search *ts, struct candidate *g)
 {
-	struct suggest_tiers *o = w->out;
+	struct suggest_tiers *o = ts->out;
 	struct suggest_tier t = { .by_app = g->by_app, .entry = g->entry,
 		.pool = g->pool && !g->entry && !g->alone, .waits = g->alone,
 		.own = g->in + g->out, .elsewhere = g->out };
-	uint64_t calls = g->nmembers > 0 ? g->members[0].calls : 0;
+	uint64_t calls = g->nfns > 0 ? g->fns[0].calls : 0;
 
-	if (g->nmembers > 0)
-		qsort(g->members, g->nmembers, sizeof(*g->members), by_total);
+	if (g->nfns > 0)
+		qsort(g->fns, g->nfns, sizeof(*g->fns), by_total);
 	if (g->helper) {
 		if ((double)g->plain >= SHARE * (double)o->total)
-			leave_out(w, g->fn, SUGGEST_HELPER, calls, g->plain);
+			leave_out(ts, g->fn, SUGGEST_HELPER, calls, g->plain);
 		return;
 	}
 	if (g->entry) {
-		t.fns[0] = w->entry;
+		t.fns[0] = ts->entry;
 		t.calls[0] = o->requests;
 		t.nfns = 1;
-	} else if (!is_worth_it(w, g)) {
-		if (g->nmembers > 0)
-			leave_out(w, g->members[0].fn, SUGGEST_SHORT, calls,
+	} else if (!is_worth_it(ts, g)) {
+		if (g->nfns > 0)
+			leave_out(ts, g->fns[0].fn, SUGGEST_SHORT, calls,
 			    t.own);
 		return;
 	} else {
-		tier_fill(w, g, &t);
+		tier_fill(ts, g, &t);
 	}
-	if (!g->entry && !g->alone && g->nmembers > 0 && (t.nfns == 0 ?
-	    is_short(&g->members[0]) : is_chatty(w, &t))) {
-		leave_out(w, g->members[0].fn, SUGGEST_QUICK, calls, t.own);
+	if (!g->entry && !g->alone && g->nfns > 0 && (t.nfns == 0 ?
+	    is_short(&g->fns[0]) : is_chatty(ts, &t))) {
+		leave_out(ts, g->fns[0].fn, SUGGEST_QUICK, calls, t.own);
 		return;
 	}
 	if (t.nfns > 0 && o->n == SUGGEST_TIERS_MAX)
-		leave_out(w, t.fns[0], SUGGEST_ENOUGH, calls, t.own);
+		leave_out(ts, t.fns[0], SUGGEST_ENOUGH, calls, t.own);
 	else if (t.nfns > 0)
 		o->v[o->n++] = t;
 }
@@ -510,65 +510,59 @@ tier_add(struct work *w, struct group *g)
  * still tell most requests apart.
  */
 static void
-tiers_choose(struct work *w)
+tiers_choose(struct tier_search *ts)
 {
-	struct suggest_tiers *o = w->out;
+	struct suggest_tiers *o = ts->out;
 
-	if (w->n > 0)
-		qsort(w->v, w->n, sizeof(*w->v), by_time);
-	w->part = 1;
-	for (uint32_t i = 0; i < w->n; i++)
-		tier_add(w, &w->v[i]);
+	if (ts->n > 0)
+		qsort(ts->v, ts->n, sizeof(*ts->v), by_time);
+	ts->part = 1;
+	for (uint32_t i = 0; i < ts->n; i++)
+		tier_add(ts, &ts->v[i]);
 	if (o->n > FEW)
 		return;
 	o->n = o->nleft = 0;
-	for (uint32_t i = 0; i < w->n; i++) {
-		w->part = o->n > FEW ? 1 : FEW_PART;
-		tier_add(w, &w->v[i]);
+	for (uint32_t i = 0; i < ts->n; i++) {
+		ts->part = o->n > FEW ? 1 : FEW_PART;
+		tier_add(ts, &ts->v[i]);
 	}
 }
 
-static void
-work_free(struct work *w)
-{
-	groups_free(w);
-	free(w->of);
-	free(w->big);
-	free(w->callees);
-	map_free(&w->edges);
-	free(w->owner);
-	free(w->inside);
-}
-
 enum kp_err
-suggest_tiers(const struct suggest_calls *c, const struct suggest_fn *fns,
+suggest_tiers(const struct suggest_tree *c, const struct suggest_fn *fns,
     uint32_t entry, double hot, struct suggest_tiers *out)
 {
-	struct work w = { .c = c, .fns = fns, .out = out, .entry = entry,
+	struct tier_search ts = { .c = c, .fns = fns, .out = out, .entry = entry,
 		.hot = hot, .drafted = fns[entry].chosen };
 	bool good;
 
 	*out = (struct suggest_tiers){ 0 };
-	w.of = calloc(c->names->nfns + 1, sizeof(*w.of));
-	w.callees = calloc(c->names->nfns + 1, sizeof(*w.callees));
-	w.owner = calloc(c->nspots + 1, sizeof(*w.owner));
-	w.inside = calloc(c->nspots + 1, sizeof(*w.inside));
-	good = w.of != NULL && w.callees != NULL && w.owner != NULL &&
-	    w.inside != NULL;
+	ts.candidate = calloc(c->names->nfns + 1, sizeof(*ts.candidate));
+	ts.callees = calloc(c->names->nfns + 1, sizeof(*ts.callees));
+	ts.owner = calloc(c->nframes + 1, sizeof(*ts.owner));
+	ts.inside = calloc(c->nframes + 1, sizeof(*ts.inside));
+	good = ts.candidate != NULL && ts.callees != NULL && ts.owner != NULL &&
+	    ts.inside != NULL;
 	if (good) {
-		totals(&w);
-		good = groups_make(&w);
+		totals(&ts);
+		good = candidates_make(&ts);
 	}
 	if (good) {
-		plain_find(&w);
-		good = big_find(&w) && groups_make(&w);
+		plain_find(&ts);
+		good = big_find(&ts) && candidates_make(&ts);
 	}
 	if (good) {
-		plain_find(&w);
-		good = helpers_find(&w) && owners_find(&w);
+		plain_find(&ts);
+		good = helpers_find(&ts) && owners_find(&ts);
 	}
 	if (good)
-		tiers_choose(&w);
-	work_free(&w);
+		tiers_choose(&ts);
+	candidates_free(&ts);
+	free(ts.candidate);
+	free(ts.big);
+	free(ts.callees);
+	map_free(&ts.edges);
+	free(ts.owner);
+	free(ts.inside);
 	return good ? KP_OK : KP_ENOMEM;
 }

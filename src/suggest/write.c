@@ -1,11 +1,11 @@
-/* write.c - names tiers, and writes the file. */
+/* write.c - names tiers, writes the file, and adds up what kprof suggest took. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "kprofd/fn_name.h"
 #include "kprofd/waits.h"
-#include "suggest/known.h"
-#include "suggest/write.h"
+#include "suggest/propose.h"
 #include "text/text.h"
 
 #define NAME_MAX_BYTES 40
@@ -257,7 +257,7 @@ put_lines(struct kp_buf *b, const char *s)
 static void
 put_left(const struct suggest_file *f, struct kp_buf *b)
 {
-	static const char *const why[] = {
+	static const char *const reasons[] = {
 		[SUGGEST_HELPER] = "many modules call it, and it waits for "
 		    "nobody: its time is in its callers",
 		[SUGGEST_SHORT] = "too little of the time",
@@ -278,7 +278,7 @@ put_left(const struct suggest_file *f, struct kp_buf *b)
 		if (l->own < f->tiers->total)
 			kp_buf_printf(b, " (%s)", text_share(text,
 			    (double)l->own / (double)f->tiers->total));
-		kp_buf_printf(b, ": %s\n", why[l->why]);
+		kp_buf_printf(b, ": %s\n", reasons[l->reason]);
 	}
 	kp_buf_str(b, "%%\n");
 }
@@ -292,7 +292,7 @@ put_entries(const struct suggest_file *f, struct kp_buf *b)
 	double rate;
 
 	kp_buf_str(b, "%% A request is a call of this function: ");
-	if (e->known)
+	if (e->framework)
 		kp_buf_str(b, "a framework's, of which that is known.\n");
 	else if (e->callback)
 		kp_buf_str(b, "a server's callback, for want of a better "
@@ -384,4 +384,72 @@ suggest_write(const struct suggest_file *f, struct kp_buf *b)
 	kp_buf_str(b, "%% At most 1000 requests a second are traced; the rest "
 	    "is counted, and reports are\n%% estimates for all.\n"
 	    "{sampling, {per_second, 1000}}.\n");
+}
+
+/* ---- what it took ---- */
+
+/* Each the highest of the figures that were measured with OTP 25, 27 and 29. */
+/* To load a module of kprof's, start it, and purge it. */
+#define COST_LOAD (10 * KP_NS_PER_MS)
+/* To answer a question over rex, which makes a process. */
+#define COST_QUESTION (100 * KP_NS_PER_US)
+/* To set a pattern, and to take it back. */
+#define COST_PATTERN (320 * KP_NS_PER_US)
+/* To set a process's flags, and to take them back. */
+#define COST_FLAGS (2 * KP_NS_PER_US)
+/* A call that the VM counts; and one that it may trace, of 250 to 600 ns. */
+#define COST_COUNTED INT64_C(100)	/* ns */
+#define COST_ARMED INT64_C(600)
+/* An event, until it is sent. */
+#define COST_EVENT INT64_C(1700)	/* ns */
+
+/* Counts come from a node: a product may be larger than any time. */
+static kp_dur_ns
+times(double n, kp_dur_ns each)
+{
+	double t = n * (double)each;
+
+	return t < (double)(INT64_MAX / 2) ? (kp_dur_ns)t : INT64_MAX / 2;
+}
+
+static kp_dur_ns
+work_time(const struct suggest_work *w)
+{
+	kp_dur_ns t = times((double)w->loads, COST_LOAD);
+
+	t = sat_add(t, times((double)w->questions, COST_QUESTION));
+	t = sat_add(t, times((double)w->patterns, COST_PATTERN));
+	t = sat_add(t, times((double)w->processes, COST_FLAGS));
+	t = sat_add(t, times(w->counted, COST_COUNTED));
+	t = sat_add(t, times(w->armed, COST_ARMED));
+	return sat_add(t, times(w->events, COST_EVENT));
+}
+
+kp_dur_ns
+suggest_cost_time(const struct suggest_cost *c)
+{
+	kp_dur_ns t = sat_add(c->sampling, work_time(&c->asked));
+
+	t = sat_add(t, work_time(&c->counts));
+	t = sat_add(t, work_time(&c->traces));
+	return sat_add(t, work_time(&c->checks));
+}
+
+void
+suggest_write_cost(const struct suggest_cost *c, kp_dur_ns took, bool all,
+    struct kp_buf *b)
+{
+	kp_dur_ns cost = suggest_cost_time(c);
+	char s[TEXT_MAX], t[TEXT_MAX], u[TEXT_MAX], v[TEXT_MAX], x[TEXT_MAX],
+	    y[TEXT_MAX], z[TEXT_MAX], w[TEXT_MAX];
+
+	kp_buf_printf(b, "this took %s, and there %s of processor time, %s of a "
+	    "scheduler, by an upper estimate: %s of sampling (measured), %s of "
+	    "counting calls, %s of tracing%s, %s of kprofd -check, %s of "
+	    "questions", text_about(s, took), text_dur(t, cost), text_share(u,
+	    took > 0 ? (double)cost / (double)took : 0), text_dur(v,
+	    c->sampling), text_dur(x, work_time(&c->counts)), text_dur(y,
+	    work_time(&c->traces)), all ? ", of all processes for a moment" :
+	    "", text_dur(z, work_time(&c->checks)), text_dur(w,
+	    work_time(&c->asked)));
 }

@@ -61,7 +61,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		within_caps(&p);
 		reached += p.n > 0 && p.napps > 0;
 	}
-	REQUIRE(p.known == (e == KP_OK));
+	REQUIRE(p.answered == (e == KP_OK));
 	for (uint64_t proc = 0; proc < 64; proc++) {
 		if (proc % 8 == (data[0] & 7))
 			suggest_pools_input(&p, proc);

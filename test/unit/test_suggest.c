@@ -12,11 +12,7 @@
 #include <string.h>
 
 #include "kprofd/config.h"
-#include "suggest/cost.h"
-#include "suggest/identity.h"
-#include "suggest/known.h"
-#include "suggest/stacks.h"
-#include "suggest/write.h"
+#include "suggest/propose.h"
 
 #define US KP_NS_PER_US
 
@@ -47,7 +43,7 @@ enum { LOOP = KP_FN_FIRST, DO_CALL, RECV, CALLBACK, REQUEST, INNER, GET, ASK,
 struct world {
 	struct kp_call_names *names;
 	struct suggest_fn *facts;
-	struct suggest_calls *calls;
+	struct suggest_tree *calls;
 	kp_target_ns now;
 	uint32_t proc;
 };
@@ -80,14 +76,14 @@ begin(struct world *w)
 		w->facts[KP_FN_FIRST + i].callback = fns[i].callback;
 		w->facts[KP_FN_FIRST + i].exported = !fns[i].local;
 	}
-	w->calls = suggest_calls_new(w->names);
+	w->calls = suggest_tree_new(w->names);
 	assert_non_null(w->calls);
 }
 
 static void
 end(struct world *w)
 {
-	suggest_calls_free(w->calls);
+	suggest_tree_free(w->calls);
 	kp_call_names_free(w->names);
 	free(w->facts);
 }
@@ -99,7 +95,7 @@ event(struct world *w, enum kp_call_kind kind, uint32_t fn, uint32_t other,
 	const struct kp_call_event ev = { .kind = kind, .proc = w->proc,
 		.fn = fn, .other = other, .ts = w->now += after };
 
-	assert_int_equal(suggest_calls_event(w->calls, &ev), KP_OK);
+	assert_int_equal(suggest_tree_event(w->calls, &ev), KP_OK);
 }
 
 static void
@@ -162,7 +158,7 @@ test_entry(void **state)
 	(void)state;
 	begin(&w);
 	serve(&w);
-	assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+	assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
 	n = suggest_entries(w.calls, w.facts, v);
 	assert_true(n >= 2);
 	assert_int_equal(v[0].fn, REQUEST);
@@ -189,9 +185,9 @@ static void
 tiers_of(struct world *w, struct suggest_tiers *t, double hot)
 {
 	begin(w);
-	suggest_calls_entry(w->calls, "ab", "q", 2);
+	suggest_tree_entry(w->calls, "ab", "q", 2);
 	serve(w);
-	assert_int_equal(suggest_calls_end(w->calls, w->facts), KP_OK);
+	assert_int_equal(suggest_tree_end(w->calls, w->facts), KP_OK);
 	assert_int_equal(w->calls->begun, 40);
 	assert_int_equal(w->calls->ended, 40);
 	assert_int_equal(suggest_tiers(w->calls, w->facts, REQUEST, hot, t),
@@ -217,7 +213,7 @@ test_tiers(void **state)
 	assert_false(has(&t, SPEND));
 	assert_true(t.nleft > 0);
 	assert_int_equal(t.left[0].fn, SPEND);
-	assert_int_equal(t.left[0].why, SUGGEST_HELPER);
+	assert_int_equal(t.left[0].reason, SUGGEST_HELPER);
 	/* What the connection waits for is not of requests. */
 	assert_false(has(&t, READ));
 	end(&w);
@@ -233,13 +229,13 @@ request_and_more(struct world *w, uint64_t serial)
 	w->proc = 0;
 	event(w, KP_CALL_CALL, REQUEST, CALLBACK, 1 * US);
 	ev.ts = w->now;
-	assert_int_equal(suggest_calls_event(w->calls, &ev), KP_OK);
+	assert_int_equal(suggest_tree_event(w->calls, &ev), KP_OK);
 	wait_in(w, GET, REQUEST, DO_CALL, 2000 * US);
 	event(w, KP_CALL_RETURN_TO, CALLBACK, 0, 1 * US);
 	w->proc = 2;
 	ev = (struct kp_call_event){ .kind = KP_CALL_RECEIVE, .proc = 2,
 		.serial = (uint32_t)serial, .ts = w->now };
-	assert_int_equal(suggest_calls_event(w->calls, &ev), KP_OK);
+	assert_int_equal(suggest_tree_event(w->calls, &ev), KP_OK);
 	call(w, NOTIFY, LOOP, 9 * US);
 }
 
@@ -252,10 +248,10 @@ test_few(void **state)
 
 	(void)state;
 	begin(&w);
-	suggest_calls_entry(w.calls, "ab", "q", 2);
+	suggest_tree_entry(w.calls, "ab", "q", 2);
 	for (uint64_t i = 1; i <= 40; i++)
 		request_and_more(&w, i);
-	assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+	assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
 	assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100, &t),
 	    KP_OK);
 	assert_true(t.elsewhere > 0 && t.elsewhere * 50 < t.total);
@@ -285,10 +281,10 @@ test_nested(void **state)
 
 	(void)state;
 	begin(&w);
-	suggest_calls_entry(w.calls, "ab", "q", 2);
+	suggest_tree_entry(w.calls, "ab", "q", 2);
 	event(&w, KP_CALL_CALL, REQUEST, CALLBACK, US);
 	event(&w, KP_CALL_CALL, REQUEST, REQUEST, US);
-	assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+	assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
 	assert_int_equal(w.calls->begun, 1);
 	assert_int_equal(w.calls->ended, 0);
 	assert_int_equal(w.calls->nested, 1);
@@ -307,13 +303,13 @@ test_unnamed(void **state)
 
 	(void)state;
 	begin(&w);
-	suggest_calls_entry(w.calls, "ab", "q", 2);
+	suggest_tree_entry(w.calls, "ab", "q", 2);
 	serve(&w);
 	event(&w, KP_CALL_CALL, GET, CALLBACK, US);
 	event(&w, KP_CALL_CALL, ASK, GET, US);
 	event(&w, KP_CALL_CALL, GET, ASK, US);
 	w.facts[FORMAT].unnamed = true;
-	assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+	assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
 	assert_true(w.calls->recursive[GET]);
 	assert_false(w.calls->recursive[ASK]);
 	assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100, &t),
@@ -431,7 +427,7 @@ test_way_to_pool(void **state)
 			wait_in(&w, READ, REQUEST, DO_CALL, 10 * US);
 			event(&w, KP_CALL_RETURN_TO, CALLBACK, 0, 1 * US);
 		}
-		assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+		assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
 		assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100,
 		    &t), KP_OK);
 		assert_int_equal(t.n, 2 + pool);
@@ -466,7 +462,7 @@ test_waits(void **state)
 			event(&w, KP_CALL_RETURN_TO, REQUEST, 0, 20000 * US);
 			event(&w, KP_CALL_RETURN_TO, CALLBACK, 0, 1 * US);
 		}
-		assert_int_equal(suggest_calls_end(w.calls, w.facts), KP_OK);
+		assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
 		assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100,
 		    &t), KP_OK);
 		assert_int_equal(t.n, 2 + 2 * waits);
@@ -579,12 +575,12 @@ test_identity(void **state)
 }
 
 static void
-test_known(void **state)
+test_framework(void **state)
 {
 	(void)state;
-	assert_non_null(suggest_known_entry("cowboy_stream_h",
+	assert_non_null(suggest_framework_of("cowboy_stream_h",
 	    "request_process", 3));
-	assert_null(suggest_known_entry("cowboy_stream_h", "request_process",
+	assert_null(suggest_framework_of("cowboy_stream_h", "request_process",
 	    2));
 }
 
@@ -603,10 +599,14 @@ test_cost(void **state)
 		.checks = { .loads = 2, .armed = 1e4, .events = 5000 } };
 
 	(void)state;
-	assert_true(suggest_work_time(&c.asked) == 20 * KP_NS_PER_MS);
-	assert_true(suggest_work_time(&c.counts) == 113200 * US);
-	assert_true(suggest_work_time(&c.traces) == 165 * KP_NS_PER_MS);
-	assert_true(suggest_work_time(&c.checks) == 34500 * US);
+	assert_true(suggest_cost_time(&(struct suggest_cost){
+	    .asked = c.asked }) == 20 * KP_NS_PER_MS);
+	assert_true(suggest_cost_time(&(struct suggest_cost){
+	    .counts = c.counts }) == 113200 * US);
+	assert_true(suggest_cost_time(&(struct suggest_cost){
+	    .traces = c.traces }) == 165 * KP_NS_PER_MS);
+	assert_true(suggest_cost_time(&(struct suggest_cost){
+	    .checks = c.checks }) == 34500 * US);
 	assert_true(suggest_cost_time(&c) == 382700 * US);
 	c.traces.processes = c.checks.patterns = UINT64_MAX;
 	c.counts.counted = 1e300;
@@ -629,7 +629,7 @@ main(void)
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_identity),
-		cmocka_unit_test(test_known),
+		cmocka_unit_test(test_framework),
 		cmocka_unit_test(test_cost),
 	};
 

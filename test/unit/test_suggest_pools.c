@@ -199,7 +199,7 @@ test_broken(void **state)
 	put_all(&b);
 	for (size_t n = 1; n < b.len; n++) {
 		assert_int_not_equal(read_all(&p, &b, n), KP_OK);
-		assert_false(p.known);
+		assert_false(p.answered);
 		suggest_pools_free(&p);
 	}
 	for (size_t i = 1; i < b.len; i++)
@@ -238,7 +238,7 @@ test_ports(void **state)
 static void
 test_unknown(void **state)
 {
-	const struct suggest_pools p = { .known = false };
+	const struct suggest_pools p = { .answered = false };
 	struct kp_buf text;
 
 	(void)state;

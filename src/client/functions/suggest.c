@@ -9,31 +9,36 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
+#include <termios.h>
 #include <unistd.h>
 
-#include "output_file.h"
-#include "kprofd/dur.h"
+#include "client/functions/output_file.h"
+#include "client/functions/suggest.h"
 #include "conn/reach/opt_node.h"
+#include "kprofd/dur.h"
 #include "kprofd/fn_name.h"
-#include "client/functions/suggest_run.h"
-#include "suggest/identity.h"
-#include "suggest/known.h"
-#include "suggest/write.h"
 #include "text/file_why.h"
 #include "text/text.h"
 
 #define SPAN (5 * KP_NS_PER_S)
 #define SHORT_SPAN (2 * KP_NS_PER_S)	/* at most, of steps after sampling */
 #define SPAN_MAX (600 * KP_NS_PER_S)
-#define APPS_NAMED 12u
-#define KNOWN_RATE 2.0	/* calls a second of a framework's request */
-#define FILE_NAME_MAX 4096
+#define SAID_MAX (1u << 20)	/* bytes that are read of what kprofd -check says */
+#define FRAMEWORK_RATE 2.0	/* calls a second of a framework's request */
+/* Samples of an entry with which it is good. */
+#define SAMPLES_LEAST 20
+#define CALLS_LEAST 3
+#define CUT_MODULES 4
+#define TRIES 3			/* entries that are traced and checked */
+#define KEYS_MAX 9u		/* entries that have a digit */
+#define CTRL_C '\x03'
+#define CTRL_D '\x04'
 
 void __attribute__((format(printf, 2, 3)))
 suggest_progress(const struct suggest_run *r, const char *fmt, ...)
@@ -52,7 +57,7 @@ suggest_progress(const struct suggest_run *r, const char *fmt, ...)
 const char *
 suggest_entry_name(const struct suggest_run *r, size_t i, char *text)
 {
-	const struct kp_call_fn *fn = &r->names->fns[r->entries[i].fn];
+	const struct kp_call_fn *fn = &r->all.names->fns[r->entries[i].fn];
 
 	return fn_name(text, FN_NAME_MAX, fn->mod, fn->fun, fn->arity);
 }
@@ -68,75 +73,6 @@ suggest_failed(const struct suggest_run *r, enum kp_err e)
 	return EXIT_FAILED;
 }
 
-/* ---- what runs there ---- */
-
-static void
-put_known(struct suggest_run *r, struct kp_buf *b)
-{
-	const struct suggest_known *k;
-
-	for (k = suggest_known; k < suggest_known + suggest_nknown; k++) {
-		if (facts_find(r->node.facts, k->module) == NULL)
-			continue;
-		kp_buf_printf(b, "%s %s", k->name, k->does);
-		if (k->example != NULL)
-			kp_buf_printf(b, ": priv/examples/%s is written for "
-			    "that", k->example);
-		kp_buf_str(b, ".\n");
-	}
-}
-
-/* Processes of OTP's modules may be of an application; then it is theirs. */
-static bool
-is_platform(const void *facts, const char *app, const char *mod)
-{
-	const struct facts_module *m = mod == NULL || app[0] != '\0' ? NULL :
-	    facts_find(facts, mod);
-
-	return facts_is_platform(app) || (m != NULL && m->platform);
-}
-
-void
-suggest_about(struct suggest_run *r)
-{
-	const char *apps[APPS_NAMED + 1];
-	size_t n = facts_apps(r->node.facts, apps, APPS_NAMED + 1);
-	struct kp_buf *b = &r->about;
-	char x[TEXT_MAX], y[TEXT_MAX], z[TEXT_MAX];
-
-	if (n > 0) {
-		kp_buf_str(b, "Applications there: ");
-		for (size_t i = 0; i < n && i < APPS_NAMED; i++) {
-			kp_buf_str(b, i > 0 ? ", " : "");
-			text_put(b, apps[i]);
-		}
-		kp_buf_str(b, n > APPS_NAMED ? " and others.\n" : ".\n");
-	}
-	put_known(r, b);
-	suggest_pools_about(&r->node.pools, r->node.pooled, is_platform,
-	    r->node.facts, b);
-	kp_buf_printf(b, "%s for %s, which took %s of processor time",
-	    text_counted(x, r->node.stacks.samples, "stack sample"),
-	    text_span(y, r->node.span), text_dur(z, r->node.cost.sampling));
-	kp_buf_printf(b, "; %s counted for %s", text_counted(x,
-	    r->node.functions, "function"), text_span(y, r->node.short_span));
-	kp_buf_printf(b, "; %s traced.\n", text_counted(x, r->node.events,
-	    "event"));
-	kp_buf_str(b, r->entries[r->chosen].known ? "What begins requests is "
-	    "known of it; only requests were traced.\n" : r->traced ?
-	    "Samples showed no requests: these were found in a trace of all "
-	    "processes, for a second at most.\n" : "Samples showed which "
-	    "functions begin requests; only requests were traced.\n");
-	if (r->node.nhot > 0)
-		kp_buf_printf(b, "Not traced, since they are called more than "
-		    "%s times a second: %s.\n", text_count(y,
-		    (uint64_t)r->node.hot), text_counted(x, r->node.nhot,
-		    "function"));
-	if (r->node.modules_over > 0)
-		kp_buf_printf(b, "Not looked at, since there are too many: "
-		    "%s.\n", text_counted(x, r->node.modules_over, "module"));
-}
-
 /* ---- looking ---- */
 
 /*
@@ -144,27 +80,27 @@ suggest_about(struct suggest_run *r)
  * known.
  */
 static void
-prefer_known(struct suggest_run *r)
+prefer_framework(struct suggest_run *r)
 {
-	const struct suggest_calls *c = r->calls;
-	uint32_t *top = calloc(c->nspots + 1, sizeof(*top));
+	const struct suggest_tree *c = r->all.tree;
+	uint32_t *top = calloc(c->nframes + 1, sizeof(*top));
 	uint64_t most = r->entries[0].calls;
 	const struct kp_call_fn *fn;
 
-	for (uint32_t i = 1; top != NULL && i < c->nspots; i++) {
-		top[i] = c->spots[i].parent == 0 ? i : top[c->spots[i].parent];
-		fn = &r->names->fns[c->spots[i].fn];
-		if (c->spots[top[i]].fn != r->entries[0].fn ||
-		    c->spots[i].calls * 2 < most || suggest_known_entry(fn->mod,
+	for (uint32_t i = 1; top != NULL && i < c->nframes; i++) {
+		top[i] = c->frames[i].parent == 0 ? i : top[c->frames[i].parent];
+		fn = &r->all.names->fns[c->frames[i].fn];
+		if (c->frames[top[i]].fn != r->entries[0].fn ||
+		    c->frames[i].calls * 2 < most || suggest_framework_of(fn->mod,
 		    fn->fun, fn->arity) == NULL)
 			continue;
-		if (r->entries[0].fn == c->spots[i].fn)
+		if (r->entries[0].fn == c->frames[i].fn)
 			break;
 		memmove(&r->entries[1], &r->entries[0],
 		    (SUGGEST_ENTRIES_MAX - 1) * sizeof(r->entries[0]));
 		r->nentries += r->nentries < SUGGEST_ENTRIES_MAX;
-		r->entries[0].fn = c->spots[i].fn;
-		r->entries[0].calls = c->spots[i].calls;
+		r->entries[0].fn = c->frames[i].fn;
+		r->entries[0].calls = c->frames[i].calls;
 		break;
 	}
 	free(top);
@@ -222,16 +158,16 @@ span_of(const char *s)
  * among the names before there is a tree.
  */
 static enum kp_err
-known_find(struct suggest_run *r, struct suggest_entry *best, double *rate)
+framework_find(struct suggest_run *r, struct suggest_entry *best, double *rate)
 {
-	const struct suggest_known *k;
+	const struct suggest_framework *k;
 	struct kp_call_fn f;
 	enum kp_err e = KP_OK;
 	uint32_t fn;
 	bool added;
 
 	*rate = 0;
-	for (k = suggest_known; k < suggest_known + suggest_nknown &&
+	for (k = suggest_frameworks; k < suggest_frameworks + suggest_nframeworks &&
 	     e == KP_OK; k++) {
 		if (k->mod == NULL)
 			continue;
@@ -242,7 +178,7 @@ known_find(struct suggest_run *r, struct suggest_entry *best, double *rate)
 		e = kp_call_fn_put(r->node.stack_names, span_of(k->mod),
 		    span_of(k->fun), k->arity, &fn, &added);
 		*rate = suggest_node_rate(&r->node, &f);
-		*best = (struct suggest_entry){ .fn = fn, .known = true,
+		*best = (struct suggest_entry){ .fn = fn, .framework = true,
 			.calls = (uint64_t)(*rate * 2) };
 	}
 	return e;
@@ -267,22 +203,21 @@ entry_first(struct suggest_run *r, struct suggest_entry e)
 static int
 from_samples(struct suggest_run *r)
 {
-	struct suggest_entry known = { .known = true };
+	struct suggest_entry framework = { .framework = true };
 	double rate;
-	enum kp_err e = known_find(r, &known, &rate);
+	enum kp_err e = framework_find(r, &framework, &rate);
 
 	if (e != KP_OK)
 		suggest_node_no_memory(&r->node);
 	else
-		e = suggest_node_tree(&r->node, &r->calls, &r->fns);
+		e = suggest_node_tree(&r->node, &r->all);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	r->names = r->node.stack_names;
-	r->nentries = suggest_entries(r->calls, r->fns, r->entries);
+	r->nentries = suggest_entries(r->all.tree, r->all.fns, r->entries);
 	if (r->nentries > 0)
-		prefer_known(r);
-	if (rate >= KNOWN_RATE)
-		entry_first(r, known);
+		prefer_framework(r);
+	if (rate >= FRAMEWORK_RATE)
+		entry_first(r, framework);
 	return OPTS_GO_ON;
 }
 
@@ -299,18 +234,13 @@ from_trace(struct suggest_run *r)
 	    text_span(x, SUGGEST_ALL_SPAN), SUGGEST_ALL_EVENTS);
 	r->traced = true;
 	r->nentries = 0;
-	suggest_calls_free(r->calls);
-	free(r->fns);
-	r->calls = NULL;
-	r->fns = NULL;
-	e = suggest_node_trace(&r->node, NULL, -1, NULL, &r->own_names, &r->calls,
-	    &r->fns);
+	suggest_calls_free(&r->all);
+	e = suggest_node_trace(&r->node, NULL, -1, NULL, &r->all);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	r->names = r->own_names;
-	r->nentries = suggest_entries(r->calls, r->fns, r->entries);
+	r->nentries = suggest_entries(r->all.tree, r->all.fns, r->entries);
 	if (r->nentries > 0)
-		prefer_known(r);
+		prefer_framework(r);
 	return OPTS_GO_ON;
 }
 
@@ -341,16 +271,52 @@ look(struct suggest_run *r)
 	return st == OPTS_GO_ON ? from_samples(r) : st;
 }
 
+/*
+ * Do the samples show this entry?  Requests may be too short for that, or too few.
+ * Where what is around it was not seen it has to be the work of many modules.
+ */
+static bool
+is_sampled(const struct suggest_entry *e)
+{
+	return e->framework || (!e->callback && e->calls >= CALLS_LEAST &&
+	    (!e->cut || e->modules >= CUT_MODULES) &&
+	    (!e->waits || e->modules > 0) && e->samples >= SAMPLES_LEAST);
+}
+
+/* Tries the best ones.  EXIT_DONE: none of them is good. */
+static int
+entries_try(struct suggest_run *r)
+{
+	char name[FN_NAME_MAX];
+	size_t tries = 0;
+	int st;
+
+	for (r->chosen = 0; r->chosen < r->nentries && tries < TRIES;
+	     r->chosen++) {
+		if (!r->traced && !is_sampled(&r->entries[r->chosen]))
+			continue;
+		if (r->traced && r->entries[r->chosen].calls < CALLS_LEAST)
+			continue;
+		tries++;
+		st = suggest_entry_try(r);
+		if (st != EXIT_DONE)
+			return st;
+		suggest_progress(r, "'%s': not %s: %s", r->a->target,
+		    suggest_entry_name(r, r->chosen, name), r->not_good);
+	}
+	return EXIT_DONE;
+}
+
 static int
 propose(struct suggest_run *r)
 {
-	int st = suggest_entries_try(r);
+	int st = entries_try(r);
 
 	if (st == EXIT_DONE && !r->traced) {
 		st = from_trace(r);
 		if (st == OPTS_GO_ON)
 			st = r->nentries == 0 ? nothing(r, "no function was "
-			    "called that returned") : suggest_entries_try(r);
+			    "called that returned") : entries_try(r);
 	}
 	if (st != EXIT_DONE)
 		return st;
@@ -361,19 +327,11 @@ propose(struct suggest_run *r)
 
 /* ---- the result ---- */
 
-static int
-cannot_write(const char *path)
-{
-	char why[FILE_WHY_MAX];
-
-	say("cannot write '%s': %s", path, file_why(why, path, errno));
-	return EXIT_FAILED;
-}
-
 /* Never over a file that is there. */
 static int
 write_new(const char *path, const struct kp_buf *text)
 {
+	char why[FILE_WHY_MAX];
 	bool good = false;
 	FILE *to;
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -387,33 +345,28 @@ write_new(const char *path, const struct kp_buf *text)
 		good = fwrite(text->p, 1, text->len, to) == text->len;
 		good = fclose(to) == 0 && good;
 	}
-	return good ? EXIT_DONE : cannot_write(path);
+	if (good)
+		return EXIT_DONE;
+	say("cannot write '%s': %s", path, file_why(why, path, errno));
+	return EXIT_FAILED;
 }
 
-/* Of this only the sampling is measured: the node works meanwhile. */
 static void
 say_cost(const struct suggest_run *r)
 {
-	kp_dur_ns took = kp_mono_now() - r->begun, cost;
-	struct suggest_cost c = suggest_node_cost(&r->node);
-	char s[TEXT_MAX], t[TEXT_MAX], u[TEXT_MAX], v[TEXT_MAX], x[TEXT_MAX],
-	    y[TEXT_MAX], z[TEXT_MAX], w[TEXT_MAX];
+	struct suggest_cost c = r->node.cost;
+	struct kp_buf b;
 
-	cost = suggest_cost_time(&c);
-	suggest_progress(r, "'%s': this took %s, and there %s of processor "
-	    "time, %s of a scheduler, by an upper estimate: %s of sampling "
-	    "(measured), %s of counting calls, %s of tracing%s, %s of kprofd "
-	    "-check, %s of questions", r->a->target, text_about(s, took),
-	    text_dur(t, cost), text_share(u, took > 0 ? (double)cost /
-	    (double)took : 0), text_dur(v, c.sampling), text_dur(x,
-	    suggest_work_time(&c.counts)), text_dur(y,
-	    suggest_work_time(&c.traces)), r->traced ? ", of all processes "
-	    "for a moment" : "", text_dur(z, suggest_work_time(&c.checks)),
-	    text_dur(w, suggest_work_time(&c.asked)));
+	c.asked.questions = facts_questions(r->node.facts);
+	kp_buf_init(&b, 1024);
+	suggest_write_cost(&c, kp_mono_now() - r->begun, r->traced, &b);
+	suggest_progress(r, "'%s': %s", r->a->target, kp_buf_cstr(&b));
+	kp_buf_free(&b);
 }
 
-void
-suggest_summary(const struct suggest_run *r, const char *file)
+/* Says what is proposed; file: where it is, or "". */
+static void
+summary(const struct suggest_run *r, const char *file)
 {
 	const struct suggest_tiers *t = &r->tiers;
 	char name[FN_NAME_MAX], x[TEXT_MAX], y[TEXT_MAX];
@@ -433,6 +386,123 @@ suggest_summary(const struct suggest_run *r, const char *file)
 	    "", file);
 }
 
+/* ---- keys ---- */
+
+static size_t
+entries(const struct suggest_run *r)
+{
+	return r->nentries < KEYS_MAX ? r->nentries : KEYS_MAX;
+}
+
+static void
+ask(const struct suggest_run *r)
+{
+	char name[FN_NAME_MAX];
+
+	summary(r, "");
+	for (size_t i = 0; i < entries(r); i++)
+		fprintf(stderr, "%c %zu  %s\n", i == r->chosen ? '*' : ' ',
+		    i + 1, suggest_entry_name(r, i, name));
+	fprintf(stderr, "y: write '%s'; 1 to %zu: another entry; q: quit ",
+	    r->a->file, entries(r));
+	fflush(stderr);
+}
+
+/*
+ * Asks, and waits for a key that says something; 'q' after a signal, or at the end of
+ * input.  Keys from before the question are no answer to it.
+ */
+static char
+read_key(const struct suggest_run *r)
+{
+	struct pollfd v[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
+		{ .fd = r->node.talk.wake, .events = POLLIN } };
+	struct termios was, raw;
+	char key = 'q';
+
+	if (tcgetattr(STDIN_FILENO, &was) != 0)
+		return 'q';
+	raw = was;
+	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO | ISIG);
+	raw.c_cc[VMIN] = 1;
+	raw.c_cc[VTIME] = 0;
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
+	ask(r);
+	do {
+		while (poll(v, 2, -1) < 0)
+			;
+		if (v[1].revents != 0 || read(STDIN_FILENO, &key, 1) != 1)
+			key = 'q';
+	} while ((key == '\0' || strchr("yY\r\nqQ\x03\x04", key) == NULL) &&
+	    (key < '1' ||
+	    (size_t)(key - '0') > entries(r) ||
+	    (size_t)(key - '1') == r->chosen));
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &was);
+	return key;
+}
+
+/*
+ * All steps again, from its requests on.  If it is none, what was proposed before stays.
+ * OPTS_GO_ON; or failed.
+ */
+static int
+take_entry(struct suggest_run *r, size_t entry)
+{
+	char *text = strdup(kp_buf_cstr(&r->text)), name[FN_NAME_MAX];
+	struct suggest_tiers tiers = r->tiers;
+	size_t before = r->chosen;
+	int st;
+
+	if (text == NULL) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	r->chosen = entry;
+	r->asked = true;
+	st = suggest_entry_try(r);
+	if (st == EXIT_DONE) {
+		say("'%s': not %s: %s", r->a->target, suggest_entry_name(r,
+		    entry, name), r->not_good);
+		r->chosen = before;
+		r->tiers = tiers;
+		kp_buf_reset(&r->text);
+		kp_buf_str(&r->text, text);
+		st = OPTS_GO_ON;
+	}
+	free(text);
+	return st;
+}
+
+/*
+ * On a terminal, a key takes the proposal, or another entry.  OPTS_GO_ON: it is taken.
+ * EXIT_DONE: it is not, which is said.
+ */
+static int
+keys(struct suggest_run *r)
+{
+	int st = OPTS_GO_ON;
+	char key;
+
+	if (r->a->file == NULL || r->a->quiet || !isatty(STDIN_FILENO) ||
+	    !isatty(STDERR_FILENO))
+		return OPTS_GO_ON;
+	while (st == OPTS_GO_ON) {
+		key = read_key(r);
+		fputc('\n', stderr);
+		if (key == 'y' || key == 'Y' || key == '\r' || key == '\n')
+			return OPTS_GO_ON;
+		if (key == 'q' || key == 'Q' || key == CTRL_C ||
+		    key == CTRL_D) {
+			say("nothing is written");
+			return EXIT_DONE;
+		}
+		st = take_entry(r, (size_t)(key - '1'));
+	}
+	return st;
+}
+
+/* ---- all of it ---- */
+
 static int
 finish(struct suggest_run *r)
 {
@@ -445,49 +515,45 @@ finish(struct suggest_run *r)
 	if (st != EXIT_DONE)
 		return st;
 	say_cost(r);
-	suggest_summary(r, r->a->file != NULL ? r->a->file : "");
+	summary(r, r->a->file != NULL ? r->a->file : "");
 	return EXIT_DONE;
 }
 
 static int
 suggest(const struct suggest_args *a)
 {
-	struct suggest_run r = { .a = a, .begun = kp_mono_now(), .node = { .talk = { .target = a->target,
-		.reach = &a->reach },
-		.span = a->span, .short_span = a->span < SHORT_SPAN ?
-		a->span : SHORT_SPAN } };
+	struct suggest_run r = { .a = a, .begun = kp_mono_now(),
+		.node = { .talk = { .target = a->target, .reach = &a->reach },
+		    .span = a->span,
+		    .short_span = a->span < SHORT_SPAN ? a->span : SHORT_SPAN },
+		.not_good = "none was called often enough" };
+	const struct {
+		struct kp_buf *b;
+		size_t max;
+	} bufs[] = { { &r.about, SUGGEST_FILE_MAX },
+		{ &r.identity, SUGGEST_CLAUSE_MAX },
+		{ &r.identity_why, SUGGEST_CLAUSE_MAX },
+		{ &r.text, SUGGEST_FILE_MAX }, { &r.verdict, SUGGEST_FILE_MAX },
+		{ &r.check_out, SAID_MAX }, { &r.check_log, SAID_MAX } };
+	const size_t nbufs = sizeof(bufs) / sizeof(bufs[0]);
 	int st = EXIT_FAILED;
 
 	r.node.talk.wake = signals_catch();
-	snprintf(r.not_good, sizeof(r.not_good), "none was called often "
-	    "enough");
-	suggest_check_init(&r.check);
-	r.check.talk = &r.node.talk;
-	r.check.library = a->library;
-	kp_buf_init(&r.about, SUGGEST_FILE_MAX);
-	kp_buf_init(&r.clause, SUGGEST_CLAUSE_MAX);
-	kp_buf_init(&r.why, SUGGEST_CLAUSE_MAX);
-	kp_buf_init(&r.text, SUGGEST_FILE_MAX);
-	kp_buf_init(&r.verdict, SUGGEST_FILE_MAX);
+	for (size_t i = 0; i < nbufs; i++)
+		kp_buf_init(bufs[i].b, bufs[i].max);
 	if (r.node.talk.wake >= 0)
 		st = look(&r);
 	if (st == OPTS_GO_ON)
 		st = propose(&r);
-	if (st == OPTS_GO_ON && suggest_keys_wanted(&r))
-		st = suggest_keys(&r);
+	if (st == OPTS_GO_ON)
+		st = keys(&r);
 	if (st == OPTS_GO_ON)
 		st = finish(&r);
-	suggest_forget(&r);
-	suggest_calls_free(r.calls);
-	kp_call_names_free(r.own_names);
-	free(r.fns);
+	suggest_calls_free(&r.requests);
+	suggest_calls_free(&r.all);
 	suggest_node_free(&r.node);
-	suggest_check_free(&r.check);
-	kp_buf_free(&r.about);
-	kp_buf_free(&r.clause);
-	kp_buf_free(&r.why);
-	kp_buf_free(&r.text);
-	kp_buf_free(&r.verdict);
+	for (size_t i = 0; i < nbufs; i++)
+		kp_buf_free(bufs[i].b);
 	return st;
 }
 

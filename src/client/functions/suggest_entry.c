@@ -2,65 +2,77 @@
  * suggest_entry.c - makes a proposal with one entry: traces its requests, measures the
  * draft's functions alone, finds the type of a request, and has kprofd check the file.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "client/functions/suggest.h"
 #include "kprofd/fn_name.h"
-#include "client/functions/suggest_run.h"
-#include "suggest/identity.h"
-#include "suggest/known.h"
-#include "suggest/write.h"
 #include "text/text.h"
 
-/* Samples of an entry, and tiers below it, with which it is good. */
-#define SAMPLES_LEAST 20
-#define TIERS_LEAST 2
-#define CALLS_LEAST 3
+#define TIERS_LEAST 2		/* with which an entry is good */
 #define NAMED_LEAST 0.1	/* of the requests' time is in tiers */
-#define CUT_MODULES 4
 #define UPSTREAM 0.2		/* of the best entry's score: worth another trace */
-#define TRIES 3			/* entries that are traced and checked */
 #define CHECKS 4		/* each without the functions that the last warned of */
 #define REACH_TEXT_MAX 65536u	/* bytes: with more, none are shown */
+#define APPS_NAMED 12u
 
-void
-suggest_forget(struct suggest_run *r)
+extern char **environ;
+
+/* ---- its requests ---- */
+
+static const struct kp_call_fn *
+entry_fn(const struct suggest_run *r)
 {
-	suggest_calls_free(r->in_calls);
-	kp_call_names_free(r->in_names);
-	free(r->in_fns);
-	r->in_calls = NULL;
-	r->in_names = NULL;
-	r->in_fns = NULL;
+	return &r->all.names->fns[r->entries[r->chosen].fn];
+}
+
+static bool
+same_fn(const struct kp_call_fn *a, const struct kp_call_fn *b)
+{
+	return a->arity == b->arity && strcmp(a->fun, b->fun) == 0 &&
+	    strcmp(a->mod, b->mod) == 0;
+}
+
+/* Calls a request from which a function is hot; rate: of the entry, or -1. */
+static double
+hot_calls(double rate)
+{
+	return rate > 1 ? SUGGEST_HOT_RATE / rate : SUGGEST_HOT_RATE;
 }
 
 /* OPTS_GO_ON: it has tiers; EXIT_DONE: it is not one; or failed. */
 static int
 trace_requests(struct suggest_run *r)
 {
-	const struct kp_call_fn *fn = &r->names->fns[r->entries[r->chosen].fn];
+	const struct kp_call_fn *fn = entry_fn(r);
 	const struct kp_mfa_pat entry = { .mod = fn->mod, .fun = fn->fun,
 		.arity = (int)fn->arity };
 	double rate = suggest_node_rate(&r->node, fn);
-	const struct suggest_calls *c;
+	const struct kp_call_names *names;
+	const struct suggest_tree *c;
 	char name[FN_NAME_MAX];
 	uint32_t in = 0;
 	enum kp_err e;
 
 	suggest_progress(r, "'%s': tracing %u requests of %s at most", r->a->target,
 	    SUGGEST_REQUESTS, suggest_entry_name(r, r->chosen, name));
-	suggest_forget(r);
-	e = suggest_node_trace(&r->node, &entry, rate, r->calls, &r->in_names,
-	    &r->in_calls, &r->in_fns);
+	suggest_calls_free(&r->requests);
+	e = suggest_node_trace(&r->node, &entry, rate, r->all.tree, &r->requests);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	c = r->in_calls;
-	for (uint32_t i = 0; i < r->in_names->nfns; i++)
-		if (r->in_names->fns[i].arity == fn->arity &&
-		    strcmp(r->in_names->fns[i].mod, fn->mod) == 0 &&
-		    strcmp(r->in_names->fns[i].fun, fn->fun) == 0)
+	c = r->requests.tree;
+	names = r->requests.names;
+	for (uint32_t i = 0; i < names->nfns; i++)
+		if (same_fn(&names->fns[i], fn))
 			in = i;
 	if (c->begun == 0 || in == 0 || c->ended * 2 < c->begun ||
 	    c->nested * 10 > c->begun) {
@@ -69,36 +81,13 @@ trace_requests(struct suggest_run *r)
 		    c->nested * 10 > c->begun ? "calls itself" :
 		    "was not seen to return");
 		/* Nor is it a tier. */
-		r->calls->loops[r->entries[r->chosen].fn] = true;
+		r->all.tree->loops[r->entries[r->chosen].fn] = true;
 		return EXIT_DONE;
 	}
-	e = suggest_tiers(c, r->in_fns, in, rate > 1 ? SUGGEST_HOT_RATE / rate :
-	    SUGGEST_HOT_RATE, &r->tiers);
-	if (e == KP_OK)
+	if (suggest_tiers(c, r->requests.fns, in, hot_calls(rate), &r->tiers) ==
+	    KP_OK)
 		return OPTS_GO_ON;
-	snprintf(r->node.why, sizeof(r->node.why), "out of memory");
-	return suggest_failed(r, e);
-}
-
-/* Notes which functions are in tiers, and of which modules helpers are. */
-static void
-marks_put(struct suggest_run *r)
-{
-	const struct suggest_tiers *t = &r->tiers;
-
-	for (size_t i = 0; i < t->n; i++)
-		for (size_t k = 0; k < t->v[i].nfns; k++)
-			r->in_fns[t->v[i].fns[k]].chosen = true;
-}
-
-/* Helpers are not traced again: that they were left out stays said. */
-static void
-helpers_carry(const struct suggest_tiers *from, struct suggest_tiers *to)
-{
-	for (size_t i = 0; i < from->nleft; i++)
-		if (from->left[i].why == SUGGEST_HELPER &&
-		    to->nleft < SUGGEST_LEFT_MAX)
-			to->left[to->nleft++] = from->left[i];
+	return suggest_failed(r, suggest_node_no_memory(&r->node));
 }
 
 /*
@@ -108,38 +97,36 @@ helpers_carry(const struct suggest_tiers *from, struct suggest_tiers *to)
 static int
 measure(struct suggest_run *r)
 {
-	const struct kp_call_fn *fn = &r->names->fns[r->entries[r->chosen].fn];
+	const struct kp_call_fn *fn = entry_fn(r);
 	const struct kp_mfa_pat entry = { .mod = fn->mod, .fun = fn->fun,
 		.arity = (int)fn->arity };
-	double rate = suggest_node_rate(&r->node, fn);
 	uint32_t in = r->tiers.v[0].fns[0];	/* the entry's is the first */
-	struct kp_call_names *names;
-	struct suggest_calls *c;
-	struct suggest_fn *fns;
+	const struct suggest_left *left;
+	struct suggest_calls alone;
 	struct suggest_tiers t;
 	enum kp_err e;
 
 	suggest_progress(r, "'%s': measuring %u requests", r->a->target,
 	    SUGGEST_REQUESTS);
-	marks_put(r);
-	e = suggest_node_measure(&r->node, &entry, &r->tiers, r->in_names,
-	    r->in_calls, r->in_fns, &names, &c, &fns);
+	for (size_t i = 0; i < r->tiers.n; i++)
+		for (size_t k = 0; k < r->tiers.v[i].nfns; k++)
+			r->requests.fns[r->tiers.v[i].fns[k]].chosen = true;
+	e = suggest_node_measure(&r->node, &entry, &r->tiers, &r->requests, &alone);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	if (c->begun > 0)
-		e = suggest_tiers(c, fns, in, rate > 1 ? SUGGEST_HOT_RATE / rate :
-		    SUGGEST_HOT_RATE, &t);
-	if (e != KP_OK || c->begun == 0 || t.n < TIERS_LEAST) {
-		suggest_calls_free(c);	/* the first trace is as good */
-		kp_call_names_free(names);
-		free(fns);
+	if (alone.tree->begun > 0)
+		e = suggest_tiers(alone.tree, alone.fns, in,
+		    hot_calls(suggest_node_rate(&r->node, fn)), &t);
+	if (e != KP_OK || alone.tree->begun == 0 || t.n < TIERS_LEAST) {
+		suggest_calls_free(&alone);	/* the first trace is as good */
 		return OPTS_GO_ON;
 	}
-	helpers_carry(&r->tiers, &t);
-	suggest_forget(r);
-	r->in_names = names;
-	r->in_calls = c;
-	r->in_fns = fns;
+	/* Helpers are not traced again: that they were left out stays said. */
+	for (left = r->tiers.left; left < r->tiers.left + r->tiers.nleft; left++)
+		if (left->reason == SUGGEST_HELPER && t.nleft < SUGGEST_LEFT_MAX)
+			t.left[t.nleft++] = *left;
+	suggest_calls_free(&r->requests);
+	r->requests = alone;
 	r->tiers = t;
 	return OPTS_GO_ON;
 }
@@ -149,6 +136,77 @@ rate_of(const void *ctx, const struct kp_call_fn *fn)
 {
 	return suggest_node_rate(ctx, fn);
 }
+
+/* ---- what the file begins with ---- */
+
+static void
+put_frameworks(struct suggest_run *r, struct kp_buf *b)
+{
+	const struct suggest_framework *k;
+
+	for (k = suggest_frameworks; k < suggest_frameworks + suggest_nframeworks; k++) {
+		if (facts_find(r->node.facts, k->module) == NULL)
+			continue;
+		kp_buf_printf(b, "%s %s", k->name, k->does);
+		if (k->example != NULL)
+			kp_buf_printf(b, ": priv/examples/%s is written for "
+			    "that", k->example);
+		kp_buf_str(b, ".\n");
+	}
+}
+
+/* Processes of OTP's modules may be of an application; then it is theirs. */
+static bool
+is_platform(const void *facts, const char *app, const char *mod)
+{
+	const struct facts_module *m = mod == NULL || app[0] != '\0' ? NULL :
+	    facts_find(facts, mod);
+
+	return facts_is_platform(app) || (m != NULL && m->platform);
+}
+
+static void
+put_about(struct suggest_run *r)
+{
+	const char *apps[APPS_NAMED + 1];
+	size_t n = facts_apps(r->node.facts, apps, APPS_NAMED + 1);
+	struct kp_buf *b = &r->about;
+	char x[TEXT_MAX], y[TEXT_MAX], z[TEXT_MAX];
+
+	if (n > 0) {
+		kp_buf_str(b, "Applications there: ");
+		for (size_t i = 0; i < n && i < APPS_NAMED; i++) {
+			kp_buf_str(b, i > 0 ? ", " : "");
+			text_put(b, apps[i]);
+		}
+		kp_buf_str(b, n > APPS_NAMED ? " and others.\n" : ".\n");
+	}
+	put_frameworks(r, b);
+	suggest_pools_about(&r->node.pools, r->node.pooled, is_platform,
+	    r->node.facts, b);
+	kp_buf_printf(b, "%s for %s, which took %s of processor time",
+	    text_counted(x, r->node.stacks.samples, "stack sample"),
+	    text_span(y, r->node.span), text_dur(z, r->node.cost.sampling));
+	kp_buf_printf(b, "; %s counted for %s", text_counted(x,
+	    r->node.functions, "function"), text_span(y, r->node.short_span));
+	kp_buf_printf(b, "; %s traced.\n", text_counted(x, r->node.events,
+	    "event"));
+	kp_buf_str(b, r->entries[r->chosen].framework ? "What begins requests is "
+	    "known of it; only requests were traced.\n" : r->traced ?
+	    "Samples showed no requests: these were found in a trace of all "
+	    "processes, for a second at most.\n" : "Samples showed which "
+	    "functions begin requests; only requests were traced.\n");
+	if (r->node.nhot > 0)
+		kp_buf_printf(b, "Not traced, since they are called more than "
+		    "%s times a second: %s.\n", text_count(y,
+		    (uint64_t)r->node.hot), text_counted(x, r->node.nhot,
+		    "function"));
+	if (r->node.modules_over > 0)
+		kp_buf_printf(b, "Not looked at, since there are too many: "
+		    "%s.\n", text_counted(x, r->node.modules_over, "module"));
+}
+
+/* ---- the text ---- */
 
 /* As a shell takes them. */
 static void
@@ -184,13 +242,13 @@ put_text(struct suggest_run *r, bool draft)
 	time_t now = time(NULL);
 	struct tm tm;
 	struct suggest_file f = { .node = r->a->target, .date = date,
-		.names = r->in_names, .fns = r->in_fns, .entries = r->entries,
-		.entry_names = r->names, .nentries = r->nentries,
+		.names = r->requests.names, .fns = r->requests.fns, .entries = r->entries,
+		.entry_names = r->all.names, .nentries = r->nentries,
 		.chosen = r->chosen, .tiers = &r->tiers, .rate = rate_of,
 		.ctx = &r->node, .about = kp_buf_cstr(&r->about),
 		.verdict = kp_buf_cstr(&r->verdict),
-		.clause = kp_buf_cstr(&r->clause),
-		.why = kp_buf_cstr(&r->why) };
+		.clause = kp_buf_cstr(&r->identity),
+		.why = kp_buf_cstr(&r->identity_why) };
 
 	kp_buf_init(&reach, REACH_TEXT_MAX);
 	put_reach(&reach, &r->a->reach);
@@ -205,6 +263,228 @@ put_text(struct suggest_run *r, bool draft)
 	kp_buf_free(&reach);
 }
 
+/* ---- kprofd -check ---- */
+
+/* kprofd beside this program, or just its name. */
+static const char *
+program(char *path, size_t n)
+{
+	ssize_t len = readlink("/proc/self/exe", path, n - 1);
+	char *slash;
+
+	if (len <= 0)
+		return "kprofd";
+	path[len] = '\0';
+	slash = strrchr(path, '/');
+	if (slash == NULL || (size_t)(slash - path) + 8 >= n)
+		return "kprofd";
+	strcpy(slash + 1, "kprofd");
+	return access(path, X_OK) == 0 ? path : "kprofd";
+}
+
+static bool
+write_file(char *path, size_t n, const struct kp_buf *text)
+{
+	const char *dir = getenv("TMPDIR");
+	bool good = false;
+	int fd;
+
+	snprintf(path, n, "%s/kprof-suggest-XXXXXX",
+	    dir != NULL && dir[0] == '/' ? dir : "/tmp");
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	good = write(fd, text->p, text->len) == (ssize_t)text->len;
+	close(fd);
+	if (!good)
+		unlink(path);
+	return good;
+}
+
+struct child {
+	pid_t pid;
+	int out[2], log[2];
+};
+
+static bool
+child_start(struct child *k, const struct suggest_run *r, kp_dur_ns span,
+    bool explain)
+{
+	char path[4096], duration[32];
+	struct reach_args reach;
+	const char *argv[16 + REACH_ARGS_MAX] = { "kprofd", "-check", "-log",
+		"json", "-tiers", r->check_file, "-target", r->a->target,
+		"-duration", duration };
+	posix_spawn_file_actions_t fa;
+	size_t n = 10;
+
+	snprintf(duration, sizeof(duration), "%lldms",
+	    (long long)(span / KP_NS_PER_MS));
+	reach_args(&reach, &r->a->reach);
+	memcpy(argv + n, reach.v, reach.n * sizeof(*argv));
+	n += reach.n;
+	if (r->a->library != NULL) {
+		argv[n++] = "-probe-library";
+		argv[n++] = r->a->library;
+	}
+	if (explain)
+		argv[n++] = "-explain";
+	if (explain && r->a->values)
+		argv[n++] = "-values";
+	posix_spawn_file_actions_init(&fa);
+	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&fa, k->out[1], 1);
+	posix_spawn_file_actions_adddup2(&fa, k->log[1], 2);
+	errno = posix_spawnp(&k->pid, program(path, sizeof(path)), &fa, NULL,
+	    (char **)(uintptr_t)argv, environ);
+	posix_spawn_file_actions_destroy(&fa);
+	return errno == 0;
+}
+
+/* Reads a pipe; false at its end.  What is past the limit is not kept. */
+static bool
+take(int fd, struct kp_buf *b)
+{
+	char bytes[8192];
+	ssize_t n = read(fd, bytes, sizeof(bytes));
+
+	if (n <= 0)
+		return n < 0 && errno == EINTR;
+	if (b->len + (size_t)n < b->max)
+		kp_buf_put(b, bytes, (size_t)n);
+	return true;
+}
+
+/* Until both pipes are closed.  True: a signal came, and was passed on. */
+static bool
+child_listen(struct child *k, struct suggest_run *r)
+{
+	struct pollfd v[3] = { { .fd = k->out[0], .events = POLLIN },
+		{ .fd = k->log[0], .events = POLLIN },
+		{ .fd = r->node.talk.wake, .events = POLLIN } };
+	bool woken = false;
+
+	while (v[0].fd >= 0 || v[1].fd >= 0) {
+		if (poll(v, 3, -1) < 0)
+			continue;
+		if (v[0].fd >= 0 && v[0].revents != 0 &&
+		    !take(v[0].fd, &r->check_out))
+			v[0].fd = -1;
+		if (v[1].fd >= 0 && v[1].revents != 0 &&
+		    !take(v[1].fd, &r->check_log))
+			v[1].fd = -1;
+		if (v[2].fd >= 0 && v[2].revents != 0) {
+			v[2].fd = -1;
+			woken = true;
+			kill(k->pid, SIGTERM);
+		}
+	}
+	return woken;
+}
+
+static void
+close_pipe(int *p)
+{
+	for (int i = 0; i < 2; i++)
+		if (p[i] >= 0)
+			close(p[i]);
+}
+
+/*
+ * Checks r->text.  KP_OK: r->check_status says how; KP_END: a signal came, and the check
+ * has ended.
+ */
+static enum kp_err
+check_text(struct suggest_run *r, kp_dur_ns span, bool explain)
+{
+	struct child k = { .out = { -1, -1 }, .log = { -1, -1 } };
+	char *why = r->node.why;
+	size_t n = sizeof(r->node.why);
+	bool woken = false, started = false;
+	int st = 0;
+
+	kp_buf_reset(&r->check_out);
+	kp_buf_reset(&r->check_log);
+	if (!write_file(r->check_file, sizeof(r->check_file), &r->text)) {
+		snprintf(why, n, "cannot write a temporary file: %s",
+		    strerror(errno));
+		return KP_EIO;
+	}
+	if (pipe2(k.out, O_CLOEXEC) == 0 && pipe2(k.log, O_CLOEXEC) == 0)
+		started = child_start(&k, r, span, explain);
+	if (!started)
+		snprintf(why, n, "cannot run kprofd, which is to check the "
+		    "proposal: %s", strerror(errno));
+	if (started) {
+		close(k.out[1]);
+		close(k.log[1]);
+		k.out[1] = k.log[1] = -1;
+		woken = child_listen(&k, r);
+		while (waitpid(k.pid, &st, 0) < 0 && errno == EINTR)
+			;
+	}
+	close_pipe(k.out);
+	close_pipe(k.log);
+	unlink(r->check_file);
+	r->check_status = WIFEXITED(st) ? WEXITSTATUS(st) : EXIT_FAILED;
+	return !started ? KP_EIO : woken ? KP_END : KP_OK;
+}
+
+/* Copies a JSON text as far as it is plain: \" and \\ are. */
+static void
+put_json_text(struct kp_buf *b, const char *s)
+{
+	const char *from = s;
+
+	for (; *s != '\0' && *s != '"'; s++)
+		if (*s == '\\' && s[1] != '\0') {
+			text_put_n(b, from, (size_t)(s - from));
+			from = ++s;
+		}
+	text_put_n(b, from, (size_t)(s - from));
+}
+
+/*
+ * Appends to r->verdict the messages of the log that are warnings or errors, one a line.
+ * One that names the file tells people nothing, nor does which probe it was.
+ */
+static void
+check_messages(struct suggest_run *r)
+{
+	const char *line = kp_buf_cstr(&r->check_log), *end, *level, *text, *file;
+	struct kp_buf *b = &r->verdict;
+
+	for (; *line != '\0'; line = *end != '\0' ? end + 1 : end) {
+		end = line + strcspn(line, "\n");
+		level = strstr(line, "\"level\":\"");
+		text = strstr(line, "\"message\":\"");
+		if (level == NULL || text == NULL || text > end ||
+		    level > text || strncmp(level + 9, "info", 4) == 0 ||
+		    strncmp(text + 11, "probe of ", 9) == 0)
+			continue;
+		file = strstr(text, r->check_file);
+		if (file != NULL && file < end)
+			continue;
+		kp_buf_str(b, strncmp(level + 9, "error", 5) == 0 ? "error: " :
+		    "warning: ");
+		put_json_text(b, text + 11);
+		kp_buf_u8(b, '\n');
+	}
+}
+
+/* The line of its output that begins so, without that; NULL: there is none. */
+static char *
+check_line(struct suggest_run *r, const char *begin)
+{
+	const char *line = kp_buf_cstr(&r->check_out);
+	size_t n = strlen(begin);
+
+	for (; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
+		if (strncmp(line, begin, n) == 0)
+			return strndup(line + n, strcspn(line + n, "\n"));
+	return NULL;
+}
+
 /* "5 200 events/s, 0.26 % of a scheduler", as kprofd -check writes it: 5200. */
 static double
 events_of(const char *price)
@@ -217,62 +497,72 @@ events_of(const char *price)
 	return n;
 }
 
+/* As check_text(), and adds what it takes. */
 static enum kp_err
-run_check(struct suggest_run *r, kp_dur_ns span, bool explain)
+check_run(struct suggest_run *r, kp_dur_ns span, bool explain)
 {
+	struct suggest_work *w = &r->node.cost.checks;
+	double rate, seconds = (double)span / KP_NS_PER_S;
+	const struct suggest_tier *t;
 	char *price;
 	enum kp_err e;
 
-	r->check.span = span;
-	r->check.explain = explain;
-	r->check.values = r->a->values;
 	if (r->text.err != KP_OK) {
 		snprintf(r->node.why, sizeof(r->node.why), "the proposal is "
 		    "too large");
 		return r->text.err;
 	}
-	e = suggest_check_run(&r->check, &r->text, r->node.why,
-	    sizeof(r->node.why));
-	price = suggest_check_line(&r->check, "about ");
-	suggest_node_checked(&r->node, &r->tiers, r->in_names,
-	    price != NULL ? events_of(price) : 0, span);
+	e = check_text(r, span, explain);
+	price = check_line(r, "about ");
+	w->loads++;
+	w->processes += r->node.processes;
+	w->events += price != NULL ? events_of(price) * seconds : 0;
 	free(price);
+	for (t = r->tiers.v; t < r->tiers.v + r->tiers.n; t++)
+		for (size_t i = 0; i < t->nfns; i++) {
+			rate = suggest_node_rate(&r->node,
+			    &r->requests.names->fns[t->fns[i]]);
+			w->armed += rate > 0 ? rate * seconds : 0;
+			w->patterns++;
+		}
 	return e;
 }
+
+/* ---- its file ---- */
 
 /* Finds the clause of the identity fun.  As trace_requests(). */
 static int
 find_identity(struct suggest_run *r)
 {
-	const struct kp_call_fn *fn = &r->names->fns[r->entries[r->chosen].fn];
+	const struct kp_call_fn *fn = entry_fn(r);
 	const struct kp_mfa f = { fn->mod, fn->fun, fn->arity };
-	const struct suggest_known *known = suggest_known_entry(fn->mod,
+	const struct suggest_framework *framework = suggest_framework_of(fn->mod,
 	    fn->fun, fn->arity);
 	char *example;
 	enum kp_err e;
 
-	kp_buf_reset(&r->clause);
-	kp_buf_reset(&r->why);
-	kp_buf_str(&r->why, "The type of a request: ");
+	kp_buf_reset(&r->identity);
+	kp_buf_reset(&r->identity_why);
+	kp_buf_str(&r->identity_why, "The type of a request: ");
 	put_text(r, true);
 	suggest_progress(r, "'%s': checking the draft", r->a->target);
-	e = run_check(r, r->node.short_span / 2, true);
+	e = check_run(r, r->node.short_span / 2, true);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	example = suggest_check_line(&r->check, "example: ");
-	if (known != NULL && known->identity != NULL) {
-		kp_buf_str(&r->clause, known->identity);
-		kp_buf_printf(&r->why, "as in priv/examples/%s",
-		    known->example);
+	example = check_line(r, "example: ");
+	if (framework != NULL && framework->identity != NULL) {
+		kp_buf_str(&r->identity, framework->identity);
+		kp_buf_printf(&r->identity_why, "as in priv/examples/%s",
+		    framework->example);
 	} else {
 		suggest_identity(&f, example != NULL ? example : "",
-		    &r->clause, &r->why);
+		    &r->identity, &r->identity_why);
 	}
 	if (example != NULL) {
-		kp_buf_str(&r->why, ".\nOne was ");
-		text_put(&r->why, example);
+		kp_buf_str(&r->identity_why, ".\nOne was ");
+		text_put(&r->identity_why, example);
 	}
-	kp_buf_str(&r->why, ".\n");
+	kp_buf_str(&r->identity_why, ".\n");
 	free(example);
 	return OPTS_GO_ON;
 }
@@ -303,7 +593,7 @@ remove_warned(struct suggest_run *r)
 
 	for (t = r->tiers.v; t < r->tiers.v + r->tiers.n; t++)
 		for (size_t i = 0; i < t->nfns && !t->entry; i++) {
-			fn = &r->in_names->fns[t->fns[i]];
+			fn = &r->requests.names->fns[t->fns[i]];
 			fn_name(name, FN_NAME_MAX, fn->mod, fn->fun,
 			    fn->arity);
 			if (!is_named(said, name))
@@ -326,7 +616,7 @@ remove_warned(struct suggest_run *r)
 	return any;
 }
 
-/* As run_check(); r->verdict has what it said. */
+/* As check_run(); r->verdict has what it said. */
 static enum kp_err
 check_once(struct suggest_run *r)
 {
@@ -335,9 +625,9 @@ check_once(struct suggest_run *r)
 	kp_buf_reset(&r->verdict);
 	put_text(r, false);
 	suggest_progress(r, "'%s': checking the proposal", r->a->target);
-	e = run_check(r, r->node.short_span, false);
+	e = check_run(r, r->node.short_span, false);
 	if (e == KP_OK)
-		suggest_check_messages(&r->check, &r->verdict);
+		check_messages(r);
 	return e;
 }
 
@@ -352,12 +642,12 @@ check(struct suggest_run *r)
 		e = check_once(r);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	if (r->check.status != 0) {
+	if (r->check_status != 0) {
 		snprintf(r->not_good, sizeof(r->not_good), "kprofd -check says "
 		    "%s", kp_buf_cstr(&r->verdict));
 		return EXIT_DONE;
 	}
-	price = suggest_check_line(&r->check, "about ");
+	price = check_line(r, "about ");
 	if (price != NULL) {
 		kp_buf_str(&r->verdict, "it costs about ");
 		text_put(&r->verdict, price);
@@ -369,31 +659,18 @@ check(struct suggest_run *r)
 	return OPTS_GO_ON;
 }
 
-/*
- * Do the samples show this entry?  Requests may be too short for that, or too few.
- * Where what is around it was not seen it has to be the work of many modules.
- */
-static bool
-is_sampled(const struct suggest_entry *e)
-{
-	return e->known || (!e->callback && e->calls >= CALLS_LEAST &&
-	    (!e->cut || e->modules >= CUT_MODULES) &&
-	    (!e->waits || e->modules > 0) && e->samples >= SAMPLES_LEAST);
-}
-
 /* How often the entry i is called for requests of the chosen one, elsewhere. */
 static uint64_t
 calls_for(const struct suggest_run *r, size_t i)
 {
-	const struct kp_call_fn *fn = &r->names->fns[r->entries[i].fn], *at;
-	const struct suggest_calls *c = r->in_calls;
+	const struct kp_call_fn *fn = &r->all.names->fns[r->entries[i].fn], *at;
+	const struct suggest_tree *c = r->requests.tree;
 
-	for (uint32_t k = 1; k < c->nspots; k++) {
-		at = &r->in_names->fns[c->spots[k].fn];
-		if (c->spots[k].parent == 0 && c->spots[k].total > 0 &&
-		    at->arity == fn->arity && strcmp(at->fun, fn->fun) == 0 &&
-		    strcmp(at->mod, fn->mod) == 0)
-			return c->spots[k].calls;
+	for (uint32_t k = 1; k < c->nframes; k++) {
+		at = &r->requests.names->fns[c->frames[k].fn];
+		if (c->frames[k].parent == 0 && c->frames[k].total > 0 &&
+		    same_fn(at, fn))
+			return c->frames[k].calls;
 	}
 	return 0;
 }
@@ -414,7 +691,7 @@ look_upstream(struct suggest_run *r)
 		return OPTS_GO_ON;
 	r->chosen = other;
 	st = trace_requests(r);
-	if (st == OPTS_GO_ON && calls_for(r, first) * 4 >= r->in_calls->begun &&
+	if (st == OPTS_GO_ON && calls_for(r, first) * 4 >= r->requests.tree->begun &&
 	    r->entries[other].modules * 2 >= r->entries[first].modules)
 		return OPTS_GO_ON;
 	if (st != OPTS_GO_ON && st != EXIT_DONE)
@@ -457,31 +734,8 @@ suggest_entry_try(struct suggest_run *r)
 		return EXIT_DONE;
 	}
 	kp_buf_reset(&r->about);
-	suggest_about(r);
+	put_about(r);
 	if (st == OPTS_GO_ON)
 		st = find_identity(r);
 	return st == OPTS_GO_ON ? check(r) : st;
-}
-
-int
-suggest_entries_try(struct suggest_run *r)
-{
-	char name[FN_NAME_MAX];
-	size_t tries = 0;
-	int st;
-
-	for (r->chosen = 0; r->chosen < r->nentries && tries < TRIES;
-	     r->chosen++) {
-		if (!r->traced && !is_sampled(&r->entries[r->chosen]))
-			continue;
-		if (r->traced && r->entries[r->chosen].calls < CALLS_LEAST)
-			continue;
-		tries++;
-		st = suggest_entry_try(r);
-		if (st != EXIT_DONE)
-			return st;
-		suggest_progress(r, "'%s': not %s: %s", r->a->target,
-		    suggest_entry_name(r, r->chosen, name), r->not_good);
-	}
-	return EXIT_DONE;
 }

@@ -1,22 +1,63 @@
-/* suggest_node.c - counts and traces for kprof suggest. */
+/*
+ * suggest_node.c - what kprof suggest learns of a node: it samples stacks, chooses the
+ * modules that are on them or near (those that processes began with, and others of the
+ * same applications, since what is short is hardly ever sampled), counts calls of their
+ * functions, and traces some requests.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
-#include "client/functions/suggest_node.h"
-#include "profile/node/counters.h"
 #include "agent/probe_file.h"
+#include "base/vec.h"
+#include "client/functions/suggest.h"
+#include "profile/node/counters.h"
+#include "profile/node/sampler.h"
 
+#define STACKS 2000u		/* a second, at most, while they take less than */
+#define PPM 10000u		/* millionths of a scheduler */
+#define POOLS_SPAN (5 * KP_NS_PER_S)	/* a node says in 2 which pools it has */
+#define WORKING 1000u		/* samples at work; with fewer it samples as long again */
+#define GROUPS_MAX 1000u
+#define FNS_LOOKED 4000u	/* functions on stacks */
+/* A node answers for 1,024 patterns; each is set in 0.1 to 7 ms. */
+#define MODULES_MAX 500u
+#define MODULES_FNS_MAX 8000u	/* of the modules that are counted, in all */
+#define FUNCTIONS_MAX 50000u	/* of the modules: the last one may be large */
+#define EVENTS_MAX 60000u	/* of a trace of requests: 60 ms of the node's time */
+#define QUEUE_MAX 15000u	/* events that wait in the node */
+#define MEASURED 150u		/* functions that are traced alone */
+#define MEASURED_CALLS 8u	/* a request: who is called more often is not */
+#define REQUESTS_LEAST 200.0	/* that a trace is to have, if it can */
 /* Of thousands of functions on a busy node; a trace comes next. */
 #define UNCOUNT_WAIT (30 * KP_NS_PER_S)
 #define MEMORY_MAX (128u * MB)
-#define FUNCTIONS_MAX 50000u	/* of the modules: the last one may be large */
 #define CALLED_MAX 1000u
-#define REQUESTS_LEAST 200.0	/* that a trace is to have, if it can */
 #define HOT_STEP 1.5
 
+enum kp_err
+suggest_node_no_memory(struct suggest_node *s)
+{
+	snprintf(s->why, sizeof(s->why), "out of memory");
+	return KP_ENOMEM;
+}
+
 /* ---- the node ---- */
+
+void
+suggest_calls_free(struct suggest_calls *c)
+{
+	suggest_tree_free(c->tree);
+	kp_call_names_free(c->names);
+	free(c->fns);
+	*c = (struct suggest_calls){ .names = NULL };
+}
+
+static struct kp_span
+span_of(const char *s)
+{
+	return (struct kp_span){ (const uint8_t *)s, (uint32_t)strlen(s) };
+}
 
 static struct injected_opts
 injected(const struct suggest_node *s, const struct kp_mfa_pat *v, size_t n)
@@ -54,6 +95,296 @@ suggest_node_free(struct suggest_node *s)
 	free(s->counted);
 	kp_call_names_free(s->names);
 	facts_free(s->facts);
+}
+
+/* ---- samples ---- */
+
+/* While samples are taken. */
+struct sampling {
+	struct suggest_node *s;
+	struct kp_stack_table *table;
+	uint32_t *fns;		/* of the table -> our number; 0: not known yet */
+	uint32_t nfns;
+	enum kp_err err;
+};
+
+/* KP_FN_UNDEFINED: its name cannot be read. */
+static uint32_t
+fn_of(struct sampling *x, uint32_t fn)
+{
+	const char *text = kp_stack_fn(x->table, fn);
+	struct kp_mfa_pat p = { .mod = NULL };
+	uint32_t ours = KP_FN_UNDEFINED;
+	bool added;
+
+	if (vec_reach(&x->fns, &x->nfns, fn) != KP_OK) {
+		x->err = KP_ENOMEM;
+		return KP_FN_UNDEFINED;
+	}
+	if (x->fns[fn] != 0)
+		return x->fns[fn];
+	if (kp_mfa_pat_parse(&p, text, strlen(text)) == KP_OK) {
+		if (p.fun != NULL && p.arity >= 0)
+			kp_call_fn_put(x->s->stack_names, span_of(p.mod),
+			    span_of(p.fun), (uint32_t)p.arity, &ours, &added);
+		kp_mfa_pat_free(&p);
+	}
+	return x->fns[fn] = ours;
+}
+
+static unsigned
+doing(const struct sampling *x, const struct kp_stack_sample *m,
+    const uint32_t *fns, uint32_t n)
+{
+	const char *fun = n > 0 ? x->s->stack_names->fns[fns[n - 1]].fun : "";
+
+	switch (m->state) {
+	case KP_STACK_CALL:
+		return SUGGEST_WAIT_CALL;
+	case KP_STACK_PORT:
+		return strstr(fun, "recv") != NULL ||
+		    strstr(fun, "accept") != NULL ? SUGGEST_WAIT_INPUT :
+		    SUGGEST_WAIT_PORT;
+	case KP_STACK_WAIT:
+		return SUGGEST_WAIT_OTHER;
+	default:
+		return SUGGEST_WORKS;
+	}
+}
+
+/* A stack of this many frames may have more, unless the process began there. */
+static bool
+is_cut(const struct sampling *x, const uint32_t *fns, uint32_t n)
+{
+	return n > 0 && strcmp(x->s->stack_names->fns[fns[0]].mod,
+	    "proc_lib") != 0;
+}
+
+/* Does a server handle a message, which it may do by waiting for another process? */
+static bool
+serves(const struct sampling *x, const uint32_t *fns, uint32_t n)
+{
+	static const char *const begins[] = { "try_handle_", "try_dispatch",
+		"handle_msg", "loop_state_callback" };
+	const struct kp_call_fn *f;
+
+	for (uint32_t i = 0; i + 1 < n; i++) {
+		f = &x->s->stack_names->fns[fns[i]];
+		if (strncmp(f->mod, "gen_", 4) != 0)
+			continue;
+		for (size_t k = 0; k < sizeof(begins) / sizeof(begins[0]); k++)
+			if (strncmp(f->fun, begins[k], strlen(begins[k])) == 0)
+				return true;
+	}
+	return false;
+}
+
+static void
+on_sample(void *ctx, const struct kp_stack_sample *m)
+{
+	struct sampling *x = ctx;
+	const struct kp_stack_frame *frames;
+	uint32_t fns[SUGGEST_FRAMES_MAX], n;
+	unsigned does;
+	enum kp_err e;
+
+	if (m->state == KP_STACK_NOT_SEEN || x->err != KP_OK)
+		return;
+	frames = kp_stack_frames(x->table, m->stack, &n);
+	n = n < SUGGEST_FRAMES_MAX ? n : SUGGEST_FRAMES_MAX;
+	for (uint32_t i = 0; i < n; i++)
+		fns[i] = fn_of(x, frames[i].fn);
+	does = doing(x, m, fns, n);
+	e = suggest_stacks_add(&x->s->stacks, m->stack, fns, n,
+	    is_cut(x, fns, n), does, m->time);
+	if (e != KP_OK)
+		x->err = e;
+	if (does == SUGGEST_WAIT_INPUT)
+		suggest_pools_input(&x->s->pools, m->proc);
+	if (suggest_pools_sample(&x->s->pools, m->proc, does == SUGGEST_WORKS ||
+	    does == SUGGEST_WAIT_CALL || does == SUGGEST_WAIT_PORT ||
+	    serves(x, fns, n), m->time))
+		suggest_stacks_pooled(&x->s->stacks, m->stack, m->time);
+}
+
+/* A group may be named by the function that its processes began with. */
+static void
+on_group(void *ctx, const struct kp_stack_group *g)
+{
+	struct sampling *x = ctx;
+	struct suggest_node *s = x->s;
+	struct kp_mfa_pat p = { .mod = NULL };
+
+	if (kp_mfa_pat_parse(&p, g->name, strlen(g->name)) != KP_OK)
+		return;
+	if (vec_room_by_len(&s->groups, s->ngroups, GROUPS_MAX) == KP_OK) {
+		s->groups[s->ngroups] = strdup(p.mod);
+		if (s->groups[s->ngroups] == NULL)
+			x->err = KP_ENOMEM;
+		else
+			s->ngroups++;
+	}
+	kp_mfa_pat_free(&p);
+}
+
+static enum kp_err
+read_pools(void *ctx, struct kp_term *r)
+{
+	return suggest_pools_read(ctx, r);
+}
+
+static enum kp_err
+take(struct sampling *x, struct sampler *m)
+{
+	struct suggest_node *s = x->s;
+	struct sampler_sink sink = { .table = x->table, .ctx = x,
+		.ops = { on_sample, on_group } };
+	struct sampler_totals totals;
+	kp_mono_ns since;
+	enum kp_err e = sampler_pools(m, kp_mono_now() + POOLS_SPAN,
+	    &sink, read_pools, &s->pools, s->why, sizeof(s->why));
+
+	/* Samples of pools are of after that. */
+	since = kp_mono_now();
+	if (e == KP_OK || e == KP_ETIMEOUT)
+		e = sampler_take(m, kp_mono_now() + s->span, &sink, s->why,
+		    sizeof(s->why));
+	/* A node that has little to do is looked at for longer. */
+	if (e == KP_ETIMEOUT && s->stacks.working < WORKING)
+		e = sampler_take(m, kp_mono_now() + s->span, &sink, s->why,
+		    sizeof(s->why));
+	if (e == KP_ETIMEOUT)
+		e = sampler_read(m, true, &sink, &totals, s->why,
+		    sizeof(s->why));
+	if (e == KP_OK && x->err != KP_OK)
+		return suggest_node_no_memory(s);
+	if (e == KP_OK) {
+		s->sampled = totals.elapsed;
+		s->pooled = kp_mono_now() - since;
+		s->cost.sampling = sink.counts.busy;
+	}
+	return e;
+}
+
+static enum kp_err
+sample(struct suggest_node *s)
+{
+	struct sampler_opts o = { .g = { .talk = s->talk, .processes = "",
+		.apply = "", .max_processes = 1000000 },
+		.per_second = STACKS, .ppm = PPM };
+	struct sampling x = { .s = s, .table = kp_stack_table_new() };
+	struct injected_hello h;
+	struct sampler *m = NULL;
+	enum kp_err e;
+
+	s->stack_names = kp_call_names_new();
+	s->stacks.names = s->stack_names;
+	if (x.table == NULL || s->stack_names == NULL)
+		e = suggest_node_no_memory(s);
+	else
+		e = sampler_start(&m, &o, &h, s->why, sizeof(s->why));
+	if (e == KP_OK) {
+		functions_say_doubt(s->talk.target, &h);
+		s->otp = h.otp;
+		s->processes = h.processes;
+		s->cost.asked.loads++;
+		e = take(&x, m);
+	}
+	sampler_stop(m);
+	free(x.fns);
+	kp_stack_table_free(x.table);
+	return e;
+}
+
+/* ---- modules ---- */
+
+struct chosen {
+	struct suggest_node *s;
+	const char **v;
+	bool *is;		/* by place in the facts */
+	const struct facts_module *all;
+	size_t n, max, nall;
+};
+
+static void
+choose(struct chosen *c, const struct facts_module *m)
+{
+	if (m == NULL || (m->platform && !facts_is_client(m->name)) ||
+	    c->is[m - c->all] || c->n == c->max)
+		return;
+	c->is[m - c->all] = true;
+	c->v[c->n++] = m->name;
+}
+
+/* Is an application of these among those that modules were chosen of? */
+static bool
+is_near(const struct chosen *c, const struct facts_module *m, size_t upto)
+{
+	for (size_t i = 0; i < upto; i++)
+		if (strcmp(facts_find(c->s->facts, c->v[i])->app, m->app) == 0)
+			return true;
+	return false;
+}
+
+static void
+choose_all(struct chosen *c)
+{
+	struct suggest_node *s = c->s;
+	uint32_t *fns = calloc(FNS_LOOKED, sizeof(*fns)), n = 0;
+	size_t seen;
+
+	for (size_t i = 0; i < suggest_nframeworks; i++)
+		if (suggest_frameworks[i].mod != NULL)
+			choose(c, facts_find(s->facts, suggest_frameworks[i].mod));
+	if (fns != NULL)
+		n = suggest_stacks_fns(&s->stacks, fns, FNS_LOOKED);
+	for (uint32_t i = 0; i < n; i++)
+		choose(c, facts_find(s->facts, s->stack_names->fns[fns[i]].mod));
+	for (uint32_t i = 0; i < s->ngroups; i++)
+		choose(c, facts_find(s->facts, s->groups[i]));
+	free(fns);
+	seen = c->n;
+	for (size_t i = 0; i < c->nall; i++)
+		if (is_near(c, &c->all[i], seen) ||
+		    facts_is_client(c->all[i].name))
+			choose(c, &c->all[i]);
+}
+
+static enum kp_err
+choose_modules(struct suggest_node *s)
+{
+	struct chosen c = { .s = s };
+	size_t taken = 0;
+	enum kp_err e;
+
+	c.all = facts_modules(s->facts, &c.nall);
+	c.max = c.nall;
+	c.v = calloc(c.nall + 1, sizeof(*c.v));
+	c.is = calloc(c.nall + 1, sizeof(*c.is));
+	s->modules = calloc(MODULES_MAX, sizeof(*s->modules));
+	if (c.v == NULL || c.is == NULL || s->modules == NULL) {
+		e = suggest_node_no_memory(s);
+	} else {
+		choose_all(&c);
+		e = facts_ask(s->facts, c.v, c.n < MODULES_MAX ? c.n :
+		    MODULES_MAX, MODULES_FNS_MAX, &taken, s->why,
+		    sizeof(s->why));
+	}
+	for (size_t i = 0; i < taken; i++)
+		s->modules[s->nmodules++] = (struct kp_mfa_pat){
+			.mod = (char *)(uintptr_t)c.v[i], .arity = -1 };
+	s->modules_over = c.n - s->nmodules;
+	free(c.v);
+	free(c.is);
+	return e;
+}
+
+enum kp_err
+suggest_node_sample(struct suggest_node *s)
+{
+	enum kp_err e = sample(s);
+
+	return e == KP_OK ? choose_modules(s) : e;
 }
 
 /* ---- calls ---- */
@@ -169,10 +500,10 @@ rate_below(const struct suggest_node *s, double hot)
 static double
 hot_for_requests(const struct suggest_node *s, double rate)
 {
-	double least = SUGGEST_MEASURED_CALLS * rate, hot = SUGGEST_HOT_RATE;
+	double least = MEASURED_CALLS * rate, hot = SUGGEST_HOT_RATE;
 
 	while (rate > 0 && hot > least && 2 * rate_below(s, hot) / rate *
-	    REQUESTS_LEAST > SUGGEST_EVENTS_MAX)
+	    REQUESTS_LEAST > EVENTS_MAX)
 		hot = hot / HOT_STEP > least ? hot / HOT_STEP : least;
 	return hot;
 }
@@ -233,19 +564,54 @@ suggest_node_count(struct suggest_node *s)
 double
 suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f)
 {
-	struct kp_span mod = { (const uint8_t *)f->mod,
-		(uint32_t)strlen(f->mod) };
-	struct kp_span fun = { (const uint8_t *)f->fun,
-		(uint32_t)strlen(f->fun) };
 	uint32_t fn;
 	bool added;
 
-	if (s->rates == NULL)
-		return -1;
-	if (kp_call_fn_put(s->names, mod, fun, f->arity, &fn, &added) != KP_OK ||
-	    added || fn >= s->nrates)
+	if (s->rates == NULL || kp_call_fn_put(s->names, span_of(f->mod),
+	    span_of(f->fun), f->arity, &fn, &added) != KP_OK || added ||
+	    fn >= s->nrates)
 		return -1;
 	return s->rates[fn];
+}
+
+/* ---- the tree of samples ---- */
+
+/* Of a module that was counted, a function without a rate was not called. */
+static double
+rate_of(const struct suggest_node *s, const struct kp_call_fn *f)
+{
+	double rate = suggest_node_rate(s, f);
+
+	for (size_t i = 0; rate < 0 && i < s->nmodules; i++)
+		if (strcmp(s->modules[i].mod, f->mod) == 0)
+			rate = 0;
+	return rate;
+}
+
+enum kp_err
+suggest_node_tree(struct suggest_node *s, struct suggest_calls *out)
+{
+	struct kp_call_names *t = s->stack_names;
+	double *rates = calloc(t->nfns + 1, sizeof(*rates));
+	enum kp_err e;
+
+	*out = (struct suggest_calls){ .names = t, .tree = suggest_tree_new(t) };
+	s->stack_names = NULL;
+	if (rates == NULL || out->tree == NULL)
+		e = suggest_node_no_memory(s);
+	else
+		e = facts_describe(s->facts, t, &out->fns, s->why, sizeof(s->why));
+	if (e == KP_OK)
+		suggest_pools_mark(&s->pools, t, out->fns);
+	for (uint32_t i = 0; e == KP_OK && i < t->nfns; i++)
+		rates[i] = rate_of(s, &t->fns[i]);
+	if (e == KP_OK && suggest_stacks_tree(&s->stacks, rates, s->sampled,
+	    out->fns, out->tree) != KP_OK)
+		e = suggest_node_no_memory(s);
+	free(rates);
+	if (e != KP_OK)
+		suggest_calls_free(out);
+	return e;
 }
 
 /* ---- traces ---- */
@@ -253,7 +619,7 @@ suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f)
 static enum kp_err
 on_event(void *ctx, const struct kp_call_event *ev)
 {
-	return suggest_calls_event(ctx, ev);
+	return suggest_tree_event(ctx, ev);
 }
 
 /* Calls a second of functions that are traced; v of s->called, or functions. */
@@ -274,14 +640,13 @@ rate_of_all(const struct suggest_node *s, const struct kp_mfa_pat *v, size_t n)
 
 static enum kp_err
 trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
-    const struct kp_mfa_pat *v, size_t n, struct kp_call_names *names,
-    struct suggest_calls *c)
+    const struct kp_mfa_pat *v, size_t n, struct suggest_calls *out)
 {
-	const struct tracers_sink sink = { .event = on_event, .ctx = c };
+	const struct tracers_sink sink = { .event = on_event, .ctx = out->tree };
 	struct tracer_opts o = { .g = injected(s, v, n),
-		.max_events = entry != NULL ? SUGGEST_EVENTS_MAX :
+		.max_events = entry != NULL ? EVENTS_MAX :
 		SUGGEST_ALL_EVENTS,
-		.max_queue = SUGGEST_QUEUE_MAX, .entry = entry,
+		.max_queue = QUEUE_MAX, .entry = entry,
 		.nentries = entry != NULL, .requests = entry != NULL ?
 		SUGGEST_REQUESTS : 0, .probe = TRACER_AUTO,
 		.probe_library = s->library };
@@ -294,7 +659,7 @@ trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	s->cost.traces.loads++;
 	s->cost.traces.patterns += n;
 	s->cost.traces.processes += s->processes;
-	e = tracers_start(&ts, &o, &s->talk.target, 1, names, s->why,
+	e = tracers_start(&ts, &o, &s->talk.target, 1, out->names, s->why,
 	    sizeof(s->why));
 	if (e == KP_OK)
 		e = tracers_go(ts, s->why, sizeof(s->why));
@@ -314,7 +679,7 @@ trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 
 /* A trace of requests is too short to see all loops. */
 static void
-loops_carry(const struct suggest_calls *before,
+loops_carry(const struct suggest_tree *before,
     const struct kp_call_names *names, struct suggest_fn *fns)
 {
 	const struct kp_call_fn *a, *b;
@@ -334,68 +699,54 @@ loops_carry(const struct suggest_calls *before,
 	}
 }
 
-/* In *c and *fns; names may have functions already. */
+/* out: with names, which may have functions already; freed after an error. */
 static enum kp_err
 trace_in(struct suggest_node *s, const struct kp_mfa_pat *entry,
-    const struct kp_mfa_pat *v, size_t n, const struct suggest_calls *before,
-    struct kp_call_names *names, struct suggest_calls **c,
-    struct suggest_fn **fns)
+    const struct kp_mfa_pat *v, size_t n, const struct suggest_tree *before,
+    struct suggest_calls *out)
 {
-	enum kp_err e = KP_ENOMEM;
+	enum kp_err e = KP_OK;
 
-	*fns = NULL;
-	*c = suggest_calls_new(names);
-	if (*c == NULL)
-		suggest_node_no_memory(s);
+	if (out->names != NULL)
+		out->tree = suggest_tree_new(out->names);
+	if (out->tree == NULL)
+		e = suggest_node_no_memory(s);
 	else if (entry != NULL)
-		suggest_calls_entry(*c, entry->mod, entry->fun,
+		suggest_tree_entry(out->tree, entry->mod, entry->fun,
 		    (uint32_t)entry->arity);
-	if (*c != NULL)
-		e = trace(s, entry, v, n, names, *c);
 	if (e == KP_OK)
-		e = facts_describe(s->facts, names, fns, s->why,
+		e = trace(s, entry, v, n, out);
+	if (e == KP_OK)
+		e = facts_describe(s->facts, out->names, &out->fns, s->why,
 		    sizeof(s->why));
-	if (e == KP_OK)
-		suggest_pools_mark(&s->pools, names, *fns);
-	if (e == KP_OK && before != NULL)
-		loops_carry(before, names, *fns);
-	if (e == KP_OK)
-		e = suggest_calls_end(*c, *fns);
 	if (e == KP_OK) {
-		s->events += (*c)->events;
-		s->cost.traces.events += (double)(*c)->events;
-		return KP_OK;
+		suggest_pools_mark(&s->pools, out->names, out->fns);
+		if (before != NULL)
+			loops_carry(before, out->names, out->fns);
+		if (suggest_tree_end(out->tree, out->fns) != KP_OK)
+			e = suggest_node_no_memory(s);
 	}
-	suggest_calls_free(*c);
-	free(*fns);
-	*c = NULL;
-	*fns = NULL;
-	return e;
+	if (e != KP_OK) {
+		suggest_calls_free(out);
+		return e;
+	}
+	s->events += out->tree->events;
+	s->cost.traces.events += (double)out->tree->events;
+	return KP_OK;
 }
 
 enum kp_err
 suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
-    double rate, const struct suggest_calls *before,
-    struct kp_call_names **names, struct suggest_calls **c,
-    struct suggest_fn **fns)
+    double rate, const struct suggest_tree *before, struct suggest_calls *out)
 {
-	enum kp_err e;
+	enum kp_err e = called_find(s, entry != NULL ?
+	    hot_for_requests(s, rate) : SUGGEST_HOT_RATE);
 
-	*c = NULL;
-	*fns = NULL;
-	*names = kp_call_names_new();
-	if (*names == NULL)
-		return suggest_node_no_memory(s);
-	e = called_find(s, entry != NULL ? hot_for_requests(s, rate) :
-	    SUGGEST_HOT_RATE);
-	if (e == KP_OK)
-		e = trace_in(s, entry, s->called, s->ncalled, before, *names,
-		    c, fns);
-	if (e == KP_OK)
-		return KP_OK;
-	kp_call_names_free(*names);
-	*names = NULL;
-	return e;
+	*out = (struct suggest_calls){ .names = NULL };
+	if (e != KP_OK)
+		return e;
+	out->names = kp_call_names_new();
+	return trace_in(s, entry, s->called, s->ncalled, before, out);
 }
 
 /* ---- the draft alone ---- */
@@ -405,7 +756,7 @@ is_helper(const struct suggest_tiers *t, const struct kp_call_names *names,
     uint32_t fn)
 {
 	for (size_t i = 0; i < t->nleft; i++)
-		if (t->left[i].why == SUGGEST_HELPER && suggest_same_module(
+		if (t->left[i].reason == SUGGEST_HELPER && suggest_same_module(
 		    names, t->left[i].fn, fn))
 			return true;
 	return false;
@@ -413,24 +764,26 @@ is_helper(const struct suggest_tiers *t, const struct kp_call_names *names,
 
 /* By function: time in calls from other modules; 0: not to be traced. */
 static kp_dur_ns *
-ways_in(const struct suggest_tiers *t, const struct kp_call_names *names,
-    const struct suggest_calls *c, const struct suggest_fn *fns)
+ways_in(const struct suggest_tiers *t, const struct suggest_calls *from)
 {
+	const struct kp_call_names *names = from->names;
+	const struct suggest_tree *c = from->tree;
+	const struct suggest_fn *fns = from->fns;
 	kp_dur_ns *time = calloc(names->nfns + 1, sizeof(*time));
 	uint64_t *calls = calloc(names->nfns + 1, sizeof(*calls));
-	const struct suggest_spot *s;
+	const struct suggest_frame *f;
 
-	for (uint32_t i = 1; time != NULL && calls != NULL && i < c->nspots;
+	for (uint32_t i = 1; time != NULL && calls != NULL && i < c->nframes;
 	     i++) {
-		s = &c->spots[i];
-		calls[s->fn] += s->calls;
-		if (s->calls > 0 && (s->parent == 0 || fns[s->fn].waits ||
-		    !suggest_same_module(names, s->fn, c->spots[s->parent].fn)))
-			time[s->fn] += s->total + 1;
+		f = &c->frames[i];
+		calls[f->fn] += f->calls;
+		if (f->calls > 0 && (f->parent == 0 || fns[f->fn].waits ||
+		    !suggest_same_module(names, f->fn, c->frames[f->parent].fn)))
+			time[f->fn] += f->total + 1;
 	}
 	for (uint32_t i = 0; time != NULL && calls != NULL && i < names->nfns;
 	     i++)
-		if (calls[i] > SUGGEST_MEASURED_CALLS * t->requests ||
+		if (calls[i] > MEASURED_CALLS * t->requests ||
 		    suggest_anonymous(names, i) || c->recursive[i] ||
 		    fns[i].recursive || fns[i].unnamed || fns[i].loop ||
 		    is_helper(t, names, i))
@@ -445,18 +798,13 @@ names_copy(const struct kp_call_names *t)
 {
 	struct kp_call_names *to = kp_call_names_new();
 	const struct kp_call_fn *f;
-	struct kp_span mod, fun;
 	uint32_t fn;
 	bool added;
 
 	for (uint32_t i = KP_FN_FIRST; to != NULL && i < t->nfns; i++) {
 		f = &t->fns[i];
-		mod = (struct kp_span){ (const uint8_t *)f->mod,
-			(uint32_t)strlen(f->mod) };
-		fun = (struct kp_span){ (const uint8_t *)f->fun,
-			(uint32_t)strlen(f->fun) };
-		if (kp_call_fn_put(to, mod, fun, f->arity, &fn, &added) !=
-		    KP_OK || fn != i) {
+		if (kp_call_fn_put(to, span_of(f->mod), span_of(f->fun),
+		    f->arity, &fn, &added) != KP_OK || fn != i) {
 			kp_call_names_free(to);
 			return NULL;
 		}
@@ -466,18 +814,17 @@ names_copy(const struct kp_call_names *t)
 
 enum kp_err
 suggest_node_measure(struct suggest_node *s, const struct kp_mfa_pat *entry,
-    const struct suggest_tiers *t, const struct kp_call_names *names,
-    const struct suggest_calls *before, const struct suggest_fn *fns,
-    struct kp_call_names **out_names, struct suggest_calls **c,
-    struct suggest_fn **out)
+    const struct suggest_tiers *t, const struct suggest_calls *from,
+    struct suggest_calls *out)
 {
-	kp_dur_ns *time = ways_in(t, names, before, fns);
-	struct kp_mfa_pat v[SUGGEST_MEASURED] = { *entry };
-	size_t n = 1;
+	const struct kp_call_names *names = from->names;
+	kp_dur_ns *time = ways_in(t, from);
+	struct kp_mfa_pat v[MEASURED] = { *entry };
 	uint32_t best, known = names->nfns;
+	size_t n = 1;
 	enum kp_err e;
 
-	while (time != NULL && n < SUGGEST_MEASURED) {
+	while (time != NULL && n < MEASURED) {
 		best = 0;
 		for (uint32_t i = KP_FN_FIRST; i < known; i++)
 			best = time[i] > time[best] ? i : best;
@@ -488,45 +835,13 @@ suggest_node_measure(struct suggest_node *s, const struct kp_mfa_pat *entry,
 			.fun = names->fns[best].fun,
 			.arity = (int)names->fns[best].arity };
 	}
-	*out_names = names_copy(names);
-	e = time == NULL || *out_names == NULL ? suggest_node_no_memory(s) :
-	    trace_in(s, entry, v, n, before, *out_names, c, out);
+	*out = (struct suggest_calls){ .names = NULL };
+	if (time == NULL)
+		return suggest_node_no_memory(s);
 	free(time);
-	if (e != KP_OK) {
-		kp_call_names_free(*out_names);
-		*out_names = NULL;
-	}
+	out->names = names_copy(names);
+	e = trace_in(s, entry, v, n, from->tree, out);
 	for (uint32_t i = 0; e == KP_OK && i < known; i++)
-		(*out)[i].chosen = fns[i].chosen;
+		out->fns[i].chosen = from->fns[i].chosen;
 	return e;
-}
-
-/* ---- what it took ---- */
-
-void
-suggest_node_checked(struct suggest_node *s, const struct suggest_tiers *t,
-    const struct kp_call_names *names, double events, kp_dur_ns span)
-{
-	struct suggest_work *w = &s->cost.checks;
-	double rate, seconds = (double)span / KP_NS_PER_S;
-
-	w->loads++;
-	w->processes += s->processes;
-	w->events += events * seconds;
-	for (size_t i = 0; i < t->n; i++)
-		for (size_t k = 0; k < t->v[i].nfns; k++) {
-			rate = suggest_node_rate(s,
-			    &names->fns[t->v[i].fns[k]]);
-			w->armed += rate > 0 ? rate * seconds : 0;
-			w->patterns++;
-		}
-}
-
-struct suggest_cost
-suggest_node_cost(const struct suggest_node *s)
-{
-	struct suggest_cost c = s->cost;
-
-	c.asked.questions = s->facts != NULL ? facts_questions(s->facts) : 0;
-	return c;
 }

@@ -10,7 +10,7 @@
 
 #include "conn/sync.h"
 #include "kprofd/config.h"
-#include "suggest/calls.h"
+#include "suggest/call_tree.h"
 
 #define FACTS_APPS_MAX 1000u
 #define FACTS_MODULES_MAX 20000u	/* a large node has 5,000 */

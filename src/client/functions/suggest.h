@@ -1,0 +1,140 @@
+/*
+ * suggest.h - the state of one kprof suggest, and what its files share: suggest.c has
+ * the course, suggest_entry.c a proposal with one entry, suggest_node.c what the node
+ * is asked.
+ */
+#ifndef KPROFD_CLIENT_FUNCTIONS_SUGGEST_H
+#define KPROFD_CLIENT_FUNCTIONS_SUGGEST_H
+
+#include "client/functions/shared.h"
+#include "profile/node/facts.h"
+#include "suggest/pools.h"
+#include "suggest/propose.h"
+
+#define SUGGEST_REQUESTS 500u		/* that are traced */
+#define SUGGEST_ALL_EVENTS 20000u	/* of a trace of all processes */
+#define SUGGEST_ALL_SPAN KP_NS_PER_S	/* and that takes no longer */
+#define SUGGEST_HOT_RATE 20000.0	/* calls a second, from which a trace is without it */
+
+/* A trace, or the samples, as a call tree.  All are owned. */
+struct suggest_calls {
+	struct kp_call_names *names;
+	struct suggest_tree *tree;
+	struct suggest_fn *fns;		/* by number, of names */
+};
+
+void suggest_calls_free(struct suggest_calls *c);
+
+/* ---- suggest_node.c: it samples, counts and traces ---- */
+
+/* Each step is bounded, and takes back what it has set.  KP_END: a signal came. */
+struct suggest_node {
+	struct dist_sync_opts talk;
+	kp_dur_ns span;			/* of sampling; and of other steps: */
+	kp_dur_ns short_span;
+	struct facts *facts;
+	char library[4096 + 64];
+	/* What was sampled. */
+	struct kp_call_names *stack_names;
+	struct suggest_stacks stacks;
+	struct suggest_pools pools;
+	kp_dur_ns pooled;		/* how long their workers were sampled */
+	char **groups;			/* modules that processes began with */
+	uint32_t ngroups;
+	kp_dur_ns sampled;		/* how long */
+	/* Modules whose functions are looked at. */
+	struct kp_mfa_pat *modules;
+	size_t nmodules, modules_over;	/* over: there were more */
+	struct kp_mfa_pat *called;	/* functions and modules to trace */
+	size_t ncalled, called_room;
+	double hot;			/* calls a second that are too many for that */
+	size_t nhot;			/* functions that were too hot to trace */
+	/* Calls that were counted: names and a rate each. */
+	struct kp_call_names *names;
+	double *rates;
+	uint32_t nrates;
+	uint32_t *counted;		/* functions, in the order of names */
+	size_t ncounted;
+	uint64_t functions;		/* that were counted */
+	uint64_t events;		/* of all traces */
+	double called_rate;		/* a second, of those that are traced */
+	uint64_t processes;		/* that were there when it was sampled */
+	struct suggest_cost cost;	/* so far, without questions */
+	int otp;
+	char why[INJECTED_TEXT_MAX + 512];	/* what failed */
+};
+
+/* Asks what runs there. */
+enum kp_err suggest_node_open(struct suggest_node *s);
+void suggest_node_free(struct suggest_node *s);
+/* Samples stacks, and chooses the modules that are on them or near. */
+enum kp_err suggest_node_sample(struct suggest_node *s);
+/* Counts the calls of all functions; then s->called is known. */
+enum kp_err suggest_node_count(struct suggest_node *s);
+/* -1: unknown */
+double suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f);
+/* The call tree of the samples, once.  As suggest_node_trace(), which is not used. */
+enum kp_err suggest_node_tree(struct suggest_node *s, struct suggest_calls *out);
+/*
+ * Traces all processes, or (entry is not NULL) requests; rate: the entry's calls a
+ * second, or -1; before: a trace that was made earlier, or NULL.  *out is the caller's
+ * after KP_OK, and else empty.
+ */
+enum kp_err suggest_node_trace(struct suggest_node *s,
+    const struct kp_mfa_pat *entry, double rate,
+    const struct suggest_tree *before, struct suggest_calls *out);
+/*
+ * Traces requests again, with the functions alone by which other modules call into one,
+ * but not those of helpers in t, which is of the trace `from`.  Functions keep their
+ * numbers.  As suggest_node_trace().
+ */
+enum kp_err suggest_node_measure(struct suggest_node *s,
+    const struct kp_mfa_pat *entry, const struct suggest_tiers *t,
+    const struct suggest_calls *from, struct suggest_calls *out);
+/* Notes it in s->why. */
+enum kp_err suggest_node_no_memory(struct suggest_node *s);
+
+/* ---- the course ---- */
+
+struct suggest_args {
+	const char *target, *file, *duration, *library;
+	struct reach reach;
+	bool values, quiet;
+	kp_dur_ns span;
+};
+
+/* What has been learnt, and the text that comes of it. */
+struct suggest_run {
+	const struct suggest_args *a;
+	struct suggest_node node;
+	struct suggest_calls all;	/* of all processes */
+	bool traced;		/* all processes were, since samples show none */
+	struct suggest_entry entries[SUGGEST_ENTRIES_MAX];
+	size_t nentries, chosen;
+	bool asked;		/* for the chosen entry, by a key */
+	struct suggest_calls requests;	/* of the chosen entry */
+	struct suggest_tiers tiers;
+	struct kp_buf text;	/* the file; and parts of it: */
+	struct kp_buf about, identity, identity_why, verdict;
+	/* What kprofd -check said of the last text: its output, JSON lines, exit status. */
+	struct kp_buf check_out, check_log;
+	int check_status;
+	char check_file[4096];		/* that it read: gone by now */
+	kp_mono_ns begun;
+	char not_good[4096];	/* why the last entry was not */
+};
+
+/* To standard error, unless -quiet. */
+void __attribute__((format(printf, 2, 3)))
+suggest_progress(const struct suggest_run *r, const char *fmt, ...);
+/* text has FN_NAME_MAX bytes, and is returned. */
+const char *suggest_entry_name(const struct suggest_run *r, size_t i, char *text);
+/* Says what failed; EXIT_FAILED. */
+int suggest_failed(const struct suggest_run *r, enum kp_err e);
+/*
+ * Proposes with entry r->chosen.  OPTS_GO_ON; EXIT_DONE: it is not one, r->not_good says
+ * why; or what to exit with, after saying why.  In suggest_entry.c.
+ */
+int suggest_entry_try(struct suggest_run *r);
+
+#endif
