@@ -7,8 +7,6 @@
 
 #include "request/state.h"
 
-/* ---- outlast.c ---- */
-
 /* Call i, still open, began after the end: it goes on as a late call. */
 static inline bool
 call_goes_on(const struct kp_requests *rs, const struct req *rq, uint32_t i)
@@ -39,35 +37,19 @@ call_outlasts(const struct kp_requests *rs, const struct req *rq, uint32_t i)
 /* Numbers such a call, and sets how much of it was inside its request. */
 void call_set_limit(struct kp_requests *rs, struct req *rq, uint32_t i,
     struct kp_call *out);
-/* Makes *o outlast its request, which was handed on; false: it is given up. */
-bool outlast_begin(struct kp_requests *rs, const struct proc *p,
-    struct open *o);
-/* It ended, or is given up (KP_UNFINISHED); *o may not be used after that. */
-void outlast_end(struct kp_requests *rs, const struct proc *p,
-    const struct open *o, enum kp_outcome how, kp_target_ns at);
-/* *o, just taken off the stack, ended: the call around it waited that long. */
-void outlast_wait(struct proc *p, const struct open *o, kp_target_ns at);
-/* Is its end no longer waited for? */
-bool outlast_is_old(const struct open *o, kp_target_ns now);
 
 /* ---- stack.c ---- */
 
 /* Ends all open calls if the stack is full, or this one if out of memory. */
 void proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
-/* Records the end of *o, which the caller takes off the stack. */
-void open_end(struct kp_requests *rs, const struct proc *p,
-    const struct open *o, enum kp_outcome how, kp_target_ns at);
 /*
- * Takes the topmost call off the stack: it ends as `how` at `at`, or, if it is
- * in doubt, as it may have ended before.
+ * Takes all calls above position down_to off the stack: unfinished, or, where they
+ * are in doubt, as they may have ended before.
  */
-void proc_pop_left(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
-    kp_target_ns at);
-/* The same for all above position down_to, as unfinished. */
 void proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
     kp_target_ns at);
 /* A call made by fn: if that is open, it runs, and nothing above it does. */
-void proc_meet_caller(struct kp_requests *rs, struct proc *p, uint32_t fn);
+void proc_reconcile_caller(struct kp_requests *rs, struct proc *p, uint32_t fn);
 /* The call in doubt at position i is over, with what was open above it. */
 void proc_settle_at(struct kp_requests *rs, struct proc *p, uint32_t i,
     kp_target_ns at);
@@ -77,8 +59,6 @@ void proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
     kp_target_ns at);
 void proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
     bool raised, kp_target_ns at);
-
-/* ---- stack_cleanup.c ---- */
 
 /*
  * Removes the calls of rq; those begun after its end stay, as OPEN_LATE, and
@@ -100,22 +80,12 @@ void procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now);
 void procs_abandon(struct kp_requests *rs, struct rnode *nd,
     enum kp_loss cause);
 
-/* ---- mark.c ---- */
-
 /*
  * The open request that set_token began in this process and that the label is
  * of, or inside; NULL: none, or the process has begun a call since then.
  */
 struct req *mark_on_top(const struct kp_requests *rs, const struct proc *p,
     uint64_t label);
-/* The process called set_token again: that ends the request it had set. */
-void mark_again(struct kp_requests *rs, const struct proc *p,
-    const struct kp_event *ev);
-/* The entry of rq is a call of set_token. */
-void mark_set(struct kp_requests *rs, struct req *rq);
-/* fn, which took the token with this label from the process, was called. */
-void mark_clear(struct kp_requests *rs, const struct proc *p,
-    const struct kp_fn *fn, uint64_t label, kp_target_ns at);
 
 /* ---- reconcile.c ---- */
 
@@ -163,16 +133,16 @@ void own_end(struct kp_requests *rs, const struct req *rq);
  * stack, and end open calls that are over by then.
  */
 /* Returns the label of the request that the call is made for. */
-uint64_t proc_meet_label(struct kp_requests *rs, struct proc *p,
+uint64_t proc_reconcile_label(struct kp_requests *rs, struct proc *p,
     uint64_t label, kp_target_ns at);
 /* Of calls of fn from the same place at most `keep` stay in doubt. */
-void proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
+void proc_reconcile_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
     uint32_t caller, uint32_t keep, kp_target_ns at);
 /* The same for the call of an entry. */
-void proc_meet_entry(struct kp_requests *rs, struct proc *p,
+void proc_reconcile_entry(struct kp_requests *rs, struct proc *p,
     uint64_t old_label, uint32_t fn, uint32_t caller, kp_target_ns at);
 /* Returns the label of the request that a new one begins inside; see there. */
-uint64_t proc_meet_parent(struct kp_requests *rs, const struct proc *p,
+uint64_t proc_reconcile_parent(struct kp_requests *rs, const struct proc *p,
     const struct kp_event *ev, uint64_t old_label, uint64_t *outer);
 /*
  * A process inside its own entry, for the request `label`, has a token that its
@@ -204,23 +174,37 @@ call_covers(const struct kp_call *c, kp_target_ns at)
 	    (c->outcome == KP_UNFINISHED || c->end >= at);
 }
 
-/* ---- close.c ---- */
+/* ---- clock_align.c ---- */
+
+enum place_state { PLACE_NEW, PLACE_BUSY, PLACE_DONE };
 
 /*
- * Decides, once, whether it is inside the request that it seemed to begin in,
- * and counts the requests that unsampled ones like it have cut.
+ * Where a call goes.  Calls that are tied to each other by events of one node
+ * move together: they have one root.
  */
-void req_settle_parent(struct kp_requests *rs, struct req *rq);
-/* Hands it on, leaves a tombstone and frees it. */
-void req_close(struct kp_requests *rs, struct req *rq);
+struct place {
+	uint64_t from;		/* process that sent the token; 0: itself */
+	kp_dur_ns shift;	/* of a root: by this much they are moved */
+	kp_dur_ns moved;	/* for good: from the clock of its node */
+	uint32_t source;	/* index of the call in the request in flight */
+	uint32_t root;		/* the first of those that move with it */
+	uint32_t depth;
+	uint8_t state;		/* of a root: enum place_state */
+};
+
+/* Converts a request's calls on this node to its clock, for good. */
+void calls_detach(struct kp_requests *rs, struct req *rq, uint32_t node);
+/*
+ * Fills rs->out with the calls of a request of several nodes, final, and
+ * rs->place with the source of each; sets its end; returns their number.
+ */
+uint32_t align_calls(struct kp_requests *rs, struct req *rq);
+
+/* ---- close.c ---- */
+
 /* Frees it without handing it on. */
 void req_drop(struct kp_requests *rs, struct req *rq);
 
-/* ---- prefetch.c ---- */
-
-/* These events of a node will be handled next: fetches what they touch. */
-void prefetch_events(const struct kp_requests *rs, uint32_t node,
-    const struct kp_event *ev, size_t n);
 /* rq will be closed: fetches what the next one in its list needs. */
 void prefetch_close(const struct kp_requests *rs, const struct req *rq);
 #define PREFETCH_MAX 64	/* events: what they touch fits in a cache */

@@ -18,7 +18,7 @@
 #include "kprofd/request.h"
 
 /*
- * ---- fns.c: the functions that events name ----
+ * ---- the functions that events name ----
  *
  * Traced functions are few, and stay.  Their callers may be any, also of modules that
  * are made and deleted all the time; they are only compared.  So the number of a
@@ -46,8 +46,6 @@ struct fns {
 	size_t room;
 };
 
-/* "db:query/2"; owned by the caller, NULL when out of memory. */
-char *fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity);
 void fns_free(struct fns *f);
 /*
  * The number of a function that was called, an index into v; KP_NONE when it is not an
@@ -57,7 +55,7 @@ uint32_t fns_called(struct fns *f, struct kp_span raw);
 /* That of a function that control is, or goes, back in. */
 uint32_t fns_caller(struct fns *f, struct kp_span raw);
 
-/* ---- naming.c: request types ("identities") ---- */
+/* ---- request types ("identities") ---- */
 
 #define IDENT_RAW_MAX 8192	/* identity terms remembered by their bytes, */
 #define IDENT_RAW_BYTES 2048	/* if they are no longer than this */
@@ -87,7 +85,7 @@ uint32_t ident_unbounded(struct kp_span raw);
 bool idents_report_once(struct idents *t, uint32_t line);
 
 /*
- * ---- receiver.c: processes that receive messages ----
+ * ---- processes that receive messages ----
  *
  * Many processes may have the same name.  Names are few (KP_RECEIVERS_MAX) and
  * stay.  The table of processes is emptied when it is full, and then they are

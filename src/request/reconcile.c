@@ -24,7 +24,7 @@
  * A token of no request (KP_LABEL_UNOWNED) has nothing but its way.  It stands where
  * there would be none; a call of which its way does not tell is of no request.
  *
- * The functions proc_meet_*() are called for each new call or entry, before it is
+ * The functions proc_reconcile_*() are called for each new call or entry, before it is
  * put on the stack.  They take the request that was found for it.  If that is
  * another one, the calls that are still open are over, unless the process is inside
  * an entry.  If it is one which began inside the open one, none is.
@@ -583,7 +583,7 @@ proc_in_entry(const struct proc *p)
  * So a process that is inside an entry still works for that request.
  */
 uint64_t
-proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
+proc_reconcile_label(struct kp_requests *rs, struct proc *p, uint64_t label,
     kp_target_ns at)
 {
 	uint32_t keep = 0, i;
@@ -623,7 +623,7 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
  * return after all, proc_return_to() ignores that.
  */
 void
-proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
+proc_reconcile_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
     uint32_t caller, uint32_t keep, kp_target_ns at)
 {
 	uint32_t n = 0, first = 0;
@@ -659,12 +659,12 @@ proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
  * end.
  */
 void
-proc_meet_entry(struct kp_requests *rs, struct proc *p, uint64_t old_label,
+proc_reconcile_entry(struct kp_requests *rs, struct proc *p, uint64_t old_label,
     uint32_t fn, uint32_t caller, kp_target_ns at)
 {
 	uint32_t i;
 
-	proc_meet_again(rs, p, fn, caller, 0, at);
+	proc_reconcile_again(rs, p, fn, caller, 0, at);
 	/* A call below the caller still runs: fn called itself through others. */
 	for (i = p->n; p->node->chain_is_ambiguous && i > 0 &&
 	    p->v[i - 1].fn != caller; i--)
@@ -677,7 +677,7 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p, uint64_t old_label,
 	if (i == 0 || (old_label == 0 && p->node->chain_is_ambiguous))
 		proc_leave(rs, p, 0, at);
 	else if (old_label != 0)
-		proc_meet_label(rs, p, old_label, at);
+		proc_reconcile_label(rs, p, old_label, at);
 }
 
 /*
@@ -710,7 +710,7 @@ open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
  * which its process works for, even if it has ended.
  */
 uint64_t
-proc_meet_parent(struct kp_requests *rs, const struct proc *p,
+proc_reconcile_parent(struct kp_requests *rs, const struct proc *p,
     const struct kp_event *ev, uint64_t old_label, uint64_t *outer)
 {
 	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;

@@ -3,12 +3,240 @@
  * each event's token names (or to another: reconcile.c), and passes returns to
  * the stack.
  */
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "request/life.h"
 #include "kprofd/label.h"
+#include "request/life.h"
+
+/* ------------------------------------ requests that an application marks ---- */
+
+/*
+ * Requests that an application marks by calling kprof:set_token/0
+ * and kprof:clear_token/0, two functions that do nothing and return at once.
+ *
+ * Such a request is on no stack: it goes on after the return of the function
+ * that began it, and after that of its caller.  It ends with
+ *
+ *	a call of clear_token in a process that carries its token;
+ *	a call of set_token in its own process, if that still carries it,
+ *	whether the call is sampled (an entry) or not (KP_EV_CLEAR)
+ *
+ * or not at all, and then it expires.  Requests are told apart by token, not by
+ * process, so that one process may hold several, as a connection with many
+ * streams does (kprof_cowboy_stream.erl).
+ */
+
+/*
+ * The innermost open request that set_token began in this process and that the
+ * label is of, or inside; NULL: none.
+ */
+static struct req *
+mark_here(const struct kp_requests *rs, const struct proc *p, uint64_t label)
+{
+	struct req *rq;
+
+	if (!rs->marks)
+		return NULL;
+	for (int i = 0; i < NEST_MAX && label != 0; i++) {
+		rq = req_get(rs, label);
+		if (rq != NULL && rq->set && rq->state != REQ_ENDED &&
+		    rq->calls[0].c.proc == p->id)
+			return rq;
+		label = rq != NULL ? rq->outer : label_outer(rs, label);
+	}
+	return NULL;
+}
+
+struct req *
+mark_on_top(const struct kp_requests *rs, const struct proc *p, uint64_t label)
+{
+	struct req *rq = mark_here(rs, p, label);
+
+	return rq != NULL && (p->n == 0 ||
+	    p->v[p->n - 1].start <= rq->r.start) ? rq : NULL;
+}
+
+/* The process called set_token again: that ends the request it had set. */
+static void
+mark_again(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev)
+{
+	struct req *rq = mark_here(rs, p, ev->old_label);
+
+	if (rq != NULL)
+		req_end(rs, rq, KP_RETURNED, ev->ts);	/* by its own clock */
+}
+
+/* The entry of rq is a call of set_token. */
+static void
+mark_set(struct kp_requests *rs, struct req *rq)
+{
+	rs->marks = true;
+	rq->set = true;
+	if (rq->cleared)
+		req_end(rs, rq, KP_RETURNED, rq->cleared_at);
+}
+
+/* fn, which took the token with this label from the process, was called. */
+static void
+mark_clear(struct kp_requests *rs, const struct proc *p,
+    const struct kp_fn *fn, uint64_t label, kp_target_ns at)
+{
+	struct req *rq = mark_here(rs, p, label);
+
+	if (rq == NULL && fn->mark == KP_MARK_CLEAR) {
+		rq = req_get(rs, label);
+		/* Events of processes are not in order: its entry may come. */
+		if (rq == NULL && tombs_get(rs, label) == NULL)
+			rq = req_make_early(rs, label, p->node->index, at);
+	}
+	if (rq == NULL)
+		return;
+	at = req_time(rs, rq, p->node->index, at);
+	if (rq->state == REQ_EARLY && !rq->cleared) {
+		rq->cleared = true;
+		rq->cleared_at = at;
+	} else if (rq->set) {
+		req_end(rs, rq, KP_RETURNED, at);
+	}
+}
+
+/* ----------------------------------------------------------- prefetching ---- */
+
+/*
+ * Prefetches the memory that a run of events will touch before the
+ * first of them is handled.
+ *
+ * With thousands of requests in flight, the memory of each event's request is in
+ * no cache.  Reaching it takes steps, each from what the one before fetched: the
+ * slots of the tables, the process and the request that they name, and the call.
+ * So all events of a run take the first step, then all take the second, and so
+ * on: the processor waits for many cache lines at once.  Nothing is freed in
+ * between, so a step may use what the step before found.  Handling an event
+ * changes all of it, so that looks everything up again.
+ */
+
+#define LINES_MAX 16	/* of a request's calls: the processor fetches the rest */
+
+/* Fewer processes than this, of 256 bytes each, stay in the cache. */
+#define PROCS_MIN 256
+
+static bool
+opens(const struct kp_event *ev)
+{
+	return ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL ||
+	    ev->kind == KP_EV_CLEAR;
+}
+
+static void
+fetch_lines(const void *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		__builtin_prefetch((const char *)p + i * POOL_LINE, 1);
+}
+
+/* For what may begin in one line and end in the next. */
+static void
+fetch_piece(const void *p, size_t n)
+{
+	__builtin_prefetch(p, 1);
+	__builtin_prefetch((const char *)p + n - 1, 1);
+}
+
+/* What was found for an event. */
+struct found {
+	struct proc *p;		/* NULL: has no call open */
+	struct req *rq;		/* NULL: none, or not found yet */
+};
+
+/* The request to which the event adds a call, or whose call it ends. */
+static struct req *
+req_on_top(const struct proc *p, const struct kp_event *ev)
+{
+	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
+
+	return top != NULL && top->kind == OPEN_REQUEST &&
+	    (!opens(ev) || top->label == ev->label) ? top->rq : NULL;
+}
+
+/* Fetches the process's stack, and its request or the slot that names it. */
+static void
+fetch_by_proc(const struct kp_requests *rs, const struct kp_event *ev,
+    struct found *f)
+{
+	const struct proc *p = f->p;
+
+	if (p != NULL) {
+		f->rq = req_on_top(p, ev);
+		if (opens(ev) && p->n > 0)
+			fetch_piece(p->v + p->n, sizeof(*p->v));
+		else if (p->n > 1)
+			fetch_piece(&p->v[p->n - 2], sizeof(*p->v));
+	}
+	if (f->rq != NULL)
+		__builtin_prefetch(f->rq, 1);
+	else if (opens(ev))
+		map_fetch(&rs->by_label, ev->label);
+}
+
+/* Fetches the call that begins, or the one that ends. */
+static void
+fetch_call(const struct kp_event *ev, const struct found *f)
+{
+	const struct req *rq = f->rq;
+
+	if (rq != NULL)
+		fetch_piece(&rq->calls[opens(ev) ? rq->ncalls :
+		    f->p->v[f->p->n - 1].idx], sizeof(*rq->calls));
+}
+
+/* These events of a node will be handled next: fetches what they touch. */
+static void
+prefetch_events(const struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev, size_t n)
+{
+	struct found v[PREFETCH_MAX];
+
+	if (rs->procs.len < PROCS_MIN)
+		return;
+	for (size_t i = 0; i < n; i++)
+		map_fetch(&rs->procs, pid_key(node, &ev[i].pid));
+	for (size_t i = 0; i < n; i++) {
+		v[i] = (struct found){
+			.p = proc_get(rs, pid_key(node, &ev[i].pid)) };
+		if (v[i].p != NULL)
+			fetch_lines(v[i].p, 2);
+	}
+	for (size_t i = 0; i < n; i++)
+		fetch_by_proc(rs, &ev[i], &v[i]);
+	for (size_t i = 0; i < n; i++)
+		if (v[i].rq == NULL && opens(&ev[i])) {
+			v[i].rq = req_get(rs, ev[i].label);
+			__builtin_prefetch(v[i].rq, 1);
+		}
+	for (size_t i = 0; i < n; i++)
+		fetch_call(&ev[i], &v[i]);
+}
+
+/* Closing touches all memory of a request. */
+void
+prefetch_close(const struct kp_requests *rs, const struct req *rq)
+{
+	const struct req *next = TAILQ_NEXT(rq, link);
+	size_t lines;
+
+	if (next == NULL || rs->procs.len < PROCS_MIN)
+		return;
+	map_fetch(&rs->by_label, next->r.label);
+	map_fetch(&rs->buried, next->r.label);
+	lines = (next->ncalls * sizeof(*next->calls) + POOL_LINE - 1) /
+	    POOL_LINE;
+	fetch_lines(next->calls, lines < LINES_MAX ? lines : LINES_MAX);
+	if (TAILQ_NEXT(next, link) != NULL)
+		fetch_lines(TAILQ_NEXT(next, link), 2);
+}
 
 #define MAX_REQUESTS 100000
 #define MAX_CALLS 10000
@@ -102,7 +330,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
     const struct kp_event *ev, const struct rcall *entry, uint64_t old_label)
 {
 	struct req *rq = req_get(rs, ev->label), *early = rq;
-	uint64_t outer, parent = proc_meet_parent(rs, p, ev, old_label, &outer);
+	uint64_t outer, parent = proc_reconcile_parent(rs, p, ev, old_label, &outer);
 	struct rnode *nd = p->node;
 	const struct req *in = parent != 0 ? req_get(rs, parent) : NULL;
 
@@ -193,10 +421,10 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	bool set = rs->fns.v[fn].mark == KP_MARK_SET;
 
 	p->node->entries++;
-	proc_meet_caller(rs, p, caller);
+	proc_reconcile_caller(rs, p, caller);
 	if (set)
 		mark_again(rs, p, ev);
-	proc_meet_entry(rs, p, old_label != 0 ? old_label : ev->old_label, fn,
+	proc_reconcile_entry(rs, p, old_label != 0 ? old_label : ev->old_label, fn,
 	    caller, ev->ts);
 	o.rq = req_get(rs, ev->label);
 	if (ev->foreign) {
@@ -270,7 +498,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	uint64_t of;
 	bool unsure, unowned;
 
-	proc_meet_caller(rs, p, caller);
+	proc_reconcile_caller(rs, p, caller);
 	orphan = orphan_around(p, &held);
 	of = orphan != NULL ? orphan->r.label :
 	    proc_works_for(rs, p->node, p->id, &held, ev->ts);
@@ -278,14 +506,14 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		of = proc_inside(p);
 	unsure = ev->label != 0 && (of == 0 || (proc_inside(p) == 0 &&
 	    sender_is_behind(rs, p->node, &held, ev->ts)));
-	o.label = proc_meet_label(rs, p, unsure ? ev->label : of, ev->ts);
+	o.label = proc_reconcile_label(rs, p, unsure ? ev->label : of, ev->ts);
 	if (o.label != of && ev->label != 0 && !unsure)
 		crossed_token(rs, p, &held, o.label, of);
 	c.c.strayed = o.label != ev->label && ev->label != 0;
 	p->node->strayed += c.c.strayed && o.label < ORPHAN;
 	if (rs->crossed.n > 0)
 		crossed_report(rs, p, fn);
-	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
+	proc_reconcile_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	if (unsure && o.label == ev->label) {
 		unowned = kp_label_is_unowned(ev->label);
 		if (!unowned || (held.from != 0 && held.from != p->id &&
@@ -350,8 +578,8 @@ on_clear(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	uint64_t label = kp_label_is_unowned(ev->label) ?
 	    proc_works_for(rs, p->node, p->id, &held, ev->ts) : ev->label;
 
-	proc_meet_caller(rs, p, caller);
-	o.label = proc_meet_label(rs, p, orphan != NULL ? orphan->r.label :
+	proc_reconcile_caller(rs, p, caller);
+	o.label = proc_reconcile_label(rs, p, orphan != NULL ? orphan->r.label :
 	    label, ev->ts);
 	if (label != 0)
 		mark_clear(rs, p, &rs->fns.v[fn], label, ev->ts);

@@ -4,30 +4,24 @@
  * The files, from the bottom up.  Each calls only files above it in this list:
  *
  *   names.h     tables of names; they know nothing of requests
- *     fns.c            functions
- *     naming.c         request types ("identities")
- *     receiver.c       processes that receive messages
+ *     names.c          functions, request types, receivers of messages
  *   state.h     data structures
- *     node.c           nodes and the offsets of their clocks
- *     req.c            requests in flight: their memory, lists and states
- *     tombstone.c      labels of closed requests, for calls that come late
- *     proc.c           processes that have calls open
+ *     node.c           nodes and the offsets of their clocks; processes that have
+ *                      calls open
+ *     req.c            requests in flight: their memory, lists and states; labels of
+ *                      closed ones, for calls that come late
  *     sched_gc.c       scheduling and garbage collection during calls
  *   life.h      the life of a request
- *     outlast.c        calls that go on after their request
- *     stack.c          pairs calls with returns on the stack of a process
- *     stack_cleanup.c  ends open calls that will see no event of their own
- *     mark.c           requests that an application sets and clears itself
+ *     stack.c          pairs calls with returns on the stack of a process; calls that
+ *                      go on after their request, or see no event of their own
  *     reconcile.c      decides which request a call or a message is of, whatever
  *                      its token says
  *     messages.c       messages and their waits
- *     clock_place.c    places the calls of one node among those of others
  *     clock_align.c    puts calls of several nodes on one clock
- *     close.c          hands a request on, and frees it
- *     prefetch.c       prefetches memory that the next events will touch
- *     expire.c         ends requests as time passes, or all of a node
+ *     close.c          ends requests as time passes, or all of a node; hands them on
  *     in_flight.c      reports what is in flight now
- *     request.c        takes events in: begins, calls, returns
+ *     request.c        takes events in: begins, calls, returns; requests that an
+ *                      application sets and clears itself
  */
 #ifndef KPROFD_REQUEST_STATE_H
 #define KPROFD_REQUEST_STATE_H
@@ -88,7 +82,7 @@ struct req {
 	uint32_t bytes;
 	uint8_t state;		/* enum req_state: only req.c changes it */
 	bool collided;		/* its label is ambiguous: counted as lost */
-	bool set;		/* begun by set_token: see mark.c */
+	bool set;		/* begun by set_token: see request.c */
 	bool overflow;		/* its name came past the cap of names */
 	bool outer_early;	/* the entry of `outer` had not come when it began */
 	bool takes_token;	/* its entry replaced a token of the process */
@@ -128,7 +122,7 @@ TAILQ_HEAD(req_list, req);
 enum open_kind {
 	OPEN_REQUEST,	/* call number idx of a request */
 	OPEN_LATE,	/* a closed request; the call began after its end */
-	OPEN_OUTLAST,	/* a closed request; the call began inside: outlast.c */
+	OPEN_OUTLAST,	/* a closed request; the call began inside: stack.c */
 	OPEN_IGNORED	/* none: lost, and kept so that returns still pair */
 };
 
@@ -277,7 +271,7 @@ struct kp_requests {
 	size_t in_flight;	/* of all nodes, without the early ones */
 	size_t nearly;		/* early ones of all nodes */
 	uint64_t calls;		/* of all requests in flight */
-	struct map buried;	/* label -> index of its tombstone: tombstone.c */
+	struct map buried;	/* label -> index of its tombstone: req.c */
 	uint32_t ntombs, tombs_room;	/* of all nodes */
 	uint32_t noutlast;	/* calls that outlast closed requests */
 	uint32_t numbers;	/* the number of the last of these */
@@ -305,9 +299,6 @@ map_find(const struct map *m, uint64_t key)
 
 /* ---- node.c ---- */
 
-/* The node of this name, or NULL if it is not profiled. */
-const struct rnode *node_find(const struct kp_requests *rs,
-    struct kp_span name);
 /*
  * The pid that an event of nd names as its sender, as a number; 0 if its node
  * is not profiled.
@@ -392,8 +383,6 @@ void req_end_by_finish(struct kp_requests *rs, struct req *rq);
 /* It did not end after all, or a finish is awaited. */
 void req_unpend(struct kp_requests *rs, struct req *rq);
 
-/* ---- tombstone.c ---- */
-
 void tombs_free(struct kp_requests *rs, struct rnode *nd);
 void tombs_add(struct kp_requests *rs, struct rnode *nd,
     const struct tombstone *tomb);
@@ -411,7 +400,7 @@ uint64_t label_outer(const struct kp_requests *rs, uint64_t label);
 bool label_inside(const struct kp_requests *rs, uint64_t label,
     uint64_t outer);
 
-/* ---- proc.c ---- */
+/* ---- node.c: processes ---- */
 
 /* The process, or NULL: it has no open call. */
 static inline struct proc *

@@ -12,9 +12,154 @@
 #include <string.h>
 
 #include "base/sat.h"
-#include "self.h"
+#include "base/vec.h"
 #include "state.h"
-#include "union.h"
+
+/* --------------------------------------------------------------- cells ---- */
+
+/* Cells are only ever added; a closing window takes the whole array. */
+static void
+cells_free(struct cells *cs)
+{
+	for (size_t i = 0; i < cs->n; i++)
+		kp_cell_free(&cs->v[i]);
+	free(cs->v);
+	map_free(&cs->at);
+	*cs = (struct cells){ 0 };
+}
+
+static struct kp_cell *
+cells_find(const struct cells *cs, uint64_t key)
+{
+	uint64_t *at = map_get(&cs->at, key);
+
+	return at != NULL ? &cs->v[*at] : NULL;
+}
+
+/* The key must not be there yet.  NULL: out of memory. */
+static struct kp_cell *
+cells_add(struct cells *cs, uint64_t key)
+{
+	if (vec_room(&cs->v, &cs->room, cs->n, VEC_NO_CAP) != KP_OK ||
+	    !map_put(&cs->at, key, cs->n))
+		return NULL;
+	cs->v[cs->n] = (struct kp_cell){ .min = -1 };
+	return &cs->v[cs->n++];
+}
+
+struct kp_cell *
+cells_take(struct cells *cs)
+{
+	struct kp_cell *v = cs->v;
+
+	map_clear(&cs->at);
+	cs->v = NULL;
+	cs->n = cs->room = 0;
+	return v;
+}
+
+struct kp_stats *
+kp_stats_new(const struct kp_conf *conf, const char *node)
+{
+	struct kp_stats *st = calloc(1, sizeof(*st));
+
+	if (st == NULL)
+		return NULL;
+	st->conf = conf;
+	st->node = node;
+	st->has_gc = conf->gc;
+	return st;
+}
+
+void
+kp_stats_release(struct kp_stats *st, bool gc_shared)
+{
+	st->has_gc = kp_conf_gc(st->conf, gc_shared);
+}
+
+void
+kp_stats_free(struct kp_stats *st)
+{
+	if (st == NULL)
+		return;
+	cells_free(&st->cells);
+	waits_free(&st->waits);
+	free(st->self);
+	free(st->reach);
+	free(st->made);
+	free(st->up);
+	free(st->sums);
+	pause_sums_free(&st->pauses);
+	insides_free(&st->insides);
+	free(st);
+}
+
+void
+kp_stats_names(struct kp_stats *st, const struct kp_requests *rs)
+{
+	st->rs = rs;
+}
+
+void
+kp_stats_rename(struct kp_stats *st, const char *node)
+{
+	st->node = node;
+}
+
+void
+kp_stats_peers(struct kp_stats *st, struct kp_stats *const *by_node)
+{
+	st->peers = by_node;
+}
+
+/* ------------------------------------------------------- sums of a request ---- */
+
+/*
+ * The time in which at least one of some calls ran.
+ *
+ * Calls are sorted by start, so a union is one pass that remembers how far it
+ * has come.  Calls that outlast the request add to it when they end: each holds
+ * the time from its own start to that of the next one, or to the request's end,
+ * in which no call that ended was busy.  Together they add up to the union.
+ */
+struct busy_union {
+	kp_target_ns reach;	/* the time up to here is accounted for */
+	kp_dur_ns *holder;	/* gets the idle time after that; or NULL */
+};
+
+/* Gives the idle time up to `to` to the holder. */
+static inline void
+union_idle(struct busy_union *u, kp_target_ns to)
+{
+	if (u->holder == NULL || to <= u->reach)
+		return;
+	*u->holder = sat_add(*u->holder, sat_span(u->reach, to));
+	u->reach = to;
+}
+
+/* Adds a call that outlasts the request; *sum gets its part; or NULL. */
+static inline void
+union_hold(struct busy_union *u, kp_target_ns start, kp_dur_ns *sum)
+{
+	union_idle(u, start);
+	u->holder = sum;
+	if (start > u->reach)
+		u->reach = start;
+}
+
+/* Adds a call that ended; returns its part, clipped. */
+static inline kp_dur_ns
+union_add(struct busy_union *u, const struct kp_call *c, kp_target_ns limit)
+{
+	kp_target_ns from, to = c->end < limit ? c->end : limit;
+
+	union_idle(u, c->start < limit ? c->start : limit);
+	from = c->start > u->reach ? c->start : u->reach;
+	if (to <= from)
+		return 0;
+	u->reach = to;
+	return sat_span(from, to);
+}
 
 /* The part of a request that is in one tier. */
 struct sum_tier {

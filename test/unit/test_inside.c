@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "kprofd/stats.h"
-#include "stats/inside.h"
+#include "stats/state.h"
 
 enum { DB, CACHE };
 

@@ -345,7 +345,7 @@ back_and_forth(void **state)
 	assert_int_equal(sums.selfs, sums.total);
 }
 
-#define TOMBS (1u << 17)	/* as in tombstone.c */
+#define TOMBS (1u << 17)	/* as in req.c */
 
 /* So many requests of a node begin, end and close. */
 static void
