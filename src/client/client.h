@@ -49,7 +49,7 @@ int cmd_trace(const struct cmd *cmd, int argc, char **argv);
 int cmd_tree(const struct cmd *cmd, int argc, char **argv);
 int cmd_web(const struct cmd *cmd, int argc, char **argv);
 
-/* ---- options: opts.c ---- */
+/* ---- options ---- */
 
 /* For opts_parse(): go on with the command. */
 #define OPTS_GO_ON (-1)
@@ -123,7 +123,7 @@ struct place {
 /* The arguments of a command that takes several: an option without a name. */
 #define OPT_ARGUMENTS(list) { "", NULL, "", opt_list, &(list), NULL }
 
-/* ---- output and databases: common.c ---- */
+/* ---- output and databases ---- */
 
 /* Prints "kprof: ..." on stderr, without terminal control characters. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -149,7 +149,7 @@ int show(struct kp_buf *b);
 /* As show(), or query_failed() where err is not KP_OK; frees b. */
 int query_show(const struct kp_query *q, enum kp_err err, struct kp_buf *b);
 
-/* ---- the daemon: ctl_client.c ---- */
+/* ---- the daemon ---- */
 
 /*
  * Makes the line for a command that takes globs of targets, with blanks between
@@ -165,12 +165,6 @@ bool daemon_line(char line[CTL_LINE_MAX], const char *command,
  */
 enum kp_err daemon_ask(const struct place *p, const char *command,
     unsigned seconds, struct kp_buf *answer, char *why, size_t n);
-/*
- * The same, seconds 0; appends the answer to out: JSON as it is, else as lines
- * without terminal control characters.
- */
-enum kp_err daemon_put(const struct place *p, const char *command, bool json,
-    struct kp_buf *out, char *why, size_t n);
 
 /* ---- windows that still run: running.c ---- */
 
@@ -184,9 +178,5 @@ enum kp_err daemon_put(const struct place *p, const char *command, bool json,
 enum kp_err running_report(struct kp_query *q, const struct place *p,
     const struct kp_query_range *r, bool live, struct report **report,
     char *why, size_t n);
-
-/* explain.c: appends why a report is empty, and what to do. */
-enum kp_err explain_empty(struct kp_buf *b, struct kp_query *q,
-    const struct kp_query_range *range, const struct report *r);
 
 #endif

@@ -1,4 +1,5 @@
-/* common.c - messages, output and databases of the commands. */
+/* common.c - messages, output, databases and options of the commands. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +9,9 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "kprofd/nodes.h"
 #include "text/text.h"
+#include "text/timefmt.h"
 
 #define WIDTH_MIN 20u
 #define MESSAGE_MAX 65536u
@@ -132,4 +135,160 @@ query_show(const struct kp_query *q, enum kp_err err, struct kp_buf *b)
 		return show(b);
 	kp_buf_free(b);
 	return query_failed(q, err);
+}
+
+/* ---- options ---- */
+
+int
+opts_wrong(const struct cmd *cmd, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "kprof %s: ", cmd->name);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, " (see kprof %s -h)\n", cmd->name);
+	return EXIT_USAGE;
+}
+
+bool
+opt_when(struct opt_parser *p)
+{
+	return timefmt_parse(p->value, p->now, p->at->to) ||
+	    OPT_BAD(p, "-%s '%s': give " TIMEFMT_FORMS, p->at->name, p->value);
+}
+
+bool
+opt_range(struct opt_parser *p)
+{
+	const char *why = timefmt_parse_range(p->value, p->now, p->at->to);
+
+	return why == NULL ||
+	    OPT_BAD(p, "-%s '%s': %s", p->at->name, p->value, why);
+}
+
+/* Reports have a node's own name, which has no port. */
+bool
+opt_node_glob(struct opt_parser *p)
+{
+	struct kp_node_at at;
+
+	if (p->value[0] == '\0')
+		return OPT_BAD(p, "-%s: the %s is empty", p->at->name,
+		    p->at->arg);
+	if (strlen(p->value) > KP_NODE_NAME_MAX ||
+	    strpbrk(p->value, " \t\n") != NULL)
+		return OPT_BAD(p, "-%s '%s' can match no node: it has a blank "
+		    "in it, or more than %d bytes", p->at->name, p->value,
+		    KP_NODE_NAME_MAX);
+	return opt_join(p, ' ', strpbrk(p->value, "*?") == NULL &&
+	    kp_node_split(p->value, strlen(p->value), &at) == NULL ? at.node :
+	    p->value);
+}
+
+/* Each line of the text is a paragraph. */
+static void
+put_paragraphs(struct kp_buf *b, const char *text)
+{
+	char line[512];
+	size_t n;
+
+	for (; *text != '\0'; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		snprintf(line, sizeof(line), "%.*s", (int)n, text);
+		text_wrap(b, line, OPT_HELP_WIDTH, 0);
+	}
+}
+
+static void
+help(const struct cmd *cmd, struct opt_parser *p)
+{
+	const struct opt last = { .name = "h", .help = "this help" };
+
+	printf("usage: kprof %s%s%s [options]\n\n%c%s.\n", cmd->name,
+	    cmd->arg != NULL ? " " : "", cmd->arg != NULL ? cmd->arg : "",
+	    toupper((unsigned char)cmd->help[0]), cmd->help + 1);
+	put_paragraphs(&p->why, cmd->more);
+	kp_buf_u8(&p->why, '\n');
+	opt_help(&p->why, p->table, p->n);
+	opt_help(&p->why, &last, 1);
+	printf("%s\nexample: %s\n", kp_buf_cstr(&p->why), cmd->example);
+}
+
+/* One option at argv[*i], which moves on past its value. */
+static int
+parse_opt(const struct cmd *cmd, struct opt_parser *p, char **argv, int *i)
+{
+	if (opt_is(argv[*i], "h") || opt_is(argv[*i], "help")) {
+		help(cmd, p);
+		return EXIT_DONE;
+	}
+	return opt_take(p, argv, i) ? OPTS_GO_ON :
+	    opts_wrong(cmd, "%s", kp_buf_cstr(&p->why));
+}
+
+static int
+parse(const struct cmd *cmd, struct opt_parser *p, int argc, char **argv,
+    const char **arg)
+{
+	struct opt several = { .to = NULL };
+	const char *found = NULL;
+	bool ended = false;
+	int st;
+
+	for (size_t i = 0; i < p->n; i++)
+		if (p->table[i].name[0] == '\0' &&
+		    p->table[i].convert != NULL)
+			several = p->table[i];
+	several.arg = cmd->arg;
+	for (int i = 1; i < argc; i++) {
+		if (!ended && strcmp(argv[i], "--") == 0) {
+			ended = true;
+			continue;
+		}
+		if (!ended && argv[i][0] == '-' && argv[i][1] != '\0') {
+			st = parse_opt(cmd, p, argv, &i);
+			if (st != OPTS_GO_ON)
+				return st;
+			continue;
+		}
+		if (cmd->arg == NULL || (found != NULL && several.to == NULL))
+			return opts_wrong(cmd, "unexpected argument '%s'",
+			    argv[i]);
+		p->at = &several;
+		p->value = found = argv[i];
+		if (several.to != NULL && !several.convert(p))
+			return opts_wrong(cmd, "%s", kp_buf_cstr(&p->why));
+	}
+	if (cmd->arg != NULL && found == NULL)
+		return opts_wrong(cmd, "the %s is missing", cmd->arg);
+	if (cmd->arg != NULL && several.to == NULL)
+		*arg = found;
+	return OPTS_GO_ON;
+}
+
+int
+opts_parse(const struct cmd *cmd, const struct opt *opts, size_t n, int argc,
+    char **argv, const char **arg)
+{
+	/* now: the same for all, so that ranges given by length abut */
+	struct opt_parser p = { .table = opts, .n = n, .near = NEAR_RULE,
+		.now = kp_wall_now() };
+	int st;
+
+	kp_buf_init(&p.why, OPT_WHY_MAX);
+	st = parse(cmd, &p, argc, argv, arg);
+	kp_buf_free(&p.why);
+	return st;
+}
+
+int
+opts_parse_range(const struct cmd *cmd, const struct opt *opts, size_t n,
+    int argc, char **argv, const struct kp_query_range *r)
+{
+	int st = opts_parse(cmd, opts, n, argc, argv, NULL);
+
+	return st == OPTS_GO_ON && r->since >= r->until ?
+	    opts_wrong(cmd, "-since is not before -until") : st;
 }

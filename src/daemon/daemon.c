@@ -6,6 +6,7 @@
  * event_active().  kprofd always ends the same way: stop the targets, wait until
  * they have, close the last windows, close the store.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -20,30 +21,36 @@
 #include "daemon/check/check.h"
 #include "daemon/check/check_answer.h"
 #include "daemon/check/check_ask.h"
-#include "export/totals.h"
-#include "stats/boundary.h"
-#include "daemon/control/commands.h"
 #include "daemon/conf_file.h"
+#include "daemon/control/commands.h"
 #include "daemon/control/control.h"
-#include "daemon/control/flight_stacks.h"
-#include "daemon/daemon.h"
-#include "daemon/log.h"
-#include "daemon/notify.h"
-#include "daemon/otlp_health.h"
-#include "daemon/deferred_free.h"
-#include "daemon/print.h"
-#include "daemon/progress/progress.h"
+#include "daemon/control/in_flight.h"
 #include "daemon/control/reload.h"
-#include "daemon/store_health.h"
-#include "daemon/dump_file.h"
+#include "daemon/daemon.h"
+#include "daemon/health.h"
+#include "daemon/log.h"
 #include "daemon/nodes/targets.h"
+#include "daemon/print.h"
+#include "daemon/progress.h"
+#include "export/totals.h"
+#include "report/report.h"
+#include "stats/boundary.h"
+#include "text/file_why.h"
 #include "text/text.h"
 #include "web/web.h"
+
+#define TABLE_MAX (4u << 20)	/* bytes of one window's table */
+
+/* That of -dump-file, to which every closed window is appended. */
+struct dump_file {
+	const char *path;	/* borrowed */
+	bool json, failed;
+	bool made;		/* the file did not exist before */
+};
 
 struct daemon {
 	struct parts p;
 	struct event_base *base;
-	struct commands *commands;	/* NULL: -check */
 	struct store_health store_health;
 	struct otlp_health otlp_health;
 	struct totals *totals;		/* of all windows, for exporters */
@@ -61,6 +68,100 @@ struct daemon {
 	int status;
 	bool unreached;		/* -duration ended before a target was attached */
 };
+
+/* ---- -dump-file ---- */
+
+/*
+ * It is opened for every window, so that it may be rotated.  Never waits: for a
+ * FIFO without a reader it fails.
+ */
+static FILE *
+open_to_append(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
+	    O_NONBLOCK, 0666);
+	FILE *f = fd >= 0 ? fdopen(fd, "a") : NULL;
+
+	if (f == NULL && fd >= 0)
+		close(fd);
+	return f;
+}
+
+static void
+append(struct dump_file *t, const struct kp_buf *b)
+{
+	FILE *f = open_to_append(t->path);
+	char why[FILE_WHY_MAX];
+	bool ok = f != NULL;
+
+	if (f != NULL) {
+		ok = fwrite(b->p, 1, b->len, f) == b->len;
+		ok = fclose(f) == 0 && ok;
+	}
+	if (!ok && !t->failed)
+		log_warn("dump_file", NULL, "cannot write to '%s': %s",
+		    t->path, file_why(why, t->path, errno));
+	t->failed = !ok;
+}
+
+/* NULL: the reason was logged. */
+static struct dump_file *
+dump_file_open(const char *path, bool json)
+{
+	struct dump_file *t = calloc(1, sizeof(*t));
+	char why[FILE_WHY_MAX];
+	bool made;
+	FILE *f;
+
+	if (t == NULL)
+		return NULL;
+	made = access(path, F_OK) != 0;
+	f = open_to_append(path);
+	if (f == NULL) {
+		log_error("dump_file", NULL, "cannot write to '%s': %s (see "
+		    "-dump-file)", path, file_why(why, path, errno));
+		free(t);
+		return NULL;
+	}
+	fclose(f);
+	*t = (struct dump_file){ .path = path, .json = json,
+		.made = made };
+	return t;
+}
+
+/* conf: the configuration by which the window was measured. */
+static void
+dump_file_window(struct dump_file *t, const struct kp_window *w,
+    const struct kp_conf *conf)
+{
+	struct report_opts opts = { .what = REPORT_SELF };
+	struct report *r;
+	struct kp_buf b;
+
+	if (report_from_window(w, conf, &r) != KP_OK)
+		return;
+	kp_buf_init(&b, TABLE_MAX);
+	if (t->json) {
+		report_json(&b, r);
+	} else {
+		report_sort(r, NULL, opts.what);
+		report_table(&b, r, &opts);
+		kp_buf_u8(&b, '\n');
+	}
+	if (b.err == KP_OK)
+		append(t, &b);
+	kp_buf_free(&b);
+	report_free(r);
+}
+
+/* Removes the file if the start failed (not began) and it was created here. */
+static void
+dump_file_close(struct dump_file *t, bool began)
+{
+	if (t != NULL && t->made && !began)
+		unlink(t->path);
+	free(t);
+}
 
 /* ---- ending ---- */
 
@@ -216,8 +317,8 @@ daemon_on_state(struct target *t, enum agent_state s, const char *text)
 	} else {
 		notify_status(agent_state_name(s), text);
 	}
-	if (d->p.pending != NULL)
-		pending_state(d->p.pending, t, s, text);
+	if (d->p.commands != NULL)
+		commands_on_state(d->p.commands, t, s, text);
 }
 
 void
@@ -413,14 +514,13 @@ open_control(struct daemon *d)
 	d->p.past = deferred_new(d->base, d->p.store);
 	d->p.reload = reload_new(&d->p);
 	d->p.checks = check_answer_new(d->base, &d->p);
-	d->p.pending = pending_new(&d->p);
 	d->p.flights = flight_asks_new(d->base, &d->p);
-	d->commands = commands_new(d->base, &d->p);
+	d->p.commands = commands_new(d->base, &d->p);
 	if (d->p.past == NULL || d->p.reload == NULL || d->p.checks == NULL ||
-	    d->p.pending == NULL || d->p.flights == NULL || d->commands == NULL)
+	    d->p.flights == NULL || d->p.commands == NULL)
 		return complain("out of memory");
 	return control_open(&d->p.control, d->base, d->p.o->control_path,
-	    commands_take, d->commands, why, sizeof(why)) == KP_OK ? 0 :
+	    commands_take, d->p.commands, why, sizeof(why)) == KP_OK ? 0 :
 	    complain(why);
 }
 
@@ -529,9 +629,8 @@ daemon_close(struct daemon *d)
 	targets_free(d->p.targets);
 	reload_free(d->p.reload);
 	check_answer_free(d->p.checks);
-	commands_free(d->commands);
+	commands_free(d->p.commands);
 	flight_asks_free(d->p.flights);
-	pending_free(d->p.pending);
 	struct event *evs[] = { d->window, d->end, d->signals[0],
 		d->signals[1], d->signals[2] };
 	for (size_t i = 0; i < sizeof(evs) / sizeof(evs[0]); i++)

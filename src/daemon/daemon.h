@@ -23,7 +23,7 @@ struct parts {
 	struct targets *targets;
 	struct kp_store *store;		/* NULL, as all below: -check */
 	struct control *control;
-	struct pending *pending;
+	struct commands *commands;
 	struct flight_asks *flights;
 	struct reload *reload;
 	struct check_answer *checks;	/* for clients */

@@ -1,6 +1,7 @@
 /*
  * log.c - formats an entry as text or as JSON, and writes it to the log file,
- * to stderr, or to stderr as journald reads it.
+ * to stderr, or to stderr as journald reads it; and sends a service manager a
+ * datagram for each change: READY, STOPPING, STATUS.
  *
  * Every line is one write to a file opened for appending: lines of several
  * processes do not mix, and the file may be truncated or moved at any time.
@@ -10,12 +11,19 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <event2/event.h>
+
 #include "daemon/log.h"
+#include "kprofd/clock.h"
 #include "text/file_why.h"
 #include "text/json.h"
 #include "text/text.h"
@@ -32,7 +40,7 @@ static struct {
 	char last_error[512];
 } out = { .o = { .name = "kprofd", .least = LOG_LEVEL_INFO } };
 
-/* For the streams: every thread may log. */
+/* For the streams and the limit: every thread may log. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct {
@@ -237,4 +245,132 @@ log_streams(FILE *to[2])
 		to[n++] = out.file;
 	to[n++] = stderr;
 	return n;
+}
+
+/* ---- libevent ---- */
+
+#define MINUTE (60 * KP_NS_PER_S)
+
+static struct {
+	kp_mono_ns since;	/* start of the minute */
+	unsigned n;		/* logged in it */
+	uint64_t dropped;	/* in it */
+} limit;
+
+/* May a warning be logged?  *dropped: in the minute before, if it is over. */
+static bool
+may_log(kp_mono_ns now, uint64_t *dropped)
+{
+	bool may;
+
+	*dropped = 0;
+	pthread_mutex_lock(&lock);
+	if (limit.since == 0 || now - limit.since >= MINUTE) {
+		*dropped = limit.dropped;
+		limit.since = now;
+		limit.n = 0;
+		limit.dropped = 0;
+	}
+	may = limit.n < LOG_LIBEVENT_A_MINUTE;
+	limit.n += may;
+	limit.dropped += !may;
+	pthread_mutex_unlock(&lock);
+	return may;
+}
+
+static void
+on_log(int severity, const char *text)
+{
+	uint64_t dropped = 0;
+	struct log_entry e = { .event = "libevent",
+		.level = severity == EVENT_LOG_ERR ? LOG_LEVEL_ERROR :
+		    severity == EVENT_LOG_WARN ? LOG_LEVEL_WARNING :
+		    LOG_LEVEL_DEBUG };
+
+	if (severity != EVENT_LOG_ERR && !may_log(kp_mono_now(), &dropped))
+		return;
+	if (dropped > 0)
+		log_warn("libevent", NULL, "%llu more warnings of libevent "
+		    "were not logged", (unsigned long long)dropped);
+	log_put(&e, "libevent: %s", text);
+}
+
+/* libevent has logged why.  This may not return. */
+static void
+on_fatal(int error)
+{
+	log_error("libevent", NULL, "libevent cannot go on (error %d): kprofd "
+	    "ends, its agents leave within 5 s", error);
+	_exit(1);
+}
+
+void
+log_libevent(void)
+{
+	event_set_log_callback(on_log);
+	event_set_fatal_callback(on_fatal);
+}
+
+/* ---- the service manager ---- */
+
+#define STATUS_MAX 2048	/* bytes */
+
+static void
+notify_send(const char *p, size_t n)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct timeval patience = { 1, 0 };
+	size_t len = path != NULL ? strlen(path) : 0;
+	int fd;
+
+	if (len < 2 || len >= sizeof(sun.sun_path) ||
+	    (path[0] != '/' && path[0] != '@'))
+		return;
+	memcpy(sun.sun_path, path, len);
+	if (path[0] == '@')
+		sun.sun_path[0] = '\0';		/* Linux's abstract names */
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
+	    sizeof(patience));
+	(void)sendto(fd, p, n, MSG_NOSIGNAL, (struct sockaddr *)&sun,
+	    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+	close(fd);
+}
+
+bool
+notify_is_wanted(void)
+{
+	return getenv("NOTIFY_SOCKET") != NULL;
+}
+
+void
+notify_ready(void)
+{
+	notify_send("READY=1", strlen("READY=1"));
+}
+
+void
+notify_stopping(void)
+{
+	notify_send("STOPPING=1", strlen("STOPPING=1"));
+}
+
+void
+notify_status(const char *state, const char *text)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, STATUS_MAX);
+	kp_buf_str(&b, "STATUS=");
+	text_put(&b, state);
+	if (text[0] != '\0') {
+		kp_buf_str(&b, ": ");
+		text_put(&b, text);
+	}
+	if (b.err == KP_OK)
+		notify_send((const char *)b.p, b.len);
+	kp_buf_free(&b);
 }

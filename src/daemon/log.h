@@ -90,4 +90,18 @@ void log_libevent(void);
  */
 unsigned log_streams(FILE *to[2]);
 
+/*
+ * Reports kprofd's state to a service manager that wants it (systemd's
+ * Type=notify); does nothing otherwise.
+ *
+ * Source: sd_notify(3): datagrams of "KEY=value" lines to the Unix socket that
+ * $NOTIFY_SOCKET names.  What cannot be sent within a second is dropped.
+ */
+bool notify_is_wanted(void);
+/* The first call takes effect. */
+void notify_ready(void);
+void notify_stopping(void);
+/* Sets what `systemctl status` shows.  The texts may come from a target. */
+void notify_status(const char *state, const char *text);
+
 #endif

@@ -131,19 +131,12 @@ check_end(struct check_answer *a)
 	event_del(a->tick);
 }
 
-static void
-refuse(struct control_client *c, const char *why)
-{
-	if (c != NULL)
-		control_answer(c, false, why, strlen(why));
-}
-
 void
 check_answer_abort(struct check_answer *a, const char *why)
 {
 	if (!a->busy)
 		return;
-	refuse(client(a), why);
+	control_refuse(client(a), why);
 	check_end(a);
 }
 
@@ -155,7 +148,7 @@ finish(struct check_answer *a)
 
 	if (c != NULL) {
 		snprintf(text, sizeof(text), "%" PRIu64, a->warnings);
-		control_answer(c, true, text, strlen(text));
+		control_answer(c, true, text);
 	}
 	check_end(a);
 }
@@ -441,14 +434,14 @@ check_answer_take(void *ctx, struct control_client *c, const char *text,
 	struct check_answer *a = ctx;
 
 	if (a->busy)
-		refuse(c, "another check is under way: try again when it has "
+		control_refuse(c, "another check is under way: try again when it has "
 		    "ended");
 	else if (reload_busy(a->p->reload))
-		refuse(c, "tiers.conf is being reloaded just now: try again");
+		control_refuse(c, "tiers.conf is being reloaded just now: try again");
 	else if (targets_stopping(a->p->targets))
-		refuse(c, "kprofd is ending");
+		control_refuse(c, "kprofd is ending");
 	else if (!check_message_read(&a->ask, text, n))
-		refuse(c, "the command makes no sense: are both of one "
+		control_refuse(c, "the command makes no sense: are both of one "
 		    "version?");
 	else
 		start(a, c);

@@ -1,19 +1,46 @@
 /*
  * commands.c - parses a command line, looks the command up in a table, and
- * answers it, or has it answered by reload.c or pending_commands.c.
+ * answers it, or has it answered by reload.c, check.c or in_flight.c.
+ *
+ * Commands that targets carry out wait in a table until the last outcome is in.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/check/check_answer.h"
-#include "daemon/control/commands.h"
-#include "daemon/control/status.h"
-#include "store/running.h"
 #include "daemon/check/check_message.h"
+#include "daemon/control/commands.h"
+#include "daemon/control/in_flight.h"
+#include "daemon/control/reload.h"
+#include "daemon/control/status.h"
+#include "daemon/nodes/targets.h"
+#include "store/running.h"
 
 #define SYNCS_MAX CONTROL_CLIENTS_MAX	/* `kprof dump` at once */
-#define ANSWER_MAX (1u << 20)	/* bytes: kprof takes no more */
+
+enum wait_for { WAIT_PAUSED, WAIT_RESUMED, WAIT_CLEARED };
+
+/* LATER: the target will do it when it is attached again. */
+enum outcome { DONE, LATER, FAILED };
+
+struct result {
+	enum outcome how;
+	char text[700];		/* if not DONE: why */
+};
+
+struct wait {
+	uint64_t client;
+	enum wait_for want;
+	bool busy;
+	unsigned n, left;	/* targets, and those without an outcome */
+	unsigned failed;
+	char later[1024], bad[1024];	/* the first text of each; "": none */
+	struct {
+		const struct target *t;	/* NULL: its outcome is in */
+		uint64_t number;	/* of agent_clear_tokens() */
+	} v[TARGETS_MAX];
+};
 
 /* A `kprof dump` that waits for the disk. */
 struct sync {
@@ -25,6 +52,7 @@ struct sync {
 
 struct commands {
 	const struct parts *p;
+	struct wait waits[CONTROL_CLIENTS_MAX];
 	struct sync syncs[SYNCS_MAX];
 };
 
@@ -37,18 +65,169 @@ struct command {
 	size_t bytes;			/* of the text behind the line */
 };
 
+/* ---- commands that wait for targets ---- */
+
 static void
-refuse(struct control_client *c, const char *why)
+not_attached(struct result *r, enum wait_for want)
 {
-	control_answer(c, false, why, strlen(why));
+	r->how = want == WAIT_CLEARED ? FAILED : LATER;
+	if (want == WAIT_CLEARED)
+		snprintf(r->text, sizeof(r->text), "the connection to the "
+		    "target was lost before it said that it was done");
+	else
+		snprintf(r->text, sizeof(r->text), "not attached to the target "
+		    "just now (kprof status): it will %s as soon as it is",
+		    want == WAIT_PAUSED ? "pause" : "measure");
 }
 
-/* Frees b; an answer that is too large becomes an error. */
-static void
-answer(struct control_client *c, struct kp_buf *b)
+/* Is state s an outcome for a client that wants this? */
+static bool
+result_of(struct result *r, enum wait_for want, const struct target *t,
+    enum agent_state s, const char *text)
 {
-	control_answer(c, b->err == KP_OK, (const char *)b->p, b->len);
-	kp_buf_free(b);
+	switch (s) {
+	case AGENT_PAUSED:
+		r->how = DONE;
+		return want == WAIT_PAUSED;
+	case AGENT_ARMED:
+		r->how = DONE;
+		return want == WAIT_RESUMED;
+	case AGENT_TRIPPED:
+		r->how = FAILED;
+		snprintf(r->text, sizeof(r->text), "it was overloaded again: "
+		    "%s; it resumes by itself", text);
+		return want == WAIT_RESUMED;
+	case AGENT_CONNECTING:
+	case AGENT_LOST:
+		not_attached(r, want);
+		return true;
+	case AGENT_STOPPING:
+	case AGENT_ENDED:
+		r->how = FAILED;
+		snprintf(r->text, sizeof(r->text), "%s%s%s",
+		    t->in_set.sources == 0 ? "it is no longer a target" :
+		    "kprofd is ending", text[0] != '\0' ? ": " : "", text);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Answers when all outcomes are in: of one target its text, of several a sum. */
+static void
+wait_end(struct commands *cs, struct wait *o)
+{
+	static const char *const done[] = { "paused", "resumed",
+		"tokens cleared" };
+	struct control_client *c = control_client_get(cs->p->control, o->client);
+	bool ok = o->failed == 0;
+	const char *why = ok ? o->later : o->bad;
+	char text[1200];
+
+	o->busy = false;
+	if (c == NULL)
+		return;
+	if (o->n == 1)
+		snprintf(text, sizeof(text), "%s%s", why[0] != '\0' ? why :
+		    done[o->want], ok ? "\n" : "");
+	else if (ok)
+		snprintf(text, sizeof(text), "%s on %u targets%s%s\n",
+		    done[o->want], o->n, why[0] != '\0' ? "; " : "", why);
+	else
+		snprintf(text, sizeof(text), "%s on %u of %u targets; %s",
+		    done[o->want], o->n - o->failed, o->n, why);
+	control_answer(c, ok, text);
+}
+
+/* Takes the outcome on the i-th target. */
+static void
+wait_take(struct commands *cs, struct wait *o, unsigned i,
+    const struct result *r)
+{
+	const struct target *t = o->v[i].t;
+	char *to = r->how == FAILED ? o->bad : o->later;
+
+	o->v[i].t = NULL;
+	o->left--;
+	o->failed += r->how == FAILED;
+	if (r->how != DONE && to[0] == '\0') {
+		if (o->n == 1)
+			snprintf(to, sizeof(o->bad), "%s", r->text);
+		else
+			snprintf(to, sizeof(o->bad), "'%s': %s", t->node,
+			    r->text);
+	}
+	if (o->left == 0)
+		wait_end(cs, o);
+}
+
+/* A client that has gone leaves its place. */
+static struct wait *
+free_place(struct commands *cs)
+{
+	for (struct wait *o = cs->waits; o < cs->waits + CONTROL_CLIENTS_MAX; o++)
+		if (!o->busy ||
+		    control_client_get(cs->p->control, o->client) == NULL)
+			return o;
+	return NULL;
+}
+
+/*
+ * The client's command was given to these n targets.  numbers: for WAIT_CLEARED,
+ * of agent_clear_tokens(); 0: that target was not attached.  Answers at once
+ * where there is nothing to wait for.
+ */
+static void
+wait_add(struct commands *cs, struct control_client *c, enum wait_for want,
+    struct target *const *v, const uint64_t *numbers, unsigned n)
+{
+	const struct result away = { FAILED, "not attached to the target just "
+	    "now (kprof status)" };
+	struct wait *o = free_place(cs);
+	struct result r;
+
+	if (o == NULL) {
+		control_refuse(c, "too many wait already");
+		return;
+	}
+	*o = (struct wait){ .client = control_client_id(c), .want = want,
+		.busy = true, .n = n, .left = n };
+	for (unsigned i = 0; i < n; i++) {
+		o->v[i].t = v[i];
+		o->v[i].number = numbers[i];
+	}
+	for (unsigned i = 0; i < n; i++)
+		if (want == WAIT_CLEARED && numbers[i] == 0)
+			wait_take(cs, o, i, &away);
+		else if (result_of(&r, want, v[i], agent_state(v[i]->agent),
+		    ""))
+			wait_take(cs, o, i, &r);
+}
+
+void
+commands_on_state(struct commands *cs, const struct target *t, enum agent_state s,
+    const char *text)
+{
+	struct result r;
+
+	for (struct wait *o = cs->waits; o < cs->waits + CONTROL_CLIENTS_MAX; o++)
+		for (unsigned i = 0; o->busy && i < o->n; i++)
+			if (o->v[i].t == t &&
+			    result_of(&r, o->want, t, s, text))
+				wait_take(cs, o, i, &r);
+}
+
+void
+commands_on_cleared(struct target *t, uint64_t number)
+{
+	struct commands *cs = t->p->commands;
+	const struct result done = { .how = DONE };
+
+	for (struct wait *o = cs->waits; o < cs->waits + CONTROL_CLIENTS_MAX; o++)
+		for (unsigned i = 0; o->busy && i < o->n; i++)
+			if (o->v[i].t == t && o->want == WAIT_CLEARED &&
+			    o->v[i].number == number)
+				wait_take(cs, o, i, &done);
 }
 
 /* ---- commands for targets ---- */
@@ -80,13 +259,13 @@ answer_none(struct control_client *c, const struct command *cmd)
 	if (cmd->globs != NULL) {
 		snprintf(text, sizeof(text), "no target matches '%s' (kprof "
 		    "status lists them)", cmd->globs);
-		refuse(c, text);
+		control_refuse(c, text);
 	} else if (cmd->want == WAIT_CLEARED) {
-		refuse(c, "there is no target just now (kprof status)");
+		control_refuse(c, "there is no target just now (kprof status)");
 	} else {
 		snprintf(text, sizeof(text), "there is no target just now: "
 		    "those that come %s\n", then[cmd->want]);
-		control_answer(c, true, text, strlen(text));
+		control_answer(c, true, text);
 	}
 }
 
@@ -114,7 +293,7 @@ do_wait(struct commands *cs, struct control_client *c,
 		else if (agent_clear_tokens(v[i]->agent, &numbers[i]) != KP_OK)
 			numbers[i] = 0;
 	}
-	pending_add(cs->p->pending, c, want, v, numbers, n);
+	wait_add(cs, c, want, v, numbers, n);
 }
 
 static void
@@ -123,28 +302,16 @@ do_status(struct commands *cs, struct control_client *c,
 {
 	struct kp_buf b;
 
-	kp_buf_init(&b, ANSWER_MAX);
+	kp_buf_init(&b, CONTROL_ANSWER_MAX);
 	status_text(&b, cs->p, cmd->globs, cmd->json);
-	answer(c, &b);
+	control_answer_buf(c, &b);
 }
 
 static void
 do_flight(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
-	struct flights *fs = flights_new(cs->p->targets, cmd->globs);
-	struct kp_buf b;
-
-	if (fs == NULL) {
-		refuse(c, "no memory");
-	} else if (cmd->stacks) {
-		flight_asks_add(cs->p->flights, c, cmd->globs, cmd->json, fs);
-	} else {
-		kp_buf_init(&b, ANSWER_MAX);
-		flights_text(&b, fs, cmd->json, NULL);
-		flights_free(fs);
-		answer(c, &b);
-	}
+	flight_answer(cs->p->flights, c, cmd->globs, cmd->json, cmd->stacks);
 }
 
 /* Windows of targets that have stored none yet: kprof shows them meanwhile. */
@@ -160,7 +327,7 @@ do_running(struct commands *cs, struct control_client *c,
 
 	for (unsigned i = 0; i < n; i++)
 		closed += v[i]->windows;
-	kp_buf_init(&b, ANSWER_MAX);
+	kp_buf_init(&b, CONTROL_ANSWER_MAX);
 	running_put_head(&b, closed, daemon_window_left(cs->p->daemon));
 	for (unsigned i = 0; i < n && b.err == KP_OK; i++) {
 		w = v[i]->windows > 0 ? NULL :
@@ -169,12 +336,13 @@ do_running(struct commands *cs, struct control_client *c,
 			running_put(&b, w);
 		kp_window_free(w);
 	}
-	if (b.err == KP_ELIMIT)
-		refuse(c, "the running window has too many request types to be "
-		    "shown before it is stored");
-	else
-		control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
-	kp_buf_free(&b);
+	if (b.err == KP_ELIMIT) {
+		control_refuse(c, "the running window has too many request "
+		    "types to be shown before it is stored");
+		kp_buf_free(&b);
+		return;
+	}
+	control_answer_buf(c, &b);
 }
 
 static void
@@ -184,9 +352,9 @@ do_metrics(struct commands *cs, struct control_client *c,
 	struct kp_buf b;
 
 	(void)cmd;
-	kp_buf_init(&b, ANSWER_MAX);
+	kp_buf_init(&b, CONTROL_ANSWER_MAX);
 	self_metrics_text(&b, cs->p);
-	answer(c, &b);
+	control_answer_buf(c, &b);
 }
 
 /* ---- commands for the daemon ---- */
@@ -195,7 +363,6 @@ do_metrics(struct commands *cs, struct control_client *c,
 static void
 on_synced(evutil_socket_t fd, short what, void *ctx)
 {
-	static const char ok[] = "written\n";
 	struct sync *s = ctx;
 	struct kp_store_status st;
 	struct control_client *c;
@@ -206,11 +373,11 @@ on_synced(evutil_socket_t fd, short what, void *ctx)
 	if (c == NULL)
 		return;
 	if (s->ok) {
-		control_answer(c, true, ok, strlen(ok));
+		control_answer(c, true, "written\n");
 		return;
 	}
 	kp_store_status(s->cs->p->store, &st);
-	refuse(c, st.why);
+	control_refuse(c, st.why);
 }
 
 /* Runs on the writer's thread. */
@@ -236,7 +403,7 @@ do_dump(struct commands *cs, struct control_client *c,
 			kp_store_sync(cs->p->store, sync_done, &cs->syncs[i]);
 			return;
 		}
-	refuse(c, "too many dumps at once");
+	control_refuse(c, "too many dumps at once");
 }
 
 static void
@@ -252,7 +419,7 @@ do_check(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
 	if (cmd->bytes == 0 || cmd->bytes > CHECK_MESSAGE_MAX)
-		refuse(c, "a check needs the text of a tiers.conf");
+		control_refuse(c, "a check needs the text of a tiers.conf");
 	else
 		control_take(c, cmd->bytes, check_answer_take, cs->p->checks);
 }
@@ -337,7 +504,7 @@ commands_take(void *ctx, struct control_client *c, const char *line)
 		return;
 	}
 	snprintf(text, sizeof(text), "unknown command '%.100s'", line);
-	refuse(c, text);
+	control_refuse(c, text);
 }
 
 struct commands *

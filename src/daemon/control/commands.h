@@ -9,8 +9,7 @@
 #define KPROFD_DAEMON_CONTROL_COMMANDS_H
 
 #include "daemon/control/control.h"
-#include "daemon/control/pending_commands.h"
-#include "daemon/control/reload.h"
+#include "daemon/daemon.h"
 
 struct commands;
 
@@ -19,5 +18,14 @@ struct commands *commands_new(struct event_base *base, const struct parts *p);
 void commands_free(struct commands *cs);
 /* ctx: the struct commands. */
 control_fn commands_take;
+
+/*
+ * As on_state and on_cleared of struct agent_ops: clients of `kprof pause`,
+ * `resume` and `clear-tokens` are answered when the targets have done it, or when
+ * it is known why they have not.
+ */
+void commands_on_state(struct commands *cs, const struct target *t,
+    enum agent_state s, const char *text);
+void commands_on_cleared(struct target *t, uint64_t number);
 
 #endif

@@ -78,16 +78,26 @@ control_message(struct control_client *c, const char *kind, const char *text,
 }
 
 void
-control_note(struct control_client *c, const char *text, size_t n)
+control_answer(struct control_client *c, bool ok, const char *text)
 {
-	control_message(c, "note", text, n);
+	c->answered = true;
+	control_message(c, ok ? "ok" : "error", text, strlen(text));
 }
 
 void
-control_answer(struct control_client *c, bool ok, const char *text, size_t n)
+control_refuse(struct control_client *c, const char *why)
+{
+	if (c != NULL)
+		control_answer(c, false, why);
+}
+
+void
+control_answer_buf(struct control_client *c, struct kp_buf *b)
 {
 	c->answered = true;
-	control_message(c, ok ? "ok" : "error", text, n);
+	control_message(c, b->err == KP_OK ? "ok" : "error", (const char *)b->p,
+	    b->len);
+	kp_buf_free(b);
 }
 
 void
@@ -136,14 +146,13 @@ control_client_waits(const struct control_client *c)
 static void
 read_line(struct control_client *c, struct evbuffer *in)
 {
-	static const char too_long[] = "the command is too long";
 	char *line = evbuffer_readln(in, NULL, EVBUFFER_EOL_LF);
 
 	if (line == NULL) {
 		if (evbuffer_get_length(in) < CONTROL_LINE_MAX)
 			return;
 		c->asked = true;
-		control_answer(c, false, too_long, strlen(too_long));
+		control_refuse(c, "the command is too long");
 		return;
 	}
 	c->asked = true;
@@ -154,7 +163,6 @@ read_line(struct control_client *c, struct evbuffer *in)
 static void
 read_text(struct control_client *c, struct evbuffer *in)
 {
-	static const char no_memory[] = "out of memory";
 	size_t n = c->want;
 	const char *text;
 
@@ -165,7 +173,7 @@ read_text(struct control_client *c, struct evbuffer *in)
 	if (text != NULL)
 		c->text_fn(c->text_ctx, c, text, n);
 	else
-		control_answer(c, false, no_memory, strlen(no_memory));
+		control_refuse(c, "out of memory");
 }
 
 static void

@@ -17,6 +17,7 @@
 
 #define CONTROL_CLIENTS_MAX 16	/* connected at once */
 #define CONTROL_LINE_MAX 1024	/* bytes of a command */
+#define CONTROL_ANSWER_MAX (1u << 20)	/* bytes: kprof takes no more */
 
 struct control;
 struct control_client;
@@ -48,13 +49,14 @@ void control_take(struct control_client *c, size_t n, control_text_fn *fn,
     void *ctx);
 /* The client gets this many seconds more until it has its answer. */
 void control_allow(struct control_client *c, unsigned seconds);
-/* Any number before the answer; kprof prints it. */
-void control_note(struct control_client *c, const char *text, size_t n);
-/* Any number before the answer; kind: one word. */
+/* Any number before the answer; kind: one word.  kprof prints a "note". */
 void control_message(struct control_client *c, const char *kind,
     const char *text, size_t n);
-void control_answer(struct control_client *c, bool ok, const char *text,
-    size_t n);
+void control_answer(struct control_client *c, bool ok, const char *text);
+/* Not done: why.  c may be NULL. */
+void control_refuse(struct control_client *c, const char *why);
+/* Frees b; an answer that is too large becomes an error. */
+void control_answer_buf(struct control_client *c, struct kp_buf *b);
 /* For answers that take time: stays valid when the client has gone. */
 uint64_t control_client_id(const struct control_client *c);
 /* NULL when it has gone, or has its answer. */

@@ -1,19 +1,31 @@
 /*
  * in_flight.c - collects the oldest requests of the targets, sorts them by age,
- * and writes them as a table or as JSON.
+ * and writes them as a table or as JSON; asks targets for the stacks of their
+ * processes.
+ *
+ * The list is of the moment when the processes were asked.  An answer comes some
+ * ms later, by way of the agent and thus behind the events of that time, which
+ * show whether the process was still in the call that the list names: a busy one
+ * is in the next request by then.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sat.h"
-#include "daemon/control/status.h"
+#include "daemon/control/in_flight.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/fn_name.h"
-#include "kprofd/stacks.h"
 #include "kprofd/nodes.h"
+#include "kprofd/stacks.h"
 #include "text/grid.h"
 #include "text/json.h"
 #include "text/text.h"
+
+/* A target's answers that take longer are not waited for. */
+#define PATIENCE_MS 2000
+/* Bytes of a frame's text: two names, arity and line. */
+#define FRAME_MAX 640
 
 struct flying {
 	struct kp_flight f;
@@ -28,11 +40,42 @@ struct flying {
 	uint8_t state;		/* enum kp_stack_state */
 };
 
+/*
+ * The list is of the moment when it was made, and borrows names of the targets'
+ * requests: so it forgets a target before that is freed, and does not outlive a
+ * reload.
+ */
 struct flights {
 	struct flying v[2 * KP_FLIGHT_MAX];
 	size_t n, all;
 	struct kp_flight of_node[KP_FLIGHT_MAX];	/* scratch */
 };
+
+/* What is asked for one client. */
+struct flight_stacks {
+	struct flight_asks *all;
+	uint64_t client;
+	bool busy, json;
+	char glob[CONTROL_LINE_MAX];	/* several; "": all nodes */
+	struct event *late;
+	unsigned left;		/* targets that have not answered */
+	struct {
+		struct target *t;
+		uint64_t number;	/* of agent_ask_stacks(); 0: answered */
+		uint32_t n;
+		uint64_t pid[AGENT_STACKS_MAX];
+	} *v;			/* owned, while busy; TARGETS_MAX */
+	unsigned n;
+	struct kp_stack_table *table;	/* owned, while busy; so is list */
+	struct flights *list;
+};
+
+struct flight_asks {
+	const struct parts *p;
+	struct flight_stacks v[CONTROL_CLIENTS_MAX];
+};
+
+/* ---- the list ---- */
 
 static int
 age_cmp(const void *pa, const void *pb)
@@ -65,7 +108,7 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 	}
 }
 
-struct flights *
+static struct flights *
 flights_new(const struct targets *ts, const char *glob)
 {
 	struct flights *fs = calloc(1, sizeof(*fs));
@@ -82,50 +125,76 @@ flights_new(const struct targets *ts, const char *glob)
 	return fs;
 }
 
-void
-flights_free(struct flights *fs)
+/* ---- stacks of it ---- */
+
+static uint32_t
+stack_depth(const struct flight_stacks *s, const struct flying *x)
 {
-	free(fs);
+	uint32_t n = 0;
+
+	if (x->seen == SEEN)
+		kp_stack_frames(s->table, x->stack, &n);
+	return n;
 }
 
-void
-flights_forget(struct flights *fs, const struct target *t)
+/* The i-th frame, from the outermost. */
+static const char *
+stack_frame(const struct flight_stacks *s, uint32_t stack, uint32_t i,
+    char buf[FRAME_MAX])
 {
-	size_t n = 0;
+	uint32_t n;
+	const struct kp_stack_frame *v = kp_stack_frames(s->table, stack, &n);
 
-	for (size_t i = 0; i < fs->n; i++) {
-		if (fs->v[i].target == t)
-			fs->v[i].target = NULL;
-		if (fs->v[i].part != &t->part)
-			fs->v[n++] = fs->v[i];
-	}
-	fs->n = n;
+	if (v[i].line == 0)
+		snprintf(buf, FRAME_MAX, "%s", kp_stack_fn(s->table, v[i].fn));
+	else
+		snprintf(buf, FRAME_MAX, "%s:%u", kp_stack_fn(s->table, v[i].fn),
+		    v[i].line);
+	return buf;
 }
 
-void
-flights_processes(const struct flights *fs,
-    void (*f)(void *ctx, struct target *t, uint64_t pid), void *ctx)
+/* Why requests of this target may be missing or have no stack; or NULL. */
+static const char *
+trouble(const struct flight_stacks *s, const struct target *t)
 {
-	for (size_t i = 0; i < fs->n; i++)
-		if (fs->v[i].target != NULL)
-			f(ctx, fs->v[i].target, kp_proc_pid(fs->v[i].f.proc));
+	enum agent_state st = agent_state(t->agent);
+
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->v[i].t == t && s->v[i].number != 0)
+			return "it did not answer within 2 s";
+	return st == AGENT_ARMED ? NULL : st == AGENT_PAUSED ? "tracing is off "
+	    "there: paused, so new requests are not seen" : st == AGENT_TRIPPED ?
+	    "tracing is off there: it was overloaded, so new requests are not "
+	    "seen" : "it is not attached or not armed now";
 }
 
-void
-flights_sample(struct flights *fs, const struct target *t,
-    const struct kp_stack_sample *s)
+/*
+ * Writes a line for each target whose requests may not be all there, and why: to
+ * b, or into j, if that is not NULL.
+ */
+static void
+each_trouble(const struct flight_stacks *s, struct kp_buf *b, struct json *j)
 {
-	struct flying *x;
+	const struct targets *ts = s->all->p->targets;
+	const struct target *t;
+	const char *why;
+	char text[600];
 
-	for (x = fs->v; x < fs->v + fs->n; x++) {
-		if (x->target != t || kp_proc_pid(x->f.proc) != s->proc)
+	for (unsigned i = 0; i < targets_count(ts); i++) {
+		t = targets_at(ts, i);
+		why = t->in_set.over || (s->glob[0] != '\0' &&
+		    !kp_globs(s->glob, t->node)) ? NULL : trouble(s, t);
+		if (why == NULL)
 			continue;
-		x->seen = kp_requests_in_call(x->part->in->rs, &x->f, s->at,
-		    sat_add(s->at, s->took)) ? SEEN : GONE_ON;
-		x->stack = s->stack;
-		x->state = s->state;
+		snprintf(text, sizeof(text), "'%s': %s", t->node, why);
+		if (j != NULL)
+			json_string(j, NULL, text);
+		else
+			kp_buf_printf(b, "%s\n", text);
 	}
 }
+
+/* ---- as text and as JSON ---- */
 
 /* What the i-th open call is: its tier, or else its function. */
 static const char *
@@ -166,8 +235,8 @@ static void
 put_stack_json(struct json *j, const struct flying *x,
     const struct flight_stacks *stacks)
 {
-	char frame[FLIGHT_FRAME_MAX];
-	uint32_t n = x->seen == SEEN ? flight_stack_depth(stacks, x->stack) : 0;
+	char frame[FRAME_MAX];
+	uint32_t n = stack_depth(stacks, x);
 
 	json_array(j, "path");
 	for (unsigned i = 0; i < x->f.npath; i++)
@@ -179,8 +248,7 @@ put_stack_json(struct json *j, const struct flying *x,
 		json_null(j, "state");
 	json_array(j, "frames");
 	for (uint32_t i = 0; i < n; i++)
-		json_string(j, NULL, flight_stack_frame(stacks, x->stack, i,
-		    frame, sizeof(frame)));
+		json_string(j, NULL, stack_frame(stacks, x->stack, i, frame));
 	json_end(j);
 	json_bool(j, "gone_on", x->seen == GONE_ON);
 }
@@ -216,8 +284,11 @@ put_json(struct kp_buf *b, const struct flights *fs,
 		json_end(&j);
 	}
 	json_end(&j);
-	if (stacks != NULL)
-		flight_stacks_json(stacks, &j);
+	if (stacks != NULL) {
+		json_array(&j, "notes");
+		each_trouble(stacks, NULL, &j);
+		json_end(&j);
+	}
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }
@@ -253,8 +324,6 @@ put_plain(struct kp_buf *b, const struct flights *fs)
 	}
 	grid_write(&g, 0, b);
 	grid_free(&g);
-	kp_buf_printf(b, "%zu in flight, the oldest %zu are shown\n", fs->all,
-	    fs->n);
 }
 
 /* The innermost function first, as where it is. */
@@ -262,8 +331,8 @@ static void
 put_stack(struct kp_buf *b, const struct flying *x,
     const struct flight_stacks *stacks)
 {
-	uint32_t n = x->seen == SEEN ? flight_stack_depth(stacks, x->stack) : 0;
-	char text[TEXT_MAX], frame[FLIGHT_FRAME_MAX], call[FN_NAME_MAX];
+	uint32_t n = stack_depth(stacks, x);
+	char text[TEXT_MAX], frame[FRAME_MAX], call[FN_NAME_MAX];
 	struct names_of n_of;
 
 	name(&n_of, x);
@@ -282,30 +351,281 @@ put_stack(struct kp_buf *b, const struct flying *x,
 	    x->seen == SEEN ? kp_stack_state_name(x->state) : x->seen ==
 	    GONE_ON ? "(had gone on)" : "which has ended or could not be asked");
 	for (; n > 0; n--)
-		kp_buf_printf(b, "        %s\n", flight_stack_frame(stacks,
-		    x->stack, n - 1, frame, sizeof(frame)));
+		kp_buf_printf(b, "        %s\n", stack_frame(stacks, x->stack,
+		    n - 1, frame));
 	kp_buf_printf(b, "\n");
 }
 
+/* Answers the client, if it is still there.  stacks: as answered; or NULL. */
 static void
-put_stacks(struct kp_buf *b, const struct flights *fs,
+answer(struct control_client *c, const struct flights *fs, bool json,
     const struct flight_stacks *stacks)
 {
+	struct kp_buf b;
+
+	if (c == NULL)
+		return;
+	kp_buf_init(&b, CONTROL_ANSWER_MAX);
+	if (json) {
+		put_json(&b, fs, stacks);
+	} else {
+		if (stacks == NULL)
+			put_plain(&b, fs);
+		for (size_t i = 0; stacks != NULL && i < fs->n; i++)
+			put_stack(&b, &fs->v[i], stacks);
+		if (stacks != NULL)
+			each_trouble(stacks, &b, NULL);
+		kp_buf_printf(&b, "%zu in flight, the oldest %zu are shown\n",
+		    fs->all, fs->n);
+	}
+	control_answer_buf(c, &b);
+}
+
+/* ---- clients ---- */
+
+static void
+stacks_free(struct flight_stacks *s)
+{
+	if (s->late != NULL)
+		event_del(s->late);
+	kp_stack_table_free(s->table);
+	free(s->list);
+	free(s->v);
+	s->table = NULL;
+	s->list = NULL;
+	s->v = NULL;
+	s->busy = false;
+}
+
+static void
+stacks_end(struct flight_stacks *s)
+{
+	answer(control_client_get(s->all->p->control, s->client), s->list,
+	    s->json, s);
+	stacks_free(s);
+}
+
+static void
+on_late(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd, (void)what;
+	stacks_end(ctx);
+}
+
+/* Notes a process that is to be asked: serial << 32 | number. */
+static void
+note_process(struct flight_stacks *s, struct target *t, uint64_t pid)
+{
+	unsigned i = 0;
+
+	while (i < s->n && s->v[i].t != t)
+		i++;
+	if (i == TARGETS_MAX)
+		return;
+	if (i == s->n)
+		s->v[s->n++].t = t;
+	for (uint32_t k = 0; k < s->v[i].n; k++)
+		if (s->v[i].pid[k] == pid)
+			return;
+	if (s->v[i].n < AGENT_STACKS_MAX)
+		s->v[i].pid[s->v[i].n++] = pid;
+}
+
+/* Asks for the stacks of the list, which it takes over. */
+static void
+ask_stacks(struct flight_asks *fa, struct control_client *c, const char *glob,
+    bool json, struct flights *fs)
+{
+	const struct timeval tv = { PATIENCE_MS / 1000, 0 };
+	struct flight_stacks *s = fa->v;
+
+	while (s < fa->v + CONTROL_CLIENTS_MAX && s->busy)
+		s++;
+	if (s == fa->v + CONTROL_CLIENTS_MAX) {
+		free(fs);
+		control_refuse(c, "too many wait already");
+		return;
+	}
+	s->list = fs;
+	s->table = kp_stack_table_new();
+	s->v = calloc(TARGETS_MAX, sizeof(*s->v));
+	if (s->table == NULL || s->v == NULL) {
+		stacks_free(s);
+		control_refuse(c, "no memory");
+		return;
+	}
+	s->busy = true;
+	s->json = json;
+	s->client = control_client_id(c);
+	snprintf(s->glob, sizeof(s->glob), "%s", glob != NULL ? glob : "");
+	s->n = s->left = 0;
 	for (size_t i = 0; i < fs->n; i++)
-		put_stack(b, &fs->v[i], stacks);
-	flight_stacks_notes(stacks, b);
-	kp_buf_printf(b, "%zu in flight, the oldest %zu are shown\n", fs->all,
-	    fs->n);
+		if (fs->v[i].target != NULL)
+			note_process(s, fs->v[i].target,
+			    kp_proc_pid(fs->v[i].f.proc));
+	for (unsigned i = 0; i < s->n; i++)
+		s->left += agent_ask_stacks(s->v[i].t->agent, s->v[i].pid,
+		    s->v[i].n, &s->v[i].number) == KP_OK;
+	if (s->left == 0)
+		stacks_end(s);
+	else
+		event_add(s->late, &tv);
 }
 
 void
-flights_text(struct kp_buf *b, const struct flights *fs, bool json,
-    const struct flight_stacks *stacks)
+flight_answer(struct flight_asks *fa, struct control_client *c,
+    const char *glob, bool json, bool stacks)
 {
-	if (json)
-		put_json(b, fs, stacks);
-	else if (stacks != NULL)
-		put_stacks(b, fs, stacks);
-	else
-		put_plain(b, fs);
+	struct flights *fs = flights_new(fa->p->targets, glob);
+
+	if (fs == NULL) {
+		control_refuse(c, "no memory");
+	} else if (stacks) {
+		ask_stacks(fa, c, glob, json, fs);
+	} else {
+		answer(c, fs, json, NULL);
+		free(fs);
+	}
+}
+
+/* ---- answers of targets ---- */
+
+struct taking {
+	struct flight_stacks *s;
+	const struct target *t;
+};
+
+/*
+ * The stack of a process, for the requests whose call it was in all the time until
+ * the stack was read.  All events of then have come.
+ */
+static void
+on_sample(void *ctx, const struct kp_stack_sample *sample)
+{
+	const struct taking *taking = ctx;
+	struct flights *fs = taking->s->list;
+	struct flying *x;
+
+	for (x = fs->v; x < fs->v + fs->n; x++) {
+		if (x->target != taking->t ||
+		    kp_proc_pid(x->f.proc) != sample->proc)
+			continue;
+		x->seen = kp_requests_in_call(x->part->in->rs, &x->f,
+		    sample->at, sat_add(sample->at, sample->took)) ? SEEN :
+		    GONE_ON;
+		x->stack = sample->stack;
+		x->state = sample->state;
+	}
+}
+
+static void
+take(struct flight_stacks *s, const struct target *t, struct kp_span message)
+{
+	static const struct kp_stack_ops ops = { .on_sample = on_sample };
+	struct taking x = { s, t };
+	struct kp_stack_message m = { .sent_at = 0 };
+	struct kp_buf b;
+
+	kp_buf_init(&b, message.n + 1);
+	kp_buf_u8(&b, 131);	/* the version of an external term */
+	kp_buf_put(&b, message.p, message.n);
+	if (b.err == KP_OK && kp_stacks_decode(b.p, b.len, s->table, &m, &ops,
+	    &x) != KP_OK)
+		agent_malformed(t->agent, "stacks");
+	kp_buf_free(&b);
+}
+
+/* The i-th target has answered, or will not. */
+static void
+is_in(struct flight_stacks *s, unsigned i)
+{
+	s->v[i].number = 0;
+	if (--s->left == 0)
+		stacks_end(s);
+}
+
+void
+flight_asks_take(struct target *t, uint64_t number, struct kp_span message)
+{
+	struct flight_stacks *s = t->p->flights->v;
+
+	for (; s < t->p->flights->v + CONTROL_CLIENTS_MAX; s++)
+		for (unsigned i = 0; s->busy && i < s->n; i++)
+			if (s->v[i].t == t && s->v[i].number == number) {
+				take(s, t, message);
+				is_in(s, i);
+			}
+}
+
+static void
+forget_target(struct flights *fs, const struct target *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < fs->n; i++) {
+		if (fs->v[i].target == t)
+			fs->v[i].target = NULL;
+		if (fs->v[i].part != &t->part)
+			fs->v[n++] = fs->v[i];
+	}
+	fs->n = n;
+}
+
+/* Not at once, since the target is still among the others. */
+void
+flight_asks_gone(struct flight_asks *fa, const struct target *t)
+{
+	struct flight_stacks *s = fa->v;
+
+	for (; s < fa->v + CONTROL_CLIENTS_MAX; s++) {
+		if (s->busy)
+			forget_target(s->list, t);
+		for (unsigned i = 0; s->busy && i < s->n; i++)
+			if (s->v[i].t == t && s->v[i].number != 0) {
+				s->v[i].t = NULL;
+				s->v[i].number = 0;
+				if (--s->left == 0)
+					event_active(s->late, EV_TIMEOUT, 0);
+			}
+	}
+}
+
+void
+flight_asks_end(struct flight_asks *fa)
+{
+	for (int i = 0; i < CONTROL_CLIENTS_MAX; i++)
+		if (fa->v[i].busy)
+			stacks_end(&fa->v[i]);
+}
+
+struct flight_asks *
+flight_asks_new(struct event_base *base, const struct parts *p)
+{
+	struct flight_asks *fa = calloc(1, sizeof(*fa));
+
+	if (fa == NULL)
+		return NULL;
+	fa->p = p;
+	for (int i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		fa->v[i].all = fa;
+		fa->v[i].late = evtimer_new(base, on_late, &fa->v[i]);
+		if (fa->v[i].late == NULL) {
+			flight_asks_free(fa);
+			return NULL;
+		}
+	}
+	return fa;
+}
+
+void
+flight_asks_free(struct flight_asks *fa)
+{
+	if (fa == NULL)
+		return;
+	for (int i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		stacks_free(&fa->v[i]);
+		if (fa->v[i].late != NULL)
+			event_free(fa->v[i].late);
+	}
+	free(fa);
 }

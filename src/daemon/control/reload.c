@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 
 #include "daemon/check/check_answer.h"
-#include "daemon/deferred_free.h"
+#include "daemon/conf_file.h"
 #include "daemon/log.h"
-#include "daemon/control/flight_stacks.h"
+#include "daemon/control/in_flight.h"
 #include "daemon/control/reload.h"
 #include "text/text.h"
 
@@ -79,9 +79,9 @@ round_end(struct reload *r, bool ok, const char *text)
 		if (c == NULL)
 			continue;
 		if (r->mistakes.len > 0)
-			control_note(c, (const char *)r->mistakes.p,
+			control_message(c, "note", (const char *)r->mistakes.p,
 			    r->mistakes.len);
-		control_answer(c, ok, text, strlen(text));
+		control_answer(c, ok, text);
 	}
 	kp_buf_reset(&r->mistakes);
 	kp_node_list_free(&r->nodes);
@@ -339,13 +339,13 @@ reload_ask(struct reload *r, struct control_client *c)
 	    "(kprofd -check -control): try again when that has ended";
 
 	if (c != NULL && check_answer_busy(r->p->checks)) {
-		control_answer(c, false, checking, strlen(checking));
+		control_refuse(c, checking);
 		return;
 	}
 	check_answer_abort(r->p->checks, "tiers.conf is being reloaded (SIGHUP): "
 	    "try again");
 	if (c != NULL && r->later.n == CONTROL_CLIENTS_MAX) {
-		control_answer(c, false, busy, strlen(busy));
+		control_refuse(c, busy);
 		return;
 	}
 	if (c != NULL)

@@ -11,8 +11,8 @@
 #include "conn/channel.h"
 #include "daemon/check/check.h"
 #include "daemon/check/check_answer.h"
-#include "daemon/control/flight_stacks.h"
-#include "daemon/control/pending_commands.h"
+#include "daemon/control/commands.h"
+#include "daemon/control/in_flight.h"
 #include "daemon/control/reload.h"
 #include "daemon/log.h"
 #include "daemon/nodes/target.h"
@@ -623,7 +623,7 @@ static const struct agent_ops agent_ops = {
 	.on_trip = on_trip,
 	.on_pause_over = target_pause_over,
 	.on_diags = daemon_on_diags,
-	.on_cleared = pending_cleared,
+	.on_cleared = commands_on_cleared,
 	.on_checked = reload_checked,
 	.on_looked = check_answer_looked,
 	.on_counted = check_answer_counted,

@@ -21,10 +21,9 @@
 
 #include "conn/discovery.h"
 #include "daemon/check/check_answer.h"
-#include "daemon/control/flight_stacks.h"
+#include "daemon/control/in_flight.h"
 #include "daemon/log.h"
 #include "daemon/nodes/targets.h"
-#include "daemon/notify.h"
 #include "text/file_why.h"
 
 #define TICK_S 1

@@ -3,8 +3,8 @@
  * where the figures go, hints while there are none, and at the end what was
  * measured and lost.
  */
-#ifndef KPROFD_DAEMON_PROGRESS_PROGRESS_H
-#define KPROFD_DAEMON_PROGRESS_PROGRESS_H
+#ifndef KPROFD_DAEMON_PROGRESS_H
+#define KPROFD_DAEMON_PROGRESS_H
 
 #include "daemon/daemon.h"
 #include "kprofd/loss.h"
@@ -17,7 +17,7 @@ struct progress {
 	bool tty;		/* stderr is a terminal */
 	kp_mono_ns began;	/* tracing was on first; 0: not yet */
 	bool logged_where;	/* the line about the database was logged */
-	bool logged_absent, logged_uncalled;	/* hints.c */
+	bool logged_absent, logged_uncalled;	/* hints */
 	uint64_t measured, calls;	/* requests, of all closed windows */
 	struct kp_losses lost;
 	struct kp_store_status store;	/* when the database was closed */
@@ -32,10 +32,5 @@ void progress_window(struct progress *g, const struct target *t,
     const struct kp_window *w);
 /* When all windows are closed. */
 void progress_done(const struct progress *g, const struct parts *p);
-
-/* hints.c: logs, once, why there may be no figures, and what to do. */
-void progress_hints(struct progress *g, const struct parts *p);
-/* Writes the entries of a plan, such as "entry a:b/1": n bytes at most. */
-void progress_entries(const struct kp_plan *plan, char *text, size_t n);
 
 #endif

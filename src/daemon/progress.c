@@ -1,20 +1,24 @@
 /*
- * progress.c - logs the lines at the start and at the end of a run.
+ * progress.c - logs the lines at the start and at the end of a run; and, once
+ * each, why the first minute has no figures: no target is attached, no entry is
+ * called, or none of its calls returns.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/log.h"
-#include "daemon/store_health.h"
-#include "daemon/progress/progress.h"
 #include "daemon/nodes/targets.h"
+#include "daemon/progress.h"
+#include "daemon/health.h"
 #include "kprofd/fn_name.h"
+#include "report/advice.h"
 #include "report/losses.h"
 #include "text/text.h"
 
 #define ENTRIES_NAMED 3
 #define WHERE_AFTER (2 * KP_NS_PER_S)	/* for other targets to attach */
+#define PATIENCE (10 * KP_NS_PER_S)	/* before a hint */
 #define HINT_MAX 4200	/* " -db " and a path */
 
 /* What kprof needs to find the database: " -db FILE"; "": nothing. */
@@ -33,8 +37,9 @@ db_option(char *buf, const char *db)
 
 /* ---- the start ---- */
 
-void
-progress_entries(const struct kp_plan *plan, char *text, size_t n)
+/* The entries of a plan, such as "entry a:b/1": n bytes at most. */
+static void
+put_entries(const struct kp_plan *plan, char *text, size_t n)
 {
 	unsigned found = 0;
 	struct kp_buf b;
@@ -79,7 +84,7 @@ log_profiling(const struct target *t)
 			{ .key = "functions", .number = (int64_t)n } } };
 	char functions[TEXT_MAX], entries[700];
 
-	progress_entries(plan, entries, sizeof(entries));
+	put_entries(plan, entries, sizeof(entries));
 	log_put(&e, "profiling %s (OTP %d): %s, %s", t->node, t->hello.otp,
 	    text_counted(functions, n, "function"), entries);
 }
@@ -113,6 +118,81 @@ log_where(struct progress *g, const struct parts *p)
 	    p->o->interval), option, option);
 }
 
+/* ---- hints ---- */
+
+static void
+hint_absent(struct progress *g, const struct parts *p)
+{
+	char text[ADVICE_MAX];
+
+	if (g->began != 0 || g->logged_absent ||
+	    kp_mono_now() - p->started < PATIENCE)
+		return;
+	g->logged_absent = true;
+	advice_absent(text, sizeof(text));
+	log_warn("hint", NULL, "%s", text);
+}
+
+/* Has a call of any entry been counted? */
+static bool
+any_called(const struct targets *ts)
+{
+	for (unsigned i = 0; i < targets_count(ts); i++)
+		if (targets_at(ts, i)->status.entry_calls > 0 ||
+		    targets_at(ts, i)->part.requests_ever > 0)
+			return true;
+	return false;
+}
+
+static void
+hint_uncalled(struct progress *g, const struct parts *p)
+{
+	const struct target *t;
+	char entries[700], text[ADVICE_MAX];
+
+	if (g->began == 0 || g->logged_uncalled ||
+	    kp_mono_now() - g->began < PATIENCE)
+		return;
+	/* checked once only */
+	g->logged_uncalled = true;
+	if (any_called(p->targets))
+		return;
+	for (unsigned i = 0; i < targets_count(p->targets); i++) {
+		t = targets_at(p->targets, i);
+		if (agent_state(t->agent) != AGENT_ARMED)
+			continue;
+		put_entries(agent_plan(t->agent), entries,
+		    sizeof(entries));
+		advice_uncalled(text, sizeof(text), entries, t->node);
+		log_warn("hint", t->node, "%s: %s", t->node, text);
+		return;
+	}
+}
+
+/* Calls of entries were seen, and no request has ended. */
+static void
+hint_endless(struct target *t, kp_mono_ns now)
+{
+	uint64_t calls = kp_requests_entries(t->part.in->rs, t->part.index);
+	char entries[700], text[ADVICE_MAX];
+
+	if (t->part.ended_ever > 0 || calls == 0 ||
+	    agent_state(t->agent) != AGENT_ARMED) {
+		t->endless_since = 0;
+		return;
+	}
+	if (t->endless_since == 0)
+		t->endless_since = now;
+	if (t->logged_endless || now - t->endless_since < PATIENCE)
+		return;
+	t->logged_endless = true;
+	put_entries(agent_plan(t->agent), entries, sizeof(entries));
+	advice_endless(text, sizeof(text), calls, entries);
+	log_warn("hint", t->node, "%s: %s", t->node, text);
+}
+
+/* ---- while it runs ---- */
+
 void
 progress_armed(struct progress *g, struct target *t)
 {
@@ -125,11 +205,14 @@ progress_armed(struct progress *g, struct target *t)
 void
 progress_tick(struct progress *g, const struct parts *p)
 {
-	log_where(g, p);
-	progress_hints(g, p);
-}
+	kp_mono_ns now = kp_mono_now();
 
-/* ---- windows ---- */
+	log_where(g, p);
+	hint_absent(g, p);
+	hint_uncalled(g, p);
+	for (unsigned i = 0; i < targets_count(p->targets); i++)
+		hint_endless(targets_at(p->targets, i), now);
+}
 
 static void
 log_window(const struct progress *g, const struct target *t,

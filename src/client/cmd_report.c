@@ -1,14 +1,220 @@
-/* cmd_report.c - kprof report: where the time of requests goes. */
+/*
+ * cmd_report.c - kprof report: where the time of requests goes; with -stacks the
+ * functions of each tier.
+ */
 #include <stdio.h>
 #include <string.h>
 
-#include "client/client.h"
-#include "stacks.h"
+#include "base/near_names.h"
+#include "client.h"
+#include "report/compare/compare.h"
+#include "report/losses.h"
 #include "report/message_waits.h"
 #include "report/report_db.h"
-#include "report/compare/compare.h"
+#include "stacks/stored/stored_stacks.h"
 #include "text/text.h"
 #include "text/timefmt.h"
+
+/* ---- an empty report ---- */
+
+#define NAMES_MAX 10	/* listed of those that exist */
+
+static void
+put_names(struct kp_buf *b, const char *const *v, size_t n)
+{
+	for (size_t i = 0; i < n && i < NAMES_MAX; i++) {
+		kp_buf_str(b, i > 0 ? ", " : "there are: ");
+		text_put(b, v[i]);
+	}
+	kp_buf_str(b, n > NAMES_MAX ? ", ...\n" : "\n");
+}
+
+static void
+put_quoted(struct kp_buf *b, const char *s)
+{
+	kp_buf_u8(b, '\'');
+	text_put(b, s);
+	kp_buf_u8(b, '\'');
+}
+
+/* Windows, but no request of this type: looks for other types. */
+static enum kp_err
+explain_identity(struct kp_buf *b, struct kp_query *q,
+    const struct kp_query_range *range, bool *found)
+{
+	struct kp_query_range any = *range;
+	const char *names[NAMES_MAX + 1];
+	struct report *r;
+	enum kp_err err;
+	size_t n = 0;
+
+	any.identity_glob = NULL;
+	err = report_from_db(q, &any, false, &r);
+	if (err != KP_OK)
+		return err;
+	*found = !report_empty(r);
+	if (*found) {
+		for (size_t i = 1; i < r->nrows && n <= NAMES_MAX; i++)
+			names[n++] = r->rows[i].identity;
+		kp_buf_str(b, "no request type matches ");
+		put_quoted(b, range->identity_glob);
+		kp_buf_str(b, " (see -identity); ");
+		put_names(b, names, n);
+	}
+	report_free(r);
+	return KP_OK;
+}
+
+/* Appends why a report is empty, and what to do. */
+static enum kp_err
+explain_empty(struct kp_buf *b, struct kp_query *q,
+    const struct kp_query_range *range, const struct report *r)
+{
+	bool others = false;
+	enum kp_err err;
+
+	if (r->windows > 0 && r->filtered) {
+		err = explain_identity(b, q, range, &others);
+		if (err != KP_OK || others)
+			return err;
+	}
+	if (r->windows > 0) {
+		kp_buf_str(b, "no request was measured: ");
+		timefmt_put_range(b, r->start, r->end);
+		kp_buf_u8(b, '\n');
+	}
+	report_put_running(b, r);
+	if (r->running)
+		kp_buf_u8(b, '\n');
+	report_put_hints(b, r, screen_width());
+	if (r->windows > 0)
+		losses_text(b, &r->losses, screen_width());
+	return KP_OK;
+}
+
+/* ---- -stacks ---- */
+
+struct stacks_args {
+	int form;		/* index into the choices below; -1: not given */
+	const char *tier;
+	size_t rows;		/* STACKS_ROWS_UNSET: not given */
+};
+
+#define STACKS_ROWS_UNSET SIZE_MAX
+#define STACKS_ARGS { .form = -1, .rows = STACKS_ROWS_UNSET }
+
+#define OPTS_STACKS(a) \
+	{ "form", "FORM", "-stacks: tree (default), folded or speedscope, " \
+	    "for flame graphs", opt_choice, &(a).form, \
+	    "tree,folded,speedscope" }, \
+	{ "tier", "NAME", "-stacks: only what is in this tier", opt_text, \
+	    &(a).tier, NULL }, \
+	{ "n", "N", "-stacks: functions of a tier, and request types " \
+	    "(default 3; 0: all)", opt_number, &(a).rows, NULL }
+
+#define ROWS 3
+
+enum { FORM_TREE, FORM_FOLDED, FORM_SPEEDSCOPE };
+
+/* Returns OPTS_GO_ON, or EXIT_USAGE with a message. */
+static int
+stacks_check(const struct cmd *cmd, const struct stacks_args *a, bool stacks,
+    bool json)
+{
+	bool given = a->form >= 0 || a->tier != NULL ||
+	    a->rows != STACKS_ROWS_UNSET;
+
+	if (!stacks && given)
+		return opts_wrong(cmd, "-form, -tier and -n go with -stacks");
+	if (json && given)
+		return opts_wrong(cmd, "-json has all stacks: it goes without "
+		    "-form, -tier and -n");
+	if (a->form > FORM_TREE && (a->tier != NULL ||
+	    a->rows != STACKS_ROWS_UNSET))
+		return opts_wrong(cmd, "-form folded and speedscope have all "
+		    "stacks: they go without -tier and -n");
+	return OPTS_GO_ON;
+}
+
+static enum kp_err
+write_form(const struct stacks_args *a, const struct stacks *s,
+    struct kp_buf *b)
+{
+	const struct stacks_opts o = { .tier = a->tier,
+		.rows = a->rows == STACKS_ROWS_UNSET ? ROWS : a->rows,
+		.width = screen_width() };
+
+	if (a->form == FORM_FOLDED)
+		return stacks_folded(b, s);
+	if (a->form == FORM_SPEEDSCOPE)
+		return stacks_speedscope(b, s);
+	return stacks_table(b, s, &o);
+}
+
+/* Is it one of the database's, or of those that no tiers.conf has, "_after"? */
+static int
+check_tier(const struct cmd *cmd, struct kp_query *q, const char *tier)
+{
+	struct kp_query_tiers tiers = { 0 };
+	const char *near;
+	int st = OPTS_GO_ON;
+	size_t i = 0;
+
+	if (tier == NULL || tier[0] == '_')
+		return st;
+	if (kp_query_tiers(q, &tiers) != KP_OK) {
+		say("%s", kp_query_why(q));
+		return EXIT_FAILED;
+	}
+	while (i < tiers.n && strcmp(tiers.v[i], tier) != 0)
+		i++;
+	near = near_name(tier, tiers.v, tiers.n, sizeof(*tiers.v), NEAR_RULE);
+	if (i == tiers.n && near != NULL)
+		st = opts_wrong(cmd, "-tier '%s': no such tier: did you mean "
+		    "'%s'?", tier, near);
+	else if (i == tiers.n)
+		st = opts_wrong(cmd, "-tier '%s': no such tier; kprof report "
+		    "shows them", tier);
+	kp_query_tiers_free(&tiers);
+	return st;
+}
+
+/*
+ * Prints the report.  Programs get their format in any case, people on stderr why it
+ * is empty.
+ */
+static int
+stacks_show(const struct cmd *cmd, const struct stacks_args *a,
+    const struct place *place, const struct kp_query_range *range, bool json)
+{
+	struct stacks *s = NULL;
+	struct kp_query *q;
+	struct kp_buf b;
+	enum kp_err err;
+	int st;
+
+	if (open_db(&q, place) != KP_OK)
+		return EXIT_FAILED;
+	st = check_tier(cmd, q, a->tier);
+	if (st != OPTS_GO_ON) {
+		kp_query_close(q);
+		return st;
+	}
+	kp_buf_init(&b, OUTPUT_MAX);
+	err = stacks_from_db(q, range, KP_QUERY_STACKS_MAX, &s);
+	if (err == KP_OK && json)
+		stacks_json(&b, s);
+	else if (err == KP_OK)
+		err = write_form(a, s, &b);
+	if (err == KP_OK && s->why != NULL && (json || a->form > FORM_TREE))
+		say("%s", s->why);
+	st = query_show(q, err, &b);
+	stacks_free(s);
+	kp_query_close(q);
+	return st;
+}
+
+/* ---- figures ---- */
 
 struct args {
 	struct place place;

@@ -1,13 +1,14 @@
 /*
- * store_health.h - the state of the database, in the log when it changes, in
- * `kprof status` and among the metrics.
+ * health.h - the state of the outputs, the database and the collector of -otlp:
+ * in the log when it changes, in `kprof status` and among the metrics.
  */
-#ifndef KPROFD_DAEMON_STORE_HEALTH_H
-#define KPROFD_DAEMON_STORE_HEALTH_H
+#ifndef KPROFD_DAEMON_HEALTH_H
+#define KPROFD_DAEMON_HEALTH_H
 
+#include "export/otlp.h"
 #include "kprofd/buf.h"
-#include "text/json.h"
 #include "store/store.h"
+#include "text/json.h"
 
 /* What the last check found; all zero at first. */
 struct store_health {
@@ -28,5 +29,20 @@ void store_put_text(struct kp_buf *b, struct kp_store *s, const char *path);
 /* Into the object that is open. */
 void store_put_json(struct json *j, struct kp_store *s, const char *path);
 void store_put_metrics(struct kp_buf *b, struct kp_store *s);
+
+/* What the last check found; all zero at first. */
+struct otlp_health {
+	bool failing;
+	uint64_t refused, lost;
+};
+
+/*
+ * Logs what has changed since the last check.  x may be NULL, without -otlp: then
+ * nothing is written, here and below.
+ */
+void otlp_health_check(struct otlp_health *h, struct otlp *x);
+void otlp_put_text(struct kp_buf *b, struct otlp *x);
+void otlp_put_json(struct json *j, struct otlp *x);
+void otlp_put_metrics(struct kp_buf *b, struct otlp *x);
 
 #endif

@@ -1,0 +1,35 @@
+/*
+ * in_flight.h - `kprof flight`: the oldest KP_FLIGHT_MAX requests in flight; with
+ * -stacks it asks the targets for the stacks of the processes that they are in.
+ */
+#ifndef KPROFD_DAEMON_CONTROL_IN_FLIGHT_H
+#define KPROFD_DAEMON_CONTROL_IN_FLIGHT_H
+
+#include <event2/event.h>
+
+#include "daemon/control/control.h"
+#include "kprofd/term.h"
+
+struct parts;
+struct target;
+struct flight_asks;
+
+/* NULL when out of memory. */
+struct flight_asks *flight_asks_new(struct event_base *base,
+    const struct parts *p);
+void flight_asks_free(struct flight_asks *fa);
+/*
+ * Answers the client, now or later.  glob: of the nodes that the requests began
+ * on, several with blanks between them; NULL: all.
+ */
+void flight_answer(struct flight_asks *fa, struct control_client *c,
+    const char *glob, bool json, bool stacks);
+/* Answers all who wait, with what has come: the lists are about to go stale. */
+void flight_asks_end(struct flight_asks *fa);
+/* As on_stacks_of of struct agent_ops. */
+void flight_asks_take(struct target *t, uint64_t number,
+    struct kp_span message);
+/* The target is about to be freed: it answers nobody. */
+void flight_asks_gone(struct flight_asks *fa, const struct target *t);
+
+#endif
