@@ -223,7 +223,7 @@ create table stack_stat (
 ) without rowid;
 
 -- Sums for long ranges, of one level: of a window of that level that is not shown
--- yet, or of all nodes (src/store/rollup/levels.h).
+-- yet, or of all nodes (src/store/levels.c).
 create table level_sum (
 	id	integer primary key,
 	level	integer not null,	-- its length in s

@@ -11,7 +11,7 @@
 #include "client/ctl_socket.h"
 #include "kprofd/buf.h"
 #include "report/report.h"
-#include "store/read/query.h"
+#include "store/query.h"
 
 #define OUTPUT_MAX (256u << 20)		/* bytes of one command's output */
 

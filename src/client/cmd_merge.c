@@ -6,7 +6,7 @@
 
 #include "client.h"
 #include "text/text.h"
-#include "store/merge/merge.h"
+#include "store/merge.h"
 
 static volatile sig_atomic_t stop;
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "kprofd/clock.h"
-#include "store/rollup/retain.h"
+#include "store/retain.h"
 #include "agent/agent.h"
 
 #define DB_NAME "kprofd.db"	/* without -db */

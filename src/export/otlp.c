@@ -16,7 +16,7 @@
 #include "otlp.h"
 #include "otlp_json.h"
 #include "http_post.h"
-#include "store/read/request_tail.h"
+#include "store/query.h"
 
 #define POLL_INTERVAL (5 * KP_NS_PER_S)	/* once all is sent */
 #define QUERY_MAX (5 * KP_NS_PER_S)

@@ -18,7 +18,7 @@
 #define KPROFD_EXPORT_OTLP_JSON_H
 
 #include "kprofd/buf.h"
-#include "store/read/query.h"
+#include "store/query.h"
 #include "totals.h"
 
 #define OTLP_TRACE_ID 33	/* hex digits and a NUL */

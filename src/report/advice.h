@@ -6,7 +6,7 @@
 #define KPROFD_REPORT_ADVICE_H
 
 #include "report.h"
-#include "store/read/query.h"
+#include "store/query.h"
 
 #define ADVICE_MAX 1600	/* bytes of a sentence; most are far shorter */
 

@@ -8,7 +8,7 @@
 
 #include "text/json.h"
 #include "kprofd/loss.h"
-#include "store/read/query.h"
+#include "store/query.h"
 
 /*
  * "losses: none", or a line for each cause, as losses_put() but in columns.

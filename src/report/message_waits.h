@@ -6,7 +6,7 @@
 #define KPROFD_REPORT_MESSAGE_WAITS_H
 
 #include "text/json.h"
-#include "store/read/query.h"
+#include "store/query.h"
 
 /*
  * A table of receivers by total wait, the longest first, and below it what was lost

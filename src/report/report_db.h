@@ -6,7 +6,7 @@
 #define KPROFD_REPORT_REPORT_DB_H
 
 #include "report.h"
-#include "store/read/query.h"
+#include "store/query.h"
 #include "store/running.h"
 
 /*

@@ -7,7 +7,7 @@
 
 #include "kprofd/buf.h"
 #include "text/json.h"
-#include "store/read/query.h"
+#include "store/query.h"
 
 /*
  * The list, and below it what was lost in the windows of `cover`, which needs no

@@ -7,7 +7,7 @@
 #define KPROFD_REPORT_SERIES_H
 
 #include "kprofd/buf.h"
-#include "store/read/steps.h"
+#include "store/query.h"
 
 #define SERIES_PER_OCTAVE 4	/* rows of a heatmap in a doubling of time */
 

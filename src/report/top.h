@@ -9,7 +9,7 @@
 #define KPROFD_REPORT_TOP_H
 
 #include "report.h"
-#include "store/read/query.h"
+#include "store/query.h"
 
 #define TOP_TARGETS_MAX 256	/* more are only counted */
 #define TOP_SLOW_MAX 200	/* slow requests */

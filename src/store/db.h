@@ -1,6 +1,7 @@
 /*
- * db.h - manages the writing connection: prepared statements, row ids of names,
- * transactions.  Private to src/store; one thread at a time.
+ * db.h - declares the writing side: the connection with its prepared statements
+ * and row ids of names, the rows that it inserts, sums and upkeep.  Private to
+ * src/store; one thread at a time.
  *
  * Errors stick: after the first one in a transaction every call does nothing,
  * until db_commit() returns that error and clears it.
@@ -12,9 +13,8 @@
 #include <sys/types.h>
 
 #include "base/intern.h"
-#include "store/read/range_plan.h"
-#include "store/rollup/stack_texts.h"
-#include "store/write/drop_counts.h"
+#include "range.h"
+#include "retain.h"
 #include "store.h"
 
 enum dim { DIM_NODE, DIM_TIER, DIM_IDENTITY, DIM_FUNCTION,
@@ -29,27 +29,27 @@ enum stmt {
 	ST_COST,
 	ST_REQUEST,
 	ST_CALL,
-	ST_MESSAGES,				/* write/message_rows.c */
+	ST_MESSAGES,				/* message_rows.c */
 	ST_REQUEST_WAIT,
-	ST_STACK_STAT,				/* write/stack_rows.c */
+	ST_STACK_STAT,				/* stack_rows.c */
 	ST_SUM_STACK,
 	ST_PART_STACKS,
 	ST_SUM_STACKS,
 	ST_PART_STACKS_N,
 	ST_SUM_STACKS_N,
-	ST_STACK_LAST,				/* stack_texts.c */
+	ST_STACK_LAST,				/* upkeep.c */
 	ST_STACK_USED,
 	ST_STACK_SUM_USED,
 	ST_STACK_IDS,
 	ST_STACK_DEL,
 	ST_TIMES,
 	ST_EVENT,
-	ST_LEVEL_OLDEST,			/* upkeep.c */
+	ST_LEVEL_OLDEST,
 	ST_OLDEST,
 	ST_WINDOW_DEL,
-	ST_PART_CELLS,				/* combine.c */
+	ST_PART_CELLS,				/* levels.c */
 	ST_SUM_CELLS,
-	ST_LEVELS_DEL,				/* levels.c */
+	ST_LEVELS_DEL,
 	ST_LEVELS_ADD,
 	ST_LEVELS_BACK,
 	ST_LEVEL_AT,
@@ -100,6 +100,22 @@ struct slot {
 /* Those that window ?6 replaces. */
 #define PARTS_OF " (select id" IN_SLOT " and id <> ?6)"
 
+/*
+ * A pass over the texts of stacks, which deletes those that no row refers to.  An
+ * index of the rows by stack would double them.  Instead a pass reads all rows
+ * once, a part in each turn of upkeep, and marks the stacks it meets; rows that
+ * are written meanwhile mark theirs.  Then it deletes the texts that were there
+ * at its start and have no mark.  Zeroed: no pass is running.
+ */
+struct stack_texts {
+	uint8_t *used;		/* a bit for each id; NULL: no pass */
+	int64_t last;		/* it may delete ids up to this one */
+	enum { STACK_TEXTS_SUMS, STACK_TEXTS_WINDOWS, STACK_TEXTS_DELETE } step;
+	int64_t at;		/* the last id of this step that it has seen */
+	kp_wall_ns next;	/* when the next pass begins; 0: not set */
+	bool swept;		/* a pass has ended since the last cut of ages */
+};
+
 struct kp_db {
 	sqlite3 *conn;
 	int lock;		/* see schema.c */
@@ -124,8 +140,8 @@ struct kp_db {
 	int col;
 };
 
-/* write/run_rows.c: opens the file, marks earlier runs that did not end, starts
-   this one. */
+/* db_file.c: opens the file, marks earlier runs that did not end, starts this
+   one. */
 enum kp_err db_open(struct kp_db **out, const struct kp_store_opts *o,
     char **why);
 /* Returns the end of the last window; 0: there is none. */
@@ -139,36 +155,22 @@ void db_failed(struct kp_db *db, const char *why, bool keep);
  * WAL under the old name, which SQLite would apply to the next file.
  */
 void db_abandon(struct kp_db *db);
-
-/* Finalizes all statements. */
-void db_finalize(struct kp_db *db);
-
 /*
  * Closes a file that was truncated, without writing to it.  If it is not empty,
  * renames it, with ".truncated" appended, and returns true.
  */
 bool db_discard(struct kp_db *db);
-
 /*
- * write/file_replaced.c: checks whether the file and its WAL are still under
- * their names.  DB_MOVED: one was deleted, moved or replaced.
+ * Checks whether the file and its WAL are still under their names.  DB_MOVED: one
+ * was deleted, moved or replaced.
  */
 enum db_file { DB_THERE, DB_MOVED, DB_TRUNCATED };
 enum db_file db_file(const struct kp_db *db);
-/* Records which files are open, once the WAL exists. */
-void file_remember(struct kp_db *db);
-/* Records the file's size; call it after possible changes. */
-void file_note_size(struct kp_db *db);
-/* Removes an empty file; renames another one, and returns true. */
-bool file_set_aside(const struct kp_db *db);
-/* Removes the file, unless its name now leads to another one. */
-void file_remove(const struct kp_db *db);
-/* Removes our WAL and shm beside the file's old name. */
-void file_clear_wal(const struct kp_db *db);
-
-/* write/run_rows.c: records that another tiers.conf is in force from now on. */
+/* Records that another tiers.conf is in force from now on. */
 void db_conf(struct kp_db *db, const struct kp_conf *conf, const char *text);
 
+/* Finalizes all statements. */
+void db_finalize(struct kp_db *db);
 void db_begin(struct kp_db *db);
 /* Returns SQLITE_OK, or the first error; nothing was written then. */
 int db_commit(struct kp_db *db);
@@ -205,8 +207,46 @@ int64_t db_dim(struct kp_db *db, enum dim which, const char *name);
 void db_ids_clear(struct kp_db *db);
 
 /*
- * write/window_rows.c, write/request_rows.c.  lost: drops of its node that this
- * window reports; or NULL.
+ * Rows that could not be written, until a window of their node is written and
+ * reports them.  So the sums over all windows stay true: entry calls are never
+ * missing, and each request that was measured but not written counts as a loss.
+ */
+struct drop_counts_node {
+	char *node;		/* owned */
+	uint64_t rows;		/* of any table */
+	uint64_t entry_calls, sampled;
+	struct kp_losses losses;
+};
+
+/* Nodes with unreported drops; further ones count with the last. */
+#define DROP_COUNTS_NODES_MAX 256
+
+struct drop_counts {
+	struct drop_counts_node v[DROP_COUNTS_NODES_MAX];
+	size_t n;
+};
+
+void drop_counts_free(struct drop_counts *l);
+/* Returns NULL if nothing of the node was dropped. */
+struct drop_counts_node *drop_counts_find(struct drop_counts *l,
+    const char *node);
+/* w: the window that was dropped; NULL: the rows were not a window. */
+void drop_counts_add(struct drop_counts *l, const char *node, uint64_t rows,
+    const struct kp_window *w);
+/* Adds the node's counts to a window that reports them. */
+void drop_counts_add_to(const struct drop_counts_node *n,
+    struct kp_window *head);
+/*
+ * Subtracts what a window has reported; more may have been dropped meanwhile.
+ * A node with nothing left is removed.
+ */
+void drop_counts_reported(struct drop_counts *l,
+    const struct drop_counts_node *reported);
+/* Returns the number of unreported rows of all nodes. */
+uint64_t drop_counts_rows(const struct drop_counts *l);
+
+/*
+ * insert.c.  lost: drops of its node that this window reports; or NULL.
  */
 void db_window(struct kp_db *db, const struct kp_window *w,
     const struct drop_counts_node *lost);
@@ -220,24 +260,138 @@ void db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
 void db_hist(struct kp_db *db, bool any, const struct kp_hist *h,
     kp_dur_ns min, kp_dur_ns max);
 
-/* write/message_rows.c: write the waits of a window, and of a slow request. */
+/*
+ * message_rows.c: writes the waits of a window, and of a slow request; or adds up
+ * those of the windows in a slot, as those of the window `into`.
+ */
 void db_waits(struct kp_db *db, int64_t window, const struct kp_window *w);
 void db_tree_waits(struct kp_db *db, int64_t request,
     const struct kp_tree *t);
+void db_waits_combine(struct kp_db *db, const struct slot *s, int64_t into);
+
+/* stack_rows.c: a table of rows by their ids and state. */
+struct stack_row {
+	int64_t node;		/* ids; 0 where all rows are of one node */
+	int64_t identity, path, stack;
+	uint8_t state;		/* enum kp_stack_state */
+	uint64_t samples;
+	kp_dur_ns time, w_time;
+};
+
+/* Zeroed is empty; no two rows have the same ids and state. */
+struct stack_totals {
+	struct stack_row *v;
+	size_t n, room;
+	uint32_t *slots;	/* 1 + index of v, by hash; 0: free */
+	size_t nslots;		/* a power of two */
+};
+
+#define STACK_TOTALS_MAX 1000000u	/* rows: 88 MB */
+
+void stack_totals_free(struct stack_totals *s);
+/* Adds to the row of these ids.  KP_ENOMEM, KP_ELIMIT: s is unchanged. */
+enum kp_err stack_totals_add(struct stack_totals *s,
+    const struct stack_row *row);
+
+/* The most rows of one window: what is beyond goes into others, as below. */
+struct stack_limits {
+	size_t of_identity;	/* stacks of one request type */
+	size_t stacks;		/* of all types */
+	size_t others;		/* rows of the stack "_other" */
+};
+
+/* The ids of "_other", as a stack, as a path and as a request type. */
+struct stack_other {
+	int64_t stack, path, identity;
+};
+
 /*
- * write/stack_rows.c: writes the stacks of a window, at most STACKS_OF_WINDOW
- * rows; or adds up those of pieces, at most STACKS_OF_SUM rows, into ST_STACK_STAT,
- * of a window, or ST_SUM_STACK, of a sum of one node.
+ * Keeps the rows with the longest w_time.  The others are added up as the stack
+ * "_other" of their type, path and state; of these rows, those that are too many
+ * as "_other" in every respect, one for each state.  So sums stay the same, and
+ * n is at most stacks + others + KP_STACK_STATES.  After KP_ENOMEM only free s.
+ */
+enum kp_err stack_totals_limit(struct stack_totals *s,
+    const struct stack_limits *l, const struct stack_other *other);
+
+/*
+ * Writes the stacks of a window, at most STACKS_OF_WINDOW rows; or adds up those
+ * of pieces, at most STACKS_OF_SUM rows, into ST_STACK_STAT, of a window, or
+ * ST_SUM_STACK, of a sum of one node.
  */
 #define STACKS_OF_WINDOW 3007
 #define STACKS_OF_SUM 1507
 void db_stacks(struct kp_db *db, int64_t window, const struct kp_window *w);
 void db_stacks_combine(struct kp_db *db, const struct range_piece *v, size_t n,
     enum stmt into, int64_t id);
-/* Returns the number of rows of the pieces; stops counting past the limit. */
-int64_t db_stacks_count(struct kp_db *db, const struct range_piece *v,
-    size_t n, int64_t limit);
-/* Sums the waits of the windows of a slot and its run for a new window. */
-void db_waits_combine(struct kp_db *db, const struct slot *s, int64_t into);
+/* Returns the number of rows of the pieces; stops counting past most. */
+int64_t db_stacks_count(struct kp_db *db, const struct range_piece *v, size_t n,
+    int64_t most);
+
+/*
+ * levels.c makes the windows of coarser levels: sums of whole minutes, tens of
+ * minutes, hours, six hours, days and weeks (in UTC), or of the lengths of
+ * -retain, of each node and of all nodes.
+ *
+ * A turn of upkeep writes a sum once its slot of time is over, from the sums of
+ * the next finer level, in its own transaction: a sum that fails loses no
+ * window.  It is in level_sum and level_stat as long as its windows exist; when
+ * these are too old it replaces them as a window (levels_show).  So every
+ * window is in time_window once, and queries return the same without sums.
+ * level_next has the levels and the progress of each.  A slot with only one
+ * window is not written: that window is its sum.
+ *
+ * These run in the caller's transaction.
+ */
+
+/* Sets the levels; if they differ from those before, all sums are rebuilt. */
+void levels_set(struct kp_db *db, const struct kp_retain *r,
+    kp_dur_ns interval);
+/* Returns the next level above `level` that divides `of`. */
+int64_t levels_above(struct kp_db *db, int64_t level, int64_t of);
+/*
+ * Call it before a window is written: deletes the sums of the slots that it
+ * starts in, so that they are made again.
+ */
+void levels_window(struct kp_db *db, int64_t node, kp_wall_ns start);
+/* Writes one sum that is due.  False: none is due. */
+bool levels_make(struct kp_db *db, kp_wall_ns now, kp_dur_ns interval);
+/*
+ * Replaces the windows of one run in this slot by one window.  If they are too
+ * many for one turn, it adds the first of them, or only deletes finer sums.
+ */
+void levels_show(struct kp_db *db, const struct slot *s);
+
+/*
+ * Writes all sums that are due, in a database that no other process has open.
+ * Returns SQLite's result code.
+ */
+int levels_make_all(sqlite3 *conn);
+
+/*
+ * upkeep.c does the writer's work while nothing waits to be written: deletes old
+ * rows, level by level, writes missing sums, and releases free pages.
+ *
+ * It works in small turns, one transaction each, so that a window that is
+ * closed meanwhile waits for one turn at most.  A crash between two turns loses
+ * nothing: the database shows what is due.
+ */
+struct upkeep {
+	struct kp_retain retain;
+	kp_dur_ns interval;	/* of windows as they are measured */
+	uint64_t max_bytes;	/* of the file; 0: no limit */
+	unsigned cuts;		/* times that ages were shortened by a quarter,
+				   because the file would be too large */
+	unsigned cuts_reported;	/* their maximum in reported events */
+	uint64_t bytes;		/* of the file, at the last turn */
+};
+
+/* Returns SQLite's result code; *more: there may be more to do now. */
+int upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now,
+    bool *more);
+/* Returns the ages in force, in percent of the configured ones. */
+unsigned upkeep_percent(const struct upkeep *u);
+/* Marks the text of a stack that a row is written for. */
+void stack_texts_use(struct stack_texts *t, int64_t id);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/sat.h"
 #include "cell_row.h"
-#include "read/range.h"
+#include "range.h"
 #include "running.h"
 
 #define CELLS_MAX (KP_SERIES_MAX + 2 * (KP_TIER_MAX + 1))

@@ -10,7 +10,7 @@
 #ifndef KPROFD_STORE_RUNNING_H
 #define KPROFD_STORE_RUNNING_H
 
-#include "read/query.h"
+#include "query.h"
 
 #define RUNNING_MAX 256		/* windows; a daemon has KP_NODES_MAX */
 

@@ -12,7 +12,7 @@
  * If the file is moved away, deleted or truncated, a new one is started under
  * its name; rows of this run in a truncated file count as not written.  While
  * nothing waits to be written the thread rolls windows up and deletes old ones
- * (rollup/upkeep.h).
+ * (db.h).
  */
 #ifndef KPROFD_STORE_STORE_H
 #define KPROFD_STORE_STORE_H
@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "kprofd/stats.h"
-#include "store/rollup/retain.h"
+#include "retain.h"
 
 #define KP_STORE_QUEUE_MAX 1024	/* windows: ten minutes of 17 nodes */
 #define KP_STORE_SMALL_MAX 4096		/* trees and happenings */
@@ -92,7 +92,7 @@ struct kp_store_opts {
 	uint64_t max_bytes;		/* of the file; 0: no limit */
 	/*
 	 * Returns the time that ages count from; NULL: kp_wall_now(), unless
-	 * that was set far ahead (hold.h).  The writer's thread calls it once
+	 * that was set far ahead (retain.h).  The writer's thread calls it once
 	 * before each turn of its upkeep.
 	 */
 	kp_wall_ns (*now)(void *ctx);
@@ -163,7 +163,7 @@ struct kp_store_status {
 	uint64_t file_bytes;	/* of the file, at the last check */
 	uint64_t max_bytes;	/* its limit; 0: no limit */
 	kp_dur_ns ahead;	/* the clock was set ahead by this much, and
-				   deletion waits (hold.h); or 0 */
+				   deletion waits (retain.h); or 0 */
 	unsigned ages_percent;	/* 100, or less because of max_bytes */
 };
 

@@ -8,7 +8,7 @@
 #define KPROFD_WEB_PARAMS_H
 
 #include "text/timefmt.h"
-#include "store/read/query.h"
+#include "store/query.h"
 
 #define WEB_QUERY_MAX 4096	/* bytes behind the '?' */
 #define WEB_LIMIT_MAX 1000	/* rows of a page */

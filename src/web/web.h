@@ -13,7 +13,7 @@
 #define KPROFD_WEB_WEB_H
 
 #include "kprofd/err.h"
-#include "store/read/query.h"
+#include "store/query.h"
 
 #include <stddef.h>
 

@@ -12,7 +12,6 @@
 
 #include "../support/pick.h"
 #include "store/db.h"
-#include "store/rollup/upkeep.h"
 
 enum { TIERS = 10, IDENTS = 100, SERIES = TIERS * IDENTS };
 

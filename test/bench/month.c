@@ -7,7 +7,6 @@
 #include "../support/pick.h"
 #include "month.h"
 #include "store/db.h"
-#include "store/rollup/upkeep.h"
 
 #define KINDS 64		/* of histograms, for each length of window */
 #define SLOW_HOURS (14 * 24)

@@ -14,7 +14,7 @@
 #include "text/text.h"
 #include "config/tiers_file.h"
 #include "text/timefmt.h"
-#include "store/rollup/retain.h"
+#include "store/retain.h"
 #include "fuzz.h"
 
 /* 21 November 2026 */

@@ -21,7 +21,6 @@
 #include "pick.h"
 #include "store/db.h"
 #include "store/store.h"
-#include "store/rollup/upkeep.h"
 
 #define WINDOWS 12
 #define START_S INT64_C(1795255200)	/* 2026-11-21T10:00:00Z */

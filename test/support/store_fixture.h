@@ -8,9 +8,8 @@
 #include <sqlite3.h>
 
 #include "store/db.h"
-#include "store/read/query.h"
+#include "store/query.h"
 #include "store/store.h"
-#include "store/rollup/upkeep.h"
 
 #define T0 INT64_C(1700000000123000000)	/* 2023-11-14T22:13:20.123Z */
 #define S KP_NS_PER_S

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "store_fixture.h"
-#include "store/read/request_tail.h"
+#include "store/query.h"
 
 struct seen {
 	uint64_t windows, calls, hist, lost;	/* calls: of _total, _total */

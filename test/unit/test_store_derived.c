@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/merge/merge.h"
+#include "store/merge.h"
 #include "store_fixture.h"
 
 static const char *const times = "select request_id, tier_id, self_ns"

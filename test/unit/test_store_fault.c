@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "store/write/drop_counts.h"
+#include "store/db.h"
 #include "store_fixture.h"
 
 static struct kp_store_status

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "pick.h"
-#include "store/read/range_plan.h"
-#include "store/read/steps.h"
+#include "store/range.h"
+#include "store/query.h"
 #include "store_fixture.h"
 
 #define ASKED 16		/* questions in a row */

@@ -15,10 +15,9 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "store/merge/merge.h"
-#include "store/merge/merge_rows.h"
-#include "store/read/steps.h"
-#include "store/read/read.h"
+#include "store/merge.h"
+#include "store/query.h"
+#include "store/read.h"
 #include "store_fixture.h"
 
 
@@ -544,10 +543,10 @@ test_knows_every_table(void **state)
 	for (name = strtok_r(sql_text("select name from sqlite_schema"
 	    " where type = 'table' and name not like 'sqlite_%'"), "\n",
 	    &save); name != NULL; name = strtok_r(NULL, "\n", &save)) {
-		if (!merge_knows(name))
+		if (!kp_merge_knows(name))
 			fail_msg("kprof merge does not know table %s", name);
 	}
-	assert_false(merge_knows("tier_stats"));
+	assert_false(kp_merge_knows("tier_stats"));
 }
 
 static void

@@ -19,7 +19,6 @@
 
 #include "faultvfs.h"
 #include "store/db.h"
-#include "store/rollup/upkeep.h"
 #include "store_fixture.h"
 
 #define WINDOWS 8

@@ -19,7 +19,7 @@
 
 #include "report/series.h"
 #include "store/schema.h"
-#include "store/read/steps.h"
+#include "store/query.h"
 #include "store_fixture.h"
 
 static void

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "store/write/hold.h"
+#include "store/retain.h"
 #include "store_fixture.h"
 
 /* ---- what -retain says ---- */

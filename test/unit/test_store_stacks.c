@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "pick.h"
-#include "store/merge/merge.h"
-#include "store/stack_totals.h"
+#include "store/merge.h"
+#include "store/db.h"
 #include "store_fixture.h"
 
 #define MS KP_NS_PER_MS

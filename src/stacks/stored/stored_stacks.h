@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "kprofd/buf.h"
-#include "store/read/query.h"
+#include "store/query.h"
 
 /* The requests of one type in the windows that have samples. */
 struct stacks_requests {

@@ -1,0 +1,268 @@
+/*
+ * insert.c - writes windows, slow requests and events as rows.
+ *
+ * Calls of a request are sorted by start, but in a readable tree every call
+ * follows its parent.  So they are numbered depth first, siblings in order of
+ * start, and that number is their key.  A missing parent or a cycle of calls is
+ * impossible; if it happens, the call becomes a root.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "db.h"
+
+static bool
+has_cost(const struct kp_cost *c)
+{
+	return c->events > 0 || c->armed_calls > 0 || c->agent > 0 ||
+	    c->traced_call > 0 || c->switches > 0;
+}
+
+uint64_t
+db_window_rows(const struct kp_window *w)
+{
+	uint64_t rows = 1 + w->ncells + w->nwaits + w->nstacks +
+	    has_cost(&w->cost);
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		rows += w->losses.n[i] > 0;
+	return rows;
+}
+
+static void
+loss_row(struct kp_db *db, int64_t window, int cause, uint64_t n)
+{
+	if (n == 0)
+		return;
+	row_start(db, ST_LOSS);
+	row_int(db, window);
+	row_int(db, db->cause[cause]);
+	row_int(db, (int64_t)n);
+	row_end(db);
+}
+
+static int64_t
+window_row(struct kp_db *db, int64_t node, const struct kp_window *w)
+{
+	row_start(db, ST_WINDOW);
+	row_int(db, db->run);
+	row_int(db, node);
+	row_int(db, w->start);
+	row_int(db, w->end);
+	row_int(db, (int64_t)w->entry_calls);
+	row_int(db, (int64_t)w->sampled);
+	row_end(db);
+	return db_last_id(db);
+}
+
+static void
+cost_row(struct kp_db *db, int64_t window, const struct kp_cost *c)
+{
+	if (!has_cost(c))
+		return;
+	row_start(db, ST_COST);
+	row_int(db, window);
+	row_int(db, (int64_t)c->events);
+	row_int(db, (int64_t)c->armed_calls);
+	row_int(db, c->agent);
+	row_int(db, kp_cost_total(c));
+	row_opt(db, c->traced_call > 0, c->traced_call);
+	row_opt(db, c->traced_call > 0, c->traced_caller);
+	row_int(db, (int64_t)c->switches);
+	row_int(db, (int64_t)c->sampled);
+	row_end(db);
+}
+
+static void
+cell_row(struct kp_db *db, int64_t window, const struct kp_cell *c)
+{
+	int64_t tier = db_dim(db, DIM_TIER, c->tier);
+	int64_t identity = db_dim(db, DIM_IDENTITY, c->identity);
+
+	db_cell(db, ST_STAT, window, tier, identity, c);
+}
+
+void
+db_window(struct kp_db *db, const struct kp_window *w,
+    const struct drop_counts_node *lost)
+{
+	int64_t node = db_dim(db, DIM_NODE, w->node);
+	struct kp_window head = *w;
+	int64_t id;
+
+	if (lost != NULL)
+		drop_counts_add_to(lost, &head);
+	db->last_end = w->end;
+	levels_window(db, node, w->start);
+	id = window_row(db, node, &head);
+	for (size_t i = 0; i < w->ncells && db->rc == SQLITE_OK; i++)
+		cell_row(db, id, &w->cells[i]);
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		loss_row(db, id, i, head.losses.n[i]);
+	cost_row(db, id, &w->cost);
+	db_waits(db, id, w);
+	db_stacks(db, id, w);
+}
+
+void
+db_happening(struct kp_db *db, const struct kp_happening *h)
+{
+	int64_t node = db_dim(db, DIM_NODE, h->node);
+
+	row_start(db, ST_EVENT);
+	row_int(db, db->run);
+	row_int(db, node);
+	row_int(db, h->at);
+	row_text(db, h->kind);
+	row_text(db, h->text);
+	row_end(db);
+}
+
+/* ---- slow requests ---- */
+
+struct order {
+	uint32_t *child, *next;	/* first child, next sibling; or KP_NONE */
+	uint32_t *seq, *depth;	/* of each call; seq is KP_NONE at first */
+	uint32_t *call;		/* of each seq */
+	uint32_t n;
+};
+
+static bool
+is_root(const struct kp_tree *t, uint32_t i)
+{
+	return t->calls[i].parent >= t->ncalls || t->calls[i].parent == i;
+}
+
+static void
+number(struct order *o, uint32_t i, uint32_t depth)
+{
+	o->call[o->n] = i;
+	o->depth[i] = depth;
+	o->seq[i] = o->n++;
+}
+
+/* Numbers a call and all below it.  Climbs by parents, without a stack. */
+static void
+number_below(struct order *o, const struct kp_tree *t, uint32_t root)
+{
+	uint32_t at = root, to;
+
+	number(o, root, 0);
+	for (;;) {
+		to = o->child[at];
+		while (to != KP_NONE && o->seq[to] != KP_NONE)
+			to = o->next[to];
+		if (to != KP_NONE) {
+			/* the next child, for the return to this call */
+			o->child[at] = o->next[to];
+			number(o, to, o->depth[at] + 1);
+			at = to;
+		} else if (at == root) {
+			return;
+		} else {
+			at = t->calls[at].parent;
+		}
+	}
+}
+
+static void
+order_calls(struct order *o, const struct kp_tree *t)
+{
+	uint32_t n = t->ncalls, p;
+
+	for (uint32_t i = 0; i < n; i++)
+		o->child[i] = o->next[i] = o->seq[i] = KP_NONE;
+	for (uint32_t i = n; i-- > 0;) {
+		if (is_root(t, i))
+			continue;
+		p = t->calls[i].parent;
+		o->next[i] = o->child[p];
+		o->child[p] = i;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (is_root(t, i))
+			number_below(o, t, i);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (o->seq[i] == KP_NONE)
+			number_below(o, t, i);
+	}
+}
+
+static void
+call_row(struct kp_db *db, int64_t request, const struct kp_tree *t,
+    const struct order *o, uint32_t seq)
+{
+	uint32_t i = o->call[seq];
+	const struct kp_tree_call *c = &t->calls[i];
+	int64_t fn = db_dim(db, DIM_FUNCTION, c->fn);
+	bool tier = c->tier != NULL && c->tier[0] != '\0';
+	int64_t tier_id = tier ? db_dim(db, DIM_TIER, c->tier) : 0;
+	bool node = c->node != NULL && strcmp(c->node, t->node) != 0;
+	int64_t node_id = node ? db_dim(db, DIM_NODE, c->node) : 0;
+
+	row_start(db, ST_CALL);
+	row_int(db, request);
+	row_int(db, seq);
+	row_opt(db, o->depth[i] > 0, o->depth[i] > 0 ? o->seq[c->parent] : 0);
+	row_int(db, o->depth[i]);
+	row_int(db, fn);
+	row_opt(db, tier, tier_id);
+	row_text(db, c->pid);
+	row_int(db, c->start);
+	row_opt(db, c->total >= 0, c->total);
+	row_opt(db, c->self >= 0, c->self);
+	row_int(db, c->outcome);
+	row_int(db, c->async);
+	row_opt(db, node, node_id);
+	row_opt(db, c->outlasts, 1);
+	row_end(db);
+}
+
+static int64_t
+request_row(struct kp_db *db, const struct kp_tree *t)
+{
+	int64_t node = db_dim(db, DIM_NODE, t->node);
+	int64_t identity = db_dim(db, DIM_IDENTITY, t->identity);
+
+	row_start(db, ST_REQUEST);
+	row_int(db, db->run);
+	row_int(db, node);
+	row_int(db, identity);
+	row_int(db, t->start);
+	row_opt(db, t->total >= 0, t->total);
+	row_int(db, (int64_t)t->label);
+	row_opt(db, t->parent_label != 0, (int64_t)t->parent_label);
+	row_int(db, t->weight);
+	row_int(db, t->outcome);
+	row_end(db);
+	return db_last_id(db);
+}
+
+void
+db_tree(struct kp_db *db, const struct kp_tree *t)
+{
+	size_t n = t->ncalls;
+	uint32_t *room = calloc(n > 0 ? 5 * n : 1, sizeof(*room));
+	struct order o = { 0 };
+	int64_t id;
+
+	if (room == NULL) {
+		db_fail(db, SQLITE_NOMEM);
+		return;
+	}
+	o.child = room;
+	o.next = room + n;
+	o.seq = room + 2 * n;
+	o.depth = room + 3 * n;
+	o.call = room + 4 * n;
+	order_calls(&o, t);
+	id = request_row(db, t);
+	for (uint32_t seq = 0; seq < o.n && db->rc == SQLITE_OK; seq++)
+		call_row(db, id, t, &o, seq);
+	db_tree_waits(db, id, t);
+	row_start(db, ST_TIMES);
+	row_int(db, id);
+	row_end(db);
+	free(room);
+}

@@ -1,0 +1,792 @@
+/*
+ * merge.c - merges databases.  It locks OUT, copies it to OUT.merging, adds each
+ * IN in a transaction, and renames the copy to OUT at the end.  The copy needs no
+ * journal, because any failure deletes it.  It is synced once, before it replaces
+ * OUT.
+ *
+ * Row ids differ from file to file.  For each kind of id a temporary table maps
+ * the old one to the new one (map_node: old, new).  Columns with ids have names
+ * such as node_id and are translated; other columns are copied.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "db.h"
+#include "merge.h"
+#include "schema.h"
+#include "text/file_why.h"
+
+/* ---- the rows ---- */
+
+#define OF_NEW " and request_id in (select new from temp.map_request)"
+#define SQL_MAX 65536u		/* bytes of one statement */
+
+/* Tables of names, and the column of these, which is unique. */
+static const struct names {
+	const char *table, *name;
+} dims[] = {
+	{ "node", "name" }, { "tier", "name" }, { "identity", "name" },
+	{ "function", "name" }, { "cause", "name" }, { "receiver", "name" },
+	{ "stack", "frames" }, { "stack_path", "path" },
+};
+#define NDIMS (sizeof(dims) / sizeof(dims[0]))
+
+/* Tables whose rows are copied if their `key` is in a map. */
+static const struct fact {
+	const char *table, *map, *key;
+} facts[] = {
+	{ "run", "run", "id" },
+	{ "time_window", "window", "id" },
+	{ "stat", "window", "window_id" },
+	{ "loss", "window", "window_id" },
+	{ "cost", "window", "window_id" },
+	{ "request", "request", "id" },
+	{ "call", "request", "request_id" },
+	{ "event", "event", "id" },
+	{ "message_stat", "window", "window_id" },
+	{ "request_wait", "request", "request_id" },
+	{ "stack_stat", "window", "window_id" },
+};
+#define NFACTS (sizeof(facts) / sizeof(facts[0]))
+
+/* Tables that are computed from others. */
+static const char *const derived[] = { "request_time", "level_sum",
+	"level_stat", "level_stack", "level_next" };
+#define NDERIVED (sizeof(derived) / sizeof(derived[0]))
+
+bool
+kp_merge_knows(const char *table)
+{
+	for (size_t i = 0; i < NDERIVED; i++)
+		if (strcmp(derived[i], table) == 0)
+			return true;
+	for (size_t i = 0; i < NDIMS; i++)
+		if (strcmp(dims[i].table, table) == 0)
+			return true;
+	for (size_t i = 0; i < NFACTS; i++)
+		if (strcmp(facts[i].table, table) == 0)
+			return true;
+	return false;
+}
+
+/* ---- statements ---- */
+
+/* Deletes all sums; levels_make_all() makes them again at the end. */
+static const char no_sums[] = "delete from main.level_stat;"
+    "delete from main.level_stack;"
+    "delete from main.level_sum;"
+    "update main.level_next set start_ns = 0, node_id = 0";
+
+static const char add_times[] = "insert into main.request_time "
+    SCHEMA_REQUEST_TIMES(OF_NEW, OF_NEW);
+
+#define MAP(table) "drop table if exists temp.map_" table ";" \
+	"create temp table map_" table " (old integer primary key, new integer);"
+
+static const char maps[] =
+    MAP("node") MAP("tier") MAP("identity") MAP("function") MAP("cause")
+    MAP("receiver") MAP("stack") MAP("stack_path") MAP("run") MAP("window")
+    MAP("request") MAP("event")
+    "drop table if exists temp.reach;"
+    "drop table if exists temp.met;"
+    "drop table if exists temp.place;"
+    /* how long main's windows of a level are at most */
+    "create temp table reach (level integer primary key, longest integer);"
+    /* windows of src that others of main overlap, and how far these go */
+    "create temp table met (old integer primary key, start_ns integer,"
+    " end_ns integer, inside integer);"
+    "create temp table place (name text primary key, position integer);";
+
+/* Places tiers that main's tiers.conf lacks behind it, in their order. */
+static const char positions[] =
+    "insert into temp.place select s.name,"
+    " (select coalesce(max(position), -1) from main.tier)"
+    "  + row_number() over (order by s.position)"
+    " from src.tier s join main.tier t on t.name = s.name"
+    " where s.position is not null and t.position is null;"
+    "update main.tier set position = p.position from temp.place p"
+    " where p.name = main.tier.name";
+
+/* Maps runs that main has; new_runs gives ids to the others. */
+static const char known_runs[] =
+    "insert into temp.map_run select s.id, min(d.id) from src.run s"
+    " join main.run d on d.started_ns = s.started_ns"
+    " and d.interval_ns = s.interval_ns and d.version = s.version"
+    " group by s.id";
+
+static const char new_runs[] =
+    "insert into temp.map_run select s.id,"
+    " (select coalesce(max(id), 0) from main.run)"
+    "  + row_number() over (order by s.id)"
+    " from src.run s where s.id not in (select old from temp.map_run)";
+
+/*
+ * Finds windows of known runs that main lacks, but for which it has others at
+ * the same time.  It looks back by the longest window of each level, so that
+ * one of a day does not make it read a day of windows of ten seconds.
+ */
+static const char met_windows[] =
+    "insert into temp.reach select level, max(end_ns - start_ns)"
+    " from main.time_window group by level;"
+    "insert into temp.met select w.id, min(o.start_ns), max(o.end_ns),"
+    " min(o.start_ns >= w.start_ns and o.end_ns <= w.end_ns)"
+    " from src.time_window w"
+    " join temp.map_run r on r.old = w.run_id"
+    " join temp.map_node n on n.old = w.node_id"
+    " cross join temp.reach l"
+    " cross join main.time_window o indexed by time_window_level"
+    "  on o.level = l.level and o.start_ns < w.end_ns"
+    "  and o.start_ns > w.start_ns - l.longest and o.end_ns > w.start_ns"
+    "  and o.run_id = r.new and o.node_id = n.new"
+    " where r.new in (select id from main.run) and not exists (select 1"
+    "  from main.time_window e where e.start_ns = w.start_ns"
+    "  and e.end_ns = w.end_ns and e.run_id = r.new and e.node_id = n.new)"
+    " group by w.id";
+
+/* Deletes main's windows that a longer window of src covers. */
+static const char replace_windows[] =
+    "delete from main.time_window where id in (select o.id from temp.met m"
+    " join src.time_window w on w.id = m.old"
+    " join temp.map_run r on r.old = w.run_id"
+    " join temp.map_node n on n.old = w.node_id"
+    " cross join main.time_window o on o.start_ns >= m.start_ns"
+    "  and o.start_ns < m.end_ns and o.end_ns <= m.end_ns"
+    "  and o.run_id = r.new and o.node_id = n.new"
+    " where m.inside and (w.start_ns < m.start_ns or w.end_ns > m.end_ns))";
+
+static const char take_windows[] =
+    "insert into temp.map_window select w.id,"
+    " (select coalesce(max(id), 0) from main.time_window)"
+    "  + row_number() over (order by w.id)"
+    " from src.time_window w"
+    " join temp.map_run r on r.old = w.run_id"
+    " join temp.map_node n on n.old = w.node_id"
+    " left join temp.met m on m.old = w.id"
+    " where (m.old is null or (m.inside and (w.start_ns < m.start_ns"
+    "  or w.end_ns > m.end_ns))) and not exists (select 1"
+    "  from main.time_window e where e.start_ns = w.start_ns"
+    "  and e.end_ns = w.end_ns and e.run_id = r.new and e.node_id = n.new)";
+
+static const char take_requests[] =
+    "insert into temp.map_request select s.id,"
+    " (select coalesce(max(id), 0) from main.request)"
+    "  + row_number() over (order by s.id)"
+    " from src.request s"
+    " join temp.map_run r on r.old = s.run_id"
+    " join temp.map_node n on n.old = s.node_id"
+    " where not exists (select 1 from main.request d"
+    "  where d.start_ns = s.start_ns and d.run_id = r.new"
+    "  and d.node_id = n.new and d.label = s.label)";
+
+static const char take_events[] =
+    "insert into temp.map_event select s.id,"
+    " (select coalesce(max(id), 0) from main.event)"
+    "  + row_number() over (order by s.id)"
+    " from src.event s"
+    " join temp.map_run r on r.old = s.run_id"
+    " join temp.map_node n on n.old = s.node_id"
+    " where not exists (select 1 from main.event d"
+    "  where d.at_ns = s.at_ns and d.run_id = r.new and d.node_id = n.new"
+    "  and d.kind = s.kind and d.text = s.text)";
+
+/* Updates a known run that has ended since, or has another tiers.conf. */
+static const char renew_runs[] =
+    "update main.run set ended_ns = coalesce(s.ended_ns, run.ended_ns),"
+    " clean = coalesce(s.clean, run.clean), tiers_conf = s.tiers_conf"
+    " from (select m.new, s.* from src.run s"
+    "  join temp.map_run m on m.old = s.id where s.clean is not null"
+    "  or exists (select 1 from temp.map_window w join src.time_window t"
+    "   on t.id = w.old where t.run_id = s.id)) s"
+    " where s.new = main.run.id";
+
+/* ---- copying ---- */
+
+/* Returns "map_node" for node_id; NULL: it does not hold an id. */
+static const char *
+map_of(const char *column)
+{
+	static const char *const names[][2] = {
+		{ "run_id", "map_run" }, { "node_id", "map_node" },
+		{ "tier_id", "map_tier" }, { "identity_id", "map_identity" },
+		{ "function_id", "map_function" },
+		{ "cause_id", "map_cause" }, { "window_id", "map_window" },
+		{ "receiver_id", "map_receiver" },
+		{ "stack_id", "map_stack" }, { "path_id", "map_stack_path" },
+		{ "request_id", "map_request" },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i][0], column) == 0)
+			return names[i][1];
+	return NULL;
+}
+
+struct columns {
+	struct kp_buf to, from;
+};
+
+/* key: the column that chooses rows; NULL: names, which get ids of main. */
+static void
+add_column(struct columns *c, const char *name, const char *key)
+{
+	const char *sep = c->to.len > 0 ? ", " : "", *map = map_of(name);
+
+	if (key == NULL && strcmp(name, "id") == 0)
+		return;
+	if (key != NULL && strcmp(name, key) == 0) {
+		kp_buf_printf(&c->from, "%sm.new", sep);
+	} else if (map != NULL) {
+		kp_buf_printf(&c->from, "%s(select new from temp.%s where"
+		    " old = s.\"%s\")", sep, map, name);
+	} else {
+		kp_buf_printf(&c->from, "%ss.\"%s\"", sep, name);
+	}
+	kp_buf_printf(&c->to, "%s\"%s\"", sep, name);
+}
+
+/* Finds the columns to copy: all except `position`, which main sets. */
+static int
+find_columns(sqlite3 *db, const char *table, const char *key,
+    struct columns *c)
+{
+	static const char sql[] = "select name from pragma_table_info(?1,"
+	    " 'main') where name <> 'position' order by cid";
+	sqlite3_stmt *st;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_text(st, 1, table, -1, SQLITE_STATIC);
+	while (sqlite3_step(st) == SQLITE_ROW)
+		add_column(c, (const char *)sqlite3_column_text(st, 0), key);
+	rc = sqlite3_finalize(st);
+	if (rc == SQLITE_OK && (c->to.err != KP_OK || c->from.err != KP_OK))
+		rc = SQLITE_NOMEM;
+	return rc;
+}
+
+static int
+run_built(sqlite3 *db, struct kp_buf *sql, uint64_t *count)
+{
+	int rc = sql->err != KP_OK ? SQLITE_NOMEM :
+	    sqlite3_exec(db, kp_buf_cstr(sql), NULL, NULL, NULL);
+
+	if (rc == SQLITE_OK && count != NULL)
+		*count = (uint64_t)sqlite3_changes64(db);
+	return rc;
+}
+
+static void
+columns_init(struct columns *c)
+{
+	kp_buf_init(&c->to, SQL_MAX);
+	kp_buf_init(&c->from, SQL_MAX);
+}
+
+static void
+columns_free(struct columns *c)
+{
+	kp_buf_free(&c->to);
+	kp_buf_free(&c->from);
+}
+
+/* Adds the names that main lacks, and maps all ids. */
+static int
+copy_names(sqlite3 *db, const struct names *d)
+{
+	const char *table = d->table;
+	struct columns c;
+	struct kp_buf sql;
+	int rc;
+
+	columns_init(&c);
+	kp_buf_init(&sql, SQL_MAX);
+	rc = find_columns(db, table, NULL, &c);
+	kp_buf_printf(&sql, "insert or ignore into main.%s (%s) select %s"
+	    " from src.%s s order by s.id;"
+	    "insert into temp.map_%s select s.id, d.id from src.%s s"
+	    " join main.%s d on d.%s = s.%s", table, kp_buf_cstr(&c.to),
+	    kp_buf_cstr(&c.from), table, table, table, table, d->name,
+	    d->name);
+	if (rc == SQLITE_OK)
+		rc = run_built(db, &sql, NULL);
+	kp_buf_free(&sql);
+	columns_free(&c);
+	return rc;
+}
+
+static int
+copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
+{
+	struct columns c;
+	struct kp_buf sql;
+	int rc;
+
+	columns_init(&c);
+	kp_buf_init(&sql, SQL_MAX);
+	rc = find_columns(db, f->table, f->key, &c);
+	/* starts from the map, to read little of a file that grew little */
+	kp_buf_printf(&sql, "insert into main.%s (%s) select %s"
+	    " from temp.map_%s m cross join src.%s s on s.%s = m.old%s",
+	    f->table, kp_buf_cstr(&c.to), kp_buf_cstr(&c.from), f->map,
+	    f->table, f->key, strcmp(f->table, "run") == 0 ?
+	    " where m.new not in (select id from main.run)" : "");
+	if (rc == SQLITE_OK)
+		rc = run_built(db, &sql, count);
+	kp_buf_free(&sql);
+	columns_free(&c);
+	return rc;
+}
+
+/* Chooses what to copy; each step uses the maps of those before it. */
+static int
+choose(sqlite3 *db)
+{
+	/* new runs are not in main yet, so a run there is a known one */
+	static const char *const steps[] = { known_runs, new_runs,
+		met_windows, replace_windows, take_windows, take_requests,
+		take_events, renew_runs, positions };
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) &&
+	    rc == SQLITE_OK; i++)
+		rc = sqlite3_exec(db, steps[i], NULL, NULL, NULL);
+	return rc;
+}
+
+/*
+ * Copies from the schema `src` into `main`.  Returns SQLite's error; the caller
+ * must then discard main.
+ */
+static int
+merge_rows(sqlite3 *db, struct kp_merge_count *count)
+{
+	uint64_t n[NFACTS] = { 0 };
+	int rc = sqlite3_exec(db, maps, NULL, NULL, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, no_sums, NULL, NULL, NULL);
+	for (size_t i = 0; i < NDIMS && rc == SQLITE_OK; i++)
+		rc = copy_names(db, &dims[i]);
+	if (rc == SQLITE_OK)
+		rc = choose(db);
+	for (size_t i = 0; i < NFACTS && rc == SQLITE_OK; i++)
+		rc = copy_rows(db, &facts[i], &n[i]);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, add_times, NULL, NULL, NULL);
+	*count = (struct kp_merge_count){ .runs = n[0], .windows = n[1],
+		.requests = n[5], .events = n[7] };
+	return rc;
+}
+
+/* ---- the files ---- */
+
+#define STOP_OPS 10000		/* of SQLite's VM, between two checks */
+#define BACKUP_PAGES 1000	/* the same, while OUT is copied */
+#define BUSY_MS 2000
+
+struct kp_merge {
+	char *path, *copy;	/* OUT, OUT.merging */
+	const volatile sig_atomic_t *stop;
+	sqlite3 *db;		/* the copy */
+	int lock, fd;		/* of OUT, -1: there is none; of the copy */
+};
+
+static int
+stopped(void *ctx)
+{
+	const struct kp_merge *m = ctx;
+
+	return *m->stop != 0;
+}
+
+static enum kp_err
+fail(const struct kp_merge *m, int rc, char **why)
+{
+	if ((rc & 0xff) != SQLITE_INTERRUPT)
+		return schema_explain(m->db, rc, m->copy, why);
+	schema_why(why, "interrupted: '%s' is as it was", m->path);
+	return KP_ETIMEOUT;
+}
+
+static enum kp_err
+fail_errno(const char *what, const char *path, char **why)
+{
+	char text[FILE_WHY_MAX];
+
+	schema_why(why, "cannot %s '%s': %s", what, path,
+	    file_why(text, path, errno));
+	return KP_EIO;
+}
+
+static void
+merge_free(struct kp_merge *m)
+{
+	if (m->db != NULL)
+		sqlite3_close(m->db);
+	if (m->fd >= 0)
+		close(m->fd);
+	if (m->lock >= 0)
+		close(m->lock);
+	free(m->copy);
+	free(m->path);
+	free(m);
+}
+
+void
+kp_merge_abandon(struct kp_merge *m)
+{
+	if (m->fd >= 0)
+		unlink(m->copy);
+	merge_free(m);
+}
+
+/* Returns whether the name still leads to this file. */
+static bool
+still_named(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && stat(path, &b) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static enum kp_err
+lock_file(int fd, const char *path, char **why)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && still_named(fd, path))
+		return KP_OK;
+	schema_why(why, "cannot merge into '%s': a kprofd or another merge "
+	    "writes it", path);
+	return KP_EBUSY;
+}
+
+/*
+ * Checks that there is no WAL or journal of an earlier OUT, which SQLite would
+ * apply to the new one, and damage it.
+ */
+static enum kp_err
+nothing_left(const struct kp_merge *m, char **why)
+{
+	static const char *const suffixes[] = { "-wal", "-journal" };
+	enum kp_err err = KP_OK;
+	char *name;
+
+	for (size_t i = 0; i < 2 && err == KP_OK; i++) {
+		if (asprintf(&name, "%s%s", m->path, suffixes[i]) < 0)
+			return KP_ENOMEM;
+		if (access(name, F_OK) == 0) {
+			schema_why(why, "cannot make '%s': '%s' belongs to "
+			    "another database of this name (move it away)",
+			    m->path, name);
+			err = KP_ESTATE;
+		}
+		free(name);
+	}
+	return err;
+}
+
+/* What is not a file is never replaced by one: as root not even /dev/null. */
+static enum kp_err
+check_is_file(const char *path, char **why)
+{
+	char text[FILE_WHY_MAX];
+
+	if (file_not_for_db(text, path) == NULL)
+		return KP_OK;
+	schema_why(why, "cannot merge into '%s': %s", path, text);
+	return KP_ESTATE;
+}
+
+static enum kp_err
+lock_out(struct kp_merge *m, char **why)
+{
+	m->lock = open(m->path, O_RDWR | O_CLOEXEC);
+	if (m->lock >= 0)
+		return lock_file(m->lock, m->path, why);
+	if (errno != ENOENT)
+		return fail_errno("write", m->path, why);
+	return nothing_left(m, why);
+}
+
+/* Makes an empty file with OUT's mode; replaces that of a killed merge. */
+static enum kp_err
+make_copy(struct kp_merge *m, char **why)
+{
+	struct stat sb = { .st_mode = 0640 };
+	enum kp_err err;
+
+	m->fd = open(m->copy, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
+	if (m->fd < 0)
+		return fail_errno("make", m->copy, why);
+	err = lock_file(m->fd, m->copy, why);
+	if (err != KP_OK) {
+		close(m->fd);	/* another merge uses it: keep it */
+		m->fd = -1;
+		return err;
+	}
+	if (m->lock >= 0 && fstat(m->lock, &sb) == 0 &&
+	    fchown(m->fd, sb.st_uid, sb.st_gid) != 0)
+		sb.st_mode &= (mode_t)~070;	/* it has another group */
+	if (fchmod(m->fd, sb.st_mode & 0777) != 0 || ftruncate(m->fd, 0) != 0)
+		return fail_errno("make", m->copy, why);
+	return KP_OK;
+}
+
+static int
+mode_is(void *ctx, int n, char **values, char **names)
+{
+	bool *single = ctx;
+
+	(void)names;
+	*single = n == 1 && values[0] != NULL &&
+	    strcmp(values[0], "delete") == 0;
+	return 0;
+}
+
+/* Leaves WAL mode, as SQLite would apply a WAL beside OUT to the new OUT. */
+static enum kp_err
+leave_wal(struct kp_merge *m, sqlite3 *out, char **why)
+{
+	bool single = false;
+	int rc;
+
+	rc = sqlite3_exec(out, "pragma journal_mode = delete", mode_is,
+	    &single, NULL);
+	if (rc == SQLITE_OK && !single)
+		rc = SQLITE_BUSY;
+	if (rc == SQLITE_OK)
+		return KP_OK;
+	if ((rc & 0xff) != SQLITE_BUSY)
+		return schema_explain(out, rc, m->path, why);
+	schema_why(why, "cannot merge into '%s': another program has it open "
+	    "(close that)", m->path);
+	return KP_EBUSY;
+}
+
+static enum kp_err
+backup(struct kp_merge *m, sqlite3 *out, char **why)
+{
+	sqlite3_backup *b = sqlite3_backup_init(m->db, "main", out, "main");
+	int rc = SQLITE_OK;
+
+	if (b == NULL)
+		return fail(m, sqlite3_errcode(m->db), why);
+	while (rc == SQLITE_OK)
+		rc = *m->stop != 0 ? SQLITE_INTERRUPT :
+		    sqlite3_backup_step(b, BACKUP_PAGES);
+	sqlite3_backup_finish(b);
+	return rc == SQLITE_DONE ? KP_OK : fail(m, rc, why);
+}
+
+static enum kp_err
+copy_out(struct kp_merge *m, char **why)
+{
+	sqlite3 *out = NULL;
+	enum kp_err err;
+	int rc, version;
+
+	rc = sqlite3_open_v2(m->path, &out, SQLITE_OPEN_READWRITE |
+	    SQLITE_OPEN_NOMUTEX, NULL);
+	if (rc == SQLITE_OK) {
+		sqlite3_busy_timeout(out, BUSY_MS);
+		err = schema_version(out, m->path, &version, why);
+	} else {
+		err = schema_explain(out, rc, m->path, why);
+	}
+	if (err == KP_OK)
+		err = leave_wal(m, out, why);
+	if (err == KP_OK && version > 0)
+		err = backup(m, out, why);
+	sqlite3_close(out);
+	return err;
+}
+
+static enum kp_err
+open_copy(struct kp_merge *m, char **why)
+{
+	/* only for main: attached files must not be locked */
+	static const char ready[] = "pragma main.locking_mode = exclusive;"
+				    "pragma main.journal_mode = off;"
+				    "pragma main.synchronous = off;"
+				    "pragma trusted_schema = off;"
+				    "pragma foreign_keys = on";
+	enum kp_err err = KP_OK;
+	int rc;
+
+	rc = sqlite3_open_v2(m->copy, &m->db, SQLITE_OPEN_READWRITE |
+	    SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, NULL);
+	if (rc != SQLITE_OK)
+		return fail(m, rc, why);
+	sqlite3_busy_timeout(m->db, BUSY_MS);
+	sqlite3_progress_handler(m->db, STOP_OPS, stopped, m);
+	if (m->lock >= 0)
+		err = copy_out(m, why);
+	if (err == KP_OK)
+		err = schema_bring_up(m->db, m->copy, why);
+	if (err != KP_OK)
+		return err;
+	rc = sqlite3_exec(m->db, ready, NULL, NULL, NULL);
+	return rc == SQLITE_OK ? KP_OK : fail(m, rc, why);
+}
+
+enum kp_err
+kp_merge_open(struct kp_merge **out, const char *path,
+    const volatile sig_atomic_t *stop, char **why)
+{
+	struct kp_merge *m = calloc(1, sizeof(*m));
+	struct stat link;
+	enum kp_err err;
+
+	*why = NULL;
+	if (m == NULL)
+		return KP_ENOMEM;
+	m->stop = stop;
+	m->lock = m->fd = -1;
+	/* replaces the target of a symbolic link, not the link */
+	m->path = realpath(path, NULL);
+	if (m->path == NULL && lstat(path, &link) == 0) {
+		err = fail_errno("follow the link", path, why);
+		merge_free(m);
+		return err;
+	}
+	if (m->path == NULL)
+		m->path = strdup(path);
+	if (m->path == NULL || asprintf(&m->copy, "%s.merging", path) < 0) {
+		m->copy = NULL;
+		merge_free(m);
+		return KP_ENOMEM;
+	}
+	err = check_is_file(path, why);
+	if (err == KP_OK)
+		err = check_is_file(m->copy, why);
+	if (err == KP_OK)
+		err = lock_out(m, why);
+	if (err == KP_OK)
+		err = make_copy(m, why);
+	if (err == KP_OK)
+		err = open_copy(m, why);
+	if (err == KP_OK)
+		*out = m;
+	else
+		kp_merge_abandon(m);
+	return err;
+}
+
+static enum kp_err
+attach(struct kp_merge *m, const char *in, bool alone, char **why)
+{
+	char *uri = read_uri(in, alone ? "immutable=1" : "mode=ro"), *sql;
+	int rc = SQLITE_NOMEM;
+
+	sql = uri != NULL ? sqlite3_mprintf("attach %Q as src", uri) : NULL;
+	if (sql != NULL)
+		rc = sqlite3_exec(m->db, sql, NULL, NULL, NULL);
+	sqlite3_free(sql);
+	free(uri);
+	return rc == SQLITE_OK ? KP_OK : schema_explain(m->db, rc, in, why);
+}
+
+/* Reports dangling references as damage, with any error of SQLite. */
+static enum kp_err
+explain_rows(struct kp_merge *m, int rc, const char *in, char **why)
+{
+	if ((rc & 0xff) != SQLITE_CONSTRAINT && (rc & 0xff) != SQLITE_CORRUPT)
+		return fail(m, rc, why);
+	schema_why(why, "cannot merge '%s': it is damaged (%s)", in,
+	    sqlite3_errmsg(m->db));
+	return KP_EFORMAT;
+}
+
+static enum kp_err
+add_file(struct kp_merge *m, const char *in, bool alone,
+    struct kp_merge_count *count, char **why)
+{
+	enum kp_err err = attach(m, in, alone, why);
+	int rc;
+
+	if (err != KP_OK)
+		return err;
+	rc = sqlite3_exec(m->db, "begin", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = merge_rows(m->db, count);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(m->db, "commit", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(m->db, "detach src", NULL, NULL, NULL);
+	return rc == SQLITE_OK ? KP_OK : explain_rows(m, rc, in, why);
+}
+
+enum kp_err
+kp_merge_add(struct kp_merge *m, const char *in, struct kp_merge_count *count,
+    char **why)
+{
+	struct kp_query *q;
+	enum kp_err err;
+	bool alone;
+
+	*why = NULL;
+	if (m->lock >= 0 && still_named(m->lock, in)) {
+		schema_why(why, "cannot merge '%s' into itself", in);
+		return KP_ESTATE;
+	}
+	err = kp_query_open(&q, in, why);
+	if (err != KP_OK)
+		return err;
+	alone = q->files[0].alone;
+	kp_query_close(q);
+	return add_file(m, in, alone, count, why);
+}
+
+/* Makes the new name survive a power failure. */
+static void
+sync_directory(const char *path)
+{
+	char *copy = strdup(path), *slash;
+	int fd;
+
+	if (copy == NULL)
+		return;
+	slash = strrchr(copy, '/');
+	if (slash != NULL)
+		slash[slash == copy] = '\0';
+	fd = open(slash != NULL ? copy : ".", O_RDONLY | O_DIRECTORY |
+	    O_CLOEXEC);
+	if (fd >= 0) {
+		fsync(fd);
+		close(fd);
+	}
+	free(copy);
+}
+
+enum kp_err
+kp_merge_finish(struct kp_merge *m, char **why)
+{
+	enum kp_err err = KP_OK;
+	int rc = levels_make_all(m->db);
+
+	*why = NULL;
+	if (rc == SQLITE_OK)
+		rc = sqlite3_close(m->db);
+	if (rc == SQLITE_OK)
+		m->db = NULL;
+	if (rc != SQLITE_OK)
+		err = fail(m, rc, why);
+	else if (fsync(m->fd) != 0)
+		err = fail_errno("write", m->copy, why);
+	else if (rename(m->copy, m->path) != 0)
+		err = fail_errno("write", m->path, why);
+	if (err != KP_OK) {
+		kp_merge_abandon(m);
+		return err;
+	}
+	sync_directory(m->path);
+	merge_free(m);
+	return KP_OK;
+}

@@ -1,0 +1,501 @@
+/*
+ * query.c - runs the typed queries: tiers, slow requests, trees, events, runs.
+ * sum.c adds windows.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "range.h"
+
+static bool
+has_tier(const struct kp_query_tiers *t, const char *name)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		if (strcmp(t->v[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+enum kp_err
+kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
+{
+	struct kp_query_tiers t = { 0 };
+	const char *name;
+	enum kp_err err;
+	struct read rd;
+
+	read_start(&rd, q, "select position is null, name from tier"
+	    " where name <> '_total'"
+	    " order by position is null, position, name");
+	read_order(&rd, 0, 1);
+	while (read_next(&rd)) {
+		name = read_text(&rd, 1);
+		if (has_tier(&t, name))
+			continue;
+		if (!read_room(&rd, &t.v, t.n))
+			break;
+		t.v[t.n++] = name;
+		t.current += read_int(&rd, 0) == 0;
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = t;
+	else
+		kp_query_tiers_free(&t);
+	return err;
+}
+
+void
+kp_query_tiers_free(struct kp_query_tiers *t)
+{
+	free(t->v);
+	*t = (struct kp_query_tiers){ 0 };
+}
+
+enum kp_err
+kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_nodes *out)
+{
+	struct kp_query_nodes n = { 0 };
+	struct kp_query_range whole;
+	const char *name;
+	enum kp_err err = range_whole(q, r, &whole);
+	struct read rd;
+
+	if (err != KP_OK)
+		return err;
+	read_start(&rd, q, "select name from node where id in"
+	    " (select node_id from time_window"
+	    " where start_ns >= ?1 and start_ns < ?2)"
+	    " and (?3 is null or one_of(name, ?3)) order by name");
+	read_bind(&rd, whole.since);
+	read_bind(&rd, whole.until);
+	read_bind_text(&rd, r->node);
+	read_order(&rd, 0, 1);
+	while (read_next(&rd)) {
+		name = read_text(&rd, 0);
+		if (n.n > 0 && strcmp(n.v[n.n - 1], name) == 0)
+			continue;
+		if (!read_room(&rd, &n.v, n.n))
+			break;
+		n.v[n.n++] = name;
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = n;
+	else
+		kp_query_nodes_free(&n);
+	return err;
+}
+
+void
+kp_query_nodes_free(struct kp_query_nodes *n)
+{
+	free(n->v);
+	*n = (struct kp_query_nodes){ 0 };
+}
+
+#define REQUEST_COLUMNS "q.id, q.start_ns, q.total_ns, n.name, i.name," \
+	" q.label, q.parent_label, q.weight, q.outcome," \
+	" (select count(*) from call c where c.request_id = q.id)," \
+	" (select count(*) from call c where c.request_id = q.id" \
+	" and c.outcome = " RAISED ")"
+#define RAISED "2"	/* KP_RAISED */
+#define RAISED_INSIDE "6"	/* KP_QUERY_RAISED_INSIDE */
+_Static_assert(KP_RAISED == 2 && KP_QUERY_RAISED_INSIDE == 6,
+    "SQL has them as texts");
+#define REQUEST_TABLES " join node n on n.id = q.node_id" \
+	" join identity i on i.id = q.identity_id"
+
+static void
+request_row(struct read *rd, struct kp_query_request *r)
+{
+	*r = (struct kp_query_request){
+		.id = read_id(rd, 0),
+		.start = read_int(rd, 1),
+		.total = read_dur(rd, 2),
+		.node = read_text(rd, 3),
+		.identity = read_text(rd, 4),
+		.label = (uint64_t)read_int(rd, 5),
+		.parent_label = (uint64_t)read_int(rd, 6),
+		.weight = (uint32_t)read_int(rd, 7),
+		.outcome = (uint8_t)read_int(rd, 8),
+		.ncalls = (uint32_t)read_int(rd, 9),
+		.nraised = (uint32_t)read_int(rd, 10),
+		.by = read_dur(rd, 11),
+	};
+}
+
+/*
+ * This chooses requests first, by indexes only, and reads them afterwards.  The
+ * last column merges the rows of several files.
+ */
+#define FOUND(key) "select " REQUEST_COLUMNS ", f.key_ns, -coalesce(" key \
+	", -1) from (select q.id, "
+#define FOUND_ORDER 12
+#define FOUND_IN " where q.start_ns >= ?1 and q.start_ns < ?2" \
+	" and (?3 is null or q.node_id in" \
+	" (select id from node where one_of(name, ?3)))" \
+	" and (?4 is null or q.identity_id in" \
+	" (select id from identity where name = ?4))" \
+	" and (?5 is null or q.identity_id in" \
+	" (select id from identity where name glob ?5))" \
+	" and (?8 = 0 or q.outcome = ?8 or (?8 = " RAISED_INSIDE \
+	" and exists (select 1 from call c where c.request_id = q.id" \
+	" and c.outcome = " RAISED ")))"
+#define FOUND_TABLES " limit ?6) f join request q on q.id = f.id" \
+	REQUEST_TABLES
+
+static const char found_total[] = FOUND("q.total_ns")
+    "q.total_ns, ?7 as key_ns from request q" FOUND_IN
+    " order by q.total_ns desc, q.id" FOUND_TABLES
+    " order by q.total_ns desc, q.id";
+/* Chooses by request_time, tier 0: the entry call. */
+static const char found_by[] = FOUND("f.key_ns")
+    "t.self_ns as key_ns from request q"
+    " cross join request_time t on t.request_id = q.id and t.tier_id ="
+    " case when ?7 is null then 0"
+    " else (select id from tier where name = ?7) end"
+    FOUND_IN " order by t.self_ns desc, q.id" FOUND_TABLES
+    " order by f.key_ns desc, q.id";
+
+/* KP_ENOENT: no file has the tier. */
+static enum kp_err
+check_tier(struct kp_query *q, const char *tier)
+{
+	bool found;
+	struct read rd;
+	enum kp_err err;
+
+	read_start(&rd, q, "select 1 from tier where name = ?");
+	read_bind_text(&rd, tier);
+	found = read_next(&rd);
+	err = read_end(&rd);
+	return err == KP_OK && !found ? KP_ENOENT : err;
+}
+
+static enum kp_err
+read_requests(struct read *rd, size_t skip, size_t limit,
+    struct kp_query_requests *out)
+{
+	struct kp_query_requests s = { 0 };
+	enum kp_err err;
+
+	while (s.n < limit && read_next(rd)) {
+		if (skip > 0) {
+			skip--;
+			continue;
+		}
+		if (!read_room(rd, &s.v, s.n))
+			break;
+		request_row(rd, &s.v[s.n++]);
+	}
+	err = read_end(rd);
+	if (err == KP_OK)
+		*out = s;
+	else
+		kp_query_requests_free(&s);
+	return err;
+}
+
+enum kp_err
+kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
+    enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
+    struct kp_query_requests *out)
+{
+	enum kp_err err = KP_OK;
+	struct read rd;
+
+	if (by != KP_SLOW_TIER)
+		tier = NULL;
+	if (tier != NULL)
+		err = check_tier(q, tier);
+	if (err != KP_OK)
+		return err;
+	read_start(&rd, q, by == KP_SLOW_TOTAL ? found_total : found_by);
+	read_order(&rd, FOUND_ORDER, 1);
+	read_bind(&rd, r->since);
+	read_bind(&rd, r->until);
+	read_bind_text(&rd, r->node);
+	read_bind_text(&rd, r->identity);
+	read_bind_text(&rd, r->identity_glob);
+	read_bind(&rd, (int64_t)(skip + limit));
+	read_bind_text(&rd, tier);
+	read_bind(&rd, r->outcome);
+	return read_requests(&rd, skip, limit, out);
+}
+
+void
+kp_query_requests_free(struct kp_query_requests *s)
+{
+	free(s->v);
+	*s = (struct kp_query_requests){ 0 };
+}
+
+static void
+call_row(struct read *rd, struct kp_query_call *c, size_t seq)
+{
+	kp_dur_ns parent = read_dur(rd, 0);
+
+	*c = (struct kp_query_call){
+		/* the file is untrusted, and callers may index with it */
+		.parent = parent >= 0 && (uint64_t)parent < seq ?
+		    (uint32_t)parent : KP_NONE,
+		.depth = (uint32_t)read_int(rd, 1),
+		.fn = read_text(rd, 2),
+		.tier = read_text(rd, 3),
+		.pid = read_text(rd, 4),
+		.start = read_int(rd, 5),
+		.total = read_dur(rd, 6),
+		.self = read_dur(rd, 7),
+		.outcome = (uint8_t)read_int(rd, 8),
+		.async = read_int(rd, 9) != 0,
+		.node = read_text(rd, 10),
+		.outlasts = read_int(rd, 11) != 0,
+	};
+}
+
+static enum kp_err
+read_calls(struct kp_query *q, size_t file, int64_t id,
+    struct kp_query_tree *t)
+{
+	struct read rd;
+
+	read_start_file(&rd, q, file, "select c.parent, c.depth, f.name,"
+	    " t.name, c.pid, c.start_ns, c.total_ns, c.self_ns, c.outcome,"
+	    " c.async, n.name, c.outlasts"
+	    " from call c join function f on f.id = c.function_id"
+	    " left join tier t on t.id = c.tier_id"
+	    " left join node n on n.id = c.node_id"
+	    " where c.request_id = ? order by c.seq");
+	read_bind(&rd, id);
+	while (read_next(&rd)) {
+		if (!read_room(&rd, &t->calls, t->ncalls))
+			break;
+		call_row(&rd, &t->calls[t->ncalls], t->ncalls);
+		t->ncalls++;
+	}
+	return read_end(&rd);
+}
+
+enum kp_err
+kp_query_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
+{
+	struct kp_query_tree t = { 0 };
+	bool found = false;
+	enum kp_err err;
+	struct read rd;
+	size_t file;
+
+	if (!query_file_of(q, &id, &file))
+		return KP_ENOENT;
+	read_start_file(&rd, q, file, "select " REQUEST_COLUMNS ", null from request q"
+	    REQUEST_TABLES " where q.id = ?");
+	read_bind(&rd, id);
+	if (read_next(&rd)) {
+		found = true;
+		request_row(&rd, &t.request);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK && !found)
+		return KP_ENOENT;
+	if (err == KP_OK)
+		err = read_calls(q, file, id, &t);
+	if (err == KP_OK)
+		err = query_tree_waits(q, file, id, &t);
+	if (err == KP_OK)
+		*out = t;
+	else
+		kp_query_tree_free(&t);
+	return err;
+}
+
+void
+kp_query_tree_free(struct kp_query_tree *t)
+{
+	free(t->calls);
+	free(t->waits);
+	*t = (struct kp_query_tree){ 0 };
+}
+
+enum kp_err
+kp_query_events(struct kp_query *q, const struct kp_query_range *r,
+    size_t limit, struct kp_query_events *out)
+{
+	struct kp_query_events e = { 0 };
+	struct kp_query_event last;
+	enum kp_err err;
+	struct read rd;
+
+	read_start(&rd, q, "select e.at_ns, e.run_id, n.name, e.kind, e.text"
+	    " from event e join node n on n.id = e.node_id"
+	    " where e.at_ns >= ?1 and e.at_ns < ?2"
+	    " and (?3 is null or n.name = '' or one_of(n.name, ?3))"
+	    " order by e.at_ns desc, e.id desc limit ?4");
+	read_latest(&rd, 0);
+	read_bind(&rd, r->since);
+	read_bind(&rd, r->until);
+	read_bind_text(&rd, r->node);
+	read_bind(&rd, (int64_t)limit);
+	while (e.n < limit && read_next(&rd)) {
+		if (!read_room(&rd, &e.v, e.n))
+			break;
+		e.v[e.n++] = (struct kp_query_event){ read_int(&rd, 0),
+			read_id(&rd, 1), read_text(&rd, 2),
+			read_text(&rd, 3), read_text(&rd, 4) };
+	}
+	for (size_t i = 0; i < e.n / 2; i++) {
+		last = e.v[e.n - 1 - i];
+		e.v[e.n - 1 - i] = e.v[i];
+		e.v[i] = last;
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = e;
+	else
+		kp_query_events_free(&e);
+	return err;
+}
+
+void
+kp_query_events_free(struct kp_query_events *e)
+{
+	free(e->v);
+	*e = (struct kp_query_events){ 0 };
+}
+
+static void
+run_row(struct read *rd, struct kp_query_run *r)
+{
+	kp_dur_ns clean = read_dur(rd, 3);
+
+	*r = (struct kp_query_run){
+		.id = read_id(rd, 0),
+		.started = read_int(rd, 1),
+		.ended = read_int(rd, 2),
+		.state = clean < 0 ? KP_RUN_RUNNING :
+		    clean == 1 ? KP_RUN_CLEAN : KP_RUN_UNCLEAN,
+		.interval = read_int(rd, 4),
+		.version = read_text(rd, 5),
+		.tiers_text = read_text(rd, 6),
+		.failed = read_text(rd, 7),
+		.reloaded = read_int(rd, 8),
+	};
+}
+
+enum kp_err
+kp_query_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
+{
+	struct kp_query_runs r = { 0 };
+	enum kp_err err;
+	struct read rd;
+
+	read_start(&rd, q, "select id, started_ns, ended_ns, clean,"
+	    " interval_ns, version, tiers_conf, failed, reloaded from run"
+	    " left join (select run_id, max(at_ns) as reloaded from event"
+	    " where kind = 'reload' group by run_id) on run_id = id"
+	    " order by id desc limit ?");
+	read_latest(&rd, 1);
+	read_bind(&rd, (int64_t)limit);
+	while (r.n < limit && read_next(&rd)) {
+		if (!read_room(&rd, &r.v, r.n))
+			break;
+		run_row(&rd, &r.v[r.n++]);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = r;
+	else
+		kp_query_runs_free(&r);
+	return err;
+}
+
+void
+kp_query_runs_free(struct kp_query_runs *r)
+{
+	free(r->v);
+	*r = (struct kp_query_runs){ 0 };
+}
+
+enum kp_err
+kp_query_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
+{
+	struct read rd;
+
+	*first = *last = 0;
+	read_start(&rd, q, "select (select min(start_ns) from time_window),"
+	    " (select max(end_ns) from (select end_ns from time_window"
+	    " order by start_ns desc limit 100))");
+	while (read_next(&rd)) {
+		if (read_int(&rd, 1) == 0)
+			continue;	/* it has none */
+		if (*last == 0 || read_int(&rd, 0) < *first)
+			*first = read_int(&rd, 0);
+		if (read_int(&rd, 1) > *last)
+			*last = read_int(&rd, 1);
+	}
+	return read_end(&rd);
+}
+
+/* ---- the requests of the latest run, as they are written ---- */
+
+enum kp_err
+kp_request_tail_run(struct kp_query *q, struct kp_request_tail *f)
+{
+	struct kp_request_tail now = { .run = 0 };
+	struct read rd;
+	enum kp_err err;
+
+	/* earlier runs' requests are not deleted before they are read */
+	read_start(&rd, q, "select id, started_ns, (select"
+	    " coalesce(max(q.id), 0) from request q where q.run_id < run.id)"
+	    " from run order by id desc limit 1");
+	if (read_next(&rd)) {
+		now.run = read_int(&rd, 0);
+		now.started = read_int(&rd, 1);
+		now.request = read_int(&rd, 2);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK && (now.run != f->run || now.started != f->started))
+		*f = now;
+	return err;
+}
+
+static enum kp_err
+read_newest(struct kp_query *q, int64_t *newest)
+{
+	struct read rd;
+
+	*newest = 0;
+	read_start(&rd, q, "select coalesce(max(id), 0) from request");
+	if (read_next(&rd))
+		*newest = read_int(&rd, 0);
+	return read_end(&rd);
+}
+
+enum kp_err
+kp_request_tail_next(struct kp_query *q, struct kp_request_tail *f, int64_t *ids,
+    size_t max, size_t *n, int64_t *newest)
+{
+	enum kp_err err = kp_request_tail_run(q, f);
+	struct read rd;
+
+	*n = 0;
+	if (err == KP_OK)
+		err = read_newest(q, newest);
+	if (err != KP_OK)
+		return err;
+	/* SQLite uses the last row's id again if that was deleted */
+	if (*newest < f->request)
+		f->request = *newest;
+	read_start(&rd, q, "select id from request where id > ?1"
+	    " and run_id = ?2 order by id limit ?3");
+	read_bind(&rd, f->request);
+	read_bind(&rd, f->run);
+	read_bind(&rd, (int64_t)max);
+	while (read_next(&rd))
+		ids[(*n)++] = read_int(&rd, 0);
+	return read_end(&rd);
+}

@@ -1,0 +1,368 @@
+/*
+ * range.c - finds the windows, the nodes and the plan of a range, and binds its
+ * sums and windows one by one to a prepared statement.
+ *
+ * The plan has the sums of the coarsest level that lie in the range, then, in the
+ * gaps between them, finer ones, recursively.
+ */
+#include <stdlib.h>
+
+#include "base/sat.h"
+#include "range.h"
+
+#define ALL_NODES 0	/* as level_sum.node_id */
+
+struct finder {
+	sqlite3_stmt *sums, *windows;
+	const struct range_wanted *w;
+	struct range_plan *out;
+	int rc;
+};
+
+void
+range_plan_free(struct range_plan *p)
+{
+	free(p->v);
+	*p = (struct range_plan){ 0 };
+}
+
+/* Skips levels that are not multiples, which a damaged file may have. */
+static void
+add_level(struct range_levels *l, int64_t level)
+{
+	if (level > 0 && level <= RANGE_LEVEL_MAX &&
+	    (l->n == 0 || level % l->v[l->n - 1] == 0))
+		l->v[l->n++] = level;
+}
+
+int
+range_levels_read(sqlite3 *conn, struct range_levels *out)
+{
+	sqlite3_stmt *st;
+	int rc = sqlite3_prepare_v2(conn, "select level from level_next"
+	    " order by level", -1, &st, NULL);
+
+	out->n = 0;
+	if (rc != SQLITE_OK)
+		return rc;
+	while (sqlite3_step(st) == SQLITE_ROW && out->n < RANGE_LEVELS_MAX)
+		add_level(out, sqlite3_column_int64(st, 0));
+	return sqlite3_finalize(st);
+}
+
+static void
+add(struct finder *f, sqlite3_stmt *st, bool sum)
+{
+	struct range_plan *p = f->out;
+
+	if (vec_room_by_len(&p->v, p->n, VEC_NO_CAP) != KP_OK) {
+		f->rc = SQLITE_NOMEM;
+		return;
+	}
+	p->v[p->n++] = (struct range_piece){ sqlite3_column_int64(st, 0),
+		sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2),
+		sqlite3_column_int64(st, 3), sum };
+}
+
+/* Adds the statement's rows. */
+static void
+take(struct finder *f, sqlite3_stmt *st, bool sum)
+{
+	int rc = SQLITE_ROW;
+
+	while (f->rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW)
+		add(f, st, sum);
+	if (f->rc == SQLITE_OK && rc != SQLITE_DONE)
+		f->rc = rc;
+	sqlite3_reset(st);
+}
+
+static void
+take_windows(struct finder *f, int64_t node, kp_wall_ns since,
+    kp_wall_ns until)
+{
+	sqlite3_bind_int64(f->windows, 1, since);
+	sqlite3_bind_int64(f->windows, 2, until);
+	sqlite3_bind_int64(f->windows, 3, node);
+	take(f, f->windows, false);
+}
+
+static void
+take_sums(struct finder *f, int64_t node, int64_t level, kp_wall_ns since,
+    kp_wall_ns until)
+{
+	sqlite3_bind_int64(f->sums, 1, level);
+	sqlite3_bind_int64(f->sums, 2, node);
+	sqlite3_bind_int64(f->sums, 3, since);
+	sqlite3_bind_int64(f->sums, 4, until - level * KP_NS_PER_S);
+	take(f, f->sums, true);
+}
+
+static bool
+usable(const struct finder *f, int level, kp_wall_ns since, kp_wall_ns until)
+{
+	kp_dur_ns length = f->w->levels->v[level] * KP_NS_PER_S;
+
+	return (f->w->step == 0 || f->w->step % length == 0) &&
+	    until - length >= since;
+}
+
+/* Uses the first `levels` levels, the coarsest first.  A sum may have a row for
+   each run. */
+static void
+find(struct finder *f, int64_t node, int levels, kp_wall_ns since,
+    kp_wall_ns until)
+{
+	size_t first = f->out->n, end;
+	kp_wall_ns start;
+	kp_dur_ns length;
+
+	if (since >= until || f->rc != SQLITE_OK)
+		return;
+	while (levels > 0 && !usable(f, levels - 1, since, until))
+		levels--;
+	if (levels == 0 && node != ALL_NODES) {
+		take_windows(f, node, since, until);
+		return;
+	}
+	if (levels == 0) {
+		for (size_t i = 0; i < f->w->nnodes; i++)
+			find(f, f->w->node[i], f->w->node_levels, since, until);
+		return;
+	}
+	length = f->w->levels->v[--levels] * KP_NS_PER_S;
+	take_sums(f, node, f->w->levels->v[levels], since, until);
+	end = f->out->n;
+	for (size_t i = first; i < end && f->rc == SQLITE_OK; i++) {
+		start = f->out->v[i].start;
+		find(f, node, levels, since, start);
+		since = start + length;
+	}
+	find(f, node, levels, since, until);
+}
+
+int
+range_plan_find(sqlite3 *conn, const struct range_wanted *w,
+    struct range_plan *out)
+{
+	bool sums = w->levels->n > 0;
+	struct finder f = { .w = w, .out = out };
+
+	f.rc = sqlite3_prepare_v2(conn, "select id, start_ns, run_id, level"
+	    " from time_window where start_ns >= ? and start_ns < ?"
+	    " and node_id = ?", -1, &f.windows, NULL);
+	if (f.rc == SQLITE_OK && sums)
+		f.rc = sqlite3_prepare_v2(conn, "select id, start_ns,"
+		    " run_id, level from level_sum where level = ?"
+		    " and node_id = ? and start_ns >= ? and start_ns <= ?"
+		    " order by start_ns", -1,
+		    &f.sums, NULL);
+	if (w->all) {
+		find(&f, ALL_NODES, w->all_levels, w->since, w->until);
+	} else {
+		for (size_t i = 0; i < w->nnodes; i++)
+			find(&f, w->node[i], w->node_levels, w->since,
+			    w->until);
+	}
+	sqlite3_finalize(f.sums);
+	sqlite3_finalize(f.windows);
+	return f.rc;
+}
+
+/* ---- the range of a query ---- */
+
+#define LATE (100 * KP_NS_PER_MS)
+
+void
+range_bind(struct read *rd, const struct kp_query_range *r)
+{
+	read_bind(rd, r->since);
+	read_bind(rd, r->until);
+	read_bind_text(rd, r->node);
+}
+
+/*
+ * Finds from when to when the windows last that this time cuts; both stay as they
+ * are if there is none.  Windows become longer with age, so that none is longer
+ * than the oldest, or an hour.  Those of earlier versions end a little late: what
+ * reaches less than that behind the time is not cut.
+ */
+static enum kp_err
+widen_to(struct kp_query *q, const struct kp_query_range *r, kp_wall_ns at,
+    kp_wall_ns *start, kp_wall_ns *end)
+{
+	struct read rd;
+
+	read_start(&rd, q, "select min(w.start_ns), max(w.end_ns)"
+	    " from time_window w where w.start_ns > ?1 - max(3600000000000,"
+	    " (select max(end_ns - start_ns) from (select start_ns, end_ns"
+	    " from time_window order by start_ns limit 100)))"
+	    " and w.start_ns < ?1 and w.end_ns > ?2"
+	    " and (?3 is null or w.node_id in"
+	    " (select id from node where one_of(name, ?3)))");
+	read_bind(&rd, at);
+	read_bind(&rd, sat_add(at, LATE));
+	read_bind_text(&rd, r->node);
+	while (read_next(&rd)) {
+		if (sqlite3_column_type(rd.st, 0) == SQLITE_NULL)
+			continue;
+		if (read_int(&rd, 0) < *start)
+			*start = read_int(&rd, 0);
+		if (read_int(&rd, 1) > *end)
+			*end = read_int(&rd, 1);
+	}
+	return read_end(&rd);
+}
+
+enum kp_err
+range_whole(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_range *out)
+{
+	kp_wall_ns ignored = INT64_MAX;
+	enum kp_err err = KP_OK;
+
+	*out = *r;
+	out->exact = true;
+	if (r->exact || r->since >= r->until)
+		return KP_OK;
+	if (r->since > 0)
+		err = widen_to(q, r, r->since, &out->since, &ignored);
+	ignored = 0;
+	if (err == KP_OK && r->until < INT64_MAX)
+		err = widen_to(q, r, r->until, &ignored, &out->until);
+	return err;
+}
+
+void
+range_shares(struct kp_cell *c)
+{
+	c->requests = c->share_requests;
+	c->w_requests = c->w_share_requests;
+	c->busy = c->share_busy;
+	c->w_busy = c->w_share_busy;
+}
+
+/* Finds the range's nodes; *all: there are no others. */
+static enum kp_err
+find_nodes(struct kp_query *q, size_t file, const struct kp_query_range *r,
+    int64_t **v, size_t *n, bool *all)
+{
+	struct read rd;
+
+	*v = NULL;
+	*n = 0;
+	*all = true;
+	read_start_file(&rd, q, file, "select id, ?1 is null or one_of(name, ?1)"
+	    " from node where name <> ''");
+	read_bind_text(&rd, r->node);
+	while (read_next(&rd)) {
+		if (read_int(&rd, 1) == 0) {
+			*all = false;
+			continue;
+		}
+		if (!read_room(&rd, v, *n))
+			break;
+		(*v)[(*n)++] = read_int(&rd, 0);
+	}
+	return read_end(&rd);
+}
+
+static enum kp_err
+find_pieces(struct kp_query *q, size_t file, const struct kp_query_range *r,
+    struct range_use use, struct range_plan *out)
+{
+	struct range_levels levels = { .n = 0 };
+	struct range_wanted w = { .since = r->since, .until = r->until,
+		.levels = &levels, .step = use.step };
+	struct read rd = { .q = q, .file = file };
+	int64_t *nodes;
+	enum kp_err err = find_nodes(q, file, r, &nodes, &w.nnodes,
+	    &w.all);
+
+	w.node = nodes;
+	w.all = w.all && !use.by_node;
+	if (err == KP_OK)
+		read_fail(&rd, range_levels_read(q->files[file].conn,
+		    &levels));
+	w.all_levels = w.node_levels = (int)levels.n;
+	if (err == KP_OK && rd.err == KP_OK)
+		read_fail(&rd, range_plan_find(q->files[file].conn, &w,
+		    out));
+	free(nodes);
+	return err != KP_OK ? err : rd.err;
+}
+
+enum kp_err
+range_cells_start(struct range_cells *rc, struct kp_query *q, size_t file,
+    const struct kp_query_range *r, struct range_use use,
+    const char *windows, const char *sums)
+{
+	enum kp_err err;
+
+	*rc = (struct range_cells){ .windows.q = q, .sums.q = q };
+	err = find_pieces(q, file, r, use, &rc->pieces);
+	if (err != KP_OK)
+		return err;
+	read_start_file(&rc->windows, q, file, windows);
+	read_start_file(&rc->sums, q, file, sums);
+	return KP_OK;
+}
+
+struct read *
+range_cells_next(struct range_cells *rc, kp_wall_ns *start)
+{
+	const struct range_piece *p;
+	struct read *rd;
+
+	if (rc->at == rc->pieces.n || rc->windows.err != KP_OK ||
+	    rc->sums.err != KP_OK)
+		return NULL;
+	p = &rc->pieces.v[rc->at++];
+	rd = p->sum ? &rc->sums : &rc->windows;
+	read_again(rd);
+	read_bind(rd, p->id);
+	*start = p->start;
+	return rd;
+}
+
+enum kp_err
+range_cells_end(struct range_cells *rc)
+{
+	enum kp_err err = read_end(&rc->windows), err2 = read_end(&rc->sums);
+
+	range_plan_free(&rc->pieces);
+	return err != KP_OK ? err : err2;
+}
+
+/* ---- the order of cells ---- */
+
+static bool
+is_total(const char *name)
+{
+	return strcmp(name, "_total") == 0;
+}
+
+size_t
+range_place(const struct kp_query_tiers *tiers, const char *tier)
+{
+	size_t t = 0;
+
+	if (is_total(tier))
+		return 0;
+	while (t < tiers->n && strcmp(tiers->v[t], tier) != 0)
+		t++;
+	return t + 1;
+}
+
+int
+range_cell_cmp(size_t place_a, const struct kp_cell *a, size_t place_b,
+    const struct kp_cell *b)
+{
+	bool ta = is_total(a->identity), tb = is_total(b->identity);
+
+	if (place_a != place_b)
+		return place_a < place_b ? -1 : 1;
+	if (ta != tb)
+		return ta ? -1 : 1;
+	return strcmp(a->identity, b->identity);
+}

@@ -1,0 +1,449 @@
+/*
+ * upkeep.c - does one turn of upkeep: deletes old rows, or replaces old windows
+ * by one of the next level, or writes a sum, or releases pages, or deletes unused
+ * texts of stacks.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "db.h"
+
+#define TEXTS_EVERY (3600 * KP_NS_PER_S)
+#define READ_ROWS 32768		/* in one turn, and the rest of a window */
+#define DELETE_TEXTS 512	/* looked at in one turn: about 200 KB */
+/* 8 MiB of bits.  Texts beyond stay until the ids begin again. */
+#define TEXT_IDS_MAX (INT64_C(1) << 26)
+#define CUT_KEEPS 0.75		/* factor of every age when it is too large */
+#define CUTS_MAX 64		/* makes a day a millisecond */
+#define VACUUM_PAGES 512	/* released in one turn: 2 MiB */
+#define FREE_PART 10		/* a tenth stays free for the next rows */
+#define FREE_PAGES 64
+
+static double
+ages_left(const struct upkeep *u)
+{
+	double left = 1;
+
+	for (unsigned i = 0; i < u->cuts; i++)
+		left *= CUT_KEEPS;
+	return left;
+}
+
+unsigned
+upkeep_percent(const struct upkeep *u)
+{
+	return (unsigned)(100 * ages_left(u) + 0.5);
+}
+
+static kp_dur_ns
+cut_age(const struct upkeep *u, kp_dur_ns age)
+{
+	return u->cuts == 0 ? age : (kp_dur_ns)((double)age * ages_left(u));
+}
+
+static kp_wall_ns
+floor_to(kp_wall_ns t, kp_dur_ns length)
+{
+	return t - (t % length + length) % length;
+}
+
+/* ---- replacing windows by coarser ones ---- */
+
+/* Returns the step of windows of this level; -1: before the first. */
+static int
+step_of(const struct upkeep *u, int64_t level)
+{
+	const struct kp_retain *r = &u->retain;
+	int i = (int)r->n - 1;
+
+	if (level == 0)
+		return r->step[0].length <= u->interval ? 0 : -1;
+	while (i >= 0 && r->step[i].length > level * KP_NS_PER_S)
+		i--;
+	return i;
+}
+
+/* Returns the age at which windows come to step i. */
+static kp_dur_ns
+age_into(const struct upkeep *u, int i)
+{
+	return i > 0 ? cut_age(u, u->retain.step[i - 1].age) : 0;
+}
+
+/* Returns whether the end of t's slot of step i is old enough. */
+static bool
+slot_due(const struct upkeep *u, int i, kp_wall_ns t, kp_wall_ns now)
+{
+	kp_dur_ns length = u->retain.step[i].length;
+
+	return floor_to(t, length) + length <= now - age_into(u, i);
+}
+
+/* Finds the slot of the oldest window that is due for another level. */
+static bool
+find_slot(const struct upkeep *u, struct kp_db *db, int64_t level,
+    kp_wall_ns now, struct slot *s)
+{
+	const struct kp_retain *r = &u->retain;
+	int at = step_of(u, level), to = (int)r->n - 1;
+
+	if (at >= to)
+		return false;
+	row_start(db, ST_OLDEST);
+	row_int(db, level);
+	row_int(db, floor_to(now - age_into(u, at + 1),
+	    r->step[at + 1].length));
+	if (!row_next(db))
+		return false;
+	*s = (struct slot){ .node = row_get(db, 0), .start = row_get(db, 1),
+		.run = row_get(db, 2) };
+	row_leave(db);
+	/* after a long pause it may be due for a later step */
+	while (to > at + 1 && !slot_due(u, to, s->start, now))
+		to--;
+	s->level = levels_above(db, level, r->step[to].length / KP_NS_PER_S);
+	s->start = floor_to(s->start, s->level * KP_NS_PER_S);
+	return true;
+}
+
+/* Returns the lowest level above this one that has windows; -1: none. */
+static int64_t
+next_level(struct kp_db *db, int64_t level)
+{
+	int64_t next = -1;
+
+	row_start(db, ST_LEVEL_OLDEST);
+	row_int(db, level);
+	if (row_next(db)) {
+		if (sqlite3_column_type(db->row, 0) != SQLITE_NULL)
+			next = row_get(db, 0);
+		row_leave(db);
+	}
+	return next;
+}
+
+static bool
+show_next(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+{
+	int64_t level = -1;
+	struct slot s;
+
+	while ((level = next_level(db, level)) >= 0) {
+		if (!find_slot(u, db, level, now, &s))
+			continue;
+		levels_show(db, &s);
+		return true;
+	}
+	return false;
+}
+
+/* ---- deleting ---- */
+
+/* Deletes the oldest rows, and those that refer to them. */
+static bool
+expire_rows(struct kp_db *db, enum stmt old, enum stmt del, kp_wall_ns until)
+{
+	row_start(db, old);
+	row_int(db, until);
+	return rows_delete(db, del);
+}
+
+static bool
+expire(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+{
+	const struct kp_retain *r = &u->retain;
+	kp_dur_ns windows = r->n > 0 ? r->step[r->n - 1].age : 0;
+	const struct {
+		enum stmt old, del;
+		kp_dur_ns age;
+	} all[] = {
+		/* sums come before their windows */
+		{ ST_SUMS_OLD, ST_SUM_DEL, cut_age(u, windows) },
+		{ ST_WINDOWS_OLD, ST_WINDOW_DEL, cut_age(u, windows) },
+		{ ST_REQUESTS_OLD, ST_REQUEST_DEL, cut_age(u, r->slow) },
+		{ ST_EVENTS_OLD, ST_EVENT_DEL, cut_age(u, r->events) },
+		{ ST_RUNS_OLD, ST_RUN_DEL, kp_retain_longest(r) },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (all[i].age > 0 &&
+		    expire_rows(db, all[i].old, all[i].del, now - all[i].age))
+			return true;
+	}
+	return false;
+}
+
+/* ---- unused texts of stacks ---- */
+
+static void
+stack_texts_free(struct stack_texts *t)
+{
+	free(t->used);
+	t->used = NULL;
+}
+
+void
+stack_texts_use(struct stack_texts *t, int64_t id)
+{
+	if (t->used != NULL && id > 0 && id <= t->last)
+		t->used[id / 8] |= (uint8_t)(1u << id % 8);
+}
+
+static bool
+is_used(const struct stack_texts *t, int64_t id)
+{
+	return id > t->last || (t->used[id / 8] >> id % 8 & 1) != 0;
+}
+
+/* False: there are no texts, or no memory for their bits: the next pass. */
+static bool
+begin(struct kp_db *db)
+{
+	struct stack_texts *t = &db->stack_texts;
+
+	t->last = 0;
+	row_start(db, ST_STACK_LAST);
+	if (row_next(db)) {
+		t->last = row_get(db, 0);
+		row_leave(db);
+	}
+	if (t->last > TEXT_IDS_MAX)
+		t->last = TEXT_IDS_MAX;
+	if (db->rc != SQLITE_OK || t->last <= 0)
+		return false;
+	t->used = calloc((size_t)t->last / 8 + 1, 1);
+	t->step = STACK_TEXTS_SUMS;
+	t->at = 0;
+	return t->used != NULL;
+}
+
+static void
+next_step(struct stack_texts *t)
+{
+	t->at = 0;
+	if (t->step != STACK_TEXTS_DELETE) {
+		t->step++;
+		return;
+	}
+	stack_texts_free(t);
+	t->swept = true;
+}
+
+/* Marks the stacks of the next windows or sums, as a whole. */
+static void
+mark(struct kp_db *db, enum stmt rows)
+{
+	struct stack_texts *t = &db->stack_texts;
+	int64_t of = t->at;
+	int n = 0;
+	bool more;
+
+	row_start(db, rows);
+	row_int(db, t->at);
+	while ((more = row_next(db))) {
+		if (row_get(db, 0) != of && n >= READ_ROWS)
+			break;
+		of = row_get(db, 0);
+		stack_texts_use(t, row_get(db, 1));
+		n++;
+	}
+	row_leave(db);
+	t->at = of;
+	if (!more && db->rc == SQLITE_OK)
+		next_step(t);
+}
+
+static void
+delete_texts(struct kp_db *db)
+{
+	struct stack_texts *t = &db->stack_texts;
+	int64_t unused[DELETE_TEXTS];
+	int n = 0, seen = 0;
+	bool more = false;
+
+	row_start(db, ST_STACK_IDS);
+	row_int(db, t->at);
+	while (seen < DELETE_TEXTS && (more = row_next(db))) {
+		t->at = row_get(db, 0);
+		seen++;
+		if (!is_used(t, t->at))
+			unused[n++] = t->at;
+	}
+	row_leave(db);
+	for (int i = 0; i < n; i++) {
+		row_start(db, ST_STACK_DEL);
+		row_int(db, unused[i]);
+		row_end(db);
+	}
+	if (n > 0)
+		db_ids_clear(db);
+	if ((!more || t->at >= t->last) && db->rc == SQLITE_OK)
+		next_step(t);
+}
+
+static void
+go_on(struct kp_db *db)
+{
+	switch (db->stack_texts.step) {
+	case STACK_TEXTS_SUMS:
+		mark(db, ST_STACK_SUM_USED);
+		break;
+	case STACK_TEXTS_WINDOWS:
+		mark(db, ST_STACK_USED);
+		break;
+	case STACK_TEXTS_DELETE:
+		delete_texts(db);
+		break;
+	}
+	/* what could not be read has no mark */
+	if (db->rc != SQLITE_OK)
+		stack_texts_free(&db->stack_texts);
+}
+
+/*
+ * Does a part of the pass that is running, or begins one every hour.  False: there
+ * is nothing to do now.
+ */
+static bool
+stack_texts_turn(struct kp_db *db, kp_wall_ns now)
+{
+	struct stack_texts *t = &db->stack_texts;
+
+	if (t->used == NULL) {
+		/* the clock may have been set back */
+		if (t->next == 0 || t->next > now + TEXTS_EVERY)
+			t->next = now + TEXTS_EVERY;
+		if (now < t->next)
+			return false;
+		t->next = now + TEXTS_EVERY;
+		if (!begin(db))
+			return false;
+	}
+	go_on(db);
+	return true;
+}
+
+/*
+ * The same without waiting for the hour, once after each cut of ages: rows were
+ * deleted, so texts may be unused.
+ */
+static bool
+stack_texts_now(struct kp_db *db)
+{
+	struct stack_texts *t = &db->stack_texts;
+
+	if (t->used == NULL && (t->swept || !begin(db))) {
+		t->swept = true;
+		return false;
+	}
+	go_on(db);
+	return true;
+}
+
+/* ---- size ---- */
+
+static int64_t
+ask_int(struct kp_db *db, const char *pragma)
+{
+	sqlite3_stmt *st;
+	int64_t v = 0;
+	int rc;
+
+	if (db->rc != SQLITE_OK)
+		return 0;
+	db_fail(db, sqlite3_prepare_v2(db->conn, pragma, -1, &st, NULL));
+	if (db->rc != SQLITE_OK)
+		return 0;
+	rc = sqlite3_step(st);
+	db_fail(db, rc);
+	if (rc == SQLITE_ROW)
+		v = sqlite3_column_int64(st, 0);
+	sqlite3_finalize(st);
+	return v;
+}
+
+/* Releases pages, except if the file cannot shrink: auto_vacuum is off. */
+static bool
+give_back(struct upkeep *u, struct kp_db *db, int64_t size)
+{
+	int64_t pages = ask_int(db, "pragma page_count");
+	int64_t unused = ask_int(db, "pragma freelist_count");
+	int64_t keep = pages / FREE_PART + FREE_PAGES;
+	char sql[64];
+
+	u->bytes = (uint64_t)(pages * size);
+	if (u->max_bytes > 0 && u->bytes > u->max_bytes)
+		keep = 0;
+	if (unused <= keep || db->rc != SQLITE_OK)
+		return false;
+	snprintf(sql, sizeof(sql), "pragma incremental_vacuum(%d)",
+	    VACUUM_PAGES);
+	db_fail(db, sqlite3_exec(db->conn, sql, NULL, NULL, NULL));
+	return ask_int(db, "pragma page_count") < pages;
+}
+
+static void
+report_cut(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+{
+	struct kp_happening h = { .at = now, .node = "", .kind = "store_size" };
+
+	if (u->cuts <= u->cuts_reported)
+		return;
+	u->cuts_reported = u->cuts;
+	snprintf(h.text, sizeof(h.text), "the database would grow past %"
+	    PRIu64 " MiB: what it holds is kept %.3g %% as long",
+	    u->max_bytes >> 20, 100 * ages_left(u));
+	db_happening(db, &h);
+}
+
+/*
+ * If the file is too large, shortens all ages by the same factor, so that every
+ * resolution keeps its share.  They grow again while there is room.
+ */
+static bool
+fit_size(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+{
+	int64_t size = ask_int(db, "pragma page_size"), used;
+
+	if (give_back(u, db, size))
+		return true;
+	if (u->max_bytes == 0 || db->rc != SQLITE_OK)
+		return false;
+	used = (int64_t)u->bytes - size * ask_int(db, "pragma freelist_count");
+	if (used > (int64_t)u->max_bytes && u->cuts < CUTS_MAX) {
+		/* unused texts may be what is too much */
+		if (stack_texts_now(db))
+			return true;
+		u->cuts++;
+		db->stack_texts.swept = false;
+		report_cut(u, db, now);
+		return true;
+	}
+	if (used < (int64_t)u->max_bytes / 10 * 9 && u->cuts > 0)
+		u->cuts--;
+	return false;
+}
+
+/*
+ * Sums delete nothing, so that they need not wait for a clock that is ahead:
+ * the windows' own time counts where `now` is behind it (write/hold.h).
+ */
+static bool
+make_sum(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+{
+	return levels_make(db, db->last_end > now ? db->last_end : now,
+	    u->interval);
+}
+
+int
+upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now, bool *more)
+{
+	db_begin(db);
+	levels_set(db, &u->retain, u->interval);
+	/* sums come last: if one fails, the file must still shrink */
+	*more = db->rc == SQLITE_OK && (expire(u, db, now) ||
+	    show_next(u, db, now) || fit_size(u, db, now) ||
+	    make_sum(u, db, now) || stack_texts_turn(db, now));
+	return db_commit(db);
+}
