@@ -12,7 +12,7 @@
 
 #include "agent/agent_msg.h"
 #include "client.h"
-#include "conn/reach/opt_node.h"
+#include "conn/reach.h"
 #include "conn/sync.h"
 #include "kprofd/clock.h"
 #include "kprofd/etf.h"

@@ -1,6 +1,6 @@
 /*
  * lang.h - the subset of Erlang that tiers.conf is written in; private to
- * src/config, and to src/conn/tls/optfile.c, which reads another file of terms.
+ * src/config, and to src/conn/tls_optfile.c, which reads another file of terms.
  *
  * text -> (scan.c) tokens -> (parse.c) nodes -> (conf.c, ident.c) struct
  * kp_conf -> (spec*.c) match specs.  Tokens and nodes live in one arena and

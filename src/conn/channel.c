@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "conn/channel_kind.h"
+#include "conn/channel.h"
 
 ssize_t
 channel_failed(struct channel *c, int err)
@@ -141,4 +141,21 @@ const char *
 channel_doubt(const struct channel *c)
 {
 	return c->doubt;
+}
+
+int
+wait_ready(int fd, short events, kp_mono_ns deadline)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	kp_dur_ns left;
+	int r = -1;
+
+	errno = EINTR;
+	while (r < 0 && errno == EINTR) {
+		left = deadline - kp_mono_now();
+		if (left <= 0)
+			return ETIMEDOUT;
+		r = poll(&p, 1, (int)(left / KP_NS_PER_MS) + 1);
+	}
+	return r < 0 ? errno : r == 0 ? ETIMEDOUT : 0;
 }

@@ -11,7 +11,32 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "kprofd/clock.h"
+
+#define CHANNEL_WHY_MAX 512	/* bytes */
+#define CHANNEL_HOW_MAX 64
+
 struct channel;
+
+/* What plain channels (channel.c) and encrypted ones (tls_channel.c) fill in. */
+struct channel_kind {
+	/* As channel_read() and channel_write(); they set wants, more and why. */
+	ssize_t (*read)(struct channel *c, void *to, size_t n);
+	ssize_t (*write)(struct channel *c, const void *from, size_t n);
+	/* Frees it, without closing the descriptor. */
+	void (*free)(struct channel *c);
+};
+
+/* The first member of each kind. */
+struct channel {
+	const struct channel_kind *kind;
+	int fd;
+	short wants;
+	int err;		/* as channel_errno() */
+	bool more;
+	const char *doubt;	/* as channel_doubt(); static */
+	char why[CHANNEL_WHY_MAX], how[CHANNEL_HOW_MAX];
+};
 
 /* Instead of a number of bytes. */
 enum {
@@ -51,5 +76,11 @@ int channel_errno(const struct channel *c);
 const char *channel_how(const struct channel *c);
 /* What of the peer was not verified although it is encrypted; static; NULL: nothing. */
 const char *channel_doubt(const struct channel *c);
+
+/* For kinds: keeps the error of a system call as why; its value is CHANNEL_FAILED. */
+ssize_t channel_failed(struct channel *c, int err);
+
+/* 0: fd is ready for one of the events of poll(2); ETIMEDOUT; or errno. */
+int wait_ready(int fd, short events, kp_mono_ns deadline);
 
 #endif

@@ -16,7 +16,7 @@
 
 #include "kprofd/thread.h"
 #include "conn/connect.h"
-#include "conn/reach/place.h"
+#include "conn/dial.h"
 
 #define GRACE KP_NS_PER_S
 

@@ -12,19 +12,19 @@
 #include <netinet/in.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include <ei.h>
 
-#include "conn/reach/address.h"
-#include "conn/reach/dial.h"
+#include "conn/address.h"
+#include "conn/dial.h"
 #include "conn/handshake.h"
 #include "conn/handshake_check.h"
-#include "conn/own_name.h"
-#include "conn/tls/tls.h"
-#include "conn/wait.h"
+#include "conn/tls.h"
+
+#define HOST_MAX 256
 
 /* One handshake as its channel saw it; ei passes it as the socket context. */
 struct shake {
@@ -46,6 +46,10 @@ uses_tls(const struct shake *s)
 	return s->o->reach != NULL && tls_wanted(&s->o->reach->tls);
 }
 
+/* Says what was wrong, for shake_explain(). */
+#define SHAKE_FAIL(s, e, ...) \
+	((s)->err = cannot_connect((s)->place, e, (s)->why, (s)->n, __VA_ARGS__))
+
 static int
 shake_wait(const struct shake *s)
 {
@@ -53,72 +57,39 @@ shake_wait(const struct shake *s)
 	    s->deadline);
 }
 
-/* The reason of the channel, or of making it. */
-static void
-shake_failed(struct shake *s, enum kp_err e, const char *reason)
-{
-	snprintf(s->why, s->n, "cannot connect to '%s': %s", s->place->node,
-	    reason);
-	s->err = e;
-}
-
-/* ---- what the node sends ---- */
-
-static int
-not_a_node(struct shake *s)
-{
-	char at[ADDRESS_TEXT_MAX];
-
-	snprintf(s->why, s->n, "cannot connect to '%s': what answers at %s does "
-	    "not speak the distribution protocol (%s)", s->place->node,
-	    address_of_peer(channel_fd(s->channel), at),
-	    node_place_port_hint(s->place));
-	s->err = KP_EIO;
-	return EPROTO;
-}
-
-/* A port that was given, or that epmd remembers, may be another node's by now. */
-static int
-other_node(struct shake *s)
-{
-	const char *name = s->check.name, *quote = name[0] != '\0' ? "'" : "";
-	char at[ADDRESS_TEXT_MAX];
-
-	snprintf(s->why, s->n, "cannot connect to '%s': the node at %s is "
-	    "%s%s%s, not '%s'", s->place->node,
-	    address_of_peer(channel_fd(s->channel), at), quote,
-	    name[0] != '\0' ? name : "another one", quote, s->place->node);
-	s->err = KP_ESTATE;
-	return EPROTO;
-}
-
-static int
-too_old(struct shake *s)
-{
-	snprintf(s->why, s->n, "cannot connect to '%s': it runs %s, and "
-	    "kprofd needs OTP %d or later", s->place->node,
-	    handshake_release_text(s->check.release), HANDSHAKE_RELEASE_LEAST);
-	s->err = KP_ESTATE;
-	return EPROTO;
-}
-
-/* Looks at bytes before ei gets them.  Not 0: the errno for ei. */
+/* Looks at bytes that the node sent before ei gets them.  Not 0: the errno for ei. */
 static int
 shake_see(struct shake *s, const uint8_t *p, size_t n)
 {
-	switch (handshake_check(&s->check, p, n)) {
+	enum handshake_said said = handshake_check(&s->check, p, n);
+	const char *name = s->check.name, *quote = name[0] != '\0' ? "'" : "";
+	char at[ADDRESS_TEXT_MAX] = "";
+
+	if (said == HANDSHAKE_NO_NODE || said == HANDSHAKE_OTHER_NODE)
+		address_of_peer(channel_fd(s->channel), at);
+	switch (said) {
 	case HANDSHAKE_FINE:
 		return 0;
 	case HANDSHAKE_NO_NODE:
-		return not_a_node(s);
+		SHAKE_FAIL(s, KP_EIO, "what answers at %s does not speak the "
+		    "distribution protocol (%s)", at,
+		    node_place_port_hint(s->place));
+		break;
 	case HANDSHAKE_TLS:
-		shake_failed(s, KP_ESTATE, "it uses TLS (see -tls-optfile, "
+		SHAKE_FAIL(s, KP_ESTATE, "it uses TLS (see -tls-optfile, "
 		    "-tls-cert)");
-		return EPROTO;
+		break;
 	case HANDSHAKE_TOO_OLD:
-		return too_old(s);
+		SHAKE_FAIL(s, KP_ESTATE, "it runs %s, and kprofd needs OTP %d or "
+		    "later", handshake_release_text(s->check.release),
+		    HANDSHAKE_RELEASE_LEAST);
+		break;
 	case HANDSHAKE_OTHER_NODE:
-		return other_node(s);
+		/* A port that was given, or that epmd remembers, may be its by now. */
+		SHAKE_FAIL(s, KP_ESTATE, "the node at %s is %s%s%s, not '%s'", at,
+		    quote, name[0] != '\0' ? name : "another one", quote,
+		    s->place->node);
+		break;
 	}
 	return EPROTO;
 }
@@ -164,7 +135,7 @@ cb_connect(void *ctx, void *addr, int len, unsigned tmo)
 	}
 	if (s->err == KP_OK)
 		return 0;
-	shake_failed(s, s->err, why);
+	SHAKE_FAIL(s, s->err, "%s", why);
 	return EIO;
 }
 
@@ -173,7 +144,7 @@ static int
 shake_broke(struct shake *s, ssize_t how)
 {
 	if (how == CHANNEL_FAILED && channel_errno(s->channel) == 0)
-		shake_failed(s, KP_ESTATE, channel_why(s->channel));
+		SHAKE_FAIL(s, KP_ESTATE, "%s", channel_why(s->channel));
 	return EIO;
 }
 
@@ -263,46 +234,102 @@ static ei_socket_callbacks callbacks = {
 	.get_fd = cb_get_fd,
 };
 
+/* ---- our name: of the same kind as the node's, short or long, else it is refused ---- */
+
+struct own_name {
+	char alive[KP_NODE_NAME_MAX + 1];	/* before the '@' */
+	char host[KP_NODE_NAME_MAX + 1];
+	char full[KP_NODE_NAME_MAX + 1];	/* both */
+};
+
+/* The VM takes an IPv6 address, too, for the host of a long name. */
+static bool
+is_long(const char *host)
+{
+	return strpbrk(host, ".:") != NULL;
+}
+
+/*
+ * Finds our host for connections to this node (app@host): that of `given`, "name",
+ * "name@host" or NULL; else the name of this machine, short or fully qualified
+ * like the node's.
+ */
+static enum kp_err
+own_host(struct own_name *o, const char *given, const char *node, char *why,
+    size_t n)
+{
+	const char *theirs = strchr(node, '@') + 1;
+	const char *at = given != NULL ? strchr(given, '@') : NULL;
+	char name[HOST_MAX];
+
+	if (at != NULL)
+		snprintf(name, sizeof(name), "%s", at + 1);
+	else
+		machine_name(name, sizeof(name), is_long(theirs));
+	/* Without a domain only a target on this host can be reached. */
+	if (at == NULL && is_long(theirs) && !is_long(name))
+		snprintf(name, sizeof(name), "%s", theirs);
+	if ((size_t)snprintf(o->host, sizeof(o->host), "%s", name) >=
+	    sizeof(o->host) || strlen(name) == HOST_MAX - 1) {
+		snprintf(why, n, "host name '%s' is too long (see -name)", name);
+		return KP_ELIMIT;
+	}
+	return KP_OK;
+}
+
+/* Completes it: with the name that was given, or without one kprofdSLOT. */
+static enum kp_err
+own_name(struct own_name *o, const char *given, unsigned slot, char *why,
+    size_t n)
+{
+	int len;
+
+	if (given == NULL)
+		len = snprintf(o->alive, sizeof(o->alive), "kprofd%u", slot);
+	else
+		len = snprintf(o->alive, sizeof(o->alive), "%.*s",
+		    (int)strcspn(given, "@"), given);
+	if ((size_t)len >= sizeof(o->alive) ||
+	    (size_t)snprintf(o->full, sizeof(o->full), "%s@%s", o->alive,
+	    o->host) >= sizeof(o->full)) {
+		snprintf(why, n, "our node name would be too long (see -name)");
+		return KP_ELIMIT;
+	}
+	/* A node would answer "nok", as for a name in use. */
+	if (!kp_node_alive_ok(o->alive, strlen(o->alive))) {
+		snprintf(why, n, "bad node name '%s': nodes accept letters, "
+		    "digits, _ and - before the @ (see -name)", o->full);
+		return KP_EFORMAT;
+	}
+	return KP_OK;
+}
+
 /* ---- connecting ---- */
 
+/* Why there is no connection, where ei met err. */
 static enum kp_err
-shake_explain(const struct shake *s, int err)
+shake_explain(struct shake *s, int err)
 {
-	const char *target = s->place->node;
+	const char *status = s->check.status;
 	char path[NODE_COOKIE_PATH_MAX];
 
 	if (s->err != KP_OK)
 		return s->err;
-	if (kp_mono_now() >= s->deadline || err == ETIMEDOUT) {
-		snprintf(s->why, s->n, "cannot connect to '%s': no answer "
-		    "within %lld s (is the node hung or the network cut?)",
-		    target, (long long)(s->o->limit / KP_NS_PER_S));
-		return KP_ETIMEOUT;
-	}
-	if (strcmp(s->check.status, "alive") == 0 ||
-	    strcmp(s->check.status, "nok") == 0) {
-		snprintf(s->why, s->n, "cannot connect to '%s': the name is in "
-		    "use there (see -name)", target);
-		return KP_EBUSY;
-	}
-	if (strcmp(s->check.status, "not_allowed") == 0) {
-		snprintf(s->why, s->n, "cannot connect to '%s': not allowed "
-		    "(the node restricts who may connect: net_kernel:allow/1)",
-		    target);
-		return KP_ESTATE;
-	}
-	if (s->replied) {
-		snprintf(s->why, s->n, "cannot connect to '%s': cookie refused, "
-		    "read from '%.512s' (see -cookie-file)", target,
-		    node_cookie_path(s->o->reach != NULL ?
+	if (kp_mono_now() >= s->deadline || err == ETIMEDOUT)
+		return no_answer(s->place, s->o->limit, s->why, s->n);
+	if (strcmp(status, "alive") == 0 || strcmp(status, "nok") == 0)
+		return SHAKE_FAIL(s, KP_EBUSY, "the name is in use there (see -name)");
+	if (strcmp(status, "not_allowed") == 0)
+		return SHAKE_FAIL(s, KP_ESTATE, "not allowed (the node restricts who may "
+		    "connect: net_kernel:allow/1)");
+	if (s->replied)
+		return SHAKE_FAIL(s, KP_ESTATE, "cookie refused, read from '%.512s' (see "
+		    "-cookie-file)", node_cookie_path(s->o->reach != NULL ?
 		    s->o->reach->cookie_file : NULL, path));
-		return KP_ESTATE;
-	}
-	snprintf(s->why, s->n, "cannot connect to '%s': the node closed the "
-	    "connection during the handshake (same kind of name, short or "
-	    "long?%s%s)", target, s->place->port != 0 ? " " : "",
-	    s->place->port != 0 ? node_place_port_hint(s->place) : "");
-	return KP_EIO;
+	return SHAKE_FAIL(s, KP_EIO, "the node closed the connection during the "
+	    "handshake (same kind of name, short or long?%s%s)",
+	    s->place->port != 0 ? " " : "", s->place->port != 0 ?
+	    node_place_port_hint(s->place) : "");
 }
 
 /* One attempt under one name. */
@@ -369,8 +396,7 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 			e = connect_as(&s, &own, c);
 	}
 	if (e == KP_EBUSY && name == NULL)
-		snprintf(why, whylen, "cannot connect to '%s': all names "
-		    "kprofd1 to kprofd%d are in use there (see -name)",
-		    place.node, NODE_SLOTS);
+		cannot_connect(&place, e, why, whylen, "all names kprofd1 to "
+		    "kprofd%d are in use there (see -name)", NODE_SLOTS);
 	return e;
 }

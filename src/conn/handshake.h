@@ -12,8 +12,7 @@
 #include <stdint.h>
 
 #include "conn/channel.h"
-#include "conn/cookie.h"
-#include "conn/reach/reach.h"
+#include "conn/reach.h"
 #include "kprofd/clock.h"
 #include "kprofd/err.h"
 

@@ -11,7 +11,7 @@
 
 #include "kprofd/etf.h"
 #include "kprofd/frame.h"
-#include "conn/cookie.h"
+#include "conn/reach.h"
 #include "conn/handshake.h"
 #include "conn/sync.h"
 

@@ -8,7 +8,7 @@
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
 #include "kprofd/term.h"
-#include "conn/reach/reach.h"
+#include "conn/reach.h"
 #include "conn/rex.h"
 
 struct dist_sync_opts {

@@ -11,7 +11,7 @@
 #include "kprofd/dur.h"
 #include "kprofd/nodes.h"
 #include "daemon/options.h"
-#include "conn/reach/opt_node.h"
+#include "conn/reach.h"
 #include "agent/probe_file.h"
 
 #define MAX_DB_DEFAULT "1G"

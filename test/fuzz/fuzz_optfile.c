@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "conn/tls/optfile.h"
+#include "conn/tls_optfile.h"
 #include "fuzz.h"
 
 static unsigned taken, refused;

@@ -16,7 +16,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
-#include "conn/tls/channel_tls.h"
+#include "conn/tls_channel.h"
 #include "fuzz.h"
 
 #define OPS_MAX 200
@@ -82,12 +82,12 @@ contexts(void)
 static struct channel *
 channel_to(int fd, bool verify)
 {
-	static const struct tls_why why = { .host = "vm", .ca = "ca.pem" };
+	static const struct tls_errors why = { .host = "vm", .ca = "ca.pem" };
 	SSL *ssl = SSL_new(client_ctx);
 	struct channel *c;
 
 	REQUIRE(ssl != NULL);
-	c = channel_tls(fd, ssl, &why, verify);
+	c = tls_channel_new(fd, ssl, &why, verify);
 	REQUIRE(c != NULL);
 	return c;
 }
@@ -132,11 +132,11 @@ no_server(const uint8_t *p, size_t n, bool verify)
 
 	sockets(fd);
 	c = channel_to(fd[0], verify);
-	r = channel_tls_handshake(c);
+	r = tls_channel_handshake(c);
 	REQUIRE(r == CHANNEL_WAIT);
 	(void)!write(fd[1], p, n);
 	shutdown(fd[1], SHUT_WR);
-	r = channel_tls_handshake(c);
+	r = tls_channel_handshake(c);
 	has_reason(c, r);
 	REQUIRE(r != 1);
 	drain(c);
@@ -156,7 +156,7 @@ pair_open(struct pair *p, bool newer)
 	REQUIRE(p->server != NULL && SSL_set_fd(p->server, fd[1]) == 1);
 	for (int i = 0; i < 20 && (r != 1 || done != 1); i++) {
 		if (r != 1)
-			r = channel_tls_handshake(p->c);
+			r = tls_channel_handshake(p->c);
 		if (done != 1)
 			done = SSL_accept(p->server);
 		ERR_clear_error();

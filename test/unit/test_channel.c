@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "conn/tls/channel_tls.h"
-#include "conn/tls/tls.h"
+#include "conn/tls_channel.h"
+#include "conn/tls.h"
 #include "tls_peer.h"
 
 #define LIMIT (30 * KP_NS_PER_S)	/* that only a failure reaches */
@@ -502,16 +502,16 @@ test_no_certificate(void **state)
 	struct tls_peer p = { .dir = &dir, .cert = "node.pem",
 		.version = TLS1_2_VERSION, .ciphers = anonymous };
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-	struct tls_why w = { .depth = -1 };
+	struct tls_errors w = { .depth = -1 };
 	struct channel *c;
 	ssize_t n;
 
 	(void)state;
 	assert_int_equal(SSL_CTX_set_cipher_list(ctx, anonymous), 1);
 	tls_peer_start(&p);
-	c = channel_tls(p.fd, SSL_new(ctx), &w, true);
+	c = tls_channel_new(p.fd, SSL_new(ctx), &w, true);
 	assert_non_null(c);
-	while ((n = channel_tls_handshake(c)) == CHANNEL_WAIT)
+	while ((n = tls_channel_handshake(c)) == CHANNEL_WAIT)
 		usleep(1000);
 	assert_int_equal(n, CHANNEL_FAILED);
 	assert_int_equal(channel_errno(c), 0);

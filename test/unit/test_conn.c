@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "conn/channel_kind.h"
+#include "conn/channel.h"
 #include "conn/conn.h"
 
 /* What it does is read from its script, a letter a call. */

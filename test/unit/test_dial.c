@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "conn/reach/address.h"
-#include "conn/reach/dial.h"
+#include "conn/address.h"
+#include "conn/dial.h"
 
 static const struct reach nothing = { .name = NULL };
 

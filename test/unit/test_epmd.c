@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "conn/reach/epmd.h"
+#include "conn/epmd.h"
 
 #define PORT "\x00\x00\x11\x11"	/* before the names: its own port */
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "conn/tls/pem.h"
+#include "conn/tls_certs.h"
 #include "tls_peer.h"
 
 static struct tls_dir dir;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "conn/reach/reach.h"
+#include "conn/reach.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "conn/tls/tls.h"
+#include "conn/tls.h"
 #include "tls_peer.h"
 
 #define LIMIT (20 * KP_NS_PER_S)	/* that only a failure reaches */

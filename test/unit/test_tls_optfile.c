@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "conn/tls/optfile.h"
+#include "conn/tls_optfile.h"
 
 static struct tls_settings s;
 static char why[512];

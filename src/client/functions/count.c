@@ -15,7 +15,7 @@
 #include "count_requests.h"
 #include "shared.h"
 #include "stdin_control.h"
-#include "conn/reach/opt_node.h"
+#include "conn/reach.h"
 #include "kprofd/nodes.h"
 #include "kprofd/dur.h"
 #include "profile/report/profile_db.h"

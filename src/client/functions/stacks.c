@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conn/reach/opt_node.h"
+#include "conn/reach.h"
 #include "kprofd/nodes.h"
 #include "kprofd/dur.h"
 #include "profile/stacks/stack_report.h"

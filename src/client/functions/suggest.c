@@ -20,7 +20,7 @@
 
 #include "client/functions/output_file.h"
 #include "client/functions/suggest.h"
-#include "conn/reach/opt_node.h"
+#include "conn/reach.h"
 #include "kprofd/dur.h"
 #include "kprofd/fn_name.h"
 #include "text/file_why.h"

@@ -12,7 +12,7 @@
 
 #include "analyse.h"
 #include "shared.h"
-#include "conn/reach/opt_node.h"
+#include "conn/reach.h"
 #include "kprofd/instructions.h"
 #include "kprofd/nodes.h"
 #include "calls/trace_file.h"

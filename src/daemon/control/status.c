@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "conn/channel.h"
-#include "conn/reach/address.h"
+#include "conn/address.h"
 #include "daemon/control/status.h"
 #include "daemon/health.h"
 #include "daemon/nodes/targets.h"

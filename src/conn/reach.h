@@ -3,9 +3,12 @@
  * kprof share.  All strings are borrowed of argv or of the environment, neither of
  * which changes, so that threads may read them.
  */
-#ifndef KPROFD_CONN_REACH_REACH_H
-#define KPROFD_CONN_REACH_REACH_H
+#ifndef KPROFD_CONN_REACH_H
+#define KPROFD_CONN_REACH_H
 
+#include <stddef.h>
+
+#include "kprofd/err.h"
 #include "text/options.h"
 
 /*
@@ -72,6 +75,14 @@ bool opt_port(struct opt_parser *p);		/* size_t */
 bool opt_epmd(struct opt_parser *p);		/* const char * */
 bool opt_resolve(struct opt_parser *p);		/* struct opt_list */
 bool opt_verify(struct opt_parser *p);		/* int: enum tls_verify */
+/*
+ * Of options that name a node: app@host, or with the port of its distribution,
+ * app@host:4370.  The error for what is not a name lists the nodes of this machine.
+ */
+bool opt_node(struct opt_parser *p);		/* const char *, as typed */
+bool opt_node_list(struct opt_parser *p);	/* struct opt_list, as typed */
+/* Checks p->value alone. */
+bool opt_is_node(struct opt_parser *p);
 
 #define REACH_WHY_MAX 512
 /*
@@ -95,6 +106,20 @@ struct reach_args {
 
 /* a must not move while its arguments are used. */
 void reach_args(struct reach_args *a, const struct reach *r);
+
+/* ---- the cookie that nodes share ---- */
+
+#define NODE_COOKIE_MAX 255	/* bytes */
+#define NODE_COOKIE_PATH_MAX 4096
+
+/* The file: `file`, else $KPROFD_COOKIE_FILE, else ~/.erlang.cookie, in buf. */
+const char *node_cookie_path(const char *file, char buf[NODE_COOKIE_PATH_MAX]);
+/*
+ * Reads the cookie from that file.  Like the VM it refuses one that others may read.
+ * On an error `why` names the file and the remedy.
+ */
+enum kp_err node_cookie(const char *file, char cookie[NODE_COOKIE_MAX + 1],
+    char *why, size_t whylen);
 
 /* True: connections are encrypted. */
 static inline bool

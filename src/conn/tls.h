@@ -2,11 +2,11 @@
  * tls.h - makes an encrypted channel of a connection to a node: the client's side of
  * OTP's inet_tls_dist.
  */
-#ifndef KPROFD_CONN_TLS_TLS_H
-#define KPROFD_CONN_TLS_TLS_H
+#ifndef KPROFD_CONN_TLS_H
+#define KPROFD_CONN_TLS_H
 
 #include "conn/channel.h"
-#include "conn/reach/place.h"
+#include "conn/dial.h"
 #include "kprofd/clock.h"
 
 /*

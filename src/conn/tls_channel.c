@@ -1,5 +1,5 @@
 /*
- * channel_tls.c - moves bytes between OpenSSL and a socket.
+ * tls_channel.c - moves bytes between OpenSSL and a socket.
  *
  * OpenSSL's own socket BIO calls write(), which raises SIGPIPE: ours does not.  It
  * also keeps what does not fit into the socket.  OpenSSL would keep it otherwise, and
@@ -22,8 +22,8 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 
-#include "conn/channel_kind.h"
-#include "conn/tls/channel_tls.h"
+#include "conn/channel.h"
+#include "conn/tls_channel.h"
 #include "kprofd/buf.h"
 
 #define NOTHING_HELD 1
@@ -33,7 +33,7 @@
 struct tls_channel {
 	struct channel base;
 	SSL *ssl;
-	struct tls_why why;
+	struct tls_errors why;
 	int err;		/* of the socket; 0: none */
 	bool eof;
 	bool verify;
@@ -172,7 +172,7 @@ broken(struct tls_channel *t)
 		return CHANNEL_END;
 	if (ended && t->err != 0)
 		return channel_failed(&t->base, t->err);
-	tls_why_text(&t->why, t->base.why, sizeof(t->base.why));
+	tls_errors_text(&t->why, t->base.why, sizeof(t->base.why));
 	t->base.err = 0;
 	return CHANNEL_FAILED;
 }
@@ -280,7 +280,7 @@ write_broken(struct tls_channel *t)
 	    SSL_get_error(t->ssl, -1) == SSL_ERROR_SSL &&
 	    ERR_GET_REASON(ERR_peek_error()) !=
 	    SSL_R_UNEXPECTED_EOF_WHILE_READING) {
-		tls_why_text(&t->why, t->base.why, sizeof(t->base.why));
+		tls_errors_text(&t->why, t->base.why, sizeof(t->base.why));
 		t->base.err = 0;
 	} else {
 		channel_failed(&t->base, err);
@@ -355,7 +355,7 @@ tls_free(struct channel *c)
 		SSL_shutdown(t->ssl);
 	ERR_clear_error();
 	SSL_free(t->ssl);
-	tls_why_free(&t->why);
+	tls_errors_free(&t->why);
 	kp_buf_free(&t->out);
 	free(t);
 }
@@ -363,7 +363,7 @@ tls_free(struct channel *c)
 static const struct channel_kind tls = { tls_read, tls_write, tls_free };
 
 struct channel *
-channel_tls(int fd, SSL *ssl, const struct tls_why *w, bool verify)
+tls_channel_new(int fd, SSL *ssl, const struct tls_errors *w, bool verify)
 {
 	struct tls_channel *t = calloc(1, sizeof(*t));
 	BIO *b;
@@ -386,7 +386,7 @@ channel_tls(int fd, SSL *ssl, const struct tls_why *w, bool verify)
 	SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE);
 	SSL_set_read_ahead(ssl, 1);
 	SSL_set_connect_state(ssl);
-	tls_why_watch(&t->why, ssl, verify);
+	tls_errors_watch(&t->why, ssl, verify);
 	return &t->base;
 }
 
@@ -400,13 +400,13 @@ is_verified(struct tls_channel *t)
 	if (!any)
 		snprintf(t->base.why, sizeof(t->base.why), "the node showed no "
 		    "certificate that is verified");
-	t->over = !any || !tls_why_signed(&t->why, t->ssl, t->base.why,
+	t->over = !any || !tls_errors_signed(&t->why, t->ssl, t->base.why,
 	    sizeof(t->base.why));
 	return !t->over;
 }
 
 ssize_t
-channel_tls_handshake(struct channel *c)
+tls_channel_handshake(struct channel *c)
 {
 	struct tls_channel *t = (struct tls_channel *)c;
 

@@ -13,15 +13,12 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include "conn/tls/cert_sigalgs.h"
-#include "conn/tls/cert_text.h"
-#include "conn/tls/channel_tls.h"
-#include "conn/tls/optfile.h"
-#include "conn/tls/pem.h"
-#include "conn/tls/tls.h"
-#include "conn/wait.h"
+#include "conn/tls_certs.h"
+#include "conn/tls_channel.h"
+#include "conn/tls_optfile.h"
+#include "conn/tls.h"
 
-_Static_assert(sizeof(((struct tls_why *)0)->host) > TLS_HOST_MAX,
+_Static_assert(sizeof(((struct tls_errors *)0)->host) > TLS_HOST_MAX,
     "no host is cut");
 
 /* ---- what is to be used: the options file, and options beside it ---- */
@@ -277,14 +274,14 @@ use_host(SSL *ssl, const char *host)
 }
 
 static enum kp_err
-session_new(SSL **ssl, struct tls_why *w, struct tls_settings *s,
+session_new(SSL **ssl, struct tls_errors *w, struct tls_settings *s,
     const struct node_place *p, char *why, size_t n)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
 	enum kp_err e = KP_OK;
 
 	*ssl = NULL;
-	*w = (struct tls_why){ .depth = s->depth };
+	*w = (struct tls_errors){ .depth = s->depth };
 	if (!s->no_sni)
 		snprintf(w->host, sizeof(w->host), "%s", s->sni != NULL ?
 		    s->sni : strchr(p->node, '@') + 1);
@@ -314,16 +311,16 @@ shake(struct channel *c, const struct tls_opts *o, kp_mono_ns deadline,
 	ssize_t r;
 	int err = 0;
 
-	while ((r = channel_tls_handshake(c)) == CHANNEL_WAIT && err == 0)
+	while ((r = tls_channel_handshake(c)) == CHANNEL_WAIT && err == 0)
 		err = wait_ready(channel_fd(c), channel_wants(c), deadline);
 	if (r == 1)
 		return KP_OK;
 	if (err == ETIMEDOUT) {
-		tls_why_silent(o->optfile_env, why, n);
+		tls_errors_silent(o->optfile_env, why, n);
 		return KP_ETIMEOUT;
 	}
 	if (err != 0 || r == CHANNEL_END)
-		tls_why_closed(o->optfile_env, why, n);
+		tls_errors_closed(o->optfile_env, why, n);
 	else
 		snprintf(why, n, "%s", channel_why(c));
 	/* What broke may be whole the next time; what was refused stays so. */
@@ -335,7 +332,7 @@ tls_connect(struct channel **c, int fd, const struct tls_opts *o,
     const struct node_place *p, kp_mono_ns deadline, char *why, size_t n)
 {
 	struct tls_settings s;
-	struct tls_why w;
+	struct tls_errors w;
 	enum kp_err e;
 	SSL *ssl;
 
@@ -348,7 +345,7 @@ tls_connect(struct channel **c, int fd, const struct tls_opts *o,
 		close(fd);
 		return e;
 	}
-	*c = channel_tls(fd, ssl, &w, !s.no_verify);
+	*c = tls_channel_new(fd, ssl, &w, !s.no_verify);
 	tls_settings_free(&s);
 	if (*c == NULL) {
 		snprintf(why, n, "out of memory");

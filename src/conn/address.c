@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "conn/reach/address.h"
+#include "conn/address.h"
 
 #define NEXT_AFTER (KP_NS_PER_S / 4)	/* RFC 8305: Connection Attempt Delay */
 
@@ -177,4 +177,23 @@ address_of_peer(int fd, char text[ADDRESS_TEXT_MAX])
 		snprintf(text, ADDRESS_TEXT_MAX, s.ss_family == AF_INET6 ?
 		    "[%s]:%s" : "%s:%s", host, port);
 	return text;
+}
+
+void
+machine_name(char *name, size_t n, bool qualified)
+{
+	struct addrinfo hints = { .ai_flags = AI_CANONNAME }, *res;
+
+	if (gethostname(name, n - 1) < 0)
+		snprintf(name, n, "localhost");
+	name[n - 1] = '\0';
+	if (!qualified)
+		name[strcspn(name, ".")] = '\0';
+	else if (strpbrk(name, ".:") == NULL &&
+	    getaddrinfo(name, NULL, &hints, &res) == 0) {
+		if (res->ai_canonname != NULL &&
+		    strchr(res->ai_canonname, '.') != NULL)
+			snprintf(name, n, "%s", res->ai_canonname);
+		freeaddrinfo(res);
+	}
 }

@@ -8,9 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conn/reach/reach.h"
+#include "conn/epmd.h"
+#include "conn/reach.h"
 #include "kprofd/nodes.h"
+#include "kprofd/secret.h"
 
+#define HERE_LIMIT (KP_NS_PER_S)	/* for the epmd of this machine */
 #define CERT_MAX (256u << 10)	/* bytes of -tls-cert that are looked at */
 
 /* ---- values ---- */
@@ -110,6 +113,38 @@ opt_verify(struct opt_parser *p)
 	return true;
 }
 
+/* What is not a name at all may be meant as one; a bad port needs no list. */
+bool
+opt_is_node(struct opt_parser *p)
+{
+	struct addresses here;
+	char hint[EPMD_HINT_MAX] = "";
+	struct kp_node_at at;
+	const char *why = kp_node_split(p->value, strlen(p->value), &at);
+
+	if (why == NULL)
+		return true;
+	if (strcmp(why, KP_NODE_WRONG) != 0)
+		return OPT_BAD(p, "-%s '%s': %s", p->at->name, p->value, why);
+	if (addresses_find(&here, "127.0.0.1") == 0)
+		epmd_hint(hint, sizeof(hint), p->value, NULL, &here,
+		    epmd_default_port(), kp_mono_now() + HERE_LIMIT);
+	return OPT_BAD(p, "-%s '%s': %s: %s", p->at->name, p->value, why,
+	    hint[0] != '\0' ? hint : "no epmd answers here");
+}
+
+bool
+opt_node(struct opt_parser *p)
+{
+	return opt_text(p) && opt_is_node(p);
+}
+
+bool
+opt_node_list(struct opt_parser *p)
+{
+	return opt_is_node(p) && opt_list(p);
+}
+
 /* ---- what they need ---- */
 
 /* As a variable that is empty is not set. */
@@ -188,6 +223,53 @@ reach_finish(struct reach *r, char *why, size_t n)
 		snprintf(why, n, "-tls-cert goes with -tls-ca FILE: who vouches "
 		    "for the node? (-tls-verify none: nobody)");
 	return why[0] == '\0';
+}
+
+/* ---- the cookie ---- */
+
+const char *
+node_cookie_path(const char *file, char buf[NODE_COOKIE_PATH_MAX])
+{
+	const char *home = getenv("HOME");
+
+	if (file == NULL)
+		file = getenv("KPROFD_COOKIE_FILE");
+	if (file != NULL && file[0] != '\0')
+		return file;
+	snprintf(buf, NODE_COOKIE_PATH_MAX, "%s/.erlang.cookie",
+	    home != NULL ? home : "");
+	return buf;
+}
+
+enum kp_err
+node_cookie(const char *file, char cookie[NODE_COOKIE_MAX + 1], char *why,
+    size_t n)
+{
+	char buf[NODE_COOKIE_PATH_MAX];
+	const char *path = node_cookie_path(file, buf), *reason;
+	struct stat st;
+	size_t len;
+	FILE *f = kp_secret_open(path, &st, &reason);
+
+	if (f == NULL) {
+		snprintf(why, n, "cannot read the cookie file '%s': %s "
+		    "(see -cookie-file)", path, reason);
+		return KP_EIO;
+	}
+	if (!kp_secret_is_private(f, &st, path, "cookie file", "-cookie-file",
+	    why, n)) {
+		fclose(f);
+		return KP_ESTATE;
+	}
+	len = fread(cookie, 1, NODE_COOKIE_MAX, f);
+	fclose(f);
+	cookie[len] = '\0';
+	cookie[strcspn(cookie, "\r\n")] = '\0';
+	if (cookie[0] == '\0') {
+		snprintf(why, n, "cookie file '%s' is empty", path);
+		return KP_EFORMAT;
+	}
+	return KP_OK;
 }
 
 /* ---- passing on ---- */

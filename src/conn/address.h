@@ -1,10 +1,11 @@
 /*
  * address.h - the addresses of a host, and a connection to the first that answers.
  */
-#ifndef KPROFD_CONN_REACH_ADDRESS_H
-#define KPROFD_CONN_REACH_ADDRESS_H
+#ifndef KPROFD_CONN_ADDRESS_H
+#define KPROFD_CONN_ADDRESS_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "kprofd/clock.h"
@@ -41,5 +42,8 @@ int addresses_connect(const struct addresses *a, unsigned port,
 
 /* 10.0.0.7:4370 or [::1]:4370: where a socket is connected to; else "". */
 const char *address_of_peer(int fd, char text[ADDRESS_TEXT_MAX]);
+
+/* The name of this machine: short, or fully qualified where there is such a name. */
+void machine_name(char *name, size_t n, bool qualified);
 
 #endif

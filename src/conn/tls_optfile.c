@@ -1,5 +1,5 @@
 /*
- * optfile.c - walks the terms of the file, by a table of the options of OTP's ssl.
+ * tls_optfile.c - walks the terms of the file, by a table of the options of OTP's ssl.
  *
  * Source: ssl(3) of OTP 25 to 29, and "Using TLS for Erlang Distribution".  Where an
  * option is given twice the first counts, as for the VM.
@@ -11,7 +11,7 @@
 
 #include "base/utf8.h"
 #include "config/lang.h"
-#include "conn/tls/optfile.h"
+#include "conn/tls_optfile.h"
 
 #define OPTIONS_MAX 64
 

@@ -6,6 +6,8 @@
  * Node" and "Get All Registered Names from EPMD".  Anything may listen at that port:
  * what it sends is bounded in size and time, and only good names are taken.
  */
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -18,9 +20,8 @@
 #include "base/near_names.h"
 #include "kprofd/buf.h"
 #include "kprofd/nodes.h"
-#include "conn/reach/epmd.h"
-#include "conn/reach/local_host.h"
-#include "conn/wait.h"
+#include "conn/channel.h"
+#include "conn/epmd.h"
 
 #define EPMD_PORT 4369
 #define PORT_PLEASE2_REQ 122
@@ -29,6 +30,8 @@
 #define ANSWER_MAX 16384	/* bytes that are read of an answer */
 #define NODES_MAX 64		/* names that are kept of it */
 #define SHOWN_MAX 8
+#define ARGS_MAX 16384u		/* bytes of a VM's arguments that are read */
+#define PROCESSES_MAX 100000u	/* of this machine that are looked at */
 
 struct nodes {
 	char text[ANSWER_MAX + 1];	/* the answer; names point into it */
@@ -155,6 +158,104 @@ ask_nodes(struct nodes *s, const struct addresses *a, unsigned at,
 	}
 	return true;
 }
+
+/* ---- the host in the name of a node of this machine, which epmd does not know ---- */
+
+/* The arguments of a process, each with its NUL; returns their bytes. */
+static size_t
+read_args(const char *pid, char *args, size_t room)
+{
+	char path[300];
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%s/cmdline", pid);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return 0;
+	n = fread(args, 1, room - 1, f);
+	fclose(f);
+	args[n] = '\0';
+	return n > 0 ? n + 1 : 0;
+}
+
+/* Is it a VM?  The programs are beam.smp and, once, beam. */
+static bool
+is_vm(const char *program)
+{
+	const char *slash = strrchr(program, '/');
+
+	return strncmp(slash != NULL ? slash + 1 : program, "beam", 4) == 0;
+}
+
+/* The value of -name or -sname; *is_long: which of them. */
+static const char *
+node_name(const char *args, size_t n, bool *is_long)
+{
+	const char *end = args + n, *next;
+
+	for (const char *p = args; p < end; p = next) {
+		next = p + strlen(p) + 1;
+		*is_long = strcmp(p, "-name") == 0;
+		if ((*is_long || strcmp(p, "-sname") == 0) && next < end)
+			return next;
+	}
+	return NULL;
+}
+
+/* Does this process have the node's name?  Then writes its host. */
+static bool
+host_of(const char *pid, const char *alive, char *host, size_t n)
+{
+	char args[ARGS_MAX];
+	size_t len = read_args(pid, args, sizeof(args)), k;
+	const char *name;
+	bool is_long;
+
+	if (len == 0 || !is_vm(args))
+		return false;
+	name = node_name(args, len, &is_long);
+	if (name == NULL)
+		return false;
+	k = strcspn(name, "@");
+	if (k != strlen(alive) || memcmp(name, alive, k) != 0)
+		return false;
+	/* Any user's process may say anything here. */
+	if (name[k] == '@' && !kp_node_name_ok(name, strlen(name)))
+		return false;
+	if (name[k] == '@')
+		snprintf(host, n, "%s", name + k + 1);
+	else
+		machine_name(host, n, is_long);
+	return true;
+}
+
+/*
+ * Writes the host that a node of this machine was started with, by the arguments of the
+ * VMs in /proc: -name shop@10.0.0.1, -sname shop.  If they do not show it, the node has
+ * probably a short name: writes this machine's.  A node may also get its name after its
+ * start (net_kernel:start/2), as RabbitMQ's does, and other users' processes may be
+ * hidden.
+ */
+static void
+local_host(char *host, size_t n, const char *alive)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *e;
+	unsigned seen = 0;
+	bool found = false;
+
+	while (dir != NULL && !found && seen++ < PROCESSES_MAX &&
+	    (e = readdir(dir)) != NULL)
+		found = isdigit((unsigned char)e->d_name[0]) &&
+		    host_of(e->d_name, alive, host, n);
+	if (dir != NULL)
+		closedir(dir);
+	if (!found)
+		machine_name(host, n, false);
+}
+
+/* ---- a hint for people ---- */
 
 static void
 put_node(struct kp_buf *b, const char *alive, const char *host)

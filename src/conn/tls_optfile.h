@@ -1,5 +1,5 @@
 /*
- * optfile.h - reads the options of a node's TLS distribution, the file that
+ * tls_optfile.h - reads the options of a node's TLS distribution, the file that
  * "-ssl_dist_optfile" names: [{server, Options}, {client, Options}].  Pure.
  *
  * We connect, so the client's are ours.  An option that narrows down whom a node

@@ -1,5 +1,5 @@
 /*
- * why.c - a sentence for each way in which TLS fails, with the way out.
+ * tls_errors.c - a sentence for each way in which TLS fails, with the way out.
  *
  * A certificate that we do not accept is remembered by the callback of the
  * verification; what the node does not accept comes as an alert, of which OpenSSL
@@ -11,9 +11,8 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
-#include "conn/tls/cert_sigalgs.h"
-#include "conn/tls/cert_text.h"
-#include "conn/tls/why.h"
+#include "conn/tls_certs.h"
+#include "conn/tls_errors.h"
 
 /* ---- certificates that we do not accept ---- */
 
@@ -22,7 +21,7 @@
  * not among its addresses, so that the certificates of its nodes have it there.
  */
 static bool
-is_named_by_address(const struct tls_why *w, X509_STORE_CTX *ctx)
+is_named_by_address(const struct tls_errors *w, X509_STORE_CTX *ctx)
 {
 	return X509_STORE_CTX_get_error(ctx) ==
 	    X509_V_ERR_IP_ADDRESS_MISMATCH &&
@@ -36,7 +35,7 @@ on_verify(int well, X509_STORE_CTX *ctx)
 {
 	SSL *ssl = X509_STORE_CTX_get_ex_data(ctx,
 	    SSL_get_ex_data_X509_STORE_CTX_idx());
-	struct tls_why *w = SSL_get_app_data(ssl);
+	struct tls_errors *w = SSL_get_app_data(ssl);
 
 	if (well || w->code != 0)
 		return well;
@@ -53,7 +52,7 @@ on_verify(int well, X509_STORE_CTX *ctx)
 }
 
 void
-tls_why_watch(struct tls_why *w, SSL *ssl, bool verify)
+tls_errors_watch(struct tls_errors *w, SSL *ssl, bool verify)
 {
 	SSL_set_app_data(ssl, w);
 	SSL_set_verify(ssl, verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
@@ -61,7 +60,7 @@ tls_why_watch(struct tls_why *w, SSL *ssl, bool verify)
 }
 
 void
-tls_why_free(struct tls_why *w)
+tls_errors_free(struct tls_errors *w)
 {
 	X509_free(w->bad);
 	w->bad = NULL;
@@ -74,7 +73,7 @@ struct text {
 
 /* "the node's certificate", or one of those that vouch for it. */
 static const char *
-whose(const struct tls_why *w, char buf[CERT_NAME_MAX + 80])
+whose(const struct tls_errors *w, char buf[CERT_NAME_MAX + 80])
 {
 	char name[CERT_NAME_MAX];
 
@@ -87,7 +86,7 @@ whose(const struct tls_why *w, char buf[CERT_NAME_MAX + 80])
 }
 
 static void
-say_dates(const struct tls_why *w, struct text t)
+say_dates(const struct tls_errors *w, struct text t)
 {
 	char buf[CERT_NAME_MAX + 80], when[CERT_TIME_MAX];
 	bool early = w->code == X509_V_ERR_CERT_NOT_YET_VALID;
@@ -99,7 +98,7 @@ say_dates(const struct tls_why *w, struct text t)
 }
 
 static void
-say_issuer(const struct tls_why *w, struct text t)
+say_issuer(const struct tls_errors *w, struct text t)
 {
 	char buf[CERT_NAME_MAX + 80], name[CERT_NAME_MAX];
 
@@ -109,14 +108,14 @@ say_issuer(const struct tls_why *w, struct text t)
 }
 
 static void
-say_self_signed(const struct tls_why *w, struct text t)
+say_self_signed(const struct tls_errors *w, struct text t)
 {
 	snprintf(t.to, t.n, "the node's certificate is signed by itself, and "
 	    "not in '%s' (see -tls-ca)", w->ca);
 }
 
 static void
-say_other_ca(const struct tls_why *w, struct text t)
+say_other_ca(const struct tls_errors *w, struct text t)
 {
 	char name[CERT_NAME_MAX];
 
@@ -128,7 +127,7 @@ say_other_ca(const struct tls_why *w, struct text t)
 #define SNI "{server_name_indication, Host} for the client in an options file"
 
 static void
-say_host(const struct tls_why *w, struct text t)
+say_host(const struct tls_errors *w, struct text t)
 {
 	char hosts[CERT_NAME_MAX];
 
@@ -138,14 +137,14 @@ say_host(const struct tls_why *w, struct text t)
 }
 
 static void
-say_depth(const struct tls_why *w, struct text t)
+say_depth(const struct tls_errors *w, struct text t)
 {
 	snprintf(t.to, t.n, "there are more than %d certificates between the "
 	    "node's and its CA (depth in the options file)", w->depth);
 }
 
 static void
-say_purpose(const struct tls_why *w, struct text t)
+say_purpose(const struct tls_errors *w, struct text t)
 {
 	char buf[CERT_NAME_MAX + 80];
 
@@ -154,7 +153,7 @@ say_purpose(const struct tls_why *w, struct text t)
 }
 
 static void
-say_weak(const struct tls_why *w, struct text t)
+say_weak(const struct tls_errors *w, struct text t)
 {
 	char buf[CERT_NAME_MAX + 80];
 
@@ -164,7 +163,7 @@ say_weak(const struct tls_why *w, struct text t)
 
 static const struct refused {
 	int code;
-	void (*say)(const struct tls_why *w, struct text t);
+	void (*say)(const struct tls_errors *w, struct text t);
 } refused[] = {
 	{ X509_V_ERR_CERT_HAS_EXPIRED, say_dates },
 	{ X509_V_ERR_CERT_NOT_YET_VALID, say_dates },
@@ -184,7 +183,7 @@ static const struct refused {
 };
 
 static void
-say_refused(const struct tls_why *w, struct text t)
+say_refused(const struct tls_errors *w, struct text t)
 {
 	char buf[CERT_NAME_MAX + 80];
 
@@ -257,7 +256,7 @@ static const struct alert plain[] = {
 
 /* OTP sends this alert, up to TLS 1.2, to a client without a certificate. */
 static void
-say_no_agreement(const struct tls_why *w, struct text t)
+say_no_agreement(const struct tls_errors *w, struct text t)
 {
 	snprintf(t.to, t.n, w->cert[0] == '\0' ? "the node ended the TLS "
 	    "handshake: it requires a certificate of us (see -tls-cert and "
@@ -268,7 +267,7 @@ say_no_agreement(const struct tls_why *w, struct text t)
 }
 
 void
-tls_why_text(const struct tls_why *w, char *why, size_t n)
+tls_errors_text(const struct tls_errors *w, char *why, size_t n)
 {
 	unsigned long e = ERR_peek_error();
 	int reason = ERR_GET_LIB(e) == ERR_LIB_SSL ? ERR_GET_REASON(e) : 0;
@@ -303,7 +302,7 @@ tls_why_text(const struct tls_why *w, char *why, size_t n)
 }
 
 bool
-tls_why_signed(struct tls_why *w, SSL *ssl, char *why, size_t n)
+tls_errors_signed(struct tls_errors *w, SSL *ssl, char *why, size_t n)
 {
 	char buf[CERT_NAME_MAX + 80];
 
@@ -327,14 +326,14 @@ leave_out(bool env)
 }
 
 void
-tls_why_closed(bool env, char *why, size_t n)
+tls_errors_closed(bool env, char *why, size_t n)
 {
 	snprintf(why, n, "the node closed the connection during the TLS "
 	    "handshake (a node " WITHOUT "%s)", leave_out(env));
 }
 
 void
-tls_why_silent(bool env, char *why, size_t n)
+tls_errors_silent(bool env, char *why, size_t n)
 {
 	snprintf(why, n, "no answer to the TLS handshake in time (a node that "
 	    "hangs, or one " WITHOUT "%s)", leave_out(env));

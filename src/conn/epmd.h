@@ -2,13 +2,13 @@
  * epmd.h - asks an epmd for the port of a node, or, for messages to people who named
  * another one, which nodes are registered with it.
  */
-#ifndef KPROFD_CONN_REACH_EPMD_H
-#define KPROFD_CONN_REACH_EPMD_H
+#ifndef KPROFD_CONN_EPMD_H
+#define KPROFD_CONN_EPMD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "conn/reach/address.h"
+#include "conn/address.h"
 
 #define EPMD_HINT_MAX 400	/* bytes of a hint */
 

@@ -1,19 +1,19 @@
 /*
- * why.h - explains to people why a TLS connection could not be made, or broke.
+ * tls_errors.h - explains to people why a TLS connection could not be made, or broke.
  */
-#ifndef KPROFD_CONN_TLS_WHY_H
-#define KPROFD_CONN_TLS_WHY_H
+#ifndef KPROFD_CONN_TLS_ERRORS_H
+#define KPROFD_CONN_TLS_ERRORS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <openssl/ssl.h>
 
-#include "conn/tls/pem.h"
+#include "conn/tls_certs.h"
 #include "kprofd/nodes.h"
 
 /* What the sentences need, of one connection. */
-struct tls_why {
+struct tls_errors {
 	char host[KP_NODE_NAME_MAX + 1];	/* that the node is checked for */
 	char cert[PEM_PATH_MAX];	/* our files; "": none */
 	char ca[PEM_PATH_MAX];
@@ -25,23 +25,23 @@ struct tls_why {
 };
 
 /* Makes verification tell w; w is good as long as ssl. */
-void tls_why_watch(struct tls_why *w, SSL *ssl, bool verify);
-void tls_why_free(struct tls_why *w);
+void tls_errors_watch(struct tls_errors *w, SSL *ssl, bool verify);
+void tls_errors_free(struct tls_errors *w);
 /*
  * After the handshake: false, with why, if a certificate of the node has a signature
  * that the options file leaves out.
  */
-bool tls_why_signed(struct tls_why *w, SSL *ssl, char *why, size_t n);
+bool tls_errors_signed(struct tls_errors *w, SSL *ssl, char *why, size_t n);
 /*
  * One sentence without the node's name, of the first error in OpenSSL's queue and
  * of the certificate that was not accepted.
  */
-void tls_why_text(const struct tls_why *w, char *why, size_t n);
+void tls_errors_text(const struct tls_errors *w, char *why, size_t n);
 /*
  * The node ended the connection before the handshake was over, or did not answer; one
  * that expects no TLS does either.  env: $KPROFD_TLS_OPTFILE asks for TLS.
  */
-void tls_why_closed(bool env, char *why, size_t n);
-void tls_why_silent(bool env, char *why, size_t n);
+void tls_errors_closed(bool env, char *why, size_t n);
+void tls_errors_silent(bool env, char *why, size_t n);
 
 #endif
