@@ -58,46 +58,60 @@
  * itself in a tier).  Its async figures hold each async tier call once, and its
  * gc and out those of all calls once, even of an entry in no tier.
  */
+/*
+ * The figures of a cell, a line each; X is passed on.  COUNT and TIME have a weighted twin
+ * (w_), ONCE has none.  NEVER, SHARE, GC, OUT: when the column in the store is null
+ * (src/store/cell_row.h).  The struct, its merge, its rows and the cells of reports are
+ * made of this list.
+ */
+#define KP_CELL_FIGURES(COUNT, TIME, ONCE, X) \
+	COUNT(X, requests, NEVER)	/* with one call of the tier at least */ \
+	COUNT(X, calls, NEVER)		/* inside the request; all outcomes */ \
+	COUNT(X, raised, NEVER)		/* of calls, like these two: */ \
+	COUNT(X, unfinished, NEVER) \
+	COUNT(X, ambiguous, NEVER) \
+	COUNT(X, async_calls, NEVER)	/* not among calls */ \
+	/* calls in total, min, max and hist: a kp_outcome_timed(), not async */ \
+	COUNT(X, timed, NEVER) \
+	TIME(X, total, NEVER) \
+	TIME(X, self, NEVER) \
+	TIME(X, busy, NEVER) \
+	TIME(X, async, NEVER) \
+	COUNT(X, share_requests, SHARE) \
+	TIME(X, share_busy, SHARE) \
+	TIME(X, gc, GC)			/* 0 without has_gc */ \
+	TIME(X, out, OUT)		/* 0 without has_out */ \
+	/* of calls: began inside their request and ended after its end */ \
+	COUNT(X, outlasting, NEVER) \
+	COUNT(X, unknown_outcomes, NEVER)	/* of calls: they ended */ \
+	/* \
+	 * Traced calls during the timed ones: all, at any depth, and those \
+	 * that these made themselves; weighted. \
+	 */ \
+	ONCE(X, w_inside, NEVER) \
+	ONCE(X, w_made, NEVER) \
+	COUNT(X, async_raised, NEVER)	/* of async calls, like: */ \
+	COUNT(X, async_unknown, NEVER)	/* ended with an unknown outcome */ \
+	COUNT(X, async_unfinished, NEVER) \
+	/* \
+	 * Only of type "_total": calls of the tier, or in "_total" those of \
+	 * entries, that the VM counted while armed, in requests or not; 0: not \
+	 * known. \
+	 */ \
+	ONCE(X, counted, NEVER) \
+	ONCE(X, strayed, NEVER) \
+	ONCE(X, missed, NEVER)		/* weighted */
+
 struct kp_cell {
 	const char *tier, *identity;	/* borrowed; outlive the window */
-	uint64_t requests, w_requests;	/* with one call of the tier at least */
-	uint64_t share_requests, w_share_requests;
-	uint64_t calls, w_calls;	/* inside the request; all outcomes */
-	uint64_t raised, w_raised;	/* of calls, like these two: */
-	uint64_t unfinished, w_unfinished;
-	uint64_t ambiguous, w_ambiguous;
-	uint64_t async_calls, w_async_calls;	/* not among calls */
-	uint64_t async_raised, w_async_raised;	/* of async calls, like: */
-	/* ended with an unknown outcome */
-	uint64_t async_unknown, w_async_unknown;
-	uint64_t async_unfinished, w_async_unfinished;
-	/* of calls: began inside their request and ended after its end */
-	uint64_t outlasting, w_outlasting;
-	/* of calls: ended with an unknown outcome */
-	uint64_t unknown_outcomes, w_unknown_outcomes;
-	uint64_t timed, w_timed;	/* calls in total, min, max and hist:
-					   a kp_outcome_timed(), not async */
-	/*
-	 * Traced calls during the timed ones: all, at any depth, and those
-	 * that these made themselves.  There are only w_ figures.
-	 */
-	uint64_t w_inside, w_made;
-	int64_t total, w_total;
-	int64_t self, w_self;
-	int64_t busy, w_busy;
-	int64_t share_busy, w_share_busy;
-	int64_t async, w_async;
-	uint64_t strayed;
-	uint64_t missed;		/* weighted */
-	/*
-	 * Only of type "_total": calls of the tier, or in "_total" those of
-	 * entries, that the VM counted while armed, in requests or not; 0: not
-	 * known.
-	 */
-	uint64_t counted;
-	bool has_gc, has_out;		/* measured; else these are 0: */
-	int64_t gc, w_gc;
-	int64_t out, w_out;
+#define KP_COUNT(X, field, null) uint64_t field, w_##field;
+#define KP_TIME(X, field, null) int64_t field, w_##field;
+#define KP_ONCE(X, field, null) uint64_t field;
+	KP_CELL_FIGURES(KP_COUNT, KP_TIME, KP_ONCE, )
+#undef KP_COUNT
+#undef KP_TIME
+#undef KP_ONCE
+	bool has_gc, has_out;		/* measured */
 	kp_dur_ns min, max;		/* of one call; min is -1 when timed is 0 */
 	struct kp_hist hist;		/* weighted */
 	/* Of async calls, of which hist and max have none; likewise. */

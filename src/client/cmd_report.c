@@ -7,10 +7,10 @@
 
 #include "base/near_names.h"
 #include "client.h"
-#include "report/compare/compare.h"
+#include "report/advice.h"
+#include "report/compare.h"
 #include "report/losses.h"
 #include "report/message_waits.h"
-#include "report/report_db.h"
 #include "stacks/stored/stored_stacks.h"
 #include "text/text.h"
 #include "text/timefmt.h"
@@ -49,7 +49,7 @@ explain_identity(struct kp_buf *b, struct kp_query *q,
 	size_t n = 0;
 
 	any.identity_glob = NULL;
-	err = report_from_db(q, &any, false, &r);
+	err = report_from_db(q, &any, &r);
 	if (err != KP_OK)
 		return err;
 	*found = !report_empty(r);
@@ -331,23 +331,37 @@ write_reports(const struct args *a, struct kp_query *q,
 	return query_show(q, err, &b);
 }
 
+/* Programs get them in JSON alone, unless they are why a report is empty. */
+static void
+read_hints(const struct args *a, struct kp_query *q,
+    const struct kp_query_range *range, struct report *r)
+{
+	if (!a->csv || report_empty(r))
+		report_hints(q, range, r);
+}
+
 static enum kp_err
 read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 {
-	enum kp_err err = report_from_db(q, &a->range, true, &rs->now);
+	enum kp_err err = report_from_db(q, &a->range, &rs->now);
 
 	/* ranges are of what is stored */
 	if (err == KP_OK && a->range.since == 0 && a->range.until ==
 	    INT64_MAX && a->versus.until == 0)
 		err = running_report(q, &a->place, &a->range, false, &rs->now,
 		    rs->running_why, sizeof(rs->running_why));
+	if (err == KP_OK)
+		read_hints(a, q, &a->range, rs->now);
 	if (err != KP_OK || a->versus.until == 0)
 		return err;
 	rs->then_range = a->range;
 	rs->then_range.since = a->versus.since;
 	rs->then_range.until = a->versus.until;
 	report_apart(&a->range, rs->now, &rs->then_range);
-	return report_from_db(q, &rs->then_range, true, &rs->then);
+	err = report_from_db(q, &rs->then_range, &rs->then);
+	if (err == KP_OK)
+		read_hints(a, q, &rs->then_range, rs->then);
+	return err;
 }
 
 /*

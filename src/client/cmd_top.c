@@ -17,7 +17,7 @@
 
 #include "client.h"
 #include "kprofd/clock.h"
-#include "report/report_db.h"
+#include "report/advice.h"
 #include "report/top.h"
 #include "screen.h"
 
@@ -215,10 +215,12 @@ read_figures(struct snapshot *l, const struct args *a,
 	if (err == KP_OK)
 		err = find_nodes(l);
 	if (err == KP_OK)
-		err = report_from_db(l->q, &r, true, &l->report);
+		err = report_from_db(l->q, &r, &l->report);
 	if (err == KP_OK)
 		err = running_report(l->q, &a->place, &r, true, &l->report,
 		    l->why, sizeof(l->why));
+	if (err == KP_OK)
+		report_hints(l->q, &r, l->report);
 	if (err == KP_OK && l->report->running)
 		r.since = l->report->start;	/* slow requests are stored */
 	if (err == KP_OK)

@@ -12,7 +12,7 @@
 
 #include "client.h"
 #include "kprofd/nodes.h"
-#include "report/report_db.h"
+#include "store/running.h"
 #include "text/text.h"
 
 #define PATIENCE_S 2u		/* for each daemon */
@@ -79,17 +79,7 @@ is_ahead(struct kp_query *q, const struct report *stored, bool *ahead)
 	return err;
 }
 
-static void
-hint_earlier(struct report *r, kp_dur_ns left)
-{
-	char in[TEXT_MAX], *text;
-
-	if (asprintf(&text, "these figures are of earlier runs; those of the "
-	    "running kprofd follow in %s", text_about(in, left)) >= 0)
-		report_hint(r, text);
-}
-
-/* Puts the windows, or a hint, into *report. */
+/* Puts the windows into *report, or when the first of them follows. */
 static enum kp_err
 show_running(struct kp_query *q, const struct kp_query_range *r, bool live,
     const struct running *running, struct report **report)
@@ -101,10 +91,10 @@ show_running(struct kp_query *q, const struct kp_query_range *r, bool live,
 	if ((*report)->windows > 0 && running->closed > 0)
 		return KP_OK;
 	if ((*report)->windows > 0 && !live) {
-		hint_earlier(*report, running->left);
+		(*report)->left = running->left;
 		return KP_OK;
 	}
-	err = report_from_running(q, r, running, true, &now);
+	err = report_from_running(q, r, running, &now);
 	if (err == KP_OK) {
 		report_free(*report);
 		*report = now;
@@ -126,7 +116,7 @@ wait_stored(struct kp_query *q, const struct kp_query_range *r,
 	for (unsigned i = 0; i < TRIES && err == KP_OK && last == 0 &&
 	    (*report)->windows == 0; i++) {
 		nanosleep(&pause, NULL);
-		err = report_from_db(q, r, true, &again);
+		err = report_from_db(q, r, &again);
 		if (err == KP_OK) {
 			report_free(*report);
 			*report = again;

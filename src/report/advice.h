@@ -1,12 +1,11 @@
 /*
- * advice.h - what is wrong with a report that is empty or odd, and what to do, in
- * the words that kprofd's log has for it, too.  Pure.
+ * advice.h - the hints of a report: what is wrong with it if it is empty or odd, and what
+ * to do, in the words that kprofd's log has for it, too.
  */
 #ifndef KPROFD_REPORT_ADVICE_H
 #define KPROFD_REPORT_ADVICE_H
 
 #include "report.h"
-#include "store/query.h"
 
 #define ADVICE_MAX 1600	/* bytes of a sentence; most are far shorter */
 
@@ -26,7 +25,18 @@ struct advice {
 	kp_wall_ns changed;		/* it is in force since then; 0: always */
 };
 
-/* Adds to the report's hints whatever applies. */
+/*
+ * Adds to the report's hints what its range's events and figures say: clauses of the
+ * identity fun that name nothing, entries that never end, why it is empty or odd.  If
+ * something cannot be read there are none, and hinted stays false.
+ */
+void report_hints(struct kp_query *q, const struct kp_query_range *range,
+    struct report *report);
+
+/* Sampled requests that are enough to say that a clause never matched. */
+#define HINT_REQUESTS 100
+
+/* Adds whatever applies; report_hints() calls it. */
 void report_advise(struct report *r, const struct advice *a);
 
 /* Writes the entries of a tiers.conf, three at most by name. */

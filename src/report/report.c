@@ -1,15 +1,22 @@
 /*
- * report.c - builds a report from merged cells, and sorts it.
+ * report.c - makes a report of merged cells: of a window, of a range of stored ones, or
+ * of those that run; estimates what tracing adds to its times; and sorts it.
  *
  * Cells come in any order; identities are found by bisection, tiers by going
  * through all, since they are few.  Percentiles are computed here, so that a
  * report outlives the histograms it came from.
  */
 #include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "source.h"
+#include "report.h"
+#include "store/running.h"
+
+#define SURE 3	/* standard errors that chance alone does not exceed */
+#define SMALL 10	/* a mean below SMALL times what tracing adds is reported */
 
 const char report_whats[] = "busy,self,total,calls,async,gc,out";
 
@@ -28,25 +35,12 @@ report_free(struct report *r)
 		free(r->tiers[i]);
 	for (size_t i = 0; i < r->nhints; i++)
 		free(r->hints[i]);
+	report_free(r->whole);
 	free(r->hints);
 	free(r->rows);
 	free(r->nodes);
 	free(r->tiers);
 	free(r);
-}
-
-void
-report_hint(struct report *r, char *text)
-{
-	char **v = text != NULL ? realloc(r->hints, (r->nhints + 1) *
-	    sizeof(*v)) : NULL;
-
-	if (v == NULL) {
-		free(text);
-		return;
-	}
-	r->hints = v;
-	v[r->nhints++] = text;
 }
 
 bool
@@ -60,6 +54,349 @@ report_empty(const struct report *r)
 	}
 	return all->cells[0].requests == 0;
 }
+
+/* ---- the figures of a cell ---- */
+
+static void
+no_times(struct report_cell *c)
+{
+	c->gc = c->out = c->tracing = -1;
+	c->mean = c->min = c->p50 = c->p90 = c->p95 = c->p99 = c->max = -1;
+	c->async_p50 = c->async_p90 = c->async_p95 = c->async_p99 =
+	    c->async_max = -1;
+}
+
+static kp_dur_ns
+quantile(const struct kp_cell *c, double q)
+{
+	return kp_hist_quantile_within(&c->hist, q, c->min, c->max);
+}
+
+static kp_dur_ns
+async_quantile(const struct kp_cell *c, double q)
+{
+	return kp_hist_quantile_within(&c->async_hist, q, 0, c->async_max);
+}
+
+/*
+ * One standard error of a quantile: that of its rank among the requests measured.
+ * It counts requests, not calls, because the calls of one request are alike.
+ */
+static kp_dur_ns
+quantile_error(const struct kp_cell *c, double q)
+{
+	double n = fmax((double)c->requests, 1);
+	double rank = sqrt(q * (1 - q) / n);
+
+	return (quantile(c, fmin(q + rank, 1)) -
+	    quantile(c, fmax(q - rank, 0))) / 2;
+}
+
+void
+report_take_cell(struct report_cell *to, const struct kp_cell *c, bool request)
+{
+#define TAKE(X, field, null) to->field = c->w_##field;
+#define TAKE_ONCE(X, field, null) to->field = c->field;
+	KP_CELL_FIGURES(TAKE, TAKE, TAKE_ONCE, )
+#undef TAKE
+#undef TAKE_ONCE
+	no_times(to);
+	to->raised = kp_cell_raised(c, request);
+	to->unseen = kp_cell_unseen(c, request);
+	to->sampled_requests = c->requests;
+	to->sampled_calls = c->calls;
+	to->sampled_async = c->async_calls + c->outlasting;
+	if (c->has_gc)
+		to->gc = c->w_gc;
+	if (c->has_out)
+		to->out = c->w_out;
+	if (c->async_hist.count > 0) {
+		to->async_p50 = async_quantile(c, 0.50);
+		to->async_p90 = async_quantile(c, 0.90);
+		to->async_p95 = async_quantile(c, 0.95);
+		to->async_p99 = async_quantile(c, 0.99);
+		to->async_max = c->async_max;
+	}
+	if (c->w_timed == 0)
+		return;
+	to->mean = c->w_total / (int64_t)c->w_timed;
+	to->min = c->min;
+	to->max = c->max;
+	if (c->hist.count == 0)
+		return;
+	to->spread = kp_hist_spread(&c->hist);
+	to->p50 = quantile(c, 0.50);
+	to->p90 = quantile(c, 0.90);
+	to->p95 = quantile(c, 0.95);
+	to->p99 = quantile(c, 0.99);
+	to->p50_error = quantile_error(c, 0.50);
+	to->p90_error = quantile_error(c, 0.90);
+	to->p99_error = quantile_error(c, 0.99);
+}
+
+uint64_t
+report_requests(const struct report *r, size_t row, bool *known)
+{
+	const struct report_cell *c = &r->rows[row].cells[0];
+
+	*known = c->requests == c->sampled_requests;
+	if (row > 0 || r->filtered || r->uncounted ||
+	    r->losses.n[KP_LOSS_UNCOUNTED] > 0 || r->entry_calls == 0 ||
+	    r->entry_calls < r->sampled)
+		return c->requests;
+	*known = true;
+	return r->entry_calls;
+}
+
+/*
+ * Sampling makes the sum of types differ from the VM's count by chance: its
+ * variance is that of the weights, about requests x (weight - 1).
+ */
+uint64_t
+report_unmeasured(const struct report *r)
+{
+	const struct report_cell *c = &r->rows[0].cells[0];
+	double sampled = (double)c->sampled_requests, chance, rest;
+	bool known;
+	uint64_t n = report_requests(r, 0, &known);
+
+	if (!known || n <= c->requests)
+		return 0;
+	rest = (double)(n - c->requests);
+	chance = sampled > 0 ? (double)c->requests *
+	    ((double)c->requests / sampled - 1) : 0;
+	return rest * rest > SURE * SURE * chance ? n - c->requests : 0;
+}
+
+uint64_t
+report_calls(const struct report *r, size_t row, size_t tier, bool *known)
+{
+	const struct report_cell *c = &r->rows[row].cells[tier];
+
+	if (tier == 0)
+		return report_requests(r, row, known);
+	*known = c->calls == c->sampled_calls;
+	return c->calls;
+}
+
+double
+report_value(const struct report_row *row, size_t tier, enum report_what what)
+{
+	const struct report_cell *c = &row->cells[tier];
+	const double of[] = {
+		[REPORT_BUSY] = (double)c->busy, [REPORT_SELF] = (double)c->self,
+		[REPORT_TOTAL] = (double)c->total,
+		[REPORT_CALLS] = (double)c->calls,
+		[REPORT_ASYNC] = (double)c->async,
+		[REPORT_GC] = (double)c->gc, [REPORT_OUT] = (double)c->out,
+	};
+	uint64_t requests = row->cells[0].requests, calls = c->timed;
+
+	if (what == REPORT_CALLS)
+		calls = c->calls;
+	else if (what == REPORT_ASYNC)
+		calls = c->async_calls + c->outlasting;
+	if (requests == 0 || calls == 0 || of[what] < 0)
+		return -1;
+	return of[what] / (double)requests;
+}
+
+const char *
+seen_name(enum kp_seen seen)
+{
+	static const char *const names[] = { [KP_SEEN] = "known",
+		[KP_SEEN_PART] = "at_least", [KP_NOT_SEEN] = "not_seen" };
+
+	return names[seen];
+}
+
+const char *
+seen_share(char *buf, enum kp_seen seen, uint64_t n, uint64_t of, bool known)
+{
+	char text[TEXT_MAX];
+
+	text_known(text, n, known);
+	switch (seen) {
+	case KP_SEEN:
+		return text_share(buf, of == 0 ? -1 : (double)n / (double)of);
+	case KP_SEEN_PART:
+		snprintf(buf, TEXT_MAX, known ? ">= %.40s" : "%.30s or more",
+		    text);
+		return buf;
+	case KP_NOT_SEEN:
+	default:
+		return strcpy(buf, "-");
+	}
+}
+
+/*
+ * Are hardly any of the calls that the VM counted in requests?  Each call in a
+ * request would be sampled with it.
+ */
+static bool
+are_absent(const struct report_cell *all, const struct report_cell *c)
+{
+	double expected = (double)c->counted * (double)all->sampled_requests /
+	    (double)all->counted;
+
+	return all->sampled_requests >= KP_ABSENT_MIN &&
+	    expected >= KP_ABSENT_MIN && (double)(c->sampled_calls +
+	    c->sampled_async) < expected * KP_ABSENT;
+}
+
+bool
+report_missing(const struct report *r, size_t tier, struct report_missing *m)
+{
+	const struct report_cell *c = &r->rows[0].cells[tier];
+	const struct report_cell *all = &r->rows[0].cells[0];
+	bool counted = !r->filtered && c->counted > 0 && all->counted > 0;
+	double most;
+
+	if (tier == 0)
+		return false;
+	*m = (struct report_missing){ .counted = counted ? c->counted : 0,
+		.entries = counted ? all->counted : 0, .calls = c->calls,
+		.after = c->async_calls, .missed = c->missed };
+	/* With what was measured they cannot be more than the VM counted. */
+	most = counted ? (double)c->counted * (double)all->requests /
+	    (double)all->counted - (double)c->calls : (double)c->missed;
+	if ((double)m->missed > most)
+		m->missed = most > 0 ? (uint64_t)most : 0;
+	m->sure = c->strayed >= KP_STRAYED_MIN && (double)m->missed >=
+	    KP_MISSED_MIN * (double)(m->missed + m->calls);
+	return m->sure || (counted && are_absent(all, c));
+}
+
+/* ---- what tracing adds ---- */
+
+/* The part in its own time, and that of the calls it waited for; -1: not known. */
+static kp_dur_ns
+tracing_of(const struct report *r, const struct report_cell *c)
+{
+	double inside;
+
+	if (r->traced_call <= 0 || c->timed == 0)
+		return -1;
+	inside = (double)c->w_inside / (double)c->timed;
+	return (kp_dur_ns)((double)r->traced_call + inside *
+	    (double)(r->traced_call + r->traced_caller) + 0.5);
+}
+
+static void
+subtract(kp_dur_ns *from, double v)
+{
+	if (*from > 0)
+		*from = (double)*from > v ? (kp_dur_ns)((double)*from - v) : 0;
+}
+
+static void
+subtract_from_cell(const struct report *r, struct report_cell *c)
+{
+	kp_dur_ns *const one[] = { &c->mean, &c->min, &c->p50, &c->p90,
+		&c->p95, &c->p99, &c->max };
+	double total = (double)c->total;
+
+	if (c->tracing < 0)
+		return;
+	for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++)
+		subtract(one[i], (double)c->tracing);
+	subtract(&c->total, (double)c->tracing * (double)c->timed);
+	subtract(&c->self, (double)r->traced_call * (double)c->timed +
+	    (double)r->traced_caller * (double)c->w_made);
+	/* of the union of calls, in proportion to their sum */
+	if (total > 0) {
+		c->busy = (kp_dur_ns)((double)c->busy *
+		    ((double)c->total / total));
+		if (c->busy_per_request > 0)
+			c->busy_per_request = (kp_dur_ns)((double)
+			    c->busy_per_request * ((double)c->total / total));
+	}
+}
+
+/* Is it known of all calls what tracing added to them? */
+static bool
+is_known(const struct report *r)
+{
+	const struct report_cell *c;
+
+	for (size_t i = 0; i < r->nrows; i++)
+		for (size_t t = 0; t <= r->ntiers; t++) {
+			c = &r->rows[i].cells[t];
+			if (c->timed > 0 && c->tracing < 0)
+				return false;
+		}
+	return r->traced_call > 0;
+}
+
+static void
+fill_shares(struct report *r)
+{
+	for (size_t i = 0; i < r->nrows; i++)
+		r->rows[i].share = r->cost <= 0 ? -1 :
+		    (double)r->rows[i].cells[0].total / (double)r->cost;
+}
+
+bool
+report_less_tracing(struct report *r)
+{
+	if (!is_known(r))
+		return false;
+	for (size_t i = 0; i < r->nrows; i++)
+		for (size_t t = 0; t <= r->ntiers; t++)
+			subtract_from_cell(r, &r->rows[i].cells[t]);
+	if (r->cost_tracing < 0)
+		r->cost = 0;
+	subtract(&r->cost, (double)r->cost_tracing);
+	fill_shares(r);
+	r->less_tracing = true;
+	return true;
+}
+
+/* Is the mean of a tier's calls so small that tracing shows in it? */
+static bool
+is_small(const struct report *r, size_t tier)
+{
+	const struct report_cell *c = &r->rows[0].cells[tier];
+
+	return !r->less_tracing && c->tracing >= 0 &&
+	    c->mean < SMALL * c->tracing;
+}
+
+void
+report_put_tracing(struct kp_buf *b, const struct report *r)
+{
+	const char *sep = "tracing adds to each call of ";
+	char text[TEXT_MAX], mean[TEXT_MAX];
+
+	if (r->less_tracing) {
+		kp_buf_printf(b, "~ estimated: less what tracing adds, about "
+		    "%s to a traced call and %s more to its caller",
+		    text_dur(text, r->traced_call),
+		    text_dur(mean, r->traced_caller));
+		return;
+	}
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		if (!is_small(r, t))
+			continue;
+		kp_buf_str(b, sep);
+		text_put(b, r->tiers[t - 1]);
+		kp_buf_printf(b, " about %s of its %s",
+		    text_dur(text, r->rows[0].cells[t].tracing),
+		    text_dur(mean, r->rows[0].cells[t].mean));
+		sep = ", ";
+	}
+	if (*sep == ',')
+		kp_buf_str(b, " (-less-tracing subtracts it)");
+}
+
+/* ---- building ---- */
+
+struct source {
+	const struct kp_query_sum *sum;
+	const char *const *nodes, *const *tiers;
+	size_t nnodes, ntiers;	/* cells of other tiers are ignored */
+	const char *identity;	/* glob; NULL: all */
+};
 
 /* Copies n texts; *count are there, also after an error. */
 static enum kp_err
@@ -89,7 +426,7 @@ is_total(const char *name)
 }
 
 static bool
-is_wanted(const struct report_source *s, const char *identity)
+is_wanted(const struct source *s, const char *identity)
 {
 	return !is_total(identity) && (s->identity == NULL ||
 	    fnmatch(s->identity, identity, 0) == 0);
@@ -97,16 +434,17 @@ is_wanted(const struct report_source *s, const char *identity)
 
 /* All wanted identities, sorted, without duplicates.  The caller frees *out. */
 static enum kp_err
-identities(const struct report_source *s, const char ***out, size_t *count)
+identities(const struct source *s, const char ***out, size_t *count)
 {
-	const char **v = calloc(s->ncells > 0 ? s->ncells : 1, sizeof(*v));
+	const struct kp_query_sum *sum = s->sum;
+	const char **v = calloc(sum->ncells > 0 ? sum->ncells : 1, sizeof(*v));
 	size_t n = 0, kept = 0;
 
 	if (v == NULL)
 		return KP_ENOMEM;
-	for (size_t i = 0; i < s->ncells; i++) {
-		if (is_wanted(s, s->cells[i].identity))
-			v[n++] = s->cells[i].identity;
+	for (size_t i = 0; i < sum->ncells; i++) {
+		if (is_wanted(s, sum->cells[i].identity))
+			v[n++] = sum->cells[i].identity;
 	}
 	qsort(v, n, sizeof(*v), text_cmp);
 	for (size_t i = 0; i < n; i++) {
@@ -136,7 +474,7 @@ make_rows(struct report *r, const char *const *names, size_t n)
 			return KP_ENOMEM;
 		}
 		for (size_t t = 0; t <= r->ntiers; t++)
-			report_no_times(&row->cells[t]);
+			no_times(&row->cells[t]);
 	}
 	return KP_OK;
 }
@@ -154,17 +492,16 @@ report_tier(const struct report *r, const char *name)
 
 /* Makes a cell of the first row: the tier's sum over the wanted identities. */
 static enum kp_err
-sum_wanted(struct report *r, const struct report_source *s, size_t tier)
+sum_wanted(struct report *r, const struct source *s, size_t tier)
 {
 	const char *name = tier == 0 ? "_total" : r->tiers[tier - 1];
+	const struct kp_cell *c = s->sum->cells, *past = c + s->sum->ncells;
 	struct kp_cell sum = { .min = -1 };
 	enum kp_err err = KP_OK;
 
-	for (size_t i = 0; i < s->ncells && err == KP_OK; i++) {
-		if (strcmp(s->cells[i].tier, name) == 0 &&
-		    is_wanted(s, s->cells[i].identity))
-			err = kp_cell_merge(&sum, &s->cells[i]);
-	}
+	for (; c < past && err == KP_OK; c++)
+		if (strcmp(c->tier, name) == 0 && is_wanted(s, c->identity))
+			err = kp_cell_merge(&sum, c);
 	if (err == KP_OK)
 		report_take_cell(&r->rows[0].cells[tier], &sum, tier == 0);
 	kp_cell_free(&sum);
@@ -172,16 +509,15 @@ sum_wanted(struct report *r, const struct report_source *s, size_t tier)
 }
 
 static enum kp_err
-fill_rows(struct report *r, const struct report_source *s,
-    const char *const *names, size_t n)
+fill_rows(struct report *r, const struct source *s, const char *const *names,
+    size_t n)
 {
-	const struct kp_cell *c;
+	const struct kp_cell *c = s->sum->cells, *past = c + s->sum->ncells;
 	const char *const *found;
 	enum kp_err err = KP_OK;
 	size_t t, row;
 
-	for (size_t i = 0; i < s->ncells; i++) {
-		c = &s->cells[i];
+	for (; c < past; c++) {
 		t = report_tier(r, c->tier);
 		found = n == 0 ? NULL : bsearch(&c->identity, names, n,
 		    sizeof(*names), text_cmp);
@@ -196,25 +532,6 @@ fill_rows(struct report *r, const struct report_source *s,
 	return err;
 }
 
-/* The time of all requests, also of those that are filtered out. */
-static void
-cost_of_all(struct report *r, const struct report_source *s)
-{
-	struct report_cell all = { .timed = 0 };
-	kp_dur_ns each;
-
-	for (size_t i = 0; i < s->ncells; i++) {
-		if (!is_total(s->cells[i].tier) ||
-		    !is_total(s->cells[i].identity))
-			continue;
-		report_take_cell(&all, &s->cells[i], true);
-		r->cost = all.total;
-		each = report_tracing_of(r, &all);
-		r->cost_tracing = each < 0 ? -1 :
-		    each * (kp_dur_ns)all.timed;
-	}
-}
-
 static kp_dur_ns
 per_request(const struct report_row *row, size_t tier, enum report_what what)
 {
@@ -223,33 +540,54 @@ per_request(const struct report_row *row, size_t tier, enum report_what what)
 	return v < 0 ? -1 : (kp_dur_ns)(v + 0.5);
 }
 
-/* Figures that need the whole row. */
+/* Figures that need the whole row, and the time of all requests. */
 static void
 fill_derived(struct report *r)
 {
-	report_shares(r);
-	for (size_t i = 0; i < r->nrows; i++) {
+	const struct report_cell *all;
+	struct report_row *row;
+
+	for (row = r->rows; row < r->rows + r->nrows; row++)
 		for (size_t t = 0; t <= r->ntiers; t++) {
-			r->rows[i].cells[t].busy_per_request =
-			    per_request(&r->rows[i], t, REPORT_BUSY);
-			r->rows[i].cells[t].after_per_request =
-			    per_request(&r->rows[i], t, REPORT_ASYNC);
+			row->cells[t].tracing = tracing_of(r, &row->cells[t]);
+			row->cells[t].busy_per_request = per_request(row, t,
+			    REPORT_BUSY);
+			row->cells[t].after_per_request = per_request(row, t,
+			    REPORT_ASYNC);
 		}
-	}
+	all = &(r->whole != NULL ? r->whole : r)->rows[0].cells[0];
+	r->cost = all->total;
+	r->cost_tracing = all->tracing < 0 ? -1 :
+	    all->tracing * (kp_dur_ns)all->timed;
+	fill_shares(r);
 }
 
-enum kp_err
-report_make(const struct report_source *s, struct report **out)
+/* Copies texts and figures. */
+static enum kp_err
+report_make(const struct source *s, struct report **out)
 {
+	const struct kp_query_sum *sum = s->sum;
 	struct report *r = calloc(1, sizeof(*r));
+	struct source whole = *s;
 	const char **names = NULL;
-	enum kp_err err;
+	enum kp_err err = KP_OK;
 	size_t n = 0;
 
 	if (r == NULL)
 		return KP_ENOMEM;
-	r->filtered = s->identity != NULL;
-	err = copy_texts(&r->nodes, &r->nnodes, s->nodes, s->nnodes);
+	*r = (struct report){ .start = sum->start, .end = sum->end,
+		.windows = sum->windows, .covered = sum->covered,
+		.entry_calls = sum->entry_calls, .sampled = sum->sampled,
+		.uncounted = sum->uncounted, .losses = sum->losses,
+		.traced_call = sum->traced_call,
+		.traced_caller = sum->traced_caller,
+		.filtered = s->identity != NULL };
+	if (r->filtered) {
+		whole.identity = NULL;
+		err = report_make(&whole, &r->whole);
+	}
+	if (err == KP_OK)
+		err = copy_texts(&r->nodes, &r->nnodes, s->nodes, s->nnodes);
 	if (err == KP_OK)
 		err = copy_texts(&r->tiers, &r->ntiers, s->tiers, s->ntiers);
 	if (err == KP_OK)
@@ -263,48 +601,132 @@ report_make(const struct report_source *s, struct report **out)
 		report_free(r);
 		return err;
 	}
-	r->traced_call = s->traced_call;
-	r->traced_caller = s->traced_caller;
-	cost_of_all(r, s);
-	report_tracing(r);
 	fill_derived(r);
 	report_sort(r, NULL, REPORT_BUSY);
 	*out = r;
 	return KP_OK;
 }
 
+/* ---- of windows ---- */
+
 enum kp_err
 report_from_window(const struct kp_window *w, const struct kp_conf *conf,
     struct report **out)
 {
-	struct report_source s = { .nodes = &w->node, .nnodes = 1,
-		.cells = w->cells, .ncells = w->ncells,
+	const struct kp_query_sum sum = { .start = w->start, .end = w->end,
+		.windows = 1, .covered = w->end - w->start,
+		.entry_calls = w->entry_calls, .sampled = w->sampled,
+		.uncounted = w->entry_calls == 0 && w->sampled > 0,
+		.losses = w->losses, .cells = w->cells, .ncells = w->ncells,
 		.traced_call = w->cost.traced_call,
 		.traced_caller = w->cost.traced_caller };
-	const char **tiers;
+	const char **tiers = calloc(conf->ntiers + 1, sizeof(*tiers));
+	const struct source s = { .sum = &sum, .nodes = &w->node, .nnodes = 1,
+		.tiers = tiers, .ntiers = conf->ntiers };
 	enum kp_err err;
 
-	tiers = calloc(conf->ntiers > 0 ? conf->ntiers : 1, sizeof(*tiers));
 	if (tiers == NULL)
 		return KP_ENOMEM;
 	for (size_t i = 0; i < conf->ntiers; i++)
 		tiers[i] = conf->tiers[i].name;
-	s.tiers = tiers;
-	s.ntiers = conf->ntiers;
 	err = report_make(&s, out);
 	free(tiers);
-	if (err != KP_OK)
-		return err;
-	(*out)->start = w->start;
-	(*out)->end = w->end;
-	(*out)->windows = 1;
-	(*out)->covered = w->end - w->start;
-	(*out)->entry_calls = w->entry_calls;
-	(*out)->sampled = w->sampled;
-	(*out)->uncounted = w->entry_calls == 0 && w->sampled > 0;
-	(*out)->losses = w->losses;
-	return KP_OK;
+	return err;
 }
+
+static bool
+has_cells(const struct kp_query_sum *s, const char *tier)
+{
+	for (size_t i = 0; i < s->ncells; i++) {
+		if (strcmp(s->cells[i].tier, tier) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Makes the report of a sum.  tiers loses those that tiers.conf no longer has and that
+ * have no figures.
+ */
+static enum kp_err
+make(const struct kp_query_sum *sum, const char *identity,
+    const char *const *nodes, size_t nnodes, struct kp_query_tiers *tiers,
+    struct report **out)
+{
+	struct source s = { .sum = sum, .identity = identity, .nodes = nodes,
+		.nnodes = nnodes, .tiers = tiers->v };
+
+	s.ntiers = tiers->current;
+	for (size_t i = tiers->current; i < tiers->n; i++)
+		if (has_cells(sum, tiers->v[i]))
+			tiers->v[s.ntiers++] = tiers->v[i];
+	return report_make(&s, out);
+}
+
+enum kp_err
+report_from_db(struct kp_query *q, const struct kp_query_range *r,
+    struct report **out)
+{
+	struct kp_query_range all = *r;
+	struct kp_query_tiers tiers = { 0 };
+	struct kp_query_nodes nodes = { 0 };
+	struct kp_query_sum sum = { 0 };
+	enum kp_err err;
+
+	all.identity_glob = NULL;	/* report_make() filters and adds up */
+	err = kp_query_tiers(q, &tiers);
+	if (err == KP_OK)
+		err = kp_query_nodes(q, &all, &nodes);
+	if (err == KP_OK)
+		err = kp_query_sum(q, &all, &sum);
+	if (err == KP_OK)
+		err = make(&sum, r->identity_glob, nodes.v, nodes.n, &tiers,
+		    out);
+	kp_query_tiers_free(&tiers);
+	kp_query_nodes_free(&nodes);
+	kp_query_sum_free(&sum);
+	return err;
+}
+
+enum kp_err
+report_from_running(struct kp_query *q, const struct kp_query_range *r,
+    const struct running *running, struct report **out)
+{
+	struct kp_query_tiers tiers = { 0 };
+	struct kp_query_sum sum = { 0 };
+	const char *nodes[RUNNING_MAX];
+	enum kp_err err;
+	size_t n;
+
+	for (n = 0; n < running->n && n < RUNNING_MAX; n++)
+		nodes[n] = running->v[n].node;
+	err = kp_query_tiers(q, &tiers);
+	if (err == KP_OK)
+		err = running_sum(running, &tiers, &sum);
+	if (err == KP_OK)
+		err = make(&sum, r->identity_glob, nodes, n, &tiers, out);
+	if (err == KP_OK) {
+		(*out)->running = true;
+		(*out)->left = running->left;
+	}
+	kp_query_tiers_free(&tiers);
+	kp_query_sum_free(&sum);
+	return err;
+}
+
+void
+report_apart(const struct kp_query_range *r, const struct report *now,
+    struct kp_query_range *then)
+{
+	if (then->until <= r->since && now->start > then->since &&
+	    now->start < then->until)
+		then->until = now->start;
+	else if (then->since >= r->until && now->end < then->until &&
+	    now->end > then->since)
+		then->since = now->end;
+}
+
+/* ---- the order of rows ---- */
 
 struct sort {
 	bool by_name, by_tier, by_cost;

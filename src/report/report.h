@@ -1,9 +1,9 @@
 /*
  * report.h - where the time of requests goes, by tier and request type (identity).
  *
- * A report is made from one live window or from a range of stored ones.  It owns
- * copies of everything, and is written as a table for people, or as JSON or CSV
- * for programs.  Writing is pure: into a kp_buf, whose error sticks.
+ * A report is made from one live window, from a range of stored ones, or from those
+ * that run.  It owns copies of everything, and is written as a table for people, or
+ * as JSON or CSV for programs.  Writing is pure: into a kp_buf, whose error sticks.
  */
 #ifndef KPROFD_REPORT_REPORT_H
 #define KPROFD_REPORT_REPORT_H
@@ -12,9 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kprofd/stats.h"
+#include "store/query.h"
 #include "text/json.h"
 #include "text/text.h"
-#include "kprofd/stats.h"
 
 #define REPORT_ROWS_MAX 50000	/* identities; a daemon keeps to 1000 */
 
@@ -23,15 +24,14 @@
  * requests, except those called sampled.  Times are in ns; -1: none.
  */
 struct report_cell {
-	uint64_t requests, calls, raised, unfinished, ambiguous, async_calls;
-	uint64_t outlasting;	/* calls that end after their request */
-	uint64_t timed, inside, made;	/* as of struct kp_cell, like: */
-	uint64_t counted, strayed, missed;
-	uint64_t async_raised, async_unknown, async_unfinished;
-	uint64_t unknown_outcomes, unseen;	/* kp_cell_unseen() */
+	/* weighted figures as of struct kp_cell; raised is kp_cell_raised() */
+#define REPORT_COUNT(X, field, null) uint64_t field;
+#define REPORT_TIME(X, field, null) kp_dur_ns field;
+	KP_CELL_FIGURES(REPORT_COUNT, REPORT_TIME, REPORT_COUNT, )
+#undef REPORT_COUNT
+#undef REPORT_TIME
+	uint64_t unseen;	/* kp_cell_unseen() */
 	uint64_t sampled_requests, sampled_calls, sampled_async;
-	kp_dur_ns total, self, busy, async;
-	kp_dur_ns gc, out;	/* of self; -1: not measured */
 	kp_dur_ns busy_per_request;	/* mean over the row's requests */
 	kp_dur_ns after_per_request;	/* the same, of async */
 	kp_dur_ns mean, min, p50, p90, p95, p99, max;	/* of one call */
@@ -60,19 +60,21 @@ struct report {
 	uint64_t entry_calls, sampled;
 	bool uncounted;			/* entry_calls lacks some calls */
 	bool running;			/* of windows that are not closed yet */
-	kp_dur_ns left;			/* if running: until they are */
+	kp_dur_ns left;			/* until they are; if not running, and not 0:
+					   until the first of this run is */
 	struct kp_losses losses;
 	/* what tracing adds, as of struct kp_cost; 0: it was not measured */
 	kp_dur_ns traced_call, traced_caller;
 	bool less_tracing;		/* an estimate of that is subtracted */
 	bool filtered;			/* rows[0] is the sum of the identities
-					   asked for, not of all */
+					   asked for, not of all: */
+	struct report *whole;		/* the report of all; else NULL */
 	char **nodes, **tiers;
 	size_t nnodes, ntiers;
 	struct report_row *rows;
 	size_t nrows;			/* 1 at least */
 	char **hints;			/* sentences on likely mistakes in
-					   tiers.conf: hints.c */
+					   tiers.conf: advice.h */
 	bool hinted;			/* hints were looked for */
 	size_t nhints;
 };
@@ -80,10 +82,34 @@ struct report {
 /* The caller owns *out (report_free), which is not set on error. */
 enum kp_err report_from_window(const struct kp_window *w,
     const struct kp_conf *conf, struct report **out);
+/*
+ * The tiers are those of the last tiers.conf, followed by others that have figures
+ * in the range.  On error kp_query_why() says what happened, unless it is
+ * KP_ENOMEM or KP_ELIMIT (identities).
+ */
+enum kp_err report_from_db(struct kp_query *q, const struct kp_query_range *r,
+    struct report **out);
+struct running;
+/* The same, of running windows; the database has the tiers. */
+enum kp_err report_from_running(struct kp_query *q,
+    const struct kp_query_range *r, const struct running *running,
+    struct report **out);
 void report_free(struct report *r);
 
-/* Takes a text from malloc(), or NULL, which it ignores. */
-void report_hint(struct report *r, char *text);
+/*
+ * For a comparison: if *then does not overlap r, takes a window that both have a
+ * part of out of *then, unless nothing is left.  now: the report of r.
+ */
+void report_apart(const struct kp_query_range *r, const struct report *now,
+    struct kp_query_range *then);
+
+/*
+ * Computes the figures of a cell, but for those that need the whole report.
+ * request: it is of tier "_total".
+ */
+void report_take_cell(struct report_cell *to, const struct kp_cell *c,
+    bool request);
+
 /* Writes a line, or nothing: the window still runs, and since when. */
 void report_put_running(struct kp_buf *b, const struct report *r);
 /* Writes the hints, each wrapped to the width. */

@@ -16,6 +16,7 @@
 /* All but MS are counts.  RAISED and ASYNC_RAISED may be null: see is_null(). */
 enum kind { COUNT, MS, RAISED, ASYNC_RAISED };
 
+/* In the order in which they are written; names are those of the database's views. */
 static const struct figure {
 	const char *name;
 	enum kind kind;
@@ -23,42 +24,22 @@ static const struct figure {
 } figures[] = {
 #define FIGURE(name, kind, field) \
 	{ name, kind, offsetof(struct report_cell, field) }
-	FIGURE("requests", COUNT, requests),
-	FIGURE("calls", COUNT, calls),
-	FIGURE("raised", RAISED, raised),
-	FIGURE("unfinished", COUNT, unfinished),
-	FIGURE("ambiguous", COUNT, ambiguous),
-	FIGURE("async_calls", COUNT, async_calls),
-	FIGURE("total_ms", MS, total),
-	FIGURE("mean_ms", MS, mean),
-	FIGURE("self_ms", MS, self),
-	FIGURE("busy_ms", MS, busy),
-	FIGURE("busy_per_request_ms", MS, busy_per_request),
-	FIGURE("async_ms", MS, async),
-	FIGURE("min_ms", MS, min),
-	FIGURE("p50_ms", MS, p50),
-	FIGURE("p90_ms", MS, p90),
-	FIGURE("p95_ms", MS, p95),
-	FIGURE("p99_ms", MS, p99),
-	FIGURE("max_ms", MS, max),
-	FIGURE("sampled_requests", COUNT, sampled_requests),
-	FIGURE("sampled_calls", COUNT, sampled_calls),
-	FIGURE("gc_ms", MS, gc),
-	FIGURE("out_ms", MS, out),
-	FIGURE("tracing_ms", MS, tracing),
-	FIGURE("unknown_outcomes", COUNT, unknown_outcomes),
-	FIGURE("outlasting", COUNT, outlasting),
-	FIGURE("after_ms", MS, async),
-	FIGURE("after_per_request_ms", MS, after_per_request),
+#define COUNT(field) FIGURE(#field, COUNT, field)
+#define MS(field) FIGURE(#field "_ms", MS, field)
+	COUNT(requests), COUNT(calls), FIGURE("raised", RAISED, raised),
+	COUNT(unfinished), COUNT(ambiguous), COUNT(async_calls),
+	MS(total), MS(mean), MS(self), MS(busy), MS(busy_per_request), MS(async),
+	MS(min), MS(p50), MS(p90), MS(p95), MS(p99), MS(max),
+	COUNT(sampled_requests), COUNT(sampled_calls),
+	MS(gc), MS(out), MS(tracing),
+	COUNT(unknown_outcomes), COUNT(outlasting),
+	FIGURE("after_ms", MS, async), MS(after_per_request),
 	FIGURE("async_raised", ASYNC_RAISED, async_raised),
-	FIGURE("async_unknown", COUNT, async_unknown),
-	FIGURE("async_unfinished", COUNT, async_unfinished),
-	FIGURE("async_p50_ms", MS, async_p50),
-	FIGURE("async_p90_ms", MS, async_p90),
-	FIGURE("async_p95_ms", MS, async_p95),
-	FIGURE("async_p99_ms", MS, async_p99),
-	FIGURE("async_max_ms", MS, async_max),
+	COUNT(async_unknown), COUNT(async_unfinished), MS(async_p50),
+	MS(async_p90), MS(async_p95), MS(async_p99), MS(async_max),
 #undef FIGURE
+#undef COUNT
+#undef MS
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))
 

@@ -6,7 +6,7 @@
 
 #include "text/json.h"
 #include "series.h"
-#include "source.h"
+#include "report.h"
 
 /* Writes one figure of a step; a column is that of every step. */
 typedef void column_fn(struct json *j, const struct kp_series_step *v,
@@ -106,7 +106,6 @@ col_raised_seen(struct json *j, const struct kp_series_step *v, size_t t)
 	{                                                               \
 		struct report_cell c = { 0 };                           \
                                                                         \
-		report_no_times(&c);                                    \
 		report_take_cell(&c, &v->cells[t], t == 0);             \
 		json_ms(j, NULL, c.what);                               \
 	}

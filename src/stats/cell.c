@@ -46,36 +46,14 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 		err = kp_hist_merge(&to->async_hist, &from->async_hist);
 	if (err == KP_ENOMEM)
 		return err;
-#define COUNT(f) (to->f += from->f, to->w_##f += from->w_##f)
-#define TIME(f) (to->f = sat_add(to->f, from->f), \
-    to->w_##f = sat_add(to->w_##f, from->w_##f))
-	COUNT(requests);
-	COUNT(share_requests);
-	COUNT(calls);
-	COUNT(raised);
-	COUNT(unfinished);
-	COUNT(ambiguous);
-	COUNT(async_calls);
-	COUNT(async_raised);
-	COUNT(async_unknown);
-	COUNT(async_unfinished);
-	COUNT(outlasting);
-	COUNT(unknown_outcomes);
-	COUNT(timed);
-	TIME(total);
-	TIME(self);
-	TIME(busy);
-	TIME(share_busy);
-	TIME(async);
-	TIME(gc);
-	TIME(out);
-	to->w_inside += from->w_inside;
-	to->w_made += from->w_made;
-	to->counted += from->counted;
-	to->strayed += from->strayed;
-	to->missed += from->missed;
+#define COUNT(X, f, null) to->f += from->f, to->w_##f += from->w_##f;
+#define TIME(X, f, null) to->f = sat_add(to->f, from->f), \
+	to->w_##f = sat_add(to->w_##f, from->w_##f);
+#define ONCE(X, f, null) to->f += from->f;
+	KP_CELL_FIGURES(COUNT, TIME, ONCE, )
 #undef COUNT
 #undef TIME
+#undef ONCE
 	to->has_gc |= from->has_gc;
 	to->has_out |= from->has_out;
 	if (from->min >= 0 && (to->min < 0 || from->min < to->min))

@@ -10,36 +10,15 @@
 #include "kprofd/stats.h"
 
 /*
- * X(column, field of struct kp_cell, condition for null): CELL_NEVER;
- * CELL_SHARE if the shares equal the figures; CELL_GC, CELL_OUT if these are
- * not measured.
+ * X(column, field of struct kp_cell, condition for null): CELL_NEVER; CELL_SHARE if
+ * the shares equal the figures; CELL_GC, CELL_OUT if these are not measured.
  */
-#define CELL_FIGURES(X) \
-	CELL_PAIR(X, requests, requests, CELL_NEVER) \
-	CELL_PAIR(X, calls, calls, CELL_NEVER) \
-	CELL_PAIR(X, raised, raised, CELL_NEVER) \
-	CELL_PAIR(X, unfinished, unfinished, CELL_NEVER) \
-	CELL_PAIR(X, ambiguous, ambiguous, CELL_NEVER) \
-	CELL_PAIR(X, async_calls, async_calls, CELL_NEVER) \
-	CELL_PAIR(X, timed, timed, CELL_NEVER) \
-	CELL_PAIR(X, total_ns, total, CELL_NEVER) \
-	CELL_PAIR(X, self_ns, self, CELL_NEVER) \
-	CELL_PAIR(X, busy_ns, busy, CELL_NEVER) \
-	CELL_PAIR(X, async_ns, async, CELL_NEVER) \
-	CELL_PAIR(X, share_requests, share_requests, CELL_SHARE) \
-	CELL_PAIR(X, share_busy_ns, share_busy, CELL_SHARE) \
-	CELL_PAIR(X, gc_ns, gc, CELL_GC) \
-	CELL_PAIR(X, out_ns, out, CELL_OUT) \
-	CELL_PAIR(X, outlasting, outlasting, CELL_NEVER) \
-	CELL_PAIR(X, unknown_outcomes, unknown_outcomes, CELL_NEVER) \
-	X(w_inside, w_inside, CELL_NEVER) X(w_made, w_made, CELL_NEVER) \
-	CELL_PAIR(X, async_raised, async_raised, CELL_NEVER) \
-	CELL_PAIR(X, async_unknown, async_unknown, CELL_NEVER) \
-	CELL_PAIR(X, async_unfinished, async_unfinished, CELL_NEVER) \
-	X(counted, counted, CELL_NEVER) X(strayed, strayed, CELL_NEVER) \
-	X(missed, missed, CELL_NEVER)
-#define CELL_PAIR(X, column, field, null) \
-	X(column, field, null) X(w_##column, w_##field, null)
+#define CELL_FIGURES(X) KP_CELL_FIGURES(CELL_COUNT, CELL_TIME, CELL_ONCE, X)
+#define CELL_COUNT(X, field, null) \
+	X(field, field, CELL_##null) X(w_##field, w_##field, CELL_##null)
+#define CELL_TIME(X, field, null) \
+	X(field##_ns, field, CELL_##null) X(w_##field##_ns, w_##field, CELL_##null)
+#define CELL_ONCE(X, field, null) X(field, field, CELL_##null)
 
 /* The columns to read from `stat s`, in this order. */
 #define CELL_COLUMNS "s.tier_id, s.identity_id, s.min_ns, s.max_ns, s.hist," \

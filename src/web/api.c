@@ -10,11 +10,11 @@
 #include "api.h"
 #include "api_stacks.h"
 #include "text/json.h"
+#include "report/advice.h"
 #include "report/losses.h"
-#include "report/report_db.h"
 #include "report/requests.h"
 #include "report/series.h"
-#include "report/compare/compare.h"
+#include "report/compare.h"
 
 #define QUERY_MAX (5 * KP_NS_PER_S)	/* for one request */
 #define RUNS 20
@@ -132,7 +132,9 @@ make_report(struct kp_query *q, const struct kp_query_range *range,
 	}
 	r.identity = NULL;
 	if (err == KP_OK)
-		err = report_from_db(q, &r, hints, out);
+		err = report_from_db(q, &r, out);
+	if (err == KP_OK && hints)
+		report_hints(q, &r, *out);
 	kp_buf_free(&glob);
 	if (err == KP_OK && (err = report_sort(*out, sort, what)) != KP_OK)
 		report_free(*out);

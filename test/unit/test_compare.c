@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "text/text.h"
-#include "report/compare/compare_internal.h"
+#include "report/compare.h"
 
 #define MS KP_NS_PER_MS
 #define S KP_NS_PER_S

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "report/report_db.h"
+#include "report/advice.h"
 #include "store/store.h"
 
 #define S KP_NS_PER_S
@@ -89,7 +89,8 @@ report_of(const char *path, const struct kp_query_range *range, bool json)
 	char *why, *s;
 
 	assert_int_equal(kp_query_open(&q, path, &why), KP_OK);
-	assert_int_equal(report_from_db(q, range, true, &r), KP_OK);
+	assert_int_equal(report_from_db(q, range, &r), KP_OK);
+	report_hints(q, range, r);
 	kp_buf_init(&b, 1 << 16);
 	if (json)
 		report_json(&b, r);

@@ -15,7 +15,6 @@
 
 #include "report/report.h"
 #include "report/message_waits.h"
-#include "report/report_db.h"
 #include "report/requests.h"
 #include "report/series.h"
 #include "store/store.h"
@@ -1021,7 +1020,7 @@ test_from_db(void **state)
 
 	(void)state;
 	q = stored(path, known_window(10));
-	assert_int_equal(report_from_db(q, &range, false, &r), KP_OK);
+	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
 	text = strdup(table(live, REPORT_BUSY, 0));
 	assert_string_equal(table(r, REPORT_BUSY, 0), text);
 	free(text);
@@ -1037,7 +1036,7 @@ test_from_db(void **state)
 
 	/* chosen identities are added up */
 	range.identity_glob = "cr*";
-	assert_int_equal(report_from_db(q, &range, false, &r), KP_OK);
+	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
 	assert_int_equal(r->nrows, 2);
 	assert_int_equal(r->rows[0].cells[0].requests, 3100);
 	assert_int_equal(r->rows[0].cells[1].p50, 70 * MS);
@@ -1047,7 +1046,7 @@ test_from_db(void **state)
 	    "all of these    ~3 100  110 ms   32 %  70 ms "));
 	report_free(r);
 	range.identity_glob = "_total";
-	assert_int_equal(report_from_db(q, &range, false, &r), KP_OK);
+	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
 	assert_true(report_empty(r));
 	report_free(r);
 	kp_query_close(q);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/report_db.h"
+#include "report/report.h"
 #include "store/running.h"
 #include "store_fixture.h"
 
@@ -124,7 +124,7 @@ test_report(void **state)
 	(void)state;
 	put(nodes, 1);
 	assert_int_equal(running_read(&r, form.p, form.len), KP_OK);
-	assert_int_equal(report_from_running(q, &all, &r, false, &report),
+	assert_int_equal(report_from_running(q, &all, &r, &report),
 	    KP_OK);
 	running_free(&r);
 	assert_true(report->running);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare_internal.h"
+#include "compare.h"
 
 #define ERRORS 2.0		/* standard errors that chance may make */
 /* Percentiles of histograms are right to 1.1 %, on either side. */
