@@ -13,8 +13,19 @@
 #include "kprofd/nodes.h"
 #include "text/diag_text.h"
 
+#define MISTAKES_MAX (256u << 10)	/* bytes */
+
 const char conf_file_messages[] = "{messages, true} needs the native probe "
     "(-probe native, or auto): the relay would be sent a copy of each message";
+
+enum kp_err
+conf_file_parse(struct conf_file *f, struct kp_diags *diags)
+{
+	enum kp_err e = kp_conf_parse(&f->conf, f->text, f->len, diags);
+
+	f->warnings = kp_diags_warnings(diags);
+	return e;
+}
 
 enum kp_err
 conf_file_load(struct conf_file *f, const char *path, struct kp_buf *mistakes)
@@ -31,8 +42,7 @@ conf_file_load(struct conf_file *f, const char *path, struct kp_buf *mistakes)
 			kp_buf_printf(mistakes, "%s\n", why);
 		return KP_EIO;
 	}
-	e = kp_conf_parse(&f->conf, f->text, f->len, &diags);
-	f->warnings = kp_diags_warnings(&diags);
+	e = conf_file_parse(f, &diags);
 	conf_file_diags(f, &diags, NULL, mistakes);
 	kp_diags_free(&diags);
 	if (e != KP_OK)
@@ -49,52 +59,63 @@ conf_file_free(struct conf_file *f)
 	f->text = NULL;
 }
 
-/* For a log in JSON: without the source line below it. */
-static void
-diag_log(const struct conf_file *f, const struct kp_diag *d, const char *node)
+void
+conf_file_diags_put(const struct conf_file *f, const struct kp_diags *d,
+    const char *node, bool json, conf_file_put_fn *put, void *ctx)
 {
-	const struct log_entry e = { .event = "config",
-		.target = node,
-		.level = d->warning ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
-		.fields = { { .key = "file", .text = f->path },
-			{ .key = "line", .number = d->pos.line },
-			{ .key = "column", .number = d->pos.col } } };
+	char before[KP_NODE_NAME_MAX + 8] = "";
+	const struct kp_diags *shown = d;
+	struct kp_diags named = { 0 };
+	struct kp_buf b;
 
-	log_put(&e, "%s", d->text);
+	if (node != NULL)
+		snprintf(before, sizeof(before), "'%s': ", node);
+	if (node != NULL && kp_diags_copy(&named, d, before))
+		shown = &named;
+	kp_buf_init(&b, MISTAKES_MAX);
+	/* a log in JSON is without the source line below a mistake */
+	for (size_t i = 0; json && i < shown->n; i++) {
+		const struct kp_diag *v = &shown->v[i];
+		const struct log_entry e = { .event = "config", .target = node,
+			.level = v->warning ? LOG_LEVEL_WARNING :
+			    LOG_LEVEL_ERROR,
+			.fields = { { .key = "file", .text = f->path },
+				{ .key = "line", .number = v->pos.line },
+				{ .key = "column", .number = v->pos.col } } };
+
+		kp_buf_reset(&b);
+		log_put_json(&b, &e, v->text);
+		put(ctx, e.level, (const char *)b.p, b.len);
+	}
+	if (!json) {
+		diag_text(&b, f->path, f->text, f->len, shown);
+		put(ctx, LOG_LEVEL_ERROR, (const char *)b.p, b.len);
+	}
+	kp_buf_free(&b);
+	kp_diags_free(&named);
 }
 
 static void
-put_diags(const struct conf_file *f, const struct kp_diags *d,
-    const char *node, struct kp_buf *mistakes)
+put_log(void *ctx, enum log_level level, const char *text, size_t n)
 {
-	FILE *to[2];
-	unsigned n = log_streams(to);
+	(void)ctx;
+	log_lines(level, text, n);
+}
 
-	for (unsigned i = 0; i < n; i++) {
-		diag_print(to[i], f->path, f->text, f->len, d);
-		fflush(to[i]);
-	}
-	if (mistakes != NULL)
-		diag_text(mistakes, f->path, f->text, f->len, d);
-	for (size_t i = 0; n == 0 && i < d->n; i++)
-		diag_log(f, &d->v[i], node);
+static void
+put_buf(void *ctx, enum log_level level, const char *text, size_t n)
+{
+	(void)level;
+	kp_buf_put(ctx, text, n);
 }
 
 void
 conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
     const char *node, struct kp_buf *mistakes)
 {
-	char before[KP_NODE_NAME_MAX + 8];
-	struct kp_diags named;
-
-	if (node == NULL) {
-		put_diags(f, d, NULL, mistakes);
-		return;
-	}
-	snprintf(before, sizeof(before), "'%s': ", node);
-	put_diags(f, kp_diags_copy(&named, d, before) ? &named : d, node,
-	    mistakes);
-	kp_diags_free(&named);
+	conf_file_diags_put(f, d, node, log_is_json(), put_log, NULL);
+	if (mistakes != NULL)
+		conf_file_diags_put(f, d, node, false, put_buf, mistakes);
 }
 
 void

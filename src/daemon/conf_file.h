@@ -8,6 +8,7 @@
 
 #include <event2/event.h>
 
+#include "daemon/log.h"
 #include "kprofd/config.h"
 #include "store/store.h"
 
@@ -22,10 +23,20 @@ struct conf_file {
 /* Logs the mistakes; appends them to `mistakes` too, if that is not NULL. */
 enum kp_err conf_file_load(struct conf_file *f, const char *path,
     struct kp_buf *mistakes);
+/* Parses its text; the caller frees *diags.  On error it has no conf. */
+enum kp_err conf_file_parse(struct conf_file *f, struct kp_diags *diags);
 void conf_file_free(struct conf_file *f);
-/* Reports the mistakes that a target found; node: its name, or NULL. */
+/* Logs the mistakes that a target found, and appends; node: its name, or NULL. */
 void conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
     const char *node, struct kp_buf *mistakes);
+/*
+ * The same for another reader: gives put all as one text, each with its source line;
+ * or, json, each as a line of a JSON log.
+ */
+typedef void conf_file_put_fn(void *ctx, enum log_level level, const char *text,
+    size_t n);
+void conf_file_diags_put(const struct conf_file *f, const struct kp_diags *d,
+    const char *node, bool json, conf_file_put_fn *put, void *ctx);
 /* Prints a line on stdout: how many tiers, functions, entries. */
 void conf_file_summary(const struct conf_file *f);
 

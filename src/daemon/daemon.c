@@ -13,14 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <event2/event.h>
 #include <event2/thread.h>
 
 #include "daemon/check/check.h"
-#include "daemon/check/check_answer.h"
-#include "daemon/check/check_ask.h"
 #include "daemon/conf_file.h"
 #include "daemon/control/commands.h"
 #include "daemon/control/control.h"
@@ -30,9 +29,9 @@
 #include "daemon/health.h"
 #include "daemon/log.h"
 #include "daemon/nodes/targets.h"
-#include "daemon/print.h"
 #include "daemon/progress.h"
 #include "export/totals.h"
+#include "kprofd/fn_name.h"
 #include "report/report.h"
 #include "stats/boundary.h"
 #include "text/file_why.h"
@@ -40,6 +39,15 @@
 #include "web/web.h"
 
 #define TABLE_MAX (4u << 20)	/* bytes of one window's table */
+#define CALL_BYTES 4096		/* names are bounded: longer ones are cut */
+#define PRINT_CALLS_A_SECOND 100
+
+/* Limits -print-calls to what a person can read. */
+struct print_limit {
+	kp_mono_ns second;	/* its start */
+	unsigned printed;	/* in it */
+	uint64_t left_out;
+};
 
 /* That of -dump-file, to which every closed window is appended. */
 struct dump_file {
@@ -163,6 +171,87 @@ dump_file_close(struct dump_file *t, bool began)
 	free(t);
 }
 
+/* ---- -print-calls ---- */
+
+static void
+put_time(struct kp_buf *b, kp_wall_ns t)
+{
+	time_t s = (time_t)(t / KP_NS_PER_S);
+	char text[32];
+	struct tm tm;
+
+	localtime_r(&s, &tm);
+	strftime(text, sizeof(text), "%H:%M:%S", &tm);
+	kp_buf_printf(b, "%s.%06d  ", text, (int)(t % KP_NS_PER_S / 1000));
+}
+
+/* Appends a name that comes from a target, padded to the width. */
+static void
+put_name(struct kp_buf *b, const char *name, size_t width)
+{
+	size_t start = b->len, w;
+
+	text_put(b, name);
+	kp_buf_cstr(b);
+	w = b->err == KP_OK ? text_width((const char *)b->p + start) : 0;
+	for (; w < width; w++)
+		kp_buf_u8(b, ' ');
+	kp_buf_u8(b, ' ');
+}
+
+static void
+print_call(const struct kp_requests *rs, const struct kp_request *rq,
+    const struct kp_call *c, kp_dur_ns offset, const char *const *nodes)
+{
+	struct kp_buf b;
+	char pid[48], fn[FN_NAME_MAX];
+
+	kp_buf_init(&b, CALL_BYTES);
+	put_time(&b, c->start + offset);
+	put_name(&b, kp_requests_identity(rs, rq->identity), 16);
+	put_name(&b, fn_shown(fn, sizeof(fn),
+	    kp_requests_fn(rs, c->fn)->text), 32);
+	if (kp_outcome_timed(c->outcome))
+		kp_buf_printf(&b, "%11.3f ms",
+		    (double)(c->end - c->start) / 1e6);
+	else
+		kp_buf_printf(&b, "%14s", "-");
+	kp_buf_printf(&b, "  %-12s %s%s",
+	    kp_proc_text(c->proc, pid, sizeof(pid)),
+	    kp_outcome_name(c->outcome), c->async ? " async" : "");
+	if (nodes != NULL)
+		kp_buf_printf(&b, "  %s", nodes[c->node]);
+	kp_buf_u8(&b, '\n');
+	fputs(kp_buf_cstr(&b), stdout);
+	kp_buf_free(&b);
+}
+
+/*
+ * Prints a line for each call; offset: target time + offset = wall time.  nodes:
+ * their names, to be shown; NULL: there is only one.
+ */
+static void
+print_request(struct print_limit *l, const struct kp_requests *rs,
+    const struct kp_request *rq, kp_dur_ns offset, const char *const *nodes,
+    kp_mono_ns now)
+{
+	if (now - l->second >= KP_NS_PER_S) {
+		if (l->left_out > 0)
+			printf("... %llu calls not printed\n",
+			    (unsigned long long)l->left_out);
+		*l = (struct print_limit){ .second = now };
+		fflush(stdout);
+	}
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		if (l->printed == PRINT_CALLS_A_SECOND) {
+			l->left_out += rq->ncalls - i;
+			return;
+		}
+		l->printed++;
+		print_call(rs, rq, &rq->calls[i], offset, nodes);
+	}
+}
+
 /* ---- ending ---- */
 
 static void
@@ -266,12 +355,6 @@ daemon_on_plan(struct target *t, const struct kp_plan *plan)
 		check_counted(t->check, plan);
 	else
 		log_debug("plan", t->node, "arming %zu functions", plan->n);
-}
-
-void
-daemon_print_plan(struct target *t, const struct kp_plan *plan)
-{
-	print_plan(t->part.in->conf, plan, node_name(t->p->daemon, t));
 }
 
 const char *
@@ -513,7 +596,7 @@ open_control(struct daemon *d)
 
 	d->p.past = deferred_new(d->base, d->p.store);
 	d->p.reload = reload_new(&d->p);
-	d->p.checks = check_answer_new(d->base, &d->p);
+	d->p.checks = checks_new(d->base, &d->p);
 	d->p.flights = flight_asks_new(d->base, &d->p);
 	d->p.commands = commands_new(d->base, &d->p);
 	if (d->p.past == NULL || d->p.reload == NULL || d->p.checks == NULL ||
@@ -628,7 +711,7 @@ daemon_close(struct daemon *d)
 	deferred_free(d->p.past);
 	targets_free(d->p.targets);
 	reload_free(d->p.reload);
-	check_answer_free(d->p.checks);
+	checks_free(d->p.checks);
 	commands_free(d->p.commands);
 	flight_asks_free(d->p.flights);
 	struct event *evs[] = { d->window, d->end, d->signals[0],

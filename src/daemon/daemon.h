@@ -26,7 +26,7 @@ struct parts {
 	struct commands *commands;
 	struct flight_asks *flights;
 	struct reload *reload;
-	struct check_answer *checks;	/* for clients */
+	struct checks *checks;	/* for clients */
 	struct deferred *past;		/* configurations no longer in force */
 	struct otlp *otlp;		/* NULL: no -otlp */
 };
@@ -50,8 +50,6 @@ void daemon_on_tick(struct daemon *d);
 /* As of struct agent_ops. */
 void daemon_on_state(struct target *t, enum agent_state s, const char *text);
 void daemon_on_plan(struct target *t, const struct kp_plan *plan);
-/* In a check: prints the plan, with the target's name if there are several. */
-void daemon_print_plan(struct target *t, const struct kp_plan *plan);
 /* In a check: the target's name, if there are several, else NULL. */
 const char *daemon_node_name(struct target *t);
 /* Counts a warning that was logged and is not about tiers.conf. */

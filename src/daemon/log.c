@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -134,8 +135,8 @@ log_reopen(void)
 
 /* ---- lines ---- */
 
-static void
-put_json(struct kp_buf *b, const struct log_entry *e, const char *message)
+void
+log_put_json(struct kp_buf *b, const struct log_entry *e, const char *message)
 {
 	const struct log_field *f;
 	struct json j;
@@ -189,7 +190,7 @@ write_line(FILE *to, const struct log_entry *e, const char *message)
 
 	kp_buf_init(&b, LINE_BYTES);
 	if (out.o.json)
-		put_json(&b, e, message);
+		log_put_json(&b, e, message);
 	else
 		put_text(&b, e, message, to == stderr);
 	ok = b.err == KP_OK && fwrite(b.p, 1, b.len, to) == b.len &&
@@ -234,17 +235,25 @@ log_last_error(char *buf, size_t n)
 	pthread_mutex_unlock(&lock);
 }
 
-unsigned
-log_streams(FILE *to[2])
+bool
+log_is_json(void)
 {
-	unsigned n = 0;
+	return out.o.json;
+}
 
-	if (out.o.json)
-		return 0;
-	if (out.file != NULL)
-		to[n++] = out.file;
-	to[n++] = stderr;
-	return n;
+void
+log_lines(enum log_level level, const char *text, size_t n)
+{
+	bool both = !out.o.json || level == LOG_LEVEL_ERROR;
+
+	pthread_mutex_lock(&lock);
+	if (out.file != NULL) {
+		fwrite(text, 1, n, out.file);
+		fflush(out.file);
+	}
+	if (out.file == NULL || both)
+		fwrite(text, 1, n, stderr);
+	pthread_mutex_unlock(&lock);
 }
 
 /* ---- libevent ---- */

@@ -14,7 +14,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
+
+#include "kprofd/buf.h"
 
 #define LOG_FIELDS_MAX 4
 
@@ -85,10 +86,14 @@ void log_last_error(char *buf, size_t n);
 void log_libevent(void);
 
 /*
- * For texts of several lines, such as a mistake with its source line: sets the
- * streams that take plain text, and returns how many; 0 for a JSON log.
+ * For who formats entries itself, such as mistakes with their source lines.  A JSON
+ * log takes entries of log_put_json(), a log of text any text: if it is a file, on
+ * stderr too.
  */
-unsigned log_streams(FILE *to[2]);
+bool log_is_json(void);
+void log_put_json(struct kp_buf *b, const struct log_entry *e,
+    const char *message);
+void log_lines(enum log_level level, const char *text, size_t n);
 
 /*
  * Reports kprofd's state to a service manager that wants it (systemd's

@@ -1,7 +1,6 @@
 /*
- * fuzz_control.c - a client of the control socket sends a check, and a daemon
- * its diagnostics: read as either, and what was taken, written out again, reads
- * the same.
+ * fuzz_control.c - a client of the control socket sends a check: what was taken,
+ * written out again, reads the same.
  */
 #include <string.h>
 
@@ -37,36 +36,9 @@ check(const char *p, size_t n)
 	kp_buf_free(&out);
 }
 
-static void
-diags(const char *p, size_t n)
-{
-	char node[KP_NODE_NAME_MAX + 1], again[KP_NODE_NAME_MAX + 1];
-	struct kp_diags d, e;
-	struct kp_buf out;
-
-	if (check_diags_read(&d, node, p, n)) {
-		REQUIRE(d.n <= KP_DIAG_MAX && d.errors <= SIZE_MAX / 16);
-		kp_buf_init(&out, 1 << 20);
-		check_diags_put(&out, &d, node[0] != '\0' ? node : NULL);
-		REQUIRE(check_diags_read(&e, again, (const char *)out.p,
-		    out.len));
-		REQUIRE(strcmp(node, again) == 0);
-		REQUIRE(e.n == d.n && e.errors == d.errors);
-		for (size_t i = 0; i < d.n; i++)
-			REQUIRE(strcmp(d.v[i].text, e.v[i].text) == 0 &&
-			    d.v[i].pos.line == e.v[i].pos.line &&
-			    d.v[i].pos.col == e.v[i].pos.col &&
-			    d.v[i].warning == e.v[i].warning);
-		kp_diags_free(&e);
-		kp_buf_free(&out);
-	}
-	kp_diags_free(&d);
-}
-
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	check((const char *)data, size);
-	diags((const char *)data, size);
 	return 0;
 }

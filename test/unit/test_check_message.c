@@ -1,4 +1,4 @@
-/* test_check_message.c - what kprofd -check -control and a daemon send. */
+/* test_check_message.c - what kprofd -check -control sends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,63 +87,6 @@ test_check_limits(void **state)
 	free(text);
 }
 
-static bool
-diags_read(struct kp_diags *d, char *node, const char *text)
-{
-	return check_diags_read(d, node, text, strlen(text));
-}
-
-static void
-test_diags(void **state)
-{
-	char node[KP_NODE_NAME_MAX + 1];
-	struct kp_diags d = { 0 }, back;
-	struct kp_buf b;
-
-	(void)state;
-	kp_diags_add(&d, (struct kp_pos){ 3, 18 }, false, "found '%s'", "x\ny");
-	kp_diags_add(&d, (struct kp_pos){ 4, 1 }, true, "error 1 in a loop");
-	d.errors += 7;		/* past KP_DIAG_MAX */
-	kp_buf_init(&b, 4096);
-	check_diags_put(&b, &d, NULL);
-	assert_true(check_diags_read(&back, node, (const char *)b.p, b.len));
-	assert_string_equal(node, "");
-	assert_int_equal(back.n, 2);
-	assert_int_equal(back.errors, 8);
-	assert_int_equal(kp_diags_warnings(&back), 1);
-	assert_int_equal(back.v[0].pos.line, 3);
-	assert_int_equal(back.v[0].pos.col, 18);
-	assert_string_equal(back.v[0].text, "found 'x?y'");
-	assert_true(back.v[1].warning);
-	assert_string_equal(back.v[1].text, "error 1 in a loop");
-	kp_diags_free(&back);
-	kp_buf_reset(&b);
-	check_diags_put(&b, &d, "a@h");
-	assert_true(check_diags_read(&back, node, (const char *)b.p, b.len));
-	assert_string_equal(node, "a@h");
-	kp_diags_free(&back);
-	kp_buf_free(&b);
-	kp_diags_free(&d);
-}
-
-static void
-test_diags_refused(void **state)
-{
-	static const char *const bad[] = { "", "a@h\n", "a@h x\n", "a 1\n",
-		"- 0\n1 1 error x\n", "- 1\n1 error x\n", "- 1\n1 1 fault x\n",
-		"- 1\n1 1 error x", "- 1\n4294967296 1 error x\n" };
-	char node[KP_NODE_NAME_MAX + 1];
-	struct kp_diags d;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		assert_false(diags_read(&d, node, bad[i]));
-		kp_diags_free(&d);
-	}
-	assert_true(diags_read(&d, node, "- 1\n1 1 error x\n"));
-	kp_diags_free(&d);
-}
-
 int
 main(void)
 {
@@ -151,8 +94,6 @@ main(void)
 		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_check_refused),
 		cmocka_unit_test(test_check_limits),
-		cmocka_unit_test(test_diags),
-		cmocka_unit_test(test_diags_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

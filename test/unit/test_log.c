@@ -195,20 +195,30 @@ test_reopen(void **state)
 	assert_null(strstr(text, "\"3\""));
 }
 
+/* Of several lines, as they are: a JSON log takes its own lines only. */
 static void
-test_streams(void **state)
+test_lines(void **state)
 {
-	FILE *to[2];
+	const struct log_entry e = { .level = LOG_LEVEL_ERROR, .event = "x" };
+	struct kp_buf b;
 
 	(void)state;
 	begin(false, LOG_LEVEL_INFO);
-	assert_int_equal(log_streams(to), 2);
-	assert_ptr_equal(to[1], stderr);
+	log_lines(LOG_LEVEL_WARNING, "a:1: b\n  ^\n", 11);
+	contents();
+	assert_string_equal(text, "a:1: b\n  ^\n");
 	log_close();
 	assert_false(log_has_file());
-	assert_int_equal(log_streams(to), 1);
+	assert_int_equal(truncate(path, 0), 0);
 	begin(true, LOG_LEVEL_INFO);
-	assert_int_equal(log_streams(to), 0);
+	assert_true(log_is_json());
+	kp_buf_init(&b, 1000);
+	log_put_json(&b, &e, "m\n");
+	log_lines(e.level, (const char *)b.p, b.len);
+	kp_buf_free(&b);
+	contents();
+	assert_string_equal(value("$.message"), "m\n");
+	assert_string_equal(value("$.level"), "error");
 }
 
 static void
@@ -251,7 +261,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_verbose, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_quiet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reopen, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_streams, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_libevent, setup, teardown),
 	};
 

@@ -1,34 +1,151 @@
 /*
- * check.c - the course of kprofd -check on one target, and its report.
+ * check.c - checks a tiers.conf on targets, in one of two ways, and reports what
+ * is wrong with it and what it would cost.
  *
- * The agent calls back in the middle of its steps: so it is ended by an event of
- * our own.
+ * kprofd -check attaches to its targets, counts calls and traces some requests: a
+ * struct check for each target.  The agent calls back in the middle of its steps:
+ * so it is ended by an event of our own.
+ *
+ * kprofd -check -control asks the kprofd that is attached already, which counts,
+ * and traces nothing: a struct checks for all targets.  It has them all look for the
+ * functions, judges what is missing as at the start, and has the calls counted on
+ * the targets that have enough.  Messages to the client, before its answer: "print"
+ * for its standard output, "log" and "errors" for its log, and "failed", why the file
+ * or a target failed.  The answer is the last line, or nothing where that failed.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <event2/event.h>
 
+#include "client/ctl_socket.h"
 #include "daemon/check/check.h"
-#include "daemon/check/price.h"
-#include "daemon/check/seen.h"
+#include "daemon/check/check_message.h"
+#include "daemon/check/traced_findings.h"
+#include "daemon/control/reload.h"
 #include "daemon/log.h"
-#include "daemon/print.h"
 #include "daemon/nodes/target.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/check.h"
+#include "kprofd/fn_name.h"
+#include "kprofd/instructions.h"
+#include "text/grid.h"
 #include "text/text.h"
 
+#define LINE_BYTES 4096		/* names are bounded: longer ones are cut */
+#define PRINTED_MAX (64u << 20)	/* bytes of one target's plan */
 #define EXPLAINED_BYTES (1u << 20)
 #define WAITS_EVERY (50 * KP_NS_PER_MS)	/* between looks at what requests wait for */
+#define TICK_S 1		/* how often the client is looked for */
+#define ANSWERS_S 60		/* for all questions, besides counting */
+/* Room in the answer that tables and diagnostics leave for failures. */
+#define FAILED_MAX (2u << 10)
+#define FAILED_ROOM (CHECK_NODES_MAX * FAILED_MAX)
 
 const struct kp_sampling check_sampling = { .kind = KP_SAMPLE_PER_SECOND,
 	.n = KP_CHECK_CALLS_MAX };
 
+/* ---- the report ---- */
+
+static void
+tiers_cell(struct grid *g, const struct kp_conf *c, uint64_t tiers)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, LINE_BYTES);
+	for (size_t i = 0; i < c->ntiers; i++)
+		if ((tiers >> i & 1) != 0)
+			kp_buf_printf(&b, "%s%s", b.len > 0 ? ", " : "",
+			    c->tiers[i].name);
+	grid_cell(g, tiers != 0 ? kp_buf_cstr(&b) : "-");
+	kp_buf_free(&b);
+}
+
+static void
+plan_row(struct grid *g, const struct kp_conf *c, const struct kp_plan_item *p)
+{
+	char fn[FN_NAME_MAX], rate[24] = "?";
+
+	/* Calls of an instruction are made, and not seen. */
+	if (p->rate > 0 || (p->rate == 0 && !kp_is_instruction(
+	    &(struct kp_mfa){ p->mod, p->fun, p->arity })))
+		snprintf(rate, sizeof(rate), "%lld", (long long)p->rate);
+	grid_cell(g, fn_name(fn, sizeof(fn), p->mod, p->fun, p->arity));
+	grid_cell(g, rate);
+	grid_cell(g, p->entry ? "entry" : p->clears ? "clear" :
+	    p->exact ? "exact" : "call");
+	tiers_cell(g, c, p->tiers);
+}
+
+/*
+ * Appends what would be traced, how often it is called, and what that would cost.
+ * node: its name; NULL: there is one target.
+ */
+static void
+put_counted(struct kp_buf *b, const struct kp_check *k, const char *node)
+{
+	struct kp_check_price price = kp_check_price(k);
+	double unit = 1;
+	char text[TEXT_MAX];
+	struct grid g;
+
+	grid_init(&g);
+	grid_col(&g, "FUNCTION", GRID_LEFT);
+	grid_col(&g, "CALLS/S", GRID_RIGHT);
+	grid_col(&g, "AS", GRID_LEFT);
+	grid_col(&g, "TIERS", GRID_LEFT);
+	for (size_t i = 0; i < k->plan->n; i++)
+		plan_row(&g, k->conf, &k->plan->v[i]);
+	if (node != NULL)
+		kp_buf_printf(b, "%s:\n", node);
+	grid_write(&g, 0, b);
+	grid_free(&g);
+	/* two digits are as many as an estimate has */
+	while (price.events / unit >= 100)
+		unit *= 10;
+	kp_buf_printf(b, "about %s events/s, ", text_count(text,
+	    (uint64_t)(price.events / unit + 0.5) * (uint64_t)unit));
+	if (price.percent < 0.01)
+		kp_buf_str(b, "less than 0.01 % of a scheduler\n");
+	else
+		kp_buf_printf(b, "%.2g %% of a scheduler\n", price.percent);
+}
+
+/* The last line of a check that found no errors; buf has TEXT_MAX + 8 bytes. */
+static const char *
+passed(char *buf, uint64_t warnings)
+{
+	char text[TEXT_MAX];
+
+	snprintf(buf, TEXT_MAX + 8, "ok, %s\n", text_counted(text, warnings,
+	    "warning"));
+	return buf;
+}
+
+void
+check_passed(uint64_t warnings)
+{
+	char text[TEXT_MAX + 8];
+
+	fputs(passed(text, warnings), stdout);
+}
+
+/* Frees b. */
+static void
+print(struct kp_buf *b)
+{
+	fputs(kp_buf_cstr(b), stdout);
+	fflush(stdout);
+	kp_buf_free(b);
+}
+
+/* ---- on targets that kprofd attaches to ---- */
+
 struct check {
 	struct target *t;
 	struct event *end;		/* tracing is over */
-	struct check_seen *seen;	/* NULL: nothing is traced */
+	struct findings *found;	/* NULL: nothing is traced */
 	bool timed;			/* tracing has begun */
 	const char *broken;		/* why it failed; NULL: it did not */
 };
@@ -64,48 +181,9 @@ check_free(struct check *c)
 	if (c == NULL)
 		return;
 	event_free(c->end);
-	check_seen_free(c->seen);
+	findings_free(c->found);
 	free(c);
 }
-
-/* ---- the report ---- */
-
-static void
-judge(struct check *c, const struct kp_check *k, struct kp_diags *diags)
-{
-	kp_check_judge(k, diags);
-	if (diags->n > 0)
-		daemon_on_diags(c->t, diags);
-}
-
-static void
-print_price(const struct kp_check *c)
-{
-	struct kp_buf b;
-
-	kp_buf_init(&b, 256);
-	check_put_price(&b, c);
-	fputs(kp_buf_cstr(&b), stdout);
-	fflush(stdout);
-	kp_buf_free(&b);
-}
-
-static void
-print_examples(struct check *c)
-{
-	const char *node = daemon_node_name(c->t);
-	struct kp_buf b;
-
-	kp_buf_init(&b, EXPLAINED_BYTES);
-	check_seen_explain(c->seen, &b);
-	if (node != NULL)
-		printf("%s:\n", node);
-	fputs(kp_buf_cstr(&b), stdout);
-	fflush(stdout);
-	kp_buf_free(&b);
-}
-
-/* ---- its course ---- */
 
 /* Is an entry called?  It may be where somebody else counts it, and its rate is -1. */
 static bool
@@ -124,8 +202,8 @@ trace(struct check *c, const struct kp_plan *plan)
 	struct target *t = c->t;
 	char most[TEXT_MAX];
 
-	c->seen = check_seen_new(t->part.in->conf, plan);
-	if (c->seen == NULL) {
+	c->found = findings_new(t->part.in->conf, plan);
+	if (c->found == NULL) {
 		c->broken = "out of memory";
 		agent_stop(t->agent);
 		return;
@@ -148,9 +226,11 @@ check_counted(struct check *c, const struct kp_plan *plan)
 	const struct kp_check k = { .conf = t->part.in->conf, .plan = plan,
 		.counted = t->opts.check_time };
 	struct kp_diags diags = { 0 };
+	struct kp_buf b;
 
-	daemon_print_plan(t, plan);
-	print_price(&k);
+	kp_buf_init(&b, PRINTED_MAX);
+	put_counted(&b, &k, daemon_node_name(t));
+	print(&b);
 	kp_check_judge(&k, &diags);
 	if (!t->unfit && diags.errors == 0 && is_called(plan)) {
 		trace(c, plan);
@@ -169,7 +249,7 @@ check_state(struct check *c, enum agent_state s)
 	struct timeval tv = { time / KP_NS_PER_S,
 		time % KP_NS_PER_S / KP_NS_PER_US };
 
-	if (c->seen == NULL)
+	if (c->found == NULL)
 		return;
 	if (s == AGENT_ARMED && !c->timed) {
 		c->timed = true;
@@ -189,20 +269,20 @@ check_state(struct check *c, enum agent_state s)
 void
 check_events(struct check *c, struct kp_event *ev, size_t n)
 {
-	if (c->seen == NULL)
+	if (c->found == NULL)
 		return;
 	for (size_t i = 0; i < n; i++)
-		check_seen_event(c->seen, &ev[i]);
+		findings_event(c->found, &ev[i]);
 	waits_ask(c->t, WAITS_EVERY);
-	if (check_seen_entered(c->seen) >= KP_CHECK_CALLS_MAX)
+	if (findings_entered(c->found) >= KP_CHECK_CALLS_MAX)
 		event_active(c->end, EV_TIMEOUT, 0);
 }
 
 void
 check_request(struct check *c, const struct kp_request *rq)
 {
-	if (c->seen != NULL)
-		check_seen_request(c->seen, c->t->part.in->rs, rq);
+	if (c->found != NULL)
+		findings_request(c->found, c->t->part.in->rs, rq);
 }
 
 const char *
@@ -214,26 +294,583 @@ check_ended(struct check *c)
 		.explained = t->p->o->explain, .waits = t->waits.v,
 		.nwaits = t->waits.n };
 	struct kp_diags diags = { 0 };
+	struct kp_buf b;
 
 	event_del(c->end);
-	if (c->seen == NULL || !c->timed || c->broken != NULL ||
+	if (c->found == NULL || !c->timed || c->broken != NULL ||
 	    targets_stopping(t->p->targets))
 		return c->broken;
 	/* Closes requests whose end was seen just now. */
 	kp_requests_abandon(t->part.in->rs, t->part.index,
 	    KP_LOSS_DISCONNECTED);
-	check_seen_get(c->seen, &k);
-	judge(c, &k, &diags);
+	findings_get(c->found, &k);
+	kp_check_judge(&k, &diags);
+	if (diags.n > 0)
+		daemon_on_diags(t, &diags);
 	kp_diags_free(&diags);
-	if (k.explained)
-		print_examples(c);
+	if (k.explained) {
+		kp_buf_init(&b, EXPLAINED_BYTES);
+		if (daemon_node_name(t) != NULL)
+			kp_buf_printf(&b, "%s:\n", daemon_node_name(t));
+		findings_explain(c->found, &b);
+		print(&b);
+	}
+	return NULL;
+}
+
+/* ---- on targets that kprofd is attached to: what the client gets ---- */
+
+enum step { LOOKING, LOOKED, COUNTING, OVER };
+
+/* A target in the check. */
+struct one {
+	struct target *t;		/* NULL: OVER */
+	enum step step;
+	char node[KP_NODE_NAME_MAX + 1];
+	struct unresolved missing;
+	struct kp_diags diags;		/* of the first question; a copy */
+	bool empty;			/* it has none of the functions */
+};
+
+struct checks {
+	const struct parts *p;
+	struct event *tick;
+	struct check_message ask;	/* read when a check begins */
+	bool busy;
+	bool json;			/* the client's log is JSON */
+	uint64_t client;
+	struct conf_file file;		/* what is checked */
+	struct one v[TARGETS_MAX];
+	unsigned n, left;		/* targets; those that have to answer */
+	uint64_t warnings;
+	bool failed;			/* the client was told so */
+	size_t room;			/* bytes that may still be sent */
+	bool cut;			/* no room: that was sent */
+};
+
+static struct control_client *
+client(const struct checks *a)
+{
+	return control_client_get(a->p->control, a->client);
+}
+
+static void
+send_text(struct checks *a, const char *kind, const char *text, size_t n)
+{
+	static const char cut[] = "the rest is too long and is left out (name "
+	    "one -target)\n";
+	struct control_client *c = client(a);
+
+	if (c != NULL && n + FAILED_ROOM <= a->room) {
+		control_message(c, kind, text, n);
+		a->room -= n;
+	} else if (c != NULL && !a->cut) {
+		control_message(c, "print", cut, strlen(cut));
+		a->cut = true;
+	}
+}
+
+static void
+send_failed(struct checks *a, const char *text)
+{
+	struct control_client *c = client(a);
+
+	if (c != NULL)
+		control_message(c, "failed", text, strlen(text));
+	a->failed = true;
+}
+
+static void
+send_line(void *ctx, enum log_level level, const char *text, size_t n)
+{
+	send_text(ctx, level == LOG_LEVEL_ERROR ? "errors" : "log", text, n);
+}
+
+/* The name to be shown; NULL: there is one target. */
+static const char *
+node_name(const struct checks *a, const struct one *o)
+{
+	return a->n > 1 ? o->node : NULL;
+}
+
+/* o: the target that they are about, or NULL. */
+static void
+send_diags(struct checks *a, const struct one *o, const struct kp_diags *diags)
+{
+	a->warnings += kp_diags_warnings(diags);
+	if (diags->n > 0)
+		conf_file_diags_put(&a->file, diags, o != NULL ?
+		    node_name(a, o) : NULL, a->json, send_line, a);
+}
+
+static void
+one_end(struct one *o)
+{
+	if (o->t != NULL)
+		agent_check_end(o->t->agent);
+	o->t = NULL;
+	o->step = OVER;
+}
+
+static void
+check_end(struct checks *a)
+{
+	for (unsigned i = 0; i < a->n; i++) {
+		one_end(&a->v[i]);
+		kp_diags_free(&a->v[i].diags);
+	}
+	conf_file_free(&a->file);
+	a->n = a->left = 0;
+	a->busy = false;
+	event_del(a->tick);
+}
+
+void
+checks_abort(struct checks *a, const char *why)
+{
+	if (!a->busy)
+		return;
+	control_refuse(client(a), why);
+	check_end(a);
+}
+
+static void
+finish(struct checks *a)
+{
+	struct control_client *c = client(a);
+	char text[TEXT_MAX + 8];
+
+	if (c != NULL)
+		control_answer(c, true, a->failed ? "" :
+		    passed(text, a->warnings));
+	check_end(a);
+}
+
+/* Ends the check of one target, which the client is told. */
+static void
+one_failed(struct checks *a, struct one *o, const char *why)
+{
+	char text[FAILED_MAX];
+
+	snprintf(text, sizeof(text), "'%s': %s", o->node, why);
+	send_failed(a, text);
+	one_end(o);
+}
+
+static bool
+has_failed(struct checks *a, struct one *o,
+    const struct agent_checked *c)
+{
+	if (c->how == AGENT_CHECKED_DONE)
+		return false;
+	one_failed(a, o, c->how == AGENT_CHECKED_REFUSED ? c->why :
+	    targets_stopping(a->p->targets) ? "kprofd is ending" :
+	    "not attached just now: kprof status has its state");
+	return true;
+}
+
+static struct one *
+one_of(struct checks *a, const struct target *t)
+{
+	for (unsigned i = 0; a->busy && i < a->n; i++)
+		if (a->v[i].t == t)
+			return &a->v[i];
 	return NULL;
 }
 
 void
-check_passed(uint64_t warnings)
+checks_left(struct target *t)
 {
-	char text[TEXT_MAX];
+	struct checks *a = t->p->checks;
+	struct one *o = a != NULL ? one_of(a, t) : NULL;
 
-	printf("ok, %s\n", text_counted(text, warnings, "warning"));
+	/* It has answered the first question, so nobody waits for it. */
+	if (o != NULL)
+		one_failed(a, o, "it is not a target any more");
+}
+
+/* ---- its second question: calls ---- */
+
+/* diags: what the rates showed already. */
+static void
+report(struct checks *a, struct one *o, const struct kp_plan *plan,
+    const struct kp_diags *diags)
+{
+	const struct kp_check c = { .conf = a->file.conf, .plan = plan,
+		.counted = a->ask.ms * KP_NS_PER_MS,
+		.waits = o->t->waits.v, .nwaits = o->t->waits.n };
+	struct kp_diags judged = { 0 };
+	char text[FAILED_MAX];
+	struct kp_buf b;
+
+	send_diags(a, o, diags);
+	kp_buf_init(&b, CHECK_ANSWER_MAX);
+	put_counted(&b, &c, node_name(a, o));
+	kp_buf_str(&b, "counted only: the profile that is running goes on, so "
+	    "no calls were traced to see whether they end\n");
+	/* what has no room is too long as well */
+	send_text(a, "print", (const char *)b.p, b.err == KP_OK ? b.len : a->room);
+	kp_buf_free(&b);
+	kp_check_judge(&c, &judged);
+	send_diags(a, o, &judged);
+	if (diags->errors + judged.errors > 0) {
+		snprintf(text, sizeof(text), "'%s' does not fit '%s': see the "
+		    "errors above", a->ask.path, o->node);
+		send_failed(a, text);
+	}
+	kp_diags_free(&judged);
+}
+
+void
+checks_counted(struct target *t, const struct agent_checked *c,
+    const struct kp_plan *plan)
+{
+	struct checks *a = t->p->checks;
+	struct one *o = one_of(a, t);
+
+	if (o == NULL || o->step != COUNTING)
+		return;
+	if (!has_failed(a, o, c)) {
+		report(a, o, plan, c->diags);
+		one_end(o);
+	}
+	if (--a->left == 0)
+		finish(a);
+}
+
+/* ---- its first question: functions ---- */
+
+/* What the target does not have has to be on one of the others. */
+static bool
+accepts(const struct checks *a, const struct one *o)
+{
+	const struct unresolved *all[TARGETS_MAX];
+
+	unsigned n = 0;
+
+	/* what targets that are away have is not known */
+	for (unsigned i = 0; i < a->n; i++)
+		if (a->v[i].t != NULL)
+			all[n++] = &a->v[i].missing;
+	return unresolved_elsewhere(&o->missing, all, n);
+}
+
+/* False: it has too little to be counted. */
+static bool
+judge_missing(struct checks *a, struct one *o)
+{
+	bool good = accepts(a, o);
+	char text[FAILED_MAX];
+
+	if (good)
+		kp_diags_excuse(&o->diags);
+	send_diags(a, o, &o->diags);
+	snprintf(text, sizeof(text), "'%s' names what the target does not have",
+	    a->ask.path);
+	if (!good)
+		one_failed(a, o, text);
+	else if (o->empty)
+		one_failed(a, o, "the target has none of the functions that "
+		    "tiers.conf names");
+	return o->t != NULL;
+}
+
+static void
+count(struct checks *a)
+{
+	kp_dur_ns time = a->ask.ms * KP_NS_PER_MS;
+
+	a->left = a->n + 1;
+	for (unsigned i = 0; i < a->n; i++) {
+		if (a->v[i].step != LOOKED || !judge_missing(a, &a->v[i])) {
+			a->left--;
+			continue;
+		}
+		a->v[i].step = COUNTING;
+		agent_check_count(a->v[i].t->agent, time);
+	}
+	if (--a->left == 0)
+		finish(a);
+}
+
+void
+checks_looked(struct target *t, const struct agent_checked *c,
+    const struct kp_plan *plan)
+{
+	struct checks *a = t->p->checks;
+	struct one *o = one_of(a, t);
+
+	if (o == NULL || o->step != LOOKING)
+		return;
+	if (!has_failed(a, o, c)) {
+		o->step = LOOKED;
+		o->empty = plan->n == 0;
+		unresolved_set(&o->missing, c->diags);
+		/* out of memory some are not shown; the verdict is the same */
+		(void)kp_diags_copy(&o->diags, c->diags, "");
+	}
+	if (--a->left == 0)
+		count(a);
+}
+
+/* ---- its beginning ---- */
+
+static bool
+is_asked(const struct checks *a, const struct target *t)
+{
+	for (unsigned i = 0; i < a->ask.nnodes; i++)
+		if (target_is(t, a->ask.nodes[i]))
+			return true;
+	return a->ask.nnodes == 0 && !t->in_set.over;
+}
+
+static void
+add_targets(struct checks *a)
+{
+	struct target *t;
+	struct one *o;
+
+	a->n = 0;
+	for (unsigned i = 0; i < targets_count(a->p->targets); i++) {
+		t = targets_at(a->p->targets, i);
+		if (!is_asked(a, t))
+			continue;
+		o = &a->v[a->n++];
+		*o = (struct one){ .t = t };
+		snprintf(o->node, sizeof(o->node), "%s", t->node);
+	}
+}
+
+/* True: every node that is asked for is one of the targets. */
+static bool
+find_targets(struct checks *a, char *why, size_t n)
+{
+	const struct targets *ts = a->p->targets;
+	const char *name;
+	bool found;
+
+	for (unsigned i = 0; i < a->ask.nnodes; i++) {
+		name = a->ask.nodes[i];
+		found = false;
+		for (unsigned k = 0; k < targets_count(ts) && !found; k++)
+			found = target_is(targets_at(ts, k), name);
+		if (found)
+			continue;
+		snprintf(why, n, "'%s' is not one of its targets (kprof status "
+		    "lists them%s%s)", name, targets_count(ts) == 1 ?
+		    "; it profiles " : "", targets_count(ts) == 1 ?
+		    targets_at(ts, 0)->node : "");
+		return false;
+	}
+	add_targets(a);
+	snprintf(why, n, "it has no target just now (kprof status)");
+	return a->n > 0;
+}
+
+/* NULL: the file can be used. */
+static const char *
+read_conf(struct checks *a)
+{
+	const char *why = NULL;
+	struct kp_diags diags;
+
+	a->file = (struct conf_file){ .path = a->ask.path, .len = a->ask.n,
+		.text = strndup(a->ask.text, a->ask.n) };
+	if (a->file.text == NULL)
+		return "out of memory";
+	if (conf_file_parse(&a->file, &diags) != KP_OK) {
+		/* the client has found none */
+		send_diags(a, NULL, &diags);
+		why = "the file cannot be used (are both of one version?)";
+	} else if (a->file.conf->messages && a->p->o->probe == AGENT_RELAY) {
+		why = conf_file_messages;
+	}
+	a->warnings = a->file.warnings;
+	kp_diags_free(&diags);
+	return why;
+}
+
+static void
+start(struct checks *a, struct control_client *c, bool json)
+{
+	const struct timeval every = { TICK_S, 0 };
+	char text[600];
+	const char *why;
+
+	a->busy = true;
+	a->client = control_client_id(c);
+	a->json = json;
+	a->room = CHECK_ANSWER_MAX;
+	a->cut = a->failed = false;
+	why = find_targets(a, text, sizeof(text)) ? read_conf(a) : text;
+	a->ask.text = NULL;
+	if (why != NULL) {
+		for (unsigned i = 0; i < a->n; i++)
+			a->v[i].t = NULL;
+		checks_abort(a, why);
+		return;
+	}
+	control_allow(c, a->ask.ms / 1000 + ANSWERS_S);
+	event_add(a->tick, &every);
+	a->left = a->n + 1;
+	for (unsigned i = 0; i < a->n; i++)
+		agent_check(a->v[i].t->agent, a->file.conf);
+	if (--a->left == 0)
+		count(a);
+}
+
+static void
+take(struct checks *a, struct control_client *c, const char *text, size_t n,
+    bool json)
+{
+	if (a->busy)
+		control_refuse(c, "another check is under way: try again when it has "
+		    "ended");
+	else if (reload_busy(a->p->reload))
+		control_refuse(c, "tiers.conf is being reloaded just now: try again");
+	else if (targets_stopping(a->p->targets))
+		control_refuse(c, "kprofd is ending");
+	else if (!check_message_read(&a->ask, text, n))
+		control_refuse(c, "the command makes no sense: are both of one "
+		    "version?");
+	else
+		start(a, c, json);
+}
+
+void
+checks_take(void *ctx, struct control_client *c, const char *text, size_t n)
+{
+	take(ctx, c, text, n, false);
+}
+
+void
+checks_take_json(void *ctx, struct control_client *c, const char *text,
+    size_t n)
+{
+	take(ctx, c, text, n, true);
+}
+
+bool
+checks_busy(const struct checks *a)
+{
+	return a->busy;
+}
+
+/* Nobody waits for the answer any more: the targets need not count. */
+static void
+on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+	struct checks *a = ctx;
+	struct control_client *c = client(a);
+
+	(void)fd, (void)what;
+	/* Writing to a client that has gone is what frees it. */
+	if (c == NULL || !control_client_waits(c))
+		checks_abort(a, "nobody waits for the answer");
+}
+
+struct checks *
+checks_new(struct event_base *base, const struct parts *p)
+{
+	struct checks *a = calloc(1, sizeof(*a));
+
+	if (a == NULL)
+		return NULL;
+	a->p = p;
+	a->tick = event_new(base, -1, EV_PERSIST, on_tick, a);
+	if (a->tick == NULL) {
+		free(a);
+		return NULL;
+	}
+	return a;
+}
+
+void
+checks_free(struct checks *a)
+{
+	if (a == NULL)
+		return;
+	for (unsigned i = 0; i < a->n; i++)
+		kp_diags_free(&a->v[i].diags);
+	conf_file_free(&a->file);
+	event_free(a->tick);
+	free(a);
+}
+
+/* ---- kprofd -check -control: the client ---- */
+
+/* What the daemon sends, without terminal control characters. */
+static void
+put_received(struct kp_buf *b, const struct kp_buf *text)
+{
+	kp_buf_init(b, 8 * CHECK_ANSWER_MAX);
+	text_put_lines(b, (const char *)text->p, text->len);
+}
+
+static bool
+on_message(void *ctx, const char *kind, const struct kp_buf *text)
+{
+	bool *failed = ctx, errors = strcmp(kind, "errors") == 0;
+	struct kp_buf b;
+
+	put_received(&b, text);
+	if (strcmp(kind, "print") == 0) {
+		print(&b);
+		return true;
+	}
+	if (errors || strcmp(kind, "log") == 0) {
+		log_lines(errors ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING,
+		    (const char *)b.p, b.len);
+	} else if (strcmp(kind, "failed") == 0) {
+		log_error("failed", NULL, "%.*s", (int)text->len,
+		    (const char *)text->p);
+		*failed = true;
+	} else {
+		kp_buf_free(&b);
+		return false;
+	}
+	kp_buf_free(&b);
+	return true;
+}
+
+int
+check_ask(const struct options *o, const struct conf_file *f)
+{
+	bool failed = false;
+	struct ctl_request r = { .path = o->control_path, .see = "-control",
+		.patience = CTL_SILENCE_S + (unsigned)(o->duration /
+		KP_NS_PER_S), .each = true, .most = 2 * CHECK_ANSWER_MAX,
+		.quiet = o->duration + CTL_SILENCE_S / 6 * KP_NS_PER_S,
+		.on_message = on_message, .ctx = &failed };
+	struct kp_buf text, command, answer, shown;
+	char why[1024];
+	enum kp_err err;
+
+	kp_buf_init(&text, CHECK_MESSAGE_MAX);
+	kp_buf_init(&command, CHECK_MESSAGE_MAX + 64);
+	kp_buf_init(&answer, 2 * CHECK_ANSWER_MAX);
+	check_message_put(&text, (unsigned)(o->duration / KP_NS_PER_MS),
+	    f->path, o->targets, o->ntargets, f->text, f->len);
+	kp_buf_printf(&command, "check%s bytes=%zu\n",
+	    log_is_json() ? " json" : "", text.len);
+	kp_buf_put(&command, text.p, text.len);
+	r.bytes = (const char *)command.p;
+	r.n = command.len;
+	err = text.err != KP_OK ? text.err : command.err;
+	snprintf(why, sizeof(why), "%s", kp_err_str(err));
+	if (err == KP_OK)
+		err = ctl_request(&r, &answer, why, sizeof(why));
+	if (err == KP_ESTATE)
+		log_error("check", NULL, "the kprofd at '%s' does not check "
+		    "it: %s", o->control_path, why);
+	else if (err != KP_OK)
+		log_error("check", NULL, "%s", why);
+	if (err == KP_OK && !failed) {
+		put_received(&shown, &answer);
+		print(&shown);
+	}
+	kp_buf_free(&text);
+	kp_buf_free(&command);
+	kp_buf_free(&answer);
+	return err != KP_OK || failed;
 }

@@ -1,19 +1,21 @@
 /*
- * check.h - kprofd -check of one target: prints what would be traced, what is
- * wrong with it and what it would cost.
+ * check.h - kprofd -check: prints what would be traced on targets, what is wrong
+ * with it and what it would cost.
  *
- * First calls are counted.  If that shows no error, some requests are traced as
+ * On a target that kprofd attaches to, calls are counted first.  If that shows no error, some requests are traced as
  * kprofd would trace them: KP_CHECK_CALLS_MAX calls of entries at most, and no
  * longer than calls were counted.
  */
 #ifndef KPROFD_DAEMON_CHECK_CHECK_H
 #define KPROFD_DAEMON_CHECK_CHECK_H
 
+#include "daemon/control/control.h"
 #include "daemon/daemon.h"
 #include "kprofd/request.h"
 
 struct event_base;
 struct check;
+struct checks;
 
 /* Whatever tiers.conf says of sampling: a check traces no more than this. */
 extern const struct kp_sampling check_sampling;
@@ -38,5 +40,37 @@ const char *check_ended(struct check *c);
 
 /* Prints the last line of a check that found no errors. */
 void check_passed(uint64_t warnings);
+
+/*
+ * kprofd -check -control: checks the text of a tiers.conf, as a client sends it, on
+ * the targets that a kprofd is attached to, since one at a time can be attached.
+ * What is armed, and tiers.conf in force, stay as they are.  There is one such check
+ * at a time, and no reload meanwhile: both ask the same questions of the targets.
+ */
+
+/* NULL when out of memory. */
+struct checks *checks_new(struct event_base *base, const struct parts *p);
+/* To be called after the targets are freed. */
+void checks_free(struct checks *a);
+/* ctx: the struct checks; the text: check_message.h. */
+control_text_fn checks_take;
+/* The same for a client whose log is JSON. */
+control_text_fn checks_take_json;
+/* True: a check is under way. */
+bool checks_busy(const struct checks *a);
+/* Ends it; the client is told why. */
+void checks_abort(struct checks *a, const char *why);
+/* The target is about to be freed. */
+void checks_left(struct target *t);
+/* As on_looked and on_counted of struct agent_ops. */
+void checks_looked(struct target *t, const struct agent_checked *c,
+    const struct kp_plan *plan);
+void checks_counted(struct target *t, const struct agent_checked *c,
+    const struct kp_plan *plan);
+/*
+ * The client.  f: read and without errors.  Prints what kprofd -check prints; returns
+ * the exit status.
+ */
+int check_ask(const struct options *o, const struct conf_file *f);
 
 #endif

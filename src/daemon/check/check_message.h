@@ -1,12 +1,9 @@
 /*
- * check_message.h - what kprofd -check -control and the daemon that it asks send
- * to each other, as text.  Pure.
+ * check_message.h - what kprofd -check -control sends to the daemon that it asks,
+ * behind the line of its command.  Pure.
  *
  *	MS PATH\n		a check: how long to count, the file's name,
  *	NODE\n ...\n\n		the targets (none: all), then the file's text
- *
- *	NODE ERRORS\n		diagnostics of one target: their number of
- *	LINE COL KIND TEXT\n ...	errors, then each; KIND: error, warning
  */
 #ifndef KPROFD_DAEMON_CHECK_CHECK_MESSAGE_H
 #define KPROFD_DAEMON_CHECK_CHECK_MESSAGE_H
@@ -35,15 +32,5 @@ void check_message_put(struct kp_buf *b, unsigned ms, const char *path,
     const char *const *nodes, unsigned nnodes, const char *text, size_t n);
 /* False: it makes no sense. */
 bool check_message_read(struct check_message *m, const char *p, size_t n);
-
-/* node NULL: there is one target only. */
-void check_diags_put(struct kp_buf *b, const struct kp_diags *diags,
-    const char *node);
-/*
- * Initialises *diags, which the caller frees, even if it returns false: it makes
- * no sense.  node: "" for NULL above.
- */
-bool check_diags_read(struct kp_diags *diags, char node[KP_NODE_NAME_MAX + 1],
-    const char *p, size_t n);
 
 #endif

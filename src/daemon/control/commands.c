@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/check/check_answer.h"
+#include "daemon/check/check.h"
 #include "daemon/check/check_message.h"
 #include "daemon/control/commands.h"
 #include "daemon/control/in_flight.h"
@@ -421,7 +421,8 @@ do_check(struct commands *cs, struct control_client *c,
 	if (cmd->bytes == 0 || cmd->bytes > CHECK_MESSAGE_MAX)
 		control_refuse(c, "a check needs the text of a tiers.conf");
 	else
-		control_take(c, cmd->bytes, check_answer_take, cs->p->checks);
+		control_take(c, cmd->bytes, cmd->json ? checks_take_json :
+		    checks_take, cs->p->checks);
 }
 
 /* ---- the table ---- */
@@ -441,7 +442,7 @@ static const struct known {
 	{ "pause", false, true, false, do_wait, WAIT_PAUSED },
 	{ "resume", false, true, false, do_wait, WAIT_RESUMED },
 	{ "reload", false, false, false, do_reload, 0 },
-	{ "check", false, false, true, do_check, 0 },
+	{ "check", true, false, true, do_check, 0 },
 	{ "clear-tokens", false, true, false, do_wait, WAIT_CLEARED },
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))

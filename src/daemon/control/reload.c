@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/check/check_answer.h"
+#include "daemon/check/check.h"
 #include "daemon/conf_file.h"
 #include "daemon/log.h"
 #include "daemon/control/in_flight.h"
@@ -338,11 +338,11 @@ reload_ask(struct reload *r, struct control_client *c)
 	static const char checking[] = "a file is being checked just now "
 	    "(kprofd -check -control): try again when that has ended";
 
-	if (c != NULL && check_answer_busy(r->p->checks)) {
+	if (c != NULL && checks_busy(r->p->checks)) {
 		control_refuse(c, checking);
 		return;
 	}
-	check_answer_abort(r->p->checks, "tiers.conf is being reloaded (SIGHUP): "
+	checks_abort(r->p->checks, "tiers.conf is being reloaded (SIGHUP): "
 	    "try again");
 	if (c != NULL && r->later.n == CONTROL_CLIENTS_MAX) {
 		control_refuse(c, busy);

@@ -25,7 +25,7 @@ void reload_free(struct reload *r);
 bool reload_busy(const struct reload *r);
 /*
  * Answers c, if it is not NULL; the log has the result in any case.  During a
- * check (check/check_answer.h) a client is refused; without one the check ends.
+ * check (check/check.h) a client is refused; without one the check ends.
  */
 void reload_ask(struct reload *r, struct control_client *c);
 /* As on_checked and on_reloaded of struct agent_ops. */

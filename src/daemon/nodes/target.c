@@ -10,7 +10,6 @@
 #include "base/utf8.h"
 #include "conn/channel.h"
 #include "daemon/check/check.h"
-#include "daemon/check/check_answer.h"
 #include "daemon/control/commands.h"
 #include "daemon/control/in_flight.h"
 #include "daemon/control/reload.h"
@@ -625,8 +624,8 @@ static const struct agent_ops agent_ops = {
 	.on_diags = daemon_on_diags,
 	.on_cleared = commands_on_cleared,
 	.on_checked = reload_checked,
-	.on_looked = check_answer_looked,
-	.on_counted = check_answer_counted,
+	.on_looked = checks_looked,
+	.on_counted = checks_counted,
 	.on_reloaded = on_reloaded,
 	.on_unreached = targets_on_unreached,
 	.on_missing = targets_on_missing,

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 
 #include "conn/discovery.h"
-#include "daemon/check/check_answer.h"
+#include "daemon/check/check.h"
 #include "daemon/control/in_flight.h"
 #include "daemon/log.h"
 #include "daemon/nodes/targets.h"
@@ -695,7 +695,7 @@ sweep_one(struct targets *ts, unsigned i)
 
 	assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
 	target_rotate(t, kp_moment_now());
-	check_answer_left(t);
+	checks_left(t);
 	if (t->p->flights != NULL)
 		flight_asks_gone(t->p->flights, t);
 	ts->v[i] = ts->v[--ts->n];

@@ -1,4 +1,4 @@
-/* test_seen.c - what a check makes of the events and requests of a target. */
+/* test_traced_findings.c - what a check makes of the events and requests of a target. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/check/seen.h"
+#include "daemon/check/traced_findings.h"
 #include "kprofd/etf.h"
 
 #define TIERS "{tiers, [{db, {db, get, 1}}]}. {entry, {web, handle, 2}}.\n" \
@@ -23,7 +23,7 @@ static const struct { const char *mod, *fun; int arity; } fns[] = {
 	[OUTSIDE] = { "cowboy", "run", 3 } };
 
 static struct kp_conf *conf;
-static struct check_seen *seen;
+static struct findings *seen;
 static struct kp_requests *rs;
 static uint32_t node;
 static kp_target_ns now;
@@ -33,7 +33,7 @@ static void
 on_request(void *ctx, const struct kp_request *rq)
 {
 	(void)ctx;
-	check_seen_request(seen, rs, rq);
+	findings_request(seen, rs, rq);
 }
 
 static uint32_t process = 7;	/* whose events these are */
@@ -58,7 +58,7 @@ begin(void **state)
 	node = kp_requests_node(rs, "n@h");
 	kp_requests_native(rs, node, true);
 	kp_requests_release(rs, node, 27);
-	seen = check_seen_new(conf, &plan);
+	seen = findings_new(conf, &plan);
 	assert_non_null(seen);
 	for (int i = 0; i < 3; i++) {
 		kp_buf_init(&mfa[i], 100);
@@ -77,7 +77,7 @@ static int
 end(void **state)
 {
 	(void)state;
-	check_seen_free(seen);
+	findings_free(seen);
 	seen = NULL;
 	kp_requests_free(rs);
 	kp_conf_free(conf);
@@ -100,7 +100,7 @@ put(struct kp_event *ev)
 
 	ev->pid = (struct kp_pid){ { (const uint8_t *)name, 3 }, process, 0, 1 };
 	ev->ts = now += 1000;
-	check_seen_event(seen, ev);
+	findings_event(seen, ev);
 	assert_int_equal(ev->identity.n, 0);
 	kp_requests_event(rs, node, ev);
 }
@@ -140,7 +140,7 @@ got(void)
 	struct kp_check c = { .conf = conf };
 
 	kp_requests_expire(rs, node, now += KP_NS_PER_S);
-	check_seen_get(seen, &c);
+	findings_get(seen, &c);
 	return c;
 }
 
@@ -270,7 +270,7 @@ limit(void **state)
 		called(KP_EV_ENTRY, WEB, OUTSIDE, i, i - 1);
 		returned(WEB);
 	}
-	assert_int_equal(check_seen_entered(seen), KP_CHECK_CALLS_MAX);
+	assert_int_equal(findings_entered(seen), KP_CHECK_CALLS_MAX);
 	assert_int_equal(got().matched[0], KP_CHECK_CALLS_MAX);
 	assert_int_equal(got().seen[0].ended, KP_CHECK_CALLS_MAX);
 }
@@ -281,7 +281,7 @@ explained(const char *want)
 	struct kp_buf b;
 
 	kp_buf_init(&b, 1 << 16);
-	check_seen_explain(seen, &b);
+	findings_explain(seen, &b);
 	assert_string_equal(kp_buf_cstr(&b), want);
 	kp_buf_free(&b);
 }

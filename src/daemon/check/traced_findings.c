@@ -1,5 +1,5 @@
 /*
- * seen.c - counts what traced requests show: which clause matched, whether a
+ * traced_findings.c - counts what traced requests show: which clause matched, whether a
  * function calls itself, whether an entry returns, and one example of a call.
  *
  * A function calls itself if {caller} of a call is the function.  A tail call has
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/intern.h"
-#include "daemon/check/seen.h"
+#include "daemon/check/traced_findings.h"
 #include "kprofd/fn_name.h"
 #include "text/text.h"
 
@@ -30,7 +30,7 @@ struct opened {
 	bool ended;	/* and its end was seen */
 };
 
-struct check_seen {
+struct findings {
 	const struct kp_conf *conf;
 	struct kp_plan plan;
 	struct intern by_mfa;		/* raw {M,F,A} to item */
@@ -68,10 +68,10 @@ plan_copy(struct kp_plan *to, const struct kp_plan *from)
 	return true;
 }
 
-struct check_seen *
-check_seen_new(const struct kp_conf *conf, const struct kp_plan *plan)
+struct findings *
+findings_new(const struct kp_conf *conf, const struct kp_plan *plan)
 {
-	struct check_seen *s = calloc(1, sizeof(*s));
+	struct findings *s = calloc(1, sizeof(*s));
 
 	if (s == NULL)
 		return NULL;
@@ -83,14 +83,14 @@ check_seen_new(const struct kp_conf *conf, const struct kp_plan *plan)
 	s->matched = calloc(s->clauses + 1, sizeof(*s->matched));
 	if (!plan_copy(&s->plan, plan) || s->seen == NULL ||
 	    s->repeated == NULL || s->example == NULL || s->matched == NULL) {
-		check_seen_free(s);
+		findings_free(s);
 		return NULL;
 	}
 	return s;
 }
 
 void
-check_seen_free(struct check_seen *s)
+findings_free(struct findings *s)
 {
 	if (s == NULL)
 		return;
@@ -109,7 +109,7 @@ check_seen_free(struct check_seen *s)
 
 /* By the term's bytes, of which the same function has one or two forms. */
 static size_t
-item_of_mfa(struct check_seen *s, struct kp_span mfa)
+item_of_mfa(struct findings *s, struct kp_span mfa)
 {
 	const struct interned *known = intern_get(&s->by_mfa, mfa.p, mfa.n);
 	const struct kp_plan_item *p;
@@ -132,7 +132,7 @@ item_of_mfa(struct check_seen *s, struct kp_span mfa)
 }
 
 static void
-keep_example(struct check_seen *s, size_t item, struct kp_span shape)
+keep_example(struct findings *s, size_t item, struct kp_span shape)
 {
 	const struct kp_plan_item *p = &s->plan.v[item];
 	const struct kp_mfa f = { p->mod, p->fun, p->arity };
@@ -148,7 +148,7 @@ keep_example(struct check_seen *s, size_t item, struct kp_span shape)
 
 /* N or {N, Shape}.  Any other is of a probe that had no room for it. */
 static void
-read_clause(struct check_seen *s, size_t item, struct kp_span identity)
+read_clause(struct findings *s, size_t item, struct kp_span identity)
 {
 	struct kp_span shape = { NULL, 0 };
 	struct kp_term r;
@@ -178,7 +178,7 @@ same_span(struct kp_span a, struct kp_span b)
 }
 
 static struct opened *
-find_opened(struct check_seen *s, uint64_t label)
+find_opened(struct findings *s, uint64_t label)
 {
 	for (uint64_t i = s->entered; label != 0 && i-- > 0;)
 		if (s->opened[i].label == label)
@@ -187,7 +187,7 @@ find_opened(struct check_seen *s, uint64_t label)
 }
 
 static void
-entry_seen(struct check_seen *s, size_t item, const struct kp_event *ev)
+entry_seen(struct findings *s, size_t item, const struct kp_event *ev)
 {
 	const struct opened *before = find_opened(s, ev->old_label);
 	uint64_t proc = (uint64_t)ev->pid.serial << 32 | ev->pid.id;
@@ -202,7 +202,7 @@ entry_seen(struct check_seen *s, size_t item, const struct kp_event *ev)
 }
 
 void
-check_seen_event(struct check_seen *s, struct kp_event *ev)
+findings_event(struct findings *s, struct kp_event *ev)
 {
 	static const struct kp_span none;
 	struct kp_span identity = ev->identity;
@@ -222,7 +222,7 @@ check_seen_event(struct check_seen *s, struct kp_event *ev)
 }
 
 uint64_t
-check_seen_entered(const struct check_seen *s)
+findings_entered(const struct findings *s)
 {
 	return s->entered;
 }
@@ -230,7 +230,7 @@ check_seen_entered(const struct check_seen *s)
 /* ---- requests ---- */
 
 static size_t
-find_item(const struct check_seen *s, const char *text)
+find_item(const struct findings *s, const char *text)
 {
 	const struct kp_plan_item *p = s->plan.v;
 	char name[600];
@@ -245,7 +245,7 @@ find_item(const struct check_seen *s, const char *text)
 }
 
 static size_t
-item_of_fn(struct check_seen *s, struct kp_requests *rs, uint32_t fn)
+item_of_fn(struct findings *s, struct kp_requests *rs, uint32_t fn)
 {
 	size_t item;
 
@@ -258,7 +258,7 @@ item_of_fn(struct check_seen *s, struct kp_requests *rs, uint32_t fn)
 }
 
 static void
-tiers_seen(struct check_seen *s, struct kp_requests *rs,
+tiers_seen(struct findings *s, struct kp_requests *rs,
     const struct kp_request *rq)
 {
 	const struct kp_call *c;
@@ -278,7 +278,7 @@ tiers_seen(struct check_seen *s, struct kp_requests *rs,
 }
 
 void
-check_seen_request(struct check_seen *s, struct kp_requests *rs,
+findings_request(struct findings *s, struct kp_requests *rs,
     const struct kp_request *rq)
 {
 	struct opened *o = find_opened(s, rq->label);
@@ -303,7 +303,7 @@ check_seen_request(struct check_seen *s, struct kp_requests *rs,
 
 /* Calls of an entry that follow one of which no end was seen. */
 static void
-chained_get(const struct check_seen *s)
+chained_get(const struct findings *s)
 {
 	const struct opened *o, *before;
 
@@ -317,7 +317,7 @@ chained_get(const struct check_seen *s)
 }
 
 void
-check_seen_get(const struct check_seen *s, struct kp_check *c)
+findings_get(const struct findings *s, struct kp_check *c)
 {
 	chained_get(s);
 	for (size_t i = 0; i < s->plan.n; i++)
@@ -330,7 +330,7 @@ check_seen_get(const struct check_seen *s, struct kp_check *c)
 }
 
 void
-check_seen_explain(const struct check_seen *s, struct kp_buf *out)
+findings_explain(const struct findings *s, struct kp_buf *out)
 {
 	const struct kp_plan_item *p = s->plan.v;
 	char name[FN_NAME_MAX];
