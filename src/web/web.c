@@ -4,9 +4,10 @@
  *
  * The thread has one event loop.  A turn of the loop runs one query of the
  * database, so that between two of them answers are sent and requests are read;
- * commands to the daemon are asynchronous (ctl_async.c).
+ * commands to the daemon are asynchronous (daemon_routes.c).
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,10 @@
 #include <event2/keyvalq_struct.h>
 #include <event2/thread.h>
 
+#include "api.h"
 #include "auth.h"
 #include "connections.h"
 #include "daemon_routes.h"
-#include "query_queue.h"
 #include "kprofd/thread.h"
 #include "reply.h"
 #include "web.h"
@@ -31,6 +32,17 @@
 #define BODY_MAX 1024
 #define NICER 10
 #define API "/api/v1/"
+#define QUERIES_MAX 48
+#define UNSENT_MAX (64u << 20)	/* bytes of answers not yet received */
+
+/* A query of the database. */
+struct query {
+	struct query *next;
+	struct evhttp_request *req;
+	const struct api_route *route;	/* NULL: the tree of request id */
+	const char *id;			/* lives as long as req */
+	struct web_params p;
+};
 
 struct web {
 	struct web_opts o;
@@ -41,12 +53,97 @@ struct web {
 	bool bound;
 	struct conns *conns;
 	struct ctl_async *ctl;
-	struct query_queue *queries;
+	struct event *turn;		/* runs the first of them: */
+	struct query *first, **last;	/* that wait, in order */
+	unsigned nqueries;
+	atomic_bool stopping;		/* interrupts the query that runs */
 	struct event *stop;
 	pthread_t thread;
 	char token[WEB_TOKEN_MAX + 1];	/* "": none */
 	char addr[WEB_ADDR_MAX];
 };
+
+/* ---- queries ---- */
+
+/* Why the query need not run; NULL: run it. */
+static const char *
+reason_to_skip(const struct web *w, const struct query *q)
+{
+	if (conns_gone(q->req))
+		return "the client has gone";
+	if (conns_unsent(w->conns) > UNSENT_MAX)
+		return "too many answers wait to be read: ask again later";
+	return NULL;
+}
+
+static void
+query_run(struct web *w, const struct query *q)
+{
+	const char *skip = reason_to_skip(w, q);
+	struct api_answer a;
+
+	if (skip != NULL) {
+		conns_asked(w->conns, q->req);
+		reply_error(q->req, 503, skip);
+		return;
+	}
+	if (q->route != NULL)
+		api_ask(&a, &w->o.dbs, q->route, &q->p, &w->stopping);
+	else
+		api_tree(&a, &w->o.dbs, q->id, &w->stopping);
+	conns_asked(w->conns, q->req);
+	reply(q->req, a.status, a.b.p, a.b.len);
+	kp_buf_free(&a.b);
+}
+
+static struct query *
+query_take(struct web *w)
+{
+	struct query *q = w->first;
+
+	w->first = q->next;
+	if (w->first == NULL)
+		w->last = &w->first;
+	w->nqueries--;
+	return q;
+}
+
+/* A timer starts each turn: libevent would run active events before it polls. */
+static void
+on_turn(evutil_socket_t fd, short what, void *ctx)
+{
+	const struct timeval now = { 0, 0 };
+	struct web *w = ctx;
+	struct query *q;
+
+	(void)fd, (void)what;
+	if (w->first == NULL)
+		return;
+	q = query_take(w);
+	query_run(w, q);
+	free(q);
+	if (w->first != NULL)
+		event_add(w->turn, &now);
+}
+
+/* Takes a query from malloc(), and answers its request. */
+static void
+query_add(struct web *w, struct query *q)
+{
+	const struct timeval now = { 0, 0 };
+
+	if (w->nqueries == QUERIES_MAX) {
+		reply_error(q->req, 503, "too many questions at once: ask "
+		    "again later");
+		free(q);
+		return;
+	}
+	conns_hold(w->conns, q->req);
+	*w->last = q;
+	w->last = &q->next;
+	if (w->nqueries++ == 0)
+		event_add(w->turn, &now);
+}
 
 /* ---- requests ---- */
 
@@ -70,26 +167,26 @@ run_api(struct web *w, struct evhttp_request *req,
 	    daemon != NULL ? daemon->params : 0;
 	const char *query = evhttp_uri_get_query(
 	    evhttp_request_get_evhttp_uri(req));
-	struct query_job *job = calloc(1, sizeof(*job));
+	struct query *q = calloc(1, sizeof(*q));
 	char why[256];
 
-	if (job == NULL) {
+	if (q == NULL) {
 		reply_error(req, 503, "out of memory");
 		return;
 	}
-	job->req = req;
-	job->route = route;
-	job->id = id;
-	if (!web_params_parse(&job->p, query, allowed, kp_wall_now(), why,
+	q->req = req;
+	q->route = route;
+	q->id = id;
+	if (!web_params_parse(&q->p, query, allowed, kp_wall_now(), why,
 	    sizeof(why))) {
 		reply_error(req, 400, why);
 	} else if (daemon != NULL) {
-		daemon_route_run(daemon, w->ctl, req, &job->p);
+		daemon_route_run(daemon, w->ctl, req, &q->p);
 	} else {
-		query_queue_add(w->queries, job);
+		query_add(w, q);
 		return;
 	}
-	free(job);
+	free(q);
 }
 
 static void
@@ -236,7 +333,15 @@ web_main(void *ctx)
 static void
 web_free(struct web *w)
 {
-	query_queue_free(w->queries);
+	struct query *q;
+
+	while (w->first != NULL) {
+		q = query_take(w);
+		reply_error(q->req, 503, "kprofd ends");
+		free(q);
+	}
+	if (w->turn != NULL)
+		event_free(w->turn);
 	ctl_async_free(w->ctl);
 	if (w->listener != NULL && !w->bound)
 		evconnlistener_free(w->listener);
@@ -274,9 +379,9 @@ make_server(struct web *w)
 	w->conns = conns_new(w->base, w->http, w->listener);
 	w->ctl = ctl_async_new(w->base, w->o.control);
 	w->stop = event_new(w->base, -1, 0, on_stop, w);
-	if (w->conns != NULL)
-		w->queries = query_queue_new(w->base, &w->o.dbs, w->conns);
-	return w->queries != NULL && w->ctl != NULL && w->stop != NULL;
+	w->turn = evtimer_new(w->base, on_turn, w);
+	return w->conns != NULL && w->ctl != NULL && w->stop != NULL &&
+	    w->turn != NULL;
 }
 
 enum kp_err
@@ -290,6 +395,7 @@ web_start(struct web **out, const struct web_opts *o, char *why, size_t n)
 		return KP_ENOMEM;
 	w->o = *o;
 	w->fd = -1;
+	w->last = &w->first;
 	if (o->token_file != NULL)
 		err = web_token_read(o->token_file, w->token, why, n);
 	if (err == KP_OK)
@@ -317,7 +423,7 @@ web_stop(struct web *w)
 {
 	if (w == NULL)
 		return;
-	query_queue_stop(w->queries);
+	atomic_store(&w->stopping, true);
 	event_active(w->stop, EV_TIMEOUT, 0);
 	pthread_join(w->thread, NULL);
 	web_free(w);
