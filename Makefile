@@ -114,8 +114,8 @@ GEN := $(addprefix $(B)/gen/,agent_beam.h probe_beam.h counters_beam.h sampler_b
 $(call obj,src/agent/agent_attach.c): $(B)/gen/agent_beam.h $(B)/gen/probe_beam.h
 $(call obj,src/profile/node/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/profile/node/sampler.c): $(B)/gen/sampler_beam.h
-$(call obj,src/profile/node/tracer.c): $(B)/gen/tracer_beam.h
-$(call obj,src/profile/node/tracer.c): $(B)/gen/calls_probe_beam.h
+$(call obj,src/profile/node/tracers.c): $(B)/gen/tracer_beam.h
+$(call obj,src/profile/node/tracers.c): $(B)/gen/calls_probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # The dashboard: its own files, and the chart library of Debian's package, with its

@@ -4,8 +4,8 @@
  *
  * One reading of kprof_counters.erl is any number of
  * {kprof_rows, Ref, [{M, F, Arity, Calls, Value, [{Pid | others, Calls,
- * Value}]}]} and then {kprof_reply, Ref, #{elapsed, gone, deleted, merged, names, came, missed, ahead,
- * stretch}}.
+ * Value}]}]} and then {kprof_reply, Ref, #{elapsed, gone, deleted, merged, names, came,
+ * missed, ahead, stretch}}.
  */
 #ifndef KPROFD_CALLS_COUNTS_H
 #define KPROFD_CALLS_COUNTS_H

@@ -421,56 +421,6 @@ cmd_status(const struct cmd *cmd, int argc, char **argv)
 
 #define LIMIT (10 * KP_NS_PER_S)
 
-static enum kp_err
-send_reset(struct dist_sync *t)
-{
-	struct kp_buf msg;
-	enum kp_err e;
-
-	kp_buf_init(&msg, 4096);
-	rex_begin(&msg, dist_sync_ids(t), "seq_trace", "reset_trace");
-	kp_etf_nil(&msg);
-	rex_end(&msg);
-	e = dist_sync_rex(t, &msg);
-	kp_buf_free(&msg);
-	return e;
-}
-
-/* Reads {rex, Answer}.  KP_EFORMAT: an error; KP_END: another message. */
-static enum kp_err
-read_answer(struct kp_term *r, char *why, size_t n)
-{
-	struct kp_term at;
-
-	kp_term_tuple_n(r, 2);
-	if (!kp_span_is(kp_term_atom(r), "rex"))
-		return KP_END;
-	at = *r;
-	if (kp_term_peek(&at) != KP_TERM_TUPLE || kp_term_tuple(&at) != 2 ||
-	    !kp_span_is(kp_term_atom(&at), "badrpc"))
-		return KP_OK;
-	msg_text(r, why, n);
-	return KP_EFORMAT;
-}
-
-static enum kp_err
-await_answer(struct dist_sync *t, kp_mono_ns deadline, char *why, size_t n)
-{
-	struct kp_term r;
-	enum kp_err e;
-
-	do {
-		e = dist_sync_next(t, deadline, &r);
-		if (e == KP_ETIMEOUT)
-			snprintf(why, n, "no answer from the node");
-		else if (e == KP_EIO)
-			snprintf(why, n, "the node closed the connection");
-		else if (e == KP_OK)
-			e = read_answer(&r, why, n);
-	} while (e == KP_END);
-	return e;
-}
-
 /*
  * Connects to the node as a hidden node and calls seq_trace:reset_trace() there,
  * which removes every sequential trace token, other tools' too, and stops the
@@ -484,15 +434,34 @@ clear_tokens(const char *target, const struct reach *reach, char *why,
 		.wake = -1 };
 	struct dist_sync *t;
 	enum kp_err e = dist_sync_open(&t, &o, why, n);
+	struct kp_term r = { 0 }, at;
+	struct kp_buf msg;
 
 	if (e != KP_OK)
 		return e;
 	if (dist_sync_doubt(t) != NULL)
 		say("'%s': unverified: %s", target, dist_sync_doubt(t));
 	snprintf(why, n, "cannot ask '%s'", target);
-	e = send_reset(t);
-	if (e == KP_OK)
-		e = await_answer(t, kp_mono_now() + LIMIT, why, n);
+	kp_buf_init(&msg, 4096);
+	rex_begin(&msg, dist_sync_ids(t), "seq_trace", "reset_trace");
+	kp_etf_nil(&msg);
+	rex_end(&msg);
+	e = dist_sync_rex(t, &msg);
+	kp_buf_free(&msg);
+	if (e == KP_OK) {
+		e = dist_sync_answer(t, kp_mono_now() + LIMIT, &r);
+		if (e == KP_ETIMEOUT)
+			snprintf(why, n, "no answer from the node");
+		else if (e == KP_EIO)
+			snprintf(why, n, "the node closed the connection");
+	}
+	at = r;
+	if (e == KP_OK && kp_term_peek(&at) == KP_TERM_TUPLE &&
+	    kp_term_tuple(&at) == 2 &&
+	    kp_span_is(kp_term_atom(&at), "badrpc")) {
+		msg_text(&r, why, n);
+		e = KP_EFORMAT;
+	}
 	dist_sync_close(t);
 	return e;
 }

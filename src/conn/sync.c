@@ -265,3 +265,17 @@ dist_sync_next(struct dist_sync *t, kp_mono_ns deadline, struct kp_term *r)
 			return e;
 	}
 }
+
+enum kp_err
+dist_sync_answer(struct dist_sync *t, kp_mono_ns deadline, struct kp_term *r)
+{
+	enum kp_err e;
+
+	do {
+		e = dist_sync_next(t, deadline, r);
+		if (e != KP_OK)
+			return e;
+		kp_term_tuple_n(r, 2);
+	} while (!kp_span_is(kp_term_atom(r), "rex") || r->err != KP_OK);
+	return KP_OK;
+}

@@ -48,5 +48,8 @@ enum kp_err dist_sync_send(struct dist_sync *t, const struct kp_buf *msg);
  */
 enum kp_err dist_sync_next(struct dist_sync *t, kp_mono_ns deadline,
     struct kp_term *r);
+/* The next {rex, Answer}; r is at the answer.  Passes over other messages. */
+enum kp_err dist_sync_answer(struct dist_sync *t, kp_mono_ns deadline,
+    struct kp_term *r);
 
 #endif

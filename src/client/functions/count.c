@@ -48,7 +48,7 @@ struct args {
 /* One run of a command. */
 struct run {
 	const struct args *a;
-	struct counters *c;
+	struct injected *c;
 	struct injected_hello hello;
 	bool keys;		/* obey keys of the terminal */
 	bool paused;
@@ -109,8 +109,7 @@ enum next { NEXT_TIME, NEXT_COMMAND, NEXT_END, NEXT_FAILED };
 static enum next
 wait_until(struct run *r, kp_mono_ns until, enum stdin_command *command)
 {
-	enum kp_calls_end end = KP_CALLS_DONE;
-	char text[INJECTED_TEXT_MAX + 64] = "";
+	char why[INJECTED_TEXT_MAX + 64] = "";
 	enum kp_err e;
 
 	do {
@@ -118,7 +117,7 @@ wait_until(struct run *r, kp_mono_ns until, enum stdin_command *command)
 		if (*command != STDIN_NONE)
 			return NEXT_COMMAND;
 		stdin_control_listen(true);
-		e = counters_wait(r->c, until, &end, text, sizeof(text));
+		e = counters_wait(r->c, until, why, sizeof(why));
 		stdin_control_listen(false);
 		if (e == KP_END && signals_drain())
 			return NEXT_END;
@@ -126,11 +125,11 @@ wait_until(struct run *r, kp_mono_ns until, enum stdin_command *command)
 	if (e == KP_ETIMEOUT)
 		return NEXT_TIME;
 	if (e != KP_OK) {
-		say("%s", text);
+		say("%s", why);
 		return NEXT_FAILED;
 	}
-	snprintf(r->ended, sizeof(r->ended), "%s", text);
-	if (end == KP_CALLS_MEMORY)
+	snprintf(r->ended, sizeof(r->ended), "%s", r->c->text);
+	if (r->c->end == KP_CALLS_MEMORY)
 		snprintf(r->ended, sizeof(r->ended), "ended early: the node "
 		    "had grown by more than %zu MiB (see -max-memory)",
 		    r->a->f.memory);
@@ -408,7 +407,7 @@ count_with(struct run *r)
 	if (a->f.limit == 0 && !call && !a->f.quiet)
 		say("counting in '%s'; Ctrl-C ends it and shows the figures",
 		    a->o.g.talk.target);
-	if (call && counters_go(r->c) != KP_OK)
+	if (call && injected_command(r->c, "go") != KP_OK)
 		return say_gone(r);
 	st = count_until_end(r);
 	r->paused = false;
@@ -430,7 +429,7 @@ count_all(struct run *r)
 		    "counted");
 	functions_say_doubt(r->a->o.g.talk.target, &r->hello);
 	st = count_with(r);
-	if (!counters_stop(r->c, st == EXIT_DONE ? INJECTED_STOP_WAIT : 0))
+	if (!injected_stop(r->c, st == EXIT_DONE ? INJECTED_STOP_WAIT : 0))
 		functions_say_late(r->a->o.g.talk.target);
 	return st;
 }

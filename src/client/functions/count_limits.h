@@ -12,7 +12,7 @@
 #include "client/client.h"
 #include "calls/call_sum.h"
 #include "profile/report/counts_report.h"
-#include "profile/node/tracer.h"
+#include "profile/node/tracers.h"
 
 /* Options as they are given; zeroed. */
 struct limits_args {

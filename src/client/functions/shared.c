@@ -275,7 +275,7 @@ functions_list(const struct injected_opts *o)
 	struct kp_counts p = { .names = kp_call_names_new() };
 	char why[INJECTED_TEXT_MAX + 512] = "out of memory";
 	struct injected_hello h;
-	struct counters *c = NULL;
+	struct injected *c = NULL;
 	int st = EXIT_FAILED;
 	enum kp_err e = KP_ENOMEM;
 
@@ -290,7 +290,7 @@ functions_list(const struct injected_opts *o)
 		st = show_list(&p);
 	else
 		say("%s", e == KP_END ? "interrupted" : why);
-	counters_stop(c, 0);
+	injected_stop(c, 0);
 	kp_counts_free(&p);
 	kp_call_names_free(p.names);
 	return st;

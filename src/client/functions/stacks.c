@@ -60,7 +60,7 @@ struct args {
 
 struct run {
 	const struct args *a;
-	struct sampler *sampler;
+	struct injected *sampler;
 	struct injected_hello hello;
 	struct kp_stack_table *table;
 	struct stack_sum sum;
@@ -275,7 +275,7 @@ sample_with(struct run *r)
 	if (st == OPTS_GO_ON)
 		say("interrupted");
 	/* The node is left alone while this prints. */
-	sampler_stop(r->sampler);
+	injected_stop(r->sampler, 0);
 	r->sampler = NULL;
 	return st == EXIT_DONE ? show_sum(r, true) : EXIT_FAILED;
 }
@@ -297,7 +297,7 @@ sample(const struct args *a)
 		    sizeof(why));
 	st = e == KP_OK ? sample_with(&r) :
 	    functions_failed(a->o.g.talk.target, e, why, "sampled");
-	sampler_stop(r.sampler);
+	injected_stop(r.sampler, 0);
 	stack_sum_free(&r.sum);
 	kp_stack_table_free(r.table);
 	return st;

@@ -234,7 +234,7 @@ read_pools(void *ctx, struct kp_term *r)
 }
 
 static enum kp_err
-take(struct sampling *x, struct sampler *m)
+take(struct sampling *x, struct injected *m)
 {
 	struct suggest_node *s = x->s;
 	struct sampler_sink sink = { .table = x->table, .ctx = x,
@@ -274,7 +274,7 @@ sample(struct suggest_node *s)
 		.per_second = STACKS, .ppm = PPM };
 	struct sampling x = { .s = s, .table = kp_stack_table_new() };
 	struct injected_hello h;
-	struct sampler *m = NULL;
+	struct injected *m = NULL;
 	enum kp_err e;
 
 	s->stack_names = kp_call_names_new();
@@ -290,7 +290,7 @@ sample(struct suggest_node *s)
 		s->cost.asked.loads++;
 		e = take(&x, m);
 	}
-	sampler_stop(m);
+	injected_stop(m, 0);
 	free(x.fns);
 	kp_stack_table_free(x.table);
 	return e;
@@ -525,9 +525,8 @@ suggest_node_count(struct suggest_node *s)
 	struct counters_opts o = { .g = injected(s, s->modules, s->nmodules),
 		.type = KP_COUNTS_CALLS, .max_rows = FUNCTIONS_MAX };
 	struct kp_counts p = { .names = kp_call_names_new() };
-	enum kp_calls_end end;
 	struct injected_hello h;
-	struct counters *c = NULL;
+	struct injected *c = NULL;
 	enum kp_err e = KP_ENOMEM;
 
 	kp_call_names_free(s->names);
@@ -545,14 +544,14 @@ suggest_node_count(struct suggest_node *s)
 	if (e == KP_OK) {
 		s->otp = h.otp;
 		s->functions += h.functions;
-		e = counters_wait(c, kp_mono_now() + s->short_span, &end, s->why,
+		e = counters_wait(c, kp_mono_now() + s->short_span, s->why,
 		    sizeof(s->why));
 		e = e == KP_ETIMEOUT ? KP_OK : e;
 	}
 	if (e == KP_OK)
 		e = counters_read(c, true, &p, s->why, sizeof(s->why));
 	/* On OTP 25 and 26 a trace would find its counters, and be refused. */
-	counters_stop(c, e == KP_OK ? UNCOUNT_WAIT : 0);
+	injected_stop(c, e == KP_OK ? UNCOUNT_WAIT : 0);
 	if (e == KP_OK)
 		e = rates_keep(s, &p);
 	else if (e != KP_END)

@@ -63,12 +63,12 @@ injected_put_patterns(struct kp_buf *b, const char *key,
 
 static void
 put_opts(struct kp_buf *b, const struct injected_opts *o,
-    const struct injected_own *own, const char *self)
+    const struct kp_buf *own, uint32_t nown, const char *self)
 {
 	char who[NODE_NAME_MAX + 64];
 
 	snprintf(who, sizeof(who), "%s (process %ld)", self, (long)getpid());
-	kp_etf_map(b, 12 + own->n);
+	kp_etf_map(b, 12 + nown);
 	put_field(b, "who", who);
 	injected_put_number(b, "lease_ms", INJECTED_LEASE_MS);
 	injected_put_patterns(b, "patterns", o->patterns, o->npatterns);
@@ -83,19 +83,12 @@ put_opts(struct kp_buf *b, const struct injected_opts *o,
 	injected_put_number(b, "max_functions", o->max_functions);
 	injected_put_number(b, "max_processes", o->max_processes);
 	injected_put_number(b, "max_memory", o->max_memory);
-	own->put(b, own->ctx);
-}
-
-static void
-put_binding(struct kp_buf *b, const char *name)
-{
-	kp_etf_tuple(b, 2);
-	kp_etf_atom(b, name);
+	kp_buf_put(b, own->p, own->len);
 }
 
 static enum kp_err
 send_start(struct injected *g, const struct injected_opts *o,
-    const struct injected_own *own)
+    const struct kp_buf *own, uint32_t nown)
 {
 	const struct kp_span load = { g->code->load, g->code->load_len };
 	const struct kp_span beam = { g->code->beam, g->code->beam_len };
@@ -105,47 +98,42 @@ send_start(struct injected *g, const struct injected_opts *o,
 
 	kp_buf_init(&b, MESSAGE_MAX);
 	msg_load_begin(&b, ids, load, beam);
-	put_binding(&b, "Daemon");
+	kp_etf_tuple(&b, 2);
+	kp_etf_atom(&b, "Daemon");
 	kp_buf_put(&b, ids->self.p, ids->self.len);
-	put_binding(&b, "Opts");
-	put_opts(&b, o, own, dist_sync_name(g->talk));
+	kp_etf_tuple(&b, 2);
+	kp_etf_atom(&b, "Opts");
+	put_opts(&b, o, own, nown, dist_sync_name(g->talk));
 	msg_load_end(&b);
-	e = dist_sync_rex(g->talk, &b);
+	e = own->err != KP_OK ? own->err : dist_sync_rex(g->talk, &b);
 	kp_buf_free(&b);
 	return e;
+}
+
+void
+injected_begin(struct injected *g, struct kp_buf *b)
+{
+	kp_buf_init(b, COMMAND_MAX);
+	msg_command(b, dist_sync_ids(g->talk), ++g->ref);
 }
 
 enum kp_err
-injected_send(struct injected *g, void (*put)(struct kp_buf *b, const void *ctx),
-    const void *ctx)
+injected_send(struct injected *g, struct kp_buf *b)
 {
-	struct kp_buf b;
-	enum kp_err e;
+	enum kp_err e = b->err == KP_OK ? dist_sync_send(g->talk, b) : b->err;
 
-	kp_buf_init(&b, COMMAND_MAX);
-	msg_command(&b, dist_sync_ids(g->talk), ++g->ref);
-	put(&b, ctx);
-	e = b.err == KP_OK ? dist_sync_send(g->talk, &b) : b.err;
-	kp_buf_free(&b);
+	kp_buf_free(b);
 	return e;
-}
-
-static void
-put_word(struct kp_buf *b, const void *word)
-{
-	kp_etf_atom(b, word);
 }
 
 enum kp_err
 injected_command(struct injected *g, const char *word)
 {
-	return injected_send(g, put_word, word);
-}
+	struct kp_buf b;
 
-int
-injected_fd(const struct injected *g)
-{
-	return dist_sync_fd(g->talk);
+	injected_begin(g, &b);
+	kp_etf_atom(&b, word);
+	return injected_send(g, &b);
 }
 
 enum kp_err
@@ -159,15 +147,21 @@ injected_lease(struct injected *g)
 
 /* ---- messages from the node ---- */
 
-enum kp_err
-injected_broken(const struct injected *g, enum kp_err e, char *why, size_t n)
+static enum kp_err
+broken(const char *target, enum kp_err e, char *why, size_t n)
 {
-	snprintf(why, n, "'%s': %s", g->target,
+	snprintf(why, n, "'%s': %s", target,
 	    e == KP_ETIMEOUT ? "no answer from the node" :
 	    e == KP_EIO ? "the connection is over (did the node end?)" :
 	    e == KP_ELIMIT ? "its answer is too large (fewer functions, or "
 	    "see -max-rows)" : "its answer makes no sense");
 	return e;
+}
+
+enum kp_err
+injected_broken(const struct injected *g, enum kp_err e, char *why, size_t n)
+{
+	return broken(g->target, e, why, n);
 }
 
 void
@@ -193,12 +187,12 @@ static const struct {
 	{ "memory", KP_CALLS_MEMORY, "" },
 };
 
-enum kp_calls_end
-injected_read_end(const struct injected *g, struct kp_term *r, char *text,
-    size_t n)
+void
+injected_read_end(struct injected *g, struct kp_term *r)
 {
 	struct kp_span word = kp_term_atom(r);
 	char said[INJECTED_TEXT_MAX] = "";
+	const char *before = "";
 
 	if (kp_term_peek(r) == KP_TERM_BINARY)
 		injected_copy_text(kp_term_binary(r), said, sizeof(said));
@@ -208,14 +202,15 @@ injected_read_end(const struct injected *g, struct kp_term *r, char *text,
 		snprintf(said, sizeof(said), "the call was stopped after %lld "
 		    "ms, without an end (see -for); processes that it started "
 		    "were not", (long long)(g->apply_limit / KP_NS_PER_MS));
+	g->ended = true;
+	g->end = KP_CALLS_GONE;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		if (!kp_span_is(word, ends[i].word))
-			continue;
-		snprintf(text, n, "%s%s", ends[i].text, said);
-		return ends[i].end;
+		if (kp_span_is(word, ends[i].word)) {
+			g->end = ends[i].end;
+			before = ends[i].text;
+		}
 	}
-	snprintf(text, n, "%s", said);
-	return KP_CALLS_GONE;
+	snprintf(g->text, sizeof(g->text), "%s%s", before, said);
 }
 
 bool
@@ -279,27 +274,10 @@ read_info(struct kp_term *r, struct injected_hello *h)
 	h->otp = atoi(otp);
 }
 
-/* Waits for {rex, Answer}; r is at the answer. */
-static enum kp_err
-await_rex(struct dist_sync *t, struct kp_term *r)
-{
-	kp_mono_ns deadline = kp_mono_now() + ANSWER_LIMIT;
-	enum kp_err e;
-
-	do {
-		e = dist_sync_next(t, deadline, r);
-		if (e != KP_OK)
-			return e;
-		kp_term_tuple_n(r, 2);
-	} while (!kp_span_is(kp_term_atom(r), "rex") || r->err != KP_OK);
-	return e;
-}
-
 enum kp_err
 injected_room(struct dist_sync *t, const char *target, uint64_t memory,
     char *why, size_t n)
 {
-	const struct injected g = { .target = target };
 	struct headroom h = { 0 };
 	enum kp_err e = KP_OK;
 	struct kp_term r;
@@ -310,7 +288,8 @@ injected_room(struct dist_sync *t, const char *target, uint64_t memory,
 		e = dist_sync_rex(t, &b);
 		kp_buf_reset(&b);
 		if (e == KP_OK)
-			e = await_rex(t, &r);
+			e = dist_sync_answer(t, kp_mono_now() + ANSWER_LIMIT,
+			    &r);
 		if (e != KP_OK)
 			break;
 		if (headroom_is_full(&r, target, why, n)) {
@@ -321,7 +300,7 @@ injected_room(struct dist_sync *t, const char *target, uint64_t memory,
 	}
 	kp_buf_free(&b);
 	if (e != KP_OK)
-		return e == KP_END ? e : injected_broken(&g, e, why, n);
+		return e == KP_END ? e : broken(target, e, why, n);
 	return headroom_refuses(&h, target, memory, why, n) ? KP_ESTATE : KP_OK;
 }
 
@@ -349,19 +328,15 @@ refused(const struct injected *g, struct kp_term *r, char *why, size_t n)
 	return KP_ESTATE;
 }
 
-/* {rex, {ok, Pid, Info}} */
+/* {ok, Pid, Info} */
 static enum kp_err
 read_started(struct injected *g, struct kp_term *r, struct injected_hello *h,
     char *why, size_t n)
 {
 	struct dist_ids *ids = dist_sync_ids(g->talk);
-	struct kp_term answer, check;
+	struct kp_term answer = *r, check;
 	struct kp_span pid;
 
-	kp_term_tuple_n(r, 2);
-	if (!kp_span_is(kp_term_atom(r), "rex") || r->err != KP_OK)
-		return KP_END;
-	answer = *r;
 	if (kp_term_tuple(r) != 3 || !kp_span_is(kp_term_atom(r), "ok"))
 		return refused(g, &answer, why, n);
 	pid = kp_term_raw(r);
@@ -383,32 +358,28 @@ await_start(struct injected *g, const struct injected_opts *o,
 	enum kp_err e;
 
 	do {
-		do {
-			if (o->meanwhile != NULL)
-				o->meanwhile(o->ctx);
-			until = kp_mono_now() + LEASE_EVERY / 2;
-			until = until < deadline ? until : deadline;
-			e = dist_sync_next(g->talk, until, &r);
-		} while (e == KP_ETIMEOUT && until < deadline);
-		if (e == KP_END)
-			return e;
-		if (e != KP_OK)
-			return injected_broken(g, e, why, n);
-		e = read_started(g, &r, h, why, n);
-	} while (e == KP_END);
-	return e;
+		if (o->meanwhile != NULL)
+			o->meanwhile(o->ctx);
+		until = kp_mono_now() + LEASE_EVERY / 2;
+		until = until < deadline ? until : deadline;
+		e = dist_sync_answer(g->talk, until, &r);
+	} while (e == KP_ETIMEOUT && until < deadline);
+	if (e == KP_OK)
+		return read_started(g, &r, h, why, n);
+	return e == KP_END ? e : injected_broken(g, e, why, n);
 }
 
 /* A module that has just ended may still be there for a moment: tries again. */
 static enum kp_err
 start(struct injected *g, const struct injected_opts *o,
-    const struct injected_own *own, struct injected_hello *h, char *why, size_t n)
+    const struct kp_buf *own, uint32_t nown, struct injected_hello *h, char *why,
+    size_t n)
 {
 	struct pollfd wake = { .fd = o->talk.wake, .events = POLLIN };
 	enum kp_err e;
 
 	for (unsigned i = 0;; i++) {
-		e = send_start(g, o, own);
+		e = send_start(g, o, own, nown);
 		e = e == KP_OK ? await_start(g, o, h, why, n) :
 		    injected_broken(g, e, why, n);
 		if (e != KP_EBUSY || i == LEAVING_TRIES)
@@ -419,13 +390,19 @@ start(struct injected *g, const struct injected_opts *o,
 }
 
 enum kp_err
-injected_start(struct injected *g, const struct injected_code *code,
-    const struct injected_opts *o, const struct injected_own *own,
+injected_start(struct injected **out, const struct injected_code *code,
+    const struct injected_opts *o, const struct kp_buf *own, uint32_t nown,
     struct injected_hello *h, char *why, size_t n)
 {
+	struct injected *g = calloc(1, sizeof(*g));
 	enum kp_err e;
 
+	*out = NULL;
 	*h = (struct injected_hello){ 0 };
+	if (g == NULL) {
+		snprintf(why, n, "out of memory");
+		return KP_ENOMEM;
+	}
 	*g = (struct injected){ .code = code, .target = o->talk.target,
 	    .value = o->value, .apply_limit = o->apply_limit };
 	e = dist_sync_open(&g->talk, &o->talk, why, n);
@@ -433,14 +410,15 @@ injected_start(struct injected *g, const struct injected_code *code,
 		h->doubt = dist_sync_doubt(g->talk);
 		e = injected_room(g->talk, g->target, o->max_memory, why, n);
 	}
-	if (e == KP_OK) {
-		e = start(g, o, own, h, why, n);
-	}
-	if (e != KP_OK) {
-		dist_sync_close(g->talk);
-		g->talk = NULL;
-	}
+	if (e == KP_OK)
+		e = start(g, o, own, nown, h, why, n);
 	g->lease_at = kp_mono_now();
+	if (e == KP_OK) {
+		*out = g;
+		return e;
+	}
+	dist_sync_close(g->talk);
+	free(g);
 	return e;
 }
 
@@ -448,7 +426,7 @@ void
 injected_leave(struct injected *g)
 {
 	/* The module ends with the connection too, but later. */
-	if (g->talk != NULL && !g->left)
+	if (!g->left)
 		g->gone |= injected_command(g, "stop") != KP_OK;
 	g->left = true;
 	g->lease_at = INT64_MAX;
@@ -458,48 +436,47 @@ bool
 injected_stop(struct injected *g, kp_dur_ns wait)
 {
 	kp_mono_ns deadline = kp_mono_now() + wait;
-	struct kp_term r;
+	struct injected_message m;
+	bool done;
 
-	if (g->talk == NULL)
+	if (g == NULL)
 		return true;
 	injected_leave(g);
 	while (!g->gone && kp_mono_now() < deadline &&
-	    injected_next(g, deadline, &r) == KP_OK)
+	    injected_next(g, deadline, &m) == KP_OK)
 		;
 	dist_sync_close(g->talk);
-	g->talk = NULL;
-	return g->gone || wait <= 0 || kp_mono_now() < deadline;
+	done = g->gone || wait <= 0 || kp_mono_now() < deadline;
+	free(g);
+	return done;
 }
 
 /* ---- while it runs ---- */
 
-/* {kprof_value, Text} */
+/* True: the message was for us alone. */
 static bool
-is_value(const struct injected *g, const struct kp_term *r)
+look_at(struct injected *g, const struct injected_message *m)
 {
-	struct kp_term at = *r;
+	struct kp_term r = m->r;
 
-	if (g->value == NULL || kp_term_tuple(&at) != 2 ||
-	    !kp_span_is(kp_term_atom(&at), "kprof_value") ||
-	    kp_term_peek(&at) != KP_TERM_BINARY)
-		return false;
-	injected_copy_text(kp_term_binary(&at), g->value, INJECTED_VALUE_MAX + 1);
-	return true;
-}
-
-/* {kprof_ended, gone, Text}: the sentry's last message. */
-static bool
-is_gone(const struct kp_term *r)
-{
-	struct kp_term at = *r;
-
-	return kp_term_tuple(&at) == 3 &&
-	    kp_span_is(kp_term_atom(&at), "kprof_ended") &&
-	    kp_span_is(kp_term_atom(&at), "gone");
+	if (g->value != NULL && m->arity == 2 &&
+	    kp_span_is(m->tag, "kprof_value") &&
+	    kp_term_peek(&r) == KP_TERM_BINARY) {
+		injected_copy_text(kp_term_binary(&r), g->value,
+		    INJECTED_VALUE_MAX + 1);
+		return true;
+	}
+	if (m->arity == 3 && kp_span_is(m->tag, "kprof_ended")) {
+		/* The sentry's last message is that all is taken back. */
+		g->gone |= kp_span_is(kp_term_atom(&r), "gone");
+		r = m->r;
+		injected_read_end(g, &r);
+	}
+	return false;
 }
 
 enum kp_err
-injected_next(struct injected *g, kp_mono_ns deadline, struct kp_term *r)
+injected_next(struct injected *g, kp_mono_ns deadline, struct injected_message *m)
 {
 	kp_mono_ns until;
 	enum kp_err e;
@@ -508,12 +485,16 @@ injected_next(struct injected *g, kp_mono_ns deadline, struct kp_term *r)
 		if (injected_lease(g) != KP_OK)
 			return KP_EIO;
 		until = deadline < g->lease_at ? deadline : g->lease_at;
-		e = dist_sync_next(g->talk, until, r);
-		if (e == KP_OK && is_value(g, r))
+		e = dist_sync_next(g->talk, until, &m->r);
+		if (e == KP_ETIMEOUT && kp_mono_now() < deadline)
 			continue;
-		if (e == KP_OK)
-			g->gone |= is_gone(r);
-		if (e != KP_ETIMEOUT || kp_mono_now() >= deadline)
+		if (e != KP_OK)
 			return e;
+		m->whole.p = m->r.p - 1;
+		m->whole.n = (uint32_t)(m->r.end - m->whole.p);
+		m->arity = kp_term_tuple(&m->r);
+		m->tag = kp_term_atom(&m->r);
+		if (!look_at(g, m))
+			return KP_OK;
 	}
 }

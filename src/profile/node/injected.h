@@ -1,8 +1,8 @@
 /*
- * injected.h - loads a module into a node for one profile of one client, and talks
- * to it (erlang/shared/kprof_oneshot.erl).  One call over rex loads and starts it,
- * so that a client that is killed in between leaves nothing; commands are
- * {kprof, Self, Ref, Command} to the process that it started.  Blocking.
+ * injected.h - a session of a module that is loaded into a node for one profile of one
+ * client (erlang/shared/kprof_oneshot.erl): load, lease, commands, end.  One call over
+ * rex loads and starts it, so that a client that is killed in between leaves nothing;
+ * commands are {kprof, Self, Ref, Command} to the process that it started.  Blocking.
  */
 #ifndef KPROFD_PROFILE_NODE_INJECTED_H
 #define KPROFD_PROFILE_NODE_INJECTED_H
@@ -61,30 +61,38 @@ struct injected_hello {
 	unsigned depth;		/* of stacks: backtrace_depth there */
 	unsigned schedulers;	/* online */
 	const char *doubt;	/* what of the node is not verified; or NULL */
-	/* Patterns without a function there (tracer.h); bit 0 is the first. */
+	/* Patterns without a function there (tracers.h); bit 0 is the first. */
 	uint8_t absent[INJECTED_PATTERNS_MAX / 8];
 };
 bool injected_is_absent(const struct injected_hello *h, uint32_t place);
 
-/* Fields are private. */
+/* A session.  To be read. */
 struct injected {
-	struct dist_sync *talk;
+	struct dist_sync *talk;	/* private, as what follows */
 	const struct injected_code *code;
-	const char *target;
 	char *value;		/* as of injected_opts */
 	kp_dur_ns apply_limit;
-	uint64_t ref;		/* of the last command */
 	kp_mono_ns lease_at;	/* the next one */
 	bool left;		/* it was told to stop */
 	bool gone;		/* has said that all is taken back, or cannot be told */
+
+	const char *target;
+	uint64_t ref;		/* of the last command: so its answer has */
+	/* It has ended by itself: why, and what there is to say about that, or "". */
+	bool ended;
+	enum kp_calls_end end;
+	char text[INJECTED_TEXT_MAX + 64];
 };
 
-/* put() writes n more options, each a key and a value. */
-struct injected_own {
-	uint32_t n;
-	void (*put)(struct kp_buf *b, const void *ctx);
-	const void *ctx;
+/* A message from the node, valid until the next one. */
+struct injected_message {
+	struct kp_span whole;	/* from its version byte on */
+	uint32_t arity;
+	struct kp_span tag;	/* its first element, or empty */
+	struct kp_term r;	/* behind that */
 };
+
+/* Write an option: a key and a value. */
 void injected_put_number(struct kp_buf *b, const char *key, uint64_t v);
 void injected_put_patterns(struct kp_buf *b, const char *key,
     const struct kp_mfa_pat *v, size_t n);
@@ -96,41 +104,44 @@ void injected_put_patterns(struct kp_buf *b, const char *key,
 enum kp_err injected_room(struct dist_sync *t, const char *target,
     uint64_t memory, char *why, size_t n);
 /*
- * Connects, loads and starts.  On error `why` is one line for the user, and there
- * is nothing to stop; KP_END: woken.
+ * Connects, loads and starts; own: nown more options.  On error `why` is one line
+ * for the user, and *g is NULL; KP_END: woken.
  */
-enum kp_err injected_start(struct injected *g, const struct injected_code *code,
-    const struct injected_opts *o, const struct injected_own *own,
+enum kp_err injected_start(struct injected **g, const struct injected_code *code,
+    const struct injected_opts *o, const struct kp_buf *own, uint32_t nown,
     struct injected_hello *h, char *why, size_t n);
+
+/* Opens a command, which the caller writes; and sends it, and frees b. */
+void injected_begin(struct injected *g, struct kp_buf *b);
+enum kp_err injected_send(struct injected *g, struct kp_buf *b);
+/* The same for a command of one word. */
 enum kp_err injected_command(struct injected *g, const char *word);
-/* Readable when a message has come. */
-int injected_fd(const struct injected *g);
 /* Renews the lease if it is time. */
 enum kp_err injected_lease(struct injected *g);
-/* Sends the command that put() writes. */
-enum kp_err injected_send(struct injected *g,
-    void (*put)(struct kp_buf *b, const void *ctx), const void *ctx);
-/* dist_sync_next(), but it renews the lease and keeps an expression's value. */
-enum kp_err injected_next(struct injected *g, kp_mono_ns deadline,
-    struct kp_term *r);
-/* Has everything taken back, and waits for nothing. */
-void injected_leave(struct injected *g);
 /*
- * Has everything taken back, and waits for that no longer than `wait`: before OTP 27
- * the next profile would take what is left for another tool's.  False: it was waited
- * for in vain.  Does nothing if nothing was started.
+ * dist_sync_next(), but it renews the lease, keeps an expression's value, and notes
+ * in g that the module has ended, before it returns the message about that.
  */
-bool injected_stop(struct injected *g, kp_dur_ns wait);
-
-/* Words for an error of dist_sync_next(); returns e. */
+enum kp_err injected_next(struct injected *g, kp_mono_ns deadline,
+    struct injected_message *m);
+/* Words for an error of injected_next(); returns e. */
 enum kp_err injected_broken(const struct injected *g, enum kp_err e, char *why,
     size_t n);
 /*
- * Reads Why and Text, as the node sends them when it has ended by itself.  text:
- * what there is to say about that, or ""; for KP_CALLS_GONE what has happened.
+ * Reads Why and Text, as the node sends them when it has ended by itself, into g.
+ * Text of KP_CALLS_GONE: what has happened.
  */
-enum kp_calls_end injected_read_end(const struct injected *g,
-    struct kp_term *r, char *text, size_t n);
+void injected_read_end(struct injected *g, struct kp_term *r);
+
+/* Has everything taken back, and waits for nothing. */
+void injected_leave(struct injected *g);
+/*
+ * Has everything taken back, waits for that no longer than `wait`, and frees g: before
+ * OTP 27 the next profile would take what is left for another tool's.  False: it was
+ * waited for in vain.  NULL is allowed.
+ */
+bool injected_stop(struct injected *g, kp_dur_ns wait);
+
 void injected_copy_text(struct kp_span s, char *text, size_t n);
 
 #endif

@@ -7,7 +7,6 @@
  * Waits}, and {kprof_ended, gone, Text}.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "kprofd/etf.h"
 #include "kprofd/trace.h"
@@ -16,42 +15,23 @@
 
 #define READ_LIMIT (20 * KP_NS_PER_S)	/* without a message from the node */
 
-struct sampler {
-	struct injected in;
-};
-
-static void
-put_own(struct kp_buf *b, const void *ctx)
-{
-	const struct sampler_opts *o = ctx;
-
-	injected_put_number(b, "per_second", o->per_second);
-	injected_put_number(b, "share_ppm", o->ppm);
-}
-
 enum kp_err
-sampler_start(struct sampler **out, const struct sampler_opts *o,
+sampler_start(struct injected **out, const struct sampler_opts *o,
     struct injected_hello *h, char *why, size_t n)
 {
 	static const struct injected_code code = { "kprof_sampler",
 		"another kprof samples stacks there already",
 		kp_sampler_beam, kp_sampler_load, sizeof(kp_sampler_beam),
 		sizeof(kp_sampler_load) };
-	struct injected_own own = { 2, put_own, o };
-	struct sampler *s = calloc(1, sizeof(*s));
+	struct kp_buf own;
 	enum kp_err e;
 
-	if (s == NULL) {
-		snprintf(why, n, "out of memory");
-		return KP_ENOMEM;
-	}
-	e = injected_start(&s->in, &code, &o->g, &own, h, why, n);
-	if (e != KP_OK) {
-		free(s);
-		return e;
-	}
-	*out = s;
-	return KP_OK;
+	kp_buf_init(&own, 4096);
+	injected_put_number(&own, "per_second", o->per_second);
+	injected_put_number(&own, "share_ppm", o->ppm);
+	e = injected_start(out, &code, &o->g, &own, 2, h, why, n);
+	kp_buf_free(&own);
+	return e;
 }
 
 /* Can a wall clock's time be added to it? */
@@ -94,124 +74,83 @@ struct awaited {
 	void *ctx;
 };
 
-/* {kprof_reply, ..} or {kprof_pools, ..}; r is behind the tag.  As take_message(). */
+/* Takes one message.  KP_END: it is the answer that is awaited. */
 static enum kp_err
-take_answer(struct sampler *s, struct kp_term *r, bool pools,
-    const struct awaited *a, char *why, size_t n)
+take_message(struct injected *s, struct injected_message *m,
+    const struct awaited *a, struct sampler_sink *sink, char *why, size_t n)
 {
-	enum kp_err e;
+	struct kp_stack_message stacks = { .counts = sink->counts };
+	bool pools = kp_span_is(m->tag, "kprof_pools") && m->arity == 6;
+	enum kp_err e = kp_stacks_decode(m->whole.p, m->whole.n, sink->table,
+	    &stacks, &sink->ops, sink->ctx);
 
-	if ((uint64_t)kp_term_int(r) != a->ref || a->ref == 0)
-		return KP_OK;	/* of a reading that was interrupted */
-	e = pools != (a->read != NULL) ? KP_EFORMAT : pools ?
-	    a->read(a->ctx, r) : read_totals(r, a->sums);
-	return e == KP_OK ? KP_END :
-	    injected_broken(&s->in, e == KP_ENOMEM ? e : KP_EFORMAT, why, n);
-}
-
-/*
- * Takes one message, which begins with the version byte before r.  KP_END: it
- * is the answer that is awaited.
- */
-static enum kp_err
-take_message(struct sampler *s, struct kp_term *r, const struct awaited *a,
-    struct sampler_sink *sink, char *why, size_t n)
-{
-	const uint8_t *whole = r->p - 1;
-	size_t len = (size_t)(r->end - whole);
-	struct kp_stack_message m = { .counts = sink->counts };
-	struct kp_span tag;
-	uint32_t arity;
-	enum kp_err e = kp_stacks_decode(whole, len, sink->table, &m,
-	    &sink->ops, sink->ctx);
-
-	sink->counts = m.counts;
+	sink->counts = stacks.counts;
 	if (e == KP_OK)
 		return e;
 	if (e != KP_ENOENT)
-		return injected_broken(&s->in, KP_EFORMAT, why, n);
-	arity = kp_term_tuple(r);
-	tag = kp_term_atom(r);
-	if (kp_span_is(tag, "kprof_ended") && arity == 3) {
-		char text[INJECTED_TEXT_MAX];
-
-		injected_read_end(&s->in, r, text, sizeof(text));
-		snprintf(why, n, "'%s' samples no more: %s", s->in.target,
-		    text);
+		return injected_broken(s, KP_EFORMAT, why, n);
+	if (s->ended) {
+		snprintf(why, n, "'%s' samples no more: %s", s->target, s->text);
 		return KP_ESTATE;
 	}
-	if (r->err == KP_OK && ((kp_span_is(tag, "kprof_reply") && arity == 3) ||
-	    (kp_span_is(tag, "kprof_pools") && arity == 6)))
-		return take_answer(s, r, arity == 6, a, why, n);
-	return injected_broken(&s->in, KP_EFORMAT, why, n);
+	if (m->r.err != KP_OK || (!pools &&
+	    !(kp_span_is(m->tag, "kprof_reply") && m->arity == 3)))
+		return injected_broken(s, KP_EFORMAT, why, n);
+	if ((uint64_t)kp_term_int(&m->r) != a->ref || a->ref == 0)
+		return KP_OK;	/* of a reading that was interrupted */
+	e = pools != (a->read != NULL) ? KP_EFORMAT : pools ?
+	    a->read(a->ctx, &m->r) : read_totals(&m->r, a->sums);
+	return e == KP_OK ? KP_END :
+	    injected_broken(s, e == KP_ENOMEM ? e : KP_EFORMAT, why, n);
 }
 
-enum kp_err
-sampler_take(struct sampler *s, kp_mono_ns deadline, struct sampler_sink *sink,
-    char *why, size_t n)
+/*
+ * Takes messages until the answer has come (KP_OK); until the deadline, or, if that
+ * is 0, as long as they come.
+ */
+static enum kp_err
+take(struct injected *s, kp_mono_ns deadline, const struct awaited *a,
+    struct sampler_sink *sink, char *why, size_t n)
 {
-	const struct awaited nothing = { .ref = 0 };
-	struct kp_term r;
+	struct injected_message m;
 	enum kp_err e;
 
 	do {
-		e = injected_next(&s->in, deadline, &r);
-		if (e == KP_ETIMEOUT || e == KP_END)
+		e = injected_next(s, deadline != 0 ? deadline :
+		    kp_mono_now() + READ_LIMIT, &m);
+		if (e == KP_END || (e == KP_ETIMEOUT && deadline != 0))
 			return e;
-		e = e == KP_OK ? take_message(s, &r, &nothing, sink, why, n) :
-		    injected_broken(&s->in, e, why, n);
-	} while (e == KP_OK);
-	return e;
-}
-
-enum kp_err
-sampler_pools(struct sampler *s, kp_mono_ns deadline, struct sampler_sink *sink,
-    sampler_read_pools *read, void *ctx, char *why, size_t n)
-{
-	enum kp_err e = injected_command(&s->in, "pools");
-	const struct awaited a = { .ref = s->in.ref, .read = read, .ctx = ctx };
-	struct kp_term r;
-	bool answered = false;
-
-	if (e != KP_OK)
-		return injected_broken(&s->in, e, why, n);
-	do {
-		e = injected_next(&s->in, deadline, &r);
-		if (e == KP_ETIMEOUT || e == KP_END)
-			return e;
-		e = e == KP_OK ? take_message(s, &r, &a, sink, why, n) :
-		    injected_broken(&s->in, e, why, n);
-		answered = e == KP_END;
-	} while (e == KP_OK);
-	return answered ? KP_OK : e;
-}
-
-enum kp_err
-sampler_read(struct sampler *s, bool last, struct sampler_sink *sink,
-    struct sampler_totals *sums, char *why, size_t n)
-{
-	enum kp_err e = injected_command(&s->in, last ? "read" : "peek");
-	const struct awaited a = { .ref = s->in.ref, .sums = sums };
-	struct kp_term r;
-
-	if (e != KP_OK)
-		return injected_broken(&s->in, e, why, n);
-	do {
-		e = injected_next(&s->in, kp_mono_now() + READ_LIMIT, &r);
-		if (e == KP_END)
-			return e;
-		if (e != KP_OK)
-			return injected_broken(&s->in, e, why, n);
-		e = take_message(s, &r, &a, sink, why, n);
+		e = e == KP_OK ? take_message(s, &m, a, sink, why, n) :
+		    injected_broken(s, e, why, n);
 	} while (e == KP_OK);
 	return e == KP_END ? KP_OK : e;
 }
 
-void
-sampler_stop(struct sampler *s)
+enum kp_err
+sampler_take(struct injected *s, kp_mono_ns deadline, struct sampler_sink *sink,
+    char *why, size_t n)
 {
-	if (s == NULL)
-		return;
-	injected_stop(&s->in, 0);
-	free(s);
+	return take(s, deadline, &(struct awaited){ .ref = 0 }, sink, why, n);
+}
+
+enum kp_err
+sampler_pools(struct injected *s, kp_mono_ns deadline, struct sampler_sink *sink,
+    sampler_read_pools *read, void *ctx, char *why, size_t n)
+{
+	enum kp_err e = injected_command(s, "pools");
+	const struct awaited a = { .ref = s->ref, .read = read, .ctx = ctx };
+
+	return e == KP_OK ? take(s, deadline, &a, sink, why, n) :
+	    injected_broken(s, e, why, n);
+}
+
+enum kp_err
+sampler_read(struct injected *s, bool last, struct sampler_sink *sink,
+    struct sampler_totals *sums, char *why, size_t n)
+{
+	enum kp_err e = injected_command(s, last ? "read" : "peek");
+	const struct awaited a = { .ref = s->ref, .sums = sums };
+
+	return e == KP_OK ? take(s, 0, &a, sink, why, n) :
+	    injected_broken(s, e, why, n);
 }

@@ -42,19 +42,14 @@ struct sampler_totals {
  */
 typedef enum kp_err sampler_read_pools(void *ctx, struct kp_term *r);
 
-struct sampler;
-
-/*
- * Connects, checks and begins to sample.  On error `why` is one line for the
- * user; KP_END: woken.
- */
-enum kp_err sampler_start(struct sampler **out, const struct sampler_opts *o,
+/* Connects, checks and begins to sample, as injected_start(); injected_stop() ends it. */
+enum kp_err sampler_start(struct injected **out, const struct sampler_opts *o,
     struct injected_hello *h, char *why, size_t n);
 /*
  * Asks what processes are there for, and takes samples meanwhile.  KP_ETIMEOUT at
  * the deadline: an answer that comes later is passed over; else as sampler_take().
  */
-enum kp_err sampler_pools(struct sampler *s, kp_mono_ns deadline,
+enum kp_err sampler_pools(struct injected *s, kp_mono_ns deadline,
     struct sampler_sink *sink, sampler_read_pools *read, void *ctx, char *why,
     size_t n);
 /*
@@ -62,15 +57,13 @@ enum kp_err sampler_pools(struct sampler *s, kp_mono_ns deadline,
  * lease.  KP_ETIMEOUT at the deadline, KP_END when woken; after any other error
  * `why` says why there are no more.
  */
-enum kp_err sampler_take(struct sampler *s, kp_mono_ns deadline,
+enum kp_err sampler_take(struct injected *s, kp_mono_ns deadline,
     struct sampler_sink *sink, char *why, size_t n);
 /*
  * Ends the sampling, and takes the last samples.  last false: sampling goes on.
  * KP_END: woken.
  */
-enum kp_err sampler_read(struct sampler *s, bool last, struct sampler_sink *sink,
+enum kp_err sampler_read(struct injected *s, bool last, struct sampler_sink *sink,
     struct sampler_totals *sums, char *why, size_t n);
-/* Takes everything back.  NULL is allowed. */
-void sampler_stop(struct sampler *s);
 
 #endif
