@@ -58,7 +58,7 @@ SRC := $(filter-out src/probe/% src/sqlite/% %/main.c,$(wildcard src/*/*.c src/*
 PROFILE := $(filter src/profile/% src/calls/% src/suggest/% src/client/functions/%,$(SRC))
 
 # They take bytes or structs and the time, and return structs.
-PURE_ROOMS := base text config config/spec plan decode request stats stacks guard calls suggest
+PURE_ROOMS := base text config plan decode request stats stacks guard calls suggest
 
 # The SQLite extension has few sources, since it has to run anywhere.
 EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c

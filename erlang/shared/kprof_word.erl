@@ -2,7 +2,7 @@
 %%
 %% The node has one word. Bit 31 says that a number is there, bits 0 to 30 are it. An entry's match
 %% spec takes the number, that is it exchanges the word for one without bit 31, and puts back a
-%% higher one (src/config/spec/spec_label.c). We do the same, so that no number is given out twice. Only
+%% higher one (src/config/spec_label.c). We do the same, so that no number is given out twice. Only
 %% word_begin/1, and restoring what was there, do not ask what the word is.
 %%
 %% The word also shows how old tokens are: it follows a schedule that is faster than requests

@@ -120,7 +120,7 @@ entry_arm(#s{profile = #profile{session = Session}, requests = #requests{entries
      || MFA <- maps:keys(Entries)].
 
 %% Arms functions that may give a request its identity. {MFA, Spec} are as kprofd makes them
-%% (src/config/spec/spec.c).
+%% (src/config/spec.c).
 -spec named_arm([{mfa(), [tuple()]}], #s{}) -> #s{}.
 named_arm(Specs,
           #s{profile = #profile{session = Session},

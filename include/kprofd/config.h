@@ -193,7 +193,7 @@ bool kp_mfa_pat_covers(const struct kp_mfa_pat *p, const struct kp_mfa *f);
 /*
  * Each kp_spec_ function of a function writes one match spec for
  * erlang:trace_pattern/3, as an external term without version byte.  trace.h
- * describes the messages they make, src/config/spec/spec.c their design.
+ * describes the messages they make, src/config/spec.c their design.
  */
 enum kp_shape { KP_SHAPE_NONE, KP_SHAPE_TYPES, KP_SHAPE_VALUES };
 

@@ -5,10 +5,12 @@
  * reports its errors.  Setters go on after an error to find others; a structure
  * with errors is freed at the end.
  */
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/near_names.h"
 #include "config/conf_ctx.h"
 
 struct key {
@@ -18,6 +20,87 @@ struct key {
 	unsigned opts;		/* elements it may have after its value */
 	bool function;		/* its value is a function, or several */
 };
+
+/* ---- what setters share ---- */
+
+void
+conf_expected(struct conf_ctx *x, const struct node *v, const char *what)
+{
+	node_expected(x->diags, v, what);
+}
+
+bool
+conf_list(struct conf_ctx *x, const struct node *v, const char *what)
+{
+	if (v->kind == N_LIST && v->tail == NULL)
+		return true;
+	conf_expected(x, v, what);
+	return false;
+}
+
+void
+conf_each(struct conf_ctx *x, const struct node *list, const char *name,
+    uint32_t max, void (*add)(struct conf_ctx *x, const struct node *v))
+{
+	for (uint32_t i = 0; i < list->n; i++) {
+		if (i == max) {
+			diag_error(x->diags, list->kid[i]->pos, "found %s %u, "
+			    "expected at most %u", name, i + 1, max);
+			return;
+		}
+		add(x, list->kid[i]);
+	}
+}
+
+size_t
+conf_name(struct conf_ctx *x, const struct node *atom, const char *kind,
+    const char *const *names, size_t n)
+{
+	const char *near;
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(atom->text, names[i]) == 0)
+			return i;
+	/* kept: a short name with no letter in common is not near. */
+	near = near_name(atom->text, names, n, sizeof(*names),
+	    (struct near_rule){ .edits = 3, .kept = 1 });
+	if (near != NULL)
+		diag_error(x->diags, atom->pos, "unknown %s '%s' (did you "
+		    "mean '%s'?)", kind, atom->text, near);
+	else
+		diag_error(x->diags, atom->pos, "unknown %s '%s'", kind,
+		    atom->text);
+	return n;
+}
+
+char *
+conf_string(struct conf_ctx *x, const struct node *v, const char *what)
+{
+	char *s;
+
+	/* "" and [] are one term */
+	if (v->kind != N_STR && v->kind != N_BIN && !node_is_nil(v)) {
+		conf_expected(x, v, what);
+		return NULL;
+	}
+	if (node_has_nul(v)) {
+		diag_error(x->diags, v->pos, "a text with a NUL character is "
+		    "of no use here");
+		return NULL;
+	}
+	s = node_string(v);
+	x->nomem |= s == NULL;
+	return s;
+}
+
+bool
+conf_has_room(struct conf_ctx *x, enum kp_err room)
+{
+	x->nomem |= room != KP_OK;
+	return room == KP_OK;
+}
+
+/* ---- setters ---- */
 
 static void
 set_tiers(struct conf_ctx *x, const struct node *form)
@@ -319,6 +402,183 @@ set_foreign_tokens(struct conf_ctx *x, const struct node *form)
 	    "replace");
 }
 
+/*
+ * ---- {rewrite, [{"/users/[0-9]+", "/users/:id"}]} ----
+ *
+ * Patterns are compiled here once, to find bad ones.  regcomp() writes {m,n} out
+ * n times and + twice, and nested repetitions multiply: (((a{99}){99}){99}), or
+ * an a followed by forty +, would take all memory.  In nested loops it also
+ * tries all ways through what is optional: an a followed by twelve times +?
+ * takes minutes.  So both the length and the nesting are bounded first.
+ */
+
+/* s is at a [: returns the ] that ends it, or the end of the text. */
+static const char *
+skip_bracket(const char *s)
+{
+	const char *class;
+
+	s += s[1] == '^';
+	s += s[1] == ']';
+	while (*++s != '\0' && *s != ']') {
+		if (*s != '[' || strchr(":.=", s[1]) == NULL || s[1] == '\0')
+			continue;
+		class = strchr(s + 2, s[1]);
+		s = class != NULL && class[1] == ']' ? class + 1 : s;
+	}
+	return s;
+}
+
+/* *s is at a {: returns the largest number in {m,n}; moves *s to its end. */
+static unsigned long
+largest(const char **s)
+{
+	unsigned long most = 1, v = 0;
+
+	for (; (*s)[1] != '\0' && (*s)[1] != '}'; ++*s) {
+		v = (*s)[1] >= '0' && (*s)[1] <= '9' ?
+		    v * 10 + (unsigned long)((*s)[1] - '0') : 0;
+		if (v > CONF_UNROLLED_MAX)
+			return v;
+		most = v > most ? v : most;
+	}
+	*s += (*s)[1] == '}';
+	return most;
+}
+
+struct extent {
+	unsigned long chars;	/* with repetitions written out */
+	unsigned nest;		/* repetitions of repetitions */
+};
+
+static void
+repeat(struct extent *e, unsigned long times)
+{
+	e->chars *= times;
+	e->nest++;
+}
+
+static void
+extent_add(struct extent *to, const struct extent *e)
+{
+	to->chars += e->chars;
+	to->nest = e->nest > to->nest ? e->nest : to->nest;
+}
+
+/* Measures a pattern; stops at a value above CONF_UNROLLED_MAX. */
+static struct extent
+extent(const char *s)
+{
+	static const struct extent none = { 0, 0 }, one = { 1, 0 };
+	struct extent outer[CONF_REWRITE_BYTES_MAX];	/* before each ( */
+	struct extent before = none, last = none;	/* in this group */
+	size_t depth = 0;
+
+	for (; *s != '\0' && before.chars + last.chars <= CONF_UNROLLED_MAX;
+	     s++) {
+		if (*s == '+') {
+			repeat(&last, 2);
+		} else if (*s == '*' || *s == '?') {
+			repeat(&last, 1);
+		} else if (*s == '{') {
+			repeat(&last, largest(&s));
+		} else if (*s == '(') {
+			extent_add(&before, &last);
+			outer[depth++] = before;
+			before = last = none;
+		} else if (*s == ')' && depth > 0) {
+			extent_add(&last, &before);
+			before = outer[--depth];
+		} else {
+			extent_add(&before, &last);
+			last = one;
+			s = *s == '[' ? skip_bracket(s) : s + (*s == '\\');
+		}
+		if (*s == '\0')
+			break;
+	}
+	extent_add(&before, &last);
+	return before;
+}
+
+static bool
+pattern_ok(struct conf_ctx *x, const struct node *v, const char *pattern)
+{
+	struct extent e;
+	char why[128];
+	regex_t re;
+	int err;
+
+	if (*pattern == '\0') {
+		conf_expected(x, v, "a regular expression");
+		return false;
+	}
+	if (strlen(pattern) > CONF_REWRITE_BYTES_MAX) {
+		diag_error(x->diags, v->pos, "this pattern is longer than %d "
+		    "bytes", CONF_REWRITE_BYTES_MAX);
+		return false;
+	}
+	e = extent(pattern);
+	if (e.chars > CONF_UNROLLED_MAX) {
+		diag_error(x->diags, v->pos, "this pattern is longer than %d "
+		    "characters with its repetitions written out",
+		    CONF_UNROLLED_MAX);
+		return false;
+	}
+	if (e.nest > CONF_REPEAT_MAX) {
+		diag_error(x->diags, v->pos, "this pattern repeats what is "
+		    "repeated itself, more than %d deep", CONF_REPEAT_MAX);
+		return false;
+	}
+	err = regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB);
+	if (err != 0) {
+		regerror(err, &re, why, sizeof(why));
+		diag_error(x->diags, v->pos, "bad regular expression: %s", why);
+		return false;
+	}
+	regfree(&re);
+	return true;
+}
+
+static void
+add_rewrite(struct conf_ctx *x, const struct node *v)
+{
+	struct kp_conf *c = x->conf;
+	struct kp_rewrite r = { 0 };
+	bool ok;
+
+	if (v->kind != N_TUPLE || v->n != 2) {
+		conf_expected(x, v, "{\"pattern\", \"text\"}");
+		return;
+	}
+	r.pattern = conf_string(x, v->kid[0], "a regular expression");
+	r.to = conf_string(x, v->kid[1], "a text");
+	ok = r.pattern != NULL && pattern_ok(x, v->kid[0], r.pattern);
+	if (r.to != NULL && strlen(r.to) > CONF_REWRITE_BYTES_MAX) {
+		diag_error(x->diags, v->kid[1]->pos, "this text is longer "
+		    "than %d bytes", CONF_REWRITE_BYTES_MAX);
+		ok = false;
+	}
+	if (!ok || r.to == NULL ||
+	    !conf_room(x, &c->rewrites, c->nrewrites)) {
+		free(r.pattern);
+		free(r.to);
+		return;
+	}
+	c->rewrites[c->nrewrites++] = r;
+}
+
+static void
+set_rewrites(struct conf_ctx *x, const struct node *form)
+{
+	const struct node *list = form->kid[1];
+
+	if (conf_list(x, list, "a list of {\"pattern\", \"text\"}"))
+		conf_each(x, list, "rewrite", CONF_REWRITE_MAX, add_rewrite);
+}
+
+/* ---- the file ---- */
+
 static const struct key keys[] = {
 	{ "tiers", "{tiers, [{Name, Functions}, ...]}", set_tiers, 0, true },
 	{ "entry", "{entry, Function}", conf_entry, 1, true },
@@ -337,7 +597,7 @@ static const struct key keys[] = {
 	    set_foreign_tokens, 0, false },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload,
 	    0, false },
-	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", conf_rewrites,
+	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrites,
 	    0, false },
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
@@ -441,6 +701,7 @@ enum kp_err
 kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
     struct kp_diags *diags)
 {
+	static const struct kp_pos begin = { 1, 1 };
 	struct conf_ctx x = { .diags = diags };
 	struct arena a = { 0 };
 	struct form *forms;
@@ -448,7 +709,7 @@ kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
 
 	*diags = (struct kp_diags){ 0 };
 	if (n > KP_CONF_SIZE_MAX) {
-		diag_error(diags, (struct kp_pos){ 1, 1 }, "the file has %zu "
+		diag_error(diags, begin, "the file has %zu "
 		    "bytes, expected at most %u", n, KP_CONF_SIZE_MAX);
 		return KP_EFORMAT;
 	}
@@ -459,7 +720,7 @@ kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
 	x.fns_missing = diags->errors > 0;
 	conf_forms(&x, forms);
 	if (!x.tiers_seen && diags->errors == 0)
-		diag_error(diags, (struct kp_pos){ 1, 1 }, "no tiers, "
+		diag_error(diags, begin, "no tiers, "
 		    "expected {tiers, [{Name, Functions}, ...]}.");
 	conf_marks(&x);
 	conf_instructions(&x);

@@ -31,7 +31,7 @@ struct conf_ctx {
 	bool nomem;
 };
 
-/* ---- conf_ctx.c ---- */
+/* ---- conf.c ---- */
 
 /* "found X, expected WHAT" at v's place. */
 void conf_expected(struct conf_ctx *x, const struct node *v, const char *what);
@@ -62,23 +62,15 @@ void conf_tiers(struct conf_ctx *x, const struct node *list);
 void conf_entry(struct conf_ctx *x, const struct node *form);
 
 /*
- * ---- fn_hint.c: each reports how a function is written that stands there as
- * code has it; false: it is not like one, and nothing was reported ----
+ * Reports how {Name, Function} is written, without the function's own braces:
+ * {web, m, f, 1}.  False: it is not like that, and nothing was reported.
  */
-bool conf_fn_hint(struct conf_ctx *x, const struct node *v);
-/* Of {Name, Function} without the function's own braces: {web, m, f, 1} */
 bool conf_flat_hint(struct conf_ctx *x, const struct node *v);
-
-/* ---- mark.c: reports functions of kprof that are named for what they are not ---- */
-
+/* Reports functions of kprof that are named for what they are not. */
 void conf_marks(struct conf_ctx *x);
 
 /* ---- instructions.c: warns of functions whose calls are not traced ---- */
 
 void conf_instructions(struct conf_ctx *x);
-
-/* ---- conf_rewrite.c ---- */
-
-void conf_rewrites(struct conf_ctx *x, const struct node *form);
 
 #endif

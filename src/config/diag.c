@@ -13,19 +13,21 @@
 
 #define DIAG_TEXT_MAX 1024u	/* bytes of one message */
 
-__attribute__((format(printf, 4, 0)))
-static void
-diag_add(struct kp_diags *d, struct kp_pos pos, bool warning, const char *fmt,
-    va_list ap)
+void
+kp_diags_add(struct kp_diags *d, struct kp_pos pos, bool warning,
+    const char *fmt, ...)
 {
 	char text[DIAG_TEXT_MAX];
 	struct kp_diag *v;
 	char *copy;
+	va_list ap;
 
 	d->errors += !warning;
 	if (d->n == KP_DIAG_MAX)
 		return;
+	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
 	copy = strdup(text);
 	v = realloc(d->v, (d->n + 1) * sizeof(*v));
 	if (v != NULL)
@@ -35,37 +37,6 @@ diag_add(struct kp_diags *d, struct kp_pos pos, bool warning, const char *fmt,
 		return;
 	}
 	v[d->n++] = (struct kp_diag){ pos, warning, copy };
-}
-
-void
-kp_diags_add(struct kp_diags *d, struct kp_pos pos, bool warning,
-    const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	diag_add(d, pos, warning, fmt, ap);
-	va_end(ap);
-}
-
-void
-diag_error(struct kp_diags *d, struct kp_pos pos, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	diag_add(d, pos, false, fmt, ap);
-	va_end(ap);
-}
-
-void
-diag_warn(struct kp_diags *d, struct kp_pos pos, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	diag_add(d, pos, true, fmt, ap);
-	va_end(ap);
 }
 
 static int

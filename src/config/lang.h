@@ -35,12 +35,10 @@ void arena_free(struct arena *a);
 /* Overwrites what is in it, which had a secret, before arena_free(). */
 void arena_wipe(struct arena *a);
 
-/* --- diag.c --- */
+/* --- errors --- */
 
-__attribute__((format(printf, 3, 4)))
-void diag_error(struct kp_diags *d, struct kp_pos pos, const char *fmt, ...);
-__attribute__((format(printf, 3, 4)))
-void diag_warn(struct kp_diags *d, struct kp_pos pos, const char *fmt, ...);
+#define diag_error(d, pos, ...) kp_diags_add(d, pos, false, __VA_ARGS__)
+#define diag_warn(d, pos, ...) kp_diags_add(d, pos, true, __VA_ARGS__)
 /* Sorts by place, and keeps one of several at one place. */
 void diag_sort(struct kp_diags *d);
 
@@ -84,16 +82,8 @@ void scan_init(struct scan *s, const char *src, size_t n, struct arena *a,
     struct kp_diags *d);
 void scan_next(struct scan *s, struct token *t);
 
-/* scan_text.c: of 0..9, a..z or A..Z; 99 for any other character */
+/* Of 0..9, a..z or A..Z; 99 for any other character. */
 int digit_value(uint32_t c);
-/* The character at s->off; 0 at the end, n its bytes. */
-uint32_t scan_peek(struct scan *s, size_t *n);
-/* Returns it, and moves on to the next. */
-uint32_t scan_take(struct scan *s);
-/* Each starts at the opening quote (or $) and fills text or cps. */
-bool scan_quoted(struct scan *s, struct token *t, uint32_t quote);
-bool scan_char(struct scan *s, struct token *t);
-bool scan_number(struct scan *s, struct token *t);
 
 /* --- nodes --- */
 
@@ -112,7 +102,7 @@ enum node_kind {
 	N_CALL,		/* text, mod; kids */
 	/*
 	 * A function, a module or an atom as code has it: m:f/2, Shop.Repo.all/2,
-	 * :all.  Parsed to be refused: fn_hint.c says how it is written here.
+	 * :all.  Parsed to be refused: conf_fns.c says how it is written here.
 	 */
 	N_FN,
 	N_FUN,		/* kids: clauses */
@@ -153,7 +143,6 @@ struct form {
 struct form *parse_forms(struct arena *a, const char *src, size_t n,
     struct kp_diags *d);
 
-/* syntax.c */
 #define NODE_TEXT_MAX 96
 /* Its name in messages: "a tuple of 2", "the atom 'x'"; returns buf. */
 const char *node_describe(const struct node *x, char buf[NODE_TEXT_MAX]);
@@ -187,16 +176,6 @@ struct kp_identity {
  */
 bool ident_check(const struct kp_conf *c, const struct node *fun,
     bool missing, struct kp_diags *d);
-
-/* ident_hint.c */
-#define IDENT_LINE_MAX 400u	/* bytes */
-/*
- * Writes the clause with patterns in place of the calls in its result:
- * "({m, f, [#{method := M}, _]}) -> M".  False: it is not that simple.
- */
-bool ident_line(const struct node *clause, struct kp_buf *out);
-/* The guard function that takes the same arguments; NULL: none does. */
-const char *ident_guard_like(const struct node *call);
 
 /* How a guard function is written in match specs. */
 enum guard_form { GUARD_PLAIN, GUARD_IS_BOOLEAN, GUARD_TUPLE_SIZE };

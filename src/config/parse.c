@@ -2,15 +2,219 @@
  * parse.c - parses tokens into nodes.
  *
  * One expression parser reads terms, patterns, guards and bodies; conf.c and
- * ident.c check later which of them may stand where.  parse_state.c says how
- * parsing goes on after an error.
+ * ident.c check later which of them may stand where.
+ *
+ * After an error the parser is in panic: it reports nothing until it reaches the
+ * next element of the list, or clause of the fun, around the error.  To find
+ * that it keeps a stack of the open brackets; a closing bracket that fits a
+ * deeper one closes those above it, too.
  */
 #include <string.h>
 
 #include "base/utf8.h"
-#include "config/parse_state.h"
+#include "config/lang.h"
 
-void
+#define ARITY_MAX 255
+
+struct parse {
+	struct scan scan;
+	struct token t;		/* the next token, not yet taken */
+	const char *end;	/* of the last one that was taken */
+	struct arena *arena;
+	struct kp_diags *diags;
+	bool panic;
+	unsigned depth;		/* of calls */
+	char open[NODE_NEST_MAX];	/* what closes each open bracket */
+	unsigned nest;
+};
+
+struct kids {
+	struct node **v;
+	uint32_t n, room;
+};
+
+/* An expression of operators that bind at least as tightly as min. */
+static struct node *parse_expr(struct parse *p, int min);
+
+/* ---- the state of the parser, and the nodes that it makes ---- */
+
+/* Is the next token this punctuation or reserved word? */
+static bool
+parse_is(const struct parse *p, const char *sym)
+{
+	return p->t.type == T_SYM && strcmp(p->t.text, sym) == 0;
+}
+
+/* Identifies the bracket that the token opens or closes; 0: neither. */
+static char
+bracket(const struct token *t, bool *opens)
+{
+	static const struct {
+		const char *open, *close;
+		char id;
+	} pairs[] = { { "(", ")", ')' }, { "[", "]", ']' }, { "{", "}", '}' },
+		{ "<<", ">>", '>' }, { "fun", "end", 'e' } };
+
+	for (size_t i = 0; t->type == T_SYM && i < 5; i++) {
+		*opens = strcmp(t->text, pairs[i].open) == 0;
+		if (*opens || strcmp(t->text, pairs[i].close) == 0)
+			return pairs[i].id;
+	}
+	return 0;
+}
+
+/* The number of brackets open below the one that id closes; -1: none fits. */
+static int
+nest_below(const struct parse *p, char id)
+{
+	for (int i = (int)p->nest - 1; i >= 0; i--) {
+		if (p->open[i] == id)
+			return i;
+	}
+	return -1;
+}
+
+static void
+parse_advance(struct parse *p)
+{
+	bool opens = false;
+	char id = bracket(&p->t, &opens);
+	int below;
+
+	if (id != 0 && opens) {
+		if (p->nest < NODE_NEST_MAX)
+			p->open[p->nest++] = id;
+	} else if (id != 0) {
+		below = nest_below(p, id);
+		if (below >= 0)
+			p->nest = (unsigned)below;
+	}
+	p->end = p->t.src + p->t.srclen;
+	scan_next(&p->scan, &p->t);
+}
+
+/* Reports "found TOKEN, expected ..." unless in panic, and begins a panic. */
+static void
+parse_error(struct parse *p, const char *expected)
+{
+	const struct token *t = &p->t;
+	size_t n = t->srclen;
+	const char *cut = "";
+
+	if (p->panic)
+		return;
+	p->panic = true;
+	if (t->type == T_BAD)
+		return;
+	if (t->type == T_EOF) {
+		diag_error(p->diags, t->pos, "found the end of the file, "
+		    "expected %s", expected);
+		return;
+	}
+	if (n > 40) {
+		n = utf8_fit(t->src, n, 40);
+		cut = "...";
+	}
+	diag_error(p->diags, t->pos, "found '%.*s%s', expected %s", (int)n,
+	    t->src, cut, expected);
+}
+
+/* Passes over sym, or reports that it is not there. */
+static bool
+parse_expect(struct parse *p, const char *sym, const char *expected)
+{
+	if (p->panic)
+		return false;
+	if (!parse_is(p, sym)) {
+		parse_error(p, expected);
+		return false;
+	}
+	parse_advance(p);
+	return true;
+}
+
+/*
+ * Leaves the panic at the next sep or closing bracket of the construct that
+ * was opened with nest brackets open; false when there is none.
+ */
+static bool
+parse_recover(struct parse *p, unsigned nest, const char *sep,
+    const char *close, char id)
+{
+	while (p->t.type != T_EOF && p->t.type != T_DOT && p->nest >= nest) {
+		if ((p->nest == nest && parse_is(p, sep)) ||
+		    (parse_is(p, close) &&
+			nest_below(p, id) == (int)nest - 1)) {
+			p->nest = nest;
+			p->panic = false;
+			return true;
+		}
+		parse_advance(p);
+	}
+	return false;
+}
+
+/* Adds an element; x may be NULL. */
+static void
+kids_add(struct parse *p, struct kids *k, struct node *x)
+{
+	struct node **v;
+
+	if (x == NULL)
+		return;
+	if (k->n == k->room) {
+		k->room = k->room > 0 ? k->room * 2 : 4;
+		v = arena_alloc(p->arena, k->room * sizeof(*v));
+		if (v == NULL) {
+			p->panic = true;
+			k->room = k->n;
+			return;
+		}
+		if (k->n > 0)
+			memcpy(v, k->v, k->n * sizeof(*v));
+		k->v = v;
+	}
+	k->v[k->n++] = x;
+}
+
+/*
+ * Makes a node of these kids (NULL: none); NULL, and a panic, if the tree gets
+ * too deep or memory runs out.
+ */
+static struct node *
+parse_node(struct parse *p, enum node_kind kind, struct kp_pos pos,
+    const struct kids *k, struct node *tail)
+{
+	struct node *x = arena_alloc(p->arena, sizeof(*x));
+	unsigned depth = tail != NULL ? tail->depth : 0;
+
+	if (x == NULL) {
+		p->panic = true;
+		return NULL;
+	}
+	for (uint32_t i = 0; k != NULL && i < k->n; i++)
+		depth = k->v[i]->depth > depth ? k->v[i]->depth : depth;
+	if (depth >= NODE_DEPTH_MAX) {
+		if (!p->panic)
+			diag_error(p->diags, pos, "nested deeper than %d",
+			    NODE_DEPTH_MAX);
+		p->panic = true;
+		return NULL;
+	}
+	*x = (struct node){ .kind = kind, .pos = pos, .depth = depth + 1,
+		.tail = tail };
+	if (k != NULL) {
+		x->kid = k->v;
+		x->n = k->n;
+	}
+	return x;
+}
+
+/*
+ * Parses elements, and the closing bracket.  tail NULL: there may be none, and
+ * an element's place has meaning, so no error is passed over.
+ */
+static void
 parse_elements(struct parse *p, struct kids *k, const char *close, char id,
     struct node **tail)
 {
@@ -38,6 +242,288 @@ parse_elements(struct parse *p, struct kids *k, const char *close, char id,
 	if (!p->panic)
 		parse_advance(p);
 }
+
+/*
+ * ---- names: atoms, variables, calls, and functions as code has them ----
+ *
+ * A tiers.conf has functions as tuples or strings.  People paste what stands in
+ * their code, or in a backtrace: shop_handler:init/2, fun shop_handler:init/2,
+ * Shop.Repo.all/2, &Shop.Repo.all/2, :lists.map/2, :all.  Each becomes one node,
+ * N_FN, so that one message can show how it is written here.
+ */
+
+/* A terminated copy, as scanned names are not; NULL, and a panic: no memory. */
+static const char *
+name_dup(struct parse *p, const char *s, size_t n)
+{
+	char *name = arena_alloc(p->arena, n + 1);
+
+	if (name == NULL) {
+		p->panic = true;
+		return NULL;
+	}
+	memcpy(name, s, n);
+	return name;
+}
+
+/* Is it this one, with no blank in front of it? */
+static bool
+is_next(const struct parse *p, const char *sym)
+{
+	return parse_is(p, sym) && p->t.src == p->end;
+}
+
+static bool
+is_any(const struct token *t)
+{
+	return t->len == 1 && t->text[0] == '_' &&
+	    (t->type == T_ATOM || t->type == T_VAR);
+}
+
+/* A name of its own, with no function: atom or variable. */
+static struct node *
+parse_name(struct parse *p, enum node_kind kind, const struct token *t)
+{
+	struct node *x = parse_node(p, kind, t->pos, NULL, NULL);
+	const char *name = name_dup(p, t->text, t->len);
+
+	if (x == NULL || name == NULL)
+		return NULL;
+	x->text = name;
+	x->len = t->len;
+	return x;
+}
+
+/* "/2", "/_" or nothing. */
+static bool
+take_arity(struct parse *p, int64_t *arity)
+{
+	*arity = -1;
+	if (p->panic || !parse_is(p, "/"))
+		return !p->panic;
+	parse_advance(p);
+	if (p->t.type == T_INT && p->t.num <= ARITY_MAX) {
+		*arity = p->t.num;
+	} else if (!is_any(&p->t)) {
+		parse_error(p, "an arity within 0..255 or '_'");
+		return false;
+	}
+	parse_advance(p);
+	return true;
+}
+
+/* Makes an N_FN of what was taken from the token `from` on, and its arity. */
+static struct node *
+fn_node(struct parse *p, const struct token *from, const struct node *like)
+{
+	int64_t arity;
+	struct node *x;
+
+	if (!take_arity(p, &arity))
+		return NULL;
+	x = parse_node(p, N_FN, from->pos, NULL, NULL);
+	if (x == NULL)
+		return NULL;
+	x->mod = like->mod;
+	x->alias = like->alias;
+	x->text = like->text;
+	x->len = like->len;
+	x->num = arity;
+	x->src = from->src;
+	x->srclen = (size_t)(p->end - from->src);
+	return x;
+}
+
+/* A call, with its arguments still to be taken. */
+static struct node *
+parse_call(struct parse *p, struct kp_pos pos, const struct node *like)
+{
+	struct kids k = { 0 };
+	struct node *x;
+
+	parse_advance(p);
+	parse_elements(p, &k, ")", ')', NULL);
+	x = p->panic ? NULL : parse_node(p, N_CALL, pos, &k, NULL);
+	if (x == NULL)
+		return NULL;
+	/* Guard functions may be called by their full name. */
+	if (like->mod != NULL && strcmp(like->mod, "erlang") != 0) {
+		x->mod = like->mod;
+		x->alias = like->alias;
+	}
+	x->text = like->text;
+	x->len = like->len;
+	return x;
+}
+
+/* Takes an atom; without quotes Elixir's may end in ? or !. */
+static const char *
+take_atom(struct parse *p)
+{
+	struct token t = p->t;
+
+	parse_advance(p);
+	if (*t.src != '\'' && (is_next(p, "!") || is_next(p, "?"))) {
+		t.text = t.src;
+		t.len = t.srclen + 1;
+		parse_advance(p);
+	}
+	return name_dup(p, t.text, t.len);
+}
+
+/* Takes the function, after the module and its ':' or '.'. */
+static bool
+take_fun(struct parse *p, struct node *fn)
+{
+	if (p->t.type != T_ATOM && !is_any(&p->t)) {
+		parse_error(p, "a function's name");
+		return false;
+	}
+	fn->text = take_atom(p);
+	fn->len = fn->text != NULL ? strlen(fn->text) : 0;
+	return fn->text != NULL;
+}
+
+/* A function of fn->mod, or a call of it: the next token is ':' or '.'. */
+static struct node *
+parse_of_module(struct parse *p, const struct token *from, struct node *fn)
+{
+	parse_advance(p);
+	if (!take_fun(p, fn))
+		return NULL;
+	return parse_is(p, "(") ? parse_call(p, from->pos, fn) :
+	    fn_node(p, from, fn);
+}
+
+/* [web: {shop_handler, init, 2}] */
+static struct node *
+keyword_error(struct parse *p, const struct token *t)
+{
+	diag_error(p->diags, t->pos, "found '%.*s:', which is how Elixir "
+	    "writes {%.*s, ...}", (int)t->srclen, t->src, (int)t->srclen,
+	    t->src);
+	p->panic = true;
+	return NULL;
+}
+
+static struct node *
+parse_atom(struct parse *p)
+{
+	struct token t = p->t;
+	struct node fn = { .text = NULL };
+
+	parse_advance(p);
+	if (parse_is(p, ":") || is_next(p, ".")) {
+		struct scan ahead = p->scan;
+
+		if (*p->t.text == ':' && ahead.off < ahead.n &&
+		    (unsigned char)ahead.src[ahead.off] <= ' ')
+			return keyword_error(p, &t);
+		fn.mod = name_dup(p, t.text, t.len);
+		return fn.mod != NULL ? parse_of_module(p, &t, &fn) : NULL;
+	}
+	if (!parse_is(p, "("))
+		return parse_name(p, N_ATOM, &t);
+	fn.text = name_dup(p, t.text, t.len);
+	fn.len = t.len;
+	return fn.text != NULL ? parse_call(p, t.pos, &fn) : NULL;
+}
+
+/* A variable, or what begins like one: Shop.Repo, Shop.Repo.all/2 */
+static struct node *
+parse_var(struct parse *p)
+{
+	struct token t = p->t;
+	struct node fn = { .alias = true };
+	const char *end;
+
+	parse_advance(p);
+	if (!is_next(p, "."))
+		return parse_name(p, N_VAR, &t);
+	do {
+		end = p->end;
+		parse_advance(p);
+		if (p->t.type != T_VAR || is_any(&p->t))
+			break;
+		parse_advance(p);
+		end = p->end;
+	} while (is_next(p, "."));
+	fn.mod = name_dup(p, t.src, (size_t)(end - t.src));
+	if (fn.mod == NULL)
+		return NULL;
+	if (is_next(p, ":"))
+		return parse_of_module(p, &t, &fn);
+	if (end == p->end)	/* it ends with the alias */
+		return fn_node(p, &t, &fn);
+	if (!take_fun(p, &fn))
+		return NULL;
+	return parse_is(p, "(") ? parse_call(p, t.pos, &fn) :
+	    fn_node(p, &t, &fn);
+}
+
+/* :all */
+static struct node *
+parse_colon(struct parse *p)
+{
+	struct token colon = p->t;
+	struct node fn = { .text = NULL };
+
+	parse_advance(p);
+	if (p->t.type != T_ATOM || p->t.src != p->end) {
+		parse_error(p, "an atom after ':'");
+		return NULL;
+	}
+	fn.mod = take_atom(p);
+	if (fn.mod == NULL)
+		return NULL;
+	return is_next(p, ".") ? parse_of_module(p, &colon, &fn) :
+	    fn_node(p, &colon, &fn);
+}
+
+/* What precedes a function, "fun" or "&", belongs to it. */
+static struct node *
+fn_from(struct parse *p, const struct token *from, struct node *x)
+{
+	struct node fn = { .text = NULL };
+
+	if (x != NULL && x->kind == N_ATOM) {
+		fn.text = x->text;
+		fn.len = x->len;
+		return fn_node(p, from, &fn);
+	}
+	if (x != NULL && x->kind == N_FN) {
+		x->pos = from->pos;
+		x->src = from->src;
+		x->srclen = (size_t)(p->end - from->src);
+		return x;
+	}
+	if (!p->panic)
+		diag_error(p->diags, from->pos, "found '%.*s', expected a "
+		    "term", (int)from->srclen, from->src);
+	p->panic = true;
+	return NULL;
+}
+
+/* &Shop.Repo.all/2 */
+static struct node *
+parse_capture(struct parse *p)
+{
+	struct token amp = p->t;
+
+	parse_advance(p);
+	return fn_from(p, &amp, parse_expr(p, 600));
+}
+
+/* After "fun", which was opened with nest brackets open: m:f/2 */
+static struct node *
+parse_fun_name(struct parse *p, const struct token *fun, unsigned nest)
+{
+	/* No "end" will close it. */
+	p->nest = nest;
+	return fn_from(p, fun, parse_expr(p, 600));
+}
+
+/* ---- terms ---- */
 
 static struct node *
 parse_list(struct parse *p)
@@ -417,7 +903,7 @@ operator_level(const struct parse *p, bool *right)
 	return -1;
 }
 
-struct node *
+static struct node *
 parse_expr(struct parse *p, int min)
 {
 	struct node *x;

@@ -33,7 +33,7 @@ terms(Dir) ->
     Put("idents", [pid(0, 0), Port, make_ref(), fun erlang:self/0,
                    fun() -> Port end]).
 
-%% A byte for the arity, and what src/config/spec/spec.h describes.
+%% A byte for the arity, and what src/config/spec.h describes.
 shapes(Dir) ->
     Bare = fun(T) -> <<131, Bytes/binary>> = term_to_binary(T), Bytes end,
     Put = fun(Name, Arity, Args) -> put_file(Dir, Name, [Arity, Bare(list_to_tuple(Args))]) end,

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "config/spec/spec.h"
+#include "config/spec.h"
 
 #define FILE_KEYS "{tiers, [{t, {m, f, 2}}]}.\n" \
 	"{identity, fun({m, f, [#{verb := V, <<\"k\">> := #{7 := _}}, _]}) -> V; " \

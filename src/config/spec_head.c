@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "config/spec/spec.h"
+#include "config/spec.h"
 
 static void head_put(struct gen *g, const struct node *x);
 static void path_match(struct gen *g, const struct path *at,

@@ -5,8 +5,8 @@
  * head's argument patterns and the guards that they need, both as external
  * terms, and a path to the value of each variable.
  */
-#ifndef KPROFD_CONFIG_SPEC_SPEC_H
-#define KPROFD_CONFIG_SPEC_SPEC_H
+#ifndef KPROFD_CONFIG_SPEC_H
+#define KPROFD_CONFIG_SPEC_H
 
 #include "config/lang.h"
 #include "kprofd/etf.h"
@@ -57,7 +57,6 @@ call(struct kp_buf *b, const char *name, uint32_t arity)
 
 /* ---- spec_head.c ---- */
 
-
 /* Compiles the pattern; false: it never matches this function. */
 bool gen_pattern(struct gen *g, const struct node *pattern);
 
@@ -68,14 +67,14 @@ void raw_put(struct kp_buf *b, const struct node *x);
 /* Does it have an atom with a special meaning in match specs? */
 bool raw_is_special(const struct node *x);
 void path_put(struct kp_buf *b, const struct path *at);
+/* {Test, Value} */
+void test_put(struct kp_buf *b, const char *test, const struct path *at);
 /* The path to a variable's value; NULL: the pattern does not bind it. */
 const struct path *gen_find(const struct gen *g, const char *name);
 /* A guard test or a body. */
 void expr_put(struct kp_buf *b, const struct gen *g, const struct node *x);
 /* The match variable '$n'. */
 void var_put(struct kp_buf *b, unsigned n);
-
-/* ---- spec_bound.c ---- */
 
 /*
  * Writes the guards that bound every variable of an identity, given the
@@ -85,7 +84,7 @@ unsigned bounds_put(struct kp_buf *b, const struct gen *g,
     const struct node *body, const struct node *guard);
 
 /*
- * ---- spec_shape.c: what arguments are; shape_text.c reads that ----
+ * ---- spec_shape.c: what arguments are, and that as text ----
  *
  * The shape of a call is a tuple of its first SHAPE_ARGS_MAX arguments, each
  *   {Leaf, Tag, Elements, Struct, Head, Keys}

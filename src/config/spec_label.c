@@ -25,7 +25,7 @@
  * Whoever else sets the word puts a number there with bit 31 (erlang/shared/
  * kprof_word.erl).
  */
-#include "config/spec/spec.h"
+#include "config/spec.h"
 #include "kprofd/label.h"
 
 /*
