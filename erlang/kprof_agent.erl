@@ -31,6 +31,8 @@
 
 -export([start/2, status/0, stop/0]).
 
+-import(kprof_injected, [disabled/0, is_connected/1, purger_start/3, spawn_monitored/3]).
+
 -include("kprof_agent.hrl").
 
 %% ---------------------------------------------------------------- start ----
@@ -40,19 +42,19 @@
 %% stays, this module included.
 -spec start(pid(), map()) -> {ok, pid(), map()} | {error, term()}.
 start(Daemon, Opts) when is_pid(Daemon), is_map(Opts) ->
-    Result = case {kprof_injected:disabled(), kprof_injected:is_connected(node(Daemon))} of
+    Result = case {disabled(), is_connected(node(Daemon))} of
                  {true, _} -> {error, disabled};
                  {_, false} -> {error, daemon_gone};
                  _ -> start_agent(Daemon, Opts)
              end,
-    element(1, Result) =:= ok orelse kprof_injected:purger_start(?MODULE, ?LOADED, [self()]),
+    element(1, Result) =:= ok orelse purger_start(?MODULE, ?LOADED, [self()]),
     Result.
 
 start_agent(_Daemon, #{protocol := P}) when P =/= ?PROTOCOL ->
     {error, {protocol, ?PROTOCOL}};
 start_agent(Daemon, Opts) ->
     Starter = self(),
-    {Agent, Ref} = kprof_injected:spawn_monitored(
+    {Agent, Ref} = spawn_monitored(
                      ?MODULE, init,
                      fun() -> kprof_agent_server:init(Starter, Daemon, Opts) end),
     receive

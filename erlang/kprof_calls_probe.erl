@@ -12,6 +12,8 @@
 -export([enabled/3, trace/5]).
 -export([start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
 
+-import(kprof_library, [library_is_whole/1]).
+
 -nifs([enabled/3, trace/5, start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
 
 -define(VERSION, 2).            % of the records
@@ -23,7 +25,7 @@
 -spec load(file:filename_all(), pos_integer(), pos_integer()) ->
           ok | {error, {atom(), string()}}.
 load(Path, Threads, MaxBytes) ->
-    case kprof_library:library_is_whole(Path) of
+    case library_is_whole(Path) of
         true -> erlang:load_nif(Path,
                                 {?VERSION, Threads,
                                  records(?MOST, MaxBytes div Threads div ?RECORD)});

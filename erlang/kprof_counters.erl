@@ -27,6 +27,15 @@
 
 -export([start/2, stop/0]).
 
+-import(kprof_call, [call_of/1, is_evaluated/1, tell_value/1]).
+-import(kprof_flagger, [walk_await/2]).
+-import(kprof_injected, [functions/1, now_ms/0, now_ns/0, session_new/1]).
+-import(kprof_oneshot, [arm_look/2, look_lease/1, new_sentry/1, on_load_free/1, on_load_set/3,
+         on_load_unset/3, own_memory/0, profile_new/5, say_begin/1, stop_host/1, take_name/1,
+         tell_sentry/1, walk_over/2]).
+-import(kprof_processes, [traced_by_others/1]).
+-import(kprof_refusal, [refuse/2]).
+
 -include("kprof_oneshot.hrl").
 
 -define(TICK_MS, 500).          % interval of the checks of lease and memory
@@ -64,7 +73,7 @@ start(Client, Opts) ->
 
 -spec stop() -> ok | not_attached.
 stop() ->
-    kprof_oneshot:stop_host(host()).
+    stop_host(host()).
 
 host() ->
     #host{name = ?MODULE, does = "counts", loaded = [?MODULE], init = fun init/3,
@@ -72,10 +81,10 @@ host() ->
 
 init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := ApplyMs,
                         processes := Which, max_rows := MaxRows, span_ms := Span} = Opts) ->
-    kprof_oneshot:take_name(host()),
+    take_name(host()),
     supports(Type),
-    Call = kprof_call:call_of(Apply),
-    Session = kprof_injected:session_new(?MODULE),
+    Call = call_of(Apply),
+    Session = session_new(?MODULE),
     Loaded = erlang:loaded(),
     {Patterns, Functions} = kprof_wanted:wanted(Opts),
     kprof_oneshot:untraced(Session, Functions),
@@ -84,30 +93,30 @@ init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := Appl
     Kind = kind(Type, By, Counted),
     Ahead = ahead(Kind, Session, Opts),
     ToArm = legacy_armed(Armed, none, Kind, Ahead, Loaded),
-    S0 = #s{p = kprof_oneshot:profile_new(host(), Client, Session, ToArm, Opts),
+    S0 = #s{p = profile_new(host(), Client, Session, ToArm, Opts),
             kind = Kind, by = By, patterns = Armed, functions = Functions, rows_max = MaxRows,
             ahead = Ahead, known = lists:usort(Loaded),
             room = maps:get(max_functions, Opts) - length(Functions)},
-    kprof_oneshot:tell_sentry(S0#s.p),
+    tell_sentry(S0#s.p),
     Applied = kprof_call:prepare(Call, ApplyMs),
     S1 = S0#s{p = kprof_oneshot:prepared(S0#s.p#profile{applied = Applied})},
     Chosen = counted(Counted, Opts, S1),
     S = flags_of(lender(Session, Chosen), Chosen, Opts, S1),
-    kprof_oneshot:say_begin(S#s.p),
+    say_begin(S#s.p),
     %% Flags last: by process, all functions count from the same moment on.
-    Ahead =:= true andalso kprof_oneshot:on_load_set(Session, true, Kind),
+    Ahead =:= true andalso on_load_set(Session, true, Kind),
     SA = (new_ones(S))#s{came = 0, missed = 0},
     arm(SA),
     {Processes, S2} = flag_counted(Chosen, Opts, SA),
     process_flag(priority, high),
     All = all_modules(Loaded, Armed),
-    P = (S2#s.p)#profile{lease_at = kprof_injected:now_ms(),
+    P = (S2#s.p)#profile{lease_at = now_ms(),
                          armed = legacy_armed(Armed, All, Kind, Ahead, Loaded)},
     %% Before it counts: what this calls would be counted too.
-    kprof_oneshot:tell_sentry(P),
+    tell_sentry(P),
     S3 = begins(Span, S2#s{p = P, all = All}),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
-                         evaluated => kprof_call:is_evaluated(Call),
+                         evaluated => is_evaluated(Call),
                          otp => erlang:system_info(otp_release),
                          skipped => map_size(S#s.foreign)}},
     tick(),
@@ -116,8 +125,8 @@ init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := Appl
 supports(memory) ->
     case list_to_integer(erlang:system_info(otp_release)) of
         Otp when Otp < 26 ->
-            kprof_refusal:refuse("memory is counted from OTP 26 on, and this is ~b (kprof count and"
-                                 " kprof time work there)", [Otp]);
+            refuse("memory is counted from OTP 26 on, and this is ~b (kprof count and"
+                   " kprof time work there)", [Otp]);
         _ -> ok
     end;
 supports(_) -> ok.
@@ -137,7 +146,7 @@ ahead(_, Session, #{patterns := Patterns, exclude := Exclude}) ->
         {false, _} -> no;
         {true, [_ | _]} -> exclude;
         {true, []} ->
-            case kprof_oneshot:on_load_free(Session) of true -> true; false -> others end
+            case on_load_free(Session) of true -> true; false -> others end
     end.
 
 %% Takes in the modules that were loaded since the last time.
@@ -151,7 +160,7 @@ new_ones(#s{known = Known} = S0) ->
 %% Those that were loaded while the profile began have no counters, but are among the patterns then,
 %% which are to be armed.
 new_one(M, #s{ahead = Ahead, room = Room, p = #profile{session = Session}, kind = Kind} = S) ->
-    case [{M, F, A} || {F, A} <- kprof_injected:functions(M)] of
+    case [{M, F, A} || {F, A} <- functions(M)] of
         [] -> S;
         Of when Ahead =:= true, length(Of) =< Room ->
             S#s{patterns = [{M, '_', '_'} | S#s.patterns], functions = Of ++ S#s.functions,
@@ -180,9 +189,9 @@ flag_counted(_, _, #s{lender = Lender, only = Only} = S) when Lender =/= none ->
     {if Only =:= all -> erlang:system_info(process_count); true -> map_size(Only) end, S};
 flag_counted(Chosen, Opts, #s{p = #profile{session = Session}} = S0) ->
     S = S0#s{p = kprof_oneshot:flag(Chosen, self(), flags(Session, Opts), S0#s.p)},
-    case kprof_flagger:walk_await(S#s.p#profile.walk, infinity) of
+    case walk_await(S#s.p#profile.walk, infinity) of
         {walked, Left, Others, _} -> {max(0, many(Chosen) - Left - Others), S};
-        timeout -> kprof_refusal:refuse("somebody has killed what sets flags of processes", [])
+        timeout -> refuse("somebody has killed what sets flags of processes", [])
     end.
 
 many(Chosen) when is_list(Chosen) -> length(Chosen);
@@ -213,11 +222,11 @@ flags_of(none, Chosen, _, #s{p = #profile{session = Session}} = S) ->
     S#s{foreign = kprof_processes:foreign(Session, Chosen)};
 flags_of(Lender, Chosen, Opts, S) ->
     Chosen =:= all orelse (is_list(Chosen) andalso not maps:get(spawned, Opts)) orelse
-        kprof_refusal:refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all"
-                             " processes, or of some with -processes LIST and -not-spawned; for"
-                             " others end that kprofd, or call kprof_agent:stop() there", []),
+        refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all"
+               " processes, or of some with -processes LIST and -not-spawned; for"
+               " others end that kprofd, or call kprof_agent:stop() there", []),
     Only = if Chosen =:= all -> all; true -> maps:from_keys(Chosen, []) end,
-    S#s{lender = Lender, only = Only, foreign = kprof_processes:traced_by_others(Lender)}.
+    S#s{lender = Lender, only = Only, foreign = traced_by_others(Lender)}.
 
 is_counted(P, #s{foreign = Foreign, only = Only}) ->
     not is_map_key(P, Foreign) andalso (Only =:= all orelse is_map_key(P, Only)).
@@ -229,7 +238,7 @@ loop(S) ->
         {kprof, Client, Ref, Cmd} when Client =:= S#s.p#profile.client ->
             S1 = command(Cmd, Ref, S),
             %% Only now: the time that the command took was not the client's silence.
-            loop(S1#s{p = S1#s.p#profile{lease_at = kprof_injected:now_ms()}});
+            loop(S1#s{p = S1#s.p#profile{lease_at = now_ms()}});
         tick ->
             tick(),
             look(S);
@@ -246,11 +255,11 @@ loop(S) ->
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.p#profile.client_ref ->
             kprof_oneshot:finish({gone, Reason}, S#s.p);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.p#profile.sentry) ->
-            loop(S#s{p = kprof_oneshot:new_sentry(S#s.p)});
+            loop(S#s{p = new_sentry(S#s.p)});
         {?MODULE, stop} ->
             kprof_oneshot:finish(stopped, S#s.p);
         {'DOWN', _, process, Pid, _} ->
-            loop(S#s{p = kprof_oneshot:walk_over(Pid, S#s.p)});
+            loop(S#s{p = walk_over(Pid, S#s.p)});
         _ ->
             loop(S)
     end.
@@ -260,16 +269,16 @@ tick() ->
 
 look(#s{p = #profile{memory = Memory, memory_max = Max}, paused = undefined,
         lender = Lender} = S) ->
-    case kprof_oneshot:own_memory() - Memory of
+    case own_memory() - Memory of
         More when More > Max -> loop(over(memory, S));
         _ ->
             case Lender =:= none orelse flags_serve(Lender) of
-                true -> loop(S#s{p = kprof_oneshot:look_lease(S#s.p)});
+                true -> loop(S#s{p = look_lease(S#s.p)});
                 false -> loop(over(disarmed, S))
             end
     end;
 look(S) ->
-    loop(S#s{p = kprof_oneshot:look_lease(S#s.p)}).
+    loop(S#s{p = look_lease(S#s.p)}).
 
 over(Why, S0) ->
     S = (pause(S0))#s{over = true},
@@ -286,7 +295,7 @@ command(go, _, S) ->
     S;
 command(peek, Ref, #s{paused = undefined} = S0) ->
     S = new_ones(S0),
-    read(Ref, S#s{paused = kprof_injected:now_ns()}),
+    read(Ref, S#s{paused = now_ns()}),
     S;
 command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
     S = new_ones(pause(S0)),
@@ -306,14 +315,14 @@ command(stop, _, S) ->
 %% The call has returned: nothing is counted any more.
 evaluated(S0) ->
     S = (pause(S0))#s{over = true},
-    kprof_call:tell_value(S#s.p#profile.applied),
+    tell_value(S#s.p#profile.applied),
     S.
 
 ended(Reason, S0) ->
     S = pause(S0),
     [send(Msg, S) || Msg <- kprof_call:outcome(Reason, S0#s.p#profile.applied)],
     S1 = S#s{p = S#s.p#profile{applied = done}, over = true},
-    kprof_oneshot:tell_sentry(S1#s.p),
+    tell_sentry(S1#s.p),
     S1.
 
 %% ------------------------------------------------------------- counters ----
@@ -324,14 +333,14 @@ ended(Reason, S0) ->
 %% see again/1.
 begins(Span, #s{stretch = Stretch, kind = Kind} = S) ->
     _ = Kind =:= call_count andalso at_once(restart, S),
-    Since = kprof_injected:now_ns(),
+    Since = now_ns(),
     Span > 0 andalso erlang:send_after(Span, self(), {span_over, Stretch}),
     S#s{since = Since}.
 
 pause(#s{paused = undefined} = S0) ->
     S = new_ones(S0),
     at_once(pause, S) orelse each(pause, S),
-    S#s{paused = kprof_injected:now_ns()};
+    S#s{paused = now_ns()};
 pause(S) ->
     S.
 
@@ -347,7 +356,7 @@ again(S) ->
 arm(#s{p = #profile{session = Session}, kind = Kind, patterns = Armed} = S) ->
     lists:foldl(fun(P, N) ->
                         pattern(Session, P, true, Kind),
-                        kprof_oneshot:arm_look(N, S#s.p),
+                        arm_look(N, S#s.p),
                         kprof_oneshot:heed(0, S#s.p),
                         N + 1
                 end, 1, Armed).
@@ -386,11 +395,11 @@ read([], Ref, #{gone := Gone, deleted := Deleted, merged := Merged}, S) ->
           #{elapsed => S#s.paused - S#s.since, gone => Gone, deleted => Deleted, merged => Merged, names => names(S),
             stretch => S#s.stretch, came => S#s.came, missed => S#s.missed, ahead => S#s.ahead}, S);
 read(Functions, Ref, Sums0, S) ->
-    Began = kprof_injected:now_ms(),
+    Began = now_ms(),
     {Now, Later} = lists:split(min(?CHUNK, length(Functions)), Functions),
     {Rows, Sums} = lists:foldl(fun(MFA, Acc) -> row(MFA, Acc, S) end, {[], Sums0}, Now),
     Rows =:= [] orelse send({kprof_rows, Ref, Rows}, S),
-    kprof_oneshot:heed(kprof_injected:now_ms() - Began, S#s.p),
+    kprof_oneshot:heed(now_ms() - Began, S#s.p),
     read(Later, Ref, Sums, S).
 
 row({M, F, A}, {Rows, Sums}, #s{kind = none}) ->
@@ -440,13 +449,13 @@ reply(Ref, Result, S) ->
 
 %% Waits while the connection is busy, but not for a client that has gone or hangs.
 send(Msg, S) ->
-    send(Msg, kprof_injected:now_ms() + S#s.p#profile.lease_ms, S).
+    send(Msg, now_ms() + S#s.p#profile.lease_ms, S).
 
 send(Msg, Deadline, #s{p = #profile{client_ref = Ref}} = S) ->
     case erlang:send(S#s.p#profile.client, Msg, [noconnect, nosuspend]) of
         ok -> ok;
         _ ->
-            kprof_injected:now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.p),
+            now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.p),
             receive {'DOWN', Ref, process, _, Reason} -> kprof_oneshot:finish({gone, Reason}, S#s.p)
             after ?RETRY_MS -> send(Msg, Deadline, S)
             end
@@ -464,7 +473,7 @@ legacy_armed(Armed, All, Kind, _, _) -> [{Armed, All, Kind, none}].
 %% By one pattern where that is the same: one by one takes seconds on a busy node, and the next
 %% count is refused meanwhile.
 legacy_clear({Armed, All, Kind, Known}) ->
-    Known =:= none orelse kprof_oneshot:on_load_unset(legacy, true, Kind),
+    Known =:= none orelse on_load_unset(legacy, true, Kind),
     case is_all(All) orelse (All =/= none andalso Known =/= none) of
         true -> pattern(legacy, {'_', '_', '_'}, false, Kind);
         false ->

@@ -13,6 +13,8 @@
 -export([enabled/3, trace/5]).
 -export([start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
 
+-import(kprof_library, [library_is_whole/1]).
+
 -nifs([enabled/3, trace/5, start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
 
 -define(VERSION, 2).            % of the records
@@ -21,7 +23,7 @@
 -spec load(file:filename_all(), pos_integer(), pos_integer()) ->
           ok | {error, {atom(), string()}}.
 load(Path, Threads, MaxBytes) ->
-    case kprof_library:library_is_whole(Path) of
+    case library_is_whole(Path) of
         true -> erlang:load_nif(Path, {?VERSION, Threads, records(Threads, MaxBytes)});
         false -> {error, {load_failed, "its end is missing"}}
     end.

@@ -20,10 +20,12 @@
 
 -export([start/2, stop/0]).
 
+-import(kprof_oneshot, [stop_host/1]).
+
 -spec start(pid(), map()) -> {ok, pid(), map()} | {error, binary()}.
 start(Client, Opts) ->
     kprof_oneshot:start(kprof_sampler_server:host(), Client, Opts).
 
 -spec stop() -> ok | not_attached.
 stop() ->
-    kprof_oneshot:stop_host(kprof_sampler_server:host()).
+    stop_host(kprof_sampler_server:host()).

@@ -12,11 +12,12 @@
 %%
 %% A module next to this script is a host: it is loaded, under its name. A module in one of the
 %% folders here is a part: it becomes part of each host that calls it, directly or through
-%% other parts. In the source a call of another module is qualified; here it becomes local.
+%% other parts. In the source a call of another module is qualified, or its name is
+%% imported; here both are local.
 %% What cannot be merged without a change of meaning is an error:
 %%   - a function, or a record, that two of the modules define;
 %%   - a call of a function that its module does not export, or of a kprof module
-%%     that does not exist;
+%%     that does not exist; an import from a module that is not merged;
 %%   - a part's name as a value (?MODULE, apply/3): in a target there is no such module;
 %%   - an attribute that is not in a list below, such as on_load or compile.
 %%
@@ -62,9 +63,10 @@ read(M, File, Path) ->
     {ok, Forms} = epp:parse_file(File, [{includes, Path}]),
     [fail("~ts:~b: ~ts", [File, line(At), By:format_error(What)])
      || {error, {At, By, What}} <- Forms],
+    Imports = [{line(At), {From, F, A}} || {attribute, At, import, {From, L}} <- Forms, {F, A} <- L],
     #{name => M, file => File, forms => Forms,
       exports => lists:append([L || {attribute, _, export, L} <- Forms]),
-      calls => calls(Forms)}.
+      imports => Imports, calls => Imports ++ calls(Forms)}.
 
 %% [{Line, {Module, Function, Arity}}] that the source names.
 calls(Forms) ->
@@ -105,7 +107,10 @@ check_defined_once(Order, Merged) ->
                     (_, _) -> ok
                  end, groups(Records)).
 
-check_calls(#{name := Own, file := File, forms := Forms, calls := Calls}, Merged, Hosts) ->
+check_calls(#{name := Own, file := File, forms := Forms, imports := Imports, calls := Calls},
+            Merged, Hosts) ->
+    [is_map_key(M, Merged) orelse fail("~ts:~b: cannot import from ~tw", [File, Line, M])
+     || {Line, {M, _, _}} <- Imports],
     [case Merged of
          #{M := _} when M =:= Own -> fail("~ts:~b: ~tw calls itself by its name", [File, Line, M]);
          #{M := #{exports := Exports}} ->
@@ -126,7 +131,7 @@ check_calls(#{name := Own, file := File, forms := Forms, calls := Calls}, Merged
 
 %% What a host's attributes make of the module, and what only the source needs.
 -define(KEPT, [file, module, export, nifs]).
--define(LEFT_OUT, [record, type, opaque, export_type, spec, dialyzer]).
+-define(LEFT_OUT, [import, record, type, opaque, export_type, spec, dialyzer]).
 
 check_attributes(IsHost, #{file := File, forms := Forms}) ->
     Known = ?LEFT_OUT ++ (if IsHost -> ?KEPT; true -> ?KEPT -- [nifs] end),

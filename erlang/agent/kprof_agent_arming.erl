@@ -6,6 +6,24 @@
          disarm/2, is_resting/1, relieve/1, respec/3, respec_tiers/2, change_plan/3, entries/1, reply_to_change/2,
          entry_calls/1, read_counters/1, counters_now/1, unarmed/1, count_entries/2]).
 
+-import(kprof_agent_code, [watch_put/1]).
+-import(kprof_agent_cost, [cost_clear/1]).
+-import(kprof_agent_events, [flush_some/1, notice/2, over_limit/3]).
+-import(kprof_agent_foreign, [all_traced/1, know_plan/2]).
+-import(kprof_agent_hot, [arm_tier/2, count_tiers/1, read_tiers/1, uncount_tiers/1, window_begin/1,
+         with_counters/3]).
+-import(kprof_agent_intact, [canary_put/1, watch_trim/1]).
+-import(kprof_agent_messages, [armed_spec/2, messages_begin/1, messages_end/1]).
+-import(kprof_agent_patterns, [is_others_now/2, pattern/3, pattern/4, traced/2]).
+-import(kprof_agent_process_flags, [flags_await/1, flags_drop/1, flags_ensure/1, flags_set/1,
+         flags_trim/1, walk_progress/3]).
+-import(kprof_agent_rings, [drain_all/1, drain_meanwhile/1, probe_wake/1]).
+-import(kprof_agent_sched_gc, [monitor_start/1, sweep_less/1]).
+-import(kprof_agent_server, [reply/3]).
+-import(kprof_agent_stacks, [stacks_sleep/1, stacks_wake/1]).
+-import(kprof_agent_status, [state_msg/1]).
+-import(kprof_injected, [functions/1, now_ms/0, now_ns/0]).
+
 -include("kprof_agent.hrl").
 
 -define(FEW_MODULES, 8).        % whose patterns are gone at once
@@ -27,15 +45,14 @@ arm_plan(Items, S0) ->
     end.
 
 traced_by_others(Taken, #s{session = Session}) ->
-    {error, {traced_by_others, case kprof_agent_foreign:all_traced(Session) of
+    {error, {traced_by_others, case all_traced(Session) of
                                    true -> all;
                                    false -> Taken
                                end}}.
 
 use_plan(Plan, #s{events = Events, probe = Probe} = S) ->
     Sizes = value_sizes(Plan, Probe),
-    kprof_agent_foreign:know_plan(
-      Plan, S#s{plan = Plan, events = Events#events{value_sizes = Sizes}}).
+    know_plan(Plan, S#s{plan = Plan, events = Events#events{value_sizes = Sizes}}).
 
 -spec items([tuple()]) -> [#item{}].
 items(Items) ->
@@ -59,44 +76,44 @@ rearm(#s{plan = []} = S) ->
 rearm(#s{state = armed} = S) ->
     {ok, S};
 rearm(#s{plan = Plan} = S) ->
-    case [I#item.mfa || is_resting(S), I <- Plan, kprof_agent_patterns:is_others_now(I, S)] of
+    case [I#item.mfa || is_resting(S), I <- Plan, is_others_now(I, S)] of
         [] -> rearm_all(S#s{state = idle});
         Taken -> {traced_by_others(Taken, S), S}
     end.
 
 rearm_all(S0) ->
-    S1 = kprof_agent_intact:canary_put(kprof_agent_foreign:unceded(S0)),
-    S2 = kprof_agent_sched_gc:monitor_start(kprof_agent_sched_gc:sweep_less(S1)),
-    S3 = kprof_agent_process_flags:flags_trim(kprof_agent_process_flags:flags_ensure(S2)),
+    S1 = canary_put(kprof_agent_foreign:unceded(S0)),
+    S2 = monitor_start(sweep_less(S1)),
+    S3 = flags_trim(flags_ensure(S2)),
     kprof_agent_sentry:own(kprof_agent_hot:counting(S3#s.plan, S3), S3),
     {Entries, Tiers} = by_kind([I || I <- S3#s.plan, not I#item.gone]),
-    [kprof_agent_patterns:pattern(S3#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
+    [pattern(S3#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S3) of
         {[], S} ->
-            S4 = kprof_agent_rings:probe_wake(S),
-            rearm_entries(Entries, kprof_agent_process_flags:flags_await(S4));
+            S4 = probe_wake(S),
+            rearm_entries(Entries, flags_await(S4));
         {Failed, S} ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
 
 rearm_entries(Entries, {ok, S0}) ->
-    S1 = kprof_agent_code:watch_put(kprof_agent_intact:watch_trim(S0)),
-    S2 = kprof_agent_messages:messages_begin(read_counters(S1)),
+    S1 = watch_put(watch_trim(S0)),
+    S2 = messages_begin(read_counters(S1)),
     case set_patterns(Entries, S2) of
-        [] -> {ok, kprof_agent_hot:count_tiers(kprof_agent_hot:window_begin(armed(S2)))};
+        [] -> {ok, count_tiers(window_begin(armed(S2)))};
         Failed -> {{error, {not_armed, Failed}}, disarm(idle, S2)}
     end;
 rearm_entries(_, {Error, S}) ->
     {Error, disarm(idle, S)}.
 
 armed(#s{entry_calls = Calls, hot = Hot} = S) ->
-    kprof_agent_stacks:stacks_wake(
+    stacks_wake(
       S#s{state = armed, entry_calls = Calls#entry_calls{unarmed = unarmed(S)},
           hot = Hot#hot{over = 0}}).
 
 arm_tiers(Items, S) ->
     lists:foldl(fun(I, {Failed, S1}) ->
-                        {Why, S2} = kprof_agent_hot:arm_tier(I, S1),
+                        {Why, S2} = arm_tier(I, S1),
                         {Why ++ Failed, breathe(S2)}
                 end, {[], S}, Items).
 
@@ -106,15 +123,15 @@ arm_tiers(Items, S) ->
 %% allow, and rings are emptied as always.
 -spec breathe(#s{}) -> #s{}.
 breathe(#s{state = armed, probe = native} = S) ->
-    answer_lease(kprof_agent_rings:drain_meanwhile(S));
+    answer_lease(drain_meanwhile(S));
 breathe(#s{state = armed} = S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
-    answer_lease(case kprof_agent_events:over_limit(0, Queue, S) of
+    answer_lease(case over_limit(0, Queue, S) of
                      false -> S;
-                     _ -> kprof_agent_events:flush_some(S)
+                     _ -> flush_some(S)
                  end);
 breathe(S) ->
-    answer_lease(kprof_agent_events:flush_some(S)).
+    answer_lease(flush_some(S)).
 
 %% Takes one renewal of the lease from the queue, if there is one. Events go on meanwhile: a count
 %% from before them would look as if the VM had forgotten calls.
@@ -123,9 +140,9 @@ answer_lease(#s{lease = #lease{daemon = Daemon} = Lease} = S) ->
     kprof_agent_sentry:alive(S),
     receive
         {kprof, Daemon, Ref, lease} ->
-            S0 = S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms(), ref = Ref}},
+            S0 = S#s{lease = Lease#lease{renewed_at = now_ms(), ref = Ref}},
             S1 = case S0#s.state of armed -> read_counters(S0); _ -> S0 end,
-            _ = kprof_agent_events:send(kprof_agent_status:state_msg(S1), S1),
+            _ = kprof_agent_events:send(state_msg(S1), S1),
             S1
     after 0 ->
             S
@@ -138,8 +155,7 @@ by_kind(Items) ->
 %% Returns the functions that could not be armed, with the reason.
 -spec set_patterns([#item{}], #s{}) -> [{mfa(), term()}].
 set_patterns(Items, #s{session = Session} = S) ->
-    Set = [{MFA, kprof_agent_patterns:pattern(Session, MFA, kprof_agent_messages:armed_spec(I, S))}
-           || #item{mfa = MFA} = I <- Items],
+    Set = [{MFA, pattern(Session, MFA, armed_spec(I, S))} || #item{mfa = MFA} = I <- Items],
     [Failed || {_, R} = Failed <- Set, R =/= 1].
 
 %% Switches tracing off, in this order.
@@ -165,14 +181,13 @@ disarm(State, S) ->
 
 disarm_all(State, #s{session = Session, state = Was} = S0) ->
     {Entries, Tiers} = by_kind(S0#s.plan),
-    [kprof_agent_patterns:pattern(Session, I#item.mfa, ?TAKE_TOKEN)
-     || I <- Entries, Was =:= armed],
-    S1 = no_longer_armed(Was, kprof_agent_stacks:stacks_sleep(S0#s{state = State})),
-    S2 = kprof_agent_cost:cost_clear(S1#s{unfinished = disarm}),
-    S3 = clear_patterns(Tiers, Entries, kprof_agent_messages:messages_end(S2)),
+    [pattern(Session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries, Was =:= armed],
+    S1 = no_longer_armed(Was, stacks_sleep(S0#s{state = State})),
+    S2 = cost_clear(S1#s{unfinished = disarm}),
+    S3 = clear_patterns(Tiers, Entries, messages_end(S2)),
     S4 = S3#s{unfinished = none},
     kprof_agent_sentry:own([], S4),
-    S = S4#s{events = (S4#s.events)#events{disarmed_at = kprof_injected:now_ns()}},
+    S = S4#s{events = (S4#s.events)#events{disarmed_at = now_ns()}},
     case Was of
         armed -> kprof_agent_sched_gc:sweep(S#s.sched_gc#sched_gc.flags, S);
         _ -> S
@@ -198,14 +213,14 @@ clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
         true ->
             S1 = clear_legacy(Tiers, Entries, flags_away(S)),
             if S1#s.leaving -> S1;
-               true -> kprof_agent_process_flags:flags_ensure(S1)
+               true -> flags_ensure(S1)
             end;
         false ->
             clear_legacy(Tiers, Entries, S)
     end;
 clear_patterns(_, _, #s{cost = Cost} = S) ->
-    kprof_agent_patterns:pattern(S#s.session, {'_', '_', '_'}, false),
-    kprof_agent_hot:uncount_tiers(relieve(S#s{cost = Cost#cost{measured_at = never}})).
+    pattern(S#s.session, {'_', '_', '_'}, false),
+    uncount_tiers(relieve(S#s{cost = Cost#cost{measured_at = never}})).
 
 clear_legacy(Tiers, Entries, S0) ->
     #s{hot = Hot} = S = clear_modules(Entries, clear_modules(Tiers, S0)),
@@ -222,20 +237,20 @@ takes_flags_first(#s{plan = Plan, state = State, leaving = Leaving}) ->
 
 %% Takes the flags of all processes that let us; drops events meanwhile.
 flags_away(S) ->
-    flags_away(kprof_injected:now_ms() + ?QUIET_MS, kprof_agent_process_flags:flags_drop(S)).
+    flags_away(now_ms() + ?QUIET_MS, flags_drop(S)).
 
 flags_away(Until, #s{process_flags = #process_flags{walk = {{Pid, _}, walking}}} = S) ->
     receive
         {walk, Pid, What} ->
-            flags_away(Until, kprof_agent_process_flags:walk_progress(Pid, What, S))
+            flags_away(Until, walk_progress(Pid, What, S))
     after 1 ->
-            case kprof_injected:now_ms() < Until of
+            case now_ms() < Until of
                 true -> flags_away(Until, relieve(S));
                 false -> S
             end
     end;
 flags_away(_, #s{last_trip = #{} = Trip, state = {tripped, _}} = S) ->
-    S#s{last_trip = Trip#{quiet_at => kprof_injected:now_ns()}};
+    S#s{last_trip = Trip#{quiet_at => now_ns()}};
 flags_away(_, S) ->
     S.
 
@@ -249,15 +264,15 @@ clear_modules(Items, S) ->
               end, S, ByModule).
 
 clear_module(M, MFAs, S) ->
-    Patterns = kprof_agent_hot:with_counters(all_or_each(M, MFAs, S), MFAs, S),
-    [kprof_agent_patterns:pattern(legacy, What, false, How) || {What, How} <- Patterns].
+    Patterns = with_counters(all_or_each(M, MFAs, S), MFAs, S),
+    [pattern(legacy, What, false, How) || {What, How} <- Patterns].
 
 -spec relieve(#s{}) -> #s{}.
 relieve(S) ->
     kprof_agent_sentry:alive(S),
     case S of
         #s{state = idle} -> S;
-        _ -> kprof_agent_events:flush_some(S)
+        _ -> flush_some(S)
     end.
 
 %% One pattern for all functions of a module in which nobody else traces anything.
@@ -266,10 +281,10 @@ all_or_each(_, [MFA], _) ->
 all_or_each(M, MFAs, S) ->
     Plan = [I#item.mfa || I <- S#s.plan],
     IsOurs = fun({F, A}) ->
-                     kprof_agent_patterns:traced(legacy, {M, F, A}) =:= false orelse
+                     traced(legacy, {M, F, A}) =:= false orelse
                          lists:member({M, F, A}, Plan)
              end,
-    case lists:all(IsOurs, kprof_injected:functions(M)) of
+    case lists:all(IsOurs, functions(M)) of
         true -> [{M, '_', '_'}];
         false -> MFAs
     end.
@@ -285,7 +300,7 @@ respec(MFA, Spec, S) ->
                 armed -> set_patterns([I], S);
                 _ -> ok
             end,
-            {ok, kprof_agent_hot:count_tiers(S#s{plan = Plan})};
+            {ok, count_tiers(S#s{plan = Plan})};
         false ->
             {{error, not_in_plan}, S}
     end.
@@ -318,7 +333,7 @@ change_plan(Take, Put, #s{plan = Old} = S) ->
     case kprof_agent_patterns:taken([I#item.mfa || I <- Put], S) of
         [] ->
             {Gone, Kept} = lists:partition(Changes, Old),
-            change_plan(Gone, Kept, Put, kprof_agent_foreign:know_plan(Put, S));
+            change_plan(Gone, Kept, Put, know_plan(Put, S));
         Taken ->
             {{error, {traced_by_others, Taken}}, S}
     end.
@@ -332,7 +347,7 @@ change_plan(Gone, Kept, Put, #s{plan = Old} = S0) ->
     end.
 
 flags_for(Plan, #s{state = armed, plan = Old} = S0) ->
-    {Result, S} = kprof_agent_process_flags:flags_set(S0#s{plan = Plan}),
+    {Result, S} = flags_set(S0#s{plan = Plan}),
     {Result, S#s{plan = Old}};
 flags_for(_, S) ->
     {ok, S}.
@@ -352,7 +367,7 @@ change_plan_now(Gone, Kept, Put, #s{session = Session} = S0) ->
                 S2
         end,
     kprof_agent_sentry:own([], S),
-    {Result, kprof_agent_hot:count_tiers(trace_on(S))}.
+    {Result, count_tiers(trace_on(S))}.
 
 changed_plan(Gone, Kept, Put, NoEntries, #s{session = Session, events = Events} = S0) ->
     #s{entry_calls = #entry_calls{read = Read}} = S = read_counters(S0),
@@ -369,7 +384,7 @@ add_base(N, #entry_calls{base = Base} = Calls) ->
 %% Losses during a change do not trip. So if the probe has ended itself meanwhile, this is
 %% the only place that starts it again.
 trace_on(#s{state = armed} = S) ->
-    kprof_agent_process_flags:flags_trim(kprof_agent_rings:probe_wake(S));
+    flags_trim(probe_wake(S));
 trace_on(S) ->
     S.
 
@@ -381,7 +396,7 @@ entries(Items) ->
 change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S0) ->
     {Entries, Tiers} = by_kind(Put),
     S1 = lists:foldl(fun(MFA, S) ->
-                             kprof_agent_patterns:pattern(Session, MFA, false),
+                             pattern(Session, MFA, false),
                              breathe(S)
                      end, S0, [MFA || #item{mfa = MFA} <- Gone,
                                       not lists:keymember(MFA, #item.mfa, Put)]),
@@ -402,7 +417,7 @@ add_unarmed(N, #entry_calls{unarmed = Unarmed} = Calls) ->
     Calls#entry_calls{unarmed = Unarmed + N}.
 
 change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
-    [kprof_agent_patterns:pattern(Session, MFA, false)
+    [pattern(Session, MFA, false)
      || #item{mfa = MFA} <- Put, not lists:keymember(MFA, #item.mfa, Gone)],
     _ = set_patterns(Gone, S),
     {{error, {not_armed, Failed}}, S}.
@@ -410,13 +425,13 @@ change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
 %% Answers a change after all events from before it.
 -spec reply_to_change(reference(), #s{}) -> #s{}.
 reply_to_change(Ref, #s{probe = native} = S) ->
-    kprof_agent_server:reply(Ref, ok, kprof_agent_rings:drain_all(S));
+    reply(Ref, ok, drain_all(S));
 reply_to_change(Ref, #s{state = armed, session = legacy} = S) ->
     S#s{changing = {erlang:trace_delivered(all), Ref}};
 reply_to_change(Ref, #s{state = armed, session = Session} = S) ->
     S#s{changing = {trace:delivered(Session, all), Ref}};
 reply_to_change(Ref, S) ->
-    kprof_agent_server:reply(Ref, ok, S).
+    reply(Ref, ok, S).
 
 %% ------------------------------------------------- calls of the entries ----
 
@@ -443,20 +458,19 @@ read_counters(#s{entry_calls = #entry_calls{read_at = Then}} = S0) ->
     case counters_now(S0) of
         {0, S} -> S;
         {SetBack, #s{entry_calls = #entry_calls{read_at = Now}} = S} ->
-            kprof_agent_events:notice({kprof_notice, set_back, Now - Then, SetBack}, S)
+            notice({kprof_notice, set_back, Now - Then, SetBack}, S)
     end.
 
 %% Returns how many counters of entries were set back by somebody else.
 -spec counters_now(#s{}) -> {non_neg_integer(), #s{}}.
 counters_now(S0) ->
-    #s{plan = Plan, entry_calls = Calls} = S = kprof_agent_hot:read_tiers(S0),
+    #s{plan = Plan, entry_calls = Calls} = S = read_tiers(S0),
     Read = maps:from_list([{MFA, calls(MFA, S)} || MFA <- entries(Plan)]),
     SetBack = [Last || {MFA, Last} <- maps:to_list(Calls#entry_calls.read),
                        maps:get(MFA, Read, Last) < Last],
     {length(SetBack),
      S#s{entry_calls = add_base(lists:sum(SetBack),
-                                Calls#entry_calls{read_at = kprof_injected:now_ms(),
-                                                  read = Read})}}.
+                                Calls#entry_calls{read_at = now_ms(), read = Read})}}.
 
 -spec unarmed(#s{}) -> integer().
 unarmed(#s{state = armed, entry_calls = #entry_calls{unarmed = Unarmed}}) -> Unarmed;

@@ -4,6 +4,13 @@
 
 -export([load/3, loaded/3, load_end/1, check/2, rates/5, rated/3, rates_end/1]).
 
+-import(kprof_agent_arming, [breathe/1, entries/1]).
+-import(kprof_agent_code, [use_modules/2]).
+-import(kprof_agent_events, [notice/2]).
+-import(kprof_agent_server, [reply/3]).
+-import(kprof_flagger, [walk_await/2, walk_start/3, walk_stop/1]).
+-import(kprof_injected, [now_ns/0, spawn_labelled/3]).
+
 -include("kprof_agent.hrl").
 
 -define(INSIDE_MS, 4000).       % time limit for asking all processes where they are; twice
@@ -21,7 +28,7 @@ load(Mods, Ref, S0) ->
     #s{checks = Checks} = S = load_end(S0),
     Agent = self(),
     Absent = absent(Mods),
-    Loader = kprof_injected:spawn_labelled(
+    Loader = spawn_labelled(
                kprof_agent, load,
                fun() ->
                        Tried = [{M, code:ensure_loaded(M)} || M <- Mods],
@@ -36,10 +43,10 @@ loaded(Ref, Tried, #s{checks = #checks{loading = {Ref, Mods, _, Absent}}} = S0) 
     Answer = [check(M, Why)
               || M <- Mods, {_, Why} <- [maps:get(M, Tried, {error, timeout})]],
     %% With a plan, its modules are watched until there is another one, which a 'look' precedes.
-    kprof_agent_server:reply(Ref, Answer,
-                             if S#s.plan =:= [] -> kprof_agent_code:use_modules(Mods, S);
-                                true -> S
-                             end);
+    reply(Ref, Answer,
+          if S#s.plan =:= [] -> use_modules(Mods, S);
+             true -> S
+          end);
 loaded(_, _, S) ->
     S.
 
@@ -57,7 +64,7 @@ report_brought([], S) ->
     S;
 report_brought(Mods, S) ->
     Notice = {kprof_notice, brought, lists:sublist(Mods, ?BROUGHT), length(Mods)},
-    kprof_agent_events:notice(Notice, S).
+    notice(Notice, S).
 
 %% Loads nothing: what the target's operator has deleted stays deleted. Asks only the VM: the
 %% code server may be busy.
@@ -93,20 +100,20 @@ rates(MFAs, MaybeLoops, Ms, Ref, S0) ->
     Before = [{MFA, kprof_agent_patterns:counter(Session, MFA)}
               || MFA <- MFAs, lists:member(MFA, Mine ++ Armed)],
     Agent = self(),
-    Finder = kprof_injected:spawn_labelled(
+    Finder = spawn_labelled(
                kprof_agent, loops, fun() -> Agent ! {rated, Ref, loops(MaybeLoops, Ms)} end),
-    Rating = {Ref, MFAs, Mine, kprof_injected:now_ns(), Before},
+    Rating = {Ref, MFAs, Mine, now_ns(), Before},
     S#s{checks = Checks#checks{rating = Rating, loop_finder = Finder}}.
 
 %% Requests may be traced meanwhile.
 count_each(MFAs, On, S) ->
     lists:foldl(fun(MFA, S1) ->
                         kprof_agent_patterns:count(S1#s.session, MFA, On),
-                        kprof_agent_arming:breathe(S1)
+                        breathe(S1)
                 end, S, MFAs).
 
 armed_counters(#s{plan = Plan, hot = #hot{counters = Tiers}}) ->
-    kprof_agent_arming:entries(Plan) ++ maps:keys(Tiers).
+    entries(Plan) ++ maps:keys(Tiers).
 
 %% {#{Function => how many processes it is the outermost one of at the end}, of those that some
 %% process was in all the while; [Function that is on a stack more than once]}
@@ -133,23 +140,23 @@ inside(Which, Asked) ->
                         Found -> {found, [{P, F, How} || {F, How} <- Found]}
                     end
             end,
-    Walk = kprof_flagger:walk_start(Visit, ask, Which),
-    Found = case kprof_flagger:walk_await(Walk, ?INSIDE_MS) of
+    Walk = walk_start(Visit, ask, Which),
+    Found = case walk_await(Walk, ?INSIDE_MS) of
                 {walked, _, _, Some} -> lists:append(Some);
                 timeout -> []
             end,
-    kprof_flagger:walk_stop(Walk),
+    walk_stop(Walk),
     Found.
 
 -spec rated(reference(), term(), #s{}) -> #s{}.
 rated(Ref, {InIt, Repeated}, #s{checks = #checks{rating = {Ref, MFAs, _, T0, Before}}} = S) ->
-    Ns = max(1, kprof_injected:now_ns() - T0),
+    Ns = max(1, now_ns() - T0),
     Rates = [begin
                  Calls = calls(MFA, Before, S),
                  {MFA, rate(Calls, Ns), is_loop(Calls, maps:get(MFA, InIt, 0)),
                   lists:member(MFA, Repeated)}
              end || MFA <- MFAs],
-    kprof_agent_server:reply(Ref, Rates, rates_end(count_each(mine(S), false, S)));
+    reply(Ref, Rates, rates_end(count_each(mine(S), false, S)));
 rated(_, _, S) ->
     S.
 

@@ -5,6 +5,13 @@
 -export([watch/1, watch_put/1, watch_session/1, use_modules/2, micros/1, recheck/2,
          look_changes/2, look_ahead/1, forget_counters/2]).
 
+-import(kprof_agent_arming, [by_kind/1, set_patterns/2]).
+-import(kprof_agent_events, [notice/2]).
+-import(kprof_agent_hot, [count_tiers/1]).
+-import(kprof_agent_intact, [is_cleared/1]).
+-import(kprof_agent_patterns, [is_watched/2, pattern/4, traced/2]).
+-import(kprof_injected, [now_ms/0]).
+
 -include("kprof_agent.hrl").
 
 -define(LOOK_US, 5000).         % interval of looks at code while events are behind
@@ -15,14 +22,14 @@
 -spec watch(#s{}) -> #s{}.
 watch(#s{session = Session, code = Code} = S0) ->
     Watched = [MFA || MFA <- ?CODE_CHANGES ++ [?SETS_PATTERN || Session =:= legacy],
-                      not kprof_agent_patterns:is_watched(Session, MFA)],
+                      not is_watched(Session, MFA)],
     S = S0#s{code = Code#code{watched = Watched}},
     kprof_agent_sentry:own([], S),
     watch_put(S).
 
 -spec watch_put(#s{}) -> #s{}.
 watch_put(#s{code = #code{watched = Watched}} = S) ->
-    [kprof_agent_patterns:pattern(watch_session(S), MFA, watch_spec(MFA), meta) || MFA <- Watched],
+    [pattern(watch_session(S), MFA, watch_spec(MFA), meta) || MFA <- Watched],
     S.
 
 watch_spec(?SETS_PATTERN) -> [{'_', [{'=/=', {self}, self()}], []}];
@@ -56,7 +63,7 @@ recheck(_, #s{code = #code{checked_at = never}} = S) ->
     S;
 recheck(At, S0) ->
     {Changes, S} = changes(S0),
-    Again = [{M, reloaded} || not kprof_agent_intact:is_cleared(S), M <- bare_modules(S),
+    Again = [{M, reloaded} || not is_cleared(S), M <- bare_modules(S),
                               not lists:keymember(M, 1, Changes)],
     all_changed(Changes ++ Again, At, S).
 
@@ -101,22 +108,22 @@ is_wanted(#item{spec = Spec}, #s{state = State}) ->
 is_bare(#item{mfa = MFA, kind = entry}, #s{session = Session}) ->
     not is_integer(kprof_agent_patterns:counter(Session, MFA));
 is_bare(#item{mfa = MFA}, #s{session = Session}) ->
-    kprof_agent_patterns:traced(Session, MFA) =/= local.
+    traced(Session, MFA) =/= local.
 
 changed({Mod, What}, At, #s{plan = Plan} = S0) ->
     {Mine, Others} = lists:partition(fun(#item{mfa = {M, _, _}}) -> M =:= Mod end, Plan),
     {Uncounted, S1} = forget_counters(Mine, S0),
-    {Entries, Tiers} = kprof_agent_arming:by_kind(Mine),
+    {Entries, Tiers} = by_kind(Mine),
     Again = [arm_again(I, S1) || I <- Tiers ++ Entries],
     Gone = [I || #item{gone = true} = I <- Again],
     Gap = if length(Gone) < length(Again) -> max(0, erlang:system_time(microsecond) - At);
              true -> 0
           end,
     #code{changes = N, gap_us = GapUs} = Code = S1#s.code,
-    S = kprof_agent_hot:count_tiers(
+    S = count_tiers(
           S1#s{plan = Again ++ Others,
                code = Code#code{changes = N + 1, gap_us = GapUs + Gap}}),
-    kprof_agent_events:notice({kprof_notice, code, {Mod, What, Gap, Uncounted}, length(Gone)}, S).
+    notice({kprof_notice, code, {Mod, What, Gap, Uncounted}, length(Gone)}, S).
 
 %% Nobody knows what was counted since the last reading. Returns how long that was, in
 %% microseconds.
@@ -128,7 +135,7 @@ forget_counters(Items, #s{session = Session, entry_calls = Calls, hot = Hot} = S
     Sum = lists:sum([maps:get(MFA, Read, 0) || MFA <- Gone]),
     Uncounted = case Gone of
                     [] -> 0;
-                    _ -> (kprof_injected:now_ms() - At) * 1000
+                    _ -> (now_ms() - At) * 1000
                 end,
     Tiers = maps:filter(fun(MFA, _) -> IsCounted(MFA) end, Hot#hot.counters),
     {Uncounted,
@@ -136,9 +143,9 @@ forget_counters(Items, #s{session = Session, entry_calls = Calls, hot = Hot} = S
          hot = Hot#hot{counters = Tiers}}}.
 
 arm_again(#item{mfa = MFA} = I, #s{session = Session} = S) ->
-    Gone = kprof_agent_patterns:traced(Session, MFA) =:= undefined,
+    Gone = traced(Session, MFA) =:= undefined,
     Gone orelse I#item.kind =/= entry orelse
         is_integer(kprof_agent_patterns:counter(Session, MFA)) orelse
         kprof_agent_patterns:count(Session, MFA, true),
-    Gone orelse S#s.state =/= armed orelse kprof_agent_arming:set_patterns([I], S),
+    Gone orelse S#s.state =/= armed orelse set_patterns([I], S),
     I#item{gone = Gone}.

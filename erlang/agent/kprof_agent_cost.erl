@@ -11,6 +11,10 @@
 
 -export([cost_tick/1, cost_clear/1, count_switches/1]).
 
+-import(kprof_agent_patterns, [pattern/3]).
+-import(kprof_injected, [now_ms/0, spawn_labelled/3]).
+-import(kprof_word, [word_number/0]).
+
 -include("kprof_agent.hrl").
 
 -define(MEASURE_MS, 60000).     % interval
@@ -23,10 +27,10 @@
 -spec cost_tick(#s{}) -> #s{}.
 cost_tick(#s{state = armed, cost = #cost{spec = Spec, measured_at = At} = Cost,
              intact = #intact{new_tracer = none}} = S) when Spec =/= none ->
-    Now = kprof_injected:now_ms(),
+    Now = now_ms(),
     case At =:= never orelse Now - At >= ?MEASURE_MS of
         true ->
-            Put = [kprof_agent_patterns:pattern(S#s.session, MFA, Spec) || MFA <- ?MEASURED],
+            Put = [pattern(S#s.session, MFA, Spec) || MFA <- ?MEASURED],
             _ = Put =:= [1, 1] andalso measure(),
             S#s{cost = Cost#cost{measured_at = Now}};
         false -> S
@@ -37,8 +41,8 @@ cost_tick(S) ->
 %% The process has the flags of all new processes. It calls the BIF, because the module
 %% seq_trace may not be loaded.
 measure() ->
-    Label = ?MEASURING_LABEL(kprof_word:word_number()),
-    kprof_injected:spawn_labelled(
+    Label = ?MEASURING_LABEL(word_number()),
+    spawn_labelled(
       kprof_agent, traced_pairs,
       fun() ->
               erlang:seq_trace(label, Label),
@@ -59,7 +63,7 @@ traced_inside() -> ok.
 cost_clear(#s{cost = #cost{measured_at = never}} = S) ->
     S;
 cost_clear(#s{session = Session, cost = Cost} = S) ->
-    [kprof_agent_patterns:pattern(Session, MFA, false) || MFA <- ?MEASURED],
+    [pattern(Session, MFA, false) || MFA <- ?MEASURED],
     S#s{cost = Cost#cost{measured_at = never}}.
 
 %% Each time that a process with trace flags is scheduled, in or out, the VM looks at them: that

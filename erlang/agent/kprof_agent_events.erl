@@ -6,6 +6,14 @@
 -export([event/2, gather/4, check_limits/1, over_limit/3, send/2, send_batch/5, add_busy/3, charge/3,
          count_dropped/3, drop/2, drop_rest/2, trip/3, flush/1, flush_some/1, notice/2, flush_unsent/1]).
 
+-import(kprof_agent_arming, [disarm/2, set_patterns/2]).
+-import(kprof_agent_code, [look_ahead/1]).
+-import(kprof_agent_foreign, [await_batch/2, foreign_event/2, idle_event/2, is_ours/2,
+         patterns_set/2]).
+-import(kprof_agent_rings, [drain_all/1]).
+-import(kprof_agent_stacks, [stacks_seen/2, stacks_wait_ms/2]).
+-import(kprof_injected, [now_ms/0, now_ns/0]).
+
 -export_type([work/0]).
 
 -include("kprof_agent.hrl").
@@ -23,31 +31,31 @@
 %% drops and counts late events. Foreign events are recognised before anything is waited for.
 -spec event(tuple(), #s{}) -> #s{}.
 event(Ev, #s{state = armed} = S0) ->
-    S = case kprof_agent_foreign:is_ours(Ev, S0) of
+    S = case is_ours(Ev, S0) of
             true -> wait(Ev, S0);
             false -> S0
         end,
-    T0 = kprof_injected:now_ns(),
+    T0 = now_ns(),
     {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
-    add_busy(N, T0, batch(First, N, Evs, kprof_agent_stacks:stacks_seen(Evs, S1)));
+    add_busy(N, T0, batch(First, N, Evs, stacks_seen(Evs, S1)));
 event(Ev, S) ->
-    kprof_agent_foreign:idle_event(Ev, S).
+    idle_event(Ev, S).
 
 wait(Ev, S) ->
     case process_info(self(), message_queue_len) of
         {_, Len} when Len < ?BATCH_EVENTS - 1 ->
-            kprof_agent_foreign:await_batch(batch_ms(Ev, S), S),
+            await_batch(batch_ms(Ev, S), S),
             S;
         _ ->
-            kprof_agent_code:look_ahead(S)
+            look_ahead(S)
     end.
 
 %% Each batch costs both sides far more than an event, and a quarter of the age that events
 %% may have is not an overload yet. What the last batch had no room for has waited already.
 batch_ms(Ev, #s{limits = #limits{age_ns = Ns}} = S) ->
-    Age = kprof_injected:now_ns() - element(tuple_size(Ev), Ev),
+    Age = now_ns() - element(tuple_size(Ev), Ev),
     Longest = max(?BATCH_LEAST_MS, min(?BATCH_MS, Ns div 4000000)),
-    kprof_agent_stacks:stacks_wait_ms(max(0, Longest - Age div 1000000), S).
+    stacks_wait_ms(max(0, Longest - Age div 1000000), S).
 
 %% Returns the time of the oldest event, their number, and the events in order.
 -spec gather(non_neg_integer(), tuple(), [tuple()], #s{}) ->
@@ -58,12 +66,12 @@ gather(Left, Ev, Acc, S) ->
     {First, length(Evs), lists:reverse(Evs), S1}.
 
 gathered(Ev, Acc, S) ->
-    case kprof_agent_foreign:is_ours(Ev, S) of
+    case is_ours(Ev, S) of
         true ->
             {Stripped, S1} = strip(Ev, S),
             {[Stripped | Acc], S1};
         false ->
-            {Acc, kprof_agent_foreign:foreign_event(Ev, S)}
+            {Acc, foreign_event(Ev, S)}
     end.
 
 gather_more(0, Gathered) ->
@@ -73,7 +81,7 @@ gather_more(Left, {Acc, S}) ->
         ?CODE_CHANGED(At) ->
             gather_more(Left, {Acc, kprof_agent_code:recheck(kprof_agent_code:micros(At), S)});
         ?PATTERN_SET(Args) ->
-            gather_more(Left, {Acc, kprof_agent_foreign:patterns_set(Args, S)});
+            gather_more(Left, {Acc, patterns_set(Args, S)});
         Ev when element(1, Ev) =:= trace_ts ->
             gather_more(Left - 1, gathered(Ev, Acc, S));
         Noise when ?IS_NOISE(Noise) ->
@@ -83,7 +91,7 @@ gather_more(Left, {Acc, S}) ->
     end.
 
 batch(First, N, Evs, S) ->
-    Now = kprof_injected:now_ns(),
+    Now = now_ns(),
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     case over_limit(Now - First, Queue, S) of
         false when Evs =:= [] ->
@@ -149,7 +157,7 @@ add_busy(Work, T0, S) ->
     add_work(Work, T0, S).
 
 add_work(Work, T0, #s{events = #events{busy_ns = Ns, held_ns = Held, prices = Prices0} = E} = S) ->
-    Took = max(0, kprof_injected:now_ns() - T0),
+    Took = max(0, now_ns() - T0),
     {Cost, Prices} = charge(Work, Took, Prices0),
     S#s{events = E#events{busy_ns = Ns + Cost, held_ns = Held + Took - Cost, prices = Prices}}.
 
@@ -183,11 +191,11 @@ count_dropped(N, Entries, #s{events = Events} = S) ->
 drop(?CODE_CHANGED(_), S) ->
     S;                          % the next lease notices the change
 drop(?PATTERN_SET(Args), S) ->
-    kprof_agent_foreign:patterns_set(Args, S);
+    patterns_set(Args, S);
 drop(Ev, S) ->
-    case kprof_agent_foreign:is_ours(Ev, S) of
+    case is_ours(Ev, S) of
         true -> drop_ours(Ev, S);
-        false -> kprof_agent_foreign:foreign_event(Ev, S)
+        false -> foreign_event(Ev, S)
     end.
 
 %% Drops these, which were gathered, and what is in the queue.
@@ -242,7 +250,7 @@ use_sizes(Sizes, #s{events = Events} = S) ->
 no_longer_exact(MFA, MeanBytes, #s{plan = Plan, events = Events} = S) ->
     #item{fallback = Spec} = Exact = lists:keyfind(MFA, #item.mfa, Plan),
     Item = Exact#item{spec = Spec},
-    _ = kprof_agent_arming:set_patterns([Item], S),
+    _ = set_patterns([Item], S),
     notice({kprof_notice, unexact, MFA, MeanBytes},
            use_sizes(maps:remove(MFA, Events#events.value_sizes),
                      S#s{plan = lists:keyreplace(MFA, #item.mfa, Plan, Item)})).
@@ -261,30 +269,28 @@ no_longer_exact(MFA, MeanBytes, #s{plan = Plan, events = Events} = S) ->
 %%                   that was made while nothing was armed.
 -spec trip(Reason :: term(), Queue :: non_neg_integer(), #s{}) -> #s{}.
 trip(Reason, Queue, S) ->
-    At = kprof_injected:now_ns(),
+    At = now_ns(),
     Began = #{reason => Reason, queue => Queue, tripped_at => At},
     Trip0 = case S#s.probe of
                 relay -> Began#{last_call_at => At};
                 native -> Began
             end,
-    S1 = kprof_agent_arming:disarm({tripped, Reason}, S#s{last_trip = Trip0}),
-    Disarmed = kprof_injected:now_ns(),
+    S1 = disarm({tripped, Reason}, S#s{last_trip = Trip0}),
+    Disarmed = now_ns(),
     #s{last_trip = Trip, lease = Lease} = S2 = flush(S1),
     {message_queue_len, Left} = process_info(self(), message_queue_len),
-    Done = Trip#{disarmed_at => Disarmed, emptied_at => kprof_injected:now_ns(),
-                 left => Left},
+    Done = Trip#{disarmed_at => Disarmed, emptied_at => now_ns(), left => Left},
     %% No event comes now that would make the VM collect what was queued.
     true = erlang:garbage_collect(),
     %% On a busy node this takes a while: the daemon was not silent.
     notice({kprof_notice, trip, Reason, Queue},
-           S2#s{last_trip = Done,
-                lease = Lease#lease{renewed_at = kprof_injected:now_ms()}}).
+           S2#s{last_trip = Done, lease = Lease#lease{renewed_at = now_ms()}}).
 
 %% Drops what is in the queue. Other people's events and messages may never end, so it drops a
 %% limited number.
 -spec flush(#s{}) -> #s{}.
 flush(#s{probe = native} = S) ->
-    kprof_agent_rings:drain_all(S);
+    drain_all(S);
 flush(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     flush(2 * Queue + ?BATCH_EVENTS, S).
@@ -293,7 +299,7 @@ flush(S) ->
 %% events faster than one process drops them.
 -spec flush_some(#s{}) -> #s{}.
 flush_some(#s{probe = native, state = State} = S) ->
-    Dropped = kprof_agent_rings:drain_all(S#s{state = idle}),
+    Dropped = drain_all(S#s{state = idle}),
     Dropped#s{state = State};
 flush_some(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),

@@ -30,6 +30,16 @@
 -export([patterns_set/2, await_set/1, may_resume/1, counted/1, count_end/1, all_traced/1, know_plan/2, is_ours/2, foreign_event/2, idle_event/2, unceded/1, await_batch/2,
          is_calm/1, foreign_tick/1]).
 
+-import(kprof_agent_arming, [disarm/2]).
+-import(kprof_agent_checks, [rates_end/1]).
+-import(kprof_agent_code, [watch_put/1]).
+-import(kprof_agent_events, [count_dropped/3, notice/2]).
+-import(kprof_agent_patterns, [pattern/4]).
+-import(kprof_agent_server, [process_setup/1, reply/3]).
+-import(kprof_agent_stacks, [stacks_inherited/1]).
+-import(kprof_flagger, [flags_start/4]).
+-import(kprof_injected, [functions/1, hide/0, now_ms/0, now_ns/0, spawn_labelled/3]).
+
 -include("kprof_agent.hrl").
 
 -define(REPORTED, 16).          % functions of others that the daemon is notified of
@@ -89,7 +99,7 @@ copies(_) -> false.
 functions_of(on_load) -> [on_load];
 functions_of({M, F, A}) when M =:= '_' -> functions_of({lists, F, A}) ++ [{gen_server, call, 2}];
 functions_of({M, F, A}) ->
-    lists:sublist([{M, F1, A1} || {F1, A1} <- kprof_injected:functions(M),
+    lists:sublist([{M, F1, A1} || {F1, A1} <- functions(M),
                                   F =:= '_' orelse F =:= F1, A =:= '_' orelse A =:= A1], ?COPYING);
 functions_of(_) -> [].
 
@@ -121,14 +131,14 @@ stands(MFA) ->
 is_seldom(MFAs, #foreign{counted = {From, Counted}}) ->
     Calls = [kprof_agent_patterns:counter(legacy, MFA) || MFA <- Counted],
     MFAs -- Counted =:= [] andalso lists:all(fun is_integer/1, Calls) andalso
-        lists:sum(Calls) * 1000 =< ?SELDOM * (kprof_injected:now_ms() - From).
+        lists:sum(Calls) * 1000 =< ?SELDOM * (now_ms() - From).
 
 %% A counter that somebody else has is left alone.
 count_begin(MFAs, S0) ->
     #s{foreign = F} = S = count_end(S0),
     Ours = [MFA || MFA <- MFAs, MFA =/= on_load,
                    kprof_agent_patterns:counter(legacy, MFA) =:= false],
-    Counting = S#s{foreign = F#foreign{copying = MFAs, counted = {kprof_injected:now_ms(), Ours}}},
+    Counting = S#s{foreign = F#foreign{copying = MFAs, counted = {now_ms(), Ours}}},
     kprof_agent_sentry:own([], Counting),
     [kprof_agent_patterns:count(legacy, MFA, true) || MFA <- Ours],
     Counting.
@@ -247,7 +257,7 @@ report({Kind, Function}, How, #s{foreign = #foreign{reported = Reported, dropped
               true -> all;
               false -> Function
           end,
-    kprof_agent_events:notice(
+    notice(
       {kprof_notice, foreign, {Kind, MFA, How}, N},
       S#s{foreign = F#foreign{reported = Reported#{{MFA, How} => true}}}).
 
@@ -263,7 +273,7 @@ all_traced(_) ->
 
 foreign_copy(P, What, #s{foreign = #foreign{ceded = Ceded, copies = N}} = S0) ->
     S = count_copy(S0),
-    Now = kprof_injected:now_ms(),
+    Now = now_ms(),
     case Ceded of
         _ when N >= ?FOREIGN -> give_way(What, S);
         #{P := Since} when Now - Since > ?CEDED_MS -> give_way(What, S);
@@ -290,11 +300,11 @@ is_heavy(#s{limits = #limits{memory = Max}}) ->
 %% comes to run only after a second, and the agent must not wait for it.
 cede(P, #s{session = Session}) ->
     Agent = self(),
-    kprof_injected:spawn_labelled(
+    spawn_labelled(
       kprof_agent, cede,
       fun() ->
               Ref = erlang:monitor(process, Agent),
-              {_, Walk} = kprof_flagger:flags_start(Session, Agent, [{false, [all]}], [P]),
+              {_, Walk} = flags_start(Session, Agent, [{false, [all]}], [P]),
               receive {'DOWN', R, process, _, _} when R =:= Ref; R =:= Walk -> ok end
       end).
 
@@ -304,8 +314,8 @@ unceded(#s{foreign = #foreign{ceded = Ceded}} = S) when map_size(Ceded) =:= 0 ->
     S;
 unceded(#s{foreign = #foreign{ceded = Ceded} = F, process_flags = #process_flags{set = Set}} = S) ->
     _ = Set =:= [] orelse
-        kprof_flagger:flags_start(S#s.session, kprof_agent_patterns:tracer(S), [{true, Set}],
-                                  maps:keys(Ceded)),
+        flags_start(S#s.session, kprof_agent_patterns:tracer(S), [{true, Set}],
+                    maps:keys(Ceded)),
     S#s{foreign = F#foreign{ceded = #{}, reported = #{}}}.
 
 %% Waits for a batch to fill up, and looks at memory meanwhile: 15 ms are 150 MB of copies.
@@ -350,8 +360,8 @@ give_way(What, S) ->
 %% The heir monitors what the agent had monitored. What other processes did for the agent ends,
 %% except for a change that is done: the daemon asks again, or gives it up.
 heir(Agent, {Kind, MFA} = What, Queue, S0) ->
-    kprof_injected:hide(),
-    kprof_agent_server:process_setup(S0#s.limits),
+    hide(),
+    process_setup(S0#s.limits),
     Ref = erlang:monitor(process, Agent),
     receive {'DOWN', Ref, process, Agent, _} -> ok end,
     true = register(kprof_agent, self()),
@@ -359,15 +369,15 @@ heir(Agent, {Kind, MFA} = What, Queue, S0) ->
     logger:warning("kprofd's agent began again: somebody else traces ~0tp, and ~0tp of that"
                    " was too much for it", [MFA, Kind]),
     kprof_agent_server:tick(),
-    S2 = kprof_agent_code:watch_put(kprof_agent_events:notice({kprof_moved, self()}, S1)),
-    S = undo_change(answer_change(kprof_agent_checks:rates_end(S2))),
+    S2 = watch_put(notice({kprof_moved, self()}, S1)),
+    S = undo_change(answer_change(rates_end(S2))),
     heir_begins(What, Queue, S).
 
 inherited(Queue, #s{lease = Lease, sentry = {Sentry, _}, foreign = F, checks = Checks} = S0) ->
-    S = kprof_agent_events:count_dropped(Queue, 0, kprof_agent_stacks:stacks_inherited(S0)),
+    S = count_dropped(Queue, 0, stacks_inherited(S0)),
     kprof_agent_sentry:inherited(Sentry),
     S#s{lease = Lease#lease{monitor = erlang:monitor(process, Lease#lease.daemon),
-                            renewed_at = kprof_injected:now_ms()},
+                            renewed_at = now_ms()},
         sentry = {Sentry, erlang:monitor(process, Sentry)},
         process_flags = #process_flags{},
         sched_gc = #sched_gc{flags = S#s.sched_gc#sched_gc.flags, alone = unknown},
@@ -377,30 +387,29 @@ inherited(Queue, #s{lease = Lease, sentry = {Sentry, _}, foreign = F, checks = C
 heir_begins(_, _, #s{leaving = true} = S) ->
     kprof_agent_server:finish(stopped_by_daemon, S);
 heir_begins(What, _, #s{state = paused} = S0) ->
-    S = kprof_agent_arming:disarm(paused, S0),
+    S = disarm(paused, S0),
     kprof_agent_server:loop(report(What, ceded, count_begin(S#s.foreign#foreign.copying, S)));
 heir_begins({Kind, MFA}, Queue, S0) ->
-    Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => kprof_injected:now_ns()},
-    S1 = kprof_agent_arming:disarm({tripped, foreign}, S0#s{last_trip = Trip}),
+    Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => now_ns()},
+    S1 = disarm({tripped, foreign}, S0#s{last_trip = Trip}),
     S = count_begin(S1#s.foreign#foreign.copying, S1),
-    kprof_agent_server:loop(
-      kprof_agent_events:notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue}, S)).
+    kprof_agent_server:loop(notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue}, S)).
 
 %% The agent may have given way in the middle of a change, which nobody completes now: patterns
 %% of functions that were not in the plan go. A disarming is begun again.
 undo_change(#s{unfinished = {change, Put}, plan = Plan, hot = #hot{counters = Tiers} = H} = S) ->
     New = [I || #item{mfa = MFA} = I <- Put, not lists:keymember(MFA, #item.mfa, Plan)],
-    [kprof_agent_patterns:pattern(legacy, MFA, false,
-                                  case Kind =:= entry orelse is_map_key(MFA, Tiers) of
-                                      true -> counted;
-                                      false -> local
-                                  end) || #item{mfa = MFA, kind = Kind} <- New],
+    [pattern(legacy, MFA, false,
+             case Kind =:= entry orelse is_map_key(MFA, Tiers) of
+                 true -> counted;
+                 false -> local
+             end) || #item{mfa = MFA, kind = Kind} <- New],
     Left = maps:without([MFA || #item{mfa = MFA} <- New], Tiers),
     S#s{unfinished = none, hot = H#hot{counters = Left}};
 undo_change(S) ->
     S.
 
 answer_change(#s{changing = {_, Ref}} = S) ->
-    kprof_agent_server:reply(Ref, ok, S#s{changing = undefined});
+    reply(Ref, ok, S#s{changing = undefined});
 answer_change(S) ->
     S.

@@ -20,6 +20,13 @@
 -export([counting/2, arm_tier/2, count_tiers/1, read_tiers/1, send_counts/1, check_rates/1,
          window_begin/1, judge_rates/1, uncount_tiers/1, with_counters/3]).
 
+-import(kprof_agent_arming, [entries/1, entry_calls/1, read_counters/1, relieve/1, unarmed/1]).
+-import(kprof_agent_events, [add_busy/3, notice/2]).
+-import(kprof_agent_foreign, [is_calm/1]).
+-import(kprof_agent_messages, [armed_spec/2]).
+-import(kprof_agent_patterns, [pattern/4]).
+-import(kprof_injected, [functions/1, now_ms/0, now_ns/0]).
+
 -include("kprof_agent.hrl").
 
 -define(WINDOW_MS, 1000).       % one function's calls in this time are limited
@@ -50,8 +57,8 @@ arm_tier(#item{mfa = MFA} = I, #s{session = Session, hot = #hot{counters = Tiers
                     true -> {counted, S#s{hot = H#hot{counters = Tiers#{MFA => {0, 0}}}}};
                     false -> {local, S}
                 end,
-    Spec = kprof_agent_messages:armed_spec(I, S1),
-    case kprof_agent_patterns:pattern(Session, MFA, Spec, How) of
+    Spec = armed_spec(I, S1),
+    case pattern(Session, MFA, Spec, How) of
         1 -> {[], S1};
         Why -> {[{MFA, Why}], S1}
     end.
@@ -70,7 +77,7 @@ count_tiers(S) ->
 
 %% A function that was in a tier and is an entry now has the entry's counter.
 count_tiers(Armed, #s{session = Session, plan = Plan, hot = #hot{counters = Tiers} = H} = S0) ->
-    Entries = kprof_agent_arming:entries(Plan),
+    Entries = entries(Plan),
     [kprof_agent_patterns:count(Session, MFA, false)
      || MFA <- maps:keys(Tiers), not is_map_key(MFA, Armed), not lists:member(MFA, Entries)],
     Kept = maps:with(maps:keys(Armed), Tiers),
@@ -90,7 +97,7 @@ report_uncounted([], #s{hot = H} = S) ->
     S#s{hot = H#hot{uncounted = []}};
 report_uncounted(Now, #s{hot = H} = S) ->
     Notice = {kprof_notice, uncounted, lists:sublist(Now, ?NEIGHBOURS), length(Now)},
-    kprof_agent_events:notice(Notice, S#s{hot = H#hot{uncounted = Now}}).
+    notice(Notice, S#s{hot = H#hot{uncounted = Now}}).
 
 %% A counter that has gone is left out, and count_tiers/1 sets it again. A counter that has
 %% fallen was reset by somebody else.
@@ -118,13 +125,13 @@ tier_read(MFA, Now, More, #hot{counters = Tiers, calls = Calls, unsent = Unsent}
 %% of a tier, and of all entries, while they were armed.
 -spec send_counts(#s{}) -> #s{}.
 send_counts(#s{hot = #hot{unsent = Unsent, sent_entries = Sent} = H} = S) ->
-    Entries = kprof_agent_arming:entry_calls(S) - kprof_agent_arming:unarmed(S),
+    Entries = entry_calls(S) - unarmed(S),
     case max(0, Entries - Sent) of
         0 when map_size(Unsent) =:= 0 ->
             S;
         More ->
             Notice = {kprof_notice, calls, maps:to_list(Unsent), More},
-            kprof_agent_events:notice(Notice, S#s{hot = H#hot{unsent = #{}, sent_entries = Entries}})
+            notice(Notice, S#s{hot = H#hot{unsent = #{}, sent_entries = Entries}})
     end.
 
 %% ------------------------------------------------------- what is too hot ----
@@ -133,11 +140,11 @@ send_counts(#s{hot = #hot{unsent = Unsent, sent_entries = Sent} = H} = S) ->
 -spec check_rates(#s{}) -> #s{}.
 check_rates(#s{state = armed, limits = #limits{function_rate = One, total_rate = All}} = S)
   when One =/= infinity; All =/= infinity ->
-    case kprof_agent_foreign:is_calm(S) of
+    case is_calm(S) of
         true ->
-            T0 = kprof_injected:now_ns(),
-            S1 = count_tiers(kprof_agent_arming:read_counters(S)),
-            kprof_agent_events:add_busy(counters, T0, judge_rates(S1));
+            T0 = now_ns(),
+            S1 = count_tiers(read_counters(S)),
+            add_busy(counters, T0, judge_rates(S1));
         false -> S
     end;
 check_rates(S) ->
@@ -145,7 +152,7 @@ check_rates(S) ->
 
 -spec window_begin(#s{}) -> #s{}.
 window_begin(#s{hot = #hot{counters = Tiers} = H, entry_calls = #entry_calls{read = Read}} = S) ->
-    S#s{hot = H#hot{window = {kprof_injected:now_ms(), Read},
+    S#s{hot = H#hot{window = {now_ms(), Read},
                     counters = maps:map(fun(_, {_, Last}) -> {Last, Last} end, Tiers)}}.
 
 %% Compares the counters as just read with the limits: one function as soon as it has had the
@@ -153,7 +160,7 @@ window_begin(#s{hot = #hot{counters = Tiers} = H, entry_calls = #entry_calls{rea
 -spec judge_rates(#s{}) -> #s{}.
 judge_rates(#s{state = armed, hot = #hot{window = {Since, _}},
                limits = #limits{function_rate = Limit}} = S) ->
-    Ms = max(1, kprof_injected:now_ms() - Since),
+    Ms = max(1, now_ms() - Since),
     {Entries, Tiers} = window_calls(S),
     IsHot = fun({_, N}) -> is_over(N, max(Ms, ?WINDOW_MS), Limit) end,
     case lists:filter(IsHot, Entries) of
@@ -217,13 +224,13 @@ a_second(N, Ms) ->
 
 %% Disarms one function for good: until another tiers.conf arms it.
 disarm_one(Limit, {MFA, N}, Ms, #s{session = Session, plan = Plan, hot = H, events = E} = S0) ->
-    kprof_agent_patterns:pattern(Session, MFA, false, counted),
+    pattern(Session, MFA, false, counted),
     I = lists:keyfind(MFA, #item.mfa, Plan),
     S = S0#s{plan = lists:keyreplace(MFA, #item.mfa, Plan, I#item{spec = false}),
              hot = H#hot{counters = maps:remove(MFA, H#hot.counters)},
              events = E#events{value_sizes = maps:remove(MFA, E#events.value_sizes)}},
     kprof_agent_sentry:own([], S),
-    kprof_agent_events:notice({kprof_notice, Limit, MFA, a_second(N, Ms)}, S).
+    notice({kprof_notice, Limit, MFA, a_second(N, Ms)}, S).
 
 %% -------------------------------------------------------- and taken back ----
 
@@ -232,7 +239,7 @@ disarm_one(Limit, {MFA, N}, Ms, #s{session = Session, plan = Plan, hot = H, even
 -spec uncount_tiers(#s{}) -> #s{}.
 uncount_tiers(#s{leaving = false, session = Session, hot = #hot{counters = Tiers}} = S0)
   when Session =/= legacy ->
-    WithEntries = [M || {M, _, _} <- kprof_agent_arming:entries(S0#s.plan)],
+    WithEntries = [M || {M, _, _} <- entries(S0#s.plan)],
     ByModule = maps:groups_from_list(fun({M, _, _}) -> M end, maps:keys(Tiers)),
     S = maps:fold(fun(M, MFAs, S1) ->
                           What = case lists:member(M, WithEntries) of
@@ -240,7 +247,7 @@ uncount_tiers(#s{leaving = false, session = Session, hot = #hot{counters = Tiers
                                      false -> [{M, '_', '_'}]
                                  end,
                           [kprof_agent_patterns:count(Session, W, false) || W <- What],
-                          kprof_agent_arming:relieve(S1)
+                          relieve(S1)
                   end, S0, ByModule),
     no_counters(S);
 uncount_tiers(S) ->
@@ -254,7 +261,7 @@ no_counters(#s{hot = H} = S) ->
           [{mfa() | {module(), '_', '_'}, local | counted | call_count}].
 with_counters([{M, '_', '_'} = All], MFAs, #s{session = Session,
                                               hot = #hot{counters = Tiers}}) ->
-    case [F || {F, A} <- kprof_injected:functions(M), not is_map_key({M, F, A}, Tiers),
+    case [F || {F, A} <- functions(M), not is_map_key({M, F, A}, Tiers),
                is_integer(kprof_agent_patterns:counter(Session, {M, F, A}))] of
         [] -> [{All, counted}];
         _ -> [{All, local} | [{MFA, call_count} || MFA <- MFAs, is_map_key(MFA, Tiers)]]

@@ -12,6 +12,15 @@
 -export([check_intact/1, canary_put/1, is_cleared/1, watch_trim/1, put_back_disarmed/1,
          session_check/1, trace_info/3]).
 
+-import(kprof_agent_arming, [disarm/2, set_patterns/2]).
+-import(kprof_agent_code, [forget_counters/2, watch_put/1, watch_session/1]).
+-import(kprof_agent_events, [notice/2]).
+-import(kprof_agent_messages, [armed_spec/2]).
+-import(kprof_agent_patterns, [is_watched/2, pattern/3, traced/2]).
+-import(kprof_agent_process_flags, [flags_await/1, flags_lost/1]).
+-import(kprof_agent_sched_gc, [tiers_first/1]).
+-import(kprof_injected, [now_ms/0, now_ns/0]).
+
 -include("kprof_agent.hrl").
 
 %% A function that is never reloaded: its pattern is gone only where somebody has cleared the
@@ -42,16 +51,16 @@ check_intact(S0) ->
     end.
 
 all_there(#s{intact = I} = S) ->
-    S#s{intact = I#intact{intact_at = kprof_injected:now_ms(), missing_since = never}}.
+    S#s{intact = I#intact{intact_at = now_ms(), missing_since = never}}.
 
 %% A load takes patterns and counters before it is reported, on a busy node long before. What
 %% is still missing some time later was taken by somebody.
 something_missing(Missing, #s{intact = #intact{missing_since = never} = I} = S) ->
     something_missing(Missing,
-                      S#s{intact = I#intact{missing_since = kprof_injected:now_ms()}});
+                      S#s{intact = I#intact{missing_since = now_ms()}});
 something_missing(Missing, #s{intact = #intact{missing_since = Since}} = S) ->
     IsOther = fun({What, _}) -> What =/= patterns andalso What =/= counters end,
-    case kprof_injected:now_ms() - Since >= ?SUSPECT_MS orelse is_cleared(S) orelse
+    case now_ms() - Since >= ?SUSPECT_MS orelse is_cleared(S) orelse
         lists:any(IsOther, Missing) of
         true -> all_there(somebody_took(Missing, S));
         false -> S
@@ -80,13 +89,13 @@ await_code(#s{code = #code{watched = Watched, checked_at = At}, session = Sessio
 -spec canary_put(#s{}) -> #s{}.
 canary_put(#s{session = Session} = S) ->
     _ = kprof_agent_patterns:count(Session, ?CANARY, true),
-    _ = kprof_agent_patterns:pattern(Session, ?CANARY, [{'_', [], [{message, false}]}]),
+    _ = pattern(Session, ?CANARY, [{'_', [], [{message, false}]}]),
     S.
 
 -spec is_cleared(#s{}) -> boolean().
 is_cleared(#s{session = Session, state = State}) ->
     not is_integer(kprof_agent_patterns:counter(Session, ?CANARY)) orelse
-        State =:= armed andalso kprof_agent_patterns:traced(Session, ?CANARY) =/= local.
+        State =:= armed andalso traced(Session, ?CANARY) =/= local.
 
 %% [{What, HowMany}] of what has to be there always, and of what has to be while armed.
 missing(#s{state = State} = S) ->
@@ -105,14 +114,14 @@ missing_armed(#s{plan = Plan} = S) ->
         [{new_processes, 1} || not has_new(S)].
 
 exists(MFA, #s{session = Session}) ->
-    kprof_agent_patterns:traced(Session, MFA) =/= undefined.
+    traced(Session, MFA) =/= undefined.
 
 has_counter(MFA, #s{session = Session}) ->
     is_integer(kprof_agent_patterns:counter(Session, MFA)).
 
 has_pattern(#item{mfa = MFA} = I, #s{session = Session} = S) ->
     trace_info(Session, MFA, match_spec) =:=
-        {match_spec, kprof_agent_messages:armed_spec(I, S)}.
+        {match_spec, armed_spec(I, S)}.
 
 %% The sentry has the flags that all processes have: if it lost them, others did.
 has_flags(_, #s{process_flags = #process_flags{set = []}}) ->
@@ -138,8 +147,7 @@ check_new_tracer(#s{session = legacy, process_flags = #process_flags{set = [_ | 
         {tracer, Was} ->
             S;
         {tracer, T} ->
-            kprof_agent_events:notice({kprof_notice, lent, at_work(S), 0},
-                                      S#s{intact = I#intact{new_tracer = T}})
+            notice({kprof_notice, lent, at_work(S), 0}, S#s{intact = I#intact{new_tracer = T}})
     end;
 check_new_tracer(#s{intact = I} = S) ->
     S#s{intact = I#intact{new_tracer = none}}.
@@ -148,31 +156,30 @@ has_all(Set, {flags, Has}) when is_list(Has) -> Set -- Has =:= [];
 has_all(_, _) -> false.
 
 is_watch(S, MFA) ->
-    trace_info(kprof_agent_code:watch_session(S), MFA, meta) =:= {meta, self()}.
+    trace_info(watch_session(S), MFA, meta) =:= {meta, self()}.
 
 %% ---- what to do about it ----
 
 somebody_took(Missing, #s{intact = #intact{taken = Before, intact_at = At} = I} = S) ->
-    Now = kprof_injected:now_ms(),
+    Now = now_ms(),
     Times = [Now | [Then || Then <- Before, Now - Then < ?TAKEN_MS]],
     Who = at_work(S),
     case length(Times) < ?TAKEN_MAX orelse S#s.state =/= armed of
         true ->
             Gap = case At of never -> 0; _ -> Now - At end,
             Notice = {kprof_notice, taken, {Missing, Who, Gap}, min(length(Times), ?TAKEN_MAX)},
-            put_back(kprof_agent_events:notice(Notice, S#s{intact = I#intact{taken = Times}}));
+            put_back(notice(Notice, S#s{intact = I#intact{taken = Times}}));
         false ->
             give_up(Missing, Who, S#s{intact = I#intact{taken = []}})
     end.
 
 give_up(Missing, Who, S0) ->
-    Began = #{reason => {taken, Missing}, queue => 0, tripped_at => kprof_injected:now_ns()},
-    #s{last_trip = Trip, lease = Lease} = S =
-        kprof_agent_arming:disarm({tripped, taken}, S0#s{last_trip = Began}),
-    kprof_agent_events:notice(
+    Began = #{reason => {taken, Missing}, queue => 0, tripped_at => now_ns()},
+    #s{last_trip = Trip, lease = Lease} = S = disarm({tripped, taken}, S0#s{last_trip = Began}),
+    notice(
       {kprof_notice, rest, {taken, Missing, Who}, 0},
-      S#s{last_trip = Trip#{disarmed_at => kprof_injected:now_ns()},
-          lease = Lease#lease{renewed_at = kprof_injected:now_ms()}}).
+      S#s{last_trip = Trip#{disarmed_at => now_ns()},
+          lease = Lease#lease{renewed_at = now_ms()}}).
 
 %% The tools and tracers that may have done it, as far as their names show.
 at_work(#s{session = Session, sentry = {Sentry, _}} = S) ->
@@ -184,14 +191,13 @@ at_work(#s{session = Session, sentry = {Sentry, _}} = S) ->
 
 put_back(S0) ->
     Entries = [I || #item{kind = entry, gone = false} = I <- S0#s.plan],
-    {_, #s{session = Session} = S} = kprof_agent_code:forget_counters(Entries, S0),
+    {_, #s{session = Session} = S} = forget_counters(Entries, S0),
     [kprof_agent_patterns:count(Session, MFA, true)
      || #item{mfa = MFA} <- Entries, kprof_agent_patterns:counter(Session, MFA) =:= false],
-    S1 = canary_put(kprof_agent_code:watch_put(watch_trim(S))),
+    S1 = canary_put(watch_put(watch_trim(S))),
     case {S1#s.state, have_flags(S1)} of
         {armed, false} ->
-            {_, S2} = kprof_agent_process_flags:flags_await(
-                        kprof_agent_process_flags:flags_lost(S1)),
+            {_, S2} = flags_await(flags_lost(S1)),
             put_patterns(S2);
         {armed, true} -> put_patterns(S1);
         _ -> S1
@@ -202,12 +208,12 @@ put_back(S0) ->
 -spec watch_trim(#s{}) -> #s{}.
 watch_trim(#s{code = #code{watched = Watched} = Code, session = Session} = S) ->
     Left = [MFA || MFA <- Watched,
-                   is_watch(S, MFA) orelse not kprof_agent_patterns:is_watched(Session, MFA)],
+                   is_watch(S, MFA) orelse not is_watched(Session, MFA)],
     S#s{code = Code#code{watched = Left}}.
 
 put_patterns(S) ->
-    Missing = [I || I <- kprof_agent_sched_gc:tiers_first(S), not has_pattern(I, S)],
-    _ = kprof_agent_arming:set_patterns(Missing, S),
+    Missing = [I || I <- tiers_first(S), not has_pattern(I, S)],
+    _ = set_patterns(Missing, S),
     S.
 
 %% With a resume: what was taken while nothing was armed.
@@ -221,7 +227,7 @@ put_back_disarmed(S0) ->
         end,
     case have_flags(S) of
         true -> S;
-        false -> kprof_agent_process_flags:flags_lost(S)
+        false -> flags_lost(S)
     end.
 
 have_flags(#s{sentry = {Sentry, _}} = S) ->
@@ -233,7 +239,7 @@ have_flags(#s{sentry = {Sentry, _}} = S) ->
 %% anybody. With the native probe there are two sessions.
 -spec session_check(#s{}) -> #s{}.
 session_check(#s{session = Session, process_flags = P} = S) ->
-    case {is_session(Session), is_session(kprof_agent_code:watch_session(S))} of
+    case {is_session(Session), is_session(watch_session(S))} of
         {true, true} ->
             S;
         {true, false} ->

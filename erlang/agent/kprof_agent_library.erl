@@ -10,6 +10,8 @@
 
 -export([library_accepts/2, library_load/2]).
 
+-import(kprof_injected, [now_ms/0, spawn_monitored/3]).
+
 -define(LOAD_MS, 5000).         % all of it; less than a step of kprofd
 -define(SLOTS, 32).             % directories of this many nodes in one place at the same moment
 -define(LEFT_S, 60).            % what is older was left by a node that was killed meanwhile
@@ -45,9 +47,9 @@ node_kind() ->
           ok | {error, binary()}.
 library_load(Bytes, Try) ->
     Agent = self(),
-    Keeper = kprof_injected:spawn_monitored(kprof_agent, library,
-                                            fun() -> library_keep(library_places(), Agent, Bytes) end),
-    library_load(Keeper, kprof_injected:now_ms() + ?LOAD_MS, Try, []).
+    Keeper = spawn_monitored(kprof_agent, library,
+                             fun() -> library_keep(library_places(), Agent, Bytes) end),
+    library_load(Keeper, now_ms() + ?LOAD_MS, Try, []).
 
 library_load({Pid, Ref} = Keeper, Deadline, Try, Why) ->
     case library_next(Keeper, Deadline) of
@@ -87,7 +89,7 @@ library_next({Pid, Ref}, Deadline) ->
     receive
         {library, Pid, What} -> What;
         {'DOWN', Ref, process, Pid, _} -> ended
-    after max(0, Deadline - kprof_injected:now_ms()) ->
+    after max(0, Deadline - now_ms()) ->
             Pid ! {self(), done},
             late
     end.

@@ -10,6 +10,11 @@
 -export([messages_begin/1, messages_end/1, leave_system_tracer/0, messages_settle/1,
          armed_spec/2, receiver_names/3]).
 
+-import(kprof_agent_arming, [set_patterns/2]).
+-import(kprof_agent_events, [notice/2]).
+-import(kprof_agent_sched_gc, [tiers_first/1, with_flags/2]).
+-import(kprof_injected, [process_began/2, spawn_labelled/3]).
+
 -include("kprof_agent.hrl").
 
 %% OTP 25 declares no system tracers that are modules.
@@ -44,7 +49,7 @@ take_system_tracer(Ours) ->
 use_state(State, #s{messages = #messages{state = State}} = S) ->
     S;
 use_state(State, #s{messages = #messages{asked = Asked} = M} = S) ->
-    kprof_agent_events:notice(
+    notice(
       {kprof_notice, messages, State, 0},
       S#s{messages = M#messages{state = State, asked = Asked orelse State =:= on}}).
 
@@ -76,7 +81,7 @@ messages_settle(S) ->
     S.
 
 set_all_patterns(S) ->
-    _ = kprof_agent_arming:set_patterns(kprof_agent_sched_gc:tiers_first(S), S),
+    _ = set_patterns(tiers_first(S), S),
     S.
 
 %% The match spec to arm: clauses of an entry that give a token make it ask for events of its
@@ -84,14 +89,14 @@ set_all_patterns(S) ->
 %% traced call.
 -spec armed_spec(#item{}, #s{}) -> [tuple()] | false.
 armed_spec(#item{kind = entry, spec = [_ | _] = Spec}, #s{messages = #messages{state = on}} = S) ->
-    kprof_agent_sched_gc:with_flags([asking(Clause) || Clause <- Spec], S);
+    with_flags([asking(Clause) || Clause <- Spec], S);
 armed_spec(#item{spec = [_ | _] = Spec},
            #s{messages = #messages{asked = true, wanted = Wanted, state = State}} = S)
   when not Wanted; is_tuple(State) ->
     NotAsking = [{Head, Guards, Actions ++ [asks(false)]} || {Head, Guards, Actions} <- Spec],
-    kprof_agent_sched_gc:with_flags(NotAsking, S);
+    with_flags(NotAsking, S);
 armed_spec(#item{spec = Spec}, S) ->
-    kprof_agent_sched_gc:with_flags(Spec, S).
+    with_flags(Spec, S).
 
 asking({Head, Guards, Actions} = Clause) ->
     case lists:any(fun gives_token/1, Actions) of
@@ -114,7 +119,7 @@ gives_token(_) -> false.
 -spec receiver_names([{non_neg_integer(), non_neg_integer()}], reference(), #s{}) -> #s{}.
 receiver_names(Pids, Ref, S) ->
     Agent = self(),
-    kprof_injected:spawn_labelled(
+    spawn_labelled(
       kprof_agent, receiver,
       fun() ->
               Agent ! {names, Ref, [receiver(P) || P <- lists:sublist(Pids, ?NAMES_MAX)]}
@@ -126,7 +131,7 @@ receiver({Number, Serial}) ->
     P = list_to_pid(lists:concat(["<0.", Number, ".", Serial, ">"])),
     case process_info(P, [registered_name, initial_call]) of
         undefined -> [];
-        [{_, []}, {_, {proc_lib, init_p, _} = MFA}] -> kprof_injected:process_began(P, MFA);
+        [{_, []}, {_, {proc_lib, init_p, _} = MFA}] -> process_began(P, MFA);
         [{_, []}, {_, MFA}] -> MFA;
         [{_, Name} | _] -> Name
     end.

@@ -5,6 +5,8 @@
 -export([session_new/2, tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3,
          pattern/4, count/3, is_watched/2, counter/2, traced/2]).
 
+-import(kprof_agent_intact, [trace_info/3]).
+
 -include("kprof_agent.hrl").
 
 %% Another session, for the native probe.
@@ -91,10 +93,10 @@ is_watched(_, _) ->
 %% An integer, or false where nobody counts.
 -spec counter(kprof_flagger:session(), mfa()) -> integer() | false | undefined.
 counter(Session, MFA) ->
-    {call_count, N} = kprof_agent_intact:trace_info(Session, MFA, call_count),
+    {call_count, N} = trace_info(Session, MFA, call_count),
     N.
 
 -spec traced(kprof_flagger:session(), mfa()) -> false | local | global | undefined.
 traced(Session, MFA) ->
-    {traced, How} = kprof_agent_intact:trace_info(Session, MFA, traced),
+    {traced, How} = trace_info(Session, MFA, traced),
     How.

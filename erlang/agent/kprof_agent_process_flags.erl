@@ -14,6 +14,11 @@
 -export([flags_set/1, flags_ensure/1, flags_trim/1, flags_lost/1, flags_drop/1,
          walk_progress/3, walk_down/3, flags_await/1, flags_end/1]).
 
+-import(kprof_agent_arming, [breathe/1]).
+-import(kprof_agent_events, [notice/2]).
+-import(kprof_flagger, [flags_clear/3, flags_start/4, walk_stop/1]).
+-import(kprof_injected, [now_ms/0, pair_names/1]).
+
 -include("kprof_agent.hrl").
 
 -define(FLAGS_MS, 20000).       % time limit for setting flags, on a busy node
@@ -45,8 +50,7 @@ flags_lost(#s{process_flags = P} = S) ->
 -spec flags_drop(#s{}) -> #s{}.
 flags_drop(S0) ->
     #s{session = Session, process_flags = P} = S = walk_end(S0),
-    Walk = kprof_flagger:flags_start(Session, kprof_agent_patterns:tracer(S),
-                                     [{false, [all]}], all),
+    Walk = flags_start(Session, kprof_agent_patterns:tracer(S), [{false, [all]}], all),
     S#s{process_flags = P#process_flags{walk = {Walk, walking}, set = []}}.
 
 %% The sentry is told before anything is set.
@@ -56,13 +60,13 @@ flags_begin(#s{session = Session, process_flags = #process_flags{set = Set} = P}
     kprof_agent_sentry:own([], S),
     Drop = Set -- Wanted,
     Changes = [{true, Wanted} | [{false, Drop} || Drop =/= []]],
-    Walk = kprof_flagger:flags_start(Session, kprof_agent_patterns:tracer(S), Changes, all),
+    Walk = flags_start(Session, kprof_agent_patterns:tracer(S), Changes, all),
     S#s{process_flags = (S#s.process_flags)#process_flags{walk = {Walk, walking}}}.
 
 walk_end(#s{process_flags = #process_flags{walk = none}} = S) ->
     S;
 walk_end(#s{process_flags = #process_flags{walk = {Walk, _}} = P} = S) ->
-    kprof_flagger:walk_stop(Walk),
+    walk_stop(Walk),
     S#s{process_flags = P#process_flags{walk = none}}.
 
 %% A message of a walk, as in kprof_flagger.
@@ -98,14 +102,14 @@ report_untraced(Left, #s{process_flags = #process_flags{untraced = Was} = P} = S
     S = S0#s{process_flags = P#process_flags{untraced = Left}},
     case (Left =:= 0) =:= (Was =:= 0) of
         true -> S;
-        false -> kprof_agent_events:notice({kprof_notice, untraced, [], Left}, S)
+        false -> notice({kprof_notice, untraced, [], Left}, S)
     end.
 
 %% On OTP 25 and 26 a process has one tracer, and the VM refuses to change flags of processes
 %% that somebody else traces.
 report_neighbours(N, [_ | _] = Traced, #s{process_flags = #process_flags{set = [_ | _]}} = S) ->
-    Some = kprof_injected:pair_names(lists:sublist(Traced, ?NEIGHBOURS)),
-    kprof_agent_events:notice({kprof_notice, neighbours, Some, N}, S);
+    Some = pair_names(lists:sublist(Traced, ?NEIGHBOURS)),
+    notice({kprof_notice, neighbours, Some, N}, S);
 report_neighbours(_, _, S) ->
     S.
 
@@ -113,7 +117,7 @@ report_neighbours(_, _, S) ->
 %% The daemon gets its answers meanwhile, and messages that end the agent are obeyed.
 -spec flags_await(#s{}) -> {ok | {error, term()}, #s{}}.
 flags_await(S) ->
-    flags_await(kprof_injected:now_ms() + ?FLAGS_MS, S).
+    flags_await(now_ms() + ?FLAGS_MS, S).
 
 flags_await(Until, #s{process_flags = #process_flags{walk = {{Pid, Ref}, walking}},
                       lease = #lease{daemon = Daemon, monitor = Monitor}} = S) ->
@@ -133,9 +137,9 @@ flags_await(Until, #s{process_flags = #process_flags{walk = {{Pid, Ref}, walking
             From ! {Asked, kprof_agent_status:summary(S)},
             flags_await(Until, S)
     after ?FLAGS_LOOK_MS ->
-            case kprof_injected:now_ms() > Until of
+            case now_ms() > Until of
                 true -> {{error, {flags_not_set, ?FLAGS_MS}}, S};
-                false -> flags_await(Until, kprof_agent_server:lease(kprof_agent_arming:breathe(S)))
+                false -> flags_await(Until, kprof_agent_server:lease(breathe(S)))
             end
     end;
 flags_await(_, S) ->
@@ -156,7 +160,7 @@ flags_end(S0) ->
     #s{session = Session, process_flags = P} = S = walk_end(S0),
     kprof_agent_sentry:alive(S),
     _ = P#process_flags.set =:= [] orelse
-        kprof_flagger:flags_clear(Session, kprof_agent_patterns:tracer(S), ?CLEAR_MS),
+        flags_clear(Session, kprof_agent_patterns:tracer(S), ?CLEAR_MS),
     Session =:= legacy orelse trace:session_destroy(Session),
     element(1, S#s.sentry) ! {own, [{meta, MFA} || MFA <- S#s.code#code.watched]},
     S#s{process_flags = P#process_flags{set = []}}.

@@ -4,6 +4,13 @@
 
 -export([probe_start/4, probe_wake/1, drain/1, drain_now/1, drain_all/1, drain_meanwhile/1, hand_over_rings/2]).
 
+-import(kprof_agent_events, [add_busy/3, count_dropped/3, flush_unsent/1, notice/2, over_limit/3,
+         send_batch/5]).
+-import(kprof_agent_library, [library_load/2]).
+-import(kprof_agent_patterns, [session_new/2]).
+-import(kprof_agent_process_flags, [flags_lost/1]).
+-import(kprof_injected, [now_ms/0, now_ns/0]).
+
 -include("kprof_agent.hrl").
 
 -define(DRAIN_RECORDS, 4096).   % taken from the rings at once: well below 1 ms
@@ -16,7 +23,7 @@
           {{ok, map()} | {error, term()}, #s{}}.
 probe_start(Beam, {sent, Bytes}, MaxBytes, #s{probe = relay, plan = []} = S) ->
     Load = fun(Path) -> probe_load(Beam, Path, MaxBytes) end,
-    probe_loaded(kprof_agent_library:library_load(Bytes, Load), S);
+    probe_loaded(library_load(Bytes, Load), S);
 probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
     probe_loaded(probe_load(Beam, Path, MaxBytes), S);
 probe_start(_, _, _, S) ->
@@ -41,7 +48,7 @@ probe_load(Beam, Path, MaxBytes) ->
     end.
 
 probe_loaded(ok, S) ->
-    try kprof_agent_patterns:session_new(S#s.session, kprof_probe:tracer()) of
+    try session_new(S#s.session, kprof_probe:tracer()) of
         Session ->
             self() ! drain,         % from here on nothing fails
             {{ok, kprof_probe:info()}, use_probe(Session, S)}
@@ -71,7 +78,7 @@ probe_wake(#s{probe = native} = S) ->
         #{active := true} -> S;
         _ ->
             kprof_probe:start(),
-            kprof_agent_process_flags:flags_lost(S)
+            flags_lost(S)
     end;
 probe_wake(S) ->
     S.
@@ -92,9 +99,9 @@ drain_now(S) ->
     element(3, drain_timed(S)).
 
 drain_timed(S0) ->
-    T0 = kprof_injected:now_ns(),
+    T0 = now_ns(),
     case drain_once(S0) of
-        {N, _, More, S} -> {N, More, kprof_agent_events:add_busy(N, T0, S)}
+        {N, _, More, S} -> {N, More, add_busy(N, T0, S)}
     end.
 
 %% {Events, TimeOfTheOldest, AreThereMore, State}
@@ -110,7 +117,7 @@ drain_once(Then, S0) ->
 %% The probe counts drops since it was loaded; Lost are the events since the last drain.
 ring_losses(D, E, #s{events = #events{ring_drops = {D0, E0}} = Events} = S) ->
     Now = S#s{events = Events#events{ring_drops = {D, E}}},
-    {D - D0, kprof_agent_events:count_dropped(D - D0, E - E0, Now)}.
+    {D - D0, count_dropped(D - D0, E - E0, Now)}.
 
 drained(0, _, _, _, 0, _, S) ->
     S;
@@ -130,33 +137,33 @@ drained(_, _, _, _, _, Chunks, S) ->
 rings_over_limit(Lost, _, _, _) when Lost > 0 ->
     {rings_full, Lost};
 rings_over_limit(_, Age, Waiting, S) ->
-    kprof_agent_events:over_limit(Age, Waiting, S).
+    over_limit(Age, Waiting, S).
 
 %% Nothing overtakes unsent definitions, because later events may need them.
 send_chunks(_, _, _, _, #s{events = #events{unsent = [_ | _]}}) ->
     nosuspend;
 send_chunks(Now, Waiting, N, Chunks, S) ->
-    kprof_agent_events:send_batch(Now, Waiting, N, Chunks, S).
+    send_batch(Now, Waiting, N, Chunks, S).
 
 %% Drops the events, but not their definitions: later events use these.
 keep_definitions(Chunks, S0) ->
     {Events, Entries, Kept} = kprof_probe:definitions(Chunks),
-    #s{events = E} = S = kprof_agent_events:count_dropped(Events, Entries, S0),
+    #s{events = E} = S = count_dropped(Events, Entries, S0),
     case Kept of
         [] ->
             S;
         _ ->
             Seq = E#events.seq + 1,
-            Now = kprof_injected:now_ns(),
-            kprof_agent_events:notice({kprof_events, Seq, Now, 0, E#events.dropped, Kept},
-                                      S#s{events = E#events{seq = Seq}})
+            Now = now_ns(),
+            notice({kprof_events, Seq, Now, 0, E#events.dropped, Kept},
+                   S#s{events = E#events{seq = Seq}})
     end.
 
 %% Takes all that is in the rings now, but not what arrives meanwhile: it is sent or, when
 %% disarmed, dropped. Each part is older than the next.
 -spec drain_all(#s{}) -> #s{}.
 drain_all(S) ->
-    drain_all(kprof_injected:now_ns(), S).
+    drain_all(now_ns(), S).
 
 drain_all(Until, S0) ->
     case drain_once(S0) of
@@ -170,10 +177,10 @@ drain_all(Until, S0) ->
 %% drop. Definitions kept here would not be bounded.
 -spec drain_meanwhile(#s{}) -> #s{}.
 drain_meanwhile(S0) ->
-    T0 = kprof_injected:now_ns(),
+    T0 = now_ns(),
     Sent = fun(#s{events = #events{sent = N, dropped = D}}) -> N + D end,
-    S = drain_until(T0, kprof_agent_events:flush_unsent(S0)),
-    kprof_agent_events:add_busy(Sent(S) - Sent(S0), T0, S).
+    S = drain_until(T0, flush_unsent(S0)),
+    add_busy(Sent(S) - Sent(S0), T0, S).
 
 drain_until(_, #s{events = #events{unsent = [_ | _]}} = S) ->
     S;
@@ -196,7 +203,7 @@ hand_over_rings(Deadline, S0) ->
     case drain_once(S0) of
         {0, _, false, S} -> S;
         {_, _, _, S} ->
-            case kprof_injected:now_ms() < Deadline of
+            case now_ms() < Deadline of
                 true -> hand_over_rings(Deadline, S);
                 false -> kprof_agent_events:flush(S#s{state = idle})
             end

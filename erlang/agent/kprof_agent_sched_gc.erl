@@ -16,6 +16,13 @@
 -export([use_flags/2, add_flags/2, with_flags/2, sweep/2, sweep_stop/1, sweep_less/1,
          monitor_start/1, monitor_stop/1, tracers_seen/4, tiers_first/1]).
 
+-import(kprof_agent_arming, [by_kind/1, set_patterns/2]).
+-import(kprof_agent_events, [notice/2]).
+-import(kprof_collected, [collected_by_others/1]).
+-import(kprof_flagger, [flags_start/4, walk_found/1, walk_stop/1]).
+-import(kprof_injected, [now_ms/0, pair_names/1, spawn_labelled/3]).
+-import(kprof_vm_bugs, [gc_shared/0]).
+
 -include("kprof_agent.hrl").
 
 -define(MONITOR_MS, 1000).      % least time between two looks for other tracers, and
@@ -33,7 +40,7 @@ use_flags(Flags, #s{sched_gc = #sched_gc{flags = Old} = G} = S0) ->
 needs_monitor(#s{session = legacy, sched_gc = #sched_gc{flags = Flags}}) ->
     Flags =/= [];
 needs_monitor(#s{sched_gc = #sched_gc{flags = Flags}}) ->
-    lists:member(garbage_collection, Flags) andalso not kprof_vm_bugs:gc_shared().
+    lists:member(garbage_collection, Flags) andalso not gc_shared().
 
 %% During a change both the old and the new flags are in use.
 -spec add_flags(map(), #s{}) -> #s{}.
@@ -75,15 +82,14 @@ sweep(Flags, #s{session = Session, sched_gc = #sched_gc{sweep = Was}} = S0) ->
               none -> Flags;
               {_, Before} -> lists:usort(Flags ++ Before)
           end,
-    Walk = kprof_flagger:flags_start(Session, kprof_agent_patterns:tracer(S), [{false, All}],
-                                     existing),
+    Walk = flags_start(Session, kprof_agent_patterns:tracer(S), [{false, All}], existing),
     S#s{sched_gc = G#sched_gc{sweep = {Walk, All}}}.
 
 -spec sweep_stop(#s{}) -> #s{}.
 sweep_stop(#s{sched_gc = #sched_gc{sweep = none}} = S) ->
     S;
 sweep_stop(#s{sched_gc = #sched_gc{sweep = {Walk, _}} = G} = S) ->
-    kprof_flagger:walk_stop(Walk),
+    walk_stop(Walk),
     S#s{sched_gc = G#sched_gc{sweep = none}}.
 
 %% Goes on sweeping, without the flags that are wanted again.
@@ -102,7 +108,7 @@ monitor_start(#s{sched_gc = #sched_gc{monitor = none} = G} = S) ->
             Agent = self(),
             IsLegacy = S#s.session =:= legacy,
             Tracer = kprof_agent_patterns:tracer(S),
-            Pid = kprof_injected:spawn_labelled(
+            Pid = spawn_labelled(
                     kprof_agent, monitor_tracers,
                     fun() ->
                             Ref = erlang:monitor(process, Agent),
@@ -116,24 +122,24 @@ monitor_start(S) ->
     S.
 
 monitor_tracers(Ref, Agent, IsLegacy, Tracer) ->
-    T0 = kprof_injected:now_ms(),
+    T0 = now_ms(),
     {N, Others} = other_tracers(IsLegacy, Tracer),
     Agent ! {others, self(), N, Others},
-    Pause = max(?MONITOR_MS, ?MONITOR_SHARE * (kprof_injected:now_ms() - T0)),
+    Pause = max(?MONITOR_MS, ?MONITOR_SHARE * (now_ms() - T0)),
     receive {'DOWN', Ref, process, _, _} -> ok
     after Pause -> monitor_tracers(Ref, Agent, IsLegacy, Tracer)
     end.
 
 %% Asks those processes that let us.
 other_tracers(true, Tracer) ->
-    kprof_flagger:walk_found(fun(P) ->
-                                     case erlang:trace_info(P, tracer) of
-                                         {tracer, T} when T =/= [], T =/= Tracer -> {found, {P, T}};
-                                         _ -> skip
-                                     end
-                             end);
+    walk_found(fun(P) ->
+                       case erlang:trace_info(P, tracer) of
+                           {tracer, T} when T =/= [], T =/= Tracer -> {found, {P, T}};
+                           _ -> skip
+                       end
+               end);
 other_tracers(false, _) ->
-    kprof_collected:collected_by_others(kprofd).
+    collected_by_others(kprofd).
 
 -spec monitor_stop(#s{}) -> #s{}.
 monitor_stop(#s{sched_gc = #sched_gc{monitor = none} = G} = S) ->
@@ -147,12 +153,12 @@ monitor_stop(#s{sched_gc = #sched_gc{monitor = Pid} = G} = S) ->
 tracers_seen(Pid, N, Others, #s{sched_gc = #sched_gc{monitor = Pid, alone = Was} = G} = S0)
   when (N =:= 0) =/= Was ->
     S = S0#s{sched_gc = G#sched_gc{alone = N =:= 0}},
-    S#s.state =:= armed andalso kprof_agent_arming:set_patterns(tiers_first(S), S),
+    S#s.state =:= armed andalso set_patterns(tiers_first(S), S),
     case Others of
         [] -> S;
         _ ->
-            Some = kprof_injected:pair_names(lists:sublist(Others, ?NEIGHBOURS)),
-            kprof_agent_events:notice({kprof_notice, others, Some, N}, sweep(endangered(S), S))
+            Some = pair_names(lists:sublist(Others, ?NEIGHBOURS)),
+            notice({kprof_notice, others, Some, N}, sweep(endangered(S), S))
     end;
 tracers_seen(_, _, _, S) ->
     S.
@@ -163,5 +169,5 @@ endangered(_) -> [garbage_collection].
 
 -spec tiers_first(#s{}) -> [#item{}].
 tiers_first(#s{plan = Plan}) ->
-    {Entries, Tiers} = kprof_agent_arming:by_kind([I || I <- Plan, not I#item.gone]),
+    {Entries, Tiers} = by_kind([I || I <- Plan, not I#item.gone]),
     Tiers ++ Entries.

@@ -4,6 +4,12 @@
 
 -export([sentry_start/3, inherited/1, own/2, patterns/1, alive/0, alive/1]).
 
+-import(kprof_agent_arming, [is_resting/1]).
+-import(kprof_agent_messages, [leave_system_tracer/0]).
+-import(kprof_agent_patterns, [pattern/4]).
+-import(kprof_flagger, [flags_clear/3]).
+-import(kprof_injected, [purger_start/3, spawn_monitored/3]).
+
 -include("kprof_agent.hrl").
 
 -define(LOOKS, 8).      % without a sign of life between them, before the agent is killed
@@ -26,8 +32,7 @@
 sentry_start(Session, Word, LeaseMs) ->
     Agent = self(),
     IsLegacy = Session =:= legacy,
-    {Sentry, _} = Started =
-        kprof_injected:spawn_monitored(
+    {Sentry, _} = Started = spawn_monitored(
           kprof_agent, sentry,
           fun() ->
                   process_flag(priority, high),
@@ -67,7 +72,7 @@ sentry(#sentry{monitor = Ref, agent = Agent, silent = Silent} = S) ->
             Reason =:= normal orelse
                 logger:warning("kprofd's agent ~ts; everything it armed is taken back",
                                [died(Silent, Reason)]),
-            kprof_injected:purger_start(kprof_agent, ?LOADED, [Agent, self()])
+            purger_start(kprof_agent, ?LOADED, [Agent, self()])
     after wait(S) ->
             sentry(S#sentry{silent = Silent + 1})
     end.
@@ -84,14 +89,13 @@ died(_, Reason) -> io_lib:format("died (~0tp)", [Reason]).
 %% A session dies with the agent's handle. Legacy patterns stay armed when their tracer dies,
 %% and so may flags of processes that have run no code since.
 sentry_clean(IsLegacy, Agent, Own) ->
-    kprof_agent_messages:leave_system_tracer(),
+    leave_system_tracer(),
     Tracers = [Agent | [kprof_probe:tracer()
                         || erlang:module_loaded(kprof_probe), probe_stopped()]],
     IsLegacy andalso
         begin
-            [kprof_agent_patterns:pattern(legacy, MFA, false, How) || {How, MFA} <- Own],
-            [kprof_flagger:flags_clear(legacy, T, ?CLEAR_MS)
-             || lists:member(flags, Own), T <- Tracers]
+            [pattern(legacy, MFA, false, How) || {How, MFA} <- Own],
+            [flags_clear(legacy, T, ?CLEAR_MS) || lists:member(flags, Own), T <- Tracers]
         end,
     ok.
 
@@ -126,7 +130,7 @@ own(More, #s{checks = Checks, hot = Hot, code = Code, process_flags = Flags} = S
                 {_, _, Counted, _, _} -> [{call_count, MFA} || MFA <- Counted]
             end,
     Plan = [P || P <- patterns(S#s.plan),
-                 not kprof_agent_arming:is_resting(S) orelse element(1, P) =:= call_count],
+                 not is_resting(S) orelse element(1, P) =:= call_count],
     Tiers = [{call_count, MFA} || MFA <- maps:keys(Hot#hot.counters) ++ kprof_agent_foreign:counted(S)],
     Watch = [{meta, MFA} || MFA <- Code#code.watched],
     AnyFlags = [flags || Flags#process_flags.set =/= []],

@@ -4,6 +4,33 @@
 
 -export([init/3, process_setup/1, loop/1, tick/0, lease/1, reply/3, finish/2]).
 
+-import(kprof_agent_arming, [answer_lease/1, arm_plan/2, change_plan/3, count_entries/2, disarm/2,
+         items/1, read_counters/1, rearm/1, reply_to_change/2, respec/3, respec_tiers/2]).
+-import(kprof_agent_checks, [load_end/1, rates_end/1]).
+-import(kprof_agent_code, [use_modules/2]).
+-import(kprof_agent_cost, [cost_tick/1, count_switches/1]).
+-import(kprof_agent_events, [add_busy/3, check_limits/1, drop_rest/2, flush_unsent/1, gather/4,
+         notice/2, over_limit/3, send_batch/5]).
+-import(kprof_agent_foreign, [count_end/1, foreign_tick/1, is_calm/1, may_resume/1,
+         patterns_set/2]).
+-import(kprof_agent_hot, [check_rates/1, count_tiers/1, judge_rates/1, send_counts/1]).
+-import(kprof_agent_intact, [check_intact/1, put_back_disarmed/1, session_check/1]).
+-import(kprof_agent_library, [library_accepts/2]).
+-import(kprof_agent_messages, [messages_settle/1, receiver_names/3]).
+-import(kprof_agent_patterns, [foreign_tracing/1]).
+-import(kprof_agent_process_flags, [flags_end/1, walk_down/3, walk_progress/3]).
+-import(kprof_agent_rings, [drain_now/1, hand_over_rings/2, probe_start/4]).
+-import(kprof_agent_sched_gc, [add_flags/2, monitor_stop/1, sweep_stop/1, tracers_seen/4,
+         use_flags/2]).
+-import(kprof_agent_sentry, [sentry_start/3]).
+-import(kprof_agent_stacks, [sampler_down/1, stacks_answer/3, stacks_due/1, stacks_next/3,
+         stacks_of/3, stacks_settle/1, stacks_stop/1, stacks_use/2, waits_asked/2, waits_for/4]).
+-import(kprof_agent_status, [state_msg/1]).
+-import(kprof_agent_tokens, [take_tokens/1]).
+-import(kprof_injected, [hide/0, now_ms/0, now_ns/0, session_new/1]).
+-import(kprof_vm_bugs, [gc_shared/0, queue_data/0]).
+-import(kprof_word, [word_advance/1, word_begin/1, word_found/0]).
+
 -include("kprof_agent.hrl").
 
 -define(TICK_MS, 500).          % interval of the checks of lease, limits and sessions
@@ -12,21 +39,21 @@
 
 -spec init(pid(), pid(), map()) -> no_return().
 init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
-    kprof_injected:hide(),
+    hide(),
     try register(kprof_agent, self()) of
         true -> ok
     catch
         error:badarg -> exit(already)
     end,
-    Session = kprof_injected:session_new(kprofd),
-    case kprof_agent_patterns:foreign_tracing(Session) of
+    Session = session_new(kprofd),
+    case foreign_tracing(Session) of
         false -> ok;
         Why -> exit(Why)
     end,
     S0 = new_state(Daemon, Session, Opts),
     process_setup(S0#s.limits),
     S = kprof_agent_code:watch(S0),
-    S1 = S#s{word = S#s.word#word{clock = kprof_word:word_begin(Word)}},
+    S1 = S#s{word = S#s.word#word{clock = word_begin(Word)}},
     logger:notice("kprofd attached: ~ts (kprof_agent:stop() ends it)", [Who]),
     Starter ! {self(), {ok, self(), hello(S1)}},
     tick(),
@@ -34,19 +61,19 @@ init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
 
 new_state(Daemon, Session, #{who := Who, lease_ms := LeaseMs, max_queue := MaxQueue,
                              max_memory := MaxMemory, max_age_ms := MaxAge}) ->
-    Found = kprof_word:word_found(),
-    Now = kprof_injected:now_ms(),
+    Found = word_found(),
+    Now = now_ms(),
     #s{lease = #lease{daemon = Daemon, monitor = erlang:monitor(process, Daemon), who = Who,
                       since = erlang:system_time(second), ms = LeaseMs, renewed_at = Now},
        limits = #limits{queue = MaxQueue, memory = MaxMemory, age_ns = MaxAge * 1000000},
-       sentry = kprof_agent_sentry:sentry_start(Session, Found, LeaseMs),
+       sentry = sentry_start(Session, Found, LeaseMs),
        session = Session,
        word = #word{found = Found},
        foreign = #foreign{known = case Session of legacy -> #{}; _ -> all end}}.
 
 -spec process_setup(#limits{}) -> term().
 process_setup(Limits) ->
-    process_flag(message_queue_data, kprof_vm_bugs:queue_data()),
+    process_flag(message_queue_data, queue_data()),
     heap_limit(Limits),
     process_flag(priority, high),
     _ = net_kernel:monitor_nodes(true),
@@ -59,7 +86,7 @@ process_setup(Limits) ->
 %% can be, that would take a minute. The VM ends the agent before that, and the sentry clears up.
 heap_limit(#limits{memory = Bytes}) ->
     Words = max(2 * Bytes, ?HEAP_LEAST) div erlang:system_info(wordsize),
-    kprof_vm_bugs:queue_data() =:= on_heap andalso
+    queue_data() =:= on_heap andalso
         process_flag(max_heap_size, #{size => Words, kill => true, error_logger => true}).
 
 hello(#s{session = Session}) ->
@@ -68,7 +95,7 @@ hello(#s{session = Session}) ->
       otp => erlang:system_info(otp_release),
       time_offset => erlang:time_offset(nanosecond),
       session => Session =/= legacy,
-      gc_shared => kprof_vm_bugs:gc_shared()}.
+      gc_shared => gc_shared()}.
 
 %% ----------------------------------------------------------------- loop ----
 
@@ -78,7 +105,7 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
         ?CODE_CHANGED(At) ->
             loop(kprof_agent_code:recheck(kprof_agent_code:micros(At), S));
         ?PATTERN_SET(Args) ->
-            loop(kprof_agent_foreign:patterns_set(Args, S));
+            loop(patterns_set(Args, S));
         Ev when element(1, Ev) =:= trace_ts ->
             loop(kprof_agent_events:event(Ev, S));
         {kprof, Daemon, Ref, Cmd} ->
@@ -93,15 +120,15 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
         {'DOWN', Monitor, process, _, Reason} ->
             finish({daemon_gone, Reason}, S);
         {stacks, Next, BusyNs} ->
-            loop(kprof_agent_stacks:stacks_next(Next, BusyNs, S));
+            loop(stacks_next(Next, BusyNs, S));
         {stacks_of, Ref, Message} when is_integer(Ref) ->
-            loop(kprof_agent_stacks:stacks_answer(Ref, Message, S));
+            loop(stacks_answer(Ref, Message, S));
         {waits, Ref, Asked, Found} when is_integer(Asked) ->
-            loop(reply(Ref, Found, kprof_agent_stacks:waits_asked(Asked, S)));
+            loop(reply(Ref, Found, waits_asked(Asked, S)));
         {timeout, Timer, stacks} when Timer =:= element(1, S#s.stacks#stacks.due) ->
-            loop(kprof_agent_stacks:stacks_due(S));
+            loop(stacks_due(S));
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.stacks#stacks.sampler) ->
-            loop(kprof_agent_stacks:sampler_down(S));
+            loop(sampler_down(S));
         {'DOWN', SentryRef, process, _, _} ->
             loop(new_sentry(S));
         {trace_delivered, _, Delivered} when Delivered =:= element(1, S#s.changing) ->
@@ -114,13 +141,13 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
         {names, Ref, Names} ->
             loop(reply(Ref, Names, S));
         {others, TracerMonitor, N, Others} ->
-            loop(kprof_agent_sched_gc:tracers_seen(TracerMonitor, N, Others, S));
+            loop(tracers_seen(TracerMonitor, N, Others, S));
         {nodeup, Node} ->
             loop(connected(Node, S));
         {walk, Pid, What} ->
-            loop(kprof_agent_process_flags:walk_progress(Pid, What, S));
+            loop(walk_progress(Pid, What, S));
         {'DOWN', _, process, Pid, Reason} ->
-            loop(kprof_agent_process_flags:walk_down(Pid, Reason, S));
+            loop(walk_down(Pid, Reason, S));
         {kprof_agent, status, From, Ref} ->
             From ! {Ref, kprof_agent_status:summary(S)},
             loop(S);
@@ -135,10 +162,10 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
 %% flight it has to know of them.
 connected(Node, #s{state = armed, probe = Probe} = S0) ->
     S = case Probe of
-            native -> kprof_agent_rings:drain_now(S0);
+            native -> drain_now(S0);
             relay -> S0
         end,
-    kprof_agent_events:notice({kprof_notice, connected, Node, 0}, S);
+    notice({kprof_notice, connected, Node, 0}, S);
 connected(_, S) ->
     S.
 
@@ -147,19 +174,19 @@ tick() ->
 
 on_tick(S0) ->
     kprof_agent_sentry:alive(S0),
-    Limited = kprof_agent_events:check_limits(word_tick(S0)),
-    S1 = kprof_agent_intact:session_check(kprof_agent_events:flush_unsent(Limited)),
-    S2 = kprof_agent_stacks:stacks_settle(lease(kprof_agent_messages:messages_settle(S1))),
-    kprof_agent_cost:cost_tick(kprof_agent_hot:check_rates(S2)).
+    Limited = check_limits(word_tick(S0)),
+    S1 = session_check(flush_unsent(Limited)),
+    S2 = stacks_settle(lease(messages_settle(S1))),
+    cost_tick(check_rates(S2)).
 
 word_tick(#s{word = #word{clock = Clock} = Word} = S) ->
-    S#s{word = Word#word{clock = kprof_word:word_advance(Clock)}}.
+    S#s{word = Word#word{clock = word_advance(Clock)}}.
 
 %% A renewal may wait behind the tick that looks for it, if the agent was at work for long.
 -spec lease(#s{}) -> #s{}.
 lease(S0) ->
     S = case is_expired(S0) of
-            true -> kprof_agent_arming:answer_lease(S0);
+            true -> answer_lease(S0);
             false -> S0
         end,
     case is_expired(S) of
@@ -168,13 +195,13 @@ lease(S0) ->
     end.
 
 is_expired(#s{lease = #lease{renewed_at = At, ms = Ms}}) ->
-    kprof_injected:now_ms() - At > Ms.
+    now_ms() - At > Ms.
 
 renewed(#s{lease = Lease} = S) ->
-    S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms()}}.
+    S#s{lease = Lease#lease{renewed_at = now_ms()}}.
 
 new_sentry(#s{session = Session, word = #word{found = Found}, lease = #lease{ms = Ms}} = S0) ->
-    S = S0#s{sentry = kprof_agent_sentry:sentry_start(Session, Found, Ms)},
+    S = S0#s{sentry = sentry_start(Session, Found, Ms)},
     kprof_agent_sentry:own([], S),
     S.
 
@@ -182,28 +209,27 @@ new_sentry(#s{session = Session, word = #word{found = Found}, lease = #lease{ms 
 
 command(lease, Ref, #s{lease = Lease} = S0) ->
     S = S0#s{lease = Lease#lease{ref = Ref}},
-    case kprof_agent_foreign:is_calm(S) of
+    case is_calm(S) of
         true ->
-            T0 = kprof_injected:now_ns(),
-            S1 = kprof_agent_intact:check_intact(kprof_agent_intact:session_check(S)),
-            S2 = kprof_agent_hot:send_counts(
-                   kprof_agent_hot:count_tiers(kprof_agent_arming:read_counters(S1))),
-            S3 = kprof_agent_events:add_busy(lease, T0, kprof_agent_cost:count_switches(S2)),
-            _ = kprof_agent_events:send(kprof_agent_status:state_msg(S3), S3),
-            kprof_agent_hot:judge_rates(S3);
+            T0 = now_ns(),
+            S1 = check_intact(session_check(S)),
+            S2 = send_counts(count_tiers(read_counters(S1))),
+            S3 = add_busy(lease, T0, count_switches(S2)),
+            _ = kprof_agent_events:send(state_msg(S3), S3),
+            judge_rates(S3);
         false ->
-            _ = kprof_agent_events:send(kprof_agent_status:state_msg(S), S),
-            kprof_agent_foreign:foreign_tick(S)
+            _ = kprof_agent_events:send(state_msg(S), S),
+            foreign_tick(S)
     end;
 command({check, Mods}, Ref, S) ->
     kprof_agent_checks:load(Mods, Ref, S);
 command({look, Mods}, Ref, S) ->
     Found = [kprof_agent_checks:check(M, not_loaded) || M <- Mods],
-    reply(Ref, Found, kprof_agent_code:use_modules(Mods, S));
+    reply(Ref, Found, use_modules(Mods, S));
 command({accepts, Machine, Libc}, Ref, S) ->
-    reply(Ref, kprof_agent_library:library_accepts(Machine, Libc), S);
+    reply(Ref, library_accepts(Machine, Libc), S);
 command({probe, Beam, Library, MaxBytes}, Ref, S) ->
-    {Result, S1} = kprof_agent_rings:probe_start(Beam, Library, MaxBytes, S),
+    {Result, S1} = probe_start(Beam, Library, MaxBytes, S),
     reply(Ref, Result, S1);
 command({may, MFAs}, Ref, S) ->
     %% Asks whether a change would be refused, before the first of several nodes makes it.
@@ -216,33 +242,33 @@ command(nodes, Ref, S) ->
 command({rates, MFAs, MaybeLoops, Ms}, Ref, S) ->
     kprof_agent_checks:rates(MFAs, MaybeLoops, Ms, Ref, S);
 command({names, Pids}, Ref, S) ->
-    kprof_agent_messages:receiver_names(Pids, Ref, S);
+    receiver_names(Pids, Ref, S);
 command({stacks, Pids}, Ref, S) ->
-    kprof_agent_stacks:stacks_of(Pids, Ref, S);
+    stacks_of(Pids, Ref, S);
 command({waits, Pids, Servers}, Ref, S) ->
-    kprof_agent_stacks:waits_for(Pids, Servers, Ref, S);
+    waits_for(Pids, Servers, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->
-    {Result, S1} = kprof_agent_arming:arm_plan(Items, limits(Limits, S)),
+    {Result, S1} = arm_plan(Items, limits(Limits, S)),
     reply(Ref, Result, S1);
 command({change, Take, Items, Limits}, Ref, S) ->
-    Put = kprof_agent_arming:items(Items),
-    case kprof_agent_arming:change_plan(Take, Put, kprof_agent_sched_gc:add_flags(Limits, S)) of
+    Put = items(Items),
+    case change_plan(Take, Put, add_flags(Limits, S)) of
         {ok, S1} ->
-            S2 = kprof_agent_messages:messages_settle(limits(Limits, S1)),
-            kprof_agent_arming:reply_to_change(Ref, S2);
+            S2 = messages_settle(limits(Limits, S1)),
+            reply_to_change(Ref, S2);
         {Error, S1} ->
             Before = S#s.sched_gc#sched_gc.flags,
-            reply(Ref, Error, kprof_agent_sched_gc:use_flags(Before, S1))
+            reply(Ref, Error, use_flags(Before, S1))
     end;
 command({spec, MFA, Spec}, Ref, S) ->
-    {Result, S1} = kprof_agent_arming:respec(MFA, Spec, S),
+    {Result, S1} = respec(MFA, Spec, S),
     reply(Ref, Result, S1);
 command({tiers, Items}, Ref, S) ->
-    reply(Ref, ok, kprof_agent_arming:respec_tiers(kprof_agent_arming:items(Items), S));
+    reply(Ref, ok, respec_tiers(items(Items), S));
 command(pause, Ref, S) ->
-    reply(Ref, ok, kprof_agent_events:flush(kprof_agent_arming:disarm(paused, S)));
+    reply(Ref, ok, kprof_agent_events:flush(disarm(paused, S)));
 command(resume, Ref, S) ->
-    resume(Ref, kprof_agent_foreign:may_resume(kprof_agent_intact:session_check(S)));
+    resume(Ref, may_resume(session_check(S)));
 command(clear_tokens, Ref, S) ->
     seq_trace:reset_trace(),
     reply(Ref, ok, S);
@@ -253,24 +279,24 @@ command(_, Ref, S) ->
 
 resume(Ref, {true, S1}) ->
     S2 = kprof_agent_code:recheck(S1#s.code#code.checked_at, S1),
-    {Result, S} = kprof_agent_arming:rearm(kprof_agent_intact:put_back_disarmed(S2)),
+    {Result, S} = rearm(put_back_disarmed(S2)),
     reply(Ref, Result, S);
 resume(_, {{false, MFA}, S}) ->
     %% In place of an answer.
-    kprof_agent_events:notice({kprof_notice, rest, {foreign, pattern, MFA}, 0}, S).
+    notice({kprof_notice, rest, {foreign, pattern, MFA}, 0}, S).
 
 -spec reply(reference(), term(), #s{}) -> #s{}.
 reply(Ref, Result, S) ->
-    kprof_agent_events:notice({kprof_reply, Ref, Result}, S).
+    notice({kprof_reply, Ref, Result}, S).
 
 limits(#{max_queue := Queue, max_memory := Memory, max_age_ms := AgeMs} = Limits,
        #s{messages = Messages, cost = Cost} = S0) ->
-    S = kprof_agent_stacks:stacks_use(maps:get(stacks, Limits, none), S0),
+    S = stacks_use(maps:get(stacks, Limits, none), S0),
     New = #limits{queue = Queue, memory = Memory, age_ns = AgeMs * 1000000,
                   function_rate = maps:get(hot, Limits, infinity),
                   total_rate = maps:get(calls, Limits, infinity)},
     heap_limit(New),
-    kprof_agent_sched_gc:use_flags(
+    use_flags(
       maps:get(flags, Limits, []),
       S#s{limits = New,
           messages = Messages#messages{wanted = maps:get(messages, Limits, false)},
@@ -283,27 +309,25 @@ limits(#{max_queue := Queue, max_memory := Memory, max_age_ms := AgeMs} = Limits
 -spec finish(term(), #s{}) -> no_return().
 finish(Reason, S0) ->
     S = handed_over(Reason, S0, put_down(S0#s{leaving = true})),
-    Last = kprof_agent_hot:send_counts(
-             kprof_agent_arming:read_counters(S#s{state = {ended, Reason}})),
-    Bye = setelement(1, kprof_agent_status:state_msg(Last), kprof_bye),
+    Last = send_counts(read_counters(S#s{state = {ended, Reason}})),
+    Bye = setelement(1, state_msg(Last), kprof_bye),
     _ = kprof_agent_events:send(Bye, S),
-    kprof_agent_arming:count_entries(S, false),
+    count_entries(S, false),
     _ = S#s.probe =:= native andalso kprof_probe:stop(),
-    _ = kprof_agent_process_flags:flags_end(S),
+    _ = flags_end(S),
     #events{sent = Sent, dropped = Dropped} = S#s.events,
     logger:notice("kprofd detached: ~ts: ~ts, ~b events sent, ~b dropped",
                   [S#s.lease#lease.who, reason_text(Reason), Sent, Dropped]),
     exit(normal).
 
 put_down(S0) ->
-    S1 = kprof_agent_checks:load_end(kprof_agent_checks:rates_end(kprof_agent_stacks:stacks_stop(S0))),
-    S2 = kprof_agent_foreign:count_end(
-           kprof_agent_arming:disarm(idle, kprof_agent_tokens:take_tokens(S1))),
-    kprof_agent_sched_gc:monitor_stop(kprof_agent_sched_gc:sweep_stop(S2)).
+    S1 = load_end(rates_end(stacks_stop(S0))),
+    S2 = count_end(disarm(idle, take_tokens(S1))),
+    monitor_stop(sweep_stop(S2)).
 
 %% From here on nothing is armed again: neither sizes of values nor code are watched.
 handed_over(stopped_by_daemon, #s{state = Before}, #s{events = Events, code = Code} = S) ->
-    hand_over(kprof_injected:now_ms() + ?DRAIN_MS,
+    hand_over(now_ms() + ?DRAIN_MS,
               S#s{state = Before, events = Events#events{value_sizes = #{}},
                   code = Code#code{checked_at = never}});
 handed_over(_, _, S) ->
@@ -311,7 +335,7 @@ handed_over(_, _, S) ->
 
 %% Every traced process has delivered before the last batch is sent.
 hand_over(Deadline, #s{state = armed, probe = native} = S) ->
-    kprof_agent_rings:hand_over_rings(Deadline, S);
+    hand_over_rings(Deadline, S);
 hand_over(Deadline, #s{state = armed} = S) ->
     Ref = case S#s.session of
               legacy -> erlang:trace_delivered(all);
@@ -324,17 +348,17 @@ hand_over(_, S) ->
 %% Waits for Ref, then takes what has arrived: that is all there is once the delivery is
 %% confirmed. Other messages stay in the queue.
 hand_over(Ref, Deadline, S) ->
-    Left = max(0, Deadline - kprof_injected:now_ms()),
+    Left = max(0, Deadline - now_ms()),
     Wait = if Ref =:= delivered -> 0; true -> Left end,
     receive
         ?CODE_CHANGED(_) ->
             hand_over(Ref, Deadline, S);
         ?PATTERN_SET(Args) ->
-            hand_over(Ref, Deadline, kprof_agent_foreign:patterns_set(Args, S));
+            hand_over(Ref, Deadline, patterns_set(Args, S));
         Ev when element(1, Ev) =:= trace_ts, Left > 0 ->
-            {First, N, Evs, S1} = kprof_agent_events:gather(?BATCH_EVENTS - 1, Ev, [], S),
-            case kprof_agent_events:over_limit(kprof_injected:now_ns() - First, 0, S1) of
-                {memory, _} -> kprof_agent_events:drop_rest(Evs, S1);
+            {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
+            case over_limit(now_ns() - First, 0, S1) of
+                {memory, _} -> drop_rest(Evs, S1);
                 _ -> hand_over_batch(Ref, Deadline, N, Evs, S1)
             end;
         Noise when ?IS_NOISE(Noise), Left > 0 ->
@@ -347,9 +371,9 @@ hand_over(Ref, Deadline, S) ->
 
 hand_over_batch(Ref, Deadline, N, Evs, S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
-    case kprof_agent_events:send_batch(kprof_injected:now_ns(), Queue, N, Evs, S) of
+    case send_batch(now_ns(), Queue, N, Evs, S) of
         {ok, S1} -> hand_over(Ref, Deadline, S1);
-        _ -> kprof_agent_events:drop_rest(Evs, S)
+        _ -> drop_rest(Evs, S)
     end.
 
 reason_text(stopped_by_daemon) -> "it ended";

@@ -23,6 +23,11 @@
 %% For the tests.
 -export([stack_candidates/3, stack_crowd/2]).
 
+-import(kprof_agent_rings, [drain_now/1]).
+-import(kprof_ask, [is_idle/1, take_ours/2]).
+-import(kprof_injected, [hide/0, now_ms/0, now_ns/0, spawn_labelled/3, spawn_monitored/3]).
+-import(kprof_waits, [waits_server/1]).
+
 -include("kprof_agent.hrl").
 
 -define(SEEN_MAX, 10000).       % processes noted between two ticks; the newest count
@@ -120,7 +125,7 @@ stacks_stop(S0) ->
 -spec sampler_down(#s{}) -> #s{}.
 sampler_down(S0) ->
     #s{stacks = #stacks{falls = Falls, fell_at = At} = Stacks} = S = stacks_sleep(S0),
-    Now = kprof_injected:now_ms(),
+    Now = now_ms(),
     Soon = Falls > 0 andalso Now - At < 2 * ?AGAIN_MOST_MS,
     S#s{stacks = Stacks#stacks{sampler = none, falls = if Soon -> Falls + 1; true -> 1 end,
                                fell_at = Now}}.
@@ -128,7 +133,7 @@ sampler_down(S0) ->
 may_start(#stacks{falls = Falls}) when Falls =< 1 -> true;
 may_start(#stacks{falls = Falls, fell_at = At}) ->
     Wait = min(?AGAIN_MOST_MS, ?AGAIN_MS bsl min(Falls - 1, 10)),
-    kprof_injected:now_ms() - At >= Wait.
+    now_ms() - At >= Wait.
 
 %% The sampler of an agent that gave way ends with it.
 -spec stacks_inherited(#s{}) -> #s{}.
@@ -153,7 +158,7 @@ callers([], Pids) -> Pids.
 -spec stacks_wait_ms(non_neg_integer(), #s{}) -> non_neg_integer().
 stacks_wait_ms(Ms, #s{stacks = #stacks{due = none}}) -> Ms;
 stacks_wait_ms(Ms, #s{stacks = #stacks{due = {_, At}}}) ->
-    min(Ms, max(0, At - kprof_injected:now_ms())).
+    min(Ms, max(0, At - now_ms())).
 
 %% The sampler asks for its next tick, and reports its cost so far.
 -spec stacks_next({pid(), InMs :: non_neg_integer()}, non_neg_integer(), #s{}) -> #s{}.
@@ -165,7 +170,7 @@ stacks_next({Pid, InMs}, BusyNs,
     case S of
         #s{state = armed, stacks = #stacks{due = none} = Stacks1} ->
             Timer = erlang:start_timer(InMs, self(), stacks),
-            S#s{stacks = Stacks1#stacks{due = {Timer, kprof_injected:now_ms() + InMs}}};
+            S#s{stacks = Stacks1#stacks{due = {Timer, now_ms() + InMs}}};
         _ ->
             S
     end;
@@ -175,7 +180,7 @@ stacks_next(_, _, S) ->
 %% The timer: all events that came before it have been seen, or are in the rings.
 -spec stacks_due(#s{}) -> #s{}.
 stacks_due(#s{probe = native} = S) ->
-    Drained = kprof_agent_rings:drain_now(S),
+    Drained = drain_now(S),
     given(kprof_probe:recent(), Drained);
 stacks_due(#s{stacks = #stacks{seen = {_, Pids}}} = S) ->
     given(Pids, S).
@@ -193,7 +198,7 @@ given(_, S) ->
 -spec stacks_of([{non_neg_integer(), non_neg_integer()}], integer(), #s{}) -> #s{}.
 stacks_of(Pids, Ref, S) ->
     Agent = self(),
-    kprof_injected:spawn_labelled(
+    spawn_labelled(
       kprof_agent, stacks,
       fun() ->
               process_flag(priority, high),
@@ -211,12 +216,12 @@ pids(Pids) ->
       Number :: {non_neg_integer(), non_neg_integer()}.
 waits_for(Pids, Servers, Ref, S) ->
     Agent = self(),
-    kprof_injected:spawn_labelled(
+    spawn_labelled(
       kprof_agent, waits,
       fun() ->
-              kprof_injected:hide(),
+              hide(),
               _ = process_flag(max_heap_size, #{size => ?WAITS_WORDS, kill => true, error_logger => false}),
-              Found = {kprof_waits:waits(pids(Pids)), [kprof_waits:waits_server(P) || P <- pids(Servers)]},
+              Found = {kprof_waits:waits(pids(Pids)), [waits_server(P) || P <- pids(Servers)]},
               Agent ! {waits, Ref, length(Pids) + length(Servers), Found}
       end),
     S.
@@ -229,7 +234,7 @@ waits_asked(N, #s{events = #events{busy_ns = Ns} = E} = S) ->
 -spec stacks_answer(integer(), tuple(), #s{}) -> #s{}.
 stacks_answer(Ref, Message, S0) ->
     S = case S0 of
-            #s{probe = native} -> kprof_agent_rings:drain_now(S0);
+            #s{probe = native} -> drain_now(S0);
             #s{} -> S0
         end,
     _ = kprof_agent_events:send({kprof_reply, Ref, Message}, S),
@@ -239,7 +244,7 @@ stacks_now(Pids) ->
     {Answers, Asker} = kprof_ask:take([{P, P} || P <- Pids], kprof_ask:start()),
     kprof_ask:stop(Asker),
     NotSeen = length([x || {_, _, _, _, _, not_seen} <- Answers]),
-    {kprof_stacks, kprof_injected:now_ns(), {1, length(Pids), length(Answers), NotSeen, 0, 0},
+    {kprof_stacks, now_ns(), {1, length(Pids), length(Answers), NotSeen, 0, 0},
      [{P, Label, At, Took, 0, Status, Frames, 0}
       || {P, At, Took, Status, Label, Frames} <- Answers]}.
 
@@ -247,19 +252,19 @@ stacks_now(Pids) ->
 
 sampler_start(#s{lease = #lease{daemon = Daemon}, stacks = #stacks{wanted = {PerSecond, Ppm}}}) ->
     Agent = self(),
-    kprof_injected:spawn_monitored(
+    spawn_monitored(
       kprof_agent, stack_sampler,
       fun() ->
-              kprof_injected:hide(),
+              hide(),
               process_flag(priority, high),
               Monitor = erlang:monitor(process, Agent),
               {LookNs, StackNs} = calibrated(),
-              Now = kprof_injected:now_ns(),
+              Now = now_ns(),
               sampler(ask_next(#sampler{agent = Agent, monitor = Monitor, daemon = Daemon,
-                                        per_second = PerSecond, ppm = Ppm,
-                                        asker = kprof_ask:start(), look_ns = LookNs,
-                                        stack_ns = StackNs, ticked_at = Now, reported_at = Now,
-                                        mean_ns = 1000000000 div PerSecond}))
+                         per_second = PerSecond, ppm = Ppm,
+                         asker = kprof_ask:start(), look_ns = LookNs,
+                         stack_ns = StackNs, ticked_at = Now, reported_at = Now,
+                         mean_ns = 1000000000 div PerSecond}))
       end).
 
 sampler(#sampler{monitor = Monitor} = S) ->
@@ -267,7 +272,7 @@ sampler(#sampler{monitor = Monitor} = S) ->
         {candidates, Pids} ->
             sampler(ask_next(tick(Pids, S)));
         wake ->
-            sampler(ask_next(S#sampler{candidates = #{}, ticked_at = kprof_injected:now_ns()}));
+            sampler(ask_next(S#sampler{candidates = #{}, ticked_at = now_ns()}));
         {'DOWN', Monitor, process, _, _} ->
             kprof_ask:stop(S#sampler.asker);
         _ ->
@@ -287,22 +292,22 @@ interval(#sampler{per_second = N, ppm = Ppm, taken_mean = Taken, cost_mean = Cos
     max(?TICK_LEAST_NS, min(?TICK_MOST_NS, round(max(Wanted, Cost * 1.0e6 / Ppm)))).
 
 tick(Pids, Last) ->
-    {Found, Sought, #sampler{candidates = Before} = S0} = sought(kprof_injected:now_ns(), Last),
-    T0 = kprof_injected:now_ns(),
+    {Found, Sought, #sampler{candidates = Before} = S0} = sought(now_ns(), Last),
+    T0 = now_ns(),
     All = stack_candidates(Found ++ Pids, T0 div 1000000, Before),
     S = S0#sampler{candidates = All, crowded = S0#sampler.crowded + stack_crowd(Found ++ Pids, All),
                    late = S0#sampler.late + late(T0, S0)},
     Looked = chosen(maps:keys(All), looks(S)),
-    T1 = kprof_injected:now_ns(),
-    {Answers, Stacks, Ended, Asker} = kprof_ask:take_ours([{P, P} || P <- Looked], S#sampler.asker),
-    T2 = kprof_injected:now_ns(),
+    T1 = now_ns(),
+    {Answers, Stacks, Ended, Asker} = take_ours([{P, P} || P <- Looked], S#sampler.asker),
+    T2 = now_ns(),
     N = length(Looked),
     StandsFor = stands_for(T0, map_size(All), N, S),
     Samples = [sample(A, StandsFor, All) || A <- Answers, is_work(A)],
     S1 = counted(Samples, N, S#sampler{asker = Asker}),
     Left = left(Looked, Answers, Ended, T0 div 1000000, All),
     S2 = stacks_report(Samples, T2, S1#sampler{candidates = Left, ticked_at = T0}),
-    T3 = kprof_injected:now_ns(),
+    T3 = now_ns(),
     costs(T1 - T0 + T3 - T2 + (N + Sought) * S#sampler.look_ns + Stacks * S#sampler.stack_ns, S2).
 
 %% A process that works for requests without calling a traced function, such as the server that a
@@ -379,7 +384,7 @@ late(Now, #sampler{ticked_at = Before} = S) ->
 %% its next message keeps the token of the last one.
 is_work({_, _, _, _, _, not_seen}) -> true;
 is_work({_, _, _, _, 0, _}) -> false;
-is_work({_, _, _, waiting, _, Frames}) -> not kprof_ask:is_idle(Frames);
+is_work({_, _, _, waiting, _, Frames}) -> not is_idle(Frames);
 is_work(_) -> true.
 
 %% The label that it had before may be of an earlier request.
@@ -424,7 +429,7 @@ stacks_report([], Now, #sampler{reported_at = At} = S) when Now - At < ?REPORT_N
 stacks_report(Samples, Now, #sampler{daemon = Daemon, unsent = Unsent} = S) ->
     Counts = {S#sampler.ticks, S#sampler.looked, S#sampler.taken, S#sampler.not_seen, Unsent,
               S#sampler.busy_ns, S#sampler.crowded, S#sampler.late},
-    case erlang:send(Daemon, {kprof_stacks, kprof_injected:now_ns(), Counts, Samples},
+    case erlang:send(Daemon, {kprof_stacks, now_ns(), Counts, Samples},
                      [noconnect, nosuspend]) of
         ok -> S#sampler{reported_at = Now};
         _ -> S#sampler{unsent = Unsent + length(Samples)}
@@ -441,8 +446,8 @@ calibrated() ->
     {max(?LOOK_NS, Look), max(?STACK_NS, Stack)}.
 
 took(P, Items) ->
-    T0 = kprof_injected:now_ns(),
+    T0 = now_ns(),
     _ = process_info(P, Items),
-    kprof_injected:now_ns() - T0.
+    now_ns() - T0.
 
 median(Ns) -> lists:nth(length(Ns) div 2, lists:sort(Ns)).

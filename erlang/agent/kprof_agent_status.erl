@@ -3,13 +3,16 @@
 
 -export([summary/1, state_msg/1, waiting/1]).
 
+-import(kprof_agent_arming, [counters_now/1, entry_calls/1, unarmed/1]).
+-import(kprof_injected, [now_ns/0]).
+
 -include("kprof_agent.hrl").
 
 %% What kprof_agent:status/0 returns.
 -spec summary(#s{}) -> map().
 summary(S0) ->
     {_, #s{lease = Lease, plan = Plan, events = Events, code = Code, foreign = Foreign} = S} =
-        kprof_agent_arming:counters_now(S0),
+        counters_now(S0),
     #{who => Lease#lease.who,
       since => calendar:system_time_to_rfc3339(Lease#lease.since, [{offset, "Z"}]),
       state => S#s.state,
@@ -32,7 +35,7 @@ summary(S0) ->
       busy_ms => Events#events.busy_ns div 1000000,
       held_ms => Events#events.held_ns div 1000000,
       switches => S#s.cost#cost.switches,
-      entry_calls => kprof_agent_arming:entry_calls(S),
+      entry_calls => entry_calls(S),
       tier_calls => S#s.hot#hot.calls}.
 
 %% The message for the daemon (src/agent/agent_msg.c).
@@ -43,10 +46,10 @@ state_msg(#s{lease = Lease, events = Events, foreign = Foreign} = S) ->
                          {_, _} = State -> State;
                          State -> {State, []}
                      end,
-    {kprof_status, kprof_injected:now_ns(), erlang:time_offset(nanosecond),
+    {kprof_status, now_ns(), erlang:time_offset(nanosecond),
      Name, Reason, Events#events.seq, waiting(S), Bytes, Events#events.sent,
      Events#events.dropped, Events#events.dropped_entries,
-     kprof_agent_arming:entry_calls(S), kprof_agent_arming:unarmed(S), Events#events.busy_ns,
+     entry_calls(S), unarmed(S), Events#events.busy_ns,
      S#s.hot#hot.calls, Lease#lease.ref, Foreign#foreign.dropped,
      map_size(Foreign#foreign.ceded), Events#events.held_ns, S#s.cost#cost.switches}.
 

@@ -3,6 +3,9 @@
 
 -export([take_tokens/1]).
 
+-import(kprof_agent_arming, [by_kind/1]).
+-import(kprof_agent_patterns, [is_others_now/2, pattern/3]).
+
 -include("kprof_agent.hrl").
 
 -define(LEAVE_MS, 300).         % for processes to run into a pattern that takes their token
@@ -26,11 +29,11 @@ take_tokens(S) ->
     S.
 
 takers(#s{state = State, plan = Plan} = S) ->
-    {Entries, Tiers} = kprof_agent_arming:by_kind(
+    {Entries, Tiers} = by_kind(
                          [I || I <- Plan, not I#item.gone,
                                State =:= armed orelse
-                                   not kprof_agent_patterns:is_others_now(I, S)]),
+                                   not is_others_now(I, S)]),
     Entries ++ Tiers.
 
 patterns(Items, Spec, #s{session = Session}) ->
-    [kprof_agent_patterns:pattern(Session, I#item.mfa, Spec) || I <- Items].
+    [pattern(Session, I#item.mfa, Spec) || I <- Items].

@@ -14,6 +14,9 @@
 -export([general/1, outermost/2]).
 -export_type([groups/0]).
 
+-import(kprof_fn_text, [fn_text/1]).
+-import(kprof_injected, [process_label/2]).
+
 -define(PIDS_MAX, 20000).       % that are known: some MB
 -define(GROUPS_MAX, 1000).      % a report of more helps nobody
 -define(WAITING_MAX, 1000).     % processes to be named
@@ -158,7 +161,7 @@ is_of_every(_) -> false.
 namer_start() ->
     Server = self(),
     spawn_opt(fun() ->
-                      kprof_injected:process_label(kprof_sampler, namer),
+                      process_label(kprof_sampler, namer),
                       _ = erlang:monitor(process, Server),
                       namer(Server)
               end,
@@ -231,7 +234,7 @@ general(_, _) ->
 
 -spec function_text(mfa()) -> binary().
 function_text(Function) ->
-    cut(kprof_fn_text:fn_text(Function)).
+    cut(fn_text(Function)).
 
 -spec atom_text(atom()) -> binary().
 atom_text(Atom) ->

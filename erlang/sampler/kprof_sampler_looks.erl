@@ -9,6 +9,9 @@
 -export([looker/0, statuses/2, looker_stop/1, looker_of/1]).
 -export_type([looker/0]).
 
+-import(kprof_ask, [status_of/1]).
+-import(kprof_injected, [now_ms/0, process_label/2]).
+
 -define(ANSWER_MS, 5).
 -define(AGAIN_MS, 25).          % until it is asked again; doubled each time,
 -define(AGAIN_MOST_MS, 10000).  % up to this
@@ -38,7 +41,7 @@ looker_of(#looker{worker = {Pid, _}}) -> Pid.
 %% Processes that have ended are left out; not_seen: it does not answer.
 -spec statuses([pid()], looker()) -> {#{pid() => atom()}, looker()}.
 statuses(Pids, #looker{mute = Mute} = L0) ->
-    Now = kprof_injected:now_ms(),
+    Now = now_ms(),
     Is = fun(P) -> case Mute of #{P := {At, _}} -> At > Now; #{} -> false end end,
     {Unasked, Asked} = lists:partition(Is, Pids),
     Codes = atomics:new(max(1, length(Asked)), []),
@@ -110,7 +113,7 @@ muted(Stuck, Found, Now, Mute0) ->
 with_looker(#looker{worker = none} = L) ->
     Owner = self(),
     L#looker{worker = spawn_opt(fun() ->
-                                        kprof_injected:process_label(kprof_sampler, looker),
+                                        process_label(kprof_sampler, looker),
                                         looker_loop(erlang:monitor(process, Owner))
                                 end, [link, monitor, {priority, high}])};
 with_looker(L) -> L.
@@ -131,7 +134,7 @@ looker_loop(Monitor) ->
 
 looker_look(I, Tuple, _) when I > tuple_size(Tuple) -> ok;
 looker_look(I, Tuple, Codes) ->
-    atomics:put(Codes, I, case kprof_ask:status_of(element(I, Tuple)) of
+    atomics:put(Codes, I, case status_of(element(I, Tuple)) of
                               undefined -> ?GONE;
                               running -> 1;
                               runnable -> 2;

@@ -16,6 +16,11 @@
 -export([census_start/2, census_size/1, census_stop/1, census_found/2]).
 -export_type([census/0]).
 
+-import(kprof_injected, [now_ms/0, process_label/2]).
+-import(kprof_sampler_groups, [application_of/1, atom_text/1, dictionary_of/1, function_text/1,
+         outermost_function/2]).
+-import(kprof_waits, [waits_calls/1]).
+
 -define(PROCESSES_MAX, 10000).  % some 60 ms of a scheduler
 -define(LIMIT_MS, 1000).        % for all of them
 -define(TOGETHER, 100).
@@ -49,7 +54,7 @@ census_start(List, Depth) ->
     All = max(tuple_size(List), erlang:system_info(process_count)),
     Server = self(),
     {Pid, Ref} = spawn_opt(fun() ->
-                                   kprof_injected:process_label(kprof_sampler, census),
+                                   process_label(kprof_sampler, census),
                                    exit({census, census(Server, Asked, All, Depth)})
                            end,
                            [monitor, {max_heap_size, #{size => ?WORDS_MAX, kill => true, error_logger => false}}]),
@@ -73,13 +78,13 @@ census_found(_, {_, All}) -> {{0, All}, [], [], []}.
 -spec census(pid(), [pid()], non_neg_integer(), pos_integer()) -> result().
 census(Server, Asked, All, Depth) ->
     Ours = erlang:monitor(process, Server),
-    Rows = ask_each(Asked, fun(P) -> row(P, Depth) end, {Ours, kprof_injected:now_ms() + ?LIMIT_MS}),
+    Rows = ask_each(Asked, fun(P) -> row(P, Depth) end, {Ours, now_ms() + ?LIMIT_MS}),
     Known = maps:from_list([{P, Row} || {P, _, _, _, _} = Row <- Rows]),
-    Apps = maps:from_list([{L, kprof_sampler_groups:application_of(L)} || L <- lists:usort([L || {_, _, _, L, _} <- Rows])]),
+    Apps = maps:from_list([{L, application_of(L)} || L <- lists:usort([L || {_, _, _, L, _} <- Rows])]),
     Some = kprof_sampler_choice:spread(?CALLERS_OF, list_to_tuple(Asked)),
     Waits = waited_for(Some, Ours),
     receive {'DOWN', Ours, _, _, _} -> exit(shutdown) after ?AGAIN_MS -> ok end,
-    Until = kprof_injected:now_ms() + ?LIMIT_MS,
+    Until = now_ms() + ?LIMIT_MS,
     Pools = [again(Pool, {Ours, Until}) || Pool <- pools(Rows, Known, Apps)],
     {{length(Rows), max(0, All - length(Rows))}, applications(Rows, Apps), Pools,
      lists:ukeysort(1, Waits ++ waited_for(Some, Ours))}.
@@ -87,7 +92,7 @@ census(Server, Asked, All, Depth) ->
 %% Servers that answer later than they take messages, for which several of these processes wait: one
 %% alone may have asked for what takes long. Who waits briefly may go on while it is looked at.
 waited_for(Pids, Ours) ->
-    looks(ask_each(Pids, fun caller/1, {Ours, kprof_injected:now_ms() + ?LIMIT_MS}), ?LOOKS).
+    looks(ask_each(Pids, fun caller/1, {Ours, now_ms() + ?LIMIT_MS}), ?LOOKS).
 
 looks(Callers, N) ->
     case [Found || {_, Waiting, _} = Found <- kprof_waits:waits(Callers), Waiting > 1] of
@@ -98,7 +103,7 @@ looks(Callers, N) ->
 
 caller(P) ->
     case process_info(P, current_function) of
-        {_, {M, _, _}} -> case kprof_waits:waits_calls(M) of true -> P; false -> gone end;
+        {_, {M, _, _}} -> case waits_calls(M) of true -> P; false -> gone end;
         _ -> gone
     end.
 
@@ -112,7 +117,7 @@ pools(Rows, Known, Apps) ->
                           (_, _, Acc) -> Acc
                        end, #{}, ByParent),
     Largest = lists:sort([{-length(Pids), Key, Parents, Pids} || {Key, {Parents, Pids}} <- maps:to_list(ByName)]),
-    [{App, parent_text(Parent), Owner, kprof_sampler_groups:function_text(Began), Parents, length(Pids), 0, false,
+    [{App, parent_text(Parent), Owner, function_text(Began), Parents, length(Pids), 0, false,
       kprof_sampler_choice:spread(?MEMBERS_MAX, list_to_tuple(Pids))}
      || {_, {App, Parent, Owner, Began}, Parents, Pids} <- lists:sublist(Largest, ?POOLS_MAX)].
 
@@ -175,9 +180,9 @@ supervises({M, _, _}) ->
 supervises(none) -> false.
 
 %% A registered name, or the function that it began with; the module of a supervisor.
-parent_text({Registered, _}) when is_atom(Registered) -> kprof_sampler_groups:atom_text(Registered);
-parent_text({_, {supervisor, M, _}}) -> kprof_sampler_groups:atom_text(M);
-parent_text({_, {_, _, _} = Began}) -> kprof_sampler_groups:function_text(Began);
+parent_text({Registered, _}) when is_atom(Registered) -> atom_text(Registered);
+parent_text({_, {supervisor, M, _}}) -> atom_text(M);
+parent_text({_, {_, _, _} = Began}) -> function_text(Began);
 parent_text({_, none}) -> <<>>.
 
 %% ------------------------------------------------------------------- a row ----
@@ -192,7 +197,7 @@ row(P, Depth) ->
     end.
 
 began(P, {proc_lib, _, _}, Depth) ->
-    case kprof_sampler_groups:dictionary_of(P) of
+    case dictionary_of(P) of
         {_, {M, F, A} = Began} when is_atom(M), is_atom(F), is_integer(A) -> Began;
         _ -> began_by_stack(P, Depth)
     end;
@@ -201,7 +206,7 @@ began(_, Initial, _) -> Initial.
 
 began_by_stack(P, Depth) ->
     case process_info(P, current_stacktrace) of
-        {_, Stack} -> kprof_sampler_groups:outermost_function(Stack, Depth);
+        {_, Stack} -> outermost_function(Stack, Depth);
         undefined -> none
     end.
 
@@ -215,7 +220,7 @@ ask_each(Pids, Question, Limit) ->
     Place = atomics:new(1, []),
     New = fun() ->
                   spawn_opt(fun() ->
-                                    kprof_injected:process_label(kprof_sampler, asker),
+                                    process_label(kprof_sampler, asker),
                                     census_asker(Asks, Question, Place)
                             end, [link, monitor])
           end,
@@ -227,7 +232,7 @@ ask_each([], _, Asker, Answers) ->
     {Answers, Asker};
 ask_each(Pids, {New, Place, {_, Until} = Limit} = How, Asker, Answers) ->
     {Now, Later} = lists:split(min(?TOGETHER, length(Pids)), Pids),
-    case kprof_injected:now_ms() < Until andalso ask_now(Now, Place, Limit, Asker) of
+    case now_ms() < Until andalso ask_now(Now, Place, Limit, Asker) of
         false -> {Answers, Asker};
         {answers, Some} -> ask_each(Later, How, Asker, [Some | Answers]);
         {silent, I} ->

@@ -7,6 +7,17 @@
 
 -export([host/0]).
 
+-import(kprof_ask, [worker_of/1]).
+-import(kprof_injected, [now_ms/0, now_ns/0, process_label/2]).
+-import(kprof_oneshot, [look_lease/1, new_sentry/1, profile_new/5, say_begin/1, take_name/1,
+         tell_sentry/1]).
+-import(kprof_refusal, [refuse/2]).
+-import(kprof_sampler_budget, [may_list/1, stack_cost/1]).
+-import(kprof_sampler_choice, [list_of/1]).
+-import(kprof_sampler_groups, [asked_for/1, name_all/2, namer_of/1, namer_stop/1, new_names/1]).
+-import(kprof_sampler_looks, [looker_of/1, looker_stop/1]).
+-import(kprof_sampler_pools, [census_found/2, census_size/1, census_start/2, census_stop/1]).
+
 -include("kprof_oneshot.hrl").
 
 -define(TICKS_MAX, 100).        % a second
@@ -44,17 +55,17 @@ host() ->
           legacy_clear = fun(_) -> ok end}.
 
 init(Starter, Client, #{processes := Which, per_second := PerSecond, share_ppm := Ppm} = Opts) ->
-    kprof_oneshot:take_name(host()),
-    kprof_injected:process_label(kprof_sampler, server),
+    take_name(host()),
+    process_label(kprof_sampler, server),
     From = chosen(kprof_processes:whose(Which, none), Opts),
     %% `legacy` with nothing armed: there is no session, and nothing to take back.
-    P = kprof_oneshot:profile_new(host(), Client, legacy, [], Opts),
-    kprof_oneshot:tell_sentry(P),
-    kprof_oneshot:say_begin(P),
+    P = profile_new(host(), Client, legacy, [], Opts),
+    tell_sentry(P),
+    say_begin(P),
     process_flag(priority, high),
     {StackNs, Asker} = stack_ns(kprof_ask:start()),
-    Now = kprof_injected:now_ns(),
-    S = #s{p = P#profile{lease_at = kprof_injected:now_ms()},
+    Now = now_ns(),
+    S = #s{p = P#profile{lease_at = now_ms()},
            choice = kprof_sampler_choice:new(From), groups = kprof_sampler_groups:new(),
            budget = kprof_sampler_budget:new(Ppm, PerSecond, StackNs, Now),
            asker = Asker, looker = kprof_sampler_looks:looker(), depth = depth(), mean_ms = mean_ms(PerSecond), began = Now},
@@ -69,11 +80,11 @@ init(Starter, Client, #{processes := Which, per_second := PerSecond, share_ppm :
 
 %% Those that are there now; all: also those that come.
 chosen(Which, _) when Which =:= <<"existing">>; Which =:= <<"new">> ->
-    kprof_refusal:refuse("stacks are of all processes, or of some by name (see -processes)", []);
+    refuse("stacks are of all processes, or of some by name (see -processes)", []);
 chosen(<<"all">>, _) -> all;
 chosen(Which, Opts) ->
     case kprof_processes:chosen(Which, Opts, undefined) of
-        [] -> kprof_refusal:refuse("there are no such processes (see -processes)", []);
+        [] -> refuse("there are no such processes (see -processes)", []);
         Pids -> Pids
     end.
 
@@ -102,13 +113,13 @@ stack_ns(Asker0) ->
                                     Asker0, lists:seq(1, ?TRIED)),
     Idle ! stop,
     receive {'DOWN', Ref, process, Idle, _} -> ok end,
-    {kprof_sampler_budget:stack_cost(Times), Asker}.
+    {stack_cost(Times), Asker}.
 
 timed(Ask) ->
-    Began = kprof_injected:now_ns(),
+    Began = now_ns(),
     {Answers, Asker} = Ask(),
     IsSeen = [x || {_, _, _, _, _, Frames} <- Answers, is_list(Frames)] =/= [],
-    {{kprof_injected:now_ns() - Began, IsSeen}, Asker}.
+    {{now_ns() - Began, IsSeen}, Asker}.
 
 %% ----------------------------------------------------------------- loop ----
 
@@ -116,15 +127,15 @@ loop(S) ->
     receive
         {kprof, Client, Ref, Cmd} when Client =:= S#s.p#profile.client ->
             S1 = command(Cmd, Ref, S),
-            loop(S1#s{p = S1#s.p#profile{lease_at = kprof_injected:now_ms()}});
+            loop(S1#s{p = S1#s.p#profile{lease_at = now_ms()}});
         tick ->
             loop(if S#s.over -> S; true -> tick(S), sample(S) end);
         flush ->
             erlang:send_after(?FLUSH_MS, self(), flush),
-            S1 = S#s{p = kprof_oneshot:look_lease(S#s.p), groups = kprof_sampler_groups:look(S#s.groups)},
-            Began = kprof_injected:now_ns(),
+            S1 = S#s{p = look_lease(S#s.p), groups = kprof_sampler_groups:look(S#s.groups)},
+            Began = now_ns(),
             #s{budget = B} = S2 = flush(S1),
-            loop(S2#s{budget = kprof_sampler_budget:spent(flush, kprof_injected:now_ns() - Began, B)});
+            loop(S2#s{budget = kprof_sampler_budget:spent(flush, now_ns() - Began, B)});
         {reply, Ref} ->
             reply(Ref, S),
             loop(S);
@@ -138,7 +149,7 @@ loop(S) ->
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.p#profile.client_ref ->
             leave({gone, Reason}, S);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.p#profile.sentry) ->
-            loop(S#s{p = kprof_oneshot:new_sentry(S#s.p)});
+            loop(S#s{p = new_sentry(S#s.p)});
         {kprof_sampler, stop} ->
             leave(stopped, S);
         _ ->
@@ -157,13 +168,13 @@ command(peek, Ref, S0) ->
     S;
 %% What processes are there for: the answer takes a while.
 command(pools, Ref, #s{census = none, choice = Choice, depth = Depth, budget = B} = S) ->
-    List = case kprof_sampler_choice:list_of(Choice) of
-               {} -> kprof_sampler_choice:list_of(kprof_sampler_choice:listed(Choice));
+    List = case list_of(Choice) of
+               {} -> list_of(kprof_sampler_choice:listed(Choice));
                Listed -> Listed
            end,
-    {Monitor, Census} = kprof_sampler_pools:census_start(List, Depth),
+    {Monitor, Census} = census_start(List, Depth),
     S#s{census = {Monitor, Census, Ref},
-        budget = kprof_sampler_budget:spent(census, kprof_sampler_pools:census_size(List), B)};
+        budget = kprof_sampler_budget:spent(census, census_size(List), B)};
 command(pools, _, S) ->
     S;
 %% These were the last samples.
@@ -174,39 +185,39 @@ command(stop, _, S) ->
 
 -spec leave(term(), #s{}) -> no_return().
 leave(Reason, S) ->
-    kprof_sampler_groups:namer_stop(S#s.groups),
-    kprof_sampler_pools:census_stop(case S#s.census of none -> none; {_, Census, _} -> Census end),
+    namer_stop(S#s.groups),
+    census_stop(case S#s.census of none -> none; {_, Census, _} -> Census end),
     kprof_ask:stop(S#s.asker),
-    kprof_sampler_looks:looker_stop(S#s.looker),
+    looker_stop(S#s.looker),
     kprof_oneshot:finish(Reason, S#s.p).
 
 %% -------------------------------------------------------------- samples ----
 
 sample(#s{budget = B0} = S) ->
-    Began = kprof_injected:now_ns(),
+    Began = now_ns(),
     case kprof_sampler_budget:grant(Began, B0) of
         {rest, B} -> S#s{budget = B};
         {Grant, B} -> sample(Grant, list(S#s{budget = B}))
     end.
 
 list(#s{budget = B, choice = Choice} = S) ->
-    case kprof_sampler_budget:may_list(B) of
+    case may_list(B) of
         true ->
-            Began = kprof_injected:now_ns(),
+            Began = now_ns(),
             Listed = kprof_sampler_choice:listed(Choice),
-            Took = kprof_injected:now_ns() - Began,
+            Took = now_ns() - Began,
             S#s{choice = Listed, budget = kprof_sampler_budget:spent(list, Took, B)};
         false -> S
     end.
 
 sample(Grant, #s{choice = C0, budget = B0, asker = Asker0, looker = Looker0} = S) ->
-    Began = kprof_injected:now_ns(),
+    Began = now_ns(),
     StatusesOf = fun(Pids) -> kprof_sampler_looks:statuses(Pids, Looker0) end,
     {Chosen, Looker, C} = kprof_sampler_choice:look(Grant#{own => own(S)}, StatusesOf, C0),
-    Looked = kprof_injected:now_ns(),
+    Looked = now_ns(),
     {Mute, ToAsk} = lists:partition(fun({_, Status, _}) -> Status =:= not_seen end, Chosen),
     {Answers, Asker} = kprof_ask:take([{P, One} || {P, _, _} = One <- ToAsk], Asker0),
-    Asked = kprof_injected:now_ns(),
+    Asked = now_ns(),
     Samples = [Sample || Sample <- [sample_of(A) || A <- Answers], not is_own(Sample)] ++
         [{P, 0, Asked, 0, StandsFor, undefined, not_seen, 0} || {P, _, StandsFor} <- Mute],
     S1 = keep(Samples, S#s{choice = C, asker = Asker, looker = Looker}),
@@ -215,17 +226,16 @@ sample(Grant, #s{choice = C0, budget = B0, asker = Asker0, looker = Looker0} = S
     B2 = kprof_sampler_budget:spent(stacks, length(ToAsk), B1),
     Names = named(S1) - named(S),
     B3 = kprof_sampler_budget:spent(names, Names, B2),
-    S1#s{budget = kprof_sampler_budget:spent(tick, kprof_injected:now_ns() - Asked, B3)}.
+    S1#s{budget = kprof_sampler_budget:spent(tick, now_ns() - Asked, B3)}.
 
 named(#s{groups = Groups}) ->
-    kprof_sampler_groups:asked_for(Groups).
+    asked_for(Groups).
 
 looked(Choice) ->
     maps:get(looked, kprof_sampler_choice:totals(Choice)).
 
 own(#s{p = #profile{sentry = {Sentry, _}}, groups = Groups, asker = Asker, looker = Looker}) ->
-    [self(), Sentry, kprof_sampler_groups:namer_of(Groups), kprof_ask:worker_of(Asker),
-     kprof_sampler_looks:looker_of(Looker)].
+    [self(), Sentry, namer_of(Groups), worker_of(Asker), looker_of(Looker)].
 
 %% With the status that it was chosen for: it may be another when it is asked.
 sample_of({{P, Status, StandsFor}, At, Took, _, Label, Frames}) ->
@@ -241,13 +251,13 @@ keep(Samples, #s{new = New, taken = Taken, not_seen = NotSeen, unsent = Unsent} 
     S#s{new = lists:sublist(Samples, Room) ++ New, taken = Taken + length(Samples),
         not_seen = NotSeen + length(Samples) - length(Seen),
         unsent = Unsent + max(0, length(Samples) - Room),
-        groups = kprof_sampler_groups:name_all(Seen, S#s.groups)}.
+        groups = name_all(Seen, S#s.groups)}.
 
 %% Sends the samples of before the last flush.
 flush(#s{old = Old, new = New} = S0) ->
     {Samples, Groups} = lists:mapfoldl(fun(Sample, G) -> grouped(Sample, S0#s.depth, G) end, S0#s.groups, Old),
     S = send_names(S0#s{groups = Groups, old = New, new = []}),
-    case send({kprof_stacks, kprof_injected:now_ns(), counts(S), Samples}, S) of
+    case send({kprof_stacks, now_ns(), counts(S), Samples}, S) of
         ok -> S;
         _ -> S#s{unsent = S#s.unsent + length(Samples)}
     end.
@@ -258,7 +268,7 @@ grouped({P, _, _, _, _, _, Frames, _} = Sample, Depth, G0) ->
     {setelement(8, Sample, N), G}.
 
 send_names(S) ->
-    case kprof_sampler_groups:new_names(S#s.groups) of
+    case new_names(S#s.groups) of
         {[], _} -> S;
         {Names, Groups} ->
             case send({kprof_groups, Names}, S) of
@@ -275,11 +285,11 @@ counts(#s{choice = Choice} = S) ->
 %% too young to be chosen.
 reply(Ref, #s{choice = Choice, began = Began} = S) ->
     #{time := Time, young := Young} = kprof_sampler_choice:totals(Choice),
-    Totals = #{elapsed => kprof_injected:now_ns() - Began, time => Time, young => Young},
+    Totals = #{elapsed => now_ns() - Began, time => Time, young => Young},
     send({kprof_reply, Ref, Totals}, S) =:= ok orelse erlang:send_after(?RETRY_MS, self(), {reply, Ref}).
 
 pools(Reason, #s{census = {_, Census, Ref}} = S) ->
-    send_pools(Ref, kprof_sampler_pools:census_found(Reason, Census), S),
+    send_pools(Ref, census_found(Reason, Census), S),
     S#s{census = none}.
 
 send_pools(Ref, {Seen, Apps, Pools, Waits} = Found, S) ->

@@ -14,6 +14,8 @@
 -export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1, seek/2, status_of/1]).
 -export_type([asker/0, answer/0, frames/0]).
 
+-import(kprof_injected, [now_ms/0, now_ns/0, process_label/2]).
+
 -include("kprof_label.hrl").
 
 -define(ANSWER_MS, 5).          % for an answer
@@ -82,10 +84,10 @@ seek(Asked, Asker0) ->
 %% `running`. It answers where a signal waits for it, such as a message: then it is about to run.
 -spec status_of(pid()) -> atom() | undefined.
 status_of(P) ->
-    T0 = kprof_injected:now_ns(),
+    T0 = now_ns(),
     case process_info(P, status) of
         {status, running} ->
-            Took = kprof_injected:now_ns() - T0,
+            Took = now_ns() - T0,
             if Took > ?DIRECT_NS -> runnable; true -> running end;
         {status, Status} -> Status;
         undefined -> undefined
@@ -103,12 +105,12 @@ is_idle(_) -> false.
 %% ------------------------------------------------------------- the asker ----
 
 ask(Which, Asked, #asker{silent = Silent} = Asker) ->
-    Now = kprof_injected:now_ms(),
+    Now = now_ms(),
     IsSilent = fun({P, _, _}) ->
                        case Silent of #{P := {At, _}} -> At > Now; #{} -> false end
                end,
     {Unasked, Now1} = lists:partition(IsSilent, Asked),
-    NotSeen = [not_seen(Tag, {kprof_injected:now_ns(), undefined, 0}) || {_, Tag, _} <- Unasked],
+    NotSeen = [not_seen(Tag, {now_ns(), undefined, 0}) || {_, Tag, _} <- Unasked],
     ask_all(Which, Now1, NotSeen, Asker).
 
 ask_all(_, [], Found, Asker) ->
@@ -119,7 +121,7 @@ ask_all(Which, Asked, Found, Asker0) ->
     element(1, Asker#asker.worker) ! {ask, Ref, Which, Asked},
     gather(Which, Ref, Asked, not_begun(), Found, Asker).
 
-not_begun() -> {kprof_injected:now_ns(), undefined, 0}.
+not_begun() -> {now_ns(), undefined, 0}.
 
 %% The worker answers in order, once for each process; before it asks one that runs, it says so.
 gather(_, _, [], _, Found, Asker) ->
@@ -176,7 +178,7 @@ silent(P, #asker{silent = Silent} = Asker) ->
                #{} -> ?AGAIN_MS
            end,
     Kept = if map_size(Silent) < ?SILENT_MAX -> Silent; true -> #{} end,
-    Asker#asker{silent = Kept#{P => {kprof_injected:now_ms() + Wait, Wait}}}.
+    Asker#asker{silent = Kept#{P => {now_ms() + Wait, Wait}}}.
 
 %% ------------------------------------------------------------ the worker ----
 
@@ -186,7 +188,7 @@ with_worker(#asker{worker = none} = Asker) ->
     Owner = self(),
     Module = case get('$initial_call') of {M, _, _} -> M; _ -> kprof end,
     Asker#asker{worker = spawn_opt(fun() ->
-                                           kprof_injected:process_label(Module, asker),
+                                           process_label(Module, asker),
                                            worker(Owner, erlang:monitor(process, Owner))
                                    end, [link, monitor, {priority, high}])};
 with_worker(Asker) ->
@@ -212,7 +214,7 @@ worker(Owner, Monitor) ->
 
 %% Of a process that runs only the status can be read without its answer.
 question(Which, P, Known, Owner, Ref) ->
-    At = kprof_injected:now_ns(),
+    At = now_ns(),
     case {Which, status_of(P)} of
         {_, undefined} -> {ended};
         {seek, waiting} -> has_token(P);
@@ -252,7 +254,7 @@ stack(P, At, Status) ->
 %% One that waits answers before it takes a message: its stack is the one that it had when it was
 %% asked. The answer may be read much later, on a busy node. One that runs goes on until it answers.
 answer_took(waiting, _) -> 0;
-answer_took(_, At) -> max(1, kprof_injected:now_ns() - At).
+answer_took(_, At) -> max(1, now_ns() - At).
 
 label({_, Label, _, _, _}) when is_integer(Label), Label bsr ?SIGN_BITS =:= ?LABEL_SIGN -> Label;
 label(_) -> 0.

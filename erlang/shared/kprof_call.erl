@@ -5,6 +5,9 @@
          stop_call/1]).
 -export_type([call/0, applied/0]).
 
+-import(kprof_refusal, [refuse/2]).
+-import(kprof_term_text, [value_text/2]).
+
 -type call() :: none
               | {module(), atom(), [erl_parse:abstract_expr()]}
               | {exprs, [erl_parse:abstract_expr()]}.
@@ -20,7 +23,7 @@ call_of(<<>>) ->
     none;
 call_of(Text) ->
     Chars = unicode:characters_to_list(Text),
-    is_list(Chars) orelse kprof_refusal:refuse("what -apply has is not UTF-8", []),
+    is_list(Chars) orelse refuse("what -apply has is not UTF-8", []),
     case erl_scan:string(Chars, {1, 1}) of
         {ok, Tokens, End} ->
             case erl_parse:parse_exprs(dotted(Tokens, End)) of
@@ -49,8 +52,8 @@ plain_call(Exprs) -> {exprs, Exprs}.
 
 -spec no_expression({{pos_integer(), pos_integer()}, module(), term()}) -> no_return().
 no_expression({{Line, Column}, Module, Why}) ->
-    kprof_refusal:refuse("what -apply has is not an expression: ~ts in line ~b, column ~b",
-                         [Module:format_error(Why), Line, Column]).
+    refuse("what -apply has is not an expression: ~ts in line ~b, column ~b",
+           [Module:format_error(Why), Line, Column]).
 
 -spec is_evaluated(call()) -> boolean().
 is_evaluated({exprs, _}) -> true;
@@ -83,10 +86,10 @@ await_prepared({Pid, Ref, Ms}) ->
     receive
         {prepared, Pid} -> ok;
         {'DOWN', Ref, process, Pid, {arguments, Why}} ->
-            kprof_refusal:refuse("the call's arguments: ~ts", [Why])
+            refuse("the call's arguments: ~ts", [Why])
     after Ms ->
             exit(Pid, kill),
-            kprof_refusal:refuse("the call's arguments were not made within ~b ms", [Ms])
+            refuse("the call's arguments were not made within ~b ms", [Ms])
     end.
 
 ready({exprs, _} = Exprs) ->
@@ -95,7 +98,7 @@ ready({M, F, Exprs}) ->
     try
         {M, F, [begin {value, V, _} = erl_eval:expr(E, []), V end || E <- Exprs]}
     catch
-        _:Why -> exit({arguments, kprof_term_text:value_text(Why, ?REASON_MAX)})
+        _:Why -> exit({arguments, value_text(Why, ?REASON_MAX)})
     end.
 
 %% Makes only the call: whatever else ran in this process would be counted. With other expressions
@@ -112,10 +115,9 @@ applied(Ready) ->
         Class:Reason -> {Class, Reason}
     end.
 
-result_text({returned, Value}) -> {returned, kprof_term_text:value_text(Value, ?VALUE_MAX)};
+result_text({returned, Value}) -> {returned, value_text(Value, ?VALUE_MAX)};
 result_text({Class, Reason}) ->
-    {raised, kprof_refusal:text("~w:~ts",
-                                [Class, kprof_term_text:value_text(Reason, ?REASON_MAX)])}.
+    {raised, kprof_refusal:text("~w:~ts", [Class, value_text(Reason, ?REASON_MAX)])}.
 
 %% The call has returned and is not counted any more: has the process send its value.
 -spec tell_value({pid(), reference(), term()}) -> ok.

@@ -4,6 +4,8 @@
 
 -export([collected_by_others/1]).
 
+-import(kprof_flagger, [walk_found/1]).
+
 %% OTP's types hide what a reference to a session is, and nothing else gives its name.
 -dialyzer({nowarn_function, [collected_by_others/1, collects/2, has_gc/1]}).
 
@@ -12,14 +14,14 @@
 collected_by_others(Ours) ->
     case [Name || {Name, _} <- trace:session_info(all), Name =/= Ours] of
         [] -> {0, []};
-        _ -> kprof_flagger:walk_found(fun(P) ->
-                                              case [Name || {Name, _} = Session <- sessions_of(P),
-                                                            Name =/= Ours,
-                                                            collects(Session, P)] of
-                                                  [Name | _] -> {found, {P, Name}};
-                                                  [] -> skip
-                                              end
-                                      end)
+        _ -> walk_found(fun(P) ->
+                                case [Name || {Name, _} = Session <- sessions_of(P),
+                                Name =/= Ours,
+                                collects(Session, P)] of
+                                    [Name | _] -> {found, {P, Name}};
+                                    [] -> skip
+                                end
+                        end)
     end.
 
 %% A session may be gone by now.

@@ -54,6 +54,8 @@
          walk_stop/1]).
 -export_type([session/0, tracer/0, walk/0]).
 
+-import(kprof_injected, [now_ms/0, process_label/2]).
+
 -type session() :: legacy | tuple().                    % a trace session: OTP 27 and later
 -type tracer() :: pid() | {module(), term()}.
 -type walk() :: {pid(), reference()}.
@@ -215,7 +217,7 @@ walk_stop({Pid, Ref}) ->
 %% The processes of the walk are linked to it, so that none of them outlives it.
 walk(Owner, Visit, How) ->
     process_flag(trap_exit, true),
-    kprof_injected:process_label(kprof, walk),
+    process_label(kprof, walk),
     W0 = #walk{owner = Owner, owner_ref = erlang:monitor(process, Owner), visit = Visit, how = How,
                index = counters:new(1, [atomics])},
     W = W0#walk{worker = walk_worker(W0)},
@@ -229,12 +231,12 @@ walked(Ps) when is_list(Ps) -> Ps;
 walked(_) -> processes().
 
 walk_slices([], W) ->
-    walk_last(kprof_injected:now_ms() + ?SETTLE_MS, W);
+    walk_last(now_ms() + ?SETTLE_MS, W);
 walk_slices(Ps, #walk{worker = Worker, index = Index} = W) ->
     {Slice, More} = walk_split(?SLICE, Ps, []),
     counters:put(Index, 1, 0),
     Worker ! {slice, Slice},
-    {Rest, W1} = walk_slice(Slice, 0, kprof_injected:now_ms() + ?ASK_MS, W),
+    {Rest, W1} = walk_slice(Slice, 0, now_ms() + ?ASK_MS, W),
     walk_slices(Rest ++ More, W1).
 
 walk_split(N, [P | Ps], Slice) when N > 0 -> walk_split(N - 1, Ps, [P | Slice]);
@@ -246,10 +248,10 @@ walk_slice(Slice, At, Until, #walk{worker = Worker, index = Index} = W) ->
         {visited, Worker} -> {[], W};
         {'EXIT', Worker, _} -> walk_without(Slice, W);  % somebody has killed it
         Msg -> walk_slice(Slice, At, Until, walk_message(Msg, W))
-    after max(0, Until - kprof_injected:now_ms()) ->
+    after max(0, Until - now_ms()) ->
             case counters:get(Index, 1) of
                 At when At > 0 -> walk_stuck(Slice, W);
-                Now -> walk_slice(Slice, Now, kprof_injected:now_ms() + ?ASK_MS, W)
+                Now -> walk_slice(Slice, Now, now_ms() + ?ASK_MS, W)
             end
     end.
 
@@ -284,7 +286,7 @@ walk_askers(#walk{queue = [P | Queue], askers = Askers} = W) when map_size(Asker
     Walker = self(),
     #walk{visit = Visit} = W,
     Asker = spawn_link(fun() ->
-                               kprof_injected:process_label(kprof, asker),
+                               process_label(kprof, asker),
                                asker(P, 0, 1, none, Visit, Walker)
                        end),
     walk_askers(W#walk{queue = Queue, askers = Askers#{Asker => P}});
@@ -302,10 +304,10 @@ walk_last(_, #walk{askers = Askers} = W) when map_size(Askers) =:= 0 ->
     exit(done);
 walk_last(Until, W) ->
     receive Msg -> walk_last(Until, walk_message(Msg, W))
-    after max(0, min(?AGAIN_MS, Until - kprof_injected:now_ms())) ->
-            case kprof_injected:now_ms() >= Until of
+    after max(0, min(?AGAIN_MS, Until - now_ms())) ->
+            case now_ms() >= Until of
                 true ->
-                    Again = kprof_injected:now_ms() + ?AGAIN_MS,
+                    Again = now_ms() + ?AGAIN_MS,
                     walk_last(Again, walk_rotate(walk_report(walk_left(W), W)));
                 false -> walk_last(Until, W)
             end
@@ -333,7 +335,7 @@ walk_rotate(#walk{askers = Askers, queue = Queue} = W) ->
 walk_worker(#walk{owner = Owner} = W) ->
     Walker = self(),
     spawn_link(fun() ->
-                       kprof_injected:process_label(kprof, worker),
+                       process_label(kprof, worker),
                        put(unchecked, true),
                        worker(Walker, [Owner, Walker, self()], W)
                end).

@@ -7,6 +7,12 @@
          unflag/1, untraced/2, is_traced/1, on_load_free/1, on_load_set/3, on_load_unset/3, own_memory/0, arm_look/2, heed/2, look_lease/1,
          finish/2, clear/1, tell_sentry/1, new_sentry/1, names/0]).
 
+-import(kprof_call, [await_prepared/1, stop_call/1]).
+-import(kprof_flagger, [flags_clear/3, flags_start/4, walk_pid/1, walk_stop/1]).
+-import(kprof_fn_text, [fn_text/1]).
+-import(kprof_injected, [disabled/0, is_connected/1, now_ms/0, process_label/2]).
+-import(kprof_refusal, [one_tracer/0, refusal/2, refuse/2]).
+
 -include("kprof_oneshot.hrl").
 
 -define(START_MS, 60000).       % arming, on a node that is busy
@@ -23,11 +29,11 @@
 %% start, nothing stays, this module included.
 -spec start(#host{}, pid(), map()) -> {ok, pid(), map()} | {error, binary()}.
 start(Host, Client, Opts) when is_pid(Client), is_map(Opts) ->
-    Result = case {kprof_injected:disabled(), kprof_injected:is_connected(node(Client))} of
+    Result = case {disabled(), is_connected(node(Client))} of
                  {true, _} ->
-                     kprof_refusal:refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in"
-                                           " its configuration", []);
-                 {_, false} -> kprof_refusal:refusal("the client has gone", []);
+                     refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in"
+                             " its configuration", []);
+                 {_, false} -> refusal("the client has gone", []);
                  _ -> start_server(Host, Client, Opts)
              end,
     element(1, Result) =:= ok orelse purger_start(Host, [self()]),
@@ -59,13 +65,12 @@ start_server(#host{name = Name, init = Init} = Host, Client, Opts) ->
         {'DOWN', Ref, process, Pid, {error, _} = Refusal} ->
             Refusal;
         {'DOWN', Ref, process, Pid, {kprof, Reason}} ->
-            kprof_refusal:refusal("~ts", [reason_text(Reason, Host)]);
+            refusal("~ts", [reason_text(Reason, Host)]);
         {'DOWN', Ref, process, Pid, Reason} ->
-            kprof_refusal:refusal("~s failed there: ~0tP", [Name, Reason, 20])
+            refusal("~s failed there: ~0tP", [Name, Reason, 20])
     after ?START_MS ->
             exit(Pid, kill),
-            kprof_refusal:refusal("it was not armed within ~b s (fewer functions?)",
-                                  [?START_MS div 1000])
+            refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
     end.
 
 %% A node has one profile of each kind at a time.
@@ -75,8 +80,7 @@ take_name(#host{name = Name, does = Does}) ->
         true -> ok
     catch
         error:badarg ->
-            kprof_refusal:refuse("somebody ~s there already (~s:stop() there ends it)",
-                                 [Does, Name])
+            refuse("somebody ~s there already (~s:stop() there ends it)", [Does, Name])
     end.
 
 %% The profile of the calling process, with its sentry. ToArm: as legacy_clear takes it.
@@ -95,7 +99,7 @@ say_begin(#profile{host = #host{name = Name, does = Does, what = What}, who = Wh
 -spec prepared(#profile{}) -> #profile{}.
 prepared(#profile{applied = Applied} = S) ->
     tell_sentry(S),
-    Applied =:= undefined orelse kprof_call:await_prepared(Applied),
+    Applied =:= undefined orelse await_prepared(Applied),
     S.
 
 %% The sentry is told before flags are set. A process in native code gets them when it lets the
@@ -105,20 +109,20 @@ prepared(#profile{applied = Applied} = S) ->
 flag(Chosen, Tracer, Flags, #profile{session = Session} = S0) ->
     S = S0#profile{walk = wanted},
     tell_sentry(S),
-    S#profile{walk = kprof_flagger:flags_start(Session, Tracer, [{true, Flags}], Chosen)}.
+    S#profile{walk = flags_start(Session, Tracer, [{true, Flags}], Chosen)}.
 
 %% The walk has ended by itself.
 -spec walk_over(pid(), #profile{}) -> #profile{}.
 walk_over(_, #profile{walk = Walk} = S) when is_atom(Walk) -> S;
 walk_over(Pid, #profile{walk = Walk} = S) ->
-    case kprof_flagger:walk_pid(Walk) of
+    case walk_pid(Walk) of
         Pid -> S#profile{walk = wanted};
         _ -> S
     end.
 
 -spec unflag(#profile{}) -> ok.
 unflag(#profile{walk = Walk}) when is_atom(Walk) -> ok;
-unflag(#profile{walk = Walk}) -> kprof_flagger:walk_stop(Walk).
+unflag(#profile{walk = Walk}) -> walk_stop(Walk).
 
 %% --------------------------------------------------- sessions and flags ----
 
@@ -128,10 +132,10 @@ untraced(legacy, Functions) ->
     case [MFA || MFA <- Functions, is_traced(MFA)] of
         [] -> ok;
         Taken ->
-            Names = [kprof_fn_text:fn_text(F) || F <- lists:sublist(Taken, ?NAMED)],
-            kprof_refusal:refuse("another tool traces or counts ~ts: -exclude ~ts leaves it out"
-                                 " (~ts)",
-                                 [lists:join(", ", Names), hd(Names), kprof_refusal:one_tracer()])
+            Names = [fn_text(F) || F <- lists:sublist(Taken, ?NAMED)],
+            refuse("another tool traces or counts ~ts: -exclude ~ts leaves it out"
+                   " (~ts)",
+                   [lists:join(", ", Names), hd(Names), one_tracer()])
     end;
 untraced(_, _) ->
     ok.
@@ -183,8 +187,8 @@ own_memory() ->
 -spec arm_look(pos_integer(), #profile{}) -> ok | false.
 arm_look(N, #profile{memory = Memory, memory_max = Max}) when N rem ?ARM_LOOK =:= 0 ->
     own_memory() - Memory > Max andalso
-        kprof_refusal:refuse("arming these functions takes the node more than ~b MiB: name fewer,"
-                             " or see -max-memory", [Max bsr 20]);
+        refuse("arming these functions takes the node more than ~b MiB: name fewer,"
+               " or see -max-memory", [Max bsr 20]);
 arm_look(_, _) ->
     ok.
 
@@ -203,9 +207,9 @@ heed(Ms, #profile{host = #host{name = Name}, client = Client, client_ref = Ref} 
 %% events.
 -spec look_lease(#profile{}) -> #profile{}.
 look_lease(#profile{client = Client} = S) ->
-    Expired = kprof_injected:now_ms() - S#profile.lease_at > S#profile.lease_ms,
+    Expired = now_ms() - S#profile.lease_at > S#profile.lease_ms,
     receive
-        {kprof, Client, _, lease} when Expired -> S#profile{lease_at = kprof_injected:now_ms()}
+        {kprof, Client, _, lease} when Expired -> S#profile{lease_at = now_ms()}
     after 0 ->
             Expired andalso finish(lease, S),
             S
@@ -216,7 +220,7 @@ look_lease(#profile{client = Client} = S) ->
 %% Takes everything back and exits. The sentry does the rest, and has the module purged.
 -spec finish(term(), #profile{}) -> no_return().
 finish(Reason, #profile{host = Host} = S) ->
-    kprof_call:stop_call(S#profile.applied),
+    stop_call(S#profile.applied),
     clear(S),
     word_restore(S#profile.word),
     logger:notice("kprof ~s no more for ~ts: ~ts",
@@ -247,9 +251,9 @@ clear(#profile{session = Session} = S) ->
 
 clear_legacy(Server, Flagged, Armed, #host{legacy_tracer = TracerOf, legacy_clear = Clear}) ->
     Tracer = TracerOf(Server),
-    Flagged andalso kprof_flagger:flags_clear(legacy, Tracer, ?CLEAR_MS),
+    Flagged andalso flags_clear(legacy, Tracer, ?CLEAR_MS),
     lists:foreach(Clear, Armed),
-    Flagged andalso kprof_flagger:flags_clear(legacy, Tracer, ?CLEAR_MS),
+    Flagged andalso flags_clear(legacy, Tracer, ?CLEAR_MS),
     ok.
 
 %% Knows what to take back without the server's help, and sleeps until the server is dead. It does
@@ -258,7 +262,7 @@ clear_legacy(Server, Flagged, Armed, #host{legacy_tracer = TracerOf, legacy_clea
 sentry_start(Host) ->
     Server = self(),
     spawn_monitor(fun() ->
-                          kprof_injected:process_label(Host#host.name, sentry),
+                          process_label(Host#host.name, sentry),
                           Ref = erlang:monitor(process, Server),
                           receive
                               {own, Own} -> sentry(Ref, Server, Own, Host);
@@ -289,7 +293,7 @@ send_last(Client, Message, Tries) ->
     end.
 
 take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}, Host) ->
-    kprof_call:stop_call(Applied),
+    stop_call(Applied),
     Legacy =:= no orelse clear_legacy(Server, Legacy =:= flagged, still_armed(Reason, Armed), Host),
     word_restore(still(Reason, Word)),
     keep(fun(Opts) -> application:unset_env(kprof, Host#host.name, Opts) end).

@@ -4,6 +4,10 @@
 
 -export([whose/2, chosen/3, foreign/2, traced_by_others/1]).
 
+-import(kprof_flagger, [walk_found/1]).
+-import(kprof_fn_text, [fn_process/1]).
+-import(kprof_refusal, [one_tracer/0, refuse/2]).
+
 -define(SUPERVISOR_MS, 5000).   % a supervisor's answer
 
 %% The processes that -processes names. With -apply the default is the process of that call.
@@ -28,8 +32,8 @@ chosen(Which, #{max_processes := Max}, Applied) ->
 
 -spec too_many(string(), list(), pos_integer(), pos_integer()) -> no_return().
 too_many(What, Args, N, Max) ->
-    kprof_refusal:refuse(What ++ " ~b processes, more than ~b (choose with -processes, or see"
-                         " -max-processes)", Args ++ [N, Max]).
+    refuse(What ++ " ~b processes, more than ~b (choose with -processes, or see"
+           " -max-processes)", Args ++ [N, Max]).
 
 selected(<<"all">>, _, _) -> all;
 selected(<<"existing">>, _, _) -> existing;
@@ -44,7 +48,7 @@ selected(Names, Max, Applied) ->
 processes_of("application:" ++ Name, _) ->
     Application = kprof_wanted:existing(unicode:characters_to_binary(Name)),
     case application_controller:get_master(Application) of
-        undefined -> kprof_refusal:refuse("no application '~ts' is running", [Name]);
+        undefined -> refuse("no application '~ts' is running", [Name]);
         Master -> [P || P <- processes(), process_info(P, group_leader) =:= {group_leader, Master}]
     end;
 processes_of("supervisor:" ++ Name, Max) -> descendants([registered_as(Name)], #{}, Max);
@@ -59,10 +63,10 @@ processes_of(Name, _) -> [process_of(Name)].
 
 process_of("<" ++ _ = Text) ->
     Pid = try list_to_pid(Text)
-          catch error:badarg -> kprof_refusal:refuse("'~ts' is not a process (see -processes)", [Text])
+          catch error:badarg -> refuse("'~ts' is not a process (see -processes)", [Text])
           end,
     node(Pid) =:= node() andalso is_process_alive(Pid) orelse
-        kprof_refusal:refuse("process ~ts does not exist", [Text]),
+        refuse("process ~ts does not exist", [Text]),
     Pid;
 process_of(Name) -> registered_as(Name).
 
@@ -72,7 +76,7 @@ registered_as(Name) ->
                  Atom <- [kprof_wanted:existing(unicode:characters_to_binary(Text))], is_atom(Atom),
                  Pid <- [whereis(Atom)], is_pid(Pid)] of
         [Pid | _] -> Pid;
-        [] -> kprof_refusal:refuse("no process is registered as '~ts' (see -processes)", [Name])
+        [] -> refuse("no process is registered as '~ts' (see -processes)", [Name])
     end.
 
 %% A supervisor is not its own descendant. A child may be declared a supervisor and not be one of
@@ -87,7 +91,7 @@ descendants([], Found, _) -> maps:keys(Found).
 %% are counted first. Those found Before are added, so that a whole tree has a limit.
 children(Sup, Before, Max) ->
     is_supervisor(Sup) orelse
-        kprof_refusal:refuse("~ts is not a supervisor", [name_text(Sup)]),
+        refuse("~ts is not a supervisor", [name_text(Sup)]),
     #{supervisors := Supervisors, workers := Workers} = maps:from_list(ask(Sup, count_children)),
     case Supervisors + Workers of
         N when Before + N > Max ->
@@ -97,7 +101,7 @@ children(Sup, Before, Max) ->
     end.
 
 name_text(Process) ->
-    kprof_fn_text:fn_process(kprof_injected:name(Process)).
+    fn_process(kprof_injected:name(Process)).
 
 %% #{Process => living processes that it has spawned}.
 spawned_by() ->
@@ -124,7 +128,7 @@ ask(Sup, What) ->
     try gen_server:call(Sup, What, ?SUPERVISOR_MS)
     catch
         exit:_ ->
-            kprof_refusal:refuse("the supervisor ~ts does not answer", [name_text(Sup)])
+            refuse("the supervisor ~ts does not answer", [name_text(Sup)])
     end.
 
 %% On OTP 25 and 26 a process has one tracer, and there is one setting for new processes. Refuses
@@ -134,14 +138,13 @@ ask(Sup, What) ->
 foreign(legacy, Chosen) when Chosen =/= unflagged ->
     {tracer, New} = erlang:trace_info(new_processes, tracer),
     is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
-        kprof_refusal:refuse("new processes are traced by ~tw there (~ts; kprof count without"
-                             " -processes needs no processes)",
-                             [New, kprof_refusal:one_tracer()]),
+        refuse("new processes are traced by ~tw there (~ts; kprof count without"
+               " -processes needs no processes)",
+               [New, one_tracer()]),
     Traced = traced_by_others(none),
     Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
     Both =:= [] orelse
-        kprof_refusal:refuse("another tool traces ~ts (~ts)",
-                             [name_text(hd(Both)), kprof_refusal:one_tracer()]),
+        refuse("another tool traces ~ts (~ts)", [name_text(hd(Both)), one_tracer()]),
     Traced;
 foreign(_, _) ->
     #{}.
@@ -149,16 +152,15 @@ foreign(_, _) ->
 %% #{Process => does its tracer get calls?}, without the processes of one tracer.
 -spec traced_by_others(kprof_flagger:tracer() | none) -> #{pid() => boolean()}.
 traced_by_others(But) ->
-    {N, Found} = kprof_flagger:walk_found(fun(P) ->
-                                                  case erlang:trace_info(P, tracer) of
-                                                      {tracer, T} when T =/= [], T =/= But ->
-                                                          {found, {P, traces_calls(P)}};
-                                                      _ -> skip
-                                                  end
-                                          end),
+    {N, Found} = walk_found(fun(P) ->
+                                    case erlang:trace_info(P, tracer) of
+                                        {tracer, T} when T =/= [], T =/= But ->
+                                            {found, {P, traces_calls(P)}};
+                                        _ -> skip
+                                    end
+                            end),
     N > length(Found) andalso
-        kprof_refusal:refuse("another tool traces ~b processes (~ts)",
-                             [N, kprof_refusal:one_tracer()]),
+        refuse("another tool traces ~b processes (~ts)", [N, one_tracer()]),
     maps:from_list(Found).
 
 traces_calls(P) ->

@@ -12,6 +12,9 @@
 -export([waits/1, waits_calls/1, waits_server/1]).
 -export_type([found/0, server/0]).
 
+-import(kprof_ask, [is_idle/1]).
+-import(kprof_injected, [process_began/2]).
+
 -define(PROCESSES_MAX, 200).    % asked: 1 ms of a scheduler
 -define(SERVERS_MAX, 8).        % looked at: those that most wait for
 -define(ANSWERS_COST, 2).       % reductions that answering our questions takes
@@ -67,7 +70,7 @@ waits_look({_, Server, Of}, Asker0) ->
     {case Answers of
          [{_, _, _, Status, _, [_ | _] = Frames}] ->
              Queued = try element(2, process_info(Server, message_queue_len)) catch error:badarg -> infinity end,
-             IsIdle = Status =:= waiting andalso kprof_ask:is_idle(Frames) andalso Queued =:= 0,
+             IsIdle = Status =:= waiting andalso is_idle(Frames) andalso Queued =:= 0,
              Asks = [In || [_, P, Before, In] <- Of, {_, Now} <- [process_info(P, reductions)], Now - Before =< ?ANSWERS_COST],
              {_, Most} = lists:max([{0, []} | [{length([A || A <- Asks, A =:= In]), In} || In <- lists:usort(Asks)]]),
              [{waits_server(Server), length(Asks), Most}
@@ -79,6 +82,6 @@ waits_look({_, Server, Of}, Asker0) ->
 waits_server(P) ->
     case process_info(P, [registered_name, initial_call]) of
         undefined -> {[], []};
-        [{_, Name}, {_, {proc_lib, init_p, _} = Initial}] -> {Name, kprof_injected:process_began(P, Initial)};
+        [{_, Name}, {_, {proc_lib, init_p, _} = Initial}] -> {Name, process_began(P, Initial)};
         [{_, Name}, {_, Initial}] -> {Name, Initial}
     end.

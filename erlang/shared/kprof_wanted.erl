@@ -8,6 +8,10 @@
          by_module/1]).
 -export_type([pattern/0, mfa_pattern/0]).
 
+-import(kprof_fn_text, [fn_local/2, fn_text/3]).
+-import(kprof_injected, [functions/1]).
+-import(kprof_refusal, [refuse/2]).
+
 %% As the client writes it, and as the VM takes it.
 -type pattern() :: {Module :: binary(), Function :: binary(), arity() | -1}.
 -type mfa_pattern() :: mfa() | {module(), '_', '_'}.
@@ -25,10 +29,10 @@ kprofs() ->
 wanted(#{patterns := Patterns, exclude := Exclude, max_functions := Max}) ->
     All = lists:usort(lists:append([matching(P) || P <- Patterns])),
     Functions = without(Exclude, All),
-    Functions =:= [] andalso kprof_refusal:refuse("the exclusions leave no function", []),
+    Functions =:= [] andalso refuse("the exclusions leave no function", []),
     length(Functions) > Max andalso
-        kprof_refusal:refuse("these are ~b functions, more than ~b (name fewer, or see"
-                             " -max-functions)", [length(Functions), Max]),
+        refuse("these are ~b functions, more than ~b (name fewer, or see"
+               " -max-functions)", [length(Functions), Max]),
     {whole_modules(Functions), Functions}.
 
 -spec without([pattern()], [mfa()]) -> [mfa()].
@@ -39,15 +43,15 @@ without(Exclude, Functions) ->
 -spec matching(pattern()) -> [mfa()].
 matching({<<"_">>, _, _}) ->
     [{M, F, A} || {M, _} <- code:all_loaded(), not lists:member(M, kprofs()),
-                  {F, A} <- kprof_injected:functions(M)];
+                  {F, A} <- functions(M)];
 matching({Module, Fun, Arity} = Pattern) ->
     Mod = module(Module),
-    All = kprof_injected:functions(Mod),
+    All = functions(Mod),
     Name = existing(Fun),
     case [{Mod, F, A} || {F, A} <- All, is_covered({Mod, F, A}, {Mod, Name, Arity})] of
         [] ->
-            kprof_refusal:refuse("no function matches '~ts' (~ts)",
-                                 [pattern_text(Pattern), near(Mod, Fun, All)]);
+            refuse("no function matches '~ts' (~ts)",
+                   [pattern_text(Pattern), near(Mod, Fun, All)]);
         Found -> Found
     end.
 
@@ -76,8 +80,8 @@ is_file(Module) ->
 -spec no_module(binary()) -> no_return().
 no_module(Name) ->
     Text = unicode:characters_to_list(Name),
-    kprof_refusal:refuse("there is no module '~ts'~ts",
-                         [module_text(Text), [io_lib:format(" (did you mean ~ts?)", [M]) || M <- near_module(Text)]]).
+    refuse("there is no module '~ts'~ts",
+           [module_text(Text), [io_lib:format(" (did you mean ~ts?)", [M]) || M <- near_module(Text)]]).
 
 %% One name or none. In Erlang an Elixir module has a prefix that users leave out.
 near_module(Text) ->
@@ -92,7 +96,7 @@ near(Mod, Fun, All) ->
     Text = unicode:characters_to_list(Fun),
     Near = lists:sort([{distance(Text, atom_to_list(F)), F, A} || {F, A} <- All]),
     ["the module has ",
-     lists:join(", ", [kprof_fn_text:fn_local(Mod, {F, A}) || {_, F, A} <- lists:sublist(Near, 3)])].
+     lists:join(", ", [fn_local(Mod, {F, A}) || {_, F, A} <- lists:sublist(Near, 3)])].
 
 %% Edits from one text to the other (Levenshtein), row by row.
 distance(A, B) ->
@@ -108,7 +112,7 @@ distance_row(_, [], _, Left, Done) ->
 pattern_text({<<"Elixir.", _/bits>> = M, <<"_">>, A}) ->
     [module_text(unicode:characters_to_list(M)), "._/", arity_text(A)];
 pattern_text({<<"Elixir.", _/bits>> = M, F, A}) ->
-    kprof_fn_text:fn_text(unicode:characters_to_list(M), unicode:characters_to_list(F), arity_text(A));
+    fn_text(unicode:characters_to_list(M), unicode:characters_to_list(F), arity_text(A));
 pattern_text({M, F, A}) -> [M, $:, F, $/, arity_text(A)].
 
 arity_text(-1) -> "_";
@@ -121,7 +125,7 @@ module_text(Name) -> Name.
 %% schedulers.
 -spec whole_modules([mfa()]) -> [mfa_pattern()].
 whole_modules(Functions) ->
-    lists:append([case length(Of) =:= length(kprof_injected:functions(M)) of
+    lists:append([case length(Of) =:= length(functions(M)) of
                       true -> [{M, '_', '_'}];
                       false -> Of
                   end || {M, Of} <- by_module(Functions)]).

@@ -12,6 +12,8 @@
 -export([word_found/0, word_number/0, word_begin/1, word_advance/1, word_label/1]).
 -export_type([clock/0]).
 
+-import(kprof_injected, [now_ms/0]).
+
 -include("kprof_label.hrl").
 
 -define(HZ, (1 bsl 19)).        % as in include/kprofd/label.h
@@ -41,7 +43,7 @@ word_number() ->
 -spec word_begin(non_neg_integer()) -> clock().
 word_begin(Word) ->
     Number = Word band ?MASK,
-    put_back(Number, #clock{begun = {Number, kprof_injected:now_ms()}, last = Number}).
+    put_back(Number, #clock{begun = {Number, now_ms()}, last = Number}).
 
 %% Called twice a second or more often. Never moves the number back: one that is ahead has counted
 %% more requests than the schedule has room for, or somebody has set it.
@@ -52,7 +54,7 @@ word_begin(Word) ->
 %% repeats none.
 -spec word_advance(clock()) -> clock().
 word_advance(#clock{begun = {Begun, At}, last = Last, taken = Taken} = C) ->
-    Due = (Begun + (kprof_injected:now_ms() - At) * ?HZ div 1000) band ?MASK,
+    Due = (Begun + (now_ms() - At) * ?HZ div 1000) band ?MASK,
     %% The VM does not take us off our scheduler between taking a number and putting it back.
     erlang:yield(),
     case take(?TRIES) of

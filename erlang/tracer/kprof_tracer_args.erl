@@ -16,6 +16,8 @@
 
 -export([calls/4, arities/1]).
 
+-import(kprof_injected, [functions/1]).
+
 -define(ARGS_MAX, 8).           % arguments of a call that are shown
 -define(INT_MAX, (1 bsl 63)).
 -define(ELEMENTS, 5).           % of a tuple, and of one in something
@@ -36,7 +38,7 @@ calls(Pattern, Guards, Body, Bytes) ->
         calls(Pattern, Guards, Body, 0).
 
 -spec arities({module(), atom(), arity() | '_'}) -> [arity()].
-arities({M, '_', '_'}) -> lists:usort([A || {_, A} <- kprof_injected:functions(M)]);
+arities({M, '_', '_'}) -> lists:usort([A || {_, A} <- functions(M)]);
 arities({_, _, A}) -> [A].
 
 args_clause(Arity, Guards, Body, Bytes) ->

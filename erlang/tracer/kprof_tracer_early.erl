@@ -11,6 +11,11 @@
 
 -export([in_turn/3, is_ours/2, early_over/2, early_look/1, early_end/1]).
 
+-import(kprof_injected, [now_ms/0]).
+-import(kprof_tracer_events, [in_request/3, pass_over/2]).
+-import(kprof_tracer_owner, [is_behind/3, was_sent/3]).
+-import(kprof_tracer_server, [disarm/2]).
+
 -include("kprof_tracer.hrl").
 
 -define(EARLY, 100000).         % events that may wait, of all processes
@@ -58,7 +63,7 @@ called_token(_) -> none.
 -spec in_turn(pid(), tuple(), #s{}) -> #s{}.
 in_turn(_, Event, #s{requests = #requests{until = Until}} = S)
   when is_integer(Until), element(tuple_size(Event), Event) > Until ->
-    kprof_tracer_events:pass_over(1, S);
+    pass_over(1, S);
 in_turn(P, Event, #s{requests = #requests{early = Early}} = S) when is_map_key(P, Early) ->
     case map_get(P, Early) of
         {_, {taken, _, _}, _} = Waits when element(1, Event) =:= seq_trace ->
@@ -68,7 +73,7 @@ in_turn(P, Event, #s{requests = #requests{early = Early}} = S) when is_map_key(P
 in_turn(P, Event, S) ->
     case waits_for(Event, S) of
         none -> its_turn(P, Event, S);
-        For -> early(P, {kprof_injected:now_ms(), For, [short(Event)]}, S)
+        For -> early(P, {now_ms(), For, [short(Event)]}, S)
     end.
 
 %% The message that a call tells of comes before it. If a later one comes, it was not reported.
@@ -93,13 +98,13 @@ waits_for(Event, S) ->
 
 unsent({seq_trace, Label, {'receive', {_, Serial}, From, _, _}, _}, S)
   when is_pid(From), node(From) =:= node() ->
-    case is_ours(Label, S) andalso not kprof_tracer_owner:was_sent(From, Serial, S) of
+    case is_ours(Label, S) andalso not was_sent(From, Serial, S) of
         true -> {From, Serial};
         false -> none
     end;
 unsent({trace_ts, P, call, _, X, _}, S) ->
     Token = called_token(X),
-    case kprof_tracer_owner:is_behind(P, Token, S) of
+    case is_behind(P, Token, S) of
         true -> {taken, element(4, Token), element(3, Token)};
         false -> none
     end;
@@ -108,7 +113,7 @@ unsent(_, _) ->
 
 its_turn(_, {trace_ts, _, call, _, _, _} = Event, S) -> kprof_tracer_events:call(Event, S);
 its_turn(_, {seq_trace, Label, What, Ts}, S) -> kprof_tracer_requests:passed(Label, What, Ts, S);
-its_turn(P, Event, S) -> kprof_tracer_events:in_request(P, Event, S).
+its_turn(P, Event, S) -> in_request(P, Event, S).
 
 %% Removes what may be large from an event that waits.
 short({seq_trace, Label, What, Ts}) ->
@@ -120,7 +125,7 @@ short(Event) -> Event.
 early(P, Waits, #s{requests = #requests{early = Early, early_n = N} = R} = S0) ->
     S = S0#s{requests = R#requests{early = Early#{P => Waits}, early_n = N + 1}},
     if N < ?EARLY -> S;
-       true -> kprof_tracer_server:disarm({queue, 0}, S)
+       true -> disarm({queue, 0}, S)
     end.
 
 %% A request with this label has begun, or will not begin; or {Sender, Serial}: it was sent.
@@ -136,7 +141,7 @@ early_over(Label, #s{requests = #requests{early = Early}} = S) ->
 %% Gives up what has been waited for too long.
 -spec early_look(#s{}) -> #s{}.
 early_look(#s{requests = #requests{early = Early}} = S) when map_size(Early) > 0 ->
-    Now = kprof_injected:now_ms(),
+    Now = now_ms(),
     lists:foldl(fun({P, {taken, From, Serial}}, Acc) ->
                         release([P], fun in_turn/3, kprof_tracer_owner:had(P, From, Serial, Acc));
                    ({P, For}, Acc) -> release([P], given_up(For), Acc)

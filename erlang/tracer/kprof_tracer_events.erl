@@ -3,6 +3,14 @@
 
 -export([call/2, in_request/3, add_short/2, add/2, flush/1, pass_over/2, send/2]).
 
+-import(kprof_injected, [now_ms/0]).
+-import(kprof_tracer_early, [early_over/2]).
+-import(kprof_tracer_limits, [is_held/2]).
+-import(kprof_tracer_nodes, [tell_news/1]).
+-import(kprof_tracer_owner, [runs_on/2]).
+-import(kprof_tracer_requests, [called_in/7]).
+-import(kprof_tracer_server, [disarm/2]).
+
 -include("kprof_tracer.hrl").
 
 -define(RETRY_MS, 5).           % between two tries where the connection takes nothing
@@ -19,8 +27,8 @@ call({_, P, call, MFA, X, Ts}, S) ->
         {Identity, Caller, 1, New, _, [], Old} ->
             begun(P, New, Old, Caller, Identity, MFA, Ts, S);
         {Identity, Token, Caller} ->
-            kprof_tracer_requests:called_in(P, Token, Caller, Identity, MFA, Ts, S);
-        {Token, From} -> kprof_tracer_requests:called_in(P, Token, From, [], MFA, Ts, S);
+            called_in(P, Token, Caller, Identity, MFA, Ts, S);
+        {Token, From} -> called_in(P, Token, From, [], MFA, Ts, S);
         _ -> pass_over(1, S)
     end.
 
@@ -28,20 +36,20 @@ begun(P, New, Old, From, Identity, MFA, Ts, S0) ->
     Label = kprof_tracer_requests:label(New),
     OldLabel = kprof_tracer_requests:label(Old),
     S = kprof_tracer_requests:begins(P, Label, OldLabel, From, Identity, MFA, Ts, S0),
-    kprof_tracer_early:early_over(Label, S).
+    early_over(Label, S).
 
 %% An event of a process that works, or has worked, for one of the requests, or is inside an entry.
 -spec in_request(pid(), tuple(), #s{}) -> #s{}.
 in_request(P, Event, #s{requests = #requests{working = At}} = S) when is_map_key(P, At) ->
     over_when(P, Event, add_short(Event, S));
 in_request(P, Event, S) ->
-    case kprof_tracer_limits:is_held(P, S) of
+    case is_held(P, S) of
         true -> kprof_tracer_limits:hold(P, Event, S);
         false -> over_when(P, Event, pass_over(1, S))
     end.
 
 over_when(P, {_, _, return_to, MFA, _}, S) -> kprof_tracer_requests:returned(P, MFA, S);
-over_when(P, {_, _, in, _, _}, S) -> kprof_tracer_owner:runs_on(P, S);
+over_when(P, {_, _, in, _, _}, S) -> runs_on(P, S);
 over_when(P, {_, _, out_exited, _, _}, S) -> kprof_tracer_requests:gone(P, S);
 over_when(P, {_, _, out, {kprof_tracer, told, _}, _}, S) -> kprof_tracer_requests:gone(P, S);
 over_when(_, _, S) -> S.
@@ -77,15 +85,15 @@ add(Event, #s{events = #events{count = N, max = Max}} = S) when N < Max ->
     S#s{events = S#s.events#events{batch = [Event | S#s.events#events.batch],
                                    n = S#s.events#events.n + 1, count = N + 1}};
 add(_, S) ->
-    kprof_tracer_server:disarm({events, 0}, S).
+    disarm({events, 0}, S).
 
 -spec flush(#s{}) -> #s{}.
 flush(#s{stage = Stage, events = #events{seq = 0}} = S) when Stage =/= ready ->
     flush(kprof_tracer_server:begun(S));
 flush(#s{events = #events{n = 0}} = S) ->
-    kprof_tracer_nodes:tell_news(S);
+    tell_news(S);
 flush(#s{events = #events{batch = Batch, seq = Seq}} = S0) ->
-    S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(kprof_tracer_nodes:tell_news(S0))),
+    S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(tell_news(S0))),
     S#s{events = S#s.events#events{batch = [], n = 0, seq = Seq + 1}}.
 
 %% Counts messages that are in no batch. They arrive as fast as others and may be large, but fill
@@ -99,10 +107,10 @@ pass_over(_, S) -> queue(S#s{queue = S#s.queue#queue{passed_over = 0}}).
 %% message by message, so that is asked when there are a quarter more, and once a second.
 queue(#s{stage = tracing, queue = #queue{max = Max, weighed = {Most, At}}} = S) ->
     case process_info(self(), message_queue_len) of
-        {_, N} when N > Max -> kprof_tracer_server:disarm({queue, 0}, S);
-        {_, N} when N > Most -> weigh(N, kprof_injected:now_ms(), S);
+        {_, N} when N > Max -> disarm({queue, 0}, S);
+        {_, N} when N > Most -> weigh(N, now_ms(), S);
         {_, N} ->
-            case kprof_injected:now_ms() of
+            case now_ms() of
                 Now when Now > At -> weigh(N, Now, S);
                 _ -> S
             end
@@ -112,7 +120,7 @@ queue(S) ->
 
 weigh(N, Now, #s{profile = #profile{memory_max = Max}} = S) ->
     case process_info(self(), memory) of
-        {_, Own} when Own > Max -> kprof_tracer_server:disarm({memory, 0}, S);
+        {_, Own} when Own > Max -> disarm({memory, 0}, S);
         _ -> S#s{queue = S#s.queue#queue{weighed = {N + N div 4, Now + ?WEIGH_MS}}}
     end.
 
@@ -120,13 +128,13 @@ weigh(N, Now, #s{profile = #profile{memory_max = Max}} = S) ->
 %% queue meanwhile.
 -spec send(tuple(), #s{}) -> #s{}.
 send(Msg, S) ->
-    send(Msg, kprof_injected:now_ms() + S#s.profile#profile.lease_ms, S).
+    send(Msg, now_ms() + S#s.profile#profile.lease_ms, S).
 
 send(Msg, Deadline, #s{profile = #profile{client_ref = Ref}} = S) ->
     case erlang:send(S#s.profile#profile.client, Msg, [noconnect, nosuspend]) of
         ok -> S;
         _ ->
-            kprof_injected:now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.profile),
+            now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.profile),
             receive {'DOWN', Ref, process, _, Reason} ->
                 kprof_oneshot:finish({gone, Reason}, S#s.profile)
             after ?RETRY_MS -> send(Msg, Deadline, queue(S))

@@ -16,6 +16,12 @@
          is_wanted/2, is_unwanted/2, is_kprofds/1, numbered_by/2, entered/7, hold/3, held_look/1,
          held_no_more/2, is_held/2, shown/3, released_all/1]).
 
+-import(kprof_refusal, [refuse/2]).
+-import(kprof_tracer_events, [in_request/3]).
+-import(kprof_tracer_owner, [is_taken/2]).
+-import(kprof_tracer_patterns, [pattern/3]).
+-import(kprof_tracer_requests, [entry_spec/2, messages_told/0, one_ended/1]).
+
 -include("kprof_tracer.hrl").
 
 -define(IDENTITIES, 1000).      % request types that the client is asked about
@@ -50,8 +56,8 @@ entry(#{entry := Entry, attached := Attached, marks := Marks, inside := Inside, 
 %% One of several nodes may have no entry.
 own_entries(Entry, Others) ->
     is_attached() andalso
-        kprof_refusal:refuse("a kprofd is attached there, whose requests these would be (~ts)",
-                             [instead(otp())]),
+        refuse("a kprofd is attached there, whose requests these would be (~ts)",
+               [instead(otp())]),
     marked(Entry, case map_size(Others) of 0 -> needed; _ -> some end).
 
 %% An agent that leaves answers nobody, and goes. Its kprofd may have ended: it waits for what was
@@ -74,18 +80,18 @@ otp() ->
 kprofds_entries() ->
     Otp = otp(),
     Otp >= 27 orelse
-        kprof_refusal:refuse("-attached is for OTP 27 on, and this is ~b: before that a process has"
-                             " one tracer, which is the kprofd's"
-                             " (where none is attached, -tiers FILE counts in the same requests)",
-                             [Otp]),
+        refuse("-attached is for OTP 27 on, and this is ~b: before that a process has"
+               " one tracer, which is the kprofd's"
+               " (where none is attached, -tiers FILE counts in the same requests)",
+               [Otp]),
     is_pid(whereis(kprof_agent)) orelse
-        kprof_refusal:refuse("no kprofd is attached there, which would mark requests (-entry"
-                             " FUNCTION marks one's own)", []),
+        refuse("no kprofd is attached there, which would mark requests (-entry"
+               " FUNCTION marks one's own)", []),
     case kprof_agent:status() of
         #{entries := Entries} -> Entries;
         _ ->
-            kprof_refusal:refuse("the kprofd that is attached there is another version, or does"
-                                 " not answer", [])
+            refuse("the kprofd that is attached there is another version, or does"
+                   " not answer", [])
     end.
 
 %% The functions that exist, of patterns of tiers.conf, where _ stands for what a module exports.
@@ -114,10 +120,9 @@ entry_arm(#s{requests = undefined}) ->
 entry_arm(#s{profile = #profile{session = Session}, guards = Guards,
              requests = #requests{entries = Entries, attached = true}}) ->
     Spec = [{'_', Guards, [{message, {{{get_seq_token}, {caller}}}}]}],
-    [kprof_tracer_patterns:pattern(Session, MFA, Spec) || MFA <- maps:keys(Entries)];
+    [pattern(Session, MFA, Spec) || MFA <- maps:keys(Entries)];
 entry_arm(#s{profile = #profile{session = Session}, requests = #requests{entries = Entries}} = S) ->
-    [kprof_tracer_patterns:pattern(Session, MFA, kprof_tracer_requests:entry_spec(MFA, S))
-     || MFA <- maps:keys(Entries)].
+    [pattern(Session, MFA, entry_spec(MFA, S)) || MFA <- maps:keys(Entries)].
 
 %% Arms functions that may give a request its identity. {MFA, Spec} are as kprofd makes them
 %% (src/config/spec.c).
@@ -126,8 +131,8 @@ named_arm(Specs,
           #s{profile = #profile{session = Session},
              requests = #requests{entries = Entries, marks = Marks}} = S) ->
     [begin
-         kprof_tracer_patterns:pattern(Session, MFA,
-                                       [named_clause(C, is_map_key(MFA, Entries), S) || C <- Spec]),
+         pattern(Session, MFA,
+                 [named_clause(C, is_map_key(MFA, Entries), S) || C <- Spec]),
          kprof_oneshot:heed(0, S#s.profile)
      end || {MFA, Spec} <- Specs, is_map_key(MFA, Entries) orelse lists:member(MFA, Marks)],
     S.
@@ -136,8 +141,7 @@ named_clause({Head, Tests, Actions}, true,
              #s{guards = Guards, requests = #requests{attached = true}}) ->
     {Head, (Tests -- [{is_seq_trace}]) ++ Guards, Actions};
 named_clause({Head, Tests, Actions}, IsEntry, #s{guards = Guards} = S) ->
-    Told = [{'andalso', {is_seq_trace}, ?IS_OURS, Flag}
-            || IsEntry, Flag <- kprof_tracer_requests:messages_told()],
+    Told = [{'andalso', {is_seq_trace}, ?IS_OURS, Flag} || IsEntry, Flag <- messages_told()],
     {Head, Tests ++ Guards, [kprof_tracer_server:runs(S) | Actions] ++ Told}.
 
 %% -------------------------------------------------------------- identities ----
@@ -197,7 +201,7 @@ wanted(N, S0) ->
     S1 = S#s{requests = R#requests{begun = Begun + 1}},
     case Attached orelse is_map_key(N, Open) of
         true -> S1;
-        false -> kprof_tracer_requests:one_ended(S1)
+        false -> one_ended(S1)
     end.
 
 %% Is an answer of the client still to come?
@@ -274,7 +278,7 @@ is_held(P, #s{requests = #requests{held = Held}}) ->
 shown(P, Label, #s{requests = #requests{held = Held} = R} = S) when is_map_key(P, Held) ->
     S1 = S#s{requests = R#requests{held = maps:remove(P, Held)}},
     Events = lists:reverse(map_get(P, Held)),
-    case is_kprofds(Label) andalso not kprof_tracer_owner:is_taken(Label, R) of
+    case is_kprofds(Label) andalso not is_taken(Label, R) of
         true -> lists:foldl(fun(E, Acc) -> released(P, Label, E, Acc) end, S1, Events);
         false -> unsampled(P, Events, S1)
     end;
@@ -286,7 +290,7 @@ released(P, Label, {call, _, From, Identity, MFA, Ts}, S0) ->
         kprof_tracer_requests:called(P, Label, From, Identity, MFA, Ts, S0),
     kprof_tracer_owner:enters(P, maps:get(Label, Labels, 0), kprof_tracer_patterns:caller(From), S);
 released(P, _, Event, S) ->
-    kprof_tracer_events:in_request(P, Event, S).
+    in_request(P, Event, S).
 
 %% The process is inside the entry of a request that is not traced, unless that has returned.
 unsampled(P, [{call, _, From, _, _, _} | Events], S) ->

@@ -21,6 +21,12 @@
 -export([loads_new/2, loads_ahead/1, ahead_clear/2, loads_last/1, loads_watched/1, loads_watch/1, loads_end/1, loads_tick/1, loads_loaded/1,
          loads_arm/1, loads_send/1]).
 
+-import(kprof_injected, [functions/1, now_ms/0, session_create/2]).
+-import(kprof_oneshot, [on_load_free/1, on_load_set/3, on_load_unset/3, tell_sentry/1]).
+-import(kprof_tracer_patterns, [pattern/3, pattern_meta/3, spec_bytes/2]).
+-import(kprof_tracer_span, [in_session/3]).
+-import(kprof_wanted, [by_module/1, is_covered/2, whole_modules/1]).
+
 -include("kprof_tracer.hrl").
 
 -define(LOADS_MS, 1000).
@@ -30,9 +36,9 @@
 loads_new(Functions, #{patterns := Patterns, max_functions := Max} = Opts) ->
     Any = lists:any(fun({M, _, _}) -> M =:= <<"_">> end, Patterns),
     #loads{asked = maps:with([patterns, exclude], Opts), room = Max - length(Functions),
-           looked = kprof_injected:now_ms(),
+           looked = now_ms(),
            mods = maps:from_list([{M, {hd(Of), length(Of)}}
-                                  || {M, Of} <- kprof_wanted:by_module(Functions)]),
+                                  || {M, Of} <- by_module(Functions)]),
            seen = case Any of true -> loads_current(); false -> all end}.
 
 %% Called when the guards of match specs are known. The sentry is told first.
@@ -46,14 +52,14 @@ loads_ahead(#s{args_max = Args} = S) when Args > 0 ->
 loads_ahead(#s{loads = #loads{asked = #{exclude := [_ | _]}}} = S) ->
     use_ahead(exclude, S);
 loads_ahead(#s{profile = #profile{session = Session, armed = Armed} = P, loads = L} = S0) ->
-    case kprof_oneshot:on_load_free(Session) of
+    case on_load_free(Session) of
         true ->
             Spec = ahead_spec(S0),
             Item = [{on_load, {Spec, maps:keys(L#loads.seen)}} || Session =:= legacy],
             {Patterns, S1} = loads_meanwhile(S0),
             S = S1#s{profile = P#profile{armed = Item ++ Patterns ++ Armed}, ours = all},
-            kprof_oneshot:tell_sentry(S#s.profile),
-            kprof_oneshot:on_load_set(Session, Spec, local),
+            tell_sentry(S#s.profile),
+            on_load_set(Session, Spec, local),
             use_ahead(true, S);
         false ->
             use_ahead(others, S0)
@@ -74,7 +80,7 @@ ahead_spec(S) -> kprof_tracer_patterns:spec({'_', '_', '_'}, S).
 
 %% Past a limit. Other modules are armed one by one, as far as there is room.
 ahead_end(#s{profile = #profile{session = Session}, loads = #loads{ahead = true}} = S) ->
-    kprof_oneshot:on_load_unset(Session, ahead_spec(S), local),
+    on_load_unset(Session, ahead_spec(S), local),
     use_ahead(limit, S);
 ahead_end(S) ->
     S.
@@ -83,9 +89,9 @@ ahead_end(S) ->
 %% before.
 -spec ahead_clear(list(), [module()]) -> ok.
 ahead_clear(Spec, Known) ->
-    kprof_oneshot:on_load_unset(legacy, Spec, local),
+    on_load_unset(legacy, Spec, local),
     [erlang:trace_pattern(MFA, false, [local])
-     || M <- erlang:loaded() -- Known, {F, A} <- kprof_injected:functions(M), MFA <- [{M, F, A}],
+     || M <- erlang:loaded() -- Known, {F, A} <- functions(M), MFA <- [{M, F, A}],
         erlang:trace_info(MFA, match_spec) =:= {match_spec, Spec}],
     ok.
 
@@ -99,7 +105,7 @@ loads_last(S) ->
 
 %% Did the VM arm it?
 is_ahead(M, #s{profile = #profile{session = Session}, loads = #loads{ahead = true}}) ->
-    case kprof_injected:functions(M) of
+    case functions(M) of
         [{F, A} | _] -> loads_traced(Session, {M, F, A}) =:= local;
         [] -> false
     end;
@@ -122,10 +128,10 @@ loads_watched(_) ->
 -spec loads_watch(#s{}) -> #s{}.
 loads_watch(#s{profile = #profile{session = legacy, armed = Armed}} = S) ->
     lists:member({meta, ?LOADED}, Armed) andalso
-        kprof_tracer_patterns:pattern_meta(legacy, ?LOADED, loads_spec()),
+        pattern_meta(legacy, ?LOADED, loads_spec()),
     S;
 loads_watch(#s{loads = L} = S) ->
-    Watcher = kprof_injected:session_create(kprof_tracer, self()),
+    Watcher = session_create(kprof_tracer, self()),
     trace:function(Watcher, ?LOADED, loads_spec(), [meta]),
     S#s{loads = L#loads{watcher = Watcher}}.
 
@@ -140,27 +146,27 @@ loads_end(_) ->
 
 -spec loads_tick(#s{}) -> #s{}.
 loads_tick(#s{loads = #loads{looked = At, due = Due}} = S) ->
-    case Due orelse kprof_injected:now_ms() - At > ?LOADS_MS of
+    case Due orelse now_ms() - At > ?LOADS_MS of
         true -> loads_look(S);
         false -> S
     end.
 
 -spec loads_loaded(#s{}) -> #s{}.
 loads_loaded(#s{loads = #loads{looked = At, took = Took} = L} = S) ->
-    case kprof_injected:now_ms() - At >= ?LOADS_PART * Took of
+    case now_ms() - At >= ?LOADS_PART * Took of
         true -> loads_look(S);
         false -> S#s{loads = L#loads{due = true}}
     end.
 
 loads_look(#s{stage = tracing, loads = #loads{mods = Mods, todo = []}} = S0) ->
-    Began = kprof_injected:now_ms(),
+    Began = now_ms(),
     Bare = [M || {M, {MFA, _}} <- maps:to_list(Mods),
                  loads_traced(S0#s.profile#profile.session, MFA) =/= local],
     {New, S1} = loads_new_ones(S0),
     S2 = lists:foldl(fun({Why, M}, S) -> loads_want(Why, M, S) end, S1,
                      [{again, M} || M <- Bare] ++
                          [{case is_ahead(M, S1) of true -> whole; false -> came end, M} || M <- New]),
-    Now = kprof_injected:now_ms(),
+    Now = now_ms(),
     loads_put(S2#s{loads = S2#s.loads#loads{looked = Now, took = Now - Began, due = false}});
 loads_look(#s{loads = L} = S) ->
     S#s{loads = L#loads{due = true}}.
@@ -168,7 +174,7 @@ loads_look(#s{loads = L} = S) ->
 loads_traced(legacy, MFA) -> element(2, erlang:trace_info(MFA, traced));
 loads_traced(Session, MFA) ->
     Look = fun() -> trace:info(Session, MFA, traced) end,
-    element(2, kprof_tracer_span:in_session(Session, Look, {traced, local})).
+    element(2, in_session(Session, Look, {traced, local})).
 
 loads_new_ones(#s{loads = #loads{seen = all}} = S) ->
     {[], S};
@@ -181,7 +187,7 @@ loads_new_ones(#s{loads = #loads{seen = Seen, mods = Mods} = L} = S) ->
 
 %% Takes back what the VM armed.
 loads_bare(M, #s{profile = #profile{session = Session}}) ->
-    kprof_tracer_patterns:pattern(Session, {M, '_', '_'}, false).
+    pattern(Session, {M, '_', '_'}, false).
 
 %% A module that was deleted is remembered: it may be loaded again.
 loads_want(Why, M,
@@ -189,7 +195,7 @@ loads_want(Why, M,
     #loads{room = Room, mods = Mods, bytes = Sum, each = Of} = L = loads_give(M, L0),
     Functions = wanted_of(M, L#loads.asked),
     N = length(Functions),
-    Patterns = kprof_wanted:whole_modules(Functions),
+    Patterns = whole_modules(Functions),
     Bytes = if R =:= undefined, N =< Room -> loads_bytes(Patterns, S); true -> 0 end,
     if
         N =:= 0 ->
@@ -220,7 +226,7 @@ loads_bytes(_, #s{args_max = 0}) ->
 loads_bytes(Patterns, S) ->
     Arities = [A || P <- Patterns, A <- kprof_tracer_args:arities(P)],
     Of = fun(A) ->
-                 kprof_tracer_patterns:spec_bytes(kprof_tracer_patterns:spec({'_', '_', A}, S), S)
+                 spec_bytes(kprof_tracer_patterns:spec({'_', '_', A}, S), S)
          end,
     Bytes = maps:from_list([{A, Of(A)} || A <- lists:usort(Arities)]),
     lists:sum([map_get(A, Bytes) || A <- Arities]).
@@ -233,16 +239,16 @@ loads_put(#s{profile = #profile{armed = Armed}, loads = #loads{todo = Todo}} = S
     Kept = [P || P <- Armed, tuple_size(P) =/= 3 orelse not is_map_key(element(1, P), Anew)],
     New = lists:append([Patterns || {_, _, Patterns} <- Todo]),
     S1 = S#s{profile = S#s.profile#profile{armed = New ++ Kept}},
-    kprof_oneshot:tell_sentry(S1#s.profile),
+    tell_sentry(S1#s.profile),
     loads_arm(S1).
 
 %% Takes a step of the arming.
 -spec loads_arm(#s{}) -> #s{}.
 loads_arm(S) ->
-    loads_arm(kprof_injected:now_ms() + ?STEP_MS, S).
+    loads_arm(now_ms() + ?STEP_MS, S).
 
 loads_arm(Until, #s{stage = tracing, loads = #loads{todo = [{Why, M, Patterns} | Todo]} = L} = S) ->
-    Now = kprof_injected:now_ms(),
+    Now = now_ms(),
     case {Patterns, Why} of
         {[], again} ->
             loads_arm(Until, S#s{loads = L#loads{todo = Todo, again = [M | L#loads.again]}});
@@ -251,8 +257,7 @@ loads_arm(Until, #s{stage = tracing, loads = #loads{todo = [{Why, M, Patterns} |
         {_, whole} ->
             loads_arm(Until, S#s{loads = L#loads{todo = Todo, whole = [M | L#loads.whole]}});
         {[P | More], _} when Now < Until ->
-            kprof_tracer_patterns:pattern(S#s.profile#profile.session, P,
-                                          kprof_tracer_patterns:spec(P, S)),
+            pattern(S#s.profile#profile.session, P, kprof_tracer_patterns:spec(P, S)),
             loads_arm(Until, S#s{loads = L#loads{todo = [{Why, M, More} | Todo]}});
         _ ->
             self() ! loads_arm,
@@ -268,9 +273,9 @@ wanted_of(M, #{patterns := Patterns, exclude := Exclude}) ->
                   {Mod, F, A} -> {kprof_wanted:existing(Mod), kprof_wanted:existing(F), A}
               end || P <- Patterns],
     IsWanted = fun(MFA) ->
-                       lists:any(fun(W) -> kprof_wanted:is_covered(MFA, W) end, Wanted)
+                       lists:any(fun(W) -> is_covered(MFA, W) end, Wanted)
                end,
-    All = [{M, F, A} || {F, A} <- kprof_injected:functions(M)],
+    All = [{M, F, A} || {F, A} <- functions(M)],
     kprof_wanted:without(Exclude, lists:filter(IsWanted, All)).
 
 loads_ours(all, _) -> all;

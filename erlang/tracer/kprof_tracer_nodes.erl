@@ -8,6 +8,8 @@
 -export([there/1, epochs/1, is_alone/1, seen/2, labelled/3, ended_elsewhere/2, news/2,
          tell_news/1]).
 
+-import(kprof_refusal, [refuse/2]).
+
 -include("kprof_tracer.hrl").
 
 -define(EPOCHS, (1 bsl (?KIND_BITS - ?WORD_BITS) - 1)).
@@ -17,7 +19,7 @@
 there(#{epochs := [_, _ | _], entry := Entry, patterns := Patterns} = Opts) ->
     {There, Absent} = lists:partition(fun({_, P}) -> is_there(P) end,
                                       lists:enumerate(Entry ++ Patterns)),
-    There =:= [] andalso kprof_refusal:refuse("none of these functions is there", []),
+    There =:= [] andalso refuse("none of these functions is there", []),
     Has = [P || {_, P} <- There],
     {[I - length(Entry) || {I, _} <- Absent],
      Opts#{patterns := [P || P <- Patterns, lists:member(P, Has)]}};

@@ -21,6 +21,9 @@
 -export([works_for/3, enters/4, over/4, left/3, outside/2, is_taken/2, sent/4, taken/5, heard/3,
          was_sent/3, is_behind/3, had/4, messages_look/1, runs_on/2, shows/3, forget/2, dead/1]).
 
+-import(kprof_injected, [now_ms/0]).
+-import(kprof_tracer_early, [is_ours/2]).
+
 -include("kprof_tracer.hrl").
 
 -define(MESSAGES, 100000).      % messages on their way, or
@@ -113,7 +116,7 @@ is_behind(P, {_, Label, Serial, From, _}, #s{requests = #requests{messages = tru
   when is_pid(From), From =/= P ->
     case R#requests.last of
         #{P := {From, Serial}} -> false;
-        _ -> kprof_tracer_early:is_ours(Label, S)
+        _ -> is_ours(Label, S)
     end;
 is_behind(_, _, _) ->
     false.
@@ -150,7 +153,7 @@ was_sent(From, Serial, #s{requests = #requests{sent = Sent, sent_before = Before
 -spec messages_look(#s{}) -> #s{}.
 messages_look(#s{requests = #requests{sent = Sent, sent_since = Since}} = S)
   when map_size(Sent) > 0 ->
-    case Since =:= never orelse kprof_injected:now_ms() - Since > ?MESSAGES_MS of
+    case Since =:= never orelse now_ms() - Since > ?MESSAGES_MS of
         true -> older(S);
         false -> S
     end;
@@ -158,8 +161,7 @@ messages_look(S) ->
     S.
 
 older(#s{requests = #requests{sent = Sent} = R} = S) ->
-    S#s{requests = R#requests{sent = #{}, sent_before = Sent,
-                              sent_since = kprof_injected:now_ms()}}.
+    S#s{requests = R#requests{sent = #{}, sent_before = Sent, sent_since = now_ms()}}.
 
 %% ----------------------------------------------------------- lost tokens ----
 

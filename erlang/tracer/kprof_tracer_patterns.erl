@@ -4,6 +4,11 @@
 
 -export([arm/1, spec_bytes/2, spec/2, caller/1, legacy_clear/1, pattern/3, pattern_meta/3]).
 
+-import(kprof_oneshot, [arm_look/2]).
+-import(kprof_refusal, [refuse/2]).
+-import(kprof_tracer_loads, [ahead_clear/2]).
+-import(kprof_tracer_span, [in_session/3]).
+
 -include("kprof_tracer.hrl").
 
 %% A match spec that shows arguments takes some 125 KB.
@@ -19,7 +24,7 @@ arm({M, _, _} = P, {N, Sum0, Each}, #s{profile = Profile} = S) ->
     Sum = Sum0 + Bytes,
     specs_fit(Sum, S),
     pattern(Profile#profile.session, P, Spec),
-    kprof_oneshot:arm_look(N, Profile),
+    arm_look(N, Profile),
     kprof_oneshot:heed(0, Profile),
     {N + 1, Sum, Each#{M => maps:get(M, Each, 0) + Bytes}}.
 
@@ -27,8 +32,8 @@ spec_bytes(_, #s{args_max = 0}) -> 0;
 spec_bytes(Spec, _) -> erts_debug:flat_size(Spec) * erlang:system_info(wordsize).
 
 specs_fit(Sum, #s{profile = #profile{memory_max = Max}}) when Sum > Max ->
-    kprof_refusal:refuse("showing the arguments of these functions takes more memory than"
-                         " -max-memory: name fewer, or leave out -args", []);
+    refuse("showing the arguments of these functions takes more memory than"
+           " -max-memory: name fewer, or leave out -args", []);
 specs_fit(_, _) ->
     ok.
 
@@ -49,7 +54,7 @@ caller(Caller) -> Caller.
 legacy_clear({meta, P}) ->
     pattern_meta(legacy, P, false);
 legacy_clear({on_load, {Spec, Known}}) ->
-    kprof_tracer_loads:ahead_clear(Spec, Known);
+    ahead_clear(Spec, Known);
 legacy_clear(P) ->
     pattern(legacy, P, false).
 
@@ -58,7 +63,7 @@ pattern(legacy, MFA, Spec) ->
     erlang:trace_pattern(MFA, Spec, [local]);
 pattern(Session, MFA, Spec) ->
     Set = fun() -> trace:function(Session, MFA, Spec, [local]) end,
-    kprof_tracer_span:in_session(Session, Set, 0).
+    in_session(Session, Set, 0).
 
 %% A meta pattern: for all processes, with or without flags.
 pattern_meta(legacy, MFA, Spec) ->

@@ -5,6 +5,16 @@
          warm_look/1, full_soon/1, full_look/1, passes/4, called/7, called_in/7, leaves/3,
          returned/3, one_ended/1, gone/2, passed_by/1, passed/4, label/1]).
 
+-import(kprof_injected, [now_ms/0, now_ns/0]).
+-import(kprof_oneshot, [tell_sentry/1]).
+-import(kprof_tracer_early, [early_over/2, is_ours/2]).
+-import(kprof_tracer_events, [pass_over/2]).
+-import(kprof_tracer_limits, [entry_arm/1, is_kprofds/1, is_unwanted/2, is_wanted/2,
+         numbered_by/2]).
+-import(kprof_tracer_nodes, [is_alone/1]).
+-import(kprof_tracer_owner, [works_for/3]).
+-import(kprof_word, [word_advance/1, word_begin/1, word_found/0, word_label/1]).
+
 -include("kprof_tracer.hrl").
 
 -define(LATE_MS, 200).          % for work that goes on after a request's end
@@ -19,18 +29,18 @@ numbered(#s{requests = undefined} = S0) ->
 numbered(#s{requests = #requests{attached = true}} = S0) ->
     S0;
 numbered(S0) ->
-    Found = kprof_word:word_found(),
+    Found = word_found(),
     S = S0#s{profile = S0#s.profile#profile{word = Found}},
-    kprof_oneshot:tell_sentry(S#s.profile),
+    tell_sentry(S#s.profile),
     take_system_tracer(),
     #s{requests = R} = S,
-    S#s{requests = R#requests{messages = is_system_tracer()}, clock = kprof_word:word_begin(Found)}.
+    S#s{requests = R#requests{messages = is_system_tracer()}, clock = word_begin(Found)}.
 
 %% A kprofd that has attached meanwhile keeps the word.
 -spec word_tick(#s{}) -> #s{}.
 word_tick(#s{clock = Clock} = S) when Clock =/= undefined ->
     case whereis(kprof_agent) of
-        undefined -> S#s{clock = kprof_word:word_advance(Clock)};
+        undefined -> S#s{clock = word_advance(Clock)};
         _ -> S
     end;
 word_tick(S) ->
@@ -46,7 +56,7 @@ entry_spec(MFA, #s{guards = Guards, requests = #requests{full = full} = R} = S) 
     Marks ++ [{'_', Guards, [{message, {{entry, {caller}}}}]}];
 entry_spec(MFA, #s{guards = Guards, args_max = Args, requests = #requests{epoch = Of}} = S) ->
     New = list_to_tuple(['andalso', {set_seq_token, sequential_trace_token, []},
-                         kprof_word:word_label(Of bsl ?WORD_BITS) | messages_told()]),
+                         word_label(Of bsl ?WORD_BITS) | messages_told()]),
     Free = {'orelse', {'not', {is_seq_trace}}, ?IS_OURS},
     Begin = fun(Caller) ->
                     [{'andalso', Free, kprof_tracer_server:runs(S)},
@@ -74,7 +84,7 @@ is_system_tracer() ->
 ends(undefined) ->
     undefined;
 ends(R) ->
-    Now = kprof_injected:now_ns(),
+    Now = now_ns(),
     is_system_tracer() andalso seq_trace:set_system_tracer(false),
     R#requests{until = Now}.
 
@@ -87,7 +97,7 @@ begins(P, New, Old, From, Identity, MFA, Ts, S00) ->
     Caller = kprof_tracer_patterns:caller(From),
     case kprof_tracer_owner:over(P, Old, Caller, S0) of
         none ->
-            N = kprof_tracer_owner:works_for(P, Old, S0),
+            N = works_for(P, Old, S0),
             case is_inside(P, N, S0) of
                 true -> begins_in(N, P, New, From, Identity, MFA, Ts, S0);
                 false -> begins_new(P, New, From, Identity, MFA, Ts, S0)
@@ -110,7 +120,7 @@ begins_new(P, New, From, Identity, MFA, Ts,
            #s{requests = #requests{labels = Labels, max = Max, begun = Begun}} = S)
   when S#s.requests#requests.warm =:= no, Begun < Max, map_size(Labels) < ?NUMBERS - 1 ->
     Caller = kprof_tracer_patterns:caller(From),
-    {N, #s{requests = #requests{open = Open} = R} = S1} = kprof_tracer_limits:numbered_by(New, S),
+    {N, #s{requests = #requests{open = Open} = R} = S1} = numbered_by(New, S),
     S2 = kprof_tracer_owner:enters(P, N, Caller,
                                    S1#s{requests = R#requests{open = Open#{N => {P, Caller}}}}),
     S3 = case is_full(S2) of
@@ -162,21 +172,21 @@ passes(P, From, Ts, S00) ->
         end,
     case S of
         #s{requests = #requests{own = Own}} when is_map_key(P, Own) ->
-            kprof_tracer_events:pass_over(1, S);
+            pass_over(1, S);
         _ -> leaves(P, Ts, kprof_tracer_owner:enters(P, 0, Caller, S))
     end.
 
 %% True if enough requests have begun. With identities, whether a request is wanted is known
 %% later; with several nodes the client decides.
 is_full(#s{stage = tracing, requests = #requests{named = all, begun = Max, max = Max}} = S) ->
-    kprof_tracer_nodes:is_alone(S);
+    is_alone(S);
 is_full(_) -> false.
 
 %% A request that counts may be answered by one that does not, and loses its token if that has
 %% none. So for a while entries go on to mark all, as they did.
 -spec full_soon(#s{}) -> #s{}.
 full_soon(#s{requests = #requests{full = undefined} = R} = S) ->
-    S#s{requests = R#requests{full = kprof_injected:now_ms() + ?FULL_MS}};
+    S#s{requests = R#requests{full = now_ms() + ?FULL_MS}};
 full_soon(S) ->
     S.
 
@@ -185,10 +195,10 @@ full_soon(S) ->
 full_look(#s{stage = tracing, queue = #queue{max = Max},
              requests = #requests{full = At} = R} = S0) when is_integer(At) ->
     {_, Waiting} = process_info(self(), message_queue_len),
-    case kprof_injected:now_ms() > At orelse Waiting > Max div 4 of
+    case now_ms() > At orelse Waiting > Max div 4 of
         true ->
             S = S0#s{requests = R#requests{full = full}},
-            _ = kprof_tracer_limits:entry_arm(S),
+            _ = entry_arm(S),
             S;
         false -> S0
     end;
@@ -199,11 +209,11 @@ full_look(S) ->
           #s{}.
 called(P, Label, From, Identity, MFA, Ts, S00) ->
     S0 = kprof_tracer_owner:shows(P, Label, kprof_tracer_nodes:seen(Label, S00)),
-    case kprof_tracer_owner:works_for(P, Label, S0) of
+    case works_for(P, Label, S0) of
         0 -> called_new(P, Label, From, Identity, MFA, Ts, S0);
         N ->
             S = kprof_tracer_limits:identified(N, Identity, S0),
-            case kprof_tracer_limits:is_unwanted(N, S#s.requests) of
+            case is_unwanted(N, S#s.requests) of
                 true -> leaves(P, Ts, S);
                 false -> works(P, N, From, MFA, Ts, S)
             end
@@ -213,9 +223,9 @@ called(P, Label, From, Identity, MFA, Ts, S00) ->
 called_new(P, Label, From, Identity, MFA, Ts,
            #s{requests = #requests{attached = true, labels = Labels, own = Own}} = S0)
   when not is_map_key(Label, Labels), not is_map_key(P, Own), map_size(Labels) < ?NUMBERS - 1 ->
-    case kprof_tracer_limits:is_kprofds(Label) of
+    case is_kprofds(Label) of
         true ->
-            {_, S} = kprof_tracer_limits:numbered_by(Label, S0),
+            {_, S} = numbered_by(Label, S0),
             called(P, Label, From, Identity, MFA, Ts, S);
         false -> leaves(P, Ts, S0)
     end;
@@ -252,7 +262,7 @@ leaves(P, Ts, #s{requests = #requests{working = At} = R} = S) when is_map_key(P,
     kprof_tracer_events:add({trace_ts, P, request, 0, Ts},
                             S#s{requests = R#requests{working = maps:remove(P, At)}});
 leaves(_, _, S) ->
-    kprof_tracer_events:pass_over(1, S).
+    pass_over(1, S).
 
 %% A request has ended when its process is back in the caller of the entry.
 -spec returned(pid(), mfa(), #s{}) -> #s{}.
@@ -273,7 +283,7 @@ entry_left(P, Caller, S0) ->
 request_ended(N, #s{requests = #requests{open = Open} = R} = S0) ->
     S = kprof_tracer_nodes:news({ends, N},
                                 S0#s{requests = R#requests{open = maps:remove(N, Open)}}),
-    case kprof_tracer_limits:is_wanted(N, R) of
+    case is_wanted(N, R) of
         true -> one_ended(S);
         false -> S
     end.
@@ -281,7 +291,7 @@ request_ended(N, #s{requests = #requests{open = Open} = R} = S0) ->
 %% With several nodes the client sees when enough have ended.
 -spec one_ended(#s{}) -> #s{}.
 one_ended(#s{requests = #requests{ended = Ended, max = Max} = R} = S) ->
-    kprof_tracer_nodes:is_alone(S) andalso Ended + 1 =:= Max andalso
+    is_alone(S) andalso Ended + 1 =:= Max andalso
         erlang:send_after(?LATE_MS, self(), requests_ended),
     S#s{requests = R#requests{ended = Ended + 1}}.
 
@@ -297,7 +307,7 @@ passed_by(_) -> none.
 -spec passed(Label :: term(), What :: tuple(), integer(), #s{}) -> #s{}.
 passed(Label, What, Ts, S0) ->
     S = kprof_tracer_nodes:seen(Label, S0),
-    case kprof_tracer_early:is_ours(Label, S) of
+    case is_ours(Label, S) of
         true -> passed_in(Label, What, Ts, S);
         false -> S
     end.
@@ -305,8 +315,8 @@ passed(Label, What, Ts, S0) ->
 passed_in(Label, {send, {_, Serial}, From, _, _}, Ts, S0)
   when is_pid(From), node(From) =:= node() ->
     {N, S} = kprof_tracer_owner:sent(From, Serial, Label, S0),
-    kprof_tracer_early:early_over({From, Serial},
-                                  message(N, {trace_ts, From, send, {N, Serial}, Ts}, S));
+    early_over({From, Serial},
+               message(N, {trace_ts, From, send, {N, Serial}, Ts}, S));
 passed_in(Label, {'receive', {_, Serial}, From, To, _}, Ts, S0)
   when is_pid(From), is_pid(To), node(To) =:= node() ->
     {N, S} = kprof_tracer_owner:taken(To, From, Serial, Label, S0),

@@ -4,6 +4,9 @@
 
 -export([probe/2, tracer_of/1, legacy_tracer/1, flag_all/1, drain/1, drain_all/1]).
 
+-import(kprof_refusal, [refuse/2]).
+-import(kprof_tracer_server, [disarm/2]).
+
 -include("kprof_tracer.hrl").
 
 -define(PROBE, kprof_calls_probe).
@@ -16,16 +19,16 @@
 %% come; nor arguments, which only a match spec can describe, whose message the probe does not
 %% read.
 probe(_, #{probe := native, args := Bytes}) when Bytes > 0 ->
-    kprof_refusal:refuse("the native probe takes no arguments: -args goes with -probe relay or"
-                         " auto", []);
+    refuse("the native probe takes no arguments: -args goes with -probe relay or"
+           " auto", []);
 probe(ByRequest, #{probe := auto, args := Bytes} = Opts) when Bytes > 0 ->
     probe(ByRequest, Opts#{probe := relay});
 probe(_, #{probe := relay}) ->
     probe_purge(),
     {relay, <<>>};
 probe(true, #{probe := native}) ->
-    kprof_refusal:refuse("the native probe does not trace by request: -entry goes with -probe"
-                         " relay or auto", []);
+    refuse("the native probe does not trace by request: -entry goes with -probe"
+           " relay or auto", []);
 probe(true, Opts) ->
     probe(true, Opts#{probe := relay});
 probe(false,
@@ -33,7 +36,7 @@ probe(false,
     case probe_load(Beam, Path, MaxMemory) of
         ok -> {native, <<>>};
         {error, Why} when Wanted =:= native ->
-            kprof_refusal:refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
+            refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
         {error, Why} -> {relay, kprof_refusal:text("cannot load '~ts': ~ts", [Path, Why])}
     end.
 
@@ -107,10 +110,10 @@ chunks_send(N, Chunks, #s{events = #events{seq = Seq, count = Sent}} = S0) ->
     S#s{events = S#s.events#events{seq = Seq + 1, count = Sent + N}}.
 
 rings_look(_, _, #s{events = #events{count = N, max = Max}} = S) when N > Max ->
-    kprof_tracer_server:disarm({events, 0}, S);
-rings_look(_, Dropped, S) when Dropped > 0 -> kprof_tracer_server:disarm({queue, 0}, S);
+    disarm({events, 0}, S);
+rings_look(_, Dropped, S) when Dropped > 0 -> disarm({queue, 0}, S);
 rings_look(Waiting, _, #s{queue = #queue{max = Max}} = S) when Waiting > Max ->
-    kprof_tracer_server:disarm({queue, 0}, S);
+    disarm({queue, 0}, S);
 rings_look(_, _, S) -> S.
 
 %% Sends what is left when no more events come.

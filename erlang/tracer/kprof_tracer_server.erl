@@ -4,6 +4,26 @@
 
 -export([host/0, runs/1, loop/1, begun/1, disarm/2, ended/1]).
 
+-import(kprof_call, [call_of/1, is_evaluated/1, tell_value/1]).
+-import(kprof_collected, [collected_by_others/1]).
+-import(kprof_flagger, [flags_clear/3, walk_pid/1]).
+-import(kprof_injected, [now_ms/0, now_ns/0, session_create/2]).
+-import(kprof_oneshot, [look_lease/1, new_sentry/1, own_memory/0, profile_new/5, say_begin/1,
+         take_name/1, tell_sentry/1, walk_over/2]).
+-import(kprof_refusal, [one_tracer/0, refuse/2]).
+-import(kprof_tracer_early, [early_end/1, early_look/1, in_turn/3]).
+-import(kprof_tracer_events, [add_short/2, pass_over/2]).
+-import(kprof_tracer_limits, [entry_arm/1, held_look/1, held_no_more/2, is_asked/1, named_arm/2,
+         released_all/1, with_entry/2]).
+-import(kprof_tracer_loads, [loads_ahead/1, loads_arm/1, loads_end/1, loads_last/1, loads_loaded/1,
+         loads_new/2, loads_send/1, loads_tick/1, loads_watch/1, loads_watched/1]).
+-import(kprof_tracer_nodes, [ended_elsewhere/2, is_alone/1]).
+-import(kprof_tracer_owner, [messages_look/1]).
+-import(kprof_tracer_requests, [full_look/1, full_soon/1, passed_by/1, warm_look/1, word_tick/1]).
+-import(kprof_tracer_rings, [drain_all/1, flag_all/1, tracer_of/1]).
+-import(kprof_tracer_span, [span_begin/1, span_ready/1]).
+-import(kprof_vm_bugs, [gc_shared/0]).
+
 -include("kprof_tracer.hrl").
 
 -define(TICK_MS, 200).          % interval of the checks of lease and memory
@@ -19,43 +39,43 @@ host() ->
 init(Starter, Client, #{apply := Apply, apply_ms := ApplyMs, processes := Which, args := Args,
                         max_events := MaxEvents, max_queue := MaxQueue,
                         span_ms := SpanMs} = Opts0) ->
-    kprof_oneshot:take_name(host()),
+    take_name(host()),
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
-    Call = kprof_call:call_of(Apply),
+    Call = call_of(Apply),
     {Absent, Opts} = kprof_tracer_nodes:there(Opts0),
     {Entry, Must, Wanted} = kprof_tracer_limits:entry(Opts),
     {Probe, Why} = kprof_tracer_rings:probe(Entry =/= undefined, Opts),
-    Session = kprof_injected:session_create(kprof_tracer, kprof_tracer_rings:tracer_of(Probe)),
+    Session = session_create(kprof_tracer, tracer_of(Probe)),
     {Armed, Functions} = kprof_wanted:wanted(Wanted),
     kprof_oneshot:untraced(Session, Functions),
     Gc = collected(Session),
     Ours = ours(Session, Functions),
-    ToArm = kprof_tracer_loads:loads_watched(Session) ++
-        kprof_tracer_limits:with_entry(Must, Armed),
-    S0 = #s{profile = kprof_oneshot:profile_new(host(), Client, Session, ToArm, Opts),
-            probe = Probe, loads = kprof_tracer_loads:loads_new(Functions, Wanted), ours = Ours,
+    ToArm = loads_watched(Session) ++
+        with_entry(Must, Armed),
+    S0 = #s{profile = profile_new(host(), Client, Session, ToArm, Opts),
+            probe = Probe, loads = loads_new(Functions, Wanted), ours = Ours,
             flags = flags(Entry, Gc, Opts), requests = Entry, args_max = Args, gc = Gc,
             span_ms = SpanMs, events = #events{max = MaxEvents}, queue = #queue{max = MaxQueue}},
-    kprof_oneshot:tell_sentry(S0#s.profile),
+    tell_sentry(S0#s.profile),
     Applied = kprof_call:prepare(Call, ApplyMs),
     S1 = S0#s{profile = kprof_oneshot:prepared(S0#s.profile#profile{applied = Applied})},
     Chosen = kprof_processes:chosen(kprof_processes:whose(Which, Call), Opts, Applied),
     S = kprof_tracer_requests:numbered(S1#s{chosen = Chosen}),
     Foreign = kprof_processes:foreign(Session, Chosen),
-    kprof_oneshot:say_begin(S#s.profile),
-    Watched = kprof_tracer_loads:loads_watch(S#s{guards = guards(Foreign)}),
-    S2 = kprof_tracer_patterns:arm(kprof_tracer_loads:loads_ahead(Watched)),
-    kprof_tracer_nodes:is_alone(S2) andalso kprof_tracer_limits:entry_arm(S2),
+    say_begin(S#s.profile),
+    Watched = loads_watch(S#s{guards = guards(Foreign)}),
+    S2 = kprof_tracer_patterns:arm(loads_ahead(Watched)),
+    is_alone(S2) andalso entry_arm(S2),
     Starter ! {self(),
                #{absent => list_to_tuple(Absent), functions => length(Functions),
                  processes => processes_in(Chosen),
-                 evaluated => kprof_call:is_evaluated(Call),
+                 evaluated => is_evaluated(Call),
                  otp => erlang:system_info(otp_release), probe => Probe, probe_why => Why,
                  collected => Gc =/= [], skipped => map_size(Foreign),
                  offset => erlang:time_offset(nanosecond)}},
     tick(),
-    loop(S2#s{profile = S2#s.profile#profile{lease_at = kprof_injected:now_ms()},
+    loop(S2#s{profile = S2#s.profile#profile{lease_at = now_ms()},
               queue = S2#s.queue#queue{binaries = erlang:memory(binary)}}).
 
 %% On OTP 25 and 26 the processes that we trace also send us events of somebody else's patterns.
@@ -67,9 +87,9 @@ ours(_, _) -> all.
 guards(Foreign) ->
     Told = [P || {P, true} <- maps:to_list(Foreign)],
     length(Told) > ?OTHERS andalso
-        kprof_refusal:refuse("another tool traces calls of ~b processes, and would get these too"
-                             " (~ts)",
-                             [length(Told), kprof_refusal:one_tracer()]),
+        refuse("another tool traces calls of ~b processes, and would get these too"
+               " (~ts)",
+               [length(Told), one_tracer()]),
     [{'=/=', {self}, P} || P <- Told].
 
 processes_in(Chosen) when is_list(Chosen) -> length(Chosen);
@@ -89,9 +109,9 @@ runs(#s{gc = Gc}) ->
 collected(legacy) ->
     [garbage_collection];
 collected(_) ->
-    case kprof_vm_bugs:gc_shared() orelse
+    case gc_shared() orelse
         not (collected_by_kprofd() orelse
-             kprof_collected:collected_by_others(kprof_tracer) =/= {0, []}) of
+             collected_by_others(kprof_tracer) =/= {0, []}) of
         true -> [garbage_collection];
         false -> []
     end.
@@ -124,16 +144,16 @@ loop(S) ->
     end.
 
 message({trace_ts, _, return_from, ?LOADED, _, _}, S) ->
-    loop(kprof_tracer_loads:loads_loaded(S));
+    loop(loads_loaded(S));
 message(loads_arm, S) ->
-    loop(kprof_tracer_loads:loads_arm(S));
+    loop(loads_arm(S));
 message({trace_ts, P, _, _, _} = Event, #s{requests = #requests{}} = S) ->
-    loop(kprof_tracer_early:in_turn(P, Event, S));
+    loop(in_turn(P, Event, S));
 message({trace_ts, P, call, _, _, _} = Event, #s{requests = #requests{}} = S) ->
-    loop(kprof_tracer_early:in_turn(P, Event, S));
+    loop(in_turn(P, Event, S));
 message({seq_trace, _, What, _} = Event, #s{requests = #requests{}} = S) ->
-    loop(kprof_tracer_early:in_turn(kprof_tracer_requests:passed_by(What), Event,
-                                    kprof_tracer_events:pass_over(?LARGE, S)));
+    loop(in_turn(passed_by(What), Event,
+                 pass_over(?LARGE, S)));
 message(Over, S) when Over =:= requests_ended; Over =:= span_over ->
     loop(disarm({returned, 0}, S));
 message({trace_ts, _, call, _, _, _} = Event, #s{ours = all} = S) ->
@@ -143,37 +163,37 @@ message({trace_ts, _, call, MFA, _, _} = Event, #s{ours = Ours} = S) when is_map
 message({trace_ts, P, spawn, Child, {M, F, Args}, Ts}, S) when node(Child) =:= node(),
 is_list(Args) ->
     loop(kprof_tracer_events:add({trace_ts, P, spawn, Child, {M, F, length(Args)}, Ts},
-                                 kprof_tracer_events:pass_over(?LARGE, S)));
+                                 pass_over(?LARGE, S)));
 message({trace_ts, _, _, _, _} = Event, S) ->
-    loop(kprof_tracer_events:add_short(Event, S));
+    loop(add_short(Event, S));
 message({walk, Walk, {walked, _, _, _}}, S) ->
     loop(flagged(Walk, S));
 message(drain, S) ->
     loop(kprof_tracer_rings:drain(S));
 message({kprof, Client, _, Cmd}, #s{profile = #profile{client = Client}} = S) ->
-    loop(command(Cmd, S#s{profile = S#s.profile#profile{lease_at = kprof_injected:now_ms()}}));
+    loop(command(Cmd, S#s{profile = S#s.profile#profile{lease_at = now_ms()}}));
 message({warm, busy}, #s{stage = tracing, requests = R} = S) ->
-    loop(warmed(kprof_tracer_requests:warm_look(S#s{requests = R#requests{warm = quiet}})));
+    loop(warmed(warm_look(S#s{requests = R#requests{warm = quiet}})));
 message({warm, quiet}, #s{stage = tracing} = S) ->
-    loop(warmed(kprof_tracer_requests:warm_look(S)));
+    loop(warmed(warm_look(S)));
 message({held_no_more, Ps}, S) ->
-    loop(kprof_tracer_limits:held_no_more(Ps, S));
+    loop(held_no_more(Ps, S));
 message(tick, S0) ->
     tick(),
-    S = kprof_tracer_requests:word_tick(S0),
-    kprof_tracer_limits:held_look(S),
-    S1 = kprof_tracer_early:early_look(kprof_tracer_loads:loads_tick(S)),
-    look(kprof_tracer_requests:full_look(kprof_tracer_owner:messages_look(S1)));
+    S = word_tick(S0),
+    held_look(S),
+    S1 = early_look(loads_tick(S)),
+    look(full_look(messages_look(S1)));
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
-    S1 = kprof_tracer_limits:released_all(kprof_tracer_early:early_end(S)),
-    kprof_tracer_sweep:sweep(kprof_tracer_rings:drain_all(kprof_tracer_events:flush(S1)));
+    S1 = released_all(early_end(S)),
+    kprof_tracer_sweep:sweep(drain_all(kprof_tracer_events:flush(S1)));
 message(swept, S) ->
     loop(ended(S));
 message({evaluated, Pid}, #s{profile = #profile{applied = {Pid, _, _}}, stage = tracing} = S) ->
     loop(evaluated(disarm({returned, 0}, S)));
 message({'DOWN', Ref, process, _, Reason}, #s{profile = #profile{applied = {_, Ref, _}}} = S) ->
     S1 = S#s{profile = S#s.profile#profile{applied = done}},
-    kprof_oneshot:tell_sentry(S1#s.profile),
+    tell_sentry(S1#s.profile),
     [{kprof_ended, Outcome, Text}] = kprof_call:outcome(Reason, S#s.profile#profile.applied),
     loop(disarm({Outcome, Text}, S1));
 message({overran, Ref}, #s{profile = #profile{applied = {Pid, Ref, _}}} = S) ->
@@ -184,13 +204,13 @@ message({'DOWN', Ref, process, _, Reason}, #s{profile = #profile{client_ref = Re
 message({'DOWN', Ref, process, _, _}, #s{requests = #requests{kprofd = Ref}} = S) ->
     loop(disarm({returned, <<"the kprofd there, which marks requests, has gone">>}, S));
 message({'DOWN', Ref, process, _, _}, #s{profile = #profile{sentry = {_, Ref}}} = S) ->
-    loop(S#s{profile = kprof_oneshot:new_sentry(S#s.profile)});
+    loop(S#s{profile = new_sentry(S#s.profile)});
 message({'DOWN', _, process, Pid, _}, S) ->
-    loop(S#s{profile = kprof_oneshot:walk_over(Pid, S#s.profile)});
+    loop(S#s{profile = walk_over(Pid, S#s.profile)});
 message({kprof_tracer, stop}, S) ->
     kprof_oneshot:finish(stopped, S#s.profile);
 message(_, S) ->
-    loop(kprof_tracer_events:pass_over(?LARGE, S)).
+    loop(pass_over(?LARGE, S)).
 
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
@@ -198,12 +218,12 @@ tick() ->
 look(#s{profile = #profile{memory = Memory, memory_max = Max}, stage = tracing} = S) ->
     {memory, Own} = process_info(self(), memory),
     {Kept, S1} = kept_binaries(S),
-    case kprof_oneshot:own_memory() - Memory + Own + Kept of
+    case own_memory() - Memory + Own + Kept of
         More when More > Max -> loop(disarm({memory, 0}, S1));
-        _ -> loop(S1#s{profile = kprof_oneshot:look_lease(S1#s.profile)})
+        _ -> loop(S1#s{profile = look_lease(S1#s.profile)})
     end;
 look(S) ->
-    loop(S#s{profile = kprof_oneshot:look_lease(S#s.profile)}).
+    loop(S#s{profile = look_lease(S#s.profile)}).
 
 %% A small binary among arguments may be part of a large one, which is kept as long as the small
 %% one waits here. Binaries that existed when few events waited were not kept by us.
@@ -218,26 +238,26 @@ kept_binaries(S) ->
 
 command(go, #s{stage = ready} = S0) ->
     still_collected(S0) orelse kprof_oneshot:finish(collected, S0#s.profile),
-    S = kprof_tracer_rings:flag_all(kprof_tracer_span:span_ready(S0#s{stage = tracing})),
+    S = flag_all(span_ready(S0#s{stage = tracing})),
     S#s.probe =:= native andalso (self() ! drain),
     S;
 %% The request began in another node. Its label may not have been seen here yet.
 command({ended, Label}, #s{requests = #requests{}} = S) ->
-    kprof_tracer_nodes:ended_elsewhere(Label, S);
+    ended_elsewhere(Label, S);
 command(entries, #s{stage = tracing} = S0) ->
-    kprof_tracer_nodes:is_alone(S0) orelse kprof_tracer_limits:entry_arm(S0),
+    is_alone(S0) orelse entry_arm(S0),
     warmed(kprof_tracer_requests:warm(S0));
 %% With several nodes, the others would report each request that begins.
 command(full, #s{stage = tracing, requests = #requests{}} = S) ->
-    kprof_tracer_requests:full_soon(S);
+    full_soon(S);
 command(clock, S) ->
-    kprof_tracer_events:send({kprof_clock, kprof_injected:now_ns()}, S);
+    kprof_tracer_events:send({kprof_clock, now_ns()}, S);
 command(read, #s{stage = tracing} = S) ->
     disarm({returned, 0}, S);
 command(marked, #s{requests = #requests{entries = Entries, marks = Marks, inside = Inside}} = S) ->
     kprof_tracer_events:send({kprof_marked, maps:keys(Entries), Marks, Inside}, S);
 command({specs, Specs}, #s{stage = ready, requests = #requests{}} = S) ->
-    kprof_tracer_limits:named_arm(Specs, S);
+    named_arm(Specs, S);
 command({identity, Id, IsWanted}, #s{requests = #requests{}} = S0) ->
     S = kprof_tracer_limits:answered(Id, IsWanted, S0),
     case S#s.delivered of
@@ -252,9 +272,9 @@ command(_, S) ->
 %% All chosen processes have their flags now, except those in native code; events may have come
 %% already.
 flagged(Walk, #s{profile = #profile{walk = Ours}, stage = tracing} = S0) when not is_atom(Ours) ->
-    case kprof_flagger:walk_pid(Ours) of
+    case walk_pid(Ours) of
         Walk ->
-            case kprof_tracer_nodes:is_alone(S0) of
+            case is_alone(S0) of
                 true -> warmed(kprof_tracer_requests:warm(S0));
                 false -> warmed({false, S0})
             end;
@@ -268,7 +288,7 @@ warmed({true, S}) ->
     S;
 warmed({false, #s{events = #events{seq = 0}} = S0}) ->
     S = begun(S0),
-    kprof_tracer_span:span_begin(S),
+    span_begin(S),
     case S#s.profile#profile.applied of
         {Pid, Ref, Ms} ->
             erlang:send_after(Ms, self(), {overran, Ref}),
@@ -290,7 +310,7 @@ begun(S) -> S.
 %% From now on no event is made; earlier ones are still to come.
 -spec disarm(Why :: {atom(), term()}, #s{}) -> #s{}.
 disarm(Why, #s{stage = tracing} = S0) ->
-    S = kprof_tracer_loads:loads_last(S0),
+    S = loads_last(S0),
     unarm(S#s{stage = draining, why = Why,
               requests = kprof_tracer_requests:ends(kprof_tracer_sweep:swept(S))});
 disarm(_, S) ->
@@ -298,12 +318,12 @@ disarm(_, S) ->
 
 %% The process of the call, which nobody traces any more, makes a text of its result.
 evaluated(#s{profile = #profile{applied = {Pid, Ref, _} = Applied}} = S0) ->
-    kprof_call:tell_value(Applied),
+    tell_value(Applied),
     Reason = receive {'DOWN', Ref, process, _, Why} -> Why
              after ?VALUE_MS -> exit(Pid, kill), overran
              end,
     S = S0#s{profile = S0#s.profile#profile{applied = done}},
-    kprof_oneshot:tell_sentry(S#s.profile),
+    tell_sentry(S#s.profile),
     lists:foldl(fun({kprof_ended, Outcome, Text}, S1) -> S1#s{why = {Outcome, Text}};
                    (Value, S1) -> kprof_tracer_events:send(Value, S1)
                 end, S, kprof_call:outcome(Reason, Applied)).
@@ -312,7 +332,7 @@ evaluated(#s{profile = #profile{applied = {Pid, Ref, _} = Applied}} = S0) ->
 %% types are wanted.
 -spec ended(#s{}) -> #s{}.
 ended(#s{requests = R} = S) when is_record(R, requests) ->
-    case kprof_tracer_limits:is_asked(R) of
+    case is_asked(R) of
         true -> S#s{delivered = all};
         false -> all_sent(S)
     end;
@@ -320,7 +340,7 @@ ended(S) ->
     all_sent(S).
 
 all_sent(#s{why = {Why, Text}} = S0) ->
-    S = kprof_tracer_loads:loads_send(S0),
+    S = loads_send(S0),
     {Begun, Ended, Unsure} =
         case S#s.requests of
             undefined -> {0, 0, 0};
@@ -337,15 +357,15 @@ unarm(#s{profile = #profile{session = legacy}, probe = relay} = S0) ->
                             kprof_tracer_patterns:legacy_clear(P),
                             quieten(S1)
                     end, quieten(S0), S0#s.profile#profile.armed),
-    _ = kprof_flagger:flags_clear(legacy, self(), ?CLEAR_MS),
+    _ = flags_clear(legacy, self(), ?CLEAR_MS),
     unarmed(S);
 unarm(#s{profile = #profile{session = legacy}} = S) ->
     kprof_oneshot:clear(S#s.profile),
     unarmed(S);
 unarm(#s{probe = Probe} = S) ->
-    kprof_tracer_loads:loads_end(S),
+    loads_end(S),
     kprof_oneshot:clear(S#s.profile),
-    Session = kprof_injected:session_create(kprof_tracer, kprof_tracer_rings:tracer_of(Probe)),
+    Session = session_create(kprof_tracer, tracer_of(Probe)),
     S#s{profile = S#s.profile#profile{session = Session, armed = [], walk = cleared},
         delivered = trace:delivered(Session, all)}.
 

@@ -8,6 +8,10 @@
 
 -export([span_ready/1, span_begin/1, in_session/3]).
 
+-import(kprof_flagger, [flags_clear/3]).
+-import(kprof_injected, [process_label/2]).
+-import(kprof_tracer_rings, [tracer_of/1]).
+
 -include("kprof_tracer.hrl").
 
 -spec span_ready(#s{}) -> #s{}.
@@ -15,9 +19,9 @@ span_ready(#s{span_ms = 0} = S) ->
     S;
 span_ready(#s{profile = #profile{session = Session}, span_ms = Ms, probe = Probe} = S) ->
     Server = self(),
-    Tracer = kprof_tracer_rings:tracer_of(Probe),
+    Tracer = tracer_of(Probe),
     S#s{span = spawn_opt(fun() ->
-                                 kprof_injected:process_label(kprof_tracer, span),
+                                 process_label(kprof_tracer, span),
                                  Ref = erlang:monitor(process, Server),
                                  receive
                                      go -> span(Server, Ref, Session, Tracer, Ms);
@@ -36,7 +40,7 @@ span(Server, Ref, Session, Tracer, Ms) ->
             Server ! span_over
     end.
 
-span_end(legacy, Tracer) -> kprof_flagger:flags_clear(legacy, Tracer, ?CLEAR_MS);
+span_end(legacy, Tracer) -> flags_clear(legacy, Tracer, ?CLEAR_MS);
 span_end(Session, _) -> trace:session_destroy(Session).
 
 %% Does something in the session, which may be gone without the tracer knowing it yet: then

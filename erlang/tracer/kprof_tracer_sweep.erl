@@ -3,6 +3,9 @@
 
 -export([sweep/1, swept/1]).
 
+-import(kprof_oneshot, [is_traced/1, tell_sentry/1]).
+-import(kprof_tracer_patterns, [pattern_meta/3]).
+
 -include("kprof_tracer.hrl").
 
 -define(SWEEP_MS, 300).         % for processes to run into a pattern that takes their token
@@ -23,11 +26,11 @@ sweep(#s{profile = #profile{session = Session},
     First = maps:keys(Entries),
     Swept = [P || P <- lists:sublist(First ++ (Functions -- First), ?SWEPT), is_free(Session, P)],
     S1 = S#s{profile = S#s.profile#profile{armed = [{meta, P} || P <- Swept]}},
-    kprof_oneshot:tell_sentry(S1#s.profile),
+    tell_sentry(S1#s.profile),
     Take = [{'_', [{is_seq_trace}], [{message, false},
                                      {'andalso', is_ours(R),
                                       {set_seq_token, sequential_trace_token, []}}]}],
-    [begin kprof_tracer_patterns:pattern_meta(Session, P, Take),
+    [begin pattern_meta(Session, P, Take),
      kprof_oneshot:heed(0, S1#s.profile) end || P <- Swept],
     erlang:send_after(?SWEEP_MS, self(), swept),
     kprof_tracer_server:loop(S1).
@@ -45,7 +48,7 @@ constants(#requests{labels = Labels}) ->
 
 %% Before OTP 27 a function has one meta tracer for everybody.
 is_free(legacy, {_, '_', _}) -> false;
-is_free(legacy, MFA) -> not kprof_oneshot:is_traced(MFA);
+is_free(legacy, MFA) -> not is_traced(MFA);
 is_free(_, _) -> true.
 
 %% Remembers the armed functions for the sweep.
