@@ -36,6 +36,15 @@ enum kp_stack_state {
 /* Returns its name for people and the database: "in a call". */
 const char *kp_stack_state_name(enum kp_stack_state s);
 
+/*
+ * Sets the interval that holds a share in 95 of 100 cases, where it is p of n
+ * samples, 0 <= p <= 1.
+ *
+ * Source: E. B. Wilson, Probable Inference, the Law of Succession, and Statistical
+ * Inference, 1927: the score interval.
+ */
+void kp_stack_interval(double p, double n, double *low, double *high);
+
 /* ---- a table of functions and stacks ---- */
 
 /* The VM's own limit of backtrace_depth (MAX_BACKTRACE_SIZE of erl_init.c). */

@@ -4,11 +4,14 @@
  * All texts of a window are in one piece of memory; each path and each stack is
  * there once.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/sat.h"
 #include "base/vec.h"
 #include "stacks/cells.h"
+
+#define Z 1.96			/* of a normal distribution, for 95 % */
 
 void
 stack_cells_free(struct stack_cells *c)
@@ -178,4 +181,17 @@ stack_cells_copy(const struct stack_cells *c, const struct kp_stack_table *t,
 	free(x.paths);
 	free(x.stacks);
 	return err;
+}
+
+/* ---- shares of samples ---- */
+
+void
+kp_stack_interval(double p, double n, double *low, double *high)
+{
+	double middle = (p + Z * Z / (2 * n)) / (1 + Z * Z / n);
+	double half = Z / (1 + Z * Z / n) *
+	    sqrt(p * (1 - p) / n + Z * Z / (4 * n * n));
+
+	*low = middle - half > 0 ? middle - half : 0;
+	*high = middle + half < 1 ? middle + half : 1;
 }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "calls_feed.h"
@@ -387,21 +388,28 @@ struct total {
 	kp_dur_ns own, acc;
 };
 
-/* Of a function in all trees, or in all rows; fn UINT32_MAX: of all. */
-static struct total
-in_paths(const struct kp_calls_sum *s, uint32_t fn)
+/* The time, in us, of folded stacks that end in a text; "": of all. */
+static uint64_t
+in_folded(const struct trace_view *v, const char *end)
 {
-	struct total t = { 0 };
+	const char *line, *number;
+	size_t n = strlen(end);
+	uint64_t us = 0;
 
-	for (uint32_t i = 0; i < s->npaths; i++) {
-		if (s->paths[i].fn != fn && fn != UINT32_MAX)
-			continue;
-		t.calls += s->paths[i].calls;
-		t.own += s->paths[i].own;
+	kp_buf_reset(&out);
+	trace_folded(&out, v);
+	for (line = kp_buf_cstr(&out); *line != '\0'; line = number + 1) {
+		number = strchr(line, '\n');
+		while (number[-1] != ' ')
+			number--;
+		if (memcmp(number - 1 - n, end, n) == 0)
+			us += strtoull(number, NULL, 10);
+		number = strchr(number, '\n');
 	}
-	return t;
+	return us;
 }
 
+/* Of a function in all rows; fn UINT32_MAX: of all. */
 static struct total
 in_clocks(const struct kp_calls_sum *s, uint32_t fn)
 {
@@ -430,8 +438,9 @@ static void
 test_roots(void **state)
 {
 	struct kp_calls_opts o = { .paths = true, .slice = on_slice };
-	struct trace_view v;
+	struct trace_view v, each;
 	struct trace_roots r;
+	char name[8];
 	uint32_t fn;
 
 	(void)state;
@@ -440,16 +449,18 @@ test_roots(void **state)
 	nslices = 0;
 	sum = feed_sum(&feed, &o);
 	assert_non_null(sum);
-	v = view();
-	assert_int_equal(trace_roots_make(&r, &v, slices, nslices), KP_OK);
+	v = each = view();
+	assert_int_equal(trace_roots_make(&r, &v), KP_OK);
 	assert_ptr_equal(v.sum, &r.sum);
-	assert_true(r.sum.npaths < sum->npaths);
 	for (const char *c = "abcdeS"; *c != '\0'; c++) {
 		fn = feed_fn(&feed, *c);
-		assert_same(in_paths(&r.sum, fn), in_paths(sum, fn));
 		assert_same(in_clocks(&r.sum, fn), in_clocks(sum, fn));
+		snprintf(name, sizeof(name), ";t:%c/0", *c);
+		assert_int_equal(in_folded(&v, name), in_folded(&each, name));
 	}
-	assert_same(in_paths(&r.sum, UINT32_MAX), in_paths(sum, UINT32_MAX));
+	assert_int_equal(in_folded(&v, ""), in_folded(&each, ""));
+	assert_true(in_folded(&v, ";t:e/0") > 0);
+	kp_buf_reset(&out);
 	trace_tree(&out, &v);
 	has("  t:c/0 (41 processes)\n");
 	has("  even (5 processes)\n");

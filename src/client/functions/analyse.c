@@ -133,7 +133,7 @@ put_form(struct analysis *s, struct trace_view *v)
 	enum kp_err e = KP_OK;
 
 	if (s->a->by == BY_NAME && form->roots)
-		e = trace_roots_make(&roots, v, s->slices, s->nslices);
+		e = trace_roots_make(&roots, v);
 	if (e == KP_OK && s->a->form == FORM_SPEEDSCOPE)
 		trace_speedscope(&s->out, v, s->slices, s->nslices);
 	else if (e == KP_OK && form->put != NULL)

@@ -25,7 +25,7 @@ struct trace_root {
 
 struct trace_roots {
 	struct trace_root *v;	/* by process number */
-	struct kp_calls_sum sum;	/* a root's rows are its first process's */
+	struct kp_calls_sum sum;	/* a root's clocks are its first process's */
 };
 
 /* What to show, and how; all borrowed. */
@@ -67,16 +67,15 @@ struct trace_slice {
 };
 
 /*
- * Makes the view, and the slices, show roots; the view then needs r.  After
- * KP_ENOMEM neither can be shown.  Free r in any case.
+ * Makes the view show roots; it then needs r.  KP_ENOMEM leaves it as it was.
+ * Free r in any case.
  */
-enum kp_err trace_roots_make(struct trace_roots *r, struct trace_view *v,
-    struct trace_slice *slices, size_t n);
+enum kp_err trace_roots_make(struct trace_roots *r, struct trace_view *v);
 void trace_roots_free(struct trace_roots *r);
 
 /*
  * For speedscope, a profile for each process, in the order of time.  Sorts the
- * slices.
+ * slices, and sets their processes to those of their roots.
  */
 void trace_speedscope(struct kp_buf *b, const struct trace_view *v,
     struct trace_slice *slices, size_t n);

@@ -19,6 +19,7 @@
 #include "text/text.h"
 
 #define FRAME_MAX 4096u
+#define LINE_MAX_BYTES 4096u
 
 /* A row of either table. */
 struct row {
@@ -399,7 +400,7 @@ note(struct kp_buf *b, const struct stack_view *v, struct kp_buf *line)
 {
 	struct kp_buf clean;
 
-	kp_buf_init(&clean, 2 * STACK_LINE_MAX);
+	kp_buf_init(&clean, 2 * LINE_MAX_BYTES);
 	text_put(&clean, kp_buf_cstr(line));
 	text_wrap(b, kp_buf_cstr(&clean), v->width, 2);
 	kp_buf_free(&clean);
@@ -469,7 +470,7 @@ stack_notes(struct kp_buf *b, const struct stack_view *v)
 {
 	struct kp_buf line;
 
-	kp_buf_init(&line, STACK_LINE_MAX);
+	kp_buf_init(&line, LINE_MAX_BYTES);
 	note_taken(b, v, &line);
 	note_lost(b, v, &line);
 	kp_buf_printf(&line, "the VM shows the %u innermost frames "

@@ -7,8 +7,6 @@
 
 #include "stack_sum.h"
 
-#define STACK_LINE_MAX 4096u
-
 /* Bits of states. */
 #define STACK_STATE(s) (1u << (s))
 #define STACK_WORKING (STACK_STATE(KP_STACK_RUNNING) | \

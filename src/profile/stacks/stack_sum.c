@@ -3,7 +3,6 @@
  * below, and shares of them.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 #include "stack_sum.h"
 
 #define UNNAMED "(not named)"
-#define Z 1.96			/* of a normal distribution, for 95 % */
 
 void
 stack_figure_add(struct stack_figure *to, const struct stack_figure *f)
@@ -163,28 +161,23 @@ stack_group_application(const struct stack_sum *s, uint32_t group)
 }
 
 /*
- * Wilson's interval, with as many samples as would have the same variance if all
- * stood for the same time (that of a ratio, by its first derivatives).
- *
- * Source: E. B. Wilson, Probable Inference, the Law of Succession, and
- * Statistical Inference, 1927.
+ * Of as many samples as would have the same variance if all stood for the same time
+ * (that of a ratio, by its first derivatives).
  */
 struct stack_share
 stack_share(const struct stack_figure *part, const struct stack_figure *all)
 {
-	double w = (double)all->time, p, var, n, mid, half;
+	double w = (double)all->time, var, n;
+	struct stack_share s = { 0, 0, 1 };
 
 	if (all->time <= 0)
-		return (struct stack_share){ 0, 0, 1 };
-	p = (double)part->time / w;
-	var = ((1 - 2 * p) * part->squares + p * p * all->squares) / (w * w);
-	n = var > 0 ? p * (1 - p) / var : w * w / all->squares;
-	n = n > 0 ? n : 1;
-	mid = (p + Z * Z / (2 * n)) / (1 + Z * Z / n);
-	half = Z / (1 + Z * Z / n) *
-	    sqrt(p * (1 - p) / n + Z * Z / (4 * n * n));
-	return (struct stack_share){ p, fmax(0, mid - half),
-		fmin(1, mid + half) };
+		return s;
+	s.part = (double)part->time / w;
+	var = ((1 - 2 * s.part) * part->squares +
+	    s.part * s.part * all->squares) / (w * w);
+	n = var > 0 ? s.part * (1 - s.part) / var : w * w / all->squares;
+	kp_stack_interval(s.part, n > 0 ? n : 1, &s.low, &s.high);
+	return s;
 }
 
 static char *

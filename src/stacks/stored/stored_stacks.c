@@ -1,18 +1,23 @@
 /*
  * stored_stacks.c - queries the stacks of a range and the requests that they are
- * of, says why there are none, and writes them for programs.
+ * of, says why there are none, and writes them for programs: as JSON, and for flame
+ * graphs.
  */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/intern.h"
 #include "base/sat.h"
+#include "base/vec.h"
 #include "frames.h"
 #include "stored_stacks.h"
+#include "text/flame_tree.h"
 #include "text/json.h"
 #include "text/text.h"
 
+#define PART_BYTES_MAX 4096u	/* of a tier or a frame that is shown */
 #define RUNS 20			/* looked at for one that did start */
 
 /* ---- the requests ---- */
@@ -381,4 +386,185 @@ stacks_json(struct kp_buf *b, const struct stacks *s)
 	json_end(&j);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
+}
+
+/*
+ * ---- for flame graphs ----
+ *
+ * Below each request type its tiers, below each tier the frames of the stacks met
+ * there.
+ */
+
+static int
+by_stack(const void *pa, const void *pb)
+{
+	const struct kp_query_stack *a = pa, *b = pb;
+	int d = strcmp(a->identity, b->identity);
+
+	if (d == 0)
+		d = strcmp(a->path, b->path);
+	return d != 0 ? d : strcmp(a->frames, b->frames);
+}
+
+static int
+by_type_and_time(const void *pa, const void *pb)
+{
+	const struct kp_query_stack *a = pa, *b = pb;
+	int d = strcmp(a->identity, b->identity);
+
+	if (d == 0)
+		d = (a->w_time < b->w_time) - (a->w_time > b->w_time);
+	return d != 0 ? d : by_stack(pa, pb);
+}
+
+/*
+ * Adds up the rows that differ only in node and state; free() the result.  NULL:
+ * no memory.
+ */
+static struct kp_query_stack *
+unite(const struct stacks *s, size_t *n)
+{
+	struct kp_query_stack *v = calloc(s->stacks.n + 1, sizeof(*v));
+
+	*n = 0;
+	if (v == NULL)
+		return NULL;
+	if (s->stacks.n > 0)
+		memcpy(v, s->stacks.v, s->stacks.n * sizeof(*v));
+	qsort(v, s->stacks.n, sizeof(*v), by_stack);
+	for (size_t i = 0; i < s->stacks.n; i++) {
+		if (*n > 0 && by_stack(&v[*n - 1], &v[i]) == 0)
+			v[*n - 1].w_time = sat_add(v[*n - 1].w_time,
+			    v[i].w_time);
+		else
+			v[(*n)++] = v[i];
+	}
+	qsort(v, *n, sizeof(*v), by_type_and_time);
+	return v;
+}
+
+struct flame {
+	struct kp_query_stack *v;	/* united */
+	size_t n;
+	struct intern names;
+	const char **labels;		/* the keys in names */
+	size_t room;
+	struct flame_tree t;		/* a root's label is the first row of its type */
+	struct flame_slice *slices;
+	size_t nslices;
+};
+
+/* FLAME_NONE: out of memory; parent may be that, too. */
+static uint32_t
+part_put(struct flame *f, uint32_t parent, const char *text)
+{
+	size_t n = strlen(text) + 1;
+	const struct interned *known = intern_get(&f->names, text, n);
+
+	if (known == NULL) {
+		if (vec_room(&f->labels, &f->room, f->names.len,
+		    UINT32_MAX) != KP_OK || (known = intern_put(&f->names,
+		    text, n, (uint32_t)f->names.len)) == NULL)
+			return FLAME_NONE;
+		f->labels[known->val] = (const char *)known->key;
+	}
+	return parent != FLAME_NONE ? flame_tree_child(&f->t, parent,
+	    known->val) : FLAME_NONE;
+}
+
+/* False: out of memory. */
+static bool
+flame_row_put(struct flame *f, const struct kp_query_stack *v, uint32_t type)
+{
+	const char *path = v->path, *frames = v->frames, *part;
+	uint32_t node = flame_tree_child(&f->t, FLAME_NONE, type);
+	char text[PART_BYTES_MAX];
+	size_t n;
+
+	while ((part = frames_next(&path, &n)) != NULL) {
+		snprintf(text, sizeof(text), "%.*s", (int)n, part);
+		node = part_put(f, node, stacks_tier_name(text));
+	}
+	if (frames_unknown(frames)) {
+		node = part_put(f, node, stacks_fn_name(frames));
+		frames = "";
+	}
+	while ((part = frames_next(&frames, &n)) != NULL) {
+		snprintf(text, sizeof(text), "%.*s", (int)n, part);
+		node = part_put(f, node, text);
+	}
+	if (node == FLAME_NONE)
+		return false;
+	flame_slice_put(&f->t, f->slices, &f->nslices, node, v->w_time);
+	return true;
+}
+
+static void
+flame_free(struct flame *f)
+{
+	free(f->v);
+	free(f->labels);
+	free(f->slices);
+	intern_free(&f->names);
+	flame_tree_free(&f->t);
+}
+
+/* Of rows with at least this time; KP_ENOMEM leaves nothing to be freed. */
+static enum kp_err
+flame_make(struct flame *f, const struct stacks *s, kp_dur_ns least)
+{
+	uint32_t type = 0;
+	bool made;
+
+	*f = (struct flame){ .n = 0 };
+	f->v = unite(s, &f->n);
+	f->slices = calloc(f->n + 1, sizeof(*f->slices));
+	made = f->v != NULL && f->slices != NULL;
+	for (uint32_t i = 0; i < f->n && made; i++) {
+		if (strcmp(f->v[i].identity, f->v[type].identity) != 0)
+			type = i;
+		if (f->v[i].w_time >= least)
+			made = flame_row_put(f, &f->v[i], type);
+	}
+	if (made)
+		return KP_OK;
+	flame_free(f);
+	return KP_ENOMEM;
+}
+
+static void
+put_label(struct kp_buf *b, const void *ctx, uint32_t label, bool is_root)
+{
+	const struct flame *f = ctx;
+
+	kp_buf_str(b, is_root ? f->v[label].identity : f->labels[label]);
+}
+
+enum kp_err
+stacks_folded(struct kp_buf *b, const struct stacks *s)
+{
+	struct flame f;
+	enum kp_err err = flame_make(&f, s, KP_NS_PER_US);
+
+	if (err != KP_OK)
+		return err;
+	flame_tree_folded(b, &f.t, &(struct flame_labels){
+	    (uint32_t)f.names.len, put_label, NULL, &f }, f.slices, f.nslices);
+	flame_free(&f);
+	return KP_OK;
+}
+
+enum kp_err
+stacks_speedscope(struct kp_buf *b, const struct stacks *s)
+{
+	struct flame f;
+	enum kp_err err = flame_make(&f, s, 0);
+
+	if (err != KP_OK)
+		return err;
+	flame_tree_speedscope(b, &f.t, &(struct flame_labels){
+	    (uint32_t)f.names.len, put_label, NULL, &f }, "sampled stacks",
+	    f.slices, f.nslices);
+	flame_free(&f);
+	return KP_OK;
 }

@@ -5,7 +5,6 @@
  * a share of so many samples.  Weights, which differ between requests, make it a
  * little wider than shown.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +13,13 @@
 #include "base/sat.h"
 #include "base/vec.h"
 #include "frames.h"
-#include "kprofd/buf.h"
 #include "report/losses.h"
 #include "stored_stacks.h"
+#include "text/flame_tree.h"
 #include "text/grid.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 
-#define Z 1.96			/* of 95 % */
 #define NAME_BYTES_MAX (1u << 16)
 #define STATES_SHOWN 3
 #define STATES_NARROW 2		/* where there is little room */
@@ -29,14 +27,8 @@
 #define STACK_BYTES 80	/* of a stack's text, and its last frame */
 #define STACK_LEAST 0.1		/* share of a function whose stack is shown */
 #define STATE_LEAST 0.05	/* a part of the row's time */
-#define KEY_MAX (1u << 16)
 
-/*
- * ---- the tree ----
- *
- * A node is found by its parent, kind and name.  A parent's number is less than
- * that of its children.
- */
+/* ---- the tree: tiers as they called each other, the functions of each, their stacks ---- */
 
 /* Samples of anything, added up. */
 struct stack_figures {
@@ -45,72 +37,30 @@ struct stack_figures {
 	kp_dur_ns of[KP_STACK_STATES];
 };
 
-enum stack_kind { STACK_TIER, STACK_FN, STACK_FRAMES };
+enum stack_kind { STACK_TIER, STACK_FN, STACK_FRAMES, STACK_KINDS };
 
 struct stack_node {
 	enum stack_kind kind;
 	const char *name;	/* borrowed, n bytes: a tier, a frame's function,
 				   or all frames */
 	size_t n;
-	uint32_t depth;
-	uint32_t parent, child, next;	/* indices; STACK_NO_NODE */
 	struct stack_figures all;	/* with the nodes below */
 };
 
-#define STACK_NO_NODE UINT32_MAX
-
-/* The root, node 0, is the request type itself. */
+/* Of one request type, or of all, which is node 0. */
 struct stack_tree {
-	struct stack_node *v;
-	uint32_t n;
-	struct intern keys;
+	struct flame_tree t;
+	struct stack_node *v;		/* by node */
+	uint32_t nv;
+	struct intern names;		/* with the kind, a label */
 };
 
 static void
 stack_tree_free(struct stack_tree *t)
 {
+	flame_tree_free(&t->t);
 	free(t->v);
-	intern_free(&t->keys);
-	*t = (struct stack_tree){ .n = 0 };
-}
-
-static enum kp_err
-add_node(struct stack_tree *t, uint32_t parent, enum stack_kind kind,
-    const char *name, size_t n)
-{
-	enum kp_err err = vec_room_by_len(&t->v, t->n, STACK_NO_NODE - 1);
-
-	if (err == KP_OK)
-		t->v[t->n++] = (struct stack_node){ .kind = kind, .name = name,
-			.n = n, .parent = parent, .child = STACK_NO_NODE,
-			.next = STACK_NO_NODE, .depth =
-			parent == STACK_NO_NODE ? 0 : t->v[parent].depth + 1 };
-	return err;
-}
-
-/* Finds the child, or adds it; STACK_NO_NODE: no memory. */
-static uint32_t
-child_of(struct stack_tree *t, uint32_t parent, enum stack_kind kind,
-    const char *name, size_t n)
-{
-	const struct interned *known;
-	struct kp_buf key;
-	uint32_t node = STACK_NO_NODE;
-
-	kp_buf_init(&key, KEY_MAX);
-	kp_buf_put(&key, &parent, sizeof(parent));
-	kp_buf_u8(&key, (uint8_t)kind);
-	kp_buf_put(&key, name, n);
-	if (key.err == KP_OK) {
-		known = intern_get(&t->keys, key.p, key.len);
-		if (known == NULL && add_node(t, parent, kind, name, n) ==
-		    KP_OK)
-			known = intern_put(&t->keys, key.p, key.len, t->n - 1);
-		if (known != NULL)
-			node = known->val;
-	}
-	kp_buf_free(&key);
-	return node;
+	intern_free(&t->names);
 }
 
 static void
@@ -121,35 +71,47 @@ add_figures(struct stack_figures *f, const struct kp_query_stack *row)
 	f->of[row->state] = sat_add(f->of[row->state], row->w_time);
 }
 
+/* Adds a row's figures to the child of that name; false: out of memory. */
+static bool
+step(struct stack_tree *t, uint32_t *node, enum stack_kind kind,
+    const char *name, size_t n, const struct kp_query_stack *row)
+{
+	const struct interned *known = intern_get(&t->names, name, n);
+
+	if (known == NULL)
+		known = intern_put(&t->names, name, n, (uint32_t)t->names.len);
+	if (known == NULL)
+		return false;
+	*node = flame_tree_child(&t->t, *node, known->val * STACK_KINDS + kind);
+	if (*node == FLAME_NONE || vec_reach(&t->v, &t->nv, *node) != KP_OK)
+		return false;
+	t->v[*node].kind = kind;
+	t->v[*node].name = name;
+	t->v[*node].n = n;
+	add_figures(&t->v[*node].all, row);
+	return true;
+}
+
 /* Adds the row to the root and to each node on its way. */
-static enum kp_err
+static bool
 add_row(struct stack_tree *t, const struct kp_query_stack *row)
 {
 	const char *path = row->path, *part;
-	uint32_t node = 0;
+	uint32_t node = FLAME_NONE;
+	bool made = step(t, &node, STACK_TIER, "", 0, row);
 	size_t n = 0;
 
-	add_figures(&t->v[0].all, row);
-	while ((part = frames_next(&path, &n)) != NULL) {
-		node = child_of(t, node, STACK_TIER, part, n);
-		if (node == STACK_NO_NODE)
-			return KP_ENOMEM;
-		add_figures(&t->v[node].all, row);
-	}
+	while (made && (part = frames_next(&path, &n)) != NULL)
+		made = step(t, &node, STACK_TIER, part, n, row);
 	part = frames_app(row->frames, &n);
-	node = child_of(t, node, STACK_FN, part != NULL ? part : "",
-	    part != NULL ? frame_fn(part, n) : 0);
-	if (node == STACK_NO_NODE)
-		return KP_ENOMEM;
-	add_figures(&t->v[node].all, row);
-	if (frames_count(row->frames) < 2)
-		return KP_OK;
-	node = child_of(t, node, STACK_FRAMES, row->frames,
-	    strlen(row->frames));
-	if (node == STACK_NO_NODE)
-		return KP_ENOMEM;
-	add_figures(&t->v[node].all, row);
-	return KP_OK;
+	made = made && step(t, &node, STACK_FN, part != NULL ? part : "",
+	    part != NULL ? frame_fn(part, n) : 0, row);
+	if (made && frames_count(row->frames) >= 2)
+		made = step(t, &node, STACK_FRAMES, row->frames,
+		    strlen(row->frames), row);
+	if (made)
+		t->t.v[node].self = sat_add(t->t.v[node].self, row->w_time);
+	return made;
 }
 
 static bool
@@ -164,91 +126,36 @@ is_in(const char *path, const char *tier)
 	return false;
 }
 
-/* Tiers after the functions of their parent; of each, the longest first. */
-static int
-by_time(const void *pa, const void *pb, void *ctx)
-{
-	const struct stack_node *v = ctx;
-	const struct stack_node *a = &v[*(const uint32_t *)pa];
-	const struct stack_node *b = &v[*(const uint32_t *)pb];
-
-	if ((a->kind == STACK_TIER) != (b->kind == STACK_TIER))
-		return a->kind == STACK_TIER ? 1 : -1;
-	if (a->all.time != b->all.time)
-		return a->all.time < b->all.time ? 1 : -1;
-	return (a > b) - (a < b);
-}
-
-/* Links each node's children, by a sort of all nodes. */
-static enum kp_err
-link_children(struct stack_tree *t)
-{
-	uint32_t *order = malloc(t->n * sizeof(*order));
-	struct stack_node *parent;
-
-	if (order == NULL)
-		return KP_ENOMEM;
-	for (uint32_t i = 0; i < t->n; i++)
-		order[i] = i;
-	qsort_r(order, t->n, sizeof(*order), by_time, t->v);
-	for (uint32_t i = t->n; i-- > 0;) {
-		if (order[i] == 0)
-			continue;
-		parent = &t->v[t->v[order[i]].parent];
-		t->v[order[i]].next = parent->child;
-		parent->child = order[i];
-	}
-	free(order);
-	return KP_OK;
-}
-
-/*
- * Children are in descending order of time.  identity NULL: of all types; tier
- * NULL: of all.  KP_ENOMEM leaves it empty.
- */
+/* identity NULL: of all types; tier NULL: of all.  KP_ENOMEM leaves it empty. */
 static enum kp_err
 stack_tree_make(struct stack_tree *t, const struct stacks *s,
     const char *identity, const char *tier)
 {
 	const struct kp_query_stack *row;
-	enum kp_err err;
+	bool made = true;
 
-	*t = (struct stack_tree){ .n = 0 };
-	err = add_node(t, STACK_NO_NODE, STACK_TIER, "", 0);
-	for (size_t i = 0; i < s->stacks.n && err == KP_OK; i++) {
+	*t = (struct stack_tree){ .nv = 0 };
+	for (size_t i = 0; i < s->stacks.n && made; i++) {
 		row = &s->stacks.v[i];
 		if ((identity == NULL || strcmp(row->identity, identity) == 0) &&
 		    (tier == NULL || is_in(row->path, tier)))
-			err = add_row(t, row);
+			made = add_row(t, row);
 	}
-	if (err == KP_OK)
-		err = link_children(t);
-	if (err != KP_OK)
-		stack_tree_free(t);
-	return err;
+	if (made && flame_tree_sum(&t->t) == KP_OK)
+		return KP_OK;
+	stack_tree_free(t);
+	return KP_ENOMEM;
 }
 
 struct table {
 	const struct stacks *s;
 	const struct stacks_opts *o;
-	const struct stack_tree *tree;	/* of the current type */
+	struct stack_tree *tree;		/* of the current type */
 	uint64_t requests;		/* of that; 0: not known */
 	struct grid g;
 };
 
 /* ---- figures ---- */
-
-/* Source: E. B. Wilson, 1927: the score interval. */
-static void
-wilson(double p, double n, double *low, double *high)
-{
-	double z2n = Z * Z / n;
-	double middle = (p + z2n / 2) / (1 + z2n);
-	double half = Z / (1 + z2n) * sqrt(p * (1 - p) / n + z2n / (4 * n));
-
-	*low = middle - half > 0 ? middle - half : 0;
-	*high = middle + half < 1 ? middle + half : 1;
-}
 
 static const char *
 interval_text(char *buf, double p, uint64_t samples)
@@ -256,7 +163,7 @@ interval_text(char *buf, double p, uint64_t samples)
 	double low, high;
 	int digits;
 
-	wilson(p, (double)samples, &low, &high);
+	kp_stack_interval(p, (double)samples, &low, &high);
 	digits = high < 0.0995;
 	snprintf(buf, TEXT_MAX, "%.*f-%.*f %%", digits, 100 * low, digits,
 	    100 * high);
@@ -360,12 +267,13 @@ put_name(struct kp_buf *b, const struct stack_node *n)
 }
 
 static void
-put_row(struct table *t, const struct stack_node *n, const char *head)
+put_row(struct table *t, const struct stack_node *n, uint32_t depth,
+    const char *head)
 {
 	struct kp_buf b;
 
 	kp_buf_init(&b, NAME_BYTES_MAX);
-	kp_buf_printf(&b, "%*s", (int)(2 * n->depth), "");
+	kp_buf_printf(&b, "%*s", (int)(2 * depth), "");
 	if (head != NULL)
 		kp_buf_str(&b, head);
 	else
@@ -390,19 +298,21 @@ put_rest(struct table *t, uint32_t from)
 {
 	struct stack_node sum = { .kind = STACK_FN };
 	char count[TEXT_MAX], text[2 * TEXT_MAX];
-	const struct stack_node *v = t->tree->v;
+	const struct flame_node *nodes = t->tree->t.v;
+	uint32_t depth = 0;
 	uint64_t n = 0;
 
-	for (; from != STACK_NO_NODE && v[from].kind == STACK_FN;
-	     from = v[from].next) {
-		sum.depth = v[from].depth;
-		add(&sum.all, &v[from].all);
+	for (; from != FLAME_NONE; from = nodes[from].next) {
+		if (t->tree->v[from].kind != STACK_FN)
+			continue;
+		depth = nodes[from].depth;
+		add(&sum.all, &t->tree->v[from].all);
 		n++;
 	}
 	if (n == 0)
 		return;
 	snprintf(text, sizeof(text), "(%s more)", text_count(count, n));
-	put_row(t, &sum, text);
+	put_row(t, &sum, depth, text);
 }
 
 /* How many children of this kind are shown. */
@@ -419,26 +329,26 @@ shown_of(const struct table *t, const struct stack_node *parent,
 	return (double)parent->all.time >= STACK_LEAST * all;
 }
 
-/* A tree is as deep as its paths: KP_TIER_MAX and two. */
+/* Functions before tiers.  A tree is as deep as its paths: KP_TIER_MAX and two. */
 static void
 put_children(struct table *t, uint32_t parent)
 {
-	size_t left = 0;
-	uint32_t i = t->tree->v[parent].child;
-	int kind = -1;
+	static const enum stack_kind kinds[] = { STACK_FRAMES, STACK_FN,
+		STACK_TIER };
+	struct flame_tree *tree = &t->tree->t;
+	size_t left;
 
-	for (; i != STACK_NO_NODE; i = t->tree->v[i].next) {
-		if ((int)t->tree->v[i].kind != kind) {
-			kind = (int)t->tree->v[i].kind;
-			left = shown_of(t, &t->tree->v[parent],
-			    (enum stack_kind)kind);
+	for (int k = 0; k < STACK_KINDS; k++) {
+		left = shown_of(t, &t->tree->v[parent], kinds[k]);
+		for (uint32_t i = flame_tree_first(tree, parent); left > 0 &&
+		     i != FLAME_NONE; i = tree->v[i].next) {
+			if (t->tree->v[i].kind != kinds[k])
+				continue;
+			put_row(t, &t->tree->v[i], tree->v[i].depth, NULL);
+			put_children(t, i);
+			if (--left == 0 && kinds[k] == STACK_FN)
+				put_rest(t, tree->v[i].next);
 		}
-		if (left == 0)
-			continue;
-		put_row(t, &t->tree->v[i], NULL);
-		put_children(t, i);
-		if (--left == 0 && kind == STACK_FN)
-			put_rest(t, t->tree->v[i].next);
 	}
 }
 
@@ -463,10 +373,10 @@ put_type(struct table *t, const char *identity)
 	t->tree = &tree;
 	t->requests = requests_of(t->s, identity != NULL ? identity :
 	    "_total");
-	if (tree.v[0].all.samples > 0) {
+	if (tree.t.n > 0 && tree.v[0].all.samples > 0) {
 		if (t->g.ncells > 0)
 			grid_rule(&t->g);
-		put_row(t, &tree.v[0], identity != NULL ? identity :
+		put_row(t, &tree.v[0], 0, identity != NULL ? identity :
 		    "all requests");
 		put_children(t, 0);
 	}
