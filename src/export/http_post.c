@@ -1,9 +1,9 @@
 /*
- * http_post.c - drives libcurl from an event loop: libcurl asks for sockets and
- * timeouts to be watched, libevent calls it back.
+ * http_post.c - drives libcurl, whose multi interface waits for the transfer and for
+ * whoever wakes it.
  *
- * Nothing here blocks: libcurl resolves names on a thread of its own, and at the
- * timeout abandons a thread that hangs (CURLOPT_QUICK_EXIT).
+ * Nothing here waits longer than it is told: libcurl resolves names on a thread of its
+ * own, and at the timeout abandons a thread that hangs (CURLOPT_QUICK_EXIT).
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -18,20 +18,19 @@
 #include "http_post.h"
 
 #define ANSWER_HEADERS_MAX 16384
+#define POLL_MS_MAX 60000
 
 struct post {
-	struct event_base *base;
-	struct event *timer;
 	CURLM *multi;
 	CURL *easy;
 	char *url, *host, *port;	/* libcurl's; url has no '/' at its end */
 	struct curl_slist *headers;
 	char cause[CURL_ERROR_SIZE];	/* libcurl's text for a failure */
+	char why[CURL_ERROR_SIZE + 64];	/* that for people */
 	int status;			/* from the answer's head; 0: none yet */
 	size_t head;			/* bytes of the answer's head */
 	struct kp_buf body;		/* the answer's */
-	http_post_fn *done;
-	void *ctx;
+	bool unsent;			/* out of memory */
 };
 
 /* ---- headers and the URL ---- */
@@ -155,43 +154,6 @@ split_url(struct post *p, const char *url, char *why, size_t n)
 
 /* ---- callbacks of libcurl ---- */
 
-static void on_ready(evutil_socket_t fd, short what, void *ctx);
-
-static int
-on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *event)
-{
-	struct post *p = ctx;
-	short how = EV_PERSIST;
-
-	(void)easy;
-	if (event != NULL)
-		event_free(event);
-	if (what == CURL_POLL_REMOVE)
-		return 0;
-	how |= (what & CURL_POLL_IN) != 0 ? EV_READ : 0;
-	how |= (what & CURL_POLL_OUT) != 0 ? EV_WRITE : 0;
-	/* on failure the transfer ends by its timeout */
-	event = event_new(p->base, fd, how, on_ready, p);
-	if (event != NULL)
-		event_add(event, NULL);
-	curl_multi_assign(p->multi, fd, event);
-	return 0;
-}
-
-static int
-on_timer(CURLM *multi, long ms, void *ctx)
-{
-	const struct timeval tv = { ms / 1000, ms % 1000 * 1000 };
-	struct post *p = ctx;
-
-	(void)multi;
-	if (ms < 0)
-		event_del(p->timer);
-	else
-		event_add(p->timer, &tv);
-	return 0;
-}
-
 /* Once the head is whole its status counts, even if the body is cut short. */
 static size_t
 on_head(char *line, size_t one, size_t n, void *ctx)
@@ -275,24 +237,6 @@ set_trust(struct setting *s)
 }
 
 static enum kp_err
-make_multi(struct post *p)
-{
-	CURLM *m = p->multi = curl_multi_init();
-
-	p->timer = evtimer_new(p->base, on_ready, p);
-	if (m == NULL || p->timer == NULL)
-		return KP_ENOMEM;
-	curl_multi_setopt(m, CURLMOPT_SOCKETFUNCTION, on_socket);
-	curl_multi_setopt(m, CURLMOPT_SOCKETDATA, p);
-	curl_multi_setopt(m, CURLMOPT_TIMERFUNCTION, on_timer);
-	curl_multi_setopt(m, CURLMOPT_TIMERDATA, p);
-#if LIBCURL_VERSION_NUM >= 0x081400
-	curl_multi_setopt(m, CURLMOPT_QUICK_EXIT, 1L);
-#endif
-	return KP_OK;
-}
-
-static enum kp_err
 make_easy(struct post *p, char *why, size_t n)
 {
 	struct setting s = { .e = curl_easy_init() };
@@ -303,6 +247,9 @@ make_easy(struct post *p, char *why, size_t n)
 	    /* without it libcurl waits for "100 Continue" before a long body */
 	    !add_header(p, "Expect:"))
 		return KP_ENOMEM;
+#if LIBCURL_VERSION_NUM >= 0x081400
+	curl_multi_setopt(p->multi, CURLMOPT_QUICK_EXIT, 1L);
+#endif
 	SET(&s, CURLOPT_NOSIGNAL, 1L);
 	SET(&s, CURLOPT_QUICK_EXIT, 1L);
 	SET(&s, CURLOPT_TIMEOUT, (long)HTTP_POST_SECONDS);
@@ -324,8 +271,8 @@ make_easy(struct post *p, char *why, size_t n)
 }
 
 enum kp_err
-http_post_new(struct post **out, struct event_base *base, const char *url,
-    const char *header_file, char *why, size_t n)
+http_post_new(struct post **out, const char *url, const char *header_file,
+    char *why, size_t n)
 {
 	struct post *p = calloc(1, sizeof(*p));
 	enum kp_err err;
@@ -333,16 +280,14 @@ http_post_new(struct post **out, struct event_base *base, const char *url,
 	snprintf(why, n, "out of memory");
 	if (p == NULL)
 		return KP_ENOMEM;
-	p->base = base;
 	kp_buf_init(&p->body, HTTP_POST_ANSWER_MAX);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	err = split_url(p, url, why, n);
 	if (err == KP_OK && header_file != NULL)
 		err = read_header(p, header_file, why, n);
+	p->multi = curl_multi_init();
 	if (err == KP_OK)
-		err = make_multi(p);
-	if (err == KP_OK)
-		err = make_easy(p, why, n);
+		err = p->multi != NULL ? make_easy(p, why, n) : KP_ENOMEM;
 	if (err == KP_OK)
 		*out = p;
 	else
@@ -358,8 +303,6 @@ http_post_free(struct post *p)
 	curl_multi_remove_handle(p->multi, p->easy);
 	curl_easy_cleanup(p->easy);
 	curl_multi_cleanup(p->multi);
-	if (p->timer != NULL)
-		event_free(p->timer);
 	for (struct curl_slist *h = p->headers; h != NULL; h = h->next)
 		explicit_bzero(h->data, strlen(h->data));
 	curl_slist_free_all(p->headers);
@@ -373,30 +316,31 @@ http_post_free(struct post *p)
 
 /* ---- sending ---- */
 
-static void
-describe_failure(const struct post *p, CURLcode e, char *why, size_t n)
+static const char *
+describe_failure(struct post *p, CURLcode e)
 {
 	switch (e) {
 	case CURLE_COULDNT_CONNECT:
-		snprintf(why, n, "cannot connect to %s port %s", p->host,
-		    p->port);
+		snprintf(p->why, sizeof(p->why), "cannot connect to %s port %s",
+		    p->host, p->port);
 		break;
 	case CURLE_PEER_FAILED_VERIFICATION:
-		snprintf(why, n, "its certificate is refused: %s", p->cause);
+		snprintf(p->why, sizeof(p->why), "its certificate is refused: "
+		    "%s", p->cause);
 		break;
 	case CURLE_OPERATION_TIMEDOUT:
-		snprintf(why, n, "no answer in %d s", HTTP_POST_SECONDS);
+		snprintf(p->why, sizeof(p->why), "no answer in %d s",
+		    HTTP_POST_SECONDS);
 		break;
 	case CURLE_OK:	/* the head was cut short */
 	case CURLE_WRITE_ERROR:	/* the head was too long */
 	case CURLE_UNSUPPORTED_PROTOCOL:
 	case CURLE_WEIRD_SERVER_REPLY:
-		snprintf(why, n, "its answer is not HTTP");
-		break;
+		return "its answer is not HTTP";
 	default:
-		snprintf(why, n, "%s", p->cause[0] != '\0' ? p->cause :
-		    curl_easy_strerror(e));
+		return p->cause[0] != '\0' ? p->cause : curl_easy_strerror(e);
 	}
+	return p->why;
 }
 
 /*
@@ -427,61 +371,72 @@ retry_after(CURL *e)
 }
 
 static void
-answer(struct post *p, CURLcode e)
+take_answer(struct post *p, CURLcode e, struct http_post_answer *a)
 {
-	struct http_post_answer a = { .status = p->status,
+	*a = (struct http_post_answer){ .status = p->status,
 		.text = p->body.len > 0 ? (const char *)p->body.p : "",
 		.n = p->body.len };
-	char why[CURL_ERROR_SIZE + 64];
-
-	if (a.status == 0) {
-		describe_failure(p, e, why, sizeof(why));
-		a.text = why;
-		a.n = strlen(why);
+	if (a->status == 0) {
+		a->text = describe_failure(p, e);
+		a->n = strlen(a->text);
 	} else {
-		a.retry_after = retry_after(p->easy);
+		a->retry_after = retry_after(p->easy);
 	}
-	p->done(p->ctx, &a);
-}
-
-/* A socket is ready, or the timer fired: then fd is CURL_SOCKET_TIMEOUT, -1. */
-static void
-on_ready(evutil_socket_t fd, short what, void *ctx)
-{
-	struct post *p = ctx;
-	CURLMsg *m;
-	CURLcode e;
-	int n, how = 0;
-
-	how |= (what & EV_READ) != 0 ? CURL_CSELECT_IN : 0;
-	how |= (what & EV_WRITE) != 0 ? CURL_CSELECT_OUT : 0;
-	curl_multi_socket_action(p->multi, fd, how, &n);
-	m = curl_multi_info_read(p->multi, &n);
-	if (m == NULL || m->msg != CURLMSG_DONE)
-		return;
-	e = m->data.result;
-	curl_multi_remove_handle(p->multi, p->easy);
-	answer(p, e);
 }
 
 void
-http_post_send(struct post *p, const char *path, const struct kp_buf *body,
-    http_post_fn *done, void *ctx)
+http_post_send(struct post *p, const char *path, const struct kp_buf *body)
 {
 	char *url = NULL;
 
-	p->done = done;
-	p->ctx = ctx;
 	p->cause[0] = '\0';
 	p->status = 0;
 	p->head = 0;
 	kp_buf_reset(&p->body);
-	if (asprintf(&url, "%s%s", p->url, path) < 0 ||
+	p->unsent = asprintf(&url, "%s%s", p->url, path) < 0 ||
 	    curl_easy_setopt(p->easy, CURLOPT_URL, url) != CURLE_OK ||
 	    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDS, body->p) != CURLE_OK ||
 	    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDSIZE_LARGE,
 	    (curl_off_t)body->len) != CURLE_OK ||
-	    curl_multi_add_handle(p->multi, p->easy) != CURLM_OK)
-		answer(p, CURLE_OUT_OF_MEMORY);
+	    curl_multi_add_handle(p->multi, p->easy) != CURLM_OK;
 	free(url);
+}
+
+bool
+http_post_wait(struct post *p, kp_dur_ns limit, const atomic_bool *stop,
+    struct http_post_answer *a)
+{
+	kp_mono_ns until = kp_mono_now() + limit;
+	kp_dur_ns left, ms;
+	CURLMsg *m;
+	CURLcode e;
+	int n;
+
+	if (p->unsent) {
+		p->unsent = false;
+		take_answer(p, CURLE_OUT_OF_MEMORY, a);
+		return true;
+	}
+	for (;;) {
+		curl_multi_perform(p->multi, &n);
+		m = curl_multi_info_read(p->multi, &n);
+		if (m != NULL && m->msg == CURLMSG_DONE) {
+			e = m->data.result;
+			curl_multi_remove_handle(p->multi, p->easy);
+			take_answer(p, e, a);
+			return true;
+		}
+		left = until - kp_mono_now();
+		if (left <= 0 || atomic_load(stop))
+			return false;
+		ms = left / KP_NS_PER_MS + 1;
+		curl_multi_poll(p->multi, NULL, 0, ms > POLL_MS_MAX ?
+		    POLL_MS_MAX : (int)ms, NULL);
+	}
+}
+
+void
+http_post_wake(struct post *p)
+{
+	curl_multi_wakeup(p->multi);
 }

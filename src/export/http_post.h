@@ -1,6 +1,5 @@
 /*
- * http_post.h - sends one body at a time to an HTTP or HTTPS server, from an
- * event loop.
+ * http_post.h - sends one body at a time to an HTTP or HTTPS server.
  *
  * Each body has a connection of its own: seconds pass between two bodies, and a
  * new connection is never stale.  No proxy is used and no redirect followed.
@@ -12,11 +11,11 @@
 #ifndef KPROFD_EXPORT_HTTP_POST_H
 #define KPROFD_EXPORT_HTTP_POST_H
 
-#include <event2/event.h>
-
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "kprofd/buf.h"
+#include "kprofd/clock.h"
 
 #define HTTP_POST_SECONDS 10		/* from connecting to the end of the answer */
 #define HTTP_POST_ANSWER_MAX 65536	/* bytes of an answer's body */
@@ -30,9 +29,8 @@ struct post;
  * one line "Name: value" that only its owner may read, for authorization.  On
  * error `why` is one line for the user.
  */
-enum kp_err http_post_new(struct post **out, struct event_base *base,
-    const char *url, const char *header_file, char *why, size_t n);
-/* Does not call done. */
+enum kp_err http_post_new(struct post **out, const char *url,
+    const char *header_file, char *why, size_t n);
 void http_post_free(struct post *p);
 
 struct http_post_answer {
@@ -42,14 +40,18 @@ struct http_post_answer {
 	unsigned retry_after;	/* seconds; 0: not given */
 };
 
-typedef void http_post_fn(void *ctx, const struct http_post_answer *a);
-
 /*
- * Sends the body, JSON, to the URL's path with `path` appended.  Calls
- * done(ctx, ...) once, perhaps before it returns; until then the caller may not
- * change the body or send another.
+ * Begins to send the body, JSON, to the URL's path with `path` appended.  Until
+ * http_post_wait() returns true the caller may not change the body or send another.
  */
-void http_post_send(struct post *p, const char *path, const struct kp_buf *body,
-    http_post_fn *done, void *ctx);
+void http_post_send(struct post *p, const char *path, const struct kp_buf *body);
+/*
+ * Goes on with it, or only waits if nothing is being sent: for `limit`, or until *stop
+ * is set and http_post_wake() called.  True: *a is the answer, good until the next body.
+ */
+bool http_post_wait(struct post *p, kp_dur_ns limit, const atomic_bool *stop,
+    struct http_post_answer *a);
+/* From any thread. */
+void http_post_wake(struct post *p);
 
 #endif

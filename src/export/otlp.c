@@ -1,5 +1,5 @@
 /*
- * otlp.c - the exporter's loop: makes a body of traces and one of metrics in turn,
+ * otlp.c - the exporter's thread: makes a body of traces and one of metrics in turn,
  * sends it, and retries with backoff.
  */
 #include <pthread.h>
@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-#include <event2/event.h>
-#include <event2/thread.h>
 
 #include "kprofd/backoff.h"
 #include "kprofd/thread.h"
@@ -37,8 +34,6 @@ struct batch {
 
 struct otlp {
 	struct otlp_opts o;
-	struct event_base *base;
-	struct event *tick, *stop;
 	struct post *post;
 	pthread_t thread;
 	struct kp_request_tail tail;
@@ -50,18 +45,11 @@ struct otlp {
 	struct kp_buf body;
 	bool metrics_first;	/* alternates */
 	bool sending, ending;
+	kp_mono_ns turn;	/* when the next body is made, unless one is sent */
+	atomic_bool stop;	/* the loop ends */
 	pthread_mutex_t lock;	/* of the status */
 	struct otlp_status status;
 };
-
-static void
-wait_for(struct otlp *x, kp_dur_ns d)
-{
-	const struct timeval tv = { d / KP_NS_PER_S,
-		d % KP_NS_PER_S / KP_NS_PER_US };
-
-	event_add(x->tick, &tv);
-}
 
 /* ---- traces ---- */
 
@@ -279,14 +267,15 @@ count_taken(struct otlp *x, const struct http_post_answer *a)
 }
 
 static void
-on_answer(void *ctx, const struct http_post_answer *a)
+on_answer(struct otlp *x, const struct http_post_answer *a)
 {
 	kp_dur_ns wait, asked = (kp_dur_ns)a->retry_after * KP_NS_PER_S;
-	struct otlp *x = ctx;
+	kp_mono_ns now = kp_mono_now();
+	bool later = is_later(a->status);
 
 	x->sending = false;
 	pthread_mutex_lock(&x->lock);
-	if (is_later(a->status)) {
+	if (later) {
 		x->status.failures++;
 		x->status.failing = true;
 		note_why(x, a);
@@ -294,47 +283,51 @@ on_answer(void *ctx, const struct http_post_answer *a)
 		count_taken(x, a);
 	}
 	pthread_mutex_unlock(&x->lock);
-	if (is_later(a->status)) {
+	x->turn = now;
+	if (later) {
+		wait = kp_backoff_next(&x->backoff, now);
+		x->turn += asked > wait ? asked : wait;
 		if (x->ending)
-			event_base_loopbreak(x->base);
-		wait = kp_backoff_next(&x->backoff, kp_mono_now());
-		wait_for(x, asked > wait ? asked : wait);
+			atomic_store(&x->stop, true);
 		return;
 	}
-	kp_backoff_works(&x->backoff, kp_mono_now());
+	kp_backoff_works(&x->backoff, now);
 	if (x->batch.traces)
 		x->tail.request = x->batch.request;
 	else
 		x->sent[x->batch.node] = x->batch.version;
-	wait_for(x, 0);
 }
 
 static void
-on_tick(evutil_socket_t fd, short what, void *ctx)
+send_next(struct otlp *x)
 {
-	struct otlp *x = ctx;
-
-	(void)fd, (void)what;
 	x->sending = make_batch(x);
 	if (x->sending)
 		http_post_send(x->post, x->batch.traces ? "/v1/traces" :
-		    "/v1/metrics", &x->body, on_answer, x);
+		    "/v1/metrics", &x->body);
 	else if (x->ending)
-		event_base_loopbreak(x->base);
+		atomic_store(&x->stop, true);
 	else
-		wait_for(x, POLL_INTERVAL);
+		x->turn = kp_mono_now() + POLL_INTERVAL;
+}
+
+/* Sends what there is, until then or until it is stopped. */
+static void
+otlp_loop(struct otlp *x, kp_mono_ns until)
+{
+	struct http_post_answer a;
+	kp_mono_ns now, next;
+
+	while (!atomic_load(&x->stop) && (now = kp_mono_now()) < until) {
+		if (!x->sending && now >= x->turn)
+			send_next(x);
+		next = x->sending || x->turn > until ? until : x->turn;
+		if (http_post_wait(x->post, next - now, &x->stop, &a))
+			on_answer(x, &a);
+	}
 }
 
 /* ---- starting and stopping ---- */
-
-static void
-on_stop(evutil_socket_t fd, short what, void *ctx)
-{
-	struct otlp *x = ctx;
-
-	(void)fd, (void)what;
-	event_base_loopbreak(x->base);
-}
 
 static void *
 otlp_main(void *ctx)
@@ -343,7 +336,7 @@ otlp_main(void *ctx)
 
 	/* on Linux this is the thread's own: the event loop goes first */
 	setpriority(PRIO_PROCESS, 0, NICER);
-	event_base_loop(x->base, EVLOOP_NO_EXIT_ON_EMPTY);
+	otlp_loop(x, INT64_MAX);
 	return NULL;
 }
 
@@ -351,26 +344,9 @@ static void
 otlp_free(struct otlp *x)
 {
 	http_post_free(x->post);
-	if (x->tick != NULL)
-		event_free(x->tick);
-	if (x->stop != NULL)
-		event_free(x->stop);
-	if (x->base != NULL)
-		event_base_free(x->base);
 	kp_buf_free(&x->body);
 	pthread_mutex_destroy(&x->lock);
 	free(x);
-}
-
-static bool
-make_events(struct otlp *x)
-{
-	if (evthread_use_pthreads() != 0 ||
-	    (x->base = event_base_new()) == NULL)
-		return false;
-	x->tick = evtimer_new(x->base, on_tick, x);
-	x->stop = event_new(x->base, -1, 0, on_stop, x);
-	return x->tick != NULL && x->stop != NULL;
 }
 
 enum kp_err
@@ -385,13 +361,10 @@ otlp_start(struct otlp **out, const struct otlp_opts *o, char *why, size_t n)
 	x->o = *o;
 	pthread_mutex_init(&x->lock, NULL);
 	kp_buf_init(&x->body, OTLP_BODY_MAX);
-	err = make_events(x) ? http_post_new(&x->post, x->base, o->url,
-	    o->header_file, why, n) : KP_ENOMEM;
-	if (err == KP_OK) {
-		wait_for(x, POLL_INTERVAL);
-		if (kp_thread_start(&x->thread, otlp_main, x) != 0)
-			err = KP_ENOMEM;
-	}
+	x->turn = kp_mono_now() + POLL_INTERVAL;
+	err = http_post_new(&x->post, o->url, o->header_file, why, n);
+	if (err == KP_OK && kp_thread_start(&x->thread, otlp_main, x) != 0)
+		err = KP_ENOMEM;
 	if (err == KP_OK)
 		*out = x;
 	else
@@ -412,7 +385,8 @@ otlp_stop(struct otlp *x)
 {
 	if (x == NULL)
 		return;
-	event_active(x->stop, EV_TIMEOUT, 0);
+	atomic_store(&x->stop, true);
+	http_post_wake(x->post);
 	pthread_join(x->thread, NULL);
 }
 
@@ -438,17 +412,15 @@ count_waiting(struct otlp *x)
 uint64_t
 otlp_finish(struct otlp *x)
 {
-	const struct timeval limit = { LAST_SECONDS, 0 };
 	uint64_t waiting;
 
 	if (x == NULL)
 		return 0;
 	x->ending = true;
 	if (!x->status.failing) {
-		if (!x->sending)
-			wait_for(x, 0);
-		event_base_loopexit(x->base, &limit);
-		event_base_loop(x->base, EVLOOP_NO_EXIT_ON_EMPTY);
+		atomic_store(&x->stop, false);
+		x->turn = kp_mono_now();
+		otlp_loop(x, x->turn + LAST_SECONDS * KP_NS_PER_S);
 	}
 	waiting = count_waiting(x);
 	otlp_free(x);

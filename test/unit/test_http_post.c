@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,6 @@ static bool hang_up, said;
 /* What it got, and what was made of its answer. */
 static char got[TEXT_MAX], text[TEXT_MAX];
 static struct http_post_answer last;
-static unsigned answers;
 
 static struct kp_buf body;
 
@@ -110,7 +110,6 @@ setup(void **state)
 		return -1;
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u/base/",
 	    ntohs(sin.sin_port));
-	answers = 0;
 	return 0;
 }
 
@@ -129,34 +128,39 @@ teardown(void **state)
 	return 0;
 }
 
-static void
-on_answer(void *ctx, const struct http_post_answer *a)
-{
-	(void)ctx;
-	last = *a;
-	snprintf(text, sizeof(text), "%.*s", (int)(a->n < TEXT_MAX - 1 ? a->n :
-	    TEXT_MAX - 1), a->n > 0 ? a->text : "");
-	answers++;
-	event_base_loopexit(base, NULL);
-}
-
 static struct post *
 make(const char *to, const char *file)
 {
 	struct post *p = NULL;
 	char why[256];
 
-	assert_int_equal(http_post_new(&p, base, to, file, why, sizeof(why)),
-	    KP_OK);
+	assert_int_equal(http_post_new(&p, to, file, why, sizeof(why)), KP_OK);
 	return p;
+}
+
+/* False: there was no answer for so long. */
+static bool
+send_for(struct post *p, kp_dur_ns limit)
+{
+	kp_mono_ns until = kp_mono_now() + limit;
+	const atomic_bool stop = false;
+
+	last.status = -1;
+	http_post_send(p, "/v1/traces", &body);
+	while (!http_post_wait(p, KP_NS_PER_MS, &stop, &last)) {
+		if (kp_mono_now() > until)
+			return false;
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	}
+	snprintf(text, sizeof(text), "%.*s", (int)(last.n < TEXT_MAX - 1 ?
+	    last.n : TEXT_MAX - 1), last.n > 0 ? last.text : "");
+	return true;
 }
 
 static void
 send_one(struct post *p)
 {
-	http_post_send(p, "/v1/traces", &body, on_answer, NULL);
-	if (answers == 0)
-		event_base_dispatch(base);
+	assert_true(send_for(p, 2 * HTTP_POST_SECONDS * KP_NS_PER_S));
 }
 
 static void
@@ -167,9 +171,7 @@ exchange(const char *answer, size_t n, bool then_hang_up)
 	say = answer;
 	say_n = n;
 	hang_up = then_hang_up;
-	answers = 0;
 	send_one(p);
-	assert_int_equal(answers, 1);
 	http_post_free(p);
 }
 
@@ -283,9 +285,7 @@ away(void **state)
 
 	(void)state;
 	for (unsigned i = 1; i <= 3; i++) {
-		answers = 0;
 		send_one(p);
-		assert_int_equal(answers, 1);
 		assert_int_equal(last.status, 0);
 		assert_string_equal(text,
 		    "cannot connect to 127.0.0.1 port 1");
@@ -297,14 +297,45 @@ away(void **state)
 static void
 freed_meanwhile(void **state)
 {
-	const struct timeval soon = { 0, 50000 };
 	struct post *p = make(url, NULL);
 
 	(void)state;
 	say = NULL;
-	event_base_loopexit(base, &soon);
-	send_one(p);
-	assert_int_equal(answers, 0);
+	assert_false(send_for(p, 50 * KP_NS_PER_MS));
+	http_post_free(p);
+}
+
+static atomic_bool stop_waiting;
+
+static void *
+wake_soon(void *p)
+{
+	usleep(50000);
+	atomic_store(&stop_waiting, true);
+	http_post_wake(p);
+	return NULL;
+}
+
+/* Whoever waits can be woken, with a transfer and without. */
+static void
+woken(void **state)
+{
+	struct post *p = make(url, NULL);
+	kp_mono_ns began = kp_mono_now();
+	pthread_t thread;
+
+	(void)state;
+	say = NULL;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, wake_soon, p), 0);
+		atomic_store(&stop_waiting, false);
+		assert_false(http_post_wait(p, 30 * KP_NS_PER_S, &stop_waiting,
+		    &last));
+		pthread_join(thread, NULL);
+		if (i == 0)
+			http_post_send(p, "", &body);
+	}
+	assert_true(kp_mono_now() - began < 10 * KP_NS_PER_S);
 	http_post_free(p);
 }
 
@@ -338,7 +369,6 @@ getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
 static void
 names(void **state)
 {
-	const struct timeval soon = { 0, 50000 };
 	struct post *p = make("http://unknown.invalid", NULL);
 	kp_mono_ns began;
 
@@ -349,10 +379,7 @@ names(void **state)
 	http_post_free(p);
 	p = make("http://hangs.invalid", NULL);
 	began = kp_mono_now();
-	answers = 0;
-	event_base_loopexit(base, &soon);
-	send_one(p);
-	assert_int_equal(answers, 0);
+	assert_false(send_for(p, 50 * KP_NS_PER_MS));
 	http_post_free(p);
 	assert_true(kp_mono_now() - began < KP_NS_PER_S);
 }
@@ -369,7 +396,7 @@ urls(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		p = NULL;
-		if (http_post_new(&p, base, bad[i], NULL, why, sizeof(why)) == KP_OK)
+		if (http_post_new(&p, bad[i], NULL, why, sizeof(why)) == KP_OK)
 			fail_msg("'%s' was taken", bad[i]);
 	}
 	http_post_free(make("http://h", NULL));
@@ -389,7 +416,7 @@ refused_option(void **state)
 	memset(name, 'x', n);
 	name[n - 1] = '\0';
 	setenv("SSL_CERT_FILE", name, 1);
-	assert_int_equal(http_post_new(&p, base, "https://h", NULL, why,
+	assert_int_equal(http_post_new(&p, "https://h", NULL, why,
 	    sizeof(why)), KP_EFORMAT);
 	assert_non_null(strstr(why, "libcurl refuses CURLOPT_CAINFO: "));
 	http_post_free(make("http://h", NULL));
@@ -424,19 +451,19 @@ headers(void **state)
 	close(fd);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		put_file(path, bad[i], strlen(bad[i]), 0600);
-		if (http_post_new(&p, base, url, path, why, sizeof(why)) == KP_OK)
+		if (http_post_new(&p, url, path, why, sizeof(why)) == KP_OK)
 			fail_msg("'%s' was taken", bad[i]);
 	}
 	/* cut short it would be another one */
 	memset(long_line, 'x', sizeof(long_line));
 	memcpy(long_line, "A: ", 3);
 	put_file(path, long_line, sizeof(long_line), 0600);
-	assert_int_equal(http_post_new(&p, base, url, path, why, sizeof(why)),
+	assert_int_equal(http_post_new(&p, url, path, why, sizeof(why)),
 	    KP_EFORMAT);
 	put_file(path, "A: b\n", 5, 0640);
 	/* a group that is not ours, which only root can give it */
 	if (chown(path, (uid_t)-1, 12345) == 0)
-		assert_int_equal(http_post_new(&p, base, url, path, why,
+		assert_int_equal(http_post_new(&p, url, path, why,
 		    sizeof(why)), KP_EFORMAT);
 	/* its directory is who may read it */
 	setenv("CREDENTIALS_DIRECTORY", "/tmp", 1);
@@ -452,7 +479,7 @@ headers(void **state)
 	assert_null(strstr(got, "\r\nB:"));
 	http_post_free(p);
 	unlink(path);
-	assert_int_equal(http_post_new(&p, base, url, path, why, sizeof(why)),
+	assert_int_equal(http_post_new(&p, url, path, why, sizeof(why)),
 	    KP_EIO);
 }
 
@@ -467,6 +494,7 @@ main(void)
 		TEST(endless),
 		TEST(away),
 		TEST(freed_meanwhile),
+		TEST(woken),
 		TEST(no_proxy),
 		TEST(names),
 		TEST(urls),
