@@ -7,7 +7,7 @@
 
 #include "daemon/health.h"
 #include "daemon/log.h"
-#include "export/health.h"
+#include "export/metrics.h"
 #include "text/text.h"
 
 /* ---- the database ---- */

@@ -1,16 +1,22 @@
 /*
  * metrics.c - writes the process's own figures, the daemon's health and the
  * totals in the format that the Accept header asks for.
+ *
+ * Health has a table of metrics, by which the daemon writes the lines of its answer
+ * and this file parses them.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/resource.h>
 
-#include "health.h"
+#include "base/utf8.h"
 #include "metrics.h"
 
 #define SECONDS(ns) ((double)(ns) / (double)KP_NS_PER_S)
+#define LINE_MAX 1024	/* bytes: a node's name is at most 255 */
+#define COLUMNS 4
 
 /* A figure of a cell; negative: it is not seen, and there is no such series. */
 typedef double figure_fn(const struct total *c);
@@ -62,78 +68,55 @@ write_nodes(struct prom *x, const struct totals *t, const struct metric *m,
 	}
 }
 
-/* One value for each identity; `last` is the value of the last label, if any. */
-static void
-write_requests(struct prom *x, const struct totals *t, const struct metric *m,
-    const char *last, figure_fn *get)
+static bool
+has_label(const struct metric *m, const char *name)
 {
-	const struct total *c;
-
-	EACH(i, t, TOTALS_NODE)
-		EACH(k, t, TOTALS_IDENTITY) {
-			const char *const values[] = {
-				totals_name(t, TOTALS_NODE, i),
-				totals_name(t, TOTALS_IDENTITY, k), last };
-
-			c = totals_at(t, i, TOTALS_TOTAL, k);
-			if (c == NULL || k == TOTALS_TOTAL)
-				continue;
-			if (m->type == METRIC_HISTOGRAM)
-				prom_hist(x, values, &c->hist,
-				    SECONDS(c->time));
-			else if (get(c) >= 0)
-				prom_number(x, values, get(c));
-		}
+	for (int i = 0; i < METRIC_LABELS_MAX && m->labels[i] != NULL; i++)
+		if (strcmp(m->labels[i], name) == 0)
+			return true;
+	return false;
 }
 
+/*
+ * One value of the current family for each node, and for each tier and each identity
+ * if it has such a label; else of the request itself, and of all identities.  last:
+ * the value of the last label, if it is none of these.
+ */
 static void
-write_tier_identities(struct prom *x, const struct totals *t, size_t node,
-    size_t tier, figure_fn *get)
-{
-	const struct total *c;
-
-	EACH(k, t, TOTALS_IDENTITY) {
-		const char *const values[] = {
-			totals_name(t, TOTALS_NODE, node),
-			totals_name(t, TOTALS_TIER, tier),
-			totals_name(t, TOTALS_IDENTITY, k) };
-
-		c = totals_at(t, node, tier, k);
-		if (c != NULL && k != TOTALS_TOTAL && get(c) >= 0)
-			prom_number(x, values, get(c));
-	}
-}
-
-static void
-write_tiers(struct prom *x, const struct totals *t, const struct metric *m,
+write_cells(struct prom *x, const struct totals *t, const char *last,
     figure_fn *get)
 {
-	prom_family(x, m);
-	EACH(i, t, TOTALS_NODE)
-		EACH(k, t, TOTALS_TIER)
-			if (k != TOTALS_TOTAL)
-				write_tier_identities(x, t, i, k, get);
-}
-
-static void
-write_calls(struct prom *x, const struct totals *t)
-{
-	static const struct metric m = { "kprof_call_duration_seconds",
-		METRIC_HISTOGRAM, "How long calls of a tier's functions took, "
-		"within requests.", { "node", "tier" } };
+	bool tiers = has_label(x->m, "tier");
+	bool identities = has_label(x->m, "identity");
+	const char *values[METRIC_LABELS_MAX];
 	const struct total *c;
+	int n;
 
-	prom_family(x, &m);
 	EACH(i, t, TOTALS_NODE)
 		EACH(k, t, TOTALS_TIER) {
-			const char *const values[] = {
-				totals_name(t, TOTALS_NODE, i),
-				totals_name(t, TOTALS_TIER, k) };
-
-			c = totals_at(t, i, k, TOTALS_TOTAL);
-			if (c != NULL && k != TOTALS_TOTAL)
-				prom_hist(x, values, &c->hist,
-				    SECONDS(c->time));
+			if ((k != TOTALS_TOTAL) != tiers)
+				continue;
+			EACH(l, t, TOTALS_IDENTITY) {
+				c = totals_at(t, i, k, l);
+				if (c == NULL ||
+				    (l != TOTALS_TOTAL) != identities)
+					continue;
+				n = 0;
+				values[n++] = totals_name(t, TOTALS_NODE, i);
+				if (tiers)
+					values[n++] = totals_name(t,
+					    TOTALS_TIER, k);
+				if (identities)
+					values[n++] = totals_name(t,
+					    TOTALS_IDENTITY, l);
+				if (last != NULL)
+					values[n] = last;
+				if (x->m->type == METRIC_HISTOGRAM)
+					prom_hist(x, values, &c->hist,
+					    SECONDS(c->time));
+				else if (get(c) >= 0)
+					prom_number(x, values, get(c));
+			}
 		}
 }
 
@@ -155,17 +138,22 @@ requests(struct prom *x, const struct totals *t)
 		"kprof_request_outside_tiers_seconds", METRIC_COUNTER,
 		"Time of requests that is in no tier.",
 		{ "node", "identity" } };
+	static const struct metric calls_took = { "kprof_call_duration_seconds",
+		METRIC_HISTOGRAM, "How long calls of a tier's functions took, "
+		"within requests.", { "node", "tier" } };
 
 	prom_family(x, &duration);
-	write_requests(x, t, &duration, NULL, NULL);
+	write_cells(x, t, NULL, NULL);
 	prom_family(x, &outcomes);
-	write_requests(x, t, &outcomes, "returned", returned);
-	write_requests(x, t, &outcomes, "raised", raised);
-	write_requests(x, t, &outcomes, "unfinished", unfinished);
-	write_requests(x, t, &outcomes, "ambiguous", ambiguous);
-	write_requests(x, t, &outcomes, "unknown", unknown);
+	write_cells(x, t, "returned", returned);
+	write_cells(x, t, "raised", raised);
+	write_cells(x, t, "unfinished", unfinished);
+	write_cells(x, t, "ambiguous", ambiguous);
+	write_cells(x, t, "unknown", unknown);
 	prom_family(x, &outside);
-	write_requests(x, t, &outside, NULL, self);
+	write_cells(x, t, NULL, self);
+	prom_family(x, &calls_took);
+	write_cells(x, t, NULL, NULL);
 }
 
 static const struct {
@@ -215,59 +203,42 @@ static const struct {
 	    "Requests that the figures are made of.", { "node" } }, sampled },
 };
 
-/* Losses: a family for each unit, since units do not add up. */
-
-static const struct {
-	const char *unit;
-	struct metric m;
-	double scale;
-} losses[] = {
-#define LOST { "node", "cause" }
-	{ "requests", { "kprof_lost_requests", METRIC_COUNTER,
-	    KP_LOST_REQUESTS, LOST }, 1 },
-	{ "calls", { "kprof_lost_calls", METRIC_COUNTER,
-	    KP_LOST_CALLS, LOST }, 1 },
-	{ "messages", { "kprof_lost_messages", METRIC_COUNTER,
-	    KP_LOST_MESSAGES, LOST }, 1 },
-	{ "samples", { "kprof_lost_samples", METRIC_COUNTER,
-	    KP_LOST_SAMPLES, LOST }, 1 },
-	{ "turns", { "kprof_lost_turns", METRIC_COUNTER,
-	    KP_LOST_TURNS, LOST }, 1 },
-	{ "events", { "kprof_lost_events", METRIC_COUNTER,
-	    KP_LOST_EVENTS, LOST }, 1 },
-	{ "batches", { "kprof_lost_batches", METRIC_COUNTER,
-	    KP_LOST_BATCHES, LOST }, 1 },
-	{ "rows", { "kprof_lost_rows", METRIC_COUNTER,
-	    KP_LOST_ROWS, LOST }, 1 },
-	{ "ms", { "kprof_lost_seconds", METRIC_COUNTER,
-	    KP_LOST_TIME, LOST },
-	    1e-3 },
+const struct lost_unit lost_units[LOST_UNITS] = {
+#define LOST(name, help) { "kprof_lost_" name, METRIC_COUNTER, help, { "node", "cause" } }
+#define UNIT(many, one, help) \
+	{ many, LOST(many, help), 1, "kprof.lost." many, "{" one "}" }
+	UNIT("requests", "request", KP_LOST_REQUESTS),
+	UNIT("calls", "call", KP_LOST_CALLS),
+	UNIT("messages", "message", KP_LOST_MESSAGES),
+	UNIT("samples", "sample", KP_LOST_SAMPLES),
+	UNIT("turns", "turn", KP_LOST_TURNS),
+	UNIT("events", "event", KP_LOST_EVENTS),
+	UNIT("batches", "batch", KP_LOST_BATCHES),
+	UNIT("rows", "row", KP_LOST_ROWS),
+	{ "ms", LOST("seconds", KP_LOST_TIME), 1e-3, "kprof.lost.time", "ms" },
+#undef UNIT
 #undef LOST
 };
 
 static void
-lost_of_node(struct prom *x, const struct totals *t, size_t node,
-    const char *unit, double scale)
-{
-	const struct total_node *n = totals_node(t, node);
-
-	for (int i = 0; n != NULL && i < KP_LOSS_COUNT; i++) {
-		const char *const values[] = {
-			totals_name(t, TOTALS_NODE, node), kp_loss_name(i) };
-
-		if (strcmp(kp_loss_unit(i), unit) == 0)
-			prom_number(x, values, (double)n->lost.n[i] * scale);
-	}
-}
-
-static void
 lost(struct prom *x, const struct totals *t)
 {
-	for (size_t f = 0; f < sizeof(losses) / sizeof(losses[0]); f++) {
-		prom_family(x, &losses[f].m);
-		EACH(i, t, TOTALS_NODE)
-			lost_of_node(x, t, i, losses[f].unit,
-			    losses[f].scale);
+	const struct total_node *n;
+
+	for (const struct lost_unit *u = lost_units; u < lost_units + LOST_UNITS; u++) {
+		prom_family(x, &u->m);
+		EACH(i, t, TOTALS_NODE) {
+			n = totals_node(t, i);
+			for (int k = 0; n != NULL && k < KP_LOSS_COUNT; k++) {
+				const char *const values[] = {
+					totals_name(t, TOTALS_NODE, i),
+					kp_loss_name(k) };
+
+				if (strcmp(kp_loss_unit(k), u->unit) == 0)
+					prom_number(x, values,
+					    (double)n->lost.n[k] * u->scale);
+			}
+		}
 	}
 }
 
@@ -309,13 +280,182 @@ void
 families_write(struct prom *x, const struct totals *t)
 {
 	requests(x, t);
-	write_calls(x, t);
-	for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++)
-		write_tiers(x, t, &tiers[i].m, tiers[i].get);
+	for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
+		prom_family(x, &tiers[i].m);
+		write_cells(x, t, NULL, tiers[i].get);
+	}
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		write_nodes(x, t, &nodes[i].m, nodes[i].get);
 	lost(x, t);
 	caps(x, t);
+}
+
+/* ---- the daemon's health ---- */
+
+#define OF_NODE { "node" }
+#define OF_CAUSE { "cause" }
+
+static const struct metric health[HEALTH_COUNT] = {
+	[HEALTH_UPTIME] = { "kprof_uptime_seconds", METRIC_GAUGE,
+	    "How long kprofd has been running.", { NULL } },
+	[HEALTH_TARGETS] = { "kprof_targets", METRIC_GAUGE,
+	    "Nodes that are to be profiled.", { NULL } },
+	[HEALTH_NO_ROOM] = { "kprof_targets_without_room", METRIC_GAUGE,
+	    "Nodes past the most that one kprofd profiles.", { NULL } },
+	[HEALTH_DB_BYTES] = { "kprof_store_bytes", METRIC_GAUGE,
+	    "Size of the database.", { NULL } },
+	[HEALTH_DB_MAX] = { "kprof_store_max_bytes", METRIC_GAUGE,
+	    "What the database may grow to; 0: no limit.", { NULL } },
+	[HEALTH_DB_STUCK] = { "kprof_store_stuck", METRIC_GAUGE,
+	    "1 while the database cannot be written.", { NULL } },
+	[HEALTH_DB_AGES] = { "kprof_store_retention_ratio", METRIC_GAUGE,
+	    "How long rows are kept, of what -retain says: less than 1 where "
+	    "the database would be too large.", { NULL } },
+	[HEALTH_DB_WINDOWS] = { "kprof_store_waiting_windows", METRIC_GAUGE,
+	    "Windows that wait to be written.", { NULL } },
+	[HEALTH_DB_WAITING] = { "kprof_store_waiting_bytes", METRIC_GAUGE,
+	    "What waits to be written.", { NULL } },
+	[HEALTH_DB_DROPPED] = { "kprof_store_dropped_rows", METRIC_COUNTER,
+	    "Rows that could not be written to the database.", OF_CAUSE },
+	[HEALTH_ARMED] = { "kprof_target_armed", METRIC_GAUGE,
+	    "1 while the node is profiled.", OF_NODE },
+	[HEALTH_FAILED] = { "kprof_target_failed", METRIC_GAUGE,
+	    "1 where there is no way on with the node.", OF_NODE },
+	[HEALTH_EVENTS] = { "kprof_events", METRIC_COUNTER,
+	    "Trace events that came.", OF_NODE },
+	[HEALTH_BATCHES] = { "kprof_batches", METRIC_COUNTER,
+	    "Batches of events that came.", OF_NODE },
+	[HEALTH_QUEUE] = { "kprof_agent_queue_events", METRIC_GAUGE,
+	    "Events in the agent's queue in the node.", OF_NODE },
+	[HEALTH_AGENT_MEMORY] = { "kprof_agent_memory_bytes", METRIC_GAUGE,
+	    "Memory of the agent in the node.", OF_NODE },
+	[HEALTH_REQUESTS] = { "kprof_requests_assembled", METRIC_COUNTER,
+	    "Requests put together, as sampled.", OF_NODE },
+	[HEALTH_IN_FLIGHT] = { "kprof_requests_in_flight", METRIC_GAUGE,
+	    "Requests that have begun and not ended.", OF_NODE },
+	[HEALTH_ONE_IN] = { "kprof_sampling_one_in", METRIC_GAUGE,
+	    "One request in so many is traced.", OF_NODE },
+	[HEALTH_LAG] = { "kprof_lag_seconds", METRIC_GAUGE,
+	    "How old events are when they are taken in.", OF_NODE },
+	[HEALTH_TRIPS] = { "kprof_overload_trips", METRIC_COUNTER,
+	    "How often the overload guard disarmed the node.", OF_NODE },
+	[HEALTH_RESTING] = { "kprof_overload_resting", METRIC_GAUGE,
+	    "1 while the node rests after a trip.", OF_NODE },
+	[HEALTH_COST] = { "kprof_target_cost_ratio", METRIC_GAUGE,
+	    "What profiling costs the node, in parts of one scheduler.",
+	    OF_NODE },
+	[HEALTH_TRACED_CALL] = { "kprof_traced_call_seconds", METRIC_GAUGE,
+	    "What tracing adds to the time of one traced call; absent until it "
+	    "was measured.", OF_NODE },
+	[HEALTH_CLOCK_ERROR] = { "kprof_clock_error_seconds", METRIC_GAUGE,
+	    "How well the node's clock is known.", OF_NODE },
+	[HEALTH_STACKS] = { "kprof_stack_samples", METRIC_COUNTER,
+	    "Samples of stacks taken in the node, with those not seen; absent "
+	    "where none are, as the next two.", OF_NODE },
+	[HEALTH_STACKS_NOT_SEEN] = { "kprof_stack_samples_not_seen",
+	    METRIC_COUNTER, "Of these, processes that did not answer in time.",
+	    OF_NODE },
+	[HEALTH_STACKS_BUSY] = { "kprof_stack_sampler_seconds", METRIC_COUNTER,
+	    "Processor time that sampling took in the node.", OF_NODE },
+	[HEALTH_OTLP_FAILING] = { "kprof_otlp_failing", METRIC_GAUGE,
+	    "1 while the collector of -otlp cannot be reached, or has no "
+	    "time.", { NULL } },
+	[HEALTH_OTLP_FAILURES] = { "kprof_otlp_failures", METRIC_COUNTER,
+	    "Attempts to send to it that will be made again.", { NULL } },
+	[HEALTH_OTLP_SPANS] = { "kprof_otlp_spans", METRIC_COUNTER,
+	    "Spans that it took.", { NULL } },
+	[HEALTH_OTLP_POINTS] = { "kprof_otlp_points", METRIC_COUNTER,
+	    "Data points of metrics that it took.", { NULL } },
+	[HEALTH_OTLP_REFUSED_SPANS] = { "kprof_otlp_refused_spans",
+	    METRIC_COUNTER, "Spans that it refused.", { NULL } },
+	[HEALTH_OTLP_REFUSED_POINTS] = { "kprof_otlp_refused_points",
+	    METRIC_COUNTER, "Data points that it refused.", { NULL } },
+	[HEALTH_OTLP_LOST] = { "kprof_otlp_lost_requests", METRIC_COUNTER,
+	    "Slow requests that were never sent: too many waited, or they "
+	    "were deleted first.", { NULL } },
+	[HEALTH_OTLP_WAITING] = { "kprof_otlp_waiting_requests", METRIC_GAUGE,
+	    "Slow requests that wait to be sent.", { NULL } },
+};
+
+void
+health_put(struct kp_buf *b, enum health which, const char *node,
+    const char *cause, double v)
+{
+	char text[PROM_NUMBER_MAX];
+
+	kp_buf_printf(b, "%s\t%s\t%s\t%s\n", health[which].name, node, cause,
+	    prom_double(text, v));
+}
+
+static const struct metric *
+find_metric(const char *name)
+{
+	for (int i = 0; i < HEALTH_COUNT; i++)
+		if (strcmp(health[i].name, name) == 0)
+			return &health[i];
+	return NULL;
+}
+
+/* False: the line does not have four columns, or the last is not a number. */
+static bool
+split(char *line, char *col[COLUMNS], double *v)
+{
+	char *end;
+	int n = 0;
+
+	for (char *p = line; p != NULL; n++) {
+		if (n == COLUMNS)
+			return false;
+		col[n] = p;
+		p = strchr(p, '\t');
+		if (p != NULL)
+			*p++ = '\0';
+	}
+	if (n < COLUMNS)
+		return false;
+	*v = strtod(col[3], &end);
+	return end != col[3] && *end == '\0';
+}
+
+static bool
+write_line(struct prom *x, char *line)
+{
+	const char *values[METRIC_LABELS_MAX];
+	const struct metric *m;
+	char *col[COLUMNS];
+	int n = 0;
+	double v;
+
+	if (!split(line, col, &v) || (m = find_metric(col[0])) == NULL)
+		return false;
+	if (x->m != m)
+		prom_family(x, m);
+	for (int i = 0; m->labels[i] != NULL; i++)
+		values[n++] = col[strcmp(m->labels[i], "node") == 0 ? 1 : 2];
+	prom_number(x, values, v);
+	return true;
+}
+
+size_t
+health_write(struct prom *x, const char *text, size_t n)
+{
+	char line[LINE_MAX];
+	size_t len, bad = 0;
+
+	for (size_t i = 0; i < n; i += len + 1) {
+		const char *end = memchr(text + i, '\n', n - i);
+
+		len = end != NULL ? (size_t)(end - text) - i : n - i;
+		if (len >= sizeof(line) || !utf8_valid(text + i, len) ||
+		    memchr(text + i, '\0', len) != NULL) {
+			bad++;
+			continue;
+		}
+		memcpy(line, text + i, len);
+		line[len] = '\0';
+		bad += !write_line(x, line);
+	}
+	return bad;
 }
 
 /* ---- the process ---- */
@@ -370,7 +510,7 @@ process(struct prom *x, bool answers)
 }
 
 void
-metrics_answer(struct totals *t, const char *accept, const char *health,
+metrics_answer(struct totals *t, const char *accept, const char *lines,
     size_t n, struct kp_buf *b, const char **type)
 {
 	enum prom_format format = prom_choose(accept);
@@ -378,9 +518,9 @@ metrics_answer(struct totals *t, const char *accept, const char *health,
 
 	*type = prom_content_type(format);
 	prom_begin(&x, b, format);
-	process(&x, health != NULL);
-	if (health != NULL)
-		health_write(&x, health, n);
+	process(&x, lines != NULL);
+	if (lines != NULL)
+		health_write(&x, lines, n);
 	totals_lock(t);
 	families_write(&x, t);
 	totals_unlock(t);

@@ -12,10 +12,10 @@
 
 /*
  * Writes the answer in the format that the Accept header asks for (accept may be
- * NULL), and its content type to *type.  health: the daemon's answer (health.h),
- * or NULL if it gave none.  Errors stick in b.
+ * NULL), and its content type to *type.  lines: the daemon's answer (see below), or
+ * NULL if it gave none.  Errors stick in b.
  */
-void metrics_answer(struct totals *t, const char *accept, const char *health,
+void metrics_answer(struct totals *t, const char *accept, const char *lines,
     size_t n, struct kp_buf *b, const char **type);
 
 /*
@@ -24,5 +24,43 @@ void metrics_answer(struct totals *t, const char *accept, const char *health,
  * reports.
  */
 void families_write(struct prom *x, const struct totals *t);
+
+/*
+ * The daemon's own figures.  The daemon answers the control command `metrics` with lines
+ *
+ *	NAME \t NODE \t CAUSE \t VALUE
+ *
+ * Lines of one name are adjacent; a figure without a node or a cause leaves that
+ * field empty.  The reader knows the type and the help text of each name.
+ */
+enum health {
+	HEALTH_UPTIME, HEALTH_TARGETS, HEALTH_NO_ROOM, HEALTH_DB_BYTES,
+	HEALTH_DB_MAX, HEALTH_DB_STUCK, HEALTH_DB_AGES, HEALTH_DB_WINDOWS,
+	HEALTH_DB_WAITING, HEALTH_DB_DROPPED,
+	HEALTH_ARMED, HEALTH_FAILED, HEALTH_EVENTS, HEALTH_BATCHES,
+	HEALTH_QUEUE, HEALTH_AGENT_MEMORY, HEALTH_REQUESTS, HEALTH_IN_FLIGHT,
+	HEALTH_ONE_IN, HEALTH_LAG, HEALTH_TRIPS, HEALTH_RESTING, HEALTH_COST,
+	HEALTH_TRACED_CALL, HEALTH_CLOCK_ERROR, HEALTH_STACKS,
+	HEALTH_STACKS_NOT_SEEN, HEALTH_STACKS_BUSY,
+	HEALTH_OTLP_FAILING, HEALTH_OTLP_FAILURES, HEALTH_OTLP_SPANS,
+	HEALTH_OTLP_POINTS, HEALTH_OTLP_REFUSED_SPANS,
+	HEALTH_OTLP_REFUSED_POINTS, HEALTH_OTLP_LOST, HEALTH_OTLP_WAITING,
+	HEALTH_COUNT
+};
+
+/* Writes a line; node and cause may hold no tab or newline. */
+void health_put(struct kp_buf *b, enum health which, const char *node,
+    const char *cause, double v);
+/* Writes the metrics of such lines; returns how many lines it had to skip. */
+size_t health_write(struct prom *x, const char *text, size_t n);
+
+/* Losses have a metric for each unit, since units do not add up. */
+#define LOST_UNITS 9
+extern const struct lost_unit {
+	const char *unit;	/* kp_loss_unit() */
+	struct metric m;
+	double scale;		/* of m */
+	const char *otlp, *otlp_unit;
+} lost_units[LOST_UNITS];
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "metrics.h"
 #include "otlp_json.h"
 #include "text/json.h"
 #include "report/requests.h"
@@ -471,40 +472,15 @@ put_tier_times(struct metering *m, const char *name, const char *help,
 	end_metric(m);
 }
 
-/* A sum for each unit, since units do not add up. */
-static const struct {
-	const char *of, *name, *unit, *help;
-} losses[] = {
-	{ "requests", "kprof.lost.requests", "{request}",
-	    KP_LOST_REQUESTS },
-	{ "calls", "kprof.lost.calls", "{call}",
-	    KP_LOST_CALLS },
-	{ "messages", "kprof.lost.messages", "{message}",
-	    KP_LOST_MESSAGES },
-	{ "samples", "kprof.lost.samples", "{sample}",
-	    KP_LOST_SAMPLES },
-	{ "turns", "kprof.lost.turns", "{turn}",
-	    KP_LOST_TURNS },
-	{ "events", "kprof.lost.events", "{event}",
-	    KP_LOST_EVENTS },
-	{ "batches", "kprof.lost.batches", "{batch}",
-	    KP_LOST_BATCHES },
-	{ "rows", "kprof.lost.rows", "{row}",
-	    KP_LOST_ROWS },
-	{ "ms", "kprof.lost.time", "ms",
-	    KP_LOST_TIME },
-};
-
 static void
 put_lost(struct metering *m)
 {
 	const struct total_node *n = totals_node(m->t, m->node);
 
-	for (size_t k = 0; k < sizeof(losses) / sizeof(losses[0]); k++) {
-		begin_metric(m, losses[k].name, losses[k].unit,
-		    losses[k].help, "sum");
+	for (const struct lost_unit *u = lost_units; u < lost_units + LOST_UNITS; u++) {
+		begin_metric(m, u->otlp, u->otlp_unit, u->m.help, "sum");
 		for (int i = 0; i < KP_LOSS_COUNT; i++) {
-			if (strcmp(kp_loss_unit(i), losses[k].of) != 0)
+			if (strcmp(kp_loss_unit(i), u->unit) != 0)
 				continue;
 			begin_point(m, NULL, NULL, "kprof.cause",
 			    kp_loss_name(i));

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "export/health.h"
 #include "export/metrics.h"
 #include "export/otlp_json.h"
 #include "base/utf8.h"

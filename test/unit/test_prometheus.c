@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/health.h"
 #include "export/metrics.h"
 
 #define MS KP_NS_PER_MS

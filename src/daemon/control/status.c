@@ -12,7 +12,7 @@
 #include "daemon/control/status.h"
 #include "daemon/health.h"
 #include "daemon/nodes/targets.h"
-#include "export/health.h"
+#include "export/metrics.h"
 #include "kprofd/fn_name.h"
 #include "report/losses.h"
 #include "text/json.h"

@@ -12,7 +12,7 @@
 /* `kprof status`: targets, their cost and losses, the database. */
 void status_text(struct kp_buf *b, const struct parts *p, const char *glob,
     bool json);
-/* For /metrics (export/health.h): figures of the daemon and of its targets. */
+/* For /metrics (export/metrics.h): figures of the daemon and of its targets. */
 void self_metrics_text(struct kp_buf *b, const struct parts *p);
 
 #endif
