@@ -12,13 +12,10 @@
 
 #include "conn/reach.h"
 #include "kprofd/nodes.h"
-#include "kprofd/dur.h"
 #include "profile/stacks/stack_report.h"
 #include "profile/node/sampler.h"
-#include "shared.h"
+#include "fn_command.h"
 
-#define FOR_MAX (24 * 3600 * KP_NS_PER_S)
-#define EVERY_MIN (500 * KP_NS_PER_MS)
 #define ROWS 30			/* of a table on a terminal */
 #define PER_SECOND 100
 #define SHARE_DEFAULT "0.5"
@@ -104,29 +101,17 @@ share_parse(const char *text, double *part)
 }
 
 static int
-check_times(const struct cmd *cmd, struct args *a)
-{
-	if (a->duration != NULL && (!kp_dur_parse(a->duration, &a->limit) ||
-	    a->limit <= 0 || a->limit > FOR_MAX))
-		return opts_wrong(cmd, "-for '%s': give a time such as 10s or "
-		    "5m, at most a day", a->duration);
-	if (a->interval != NULL && (!kp_dur_parse(a->interval, &a->every) ||
-	    a->every < EVERY_MIN || a->every > FOR_MAX))
-		return opts_wrong(cmd, "-every '%s': give a time such as 2s, "
-		    "at least half a second", a->interval);
-	if (a->every > 0 && (a->json || a->form > FORM_TREE))
-		return opts_wrong(cmd, "-every goes with -form table or tree");
-	return OPTS_GO_ON;
-}
-
-static int
 check_args(const struct cmd *cmd, struct args *a)
 {
-	int st = check_times(cmd, a);
+	int st = functions_for(cmd, a->duration, &a->limit);
 
-	if (st != OPTS_GO_ON)
-		return st;
-	st = functions_reach(cmd, &a->o.g);
+	if (st == OPTS_GO_ON)
+		st = functions_every(cmd, a->interval, &a->every);
+	if (st == OPTS_GO_ON && a->every > 0 &&
+	    (a->json || a->form > FORM_TREE))
+		return opts_wrong(cmd, "-every goes with -form table or tree");
+	if (st == OPTS_GO_ON)
+		st = functions_reach(cmd, &a->o.g);
 	if (st != OPTS_GO_ON)
 		return st;
 	kp_node_bare(a->o.g.talk.target, a->node);
@@ -167,21 +152,6 @@ view_of(const struct run *r)
 		.young = r->totals.young, .counts = r->sink.counts };
 }
 
-/* What belongs to the output for people goes to stderr beside other forms. */
-static void
-say_notes(const struct stack_view *v)
-{
-	struct kp_buf b;
-
-	kp_buf_init(&b, OUTPUT_MAX);
-	stack_notes(&b, v);
-	if (b.len > 1) {
-		b.len--;	/* say() ends the last line */
-		say("%s", kp_buf_cstr(&b));
-	}
-	kp_buf_free(&b);
-}
-
 static int
 show_sum(const struct run *r, bool last)
 {
@@ -201,8 +171,12 @@ show_sum(const struct run *r, bool last)
 	if (!last && !screen)
 		kp_buf_u8(&b, '\n');
 	st = show(&b);
-	if (last && !r->a->json && r->a->form != FORM_TABLE && !r->a->quiet)
-		say_notes(&v);
+	/* What belongs to the output for people goes to stderr beside other forms. */
+	if (last && !r->a->json && r->a->form != FORM_TABLE && !r->a->quiet) {
+		kp_buf_init(&b, OUTPUT_MAX);
+		stack_notes(&b, &v);
+		functions_say_lines(&b);
+	}
 	return st;
 }
 

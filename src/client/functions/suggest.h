@@ -6,7 +6,7 @@
 #ifndef KPROFD_CLIENT_FUNCTIONS_SUGGEST_H
 #define KPROFD_CLIENT_FUNCTIONS_SUGGEST_H
 
-#include "client/functions/shared.h"
+#include "client/functions/fn_command.h"
 #include "profile/node/facts.h"
 #include "suggest/pools.h"
 #include "suggest/propose.h"

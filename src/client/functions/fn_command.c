@@ -1,5 +1,5 @@
 /*
- * shared.c - parses the options and patterns that the commands for functions
+ * fn_command.c - parses the options and patterns that the commands for functions
  * share, catches signals, and prints -list.
  */
 #include <errno.h>
@@ -10,13 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shared.h"
+#include "fn_command.h"
 #include "kprofd/dur.h"
 #include "kprofd/fn_name.h"
 #include "text/text.h"
 #include "profile/node/counters.h"
 
 #define FOR_MAX (24 * 3600 * KP_NS_PER_S)
+/* Reading counters stops all schedulers, once for each function. */
+#define EVERY_MIN (500 * KP_NS_PER_MS)
 #define APPLY_LIMIT (60 * KP_NS_PER_S)
 #define APPLY_MAX 4096	/* bytes: each word becomes an atom there */
 
@@ -149,17 +151,34 @@ functions_reach(const struct cmd *cmd, struct injected_opts *o)
 }
 
 int
+functions_for(const struct cmd *cmd, const char *text, kp_dur_ns *t)
+{
+	if (text == NULL || (kp_dur_parse(text, t) && *t > 0 && *t <= FOR_MAX))
+		return OPTS_GO_ON;
+	return opts_wrong(cmd, "-for '%s': give a time such as 10s or 5m, at "
+	    "most a day", text);
+}
+
+int
+functions_every(const struct cmd *cmd, const char *text, kp_dur_ns *t)
+{
+	if (text == NULL || (kp_dur_parse(text, t) && *t >= EVERY_MIN &&
+	    *t <= FOR_MAX))
+		return OPTS_GO_ON;
+	return opts_wrong(cmd, "-every '%s': give a time such as 2s, at least "
+	    "half a second", text);
+}
+
+int
 functions_check(const struct cmd *cmd, struct functions_args *a,
     struct injected_opts *o)
 {
 	int st = functions_reach(cmd, o);
 
+	if (st == OPTS_GO_ON)
+		st = functions_for(cmd, a->duration, &a->limit);
 	if (st != OPTS_GO_ON)
 		return st;
-	if (a->duration != NULL && (!kp_dur_parse(a->duration, &a->limit) ||
-	    a->limit <= 0 || a->limit > FOR_MAX))
-		return opts_wrong(cmd, "-for '%s': give a time such as 10s or "
-		    "5m, at most a day", a->duration);
 	if (a->list && o->apply[0] != '\0')
 		return opts_wrong(cmd, "-list goes without -apply");
 	o->spawned = !a->not_spawned;
@@ -206,6 +225,16 @@ functions_take(struct tracers *ts, kp_mono_ns deadline,
 		return e;
 	signals_drain();
 	return tracers_end(ts, sink);
+}
+
+void
+functions_say_lines(struct kp_buf *b)
+{
+	if (b->len > 1) {
+		b->len--;	/* say() ends the last line */
+		say("%s", kp_buf_cstr(b));
+	}
+	kp_buf_free(b);
 }
 
 void

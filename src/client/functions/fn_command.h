@@ -1,9 +1,9 @@
 /*
- * shared.h - what the commands that profile functions share (functions_*):
+ * fn_command.h - what the commands that profile functions share (functions_*):
  * options, signals, the start and the end, and -list.
  */
-#ifndef KPROFD_CLIENT_FUNCTIONS_SHARED_H
-#define KPROFD_CLIENT_FUNCTIONS_SHARED_H
+#ifndef KPROFD_CLIENT_FUNCTIONS_FN_COMMAND_H
+#define KPROFD_CLIENT_FUNCTIONS_FN_COMMAND_H
 
 #include "client/client.h"
 #include "profile/node/tracers.h"
@@ -75,6 +75,9 @@ struct functions_args {
 
 /* Checks -target and REACH_OPTIONS(o->reach), which o->talk then points to. */
 int functions_reach(const struct cmd *cmd, struct injected_opts *o);
+/* Parse -for and -every; text NULL: it is not given, and *t stays. */
+int functions_for(const struct cmd *cmd, const char *text, kp_dur_ns *t);
+int functions_every(const struct cmd *cmd, const char *text, kp_dur_ns *t);
 /* Checks the options and completes o.  Call functions_free() in any case. */
 int functions_check(const struct cmd *cmd, struct functions_args *a,
     struct injected_opts *o);
@@ -111,6 +114,8 @@ int functions_failed(const char *target, enum kp_err e, const char *why,
  */
 enum kp_err functions_take(struct tracers *ts, kp_mono_ns deadline,
     const struct tracers_sink *sink);
+/* Prints lines on stderr, if there are any, and frees b. */
+void functions_say_lines(struct kp_buf *b);
 /* Prints what of the node is not verified, if TLS is used without that. */
 void functions_say_doubt(const char *target, const struct injected_hello *h);
 /* Prints that a node still takes back what was set there. */
