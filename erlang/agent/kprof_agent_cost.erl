@@ -3,7 +3,7 @@
 %% Once a minute a process of ours calls two functions of ours that do nothing, one inside the
 %% other. They are armed like the functions of tiers, by a match spec that the daemon made for
 %% them, and their events take the way of all events. The daemon recognises them by their
-%% label, and takes the differences of their times (src/guard/tracing_cost.c). These are
+%% label, and takes the differences of their times (src/guard/cost.c). These are
 %% ?PAIRS pairs of calls: some 100 us of one scheduler.
 %%
 %% Nobody else calls these functions, so between two measurements they cost nothing.

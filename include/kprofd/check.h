@@ -50,8 +50,6 @@ struct kp_check {
 
 /* Adds what is wrong to *diags. */
 void kp_check_judge(const struct kp_check *c, struct kp_diags *diags);
-/* The part about the identity fun. */
-void kp_check_identity(const struct kp_check *c, struct kp_diags *diags);
 /* Returns the number of clauses of the identity fun. */
 uint32_t kp_check_clauses(const struct kp_conf *c);
 

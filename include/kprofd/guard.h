@@ -69,7 +69,7 @@ void kp_guard_resumed(struct kp_guard *g, kp_mono_ns now);
 /* Call it now and then while armed.  True: the cut has changed. */
 bool kp_guard_tick(struct kp_guard *g, kp_mono_ns now);
 
-/* ---- in words: overload_words.c ---- */
+/* ---- in words ---- */
 
 /* A limit of the agent's that was passed. */
 struct kp_trip_limit {

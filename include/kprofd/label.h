@@ -37,7 +37,7 @@
 #define KP_LABEL_END (UINT64_C(1) << 59)
 
 #define KP_LABEL_CONSTS 1023			/* constants: 1 to this */
-/* This one marks the agent's own calls, which measure tracing (tracing_cost.h). */
+/* This one marks the agent's own calls, which measure tracing (cost.h). */
 #define KP_LABEL_MEASURES (KP_LABEL_CONSTS - 1)
 /*
  * This one marks tokens of no request (kp_spec_params.gives_tokens).  It is the last,

@@ -3,9 +3,8 @@
 #include <stdlib.h>
 
 #include "client.h"
-#include "text/diag_text.h"
-#include "text/json.h"
 #include "config/tiers_file.h"
+#include "text/json.h"
 
 static void
 put_json(struct kp_buf *b, const char *file, const struct kp_conf *c,

@@ -1,9 +1,11 @@
 /*
- * tiers_file.h - reads tiers.conf as a file, and sums it up in a line.
+ * tiers_file.h - reads tiers.conf as a file, sums it up in a line, and shows its errors.
  * kprofd/config.h parses its content.
  */
 #ifndef KPROFD_CONFIG_TIERS_FILE_H
 #define KPROFD_CONFIG_TIERS_FILE_H
+
+#include <stdio.h>
 
 #include "kprofd/buf.h"
 #include "kprofd/config.h"
@@ -18,5 +20,19 @@ void tiers_file_summary(struct kp_buf *b, const char *path,
     const struct kp_conf *c);
 const char *tiers_file_sampling(char *buf, size_t n,
     const struct kp_sampling *s);
+
+/*
+ * Shows the errors in a file, each with its source line:
+ *
+ *	tiers.conf:3:18: error: found 'x', expected a tier name
+ *	  {db, [{db, x y}]}
+ *	             ^
+ *
+ * src: the n bytes that were parsed; NULL: the lines are not shown.
+ */
+void diag_text(struct kp_buf *b, const char *file, const char *src, size_t n,
+    const struct kp_diags *diags);
+void diag_print(FILE *to, const char *file, const char *src, size_t n,
+    const struct kp_diags *diags);
 
 #endif

@@ -11,7 +11,6 @@
 #include "daemon/conf_file.h"
 #include "daemon/log.h"
 #include "kprofd/nodes.h"
-#include "text/diag_text.h"
 
 #define MISTAKES_MAX (256u << 10)	/* bytes */
 

@@ -25,6 +25,8 @@ void text_put_n(struct kp_buf *b, const char *s, size_t n);
 void text_put_lines(struct kp_buf *b, const char *s, size_t n);
 /* Returns the columns of a text from text_put(). */
 size_t text_width(const char *s);
+/* Does it have a character of a script that runs from right to left? */
+bool text_has_rtl(const char *s);
 /* Returns the bytes of its longest prefix that fits into `columns`. */
 size_t text_fit(const char *s, size_t columns);
 /*

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "text/diag_text.h"
+#include "config/tiers_file.h"
 #include "text/grid.h"
 #include "text/json.h"
 #include "text/text.h"

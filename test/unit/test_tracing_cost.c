@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kprofd/label.h"
-#include "guard/tracing_cost.h"
+#include "kprofd/cost.h"
 
 #define LABEL(kind, constant) ((uint64_t)(kind) << KP_LABEL_KIND_SHIFT | \
 	(uint64_t)(constant) << KP_LABEL_CONST_SHIFT | 4711)

@@ -18,7 +18,6 @@
 #include "kprofd/term.h"
 #include "profile/report/trace_report.h"
 #include "request/names.h"
-#include "text/diag_text.h"
 #include "text/text.h"
 
 #define IDENTITIES 1100		/* the node asks about 1000 */

@@ -15,7 +15,6 @@
 #include "daemon/nodes/assembly.h"
 #include "daemon/nodes/ledger.h"
 #include "daemon/overload.h"
-#include "guard/tracing_cost.h"
 #include "kprofd/cost.h"
 #include "kprofd/nodes.h"
 #include "kprofd/offset.h"
