@@ -89,35 +89,27 @@ write_cells(struct prom *x, const struct totals *t, const char *last,
 	bool tiers = has_label(x->m, "tier");
 	bool identities = has_label(x->m, "identity");
 	const char *values[METRIC_LABELS_MAX];
-	const struct total *c;
 	int n;
 
-	EACH(i, t, TOTALS_NODE)
-		EACH(k, t, TOTALS_TIER) {
-			if ((k != TOTALS_TOTAL) != tiers)
-				continue;
-			EACH(l, t, TOTALS_IDENTITY) {
-				c = totals_at(t, i, k, l);
-				if (c == NULL ||
-				    (l != TOTALS_TOTAL) != identities)
-					continue;
-				n = 0;
-				values[n++] = totals_name(t, TOTALS_NODE, i);
-				if (tiers)
-					values[n++] = totals_name(t,
-					    TOTALS_TIER, k);
-				if (identities)
-					values[n++] = totals_name(t,
-					    TOTALS_IDENTITY, l);
-				if (last != NULL)
-					values[n] = last;
-				if (x->m->type == METRIC_HISTOGRAM)
-					prom_hist(x, values, &c->hist,
-					    SECONDS(c->time));
-				else if (get(c) >= 0)
-					prom_number(x, values, get(c));
-			}
+	EACH(i, t, TOTALS_NODE) {
+		struct totals_cell at = { NULL };
+
+		while (totals_next(t, i, tiers, identities, &at)) {
+			n = 0;
+			values[n++] = totals_name(t, TOTALS_NODE, i);
+			if (tiers)
+				values[n++] = at.tier;
+			if (identities)
+				values[n++] = at.identity;
+			if (last != NULL)
+				values[n] = last;
+			if (x->m->type == METRIC_HISTOGRAM)
+				prom_hist(x, values, &at.c->hist,
+				    SECONDS(at.c->time));
+			else if (get(at.c) >= 0)
+				prom_number(x, values, get(at.c));
 		}
+	}
 }
 
 /* ---- the families ---- */

@@ -379,37 +379,23 @@ put_hist(struct metering *m, const struct total *c)
 	end(&m->j, 3);
 }
 
-static const char *
-name_of(const struct metering *m, enum totals_kind kind, size_t i)
-{
-	return totals_name(m->t, kind, i);
-}
-
 /* A histogram for each identity of requests, or for each tier of calls. */
 static void
 put_durations(struct metering *m, const char *name, const char *help,
     bool by_tier)
 {
-	enum totals_kind kind = by_tier ? TOTALS_TIER : TOTALS_IDENTITY;
-	const struct total *c;
-	const char *label;
+	struct totals_cell at = { NULL };
 
 	begin_metric(m, name, "s", help, "exponentialHistogram");
-	for (size_t i = 0; i < totals_count(m->t, kind); i++) {
-		c = totals_at(m->t, m->node, by_tier ? i : TOTALS_TOTAL,
-		    by_tier ? TOTALS_TOTAL : i);
-		if (c == NULL || i == TOTALS_TOTAL)
-			continue;
-		label = name_of(m, kind, i);
-		begin_point(m, by_tier ? label : NULL, by_tier ? NULL : label,
-		    NULL, NULL);
-		put_hist(m, c);
+	while (totals_next(m->t, m->node, by_tier, !by_tier, &at)) {
+		begin_point(m, at.tier, at.identity, NULL, NULL);
+		put_hist(m, at.c);
 	}
 	end_metric(m);
 }
 
 static void
-put_outcomes(struct metering *m, size_t identity, const struct total *c)
+put_outcomes(struct metering *m, const char *identity, const struct total *c)
 {
 	const struct {
 		const char *name;
@@ -426,8 +412,7 @@ put_outcomes(struct metering *m, size_t identity, const struct total *c)
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		if (v[i].n == 0 && !v[i].seen)
 			continue;
-		begin_point(m, NULL, name_of(m, TOTALS_IDENTITY, identity),
-		    "kprof.outcome", v[i].name);
+		begin_point(m, NULL, identity, "kprof.outcome", v[i].name);
 		put_uint(&m->j, "asInt", v[i].n);
 		json_end(&m->j);
 	}
@@ -436,16 +421,13 @@ put_outcomes(struct metering *m, size_t identity, const struct total *c)
 static void
 put_requests(struct metering *m)
 {
-	const struct total *c;
+	struct totals_cell at = { NULL };
 
 	begin_metric(m, "kprof.requests", "{request}",
 	    "Requests, by how they ended: where some are sampled out, "
 	    "estimates of all.", "sum");
-	for (size_t i = 0; i < totals_count(m->t, TOTALS_IDENTITY); i++) {
-		c = totals_at(m->t, m->node, TOTALS_TOTAL, i);
-		if (c != NULL && i != TOTALS_TOTAL)
-			put_outcomes(m, i, c);
-	}
+	while (totals_next(m->t, m->node, false, true, &at))
+		put_outcomes(m, at.identity, at.c);
 	end_metric(m);
 }
 
@@ -453,22 +435,15 @@ static void
 put_tier_times(struct metering *m, const char *name, const char *help,
     bool self)
 {
-	const struct total *c;
+	struct totals_cell at = { NULL };
 
 	begin_metric(m, name, "s", help, "sum");
-	for (size_t k = 0; k < totals_count(m->t, TOTALS_TIER); k++)
-		for (size_t i = 0; i < totals_count(m->t, TOTALS_IDENTITY);
-		    i++) {
-			c = totals_at(m->t, m->node, k, i);
-			if (c == NULL || k == TOTALS_TOTAL ||
-			    i == TOTALS_TOTAL)
-				continue;
-			begin_point(m, name_of(m, TOTALS_TIER, k),
-			    name_of(m, TOTALS_IDENTITY, i), NULL, NULL);
-			json_double(&m->j, "asDouble",
-			    SECONDS(self ? c->self : c->busy));
-			json_end(&m->j);
-		}
+	while (totals_next(m->t, m->node, true, true, &at)) {
+		begin_point(m, at.tier, at.identity, NULL, NULL);
+		json_double(&m->j, "asDouble",
+		    SECONDS(self ? at.c->self : at.c->busy));
+		json_end(&m->j);
+	}
 	end_metric(m);
 }
 

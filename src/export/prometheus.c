@@ -227,20 +227,6 @@ text_sample(struct prom *x, const char *suffix, const char *const *values,
 	kp_buf_str(x->out, *sep == ',' ? "} " : " ");
 }
 
-static void
-text_uint(struct prom *x, uint64_t n)
-{
-	kp_buf_printf(x->out, "%" PRIu64 "\n", n);
-}
-
-static void
-text_double(struct prom *x, double v)
-{
-	char text[PROM_NUMBER_MAX];
-
-	kp_buf_printf(x->out, "%s\n", prom_double(text, v));
-}
-
 /* OpenMetrics wants a bound to look like a float: "1.0". */
 static const char *
 bound_text(char text[PROM_NUMBER_MAX], size_t i)
@@ -256,19 +242,19 @@ text_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
     double sum)
 {
 	uint64_t n[PROM_BOUNDS];
-	char bound[PROM_NUMBER_MAX];
+	char text[PROM_NUMBER_MAX];
 
 	prom_cumulate(h, n);
 	for (size_t i = 0; i < PROM_BOUNDS; i++) {
-		text_sample(x, "_bucket", values, bound_text(bound, i));
-		text_uint(x, n[i]);
+		text_sample(x, "_bucket", values, bound_text(text, i));
+		kp_buf_printf(x->out, "%" PRIu64 "\n", n[i]);
 	}
 	text_sample(x, "_bucket", values, "+Inf");
-	text_uint(x, h->count);
+	kp_buf_printf(x->out, "%" PRIu64 "\n", h->count);
 	text_sample(x, "_count", values, NULL);
-	text_uint(x, h->count);
+	kp_buf_printf(x->out, "%" PRIu64 "\n", h->count);
 	text_sample(x, "_sum", values, NULL);
-	text_double(x, sum);
+	kp_buf_printf(x->out, "%s\n", prom_double(text, sum));
 }
 
 /* ---- protobuf ---- */
@@ -344,14 +330,6 @@ put_message(struct kp_buf *to, unsigned field, struct kp_buf *from)
 
 /* ---- families ---- */
 
-static void
-proto_begin(struct prom *x)
-{
-	kp_buf_init(&x->family, x->out->max);
-	kp_buf_init(&x->metric, x->out->max);
-	kp_buf_init(&x->part, x->out->max);
-}
-
 /* Writes the current family. */
 static void
 flush(struct prom *x)
@@ -391,16 +369,6 @@ put_labels(struct prom *x, const char *const *values)
 		put_string(&x->part, LABEL_VALUE, values[i]);
 		put_message(&x->metric, METRIC_LABEL, &x->part);
 	}
-}
-
-static void
-proto_number(struct prom *x, const char *const *values, double v)
-{
-	put_labels(x, values);
-	put_double(&x->part, 1, v);
-	put_message(&x->metric, x->m->type == METRIC_COUNTER ?
-	    METRIC_IS_COUNTER : METRIC_IS_GAUGE, &x->part);
-	put_message(&x->family, FAMILY_METRIC, &x->metric);
 }
 
 /* ---- histograms ---- */
@@ -484,22 +452,15 @@ proto_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
 	put_message(&x->family, FAMILY_METRIC, &x->metric);
 }
 
-static void
-proto_end(struct prom *x)
-{
-	flush(x);
-	kp_buf_free(&x->family);
-	kp_buf_free(&x->metric);
-	kp_buf_free(&x->part);
-}
-
 /* ---- any format ---- */
 
 void
 prom_begin(struct prom *x, struct kp_buf *out, enum prom_format f)
 {
 	*x = (struct prom){ .out = out, .format = f };
-	proto_begin(x);
+	kp_buf_init(&x->family, out->max);
+	kp_buf_init(&x->metric, out->max);
+	kp_buf_init(&x->part, out->max);
 }
 
 void
@@ -507,22 +468,28 @@ prom_family(struct prom *x, const struct metric *m)
 {
 	if (x->format == PROM_PROTOBUF) {
 		proto_family(x, m);
-		return;
+	} else {
+		x->m = m;
+		text_family(x);
 	}
-	x->m = m;
-	text_family(x);
 }
 
 void
 prom_number(struct prom *x, const char *const *values, double v)
 {
+	bool counter = x->m->type == METRIC_COUNTER;
+	char text[PROM_NUMBER_MAX];
+
 	if (x->format == PROM_PROTOBUF) {
-		proto_number(x, values, v);
-		return;
+		put_labels(x, values);
+		put_double(&x->part, 1, v);
+		put_message(&x->metric, counter ? METRIC_IS_COUNTER :
+		    METRIC_IS_GAUGE, &x->part);
+		put_message(&x->family, FAMILY_METRIC, &x->metric);
+	} else {
+		text_sample(x, counter ? "_total" : "", values, NULL);
+		kp_buf_printf(x->out, "%s\n", prom_double(text, v));
 	}
-	text_sample(x, x->m->type == METRIC_COUNTER ? "_total" : "", values,
-	    NULL);
-	text_double(x, v);
 }
 
 void
@@ -541,5 +508,8 @@ prom_end(struct prom *x)
 	if (x->format == PROM_OPENMETRICS)
 		kp_buf_str(x->out, "# EOF\n");
 	else if (x->format == PROM_PROTOBUF)
-		proto_end(x);
+		flush(x);
+	kp_buf_free(&x->family);
+	kp_buf_free(&x->metric);
+	kp_buf_free(&x->part);
 }

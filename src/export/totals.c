@@ -338,6 +338,32 @@ totals_at(const struct totals *t, size_t node, size_t tier, size_t identity)
 	return row != NULL ? row->v[identity] : NULL;
 }
 
+bool
+totals_next(const struct totals *t, size_t node, bool tiers, bool identities,
+    struct totals_cell *at)
+{
+	size_t tier, i;
+
+	for (; at->next_tier < t->names[TOTALS_TIER].n; at->next_tier++) {
+		tier = at->next_tier;
+		if ((tier != TOTALS_TOTAL) != tiers)
+			continue;
+		while (at->next_identity < t->names[TOTALS_IDENTITY].n) {
+			i = at->next_identity++;
+			at->c = totals_at(t, node, tier, i);
+			if (at->c == NULL || (i != TOTALS_TOTAL) != identities)
+				continue;
+			at->tier = !tiers ? NULL :
+			    totals_name(t, TOTALS_TIER, tier);
+			at->identity = !identities ? NULL :
+			    totals_name(t, TOTALS_IDENTITY, i);
+			return true;
+		}
+		at->next_identity = 0;
+	}
+	return false;
+}
+
 const struct total_node *
 totals_node(const struct totals *t, size_t node)
 {

@@ -88,6 +88,18 @@ size_t totals_count(const struct totals *t, enum totals_kind kind);
 /* Valid UTF-8. */
 const char *totals_name(const struct totals *t, enum totals_kind kind,
     size_t i);
+/* A cell, and where it is; begin with { 0 }. */
+struct totals_cell {
+	const struct total *c;
+	const char *tier, *identity;	/* NULL: of the request; of all types */
+	size_t next_tier, next_identity;
+};
+/*
+ * Moves to the node's next cell: of each tier, or of the request itself; of each
+ * identity, or of all together.  False: there is none.
+ */
+bool totals_next(const struct totals *t, size_t node, bool tiers,
+    bool identities, struct totals_cell *at);
 /* Both return NULL where no window had figures. */
 const struct total *totals_at(const struct totals *t, size_t node, size_t tier,
     size_t identity);
