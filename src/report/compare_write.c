@@ -263,7 +263,7 @@ compare_table(struct kp_buf *b, const struct compare *v,
 
 /* ---- for programs ---- */
 
-/* Means per request, but for the time of the request itself, which is MEAN. */
+/* Means per request, but for the time of the request itself, which is a mean. */
 static const char *const names[] = {
 	[REPORT_BUSY] = "busy_per_request_ms",
 	[REPORT_SELF] = "self_per_request_ms",
@@ -273,12 +273,38 @@ static const char *const names[] = {
 	[REPORT_GC] = "gc_per_request_ms",
 	[REPORT_OUT] = "out_per_request_ms",
 };
-#define MEAN "mean_ms"
 
-static double
-percent(const struct compare_figure *f)
+/* One figure of a row. */
+struct cell {
+	const char *tier, *name;
+	enum report_what what;
+	struct compare_figure f;
+};
+
+/*
+ * The i-th: of the request itself its mean and its time after its end, then `what` of
+ * each tier.  False: there are fewer.
+ */
+static bool
+cell_at(const struct compare *v, const struct compare_row *row, size_t i,
+    enum report_what what, struct cell *c)
 {
-	return 100 * compare_change(f);
+	if (i == 0)
+		*c = (struct cell){ "_total", "mean_ms", REPORT_TOTAL,
+			compare_call(row, &v->tiers[0], 0) };
+	else if (i == 1)
+		*c = (struct cell){ "_total", names[REPORT_ASYNC], REPORT_ASYNC,
+			compare_value(v, row, &v->tiers[0], REPORT_ASYNC) };
+	else if (i <= v->ntiers)
+		*c = (struct cell){ v->tiers[i - 1].name, names[what], what,
+			compare_value(v, row, &v->tiers[i - 1], what) };
+	return i <= v->ntiers;
+}
+
+static bool
+is_none(const struct compare_figure *f)
+{
+	return f->now < 0 && f->then < 0;
 }
 
 static void
@@ -311,23 +337,9 @@ json_known(struct json *j, const char *key, double n, bool known)
 static void
 json_rest(struct json *j, const struct compare_figure *f)
 {
-	json_change(j, "change_percent", percent(f));
+	json_change(j, "change_percent", 100 * compare_change(f));
 	json_bool(j, "uncertain", f->uncertain);
 	json_end(j);
-}
-
-static void
-json_figure(struct json *j, const char *tier, const char *name,
-    const struct compare_figure *f, enum report_what what)
-{
-	if (f->now < 0 && f->then < 0)
-		return;
-	json_object(j, NULL);
-	json_string(j, "tier", tier);
-	json_string(j, "figure", name);
-	json_side(j, "now", f->now, what);
-	json_side(j, "then", f->then, what);
-	json_rest(j, f);
 }
 
 static void
@@ -336,6 +348,7 @@ json_row(struct json *j, const struct compare *v, const struct compare_row *row,
 {
 	struct compare_requests q = compare_requests(v, row);
 	struct compare_figure f = compare_rate(v, row);
+	struct cell c;
 
 	json_object(j, NULL);
 	json_string(j, "identity", compare_name(row));
@@ -349,13 +362,15 @@ json_row(struct json *j, const struct compare *v, const struct compare_row *row,
 	json_number(j, "then_per_s", f.then);
 	json_rest(j, &f);
 	json_array(j, "figures");
-	f = compare_call(row, &v->tiers[0], 0);
-	json_figure(j, "_total", MEAN, &f, REPORT_TOTAL);
-	f = compare_value(v, row, &v->tiers[0], REPORT_ASYNC);
-	json_figure(j, "_total", names[REPORT_ASYNC], &f, REPORT_ASYNC);
-	for (size_t t = 1; t < v->ntiers; t++) {
-		f = compare_value(v, row, &v->tiers[t], what);
-		json_figure(j, v->tiers[t].name, names[what], &f, what);
+	for (size_t i = 0; cell_at(v, row, i, what, &c); i++) {
+		if (is_none(&c.f))
+			continue;
+		json_object(j, NULL);
+		json_string(j, "tier", c.tier);
+		json_string(j, "figure", c.name);
+		json_side(j, "now", c.f.now, c.what);
+		json_side(j, "then", c.f.then, c.what);
+		json_rest(j, &c.f);
 	}
 	json_end(j);
 	json_end(j);
@@ -396,22 +411,21 @@ csv_side(struct kp_buf *b, double v, enum report_what what)
 /* q: of the numbers of requests, which are known; else NULL. */
 static void
 csv_line(struct kp_buf *b, const struct compare *v,
-    const struct compare_row *row, const char *tier, const char *name,
-    const struct compare_figure *f, const struct compare_requests *q,
-    enum report_what what)
+    const struct compare_row *row, const struct cell *c,
+    const struct compare_requests *q)
 {
-	if (f->now < 0 && f->then < 0)
+	if (is_none(&c->f))
 		return;
 	report_csv_text(b, compare_name(row));
 	kp_buf_printf(b, ",%s,", compare_state(row));
-	report_csv_text(b, tier);
-	kp_buf_printf(b, ",%s", name);
-	csv_side(b, f->now, what);
-	csv_side(b, f->then, what);
-	csv_number(b, percent(f));
-	kp_buf_printf(b, ",%d", f->uncertain);
-	csv_number(b, q == NULL || f->now < 0 ? (double)NAN : q->now_known);
-	csv_number(b, q == NULL || f->then < 0 ? (double)NAN : q->then_known);
+	report_csv_text(b, c->tier);
+	kp_buf_printf(b, ",%s", c->name);
+	csv_side(b, c->f.now, c->what);
+	csv_side(b, c->f.then, c->what);
+	csv_number(b, 100 * compare_change(&c->f));
+	kp_buf_printf(b, ",%d", c->f.uncertain);
+	csv_number(b, q == NULL || c->f.now < 0 ? (double)NAN : q->now_known);
+	csv_number(b, q == NULL || c->f.then < 0 ? (double)NAN : q->then_known);
 	kp_buf_printf(b, ",%d\n", v->now->less_tracing);
 }
 
@@ -420,25 +434,16 @@ compare_csv(struct kp_buf *b, const struct compare *v, enum report_what what)
 {
 	const struct compare_row *row;
 	struct compare_requests q;
-	struct compare_figure f;
+	struct cell c;
 
 	kp_buf_str(b, "identity,state,tier,figure,now,then,change_percent,"
 	    "uncertain,now_known,then_known,less_tracing\n");
-	for (size_t i = 0; i < v->nrows; i++) {
-		row = &v->rows[i];
+	for (row = v->rows; row < v->rows + v->nrows; row++) {
 		q = compare_requests(v, row);
-		f = compare_rate(v, row);
-		csv_line(b, v, row, "_total", "requests_per_s", &f, &q,
-		    REPORT_CALLS);
-		f = compare_call(row, &v->tiers[0], 0);
-		csv_line(b, v, row, "_total", MEAN, &f, NULL, REPORT_TOTAL);
-		f = compare_value(v, row, &v->tiers[0], REPORT_ASYNC);
-		csv_line(b, v, row, "_total", names[REPORT_ASYNC], &f, NULL,
-		    REPORT_ASYNC);
-		for (size_t t = 1; t < v->ntiers; t++) {
-			f = compare_value(v, row, &v->tiers[t], what);
-			csv_line(b, v, row, v->tiers[t].name, names[what], &f,
-			    NULL, what);
-		}
+		c = (struct cell){ "_total", "requests_per_s", REPORT_CALLS,
+			compare_rate(v, row) };
+		csv_line(b, v, row, &c, &q);
+		for (size_t i = 0; cell_at(v, row, i, what, &c); i++)
+			csv_line(b, v, row, &c, NULL);
 	}
 }

@@ -12,44 +12,25 @@
 typedef void column_fn(struct json *j, const struct kp_series_step *v,
     size_t tier);
 
-/* counted: also null in steps in which no agent was there to count calls. */
+/*
+ * Steps without windows are null; of what is COUNTED, also those in which no agent was
+ * there to count calls.
+ */
+enum { MEASURED, COUNTED };
+
 static void
-put_steps(struct json *j, const char *key, const struct kp_series *s,
-    column_fn *put, size_t tier, bool counted)
+put_column(struct json *j, const char *key, const struct kp_series *s,
+    column_fn *put, size_t tier, int which)
 {
 	const struct kp_series_step *v;
 
 	json_array(j, key);
 	for (v = s->v; v < s->v + s->n; v++) {
-		if (v->windows == (counted ? v->unseen : 0))
+		if (v->windows == (which == COUNTED ? v->unseen : 0))
 			json_null(j, NULL);
 		else
 			put(j, v, tier);
 	}
-	json_end(j);
-}
-
-static void
-put_column(struct json *j, const char *key, const struct kp_series *s,
-    column_fn *put, size_t tier)
-{
-	put_steps(j, key, s, put, tier, false);
-}
-
-static void
-put_counted(struct json *j, const char *key, const struct kp_series *s,
-    column_fn *put, size_t tier)
-{
-	put_steps(j, key, s, put, tier, true);
-}
-
-static void
-put_times(struct json *j, const struct kp_series *s)
-{
-	json_array(j, "t");
-	for (size_t i = 0; i < s->n; i++)
-		json_int(j, NULL, (s->start + (int64_t)i * s->step) /
-		    KP_NS_PER_S);
 	json_end(j);
 }
 
@@ -122,7 +103,7 @@ put_selves(struct json *j, const struct kp_series *s)
 	for (size_t t = 0; t <= s->tiers.n; t++) {
 		json_object(j, NULL);
 		json_string(j, "tier", t == 0 ? "_total" : s->tiers.v[t - 1]);
-		put_counted(j, "ms", s, col_self, t);
+		put_column(j, "ms", s, col_self, t, COUNTED);
 		json_end(j);
 	}
 	json_end(j);
@@ -153,8 +134,12 @@ begin(struct json *j, struct kp_buf *b, const struct kp_series *s,
 	json_number(j, "step_s", (double)s->step / (double)KP_NS_PER_S);
 	json_string(j, "identity", identity != NULL ? identity : "_total");
 	json_string(j, "tier", tier != NULL ? tier : "_total");
-	put_times(j, s);
-	put_column(j, "covered_s", s, col_covered, 0);
+	json_array(j, "t");
+	for (size_t i = 0; i < s->n; i++)
+		json_int(j, NULL, (s->start + (int64_t)i * s->step) /
+		    KP_NS_PER_S);
+	json_end(j);
+	put_column(j, "covered_s", s, col_covered, 0, MEASURED);
 	return KP_OK;
 }
 
@@ -174,18 +159,18 @@ series_json(struct kp_buf *b, const struct kp_series *s,
 
 	if (begin(&j, b, s, identity, tier, &t) != KP_OK)
 		return KP_ENOENT;
-	put_counted(&j, "requests", s, col_requests, 0);
-	put_counted(&j, "raised", s, col_raised, 0);
-	put_counted(&j, "errors", s, col_raised, 0);	/* an earlier name */
-	put_counted(&j, "raised_seen", s, col_raised_seen, 0);
-	put_counted(&j, "unfinished", s, col_unfinished, 0);
-	put_counted(&j, "unknown_outcomes", s, col_unknown, 0);
-	put_counted(&j, "calls", s, col_calls, t);
-	put_column(&j, "mean_ms", s, col_mean, t);
-	put_column(&j, "p50_ms", s, col_p50, t);
-	put_column(&j, "p90_ms", s, col_p90, t);
-	put_column(&j, "p99_ms", s, col_p99, t);
-	put_column(&j, "max_ms", s, col_max, t);
+	put_column(&j, "requests", s, col_requests, 0, COUNTED);
+	put_column(&j, "raised", s, col_raised, 0, COUNTED);
+	put_column(&j, "errors", s, col_raised, 0, COUNTED);	/* an earlier name */
+	put_column(&j, "raised_seen", s, col_raised_seen, 0, COUNTED);
+	put_column(&j, "unfinished", s, col_unfinished, 0, COUNTED);
+	put_column(&j, "unknown_outcomes", s, col_unknown, 0, COUNTED);
+	put_column(&j, "calls", s, col_calls, t, COUNTED);
+	put_column(&j, "mean_ms", s, col_mean, t, MEASURED);
+	put_column(&j, "p50_ms", s, col_p50, t, MEASURED);
+	put_column(&j, "p90_ms", s, col_p90, t, MEASURED);
+	put_column(&j, "p99_ms", s, col_p99, t, MEASURED);
+	put_column(&j, "max_ms", s, col_max, t, MEASURED);
 	put_selves(&j, s);
 	put_end(&j);
 	return KP_OK;
@@ -235,7 +220,7 @@ series_heatmap_json(struct kp_buf *b, const struct kp_series *s,
 		return KP_ENOENT;
 	json_uint(&j, "per_octave", SERIES_PER_OCTAVE);
 	/* of each step: bucket, count, bucket, count, ... */
-	put_column(&j, "buckets", s, col_heat, t);
+	put_column(&j, "buckets", s, col_heat, t, MEASURED);
 	put_end(&j);
 	return KP_OK;
 }
@@ -256,11 +241,11 @@ series_load_json(struct kp_buf *b, const struct kp_series *s)
 	size_t t;
 
 	begin(&j, b, s, NULL, NULL, &t);
-	put_counted(&j, "entry_calls", s, col_entries, 0);
-	put_counted(&j, "sampled", s, col_sampled, 0);
-	put_column(&j, "events", s, col_events, 0);
-	put_column(&j, "agent_ms", s, col_agent, 0);
-	put_column(&j, "cost_ms", s, col_cost, 0);
+	put_column(&j, "entry_calls", s, col_entries, 0, COUNTED);
+	put_column(&j, "sampled", s, col_sampled, 0, COUNTED);
+	put_column(&j, "events", s, col_events, 0, MEASURED);
+	put_column(&j, "agent_ms", s, col_agent, 0, MEASURED);
+	put_column(&j, "cost_ms", s, col_cost, 0, MEASURED);
 	json_array(&j, "losses");
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		if (!was_lost(s, i))
@@ -269,7 +254,7 @@ series_load_json(struct kp_buf *b, const struct kp_series *s)
 		json_string(&j, "cause", kp_loss_name(i));
 		json_string(&j, "unit", kp_loss_unit(i));
 		json_string(&j, "help", kp_loss_help(i));
-		put_column(&j, "lost", s, col_lost, (size_t)i);
+		put_column(&j, "lost", s, col_lost, (size_t)i, MEASURED);
 		json_end(&j);
 	}
 	json_end(&j);

@@ -14,7 +14,7 @@
 #include "text/timefmt.h"
 
 #define AFTER 0.1	/* less, as a part of the time inside, is not shown */
-#define REPORT_AFTER ", after"	/* behind a row's name: of calls after its end */
+#define PERCENTILES 5	/* with the mean, and the most */
 #define SUM_ROUNDING 0.01	/* of total: as exact as figures of two digits are */
 
 static const char *const titles[] = {
@@ -66,16 +66,6 @@ value_text(char *buf, const struct report_row *row, size_t tier,
 	return text_dur(buf, v < 0 ? -1 : (kp_dur_ns)(v + 0.5));
 }
 
-static bool
-has_async(const struct report *r)
-{
-	for (size_t i = 0; i < r->nrows; i++) {
-		if (report_value(&r->rows[i], 0, REPORT_ASYNC) >= 0)
-			return true;
-	}
-	return false;
-}
-
 /* Appends the time after the request, if it is large enough: 6.3 ms +18 ms. */
 static const char *
 with_after(char *text, const char *inside, const struct report_row *row,
@@ -103,14 +93,17 @@ static const struct extra {
 };
 #define EXTRAS (sizeof(extras) / sizeof(extras[0]))
 
+/* Time after the request is shown also if it is 0, as calls began then. */
 static bool
-has_extra(const struct report *r, size_t i)
+has_extra(const struct report *r, enum report_what what)
 {
-	if (extras[i].what == REPORT_ASYNC)
-		return has_async(r);
-	for (size_t row = 0; row < r->nrows; row++)
-		if (report_value(&r->rows[row], 0, extras[i].what) > 0)
+	double v;
+
+	for (size_t i = 0; i < r->nrows; i++) {
+		v = report_value(&r->rows[i], 0, what);
+		if (what == REPORT_ASYNC ? v >= 0 : v > 0)
 			return true;
+	}
 	return false;
 }
 
@@ -214,7 +207,7 @@ put_values(struct kp_buf *b, const struct report *r,
 	grid_col(&g, "requests", GRID_RIGHT);
 	grid_col(&g, "total", GRID_RIGHT);
 	for (size_t i = 0; i < EXTRAS; i++) {
-		extra[i] = has_extra(r, i);
+		extra[i] = has_extra(r, extras[i].what);
 		if (extra[i])
 			grid_col(&g, extras[i].title, GRID_RIGHT);
 		cols += extra[i];
@@ -237,46 +230,31 @@ put_values(struct kp_buf *b, const struct report *r,
 	grid_free(&g);
 }
 
+/* after: of the calls that began after their request; their mean is not known. */
 static void
-percentile_row(struct grid *g, const struct report *r, size_t row, size_t tier)
+percentile_row(struct grid *g, const struct report *r, size_t row, size_t tier,
+    bool after)
 {
 	const struct report_cell *c = &r->rows[row].cells[tier];
-	const kp_dur_ns v[] = { c->mean, c->p50, c->p90, c->p99, c->max };
-	char text[TEXT_MAX];
-	bool known;
-	uint64_t n = report_calls(r, row, tier, &known);
-
-	grid_cell(g, report_row_name(r, row));
-	grid_cell(g, text_known(text, n, known));
-	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
-		grid_cell(g, report_corrected(r, text, text_dur(text, v[i])));
-}
-
-/* The same of calls that began after their request; their mean is not known. */
-static void
-percentile_row_after(struct grid *g, const struct report *r, size_t row,
-    size_t tier)
-{
-	const struct report_cell *c = &r->rows[row].cells[tier];
-	const kp_dur_ns v[] = { -1, c->async_p50, c->async_p90, c->async_p99,
-		c->async_max };
+	const kp_dur_ns inside[] = { c->mean, c->p50, c->p90, c->p99, c->max };
+	const kp_dur_ns later[] = { -1, c->async_p50, c->async_p90,
+		c->async_p99, c->async_max };
+	bool known = c->async_calls + c->outlasting == c->sampled_async;
+	uint64_t n = c->async_calls;
 	char text[TEXT_MAX];
 	struct kp_buf name;
 
+	if (!after)
+		n = report_calls(r, row, tier, &known);
 	kp_buf_init(&name, 1 << 16);
-	kp_buf_printf(&name, "%s" REPORT_AFTER, report_row_name(r, row));
+	kp_buf_printf(&name, "%s%s", report_row_name(r, row),
+	    after ? ", after" : "");
 	grid_cell(g, kp_buf_cstr(&name));
 	kp_buf_free(&name);
-	grid_cell(g, text_known(text, c->async_calls,
-	    c->async_calls + c->outlasting == c->sampled_async));
-	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
-		grid_cell(g, text_dur(text, v[i]));
-}
-
-static bool
-has_percentiles(const struct report_cell *c, size_t tier)
-{
-	return c->calls > 0 || (tier > 0 && c->async_max >= 0);
+	grid_cell(g, text_known(text, n, known));
+	for (size_t i = 0; i < PERCENTILES; i++)
+		grid_cell(g, after ? text_dur(text, later[i]) :
+		    report_corrected(r, text, text_dur(text, inside[i])));
 }
 
 /* A grid of the tier (0: the request itself): how long one call takes. */
@@ -284,21 +262,21 @@ static void
 put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
     unsigned width)
 {
-	static const char *const heads[] = { "mean", "p50", "p90", "p99",
-		"max" };
+	static const char *const heads[PERCENTILES] = { "mean", "p50", "p90",
+		"p99", "max" };
 	struct grid g;
 
 	grid_init(&g);
 	tier_col(&g, r, tier, GRID_LEFT);
 	grid_fix(&g);
 	grid_col(&g, tier == 0 ? "requests" : "calls", GRID_RIGHT);
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+	for (size_t i = 0; i < PERCENTILES; i++)
 		grid_col(&g, heads[i], GRID_RIGHT);
 	for (size_t i = 0; i < r->nrows; i++) {
 		if (r->rows[i].cells[tier].calls > 0)
-			percentile_row(&g, r, i, tier);
+			percentile_row(&g, r, i, tier, false);
 		if (tier > 0 && r->rows[i].cells[tier].async_max >= 0)
-			percentile_row_after(&g, r, i, tier);
+			percentile_row(&g, r, i, tier, true);
 	}
 	kp_buf_u8(b, '\n');
 	grid_write(&g, width, b);
@@ -798,12 +776,14 @@ void
 report_table(struct kp_buf *b, const struct report *r,
     const struct report_opts *o)
 {
+	const struct report_cell *c;
 	char title[80], text[TEXT_MAX];
 	struct kp_buf notes;
 
 	put_values(b, r, o);
 	for (size_t t = 0; o->percentiles && t <= r->ntiers; t++) {
-		if (has_percentiles(&r->rows[0].cells[t], t))
+		c = &r->rows[0].cells[t];
+		if (c->calls > 0 || (t > 0 && c->async_max >= 0))
 			put_percentiles(b, r, t, o->width);
 	}
 	put_raised(b, r, o->width);

@@ -68,8 +68,9 @@ sort_index(const struct report *r, const char *name)
 	return 0;
 }
 
-const char *
-top_sort_now(const struct report *r, const struct top_view *v)
+/* The sort key in force: v->sort, or "requests" if r lacks that tier. */
+static const char *
+sort_now(const struct report *r, const struct top_view *v)
 {
 	return top_sort_name(r, sort_index(r, v->sort));
 }
@@ -84,24 +85,12 @@ static double
 order_value(const struct report_row *row, const struct order *o)
 {
 	const struct report_cell *c = &row->cells[0];
+	const double v[NSORTS] = { (double)c->requests, (double)c->mean,
+		(double)c->p99, c->calls > 0 ? (double)c->raised /
+		(double)c->calls : -1, (double)c->total, 0 };
 
-	switch (o->by) {
-	case 0:
-		return (double)c->requests;
-	case 1:
-		return (double)c->mean;
-	case 2:
-		return (double)c->p99;
-	case 3:
-		return c->calls > 0 ? (double)c->raised / (double)c->calls :
-		    -1;
-	case 4:
-		return (double)c->total;
-	case 5:
-		return 0;
-	default:
-		return report_value(row, o->by - NSORTS + 1, o->what);
-	}
+	return o->by < NSORTS ? v[o->by] :
+	    report_value(row, o->by - NSORTS + 1, o->what);
 }
 
 static int
@@ -344,7 +333,7 @@ put_order(struct kp_buf *b, const struct top_view *v, const struct report *r)
 {
 	/* without a window the tiers are not known */
 	bool known = r != NULL && r->windows > 0;
-	const char *by = known ? top_sort_now(r, v) : v->sort;
+	const char *by = known ? sort_now(r, v) : v->sort;
 
 	kp_buf_printf(b, "  by %s", v->reverse ? "least " : "");
 	text_put(b, by);
@@ -526,7 +515,7 @@ put_cols(struct grid *g, const struct top_view *v, const struct report *r)
 		{ "p99", "p99", 3 }, { "errors", "errors", 1 },
 		{ "share", "share", 2 },
 	};
-	const char *by = top_sort_now(r, v);
+	const char *by = sort_now(r, v);
 	unsigned tiers = (unsigned)r->ntiers;
 
 	grid_col(g, strcmp(by, "name") == 0 ? "identity*" : "identity",

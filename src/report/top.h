@@ -75,8 +75,6 @@ enum top_action {
 void top_view_init(struct top_view *v);
 /* The i-th sort key of a report; NULL: there are fewer. */
 const char *top_sort_name(const struct report *r, size_t i);
-/* The sort key in force: v->sort, or "requests" if r lacks that tier. */
-const char *top_sort_now(const struct report *r, const struct top_view *v);
 /* Sorts all rows but the first. */
 void top_sort(struct report *r, const struct top_view *v);
 /* Handles a key of keys.h.  page: rows of a screen. */
