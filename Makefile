@@ -94,6 +94,16 @@ $(B)/gen/load_%.etf: erlang/load.exprs
 	$(call say,GEN,$@)
 	$(Q)ERL_CRASH_DUMP_BYTES=0 erl -noinput -eval '$(PARSE)'
 
+# What kprof suggest asks a target, in the same way.
+$(B)/gen/facts.etf: erlang/facts.exprs
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)ERL_CRASH_DUMP_BYTES=0 erl -noinput -eval '$(PARSE)'
+
+$(B)/gen/facts_exprs.h: $(B)/gen/facts.etf
+	$(call say,GEN,$@)
+	$(Q)xxd -i -n kp_facts_exprs $< > $@
+
 $(B)/gen/%_beam.h: $(B)/gen/kprof_%.beam
 	$(call say,GEN,$@)
 	$(Q)for f in $^; do case $$f in \
@@ -109,13 +119,14 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 	    { cat $<; printf '\0'; } | xxd -i; echo '};'; } > $@
 
 GEN := $(addprefix $(B)/gen/,agent_beam.h probe_beam.h counters_beam.h sampler_beam.h tracer_beam.h \
-         calls_probe_beam.h schema_sql.h web_assets.h)
+         calls_probe_beam.h facts_exprs.h schema_sql.h web_assets.h)
 
 $(call obj,src/agent/agent_attach.c): $(B)/gen/agent_beam.h $(B)/gen/probe_beam.h
 $(call obj,src/profile/node/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/profile/node/sampler.c): $(B)/gen/sampler_beam.h
 $(call obj,src/profile/node/tracers.c): $(B)/gen/tracer_beam.h
 $(call obj,src/profile/node/tracers.c): $(B)/gen/calls_probe_beam.h
+$(call obj,src/client/functions/suggest_facts.c): $(B)/gen/facts_exprs.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # The dashboard: its own files, and the chart library of Debian's package, with its

@@ -391,7 +391,7 @@ suggest_write(const struct suggest_file *f, struct kp_buf *b)
 /* Each the highest of the figures that were measured with OTP 25, 27 and 29. */
 /* To load a module of kprof's, start it, and purge it. */
 #define COST_LOAD (10 * KP_NS_PER_MS)
-/* To answer a question over rex, which makes a process. */
+/* To answer about a module, and to make a process that does. */
 #define COST_QUESTION (100 * KP_NS_PER_US)
 /* To set a pattern, and to take it back. */
 #define COST_PATTERN (320 * KP_NS_PER_US)

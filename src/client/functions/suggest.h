@@ -7,7 +7,6 @@
 #define KPROFD_CLIENT_FUNCTIONS_SUGGEST_H
 
 #include "client/functions/fn_command.h"
-#include "profile/node/facts.h"
 #include "suggest/pools.h"
 #include "suggest/propose.h"
 
@@ -24,6 +23,59 @@ struct suggest_calls {
 };
 
 void suggest_calls_free(struct suggest_calls *c);
+
+/* ---- suggest_facts.c: what runs there ---- */
+
+struct facts_fn {
+	char *fun;
+	uint32_t arity;
+};
+
+struct facts_module {
+	char *name;
+	const char *app;	/* "": of none that is known */
+	bool platform;		/* of OTP, of Elixir, or kprof's */
+	bool asked;		/* the rest is known, which is private: */
+	bool unnamed;		/* no file: made at run time, under any name */
+	bool runs_servers;	/* a behaviour of servers */
+	uint32_t functions;	/* all of them */
+	struct facts_fn *fns;	/* exports, then what a server calls back */
+	size_t nexports, nfns;
+};
+
+struct facts;
+
+/*
+ * Connects for a moment, and lists applications and loaded modules, if the node has
+ * room for profiles that take `memory` bytes (injected_room()).  o's texts are
+ * borrowed.  On error `why` is one line for the user; KP_END: woken.
+ */
+enum kp_err facts_open(struct facts **f, const struct dist_sync_opts *o,
+    uint64_t memory, char *why, size_t n);
+void facts_free(struct facts *f);
+/* How many questions there were, in each of which is one module. */
+uint64_t facts_questions(const struct facts *f);
+/* In the order of applications and names. */
+const struct facts_module *facts_modules(const struct facts *f, size_t *n);
+const struct facts_module *facts_find(const struct facts *f, const char *name);
+/* True for OTP's own clients and databases, whose calls are boundaries. */
+bool facts_is_client(const char *mod);
+/* Is the application OTP's or Elixir's? */
+bool facts_is_platform(const struct facts *f, const char *app);
+/* Applications that are not of the platform and have loaded modules. */
+size_t facts_apps(const struct facts *f, const char **v, size_t max);
+/*
+ * Asks about these modules in turn, until they have more than `most` functions.
+ * *taken: how many of them are before that.  Errors as facts_open().
+ */
+enum kp_err facts_ask(struct facts *f, const char *const *names, size_t n,
+    uint64_t most, size_t *taken, char *why, size_t len);
+/*
+ * Describes each function of t, from the first on; asks the node about modules that
+ * it has not asked about yet.  The caller frees *fns.  Errors as facts_open().
+ */
+enum kp_err facts_describe(struct facts *f, const struct kp_call_names *t,
+    struct suggest_fn **fns, char *why, size_t n);
 
 /* ---- suggest_node.c: it samples, counts and traces ---- */
 

@@ -162,7 +162,7 @@ is_platform(const void *facts, const char *app, const char *mod)
 	const struct facts_module *m = mod == NULL || app[0] != '\0' ? NULL :
 	    facts_find(facts, mod);
 
-	return facts_is_platform(app) || (m != NULL && m->platform);
+	return facts_is_platform(facts, app) || (m != NULL && m->platform);
 }
 
 static void

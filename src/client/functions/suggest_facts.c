@@ -1,0 +1,480 @@
+/*
+ * suggest_facts.c - asks a node about its applications, modules and functions, with
+ * erlang/facts.exprs: a few modules at once, each once.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/intern.h"
+#include "base/vec.h"
+#include "client/functions/suggest.h"
+#include "facts_exprs.h"	/* generated */
+#include "kprofd/etf.h"
+#include "profile/node/injected.h"
+
+#define ANSWER_LIMIT (10 * KP_NS_PER_S)
+#define APPS_MAX 1000u
+#define MODULES_MAX 20000u	/* a large node has 5,000 */
+#define MODULE_FNS_MAX 20000u	/* exports and callbacks of one module */
+#define ASKED_AT_ONCE 50u	/* modules: 4 ms and 25 KiB */
+#define LISTED_AT_ONCE 50u	/* modules, in what one question takes */
+#define ASK_MAX (64u << 10)	/* bytes of a question */
+#define ATOM_MAX 255u		/* bytes of a name that can be sent */
+
+/* Bits of a module, as facts.exprs has them. */
+#define MADE_AT_RUN_TIME 1
+#define RUNS_SERVERS 2
+
+struct app {
+	char *name;
+	bool platform;
+	bool needed;		/* by another application, not of the platform */
+};
+
+struct facts {
+	struct dist_sync_opts opts;
+	struct dist_sync *talk;		/* while it asks */
+	uint64_t questions;
+	struct app *apps;
+	size_t napps;
+	struct facts_module *v;
+	size_t n;
+	struct intern by_name;
+};
+
+static char *
+copy(struct kp_span s)
+{
+	return strndup(s.n > 0 ? (const char *)s.p : "", s.n);
+}
+
+static bool
+read_bool(struct kp_term *r)
+{
+	return kp_span_is(kp_term_atom(r), "true");
+}
+
+static struct facts_module *
+module_of(const struct facts *f, const char *name)
+{
+	const struct interned *at = intern_get(&f->by_name, name, strlen(name));
+
+	return at != NULL ? &f->v[at->val] : NULL;
+}
+
+/* ---- questions ---- */
+
+static enum kp_err
+broken(const struct facts *f, enum kp_err e, char *why, size_t n)
+{
+	if (e != KP_END)
+		snprintf(why, n, "'%s': %s", f->opts.target, e == KP_ETIMEOUT ?
+		    "no answer from the node" : e == KP_EIO ? "the connection "
+		    "is over (did the node end?)" : e == KP_ENOMEM ?
+		    "out of memory" : e == KP_ELIMIT ? "its answer is too "
+		    "large" : "its answer makes no sense");
+	return e;
+}
+
+/* erl_eval:expr(Facts, [{'Ask', Ask}], none, none, value): all, or about n modules. */
+static void
+put_question(struct kp_buf *b, const struct dist_ids *ids,
+    struct facts_module *const *v, uint32_t n)
+{
+	rex_begin(b, ids, "erl_eval", "expr");
+	kp_etf_list(b, 5);
+	/* Without the version byte of an external term. */
+	kp_buf_put(b, kp_facts_exprs + 1, kp_facts_exprs_len - 1);
+	kp_etf_list(b, 1);
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "Ask");
+	if (n == 0) {
+		kp_etf_atom(b, "all");
+	} else {
+		kp_etf_tuple(b, 2);
+		kp_etf_atom(b, "modules");
+		kp_etf_list(b, n);
+		for (uint32_t i = 0; i < n; i++)
+			kp_etf_atom(b, v[i]->name);
+		kp_etf_nil(b);
+	}
+	kp_etf_nil(b);
+	for (unsigned i = 0; i < 2; i++)
+		kp_etf_atom(b, "none");
+	kp_etf_atom(b, "value");
+	kp_etf_nil(b);
+	rex_end(b);
+}
+
+/* r is at the answer; {badrpc, _} makes no sense. */
+static enum kp_err
+question(struct facts *f, struct facts_module *const *v, uint32_t n, struct kp_term *r)
+{
+	kp_mono_ns deadline = kp_mono_now() + ANSWER_LIMIT;
+	struct kp_buf b;
+	enum kp_err e;
+
+	f->questions += 1 + n;
+	kp_buf_init(&b, ASK_MAX);
+	put_question(&b, dist_sync_ids(f->talk), v, n);
+	e = dist_sync_rex(f->talk, &b);
+	kp_buf_free(&b);
+	while (e == KP_OK) {
+		e = dist_sync_next(f->talk, deadline, r);
+		if (e != KP_OK)
+			break;
+		kp_term_tuple_n(r, 2);
+		if (kp_span_is(kp_term_atom(r), "rex") && r->err == KP_OK)
+			break;
+	}
+	return e;
+}
+
+/* ---- applications and modules ---- */
+
+/* app: "" if it is of none. */
+static enum kp_err
+module_add(struct facts *f, struct kp_span name, const char *app, bool platform)
+{
+	enum kp_err e;
+
+	if (name.n > ATOM_MAX || intern_get(&f->by_name, name.p, name.n) != NULL)
+		return KP_OK;
+	e = vec_room_by_len(&f->v, f->n, MODULES_MAX);
+	if (e == KP_ELIMIT)
+		return KP_OK;
+	if (e != KP_OK || intern_put(&f->by_name, name.p, name.n,
+	    (uint32_t)f->n) == NULL)
+		return KP_ENOMEM;
+	f->v[f->n] = (struct facts_module){ .name = copy(name), .app = app };
+	if (f->v[f->n].name == NULL)
+		return KP_ENOMEM;
+	f->v[f->n].platform = platform ||
+	    strncmp(f->v[f->n].name, "kprof_", 6) == 0;
+	f->n++;
+	return KP_OK;
+}
+
+/* [{Name, IsPlatform, IsNeeded, [Module]}] */
+static enum kp_err
+read_apps(struct facts *f, struct kp_term *r)
+{
+	uint32_t n = kp_term_list(r), modules;
+	struct app *a;
+	enum kp_err e = KP_OK;
+
+	for (uint32_t i = 0; i < n && e == KP_OK; i++) {
+		if (vec_room_by_len(&f->apps, f->napps, APPS_MAX) != KP_OK)
+			return KP_ELIMIT;
+		a = &f->apps[f->napps];
+		kp_term_tuple_n(r, 4);
+		a->name = copy(kp_term_atom(r));
+		if (a->name == NULL)
+			return KP_ENOMEM;
+		f->napps++;
+		a->platform = read_bool(r);
+		a->needed = read_bool(r);
+		modules = kp_term_list(r);
+		for (uint32_t k = 0; k < modules && e == KP_OK; k++) {
+			e = module_add(f, kp_term_atom(r), a->name, a->platform);
+			e = e != KP_OK ? e : r->err;
+		}
+		if (modules > 0)
+			kp_term_nil(r);
+		e = e != KP_OK ? e : r->err;
+	}
+	if (n > 0)
+		kp_term_nil(r);
+	return e != KP_OK ? e : r->err;
+}
+
+/* [{Module, IsPlatform}] */
+static enum kp_err
+read_others(struct facts *f, struct kp_term *r)
+{
+	uint32_t n = kp_term_list(r);
+	struct kp_span name;
+	enum kp_err e = KP_OK;
+
+	for (uint32_t i = 0; i < n && e == KP_OK && r->err == KP_OK; i++) {
+		kp_term_tuple_n(r, 2);
+		name = kp_term_atom(r);
+		e = module_add(f, name, "", read_bool(r));
+	}
+	return e != KP_OK ? e : r->err;
+}
+
+enum kp_err
+facts_open(struct facts **out, const struct dist_sync_opts *o, uint64_t memory,
+    char *why, size_t n)
+{
+	struct facts *f = calloc(1, sizeof(*f));
+	struct kp_term r;
+	enum kp_err e;
+
+	if (f == NULL) {
+		snprintf(why, n, "out of memory");
+		return KP_ENOMEM;
+	}
+	f->opts = *o;
+	e = dist_sync_open(&f->talk, o, why, n);
+	if (e == KP_OK) {
+		e = injected_room(f->talk, o->target, memory, why, n);
+		if (e == KP_OK) {
+			e = question(f, NULL, 0, &r);
+			if (e == KP_OK)
+				kp_term_tuple_n(&r, 2);
+			if (e == KP_OK)
+				e = read_apps(f, &r);
+			if (e == KP_OK)
+				e = read_others(f, &r);
+			if (e != KP_OK)
+				broken(f, e, why, n);
+		}
+		dist_sync_close(f->talk);
+	}
+	if (e != KP_OK) {
+		facts_free(f);
+		return e;
+	}
+	*out = f;
+	return KP_OK;
+}
+
+void
+facts_free(struct facts *f)
+{
+	if (f == NULL)
+		return;
+	for (size_t i = 0; i < f->n; i++) {
+		for (size_t k = 0; k < f->v[i].nfns; k++)
+			free(f->v[i].fns[k].fun);
+		free(f->v[i].fns);
+		free(f->v[i].name);
+	}
+	for (size_t i = 0; i < f->napps; i++)
+		free(f->apps[i].name);
+	free(f->apps);
+	free(f->v);
+	intern_free(&f->by_name);
+	free(f);
+}
+
+uint64_t
+facts_questions(const struct facts *f)
+{
+	return f->questions + f->n / LISTED_AT_ONCE;
+}
+
+const struct facts_module *
+facts_modules(const struct facts *f, size_t *n)
+{
+	*n = f->n;
+	return f->v;
+}
+
+const struct facts_module *
+facts_find(const struct facts *f, const char *name)
+{
+	return module_of(f, name);
+}
+
+bool
+facts_is_client(const char *mod)
+{
+	return strcmp(mod, "httpc") == 0 || strcmp(mod, "mnesia") == 0;
+}
+
+bool
+facts_is_platform(const struct facts *f, const char *app)
+{
+	for (size_t i = 0; i < f->napps; i++)
+		if (strcmp(f->apps[i].name, app) == 0)
+			return f->apps[i].platform;
+	return false;
+}
+
+size_t
+facts_apps(const struct facts *f, const char **v, size_t max)
+{
+	size_t n = 0, k;
+
+	for (size_t i = 0; i < f->napps && n < max; i++) {
+		for (k = 0; k < f->n && f->v[k].app != f->apps[i].name; k++)
+			;
+		if (k < f->n && !f->apps[i].platform)
+			v[n++] = f->apps[i].name;
+	}
+	return n;
+}
+
+/* ---- modules ---- */
+
+/* [{Function, Arity}] */
+static enum kp_err
+read_fns(struct facts_module *m, struct kp_term *r)
+{
+	uint32_t n = kp_term_list(r);
+	struct facts_fn fn;
+	struct kp_span fun;
+	int64_t arity;
+	enum kp_err e = KP_OK;
+
+	for (uint32_t i = 0; i < n && e == KP_OK; i++) {
+		kp_term_tuple_n(r, 2);
+		fun = kp_term_atom(r);
+		arity = kp_term_int(r);
+		if (r->err != KP_OK || arity < 0 || arity > 255)
+			return KP_EFORMAT;
+		e = vec_room_by_len(&m->fns, m->nfns, MODULE_FNS_MAX);
+		if (e != KP_OK)
+			return e;
+		fn = (struct facts_fn){ copy(fun), (uint32_t)arity };
+		if (fn.fun == NULL)
+			return KP_ENOMEM;
+		m->fns[m->nfns++] = fn;
+	}
+	if (n > 0)
+		kp_term_nil(r);
+	return r->err;
+}
+
+/* [{Functions, Bits, Exports, Callbacks}], n of them */
+static enum kp_err
+read_modules(struct facts_module *const *v, uint32_t n, struct kp_term *r)
+{
+	int64_t functions, bits;
+	enum kp_err e = kp_term_list(r) == n ? KP_OK : KP_EFORMAT;
+
+	for (uint32_t i = 0; i < n && e == KP_OK; i++) {
+		kp_term_tuple_n(r, 4);
+		functions = kp_term_int(r);
+		bits = kp_term_int(r);
+		if (r->err != KP_OK || functions < 0 || functions > INT32_MAX)
+			return KP_EFORMAT;
+		v[i]->asked = true;
+		v[i]->functions = (uint32_t)functions;
+		v[i]->unnamed = (bits & MADE_AT_RUN_TIME) != 0 &&
+		    v[i]->app[0] == '\0';
+		v[i]->runs_servers = (bits & RUNS_SERVERS) != 0;
+		e = read_fns(v[i], r);
+		v[i]->nexports = v[i]->nfns;
+		if (e == KP_OK)
+			e = read_fns(v[i], r);
+	}
+	return e;
+}
+
+/* Asks about these, some at once; from the first one on until `most` functions. */
+static enum kp_err
+ask(struct facts *f, struct facts_module *const *v, size_t n, uint64_t most, char *why,
+    size_t len)
+{
+	uint64_t all = 0;
+	struct kp_term r;
+	uint32_t some;
+	enum kp_err e;
+
+	if (n == 0)
+		return KP_OK;
+	e = dist_sync_open(&f->talk, &f->opts, why, len);
+	if (e != KP_OK)
+		return e;
+	for (size_t i = 0; i < n && all <= most && e == KP_OK; i += some) {
+		some = n - i < ASKED_AT_ONCE ? (uint32_t)(n - i) : ASKED_AT_ONCE;
+		e = question(f, v + i, some, &r);
+		if (e == KP_OK)
+			e = read_modules(v + i, some, &r);
+		for (uint32_t k = 0; k < some; k++)
+			all += v[i + k]->functions;
+	}
+	/* So that somebody else of our name can connect meanwhile. */
+	dist_sync_close(f->talk);
+	return e == KP_OK ? e : broken(f, e, why, len);
+}
+
+enum kp_err
+facts_ask(struct facts *f, const char *const *names, size_t n, uint64_t most,
+    size_t *taken, char *why, size_t len)
+{
+	struct facts_module **v = calloc(n + 1, sizeof(struct facts_module *));
+	uint64_t all = 0;
+	enum kp_err e = v != NULL ? KP_OK : KP_ENOMEM;
+
+	*taken = 0;
+	for (size_t i = 0; i < n && v != NULL; i++)
+		v[i] = module_of(f, names[i]);
+	e = v != NULL ? ask(f, v, n, most, why, len) :
+	    broken(f, KP_ENOMEM, why, len);
+	while (e == KP_OK && *taken < n && all <= most)
+		all += v[(*taken)++]->functions;
+	free(v);
+	return e;
+}
+
+/* ---- functions ---- */
+
+static bool
+has_fn(const struct facts_fn *v, const struct facts_fn *end,
+    const struct kp_call_fn *fn)
+{
+	for (; v < end; v++)
+		if (v->arity == fn->arity && strcmp(v->fun, fn->fun) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_users(const struct facts *f, const char *app)
+{
+	for (size_t i = 0; i < f->napps; i++)
+		if (f->apps[i].name == app)
+			return !f->apps[i].needed;
+	return true;
+}
+
+enum kp_err
+facts_describe(struct facts *f, const struct kp_call_names *t,
+    struct suggest_fn **out, char *why, size_t len)
+{
+	struct suggest_fn *fns = calloc(t->nfns + 1, sizeof(*fns));
+	struct facts_module **v = calloc(t->nfns + 1, sizeof(struct facts_module *)), *m;
+	bool own;
+	size_t n = 0;
+	enum kp_err e;
+
+	/* Asked is only who is. */
+	for (uint32_t i = KP_FN_FIRST; v != NULL && i < t->nfns; i++) {
+		m = module_of(f, t->fns[i].mod);
+		if (m == NULL || m->asked ||
+		    (m->platform && !facts_is_client(m->name)))
+			continue;
+		m->asked = true;
+		v[n++] = m;
+	}
+	e = fns != NULL && v != NULL ? ask(f, v, n, UINT64_MAX, why, len) :
+	    broken(f, KP_ENOMEM, why, len);
+	free(v);
+	for (uint32_t i = 0; i < t->nfns && e == KP_OK; i++) {
+		fns[i] = (struct suggest_fn){ .platform = true, .app = "" };
+		m = i < KP_FN_FIRST ? NULL : module_of(f, t->fns[i].mod);
+		if (m == NULL)
+			continue;
+		own = !m->platform || facts_is_client(m->name);
+		fns[i].platform = !own || m->runs_servers;
+		fns[i].app = m->app;
+		fns[i].unnamed = m->unnamed;
+		fns[i].users = is_users(f, m->app);
+		fns[i].exported = has_fn(m->fns, m->fns + m->nexports,
+		    &t->fns[i]);
+		fns[i].callback = has_fn(m->fns + m->nexports,
+		    m->fns + m->nfns, &t->fns[i]);
+	}
+	if (e != KP_OK) {
+		free(fns);
+		return e;
+	}
+	*out = fns;
+	return KP_OK;
+}
