@@ -42,7 +42,10 @@ fn_is_around(const struct suggest_tree *c, const struct suggest_fn *fns,
 static bool
 tree_begin(struct suggest_tree *c)
 {
-	if (vec_room_by_len(&c->frames, 0, SUGGEST_TREE_MAX) != KP_OK)
+	c->loops = calloc(c->names->nfns + 1, sizeof(*c->loops));
+	c->recursive = calloc(c->names->nfns + 1, sizeof(*c->recursive));
+	if (c->loops == NULL || c->recursive == NULL ||
+	    vec_room_by_len(&c->frames, 0, SUGGEST_TREE_MAX) != KP_OK)
 		return false;
 	c->frames[0] = (struct suggest_frame){ .fn = KP_FN_UNDEFINED };
 	c->nframes = 1;
@@ -71,8 +74,7 @@ frame_child(struct suggest_tree *c, struct map *children, uint32_t parent,
 	}
 	if (e != KP_OK || !map_put(children, key, c->nframes))
 		return FRAME_NONE;
-	c->frames[c->nframes] = (struct suggest_frame){ .parent = parent, .fn = fn,
-		.depth = c->frames[parent].depth + 1 };
+	c->frames[c->nframes] = (struct suggest_frame){ .parent = parent, .fn = fn };
 	return c->nframes++;
 }
 
@@ -106,7 +108,17 @@ struct worker {
 /* Of one path of the sum. */
 struct placed {
 	kp_dur_ns own, wait[SUGGEST_WAITS];
+	kp_dur_ns total;	/* with callees, on the processor */
 	uint32_t frame;
+};
+
+/* Of one function. */
+struct fn_sum {
+	uint64_t all, inside;	/* calls; inside itself */
+	uint64_t calls;		/* of frames: */
+	kp_dur_ns own;
+	bool calling;		/* another function */
+	uint32_t callback;	/* its number + 1; 0: none */
 };
 
 struct suggest_tree_state {
@@ -115,6 +127,7 @@ struct suggest_tree_state {
 	uint32_t nworkers;
 	struct placed *placed;
 	uint32_t nplaced;
+	struct fn_sum *fns;
 	struct map messages;	/* (sender, serial) -> sent by one that works */
 	struct map children;	/* (frame, function) -> frame */
 	const char *mod, *fun;	/* of the entry; NULL: not by request */
@@ -216,6 +229,7 @@ suggest_tree_free(struct suggest_tree *c)
 		map_free(&s->children);
 		free(s->workers);
 		free(s->placed);
+		free(s->fns);
 		free(s);
 	}
 	if (c == NULL)
@@ -333,31 +347,23 @@ calls_itself(const struct suggest_tree *c, uint32_t path)
 	return false;
 }
 
-static bool
+static void
 find_loops(struct suggest_tree *c)
 {
 	const struct kp_calls_sum *sum = c->state->sum;
-	uint64_t *all = calloc(c->names->nfns + 1, sizeof(*all));
-	uint64_t *inside = calloc(c->names->nfns + 1, sizeof(*inside));
+	struct fn_sum *fns = c->state->fns;
+	const struct kp_calls_path *p;
 
-	c->loops = calloc(c->names->nfns + 1, sizeof(*c->loops));
-	c->recursive = calloc(c->names->nfns + 1, sizeof(*c->recursive));
-	for (uint32_t i = 0; all != NULL && inside != NULL && i < sum->npaths;
-	     i++) {
-		all[sum->paths[i].fn] += sum->paths[i].calls;
+	for (uint32_t i = 0; i < sum->npaths; i++) {
+		p = &sum->paths[i];
+		fns[p->fn].all += p->calls;
 		if (is_inside_itself(sum, i))
-			inside[sum->paths[i].fn] += sum->paths[i].calls;
-		if (c->recursive != NULL && sum->paths[i].calls > 0 &&
-		    sum->paths[i].fn >= KP_FN_FIRST && calls_itself(c, i))
-			c->recursive[sum->paths[i].fn] = true;
+			fns[p->fn].inside += p->calls;
+		if (p->calls > 0 && p->fn >= KP_FN_FIRST && calls_itself(c, i))
+			c->recursive[p->fn] = true;
 	}
-	for (uint32_t i = KP_FN_FIRST; all != NULL && inside != NULL &&
-	     c->loops != NULL && i < c->names->nfns; i++)
-		c->loops[i] = inside[i] * 5 > all[i];
-	free(all);
-	free(inside);
-	return all != NULL && inside != NULL && c->loops != NULL &&
-	    c->recursive != NULL;
+	for (uint32_t i = KP_FN_FIRST; i < c->names->nfns; i++)
+		c->loops[i] = fns[i].inside * 5 > fns[i].all;
 }
 
 /* Around tops: what only waits for work, or was called before the trace. */
@@ -404,27 +410,21 @@ place(struct suggest_tree *c, const struct suggest_fn *fns, uint32_t i)
 static kp_dur_ns
 traced_call(const struct suggest_tree *c)
 {
-	uint32_t n = c->names->nfns;
-	uint64_t *calls = calloc(n + 1, sizeof(*calls));
-	kp_dur_ns *own = calloc(n + 1, sizeof(*own)), least = 0, t;
-	bool *calling = calloc(n + 1, sizeof(*calling));
+	struct fn_sum *fns = c->state->fns;
+	const struct suggest_frame *f;
+	kp_dur_ns least = 0, t;
 
-	for (uint32_t i = 1; calls != NULL && own != NULL && calling != NULL &&
-	     i < c->nframes; i++) {
-		calls[c->frames[i].fn] += c->frames[i].calls;
-		own[c->frames[i].fn] += c->frames[i].own;
-		calling[c->frames[c->frames[i].parent].fn] = true;
+	for (f = c->frames + 1; f < c->frames + c->nframes; f++) {
+		fns[f->fn].calls += f->calls;
+		fns[f->fn].own += f->own;
+		fns[c->frames[f->parent].fn].calling = true;
 	}
-	for (uint32_t i = KP_FN_FIRST; calls != NULL && own != NULL &&
-	     calling != NULL && i < n; i++) {
-		if (calls[i] < OFTEN || calling[i])
+	for (uint32_t i = KP_FN_FIRST; i < c->names->nfns; i++) {
+		if (fns[i].calls < OFTEN || fns[i].calling)
 			continue;
-		t = own[i] / (kp_dur_ns)calls[i];
+		t = fns[i].own / (kp_dur_ns)fns[i].calls;
 		least = least == 0 || t < least ? t : least;
 	}
-	free(calls);
-	free(own);
-	free(calling);
 	return least < TRACED_MAX ? least : TRACED_MAX;
 }
 
@@ -455,34 +455,34 @@ less_tracing(struct suggest_tree *c)
 static void
 callbacks(struct suggest_tree *c, const struct suggest_fn *fns)
 {
-	const struct kp_calls_sum *sum = c->state->sum;
-	kp_dur_ns *total = calloc(sum->npaths + 1, sizeof(*total));
-	uint32_t *at = calloc(c->names->nfns + 1, sizeof(*at)), fn;
+	struct suggest_tree_state *s = c->state;
+	const struct kp_calls_path *p;
+	struct suggest_callback *k;
+	uint32_t *at;
 
-	for (uint32_t i = sum->npaths; total != NULL && i-- > 0;) {
-		total[i] += sum->paths[i].own;
-		if (sum->paths[i].parent != KP_PATH_NONE)
-			total[sum->paths[i].parent] += total[i];
+	for (uint32_t i = s->sum->npaths; i-- > 0;) {
+		p = &s->sum->paths[i];
+		s->placed[i].total += p->own;
+		if (p->parent != KP_PATH_NONE)
+			s->placed[p->parent].total += s->placed[i].total;
 	}
-	for (uint32_t i = 0; total != NULL && at != NULL && i < sum->npaths;
-	     i++) {
-		fn = sum->paths[i].fn;
-		if (!fns[fn].callback || sum->paths[i].calls == 0)
+	for (uint32_t i = 0; i < s->sum->npaths; i++) {
+		p = &s->sum->paths[i];
+		at = &s->fns[p->fn].callback;
+		if (!fns[p->fn].callback || p->calls == 0)
 			continue;
-		if (at[fn] == 0 && vec_room_by_len(&c->callbacks, c->ncallbacks,
+		if (*at == 0 && vec_room_by_len(&c->callbacks, c->ncallbacks,
 		    SUGGEST_TREE_MAX) == KP_OK) {
-			c->callbacks[c->ncallbacks] = (struct suggest_callback){ .fn = fn };
-			at[fn] = ++c->ncallbacks;
+			c->callbacks[c->ncallbacks] = (struct suggest_callback){
+				.fn = p->fn };
+			*at = ++c->ncallbacks;
 		}
-		if (at[fn] == 0)
+		if (*at == 0)
 			continue;
-		c->callbacks[at[fn] - 1].calls += sum->paths[i].calls;
-		c->callbacks[at[fn] - 1].total += total[i];
+		k = &c->callbacks[*at - 1];
+		k->calls += p->calls;
+		k->total += s->placed[i].total;
 	}
-	if (total == NULL || at == NULL)
-		c->state->err = KP_ENOMEM;
-	free(total);
-	free(at);
 }
 
 enum kp_err
@@ -494,8 +494,10 @@ suggest_tree_end(struct suggest_tree *c, const struct suggest_fn *fns)
 	c->span = s->last - s->first;
 	if (e == KP_OK && s->sum->npaths > 0)
 		e = vec_reach(&s->placed, &s->nplaced, s->sum->npaths - 1);
-	if (e != KP_OK || !tree_begin(c) || !find_loops(c))
+	s->fns = calloc(c->names->nfns + 1, sizeof(*s->fns));
+	if (e != KP_OK || s->fns == NULL || !tree_begin(c))
 		return KP_ENOMEM;
+	find_loops(c);
 	for (uint32_t i = 0; i < s->sum->npaths; i++)
 		place(c, fns, i);
 	less_tracing(c);
@@ -824,9 +826,6 @@ suggest_stacks_tree(const struct suggest_stacks *s, const double *rates,
 
 	c->span = span;
 	c->events = s->samples;
-	c->loops = calloc(s->names->nfns + 1, sizeof(*c->loops));
-	c->recursive = calloc(s->names->nfns + 1, sizeof(*c->recursive));
-	good = good && c->loops != NULL && c->recursive != NULL;
 	for (uint32_t i = 0; good && i < s->n; i++) {
 		good = grow(&g, &s->v[i]);
 		if (good)

@@ -45,7 +45,7 @@ struct suggest_fn {
 
 /* A place in the call tree.  Its parent comes before it; 0 is around all tops. */
 struct suggest_frame {
-	uint32_t parent, fn, depth;
+	uint32_t parent, fn;
 	uint64_t calls;
 	kp_dur_ns own, wait[SUGGEST_WAITS];	/* without callees */
 	kp_dur_ns total;	/* with them; of a waiting caller, too */

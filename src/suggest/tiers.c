@@ -17,7 +17,7 @@
 #define HELPER_CALLERS 8	/* modules that call a helper: more are not looked at */
 #define HELPER_SURE 3		/* with fewer its calls are short, too: */
 #define HELPER_SHORT (50 * KP_NS_PER_US)
-#define HELPER_WAITS 0.2	/* share of its time; who waits more is no helper */
+#define HELPER_WAITS 0.2	/* share of its time; a module that waits more is not a helper */
 #define POOL_ASKS 0.2		/* share of the way to a pool that waits for its workers */
 #define SHARE 0.01		/* of the requests' time, from which it is a tier */
 #define SURER 1.3		/* times that, unless it was in an earlier draft: */
