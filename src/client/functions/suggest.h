@@ -33,7 +33,7 @@ struct facts_fn {
 
 struct facts_module {
 	char *name;
-	const char *app;	/* "": of none that is known */
+	size_t app;		/* its application, as a number; 0: of none */
 	bool platform;		/* of OTP, of Elixir, or kprof's */
 	bool asked;		/* the rest is known, which is private: */
 	bool unnamed;		/* no file: made at run time, under any name */

@@ -14,7 +14,7 @@
 #include "profile/node/injected.h"
 
 #define ANSWER_LIMIT (10 * KP_NS_PER_S)
-#define APPS_MAX 1000u
+#define APPS_MAX 1001u
 #define MODULES_MAX 20000u	/* a large node has 5,000 */
 #define MODULE_FNS_MAX 20000u	/* exports and callbacks of one module */
 #define ASKED_AT_ONCE 50u	/* modules: 4 ms and 25 KiB */
@@ -30,13 +30,14 @@ struct app {
 	char *name;
 	bool platform;
 	bool needed;		/* by another application, not of the platform */
+	bool loaded;		/* a module of it is */
 };
 
 struct facts {
 	struct dist_sync_opts opts;
 	struct dist_sync *talk;		/* while it asks */
 	uint64_t questions;
-	struct app *apps;
+	struct app *apps;		/* the first is "", of modules of none */
 	size_t napps;
 	struct facts_module *v;
 	size_t n;
@@ -133,9 +134,20 @@ question(struct facts *f, struct facts_module *const *v, uint32_t n, struct kp_t
 
 /* ---- applications and modules ---- */
 
-/* app: "" if it is of none. */
 static enum kp_err
-module_add(struct facts *f, struct kp_span name, const char *app, bool platform)
+app_add(struct facts *f, struct kp_span name)
+{
+	enum kp_err e = vec_room_by_len(&f->apps, f->napps, APPS_MAX);
+
+	if (e != KP_OK)
+		return e;
+	f->apps[f->napps] = (struct app){ .name = copy(name) };
+	return f->apps[f->napps++].name != NULL ? KP_OK : KP_ENOMEM;
+}
+
+/* app: its number. */
+static enum kp_err
+module_add(struct facts *f, struct kp_span name, size_t app, bool platform)
 {
 	enum kp_err e;
 
@@ -150,6 +162,7 @@ module_add(struct facts *f, struct kp_span name, const char *app, bool platform)
 	f->v[f->n] = (struct facts_module){ .name = copy(name), .app = app };
 	if (f->v[f->n].name == NULL)
 		return KP_ENOMEM;
+	f->apps[app].loaded = true;
 	f->v[f->n].platform = platform ||
 	    strncmp(f->v[f->n].name, "kprof_", 6) == 0;
 	f->n++;
@@ -165,21 +178,18 @@ read_apps(struct facts *f, struct kp_term *r)
 	enum kp_err e = KP_OK;
 
 	for (uint32_t i = 0; i < n && e == KP_OK; i++) {
-		if (vec_room_by_len(&f->apps, f->napps, APPS_MAX) != KP_OK)
-			return KP_ELIMIT;
-		a = &f->apps[f->napps];
 		kp_term_tuple_n(r, 4);
-		a->name = copy(kp_term_atom(r));
-		if (a->name == NULL)
-			return KP_ENOMEM;
-		f->napps++;
+		e = app_add(f, kp_term_atom(r));
+		if (e != KP_OK)
+			return e;
+		a = &f->apps[f->napps - 1];
 		a->platform = read_bool(r);
 		a->needed = read_bool(r);
 		modules = kp_term_list(r);
-		for (uint32_t k = 0; k < modules && e == KP_OK; k++) {
-			e = module_add(f, kp_term_atom(r), a->name, a->platform);
-			e = e != KP_OK ? e : r->err;
-		}
+		for (uint32_t k = 0; k < modules && e == KP_OK && r->err == KP_OK;
+		     k++)
+			e = module_add(f, kp_term_atom(r), f->napps - 1,
+			    a->platform);
 		if (modules > 0)
 			kp_term_nil(r);
 		e = e != KP_OK ? e : r->err;
@@ -200,7 +210,7 @@ read_others(struct facts *f, struct kp_term *r)
 	for (uint32_t i = 0; i < n && e == KP_OK && r->err == KP_OK; i++) {
 		kp_term_tuple_n(r, 2);
 		name = kp_term_atom(r);
-		e = module_add(f, name, "", read_bool(r));
+		e = module_add(f, name, 0, read_bool(r));
 	}
 	return e != KP_OK ? e : r->err;
 }
@@ -222,11 +232,13 @@ facts_open(struct facts **out, const struct dist_sync_opts *o, uint64_t memory,
 	if (e == KP_OK) {
 		e = injected_room(f->talk, o->target, memory, why, n);
 		if (e == KP_OK) {
-			e = question(f, NULL, 0, &r);
+			e = app_add(f, (struct kp_span){ NULL, 0 });
 			if (e == KP_OK)
+				e = question(f, NULL, 0, &r);
+			if (e == KP_OK) {
 				kp_term_tuple_n(&r, 2);
-			if (e == KP_OK)
 				e = read_apps(f, &r);
+			}
 			if (e == KP_OK)
 				e = read_others(f, &r);
 			if (e != KP_OK)
@@ -298,14 +310,11 @@ facts_is_platform(const struct facts *f, const char *app)
 size_t
 facts_apps(const struct facts *f, const char **v, size_t max)
 {
-	size_t n = 0, k;
+	size_t n = 0;
 
-	for (size_t i = 0; i < f->napps && n < max; i++) {
-		for (k = 0; k < f->n && f->v[k].app != f->apps[i].name; k++)
-			;
-		if (k < f->n && !f->apps[i].platform)
+	for (size_t i = 1; i < f->napps && n < max; i++)
+		if (f->apps[i].loaded && !f->apps[i].platform)
 			v[n++] = f->apps[i].name;
-	}
 	return n;
 }
 
@@ -356,7 +365,7 @@ read_modules(struct facts_module *const *v, uint32_t n, struct kp_term *r)
 		v[i]->asked = true;
 		v[i]->functions = (uint32_t)functions;
 		v[i]->unnamed = (bits & MADE_AT_RUN_TIME) != 0 &&
-		    v[i]->app[0] == '\0';
+		    v[i]->app == 0;
 		v[i]->runs_servers = (bits & RUNS_SERVERS) != 0;
 		e = read_fns(v[i], r);
 		v[i]->nexports = v[i]->nfns;
@@ -425,15 +434,6 @@ has_fn(const struct facts_fn *v, const struct facts_fn *end,
 	return false;
 }
 
-static bool
-is_users(const struct facts *f, const char *app)
-{
-	for (size_t i = 0; i < f->napps; i++)
-		if (f->apps[i].name == app)
-			return !f->apps[i].needed;
-	return true;
-}
-
 enum kp_err
 facts_describe(struct facts *f, const struct kp_call_names *t,
     struct suggest_fn **out, char *why, size_t len)
@@ -463,9 +463,9 @@ facts_describe(struct facts *f, const struct kp_call_names *t,
 			continue;
 		own = !m->platform || facts_is_client(m->name);
 		fns[i].platform = !own || m->runs_servers;
-		fns[i].app = m->app;
+		fns[i].app = f->apps[m->app].name;
 		fns[i].unnamed = m->unnamed;
-		fns[i].users = is_users(f, m->app);
+		fns[i].users = !f->apps[m->app].needed;
 		fns[i].exported = has_fn(m->fns, m->fns + m->nexports,
 		    &t->fns[i]);
 		fns[i].callback = has_fn(m->fns + m->nexports,

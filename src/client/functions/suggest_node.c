@@ -321,7 +321,7 @@ static bool
 is_near(const struct chosen *c, const struct facts_module *m, size_t upto)
 {
 	for (size_t i = 0; i < upto; i++)
-		if (strcmp(facts_find(c->s->facts, c->v[i])->app, m->app) == 0)
+		if (facts_find(c->s->facts, c->v[i])->app == m->app)
 			return true;
 	return false;
 }
