@@ -10,23 +10,19 @@
 
 #include "kprofd/etf.h"
 #include "agent/probe_file.h"
+#include "text/file_why.h"
 
 /* Installed, lib/kprofd is beside bin. */
 const char *
 probe_file(char *path, size_t n, const char *name)
 {
-	char dir[4096], *slash;
-	ssize_t len = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
+	char dir[4096];
 
-	if (len < 0)
-		len = 0;
-	dir[len] = '\0';
-	slash = strrchr(dir, '/');
-	if (slash != NULL)
-		*slash = '\0';
-	snprintf(path, n, "%s/%s", dir, name);
+	if (self_path(dir, sizeof(dir), "") == NULL)
+		dir[0] = '\0';
+	snprintf(path, n, "%s%s", dir, name);
 	if (access(path, R_OK) != 0)
-		snprintf(path, n, "%s/../lib/kprofd/%s", dir, name);
+		snprintf(path, n, "%s../lib/kprofd/%s", dir, name);
 	return path;
 }
 

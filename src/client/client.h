@@ -9,6 +9,7 @@
 
 #include "text/options.h"
 #include "client/ctl_socket.h"
+#include "client/terminal.h"
 #include "kprofd/buf.h"
 #include "report/report.h"
 #include "store/query.h"
@@ -142,8 +143,6 @@ enum kp_err open_db(struct kp_query **q, const struct place *p);
 /* Prints why a query failed; returns EXIT_FAILED. */
 int query_failed(const struct kp_query *q, enum kp_err err);
 
-/* Columns of the terminal ($COLUMNS goes first); 0: stdout is not a terminal. */
-unsigned screen_width(void);
 /* Writes to stdout and frees b; returns the exit status. */
 int show(struct kp_buf *b);
 /* As show(), or query_failed() where err is not KP_OK; frees b. */

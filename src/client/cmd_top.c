@@ -19,7 +19,6 @@
 #include "kprofd/clock.h"
 #include "report/advice.h"
 #include "report/top.h"
-#include "screen.h"
 
 /* ---- the state of the targets ---- */
 

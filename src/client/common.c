@@ -5,15 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "client.h"
 #include "kprofd/nodes.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 
-#define WIDTH_MIN 20u
 #define MESSAGE_MAX 65536u
 
 void
@@ -93,21 +90,6 @@ query_failed(const struct kp_query *q, enum kp_err err)
 
 	say("%s", why[0] != '\0' ? why : kp_err_str(err));
 	return EXIT_FAILED;
-}
-
-unsigned
-screen_width(void)
-{
-	const char *columns = getenv("COLUMNS");
-	unsigned long n = columns != NULL ? strtoul(columns, NULL, 10) : 0;
-	struct winsize ws;
-
-	if (n == 0 && isatty(STDOUT_FILENO) &&
-	    ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0)
-		n = ws.ws_col;
-	if (n == 0 || n > 100000)
-		return 0;
-	return n < WIDTH_MIN ? WIDTH_MIN : (unsigned)n;
 }
 
 int

@@ -128,17 +128,18 @@ conf_file_summary(const struct conf_file *f)
 	kp_buf_free(&b);
 }
 
-/* ---- no longer in force ---- */
+/* ---- after a sync ---- */
 
 struct entry {
 	void *what;
-	void (*free_fn)(void *);
+	void (*free_fn)(void *);		/* NULL: done */
+	void (*done)(void *what, bool ok);
 };
 
 struct deferred {
 	struct kp_store *store;
 	struct event *synced;
-	struct entry v[DEFERRED_MAX];	/* oldest first */
+	struct entry v[DEFERRED_MAX + DEFERRED_CALLS];	/* oldest first */
 	size_t n;
 	size_t covered;		/* by the running sync; 0: none runs */
 	bool ok;		/* that sync succeeded */
@@ -167,17 +168,22 @@ static void
 on_synced(evutil_socket_t fd, short what, void *ctx)
 {
 	struct deferred *p = ctx;
-	size_t n = p->covered;
+	size_t n = p->covered, kept = 0;
 
 	(void)fd, (void)what;
 	p->covered = 0;
-	if (!p->ok)
-		return;		/* deferred_tick() tries again */
 	for (size_t i = 0; i < n; i++)
-		p->v[i].free_fn(p->v[i].what);
-	p->n -= n;
-	memmove(p->v, p->v + n, p->n * sizeof(p->v[0]));
-	deferred_tick(p);
+		if (p->v[i].free_fn == NULL)
+			p->v[i].done(p->v[i].what, p->ok);
+		else if (p->ok)
+			p->v[i].free_fn(p->v[i].what);
+		else
+			p->v[kept++] = p->v[i];
+	memmove(p->v + kept, p->v + n, (p->n - n) * sizeof(p->v[0]));
+	p->n -= n - kept;
+	/* what has only failed is tried again by the next deferred_tick() */
+	if (p->n > kept)
+		deferred_tick(p);
 }
 
 struct deferred *
@@ -189,11 +195,10 @@ deferred_new(struct event_base *base, struct kp_store *store)
 		return NULL;
 	p->store = store;
 	p->synced = event_new(base, -1, 0, on_synced, p);
-	if (p->synced == NULL) {
-		free(p);
-		return NULL;
-	}
-	return p;
+	if (p->synced != NULL)
+		return p;
+	free(p);
+	return NULL;
 }
 
 void
@@ -201,21 +206,42 @@ deferred_free(struct deferred *p)
 {
 	if (p == NULL)
 		return;
-	for (size_t i = 0; i < p->n; i++)
-		p->v[i].free_fn(p->v[i].what);
+	for (struct entry *e = p->v; e < p->v + p->n; e++)
+		(e->free_fn != NULL ? e->free_fn : free)(e->what);
 	event_free(p->synced);
 	free(p);
+}
+
+/* How many are to be freed, or to be called. */
+static size_t
+waiting(const struct deferred *p, bool freed)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		n += (p->v[i].free_fn != NULL) == freed;
+	return n;
 }
 
 bool
 deferred_room(const struct deferred *p, size_t n)
 {
-	return p->n + n <= DEFERRED_MAX;
+	return waiting(p, true) + n <= DEFERRED_MAX;
 }
 
 void
 deferred_put(struct deferred *p, void *what, void (*free_fn)(void *))
 {
-	p->v[p->n++] = (struct entry){ what, free_fn };
+	p->v[p->n++] = (struct entry){ .what = what, .free_fn = free_fn };
 	deferred_tick(p);
+}
+
+bool
+deferred_call(struct deferred *p, void *what, void (*done)(void *, bool))
+{
+	if (waiting(p, false) == DEFERRED_CALLS)
+		return false;
+	p->v[p->n++] = (struct entry){ .what = what, .done = done };
+	deferred_tick(p);
+	return true;
 }

@@ -41,6 +41,7 @@ void conf_file_diags_put(const struct conf_file *f, const struct kp_diags *d,
 void conf_file_summary(const struct conf_file *f);
 
 #define DEFERRED_MAX 16		/* objects, of some megabytes each */
+#define DEFERRED_CALLS 16
 #define DEFERRED_RELOAD 2	/* of one reload: a configuration and its requests */
 
 struct deferred;
@@ -53,6 +54,12 @@ void deferred_free(struct deferred *p);
 bool deferred_room(const struct deferred *p, size_t n);
 /* Calls free_fn(what) later.  The caller has checked deferred_room(). */
 void deferred_put(struct deferred *p, void *what, void (*free_fn)(void *));
+/*
+ * Calls done(what, ok), which frees what, when a sync that begins now has ended;
+ * or only frees it, if kprofd ends before.  False: too many wait.
+ */
+bool deferred_call(struct deferred *p, void *what,
+    void (*done)(void *what, bool ok));
 /* Call it from time to time: repeats a sync that has failed. */
 void deferred_tick(struct deferred *p);
 

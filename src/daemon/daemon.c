@@ -118,12 +118,12 @@ dump_file_open(const char *path, bool json)
 {
 	struct dump_file *t = calloc(1, sizeof(*t));
 	char why[FILE_WHY_MAX];
-	bool made;
 	FILE *f;
 
 	if (t == NULL)
 		return NULL;
-	made = access(path, F_OK) != 0;
+	*t = (struct dump_file){ .path = path, .json = json,
+		.made = access(path, F_OK) != 0 };
 	f = open_to_append(path);
 	if (f == NULL) {
 		log_error("dump_file", NULL, "cannot write to '%s': %s (see "
@@ -132,8 +132,6 @@ dump_file_open(const char *path, bool json)
 		return NULL;
 	}
 	fclose(f);
-	*t = (struct dump_file){ .path = path, .json = json,
-		.made = made };
 	return t;
 }
 
@@ -162,28 +160,7 @@ dump_file_window(struct dump_file *t, const struct kp_window *w,
 	report_free(r);
 }
 
-/* Removes the file if the start failed (not began) and it was created here. */
-static void
-dump_file_close(struct dump_file *t, bool began)
-{
-	if (t != NULL && t->made && !began)
-		unlink(t->path);
-	free(t);
-}
-
 /* ---- -print-calls ---- */
-
-static void
-put_time(struct kp_buf *b, kp_wall_ns t)
-{
-	time_t s = (time_t)(t / KP_NS_PER_S);
-	char text[32];
-	struct tm tm;
-
-	localtime_r(&s, &tm);
-	strftime(text, sizeof(text), "%H:%M:%S", &tm);
-	kp_buf_printf(b, "%s.%06d  ", text, (int)(t % KP_NS_PER_S / 1000));
-}
 
 /* Appends a name that comes from a target, padded to the width. */
 static void
@@ -203,11 +180,17 @@ static void
 print_call(const struct kp_requests *rs, const struct kp_request *rq,
     const struct kp_call *c, kp_dur_ns offset, const char *const *nodes)
 {
+	kp_wall_ns start = c->start + offset;
+	time_t s = (time_t)(start / KP_NS_PER_S);
+	char pid[48], fn[FN_NAME_MAX], clock[32];
 	struct kp_buf b;
-	char pid[48], fn[FN_NAME_MAX];
+	struct tm tm;
 
 	kp_buf_init(&b, CALL_BYTES);
-	put_time(&b, c->start + offset);
+	localtime_r(&s, &tm);
+	strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	kp_buf_printf(&b, "%s.%06d  ", clock,
+	    (int)(start % KP_NS_PER_S / 1000));
 	put_name(&b, kp_requests_identity(rs, rq->identity), 16);
 	put_name(&b, fn_shown(fn, sizeof(fn),
 	    kp_requests_fn(rs, c->fn)->text), 32);
@@ -295,16 +278,6 @@ on_hangup(evutil_socket_t sig, short what, void *ctx)
 		reload_ask(d->p.reload, NULL);
 }
 
-static bool
-has_terminal(void)
-{
-	int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
-}
-
 /* -duration is over: a profile that measured nothing says what it waited for. */
 static void
 on_end(evutil_socket_t fd, short what, void *ctx)
@@ -326,11 +299,10 @@ daemon_on_over(struct daemon *d, int status)
 
 /* ---- targets ---- */
 
-/* The node that a text names; NULL: there is only one. */
-static const char *
-node_name(const struct daemon *d, const struct target *t)
+const char *
+daemon_node_name(const struct target *t)
 {
-	return targets_several(d->p.targets) ? t->node : NULL;
+	return targets_several(t->p->targets) ? t->node : NULL;
 }
 
 void
@@ -357,12 +329,6 @@ daemon_on_plan(struct target *t, const struct kp_plan *plan)
 		log_debug("plan", t->node, "arming %zu functions", plan->n);
 }
 
-const char *
-daemon_node_name(struct target *t)
-{
-	return node_name(t->p->daemon, t);
-}
-
 void
 daemon_on_warning(struct target *t)
 {
@@ -376,7 +342,7 @@ daemon_on_diags(struct target *t, const struct kp_diags *diags)
 
 	d->warnings += kp_diags_warnings(diags);
 	t->unfit |= d->p.o->check && diags->errors > 0;
-	conf_file_diags(&d->p.conf, diags, node_name(d, t), NULL);
+	conf_file_diags(&d->p.conf, diags, daemon_node_name(t), NULL);
 }
 
 void
@@ -442,41 +408,31 @@ window_schedule(struct daemon *d)
 	event_add(d->window, &tv);
 }
 
-/* Recorded, since windows before and after it have times of two clocks. */
-static void
-clock_was_set(struct daemon *d, kp_dur_ns by)
-{
-	char text[200];
-
-	snprintf(text, sizeof(text), "the clock was set %s by %.0f s: "
-	    "windows that had begun end by the old time",
-	    by < 0 ? "back" : "forward", (double)(by < 0 ? -by : by) / 1e9);
-	log_warn("clock", NULL, "%s", text);
-	targets_record(d->p.targets, "clock", text);
-}
-
-static void
-windows_end(struct daemon *d, struct kp_moment end, kp_dur_ns set)
-{
-	/* first: what became of the last window */
-	store_health_check(&d->store_health, d->p.store);
-	otlp_health_check(&d->otlp_health, d->p.otlp);
-	if (set != 0)
-		clock_was_set(d, set);
-	targets_rotate(d->p.targets, end);
-	deferred_tick(d->p.past);
-}
-
 static void
 on_window_end(evutil_socket_t fd, short what, void *ctx)
 {
 	struct daemon *d = ctx;
 	struct kp_moment end;
 	kp_dur_ns set;
+	char text[200];
 
 	(void)fd, (void)what;
-	if (boundary_reached(&d->boundary, kp_moment_now(), &end, &set))
-		windows_end(d, end, set);
+	if (boundary_reached(&d->boundary, kp_moment_now(), &end, &set)) {
+		/* first: what became of the last window */
+		store_health_check(&d->store_health, d->p.store);
+		otlp_health_check(&d->otlp_health, d->p.otlp);
+		/* recorded: windows before and after it have times of two clocks */
+		if (set != 0) {
+			snprintf(text, sizeof(text), "the clock was set %s by "
+			    "%.0f s: windows that had begun end by the old "
+			    "time", set < 0 ? "back" : "forward",
+			    (double)(set < 0 ? -set : set) / 1e9);
+			log_warn("clock", NULL, "%s", text);
+			targets_record(d->p.targets, "clock", text);
+		}
+		targets_rotate(d->p.targets, end);
+		deferred_tick(d->p.past);
+	}
 	window_schedule(d);
 }
 
@@ -598,7 +554,7 @@ open_control(struct daemon *d)
 	d->p.reload = reload_new(&d->p);
 	d->p.checks = checks_new(d->base, &d->p);
 	d->p.flights = flight_asks_new(d->base, &d->p);
-	d->p.commands = commands_new(d->base, &d->p);
+	d->p.commands = commands_new(&d->p);
 	if (d->p.past == NULL || d->p.reload == NULL || d->p.checks == NULL ||
 	    d->p.flights == NULL || d->p.commands == NULL)
 		return complain("out of memory");
@@ -642,33 +598,27 @@ open_targets(struct daemon *d)
 
 /* ---- closing ---- */
 
-/*
- * A start that failed leaves nothing behind.  Under a service manager, where
- * nobody may see the message, the database stays and has it.
- */
-static void
-record_failure(struct daemon *d)
-{
-	char why[512];
-	struct kp_buf clean;
-
-	log_last_error(why, sizeof(why));
-	kp_buf_init(&clean, 16 * sizeof(why));
-	text_put(&clean, why);
-	kp_store_failed(d->p.store, kp_buf_cstr(&clean), notify_is_wanted());
-	kp_buf_free(&clean);
-}
-
 static void
 close_store(struct daemon *d)
 {
-	char n[TEXT_MAX];
+	char n[TEXT_MAX], why[512];
+	struct kp_buf clean;
 	uint64_t lost;
 
 	if (d->p.store == NULL)
 		return;
-	if (!d->began)
-		record_failure(d);
+	/*
+	 * A start that failed leaves nothing behind.  Under a service manager, where
+	 * nobody may see the message, the database stays and has it.
+	 */
+	if (!d->began) {
+		log_last_error(why, sizeof(why));
+		kp_buf_init(&clean, 16 * sizeof(why));
+		text_put(&clean, why);
+		kp_store_failed(d->p.store, kp_buf_cstr(&clean),
+		    notify_is_wanted());
+		kp_buf_free(&clean);
+	}
 	/* stopped first, so that errors of its last batches are logged too */
 	kp_store_stop(d->p.store);
 	store_health_check(&d->store_health, d->p.store);
@@ -680,21 +630,14 @@ close_store(struct daemon *d)
 		    text_counted(n, lost, "row"));
 }
 
-/* Called when all is in the database. */
-static void
-close_otlp(struct daemon *d)
-{
-	uint64_t left = otlp_finish(d->p.otlp);
-	char n[TEXT_MAX];
-
-	if (left > 0)
-		log_warn("otlp", NULL, "not sent to the collector at the end: "
-		    "%s", text_counted(n, left, "slow request"));
-}
-
 static void
 daemon_close(struct daemon *d)
 {
+	struct event *evs[] = { d->window, d->end, d->signals[0],
+		d->signals[1], d->signals[2] };
+	char n[TEXT_MAX];
+	uint64_t unsent;
+
 	d->began |= d->p.targets != NULL && targets_began(d->p.targets);
 	/* they read the database and use the control socket */
 	web_stop(d->web);
@@ -702,20 +645,26 @@ daemon_close(struct daemon *d)
 	if (d->p.targets != NULL)
 		targets_drain(d->p.targets);
 	control_close(d->p.control);
+	d->p.control = NULL;
 	close_store(d);
-	close_otlp(d);
+	/* all is in the database */
+	unsent = otlp_finish(d->p.otlp);
+	if (unsent > 0)
+		log_warn("otlp", NULL, "not sent to the collector at the end: "
+		    "%s", text_counted(n, unsent, "slow request"));
 	if (d->began && !d->p.o->check)
 		progress_done(&d->progress, &d->p);
 	totals_free(d->totals);
-	dump_file_close(d->dump, d->began);
+	/* a start that failed leaves no file that it made */
+	if (d->dump != NULL && d->dump->made && !d->began)
+		unlink(d->dump->path);
+	free(d->dump);
 	deferred_free(d->p.past);
 	targets_free(d->p.targets);
 	reload_free(d->p.reload);
 	checks_free(d->p.checks);
 	commands_free(d->p.commands);
 	flight_asks_free(d->p.flights);
-	struct event *evs[] = { d->window, d->end, d->signals[0],
-		d->signals[1], d->signals[2] };
 	for (size_t i = 0; i < sizeof(evs) / sizeof(evs[0]); i++)
 		if (evs[i] != NULL)
 			event_free(evs[i]);
@@ -725,42 +674,31 @@ daemon_close(struct daemon *d)
 	explicit_bzero(d->p.cookie, sizeof(d->p.cookie));
 }
 
-/* A check that attaches to no target. */
-static int
-check_away(struct daemon *d)
-{
-	int status = 0;
-
-	if (d->p.o->control != NULL) {
-		status = check_ask(d->p.o, &d->p.conf);
-	} else {
-		conf_file_summary(&d->p.conf);
-		check_passed(d->warnings);
-	}
-	conf_file_free(&d->p.conf);
-	return status;
-}
-
-/* What somebody truncated was written, and is not missing by our fault. */
-static bool
-has_lost(const struct kp_store_status *st)
-{
-	return kp_store_dropped(st) > st->dropped[KP_STORE_TRUNCATED];
-}
-
 int
 daemon_run(const struct options *o)
 {
 	struct daemon d = { .p = { .o = o, .daemon = &d,
 		.started = kp_mono_now() },
-		.progress = { .tty = isatty(STDERR_FILENO) },
-		.terminal = has_terminal() };
+		.progress = { .tty = isatty(STDERR_FILENO) } };
+	int tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
 
+	d.terminal = tty >= 0;
+	if (tty >= 0)
+		close(tty);
 	if (conf_file_load(&d.p.conf, o->tiers, NULL) != KP_OK)
 		return 1;
 	d.warnings = d.p.conf.warnings;
-	if (o->check && (o->control != NULL || !options_targets(o)))
-		return check_away(&d);
+	/* a check that attaches to no target */
+	if (o->check && (o->control != NULL || !options_targets(o))) {
+		if (o->control != NULL) {
+			d.status = check_ask(o, &d.p.conf);
+		} else {
+			conf_file_summary(&d.p.conf);
+			check_passed(d.warnings);
+		}
+		conf_file_free(&d.p.conf);
+		return d.status;
+	}
 	if (d.p.conf.conf->messages && o->probe == AGENT_RELAY) {
 		conf_file_free(&d.p.conf);
 		return complain(conf_file_messages);
@@ -778,5 +716,7 @@ daemon_run(const struct options *o)
 	daemon_close(&d);
 	if (o->check && d.status == 0)
 		check_passed(d.warnings);
-	return d.unreached || has_lost(&d.progress.store) ? 1 : d.status;
+	/* what somebody truncated was written, and is not missing by our fault */
+	return d.unreached || kp_store_dropped(&d.progress.store) >
+	    d.progress.store.dropped[KP_STORE_TRUNCATED] ? 1 : d.status;
 }

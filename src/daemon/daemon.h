@@ -50,8 +50,8 @@ void daemon_on_tick(struct daemon *d);
 /* As of struct agent_ops. */
 void daemon_on_state(struct target *t, enum agent_state s, const char *text);
 void daemon_on_plan(struct target *t, const struct kp_plan *plan);
-/* In a check: the target's name, if there are several, else NULL. */
-const char *daemon_node_name(struct target *t);
+/* The target's name, if there are several, to be shown; else NULL. */
+const char *daemon_node_name(const struct target *t);
 /* Counts a warning that was logged and is not about tiers.conf. */
 void daemon_on_warning(struct target *t);
 void daemon_on_diags(struct target *t, const struct kp_diags *diags);

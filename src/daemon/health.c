@@ -58,72 +58,6 @@ log_store(bool warning, struct kp_buf *b)
 	kp_buf_reset(b);
 }
 
-static void
-check_retention(struct store_health *h, const struct kp_store_status *st,
-    struct kp_buf *b)
-{
-	if ((st->ahead > 0) == h->retention_held)
-		return;
-	h->retention_held = st->ahead > 0;
-	if (h->retention_held) {
-		kp_buf_str(b, "keeps what it has: ");
-		put_ahead(b, st);
-	} else {
-		kp_buf_str(b, "is deleted from and rolled up by the clock again");
-	}
-	log_store(h->retention_held, b);
-}
-
-static void
-check_file(struct store_health *h, const struct kp_store_status *st,
-    struct kp_buf *b)
-{
-	if (st->begun == h->begun)
-		return;
-	h->begun = st->begun;
-	kp_buf_printf(b, "was %s: begun again under its name", st->begun_why);
-	log_store(st->begun_lost, b);
-}
-
-static void
-check_writes(struct store_health *h, const struct kp_store_status *st,
-    struct kp_buf *b)
-{
-	if (st->stuck == h->stuck)
-		return;
-	h->stuck = st->stuck;
-	if (st->stuck)
-		put_stuck(b, st);
-	else
-		kp_buf_str(b, "is written again");
-	log_store(st->stuck, b);
-}
-
-static void
-check_losses(struct store_health *h, const struct kp_store_status *st,
-    struct kp_buf *b)
-{
-	if (kp_store_dropped(st) == h->dropped)
-		return;
-	h->dropped = kp_store_dropped(st);
-	kp_buf_str(b, "has not got ");
-	store_put_dropped(b, st);
-	log_store(true, b);
-}
-
-static void
-check_size(struct store_health *h, const struct kp_store_status *st,
-    struct kp_buf *b)
-{
-	if (st->ages_percent >= (h->ages_percent > 0 ? h->ages_percent : 100))
-		return;
-	h->ages_percent = st->ages_percent;
-	kp_buf_printf(b, "would grow past %" PRIu64 " MiB: what it holds is "
-	    "kept %u %% as long (see -max-db-size)", st->max_bytes / MIB,
-	    st->ages_percent);
-	log_store(true, b);
-}
-
 void
 store_health_check(struct store_health *h, struct kp_store *s)
 {
@@ -132,29 +66,51 @@ store_health_check(struct store_health *h, struct kp_store *s)
 
 	kp_store_status(s, &st);
 	kp_buf_init(&b, 1024);
-	check_retention(h, &st, &b);
-	check_file(h, &st, &b);
-	check_writes(h, &st, &b);
-	check_losses(h, &st, &b);
-	check_size(h, &st, &b);
+	if ((st.ahead > 0) != h->retention_held) {
+		h->retention_held = st.ahead > 0;
+		if (h->retention_held) {
+			kp_buf_str(&b, "keeps what it has: ");
+			put_ahead(&b, &st);
+		} else {
+			kp_buf_str(&b, "is deleted from and rolled up by the "
+			    "clock again");
+		}
+		log_store(h->retention_held, &b);
+	}
+	if (st.begun != h->begun) {
+		h->begun = st.begun;
+		kp_buf_printf(&b, "was %s: begun again under its name",
+		    st.begun_why);
+		log_store(st.begun_lost, &b);
+	}
+	if (st.stuck != h->stuck) {
+		h->stuck = st.stuck;
+		if (st.stuck)
+			put_stuck(&b, &st);
+		else
+			kp_buf_str(&b, "is written again");
+		log_store(st.stuck, &b);
+	}
+	if (kp_store_dropped(&st) != h->dropped) {
+		h->dropped = kp_store_dropped(&st);
+		kp_buf_str(&b, "has not got ");
+		store_put_dropped(&b, &st);
+		log_store(true, &b);
+	}
+	if (st.ages_percent < (h->ages_percent > 0 ? h->ages_percent : 100)) {
+		h->ages_percent = st.ages_percent;
+		kp_buf_printf(&b, "would grow past %" PRIu64 " MiB: what it "
+		    "holds is kept %u %% as long (see -max-db-size)",
+		    st.max_bytes / MIB, st.ages_percent);
+		log_store(true, &b);
+	}
 	kp_buf_free(&b);
-}
-
-/* A line below that of the database; put NULL: none. */
-static void
-put_line(struct kp_buf *b, const char *label, const struct kp_store_status *st,
-    void (*put)(struct kp_buf *b, const struct kp_store_status *st))
-{
-	if (put == NULL)
-		return;
-	kp_buf_printf(b, "            %s", label);
-	put(b, st);
-	kp_buf_u8(b, '\n');
 }
 
 void
 store_put_text(struct kp_buf *b, struct kp_store *s, const char *path)
 {
+	static const char below[] = "\n            ";
 	struct kp_store_status st;
 
 	kp_store_status(s, &st);
@@ -166,11 +122,19 @@ store_put_text(struct kp_buf *b, struct kp_store *s, const char *path)
 	if (st.ages_percent < 100)
 		kp_buf_printf(b, "; what it holds is kept %u %% as long",
 		    st.ages_percent);
+	if (st.ahead > 0) {
+		kp_buf_str(b, below);
+		put_ahead(b, &st);
+	}
+	if (st.stuck) {
+		kp_buf_str(b, below);
+		put_stuck(b, &st);
+	}
+	if (kp_store_dropped(&st) > 0) {
+		kp_buf_printf(b, "%snot written: ", below);
+		store_put_dropped(b, &st);
+	}
 	kp_buf_u8(b, '\n');
-	put_line(b, "", &st, st.ahead > 0 ? put_ahead : NULL);
-	put_line(b, "", &st, st.stuck ? put_stuck : NULL);
-	put_line(b, "not written: ", &st,
-	    kp_store_dropped(&st) > 0 ? store_put_dropped : NULL);
 }
 
 void
@@ -284,12 +248,8 @@ static const struct {
 	    offsetof(struct otlp_status, requests_waiting) },
 };
 #define NCOUNTERS (sizeof(counters) / sizeof(counters[0]))
-
-static uint64_t
-counter(const struct otlp_status *st, size_t i)
-{
-	return *(const uint64_t *)((const char *)st + counters[i].at);
-}
+#define COUNTER(st, i) \
+	(*(const uint64_t *)((const char *)&(st) + counters[i].at))
 
 void
 otlp_put_json(struct json *j, struct otlp *x)
@@ -303,7 +263,7 @@ otlp_put_json(struct json *j, struct otlp *x)
 	json_bool(j, "failing", st.failing);
 	json_string(j, "error", st.why);
 	for (size_t i = 0; i < NCOUNTERS; i++)
-		json_uint(j, counters[i].key, counter(&st, i));
+		json_uint(j, counters[i].key, COUNTER(st, i));
 	json_end(j);
 }
 
@@ -318,5 +278,5 @@ otlp_put_metrics(struct kp_buf *b, struct otlp *x)
 	health_put(b, HEALTH_OTLP_FAILING, "", "", st.failing);
 	for (size_t i = 0; i < NCOUNTERS; i++)
 		health_put(b, counters[i].metric, "", "",
-		    (double)counter(&st, i));
+		    (double)COUNTER(st, i));
 }

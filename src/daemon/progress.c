@@ -17,6 +17,7 @@
 #include "text/text.h"
 
 #define ENTRIES_NAMED 3
+#define ENTRIES_MAX 700		/* bytes of their text */
 #define WHERE_AFTER (2 * KP_NS_PER_S)	/* for other targets to attach */
 #define PATIENCE (10 * KP_NS_PER_S)	/* before a hint */
 #define HINT_MAX 4200	/* " -db " and a path */
@@ -37,9 +38,9 @@ db_option(char *buf, const char *db)
 
 /* ---- the start ---- */
 
-/* The entries of a plan, such as "entry a:b/1": n bytes at most. */
+/* The entries of a plan, such as "entry a:b/1". */
 static void
-put_entries(const struct kp_plan *plan, char *text, size_t n)
+put_entries(const struct kp_plan *plan, char text[ENTRIES_MAX])
 {
 	unsigned found = 0;
 	struct kp_buf b;
@@ -55,36 +56,29 @@ put_entries(const struct kp_plan *plan, char *text, size_t n)
 		}
 		found++;
 	}
-	snprintf(text, n, "%s %s", found == 1 ? "entry" : "entries",
+	snprintf(text, ENTRIES_MAX, "%s %s", found == 1 ? "entry" : "entries",
 	    kp_buf_cstr(&b));
-	if (found > ENTRIES_NAMED && strlen(text) < n)
-		snprintf(text + strlen(text), n - strlen(text), " and %u more",
+	if (found > ENTRIES_NAMED && strlen(text) < ENTRIES_MAX)
+		snprintf(text + strlen(text), ENTRIES_MAX - strlen(text), " and %u more",
 		    found - ENTRIES_NAMED);
 	kp_buf_free(&b);
-}
-
-static size_t
-traced(const struct kp_plan *plan)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < plan->n; i++)
-		n += !plan->v[i].disarmed && !plan->v[i].clears;
-	return n;
 }
 
 static void
 log_profiling(const struct target *t)
 {
 	const struct kp_plan *plan = agent_plan(t->agent);
-	size_t n = traced(plan);
-	const struct log_entry e = { .level = LOG_LEVEL_INFO,
-		.event = "armed", .target = t->node,
-		.fields = { { .key = "otp", .number = t->hello.otp },
-			{ .key = "functions", .number = (int64_t)n } } };
-	char functions[TEXT_MAX], entries[700];
+	struct log_entry e = { .level = LOG_LEVEL_INFO, .event = "armed",
+		.target = t->node, .fields = {
+			{ .key = "otp", .number = t->hello.otp },
+			{ .key = "functions" } } };
+	char functions[TEXT_MAX], entries[ENTRIES_MAX];
+	size_t n = 0;
 
-	put_entries(plan, entries, sizeof(entries));
+	for (size_t i = 0; i < plan->n; i++)
+		n += !plan->v[i].disarmed && !plan->v[i].clears;
+	e.fields[1].number = (int64_t)n;
+	put_entries(plan, entries);
 	log_put(&e, "profiling %s (OTP %d): %s, %s", t->node, t->hello.otp,
 	    text_counted(functions, n, "function"), entries);
 }
@@ -148,7 +142,7 @@ static void
 hint_uncalled(struct progress *g, const struct parts *p)
 {
 	const struct target *t;
-	char entries[700], text[ADVICE_MAX];
+	char entries[ENTRIES_MAX], text[ADVICE_MAX];
 
 	if (g->began == 0 || g->logged_uncalled ||
 	    kp_mono_now() - g->began < PATIENCE)
@@ -161,8 +155,7 @@ hint_uncalled(struct progress *g, const struct parts *p)
 		t = targets_at(p->targets, i);
 		if (agent_state(t->agent) != AGENT_ARMED)
 			continue;
-		put_entries(agent_plan(t->agent), entries,
-		    sizeof(entries));
+		put_entries(agent_plan(t->agent), entries);
 		advice_uncalled(text, sizeof(text), entries, t->node);
 		log_warn("hint", t->node, "%s: %s", t->node, text);
 		return;
@@ -174,7 +167,7 @@ static void
 hint_endless(struct target *t, kp_mono_ns now)
 {
 	uint64_t calls = kp_requests_entries(t->part.in->rs, t->part.index);
-	char entries[700], text[ADVICE_MAX];
+	char entries[ENTRIES_MAX], text[ADVICE_MAX];
 
 	if (t->part.ended_ever > 0 || calls == 0 ||
 	    agent_state(t->agent) != AGENT_ARMED) {
@@ -186,7 +179,7 @@ hint_endless(struct target *t, kp_mono_ns now)
 	if (t->logged_endless || now - t->endless_since < PATIENCE)
 		return;
 	t->logged_endless = true;
-	put_entries(agent_plan(t->agent), entries, sizeof(entries));
+	put_entries(agent_plan(t->agent), entries);
 	advice_endless(text, sizeof(text), calls, entries);
 	log_warn("hint", t->node, "%s: %s", t->node, text);
 }
@@ -223,7 +216,7 @@ log_window(const struct progress *g, const struct target *t,
 	    t->part.index);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	char n[TEXT_MAX];
-	const char *node = targets_several(t->p->targets) ? t->node : NULL;
+	const char *node = daemon_node_name(t);
 	const struct log_entry e = { .event = "window",
 		.target = t->node,
 		.level = g->tty ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,

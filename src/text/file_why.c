@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "text/file_why.h"
 
@@ -67,4 +68,26 @@ file_not_for_db(char buf[FILE_WHY_MAX], const char *path)
 	else
 		return NULL;
 	return buf;
+}
+
+const char *
+self_path(char *buf, size_t n, const char *name)
+{
+	ssize_t len = readlink("/proc/self/exe", buf, n - 1);
+	char *slash;
+
+	buf[len > 0 ? len : 0] = '\0';
+	slash = strrchr(buf, '/');
+	if (slash == NULL || (size_t)(slash - buf) + strlen(name) + 2 > n)
+		return NULL;
+	strcpy(slash + 1, name);
+	return buf;
+}
+
+const char *
+self_program(char *buf, size_t n, const char *name)
+{
+	const char *path = self_path(buf, n, name);
+
+	return path != NULL && access(path, X_OK) == 0 ? path : name;
 }

@@ -1,8 +1,12 @@
-/* file_why.h - the reason why a file cannot be opened or written, for people. */
+/*
+ * file_why.h - the reason why a file cannot be opened or written, for people; and
+ * where files beside this program are.
+ */
 #ifndef KPROFD_TEXT_FILE_WHY_H
 #define KPROFD_TEXT_FILE_WHY_H
 
 #include <limits.h>
+#include <stddef.h>
 
 #define FILE_WHY_MAX (PATH_MAX + 64)
 
@@ -19,5 +23,9 @@ const char *file_special(const char *path);
  * open a device can do something.
  */
 const char *file_not_for_db(char buf[FILE_WHY_MAX], const char *path);
+/* The path of a file in the directory of this program; NULL: it is not known. */
+const char *self_path(char *buf, size_t n, const char *name);
+/* The same for another program; or just its name, where it is not there. */
+const char *self_program(char *buf, size_t n, const char *name);
 
 #endif

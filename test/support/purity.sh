@@ -24,7 +24,8 @@ base/secret.o:getegid base/secret.o:getgroups base/secret.o:getgrgid_r base/secr
 base/secret.o:fgetpwent_r base/secret.o:fopen base/secret.o:fclose
 base/thread.o:pthread_create base/thread.o:pthread_sigmask base/thread.o:sigfillset
 config/tiers_file.o:fopen config/tiers_file.o:fread config/tiers_file.o:ferror
-config/tiers_file.o:fclose config/tiers_file.o:stdin config/tiers_file.o:fputs text/file_why.o:stat
+config/tiers_file.o:fclose config/tiers_file.o:stdin config/tiers_file.o:fputs text/file_why.o:stat text/file_why.o:readlink
+text/file_why.o:access
 text/timefmt.o:gmtime_r text/timefmt.o:localtime_r text/timefmt.o:mktime
 text/timefmt.o:timegm text/timefmt.o:strftime'
 

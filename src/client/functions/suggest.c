@@ -9,13 +9,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "client/functions/output_file.h"
@@ -415,30 +413,18 @@ ask(const struct suggest_run *r)
 static char
 read_key(const struct suggest_run *r)
 {
-	struct pollfd v[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
-		{ .fd = r->node.talk.wake, .events = POLLIN } };
-	struct termios was, raw;
-	char key = 'q';
+	char keys[8 + KEYS_MAX + 1] = "yY\r\nqQ\x03\x04", key;
+	size_t n = 8;
 
-	if (tcgetattr(STDIN_FILENO, &was) != 0)
+	for (size_t i = 0; i < entries(r); i++)
+		if (i != r->chosen)
+			keys[n++] = (char)('1' + i);
+	if (!terminal_take())
 		return 'q';
-	raw = was;
-	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO | ISIG);
-	raw.c_cc[VMIN] = 1;
-	raw.c_cc[VTIME] = 0;
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
 	ask(r);
-	do {
-		while (poll(v, 2, -1) < 0)
-			;
-		if (v[1].revents != 0 || read(STDIN_FILENO, &key, 1) != 1)
-			key = 'q';
-	} while ((key == '\0' || strchr("yY\r\nqQ\x03\x04", key) == NULL) &&
-	    (key < '1' ||
-	    (size_t)(key - '0') > entries(r) ||
-	    (size_t)(key - '1') == r->chosen));
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &was);
-	return key;
+	key = terminal_key(keys, r->node.talk.wake);
+	terminal_give_back();
+	return key != '\0' ? key : 'q';
 }
 
 /*

@@ -16,6 +16,7 @@
 
 #include "client/functions/suggest.h"
 #include "kprofd/fn_name.h"
+#include "text/file_why.h"
 #include "text/text.h"
 
 #define TIERS_LEAST 2		/* with which an entry is good */
@@ -265,23 +266,6 @@ put_text(struct suggest_run *r, bool draft)
 
 /* ---- kprofd -check ---- */
 
-/* kprofd beside this program, or just its name. */
-static const char *
-program(char *path, size_t n)
-{
-	ssize_t len = readlink("/proc/self/exe", path, n - 1);
-	char *slash;
-
-	if (len <= 0)
-		return "kprofd";
-	path[len] = '\0';
-	slash = strrchr(path, '/');
-	if (slash == NULL || (size_t)(slash - path) + 8 >= n)
-		return "kprofd";
-	strcpy(slash + 1, "kprofd");
-	return access(path, X_OK) == 0 ? path : "kprofd";
-}
-
 static bool
 write_file(char *path, size_t n, const struct kp_buf *text)
 {
@@ -335,7 +319,7 @@ child_start(struct child *k, const struct suggest_run *r, kp_dur_ns span,
 	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&fa, k->out[1], 1);
 	posix_spawn_file_actions_adddup2(&fa, k->log[1], 2);
-	errno = posix_spawnp(&k->pid, program(path, sizeof(path)), &fa, NULL,
+	errno = posix_spawnp(&k->pid, self_program(path, sizeof(path), "kprofd"), &fa, NULL,
 	    (char **)(uintptr_t)argv, environ);
 	posix_spawn_file_actions_destroy(&fa);
 	return errno == 0;

@@ -196,25 +196,6 @@ is_called(const struct kp_plan *plan)
 	return false;
 }
 
-static void
-trace(struct check *c, const struct kp_plan *plan)
-{
-	struct target *t = c->t;
-	char most[TEXT_MAX];
-
-	c->found = findings_new(t->part.in->conf, plan);
-	if (c->found == NULL) {
-		c->broken = "out of memory";
-		agent_stop(t->agent);
-		return;
-	}
-	log_info("check", t->node, "tracing %s calls of entries at most, for "
-	    "%.3g s at most", text_count(most, KP_CHECK_CALLS_MAX),
-	    (double)t->opts.check_time / KP_NS_PER_S);
-	/* If tiers.conf has {one_in, N}, arming would use that. */
-	agent_sample(t->agent, t->sampler.one_in);
-}
-
 /*
  * Errors are reported at once; what is only unusual may be explained by the
  * requests.
@@ -226,18 +207,26 @@ check_counted(struct check *c, const struct kp_plan *plan)
 	const struct kp_check k = { .conf = t->part.in->conf, .plan = plan,
 		.counted = t->opts.check_time };
 	struct kp_diags diags = { 0 };
+	char most[TEXT_MAX];
 	struct kp_buf b;
 
 	kp_buf_init(&b, PRINTED_MAX);
 	put_counted(&b, &k, daemon_node_name(t));
 	print(&b);
 	kp_check_judge(&k, &diags);
-	if (!t->unfit && diags.errors == 0 && is_called(plan)) {
-		trace(c, plan);
-	} else {
+	if (t->unfit || diags.errors > 0 || !is_called(plan)) {
 		if (diags.n > 0)
 			daemon_on_diags(t, &diags);
 		agent_stop(t->agent);
+	} else if ((c->found = findings_new(k.conf, plan)) == NULL) {
+		c->broken = "out of memory";
+		agent_stop(t->agent);
+	} else {
+		log_info("check", t->node, "tracing %s calls of entries at "
+		    "most, for %.3g s at most", text_count(most,
+		    KP_CHECK_CALLS_MAX), (double)k.counted / KP_NS_PER_S);
+		/* If tiers.conf has {one_in, N}, arming would use that. */
+		agent_sample(t->agent, t->sampler.one_in);
 	}
 	kp_diags_free(&diags);
 }
@@ -403,6 +392,8 @@ send_diags(struct checks *a, const struct one *o, const struct kp_diags *diags)
 		    node_name(a, o) : NULL, a->json, send_line, a);
 }
 
+/* ---- its end ---- */
+
 static void
 one_end(struct one *o)
 {
@@ -457,9 +448,18 @@ one_failed(struct checks *a, struct one *o, const char *why)
 	one_end(o);
 }
 
+/* The target that answers the question of this step; NULL: none. */
+static struct one *
+answering(struct checks *a, const struct target *t, enum step step)
+{
+	for (unsigned i = 0; a->busy && i < a->n; i++)
+		if (a->v[i].t == t)
+			return a->v[i].step == step ? &a->v[i] : NULL;
+	return NULL;
+}
+
 static bool
-has_failed(struct checks *a, struct one *o,
-    const struct agent_checked *c)
+has_failed(struct checks *a, struct one *o, const struct agent_checked *c)
 {
 	if (c->how == AGENT_CHECKED_DONE)
 		return false;
@@ -469,24 +469,15 @@ has_failed(struct checks *a, struct one *o,
 	return true;
 }
 
-static struct one *
-one_of(struct checks *a, const struct target *t)
-{
-	for (unsigned i = 0; a->busy && i < a->n; i++)
-		if (a->v[i].t == t)
-			return &a->v[i];
-	return NULL;
-}
-
 void
 checks_left(struct target *t)
 {
 	struct checks *a = t->p->checks;
-	struct one *o = a != NULL ? one_of(a, t) : NULL;
 
 	/* It has answered the first question, so nobody waits for it. */
-	if (o != NULL)
-		one_failed(a, o, "it is not a target any more");
+	for (unsigned i = 0; a != NULL && a->busy && i < a->n; i++)
+		if (a->v[i].t == t)
+			one_failed(a, &a->v[i], "it is not a target any more");
 }
 
 /* ---- its second question: calls ---- */
@@ -496,7 +487,7 @@ static void
 report(struct checks *a, struct one *o, const struct kp_plan *plan,
     const struct kp_diags *diags)
 {
-	const struct kp_check c = { .conf = a->file.conf, .plan = plan,
+	const struct kp_check k = { .conf = a->file.conf, .plan = plan,
 		.counted = a->ask.ms * KP_NS_PER_MS,
 		.waits = o->t->waits.v, .nwaits = o->t->waits.n };
 	struct kp_diags judged = { 0 };
@@ -505,13 +496,13 @@ report(struct checks *a, struct one *o, const struct kp_plan *plan,
 
 	send_diags(a, o, diags);
 	kp_buf_init(&b, CHECK_ANSWER_MAX);
-	put_counted(&b, &c, node_name(a, o));
+	put_counted(&b, &k, node_name(a, o));
 	kp_buf_str(&b, "counted only: the profile that is running goes on, so "
 	    "no calls were traced to see whether they end\n");
 	/* what has no room is too long as well */
 	send_text(a, "print", (const char *)b.p, b.err == KP_OK ? b.len : a->room);
 	kp_buf_free(&b);
-	kp_check_judge(&c, &judged);
+	kp_check_judge(&k, &judged);
 	send_diags(a, o, &judged);
 	if (diags->errors + judged.errors > 0) {
 		snprintf(text, sizeof(text), "'%s' does not fit '%s': see the "
@@ -526,9 +517,9 @@ checks_counted(struct target *t, const struct agent_checked *c,
     const struct kp_plan *plan)
 {
 	struct checks *a = t->p->checks;
-	struct one *o = one_of(a, t);
+	struct one *o = answering(a, t, COUNTING);
 
-	if (o == NULL || o->step != COUNTING)
+	if (o == NULL)
 		return;
 	if (!has_failed(a, o, c)) {
 		report(a, o, plan, c->diags);
@@ -540,28 +531,22 @@ checks_counted(struct target *t, const struct agent_checked *c,
 
 /* ---- its first question: functions ---- */
 
-/* What the target does not have has to be on one of the others. */
-static bool
-accepts(const struct checks *a, const struct one *o)
-{
-	const struct unresolved *all[TARGETS_MAX];
-
-	unsigned n = 0;
-
-	/* what targets that are away have is not known */
-	for (unsigned i = 0; i < a->n; i++)
-		if (a->v[i].t != NULL)
-			all[n++] = &a->v[i].missing;
-	return unresolved_elsewhere(&o->missing, all, n);
-}
-
-/* False: it has too little to be counted. */
+/*
+ * What the target does not have has to be on one of the others; what those have
+ * that are away is not known.  False: it has too little to be counted.
+ */
 static bool
 judge_missing(struct checks *a, struct one *o)
 {
-	bool good = accepts(a, o);
+	const struct unresolved *all[TARGETS_MAX];
 	char text[FAILED_MAX];
+	unsigned n = 0;
+	bool good;
 
+	for (unsigned i = 0; i < a->n; i++)
+		if (a->v[i].t != NULL)
+			all[n++] = &a->v[i].missing;
+	good = unresolved_elsewhere(&o->missing, all, n);
 	if (good)
 		kp_diags_excuse(&o->diags);
 	send_diags(a, o, &o->diags);
@@ -578,8 +563,6 @@ judge_missing(struct checks *a, struct one *o)
 static void
 count(struct checks *a)
 {
-	kp_dur_ns time = a->ask.ms * KP_NS_PER_MS;
-
 	a->left = a->n + 1;
 	for (unsigned i = 0; i < a->n; i++) {
 		if (a->v[i].step != LOOKED || !judge_missing(a, &a->v[i])) {
@@ -587,7 +570,7 @@ count(struct checks *a)
 			continue;
 		}
 		a->v[i].step = COUNTING;
-		agent_check_count(a->v[i].t->agent, time);
+		agent_check_count(a->v[i].t->agent, a->ask.ms * KP_NS_PER_MS);
 	}
 	if (--a->left == 0)
 		finish(a);
@@ -598,9 +581,9 @@ checks_looked(struct target *t, const struct agent_checked *c,
     const struct kp_plan *plan)
 {
 	struct checks *a = t->p->checks;
-	struct one *o = one_of(a, t);
+	struct one *o = answering(a, t, LOOKING);
 
-	if (o == NULL || o->step != LOOKING)
+	if (o == NULL)
 		return;
 	if (!has_failed(a, o, c)) {
 		o->step = LOOKED;
@@ -615,54 +598,37 @@ checks_looked(struct target *t, const struct agent_checked *c,
 
 /* ---- its beginning ---- */
 
-static bool
-is_asked(const struct checks *a, const struct target *t)
-{
-	for (unsigned i = 0; i < a->ask.nnodes; i++)
-		if (target_is(t, a->ask.nodes[i]))
-			return true;
-	return a->ask.nnodes == 0 && !t->in_set.over;
-}
-
-static void
-add_targets(struct checks *a)
-{
-	struct target *t;
-	struct one *o;
-
-	a->n = 0;
-	for (unsigned i = 0; i < targets_count(a->p->targets); i++) {
-		t = targets_at(a->p->targets, i);
-		if (!is_asked(a, t))
-			continue;
-		o = &a->v[a->n++];
-		*o = (struct one){ .t = t };
-		snprintf(o->node, sizeof(o->node), "%s", t->node);
-	}
-}
-
-/* True: every node that is asked for is one of the targets. */
+/* True: every node that is asked for is one of the targets; and there are some. */
 static bool
 find_targets(struct checks *a, char *why, size_t n)
 {
 	const struct targets *ts = a->p->targets;
-	const char *name;
-	bool found;
+	bool asked, found[CHECK_NODES_MAX] = { false };
+	unsigned count = targets_count(ts);
+	struct target *t;
 
+	for (unsigned k = 0; k < count; k++) {
+		t = targets_at(ts, k);
+		asked = a->ask.nnodes == 0 && !t->in_set.over;
+		for (unsigned i = 0; i < a->ask.nnodes; i++)
+			if (target_is(t, a->ask.nodes[i]))
+				asked = found[i] = true;
+		if (!asked)
+			continue;
+		a->v[a->n] = (struct one){ .t = t };
+		snprintf(a->v[a->n].node, sizeof(a->v[a->n].node), "%s",
+		    t->node);
+		a->n++;
+	}
 	for (unsigned i = 0; i < a->ask.nnodes; i++) {
-		name = a->ask.nodes[i];
-		found = false;
-		for (unsigned k = 0; k < targets_count(ts) && !found; k++)
-			found = target_is(targets_at(ts, k), name);
-		if (found)
+		if (found[i])
 			continue;
 		snprintf(why, n, "'%s' is not one of its targets (kprof status "
-		    "lists them%s%s)", name, targets_count(ts) == 1 ?
-		    "; it profiles " : "", targets_count(ts) == 1 ?
+		    "lists them%s%s)", a->ask.nodes[i], count == 1 ?
+		    "; it profiles " : "", count == 1 ?
 		    targets_at(ts, 0)->node : "");
 		return false;
 	}
-	add_targets(a);
 	snprintf(why, n, "it has no target just now (kprof status)");
 	return a->n > 0;
 }
@@ -705,8 +671,7 @@ start(struct checks *a, struct control_client *c, bool json)
 	why = find_targets(a, text, sizeof(text)) ? read_conf(a) : text;
 	a->ask.text = NULL;
 	if (why != NULL) {
-		for (unsigned i = 0; i < a->n; i++)
-			a->v[i].t = NULL;
+		a->n = 0;
 		checks_abort(a, why);
 		return;
 	}
@@ -724,10 +689,11 @@ take(struct checks *a, struct control_client *c, const char *text, size_t n,
     bool json)
 {
 	if (a->busy)
-		control_refuse(c, "another check is under way: try again when it has "
-		    "ended");
+		control_refuse(c, "another check is under way: try again when "
+		    "it has ended");
 	else if (reload_busy(a->p->reload))
-		control_refuse(c, "tiers.conf is being reloaded just now: try again");
+		control_refuse(c, "tiers.conf is being reloaded just now: try "
+		    "again");
 	else if (targets_stopping(a->p->targets))
 		control_refuse(c, "kprofd is ending");
 	else if (!check_message_read(&a->ask, text, n))
@@ -760,13 +726,12 @@ checks_busy(const struct checks *a)
 static void
 on_tick(evutil_socket_t fd, short what, void *ctx)
 {
-	struct checks *a = ctx;
-	struct control_client *c = client(a);
+	struct control_client *c = client(ctx);
 
 	(void)fd, (void)what;
 	/* Writing to a client that has gone is what frees it. */
 	if (c == NULL || !control_client_waits(c))
-		checks_abort(a, "nobody waits for the answer");
+		checks_abort(ctx, "nobody waits for the answer");
 }
 
 struct checks *
@@ -778,11 +743,10 @@ checks_new(struct event_base *base, const struct parts *p)
 		return NULL;
 	a->p = p;
 	a->tick = event_new(base, -1, EV_PERSIST, on_tick, a);
-	if (a->tick == NULL) {
-		free(a);
-		return NULL;
-	}
-	return a;
+	if (a->tick != NULL)
+		return a;
+	free(a);
+	return NULL;
 }
 
 void

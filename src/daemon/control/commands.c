@@ -17,8 +17,6 @@
 #include "daemon/nodes/targets.h"
 #include "store/running.h"
 
-#define SYNCS_MAX CONTROL_CLIENTS_MAX	/* `kprof dump` at once */
-
 enum wait_for { WAIT_PAUSED, WAIT_RESUMED, WAIT_CLEARED };
 
 /* LATER: the target will do it when it is attached again. */
@@ -42,18 +40,9 @@ struct wait {
 	} v[TARGETS_MAX];
 };
 
-/* A `kprof dump` that waits for the disk. */
-struct sync {
-	struct commands *cs;
-	struct event *done;
-	uint64_t client;
-	bool ok, busy;
-};
-
 struct commands {
 	const struct parts *p;
 	struct wait waits[CONTROL_CLIENTS_MAX];
-	struct sync syncs[SYNCS_MAX];
 };
 
 /* A line, parsed. */
@@ -66,19 +55,6 @@ struct command {
 };
 
 /* ---- commands that wait for targets ---- */
-
-static void
-not_attached(struct result *r, enum wait_for want)
-{
-	r->how = want == WAIT_CLEARED ? FAILED : LATER;
-	if (want == WAIT_CLEARED)
-		snprintf(r->text, sizeof(r->text), "the connection to the "
-		    "target was lost before it said that it was done");
-	else
-		snprintf(r->text, sizeof(r->text), "not attached to the target "
-		    "just now (kprof status): it will %s as soon as it is",
-		    want == WAIT_PAUSED ? "pause" : "measure");
-}
 
 /* Is state s an outcome for a client that wants this? */
 static bool
@@ -99,7 +75,14 @@ result_of(struct result *r, enum wait_for want, const struct target *t,
 		return want == WAIT_RESUMED;
 	case AGENT_CONNECTING:
 	case AGENT_LOST:
-		not_attached(r, want);
+		r->how = want == WAIT_CLEARED ? FAILED : LATER;
+		snprintf(r->text, sizeof(r->text), "%s", want == WAIT_CLEARED ?
+		    "the connection to the target was lost before it said "
+		    "that it was done" : want == WAIT_PAUSED ?
+		    "not attached to the target just now (kprof status): it "
+		    "will pause as soon as it is" :
+		    "not attached to the target just now (kprof status): it "
+		    "will measure as soon as it is");
 		return true;
 	case AGENT_STOPPING:
 	case AGENT_ENDED:
@@ -161,17 +144,6 @@ wait_take(struct commands *cs, struct wait *o, unsigned i,
 		wait_end(cs, o);
 }
 
-/* A client that has gone leaves its place. */
-static struct wait *
-free_place(struct commands *cs)
-{
-	for (struct wait *o = cs->waits; o < cs->waits + CONTROL_CLIENTS_MAX; o++)
-		if (!o->busy ||
-		    control_client_get(cs->p->control, o->client) == NULL)
-			return o;
-	return NULL;
-}
-
 /*
  * The client's command was given to these n targets.  numbers: for WAIT_CLEARED,
  * of agent_clear_tokens(); 0: that target was not attached.  Answers at once
@@ -183,10 +155,14 @@ wait_add(struct commands *cs, struct control_client *c, enum wait_for want,
 {
 	const struct result away = { FAILED, "not attached to the target just "
 	    "now (kprof status)" };
-	struct wait *o = free_place(cs);
+	struct wait *o = cs->waits;
 	struct result r;
 
-	if (o == NULL) {
+	/* a client that has gone leaves its place */
+	while (o < cs->waits + CONTROL_CLIENTS_MAX && o->busy &&
+	    control_client_get(cs->p->control, o->client) != NULL)
+		o++;
+	if (o == cs->waits + CONTROL_CLIENTS_MAX) {
 		control_refuse(c, "too many wait already");
 		return;
 	}
@@ -359,51 +335,43 @@ do_metrics(struct commands *cs, struct control_client *c,
 
 /* ---- commands for the daemon ---- */
 
-/* Runs in the loop, after sync_done(). */
+/* A `kprof dump` that waits for the disk. */
+struct dump {
+	const struct parts *p;
+	uint64_t client;
+};
+
 static void
-on_synced(evutil_socket_t fd, short what, void *ctx)
+dump_done(void *what, bool ok)
 {
-	struct sync *s = ctx;
+	struct dump *dump = what;
+	struct control_client *c = control_client_get(dump->p->control,
+	    dump->client);
 	struct kp_store_status st;
-	struct control_client *c;
 
-	(void)fd, (void)what;
-	c = control_client_get(s->cs->p->control, s->client);
-	s->busy = false;
-	if (c == NULL)
-		return;
-	if (s->ok) {
-		control_answer(c, true, "written\n");
-		return;
-	}
-	kp_store_status(s->cs->p->store, &st);
-	control_refuse(c, st.why);
-}
-
-/* Runs on the writer's thread. */
-static void
-sync_done(void *ctx, bool ok)
-{
-	struct sync *s = ctx;
-
-	s->ok = ok;
-	event_active(s->done, EV_TIMEOUT, 0);
+	kp_store_status(dump->p->store, &st);
+	if (c != NULL)
+		control_answer(c, ok, ok ? "written\n" : st.why);
+	free(dump);
 }
 
 static void
 do_dump(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
+	struct dump *dump = malloc(sizeof(*dump));
+
 	(void)cmd;
-	for (int i = 0; i < SYNCS_MAX; i++)
-		if (!cs->syncs[i].busy) {
-			cs->syncs[i].busy = true;
-			cs->syncs[i].client = control_client_id(c);
-			targets_rotate(cs->p->targets, kp_moment_now());
-			kp_store_sync(cs->p->store, sync_done, &cs->syncs[i]);
-			return;
-		}
-	control_refuse(c, "too many dumps at once");
+	if (dump == NULL) {
+		control_refuse(c, "out of memory");
+		return;
+	}
+	*dump = (struct dump){ cs->p, control_client_id(c) };
+	targets_rotate(cs->p->targets, kp_moment_now());
+	if (!deferred_call(cs->p->past, dump, dump_done)) {
+		free(dump);
+		control_refuse(c, "too many dumps at once");
+	}
 }
 
 static void
@@ -447,23 +415,11 @@ static const struct known {
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* "bytes=N", n characters long. */
-static bool
-take_bytes(const char *p, size_t n, size_t *to)
-{
-	char *end;
-
-	if (n <= 6 || memcmp(p, "bytes=", 6) != 0 || p[6] < '0' || p[6] > '9')
-		return false;
-	*to = strtoul(p + 6, &end, 10);
-	return end == p + n;
-}
-
 /* Reads the words after the command.  False: one is not understood. */
 static bool
 take_words(struct command *cmd, const char *p, const struct known *k)
 {
-	char *to = cmd->text;
+	char *to = cmd->text, *end;
 	size_t n;
 
 	for (p += strspn(p, " "); *p != '\0'; p += strspn(p, " ")) {
@@ -479,7 +435,12 @@ take_words(struct command *cmd, const char *p, const struct known *k)
 			to += sprintf(to, "%s%.*s", to > cmd->text ? " " : "",
 			    (int)(n - 5), p + 5);
 			cmd->globs = cmd->text;
-		} else if (!k->takes_text || !take_bytes(p, n, &cmd->bytes)) {
+		} else if (k->takes_text && n > 6 && p[6] >= '0' &&
+		    p[6] <= '9' && memcmp(p, "bytes=", 6) == 0) {
+			cmd->bytes = strtoul(p + 6, &end, 10);
+			if (end != p + n)
+				return false;
+		} else {
 			return false;
 		}
 		p += n;
@@ -509,32 +470,17 @@ commands_take(void *ctx, struct control_client *c, const char *line)
 }
 
 struct commands *
-commands_new(struct event_base *base, const struct parts *p)
+commands_new(const struct parts *p)
 {
 	struct commands *cs = calloc(1, sizeof(*cs));
 
-	if (cs == NULL)
-		return NULL;
-	cs->p = p;
-	for (int i = 0; i < SYNCS_MAX; i++) {
-		cs->syncs[i].cs = cs;
-		cs->syncs[i].done = event_new(base, -1, 0, on_synced,
-		    &cs->syncs[i]);
-		if (cs->syncs[i].done == NULL) {
-			commands_free(cs);
-			return NULL;
-		}
-	}
+	if (cs != NULL)
+		cs->p = p;
 	return cs;
 }
 
 void
 commands_free(struct commands *cs)
 {
-	if (cs == NULL)
-		return;
-	for (int i = 0; i < SYNCS_MAX; i++)
-		if (cs->syncs[i].done != NULL)
-			event_free(cs->syncs[i].done);
 	free(cs);
 }

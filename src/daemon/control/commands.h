@@ -14,7 +14,7 @@
 struct commands;
 
 /* NULL when out of memory.  The parts have to be there for the first line. */
-struct commands *commands_new(struct event_base *base, const struct parts *p);
+struct commands *commands_new(const struct parts *p);
 void commands_free(struct commands *cs);
 /* ctx: the struct commands. */
 control_fn commands_take;

@@ -128,7 +128,7 @@ control_client_get(struct control *ctl, uint64_t id)
 {
 	struct control_client *c;
 
-	for (c = ctl->clients; c != NULL; c = c->next)
+	for (c = ctl != NULL ? ctl->clients : NULL; c != NULL; c = c->next)
 		if (c->id == id && !c->answered)
 			return c;
 	return NULL;

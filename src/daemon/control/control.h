@@ -59,7 +59,7 @@ void control_refuse(struct control_client *c, const char *why);
 void control_answer_buf(struct control_client *c, struct kp_buf *b);
 /* For answers that take time: stays valid when the client has gone. */
 uint64_t control_client_id(const struct control_client *c);
-/* NULL when it has gone, or has its answer. */
+/* NULL when it has gone, or has its answer.  c may be NULL. */
 struct control_client *control_client_get(struct control *c, uint64_t id);
 /*
  * False: it has closed the connection, so that nobody waits for the answer.  One

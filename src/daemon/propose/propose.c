@@ -6,28 +6,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
+#include "client/terminal.h"
 #include "daemon/propose/propose.h"
 #include "kprofd/nodes.h"
-
-/* kprof beside this program, or just its name. */
-static const char *
-program(char *path, size_t n)
-{
-	ssize_t len = readlink("/proc/self/exe", path, n - 1);
-	char *slash;
-
-	if (len <= 0)
-		return "kprof";
-	path[len] = '\0';
-	slash = strrchr(path, '/');
-	if (slash == NULL || (size_t)(slash - path) + 7 >= n)
-		return "kprof";
-	strcpy(slash + 1, "kprof");
-	return access(path, X_OK) == 0 ? path : "kprof";
-}
+#include "text/file_why.h"
 
 /*
  * In the child.  It ends with us: a kprofd that is killed leaves nothing.  It asks
@@ -56,7 +40,7 @@ run_suggest(const struct options *o, const char *file)
 	}
 	if (o->quiet)
 		argv[n++] = "-quiet";
-	execvp(program(path, sizeof(path)), (char **)(uintptr_t)argv);
+	execvp(self_program(path, sizeof(path), "kprof"), (char **)(uintptr_t)argv);
 	fprintf(stderr, "kprofd: cannot run kprof, which proposes tiers: %s\n",
 	    strerror(errno));
 	_exit(1);
@@ -95,26 +79,17 @@ show(const char *file)
 	fflush(stdout);
 }
 
-/* One key answers.  Signals are off meanwhile: Ctrl-C is a no. */
+/* One key answers; Ctrl-C is a no. */
 static bool
 answer_is_yes(void)
 {
-	struct termios was, raw;
-	char key = '\0';
-	ssize_t n;
+	char key;
 
-	if (tcgetattr(STDIN_FILENO, &was) != 0)
+	if (!terminal_take())
 		return false;
-	raw = was;
-	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO | ISIG);
-	raw.c_cc[VMIN] = 1;
-	raw.c_cc[VTIME] = 0;
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
 	fprintf(stderr, "kprofd: profile with these tiers? [y/N] ");
-	do
-		n = read(STDIN_FILENO, &key, 1);
-	while (n < 0 && errno == EINTR);
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &was);
+	key = terminal_key(NULL, -1);
+	terminal_give_back();
 	fputc('\n', stderr);
 	return key == 'y' || key == 'Y';
 }

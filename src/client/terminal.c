@@ -1,5 +1,5 @@
 /*
- * screen.c - takes the terminal and restores it, draws frames, and turns keys
+ * terminal.c - takes the terminal and restores it, draws frames, and turns keys
  * and signals into events.
  *
  * A signal handler writes a byte into a pipe, so that no signal between a check
@@ -16,9 +16,10 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "client/terminal.h"
 #include "text/keys.h"
-#include "screen.h"
 
+#define WIDTH_MIN 20u
 #define WIDTH_DEFAULT 80u
 #define HEIGHT_DEFAULT 24u
 #define FRAME_BYTES_MAX (8u << 20)
@@ -46,6 +47,61 @@ static struct {
 } screen = { .pipe = { -1, -1 } };
 
 static volatile sig_atomic_t ended;	/* signals to end, so far */
+
+/* ---- for all commands ---- */
+
+unsigned
+screen_width(void)
+{
+	const char *columns = getenv("COLUMNS");
+	unsigned long n = columns != NULL ? strtoul(columns, NULL, 10) : 0;
+	struct winsize ws;
+
+	if (n == 0 && isatty(STDOUT_FILENO) &&
+	    ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0)
+		n = ws.ws_col;
+	if (n == 0 || n > 100000)
+		return 0;
+	return n < WIDTH_MIN ? WIDTH_MIN : (unsigned)n;
+}
+
+bool
+terminal_take(void)
+{
+	struct termios raw;
+
+	if (tcgetattr(STDIN_FILENO, &screen.before) != 0)
+		return false;
+	raw = screen.before;
+	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO | ISIG);
+	raw.c_cc[VMIN] = 1;
+	raw.c_cc[VTIME] = 0;
+	return tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw) == 0;
+}
+
+char
+terminal_key(const char *keys, int wake)
+{
+	struct pollfd v[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
+		{ .fd = wake, .events = POLLIN } };
+	char key;
+
+	do {
+		while (poll(v, 2, -1) < 0)
+			;
+		if (v[1].revents != 0 || read(STDIN_FILENO, &key, 1) != 1)
+			return '\0';
+	} while (keys != NULL && (key == '\0' || strchr(keys, key) == NULL));
+	return key;
+}
+
+void
+terminal_give_back(void)
+{
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &screen.before);
+}
+
+/* ---- the screen ---- */
 
 bool
 screen_possible(void)
@@ -94,17 +150,6 @@ on_signal(int sig)
 	if (write(screen.pipe[1], &byte, 1) < 0)
 		errno = e;
 	errno = e;
-}
-
-static void
-catch_signals(void)
-{
-	struct sigaction sa = { .sa_handler = on_signal,
-		.sa_flags = SA_RESTART };
-
-	for (size_t i = 0; i < NSIGNALS; i++)
-		sigaction(signals[i], &sa, NULL);
-	signal(SIGPIPE, SIG_IGN);
 }
 
 static bool
@@ -162,10 +207,15 @@ give_back(void)
 bool
 screen_open(void)
 {
+	struct sigaction sa = { .sa_handler = on_signal,
+		.sa_flags = SA_RESTART };
+
 	if (tcgetattr(STDIN_FILENO, &screen.before) != 0 ||
 	    pipe2(screen.pipe, O_CLOEXEC | O_NONBLOCK) != 0)
 		return false;
-	catch_signals();
+	for (size_t i = 0; i < NSIGNALS; i++)
+		sigaction(signals[i], &sa, NULL);
+	signal(SIGPIPE, SIG_IGN);
 	if (!take_terminal()) {
 		give_back();
 		return false;

@@ -1,5 +1,6 @@
 /*
- * screen.h - draws frames on the whole terminal, and reads its keys.
+ * terminal.h - the terminal: its width, single keys as answers, and a screen that
+ * draws frames on all of it, and reads its keys.
  *
  * It writes six ECMA-48 sequences, which every terminal knows.  curses would
  * add a library, its terminal database, and a second opinion of how wide a
@@ -8,14 +9,30 @@
  * However the program ends, by exit() or by a signal that can be caught, the
  * terminal is restored.  There is one screen at most.
  */
-#ifndef KPROFD_CLIENT_SCREEN_H
-#define KPROFD_CLIENT_SCREEN_H
+#ifndef KPROFD_CLIENT_TERMINAL_H
+#define KPROFD_CLIENT_TERMINAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
+
+/* Columns of the terminal ($COLUMNS goes first); 0: stdout is not a terminal. */
+unsigned screen_width(void);
+
+/*
+ * For a question that a key answers: forgets what was typed before, and takes keys as
+ * they are pressed, without echo.  Ctrl-C and the like are keys, too.  False: stdin
+ * is not a terminal.
+ */
+bool terminal_take(void);
+/*
+ * Waits for one of these keys; NULL: any.  '\0': input has ended, or the descriptor
+ * `wake` (-1: none) can be read.
+ */
+char terminal_key(const char *keys, int wake);
+void terminal_give_back(void);
 
 /* Are stdin and stdout a terminal that can be drawn on? */
 bool screen_possible(void);
