@@ -4,8 +4,10 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -307,6 +309,28 @@ text_wrap(struct kp_buf *b, const char *s, unsigned columns, unsigned indent)
 		s += len;
 	}
 	kp_buf_u8(b, '\n');
+}
+
+void
+text_note(struct kp_buf *b, unsigned columns, const char *fmt, ...)
+{
+	struct kp_buf clean;
+	char *text = NULL;
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vasprintf(&text, fmt, args);
+	va_end(args);
+	if (n < 0) {
+		b->err = KP_ENOMEM;
+		return;
+	}
+	kp_buf_init(&clean, 10 * (size_t)n + 1);
+	text_put(&clean, text);
+	text_wrap(b, kp_buf_cstr(&clean), columns, 2);
+	kp_buf_free(&clean);
+	free(text);
 }
 
 /* ---- figures ---- */

@@ -35,6 +35,9 @@ size_t text_fit(const char *s, size_t columns);
  */
 void text_wrap(struct kp_buf *b, const char *s, unsigned columns,
     unsigned indent);
+/* Formats a text, which may have untrusted parts, and wraps it with an indent of 2. */
+void text_note(struct kp_buf *b, unsigned columns, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* All of these write at most TEXT_MAX bytes and return buf.  "1 204" */
 const char *text_count(char *buf, uint64_t n);

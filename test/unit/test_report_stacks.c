@@ -153,11 +153,12 @@ test_why(void **state)
 	struct kp_db *db = keep_open(NULL);
 
 	(void)state;
-	/* a comment and a text are not the setting */
-	sql_exec("update run set tiers_conf = '[{db, {db, query, 2}}]."
-	    " % {stacks, 1}' || char(10) || '{\"{stacks,\", x}.'");
+	/* a comment is not the setting */
+	sql_exec("update run set tiers_conf = '{tiers, [{db, [{db, query, 2}]}]}."
+	    " % {stacks, {per_second, 5}}.'");
 	assert_why("add {stacks, {per_second, 20}} to tiers.conf");
-	sql_exec("update run set tiers_conf = '{ stacks , {per_second, 5}}.'");
+	sql_exec("update run set tiers_conf = '{tiers, [{db, [{db, query, 2}]}]}."
+	    " { stacks , {per_second, 5}}.'");
 	assert_why("no window is stored");
 	keep_put_known(db, "a@h", T0);
 	assert_why("no process was met");

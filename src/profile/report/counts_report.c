@@ -7,6 +7,7 @@
  * the table the rows of a process stand together, below its sums.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -354,19 +355,6 @@ table_rows(struct sheet *s, struct grid *g)
 		grid_cell(g, "");
 }
 
-/* Appends a line, which is cleared for the next one. */
-static void
-note(struct kp_buf *b, unsigned width, struct kp_buf *line)
-{
-	struct kp_buf clean;
-
-	kp_buf_init(&clean, LINE_BYTES_MAX);
-	text_put(&clean, kp_buf_cstr(line));
-	text_wrap(b, kp_buf_cstr(&clean), width, 2);
-	kp_buf_free(&clean);
-	kp_buf_reset(line);
-}
-
 static bool
 has_module(const struct kp_counts *p, const char *mod)
 {
@@ -408,46 +396,38 @@ put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 		{ s->p->missed, "", "module", why_missed[s->p->ahead] },
 	};
 	const struct counts_view *v = s->v;
-	char n[TEXT_MAX], m[TEXT_MAX];
+	char n[TEXT_MAX], m[TEXT_MAX], l[TEXT_MAX], shown[3 * TEXT_MAX] = "";
 	struct kp_buf line;
 
-	kp_buf_init(&line, LINE_BYTES_MAX);
-	kp_buf_printf(&line, "%s on '%s' (OTP %d): %s counted",
-	    text_dur(n, s->p->elapsed), v->target, v->otp,
-	    text_counted(m, v->functions, "function"));
 	if (s->shown < s->n)
-		kp_buf_printf(&line, "; %s of %s rows shown (see -n)",
+		snprintf(shown, sizeof(shown), "; %s of %s rows shown (see -n)",
 		    text_count(n, s->shown), text_count(m, s->n));
-	if (v->paused)
-		kp_buf_str(&line, "; paused");
-	note(b, width, &line);
+	text_note(b, width, "%s on '%s' (OTP %d): %s counted%s%s",
+	    text_dur(n, s->p->elapsed), v->target, v->otp,
+	    text_counted(l, v->functions, "function"), shown,
+	    v->paused ? "; paused" : "");
+	kp_buf_init(&line, LINE_BYTES_MAX);
 	if (v->limit != NULL) {
 		counts_limit_put(&line, v->limit);
-		note(b, width, &line);
+		text_note(b, width, "%s", kp_buf_cstr(&line));
 	}
-	if (v->ended != NULL) {
-		kp_buf_str(&line, v->ended);
-		note(b, width, &line);
-	}
-	if (v->own_calls && has_module(s->p, "erlang")) {
-		kp_buf_str(&line, "kprof looks at the node's memory twice a "
+	if (v->ended != NULL)
+		text_note(b, width, "%s", v->ended);
+	if (v->own_calls && has_module(s->p, "erlang"))
+		text_note(b, width, "kprof looks at the node's memory twice a "
 		    "second, by functions of erlang: these calls are counted "
 		    "too (kprof time leaves them out)");
-		note(b, width, &line);
-	}
 	if (v->unseen.n > 0) {
+		kp_buf_reset(&line);
 		kp_instructions_put(&line, &v->unseen, "counted");
-		note(b, width, &line);
-	}
-	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
-		if (counted[i].n == 0)
-			continue;
-		kp_buf_printf(&line, "%s%s%s", counted[i].before,
-		    text_counted(n, counted[i].n, counted[i].what),
-		    counted[i].after);
-		note(b, width, &line);
+		text_note(b, width, "%s", kp_buf_cstr(&line));
 	}
 	kp_buf_free(&line);
+	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
+		if (counted[i].n > 0)
+			text_note(b, width, "%s%s%s", counted[i].before,
+			    text_counted(n, counted[i].n, counted[i].what),
+			    counted[i].after);
 }
 
 void

@@ -22,9 +22,7 @@
 
 /* A function, and the rows about it. */
 struct function {
-	uint32_t fn;
-	uint64_t calls;
-	kp_dur_ns acc, own;
+	struct kp_calls_clock sum;	/* its fn and figures; first, for shown_order() */
 	const struct kp_calls_clock *callers, *called;
 	uint32_t ncallers, ncalled;
 };
@@ -39,36 +37,34 @@ struct group {
 };
 
 static int
-order(uint64_t a, uint64_t b)
+pair_order(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
-	return (a > b) - (a < b);
+	return a != c ? (a > c) - (a < c) : (b > d) - (b < d);
 }
 
 static int
 by_fn(const void *a, const void *b)
 {
 	const struct kp_calls_clock *x = a, *y = b;
-	int d = order(x->fn, y->fn);
 
-	return d != 0 ? d : order(x->caller, y->caller);
+	return pair_order(x->fn, x->caller, y->fn, y->caller);
 }
 
 static int
 by_caller(const void *a, const void *b)
 {
 	const struct kp_calls_clock *x = a, *y = b;
-	int d = order(x->caller, y->caller);
 
-	return d != 0 ? d : order(x->fn, y->fn);
+	return pair_order(x->caller, x->fn, y->caller, y->fn);
 }
 
 static int
 by_proc(const void *a, const void *b)
 {
 	const struct kp_calls_clock *x = a, *y = b;
-	int d = order(x->proc, y->proc);
 
-	return d != 0 ? d : by_fn(a, b);
+	return x->proc != y->proc ? (x->proc > y->proc) - (x->proc < y->proc) :
+	    by_fn(a, b);
 }
 
 /* A copy of all rows, sorted by process; free() it. */
@@ -96,6 +92,14 @@ rows_of_one(const struct kp_calls_clock *rows, uint32_t n)
 	return i;
 }
 
+static void
+add(struct kp_calls_clock *to, const struct kp_calls_clock *c)
+{
+	to->calls += c->calls;
+	to->acc = sat_add(to->acc, c->acc);
+	to->own = sat_add(to->own, c->own);
+}
+
 /* Adds up rows of the same function and caller; v is sorted. */
 static uint32_t
 merge(struct kp_calls_clock *v, uint32_t n)
@@ -103,43 +107,19 @@ merge(struct kp_calls_clock *v, uint32_t n)
 	uint32_t out = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (out > 0 && by_fn(&v[out - 1], &v[i]) == 0) {
-			v[out - 1].calls += v[i].calls;
-			v[out - 1].acc = sat_add(v[out - 1].acc, v[i].acc);
-			v[out - 1].own = sat_add(v[out - 1].own, v[i].own);
-		} else {
+		if (out > 0 && by_fn(&v[out - 1], &v[i]) == 0)
+			add(&v[out - 1], &v[i]);
+		else
 			v[out++] = v[i];
-		}
 	}
 	return out;
-}
-
-static void
-fn_from(struct group *g, uint32_t fn, uint32_t *at, uint32_t *called)
-{
-	struct function *f = &g->fns[g->nfns++];
-	const struct kp_calls_clock *c;
-
-	*f = (struct function){ .fn = fn, .callers = &g->by_fn[*at],
-		.called = &g->by_caller[*called] };
-	for (; *at < g->nrows && g->by_fn[*at].fn == fn; (*at)++) {
-		c = &g->by_fn[*at];
-		f->calls += c->calls;
-		f->acc = sat_add(f->acc, c->acc);
-		f->own = sat_add(f->own, c->own);
-		f->ncallers++;
-	}
-	for (; *called < g->nrows && g->by_caller[*called].caller == fn;
-	     (*called)++)
-		f->ncalled++;
-	g->calls += f->calls;
-	g->own = sat_add(g->own, f->own);
 }
 
 static void
 fns_from_rows(struct group *g)
 {
 	uint32_t at = 0, called = 0, fn;
+	struct function *f;
 
 	while (at < g->nrows || called < g->nrows) {
 		if (called == g->nrows || (at < g->nrows &&
@@ -147,72 +127,57 @@ fns_from_rows(struct group *g)
 			fn = g->by_fn[at].fn;
 		else
 			fn = g->by_caller[called].caller;
-		fn_from(g, fn, &at, &called);
+		f = &g->fns[g->nfns++];
+		*f = (struct function){ .sum.fn = fn,
+			.callers = &g->by_fn[at],
+			.called = &g->by_caller[called] };
+		for (; at < g->nrows && g->by_fn[at].fn == fn; at++) {
+			add(&f->sum, &g->by_fn[at]);
+			f->ncallers++;
+		}
+		for (; called < g->nrows && g->by_caller[called].caller == fn;
+		     called++)
+			f->ncalled++;
+		g->calls += f->sum.calls;
+		g->own = sat_add(g->own, f->sum.own);
 	}
 }
 
-/* ---- the order in which functions are shown ---- */
-
 struct ordering {
 	const struct kp_call_names *names;
-	bool by_own;
+	bool by_own, by_caller;
 };
 
+/* Of rows, and of functions. */
 static int
-fn_order(const void *a, const void *b, void *ctx)
+shown_order(const void *a, const void *b, void *ctx)
 {
-	const struct function *x = a, *y = b;
+	const struct kp_calls_clock *x = a, *y = b;
 	const struct ordering *o = ctx;
 	kp_dur_ns p = o->by_own ? x->own : x->acc;
 	kp_dur_ns q = o->by_own ? y->own : y->acc;
 
-	return p != q ? (p < q) - (p > q) :
+	if (p != q)
+		return (p < q) - (p > q);
+	return o->by_caller ? kp_call_fn_order(o->names, x->caller, y->caller) :
 	    kp_call_fn_order(o->names, x->fn, y->fn);
 }
 
-static int
-row_order(const struct kp_calls_clock *x, const struct kp_calls_clock *y,
-    const struct ordering *o)
-{
-	kp_dur_ns p = o->by_own ? x->own : x->acc;
-	kp_dur_ns q = o->by_own ? y->own : y->acc;
-
-	return (p < q) - (p > q);
-}
-
-static int
-caller_order(const void *a, const void *b, void *ctx)
-{
-	const struct kp_calls_clock *x = a, *y = b;
-	const struct ordering *o = ctx;
-	int d = row_order(x, y, o);
-
-	return d != 0 ? d : kp_call_fn_order(o->names, x->caller, y->caller);
-}
-
-static int
-called_order(const void *a, const void *b, void *ctx)
-{
-	const struct kp_calls_clock *x = a, *y = b;
-	const struct ordering *o = ctx;
-	int d = row_order(x, y, o);
-
-	return d != 0 ? d : kp_call_fn_order(o->names, x->fn, y->fn);
-}
-
 static void
-put_in_order(struct group *g, struct ordering *o)
+put_in_order(struct group *g, const struct kp_call_names *names, bool by_own)
 {
+	struct ordering fns = { names, by_own, false };
+	struct ordering callers = { names, by_own, true };
 	struct function *f;
 
 	for (uint32_t i = 0; i < g->nfns; i++) {
 		f = &g->fns[i];
 		qsort_r(&g->by_fn[f->callers - g->by_fn], f->ncallers,
-		    sizeof(*g->by_fn), caller_order, o);
+		    sizeof(*g->by_fn), shown_order, &callers);
 		qsort_r(&g->by_caller[f->called - g->by_caller], f->ncalled,
-		    sizeof(*g->by_caller), called_order, o);
+		    sizeof(*g->by_caller), shown_order, &fns);
 	}
-	qsort_r(g->fns, g->nfns, sizeof(*g->fns), fn_order, o);
+	qsort_r(g->fns, g->nfns, sizeof(*g->fns), shown_order, &fns);
 }
 
 static void
@@ -232,8 +197,6 @@ static enum kp_err
 group_make(struct group *g, const struct kp_calls_clock *rows,
     uint32_t n, const struct kp_call_names *names, bool by_own)
 {
-	struct ordering o = { names, by_own };
-
 	*g = (struct group){ 0 };
 	g->by_fn = malloc((n + 1) * sizeof(*g->by_fn));
 	g->by_caller = malloc((n + 1) * sizeof(*g->by_caller));
@@ -249,14 +212,14 @@ group_make(struct group *g, const struct kp_calls_clock *rows,
 	memcpy(g->by_caller, g->by_fn, g->nrows * sizeof(*g->by_fn));
 	qsort(g->by_caller, g->nrows, sizeof(*g->by_caller), by_caller);
 	fns_from_rows(g);
-	put_in_order(g, &o);
+	put_in_order(g, names, by_own);
 	return KP_OK;
 }
 
 /*
  * ---- fprof ----
  *
-Its analysis with its columns and marks, so that a reader of one can read the
+ * Its analysis with its columns and marks, so that a reader of one can read the
  * other.
  *
  * It differs where something is unknown: a process whose spawn was not seen has no
@@ -272,28 +235,15 @@ Its analysis with its columns and marks, so that a reader of one can read the
 #define COLS_MIN 23u
 #define ROW_REST 11u		/* columns of a row's brackets and marks */
 #define ID_MAX 8192u
-
 #define DIGIT 1000		/* ns: the last that is shown */
 
 struct sheet {
 	struct kp_buf *b;
 	const struct trace_view *v;
-	const struct kp_calls_sum *sum;	/* with rounded times */
+	struct kp_calls_clock *rows;	/* by process, with rounded times */
+	uint32_t n;
 	int name, calls, time;	/* widths */
 };
-
-static void
-sheet_init(struct sheet *s, struct kp_buf *b, const struct trace_view *v)
-{
-	unsigned cols = v->cols > 0 ? v->cols : TRACE_COLS;
-
-	if (cols < COLS_MIN)
-		cols = COLS_MIN;
-	*s = (struct sheet){ .b = b, .v = v };
-	s->calls = (int)((cols - ROW_REST) / 12);
-	s->time = 2 * s->calls;
-	s->name = (int)(cols - ROW_REST) - 5 * s->calls;
-}
 
 /* acc < 0: undefined. */
 static void
@@ -312,8 +262,7 @@ put_row(struct sheet *s, const char *head, const char *id, uint64_t calls,
 
 /* As terms: {lists,seq,2}, suspend */
 static void
-put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
-    uint32_t fn)
+put_fn_term(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn)
 {
 	const struct kp_call_fn *f = &t->fns[fn];
 
@@ -329,15 +278,16 @@ put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
 }
 
 static void
-put_fn_row(struct sheet *s, const char *head, uint32_t fn, uint64_t calls,
-    kp_dur_ns acc, kp_dur_ns own, const char *tail, const char *mark)
+put_fn_row(struct sheet *s, const char *head, uint32_t fn,
+    const struct kp_calls_clock *c, const char *tail, const char *mark)
 {
 	struct kp_buf id;
 
 	kp_buf_init(&id, ID_MAX);
 	put_fn_term(&id, s->v->names, fn);
 	kp_buf_str(&id, ",");
-	put_row(s, head, kp_buf_cstr(&id), calls, acc, own, tail, mark);
+	put_row(s, head, kp_buf_cstr(&id), c->calls, c->acc, c->own, tail,
+	    mark);
 	kp_buf_free(&id);
 }
 
@@ -347,26 +297,6 @@ put_heading(struct sheet *s)
 	kp_buf_printf(s->b, "%-3s%-*s%*s%*s%*s%-4s%4s\n", "%", s->name, "",
 	    s->calls, " CNT ", s->time, " ACC ", s->time - 1, " OWN", "", "");
 }
-
-static const char *
-bool_text(bool v)
-{
-	return v ? "true" : "false";
-}
-
-static void
-put_options(struct sheet *s)
-{
-	const struct trace_view *v = s->v;
-
-	kp_buf_printf(s->b, "%%%% Analysis results:\n{  analysis_options,\n"
-	    " [{callers, %s},\n  {sort, %s},\n  {totals, %s},\n"
-	    "  {details, %s}]}.\n\n", bool_text(!v->no_callers),
-	    v->by_own ? "own" : "acc", bool_text(v->totals),
-	    bool_text(!v->no_details));
-}
-
-/* ---- functions ---- */
 
 /* The callers of a function, or the functions it called. */
 static void
@@ -380,40 +310,35 @@ put_related(struct sheet *s, const struct kp_calls_clock *v, uint32_t n,
 		kp_buf_str(s->b, called ? " [ ]}.\n" : "{[ ],\n");
 	for (uint32_t i = 0; i < n; i++)
 		put_fn_row(s, i == 0 ? first : "  {",
-		    called ? v[i].fn : v[i].caller, v[i].calls, v[i].acc,
-		    v[i].own, i + 1 < n ? "}," : end, "");
-}
-
-static void
-fprof_fn(struct sheet *s, const struct function *f)
-{
-	if (s->v->no_callers) {
-		put_fn_row(s, "{  ", f->fn, f->calls, f->acc, f->own, "}.",
-		    "");
-		return;
-	}
-	put_related(s, f->callers, f->ncallers, false);
-	put_fn_row(s, " { ", f->fn, f->calls, f->acc, f->own, "},", "%");
-	put_related(s, f->called, f->ncalled, true);
-	kp_buf_str(s->b, "\n");
+		    called ? v[i].fn : v[i].caller, &v[i],
+		    i + 1 < n ? "}," : end, "");
 }
 
 static void
 put_fns(struct sheet *s, const struct group *g)
 {
-	for (uint32_t i = 0; i < g->nfns; i++)
-		fprof_fn(s, &g->fns[i]);
+	for (uint32_t i = 0; i < g->nfns; i++) {
+		const struct function *f = &g->fns[i];
+
+		if (s->v->no_callers) {
+			put_fn_row(s, "{  ", f->sum.fn, &f->sum, "}.", "");
+			continue;
+		}
+		put_related(s, f->callers, f->ncallers, false);
+		put_fn_row(s, " { ", f->sum.fn, &f->sum, "},", "%");
+		put_related(s, f->called, f->ncalled, true);
+		kp_buf_str(s->b, "\n");
+	}
 	kp_buf_str(s->b, "\n");
 }
 
 static void
 put_totals(struct sheet *s)
 {
-	const struct kp_calls_sum *sum = s->sum;
+	const struct kp_calls_sum *sum = s->v->sum;
 	struct group g;
 
-	if (group_make(&g, sum->clocks, sum->nclocks, s->v->names,
-	    s->v->by_own) != KP_OK) {
+	if (group_make(&g, s->rows, s->n, s->v->names, s->v->by_own) != KP_OK) {
 		s->b->err = KP_ENOMEM;
 		return;
 	}
@@ -429,8 +354,7 @@ put_totals(struct sheet *s)
 	group_free(&g);
 }
 
-/* ---- processes ---- */
-
+/* The rows of a process. */
 struct part {
 	const struct kp_calls_clock *rows;
 	uint32_t n;
@@ -467,7 +391,7 @@ put_origin(struct sheet *s, uint32_t proc)
 }
 
 static void
-fprof_process(struct sheet *s, const struct part *part)
+put_process(struct sheet *s, const struct part *part)
 {
 	uint32_t proc = part->rows[0].proc;
 	bool origin = s->v->sum->procs[proc].spawned;
@@ -497,27 +421,23 @@ fprof_process(struct sheet *s, const struct part *part)
 static void
 put_processes(struct sheet *s)
 {
-	const struct kp_calls_sum *sum = s->sum;
-	struct kp_calls_clock *rows = rows_by_proc(sum);
-	struct part *parts = calloc(sum->nprocs + 1, sizeof(*parts));
-	uint32_t n = 0;
+	struct part *parts = calloc(s->v->sum->nprocs + 1, sizeof(*parts));
+	struct part *p = parts;
 
-	if (rows == NULL || parts == NULL)
+	if (parts == NULL) {
 		s->b->err = KP_ENOMEM;
-	for (uint32_t i = 0; s->b->err == KP_OK && i < sum->nclocks;
-	     i += parts[n++].n) {
-		parts[n].rows = &rows[i];
-		parts[n].n = rows_of_one(&rows[i], sum->nclocks - i);
-		for (uint32_t j = i; j < i + parts[n].n; j++)
-			parts[n].own = sat_add(parts[n].own,
-			    rows[j].own);
+		return;
 	}
-	if (parts != NULL)
-		qsort(parts, n, sizeof(*parts), part_order);
-	for (uint32_t i = 0; s->b->err == KP_OK && i < n; i++)
-		fprof_process(s, &parts[i]);
+	for (uint32_t i = 0; i < s->n; i += p->n, p++) {
+		p->rows = &s->rows[i];
+		p->n = rows_of_one(p->rows, s->n - i);
+		for (uint32_t j = 0; j < p->n; j++)
+			p->own = sat_add(p->own, p->rows[j].own);
+	}
+	qsort(parts, (size_t)(p - parts), sizeof(*parts), part_order);
+	for (p = parts; p->n > 0 && s->b->err == KP_OK; p++)
+		put_process(s, p);
 	free(parts);
-	free(rows);
 }
 
 static kp_dur_ns
@@ -526,28 +446,40 @@ rounded(kp_dur_ns t)
 	return sat_add(t, DIGIT / 2) / DIGIT * DIGIT;
 }
 
+static const char *
+bool_text(bool v)
+{
+	return v ? "true" : "false";
+}
+
 void
 trace_fprof(struct kp_buf *b, const struct trace_view *v)
 {
-	struct kp_calls_sum sum = *v->sum;
-	struct sheet s;
+	unsigned cols = v->cols == 0 ? TRACE_COLS : v->cols < COLS_MIN ?
+	    COLS_MIN : v->cols;
+	struct sheet s = { .b = b, .v = v, .rows = rows_by_proc(v->sum),
+		.n = v->sum->nclocks };
 
-	sheet_init(&s, b, v);
-	sum.clocks = rows_by_proc(v->sum);
-	if (sum.clocks == NULL) {
+	if (s.rows == NULL) {
 		b->err = KP_ENOMEM;
 		return;
 	}
-	for (uint32_t i = 0; i < sum.nclocks; i++) {
-		sum.clocks[i].acc = rounded(sum.clocks[i].acc);
-		sum.clocks[i].own = rounded(sum.clocks[i].own);
+	s.calls = (int)((cols - ROW_REST) / 12);
+	s.time = 2 * s.calls;
+	s.name = (int)(cols - ROW_REST) - 5 * s.calls;
+	for (uint32_t i = 0; i < s.n; i++) {
+		s.rows[i].acc = rounded(s.rows[i].acc);
+		s.rows[i].own = rounded(s.rows[i].own);
 	}
-	s.sum = &sum;
-	put_options(&s);
+	kp_buf_printf(b, "%%%% Analysis results:\n{  analysis_options,\n"
+	    " [{callers, %s},\n  {sort, %s},\n  {totals, %s},\n"
+	    "  {details, %s}]}.\n\n", bool_text(!v->no_callers),
+	    v->by_own ? "own" : "acc", bool_text(v->totals),
+	    bool_text(!v->no_details));
 	put_totals(&s);
 	if (!v->no_details)
 		put_processes(&s);
-	free(sum.clocks);
+	free(s.rows);
 }
 
 /*
@@ -561,21 +493,9 @@ trace_fprof(struct kp_buf *b, const struct trace_view *v)
  */
 
 static kp_dur_ns
-cost(uint32_t fn, kp_dur_ns acc, kp_dur_ns own)
+cost(const struct kp_calls_clock *c)
 {
-	return fn == KP_FN_SUSPEND ? acc : own;
-}
-
-/* The cost of all rows. */
-static kp_dur_ns
-summary(const struct kp_calls_clock *rows, uint32_t n)
-{
-	kp_dur_ns sum = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		sum = sat_add(sum, cost(rows[i].fn, rows[i].acc,
-		    rows[i].own));
-	return sum;
+	return c->fn == KP_FN_SUSPEND ? c->acc : c->own;
 }
 
 static void
@@ -599,8 +519,8 @@ callgrind_fn(struct kp_buf *b, const struct trace_view *v,
 {
 	const struct kp_calls_clock *c;
 
-	put_name(b, v, "fl", "fn", f->fn);
-	kp_buf_printf(b, "0 %" PRId64 "\n", cost(f->fn, f->acc, f->own));
+	put_name(b, v, "fl", "fn", f->sum.fn);
+	kp_buf_printf(b, "0 %" PRId64 "\n", cost(&f->sum));
 	for (uint32_t i = 0; i < f->ncalled; i++) {
 		c = &f->called[i];
 		put_name(b, v, "cfi", "cfn", c->fn);
@@ -632,21 +552,23 @@ void
 trace_callgrind(struct kp_buf *b, const struct trace_view *v)
 {
 	struct kp_calls_clock *rows = rows_by_proc(v->sum);
+	kp_dur_ns sum = 0;
 	uint32_t n;
 
 	if (rows == NULL) {
 		b->err = KP_ENOMEM;
 		return;
 	}
-	/* A function found on a stack was called once, before the trace. */
-	for (uint32_t i = 0; i < v->sum->nclocks; i++)
+	for (uint32_t i = 0; i < v->sum->nclocks; i++) {
+		/* A function found on a stack was called once, before the trace. */
 		if (rows[i].calls == 0)
 			rows[i].calls = 1;
+		sum = sat_add(sum, cost(&rows[i]));
+	}
 	kp_buf_str(b, "# callgrind format\nversion: 1\ncreator: kprof\ncmd: ");
 	trace_put_targets(b, v);
 	kp_buf_printf(b, "\npositions: line\nevent: ns : time in ns\n"
-	    "events: ns\nsummary: %" PRId64 "\n\n",
-	    summary(rows, v->sum->nclocks));
+	    "events: ns\nsummary: %" PRId64 "\n\n", sum);
 	for (uint32_t i = 0; i < v->sum->nclocks && b->err == KP_OK; i += n) {
 		n = rows_of_one(&rows[i], v->sum->nclocks - i);
 		callgrind_process(b, v, &rows[i], n);

@@ -19,7 +19,6 @@
 #include "text/text.h"
 
 #define FRAME_MAX 4096u
-#define LINE_MAX_BYTES 4096u
 
 /* A row of either table. */
 struct row {
@@ -395,92 +394,50 @@ put_groups(struct kp_buf *b, const struct stack_view *v)
 
 /* ---- notes ---- */
 
-static void
-note(struct kp_buf *b, const struct stack_view *v, struct kp_buf *line)
-{
-	struct kp_buf clean;
-
-	kp_buf_init(&clean, 2 * LINE_MAX_BYTES);
-	text_put(&clean, kp_buf_cstr(line));
-	text_wrap(b, kp_buf_cstr(&clean), v->width, 2);
-	kp_buf_free(&clean);
-	kp_buf_reset(line);
-}
-
-static void
-note_taken(struct kp_buf *b, const struct stack_view *v, struct kp_buf *line)
-{
-	char n[TEXT_MAX], m[TEXT_MAX], l[TEXT_MAX];
-	double share = v->elapsed > 0 ? (double)v->counts.busy /
-	    (double)v->elapsed : -1;
-
-	kp_buf_printf(line, "%s on '%s' (OTP %d, %u schedulers): %s of %s "
-	    "looks at processes; ", text_dur(n, v->elapsed), v->target, v->otp,
-	    v->schedulers, text_counted(m, v->sum->samples, "sample"),
-	    text_count(l, v->counts.looked));
-	kp_buf_printf(line, "sampling took %s of one scheduler",
-	    text_share(n, share));
-	if (share > 1.1 * v->share)
-		kp_buf_printf(line, ", more than the %s of -share (it lists "
-		    "the processes once whatever that takes)",
-		    text_share(n, v->share));
-	note(b, v, line);
-}
-
-static void
-note_lost(struct kp_buf *b, const struct stack_view *v, struct kp_buf *line)
-{
-	const struct stack_sum *s = v->sum;
-	char n[TEXT_MAX];
-
-	if (s->not_seen > 0) {
-		kp_buf_printf(line, "not seen: %s; the process did not answer "
-		    "within 5 ms, as in native code, in a long garbage "
-		    "collection, or where schedulers are short", text_counted(n,
-		    s->not_seen, "sample"));
-		note(b, v, line);
-	}
-	if (v->time > 0 && (double)v->young >= 0.001 * (double)v->time) {
-		kp_buf_printf(line, "not looked at: about %s of the time of all "
-		    "processes, of those that came after the node's processes "
-		    "were last listed", text_share(n, (double)v->young /
-		    (double)v->time));
-		note(b, v, line);
-	}
-	if (v->counts.unsent > 0) {
-		kp_buf_printf(line, "lost: %s; the connection was busy",
-		    text_counted(n, v->counts.unsent, "sample"));
-		note(b, v, line);
-	}
-	if (s->overflow > 0 || kp_stack_table_overflow(s->table) > 0) {
-		kp_buf_printf(line, "without a stack of their own: %s, past the "
-		    "limits of kprof", text_counted(n, s->overflow +
-		    kp_stack_table_overflow(s->table), "sample"));
-		note(b, v, line);
-	}
-	if (s->procs_full) {
-		kp_buf_printf(line, "more than %u processes were seen",
-		    STACK_PROCS_MAX);
-		note(b, v, line);
-	}
-}
-
 void
 stack_notes(struct kp_buf *b, const struct stack_view *v)
 {
-	struct kp_buf line;
+	const struct stack_sum *s = v->sum;
+	char n[TEXT_MAX], m[TEXT_MAX], l[TEXT_MAX], share_text[TEXT_MAX];
+	double share = v->elapsed > 0 ? (double)v->counts.busy /
+	    (double)v->elapsed : -1;
+	uint64_t other = s->overflow + kp_stack_table_overflow(s->table);
+	char more[160] = "";
 
-	kp_buf_init(&line, LINE_MAX_BYTES);
-	note_taken(b, v, &line);
-	note_lost(b, v, &line);
-	kp_buf_printf(&line, "the VM shows the %u innermost frames "
+	if (share > 1.1 * v->share)
+		snprintf(more, sizeof(more), ", more than the %s of -share (it "
+		    "lists the processes once whatever that takes)",
+		    text_share(n, v->share));
+	text_note(b, v->width, "%s on '%s' (OTP %d, %u schedulers): %s of %s "
+	    "looks at processes; sampling took %s of one scheduler%s",
+	    text_dur(n, v->elapsed), v->target, v->otp, v->schedulers,
+	    text_counted(m, s->samples, "sample"),
+	    text_count(l, v->counts.looked), text_share(share_text, share),
+	    more);
+	if (s->not_seen > 0)
+		text_note(b, v->width, "not seen: %s; the process did not "
+		    "answer within 5 ms, as in native code, in a long garbage "
+		    "collection, or where schedulers are short",
+		    text_counted(n, s->not_seen, "sample"));
+	if (v->time > 0 && (double)v->young >= 0.001 * (double)v->time)
+		text_note(b, v->width, "not looked at: about %s of the time of "
+		    "all processes, of those that came after the node's "
+		    "processes were last listed",
+		    text_share(n, (double)v->young / (double)v->time));
+	if (v->counts.unsent > 0)
+		text_note(b, v->width, "lost: %s; the connection was busy",
+		    text_counted(n, v->counts.unsent, "sample"));
+	if (other > 0)
+		text_note(b, v->width, "without a stack of their own: %s, past "
+		    "the limits of kprof", text_counted(n, other, "sample"));
+	if (s->procs_full)
+		text_note(b, v->width, "more than %u processes were seen",
+		    STACK_PROCS_MAX);
+	text_note(b, v->width, "the VM shows the %u innermost frames "
 	    "(backtrace_depth, which is the application's to set)", v->depth);
-	note(b, v, &line);
-	kp_buf_str(&line, "a process that runs shows its stack when it is next "
-	    "scheduled out or waits for a message: times inside a function "
-	    "count for one that is called soon after it");
-	note(b, v, &line);
-	kp_buf_free(&line);
+	text_note(b, v->width, "a process that runs shows its stack when it is "
+	    "next scheduled out or waits for a message: times inside a "
+	    "function count for one that is called soon after it");
 }
 
 void

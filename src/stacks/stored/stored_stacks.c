@@ -3,7 +3,6 @@
  * of, says why there are none, and writes them for programs: as JSON, and for flame
  * graphs.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "base/sat.h"
 #include "base/vec.h"
 #include "frames.h"
+#include "kprofd/config.h"
 #include "stored_stacks.h"
 #include "text/flame_tree.h"
 #include "text/json.h"
@@ -73,52 +73,21 @@ read_requests(struct kp_query *q, const struct kp_query_range *r,
 
 /* ---- why there are no stacks ---- */
 
-/* Returns the end of a comment or a quoted text that begins here, or s. */
-static const char *
-skip_text(const char *s)
-{
-	char quote = *s;
-
-	if (quote == '%')
-		return s + strcspn(s, "\n");
-	if (quote == '$')
-		return s + (s[1] != '\0') + 1;
-	if (quote != '"' && quote != '\'')
-		return s;
-	for (s++; *s != '\0' && *s != quote; s++)
-		if (*s == '\\' && s[1] != '\0')
-			s++;
-	return s + (*s != '\0');
-}
-
-/* Does this tiers.conf have a {stacks, ...}? */
+/* Does this tiers.conf sample stacks?  True if this version cannot read it. */
 static bool
-conf_has_stacks(const char *s)
+conf_has_stacks(const char *text)
 {
-	static const char key[] = "stacks";
-	const char *p;
+	struct kp_conf *conf = NULL;
+	struct kp_diags diags;
+	bool has = kp_conf_parse(&conf, text, strlen(text), &diags) != KP_OK ||
+	    conf->stacks.per_second > 0;
 
-	while (*s != '\0') {
-		p = skip_text(s);
-		if (p != s) {
-			s = p;
-			continue;
-		}
-		if (*s++ != '{')
-			continue;
-		for (p = s; isspace((unsigned char)*p); p++)
-			;
-		if (strncmp(p, key, sizeof(key) - 1) != 0)
-			continue;
-		for (p += sizeof(key) - 1; isspace((unsigned char)*p); p++)
-			;
-		if (*p == ',')
-			return true;
-	}
-	return false;
+	kp_conf_free(conf);
+	kp_diags_free(&diags);
+	return has;
 }
 
-/* The last tiers.conf: true if it has stacks, or if there is none to read. */
+/* The last tiers.conf that one could start with; true if there is none. */
 static enum kp_err
 is_on(struct kp_query *q, bool *on)
 {
@@ -186,35 +155,7 @@ why_none(struct kp_query *q, const struct kp_query_range *r,
 	return KP_OK;
 }
 
-static enum kp_err
-explain(struct kp_query *q, const struct kp_query_range *r, struct stacks *s)
-{
-	const char *why = NULL;
-	enum kp_err err = KP_OK;
-
-	if (s->stacks.samples == 0)
-		err = why_none(q, r, s, &why);
-	else if (s->stacks.not_seen == s->stacks.samples)
-		why = "none of the sampled processes answered in time (5 ms), "
-		    "so no stack was seen: they waited for a scheduler, or ran "
-		    "native code";
-	if (err != KP_OK || why == NULL)
-		return err;
-	s->why = strdup(why);
-	return s->why != NULL ? KP_OK : KP_ENOMEM;
-}
-
 /* ---- all of it ---- */
-
-static void
-take_cover(struct stacks *s, const struct kp_query_sum *cover)
-{
-	s->start = cover->start;
-	s->end = cover->end;
-	s->windows = cover->windows;
-	s->sampled = cover->sampled;
-	s->losses = cover->losses;
-}
 
 static void
 measure(struct stacks *s)
@@ -223,12 +164,10 @@ measure(struct stacks *s)
 	unsigned depth;
 
 	for (size_t i = 0; i < s->stacks.n; i++) {
-		if (frames_other(v[i].frames)) {
-			s->other += v[i].samples;
-			continue;
-		}
 		depth = frames_count(v[i].frames);
-		if (depth > s->depth)
+		if (frames_other(v[i].frames))
+			s->other += v[i].samples;
+		else if (depth > s->depth)
 			s->depth = depth;
 	}
 }
@@ -246,12 +185,20 @@ stacks_from_db(struct kp_query *q, const struct kp_query_range *r, size_t cap,
 	err = kp_query_cover(q, r, &cover);
 	if (err == KP_OK)
 		err = kp_query_stacks(q, r, cap, &s->stacks);
-	take_cover(s, &cover);
+	s->start = cover.start;
+	s->end = cover.end;
+	s->windows = cover.windows;
+	s->sampled = cover.sampled;
+	s->losses = cover.losses;
 	kp_query_sum_free(&cover);
 	if (err == KP_OK)
 		err = read_requests(q, r, s);
-	if (err == KP_OK)
-		err = explain(q, r, s);
+	if (err == KP_OK && s->stacks.samples == 0)
+		err = why_none(q, r, s, &s->why);
+	else if (err == KP_OK && s->stacks.not_seen == s->stacks.samples)
+		s->why = "none of the sampled processes answered in time "
+		    "(5 ms), so no stack was seen: they waited for a "
+		    "scheduler, or ran native code";
 	if (err != KP_OK) {
 		stacks_free(s);
 		return err;
@@ -268,52 +215,10 @@ stacks_free(struct stacks *s)
 		return;
 	kp_query_stacks_free(&s->stacks);
 	free(s->requests);
-	free(s->why);
 	free(s);
 }
 
-/* ---- types and names ---- */
-
-static int
-by_name(const void *pa, const void *pb)
-{
-	const struct stacks_type *a = pa, *b = pb;
-
-	return strcmp(a->identity, b->identity);
-}
-
-static int
-by_time(const void *pa, const void *pb)
-{
-	const struct stacks_type *a = pa, *b = pb;
-
-	if (a->time != b->time)
-		return a->time < b->time ? 1 : -1;
-	return by_name(pa, pb);
-}
-
-struct stacks_type *
-stacks_types(const struct stacks *s, size_t *n)
-{
-	struct stacks_type *v = calloc(s->stacks.n + 1, sizeof(*v));
-	size_t kept = 0;
-
-	if (v == NULL)
-		return NULL;
-	for (size_t i = 0; i < s->stacks.n; i++)
-		v[i] = (struct stacks_type){ s->stacks.v[i].identity,
-			s->stacks.v[i].w_time };
-	qsort(v, s->stacks.n, sizeof(*v), by_name);
-	for (size_t i = 0; i < s->stacks.n; i++) {
-		if (kept > 0 && by_name(&v[kept - 1], &v[i]) == 0)
-			v[kept - 1].time = sat_add(v[kept - 1].time, v[i].time);
-		else
-			v[kept++] = v[i];
-	}
-	qsort(v, kept, sizeof(*v), by_time);
-	*n = kept;
-	return v;
-}
+/* ---- names ---- */
 
 const char *
 stacks_fn_name(const char *fn)

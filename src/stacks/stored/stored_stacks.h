@@ -30,7 +30,7 @@ struct stacks {
 	size_t nrequests;
 	unsigned depth;			/* frames of the deepest stack */
 	uint64_t other;		/* samples whose stack was not kept: "_other" */
-	char *why;		/* one line: why there are no stacks; NULL: there are */
+	const char *why;	/* one line: why there are no stacks; NULL: there are */
 };
 
 /*
@@ -42,14 +42,6 @@ struct stacks {
 enum kp_err stacks_from_db(struct kp_query *q, const struct kp_query_range *r,
     size_t cap, struct stacks **out);
 void stacks_free(struct stacks *s);
-
-struct stacks_type {
-	const char *identity;	/* borrowed */
-	kp_dur_ns time;		/* of its rows */
-};
-
-/* The request types, the longest time first; free() it.  NULL: no memory. */
-struct stacks_type *stacks_types(const struct stacks *s, size_t *n);
 
 /* How people read a function, and a tier: "(not seen)" for "". */
 const char *stacks_fn_name(const char *fn);

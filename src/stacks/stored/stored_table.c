@@ -352,6 +352,55 @@ put_children(struct table *t, uint32_t parent)
 	}
 }
 
+/* ---- request types ---- */
+
+struct type {
+	const char *identity;	/* borrowed */
+	kp_dur_ns time;		/* of its rows */
+};
+
+static int
+by_name(const void *pa, const void *pb)
+{
+	const struct type *a = pa, *b = pb;
+
+	return strcmp(a->identity, b->identity);
+}
+
+static int
+by_time(const void *pa, const void *pb)
+{
+	const struct type *a = pa, *b = pb;
+
+	if (a->time != b->time)
+		return a->time < b->time ? 1 : -1;
+	return by_name(pa, pb);
+}
+
+/* The request types, the longest time first; free() it.  NULL: no memory. */
+static struct type *
+types_of(const struct stacks *s, size_t *n)
+{
+	struct type *v = calloc(s->stacks.n + 1, sizeof(*v));
+	size_t kept = 0;
+
+	if (v == NULL)
+		return NULL;
+	for (size_t i = 0; i < s->stacks.n; i++)
+		v[i] = (struct type){ s->stacks.v[i].identity,
+			s->stacks.v[i].w_time };
+	qsort(v, s->stacks.n, sizeof(*v), by_name);
+	for (size_t i = 0; i < s->stacks.n; i++) {
+		if (kept > 0 && by_name(&v[kept - 1], &v[i]) == 0)
+			v[kept - 1].time = sat_add(v[kept - 1].time, v[i].time);
+		else
+			v[kept++] = v[i];
+	}
+	qsort(v, kept, sizeof(*v), by_time);
+	*n = kept;
+	return v;
+}
+
 static uint64_t
 requests_of(const struct stacks *s, const char *identity)
 {
@@ -389,7 +438,7 @@ static enum kp_err
 put_types(struct table *t, size_t *hidden)
 {
 	size_t n = 0, shown;
-	struct stacks_type *v = stacks_types(t->s, &n);
+	struct type *v = types_of(t->s, &n);
 	enum kp_err err = v != NULL ? put_type(t, n == 1 ? v[0].identity :
 	    NULL) : KP_ENOMEM;
 
@@ -404,54 +453,30 @@ put_types(struct table *t, size_t *hidden)
 /* ---- below the table ---- */
 
 static void
-put_line(struct kp_buf *b, struct kp_buf *line, unsigned width)
-{
-	text_wrap(b, kp_buf_cstr(line), width, 2);
-}
-
-static void
 put_notes(struct kp_buf *b, const struct stacks *s,
     const struct stacks_opts *o, size_t hidden)
 {
 	char n[TEXT_MAX], share[TEXT_MAX];
-	struct kp_buf line;
+	struct kp_buf range;
 
-	kp_buf_init(&line, 4096);
-	kp_buf_str(&line, "sampled stacks: ");
-	timefmt_put_range(&line, s->start, s->end);
-	put_line(b, &line, o->width);
-	kp_buf_reset(&line);
-	kp_buf_printf(&line, "%s, ", text_counted(n, s->stacks.samples,
-	    "sample"));
-	kp_buf_printf(&line, "%s of them not seen: no answer in 5 ms",
+	kp_buf_init(&range, 4096);
+	timefmt_put_range(&range, s->start, s->end);
+	text_note(b, o->width, "sampled stacks: %s", kp_buf_cstr(&range));
+	kp_buf_free(&range);
+	text_note(b, o->width, "%s, %s of them not seen: no answer in 5 ms",
+	    text_counted(n, s->stacks.samples, "sample"),
 	    s->stacks.not_seen == 0 ? "none" : text_share(share,
 	    (double)s->stacks.not_seen / (double)s->stacks.samples));
-	put_line(b, &line, o->width);
-	text_wrap(b, "~: estimated from samples, with the 95 % interval of "
-	    "the share; <: called by", o->width, 2);
-	text_wrap(b, "times are of processes: while one waits for another, "
-	    "both count", o->width, 2);
-	kp_buf_reset(&line);
-	if (hidden > 0) {
-		kp_buf_printf(&line, "%s more (-n, -identity)",
+	text_note(b, o->width, "~: estimated from samples, with the 95 %% "
+	    "interval of the share; <: called by");
+	text_note(b, o->width, "times are of processes: while one waits for "
+	    "another, both count");
+	if (hidden > 0)
+		text_note(b, o->width, "%s more (-n, -identity)",
 		    text_counted(n, hidden, "request type"));
-		put_line(b, &line, o->width);
-	}
-	kp_buf_reset(&line);
-	if (s->stacks.left > 0) {
-		kp_buf_printf(&line, "%s not read: too many (a shorter range "
+	if (s->stacks.left > 0)
+		text_note(b, o->width, "%s not read: too many (a shorter range "
 		    "has fewer)", text_counted(n, s->stacks.left, "stack"));
-		put_line(b, &line, o->width);
-	}
-	kp_buf_free(&line);
-}
-
-static void
-put_why(struct kp_buf *b, const struct stacks *s, const struct stacks_opts *o)
-{
-	text_wrap(b, s->why, o->width, 2);
-	if (s->windows > 0)
-		losses_text(b, &s->losses, o->width);
 }
 
 enum kp_err
@@ -463,7 +488,9 @@ stacks_table(struct kp_buf *b, const struct stacks *s,
 	enum kp_err err;
 
 	if (s->stacks.samples == 0) {
-		put_why(b, s, o);
+		text_note(b, o->width, "%s", s->why);
+		if (s->windows > 0)
+			losses_text(b, &s->losses, o->width);
 		return KP_OK;
 	}
 	grid_init(&t.g);
@@ -485,7 +512,7 @@ stacks_table(struct kp_buf *b, const struct stacks *s,
 	kp_buf_u8(b, '\n');
 	put_notes(b, s, o, hidden);
 	if (s->why != NULL)
-		text_wrap(b, s->why, o->width, 2);
+		text_note(b, o->width, "%s", s->why);
 	losses_text(b, &s->losses, o->width);
 	return KP_OK;
 }
