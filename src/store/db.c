@@ -13,6 +13,7 @@
 #define IDS_MAX 65536
 #define ID_BYTES 128	/* a longer name, of a stack, counts as several */
 #define DELETE_IDS 64	/* looked up in one turn */
+#define VACUUM_PAGES "512"	/* released in one turn: 2 MiB */
 
 #define DIM_SQL(dim, table) DIM_SQL_OF(dim, table, "name")
 #define DIM_SQL_OF(dim, table, column) \
@@ -29,6 +30,9 @@
 static const char *const sql[ST_COUNT] = {
 	[ST_BEGIN] = "begin immediate",
 	[ST_COMMIT] = "commit",
+	/* uses an index; only windows that were rolled up overlap */
+	[ST_NEWEST] = "select max(end_ns) from time_window where start_ns ="
+	    " (select max(start_ns) from time_window)",
 	[ST_WINDOW] = "insert into time_window (run_id, node_id, level,"
 	    " start_ns, end_ns, entry_calls, sampled)"
 	    " values (?, ?, 0, ?, ?, ?, ?)",
@@ -50,6 +54,9 @@ static const char *const sql[ST_COUNT] = {
 	    " identity_id, messages, w_messages, away, w_away, wait_ns,"
 	    " w_wait_ns, min_ns, max_ns, hist, p50_ns, p90_ns, p95_ns, p99_ns)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_SHOW_WAITS] = "select m.receiver_id, m.identity_id, " WAIT_COLUMNS
+	    " from message_stat m where m.window_id in" PARTS_OF
+	    " order by m.receiver_id, m.identity_id",
 	[ST_REQUEST_WAIT] = "insert into request_wait (request_id, seq,"
 	    " receiver_id, pid, node_id, messages, away, wait_ns, max_ns)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -80,6 +87,10 @@ static const char *const sql[ST_COUNT] = {
 	    " where level > ?",
 	[ST_OLDEST] = "select node_id, start_ns, run_id from time_window"
 	    " where level = ? and start_ns < ? order by start_ns limit 1",
+	[ST_PAGE_SIZE] = "pragma page_size",
+	[ST_PAGES] = "pragma page_count",
+	[ST_FREE_PAGES] = "pragma freelist_count",
+	[ST_VACUUM] = "pragma incremental_vacuum(" VACUUM_PAGES ")",
 	[ST_PART_CELLS] = "select count(*) from stat where window_id = ?",
 	[ST_SUM_CELLS] = "select count(*) from level_stat where sum_id = ?",
 	[ST_LEVELS_DEL] = "delete from level_next",
@@ -162,6 +173,7 @@ static const char *const sql[ST_COUNT] = {
 	DIM_SQL(DIM_TIER, "tier"),
 	DIM_SQL(DIM_IDENTITY, "identity"),
 	DIM_SQL(DIM_FUNCTION, "function"),
+	DIM_SQL(DIM_CAUSE, "cause"),
 	DIM_SQL(DIM_RECEIVER, "receiver"),
 	DIM_SQL_OF(DIM_STACK, "stack", "frames"),
 	DIM_SQL_OF(DIM_STACK_PATH, "stack_path", "path"),
@@ -242,25 +254,12 @@ db_finalize(struct kp_db *db)
 	}
 }
 
-static void
-stmt_run(struct kp_db *db, enum stmt which)
-{
-	sqlite3_stmt *st;
-
-	if (db->rc != SQLITE_OK)
-		return;
-	st = stmt_get(db, which);
-	if (st == NULL)
-		return;
-	db_fail(db, sqlite3_step(st));
-	sqlite3_reset(st);
-}
-
 void
 db_begin(struct kp_db *db)
 {
 	db->rc = SQLITE_OK;
-	stmt_run(db, ST_BEGIN);
+	row_start(db, ST_BEGIN);
+	row_end(db);
 }
 
 int
@@ -268,7 +267,8 @@ db_commit(struct kp_db *db)
 {
 	int rc;
 
-	stmt_run(db, ST_COMMIT);
+	row_start(db, ST_COMMIT);
+	row_end(db);
 	rc = db->rc;
 	db->rc = SQLITE_OK;
 	if (rc == SQLITE_OK)
@@ -294,6 +294,14 @@ row_int(struct kp_db *db, int64_t v)
 {
 	if (db->rc == SQLITE_OK)
 		db_fail(db, sqlite3_bind_int64(db->row, ++db->col, v));
+}
+
+void
+row_ints(struct kp_db *db, enum stmt which, const int64_t *v, size_t n)
+{
+	row_start(db, which);
+	for (size_t i = 0; i < n; i++)
+		row_int(db, v[i]);
 }
 
 void
@@ -361,6 +369,18 @@ row_leave(struct kp_db *db)
 	db->row = NULL;
 }
 
+int64_t
+row_value(struct kp_db *db, int64_t none)
+{
+	int64_t v = none;
+
+	if (row_next(db) &&
+	    sqlite3_column_type(db->row, 0) != SQLITE_NULL)
+		v = row_get(db, 0);
+	row_leave(db);
+	return v;
+}
+
 bool
 rows_delete(struct kp_db *db, enum stmt del)
 {
@@ -372,27 +392,11 @@ rows_delete(struct kp_db *db, enum stmt del)
 		id[n++] = row_get(db, 0);
 	row_leave(db);
 	for (size_t i = 0; i < n; i++) {
-		row_start(db, del);
-		row_int(db, id[i]);
-		row_end(db);
+		row_run(db, del, id[i]);
 		if (sqlite3_total_changes(db->conn) - rows > DELETE_ROWS)
 			break;
 	}
 	return n > 0;
-}
-
-static int64_t
-dim_select(struct kp_db *db, enum dim which, const char *name)
-{
-	int64_t id = 0;
-
-	row_start(db, ST_DIM_FIND + which);
-	row_text(db, name);
-	if (row_next(db)) {
-		id = row_get(db, 0);
-		row_leave(db);
-	}
-	return id;
 }
 
 void
@@ -412,7 +416,9 @@ db_dim(struct kp_db *db, enum dim which, const char *name)
 
 	if (known != NULL)
 		return known->val;
-	id = dim_select(db, which, name);
+	row_start(db, ST_DIM_FIND + which);
+	row_text(db, name);
+	id = row_value(db, 0);
 	if (id == 0) {
 		row_start(db, ST_DIM_ADD + which);
 		row_text(db, name);

@@ -17,19 +17,21 @@
 #include "retain.h"
 #include "store.h"
 
-enum dim { DIM_NODE, DIM_TIER, DIM_IDENTITY, DIM_FUNCTION,
+enum dim { DIM_NODE, DIM_TIER, DIM_IDENTITY, DIM_FUNCTION, DIM_CAUSE,
 	DIM_RECEIVER, DIM_STACK, DIM_STACK_PATH, DIM_COUNT };
 
 enum stmt {
 	ST_BEGIN,
 	ST_COMMIT,
-	ST_WINDOW,
+	ST_NEWEST,				/* db_file.c */
+	ST_WINDOW,				/* insert.c */
 	ST_STAT,
 	ST_LOSS,
 	ST_COST,
 	ST_REQUEST,
 	ST_CALL,
 	ST_MESSAGES,				/* message_rows.c */
+	ST_SHOW_WAITS,
 	ST_REQUEST_WAIT,
 	ST_STACK_STAT,				/* stack_rows.c */
 	ST_SUM_STACK,
@@ -46,6 +48,10 @@ enum stmt {
 	ST_EVENT,
 	ST_LEVEL_OLDEST,
 	ST_OLDEST,
+	ST_PAGE_SIZE,
+	ST_PAGES,
+	ST_FREE_PAGES,
+	ST_VACUUM,
 	ST_WINDOW_DEL,
 	ST_PART_CELLS,				/* levels.c */
 	ST_SUM_CELLS,
@@ -97,6 +103,9 @@ struct slot {
 /* Windows of node ?1 and run ?4, of level ?2 or finer, that start in ?3..?5. */
 #define IN_SLOT " from time_window where node_id = ?1 and level <= ?2" \
 	" and start_ns >= ?3 and run_id = ?4 and start_ns < ?5"
+/* The first three and all values of these. */
+#define SLOT(s) (s)->node, (s)->level, (s)->start
+#define SLOT_OF_RUN(s) SLOT(s), (s)->run, (s)->until
 /* Those that window ?6 replaces. */
 #define PARTS_OF " (select id" IN_SLOT " and id <> ?6)"
 
@@ -130,7 +139,6 @@ struct kp_db {
 	int64_t run;
 	struct range_levels levels;	/* none: not read yet */
 	kp_wall_ns last_end;	/* of the window written last; 0: none yet */
-	int64_t cause[KP_LOSS_COUNT];
 	struct kp_buf blob, async_blob;	/* bound until row_end() */
 	struct stack_texts stack_texts;
 
@@ -186,6 +194,13 @@ void row_opt(struct kp_db *db, bool is, int64_t v);
 void row_text(struct kp_db *db, const char *s);
 void row_blob(struct kp_db *db, const void *p, size_t n);
 void row_end(struct kp_db *db);
+/* Starts a statement with values that are integers; and runs it as well. */
+#define row_query(db, which, ...) row_ints(db, which, \
+	(const int64_t[]){ __VA_ARGS__ }, \
+	sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
+#define row_run(db, which, ...) \
+	(row_query(db, which, __VA_ARGS__), row_end(db))
+void row_ints(struct kp_db *db, enum stmt which, const int64_t *v, size_t n);
 /*
  * To read a query's rows, start it, fill in, and call row_next() until it
  * returns false; row_get() reads a column.  row_leave() ends the query early.
@@ -193,6 +208,11 @@ void row_end(struct kp_db *db);
 bool row_next(struct kp_db *db);
 int64_t row_get(const struct kp_db *db, int col);
 void row_leave(struct kp_db *db);
+/*
+ * Reads one column of one row, and ends the query.  Returns `none` for no row, for
+ * null, and after an error.
+ */
+int64_t row_value(struct kp_db *db, int64_t none);
 /*
  * Deletes by `del` the rows of a query of ids that is started and filled in.
  * Stops after DELETE_ROWS rows, including those that the cascade deletes: one
@@ -268,6 +288,9 @@ void db_waits(struct kp_db *db, int64_t window, const struct kp_window *w);
 void db_tree_waits(struct kp_db *db, int64_t request,
     const struct kp_tree *t);
 void db_waits_combine(struct kp_db *db, const struct slot *s, int64_t into);
+/* Columns of message_stat m. */
+#define WAIT_COLUMNS "m.messages, m.w_messages, m.away, m.w_away," \
+	" m.wait_ns, m.w_wait_ns, m.min_ns, m.max_ns, m.hist"
 
 /* stack_rows.c: a table of rows by their ids and state. */
 struct stack_row {
@@ -324,9 +347,6 @@ enum kp_err stack_totals_limit(struct stack_totals *s,
 void db_stacks(struct kp_db *db, int64_t window, const struct kp_window *w);
 void db_stacks_combine(struct kp_db *db, const struct range_piece *v, size_t n,
     enum stmt into, int64_t id);
-/* Returns the number of rows of the pieces; stops counting past most. */
-int64_t db_stacks_count(struct kp_db *db, const struct range_piece *v, size_t n,
-    int64_t most);
 
 /*
  * levels.c makes the windows of coarser levels: sums of whole minutes, tens of

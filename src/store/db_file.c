@@ -293,24 +293,11 @@ db_conf(struct kp_db *db, const struct kp_conf *conf, const char *text)
 static void
 name_causes(struct kp_db *db)
 {
-	sqlite3_stmt *st;
-
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		run_sql(db, "insert into cause (name, unit, help)"
 		    " values (?, ?, ?) on conflict (name) do update"
 		    " set unit = excluded.unit, help = excluded.help", "sss",
 		    kp_loss_name(i), kp_loss_unit(i), kp_loss_help(i));
-	if (db->rc != SQLITE_OK)
-		return;
-	db_fail(db, sqlite3_prepare_v2(db->conn,
-	    "select id from cause where name = ?", -1, &st, NULL));
-	for (int i = 0; i < KP_LOSS_COUNT && db->rc == SQLITE_OK; i++) {
-		sqlite3_bind_text(st, 1, kp_loss_name(i), -1, SQLITE_STATIC);
-		db_fail(db, sqlite3_step(st));
-		db->cause[i] = sqlite3_column_int64(st, 0);
-		sqlite3_reset(st);
-	}
-	sqlite3_finalize(st);
 }
 
 static void
@@ -379,19 +366,8 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 kp_wall_ns
 db_newest(struct kp_db *db)
 {
-	/* uses an index; only windows that were rolled up overlap */
-	static const char sql[] = "select coalesce(max(end_ns), 0) from"
-	    " time_window where start_ns = (select max(start_ns) from"
-	    " time_window)";
-	sqlite3_stmt *st;
-	kp_wall_ns newest = 0;
-
-	if (sqlite3_prepare_v2(db->conn, sql, -1, &st, NULL) != SQLITE_OK)
-		return 0;
-	if (sqlite3_step(st) == SQLITE_ROW)
-		newest = sqlite3_column_int64(st, 0);
-	sqlite3_finalize(st);
-	return newest;
+	row_start(db, ST_NEWEST);
+	return row_value(db, 0);
 }
 
 /* Writes an event for rows lost since the last window. */

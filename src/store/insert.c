@@ -30,56 +30,17 @@ db_window_rows(const struct kp_window *w)
 }
 
 static void
-loss_row(struct kp_db *db, int64_t window, int cause, uint64_t n)
-{
-	if (n == 0)
-		return;
-	row_start(db, ST_LOSS);
-	row_int(db, window);
-	row_int(db, db->cause[cause]);
-	row_int(db, (int64_t)n);
-	row_end(db);
-}
-
-static int64_t
-window_row(struct kp_db *db, int64_t node, const struct kp_window *w)
-{
-	row_start(db, ST_WINDOW);
-	row_int(db, db->run);
-	row_int(db, node);
-	row_int(db, w->start);
-	row_int(db, w->end);
-	row_int(db, (int64_t)w->entry_calls);
-	row_int(db, (int64_t)w->sampled);
-	row_end(db);
-	return db_last_id(db);
-}
-
-static void
 cost_row(struct kp_db *db, int64_t window, const struct kp_cost *c)
 {
 	if (!has_cost(c))
 		return;
-	row_start(db, ST_COST);
-	row_int(db, window);
-	row_int(db, (int64_t)c->events);
-	row_int(db, (int64_t)c->armed_calls);
-	row_int(db, c->agent);
-	row_int(db, kp_cost_total(c));
+	row_query(db, ST_COST, window, c->events,
+	    c->armed_calls, c->agent, kp_cost_total(c));
 	row_opt(db, c->traced_call > 0, c->traced_call);
 	row_opt(db, c->traced_call > 0, c->traced_caller);
-	row_int(db, (int64_t)c->switches);
-	row_int(db, (int64_t)c->sampled);
+	row_int(db, c->switches);
+	row_int(db, c->sampled);
 	row_end(db);
-}
-
-static void
-cell_row(struct kp_db *db, int64_t window, const struct kp_cell *c)
-{
-	int64_t tier = db_dim(db, DIM_TIER, c->tier);
-	int64_t identity = db_dim(db, DIM_IDENTITY, c->identity);
-
-	db_cell(db, ST_STAT, window, tier, identity, c);
 }
 
 void
@@ -94,11 +55,17 @@ db_window(struct kp_db *db, const struct kp_window *w,
 		drop_counts_add_to(lost, &head);
 	db->last_end = w->end;
 	levels_window(db, node, w->start);
-	id = window_row(db, node, &head);
+	row_run(db, ST_WINDOW, db->run, node, w->start, w->end,
+	    head.entry_calls, head.sampled);
+	id = db_last_id(db);
 	for (size_t i = 0; i < w->ncells && db->rc == SQLITE_OK; i++)
-		cell_row(db, id, &w->cells[i]);
+		db_cell(db, ST_STAT, id, db_dim(db, DIM_TIER, w->cells[i].tier),
+		    db_dim(db, DIM_IDENTITY, w->cells[i].identity),
+		    &w->cells[i]);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
-		loss_row(db, id, i, head.losses.n[i]);
+		if (head.losses.n[i] > 0)
+			row_run(db, ST_LOSS, id, db_dim(db, DIM_CAUSE,
+			    kp_loss_name(i)), head.losses.n[i]);
 	cost_row(db, id, &w->cost);
 	db_waits(db, id, w);
 	db_stacks(db, id, w);
@@ -109,10 +76,7 @@ db_happening(struct kp_db *db, const struct kp_happening *h)
 {
 	int64_t node = db_dim(db, DIM_NODE, h->node);
 
-	row_start(db, ST_EVENT);
-	row_int(db, db->run);
-	row_int(db, node);
-	row_int(db, h->at);
+	row_query(db, ST_EVENT, db->run, node, h->at);
 	row_text(db, h->kind);
 	row_text(db, h->text);
 	row_end(db);
@@ -201,9 +165,7 @@ call_row(struct kp_db *db, int64_t request, const struct kp_tree *t,
 	bool node = c->node != NULL && strcmp(c->node, t->node) != 0;
 	int64_t node_id = node ? db_dim(db, DIM_NODE, c->node) : 0;
 
-	row_start(db, ST_CALL);
-	row_int(db, request);
-	row_int(db, seq);
+	row_query(db, ST_CALL, request, seq);
 	row_opt(db, o->depth[i] > 0, o->depth[i] > 0 ? o->seq[c->parent] : 0);
 	row_int(db, o->depth[i]);
 	row_int(db, fn);
@@ -225,14 +187,10 @@ request_row(struct kp_db *db, const struct kp_tree *t)
 	int64_t node = db_dim(db, DIM_NODE, t->node);
 	int64_t identity = db_dim(db, DIM_IDENTITY, t->identity);
 
-	row_start(db, ST_REQUEST);
-	row_int(db, db->run);
-	row_int(db, node);
-	row_int(db, identity);
-	row_int(db, t->start);
+	row_query(db, ST_REQUEST, db->run, node, identity, t->start);
 	row_opt(db, t->total >= 0, t->total);
-	row_int(db, (int64_t)t->label);
-	row_opt(db, t->parent_label != 0, (int64_t)t->parent_label);
+	row_int(db, t->label);
+	row_opt(db, t->parent_label != 0, t->parent_label);
 	row_int(db, t->weight);
 	row_int(db, t->outcome);
 	row_end(db);
@@ -261,8 +219,6 @@ db_tree(struct kp_db *db, const struct kp_tree *t)
 	for (uint32_t seq = 0; seq < o.n && db->rc == SQLITE_OK; seq++)
 		call_row(db, id, t, &o, seq);
 	db_tree_waits(db, id, t);
-	row_start(db, ST_TIMES);
-	row_int(db, id);
-	row_end(db);
+	row_run(db, ST_TIMES, id);
 	free(room);
 }

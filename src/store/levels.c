@@ -8,170 +8,6 @@
 #include "cell_row.h"
 #include "db.h"
 
-#define BATCH 128
-
-/* A piece being read. */
-struct part {
-	sqlite3_stmt *st;	/* its cells; NULL: no more */
-	int64_t tier, identity;	/* of its current cell */
-};
-
-struct merged {
-	int64_t tier, identity;
-	struct kp_cell cell;
-};
-
-struct merge {
-	struct kp_db *db;
-	struct part *part;
-	size_t n;
-	enum stmt into;
-	int64_t id;
-	struct merged batch[BATCH];
-	size_t nbatch;
-	struct kp_cell row;	/* as it was read */
-};
-
-/* Returns the number of cells of the pieces; stops counting past the limit. */
-static int64_t
-combine_count(struct kp_db *db, const struct range_piece *v, size_t n, int64_t limit)
-{
-	int64_t cells = 0;
-
-	for (size_t i = 0; i < n && cells <= limit; i++) {
-		row_start(db, v[i].sum ? ST_SUM_CELLS : ST_PART_CELLS);
-		row_int(db, v[i].id);
-		if (row_next(db)) {
-			cells += row_get(db, 0);
-			row_leave(db);
-		}
-	}
-	return cells;
-}
-
-static void
-part_next(struct merge *m, struct part *p)
-{
-	int rc = sqlite3_step(p->st);
-
-	if (rc == SQLITE_ROW) {
-		p->tier = sqlite3_column_int64(p->st, CELL_TIER);
-		p->identity = sqlite3_column_int64(p->st, CELL_IDENTITY);
-		return;
-	}
-	db_fail(m->db, rc);
-	sqlite3_finalize(p->st);
-	p->st = NULL;
-}
-
-static void
-open_parts(struct merge *m, const struct range_piece *v)
-{
-	static const char *const sql[] = {
-		"select " CELL_COLUMNS " from stat s"
-		    " where s.window_id = ? order by s.tier_id, s.identity_id",
-		"select " CELL_COLUMNS " from level_stat s"
-		    " where s.sum_id = ? order by s.tier_id, s.identity_id",
-	};
-	struct part *p;
-
-	for (size_t i = 0; i < m->n && m->db->rc == SQLITE_OK; i++) {
-		p = &m->part[i];
-		db_fail(m->db, sqlite3_prepare_v2(m->db->conn, sql[v[i].sum],
-		    -1, &p->st, NULL));
-		if (p->st == NULL)
-			return;
-		sqlite3_bind_int64(p->st, 1, v[i].id);
-		part_next(m, p);
-	}
-}
-
-static int
-part_cmp(const struct part *a, const struct part *b)
-{
-	if (a->tier != b->tier)
-		return a->tier < b->tier ? -1 : 1;
-	if (a->identity != b->identity)
-		return a->identity < b->identity ? -1 : 1;
-	return 0;
-}
-
-static const struct part *
-lowest(const struct merge *m)
-{
-	const struct part *low = NULL;
-
-	for (size_t i = 0; i < m->n; i++) {
-		if (m->part[i].st != NULL &&
-		    (low == NULL || part_cmp(&m->part[i], low) < 0))
-			low = &m->part[i];
-	}
-	return low;
-}
-
-static void
-flush(struct merge *m)
-{
-	struct merged *c;
-
-	for (size_t i = 0; i < m->nbatch; i++) {
-		c = &m->batch[i];
-		db_cell(m->db, m->into, m->id, c->tier, c->identity, &c->cell);
-		kp_cell_free(&c->cell);
-	}
-	m->nbatch = 0;
-}
-
-/* Merges the cells of key's current series, and advances past them. */
-static void
-merge_series(struct merge *m, struct part key)
-{
-	struct merged *to = &m->batch[m->nbatch++];
-	struct part *p;
-
-	*to = (struct merged){ key.tier, key.identity, { .min = -1 } };
-	for (size_t i = 0; i < m->n; i++) {
-		p = &m->part[i];
-		if (p->st == NULL || part_cmp(p, &key) != 0)
-			continue;
-		cell_row_read(p->st, &m->row);
-		if (kp_cell_merge(&to->cell, &m->row) != KP_OK)
-			db_fail(m->db, SQLITE_NOMEM);
-		part_next(m, p);
-	}
-	if (m->nbatch == BATCH)
-		flush(m);
-}
-
-/*
- * Writes the sums of the pieces with db_cell(into, id).  Only one cell at a time is
- * in memory, for any number of series.
- */
-static void
-combine_pieces(struct kp_db *db, const struct range_piece *v, size_t n,
-    enum stmt into, int64_t id)
-{
-	struct merge *m = calloc(1, sizeof(*m));
-	struct part *part = calloc(n > 0 ? n : 1, sizeof(*part));
-	const struct part *low;
-
-	if (m == NULL || part == NULL) {
-		db_fail(db, SQLITE_NOMEM);
-	} else {
-		*m = (struct merge){ .db = db, .part = part, .n = n,
-			.into = into, .id = id };
-		open_parts(m, v);
-		while (db->rc == SQLITE_OK && (low = lowest(m)) != NULL)
-			merge_series(m, *low);
-		flush(m);
-		for (size_t i = 0; i < n; i++)
-			sqlite3_finalize(part[i].st);
-		kp_cell_free(&m->row);
-	}
-	free(part);
-	free(m);
-}
-
 #define LATE (5 * KP_NS_PER_S)	/* a window may be on disk that late */
 /*
  * Limits of one turn, since a window that was closed may have to wait for it.
@@ -250,11 +86,8 @@ levels_set(struct kp_db *db, const struct kp_retain *r, kp_dur_ns interval)
 	    "delete from level_sum", NULL, NULL, NULL));
 	row_start(db, ST_LEVELS_DEL);
 	row_end(db);
-	for (size_t i = 0; i < l.n; i++) {
-		row_start(db, ST_LEVELS_ADD);
-		row_int(db, l.v[i]);
-		row_end(db);
-	}
+	for (size_t i = 0; i < l.n; i++)
+		row_run(db, ST_LEVELS_ADD, l.v[i]);
 	db->levels = l;
 }
 
@@ -272,51 +105,140 @@ levels_above(struct kp_db *db, int64_t level, int64_t of)
 void
 levels_window(struct kp_db *db, int64_t node, kp_wall_ns start)
 {
-	row_start(db, ST_SUMS_LATE);
-	row_int(db, node);
-	row_int(db, start);
-	row_end(db);
-	row_start(db, ST_LEVELS_BACK);
-	row_int(db, start);
-	row_end(db);
+	row_run(db, ST_SUMS_LATE, node, start);
+	row_run(db, ST_LEVELS_BACK, start);
+}
+
+/* ---- adding cells up ---- */
+
+/*
+ * The cells of each piece are read in the order of the table's key, so they merge
+ * like sorted lists: only one cell at a time is in memory, for any number of
+ * series.  Merged cells are written in batches, because after every write SQLite
+ * has to reposition the reading cursors.
+ */
+#define BATCH 128
+
+/* A piece being read. */
+struct part {
+	sqlite3_stmt *st;	/* its cells; NULL: no more */
+	int64_t tier, identity;	/* of its current cell */
+};
+
+struct merged {
+	int64_t tier, identity;
+	struct kp_cell cell;
+};
+
+static void
+part_next(struct kp_db *db, struct part *p)
+{
+	int rc = sqlite3_step(p->st);
+
+	if (rc == SQLITE_ROW) {
+		p->tier = sqlite3_column_int64(p->st, CELL_TIER);
+		p->identity = sqlite3_column_int64(p->st, CELL_IDENTITY);
+		return;
+	}
+	db_fail(db, rc);
+	sqlite3_finalize(p->st);
+	p->st = NULL;
+}
+
+static void
+part_open(struct kp_db *db, struct part *p, const struct range_piece *piece)
+{
+	static const char *const sql[] = {
+		"select " CELL_COLUMNS " from stat s"
+		    " where s.window_id = ? order by s.tier_id, s.identity_id",
+		"select " CELL_COLUMNS " from level_stat s"
+		    " where s.sum_id = ? order by s.tier_id, s.identity_id",
+	};
+
+	db_fail(db, sqlite3_prepare_v2(db->conn, sql[piece->sum], -1, &p->st,
+	    NULL));
+	if (p->st == NULL)
+		return;
+	sqlite3_bind_int64(p->st, 1, piece->id);
+	part_next(db, p);
+}
+
+static int
+part_cmp(const struct part *a, const struct part *b)
+{
+	if (a->tier != b->tier)
+		return a->tier < b->tier ? -1 : 1;
+	return (a->identity > b->identity) - (a->identity < b->identity);
+}
+
+/* Merges the cells of the lowest series, and goes past them.  False: at the end. */
+static bool
+next_series(struct kp_db *db, struct part *part, size_t n, struct kp_cell *row,
+    struct merged *to)
+{
+	const struct part *low = NULL;
+	struct part key;
+
+	for (size_t i = 0; i < n; i++) {
+		if (part[i].st != NULL &&
+		    (low == NULL || part_cmp(&part[i], low) < 0))
+			low = &part[i];
+	}
+	if (low == NULL || db->rc != SQLITE_OK)
+		return false;
+	key = *low;
+	*to = (struct merged){ key.tier, key.identity, { .min = -1 } };
+	for (size_t i = 0; i < n; i++) {
+		if (part[i].st == NULL || part_cmp(&part[i], &key) != 0)
+			continue;
+		cell_row_read(part[i].st, row);
+		if (kp_cell_merge(&to->cell, row) != KP_OK)
+			db_fail(db, SQLITE_NOMEM);
+		part_next(db, &part[i]);
+	}
+	return true;
+}
+
+/* Writes the sums of the pieces with db_cell(into, id). */
+static void
+combine_pieces(struct kp_db *db, const struct range_piece *v, size_t n,
+    enum stmt into, int64_t id)
+{
+	struct merged *batch = calloc(BATCH, sizeof(*batch));
+	struct part *part = calloc(n + 1, sizeof(*part));
+	struct kp_cell row = { .min = -1 };
+	size_t done = BATCH;
+
+	if (batch == NULL || part == NULL)
+		db_fail(db, SQLITE_NOMEM);
+	for (size_t i = 0; i < n && db->rc == SQLITE_OK; i++)
+		part_open(db, &part[i], &v[i]);
+	while (done == BATCH && db->rc == SQLITE_OK) {
+		done = 0;
+		while (done < BATCH &&
+		    next_series(db, part, n, &row, &batch[done]))
+			done++;
+		for (size_t i = 0; i < done; i++) {
+			db_cell(db, into, id, batch[i].tier, batch[i].identity,
+			    &batch[i].cell);
+			kp_cell_free(&batch[i].cell);
+		}
+	}
+	for (size_t i = 0; i < n && part != NULL; i++)
+		sqlite3_finalize(part[i].st);
+	kp_cell_free(&row);
+	free(part);
+	free(batch);
 }
 
 /* ---- the sum of a slot ---- */
 
-static bool
-ask(struct kp_db *db, enum stmt which, int64_t of, int64_t *v)
+/* Returns 0 after the last. */
+static int64_t
+next_node(struct kp_db *db, int64_t node)
 {
-	bool some;
-
-	row_start(db, which);
-	row_int(db, of);
-	if (!row_next(db))
-		return false;
-	some = sqlite3_column_type(db->row, 0) != SQLITE_NULL;
-	*v = row_get(db, 0);
-	row_leave(db);
-	return some;
-}
-
-static void
-slot_bind(struct kp_db *db, enum stmt which, const struct slot *s)
-{
-	row_start(db, which);
-	row_int(db, s->node);
-	row_int(db, s->level);
-	row_int(db, s->start);
-}
-
-static bool
-is_made(struct kp_db *db, const struct slot *s)
-{
-	bool made;
-
-	slot_bind(db, ST_SUM_THERE, s);
-	made = row_next(db);
-	if (made)
-		row_leave(db);
-	return made;
+	row_query(db, ST_NODE_NEXT, node);
+	return row_value(db, 0);
 }
 
 /* Returns all nodes; NULL: out of memory. */
@@ -325,7 +247,7 @@ all_nodes(struct kp_db *db, size_t *n)
 {
 	int64_t *v = NULL, *grown, id = 0;
 
-	for (*n = 0; ask(db, ST_NODE_NEXT, id, &id); v[(*n)++] = id) {
+	for (*n = 0; (id = next_node(db, id)) != 0; v[(*n)++] = id) {
 		grown = reallocarray(v, *n + 1, sizeof(*v));
 		if (grown == NULL) {
 			db_fail(db, SQLITE_NOMEM);
@@ -373,9 +295,7 @@ make_sum(struct kp_db *db, const struct slot *s, int64_t run,
 {
 	int64_t id;
 
-	slot_bind(db, ST_SUM, s);
-	row_int(db, run);
-	row_end(db);
+	row_run(db, ST_SUM, SLOT(s), run);
 	id = db_last_id(db);
 	combine_pieces(db, v, n, ST_SUM_STAT, id);
 	/* rows of stacks name their node, so sums of all are never read */
@@ -403,14 +323,34 @@ make_sums(struct kp_db *db, const struct slot *s, struct range_plan *parts)
 	}
 }
 
-/* Returns whether all parts have finer levels: not after a new -retain. */
+/*
+ * Returns whether one turn may add the rows of the parts; all of these must have
+ * finer levels, which after a new -retain is not so.
+ */
 static bool
-finer(const struct slot *s, const struct range_plan *parts)
+may_add(struct kp_db *db, const struct slot *s, const struct range_plan *parts)
 {
-	for (size_t i = 0; i < parts->n && s->node != 0; i++)
-		if (parts->v[i].level > s->level)
+	static const enum stmt count[][2] = {
+		{ ST_PART_CELLS, ST_SUM_CELLS },
+		{ ST_PART_STACKS_N, ST_SUM_STACKS_N },
+	};
+	const struct range_piece *p;
+	int64_t rows[2] = { 0 };
+
+	if (parts->n < 2 || parts->n > PARTS_MAX)
+		return false;
+	for (size_t i = 0; i < parts->n; i++) {
+		p = &parts->v[i];
+		if (s->node != 0 && p->level > s->level)
 			return false;
-	return true;
+		for (int k = 0; k < (s->node != 0 ? 2 : 1); k++) {
+			row_query(db, count[k][p->sum], p->id);
+			rows[k] += row_value(db, 0);
+			if (rows[k] > CELLS_MAX)
+				return false;
+		}
+	}
+	return db->rc == SQLITE_OK;
 }
 
 /* Writes the sum, unless it has one window only, or too many parts. */
@@ -420,13 +360,11 @@ make(struct kp_db *db, const struct slot *s)
 	struct range_plan parts = { 0 };
 	bool made;
 
-	if (is_made(db, s))
+	row_query(db, ST_SUM_THERE, SLOT(s));
+	if (row_value(db, 0) != 0)
 		return false;
 	find_parts(db, s, &parts);
-	made = parts.n > 1 && parts.n <= PARTS_MAX && finer(s, &parts) &&
-	    combine_count(db, parts.v, parts.n, CELLS_MAX) <= CELLS_MAX &&
-	    (s->node == 0 || db_stacks_count(db, parts.v, parts.n,
-	    CELLS_MAX) <= CELLS_MAX) && db->rc == SQLITE_OK;
+	made = may_add(db, s, &parts);
 	if (made)
 		make_sums(db, s, &parts);
 	range_plan_free(&parts);
@@ -443,14 +381,15 @@ find_next(struct kp_db *db, struct slot *x, kp_wall_ns now,
 	kp_dur_ns length = x->level * KP_NS_PER_S;
 	kp_wall_ns start;
 
-	row_start(db, ST_LEVEL_AT);
-	row_int(db, x->level);
+	row_query(db, ST_LEVEL_AT, x->level);
 	if (!row_next(db))
 		return false;
 	x->start = row_get(db, 0);
 	x->node = row_get(db, 1);
 	row_leave(db);
-	if (!ask(db, ST_WINDOW_NEXT, x->start, &start))
+	row_query(db, ST_WINDOW_NEXT, x->start);
+	start = row_value(db, INT64_MAX);
+	if (start == INT64_MAX)
 		return false;
 	start -= start % length;
 	if (start > x->start) {
@@ -460,33 +399,19 @@ find_next(struct kp_db *db, struct slot *x, kp_wall_ns now,
 	return x->start <= now - length - interval - LATE;
 }
 
-static void
-note_done(struct kp_db *db, const struct slot *x)
-{
-	row_start(db, ST_LEVEL_DONE);
-	row_int(db, x->start);
-	row_int(db, x->node);
-	row_int(db, x->level);
-	row_end(db);
-}
-
 /* Takes nodes in order; the sum of all comes last. */
 static void
 make_next(struct kp_db *db, struct slot *x)
 {
-	struct slot all = *x;
+	bool made = false;
 
-	while (ask(db, ST_NODE_NEXT, x->node, &x->node)) {
-		if (make(db, x) || db->rc != SQLITE_OK) {
-			note_done(db, x);
-			return;
-		}
+	while (!made && (x->node = next_node(db, x->node)) != 0)
+		made = make(db, x) || db->rc != SQLITE_OK;
+	if (!made) {
+		make(db, x);
+		x->start += x->level * KP_NS_PER_S;
 	}
-	all.node = 0;
-	make(db, &all);
-	x->start += x->level * KP_NS_PER_S;
-	x->node = 0;
-	note_done(db, x);
+	row_run(db, ST_LEVEL_DONE, x->start, x->node, x->level);
 }
 
 bool
@@ -530,32 +455,6 @@ levels_make_all(sqlite3 *conn)
 
 /* ---- replacing windows by one of a coarser level ---- */
 
-static void
-show_bind(struct kp_db *db, enum stmt which, const struct slot *s)
-{
-	slot_bind(db, which, s);
-	row_int(db, s->run);
-	row_int(db, s->until);
-}
-
-/* Makes the sum of this slot and run, if there is one, the only piece. */
-static bool
-find_sum(struct kp_db *db, const struct slot *s, struct range_plan *found)
-{
-	bool has;
-
-	slot_bind(db, ST_SHOW_SUM, s);
-	row_int(db, s->run);
-	has = row_next(db);
-	if (has && vec_room_by_len(&found->v, found->n, VEC_NO_CAP) == KP_OK)
-		found->v[found->n++] = (struct range_piece){ .id =
-			row_get(db, 0), .sum = true };
-	else if (has)
-		db_fail(db, SQLITE_NOMEM);
-	row_leave(db);
-	return has;
-}
-
 /*
  * Finds the windows of the slot, at least the first two.  If one turn may not
  * add all of them, s->until is where the others start.
@@ -566,7 +465,7 @@ find_windows(struct kp_db *db, struct slot *s, struct range_plan *found)
 	kp_wall_ns start = s->start;
 	int64_t cells = 0;
 
-	show_bind(db, ST_SHOW_PARTS, s);
+	row_query(db, ST_SHOW_PARTS, SLOT_OF_RUN(s));
 	while (row_next(db)) {
 		cells += row_get(db, 2);
 		if (found->n >= 2 && row_get(db, 1) > start &&
@@ -590,50 +489,42 @@ static void
 show_window(struct kp_db *db, const struct slot *s, bool summed,
     const struct range_plan *found)
 {
-	static const enum stmt rest[] = { ST_SHOW_LOSSES, ST_SHOW_COST,
-		ST_SHOW_PARTS_DEL };
 	int64_t id;
 
-	show_bind(db, ST_SHOW_WINDOW, s);
-	row_end(db);
+	row_run(db, ST_SHOW_WINDOW, SLOT_OF_RUN(s));
 	id = db_last_id(db);
-	if (summed) {
-		show_bind(db, ST_SHOW_STAT, s);
-		row_int(db, id);
-		row_end(db);
-	} else {
+	if (summed)
+		row_run(db, ST_SHOW_STAT, SLOT_OF_RUN(s), id);
+	else
 		combine_pieces(db, found->v, found->n, ST_STAT, id);
-	}
 	db_waits_combine(db, s, id);
 	db_stacks_combine(db, found->v, found->n, ST_STACK_STAT, id);
-	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
-		show_bind(db, rest[i], s);
-		row_int(db, id);
-		row_end(db);
-	}
+	row_run(db, ST_SHOW_LOSSES, SLOT_OF_RUN(s), id);
+	row_run(db, ST_SHOW_COST, SLOT_OF_RUN(s), id);
+	row_run(db, ST_SHOW_PARTS_DEL, SLOT_OF_RUN(s), id);
 }
 
 void
 levels_show(struct kp_db *db, const struct slot *slot)
 {
-	struct slot s = *slot;
+	struct range_piece sum = { .sum = true };
 	struct range_plan found = { 0 };
-	bool summed;
+	struct slot s = *slot;
 
-	slot_bind(db, ST_SUMS_FINER, &s);
+	row_query(db, ST_SUMS_FINER, SLOT(&s));
 	if (rows_delete(db, ST_SUM_DEL))
 		return;
 	s.until = s.start + s.level * KP_NS_PER_S;
-	summed = find_sum(db, &s, &found);
-	if (!summed)
+	row_query(db, ST_SHOW_SUM, SLOT(&s), s.run);
+	sum.id = row_value(db, 0);
+	if (sum.id != 0)
+		show_window(db, &s, true, &(struct range_plan){ &sum, 1 });
+	else
 		find_windows(db, &s, &found);
-	if (summed || found.n > 1) {
-		show_window(db, &s, summed, &found);
-	} else {
-		show_bind(db, ST_RAISE, &s);
-		row_end(db);
-	}
-	slot_bind(db, ST_SUMS_SLOT, &s);
-	row_end(db);
+	if (found.n > 1)
+		show_window(db, &s, false, &found);
+	else if (sum.id == 0)
+		row_run(db, ST_RAISE, SLOT_OF_RUN(&s));
+	row_run(db, ST_SUMS_SLOT, SLOT(&s));
 	range_plan_free(&found);
 }

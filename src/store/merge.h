@@ -12,8 +12,8 @@
  * rolled up in IN since then replaces those parts of it that OUT has, if it
  * extends beyond them.
  */
-#ifndef KPROFD_STORE_MERGE_MERGE_H
-#define KPROFD_STORE_MERGE_MERGE_H
+#ifndef KPROFD_STORE_MERGE_H
+#define KPROFD_STORE_MERGE_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -11,8 +11,8 @@
  * it cuts, of any of its nodes, and is longer than asked for then; old windows
  * last up to an hour.
  */
-#ifndef KPROFD_STORE_READ_QUERY_H
-#define KPROFD_STORE_READ_QUERY_H
+#ifndef KPROFD_STORE_QUERY_H
+#define KPROFD_STORE_QUERY_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -233,15 +233,6 @@ range_whole(struct kp_query *q, const struct kp_query_range *r,
 	return err;
 }
 
-void
-range_shares(struct kp_cell *c)
-{
-	c->requests = c->share_requests;
-	c->w_requests = c->w_share_requests;
-	c->busy = c->share_busy;
-	c->w_busy = c->w_share_busy;
-}
-
 /* Finds the range's nodes; *all: there are no others. */
 static enum kp_err
 find_nodes(struct kp_query *q, size_t file, const struct kp_query_range *r,
@@ -267,102 +258,65 @@ find_nodes(struct kp_query *q, size_t file, const struct kp_query_range *r,
 	return read_end(&rd);
 }
 
-static enum kp_err
-find_pieces(struct kp_query *q, size_t file, const struct kp_query_range *r,
-    struct range_use use, struct range_plan *out)
+/* Sticks in rr->err. */
+static void
+find_pieces(struct range_rows *rr, struct kp_query *q, size_t file,
+    const struct kp_query_range *r)
 {
+	sqlite3 *conn = q->files[file].conn;
 	struct range_levels levels = { .n = 0 };
 	struct range_wanted w = { .since = r->since, .until = r->until,
-		.levels = &levels, .step = use.step };
+		.levels = &levels, .step = rr->use.step };
 	struct read rd = { .q = q, .file = file };
 	int64_t *nodes;
-	enum kp_err err = find_nodes(q, file, r, &nodes, &w.nnodes,
-	    &w.all);
 
+	rd.err = find_nodes(q, file, r, &nodes, &w.nnodes, &w.all);
 	w.node = nodes;
-	w.all = w.all && !use.by_node;
-	if (err == KP_OK)
-		read_fail(&rd, range_levels_read(q->files[file].conn,
-		    &levels));
+	w.all = w.all && !rr->use.by_node;
+	if (rd.err == KP_OK)
+		read_fail(&rd, range_levels_read(conn, &levels));
 	w.all_levels = w.node_levels = (int)levels.n;
-	if (err == KP_OK && rd.err == KP_OK)
-		read_fail(&rd, range_plan_find(q->files[file].conn, &w,
-		    out));
+	if (rd.err == KP_OK)
+		read_fail(&rd, range_plan_find(conn, &w, &rr->pieces));
 	free(nodes);
-	return err != KP_OK ? err : rd.err;
+	rr->err = rd.err;
 }
 
-enum kp_err
-range_cells_start(struct range_cells *rc, struct kp_query *q, size_t file,
+void
+range_rows_start(struct range_rows *rr, struct kp_query *q, size_t file,
     const struct kp_query_range *r, struct range_use use,
     const char *windows, const char *sums)
 {
-	enum kp_err err;
-
-	*rc = (struct range_cells){ .windows.q = q, .sums.q = q };
-	err = find_pieces(q, file, r, use, &rc->pieces);
-	if (err != KP_OK)
-		return err;
-	read_start_file(&rc->windows, q, file, windows);
-	read_start_file(&rc->sums, q, file, sums);
-	return KP_OK;
+	*rr = (struct range_rows){ .use = use };
+	find_pieces(rr, q, file, r);
+	if (rr->err != KP_OK)
+		return;
+	read_start_file(&rr->windows, q, file, windows);
+	read_start_file(&rr->sums, q, file, sums);
 }
 
 struct read *
-range_cells_next(struct range_cells *rc, kp_wall_ns *start)
+range_rows_next(struct range_rows *rr)
 {
-	const struct range_piece *p;
-	struct read *rd;
-
-	if (rc->at == rc->pieces.n || rc->windows.err != KP_OK ||
-	    rc->sums.err != KP_OK)
-		return NULL;
-	p = &rc->pieces.v[rc->at++];
-	rd = p->sum ? &rc->sums : &rc->windows;
-	read_again(rd);
-	read_bind(rd, p->id);
-	*start = p->start;
-	return rd;
+	while (rr->rd == NULL || !read_next(rr->rd)) {
+		if (rr->err != KP_OK || rr->at == rr->pieces.n ||
+		    rr->windows.err != KP_OK || rr->sums.err != KP_OK)
+			return NULL;
+		rr->piece = &rr->pieces.v[rr->at++];
+		rr->rd = rr->piece->sum ? &rr->sums : &rr->windows;
+		read_again(rr->rd);
+		read_bind(rr->rd, rr->piece->id);
+		read_bind_text(rr->rd, rr->use.of[0]);
+		read_bind_text(rr->rd, rr->use.of[1]);
+	}
+	return rr->rd;
 }
 
 enum kp_err
-range_cells_end(struct range_cells *rc)
+range_rows_end(struct range_rows *rr)
 {
-	enum kp_err err = read_end(&rc->windows), err2 = read_end(&rc->sums);
+	enum kp_err windows = read_end(&rr->windows), sums = read_end(&rr->sums);
 
-	range_plan_free(&rc->pieces);
-	return err != KP_OK ? err : err2;
-}
-
-/* ---- the order of cells ---- */
-
-static bool
-is_total(const char *name)
-{
-	return strcmp(name, "_total") == 0;
-}
-
-size_t
-range_place(const struct kp_query_tiers *tiers, const char *tier)
-{
-	size_t t = 0;
-
-	if (is_total(tier))
-		return 0;
-	while (t < tiers->n && strcmp(tiers->v[t], tier) != 0)
-		t++;
-	return t + 1;
-}
-
-int
-range_cell_cmp(size_t place_a, const struct kp_cell *a, size_t place_b,
-    const struct kp_cell *b)
-{
-	bool ta = is_total(a->identity), tb = is_total(b->identity);
-
-	if (place_a != place_b)
-		return place_a < place_b ? -1 : 1;
-	if (ta != tb)
-		return ta ? -1 : 1;
-	return strcmp(a->identity, b->identity);
+	range_plan_free(&rr->pieces);
+	return rr->err != KP_OK ? rr->err : windows != KP_OK ? windows : sums;
 }

@@ -6,8 +6,8 @@
  * lie in it (db.h), finer ones at its edges, and windows elsewhere.  Each window
  * that starts in the range is in exactly one of them.
  */
-#ifndef KPROFD_STORE_READ_RANGE_H
-#define KPROFD_STORE_READ_RANGE_H
+#ifndef KPROFD_STORE_RANGE_H
+#define KPROFD_STORE_RANGE_H
 
 #include "read.h"
 
@@ -64,39 +64,53 @@ enum kp_err range_whole(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_range *out);
 void range_bind(struct read *rd, const struct kp_query_range *r);
 
-/* The pieces of a range in one file, and the statements that read cells. */
-struct range_cells {
-	struct range_plan pieces;
-	size_t at;
-	struct read windows, sums;	/* the two statements */
-};
-
 struct range_use {
 	kp_dur_ns step;		/* see struct range_wanted */
 	bool by_node;		/* without sums of all nodes */
+	const char *of[2];	/* values ?2 and ?3 of both statements */
+};
+
+/* The rows of a range in one file, piece by piece.  Errors stick. */
+struct range_rows {
+	struct range_use use;
+	struct range_plan pieces;
+	size_t at;
+	const struct range_piece *piece;	/* of the row */
+	struct read windows, sums, *rd;
+	enum kp_err err;
 };
 
 /*
- * Prepares the two statements: for the cells of one window, and of one sum,
- * whose id is the first value.  Call range_cells_end() even after an error.
+ * Prepares two statements: for the rows of one window, and of one sum, whose id
+ * is ?1.
  */
-enum kp_err range_cells_start(struct range_cells *rc, struct kp_query *q,
-    size_t file, const struct kp_query_range *r, struct range_use use,
+void range_rows_start(struct range_rows *rr, struct kp_query *q, size_t file,
+    const struct kp_query_range *r, struct range_use use,
     const char *windows, const char *sums);
-/*
- * Returns the next piece's statement, with its first value bound, and the start
- * of the piece.  NULL: there is none, or an error.
- */
-struct read *range_cells_next(struct range_cells *rc, kp_wall_ns *start);
-enum kp_err range_cells_end(struct range_cells *rc);
+/* Returns the reader of the next row; NULL: there is none, or an error. */
+struct read *range_rows_next(struct range_rows *rr);
+enum kp_err range_rows_end(struct range_rows *rr);
 
+/*
+ * A cell of a sum while it is made: place is that of its tier, 0 of _total, the
+ * request itself.
+ */
+struct range_cell {
+	size_t place;
+	struct kp_cell cell;	/* owned */
+	size_t file;		/* row ids, where it was read from a file */
+	int64_t tier, identity;
+};
+
+size_t range_place(const struct kp_query_tiers *tiers, const char *tier);
 /* Replaces figures that cannot be summed over nodes by their shares. */
 void range_shares(struct kp_cell *c);
-
-/* The place of a tier in a sum: 0 is that of _total, the request itself. */
-size_t range_place(const struct kp_query_tiers *tiers, const char *tier);
-/* Orders cells by place, then by identity, with _total before all others. */
-int range_cell_cmp(size_t place_a, const struct kp_cell *a, size_t place_b,
-    const struct kp_cell *b);
+/*
+ * Orders the cells by place, then by identity, with _total before all others,
+ * merges those of the same names, and moves them to s, which on error still has
+ * some.  Takes v and its cells in any case.
+ */
+enum kp_err range_unite(struct range_cell *v, size_t n,
+    struct kp_query_sum *s);
 
 #endif

@@ -6,8 +6,8 @@
  * and the rows are read as if they came from one.  Files share names, but not
  * row ids.
  */
-#ifndef KPROFD_STORE_READ_READ_H
-#define KPROFD_STORE_READ_READ_H
+#ifndef KPROFD_STORE_READ_H
+#define KPROFD_STORE_READ_H
 
 #include <sqlite3.h>
 

@@ -7,8 +7,8 @@
  * windows are at the first step; if they are shorter than its length they are
  * summed as soon as possible.
  */
-#ifndef KPROFD_STORE_ROLLUP_RETAIN_H
-#define KPROFD_STORE_ROLLUP_RETAIN_H
+#ifndef KPROFD_STORE_RETAIN_H
+#define KPROFD_STORE_RETAIN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -342,58 +342,36 @@ running_read(struct running *to, const void *p, size_t n)
 
 /* ---- the sum ---- */
 
-struct ranked {
-	size_t tier;
-	const struct kp_cell *cell;
-};
-
-static int
-ranked_cmp(const void *pa, const void *pb)
-{
-	const struct ranked *a = pa, *b = pb;
-
-	return range_cell_cmp(a->tier, a->cell, b->tier, b->cell);
-}
-
-static enum kp_err
-add_cell(struct kp_query_sum *s, const struct kp_cell *from, bool several)
-{
-	struct kp_cell c = *from, *to = s->cells + s->ncells;
-
-	if (several)
-		range_shares(&c);
-	if (s->ncells == 0 || strcmp(to[-1].tier, c.tier) != 0 ||
-	    strcmp(to[-1].identity, c.identity) != 0) {
-		*to++ = (struct kp_cell){ .tier = c.tier,
-			.identity = c.identity, .min = -1 };
-		s->ncells++;
-	}
-	return kp_cell_merge(to - 1, &c);
-}
-
 static enum kp_err
 sum_cells(const struct running *r, const struct kp_query_tiers *tiers,
     struct kp_query_sum *s)
 {
-	struct ranked *v;
+	const struct kp_cell *from;
 	enum kp_err err = KP_OK;
+	struct range_cell *v;
 	size_t n = 0, all = 0;
 
 	for (size_t i = 0; i < r->n; i++)
 		all += r->v[i].ncells;
 	v = calloc(all + 1, sizeof(*v));
-	s->cells = calloc(all + 1, sizeof(*s->cells));
-	if (v == NULL || s->cells == NULL) {
-		free(v);
+	if (v == NULL)
 		return KP_ENOMEM;
+	for (size_t i = 0; i < r->n; i++) {
+		for (size_t k = 0; k < r->v[i].ncells && err == KP_OK; k++) {
+			from = &r->v[i].cells[k];
+			v[n] = (struct range_cell){ range_place(tiers, from->tier),
+				.cell = { .tier = from->tier,
+				.identity = from->identity, .min = -1 } };
+			err = kp_cell_merge(&v[n].cell, from);
+			if (r->n > 1)
+				range_shares(&v[n].cell);
+			n++;
+		}
 	}
-	for (size_t i = 0; i < r->n; i++)
-		for (size_t k = 0; k < r->v[i].ncells; k++)
-			v[n++] = (struct ranked){ range_place(tiers,
-			    r->v[i].cells[k].tier), &r->v[i].cells[k] };
-	qsort(v, n, sizeof(*v), ranked_cmp);
-	for (size_t i = 0; i < n && err == KP_OK; i++)
-		err = add_cell(s, v[i].cell, r->n > 1);
+	if (err == KP_OK)
+		return range_unite(v, n, s);
+	while (n > 0)
+		kp_cell_free(&v[--n].cell);
 	free(v);
 	return err;
 }

@@ -222,14 +222,9 @@ static void
 write_row(struct kp_db *db, enum stmt into, int64_t id,
     const struct stack_row *r)
 {
-	const int64_t v[] = { id, r->identity, r->path, r->stack, r->state,
-		(int64_t)r->samples, r->time, r->w_time };
-
 	stack_texts_use(&db->stack_texts, r->stack);
-	row_start(db, into);
-	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
-		row_int(db, v[i]);
-	row_end(db);
+	row_run(db, into, id, r->identity, r->path, r->stack, r->state,
+	    r->samples, r->time, r->w_time);
 }
 
 /* ---- a window ---- */
@@ -274,30 +269,12 @@ db_stacks(struct kp_db *db, int64_t window, const struct kp_window *w)
 
 /* ---- windows and sums that are added up ---- */
 
-int64_t
-db_stacks_count(struct kp_db *db, const struct range_piece *v, size_t n,
-    int64_t most)
-{
-	int64_t rows = 0;
-
-	for (size_t i = 0; i < n && rows <= most; i++) {
-		row_start(db, v[i].sum ? ST_SUM_STACKS_N : ST_PART_STACKS_N);
-		row_int(db, v[i].id);
-		if (row_next(db)) {
-			rows += row_get(db, 0);
-			row_leave(db);
-		}
-	}
-	return rows;
-}
-
 static void
 add_piece(struct kp_db *db, struct stack_totals *s, const struct range_piece *p)
 {
 	struct stack_row r = { .node = 0 };
 
-	row_start(db, p->sum ? ST_SUM_STACKS : ST_PART_STACKS);
-	row_int(db, p->id);
+	row_query(db, p->sum ? ST_SUM_STACKS : ST_PART_STACKS, p->id);
 	while (row_next(db)) {
 		r.identity = row_get(db, 0);
 		r.path = row_get(db, 1);
@@ -386,27 +363,18 @@ static enum kp_err
 add_rows(struct kp_query *q, size_t file, const struct kp_query_range *r,
     struct stack_totals *sum, struct kp_query_stacks *s)
 {
-	const struct range_use use = { .by_node = true };
-	struct range_cells cells;
-	enum kp_err err, err2;
-	kp_wall_ns start;
+	struct range_rows rows;
 	struct read *rd;
-	bool any;
 
-	err = range_cells_start(&cells, q, file, r, use,
+	range_rows_start(&rows, q, file, r, (struct range_use){ .by_node = true,
+		.of = { r->identity, r->identity_glob } },
 	    ROWS("time_window", "stack_stat", "window_id"),
 	    ROWS("level_sum", "level_stack", "sum_id"));
-	while (err == KP_OK &&
-	    (rd = range_cells_next(&cells, &start)) != NULL) {
-		read_bind_text(rd, r->identity);
-		read_bind_text(rd, r->identity_glob);
-		for (any = false; read_next(rd); any = true)
-			add_row(rd, sum, s);
-		if (any)
-			widen(s, &cells.pieces.v[cells.at - 1]);
+	while ((rd = range_rows_next(&rows)) != NULL) {
+		add_row(rd, sum, s);
+		widen(s, rows.piece);
 	}
-	err2 = range_cells_end(&cells);
-	return err != KP_OK ? err : err2;
+	return range_rows_end(&rows);
 }
 
 /* ---- texts ---- */

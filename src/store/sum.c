@@ -2,7 +2,7 @@
  * sum.c - adds up the windows of a range: all of them, or for each step of a time
  * axis.
  *
- * It reads the rows of each database in any order, and merges them in a hash
+ * It reads the cells of each database in any order, and merges them in a hash
  * table by tier and request type: a sort of many rows with their histograms
  * would cost far more, and SQL cannot merge histograms.  Row ids belong to one
  * file; cells of several files merge by name.
@@ -14,152 +14,114 @@
 #include "cell_row.h"
 #include "range.h"
 
-struct slot {
-	int64_t tier, identity;	/* row ids */
-	size_t place;		/* of the tier; 0 is _total */
-	struct kp_cell cell;	/* tier NULL: free slot */
-};
+/* ---- windows and losses ---- */
 
-struct merge {
-	struct slot *v;
-	size_t n, cap;
-	struct kp_cell row;	/* as it was read */
-	bool shares;		/* use shares: there are several nodes */
-};
-
-/* The cells of all files, sorted. */
-struct pile {
-	struct slot *v;
-	size_t n;
-	struct kp_query_tiers tiers;
-};
-
-static size_t
-slot_of(const struct merge *m, int64_t tier, int64_t identity)
+/* Returns NULL for a window that was written since. */
+static struct kp_series_step *
+step_of(const struct kp_series *s, kp_wall_ns start)
 {
-	uint64_t key = (uint64_t)tier << 32 ^ (uint64_t)identity;
-	size_t s = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
-	    (m->cap - 1);
+	int64_t i = s->step > 0 ? (start - s->start) / s->step : 0;
 
-	while (m->v[s].cell.tier != NULL && (m->v[s].tier != tier ||
-	    m->v[s].identity != identity))
-		s = (s + 1) & (m->cap - 1);
-	return s;
+	return i >= 0 && (uint64_t)i < s->n ? &s->v[i] : NULL;
 }
 
-static bool
-merge_grow(struct merge *m)
-{
-	struct merge new = { .cap = m->cap ? 2 * m->cap : 256, .n = m->n,
-		.row = m->row, .shares = m->shares };
-
-	new.v = calloc(new.cap, sizeof(*new.v));
-	if (new.v == NULL)
-		return false;
-	for (size_t i = 0; i < m->cap; i++) {
-		if (m->v[i].cell.tier != NULL)
-			new.v[slot_of(&new, m->v[i].tier,
-			    m->v[i].identity)] = m->v[i];
-	}
-	free(m->v);
-	*m = new;
-	return true;
-}
-
-static void
-merge_free(struct merge *m)
-{
-	for (size_t i = 0; i < m->cap; i++)
-		kp_cell_free(&m->v[i].cell);
-	free(m->v);
-	kp_cell_free(&m->row);
-}
-
-static void
-name_slot(struct read *names, const char **to, int64_t id)
-{
-	read_again(names);
-	read_bind(names, id);
-	if (read_next(names))
-		*to = read_text(names, 0);
-}
-
-/* Sets the cells' names, which costs less than to do it for each row. */
+/*
+ * Adds windows in order of start to their steps, or with step 0 to the only one;
+ * those of several nodes overlap.  sum: gets what steps do not have, of them all.
+ */
 static enum kp_err
-name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
-    struct merge *m)
+add_windows(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_series *s, struct kp_query_sum *sum)
 {
-	struct read tier, identity;
-	enum kp_err err, err2;
-	struct slot *s;
+	double call = 0, caller = 0, length = 0, traced;
+	struct kp_series_step *v;
+	kp_wall_ns start, end;
+	uint64_t entry_calls, sampled;
+	struct read rd;
 
-	read_start_file(&tier, q, file, "select name from tier where id = ?");
-	read_start_file(&identity, q, file,
-	    "select name from identity where id = ?");
-	for (size_t i = 0; i < m->cap; i++) {
-		s = &m->v[i];
-		if (s->cell.tier == NULL)
+	read_start(&rd, q, "select w.start_ns, w.end_ns, w.entry_calls,"
+	    " w.sampled, c.events, c.agent_ns, c.cost_ns, c.traced_call_ns,"
+	    " c.traced_caller_ns"
+	    " from time_window w left join cost c on c.window_id = w.id"
+	    IN_RANGE " order by w.start_ns");
+	read_order(&rd, 0, 1);
+	range_bind(&rd, r);
+	while (read_next(&rd)) {
+		start = read_int(&rd, 0);
+		end = read_int(&rd, 1);
+		entry_calls = (uint64_t)read_int(&rd, 2);
+		sampled = (uint64_t)read_int(&rd, 3);
+		v = step_of(s, start);
+		if (v == NULL)
 			continue;
-		name_slot(&tier, &s->cell.tier, s->tier);
-		name_slot(&identity, &s->cell.identity, s->identity);
-		s->place = range_place(tiers, s->cell.tier);
+		if (sum->windows++ == 0)
+			sum->start = sum->end = start;
+		if (end > sum->end) {
+			v->covered = sat_add(v->covered, sat_span(
+			    start > sum->end ? start : sum->end, end));
+			sum->end = end;
+		}
+		sum->uncounted |= entry_calls == 0 && sampled > 0;
+		v->windows++;
+		v->entry_calls += entry_calls;
+		v->sampled += sampled;
+		v->events += (uint64_t)read_int(&rd, 4);
+		v->agent = sat_add(v->agent, read_int(&rd, 5));
+		v->cost = sat_add(v->cost, read_int(&rd, 6));
+		if (read_int(&rd, 7) <= 0)
+			continue;
+		/* means weighted by length, since windows differ in it */
+		traced = (double)(end - start);
+		length += traced;
+		call += traced * (double)read_int(&rd, 7);
+		caller += traced * (double)read_int(&rd, 8);
 	}
-	err = read_end(&tier);
-	err2 = read_end(&identity);
-	return err != KP_OK ? err : err2;
+	if (length > 0) {
+		sum->traced_call = (kp_dur_ns)(call / length);
+		sum->traced_caller = (kp_dur_ns)(caller / length);
+	}
+	return read_end(&rd);
 }
 
-static void
-merge_row(struct read *rd, struct merge *m)
+/* Returns whether nothing was counted in all of the window, so that its zeros
+   are not figures. */
+static bool
+is_unseen(kp_dur_ns length, int64_t calls, int64_t uncounted_ms)
 {
-	struct slot *s;
+	/* its ends and that time are by different clocks */
+	const double most = 0.99;
 
-	cell_row_read(rd->st, &m->row);
-	if (m->shares)
-		range_shares(&m->row);
-	if (2 * (m->n + 1) > m->cap && !merge_grow(m)) {
-		read_nomem(rd);
-		return;
-	}
-	s = &m->v[slot_of(m, read_int(rd, CELL_TIER),
-	    read_int(rd, CELL_IDENTITY))];
-	if (s->cell.tier == NULL) {
-		*s = (struct slot){ read_int(rd, CELL_TIER),
-			read_int(rd, CELL_IDENTITY), 0,
-			{ .tier = "", .identity = "", .min = -1 } };
-		m->n++;
-	}
-	if (kp_cell_merge(&s->cell, &m->row) != KP_OK)
-		read_nomem(rd);
+	return calls == 0 && length > 0 && (double)uncounted_ms >=
+	    most * (double)length / (double)KP_NS_PER_MS;
 }
-
-#define CELLS(table, of) "select " CELL_COLUMNS " from " table " s" \
-	" where s." of " = ?1" \
-	" and (?2 is null or s.identity_id =" \
-	" (select id from identity where name = ?2))" \
-	" and (?3 is null or s.identity_id in" \
-	" (select id from identity where name glob ?3))"
 
 static enum kp_err
-merge_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
-    struct merge *m)
+add_losses(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_series *s)
 {
-	struct range_cells cells;
-	enum kp_err err, err2;
-	kp_wall_ns start;
-	struct read *rd;
+	struct kp_series_step *v;
+	const char *name;
+	struct read rd;
 
-	err = range_cells_start(&cells, q, file, r, (struct range_use){ 0 },
-	    CELLS("stat", "window_id"),
-	    CELLS("level_stat", "sum_id"));
-	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
-		read_bind_text(rd, r->identity);
-		read_bind_text(rd, r->identity_glob);
-		while (read_next(rd))
-			merge_row(rd, m);
+	read_start(&rd, q, "select w.start_ns, c.name, l.n,"
+	    " w.end_ns - w.start_ns, w.entry_calls | w.sampled"
+	    " from time_window w cross join loss l on l.window_id = w.id"
+	    " join cause c on c.id = l.cause_id" IN_RANGE);
+	range_bind(&rd, r);
+	while (read_next(&rd)) {
+		v = step_of(s, read_int(&rd, 0));
+		name = read_text(&rd, 1);
+		/* skips causes that this program does not know */
+		for (int i = 0; v != NULL && i < KP_LOSS_COUNT; i++) {
+			if (strcmp(name, kp_loss_name(i)) != 0)
+				continue;
+			v->losses.n[i] += (uint64_t)read_int(&rd, 2);
+			v->unseen += i == KP_LOSS_UNCOUNTED && is_unseen(
+			    read_int(&rd, 3), read_int(&rd, 4),
+			    read_int(&rd, 2));
+		}
 	}
-	err2 = range_cells_end(&cells);
-	return err != KP_OK ? err : err2;
+	return read_end(&rd);
 }
 
 /* Finds out whether the exact range has windows of more than one node. */
@@ -174,179 +136,215 @@ several_nodes(struct kp_query *q, const struct kp_query_range *r, bool *several)
 	return err;
 }
 
-/* Sums windows in order of start; those of several nodes overlap. */
-static enum kp_err
-sum_windows(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_query_sum *s)
-{
-	kp_wall_ns start, end;
-	struct read rd;
+/* ---- the cells of a sum ---- */
 
-	read_start(&rd, q, "select w.start_ns, w.end_ns, w.entry_calls,"
-	    " w.sampled from time_window w" IN_RANGE " order by w.start_ns");
-	read_order(&rd, 0, 1);
-	range_bind(&rd, r);
-	while (read_next(&rd)) {
-		start = read_int(&rd, 0);
-		end = read_int(&rd, 1);
-		if (s->windows++ == 0)
-			s->start = s->end = start;
-		if (end > s->end) {
-			s->covered = sat_add(s->covered, sat_span(
-			    start > s->end ? start : s->end, end));
-			s->end = end;
-		}
-		s->entry_calls += (uint64_t)read_int(&rd, 2);
-		s->sampled += (uint64_t)read_int(&rd, 3);
-		s->uncounted |= read_int(&rd, 2) == 0 && read_int(&rd, 3) > 0;
-	}
-	return read_end(&rd);
+static bool
+is_total(const char *name)
+{
+	return strcmp(name, "_total") == 0;
 }
 
-static enum kp_err
-sum_losses(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_losses *losses)
+size_t
+range_place(const struct kp_query_tiers *tiers, const char *tier)
 {
-	const char *name;
-	struct read rd;
+	size_t t = 0;
 
-	read_start(&rd, q, "select c.name, sum(l.n) from time_window w"
-	    " cross join loss l on l.window_id = w.id"
-	    " join cause c on c.id = l.cause_id" IN_RANGE " group by c.id");
-	range_bind(&rd, r);
-	while (read_next(&rd)) {
-		name = read_text(&rd, 0);
-		/* skips causes that this program does not know */
-		for (int i = 0; i < KP_LOSS_COUNT; i++) {
-			if (strcmp(name, kp_loss_name(i)) == 0)
-				losses->n[i] += (uint64_t)read_int(&rd, 1);
-		}
-	}
-	return read_end(&rd);
+	if (is_total(tier))
+		return 0;
+	while (t < tiers->n && strcmp(tiers->v[t], tier) != 0)
+		t++;
+	return t + 1;
 }
 
-/* Computes means weighted by length, since windows differ in it. */
-static enum kp_err
-sum_traced(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_query_sum *s)
+void
+range_shares(struct kp_cell *c)
 {
-	double call = 0, caller = 0, length = 0;
-	struct read rd;
-
-	read_start(&rd, q, "select"
-	    " sum(1.0 * c.traced_call_ns * (w.end_ns - w.start_ns)),"
-	    " sum(1.0 * c.traced_caller_ns * (w.end_ns - w.start_ns)),"
-	    " sum(w.end_ns - w.start_ns) from time_window w cross join cost c"
-	    " on c.window_id = w.id and c.traced_call_ns > 0" IN_RANGE);
-	range_bind(&rd, r);
-	while (read_next(&rd)) {
-		call += sqlite3_column_double(rd.st, 0);
-		caller += sqlite3_column_double(rd.st, 1);
-		length += sqlite3_column_double(rd.st, 2);
-	}
-	if (length > 0) {
-		s->traced_call = (kp_dur_ns)(call / length);
-		s->traced_caller = (kp_dur_ns)(caller / length);
-	}
-	return read_end(&rd);
+	c->requests = c->share_requests;
+	c->w_requests = c->w_share_requests;
+	c->busy = c->share_busy;
+	c->w_busy = c->w_share_busy;
 }
-
-/* ---- cells of all files ---- */
 
 static int
-slot_cmp(const void *pa, const void *pb)
+cell_cmp(const void *pa, const void *pb)
 {
-	const struct slot *a = pa, *b = pb;
+	const struct range_cell *a = pa, *b = pb;
+	bool ta = is_total(a->cell.identity), tb = is_total(b->cell.identity);
 
-	return range_cell_cmp(a->place, &a->cell, b->place, &b->cell);
+	if (a->place != b->place)
+		return a->place < b->place ? -1 : 1;
+	if (ta != tb)
+		return ta ? -1 : 1;
+	return strcmp(a->cell.identity, b->cell.identity);
 }
 
-static void
-pile_free(struct pile *p)
+enum kp_err
+range_unite(struct range_cell *v, size_t n, struct kp_query_sum *s)
 {
-	for (size_t i = 0; i < p->n; i++)
-		kp_cell_free(&p->v[i].cell);
-	free(p->v);
-	kp_query_tiers_free(&p->tiers);
-}
+	struct kp_cell *cells = calloc(n + 1, sizeof(*cells));
+	enum kp_err err = cells != NULL ? KP_OK : KP_ENOMEM;
 
-/* Merges cells of the same names. */
-static enum kp_err
-pile_unite(struct pile *p)
-{
-	enum kp_err err = KP_OK;
-	size_t n = 0;
-
-	if (p->n > 1)
-		qsort(p->v, p->n, sizeof(*p->v), slot_cmp);
-	for (size_t i = 0; i < p->n; i++) {
-		if (n == 0 || slot_cmp(&p->v[n - 1], &p->v[i]) != 0) {
-			p->v[n++] = p->v[i];
+	s->cells = cells;
+	if (n > 1)
+		qsort(v, n, sizeof(*v), cell_cmp);
+	for (size_t i = 0; i < n; i++) {
+		if (err == KP_OK && (i == 0 || cell_cmp(&v[i - 1], &v[i]) != 0)) {
+			cells[s->ncells++] = v[i].cell;
 			continue;
 		}
 		if (err == KP_OK)
-			err = kp_cell_merge(&p->v[n - 1].cell, &p->v[i].cell);
-		kp_cell_free(&p->v[i].cell);
+			err = kp_cell_merge(&cells[s->ncells - 1], &v[i].cell);
+		kp_cell_free(&v[i].cell);
 	}
-	p->n = n;
+	free(v);
 	return err;
 }
 
-/* Moves the cells of m to p, where cells of the same names merge. */
-static enum kp_err
-pile_add(struct pile *p, struct merge *m)
-{
-	struct slot *v = reallocarray(p->v, p->n + m->n + 1, sizeof(*v));
+/* A hash table by file, tier and identity.  A free slot's cell.tier is NULL. */
+struct table {
+	struct range_cell *v;
+	size_t n, cap;
+};
 
-	if (v == NULL)
-		return KP_ENOMEM;
-	p->v = v;
-	for (size_t i = 0; i < m->cap; i++) {
-		if (m->v[i].cell.tier == NULL)
-			continue;
-		v[p->n++] = m->v[i];
-		m->v[i] = (struct slot){ 0 };
-	}
-	return pile_unite(p);
+static struct range_cell *
+slot_of(const struct table *t, size_t file, int64_t tier, int64_t identity)
+{
+	uint64_t key = ((uint64_t)file << 48 ^ (uint64_t)tier << 32 ^
+	    (uint64_t)identity) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t i = (size_t)(key >> 32) & (t->cap - 1);
+
+	while (t->v[i].cell.tier != NULL && (t->v[i].tier != tier ||
+	    t->v[i].identity != identity || t->v[i].file != file))
+		i = (i + 1) & (t->cap - 1);
+	return &t->v[i];
 }
 
-/* Moves the cells to the result. */
-static enum kp_err
-pile_take(struct pile *p, struct kp_query_sum *s)
+static bool
+table_grow(struct table *t)
 {
-	s->cells = calloc(p->n + 1, sizeof(*s->cells));
-	if (s->cells == NULL)
-		return KP_ENOMEM;
-	for (size_t i = 0; i < p->n; i++)
-		s->cells[i] = p->v[i].cell;
-	s->ncells = p->n;
-	p->n = 0;
-	return KP_OK;
+	struct table new = { .cap = t->cap ? 2 * t->cap : 256, .n = t->n };
+	struct range_cell *from;
+
+	new.v = calloc(new.cap, sizeof(*new.v));
+	if (new.v == NULL)
+		return false;
+	for (size_t i = 0; i < t->cap; i++) {
+		from = &t->v[i];
+		if (from->cell.tier != NULL)
+			*slot_of(&new, from->file, from->tier, from->identity) =
+			    *from;
+	}
+	free(t->v);
+	*t = new;
+	return true;
+}
+
+#define CELLS(table, of) "select " CELL_COLUMNS " from " table " s" \
+	" where s." of " = ?1" \
+	" and (?2 is null or s.identity_id =" \
+	" (select id from identity where name = ?2))" \
+	" and (?3 is null or s.identity_id in" \
+	" (select id from identity where name glob ?3))"
+
+static enum kp_err
+add_file(struct kp_query *q, size_t file, const struct kp_query_range *r,
+    bool several, struct table *t)
+{
+	struct kp_cell row = { .min = -1 };
+	struct range_rows rows;
+	struct range_cell *to;
+	struct read *rd;
+
+	range_rows_start(&rows, q, file, r, (struct range_use){
+		.of = { r->identity, r->identity_glob } },
+	    CELLS("stat", "window_id"), CELLS("level_stat", "sum_id"));
+	while ((rd = range_rows_next(&rows)) != NULL) {
+		cell_row_read(rd->st, &row);
+		if (several)
+			range_shares(&row);
+		if (2 * (t->n + 1) > t->cap && !table_grow(t)) {
+			read_nomem(rd);
+			break;
+		}
+		to = slot_of(t, file, read_int(rd, CELL_TIER),
+		    read_int(rd, CELL_IDENTITY));
+		if (to->cell.tier == NULL) {
+			*to = (struct range_cell){ .file = file,
+				.tier = read_int(rd, CELL_TIER),
+				.identity = read_int(rd, CELL_IDENTITY),
+				.cell = { .tier = "", .identity = "", .min = -1 } };
+			t->n++;
+		}
+		if (kp_cell_merge(&to->cell, &row) != KP_OK)
+			read_nomem(rd);
+	}
+	kp_cell_free(&row);
+	return range_rows_end(&rows);
+}
+
+static void
+name_cell(struct read *names, const char **to, int64_t id)
+{
+	read_again(names);
+	read_bind(names, id);
+	if (read_next(names))
+		*to = read_text(names, 0);
+}
+
+/* Sets the cells' names, which costs less than to do it for each row. */
+static enum kp_err
+name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
+    const struct table *t)
+{
+	struct read tier, identity;
+	enum kp_err err, err2;
+	struct range_cell *c;
+
+	read_start_file(&tier, q, file, "select name from tier where id = ?");
+	read_start_file(&identity, q, file,
+	    "select name from identity where id = ?");
+	for (size_t i = 0; i < t->cap; i++) {
+		c = &t->v[i];
+		if (c->cell.tier == NULL || c->file != file)
+			continue;
+		name_cell(&tier, &c->cell.tier, c->tier);
+		name_cell(&identity, &c->cell.identity, c->identity);
+		c->place = range_place(tiers, c->cell.tier);
+	}
+	err = read_end(&tier);
+	err2 = read_end(&identity);
+	return err != KP_OK ? err : err2;
 }
 
 static enum kp_err
 sum_cells(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *s)
 {
-	struct pile pile = { 0 };
-	struct merge m;
+	struct kp_query_tiers tiers = { 0 };
+	struct table t = { .n = 0 };
 	bool several = false;
 	enum kp_err err = several_nodes(q, r, &several);
+	size_t n = 0;
 
 	if (err == KP_OK)
-		err = kp_query_tiers(q, &pile.tiers);
+		err = kp_query_tiers(q, &tiers);
 	for (size_t i = 0; i < q->nfiles && err == KP_OK; i++) {
-		m = (struct merge){ .shares = several };
-		err = merge_cells(q, i, r, &m);
+		err = add_file(q, i, r, several, &t);
 		if (err == KP_OK)
-			err = name_cells(q, i, &pile.tiers, &m);
-		if (err == KP_OK)
-			err = pile_add(&pile, &m);
-		merge_free(&m);
+			err = name_cells(q, i, &tiers, &t);
 	}
+	for (size_t i = 0; i < t.cap; i++) {
+		if (t.v[i].cell.tier == NULL)
+			continue;
+		if (err == KP_OK)
+			t.v[n++] = t.v[i];
+		else
+			kp_cell_free(&t.v[i].cell);
+	}
+	kp_query_tiers_free(&tiers);
 	if (err == KP_OK)
-		err = pile_take(&pile, s);
-	pile_free(&pile);
+		return range_unite(t.v, n, s);
+	free(t.v);
 	return err;
 }
 
@@ -354,6 +352,8 @@ static enum kp_err
 sum_range(struct kp_query *q, const struct kp_query_range *r, bool cells,
     struct kp_query_sum *out)
 {
+	struct kp_series_step all = { 0 };
+	const struct kp_series one = { .v = &all, .n = 1 };
 	struct kp_query_sum s = { 0 };
 	struct kp_query_range whole;
 	enum kp_err err;
@@ -361,16 +361,20 @@ sum_range(struct kp_query *q, const struct kp_query_range *r, bool cells,
 	query_hold(q);	/* all queries must see the same windows */
 	err = range_whole(q, r, &whole);
 	if (err == KP_OK)
-		err = sum_windows(q, &whole, &s);
+		err = add_windows(q, &whole, &one, &s);
 	if (err == KP_OK)
-		err = sum_losses(q, &whole, &s.losses);
-	if (err == KP_OK)
-		err = sum_traced(q, &whole, &s);
+		err = add_losses(q, &whole, &one);
 	if (err == KP_OK && cells)
 		err = sum_cells(q, &whole, &s);
 	query_release(q);
+	s.covered = all.covered;
+	s.entry_calls = all.entry_calls;
+	s.sampled = all.sampled;
+	s.losses = all.losses;
 	if (err == KP_OK)
 		*out = s;
+	else
+		kp_query_sum_free(&s);
 	return err;
 }
 
@@ -531,90 +535,6 @@ make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 	return KP_OK;
 }
 
-/* Returns NULL for a window that was written since. */
-static struct kp_series_step *
-step_of(const struct kp_series *s, kp_wall_ns start)
-{
-	int64_t i = (start - s->start) / s->step;
-
-	return i >= 0 && (uint64_t)i < s->n ? &s->v[i] : NULL;
-}
-
-/* Returns whether nothing was counted in all of the window, so that its zeros
-   are not figures. */
-static bool
-is_unseen(kp_dur_ns length, uint64_t calls, uint64_t uncounted_ms)
-{
-	/* its ends and that time are by different clocks */
-	const double most = 0.99;
-
-	return calls == 0 && length > 0 && (double)uncounted_ms >=
-	    most * (double)length / (double)KP_NS_PER_MS;
-}
-
-/* Adds windows in order of start; those of several nodes overlap. */
-static enum kp_err
-add_windows(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_series *s)
-{
-	struct kp_series_step *v;
-	kp_wall_ns start, end, seen = 0;
-	struct read rd;
-
-	read_start(&rd, q, "select w.start_ns, w.end_ns, w.entry_calls,"
-	    " w.sampled, (select l.n from loss l where l.window_id = w.id"
-	    " and l.cause_id = (select id from cause where name ="
-	    " 'uncounted')), c.events, c.agent_ns, c.cost_ns"
-	    " from time_window w left join cost c on c.window_id = w.id"
-	    IN_RANGE " order by w.start_ns");
-	read_order(&rd, 0, 1);
-	range_bind(&rd, r);
-	while (read_next(&rd)) {
-		start = read_int(&rd, 0);
-		end = read_int(&rd, 1);
-		v = step_of(s, start);
-		if (v == NULL)
-			continue;
-		if (end > seen) {
-			v->covered = sat_add(v->covered, sat_span(
-			    start > seen ? start : seen, end));
-			seen = end;
-		}
-		v->windows++;
-		v->entry_calls += (uint64_t)read_int(&rd, 2);
-		v->sampled += (uint64_t)read_int(&rd, 3);
-		v->unseen += is_unseen(sat_span(start, end),
-		    (uint64_t)(read_int(&rd, 2) | read_int(&rd, 3)),
-		    (uint64_t)read_int(&rd, 4));
-		v->events += (uint64_t)read_int(&rd, 5);
-		v->agent = sat_add(v->agent, read_int(&rd, 6));
-		v->cost = sat_add(v->cost, read_int(&rd, 7));
-	}
-	return read_end(&rd);
-}
-
-static enum kp_err
-add_losses(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_series *s)
-{
-	struct kp_series_step *v;
-	const char *name;
-	struct read rd;
-
-	read_start(&rd, q, "select w.start_ns, c.name, l.n"
-	    " from time_window w cross join loss l on l.window_id = w.id"
-	    " join cause c on c.id = l.cause_id" IN_RANGE);
-	range_bind(&rd, r);
-	while (read_next(&rd)) {
-		v = step_of(s, read_int(&rd, 0));
-		name = read_text(&rd, 1);
-		for (int i = 0; v != NULL && i < KP_LOSS_COUNT; i++)
-			if (strcmp(name, kp_loss_name(i)) == 0)
-				v->losses.n[i] += (uint64_t)read_int(&rd, 2);
-	}
-	return read_end(&rd);
-}
-
 /*
  * Selects cells by their whole key, so that it reads only the one request type.
  */
@@ -624,62 +544,32 @@ add_losses(struct kp_query *q, const struct kp_query_range *r,
 	" (select id from identity where name = ?2)" \
 	" where ?3 is null or t.name = ?3"
 
-static void
-add_cell(struct kp_series *s, struct read *rd, kp_wall_ns start, bool several,
-    struct kp_cell *row)
-{
-	size_t t = range_place(&s->tiers, read_text(rd, CELL_END));
-	struct kp_series_step *v = step_of(s, start);
-
-	if (v == NULL || t > s->tiers.n)
-		return;
-	cell_row_read(rd->st, row);
-	if (several)
-		range_shares(row);
-	if (kp_cell_merge(&v->cells[t], row) != KP_OK)
-		read_nomem(rd);
-}
-
 static enum kp_err
 add_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
     const char *tier, bool several, struct kp_series *s)
 {
 	struct kp_cell row = { .min = -1 };
-	struct range_cells cells;
-	enum kp_err err, err2;
-	kp_wall_ns start;
+	struct kp_series_step *v;
+	struct range_rows rows;
 	struct read *rd;
+	size_t t;
 
-	err = range_cells_start(&cells, q, file, r,
-	    (struct range_use){ .step = s->step },
-	    STEP_CELLS("stat", "window_id"),
-	    STEP_CELLS("level_stat", "sum_id"));
-	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
-		read_bind_text(rd, r->identity != NULL ? r->identity :
-		    "_total");
-		read_bind_text(rd, tier);
-		while (read_next(rd))
-			add_cell(s, rd, start, several, &row);
+	range_rows_start(&rows, q, file, r, (struct range_use){ .step = s->step,
+		.of = { r->identity != NULL ? r->identity : "_total", tier } },
+	    STEP_CELLS("stat", "window_id"), STEP_CELLS("level_stat", "sum_id"));
+	while ((rd = range_rows_next(&rows)) != NULL) {
+		t = range_place(&s->tiers, read_text(rd, CELL_END));
+		v = step_of(s, rows.piece->start);
+		if (v == NULL || t > s->tiers.n)
+			continue;
+		cell_row_read(rd->st, &row);
+		if (several)
+			range_shares(&row);
+		if (kp_cell_merge(&v->cells[t], &row) != KP_OK)
+			read_nomem(rd);
 	}
 	kp_cell_free(&row);
-	err2 = range_cells_end(&cells);
-	return err != KP_OK ? err : err2;
-}
-
-static enum kp_err
-add_all(struct kp_query *q, const struct kp_query_range *r,
-    const struct kp_series_want *want, struct kp_series *s)
-{
-	enum kp_err err = add_windows(q, r, s);
-	bool several = false;
-
-	if (err == KP_OK)
-		err = add_losses(q, r, s);
-	if (err == KP_OK && want->cells)
-		err = several_nodes(q, r, &several);
-	for (size_t i = 0; i < q->nfiles && err == KP_OK && want->cells; i++)
-		err = add_cells(q, i, r, want->tier, several, s);
-	return err;
+	return range_rows_end(&rows);
 }
 
 enum kp_err
@@ -689,6 +579,7 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 	struct kp_query_range clipped;
 	struct kp_series s = { 0 };
 	kp_dur_ns longest = 0, least;
+	bool several = false;
 	enum kp_err err;
 
 	query_hold(q);	/* all queries must see the same windows */
@@ -705,7 +596,13 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 	if (err == KP_OK)
 		err = make_steps(&s, &clipped, want->cells);
 	if (err == KP_OK)
-		err = add_all(q, &clipped, want, &s);
+		err = add_windows(q, &clipped, &s, &(struct kp_query_sum){ 0 });
+	if (err == KP_OK)
+		err = add_losses(q, &clipped, &s);
+	if (err == KP_OK && want->cells)
+		err = several_nodes(q, &clipped, &several);
+	for (size_t i = 0; i < q->nfiles && err == KP_OK && want->cells; i++)
+		err = add_cells(q, i, &clipped, want->tier, several, &s);
 	query_release(q);
 	if (err == KP_OK)
 		*out = s;

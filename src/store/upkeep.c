@@ -16,9 +16,16 @@
 #define TEXT_IDS_MAX (INT64_C(1) << 26)
 #define CUT_KEEPS 0.75		/* factor of every age when it is too large */
 #define CUTS_MAX 64		/* makes a day a millisecond */
-#define VACUUM_PAGES 512	/* released in one turn: 2 MiB */
 #define FREE_PART 10		/* a tenth stays free for the next rows */
 #define FREE_PAGES 64
+
+/* Runs a query without values. */
+static int64_t
+ask(struct kp_db *db, enum stmt pragma)
+{
+	row_start(db, pragma);
+	return row_value(db, 0);
+}
 
 static double
 ages_left(const struct upkeep *u)
@@ -90,9 +97,7 @@ find_slot(const struct upkeep *u, struct kp_db *db, int64_t level,
 
 	if (at >= to)
 		return false;
-	row_start(db, ST_OLDEST);
-	row_int(db, level);
-	row_int(db, floor_to(now - age_into(u, at + 1),
+	row_query(db, ST_OLDEST, level, floor_to(now - age_into(u, at + 1),
 	    r->step[at + 1].length));
 	if (!row_next(db))
 		return false;
@@ -107,48 +112,27 @@ find_slot(const struct upkeep *u, struct kp_db *db, int64_t level,
 	return true;
 }
 
-/* Returns the lowest level above this one that has windows; -1: none. */
-static int64_t
-next_level(struct kp_db *db, int64_t level)
-{
-	int64_t next = -1;
-
-	row_start(db, ST_LEVEL_OLDEST);
-	row_int(db, level);
-	if (row_next(db)) {
-		if (sqlite3_column_type(db->row, 0) != SQLITE_NULL)
-			next = row_get(db, 0);
-		row_leave(db);
-	}
-	return next;
-}
-
 static bool
 show_next(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 {
 	int64_t level = -1;
 	struct slot s;
 
-	while ((level = next_level(db, level)) >= 0) {
-		if (!find_slot(u, db, level, now, &s))
-			continue;
-		levels_show(db, &s);
-		return true;
+	for (;;) {
+		row_query(db, ST_LEVEL_OLDEST, level);
+		level = row_value(db, -1);
+		if (level < 0)
+			return false;
+		if (find_slot(u, db, level, now, &s)) {
+			levels_show(db, &s);
+			return true;
+		}
 	}
-	return false;
 }
 
 /* ---- deleting ---- */
 
 /* Deletes the oldest rows, and those that refer to them. */
-static bool
-expire_rows(struct kp_db *db, enum stmt old, enum stmt del, kp_wall_ns until)
-{
-	row_start(db, old);
-	row_int(db, until);
-	return rows_delete(db, del);
-}
-
 static bool
 expire(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 {
@@ -167,8 +151,10 @@ expire(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		if (all[i].age > 0 &&
-		    expire_rows(db, all[i].old, all[i].del, now - all[i].age))
+		if (all[i].age <= 0)
+			continue;
+		row_query(db, all[i].old, now - all[i].age);
+		if (rows_delete(db, all[i].del))
 			return true;
 	}
 	return false;
@@ -202,12 +188,7 @@ begin(struct kp_db *db)
 {
 	struct stack_texts *t = &db->stack_texts;
 
-	t->last = 0;
-	row_start(db, ST_STACK_LAST);
-	if (row_next(db)) {
-		t->last = row_get(db, 0);
-		row_leave(db);
-	}
+	t->last = ask(db, ST_STACK_LAST);
 	if (t->last > TEXT_IDS_MAX)
 		t->last = TEXT_IDS_MAX;
 	if (db->rc != SQLITE_OK || t->last <= 0)
@@ -239,8 +220,7 @@ mark(struct kp_db *db, enum stmt rows)
 	int n = 0;
 	bool more;
 
-	row_start(db, rows);
-	row_int(db, t->at);
+	row_query(db, rows, t->at);
 	while ((more = row_next(db))) {
 		if (row_get(db, 0) != of && n >= READ_ROWS)
 			break;
@@ -262,8 +242,7 @@ delete_texts(struct kp_db *db)
 	int n = 0, seen = 0;
 	bool more = false;
 
-	row_start(db, ST_STACK_IDS);
-	row_int(db, t->at);
+	row_query(db, ST_STACK_IDS, t->at);
 	while (seen < DELETE_TEXTS && (more = row_next(db))) {
 		t->at = row_get(db, 0);
 		seen++;
@@ -271,11 +250,8 @@ delete_texts(struct kp_db *db)
 			unused[n++] = t->at;
 	}
 	row_leave(db);
-	for (int i = 0; i < n; i++) {
-		row_start(db, ST_STACK_DEL);
-		row_int(db, unused[i]);
-		row_end(db);
-	}
+	for (int i = 0; i < n; i++)
+		row_run(db, ST_STACK_DEL, unused[i]);
 	if (n > 0)
 		db_ids_clear(db);
 	if ((!more || t->at >= t->last) && db->rc == SQLITE_OK)
@@ -343,44 +319,22 @@ stack_texts_now(struct kp_db *db)
 
 /* ---- size ---- */
 
-static int64_t
-ask_int(struct kp_db *db, const char *pragma)
-{
-	sqlite3_stmt *st;
-	int64_t v = 0;
-	int rc;
-
-	if (db->rc != SQLITE_OK)
-		return 0;
-	db_fail(db, sqlite3_prepare_v2(db->conn, pragma, -1, &st, NULL));
-	if (db->rc != SQLITE_OK)
-		return 0;
-	rc = sqlite3_step(st);
-	db_fail(db, rc);
-	if (rc == SQLITE_ROW)
-		v = sqlite3_column_int64(st, 0);
-	sqlite3_finalize(st);
-	return v;
-}
-
 /* Releases pages, except if the file cannot shrink: auto_vacuum is off. */
 static bool
 give_back(struct upkeep *u, struct kp_db *db, int64_t size)
 {
-	int64_t pages = ask_int(db, "pragma page_count");
-	int64_t unused = ask_int(db, "pragma freelist_count");
+	int64_t pages = ask(db, ST_PAGES), unused = ask(db, ST_FREE_PAGES);
 	int64_t keep = pages / FREE_PART + FREE_PAGES;
-	char sql[64];
 
 	u->bytes = (uint64_t)(pages * size);
 	if (u->max_bytes > 0 && u->bytes > u->max_bytes)
 		keep = 0;
 	if (unused <= keep || db->rc != SQLITE_OK)
 		return false;
-	snprintf(sql, sizeof(sql), "pragma incremental_vacuum(%d)",
-	    VACUUM_PAGES);
-	db_fail(db, sqlite3_exec(db->conn, sql, NULL, NULL, NULL));
-	return ask_int(db, "pragma page_count") < pages;
+	row_start(db, ST_VACUUM);
+	while (row_next(db))
+		;
+	return ask(db, ST_PAGES) < pages;
 }
 
 static void
@@ -404,13 +358,13 @@ report_cut(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 static bool
 fit_size(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 {
-	int64_t size = ask_int(db, "pragma page_size"), used;
+	int64_t size = ask(db, ST_PAGE_SIZE), used;
 
 	if (give_back(u, db, size))
 		return true;
 	if (u->max_bytes == 0 || db->rc != SQLITE_OK)
 		return false;
-	used = (int64_t)u->bytes - size * ask_int(db, "pragma freelist_count");
+	used = (int64_t)u->bytes - size * ask(db, ST_FREE_PAGES);
 	if (used > (int64_t)u->max_bytes && u->cuts < CUTS_MAX) {
 		/* unused texts may be what is too much */
 		if (stack_texts_now(db))
