@@ -100,35 +100,26 @@ struct texts {
 	size_t *paths, *stacks;	/* plus one; 0: not there yet */
 };
 
-static void
-put_path(struct texts *x, const struct stack_cells *c, uint32_t path)
-{
-	if (x->paths[path] > 0)
-		return;
-	x->paths[path] = x->b.len + 1;
-	kp_buf_str(&x->b, path == STACK_PATH_OTHER ? "_other" :
-	    c->paths[path - 1]);
-	kp_buf_u8(&x->b, '\0');
-}
-
-static void
-put_stack(struct texts *x, const struct kp_stack_table *t, uint32_t stack)
-{
-	if (x->stacks[stack] > 0)
-		return;
-	x->stacks[stack] = x->b.len + 1;
-	kp_stack_text(t, stack, &x->b);
-	kp_buf_u8(&x->b, '\0');
-}
-
 /* The buffer may move: only when all texts are there they have addresses. */
 static enum kp_err
 put_texts(struct texts *x, const struct stack_cells *c,
     const struct kp_stack_table *t)
 {
+	const struct stack_cell_key *key;
+
 	for (uint32_t i = 0; i < c->n; i++) {
-		put_path(x, c, c->v[i].key.path);
-		put_stack(x, t, c->v[i].key.stack);
+		key = &c->v[i].key;
+		if (x->paths[key->path] == 0) {
+			x->paths[key->path] = x->b.len + 1;
+			kp_buf_str(&x->b, key->path == STACK_PATH_OTHER ?
+			    "_other" : c->paths[key->path - 1]);
+			kp_buf_u8(&x->b, '\0');
+		}
+		if (x->stacks[key->stack] == 0) {
+			x->stacks[key->stack] = x->b.len + 1;
+			kp_stack_text(t, key->stack, &x->b);
+			kp_buf_u8(&x->b, '\0');
+		}
 	}
 	return x->b.err;
 }

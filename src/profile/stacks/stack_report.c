@@ -38,14 +38,15 @@ row_add(struct row *r, const struct stack_view *v, const struct stack_cell *c)
 		stack_figure_add(&r->all, &c->f);
 }
 
-static kp_dur_ns
-whole_time(const struct row *r)
+/* The figures of all states. */
+static struct stack_figure
+whole(const struct row *r)
 {
-	kp_dur_ns sum = 0;
+	struct stack_figure f = { 0 };
 
 	for (unsigned i = 0; i < KP_STACK_STATES; i++)
-		sum = sat_add(sum, r->by[i].time);
-	return sum;
+		stack_figure_add(&f, &r->by[i]);
+	return f;
 }
 
 static int
@@ -55,8 +56,8 @@ row_order(const void *a, const void *b)
 
 	if (x->all.time != y->all.time)
 		return x->all.time < y->all.time ? 1 : -1;
-	if (whole_time(x) != whole_time(y))
-		return whole_time(x) < whole_time(y) ? 1 : -1;
+	if (whole(x).time != whole(y).time)
+		return whole(x).time < whole(y).time ? 1 : -1;
 	return strcmp(x->name, y->name);
 }
 
@@ -258,17 +259,6 @@ group_rows(const struct stack_view *v, const struct stack_roots *roots,
 	return NULL;
 }
 
-/* The figures of all states. */
-static struct stack_figure
-whole(const struct row *r)
-{
-	struct stack_figure f = { 0 };
-
-	for (unsigned i = 0; i < KP_STACK_STATES; i++)
-		stack_figure_add(&f, &r->by[i]);
-	return f;
-}
-
 /*
  * The most processes that a group can have had on average: all that the node had,
  * less those that were seen in other groups.
@@ -288,7 +278,7 @@ most_of(const struct stack_view *v, const struct row *r, const struct row *all)
 static void
 row_cap(struct row *r, kp_dur_ns most)
 {
-	kp_dur_ns much = whole_time(r) - most, take;
+	kp_dur_ns much = whole(r).time - most, take;
 
 	for (unsigned i = KP_STACK_STATES; i-- > 0 && much > 0; much -= take) {
 		take = much < r->by[i].time ? much : r->by[i].time;
@@ -315,7 +305,7 @@ bound_rows(const struct stack_view *v, struct row *rows, size_t n,
 		s = stack_share(&f, &sum);
 		if (most < (double)f.time / (double)v->elapsed)
 			row_cap(&rows[i], llround(most * (double)v->elapsed));
-		average = (double)whole_time(&rows[i]) / (double)v->elapsed;
+		average = (double)whole(&rows[i]).time / (double)v->elapsed;
 		rows[i].low = fmin(s.low * (double)sum.time /
 		    (double)v->elapsed, average);
 		rows[i].high = fmax(fmin(s.high * (double)sum.time /
