@@ -581,14 +581,6 @@ stack_return_to(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 }
 
 static void
-stack_spawned(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
-    kp_target_ns ts)
-{
-	if (frame_add(s, st, fn, ts, false))
-		push(s, st, KP_FN_SUSPEND, ts);
-}
-
-static void
 stack_out(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
     kp_target_ns ts)
 {
@@ -709,7 +701,8 @@ add_spawn(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	/* It does not run yet. */
 	st->out = s->opts.cpu;
 	st->out_at = ev->ts;
-	stack_spawned(s, st, ev->fn, ev->ts);
+	if (frame_add(s, st, ev->fn, ev->ts, false))
+		push(s, st, KP_FN_SUSPEND, ev->ts);
 }
 
 /* Ends the stack, as if the process exited. */

@@ -244,10 +244,11 @@ put_list(struct text *t, struct kp_term *r, unsigned depth)
 /* ---- other terms ---- */
 
 static void
-put_map(struct text *t, struct kp_term *r)
+put_map(struct text *t, struct kp_term *r, unsigned depth)
 {
 	int64_t n;
 
+	(void)depth;
 	kp_term_tuple_n(r, 2);
 	n = kp_term_int(r);
 	put(t, "#");
@@ -263,11 +264,12 @@ put_map(struct text *t, struct kp_term *r)
 
 /* The beginning of a binary, or its length. */
 static void
-put_binary(struct text *t, struct kp_term *r)
+put_binary(struct text *t, struct kp_term *r, unsigned depth)
 {
 	size_t end;
 	int64_t n;
 
+	(void)depth;
 	kp_term_tuple_n(r, 2);
 	n = kp_term_int(r);
 	if (kp_term_peek(r) != KP_TERM_BINARY) {
@@ -287,26 +289,17 @@ put_binary(struct text *t, struct kp_term *r)
 static void
 put_large(struct text *t, struct kp_term *r, unsigned depth)
 {
+	static void (*const puts[])(struct text *t, struct kp_term *r,
+	    unsigned depth) = { put_tuple, put_list, put_map, put_binary };
 	static const char *const others[] = { "#Fun", "#Ref", "#Integer" };
 	size_t from = t->b->len;
 
 	kp_term_tuple_n(r, 7);
-	if (kp_term_peek(r) == KP_TERM_TUPLE)
-		put_tuple(t, r, depth);
-	else
-		get_bool(r);
-	if (kp_term_peek(r) == KP_TERM_TUPLE)
-		put_list(t, r, depth);
-	else
-		get_bool(r);
-	if (kp_term_peek(r) == KP_TERM_TUPLE)
-		put_map(t, r);
-	else
-		get_bool(r);
-	if (kp_term_peek(r) == KP_TERM_TUPLE)
-		put_binary(t, r);
-	else
-		get_bool(r);
+	for (size_t i = 0; i < sizeof(puts) / sizeof(puts[0]); i++)
+		if (kp_term_peek(r) == KP_TERM_TUPLE)
+			puts[i](t, r, depth);
+		else
+			get_bool(r);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (get_bool(r))
 			put(t, others[i]);
@@ -581,31 +574,6 @@ get_request(struct kp_term *r)
 	return 0;
 }
 
-/* Serials wrap, so a long request may use one twice. */
-static void
-get_message(struct kp_calls_decoder *d, struct kp_term *r,
-    struct kp_call_event *ev)
-{
-	kp_term_tuple_n(r, ev->kind == KP_CALL_SEND ? 2 : 3);
-	ev->request = get_request(r);
-	ev->serial = (uint32_t)kp_term_int(r);
-	if (ev->kind == KP_CALL_RECEIVE)
-		ev->other = get_proc(d, r);
-}
-
-static void
-get_args(struct kp_calls_decoder *d, struct kp_term *r,
-    struct kp_call_event *ev)
-{
-	kp_buf_reset(&d->args);
-	put_args(&d->args, r, d->last_node, d->args_max);
-	if (d->args.err != KP_OK)
-		fail(r, d->args.err);
-	if (r->err == KP_OK)
-		ev->args = (struct kp_span){ d->args.p,
-			(uint32_t)d->args.len };
-}
-
 /* Reads Caller or {Caller, Arguments}; an unknown caller is an atom. */
 static void
 get_caller(struct kp_calls_decoder *d, struct kp_term *r,
@@ -617,8 +585,15 @@ get_caller(struct kp_calls_decoder *d, struct kp_term *r,
 	if (args)
 		kp_term_tuple(r);
 	ev->other = get_fn(d, r);
-	if (args)
-		get_args(d, r, ev);
+	if (!args)
+		return;
+	kp_buf_reset(&d->args);
+	put_args(&d->args, r, d->last_node, d->args_max);
+	if (d->args.err != KP_OK)
+		fail(r, d->args.err);
+	if (r->err == KP_OK)
+		ev->args = (struct kp_span){ d->args.p,
+			(uint32_t)d->args.len };
 }
 
 static void
@@ -652,7 +627,12 @@ get_event(struct kp_calls_decoder *d, struct kp_term *r,
 		break;
 	case KP_CALL_SEND:
 	case KP_CALL_RECEIVE:
-		get_message(d, r, ev);
+		/* Serials wrap, so a long request may use one twice. */
+		kp_term_tuple_n(r, ev->kind == KP_CALL_SEND ? 2 : 3);
+		ev->request = get_request(r);
+		ev->serial = (uint32_t)kp_term_int(r);
+		if (ev->kind == KP_CALL_RECEIVE)
+			ev->other = get_proc(d, r);
 		break;
 	default:
 		kp_term_skip(r);

@@ -461,21 +461,17 @@ get_request(struct kp_calls_reader *r)
 }
 
 static void
-read_begun(struct kp_calls_reader *r)
+read_request(struct kp_calls_reader *r, uint8_t tag)
 {
-	uint32_t request = get_request(r), node = get_node(r);
+	uint32_t request = get_request(r);
+	uint32_t of = tag == 'B' ? get_node(r) : get_request(r);
 
-	if (r->err == KP_OK && r->ops != NULL)
-		r->ops->begun(r->ops->ctx, request, node);
-}
-
-static void
-read_same(struct kp_calls_reader *r)
-{
-	uint32_t request = get_request(r), as = get_request(r);
-
-	if (r->err == KP_OK && r->ops != NULL)
-		r->ops->same(r->ops->ctx, request, as);
+	if (r->err != KP_OK || r->ops == NULL)
+		return;
+	if (tag == 'B')
+		r->ops->begun(r->ops->ctx, request, of);
+	else
+		r->ops->same(r->ops->ctx, request, of);
 }
 
 /* Events do not name pseudo functions, except undefined. */
@@ -580,10 +576,8 @@ read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 		read_clock(r);
 		break;
 	case 'B':
-		read_begun(r);
-		break;
 	case 'S':
-		read_same(r);
+		read_request(r, tag);
 		break;
 	case 'W':
 		read_why(r);

@@ -126,13 +126,6 @@ static struct {
 	struct termios before;
 } input = { .poll = -1 };
 
-/* True if standard input is a terminal, and we are in its foreground. */
-static bool
-stdin_control_possible(void)
-{
-	return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
-}
-
 static void
 give_back(void)
 {
@@ -656,7 +649,9 @@ count(struct args *a)
 	if ((a->keep != NULL && !output_can_be(a->keep, false)) ||
 	    (a->db != NULL && !output_can_be(a->db, true)))
 		return EXIT_FAILED;
-	r.keys = !a->lines && a->every > 0 && stdin_control_possible();
+	/* Keys need a terminal of which we are in the foreground. */
+	r.keys = !a->lines && a->every > 0 && isatty(STDIN_FILENO) &&
+	    tcgetpgrp(STDIN_FILENO) == getpgrp();
 	*wake = signals_catch();
 	if (*wake >= 0 && (r.keys || a->lines)) {
 		*wake = stdin_control_open(*wake, a->lines);

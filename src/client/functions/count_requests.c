@@ -46,6 +46,10 @@ struct limits {
 	size_t nevents, room, max_events;
 	const char **names;	/* entries as text */
 	struct counts_limit shown;
+	/* While it is counted. */
+	const struct tracer_opts *o;
+	struct kp_calls_sum *sum;
+	bool quiet;
 };
 
 /* ---- sets of numbers ---- */
@@ -450,23 +454,15 @@ is_inside(void *ctx, uint32_t fn)
 	return bits_has(&l->inside, fn);
 }
 
-static void
-limits_sum(struct limits *l, struct kp_calls_opts *o)
-{
-	if (l->tier == NULL)
-		return;
-	o->inside = is_inside;
-	o->ctx = l;
-}
-
+/* Adds an event to the sum, or keeps it for limits_end(). */
 static enum kp_err
-limits_add(struct limits *l, struct kp_calls_sum *s,
-    const struct kp_call_event *ev)
+on_event(void *ctx, const struct kp_call_event *ev)
 {
+	struct limits *l = ctx;
 	enum kp_err e;
 
 	if (!l->named)
-		return kp_calls_sum_add(s, ev);
+		return kp_calls_sum_add(l->sum, ev);
 	/* The node sends max_events at most: no KP_ELIMIT. */
 	e = vec_room(&l->events, &l->room, l->nevents, l->max_events);
 	if (e != KP_OK)
@@ -477,7 +473,7 @@ limits_add(struct limits *l, struct kp_calls_sum *s,
 
 /* Adds what processes did while they worked for requests of the identity. */
 static enum kp_err
-limits_end(struct limits *l, struct kp_calls_sum *s)
+limits_end(struct limits *l)
 {
 	struct bits at = { 0 };		/* processes that do */
 	struct kp_call_event ev;
@@ -496,7 +492,7 @@ limits_end(struct limits *l, struct kp_calls_sum *s)
 		else if (was && !is)
 			at.v[ev.proc / 8] &= (uint8_t)~(1u << ev.proc % 8);
 		if (e == KP_OK && (was || is))
-			e = kp_calls_sum_add(s, &ev);
+			e = kp_calls_sum_add(l->sum, &ev);
 	}
 	free(at.v);
 	return e;
@@ -568,32 +564,17 @@ counts_of(struct kp_counts *p, const struct kp_calls_sum *s)
 	return e;
 }
 
-/* ---- events ---- */
-
-struct counting {
-	const struct tracer_opts *o;
-	struct kp_calls_sum *s;
-	struct limits *l;
-	bool quiet;
-};
-
-static enum kp_err
-on_event(void *ctx, const struct kp_call_event *ev)
-{
-	struct counting *k = ctx;
-
-	return limits_add(k->l, k->s, ev);
-}
+/* ---- the trace ---- */
 
 /* Says what is awaited, where that may take long. */
 static void
 on_tracing(void *ctx)
 {
-	const struct counting *k = ctx;
-	const struct tracer_opts *o = k->o;
-	const struct counts_limit *of = limits_shown(k->l);
+	const struct limits *l = ctx;
+	const struct tracer_opts *o = l->o;
+	const struct counts_limit *of = &l->shown;
 
-	if (k->quiet)
+	if (l->quiet)
 		return;
 	if (o->requests > 0)
 		say("counting in %llu requests in '%s', which %s%s begins%s; "
@@ -608,33 +589,23 @@ on_tracing(void *ctx)
 		    "it and shows the figures", o->g.talk.target);
 }
 
-/* Lines become one, and their ends "; ". */
+/* Puts the remarks about the figures into one line, with "; " for their ends. */
 static void
-in_one_line(struct kp_buf *b, const char *lines)
-{
-	for (; *lines != '\0'; lines++)
-		if (*lines != '\n')
-			kp_buf_u8(b, (uint8_t)*lines);
-		else if (lines[1] != '\0')
-			kp_buf_str(b, "; ");
-}
-
-/* Puts the remarks about the figures into one line. */
-static void
-put_remarks(const struct counting *k, const struct tracer_end *end,
+put_remarks(const struct limits *l, const struct tracer_end *end,
     char *ended, size_t n)
 {
 	struct kp_calls_info info = { .end = end->end, .lost = end->lost,
-		.requests = (uint32_t)k->o->requests, .begun = end->begun,
+		.requests = (uint32_t)l->o->requests, .begun = end->begun,
 		.ended = end->ended };
-	struct trace_view v = { .sum = k->s, .info = &info,
+	struct trace_view v = { .sum = l->sum, .info = &info,
 		.queue_most = true };	/* there is no option for it */
 	struct kp_buf b, line;
 	char count[TEXT_MAX];
+	const char *at;
 
 	kp_buf_init(&b, 16384);
 	kp_buf_init(&line, 16384);
-	limits_remark(k->l, &b);
+	limits_remark(l, &b);
 	trace_remarks(&b, &v);
 	if (end->unsure > 0)
 		kp_buf_printf(&b, "%s may lack calls: "
@@ -642,33 +613,37 @@ put_remarks(const struct counting *k, const struct tracer_end *end,
 		    end->unsure, "request"));
 	if (end->text[0] != '\0')
 		kp_buf_printf(&b, "%s\n", end->text);
-	in_one_line(&line, kp_buf_cstr(&b));
+	for (at = kp_buf_cstr(&b); *at != '\0'; at++)
+		if (*at != '\n')
+			kp_buf_u8(&line, (uint8_t)*at);
+		else if (at[1] != '\0')
+			kp_buf_str(&line, "; ");
 	snprintf(ended, n, "%s", kp_buf_cstr(&line));
 	kp_buf_free(&line);
 	kp_buf_free(&b);
 }
 
 static int
-take_events(struct tracers *ts, struct counting *k, struct kp_counts *p)
+take_events(struct tracers *ts, struct limits *l, struct kp_counts *p)
 {
 	const struct tracers_sink sink = { .event = on_event,
-		.tracing = on_tracing, .ctx = k };
-	const char *target = k->o->g.talk.target;
+		.tracing = on_tracing, .ctx = l };
+	const char *target = l->o->g.talk.target;
 	char why[INJECTED_TEXT_MAX];
 	enum kp_err e = tracers_go(ts, why, sizeof(why));
 
 	if (e != KP_OK)
 		return functions_failed(target, e, why, "counted");
-	e = functions_take(ts, k->o->g.span > 0 ?
-	    kp_mono_now() + k->o->g.span : INT64_MAX, &sink);
+	e = functions_take(ts, l->o->g.span > 0 ?
+	    kp_mono_now() + l->o->g.span : INT64_MAX, &sink);
 	if (!tracers_leave(ts))
 		functions_say_late(target);
 	if (e == KP_OK)
-		e = limits_end(k->l, k->s);
+		e = limits_end(l);
 	if (e == KP_OK)
-		e = kp_calls_sum_end(k->s);
+		e = kp_calls_sum_end(l->sum);
 	if (e == KP_OK)
-		e = counts_of(p, k->s);
+		e = counts_of(p, l->sum);
 	if (e != KP_OK)
 		say("cannot add up what was called: %s", kp_err_str(e));
 	return e == KP_OK ? EXIT_DONE : EXIT_FAILED;
@@ -680,8 +655,8 @@ count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
     size_t n)
 {
 	/* The VM's clock of a function stands still with its process. */
-	struct kp_calls_opts so = { .cpu = true };
-	struct counting k = { .o = o, .l = l, .quiet = quiet || limit > 0 };
+	const struct kp_calls_opts so = { .cpu = true, .ctx = l,
+		.inside = l->tier != NULL ? is_inside : NULL };
 	char why[INJECTED_TEXT_MAX + 512] = "out of memory";
 	struct tracers *ts = NULL;
 	enum kp_err e = KP_ENOMEM;
@@ -690,21 +665,23 @@ count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
 	limits_trace(l, o);
 	o->g.span = limit > 0 || o->requests == 0 ||
 	    o->g.apply[0] != '\0' ? limit : REQUESTS_LIMIT;
-	limits_sum(l, &so);
-	k.s = kp_calls_sum_new(&so);
-	if (k.s != NULL)
+	l->o = o;
+	l->quiet = quiet || limit > 0;
+	l->sum = kp_calls_sum_new(&so);
+	if (l->sum != NULL)
 		e = tracers_start(&ts, o, &o->g.talk.target, 1, p->names, why,
 		    sizeof(why));
 	if (e == KP_OK) {
 		functions_say_doubt(o->g.talk.target, tracers_hello(ts, 0));
-		st = take_events(ts, &k, p);
+		st = take_events(ts, l, p);
 	} else
 		st = functions_failed(o->g.talk.target, e, why, "counted");
 	if (st == EXIT_DONE) {
 		*h = *tracers_hello(ts, 0);
-		put_remarks(&k, tracers_ended(ts, 0), ended, n);
+		put_remarks(l, tracers_ended(ts, 0), ended, n);
 	}
 	tracers_stop(ts);
-	kp_calls_sum_free(k.s);
+	kp_calls_sum_free(l->sum);
+	l->sum = NULL;
 	return st;
 }

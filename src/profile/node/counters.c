@@ -72,7 +72,7 @@ counters_wait(struct injected *c, kp_mono_ns deadline, char *why, size_t n)
 		if (e == KP_ETIMEOUT || e == KP_END)
 			return e;
 		if (e != KP_OK)
-			return injected_broken(c, e, why, n);
+			return injected_broken(c->target, e, why, n);
 	}
 	return is_readable(c, why, n);
 }
@@ -97,7 +97,7 @@ read_part(const struct injected *c, uint64_t ref, struct kp_counts *p,
 		    (e = kp_counts_end(p, &m->r)) == KP_OK)
 			return KP_END;
 	}
-	return e == KP_OK ? e : injected_broken(c, e, why, n);
+	return e == KP_OK ? e : injected_broken(c->target, e, why, n);
 }
 
 enum kp_err
@@ -109,13 +109,13 @@ counters_read(struct injected *c, bool pause, struct kp_counts *p, char *why,
 	struct injected_message m;
 
 	if (e != KP_OK)
-		return injected_broken(c, e, why, n);
+		return injected_broken(c->target, e, why, n);
 	do {
 		e = injected_next(c, kp_mono_now() + READ_LIMIT, &m);
 		if (e == KP_END)
 			return e;
 		e = e == KP_OK ? read_part(c, ref, p, &m, why, n) :
-		    injected_broken(c, e, why, n);
+		    injected_broken(c->target, e, why, n);
 	} while (e == KP_OK);
 	return e == KP_END ? KP_OK : e;
 }

@@ -147,8 +147,8 @@ injected_lease(struct injected *g)
 
 /* ---- messages from the node ---- */
 
-static enum kp_err
-broken(const char *target, enum kp_err e, char *why, size_t n)
+enum kp_err
+injected_broken(const char *target, enum kp_err e, char *why, size_t n)
 {
 	snprintf(why, n, "'%s': %s", target,
 	    e == KP_ETIMEOUT ? "no answer from the node" :
@@ -156,12 +156,6 @@ broken(const char *target, enum kp_err e, char *why, size_t n)
 	    e == KP_ELIMIT ? "its answer is too large (fewer functions, or "
 	    "see -max-rows)" : "its answer makes no sense");
 	return e;
-}
-
-enum kp_err
-injected_broken(const struct injected *g, enum kp_err e, char *why, size_t n)
-{
-	return broken(g->target, e, why, n);
 }
 
 void
@@ -251,8 +245,6 @@ read_info(struct kp_term *r, struct injected_hello *h)
 			h->skipped = (uint64_t)kp_term_int(r);
 		else if (kp_span_is(key, "offset"))
 			h->offset = kp_term_int(r);
-		else if (kp_span_is(key, "probe"))
-			h->native = kp_span_is(kp_term_atom(r), "native");
 		else if (kp_span_is(key, "probe_why"))
 			injected_copy_text(kp_term_binary(r), h->not_native,
 			    sizeof(h->not_native));
@@ -300,7 +292,7 @@ injected_room(struct dist_sync *t, const char *target, uint64_t memory,
 	}
 	kp_buf_free(&b);
 	if (e != KP_OK)
-		return e == KP_END ? e : broken(target, e, why, n);
+		return e == KP_END ? e : injected_broken(target, e, why, n);
 	return headroom_refuses(&h, target, memory, why, n) ? KP_ESTATE : KP_OK;
 }
 
@@ -344,7 +336,7 @@ read_started(struct injected *g, struct kp_term *r, struct injected_hello *h,
 	kp_term_begin_raw(&check, pid.p, pid.n);
 	kp_term_pid(&check);
 	if (r->err != KP_OK || kp_term_finish(&check) != KP_OK)
-		return injected_broken(g, KP_EFORMAT, why, n);
+		return injected_broken(g->target, KP_EFORMAT, why, n);
 	kp_buf_put(&ids->peer, pid.p, pid.n);
 	return ids->peer.err;
 }
@@ -366,7 +358,7 @@ await_start(struct injected *g, const struct injected_opts *o,
 	} while (e == KP_ETIMEOUT && until < deadline);
 	if (e == KP_OK)
 		return read_started(g, &r, h, why, n);
-	return e == KP_END ? e : injected_broken(g, e, why, n);
+	return e == KP_END ? e : injected_broken(g->target, e, why, n);
 }
 
 /* A module that has just ended may still be there for a moment: tries again. */
@@ -381,7 +373,7 @@ start(struct injected *g, const struct injected_opts *o,
 	for (unsigned i = 0;; i++) {
 		e = send_start(g, o, own, nown);
 		e = e == KP_OK ? await_start(g, o, h, why, n) :
-		    injected_broken(g, e, why, n);
+		    injected_broken(g->target, e, why, n);
 		if (e != KP_EBUSY || i == LEAVING_TRIES)
 			return e;
 		if (poll(&wake, 1, LEAVING_MS) > 0)

@@ -54,8 +54,7 @@ struct injected_hello {
 	uint64_t functions, processes;	/* chosen */
 	uint64_t skipped;	/* processes that another tool traces */
 	kp_dur_ns offset;	/* of the node's clock to wall time, or 0 */
-	bool native;		/* a trace uses the native probe */
-	char not_native[512];	/* why it does not, or "" */
+	char not_native[512];	/* why a trace is without the native probe, or "" */
 	bool evaluated;		/* -apply is not one plain call */
 	bool no_gc;		/* another tool traces garbage collection */
 	unsigned depth;		/* of stacks: backtrace_depth there */
@@ -125,7 +124,7 @@ enum kp_err injected_lease(struct injected *g);
 enum kp_err injected_next(struct injected *g, kp_mono_ns deadline,
     struct injected_message *m);
 /* Words for an error of injected_next(); returns e. */
-enum kp_err injected_broken(const struct injected *g, enum kp_err e, char *why,
+enum kp_err injected_broken(const char *target, enum kp_err e, char *why,
     size_t n);
 /*
  * Reads Why and Text, as the node sends them when it has ended by itself, into g.

@@ -88,20 +88,20 @@ take_message(struct injected *s, struct injected_message *m,
 	if (e == KP_OK)
 		return e;
 	if (e != KP_ENOENT)
-		return injected_broken(s, KP_EFORMAT, why, n);
+		return injected_broken(s->target, KP_EFORMAT, why, n);
 	if (s->ended) {
 		snprintf(why, n, "'%s' samples no more: %s", s->target, s->text);
 		return KP_ESTATE;
 	}
 	if (m->r.err != KP_OK || (!pools &&
 	    !(kp_span_is(m->tag, "kprof_reply") && m->arity == 3)))
-		return injected_broken(s, KP_EFORMAT, why, n);
+		return injected_broken(s->target, KP_EFORMAT, why, n);
 	if ((uint64_t)kp_term_int(&m->r) != a->ref || a->ref == 0)
 		return KP_OK;	/* of a reading that was interrupted */
 	e = pools != (a->read != NULL) ? KP_EFORMAT : pools ?
 	    a->read(a->ctx, &m->r) : read_totals(&m->r, a->sums);
 	return e == KP_OK ? KP_END :
-	    injected_broken(s, e == KP_ENOMEM ? e : KP_EFORMAT, why, n);
+	    injected_broken(s->target, e == KP_ENOMEM ? e : KP_EFORMAT, why, n);
 }
 
 /*
@@ -121,7 +121,7 @@ take(struct injected *s, kp_mono_ns deadline, const struct awaited *a,
 		if (e == KP_END || (e == KP_ETIMEOUT && deadline != 0))
 			return e;
 		e = e == KP_OK ? take_message(s, &m, a, sink, why, n) :
-		    injected_broken(s, e, why, n);
+		    injected_broken(s->target, e, why, n);
 	} while (e == KP_OK);
 	return e == KP_END ? KP_OK : e;
 }
@@ -141,7 +141,7 @@ sampler_pools(struct injected *s, kp_mono_ns deadline, struct sampler_sink *sink
 	const struct awaited a = { .ref = s->ref, .read = read, .ctx = ctx };
 
 	return e == KP_OK ? take(s, deadline, &a, sink, why, n) :
-	    injected_broken(s, e, why, n);
+	    injected_broken(s->target, e, why, n);
 }
 
 enum kp_err
@@ -152,5 +152,5 @@ sampler_read(struct injected *s, bool last, struct sampler_sink *sink,
 	const struct awaited a = { .ref = s->ref, .sums = sums };
 
 	return e == KP_OK ? take(s, 0, &a, sink, why, n) :
-	    injected_broken(s, e, why, n);
+	    injected_broken(s->target, e, why, n);
 }

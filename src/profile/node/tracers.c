@@ -253,7 +253,7 @@ mark(struct tracer *t, char *why, size_t n)
 		e = injected_send(t->in, &b);
 	}
 	if (e != KP_OK && e != KP_END && e != KP_ENOENT)
-		injected_broken(t->in, e, why, n);
+		injected_broken(t->in->target, e, why, n);
 	kp_buf_free(&m.specs);
 	return e;
 }
@@ -464,7 +464,7 @@ take(struct tracer *t)
 			return e;
 		if (e != KP_OK) {
 			t->end.end = KP_CALLS_GONE;
-			injected_broken(t->in, e, t->end.text,
+			injected_broken(t->in->target, e, t->end.text,
 			    sizeof(t->end.text));
 			return KP_OK;
 		}
