@@ -6,8 +6,9 @@
  * To arm a function is to set its trace pattern; a target is armed while tracing
  * is on.
  *
- * It is a state machine over one connection, and reports everything to its owner
- * through the callbacks below; it keeps no statistics.
+ * It is a state machine over one connection, and reports everything to its owner, the
+ * struct target of the program: the daemon's is in daemon/nodes/target.h.  It keeps no
+ * statistics.
  */
 #ifndef KPROFD_AGENT_AGENT_H
 #define KPROFD_AGENT_AGENT_H
@@ -93,14 +94,15 @@ enum agent_verdict {
 	AGENT_WAIT		/* agent_judge() follows */
 };
 
-/* The target's answer to another configuration. */
+/* The target's answer to another configuration; borrowed during the call. */
 struct agent_checked {
 	enum {
 		AGENT_CHECKED_DONE,	/* see diags, which may have errors */
 		AGENT_CHECKED_AWAY,	/* it is not attached, or is ending */
 		AGENT_CHECKED_REFUSED	/* it cannot be armed; see why */
 	} how;
-	const struct kp_diags *diags;	/* borrowed during the call */
+	const struct kp_plan *plan;
+	const struct kp_diags *diags;
 	const char *why;		/* in words */
 };
 
@@ -146,124 +148,10 @@ uint16_t label_epochs_take(struct label_epochs *l, uint16_t old);
 void label_epochs_give(struct label_epochs *l, uint16_t old);
 
 struct agent;
+struct target;		/* the owner */
 
-/*
- * The owner of an agent, which gets all callbacks.  Each program has its own: the
- * daemon's is in daemon/nodes/target.h.
- */
-struct target;
-
-struct agent_ops {
-	void (*on_state)(struct target *t, enum agent_state s,
-	    const char *text);
-	void (*on_hello)(struct target *t, const struct agent_hello *h);
-	/*
-	 * Which probe is used, unless relay was asked for; after each on_hello,
-	 * before anything is armed.  why: the reason for relay, or for sending
-	 * the native one's library, or NULL.
-	 */
-	void (*on_probe)(struct target *t, bool native, const char *why);
-	/*
-	 * agent_plan() has changed: with the native probe because code was
-	 * loaded, with either because a function was too hot.
-	 */
-	void (*on_replanned)(struct target *t);
-	/* What will be armed, with call rates. */
-	void (*on_plan)(struct target *t, const struct kp_plan *plan);
-	/* A whole {kprof_events, ...} message; good during the call. */
-	void (*on_batch)(struct target *t, const uint8_t *p, size_t n);
-	/*
-	 * A round trip for the clock offset: sent and received by our clock,
-	 * `there` by the target's, in between.  Before each on_status, and a
-	 * few times more after attaching.
-	 */
-	void (*on_clock)(struct target *t, kp_mono_ns sent, kp_target_ns there,
-	    kp_mono_ns received);
-	/* last: the agent's goodbye; no event follows. */
-	void (*on_status)(struct target *t, const struct agent_status *st,
-	    bool last);
-	/* Something to be logged; kind is a short static word. */
-	void (*on_notice)(struct target *t, const char *kind, const char *text);
-	/*
-	 * Another tool removed something that the agent had set up; it is in
-	 * place again, but for up to `gap` not everything was traced.
-	 */
-	void (*on_taken)(struct target *t, kp_dur_ns gap, const char *text);
-	/* The target has connected to this node; NULL: not of interest. */
-	void (*on_connected)(struct target *t, const char *node);
-	/*
-	 * The VM has counted more calls while armed: of entries, and of the
-	 * functions of each of KP_TIER_MAX tiers.
-	 */
-	void (*on_calls)(struct target *t, uint64_t entries,
-	    const uint64_t *tiers);
-	/*
-	 * The agent was over a limit and has disarmed.  limit: which; NULL where
-	 * text says what to do.  Returns for how long tracing is to pause.
-	 */
-	kp_dur_ns (*on_trip)(struct target *t, const char *text,
-	    const struct kp_trip_limit *limit);
-	/* The pause is over.  Returns for how much longer to wait; 0: resume. */
-	kp_dur_ns (*on_pause_over)(struct target *t);
-	/* agent_clear_tokens() with this number is done. */
-	void (*on_cleared)(struct target *t, uint64_t number);
-	/* The answer to agent_reload(). */
-	void (*on_checked)(struct target *t, const struct agent_checked *c);
-	/* The answers to agent_check() and agent_check_count(). */
-	void (*on_looked)(struct target *t, const struct agent_checked *c,
-	    const struct kp_plan *plan);
-	void (*on_counted)(struct target *t, const struct agent_checked *c,
-	    const struct kp_plan *plan);
-	/*
-	 * agent_reload_apply() has ended.  All events before this were of the
-	 * old configuration.
-	 */
-	void (*on_reloaded)(struct target *t, const struct agent_reloaded *r);
-	/* It could not be attached to, and never was.  True: try again later. */
-	bool (*on_unreached)(struct target *t);
-	/*
-	 * Before it is armed for the first time: errors of diags are functions
-	 * of tiers.conf that it lacks.
-	 */
-	enum agent_verdict (*on_missing)(struct target *t,
-	    const struct kp_diags *diags);
-	/* Once a second, with opts.nodes: a list of atoms, its own name first. */
-	void (*on_nodes)(struct target *t, const struct kp_term *list);
-	/*
-	 * The answer to agent_ask_names(): a list in the same order; for each
-	 * process its name (an atom), the function that it began with
-	 * ({M,F,A}), or [] if it has ended.
-	 */
-	void (*on_names)(struct target *t, const struct kp_term *list);
-	/*
-	 * The answer to agent_ask_waits(): {Found, Names}, as kprof_waits.erl has
-	 * them; Names are those of the servers, in the same order.
-	 */
-	void (*on_waits)(struct target *t, const struct kp_term *answer);
-	/*
-	 * A whole {kprof_stacks, ...} or {kprof_groups, ...} (kprofd/stacks.h),
-	 * with tiers.conf's stacks; good during the call.  NULL: dropped.
-	 */
-	void (*on_stacks)(struct target *t, struct kp_span message);
-	/*
-	 * The answer to agent_ask_stacks() with this number: a kprof_stacks, without
-	 * its version byte, of those that live.  NULL: dropped.
-	 */
-	void (*on_stacks_of)(struct target *t, uint64_t number,
-	    struct kp_span message);
-	/*
-	 * If tiers.conf asks for messages: whether they are timed, or why not;
-	 * when armed, and after a change.
-	 */
-	void (*on_messages)(struct target *t, bool timed, const char *why);
-	/* Diagnostics of tiers.conf for this target. */
-	void (*on_diags)(struct target *t, const struct kp_diags *diags);
-	/* It cannot be attached to, or is kept out: the agent has ended. */
-	void (*on_failed)(struct target *t, enum agent_failure f,
-	    const char *why);
-	/* agent_stop() is done; the last status came before. */
-	void (*on_stopped)(struct target *t);
-};
+/* It comes once for each question, maybe before the function that asks returns. */
+typedef void agent_checked_fn(struct target *t, const struct agent_checked *c);
 
 struct agent_opts {
 	const char *target, *cookie;	/* borrowed */
@@ -277,12 +165,11 @@ struct agent_opts {
 	/*
 	 * Count calls of all functions, and trace with numbers of clauses for
 	 * identities (kp_spec_params).  The owner ends it by agent_stop(), in
-	 * on_plan if nothing is to be armed.
+	 * target_on_plan() if nothing is to be armed.
 	 */
 	bool check_only;
 	kp_dur_ns check_time;	/* how long a check counts calls */
 	enum kp_shape shape;	/* of calls, in a check */
-	bool nodes;		/* call on_nodes */
 	kp_dur_ns connect_limit;
 	/* What a check can do where a kprofd is attached; NULL: nothing. */
 	const char *occupied_hint;
@@ -290,8 +177,8 @@ struct agent_opts {
 
 /* NULL when out of memory. */
 struct agent *agent_new(struct event_base *base, const struct agent_opts *o,
-    const struct agent_ops *ops, struct target *owner);
-/* Starts to connect.  Callbacks may come before it returns. */
+    struct target *owner);
+/* Starts to connect.  Reports may come before it returns. */
 void agent_start(struct agent *a);
 void agent_free(struct agent *a);
 
@@ -302,13 +189,13 @@ const struct channel *agent_channel(const struct agent *a);
 const struct kp_plan *agent_plan(const struct agent *a);
 /*
  * The target sent something that cannot be read, such as "a batch of events":
- * reported by on_notice, once for a connection.
+ * reported once for a connection.
  */
 void agent_malformed(struct agent *a, const char *what);
-/* Disarms, has queued events sent, and detaches; then on_stopped comes. */
+/* Disarms, has queued events sent, and detaches; then target_on_stopped() comes. */
 void agent_stop(struct agent *a);
 /*
- * The state that the user wants, which survives a lost connection; on_state
+ * The state that the user wants, which survives a lost connection; target_on_state()
  * reports when the target is in it.  KP_ESTATE: it is ending.
  */
 enum kp_err agent_pause(struct agent *a);
@@ -318,32 +205,32 @@ enum kp_err agent_resume(struct agent *a);
  * Entry calls are counted.  KP_ESTATE: it is not armed.
  */
 enum kp_err agent_pause_for(struct agent *a, kp_dur_ns pause, const char *text);
-/*
- * on_cleared comes with *number when it is done.  KP_ESTATE: it is not attached.
- */
-enum kp_err agent_clear_tokens(struct agent *a, uint64_t *number);
-#define AGENT_NAMES_MAX 200	/* in one request */
+
+/* ---- questions ---- */
+
+#define AGENT_NAMES_MAX 200	/* processes in one question, */
+#define AGENT_STACKS_MAX 200	/* likewise */
+#define AGENT_ANSWER_S 10	/* the usual limit, in seconds of a process that runs */
 
 /*
- * Requests the names of processes, each given as serial << 32 | number; on_names
- * has them, unless the connection is lost.  KP_ESTATE: it is not attached.
+ * The answer to the question of this number: a term, good during the call.  NULL: none
+ * will come, since the connection is lost or the limit has passed.
  */
-enum kp_err agent_ask_names(struct agent *a, const uint64_t *procs, size_t n);
-/*
- * Requests which servers that answer later some of n processes wait for, and the
- * names of m servers; likewise.  on_waits has them.
- */
-enum kp_err agent_ask_waits(struct agent *a, const uint64_t *procs, size_t n,
-    const uint64_t *servers, size_t m);
-#define AGENT_STACKS_MAX 200	/* processes in one request */
+typedef void agent_answer_fn(void *ctx, uint64_t number, struct kp_term *answer);
 
+/* Opens a message in b, which the caller completes with a command (agent_msg.h). */
+void agent_ask_begin(struct agent *a, struct kp_buf *b);
 /*
- * Requests the stacks of processes, likewise; on_stacks_of has them, with
- * *number, unless the connection is lost.  It works while tracing is off.
- * KP_ESTATE: it is not attached.
+ * Sends the command, frees b, and returns the question's number; on_answer comes once,
+ * and not before this returns, unless the agent is freed.  0: it is not attached, or
+ * too many questions are open.  Seconds are counted by answered leases, so that time
+ * in which kprofd is stopped does not count.
  */
-enum kp_err agent_ask_stacks(struct agent *a, const uint64_t *procs, size_t n,
-    uint64_t *number);
+uint64_t agent_ask(struct agent *a, struct kp_buf *b, agent_answer_fn *on_answer,
+    void *ctx, unsigned seconds);
+
+/* ---- what is armed ---- */
+
 /* Another sampling rate for all entries: one request in n. */
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);
 /*
@@ -353,41 +240,118 @@ enum kp_err agent_sample(struct agent *a, uint32_t one_in);
  */
 void agent_give_tokens(struct agent *a, bool give);
 bool agent_gives_tokens(const struct agent *a);	/* all tiers do */
-/* The answer to on_missing, where that was AGENT_WAIT. */
+/* The answer to target_on_missing(), where that was AGENT_WAIT. */
 void agent_judge(struct agent *a, enum agent_verdict v);
 /*
  * Replaces the configuration in two steps, so that all targets take it or none.
- * First the target checks it: on_checked comes once, maybe before this returns;
- * nothing has changed then.  conf is borrowed from now on.  A target that does
- * not answer is lost, as in any other step.
+ * First the target checks it, and answers `checked`; nothing has changed then.  conf is
+ * borrowed from now on.  A target that does not answer is lost, as in any other step.
  */
-void agent_reload(struct agent *a, const struct kp_conf *conf);
+void agent_reload(struct agent *a, const struct kp_conf *conf,
+    agent_checked_fn *checked);
 /*
- * After on_checked: puts it in force; then on_reloaded comes once, maybe before
- * this returns.  If it cannot be armed after all, the connection is closed and
- * made again, as if it had been lost.
+ * Then puts it in force: target_on_reloaded() comes once, maybe before this returns.
+ * If it cannot be armed after all, the connection is closed and made again, as if it
+ * had been lost.
  */
 void agent_reload_apply(struct agent *a);
 /* Discards it, at any time after agent_reload(). */
 void agent_reload_cancel(struct agent *a);
 /*
  * Checks another configuration beside the one in force: nothing that is armed
- * changes.  First it looks which functions there are: on_looked comes once, maybe
- * before this returns.  conf is borrowed until agent_check_end().  A reload, and
- * arming what new code has, wait for that end.
+ * changes.  First it looks which functions there are.  conf is borrowed until
+ * agent_check_end().  A reload, and arming what new code has, wait for that end.
  */
-void agent_check(struct agent *a, const struct kp_conf *conf);
+void agent_check(struct agent *a, const struct kp_conf *conf,
+    agent_checked_fn *looked);
 /*
- * After on_looked with AGENT_CHECKED_DONE: counts the calls of the functions for
- * this time; then on_counted comes once, maybe before this returns.
+ * After AGENT_CHECKED_DONE of that: counts the calls of the functions for this time.
  */
-void agent_check_count(struct agent *a, kp_dur_ns time);
-/* Ends it, at any time; nothing is counted any more.  No callback comes. */
+void agent_check_count(struct agent *a, kp_dur_ns time,
+    agent_checked_fn *counted);
+/* Ends it, at any time; nothing is counted any more, and no answer comes. */
 void agent_check_end(struct agent *a);
 /*
  * Disarms one function for good, over pauses and lost connections; mfa is
  * "mod:fun/arity" as interned.
  */
 enum kp_err agent_disarm(struct agent *a, const char *mfa);
+
+/*
+ * ---- reports: the owner defines these ----
+ *
+ * What is passed is good during the call.
+ */
+
+void target_on_state(struct target *t, enum agent_state s, const char *text);
+void target_on_hello(struct target *t, const struct agent_hello *h);
+/*
+ * Which probe is used, unless relay was asked for; after each hello, before anything
+ * is armed.  why: the reason for relay, or for sending the native one's library, or
+ * NULL.
+ */
+void target_on_probe(struct target *t, bool native, const char *why);
+/* It could not be attached to, and never was.  True: try again later. */
+bool target_on_unreached(struct target *t);
+/*
+ * Before it is armed for the first time: errors of diags are functions of tiers.conf
+ * that it lacks.
+ */
+enum agent_verdict target_on_missing(struct target *t,
+    const struct kp_diags *diags);
+/* Diagnostics of tiers.conf for this target. */
+void target_on_diags(struct target *t, const struct kp_diags *diags);
+/* What will be armed, with call rates. */
+void target_on_plan(struct target *t, const struct kp_plan *plan);
+/*
+ * agent_plan() has changed: with the native probe because code was loaded, with either
+ * because a function was too hot.
+ */
+void target_on_replanned(struct target *t);
+/* agent_reload_apply() has ended.  All events before were of the old configuration. */
+void target_on_reloaded(struct target *t, const struct agent_reloaded *r);
+/* A whole {kprof_events, ...} message. */
+void target_on_batch(struct target *t, const uint8_t *p, size_t n);
+/*
+ * A whole {kprof_stacks, ...} or {kprof_groups, ...} (kprofd/stacks.h), with
+ * tiers.conf's stacks.
+ */
+void target_on_stacks(struct target *t, struct kp_span message);
+/*
+ * A round trip for the clock offset: sent and received by our clock, `there` by the
+ * target's, in between.  Before each status, and a few times more after attaching.
+ */
+void target_on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
+    kp_mono_ns received);
+/* last: the agent's goodbye; no event follows. */
+void target_on_status(struct target *t, const struct agent_status *st, bool last);
+/*
+ * The VM has counted more calls while armed: of entries, and of the functions of each
+ * of KP_TIER_MAX tiers.
+ */
+void target_on_calls(struct target *t, uint64_t entries, const uint64_t *tiers);
+/* If tiers.conf asks for messages: whether they are timed, or why not; on changes. */
+void target_on_messages(struct target *t, bool timed, const char *why);
+/* Something to be logged; kind is a short static word. */
+void target_report(struct target *t, const char *kind, const char *text);
+/*
+ * Another tool removed something that the agent had set up; it is in place again, but
+ * for up to `gap` not everything was traced.
+ */
+void target_on_taken(struct target *t, kp_dur_ns gap, const char *text);
+/* The target has connected to this node. */
+void target_on_connected(struct target *t, const char *node);
+/*
+ * The agent was over a limit and has disarmed.  limit: which; NULL where text says
+ * what to do.  Returns for how long tracing is to pause.
+ */
+kp_dur_ns target_on_trip(struct target *t, const char *text,
+    const struct kp_trip_limit *limit);
+/* The pause is over.  Returns for how much longer to wait; 0: resume. */
+kp_dur_ns target_pause_over(struct target *t);
+/* It cannot be attached to, or is kept out: the agent has ended. */
+void target_on_failed(struct target *t, enum agent_failure f, const char *why);
+/* agent_stop() is done; the last status came before. */
+void target_on_stopped(struct target *t);
 
 #endif

@@ -27,11 +27,19 @@
 
 /* ---- which probe ---- */
 
+static agent_answer_fn answer_probe;
+
+static void
+ask_probe(struct agent *a, struct kp_buf *b)
+{
+	agent_ask_own(a, b, answer_probe, a, STEP_MS * KP_NS_PER_MS);
+}
+
 /* {probe, Beam, Library, MaxBytes}; the caller writes Library, and ends it. */
 static void
 probe_begin(struct agent *a, struct kp_buf *b)
 {
-	agent_command_begin(a, b);
+	agent_ask_begin(a, b);
 	kp_etf_tuple(b, 4);
 	kp_etf_atom(b, "probe");
 	kp_etf_binary(b, kp_probe_beam, kp_probe_beam_len);
@@ -40,8 +48,8 @@ probe_begin(struct agent *a, struct kp_buf *b)
 static void
 probe_end(struct agent *a, struct kp_buf *b)
 {
-	kp_etf_int(b, (int64_t)a->o.conf->overload.max_memory / 2);
-	agent_command_end(a, b);
+	kp_etf_int(b, (int64_t)a->now.conf->overload.max_memory / 2);
+	ask_probe(a, b);
 }
 
 static void
@@ -59,13 +67,12 @@ static void
 step_probe(struct agent *a)
 {
 	a->native = false;
-	a->probing = PROBE_NONE;
 	a->probe_why[0] = '\0';
 	if (a->o.probe == AGENT_RELAY) {
-		agent_step_check(a);
+		agent_plan_start(a);
 		return;
 	}
-	agent_set_step(a, AGENT_CHECKING);
+	agent_set_state(a, AGENT_CHECKING, "");
 	ask_file(a);
 }
 
@@ -85,7 +92,6 @@ decided(struct agent *a, bool native)
 {
 	const char *why = a->probe_why;
 
-	a->probing = PROBE_NONE;
 	a->native = native;
 	if (!native)
 		add_why(a, " (-probe-library says where the target has the "
@@ -95,8 +101,8 @@ decided(struct agent *a, bool native)
 		agent_lost(a, why);
 		return;
 	}
-	a->ops->on_probe(a->owner, native, why[0] == '\0' ? NULL : why);
-	agent_step_check(a);
+	target_on_probe(a->owner, native, why[0] == '\0' ? NULL : why);
+	agent_plan_start(a);
 }
 
 /* The library, and what it is built for; false: it was decided without it. */
@@ -126,13 +132,12 @@ ask_accepts(struct agent *a)
 		return;
 	kp_buf_free(&b);
 	a->probing = PROBE_ACCEPTS;
-	agent_set_step(a, AGENT_CHECKING);
-	agent_command_begin(a, &b);
+	agent_ask_begin(a, &b);
 	kp_etf_tuple(&b, 3);
 	kp_etf_atom(&b, "accepts");
 	kp_etf_binary(&b, kind.machine, strlen(kind.machine));
 	kp_etf_binary(&b, kind.libc, strlen(kind.libc));
-	agent_command_end(a, &b);
+	ask_probe(a, &b);
 }
 
 /* Library is {sent, Bytes}. */
@@ -145,7 +150,6 @@ send_library(struct agent *a)
 	if (!library(a, &bytes, &kind))
 		return;
 	a->probing = PROBE_SENT;
-	agent_set_step(a, AGENT_CHECKING);
 	probe_begin(a, &b);
 	kp_etf_tuple(&b, 2);
 	kp_etf_atom(&b, "sent");
@@ -193,18 +197,23 @@ answered_ok(struct kp_term *r, char *text, size_t n)
 	return false;
 }
 
-void
-agent_answer_probe(struct agent *a, struct kp_term *r)
+static void
+answer_probe(void *ctx, uint64_t number, struct kp_term *r)
 {
-	enum probe_step step = a->probing;
+	struct agent *a = ctx;
 	char text[600];
-	bool ok = answered_ok(r, text, sizeof(text));
 
-	if (ok && step == PROBE_ACCEPTS) {
-		send_library(a);
-	} else if (ok) {
-		decided(a, true);
-	} else if (step == PROBE_FILE) {
+	(void)number;
+	if (!agent_attached(a))
+		return;
+	if (r == NULL) {
+		agent_lost(a, "no answer from the target");
+	} else if (answered_ok(r, text, sizeof(text))) {
+		if (a->probing == PROBE_ACCEPTS)
+			send_library(a);
+		else
+			decided(a, true);
+	} else if (a->probing == PROBE_FILE) {
 		snprintf(a->probe_why, sizeof(a->probe_why), "'%s' cannot load "
 		    "'%s': %s", a->o.target, a->o.probe_library, text);
 		if (a->o.probe_send != NULL)
@@ -212,13 +221,21 @@ agent_answer_probe(struct agent *a, struct kp_term *r)
 		else
 			decided(a, false);
 	} else {
-		add_why(a, step == PROBE_ACCEPTS ? "; nor is one sent: " :
+		add_why(a, a->probing == PROBE_ACCEPTS ? "; nor is one sent: " :
 		    "; nor the one that was sent: ", text);
 		decided(a, false);
 	}
 }
 
 /* ---- the agent ---- */
+
+/* A step that waits for an answer of the target's rex. */
+static void
+set_step(struct agent *a, enum agent_state s)
+{
+	agent_set_state(a, s, "");
+	agent_timer(a, STEP_MS);
+}
 
 /* Calls mod:fun(), or mod:fun(arg) with an atom. */
 static void
@@ -239,11 +256,11 @@ rex_ask(struct agent *a, const char *mod, const char *fun, const char *arg)
 }
 
 void
-agent_step_look(struct agent *a)
+agent_look(struct agent *a)
 {
 	a->asked_whereis = false;
 	a->asking_room = false;
-	agent_set_step(a, AGENT_LOOKING);
+	set_step(a, AGENT_LOOKING);
 	rex_ask(a, "erlang", "whereis", "kprof_agent");
 }
 
@@ -256,12 +273,12 @@ step_start(struct agent *a)
 	char who[NODE_NAME_MAX + 64];
 	struct kp_buf b;
 
-	agent_set_step(a, AGENT_STARTING);
+	set_step(a, AGENT_STARTING);
 	snprintf(who, sizeof(who), "%s (process %ld)", a->node,
 	    (long)getpid());
 	kp_buf_init(&b, MESSAGE_MAX);
 	msg_load_begin(&b, &a->ids, load, beam);
-	msg_start_bindings(&b, &a->ids, who, &a->o.conf->overload,
+	msg_start_bindings(&b, &a->ids, who, &a->now.conf->overload,
 	    label_epochs_word(a->o.labels, kp_mono_now()));
 	msg_load_end(&b);
 	agent_send(a, &b, true);
@@ -279,7 +296,7 @@ step_room(struct agent *a)
 	if (headroom_ask(&a->room, &b, &a->ids))
 		agent_send(a, &b, true);
 	else if (headroom_refuses(&a->room, a->o.target,
-	    a->o.conf->overload.max_memory, why, sizeof(why)))
+	    a->now.conf->overload.max_memory, why, sizeof(why)))
 		agent_lost(a, why);
 	else
 		step_start(a);
@@ -403,7 +420,7 @@ start_refused(struct agent *a, const char *text)
 	/* Another kprofd was quicker: look for its agent, but not at once. */
 	if (strcmp(text, "{error,already}") == 0 &&
 	    a->leftover_tries++ < LEFTOVER_TRIES && !a->stopping) {
-		agent_set_step(a, AGENT_LOOKING);
+		set_step(a, AGENT_LOOKING);
 		a->asked_whereis = true;
 		agent_timer(a, LEFTOVER_MS);
 		return;
@@ -451,14 +468,14 @@ answer_start(struct agent *a, struct kp_term *r)
 		return;
 	}
 	a->params.gc_shared = a->hello.gc_shared;
-	a->ops->on_hello(a->owner, &a->hello);
-	if (a->o.conf->gc && !kp_conf_gc(a->o.conf, a->hello.gc_shared))
-		a->ops->on_notice(a->owner, "gc", "garbage collection is not "
+	target_on_hello(a->owner, &a->hello);
+	if (a->now.conf->gc && !kp_conf_gc(a->now.conf, a->hello.gc_shared))
+		target_report(a->owner, "gc", "garbage collection is not "
 		    "measured here: from OTP 27 on the VM crashes where "
 		    "another tool traces that as well, in the same process "
 		    "(erlang/otp#11624; {gc, force} insists)");
 	if (a->stopping)
-		agent_stop(a);
+		agent_leave(a);
 	else
 		step_probe(a);
 }

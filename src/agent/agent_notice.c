@@ -55,7 +55,7 @@ notice(struct agent *a, const char *kind, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	a->ops->on_notice(a->owner, kind, text);
+	target_report(a->owner, kind, text);
 }
 
 static struct kp_plan_item *
@@ -161,7 +161,7 @@ limit_text(const struct agent *a, struct kp_term at, char name[ATOM_TEXT],
 		atom_text(&at, name);
 	}
 	return at.err == KP_OK && kp_trip_agent_text(limit,
-	    &a->o.conf->overload, text, n);
+	    &a->now.conf->overload, text, n);
 }
 
 /*
@@ -190,14 +190,14 @@ trip_text(const struct agent *a, struct kp_term at, const char *what,
 		    "second or more, which costs %.3g %% of a scheduler, more than "
 		    "hot_share, %g (name another entry, or raise hot_share)",
 		    name, calls, kp_cost_percent((double)calls),
-		    a->o.conf->hot_share);
+		    a->now.conf->hot_share);
 		return false;
 	}
 	if (at.err == KP_OK && kp_span_is(limit, "budget")) {
 		snprintf(text, n, "entries are called %" PRId64 " times a "
 		    "second or more, which costs %.3g %% of a scheduler, more than "
 		    "the budget, %g (name another entry, or raise the budget)",
-		    calls, kp_cost_percent((double)calls), a->o.conf->budget);
+		    calls, kp_cost_percent((double)calls), a->now.conf->budget);
 		return false;
 	}
 	if (!limit_text(a, all, limit_name, over, text, n))
@@ -213,9 +213,9 @@ pause_for(struct agent *a, const char *text, const struct kp_trip_limit *limit)
 	/* Late: it is paused or ending already.  It may refuse to resume. */
 	if (a->user_paused ||
 	    (a->state != AGENT_ARMED && a->state != AGENT_ARMING))
-		a->ops->on_notice(a->owner, "trip", text);
+		target_report(a->owner, "trip", text);
 	else
-		agent_set_pause(a, a->ops->on_trip(a->owner, text, limit),
+		agent_set_pause(a, target_on_trip(a->owner, text, limit),
 		    text);
 }
 
@@ -245,22 +245,22 @@ on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
 	double percent = kp_cost_percent((double)calls);
 	char name[FN_NAME_MAX];
 
-	plan_cool(&a->plan, mfa);
-	plan_cool(&a->reload.plan, mfa);
+	plan_cool(&a->now.plan, mfa);
+	plan_cool(&a->next.plan, mfa);
 	mfa_text(mfa, name, sizeof(name));
 	if (alone)
 		notice(a, "hot", "%s is not traced any more: it is "
 		    "called %" PRId64 " times a second or more, which costs "
 		    "%.3g %% of a scheduler, more than hot_share, %g (take it "
 		    "out of the tiers, or raise hot_share)", name, calls, percent,
-		    a->o.conf->hot_share);
+		    a->now.conf->hot_share);
 	else
 		notice(a, "hot", "%s is not traced any more: calls of "
 		    "all functions cost more than the budget, %g, and this "
 		    "one, called %" PRId64 " times a second or more, costs "
 		    "%.3g %% of a scheduler (name fewer functions, or raise the budget)",
-		    name, a->o.conf->budget, calls, percent);
-	a->ops->on_replanned(a->owner);
+		    name, a->now.conf->budget, calls, percent);
+	target_on_replanned(a->owner);
 }
 
 static void
@@ -281,18 +281,18 @@ on_uncounted(struct agent *a, struct kp_term *fns, int64_t n)
 static void
 on_unexact(struct agent *a, const struct kp_term *mfa, int64_t bytes)
 {
-	struct kp_plan_item *item = plan_item(&a->reload.plan, *mfa);
+	struct kp_plan_item *item = plan_item(&a->next.plan, *mfa);
 	char name[FN_NAME_MAX];
 
 	if (item != NULL)
 		item->exact = false;
-	item = plan_item(&a->plan, *mfa);
+	item = plan_item(&a->now.plan, *mfa);
 	if (item != NULL) {
 		item->exact = false;
 		item->exact_refused = true;
 		/* A reload has sent a newer one. */
 		if (item->entry && !item->disarmed &&
-		    a->reload.step != RELOAD_APPLYING)
+		    a->next.step != RUN_APPLYING)
 			agent_entry_respec(a, item);
 	}
 	mfa_text(*mfa, name, sizeof(name));
@@ -345,9 +345,9 @@ on_code(struct agent *a, struct kp_term *r, int64_t missing)
 		kp_buf_str(&b, "; its requests were not all counted for ");
 		put_ms(&b, uncounted);
 	}
-	a->ops->on_notice(a->owner, changes[i].kind, kp_buf_cstr(&b));
+	target_report(a->owner, changes[i].kind, kp_buf_cstr(&b));
 	kp_buf_free(&b);
-	agent_recheck(a);
+	a->recheck_due = true;
 }
 
 static void
@@ -399,7 +399,7 @@ on_messages(struct agent *a, struct kp_term mail)
 	char who[200], why[400];
 
 	if (kp_term_peek(&mail) == KP_TERM_ATOM) {
-		a->ops->on_messages(a->owner,
+		target_on_messages(a->owner,
 		    kp_span_is(kp_term_atom(&mail), "on"), "");
 		return;
 	}
@@ -408,7 +408,7 @@ on_messages(struct agent *a, struct kp_term mail)
 	msg_text(&mail, who, sizeof(who));
 	snprintf(why, sizeof(why), "another tool is the system tracer there: "
 	    "%s (seq_trace:set_system_tracer(false) ends that)", who);
-	a->ops->on_messages(a->owner, false, why);
+	target_on_messages(a->owner, false, why);
 }
 
 #define TAKEN_MS_MAX 60000	/* more is not plausible */
@@ -501,7 +501,7 @@ on_taken(struct agent *a, struct kp_term r, int64_t times)
 	snprintf(text, sizeof(text), "%s; it was put back, and up to %" PRId64
 	    " ms before that were not seen (the third time in a minute tracing "
 	    "is paused; this was number %" PRId64 ")", taken, ms, times);
-	a->ops->on_taken(a->owner, ms * KP_NS_PER_MS, text);
+	target_on_taken(a->owner, ms * KP_NS_PER_MS, text);
 }
 
 /* Before OTP 27 new processes have one tracer, which is another tool now. */
@@ -550,12 +550,12 @@ on_calls(struct agent *a, struct kp_term *r, int64_t entries)
 		kp_term_skip(r);
 		calls = kp_term_int(r);
 		p = r->err == KP_OK && calls > 0 && calls < CALLS_MAX ?
-		    plan_item(&a->plan, mfa) : NULL;
+		    plan_item(&a->now.plan, mfa) : NULL;
 		for (uint64_t t = p != NULL ? p->tiers : 0; t != 0; t &= t - 1)
 			tiers[__builtin_ctzll(t)] += (uint64_t)calls;
 	}
 	if (r->err == KP_OK && entries >= 0 && entries < CALLS_MAX)
-		a->ops->on_calls(a->owner, (uint64_t)entries, tiers);
+		target_on_calls(a->owner, (uint64_t)entries, tiers);
 }
 
 /* The agent has disarmed by itself, as for a trip. */
@@ -624,8 +624,8 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_foreign(a, at);
 	else if (kp_span_is(kind, "taken"))
 		on_taken(a, at, n);
-	else if (kp_span_is(kind, "connected") && a->ops->on_connected != NULL)
-		a->ops->on_connected(a->owner, what);
+	else if (kp_span_is(kind, "connected"))
+		target_on_connected(a->owner, what);
 	else if (kp_span_is(kind, "lent"))
 		on_lent(a, at);
 	else if (kp_span_is(kind, "calls"))

@@ -336,7 +336,7 @@ daemon_on_warning(struct target *t)
 }
 
 void
-daemon_on_diags(struct target *t, const struct kp_diags *diags)
+target_on_diags(struct target *t, const struct kp_diags *diags)
 {
 	struct daemon *d = t->p->daemon;
 

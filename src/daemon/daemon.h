@@ -47,14 +47,13 @@ void daemon_on_window(struct target *t, const struct kp_window *w);
 kp_dur_ns daemon_window_left(const struct daemon *d);
 /* Called once a second. */
 void daemon_on_tick(struct daemon *d);
-/* As of struct agent_ops. */
+/* As target_on_state() and target_on_plan() of agent/agent.h. */
 void daemon_on_state(struct target *t, enum agent_state s, const char *text);
 void daemon_on_plan(struct target *t, const struct kp_plan *plan);
 /* The target's name, if there are several, to be shown; else NULL. */
 const char *daemon_node_name(const struct target *t);
 /* Counts a warning that was logged and is not about tiers.conf. */
 void daemon_on_warning(struct target *t);
-void daemon_on_diags(struct target *t, const struct kp_diags *diags);
 /* All targets have ended as they were told to, or none can go on. */
 void daemon_on_over(struct daemon *d, int status);
 

@@ -157,14 +157,15 @@ static struct kp_conf *confs[2];
 static struct label_epochs labels, labels_new;
 static unsigned ended, unreached;
 static unsigned reloads;	/* 1: asked for, 2: checked, 3: applied */
+static unsigned open_questions;	/* of the owner */
 static unsigned checks;		/* 1: asked, 2: looked, 3: counts, 4: over */
 static unsigned counted;	/* checks that came to their end, ever */
 static unsigned states;		/* that were come to, ever: a bit each */
 static unsigned probes;		/* that were taken, ever: a bit each */
 static char library[64];	/* a file that can be sent */
 
-static void
-on_state(struct target *t, enum agent_state s, const char *text)
+void
+target_on_state(struct target *t, enum agent_state s, const char *text)
 {
 	(void)t;
 	REQUIRE(s <= AGENT_ENDED && text != NULL && ended == 0);
@@ -182,37 +183,37 @@ fuzz_replayed(void)
 }
 
 /* The relay has a reason, and so has a library that was sent. */
-static void
-on_probe(struct target *t, bool native, const char *why)
+void
+target_on_probe(struct target *t, bool native, const char *why)
 {
 	(void)t;
 	REQUIRE(native || why != NULL);
 	probes |= !native ? 1 : why != NULL ? 2 : 4;
 }
 
-static void
-on_hello(struct target *t, const struct agent_hello *h)
+void
+target_on_hello(struct target *t, const struct agent_hello *h)
 {
 	(void)t;
 	REQUIRE(h->protocol == AGENT_PROTOCOL && h->node[0] != '\0');
 }
 
-static void
-on_plan(struct target *t, const struct kp_plan *plan)
+void
+target_on_plan(struct target *t, const struct kp_plan *plan)
 {
 	(void)t;
 	REQUIRE(plan->n <= KP_PLAN_MAX + 2);
 }
 
-static void
-on_batch(struct target *t, const uint8_t *p, size_t n)
+void
+target_on_batch(struct target *t, const uint8_t *p, size_t n)
 {
 	(void)t, (void)p;
 	REQUIRE(n > 0);
 }
 
-static void
-on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
+void
+target_on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
     kp_mono_ns received)
 {
 	(void)t;
@@ -220,35 +221,35 @@ on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
 	REQUIRE(there < KP_TARGET_TIME_MAX && there > -KP_TARGET_TIME_MAX);
 }
 
-static void
-on_status(struct target *t, const struct agent_status *st, bool last)
+void
+target_on_status(struct target *t, const struct agent_status *st, bool last)
 {
 	(void)t, (void)last;
 	REQUIRE(st->busy >= 0);
 }
 
-static void
-on_notice(struct target *t, const char *kind, const char *text)
+void
+target_report(struct target *t, const char *kind, const char *text)
 {
 	(void)t;
 	REQUIRE(kind[0] != '\0' && text != NULL);
 }
 
-static void
-on_taken(struct target *t, kp_dur_ns gap, const char *text)
+void
+target_on_taken(struct target *t, kp_dur_ns gap, const char *text)
 {
 	REQUIRE(gap >= 0);
-	on_notice(t, "taken", text);
+	target_report(t, "taken", text);
 }
 
-static void
-on_replanned(struct target *t)
+void
+target_on_replanned(struct target *t)
 {
 	(void)t;
 }
 
-static kp_dur_ns
-on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
+kp_dur_ns
+target_on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
 {
 	(void)t;
 	(void)limit;
@@ -256,8 +257,8 @@ on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
 	return KP_NS_PER_S;
 }
 
-static kp_dur_ns
-on_pause_over(struct target *t)
+kp_dur_ns
+target_pause_over(struct target *t)
 {
 	static unsigned n;
 
@@ -265,18 +266,21 @@ on_pause_over(struct target *t)
 	return n++ % 2 * KP_NS_PER_S;
 }
 
-static void
-on_diags(struct target *t, const struct kp_diags *diags)
+void
+target_on_diags(struct target *t, const struct kp_diags *diags)
 {
 	(void)t;
 	REQUIRE(diags->n > 0);
 }
 
+/* Once for each question, and none after the end. */
 static void
-on_cleared(struct target *t, uint64_t number)
+on_cleared(void *ctx, uint64_t number, struct kp_term *r)
 {
-	(void)t;
-	REQUIRE(number > 0);
+	REQUIRE(ctx == NULL && number > 0 && open_questions > 0);
+	open_questions--;
+	if (r != NULL)
+		kp_term_skip(r);
 }
 
 /* What was checked may be applied, if nobody thought better of it. */
@@ -289,83 +293,86 @@ on_checked(struct target *t, const struct agent_checked *c)
 }
 
 static void
-on_looked(struct target *t, const struct agent_checked *c,
-    const struct kp_plan *plan)
+on_looked(struct target *t, const struct agent_checked *c)
 {
 	(void)t;
 	REQUIRE(checks == 1 && c->how <= AGENT_CHECKED_REFUSED);
-	REQUIRE(plan->n <= KP_PLAN_MAX + 2 && c->diags != NULL);
+	REQUIRE(c->plan->n <= KP_PLAN_MAX + 2 && c->diags != NULL);
 	checks = c->how == AGENT_CHECKED_DONE ? 2 : 4;
 }
 
 static void
-on_counted(struct target *t, const struct agent_checked *c,
-    const struct kp_plan *plan)
+on_counted(struct target *t, const struct agent_checked *c)
 {
 	(void)t;
 	REQUIRE(checks == 3 && c->how <= AGENT_CHECKED_REFUSED);
-	REQUIRE(plan->n <= KP_PLAN_MAX + 2 && c->diags != NULL);
+	REQUIRE(c->plan->n <= KP_PLAN_MAX + 2 && c->diags != NULL);
 	checks = 4;
 	counted += c->how == AGENT_CHECKED_DONE;
 }
 
-static bool
-on_unreached(struct target *t)
+bool
+target_on_unreached(struct target *t)
 {
 	(void)t;
 	return unreached++ % 2 == 0;
 }
 
-static enum agent_verdict
-on_missing(struct target *t, const struct kp_diags *diags)
+enum agent_verdict
+target_on_missing(struct target *t, const struct kp_diags *diags)
 {
 	(void)t;
 	return diags->errors == 0 ? AGENT_GO_ON :
 	    (enum agent_verdict)(unreached++ % 3);
 }
 
-static void
-on_nodes(struct target *t, const struct kp_term *list)
+void
+target_on_stacks(struct target *t, struct kp_span message)
 {
-	struct kp_term r = *list;
-
 	(void)t;
-	kp_term_skip(&r);
+	REQUIRE(message.n > 0);
 }
 
-static void
-on_reloaded(struct target *t, const struct agent_reloaded *r)
+void
+target_on_messages(struct target *t, bool timed, const char *why)
+{
+	(void)t, (void)timed;
+	REQUIRE(why != NULL);
+}
+
+void
+target_on_reloaded(struct target *t, const struct agent_reloaded *r)
 {
 	(void)t;
 	REQUIRE(reloads == 3 && r->how <= AGENT_RELOAD_KEPT);
 	reloads = 0;
 }
 
-static void
-on_failed(struct target *t, enum agent_failure f, const char *why)
+void
+target_on_failed(struct target *t, enum agent_failure f, const char *why)
 {
 	(void)t, (void)f;
 	REQUIRE(why[0] != '\0' && ended == 0);
 	ended++;
 }
 
-static void
-on_stopped(struct target *t)
+void
+target_on_stopped(struct target *t)
 {
 	(void)t;
 	REQUIRE(ended == 0);
 	ended++;
 }
 
-static void
-on_connected(struct target *t, const char *node)
+void
+target_on_connected(struct target *t, const char *node)
 {
 	(void)t;
 	REQUIRE(node[0] != '\0');
 }
 
-static void
-on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
+void
+target_on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
 {
 	volatile uint64_t sum = entries;	/* all of them can be read */
 
@@ -373,20 +380,6 @@ on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
 	for (int i = 0; i < KP_TIER_MAX; i++)
 		sum += tiers[i];
 }
-
-static const struct agent_ops ops = {
-	.on_state = on_state, .on_hello = on_hello, .on_probe = on_probe,
-	.on_plan = on_plan,
-	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status,
-	.on_notice = on_notice, .on_taken = on_taken, .on_connected = on_connected,
-	.on_calls = on_calls, .on_replanned = on_replanned,
-	.on_trip = on_trip, .on_pause_over = on_pause_over, .on_diags = on_diags,
-	.on_cleared = on_cleared, .on_checked = on_checked,
-	.on_looked = on_looked, .on_counted = on_counted,
-	.on_reloaded = on_reloaded, .on_unreached = on_unreached,
-	.on_missing = on_missing, .on_nodes = on_nodes,
-	.on_failed = on_failed, .on_stopped = on_stopped,
-};
 
 /* ---- the target ---- */
 
@@ -504,6 +497,13 @@ put_rates(struct kp_buf *b)
 	kp_etf_nil(b);
 }
 
+/* The number of a question that is open; 0: none is. */
+static uint64_t
+last_asked(void)
+{
+	return agent->nasked > 0 ? agent->asked[agent->nasked - 1].number : 0;
+}
+
 /*
  * What a target would say to the question that is open, one that has not all
  * that is asked for or is busy, too.
@@ -511,22 +511,24 @@ put_rates(struct kp_buf *b)
 static void
 say_right(bool aside, bool lacks)
 {
-	bool to_check = aside && agent_check_runs(agent);
+	bool to_check = aside && agent->trial.step != RUN_NONE;
 	bool to_reload = aside && !to_check;
-	uint64_t ref = to_check ? CHECK_REFS + agent->checks :
-	    to_reload ? RELOAD_REFS + agent->reloads : agent->ref;
+	bool to_probe = !aside && agent->state == AGENT_CHECKING &&
+	    agent->now.asked == 0;
+	uint64_t ref = to_check ? agent->trial.asked : to_reload ?
+	    agent->next.asked : to_probe ? last_asked() : agent->now.asked;
 	bool rex = agent->state < AGENT_CHECKING;
 	struct kp_buf *b = empty(&said);
 
 	if (agent->state == AGENT_STARTING) {
 		put_hello(b);
-	} else if (!aside && agent->probing != PROBE_NONE) {
+	} else if (to_probe) {
 		kp_etf_tuple(b, 2);
 		kp_etf_atom(b, lacks ? "error" : "ok");
 		kp_etf_binary(b, "none", 4);
 	} else if (agent->state == AGENT_CHECKING ||
-	    (to_check && agent->check.step == CHECK_LOOKING) ||
-	    (to_reload && agent->reload.step == RELOAD_CHECKING)) {
+	    (to_check && agent->trial.step == RUN_LOOKING) ||
+	    (to_reload && agent->next.step == RUN_LOOKING)) {
 		kp_etf_list(b, 3);
 		put_module(b, "a", "f", 1);
 		if (lacks)
@@ -536,8 +538,8 @@ say_right(bool aside, bool lacks)
 		put_module(b, "c", "h", 3);
 		kp_etf_nil(b);
 	} else if (lacks && (agent->state == AGENT_RATING ||
-	    (to_check && agent->check.step == CHECK_COUNTING) ||
-	    (to_reload && agent->reload.step == RELOAD_RATING))) {
+	    (to_check && agent->trial.step == RUN_RATING) ||
+	    (to_reload && agent->next.step == RUN_RATING))) {
 		put_rates(b);
 	} else if (agent->state == AGENT_RATING || to_check) {
 		kp_etf_nil(b);
@@ -572,7 +574,7 @@ reload(unsigned which)
 {
 	if (reloads == 0) {
 		reloads = 1;
-		agent_reload(agent, confs[which % 2]);
+		agent_reload(agent, confs[which % 2], on_checked);
 	} else if (reloads == 2 && which < 8) {
 		reloads = 3;
 		agent_reload_apply(agent);
@@ -587,14 +589,24 @@ check(unsigned which)
 {
 	if (checks == 0) {
 		checks = 1;
-		agent_check(agent, confs[which % 2]);
+		agent_check(agent, confs[which % 2], on_looked);
 	} else if (checks == 2 && which < 8) {
 		checks = 3;
-		agent_check_count(agent, KP_NS_PER_S);
+		agent_check_count(agent, KP_NS_PER_S, on_counted);
 	} else {
 		agent_check_end(agent);
 		checks = 0;
 	}
+}
+
+static void
+ask(void)
+{
+	struct kp_buf b;
+
+	agent_ask_begin(agent, &b);
+	kp_etf_atom(&b, "clear_tokens");
+	open_questions += agent_ask(agent, &b, on_cleared, NULL, 2) != 0;
 }
 
 /* Returns how many of the n bytes it took. */
@@ -617,10 +629,11 @@ step(uint8_t what, const uint8_t *p, size_t n)
 		answer("rex", NULL, p, len);
 		break;
 	case 2:
-		answer("kprof_reply", &agent->ref, p, len);
+		number = agent->now.asked != 0 ? agent->now.asked : last_asked();
+		answer("kprof_reply", &number, p, len);
 		break;
 	case 3:
-		number = RELOAD_REFS + agent->reloads;
+		number = agent->next.asked != 0 ? agent->next.asked : last_asked();
 		answer("kprof_reply", &number, p, len);
 		break;
 	case 4:
@@ -665,7 +678,7 @@ step(uint8_t what, const uint8_t *p, size_t n)
 		break;
 	case 18:
 		reload(what / 20);
-		agent_clear_tokens(agent, &number);
+		ask();
 		break;
 	default:
 		if (what > 200)
@@ -710,7 +723,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct agent_opts o = { .target = "x@h", .cookie = "c",
 		.conf_path = "tiers.conf",
-		.labels = &labels, .nodes = true };
+		.labels = &labels };
 	size_t n;
 
 	if (confs[0] == NULL)
@@ -723,8 +736,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data++, size--;
 	}
 	labels = labels_new;
-	ended = reloads = unreached = checks = 0;
-	agent = agent_new(NULL, &o, &ops, NULL);
+	ended = reloads = unreached = checks = open_questions = 0;
+	agent = agent_new(NULL, &o, NULL);
 	REQUIRE(agent != NULL);
 	agent_start(agent);
 	for (; size > 0 && ended == 0; data += n, size -= n)
@@ -733,7 +746,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		agent_stop(agent);
 	for (int i = 0; i < 3 && ended == 0; i++)
 		fire(agent->timer, false);
-	REQUIRE(ended == 1 && agent_state(agent) == AGENT_ENDED);
+	REQUIRE(ended == 1 && agent_state(agent) == AGENT_ENDED &&
+	    open_questions == 0);
 	agent_free(agent);
 	REQUIRE(connecting == NULL && attached == NULL);
 	return 0;

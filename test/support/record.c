@@ -25,7 +25,7 @@
 
 #define CONNECT_LIMIT (10 * KP_NS_PER_S)
 
-/* The agent's owner, as agent.h calls it. */
+/* The agent's owner; it defines what agent.h ends with. */
 struct target {
 	struct event_base *base;
 	struct agent *agent;
@@ -57,8 +57,8 @@ recorder_end(struct target *rec, int status)
 	event_base_loopbreak(rec->base);
 }
 
-static void
-on_state(struct target *rec, enum agent_state s, const char *text)
+void
+target_on_state(struct target *rec, enum agent_state s, const char *text)
 {
 	if (s == AGENT_ARMED) {
 		say("recording");
@@ -69,8 +69,8 @@ on_state(struct target *rec, enum agent_state s, const char *text)
 	}
 }
 
-static void
-on_hello(struct target *rec, const struct agent_hello *h)
+void
+target_on_hello(struct target *rec, const struct agent_hello *h)
 {
 	if (rec->out == NULL)
 		return;
@@ -80,8 +80,8 @@ on_hello(struct target *rec, const struct agent_hello *h)
 	fputc('\n', rec->out);
 }
 
-static void
-on_batch(struct target *rec, const uint8_t *p, size_t n)
+void
+target_on_batch(struct target *rec, const uint8_t *p, size_t n)
 {
 	if (rec->out == NULL) {
 		ages_batch(&rec->ages, p, n, kp_mono_now());
@@ -92,16 +92,16 @@ on_batch(struct target *rec, const uint8_t *p, size_t n)
 	fputc('\n', rec->out);
 }
 
-static void
-on_clock(struct target *rec, kp_mono_ns sent, kp_target_ns there,
+void
+target_on_clock(struct target *rec, kp_mono_ns sent, kp_target_ns there,
     kp_mono_ns received)
 {
 	if (rec->out == NULL)
 		ages_clock(&rec->ages, sent, there, received);
 }
 
-static void
-on_status(struct target *rec, const struct agent_status *st, bool last)
+void
+target_on_status(struct target *rec, const struct agent_status *st, bool last)
 {
 	if (rec->out != NULL)
 		fprintf(rec->out, "status %" PRId64 "\n", st->now);
@@ -110,49 +110,49 @@ on_status(struct target *rec, const struct agent_status *st, bool last)
 		    " requests not seen", st->dropped, st->unarmed_calls);
 }
 
-static void
-on_probe(struct target *rec, bool native, const char *why)
+void
+target_on_probe(struct target *rec, bool native, const char *why)
 {
 	(void)rec, (void)native, (void)why;
 }
 
-static void
-on_replanned(struct target *rec)
+void
+target_on_replanned(struct target *rec)
 {
 	(void)rec;
 }
 
-static void
-on_plan(struct target *rec, const struct kp_plan *plan)
+void
+target_on_plan(struct target *rec, const struct kp_plan *plan)
 {
 	(void)rec, (void)plan;
 }
 
-static void
-on_notice(struct target *rec, const char *kind, const char *text)
+void
+target_report(struct target *rec, const char *kind, const char *text)
 {
 	(void)rec;
 	say("%s: %s", kind, text);
 }
 
-static void
-on_diags(struct target *rec, const struct kp_diags *diags)
+void
+target_on_diags(struct target *rec, const struct kp_diags *diags)
 {
 	(void)rec;
 	for (size_t i = 0; i < diags->n; i++)
 		say("%s", diags->v[i].text);
 }
 
-static void
-on_failed(struct target *rec, enum agent_failure f, const char *why)
+void
+target_on_failed(struct target *rec, enum agent_failure f, const char *why)
 {
 	(void)f;
 	say("%s", why);
 	recorder_end(rec, 1);
 }
 
-static void
-on_stopped(struct target *rec)
+void
+target_on_stopped(struct target *rec)
 {
 	recorder_end(rec, 0);
 }
@@ -166,36 +166,72 @@ on_sigterm(evutil_socket_t sig, short what, void *ctx)
 	agent_stop(rec->agent);
 }
 
-static bool
-on_unreached(struct target *rec)
+bool
+target_on_unreached(struct target *rec)
 {
 	(void)rec;
 	return false;
 }
 
-static enum agent_verdict
-on_missing(struct target *rec, const struct kp_diags *diags)
+enum agent_verdict
+target_on_missing(struct target *rec, const struct kp_diags *diags)
 {
 	(void)rec;
 	return diags->errors > 0 ? AGENT_REFUSE : AGENT_GO_ON;
 }
 
-static const struct agent_ops ops = {
-	.on_unreached = on_unreached,
-	.on_missing = on_missing,
-	.on_state = on_state,
-	.on_hello = on_hello,
-	.on_probe = on_probe,
-	.on_replanned = on_replanned,
-	.on_plan = on_plan,
-	.on_batch = on_batch,
-	.on_clock = on_clock,
-	.on_status = on_status,
-	.on_notice = on_notice,
-	.on_diags = on_diags,
-	.on_failed = on_failed,
-	.on_stopped = on_stopped,
-};
+/* What a recording does not need. */
+void
+target_on_stacks(struct target *rec, struct kp_span message)
+{
+	(void)rec, (void)message;
+}
+
+void
+target_on_messages(struct target *rec, bool timed, const char *why)
+{
+	(void)rec, (void)timed, (void)why;
+}
+
+void
+target_on_taken(struct target *rec, kp_dur_ns gap, const char *text)
+{
+	(void)gap;
+	target_report(rec, "taken", text);
+}
+
+void
+target_on_connected(struct target *rec, const char *node)
+{
+	(void)rec, (void)node;
+}
+
+void
+target_on_calls(struct target *rec, uint64_t entries, const uint64_t *tiers)
+{
+	(void)rec, (void)entries, (void)tiers;
+}
+
+kp_dur_ns
+target_on_trip(struct target *rec, const char *text, const struct kp_trip_limit *limit)
+{
+	(void)limit;
+	target_report(rec, "trip", text);
+	return KP_NS_PER_S;
+}
+
+kp_dur_ns
+target_pause_over(struct target *rec)
+{
+	(void)rec;
+	return 0;
+}
+
+void
+target_on_reloaded(struct target *rec, const struct agent_reloaded *r)
+{
+	(void)rec, (void)r;
+}
 
 static int
 record(struct target *rec, const struct agent_opts *ao)
@@ -206,7 +242,7 @@ record(struct target *rec, const struct agent_opts *ao)
 	    (rec->base = event_base_new()) == NULL)
 		return 1;
 	sigterm = evsignal_new(rec->base, SIGTERM, on_sigterm, rec);
-	rec->agent = agent_new(rec->base, ao, &ops, rec);
+	rec->agent = agent_new(rec->base, ao, rec);
 	if (sigterm != NULL && rec->agent != NULL) {
 		agent_start(rec->agent);
 		evsignal_add(sigterm, NULL);

@@ -216,7 +216,7 @@ check_counted(struct check *c, const struct kp_plan *plan)
 	kp_check_judge(&k, &diags);
 	if (t->unfit || diags.errors > 0 || !is_called(plan)) {
 		if (diags.n > 0)
-			daemon_on_diags(t, &diags);
+			target_on_diags(t, &diags);
 		agent_stop(t->agent);
 	} else if ((c->found = findings_new(k.conf, plan)) == NULL) {
 		c->broken = "out of memory";
@@ -295,7 +295,7 @@ check_ended(struct check *c)
 	findings_get(c->found, &k);
 	kp_check_judge(&k, &diags);
 	if (diags.n > 0)
-		daemon_on_diags(t, &diags);
+		target_on_diags(t, &diags);
 	kp_diags_free(&diags);
 	if (k.explained) {
 		kp_buf_init(&b, EXPLAINED_BYTES);
@@ -512,9 +512,8 @@ report(struct checks *a, struct one *o, const struct kp_plan *plan,
 	kp_diags_free(&judged);
 }
 
-void
-checks_counted(struct target *t, const struct agent_checked *c,
-    const struct kp_plan *plan)
+static void
+on_counted(struct target *t, const struct agent_checked *c)
 {
 	struct checks *a = t->p->checks;
 	struct one *o = answering(a, t, COUNTING);
@@ -522,7 +521,7 @@ checks_counted(struct target *t, const struct agent_checked *c,
 	if (o == NULL)
 		return;
 	if (!has_failed(a, o, c)) {
-		report(a, o, plan, c->diags);
+		report(a, o, c->plan, c->diags);
 		one_end(o);
 	}
 	if (--a->left == 0)
@@ -570,15 +569,15 @@ count(struct checks *a)
 			continue;
 		}
 		a->v[i].step = COUNTING;
-		agent_check_count(a->v[i].t->agent, a->ask.ms * KP_NS_PER_MS);
+		agent_check_count(a->v[i].t->agent, a->ask.ms * KP_NS_PER_MS,
+		    on_counted);
 	}
 	if (--a->left == 0)
 		finish(a);
 }
 
-void
-checks_looked(struct target *t, const struct agent_checked *c,
-    const struct kp_plan *plan)
+static void
+on_looked(struct target *t, const struct agent_checked *c)
 {
 	struct checks *a = t->p->checks;
 	struct one *o = answering(a, t, LOOKING);
@@ -587,7 +586,7 @@ checks_looked(struct target *t, const struct agent_checked *c,
 		return;
 	if (!has_failed(a, o, c)) {
 		o->step = LOOKED;
-		o->empty = plan->n == 0;
+		o->empty = c->plan->n == 0;
 		unresolved_set(&o->missing, c->diags);
 		/* out of memory some are not shown; the verdict is the same */
 		(void)kp_diags_copy(&o->diags, c->diags, "");
@@ -679,7 +678,7 @@ start(struct checks *a, struct control_client *c, bool json)
 	event_add(a->tick, &every);
 	a->left = a->n + 1;
 	for (unsigned i = 0; i < a->n; i++)
-		agent_check(a->v[i].t->agent, a->file.conf);
+		agent_check(a->v[i].t->agent, a->file.conf, on_looked);
 	if (--a->left == 0)
 		count(a);
 }

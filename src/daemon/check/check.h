@@ -62,11 +62,6 @@ bool checks_busy(const struct checks *a);
 void checks_abort(struct checks *a, const char *why);
 /* The target is about to be freed. */
 void checks_left(struct target *t);
-/* As on_looked and on_counted of struct agent_ops. */
-void checks_looked(struct target *t, const struct agent_checked *c,
-    const struct kp_plan *plan);
-void checks_counted(struct target *t, const struct agent_checked *c,
-    const struct kp_plan *plan);
 /*
  * The client.  f: read and without errors.  Prints what kprofd -check prints; returns
  * the exit status.

@@ -15,7 +15,10 @@
 #include "daemon/control/reload.h"
 #include "daemon/control/status.h"
 #include "daemon/nodes/targets.h"
+#include "kprofd/etf.h"
 #include "store/running.h"
+
+#define CLEAR_S 600		/* the longest wait: it goes through all processes */
 
 enum wait_for { WAIT_PAUSED, WAIT_RESUMED, WAIT_CLEARED };
 
@@ -36,7 +39,7 @@ struct wait {
 	char later[1024], bad[1024];	/* the first text of each; "": none */
 	struct {
 		const struct target *t;	/* NULL: its outcome is in */
-		uint64_t number;	/* of agent_clear_tokens() */
+		uint64_t number;	/* of the question, for WAIT_CLEARED */
 	} v[TARGETS_MAX];
 };
 
@@ -146,7 +149,7 @@ wait_take(struct commands *cs, struct wait *o, unsigned i,
 
 /*
  * The client's command was given to these n targets.  numbers: for WAIT_CLEARED,
- * of agent_clear_tokens(); 0: that target was not attached.  Answers at once
+ * of the questions; 0: that target was not attached.  Answers at once
  * where there is nothing to wait for.
  */
 static void
@@ -193,17 +196,33 @@ commands_on_state(struct commands *cs, const struct target *t, enum agent_state 
 				wait_take(cs, o, i, &r);
 }
 
-void
-commands_on_cleared(struct target *t, uint64_t number)
+static void
+on_cleared(void *ctx, uint64_t number, struct kp_term *answer)
 {
+	struct target *t = ctx;
 	struct commands *cs = t->p->commands;
-	const struct result done = { .how = DONE };
+	struct result r = { .how = DONE };
 
+	if (answer == NULL)
+		result_of(&r, WAIT_CLEARED, t, AGENT_LOST, "");
 	for (struct wait *o = cs->waits; o < cs->waits + CONTROL_CLIENTS_MAX; o++)
 		for (unsigned i = 0; o->busy && i < o->n; i++)
 			if (o->v[i].t == t && o->want == WAIT_CLEARED &&
 			    o->v[i].number == number)
-				wait_take(cs, o, i, &done);
+				wait_take(cs, o, i, &r);
+}
+
+/* Returns the number of the question; 0: the target is not attached. */
+static uint64_t
+clear_tokens(struct target *t)
+{
+	struct kp_buf b;
+
+	if (agent_state(t->agent) < AGENT_ARMED)
+		return 0;
+	agent_ask_begin(t->agent, &b);
+	kp_etf_atom(&b, "clear_tokens");
+	return agent_ask(t->agent, &b, on_cleared, t, CLEAR_S);
 }
 
 /* ---- commands for targets ---- */
@@ -266,8 +285,8 @@ do_wait(struct commands *cs, struct control_client *c,
 			agent_pause(v[i]->agent);
 		else if (want == WAIT_RESUMED)
 			agent_resume(v[i]->agent);
-		else if (agent_clear_tokens(v[i]->agent, &numbers[i]) != KP_OK)
-			numbers[i] = 0;
+		else
+			numbers[i] = clear_tokens(v[i]);
 	}
 	wait_add(cs, c, want, v, numbers, n);
 }

@@ -20,12 +20,11 @@ void commands_free(struct commands *cs);
 control_fn commands_take;
 
 /*
- * As on_state and on_cleared of struct agent_ops: clients of `kprof pause`,
+ * As target_on_state() of agent/agent.h: clients of `kprof pause`,
  * `resume` and `clear-tokens` are answered when the targets have done it, or when
  * it is known why they have not.
  */
 void commands_on_state(struct commands *cs, const struct target *t,
     enum agent_state s, const char *text);
-void commands_on_cleared(struct target *t, uint64_t number);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/agent_msg.h"
 #include "base/sat.h"
 #include "daemon/control/in_flight.h"
 #include "daemon/nodes/targets.h"
@@ -61,7 +62,7 @@ struct flight_stacks {
 	unsigned left;		/* targets that have not answered */
 	struct {
 		struct target *t;
-		uint64_t number;	/* of agent_ask_stacks(); 0: answered */
+		uint64_t number;	/* of the question; 0: answered */
 		uint32_t n;
 		uint64_t pid[AGENT_STACKS_MAX];
 	} *v;			/* owned, while busy; TARGETS_MAX */
@@ -431,63 +432,6 @@ note_process(struct flight_stacks *s, struct target *t, uint64_t pid)
 		s->v[i].pid[s->v[i].n++] = pid;
 }
 
-/* Asks for the stacks of the list, which it takes over. */
-static void
-ask_stacks(struct flight_asks *fa, struct control_client *c, const char *glob,
-    bool json, struct flights *fs)
-{
-	const struct timeval tv = { PATIENCE_MS / 1000, 0 };
-	struct flight_stacks *s = fa->v;
-
-	while (s < fa->v + CONTROL_CLIENTS_MAX && s->busy)
-		s++;
-	if (s == fa->v + CONTROL_CLIENTS_MAX) {
-		free(fs);
-		control_refuse(c, "too many wait already");
-		return;
-	}
-	s->list = fs;
-	s->table = kp_stack_table_new();
-	s->v = calloc(TARGETS_MAX, sizeof(*s->v));
-	if (s->table == NULL || s->v == NULL) {
-		stacks_free(s);
-		control_refuse(c, "no memory");
-		return;
-	}
-	s->busy = true;
-	s->json = json;
-	s->client = control_client_id(c);
-	snprintf(s->glob, sizeof(s->glob), "%s", glob != NULL ? glob : "");
-	s->n = s->left = 0;
-	for (size_t i = 0; i < fs->n; i++)
-		if (fs->v[i].target != NULL)
-			note_process(s, fs->v[i].target,
-			    kp_proc_pid(fs->v[i].f.proc));
-	for (unsigned i = 0; i < s->n; i++)
-		s->left += agent_ask_stacks(s->v[i].t->agent, s->v[i].pid,
-		    s->v[i].n, &s->v[i].number) == KP_OK;
-	if (s->left == 0)
-		stacks_end(s);
-	else
-		event_add(s->late, &tv);
-}
-
-void
-flight_answer(struct flight_asks *fa, struct control_client *c,
-    const char *glob, bool json, bool stacks)
-{
-	struct flights *fs = flights_new(fa->p->targets, glob);
-
-	if (fs == NULL) {
-		control_refuse(c, "no memory");
-	} else if (stacks) {
-		ask_stacks(fa, c, glob, json, fs);
-	} else {
-		answer(c, fs, json, NULL);
-		free(fs);
-	}
-}
-
 /* ---- answers of targets ---- */
 
 struct taking {
@@ -544,10 +488,19 @@ is_in(struct flight_stacks *s, unsigned i)
 		stacks_end(s);
 }
 
-void
-flight_asks_take(struct target *t, uint64_t number, struct kp_span message)
+/* A kprof_stacks, without its version byte, of those that live. */
+static void
+on_stacks(void *ctx, uint64_t number, struct kp_term *answer)
 {
+	struct target *t = ctx;
 	struct flight_stacks *s = t->p->flights->v;
+	struct kp_span message;
+
+	if (answer == NULL)
+		return;		/* on_late() follows */
+	message = kp_term_raw(answer);
+	if (message.n == 0)
+		return;
 
 	for (; s < t->p->flights->v + CONTROL_CLIENTS_MAX; s++)
 		for (unsigned i = 0; s->busy && i < s->n; i++)
@@ -555,6 +508,70 @@ flight_asks_take(struct target *t, uint64_t number, struct kp_span message)
 				take(s, t, message);
 				is_in(s, i);
 			}
+}
+
+/* ---- questions ---- */
+
+/* Asks for the stacks of the list, which it takes over. */
+static void
+ask_stacks(struct flight_asks *fa, struct control_client *c, const char *glob,
+    bool json, struct flights *fs)
+{
+	const struct timeval tv = { PATIENCE_MS / 1000, 0 };
+	struct flight_stacks *s = fa->v;
+	struct kp_buf b;
+
+	while (s < fa->v + CONTROL_CLIENTS_MAX && s->busy)
+		s++;
+	if (s == fa->v + CONTROL_CLIENTS_MAX) {
+		free(fs);
+		control_refuse(c, "too many wait already");
+		return;
+	}
+	s->list = fs;
+	s->table = kp_stack_table_new();
+	s->v = calloc(TARGETS_MAX, sizeof(*s->v));
+	if (s->table == NULL || s->v == NULL) {
+		stacks_free(s);
+		control_refuse(c, "no memory");
+		return;
+	}
+	s->busy = true;
+	s->json = json;
+	s->client = control_client_id(c);
+	snprintf(s->glob, sizeof(s->glob), "%s", glob != NULL ? glob : "");
+	s->n = s->left = 0;
+	for (size_t i = 0; i < fs->n; i++)
+		if (fs->v[i].target != NULL)
+			note_process(s, fs->v[i].target,
+			    kp_proc_pid(fs->v[i].f.proc));
+	for (unsigned i = 0; i < s->n; i++) {
+		agent_ask_begin(s->v[i].t->agent, &b);
+		msg_procs(&b, "stacks", s->v[i].pid, s->v[i].n);
+		s->v[i].number = agent_ask(s->v[i].t->agent, &b, on_stacks,
+		    s->v[i].t, AGENT_ANSWER_S);
+		s->left += s->v[i].number != 0;
+	}
+	if (s->left == 0)
+		stacks_end(s);
+	else
+		event_add(s->late, &tv);
+}
+
+void
+flight_answer(struct flight_asks *fa, struct control_client *c,
+    const char *glob, bool json, bool stacks)
+{
+	struct flights *fs = flights_new(fa->p->targets, glob);
+
+	if (fs == NULL) {
+		control_refuse(c, "no memory");
+	} else if (stacks) {
+		ask_stacks(fa, c, glob, json, fs);
+	} else {
+		answer(c, fs, json, NULL);
+		free(fs);
+	}
 }
 
 static void

@@ -8,7 +8,6 @@
 #include <event2/event.h>
 
 #include "daemon/control/control.h"
-#include "kprofd/term.h"
 
 struct parts;
 struct target;
@@ -26,9 +25,6 @@ void flight_answer(struct flight_asks *fa, struct control_client *c,
     const char *glob, bool json, bool stacks);
 /* Answers all who wait, with what has come: the lists are about to go stale. */
 void flight_asks_end(struct flight_asks *fa);
-/* As on_stacks_of of struct agent_ops. */
-void flight_asks_take(struct target *t, uint64_t number,
-    struct kp_span message);
 /* The target is about to be freed: it answers nobody. */
 void flight_asks_gone(struct flight_asks *fa, const struct target *t);
 

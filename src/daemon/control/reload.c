@@ -206,8 +206,8 @@ decide(struct reload *r)
 		finish(r);
 }
 
-void
-reload_checked(struct target *t, const struct agent_checked *c)
+static void
+on_checked(struct target *t, const struct agent_checked *c)
 {
 	struct reload *r = t->p->reload;
 	struct verdict *v = verdict_of(r, t);
@@ -320,7 +320,7 @@ reload_start(struct reload *r)
 	r->left = count + 1;
 	for (unsigned i = 0; i < count; i++)
 		agent_reload(targets_at(r->p->targets, i)->agent, r->same ?
-		    conf->conf : r->next.conf);
+		    conf->conf : r->next.conf, on_checked);
 	if (--r->left == 0)
 		decide(r);
 }

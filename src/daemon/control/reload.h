@@ -28,8 +28,7 @@ bool reload_busy(const struct reload *r);
  * check (check/check.h) a client is refused; without one the check ends.
  */
 void reload_ask(struct reload *r, struct control_client *c);
-/* As on_checked and on_reloaded of struct agent_ops. */
-void reload_checked(struct target *t, const struct agent_checked *c);
+/* As target_on_reloaded() of agent/agent.h. */
 void reload_done(struct target *t, const struct agent_reloaded *how);
 
 #endif

@@ -10,8 +10,6 @@
 #include "base/utf8.h"
 #include "conn/channel.h"
 #include "daemon/check/check.h"
-#include "daemon/control/commands.h"
-#include "daemon/control/in_flight.h"
 #include "daemon/control/reload.h"
 #include "daemon/log.h"
 #include "daemon/nodes/target.h"
@@ -188,17 +186,17 @@ silent_since(const struct target *t)
 	return at < now ? at : now;
 }
 
-/* ---- the agent's callbacks ---- */
+/* ---- what the agent reports ---- */
 
-static void
-on_taken(struct target *t, kp_dur_ns gap, const char *text)
+void
+target_on_taken(struct target *t, kp_dur_ns gap, const char *text)
 {
 	ledger_gap(&t->ledger, gap, kp_mono_now());
 	target_report(t, "taken", text);
 }
 
-static void
-on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
+void
+target_on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
 {
 	kp_stats_counted(t->part.stats, 0, entries);
 	for (uint32_t i = 0; i < KP_TIER_MAX; i++)
@@ -209,8 +207,8 @@ on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
  * A message that is sent while a connection is set up goes without its token: nobody
  * knows which requests sent one.
  */
-static void
-on_connected(struct target *t, const char *node)
+void
+target_on_connected(struct target *t, const char *node)
 {
 	size_t n = kp_requests_running(t->part.in->rs, t->part.index);
 	char text[KP_NODE_NAME_MAX + 300], count[TEXT_MAX];
@@ -225,8 +223,8 @@ on_connected(struct target *t, const char *node)
 		target_record(t, "connected", text);
 }
 
-static kp_dur_ns
-on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
+kp_dur_ns
+target_on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
 {
 	const struct overhead *o = &t->overhead;
 	const struct overload_cause c = { KP_TRIP_AGENT, text,
@@ -273,8 +271,8 @@ take_events(struct target *t, struct kp_event *ev, size_t n, bool paused)
 	t->events += n;
 }
 
-static void
-on_batch(struct target *t, const uint8_t *p, size_t n)
+void
+target_on_batch(struct target *t, const uint8_t *p, size_t n)
 {
 	struct kp_batch b;
 	struct kp_event ev[EVENTS_AT_ONCE];
@@ -310,8 +308,8 @@ on_batch(struct target *t, const uint8_t *p, size_t n)
 	target_check_overload(t, b.sent_at);
 }
 
-static void
-on_stacks(struct target *t, struct kp_span message)
+void
+target_on_stacks(struct target *t, struct kp_span message)
 {
 	if (assembly_stacks(&t->part, message) != KP_OK)
 		agent_malformed(t->agent, "samples of stacks");
@@ -333,8 +331,8 @@ apply_plan(struct target *t)
 	    t->native && all_exact);
 }
 
-static void
-on_probe(struct target *t, bool native, const char *why)
+void
+target_on_probe(struct target *t, bool native, const char *why)
 {
 	char text[2100];
 
@@ -380,8 +378,8 @@ take_name(struct target *t)
 	t->node = t->part.node;
 }
 
-static void
-on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
+void
+target_on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
     kp_mono_ns received)
 {
 	kp_dur_ns offset, error;
@@ -391,8 +389,8 @@ on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
 		assembly_offset(&t->part, offset, error);
 }
 
-static void
-on_hello(struct target *t, const struct agent_hello *h)
+void
+target_on_hello(struct target *t, const struct agent_hello *h)
 {
 	const struct log_entry e = { .level = LOG_LEVEL_DEBUG,
 		.event = "attach", .target = t->node,
@@ -424,8 +422,8 @@ on_hello(struct target *t, const struct agent_hello *h)
 	report_doubt(t);
 }
 
-static void
-on_status(struct target *t, const struct agent_status *st, bool last)
+void
+target_on_status(struct target *t, const struct agent_status *st, bool last)
 {
 	t->part.time_offset = t->hello.time_offset = st->time_offset;
 	find_place(t);
@@ -484,8 +482,8 @@ report_lost(struct target *t, const char *text)
 	target_record(t, e.event, text);
 }
 
-static void
-on_state(struct target *t, enum agent_state s, const char *text)
+void
+target_on_state(struct target *t, enum agent_state s, const char *text)
 {
 	snprintf(t->state_text, sizeof(t->state_text), "%s", text);
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
@@ -499,7 +497,7 @@ on_state(struct target *t, enum agent_state s, const char *text)
 			ledger_sampling(&t->ledger);
 		ledger_armed(&t->ledger, kp_mono_now());
 		if (t->part.in->conf->messages && !t->native)
-			messages_on_timed(t, false, "they need the native probe "
+			target_on_messages(t, false, "they need the native probe "
 			    "(the event probe says why it is not there)");
 		t->was_armed = true;
 		t->lost_reported[0] = '\0';
@@ -531,16 +529,16 @@ on_state(struct target *t, enum agent_state s, const char *text)
 	daemon_on_state(t, s, text);
 }
 
-static void
-on_replanned(struct target *t)
+void
+target_on_replanned(struct target *t)
 {
 	apply_plan(t);
 	target_hot(t, true);
 }
 
 /* The call rates that were measured give the first sampling rate. */
-static void
-on_plan(struct target *t, const struct kp_plan *plan)
+void
+target_on_plan(struct target *t, const struct kp_plan *plan)
 {
 	uint64_t rate = 0;
 	bool measured = false;
@@ -559,16 +557,16 @@ on_plan(struct target *t, const struct kp_plan *plan)
 	daemon_on_plan(t, plan);
 }
 
-static void
-on_reloaded(struct target *t, const struct agent_reloaded *r)
+void
+target_on_reloaded(struct target *t, const struct agent_reloaded *r)
 {
 	apply_plan(t);
 	target_hot(t, false);
 	reload_done(t, r);
 }
 
-static void
-on_failed(struct target *t, enum agent_failure f, const char *why)
+void
+target_on_failed(struct target *t, enum agent_failure f, const char *why)
 {
 	ledger_lost(&t->ledger, entries(t));
 	kp_requests_abandon(t->part.in->rs, t->part.index,
@@ -578,14 +576,14 @@ on_failed(struct target *t, enum agent_failure f, const char *why)
 	targets_on_failed(t, f, why);
 }
 
-static void
-on_stopped(struct target *t)
+void
+target_on_stopped(struct target *t)
 {
 	const char *broken = t->check != NULL ? check_ended(t->check) : NULL;
 	char why[600];
 
 	ledger_lost(&t->ledger, entries(t));
-	/* Without a goodbye, on_state() has set the reason. */
+	/* Without a goodbye, target_on_state() has set the reason. */
 	if (t->state_text[0] != '\0' && t->hello.otp != 0)
 		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
 		    .event = "detach", .target = t->node,
@@ -603,39 +601,6 @@ on_stopped(struct target *t)
 		targets_on_stopped(t);
 	}
 }
-
-static const struct agent_ops agent_ops = {
-	.on_state = on_state,
-	.on_hello = on_hello,
-	.on_probe = on_probe,
-	.on_replanned = on_replanned,
-	.on_plan = on_plan,
-	.on_batch = on_batch,
-	.on_stacks = on_stacks,
-	.on_stacks_of = flight_asks_take,
-	.on_clock = on_clock,
-	.on_status = on_status,
-	.on_notice = target_report,
-	.on_taken = on_taken,
-	.on_calls = on_calls,
-	.on_connected = on_connected,
-	.on_trip = on_trip,
-	.on_pause_over = target_pause_over,
-	.on_diags = daemon_on_diags,
-	.on_cleared = commands_on_cleared,
-	.on_checked = reload_checked,
-	.on_looked = checks_looked,
-	.on_counted = checks_counted,
-	.on_reloaded = on_reloaded,
-	.on_unreached = targets_on_unreached,
-	.on_missing = targets_on_missing,
-	.on_nodes = targets_on_nodes,
-	.on_names = messages_on_names,
-	.on_waits = waits_on_answer,
-	.on_messages = messages_on_timed,
-	.on_failed = on_failed,
-	.on_stopped = on_stopped,
-};
 
 struct target *
 target_new(struct event_base *base, const struct agent_opts *o,
@@ -662,7 +627,7 @@ target_new(struct event_base *base, const struct agent_opts *o,
 		return NULL;
 	}
 	t->node = t->part.node;
-	t->agent = agent_new(base, &t->opts, &agent_ops, t);
+	t->agent = agent_new(base, &t->opts, t);
 	if (o->check_only)
 		t->check = check_new(base, t);
 	if (t->agent == NULL || (o->check_only && t->check == NULL)) {

@@ -210,8 +210,7 @@ void target_switch(struct target *t);
  * target: control characters are replaced.
  */
 void target_record(struct target *t, const char *kind, const char *text);
-/* To the log as well; of too many at once the rest is only counted. */
-void target_report(struct target *t, const char *kind, const char *text);
+/* target_report() (agent/agent.h): to the log as well; too many at once are counted. */
 /* Called by kp_requests (kprofd/request.h). */
 void target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn);
 void target_on_unbounded(void *ctx, uint32_t node, uint32_t line);
@@ -230,8 +229,6 @@ const char *target_rate_why(const struct target *t);
 void target_check_overload(struct target *t, kp_target_ns sent);
 /* A limit was passed: logs why; returns for how long tracing is to pause. */
 kp_dur_ns target_trip(struct target *t, const struct overload_cause *c);
-/* The pause is over: returns for how much longer to wait; 0: resume. */
-kp_dur_ns target_pause_over(struct target *t);
 /* Called for each status while armed: raises a rate that an overload lowered. */
 void target_recover(struct target *t, const struct agent_status *st);
 /* Adapt the sampling rate to the entries of a batch, or to a status. */
@@ -263,9 +260,6 @@ void messages_restart(struct messages *m);
 void messages_on_receiver(void *ctx, uint32_t node, uint64_t proc);
 /* Requests names from the agent, unless an answer is under way. */
 void messages_ask(struct target *t);
-/* As on_names and on_messages of struct agent_ops. */
-void messages_on_names(struct target *t, const struct kp_term *list);
-void messages_on_timed(struct target *t, bool timed, const char *why);
 
 /* No more answers come: reports servers that were asked for their names without. */
 void waits_end(struct target *t);
@@ -280,7 +274,5 @@ void waits_on_crossed(void *ctx, uint32_t node, uint64_t proc,
  * reason is the check.
  */
 void waits_ask(struct target *t, kp_dur_ns every);
-/* As on_waits of struct agent_ops. */
-void waits_on_answer(struct target *t, const struct kp_term *answer);
 
 #endif

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/agent_msg.h"
 #include "daemon/log.h"
 #include "daemon/nodes/target.h"
 
 #define LOOKS_MAX 20u	/* after attaching: 0.2 ms of the target's time each */
 #define PROCESSES 40	/* that are asked at a look */
-#define PATIENCE (10 * KP_NS_PER_S)
 #define STRAYED_LEAST 10u	/* calls since the last look */
 
 /* ---- messages ---- */
@@ -33,32 +33,22 @@ messages_on_receiver(void *ctx, uint32_t node, uint64_t proc)
 		m->proc[m->n++] = proc;
 }
 
-void
-messages_ask(struct target *t)
+/*
+ * A list in the same order: for each process its name (an atom), the function that it
+ * began with ({M,F,A}), or [] if it has ended.
+ */
+static void
+on_names(void *ctx, uint64_t number, struct kp_term *r)
 {
+	struct target *t = ctx;
 	struct messages *m = &t->messages;
-	uint64_t pid[AGENT_NAMES_MAX];
-	uint32_t n = m->n < AGENT_NAMES_MAX ? m->n : AGENT_NAMES_MAX;
-
-	if (n == 0 || m->requested > 0)
-		return;
-	for (uint32_t i = 0; i < n; i++)
-		pid[i] = kp_proc_pid(m->proc[i]);
-	if (agent_ask_names(t->agent, pid, n) == KP_OK)
-		m->requested = n;
-}
-
-void
-messages_on_names(struct target *t, const struct kp_term *list)
-{
-	struct messages *m = &t->messages;
-	struct kp_term r = *list;
-	uint32_t n = kp_term_list(&r);
+	uint32_t n = r != NULL ? kp_term_list(r) : 0;
 	struct kp_span name;
 
+	(void)number;
 	for (uint32_t i = 0; i < m->requested && i < n; i++) {
-		name = kp_term_raw(&r);
-		if (r.err != KP_OK)
+		name = kp_term_raw(r);
+		if (r->err != KP_OK)
 			break;
 		kp_requests_name_receiver(t->part.in->rs, m->proc[i], name);
 	}
@@ -69,7 +59,25 @@ messages_on_names(struct target *t, const struct kp_term *list)
 }
 
 void
-messages_on_timed(struct target *t, bool timed, const char *why)
+messages_ask(struct target *t)
+{
+	struct messages *m = &t->messages;
+	uint64_t pid[AGENT_NAMES_MAX];
+	uint32_t n = m->n < AGENT_NAMES_MAX ? m->n : AGENT_NAMES_MAX;
+	struct kp_buf b;
+
+	if (n == 0 || m->requested > 0)
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		pid[i] = kp_proc_pid(m->proc[i]);
+	agent_ask_begin(t->agent, &b);
+	msg_procs(&b, "names", pid, n);
+	if (agent_ask(t->agent, &b, on_names, t, AGENT_ANSWER_S) != 0)
+		m->requested = n;
+}
+
+void
+target_on_messages(struct target *t, bool timed, const char *why)
 {
 	struct messages *m = &t->messages;
 	char text[500];
@@ -87,32 +95,22 @@ messages_on_timed(struct target *t, bool timed, const char *why)
 	}
 }
 
-/* ---- waits: questions ---- */
+/* ---- what requests wait for ---- */
 
-/* The processes in which the requests are that run longest. */
-static size_t
-waiting(const struct target *t, uint64_t pid[PROCESSES])
-{
-	struct kp_flight v[PROCESSES];
-	size_t n = kp_requests_oldest(t->part.in->rs, t->part.index, t->last_sent,
-	    v, PROCESSES), out = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (v[i].fn != KP_NONE && v[i].node == t->part.index)
-			pid[out++] = kp_proc_pid(v[i].proc);
-	return out;
-}
+static agent_answer_fn on_waits;
 
 static void
 ask(struct target *t, const uint64_t *pid, size_t n)
 {
 	struct waits *w = &t->waits;
 	uint64_t servers[WAITS_CROSSED_MAX];
+	struct kp_buf b;
 
 	for (unsigned i = 0; i < w->ncrossed; i++)
 		servers[i] = kp_proc_pid(w->crossed[i].proc);
-	w->asked = agent_ask_waits(t->agent, pid, n, servers, w->ncrossed) ==
-	    KP_OK;
+	agent_ask_begin(t->agent, &b);
+	msg_waits(&b, pid, n, servers, w->ncrossed);
+	w->asked = agent_ask(t->agent, &b, on_waits, t, AGENT_ANSWER_S) != 0;
 	w->looked = kp_mono_now();
 	if (w->asked)
 		w->named = w->ncrossed;
@@ -141,6 +139,90 @@ waits_end(struct target *t)
 	w->asked = false;
 }
 
+static void
+report_server(struct target *t, const struct kp_waits *s)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, 4096);
+	kp_waits_put(s, t->part.in->conf, t->sampler.one_in == 1, &b);
+	target_report(t, "drains", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
+/* Keeps it, if it is new. */
+static void
+server_found(struct target *t, const struct kp_waits *s)
+{
+	struct waits *w = &t->waits;
+
+	for (size_t i = 0; i < w->n; i++)
+		if (strcmp(w->v[i].server, s->server) == 0)
+			return;
+	if (w->n == WAITS_SERVERS_MAX)
+		return;
+	w->v[w->n++] = *s;
+	if (t->check == NULL)
+		report_server(t, s);
+}
+
+/*
+ * {Found, Names}, as kprof_waits.erl has them; Names are those of the servers, in the
+ * same order.  None comes where the process that looks there was ended.
+ */
+static void
+on_waits(void *ctx, uint64_t number, struct kp_term *r)
+{
+	struct target *t = ctx;
+	struct waits *w = &t->waits;
+	struct kp_waits found[KP_WAITS_MAX];
+	char name[KP_SERVER_NAME_MAX];
+	uint32_t names;
+	size_t n = 0;
+
+	(void)number;
+	if (!w->asked)
+		return;
+	w->asked = false;
+	if (r == NULL) {
+		waits_end(t);
+		return;
+	}
+	kp_term_tuple_n(r, 2);
+	kp_waits_read(r, found, KP_WAITS_MAX, &n);
+	names = kp_term_list(r);
+	for (uint32_t i = 0; i < w->named; i++) {
+		name[0] = '\0';
+		if (i < names && r->err == KP_OK)
+			kp_server_read(r, name);
+		report_crossed(t, &w->crossed[i], name);
+	}
+	if (r->err != KP_OK)
+		agent_malformed(t->agent, "what requests wait for");
+	for (size_t i = 0; i < n; i++)
+		server_found(t, &found[i]);
+	w->ncrossed -= w->named;
+	memmove(w->crossed, w->crossed + w->named,
+	    w->ncrossed * sizeof(w->crossed[0]));
+	w->named = 0;
+	if (w->ncrossed > 0)
+		ask(t, NULL, 0);
+}
+
+/* The processes in which the requests are that run longest. */
+static size_t
+waiting(const struct target *t, uint64_t pid[PROCESSES])
+{
+	struct kp_flight v[PROCESSES];
+	size_t n = kp_requests_oldest(t->part.in->rs, t->part.index, t->last_sent,
+	    v, PROCESSES), out = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (v[i].fn != KP_NONE && v[i].node == t->part.index)
+			pid[out++] = kp_proc_pid(v[i].proc);
+	return out;
+}
+
 void
 waits_restart(struct target *t)
 {
@@ -159,10 +241,6 @@ waits_ask(struct target *t, kp_dur_ns every)
 
 	if (strayed < w->strayed)
 		w->strayed = 0;		/* another configuration */
-	/* The process that looks there may have been ended. */
-	w->asked &= now - w->looked < PATIENCE;
-	if (!w->asked)
-		waits_end(t);
 	if (w->asked || w->looks == LOOKS_MAX || now - w->looked < every ||
 	    (t->check == NULL && strayed - w->strayed < STRAYED_LEAST))
 		return;
@@ -194,67 +272,4 @@ waits_on_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn
 		w->ncrossed--;
 	}
 	report_crossed(t, &c, "");
-}
-
-/* ---- waits: answers ---- */
-
-static void
-report_server(struct target *t, const struct kp_waits *s)
-{
-	struct kp_buf b;
-
-	kp_buf_init(&b, 4096);
-	kp_waits_put(s, t->part.in->conf, t->sampler.one_in == 1, &b);
-	target_report(t, "drains", kp_buf_cstr(&b));
-	kp_buf_free(&b);
-}
-
-/* Keeps it, if it is new. */
-static void
-server_found(struct target *t, const struct kp_waits *s)
-{
-	struct waits *w = &t->waits;
-
-	for (size_t i = 0; i < w->n; i++)
-		if (strcmp(w->v[i].server, s->server) == 0)
-			return;
-	if (w->n == WAITS_SERVERS_MAX)
-		return;
-	w->v[w->n++] = *s;
-	if (t->check == NULL)
-		report_server(t, s);
-}
-
-void
-waits_on_answer(struct target *t, const struct kp_term *answer)
-{
-	struct waits *w = &t->waits;
-	struct kp_waits found[KP_WAITS_MAX];
-	char name[KP_SERVER_NAME_MAX];
-	struct kp_term r = *answer;
-	uint32_t names;
-	size_t n = 0;
-
-	if (!w->asked)
-		return;
-	w->asked = false;
-	kp_term_tuple_n(&r, 2);
-	kp_waits_read(&r, found, KP_WAITS_MAX, &n);
-	names = kp_term_list(&r);
-	for (uint32_t i = 0; i < w->named; i++) {
-		name[0] = '\0';
-		if (i < names && r.err == KP_OK)
-			kp_server_read(&r, name);
-		report_crossed(t, &w->crossed[i], name);
-	}
-	if (r.err != KP_OK)
-		agent_malformed(t->agent, "what requests wait for");
-	for (size_t i = 0; i < n; i++)
-		server_found(t, &found[i]);
-	w->ncrossed -= w->named;
-	memmove(w->crossed, w->crossed + w->named,
-	    w->ncrossed * sizeof(w->crossed[0]));
-	w->named = 0;
-	if (w->ncrossed > 0)
-		ask(t, NULL, 0);
 }

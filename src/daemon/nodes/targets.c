@@ -24,6 +24,7 @@
 #include "daemon/control/in_flight.h"
 #include "daemon/log.h"
 #include "daemon/nodes/targets.h"
+#include "kprofd/etf.h"
 #include "text/file_why.h"
 
 #define TICK_S 1
@@ -322,7 +323,7 @@ settle(struct targets *ts)
 }
 
 enum agent_verdict
-targets_on_missing(struct target *t, const struct kp_diags *diags)
+target_on_missing(struct target *t, const struct kp_diags *diags)
 {
 	struct targets *ts = t->set;
 	enum agent_verdict v;
@@ -338,7 +339,7 @@ targets_on_missing(struct target *t, const struct kp_diags *diags)
 /* ---- reports of one target ---- */
 
 bool
-targets_on_unreached(struct target *t)
+target_on_unreached(struct target *t)
 {
 	struct targets *ts = t->set;
 
@@ -407,7 +408,7 @@ add(struct targets *ts, const char *name, unsigned source)
 		.check_time = o->duration,
 		.shape = !o->explain ? KP_SHAPE_NONE : o->values ?
 		    KP_SHAPE_VALUES : KP_SHAPE_TYPES,
-		.nodes = o->seed != NULL, .probe = o->probe,
+		.probe = o->probe,
 		.probe_library = o->probe_library,
 		.probe_send = o->probe_send ? o->library_path : NULL,
 		.connect_limit = CONNECT_LIMIT, .occupied_hint = occupied_hint(o) };
@@ -566,13 +567,26 @@ take_answer(struct targets *ts, const struct kp_term *list, size_t more)
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
-void
-targets_on_nodes(struct target *t, const struct kp_term *list)
+/* A list of atoms, the node's own name first. */
+static void
+on_nodes(void *ctx, uint64_t number, struct kp_term *list)
 {
-	struct targets *ts = t->set;
+	struct target *t = ctx;
 
-	if (ts->p->o->seed != NULL && !ts->stopping)
-		take_answer(ts, list, 0);
+	(void)number;
+	if (list != NULL && !t->set->stopping)
+		take_answer(t->set, list, 0);
+}
+
+/* Every second; a node that does not answer for long is lost. */
+static void
+ask_nodes(struct target *t)
+{
+	struct kp_buf b;
+
+	agent_ask_begin(t->agent, &b);
+	kp_etf_atom(&b, "nodes");
+	agent_ask(t->agent, &b, on_nodes, t, AGENT_ANSWER_S);
 }
 
 /* ---- the seed, where it is not a target ---- */
@@ -673,6 +687,8 @@ cluster_tick(struct targets *ts)
 {
 	if (!ts->frozen && !ts->stopping)
 		forget(ts);
+	for (unsigned i = 0; i < ts->n; i++)
+		ask_nodes(ts->v[i]);
 	ask_seed(ts, must_ask_seed(ts));
 	if (ts->p->o->check && ts->n == 0 && !ts->over &&
 	    ts->cluster.answered != 0) {

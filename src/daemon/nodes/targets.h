@@ -99,14 +99,10 @@ bool unresolved_elsewhere(const struct unresolved *m,
 
 /* ---- what the agent of one target reports to all of them ---- */
 
-/* As of struct agent_ops. */
+/* As target_on_state() and so on (agent/agent.h), which call these. */
 void targets_on_state(struct target *t, enum agent_state s);
 void targets_on_failed(struct target *t, enum agent_failure f,
     const char *why);
 void targets_on_stopped(struct target *t);
-bool targets_on_unreached(struct target *t);
-enum agent_verdict targets_on_missing(struct target *t,
-    const struct kp_diags *diags);
-void targets_on_nodes(struct target *t, const struct kp_term *list);
 
 #endif
