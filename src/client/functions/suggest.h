@@ -171,7 +171,6 @@ struct suggest_run {
 	/* What kprofd -check said of the last text: its output, JSON lines, exit status. */
 	struct kp_buf check_out, check_log;
 	int check_status;
-	char check_file[4096];		/* that it read: gone by now */
 	kp_mono_ns begun;
 	char not_good[4096];	/* why the last entry was not */
 };

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 #define CHECKS 4		/* each without the functions that the last warned of */
 #define REACH_TEXT_MAX 65536u	/* bytes: with more, none are shown */
 #define APPS_NAMED 12u
+#define CHECK_FILE "/proc/self/fd/0"	/* the proposal, as kprofd -check opens it */
 
 extern char **environ;
 
@@ -266,41 +268,19 @@ put_text(struct suggest_run *r, bool draft)
 
 /* ---- kprofd -check ---- */
 
-static bool
-write_file(char *path, size_t n, const struct kp_buf *text)
-{
-	const char *dir = getenv("TMPDIR");
-	bool good = false;
-	int fd;
-
-	snprintf(path, n, "%s/kprof-suggest-XXXXXX",
-	    dir != NULL && dir[0] == '/' ? dir : "/tmp");
-	fd = mkostemp(path, O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	good = write(fd, text->p, text->len) == (ssize_t)text->len;
-	close(fd);
-	if (!good)
-		unlink(path);
-	return good;
-}
-
-struct child {
-	pid_t pid;
-	int out[2], log[2];
-};
-
-static bool
-child_start(struct child *k, const struct suggest_run *r, kp_dur_ns span,
+/* Its standard input, output and error are fds; its pid, or -1 with errno. */
+static pid_t
+check_start(const struct suggest_run *r, const int *fds, kp_dur_ns span,
     bool explain)
 {
 	char path[4096], duration[32];
 	struct reach_args reach;
 	const char *argv[16 + REACH_ARGS_MAX] = { "kprofd", "-check", "-log",
-		"json", "-tiers", r->check_file, "-target", r->a->target,
+		"json", "-tiers", CHECK_FILE, "-target", r->a->target,
 		"-duration", duration };
 	posix_spawn_file_actions_t fa;
 	size_t n = 10;
+	pid_t pid;
 
 	snprintf(duration, sizeof(duration), "%lldms",
 	    (long long)(span / KP_NS_PER_MS));
@@ -316,16 +296,15 @@ child_start(struct child *k, const struct suggest_run *r, kp_dur_ns span,
 	if (explain && r->a->values)
 		argv[n++] = "-values";
 	posix_spawn_file_actions_init(&fa);
-	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&fa, k->out[1], 1);
-	posix_spawn_file_actions_adddup2(&fa, k->log[1], 2);
-	errno = posix_spawnp(&k->pid, self_program(path, sizeof(path), "kprofd"), &fa, NULL,
+	for (int i = 0; i < 3; i++)
+		posix_spawn_file_actions_adddup2(&fa, fds[i], i);
+	errno = posix_spawnp(&pid, self_program(path, sizeof(path), "kprofd"), &fa,
 	    (char **)(uintptr_t)argv, environ);
 	posix_spawn_file_actions_destroy(&fa);
-	return errno == 0;
+	return errno == 0 ? pid : -1;
 }
 
-/* Reads a pipe; false at its end.  What is past the limit is not kept. */
+/* Reads on; false at the end.  What is past the limit is not kept. */
 static bool
 take(int fd, struct kp_buf *b)
 {
@@ -339,39 +318,26 @@ take(int fd, struct kp_buf *b)
 	return true;
 }
 
-/* Until both pipes are closed.  True: a signal came, and was passed on. */
+/* Until it has closed its log.  True: a signal came, and was passed on. */
 static bool
-child_listen(struct child *k, struct suggest_run *r)
+check_listen(struct suggest_run *r, pid_t pid, int log)
 {
-	struct pollfd v[3] = { { .fd = k->out[0], .events = POLLIN },
-		{ .fd = k->log[0], .events = POLLIN },
+	struct pollfd v[2] = { { .fd = log, .events = POLLIN },
 		{ .fd = r->node.talk.wake, .events = POLLIN } };
 	bool woken = false;
 
-	while (v[0].fd >= 0 || v[1].fd >= 0) {
-		if (poll(v, 3, -1) < 0)
+	while (v[0].fd >= 0) {
+		if (poll(v, 2, -1) < 0)
 			continue;
-		if (v[0].fd >= 0 && v[0].revents != 0 &&
-		    !take(v[0].fd, &r->check_out))
+		if (v[0].revents != 0 && !take(log, &r->check_log))
 			v[0].fd = -1;
-		if (v[1].fd >= 0 && v[1].revents != 0 &&
-		    !take(v[1].fd, &r->check_log))
+		if (v[1].fd >= 0 && v[1].revents != 0) {
 			v[1].fd = -1;
-		if (v[2].fd >= 0 && v[2].revents != 0) {
-			v[2].fd = -1;
 			woken = true;
-			kill(k->pid, SIGTERM);
+			kill(pid, SIGTERM);
 		}
 	}
 	return woken;
-}
-
-static void
-close_pipe(int *p)
-{
-	for (int i = 0; i < 2; i++)
-		if (p[i] >= 0)
-			close(p[i]);
 }
 
 /*
@@ -381,37 +347,47 @@ close_pipe(int *p)
 static enum kp_err
 check_text(struct suggest_run *r, kp_dur_ns span, bool explain)
 {
-	struct child k = { .out = { -1, -1 }, .log = { -1, -1 } };
+	/* Files in memory are gone with us, however we end. */
+	int fds[] = { memfd_create("tiers.conf", MFD_CLOEXEC),
+		memfd_create("output", MFD_CLOEXEC), -1 }, log[2] = { -1, -1 };
 	char *why = r->node.why;
 	size_t n = sizeof(r->node.why);
-	bool woken = false, started = false;
+	bool woken = false;
+	pid_t pid = -1;
 	int st = 0;
 
 	kp_buf_reset(&r->check_out);
 	kp_buf_reset(&r->check_log);
-	if (!write_file(r->check_file, sizeof(r->check_file), &r->text)) {
+	if (fds[0] < 0 || fds[1] < 0 || write(fds[0], r->text.p, r->text.len) !=
+	    (ssize_t)r->text.len) {
 		snprintf(why, n, "cannot write a temporary file: %s",
 		    strerror(errno));
-		return KP_EIO;
+	} else {
+		if (pipe2(log, O_CLOEXEC) == 0) {
+			fds[2] = log[1];
+			pid = check_start(r, fds, span, explain);
+		}
+		if (pid < 0)
+			snprintf(why, n, "cannot run kprofd, which is to check "
+			    "the proposal: %s", strerror(errno));
 	}
-	if (pipe2(k.out, O_CLOEXEC) == 0 && pipe2(k.log, O_CLOEXEC) == 0)
-		started = child_start(&k, r, span, explain);
-	if (!started)
-		snprintf(why, n, "cannot run kprofd, which is to check the "
-		    "proposal: %s", strerror(errno));
-	if (started) {
-		close(k.out[1]);
-		close(k.log[1]);
-		k.out[1] = k.log[1] = -1;
-		woken = child_listen(&k, r);
-		while (waitpid(k.pid, &st, 0) < 0 && errno == EINTR)
+	if (log[1] >= 0)
+		close(log[1]);
+	if (pid >= 0) {
+		woken = check_listen(r, pid, log[0]);
+		while (waitpid(pid, &st, 0) < 0 && errno == EINTR)
+			;
+		lseek(fds[1], 0, SEEK_SET);
+		while (take(fds[1], &r->check_out))
 			;
 	}
-	close_pipe(k.out);
-	close_pipe(k.log);
-	unlink(r->check_file);
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	if (log[0] >= 0)
+		close(log[0]);
 	r->check_status = WIFEXITED(st) ? WEXITSTATUS(st) : EXIT_FAILED;
-	return !started ? KP_EIO : woken ? KP_END : KP_OK;
+	return pid < 0 ? KP_EIO : woken ? KP_END : KP_OK;
 }
 
 /* Copies a JSON text as far as it is plain: \" and \\ are. */
@@ -446,7 +422,7 @@ check_messages(struct suggest_run *r)
 		    level > text || strncmp(level + 9, "info", 4) == 0 ||
 		    strncmp(text + 11, "probe of ", 9) == 0)
 			continue;
-		file = strstr(text, r->check_file);
+		file = strstr(text, CHECK_FILE);
 		if (file != NULL && file < end)
 			continue;
 		kp_buf_str(b, strncmp(level + 9, "error", 5) == 0 ? "error: " :
