@@ -26,7 +26,7 @@
 #define CHECKS 4		/* each without the functions that the last warned of */
 #define REACH_TEXT_MAX 65536u	/* bytes: with more, none are shown */
 #define APPS_NAMED 12u
-#define CHECK_FILE "/proc/self/fd/0"	/* the proposal, as kprofd -check opens it */
+#define CHECK_FILE "/proc/self/fd/0" /* the proposal, as kprofd -check opens it */
 
 extern char **environ;
 
@@ -299,7 +299,7 @@ check_start(const struct suggest_run *r, const int *fds, kp_dur_ns span,
 	for (int i = 0; i < 3; i++)
 		posix_spawn_file_actions_adddup2(&fa, fds[i], i);
 	errno = posix_spawnp(&pid, self_program(path, sizeof(path), "kprofd"), &fa,
-	    (char **)(uintptr_t)argv, environ);
+	    NULL, (char **)(uintptr_t)argv, environ);
 	posix_spawn_file_actions_destroy(&fa);
 	return errno == 0 ? pid : -1;
 }
