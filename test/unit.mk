@@ -23,7 +23,7 @@ $(B)/test/test_ingest: WRAPPED = $(call wrapped,malloc calloc realloc aligned_al
 $(B)/test/test_vec: WRAPPED = $(call wrapped,realloc)
 
 # It counts requests in the daemon's place.
-$(B)/test/test_assembly_parts: WRAPPED = $(call wrapped,daemon_on_request)
+$(B)/test/test_node_runs: WRAPPED = $(call wrapped,daemon_on_request)
 
 # It lets each step of the start fail.
 $(B)/test/test_web: WRAPPED = $(call wrapped,event_base_new evhttp_new evconnlistener_new \

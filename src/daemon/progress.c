@@ -133,7 +133,7 @@ any_called(const struct targets *ts)
 {
 	for (unsigned i = 0; i < targets_count(ts); i++)
 		if (targets_at(ts, i)->status.entry_calls > 0 ||
-		    targets_at(ts, i)->part.requests_ever > 0)
+		    targets_at(ts, i)->run.requests_ever > 0)
 			return true;
 	return false;
 }
@@ -166,10 +166,10 @@ hint_uncalled(struct progress *g, const struct parts *p)
 static void
 hint_endless(struct target *t, kp_mono_ns now)
 {
-	uint64_t calls = kp_requests_entries(t->part.in->rs, t->part.index);
+	uint64_t calls = kp_requests_entries(t->run.now->rs, t->run.slot);
 	char entries[ENTRIES_MAX], text[ADVICE_MAX];
 
-	if (t->part.ended_ever > 0 || calls == 0 ||
+	if (t->run.ended_ever > 0 || calls == 0 ||
 	    agent_state(t->agent) != AGENT_ARMED) {
 		t->endless_since = 0;
 		return;
@@ -212,8 +212,8 @@ log_window(const struct progress *g, const struct target *t,
     const struct kp_window *w)
 {
 	int64_t requests = (int64_t)w->sampled;
-	int64_t in_flight = (int64_t)kp_requests_running(t->part.in->rs,
-	    t->part.index);
+	int64_t in_flight = (int64_t)kp_requests_running(t->run.now->rs,
+	    t->run.slot);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	char n[TEXT_MAX];
 	const char *node = daemon_node_name(t);

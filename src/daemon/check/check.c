@@ -204,7 +204,7 @@ void
 check_counted(struct check *c, const struct kp_plan *plan)
 {
 	struct target *t = c->t;
-	const struct kp_check k = { .conf = t->part.in->conf, .plan = plan,
+	const struct kp_check k = { .conf = t->run.now->conf, .plan = plan,
 		.counted = t->opts.check_time };
 	struct kp_diags diags = { 0 };
 	char most[TEXT_MAX];
@@ -271,14 +271,14 @@ void
 check_request(struct check *c, const struct kp_request *rq)
 {
 	if (c->found != NULL)
-		findings_request(c->found, c->t->part.in->rs, rq);
+		findings_request(c->found, c->t->run.now->rs, rq);
 }
 
 const char *
 check_ended(struct check *c)
 {
 	struct target *t = c->t;
-	struct kp_check k = { .conf = t->part.in->conf,
+	struct kp_check k = { .conf = t->run.now->conf,
 		.counted = t->opts.check_time,
 		.explained = t->p->o->explain, .waits = t->waits.v,
 		.nwaits = t->waits.n };
@@ -290,7 +290,7 @@ check_ended(struct check *c)
 	    targets_stopping(t->p->targets))
 		return c->broken;
 	/* Closes requests whose end was seen just now. */
-	kp_requests_abandon(t->part.in->rs, t->part.index,
+	kp_requests_abandon(t->run.now->rs, t->run.slot,
 	    KP_LOSS_DISCONNECTED);
 	findings_get(c->found, &k);
 	kp_check_judge(&k, &diags);

@@ -30,7 +30,7 @@
 
 struct flying {
 	struct kp_flight f;
-	const struct assembly_part *part;
+	const struct node_run *run;
 	struct target *target;	/* of the process that it is in, or NULL */
 	enum {
 		NOT_SEEN,	/* the process was not asked, or has ended */
@@ -96,12 +96,12 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 		t = targets_at(ts, i);
 		if (glob != NULL && !kp_globs(glob, t->node))
 			continue;
-		fs->all += kp_requests_running(t->part.in->rs,
-		    t->part.index);
-		n = assembly_oldest(&t->part, fs->of_node, KP_FLIGHT_MAX);
+		fs->all += kp_requests_running(t->run.now->rs,
+		    t->run.slot);
+		n = node_run_oldest(&t->run, fs->of_node, KP_FLIGHT_MAX);
 		for (size_t k = 0; k < n; k++)
 			fs->v[fs->n + k] = (struct flying){
-				.f = fs->of_node[k], .part = &t->part };
+				.f = fs->of_node[k], .run = &t->run };
 		fs->n += n;
 		qsort(fs->v, fs->n, sizeof(fs->v[0]), age_cmp);
 		if (fs->n > KP_FLIGHT_MAX)
@@ -113,14 +113,14 @@ static struct flights *
 flights_new(const struct targets *ts, const char *glob)
 {
 	struct flights *fs = calloc(1, sizeof(*fs));
-	const struct assembly_part *at;
+	const struct node_run *at;
 	struct flying *x;
 
 	if (fs == NULL)
 		return NULL;
 	collect(fs, ts, glob);
 	for (x = fs->v; x < fs->v + fs->n; x++) {
-		at = x->f.fn != KP_NONE ? x->part->in->parts[x->f.node] : NULL;
+		at = x->f.fn != KP_NONE ? x->run->now->runs[x->f.node] : NULL;
 		x->target = at != NULL ? at->target : NULL;
 	}
 	return fs;
@@ -201,9 +201,9 @@ each_trouble(const struct flight_stacks *s, struct kp_buf *b, struct json *j)
 static const char *
 step(const struct flying *x, unsigned i)
 {
-	const struct assembly_requests *in = x->part->in;
+	const struct conf_run *in = x->run->now;
 	const struct kp_fn *fn = kp_requests_fn(in->rs, x->f.path[i]);
-	const char *tier = assembly_tier(in->conf, fn);
+	const char *tier = node_run_tier(in->conf, fn);
 
 	return tier[0] != '\0' ? tier : fn->text;
 }
@@ -217,7 +217,7 @@ struct names_of {
 static void
 name(struct names_of *n, const struct flying *x)
 {
-	const struct assembly_requests *in = x->part->in;
+	const struct conf_run *in = x->run->now;
 	const struct kp_requests *rs = in->rs;
 	const struct kp_fn *fn = x->f.fn != KP_NONE ?
 	    kp_requests_fn(rs, x->f.fn) : NULL;
@@ -228,7 +228,7 @@ name(struct names_of *n, const struct flying *x)
 	if (fn == NULL)
 		return;
 	n->call = fn->text;
-	n->tier = assembly_tier(in->conf, fn);
+	n->tier = node_run_tier(in->conf, fn);
 	n->process = kp_proc_text(x->f.proc, n->pid, sizeof(n->pid));
 }
 
@@ -270,7 +270,7 @@ put_json(struct kp_buf *b, const struct flights *fs,
 
 		name(&n, &fs->v[i]);
 		json_object(&j, NULL);
-		json_string(&j, "node", fs->v[i].part->node);
+		json_string(&j, "node", fs->v[i].run->node);
 		json_string(&j, "identity", n.identity);
 		json_ms(&j, "age_ms", f->age);
 		json_uint(&j, "calls", f->ncalls);
@@ -315,7 +315,7 @@ put_plain(struct kp_buf *b, const struct flights *fs)
 		name(&n, &fs->v[i]);
 		grid_cell(&g, text_dur(text, f->age));
 		grid_cell(&g, n.identity);
-		grid_cell(&g, fs->v[i].part->node);
+		grid_cell(&g, fs->v[i].run->node);
 		grid_cell(&g, n.call[0] != '\0' ?
 		    fn_shown(call, sizeof(call), n.call) : "-");
 		grid_cell(&g, f->fn != KP_NONE ? text_dur(text, f->in_call) :
@@ -338,7 +338,7 @@ put_stack(struct kp_buf *b, const struct flying *x,
 
 	name(&n_of, x);
 	kp_buf_printf(b, "%s", text_dur(text, x->f.age));
-	kp_buf_printf(b, "  %s  on %s\n", n_of.identity, x->part->node);
+	kp_buf_printf(b, "  %s  on %s\n", n_of.identity, x->run->node);
 	if (x->f.fn == KP_NONE) {
 		kp_buf_printf(b, "    in no call of a tier\n\n");
 		return;
@@ -454,7 +454,7 @@ on_sample(void *ctx, const struct kp_stack_sample *sample)
 		if (x->target != taking->t ||
 		    kp_proc_pid(x->f.proc) != sample->proc)
 			continue;
-		x->seen = kp_requests_in_call(x->part->in->rs, &x->f,
+		x->seen = kp_requests_in_call(x->run->now->rs, &x->f,
 		    sample->at, sat_add(sample->at, sample->took)) ? SEEN :
 		    GONE_ON;
 		x->stack = sample->stack;
@@ -582,7 +582,7 @@ forget_target(struct flights *fs, const struct target *t)
 	for (size_t i = 0; i < fs->n; i++) {
 		if (fs->v[i].target == t)
 			fs->v[i].target = NULL;
-		if (fs->v[i].part != &t->part)
+		if (fs->v[i].run != &t->run)
 			fs->v[n++] = fs->v[i];
 	}
 	fs->n = n;

@@ -45,7 +45,7 @@ put_cost(struct kp_buf *b, const struct target *t)
 	char text[300];
 
 	kp_buf_printf(b, "cost        %s; budget %g\n", kp_cost_text(&s->last,
-	    s->over, text, sizeof(text)), t->part.in->conf->budget);
+	    s->over, text, sizeof(text)), t->run.now->conf->budget);
 	kp_buf_printf(b, "            %" PRIu64 " us/s, of which the agent %"
 	    PRIu64 "; %" PRIu64 " events/s, %" PRIu64 " armed calls/s, %" PRIu64
 	    " processes scheduled/s\n",
@@ -62,7 +62,7 @@ put_cost(struct kp_buf *b, const struct target *t)
 		kp_buf_printf(b, "types       %s\n", t->waits.drains);
 	for (size_t i = 0; i < t->waits.n; i++) {
 		kp_buf_str(b, "waits       ");
-		kp_waits_put(&t->waits.v[i], t->part.in->conf,
+		kp_waits_put(&t->waits.v[i], t->run.now->conf,
 		    t->sampler.one_in == 1, b);
 		kp_buf_u8(b, '\n');
 	}
@@ -92,8 +92,8 @@ json_cost(struct json *j, const struct target *t)
 	json_uint(j, "scheduled_per_s", overhead_rate(s, s->last.switches));
 	json_uint(j, "armed_calls_per_s",
 	    overhead_rate(s, s->last.armed_calls));
-	json_number(j, "budget_percent", t->part.in->conf->budget);
-	json_number(j, "hot_share_percent", t->part.in->conf->hot_share);
+	json_number(j, "budget_percent", t->run.now->conf->budget);
+	json_number(j, "hot_share_percent", t->run.now->conf->hot_share);
 	json_ms(j, "traced_call_ms", t->tracing_cost.call > 0 ? t->tracing_cost.call : -1);
 	json_ms(j, "traced_caller_ms", t->tracing_cost.call > 0 ?
 	    t->tracing_cost.caller : -1);
@@ -189,19 +189,19 @@ json_guard(struct json *j, const struct target *t)
 static void
 put_clock(struct kp_buf *b, const struct target *t)
 {
-	if (t->part.timed)
+	if (t->run.timed)
 		kp_buf_printf(b, "clock       %+.6f s to kprofd's, known to "
-		    "%.3f ms\n", (double)t->part.offset / (double)KP_NS_PER_S,
-		    (double)t->part.error / (double)KP_NS_PER_MS);
+		    "%.3f ms\n", (double)t->run.offset / (double)KP_NS_PER_S,
+		    (double)t->run.error / (double)KP_NS_PER_MS);
 }
 
 static void
 json_clock(struct json *j, const struct target *t)
 {
 	json_object(j, "clock");
-	json_bool(j, "known", t->part.timed);
-	json_int(j, "offset_ns", t->part.offset);
-	json_int(j, "error_ns", t->part.error);
+	json_bool(j, "known", t->run.timed);
+	json_int(j, "offset_ns", t->run.offset);
+	json_int(j, "error_ns", t->run.error);
 	json_uint(j, "steps", t->offset.stepped);
 	json_end(j);
 }
@@ -210,7 +210,7 @@ json_clock(struct json *j, const struct target *t)
 static void
 put_messages(struct kp_buf *b, const struct target *t)
 {
-	if (t->part.in->conf->messages)
+	if (t->run.now->conf->messages)
 		kp_buf_printf(b, "messages    %s%s\n", t->messages.timed ? "timed" :
 		    "not timed: ", t->messages.timed ? "" : t->messages.why[0] != '\0' ?
 		    t->messages.why : "tracing is off");
@@ -220,7 +220,7 @@ static void
 json_messages(struct json *j, const struct target *t)
 {
 	json_object(j, "messages");
-	json_bool(j, "wanted", t->part.in->conf->messages);
+	json_bool(j, "wanted", t->run.now->conf->messages);
 	json_bool(j, "timed", t->messages.timed);
 	json_string(j, "why", t->messages.why);
 	json_end(j);
@@ -230,9 +230,9 @@ json_messages(struct json *j, const struct target *t)
 static void
 put_stacks(struct kp_buf *b, const struct target *t)
 {
-	struct stack_totals s = assembly_stacks_totals(&t->part);
+	struct stack_totals s = node_run_stacks_totals(&t->run);
 
-	if (t->part.stacks == NULL)
+	if (t->run.stacks == NULL)
 		return;
 	kp_buf_printf(b, "stacks      %" PRIu64 " samples, of these %" PRIu64
 	    " not seen; %" PRIu64 " belong to requests, %" PRIu64
@@ -246,10 +246,10 @@ put_stacks(struct kp_buf *b, const struct target *t)
 static void
 json_stacks(struct json *j, const struct target *t)
 {
-	struct stack_totals s = assembly_stacks_totals(&t->part);
+	struct stack_totals s = node_run_stacks_totals(&t->run);
 
 	json_object(j, "stacks");
-	json_bool(j, "sampled", t->part.stacks != NULL);
+	json_bool(j, "sampled", t->run.stacks != NULL);
 	json_uint(j, "ticks", s.sampler.ticks);
 	json_uint(j, "looked", s.sampler.looked);
 	json_uint(j, "taken", s.sampler.taken);
@@ -293,7 +293,7 @@ put_losses(struct kp_buf *b, const struct target *t)
 static size_t
 in_flight(const struct target *t)
 {
-	return kp_requests_running(t->part.in->rs, t->part.index);
+	return kp_requests_running(t->run.now->rs, t->run.slot);
 }
 
 /* Where it is connected to; "": it is not. */
@@ -342,7 +342,7 @@ put_target(struct kp_buf *b, const struct target *t)
 	    t->batches, t->status.queue, t->status.memory / 1024);
 	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight; "
 	    "%" PRIu64 " entry calls at the last count\n",
-	    t->part.requests_ever, in_flight(t), t->status.entry_calls);
+	    t->run.requests_ever, in_flight(t), t->status.entry_calls);
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
 	put_clock(b, t);
 	put_messages(b, t);
@@ -436,7 +436,7 @@ json_counts(struct json *j, const struct target *t)
 	json_uint(j, "batches", t->batches);
 	json_uint(j, "agent_queue", t->status.queue);
 	json_uint(j, "agent_memory_bytes", t->status.memory);
-	json_uint(j, "requests", t->part.requests_ever);
+	json_uint(j, "requests", t->run.requests_ever);
 	json_uint(j, "in_flight", in_flight(t));
 	json_uint(j, "entry_calls", t->status.entry_calls);
 	json_uint(j, "windows", t->windows);
@@ -551,8 +551,8 @@ static void
 target_metrics(const struct target *t, struct figure v[TARGET_METRICS])
 {
 	const struct kp_guard *guard = &t->overload.guard;
-	const bool stacks = t->part.stacks != NULL;
-	const struct kp_stack_counts c = assembly_stacks_totals(&t->part).
+	const bool stacks = t->run.stacks != NULL;
+	const struct kp_stack_counts c = node_run_stacks_totals(&t->run).
 	    sampler;
 	const struct figure all[TARGET_METRICS] = {
 		{ HEALTH_ARMED, !t->in_set.over &&
@@ -562,9 +562,9 @@ target_metrics(const struct target *t, struct figure v[TARGET_METRICS])
 		{ HEALTH_BATCHES, (double)t->batches },
 		{ HEALTH_QUEUE, (double)t->status.queue },
 		{ HEALTH_AGENT_MEMORY, (double)t->status.memory },
-		{ HEALTH_REQUESTS, (double)t->part.requests_ever },
+		{ HEALTH_REQUESTS, (double)t->run.requests_ever },
 		{ HEALTH_IN_FLIGHT, (double)kp_requests_running(
-		    t->part.in->rs, t->part.index) },
+		    t->run.now->rs, t->run.slot) },
 		{ HEALTH_ONE_IN, t->sampler.one_in },
 		{ HEALTH_LAG, SECONDS(t->overload.load.lag) },
 		{ HEALTH_TRIPS, (double)guard->trips },
@@ -573,7 +573,7 @@ target_metrics(const struct target *t, struct figure v[TARGET_METRICS])
 		    kp_cost_total(&t->overhead.last)) / 100 },
 		{ HEALTH_TRACED_CALL, t->tracing_cost.call > 0 ?
 		    SECONDS(t->tracing_cost.call) : -1 },
-		{ HEALTH_CLOCK_ERROR, SECONDS(t->part.error) },
+		{ HEALTH_CLOCK_ERROR, SECONDS(t->run.error) },
 		{ HEALTH_STACKS, stacks ? (double)c.taken : -1 },
 		{ HEALTH_STACKS_NOT_SEEN, stacks ? (double)c.not_seen : -1 },
 		{ HEALTH_STACKS_BUSY, stacks ? SECONDS(c.busy) : -1 },

@@ -140,7 +140,7 @@ report_doubt(struct target *t)
 void
 target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 {
-	struct target *t = assembly_target(ctx, node);
+	struct target *t = node_run_target(ctx, node);
 	char name[FN_NAME_MAX], text[512];
 
 	snprintf(text, sizeof(text), "%.200s never returns, as far as is seen: "
@@ -155,7 +155,7 @@ target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 void
 target_on_unbounded(void *ctx, uint32_t node, uint32_t line)
 {
-	struct target *t = assembly_target(ctx, node);
+	struct target *t = node_run_target(ctx, node);
 	char text[200];
 
 	snprintf(text, sizeof(text), "requests are named _other by the clause "
@@ -167,7 +167,7 @@ target_on_unbounded(void *ctx, uint32_t node, uint32_t line)
 static uint64_t
 entries(const struct target *t)
 {
-	return kp_requests_entries(t->part.in->rs, t->part.index);
+	return kp_requests_entries(t->run.now->rs, t->run.slot);
 }
 
 /*
@@ -198,9 +198,9 @@ target_on_taken(struct target *t, kp_dur_ns gap, const char *text)
 void
 target_on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
 {
-	kp_stats_counted(t->part.stats, 0, entries);
+	kp_stats_counted(t->run.stats, 0, entries);
 	for (uint32_t i = 0; i < KP_TIER_MAX; i++)
-		kp_stats_counted(t->part.stats, i + 1, tiers[i]);
+		kp_stats_counted(t->run.stats, i + 1, tiers[i]);
 }
 
 /*
@@ -210,7 +210,7 @@ target_on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
 void
 target_on_connected(struct target *t, const char *node)
 {
-	size_t n = kp_requests_running(t->part.in->rs, t->part.index);
+	size_t n = kp_requests_running(t->run.now->rs, t->run.slot);
 	char text[KP_NODE_NAME_MAX + 300], count[TEXT_MAX];
 
 	t->ledger.lost.n[KP_LOSS_CONNECTING] += n;
@@ -260,14 +260,14 @@ take_events(struct target *t, struct kp_event *ev, size_t n, bool paused)
 		check_events(t->check, ev, n);
 	for (size_t i = 0; i < n; i++) {
 		if (paused)
-			kp_requests_pass(t->part.in->rs, t->part.index,
+			kp_requests_pass(t->run.now->rs, t->run.slot,
 			    &ev[i]);
 		else if (ev[i].kind == KP_EV_ENTRY)
 			kp_sampler_seen(&t->sampler, ev[i].weight);
 	}
 	if (paused)
 		return;
-	kp_requests_events(t->part.in->rs, t->part.index, ev, n);
+	kp_requests_events(t->run.now->rs, t->run.slot, ev, n);
 	t->events += n;
 }
 
@@ -302,7 +302,7 @@ target_on_batch(struct target *t, const uint8_t *p, size_t n)
 		t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
 		agent_malformed(t->agent, "a batch of events");
 	}
-	kp_requests_expire(t->part.in->rs, t->part.index, b.sent_at);
+	kp_requests_expire(t->run.now->rs, t->run.slot, b.sent_at);
 	messages_ask(t);
 	target_sample_batch(t, b.sent_at);
 	target_check_overload(t, b.sent_at);
@@ -311,7 +311,7 @@ target_on_batch(struct target *t, const uint8_t *p, size_t n)
 void
 target_on_stacks(struct target *t, struct kp_span message)
 {
-	if (assembly_stacks(&t->part, message) != KP_OK)
+	if (node_run_stacks(&t->run, message) != KP_OK)
 		agent_malformed(t->agent, "samples of stacks");
 }
 
@@ -327,7 +327,7 @@ apply_plan(struct target *t)
 		hot |= plan->v[i].hot;
 	}
 	ledger_hot(&t->ledger, hot, kp_mono_now());
-	assembly_set_probe(&t->part, t->hello.otp, t->hello.gc_shared, t->native,
+	node_run_probe(&t->run, t->hello.otp, t->hello.gc_shared, t->native,
 	    t->native && all_exact);
 }
 
@@ -354,15 +354,15 @@ target_on_probe(struct target *t, bool native, const char *why)
 	target_record(t, "probe", text);
 }
 
-/* A node that has left keeps its place while requests have calls on it. */
+/* A node that has left keeps its slot while requests have calls on it. */
 static void
-find_place(struct target *t)
+find_slot(struct target *t)
 {
-	if (!assembly_join(&t->part) && !t->unplaced)
+	if (!node_run_join(&t->run) && !t->no_slot)
 		target_report(t, "no_room", "requests of as many nodes as kprofd can "
 		    "have are in flight: until some end, what is traced here "
 		    "is not followed");
-	t->unplaced = t->part.index == KP_NONE;
+	t->no_slot = t->run.slot == KP_NONE;
 }
 
 /*
@@ -374,8 +374,8 @@ take_name(struct target *t)
 {
 	if (!kp_node_name_ok(t->hello.node, strlen(t->hello.node)))
 		return;
-	assembly_part_rename(&t->part, t->hello.node, &t->lost);
-	t->node = t->part.node;
+	node_run_rename(&t->run, t->hello.node, &t->lost);
+	t->node = t->run.node;
 }
 
 void
@@ -386,7 +386,7 @@ target_on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
 
 	kp_offset_trip(&t->offset, sent, there, received);
 	if (kp_offset_get(&t->offset, received, &offset, &error))
-		assembly_offset(&t->part, offset, error);
+		node_run_offset(&t->run, offset, error);
 }
 
 void
@@ -405,16 +405,16 @@ target_on_hello(struct target *t, const struct agent_hello *h)
 	waits_restart(t);
 	overload_forget(&t->overload);
 	take_name(t);
-	find_place(t);
+	find_slot(t);
 	ledger_restart(&t->ledger, entries(t));
 	t->native = false;
 	messages_restart(&t->messages);
-	assembly_stacks_restart(&t->part);
+	node_run_stacks_restart(&t->run);
 	kp_native_restart(t->decoder, h->node);
 	apply_plan(t);
-	t->part.time_offset = h->time_offset;
+	t->run.time_offset = h->time_offset;
 	t->offset = (struct kp_offset){ 0 };
-	t->part.timed = false;	/* it may be another VM's clock */
+	t->run.timed = false;	/* it may be another VM's clock */
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
 	    h->otp, h->session ? "own trace session" : "legacy tracing");
 	log_put(&e, "%s", text);
@@ -425,8 +425,8 @@ target_on_hello(struct target *t, const struct agent_hello *h)
 void
 target_on_status(struct target *t, const struct agent_status *st, bool last)
 {
-	t->part.time_offset = t->hello.time_offset = st->time_offset;
-	find_place(t);
+	t->run.time_offset = t->hello.time_offset = st->time_offset;
+	find_slot(t);
 	if (!t->overload.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, entries(t), last);
@@ -437,8 +437,8 @@ target_on_status(struct target *t, const struct agent_status *st, bool last)
 		target_recover(t, st);
 	t->status = *st;
 	t->last_sent = st->now;
-	kp_requests_expire(t->part.in->rs, t->part.index, st->now);
-	assembly_stacks_expire(&t->part, st->now);
+	kp_requests_expire(t->run.now->rs, t->run.slot, st->now);
+	node_run_stacks_expire(&t->run, st->now);
 	target_check_overload(t, st->now);
 	if (last)
 		waits_end(t);
@@ -496,7 +496,7 @@ target_on_state(struct target *t, enum agent_state s, const char *text)
 		if (t->sampler.one_in > 1)
 			ledger_sampling(&t->ledger);
 		ledger_armed(&t->ledger, kp_mono_now());
-		if (t->part.in->conf->messages && !t->native)
+		if (t->run.now->conf->messages && !t->native)
 			target_on_messages(t, false, "they need the native probe "
 			    "(the event probe says why it is not there)");
 		t->was_armed = true;
@@ -510,7 +510,7 @@ target_on_state(struct target *t, enum agent_state s, const char *text)
 		/* fallthrough */
 	case AGENT_TRIPPED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
-		kp_requests_abandon(t->part.in->rs, t->part.index,
+		kp_requests_abandon(t->run.now->rs, t->run.slot,
 		    KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
@@ -518,9 +518,9 @@ target_on_state(struct target *t, enum agent_state s, const char *text)
 		if (t->last_sent != 0)
 			ledger_left(&t->ledger, silent_since(t));
 		ledger_lost(&t->ledger, entries(t));
-		kp_requests_abandon(t->part.in->rs, t->part.index,
+		kp_requests_abandon(t->run.now->rs, t->run.slot,
 		    KP_LOSS_DISCONNECTED);
-		assembly_stacks_drop(&t->part);
+		node_run_stacks_drop(&t->run);
 		break;
 	default:
 		break;
@@ -569,9 +569,9 @@ void
 target_on_failed(struct target *t, enum agent_failure f, const char *why)
 {
 	ledger_lost(&t->ledger, entries(t));
-	kp_requests_abandon(t->part.in->rs, t->part.index,
+	kp_requests_abandon(t->run.now->rs, t->run.slot,
 	    KP_LOSS_DISCONNECTED);
-	assembly_stacks_drop(&t->part);
+	node_run_stacks_drop(&t->run);
 	target_record(t, "failed", why);
 	targets_on_failed(t, f, why);
 }
@@ -604,7 +604,7 @@ target_on_stopped(struct target *t)
 
 struct target *
 target_new(struct event_base *base, const struct agent_opts *o,
-    const struct parts *p, struct assembly *a, struct targets *set)
+    const struct parts *p, struct node_runs *all, struct targets *set)
 {
 	struct target *t = calloc(1, sizeof(*t));
 	char node[KP_NODE_NAME_MAX + 1];
@@ -620,18 +620,18 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	    &o->conf->sampling);
 	overload_init(&t->overload, &o->conf->overload);
 	t->decoder = kp_native_new();
-	if (t->decoder == NULL || assembly_part_begin(&t->part, a,
+	if (t->decoder == NULL || node_run_begin(&t->run, all,
 	    kp_node_bare(t->typed, node), t) != KP_OK) {
 		kp_native_free(t->decoder);
 		free(t);
 		return NULL;
 	}
-	t->node = t->part.node;
+	t->node = t->run.node;
 	t->agent = agent_new(base, &t->opts, t);
 	if (o->check_only)
 		t->check = check_new(base, t);
 	if (t->agent == NULL || (o->check_only && t->check == NULL)) {
-		assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
+		node_run_leave(&t->run, KP_LOSS_DISCONNECTED);
 		target_free(t);
 		return NULL;
 	}
@@ -646,7 +646,7 @@ target_free(struct target *t)
 	check_free(t->check);
 	agent_free(t->agent);
 	kp_native_free(t->decoder);
-	assembly_part_end(&t->part);
+	node_run_end(&t->run);
 	free(t);
 }
 
@@ -686,7 +686,7 @@ complete(struct kp_window *w, const struct target *t, struct ledger *l,
     struct kp_cost cost)
 {
 	ledger_take(l, kp_mono_now(), entries(t),
-	    kp_requests_undecided(t->part.in->rs, t->part.index),
+	    kp_requests_undecided(t->run.now->rs, t->run.slot),
 	    &w->entry_calls, &w->losses);
 	w->cost = cost;
 	w->cost.traced_call = t->tracing_cost.call;
@@ -707,7 +707,7 @@ target_running(const struct target *t, struct kp_moment at)
 {
 	struct ledger copy = t->ledger;
 	struct kp_window *w = t->hello.otp == 0 ? NULL :
-	    assembly_running(&t->part, at);
+	    node_run_copy(&t->run, at);
 
 	if (w != NULL)
 		complete(w, t, &copy, t->overhead.window);
@@ -717,7 +717,7 @@ target_running(const struct target *t, struct kp_moment at)
 void
 target_rotate(struct target *t, struct kp_moment at)
 {
-	struct kp_window *w = assembly_rotate(&t->part, at);
+	struct kp_window *w = node_run_rotate(&t->run, at);
 
 	if (w == NULL)
 		return;	/* it began later, or there is no memory: it goes on */
@@ -744,13 +744,13 @@ target_rotate(struct target *t, struct kp_moment at)
 void
 target_switch(struct target *t)
 {
-	kp_requests_abandon(t->part.in->rs, t->part.index, KP_LOSS_RELOADED);
-	assembly_stacks_drop(&t->part);
+	kp_requests_abandon(t->run.now->rs, t->run.slot, KP_LOSS_RELOADED);
+	node_run_stacks_drop(&t->run);
 	target_rotate(t, kp_moment_now());
 	ledger_recount(&t->ledger, entries(t));
-	assembly_part_switch(&t->part);
+	node_run_switch(&t->run);
 	if (t->hello.otp != 0)
 		apply_plan(t);
-	target_sampling(t, &t->part.in->conf->sampling);
-	t->overload.guard.limits = t->part.in->conf->overload;
+	target_sampling(t, &t->run.now->conf->sampling);
+	t->overload.guard.limits = t->run.now->conf->overload;
 }

@@ -1,5 +1,5 @@
 /*
- * target.h - one target: agent -> decode -> assembly, and from there closed windows
+ * target.h - one target: agent -> decode -> requests, and from there closed windows
  * and slow trees to the store; what profiling costs it, how many of its requests are
  * sampled, and when tracing pauses; and what it is asked beside that.
  *
@@ -12,7 +12,7 @@
 
 #include "agent/agent.h"
 #include "daemon/daemon.h"
-#include "daemon/nodes/assembly.h"
+#include "daemon/nodes/node_run.h"
 #include "daemon/nodes/ledger.h"
 #include "daemon/overload.h"
 #include "kprofd/cost.h"
@@ -110,7 +110,7 @@ struct target {
 	const struct parts *p;
 	struct targets *set;		/* that it is one of */
 	struct agent *agent;
-	struct assembly_part part;
+	struct node_run run;
 	struct kp_offset offset;	/* from its clock to ours */
 	struct kp_sampler sampler;
 	struct {
@@ -154,7 +154,7 @@ struct target {
 					   there are returns, or no calls */
 	bool logged_endless;		/* that was logged */
 	size_t hot;			/* functions reported as too hot */
-	bool unplaced;			/* see assembly_join() */
+	bool no_slot;			/* see node_run_join() */
 	char state_text[512];
 	char lost_reported[512];	/* why it was lost, as last reported;
 					   "": attached since */
@@ -174,10 +174,10 @@ struct target {
 
 /*
  * NULL when out of memory.  Callbacks begin with agent_start().  Before
- * target_free() call assembly_part_leave() and then target_rotate().
+ * target_free() call node_run_leave() and then target_rotate().
  */
 struct target *target_new(struct event_base *base,
-    const struct agent_opts *o, const struct parts *p, struct assembly *a,
+    const struct agent_opts *o, const struct parts *p, struct node_runs *all,
     struct targets *set);
 void target_free(struct target *t);
 /* Returns whether this names it: as itself, or as it was named; with any port. */
@@ -198,7 +198,7 @@ void target_rotate(struct target *t, struct kp_moment at);
  */
 struct kp_window *target_running(const struct target *t, struct kp_moment at);
 /*
- * Puts the configuration of assembly_prepare() in force: counts what is in
+ * Puts the configuration of node_runs_prepare() in force: counts what is in
  * flight as lost, closes the window, and starts from zero.
  */
 void target_switch(struct target *t);

@@ -27,7 +27,7 @@ messages_restart(struct messages *m)
 void
 messages_on_receiver(void *ctx, uint32_t node, uint64_t proc)
 {
-	struct messages *m = &assembly_target(ctx, node)->messages;
+	struct messages *m = &node_run_target(ctx, node)->messages;
 
 	if (m->n < RECEIVERS_QUEUED_MAX)
 		m->proc[m->n++] = proc;
@@ -50,7 +50,7 @@ on_names(void *ctx, uint64_t number, struct kp_term *r)
 		name = kp_term_raw(r);
 		if (r->err != KP_OK)
 			break;
-		kp_requests_name_receiver(t->part.in->rs, m->proc[i], name);
+		kp_requests_name_receiver(t->run.now->rs, m->proc[i], name);
 	}
 	m->n -= m->requested;
 	memmove(m->proc, m->proc + m->requested, m->n * sizeof(m->proc[0]));
@@ -145,7 +145,7 @@ report_server(struct target *t, const struct kp_waits *s)
 	struct kp_buf b;
 
 	kp_buf_init(&b, 4096);
-	kp_waits_put(s, t->part.in->conf, t->sampler.one_in == 1, &b);
+	kp_waits_put(s, t->run.now->conf, t->sampler.one_in == 1, &b);
 	target_report(t, "drains", kp_buf_cstr(&b));
 	kp_buf_free(&b);
 }
@@ -214,11 +214,11 @@ static size_t
 waiting(const struct target *t, uint64_t pid[PROCESSES])
 {
 	struct kp_flight v[PROCESSES];
-	size_t n = kp_requests_oldest(t->part.in->rs, t->part.index, t->last_sent,
+	size_t n = kp_requests_oldest(t->run.now->rs, t->run.slot, t->last_sent,
 	    v, PROCESSES), out = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (v[i].fn != KP_NONE && v[i].node == t->part.index)
+		if (v[i].fn != KP_NONE && v[i].node == t->run.slot)
 			pid[out++] = kp_proc_pid(v[i].proc);
 	return out;
 }
@@ -234,7 +234,7 @@ void
 waits_ask(struct target *t, kp_dur_ns every)
 {
 	struct waits *w = &t->waits;
-	uint64_t strayed = kp_requests_strayed(t->part.in->rs, t->part.index);
+	uint64_t strayed = kp_requests_strayed(t->run.now->rs, t->run.slot);
 	kp_mono_ns now = kp_mono_now();
 	uint64_t pid[PROCESSES];
 	size_t n;
@@ -255,14 +255,14 @@ waits_ask(struct target *t, kp_dur_ns every)
 void
 waits_on_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
 {
-	struct target *t = assembly_target(ctx, node);
+	struct target *t = node_run_target(ctx, node);
 	struct waits *w = &t->waits;
 	struct waits_crossed c = { .proc = proc };
 
 	snprintf(c.text, sizeof(c.text), "handles requests while it carries the "
 	    "tokens of others (it takes messages ahead, or answers later): request "
 	    "types of tier %.60s are estimated there, not known, and calls are lost "
-	    "as crossed (%.150s)", assembly_tier(t->part.in->conf, fn), fn->text);
+	    "as crossed (%.150s)", node_run_tier(t->run.now->conf, fn), fn->text);
 	if (w->ncrossed < WAITS_CROSSED_MAX) {
 		w->crossed[w->ncrossed++] = c;
 		if (!w->asked)

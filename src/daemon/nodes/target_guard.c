@@ -124,7 +124,7 @@ report_rate(struct target *t)
 	snprintf(text, sizeof(text), "now %s%s%s; profiling costs %s, of a budget "
 	    "of %g", kp_one_in_text(rate, sizeof(rate), s->one_in),
 	    why[0] != '\0' ? ", " : "", why, kp_cost_text(&t->overhead.last,
-	    t->overhead.over, cost, sizeof(cost)), t->part.in->conf->budget);
+	    t->overhead.over, cost, sizeof(cost)), t->run.now->conf->budget);
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_INFO,
 	    .event = "sampling", .target = t->node,
 	    .fields = { { .key = "one_in", .number = s->one_in } } },
@@ -156,7 +156,7 @@ target_trip(struct target *t, const struct overload_cause *c)
 	t->tokens.dear |= agent_gives_tokens(t->agent) &&
 	    (c->trip == KP_TRIP_AGENT || c->trip == KP_TRIP_LATE);
 	p.lasts = overload_trip(&t->overload, c, &t->status,
-	    kp_requests_running(t->part.in->rs, t->part.index), kp_mono_now());
+	    kp_requests_running(t->run.now->rs, t->run.slot), kp_mono_now());
 	if (kp_sampler_cut(&t->sampler, t->overload.guard.cut))
 		resample(t);
 	p.one_in = t->rate.one_in = t->sampler.one_in;
@@ -222,7 +222,7 @@ target_sample_batch(struct target *t, kp_target_ns sent)
 static void
 count_outside(struct target *t)
 {
-	uint64_t n = kp_requests_outside(t->part.in->rs, t->part.index);
+	uint64_t n = kp_requests_outside(t->run.now->rs, t->run.slot);
 
 	if (n > t->tokens.outside && overhead_rate(&t->overhead,
 	    n - t->tokens.outside) > GIVE_OUTSIDE_MAX)
@@ -247,7 +247,7 @@ target_sample_status(struct target *t, const struct agent_status *st)
 	kp_sampler_spent(&t->sampler,
 	    overhead_percent(s, kp_cost_total(&s->last)),
 	    overhead_percent(s, kp_cost_fixed(&s->last)),
-	    t->part.in->conf->budget);
+	    t->run.now->conf->budget);
 	t->tokens.dear |= t->sampler.frugal > 1 && agent_gives_tokens(t->agent);
 	if (t->sampler.one_in != was)
 		resample(t);
@@ -292,7 +292,7 @@ tier_rate(const struct target *t)
 static bool
 may_give_tokens(const struct target *t)
 {
-	const struct kp_conf *conf = t->part.in->conf;
+	const struct kp_conf *conf = t->run.now->conf;
 	int64_t calls = tier_rate(t);
 
 	return t->sampler.one_in == 1 && !t->tokens.dear && t->check == NULL &&

@@ -43,7 +43,7 @@ struct targets {
 	struct target *v[TARGETS_MAX];
 	unsigned n;
 	struct label_epochs labels;
-	struct assembly *assembly;
+	struct node_runs *runs;
 	struct {			/* with -seed */
 		struct discovery *seed;	/* NULL: it is a target, or not
 					   needed */
@@ -421,7 +421,7 @@ add(struct targets *ts, const char *name, unsigned source)
 	}
 	if (ts->n == TARGETS_MAX)
 		return false;
-	t = target_new(ts->base, &ao, ts->p, ts->assembly, ts);
+	t = target_new(ts->base, &ao, ts->p, ts->runs, ts);
 	if (t == NULL) {
 		log_error("failed", name, "out of memory");
 		return false;
@@ -702,14 +702,14 @@ cluster_tick(struct targets *ts)
 
 /*
  * If it was asked for again meanwhile, it is added again.  Windows that wait for
- * the store borrow only its name, which stays (assembly.c).
+ * the store borrow only its name, which stays (node_run.c).
  */
 static void
 sweep_one(struct targets *ts, unsigned i)
 {
 	struct target *t = ts->v[i];
 
-	assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
+	node_run_leave(&t->run, KP_LOSS_DISCONNECTED);
 	target_rotate(t, kp_moment_now());
 	checks_left(t);
 	if (t->p->flights != NULL)
@@ -872,19 +872,19 @@ targets_again(struct targets *ts)
 enum kp_err
 targets_prepare(struct targets *ts, const struct kp_conf *conf)
 {
-	return assembly_prepare(ts->assembly, conf);
+	return node_runs_prepare(ts->runs, conf);
 }
 
 void
 targets_discard(struct targets *ts)
 {
-	assembly_discard(ts->assembly);
+	node_runs_discard(ts->runs);
 }
 
 struct kp_requests *
 targets_switch(struct targets *ts)
 {
-	return assembly_switch(ts->assembly);
+	return node_runs_switch(ts->runs);
 }
 
 void
@@ -898,8 +898,8 @@ void
 targets_drain(struct targets *ts)
 {
 	for (unsigned i = 0; i < ts->n; i++)
-		kp_requests_abandon(ts->v[i]->part.in->rs,
-		    ts->v[i]->part.index, KP_LOSS_RUNNING);
+		kp_requests_abandon(ts->v[i]->run.now->rs,
+		    ts->v[i]->run.slot, KP_LOSS_RUNNING);
 	targets_rotate(ts, kp_moment_now());
 }
 
@@ -977,8 +977,8 @@ targets_new(struct event_base *base, const struct parts *p)
 	label_epochs_init(&ts->labels, seed, kp_wall_now(), kp_mono_now());
 	ts->tick = event_new(base, -1, EV_PERSIST, on_tick, ts);
 	ts->sweep = event_new(base, -1, 0, on_sweep, ts);
-	ts->assembly = assembly_new(p->store, p->conf.conf);
-	if (ts->tick == NULL || ts->sweep == NULL || ts->assembly == NULL) {
+	ts->runs = node_runs_new(p->store, p->conf.conf);
+	if (ts->tick == NULL || ts->sweep == NULL || ts->runs == NULL) {
 		targets_free(ts);
 		return NULL;
 	}
@@ -992,7 +992,7 @@ targets_free(struct targets *ts)
 		return;
 	for (unsigned i = 0; i < ts->n; i++)
 		target_free(ts->v[i]);
-	assembly_free(ts->assembly);
+	node_runs_free(ts->runs);
 	discovery_free(ts->cluster.seed);
 	if (ts->tick != NULL)
 		event_free(ts->tick);

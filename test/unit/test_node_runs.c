@@ -1,8 +1,8 @@
 /*
- * test_assembly_parts.c - what is shared of several targets' requests, and what each of
+ * test_node_runs.c - what is shared of several targets' requests, and what each of
  * them has: who counts what, who goes and comes, and another configuration.
  *
- * Events go in through feed.h, whose nodes are parts in the same order.
+ * Events go in through feed.h, whose nodes are runs in the same order.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,16 +20,16 @@ static const char text[] =
     "{entry, {e,e,1}}.\n"
     "{sampling, all}.\n";
 
-/* A part as functions of request.h name it. */
-#define IN(i) parts[i].in->rs, parts[i].index
+/* A node as functions of request.h name it. */
+#define IN(i) runs[i].now->rs, runs[i].slot
 
-#define PARTS (KP_NODES_MAX + 1)
+#define RUNS (KP_NODES_MAX + 1)
 
 static struct feed f;
-static struct assembly *a;
-static struct assembly_part parts[PARTS];
-static struct { uint64_t requests; } told[PARTS];
-static struct target targets[PARTS];
+static struct node_runs *a;
+static struct node_run runs[RUNS];
+static struct { uint64_t requests; } told[RUNS];
+static struct target targets[RUNS];
 
 /* In place of the daemon's. */
 void __wrap_daemon_on_request(struct target *t, const struct kp_request *rq);
@@ -55,15 +55,15 @@ parse(void)
 static void
 begin(unsigned i, const char *node)
 {
-	assert_int_equal(assembly_part_begin(&parts[i], a, node,
+	assert_int_equal(node_run_begin(&runs[i], a, node,
 	    &targets[i]), KP_OK);
 }
 
 /* Whose requests the feed's events are of. */
 static void
-feed_to(const struct assembly_part *p)
+feed_to(const struct node_run *p)
 {
-	f.rs = p->in->rs;
+	f.rs = p->now->rs;
 }
 
 static int
@@ -73,11 +73,11 @@ setup(void **state)
 	memset(told, 0, sizeof(told));
 	feed_init(&f, text, NULL);
 	kp_requests_free(f.rs);
-	a = assembly_new(NULL, f.conf);
+	a = node_runs_new(NULL, f.conf);
 	assert_non_null(a);
 	begin(0, feed_names[0]);
 	begin(1, feed_names[1]);
-	feed_to(&parts[0]);
+	feed_to(&runs[0]);
 	f.joined[1] = true;
 	return 0;
 }
@@ -86,9 +86,9 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	assembly_part_end(&parts[0]);
-	assembly_part_end(&parts[1]);
-	assembly_free(a);
+	node_run_end(&runs[0]);
+	node_run_end(&runs[1]);
+	node_runs_free(a);
 	f.rs = NULL;
 	feed_free(&f);
 	return 0;
@@ -131,8 +131,8 @@ each_has_its_own(void **state)
 	ask(1, 0);
 	answer(0);
 	expire(&f, 400);
-	w[0] = assembly_rotate(&parts[0], kp_moment_now());
-	w[1] = assembly_rotate(&parts[1], kp_moment_now());
+	w[0] = node_run_rotate(&runs[0], kp_moment_now());
+	w[1] = node_run_rotate(&runs[1], kp_moment_now());
 	assert_string_equal(w[0]->node, feed_names[0]);
 	assert_string_equal(w[1]->node, feed_names[1]);
 	assert_int_equal(w[0]->sampled, 1);
@@ -160,7 +160,7 @@ sample(unsigned i, uint64_t label, double ms, const char *frames)
 	feed_samples(&b, feed_time(ms), &counts, &(struct fed_sample){
 	    .id = 1, .label = (int64_t)label, .at = feed_time(ms),
 	    .time = KP_NS_PER_MS, .status = "running", .frames = frames }, 1);
-	assert_int_equal(assembly_stacks(&parts[i], (struct kp_span){ b.p,
+	assert_int_equal(node_run_stacks(&runs[i], (struct kp_span){ b.p,
 	    (uint32_t)b.len }), KP_OK);
 	kp_buf_free(&b);
 }
@@ -169,7 +169,7 @@ sample(unsigned i, uint64_t label, double ms, const char *frames)
 static void
 has_stack(unsigned i, const char *path, const char *frames)
 {
-	struct kp_window *w = assembly_rotate(&parts[i], kp_moment_now());
+	struct kp_window *w = node_run_rotate(&runs[i], kp_moment_now());
 
 	assert_int_equal(w->nstacks, frames[0] != '\0');
 	if (w->nstacks > 0) {
@@ -192,14 +192,14 @@ stacks_are_of_their_node(void **state)
 	sample(1, 1, 3, "m:works/0:2");
 	answer(0);
 	expire(&f, 400);
-	w = assembly_running(&parts[1], kp_moment_now());
+	w = node_run_copy(&runs[1], kp_moment_now());
 	assert_int_equal(w->nstacks, 1);
 	kp_window_free(w);
 	has_stack(0, "web", "m:asks/0:1");
 	has_stack(1, "web;db", "m:works/0:2");
 	has_stack(1, "", "");
-	assert_int_equal(assembly_stacks_totals(&parts[0]).joined, 1);
-	assert_int_equal(assembly_stacks_totals(&parts[1]).sampler.taken, 1);
+	assert_int_equal(node_run_stacks_totals(&runs[0]).joined, 1);
+	assert_int_equal(node_run_stacks_totals(&runs[1]).sampler.taken, 1);
 }
 
 /* Node 1 goes away while a sample of it waits: the request has none of it. */
@@ -212,10 +212,10 @@ stacks_of_a_lost_node(void **state)
 	ask(1, 0);
 	sample(0, 1, 1.5, "m:asks/0:1");
 	sample(1, 1, 3, "m:works/0:2");
-	assembly_stacks_drop(&parts[1]);
+	node_run_stacks_drop(&runs[1]);
 	answer(0);
 	expire(&f, 400);
-	w = assembly_rotate(&parts[1], kp_moment_now());
+	w = node_run_rotate(&runs[1], kp_moment_now());
 	assert_int_equal(w->nstacks, 0);
 	assert_int_equal(w->losses.n[KP_LOSS_SAMPLE_GONE], 1);
 	kp_window_free(w);
@@ -236,24 +236,24 @@ stacks_and_a_reload(void **state)
 	entry(&f, 1, "e", "u0", 1, 0);
 	sample(0, 1, 1, "m:before/0:1");
 	sample(1, 1, 1, "m:other/0:1");
-	assert_int_equal(assembly_prepare(a, next), KP_OK);
+	assert_int_equal(node_runs_prepare(a, next), KP_OK);
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 400);
 	sample(0, 2, 500, "m:never/0:1");
 	has_stack(0, "", "m:before/0:1");
-	assembly_part_switch(&parts[0]);
-	feed_to(&parts[0]);
+	node_run_switch(&runs[0]);
+	feed_to(&runs[0]);
 	entry(&f, 1, "e", "u0", 3, 1000);
 	sample(0, 3, 1001, "m:later/0:1");
 	back_to(&f, 1, "u0", 1010);
 	kp_requests_expire(IN(0), feed_time(1400));
-	w = assembly_rotate(&parts[0], kp_moment_now());
+	w = node_run_rotate(&runs[0], kp_moment_now());
 	assert_int_equal(w->losses.n[KP_LOSS_SAMPLE_GONE], 1);
 	assert_int_equal(w->nstacks, 1);
 	assert_string_equal(w->stacks[0].frames, "m:later/0:1");
 	kp_window_free(w);
-	assembly_part_switch(&parts[1]);
-	kp_requests_free(assembly_switch(a));
+	node_run_switch(&runs[1]);
+	kp_requests_free(node_runs_switch(a));
 	kp_conf_free(f.conf);
 	f.conf = next;
 }
@@ -262,31 +262,31 @@ stacks_and_a_reload(void **state)
 static void
 one_leaves(void **state)
 {
-	const char *name = parts[1].node;
+	const char *name = runs[1].node;
 	struct kp_window *w;
-	uint32_t place = parts[1].index;
+	uint32_t place = runs[1].slot;
 	uint64_t left;
 
 	(void)state;
 	ask(1, 0);
-	assembly_part_leave(&parts[1], KP_LOSS_DISCONNECTED);
+	node_run_leave(&runs[1], KP_LOSS_DISCONNECTED);
 	f.joined[1] = false;
-	w = assembly_rotate(&parts[1], kp_moment_now());
+	w = node_run_rotate(&runs[1], kp_moment_now());
 	left = w->losses.n[KP_LOSS_LEFT];
 	kp_window_free(w);
-	assembly_part_end(&parts[1]);
+	node_run_end(&runs[1]);
 	begin(1, "another@h");
-	assert_int_not_equal(parts[1].index, place);
-	assert_int_not_equal(parts[1].index, KP_NONE);
+	assert_int_not_equal(runs[1].slot, place);
+	assert_int_not_equal(runs[1].slot, KP_NONE);
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 2400);
 	assert_int_equal(told[0].requests, 1);
-	assert_ptr_equal(parts[0].in->names[place], name);
-	w = assembly_rotate(&parts[0], kp_moment_now());
+	assert_ptr_equal(runs[0].now->names[place], name);
+	w = node_run_rotate(&runs[0], kp_moment_now());
 	assert_int_equal(left + w->losses.n[KP_LOSS_LEFT], 2);
 	kp_window_free(w);
-	w = assembly_rotate(&parts[1], kp_moment_now());
+	w = node_run_rotate(&runs[1], kp_moment_now());
 	assert_int_equal(calls_in(w, "db"), 0);
 	kp_window_free(w);
 }
@@ -302,23 +302,23 @@ no_place(void **state)
 	for (unsigned i = 2; i < last; i++) {
 		snprintf(name, sizeof(name), "x%u@h", i);
 		begin(i, name);
-		assert_int_not_equal(parts[i].index, KP_NONE);
+		assert_int_not_equal(runs[i].slot, KP_NONE);
 	}
 	ask(1, 0);
-	assembly_part_leave(&parts[1], KP_LOSS_DISCONNECTED);
+	node_run_leave(&runs[1], KP_LOSS_DISCONNECTED);
 	f.joined[1] = false;
 	begin(last, "late@h");
-	assert_int_equal(parts[last].index, KP_NONE);
-	assert_false(assembly_join(&parts[last]));
+	assert_int_equal(runs[last].slot, KP_NONE);
+	assert_false(node_run_join(&runs[last]));
 	kp_requests_events(IN(last), &(struct kp_event){ .kind = KP_EV_ENTRY },
 	    1);
 	assert_int_equal(kp_requests_entries(IN(last)), 0);
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 2400);
 	assert_int_equal(told[0].requests, 1);
-	assert_true(assembly_join(&parts[last]));
+	assert_true(node_run_join(&runs[last]));
 	for (unsigned i = 2; i <= last; i++)
-		assembly_part_end(&parts[i]);
+		node_run_end(&runs[i]);
 }
 
 /* One after the other: in between they have nothing to do with each other. */
@@ -329,23 +329,23 @@ another_configuration(void **state)
 	struct kp_conf *next = parse();
 
 	(void)state;
-	assembly_set_probe(&parts[0], 27, false, false, false);
-	assembly_offset(&parts[0], 5, 1);
-	assert_int_equal(assembly_prepare(a, next), KP_OK);
-	assembly_discard(a);
-	assert_ptr_equal(parts[0].in->conf, f.conf);
-	assert_int_equal(assembly_prepare(a, next), KP_OK);
+	node_run_probe(&runs[0], 27, false, false, false);
+	node_run_offset(&runs[0], 5, 1);
+	assert_int_equal(node_runs_prepare(a, next), KP_OK);
+	node_runs_discard(a);
+	assert_ptr_equal(runs[0].now->conf, f.conf);
+	assert_int_equal(node_runs_prepare(a, next), KP_OK);
 	ask(1, 0);
 	kp_requests_abandon(IN(0), KP_LOSS_RELOADED);
-	assembly_part_switch(&parts[0]);
-	assert_ptr_equal(parts[0].in->conf, next);
-	assert_ptr_equal(parts[1].in->conf, f.conf);
+	node_run_switch(&runs[0]);
+	assert_ptr_equal(runs[0].now->conf, next);
+	assert_ptr_equal(runs[1].now->conf, f.conf);
 	answer(0);
 	expire(&f, 400);
 	assert_int_equal(told[0].requests, 0);
-	assembly_part_switch(&parts[1]);
-	old = assembly_switch(a);
-	feed_to(&parts[0]);
+	node_run_switch(&runs[1]);
+	old = node_runs_switch(a);
+	feed_to(&runs[0]);
 	assert_ptr_not_equal(old, f.rs);
 	kp_requests_free(old);
 	ask(2, 500);
