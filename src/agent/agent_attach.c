@@ -244,13 +244,13 @@ rex_ask(struct agent *a, const char *mod, const char *fun, const char *arg)
 	struct kp_buf b;
 
 	kp_buf_init(&b, MESSAGE_MAX);
-	rex_begin(&b, &a->ids, mod, fun);
+	rpc_begin(&b, &a->ids, mod, fun);
 	if (arg != NULL) {
 		kp_etf_list(&b, 1);
 		kp_etf_atom(&b, arg);
 	}
 	kp_etf_nil(&b);
-	rex_end(&b);
+	rpc_end(&b);
 	agent_send(a, &b, true);
 	kp_buf_free(&b);
 }
@@ -280,7 +280,7 @@ step_start(struct agent *a)
 	msg_load_begin(&b, &a->ids, load, beam);
 	msg_start_bindings(&b, &a->ids, who, &a->now.conf->overload,
 	    label_epochs_word(a->o.labels, kp_mono_now()));
-	msg_load_end(&b);
+	msg_eval_end(&b);
 	agent_send(a, &b, true);
 	kp_buf_free(&b);
 }

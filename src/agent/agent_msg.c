@@ -21,30 +21,37 @@ put_raw(struct kp_buf *b, const struct kp_buf *raw)
 	kp_buf_put(b, raw->p, raw->len);
 }
 
-/* erl_eval:expr(Load, Bindings, none, none, value) */
+/* erl_eval:expr(Expr, Bindings, none, none, value) */
+void
+msg_eval_begin(struct kp_buf *b, const struct dist_ids *ids,
+    struct kp_span expr, uint32_t bindings)
+{
+	rpc_begin(b, ids, "erl_eval", "expr");
+	kp_etf_list(b, 5);
+	/* Without the version byte of an external term. */
+	kp_buf_put(b, expr.p + 1, expr.n - 1);
+	kp_etf_list(b, bindings);
+}
+
 void
 msg_load_begin(struct kp_buf *b, const struct dist_ids *ids,
     struct kp_span load, struct kp_span beam)
 {
-	rex_begin(b, ids, "erl_eval", "expr");
-	kp_etf_list(b, 5);
-	/* Without the version byte of an external term. */
-	kp_buf_put(b, load.p + 1, load.n - 1);
-	kp_etf_list(b, 3);
+	msg_eval_begin(b, ids, load, 3);
 	kp_etf_tuple(b, 2);
 	kp_etf_atom(b, "Beam");
 	kp_etf_binary(b, beam.p, beam.n);
 }
 
 void
-msg_load_end(struct kp_buf *b)
+msg_eval_end(struct kp_buf *b)
 {
 	kp_etf_nil(b);
 	kp_etf_atom(b, "none");
 	kp_etf_atom(b, "none");
 	kp_etf_atom(b, "value");
 	kp_etf_nil(b);
-	rex_end(b);
+	rpc_end(b);
 }
 
 void

@@ -12,26 +12,28 @@
  *
  * Senders are not checked: our pid is a secret of the agent and its helpers.
  *
- * msg_command(), msg_load_begin(), msg_load_end() and msg_text() serve the other
- * modules that are loaded into nodes, too (profile/node/injected.c).
+ * msg_command(), msg_eval_begin(), msg_load_begin(), msg_eval_end() and msg_text()
+ * serve the other modules that are loaded into nodes, too (profile/node/injected.c).
  */
 #ifndef KPROFD_AGENT_AGENT_MSG_H
 #define KPROFD_AGENT_AGENT_MSG_H
 
-#include "conn/rex.h"
+#include "conn/rpc.h"
 #include "agent/agent.h"
 
 /* Opens {kprof, Self, Ref, Command}; the caller writes Command. */
 void msg_command(struct kp_buf *b, const struct dist_ids *ids, uint64_t ref);
 
 /*
- * Opens a call that has erlang/load.exprs evaluated, given as an external term,
- * with Beam bound; the caller binds the rest, {Name, Value} each, two of them.
- * Then msg_load_end() closes it.
+ * Opens a call that has an expression evaluated, given as an external term, with n
+ * bindings; the caller writes them, {Name, Value} each.  Then msg_eval_end() closes it.
  */
+void msg_eval_begin(struct kp_buf *b, const struct dist_ids *ids,
+    struct kp_span expr, uint32_t bindings);
+void msg_eval_end(struct kp_buf *b);
+/* The same for erlang/load.exprs, with Beam bound, and two bindings to write. */
 void msg_load_begin(struct kp_buf *b, const struct dist_ids *ids,
     struct kp_span load, struct kp_span beam);
-void msg_load_end(struct kp_buf *b);
 
 /* What erlang/load.exprs finds bound besides Beam: {'Daemon', _}, {'Opts', _}. */
 void msg_start_bindings(struct kp_buf *b, const struct dist_ids *ids,

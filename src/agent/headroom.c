@@ -87,12 +87,12 @@ headroom_ask(struct headroom *h, struct kp_buf *b, const struct dist_ids *ids)
 {
 	if (h->step == HEADROOM_DONE)
 		return false;
-	rex_begin(b, ids, "lists", "map");
+	rpc_begin(b, ids, "lists", "map");
 	if (h->step == HEADROOM_COUNTS)
 		ask_counts(b);
 	else
 		ask_files(h, b);
-	rex_end(b);
+	rpc_end(b);
 	return true;
 }
 

@@ -11,7 +11,7 @@
 #ifndef KPROFD_AGENT_HEADROOM_H
 #define KPROFD_AGENT_HEADROOM_H
 
-#include "conn/rex.h"
+#include "conn/rpc.h"
 #include "kprofd/term.h"
 
 /*

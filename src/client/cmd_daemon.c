@@ -443,10 +443,10 @@ clear_tokens(const char *target, const struct reach *reach, char *why,
 		say("'%s': unverified: %s", target, dist_sync_doubt(t));
 	snprintf(why, n, "cannot ask '%s'", target);
 	kp_buf_init(&msg, 4096);
-	rex_begin(&msg, dist_sync_ids(t), "seq_trace", "reset_trace");
+	rpc_begin(&msg, dist_sync_ids(t), "seq_trace", "reset_trace");
 	kp_etf_nil(&msg);
-	rex_end(&msg);
-	e = dist_sync_rex(t, &msg);
+	rpc_end(&msg);
+	e = dist_sync_rpc(t, &msg);
 	kp_buf_free(&msg);
 	if (e == KP_OK) {
 		e = dist_sync_answer(t, kp_mono_now() + LIMIT, &r);

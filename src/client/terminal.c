@@ -65,18 +65,34 @@ screen_width(void)
 	return n < WIDTH_MIN ? WIDTH_MIN : (unsigned)n;
 }
 
+static int when;	/* to set the terminal: whether to forget what was typed */
+
+void
+terminal_give_back(void)
+{
+	tcsetattr(STDIN_FILENO, when, &screen.before);
+}
+
 bool
-terminal_take(void)
+terminal_take(enum terminal_use use)
 {
 	struct termios raw;
 
 	if (tcgetattr(STDIN_FILENO, &screen.before) != 0)
 		return false;
 	raw = screen.before;
-	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO | ISIG);
+	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO);
 	raw.c_cc[VMIN] = 1;
 	raw.c_cc[VTIME] = 0;
-	return tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw) == 0;
+	if (use == TERMINAL_QUESTION) {
+		when = TCSAFLUSH;
+		raw.c_lflag &= (tcflag_t)~ISIG;
+	} else {
+		when = TCSANOW;
+		raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;
+		atexit(terminal_give_back);
+	}
+	return tcsetattr(STDIN_FILENO, when, &raw) == 0;
 }
 
 char
@@ -93,12 +109,6 @@ terminal_key(const char *keys, int wake)
 			return '\0';
 	} while (keys != NULL && (key == '\0' || strchr(keys, key) == NULL));
 	return key;
-}
-
-void
-terminal_give_back(void)
-{
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &screen.before);
 }
 
 /* ---- the screen ---- */

@@ -22,11 +22,14 @@
 unsigned screen_width(void);
 
 /*
- * For a question that a key answers: forgets what was typed before, and takes keys as
- * they are pressed, without echo.  Ctrl-C and the like are keys, too.  False: stdin
- * is not a terminal.
+ * Takes keys as they are pressed, without echo.  For a question that a key answers:
+ * forgets what was typed before, and Ctrl-C and the like are keys, too.  For a command
+ * that runs meanwhile: Ctrl-C stays a signal, Ctrl-Z and Ctrl-\ are off, since they
+ * would leave the terminal in this state, and it is restored when the program ends.
+ * False: stdin is not a terminal.
  */
-bool terminal_take(void);
+enum terminal_use { TERMINAL_QUESTION, TERMINAL_COMMAND };
+bool terminal_take(enum terminal_use use);
 /*
  * Waits for one of these keys; NULL: any.  '\0': input has ended, or the descriptor
  * `wake` (-1: none) can be read.

@@ -10,7 +10,7 @@
 #include "conn/conn.h"
 #include "conn/connect.h"
 #include "conn/discovery.h"
-#include "conn/rex.h"
+#include "conn/rpc.h"
 
 #define ASK_MS 2000
 #define SILENT_MAX 3		/* questions in a row without an answer */
@@ -89,11 +89,11 @@ ask(struct discovery *s)
 	struct kp_buf msg, frame;
 
 	kp_buf_init(&msg, MESSAGE_MAX);
-	rex_begin(&msg, &s->ids, "erlang", "nodes");
+	rpc_begin(&msg, &s->ids, "erlang", "nodes");
 	kp_etf_list(&msg, 1);
 	kp_etf_atom(&msg, "visible");
 	kp_etf_nil(&msg);
-	rex_end(&msg);
+	rpc_end(&msg);
 	dist_frame(&frame, &s->ids, &msg, true);
 	dist_conn_send(s->link, &frame);
 	kp_buf_free(&frame);

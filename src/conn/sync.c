@@ -168,7 +168,7 @@ send_frame(struct dist_sync *t, struct kp_buf *frame)
 }
 
 enum kp_err
-dist_sync_rex(struct dist_sync *t, const struct kp_buf *msg)
+dist_sync_rpc(struct dist_sync *t, const struct kp_buf *msg)
 {
 	struct kp_buf frame;
 

@@ -9,7 +9,7 @@
 #include "kprofd/clock.h"
 #include "kprofd/term.h"
 #include "conn/reach.h"
-#include "conn/rex.h"
+#include "conn/rpc.h"
 
 struct dist_sync_opts {
 	const char *target;
@@ -38,7 +38,7 @@ const char *dist_sync_name(const struct dist_sync *t);
 struct dist_ids *dist_sync_ids(struct dist_sync *t);
 
 /* Sends a message to rex, or to the peer.  KP_EIO: it cannot be sent. */
-enum kp_err dist_sync_rex(struct dist_sync *t, const struct kp_buf *msg);
+enum kp_err dist_sync_rpc(struct dist_sync *t, const struct kp_buf *msg);
 enum kp_err dist_sync_send(struct dist_sync *t, const struct kp_buf *msg);
 
 /*

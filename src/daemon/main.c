@@ -88,7 +88,7 @@ answer_is_yes(void)
 {
 	char key;
 
-	if (!terminal_take())
+	if (!terminal_take(TERMINAL_QUESTION))
 		return false;
 	fprintf(stderr, "kprofd: profile with these tiers? [y/N] ");
 	key = terminal_key(NULL, -1);

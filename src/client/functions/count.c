@@ -9,12 +9,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <termios.h>
 #include <unistd.h>
 
+#include "client/terminal.h"
 #include "conn/reach.h"
 #include "count_requests.h"
 #include "fn_command.h"
@@ -123,34 +122,7 @@ static struct {
 	bool reported;		/* that, as STDIN_END */
 	char typed[LINE_MAX_BYTES];
 	size_t n;
-	struct termios before;
 } input = { .poll = -1 };
-
-static void
-give_back(void)
-{
-	tcsetattr(STDIN_FILENO, TCSANOW, &input.before);
-}
-
-/*
- * Gets keys as they are pressed, without echo.  Ctrl-C stays a signal; Ctrl-Z and
- * Ctrl-\ are off, since they would leave the terminal in this state.
- */
-static bool
-take_terminal(void)
-{
-	struct termios raw;
-
-	if (tcgetattr(STDIN_FILENO, &input.before) != 0)
-		return false;
-	raw = input.before;
-	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO);
-	raw.c_cc[VMIN] = 1;
-	raw.c_cc[VTIME] = 0;
-	raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;
-	atexit(give_back);
-	return tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
-}
 
 static bool
 listen_to(int fd)
@@ -180,7 +152,7 @@ stdin_control_open(int wake, bool lines)
 		return -1;
 	}
 	input.listens = true;
-	if (!lines && !take_terminal()) {
+	if (!lines && !terminal_take(TERMINAL_COMMAND)) {
 		say("the terminal does not let us: %s", strerror(errno));
 		return -1;
 	}

@@ -419,7 +419,7 @@ read_key(const struct suggest_run *r)
 	for (size_t i = 0; i < entries(r); i++)
 		if (i != r->chosen)
 			keys[n++] = (char)('1' + i);
-	if (!terminal_take())
+	if (!terminal_take(TERMINAL_QUESTION))
 		return 'q';
 	ask(r);
 	key = terminal_key(keys, r->node.talk.wake);

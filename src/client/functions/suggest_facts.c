@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/agent_msg.h"
 #include "base/intern.h"
 #include "base/vec.h"
 #include "client/functions/suggest.h"
@@ -83,11 +84,8 @@ static void
 put_question(struct kp_buf *b, const struct dist_ids *ids,
     struct facts_module *const *v, uint32_t n)
 {
-	rex_begin(b, ids, "erl_eval", "expr");
-	kp_etf_list(b, 5);
-	/* Without the version byte of an external term. */
-	kp_buf_put(b, kp_facts_exprs + 1, kp_facts_exprs_len - 1);
-	kp_etf_list(b, 1);
+	msg_eval_begin(b, ids, (struct kp_span){ kp_facts_exprs,
+	    kp_facts_exprs_len }, 1);
 	kp_etf_tuple(b, 2);
 	kp_etf_atom(b, "Ask");
 	if (n == 0) {
@@ -100,36 +98,23 @@ put_question(struct kp_buf *b, const struct dist_ids *ids,
 			kp_etf_atom(b, v[i]->name);
 		kp_etf_nil(b);
 	}
-	kp_etf_nil(b);
-	for (unsigned i = 0; i < 2; i++)
-		kp_etf_atom(b, "none");
-	kp_etf_atom(b, "value");
-	kp_etf_nil(b);
-	rex_end(b);
+	msg_eval_end(b);
 }
 
 /* r is at the answer; {badrpc, _} makes no sense. */
 static enum kp_err
 question(struct facts *f, struct facts_module *const *v, uint32_t n, struct kp_term *r)
 {
-	kp_mono_ns deadline = kp_mono_now() + ANSWER_LIMIT;
 	struct kp_buf b;
 	enum kp_err e;
 
 	f->questions += 1 + n;
 	kp_buf_init(&b, ASK_MAX);
 	put_question(&b, dist_sync_ids(f->talk), v, n);
-	e = dist_sync_rex(f->talk, &b);
+	e = dist_sync_rpc(f->talk, &b);
 	kp_buf_free(&b);
-	while (e == KP_OK) {
-		e = dist_sync_next(f->talk, deadline, r);
-		if (e != KP_OK)
-			break;
-		kp_term_tuple_n(r, 2);
-		if (kp_span_is(kp_term_atom(r), "rex") && r->err == KP_OK)
-			break;
-	}
-	return e;
+	return e == KP_OK ? dist_sync_answer(f->talk,
+	    kp_mono_now() + ANSWER_LIMIT, r) : e;
 }
 
 /* ---- applications and modules ---- */

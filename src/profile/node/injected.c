@@ -104,8 +104,8 @@ send_start(struct injected *g, const struct injected_opts *o,
 	kp_etf_tuple(&b, 2);
 	kp_etf_atom(&b, "Opts");
 	put_opts(&b, o, own, nown, dist_sync_name(g->talk));
-	msg_load_end(&b);
-	e = own->err != KP_OK ? own->err : dist_sync_rex(g->talk, &b);
+	msg_eval_end(&b);
+	e = own->err != KP_OK ? own->err : dist_sync_rpc(g->talk, &b);
 	kp_buf_free(&b);
 	return e;
 }
@@ -277,7 +277,7 @@ injected_room(struct dist_sync *t, const char *target, uint64_t memory,
 
 	kp_buf_init(&b, MESSAGE_MAX);
 	while (e == KP_OK && headroom_ask(&h, &b, dist_sync_ids(t))) {
-		e = dist_sync_rex(t, &b);
+		e = dist_sync_rpc(t, &b);
 		kp_buf_reset(&b);
 		if (e == KP_OK)
 			e = dist_sync_answer(t, kp_mono_now() + ANSWER_LIMIT,

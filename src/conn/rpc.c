@@ -1,17 +1,17 @@
 /*
- * rex.c - writes messages to a node's rex or to a process there, and recognises
+ * rpc.c - writes messages to a node's rex or to a process there, and recognises
  * frames for our process.
  */
 #include <string.h>
 
-#include "conn/rex.h"
+#include "conn/rpc.h"
 #include "kprofd/etf.h"
 
 /* At the end of a pid: number, serial and creation, 4 bytes each. */
 #define PID_TAIL 12
 
 void
-rex_begin(struct kp_buf *b, const struct dist_ids *ids, const char *mod,
+rpc_begin(struct kp_buf *b, const struct dist_ids *ids, const char *mod,
     const char *fun)
 {
 	kp_etf_version(b);
@@ -24,7 +24,7 @@ rex_begin(struct kp_buf *b, const struct dist_ids *ids, const char *mod,
 }
 
 void
-rex_end(struct kp_buf *b)
+rpc_end(struct kp_buf *b)
 {
 	kp_etf_atom(b, "user");
 }

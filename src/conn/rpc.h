@@ -1,10 +1,10 @@
 /*
- * rex.h - messages to a node: {OurPid, {call, M, F, Args, user}} to the process
+ * rpc.h - messages to a node: {OurPid, {call, M, F, Args, user}} to the process
  * that is registered as rex, which answers {rex, Result}; or any message to a
  * process that we talk to.
  */
-#ifndef KPROFD_CONN_REX_H
-#define KPROFD_CONN_REX_H
+#ifndef KPROFD_CONN_RPC_H
+#define KPROFD_CONN_RPC_H
 
 #include "kprofd/buf.h"
 #include "kprofd/frame.h"
@@ -19,11 +19,11 @@ struct dist_ids {
 
 /*
  * Opens {Self, {call, M, F, Args, user}} up to Args, which the caller
- * writes; then rex_end() closes it.
+ * writes; then rpc_end() closes it.
  */
-void rex_begin(struct kp_buf *b, const struct dist_ids *ids, const char *mod,
+void rpc_begin(struct kp_buf *b, const struct dist_ids *ids, const char *mod,
     const char *fun);
-void rex_end(struct kp_buf *b);
+void rpc_end(struct kp_buf *b);
 
 /*
  * Makes the frame that takes a message to rex, or to the peer.  The caller frees
