@@ -132,16 +132,14 @@ flame_tree_rows(struct kp_buf *b, struct flame_tree *t,
 	uint64_t hidden = 0;
 	size_t rows = 0, from;
 	char n[TEXT_MAX];
+	bool is_empty;
 
 	while (i != FLAME_NONE && !is_full(r, rows) && b->err == KP_OK) {
 		below = flame_tree_first(t, i);
 		/* of a root without a call there is nothing to show */
-		if (t->v[i].depth == 0 && below == FLAME_NONE) {
-			i = node_after(t, i);
-			continue;
-		}
-		if ((double)t->v[i].total < least) {
-			hidden++;
+		is_empty = t->v[i].depth == 0 && below == FLAME_NONE;
+		if (is_empty || (double)t->v[i].total < least) {
+			hidden += !is_empty;
 			i = node_after(t, i);
 			continue;
 		}

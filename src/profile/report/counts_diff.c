@@ -269,9 +269,11 @@ in_order(const void *pa, const void *pb, void *ctx)
 	return ps->view->reverse ? -d : d;
 }
 
-static enum kp_err
+/* False after setting the error of out. */
+static bool
 pairs_make(struct pairs *ps, const struct counts_kept *a,
-    const struct counts_kept *b, const struct counts_diff_view *v)
+    const struct counts_kept *b, const struct counts_diff_view *v,
+    struct kp_buf *out)
 {
 	size_t i = 0, j = 0;
 	struct pair *p;
@@ -279,8 +281,10 @@ pairs_make(struct pairs *ps, const struct counts_kept *a,
 
 	*ps = (struct pairs){ .type = b->type, .view = v };
 	ps->v = calloc(a->n + b->n + 1, sizeof(*ps->v));
-	if (ps->v == NULL)
-		return KP_ENOMEM;
+	if (ps->v == NULL) {
+		out->err = KP_ENOMEM;
+		return false;
+	}
 	while (i < a->n || j < b->n) {
 		d = i == a->n ? 1 : j == b->n ? -1 :
 		    strcmp(a->rows[i].fn, b->rows[j].fn);
@@ -298,7 +302,7 @@ pairs_make(struct pairs *ps, const struct counts_kept *a,
 	if (ps->n > 0)
 		qsort_r(ps->v, ps->n, sizeof(*ps->v), in_order, ps);
 	ps->shown = v->top > 0 && v->top < ps->n ? v->top : ps->n;
-	return KP_OK;
+	return true;
 }
 
 static void
@@ -358,10 +362,8 @@ counts_diff_table(struct kp_buf *b, const struct counts_kept *before,
 	struct pairs ps;
 	struct grid g;
 
-	if (pairs_make(&ps, before, now, v) != KP_OK) {
-		b->err = KP_ENOMEM;
+	if (!pairs_make(&ps, before, now, v, b))
 		return;
-	}
 	grid_init(&g);
 	diff_head(&g, ps.type);
 	for (size_t i = 0; i < ps.n; i++) {
@@ -392,10 +394,8 @@ counts_diff_json(struct kp_buf *b, const struct counts_kept *before,
 	struct pairs ps;
 	struct json j;
 
-	if (pairs_make(&ps, before, now, v) != KP_OK) {
-		b->err = KP_ENOMEM;
+	if (!pairs_make(&ps, before, now, v, b))
 		return;
-	}
 	json_begin(&j, b);
 	json_object(&j, NULL);
 	json_array(&j, "rows");

@@ -190,17 +190,18 @@ sheet_free(struct sheet *s)
 	free(s->sections);
 }
 
-/* KP_ENOMEM leaves nothing to be freed. */
-static enum kp_err
+/* False after setting the error of b: there is nothing to be freed. */
+static bool
 sheet_make(struct sheet *s, const struct kp_counts *p,
-    const struct counts_view *v)
+    const struct counts_view *v, struct kp_buf *b)
 {
 	*s = (struct sheet){ .p = p, .v = v, .n = p->nrows };
 	s->lines = calloc(s->n + 1, sizeof(*s->lines));
 	s->sections = calloc(s->n + 1, sizeof(*s->sections));
 	if (s->lines == NULL || s->sections == NULL) {
 		sheet_free(s);
-		return KP_ENOMEM;
+		b->err = KP_ENOMEM;
+		return false;
 	}
 	for (size_t i = 0; i < s->n; i++) {
 		s->lines[i].row = &p->rows[i];
@@ -211,7 +212,7 @@ sheet_make(struct sheet *s, const struct kp_counts *p,
 		make_sections(s);
 	qsort_r(s->lines, s->n, sizeof(*s->lines), line_order, s);
 	s->shown = v->top > 0 && v->top < s->n ? v->top : s->n;
-	return KP_OK;
+	return true;
 }
 
 /* ---- texts ---- */
@@ -437,10 +438,8 @@ counts_table(struct kp_buf *b, const struct kp_counts *p,
 	struct sheet s;
 	struct grid g;
 
-	if (sheet_make(&s, p, v) != KP_OK) {
-		b->err = KP_ENOMEM;
+	if (!sheet_make(&s, p, v, b))
 		return;
-	}
 	grid_init(&g);
 	table_head(&s, &g);
 	table_rows(&s, &g);
@@ -562,10 +561,8 @@ counts_json(struct kp_buf *b, const struct kp_counts *p,
 	struct sheet s;
 	struct json j;
 
-	if (sheet_make(&s, p, v) != KP_OK) {
-		b->err = KP_ENOMEM;
+	if (!sheet_make(&s, p, v, b))
 		return;
-	}
 	json_begin(&j, b);
 	json_object(&j, NULL);
 	json_string(&j, "target", v->target);
@@ -644,10 +641,8 @@ counts_csv(struct kp_buf *b, const struct kp_counts *p,
 {
 	struct sheet s;
 
-	if (sheet_make(&s, p, v) != KP_OK) {
-		b->err = KP_ENOMEM;
+	if (!sheet_make(&s, p, v, b))
 		return;
-	}
 	kp_buf_printf(b, "function%s,calls%s,percent%s%s\n",
 	    p->by_process ? ",process" : "",
 	    p->type == KP_COUNTS_CALLS ? "" :

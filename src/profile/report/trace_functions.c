@@ -191,11 +191,12 @@ group_free(struct group *g)
 
 /*
  * Groups n rows, and adds up those that differ only in their process.  Functions
- * are in descending order of own or accumulated time.  KP_ENOMEM leaves g empty.
+ * are in descending order of own or accumulated time.  False after setting the
+ * error of b: g is empty.
  */
-static enum kp_err
-group_make(struct group *g, const struct kp_calls_clock *rows,
-    uint32_t n, const struct kp_call_names *names, bool by_own)
+static bool
+group_make(struct group *g, const struct kp_calls_clock *rows, uint32_t n,
+    const struct trace_view *v, bool by_own, struct kp_buf *b)
 {
 	*g = (struct group){ 0 };
 	g->by_fn = malloc((n + 1) * sizeof(*g->by_fn));
@@ -203,7 +204,8 @@ group_make(struct group *g, const struct kp_calls_clock *rows,
 	g->fns = malloc((2 * (size_t)n + 1) * sizeof(*g->fns));
 	if (g->by_fn == NULL || g->by_caller == NULL || g->fns == NULL) {
 		group_free(g);
-		return KP_ENOMEM;
+		b->err = KP_ENOMEM;
+		return false;
 	}
 	if (n > 0)
 		memcpy(g->by_fn, rows, n * sizeof(*rows));
@@ -212,8 +214,8 @@ group_make(struct group *g, const struct kp_calls_clock *rows,
 	memcpy(g->by_caller, g->by_fn, g->nrows * sizeof(*g->by_fn));
 	qsort(g->by_caller, g->nrows, sizeof(*g->by_caller), by_caller);
 	fns_from_rows(g);
-	put_in_order(g, names, by_own);
-	return KP_OK;
+	put_in_order(g, v->names, by_own);
+	return true;
 }
 
 /*
@@ -338,10 +340,8 @@ put_totals(struct sheet *s)
 	const struct kp_calls_sum *sum = s->v->sum;
 	struct group g;
 
-	if (group_make(&g, s->rows, s->n, s->v->names, s->v->by_own) != KP_OK) {
-		s->b->err = KP_ENOMEM;
+	if (!group_make(&g, s->rows, s->n, s->v, s->v->by_own, s->b))
 		return;
-	}
 	put_heading(s);
 	put_row(s, "[{ ", "totals,", g.calls,
 	    sum->opts.cpu ? g.own : sum->last - sum->first, g.own, "}].",
@@ -398,11 +398,8 @@ put_process(struct sheet *s, const struct part *part)
 	struct group g;
 	struct kp_buf id;
 
-	if (group_make(&g, part->rows, part->n, s->v->names,
-	    s->v->by_own) != KP_OK) {
-		s->b->err = KP_ENOMEM;
+	if (!group_make(&g, part->rows, part->n, s->v, s->v->by_own, s->b))
 		return;
-	}
 	kp_buf_init(&id, ID_MAX);
 	kp_buf_str(&id, "\"");
 	trace_put_pid(&id, s->v->names, proc);
@@ -536,10 +533,8 @@ callgrind_process(struct kp_buf *b, const struct trace_view *v,
 {
 	struct group g;
 
-	if (group_make(&g, rows, n, v->names, true) != KP_OK) {
-		b->err = KP_ENOMEM;
+	if (!group_make(&g, rows, n, v, true, b))
 		return;
-	}
 	kp_buf_str(b, "ob=");
 	trace_put_root(b, v, rows[0].proc);
 	kp_buf_str(b, "\n");
