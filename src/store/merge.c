@@ -5,8 +5,8 @@
  * OUT.
  *
  * Row ids differ from file to file.  For each kind of id a temporary table maps
- * the old one to the new one (map_node: old, new).  Columns with ids have names
- * such as node_id and are translated; other columns are copied.
+ * the old one to the new one (map_node: old, new).  Columns with ids have the
+ * names of these, such as node_id, and are translated; others are copied.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,22 +25,22 @@
 /* ---- the rows ---- */
 
 #define OF_NEW " and request_id in (select new from temp.map_request)"
-#define SQL_MAX 65536u		/* bytes of one statement */
 
-/* Tables of names, and the column of these, which is unique. */
-static const struct names {
-	const char *table, *name;
-} dims[] = {
-	{ "node", "name" }, { "tier", "name" }, { "identity", "name" },
-	{ "function", "name" }, { "cause", "name" }, { "receiver", "name" },
-	{ "stack", "frames" }, { "stack_path", "path" },
-};
-#define NDIMS (sizeof(dims) / sizeof(dims[0]))
-
-/* Tables whose rows are copied if their `key` is in a map. */
-static const struct fact {
+/* A table, the name of the map of its ids, and a column. */
+struct copied {
 	const char *table, *map, *key;
-} facts[] = {
+};
+
+/* Tables of names; these are in the column, and unique. */
+static const struct copied names[] = {
+	{ "node", "node", "name" }, { "tier", "tier", "name" },
+	{ "identity", "identity", "name" }, { "function", "function", "name" },
+	{ "cause", "cause", "name" }, { "receiver", "receiver", "name" },
+	{ "stack", "stack", "frames" }, { "stack_path", "path", "path" },
+};
+
+/* Tables whose rows are copied if the column is in the map. */
+static const struct copied rows[] = {
 	{ "run", "run", "id" },
 	{ "time_window", "window", "id" },
 	{ "stat", "window", "window_id" },
@@ -53,24 +53,24 @@ static const struct fact {
 	{ "request_wait", "request", "request_id" },
 	{ "stack_stat", "window", "window_id" },
 };
-#define NFACTS (sizeof(facts) / sizeof(facts[0]))
 
-/* Tables that are computed from others. */
-static const char *const derived[] = { "request_time", "level_sum",
-	"level_stat", "level_stack", "level_next" };
-#define NDERIVED (sizeof(derived) / sizeof(derived[0]))
+#define COUNT(v) (sizeof(v) / sizeof((v)[0]))
 
 bool
 kp_merge_knows(const char *table)
 {
-	for (size_t i = 0; i < NDERIVED; i++)
+	/* these are computed from others */
+	static const char *const derived[] = { "request_time", "level_sum",
+		"level_stat", "level_stack", "level_next" };
+
+	for (size_t i = 0; i < COUNT(derived); i++)
 		if (strcmp(derived[i], table) == 0)
 			return true;
-	for (size_t i = 0; i < NDIMS; i++)
-		if (strcmp(dims[i].table, table) == 0)
+	for (size_t i = 0; i < COUNT(names); i++)
+		if (strcmp(names[i].table, table) == 0)
 			return true;
-	for (size_t i = 0; i < NFACTS; i++)
-		if (strcmp(facts[i].table, table) == 0)
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (strcmp(rows[i].table, table) == 0)
 			return true;
 	return false;
 }
@@ -91,7 +91,7 @@ static const char add_times[] = "insert into main.request_time "
 
 static const char maps[] =
     MAP("node") MAP("tier") MAP("identity") MAP("function") MAP("cause")
-    MAP("receiver") MAP("stack") MAP("stack_path") MAP("run") MAP("window")
+    MAP("receiver") MAP("stack") MAP("path") MAP("run") MAP("window")
     MAP("request") MAP("event")
     "drop table if exists temp.reach;"
     "drop table if exists temp.met;"
@@ -207,140 +207,57 @@ static const char renew_runs[] =
 
 /* ---- copying ---- */
 
-/* Returns "map_node" for node_id; NULL: it does not hold an id. */
-static const char *
-map_of(const char *column)
-{
-	static const char *const names[][2] = {
-		{ "run_id", "map_run" }, { "node_id", "map_node" },
-		{ "tier_id", "map_tier" }, { "identity_id", "map_identity" },
-		{ "function_id", "map_function" },
-		{ "cause_id", "map_cause" }, { "window_id", "map_window" },
-		{ "receiver_id", "map_receiver" },
-		{ "stack_id", "map_stack" }, { "path_id", "map_stack_path" },
-		{ "request_id", "map_request" },
-	};
+/*
+ * These write the statements that copy a table, ?1, with map and column ?2 and ?3.
+ * They copy all columns except `position`, which main sets.
+ */
+#define COLUMNS " from pragma_table_info(?1, 'main') where name <> 'position'"
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(names[i][0], column) == 0)
-			return names[i][1];
-	return NULL;
-}
+/* Adds the names that main lacks, and maps all ids. */
+static const char copy_names[] =
+    "select printf('insert or ignore into main.%s (%s) select %s from src.%s s"
+    " order by s.id; insert into temp.map_%s select s.id, d.id from src.%s s"
+    " join main.%s d on d.%s = s.%s', ?1, c, c, ?1, ?2, ?1, ?1, ?3, ?3)"
+    " from (select group_concat(printf('\"%w\"', name)) as c" COLUMNS
+    " and name <> 'id')";
 
-struct columns {
-	struct kp_buf to, from;
-};
+/* It starts from the map, to read little of a file that grew little. */
+static const char copy_rows[] =
+    "select printf('insert into main.%s (%s) select %s from temp.map_%s m"
+    " cross join src.%s s on s.%s = m.old%s', ?1,"
+    " group_concat(printf('\"%w\"', name)),"
+    " group_concat(case when name = ?3 then 'm.new'"
+    "  when name glob '*_id' then printf('(select new"
+    "   from temp.map_%s where old = s.\"%w\")', substr(name, 1,"
+    "   length(name) - 3), name)"
+    "  else printf('s.\"%w\"', name) end), ?2, ?1, ?3,"
+    " case when ?1 = 'run' then"
+    "  ' where m.new not in (select id from main.run)' else '' end)" COLUMNS;
 
-/* key: the column that chooses rows; NULL: names, which get ids of main. */
-static void
-add_column(struct columns *c, const char *name, const char *key)
-{
-	const char *sep = c->to.len > 0 ? ", " : "", *map = map_of(name);
-
-	if (key == NULL && strcmp(name, "id") == 0)
-		return;
-	if (key != NULL && strcmp(name, key) == 0) {
-		kp_buf_printf(&c->from, "%sm.new", sep);
-	} else if (map != NULL) {
-		kp_buf_printf(&c->from, "%s(select new from temp.%s where"
-		    " old = s.\"%s\")", sep, map, name);
-	} else {
-		kp_buf_printf(&c->from, "%ss.\"%s\"", sep, name);
-	}
-	kp_buf_printf(&c->to, "%s\"%s\"", sep, name);
-}
-
-/* Finds the columns to copy: all except `position`, which main sets. */
+/* Sets *count, unless NULL, to the number of rows of the last statement. */
 static int
-find_columns(sqlite3 *db, const char *table, const char *key,
-    struct columns *c)
+copy(sqlite3 *db, const char *writes, const struct copied *c, uint64_t *count)
 {
-	static const char sql[] = "select name from pragma_table_info(?1,"
-	    " 'main') where name <> 'position' order by cid";
+	const char *text;
+	char *sql = NULL;
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(db, writes, -1, &st, NULL);
 
 	if (rc != SQLITE_OK)
 		return rc;
-	sqlite3_bind_text(st, 1, table, -1, SQLITE_STATIC);
-	while (sqlite3_step(st) == SQLITE_ROW)
-		add_column(c, (const char *)sqlite3_column_text(st, 0), key);
+	sqlite3_bind_text(st, 1, c->table, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 2, c->map, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 3, c->key, -1, SQLITE_STATIC);
+	if (sqlite3_step(st) == SQLITE_ROW &&
+	    (text = (const char *)sqlite3_column_text(st, 0)) != NULL)
+		sql = sqlite3_mprintf("%s", text);
 	rc = sqlite3_finalize(st);
-	if (rc == SQLITE_OK && (c->to.err != KP_OK || c->from.err != KP_OK))
-		rc = SQLITE_NOMEM;
-	return rc;
-}
-
-static int
-run_built(sqlite3 *db, struct kp_buf *sql, uint64_t *count)
-{
-	int rc = sql->err != KP_OK ? SQLITE_NOMEM :
-	    sqlite3_exec(db, kp_buf_cstr(sql), NULL, NULL, NULL);
-
+	if (rc == SQLITE_OK)
+		rc = sql != NULL ? sqlite3_exec(db, sql, NULL, NULL, NULL) :
+		    SQLITE_NOMEM;
+	sqlite3_free(sql);
 	if (rc == SQLITE_OK && count != NULL)
 		*count = (uint64_t)sqlite3_changes64(db);
-	return rc;
-}
-
-static void
-columns_init(struct columns *c)
-{
-	kp_buf_init(&c->to, SQL_MAX);
-	kp_buf_init(&c->from, SQL_MAX);
-}
-
-static void
-columns_free(struct columns *c)
-{
-	kp_buf_free(&c->to);
-	kp_buf_free(&c->from);
-}
-
-/* Adds the names that main lacks, and maps all ids. */
-static int
-copy_names(sqlite3 *db, const struct names *d)
-{
-	const char *table = d->table;
-	struct columns c;
-	struct kp_buf sql;
-	int rc;
-
-	columns_init(&c);
-	kp_buf_init(&sql, SQL_MAX);
-	rc = find_columns(db, table, NULL, &c);
-	kp_buf_printf(&sql, "insert or ignore into main.%s (%s) select %s"
-	    " from src.%s s order by s.id;"
-	    "insert into temp.map_%s select s.id, d.id from src.%s s"
-	    " join main.%s d on d.%s = s.%s", table, kp_buf_cstr(&c.to),
-	    kp_buf_cstr(&c.from), table, table, table, table, d->name,
-	    d->name);
-	if (rc == SQLITE_OK)
-		rc = run_built(db, &sql, NULL);
-	kp_buf_free(&sql);
-	columns_free(&c);
-	return rc;
-}
-
-static int
-copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
-{
-	struct columns c;
-	struct kp_buf sql;
-	int rc;
-
-	columns_init(&c);
-	kp_buf_init(&sql, SQL_MAX);
-	rc = find_columns(db, f->table, f->key, &c);
-	/* starts from the map, to read little of a file that grew little */
-	kp_buf_printf(&sql, "insert into main.%s (%s) select %s"
-	    " from temp.map_%s m cross join src.%s s on s.%s = m.old%s",
-	    f->table, kp_buf_cstr(&c.to), kp_buf_cstr(&c.from), f->map,
-	    f->table, f->key, strcmp(f->table, "run") == 0 ?
-	    " where m.new not in (select id from main.run)" : "");
-	if (rc == SQLITE_OK)
-		rc = run_built(db, &sql, count);
-	kp_buf_free(&sql);
-	columns_free(&c);
 	return rc;
 }
 
@@ -354,8 +271,7 @@ choose(sqlite3 *db)
 		take_events, renew_runs, positions };
 	int rc = SQLITE_OK;
 
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) &&
-	    rc == SQLITE_OK; i++)
+	for (size_t i = 0; i < COUNT(steps) && rc == SQLITE_OK; i++)
 		rc = sqlite3_exec(db, steps[i], NULL, NULL, NULL);
 	return rc;
 }
@@ -367,17 +283,17 @@ choose(sqlite3 *db)
 static int
 merge_rows(sqlite3 *db, struct kp_merge_count *count)
 {
-	uint64_t n[NFACTS] = { 0 };
+	uint64_t n[COUNT(rows)] = { 0 };
 	int rc = sqlite3_exec(db, maps, NULL, NULL, NULL);
 
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(db, no_sums, NULL, NULL, NULL);
-	for (size_t i = 0; i < NDIMS && rc == SQLITE_OK; i++)
-		rc = copy_names(db, &dims[i]);
+	for (size_t i = 0; i < COUNT(names) && rc == SQLITE_OK; i++)
+		rc = copy(db, copy_names, &names[i], NULL);
 	if (rc == SQLITE_OK)
 		rc = choose(db);
-	for (size_t i = 0; i < NFACTS && rc == SQLITE_OK; i++)
-		rc = copy_rows(db, &facts[i], &n[i]);
+	for (size_t i = 0; i < COUNT(rows) && rc == SQLITE_OK; i++)
+		rc = copy(db, copy_rows, &rows[i], &n[i]);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(db, add_times, NULL, NULL, NULL);
 	*count = (struct kp_merge_count){ .runs = n[0], .windows = n[1],
@@ -478,7 +394,7 @@ nothing_left(const struct kp_merge *m, char **why)
 	enum kp_err err = KP_OK;
 	char *name;
 
-	for (size_t i = 0; i < 2 && err == KP_OK; i++) {
+	for (size_t i = 0; i < COUNT(suffixes) && err == KP_OK; i++) {
 		if (asprintf(&name, "%s%s", m->path, suffixes[i]) < 0)
 			return KP_ENOMEM;
 		if (access(name, F_OK) == 0) {
@@ -540,11 +456,11 @@ make_copy(struct kp_merge *m, char **why)
 }
 
 static int
-mode_is(void *ctx, int n, char **values, char **names)
+mode_is(void *ctx, int n, char **values, char **columns)
 {
 	bool *single = ctx;
 
-	(void)names;
+	(void)columns;
 	*single = n == 1 && values[0] != NULL &&
 	    strcmp(values[0], "delete") == 0;
 	return 0;
@@ -590,19 +506,20 @@ copy_out(struct kp_merge *m, char **why)
 {
 	sqlite3 *out = NULL;
 	enum kp_err err;
-	int rc, version;
+	bool empty = false;
+	int rc;
 
 	rc = sqlite3_open_v2(m->path, &out, SQLITE_OPEN_READWRITE |
 	    SQLITE_OPEN_NOMUTEX, NULL);
 	if (rc == SQLITE_OK) {
 		sqlite3_busy_timeout(out, BUSY_MS);
-		err = schema_version(out, m->path, &version, why);
+		err = schema_check(out, m->path, &empty, why);
 	} else {
 		err = schema_explain(out, rc, m->path, why);
 	}
 	if (err == KP_OK)
 		err = leave_wal(m, out, why);
-	if (err == KP_OK && version > 0)
+	if (err == KP_OK && !empty)
 		err = backup(m, out, why);
 	sqlite3_close(out);
 	return err;
@@ -629,7 +546,7 @@ open_copy(struct kp_merge *m, char **why)
 	if (m->lock >= 0)
 		err = copy_out(m, why);
 	if (err == KP_OK)
-		err = schema_bring_up(m->db, m->copy, why);
+		err = schema_make(m->db, m->copy, why);
 	if (err != KP_OK)
 		return err;
 	rc = sqlite3_exec(m->db, ready, NULL, NULL, NULL);

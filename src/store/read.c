@@ -295,12 +295,12 @@ static enum kp_err
 identify(sqlite3 *conn, const char *path, char **why)
 {
 	enum kp_err err;
-	int version;
+	bool empty;
 
-	err = schema_version(conn, path, &version, why);
+	err = schema_check(conn, path, &empty, why);
 	if (err != KP_OK)
 		return err;
-	if (version == 0) {
+	if (empty) {
 		schema_why(why, "cannot read '%s': there is nothing in it "
 		    "(see -db)", path);
 		return KP_EFORMAT;

@@ -23,14 +23,6 @@
 
 #define BUSY_MS 1000
 
-/*
- * The first makes the tables in an empty file.  Steps from a released version to
- * later ones follow it; schema_version() then accepts that version, too.
- */
-static const struct schema_step steps[] = {
-	{ SCHEMA_VERSION, (const char *)schema_sql },
-};
-
 void
 schema_why(char **why, const char *fmt, ...)
 {
@@ -156,85 +148,60 @@ read_int(sqlite3 *db, const char *sql, int *out)
 }
 
 enum kp_err
-schema_version(sqlite3 *db, const char *path, int *version, char **why)
+schema_check(sqlite3 *db, const char *path, bool *empty, char **why)
 {
-	int app, tables, rc;
+	int app, tables, version, rc;
 
 	rc = read_int(db, "select count(*) from sqlite_master", &tables);
 	if (rc == SQLITE_OK)
 		rc = read_int(db, "pragma application_id", &app);
 	if (rc == SQLITE_OK)
-		rc = read_int(db, "pragma user_version", version);
+		rc = read_int(db, "pragma user_version", &version);
 	if (rc != SQLITE_OK)
 		return schema_explain(db, rc, path, why);
-	if (app == 0 && tables == 0 && *version == 0)
+	*empty = app == 0 && tables == 0 && version == 0;
+	if (*empty || (app == SCHEMA_APP_ID && version == SCHEMA_VERSION))
 		return KP_OK;
-	if (app != SCHEMA_APP_ID || *version < 1) {
+	if (app != SCHEMA_APP_ID || version < 1)
 		schema_why(why, "cannot open '%s': not a kprofd database (move "
 		    "it away or choose another with -db)", path);
-		return KP_EFORMAT;
-	}
-	if (*version > SCHEMA_VERSION) {
+	else if (version > SCHEMA_VERSION)
 		schema_why(why, "cannot open '%s': written by a newer kprofd "
 		    "(its schema is %d, this program knows %d; update it or "
-		    "choose another file with -db)", path, *version,
+		    "choose another file with -db)", path, version,
 		    SCHEMA_VERSION);
-		return KP_EFORMAT;
-	}
-	if (*version < SCHEMA_VERSION) {
+	else
 		schema_why(why, "cannot open '%s': written by an older kprofd "
 		    "(its schema is %d, this program knows %d; keep it and "
-		    "begin a new one with kprofd -db)", path, *version,
+		    "begin a new one with kprofd -db)", path, version,
 		    SCHEMA_VERSION);
-		return KP_EFORMAT;
-	}
-	return KP_OK;
+	return KP_EFORMAT;
 }
 
 enum kp_err
-schema_migrate(sqlite3 *db, const char *path, int version,
-    const struct schema_step *step, size_t n, char **why)
-{
-	enum kp_err err;
-	int rc;
-
-	for (size_t i = 0; i < n; i++) {
-		if (step[i].version <= version)
-			continue;
-		rc = sqlite3_exec(db, "begin exclusive", NULL, NULL, NULL);
-		if (rc == SQLITE_OK)
-			rc = sqlite3_exec(db, step[i].sql, NULL, NULL, NULL);
-		if (rc == SQLITE_OK)
-			rc = sqlite3_exec(db, "commit", NULL, NULL, NULL);
-		if (rc == SQLITE_OK)
-			continue;
-		err = schema_explain(db, rc, path, why);
-		sqlite3_exec(db, "rollback", NULL, NULL, NULL);
-		return err;
-	}
-	return KP_OK;
-}
-
-enum kp_err
-schema_bring_up(sqlite3 *db, const char *path, char **why)
+schema_make(sqlite3 *db, const char *path, char **why)
 {
 	/*
 	 * auto_vacuum can only be set before the first table is made;
 	 * retention needs it to release pages.
 	 */
-	static const char fresh[] = "pragma auto_vacuum = incremental";
-	int version, rc = SQLITE_OK;
+	static const char *const steps[] = {
+		"pragma auto_vacuum = incremental; begin exclusive",
+		(const char *)schema_sql, "commit" };
+	int rc = SQLITE_OK;
 	enum kp_err err;
+	bool empty;
 
-	err = schema_version(db, path, &version, why);
-	if (err != KP_OK)
+	err = schema_check(db, path, &empty, why);
+	if (err != KP_OK || !empty)
 		return err;
-	if (version == 0)
-		rc = sqlite3_exec(db, fresh, NULL, NULL, NULL);
-	if (rc != SQLITE_OK)
-		return schema_explain(db, rc, path, why);
-	return schema_migrate(db, path, version, steps,
-	    sizeof(steps) / sizeof(steps[0]), why);
+	for (int i = 0; i < 3 && rc == SQLITE_OK; i++)
+		rc = sqlite3_exec(db, steps[i], NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		return KP_OK;
+	err = schema_explain(db, rc, path, why);
+	sqlite3_exec(db, "rollback", NULL, NULL, NULL);
+	return err;
 }
 
 /* Makes the tables, and sets the connection up. */
@@ -250,7 +217,7 @@ bring_up(sqlite3 *db, const char *path, char **why)
 	int rc;
 
 	sqlite3_busy_timeout(db, BUSY_MS);
-	err = schema_bring_up(db, path, why);
+	err = schema_make(db, path, why);
 	if (err != KP_OK)
 		return err;
 	rc = sqlite3_exec(db, ready, NULL, NULL, NULL);

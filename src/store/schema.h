@@ -25,12 +25,6 @@
 	" union all select request_id, 0, self_ns from call" \
 	" where seq = 0 and self_ns is not null" of_entry
 
-/* Leads to this version from the one before, or from an empty file. */
-struct schema_step {
-	int version;
-	const char *sql;	/* also sets user_version */
-};
-
 /* Sets *why, owned by the caller, to a line of text; why may be NULL. */
 void schema_why(char **why, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -38,23 +32,17 @@ void schema_why(char **why, const char *fmt, ...)
 enum kp_err schema_explain(sqlite3 *db, int rc, const char *path, char **why);
 
 /*
- * Opens path for writing, makes it (mode 0640) if it is not there, and brings it
- * to SCHEMA_VERSION.  *lock is a file descriptor that locks out other daemons;
- * close it after the connection.  *made: there was no file.  On error nothing
- * stays open, and a new file is removed.
+ * Opens path for writing, and makes it (mode 0640) if it is not there.  *lock is a
+ * file descriptor that locks out other daemons; close it after the connection.
+ * *made: there was no file.  On error nothing stays open, and a new file is
+ * removed.
  */
 enum kp_err schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
     char **why);
-/* Does that by an open connection: without lock or WAL. */
-enum kp_err schema_bring_up(sqlite3 *db, const char *path, char **why);
-/*
- * Gets the schema of the file, if it is kprofd's and this program knows it; 0: an
- * empty file.
- */
-enum kp_err schema_version(sqlite3 *db, const char *path, int *version,
+/* Makes the tables by an open connection, if the file is empty. */
+enum kp_err schema_make(sqlite3 *db, const char *path, char **why);
+/* Refuses a file that is not empty and not of SCHEMA_VERSION; does not write. */
+enum kp_err schema_check(sqlite3 *db, const char *path, bool *empty,
     char **why);
-/* Runs the steps above version, each in a transaction. */
-enum kp_err schema_migrate(sqlite3 *db, const char *path, int version,
-    const struct schema_step *steps, size_t n, char **why);
 
 #endif

@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "store/schema.h"
 #include "store_fixture.h"
 
 static void
@@ -416,33 +415,6 @@ test_refusals(void **state)
 	assert_string_equal(sql_text("select state from runs"), "clean");
 }
 
-static void
-test_migration(void **state)
-{
-	static const struct schema_step good[] = {
-		{ 5, "this has been done" },
-		{ 6, "create table more (x); pragma user_version = 6" },
-	};
-	static const struct schema_step bad[] = {
-		{ 7, "create table half (x); pragma user_version = 7; oops" },
-	};
-	struct kp_store *s = open_store();
-	char *why = NULL;
-	sqlite3 *db;
-
-	(void)state;
-	kp_store_close(s);
-	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	assert_int_equal(schema_migrate(db, path, 5, good, 2, &why), KP_OK);
-	assert_int_not_equal(schema_migrate(db, path, 6, bad, 1, &why), KP_OK);
-	assert_non_null(why);
-	free(why);
-	sqlite3_close(db);
-	assert_string_equal(sql_text("pragma user_version"), "6");
-	assert_string_equal(sql_text("select name from sqlite_master"
-	    " where name in ('more', 'half')"), "more");
-}
-
 /* A database of before is neither read nor written, and stays as it is. */
 static void
 test_older_schema(void **state)
@@ -522,7 +494,6 @@ main(void)
 		ON_A_FILE(test_failed),
 		ON_A_FILE(test_refusals),
 		ON_A_FILE(test_corrupt),
-		ON_A_FILE(test_migration),
 		ON_A_FILE(test_older_schema),
 		ON_A_FILE(test_a_thousand_series),
 	};
