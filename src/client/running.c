@@ -12,7 +12,7 @@
 
 #include "client.h"
 #include "kprofd/nodes.h"
-#include "store/running.h"
+#include "store/live_window.h"
 #include "text/text.h"
 
 #define PATIENCE_S 2u		/* for each daemon */
@@ -22,7 +22,7 @@
 
 /* Removes the windows of nodes that are not asked for. */
 static void
-keep_nodes(struct running *r, const char *globs)
+keep_nodes(struct live_windows *r, const char *globs)
 {
 	size_t n = 0;
 
@@ -34,12 +34,12 @@ keep_nodes(struct running *r, const char *globs)
 		r->v[i] = r->v[n];
 		r->v[n++] = w;
 	}
-	running_cut(r, n);
+	live_windows_cut(r, n);
 }
 
 /* A daemon that does not answer has no window; what one refuses is in why. */
 static void
-ask(struct running *r, const struct place *p, const char *node, char *why,
+ask(struct live_windows *r, const struct place *p, const char *node, char *why,
     size_t n)
 {
 	size_t ndbs = place_dbs(p).n;
@@ -54,7 +54,7 @@ ask(struct running *r, const struct place *p, const char *node, char *why,
 		kp_buf_init(&answer, ANSWER_MAX);
 		err = daemon_ask(&one, "running", PATIENCE_S, &answer, text,
 		    sizeof(text));
-		if (err == KP_OK && running_read(r, answer.p, answer.len) !=
+		if (err == KP_OK && live_windows_read(r, answer.p, answer.len) !=
 		    KP_OK)
 			snprintf(why, n, "kprofd answers what kprof does not "
 			    "understand: are both of one version?");
@@ -82,7 +82,7 @@ is_ahead(struct kp_query *q, const struct report *stored, bool *ahead)
 /* Puts the windows into *report, or when the first of them follows. */
 static enum kp_err
 show_running(struct kp_query *q, const struct kp_query_range *r, bool live,
-    const struct running *running, struct report **report)
+    const struct live_windows *running, struct report **report)
 {
 	struct report *now;
 	enum kp_err err;
@@ -130,7 +130,7 @@ running_report(struct kp_query *q, const struct place *p,
     const struct kp_query_range *r, bool live, struct report **report,
     char *why, size_t n)
 {
-	struct running running = { 0 };
+	struct live_windows running = { 0 };
 	bool ahead;
 	enum kp_err err = is_ahead(q, *report, &ahead);
 
@@ -142,6 +142,6 @@ running_report(struct kp_query *q, const struct place *p,
 		err = show_running(q, r, live, &running, report);
 	else if (running.closed > 0)
 		err = wait_stored(q, r, report);
-	running_free(&running);
+	live_windows_free(&running);
 	return err;
 }

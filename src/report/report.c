@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "report.h"
-#include "store/running.h"
+#include "store/live_window.h"
 
 #define SURE 3	/* standard errors that chance alone does not exceed */
 #define SMALL 10	/* a mean below SMALL times what tracing adds is reported */
@@ -690,19 +690,19 @@ report_from_db(struct kp_query *q, const struct kp_query_range *r,
 
 enum kp_err
 report_from_running(struct kp_query *q, const struct kp_query_range *r,
-    const struct running *running, struct report **out)
+    const struct live_windows *running, struct report **out)
 {
 	struct kp_query_tiers tiers = { 0 };
 	struct kp_query_sum sum = { 0 };
-	const char *nodes[RUNNING_MAX];
+	const char *nodes[LIVE_WINDOWS_MAX];
 	enum kp_err err;
 	size_t n;
 
-	for (n = 0; n < running->n && n < RUNNING_MAX; n++)
+	for (n = 0; n < running->n && n < LIVE_WINDOWS_MAX; n++)
 		nodes[n] = running->v[n].node;
 	err = kp_query_tiers(q, &tiers);
 	if (err == KP_OK)
-		err = running_sum(running, &tiers, &sum);
+		err = live_windows_sum(running, &tiers, &sum);
 	if (err == KP_OK)
 		err = make(&sum, r->identity_glob, nodes, n, &tiers, out);
 	if (err == KP_OK) {

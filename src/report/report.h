@@ -89,10 +89,10 @@ enum kp_err report_from_window(const struct kp_window *w,
  */
 enum kp_err report_from_db(struct kp_query *q, const struct kp_query_range *r,
     struct report **out);
-struct running;
+struct live_windows;
 /* The same, of running windows; the database has the tiers. */
 enum kp_err report_from_running(struct kp_query *q,
-    const struct kp_query_range *r, const struct running *running,
+    const struct kp_query_range *r, const struct live_windows *running,
     struct report **out);
 void report_free(struct report *r);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "store/running.h"
+#include "store/live_window.h"
 
 static void
 head(struct kp_buf *b)
@@ -16,11 +16,11 @@ head(struct kp_buf *b)
 }
 
 static void
-write_again(const struct running *r, struct kp_buf *b)
+write_again(const struct live_windows *r, struct kp_buf *b)
 {
-	running_put_head(b, r->closed, r->left);
+	live_windows_put_head(b, r->closed, r->left);
 	for (size_t i = 0; i < r->n; i++)
-		running_put(b, &r->v[i]);
+		live_windows_put(b, &r->v[i]);
 	REQUIRE(b->err == KP_OK);
 }
 
@@ -28,7 +28,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
 	const struct kp_query_tiers none = { 0 };
-	struct running r = { 0 }, back = { 0 };
+	struct live_windows r = { 0 }, back = { 0 };
 	struct kp_buf form, one, two;
 	struct kp_query_sum sum;
 
@@ -37,18 +37,18 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	kp_buf_init(&two, 64 << 20);
 	head(&form);
 	kp_buf_put(&form, p, n);
-	if (form.err == KP_OK && running_read(&r, form.p, form.len) == KP_OK) {
-		REQUIRE(running_sum(&r, &none, &sum) == KP_OK);
+	if (form.err == KP_OK && live_windows_read(&r, form.p, form.len) == KP_OK) {
+		REQUIRE(live_windows_sum(&r, &none, &sum) == KP_OK);
 		REQUIRE(sum.windows == r.n);
 		kp_query_sum_free(&sum);
 		write_again(&r, &one);
-		REQUIRE(running_read(&back, one.p, one.len) == KP_OK);
+		REQUIRE(live_windows_read(&back, one.p, one.len) == KP_OK);
 		write_again(&back, &two);
 		REQUIRE(one.len == two.len &&
 		    memcmp(one.p, two.p, one.len) == 0);
 	}
-	running_free(&r);
-	running_free(&back);
+	live_windows_free(&r);
+	live_windows_free(&back);
 	kp_buf_free(&form);
 	kp_buf_free(&one);
 	kp_buf_free(&two);

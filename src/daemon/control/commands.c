@@ -16,7 +16,7 @@
 #include "daemon/control/status.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/etf.h"
-#include "store/running.h"
+#include "store/live_window.h"
 
 #define CLEAR_S 600		/* the longest wait: it goes through all processes */
 
@@ -323,12 +323,12 @@ do_running(struct commands *cs, struct control_client *c,
 	for (unsigned i = 0; i < n; i++)
 		closed += v[i]->windows;
 	kp_buf_init(&b, CONTROL_ANSWER_MAX);
-	running_put_head(&b, closed, daemon_window_left(cs->p->daemon));
+	live_windows_put_head(&b, closed, daemon_window_left(cs->p->daemon));
 	for (unsigned i = 0; i < n && b.err == KP_OK; i++) {
 		w = v[i]->windows > 0 ? NULL :
 		    target_running(v[i], kp_moment_now());
 		if (w != NULL)
-			running_put(&b, w);
+			live_windows_put(&b, w);
 		kp_window_free(w);
 	}
 	if (b.err == KP_ELIMIT) {

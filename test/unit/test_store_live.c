@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "report/report.h"
-#include "store/running.h"
+#include "store/live_window.h"
 #include "store_fixture.h"
 
 static struct kp_buf form;
@@ -23,12 +23,12 @@ put(const char *const *nodes, size_t n)
 	struct kp_window *w;
 
 	kp_buf_reset(&form);
-	running_put_head(&form, 3, 6 * S);
+	live_windows_put_head(&form, 3, 6 * S);
 	for (size_t i = 0; i < n; i++) {
 		w = known_window(nodes[i], T0);
 		w->cost.traced_call = 700;
 		w->entry_calls = 120;
-		running_put(&form, w);
+		live_windows_put(&form, w);
 		kp_window_free(w);
 	}
 	assert_int_equal(form.err, KP_OK);
@@ -58,7 +58,7 @@ assert_as_stored(const char *const *nodes, size_t n)
 	struct kp_store *s = open_store();
 	struct kp_query_sum stored, running;
 	struct kp_query_tiers tiers = { 0 };
-	struct running r = { 0 };
+	struct live_windows r = { 0 };
 	struct kp_query *q;
 
 	for (size_t i = 0; i < n; i++)
@@ -68,11 +68,11 @@ assert_as_stored(const char *const *nodes, size_t n)
 	assert_int_equal(kp_query_tiers(q, &tiers), KP_OK);
 	assert_int_equal(kp_query_sum(q, &all, &stored), KP_OK);
 	put(nodes, n);
-	assert_int_equal(running_read(&r, form.p, form.len), KP_OK);
+	assert_int_equal(live_windows_read(&r, form.p, form.len), KP_OK);
 	assert_int_equal(r.n, n);
 	assert_int_equal(r.closed, 3);
 	assert_int_equal(r.left, 6 * S);
-	assert_int_equal(running_sum(&r, &tiers, &running), KP_OK);
+	assert_int_equal(live_windows_sum(&r, &tiers, &running), KP_OK);
 	assert_int_equal(running.windows, stored.windows);
 	assert_int_equal(running.start, stored.start);
 	assert_int_equal(running.end, stored.end);
@@ -88,7 +88,7 @@ assert_as_stored(const char *const *nodes, size_t n)
 	kp_query_sum_free(&running);
 	kp_query_sum_free(&stored);
 	kp_query_tiers_free(&tiers);
-	running_free(&r);
+	live_windows_free(&r);
 	kp_query_close(q);
 	kp_store_close(s);
 }
@@ -118,15 +118,15 @@ test_report(void **state)
 	static const char *const nodes[] = { "a@h" };
 	struct kp_store *s = open_store();
 	struct kp_query *q = open_query();
-	struct running r = { 0 };
+	struct live_windows r = { 0 };
 	struct report *report;
 
 	(void)state;
 	put(nodes, 1);
-	assert_int_equal(running_read(&r, form.p, form.len), KP_OK);
+	assert_int_equal(live_windows_read(&r, form.p, form.len), KP_OK);
 	assert_int_equal(report_from_running(q, &all, &r, &report),
 	    KP_OK);
-	running_free(&r);
+	live_windows_free(&r);
 	assert_true(report->running);
 	assert_int_equal(report->left, 6 * S);
 	assert_int_equal(report->ntiers, 2);
@@ -143,7 +143,7 @@ static void
 test_damaged(void **state)
 {
 	static const char *const nodes[] = { "a@h", "b@h" };
-	struct running r = { 0 };
+	struct live_windows r = { 0 };
 	size_t one, read = 0;
 
 	(void)state;
@@ -152,22 +152,22 @@ test_damaged(void **state)
 	put(nodes, 2);
 	for (size_t n = 0; n < form.len; n++) {
 		/* two prefixes are forms: of no window, and of one */
-		read += running_read(&r, form.p, n) == KP_OK;
+		read += live_windows_read(&r, form.p, n) == KP_OK;
 		assert_int_equal(r.n, read > 1 ? 1 : 0);
 	}
 	assert_int_equal(read, 2);
-	assert_int_equal(running_read(&r, form.p, one), KP_OK);
+	assert_int_equal(live_windows_read(&r, form.p, one), KP_OK);
 	assert_int_equal(r.n, 2);
 	for (size_t i = 0; i < 8 * form.len; i++) {
 		form.p[i / 8] ^= (uint8_t)(1 << i % 8);
-		(void)running_read(&r, form.p, form.len);
+		(void)live_windows_read(&r, form.p, form.len);
 		form.p[i / 8] ^= (uint8_t)(1 << i % 8);
-		running_cut(&r, 2);
+		live_windows_cut(&r, 2);
 	}
-	running_free(&r);
+	live_windows_free(&r);
 	/* another version counts other things */
 	form.p[1]++;
-	assert_int_equal(running_read(&r, form.p, form.len), KP_EFORMAT);
+	assert_int_equal(live_windows_read(&r, form.p, form.len), KP_EFORMAT);
 	assert_int_equal(r.n, 0);
 }
 

@@ -1,5 +1,5 @@
 /*
- * running.c - writes and reads the form of running windows.
+ * live_window.c - writes and reads the form of running windows.
  *
  * The reader's first error sticks, and everything after it reads as 0; the
  * caller checks once.  Nothing that the form says is taken as the size of an
@@ -11,7 +11,7 @@
 #include "base/sat.h"
 #include "cell_row.h"
 #include "range.h"
-#include "running.h"
+#include "live_window.h"
 
 #define CELLS_MAX (KP_SERIES_MAX + 2 * (KP_TIER_MAX + 1))
 #define CELL_LEAST 40u		/* bytes: its figures alone are more */
@@ -85,7 +85,7 @@ put_cell(struct kp_buf *b, const struct kp_cell *c)
 }
 
 void
-running_put_head(struct kp_buf *b, uint64_t closed, kp_dur_ns left)
+live_windows_put_head(struct kp_buf *b, uint64_t closed, kp_dur_ns left)
 {
 	put_string(b, KP_VERSION);
 	put_number(b, closed);
@@ -93,7 +93,7 @@ running_put_head(struct kp_buf *b, uint64_t closed, kp_dur_ns left)
 }
 
 void
-running_put(struct kp_buf *b, const struct kp_window *w)
+live_windows_put(struct kp_buf *b, const struct kp_window *w)
 {
 	put_string(b, w->node);
 	put_signed(b, w->start);
@@ -251,7 +251,7 @@ windows_free(struct kp_window *v, size_t n)
 }
 
 void
-running_cut(struct running *r, size_t n)
+live_windows_cut(struct live_windows *r, size_t n)
 {
 	if (n < r->n) {
 		windows_free(r->v + n, r->n - n);
@@ -260,17 +260,17 @@ running_cut(struct running *r, size_t n)
 }
 
 void
-running_free(struct running *r)
+live_windows_free(struct live_windows *r)
 {
 	windows_free(r->v, r->n);
 	free(r->v);
 	for (size_t i = 0; i < r->ntexts; i++)
 		free(r->texts[i]);
 	free(r->texts);
-	*r = (struct running){ 0 };
+	*r = (struct live_windows){ 0 };
 }
 
-/* Reads the windows into v, which has room for RUNNING_MAX. */
+/* Reads the windows into v, which has room for LIVE_WINDOWS_MAX. */
 static size_t
 get_form(struct reader *rd, struct kp_window *v, uint64_t *closed,
     kp_dur_ns *left)
@@ -281,7 +281,7 @@ get_form(struct reader *rd, struct kp_window *v, uint64_t *closed,
 		bad(rd);
 	*closed = get_number(rd);
 	*left = get_signed(rd);
-	while (rd->n > 0 && got < RUNNING_MAX)
+	while (rd->n > 0 && got < LIVE_WINDOWS_MAX)
 		get_window(rd, &v[got++]);
 	if (rd->n > 0)
 		bad(rd);
@@ -290,7 +290,7 @@ get_form(struct reader *rd, struct kp_window *v, uint64_t *closed,
 
 /* Takes over the n windows of v and their text; false: there is no memory. */
 static bool
-take(struct running *to, const struct kp_window *v, size_t n, char *text)
+take(struct live_windows *to, const struct kp_window *v, size_t n, char *text)
 {
 	struct kp_window *w = reallocarray(to->v, to->n + n + 1, sizeof(*w));
 	char **texts;
@@ -309,9 +309,9 @@ take(struct running *to, const struct kp_window *v, size_t n, char *text)
 }
 
 enum kp_err
-running_read(struct running *to, const void *p, size_t n)
+live_windows_read(struct live_windows *to, const void *p, size_t n)
 {
-	struct kp_window *v = calloc(RUNNING_MAX, sizeof(*v));
+	struct kp_window *v = calloc(LIVE_WINDOWS_MAX, sizeof(*v));
 	char *text = malloc(n + 1);
 	struct reader rd = { .p = text, .n = n };
 	uint64_t closed = 0;
@@ -343,7 +343,7 @@ running_read(struct running *to, const void *p, size_t n)
 /* ---- the sum ---- */
 
 static enum kp_err
-sum_cells(const struct running *r, const struct kp_query_tiers *tiers,
+sum_cells(const struct live_windows *r, const struct kp_query_tiers *tiers,
     struct kp_query_sum *s)
 {
 	const struct kp_cell *from;
@@ -396,7 +396,7 @@ sum_window(struct kp_query_sum *s, const struct kp_window *w)
 }
 
 enum kp_err
-running_sum(const struct running *r, const struct kp_query_tiers *tiers,
+live_windows_sum(const struct live_windows *r, const struct kp_query_tiers *tiers,
     struct kp_query_sum *out)
 {
 	struct kp_query_sum s = { 0 };
