@@ -372,22 +372,6 @@ measured_figures(struct measured *s, struct kp_query *q,
 	return err;
 }
 
-/* Moves s->changed to the first window of the tiers.conf in force alone. */
-static enum kp_err
-first_after_change(struct measured *s, struct kp_query *q,
-    const struct kp_query_range *r)
-{
-	struct kp_query_range range = { s->changed, r->until, .node = r->node,
-		.exact = true };
-	struct kp_query_sum cover = { 0 };
-	enum kp_err err = kp_query_cover(q, &range, &cover);
-
-	if (err == KP_OK && cover.windows > 0)
-		s->changed = cover.start;
-	kp_query_sum_free(&cover);
-	return err;
-}
-
 static enum kp_err
 measured_read(struct measured *s, struct kp_query *q,
     const struct kp_query_range *r, const struct report *all)
@@ -396,17 +380,17 @@ measured_read(struct measured *s, struct kp_query *q,
 	enum kp_err err = kp_query_runs(q, RUNS, &runs);
 	kp_wall_ns since;
 
-	if (err == KP_OK)
-		remove_failed(&runs);
+	remove_failed(&runs);
 	if (err == KP_OK && runs.n > 0) {
 		since = in_force_since(&runs.v[0]);
 		s->changed = changed_at(&runs, all);
 		if (is_only_conf(&runs, since))
 			s->conf = conf_of(&runs.v[0]);
-		if (s->conf != NULL)
+		if (s->conf != NULL || s->changed != 0)
 			err = measured_figures(s, q, r, since, all);
-		if (err == KP_OK && s->changed != 0)
-			err = first_after_change(s, q, r);
+		/* from the first window on that is of it alone */
+		if (s->changed != 0 && s->since != NULL && s->since->windows > 0)
+			s->changed = s->since->start;
 	}
 	kp_query_runs_free(&runs);
 	return err;

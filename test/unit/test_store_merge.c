@@ -199,27 +199,12 @@ same_cells(const struct kp_cell *a, const struct kp_cell *b)
 
 	assert_string_equal(a->tier, b->tier);
 	assert_string_equal(a->identity, b->identity);
-	assert_int_equal(a->requests, b->requests);
-	assert_int_equal(a->w_requests, b->w_requests);
-	assert_int_equal(a->calls, b->calls);
-	assert_int_equal(a->w_raised, b->w_raised);
-	assert_int_equal(a->timed, b->timed);
-	assert_int_equal(a->w_total, b->w_total);
-	assert_int_equal(a->self, b->self);
-	assert_int_equal(a->w_busy, b->w_busy);
-	assert_int_equal(a->async, b->async);
-	assert_int_equal(a->outlasting, b->outlasting);
-	assert_int_equal(a->w_inside, b->w_inside);
-	assert_int_equal(a->w_made, b->w_made);
-	assert_int_equal(a->w_unknown_outcomes, b->w_unknown_outcomes);
-	assert_int_equal(a->w_async_raised, b->w_async_raised);
-	assert_int_equal(a->w_async_unknown, b->w_async_unknown);
-	assert_int_equal(a->w_async_unfinished, b->w_async_unfinished);
-	assert_int_equal(a->counted, b->counted);
-	assert_int_equal(a->strayed, b->strayed);
-	assert_int_equal(a->missed, b->missed);
+#define PAIR(X, field, null) \
+	assert_int_equal(a->field, b->field); \
+	assert_int_equal(a->w_##field, b->w_##field);
+#define ONCE(X, field, null) assert_int_equal(a->field, b->field);
+	KP_CELL_FIGURES(PAIR, PAIR, ONCE, )
 	assert_int_equal(a->has_gc, b->has_gc);
-	assert_int_equal(a->w_gc, b->w_gc);
 	assert_int_equal(a->has_out, b->has_out);
 	assert_int_equal(a->min, b->min);
 	assert_int_equal(a->max, b->max);

@@ -286,41 +286,22 @@ random_pauses(struct kp_cell *c)
 }
 
 static void
-random_outcomes(struct kp_cell *c)
-{
-	uint64_t *const counts[] = { &c->unknown_outcomes,
-		&c->w_unknown_outcomes, &c->outlasting, &c->w_outlasting,
-		&c->w_inside, &c->w_made, &c->async_raised,
-		&c->w_async_raised, &c->async_unknown, &c->w_async_unknown,
-		&c->async_unfinished, &c->w_async_unfinished };
-
-	c->counted = pick(1000);
-	c->strayed = pick(1000);
-	c->missed = pick(1000);
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-		*counts[i] = pick(1000);
-}
-
-static void
 random_cell(struct kp_cell *c, const char *tier, const char *identity)
 {
-	uint64_t *const counts[] = { &c->requests, &c->w_requests, &c->calls,
-		&c->w_calls, &c->raised, &c->w_raised, &c->unfinished,
-		&c->w_unfinished, &c->ambiguous, &c->w_ambiguous,
-		&c->async_calls, &c->w_async_calls };
-	int64_t *const times[] = { &c->self, &c->w_self, &c->busy, &c->w_busy,
-		&c->async, &c->w_async };
 	kp_dur_ns d;
 
 	*c = (struct kp_cell){ .tier = tier, .identity = identity,
 		.min = -1 };
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-		*counts[i] = pick(1000);
-	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		*times[i] = pick(1 << 24) * INT64_C(1000);
+#define COUNT(X, field, null) c->field = pick(1000), c->w_##field = pick(1000);
+#define TIME(X, field, null) \
+	c->field = pick(1 << 24) * INT64_C(1000); \
+	c->w_##field = pick(1 << 24) * INT64_C(1000);
+#define ONCE(X, field, null) c->field = pick(1000);
+	KP_CELL_FIGURES(COUNT, TIME, ONCE, )
+	c->timed = c->w_timed = 0;	/* of what is in hist, below */
+	c->total = c->w_total = 0;
 	random_shares(c);
 	random_pauses(c);
-	random_outcomes(c);
 	for (uint32_t n = pick(4); n > 0; n--) {
 		d = (kp_dur_ns)1 << pick(40);
 		kp_hist_add(&c->async_hist, d, 10);
