@@ -158,8 +158,6 @@ struct report_missing {
  */
 bool report_missing(const struct report *r, size_t tier,
     struct report_missing *m);
-/* Follows the tier's name in tables if calls are missing for sure. */
-#define REPORT_MISSING " !"
 
 enum report_what {
 	REPORT_BUSY,	/* the union of the tier's calls in a request */
@@ -221,7 +219,6 @@ uint64_t report_requests(const struct report *r, size_t row, bool *known);
  * makes by chance, or the count is not the VM's.
  */
 uint64_t report_unmeasured(const struct report *r);
-#define REPORT_UNMEASURED "not measured"
 /* The same for the calls of a tier; tier 0: the request itself. */
 uint64_t report_calls(const struct report *r, size_t row, size_t tier,
     bool *known);
@@ -266,9 +263,5 @@ const char *seen_name(enum kp_seen seen);
  */
 const char *seen_share(char *buf, enum kp_seen seen, uint64_t n, uint64_t of,
     bool known);
-/* What to do if it is not seen how calls end. */
-#define SEEN_WAY_OUT "the native probe sees it (-probe auto, the default; " \
-	"-probe-library where a target could not load it: the event probe "   \
-	"says so), and the relay where the entry is in a tier that has [exact]"
 
 #endif

@@ -15,6 +15,8 @@
 
 #define AFTER 0.1	/* less, as a part of the time inside, is not shown */
 #define PERCENTILES 5	/* with the mean, and the most */
+#define MISSING " !"	/* behind the name of a tier that calls are missing from */
+#define UNMEASURED "not measured"
 #define SUM_ROUNDING 0.01	/* of total: as exact as figures of two digits are */
 
 static const char *const titles[] = {
@@ -169,7 +171,7 @@ tier_col(struct grid *g, const struct report *r, size_t tier,
 	kp_buf_init(&head, 1 << 16);
 	kp_buf_str(&head, tier == 0 ? "whole request" : r->tiers[tier - 1]);
 	if (report_missing(r, tier, &m) && m.sure)
-		kp_buf_str(&head, REPORT_MISSING);
+		kp_buf_str(&head, MISSING);
 	grid_col(g, kp_buf_cstr(&head), align);
 	kp_buf_free(&head);
 }
@@ -186,7 +188,7 @@ put_unmeasured(struct grid *g, const struct report *r, size_t cols)
 		return;
 	if (r->nrows == 1)
 		grid_rule(g);
-	grid_cell(g, REPORT_UNMEASURED);
+	grid_cell(g, UNMEASURED);
 	grid_cell(g, text_known(text, n,
 	    all->requests == all->sampled_requests));
 	for (size_t i = 0; i < cols; i++)
@@ -439,7 +441,7 @@ put_counted(struct kp_buf *b, const struct report *r)
 		kp_buf_printf(b, ", for which the sampled ones stand: ~%s in all",
 		    text_count(text, all->requests));
 	if (report_unmeasured(r) > 0)
-		kp_buf_str(b, "; the others are \"" REPORT_UNMEASURED "\", and "
+		kp_buf_str(b, "; the others are \"" UNMEASURED "\", and "
 		    "times are of those measured");
 }
 
@@ -680,6 +682,11 @@ put_untimed(struct kp_buf *b, const struct report *r)
 		kp_buf_str(b, ": their end was not seen");
 }
 
+/* What to do if it is not seen how calls end. */
+#define WAY_OUT "the native probe sees it (-probe auto, the default; " \
+	"-probe-library where a target could not load it: the event probe "   \
+	"says so), and the relay where the entry is in a tier that has [exact]"
+
 /* How many requests raised, and whether that was seen of all of them. */
 static void
 put_errors(struct kp_buf *b, const struct report *r)
@@ -704,7 +711,7 @@ put_errors(struct kp_buf *b, const struct report *r)
 	case KP_NOT_SEEN:
 		kp_buf_str(b, "errors:");
 	}
-	kp_buf_str(b, " not seen: " SEEN_WAY_OUT);
+	kp_buf_str(b, " not seen: " WAY_OUT);
 }
 
 void

@@ -229,44 +229,39 @@ refused(const struct web *w, struct evhttp_request *req, bool post, bool api)
 	return v != WEB_MAY;
 }
 
+/* What a request's headers say of its body. */
+struct framing {
+	bool body;
+	unsigned lengths;	/* Content-Length: so often */
+};
+
 /*
  * No request here has a body.  evhttp takes the body of a HEAD, or one in an
  * encoding that it does not know, for the next request; a proxy in front would
  * not, and would pass the answer to another client.  So a connection on which a
  * body is announced is closed after the answer.
- */
-static bool
-has_body(struct evhttp_request *req)
-{
-	const struct evkeyvalq *h = evhttp_request_get_input_headers(req);
-	static const char length[] = "Content-Length";
-	static const char coding[] = "Transfer-Encoding";
-	const struct evkeyval *kv;
-
-	/* every header of that name, and "Content-Length :", which is malformed */
-	for (kv = h->tqh_first; kv != NULL; kv = kv->next.tqe_next)
-		if (strncasecmp(kv->key, coding, strlen(coding)) == 0 ||
-		    (strncasecmp(kv->key, length, strlen(length)) == 0 &&
-		    strcmp(kv->value, "0") != 0))
-			return true;
-	return false;
-}
-
-/*
+ *
  * Two lengths, even of one value, are two ways to read what follows: whoever stands
  * in front may have taken the other one (RFC 9112, 6.3).
  */
-static bool
-has_two_lengths(struct evhttp_request *req)
+static struct framing
+read_framing(struct evhttp_request *req)
 {
-	const struct evkeyvalq *h = evhttp_request_get_input_headers(req);
 	static const char length[] = "Content-Length";
-	const struct evkeyval *kv;
-	unsigned n = 0;
+	static const char coding[] = "Transfer-Encoding";
+	const struct evkeyval *kv =
+	    evhttp_request_get_input_headers(req)->tqh_first;
+	struct framing f = { false, 0 };
+	bool is_length;
 
-	for (kv = h->tqh_first; kv != NULL; kv = kv->next.tqe_next)
-		n += strncasecmp(kv->key, length, strlen(length)) == 0;
-	return n > 1;
+	/* every header of that name, and "Content-Length :", which is malformed */
+	for (; kv != NULL; kv = kv->next.tqe_next) {
+		is_length = strncasecmp(kv->key, length, strlen(length)) == 0;
+		f.lengths += is_length;
+		f.body |= (is_length && strcmp(kv->value, "0") != 0) ||
+		    strncasecmp(kv->key, coding, strlen(coding)) == 0;
+	}
+	return f;
 }
 
 static void
@@ -276,14 +271,15 @@ on_request(struct evhttp_request *req, void *ctx)
 	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(req);
 	const char *path = uri != NULL ? evhttp_uri_get_path(uri) : NULL;
 	bool post = evhttp_request_get_command(req) == EVHTTP_REQ_POST;
+	const struct framing f = read_framing(req);
 	struct web *w = ctx;
 	bool api, metrics;
 
 	conns_asked(w->conns, req);
-	if (has_body(req) || has_two_lengths(req))
+	if (f.body || f.lengths > 1)
 		evhttp_add_header(evhttp_request_get_output_headers(req),
 		    "Connection", "close");
-	if (has_two_lengths(req)) {
+	if (f.lengths > 1) {
 		reply_error(req, 400, "there is more than one Content-Length");
 		return;
 	}
