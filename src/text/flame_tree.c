@@ -135,9 +135,8 @@ flame_tree_rows(struct kp_buf *b, struct flame_tree *t,
 	bool is_empty;
 
 	while (i != FLAME_NONE && !is_full(r, rows) && b->err == KP_OK) {
-		below = flame_tree_first(t, i);
 		/* of a root without a call there is nothing to show */
-		is_empty = t->v[i].depth == 0 && below == FLAME_NONE;
+		is_empty = t->v[i].depth == 0 && t->v[i].child == FLAME_NONE;
 		if (is_empty || (double)t->v[i].total < least) {
 			hidden += !is_empty;
 			i = node_after(t, i);
@@ -150,6 +149,7 @@ flame_tree_rows(struct kp_buf *b, struct flame_tree *t,
 			    r->width);
 		kp_buf_u8(b, '\n');
 		rows++;
+		below = flame_tree_first(t, i);
 		i = below != FLAME_NONE ? below : node_after(t, i);
 	}
 	if (is_full(r, rows))

@@ -24,7 +24,7 @@ struct flame_node {
 	uint32_t label;		/* flame_labels */
 	uint32_t depth;		/* of a root 0 */
 	kp_dur_ns self, total;	/* total: with the nodes below, by flame_tree_sum() */
-	uint32_t child, next;	/* private: flame_tree_first() and v[i].next */
+	uint32_t child, next;	/* to be had from flame_tree_first() */
 };
 
 /* All zero is empty. */

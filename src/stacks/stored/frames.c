@@ -144,8 +144,9 @@ matches(const char *library, const char *mod, size_t n)
 	return n == len && memcmp(library, mod, n) == 0;
 }
 
-bool
-frame_is_library(const char *frame, size_t n)
+/* Is the frame's module of Erlang's or Elixir's own libraries? */
+static bool
+is_library(const char *frame, size_t n)
 {
 	const char *mod = module_of(frame, &n);
 
@@ -164,7 +165,7 @@ frames_app(const char *frames, size_t *n)
 	while ((part = frames_next(&s, &len)) != NULL) {
 		last = part;
 		last_n = len;
-		if (frame_is_library(part, len))
+		if (is_library(part, len))
 			continue;
 		app = part;
 		*n = len;

@@ -27,7 +27,5 @@ size_t frame_fn(const char *frame, size_t n);
  * are no frames.
  */
 const char *frames_app(const char *frames, size_t *n);
-/* Returns whether the frame's module is of Erlang's or Elixir's own libraries. */
-bool frame_is_library(const char *frame, size_t n);
 
 #endif
