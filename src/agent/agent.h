@@ -96,7 +96,7 @@ enum agent_verdict {
 
 /* The target's answer to another configuration; borrowed during the call. */
 struct agent_checked {
-	enum {
+	enum agent_checked_how {
 		AGENT_CHECKED_DONE,	/* see diags, which may have errors */
 		AGENT_CHECKED_AWAY,	/* it is not attached, or is ending */
 		AGENT_CHECKED_REFUSED	/* it cannot be armed; see why */

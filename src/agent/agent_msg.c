@@ -157,75 +157,96 @@ put_terms(struct kp_buf *b, const struct kp_conf *c,
 	put_traced(b, c, p, native);
 }
 
-enum kp_err
-msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
-    const struct kp_spec_params *params)
-{
-	enum kp_err e;
-	uint32_t n = 0;
+/* ---- lists of functions of a plan ---- */
 
-	for (size_t i = 0; i < plan->n; i++)
-		n += !plan->v[i].disarmed;
-	kp_etf_tuple(b, 3);
-	kp_etf_atom(b, "arm");
-	if (n > 0)
-		kp_etf_list(b, n);
-	for (size_t i = 0; i < plan->n; i++) {
-		if (plan->v[i].disarmed)
-			continue;
-		e = kp_plan_put_item(b, c, &plan->v[i], *params);
-		if (e != KP_OK)
-			return e;
-	}
-	kp_etf_nil(b);
-	put_terms(b, c, params, plan->native);
-	return b->err;
+static bool
+is_armed(const struct kp_plan_item *i)
+{
+	return !i->disarmed;
 }
 
-enum kp_err
-msg_tiers(struct kp_buf *b, const struct kp_conf *c,
-    const struct kp_plan *plan, const struct kp_spec_params *params)
+static bool
+is_tier(const struct kp_plan_item *i)
+{
+	return !i->entry && !i->clears && !i->disarmed;
+}
+
+static bool
+is_put(const struct kp_plan_item *i)
+{
+	return i->op == KP_PLAN_PUT;
+}
+
+static bool
+is_taken(const struct kp_plan_item *i)
+{
+	return i->op == KP_PLAN_TAKE;
+}
+
+static bool
+is_measured(const struct kp_plan_item *i)
+{
+	return i->probe;
+}
+
+static bool
+may_be_loop(const struct kp_plan_item *i)
+{
+	return i->probe && i->exact && !i->exact_forced;
+}
+
+static bool
+may_be_loop_in_check(const struct kp_plan_item *i)
+{
+	return i->probe && (i->entry || (i->exact && !i->exact_forced));
+}
+
+/* params: with their match specs; NULL: {Mod, Fun, Arity} alone. */
+static enum kp_err
+put_items(struct kp_buf *b, const struct kp_plan *plan,
+    bool (*picked)(const struct kp_plan_item *), const struct kp_conf *c,
+    const struct kp_spec_params *params)
 {
 	const struct kp_plan_item *p, *end = plan->v + plan->n;
 	enum kp_err e = KP_OK;
 	uint32_t n = 0;
 
 	for (p = plan->v; p < end; p++)
-		n += !p->entry && !p->clears && !p->disarmed;
-	kp_etf_tuple(b, 2);
-	kp_etf_atom(b, "tiers");
+		n += picked(p);
 	if (n > 0)
 		kp_etf_list(b, n);
-	for (p = plan->v; p < end && e == KP_OK; p++)
-		if (!p->entry && !p->clears && !p->disarmed)
+	for (p = plan->v; p < end && e == KP_OK; p++) {
+		if (!picked(p))
+			continue;
+		if (params != NULL)
 			e = kp_plan_put_item(b, c, p, *params);
+		else
+			kp_plan_put_mfa(b, p);
+	}
 	kp_etf_nil(b);
 	return e != KP_OK ? e : b->err;
 }
 
-/* The functions of the plan with this operation, as a list. */
-static enum kp_err
-put_change(struct kp_buf *b, const struct kp_conf *c,
-    const struct kp_plan *plan, enum kp_plan_op op,
+enum kp_err
+msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
     const struct kp_spec_params *params)
 {
-	enum kp_err e = KP_OK;
-	uint32_t n = 0;
+	enum kp_err e;
 
-	for (size_t i = 0; i < plan->n; i++)
-		n += plan->v[i].op == op;
-	if (n > 0)
-		kp_etf_list(b, n);
-	for (size_t i = 0; i < plan->n && e == KP_OK; i++) {
-		if (plan->v[i].op != op)
-			continue;
-		if (op == KP_PLAN_PUT)
-			e = kp_plan_put_item(b, c, &plan->v[i], *params);
-		else
-			kp_plan_put_mfa(b, &plan->v[i]);
-	}
-	kp_etf_nil(b);
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, "arm");
+	e = put_items(b, plan, is_armed, c, params);
+	put_terms(b, c, params, plan->native);
 	return e != KP_OK ? e : b->err;
+}
+
+enum kp_err
+msg_tiers(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan *plan, const struct kp_spec_params *params)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "tiers");
+	return put_items(b, plan, is_tier, c, params);
 }
 
 enum kp_err
@@ -237,9 +258,8 @@ msg_change(struct kp_buf *b, const struct kp_conf *c,
 
 	kp_etf_tuple(b, 4);
 	kp_etf_atom(b, "change");
-	e = put_change(b, c, armed, KP_PLAN_TAKE, params);
-	if (e == KP_OK)
-		e = put_change(b, c, want, KP_PLAN_PUT, params);
+	put_items(b, armed, is_taken, NULL, NULL);
+	e = put_items(b, want, is_put, c, params);
 	put_terms(b, c, params, want->native);
 	return e != KP_OK ? e : b->err;
 }
@@ -247,19 +267,23 @@ msg_change(struct kp_buf *b, const struct kp_conf *c,
 void
 msg_may(struct kp_buf *b, const struct kp_plan *want)
 {
-	uint32_t n = 0;
-
-	for (size_t i = 0; i < want->n; i++)
-		n += want->v[i].op == KP_PLAN_PUT;
 	kp_etf_tuple(b, 2);
 	kp_etf_atom(b, "may");
-	if (n > 0)
-		kp_etf_list(b, n);
-	for (size_t i = 0; i < want->n; i++)
-		if (want->v[i].op == KP_PLAN_PUT)
-			kp_plan_put_mfa(b, &want->v[i]);
-	kp_etf_nil(b);
+	put_items(b, want, is_put, NULL, NULL);
 }
+
+void
+msg_rates(struct kp_buf *b, const struct kp_plan *plan, unsigned ms,
+    bool check)
+{
+	kp_etf_tuple(b, 4);
+	kp_etf_atom(b, "rates");
+	put_items(b, plan, is_measured, NULL, NULL);
+	put_items(b, plan, check ? may_be_loop_in_check : may_be_loop, NULL, NULL);
+	kp_etf_int(b, ms);
+}
+
+/* ---- other commands ---- */
 
 void
 msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
@@ -306,40 +330,7 @@ msg_waits(struct kp_buf *b, const uint64_t *procs, size_t n,
 	procs_list(b, servers, m);
 }
 
-static bool
-may_be_loop(const struct kp_plan_item *i, bool check)
-{
-	return i->probe && ((i->exact && !i->exact_forced) ||
-	    (check && i->entry));
-}
-
-void
-msg_rates(struct kp_buf *b, const struct kp_plan *plan, unsigned ms,
-    bool check)
-{
-	const struct kp_plan_item *p, *end = plan->v + plan->n;
-	uint32_t n = 0, loops = 0;
-
-	for (p = plan->v; p < end; p++) {
-		n += p->probe;
-		loops += may_be_loop(p, check);
-	}
-	kp_etf_tuple(b, 4);
-	kp_etf_atom(b, "rates");
-	if (n > 0)
-		kp_etf_list(b, n);
-	for (p = plan->v; p < end; p++)
-		if (p->probe)
-			kp_plan_put_mfa(b, p);
-	kp_etf_nil(b);
-	if (loops > 0)
-		kp_etf_list(b, loops);
-	for (p = plan->v; p < end; p++)
-		if (may_be_loop(p, check))
-			kp_plan_put_mfa(b, p);
-	kp_etf_nil(b);
-	kp_etf_int(b, ms);
-}
+/* ---- answers ---- */
 
 /* An implausible value ends the reading like any other error. */
 static void

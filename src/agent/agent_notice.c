@@ -46,6 +46,13 @@
 #define CALLS_MAX (INT64_C(1) << 40)	/* more in a second are not plausible */
 #define NOTICE_MAX (FN_NAME_MAX + 400)
 
+struct what {
+	struct kp_span kind;
+	struct kp_term r;	/* at the term What; */
+	char text[200];		/* that, printed */
+	int64_t n;		/* its number */
+};
+
 static void __attribute__((format(printf, 3, 4)))
 notice(struct agent *a, const char *kind, const char *fmt, ...)
 {
@@ -220,11 +227,11 @@ pause_for(struct agent *a, const char *text, const struct kp_trip_limit *limit)
 }
 
 static void
-on_trip(struct agent *a, struct kp_term at, const char *what, int64_t queue)
+on_trip(struct agent *a, struct what *w)
 {
-	struct kp_trip_limit over = { "", 0, queue };
+	struct kp_trip_limit over = { "", 0, w->n };
 	char text[FN_NAME_MAX + 300], name[ATOM_TEXT];
-	bool waits = trip_text(a, at, what, name, &over, text, sizeof(text));
+	bool waits = trip_text(a, w->r, w->text, name, &over, text, sizeof(text));
 
 	pause_for(a, text, waits ? &over : NULL);
 }
@@ -240,35 +247,36 @@ plan_cool(struct kp_plan *plan, struct kp_term mfa)
 
 /* The agent has disarmed it; it stays so until another tiers.conf names it. */
 static void
-on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
+on_hot(struct agent *a, struct what *w)
 {
-	double percent = kp_cost_percent((double)calls);
+	double percent = kp_cost_percent((double)w->n);
 	char name[FN_NAME_MAX];
 
-	plan_cool(&a->now.plan, mfa);
-	plan_cool(&a->next.plan, mfa);
-	mfa_text(mfa, name, sizeof(name));
-	if (alone)
+	plan_cool(&a->now.plan, w->r);
+	plan_cool(&a->next.plan, w->r);
+	mfa_text(w->r, name, sizeof(name));
+	if (kp_span_is(w->kind, "hot"))
 		notice(a, "hot", "%s is not traced any more: it is "
 		    "called %" PRId64 " times a second or more, which costs "
 		    "%.3g %% of a scheduler, more than hot_share, %g (take it "
-		    "out of the tiers, or raise hot_share)", name, calls, percent,
+		    "out of the tiers, or raise hot_share)", name, w->n, percent,
 		    a->now.conf->hot_share);
 	else
 		notice(a, "hot", "%s is not traced any more: calls of "
 		    "all functions cost more than the budget, %g, and this "
 		    "one, called %" PRId64 " times a second or more, costs "
 		    "%.3g %% of a scheduler (name fewer functions, or raise the budget)",
-		    name, a->now.conf->budget, calls, percent);
+		    name, a->now.conf->budget, w->n, percent);
 	target_on_replanned(a->owner);
 }
 
 static void
-on_uncounted(struct agent *a, struct kp_term *fns, int64_t n)
+on_uncounted(struct agent *a, struct what *w)
 {
+	int64_t n = w->n;
 	char some[200];
 
-	words_put(fns, some, sizeof(some));
+	words_put(&w->r, some, sizeof(some));
 	notice(a, "uncounted", "another tool counts calls of %" PRId64
 	    " %s of tiers: what they cost is not in the cost (%s)", n, n == 1 ?
 	    "function" : "functions", some);
@@ -279,14 +287,14 @@ on_uncounted(struct agent *a, struct kp_term *fns, int64_t n)
  * an entry may have an old sampling rate.
  */
 static void
-on_unexact(struct agent *a, const struct kp_term *mfa, int64_t bytes)
+on_unexact(struct agent *a, struct what *w)
 {
-	struct kp_plan_item *item = plan_item(&a->next.plan, *mfa);
+	struct kp_plan_item *item = plan_item(&a->next.plan, w->r);
 	char name[FN_NAME_MAX];
 
 	if (item != NULL)
 		item->exact = false;
-	item = plan_item(&a->now.plan, *mfa);
+	item = plan_item(&a->now.plan, w->r);
 	if (item != NULL) {
 		item->exact = false;
 		item->exact_refused = true;
@@ -295,9 +303,9 @@ on_unexact(struct agent *a, const struct kp_term *mfa, int64_t bytes)
 		    a->next.step != RUN_APPLYING)
 			agent_entry_respec(a, item);
 	}
-	mfa_text(*mfa, name, sizeof(name));
+	mfa_text(w->r, name, sizeof(name));
 	notice(a, "unexact", "'exact' taken back from %s: its values "
-	    "are %" PRId64 " bytes on average", name, bytes);
+	    "are %" PRId64 " bytes on average", name, w->n);
 }
 
 static void
@@ -314,8 +322,10 @@ static const struct {
 
 /* The agent has armed the module's functions again; there may be new ones. */
 static void
-on_code(struct agent *a, struct kp_term *r, int64_t missing)
+on_code(struct agent *a, struct what *w)
 {
+	struct kp_term *r = &w->r;
+	int64_t missing = w->n;
 	size_t i, n = sizeof(changes) / sizeof(changes[0]);
 	struct kp_span how;
 	struct kp_buf b;
@@ -351,16 +361,18 @@ on_code(struct agent *a, struct kp_term *r, int64_t missing)
 }
 
 static void
-on_neighbours(struct agent *a, const char *some, int64_t n)
+on_neighbours(struct agent *a, struct what *w)
 {
 	notice(a, "neighbours", "other tools trace %" PRId64 " %s, "
-	    "whose calls are not seen (with their tracers: %s)", n,
-	    n == 1 ? "process" : "processes", some);
+	    "whose calls are not seen (with their tracers: %s)", w->n,
+	    w->n == 1 ? "process" : "processes", w->text);
 }
 
 static void
-on_untraced(struct agent *a, int64_t n)
+on_untraced(struct agent *a, struct what *w)
 {
+	int64_t n = w->n;
+
 	if (n == 0)
 		notice(a, "untraced", "all processes are traced now");
 	else
@@ -372,40 +384,41 @@ on_untraced(struct agent *a, int64_t n)
 
 /* They stay loaded: processes may use them by now. */
 static void
-on_brought(struct agent *a, struct kp_term *mods, int64_t n)
+on_brought(struct agent *a, struct what *w)
 {
+	int64_t n = w->n;
 	char some[600];
 
-	words_put(mods, some, sizeof(some));
+	words_put(&w->r, some, sizeof(some));
 	notice(a, "modules", "%" PRId64 " that tiers.conf names %s not "
 	    "loaded there, and %s now, to stay: %s", n,
 	    n == 1 ? "was" : "were", n == 1 ? "is" : "are", some);
 }
 
 static void
-on_others(struct agent *a, const char *some, int64_t n)
+on_others(struct agent *a, struct what *w)
 {
 	notice(a, "neighbours", "%s not measured while other tools "
 	    "trace %sprocesses, now %" PRId64 " (with their tracers: %s)",
 	    a->hello.session ? "garbage collection is" :
 	    "garbage collection and scheduling are",
-	    a->hello.session ? "that of " : "", n, some);
+	    a->hello.session ? "that of " : "", w->n, w->text);
 }
 
 /* on, off or {others, Tracer}: a node has one system tracer. */
 static void
-on_messages(struct agent *a, struct kp_term mail)
+on_messages(struct agent *a, struct what *w)
 {
 	char who[200], why[400];
 
-	if (kp_term_peek(&mail) == KP_TERM_ATOM) {
+	if (kp_term_peek(&w->r) == KP_TERM_ATOM) {
 		target_on_messages(a->owner,
-		    kp_span_is(kp_term_atom(&mail), "on"), "");
+		    kp_span_is(kp_term_atom(&w->r), "on"), "");
 		return;
 	}
-	kp_term_tuple_n(&mail, 2);
-	kp_term_skip(&mail);
-	msg_text(&mail, who, sizeof(who));
+	kp_term_tuple_n(&w->r, 2);
+	kp_term_skip(&w->r);
+	msg_text(&w->r, who, sizeof(who));
 	snprintf(why, sizeof(why), "another tool is the system tracer there: "
 	    "%s (seq_trace:set_system_tracer(false) ends that)", who);
 	target_on_messages(a->owner, false, why);
@@ -416,8 +429,9 @@ on_messages(struct agent *a, struct kp_term mail)
 
 /* Their events cost time in the agent: values are copied before it drops them. */
 static void
-on_foreign(struct agent *a, struct kp_term r)
+on_foreign(struct agent *a, struct what *w)
 {
+	struct kp_term r = w->r;
 	char kind[64], mfa[FN_NAME_MAX];
 
 	kp_term_tuple_n(&r, 3);
@@ -488,8 +502,9 @@ taken_text(struct kp_term *r, char *text, size_t n)
 }
 
 static void
-on_taken(struct agent *a, struct kp_term r, int64_t times)
+on_taken(struct agent *a, struct what *w)
 {
+	struct kp_term r = w->r;
 	char taken[800], text[1000];
 	int64_t ms;
 
@@ -500,14 +515,15 @@ on_taken(struct agent *a, struct kp_term r, int64_t times)
 		ms = 0;
 	snprintf(text, sizeof(text), "%s; it was put back, and up to %" PRId64
 	    " ms before that were not seen (the third time in a minute tracing "
-	    "is paused; this was number %" PRId64 ")", taken, ms, times);
+	    "is paused; this was number %" PRId64 ")", taken, ms, w->n);
 	target_on_taken(a->owner, ms * KP_NS_PER_MS, text);
 }
 
 /* Before OTP 27 new processes have one tracer, which is another tool now. */
 static void
-on_lent(struct agent *a, struct kp_term r)
+on_lent(struct agent *a, struct what *w)
 {
+	struct kp_term r = w->r;
 	char who[300];
 
 	words_put(&r, who, sizeof(who));
@@ -519,11 +535,11 @@ on_lent(struct agent *a, struct kp_term r)
 }
 
 static void
-on_set_back(struct agent *a, struct kp_term r, int64_t n)
+on_set_back(struct agent *a, struct what *w)
 {
-	int64_t ms = kp_term_int(&r);
+	int64_t ms = kp_term_int(&w->r), n = w->n;
 
-	if (r.err != KP_OK || ms < 0 || ms > TAKEN_MS_MAX)
+	if (w->r.err != KP_OK || ms < 0 || ms > TAKEN_MS_MAX)
 		ms = 0;
 	notice(a, "taken", "another tool set the VM's counters of %" PRId64
 	    " %s back, as cprof:restart() does: kprofd goes on from what it had "
@@ -534,8 +550,10 @@ on_set_back(struct agent *a, struct kp_term r, int64_t n)
 
 /* A function that the plan no longer has is left out. */
 static void
-on_calls(struct agent *a, struct kp_term *r, int64_t entries)
+on_calls(struct agent *a, struct what *w)
 {
+	struct kp_term *r = &w->r;
+	int64_t entries = w->n;
 	uint64_t tiers[KP_TIER_MAX] = { 0 };
 	uint32_t n = kp_term_list(r);
 	const struct kp_plan_item *p;
@@ -558,10 +576,17 @@ on_calls(struct agent *a, struct kp_term *r, int64_t entries)
 		target_on_calls(a->owner, (uint64_t)entries, tiers);
 }
 
+static void
+on_connected(struct agent *a, struct what *w)
+{
+	target_on_connected(a->owner, w->text);
+}
+
 /* The agent has disarmed by itself, as for a trip. */
 static void
-on_rest(struct agent *a, struct kp_term r)
+on_rest(struct agent *a, struct what *w)
 {
+	struct kp_term r = w->r;
 	char kind[64], mfa[FN_NAME_MAX], text[sizeof(mfa) + 400];
 
 	kp_term_tuple(&r);
@@ -588,50 +613,31 @@ on_rest(struct agent *a, struct kp_term r)
 	pause_for(a, text, NULL);
 }
 
+static const struct {
+	const char *kind;
+	void (*take)(struct agent *a, struct what *w);
+} kinds[] = { { "trip", on_trip }, { "unexact", on_unexact },
+	{ "code", on_code }, { "messages", on_messages },
+	{ "neighbours", on_neighbours }, { "untraced", on_untraced },
+	{ "brought", on_brought }, { "others", on_others }, { "hot", on_hot },
+	{ "budget", on_hot }, { "uncounted", on_uncounted },
+	{ "foreign", on_foreign }, { "taken", on_taken },
+	{ "connected", on_connected }, { "lent", on_lent },
+	{ "calls", on_calls }, { "set_back", on_set_back },
+	{ "rest", on_rest } };
+
+/* What is of a kind that is not known is of a later agent. */
 void
 agent_on_notice(struct agent *a, struct kp_term *r)
 {
-	struct kp_span kind = kp_term_atom(r);
-	struct kp_term at = *r;
-	char what[200];
-	int64_t n;
+	struct what w = { .kind = kp_term_atom(r) };
 
-	msg_text(r, what, sizeof(what));
-	n = kp_term_int(r);
-	if (r->err != KP_OK)
-		return;
-	if (kp_span_is(kind, "trip"))
-		on_trip(a, at, what, n);
-	else if (kp_span_is(kind, "unexact"))
-		on_unexact(a, &at, n);
-	else if (kp_span_is(kind, "code"))
-		on_code(a, &at, n);
-	else if (kp_span_is(kind, "messages"))
-		on_messages(a, at);
-	else if (kp_span_is(kind, "neighbours"))
-		on_neighbours(a, what, n);
-	else if (kp_span_is(kind, "untraced"))
-		on_untraced(a, n);
-	else if (kp_span_is(kind, "brought"))
-		on_brought(a, &at, n);
-	else if (kp_span_is(kind, "others"))
-		on_others(a, what, n);
-	else if (kp_span_is(kind, "hot") || kp_span_is(kind, "budget"))
-		on_hot(a, at, kp_span_is(kind, "hot"), n);
-	else if (kp_span_is(kind, "uncounted"))
-		on_uncounted(a, &at, n);
-	else if (kp_span_is(kind, "foreign"))
-		on_foreign(a, at);
-	else if (kp_span_is(kind, "taken"))
-		on_taken(a, at, n);
-	else if (kp_span_is(kind, "connected"))
-		target_on_connected(a->owner, what);
-	else if (kp_span_is(kind, "lent"))
-		on_lent(a, at);
-	else if (kp_span_is(kind, "calls"))
-		on_calls(a, &at, n);
-	else if (kp_span_is(kind, "set_back"))
-		on_set_back(a, at, n);
-	else if (kp_span_is(kind, "rest"))
-		on_rest(a, at);
+	w.r = *r;
+	msg_text(r, w.text, sizeof(w.text));
+	w.n = kp_term_int(r);
+	for (size_t i = 0; r->err == KP_OK && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (kp_span_is(w.kind, kinds[i].kind)) {
+			kinds[i].take(a, &w);
+			return;
+		}
 }

@@ -404,11 +404,11 @@ reload_keep(struct agent *a)
 
 /* Answers agent_reload(). */
 static void
-reload_checked(struct agent *a, struct agent_checked c)
+reload_checked(struct agent *a, enum agent_checked_how how, const char *why)
 {
+	const struct agent_checked c = { how, &a->next.plan, &a->next.diags, why };
+
 	a->next.step = RUN_CHECKED;
-	c.plan = &a->next.plan;
-	c.diags = &a->next.diags;
 	a->reload.checked(a->owner, &c);
 }
 
@@ -425,8 +425,7 @@ next_refuse(struct agent *a, const char *why)
 		return;
 	}
 	a->reload.planned = false;
-	reload_checked(a, (struct agent_checked){
-	    .how = AGENT_CHECKED_REFUSED, .why = why });
+	reload_checked(a, AGENT_CHECKED_REFUSED, why);
 }
 
 /* Another tiers.conf may allow what is too hot for the one in force. */
@@ -509,8 +508,7 @@ answer_may(struct agent *a, struct kp_term *r)
 
 	if (kp_span_is(kp_term_atom(&at), "ok")) {
 		a->reload.planned = true;
-		reload_checked(a, (struct agent_checked){
-		    .how = AGENT_CHECKED_DONE });
+		reload_checked(a, AGENT_CHECKED_DONE, NULL);
 		return;
 	}
 	msg_text(r, text, sizeof(text));
@@ -582,23 +580,25 @@ answer_change(struct agent *a, struct kp_term *r)
 
 /* The owner may end the check, or ask the next question, in its callback. */
 static void
-check_answer(struct agent *a, enum run_step step, struct agent_checked c)
+check_answer(struct agent *a, enum run_step step, enum agent_checked_how how,
+    const char *why)
 {
+	const struct agent_checked c = { how, &a->trial.plan, &a->trial.diags,
+		why };
+
 	a->trial.step = step;
-	c.plan = &a->trial.plan;
-	c.diags = &a->trial.diags;
 	a->check_answer(a->owner, &c);
 }
 
 /* Answers the question that is open; without one, the next will be answered. */
 static void
-check_over(struct agent *a, struct agent_checked c)
+check_over(struct agent *a, enum agent_checked_how how, const char *why)
 {
 	enum run_step was = a->trial.step;
 
 	run_forget(&a->trial);
 	if (was == RUN_WAITING || was == RUN_LOOKING || was == RUN_RATING)
-		check_answer(a, RUN_OVER, c);
+		check_answer(a, RUN_OVER, how, why);
 	else if (was == RUN_LOOKED)
 		a->trial.step = RUN_OVER;
 }
@@ -616,8 +616,7 @@ run_fail(struct plan_run *run, const char *why)
 	else if (run == &a->next)
 		next_refuse(a, why);
 	else
-		check_over(a, (struct agent_checked){
-		    .how = AGENT_CHECKED_REFUSED, .why = why });
+		check_over(a, AGENT_CHECKED_REFUSED, why);
 }
 
 static void
@@ -634,8 +633,7 @@ run_judge(struct plan_run *run, bool measured)
 	else if (run == &a->next)
 		next_rated(a, measured);
 	else
-		check_over(a, (struct agent_checked){
-		    .how = AGENT_CHECKED_DONE });
+		check_over(a, AGENT_CHECKED_DONE, NULL);
 }
 
 /* Measures call rates, where some are not known. */
@@ -732,8 +730,7 @@ answer_look(struct plan_run *run, struct kp_term *r)
 	if (e != KP_OK)
 		run_fail(run, e == KP_ENOMEM ? kp_err_str(e) : no_sense);
 	else if (run == &a->trial)
-		check_answer(a, RUN_LOOKED, (struct agent_checked){
-		    .how = AGENT_CHECKED_DONE });
+		check_answer(a, RUN_LOOKED, AGENT_CHECKED_DONE, NULL);
 	else if (run == &a->next || a->attached_once)
 		run_rate(run);
 	else
@@ -838,8 +835,7 @@ next_away(struct agent *a)
 	else if (a->next.step == RUN_APPLYING)
 		reload_keep(a);
 	else if (a->next.step != RUN_CHECKED)
-		reload_checked(a, (struct agent_checked){
-		    .how = AGENT_CHECKED_AWAY });
+		reload_checked(a, AGENT_CHECKED_AWAY, NULL);
 }
 
 void
@@ -848,8 +844,7 @@ agent_plan_turn(struct agent *a)
 	const struct kp_conf *wanted = a->reload.wanted;
 
 	if (!agent_attached(a))
-		check_over(a, (struct agent_checked){
-		    .how = AGENT_CHECKED_AWAY });
+		check_over(a, AGENT_CHECKED_AWAY, NULL);
 	else if (a->trial.step == RUN_WAITING && state_lasts(a) &&
 	    a->next.step == RUN_NONE)
 		run_look(&a->trial, "check");
@@ -932,8 +927,7 @@ agent_check_count(struct agent *a, kp_dur_ns time, agent_checked_fn *counted)
 	a->check_answer = counted;
 	a->check_time = time;
 	if (a->trial.step != RUN_LOOKED) {
-		check_answer(a, RUN_OVER, (struct agent_checked){
-		    .how = AGENT_CHECKED_AWAY });
+		check_answer(a, RUN_OVER, AGENT_CHECKED_AWAY, NULL);
 		return;
 	}
 	a->trial.step = RUN_RATING;

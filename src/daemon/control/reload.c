@@ -191,7 +191,7 @@ decide(struct reload *r)
 		for (unsigned i = 0; i < count; i++)
 			agent_reload_cancel(targets_at(r->p->targets, i)->agent);
 		if (!r->same)
-			targets_discard(r->p->targets);
+			node_runs_discard(targets_runs(r->p->targets));
 		refuse(r, r->p->conf.path, why);
 		return;
 	}
@@ -312,7 +312,8 @@ reload_start(struct reload *r)
 	r->stacks = !r->same && stacks_differ(conf->conf, r->next.conf);
 	if (r->same) {
 		conf_file_free(&r->next);
-	} else if (targets_prepare(r->p->targets, r->next.conf) != KP_OK) {
+	} else if (node_runs_prepare(targets_runs(r->p->targets),
+	    r->next.conf) != KP_OK) {
 		refuse(r, conf->path, "out of memory");
 		return;
 	}
@@ -416,7 +417,8 @@ put_in_force(struct reload *r)
 	struct conf_file *old = malloc(sizeof(*old));
 
 	keep_missing(r);
-	deferred_put(r->p->past, targets_switch(r->p->targets), free_requests);
+	deferred_put(r->p->past, node_runs_switch(targets_runs(r->p->targets)),
+	    free_requests);
 	/* out of memory it is leaked: the store may still read it */
 	if (old != NULL)
 		*old = r->p->conf;

@@ -869,22 +869,10 @@ targets_again(struct targets *ts)
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
-enum kp_err
-targets_prepare(struct targets *ts, const struct kp_conf *conf)
+struct node_runs *
+targets_runs(const struct targets *ts)
 {
-	return node_runs_prepare(ts->runs, conf);
-}
-
-void
-targets_discard(struct targets *ts)
-{
-	node_runs_discard(ts->runs);
-}
-
-struct kp_requests *
-targets_switch(struct targets *ts)
-{
-	return node_runs_switch(ts->runs);
+	return ts->runs;
 }
 
 void

@@ -63,13 +63,10 @@ void targets_record(struct targets *ts, const char *kind, const char *text);
 /* During a reload the set does not change. */
 void targets_freeze(struct targets *ts, bool frozen);
 /*
- * Makes another configuration ready for all (node_run.h).  Then discard it, or
- * call target_switch() for each target and then targets_switch().
+ * To make another configuration ready for all, and then discard it, or call
+ * target_switch() for each target and then node_runs_switch().
  */
-enum kp_err targets_prepare(struct targets *ts, const struct kp_conf *conf);
-void targets_discard(struct targets *ts);
-/* Returns the old requests, as node_runs_switch(). */
-struct kp_requests *targets_switch(struct targets *ts);
+struct node_runs *targets_runs(const struct targets *ts);
 /* The path of -target-file; NULL: none. */
 const char *targets_file(const struct targets *ts);
 /*
