@@ -326,55 +326,48 @@ list_put(struct kp_buf *b, const struct path *at)
 	}
 }
 
-static void
-number_put(struct kp_buf *b, const struct path *at)
-{
-	call(b, "orelse", 2);
-	test_put(b, "is_float", at);
-	int_put(b, at);
-}
+/* What a value may be; each bit has a test. */
+enum {
+	BOUND_ATOM = 1,
+	BOUND_FLOAT = 2,
+	BOUND_SIZE = 4,		/* an integer that is always small */
+	BOUND_INT = 8,
+	BOUND_BINARY = 16,
+	BOUND_LIST = 32,
+	BOUND_ANY = BOUND_ATOM | BOUND_FLOAT | BOUND_INT | BOUND_BINARY | BOUND_LIST
+};
 
 static void
-size_put(struct kp_buf *b, const struct path *at)
+bound_put(struct kp_buf *b, const struct path *at, unsigned bound)
 {
-	test_put(b, "is_integer", at);
+	unsigned tests = (unsigned)__builtin_popcount(bound);
+
+	if (tests > 1)
+		call(b, "orelse", tests);
+	if ((bound & BOUND_ATOM) != 0)
+		test_put(b, "is_atom", at);
+	if ((bound & BOUND_FLOAT) != 0)
+		test_put(b, "is_float", at);
+	if ((bound & BOUND_SIZE) != 0)
+		test_put(b, "is_integer", at);
+	if ((bound & BOUND_INT) != 0)
+		int_put(b, at);
+	if ((bound & BOUND_BINARY) != 0)
+		binary_put(b, at);
+	if ((bound & BOUND_LIST) != 0)
+		list_put(b, at);
 }
 
-static void
-float_put(struct kp_buf *b, const struct path *at)
-{
-	test_put(b, "is_float", at);
-}
-
-static void
-atom_test_put(struct kp_buf *b, const struct path *at)
-{
-	test_put(b, "is_atom", at);
-}
-
-static void
-any_put(struct kp_buf *b, const struct path *at)
-{
-	call(b, "orelse", 5);
-	test_put(b, "is_atom", at);
-	test_put(b, "is_float", at);
-	int_put(b, at);
-	binary_put(b, at);
-	list_put(b, at);
-}
-
-typedef void bound_fn(struct kp_buf *b, const struct path *at);
-
-/* The cheapest bound, given the user's guards; NULL: none is needed. */
-static bound_fn *
+/* The cheapest bound, given the user's guards; 0: none is needed. */
+static unsigned
 bound_for(const char *name, const struct node *guard)
 {
 	static const struct {
 		const char *test;
-		bound_fn *put;
-	} known[] = { { "is_atom", NULL }, { "is_boolean", NULL },
-		{ "is_float", NULL }, { "is_integer", int_put },
-		{ "is_binary", binary_put }, { "is_list", list_put } };
+		unsigned bound;
+	} known[] = { { "is_atom", 0 }, { "is_boolean", 0 }, { "is_float", 0 },
+		{ "is_integer", BOUND_INT }, { "is_binary", BOUND_BINARY },
+		{ "is_list", BOUND_LIST } };
 	const struct node *t;
 
 	for (uint32_t i = 0; guard != NULL && i < guard->n; i++) {
@@ -383,13 +376,20 @@ bound_for(const char *name, const struct node *guard)
 		    t->kid[0]->kind != N_VAR ||
 		    strcmp(t->kid[0]->text, name) != 0)
 			continue;
-		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++) {
+		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
 			if (strcmp(t->text, known[k].test) == 0)
-				return known[k].put;
-		}
+				return known[k].bound;
 	}
-	return any_put;
+	return BOUND_ANY;
 }
+
+/* ident_check() forbids pids. */
+static const unsigned bound_of_value[] = {
+	[VALUE_ANY] = BOUND_ANY, [VALUE_ATOM] = BOUND_ATOM,
+	[VALUE_SIZE] = BOUND_SIZE, [VALUE_INT] = BOUND_INT,
+	[VALUE_FLOAT] = BOUND_FLOAT, [VALUE_NUMBER] = BOUND_FLOAT | BOUND_INT,
+	[VALUE_BINARY] = BOUND_BINARY, [VALUE_PID] = BOUND_ANY,
+};
 
 struct done {
 	const char *name[IDENT_PARTS_MAX];
@@ -408,36 +408,12 @@ done_before(struct done *d, const char *name)
 	return false;
 }
 
-static bound_fn *
-bound_of_value(enum value_kind kind)
-{
-	switch (kind) {
-	case VALUE_ATOM:
-		return atom_test_put;
-	case VALUE_SIZE:
-		return size_put;
-	case VALUE_INT:
-		return int_put;
-	case VALUE_FLOAT:
-		return float_put;
-	case VALUE_NUMBER:
-		return number_put;
-	case VALUE_BINARY:
-		return binary_put;
-	case VALUE_ANY:
-	case VALUE_PID:		/* ident_check forbids it */
-		break;
-	}
-	return any_put;
-}
-
 static unsigned
 bounds_walk(struct kp_buf *b, const struct gen *g, const struct node *x,
     const struct node *guard, struct done *d)
 {
 	const struct path *at;
-	bound_fn *put;
-	unsigned n = 0;
+	unsigned n = 0, bound;
 
 	if (x->kind == N_TUPLE) {
 		for (uint32_t i = 0; i < x->n; i++)
@@ -448,7 +424,7 @@ bounds_walk(struct kp_buf *b, const struct gen *g, const struct node *x,
 		const struct path value = { .kind = PATH_EXPR, .key = x,
 			.gen = g };
 
-		bound_of_value(value_kind_of(x))(b, &value);
+		bound_put(b, &value, bound_of_value[value_kind_of(x)]);
 		return 1;
 	}
 	if (x->kind != N_VAR || done_before(d, x->text))
@@ -456,10 +432,10 @@ bounds_walk(struct kp_buf *b, const struct gen *g, const struct node *x,
 	at = gen_find(g, x->text);
 	if (at == NULL || at->kind == PATH_ATOM)
 		return 0;
-	put = bound_for(x->text, guard);
-	if (put == NULL)
+	bound = bound_for(x->text, guard);
+	if (bound == 0)
 		return 0;
-	put(b, at);
+	bound_put(b, at, bound);
 	return 1;
 }
 

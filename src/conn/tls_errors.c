@@ -66,11 +66,6 @@ tls_errors_free(struct tls_errors *w)
 	w->bad = NULL;
 }
 
-struct text {
-	char *to;
-	size_t n;
-};
-
 /* "the node's certificate", or one of those that vouch for it. */
 static const char *
 whose(const struct tls_errors *w, char buf[CERT_NAME_MAX + 80])
@@ -85,116 +80,66 @@ whose(const struct tls_errors *w, char buf[CERT_NAME_MAX + 80])
 	return buf;
 }
 
-static void
-say_dates(const struct tls_errors *w, struct text t)
-{
-	char buf[CERT_NAME_MAX + 80], when[CERT_TIME_MAX];
-	bool early = w->code == X509_V_ERR_CERT_NOT_YET_VALID;
-
-	snprintf(t.to, t.n, early ? "%s is not valid before %s (is the clock "
-	    "of this machine right?)" : "%s expired on %s: it has to be "
-	    "renewed there", whose(w, buf), cert_time(when, early ?
-	    X509_get0_notBefore(w->bad) : X509_get0_notAfter(w->bad)));
-}
-
-static void
-say_issuer(const struct tls_errors *w, struct text t)
-{
-	char buf[CERT_NAME_MAX + 80], name[CERT_NAME_MAX];
-
-	snprintf(t.to, t.n, "%s is signed by '%s', which is not in '%s' (see "
-	    "-tls-ca)", whose(w, buf), cert_name(name,
-	    X509_get_issuer_name(w->bad)), w->ca);
-}
-
-static void
-say_self_signed(const struct tls_errors *w, struct text t)
-{
-	snprintf(t.to, t.n, "the node's certificate is signed by itself, and "
-	    "not in '%s' (see -tls-ca)", w->ca);
-}
-
-static void
-say_other_ca(const struct tls_errors *w, struct text t)
-{
-	char name[CERT_NAME_MAX];
-
-	snprintf(t.to, t.n, "the CA of the node's certificate, '%s', is not in "
-	    "'%s' (see -tls-ca)", cert_name(name,
-	    X509_get_subject_name(w->bad)), w->ca);
-}
-
 #define SNI "{server_name_indication, Host} for the client in an options file"
 
 static void
-say_host(const struct tls_errors *w, struct text t)
+say_refused(const struct tls_errors *w, char *why, size_t n)
 {
-	char hosts[CERT_NAME_MAX];
+	char buf[CERT_NAME_MAX + 80], name[CERT_NAME_MAX], when[CERT_TIME_MAX];
+	const char *error = X509_verify_cert_error_string(w->code);
+	const char *cert = whose(w, buf);
 
-	snprintf(t.to, t.n, "the node's certificate is for %s, not for '%s' "
-	    "(is that the right node? if so, name the host of its certificate "
-	    "with " SNI ")", cert_hosts(hosts, w->bad), w->host);
-}
-
-static void
-say_depth(const struct tls_errors *w, struct text t)
-{
-	snprintf(t.to, t.n, "there are more than %d certificates between the "
-	    "node's and its CA (depth in the options file)", w->depth);
-}
-
-static void
-say_purpose(const struct tls_errors *w, struct text t)
-{
-	char buf[CERT_NAME_MAX + 80];
-
-	snprintf(t.to, t.n, "%s is not made for a %s (its key usage)",
-	    whose(w, buf), w->bad_depth == 0 ? "TLS server" : "CA");
-}
-
-static void
-say_weak(const struct tls_errors *w, struct text t)
-{
-	char buf[CERT_NAME_MAX + 80];
-
-	snprintf(t.to, t.n, "%s is too weak for OpenSSL on this machine: %s",
-	    whose(w, buf), X509_verify_cert_error_string(w->code));
-}
-
-static const struct refused {
-	int code;
-	void (*say)(const struct tls_errors *w, struct text t);
-} refused[] = {
-	{ X509_V_ERR_CERT_HAS_EXPIRED, say_dates },
-	{ X509_V_ERR_CERT_NOT_YET_VALID, say_dates },
-	{ X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, say_issuer },
-	{ X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, say_issuer },
-	{ X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, say_issuer },
-	{ X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, say_self_signed },
-	{ X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, say_other_ca },
-	{ X509_V_ERR_HOSTNAME_MISMATCH, say_host },
-	{ X509_V_ERR_IP_ADDRESS_MISMATCH, say_host },
-	{ X509_V_ERR_CERT_CHAIN_TOO_LONG, say_depth },
-	{ X509_V_ERR_INVALID_PURPOSE, say_purpose },
-	{ X509_V_ERR_INVALID_CA, say_purpose },
-	{ X509_V_ERR_EE_KEY_TOO_SMALL, say_weak },
-	{ X509_V_ERR_CA_KEY_TOO_SMALL, say_weak },
-	{ X509_V_ERR_CA_MD_TOO_WEAK, say_weak },
-};
-
-static void
-say_refused(const struct tls_errors *w, struct text t)
-{
-	char buf[CERT_NAME_MAX + 80];
-
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-		if (refused[i].code == w->code && w->bad != NULL) {
-			refused[i].say(w, t);
-			return;
-		}
+	switch (w->bad != NULL ? w->code : 0) {
+	case X509_V_ERR_CERT_NOT_YET_VALID:
+		snprintf(why, n, "%s is not valid before %s (is the clock of "
+		    "this machine right?)", cert,
+		    cert_time(when, X509_get0_notBefore(w->bad)));
+		return;
+	case X509_V_ERR_CERT_HAS_EXPIRED:
+		snprintf(why, n, "%s expired on %s: it has to be renewed there",
+		    cert, cert_time(when, X509_get0_notAfter(w->bad)));
+		return;
+	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+	case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+		snprintf(why, n, "%s is signed by '%s', which is not in '%s' (see "
+		    "-tls-ca)", cert, cert_name(name,
+		    X509_get_issuer_name(w->bad)), w->ca);
+		return;
+	case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+		snprintf(why, n, "the node's certificate is signed by itself, and "
+		    "not in '%s' (see -tls-ca)", w->ca);
+		return;
+	case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+		snprintf(why, n, "the CA of the node's certificate, '%s', is not "
+		    "in '%s' (see -tls-ca)", cert_name(name,
+		    X509_get_subject_name(w->bad)), w->ca);
+		return;
+	case X509_V_ERR_HOSTNAME_MISMATCH:
+	case X509_V_ERR_IP_ADDRESS_MISMATCH:
+		snprintf(why, n, "the node's certificate is for %s, not for '%s' "
+		    "(is that the right node? if so, name the host of its "
+		    "certificate with " SNI ")", cert_hosts(name, w->bad),
+		    w->host);
+		return;
+	case X509_V_ERR_CERT_CHAIN_TOO_LONG:
+		snprintf(why, n, "there are more than %d certificates between the "
+		    "node's and its CA (depth in the options file)", w->depth);
+		return;
+	case X509_V_ERR_INVALID_PURPOSE:
+	case X509_V_ERR_INVALID_CA:
+		snprintf(why, n, "%s is not made for a %s (its key usage)", cert,
+		    w->bad_depth == 0 ? "TLS server" : "CA");
+		return;
+	case X509_V_ERR_EE_KEY_TOO_SMALL:
+	case X509_V_ERR_CA_KEY_TOO_SMALL:
+	case X509_V_ERR_CA_MD_TOO_WEAK:
+		snprintf(why, n, "%s is too weak for OpenSSL on this machine: %s",
+		    cert, error);
+		return;
+	default:
+		snprintf(why, n, "%s cannot be verified: %s", cert, error);
 	}
-	snprintf(t.to, t.n, "%s cannot be verified: %s", whose(w, buf),
-	    X509_verify_cert_error_string(w->code));
 }
 
 /* ---- what the node does not accept, and what is no TLS ---- */
@@ -216,13 +161,14 @@ static const struct alert {
 };
 
 static const char *
-alert_text(int reason)
+alert_text(const struct alert *v, size_t n, int reason)
 {
-	for (size_t i = 0; i < sizeof(alerts) / sizeof(alerts[0]); i++)
-		if (alerts[i].reason == reason)
-			return alerts[i].text;
+	for (size_t i = 0; i < n; i++)
+		if (v[i].reason == reason)
+			return v[i].text;
 	return NULL;
 }
+#define ALERT_TEXT(v, reason) alert_text(v, sizeof(v) / sizeof((v)[0]), reason)
 
 #define NO_TLS "what answers there does not speak TLS (is it a node with " \
 	"-proto_dist inet_tls?)"
@@ -254,51 +200,36 @@ static const struct alert plain[] = {
 	    "we ask for (name another one with " SNI ")" },
 };
 
-/* OTP sends this alert, up to TLS 1.2, to a client without a certificate. */
-static void
-say_no_agreement(const struct tls_errors *w, struct text t)
-{
-	snprintf(t.to, t.n, w->cert[0] == '\0' ? "the node ended the TLS "
-	    "handshake: it requires a certificate of us (see -tls-cert and "
-	    "-tls-optfile), or we have no cipher, group or signature in "
-	    "common" :
-	    "the node ended the TLS handshake: it does not take our certificate "
-	    "'%s', or we have no cipher, group or signature in common", w->cert);
-}
-
 void
 tls_errors_text(const struct tls_errors *w, char *why, size_t n)
 {
 	unsigned long e = ERR_peek_error();
 	int reason = ERR_GET_LIB(e) == ERR_LIB_SSL ? ERR_GET_REASON(e) : 0;
-	const char *text = alert_text(reason);
-	struct text t = { why, n };
+	const char *about_ours = ALERT_TEXT(alerts, reason);
+	const char *text = ALERT_TEXT(plain, reason);
 
-	if (w->code != 0) {
-		say_refused(w, t);
-		return;
-	}
-	if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE) {
-		say_no_agreement(w, t);
-		return;
-	}
-	if (text != NULL && w->cert[0] == '\0') {
+	if (w->code != 0)
+		say_refused(w, why, n);
+	else if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE &&
+	    w->cert[0] == '\0')
+		/* OTP sends it, up to TLS 1.2, to a client without a certificate. */
+		snprintf(why, n, "the node ended the TLS handshake: it requires a "
+		    "certificate of us (see -tls-cert and -tls-optfile), or we "
+		    "have no cipher, group or signature in common");
+	else if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE)
+		snprintf(why, n, "the node ended the TLS handshake: it does not "
+		    "take our certificate '%s', or we have no cipher, group or "
+		    "signature in common", w->cert);
+	else if (about_ours != NULL && w->cert[0] == '\0')
 		snprintf(why, n, "the node requires a certificate of us (see "
 		    "-tls-cert and -tls-optfile)");
-		return;
-	}
-	if (text != NULL) {
+	else if (about_ours != NULL)
 		snprintf(why, n, "the node refused our certificate '%s': %s",
-		    w->cert, text);
-		return;
-	}
-	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
-		if (plain[i].reason == reason) {
-			snprintf(why, n, "%s", plain[i].text);
-			return;
-		}
-	}
-	snprintf(why, n, "TLS failed: %s", cert_openssl_reason());
+		    w->cert, about_ours);
+	else if (text != NULL)
+		snprintf(why, n, "%s", text);
+	else
+		snprintf(why, n, "TLS failed: %s", cert_openssl_reason());
 }
 
 bool

@@ -13,10 +13,10 @@
 #include "config/lang.h"
 #include "conn/tls_optfile.h"
 
-#define OPTIONS_MAX 64
+#define OPTIONS_MAX 16
 
 struct reading {
-	struct tls_settings *s;
+	struct tls_settings s;
 	struct tls_pair one;	/* of certfile, keyfile and password */
 	bool seen[OPTIONS_MAX];
 	const char *path;
@@ -166,18 +166,6 @@ list_len(const struct node *v)
 
 /* ---- options ---- */
 
-static bool
-take_certfile(struct reading *r, const struct node *v)
-{
-	return take_text(r, v, "certfile", &r->one.cert);
-}
-
-static bool
-take_keyfile(struct reading *r, const struct node *v)
-{
-	return take_text(r, v, "keyfile", &r->one.key);
-}
-
 /*
  * Messages go to logs: none has any of it, not even where it is of another kind.
  * The empty one, which is the default of ssl, is none.
@@ -189,7 +177,7 @@ take_secret(struct reading *r, const struct node *v, char **to)
 
 	if (node_is_nil(v) || (is_text && v->len == 0))
 		return true;
-	r->s->secret = true;
+	r->s.secret = true;
 	return is_text ? take_text(r, v, "password", to) :
 	    wrong(r, v, "expected a string for password");
 }
@@ -201,16 +189,10 @@ take_password(struct reading *r, const struct node *v)
 }
 
 static bool
-take_cacertfile(struct reading *r, const struct node *v)
-{
-	return take_text(r, v, "cacertfile", &r->s->ca);
-}
-
-static bool
 add_pair(struct reading *r, const struct node *at, struct tls_pair *p)
 {
-	if (r->s->npairs < TLS_PAIRS_MAX && p->cert != NULL) {
-		r->s->pairs[r->s->npairs++] = *p;
+	if (r->s.npairs < TLS_PAIRS_MAX && p->cert != NULL) {
+		r->s.pairs[r->s.npairs++] = *p;
 		return true;
 	}
 	pair_free(p);
@@ -259,8 +241,8 @@ take_certs_keys(struct reading *r, const struct node *v)
 static bool
 take_verify(struct reading *r, const struct node *v)
 {
-	r->s->no_verify = node_is_atom(v, "verify_none");
-	return r->s->no_verify || node_is_atom(v, "verify_peer") ||
+	r->s.no_verify = node_is_atom(v, "verify_none");
+	return r->s.no_verify || node_is_atom(v, "verify_peer") ||
 	    expected(r, v, "verify", "verify_peer or verify_none");
 }
 
@@ -269,14 +251,14 @@ take_depth(struct reading *r, const struct node *v)
 {
 	if (v->kind != N_INT || v->num < 0 || v->num > 255)
 		return expected(r, v, "depth", "a number up to 255");
-	r->s->depth = (int)v->num;
+	r->s.depth = (int)v->num;
 	return true;
 }
 
 static bool
 take_sni(struct reading *r, const struct node *v)
 {
-	struct tls_settings *s = r->s;
+	struct tls_settings *s = &r->s;
 
 	s->no_sni = node_is_atom(v, "disable");
 	if (s->no_sni)
@@ -292,7 +274,7 @@ take_sni(struct reading *r, const struct node *v)
 static bool
 take_versions(struct reading *r, const struct node *v)
 {
-	struct tls_settings *s = r->s;
+	struct tls_settings *s = &r->s;
 	bool well = is_list(r, v, "versions", 16);
 
 	for (uint32_t i = 0; well && i < list_len(v); i++) {
@@ -328,17 +310,19 @@ take_cipher_string(struct reading *r, const struct node *v)
 		    "the name of one", one);
 	free(list);
 	if (well)
-		r->s->ciphers = names;
+		r->s.ciphers = names;
 	else
 		free(names);
 	return well;
 }
 
+typedef bool put_fn(struct reading *r, const struct node *v, const char *of,
+    struct kp_buf *b);
+
 /* A list of names, of which put() writes each for OpenSSL. */
 static bool
 take_names(struct reading *r, const struct node *v, const char *of, char **to,
-    bool (*put)(struct reading *r, const struct node *v, const char *of,
-	struct kp_buf *b))
+    put_fn *put)
 {
 	struct kp_buf b;
 	bool well = is_list(r, v, of, 64) && (list_len(v) > 0 ||
@@ -377,7 +361,7 @@ static bool
 take_ciphers(struct reading *r, const struct node *v)
 {
 	return v->kind != N_LIST ? take_cipher_string(r, v) :
-	    take_names(r, v, "ciphers", &r->s->ciphers, put_cipher);
+	    take_names(r, v, "ciphers", &r->s.ciphers, put_cipher);
 }
 
 /* A curve or a group has one name everywhere. */
@@ -389,18 +373,6 @@ put_group(struct reading *r, const struct node *v, const char *of,
 		return expected(r, v, of, "atoms such as secp256r1");
 	kp_buf_printf(b, "%s", v->text);
 	return true;
-}
-
-static bool
-take_eccs(struct reading *r, const struct node *v)
-{
-	return take_names(r, v, "eccs", &r->s->groups12, put_group);
-}
-
-static bool
-take_supported_groups(struct reading *r, const struct node *v)
-{
-	return take_names(r, v, "supported_groups", &r->s->groups13, put_group);
 }
 
 /*
@@ -439,19 +411,6 @@ put_sigalg(struct reading *r, const struct node *v, const char *of,
 	return true;
 }
 
-static bool
-take_signature_algs(struct reading *r, const struct node *v)
-{
-	return take_names(r, v, "signature_algs", &r->s->sigalgs, put_sigalg);
-}
-
-static bool
-take_signature_algs_cert(struct reading *r, const struct node *v)
-{
-	return take_names(r, v, "signature_algs_cert", &r->s->cert_sigalgs,
-	    put_sigalg);
-}
-
 /* Revocation lists are not looked at, which matters only where they are asked for. */
 static bool
 take_crl_check(struct reading *r, const struct node *v)
@@ -461,78 +420,59 @@ take_crl_check(struct reading *r, const struct node *v)
 	    "place of -tls-optfile to connect without)");
 }
 
-/*
- * Those that are not in the table are refused.  NULL: the option does not change what
- * we accept; it is the VM's affair, or loosens its rules.
- */
+/* Its value becomes a text at `to` of struct reading, names that are put there, or else. */
 static const struct option {
 	const char *name;
+	size_t to;
+	put_fn *put;
 	bool (*take)(struct reading *r, const struct node *v);
 } options[] = {
-	{ "certfile", take_certfile },
-	{ "keyfile", take_keyfile },
-	{ "password", take_password },
-	{ "cacertfile", take_cacertfile },
-	{ "certs_keys", take_certs_keys },
-	{ "verify", take_verify },
-	{ "depth", take_depth },
-	{ "server_name_indication", take_sni },
-	{ "versions", take_versions },
-	{ "ciphers", take_ciphers },
-	{ "eccs", take_eccs },
-	{ "supported_groups", take_supported_groups },
-	{ "signature_algs", take_signature_algs },
-	{ "signature_algs_cert", take_signature_algs_cert },
-	{ "crl_check", take_crl_check },
-	{ "crl_cache", NULL },
-	{ "partial_chain", NULL },
-	{ "customize_hostname_check", NULL },
-	{ "fail_if_no_peer_cert", NULL },
-	{ "secure_renegotiate", NULL },
-	{ "client_renegotiation", NULL },
-	{ "renegotiate_at", NULL },
-	{ "key_update_at", NULL },
-	{ "reuse_session", NULL },
-	{ "reuse_sessions", NULL },
-	{ "session_tickets", NULL },
-	{ "use_ticket", NULL },
-	{ "early_data", NULL },
-	{ "anti_replay", NULL },
-	{ "middlebox_comp_mode", NULL },
-	{ "honor_cipher_order", NULL },
-	{ "honor_ecc_order", NULL },
-	{ "dh", NULL },
-	{ "dhfile", NULL },
-	{ "padding_check", NULL },
-	{ "beast_mitigation", NULL },
-	{ "fallback", NULL },
-	{ "alpn_advertised_protocols", NULL },
-	{ "max_fragment_length", NULL },
-	{ "max_handshake_size", NULL },
-	{ "handshake", NULL },
-	{ "handshake_timeout", NULL },
-	{ "hibernate_after", NULL },
-	{ "log_alert", NULL },
-	{ "log_level", NULL },
-	{ "keep_secrets", NULL },
-	{ "protocol", NULL },
-	{ "ktls", NULL },
-	{ "receiver_spawn_opts", NULL },
-	{ "sender_spawn_opts", NULL },
-	{ "nodelay", NULL },
-	{ "keepalive", NULL },
-	{ "sndbuf", NULL },
-	{ "recbuf", NULL },
-	{ "buffer", NULL },
-	{ "linger", NULL },
-	{ "tos", NULL },
-	{ "priority", NULL },
+#define AT(member) offsetof(struct reading, member)
+	{ "certfile", AT(one.cert), NULL, NULL },
+	{ "keyfile", AT(one.key), NULL, NULL },
+	{ "password", 0, NULL, take_password },
+	{ "cacertfile", AT(s.ca), NULL, NULL },
+	{ "certs_keys", 0, NULL, take_certs_keys },
+	{ "verify", 0, NULL, take_verify },
+	{ "depth", 0, NULL, take_depth },
+	{ "server_name_indication", 0, NULL, take_sni },
+	{ "versions", 0, NULL, take_versions },
+	{ "ciphers", 0, NULL, take_ciphers },
+	{ "eccs", AT(s.groups12), put_group, NULL },
+	{ "supported_groups", AT(s.groups13), put_group, NULL },
+	{ "signature_algs", AT(s.sigalgs), put_sigalg, NULL },
+	{ "signature_algs_cert", AT(s.cert_sigalgs), put_sigalg, NULL },
+	{ "crl_check", 0, NULL, take_crl_check },
+#undef AT
 };
 
-#define NOPTIONS (sizeof(options) / sizeof(options[0]))
-_Static_assert(NOPTIONS <= OPTIONS_MAX, "seen[] has room for each option");
+/* These do not change what we accept: they are the VM's affair, or loosen its rules. */
+static const char *const passed_over[] = { "crl_cache", "partial_chain",
+	"customize_hostname_check", "fail_if_no_peer_cert", "secure_renegotiate",
+	"client_renegotiation", "renegotiate_at", "key_update_at",
+	"reuse_session", "reuse_sessions", "session_tickets", "use_ticket",
+	"early_data", "anti_replay", "middlebox_comp_mode", "honor_cipher_order",
+	"honor_ecc_order", "dh", "dhfile", "padding_check", "beast_mitigation",
+	"fallback", "alpn_advertised_protocols", "max_fragment_length",
+	"max_handshake_size", "handshake", "handshake_timeout",
+	"hibernate_after", "log_alert", "log_level", "keep_secrets", "protocol",
+	"ktls", "receiver_spawn_opts", "sender_spawn_opts", "nodelay",
+	"keepalive", "sndbuf", "recbuf", "buffer", "linger", "tos", "priority" };
 
-/* {Name, Value}, or Name of what is true. */
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+_Static_assert(LEN(options) <= OPTIONS_MAX, "seen[] has room for each option");
+
+static bool
+take_value(struct reading *r, const struct option *o, const struct node *v)
+{
+	char **to = (char **)(void *)((char *)r + o->to);
+
+	return o->take != NULL ? o->take(r, v) :
+	    o->put != NULL ? take_names(r, v, o->name, to, o->put) :
+	    take_text(r, v, o->name, to);
+}
+
+/* {Name, Value}, or Name of what is true.  Any that is in neither table is refused. */
 static bool
 take_option(struct reading *r, const struct node *v)
 {
@@ -542,15 +482,16 @@ take_option(struct reading *r, const struct node *v)
 	if (name->kind != N_ATOM)
 		return expected(r, v, "client", "options such as "
 		    "{certfile, \"FILE\"}");
-	for (size_t i = 0; i < NOPTIONS; i++) {
+	for (size_t i = 0; i < LEN(passed_over); i++)
+		if (node_is_atom(name, passed_over[i]))
+			return true;
+	for (size_t i = 0; i < LEN(options); i++) {
 		if (!node_is_atom(name, options[i].name))
 			continue;
 		seen = r->seen[i];
 		r->seen[i] = true;
-		if (seen || options[i].take == NULL)
-			return true;
-		return is_pair ? options[i].take(r, v->kid[1]) :
-		    expected(r, v, options[i].name, "a value");
+		return seen || (is_pair ? take_value(r, &options[i], v->kid[1]) :
+		    expected(r, v, options[i].name, "a value"));
 	}
 	return wrong(r, name, "kprofd cannot follow the client's option "
 	    "'%.64s' (name -tls-cert, -tls-key and -tls-ca in place of "
@@ -601,7 +542,7 @@ enum kp_err
 tls_optfile_parse(struct tls_settings *s, const char *text, size_t n,
     const char *path, char *why, size_t whylen)
 {
-	struct reading r = { .s = s, .path = path, .why = why, .n = whylen };
+	struct reading r = { .s = *s, .path = path, .why = why, .n = whylen };
 	struct arena a = { NULL, false };
 	struct kp_diags diags = { NULL, 0, 0 };
 	struct form *f = parse_forms(&a, text, n, &diags);
@@ -619,6 +560,7 @@ tls_optfile_parse(struct tls_settings *s, const char *text, size_t n,
 	else
 		snprintf(why, whylen, "%s: it is not a term of Erlang", path);
 	pair_free(&r.one);
+	*s = r.s;
 	kp_diags_free(&diags);
 	r.nomem |= a.failed;
 	arena_wipe(&a);
