@@ -37,7 +37,7 @@ $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # Parts of the native probe, without a VM.
 $(B)/test/test_ring $(B)/test/test_merge_rings $(B)/test/test_probe_clock: \
-    $(call obj,$(addprefix src/probe/,ring.c merge_rings.c clock.c names.c))
+    $(call obj,$(addprefix src/probe/,ring.c clock.c names.c))
 
 # Checks which functions of the C library the pure rooms call.
 .PHONY: purity

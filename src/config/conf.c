@@ -206,35 +206,40 @@ set_keep_slowest(struct conf_ctx *x, const struct node *form)
 /* Percent of one scheduler, with decimals; above 100 if it has several. */
 static void
 take_percent(struct conf_ctx *x, const struct node *v, const char *name,
-    double *out)
+    int max, const char *or_none, double *out)
 {
 	double p = v->kind == N_INT ? (double)v->num : v->real;
 	char what[120];
 
-	if (node_is_atom(v, "none")) {
-		*out = 0;
-		return;
-	}
 	snprintf(what, sizeof(what), "%s to be a number within %g..%d (percent "
-	    "of one scheduler), or none", name, CONF_PERCENT_MIN,
-	    CONF_PERCENT_MAX);
+	    "of one scheduler)%s", name, CONF_PERCENT_MIN, max, or_none);
 	if ((v->kind != N_INT && v->kind != N_FLOAT) ||
-	    p < CONF_PERCENT_MIN || p > CONF_PERCENT_MAX)
+	    p < CONF_PERCENT_MIN || p > max)
 		conf_expected(x, v, what);
 	else
 		*out = p;
 }
 
 static void
+take_percent_or_none(struct conf_ctx *x, const struct node *v, const char *name,
+    double *out)
+{
+	if (node_is_atom(v, "none"))
+		*out = 0;
+	else
+		take_percent(x, v, name, CONF_PERCENT_MAX, ", or none", out);
+}
+
+static void
 set_budget(struct conf_ctx *x, const struct node *form)
 {
-	take_percent(x, form->kid[1], "budget", &x->conf->budget);
+	take_percent_or_none(x, form->kid[1], "budget", &x->conf->budget);
 }
 
 static void
 set_hot_share(struct conf_ctx *x, const struct node *form)
 {
-	take_percent(x, form->kid[1], "hot_share", &x->conf->hot_share);
+	take_percent_or_none(x, form->kid[1], "hot_share", &x->conf->hot_share);
 }
 
 static void
@@ -334,23 +339,6 @@ set_messages(struct conf_ctx *x, const struct node *form)
 	x->conf->messages = take_choice(x, form->kid[1], "true", "false");
 }
 
-/* Percent of one scheduler that sampling stacks may take. */
-static void
-take_stacks_percent(struct conf_ctx *x, const struct node *v)
-{
-	double p = v->kind == N_INT ? (double)v->num : v->real;
-	char what[120];
-
-	snprintf(what, sizeof(what), "percent to be a number within %g..%d "
-	    "(percent of one scheduler)", CONF_PERCENT_MIN,
-	    CONF_STACKS_PERCENT_MAX);
-	if ((v->kind != N_INT && v->kind != N_FLOAT) ||
-	    p < CONF_PERCENT_MIN || p > CONF_STACKS_PERCENT_MAX)
-		conf_expected(x, v, what);
-	else
-		x->conf->stacks.percent = p;
-}
-
 /* {per_second, N} or {percent, P}; seen: which of them came before. */
 static void
 take_stacks(struct conf_ctx *x, const struct node *v, bool seen[2])
@@ -370,7 +358,8 @@ take_stacks(struct conf_ctx *x, const struct node *v, bool seen[2])
 		diag_error(x->diags, v->pos, "'%s' is given twice", names[k]);
 	seen[k] = true;
 	if (k == 1)
-		take_stacks_percent(x, v->kid[1]);
+		take_percent(x, v->kid[1], "percent", CONF_STACKS_PERCENT_MAX, "",
+		    &x->conf->stacks.percent);
 	else if (take_int(x, v->kid[1], "per_second", 1, CONF_STACKS_MAX, &n))
 		x->conf->stacks.per_second = (uint32_t)n;
 }

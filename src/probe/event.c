@@ -17,7 +17,6 @@
 #include "kprofd/label.h"
 #include "probe/checked.h"
 #include "probe/put.h"
-#include "probe/term_put.h"
 
 static struct {
 	ERL_NIF_TERM call, return_to, return_from, exception_from, undefined,

@@ -1,19 +1,19 @@
 /*
  * probe.h - what the files of the native probe share.
  *
- *   probe.c     loading, and the tracer's callbacks
+ *   probe.c     loading, the tracer's callbacks, and what the owner calls: starts,
+ *               stops, and empties the rings
  *   event.c     turns trace events into records, for kprofd: kprof_probe
  *   calls.c     the same for full traces: kprof_calls_probe, a module and a
  *               library of its own, so that both can be loaded together
  *   put.c       writes records and their definitions into a thread's ring
- *   drain.c     what the owner calls: starts, stops, and empties the rings
- *   ring, merge_rings, clock, names, term_put    their parts
+ *   ring, clock, names    their parts
  *   checked     for builds under a memory checker
  *
  * All memory is allocated when the library is loaded and freed when it is
  * unloaded; no thread is in here at that time.  Recording an event neither
  * locks nor allocates nor enters the kernel, with one exception: a name that is
- * not plain (see term_put.h) may allocate when it is first seen.
+ * not plain (see put.h) may allocate when it is first seen.
  */
 #ifndef KPROFD_PROBE_PROBE_H
 #define KPROFD_PROBE_PROBE_H
@@ -95,8 +95,7 @@ ERL_NIF_TERM trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 int probe_load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts);
 int probe_upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts);
 void probe_unload(ErlNifEnv *env, void *priv);
-
-/* drain.c: NIFs for the owner */
+/* ... and for the owner alone: */
 ERL_NIF_TERM start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 ERL_NIF_TERM stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 ERL_NIF_TERM info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);

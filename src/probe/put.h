@@ -36,4 +36,14 @@ uint16_t event_fn_of(struct event *e, const ERL_NIF_TERM mfa[3],
 /* Returns false, and counts the event as dropped, if the ring is full. */
 bool event_put(struct probe *p, struct event *e);
 
+/*
+ * Writes a term of the VM in the external format, without a version byte; returns the
+ * number of bytes, or 0 if more than cap would be needed.
+ *
+ * The terms that match specs build are written without an allocation: atoms in
+ * Latin-1, integers of 64 bits, floats, binaries, lists and tuples of them.
+ * Anything else is encoded by the VM, which allocates.
+ */
+uint32_t term_put(ErlNifEnv *env, ERL_NIF_TERM term, uint8_t *p, uint32_t cap);
+
 #endif

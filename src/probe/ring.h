@@ -105,4 +105,14 @@ ring_take(struct ring_part *part)
 void ring_release(const struct ring_part *part);
 /* Returns the number of records that wait to be read. */
 uint64_t ring_waiting(const struct ring *r);
+
+/*
+ * Takes the oldest of all events into the parts, which are of different rings
+ * and empty: no event younger than `until`, and at most `max` records, or one
+ * event with its definitions; events of the same time as the last come along.
+ * Changes the order of the parts.  Returns true if more events are left.
+ */
+bool merge_oldest(struct ring_part *part, unsigned n, uint64_t max,
+    int64_t until);
+
 #endif

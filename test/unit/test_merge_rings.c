@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "probe/merge_rings.h"
+#include "probe/ring.h"
 
 #define RINGS 300
 #define N 64

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/merge_rings.h"
 #include "probe/names.h"
 #include "probe/ring.h"
 
