@@ -1,5 +1,5 @@
 /*
- * clock.h - defines a type for the nanoseconds of each clock.
+ * clock.h - defines a type for the nanoseconds of each clock, and waits that get longer.
  *
  * kprofd uses three clocks, which must never be mixed:
  *   kp_mono_ns    this machine's CLOCK_MONOTONIC: timers, leases, expiry
@@ -44,5 +44,22 @@ struct kp_moment {
 	kp_mono_ns mono;
 };
 struct kp_moment kp_moment_now(void);
+
+/*
+ * The wait before another attempt: 0.5 s after the first failure, twice as long after each
+ * further one, 30 s at most.  A success that lasts as long as the last wait resets it to
+ * 0.5 s; a shorter one does not.  All zero: nothing has failed yet.
+ *
+ * There is no jitter: a node has one kprofd, so no two of them wait in step.
+ */
+struct kp_backoff {
+	kp_dur_ns last;
+	kp_mono_ns since;	/* start of the success; 0: failed */
+};
+
+/* Reports a success.  Further calls while it lasts change nothing. */
+void kp_backoff_works(struct kp_backoff *b, kp_mono_ns now);
+/* Reports a failure, and returns the time to wait. */
+kp_dur_ns kp_backoff_next(struct kp_backoff *b, kp_mono_ns now);
 
 #endif

@@ -12,7 +12,7 @@
 #ifndef KPROFD_AGENT_AGENT_INTERNAL_H
 #define KPROFD_AGENT_AGENT_INTERNAL_H
 
-#include "kprofd/backoff.h"
+#include "kprofd/clock.h"
 #include "agent/agent_msg.h"
 #include "agent/headroom.h"
 #include "conn/connect.h"

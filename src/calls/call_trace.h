@@ -13,7 +13,6 @@
 #include "kprofd/clock.h"
 #include "kprofd/err.h"
 #include "kprofd/term.h"
-#include "base/intern.h"
 #include "base/map.h"
 
 /* A key of a sum is made of three numbers of 20 bits each. */

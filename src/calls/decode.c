@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/intern.h"
 #include "base/map.h"
 #include "base/utf8.h"
 #include "calls/decode.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kprofd/backoff.h"
+#include "kprofd/clock.h"
 #include "kprofd/etf.h"
 #include "conn/conn.h"
 #include "conn/connect.h"

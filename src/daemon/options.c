@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "text/options.h"
-#include "kprofd/dur.h"
+#include "text/timefmt.h"
 #include "kprofd/nodes.h"
 #include "daemon/options.h"
 #include "conn/reach.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "kprofd/backoff.h"
+#include "kprofd/clock.h"
 #include "kprofd/thread.h"
 #include "otlp.h"
 #include "otlp_json.h"

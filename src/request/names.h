@@ -12,7 +12,6 @@
 
 #include <regex.h>
 
-#include "base/intern.h"
 #include "base/map.h"
 #include "kprofd/config.h"
 #include "kprofd/request.h"

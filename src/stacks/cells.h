@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "base/intern.h"
+#include "base/map.h"
 #include "kprofd/stacks.h"
 #include "kprofd/stats.h"
 

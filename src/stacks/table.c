@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/intern.h"
+#include "base/map.h"
 #include "base/vec.h"
 #include "kprofd/fn_name.h"
 #include "stacks/table.h"

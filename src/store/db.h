@@ -12,7 +12,7 @@
 #include <sqlite3.h>
 #include <sys/types.h>
 
-#include "base/intern.h"
+#include "base/map.h"
 #include "range.h"
 #include "retain.h"
 #include "store.h"

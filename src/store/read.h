@@ -11,7 +11,7 @@
 
 #include <sqlite3.h>
 
-#include "base/intern.h"
+#include "base/map.h"
 #include "base/vec.h"
 #include "query.h"
 

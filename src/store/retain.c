@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kprofd/dur.h"
+#include "text/timefmt.h"
 #include "retain.h"
 
 #define ITEM_MAX 64

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "kprofd/dur.h"
 #include "text.h"
 #include "timefmt.h"
 

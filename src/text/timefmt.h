@@ -1,5 +1,5 @@
 /*
- * timefmt.h - parses and formats points in time.
+ * timefmt.h - parses lengths of time, and parses and formats points in time.
  */
 #ifndef KPROFD_TEXT_TIMEFMT_H
 #define KPROFD_TEXT_TIMEFMT_H
@@ -10,6 +10,12 @@
 #include "kprofd/clock.h"
 
 #define TIMEFMT_MAX 48
+
+/*
+ * Parses a whole number with a unit: 10s, 500ms, 30m, 2h, 1d.  False: not one; *out is
+ * unchanged.
+ */
+bool kp_dur_parse(const char *s, kp_dur_ns *out);
 
 /* The forms that timefmt_parse() accepts, for error messages. */
 #define TIMEFMT_FORMS "a length of time such as 30m, 2h or 1h30m, or a time " \

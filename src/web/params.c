@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kprofd/dur.h"
+#include "text/timefmt.h"
 #include "kprofd/request.h"
 #include "report/report.h"
 #include "params.h"

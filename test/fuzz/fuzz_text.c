@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
-#include "kprofd/dur.h"
+#include "text/timefmt.h"
 #include "text/json.h"
 #include "text/text.h"
 #include "config/tiers_file.h"
-#include "text/timefmt.h"
 #include "store/retain.h"
 #include "fuzz.h"
 

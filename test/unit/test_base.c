@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
-#include "kprofd/backoff.h"
+#include "kprofd/clock.h"
 #include "kprofd/buf.h"
 #include "kprofd/etf.h"
 #include "kprofd/loss.h"

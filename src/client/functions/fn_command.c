@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "fn_command.h"
-#include "kprofd/dur.h"
+#include "text/timefmt.h"
 #include "kprofd/fn_name.h"
 #include "text/text.h"
 #include "profile/node/counters.h"

@@ -19,7 +19,7 @@
 #include "client/functions/output_file.h"
 #include "client/functions/suggest.h"
 #include "conn/reach.h"
-#include "kprofd/dur.h"
+#include "text/timefmt.h"
 #include "kprofd/fn_name.h"
 #include "text/file_why.h"
 #include "text/text.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/agent_msg.h"
-#include "base/intern.h"
+#include "base/map.h"
 #include "base/vec.h"
 #include "client/functions/suggest.h"
 #include "facts_exprs.h"	/* generated */

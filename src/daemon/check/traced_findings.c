@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/intern.h"
+#include "base/map.h"
 #include "daemon/check/traced_findings.h"
 #include "kprofd/fn_name.h"
 #include "text/text.h"

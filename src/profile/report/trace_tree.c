@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/intern.h"
+#include "base/map.h"
 #include "base/sat.h"
 #include "kprofd/term.h"
 #include "text/flame_tree.h"
