@@ -34,26 +34,19 @@ put_lines(struct kp_buf *out, const struct kp_buf *text)
 		kp_buf_u8(out, '\n');
 }
 
+/* ctx: NULL: notes are not printed. */
 static bool
-print_note(void *ctx, const char *kind, const struct kp_buf *note)
+on_note(void *ctx, const char *kind, const struct kp_buf *note)
 {
 	struct kp_buf b;
 
-	(void)ctx;
-	if (strcmp(kind, "note") != 0)
-		return false;
+	if (strcmp(kind, "note") != 0 || ctx == NULL)
+		return strcmp(kind, "note") == 0;
 	kp_buf_init(&b, 8 * CTL_ANSWER_MAX);
 	put_lines(&b, note);
 	fputs(kp_buf_cstr(&b), stderr);
 	kp_buf_free(&b);
 	return true;
-}
-
-static bool
-no_note(void *ctx, const char *kind, const struct kp_buf *note)
-{
-	(void)ctx, (void)note;
-	return strcmp(kind, "note") == 0;
 }
 
 static void
@@ -81,7 +74,7 @@ daemon_ask(const struct place *p, const char *command, unsigned seconds,
 		.patience = seconds > 0 ? seconds : CTL_SILENCE_S,
 		.each = seconds == 0, .quiet = seconds == 0 ? QUIET : 0,
 		.on_quiet = on_quiet,
-		.on_message = seconds == 0 ? print_note : no_note };
+		.on_message = on_note, .ctx = seconds == 0 ? &r : NULL };
 	char *path = NULL, line[CTL_LINE_MAX + 1];
 	enum kp_err err;
 
@@ -466,19 +459,6 @@ clear_tokens(const char *target, const struct reach *reach, char *why,
 	return e;
 }
 
-static int
-clear_on(const char *target, const struct reach *reach)
-{
-	char why[1024] = "";
-
-	if (clear_tokens(target, reach, why, sizeof(why)) != KP_OK) {
-		say("%s", why);
-		return EXIT_FAILED;
-	}
-	printf("tokens cleared on %s\n", target);
-	return EXIT_DONE;
-}
-
 int
 cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 {
@@ -510,8 +490,15 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		    reach_given(&reach));
 	if (target != NULL && !reach_finish(&reach, why, sizeof(why)))
 		return opts_wrong(cmd, "%s", why);
-	if (target != NULL)
-		return clear_on(target, &reach);
+	if (target != NULL) {
+		why[0] = '\0';
+		if (clear_tokens(target, &reach, why, sizeof(why)) == KP_OK) {
+			printf("tokens cleared on %s\n", target);
+			return EXIT_DONE;
+		}
+		say("%s", why);
+		return EXIT_FAILED;
+	}
 	if (!daemon_line(line, cmd->name, node))
 		return EXIT_USAGE;
 	if (p.dbs.n > 1)

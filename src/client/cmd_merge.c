@@ -16,17 +16,6 @@ on_signal(int sig)
 	stop = sig;
 }
 
-/* Signals set `stop`, on which kp_merge_add() leaves OUT as it was. */
-static void
-catch_signals(void)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction sa = { .sa_handler = on_signal };
-
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		sigaction(signals[i], &sa, NULL);
-}
-
 static int
 failed(enum kp_err err, char *why)
 {
@@ -89,6 +78,8 @@ merge(const char *out, const struct opt_list *files)
 int
 cmd_merge(const struct cmd *cmd, int argc, char **argv)
 {
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction sa = { .sa_handler = on_signal };
 	struct opt_list files = { .n = 0 };
 	const struct opt opts[] = { OPT_ARGUMENTS(files) };
 	int st = opts_parse(cmd, opts, 1, argc, argv, NULL);
@@ -98,6 +89,8 @@ cmd_merge(const struct cmd *cmd, int argc, char **argv)
 	if (files.n < 2)
 		return opts_wrong(cmd, "give the file to merge into, and "
 		    "those to be merged");
-	catch_signals();
+	/* they set `stop`, on which kp_merge_add() leaves OUT as it was */
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		sigaction(signals[i], &sa, NULL);
 	return merge(files.v[0], &files);
 }

@@ -19,24 +19,6 @@
 
 #define NAMES_MAX 10	/* listed of those that exist */
 
-static void
-put_names(struct kp_buf *b, const char *const *v, size_t n)
-{
-	for (size_t i = 0; i < n && i < NAMES_MAX; i++) {
-		kp_buf_str(b, i > 0 ? ", " : "there are: ");
-		text_put(b, v[i]);
-	}
-	kp_buf_str(b, n > NAMES_MAX ? ", ...\n" : "\n");
-}
-
-static void
-put_quoted(struct kp_buf *b, const char *s)
-{
-	kp_buf_u8(b, '\'');
-	text_put(b, s);
-	kp_buf_u8(b, '\'');
-}
-
 /* Windows, but no request of this type: looks for other types. */
 static enum kp_err
 explain_identity(struct kp_buf *b, struct kp_query *q,
@@ -56,10 +38,14 @@ explain_identity(struct kp_buf *b, struct kp_query *q,
 	if (*found) {
 		for (size_t i = 1; i < r->nrows && n <= NAMES_MAX; i++)
 			names[n++] = r->rows[i].identity;
-		kp_buf_str(b, "no request type matches ");
-		put_quoted(b, range->identity_glob);
-		kp_buf_str(b, " (see -identity); ");
-		put_names(b, names, n);
+		kp_buf_str(b, "no request type matches '");
+		text_put(b, range->identity_glob);
+		kp_buf_str(b, "' (see -identity); ");
+		for (size_t i = 0; i < n && i < NAMES_MAX; i++) {
+			kp_buf_str(b, i > 0 ? ", " : "there are: ");
+			text_put(b, names[i]);
+		}
+		kp_buf_str(b, n > NAMES_MAX ? ", ...\n" : "\n");
 	}
 	report_free(r);
 	return KP_OK;
@@ -400,26 +386,11 @@ sort_reports(const struct args *a, const struct reports *rs)
 	return now == KP_OK || report_empty(rs->now) ? KP_OK : then;
 }
 
-static enum kp_err
-write_messages(const struct args *a, struct kp_query *q, struct kp_buf *b)
-{
-	struct kp_query_waits waits = { 0 };
-	struct kp_query_sum cover = { 0 };
-	enum kp_err err = kp_query_waits(q, &a->range, &waits);
-
-	if (err == KP_OK)
-		err = kp_query_cover(q, &a->range, &cover);
-	if (err == KP_OK)
-		err = a->json ? messages_json(b, &waits, &cover) :
-		    messages_table(b, &waits, &cover, screen_width());
-	kp_query_waits_free(&waits);
-	kp_query_sum_free(&cover);
-	return err;
-}
-
 static int
 messages(const struct args *a)
 {
+	struct kp_query_waits waits = { 0 };
+	struct kp_query_sum cover = { 0 };
 	struct kp_query *q;
 	struct kp_buf b;
 	enum kp_err err;
@@ -428,8 +399,15 @@ messages(const struct args *a)
 	if (open_db(&q, &a->place) != KP_OK)
 		return EXIT_FAILED;
 	kp_buf_init(&b, OUTPUT_MAX);
-	err = write_messages(a, q, &b);
+	err = kp_query_waits(q, &a->range, &waits);
+	if (err == KP_OK)
+		err = kp_query_cover(q, &a->range, &cover);
+	if (err == KP_OK)
+		err = a->json ? messages_json(&b, &waits, &cover) :
+		    messages_table(&b, &waits, &cover, screen_width());
 	st = query_show(q, err, &b);
+	kp_query_waits_free(&waits);
+	kp_query_sum_free(&cover);
 	kp_query_close(q);
 	return st;
 }
@@ -457,13 +435,6 @@ report(const struct cmd *cmd, const struct args *a)
 	report_free(rs.then);
 	kp_query_close(q);
 	return st;
-}
-
-/* Programs keep the figure and the order that they have always had. */
-static int
-what_by_default(const struct args *a)
-{
-	return a->json || a->csv ? REPORT_BUSY : REPORT_SELF;
 }
 
 int
@@ -500,8 +471,9 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 
 	st = opts_parse_range(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc,
 	    argv, &a.range);
+	/* programs keep the figure that they have always had */
 	if (a.what < 0)
-		a.what = what_by_default(&a);
+		a.what = a.json || a.csv ? REPORT_BUSY : REPORT_SELF;
 	if (st == OPTS_GO_ON)
 		st = place_check(cmd, &a.place);
 	if (st == OPTS_GO_ON && a.json && a.csv)

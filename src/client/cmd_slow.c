@@ -34,15 +34,6 @@ by_time(const void *pa, const void *pb)
 }
 
 static void
-put_none(struct kp_buf *b)
-{
-	text_wrap(b, "no slow requests: those slower than {slow_ms, N} of "
-	    "tiers.conf are kept (default 250 ms), and the {keep_slowest, N} "
-	    "of each request type and window (default 1); see also -since, -node, "
-	    "-identity and -outcome, and kprof report", screen_width(), 0);
-}
-
-static void
 put_slow(struct kp_buf *b, const struct args *a,
     const struct kp_query_requests *rs, const struct kp_query_sum *cover)
 {
@@ -53,7 +44,11 @@ put_slow(struct kp_buf *b, const struct args *a,
 		return;
 	}
 	if (rs->n == 0)
-		put_none(b);
+		text_wrap(b, "no slow requests: those slower than {slow_ms, N} "
+		    "of tiers.conf are kept (default 250 ms), and the "
+		    "{keep_slowest, N} of each request type and window "
+		    "(default 1); see also -since, -node, -identity and "
+		    "-outcome, and kprof report", screen_width(), 0);
 	if (rs->n > 0 || cover->windows > 0)
 		requests_table(b, rs, cover, screen_width());
 }

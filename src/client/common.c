@@ -169,45 +169,26 @@ opt_node_glob(struct opt_parser *p)
 	    p->value);
 }
 
-/* Each line of the text is a paragraph. */
-static void
-put_paragraphs(struct kp_buf *b, const char *text)
-{
-	char line[512];
-	size_t n;
-
-	for (; *text != '\0'; text += n + (text[n] == '\n')) {
-		n = strcspn(text, "\n");
-		snprintf(line, sizeof(line), "%.*s", (int)n, text);
-		text_wrap(b, line, OPT_HELP_WIDTH, 0);
-	}
-}
-
 static void
 help(const struct cmd *cmd, struct opt_parser *p)
 {
 	const struct opt last = { .name = "h", .help = "this help" };
+	char line[512];
+	size_t n;
 
 	printf("usage: kprof %s%s%s [options]\n\n%c%s.\n", cmd->name,
 	    cmd->arg != NULL ? " " : "", cmd->arg != NULL ? cmd->arg : "",
 	    toupper((unsigned char)cmd->help[0]), cmd->help + 1);
-	put_paragraphs(&p->why, cmd->more);
+	/* each line of the text is a paragraph */
+	for (const char *s = cmd->more; *s != '\0'; s += n + (s[n] == '\n')) {
+		n = strcspn(s, "\n");
+		snprintf(line, sizeof(line), "%.*s", (int)n, s);
+		text_wrap(&p->why, line, OPT_HELP_WIDTH, 0);
+	}
 	kp_buf_u8(&p->why, '\n');
 	opt_help(&p->why, p->table, p->n);
 	opt_help(&p->why, &last, 1);
 	printf("%s\nexample: %s\n", kp_buf_cstr(&p->why), cmd->example);
-}
-
-/* One option at argv[*i], which moves on past its value. */
-static int
-parse_opt(const struct cmd *cmd, struct opt_parser *p, char **argv, int *i)
-{
-	if (opt_is(argv[*i], "h") || opt_is(argv[*i], "help")) {
-		help(cmd, p);
-		return EXIT_DONE;
-	}
-	return opt_take(p, argv, i) ? OPTS_GO_ON :
-	    opts_wrong(cmd, "%s", kp_buf_cstr(&p->why));
 }
 
 static int
@@ -217,7 +198,6 @@ parse(const struct cmd *cmd, struct opt_parser *p, int argc, char **argv,
 	struct opt several = { .to = NULL };
 	const char *found = NULL;
 	bool ended = false;
-	int st;
 
 	for (size_t i = 0; i < p->n; i++)
 		if (p->table[i].name[0] == '\0' &&
@@ -230,9 +210,14 @@ parse(const struct cmd *cmd, struct opt_parser *p, int argc, char **argv,
 			continue;
 		}
 		if (!ended && argv[i][0] == '-' && argv[i][1] != '\0') {
-			st = parse_opt(cmd, p, argv, &i);
-			if (st != OPTS_GO_ON)
-				return st;
+			if (opt_is(argv[i], "h") || opt_is(argv[i], "help")) {
+				help(cmd, p);
+				return EXIT_DONE;
+			}
+			/* which moves i on past its value */
+			if (!opt_take(p, argv, &i))
+				return opts_wrong(cmd, "%s",
+				    kp_buf_cstr(&p->why));
 			continue;
 		}
 		if (cmd->arg == NULL || (found != NULL && several.to == NULL))

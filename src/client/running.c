@@ -66,19 +66,6 @@ ask(struct live_windows *r, const struct place *p, const char *node, char *why,
 		keep_nodes(r, node);
 }
 
-/* Has the last run begun after all that is stored, and not ended? */
-static enum kp_err
-is_ahead(struct kp_query *q, const struct report *stored, bool *ahead)
-{
-	struct kp_query_runs runs = { 0 };
-	enum kp_err err = kp_query_runs(q, 1, &runs);
-
-	*ahead = runs.n > 0 && runs.v[0].state == KP_RUN_RUNNING &&
-	    runs.v[0].failed[0] == '\0' && runs.v[0].started >= stored->end;
-	kp_query_runs_free(&runs);
-	return err;
-}
-
 /* Puts the windows into *report, or when the first of them follows. */
 static enum kp_err
 show_running(struct kp_query *q, const struct kp_query_range *r, bool live,
@@ -131,9 +118,13 @@ running_report(struct kp_query *q, const struct place *p,
     char *why, size_t n)
 {
 	struct live_windows running = { 0 };
-	bool ahead;
-	enum kp_err err = is_ahead(q, *report, &ahead);
+	struct kp_query_runs runs = { 0 };
+	enum kp_err err = kp_query_runs(q, 1, &runs);
+	/* Has the last run begun after all that is stored, and not ended? */
+	bool ahead = runs.n > 0 && runs.v[0].state == KP_RUN_RUNNING &&
+	    runs.v[0].failed[0] == '\0' && runs.v[0].started >= (*report)->end;
 
+	kp_query_runs_free(&runs);
 	why[0] = '\0';
 	if (err != KP_OK || !ahead)
 		return err;

@@ -402,22 +402,12 @@ control_open(struct control **out, struct event_base *base, const char *path,
 	return KP_OK;
 }
 
-/* Another kprofd may have removed our socket and made its own. */
-static void
-unlink_own(const struct control *c)
-{
-	struct stat st;
-
-	if (lstat(c->path, &st) == 0 && st.st_dev == c->dev &&
-	    st.st_ino == c->ino)
-		unlink(c->path);
-}
-
 /* One attempt to write is enough: answers fit the socket's buffer. */
 void
 control_close(struct control *c)
 {
 	struct evbuffer *out;
+	struct stat st;
 
 	if (c == NULL)
 		return;
@@ -428,6 +418,9 @@ control_close(struct control *c)
 		client_free(c->clients);
 	}
 	evconnlistener_free(c->listener);
-	unlink_own(c);
+	/* another kprofd may have removed our socket and made its own */
+	if (lstat(c->path, &st) == 0 && st.st_dev == c->dev &&
+	    st.st_ino == c->ino)
+		unlink(c->path);
 	free(c);
 }

@@ -185,47 +185,6 @@ json_guard(struct json *j, const struct target *t)
 	json_end(j);
 }
 
-/* The offset of the target's monotonic clock, by which trees are laid out. */
-static void
-put_clock(struct kp_buf *b, const struct target *t)
-{
-	if (t->run.timed)
-		kp_buf_printf(b, "clock       %+.6f s to kprofd's, known to "
-		    "%.3f ms\n", (double)t->run.offset / (double)KP_NS_PER_S,
-		    (double)t->run.error / (double)KP_NS_PER_MS);
-}
-
-static void
-json_clock(struct json *j, const struct target *t)
-{
-	json_object(j, "clock");
-	json_bool(j, "known", t->run.timed);
-	json_int(j, "offset_ns", t->run.offset);
-	json_int(j, "error_ns", t->run.error);
-	json_uint(j, "steps", t->offset.stepped);
-	json_end(j);
-}
-
-/* Only where tiers.conf asks for messages. */
-static void
-put_messages(struct kp_buf *b, const struct target *t)
-{
-	if (t->run.now->conf->messages)
-		kp_buf_printf(b, "messages    %s%s\n", t->messages.timed ? "timed" :
-		    "not timed: ", t->messages.timed ? "" : t->messages.why[0] != '\0' ?
-		    t->messages.why : "tracing is off");
-}
-
-static void
-json_messages(struct json *j, const struct target *t)
-{
-	json_object(j, "messages");
-	json_bool(j, "wanted", t->run.now->conf->messages);
-	json_bool(j, "timed", t->messages.timed);
-	json_string(j, "why", t->messages.why);
-	json_end(j);
-}
-
 /* Only where stacks are sampled. */
 static void
 put_stacks(struct kp_buf *b, const struct target *t)
@@ -261,16 +220,6 @@ json_stacks(struct json *j, const struct target *t)
 	json_uint(j, "waiting", s.waiting);
 	json_uint(j, "lost", s.lost);
 	json_end(j);
-}
-
-/* OTP 25, 26: another tool's trace patterns send their events to kprofd. */
-static void
-put_foreign(struct kp_buf *b, const struct target *t)
-{
-	if (t->status.foreign > 0)
-		kp_buf_printf(b, "foreign     %" PRIu64 " events of others' "
-		    "patterns dropped; processes not traced because of them: %"
-		    PRIu64 "\n", t->status.foreign, t->status.ceded);
 }
 
 static void
@@ -344,10 +293,22 @@ put_target(struct kp_buf *b, const struct target *t)
 	    "%" PRIu64 " entry calls at the last count\n",
 	    t->run.requests_ever, in_flight(t), t->status.entry_calls);
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
-	put_clock(b, t);
-	put_messages(b, t);
+	/* by this offset of the target's monotonic clock trees are laid out */
+	if (t->run.timed)
+		kp_buf_printf(b, "clock       %+.6f s to kprofd's, known to "
+		    "%.3f ms\n", (double)t->run.offset / (double)KP_NS_PER_S,
+		    (double)t->run.error / (double)KP_NS_PER_MS);
+	if (t->run.now->conf->messages)
+		kp_buf_printf(b, "messages    %s%s\n", t->messages.timed ?
+		    "timed" : "not timed: ", t->messages.timed ? "" :
+		    t->messages.why[0] != '\0' ? t->messages.why :
+		    "tracing is off");
 	put_stacks(b, t);
-	put_foreign(b, t);
+	/* OTP 25, 26: another tool's trace patterns send their events to kprofd */
+	if (t->status.foreign > 0)
+		kp_buf_printf(b, "foreign     %" PRIu64 " events of others' "
+		    "patterns dropped; processes not traced because of them: %"
+		    PRIu64 "\n", t->status.foreign, t->status.ceded);
 }
 
 static void
@@ -361,15 +322,6 @@ put_rest(struct kp_buf *b, const struct target *t)
 	put_losses(b, t);
 }
 
-static void
-put_more(struct kp_buf *b, const struct targets *ts)
-{
-	if (targets_more(ts) > 0)
-		kp_buf_printf(b, "            %zu more have no room: %d are "
-		    "profiled by one kprofd at most\n", targets_more(ts),
-		    TARGETS_MAX);
-}
-
 static bool
 is_shown(const struct target *t, const char *glob)
 {
@@ -377,18 +329,32 @@ is_shown(const struct target *t, const char *glob)
 }
 
 static void
-put_several(struct kp_buf *b, const struct parts *p, const char *glob)
+status_plain(struct kp_buf *b, const struct parts *p, const char *glob)
 {
-	unsigned shown = 0;
+	const struct targets *ts = p->targets;
 	const struct target *t;
+	unsigned shown = 0;
 
-	kp_buf_printf(b, "targets     %u of %u armed\n",
-	    targets_armed(p->targets), targets_count(p->targets));
-	put_more(b, p->targets);
+	kp_buf_printf(b, "kprofd      " KP_VERSION ", running %" PRId64
+	    " s\n", (kp_mono_now() - p->started) / KP_NS_PER_S);
+	if (!targets_several(ts) && glob == NULL) {
+		t = targets_at(ts, 0);
+		put_target(b, t);
+		store_put_text(b, p->store, p->o->db);
+		otlp_put_text(b, p->otlp);
+		put_rest(b, t);
+		return;
+	}
+	kp_buf_printf(b, "targets     %u of %u armed\n", targets_armed(ts),
+	    targets_count(ts));
+	if (targets_more(ts) > 0)
+		kp_buf_printf(b, "            %zu more have no room: %d are "
+		    "profiled by one kprofd at most\n", targets_more(ts),
+		    TARGETS_MAX);
 	store_put_text(b, p->store, p->o->db);
 	otlp_put_text(b, p->otlp);
-	for (unsigned i = 0; i < targets_count(p->targets); i++) {
-		t = targets_at(p->targets, i);
+	for (unsigned i = 0; i < targets_count(ts); i++) {
+		t = targets_at(ts, i);
 		if (!is_shown(t, glob))
 			continue;
 		kp_buf_u8(b, '\n');
@@ -400,49 +366,7 @@ put_several(struct kp_buf *b, const struct parts *p, const char *glob)
 		kp_buf_printf(b, "\nno target matches '%s'\n", glob);
 }
 
-static void
-status_plain(struct kp_buf *b, const struct parts *p, const char *glob)
-{
-	const struct target *t;
-
-	kp_buf_printf(b, "kprofd      " KP_VERSION ", running %" PRId64
-	    " s\n", (kp_mono_now() - p->started) / KP_NS_PER_S);
-	if (targets_several(p->targets) || glob != NULL) {
-		put_several(b, p, glob);
-		return;
-	}
-	t = targets_at(p->targets, 0);
-	put_target(b, t);
-	store_put_text(b, p->store, p->o->db);
-	otlp_put_text(b, p->otlp);
-	put_rest(b, t);
-}
-
 /* ---- as JSON ---- */
-
-static void
-json_losses(struct json *j, const struct kp_losses *l)
-{
-	json_object(j, "losses");
-	for (int i = 0; i < KP_LOSS_COUNT; i++)
-		json_uint(j, kp_loss_name(i), l->n[i]);
-	json_end(j);
-}
-
-static void
-json_counts(struct json *j, const struct target *t)
-{
-	json_uint(j, "events", t->events);
-	json_uint(j, "batches", t->batches);
-	json_uint(j, "agent_queue", t->status.queue);
-	json_uint(j, "agent_memory_bytes", t->status.memory);
-	json_uint(j, "requests", t->run.requests_ever);
-	json_uint(j, "in_flight", in_flight(t));
-	json_uint(j, "entry_calls", t->status.entry_calls);
-	json_uint(j, "windows", t->windows);
-	json_uint(j, "foreign_events", t->status.foreign);
-	json_uint(j, "ceded_processes", t->status.ceded);
-}
 
 static void
 json_waits(struct json *j, const struct waits *w)
@@ -480,30 +404,35 @@ json_target(struct json *j, const struct target *t)
 	json_string(j, "relay_why", t->relay_why);
 	json_int(j, "one_in", t->sampler.one_in);
 	json_string(j, "sampling_why", target_rate_why(t));
-	json_counts(j, t);
-	json_clock(j, t);
-	json_messages(j, t);
+	json_uint(j, "events", t->events);
+	json_uint(j, "batches", t->batches);
+	json_uint(j, "agent_queue", t->status.queue);
+	json_uint(j, "agent_memory_bytes", t->status.memory);
+	json_uint(j, "requests", t->run.requests_ever);
+	json_uint(j, "in_flight", in_flight(t));
+	json_uint(j, "entry_calls", t->status.entry_calls);
+	json_uint(j, "windows", t->windows);
+	json_uint(j, "foreign_events", t->status.foreign);
+	json_uint(j, "ceded_processes", t->status.ceded);
+	json_object(j, "clock");
+	json_bool(j, "known", t->run.timed);
+	json_int(j, "offset_ns", t->run.offset);
+	json_int(j, "error_ns", t->run.error);
+	json_uint(j, "steps", t->offset.stepped);
+	json_end(j);
+	json_object(j, "messages");
+	json_bool(j, "wanted", t->run.now->conf->messages);
+	json_bool(j, "timed", t->messages.timed);
+	json_string(j, "why", t->messages.why);
+	json_end(j);
 	json_stacks(j, t);
 	json_cost(j, t);
 	json_waits(j, &t->waits);
 	json_hot(j, t);
 	json_guard(j, t);
-	json_losses(j, &t->lost_ever);
-}
-
-static void
-json_targets(struct json *j, const struct targets *ts, const char *glob)
-{
-	json_uint(j, "armed", targets_armed(ts));
-	json_uint(j, "targets_without_room", targets_more(ts));
-	json_array(j, "targets");
-	for (unsigned i = 0; i < targets_count(ts); i++) {
-		if (!is_shown(targets_at(ts, i), glob))
-			continue;
-		json_object(j, NULL);
-		json_target(j, targets_at(ts, i));
-		json_end(j);
-	}
+	json_object(j, "losses");
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		json_uint(j, kp_loss_name(i), t->lost_ever.n[i]);
 	json_end(j);
 }
 
@@ -511,17 +440,28 @@ json_targets(struct json *j, const struct targets *ts, const char *glob)
 static void
 status_json(struct kp_buf *b, const struct parts *p, const char *glob)
 {
+	const struct targets *ts = p->targets;
 	struct json j;
 
 	json_begin(&j, b);
 	json_object(&j, NULL);
 	json_string(&j, "version", KP_VERSION);
 	json_int(&j, "up_s", (kp_mono_now() - p->started) / KP_NS_PER_S);
-	if (!targets_several(p->targets))
-		json_target(&j, targets_at(p->targets, 0));
+	if (!targets_several(ts))
+		json_target(&j, targets_at(ts, 0));
 	store_put_json(&j, p->store, p->o->db);
 	otlp_put_json(&j, p->otlp);
-	json_targets(&j, p->targets, glob);
+	json_uint(&j, "armed", targets_armed(ts));
+	json_uint(&j, "targets_without_room", targets_more(ts));
+	json_array(&j, "targets");
+	for (unsigned i = 0; i < targets_count(ts); i++) {
+		if (!is_shown(targets_at(ts, i), glob))
+			continue;
+		json_object(&j, NULL);
+		json_target(&j, targets_at(ts, i));
+		json_end(&j);
+	}
+	json_end(&j);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }

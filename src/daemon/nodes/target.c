@@ -279,7 +279,7 @@ target_on_batch(struct target *t, const uint8_t *p, size_t n)
 	enum kp_err e;
 	size_t have;
 	bool paused = agent_state(t->agent) == AGENT_TRIPPED ||
-	    overload_full(&t->overload);
+	    t->overload.load.memory > t->overload.guard.limits.max_kprofd;
 
 	if (kp_batch_begin(&b, p, n) != KP_OK) {
 		t->lost.n[KP_LOSS_GAP]++;
@@ -403,7 +403,8 @@ target_on_hello(struct target *t, const struct agent_hello *h)
 	t->last_sent = 0;
 	t->tracing_cost = (struct tracing_cost){ 0 };
 	waits_restart(t);
-	overload_forget(&t->overload);
+	t->overload.unreported = false;	/* what an overload cost is lost, too */
+	kp_lag_reset(&t->overload.lag);
 	take_name(t);
 	find_slot(t);
 	ledger_restart(&t->ledger, entries(t));
@@ -618,7 +619,7 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->set = set;
 	kp_sampler_init(&t->sampler, o->check_only ? &check_sampling :
 	    &o->conf->sampling);
-	overload_init(&t->overload, &o->conf->overload);
+	kp_guard_init(&t->overload.guard, &o->conf->overload);
 	t->decoder = kp_native_new();
 	if (t->decoder == NULL || node_run_begin(&t->run, all,
 	    kp_node_bare(t->typed, node), t) != KP_OK) {

@@ -14,8 +14,8 @@
 #include "daemon/daemon.h"
 #include "daemon/nodes/node_run.h"
 #include "daemon/nodes/ledger.h"
-#include "daemon/overload.h"
 #include "kprofd/cost.h"
+#include "kprofd/guard.h"
 #include "kprofd/nodes.h"
 #include "kprofd/offset.h"
 #include "kprofd/sampling.h"
@@ -24,6 +24,28 @@
 struct check;
 struct kp_native;
 struct targets;
+
+#define OVERLOAD_REASON 300	/* bytes kept of a reason */
+
+/* Why tracing pauses; the texts are borrowed, usual for ever. */
+struct overload_cause {
+	enum kp_trip trip;
+	const char *reason, *usual;
+};
+
+struct overload {
+	struct kp_guard guard;
+	struct kp_lag lag;
+	struct kp_load load;
+	kp_mono_ns measured;	/* memory and backlog, last */
+	/* of the last overload: */
+	kp_mono_ns tripped;
+	struct agent_status before;	/* the last status before it */
+	size_t in_flight;	/* requests that it lost */
+	char reason[OVERLOAD_REASON];	/* in words */
+	const char *usual;	/* what is usually behind it; or "" */
+	bool unreported;	/* its losses are not known yet */
+};
 
 /*
  * Limits the notices about one target, in the log and among the events; those above

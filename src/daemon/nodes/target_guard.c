@@ -2,13 +2,18 @@
  * target_guard.c - adds up what profiling costs, changes the sampling rate, pauses
  * tracing on overload and resumes it, and reports functions too hot to trace.
  */
+#include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kprofd/fn_name.h"
 #include "daemon/log.h"
 #include "daemon/nodes/target.h"
+#include "text/text.h"
 
+#define MEASURE_EVERY (100 * KP_NS_PER_MS)	/* it takes some microseconds */
 #define HOT_NAMED 5	/* functions named in one line */
 #define RATE_REPORT_EVERY (10 * KP_NS_PER_S)
 /* Tiers give tokens up to so many calls a second, and so many outside of requests. */
@@ -147,16 +152,56 @@ resample(struct target *t)
 	target_give_tokens(t);
 }
 
+/* ---- overload ---- */
+
+/* Resident bytes of this process; 0: unknown. */
+static uint64_t
+memory_now(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	uint64_t pages;
+	int n;
+
+	if (f == NULL)
+		return 0;
+	n = fscanf(f, "%*s %" SCNu64, &pages);
+	fclose(f);
+	return n == 1 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* store may be NULL. */
+static void
+measure(struct overload *w, struct kp_store *store, kp_mono_ns now)
+{
+	struct kp_store_status st = { .windows = 0 };
+	size_t windows, bytes;
+
+	if (store != NULL)
+		kp_store_status(store, &st);
+	windows = st.windows * 100 / KP_STORE_QUEUE_MAX;
+	bytes = st.bytes * 100 / KP_STORE_BYTES_MAX;
+	w->measured = now;
+	w->load.memory = memory_now();
+	w->load.backlog = (uint32_t)(windows > bytes ? windows : bytes);
+}
+
 kp_dur_ns
 target_trip(struct target *t, const struct overload_cause *c)
 {
 	struct kp_paused p = { .reason = c->reason, .usual = c->usual };
+	struct overload *w = &t->overload;
 	char text[1200];
 
 	t->tokens.dear |= agent_gives_tokens(t->agent) &&
 	    (c->trip == KP_TRIP_AGENT || c->trip == KP_TRIP_LATE);
-	p.lasts = overload_trip(&t->overload, c, &t->status,
-	    kp_requests_running(t->run.now->rs, t->run.slot), kp_mono_now());
+	w->tripped = kp_mono_now();
+	snprintf(w->reason, sizeof(w->reason), "%s", c->reason);
+	w->usual = c->usual;
+	w->before = t->status;
+	w->in_flight = kp_requests_running(t->run.now->rs, t->run.slot);
+	w->unreported = true;
+	kp_lag_reset(&w->lag);
+	p.lasts = kp_guard_trip(&w->guard, c->trip, w->tripped);
 	if (kp_sampler_cut(&t->sampler, t->overload.guard.cut))
 		resample(t);
 	p.one_in = t->rate.one_in = t->sampler.one_in;
@@ -169,41 +214,90 @@ target_trip(struct target *t, const struct overload_cause *c)
 void
 target_check_overload(struct target *t, kp_target_ns sent)
 {
-	enum kp_trip trip = overload_check(&t->overload, t->p->store, sent,
-	    kp_mono_now());
+	struct overload *w = &t->overload;
+	kp_mono_ns now = kp_mono_now();
+	struct overload_cause c;
+	enum kp_trip trip;
 	char why[200];
-	const struct overload_cause c = { .trip = trip, .reason = why,
-		.usual = kp_trip_usual(trip) };
 
+	w->load.lag = kp_lag_see(&w->lag, sent, now);
+	if (now - w->measured >= MEASURE_EVERY)
+		measure(w, t->p->store, now);
+	trip = kp_guard_look(&w->guard, &w->load, now);
 	if (trip == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
 		return;
-	overload_text(&t->overload, trip, why, sizeof(why));
+	kp_trip_text(trip, &w->load, &w->guard.limits, why, sizeof(why));
+	c = (struct overload_cause){ trip, why, kp_trip_usual(trip) };
 	agent_pause_for(t->agent, target_trip(t, &c), why);
 }
 
 kp_dur_ns
 target_pause_over(struct target *t)
 {
-	kp_dur_ns more = overload_rested(&t->overload, t->p->store, kp_mono_now());
+	struct overload *w = &t->overload;
 	char why[200], text[256];
+	kp_dur_ns more;
 
+	/* returns the memory of the requests in flight to the system */
+	malloc_trim(0);
+	measure(w, t->p->store, kp_mono_now());
+	more = kp_guard_rested(&w->guard, &w->load);
 	if (more == 0)
 		return 0;
-	overload_text(&t->overload, t->overload.guard.cause, why, sizeof(why));
+	kp_trip_text(w->guard.cause, &w->load, &w->guard.limits, why,
+	    sizeof(why));
 	snprintf(text, sizeof(text), "tracing is paused for %.0f s more: %s",
 	    (double)more / (double)KP_NS_PER_S, why);
 	target_report(t, "rest", text);
 	return more;
 }
 
+/* Appends what the pause has cost, as far as there is something. */
+static void
+put_lost(const struct overload *w, const struct agent_status *st,
+    struct kp_buf *b)
+{
+	const struct {
+		uint64_t n;
+		const char *noun, *what;
+	} lost[] = {
+		{ w->in_flight, "request", " in flight" },
+		{ grown(st->dropped, w->before.dropped), "event", " dropped" },
+		{ grown(st->unarmed_calls, w->before.unarmed_calls),
+		    "request", " not traced meanwhile" },
+	};
+	const char *sep = ". Lost: ";
+	char n[TEXT_MAX];
+
+	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
+		if (lost[i].n == 0)
+			continue;
+		kp_buf_printf(b, "%s%s%s", sep,
+		    text_counted(n, lost[i].n, lost[i].noun), lost[i].what);
+		sep = ", ";
+	}
+}
+
 void
 target_recover(struct target *t, const struct agent_status *st)
 {
+	struct overload *w = &t->overload;
 	kp_mono_ns now = kp_mono_now();
+	const struct kp_paused p = { .over = true, .lasts = now - w->tripped,
+		.one_in = t->sampler.one_in, .reason = w->reason,
+		.usual = w->usual };
 	char text[800];
+	struct kp_buf b;
 
-	if (overload_after(&t->overload, st, t->sampler.one_in, now, text,
-	    sizeof(text))) {
+	/* once after each overload */
+	if (w->unreported && !w->guard.resting) {
+		w->unreported = false;
+		kp_paused_text(&p, text, sizeof(text));
+		kp_buf_init(&b, 4096);
+		kp_buf_str(&b, text);
+		put_lost(w, st, &b);
+		snprintf(text, sizeof(text), "%s", kp_buf_cstr(&b));
+		kp_buf_free(&b);
 		log_info("resume", t->node, "%s: %s", t->node, text);
 		target_record(t, "resume", text);
 	}
