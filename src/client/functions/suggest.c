@@ -117,13 +117,10 @@ nothing(const struct suggest_run *r, const char *what)
 
 /* Modules of no application: those of somebody who has just begun. */
 static bool
-has_modules(const struct suggest_run *r)
+has_modules(const struct facts *f)
 {
-	size_t n;
-	const struct facts_module *m = facts_modules(r->node.facts, &n);
-
-	for (size_t i = 0; i < n; i++)
-		if (!m[i].platform)
+	for (size_t i = 0; i < f->n; i++)
+		if (!f->v[i].platform)
 			return true;
 	return false;
 }
@@ -253,7 +250,8 @@ look(struct suggest_run *r)
 	e = suggest_node_open(&r->node);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	if (facts_apps(r->node.facts, &app, 1) == 0 && !has_modules(r)) {
+	if (facts_apps(&r->node.facts, &app, 1) == 0 &&
+	    !has_modules(&r->node.facts)) {
 		say("'%s' runs no application but those of OTP",
 		    r->a->target);
 		return EXIT_FAILED;
@@ -355,7 +353,7 @@ say_cost(const struct suggest_run *r)
 	struct suggest_cost c = r->node.cost;
 	struct kp_buf b;
 
-	c.asked.questions = facts_questions(r->node.facts);
+	c.asked.questions = r->node.facts.questions;
 	kp_buf_init(&b, 1024);
 	suggest_write_cost(&c, kp_mono_now() - r->begun, r->traced, &b);
 	suggest_progress(r, "'%s': %s", r->a->target, kp_buf_cstr(&b));

@@ -6,6 +6,7 @@
 #ifndef KPROFD_CLIENT_FUNCTIONS_SUGGEST_H
 #define KPROFD_CLIENT_FUNCTIONS_SUGGEST_H
 
+#include "base/map.h"
 #include "client/functions/fn_command.h"
 #include "suggest/pools.h"
 #include "suggest/propose.h"
@@ -26,38 +27,48 @@ void suggest_calls_free(struct suggest_calls *c);
 
 /* ---- suggest_facts.c: what runs there ---- */
 
-struct facts_fn {
-	char *fun;
-	uint32_t arity;
+struct facts_app {
+	char *name;
+	bool platform;		/* OTP's or Elixir's */
+	bool needed;		/* by another application, not of the platform */
+	bool loaded;		/* a module of it is */
+	bool chosen;		/* a module of it was seen at work: the caller's */
 };
 
 struct facts_module {
 	char *name;
 	size_t app;		/* its application, as a number; 0: of none */
 	bool platform;		/* of OTP, of Elixir, or kprof's */
-	bool asked;		/* the rest is known, which is private: */
+	bool chosen;		/* to be counted: the caller's */
+	bool asked;		/* the rest is known: */
 	bool unnamed;		/* no file: made at run time, under any name */
 	bool runs_servers;	/* a behaviour of servers */
 	uint32_t functions;	/* all of them */
-	struct facts_fn *fns;	/* exports, then what a server calls back */
-	size_t nexports, nfns;
+	struct kp_buf exports, callbacks;	/* of a server; as they came */
 };
 
-struct facts;
+struct facts {
+	struct facts_app *apps;		/* the first is "", of modules of none */
+	size_t napps;
+	struct facts_module *v;		/* in the order of applications and names */
+	size_t n;
+	uint64_t questions;		/* so far, in each of which is one module */
+	/* Private. */
+	struct dist_sync_opts opts;
+	struct dist_sync *talk;		/* while it asks */
+	struct intern by_name;
+};
 
 /*
- * Connects for a moment, and lists applications and loaded modules, if the node has
- * room for profiles that take `memory` bytes (injected_room()).  o's texts are
- * borrowed.  On error `why` is one line for the user; KP_END: woken.
+ * Connects for a moment, and lists applications and loaded modules in f, which is zeroed,
+ * if the node has room for profiles that take `memory` bytes (injected_room()).  o's
+ * texts are borrowed.  On error `why` is one line for the user; KP_END: woken.
  */
-enum kp_err facts_open(struct facts **f, const struct dist_sync_opts *o,
+enum kp_err facts_open(struct facts *f, const struct dist_sync_opts *o,
     uint64_t memory, char *why, size_t n);
 void facts_free(struct facts *f);
-/* How many questions there were, in each of which is one module. */
-uint64_t facts_questions(const struct facts *f);
-/* In the order of applications and names. */
-const struct facts_module *facts_modules(const struct facts *f, size_t *n);
-const struct facts_module *facts_find(const struct facts *f, const char *name);
+/* NULL: it is not loaded. */
+struct facts_module *facts_find(const struct facts *f, const char *name);
 /* True for OTP's own clients and databases, whose calls are boundaries. */
 bool facts_is_client(const char *mod);
 /* Is the application OTP's or Elixir's? */
@@ -65,10 +76,10 @@ bool facts_is_platform(const struct facts *f, const char *app);
 /* Applications that are not of the platform and have loaded modules. */
 size_t facts_apps(const struct facts *f, const char **v, size_t max);
 /*
- * Asks about these modules in turn, until they have more than `most` functions.
- * *taken: how many of them are before that.  Errors as facts_open().
+ * Asks about these modules in turn, each once, until they have more than `most`
+ * functions.  *taken: how many of them are before that.  Errors as facts_open().
  */
-enum kp_err facts_ask(struct facts *f, const char *const *names, size_t n,
+enum kp_err facts_ask(struct facts *f, struct facts_module *const *v, size_t n,
     uint64_t most, size_t *taken, char *why, size_t len);
 /*
  * Describes each function of t, from the first on; asks the node about modules that
@@ -84,7 +95,7 @@ struct suggest_node {
 	struct dist_sync_opts talk;
 	kp_dur_ns span;			/* of sampling; and of other steps: */
 	kp_dur_ns short_span;
-	struct facts *facts;
+	struct facts facts;
 	char library[4096 + 64];
 	/* What was sampled. */
 	struct kp_call_names *stack_names;

@@ -148,7 +148,7 @@ put_frameworks(struct suggest_run *r, struct kp_buf *b)
 	const struct suggest_framework *k;
 
 	for (k = suggest_frameworks; k < suggest_frameworks + suggest_nframeworks; k++) {
-		if (facts_find(r->node.facts, k->module) == NULL)
+		if (facts_find(&r->node.facts, k->module) == NULL)
 			continue;
 		kp_buf_printf(b, "%s %s", k->name, k->does);
 		if (k->example != NULL)
@@ -172,7 +172,7 @@ static void
 put_about(struct suggest_run *r)
 {
 	const char *apps[APPS_NAMED + 1];
-	size_t n = facts_apps(r->node.facts, apps, APPS_NAMED + 1);
+	size_t n = facts_apps(&r->node.facts, apps, APPS_NAMED + 1);
 	struct kp_buf *b = &r->about;
 	char x[TEXT_MAX], y[TEXT_MAX], z[TEXT_MAX];
 
@@ -186,7 +186,7 @@ put_about(struct suggest_run *r)
 	}
 	put_frameworks(r, b);
 	suggest_pools_about(&r->node.pools, r->node.pooled, is_platform,
-	    r->node.facts, b);
+	    &r->node.facts, b);
 	kp_buf_printf(b, "%s for %s, which took %s of processor time",
 	    text_counted(x, r->node.stacks.samples, "stack sample"),
 	    text_span(y, r->node.span), text_dur(z, r->node.cost.sampling));

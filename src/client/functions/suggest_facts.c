@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "agent/agent_msg.h"
-#include "base/map.h"
 #include "base/vec.h"
 #include "client/functions/suggest.h"
 #include "facts_exprs.h"	/* generated */
@@ -17,7 +16,7 @@
 #define ANSWER_LIMIT (10 * KP_NS_PER_S)
 #define APPS_MAX 1001u
 #define MODULES_MAX 20000u	/* a large node has 5,000 */
-#define MODULE_FNS_MAX 20000u	/* exports and callbacks of one module */
+#define FNS_BYTES_MAX (1u << 20)	/* of what a module exports */
 #define ASKED_AT_ONCE 50u	/* modules: 4 ms and 25 KiB */
 #define LISTED_AT_ONCE 50u	/* modules, in what one question takes */
 #define ASK_MAX (64u << 10)	/* bytes of a question */
@@ -26,24 +25,6 @@
 /* Bits of a module, as facts.exprs has them. */
 #define MADE_AT_RUN_TIME 1
 #define RUNS_SERVERS 2
-
-struct app {
-	char *name;
-	bool platform;
-	bool needed;		/* by another application, not of the platform */
-	bool loaded;		/* a module of it is */
-};
-
-struct facts {
-	struct dist_sync_opts opts;
-	struct dist_sync *talk;		/* while it asks */
-	uint64_t questions;
-	struct app *apps;		/* the first is "", of modules of none */
-	size_t napps;
-	struct facts_module *v;
-	size_t n;
-	struct intern by_name;
-};
 
 static char *
 copy(struct kp_span s)
@@ -57,8 +38,8 @@ read_bool(struct kp_term *r)
 	return kp_span_is(kp_term_atom(r), "true");
 }
 
-static struct facts_module *
-module_of(const struct facts *f, const char *name)
+struct facts_module *
+facts_find(const struct facts *f, const char *name)
 {
 	const struct interned *at = intern_get(&f->by_name, name, strlen(name));
 
@@ -126,7 +107,7 @@ app_add(struct facts *f, struct kp_span name)
 
 	if (e != KP_OK)
 		return e;
-	f->apps[f->napps] = (struct app){ .name = copy(name) };
+	f->apps[f->napps] = (struct facts_app){ .name = copy(name) };
 	return f->apps[f->napps++].name != NULL ? KP_OK : KP_ENOMEM;
 }
 
@@ -159,7 +140,7 @@ static enum kp_err
 read_apps(struct facts *f, struct kp_term *r)
 {
 	uint32_t n = kp_term_list(r), modules;
-	struct app *a;
+	struct facts_app *a;
 	enum kp_err e = KP_OK;
 
 	for (uint32_t i = 0; i < n && e == KP_OK; i++) {
@@ -201,53 +182,41 @@ read_others(struct facts *f, struct kp_term *r)
 }
 
 enum kp_err
-facts_open(struct facts **out, const struct dist_sync_opts *o, uint64_t memory,
+facts_open(struct facts *f, const struct dist_sync_opts *o, uint64_t memory,
     char *why, size_t n)
 {
-	struct facts *f = calloc(1, sizeof(*f));
 	struct kp_term r;
 	enum kp_err e;
 
-	if (f == NULL) {
-		snprintf(why, n, "out of memory");
-		return KP_ENOMEM;
-	}
 	f->opts = *o;
 	e = dist_sync_open(&f->talk, o, why, n);
-	if (e == KP_OK) {
-		e = injected_room(f->talk, o->target, memory, why, n);
-		if (e == KP_OK) {
-			e = app_add(f, (struct kp_span){ NULL, 0 });
-			if (e == KP_OK)
-				e = question(f, NULL, 0, &r);
-			if (e == KP_OK) {
-				kp_term_tuple_n(&r, 2);
-				e = read_apps(f, &r);
-			}
-			if (e == KP_OK)
-				e = read_others(f, &r);
-			if (e != KP_OK)
-				broken(f, e, why, n);
-		}
-		dist_sync_close(f->talk);
-	}
-	if (e != KP_OK) {
-		facts_free(f);
+	if (e != KP_OK)
 		return e;
+	e = injected_room(f->talk, o->target, memory, why, n);
+	if (e == KP_OK) {
+		e = app_add(f, (struct kp_span){ NULL, 0 });
+		if (e == KP_OK)
+			e = question(f, NULL, 0, &r);
+		if (e == KP_OK) {
+			kp_term_tuple_n(&r, 2);
+			e = read_apps(f, &r);
+		}
+		if (e == KP_OK)
+			e = read_others(f, &r);
+		if (e != KP_OK)
+			broken(f, e, why, n);
+		f->questions += f->n / LISTED_AT_ONCE;
 	}
-	*out = f;
-	return KP_OK;
+	dist_sync_close(f->talk);
+	return e;
 }
 
 void
 facts_free(struct facts *f)
 {
-	if (f == NULL)
-		return;
 	for (size_t i = 0; i < f->n; i++) {
-		for (size_t k = 0; k < f->v[i].nfns; k++)
-			free(f->v[i].fns[k].fun);
-		free(f->v[i].fns);
+		kp_buf_free(&f->v[i].exports);
+		kp_buf_free(&f->v[i].callbacks);
 		free(f->v[i].name);
 	}
 	for (size_t i = 0; i < f->napps; i++)
@@ -255,26 +224,6 @@ facts_free(struct facts *f)
 	free(f->apps);
 	free(f->v);
 	intern_free(&f->by_name);
-	free(f);
-}
-
-uint64_t
-facts_questions(const struct facts *f)
-{
-	return f->questions + f->n / LISTED_AT_ONCE;
-}
-
-const struct facts_module *
-facts_modules(const struct facts *f, size_t *n)
-{
-	*n = f->n;
-	return f->v;
-}
-
-const struct facts_module *
-facts_find(const struct facts *f, const char *name)
-{
-	return module_of(f, name);
 }
 
 bool
@@ -305,33 +254,15 @@ facts_apps(const struct facts *f, const char **v, size_t max)
 
 /* ---- modules ---- */
 
-/* [{Function, Arity}] */
 static enum kp_err
-read_fns(struct facts_module *m, struct kp_term *r)
+keep(struct kp_buf *b, struct kp_term *r)
 {
-	uint32_t n = kp_term_list(r);
-	struct facts_fn fn;
-	struct kp_span fun;
-	int64_t arity;
-	enum kp_err e = KP_OK;
+	struct kp_span s = kp_term_raw(r);
 
-	for (uint32_t i = 0; i < n && e == KP_OK; i++) {
-		kp_term_tuple_n(r, 2);
-		fun = kp_term_atom(r);
-		arity = kp_term_int(r);
-		if (r->err != KP_OK || arity < 0 || arity > 255)
-			return KP_EFORMAT;
-		e = vec_room_by_len(&m->fns, m->nfns, MODULE_FNS_MAX);
-		if (e != KP_OK)
-			return e;
-		fn = (struct facts_fn){ copy(fun), (uint32_t)arity };
-		if (fn.fun == NULL)
-			return KP_ENOMEM;
-		m->fns[m->nfns++] = fn;
-	}
-	if (n > 0)
-		kp_term_nil(r);
-	return r->err;
+	kp_buf_init(b, FNS_BYTES_MAX);
+	if (r->err == KP_OK)
+		kp_buf_put(b, s.p, s.n);
+	return r->err != KP_OK ? r->err : b->err;
 }
 
 /* [{Functions, Bits, Exports, Callbacks}], n of them */
@@ -352,24 +283,23 @@ read_modules(struct facts_module *const *v, uint32_t n, struct kp_term *r)
 		v[i]->unnamed = (bits & MADE_AT_RUN_TIME) != 0 &&
 		    v[i]->app == 0;
 		v[i]->runs_servers = (bits & RUNS_SERVERS) != 0;
-		e = read_fns(v[i], r);
-		v[i]->nexports = v[i]->nfns;
+		e = keep(&v[i]->exports, r);
 		if (e == KP_OK)
-			e = read_fns(v[i], r);
+			e = keep(&v[i]->callbacks, r);
 	}
 	return e;
 }
 
-/* Asks about these, some at once; from the first one on until `most` functions. */
-static enum kp_err
-ask(struct facts *f, struct facts_module *const *v, size_t n, uint64_t most, char *why,
-    size_t len)
+enum kp_err
+facts_ask(struct facts *f, struct facts_module *const *v, size_t n, uint64_t most,
+    size_t *taken, char *why, size_t len)
 {
 	uint64_t all = 0;
 	struct kp_term r;
 	uint32_t some;
 	enum kp_err e;
 
+	*taken = 0;
 	if (n == 0)
 		return KP_OK;
 	e = dist_sync_open(&f->talk, &f->opts, why, len);
@@ -380,42 +310,33 @@ ask(struct facts *f, struct facts_module *const *v, size_t n, uint64_t most, cha
 		e = question(f, v + i, some, &r);
 		if (e == KP_OK)
 			e = read_modules(v + i, some, &r);
-		for (uint32_t k = 0; k < some; k++)
-			all += v[i + k]->functions;
+		while (e == KP_OK && *taken < i + some && all <= most)
+			all += v[(*taken)++]->functions;
 	}
 	/* So that somebody else of our name can connect meanwhile. */
 	dist_sync_close(f->talk);
 	return e == KP_OK ? e : broken(f, e, why, len);
 }
 
-enum kp_err
-facts_ask(struct facts *f, const char *const *names, size_t n, uint64_t most,
-    size_t *taken, char *why, size_t len)
-{
-	struct facts_module **v = calloc(n + 1, sizeof(struct facts_module *));
-	uint64_t all = 0;
-	enum kp_err e = v != NULL ? KP_OK : KP_ENOMEM;
-
-	*taken = 0;
-	for (size_t i = 0; i < n && v != NULL; i++)
-		v[i] = module_of(f, names[i]);
-	e = v != NULL ? ask(f, v, n, most, why, len) :
-	    broken(f, KP_ENOMEM, why, len);
-	while (e == KP_OK && *taken < n && all <= most)
-		all += v[(*taken)++]->functions;
-	free(v);
-	return e;
-}
-
 /* ---- functions ---- */
 
+/* Is it in a list that was kept? */
 static bool
-has_fn(const struct facts_fn *v, const struct facts_fn *end,
-    const struct kp_call_fn *fn)
+has_fn(const struct kp_buf *list, const struct kp_call_fn *fn)
 {
-	for (; v < end; v++)
-		if (v->arity == fn->arity && strcmp(v->fun, fn->fun) == 0)
+	struct kp_term r;
+	struct kp_span fun;
+	uint32_t n;
+
+	kp_term_begin_raw(&r, list->p, list->len);
+	n = list->len > 0 ? kp_term_list(&r) : 0;
+	for (uint32_t i = 0; i < n && r.err == KP_OK; i++) {
+		kp_term_tuple_n(&r, 2);
+		fun = kp_term_atom(&r);
+		if (kp_term_int(&r) == fn->arity && kp_span_is(fun, fn->fun) &&
+		    r.err == KP_OK)
 			return true;
+	}
 	return false;
 }
 
@@ -425,25 +346,26 @@ facts_describe(struct facts *f, const struct kp_call_names *t,
 {
 	struct suggest_fn *fns = calloc(t->nfns + 1, sizeof(*fns));
 	struct facts_module **v = calloc(t->nfns + 1, sizeof(struct facts_module *)), *m;
+	size_t n = 0, taken;
 	bool own;
-	size_t n = 0;
 	enum kp_err e;
 
 	/* Asked is only who is. */
 	for (uint32_t i = KP_FN_FIRST; v != NULL && i < t->nfns; i++) {
-		m = module_of(f, t->fns[i].mod);
+		m = facts_find(f, t->fns[i].mod);
 		if (m == NULL || m->asked ||
 		    (m->platform && !facts_is_client(m->name)))
 			continue;
 		m->asked = true;
 		v[n++] = m;
 	}
-	e = fns != NULL && v != NULL ? ask(f, v, n, UINT64_MAX, why, len) :
+	e = fns != NULL && v != NULL ? facts_ask(f, v, n,
+	    UINT64_MAX, &taken, why, len) :
 	    broken(f, KP_ENOMEM, why, len);
 	free(v);
 	for (uint32_t i = 0; i < t->nfns && e == KP_OK; i++) {
 		fns[i] = (struct suggest_fn){ .platform = true, .app = "" };
-		m = i < KP_FN_FIRST ? NULL : module_of(f, t->fns[i].mod);
+		m = i < KP_FN_FIRST ? NULL : facts_find(f, t->fns[i].mod);
 		if (m == NULL)
 			continue;
 		own = !m->platform || facts_is_client(m->name);
@@ -451,10 +373,8 @@ facts_describe(struct facts *f, const struct kp_call_names *t,
 		fns[i].app = f->apps[m->app].name;
 		fns[i].unnamed = m->unnamed;
 		fns[i].users = !f->apps[m->app].needed;
-		fns[i].exported = has_fn(m->fns, m->fns + m->nexports,
-		    &t->fns[i]);
-		fns[i].callback = has_fn(m->fns + m->nexports,
-		    m->fns + m->nfns, &t->fns[i]);
+		fns[i].exported = has_fn(&m->exports, &t->fns[i]);
+		fns[i].callback = has_fn(&m->callbacks, &t->fns[i]);
 	}
 	if (e != KP_OK) {
 		free(fns);

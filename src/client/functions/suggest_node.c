@@ -94,7 +94,7 @@ suggest_node_free(struct suggest_node *s)
 	free(s->rates);
 	free(s->counted);
 	kp_call_names_free(s->names);
-	facts_free(s->facts);
+	facts_free(&s->facts);
 }
 
 /* ---- samples ---- */
@@ -298,84 +298,63 @@ sample(struct suggest_node *s)
 
 /* ---- modules ---- */
 
-struct chosen {
-	struct suggest_node *s;
-	const char **v;
-	bool *is;		/* by place in the facts */
-	const struct facts_module *all;
-	size_t n, max, nall;
-};
-
+/* Adds it to v, once. */
 static void
-choose(struct chosen *c, const struct facts_module *m)
+choose(struct facts_module **v, size_t *n, struct facts_module *m)
 {
-	if (m == NULL || (m->platform && !facts_is_client(m->name)) ||
-	    c->is[m - c->all] || c->n == c->max)
+	if (m == NULL || m->chosen ||
+	    (m->platform && !facts_is_client(m->name)))
 		return;
-	c->is[m - c->all] = true;
-	c->v[c->n++] = m->name;
+	m->chosen = true;
+	v[(*n)++] = m;
 }
 
-/* Is an application of these among those that modules were chosen of? */
-static bool
-is_near(const struct chosen *c, const struct facts_module *m, size_t upto)
+/* In the order in which the node is asked about them. */
+static size_t
+choose_all(struct suggest_node *s, struct facts_module **v, uint32_t *fns)
 {
-	for (size_t i = 0; i < upto; i++)
-		if (facts_find(c->s->facts, c->v[i])->app == m->app)
-			return true;
-	return false;
-}
-
-static void
-choose_all(struct chosen *c)
-{
-	struct suggest_node *s = c->s;
-	uint32_t *fns = calloc(FNS_LOOKED, sizeof(*fns)), n = 0;
-	size_t seen;
+	struct facts *f = &s->facts;
+	uint32_t nfns = suggest_stacks_fns(&s->stacks, fns, FNS_LOOKED);
+	size_t n = 0;
 
 	for (size_t i = 0; i < suggest_nframeworks; i++)
 		if (suggest_frameworks[i].mod != NULL)
-			choose(c, facts_find(s->facts, suggest_frameworks[i].mod));
-	if (fns != NULL)
-		n = suggest_stacks_fns(&s->stacks, fns, FNS_LOOKED);
-	for (uint32_t i = 0; i < n; i++)
-		choose(c, facts_find(s->facts, s->stack_names->fns[fns[i]].mod));
+			choose(v, &n, facts_find(f, suggest_frameworks[i].mod));
+	for (uint32_t i = 0; i < nfns; i++)
+		choose(v, &n, facts_find(f, s->stack_names->fns[fns[i]].mod));
 	for (uint32_t i = 0; i < s->ngroups; i++)
-		choose(c, facts_find(s->facts, s->groups[i]));
-	free(fns);
-	seen = c->n;
-	for (size_t i = 0; i < c->nall; i++)
-		if (is_near(c, &c->all[i], seen) ||
-		    facts_is_client(c->all[i].name))
-			choose(c, &c->all[i]);
+		choose(v, &n, facts_find(f, s->groups[i]));
+	for (size_t i = 0; i < n; i++)
+		f->apps[v[i]->app].chosen = true;
+	for (size_t i = 0; i < f->n; i++)
+		if (f->apps[f->v[i].app].chosen || facts_is_client(f->v[i].name))
+			choose(v, &n, &f->v[i]);
+	return n;
 }
 
 static enum kp_err
 choose_modules(struct suggest_node *s)
 {
-	struct chosen c = { .s = s };
-	size_t taken = 0;
+	struct facts_module **v = calloc(s->facts.n + 1,
+	    sizeof(struct facts_module *));
+	uint32_t *fns = calloc(FNS_LOOKED, sizeof(*fns));
+	size_t n = 0, taken = 0;
 	enum kp_err e;
 
-	c.all = facts_modules(s->facts, &c.nall);
-	c.max = c.nall;
-	c.v = calloc(c.nall + 1, sizeof(*c.v));
-	c.is = calloc(c.nall + 1, sizeof(*c.is));
 	s->modules = calloc(MODULES_MAX, sizeof(*s->modules));
-	if (c.v == NULL || c.is == NULL || s->modules == NULL) {
+	if (v == NULL || fns == NULL || s->modules == NULL) {
 		e = suggest_node_no_memory(s);
 	} else {
-		choose_all(&c);
-		e = facts_ask(s->facts, c.v, c.n < MODULES_MAX ? c.n :
-		    MODULES_MAX, MODULES_FNS_MAX, &taken, s->why,
-		    sizeof(s->why));
+		n = choose_all(s, v, fns);
+		e = facts_ask(&s->facts, v, n < MODULES_MAX ? n : MODULES_MAX,
+		    MODULES_FNS_MAX, &taken, s->why, sizeof(s->why));
 	}
 	for (size_t i = 0; i < taken; i++)
 		s->modules[s->nmodules++] = (struct kp_mfa_pat){
-			.mod = (char *)(uintptr_t)c.v[i], .arity = -1 };
-	s->modules_over = c.n - s->nmodules;
-	free(c.v);
-	free(c.is);
+			.mod = v[i]->name, .arity = -1 };
+	s->modules_over = n - s->nmodules;
+	free(v);
+	free(fns);
 	return e;
 }
 
@@ -512,7 +491,7 @@ hot_for_requests(const struct suggest_node *s, double rate)
 static void
 explain_refusal(struct suggest_node *s)
 {
-	if (s->otp >= 27 || facts_find(s->facts, "kprof_agent") == NULL)
+	if (s->otp >= 27 || facts_find(&s->facts, "kprof_agent") == NULL)
 		return;
 	snprintf(s->why, sizeof(s->why), "'%s' is being profiled by a kprofd, and "
 	    "before OTP 27 a node has one tracer: end that kprofd first",
@@ -599,7 +578,7 @@ suggest_node_tree(struct suggest_node *s, struct suggest_calls *out)
 	if (rates == NULL || out->tree == NULL)
 		e = suggest_node_no_memory(s);
 	else
-		e = facts_describe(s->facts, t, &out->fns, s->why, sizeof(s->why));
+		e = facts_describe(&s->facts, t, &out->fns, s->why, sizeof(s->why));
 	if (e == KP_OK)
 		suggest_pools_mark(&s->pools, t, out->fns);
 	for (uint32_t i = 0; e == KP_OK && i < t->nfns; i++)
@@ -716,7 +695,7 @@ trace_in(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	if (e == KP_OK)
 		e = trace(s, entry, v, n, out);
 	if (e == KP_OK)
-		e = facts_describe(s->facts, out->names, &out->fns, s->why,
+		e = facts_describe(&s->facts, out->names, &out->fns, s->why,
 		    sizeof(s->why));
 	if (e == KP_OK) {
 		suggest_pools_mark(&s->pools, out->names, out->fns);
