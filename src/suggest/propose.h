@@ -14,7 +14,7 @@
 #include "kprofd/config.h"
 #include "suggest/call_tree.h"
 
-#define SUGGEST_ENTRIES_MAX 8
+#define SUGGEST_ENTRIES_MAX 8	/* each has a digit */
 #define SUGGEST_TIERS_MAX 12	/* more would be more than people read */
 #define SUGGEST_TIER_FNS_MAX 12	/* functions of one tier */
 #define SUGGEST_LEFT_MAX 12	/* functions of which the file says why not */

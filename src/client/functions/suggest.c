@@ -34,7 +34,6 @@
 #define CALLS_LEAST 3
 #define CUT_MODULES 4
 #define TRIES 3			/* entries that are traced and checked */
-#define KEYS_MAX 9u		/* entries that have a digit */
 #define CTRL_C '\x03'
 #define CTRL_D '\x04'
 
@@ -384,26 +383,6 @@ summary(const struct suggest_run *r, const char *file)
 
 /* ---- keys ---- */
 
-static size_t
-entries(const struct suggest_run *r)
-{
-	return r->nentries < KEYS_MAX ? r->nentries : KEYS_MAX;
-}
-
-static void
-ask(const struct suggest_run *r)
-{
-	char name[FN_NAME_MAX];
-
-	summary(r, "");
-	for (size_t i = 0; i < entries(r); i++)
-		fprintf(stderr, "%c %zu  %s\n", i == r->chosen ? '*' : ' ',
-		    i + 1, suggest_entry_name(r, i, name));
-	fprintf(stderr, "y: write '%s'; 1 to %zu: another entry; q: quit ",
-	    r->a->file, entries(r));
-	fflush(stderr);
-}
-
 /*
  * Asks, and waits for a key that says something; 'q' after a signal, or at the end of
  * input.  Keys from before the question are no answer to it.
@@ -411,15 +390,22 @@ ask(const struct suggest_run *r)
 static char
 read_key(const struct suggest_run *r)
 {
-	char keys[8 + KEYS_MAX + 1] = "yY\r\nqQ\x03\x04", key;
+	char keys[8 + SUGGEST_ENTRIES_MAX + 1] = "yY\r\nqQ\x03\x04", key;
+	char name[FN_NAME_MAX];
 	size_t n = 8;
 
-	for (size_t i = 0; i < entries(r); i++)
-		if (i != r->chosen)
-			keys[n++] = (char)('1' + i);
 	if (!terminal_take(TERMINAL_QUESTION))
 		return 'q';
-	ask(r);
+	summary(r, "");
+	for (size_t i = 0; i < r->nentries; i++) {
+		fprintf(stderr, "%c %zu  %s\n", i == r->chosen ? '*' : ' ',
+		    i + 1, suggest_entry_name(r, i, name));
+		if (i != r->chosen)
+			keys[n++] = (char)('1' + i);
+	}
+	fprintf(stderr, "y: write '%s'; 1 to %zu: another entry; q: quit ",
+	    r->a->file, r->nentries);
+	fflush(stderr);
 	key = terminal_key(keys, r->node.talk.wake);
 	terminal_give_back();
 	return key != '\0' ? key : 'q';

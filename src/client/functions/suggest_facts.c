@@ -60,38 +60,30 @@ broken(const struct facts *f, enum kp_err e, char *why, size_t n)
 	return e;
 }
 
-/* erl_eval:expr(Facts, [{'Ask', Ask}], none, none, value): all, or about n modules. */
-static void
-put_question(struct kp_buf *b, const struct dist_ids *ids,
-    struct facts_module *const *v, uint32_t n)
-{
-	msg_eval_begin(b, ids, (struct kp_span){ kp_facts_exprs,
-	    kp_facts_exprs_len }, 1);
-	kp_etf_tuple(b, 2);
-	kp_etf_atom(b, "Ask");
-	if (n == 0) {
-		kp_etf_atom(b, "all");
-	} else {
-		kp_etf_tuple(b, 2);
-		kp_etf_atom(b, "modules");
-		kp_etf_list(b, n);
-		for (uint32_t i = 0; i < n; i++)
-			kp_etf_atom(b, v[i]->name);
-		kp_etf_nil(b);
-	}
-	msg_eval_end(b);
-}
-
-/* r is at the answer; {badrpc, _} makes no sense. */
+/* About all, or about n modules.  r is at the answer; {badrpc, _} makes no sense. */
 static enum kp_err
 question(struct facts *f, struct facts_module *const *v, uint32_t n, struct kp_term *r)
 {
+	struct kp_span exprs = { kp_facts_exprs, kp_facts_exprs_len };
 	struct kp_buf b;
 	enum kp_err e;
 
 	f->questions += 1 + n;
 	kp_buf_init(&b, ASK_MAX);
-	put_question(&b, dist_sync_ids(f->talk), v, n);
+	msg_eval_begin(&b, dist_sync_ids(f->talk), exprs, 1);
+	kp_etf_tuple(&b, 2);
+	kp_etf_atom(&b, "Ask");
+	if (n == 0) {
+		kp_etf_atom(&b, "all");
+	} else {
+		kp_etf_tuple(&b, 2);
+		kp_etf_atom(&b, "modules");
+		kp_etf_list(&b, n);
+		for (uint32_t i = 0; i < n; i++)
+			kp_etf_atom(&b, v[i]->name);
+		kp_etf_nil(&b);
+	}
+	msg_eval_end(&b);
 	e = dist_sync_rpc(f->talk, &b);
 	kp_buf_free(&b);
 	return e == KP_OK ? dist_sync_answer(f->talk,
