@@ -68,15 +68,6 @@ file_note_size(struct kp_db *db)
 		db->size = sb.st_size;
 }
 
-/* Records which files are open, once the WAL exists. */
-static void
-file_remember(struct kp_db *db)
-{
-	db->wal = inode_of(db, "-wal", &db->dev);
-	db->shm = inode_of(db, "-shm", &db->dev);
-	file_note_size(db);
-}
-
 /* Reads a number in the file's header. */
 static uint32_t
 big_endian(const uint8_t *p, size_t n)
@@ -154,24 +145,6 @@ unlink_own(const struct kp_db *db, const char *suffix, ino_t own)
 		return;
 	unlink(name);
 	free(name);
-}
-
-/* Removes our WAL and shm beside the file's old name. */
-static void
-file_clear_wal(const struct kp_db *db)
-{
-	unlink_own(db, "-wal", db->wal);
-	unlink_own(db, "-shm", db->shm);
-}
-
-/* Removes the file, unless its name now leads to another one. */
-static void
-file_remove(const struct kp_db *db)
-{
-	struct stat mine;
-
-	if (fstat(db->lock, &mine) == 0 && mine.st_dev == db->dev)
-		unlink_own(db, "", mine.st_ino);
 }
 
 static bool
@@ -258,16 +231,6 @@ mark_unclean(struct kp_db *db)
 	    " where clean is null", "");
 }
 
-static void
-start_run(struct kp_db *db, const struct kp_store_opts *o)
-{
-	run_sql(db, "insert into run (started_ns, version, interval_ns,"
-	    " tiers_conf) values (?, ?, ?, ?)", "isis",
-	    (int64_t)kp_wall_now(), o->version, (int64_t)o->interval,
-	    o->tiers_text);
-	db->run = db_last_id(db);
-}
-
 /* Orders the tiers as the tiers.conf in force does. */
 static void
 number_tiers(struct kp_db *db, const struct kp_conf *conf)
@@ -288,16 +251,6 @@ db_conf(struct kp_db *db, const struct kp_conf *conf, const char *text)
 	number_tiers(db, conf);
 	run_sql(db, "update run set tiers_conf = ? where id = ?", "si", text,
 	    db->run);
-}
-
-static void
-name_causes(struct kp_db *db)
-{
-	for (int i = 0; i < KP_LOSS_COUNT; i++)
-		run_sql(db, "insert into cause (name, unit, help)"
-		    " values (?, ?, ?) on conflict (name) do update"
-		    " set unit = excluded.unit, help = excluded.help", "sss",
-		    kp_loss_name(i), kp_loss_unit(i), kp_loss_help(i));
 }
 
 static void
@@ -348,16 +301,26 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 	}
 	db_begin(db);
 	mark_unclean(db);
-	start_run(db, o);
+	run_sql(db, "insert into run (started_ns, version, interval_ns,"
+	    " tiers_conf) values (?, ?, ?, ?)", "isis",
+	    (int64_t)kp_wall_now(), o->version, (int64_t)o->interval,
+	    o->tiers_text);
+	db->run = db_last_id(db);
 	number_tiers(db, o->conf);
-	name_causes(db);
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		run_sql(db, "insert into cause (name, unit, help)"
+		    " values (?, ?, ?) on conflict (name) do update"
+		    " set unit = excluded.unit, help = excluded.help", "sss",
+		    kp_loss_name(i), kp_loss_unit(i), kp_loss_help(i));
 	rc = db_commit(db);
 	if (rc != SQLITE_OK) {
 		err = schema_explain(db->conn, rc, o->path, why);
 		db_free(db);
 		return err;
 	}
-	file_remember(db);
+	db->wal = inode_of(db, "-wal", &db->dev);
+	db->shm = inode_of(db, "-shm", &db->dev);
+	file_note_size(db);
 	sqlite3_wal_hook(db->conn, on_commit, db);
 	*out = db;
 	return KP_OK;
@@ -476,50 +439,53 @@ fail_run(struct kp_db *db, const char *why)
 	db_commit(db);
 }
 
+/*
+ * Closes a file that is not under its name.  SQLite goes by names, which may be
+ * another file's, so it deletes nothing; our WAL and shm beside the old name go.
+ */
+static void
+close_unnamed(struct kp_db *db)
+{
+	int keep = 1;
+
+	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
+	unlink_own(db, "-wal", db->wal);
+	unlink_own(db, "-shm", db->shm);
+	db_free(db);
+}
+
 void
 db_failed(struct kp_db *db, const char *why, bool keep)
 {
-	int stays = 1;
+	struct stat mine;
 
 	fail_run(db, why);
-	if (db->made && !keep) {
-		db_finalize(db);
-		/* SQLite goes by names, which may be another file's */
-		sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
-		    1, NULL);
-		sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL,
-		    &stays);
-		file_remove(db);
-		file_clear_wal(db);
-		db_free(db);
+	if (!db->made || keep) {
+		db_close(db, 0);
 		return;
 	}
-	db_close(db, 0);
+	db_finalize(db);
+	sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	if (fstat(db->lock, &mine) == 0 && mine.st_dev == db->dev)
+		unlink_own(db, "", mine.st_ino);
+	close_unnamed(db);
 }
 
 void
 db_abandon(struct kp_db *db)
 {
-	int keep = 1;
-
 	end_run(db, 0);
-	/* SQLite deletes by name, perhaps another file's */
-	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
-	file_clear_wal(db);
-	db_free(db);
+	close_unnamed(db);
 }
 
 bool
 db_discard(struct kp_db *db)
 {
-	int keep = 1;
 	bool left;
 
 	db_finalize(db);
 	sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
 	left = file_set_aside(db);
-	file_clear_wal(db);
-	db_free(db);
+	close_unnamed(db);
 	return left;
 }

@@ -3,6 +3,7 @@
  * run, and records the progress of its level.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/vec.h"
 #include "cell_row.h"
@@ -54,16 +55,6 @@ choose_levels(struct range_levels *l, const struct kp_retain *r,
 			add_level(l, usual[i]);
 }
 
-static bool
-same_levels(const struct range_levels *a, const struct range_levels *b)
-{
-	size_t i = 0;
-
-	while (i < a->n && i < b->n && a->v[i] == b->v[i])
-		i++;
-	return i == a->n && i == b->n;
-}
-
 static const struct range_levels *
 known_levels(struct kp_db *db)
 {
@@ -75,10 +66,12 @@ known_levels(struct kp_db *db)
 void
 levels_set(struct kp_db *db, const struct kp_retain *r, kp_dur_ns interval)
 {
+	const struct range_levels *now = known_levels(db);
 	struct range_levels l;
 
 	choose_levels(&l, r, interval);
-	if (same_levels(&l, known_levels(db)) || db->rc != SQLITE_OK)
+	if (db->rc != SQLITE_OK || (l.n == now->n &&
+	    memcmp(l.v, now->v, l.n * sizeof(l.v[0])) == 0))
 		return;
 	/* cells come first: the cascade would look them up one by one */
 	db_fail(db, sqlite3_exec(db->conn, "delete from level_stat;"

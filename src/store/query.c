@@ -463,18 +463,6 @@ kp_request_tail_run(struct kp_query *q, struct kp_request_tail *f)
 	return err;
 }
 
-static enum kp_err
-read_newest(struct kp_query *q, int64_t *newest)
-{
-	struct read rd;
-
-	*newest = 0;
-	read_start(&rd, q, "select coalesce(max(id), 0) from request");
-	if (read_next(&rd))
-		*newest = read_int(&rd, 0);
-	return read_end(&rd);
-}
-
 enum kp_err
 kp_request_tail_next(struct kp_query *q, struct kp_request_tail *f, int64_t *ids,
     size_t max, size_t *n, int64_t *newest)
@@ -483,8 +471,11 @@ kp_request_tail_next(struct kp_query *q, struct kp_request_tail *f, int64_t *ids
 	struct read rd;
 
 	*n = 0;
-	if (err == KP_OK)
-		err = read_newest(q, newest);
+	if (err != KP_OK)
+		return err;
+	read_start(&rd, q, "select coalesce(max(id), 0) from request");
+	*newest = read_next(&rd) ? read_int(&rd, 0) : 0;
+	err = read_end(&rd);
 	if (err != KP_OK)
 		return err;
 	/* SQLite uses the last row's id again if that was deleted */

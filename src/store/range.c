@@ -26,76 +26,49 @@ range_plan_free(struct range_plan *p)
 	*p = (struct range_plan){ 0 };
 }
 
-/* Skips levels that are not multiples, which a damaged file may have. */
-static void
-add_level(struct range_levels *l, int64_t level)
-{
-	if (level > 0 && level <= RANGE_LEVEL_MAX &&
-	    (l->n == 0 || level % l->v[l->n - 1] == 0))
-		l->v[l->n++] = level;
-}
-
 int
 range_levels_read(sqlite3 *conn, struct range_levels *out)
 {
 	sqlite3_stmt *st;
 	int rc = sqlite3_prepare_v2(conn, "select level from level_next"
 	    " order by level", -1, &st, NULL);
+	int64_t level;
 
 	out->n = 0;
 	if (rc != SQLITE_OK)
 		return rc;
-	while (sqlite3_step(st) == SQLITE_ROW && out->n < RANGE_LEVELS_MAX)
-		add_level(out, sqlite3_column_int64(st, 0));
+	while (sqlite3_step(st) == SQLITE_ROW && out->n < RANGE_LEVELS_MAX) {
+		level = sqlite3_column_int64(st, 0);
+		/* skips what are not multiples, which a damaged file may have */
+		if (level > 0 && level <= RANGE_LEVEL_MAX && (out->n == 0 ||
+		    level % out->v[out->n - 1] == 0))
+			out->v[out->n++] = level;
+	}
 	return sqlite3_finalize(st);
 }
 
+/* Binds the n values of v, and adds the statement's rows. */
 static void
-add(struct finder *f, sqlite3_stmt *st, bool sum)
+take(struct finder *f, sqlite3_stmt *st, const int64_t *v, int n)
 {
 	struct range_plan *p = f->out;
-
-	if (vec_room_by_len(&p->v, p->n, VEC_NO_CAP) != KP_OK) {
-		f->rc = SQLITE_NOMEM;
-		return;
-	}
-	p->v[p->n++] = (struct range_piece){ sqlite3_column_int64(st, 0),
-		sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2),
-		sqlite3_column_int64(st, 3), sum };
-}
-
-/* Adds the statement's rows. */
-static void
-take(struct finder *f, sqlite3_stmt *st, bool sum)
-{
 	int rc = SQLITE_ROW;
 
-	while (f->rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW)
-		add(f, st, sum);
+	for (int i = 0; i < n; i++)
+		sqlite3_bind_int64(st, i + 1, v[i]);
+	while (f->rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		if (vec_room_by_len(&p->v, p->n, VEC_NO_CAP) != KP_OK)
+			f->rc = SQLITE_NOMEM;
+		else
+			p->v[p->n++] = (struct range_piece){
+				sqlite3_column_int64(st, 0),
+				sqlite3_column_int64(st, 1),
+				sqlite3_column_int64(st, 2),
+				sqlite3_column_int64(st, 3), st == f->sums };
+	}
 	if (f->rc == SQLITE_OK && rc != SQLITE_DONE)
 		f->rc = rc;
 	sqlite3_reset(st);
-}
-
-static void
-take_windows(struct finder *f, int64_t node, kp_wall_ns since,
-    kp_wall_ns until)
-{
-	sqlite3_bind_int64(f->windows, 1, since);
-	sqlite3_bind_int64(f->windows, 2, until);
-	sqlite3_bind_int64(f->windows, 3, node);
-	take(f, f->windows, false);
-}
-
-static void
-take_sums(struct finder *f, int64_t node, int64_t level, kp_wall_ns since,
-    kp_wall_ns until)
-{
-	sqlite3_bind_int64(f->sums, 1, level);
-	sqlite3_bind_int64(f->sums, 2, node);
-	sqlite3_bind_int64(f->sums, 3, since);
-	sqlite3_bind_int64(f->sums, 4, until - level * KP_NS_PER_S);
-	take(f, f->sums, true);
 }
 
 static bool
@@ -122,7 +95,7 @@ find(struct finder *f, int64_t node, int levels, kp_wall_ns since,
 	while (levels > 0 && !usable(f, levels - 1, since, until))
 		levels--;
 	if (levels == 0 && node != ALL_NODES) {
-		take_windows(f, node, since, until);
+		take(f, f->windows, (int64_t[]){ node, since, until }, 3);
 		return;
 	}
 	if (levels == 0) {
@@ -131,7 +104,8 @@ find(struct finder *f, int64_t node, int levels, kp_wall_ns since,
 		return;
 	}
 	length = f->w->levels->v[--levels] * KP_NS_PER_S;
-	take_sums(f, node, f->w->levels->v[levels], since, until);
+	take(f, f->sums, (int64_t[]){ f->w->levels->v[levels], node, since,
+		until - length }, 4);
 	end = f->out->n;
 	for (size_t i = first; i < end && f->rc == SQLITE_OK; i++) {
 		start = f->out->v[i].start;
@@ -149,8 +123,8 @@ range_plan_find(sqlite3 *conn, const struct range_wanted *w,
 	struct finder f = { .w = w, .out = out };
 
 	f.rc = sqlite3_prepare_v2(conn, "select id, start_ns, run_id, level"
-	    " from time_window where start_ns >= ? and start_ns < ?"
-	    " and node_id = ?", -1, &f.windows, NULL);
+	    " from time_window where node_id = ? and start_ns >= ?"
+	    " and start_ns < ?", -1, &f.windows, NULL);
 	if (f.rc == SQLITE_OK && sums)
 		f.rc = sqlite3_prepare_v2(conn, "select id, start_ns,"
 		    " run_id, level from level_sum where level = ?"

@@ -204,30 +204,15 @@ schema_make(sqlite3 *db, const char *path, char **why)
 	return err;
 }
 
-/* Makes the tables, and sets the connection up. */
-static enum kp_err
-bring_up(sqlite3 *db, const char *path, char **why)
+enum kp_err
+schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
+    char **why)
 {
 	static const char ready[] = "pragma journal_mode = wal;"
 				    "pragma synchronous = normal;"
 				    "pragma foreign_keys = on;"
 				    /* the bytes of a WAL at rest */
 				    "pragma journal_size_limit = 16777216;";
-	enum kp_err err;
-	int rc;
-
-	sqlite3_busy_timeout(db, BUSY_MS);
-	err = schema_make(db, path, why);
-	if (err != KP_OK)
-		return err;
-	rc = sqlite3_exec(db, ready, NULL, NULL, NULL);
-	return rc == SQLITE_OK ? KP_OK : schema_explain(db, rc, path, why);
-}
-
-enum kp_err
-schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
-    char **why)
-{
 	sqlite3 *db = NULL;
 	enum kp_err err;
 	int rc;
@@ -238,9 +223,13 @@ schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
 	/* one thread at a time uses it, so SQLite needs no mutexes */
 	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE |
 	    SQLITE_OPEN_NOMUTEX, NULL);
-	if (rc == SQLITE_OK)
-		err = bring_up(db, path, why);
-	else
+	if (rc == SQLITE_OK) {
+		sqlite3_busy_timeout(db, BUSY_MS);
+		err = schema_make(db, path, why);
+		if (err == KP_OK)
+			rc = sqlite3_exec(db, ready, NULL, NULL, NULL);
+	}
+	if (rc != SQLITE_OK)
 		err = schema_explain(db, rc, path, why);
 	if (err == KP_OK) {
 		*out = db;

@@ -396,14 +396,6 @@ name_of(struct read *names, int64_t id)
 	return read_next(names) ? read_text(names, 0) : "";
 }
 
-static int
-longest_first(const void *pa, const void *pb)
-{
-	const struct stack_row *a = pa, *b = pb;
-
-	return (a->w_time < b->w_time) - (a->w_time > b->w_time);
-}
-
 static void
 name_rows(struct read names[NAMES], const struct stack_row *v, size_t n,
     struct kp_query_stacks *s)
@@ -430,7 +422,7 @@ take_rows(struct kp_query *q, size_t file, struct stack_totals *sum, size_t limi
 	enum kp_err err = KP_OK, err2;
 
 	if (sum->n > 1)
-		qsort(sum->v, sum->n, sizeof(*sum->v), longest_first);
+		qsort(sum->v, sum->n, sizeof(*sum->v), time_order);
 	for (size_t i = n; i < sum->n; i++)
 		leave(s, sum->v[i].samples, sum->v[i].w_time);
 	v = reallocarray(s->v, s->n + n + 1, sizeof(*v));

@@ -176,12 +176,6 @@ stack_texts_use(struct stack_texts *t, int64_t id)
 		t->used[id / 8] |= (uint8_t)(1u << id % 8);
 }
 
-static bool
-is_used(const struct stack_texts *t, int64_t id)
-{
-	return id > t->last || (t->used[id / 8] >> id % 8 & 1) != 0;
-}
-
 /* False: there are no texts, or no memory for their bits: the next pass. */
 static bool
 begin(struct kp_db *db)
@@ -246,7 +240,7 @@ delete_texts(struct kp_db *db)
 	while (seen < DELETE_TEXTS && (more = row_next(db))) {
 		t->at = row_get(db, 0);
 		seen++;
-		if (!is_used(t, t->at))
+		if (t->at <= t->last && (t->used[t->at / 8] >> t->at % 8 & 1) == 0)
 			unused[n++] = t->at;
 	}
 	row_leave(db);
@@ -379,25 +373,20 @@ fit_size(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 	return false;
 }
 
-/*
- * Sums delete nothing, so that they need not wait for a clock that is ahead:
- * the windows' own time counts where `now` is behind it (write/hold.h).
- */
-static bool
-make_sum(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
-{
-	return levels_make(db, db->last_end > now ? db->last_end : now,
-	    u->interval);
-}
-
 int
 upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now, bool *more)
 {
+	/*
+	 * Sums delete nothing, so that they need not wait for a clock that is
+	 * ahead: the windows' own time counts where `now` is behind it (retain.h).
+	 */
+	kp_wall_ns sums = db->last_end > now ? db->last_end : now;
+
 	db_begin(db);
 	levels_set(db, &u->retain, u->interval);
 	/* sums come last: if one fails, the file must still shrink */
 	*more = db->rc == SQLITE_OK && (expire(u, db, now) ||
 	    show_next(u, db, now) || fit_size(u, db, now) ||
-	    make_sum(u, db, now) || stack_texts_turn(db, now));
+	    levels_make(db, sums, u->interval) || stack_texts_turn(db, now));
 	return db_commit(db);
 }

@@ -225,29 +225,30 @@ take_head(struct kp_store *s)
 	queue_pop(&s->queue);
 }
 
-static void
-batch_drop(struct kp_store *s, size_t n)
+/* What one transaction writes; only its last item may be a window. */
+struct batch {
+	const struct item *head, *last;
+	size_t n;
+	uint64_t rows;
+};
+
+/* Takes items from the head; a sync is alone. */
+static struct batch
+next_batch(const struct queue *q)
 {
-	s->failed = true;
-	while (n-- > 0) {
-		writer_count_drop(s, s->queue.head, s->cause);
-		take_head(s);
+	struct batch b = { .head = q->head };
+
+	for (const struct item *it = q->head; it != NULL && b.n < BATCH_MAX;
+	    it = it->next) {
+		if (it->kind == SYNC && b.n > 0)
+			break;
+		b.last = it;
+		b.n++;
+		b.rows += it->rows;
+		if (it->kind == SYNC || it->kind == WINDOW)
+			break;
 	}
-}
-
-static void
-set_stuck(struct kp_store *s, enum kp_store_cause cause, const char *why)
-{
-	s->status.stuck = true;
-	s->cause = cause;
-	snprintf(s->status.why, sizeof(s->status.why), "%s", why);
-}
-
-static void
-set_free(struct kp_store *s)
-{
-	s->status.stuck = false;
-	s->cause = KP_STORE_SLOW;
+	return b;
 }
 
 /* Fails all waiting syncs, because the disk does not answer. */
@@ -317,17 +318,17 @@ report_drops(struct kp_db *db, uint64_t rows, const char *why)
 }
 
 /*
- * Writes n items from the head; lost: the drops that their window reports, and why
- * the last of them could not be written.
+ * lost: the drops that the batch's window reports, and why the last of them could
+ * not be written.
  */
 static int
-batch_write(struct kp_db *db, const struct item *it, size_t n,
+batch_write(struct kp_db *db, const struct batch *b,
     const struct drop_counts_node *lost, const char *lost_why)
 {
 	db_begin(db);
 	if (lost != NULL && lost->rows > 0)
 		report_drops(db, lost->rows, lost_why);
-	for (; n > 0; n--, it = it->next) {
+	for (const struct item *it = b->head;; it = it->next) {
 		if (it->kind == WINDOW)
 			db_window(db, it->u.window, lost);
 		else if (it->kind == TREE)
@@ -337,7 +338,7 @@ batch_write(struct kp_db *db, const struct item *it, size_t n,
 		else
 			db_happening(db, &it->u.happening);
 		/* the last item's next belongs to the loop */
-		if (n == 1)
+		if (it == b->last)
 			break;
 	}
 	return db_commit(db);
@@ -418,136 +419,88 @@ writer_reopen(struct kp_store *s, char *why, size_t size)
 	return KP_STORE_CAUSES;
 }
 
-/* A batch has one window at most, its last item. */
-static void
-report_written(const struct kp_store *s, const struct item *it, size_t n,
-    const struct drop_counts_node *lost)
-{
-	struct kp_window head;
-
-	while (n-- > 1)
-		it = it->next;
-	if (it->kind != WINDOW || s->opts.o.on_written == NULL)
-		return;
-	head = *it->u.window;
-	if (lost != NULL)
-		drop_counts_add_to(lost, &head);
-	s->opts.o.on_written(s->opts.o.written_ctx, &head);
-}
-
-static void
-count_written(struct kp_store *s, const struct item *it, size_t n)
-{
-	for (; n > 0; n--, it = it->next) {
-		s->in_file.rows += it->rows;
-		s->in_file.windows += it->kind == WINDOW;
-		/* the last item's next belongs to the loop */
-		if (n == 1)
-			break;
-	}
-}
-
 /* Returns the cause of a failure; KP_STORE_CAUSES: it is written. */
 static enum kp_store_cause
-try_batch(struct kp_store *s, const struct item *head, size_t n,
+try_batch(struct kp_store *s, const struct batch *b,
     const struct drop_counts_node *lost, bool ok, char *why, size_t size)
 {
 	char lost_why[sizeof(s->lost_why)];
 	enum kp_store_cause cause = writer_reopen(s, why, size);
+	struct kp_window head;
 	int rc;
 
 	if (cause != KP_STORE_CAUSES)
 		return cause;
-	if (head->kind == SYNC) {
-		sync_answer(s, head, ok);
+	if (b->head->kind == SYNC) {
+		sync_answer(s, b->head, ok);
 		return KP_STORE_CAUSES;
 	}
 	pthread_mutex_lock(&s->lock);
 	memcpy(lost_why, s->lost_why, sizeof(lost_why));
 	pthread_mutex_unlock(&s->lock);
-	rc = batch_write(s->db, head, n, lost, lost_why);
-	if (rc == SQLITE_OK) {
-		count_written(s, head, n);
-		report_written(s, head, n, lost);
+	rc = batch_write(s->db, b, lost, lost_why);
+	if (rc != SQLITE_OK) {
+		snprintf(why, size, "%s", s->db->why);
+		return cause_of(rc);
+	}
+	s->in_file.rows += b->rows;
+	if (b->last->kind != WINDOW)
 		return KP_STORE_CAUSES;
+	s->in_file.windows++;
+	if (s->opts.o.on_written != NULL) {
+		head = *b->last->u.window;
+		if (lost != NULL)
+			drop_counts_add_to(lost, &head);
+		s->opts.o.on_written(s->opts.o.written_ctx, &head);
 	}
-	snprintf(why, size, "%s", s->db->why);
-	return cause_of(rc);
-}
-
-/* Returns how many items from the head make a transaction; a sync is alone. */
-static size_t
-queue_batch(const struct queue *q)
-{
-	size_t n = 0;
-
-	for (const struct item *it = q->head; it != NULL && n < BATCH_MAX;
-	    it = it->next) {
-		if (it->kind == SYNC)
-			return n > 0 ? n : 1;
-		n++;
-		if (it->kind == WINDOW)
-			break;
-	}
-	return n;
-}
-
-static const char *
-batch_node(const struct item *it, size_t n)
-{
-	while (n-- > 1)
-		it = it->next;
-	return it->kind == WINDOW ? it->u.window->node : NULL;
-}
-
-/* Removes n items that are on disk; the last has reported these drops. */
-static void
-batch_done(struct kp_store *s, size_t n, const struct drop_counts_node *reported)
-{
-	set_free(s);
-	if (reported->node != NULL)
-		drop_counts_reported(&s->lost, reported);
-	while (n-- > 0)
-		take_head(s);
+	return KP_STORE_CAUSES;
 }
 
 /* Writes one batch; called and returns with the lock held. */
 static void
 take_batch(struct kp_store *s, unsigned *tries)
 {
-	size_t n = queue_batch(&s->queue);
-	struct item *head = s->queue.head;
-	const char *node = batch_node(head, n);
-	struct drop_counts_node *lost = node != NULL ? drop_counts_find(&s->lost, node) :
-	    NULL;
+	struct batch b = next_batch(&s->queue);
+	bool window = b.last->kind == WINDOW, ok = !s->failed, dropped;
+	struct drop_counts_node *lost = window ?
+	    drop_counts_find(&s->lost, b.last->u.window->node) : NULL;
 	struct drop_counts_node reported = lost != NULL ? *lost :
 	    (struct drop_counts_node){ 0 };
 	enum kp_store_cause cause;
 	char why[256];
-	bool ok = !s->failed;
 
-	if (head->kind == SYNC && head->u.sync.done != NULL)
+	if (b.head->kind == SYNC && b.head->u.sync.done != NULL)
 		s->failed = false;
 	pthread_mutex_unlock(&s->lock);
-	cause = try_batch(s, head, n, lost != NULL ? &reported : NULL, ok, why,
+	cause = try_batch(s, &b, lost != NULL ? &reported : NULL, ok, why,
 	    sizeof(why));
 	pthread_mutex_lock(&s->lock);
-	if (cause == KP_STORE_CAUSES) {
-		*tries = 0;
-		s->upkeep_due = s->upkeep_due || node != NULL;
-		batch_done(s, n, &reported);
-		return;
+	if (cause != KP_STORE_CAUSES) {
+		s->status.stuck = true;
+		s->cause = cause;
+		snprintf(s->status.why, sizeof(s->status.why), "%s", why);
+		dropped = cause == KP_STORE_REFUSED ||
+		    (s->stop && *tries + 1 >= CLOSE_TRIES);
+		if (!dropped) {
+			fail_syncs(s);
+			retry_wait(s, ++*tries);
+			return;
+		}
+		s->failed = true;
+	} else {
+		dropped = false;
+		s->upkeep_due = s->upkeep_due || window;
+		if (reported.node != NULL)
+			drop_counts_reported(&s->lost, &reported);
 	}
-	++*tries;
-	set_stuck(s, cause, why);
-	if (cause == KP_STORE_REFUSED || (s->stop && *tries >= CLOSE_TRIES)) {
-		*tries = 0;	/* each batch has its own count */
-		batch_drop(s, n);
-		set_free(s);
-		return;
+	for (; b.n > 0; b.n--) {
+		if (dropped)
+			writer_count_drop(s, s->queue.head, cause);
+		take_head(s);
 	}
-	fail_syncs(s);
-	retry_wait(s, *tries);
+	*tries = 0;	/* each batch has its own count */
+	s->status.stuck = false;
+	s->cause = KP_STORE_SLOW;
 }
 
 /* Writes an event if deletion starts or stops waiting for the clock. */
