@@ -101,48 +101,6 @@ channel_write(struct channel *c, const void *from, size_t n)
 	return c->kind->write(c, from, n);
 }
 
-short
-channel_wants(const struct channel *c)
-{
-	return c->wants;
-}
-
-bool
-channel_has_more(const struct channel *c)
-{
-	return c->more;
-}
-
-int
-channel_fd(const struct channel *c)
-{
-	return c->fd;
-}
-
-const char *
-channel_why(const struct channel *c)
-{
-	return c->why;
-}
-
-int
-channel_errno(const struct channel *c)
-{
-	return c->err;
-}
-
-const char *
-channel_how(const struct channel *c)
-{
-	return c->how;
-}
-
-const char *
-channel_doubt(const struct channel *c)
-{
-	return c->doubt;
-}
-
 int
 wait_ready(int fd, short events, kp_mono_ns deadline)
 {

@@ -27,22 +27,34 @@ struct channel_kind {
 	void (*free)(struct channel *c);
 };
 
-/* The first member of each kind. */
+/* The first member of each kind; all but the kinds only read it. */
 struct channel {
 	const struct channel_kind *kind;
 	int fd;
+	/*
+	 * After CHANNEL_WAIT: POLLIN, POLLOUT, or either of them.  A read may have to
+	 * wait until the descriptor can be written.  A write may have to wait for a
+	 * read: repeat it after each, with the same bytes, and maybe more after them.
+	 */
 	short wants;
-	int err;		/* as channel_errno() */
+	/*
+	 * The last read left bytes that the descriptor does not announce any more, so
+	 * read again without polling.  False once a read gave CHANNEL_WAIT.
+	 */
 	bool more;
-	const char *doubt;	/* as channel_doubt(); static */
-	char why[CHANNEL_WHY_MAX], how[CHANNEL_HOW_MAX];
+	int err;	/* the errno of what failed; 0: one side refused the other */
+	/* What of the peer was not verified though it is encrypted; static; or NULL. */
+	const char *doubt;
+	char why[CHANNEL_WHY_MAX];	/* after CHANNEL_FAILED: one line for people */
+	/* For status: "not encrypted", "TLSv1.3, the node verified". */
+	char how[CHANNEL_HOW_MAX];
 };
 
 /* Instead of a number of bytes. */
 enum {
 	CHANNEL_END = 0,	/* the peer closed it */
-	CHANNEL_WAIT = -1,	/* wait for what channel_wants() says, and repeat */
-	CHANNEL_FAILED = -2	/* channel_why() has the reason */
+	CHANNEL_WAIT = -1,	/* wait for what `wants` says, and repeat */
+	CHANNEL_FAILED = -2	/* `why` has the reason */
 };
 
 /* Takes fd and makes it non-blocking.  NULL: out of memory; fd is closed then. */
@@ -54,28 +66,6 @@ void channel_free(struct channel *c);
 ssize_t channel_read(struct channel *c, void *to, size_t n);
 /* Never CHANNEL_END.  SIGPIPE is not raised. */
 ssize_t channel_write(struct channel *c, const void *from, size_t n);
-
-/*
- * After CHANNEL_WAIT: POLLIN, POLLOUT, or either of them.  A read may have to wait
- * until the descriptor can be written.  A write may have to wait for a read: repeat it
- * after each, with the same bytes, and maybe more after them.
- */
-short channel_wants(const struct channel *c);
-/*
- * True: the last read left bytes that the descriptor does not announce any more,
- * so read again without polling.  False once a read gave CHANNEL_WAIT.
- */
-bool channel_has_more(const struct channel *c);
-
-int channel_fd(const struct channel *c);
-/* One line for people; valid until the channel is freed. */
-const char *channel_why(const struct channel *c);
-/* The errno of what failed; 0: one of the sides refused the other. */
-int channel_errno(const struct channel *c);
-/* For status: "not encrypted", "TLSv1.3, the node verified", "TLSv1.2, not verified". */
-const char *channel_how(const struct channel *c);
-/* What of the peer was not verified although it is encrypted; static; NULL: nothing. */
-const char *channel_doubt(const struct channel *c);
 
 /* For kinds: keeps the error of a system call as why; its value is CHANNEL_FAILED. */
 ssize_t channel_failed(struct channel *c, int err);

@@ -3,7 +3,7 @@
  * else wait in a bounded buffer.
  *
  * An encrypted channel may have to write before it can read, and read before it can
- * write (channel_wants()): each direction then waits for the other's event.
+ * write (`wants`): each direction then waits for the other's event.
  */
 #include <poll.h>
 #include <stdbool.h>
@@ -80,7 +80,7 @@ conn_read_again(struct dist_conn *c)
 {
 	static const struct timeval soon = { 0, 0 };
 
-	if (channel_has_more(c->channel))
+	if (c->channel->more)
 		event_add(c->again, &soon);
 }
 
@@ -103,11 +103,11 @@ conn_flush(struct dist_conn *c)
 		n = channel_write(c->channel, c->out.p + c->sent,
 		    c->out.len - c->sent);
 		if (n == CHANNEL_WAIT) {
-			conn_block_write(c, channel_wants(c->channel));
+			conn_block_write(c, c->channel->wants);
 			return;
 		}
 		if (n < 0) {
-			conn_fail(c, channel_why(c->channel));
+			conn_fail(c, c->channel->why);
 			return;
 		}
 		c->sent += (size_t)n;
@@ -183,13 +183,13 @@ conn_read(struct dist_conn *c)
 	if (n > 0) {
 		kp_frames_filled(&c->in, (size_t)n);
 		conn_frames(c);
-		return (size_t)n == room || channel_has_more(c->channel);
+		return (size_t)n == room || c->channel->more;
 	}
 	if (n == CHANNEL_END)
 		conn_fail(c, "it closed the connection");
 	else if (n == CHANNEL_FAILED)
-		conn_fail(c, channel_why(c->channel));
-	else if ((channel_wants(c->channel) & POLLOUT) != 0) {
+		conn_fail(c, c->channel->why);
+	else if ((c->channel->wants & POLLOUT) != 0) {
 		c->read_blocked = true;
 		event_add(c->wr, NULL);
 	}
@@ -253,7 +253,7 @@ dist_conn_new(struct event_base *base, struct channel *channel,
     const struct dist_conn_ops *ops, void *ctx)
 {
 	struct dist_conn *c = calloc(1, sizeof(*c));
-	int fd = channel_fd(channel);
+	int fd = channel->fd;
 
 	if (c == NULL) {
 		channel_free(channel);

@@ -53,7 +53,7 @@ uses_tls(const struct shake *s)
 static int
 shake_wait(const struct shake *s)
 {
-	return wait_ready(channel_fd(s->channel), channel_wants(s->channel),
+	return wait_ready(s->channel->fd, s->channel->wants,
 	    s->deadline);
 }
 
@@ -66,7 +66,7 @@ shake_see(struct shake *s, const uint8_t *p, size_t n)
 	char at[ADDRESS_TEXT_MAX] = "";
 
 	if (said == HANDSHAKE_NO_NODE || said == HANDSHAKE_OTHER_NODE)
-		address_of_peer(channel_fd(s->channel), at);
+		address_of_peer(s->channel->fd, at);
 	switch (said) {
 	case HANDSHAKE_FINE:
 		return 0;
@@ -143,8 +143,8 @@ cb_connect(void *ctx, void *addr, int len, unsigned tmo)
 static int
 shake_broke(struct shake *s, ssize_t how)
 {
-	if (how == CHANNEL_FAILED && channel_errno(s->channel) == 0)
-		SHAKE_FAIL(s, KP_ESTATE, "%s", channel_why(s->channel));
+	if (how == CHANNEL_FAILED && s->channel->err == 0)
+		SHAKE_FAIL(s, KP_ESTATE, "%s", s->channel->why);
 	return EIO;
 }
 
@@ -215,7 +215,7 @@ cb_complete(void *ctx)
 static int
 cb_get_fd(void *ctx, int *fd)
 {
-	*fd = channel_fd(((struct shake *)ctx)->channel);
+	*fd = ((struct shake *)ctx)->channel->fd;
 	return 0;
 }
 

@@ -81,13 +81,13 @@ dist_sync_close(struct dist_sync *t)
 int
 dist_sync_fd(const struct dist_sync *t)
 {
-	return channel_fd(t->conn.channel);
+	return t->conn.channel->fd;
 }
 
 const char *
 dist_sync_doubt(const struct dist_sync *t)
 {
-	return channel_doubt(t->conn.channel);
+	return t->conn.channel->doubt;
 }
 
 const char *
@@ -114,7 +114,7 @@ left_ms(kp_mono_ns deadline)
 }
 
 /*
- * A write that waits to read (channel_wants()) gets what it waits for only from a
+ * A write that waits to read (`wants`) gets what it waits for only from a
  * read.  What comes is kept apart: the caller may still look at a frame in t->in.
  */
 static enum kp_err
@@ -135,8 +135,8 @@ static enum kp_err
 wait_to_write(struct dist_sync *t, kp_mono_ns deadline)
 {
 	struct channel *c = t->conn.channel;
-	struct pollfd p = { .fd = channel_fd(c), .events = channel_wants(c) };
-	bool more = (p.events & POLLIN) != 0 && channel_has_more(c);
+	struct pollfd p = { .fd = c->fd, .events = c->wants };
+	bool more = (p.events & POLLIN) != 0 && c->more;
 
 	if (!more && poll(&p, 1, left_ms(deadline)) == 0)
 		return KP_EIO;
@@ -190,7 +190,7 @@ static enum kp_err
 fill(struct dist_sync *t, kp_mono_ns deadline)
 {
 	struct channel *c = t->conn.channel;
-	struct pollfd p[2] = { { .fd = channel_fd(c), .events = t->wants },
+	struct pollfd p[2] = { { .fd = c->fd, .events = t->wants },
 		{ .fd = t->wake, .events = POLLIN } };
 	int ready;
 	enum kp_err e;
@@ -203,10 +203,10 @@ fill(struct dist_sync *t, kp_mono_ns deadline)
 		kp_buf_reset(&t->early);
 		return e;
 	}
-	ready = poll(p, 2, channel_has_more(c) ? 0 : left_ms(deadline));
+	ready = poll(p, 2, c->more ? 0 : left_ms(deadline));
 	if (ready < 0 && errno == EINTR)
 		return KP_OK;
-	if (ready == 0 && !channel_has_more(c))
+	if (ready == 0 && !c->more)
 		return KP_ETIMEOUT;
 	if (p[1].revents != 0)
 		return KP_END;
@@ -214,7 +214,7 @@ fill(struct dist_sync *t, kp_mono_ns deadline)
 	if (e != KP_OK)
 		return e;
 	got = channel_read(c, to, room);
-	t->wants = got == CHANNEL_WAIT ? channel_wants(c) : POLLIN;
+	t->wants = got == CHANNEL_WAIT ? c->wants : POLLIN;
 	if (got == CHANNEL_END || got == CHANNEL_FAILED)
 		return KP_EIO;
 	if (got > 0)

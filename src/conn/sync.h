@@ -30,7 +30,7 @@ void dist_sync_close(struct dist_sync *t);
  * by then, the descriptor does not announce.
  */
 int dist_sync_fd(const struct dist_sync *t);
-/* As channel_doubt(): say it, the node may be another. */
+/* The doubt of its channel: say it, the node may be another. */
 const char *dist_sync_doubt(const struct dist_sync *t);
 /* Our node's name. */
 const char *dist_sync_name(const struct dist_sync *t);

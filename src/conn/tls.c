@@ -312,7 +312,7 @@ shake(struct channel *c, const struct tls_opts *o, kp_mono_ns deadline,
 	int err = 0;
 
 	while ((r = tls_channel_handshake(c)) == CHANNEL_WAIT && err == 0)
-		err = wait_ready(channel_fd(c), channel_wants(c), deadline);
+		err = wait_ready(c->fd, c->wants, deadline);
 	if (r == 1)
 		return KP_OK;
 	if (err == ETIMEDOUT) {
@@ -322,9 +322,9 @@ shake(struct channel *c, const struct tls_opts *o, kp_mono_ns deadline,
 	if (err != 0 || r == CHANNEL_END)
 		tls_errors_closed(o->optfile_env, why, n);
 	else
-		snprintf(why, n, "%s", channel_why(c));
+		snprintf(why, n, "%s", c->why);
 	/* What broke may be whole the next time; what was refused stays so. */
-	return r == CHANNEL_FAILED && channel_errno(c) == 0 ? KP_ESTATE : KP_EIO;
+	return r == CHANNEL_FAILED && c->err == 0 ? KP_ESTATE : KP_EIO;
 }
 
 enum kp_err

@@ -105,8 +105,8 @@ sockets(int fd[2])
 static void
 has_reason(const struct channel *c, ssize_t n)
 {
-	REQUIRE(n != CHANNEL_FAILED || channel_why(c)[0] != '\0');
-	REQUIRE(n != CHANNEL_WAIT || channel_wants(c) != 0);
+	REQUIRE(n != CHANNEL_FAILED || c->why[0] != '\0');
+	REQUIRE(n != CHANNEL_WAIT || c->wants != 0);
 	refused += n == CHANNEL_FAILED;
 }
 

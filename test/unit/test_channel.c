@@ -92,7 +92,7 @@ is_right(const uint8_t *p, size_t from, size_t n)
 static void
 wait_for(struct channel *c, short events)
 {
-	struct pollfd p = { .fd = channel_fd(c), .events = events };
+	struct pollfd p = { .fd = c->fd, .events = events };
 
 	assert_int_equal(poll(&p, 1, (int)(LIMIT / KP_NS_PER_MS)), 1);
 }
@@ -112,27 +112,27 @@ test_plain(void **state)
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	c = channel_plain(fd[0]);
-	assert_int_equal(channel_fd(c), fd[0]);
-	assert_string_equal(channel_how(c), "not encrypted");
-	assert_null(channel_doubt(c));
+	assert_int_equal(c->fd, fd[0]);
+	assert_string_equal(c->how, "not encrypted");
+	assert_null(c->doubt);
 	assert_int_equal(channel_read(c, text, 8), CHANNEL_WAIT);
-	assert_int_equal(channel_wants(c), POLLIN);
+	assert_int_equal(c->wants, POLLIN);
 	assert_int_equal(write(fd[1], "abc", 3), 3);
 	assert_int_equal(channel_read(c, text, 2), 2);
-	assert_false(channel_has_more(c));	/* the descriptor tells */
+	assert_false(c->more);	/* the descriptor tells */
 	assert_int_equal(channel_read(c, text, 8), 1);
 	while ((n = channel_write(c, big, sizeof(big))) > 0)
 		sent += (size_t)n;
 	assert_true(sent > 0);
 	assert_int_equal(n, CHANNEL_WAIT);
-	assert_int_equal(channel_wants(c), POLLOUT);
+	assert_int_equal(c->wants, POLLOUT);
 	shutdown(fd[1], SHUT_WR);
 	assert_int_equal(channel_read(c, text, 8), CHANNEL_END);
 	close(fd[1]);
 	/* a signal would end the test */
 	assert_int_equal(channel_write(c, "x", 1), CHANNEL_FAILED);
-	assert_string_equal(channel_why(c), strerror(EPIPE));
-	assert_int_equal(channel_errno(c), EPIPE);
+	assert_string_equal(c->why, strerror(EPIPE));
+	assert_int_equal(c->err, EPIPE);
 	channel_free(c);
 	channel_free(NULL);
 }
@@ -184,9 +184,9 @@ write_more(struct channel *c, uint8_t *out, size_t piece, size_t *sent,
 			return 0;
 		n = channel_write(c, out + *at, *len - *at);
 		if (n == CHANNEL_WAIT)
-			return channel_wants(c);
+			return c->wants;
 		if (n < 0)
-			fail_msg("%zd after %zu: %s", n, *sent, channel_why(c));
+			fail_msg("%zd after %zu: %s", n, *sent, c->why);
 		*at += (size_t)n;
 		*sent += (size_t)n;
 	}
@@ -211,11 +211,11 @@ flow(struct channel *c, size_t piece)
 		if (got == FLOW)
 			break;
 		if (n != CHANNEL_WAIT)
-			fail_msg("%zd after %zu: %s", n, got, channel_why(c));
+			fail_msg("%zd after %zu: %s", n, got, c->why);
 		if ((events & POLLIN) != 0)
 			events = write_more(c, out, piece, &sent, &at, &len);
-		if ((events & POLLIN) == 0 || !channel_has_more(c))
-			wait_for(c, (short)(events | channel_wants(c) | POLLIN));
+		if ((events & POLLIN) == 0 || !c->more)
+			wait_for(c, (short)(events | c->wants | POLLIN));
 	}
 	/* The echo may be back before a write, whose rest waited, is told to be done. */
 	if (sent < FLOW)
@@ -300,7 +300,7 @@ many_records(struct tls_peer *p, SSL *ssl)
 
 /*
  * A hundred records come in one read of the socket.  Poll says nothing of the rest of
- * them, so channel_has_more() has to.
+ * them, so `more` has to.
  */
 static void
 held_back(int version, size_t piece)
@@ -310,18 +310,18 @@ held_back(int version, size_t piece)
 	size_t got = 0;
 	uint8_t in[64];
 	bool held = false;
-	struct pollfd q = { .fd = channel_fd(c), .events = POLLIN };
+	struct pollfd q = { .fd = c->fd, .events = POLLIN };
 	ssize_t n;
 
 	usleep(20000);	/* all of them are there; less would be no failure */
 	while (got < 1000) {
-		if (!channel_has_more(c))
+		if (!c->more)
 			wait_for(c, POLLIN);
 		else
 			held |= poll(&q, 1, 0) == 0;
 		n = channel_read(c, in, piece);
 		if (n == CHANNEL_WAIT) {
-			assert_false(channel_has_more(c));
+			assert_false(c->more);
 			continue;
 		}
 		assert_true(n > 0 && is_right(in, got, (size_t)n));
@@ -352,7 +352,7 @@ read_all(struct channel *c, size_t *total)
 	for (*total = 0;; *total += (size_t)n) {
 		n = channel_read(c, in, sizeof(in));
 		if (n == CHANNEL_WAIT) {
-			wait_for(c, channel_wants(c));
+			wait_for(c, c->wants);
 			n = 0;
 		} else if (n <= 0) {
 			return n;
@@ -417,7 +417,7 @@ breaks(void (*talk)(struct tls_peer *, SSL *), void *ctx, int version,
 	ssize_t n = read_all(c, &total);
 
 	assert_int_equal(total, 5);
-	snprintf(why, 256, "%s", n == CHANNEL_FAILED ? channel_why(c) : "");
+	snprintf(why, 256, "%.255s", n == CHANNEL_FAILED ? c->why : "");
 	/* it stays so, and nothing is sent on what failed */
 	assert_true(channel_read(c, why + 255, 1) <= 0);
 	if (n == CHANNEL_FAILED)
@@ -464,13 +464,13 @@ test_write_before_failure(void **state)
 	(void)state;
 	usleep(20000);	/* most often both come with one read */
 	while ((n = channel_read(c, in, sizeof(in))) == CHANNEL_WAIT)
-		wait_for(c, channel_wants(c));
+		wait_for(c, c->wants);
 	assert_int_equal(n, 5);
 	channel_write(c, "x", 1);
 	while ((n = channel_read(c, in, sizeof(in))) == CHANNEL_WAIT)
-		wait_for(c, channel_wants(c));
+		wait_for(c, c->wants);
 	assert_int_equal(n, CHANNEL_FAILED);
-	assert_memory_equal(channel_why(c), "what answers there does not", 27);
+	assert_memory_equal(c->why, "what answers there does not", 27);
 	channel_free(c);
 	tls_peer_join(&p);
 }
@@ -514,8 +514,8 @@ test_no_certificate(void **state)
 	while ((n = tls_channel_handshake(c)) == CHANNEL_WAIT)
 		usleep(1000);
 	assert_int_equal(n, CHANNEL_FAILED);
-	assert_int_equal(channel_errno(c), 0);
-	assert_string_equal(channel_why(c), "the node showed no certificate "
+	assert_int_equal(c->err, 0);
+	assert_string_equal(c->why, "the node showed no certificate "
 	    "that is verified");
 	channel_free(c);
 	tls_peer_join(&p);
@@ -538,8 +538,8 @@ test_write_after_end(void **state)
 		;
 	assert_int_equal(n, CHANNEL_FAILED);
 	/* OpenSSL 3.5 looks for the goodbye before it writes */
-	assert_true(channel_errno(c) == EPIPE ||
-	    strcmp(channel_why(c), "it closed the connection") == 0);
+	assert_true(c->err == EPIPE ||
+	    strcmp(c->why, "it closed the connection") == 0);
 	assert_int_equal(channel_write(c, "x", 1), CHANNEL_FAILED);
 	channel_free(c);
 }
@@ -570,7 +570,7 @@ test_full(void **state)
 		sent += (size_t)n;
 	assert_true(sent > 0 && sent % 16384 == 0);
 	assert_int_equal(n, CHANNEL_WAIT);
-	assert_int_equal(channel_wants(c), POLLOUT);
+	assert_int_equal(c->wants, POLLOUT);
 	/* the same bytes again, at another address, and more after them */
 	assert_int_equal(channel_write(c, big + 1000, sizeof(big) - 1000),
 	    CHANNEL_WAIT);

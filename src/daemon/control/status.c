@@ -251,7 +251,7 @@ address(const struct target *t, char text[ADDRESS_TEXT_MAX])
 {
 	const struct channel *c = agent_channel(t->agent);
 
-	return c != NULL ? address_of_peer(channel_fd(c), text) : "";
+	return c != NULL ? address_of_peer(c->fd, text) : "";
 }
 
 /* "not encrypted", "TLSv1.3, not verified", and the like; "": not connected. */
@@ -260,7 +260,7 @@ encryption(const struct target *t)
 {
 	const struct channel *c = agent_channel(t->agent);
 
-	return c != NULL ? channel_how(c) : "";
+	return c != NULL ? c->how : "";
 }
 
 /* ---- as text ---- */

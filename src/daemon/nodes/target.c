@@ -127,7 +127,7 @@ static void
 report_doubt(struct target *t)
 {
 	const struct channel *c = agent_channel(t->agent);
-	const char *doubt = c != NULL ? channel_doubt(c) : NULL;
+	const char *doubt = c != NULL ? c->doubt : NULL;
 
 	if (doubt != NULL && doubt != t->doubt && t->check == NULL)
 		log_warn("unverified", t->node, "'%s': unverified: %s", t->node,

@@ -169,7 +169,7 @@ struct target {
 	kp_target_ns last_sent;		/* when it sent its last batch or
 					   status; 0: none yet */
 	bool was_armed;
-	const char *doubt;		/* channel_doubt(), as logged last */
+	const char *doubt;		/* of the channel, as logged last */
 	bool unfit;			/* a check found errors of tiers.conf */
 	struct check *check;		/* NULL: profiles */
 	kp_mono_ns endless_since;	/* calls of entries, but no return; 0:
