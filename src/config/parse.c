@@ -395,17 +395,6 @@ parse_of_module(struct parse *p, const struct token *from, struct node *fn)
 	    fn_node(p, from, fn);
 }
 
-/* [web: {shop_handler, init, 2}] */
-static struct node *
-keyword_error(struct parse *p, const struct token *t)
-{
-	diag_error(p->diags, t->pos, "found '%.*s:', which is how Elixir "
-	    "writes {%.*s, ...}", (int)t->srclen, t->src, (int)t->srclen,
-	    t->src);
-	p->panic = true;
-	return NULL;
-}
-
 static struct node *
 parse_atom(struct parse *p)
 {
@@ -417,8 +406,13 @@ parse_atom(struct parse *p)
 		struct scan ahead = p->scan;
 
 		if (*p->t.text == ':' && ahead.off < ahead.n &&
-		    (unsigned char)ahead.src[ahead.off] <= ' ')
-			return keyword_error(p, &t);
+		    (unsigned char)ahead.src[ahead.off] <= ' ') {
+			diag_error(p->diags, t.pos, "found '%.*s:', which is how "
+			    "Elixir writes {%.*s, ...}", (int)t.srclen, t.src,
+			    (int)t.srclen, t.src);
+			p->panic = true;
+			return NULL;
+		}
 		fn.mod = name_dup(p, t.text, t.len);
 		return fn.mod != NULL ? parse_of_module(p, &t, &fn) : NULL;
 	}
@@ -512,15 +506,6 @@ parse_capture(struct parse *p)
 
 	parse_advance(p);
 	return fn_from(p, &amp, parse_expr(p, 600));
-}
-
-/* After "fun", which was opened with nest brackets open: m:f/2 */
-static struct node *
-parse_fun_name(struct parse *p, const struct token *fun, unsigned nest)
-{
-	/* No "end" will close it. */
-	p->nest = nest;
-	return fn_from(p, fun, parse_expr(p, 600));
 }
 
 /* ---- terms ---- */
@@ -638,8 +623,10 @@ parse_fun(struct parse *p)
 	unsigned nest = p->nest;
 
 	parse_advance(p);
-	if (p->t.type == T_ATOM)
-		return parse_fun_name(p, &fun, nest);
+	if (p->t.type == T_ATOM) {	/* m:f/2, which no "end" will close */
+		p->nest = nest;
+		return fn_from(p, &fun, parse_expr(p, 600));
+	}
 	nest = p->nest;
 	for (;;) {
 		kids_add(p, &k, parse_clause(p));
@@ -935,17 +922,6 @@ parse_expr(struct parse *p, int min)
 	return p->panic ? NULL : x;
 }
 
-static void
-form_end_error(struct parse *p)
-{
-	if (parse_is(p, ".")) {
-		parse_error(p, "a blank or a new line after the '.'");
-		parse_advance(p);
-	} else {
-		parse_error(p, "'.' after a term");
-	}
-}
-
 static struct node *
 parse_form(struct parse *p)
 {
@@ -959,7 +935,10 @@ parse_form(struct parse *p)
 	if (!p->panic && p->t.type == T_EOF && x->kind == N_LIST)
 		return x;
 	if (x != NULL) {
-		form_end_error(p);
+		parse_error(p, parse_is(p, ".") ? "a blank or a new line after "
+		    "the '.'" : "'.' after a term");
+		if (parse_is(p, "."))
+			parse_advance(p);
 		/* Only the full stop is missing: the next term begins here. */
 		if (parse_is(p, "{") || parse_is(p, "[")) {
 			p->panic = false;
