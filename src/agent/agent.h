@@ -196,15 +196,15 @@ void agent_malformed(struct agent *a, const char *what);
 void agent_stop(struct agent *a);
 /*
  * The state that the user wants, which survives a lost connection; target_on_state()
- * reports when the target is in it.  KP_ESTATE: it is ending.
+ * reports when the target is in it, unless it is ending.
  */
-enum kp_err agent_pause(struct agent *a);
-enum kp_err agent_resume(struct agent *a);
+void agent_pause(struct agent *a);
+void agent_resume(struct agent *a);
 /*
- * Pauses tracing for this time because of an overload; agent_resume() ends that.
- * Entry calls are counted.  KP_ESTATE: it is not armed.
+ * Pauses tracing for this time because of an overload, if it is armed;
+ * agent_resume() ends that.  Entry calls are counted.
  */
-enum kp_err agent_pause_for(struct agent *a, kp_dur_ns pause, const char *text);
+void agent_pause_for(struct agent *a, kp_dur_ns pause, const char *text);
 
 /* ---- questions ---- */
 
@@ -232,7 +232,7 @@ uint64_t agent_ask(struct agent *a, struct kp_buf *b, agent_answer_fn *on_answer
 /* ---- what is armed ---- */
 
 /* Another sampling rate for all entries: one request in n. */
-enum kp_err agent_sample(struct agent *a, uint32_t one_in);
+void agent_sample(struct agent *a, uint32_t one_in);
 /*
  * From now on tiers give tokens to processes that have none, or not: see
  * kp_spec_params.  Nothing happens while a reload is put in force, after which not
@@ -275,7 +275,7 @@ void agent_check_end(struct agent *a);
  * Disarms one function for good, over pauses and lost connections; mfa is
  * "mod:fun/arity" as interned.
  */
-enum kp_err agent_disarm(struct agent *a, const char *mfa);
+void agent_disarm(struct agent *a, const char *mfa);
 
 /*
  * ---- reports: the owner defines these ----

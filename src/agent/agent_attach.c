@@ -53,19 +53,10 @@ probe_end(struct agent *a, struct kp_buf *b)
 }
 
 static void
-ask_file(struct agent *a)
+step_probe(struct agent *a)
 {
 	struct kp_buf b;
 
-	a->probing = PROBE_FILE;
-	probe_begin(a, &b);
-	probe_file_put(&b, a->o.probe_library);
-	probe_end(a, &b);
-}
-
-static void
-step_probe(struct agent *a)
-{
 	a->native = false;
 	a->probe_why[0] = '\0';
 	if (a->o.probe == AGENT_RELAY) {
@@ -73,7 +64,10 @@ step_probe(struct agent *a)
 		return;
 	}
 	agent_set_state(a, AGENT_CHECKING, "");
-	ask_file(a);
+	a->probing = PROBE_FILE;
+	probe_begin(a, &b);
+	probe_file_put(&b, a->o.probe_library);
+	probe_end(a, &b);
 }
 
 /* Appends to the reasons. */

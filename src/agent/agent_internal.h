@@ -163,7 +163,7 @@ void agent_plan_start(struct agent *a);
  */
 void agent_plan_turn(struct agent *a);
 /* Renews the match spec of an entry, for the rate and outcomes of now. */
-enum kp_err agent_entry_respec(struct agent *a, const struct kp_plan_item *item);
+void agent_entry_respec(struct agent *a, const struct kp_plan_item *item);
 /* It is disarmed; resumes after this time. */
 void agent_set_pause(struct agent *a, kp_dur_ns pause, const char *text);
 /* That time is over. */

@@ -56,38 +56,33 @@ send_spec(struct agent *a, const struct kp_plan_item *item,
 	agent_tell(a, &b);
 }
 
-enum kp_err
+void
 agent_entry_respec(struct agent *a, const struct kp_plan_item *item)
 {
 	struct kp_mfa mfa = { item->mod, item->fun, item->arity };
 	struct kp_buf spec;
-	enum kp_err e;
 
 	kp_buf_init(&spec, MESSAGE_MAX);
 	a->params.exact = item->exact;
-	e = kp_spec_entry(a->now.conf, &mfa, &a->params, &spec);
-	if (e == KP_OK)
+	if (kp_spec_entry(a->now.conf, &mfa, &a->params, &spec) == KP_OK)
 		send_spec(a, item, &spec);
 	kp_buf_free(&spec);
-	return e;
 }
 
-enum kp_err
+void
 agent_sample(struct agent *a, uint32_t one_in)
 {
-	const struct kp_plan *plan = &a->now.plan;
-	enum kp_err e = KP_OK;
+	const struct kp_plan_item *p = a->now.plan.v, *end = p + a->now.plan.n;
 
 	if (one_in == a->params.one_in)
-		return KP_OK;
+		return;
 	a->params.one_in = one_in;
 	/* Arming uses the new rate; after a change it is sent. */
 	if (!has_plan(a) || a->next.step == RUN_APPLYING)
-		return KP_OK;
-	for (size_t i = 0; i < plan->n && e == KP_OK; i++)
-		if (plan->v[i].entry && !plan->v[i].disarmed)
-			e = agent_entry_respec(a, &plan->v[i]);
-	return e;
+		return;
+	for (; p < end; p++)
+		if (p->entry && !p->disarmed)
+			agent_entry_respec(a, p);
 }
 
 bool
@@ -117,7 +112,7 @@ agent_give_tokens(struct agent *a, bool give)
 	a->params.gives_tokens = a->tiers_give = give;
 }
 
-enum kp_err
+void
 agent_disarm(struct agent *a, const char *text)
 {
 	struct kp_plan_item *p = a->now.plan.v, *end = p + a->now.plan.n;
@@ -125,14 +120,13 @@ agent_disarm(struct agent *a, const char *text)
 
 	for (; p < end; p++) {
 		snprintf(name, sizeof(name), "%s:%s/%u", p->mod, p->fun, p->arity);
-		if (strcmp(name, text) == 0) {
-			p->disarmed = true;
-			if (has_plan(a))
-				send_spec(a, p, NULL);
-			return KP_OK;
-		}
+		if (strcmp(name, text) != 0)
+			continue;
+		p->disarmed = true;
+		if (has_plan(a))
+			send_spec(a, p, NULL);
+		return;
 	}
-	return KP_ENOENT;
 }
 
 /* ---- questions of a run ---- */
@@ -190,15 +184,6 @@ is_check(const struct plan_run *run)
 	    (run == &run->a->now && run->a->o.check_only);
 }
 
-static kp_dur_ns
-rating_time(const struct plan_run *run)
-{
-	const struct agent *a = run->a;
-
-	return !is_check(run) ? PROBE_TIME : run == &a->now ? a->o.check_time :
-	    a->check_time;
-}
-
 /* ---- now: arms ---- */
 
 static void
@@ -246,13 +231,6 @@ now_rated(struct agent *a)
 }
 
 static void
-pause_tracing(struct agent *a)
-{
-	agent_set_state(a, AGENT_PAUSING, "");
-	run_ask_atom(&a->now, RUN_PAUSING, "pause", 0);
-}
-
-static void
 resume_tracing(struct agent *a)
 {
 	agent_set_state(a, AGENT_ARMING, "");
@@ -264,10 +242,12 @@ static void
 settle(struct agent *a)
 {
 	if (a->user_paused && (a->state == AGENT_ARMED ||
-	    a->state == AGENT_TRIPPED))
-		pause_tracing(a);
-	else if (!a->user_paused && a->state == AGENT_PAUSED)
+	    a->state == AGENT_TRIPPED)) {
+		agent_set_state(a, AGENT_PAUSING, "");
+		run_ask_atom(&a->now, RUN_PAUSING, "pause", 0);
+	} else if (!a->user_paused && a->state == AGENT_PAUSED) {
 		resume_tracing(a);
+	}
 }
 
 static void
@@ -320,43 +300,37 @@ agent_pause_over(struct agent *a)
 		resume_tracing(a);
 }
 
-enum kp_err
+void
 agent_pause(struct agent *a)
 {
-	if (a->stopping || a->state == AGENT_ENDED)
-		return KP_ESTATE;
 	a->user_paused = true;
-	settle(a);
-	return KP_OK;
+	if (!a->stopping)
+		settle(a);
 }
 
-enum kp_err
+void
 agent_resume(struct agent *a)
 {
-	if (a->stopping || a->state == AGENT_ENDED)
-		return KP_ESTATE;
 	a->user_paused = false;
-	if (a->state == AGENT_TRIPPED)
+	if (a->state == AGENT_TRIPPED && !a->stopping)
 		resume_tracing(a);		/* the user ends the pause */
-	else
+	else if (!a->stopping)
 		settle(a);
-	return KP_OK;
 }
 
-enum kp_err
+void
 agent_pause_for(struct agent *a, kp_dur_ns pause, const char *text)
 {
 	struct kp_buf b;
 
 	if (a->state != AGENT_ARMED || a->user_paused || a->stopping)
-		return KP_ESTATE;
+		return;
 	/* No step waits for the answer: the pause is longer. */
 	agent_ask_begin(a, &b);
 	kp_etf_atom(&b, "pause");
 	agent_tell(a, &b);
 	agent_set_pause(a, pause, text);
 	agent_plan_turn(a);
-	return KP_OK;
 }
 
 /* ---- next: changes what is armed ---- */
@@ -640,16 +614,18 @@ run_judge(struct plan_run *run, bool measured)
 static void
 run_rate(struct plan_run *run)
 {
-	kp_dur_ns time = rating_time(run);
+	struct agent *a = run->a;
+	kp_dur_ns time = run == &a->trial ? a->check_time : is_check(run) ?
+	    a->o.check_time : PROBE_TIME;
 	struct kp_buf b;
 
 	if (run->unrated == 0) {
 		run_judge(run, false);
 		return;
 	}
-	if (run == &run->a->now)
-		agent_set_state(run->a, AGENT_RATING, "");
-	agent_ask_begin(run->a, &b);
+	if (run == &a->now)
+		agent_set_state(a, AGENT_RATING, "");
+	agent_ask_begin(a, &b);
 	msg_rates(&b, &run->plan, (unsigned)(time / KP_NS_PER_MS),
 	    is_check(run));
 	run_ask(run, RUN_RATING, &b, time);
@@ -738,25 +714,6 @@ answer_look(struct plan_run *run, struct kp_term *r)
 }
 
 static void
-answer_rates(struct plan_run *run, struct kp_term *r)
-{
-	if (msg_read_rates(r, &run->plan) == KP_OK)
-		run_judge(run, true);
-	else
-		run_fail(run, no_sense);
-}
-
-/* Other targets wait for a reload of this one; a profile goes on beside a check. */
-static void
-run_late(struct plan_run *run)
-{
-	if (run == &run->a->trial)
-		run_fail(run, "no answer from the target in time");
-	else
-		agent_lost(run->a, "no answer from the target");
-}
-
-static void
 run_answer(void *ctx, uint64_t number, struct kp_term *r)
 {
 	struct plan_run *run = ctx;
@@ -766,8 +723,12 @@ run_answer(void *ctx, uint64_t number, struct kp_term *r)
 	run->asked = 0;
 	if (!agent_attached(a))
 		return;		/* agent_plan_turn() follows */
+	/* Other targets wait for a reload of this one; a profile goes on beside a check. */
 	if (r == NULL) {
-		run_late(run);
+		if (run == &a->trial)
+			run_fail(run, "no answer from the target in time");
+		else
+			agent_lost(a, "no answer from the target");
 		return;
 	}
 	switch (run->step) {
@@ -775,7 +736,10 @@ run_answer(void *ctx, uint64_t number, struct kp_term *r)
 		answer_look(run, r);
 		break;
 	case RUN_RATING:
-		answer_rates(run, r);
+		if (msg_read_rates(r, &run->plan) == KP_OK)
+			run_judge(run, true);
+		else
+			run_fail(run, no_sense);
 		break;
 	case RUN_ASKING:
 		answer_may(a, r);

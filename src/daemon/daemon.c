@@ -430,7 +430,8 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 			log_warn("clock", NULL, "%s", text);
 			targets_record(d->p.targets, "clock", text);
 		}
-		targets_rotate(d->p.targets, end);
+		for (unsigned i = 0; i < targets_count(d->p.targets); i++)
+			target_rotate(targets_at(d->p.targets, i), end);
 		deferred_tick(d->p.past);
 	}
 	window_schedule(d);

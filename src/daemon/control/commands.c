@@ -378,6 +378,7 @@ static void
 do_dump(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
+	const struct kp_moment now = kp_moment_now();
 	struct dump *dump = malloc(sizeof(*dump));
 
 	(void)cmd;
@@ -386,7 +387,8 @@ do_dump(struct commands *cs, struct control_client *c,
 		return;
 	}
 	*dump = (struct dump){ cs->p, control_client_id(c) };
-	targets_rotate(cs->p->targets, kp_moment_now());
+	for (unsigned i = 0; i < targets_count(cs->p->targets); i++)
+		target_rotate(targets_at(cs->p->targets, i), now);
 	if (!deferred_call(cs->p->past, dump, dump_done)) {
 		free(dump);
 		control_refuse(c, "too many dumps at once");

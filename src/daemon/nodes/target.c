@@ -186,6 +186,53 @@ silent_since(const struct target *t)
 	return at < now ? at : now;
 }
 
+/* ---- what a target lacks, by position in tiers.conf ---- */
+
+void
+unresolved_set(struct unresolved *m, const struct kp_diags *diags)
+{
+	size_t kept = 0;
+
+	*m = (struct unresolved){ .known = true };
+	for (size_t i = 0; i < diags->n; i++) {
+		if (diags->v[i].warning)
+			continue;
+		kept++;
+		if (m->n < KP_DIAG_MAX)
+			m->v[m->n++] = diags->v[i].pos;
+	}
+	m->more = diags->errors > kept;
+}
+
+static bool
+has(const struct unresolved *m, struct kp_pos pos)
+{
+	if (!m->known || m->more)
+		return false;
+	for (size_t i = 0; i < m->n; i++)
+		if (m->v[i].line == pos.line && m->v[i].col == pos.col)
+			return false;
+	return true;
+}
+
+bool
+unresolved_elsewhere(const struct unresolved *m,
+    const struct unresolved *const *others, size_t n)
+{
+	bool found;
+
+	if (m->more)
+		return false;
+	for (size_t i = 0; i < m->n; i++) {
+		found = false;
+		for (size_t j = 0; j < n && !found; j++)
+			found = has(others[j], m->v[i]);
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
 /* ---- what the agent reports ---- */
 
 void
@@ -365,19 +412,6 @@ find_slot(struct target *t)
 	t->no_slot = t->run.slot == KP_NONE;
 }
 
-/*
- * Takes the node's own name: 'app@localhost' and 'app@127.0.0.1' may be the same
- * node, and its pids carry one name.
- */
-static void
-take_name(struct target *t)
-{
-	if (!kp_node_name_ok(t->hello.node, strlen(t->hello.node)))
-		return;
-	node_run_rename(&t->run, t->hello.node, &t->lost);
-	t->node = t->run.node;
-}
-
 void
 target_on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
     kp_mono_ns received)
@@ -405,7 +439,14 @@ target_on_hello(struct target *t, const struct agent_hello *h)
 	waits_restart(t);
 	t->overload.unreported = false;	/* what an overload cost is lost, too */
 	kp_lag_reset(&t->overload.lag);
-	take_name(t);
+	/*
+	 * The node's own name: 'app@localhost' and 'app@127.0.0.1' may be the same
+	 * node, and its pids carry one name.
+	 */
+	if (kp_node_name_ok(h->node, strlen(h->node))) {
+		node_run_rename(&t->run, h->node, &t->lost);
+		t->node = t->run.node;
+	}
 	find_slot(t);
 	ledger_restart(&t->ledger, entries(t));
 	t->native = false;

@@ -125,6 +125,12 @@ struct unresolved {
 	struct kp_pos v[KP_DIAG_MAX];	/* where tiers.conf names them */
 };
 
+/* Takes the errors, not the warnings, that the target reports. */
+void unresolved_set(struct unresolved *m, const struct kp_diags *diags);
+/* True: each function that m lacks is present on at least one of the others. */
+bool unresolved_elsewhere(const struct unresolved *m,
+    const struct unresolved *const *others, size_t n);
+
 struct target {
 	struct agent_opts opts;
 	char typed[KP_NODE_TYPED_MAX + 1];	/* opts.target: perhaps with a

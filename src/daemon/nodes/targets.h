@@ -36,7 +36,6 @@ bool targets_start(struct targets *ts);
 /* Ends all: daemon_on_over(), with 0, when it is done. */
 void targets_stop(struct targets *ts);
 bool targets_stopping(const struct targets *ts);
-void targets_rotate(struct targets *ts, struct kp_moment at);
 /* At the end: counts what is in flight as lost, and closes the windows. */
 void targets_drain(struct targets *ts);
 
@@ -85,14 +84,6 @@ struct targets_change targets_file_apply(struct targets *ts,
     const struct kp_node_list *list);
 /* After a reload: targets that failed with the old configuration try again. */
 void targets_again(struct targets *ts);
-
-/* ---- functions that targets lack ---- */
-
-/* Takes the errors, not the warnings, that the target reports. */
-void unresolved_set(struct unresolved *m, const struct kp_diags *diags);
-/* True: each function that m lacks is present on at least one of the others. */
-bool unresolved_elsewhere(const struct unresolved *m,
-    const struct unresolved *const *others, size_t n);
 
 /* ---- what the agent of one target reports to all of them ---- */
 
