@@ -301,6 +301,32 @@ api_slow(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	return err;
 }
 
+/* The tree of one slow request; p->id: as in the path. */
+static enum kp_err
+api_tree(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	struct kp_query_sum cover = { 0 };
+	struct kp_query_tree t = { 0 };
+	struct kp_query_range around;
+	enum kp_err err = KP_ENOENT;
+	char *rest;
+	int64_t n;
+
+	errno = 0;
+	n = strtoll(p->id, &rest, 10);
+	if (p->id[0] >= '0' && p->id[0] <= '9' && *rest == '\0' && errno == 0)
+		err = kp_query_tree(q, n, &t);
+	if (err == KP_OK)
+		err = kp_query_around(q, &t.request, &around);
+	if (err == KP_OK)
+		err = kp_query_cover(q, &around, &cover);
+	if (err == KP_OK)
+		tree_json(b, &t, &cover);
+	kp_query_sum_free(&cover);
+	kp_query_tree_free(&t);
+	return err;
+}
+
 static enum kp_err
 api_events(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 {
@@ -419,6 +445,7 @@ static const struct api_route routes[] = {
 	{ "losses", PARAM_RANGE, api_losses },
 	{ "slow", PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER | PARAM_SORT |
 	    PARAM_LIMIT | PARAM_OFFSET | PARAM_OUTCOME, api_slow },
+	{ "requests/", 0, api_tree },
 	{ "events", PARAM_RANGE | PARAM_LIMIT, api_events },
 	{ "stacks", PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER, api_stacks },
 };
@@ -427,9 +454,14 @@ static const struct api_route routes[] = {
 const struct api_route *
 api_find(const char *name)
 {
-	for (size_t i = 0; i < NROUTES; i++)
-		if (strcmp(routes[i].name, name) == 0)
+	size_t n;
+
+	for (size_t i = 0; i < NROUTES; i++) {
+		n = strlen(routes[i].name);
+		if (strncmp(name, routes[i].name, n) == 0 &&
+		    (name[n] == '\0' || routes[i].name[n - 1] == '/'))
 			return &routes[i];
+	}
 	return NULL;
 }
 
@@ -466,12 +498,13 @@ reply_failure(struct api_answer *a, const struct kp_query *q, enum kp_err err)
 		    why[0] != '\0' ? why : kp_err_str(err));
 }
 
-/* NULL: the answer holds the error. */
-static struct kp_query *
-open_db(struct api_answer *a, const struct kp_query_files *dbs,
+void
+api_ask(struct api_answer *a, const struct kp_query_files *dbs,
+    const struct api_route *route, const struct web_params *p,
     const atomic_bool *stop)
 {
 	struct kp_query *q;
+	enum kp_err err;
 	char *why;
 
 	a->status = 200;
@@ -479,58 +512,13 @@ open_db(struct api_answer *a, const struct kp_query_files *dbs,
 	if (kp_query_open_all(&q, dbs, &why) != KP_OK) {
 		api_error(a, 503, why != NULL ? why : "out of memory");
 		free(why);
-		return NULL;
+		return;
 	}
 	kp_query_deadline(q, kp_mono_now() + QUERY_MAX, stop);
-	return q;
-}
-
-static void
-close_db(struct api_answer *a, struct kp_query *q, enum kp_err err)
-{
+	err = route->fn(q, p, &a->b);
 	if (err == KP_OK)
 		err = a->b.err;
 	if (err != KP_OK)
 		reply_failure(a, q, err);
 	kp_query_close(q);
-}
-
-void
-api_ask(struct api_answer *a, const struct kp_query_files *dbs,
-    const struct api_route *route, const struct web_params *p,
-    const atomic_bool *stop)
-{
-	struct kp_query *q = open_db(a, dbs, stop);
-
-	if (q != NULL)
-		close_db(a, q, route->fn(q, p, &a->b));
-}
-
-void
-api_tree(struct api_answer *a, const struct kp_query_files *dbs,
-    const char *id, const atomic_bool *stop)
-{
-	struct kp_query_sum cover = { 0 };
-	struct kp_query_tree t = { 0 };
-	struct kp_query_range around;
-	struct kp_query *q = open_db(a, dbs, stop);
-	enum kp_err err = KP_ENOENT;
-	char *rest;
-	int64_t n;
-
-	if (q == NULL)
-		return;
-	errno = 0;
-	n = strtoll(id, &rest, 10);
-	if (id[0] >= '0' && id[0] <= '9' && *rest == '\0' && errno == 0)
-		err = kp_query_tree(q, n, &t);
-	if (err == KP_OK)
-		err = kp_query_around(q, &t.request, &around);
-	if (err == KP_OK)
-		err = kp_query_cover(q, &around, &cover);
-	if (err == KP_OK)
-		tree_json(&a->b, &t, &cover);
-	kp_query_sum_free(&cover);
-	kp_query_tree_free(&t);
-	close_db(a, q, err);
 }

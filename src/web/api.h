@@ -23,7 +23,7 @@ typedef enum kp_err api_fn(struct kp_query *q, const struct web_params *p,
     struct kp_buf *b);
 
 struct api_route {
-	const char *name;	/* behind /api/v1/ */
+	const char *name;	/* behind /api/v1/; after a / follows p->id */
 	unsigned params;	/* that it allows */
 	api_fn *fn;
 };
@@ -38,9 +38,6 @@ const struct api_route *api_find(const char *name);
 void api_ask(struct api_answer *a, const struct kp_query_files *dbs,
     const struct api_route *route, const struct web_params *p,
     const atomic_bool *stop);
-/* The tree of one slow request; id: as in the path. */
-void api_tree(struct api_answer *a, const struct kp_query_files *dbs,
-    const char *id, const atomic_bool *stop);
 /* Replaces the answer by {"error": TEXT}. */
 void api_error(struct api_answer *a, int status, const char *text);
 

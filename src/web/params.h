@@ -29,6 +29,7 @@ struct web_params {
 	kp_dur_ns step;			/* 0: not given */
 	size_t limit, offset;
 	int what;			/* enum report_what */
+	const char *id;			/* of the path; set by the caller */
 	char text[2 * WEB_QUERY_MAX];	/* decoded */
 	size_t len;
 };

@@ -39,8 +39,7 @@
 struct query {
 	struct query *next;
 	struct evhttp_request *req;
-	const struct api_route *route;	/* NULL: the tree of request id */
-	const char *id;			/* lives as long as req */
+	const struct api_route *route;
 	struct web_params p;
 };
 
@@ -87,10 +86,7 @@ query_run(struct web *w, const struct query *q)
 		reply_error(q->req, 503, skip);
 		return;
 	}
-	if (q->route != NULL)
-		api_ask(&a, &w->o.dbs, q->route, &q->p, &w->stopping);
-	else
-		api_tree(&a, &w->o.dbs, q->id, &w->stopping);
+	api_ask(&a, &w->o.dbs, q->route, &q->p, &w->stopping);
 	conns_asked(w->conns, q->req);
 	reply(q->req, a.status, a.b.p, a.b.len);
 	kp_buf_free(&a.b);
@@ -155,49 +151,19 @@ reply_method(struct evhttp_request *req, const char *allow)
 	reply_error(req, 405, "the method is not allowed here");
 }
 
-static const char tree_name[] = "requests/";
-
-/* To the database's route, or the daemon's, or for the tree of request id. */
-static void
-run_api(struct web *w, struct evhttp_request *req,
-    const struct api_route *route, const struct daemon_route *daemon,
-    const char *id)
-{
-	unsigned allowed = route != NULL ? route->params :
-	    daemon != NULL ? daemon->params : 0;
-	const char *query = evhttp_uri_get_query(
-	    evhttp_request_get_evhttp_uri(req));
-	struct query *q = calloc(1, sizeof(*q));
-	char why[256];
-
-	if (q == NULL) {
-		reply_error(req, 503, "out of memory");
-		return;
-	}
-	q->req = req;
-	q->route = route;
-	q->id = id;
-	if (!web_params_parse(&q->p, query, allowed, kp_wall_now(), why,
-	    sizeof(why))) {
-		reply_error(req, 400, why);
-	} else if (daemon != NULL) {
-		daemon_route_run(daemon, w->ctl, req, &q->p);
-	} else {
-		query_add(w, q);
-		return;
-	}
-	free(q);
-}
-
+/* To the database's route, or the daemon's. */
 static void
 on_api(struct web *w, struct evhttp_request *req, const char *name, bool post)
 {
 	const struct api_route *route = api_find(name);
 	const struct daemon_route *daemon = route == NULL ?
 	    daemon_route_find(name) : NULL;
-	bool tree = strncmp(name, tree_name, strlen(tree_name)) == 0;
+	const char *query = evhttp_uri_get_query(
+	    evhttp_request_get_evhttp_uri(req));
+	struct query *q;
+	char why[256];
 
-	if (route == NULL && daemon == NULL && !tree) {
+	if (route == NULL && daemon == NULL) {
 		reply_error(req, 404, "there is no such thing here (see "
 		    "/openapi.json)");
 		return;
@@ -206,7 +172,24 @@ on_api(struct web *w, struct evhttp_request *req, const char *name, bool post)
 		reply_method(req, post ? "GET, HEAD" : "POST");
 		return;
 	}
-	run_api(w, req, route, daemon, tree ? name + strlen(tree_name) : NULL);
+	q = calloc(1, sizeof(*q));
+	if (q == NULL) {
+		reply_error(req, 503, "out of memory");
+		return;
+	}
+	if (!web_params_parse(&q->p, query, route != NULL ? route->params :
+	    daemon->params, kp_wall_now(), why, sizeof(why))) {
+		reply_error(req, 400, why);
+	} else if (daemon != NULL) {
+		daemon_route_run(daemon, w->ctl, req, &q->p);
+	} else {
+		q->req = req;
+		q->route = route;
+		q->p.id = name + strlen(route->name);
+		query_add(w, q);
+		return;
+	}
+	free(q);
 }
 
 static bool
