@@ -246,6 +246,7 @@ facts_apps(const struct facts *f, const char **v, size_t max)
 
 /* ---- modules ---- */
 
+/* Copies a list as it came. */
 static enum kp_err
 keep(struct kp_buf *b, struct kp_term *r)
 {
