@@ -171,12 +171,6 @@ read_clause(struct findings *s, size_t item, struct kp_span identity)
 		keep_example(s, item, shape);
 }
 
-static bool
-same_span(struct kp_span a, struct kp_span b)
-{
-	return a.n == b.n && a.n > 0 && memcmp(a.p, b.p, a.n) == 0;
-}
-
 static struct opened *
 find_opened(struct findings *s, uint64_t label)
 {
@@ -191,7 +185,8 @@ entry_seen(struct findings *s, size_t item, const struct kp_event *ev)
 {
 	const struct opened *before = find_opened(s, ev->old_label);
 	uint64_t proc = (uint64_t)ev->pid.serial << 32 | ev->pid.id;
-	bool nested = same_span(ev->caller, ev->mfa);
+	bool nested = ev->caller.n > 0 && ev->caller.n == ev->mfa.n &&
+	    memcmp(ev->caller.p, ev->mfa.p, ev->mfa.n) == 0;
 
 	s->opened[s->entered++] = (struct opened){ .label = ev->label,
 		.proc = proc, .item = item, .nested = nested,
@@ -230,28 +225,21 @@ findings_entered(const struct findings *s)
 /* ---- requests ---- */
 
 static size_t
-find_item(const struct findings *s, const char *text)
-{
-	const struct kp_plan_item *p = s->plan.v;
-	char name[600];
-
-	for (size_t i = 0; i < s->plan.n; i++) {
-		snprintf(name, sizeof(name), "%s:%s/%u", p[i].mod, p[i].fun,
-		    p[i].arity);
-		if (strcmp(name, text) == 0)
-			return i;
-	}
-	return OTHER;
-}
-
-static size_t
 item_of_fn(struct findings *s, struct kp_requests *rs, uint32_t fn)
 {
-	size_t item;
+	const struct kp_plan_item *p = s->plan.v;
+	const char *text = kp_requests_fn(rs, fn)->text;
+	size_t item = OTHER;
+	char name[600];
 
 	if (fn < FNS_MAX && s->fns[fn] != 0)
 		return s->fns[fn] - 1;
-	item = find_item(s, kp_requests_fn(rs, fn)->text);
+	for (size_t i = 0; i < s->plan.n && item == OTHER; i++) {
+		snprintf(name, sizeof(name), "%s:%s/%u", p[i].mod, p[i].fun,
+		    p[i].arity);
+		if (strcmp(name, text) == 0)
+			item = i;
+	}
 	if (fn < FNS_MAX && item != OTHER)
 		s->fns[fn] = item + 1;
 	return item;
@@ -301,28 +289,22 @@ findings_request(struct findings *s, struct kp_requests *rs,
 
 /* ---- results ---- */
 
-/* Calls of an entry that follow one of which no end was seen. */
-static void
-chained_get(const struct findings *s)
+void
+findings_get(const struct findings *s, struct kp_check *c)
 {
 	const struct opened *o, *before;
 
-	for (size_t i = 0; i < s->plan.n; i++)
+	for (size_t i = 0; i < s->plan.n; i++) {
 		s->seen[i].chained = 0;
+		s->seen[i].recursive = s->repeated[i] > 0 &&
+		    s->repeated[i] * 2 >= s->seen[i].calls;
+	}
+	/* calls of an entry that follow one of which no end was seen */
 	for (o = s->opened; o < s->opened + s->entered; o++) {
 		before = o->after > 0 ? &s->opened[o->after - 1] : NULL;
 		s->seen[o->item].chained += before != NULL && !before->ended &&
 		    before->item == o->item && !o->nested;
 	}
-}
-
-void
-findings_get(const struct findings *s, struct kp_check *c)
-{
-	chained_get(s);
-	for (size_t i = 0; i < s->plan.n; i++)
-		s->seen[i].recursive = s->repeated[i] > 0 &&
-		    s->repeated[i] * 2 >= s->seen[i].calls;
 	c->plan = &s->plan;
 	c->seen = s->seen;
 	c->requests = s->requests;

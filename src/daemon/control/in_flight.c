@@ -479,15 +479,6 @@ take(struct flight_stacks *s, const struct target *t, struct kp_span message)
 	kp_buf_free(&b);
 }
 
-/* The i-th target has answered, or will not. */
-static void
-is_in(struct flight_stacks *s, unsigned i)
-{
-	s->v[i].number = 0;
-	if (--s->left == 0)
-		stacks_end(s);
-}
-
 /* A kprof_stacks, without its version byte, of those that live. */
 static void
 on_stacks(void *ctx, uint64_t number, struct kp_term *answer)
@@ -501,12 +492,13 @@ on_stacks(void *ctx, uint64_t number, struct kp_term *answer)
 	message = kp_term_raw(answer);
 	if (message.n == 0)
 		return;
-
 	for (; s < t->p->flights->v + CONTROL_CLIENTS_MAX; s++)
 		for (unsigned i = 0; s->busy && i < s->n; i++)
 			if (s->v[i].t == t && s->v[i].number == number) {
 				take(s, t, message);
-				is_in(s, i);
+				s->v[i].number = 0;
+				if (--s->left == 0)
+					stacks_end(s);
 			}
 }
 

@@ -114,8 +114,6 @@ refuse(struct reload *r, const char *path, const char *why)
 	round_end(r, false, text);
 }
 
-/* ---- verdicts ---- */
-
 /* NULL: it is not one of the targets. */
 static struct verdict *
 verdict_of(struct reload *r, const struct target *t)
@@ -126,19 +124,140 @@ verdict_of(struct reload *r, const struct target *t)
 	return NULL;
 }
 
-/* What the i-th target does not have has to be on one of the others. */
-static bool
-accepts(const struct reload *r, unsigned i)
-{
-	const struct verdict *v = &r->verdicts[i];
-	const struct unresolved *all[TARGETS_MAX];
-	unsigned count = targets_count(r->p->targets);
+/* ---- putting it in force ---- */
 
-	for (unsigned k = 0; k < count; k++)
-		all[k] = &r->verdicts[k].missing;
-	return v->why[0] == '\0' && (!v->missing.known ||
-	    unresolved_elsewhere(&v->missing, all, count));
+static void
+free_requests(void *what)
+{
+	kp_requests_free(what);
 }
+
+static void
+free_conf(void *what)
+{
+	conf_file_free(what);
+	free(what);
+}
+
+/* Called when no target uses the old one any more. */
+static void
+put_in_force(struct reload *r)
+{
+	struct conf_file *old = malloc(sizeof(*old));
+	struct unresolved *m;
+	bool known;
+
+	/*
+	 * What each target does not have, by which later ones are judged.  One that
+	 * is not attached is taken to have everything.
+	 */
+	for (unsigned i = 0; i < targets_count(r->p->targets); i++) {
+		m = &targets_at(r->p->targets, i)->in_set.unresolved;
+		known = m->known;
+		*m = r->verdicts[i].missing;
+		m->known |= known;
+	}
+	deferred_put(r->p->past, node_runs_switch(targets_runs(r->p->targets)),
+	    free_requests);
+	/* out of memory it is leaked: the store may still read it */
+	if (old != NULL)
+		*old = r->p->conf;
+	r->p->conf = r->next;
+	r->next = (struct conf_file){ 0 };
+	kp_store_conf(r->p->store, r->p->conf.conf, r->p->conf.text);
+	if (old != NULL)
+		deferred_put(r->p->past, old, free_conf);
+}
+
+/* What has changed, on one line. */
+static void
+describe(const struct reload *r, struct kp_buf *b)
+{
+	unsigned count = targets_count(r->p->targets);
+	const char *path = r->p->conf.path;
+	const struct kp_plan_change *c = &r->n;
+	const struct kp_conf *conf = r->p->conf.conf;
+	char added[TEXT_MAX];
+
+	if (count == 1 && r->away == count)
+		kp_buf_printf(b, "not attached to the target just now "
+		    "(kprof status): '%s' is checked and put in force there as "
+		    "soon as it is", path);
+	else if (r->same && c->added + c->removed + c->changed == 0)
+		kp_buf_printf(b, "'%s' is as it was: nothing to change", path);
+	else
+		kp_buf_printf(b, "'%s' is in force: %s added, %zu removed, %zu "
+		    "changed, %zu kept", path, text_counted(added, c->added,
+		    "function"), c->removed, c->changed, c->kept);
+	if (count > 1 && r->away > 0)
+		kp_buf_printf(b, "; %u of %u targets are not attached just "
+		    "now: in force there as soon as they are", r->away, count);
+	/* functions do not show these */
+	if (r->stacks && conf->stacks.per_second == 0)
+		kp_buf_str(b, "; stacks are not sampled any more");
+	else if (r->stacks)
+		kp_buf_printf(b, "; stacks: %u a second, for at most %g %% of "
+		    "a scheduler", conf->stacks.per_second,
+		    conf->stacks.percent);
+}
+
+static void
+finish(struct reload *r)
+{
+	bool changed = !r->same || r->n.added + r->n.changed + r->n.removed > 0;
+	struct targets_change c;
+	struct kp_buf b;
+
+	if (!r->same)
+		put_in_force(r);
+	/* in force nowhere, or not for long */
+	if (targets_stopping(r->p->targets)) {
+		round_end(r, false, ending);
+		return;
+	}
+	kp_buf_init(&b, MISTAKES_MAX);
+	describe(r, &b);
+	if (changed)
+		targets_record(r->p->targets, "reload", kp_buf_cstr(&b));
+	/* last, since the set of targets was frozen */
+	targets_freeze(r->p->targets, false);
+	c = targets_file_apply(r->p->targets, &r->nodes);
+	if (!r->same)
+		targets_again(r->p->targets);
+	if (c.added + c.removed + c.moved > 0)
+		kp_buf_printf(&b, "; targets: %u added, %u removed", c.added,
+		    c.removed);
+	if (c.moved > 0)
+		kp_buf_printf(&b, ", %u at another port when next connected "
+		    "to", c.moved);
+	log_info("reload", only_target(r), "%s", kp_buf_cstr(&b));
+	kp_buf_u8(&b, '\n');
+	round_end(r, true, kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
+void
+reload_done(struct target *t, const struct agent_reloaded *how)
+{
+	struct reload *r = t->p->reload;
+
+	if (verdict_of(r, t) == NULL || r->left == 0)
+		return;
+	r->away += how->how == AGENT_RELOAD_KEPT;
+	r->n.added += how->n.added;
+	r->n.removed += how->n.removed;
+	r->n.changed += how->n.changed;
+	r->n.kept += how->n.kept;
+	if (!r->same) {
+		if (t->p->flights != NULL)
+			flight_asks_end(t->p->flights);
+		target_switch(t);
+	}
+	if (--r->left == 0)
+		finish(r);
+}
+
+/* ---- verdicts ---- */
 
 static void
 report_diags(struct reload *r, unsigned i)
@@ -147,14 +266,19 @@ report_diags(struct reload *r, unsigned i)
 
 	if (d->n > 0)
 		conf_file_diags(r->same ? &r->p->conf : &r->next, d,
-		    only_target(r) == NULL ?
-		    targets_at(r->p->targets, i)->node : NULL, &r->mistakes);
+		    daemon_node_name(targets_at(r->p->targets, i)),
+		    &r->mistakes);
 }
 
-/* False: the first target that refuses it, and why. */
+/*
+ * What a target does not have has to be on one of the others.  False: the first
+ * target that refuses it, and why.
+ */
 static bool
 all_accept(struct reload *r, char *why, size_t n)
 {
+	const struct unresolved *all[TARGETS_MAX];
+	unsigned count = targets_count(r->p->targets);
 	const char *node;
 	struct verdict *v;
 
@@ -162,12 +286,14 @@ all_accept(struct reload *r, char *why, size_t n)
 		snprintf(why, n, "%s", ending);
 		return false;
 	}
-	for (unsigned i = 0; i < targets_count(r->p->targets); i++) {
-		if (accepts(r, i))
-			continue;
+	for (unsigned i = 0; i < count; i++)
+		all[i] = &r->verdicts[i].missing;
+	for (unsigned i = 0; i < count; i++) {
 		v = &r->verdicts[i];
-		node = only_target(r) == NULL ?
-		    targets_at(r->p->targets, i)->node : NULL;
+		if (v->why[0] == '\0' && (!v->missing.known ||
+		    unresolved_elsewhere(&v->missing, all, count)))
+			continue;
+		node = daemon_node_name(targets_at(r->p->targets, i));
 		snprintf(why, n, "%s%s%s%s", node != NULL ? "'" : "",
 		    node != NULL ? node : "", node != NULL ? "': " : "",
 		    v->why[0] != '\0' ? v->why :
@@ -178,8 +304,6 @@ all_accept(struct reload *r, char *why, size_t n)
 	}
 	return true;
 }
-
-static void finish(struct reload *r);
 
 static void
 decide(struct reload *r)
@@ -279,14 +403,6 @@ read_files(struct reload *r, const char **path, char *text, size_t n)
 	return text;
 }
 
-static bool
-stacks_differ(const struct kp_conf *a, const struct kp_conf *b)
-{
-	return a->stacks.per_second != b->stacks.per_second ||
-	    a->stacks.percent < b->stacks.percent ||
-	    a->stacks.percent > b->stacks.percent;
-}
-
 static void
 reload_start(struct reload *r)
 {
@@ -309,7 +425,10 @@ reload_start(struct reload *r)
 	targets_freeze(r->p->targets, true);
 	r->same = r->next.len == conf->len &&
 	    memcmp(r->next.text, conf->text, conf->len) == 0;
-	r->stacks = !r->same && stacks_differ(conf->conf, r->next.conf);
+	r->stacks = !r->same && (r->next.conf->stacks.per_second !=
+	    conf->conf->stacks.per_second || r->next.conf->stacks.percent <
+	    conf->conf->stacks.percent || r->next.conf->stacks.percent >
+	    conf->conf->stacks.percent);
 	if (r->same) {
 		conf_file_free(&r->next);
 	} else if (node_runs_prepare(targets_runs(r->p->targets),
@@ -354,166 +473,6 @@ reload_ask(struct reload *r, struct control_client *c)
 	r->again = true;
 	if (!r->busy)
 		reload_start(r);
-}
-
-/* ---- putting it in force ---- */
-
-static void
-free_requests(void *what)
-{
-	kp_requests_free(what);
-}
-
-static void
-free_conf(void *what)
-{
-	conf_file_free(what);
-	free(what);
-}
-
-void
-reload_done(struct target *t, const struct agent_reloaded *how)
-{
-	struct reload *r = t->p->reload;
-
-	if (verdict_of(r, t) == NULL || r->left == 0)
-		return;
-	r->away += how->how == AGENT_RELOAD_KEPT;
-	r->n.added += how->n.added;
-	r->n.removed += how->n.removed;
-	r->n.changed += how->n.changed;
-	r->n.kept += how->n.kept;
-	if (!r->same) {
-		if (t->p->flights != NULL)
-			flight_asks_end(t->p->flights);
-		target_switch(t);
-	}
-	if (--r->left == 0)
-		finish(r);
-}
-
-/*
- * Keeps what each target does not have, by which later ones are judged.  One
- * that is not attached is taken to have everything.
- */
-static void
-keep_missing(struct reload *r)
-{
-	struct unresolved *m;
-	bool known;
-
-	for (unsigned i = 0; i < targets_count(r->p->targets); i++) {
-		m = &targets_at(r->p->targets, i)->in_set.unresolved;
-		known = m->known;
-		*m = r->verdicts[i].missing;
-		m->known |= known;
-	}
-}
-
-/* Called when no target uses the old one any more. */
-static void
-put_in_force(struct reload *r)
-{
-	struct conf_file *old = malloc(sizeof(*old));
-
-	keep_missing(r);
-	deferred_put(r->p->past, node_runs_switch(targets_runs(r->p->targets)),
-	    free_requests);
-	/* out of memory it is leaked: the store may still read it */
-	if (old != NULL)
-		*old = r->p->conf;
-	r->p->conf = r->next;
-	r->next = (struct conf_file){ 0 };
-	kp_store_conf(r->p->store, r->p->conf.conf, r->p->conf.text);
-	if (old != NULL)
-		deferred_put(r->p->past, old, free_conf);
-}
-
-static void
-describe(const struct reload *r, char *text, size_t n)
-{
-	unsigned count = targets_count(r->p->targets);
-	const char *path = r->p->conf.path;
-	const struct kp_plan_change *c = &r->n;
-	char added[TEXT_MAX];
-	int len;
-
-	if (count > 0 && r->away == count && count == 1)
-		len = snprintf(text, n, "not attached to the target just now "
-		    "(kprof status): '%s' is checked and put in force there as "
-		    "soon as it is", path);
-	else if (r->same && c->added + c->removed + c->changed == 0)
-		len = snprintf(text, n, "'%s' is as it was: nothing to change",
-		    path);
-	else
-		len = snprintf(text, n, "'%s' is in force: %s added, %zu "
-		    "removed, %zu changed, %zu kept", path,
-		    text_counted(added, c->added, "function"), c->removed,
-		    c->changed, c->kept);
-	if (count > 1 && r->away > 0 && (size_t)len < n)
-		snprintf(text + len, n - (size_t)len, "; %u of %u targets are "
-		    "not attached just now: in force there as soon as they are",
-		    r->away, count);
-}
-
-/* Of the file that is in force now: functions do not show it. */
-static void
-describe_stacks(const struct reload *r, char *text, size_t n)
-{
-	const struct kp_conf *c = r->p->conf.conf;
-	size_t len = strlen(text);
-
-	if (!r->stacks)
-		return;
-	if (c->stacks.per_second == 0)
-		snprintf(text + len, n - len, "; stacks are not sampled any "
-		    "more");
-	else
-		snprintf(text + len, n - len, "; stacks: %u a second, for at "
-		    "most %g %% of a scheduler", c->stacks.per_second,
-		    c->stacks.percent);
-}
-
-/* Last, since the set of targets was frozen. */
-static void
-change_targets(struct reload *r, char *text, size_t n)
-{
-	struct targets_change c;
-	size_t len = strlen(text);
-
-	targets_freeze(r->p->targets, false);
-	c = targets_file_apply(r->p->targets, &r->nodes);
-	if (!r->same)
-		targets_again(r->p->targets);
-	if (c.added + c.removed + c.moved > 0)
-		len += (size_t)snprintf(text + len, n - len, "; targets: %u "
-		    "added, %u removed", c.added, c.removed);
-	if (c.moved > 0)
-		snprintf(text + len, n - len, ", %u at another port when next "
-		    "connected to", c.moved);
-}
-
-static void
-finish(struct reload *r)
-{
-	char text[900];
-	bool changed = !r->same || r->n.added + r->n.changed + r->n.removed > 0;
-
-	if (!r->same)
-		put_in_force(r);
-	/* in force nowhere, or not for long */
-	if (targets_stopping(r->p->targets)) {
-		round_end(r, false, ending);
-		return;
-	}
-	describe(r, text, sizeof(text) - 1);
-	describe_stacks(r, text, sizeof(text) - 1);
-	if (changed)
-		targets_record(r->p->targets, "reload", text);
-	change_targets(r, text, sizeof(text) - 1);
-	log_info("reload", only_target(r), "%s", text);
-	strcat(text, "\n");
-	round_end(r, true, text);
 }
 
 /* ---- creation ---- */
