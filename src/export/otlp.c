@@ -122,16 +122,6 @@ skip_requests(struct otlp *x, int64_t last, size_t n)
 	x->tail.request = last;
 }
 
-/* Skips a request that cannot be read, lest it block all others for ever. */
-static void
-count_unread(struct otlp *x, int64_t id)
-{
-	if (++x->unread < UNREAD_MAX)
-		return;
-	x->unread = 0;
-	skip_requests(x, id, 1);
-}
-
 static bool
 put_traces(struct otlp *x, struct kp_query *q)
 {
@@ -144,8 +134,11 @@ put_traces(struct otlp *x, struct kp_query *q)
 		return false;
 	err = read_trees(q, ids, n, v, &got);
 	if (got == 0) {
-		if (err != KP_OK)
-			count_unread(x, ids[0]);
+		/* lest one that cannot be read block all others for ever */
+		if (err != KP_OK && ++x->unread == UNREAD_MAX) {
+			x->unread = 0;
+			skip_requests(x, ids[0], 1);
+		}
 		return false;
 	}
 	x->unread = 0;
@@ -214,15 +207,6 @@ make_metrics(struct otlp *x)
 }
 
 /* ---- sending ---- */
-
-static bool
-make_batch(struct otlp *x)
-{
-	x->metrics_first = !x->metrics_first;
-	if (x->metrics_first)
-		return make_metrics(x) || make_traces(x);
-	return make_traces(x) || make_metrics(x);
-}
 
 static bool
 is_later(int status)
@@ -301,7 +285,9 @@ on_answer(struct otlp *x, const struct http_post_answer *a)
 static void
 send_next(struct otlp *x)
 {
-	x->sending = make_batch(x);
+	x->metrics_first = !x->metrics_first;
+	x->sending = x->metrics_first ? make_metrics(x) || make_traces(x) :
+	    make_traces(x) || make_metrics(x);
 	if (x->sending)
 		http_post_send(x->post, x->batch.traces ? "/v1/traces" :
 		    "/v1/metrics", &x->body);

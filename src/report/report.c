@@ -352,21 +352,12 @@ report_less_tracing(struct report *r)
 	return true;
 }
 
-/* Is the mean of a tier's calls so small that tracing shows in it? */
-static bool
-is_small(const struct report *r, size_t tier)
-{
-	const struct report_cell *c = &r->rows[0].cells[tier];
-
-	return !r->less_tracing && c->tracing >= 0 &&
-	    c->mean < SMALL * c->tracing;
-}
-
 void
 report_put_tracing(struct kp_buf *b, const struct report *r)
 {
 	const char *sep = "tracing adds to each call of ";
 	char text[TEXT_MAX], mean[TEXT_MAX];
+	const struct report_cell *c;
 
 	if (r->less_tracing) {
 		kp_buf_printf(b, "~ estimated: less what tracing adds, about "
@@ -376,13 +367,13 @@ report_put_tracing(struct kp_buf *b, const struct report *r)
 		return;
 	}
 	for (size_t t = 1; t <= r->ntiers; t++) {
-		if (!is_small(r, t))
+		c = &r->rows[0].cells[t];
+		if (c->tracing < 0 || c->mean >= SMALL * c->tracing)
 			continue;
 		kp_buf_str(b, sep);
 		text_put(b, r->tiers[t - 1]);
 		kp_buf_printf(b, " about %s of its %s",
-		    text_dur(text, r->rows[0].cells[t].tracing),
-		    text_dur(mean, r->rows[0].cells[t].mean));
+		    text_dur(text, c->tracing), text_dur(mean, c->mean));
 		sep = ", ";
 	}
 	if (*sep == ',')
