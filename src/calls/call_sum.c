@@ -207,8 +207,10 @@ held_remove(struct kp_calls_sum *s, uint32_t proc, uint32_t fn)
 		(*n)--;
 }
 
+/* ---- the simulated stack of one process ---- */
+
 /*
- * ---- the simulated stack of one process; ts is by the process's own clock ----
+ * Times are by the process's own clock.
  *
  * The place of a call follows from the function that it will return to, its
  * caller.  If that is on top, the call pushes a level; if it is on top of the

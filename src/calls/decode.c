@@ -22,9 +22,9 @@ fail(struct kp_term *r, enum kp_err e)
 		r->err = e;
 }
 
+/* ---- arguments of a call, as text in Erlang's syntax ---- */
+
 /*
- * ---- arguments of a call, as text in Erlang's syntax ----
- *
  * The match spec in the node bounds their description, whatever the arguments are
  * (erlang/tracer/kprof_tracer_args.erl):
  *   Arguments  {Node, .., Node} or {Node, .., Node, more}

@@ -94,11 +94,9 @@ check_args(const struct cmd *cmd, struct args *a)
 	return limits_open(cmd, &a->l, a->node, &a->limits);
 }
 
-/*
- * ---- standard input: keys of a terminal, which are the commands' first letters, or
- * lines ----
- */
+/* ---- standard input ---- */
 
+/* Lines, or as keys of a terminal their first letters. */
 enum stdin_command {
 	STDIN_PAUSE,
 	STDIN_CONTINUE,
