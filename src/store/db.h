@@ -271,6 +271,9 @@ uint64_t drop_counts_rows(const struct drop_counts *l);
 void db_window(struct kp_db *db, const struct kp_window *w,
     const struct drop_counts_node *lost);
 void db_happening(struct kp_db *db, const struct kp_happening *h);
+/* Writes a happening of the daemon itself. */
+void db_event(struct kp_db *db, kp_wall_ns at, const char *kind,
+    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void db_tree(struct kp_db *db, const struct kp_tree *t);
 uint64_t db_window_rows(const struct kp_window *w);
 /* cell_row.c.  into: ST_STAT, of a window, or ST_SUM_STAT, of a sum. */

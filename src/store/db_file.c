@@ -333,30 +333,17 @@ db_newest(struct kp_db *db)
 	return row_value(db, 0);
 }
 
-/* Writes an event for rows lost since the last window. */
-static void
-report_lost(struct kp_db *db, uint64_t lost, const char *why)
-{
-	struct kp_happening h = { .at = kp_wall_now(), .node = "",
-		.kind = "store_loss" };
-	char rows[TEXT_MAX];
-
-	if (lost == 0)
-		return;
-	snprintf(h.text, sizeof(h.text), "%s could not be written before the "
-	    "end of the run%s%s", text_counted(rows, lost, "row"),
-	    why[0] != '\0' ? ": " : "", why);
-	db_happening(db, &h);
-}
-
 static void
 end_run(struct kp_db *db, uint64_t lost)
 {
-	char why[sizeof(db->why)];
+	char why[sizeof(db->why)], rows[TEXT_MAX];
 
 	memcpy(why, db->why, sizeof(why));	/* which the next begin clears */
 	db_begin(db);
-	report_lost(db, lost, why);
+	if (lost > 0)	/* since the last window */
+		db_event(db, kp_wall_now(), "store_loss", "%s could not be "
+		    "written before the end of the run%s%s", text_counted(rows,
+		    lost, "row"), why[0] != '\0' ? ": " : "", why);
 	run_sql(db, "update run set ended_ns = ?, clean = 1 where id = ?",
 	    "ii", (int64_t)kp_wall_now(), db->run);
 	db_commit(db);

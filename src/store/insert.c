@@ -6,6 +6,8 @@
  * start, and that number is their key.  A missing parent or a cycle of calls is
  * impossible; if it happens, the call becomes a root.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +82,18 @@ db_happening(struct kp_db *db, const struct kp_happening *h)
 	row_text(db, h->kind);
 	row_text(db, h->text);
 	row_end(db);
+}
+
+void
+db_event(struct kp_db *db, kp_wall_ns at, const char *kind, const char *fmt, ...)
+{
+	struct kp_happening h = { .at = at, .node = "", .kind = kind };
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(h.text, sizeof(h.text), fmt, ap);
+	va_end(ap);
+	db_happening(db, &h);
 }
 
 /* ---- slow requests ---- */

@@ -131,14 +131,6 @@ hold_begin(struct hold *h, kp_wall_ns newest, kp_wall_ns wall, kp_mono_ns mono)
 	*h = (struct hold){ .known = newest > 0 ? newest : wall, .at = mono };
 }
 
-/* Returns whether the clock was set again since the last call. */
-static bool
-is_set(const struct hold *h, kp_dur_ns ahead)
-{
-	return h->ahead == 0 || ahead - h->ahead > HOLD_AHEAD ||
-	    h->ahead - ahead > HOLD_AHEAD;
-}
-
 kp_wall_ns
 hold_now(struct hold *h, kp_wall_ns wall, kp_mono_ns mono)
 {
@@ -146,7 +138,9 @@ hold_now(struct hold *h, kp_wall_ns wall, kp_mono_ns mono)
 	kp_dur_ns ahead = wall - would;
 
 	if (ahead > HOLD_AHEAD) {
-		if (is_set(h, ahead)) {
+		/* it was set again since the last call */
+		if (h->ahead == 0 || ahead - h->ahead > HOLD_AHEAD ||
+		    h->ahead - ahead > HOLD_AHEAD) {
 			h->since = mono;
 			h->ahead = ahead;
 		}

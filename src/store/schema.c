@@ -132,31 +132,22 @@ file_open(int *fd, bool *made, const char *path, char **why)
 	return KP_OK;
 }
 
-/* Reads the first column of the first row; 0 if there is none. */
-static int
-read_int(sqlite3 *db, const char *sql, int *out)
-{
-	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
-
-	*out = 0;
-	if (rc != SQLITE_OK)
-		return rc;
-	if (sqlite3_step(st) == SQLITE_ROW)
-		*out = sqlite3_column_int(st, 0);
-	return sqlite3_finalize(st);
-}
-
 enum kp_err
 schema_check(sqlite3 *db, const char *path, bool *empty, char **why)
 {
-	int app, tables, version, rc;
+	int app = 0, version = 0, tables = 0, rc;
+	sqlite3_stmt *st;
 
-	rc = read_int(db, "select count(*) from sqlite_master", &tables);
+	rc = sqlite3_prepare_v2(db, "select application_id, user_version,"
+	    " (select count(*) from sqlite_master)"
+	    " from pragma_application_id, pragma_user_version", -1, &st, NULL);
+	if (rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
+		app = sqlite3_column_int(st, 0);
+		version = sqlite3_column_int(st, 1);
+		tables = sqlite3_column_int(st, 2);
+	}
 	if (rc == SQLITE_OK)
-		rc = read_int(db, "pragma application_id", &app);
-	if (rc == SQLITE_OK)
-		rc = read_int(db, "pragma user_version", &version);
+		rc = sqlite3_finalize(st);
 	if (rc != SQLITE_OK)
 		return schema_explain(db, rc, path, why);
 	*empty = app == 0 && tables == 0 && version == 0;

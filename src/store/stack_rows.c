@@ -396,21 +396,6 @@ name_of(struct read *names, int64_t id)
 	return read_next(names) ? read_text(names, 0) : "";
 }
 
-static void
-name_rows(struct read names[NAMES], const struct stack_row *v, size_t n,
-    struct kp_query_stacks *s)
-{
-	for (size_t i = 0; i < n; i++) {
-		s->v[s->n++] = (struct kp_query_stack){
-			.node = name_of(&names[NODE], v[i].node),
-			.identity = name_of(&names[IDENTITY], v[i].identity),
-			.path = name_of(&names[PATH], v[i].path),
-			.frames = name_of(&names[STACK], v[i].stack),
-			.state = v[i].state, .samples = v[i].samples,
-			.time = v[i].time, .w_time = v[i].w_time };
-	}
-}
-
 /* Moves at most `limit` rows of the sum to the result. */
 static enum kp_err
 take_rows(struct kp_query *q, size_t file, struct stack_totals *sum, size_t limit,
@@ -418,6 +403,7 @@ take_rows(struct kp_query *q, size_t file, struct stack_totals *sum, size_t limi
 {
 	size_t n = sum->n < limit ? sum->n : limit;
 	struct kp_query_stack *v;
+	const struct stack_row *r;
 	struct read names[NAMES];
 	enum kp_err err = KP_OK, err2;
 
@@ -431,7 +417,14 @@ take_rows(struct kp_query *q, size_t file, struct stack_totals *sum, size_t limi
 	s->v = v;
 	for (int i = 0; i < NAMES; i++)
 		read_start_file(&names[i], q, file, name_sql[i]);
-	name_rows(names, sum->v, n, s);
+	for (r = sum->v; r < sum->v + n; r++)
+		s->v[s->n++] = (struct kp_query_stack){
+			.node = name_of(&names[NODE], r->node),
+			.identity = name_of(&names[IDENTITY], r->identity),
+			.path = name_of(&names[PATH], r->path),
+			.frames = name_of(&names[STACK], r->stack),
+			.state = r->state, .samples = r->samples,
+			.time = r->time, .w_time = r->w_time };
 	for (int i = 0; i < NAMES; i++) {
 		err2 = read_end(&names[i]);
 		err = err != KP_OK ? err : err2;

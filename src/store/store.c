@@ -12,38 +12,29 @@
 #include "schema.h"
 #include "writer.h"
 
+static const struct {
+	const char *name, *text;
+} causes[KP_STORE_CAUSES] = {
+	[KP_STORE_DISK_FULL] = { "disk_full", "disk full" },
+	[KP_STORE_LOCKED] = { "locked", "locked" },
+	[KP_STORE_IO] = { "io_error", "disk error" },
+	[KP_STORE_DAMAGED] = { "damaged", "damaged" },
+	[KP_STORE_TRUNCATED] = { "truncated", "truncated" },
+	[KP_STORE_MEMORY] = { "memory", "out of memory" },
+	[KP_STORE_REFUSED] = { "refused", "refused" },
+	[KP_STORE_SLOW] = { "slow", "disk too slow" },
+};
+
 const char *
 kp_store_cause_name(enum kp_store_cause cause)
 {
-	static const char *const names[KP_STORE_CAUSES] = {
-		[KP_STORE_DISK_FULL] = "disk_full",
-		[KP_STORE_LOCKED] = "locked",
-		[KP_STORE_IO] = "io_error",
-		[KP_STORE_DAMAGED] = "damaged",
-		[KP_STORE_TRUNCATED] = "truncated",
-		[KP_STORE_MEMORY] = "memory",
-		[KP_STORE_REFUSED] = "refused",
-		[KP_STORE_SLOW] = "slow",
-	};
-
-	return names[cause];
+	return causes[cause].name;
 }
 
 const char *
 kp_store_cause_text(enum kp_store_cause cause)
 {
-	static const char *const texts[KP_STORE_CAUSES] = {
-		[KP_STORE_DISK_FULL] = "disk full",
-		[KP_STORE_LOCKED] = "locked",
-		[KP_STORE_IO] = "disk error",
-		[KP_STORE_DAMAGED] = "damaged",
-		[KP_STORE_TRUNCATED] = "truncated",
-		[KP_STORE_MEMORY] = "out of memory",
-		[KP_STORE_REFUSED] = "refused",
-		[KP_STORE_SLOW] = "disk too slow",
-	};
-
-	return texts[cause];
+	return causes[cause].text;
 }
 
 /* ---- the options ---- */
@@ -205,32 +196,26 @@ queue_has_room(const struct queue *q, const struct item *it)
 	return q->bytes + it->bytes <= max;
 }
 
-static void
-queue_put(struct queue *q, struct item *it)
-{
-	*q->tail = it;
-	q->tail = &it->next;
-	q->bytes += it->bytes;
-	if (it->kind == WINDOW)
-		q->windows++;
-	else
-		q->small++;
-}
-
 /* Queues a copy of the item, or drops what it owns. */
 static void
 store_put(struct kp_store *s, const struct item *from)
 {
 	struct item *it = malloc(sizeof(*it));
-	bool put = false;
+	struct queue *q = &s->queue;
+	bool put;
 
-	if (it != NULL)
-		*it = *from;
 	pthread_mutex_lock(&s->lock);
-	if (it != NULL && queue_has_room(&s->queue, it)) {
-		put = true;
+	put = it != NULL && queue_has_room(q, from);
+	if (put) {
+		*it = *from;
 		it->next = NULL;
-		queue_put(&s->queue, it);
+		*q->tail = it;
+		q->tail = &it->next;
+		q->bytes += it->bytes;
+		if (it->kind == WINDOW)
+			q->windows++;
+		else
+			q->small++;
 		pthread_cond_signal(&s->wake);
 	} else {
 		/* the writer's error explains more than a full queue */

@@ -331,20 +331,6 @@ give_back(struct upkeep *u, struct kp_db *db, int64_t size)
 	return ask(db, ST_PAGES) < pages;
 }
 
-static void
-report_cut(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
-{
-	struct kp_happening h = { .at = now, .node = "", .kind = "store_size" };
-
-	if (u->cuts <= u->cuts_reported)
-		return;
-	u->cuts_reported = u->cuts;
-	snprintf(h.text, sizeof(h.text), "the database would grow past %"
-	    PRIu64 " MiB: what it holds is kept %.3g %% as long",
-	    u->max_bytes >> 20, 100 * ages_left(u));
-	db_happening(db, &h);
-}
-
 /*
  * If the file is too large, shortens all ages by the same factor, so that every
  * resolution keeps its share.  They grow again while there is room.
@@ -365,7 +351,12 @@ fit_size(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 			return true;
 		u->cuts++;
 		db->stack_texts.swept = false;
-		report_cut(u, db, now);
+		if (u->cuts > u->cuts_reported) {
+			u->cuts_reported = u->cuts;
+			db_event(db, now, "store_size", "the database would grow "
+			    "past %" PRIu64 " MiB: what it holds is kept %.3g %% "
+			    "as long", u->max_bytes >> 20, 100 * ages_left(u));
+		}
 		return true;
 	}
 	if (used < (int64_t)u->max_bytes / 10 * 9 && u->cuts > 0)

@@ -42,30 +42,21 @@ drop_counts_find(struct drop_counts *l, const char *node)
 	return NULL;
 }
 
-static struct drop_counts_node *
-node_get(struct drop_counts *l, const char *node)
-{
-	struct drop_counts_node *n = drop_counts_find(l, node);
-	char *name;
-
-	if (n != NULL)
-		return n;
-	name = l->n < DROP_COUNTS_NODES_MAX ? strdup(node) : NULL;
-	if (name == NULL)
-		return l->n > 0 ? &l->v[l->n - 1] : NULL;
-	n = &l->v[l->n++];
-	*n = (struct drop_counts_node){ .node = name };
-	return n;
-}
-
 void
 drop_counts_add(struct drop_counts *l, const char *node, uint64_t rows,
     const struct kp_window *w)
 {
-	struct drop_counts_node *n = node_get(l, node);
+	struct drop_counts_node *n = drop_counts_find(l, node);
+	char *name;
 
-	if (n == NULL)
-		return;
+	if (n == NULL) {
+		name = l->n < DROP_COUNTS_NODES_MAX ? strdup(node) : NULL;
+		if (name != NULL)
+			l->v[l->n++] = (struct drop_counts_node){ .node = name };
+		if (l->n == 0)
+			return;
+		n = &l->v[l->n - 1];
+	}
 	n->rows += rows;
 	if (w == NULL)
 		return;
@@ -85,29 +76,23 @@ drop_counts_add_to(const struct drop_counts_node *n, struct kp_window *head)
 	head->losses.n[KP_LOSS_UNWRITTEN] += n->sampled;
 }
 
-static bool
-is_zero(const struct drop_counts_node *n)
-{
-	uint64_t left = n->rows | n->entry_calls | n->sampled;
-
-	for (int i = 0; i < KP_LOSS_COUNT; i++)
-		left |= n->losses.n[i];
-	return left == 0;
-}
-
 void
 drop_counts_reported(struct drop_counts *l, const struct drop_counts_node *reported)
 {
 	struct drop_counts_node *n = drop_counts_find(l, reported->node);
+	uint64_t left;
 
 	if (n == NULL)
 		return;
 	n->rows -= reported->rows;
 	n->entry_calls -= reported->entry_calls;
 	n->sampled -= reported->sampled;
-	for (int i = 0; i < KP_LOSS_COUNT; i++)
+	left = n->rows | n->entry_calls | n->sampled;
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		n->losses.n[i] -= reported->losses.n[i];
-	if (is_zero(n)) {
+		left |= n->losses.n[i];
+	}
+	if (left == 0) {
 		free(n->node);
 		*n = l->v[--l->n];
 	}
@@ -196,12 +181,15 @@ opts_conf(struct opts *o, const struct kp_conf *conf, const char *text)
 	o->o.conf = &o->conf;
 }
 
-/* Frees the head and its contents. */
+/* Frees the head of the queue.  Keeps a configuration for the next file. */
 static void
-queue_pop(struct queue *q)
+take_head(struct kp_store *s)
 {
+	struct queue *q = &s->queue;
 	struct item *it = q->head;
 
+	if (it->kind == CONF)
+		opts_conf(&s->opts, it->u.conf.conf, it->u.conf.text);
 	q->head = it->next;
 	if (q->head == NULL)
 		q->tail = &q->head;
@@ -212,17 +200,6 @@ queue_pop(struct queue *q)
 		q->small--;
 	item_clear(it);
 	free(it);
-}
-
-/* Removes the head.  Keeps a configuration for the next file. */
-static void
-take_head(struct kp_store *s)
-{
-	const struct item *it = s->queue.head;
-
-	if (it->kind == CONF)
-		opts_conf(&s->opts, it->u.conf.conf, it->u.conf.text);
-	queue_pop(&s->queue);
 }
 
 /* What one transaction writes; only its last item may be a window. */
@@ -303,20 +280,6 @@ sync_answer(struct kp_store *s, const struct item *it, bool ok)
 	it->u.sync.done(it->u.sync.ctx, ok);
 }
 
-/* Why rows are missing: the losses of a window only count them. */
-static void
-report_drops(struct kp_db *db, uint64_t rows, const char *why)
-{
-	struct kp_happening h = { .at = kp_wall_now(), .node = "",
-		.kind = "store_loss" };
-	char text[TEXT_MAX];
-
-	snprintf(h.text, sizeof(h.text), "%s could not be written: %s",
-	    text_counted(text, rows, "row"), why[0] != '\0' ? why :
-	    "the disk was too slow");
-	db_happening(db, &h);
-}
-
 /*
  * lost: the drops that the batch's window reports, and why the last of them could
  * not be written.
@@ -325,9 +288,14 @@ static int
 batch_write(struct kp_db *db, const struct batch *b,
     const struct drop_counts_node *lost, const char *lost_why)
 {
+	char rows[TEXT_MAX];
+
 	db_begin(db);
+	/* the losses of a window only count them */
 	if (lost != NULL && lost->rows > 0)
-		report_drops(db, lost->rows, lost_why);
+		db_event(db, kp_wall_now(), "store_loss", "%s could not be "
+		    "written: %s", text_counted(rows, lost->rows, "row"),
+		    lost_why[0] != '\0' ? lost_why : "the disk was too slow");
 	for (const struct item *it = b->head;; it = it->next) {
 		if (it->kind == WINDOW)
 			db_window(db, it->u.window, lost);
@@ -369,29 +337,25 @@ leave_file(struct kp_store *s)
 static void
 report_next_file(struct kp_store *s)
 {
-	struct kp_happening h = { .at = kp_wall_now(), .node = "",
-		.kind = "db_moved" };
-	char lost[160] = "";
+	const bool lost = s->left == DB_TRUNCATED;
+	char why[160];
 
-	if (s->left == DB_TRUNCATED) {
-		h.kind = "db_truncated";
-		snprintf(lost, sizeof(lost), "truncated while it was written: "
+	if (lost)
+		snprintf(why, sizeof(why), "truncated while it was written: "
 		    "%llu windows of this run are lost%s", (unsigned long long)
 		    s->in_file.windows, s->remains ? "; what is left of it has "
 		    "the name with .truncated" : "");
-	}
-	snprintf(h.text, sizeof(h.text), "the database file was %s; this is "
-	    "the next one", lost[0] != '\0' ? lost :
-	    "moved, deleted or replaced while it was written");
+	else
+		snprintf(why, sizeof(why),
+		    "moved, deleted or replaced while it was written");
 	db_begin(s->db);
-	db_happening(s->db, &h);
+	db_event(s->db, kp_wall_now(), lost ? "db_truncated" : "db_moved",
+	    "the database file was %s; this is the next one", why);
 	db_commit(s->db);
 	pthread_mutex_lock(&s->lock);
 	s->status.begun++;
-	s->status.begun_lost = lost[0] != '\0';
-	snprintf(s->status.begun_why, sizeof(s->status.begun_why), "%s",
-	    lost[0] != '\0' ? lost :
-	    "moved, deleted or replaced while it was written");
+	s->status.begun_lost = lost;
+	snprintf(s->status.begun_why, sizeof(s->status.begun_why), "%s", why);
 	pthread_mutex_unlock(&s->lock);
 	s->in_file.windows = s->in_file.rows = 0;
 	s->left = DB_THERE;
@@ -507,22 +471,19 @@ take_batch(struct kp_store *s, unsigned *tries)
 static void
 report_hold(struct kp_store *s, kp_dur_ns before)
 {
-	struct kp_happening h = { .at = kp_wall_now(), .node = "",
-		.kind = "clock" };
 	kp_dur_ns ahead = s->hold.ahead;
 
 	if (ahead == before || s->db == NULL)
 		return;
+	db_begin(s->db);
 	if (ahead > 0)
-		snprintf(h.text, sizeof(h.text), "the clock is %.1f days ahead "
-		    "of the last windows: nothing is deleted or rolled up by "
-		    "it until it has been so for a day",
+		db_event(s->db, kp_wall_now(), "clock", "the clock is %.1f days "
+		    "ahead of the last windows: nothing is deleted or rolled up "
+		    "by it until it has been so for a day",
 		    (double)ahead / 86400e9);
 	else
-		snprintf(h.text, sizeof(h.text), "windows are deleted and "
-		    "rolled up by the clock again");
-	db_begin(s->db);
-	db_happening(s->db, &h);
+		db_event(s->db, kp_wall_now(), "clock", "windows are deleted "
+		    "and rolled up by the clock again");
 	db_commit(s->db);
 }
 
