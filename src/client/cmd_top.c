@@ -72,26 +72,6 @@ add_target(struct top_status *s, sqlite3_stmt *st)
 	    text[0] != '\0' ? ": " : "", text);
 }
 
-static int
-add_rows(struct top_status *s, sqlite3 *conn, const char *json, size_t n)
-{
-	sqlite3_stmt *st = NULL;
-	unsigned armed = 0;
-	int rc;
-
-	rc = sqlite3_prepare_v2(conn, sql, -1, &st, NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_bind_text(st, 1, json, (int)n, SQLITE_STATIC);
-	while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		add_target(s, st);
-		armed = (unsigned)sqlite3_column_int(st, 8);
-		rc = SQLITE_OK;
-	}
-	s->armed += armed;
-	sqlite3_finalize(st);
-	return rc;
-}
-
 /*
  * Adds the answer to `status json`, n bytes.  False: it is something else, and
  * nothing was added.
@@ -99,21 +79,31 @@ add_rows(struct top_status *s, sqlite3 *conn, const char *json, size_t n)
 static bool
 add_answer(struct top_status *s, const char *json, size_t n)
 {
-	unsigned ntargets = s->ntargets, armed = s->armed;
+	unsigned ntargets = s->ntargets, armed = 0;
 	size_t before = s->n;
 	sqlite3 *conn = NULL;
-	bool good = n <= ANSWER_MAX;
+	sqlite3_stmt *st = NULL;
+	int rc = n > ANSWER_MAX ? SQLITE_TOOBIG : sqlite3_open_v2(":memory:",
+	    &conn, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
-	good = good && sqlite3_open_v2(":memory:", &conn,
-	    SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK;
-	good = good && add_rows(s, conn, json, n) == SQLITE_DONE;
-	sqlite3_close(conn);
-	if (!good) {
-		s->n = before;
-		s->ntargets = ntargets;
-		s->armed = armed;
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(conn, sql, -1, &st, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_bind_text(st, 1, json, (int)n, SQLITE_STATIC);
+	while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		add_target(s, st);
+		armed = (unsigned)sqlite3_column_int(st, 8);
+		rc = SQLITE_OK;
 	}
-	return good;
+	sqlite3_finalize(st);
+	sqlite3_close(conn);
+	if (rc == SQLITE_DONE) {
+		s->armed += armed;
+		return true;
+	}
+	s->n = before;
+	s->ntargets = ntargets;
+	return false;
 }
 
 /*

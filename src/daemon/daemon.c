@@ -432,7 +432,7 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 		}
 		for (unsigned i = 0; i < targets_count(d->p.targets); i++)
 			target_rotate(targets_at(d->p.targets, i), end);
-		deferred_tick(d->p.past);
+		deferred_tick(d->p.deferred);
 	}
 	window_schedule(d);
 }
@@ -551,12 +551,12 @@ open_control(struct daemon *d)
 {
 	char why[512];
 
-	d->p.past = deferred_new(d->base, d->p.store);
+	d->p.deferred = deferred_new(d->base, d->p.store);
 	d->p.reload = reload_new(&d->p);
 	d->p.checks = checks_new(d->base, &d->p);
 	d->p.flights = flight_asks_new(d->base, &d->p);
 	d->p.commands = commands_new(&d->p);
-	if (d->p.past == NULL || d->p.reload == NULL || d->p.checks == NULL ||
+	if (d->p.deferred == NULL || d->p.reload == NULL || d->p.checks == NULL ||
 	    d->p.flights == NULL || d->p.commands == NULL)
 		return complain("out of memory");
 	return control_open(&d->p.control, d->base, d->p.o->control_path,
@@ -660,7 +660,7 @@ daemon_close(struct daemon *d)
 	if (d->dump != NULL && d->dump->made && !d->began)
 		unlink(d->dump->path);
 	free(d->dump);
-	deferred_free(d->p.past);
+	deferred_free(d->p.deferred);
 	targets_free(d->p.targets);
 	reload_free(d->p.reload);
 	checks_free(d->p.checks);

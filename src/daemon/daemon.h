@@ -27,7 +27,7 @@ struct parts {
 	struct flight_asks *flights;
 	struct reload *reload;
 	struct checks *checks;	/* for clients */
-	struct deferred *past;		/* configurations no longer in force */
+	struct deferred *deferred;	/* configurations no longer in force */
 	struct otlp *otlp;		/* NULL: no -otlp */
 };
 

@@ -13,7 +13,6 @@
 #include "daemon/control/commands.h"
 #include "daemon/control/in_flight.h"
 #include "daemon/control/reload.h"
-#include "daemon/control/status.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/etf.h"
 #include "store/live_window.h"
@@ -389,7 +388,7 @@ do_dump(struct commands *cs, struct control_client *c,
 	*dump = (struct dump){ cs->p, control_client_id(c) };
 	for (unsigned i = 0; i < targets_count(cs->p->targets); i++)
 		target_rotate(targets_at(cs->p->targets, i), now);
-	if (!deferred_call(cs->p->past, dump, dump_done)) {
+	if (!deferred_call(cs->p->deferred, dump, dump_done)) {
 		free(dump);
 		control_refuse(c, "too many dumps at once");
 	}

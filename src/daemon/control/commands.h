@@ -27,4 +27,14 @@ control_fn commands_take;
 void commands_on_state(struct commands *cs, const struct target *t,
     enum agent_state s, const char *text);
 
+/*
+ * status.c: what kprofd is doing.  `kprof status`: targets, their cost and losses,
+ * the database.  glob: of the targets to show, or several with blanks between them
+ * (kp_globs()); NULL: all.
+ */
+void status_text(struct kp_buf *b, const struct parts *p, const char *glob,
+    bool json);
+/* For /metrics (export/metrics.h): figures of the daemon and of its targets. */
+void self_metrics_text(struct kp_buf *b, const struct parts *p);
+
 #endif

@@ -157,7 +157,7 @@ put_in_force(struct reload *r)
 		*m = r->verdicts[i].missing;
 		m->known |= known;
 	}
-	deferred_put(r->p->past, node_runs_switch(targets_runs(r->p->targets)),
+	deferred_put(r->p->deferred, node_runs_switch(targets_runs(r->p->targets)),
 	    free_requests);
 	/* out of memory it is leaked: the store may still read it */
 	if (old != NULL)
@@ -166,7 +166,7 @@ put_in_force(struct reload *r)
 	r->next = (struct conf_file){ 0 };
 	kp_store_conf(r->p->store, r->p->conf.conf, r->p->conf.text);
 	if (old != NULL)
-		deferred_put(r->p->past, old, free_conf);
+		deferred_put(r->p->deferred, old, free_conf);
 }
 
 /* What has changed, on one line. */
@@ -390,7 +390,7 @@ read_files(struct reload *r, const char **path, char *text, size_t n)
 		*path = targets;
 		return why;
 	}
-	if (!deferred_room(r->p->past, DEFERRED_RELOAD))
+	if (!deferred_room(r->p->deferred, DEFERRED_RELOAD))
 		return "the database takes nothing, and windows of earlier "
 		    "reloads wait for it (kprof status)";
 	if (conf_file_load(&r->next, *path, &r->mistakes) != KP_OK)

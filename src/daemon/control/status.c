@@ -9,7 +9,7 @@
 
 #include "conn/channel.h"
 #include "conn/address.h"
-#include "daemon/control/status.h"
+#include "daemon/control/commands.h"
 #include "daemon/health.h"
 #include "daemon/nodes/targets.h"
 #include "export/metrics.h"
