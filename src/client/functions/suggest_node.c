@@ -228,12 +228,6 @@ on_group(void *ctx, const struct kp_stack_group *g)
 }
 
 static enum kp_err
-read_pools(void *ctx, struct kp_term *r)
-{
-	return suggest_pools_read(ctx, r);
-}
-
-static enum kp_err
 take(struct sampling *x, struct injected *m)
 {
 	struct suggest_node *s = x->s;
@@ -242,7 +236,7 @@ take(struct sampling *x, struct injected *m)
 	struct sampler_totals totals;
 	kp_mono_ns since;
 	enum kp_err e = sampler_pools(m, kp_mono_now() + POOLS_SPAN,
-	    &sink, read_pools, &s->pools, s->why, sizeof(s->why));
+	    &sink, &s->pools, s->why, sizeof(s->why));
 
 	/* Samples of pools are of after that. */
 	since = kp_mono_now();

@@ -70,8 +70,7 @@ read_totals(struct kp_term *r, struct sampler_totals *sums)
 struct awaited {
 	uint64_t ref;			/* 0: nothing */
 	struct sampler_totals *sums;
-	sampler_read_pools *read;	/* or this */
-	void *ctx;
+	struct suggest_pools *pools;	/* or this */
 };
 
 /* Takes one message.  KP_END: it is the answer that is awaited. */
@@ -98,8 +97,8 @@ take_message(struct injected *s, struct injected_message *m,
 		return injected_broken(s->target, KP_EFORMAT, why, n);
 	if ((uint64_t)kp_term_int(&m->r) != a->ref || a->ref == 0)
 		return KP_OK;	/* of a reading that was interrupted */
-	e = pools != (a->read != NULL) ? KP_EFORMAT : pools ?
-	    a->read(a->ctx, &m->r) : read_totals(&m->r, a->sums);
+	e = pools != (a->pools != NULL) ? KP_EFORMAT : pools ?
+	    suggest_pools_read(a->pools, &m->r) : read_totals(&m->r, a->sums);
 	return e == KP_OK ? KP_END :
 	    injected_broken(s->target, e == KP_ENOMEM ? e : KP_EFORMAT, why, n);
 }
@@ -135,10 +134,10 @@ sampler_take(struct injected *s, kp_mono_ns deadline, struct sampler_sink *sink,
 
 enum kp_err
 sampler_pools(struct injected *s, kp_mono_ns deadline, struct sampler_sink *sink,
-    sampler_read_pools *read, void *ctx, char *why, size_t n)
+    struct suggest_pools *pools, char *why, size_t n)
 {
 	enum kp_err e = injected_command(s, "pools");
-	const struct awaited a = { .ref = s->ref, .read = read, .ctx = ctx };
+	const struct awaited a = { .ref = s->ref, .pools = pools };
 
 	return e == KP_OK ? take(s, deadline, &a, sink, why, n) :
 	    injected_broken(s->target, e, why, n);

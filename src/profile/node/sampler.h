@@ -8,6 +8,7 @@
 
 #include "kprofd/stacks.h"
 #include "profile/node/injected.h"
+#include "suggest/pools.h"
 
 #define SAMPLER_PER_SECOND_MAX 2000u
 #define SAMPLER_PPM_MAX 100000u
@@ -36,22 +37,15 @@ struct sampler_totals {
 	kp_dur_ns young;
 };
 
-/*
- * Reads what a node says of its pools: {Seen, NotSeen}, Applications, Pools, Waits
- * (as kprof_sampler_pools.erl has them).
- */
-typedef enum kp_err sampler_read_pools(void *ctx, struct kp_term *r);
-
 /* Connects, checks and begins to sample, as injected_start(); injected_stop() ends it. */
 enum kp_err sampler_start(struct injected **out, const struct sampler_opts *o,
     struct injected_hello *h, char *why, size_t n);
 /*
- * Asks what processes are there for, and takes samples meanwhile.  KP_ETIMEOUT at
+ * Asks which pools of processes are there, and takes samples meanwhile.  KP_ETIMEOUT at
  * the deadline: an answer that comes later is passed over; else as sampler_take().
  */
 enum kp_err sampler_pools(struct injected *s, kp_mono_ns deadline,
-    struct sampler_sink *sink, sampler_read_pools *read, void *ctx, char *why,
-    size_t n);
+    struct sampler_sink *sink, struct suggest_pools *pools, char *why, size_t n);
 /*
  * Takes samples, which come some time after they were taken, and renews the
  * lease.  KP_ETIMEOUT at the deadline, KP_END when woken; after any other error
