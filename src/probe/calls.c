@@ -150,4 +150,5 @@ event_load(ErlNifEnv *env)
 		kinds[i].atom = enif_make_atom(env, kinds[i].name);
 }
 
-PROBE_MODULE(kprof_calls_probe)
+ERL_NIF_INIT(kprof_calls_probe, probe_functions, probe_load, NULL, probe_upgrade,
+    probe_unload)

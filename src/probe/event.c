@@ -358,4 +358,5 @@ event_load(ErlNifEnv *env)
 	atoms.none = enif_make_atom(env, "false");
 }
 
-PROBE_MODULE(kprof_probe)
+ERL_NIF_INIT(kprof_probe, probe_functions, probe_load, NULL, probe_upgrade,
+    probe_unload)

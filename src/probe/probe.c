@@ -45,7 +45,7 @@ claim(struct probe *p)
 }
 
 /* enabled(Tag, State, Process); for trace_status: go on tracing at all? */
-ERL_NIF_TERM
+static ERL_NIF_TERM
 enabled_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
@@ -58,7 +58,7 @@ enabled_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 }
 
 /* trace(Tag, State, Process, What, Opts) */
-ERL_NIF_TERM
+static ERL_NIF_TERM
 trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
@@ -289,7 +289,7 @@ read_clocks(struct probe *p)
 }
 
 /* start() -> ok: the caller becomes the owner, who drains. */
-ERL_NIF_TERM
+static ERL_NIF_TERM
 start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
@@ -305,7 +305,7 @@ start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 }
 
 /* stop() -> ok: nothing is traced from now on; any process may call it. */
-ERL_NIF_TERM
+static ERL_NIF_TERM
 stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
@@ -315,7 +315,7 @@ stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	return probe_atoms.ok;
 }
 
-ERL_NIF_TERM
+static ERL_NIF_TERM
 info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	const struct probe_atoms *a = &probe_atoms;
@@ -490,7 +490,7 @@ charge_time(ErlNifEnv *env, int64_t since)
  * Chunks}: the oldest events, of Max records at most or one; those
  * that Wait are left; More: at once.
  */
-ERL_NIF_TERM
+static ERL_NIF_TERM
 drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
@@ -525,7 +525,7 @@ drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
  * recent() -> [Pid]: the processes of calls drained since the last time, the
  * newest first.
  */
-ERL_NIF_TERM
+static ERL_NIF_TERM
 recent_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
@@ -584,7 +584,7 @@ keep_definitions(ErlNifBinary *b, uint64_t *events, uint64_t *entries,
  * definitions(Chunks) -> {Events, Entries, Chunks}: drops events, but keeps
  * their definitions, which later events need.
  */
-ERL_NIF_TERM
+static ERL_NIF_TERM
 definitions_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	ERL_NIF_TERM head, tail = argv[0], chunks = enif_make_list(env, 0),
@@ -615,3 +615,14 @@ definitions_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	return enif_make_tuple3(env, enif_make_uint64(env, events),
 	    enif_make_uint64(env, entries), chunks);
 }
+
+ErlNifFunc probe_functions[] = {
+	{ "enabled", 3, enabled_nif, 0 },
+	{ "trace", 5, trace_nif, 0 },
+	{ "start", 0, start_nif, 0 },
+	{ "stop", 0, stop_nif, 0 },
+	{ "drain", 1, drain_nif, 0 },
+	{ "recent", 0, recent_nif, 0 },
+	{ "definitions", 1, definitions_nif, 0 },
+	{ "info", 0, info_nif, 0 },
+};

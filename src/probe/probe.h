@@ -89,34 +89,10 @@ extern const bool event_mixed;	/* are chunks KP_NATIVE_MIXED? */
 /* Makes the atoms that event_trace() needs. */
 void event_load(ErlNifEnv *env);
 
-/* probe.c: what PROBE_MODULE() names. */
-ERL_NIF_TERM enabled_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
-ERL_NIF_TERM trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
+/* probe.c: for ERL_NIF_INIT(), which makes the library that of a module. */
+extern ErlNifFunc probe_functions[8];
 int probe_load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts);
 int probe_upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts);
 void probe_unload(ErlNifEnv *env, void *priv);
-/* ... and for the owner alone: */
-ERL_NIF_TERM start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
-ERL_NIF_TERM stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
-ERL_NIF_TERM info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
-ERL_NIF_TERM drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
-ERL_NIF_TERM recent_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
-ERL_NIF_TERM definitions_nif(ErlNifEnv *env, int argc,
-    const ERL_NIF_TERM argv[]);
-
-/* Makes the library that of the module `name`. */
-#define PROBE_MODULE(name) \
-	static ErlNifFunc functions[] = { \
-		{ "enabled", 3, enabled_nif, 0 }, \
-		{ "trace", 5, trace_nif, 0 }, \
-		{ "start", 0, start_nif, 0 }, \
-		{ "stop", 0, stop_nif, 0 }, \
-		{ "drain", 1, drain_nif, 0 }, \
-		{ "recent", 0, recent_nif, 0 }, \
-		{ "definitions", 1, definitions_nif, 0 }, \
-		{ "info", 0, info_nif, 0 }, \
-	}; \
-	ERL_NIF_INIT(name, functions, probe_load, NULL, probe_upgrade, \
-	    probe_unload)
 
 #endif
