@@ -370,9 +370,7 @@ sum_cells(const struct live_windows *r, const struct kp_query_tiers *tiers,
 	}
 	if (err == KP_OK)
 		return range_unite(v, n, s);
-	while (n > 0)
-		kp_cell_free(&v[--n].cell);
-	free(v);
+	range_cells_free(v, n);
 	return err;
 }
 

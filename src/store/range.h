@@ -98,10 +98,10 @@ enum kp_err range_rows_end(struct range_rows *rr);
 struct range_cell {
 	size_t place;
 	struct kp_cell cell;	/* owned */
-	size_t file;		/* row ids, where it was read from a file */
-	int64_t tier, identity;
+	int64_t tier, identity;	/* row ids, if it was read from a file */
 };
 
+void range_cells_free(struct range_cell *v, size_t n);
 size_t range_place(const struct kp_query_tiers *tiers, const char *tier);
 /* Replaces figures that cannot be summed over nodes by their shares. */
 void range_shares(struct kp_cell *c);

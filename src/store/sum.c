@@ -200,43 +200,38 @@ range_unite(struct range_cell *v, size_t n, struct kp_query_sum *s)
 	return err;
 }
 
-/* A hash table by file, tier and identity.  A free slot's cell.tier is NULL. */
-struct table {
-	struct range_cell *v;
-	size_t n, cap;
-};
-
-static struct range_cell *
-slot_of(const struct table *t, size_t file, int64_t tier, int64_t identity)
+void
+range_cells_free(struct range_cell *v, size_t n)
 {
-	uint64_t key = ((uint64_t)file << 48 ^ (uint64_t)tier << 32 ^
-	    (uint64_t)identity) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t i = (size_t)(key >> 32) & (t->cap - 1);
-
-	while (t->v[i].cell.tier != NULL && (t->v[i].tier != tier ||
-	    t->v[i].identity != identity || t->v[i].file != file))
-		i = (i + 1) & (t->cap - 1);
-	return &t->v[i];
+	for (size_t i = 0; i < n; i++)
+		kp_cell_free(&v[i].cell);
+	free(v);
 }
 
-static bool
-table_grow(struct table *t)
-{
-	struct table new = { .cap = t->cap ? 2 * t->cap : 256, .n = t->n };
-	struct range_cell *from;
+/* Cells; those of one file are found by tier and identity. */
+struct table {
+	struct range_cell *v;
+	size_t n, room;
+	struct intern at;	/* of these ids: an index of v */
+};
 
-	new.v = calloc(new.cap, sizeof(*new.v));
-	if (new.v == NULL)
-		return false;
-	for (size_t i = 0; i < t->cap; i++) {
-		from = &t->v[i];
-		if (from->cell.tier != NULL)
-			*slot_of(&new, from->file, from->tier, from->identity) =
-			    *from;
+/* Returns the cell of these ids; NULL: out of memory. */
+static struct kp_cell *
+table_cell(struct table *t, int64_t tier, int64_t identity)
+{
+	const int64_t ids[] = { tier, identity };
+	const struct interned *known = intern_get(&t->at, ids, sizeof(ids));
+
+	if (known == NULL) {
+		if (vec_room(&t->v, &t->room, t->n, VEC_NO_CAP) != KP_OK)
+			return NULL;
+		known = intern_put(&t->at, ids, sizeof(ids), (uint32_t)t->n);
+		if (known == NULL)
+			return NULL;
+		t->v[t->n++] = (struct range_cell){ .tier = tier,
+			.identity = identity, .cell = { .tier = "", .identity = "", .min = -1 } };
 	}
-	free(t->v);
-	*t = new;
-	return true;
+	return &t->v[known->val].cell;
 }
 
 #define CELLS(table, of) "select " CELL_COLUMNS " from " table " s" \
@@ -252,7 +247,7 @@ add_file(struct kp_query *q, size_t file, const struct kp_query_range *r,
 {
 	struct kp_cell row = { .min = -1 };
 	struct range_rows rows;
-	struct range_cell *to;
+	struct kp_cell *to;
 	struct read *rd;
 
 	range_rows_start(&rows, q, file, r, (struct range_use){
@@ -262,20 +257,9 @@ add_file(struct kp_query *q, size_t file, const struct kp_query_range *r,
 		cell_row_read(rd->st, &row);
 		if (several)
 			range_shares(&row);
-		if (2 * (t->n + 1) > t->cap && !table_grow(t)) {
-			read_nomem(rd);
-			break;
-		}
-		to = slot_of(t, file, read_int(rd, CELL_TIER),
+		to = table_cell(t, read_int(rd, CELL_TIER),
 		    read_int(rd, CELL_IDENTITY));
-		if (to->cell.tier == NULL) {
-			*to = (struct range_cell){ .file = file,
-				.tier = read_int(rd, CELL_TIER),
-				.identity = read_int(rd, CELL_IDENTITY),
-				.cell = { .tier = "", .identity = "", .min = -1 } };
-			t->n++;
-		}
-		if (kp_cell_merge(&to->cell, &row) != KP_OK)
+		if (to == NULL || kp_cell_merge(to, &row) != KP_OK)
 			read_nomem(rd);
 	}
 	kp_cell_free(&row);
@@ -294,19 +278,15 @@ name_cell(struct read *names, const char **to, int64_t id)
 /* Sets the cells' names, which costs less than to do it for each row. */
 static enum kp_err
 name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
-    const struct table *t)
+    struct range_cell *c, const struct range_cell *end)
 {
 	struct read tier, identity;
 	enum kp_err err, err2;
-	struct range_cell *c;
 
 	read_start_file(&tier, q, file, "select name from tier where id = ?");
 	read_start_file(&identity, q, file,
 	    "select name from identity where id = ?");
-	for (size_t i = 0; i < t->cap; i++) {
-		c = &t->v[i];
-		if (c->cell.tier == NULL || c->file != file)
-			continue;
+	for (; c < end; c++) {
 		name_cell(&tier, &c->cell.tier, c->tier);
 		name_cell(&identity, &c->cell.identity, c->identity);
 		c->place = range_place(tiers, c->cell.tier);
@@ -324,27 +304,21 @@ sum_cells(struct kp_query *q, const struct kp_query_range *r,
 	struct table t = { .n = 0 };
 	bool several = false;
 	enum kp_err err = several_nodes(q, r, &several);
-	size_t n = 0;
+	size_t first;
 
 	if (err == KP_OK)
 		err = kp_query_tiers(q, &tiers);
 	for (size_t i = 0; i < q->nfiles && err == KP_OK; i++) {
+		first = t.n;
 		err = add_file(q, i, r, several, &t);
-		if (err == KP_OK)
-			err = name_cells(q, i, &tiers, &t);
-	}
-	for (size_t i = 0; i < t.cap; i++) {
-		if (t.v[i].cell.tier == NULL)
-			continue;
-		if (err == KP_OK)
-			t.v[n++] = t.v[i];
-		else
-			kp_cell_free(&t.v[i].cell);
+		if (err == KP_OK && t.n > first)
+			err = name_cells(q, i, &tiers, t.v + first, t.v + t.n);
+		intern_free(&t.at);
 	}
 	kp_query_tiers_free(&tiers);
 	if (err == KP_OK)
-		return range_unite(t.v, n, s);
-	free(t.v);
+		return range_unite(t.v, t.n, s);
+	range_cells_free(t.v, t.n);
 	return err;
 }
 
