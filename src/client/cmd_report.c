@@ -10,7 +10,7 @@
 #include "report/advice.h"
 #include "report/compare.h"
 #include "report/losses.h"
-#include "report/message_waits.h"
+#include "report/requests.h"
 #include "stacks/stored/stored_stacks.h"
 #include "text/text.h"
 #include "text/timefmt.h"

@@ -1,6 +1,7 @@
 /*
  * requests.h - writes slow requests: the list, and the trace of one as a tree of
- * calls.  Pure: into a kp_buf, whose error sticks.
+ * calls; and how long messages waited in mailboxes, by receiver.  Pure: into a kp_buf,
+ * whose error sticks.
  */
 #ifndef KPROFD_REPORT_REQUESTS_H
 #define KPROFD_REPORT_REQUESTS_H
@@ -29,6 +30,17 @@ void requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 void tree_text(struct kp_buf *b, const struct kp_query_tree *t,
     const struct kp_query_sum *cover, unsigned width);
 void tree_json(struct kp_buf *b, const struct kp_query_tree *t,
+    const struct kp_query_sum *cover);
+
+/*
+ * A table of receivers by total wait, the longest first, and below it what was lost
+ * in the windows of `cover`.  KP_ENOMEM.  width: columns of the terminal; 0: no
+ * limit
+ */
+enum kp_err messages_table(struct kp_buf *b, const struct kp_query_waits *w,
+    const struct kp_query_sum *cover, unsigned width);
+/* One line of JSON, each receiver with its identities. */
+enum kp_err messages_json(struct kp_buf *b, const struct kp_query_waits *w,
     const struct kp_query_sum *cover);
 
 /* The part of a call after the end of its request; -1: none, or not known. */

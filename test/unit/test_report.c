@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "report/report.h"
-#include "report/message_waits.h"
 #include "report/requests.h"
 #include "report/series.h"
 #include "store/store.h"
