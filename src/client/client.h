@@ -52,6 +52,9 @@ int cmd_web(const struct cmd *cmd, int argc, char **argv);
 
 /* ---- options ---- */
 
+/* A table and its length, for opts_parse(). */
+#define OPTS(table) (table), sizeof(table) / sizeof((table)[0])
+
 /* For opts_parse(): go on with the command. */
 #define OPTS_GO_ON (-1)
 

@@ -80,7 +80,7 @@ cmd_check(const struct cmd *cmd, int argc, char **argv)
 	size_t n;
 	int st;
 
-	st = opts_parse(cmd, opts, 1, argc, argv, &file);
+	st = opts_parse(cmd, OPTS(opts), argc, argv, &file);
 	if (st != OPTS_GO_ON)
 		return st;
 	src = tiers_file_read(file, &n, why, sizeof(why));

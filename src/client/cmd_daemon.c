@@ -393,7 +393,7 @@ cmd_status(const struct cmd *cmd, int argc, char **argv)
 	int st, failed = EXIT_DONE;
 	char line[CTL_LINE_MAX];
 
-	st = opts_parse(cmd, opts, 4, argc, argv, NULL);
+	st = opts_parse(cmd, OPTS(opts), argc, argv, NULL);
 	if (st == OPTS_GO_ON)
 		st = place_check(cmd, &p);
 	if (st != OPTS_GO_ON)
@@ -478,8 +478,7 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 	char why[1024], line[CTL_LINE_MAX];
 	int st;
 
-	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
-	    NULL);
+	st = opts_parse(cmd, OPTS(opts), argc, argv, NULL);
 	if (st != OPTS_GO_ON)
 		return st;
 	if (target != NULL && node != NULL)

@@ -82,7 +82,7 @@ cmd_merge(const struct cmd *cmd, int argc, char **argv)
 	struct sigaction sa = { .sa_handler = on_signal };
 	struct opt_list files = { .n = 0 };
 	const struct opt opts[] = { OPT_ARGUMENTS(files) };
-	int st = opts_parse(cmd, opts, 1, argc, argv, NULL);
+	int st = opts_parse(cmd, OPTS(opts), argc, argv, NULL);
 
 	if (st != OPTS_GO_ON)
 		return st;

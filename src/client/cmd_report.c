@@ -469,8 +469,7 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 	};
 	int st;
 
-	st = opts_parse_range(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc,
-	    argv, &a.range);
+	st = opts_parse_range(cmd, OPTS(opts), argc, argv, &a.range);
 	/* programs keep the figure that they have always had */
 	if (a.what < 0)
 		a.what = a.json || a.csv ? REPORT_BUSY : REPORT_SELF;

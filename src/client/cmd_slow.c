@@ -95,8 +95,7 @@ cmd_slow(const struct cmd *cmd, int argc, char **argv)
 		OPT_JSON(a.json),
 		OPT_DB(a.place),
 	};
-	int st = opts_parse_range(cmd, opts, sizeof(opts) / sizeof(opts[0]),
-	    argc, argv, &a.range);
+	int st = opts_parse_range(cmd, OPTS(opts), argc, argv, &a.range);
 
 	a.range.outcome = (uint8_t)(a.outcome + KP_RETURNED);
 	return st == OPTS_GO_ON ? slow(&a) : st;
@@ -149,7 +148,7 @@ cmd_tree(const struct cmd *cmd, int argc, char **argv)
 	int64_t id;
 	int st;
 
-	st = opts_parse(cmd, opts, 2, argc, argv, &arg);
+	st = opts_parse(cmd, OPTS(opts), argc, argv, &arg);
 	if (st != OPTS_GO_ON)
 		return st;
 	errno = 0;

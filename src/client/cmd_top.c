@@ -443,8 +443,7 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 	char line[CTL_LINE_MAX];
 	int st;
 
-	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
-	    NULL);
+	st = opts_parse(cmd, OPTS(opts), argc, argv, NULL);
 	if (st != OPTS_GO_ON)
 		return st;
 	if (a.every > EVERY_MAX)

@@ -71,7 +71,6 @@ cmd_web(const struct cmd *cmd, int argc, char **argv)
 	};
 	int st;
 
-	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
-	    NULL);
+	st = opts_parse(cmd, OPTS(opts), argc, argv, NULL);
 	return st == OPTS_GO_ON ? serve(&p, &o) : st;
 }

@@ -79,26 +79,11 @@ struct daemon {
 
 /* ---- -dump-file ---- */
 
-/*
- * It is opened for every window, so that it may be rotated.  Never waits: for a
- * FIFO without a reader it fails.
- */
-static FILE *
-open_to_append(const char *path)
-{
-	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
-	    O_NONBLOCK, 0666);
-	FILE *f = fd >= 0 ? fdopen(fd, "a") : NULL;
-
-	if (f == NULL && fd >= 0)
-		close(fd);
-	return f;
-}
-
+/* It is opened for every window, so that it may be rotated. */
 static void
 append(struct dump_file *t, const struct kp_buf *b)
 {
-	FILE *f = open_to_append(t->path);
+	FILE *f = log_append_to(t->path, 0666);
 	char why[FILE_WHY_MAX];
 	bool ok = f != NULL;
 
@@ -124,7 +109,7 @@ dump_file_open(const char *path, bool json)
 		return NULL;
 	*t = (struct dump_file){ .path = path, .json = json,
 		.made = access(path, F_OK) != 0 };
-	f = open_to_append(path);
+	f = log_append_to(path, 0666);
 	if (f == NULL) {
 		log_error("dump_file", NULL, "cannot write to '%s': %s (see "
 		    "-dump-file)", path, file_why(why, path, errno));

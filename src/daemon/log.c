@@ -71,12 +71,11 @@ stderr_is_journal(void)
 	    st.st_ino == ino;
 }
 
-/* A FIFO must not keep the daemon waiting, for a reader or for one that is slow. */
-static FILE *
-file_open(const char *path)
+FILE *
+log_append_to(const char *path, unsigned mode)
 {
 	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
-	    O_NONBLOCK, 0640);
+	    O_NONBLOCK, mode);
 	FILE *f = fd >= 0 ? fdopen(fd, "a") : NULL;
 
 	if (f == NULL && fd >= 0)
@@ -95,7 +94,7 @@ log_open(const struct log_opts *o)
 	out.journal = stderr_is_journal();
 	if (o->file == NULL)
 		return true;
-	out.file = file_open(o->file);
+	out.file = log_append_to(o->file, 0640);
 	if (out.file == NULL)
 		log_error("log", NULL, "cannot write to '%s': %s (see "
 		    "-log-file)", o->file, file_why(why, o->file, errno));
@@ -119,7 +118,7 @@ log_has_file(void)
 void
 log_reopen(void)
 {
-	FILE *f = file_open(out.o.file);
+	FILE *f = log_append_to(out.o.file, 0640);
 
 	if (f == NULL) {
 		log_error("log", NULL, "cannot open '%s' again: %s; the log "

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "kprofd/buf.h"
 
@@ -55,6 +56,12 @@ void log_close(void);
 bool log_has_file(void);
 /* Opens the file of that name; where it fails, the old file stays in use. */
 void log_reopen(void);
+
+/*
+ * Opens a file to append to, made with this mode.  A FIFO must not keep the daemon
+ * waiting, for a reader or for one that is slow: then it fails.
+ */
+FILE *log_append_to(const char *path, unsigned mode);
 
 /* Logs an entry; the format makes its message. */
 void log_put(const struct log_entry *e, const char *fmt, ...)

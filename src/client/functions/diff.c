@@ -154,8 +154,7 @@ cmd_diff(const struct cmd *cmd, int argc, char **argv)
 		OPT_JSON(json),
 	};
 
-	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
-	    NULL);
+	st = opts_parse(cmd, OPTS(opts), argc, argv, NULL);
 	if (st != OPTS_GO_ON)
 		return st;
 	if (files.n > 2)

@@ -330,8 +330,7 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 	};
 	int st;
 
-	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
-	    NULL);
+	st = opts_parse(cmd, OPTS(opts), argc, argv, NULL);
 	if (st == OPTS_GO_ON)
 		st = check_args(cmd, &a);
 	if (st != OPTS_GO_ON)

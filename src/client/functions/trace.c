@@ -315,8 +315,7 @@ cmd_analyse(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = { OPTS_ANALYSE(a) };
 	int st, fd;
 
-	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
-	    &file);
+	st = opts_parse(cmd, OPTS(opts), argc, argv, &file);
 	if (st != OPTS_GO_ON)
 		return st;
 	if (file == NULL)
@@ -750,8 +749,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 	};
 	int st;
 
-	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
-	    NULL);
+	st = opts_parse(cmd, OPTS(opts), argc, argv, NULL);
 	if (st == OPTS_GO_ON)
 		st = check_args(cmd, &a);
 	if (st == OPTS_GO_ON)
