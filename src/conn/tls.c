@@ -304,10 +304,17 @@ session_new(SSL **ssl, struct tls_errors *w, struct tls_settings *s,
 	return KP_EIO;
 }
 
+/*
+ * A node that expects no TLS ends the connection before the handshake is over, or does not
+ * answer.
+ */
 static enum kp_err
 shake(struct channel *c, const struct tls_opts *o, kp_mono_ns deadline,
     char *why, size_t n)
 {
+	const char *plain = o->optfile_env ?
+	    "unset KPROFD_TLS_OPTFILE, which asks for TLS" :
+	    "leave out -tls-optfile and the like";
 	ssize_t r;
 	int err = 0;
 
@@ -316,11 +323,15 @@ shake(struct channel *c, const struct tls_opts *o, kp_mono_ns deadline,
 	if (r == 1)
 		return KP_OK;
 	if (err == ETIMEDOUT) {
-		tls_errors_silent(o->optfile_env, why, n);
+		snprintf(why, n, "no answer to the TLS handshake in time (a node "
+		    "that hangs, or one without -proto_dist inet_tls? then %s)",
+		    plain);
 		return KP_ETIMEOUT;
 	}
 	if (err != 0 || r == CHANNEL_END)
-		tls_errors_closed(o->optfile_env, why, n);
+		snprintf(why, n, "the node closed the connection during the TLS "
+		    "handshake (a node without -proto_dist inet_tls? then %s)",
+		    plain);
 	else
 		snprintf(why, n, "%s", c->why);
 	/* What broke may be whole the next time; what was refused stays so. */

@@ -246,26 +246,3 @@ tls_errors_signed(struct tls_errors *w, SSL *ssl, char *why, size_t n)
 	    OBJ_nid2ln(X509_get_signature_nid(w->bad)));
 	return false;
 }
-
-#define WITHOUT "without -proto_dist inet_tls? then "
-
-static const char *
-leave_out(bool env)
-{
-	return env ? "unset KPROFD_TLS_OPTFILE, which asks for TLS" :
-	    "leave out -tls-optfile and the like";
-}
-
-void
-tls_errors_closed(bool env, char *why, size_t n)
-{
-	snprintf(why, n, "the node closed the connection during the TLS "
-	    "handshake (a node " WITHOUT "%s)", leave_out(env));
-}
-
-void
-tls_errors_silent(bool env, char *why, size_t n)
-{
-	snprintf(why, n, "no answer to the TLS handshake in time (a node that "
-	    "hangs, or one " WITHOUT "%s)", leave_out(env));
-}

@@ -37,11 +37,5 @@ bool tls_errors_signed(struct tls_errors *w, SSL *ssl, char *why, size_t n);
  * of the certificate that was not accepted.
  */
 void tls_errors_text(const struct tls_errors *w, char *why, size_t n);
-/*
- * The node ended the connection before the handshake was over, or did not answer; one
- * that expects no TLS does either.  env: $KPROFD_TLS_OPTFILE asks for TLS.
- */
-void tls_errors_closed(bool env, char *why, size_t n);
-void tls_errors_silent(bool env, char *why, size_t n);
 
 #endif

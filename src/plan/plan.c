@@ -614,8 +614,8 @@ kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
 		    "calls/s would take %s, more than hot_share, %g: %s (name "
 		    "its caller instead, or raise hot_share)",
 		    item_name(name, sizeof(name), p), (long long)p->rate,
-		    schedulers(percent, text, sizeof(text)), c->hot_share, check ? "it would not be "
-		    "traced" : "it is not traced");
+		    schedulers(percent, text, sizeof(text)), c->hot_share,
+		    check ? "it would not be traced" : "it is not traced");
 	}
 	if (c->budget > 0 && all > c->budget)
 		kp_diags_add(diags, (struct kp_pos){ 1, 1 }, true, "the calls of all "

@@ -11,42 +11,24 @@
 static int
 key_by_letter(uint8_t c)
 {
-	switch (c) {
-	case 'A':
-		return KEY_UP;
-	case 'B':
-		return KEY_DOWN;
-	case 'C':
-		return KEY_RIGHT;
-	case 'D':
-		return KEY_LEFT;
-	case 'H':
-		return KEY_HOME;
-	case 'F':
-		return KEY_END;
-	default:
-		return KEY_OTHER;
-	}
+	static const int keys[] = { ['A'] = KEY_UP, ['B'] = KEY_DOWN,
+		['C'] = KEY_RIGHT, ['D'] = KEY_LEFT, ['H'] = KEY_HOME,
+		['F'] = KEY_END };
+
+	return c < sizeof(keys) / sizeof(keys[0]) && keys[c] != KEY_NONE ?
+	    keys[c] : KEY_OTHER;
 }
 
 /* The key of a sequence by its number: ESC [ 5 ~ */
 static int
 key_by_number(unsigned number)
 {
-	switch (number) {
-	case 1:
-	case 7:
-		return KEY_HOME;
-	case 4:
-	case 8:
-		return KEY_END;
-	case 5:
-		return KEY_PAGE_UP;
-	case 6:
-		return KEY_PAGE_DOWN;
-	default:
-		return KEY_OTHER;
-	}
+	static const int keys[] = { [1] = KEY_HOME, [4] = KEY_END,
+		[5] = KEY_PAGE_UP, [6] = KEY_PAGE_DOWN, [7] = KEY_HOME,
+		[8] = KEY_END };
+
+	return number < sizeof(keys) / sizeof(keys[0]) &&
+	    keys[number] != KEY_NONE ? keys[number] : KEY_OTHER;
 }
 
 /* p[0] and p[1] are ESC [: parameters follow, then one byte from 0x40 on. */
