@@ -13,7 +13,7 @@ FUZZ_B     := build/fuzz
 FUZZ_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
               -fno-sanitize=pointer-overflow -fno-omit-frame-pointer
 FUZZ_LIB   := $(FUZZ_B)/libkprof.a
-FUZZ_SRC   := $(filter-out src/daemon/% src/client/%,$(SRC))
+FUZZ_SRC   := $(filter-out src/daemon/% src/client/%,$(SRC)) src/daemon/check/check_message.c
 
 $(FUZZ_LIB): $(FUZZ_SRC:%.c=$(FUZZ_B)/obj/%.o)
 	$(call say,AR,$@)
