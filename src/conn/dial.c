@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <netdb.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,21 +100,6 @@ node_place_port_hint(const struct node_place *p)
 }
 
 /* ---- to connect ---- */
-
-enum kp_err
-cannot_connect(const struct node_place *p, enum kp_err e, char *why, size_t n,
-    const char *fmt, ...)
-{
-	int len = snprintf(why, n, "cannot connect to '%s': ", p->node);
-	va_list ap;
-
-	if (len < 0 || (size_t)len >= n)
-		return e;
-	va_start(ap, fmt);
-	vsnprintf(why + len, n - (size_t)len, fmt, ap);
-	va_end(ap);
-	return e;
-}
 
 enum kp_err
 no_answer(const struct node_place *p, kp_dur_ns limit, char *why, size_t n)

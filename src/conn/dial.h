@@ -5,6 +5,8 @@
 #ifndef KPROFD_CONN_DIAL_H
 #define KPROFD_CONN_DIAL_H
 
+#include <stdio.h>
+
 #include "conn/reach.h"
 #include "kprofd/clock.h"
 #include "kprofd/err.h"
@@ -46,10 +48,13 @@ const char *node_place_port_hint(const struct node_place *p);
 enum kp_err dial(const struct node_place *p, kp_mono_ns deadline, kp_dur_ns limit,
     int *fd, char *why, size_t n);
 
-/* Writes "cannot connect to 'app@host': " and what follows; returns e. */
-__attribute__((format(printf, 5, 6)))
-enum kp_err cannot_connect(const struct node_place *p, enum kp_err e, char *why,
-    size_t n, const char *fmt, ...);
+/*
+ * Writes why the node cannot be reached; its value is e.  A macro, so that the program has
+ * each sentence whole: the man page has them, too (test/packaging/options_test.sh).
+ */
+#define cannot_connect(place, e, why, n, text, ...) \
+	(snprintf(why, n, "cannot connect to '%s': " text, (place)->node, \
+	    ##__VA_ARGS__), (enum kp_err)(e))
 /* The same for a node that is silent; KP_ETIMEOUT. */
 enum kp_err no_answer(const struct node_place *p, kp_dur_ns limit, char *why,
     size_t n);

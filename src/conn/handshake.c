@@ -396,7 +396,7 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 			e = connect_as(&s, &own, c);
 	}
 	if (e == KP_EBUSY && name == NULL)
-		cannot_connect(&place, e, why, whylen, "all names kprofd1 to "
+		e = cannot_connect(&place, e, why, whylen, "all names kprofd1 to "
 		    "kprofd%d are in use there (see -name)", NODE_SLOTS);
 	return e;
 }
