@@ -24,12 +24,7 @@
 #define ASKED_MAX 64		/* questions that are open: of the owner's clients */
 #define ASKED_OWN 4		/* ... and these more, of the agent's own steps */
 
-/*
- * The plan of one tiers.conf on its way into force.  The target is asked which of its
- * functions exist and how often they are called.  There are three runs: that of
- * attaching, the difference to which a reload or changed code makes, and a check, which
- * changes nothing.
- */
+/* The plan of one tiers.conf on its way into force: see agent_plan.c. */
 struct plan_run {
 	struct agent *a;
 	enum run_step {
@@ -107,7 +102,7 @@ struct agent {
 		struct kp_plan_change n;
 		uint32_t one_in;	/* sampling rate in the change */
 	} reload;
-	agent_checked_fn *check_answer;
+	agent_checked_fn *check_answer;	/* to the question of the check */
 	kp_dur_ns check_time;	/* to count */
 	bool recheck_due;	/* code was changed */
 	struct kp_spec_params params;

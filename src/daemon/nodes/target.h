@@ -238,8 +238,10 @@ void target_switch(struct target *t);
  * target: control characters are replaced.
  */
 void target_record(struct target *t, const char *kind, const char *text);
-/* target_report() (agent/agent.h): to the log as well; too many at once are counted. */
-/* Called by kp_requests (kprofd/request.h). */
+/*
+ * target_report() (agent/agent.h) logs it, too; of too many at once the rest is only
+ * counted.  These are called by kp_requests (kprofd/request.h).
+ */
 void target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn);
 void target_on_unbounded(void *ctx, uint32_t node, uint32_t line);
 
