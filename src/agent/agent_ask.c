@@ -276,7 +276,7 @@ agent_leave(struct agent *a)
 	}
 	agent_set_state(a, AGENT_STOPPING, "");
 	agent_timer(a, STOP_MS);
-	asked_drop(a);
+	/* What was asked before is answered before the goodbye. */
 	agent_ask_begin(a, &b);
 	kp_etf_atom(&b, "stop");
 	agent_tell(a, &b);

@@ -468,10 +468,12 @@ answer_start(struct agent *a, struct kp_term *r)
 		    "measured here: from OTP 27 on the VM crashes where "
 		    "another tool traces that as well, in the same process "
 		    "(erlang/otp#11624; {gc, force} insists)");
-	if (a->stopping)
+	if (a->stopping) {
+		agent_set_state(a, AGENT_CHECKING, "");
 		agent_leave(a);
-	else
+	} else {
 		step_probe(a);
+	}
 }
 
 /* {rex, Answer} */

@@ -805,7 +805,7 @@ next_away(struct agent *a)
 void
 agent_plan_turn(struct agent *a)
 {
-	const struct kp_conf *wanted = a->reload.wanted;
+	const struct kp_conf *wanted;
 
 	if (!agent_attached(a))
 		check_over(a, AGENT_CHECKED_AWAY, NULL);
@@ -813,6 +813,7 @@ agent_plan_turn(struct agent *a)
 	    a->next.step == RUN_NONE)
 		run_look(&a->trial, "check");
 	if (a->next.step == RUN_NONE && a->trial.step == RUN_NONE) {
+		wanted = a->reload.wanted;
 		if (wanted != NULL) {
 			a->reload.wanted = NULL;
 			next_begin(a, wanted, false);

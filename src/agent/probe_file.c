@@ -19,7 +19,7 @@ probe_file(char *path, size_t n, const char *name)
 	char dir[4096];
 
 	if (self_path(dir, sizeof(dir), "") == NULL)
-		dir[0] = '\0';
+		strcpy(dir, "/");	/* and not where kprofd happens to run */
 	snprintf(path, n, "%s%s", dir, name);
 	if (access(path, R_OK) != 0)
 		snprintf(path, n, "%s../lib/kprofd/%s", dir, name);

@@ -237,11 +237,14 @@ deferred_put(struct deferred *p, void *what, void (*free_fn)(void *))
 }
 
 bool
+deferred_may_call(const struct deferred *p)
+{
+	return waiting(p, false) < DEFERRED_CALLS;
+}
+
+void
 deferred_call(struct deferred *p, void *what, void (*done)(void *, bool))
 {
-	if (waiting(p, false) == DEFERRED_CALLS)
-		return false;
 	p->v[p->n++] = (struct entry){ .what = what, .done = done };
 	deferred_tick(p);
-	return true;
 }

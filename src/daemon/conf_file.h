@@ -56,9 +56,11 @@ bool deferred_room(const struct deferred *p, size_t n);
 void deferred_put(struct deferred *p, void *what, void (*free_fn)(void *));
 /*
  * Calls done(what, ok), which frees what, when a sync that begins now has ended;
- * or only frees it, if kprofd ends before.  False: too many wait.
+ * or only frees it, if kprofd ends before.  The caller has checked
+ * deferred_may_call(): not too many wait.
  */
-bool deferred_call(struct deferred *p, void *what,
+bool deferred_may_call(const struct deferred *p);
+void deferred_call(struct deferred *p, void *what,
     void (*done)(void *what, bool ok));
 /* Call it from time to time: repeats a sync that has failed. */
 void deferred_tick(struct deferred *p);

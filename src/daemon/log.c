@@ -180,27 +180,32 @@ put_text(struct kp_buf *b, const struct log_entry *e, const char *message,
 	kp_buf_u8(b, '\n');
 }
 
+/* Reports once that the file cannot be written. */
+static void
+write_bytes(FILE *to, const void *p, size_t n)
+{
+	bool ok = fwrite(p, 1, n, to) == n && fflush(to) == 0;
+	int error = errno;
+
+	if (!ok && to != stderr && !out.failed)
+		fprintf(stderr, "%s: cannot write to '%s': %s\n", out.o.name,
+		    out.o.file, strerror(error));
+	if (to != stderr)
+		out.failed = !ok;
+}
+
 static void
 write_line(FILE *to, const struct log_entry *e, const char *message)
 {
 	struct kp_buf b;
-	bool ok;
-	int error;
 
 	kp_buf_init(&b, LINE_BYTES);
 	if (out.o.json)
 		log_put_json(&b, e, message);
 	else
 		put_text(&b, e, message, to == stderr);
-	ok = b.err == KP_OK && fwrite(b.p, 1, b.len, to) == b.len &&
-	    fflush(to) == 0;
-	error = errno;
+	write_bytes(to, b.p, b.err == KP_OK ? b.len : 0);
 	kp_buf_free(&b);
-	if (!ok && to != stderr && !out.failed)
-		fprintf(stderr, "%s: cannot write to '%s': %s\n", out.o.name,
-		    out.o.file, strerror(error));
-	if (to != stderr)
-		out.failed = !ok;
 }
 
 void
@@ -246,12 +251,10 @@ log_lines(enum log_level level, const char *text, size_t n)
 	bool both = !out.o.json || level == LOG_LEVEL_ERROR;
 
 	pthread_mutex_lock(&lock);
-	if (out.file != NULL) {
-		fwrite(text, 1, n, out.file);
-		fflush(out.file);
-	}
+	if (out.file != NULL)
+		write_bytes(out.file, text, n);
 	if (out.file == NULL || both)
-		fwrite(text, 1, n, stderr);
+		write_bytes(stderr, text, n);
 	pthread_mutex_unlock(&lock);
 }
 

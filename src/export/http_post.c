@@ -14,6 +14,7 @@
 
 #include <curl/curl.h>
 
+#include "base/sat.h"
 #include "kprofd/secret.h"
 #include "http_post.h"
 
@@ -406,7 +407,7 @@ bool
 http_post_wait(struct post *p, kp_dur_ns limit, const atomic_bool *stop,
     struct http_post_answer *a)
 {
-	kp_mono_ns until = kp_mono_now() + limit;
+	kp_mono_ns until = sat_add(kp_mono_now(), limit);
 	kp_dur_ns left, ms;
 	CURLMsg *m;
 	CURLcode e;

@@ -369,7 +369,8 @@ measured_figures(struct measured *s, struct kp_query *q,
 	if (since < r->until)
 		err = report_from_db(q, &range, &s->since);
 	s->figures = s->since;
-	return err;
+	/* Of too many request types there are other hints. */
+	return err == KP_ELIMIT ? KP_OK : err;
 }
 
 static enum kp_err
@@ -723,7 +724,7 @@ report_hints(struct kp_query *q, const struct kp_query_range *range,
 		hint_events(&events, report);
 		hint_disk(q, report);
 		hint_sampling(&events, report);
-		if (s.conf != NULL && s.figures != NULL) {
+		if (s.conf != NULL && s.figures != NULL && !s.figures->totals) {
 			hint_endless(&s, is_native(&events), report);
 			hint_clauses(&s, report);
 		}

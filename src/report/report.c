@@ -387,6 +387,7 @@ struct source {
 	const char *const *nodes, *const *tiers;
 	size_t nnodes, ntiers;	/* cells of other tiers are ignored */
 	const char *identity;	/* glob; NULL: all */
+	bool totals;		/* the row of all alone */
 };
 
 /* Copies n texts; *count are there, also after an error. */
@@ -434,7 +435,7 @@ identities(const struct source *s, const char ***out, size_t *count)
 	if (v == NULL)
 		return KP_ENOMEM;
 	for (size_t i = 0; i < sum->ncells; i++) {
-		if (is_wanted(s, sum->cells[i].identity))
+		if (!s->totals && is_wanted(s, sum->cells[i].identity))
 			v[n++] = sum->cells[i].identity;
 	}
 	qsort(v, n, sizeof(*v), text_cmp);
@@ -572,10 +573,14 @@ report_make(const struct source *s, struct report **out)
 		.uncounted = sum->uncounted, .losses = sum->losses,
 		.traced_call = sum->traced_call,
 		.traced_caller = sum->traced_caller,
-		.filtered = s->identity != NULL };
+		.totals = s->totals, .filtered = s->identity != NULL };
 	if (r->filtered) {
 		whole.identity = NULL;
 		err = report_make(&whole, &r->whole);
+		/* A filter is the way out where there are too many. */
+		whole.totals = err == KP_ELIMIT;
+		if (whole.totals)
+			err = report_make(&whole, &r->whole);
 	}
 	if (err == KP_OK)
 		err = copy_texts(&r->nodes, &r->nnodes, s->nodes, s->nnodes);

@@ -69,6 +69,7 @@ struct report {
 	bool filtered;			/* rows[0] is the sum of the identities
 					   asked for, not of all: */
 	struct report *whole;		/* the report of all; else NULL */
+	bool totals;			/* it has rows[0] alone: too many for more */
 	char **nodes, **tiers;
 	size_t nnodes, ntiers;
 	struct report_row *rows;

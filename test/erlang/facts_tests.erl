@@ -52,6 +52,17 @@ modules_test() ->
     ?assertEqual([{busy, 2}, {idle, 3}], lists:sort(lists:droplast(element(4, Statem)))),
     [begin code:purge(M), code:delete(M) end || M <- [made_server, made_statem]].
 
+%% Its attribute is no proper list: it says nothing of itself, and the others do.
+odd_test() ->
+    {ok, made_odd, Plain} = compile:forms([{attribute, 1, module, made_odd}]),
+    {ok, made_odd, Chunks} = beam_lib:all_chunks(Plain),
+    Odd = term_to_binary([{behaviour, [gen_server | tail]}]),
+    {ok, Beam} = beam_lib:build_module(lists:keystore("Attr", 1, Chunks, {"Attr", Odd})),
+    {module, made_odd} = code:load_binary(made_odd, "made.erl", Beam),
+    [{0, 0, [], []}, {N, 0, _, []}] = ask({modules, [made_odd, lists]}),
+    ?assert(N > 0),
+    code:purge(made_odd), code:delete(made_odd).
+
 %% A module that was made at run time.
 made(Name, Behaviour, Exports) ->
     {ok, Name, Beam} =

@@ -365,6 +365,40 @@ fallback(void **state)
 	free(s);
 }
 
+/*
+ * Years of merged files may hold more request types than a report has rows.  A filter
+ * is the way out, and was refused as well.
+ */
+static void
+more_types_than_rows(void **state)
+{
+	static char names[REPORT_ROWS_MAX][8];
+	struct kp_query_range range = { .until = INT64_MAX };
+	struct count *counts = calloc(REPORT_ROWS_MAX, sizeof(*counts));
+	struct kp_query *q;
+	struct report *r;
+	char path[32], *why;
+
+	(void)state;
+	for (unsigned i = 0; i < REPORT_ROWS_MAX; i++) {
+		snprintf(names[i], sizeof(names[i]), "t%05u", i);
+		counts[i] = (struct count){ "_total", names[i], 1, 0 };
+	}
+	store(path, conf_text, counts, REPORT_ROWS_MAX, REPORT_ROWS_MAX, NULL, 0);
+	free(counts);
+	assert_int_equal(kp_query_open(&q, path, &why), KP_OK);
+	assert_int_equal(report_from_db(q, &range, &r), KP_ELIMIT);
+	range.identity_glob = "t0001?";
+	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
+	assert_int_equal(r->nrows, 11);
+	assert_int_equal(r->rows[0].cells[0].requests, 10);
+	report_hints(q, &range, r);
+	assert_true(r->hinted);
+	report_free(r);
+	kp_query_close(q);
+	unlink(path);
+}
+
 int
 main(void)
 {
@@ -374,7 +408,8 @@ main(void)
 		cmocka_unit_test(reloaded_elsewhere),
 		cmocka_unit_test(beside_the_report), cmocka_unit_test(endless),
 		cmocka_unit_test(runaway),
-		cmocka_unit_test(fallback), cmocka_unit_test(sampling) };
+		cmocka_unit_test(fallback), cmocka_unit_test(sampling),
+		cmocka_unit_test(more_types_than_rows) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,7 +246,7 @@ facts_apps(const struct facts *f, const char **v, size_t max)
 
 /* ---- modules ---- */
 
-/* Copies a list as it came. */
+/* Copies a list as it came.  One that is too long says nothing. */
 static enum kp_err
 keep(struct kp_buf *b, struct kp_term *r)
 {
@@ -255,6 +255,10 @@ keep(struct kp_buf *b, struct kp_term *r)
 	kp_buf_init(b, FNS_BYTES_MAX);
 	if (r->err == KP_OK)
 		kp_buf_put(b, s.p, s.n);
+	if (b->err == KP_ELIMIT) {
+		kp_buf_free(b);
+		kp_buf_init(b, FNS_BYTES_MAX);
+	}
 	return r->err != KP_OK ? r->err : b->err;
 }
 

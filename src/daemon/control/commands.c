@@ -378,9 +378,15 @@ do_dump(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
 	const struct kp_moment now = kp_moment_now();
-	struct dump *dump = malloc(sizeof(*dump));
+	struct dump *dump;
 
 	(void)cmd;
+	/* Windows are cut short only for a dump that is made. */
+	if (!deferred_may_call(cs->p->deferred)) {
+		control_refuse(c, "too many dumps at once");
+		return;
+	}
+	dump = malloc(sizeof(*dump));
 	if (dump == NULL) {
 		control_refuse(c, "out of memory");
 		return;
@@ -388,10 +394,7 @@ do_dump(struct commands *cs, struct control_client *c,
 	*dump = (struct dump){ cs->p, control_client_id(c) };
 	for (unsigned i = 0; i < targets_count(cs->p->targets); i++)
 		target_rotate(targets_at(cs->p->targets, i), now);
-	if (!deferred_call(cs->p->deferred, dump, dump_done)) {
-		free(dump);
-		control_refuse(c, "too many dumps at once");
-	}
+	deferred_call(cs->p->deferred, dump, dump_done);
 }
 
 static void
