@@ -236,7 +236,7 @@ uint32_t kp_requests_node(struct kp_requests *rs, const char *name);
 void kp_requests_remove(struct kp_requests *rs, uint32_t node,
     enum kp_loss cause);
 /* The node's release (27): it determines which ends of calls the relay sees. */
-void kp_requests_release(struct kp_requests *rs, uint32_t node, int otp);
+void kp_requests_set_otp(struct kp_requests *rs, uint32_t node, int otp);
 /*
  * From now on its events are the native probe's, which reports every exception.
  * all_exact: each call has its own return or exception; return_to is ignored.
@@ -269,7 +269,7 @@ void kp_requests_pass(struct kp_requests *rs, uint32_t node,
  * Closes requests that began on the node and are due at this time of its clock
  * (a batch's SentAt).
  */
-void kp_requests_expire(struct kp_requests *rs, uint32_t node,
+void kp_requests_close_due(struct kp_requests *rs, uint32_t node,
     kp_target_ns now);
 /*
  * Ends all that is in flight on the node, because of an overload, a lost
@@ -332,11 +332,11 @@ size_t kp_requests_oldest(struct kp_requests *rs, uint32_t node,
  */
 bool kp_requests_in_call(const struct kp_requests *rs,
     const struct kp_flight *f, kp_target_ns from, kp_target_ns to);
-/* Adds the node's losses since the last kp_requests_losses() to *to. */
-void kp_requests_lost(const struct kp_requests *rs, uint32_t node,
+/* Adds the node's losses since the last kp_requests_losses_take() to *to. */
+void kp_requests_losses_add(const struct kp_requests *rs, uint32_t node,
     struct kp_losses *to);
 /* The same; from now on they count from zero. */
-void kp_requests_losses(struct kp_requests *rs, uint32_t node,
+void kp_requests_losses_take(struct kp_requests *rs, uint32_t node,
     struct kp_losses *to);
 /* The number of its entry events, for the balance of losses. */
 uint64_t kp_requests_entries(const struct kp_requests *rs, uint32_t node);

@@ -256,7 +256,7 @@ void kp_stats_rename(struct kp_stats *st, const char *node);
 void kp_stats_names(struct kp_stats *st, const struct kp_requests *rs);
 
 /* Sets whether garbage collection is measured on its node: kp_conf_gc(). */
-void kp_stats_release(struct kp_stats *st, bool gc_shared);
+void kp_stats_set_gc(struct kp_stats *st, bool gc_shared);
 
 /*
  * by_node, borrowed: KP_NODES_MAX pointers to the nodes' kp_stats, or NULL;

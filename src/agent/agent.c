@@ -1,6 +1,6 @@
 /*
- * agent.c - the connection to one target: makes it, renews the lease, passes on what
- * the agent sends, and ends it.  The constants in labels.
+ * agent.c - makes the connection to one target, renews the lease, passes on what the
+ * agent sends, and ends it; gives out the constants in labels.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /*
- * agent_ask.c - the state of a target, what it was asked, and how a connection ends.
+ * agent_ask.c - keeps the state of a target, asks it and passes on its answers, and
+ * ends a connection.
  *
  * Each question has a number and a limit, so a target that hangs is a lost connection
- * like any other.  A connection that is lost after the first successful attach is made
- * again, with backoff; when the first attempt fails, the owner decides whether to try
- * again.
+ * like any other.  After the first successful attach it makes a lost
+ * connection again, with backoff; when the first attempt fails, the owner decides
+ * whether to try again.
  */
 #include <stdio.h>
 #include <string.h>

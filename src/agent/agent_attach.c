@@ -1,15 +1,15 @@
 /*
- * agent_attach.c - from a new connection to an agent that runs, with its probe: looks
- * whether one is there already and whether the node has room, loads ours and starts
- * it, and has it load the native probe.
+ * agent_attach.c - gets from a new connection to an agent that runs, with its probe:
+ * looks whether one is there already and whether the node has room, loads ours and
+ * starts it, and has it load the native probe.
  *
  * Questions go to the target's rex, one at a time: only the state shows which
  * question an answer belongs to.
  *
  * The agent starts with the relay.  kprofd sends it the native probe's module and the
  * name of the library, which must be on the target's host: on this machine it is our
- * own.  Where the target cannot load that, and the user lets us, the library itself is
- * sent, once the agent has said that it takes one of this kind
+ * own.  Where the target cannot load that, and the user lets us, kprofd sends the library
+ * itself, once the agent has said that it takes one of this kind
  * (kprof_agent_library.erl).
  */
 #include <stdio.h>

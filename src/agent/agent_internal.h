@@ -1,6 +1,6 @@
 /*
- * agent_internal.h - what the files of one target's agent share.  A file calls only
- * those above it in this list.
+ * agent_internal.h - declares what the files of one target's agent share.  A file calls
+ * only those above it in this list, and the constants in labels (agent.h).
  *
  *   agent_msg.c     the messages as bytes; keeps no state
  *   agent_ask.c     states, questions and their answers, the end of a connection

@@ -1,5 +1,5 @@
 /*
- * agent_msg.h - the messages between kprofd and kprof_agent.erl, as bytes.
+ * agent_msg.h - writes and reads the messages between kprofd and kprof_agent.erl.
  *
  * To the agent:    {kprof, OurPid, Ref, Command}
  * From the agent:  {kprof_events, ...} (kprofd/trace.h),
@@ -10,7 +10,7 @@
  *                  {kprof_stacks | kprof_groups, ...} (kprofd/stacks.h), which
  *                  its sampler sends
  *
- * Senders are not checked: our pid is a secret of the agent and its helpers.
+ * Nobody checks who sends: our pid is a secret of the agent and its helpers.
  *
  * msg_command(), msg_eval_begin(), msg_load_begin(), msg_eval_end() and msg_text()
  * serve the other modules that are loaded into nodes, too (profile/node/injected.c).

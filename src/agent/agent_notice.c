@@ -1,5 +1,5 @@
 /*
- * agent_notice.c - what the agent reports without being asked: {kprof_notice,
+ * agent_notice.c - reads what the agent reports without being asked: {kprof_notice,
  * Kind, What, Number}.
  *
  *   trip        what passed its limit; its queue

@@ -1,5 +1,5 @@
 /*
- * agent_plan.c - what is armed on a target.
+ * agent_plan.c - decides what is armed on a target, and changes it.
  *
  * A run finds out which functions of a tiers.conf the target has and how often they
  * are called, and judges them.  There are three, with the same questions:

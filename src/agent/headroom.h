@@ -1,12 +1,13 @@
 /*
- * headroom.h - what a node has left of the things whose end is its own end: atoms,
- * processes, and the memory that its control group may have.  Asked over rex before
- * anything is loaded there.
+ * headroom.h - asks a node over rex, before anything is loaded there, what it has left
+ * of the things whose end is its own end: atoms, processes, and the memory that its
+ * control group may have.
  *
  * The questions must be cheap for a node that has next to nothing left.  They name no
  * atom that a node does not have, call only code that every node has loaded, and read
  * files of /proc and /sys/fs/cgroup in the node's own process, which may be in a
- * container.  erlang:memory() is not asked: the first time it makes some 310 atoms.
+ * container.  They do not call erlang:memory(), which makes some
+ * 310 atoms the first time.
  */
 #ifndef KPROFD_AGENT_HEADROOM_H
 #define KPROFD_AGENT_HEADROOM_H

@@ -76,7 +76,7 @@ conn_fail(struct dist_conn *c, const char *why)
  * event_active() would keep them waiting.
  */
 static void
-conn_read_again(struct dist_conn *c)
+conn_read_soon(struct dist_conn *c)
 {
 	static const struct timeval soon = { 0, 0 };
 
@@ -91,7 +91,7 @@ conn_block_write(struct dist_conn *c, short wants)
 	if ((wants & POLLOUT) != 0)
 		event_add(c->wr, NULL);
 	if (c->write_blocked)
-		conn_read_again(c);
+		conn_read_soon(c);
 }
 
 static void
@@ -116,7 +116,7 @@ conn_flush(struct dist_conn *c)
 	c->sent = 0;
 	c->write_blocked = false;
 	/* A write may have taken in what the descriptor will not announce. */
-	conn_read_again(c);
+	conn_read_soon(c);
 }
 
 void
@@ -204,7 +204,7 @@ conn_read_some(struct dist_conn *c)
 	while (i < READS_AT_ONCE && !c->down && conn_read(c))
 		i++;
 	if (!c->down)
-		conn_read_again(c);
+		conn_read_soon(c);
 	if (!c->down && c->write_blocked) {
 		c->write_blocked = false;
 		conn_flush(c);
@@ -272,6 +272,6 @@ dist_conn_new(struct event_base *base, struct channel *channel,
 		conn_destroy(c);
 		return NULL;
 	}
-	conn_read_again(c);
+	conn_read_soon(c);
 	return c;
 }

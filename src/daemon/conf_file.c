@@ -1,7 +1,7 @@
 /*
  * conf_file.c - reads and parses tiers.conf, and writes its mistakes to the log
- * and, at a reload, for the client; frees what a reload has replaced when the
- * store has completed a sync that began after that.
+ * and, at a reload, for the client; frees what a reload has replaced once a sync of
+ * the store that began after the reload has ended.
  */
 #include <stdio.h>
 #include <stdlib.h>

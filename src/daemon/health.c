@@ -1,6 +1,6 @@
 /*
  * health.c - compares the status of the store and of the exporter with that of
- * the last check, logs what changed, and writes it out.
+ * the last check, logs what changed, and writes both for `kprof status` and /metrics.
  */
 #include <inttypes.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * An entry has the kind of its event, the same as in the database's view
  * `events` if the event is stored too, and the target that it is about.
  * Whatever the texts hold (they come from targets), an entry is one line,
- * without terminal control characters, and valid JSON in a JSON log.  Only the
- * edges log; the core returns errors.  Any thread may log; the other functions
+ * without terminal control characters, and valid JSON in a JSON log.  The pure
+ * rooms return errors, and only their callers log.  Any thread may log; the other functions
  * are for one thread.
  */
 #ifndef KPROFD_DAEMON_LOG_H

@@ -209,7 +209,7 @@ parent_holds(const struct kp_requests *rs, const struct req *rq,
  * request like its own.  They count where that began.
  */
 static void
-req_settle_parent(struct kp_requests *rs, struct req *rq)
+req_decide_parent(struct kp_requests *rs, struct req *rq)
 {
 	uint32_t node;
 
@@ -242,7 +242,7 @@ req_close(struct kp_requests *rs, struct req *rq)
 {
 	bool open = false;
 
-	req_settle_parent(rs, rq);
+	req_decide_parent(rs, rq);
 	for (uint32_t i = 0; i < rq->ncalls; i++)
 		if (rq->calls[i].c.outcome == KP_OPEN) {
 			proc_settle(rs, rq->calls[i].c.proc, rq);
@@ -270,7 +270,7 @@ static void
 req_drop_early(struct kp_requests *rs, struct req *rq)
 {
 	if (rq->r.label >= ORPHAN) {
-		orphan_settle(rs, rq, true);
+		orphan_place(rs, rq, true);
 		return;
 	}
 	req_lose_calls(rs, rq, 1, KP_LOSS_STALE);
@@ -325,7 +325,7 @@ node_settle_orphans(struct kp_requests *rs, struct rnode *nd, kp_target_ns due)
 	    due - rq->touched >= KP_HORIZON / 2; rq = next) {
 		next = TAILQ_NEXT(rq, link);
 		if (rq->r.label >= ORPHAN)
-			orphan_settle(rs, rq, due - rq->touched >=
+			orphan_place(rs, rq, due - rq->touched >=
 			    KP_HORIZON / 4 * 3);
 		else
 			n++;
@@ -334,16 +334,16 @@ node_settle_orphans(struct kp_requests *rs, struct rnode *nd, kp_target_ns due)
 
 /* Requests of nd are about to close: orphans of all nodes may be theirs. */
 static void
-orphans_settle(struct kp_requests *rs, const struct rnode *nd, kp_target_ns due)
+orphans_place_all(struct kp_requests *rs, const struct rnode *nd, kp_target_ns due)
 {
-	for (uint32_t i = 0; i < KP_NODES_MAX && rs->nearly > 0; i++)
+	for (uint32_t i = 0; i < KP_NODES_MAX && rs->n_early > 0; i++)
 		if (rs->nodes[i].name != NULL)
 			node_settle_orphans(rs, &rs->nodes[i],
 			    node_time(rs, nd->index, i, due));
 }
 
 void
-kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
+kp_requests_close_due(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 {
 	struct rnode *nd;
 	kp_target_ns due;
@@ -365,7 +365,7 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 	nd->now = now;
 	due = node_due(rs, nd, now);
 	if (rs->next_orphan > 0)
-		orphans_settle(rs, nd, due);
+		orphans_place_all(rs, nd, due);
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_EARLY])) != NULL &&
 	    due - rq->touched >= KP_HORIZON)
 		req_drop_early(rs, rq);
@@ -455,7 +455,7 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 		req_close(rs, rq);
 	abandoned_note(nd);
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_LIVE])) != NULL) {
-		req_settle_parent(rs, rq);
+		req_decide_parent(rs, rq);
 		nd->lost.n[cause] += !rq->collided;
 		req_lose_calls(rs, rq, 1, KP_LOSS_WITH_REQUEST);
 		req_drop(rs, rq);

@@ -49,7 +49,7 @@ void proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
 void proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
     kp_target_ns at);
 /* A call made by fn: if that is open, it runs, and nothing above it does. */
-void proc_reconcile_caller(struct kp_requests *rs, struct proc *p, uint32_t fn);
+void proc_caller_runs(struct kp_requests *rs, struct proc *p, uint32_t fn);
 /* The call in doubt at position i is over, with what was open above it. */
 void proc_settle_at(struct kp_requests *rs, struct proc *p, uint32_t i,
     kp_target_ns at);
@@ -80,13 +80,6 @@ void procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now);
 void procs_abandon(struct kp_requests *rs, struct rnode *nd,
     enum kp_loss cause);
 
-/*
- * The open request that set_token began in this process and that the label is
- * of, or inside; NULL: none, or the process has begun a call since then.
- */
-struct req *mark_on_top(const struct kp_requests *rs, const struct proc *p,
-    uint64_t label);
-
 /* ---- reconcile.c ---- */
 
 /*
@@ -103,7 +96,7 @@ uint64_t proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
 uint64_t message_works_for(struct kp_requests *rs, const struct rnode *nd,
     uint64_t receiver, const struct token *t, kp_target_ns sent);
 /* The label of the innermost open call that is not in doubt; 0: none. */
-uint64_t proc_inside(const struct proc *p);
+uint64_t proc_innermost_label(const struct proc *p);
 /* The process works for the request `of` with this token from now on. */
 void proc_note_work(struct kp_requests *rs, uint64_t proc,
     const struct token *t, uint64_t of);
@@ -119,7 +112,7 @@ struct req *orphan_make(struct kp_requests *rs, const struct token *t,
 /* That whose call p is in, with this token still; NULL: none. */
 struct req *orphan_around(const struct proc *p, const struct token *t);
 /* Gives its calls to the request that they are of; last: or counts them as lost. */
-void orphan_settle(struct kp_requests *rs, struct req *orphan, bool last);
+void orphan_place(struct kp_requests *rs, struct req *orphan, bool last);
 /*
  * p begins rq: what other processes are sent from now on is of rq.  t: the token
  * that it had, when it worked for the request `of`.
@@ -205,8 +198,15 @@ uint32_t align_calls(struct kp_requests *rs, struct req *rq);
 /* Frees it without handing it on. */
 void req_drop(struct kp_requests *rs, struct req *rq);
 
+/* ---- request.c: what files above it need ---- */
+
+/*
+ * The open request that set_token began in this process and that the label is
+ * of, or inside; NULL: none, or the process has begun a call since then.
+ */
+struct req *mark_on_top(const struct kp_requests *rs, const struct proc *p,
+    uint64_t label);
 /* rq will be closed: fetches what the next one in its list needs. */
 void prefetch_close(const struct kp_requests *rs, const struct req *rq);
-#define PREFETCH_MAX 64	/* events: what they touch fits in a cache */
 
 #endif

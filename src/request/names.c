@@ -185,13 +185,13 @@ fns_number(struct fns *f, struct kp_span raw, bool called)
 }
 
 uint32_t
-fns_called(struct fns *f, struct kp_span raw)
+fns_of_call(struct fns *f, struct kp_span raw)
 {
 	return fns_number(f, raw, true);
 }
 
 uint32_t
-fns_caller(struct fns *f, struct kp_span raw)
+fns_of_caller(struct fns *f, struct kp_span raw)
 {
 	return fns_number(f, raw, false);
 }

@@ -50,9 +50,9 @@ void fns_free(struct fns *f);
  * The number of a function that was called, an index into v; KP_NONE when it is not an
  * MFA or the table full.
  */
-uint32_t fns_called(struct fns *f, struct kp_span raw);
-/* That of a function that control is, or goes, back in. */
-uint32_t fns_caller(struct fns *f, struct kp_span raw);
+uint32_t fns_of_call(struct fns *f, struct kp_span raw);
+/* The number of the function that called, or that control went back to. */
+uint32_t fns_of_caller(struct fns *f, struct kp_span raw);
 
 /* ---- request types ("identities") ---- */
 

@@ -45,7 +45,7 @@ kp_requests_node(struct kp_requests *rs, const char *name)
 }
 
 void
-kp_requests_release(struct kp_requests *rs, uint32_t node, int otp)
+kp_requests_set_otp(struct kp_requests *rs, uint32_t node, int otp)
 {
 	rs->nodes[node].chain_is_ambiguous = otp <= 26;
 	rs->nodes[node].all_exact = false;
@@ -87,7 +87,7 @@ kp_requests_undecided(const struct kp_requests *rs, uint32_t node)
 }
 
 void
-kp_requests_lost(const struct kp_requests *rs, uint32_t node,
+kp_requests_losses_add(const struct kp_requests *rs, uint32_t node,
     struct kp_losses *to)
 {
 	for (size_t i = 0; i < KP_LOSS_COUNT; i++)
@@ -95,9 +95,9 @@ kp_requests_lost(const struct kp_requests *rs, uint32_t node,
 }
 
 void
-kp_requests_losses(struct kp_requests *rs, uint32_t node, struct kp_losses *to)
+kp_requests_losses_take(struct kp_requests *rs, uint32_t node, struct kp_losses *to)
 {
-	kp_requests_lost(rs, node, to);
+	kp_requests_losses_add(rs, node, to);
 	rs->nodes[node].lost = (struct kp_losses){ 0 };
 }
 

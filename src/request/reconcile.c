@@ -31,6 +31,12 @@
  * (limits.md, "Where requests meet", tells users what follows.)
  *
  * The last part finds servers that answer with the token of another request.
+ *
+ * Words: a label is `spread` once it was met in another request's work.  A call is
+ * `strayed` if it had another request's token, and is counted for its own; it is lost
+ * as `crossed` if nobody can tell whose it is, and `crossed` servers cause that.  An
+ * `orphan` holds calls until that is known.  A token is `unowned` if a tier gave it to
+ * a process without one, and a call with one is NOBODYS, `outside` of requests.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -307,7 +313,7 @@ own_request(const struct kp_requests *rs, const struct rnode *nd,
 }
 
 uint64_t
-proc_inside(const struct proc *p)
+proc_innermost_label(const struct proc *p)
 {
 	for (uint32_t i = p->n; i > 0; i--)
 		if (p->v[i - 1].doubt == DOUBT_NONE)
@@ -349,7 +355,7 @@ proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
 		of = worked_get(rs, t->from, t->label, t->last);
 		sender = proc_get(rs, t->from);
 		if (of == 0 && sender != NULL &&
-		    proc_inside(sender) == t->label)
+		    proc_innermost_label(sender) == t->label)
 			of = t->label;
 		if (of != 0 || (known && rq->calls[0].c.proc == t->from))
 			return of != 0 ? of : t->label;
@@ -536,7 +542,7 @@ orphan_adopt(struct kp_requests *rs, struct req *orphan, enum kp_loss *cause)
 }
 
 void
-orphan_settle(struct kp_requests *rs, struct req *orphan, bool last)
+orphan_place(struct kp_requests *rs, struct req *orphan, bool last)
 {
 	enum kp_loss cause;
 

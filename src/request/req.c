@@ -157,7 +157,7 @@ req_unlink(struct kp_requests *rs, struct req *rq)
 	req_unlist(rs, rq);
 	map_remove(&rs->by_label, rq->r.label);
 	if (rq->state == REQ_EARLY) {
-		rs->nearly--;
+		rs->n_early--;
 	} else {
 		rs->in_flight--;
 		nd->in_flight--;
@@ -176,7 +176,7 @@ req_make_early(struct kp_requests *rs, uint64_t label, uint32_t node,
 	    .outcome = KP_UNFINISHED, .node = (uint8_t)node } };
 	struct req *rq;
 
-	if (label == 0 || rs->nearly == EARLY_MAX ||
+	if (label == 0 || rs->n_early == EARLY_MAX ||
 	    (rq = req_new(rs)) == NULL)
 		return NULL;
 	rq->r = (struct kp_request){ .label = label,
@@ -188,7 +188,7 @@ req_make_early(struct kp_requests *rs, uint64_t label, uint32_t node,
 		return NULL;
 	}
 	req_enlist(rs, rq, REQ_EARLY);
-	rs->nearly++;
+	rs->n_early++;
 	return rq;
 }
 
@@ -196,7 +196,7 @@ void
 req_leave_early(struct kp_requests *rs, struct req *rq)
 {
 	req_unlist(rs, rq);
-	rs->nearly--;
+	rs->n_early--;
 }
 
 void

@@ -118,6 +118,8 @@ mark_clear(struct kp_requests *rs, const struct proc *p,
  * changes all of it, so that looks everything up again.
  */
 
+#define PREFETCH_MAX 64	/* events: what they touch fits in a cache */
+
 #define LINES_MAX 16	/* of a request's calls: the processor fetches the rest */
 
 /* Fewer processes than this, of 256 bytes each, stay in the cache. */
@@ -421,7 +423,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	bool set = rs->fns.v[fn].mark == KP_MARK_SET;
 
 	p->node->entries++;
-	proc_reconcile_caller(rs, p, caller);
+	proc_caller_runs(rs, p, caller);
 	if (set)
 		mark_again(rs, p, ev);
 	proc_reconcile_entry(rs, p, old_label != 0 ? old_label : ev->old_label, fn,
@@ -498,13 +500,13 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	uint64_t of;
 	bool unsure, unowned;
 
-	proc_reconcile_caller(rs, p, caller);
+	proc_caller_runs(rs, p, caller);
 	orphan = orphan_around(p, &held);
 	of = orphan != NULL ? orphan->r.label :
 	    proc_works_for(rs, p->node, p->id, &held, ev->ts);
 	if (of == 0)
-		of = proc_inside(p);
-	unsure = ev->label != 0 && (of == 0 || (proc_inside(p) == 0 &&
+		of = proc_innermost_label(p);
+	unsure = ev->label != 0 && (of == 0 || (proc_innermost_label(p) == 0 &&
 	    sender_is_behind(rs, p->node, &held, ev->ts)));
 	o.label = proc_reconcile_label(rs, p, unsure ? ev->label : of, ev->ts);
 	if (o.label != of && ev->label != 0 && !unsure)
@@ -517,7 +519,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	if (unsure && o.label == ev->label) {
 		unowned = kp_label_is_unowned(ev->label);
 		if (!unowned || (held.from != 0 && held.from != p->id &&
-		    rs->nearly < UNOWNED_MAX))
+		    rs->n_early < UNOWNED_MAX))
 			o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
 		if (o.rq == NULL) {
 			p->node->lost.n[KP_LOSS_CROSSED] += !unowned;
@@ -578,7 +580,7 @@ on_clear(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	uint64_t label = kp_label_is_unowned(ev->label) ?
 	    proc_works_for(rs, p->node, p->id, &held, ev->ts) : ev->label;
 
-	proc_reconcile_caller(rs, p, caller);
+	proc_caller_runs(rs, p, caller);
 	o.label = proc_reconcile_label(rs, p, orphan != NULL ? orphan->r.label :
 	    label, ev->ts);
 	if (label != 0)
@@ -589,7 +591,7 @@ on_clear(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 static uint32_t
 span_caller(struct kp_requests *rs, struct kp_span raw)
 {
-	return raw.n > 0 ? fns_caller(&rs->fns, raw) : KP_NONE;
+	return raw.n > 0 ? fns_of_caller(&rs->fns, raw) : KP_NONE;
 }
 
 /* Keeps the time of a process from running back, so that its calls nest. */
@@ -605,7 +607,7 @@ static void
 on_opening(struct kp_requests *rs, struct rnode *nd,
     const struct kp_event *ev)
 {
-	uint32_t fn = ev->mfa.n > 0 ? fns_called(&rs->fns, ev->mfa) : KP_NONE;
+	uint32_t fn = ev->mfa.n > 0 ? fns_of_call(&rs->fns, ev->mfa) : KP_NONE;
 	uint32_t caller = span_caller(rs, ev->caller);
 	uint64_t id = pid_key(nd->index, &ev->pid);
 	struct proc *p = proc_get(rs, id);

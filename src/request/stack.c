@@ -378,7 +378,7 @@ proc_runs(struct proc *p, uint32_t i)
 }
 
 void
-proc_reconcile_caller(struct kp_requests *rs, struct proc *p, uint32_t fn)
+proc_caller_runs(struct kp_requests *rs, struct proc *p, uint32_t fn)
 {
 	uint32_t runs = p->n, keep;
 	struct open o;

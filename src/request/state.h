@@ -1,7 +1,8 @@
 /*
  * state.h - what src/request keeps, and the lower half of its files.
  *
- * The files, from the bottom up.  Each calls only files above it in this list:
+ * The files, from the bottom up.  Each calls only files above it in this list, but for
+ * req_drop() of close.c, which reconcile.c calls, and what life.h names at its end:
  *
  *   names.h     tables of names; they know nothing of requests
  *     names.c          functions, request types, receivers of messages
@@ -269,7 +270,7 @@ struct kp_requests {
 	struct rnode nodes[KP_NODES_MAX];
 	uint32_t nnodes;	/* that have a name */
 	size_t in_flight;	/* of all nodes, without the early ones */
-	size_t nearly;		/* early ones of all nodes */
+	size_t n_early;		/* early ones of all nodes */
 	uint64_t calls;		/* of all requests in flight */
 	struct map buried;	/* label -> index of its tombstone: req.c */
 	uint32_t ntombs, tombs_room;	/* of all nodes */

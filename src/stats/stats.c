@@ -72,7 +72,7 @@ kp_stats_new(const struct kp_conf *conf, const char *node)
 }
 
 void
-kp_stats_release(struct kp_stats *st, bool gc_shared)
+kp_stats_set_gc(struct kp_stats *st, bool gc_shared)
 {
 	st->has_gc = kp_conf_gc(st->conf, gc_shared);
 }

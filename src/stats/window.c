@@ -185,6 +185,7 @@ kp_stats_rotate(struct kp_stats *st, kp_wall_ns start, kp_wall_ns end)
 
 	if (w == NULL)
 		return NULL;
+	/* Only the array: the window has the histograms now. */
 	free(cells_take(&st->cells));
 	w->nwaits = st->waits.n;
 	w->waits = waits_take(&st->waits);

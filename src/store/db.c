@@ -392,7 +392,7 @@ rows_delete(struct kp_db *db, enum stmt del)
 		id[n++] = row_get(db, 0);
 	row_leave(db);
 	for (size_t i = 0; i < n; i++) {
-		row_run(db, del, id[i]);
+		row_exec_ints(db, del, id[i]);
 		if (sqlite3_total_changes(db->conn) - rows > DELETE_ROWS)
 			break;
 	}

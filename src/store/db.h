@@ -195,11 +195,11 @@ void row_text(struct kp_db *db, const char *s);
 void row_blob(struct kp_db *db, const void *p, size_t n);
 void row_end(struct kp_db *db);
 /* Starts a statement with values that are integers; and runs it as well. */
-#define row_query(db, which, ...) row_ints(db, which, \
+#define row_begin_ints(db, which, ...) row_ints(db, which, \
 	(const int64_t[]){ __VA_ARGS__ }, \
 	sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
-#define row_run(db, which, ...) \
-	(row_query(db, which, __VA_ARGS__), row_end(db))
+#define row_exec_ints(db, which, ...) \
+	(row_begin_ints(db, which, __VA_ARGS__), row_end(db))
 void row_ints(struct kp_db *db, enum stmt which, const int64_t *v, size_t n);
 /*
  * To read a query's rows, start it, fill in, and call row_next() until it
@@ -376,7 +376,7 @@ int64_t levels_above(struct kp_db *db, int64_t level, int64_t of);
  * Call it before a window is written: deletes the sums of the slots that it
  * starts in, so that they are made again.
  */
-void levels_window(struct kp_db *db, int64_t node, kp_wall_ns start);
+void levels_forget_sums(struct kp_db *db, int64_t node, kp_wall_ns start);
 /* Writes one sum that is due.  False: none is due. */
 bool levels_make(struct kp_db *db, kp_wall_ns now, kp_dur_ns interval);
 /*

@@ -6,7 +6,7 @@
  * A run that has no end when the next one starts did not end cleanly: no other
  * process can be writing, since schema_open() holds the lock.
  *
- * SQLite goes on writing to its open file, which has lost its name; and it
+ * When the file was moved or deleted, SQLite goes on writing to its open file; and it
  * would apply a WAL under the old name to the next file, and damage that.  So
  * the writer checks before every batch whether the names still lead to the open
  * files.

@@ -1,5 +1,5 @@
 /*
- * insert.c - writes windows, slow requests and events as rows.
+ * insert.c - writes windows, slow requests, and what happened (table event) as rows.
  *
  * Calls of a request are sorted by start, but in a readable tree every call
  * follows its parent.  So they are numbered depth first, siblings in order of
@@ -36,7 +36,7 @@ cost_row(struct kp_db *db, int64_t window, const struct kp_cost *c)
 {
 	if (!has_cost(c))
 		return;
-	row_query(db, ST_COST, window, c->events,
+	row_begin_ints(db, ST_COST, window, c->events,
 	    c->armed_calls, c->agent, kp_cost_total(c));
 	row_opt(db, c->traced_call > 0, c->traced_call);
 	row_opt(db, c->traced_call > 0, c->traced_caller);
@@ -56,8 +56,8 @@ db_window(struct kp_db *db, const struct kp_window *w,
 	if (lost != NULL)
 		drop_counts_add_to(lost, &head);
 	db->last_end = w->end;
-	levels_window(db, node, w->start);
-	row_run(db, ST_WINDOW, db->run, node, w->start, w->end,
+	levels_forget_sums(db, node, w->start);
+	row_exec_ints(db, ST_WINDOW, db->run, node, w->start, w->end,
 	    head.entry_calls, head.sampled);
 	id = db_last_id(db);
 	for (size_t i = 0; i < w->ncells && db->rc == SQLITE_OK; i++)
@@ -66,7 +66,7 @@ db_window(struct kp_db *db, const struct kp_window *w,
 		    &w->cells[i]);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		if (head.losses.n[i] > 0)
-			row_run(db, ST_LOSS, id, db_dim(db, DIM_CAUSE,
+			row_exec_ints(db, ST_LOSS, id, db_dim(db, DIM_CAUSE,
 			    kp_loss_name(i)), head.losses.n[i]);
 	cost_row(db, id, &w->cost);
 	db_waits(db, id, w);
@@ -78,7 +78,7 @@ db_happening(struct kp_db *db, const struct kp_happening *h)
 {
 	int64_t node = db_dim(db, DIM_NODE, h->node);
 
-	row_query(db, ST_EVENT, db->run, node, h->at);
+	row_begin_ints(db, ST_EVENT, db->run, node, h->at);
 	row_text(db, h->kind);
 	row_text(db, h->text);
 	row_end(db);
@@ -179,7 +179,7 @@ call_row(struct kp_db *db, int64_t request, const struct kp_tree *t,
 	bool node = c->node != NULL && strcmp(c->node, t->node) != 0;
 	int64_t node_id = node ? db_dim(db, DIM_NODE, c->node) : 0;
 
-	row_query(db, ST_CALL, request, seq);
+	row_begin_ints(db, ST_CALL, request, seq);
 	row_opt(db, o->depth[i] > 0, o->depth[i] > 0 ? o->seq[c->parent] : 0);
 	row_int(db, o->depth[i]);
 	row_int(db, fn);
@@ -201,7 +201,7 @@ request_row(struct kp_db *db, const struct kp_tree *t)
 	int64_t node = db_dim(db, DIM_NODE, t->node);
 	int64_t identity = db_dim(db, DIM_IDENTITY, t->identity);
 
-	row_query(db, ST_REQUEST, db->run, node, identity, t->start);
+	row_begin_ints(db, ST_REQUEST, db->run, node, identity, t->start);
 	row_opt(db, t->total >= 0, t->total);
 	row_int(db, t->label);
 	row_opt(db, t->parent_label != 0, t->parent_label);
@@ -233,6 +233,6 @@ db_tree(struct kp_db *db, const struct kp_tree *t)
 	for (uint32_t seq = 0; seq < o.n && db->rc == SQLITE_OK; seq++)
 		call_row(db, id, t, &o, seq);
 	db_tree_waits(db, id, t);
-	row_run(db, ST_TIMES, id);
+	row_exec_ints(db, ST_TIMES, id);
 	free(room);
 }

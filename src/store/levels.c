@@ -80,7 +80,7 @@ levels_set(struct kp_db *db, const struct kp_retain *r, kp_dur_ns interval)
 	row_start(db, ST_LEVELS_DEL);
 	row_end(db);
 	for (size_t i = 0; i < l.n; i++)
-		row_run(db, ST_LEVELS_ADD, l.v[i]);
+		row_exec_ints(db, ST_LEVELS_ADD, l.v[i]);
 	db->levels = l;
 }
 
@@ -96,10 +96,10 @@ levels_above(struct kp_db *db, int64_t level, int64_t of)
 }
 
 void
-levels_window(struct kp_db *db, int64_t node, kp_wall_ns start)
+levels_forget_sums(struct kp_db *db, int64_t node, kp_wall_ns start)
 {
-	row_run(db, ST_SUMS_LATE, node, start);
-	row_run(db, ST_LEVELS_BACK, start);
+	row_exec_ints(db, ST_SUMS_LATE, node, start);
+	row_exec_ints(db, ST_LEVELS_BACK, start);
 }
 
 /* ---- adding cells up ---- */
@@ -230,7 +230,7 @@ combine_pieces(struct kp_db *db, const struct range_piece *v, size_t n,
 static int64_t
 next_node(struct kp_db *db, int64_t node)
 {
-	row_query(db, ST_NODE_NEXT, node);
+	row_begin_ints(db, ST_NODE_NEXT, node);
 	return row_value(db, 0);
 }
 
@@ -288,7 +288,7 @@ make_sum(struct kp_db *db, const struct slot *s, int64_t run,
 {
 	int64_t id;
 
-	row_run(db, ST_SUM, SLOT(s), run);
+	row_exec_ints(db, ST_SUM, SLOT(s), run);
 	id = db_last_id(db);
 	combine_pieces(db, v, n, ST_SUM_STAT, id);
 	/* rows of stacks name their node, so sums of all are never read */
@@ -337,7 +337,7 @@ may_add(struct kp_db *db, const struct slot *s, const struct range_plan *parts)
 		if (s->node != 0 && p->level > s->level)
 			return false;
 		for (int k = 0; k < (s->node != 0 ? 2 : 1); k++) {
-			row_query(db, count[k][p->sum], p->id);
+			row_begin_ints(db, count[k][p->sum], p->id);
 			rows[k] += row_value(db, 0);
 			if (rows[k] > CELLS_MAX)
 				return false;
@@ -353,7 +353,7 @@ make(struct kp_db *db, const struct slot *s)
 	struct range_plan parts = { 0 };
 	bool made;
 
-	row_query(db, ST_SUM_THERE, SLOT(s));
+	row_begin_ints(db, ST_SUM_THERE, SLOT(s));
 	if (row_value(db, 0) != 0)
 		return false;
 	find_parts(db, s, &parts);
@@ -374,13 +374,13 @@ find_next(struct kp_db *db, struct slot *x, kp_wall_ns now,
 	kp_dur_ns length = x->level * KP_NS_PER_S;
 	kp_wall_ns start;
 
-	row_query(db, ST_LEVEL_AT, x->level);
+	row_begin_ints(db, ST_LEVEL_AT, x->level);
 	if (!row_next(db))
 		return false;
 	x->start = row_get(db, 0);
 	x->node = row_get(db, 1);
 	row_leave(db);
-	row_query(db, ST_WINDOW_NEXT, x->start);
+	row_begin_ints(db, ST_WINDOW_NEXT, x->start);
 	start = row_value(db, INT64_MAX);
 	if (start == INT64_MAX)
 		return false;
@@ -404,7 +404,7 @@ make_next(struct kp_db *db, struct slot *x)
 		make(db, x);
 		x->start += x->level * KP_NS_PER_S;
 	}
-	row_run(db, ST_LEVEL_DONE, x->start, x->node, x->level);
+	row_exec_ints(db, ST_LEVEL_DONE, x->start, x->node, x->level);
 }
 
 bool
@@ -458,7 +458,7 @@ find_windows(struct kp_db *db, struct slot *s, struct range_plan *found)
 	kp_wall_ns start = s->start;
 	int64_t cells = 0;
 
-	row_query(db, ST_SHOW_PARTS, SLOT_OF_RUN(s));
+	row_begin_ints(db, ST_SHOW_PARTS, SLOT_OF_RUN(s));
 	while (row_next(db)) {
 		cells += row_get(db, 2);
 		if (found->n >= 2 && row_get(db, 1) > start &&
@@ -484,17 +484,17 @@ show_window(struct kp_db *db, const struct slot *s, bool summed,
 {
 	int64_t id;
 
-	row_run(db, ST_SHOW_WINDOW, SLOT_OF_RUN(s));
+	row_exec_ints(db, ST_SHOW_WINDOW, SLOT_OF_RUN(s));
 	id = db_last_id(db);
 	if (summed)
-		row_run(db, ST_SHOW_STAT, SLOT_OF_RUN(s), id);
+		row_exec_ints(db, ST_SHOW_STAT, SLOT_OF_RUN(s), id);
 	else
 		combine_pieces(db, found->v, found->n, ST_STAT, id);
 	db_waits_combine(db, s, id);
 	db_stacks_combine(db, found->v, found->n, ST_STACK_STAT, id);
-	row_run(db, ST_SHOW_LOSSES, SLOT_OF_RUN(s), id);
-	row_run(db, ST_SHOW_COST, SLOT_OF_RUN(s), id);
-	row_run(db, ST_SHOW_PARTS_DEL, SLOT_OF_RUN(s), id);
+	row_exec_ints(db, ST_SHOW_LOSSES, SLOT_OF_RUN(s), id);
+	row_exec_ints(db, ST_SHOW_COST, SLOT_OF_RUN(s), id);
+	row_exec_ints(db, ST_SHOW_PARTS_DEL, SLOT_OF_RUN(s), id);
 }
 
 void
@@ -504,11 +504,11 @@ levels_show(struct kp_db *db, const struct slot *slot)
 	struct range_plan found = { 0 };
 	struct slot s = *slot;
 
-	row_query(db, ST_SUMS_FINER, SLOT(&s));
+	row_begin_ints(db, ST_SUMS_FINER, SLOT(&s));
 	if (rows_delete(db, ST_SUM_DEL))
 		return;
 	s.until = s.start + s.level * KP_NS_PER_S;
-	row_query(db, ST_SHOW_SUM, SLOT(&s), s.run);
+	row_begin_ints(db, ST_SHOW_SUM, SLOT(&s), s.run);
 	sum.id = row_value(db, 0);
 	if (sum.id != 0)
 		show_window(db, &s, true, &(struct range_plan){ &sum, 1 });
@@ -517,7 +517,7 @@ levels_show(struct kp_db *db, const struct slot *slot)
 	if (found.n > 1)
 		show_window(db, &s, false, &found);
 	else if (sum.id == 0)
-		row_run(db, ST_RAISE, SLOT_OF_RUN(&s));
-	row_run(db, ST_SUMS_SLOT, SLOT(&s));
+		row_exec_ints(db, ST_RAISE, SLOT_OF_RUN(&s));
+	row_exec_ints(db, ST_SUMS_SLOT, SLOT(&s));
 	range_plan_free(&found);
 }

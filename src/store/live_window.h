@@ -1,6 +1,6 @@
 /*
- * live_window.h - windows that still run, on their way from the daemon to kprof,
- * which shows them as long as none of the target is stored.
+ * live_window.h - writes and reads windows that still run, on their way from the daemon
+ * to kprof, which shows them as long as none of the target is stored.
  *
  * Form: the string KP_VERSION, since both ends have to count the same things;
  * the windows closed; the time until the next boundary; and each window, to the

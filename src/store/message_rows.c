@@ -36,7 +36,7 @@ static void
 cell_row(struct kp_db *db, int64_t window, int64_t receiver,
     int64_t identity, const struct kp_wait_cell *c)
 {
-	row_query(db, ST_MESSAGES, window, receiver, identity,
+	row_begin_ints(db, ST_MESSAGES, window, receiver, identity,
 	    c->messages, c->w_messages, c->away,
 	    c->w_away, c->wait, c->w_wait);
 	db_hist(db, c->messages > 0, &c->hist, c->min, c->max);
@@ -69,7 +69,7 @@ db_tree_waits(struct kp_db *db, int64_t request, const struct kp_tree *t)
 		receiver = db_dim(db, DIM_RECEIVER, w->receiver);
 		node = w->node != NULL && strcmp(w->node, t->node) != 0;
 		node_id = node ? db_dim(db, DIM_NODE, w->node) : 0;
-		row_query(db, ST_REQUEST_WAIT, request, i, receiver);
+		row_begin_ints(db, ST_REQUEST_WAIT, request, i, receiver);
 		row_text(db, w->pid);
 		row_opt(db, node, node_id);
 		row_int(db, w->messages);
@@ -91,7 +91,7 @@ db_waits_combine(struct kp_db *db, const struct slot *s, int64_t into)
 	size_t n = 0, room = 0;
 
 	/* in the order of receivers and types */
-	row_query(db, ST_SHOW_WAITS, SLOT_OF_RUN(s), into);
+	row_begin_ints(db, ST_SHOW_WAITS, SLOT_OF_RUN(s), into);
 	while (row_next(db)) {
 		if (last == NULL || last->receiver != row_get(db, 0) ||
 		    last->identity != row_get(db, 1)) {

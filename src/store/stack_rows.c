@@ -223,7 +223,7 @@ write_row(struct kp_db *db, enum stmt into, int64_t id,
     const struct stack_row *r)
 {
 	stack_texts_use(&db->stack_texts, r->stack);
-	row_run(db, into, id, r->identity, r->path, r->stack, r->state,
+	row_exec_ints(db, into, id, r->identity, r->path, r->stack, r->state,
 	    r->samples, r->time, r->w_time);
 }
 
@@ -274,7 +274,7 @@ add_piece(struct kp_db *db, struct stack_totals *s, const struct range_piece *p)
 {
 	struct stack_row r = { .node = 0 };
 
-	row_query(db, p->sum ? ST_SUM_STACKS : ST_PART_STACKS, p->id);
+	row_begin_ints(db, p->sum ? ST_SUM_STACKS : ST_PART_STACKS, p->id);
 	while (row_next(db)) {
 		r.identity = row_get(db, 0);
 		r.path = row_get(db, 1);

@@ -313,7 +313,7 @@ kp_store_stop(struct kp_store *s)
 	s->joined = true;
 	/* the file may have been moved since the last batch */
 	if (s->db != NULL)
-		writer_reopen(s, why, sizeof(why));
+		writer_check_file(s, why, sizeof(why));
 }
 
 uint64_t

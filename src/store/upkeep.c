@@ -1,7 +1,7 @@
 /*
- * upkeep.c - does one turn of upkeep: deletes old rows, or replaces old windows
- * by one of the next level, or writes a sum, or releases pages, or deletes unused
- * texts of stacks.
+ * upkeep.c - does one turn of upkeep, the first of these that is due: deletes old
+ * rows; replaces old windows by one of the next level; writes a sum; releases pages;
+ * deletes unused texts of stacks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ find_slot(const struct upkeep *u, struct kp_db *db, int64_t level,
 
 	if (at >= to)
 		return false;
-	row_query(db, ST_OLDEST, level, floor_to(now - age_into(u, at + 1),
+	row_begin_ints(db, ST_OLDEST, level, floor_to(now - age_into(u, at + 1),
 	    r->step[at + 1].length));
 	if (!row_next(db))
 		return false;
@@ -119,7 +119,7 @@ show_next(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 	struct slot s;
 
 	for (;;) {
-		row_query(db, ST_LEVEL_OLDEST, level);
+		row_begin_ints(db, ST_LEVEL_OLDEST, level);
 		level = row_value(db, -1);
 		if (level < 0)
 			return false;
@@ -153,7 +153,7 @@ expire(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		if (all[i].age <= 0)
 			continue;
-		row_query(db, all[i].old, now - all[i].age);
+		row_begin_ints(db, all[i].old, now - all[i].age);
 		if (rows_delete(db, all[i].del))
 			return true;
 	}
@@ -214,7 +214,7 @@ mark(struct kp_db *db, enum stmt rows)
 	int n = 0;
 	bool more;
 
-	row_query(db, rows, t->at);
+	row_begin_ints(db, rows, t->at);
 	while ((more = row_next(db))) {
 		if (row_get(db, 0) != of && n >= READ_ROWS)
 			break;
@@ -236,7 +236,7 @@ delete_texts(struct kp_db *db)
 	int n = 0, seen = 0;
 	bool more = false;
 
-	row_query(db, ST_STACK_IDS, t->at);
+	row_begin_ints(db, ST_STACK_IDS, t->at);
 	while (seen < DELETE_TEXTS && (more = row_next(db))) {
 		t->at = row_get(db, 0);
 		seen++;
@@ -245,7 +245,7 @@ delete_texts(struct kp_db *db)
 	}
 	row_leave(db);
 	for (int i = 0; i < n; i++)
-		row_run(db, ST_STACK_DEL, unused[i]);
+		row_exec_ints(db, ST_STACK_DEL, unused[i]);
 	if (n > 0)
 		db_ids_clear(db);
 	if ((!more || t->at >= t->last) && db->rc == SQLITE_OK)

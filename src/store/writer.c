@@ -4,8 +4,9 @@
  *
  * The event loop only appends; the thread takes from the head a batch that ends
  * with a window, writes it in one transaction, and only then removes it.  After
- * a transient error (locked, disk full, I/O) the batch stays for a retry; any
- * other error drops it.  While the thread is stuck the queue fills, and then
+ * an error the batch stays for a retry, also of a file that was damaged; it is
+ * dropped where SQLite would refuse it again (KP_STORE_REFUSED), and after three
+ * tries at the end of the run.  While the thread is stuck the queue fills, and then
  * new items are dropped and counted.  When the queue is empty the thread takes
  * one turn of upkeep, and checks the queue again.
  */
@@ -363,7 +364,7 @@ report_next_file(struct kp_store *s)
 }
 
 enum kp_store_cause
-writer_reopen(struct kp_store *s, char *why, size_t size)
+writer_check_file(struct kp_store *s, char *why, size_t size)
 {
 	enum kp_err err;
 	char *text = NULL;
@@ -389,7 +390,7 @@ try_batch(struct kp_store *s, const struct batch *b,
     const struct drop_counts_node *lost, bool ok, char *why, size_t size)
 {
 	char lost_why[sizeof(s->lost_why)];
-	enum kp_store_cause cause = writer_reopen(s, why, size);
+	enum kp_store_cause cause = writer_check_file(s, why, size);
 	struct kp_window head;
 	int rc;
 
@@ -510,7 +511,7 @@ take_upkeep(struct kp_store *s)
 
 	pthread_mutex_unlock(&s->lock);
 	now = upkeep_now(s);
-	open = writer_reopen(s, why, sizeof(why)) ==
+	open = writer_check_file(s, why, sizeof(why)) ==
 	    KP_STORE_CAUSES;
 	if (open)
 		report_hold(s, ahead);

@@ -86,6 +86,6 @@ void writer_count_drop(struct kp_store *s, const struct item *it,
  * it on the thread, or after its end.  Returns the cause of a failure;
  * KP_STORE_CAUSES: it is open.
  */
-enum kp_store_cause writer_reopen(struct kp_store *s, char *why, size_t size);
+enum kp_store_cause writer_check_file(struct kp_store *s, char *why, size_t size);
 
 #endif

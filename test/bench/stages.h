@@ -133,7 +133,7 @@ stages_feed(struct stages *r, uint32_t target, const struct kp_buf *b)
 	} while (e == KP_OK);
 	if (e != KP_END)
 		exit(1);
-	kp_requests_expire(r->rs, target, batch.sent_at);
+	kp_requests_close_due(r->rs, target, batch.sent_at);
 }
 
 #endif

@@ -244,7 +244,7 @@ static void
 take_losses(void)
 {
 	for (uint32_t i = 0; i < KP_NODES_MAX; i++)
-		kp_requests_losses(rs, i, &lost);
+		kp_requests_losses_take(rs, i, &lost);
 }
 
 /* It goes, and comes again: as another, while requests know it. */
@@ -275,9 +275,9 @@ pass(const uint8_t *p, kp_target_ns now)
 		kp_requests_offset(rs, at[node], now - clock_of(node, now) +
 		    (p[2] - 128) * KP_NS_PER_MS, p[1] * KP_NS_PER_US * 100);
 	else if (p[0] == 252)
-		kp_requests_release(rs, at[node], 25 + (p[2] & 2));
+		kp_requests_set_otp(rs, at[node], 25 + (p[2] & 2));
 	else
-		kp_requests_expire(rs, at[node], clock_of(node, now));
+		kp_requests_close_due(rs, at[node], clock_of(node, now));
 }
 
 static void
@@ -298,7 +298,7 @@ run(const uint8_t *data, size_t size)
 	for (int i = 0; i < 8; i++)
 		for (uint32_t n = 0; n < nodes; n++)
 			if (at[n] != KP_NONE)
-				kp_requests_expire(rs, at[n],
+				kp_requests_close_due(rs, at[n],
 				    T0 + (i + 1) * 1000000 * KP_NS_PER_S);
 	for (uint32_t n = 0; n < nodes; n++)
 		if (at[n] != KP_NONE)

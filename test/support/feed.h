@@ -358,7 +358,7 @@ expire(struct feed *f, double ms)
 {
 	for (uint32_t i = 0; i < FEED_NODES; i++)
 		if (i == 0 || f->joined[i])
-			kp_requests_expire(f->rs, i,
+			kp_requests_close_due(f->rs, i,
 			    feed_time(ms) + f->clock[i]);
 }
 
@@ -380,7 +380,7 @@ lost_at(struct feed *f, uint32_t node, enum kp_loss cause)
 {
 	struct kp_losses l = { 0 };
 
-	kp_requests_losses(f->rs, node, &l);
+	kp_requests_losses_take(f->rs, node, &l);
 	return l.n[cause];
 }
 
@@ -388,7 +388,7 @@ lost_at(struct feed *f, uint32_t node, enum kp_loss cause)
 static inline uint64_t
 lost(struct feed *f, enum kp_loss cause)
 {
-	kp_requests_losses(f->rs, 0, &f->lost);
+	kp_requests_losses_take(f->rs, 0, &f->lost);
 	return f->lost.n[cause];
 }
 

@@ -79,7 +79,7 @@ expire_at(struct feed *f, struct vmfed *fed, const struct vmfeed_opts *o,
 	fed->now = now;
 	for (uint32_t i = 0; i < nodes_of(&sim.t); i++) {
 		fed->node_now[i] = now - o->delay[i];
-		kp_requests_expire(f->rs, i, sim_clock(i, fed->node_now[i]));
+		kp_requests_close_due(f->rs, i, sim_clock(i, fed->node_now[i]));
 	}
 }
 

@@ -146,7 +146,7 @@ check_law(uint32_t n)
 {
 	struct kp_losses l = { 0 };
 
-	kp_requests_losses(got.f.rs, n, &l);
+	kp_requests_losses_take(got.f.rs, n, &l);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		got.in_all.n[i] += l.n[i];
 	got.fed_in_all += got.fed.entries[n] + got.fed.calls[n];

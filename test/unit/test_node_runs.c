@@ -246,7 +246,7 @@ stacks_and_a_reload(void **state)
 	entry(&f, 1, "e", "u0", 3, 1000);
 	sample(0, 3, 1001, "m:later/0:1");
 	back_to(&f, 1, "u0", 1010);
-	kp_requests_expire(IN(0), feed_time(1400));
+	kp_requests_close_due(IN(0), feed_time(1400));
 	w = node_run_rotate(&runs[0], kp_moment_now());
 	assert_int_equal(w->losses.n[KP_LOSS_SAMPLE_GONE], 1);
 	assert_int_equal(w->nstacks, 1);

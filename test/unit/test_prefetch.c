@@ -142,8 +142,8 @@ assert_same(struct seen *one, struct seen *many)
 {
 	struct kp_losses a = { 0 }, b = { 0 };
 
-	kp_requests_losses(one->rs, 0, &a);
-	kp_requests_losses(many->rs, 0, &b);
+	kp_requests_losses_take(one->rs, 0, &a);
+	kp_requests_losses_take(many->rs, 0, &b);
 	assert_memory_equal(&a, &b, sizeof(a));
 	assert_int_equal(one->requests, many->requests);
 	assert_int_equal(one->late, many->late);
@@ -179,8 +179,8 @@ many_at_a_time_are_as_one_by_one(void **state)
 			kp_requests_event(one.rs, 0, &ev[i]);
 		}
 		kp_requests_events(many.rs, 0, ev, n);
-		kp_requests_expire(one.rs, 0, s.now);
-		kp_requests_expire(many.rs, 0, s.now);
+		kp_requests_close_due(one.rs, 0, s.now);
+		kp_requests_close_due(many.rs, 0, s.now);
 		procs = many.rs->procs.len > procs ? many.rs->procs.len :
 		    procs;
 	}

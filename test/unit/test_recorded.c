@@ -210,11 +210,11 @@ feed_batch(const struct rec_message *m, kp_target_ns *now)
 		replay.events++;
 		if (replay.cut == CUT_EACH_EVENT) {
 			*now = ev.ts > *now ? ev.ts : *now;
-			kp_requests_expire(replay.rs, 0, *now);
+			kp_requests_close_due(replay.rs, 0, *now);
 		}
 	}
 	if (replay.cut == CUT_AS_SENT)
-		kp_requests_expire(replay.rs, 0, b.sent_at);
+		kp_requests_close_due(replay.rs, 0, b.sent_at);
 	*now = b.sent_at;
 }
 
@@ -230,12 +230,12 @@ feed_all(void)
 			feed_batch(m, &now);
 			continue;
 		}
-		kp_requests_expire(replay.rs, 0, m->now);
+		kp_requests_close_due(replay.rs, 0, m->now);
 		now = m->now;
 	}
 	/* Till all that waits for anything has waited long enough. */
 	for (int s = 0; s <= 75; s++)
-		kp_requests_expire(replay.rs, 0, now + s * KP_NS_PER_S);
+		kp_requests_close_due(replay.rs, 0, now + s * KP_NS_PER_S);
 }
 
 static void
@@ -309,7 +309,7 @@ check_losses(void)
 {
 	struct kp_losses l = { 0 };
 
-	kp_requests_losses(replay.rs, 0, &l);
+	kp_requests_losses_take(replay.rs, 0, &l);
 	/* some of these are over when their process meets another request */
 	CHECK(l.n[KP_LOSS_OUTLASTED] <= replay.r->losses.n[KP_LOSS_OUTLASTED] &&
 	    (l.n[KP_LOSS_OUTLASTED] > 0) ==
@@ -340,7 +340,7 @@ replay_begin(enum cut cut)
 	assert_non_null(replay.stats);
 	assert_int_equal(kp_requests_node(replay.rs, "rec@127.0.0.1"), 0);
 	kp_stats_names(replay.stats, replay.rs);
-	kp_requests_release(replay.rs, 0, replay.r->otp);
+	kp_requests_set_otp(replay.rs, 0, replay.r->otp);
 }
 
 static void

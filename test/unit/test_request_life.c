@@ -631,7 +631,7 @@ impossible_times(void **state)
 			ev.label = 2 + i;
 			feed_event(&f, &ev, "a", "x");
 		}
-		kp_requests_expire(f.rs, 0, times[i]);
+		kp_requests_close_due(f.rs, 0, times[i]);
 	}
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 24);
 	back_to(&f, 1, "x", 2);

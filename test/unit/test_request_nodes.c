@@ -279,7 +279,7 @@ another_takes_the_index(void **state)
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 400);
 	came("#1 unknown 0-10: e 0-10 | a@1 2- unfinished <0\n");
-	kp_requests_losses(f.rs, 1, &l);
+	kp_requests_losses_take(f.rs, 1, &l);
 	assert_int_equal(l.n[KP_LOSS_LEFT], 1);
 	assert_int_equal(kp_requests_node(f.rs, "third@h"), 1);
 	assert_int_equal(kp_requests_entries(f.rs, 1), 0);
@@ -449,27 +449,27 @@ a_node_lags(void **state)
 	expire(&f, 0);
 	entry(&f, 1, "e", "u0", 1, 0);
 	back_to(&f, 1, "u0", 10);
-	kp_requests_expire(f.rs, 0, feed_time(400));
+	kp_requests_close_due(f.rs, 0, feed_time(400));
 	came("");
 	call_from(&f, AT(1, 1), 1, "a", "u0", 1, 2);
 	back_to(&f, AT(1, 1), "u0", 5);
-	kp_requests_expire(f.rs, 1, feed_time(300) + f.clock[1]);
-	kp_requests_expire(f.rs, 0, feed_time(401));
+	kp_requests_close_due(f.rs, 1, feed_time(300) + f.clock[1]);
+	kp_requests_close_due(f.rs, 0, feed_time(401));
 	came("#1 unknown 0-10: e 0-10 | a@1 2-5 <0\n");
 	/* But not for ever. */
 	kp_buf_reset(&f.text);
 	entry(&f, 1, "e", "u0", 2, 1000);
 	back_to(&f, 1, "u0", 1010);
-	kp_requests_expire(f.rs, 0, feed_time(3200));
+	kp_requests_close_due(f.rs, 0, feed_time(3200));
 	came("");
-	kp_requests_expire(f.rs, 0, feed_time(3211));
+	kp_requests_close_due(f.rs, 0, feed_time(3211));
 	came("#2 unknown 1000-1010: e 1000-1010\n");
 	/* Nor for one that is lost. */
 	kp_buf_reset(&f.text);
 	kp_requests_abandon(f.rs, 1, KP_LOSS_DISCONNECTED);
 	entry(&f, 1, "e", "u0", 3, 4000);
 	back_to(&f, 1, "u0", 4010);
-	kp_requests_expire(f.rs, 0, feed_time(4211));
+	kp_requests_close_due(f.rs, 0, feed_time(4211));
 	came("#3 unknown 4000-4010: e 4000-4010\n");
 }
 

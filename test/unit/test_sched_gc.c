@@ -183,7 +183,7 @@ static void
 of_unfinished(void **state)
 {
 	(void)state;
-	kp_requests_release(f.rs, 0, 25);
+	kp_requests_set_otp(f.rs, 0, 25);
 	entry(&f, 1, "e", "x", 1, 0);
 	call(&f, 1, "a", "y", 1, 10);
 	gc(1, 15, 20);

@@ -384,7 +384,7 @@ samples_of_an_abandoned_request_are_lost(void **state)
 	(void)state;
 	entry(&f, 1, "e", NULL, 1, 0);
 	call(&f, 1, "a", "e", 1, 20);
-	kp_requests_expire(f.rs, 0, feed_time(40));
+	kp_requests_close_due(f.rs, 0, feed_time(40));
 	sample(1, 1, 30, "running", IN_WORK);
 	sample(1, 1, 31, "waiting", IN_CALL);
 	sample(2, 1, 32, "waiting", IN_LOOP);

@@ -57,7 +57,7 @@ begin(void **state)
 	rs = kp_requests_new(&ro);
 	node = kp_requests_node(rs, "n@h");
 	kp_requests_native(rs, node, true);
-	kp_requests_release(rs, node, 27);
+	kp_requests_set_otp(rs, node, 27);
 	seen = findings_new(conf, &plan);
 	assert_non_null(seen);
 	for (int i = 0; i < 3; i++) {
@@ -139,7 +139,7 @@ got(void)
 {
 	struct kp_check c = { .conf = conf };
 
-	kp_requests_expire(rs, node, now += KP_NS_PER_S);
+	kp_requests_close_due(rs, node, now += KP_NS_PER_S);
 	findings_get(seen, &c);
 	return c;
 }
@@ -214,7 +214,7 @@ chained(void **state)
 {
 	(void)state;
 	kp_requests_native(rs, node, false);
-	kp_requests_release(rs, node, 25);
+	kp_requests_set_otp(rs, node, 25);
 	clause(2);
 	for (uint64_t label = 1; label <= 3; label++)
 		called(KP_EV_ENTRY, WEB, OUTSIDE, label, label - 1);

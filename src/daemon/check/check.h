@@ -2,9 +2,9 @@
  * check.h - kprofd -check: prints what would be traced on targets, what is wrong
  * with it and what it would cost.
  *
- * On a target that kprofd attaches to, calls are counted first.  If that shows no error, some requests are traced as
- * kprofd would trace them: KP_CHECK_CALLS_MAX calls of entries at most, and no
- * longer than calls were counted.
+ * On a target that it attaches to, it counts calls first.  If that shows no error, it
+ * traces some requests as kprofd would: KP_CHECK_CALLS_MAX calls of entries at most,
+ * and no longer than it counted.
  */
 #ifndef KPROFD_DAEMON_CHECK_CHECK_H
 #define KPROFD_DAEMON_CHECK_CHECK_H

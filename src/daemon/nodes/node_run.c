@@ -1,6 +1,6 @@
 /*
- * node_run.c - holds the requests of each configuration and the statistics of each
- * node, and switches between two configurations; copies slow requests with their
+ * node_run.c - adds each request that closes to the figures of its window, closes
+ * windows, and switches between two configurations; copies slow requests with their
  * calls, and the waits of their messages added up by process, for the store.
  *
  * The requests know a node by its slot, which another node may have later.  Names of
@@ -324,7 +324,7 @@ slot_update(const struct node_run *r, struct kp_requests *rs, uint32_t i)
 	if (i == KP_NONE)
 		return;
 	if (r->otp != 0)
-		kp_requests_release(rs, i, r->otp);
+		kp_requests_set_otp(rs, i, r->otp);
 	if (r->native)
 		kp_requests_native(rs, i, r->all_exact);
 	if (r->timed)
@@ -345,7 +345,7 @@ slot_take(struct conf_run *cr, struct node_run *r,
 	cr->names[i] = r->node;
 	slot_update(r, cr->rs, i);
 	if (r->otp != 0)
-		kp_stats_release(stats, r->gc_shared);
+		kp_stats_set_gc(stats, r->gc_shared);
 	return i;
 }
 
@@ -454,7 +454,7 @@ node_run_rename(struct node_run *r, const char *node,
 	    (name = name_keep(r->all, node)) == NULL)
 		return;
 	if (r->slot != KP_NONE)
-		kp_requests_losses(r->now->rs, r->slot, lost);
+		kp_requests_losses_take(r->now->rs, r->slot, lost);
 	slot_leave(r, KP_LOSS_DISCONNECTED);
 	node_run_stacks_drop(r);
 	r->slot = KP_NONE;
@@ -495,7 +495,7 @@ node_run_probe(struct node_run *r, int otp, bool gc_shared, bool native,
 	r->gc_shared = gc_shared;
 	r->native = native;
 	r->all_exact = all_exact;
-	kp_stats_release(r->stats, gc_shared);
+	kp_stats_set_gc(r->stats, gc_shared);
 	slot_update(r, r->now->rs, r->slot);
 }
 
@@ -580,7 +580,7 @@ node_run_copy(const struct node_run *r, struct kp_moment at)
 		return NULL;
 	}
 	if (r->slot != KP_NONE)
-		kp_requests_lost(r->now->rs, r->slot, &w->losses);
+		kp_requests_losses_add(r->now->rs, r->slot, &w->losses);
 	w->losses.n[KP_LOSS_TREE] += r->trees_lost;
 	return w;
 }
@@ -598,7 +598,7 @@ node_run_rotate(struct node_run *r, struct kp_moment at)
 	if (r->stacks != NULL)
 		stack_join_rotate(r->stacks, &s, w);
 	if (r->slot != KP_NONE)
-		kp_requests_losses(r->now->rs, r->slot, &w->losses);
+		kp_requests_losses_take(r->now->rs, r->slot, &w->losses);
 	w->losses.n[KP_LOSS_TREE] += r->trees_lost;
 	r->trees_lost = 0;
 	r->trees = 0;

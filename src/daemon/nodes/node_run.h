@@ -13,8 +13,8 @@
  * switch one by one, each when its target has armed it.  Meanwhile requests do not
  * cross between nodes that have switched and nodes that have not.
  */
-#ifndef KPROFD_DAEMON_NODES_ASSEMBLY_H
-#define KPROFD_DAEMON_NODES_ASSEMBLY_H
+#ifndef KPROFD_DAEMON_NODES_NODE_RUN_H
+#define KPROFD_DAEMON_NODES_NODE_RUN_H
 
 #include "kprofd/stats.h"
 #include "kprofd/tail.h"

@@ -1,6 +1,6 @@
 /*
- * target.c - one target: decodes the batches of its agent, keeps its windows and
- * its losses, and reacts to its state.
+ * target.c - has the batches of a target's agent decoded and gives the events to the
+ * requests, keeps its windows and its losses, and reacts to its state.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@
 /* The consequence of having no native probe. */
 #define WITH_RELAY "how calls end is seen in exact tiers alone: "
 
-/* Decoded at once, so that request/prefetch.c can work ahead.  22 KiB. */
+/* Decoded at once, so that kp_requests_events() can fetch memory ahead.  22 KiB. */
 #define EVENTS_AT_ONCE 128
 
 /* ---- what is logged, and stored as an event ---- */
@@ -285,7 +285,7 @@ target_on_trip(struct target *t, const char *text, const struct kp_trip_limit *l
 
 /* Takes out the calls that measure tracing; returns how many events are left. */
 static size_t
-without_measured(struct target *t, struct kp_event *ev, size_t n)
+take_out_cost_calls(struct target *t, struct kp_event *ev, size_t n)
 {
 	size_t kept = 0;
 
@@ -302,7 +302,7 @@ without_measured(struct target *t, struct kp_event *ev, size_t n)
 static void
 take_events(struct target *t, struct kp_event *ev, size_t n, bool paused)
 {
-	n = without_measured(t, ev, n);
+	n = take_out_cost_calls(t, ev, n);
 	if (t->check != NULL)
 		check_events(t->check, ev, n);
 	for (size_t i = 0; i < n; i++) {
@@ -349,7 +349,7 @@ target_on_batch(struct target *t, const uint8_t *p, size_t n)
 		t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
 		agent_malformed(t->agent, "a batch of events");
 	}
-	kp_requests_expire(t->run.now->rs, t->run.slot, b.sent_at);
+	kp_requests_close_due(t->run.now->rs, t->run.slot, b.sent_at);
 	messages_ask(t);
 	target_sample_batch(t, b.sent_at);
 	target_check_overload(t, b.sent_at);
@@ -479,7 +479,7 @@ target_on_status(struct target *t, const struct agent_status *st, bool last)
 		target_recover(t, st);
 	t->status = *st;
 	t->last_sent = st->now;
-	kp_requests_expire(t->run.now->rs, t->run.slot, st->now);
+	kp_requests_close_due(t->run.now->rs, t->run.slot, st->now);
 	node_run_stacks_expire(&t->run, st->now);
 	target_check_overload(t, st->now);
 	if (last)

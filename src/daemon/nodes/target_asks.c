@@ -1,6 +1,6 @@
 /*
  * target_asks.c - asks a target for the names of processes that receive messages, in
- * batches, and passes them to kp_requests; and what requests wait for: it reports
+ * batches, and passes them to kp_requests; asks it what requests wait for, and reports
  * the servers that answer later, once each.
  */
 #include <stdio.h>
