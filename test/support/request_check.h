@@ -39,7 +39,7 @@ requests_empty(const struct kp_requests *rs)
 	assert_int_equal(rs->ntombs, 0);
 	assert_int_equal(rs->buried.len, 0);
 	assert_int_equal(rs->calls, 0);
-	assert_int_equal(rs->nearly, 0);
+	assert_int_equal(rs->n_early, 0);
 	assert_int_equal(rs->in_flight, 0);
 	assert_int_equal(rs->noutlast, 0);
 	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
