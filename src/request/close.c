@@ -199,6 +199,19 @@ parent_holds(const struct kp_requests *rs, const struct req *rq,
 }
 
 /*
+ * A client's next request may come before the end of its last one, whose token it
+ * takes.  Only that end tells it from one that is inside the other.
+ */
+static bool
+parent_has_ended(const struct kp_requests *rs, const struct req *rq)
+{
+	const struct req *p = req_get(rs, rq->r.parent_label);
+
+	return p != NULL ? p->state == REQ_ENDED :
+	    tombs_get(rs, rq->r.parent_label) != NULL;
+}
+
+/*
  * Decides, once, whether it is inside the request that it seemed to begin in, and
  * counts the requests that unsampled ones like it have cut.
  *
@@ -206,7 +219,8 @@ parent_holds(const struct kp_requests *rs, const struct req *rq,
  * called inside, without an event: most such tokens are old, and a message about
  * each would cost what sampling saves.  But an inner request that is sampled
  * stands for `weight` requests, so weight - 1 others have each cut an outer
- * request like its own.  They count where that began.
+ * request like its own.  They count where that began; not where no end comes any
+ * more, since nobody knows then whether it was inside.
  */
 static void
 req_decide_parent(struct kp_requests *rs, struct req *rq)
@@ -217,7 +231,8 @@ req_decide_parent(struct kp_requests *rs, struct req *rq)
 		return;
 	if (!parent_holds(rs, rq, &node))
 		rq->r.parent_label = 0;
-	else if (rq->takes_token && rq->r.weight > 1)
+	else if (rq->takes_token && rq->r.weight > 1 &&
+	    (!rs->abandons || parent_has_ended(rs, rq)))
 		rs->nodes[node].lost.n[KP_LOSS_CUT] += rq->r.weight - 1;
 }
 
@@ -447,6 +462,7 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 	if (node == KP_NONE)
 		return;
 	nd = &rs->nodes[node];
+	rs->abandons = true;
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_EARLY])) != NULL)
 		req_drop_early(rs, rq);
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_PENDING])) != NULL)
@@ -460,6 +476,7 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 		req_lose_calls(rs, rq, 1, KP_LOSS_WITH_REQUEST);
 		req_drop(rs, rq);
 	}
+	rs->abandons = false;
 	procs_abandon(rs, nd, cause);
 	if (rs->pauses != NULL)
 		pauses_detach(rs, nd);

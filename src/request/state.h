@@ -279,6 +279,7 @@ struct kp_requests {
 	uint64_t next_id;
 	uint64_t next_orphan;	/* its label, less ORPHAN; they are numbered */
 	bool marks;		/* set_token was called at least once */
+	bool abandons;		/* within kp_requests_abandon() */
 	struct crossed crossed;
 	struct pauses *pauses;	/* sched_gc.c; NULL: there were none */
 	struct messages *messages;	/* messages.c; NULL: messages are not asked for */

@@ -279,6 +279,23 @@ inside_one_given_up(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_CUT), 0);
 }
 
+/* The same where a trip takes the end of the client's last one. */
+static void
+inside_one_without_end(void **state)
+{
+	(void)state;
+	f.weight = 4;
+	entry(&f, 1, "e", "x", 1, 0);
+	entry_in(&f, 2, "e", "x", 2, 1, 20);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
+	entry(&f, 3, "e", "x", 3, 30);
+	entry_in(&f, 4, "e", "x", 4, 3, 40);
+	back_to(&f, 4, "x", 41);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
+	CLOSED("#4 unknown in #3 x4 40-41: e 40-41\n");
+	assert_int_equal(lost(&f, KP_LOSS_CUT), 0);
+}
+
 /* A client's next request, in another process, was there before the end of its
    last one: between processes events are not in order. */
 static void
@@ -367,7 +384,7 @@ main(void)
 		ON_25(entry_without_token_25), ON_27(dead_parent),
 		ON_27(calls_of_lost_requests), SMALL(counted_once),
 		SMALL(names_past_the_cap), ON_27(inside_one_given_up),
-		ON_27(inside_one_that_had_ended),
+		ON_27(inside_one_without_end), ON_27(inside_one_that_had_ended),
 		ON_27(inside_one_that_comes_late),
 		ON_27(inside_one_that_is_news),
 		ON_27(inside_one_that_is_no_news),
