@@ -127,7 +127,7 @@ flagged() ->
 
 %% Nothing is armed but the counter, and no call was traced since then.
 rests(Target, Plan) ->
-    #{tripped_at := At, disarmed_at := Disarmed, emptied_at := Emptied} = Trip0 = trip_of(Target),
+    #{tripped_at := At, disarmed_at := Disarmed, emptied_at := Emptied} = Trip0 = tripped(Target),
     it:check(At =< Disarmed andalso Disarmed =< Emptied, "the times of ~0p", [Trip0]),
     it:equal("armed", [{{requests, handle_request, 2}, call_count}],
              [{MFA, Key} || {MFA, _, Key, _} <- it:call(Target, it_stub, armed, [Plan])]),
@@ -138,7 +138,7 @@ rests(Target, Plan) ->
                                                it:call(Target, erlang, process_info, [Agent, message_queue_len])
                                    end),
     it:equal("state", tripped, it:agent_state(Target)),
-    Trip = trip_of(Target),
+    Trip = tripped(Target),
     no_call_since(Trip, Target),
     Trip.
 
@@ -148,6 +148,10 @@ no_call_since(#{last_call_at := Last, disarmed_at := Disarmed} = Trip, _) ->
 no_call_since(Trip, Target) ->
     it:check(it:is_native(), "the newest call in ~0p", [Trip]),
     it:equal("events in rings", 0, maps:get(waiting, it:call(Target, kprof_probe, info, []))).
+
+%% An agent that is at work answers later.
+tripped(Target) ->
+    it:until("it says that it has tripped", fun() -> trip_of(Target) end).
 
 trip_of(Target) ->
     case it:call(Target, it_stub, agent, []) of
