@@ -1,19 +1,88 @@
 /*
- * cases.h - text files of cases, each of which is a test: a line "case NAME", and
- * lines whose meaning is the runner's.  Empty lines and those that begin with # are
- * for readers.  A file without cases fails, and so does what stands before the first.
+ * cases.h - tests that need no list: TEST(name) { ... } is one, TEST_WITH(name, setup,
+ * teardown) is one with a fixture of its own, and TESTS(setup, teardown) at the end of
+ * the file runs all of them, in their order.
+ *
+ * CASES(path, run, setup, teardown) does so, too, and before that runs the cases of a
+ * text file: a line "case NAME", and lines whose meaning is the runner's; one that
+ * begins with a blank goes on with that before it.  Empty lines and those that begin
+ * with # are for readers.  A file without cases fails, and so does what stands before
+ * the first.
  */
 #ifndef TEST_CASES_H
 #define TEST_CASES_H
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { CASES_MAX = 200, CASES_BYTES = 1 << 20 };
+enum { TESTS_MAX = 200, CASES_BYTES = 1 << 20 };
+
+static struct {
+	struct CMUnitTest v[TESTS_MAX];
+	int line[TESTS_MAX];
+	size_t n;
+} registered;
+
+/* Keeps them by their lines. */
+static inline void
+register_test(struct CMUnitTest t, int line)
+{
+	size_t i = registered.n++;
+
+	if (i == TESTS_MAX)
+		abort();
+	for (; i > 0 && registered.line[i - 1] > line; i--) {
+		registered.v[i] = registered.v[i - 1];
+		registered.line[i] = registered.line[i - 1];
+	}
+	registered.v[i] = t;
+	registered.line[i] = line;
+}
+
+#define TEST_WITH(name, setup, teardown)                             \
+	static void name(void **state);                              \
+	__attribute__((constructor)) static void                     \
+	register_##name(void)                                        \
+	{                                                            \
+		register_test((struct CMUnitTest){ #name, name,      \
+		    setup, teardown, NULL }, __LINE__);              \
+	}                                                            \
+	static void                                                  \
+	name(void **state __attribute__((unused)))
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+
+static inline int
+tests_run(const char *name, CMFixtureFunction setup, CMFixtureFunction teardown)
+{
+	for (size_t i = 0; i < registered.n; i++) {
+		if (registered.v[i].setup_func != NULL ||
+		    registered.v[i].teardown_func != NULL)
+			continue;
+		registered.v[i].setup_func = setup;
+		registered.v[i].teardown_func = teardown;
+	}
+	return registered.n == 0 || _cmocka_run_group_tests(name, registered.v,
+	    registered.n, NULL, NULL) != 0;
+}
+
+#define TESTS(setup, teardown)                                       \
+	int                                                          \
+	main(void)                                                   \
+	{                                                            \
+		return tests_run(__FILE__, setup, teardown);         \
+	}
+
+/* ---- cases in a file ---- */
 
 struct one_case {
-	const char *path, *name;
+	const char *path;
 	char *rest;		/* the lines that are still to be read */
 	unsigned line;		/* the number of the last one that was */
 };
@@ -29,55 +98,61 @@ struct one_case {
 static inline char *
 case_line(struct one_case *c)
 {
-	char *line;
+	char *line, *next, *end;
 
 	while (c->rest != NULL && strncmp(c->rest, "case ", 5) != 0) {
 		line = strsep(&c->rest, "\n");
 		c->line++;
+		for (end = line + strlen(line); c->rest != NULL &&
+		     c->rest[0] == ' '; end += strlen(end), c->line++) {
+			next = strsep(&c->rest, "\n");
+			next += strspn(next, " ") - 1;
+			memmove(end, next, strlen(next) + 1);
+		}
 		if (line[0] != '\0' && line[0] != '#')
 			return line;
 	}
 	return NULL;
 }
 
-/*
- * Runs the cases of a file, each with its struct one_case as state, and then other
- * tests.
- */
-static inline int
-cases_run(const char *path, CMUnitTestFunction run, CMFixtureFunction setup,
-    CMFixtureFunction teardown, const struct CMUnitTest *others, size_t nothers)
+/* Adds the cases of a file, each with its struct one_case as state. */
+static inline bool
+cases_add(const char *path, CMUnitTestFunction run)
 {
-	static struct CMUnitTest tests[2 * CASES_MAX];
-	static struct one_case cases[CASES_MAX];
+	static struct one_case cases[TESTS_MAX];
 	static char text[CASES_BYTES];
 	FILE *file = fopen(path, "r");
 	bool good = file != NULL &&
 	    fread(text, 1, sizeof(text) - 1, file) > 0 && feof(file);
-	unsigned line = 0;
-	size_t n = 0;
+	unsigned line = 0, n = 0;
 
 	for (char *p = text, *end; good && *p != '\0'; p = end) {
 		end = strchrnul(p, '\n');
 		end += *end == '\n';
 		line++;
-		if (strncmp(p, "case ", 5) == 0 && n < CASES_MAX) {
+		if (strncmp(p, "case ", 5) == 0) {
 			end[-1] = '\0';
-			cases[n] = (struct one_case){ path, p + 5, end, line };
-			tests[n] = (struct CMUnitTest){ p + 5, run, setup,
-				teardown, &cases[n] };
+			cases[n] = (struct one_case){ path, end, line };
+			register_test((struct CMUnitTest){ p + 5, run, NULL, NULL,
+			    &cases[n] }, 0);
 			n++;
 		}
 		good = n > 0 || *p == '#' || *p == '\n';
 	}
-	if (!good || n == 0 || n == CASES_MAX || nothers > CASES_MAX) {
-		fprintf(stderr, "%s:%u: no cases, or too many; run from the top "
-		    "of the tree\n", path, line);
-		return 1;
-	}
-	fclose(file);
-	memcpy(tests + n, others, nothers * sizeof(*others));
-	return _cmocka_run_group_tests(path, tests, n + nothers, NULL, NULL);
+	if (!good || n == 0)
+		fprintf(stderr, "%s:%u: no cases; run from the top of the tree\n",
+		    path, line);
+	else
+		fclose(file);
+	return good && n > 0;
 }
+
+#define CASES(path, run, setup, teardown)                            \
+	int                                                          \
+	main(void)                                                   \
+	{                                                            \
+		return cases_add(path, run) ? tests_run(path, setup, \
+		    teardown) : 1;                                   \
+	}
 
 #endif

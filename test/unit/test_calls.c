@@ -3,14 +3,10 @@
  * is charged, called by whom, in which process; and the call trees.  Most are in
  * cases/calls.txt.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <ctype.h>
 
-#include "calls_feed.h"
 #include "cases.h"
+#include "calls_feed.h"
 
 static struct calls_feed feed;
 static struct kp_calls_sum *sum;
@@ -297,12 +293,10 @@ run_case(void **state)
 }
 
 /* Never the same way twice: the level is cut, the counts are right. */
-static void
-test_tail_states(void **state)
+TEST(test_tail_states)
 {
 	uint32_t x = 1, calls = 0, seen = 0;
 
-	(void)state;
 	assert_true(put_events(0, "0 ?a"));
 	for (int i = 1; i <= 4000; i++) {
 		x = x * 1103515245 + 12345;
@@ -321,12 +315,10 @@ test_tail_states(void **state)
 }
 
 /* A stack far deeper than a call tree: the rest is its deepest node's. */
-static void
-test_deep(void **state)
+TEST(test_deep)
 {
 	uint64_t calls = 0;
 
-	(void)state;
 	assert_true(put_events(0, "0 ?a 1 af"));
 	for (int i = 2; i < 2000; i++)
 		assert_true(put_event(0, i, i % 2 ? "gf" : "fg", 0));
@@ -359,28 +351,16 @@ on_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
 	l->n++;
 }
 
-static void
-test_slices(void **state)
+TEST(test_slices)
 {
 	struct slices l = { .n = 0 };
 	struct kp_calls_opts o = { .paths = true, .slice = on_slice,
 		.ctx = &l };
 
-	(void)state;
 	assert_true(put_events(0, "0 ?a 1 ab 3 OUT:b 7 IN:b 8 <a 9 <?"));
 	add_up(&o);
 	assert_int_equal(l.n, 5);
 	assert_int_equal(l.at, 9 * KP_NS_PER_US);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest others[] = { TEST(test_tail_states),
-		TEST(test_deep), TEST(test_slices) };
-
-	return cases_run("test/unit/cases/calls.txt", run_case, setup, teardown,
-	    others, sizeof(others) / sizeof(others[0]));
-}
+CASES("test/unit/cases/calls.txt", run_case, setup, teardown)

@@ -2,11 +2,6 @@
  * Two ranges side by side: the figures of both, what is new and what is gone,
  * and a change told only where there is one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -14,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cases.h"
 #include "text/text.h"
 #include "report/compare.h"
 
@@ -170,12 +166,10 @@ known(void)
 	return compare_of(now, &conf, then);
 }
 
-static void
-test_table(void **state)
+TEST(test_table)
 {
 	struct compare *v = known();
 
-	(void)state;
 	assert_string_equal(table(v, 0, false),
 	    "              --- requests ----  ------ total -------  "
 	    "------- http -------  -------- db --------\n"
@@ -214,14 +208,12 @@ test_table(void **state)
 }
 
 /* No line is wider than the terminal, and a group's columns stay together. */
-static void
-test_widths(void **state)
+TEST(test_widths)
 {
 	struct compare *v = known();
 	const char *s, *end;
 	char line[512];
 
-	(void)state;
 	for (unsigned width = 40; width < 120; width++) {
 		s = table(v, width, true);
 		for (; *s != '\0'; s = end + 1) {
@@ -246,14 +238,12 @@ figure(const struct compare *v, size_t row, size_t tier)
 }
 
 /* By the second: half of the time, the same load. */
-static void
-test_rates(void **state)
+TEST(test_rates)
 {
 	struct kp_window *now = new_window(60, 30), *then = new_window(0, 60);
 	struct compare_figure f;
 	struct compare *v;
 
-	(void)state;
 	add_many(then, "create", 400, MS, MS);
 	add_many(now, "create", 200, MS, MS);
 	v = compare_of(now, &conf, then);
@@ -277,14 +267,12 @@ test_rates(void **state)
 }
 
 /* Tiers of either tiers.conf, each once. */
-static void
-test_tiers(void **state)
+TEST(test_tiers)
 {
 	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
 	struct compare_figure f;
 	struct compare *v;
 
-	(void)state;
 	add_many(then, "create", 50, 2 * MS, 1 * MS);
 	for (int i = 0; i < 50; i++) {
 		add(now, "_total", "create", 1, 12 * MS);
@@ -343,15 +331,13 @@ count(struct told *t, struct compare_figure f)
  * Where both are draws of one thing, about one change in twenty is told by
  * mistake; where one is truly greater, it is told.
  */
-static void
-test_chance(void **state)
+TEST(test_chance)
 {
 	static const double q[] = { 0, 50, 90, 99 };
 	struct told same[8] = { 0 }, more[8] = { 0 }, *t;
 	struct compare *v;
 	size_t k;
 
-	(void)state;
 	for (int i = 0; i < 400; i++) {
 		t = i % 2 == 0 ? same : more;
 		v = compare_of(drawn(60, 1200, i % 2 == 0 ? 5e6 : 8e6,
@@ -376,13 +362,11 @@ test_chance(void **state)
 }
 
 /* 29 are too few to tell anything, however clear it looks. */
-static void
-test_few(void **state)
+TEST(test_few)
 {
 	struct compare_figure f;
 	struct compare *v;
 
-	(void)state;
 	for (int n = 29; n <= 30; n++) {
 		struct kp_window *now = new_window(60, 60);
 		struct kp_window *then = new_window(0, 60);
@@ -403,15 +387,13 @@ test_few(void **state)
 	}
 }
 
-static void
-test_sort(void **state)
+TEST(test_sort)
 {
 	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
 	static const char *const want[] = { "_total", "new", "slower", "same",
 		"gone", "faster" };
 	struct compare *v;
 
-	(void)state;
 	add_many(then, "slower", 100, 10 * MS, MS);
 	add_many(now, "slower", 100, 20 * MS, MS);
 	add_many(then, "same", 5000, 10 * MS, MS);
@@ -452,8 +434,7 @@ json_at(const char *path)
 	return got;
 }
 
-static void
-test_json(void **state)
+TEST(test_json)
 {
 	static const struct {
 		const char *path, *want;
@@ -484,7 +465,6 @@ test_json(void **state)
 	};
 	struct compare *v = known();
 
-	(void)state;
 	compare_json(&buf, v, REPORT_BUSY);
 	assert_ptr_equal(strchr(kp_buf_cstr(&buf), '\n'),
 	    kp_buf_cstr(&buf) + buf.len - 1);
@@ -497,8 +477,7 @@ test_json(void **state)
 	free_all(v);
 }
 
-static void
-test_csv(void **state)
+TEST(test_csv)
 {
 	static const char *const lines[] = {
 		"identity,state,tier,figure,now,then,change_percent,uncertain,"
@@ -511,7 +490,6 @@ test_csv(void **state)
 	};
 	struct compare *v = known();
 
-	(void)state;
 	compare_csv(&buf, v, REPORT_BUSY);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		if (strstr(kp_buf_cstr(&buf), lines[i]) == NULL)
@@ -525,13 +503,11 @@ test_csv(void **state)
  * The VM counted 3 300 of which 300 were measured: the change was that of the
  * estimate, 3 000, and programs were given the estimate.
  */
-static void
-test_sampled(void **state)
+TEST(test_sampled)
 {
 	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
 	struct compare *v;
 
-	(void)state;
 	add_many(then, "create", 300, MS, MS);
 	add_many(now, "create", 300, MS, MS);
 	for (size_t i = 0; i < now->ncells; i++) {
@@ -572,15 +548,13 @@ test_sampled(void **state)
 }
 
 /* Calls that outlast their requests are measured, too: 18 ms after, not 9. */
-static void
-test_outlasting(void **state)
+TEST(test_outlasting)
 {
 	struct kp_window *w[] = { new_window(60, 60), new_window(0, 60) };
 	struct compare_figure f;
 	struct kp_cell *c;
 	struct compare *v;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		add_many(w[i], "create", 300, 50 * MS, 20 * MS);
 		c = cell_of(w[i], "db", "create");
@@ -595,13 +569,11 @@ test_outlasting(void **state)
 }
 
 /* With tracing's part subtracted every time is an estimate, and looks like it. */
-static void
-test_less_tracing(void **state)
+TEST(test_less_tracing)
 {
 	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
 	struct compare *v;
 
-	(void)state;
 	add_many(then, "create", 300, 50 * MS, 20 * MS);
 	add_many(now, "create", 300, 75 * MS, 20 * MS);
 	now->cost.traced_call = then->cost.traced_call = 5 * MS;
@@ -622,13 +594,11 @@ test_less_tracing(void **state)
 }
 
 /* Nothing on either side: still valid, and no division by it. */
-static void
-test_empty(void **state)
+TEST(test_empty)
 {
 	struct compare *v = compare_of(new_window(60, 60), &conf,
 	    new_window(0, 60));
 
-	(void)state;
 	assert_int_equal(v->nrows, 1);
 	table(v, 0, true);
 	kp_buf_reset(&buf);
@@ -637,17 +607,4 @@ test_empty(void **state)
 	free_all(v);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		T(test_table), T(test_widths), T(test_rates), T(test_sampled),
-		T(test_tiers), T(test_chance), T(test_few), T(test_sort), T(test_json),
-		T(test_csv), T(test_empty), T(test_outlasting),
-		T(test_less_tracing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

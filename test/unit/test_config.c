@@ -1,14 +1,9 @@
 /* test_config.c - tiers.conf, good and bad. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "base/near_names.h"
 #include "kprofd/config.h"
 #include "kprofd/instructions.h"
@@ -63,13 +58,11 @@ static const char full[] =
     "            {pause_s, 3}]}.\n"
     "{rewrite, [{\"/users/[0-9]+\", \"/users/:id\"}]}.\n";
 
-static void
-test_full(void **state)
+TEST(test_full)
 {
 	char text[sizeof(full)];
 	struct kp_conf *c;
 
-	(void)state;
 	memcpy(text, full, sizeof(full));
 	memcpy(strstr(text, "'m':f"), "\"m:f\"", 5);
 	c = good(text);
@@ -115,15 +108,13 @@ test_full(void **state)
 	kp_conf_free(c);
 }
 
-static void
-test_list_alone(void **state)
+TEST(test_list_alone)
 {
 	static const char *const texts[] = { "[{db, {db, query, '_'}}]",
 		"[{db, {db, query, '_'}}].", "\xEF\xBB\xBF[{db,\"db:query\"}] % x",
 		"[{db, {db, query, '_'}}].\n{slow_ms, 250}." };
 	struct kp_conf *c;
 
-	(void)state;
 	for (size_t i = 0; i < LEN(texts); i++) {
 		c = good(texts[i]);
 		assert_int_equal(c->ntiers, 1);
@@ -138,12 +129,10 @@ test_list_alone(void **state)
 }
 
 /* A limit is there unless somebody says that there is none. */
-static void
-test_limits_of_cost(void **state)
+TEST(test_limits_of_cost)
 {
 	struct kp_conf *c;
 
-	(void)state;
 	c = good("[{db, {db, query, 1}}].");
 	assert_true(c->budget == KP_BUDGET && c->hot_share == KP_HOT_SHARE);
 	kp_conf_free(c);
@@ -155,8 +144,7 @@ test_limits_of_cost(void **state)
 	kp_conf_free(c);
 }
 
-static void
-test_stacks(void **state)
+TEST(test_stacks)
 {
 	static const struct {
 		const char *text;
@@ -172,7 +160,6 @@ test_stacks(void **state)
 	struct kp_conf *c;
 	char text[200];
 
-	(void)state;
 	for (size_t i = 0; i < LEN(v); i++) {
 		snprintf(text, sizeof(text), "[{db, {db, query, 1}}].\n%s",
 		    v[i].text);
@@ -375,8 +362,7 @@ static const struct bad bads[] = {
  * A tier of maps:get/2 stayed empty without a word, and "was not called" though code
  * that called it ran: the compiler had made instructions of the calls.
  */
-static void
-test_instructions(void **state)
+TEST(test_instructions)
 {
 #define CALLS "warning: calls of "
 #define ONLY " are compiled to instructions: only those by apply or of a fun " \
@@ -406,7 +392,6 @@ test_instructions(void **state)
 	struct kp_conf *c;
 	struct kp_buf b;
 
-	(void)state;
 	for (size_t i = 0; i < LEN(t); i++) {
 		assert_int_equal(kp_conf_parse(&c, t[i].text,
 		    strlen(t[i].text), &d), KP_OK);
@@ -434,8 +419,7 @@ test_instructions(void **state)
 }
 
 /* The library's functions, by whatever way they are named. */
-static void
-test_marks(void **state)
+TEST(test_marks)
 {
 	static const char *const good_ones[] = {
 		"[{web, {kprof, set_token, 0}}].",
@@ -447,7 +431,6 @@ test_marks(void **state)
 	struct kp_conf *c;
 	struct kp_diags d;
 
-	(void)state;
 	for (size_t i = 0; i < LEN(good_ones); i++) {
 		assert_int_equal(kp_conf_parse(&c, good_ones[i],
 		    strlen(good_ones[i]), &d), KP_OK);
@@ -467,16 +450,13 @@ test_marks(void **state)
 	    KP_MARK_NONE);
 }
 
-static void
-test_bad(void **state)
+TEST(test_bad)
 {
-	(void)state;
 	for (size_t i = 0; i < LEN(bads); i++)
 		assert_bad(&bads[i]);
 }
 
-static void
-test_deep_and_long(void **state)
+TEST(test_deep_and_long)
 {
 	size_t n = KP_CONF_SIZE_MAX + 1;
 	char *s = malloc(n);
@@ -484,7 +464,6 @@ test_deep_and_long(void **state)
 	struct kp_diags d;
 	static const char fill[] = "[{(#1-<'\"";
 
-	(void)state;
 	assert_non_null(s);
 	for (size_t i = 0; i < sizeof(fill) - 1; i++) {
 		memset(s, fill[i], n);
@@ -503,14 +482,12 @@ test_deep_and_long(void **state)
 	free(s);
 }
 
-static void
-test_many_errors(void **state)
+TEST(test_many_errors)
 {
 	struct kp_buf b;
 	struct kp_conf *c;
 	struct kp_diags d;
 
-	(void)state;
 	kp_buf_init(&b, 1 << 20);
 	kp_buf_str(&b, "[");
 	for (int i = 0; i < 60; i++)
@@ -524,8 +501,7 @@ test_many_errors(void **state)
 	kp_buf_free(&b);
 }
 
-static void
-test_covers(void **state)
+TEST(test_covers)
 {
 	static const struct {
 		const char *pat;
@@ -537,7 +513,6 @@ test_covers(void **state)
 	struct kp_mfa f = { "m", "f", 2 };
 	struct kp_mfa_pat p;
 
-	(void)state;
 	for (size_t i = 0; i < LEN(v); i++) {
 		assert_int_equal(kp_mfa_pat_parse(&p, v[i].pat,
 		    strlen(v[i].pat)), KP_OK);
@@ -546,15 +521,13 @@ test_covers(void **state)
 	}
 }
 
-static void
-test_pattern_forms(void **state)
+TEST(test_pattern_forms)
 {
 	static const char *const bad[] = { "", "_", "m:", ":", "m:f/", "m:f/256",
 		"m:f/-1", "m:f/2x", "m/2", "_:f/2", "M.", "M./2", "M/2", "'m:f",
 		"m f", "m:f g", "''", ".f", "m.f/2" };
 	struct kp_mfa_pat p;
 
-	(void)state;
 	for (size_t i = 0; i < LEN(bad); i++)
 		assert_int_equal(kp_mfa_pat_parse(&p, bad[i], strlen(bad[i])),
 		    KP_EFORMAT);
@@ -566,10 +539,8 @@ test_pattern_forms(void **state)
 	kp_mfa_pat_free(&p);
 }
 
-static void
-test_distance(void **state)
+TEST(test_distance)
 {
-	(void)state;
 	assert_int_equal(kp_name_distance("tiers", "tiers", 3), 0);
 	assert_int_equal(kp_name_distance("samplng", "sampling", 3), 1);
 	assert_int_equal(kp_name_distance("teirs", "tiers", 3), 1);
@@ -579,23 +550,4 @@ test_distance(void **state)
 	assert_int_equal(kp_name_distance("abcdef", "uvwxyz", 2), 3);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_full),
-		cmocka_unit_test(test_list_alone),
-		cmocka_unit_test(test_limits_of_cost),
-		cmocka_unit_test(test_stacks),
-		cmocka_unit_test(test_instructions),
-		cmocka_unit_test(test_marks),
-		cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_deep_and_long),
-		cmocka_unit_test(test_many_errors),
-		cmocka_unit_test(test_covers),
-		cmocka_unit_test(test_pattern_forms),
-		cmocka_unit_test(test_distance),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -3,14 +3,10 @@
  * and sampling change: the sampler, the overload guard, and the ledger that
  * explains every entry call.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <inttypes.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/cost.h"
 #include "kprofd/guard.h"
 #include "daemon/nodes/target.h"
@@ -40,12 +36,10 @@ sampler(enum kp_sampling_kind kind, uint32_t n)
 	return s;
 }
 
-static void
-fixed_rates_stay(void **state)
+TEST(fixed_rates_stay)
 {
 	struct kp_sampler s = sampler(KP_SAMPLE_ALL, 0);
 
-	(void)state;
 	assert_int_equal(s.one_in, 1);
 	assert_false(kp_sampler_rate(&s, 1000000, KP_NS_PER_S));
 	s = sampler(KP_SAMPLE_ONE_IN, 10);
@@ -54,12 +48,10 @@ fixed_rates_stay(void **state)
 	assert_int_equal(s.one_in, 10);
 }
 
-static void
-per_second(void **state)
+TEST(per_second)
 {
 	struct kp_sampler s = sampler(KP_SAMPLE_PER_SECOND, 1000);
 
-	(void)state;
 	assert_int_equal(s.one_in, 1);
 	assert_false(kp_sampler_rate(&s, 1000, KP_NS_PER_S));
 	assert_true(kp_sampler_rate(&s, 1001, KP_NS_PER_S));
@@ -83,15 +75,13 @@ per_second(void **state)
 }
 
 /* Never more than what was asked for; and, where load lasts, not much less. */
-static void
-sampled_rate_is_bounded(void **state)
+TEST(sampled_rate_is_bounded)
 {
 	struct kp_sampler s;
 	uint64_t rate;
 	uint32_t n, was;
 	bool changed;
 
-	(void)state;
 	rnd_state = 1;
 	for (int i = 0; i < 200; i++) {
 		n = 1 + (uint32_t)rnd(5000);
@@ -130,13 +120,11 @@ tenth(struct kp_sampler *s, kp_target_ns *now, uint64_t true_rate)
  * A load that sets in was traced in full until the next second, and where
  * tracing held it back, it rose again by as much as each second allowed.
  */
-static void
-load_that_sets_in(void **state)
+TEST(load_that_sets_in)
 {
 	struct kp_sampler s = sampler(KP_SAMPLE_PER_SECOND, 1000);
 	kp_target_ns now = -KP_NS_PER_S * 1000;
 
-	(void)state;
 	tenth(&s, &now, 100);		/* where it begins to look */
 	for (int i = 0; i < 10; i++)
 		assert_false(tenth(&s, &now, 900));
@@ -162,14 +150,12 @@ load_that_sets_in(void **state)
 }
 
 /* Throttled by tracing: the rate that is seen rises with one_in. */
-static void
-throttled_load_is_caught(void **state)
+TEST(throttled_load_is_caught)
 {
 	struct kp_sampler s = sampler(KP_SAMPLE_PER_SECOND, 1000);
 	kp_target_ns now = KP_NS_PER_S;
 	uint64_t rate = 0;
 
-	(void)state;
 	tenth(&s, &now, 0);
 	for (int i = 0; i < 10; i++) {
 		/* 7 events a request, at most 50000 events a second */
@@ -180,12 +166,10 @@ throttled_load_is_caught(void **state)
 	assert_true(s.one_in <= 50);
 }
 
-static void
-cut_and_budget_come_on_top(void **state)
+TEST(cut_and_budget_come_on_top)
 {
 	struct kp_sampler s = sampler(KP_SAMPLE_ALL, 1);
 
-	(void)state;
 	assert_true(kp_sampler_cut(&s, 4));
 	assert_int_equal(s.one_in, 4);
 	assert_false(kp_sampler_rate(&s, 100000, KP_NS_PER_S));
@@ -207,14 +191,12 @@ cut_and_budget_come_on_top(void **state)
 }
 
 /* What depends on sampling is in proportion; the rest is as it is. */
-static void
-budget_is_held(void **state)
+TEST(budget_is_held)
 {
 	double fixed, full, spent, budget;
 	struct kp_sampler s;
 	uint32_t was;
 
-	(void)state;
 	rnd_state = 3;
 	for (int i = 0; i < 500; i++) {
 		s = sampler(KP_SAMPLE_ALL, 1);
@@ -241,15 +223,13 @@ budget_is_held(void **state)
  * What calls cost, in percent of one scheduler: the agent is given limits in
  * calls a second that are the same.
  */
-static void
-cost_of_calls(void **state)
+TEST(cost_of_calls)
 {
 	const struct kp_cost c = { .events = 1000, .ring_events = 400,
 		.armed_calls = 50000, .switches = 7000, .sampled = 30,
 		.agent = 1000 };
 	char text[300];
 
-	(void)state;
 	assert_int_equal(kp_cost_calls(12), 200000);
 	assert_int_equal(kp_cost_calls(0.03), 500);
 	assert_true(kp_cost_percent(125000) > 7.499 &&
@@ -269,8 +249,7 @@ cost_of_calls(void **state)
  * (test/bench/README.md), and a Phoenix shop with a dozen calls.  By the prices of
  * loops kprofd said a fifth to a third of it.
  */
-static void
-cost_of_a_shop(void **state)
+TEST(cost_of_a_shop)
 {
 	static const struct {
 		double switches, calls, sampled, events;
@@ -284,7 +263,6 @@ cost_of_a_shop(void **state)
 		{ 26.6, 21, 0.25, 10.5, 23.9, 28.9 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		const struct kp_cost c = {
 			.switches = (uint64_t)(1000 * v[i].switches),
@@ -298,12 +276,10 @@ cost_of_a_shop(void **state)
 }
 
 /* Where the fixed part alone is too much, sampling goes on, sparsely. */
-static void
-budget_below_fixed(void **state)
+TEST(budget_below_fixed)
 {
 	struct kp_sampler s = sampler(KP_SAMPLE_ALL, 1);
 
-	(void)state;
 	for (int t = 0; t < 20; t++)
 		kp_sampler_spent(&s, 8 + 50.0 / s.one_in, 8, 5);
 	assert_int_equal(s.one_in, 100);
@@ -331,13 +307,11 @@ guard(void)
 	return g;
 }
 
-static void
-limits_are_seen(void **state)
+TEST(limits_are_seen)
 {
 	struct kp_guard g = guard();
 	struct kp_load at = { .lag = 2 * S, .memory = 1000, .backlog = 75 };
 
-	(void)state;
 	for (kp_mono_ns now = 0; now < 10 * S; now += S / 10)
 		assert_int_equal(kp_guard_look(&g, &at, now), KP_TRIP_NONE);
 	at.memory++;
@@ -351,8 +325,7 @@ limits_are_seen(void **state)
 }
 
 /* Each cause of overload in words, with what is usual behind it. */
-static void
-test_words(void **state)
+TEST(test_words)
 {
 	static const struct {
 		const char *limit;
@@ -397,7 +370,6 @@ test_words(void **state)
 	struct kp_paused p = { .lasts = 10 * S, .one_in = 4 };
 	char text[600], reason[300];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(agent) / sizeof(agent[0]); i++) {
 		const struct kp_trip_limit t = { agent[i].limit,
 			agent[i].value, agent[i].waiting };
@@ -443,13 +415,11 @@ test_words(void **state)
 }
 
 /* Stopped for a moment, with all of it handled at once: no reason to trip. */
-static void
-lag_has_to_last(void **state)
+TEST(lag_has_to_last)
 {
 	struct kp_guard g = guard();
 	struct kp_load late = { .lag = 2 * S + 1 };
 
-	(void)state;
 	assert_int_equal(kp_guard_look(&g, &late, S), KP_TRIP_NONE);
 	assert_int_equal(kp_guard_look(&g, &late, S + KP_LATE_GRACE - 1),
 	    KP_TRIP_NONE);
@@ -461,15 +431,13 @@ lag_has_to_last(void **state)
 	    KP_TRIP_LATE);
 }
 
-static void
-rest_doubles(void **state)
+TEST(rest_doubles)
 {
 	static const int want[] = { 10, 20, 40, 80, 160, 300, 300 };
 	struct kp_guard g = guard();
 	kp_mono_ns now = 5 * S;
 	kp_dur_ns rest;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
 		rest = kp_guard_trip(&g, KP_TRIP_AGENT, now);
 		assert_int_equal(rest, want[i] * S);
@@ -489,13 +457,11 @@ rest_doubles(void **state)
 }
 
 /* While the disk is full nothing is armed only to be disarmed. */
-static void
-rests_until_it_is_over(void **state)
+TEST(rests_until_it_is_over)
 {
 	struct kp_guard g = guard();
 	struct kp_load full = { .backlog = 100 };
 
-	(void)state;
 	assert_int_equal(kp_guard_trip(&g, KP_TRIP_STORE, S), 10 * S);
 	assert_int_equal(kp_guard_rested(&g, &full), 20 * S);
 	assert_int_equal(kp_guard_rested(&g, &full), 40 * S);
@@ -507,14 +473,12 @@ rests_until_it_is_over(void **state)
 	assert_int_equal(g.cut, 1);	/* fewer requests are no help there */
 }
 
-static void
-cut_works_its_way_up(void **state)
+TEST(cut_works_its_way_up)
 {
 	struct kp_guard g = guard();
 	kp_mono_ns now = S;
 	int ticks = 0;
 
-	(void)state;
 	kp_guard_trip(&g, KP_TRIP_AGENT, now);
 	assert_int_equal(g.cut, 4);
 	kp_guard_trip(&g, KP_TRIP_LATE, now);
@@ -535,14 +499,12 @@ cut_works_its_way_up(void **state)
  * rarely than it would with a rest of ten seconds, and is measured all the
  * same.
  */
-static void
-overload_that_lasts(void **state)
+TEST(overload_that_lasts)
 {
 	struct kp_guard g = guard();
 	kp_dur_ns armed = 0, rest;
 	kp_mono_ns now = 0;
 
-	(void)state;
 	while (now < 3600 * S) {
 		if (g.cut < 10) {
 			rest = kp_guard_trip(&g, KP_TRIP_AGENT, now);
@@ -558,14 +520,12 @@ overload_that_lasts(void **state)
 	assert_true(armed > 200 * S);
 }
 
-static void
-lag_between_two_clocks(void **state)
+TEST(lag_between_two_clocks)
 {
 	const kp_target_ns off = -INT64_C(576460752303423488);
 	struct kp_lag l = { 0 };
 	kp_mono_ns now = 77 * S;
 
-	(void)state;
 	assert_int_equal(kp_lag_see(&l, off + now, now + S / 2), 0);
 	/* a quicker one shows that the first was late */
 	assert_int_equal(kp_lag_see(&l, off + now + S, now + S + 1000), 0);
@@ -743,12 +703,10 @@ life(struct world *w, uint32_t one_in, bool well)
 	check_balance(w);
 }
 
-static void
-ledger_balances(void **state)
+TEST(ledger_balances)
 {
 	struct world w;
 
-	(void)state;
 	for (uint64_t i = 1; i <= 2000; i++) {
 		rnd_state = i * UINT64_C(0x9E3779B97F4A7C15);
 		w = (struct world){ .slow = i % 2 };
@@ -759,12 +717,10 @@ ledger_balances(void **state)
 }
 
 /* Without sampling and trips nothing is lost, however late events come. */
-static void
-nothing_is_lost(void **state)
+TEST(nothing_is_lost)
 {
 	struct world w = { .one_in = 1 };
 
-	(void)state;
 	rnd_state = 7;
 	for (int i = 0; i < 1000; i++) {
 		calls(&w, true);
@@ -781,12 +737,10 @@ nothing_is_lost(void **state)
 }
 
 /* Sampled out is said while it goes on, not only at the end. */
-static void
-sampled_out_is_said_soon(void **state)
+TEST(sampled_out_is_said_soon)
 {
 	struct world w = { .one_in = 10 };
 
-	(void)state;
 	w.st.entry_calls = 1000;
 	w.entries = 100;
 	status(&w, false);
@@ -798,12 +752,10 @@ sampled_out_is_said_soon(void **state)
 }
 
 /* What the last status did not count was called all the same. */
-static void
-lost_after_last_status(void **state)
+TEST(lost_after_last_status)
 {
 	struct world w = { .one_in = 1 };
 
-	(void)state;
 	w.st.entry_calls = 10;
 	w.entries = 10;
 	status(&w, false);
@@ -817,12 +769,10 @@ lost_after_last_status(void **state)
  * kprofd was killed between two statuses, and its windows had 498 requests of
  * 481 calls.
  */
-static void
-seen_before_it_is_counted(void **state)
+TEST(seen_before_it_is_counted)
 {
 	struct world w = { .one_in = 1 };
 
-	(void)state;
 	w.st.entry_calls = w.entries = 10;
 	status(&w, false);
 	w.st.entry_calls = w.entries = 15;
@@ -849,12 +799,10 @@ seen_before_it_is_counted(void **state)
  * An entry's module is loaded anew 0.7 s after the last status: 70 of its
  * requests have come, and the VM knows of none of them any more.
  */
-static void
-counters_are_lost(void **state)
+TEST(counters_are_lost)
 {
 	struct world w = { .one_in = 1 };
 
-	(void)state;
 	w.st.entry_calls = w.entries = 100;
 	status(&w, false);
 	w.st.entry_calls += 70;
@@ -875,12 +823,10 @@ counters_are_lost(void **state)
  * The VM sends a call's event before it counts the call: a status may have
  * been taken in between.
  */
-static void
-counted_after_it_was_seen(void **state)
+TEST(counted_after_it_was_seen)
 {
 	struct world w = { .one_in = 1 };
 
-	(void)state;
 	w.st.entry_calls = w.entries = 100;
 	status(&w, false);
 	w.st.entry_calls = 149;
@@ -899,12 +845,10 @@ counted_after_it_was_seen(void **state)
  * Some calls were made while entries were being disarmed, with no event: that
  * is no sampling, though there is some once it is armed again.
  */
-static void
-unseen_is_said_while_it_rests(void **state)
+TEST(unseen_is_said_while_it_rests)
 {
 	struct world w = { .one_in = 1 };
 
-	(void)state;
 	w.st.entry_calls = w.entries = 100;
 	status(&w, false);
 	w.st.entry_calls = 150;
@@ -930,12 +874,10 @@ unseen_is_said_while_it_rests(void **state)
 	assert_int_equal(w.lost.n[KP_LOSS_SAMPLED_OUT], 30);
 }
 
-static void
-missing_batches(void **state)
+TEST(missing_batches)
 {
 	struct world w = { .one_in = 1 };
 
-	(void)state;
 	ledger_restart(&w.l, 0);
 	ledger_batch(&w.l, 1);
 	ledger_batch(&w.l, 2);
@@ -959,14 +901,12 @@ missing_batches(void **state)
  * A target that is away for 15 of 23 seconds was told of as if it had been
  * measured for 23 without a loss.
  */
-static void
-unarmed_time(void **state)
+TEST(unarmed_time)
 {
 	struct ledger l = { 0 };
 	struct kp_losses lost = { 0 };
 	uint64_t calls;
 
-	(void)state;
 	ledger_armed(&l, 5 * KP_NS_PER_S);
 	ledger_take(&l, 10 * KP_NS_PER_S, 0, 0, &calls, &lost);
 	assert_int_equal(lost.n[KP_LOSS_UNARMED], 0);
@@ -983,14 +923,12 @@ unarmed_time(void **state)
 }
 
 /* Somebody took what was armed, and it was put back a second later at most. */
-static void
-taken_time(void **state)
+TEST(taken_time)
 {
 	struct ledger l = { 0 };
 	struct kp_losses lost = { 0 };
 	uint64_t calls;
 
-	(void)state;
 	ledger_armed(&l, 5 * KP_NS_PER_S);
 	ledger_gap(&l, 900 * KP_NS_PER_MS, 7 * KP_NS_PER_S);
 	/* not what was before it was armed, nor what is counted already */
@@ -1006,14 +944,12 @@ taken_time(void **state)
 }
 
 /* From when a function was too hot until another tiers.conf is without. */
-static void
-too_hot_time(void **state)
+TEST(too_hot_time)
 {
 	struct ledger l = { 0 };
 	struct kp_losses lost = { 0 };
 	uint64_t calls;
 
-	(void)state;
 	ledger_hot(&l, false, KP_NS_PER_S);
 	ledger_hot(&l, true, 2 * KP_NS_PER_S);
 	ledger_hot(&l, true, 3 * KP_NS_PER_S);
@@ -1029,14 +965,12 @@ too_hot_time(void **state)
  * kprofd was stopped for 15 s; the agent left after five, as its goodbye says,
  * which was read after that.  535 ms were lost, it was told: from the reading on.
  */
-static void
-time_without_an_agent(void **state)
+TEST(time_without_an_agent)
 {
 	struct ledger l = { 0 };
 	struct kp_losses lost = { 0 };
 	uint64_t calls;
 
-	(void)state;
 	ledger_armed(&l, 5 * KP_NS_PER_S);
 	ledger_take(&l, 10 * KP_NS_PER_S, 0, 0, &calls, &lost);
 	/* stopped at 10; at 25 it is read that at 13 it tripped and at 15 left */
@@ -1057,14 +991,12 @@ time_without_an_agent(void **state)
 }
 
 /* A target that sends notices without end filled the log and the disk. */
-static void
-notices_are_hushed(void **state)
+TEST(notices_are_hushed)
 {
 	struct rate_limit h = { 0 };
 	kp_mono_ns now = 100 * KP_NS_PER_S;
 	unsigned told = 0;
 
-	(void)state;
 	for (int i = 0; i < 5000; i++)
 		told += rate_limit_may(&h, now);
 	assert_int_equal(told, RATE_LIMIT_BURST);
@@ -1079,43 +1011,4 @@ notices_are_hushed(void **state)
 	assert_int_equal(told, RATE_LIMIT_BURST);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fixed_rates_stay),
-		cmocka_unit_test(per_second),
-		cmocka_unit_test(sampled_rate_is_bounded),
-		cmocka_unit_test(load_that_sets_in),
-		cmocka_unit_test(throttled_load_is_caught),
-		cmocka_unit_test(cut_and_budget_come_on_top),
-		cmocka_unit_test(budget_is_held),
-		cmocka_unit_test(budget_below_fixed),
-		cmocka_unit_test(cost_of_calls),
-		cmocka_unit_test(cost_of_a_shop),
-		cmocka_unit_test(limits_are_seen),
-		cmocka_unit_test(lag_has_to_last),
-		cmocka_unit_test(rest_doubles),
-		cmocka_unit_test(rests_until_it_is_over),
-		cmocka_unit_test(cut_works_its_way_up),
-		cmocka_unit_test(overload_that_lasts),
-		cmocka_unit_test(lag_between_two_clocks),
-		cmocka_unit_test(ledger_balances),
-		cmocka_unit_test(nothing_is_lost),
-		cmocka_unit_test(unarmed_time),
-		cmocka_unit_test(taken_time),
-		cmocka_unit_test(too_hot_time),
-		cmocka_unit_test(time_without_an_agent),
-		cmocka_unit_test(sampled_out_is_said_soon),
-		cmocka_unit_test(lost_after_last_status),
-		cmocka_unit_test(seen_before_it_is_counted),
-		cmocka_unit_test(counters_are_lost),
-		cmocka_unit_test(counted_after_it_was_seen),
-		cmocka_unit_test(unseen_is_said_while_it_rests),
-		cmocka_unit_test(test_words),
-		cmocka_unit_test(missing_batches),
-		cmocka_unit_test(notices_are_hushed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -1,12 +1,8 @@
 /* test_native.c - chunks of the native probe to events. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "calls/decode.h"
 #include "native_feed.h"
 
@@ -136,8 +132,7 @@ event(struct fixture *f, unsigned ring, enum kp_native_kind kind, uint16_t fn,
 	    .fn = fn, .ts = ts, .pid = pid, .label = 5 });
 }
 
-static void
-entry_and_call_have_all_their_fields(void **state)
+TEST(entry_and_call_have_all_their_fields)
 {
 	struct fixture *f = *state;
 	struct kp_event ev;
@@ -191,8 +186,7 @@ entry_and_call_have_all_their_fields(void **state)
  * Who sent the token may be of another node: without that a call there was
  * placed by nothing but its time.
  */
-static void
-senders_may_be_of_other_nodes(void **state)
+TEST(senders_may_be_of_other_nodes)
 {
 	struct kp_native_record call = { .kind = KP_NATIVE_CALL, .fn = 1,
 		.flags = KP_NATIVE_FROM_AFAR, .ts = 1, .pid = 10,
@@ -230,8 +224,7 @@ senders_may_be_of_other_nodes(void **state)
 }
 
 /* Events are read some at a time, and looked at only then. */
-static void
-an_event_outlives_what_defined_it(void **state)
+TEST(an_event_outlives_what_defined_it)
 {
 	struct fixture *f = *state;
 	struct kp_event ev[3];
@@ -252,8 +245,7 @@ an_event_outlives_what_defined_it(void **state)
 }
 
 /* A process that moves between threads has its events in several rings. */
-static void
-rings_are_merged_by_time(void **state)
+TEST(rings_are_merged_by_time)
 {
 	static const int64_t times[3][4] = { { 1, 2, 9, 10 }, { 3, 4, 5, 11 },
 		{ 2, 6, 7, 8 } };
@@ -277,8 +269,7 @@ rings_are_merged_by_time(void **state)
 }
 
 /* As many as a batch may have, each event of another one than that before it. */
-static void
-many_rings_are_merged_by_time(void **state)
+TEST(many_rings_are_merged_by_time)
 {
 	enum { RINGS = 1000, EACH = 5 };
 	struct fixture *f = *state;
@@ -312,8 +303,7 @@ many_rings_are_merged_by_time(void **state)
 		assert_int_equal(turns[r], EACH);
 }
 
-static void
-slots_keep_their_meaning_until_they_get_another(void **state)
+TEST(slots_keep_their_meaning_until_they_get_another)
 {
 	struct fixture *f = *state;
 	struct kp_event ev;
@@ -346,8 +336,7 @@ slots_keep_their_meaning_until_they_get_another(void **state)
 }
 
 /* They need no definition, and carry none. */
-static void
-pauses(void **state)
+TEST(pauses)
 {
 	struct fixture *f = *state;
 	struct kp_event ev;
@@ -367,8 +356,7 @@ pauses(void **state)
 }
 
 /* Each costs one event, and those around it are read. */
-static void
-what_makes_no_sense_is_passed_over(void **state)
+TEST(what_makes_no_sense_is_passed_over)
 {
 	struct fixture *f = *state;
 	struct kp_event ev;
@@ -401,8 +389,7 @@ what_makes_no_sense_is_passed_over(void **state)
 }
 
 /* Events were taken for those of the function that the slot had been before. */
-static void
-what_cannot_be_defined_is_not_what_it_was(void **state)
+TEST(what_cannot_be_defined_is_not_what_it_was)
 {
 	struct fixture *f = *state;
 	struct kp_event ev;
@@ -427,8 +414,7 @@ what_cannot_be_defined_is_not_what_it_was(void **state)
 	assert_int_equal(next(f, &ev), KP_END);
 }
 
-static void
-chunks_that_lie_are_left_out(void **state)
+TEST(chunks_that_lie_are_left_out)
 {
 	struct kp_native_chunk head = { .magic = KP_NATIVE_MAGIC,
 		.version = KP_NATIVE_VERSION, .records = 1 };
@@ -460,8 +446,7 @@ chunks_that_lie_are_left_out(void **state)
 	assert_int_equal(next(f, &ev), KP_END);
 }
 
-static void
-batches_of_the_relay_are_read_as_before(void **state)
+TEST(batches_of_the_relay_are_read_as_before)
 {
 	struct fixture *f = *state;
 	struct kp_event ev;
@@ -483,8 +468,7 @@ batches_of_the_relay_are_read_as_before(void **state)
 }
 
 /* A target cannot make us keep more than that of names. */
-static void
-definitions_are_bounded(void **state)
+TEST(definitions_are_bounded)
 {
 	const uint64_t most = KP_NATIVE_BYTES_MAX / KP_NATIVE_TERM_MAX;
 	struct fixture *f = *state;
@@ -542,8 +526,7 @@ assert_fn(const struct kp_call_names *names, uint32_t fn, const char *fun)
 }
 
 /* Of two rings, of the second node; and of a process that spawns another. */
-static void
-full_traces_have_their_own_records(void **state)
+TEST(full_traces_have_their_own_records)
 {
 	struct fixture *f = *state;
 	struct kp_call_names *names = kp_call_names_new();
@@ -595,8 +578,7 @@ full_traces_have_their_own_records(void **state)
 }
 
 /* As the probe sends them: what is short ends before its label. */
-static void
-records_of_full_traces_are_short(void **state)
+TEST(records_of_full_traces_are_short)
 {
 	struct fixture *f = *state;
 	struct kp_call_names *names = kp_call_names_new();
@@ -645,8 +627,7 @@ records_of_full_traces_are_short(void **state)
 	kp_call_names_free(names);
 }
 
-static void
-what_is_of_no_full_trace_is_passed_over(void **state)
+TEST(what_is_of_no_full_trace_is_passed_over)
 {
 	static const struct kp_native_record wrong[] = {
 		{ .kind = KP_NATIVE_CALL, .fn = 1 },
@@ -680,26 +661,4 @@ what_is_of_no_full_trace_is_passed_over(void **state)
 	kp_call_names_free(names);
 }
 
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		TEST(entry_and_call_have_all_their_fields),
-		TEST(senders_may_be_of_other_nodes),
-		TEST(an_event_outlives_what_defined_it),
-		TEST(rings_are_merged_by_time),
-		TEST(many_rings_are_merged_by_time),
-		TEST(slots_keep_their_meaning_until_they_get_another),
-		TEST(pauses), TEST(what_makes_no_sense_is_passed_over),
-		TEST(what_cannot_be_defined_is_not_what_it_was),
-		TEST(chunks_that_lie_are_left_out),
-		TEST(batches_of_the_relay_are_read_as_before),
-		TEST(definitions_are_bounded),
-		TEST(full_traces_have_their_own_records),
-		TEST(records_of_full_traces_are_short),
-		TEST(what_is_of_no_full_trace_is_passed_over),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

@@ -1,14 +1,9 @@
 /* test_options.c - the table of options and its parser; kprofd's own table. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "text/options.h"
 #include "daemon/options.h"
 
@@ -79,15 +74,13 @@ bad(const char *one, const char *why)
 	assert_string_equal(said(false, one, NULL), why);
 }
 
-static void
-test_spellings(void **state)
+TEST(test_spellings)
 {
 	static const char *const forms[][2] = {
 		{ "-file", "a=b" }, { "--file", "a=b" },
 		{ "-file=a=b", NULL }, { "--file=a=b", NULL },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < LEN(forms); i++) {
 		right(forms[i][0], forms[i][1]);
 		assert_string_equal(got.file, "a=b");
@@ -107,8 +100,7 @@ test_spellings(void **state)
 	    opt_is("---h", "h") || opt_is("-", "h") || opt_is("", "h"));
 }
 
-static void
-test_wrong(void **state)
+TEST(test_wrong)
 {
 	static const char *const unknown[][2] = {
 		{ "-fiel", "unknown option '-fiel': did you mean '-file'?" },
@@ -125,7 +117,6 @@ test_wrong(void **state)
 		{ "-=x", "unknown option '-'" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < LEN(unknown); i++)
 		assert_string_equal(said(false, unknown[i][0], NULL),
 		    unknown[i][1]);
@@ -140,14 +131,12 @@ test_wrong(void **state)
 }
 
 /* A secret on the command line is refused, not repeated, and helped on. */
-static void
-test_cookie(void **state)
+TEST(test_cookie)
 {
 	static const char *const given[] = { "-cookie", "--cookie=SECRET",
 		"-setcookie" };
 	const char *why;
 
-	(void)state;
 	for (size_t i = 0; i < LEN(given); i++) {
 		why = said(false, given[i], "SECRET");
 		assert_non_null(strstr(why, "-cookie-file FILE"));
@@ -157,12 +146,10 @@ test_cookie(void **state)
 }
 
 /* Longer than any name: it is told as it is. */
-static void
-test_long(void **state)
+TEST(test_long)
 {
 	char name[201], want[256];
 
-	(void)state;
 	memset(name, 'f', sizeof(name) - 1);
 	name[0] = '-';
 	name[sizeof(name) - 1] = '\0';
@@ -171,13 +158,11 @@ test_long(void **state)
 }
 
 /* What kprofd counts as near: in proportion to what was given. */
-static void
-test_near_share(void **state)
+TEST(test_near_share)
 {
 	static const char *const names[] = { "log", "target-file", "db" };
 	struct near_rule rule = { .edits = 3, .share = 2 };
 
-	(void)state;
 #define NEAR(s) near_name(s, names, LEN(names), sizeof(names[0]), rule)
 	assert_string_equal(NEAR("trgetfil"), "target-file");
 	assert_string_equal(NEAR("logger"), "log");
@@ -189,14 +174,12 @@ test_near_share(void **state)
 #undef NEAR
 }
 
-static void
-test_numbers(void **state)
+TEST(test_numbers)
 {
 	static const char *const no[] = { "-n=0", "-n=1000000001", "-n=-1",
 		"-n= 1", "-n=+1", "-n=1x", "-n=", "-n=18446744073709551617" };
 	char want[128];
 
-	(void)state;
 	right("-n=1", NULL);
 	assert_int_equal(got.count, 1);
 	right("-n", "1000000000");
@@ -215,10 +198,8 @@ test_numbers(void **state)
 	    "1000000000");
 }
 
-static void
-test_choice(void **state)
+TEST(test_choice)
 {
-	(void)state;
 	right("-sort=name", NULL);
 	assert_int_equal(got.sort, 0);
 	right("-sort=time", NULL);
@@ -236,8 +217,7 @@ test_choice(void **state)
  * A report of -node A -node B once was B's alone, without a word.  Given again,
  * a list has all in their order, and a flag is set; all others are refused.
  */
-static void
-test_repeated(void **state)
+TEST(test_repeated)
 {
 	char *argv[] = { "-db=a", "-n=1", "--db", "b", "-quiet", "--quiet",
 		"-states=x,y", "-states", "z", "-least=1", NULL };
@@ -254,7 +234,6 @@ test_repeated(void **state)
 	struct opt_parser p = { .table = table, .n = LEN(table) };
 	char *one[2] = { NULL };
 
-	(void)state;
 	got = (struct got){ .sort = 0 };
 	kp_buf_init(&p.why, OPT_WHY_MAX);
 	for (int i = 0; argv[i] != NULL; i++)
@@ -287,8 +266,7 @@ test_repeated(void **state)
 	bad("-states=", "-states: the LIST is empty");
 }
 
-static void
-test_help(void **state)
+TEST(test_help)
 {
 	static const struct opt rows[] = {
 		OPT_GROUP("First"),
@@ -299,7 +277,6 @@ test_help(void **state)
 	};
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, 4096);
 	opt_help(&b, table, 3);
 	opt_help(&b, rows, LEN(rows));
@@ -316,8 +293,7 @@ test_help(void **state)
 }
 
 /* kprofd takes both spellings, too. */
-static void
-test_kprofd(void **state)
+TEST(test_kprofd)
 {
 	char *argv[] = { "kprofd", "-target=a@b", "--target", "c@d",
 		"-tiers=t.conf", "--interval=5s", "-log=json", "-probe=native",
@@ -338,7 +314,6 @@ test_kprofd(void **state)
 		"-probe=relay", "-probe-send", NULL };
 	struct options *o = malloc(sizeof(*o));
 
-	(void)state;
 	assert_non_null(o);
 	assert_int_equal(options_parse(o, LEN(argv) - 1, argv), 0);
 	assert_int_equal(o->ntargets, 2);
@@ -370,8 +345,7 @@ test_kprofd(void **state)
 }
 
 /* A node that is named twice is one target, with the port that it was given. */
-static void
-test_target_ports(void **state)
+TEST(test_target_ports)
 {
 	char *argv[] = { "kprofd", "-tiers=t", "-target", "a@h", "-target",
 		"a@h:4370", "-target", "a@h", "-target", "b@[::1]:1",
@@ -381,7 +355,6 @@ test_target_ports(void **state)
 	char *bad[] = { "kprofd", "-tiers=t", "-target", "a@h:0", NULL };
 	struct options *o = malloc(sizeof(*o));
 
-	(void)state;
 	assert_non_null(o);
 	assert_int_equal(options_parse(o, LEN(argv) - 1, argv), 0);
 	assert_int_equal(o->ntargets, 2);
@@ -393,8 +366,7 @@ test_target_ports(void **state)
 }
 
 /* A check by the kprofd that is attached, and what checks ignore. */
-static void
-test_check_control(void **state)
+TEST(test_check_control)
 {
 	static const struct {
 		int status;
@@ -417,7 +389,6 @@ test_check_control(void **state)
 	struct options *o = malloc(sizeof(*o));
 	int n;
 
-	(void)state;
 	assert_non_null(o);
 	for (size_t i = 0; i < LEN(all); i++) {
 		for (n = 0; all[i].argv[n] != NULL; n++)
@@ -430,23 +401,4 @@ test_check_control(void **state)
 	free(o);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_spellings),
-		cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_cookie),
-		cmocka_unit_test(test_long),
-		cmocka_unit_test(test_near_share),
-		cmocka_unit_test(test_check_control),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_choice),
-		cmocka_unit_test(test_repeated),
-		cmocka_unit_test(test_help),
-		cmocka_unit_test(test_kprofd),
-		cmocka_unit_test(test_target_ports),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

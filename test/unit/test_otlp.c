@@ -2,15 +2,11 @@
  * test_otlp.c - what a collector gets: ids, spans, points, byte by byte where
  * that is short, and what it answers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "export/otlp_json.h"
 
 #define RUN INT64_C(1700000000000000000)
@@ -63,13 +59,11 @@ request(uint64_t label)
 }
 
 /* The same from the same, others from others, and never the id of none. */
-static void
-ids(void **state)
+TEST(ids)
 {
 	char a[OTLP_TRACE_ID], b[OTLP_TRACE_ID];
 	char s[3][OTLP_SPAN_ID];
 
-	(void)state;
 	otlp_trace_id(a, RUN, 7);
 	otlp_trace_id(b, RUN, 7);
 	assert_string_equal(a, b);
@@ -87,8 +81,7 @@ ids(void **state)
 }
 
 /* It ran on when its request was kept: that is no outcome. */
-static void
-still_running(void **state)
+TEST(still_running)
 {
 	struct kp_query_call call = { .fn = "db:query/1", .tier = "db",
 		.pid = "<2.3.4>", .start = 20, .total = -1, .self = -1,
@@ -97,7 +90,6 @@ still_running(void **state)
 	struct kp_query_tree t = { .request = request(7), .calls = &call,
 		.ncalls = 1 };
 
-	(void)state;
 	otlp_traces(&out, RUN, &t, 1);
 	assert_true(has("{\"key\":\"kprof.outlasts\",\"value\":"
 	    "{\"boolValue\":true}}"));
@@ -110,8 +102,7 @@ still_running(void **state)
 }
 
 /* Two nodes are two resources of one trace; the outer request is a link. */
-static void
-spans(void **state)
+TEST(spans)
 {
 	struct kp_query_call calls[] = {
 		{ .fn = "web:get/2", .tier = "web", .pid = "<1.2.3>",
@@ -125,7 +116,6 @@ spans(void **state)
 		.ncalls = 2 };
 	char trace[OTLP_TRACE_ID], id[OTLP_SPAN_ID], text[128];
 
-	(void)state;
 	t.request.parent_label = 6;
 	assert_int_equal(otlp_traces(&out, RUN, &t, 1), 3);
 	assert_int_equal(out.err, KP_OK);
@@ -160,8 +150,7 @@ spans(void **state)
 }
 
 /* The buckets themselves, from the first that holds anything. */
-static void
-histograms(void **state)
+TEST(histograms)
 {
 	struct kp_cell c = { .tier = "_total", .identity = "create",
 		.w_calls = 5, .w_raised = 2, .w_total = 1500000000 };
@@ -169,7 +158,6 @@ histograms(void **state)
 		.cells = &c, .ncells = 1, .losses.n[KP_LOSS_CUT] = 9 };
 	struct totals *t = totals_new();
 
-	(void)state;
 	assert_int_equal(kp_hist_add(&c.hist, KP_NS_PER_S, 3), KP_OK);
 	assert_int_equal(kp_hist_add(&c.hist, 1050000000, 2), KP_OK);
 	assert_int_equal(otlp_metrics(&out, t, 1), 0);
@@ -194,8 +182,7 @@ histograms(void **state)
 }
 
 /* What is not seen is no point of 0. */
-static void
-outcomes_not_seen(void **state)
+TEST(outcomes_not_seen)
 {
 	struct kp_cell c = { .tier = "_total", .identity = "create",
 		.w_calls = 5, .w_unknown_outcomes = 5 };
@@ -203,7 +190,6 @@ outcomes_not_seen(void **state)
 		.cells = &c, .ncells = 1 };
 	struct totals *t = totals_new();
 
-	(void)state;
 	totals_add(t, &w);
 	otlp_metrics(&out, t, 1);
 	assert_false(has("{\"stringValue\":\"raised\"}"));
@@ -213,8 +199,7 @@ outcomes_not_seen(void **state)
 }
 
 /* All of them may have raised; one that is known to have returned tells. */
-static void
-unfinished_alone_is_no_zero(void **state)
+TEST(unfinished_alone_is_no_zero)
 {
 	struct kp_cell c = { .tier = "_total", .identity = "create",
 		.w_calls = 5, .w_unfinished = 5 };
@@ -222,7 +207,6 @@ unfinished_alone_is_no_zero(void **state)
 		.cells = &c, .ncells = 1 };
 	struct totals *t = totals_new();
 
-	(void)state;
 	totals_add(t, &w);
 	otlp_metrics(&out, t, 1);
 	assert_false(has("{\"stringValue\":\"raised\"}"));
@@ -241,10 +225,8 @@ refused(const char *answer)
 	return otlp_refused(answer, strlen(answer), true, 50);
 }
 
-static void
-answers(void **state)
+TEST(answers)
 {
-	(void)state;
 	assert_int_equal(refused(""), 0);
 	assert_int_equal(refused("{}"), 0);
 	assert_int_equal(refused("{\"partialSuccess\":{\"rejectedSpans\":"
@@ -259,19 +241,4 @@ answers(void **state)
 	assert_int_equal(refused("\"rejectedSpans\":-4"), 0);
 }
 
-int
-main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(ids),
-		TEST(spans),
-		TEST(still_running),
-		TEST(histograms),
-		TEST(outcomes_not_seen),
-		TEST(unfinished_alone_is_no_zero),
-		TEST(answers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

@@ -4,15 +4,11 @@
  * The answer is built by hand; a plan is compared as one line of text:
  * "db:query/1 db", with "entry" and "exact" behind where they hold.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/cost.h"
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"
@@ -173,13 +169,11 @@ plan_is(const char *node, const char *want, const char *diag)
 	end();
 }
 
-static void
-modules_asked_for(void **state)
+TEST(modules_asked_for)
 {
 	struct kp_buf b;
 	struct kp_term r;
 
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}, {db, [{db,q,1}, {db,r,'_'}]}]}. "
 	    "{entry, [{w,h,1}, {other,x,1}]}. {finish, {fin,f,1}}.");
 	kp_buf_init(&b, 1 << 16);
@@ -196,10 +190,8 @@ modules_asked_for(void **state)
 	kp_conf_free(conf);
 }
 
-static void
-good(void **state)
+TEST(good)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,query,2}}]}.");
 	answer_begin(2);
 	module_ok("w", "h/1 module_info/0", "h/1 module_info/0 inner/3");
@@ -208,10 +200,8 @@ good(void **state)
 }
 
 /* Every exported function, but for those that every module has. */
-static void
-whole_module(void **state)
+TEST(whole_module)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,'_','_'}}]}.");
 	answer_begin(2);
 	module_ok("w", "h/1", "h/1");
@@ -221,10 +211,8 @@ whole_module(void **state)
 }
 
 /* Named functions need not be exported. */
-static void
-every_arity(void **state)
+TEST(every_arity)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,q,'_'}}]}.");
 	answer_begin(2);
 	module_ok("w", "h/1", "h/1");
@@ -237,10 +225,8 @@ every_arity(void **state)
 	"do_apply/3 do_apply/4 run/2 run/3 token/0 wrap/1 wrap/2 module_info/0"
 
 /* Requests that the application marks: their end is armed with them. */
-static void
-marks(void **state)
+TEST(marks)
 {
-	(void)state;
 	conf_is("{tiers, [{db, {db,q,1}}]}. "
 	    "{entry, [{kprof,set_token,0}, {kprof,do_apply,'_'}]}.");
 	answer_begin(2);
@@ -266,10 +252,8 @@ marks(void **state)
 	plan_is("n@h", "db:q/1 db entry", NULL);
 }
 
-static void
-marks_missing(void **state)
+TEST(marks_missing)
 {
-	(void)state;
 	conf_is("{tiers, [{db, {db,q,1}}]}. {entry, {kprof,set_token,0}}.");
 	answer_begin(2);
 	module_ok("db", "q/1", "q/1");
@@ -278,15 +262,13 @@ marks_missing(void **state)
 	    "(nofile): it comes with kprofd's library for applications");
 }
 
-static void
-entries_by_node(void **state)
+TEST(entries_by_node)
 {
 	static const char src[] =
 	    "{tiers, [{web, {w,h,1}}]}. "
 	    "{entry, [{{w,h,1}, [{nodes, ['web@*']}]},"
 	    "         {{w,job,1}, [{nodes, ['job@*']}]}]}.";
 
-	(void)state;
 	conf_is(src);
 	answer_begin(1);
 	module_ok("w", "h/1 job/1", "h/1 job/1");
@@ -301,10 +283,8 @@ entries_by_node(void **state)
 	plan_is("db@h1", "w:h/1 web", NULL);
 }
 
-static void
-finish_and_exact(void **state)
+TEST(finish_and_exact)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,q,1}, [exact]}]}. "
 	    "{finish, {w,done,1}}.");
 	answer_begin(2);
@@ -313,10 +293,8 @@ finish_and_exact(void **state)
 	plan_is("n@h", "w:h/1 web entry, db:q/1 db exact, w:done/1", NULL);
 }
 
-static void
-in_two_tiers(void **state)
+TEST(in_two_tiers)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,q,1}},"
 	    "         {all, {db,'_','_'}, [exact]}]}.");
 	answer_begin(2);
@@ -328,10 +306,8 @@ in_two_tiers(void **state)
 
 /* ---- what is not there ---- */
 
-static void
-missing_module(void **state)
+TEST(missing_module)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}, {db, {databse,q,1}}]}.");
 	answer_begin(2);
 	module_ok("w", "h/1", "h/1");
@@ -341,10 +317,8 @@ missing_module(void **state)
 	    "traced when it is loaded");
 }
 
-static void
-missing_module_like_none(void **state)
+TEST(missing_module_like_none)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}, {db, {postgres,q,1}}]}.");
 	answer_begin(2);
 	module_ok("w", "h/1", "h/1");
@@ -354,10 +328,8 @@ missing_module_like_none(void **state)
 }
 
 /* A server's callbacks return its state. */
-static void
-exact_on_callbacks(void **state)
+TEST(exact_on_callbacks)
 {
-	(void)state;
 	conf_is("{tiers, [{db, {db,handle_call,3}, [exact]}]}.");
 	answer_begin(1);
 	behaviour = "gen_server";
@@ -404,12 +376,10 @@ make_one(const char *conf_text)
 }
 
 /* Nor is it for loops, and for what is called all the time. */
-static void
-exact_by_measure(void **state)
+TEST(exact_by_measure)
 {
 	struct kp_plan before;
 
-	(void)state;
 	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}], [exact]}]}.");
 	assert_int_equal(diags.n, 2);
 	assert_int_equal(diags.errors, 0);
@@ -441,12 +411,10 @@ exact_by_measure(void **state)
  * It stays out of plans made later, but for those of another tiers.conf, which
  * measure it again.
  */
-static void
-hot_is_not_armed(void **state)
+TEST(hot_is_not_armed)
 {
 	struct kp_plan before;
 
-	(void)state;
 	make_one("{tiers, [{web, {db,query,1}}, {db, {db,loop,1}}]}. "
 	    "{hot_share, 0.5}. {budget, 0.1}.");
 	kp_diags_free(&diags);
@@ -493,12 +461,10 @@ hot_is_not_armed(void **state)
  * What a reload adds is measured before it is armed, and so is 'exact' where it
  * is new; what was armed with it before is again only where code has changed.
  */
-static void
-what_is_probed(void **state)
+TEST(what_is_probed)
 {
 	struct kp_plan before;
 
-	(void)state;
 	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}], "
 	    "[{exact, force}]}]}.");
 	before = plan;
@@ -538,12 +504,10 @@ make_anew(const struct kp_plan *before)
  * With the native probe all is exact, asked for or not, but for loops: those are
  * told of only to who asked, and are not taken for anything else later.
  */
-static void
-exact_by_probe(void **state)
+TEST(exact_by_probe)
 {
 	struct kp_plan before = { 0 };
 
-	(void)state;
 	probe = true;
 	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}]}]}.");
 	assert_false(plan.v[0].exact || plan.v[1].exact);
@@ -569,12 +533,10 @@ exact_by_probe(void **state)
  * `-probe auto` found no library, and after the connection was lost there was
  * one: what the relay had not been given to copy stayed without exact outcomes.
  */
-static void
-exact_after_relay(void **state)
+TEST(exact_after_relay)
 {
 	struct kp_plan before;
 
-	(void)state;
 	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}], [exact]}]}.");
 	assert_true(plan.v[0].exact_refused && plan.v[1].exact_refused);
 	before = plan;
@@ -604,10 +566,8 @@ exact_after_relay(void **state)
 }
 
 /* 'A.B' is not the module that Elixir calls A.B. */
-static void
-missing_elixir(void **state)
+TEST(missing_elixir)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}, {db, {'A.B',q,1}}]}.");
 	answer_begin(2);
 	module_ok("w", "h/1", "h/1");
@@ -618,10 +578,8 @@ missing_elixir(void **state)
 }
 
 /* Nothing would be measured: rather a misspelling than a later module. */
-static void
-missing_entry(void **state)
+TEST(missing_entry)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {wbe,h,1}}, {db, {db,q,1}}]}.");
 	answer_begin(2);
 	module_missing("wbe", "kernel web");
@@ -641,12 +599,10 @@ missing_entry(void **state)
  * Code was loaded with one function more and one less: the one is new, the
  * other stays, since it may come back.
  */
-static void
-plan_grows(void **state)
+TEST(plan_grows)
 {
 	struct kp_plan small;
 
-	(void)state;
 	conf_is("{tiers, [{db, {db,'_','_'}}]}.");
 	answer_begin(1);
 	module_ok("db", "a/1", "a/1");
@@ -678,10 +634,8 @@ plan_grows(void **state)
 	end();
 }
 
-static void
-module_without_answer(void **state)
+TEST(module_without_answer)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}]}.");
 	answer_begin(0);
 	plan_is("n@h", "", "the target cannot load module 'w' (no answer)");
@@ -706,10 +660,8 @@ missing_function(const char *pattern, const char *there, const char *want)
 	missing_of("db", pattern, there, want);
 }
 
-static void
-missing_functions(void **state)
+TEST(missing_functions)
 {
-	(void)state;
 	missing_of("Elixir.A.B", "\"A.B.qurey/1\"", "close/1 query/1",
 	    "the target has no function A.B.qurey/1: did you mean "
 	    "A.B.query/1?");
@@ -739,22 +691,18 @@ missing_functions(void **state)
 	    "the target has no function db:abcdefgh/1");
 }
 
-static void
-nothing_exported(void **state)
+TEST(nothing_exported)
 {
-	(void)state;
 	conf_is("{tiers, [{db, {db,'_','_'}}]}.");
 	answer_begin(1);
 	module_ok("db", "module_info/0", "module_info/0 q/1");
 	plan_is("n@h", "", "the target has no function db");
 }
 
-static void
-too_many(void **state)
+TEST(too_many)
 {
 	char fns[KP_PLAN_MAX * 10 + 100], *s = fns;
 
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,'_','_'}}]}.");
 	answer_begin(2);
 	module_ok("w", "h/1", "h/1");
@@ -783,12 +731,10 @@ good_answer(void)
 	kp_etf_nil(&answer);
 }
 
-static void
-every_prefix(void **state)
+TEST(every_prefix)
 {
 	uint8_t *copy;
 
-	(void)state;
 	good_answer();
 	for (size_t n = 0; n < answer.len; n++) {
 		copy = malloc(n + 1);
@@ -802,12 +748,10 @@ every_prefix(void **state)
 	end();
 }
 
-static void
-every_byte_changed(void **state)
+TEST(every_byte_changed)
 {
 	enum kp_err err;
 
-	(void)state;
 	good_answer();
 	for (size_t i = 0; i < answer.len * 256; i++) {
 		answer.p[i / 256] ^= (uint8_t)i;
@@ -820,10 +764,8 @@ every_byte_changed(void **state)
 	end();
 }
 
-static void
-malformed(void **state)
+TEST(malformed)
 {
-	(void)state;
 	conf_is("{tiers, [{web, {w,h,1}}]}.");
 	kp_buf_init(&answer, 1 << 16);
 	kp_etf_atom(&answer, "error");
@@ -853,34 +795,4 @@ malformed(void **state)
 	end();
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(modules_asked_for), cmocka_unit_test(good),
-		cmocka_unit_test(whole_module), cmocka_unit_test(every_arity),
-		cmocka_unit_test(marks), cmocka_unit_test(marks_missing),
-		cmocka_unit_test(entries_by_node),
-		cmocka_unit_test(finish_and_exact),
-		cmocka_unit_test(in_two_tiers),
-		cmocka_unit_test(missing_module),
-		cmocka_unit_test(missing_module_like_none),
-		cmocka_unit_test(exact_on_callbacks),
-		cmocka_unit_test(exact_by_measure),
-		cmocka_unit_test(exact_by_probe),
-		cmocka_unit_test(exact_after_relay),
-		cmocka_unit_test(hot_is_not_armed),
-		cmocka_unit_test(what_is_probed),
-		cmocka_unit_test(missing_elixir),
-		cmocka_unit_test(missing_entry),
-		cmocka_unit_test(plan_grows),
-		cmocka_unit_test(module_without_answer),
-		cmocka_unit_test(missing_functions),
-		cmocka_unit_test(nothing_exported), cmocka_unit_test(too_many),
-		cmocka_unit_test(every_prefix),
-		cmocka_unit_test(every_byte_changed),
-		cmocka_unit_test(malformed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

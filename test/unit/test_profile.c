@@ -2,13 +2,9 @@
  * Profiles of counters: what a target answers, read within bounds, and as a
  * table, JSON and CSV in every order.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/etf.h"
 #include "profile/report/counts_report.h"
 #include "profile/report/counts_diff.h"
@@ -130,10 +126,8 @@ fn_of(size_t row)
 	return &names->fns[profile.rows[row].fn];
 }
 
-static void
-test_read(void **state)
+TEST(test_read)
 {
-	(void)state;
 	sample(false);
 	assert_int_equal(profile.nrows, 3);
 	assert_string_equal(fn_of(1)->mod, "Elixir.MyApp.Repo");
@@ -154,12 +148,10 @@ test_read(void **state)
 }
 
 /* The same again and one more; rows of the same process become one. */
-static void
-test_add(void **state)
+TEST(test_add)
 {
 	struct kp_counts before;
 
-	(void)state;
 	sample(true);
 	sample_end();
 	before = profile;
@@ -197,12 +189,10 @@ test_add(void **state)
 }
 
 /* In total, the sums of a function are added up. */
-static void
-test_add_total(void **state)
+TEST(test_add_total)
 {
 	struct kp_counts before;
 
-	(void)state;
 	sample(false);
 	before = profile;
 	profile = (struct kp_counts){ .type = KP_COUNTS_TIME, .stretch = 1,
@@ -217,12 +207,10 @@ test_add_total(void **state)
 }
 
 /* What was freed adds nothing to what is counted after it. */
-static void
-test_add_nothing(void **state)
+TEST(test_add_nothing)
 {
 	struct kp_counts before;
 
-	(void)state;
 	sample(true);
 	sample_end();
 	before = profile;
@@ -239,10 +227,8 @@ test_add_nothing(void **state)
 }
 
 /* A second part of an answer adds to the first. */
-static void
-test_parts(void **state)
+TEST(test_parts)
 {
-	(void)state;
 	sample(true);
 	sample(true);
 	assert_int_equal(profile.nrows, 6);
@@ -250,13 +236,11 @@ test_parts(void **state)
 }
 
 /* What is cut anywhere is an error, and what was read can be freed. */
-static void
-test_cut(void **state)
+TEST(test_cut)
 {
 	struct kp_term r;
 	size_t whole;
 
-	(void)state;
 	sample(true);
 	whole = term.len;
 	for (size_t n = 0; n < whole; n++) {
@@ -283,10 +267,8 @@ refused(int arity, int64_t calls, const char *others)
 	assert_int_equal(read_rows(), KP_EFORMAT);
 }
 
-static void
-test_lies(void **state)
+TEST(test_lies)
 {
-	(void)state;
 	profile.by_process = true;
 	refused(256, 1, "others");
 	refused(-1, 1, "others");
@@ -306,10 +288,8 @@ table(enum counts_sort sort, bool reverse, size_t top)
 	return kp_buf_cstr(&out);
 }
 
-static void
-test_table(void **state)
+TEST(test_table)
 {
-	(void)state;
 	sample(false);
 	sample_end();
 	assert_string_equal(table(COUNTS_BY_VALUE, false, 0),
@@ -331,8 +311,7 @@ test_table(void **state)
  * Of a module that was deleted: "none of these functions was called", and that the
  * module was loaded again, though neither was so.  What is known of new modules.
  */
-static void
-test_notes(void **state)
+TEST(test_notes)
 {
 	static const struct {
 		uint64_t gone, deleted, came, missed;
@@ -359,7 +338,6 @@ test_notes(void **state)
 		{ 0, 0, 0, 5, KP_COUNTS_EXCLUDE, "with -exclude", "tool" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		profile.gone = t[i].gone;
 		profile.deleted = t[i].deleted;
@@ -374,12 +352,10 @@ test_notes(void **state)
 }
 
 /* Of a target that lies: times whose sum is no number of nanoseconds. */
-static void
-test_sums(void **state)
+TEST(test_sums)
 {
 	const uint32_t n = 4000;
 
-	(void)state;
 	kp_etf_list(&term, n);
 	for (uint32_t i = 0; i < n; i++) {
 		put_fn("m", "f", 1, 1, INT64_C(1) << 42, 0);
@@ -404,10 +380,8 @@ first(enum counts_sort sort, bool reverse, const char *want)
 	assert_non_null(strstr(row, "1 of 3 rows shown (see -n)"));
 }
 
-static void
-test_order(void **state)
+TEST(test_order)
 {
-	(void)state;
 	sample(false);
 	first(COUNTS_BY_FUNCTION, false, "MyApp.Repo.all/2 ");
 	first(COUNTS_BY_FUNCTION, true, "lists:seq/2 ");
@@ -419,10 +393,8 @@ test_order(void **state)
 	first(COUNTS_BY_PER_CALL, true, "lists:seq/2 ");
 }
 
-static void
-test_processes(void **state)
+TEST(test_processes)
 {
-	(void)state;
 	sample(true);
 	sample_end();
 	assert_non_null(strstr(table(COUNTS_BY_PROCESS, false, 0),
@@ -439,13 +411,11 @@ test_processes(void **state)
 }
 
 /* Two functions in two processes: sections by their sums, rows within these. */
-static void
-test_sections(void **state)
+TEST(test_sections)
 {
 	struct counts_view v = { .sort = COUNTS_BY_VALUE, .top = 3,
 		.target = "a@b" };
 
-	(void)state;
 	profile.by_process = true;
 	kp_etf_list(&term, 2);
 	put_fn("m", "a", 1, 3, 90, 2);
@@ -486,10 +456,8 @@ test_sections(void **state)
 	    "m:b/1,<0.8.2>,1,70,70.000,35.000,70.000\n");
 }
 
-static void
-test_memory(void **state)
+TEST(test_memory)
 {
-	(void)state;
 	sample(false);
 	profile.type = KP_COUNTS_MEMORY;
 	assert_non_null(strstr(table(COUNTS_BY_VALUE, false, 1),
@@ -498,10 +466,8 @@ test_memory(void **state)
 	    "db:'q\\x{1b}'/1      6    100      16.7   50 %\n"));
 }
 
-static void
-test_nothing(void **state)
+TEST(test_nothing)
 {
-	(void)state;
 	profile.type = KP_COUNTS_CALLS;
 	assert_string_equal(table(COUNTS_BY_CALLS, false, 0),
 	    "none of these functions was called\n"
@@ -509,8 +475,7 @@ test_nothing(void **state)
 }
 
 /* "None of these functions was called", though code that called them ran. */
-static void
-test_instructions(void **state)
+TEST(test_instructions)
 {
 	static const struct kp_instruction get = { "maps", "get", 2, 0, 0 },
 	    size = { "maps", "size", 1, 0, 0 };
@@ -518,7 +483,6 @@ test_instructions(void **state)
 		.otp = 27, .functions = 2,
 		.unseen = { .v = { &get, &size }, .n = 2 } };
 
-	(void)state;
 	profile.type = KP_COUNTS_CALLS;
 	counts_table(&out, &profile, &v, 0);
 	assert_string_equal(kp_buf_cstr(&out),
@@ -534,13 +498,11 @@ test_instructions(void **state)
 	    "{\"module\":\"maps\",\"function\":\"size\",\"arity\":1}],"));
 }
 
-static void
-test_csv(void **state)
+TEST(test_csv)
 {
 	struct counts_view v = { .sort = COUNTS_BY_CALLS, .top = 2,
 		.target = "a@b" };
 
-	(void)state;
 	sample(false);
 	counts_csv(&out, &profile, &v);
 	assert_string_equal(kp_buf_cstr(&out),
@@ -558,13 +520,11 @@ test_csv(void **state)
 	    "\"db:'q\\x{1b}'/1\",<0.8.2>,3,50.000,100.000\n");
 }
 
-static void
-test_json(void **state)
+TEST(test_json)
 {
 	struct counts_view v = { .sort = COUNTS_BY_CALLS, .top = 1,
 		.target = "a@b", .otp = 29, .functions = 12, .processes = 5, .ended = "early", .value = "[1,2]" };
 
-	(void)state;
 	sample(true);
 	sample_end();
 	counts_json(&out, &profile, &v);
@@ -594,8 +554,7 @@ kept(struct counts_kept *k, const char *text)
 }
 
 /* Names of a file are as foreign as those of a target. */
-static void
-test_limit(void **state)
+TEST(test_limit)
 {
 	static const char *const entries[] = { "web:a/1", "web:b\x1b/2" };
 	struct counts_limit limit = { .entries = entries, .nentries = 2,
@@ -604,7 +563,6 @@ test_limit(void **state)
 		.target = "a@b", .otp = 27, .limit = &limit };
 	struct counts_kept k;
 
-	(void)state;
 	sample(false);
 	counts_table(&out, &profile, &v, 0);
 	assert_non_null(strstr(kp_buf_cstr(&out), "\nonly in requests that "
@@ -632,13 +590,11 @@ test_limit(void **state)
 }
 
 /* What is written is read again, processes added up. */
-static void
-test_kept(void **state)
+TEST(test_kept)
 {
 	struct counts_view v = { .target = "a@b" };
 	struct counts_kept k;
 
-	(void)state;
 	sample(true);
 	counts_csv(&out, &profile, &v);
 	assert_int_equal(kept(&k, kp_buf_cstr(&out)), KP_OK);
@@ -654,8 +610,7 @@ test_kept(void **state)
 	counts_kept_free(&k);
 }
 
-static void
-test_kept_wrong(void **state)
+TEST(test_kept_wrong)
 {
 	static const char *const wrong[] = { "", "function\n", "calls\n",
 		"function,calls", "function,calls\nf\n",
@@ -666,7 +621,6 @@ test_kept_wrong(void **state)
 		"{\"target\":1}\n" };
 	struct counts_kept k;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		if (kept(&k, wrong[i]) != KP_EFORMAT)
 			fail_msg("taken: %s", wrong[i]);
@@ -674,13 +628,11 @@ test_kept_wrong(void **state)
 	}
 }
 
-static void
-test_diff(void **state)
+TEST(test_diff)
 {
 	struct counts_diff_view v = { .sort = COUNTS_DIFF_CHANGE };
 	struct counts_kept a, b;
 
-	(void)state;
 	assert_int_equal(kept(&a, "function,calls,us,us_per_call,percent\n"
 	    "m:gone/0,1,10,10,1\nm:same/0,2,20,10,1\nm:more/0,4,40,10,1\n"),
 	    KP_OK);
@@ -709,38 +661,4 @@ test_diff(void **state)
 	counts_kept_free(&b);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_add, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_add_total, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(test_add_nothing, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lies, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_table, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_notes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sums, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sections, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(test_processes, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_instructions, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_csv, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_kept_wrong, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(test_diff, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

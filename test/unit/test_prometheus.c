@@ -3,16 +3,12 @@
  * protobuf read back field by field, what an Accept header chooses, totals
  * within their caps, and the daemon's own lines.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "export/metrics.h"
 
 #define MS KP_NS_PER_MS
@@ -65,10 +61,8 @@ write_two(enum prom_format f)
 	prom_end(&x);
 }
 
-static void
-text_as_it_is_written(void **state)
+TEST(text_as_it_is_written)
 {
-	(void)state;
 	write_two(PROM_TEXT);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "# TYPE x_lost_total counter\n"
@@ -90,13 +84,11 @@ text_as_it_is_written(void **state)
 }
 
 /* Each count is exact: what is at or below the bound, and nothing else. */
-static void
-bounds_are_bounds_of_buckets(void **state)
+TEST(bounds_are_bounds_of_buckets)
 {
 	uint64_t n[PROM_BOUNDS], below;
 	struct kp_hist h = { 0 };
 
-	(void)state;
 	for (int32_t b = KP_HIST_MIN; b <= KP_HIST_MAX; b++)
 		add(&h, (kp_dur_ns)fmin(kp_hist_lower(b) * 1.01e9 + 1, 9e18),
 		    (uint64_t)(b - KP_HIST_MIN + 1));
@@ -114,15 +106,13 @@ bounds_are_bounds_of_buckets(void **state)
 	kp_hist_free(&h);
 }
 
-static void
-histogram_in_text(void **state)
+TEST(histogram_in_text)
 {
 	const char *node = "n@h";
 	struct kp_hist h = { 0 };
 	struct prom x;
 	const char *text;
 
-	(void)state;
 	add(&h, 1000 * MS, 3);
 	add(&h, 1001 * MS, 2);
 	add(&h, 100000 * MS, 1);
@@ -236,12 +226,10 @@ assert_text(struct in in, const char *text)
 	assert_memory_equal(in.p, text, strlen(text));
 }
 
-static void
-numbers_in_protobuf(void **state)
+TEST(numbers_in_protobuf)
 {
 	struct in all, family, metric, label;
 
-	(void)state;
 	write_two(PROM_PROTOBUF);
 	all = (struct in){ out.p, out.p + out.len };
 	family = sized(&all);
@@ -298,15 +286,13 @@ assert_same_hist(struct kp_hist *a, const struct kp_hist *b)
 	assert_int_equal(a->count, 0);
 }
 
-static void
-native_histogram_is_the_same(void **state)
+TEST(native_histogram_is_the_same)
 {
 	const char *node = "n@h";
 	struct kp_hist h = { 0 }, back = { 0 };
 	struct in all, metric, hist, bucket;
 	struct prom x;
 
-	(void)state;
 	/* runs, small gaps, wide gaps; counts that grow and shrink */
 	for (int i = 0; i < 40; i++)
 		add(&h, (kp_dur_ns)(kp_hist_lower(-300 + i + i / 7 * 3 +
@@ -332,8 +318,7 @@ native_histogram_is_the_same(void **state)
 
 /* ---- what is asked for ---- */
 
-static void
-accept_headers(void **state)
+TEST(accept_headers)
 {
 #define PROTO "application/vnd.google.protobuf;" \
 	"proto=io.prometheus.client.MetricFamily;encoding=delimited"
@@ -364,7 +349,6 @@ accept_headers(void **state)
 		{ ",,;;, ;q=", PROM_TEXT },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_int_equal(prom_choose(cases[i].accept), cases[i].f);
 }
@@ -394,13 +378,11 @@ add_window(struct totals *t, const char *node, struct kp_cell *c, size_t n)
 		kp_hist_free(&c[i].hist);
 }
 
-static void
-totals_grow(void **state)
+TEST(totals_grow)
 {
 	struct totals *t = totals_new();
 	const struct total *c;
 
-	(void)state;
 	assert_non_null(t);
 	for (int i = 0; i < 2; i++) {
 		struct kp_cell v[] = { cell("_total", "_total", 9),
@@ -428,14 +410,12 @@ totals_grow(void **state)
 }
 
 /* Whoever came first stays; the rest is together under _other, and counted. */
-static void
-totals_fold(void **state)
+TEST(totals_fold)
 {
 	struct totals *t = totals_new();
 	uint64_t seen = 0, all = 0;
 	char name[32];
 
-	(void)state;
 	for (int i = 0; i < TOTALS_IDENTITIES_MAX + 20; i++) {
 		struct kp_cell v[] = { cell("_total", name, 3) };
 
@@ -479,8 +459,7 @@ round_of(struct totals *t, kp_wall_ns end, const char *const *names)
  * A node that left the set has no more windows: its figures end, the others go
  * on where they were, and it begins anew when it comes back.
  */
-static void
-nodes_go(void **state)
+TEST(nodes_go)
 {
 	static const char *const both[] = { "a@h", "b@h", NULL };
 	static const char *const one[] = { "b@h", NULL };
@@ -489,7 +468,6 @@ nodes_go(void **state)
 	kp_wall_ns end = 1000 * KP_NS_PER_S;
 	uint64_t version;
 
-	(void)state;
 	round_of(t, end, both);
 	version = totals_node(t, 2)->version;
 	for (int i = 0; i < 31; i++)
@@ -511,13 +489,11 @@ nodes_go(void **state)
 }
 
 /* When nothing could be written for an hour, nobody is gone. */
-static void
-nodes_stay(void **state)
+TEST(nodes_stay)
 {
 	static const char *const both[] = { "a@h", "b@h", NULL };
 	struct totals *t = totals_new();
 
-	(void)state;
 	round_of(t, 1000 * KP_NS_PER_S, both);
 	round_of(t, 5000 * KP_NS_PER_S, both);
 	assert_int_equal(totals_count(t, TOTALS_NODE), 3);
@@ -529,14 +505,12 @@ nodes_stay(void **state)
 }
 
 /* Nodes that come and go for ever leave room for the next ones. */
-static void
-nodes_come_and_go(void **state)
+TEST(nodes_come_and_go)
 {
 	struct totals *t = totals_new();
 	const char *names[2] = { NULL };
 	char name[32];
 
-	(void)state;
 	for (int i = 0; i < 3 * TOTALS_NODES_MAX; i++) {
 		snprintf(name, sizeof(name), "n%d@h", i);
 		names[0] = name;
@@ -547,14 +521,12 @@ nodes_come_and_go(void **state)
 	totals_free(t);
 }
 
-static void
-names_are_utf8(void **state)
+TEST(names_are_utf8)
 {
 	struct totals *t = totals_new();
 	struct kp_cell v[] = { cell("_total", "caf\xc3\xa9", 1),
 		cell("_total", "caf\xe9", 1), cell("_total", "caf\xff", 1) };
 
-	(void)state;
 	add_window(t, "a@h", v, 3);
 	assert_int_equal(totals_count(t, TOTALS_IDENTITY), 4);
 	assert_string_equal(totals_name(t, TOTALS_IDENTITY, 2), "caf\xc3\xa9");
@@ -566,8 +538,7 @@ names_are_utf8(void **state)
 }
 
 /* Outcomes add up to the calls, and losses are by unit. */
-static void
-families(void **state)
+TEST(families)
 {
 	struct kp_cell v[] = { cell("_total", "create", 9),
 		cell("db", "_total", 4), cell("db", "create", 4) };
@@ -575,7 +546,6 @@ families(void **state)
 	struct prom x;
 	const char *text;
 
-	(void)state;
 	add_window(t, "a@h", v, 3);
 	prom_begin(&x, &out, PROM_OPENMETRICS);
 	families_write(&x, t);
@@ -605,8 +575,7 @@ families(void **state)
 
 /* ---- the daemon's lines ---- */
 
-static void
-health_lines(void **state)
+TEST(health_lines)
 {
 	static const char bad[] = "\n\t\t\t\nno_such\t\t\t1\n"
 	    "kprof_targets\t\t\tmany\nkprof_targets\t\t1\n"
@@ -614,7 +583,6 @@ health_lines(void **state)
 	struct kp_buf lines;
 	struct prom x;
 
-	(void)state;
 	kp_buf_init(&lines, 1 << 16);
 	health_put(&lines, HEALTH_TARGETS, "", "", 2);
 	health_put(&lines, HEALTH_DB_DROPPED, "", "disk_full", 5);
@@ -645,8 +613,7 @@ health_lines(void **state)
 }
 
 /* The shipped alert went by outcome="raised"} 0 where nobody could see any. */
-static void
-no_series_of_what_is_not_seen(void **state)
+TEST(no_series_of_what_is_not_seen)
 {
 	struct kp_cell v[] = { cell("_total", "create", 9),
 		cell("db", "create", 4) };
@@ -654,7 +621,6 @@ no_series_of_what_is_not_seen(void **state)
 	struct prom x;
 	const char *text;
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		v[i].w_raised = 0;
 		v[i].w_unknown_outcomes = v[i].w_calls;
@@ -675,8 +641,7 @@ no_series_of_what_is_not_seen(void **state)
 }
 
 /* Calls of a tier that began after the end of requests raise as others do. */
-static void
-errors_after_the_end(void **state)
+TEST(errors_after_the_end)
 {
 	struct kp_cell v[] = { cell("_total", "buy", 9), cell("bg", "buy", 4),
 		cell("mail", "buy", 4) };
@@ -684,7 +649,6 @@ errors_after_the_end(void **state)
 	struct prom x;
 	const char *text;
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		v[i].w_raised = 0;
 		v[i].w_async_calls = 839;
@@ -705,28 +669,4 @@ errors_after_the_end(void **state)
 	totals_free(t);
 }
 
-int
-main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(text_as_it_is_written),
-		TEST(bounds_are_bounds_of_buckets),
-		TEST(histogram_in_text),
-		TEST(numbers_in_protobuf),
-		TEST(native_histogram_is_the_same),
-		TEST(accept_headers),
-		TEST(totals_grow),
-		TEST(totals_fold),
-		TEST(nodes_go),
-		TEST(nodes_stay),
-		TEST(nodes_come_and_go),
-		TEST(names_are_utf8),
-		TEST(families),
-		TEST(no_series_of_what_is_not_seen),
-		TEST(errors_after_the_end),
-		TEST(health_lines),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

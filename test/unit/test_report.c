@@ -2,17 +2,13 @@
  * Reports: the figures are those of the windows, the table is what the
  * design shows, and what strangers named is text everywhere.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "report/report.h"
 #include "report/requests.h"
 #include "report/series.h"
@@ -141,12 +137,10 @@ table(const struct report *r, enum report_what what, unsigned width)
 #define COVERAGE "2026-11-21 10:00:00 to 10:30:00 UTC (30m), app@host\n"
 #define SHARE "share: of the 105.6 s that all requests took, added up\n"
 
-static void
-test_table(void **state)
+TEST(test_table)
 {
 	struct report *r = report_of(known_window(1));
 
-	(void)state;
 	assert_string_equal(table(r, REPORT_BUSY, 0),
 	    "              requests   total  share   http  database  templating\n"
 	    "------------------------------------------------------------------\n"
@@ -187,13 +181,11 @@ test_table(void **state)
 }
 
 /* A row that does not add up says so, and why. */
-static void
-test_sum_of_self(void **state)
+TEST(test_sum_of_self)
 {
 	struct kp_window *w = known_window(1);
 	struct report *r;
 
-	(void)state;
 	w->cells[0].self = w->cells[0].w_self = 0;	/* the entry is in http */
 	w->cells[3].self = w->cells[3].w_self += w->cells[0].w_total;
 	r = report_of(w);
@@ -211,13 +203,11 @@ test_sum_of_self(void **state)
 }
 
 /* What one type has too much and another too little cancels out in all of them. */
-static void
-test_sum_of_one(void **state)
+TEST(test_sum_of_one)
 {
 	struct kp_window *w = known_window(1);
 	struct report *r;
 
-	(void)state;
 	for (size_t i = 0; i < w->ncells; i++) {
 		struct kp_cell *c = &w->cells[i];
 		int64_t more = strcmp(c->identity, "create") == 0 ? 1 : -1;
@@ -234,12 +224,10 @@ test_sum_of_one(void **state)
 }
 
 /* The range is from the first window to the last, and does not show gaps. */
-static void
-test_gaps(void **state)
+TEST(test_gaps)
 {
 	struct report *r = report_of(known_window(1));
 
-	(void)state;
 	r->start = T0;
 	r->end = T0 + 24 * 3600 * S;
 	r->windows = 1140;		/* of 10 s each */
@@ -256,12 +244,10 @@ test_gaps(void **state)
 	report_free(r);
 }
 
-static void
-test_narrow(void **state)
+TEST(test_narrow)
 {
 	struct report *r = report_of(known_window(1));
 
-	(void)state;
 	assert_string_equal(table(r, REPORT_CALLS, 40),
 	    "              requests   total  share\n"
 	    "-------------------------------------\n"
@@ -289,13 +275,11 @@ test_narrow(void **state)
  * On OTP 25 a function that ends by a tail call has no time: cowboy's handlers
  * of REST requests were shown as taking 0 ns.
  */
-static void
-test_no_time(void **state)
+TEST(test_no_time)
 {
 	struct kp_window *w = known_window(1);
 	struct report *r;
 
-	(void)state;
 	for (size_t i = 0; i < w->ncells; i++) {
 		struct kp_cell *c = &w->cells[i];
 
@@ -318,13 +302,11 @@ test_no_time(void **state)
 	report_free(r);
 }
 
-static void
-test_percentiles(void **state)
+TEST(test_percentiles)
 {
 	const struct report_opts o = { .percentiles = true };
 	struct report *r = report_of(known_window(1));
 
-	(void)state;
 	report_table(&buf, r, &o);
 	/* the rank of the median is update's; buckets are 2 % wide */
 	assert_non_null(strstr(kp_buf_cstr(&buf),
@@ -349,8 +331,7 @@ test_percentiles(void **state)
 }
 
 /* One of ten requests was measured: what its messages stand for is no count. */
-static void
-test_messages_estimated(void **state)
+TEST(test_messages_estimated)
 {
 	struct kp_wait_cell c = { .receiver = "db:loop/1", .identity = "create",
 		.messages = 30, .w_messages = 300, .away = 3, .w_away = 30,
@@ -358,7 +339,6 @@ test_messages_estimated(void **state)
 	const struct kp_query_waits waits = { &c, 1 };
 	const struct kp_query_sum cover = { .windows = 1 };
 
-	(void)state;
 	assert_int_equal(kp_hist_add(&c.hist, MS, 300), KP_OK);
 	assert_int_equal(messages_table(&buf, &waits, &cover, 0), KP_OK);
 	assert_non_null(strstr(kp_buf_cstr(&buf),
@@ -371,13 +351,11 @@ test_messages_estimated(void **state)
 }
 
 /* Weights, async and losses are said below the table, in one line each. */
-static void
-test_below_the_table(void **state)
+TEST(test_below_the_table)
 {
 	struct kp_window *w = known_window(10);
 	struct report *r;
 
-	(void)state;
 	w->entry_calls = 12050;
 	w->losses.n[KP_LOSS_SAMPLED_OUT] = 10836;
 	w->losses.n[KP_LOSS_STALE] = 3;
@@ -417,13 +395,11 @@ test_below_the_table(void **state)
  * 144,518 requests were all there were, and their types added up to 144,230; where
  * tracing was off for half of them, "the table estimates all" was said.
  */
-static void
-test_unmeasured(void **state)
+TEST(test_unmeasured)
 {
 	struct kp_window *w = known_window(1);
 	struct report *r;
 
-	(void)state;
 	w->entry_calls = 1492;
 	w->losses.n[KP_LOSS_UNSEEN] = 288;
 	r = report_of(w);
@@ -472,8 +448,7 @@ test_unmeasured(void **state)
 }
 
 /* The VM's own count stands for all, where it counted all and nobody chose. */
-static void
-test_known(void **state)
+TEST(test_known)
 {
 	static const struct {
 		uint64_t calls, lost, requests;
@@ -488,7 +463,6 @@ test_known(void **state)
 	struct report *r;
 	bool known;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		w = known_window(10);
 		w->sampled = 1204;
@@ -536,13 +510,11 @@ hostile_window(void)
  * 18 ms of audit that goes on after the answer was read as 35 us: what a tier
  * does inside and after stand side by side.
  */
-static void
-test_after(void **state)
+TEST(test_after)
 {
 	struct kp_window *w = known_window(1);
 	struct report *r;
 
-	(void)state;
 	for (size_t i = 0; i < w->ncells; i++) {
 		if (strcmp(w->cells[i].tier, "templating") != 0 &&
 		    strcmp(w->cells[i].tier, "_total") != 0)
@@ -570,13 +542,11 @@ test_after(void **state)
 }
 
 /* Of a node that only works on after requests of others: per which request? */
-static void
-test_after_alone(void **state)
+TEST(test_after_alone)
 {
 	struct kp_window *w = new_window(2);
 	struct report *r;
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		w->cells[w->ncells++] = (struct kp_cell){ .min = -1,
 			.tier = i == 0 ? "_total" : "database",
@@ -591,8 +561,7 @@ test_after_alone(void **state)
 	report_free(r);
 }
 
-static void
-test_csv(void **state)
+TEST(test_csv)
 {
 	struct report *r = report_of(hostile_window());
 	static const char *const lines[] = {
@@ -607,7 +576,6 @@ test_csv(void **state)
 		",\xef\xbf\xbd\xef\xbf\xbd,http,2,", ",,http,1,",
 	};
 
-	(void)state;
 	report_csv(&buf, r);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		if (strstr(kp_buf_cstr(&buf), lines[i]) == NULL)
@@ -618,12 +586,10 @@ test_csv(void **state)
 }
 
 /* The window still runs: the table says so, and programs are told. */
-static void
-test_running(void **state)
+TEST(test_running)
 {
 	struct report *r = report_of(hostile_window());
 
-	(void)state;
 	kp_buf_reset(&buf);
 	report_json(&buf, r);
 	assert_non_null(strstr(kp_buf_cstr(&buf), "\"running\":false,"));
@@ -643,13 +609,11 @@ test_running(void **state)
 	report_free(r);
 }
 
-static void
-test_json(void **state)
+TEST(test_json)
 {
 	struct report *r = report_of(hostile_window());
 	const char *s;
 
-	(void)state;
 	report_json(&buf, r);
 	s = kp_buf_cstr(&buf);
 	/* one line, whatever the names hold */
@@ -699,10 +663,8 @@ assert_raised(uint32_t weight, uint64_t raised, uint64_t unknown,
  * With the relay a tenth of the requests crashed, and the report said 0: it
  * cannot see how they end, which is not the same.
  */
-static void
-test_outcomes_not_seen(void **state)
+TEST(test_outcomes_not_seen)
 {
-	(void)state;
 	assert_raised(10, 0, 100, "\"raised\":null,", ",100,100,,0,0,",
 	    "\nerrors: not seen: the native probe sees it");
 	assert_raised(1, 7, 90, "\"raised\":7,", ",100,100,7,0,0,",
@@ -735,10 +697,8 @@ unseen_of(uint64_t raised, uint64_t unfinished, uint64_t ambiguous,
  * With the relay on OTP 25 and 26 a raise past untraced frames leaves its calls
  * without an end: where all fail so, "errors: 0" was said of them.
  */
-static void
-test_unfinished_may_have_raised(void **state)
+TEST(test_unfinished_may_have_raised)
 {
-	(void)state;
 	assert_int_equal(unseen_of(0, 10, 0, 0), 10);
 	assert_int_equal(unseen_of(0, 8, 1, 1), 10);
 	/* beside calls that are known to have ended they are no failures */
@@ -754,14 +714,12 @@ test_unfinished_may_have_raised(void **state)
  * A process that waits is answered because of another request, which was not
  * sampled: render, once in each request, showed 0.17 and nothing said so.
  */
-static void
-test_missing(void **state)
+TEST(test_missing)
 {
 	struct kp_window *w = new_window(2);
 	struct kp_cell *all = &w->cells[0], *c = &w->cells[1];
 	struct report *r;
 
-	(void)state;
 	*all = cell("_total", "_total", 70, 10, 10 * MS);
 	*c = cell("database", "_total", 12, 10, MS);
 	w->ncells = 2;
@@ -819,8 +777,7 @@ test_missing(void **state)
 }
 
 /* In a step whose outcomes are all unknown none can be seen, which is not 0. */
-static void
-test_series_seen(void **state)
+TEST(test_series_seen)
 {
 	struct kp_cell cells[] = { { .w_calls = 5, .w_unknown_outcomes = 5 },
 		{ .w_calls = 5, .w_raised = 2, .w_ambiguous = 1 },
@@ -828,7 +785,6 @@ test_series_seen(void **state)
 	struct kp_series_step v[3];
 	struct kp_series s = { .step = S, .v = v, .n = 3 };
 
-	(void)state;
 	for (size_t i = 0; i < s.n; i++)
 		v[i] = (struct kp_series_step){ .windows = 1, .covered = S,
 			.cells = &cells[i] };
@@ -847,8 +803,7 @@ test_series_seen(void **state)
 #define NO_ASYNC_TIMES "\"async_p50_ms\":null,\"async_p90_ms\":null," \
 	"\"async_p95_ms\":null,\"async_p99_ms\":null,\"async_max_ms\":null,"
 
-static void
-test_outcomes_after_the_end(void **state)
+TEST(test_outcomes_after_the_end)
 {
 	static const struct {
 		uint64_t raised, unknown;
@@ -869,7 +824,6 @@ test_outcomes_after_the_end(void **state)
 	struct report *r;
 	struct kp_cell *c;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		w = new_window(2);
 		w->cells[w->ncells++] = cell("_total", "_total", 10, 10, 5 * MS);
@@ -900,15 +854,13 @@ test_outcomes_after_the_end(void **state)
  * Of a tier's calls 26,292 began after their request, and 6 inside: the table had
  * the percentiles of the 6, as those of all.
  */
-static void
-test_percentiles_after_the_end(void **state)
+TEST(test_percentiles_after_the_end)
 {
 	const struct report_opts o = { .percentiles = true };
 	struct kp_window *w = new_window(3);
 	struct report *r;
 	struct kp_cell *c;
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		c = &w->cells[w->ncells++];
 		*c = cell(i == 0 ? "_total" : i == 1 ? "http" : "database",
@@ -945,13 +897,11 @@ test_percentiles_after_the_end(void **state)
  * Calls of a tier raised, which their requests handled: errors were 0 everywhere
  * but in JSON.
  */
-static void
-test_raised_inside(void **state)
+TEST(test_raised_inside)
 {
 	struct kp_window *w = known_window(1);
 	struct report *r = report_of(known_window(1));
 
-	(void)state;
 	assert_null(strstr(table(r, REPORT_SELF, 0), "errors"));
 	report_free(r);
 	/* of database, of all and of update; of http, a part is not seen */
@@ -969,12 +919,10 @@ test_raised_inside(void **state)
 }
 
 /* Nothing measured: still a report, that says so. */
-static void
-test_empty(void **state)
+TEST(test_empty)
 {
 	struct report *r = report_of(new_window(1));
 
-	(void)state;
 	assert_true(report_empty(r));
 	assert_int_equal(r->nrows, 1);
 	table(r, REPORT_BUSY, 0);
@@ -1009,15 +957,13 @@ stored(char *path, struct kp_window *w)
 }
 
 /* What a database gives is what the window gave, to the last character. */
-static void
-test_from_db(void **state)
+TEST(test_from_db)
 {
 	struct kp_query_range range = { .until = INT64_MAX };
 	struct report *live = report_of(known_window(10)), *r;
 	struct kp_query *q;
 	char path[64], *text;
 
-	(void)state;
 	q = stored(path, known_window(10));
 	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
 	text = strdup(table(live, REPORT_BUSY, 0));
@@ -1052,8 +998,7 @@ test_from_db(void **state)
 	unlink(path);
 }
 
-static void
-test_tree(void **state)
+TEST(test_tree)
 {
 	struct kp_query_call calls[] = {
 		{ "Elixir.My.Web:handle/2", "http", "<0.5.0>", 0, 300 * MS, 40 * MS,
@@ -1069,7 +1014,6 @@ test_tree(void **state)
 		"create", UINT64_C(1) << 58, 3, 10, KP_RETURNED, 3, -1 },
 		.calls = calls, .ncalls = 3 };
 
-	(void)state;
 	cover.losses.n[KP_LOSS_TREE] = 2;
 	tree_text(&buf, &t, &cover, 0);
 	assert_string_equal(kp_buf_cstr(&buf),
@@ -1144,20 +1088,16 @@ test_tree(void **state)
 	    "\"pid\":\"<0.7.0>\",\"node\":\"db@host\","));
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 /*
  * What tracing adds shows where a tier's calls are short, and is subtracted
  * where that is asked for, from callers for each traced call inside them.
  */
-static void
-test_less_tracing(void **state)
+TEST(test_less_tracing)
 {
 	struct kp_window *w = new_window(3);
 	const struct report_cell *c;
 	struct report *r;
 
-	(void)state;
 	w->cells[w->ncells++] = cell("_total", "_total", 10, 1, 100000);
 	w->cells[w->ncells++] = cell("http", "_total", 10, 1, 90000);
 	w->cells[w->ncells++] = cell("database", "_total", 10, 1, 9000);
@@ -1200,23 +1140,4 @@ test_less_tracing(void **state)
 	report_free(r);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		T(test_table), T(test_sum_of_self), T(test_sum_of_one), T(test_gaps),
-		T(test_narrow), T(test_no_time),
-		T(test_percentiles),
-		T(test_messages_estimated), T(test_unmeasured), T(test_known), T(test_after), T(test_after_alone),
-		T(test_below_the_table),
-		T(test_less_tracing), T(test_csv), T(test_running), T(test_json),
-		T(test_outcomes_not_seen),
-		T(test_unfinished_may_have_raised),
-		T(test_missing), T(test_series_seen),
-		T(test_outcomes_after_the_end),
-		T(test_percentiles_after_the_end), T(test_raised_inside),
-		T(test_empty), T(test_from_db), T(test_tree),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

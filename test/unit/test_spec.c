@@ -4,16 +4,11 @@
  * What they mean is tested on real nodes (test/integration/spec_check.erl);
  * here a small reader of external terms turns them into text.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "kprofd/config.h"
 
 #define TIERS "[{t, {m, '_', '_'}}].\n{identity, fun "
@@ -173,8 +168,7 @@ assert_spec(spec_fn *fn, const char *conf, struct kp_mfa f,
 #define REST "{_,[{is_seq_trace}]," TIER_MSG("[]") "}"
 #define TOKEN "[{is_seq_trace}]"
 
-static void
-test_tier(void **state)
+TEST(test_tier)
 {
 	static const struct {
 		const char *fun;
@@ -209,7 +203,6 @@ test_tier(void **state)
 	struct kp_spec_params p = { .one_in = 1 };
 	char conf[512];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		snprintf(conf, sizeof(conf), "%s%s", TIERS, v[i].fun);
 		assert_spec(kp_spec_tier, conf, (struct kp_mfa){ "m", "f",
@@ -250,24 +243,20 @@ test_tier(void **state)
 	",{set_seq_token,label,{bxor," LABEL ",409823170191687680}}},{andalso," CLEAR \
 	",false}}}}"
 
-static void
-test_gives_tokens(void **state)
+TEST(test_gives_tokens)
 {
-	(void)state;
 	assert_spec(kp_spec_tier, "[{t, \"m\"}]", (struct kp_mfa){ "m", "f",
 	    1 }, (struct kp_spec_params){ .one_in = 1, .gives_tokens = true },
 	    "[{_,[],[{message,{andalso," GIVEN ",{{[],{get_seq_token},"
 	    "{caller}}}}}]}]");
 }
 
-static void
-test_entry(void **state)
+TEST(test_entry)
 {
 	struct kp_spec_params p = { .one_in = 1,
 		.label_const = UINT64_C(1) << 42 };
 	struct kp_mfa f = { "m", "f", 1 };
 
-	(void)state;
 	assert_spec(kp_spec_entry, TIERS "({_, _, [a]}) -> x end}.", f, p,
 	    "[{[a],[]," ENTRY_MSG("x", "1") "},{_,[]," ENTRY_MSG("[]", "1")
 	    "}]");
@@ -284,8 +273,7 @@ test_entry(void **state)
 #define TIER_OFF(flags) "{_,[],[{message,false},{trace,[" flags "],[]}]}]"
 
 /* A call with a token gives its process the flags, one without takes them. */
-static void
-test_flags(void **state)
+TEST(test_flags)
 {
 	static const struct {
 		const char *conf, *flags;
@@ -303,7 +291,6 @@ test_flags(void **state)
 	struct kp_mfa f = { "m", "f", 1 };
 	char conf[512], want[2048];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		struct kp_spec_params p = { .one_in = 1,
 			.gc_shared = v[i].gc_shared };
@@ -352,14 +339,12 @@ clear_is(const char *conf, const char *want)
  * kprof:set_token/0 that is not sampled ends the request that was set before
  * in its process, and must tell; kprof:clear_token/0 tells where it ends one.
  */
-static void
-test_marks(void **state)
+TEST(test_marks)
 {
 	struct kp_spec_params p = { .one_in = 10,
 		.label_const = UINT64_C(1) << 42 };
 	struct kp_mfa f = { "kprof", "set_token", 0 };
 
-	(void)state;
 	assert_spec(kp_spec_entry, TIERS "(_) -> x end}.", f, p,
 	    "[{_,[{>=,{band,{bsr,{*,{band,{bxor," H ",{bsr," H ",15}},"
 	    "268435455},140426407},20},16777215},1677721}],"
@@ -374,14 +359,12 @@ test_marks(void **state)
 }
 
 /* Where they are not to stay, an entry takes an application's own tokens. */
-static void
-test_replace(void **state)
+TEST(test_replace)
 {
 	struct kp_spec_params p = { .one_in = 10,
 		.label_const = UINT64_C(1) << 42 };
 	struct kp_mfa f = { "m", "f", 1 };
 
-	(void)state;
 	assert_spec(kp_spec_entry, "{tiers, [{t, \"m\"}]}.\n"
 	    "{foreign_tokens, replace}.", f, p,
 	    "[{_,[{>=,{band,{bsr,{*,{band,{bxor," H ",{bsr," H ",15}},"
@@ -429,10 +412,8 @@ identities(const char *clauses, bool all, const char *given, bool by_f)
 	kp_conf_free(c);
 }
 
-static void
-test_identities(void **state)
+TEST(test_identities)
 {
-	(void)state;
 	identities("({m, f, [1]}) -> a; ({m, g, _}) -> 7; (_) -> undefined",
 	    true, "a;7;", true);
 	identities("({m, g, [X]}) when is_atom(X) -> {x, X}; (_) -> undefined",
@@ -442,8 +423,7 @@ test_identities(void **state)
 	identities("(_) -> rest", true, "rest;", true);
 }
 
-static void
-test_bad_params(void **state)
+TEST(test_bad_params)
 {
 	static const struct kp_spec_params bad[] = {
 		{ .label_const = 1ull << 42 },
@@ -457,7 +437,6 @@ test_bad_params(void **state)
 	struct kp_diags d;
 	struct kp_buf b;
 
-	(void)state;
 	assert_int_equal(kp_conf_parse(&c, conf, sizeof(conf) - 1, &d), KP_OK);
 	kp_buf_init(&b, 1 << 16);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -496,13 +475,11 @@ explodes(const char *before, const char *after)
 }
 
 /* For a check: the number of the clause, and nothing that the call has. */
-static void
-test_clauses(void **state)
+TEST(test_clauses)
 {
 	struct kp_spec_params p = { .one_in = 1, .clauses = true };
 	struct kp_mfa f = { "m", "f", 2 };
 
-	(void)state;
 	assert_spec(kp_spec_tier, TIERS "({m, f, [a, X]}) -> X; ({n, _, _}) -> "
 	    "y; ({m, f, [_, X]}) when X > 1; is_atom(X) -> X end}.", f, p,
 	    "[{[a,$3]," TOKEN "," TIER_MSG("1") "},"
@@ -515,29 +492,10 @@ test_clauses(void **state)
 	    "[{_," TOKEN "," TIER_MSG("0") "}]");
 }
 
-static void
-test_explosion(void **state)
+TEST(test_explosion)
 {
-	(void)state;
 	explodes("({_, _, [X]}) when ", " -> x end}.");
 	explodes("({_, _, [X]}) -> ", " end}.");
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tier),
-		cmocka_unit_test(test_gives_tokens),
-		cmocka_unit_test(test_entry),
-		cmocka_unit_test(test_flags),
-		cmocka_unit_test(test_marks),
-		cmocka_unit_test(test_replace),
-		cmocka_unit_test(test_identities),
-		cmocka_unit_test(test_bad_params),
-		cmocka_unit_test(test_clauses),
-		cmocka_unit_test(test_explosion),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -3,17 +3,15 @@
  * Requests come from events (feed.h); web is the tier of the entry e, db that of
  * a, b and c.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
+#include "cases.h"
 #include "feed_fixture.h"
 #include "stack_feed.h"
 #include "stacks/cells.h"
 #include "stacks/join.h"
 #include "stacks/pending.h"
+
+#define ONE(name) TEST_WITH(name, setup_one, end)
+#define TWO(name) TEST_WITH(name, setup_two, end)
 
 #define MS KP_NS_PER_MS
 #define IN_WORK "work:do/1:7"
@@ -181,10 +179,8 @@ one_request(void)
 	back_to(&f, 1, NULL, 100);
 }
 
-static void
-a_sample_has_the_path_of_its_call(void **state)
+ONE(a_sample_has_the_path_of_its_call)
 {
-	(void)state;
 	f.weight = 3;
 	f.identity = "get";
 	one_request();
@@ -202,10 +198,8 @@ a_sample_has_the_path_of_its_call(void **state)
 	cells(0, "");
 }
 
-static void
-samples_come_before_events(void **state)
+ONE(samples_come_before_events)
 {
-	(void)state;
 	sample(1, 1, 30, "running", IN_WORK);
 	expires(0, 40);
 	one_request();
@@ -213,10 +207,8 @@ samples_come_before_events(void **state)
 	cells(0, "undefined [web;db] running 'work:do/1:7' 1 5 5\n");
 }
 
-static void
-every_state_is_a_cell(void **state)
+ONE(every_state_is_a_cell)
 {
-	(void)state;
 	one_request();
 	sample(1, 1, 30, "running", IN_WORK);
 	sample(1, 1, 31, "runnable", IN_WORK);
@@ -242,10 +234,8 @@ every_state_is_a_cell(void **state)
  * A process that ran had gone on when it showed its stack: that is of the call
  * only if the call is open still, or on it.
  */
-static void
-a_late_stack_is_not_of_its_call(void **state)
+ONE(a_late_stack_is_not_of_its_call)
 {
-	(void)state;
 	one_request();
 	sample_late(1, 1, 30, 20, "running", IN_WORK " e:e/1");
 	sample_late(1, 1, 57, 4, "running", IN_WORK " e:e/1");
@@ -263,10 +253,8 @@ a_late_stack_is_not_of_its_call(void **state)
 }
 
 /* a ends with a call of another function, so that it has left the stack. */
-static void
-a_call_need_not_be_on_the_stack(void **state)
+ONE(a_call_need_not_be_on_the_stack)
 {
-	(void)state;
 	one_request();
 	sample(1, 1, 30, "running", IN_WORK " e:e/1");
 	expire(&f, 400);
@@ -274,10 +262,8 @@ a_call_need_not_be_on_the_stack(void **state)
 }
 
 /* Process 2 works for a, with no call of its own, then waits for messages. */
-static void
-a_process_without_calls_works_for_the_innermost(void **state)
+ONE(a_process_without_calls_works_for_the_innermost)
 {
-	(void)state;
 	one_request();
 	sample(2, 1, 30, "running", IN_WORK);
 	sample(2, 1, 31, "waiting", ON_PORT);
@@ -293,10 +279,8 @@ a_process_without_calls_works_for_the_innermost(void **state)
 }
 
 /* A call in another process has the path of the call that asked. */
-static void
-a_path_goes_through_processes(void **state)
+ONE(a_path_goes_through_processes)
 {
-	(void)state;
 	entry(&f, 1, "e", NULL, 1, 0);
 	call(&f, 1, "a", "e", 1, 10);
 	call_from(&f, 2, 1, "e2", NULL, 1, 20);
@@ -315,10 +299,8 @@ a_path_goes_through_processes(void **state)
 	    "undefined [web;db;web;db] running 'work:do/1:7' 1 5 5\n");
 }
 
-static void
-after_the_request(void **state)
+ONE(after_the_request)
 {
-	(void)state;
 	one_request();
 	call_from(&f, 2, 1, "b", NULL, 1, 120);
 	back_to(&f, 2, NULL, 150);
@@ -334,10 +316,8 @@ after_the_request(void **state)
 }
 
 /* It still works when the request has closed, and then some time later. */
-static void
-long_after_the_request(void **state)
+ONE(long_after_the_request)
 {
-	(void)state;
 	f.weight = 2;
 	f.identity = "get";
 	one_request();
@@ -358,10 +338,8 @@ long_after_the_request(void **state)
  * A process that waited for an answer inside the request was not idle, though one
  * that waits so after its end is.  It counted as idle in both cases.
  */
-static void
-a_late_sample_of_a_wait_inside_is_lost(void **state)
+ONE(a_late_sample_of_a_wait_inside_is_lost)
 {
-	(void)state;
 	one_request();
 	expire(&f, 400);
 	sample(1, 1, 50, "waiting", IN_CALL);
@@ -378,10 +356,8 @@ a_late_sample_of_a_wait_inside_is_lost(void **state)
  * answer in one of them counted as idle, as if it had an old token; so does a server
  * that waits for its next message, and who waits so a while later.
  */
-static void
-samples_of_an_abandoned_request_are_lost(void **state)
+ONE(samples_of_an_abandoned_request_are_lost)
 {
-	(void)state;
 	entry(&f, 1, "e", NULL, 1, 0);
 	call(&f, 1, "a", "e", 1, 20);
 	kp_requests_close_due(f.rs, 0, feed_time(40));
@@ -399,10 +375,8 @@ samples_of_an_abandoned_request_are_lost(void **state)
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 4);
 }
 
-static void
-a_sample_without_request_is_lost_in_time(void **state)
+ONE(a_sample_without_request_is_lost_in_time)
 {
-	(void)state;
 	sample(1, 77, 0, "running", IN_WORK);
 	sample(2, 78, 0, "waiting", IN_LOOP);
 	sample(3, 79, 0, "running", NULL);
@@ -415,10 +389,8 @@ a_sample_without_request_is_lost_in_time(void **state)
 }
 
 /* The clock of another VM: the sample is as far ahead as it may be old. */
-static void
-a_sample_of_another_time_is_lost_too(void **state)
+ONE(a_sample_of_another_time_is_lost_too)
 {
-	(void)state;
 	sample(1, 77, 10000, "running", IN_WORK);
 	expires(0, 9000);
 	assert_int_equal(totals(0).waiting, 1);
@@ -426,10 +398,8 @@ a_sample_of_another_time_is_lost_too(void **state)
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
 }
 
-static void
-a_sample_waits_as_long_as_its_request(void **state)
+ONE(a_sample_waits_as_long_as_its_request)
 {
-	(void)state;
 	entry(&f, 1, "e", NULL, 1, 0);
 	sample(1, 1, 10, "running", IN_WORK);
 	for (double ms = 1000; ms < 59000; ms += 1000) {
@@ -441,10 +411,8 @@ a_sample_waits_as_long_as_its_request(void **state)
 	cells(0, "undefined [web] running 'work:do/1:7' 1 5 5\n");
 }
 
-static void
-a_process_not_seen_is_found_by_its_call(void **state)
+ONE(a_process_not_seen_is_found_by_its_call)
 {
-	(void)state;
 	entry(&f, 1, "e", NULL, 1, 0);
 	call(&f, 1, "a", "e", 1, 20);
 	sample(1, 0, 30, "running", NULL);
@@ -464,10 +432,8 @@ a_process_not_seen_is_found_by_its_call(void **state)
  * Node 1's clock is an hour ahead, and its offset wrong by 2 ms: its calls are
  * moved to where they fit, and samples with them.
  */
-static void
-samples_of_two_nodes(void **state)
+TWO(samples_of_two_nodes)
 {
-	(void)state;
 	join(&f, 1, 3600000);
 	kp_requests_offset(f.rs, 1, -f.clock[1] + 2 * MS, 3 * MS);
 	entry(&f, 1, "e", NULL, 1, 0);
@@ -490,10 +456,8 @@ samples_of_two_nodes(void **state)
 }
 
 /* Process 6 has no call at all, and no call is on its node. */
-static void
-a_node_without_calls(void **state)
+TWO(a_node_without_calls)
 {
-	(void)state;
 	join(&f, 1, -5000);
 	one_request();
 	sample(AT(1, 6), 1, 40, "running", IN_WORK);
@@ -503,10 +467,8 @@ a_node_without_calls(void **state)
 	    "undefined [web;db] running 'work:do/1:7' 1 5 5\n");
 }
 
-static void
-waiting_samples_are_capped(void **state)
+ONE(waiting_samples_are_capped)
 {
-	(void)state;
 	for (uint32_t i = 0; i < PENDING_SAMPLES_MAX + 5; i++)
 		sample(1, 1 + i % 1000, 10, "running", IN_WORK);
 	assert_int_equal(totals(0).waiting, PENDING_SAMPLES_MAX);
@@ -522,10 +484,8 @@ waiting_samples_are_capped(void **state)
 	cells(0, "undefined [web;db] running 'work:do/1:7' 1 5 5\n");
 }
 
-static void
-dropped_samples_are_lost(void **state)
+ONE(dropped_samples_are_lost)
 {
-	(void)state;
 	one_request();
 	sample(1, 1, 30, "running", IN_WORK);
 	stack_join_drop(joins[0]);
@@ -536,10 +496,8 @@ dropped_samples_are_lost(void **state)
 }
 
 /* The names of types belong to the old configuration: no cell may keep one. */
-static void
-another_configuration_starts_from_nothing(void **state)
+ONE(another_configuration_starts_from_nothing)
 {
-	(void)state;
 	one_request();
 	sample(1, 1, 30, "running", IN_WORK);
 	expire(&f, 400);
@@ -555,10 +513,8 @@ another_configuration_starts_from_nothing(void **state)
 	cells(0, "undefined [web] running 'work:do/1:7' 1 5 5\n");
 }
 
-static void
-unsent_samples_are_losses(void **state)
+ONE(unsent_samples_are_losses)
 {
-	(void)state;
 	counts = (struct kp_stack_counts){ .taken = 9, .unsent = 4 };
 	sample(1, 1, 1, "running", IN_WORK);
 	counts.unsent = 6;
@@ -575,10 +531,8 @@ unsent_samples_are_losses(void **state)
 }
 
 /* What the sampler has no room for, and time that it slept through, was not counted. */
-static void
-crowds_and_late_turns_are_losses(void **state)
+ONE(crowds_and_late_turns_are_losses)
 {
-	(void)state;
 	counts = (struct kp_stack_counts){ .crowded = 40, .late = 1 };
 	sample(1, 1, 1, "running", IN_WORK);
 	counts.crowded = 50;
@@ -592,13 +546,11 @@ crowds_and_late_turns_are_losses(void **state)
 }
 
 /* More stacks than a table has: those that wait move to another table. */
-static void
-a_full_table_is_renewed(void **state)
+ONE(a_full_table_is_renewed)
 {
 	char frame[40];
 	uint64_t other = 0;
 
-	(void)state;
 	entry(&f, 1, "e", NULL, 1, 0);
 	sample(1, 1, 5, "running", "work:first/0:1");
 	for (int turn = 0; turn < 3; turn++) {
@@ -626,13 +578,11 @@ nth_key(uint32_t identity, uint32_t i)
 }
 
 /* The rest of a path is one cell of it, and the rest of those is one. */
-static void
-cells_are_capped(void **state)
+TEST(cells_are_capped)
 {
 	struct stack_cells c = { .n = 0 };
 	uint64_t samples = 0;
 
-	(void)state;
 	assert_int_equal(stack_cells_path(&c, "web"), 1);
 	for (uint32_t i = 0; i < STACK_CELLS_MAX; i++)
 		assert_true(stack_cells_add(&c, nth_key(3, i), 1, 1));
@@ -653,13 +603,11 @@ cells_are_capped(void **state)
 	stack_cells_free(&c);
 }
 
-static void
-paths_are_capped(void **state)
+TEST(paths_are_capped)
 {
 	struct stack_cells c = { .n = 0 };
 	char path[32];
 
-	(void)state;
 	for (uint32_t i = 0; i < STACK_PATHS_MAX; i++) {
 		snprintf(path, sizeof(path), "p%u", i);
 		assert_int_equal(stack_cells_path(&c, path), i + 1);
@@ -670,15 +618,13 @@ paths_are_capped(void **state)
 }
 
 /* Recursion between tiers: of a deep path the entry and the last are kept. */
-static void
-a_deep_path_is_cut(void **state)
+ONE(a_deep_path_is_cut)
 {
 	static const char *const fns[] = { "a", "e2" };
 	struct kp_window *w;
 	const char *caller = "e";
 	uint32_t parts = 1;
 
-	(void)state;
 	entry(&f, 1, "e", NULL, 1, 0);
 	for (int i = 0; i < 100; i++) {
 		call(&f, 1, fns[i % 2], caller, 1, 1 + i);
@@ -701,10 +647,8 @@ a_deep_path_is_cut(void **state)
  * Process 2 was answered by what 1 had sent, with its token, and asks 9, which has
  * a call open for it; nothing tells what 7 works for with such a token.
  */
-static void
-a_token_of_another_request_tells_nothing(void **state)
+ONE(a_token_of_another_request_tells_nothing)
 {
-	(void)state;
 	f.identity = "one";
 	entry(&f, 1, "e", NULL, 1, 0);
 	f.identity = "two";
@@ -732,13 +676,11 @@ a_token_of_another_request_tells_nothing(void **state)
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
 }
 
-static void
-a_copy_leaves_the_window(void **state)
+ONE(a_copy_leaves_the_window)
 {
 	struct stack_scope s = scope(0);
 	struct kp_window *w = calloc(1, sizeof(*w));
 
-	(void)state;
 	one_request();
 	sample(1, 1, 30, "running", IN_WORK);
 	expire(&f, 400);
@@ -749,55 +691,14 @@ a_copy_leaves_the_window(void **state)
 	cells(0, "undefined [web;db] running 'work:do/1:7' 1 5 5\n");
 }
 
-static void
-a_bad_message_is_refused(void **state)
+ONE(a_bad_message_is_refused)
 {
 	struct stack_scope s = scope(0);
 
-	(void)state;
 	assert_int_equal(stack_join_message(joins[0], &s, "\x83h\x04", 3),
 	    KP_ESHORT);
 	assert_int_equal(totals(0).lost, 0);
 	assert_int_equal(totals(0).waiting, 0);
 }
 
-#define ONE(t) cmocka_unit_test_setup_teardown(t, setup_one, end)
-#define TWO(t) cmocka_unit_test_setup_teardown(t, setup_two, end)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ONE(a_sample_has_the_path_of_its_call),
-		ONE(samples_come_before_events),
-		ONE(every_state_is_a_cell),
-		ONE(a_late_stack_is_not_of_its_call),
-		ONE(a_call_need_not_be_on_the_stack),
-		ONE(a_process_without_calls_works_for_the_innermost),
-		ONE(a_path_goes_through_processes),
-		ONE(after_the_request),
-		ONE(long_after_the_request),
-		ONE(a_late_sample_of_a_wait_inside_is_lost),
-		ONE(samples_of_an_abandoned_request_are_lost),
-		ONE(a_sample_without_request_is_lost_in_time),
-		ONE(a_sample_of_another_time_is_lost_too),
-		ONE(a_sample_waits_as_long_as_its_request),
-		ONE(a_process_not_seen_is_found_by_its_call),
-		ONE(a_token_of_another_request_tells_nothing),
-		TWO(samples_of_two_nodes),
-		TWO(a_node_without_calls),
-		ONE(waiting_samples_are_capped),
-		ONE(dropped_samples_are_lost),
-		ONE(another_configuration_starts_from_nothing),
-		ONE(unsent_samples_are_losses),
-		ONE(crowds_and_late_turns_are_losses),
-		ONE(a_full_table_is_renewed),
-		cmocka_unit_test(cells_are_capped),
-		cmocka_unit_test(paths_are_capped),
-		ONE(a_deep_path_is_cut),
-		ONE(a_copy_leaves_the_window),
-		ONE(a_bad_message_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -2,17 +2,13 @@
  * What reports are built from: figures and times as texts, foreign texts made
  * harmless, grids, JSON, and diagnostics with their source line.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "cases.h"
 #include "config/tiers_file.h"
 #include "text/grid.h"
 #include "text/json.h"
@@ -42,8 +38,7 @@ teardown(void **state)
 	return 0;
 }
 
-static void
-test_durations(void **state)
+TEST(test_durations)
 {
 	static const struct {
 		kp_dur_ns d;
@@ -60,7 +55,6 @@ test_durations(void **state)
 	};
 	char b[TEXT_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
 		assert_string_equal(text_dur(b, t[i].d), t[i].text);
 	assert_string_equal(text_ms(b, 1234567499), "1 234.567");
@@ -77,12 +71,10 @@ test_durations(void **state)
 	assert_string_equal(text_span(b, 250 * MS), "250ms");
 }
 
-static void
-test_counts(void **state)
+TEST(test_counts)
 {
 	char b[TEXT_MAX];
 
-	(void)state;
 	assert_string_equal(text_count(b, 0), "0");
 	assert_string_equal(text_count(b, 999), "999");
 	assert_string_equal(text_count(b, 1204), "1 204");
@@ -126,10 +118,8 @@ cleaned(const char *s)
 }
 
 /* Terminals obey what they print: titles, the clipboard, even the keyboard. */
-static void
-test_foreign_texts(void **state)
+TEST(test_foreign_texts)
 {
-	(void)state;
 	assert_string_equal(cleaned("GET /users/:id"), "GET /users/:id");
 	assert_string_equal(cleaned("\x1b]0;evil\x07"), "\\x1b]0;evil\\x07");
 	assert_string_equal(cleaned("a\r\n\tb\x7f"), "a\\x0d\\x0a\\x09b\\x7f");
@@ -151,10 +141,8 @@ test_foreign_texts(void **state)
 	assert_string_equal(kp_buf_cstr(&buf), "a\n\tb\\x1b\n");
 }
 
-static void
-test_widths(void **state)
+TEST(test_widths)
 {
-	(void)state;
 	assert_int_equal(text_width("abc"), 3);
 	assert_int_equal(text_width("gr\xc3\xb6\xc3\x9f" "e"), 5);
 	assert_int_equal(text_width("\xe6\x9d\xb1\xe4\xba\xac"), 4);
@@ -187,12 +175,10 @@ small_grid(struct grid *g)
 	}
 }
 
-static void
-test_grid(void **state)
+TEST(test_grid)
 {
 	struct grid g;
 
-	(void)state;
 	small_grid(&g);
 	grid_write(&g, 0, &buf);
 	assert_string_equal(kp_buf_cstr(&buf),
@@ -226,12 +212,10 @@ test_grid(void **state)
 }
 
 /* A long first column gives way on a terminal, and is whole in a pipe. */
-static void
-test_grid_long(void **state)
+TEST(test_grid_long)
 {
 	struct grid g;
 
-	(void)state;
 	grid_init(&g);
 	grid_col(&g, "", GRID_LEFT);
 	grid_fix(&g);
@@ -254,12 +238,10 @@ test_grid_long(void **state)
 }
 
 /* Columns that belong together stay together, below their name. */
-static void
-test_grid_groups(void **state)
+TEST(test_grid_groups)
 {
 	struct grid g;
 
-	(void)state;
 	grid_init(&g);
 	grid_col(&g, "", GRID_LEFT);
 	grid_fix(&g);
@@ -293,8 +275,7 @@ test_grid_groups(void **state)
 }
 
 /* Columns go by rank, then one is cut; and it is said what is missing. */
-static void
-test_grid_optional(void **state)
+TEST(test_grid_optional)
 {
 	static const char *const cells[] = { "7", "10:00", "web@a",
 		"GET /a/rather/long/path", "70 ms" };
@@ -312,7 +293,6 @@ test_grid_optional(void **state)
 	};
 	struct grid g;
 
-	(void)state;
 	grid_init(&g);
 	grid_col(&g, "id", GRID_RIGHT);
 	grid_fix(&g);
@@ -342,12 +322,10 @@ test_grid_optional(void **state)
 }
 
 /* What runs from right to left does not draw the figures with it. */
-static void
-test_grid_rtl(void **state)
+TEST(test_grid_rtl)
 {
 	struct grid g;
 
-	(void)state;
 	grid_init(&g);
 	grid_col(&g, "", GRID_LEFT);
 	grid_fix(&g);
@@ -373,10 +351,8 @@ wrapped(const char *s, unsigned columns, unsigned indent)
 	return kp_buf_cstr(&buf);
 }
 
-static void
-test_wrap(void **state)
+TEST(test_wrap)
 {
-	(void)state;
 	assert_string_equal(wrapped("one two three", 0, 2),
 	    "one two three\n");
 	assert_string_equal(wrapped("one two three", 13, 2),
@@ -411,12 +387,10 @@ assert_json(const char *s)
 	sqlite3_close(db);
 }
 
-static void
-test_json(void **state)
+TEST(test_json)
 {
 	struct json j;
 
-	(void)state;
 	json_begin(&j, &buf);
 	json_object(&j, NULL);
 	json_string(&j, "a\"b", "\x1b\n\\\"\x7f\xc2\x85\xff\xe2\x80\xa8"
@@ -443,13 +417,11 @@ test_json(void **state)
 }
 
 /* Every text of two bytes, and deep nesting: valid, or an error. */
-static void
-test_json_hostile(void **state)
+TEST(test_json_hostile)
 {
 	char s[2];
 	struct json j;
 
-	(void)state;
 	for (unsigned i = 0; i < 0x10000; i += 7) {
 		s[0] = (char)(i >> 8);
 		s[1] = (char)i;
@@ -471,8 +443,7 @@ test_json_hostile(void **state)
 
 #define NOW (INT64_C(1795255200) * S)	/* 2026-11-21T10:00:00Z */
 
-static void
-test_when(void **state)
+TEST(test_when)
 {
 	struct kp_buf range;
 	static const struct {
@@ -495,7 +466,6 @@ test_when(void **state)
 	kp_wall_ns t = 7;
 	char b[TIMEFMT_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		assert_true(timefmt_parse(good[i].text, NOW, &t));
 		assert_int_equal(t, NOW + good[i].s * S);
@@ -523,8 +493,7 @@ test_when(void **state)
 	kp_buf_free(&range);
 }
 
-static void
-test_when_range(void **state)
+TEST(test_when_range)
 {
 	static const struct {
 		const char *text, *why;
@@ -543,7 +512,6 @@ test_when_range(void **state)
 	struct timefmt_range r = { 7, 7 };
 	const char *why;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		why = timefmt_parse_range(bad[i].text, NOW, &r);
 		assert_non_null(why);
@@ -559,13 +527,11 @@ test_when_range(void **state)
 	assert_int_equal(r.until, NOW - 5400 * S);
 }
 
-static void
-test_when_local(void **state)
+TEST(test_when_local)
 {
 	kp_wall_ns t;
 	char b[TIMEFMT_MAX];
 
-	(void)state;
 	setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
 	tzset();
 	assert_true(timefmt_parse("2026-11-21T11:00", NOW, &t));
@@ -581,8 +547,7 @@ test_when_local(void **state)
 	    "2026-11-21 11:00:00 to 2026-11-22 11:00:00 +0100 (1d)");
 }
 
-static void
-test_diag(void **state)
+TEST(test_diag)
 {
 	static const char src[] = "[{db,\t{d\xc3\xb6, x y}}].\r\nsecond \x1b\n";
 	struct kp_diag v[] = {
@@ -592,7 +557,6 @@ test_diag(void **state)
 	};
 	struct kp_diags d = { v, 3, 52 };
 
-	(void)state;
 	diag_text(&buf, "t.conf", src, sizeof(src) - 1, &d);
 	assert_string_equal(kp_buf_cstr(&buf),
 	    "t.conf:1:14: error: found 'y\\x1b'\n"
@@ -606,15 +570,13 @@ test_diag(void **state)
 }
 
 /* A file that is one endless line shows the part that matters. */
-static void
-test_diag_long(void **state)
+TEST(test_diag_long)
 {
 	struct kp_diag v = { { 1, 5001 }, false, (char *)"x" };
 	struct kp_diags d = { &v, 1, 1 };
 	char *src = malloc(10000);
 	const char *line, *caret;
 
-	(void)state;
 	memset(src, 'a', 10000);
 	src[5000] = 'X';
 	diag_text(&buf, "f", src, 10000, &d);
@@ -629,19 +591,4 @@ test_diag_long(void **state)
 	assert_int_equal(strchr(line, 'X') - line, strchr(caret, '^') - caret);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		T(test_durations), T(test_counts), T(test_foreign_texts),
-		T(test_widths), T(test_grid), T(test_grid_long),
-		T(test_grid_groups), T(test_grid_optional), T(test_grid_rtl),
-		T(test_wrap), T(test_when_range),
-		T(test_json), T(test_json_hostile), T(test_when),
-		T(test_when_local), T(test_diag), T(test_diag_long),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)
