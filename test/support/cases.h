@@ -79,6 +79,20 @@ tests_run(const char *name, CMFixtureFunction setup, CMFixtureFunction teardown)
 		return tests_run(__FILE__, setup, teardown);         \
 	}
 
+/* ---- what is in a text ---- */
+
+static inline void
+assert_text(const char *in, const char *text, bool has, const char *file, int line)
+{
+	if ((strstr(in, text) != NULL) == has)
+		return;
+	print_error("%s '%s' in\n%s\n", has ? "no" : "there is", text, in);
+	_fail(file, line);
+}
+
+#define assert_has(in, text) assert_text(in, text, true, __FILE__, __LINE__)
+#define assert_lacks(in, text) assert_text(in, text, false, __FILE__, __LINE__)
+
 /* ---- cases in a file ---- */
 
 struct one_case {
@@ -92,6 +106,12 @@ struct one_case {
 	do {                                                         \
 		print_error("%s:%u: ", (c)->path, (c)->line);        \
 		fail_msg(__VA_ARGS__);                               \
+	} while (0)
+
+#define case_equal(c, got, want)                                     \
+	do {                                                         \
+		if (strcmp(got, want) != 0)                          \
+			case_fail(c, "%s\nwanted: %s", got, want);   \
 	} while (0)
 
 /* The next line of the case, or NULL at its end. */
