@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TESTS_MAX = 200, CASES_BYTES = 1 << 20 };
+enum { TESTS_MAX = 400, CASES_BYTES = 1 << 20 };
 
 static struct {
 	struct CMUnitTest v[TESTS_MAX];
@@ -96,7 +96,7 @@ assert_text(const char *in, const char *text, bool has, const char *file, int li
 /* ---- cases in a file ---- */
 
 struct one_case {
-	const char *path;
+	const char *path, *name;
 	char *rest;		/* the lines that are still to be read */
 	unsigned line;		/* the number of the last one that was */
 };
@@ -141,20 +141,23 @@ cases_add(const char *path, CMUnitTestFunction run)
 {
 	static struct one_case cases[TESTS_MAX];
 	static char text[CASES_BYTES];
+	static size_t used, ncases;
 	FILE *file = fopen(path, "r");
-	bool good = file != NULL &&
-	    fread(text, 1, sizeof(text) - 1, file) > 0 && feof(file);
+	size_t len = file == NULL ? 0 :
+	    fread(text + used, 1, sizeof(text) - 1 - used, file);
+	bool good = len > 0 && feof(file);
 	unsigned line = 0, n = 0;
 
-	for (char *p = text, *end; good && *p != '\0'; p = end) {
+	for (char *p = text + used, *end; good && *p != '\0'; p = end) {
 		end = strchrnul(p, '\n');
 		end += *end == '\n';
 		line++;
 		if (strncmp(p, "case ", 5) == 0) {
 			end[-1] = '\0';
-			cases[n] = (struct one_case){ path, end, line };
+			cases[ncases] = (struct one_case){ path, p + 5, end,
+				line };
 			register_test((struct CMUnitTest){ p + 5, run, NULL, NULL,
-			    &cases[n] }, 0);
+			    &cases[ncases++] }, 0);
 			n++;
 		}
 		good = n > 0 || *p == '#' || *p == '\n';
@@ -164,6 +167,7 @@ cases_add(const char *path, CMUnitTestFunction run)
 		    path, line);
 	else
 		fclose(file);
+	used += len + 1;
 	return good && n > 0;
 }
 

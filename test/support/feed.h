@@ -283,19 +283,12 @@ feed_event(struct feed *f, struct kp_event *ev, const char *fn,
 }
 
 static inline void
-entry_in(struct feed *f, uint32_t pid, const char *fn, const char *caller,
-    uint64_t label, uint64_t old, double ms)
-{
-	feed_event(f, &(struct kp_event){ .kind = KP_EV_ENTRY,
-	    .pid = feed_pid(pid), .ts = feed_time(ms), .label = label,
-	    .old_label = old, .weight = f->weight }, fn, caller);
-}
-
-static inline void
 entry(struct feed *f, uint32_t pid, const char *fn, const char *caller,
     uint64_t label, double ms)
 {
-	entry_in(f, pid, fn, caller, label, 0, ms);
+	feed_event(f, &(struct kp_event){ .kind = KP_EV_ENTRY,
+	    .pid = feed_pid(pid), .ts = feed_time(ms), .label = label,
+	    .weight = f->weight }, fn, caller);
 }
 
 /* from 0: the token names nobody. */
@@ -315,41 +308,12 @@ call(struct feed *f, uint32_t pid, const char *fn, const char *caller,
 	call_from(f, pid, 0, fn, caller, label, ms);
 }
 
-/* fn takes the token with this label from the process. */
-static inline void
-clears(struct feed *f, uint32_t pid, const char *fn, const char *caller,
-    uint64_t label, double ms)
-{
-	feed_event(f, &(struct kp_event){ .kind = KP_EV_CLEAR,
-	    .pid = feed_pid(pid), .ts = feed_time(ms), .label = label }, fn,
-	    caller);
-}
-
-static inline void
-feed_return(struct feed *f, enum kp_event_kind kind, uint32_t pid,
-    const char *fn, double ms)
-{
-	feed_event(f, &(struct kp_event){ .kind = kind, .pid = feed_pid(pid),
-	    .ts = feed_time(ms) }, fn, NULL);
-}
-
 /* return_to */
 static inline void
 back_to(struct feed *f, uint32_t pid, const char *to, double ms)
 {
-	feed_return(f, KP_EV_RETURN_TO, pid, to, ms);
-}
-
-static inline void
-returned(struct feed *f, uint32_t pid, const char *fn, double ms)
-{
-	feed_return(f, KP_EV_RETURN_FROM, pid, fn, ms);
-}
-
-static inline void
-raised(struct feed *f, uint32_t pid, const char *fn, double ms)
-{
-	feed_return(f, KP_EV_EXCEPTION_FROM, pid, fn, ms);
+	feed_event(f, &(struct kp_event){ .kind = KP_EV_RETURN_TO,
+	    .pid = feed_pid(pid), .ts = feed_time(ms) }, to, NULL);
 }
 
 /* Time passes on the nodes that there are. */

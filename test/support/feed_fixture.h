@@ -24,7 +24,7 @@ teardown(void **state)
 		kp_buf_reset(&f.text);                               \
 	} while (0)
 
-/* Two entries, and three functions of a tier; on OTP 27 and on OTP 25. */
+/* Two entries, and three functions of a tier. */
 static const char conf_two[] =
     "{tiers, [{web, [{e,e,1}, {e2,e2,1}]},\n"
     "         {db, [{a,a,1}, {b,b,1}, {c,c,1}]}]}.\n"
@@ -36,30 +36,6 @@ setup_27(void **state)
 {
 	(void)state;
 	feed_init(&f, conf_two, NULL);
-	return 0;
-}
-
-static inline int
-setup_25(void **state)
-{
-	struct kp_requests_opts o = { .chain_is_ambiguous = true };
-
-	(void)state;
-	feed_init(&f, conf_two, &o);
-	return 0;
-}
-
-/* One entry, whose requests end with the return of another function. */
-static const char conf_finish[] =
-    "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
-    "{finish, {fin,fin,1}}.\n"
-    "{sampling, all}.\n";
-
-static inline int
-setup_finish(void **state)
-{
-	(void)state;
-	feed_init(&f, conf_finish, NULL);
 	return 0;
 }
 
