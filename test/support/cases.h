@@ -82,7 +82,7 @@ tests_run(const char *name, CMFixtureFunction setup, CMFixtureFunction teardown)
 /* ---- what is in a text ---- */
 
 static inline void
-assert_text(const char *in, const char *text, bool has, const char *file, int line)
+assert_part(const char *in, const char *text, bool has, const char *file, int line)
 {
 	if ((strstr(in, text) != NULL) == has)
 		return;
@@ -90,8 +90,8 @@ assert_text(const char *in, const char *text, bool has, const char *file, int li
 	_fail(file, line);
 }
 
-#define assert_has(in, text) assert_text(in, text, true, __FILE__, __LINE__)
-#define assert_lacks(in, text) assert_text(in, text, false, __FILE__, __LINE__)
+#define assert_has(in, text) assert_part(in, text, true, __FILE__, __LINE__)
+#define assert_lacks(in, text) assert_part(in, text, false, __FILE__, __LINE__)
 
 /* ---- cases in a file ---- */
 
