@@ -132,7 +132,8 @@ collected_by_kprofd() ->
 %% ----------------------------------------------------------------- loop ----
 
 -spec loop(#s{}) -> no_return().
-loop(#s{events = #events{n = ?BATCH}} = S) ->
+%% One message may have released many events that waited.
+loop(#s{events = #events{n = N}} = S) when N >= ?BATCH ->
     loop(kprof_tracer_events:flush(S));
 loop(#s{events = #events{kept = [Event | More]}} = S) ->
     message(Event, S#s{events = S#s.events#events{kept = More}});
