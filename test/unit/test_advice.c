@@ -2,14 +2,10 @@
  * Advice: each way in which a report is empty or odd gets its sentence, with the
  * way out, and a report that is neither gets none.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "report/advice.h"
 
 #define S KP_NS_PER_S
@@ -72,12 +68,10 @@ assert_advice(struct odd *o, const char *text)
 	free(o->r.hints);
 }
 
-static void
-test_good(void **state)
+TEST(test_good)
 {
 	struct odd o;
 
-	(void)state;
 	begin(&o);
 	requests(&o, "GET /", 90, 90);
 	requests(&o, "undefined", 20, 20);
@@ -89,12 +83,10 @@ test_good(void **state)
 	assert_advice(&o, NULL);
 }
 
-static void
-test_never_attached(void **state)
+TEST(test_never_attached)
 {
 	struct odd o;
 
-	(void)state;
 	begin(&o);
 	o.r.windows = 0;
 	o.a.attached = false;
@@ -114,12 +106,10 @@ test_never_attached(void **state)
 	    "'tiers.conf' does not fit");
 }
 
-static void
-test_no_window_yet(void **state)
+TEST(test_no_window_yet)
 {
 	struct odd o;
 
-	(void)state;
 	begin(&o);
 	o.r.windows = 0;
 	assert_advice(&o, "the database holds no measurements yet: kprofd "
@@ -127,14 +117,12 @@ test_no_window_yet(void **state)
 	    "target; kprof status shows whether it is");
 }
 
-static void
-test_elsewhere(void **state)
+TEST(test_elsewhere)
 {
 	const char *names[] = { "web@a", "web@b" };
 	const struct kp_query_nodes nodes = { names, 2 };
 	struct odd o;
 
-	(void)state;
 	setenv("TZ", "UTC", 1);
 	begin(&o);
 	o.r.windows = 0;
@@ -152,12 +140,10 @@ test_elsewhere(void **state)
 	    "web@b");
 }
 
-static void
-test_not_called(void **state)
+TEST(test_not_called)
 {
 	struct odd o;
 
-	(void)state;
 	begin(&o);
 	assert_advice(&o, "no call yet of the entry shop_handler:init/2: is "
 	    "there load, and do requests go through it? kprofd -check -target "
@@ -174,12 +160,10 @@ test_not_called(void **state)
 	assert_advice(&o, NULL);
 }
 
-static void
-test_no_end(void **state)
+TEST(test_no_end)
 {
 	struct odd o;
 
-	(void)state;
 	begin(&o);
 	o.r.entry_calls = 1;
 	assert_advice(&o, "1 call of the entry shop_handler:init/2, and none has "
@@ -194,12 +178,10 @@ test_no_end(void **state)
 	    "kprof status whether measuring is paused");
 }
 
-static void
-test_unnamed(void **state)
+TEST(test_unnamed)
 {
 	struct odd o;
 
-	(void)state;
 	begin(&o);
 	requests(&o, "undefined", 100, 100);
 	assert_advice(&o, "all 100 requests are of the type undefined: no clause "
@@ -212,12 +194,10 @@ test_unnamed(void **state)
 	assert_advice(&o, NULL);
 }
 
-static void
-test_thin(void **state)
+TEST(test_thin)
 {
 	struct odd o;
 
-	(void)state;
 	begin(&o);
 	requests(&o, "GET /", 1200, 12);
 	assert_advice(&o, "only 12 of 1 200 requests were measured: times and "
@@ -232,12 +212,10 @@ test_thin(void **state)
 	assert_advice(&o, NULL);
 }
 
-static void
-test_changed(void **state)
+TEST(test_changed)
 {
 	struct odd o;
 
-	(void)state;
 	begin(&o);
 	requests(&o, "GET /", 100, 100);
 	o.a.changed = 1700000000 * S;
@@ -245,12 +223,10 @@ test_changed(void **state)
 	    "-since 2023-11-14T22:13:20.000Z shows those of the last");
 }
 
-static void
-test_overload(void **state)
+TEST(test_overload)
 {
 	struct odd o;
 
-	(void)state;
 	begin(&o);
 	requests(&o, "GET /", 100, 100);
 	o.r.losses.n[KP_LOSS_UNARMED] = 52000;
@@ -274,8 +250,7 @@ test_overload(void **state)
 }
 
 /* More than three entries are counted; without any, the first tier's. */
-static void
-test_entries(void **state)
+TEST(test_entries)
 {
 	struct kp_conf *c;
 	struct kp_diags diags;
@@ -283,7 +258,6 @@ test_entries(void **state)
 	const char *conf = "{tiers, [{web, [{a, b, 1}, {a, c, 2}, {a, d, 3}, "
 	    "{a, e, '_'}]}]}.\n{entry, {'Elixir.Shop', init, 2}}.\n";
 
-	(void)state;
 	assert_int_equal(kp_conf_parse(&c, conf, strlen(conf), &diags), KP_OK);
 	kp_diags_free(&diags);
 	advice_entries(text, sizeof(text), c);
@@ -295,22 +269,4 @@ test_entries(void **state)
 	kp_conf_free(c);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good),
-		cmocka_unit_test(test_never_attached),
-		cmocka_unit_test(test_no_window_yet),
-		cmocka_unit_test(test_elsewhere),
-		cmocka_unit_test(test_not_called),
-		cmocka_unit_test(test_no_end),
-		cmocka_unit_test(test_unnamed),
-		cmocka_unit_test(test_thin),
-		cmocka_unit_test(test_overload),
-		cmocka_unit_test(test_changed),
-		cmocka_unit_test(test_entries),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

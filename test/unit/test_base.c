@@ -1,15 +1,11 @@
 /* test_base.c - the bounded buffer, terms written and read back, waiting. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <grp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "base/utf8.h"
 #include "kprofd/clock.h"
 #include "kprofd/buf.h"
@@ -18,12 +14,10 @@
 #include "kprofd/secret.h"
 #include "kprofd/term.h"
 
-static void
-buf_writes_big_endian(void **state)
+TEST(buf_writes_big_endian)
 {
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, 100);
 	kp_buf_u8(&b, 1);
 	kp_buf_be16(&b, 0x0203);
@@ -35,12 +29,10 @@ buf_writes_big_endian(void **state)
 	kp_buf_free(&b);
 }
 
-static void
-buf_limit_sticks(void **state)
+TEST(buf_limit_sticks)
 {
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, 5);
 	kp_buf_str(&b, "abc");
 	kp_buf_str(&b, "def");
@@ -56,12 +48,10 @@ buf_limit_sticks(void **state)
 	kp_buf_free(&b);
 }
 
-static void
-buf_grows_and_prints(void **state)
+TEST(buf_grows_and_prints)
 {
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, 10000);
 	for (int i = 0; i < 1000; i++)
 		kp_buf_printf(&b, "%03d,", i);
@@ -74,8 +64,7 @@ buf_grows_and_prints(void **state)
 	assert_null(b.p);
 }
 
-static void
-etf_ints(void **state)
+TEST(etf_ints)
 {
 	static const int64_t ints[] = { 0, 1, 255, 256, -1, INT32_MAX,
 		(int64_t)INT32_MAX + 1, INT32_MIN, (int64_t)INT32_MIN - 1,
@@ -83,7 +72,6 @@ etf_ints(void **state)
 	struct kp_buf b;
 	struct kp_term r;
 
-	(void)state;
 	kp_buf_init(&b, 100);
 	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++) {
 		kp_buf_reset(&b);
@@ -116,15 +104,13 @@ write_all(struct kp_buf *b)
 	kp_etf_pid(b, "n@h", 4000000000u, 2, 3);
 }
 
-static void
-etf_round_trip(void **state)
+TEST(etf_round_trip)
 {
 	struct kp_buf b;
 	struct kp_term r;
 	struct kp_pid pid;
 	char s[3];
 
-	(void)state;
 	kp_buf_init(&b, 1000);
 	write_all(&b);
 	kp_term_begin(&r, b.p, b.len);
@@ -151,14 +137,12 @@ etf_round_trip(void **state)
 	kp_buf_free(&b);
 }
 
-static void
-etf_large_tuples_and_limits(void **state)
+TEST(etf_large_tuples_and_limits)
 {
 	struct kp_buf b;
 	struct kp_term r;
 	char name[256];
 
-	(void)state;
 	kp_buf_init(&b, 10000);
 	kp_etf_tuple(&b, 256);
 	for (int i = 0; i < 256; i++)
@@ -174,10 +158,8 @@ etf_large_tuples_and_limits(void **state)
 	kp_buf_free(&b);
 }
 
-static void
-every_error_and_loss_has_words(void **state)
+TEST(every_error_and_loss_has_words)
 {
-	(void)state;
 	for (int e = KP_OK; e <= KP_ETIMEOUT; e++)
 		assert_string_not_equal(kp_err_str((enum kp_err)e),
 		    "unknown error");
@@ -189,13 +171,11 @@ every_error_and_loss_has_words(void **state)
 }
 
 /* Every character is written and read back; surrogates are none. */
-static void
-utf8_reads_what_it_writes(void **state)
+TEST(utf8_reads_what_it_writes)
 {
 	char s[UTF8_BYTES_MAX];
 	size_t n, len;
 
-	(void)state;
 	for (uint32_t c = 0; c <= 0x110000; c++) {
 		n = utf8_put(s, c);
 		if (utf8_is_char(c))
@@ -218,15 +198,13 @@ utf8_reads_what_it_writes(void **state)
 }
 
 /* Of all texts of three bytes, those are taken that a writer can write. */
-static void
-utf8_takes_nothing_else(void **state)
+TEST(utf8_takes_nothing_else)
 {
 	uint8_t s[4] = { 0 };
 	char back[UTF8_BYTES_MAX];
 	size_t len;
 	uint32_t c;
 
-	(void)state;
 	for (uint32_t i = 0; i < 1u << 24; i++) {
 		s[0] = (uint8_t)(i >> 16);
 		s[1] = (uint8_t)(i >> 8);
@@ -243,20 +221,17 @@ utf8_takes_nothing_else(void **state)
 	assert_true(utf8_valid("", 0));
 }
 
-static void
-utf8_fits_whole_characters(void **state)
+TEST(utf8_fits_whole_characters)
 {
 	static const char s[] = "a\xc3\xb6\xe6\x9d\xb1";
 	static const size_t fit[] = { 0, 1, 1, 3, 3, 3, 6, 6 };
 
-	(void)state;
 	for (size_t max = 0; max < 8; max++)
 		assert_int_equal(utf8_fit(s, 6, max), fit[max]);
 }
 
 /* A terminal obeys these, or hides them; joiners and accents are text. */
-static void
-utf8_names_what_is_unsafe(void **state)
+TEST(utf8_names_what_is_unsafe)
 {
 	static const uint32_t bad[] = { 0, 0x1b, 0x7f, 0x9b, 0x61c, 0x200b,
 		0x200f, 0x2028, 0x202e, 0x2066, 0x2069, 0xfeff, 0xfff9,
@@ -264,7 +239,6 @@ utf8_names_what_is_unsafe(void **state)
 	static const uint32_t good[] = { ' ', '~', 0xa0, 0x300, 0x5d0, 0x627,
 		0x200c, 0x200d, 0x2027, 0x4e00, 0x1f600, 0xe0100, 0x10ffff };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_true(utf8_unsafe(bad[i]));
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -275,15 +249,13 @@ utf8_names_what_is_unsafe(void **state)
  * From half a second, twice as long each time, to half a minute; and anew when
  * it worked for as long as that.
  */
-static void
-backoff_doubles(void **state)
+TEST(backoff_doubles)
 {
 	static const int want_ms[] = { 500, 1000, 2000, 4000, 8000, 16000,
 		30000, 30000 };
 	struct kp_backoff b = { 0 };
 	kp_mono_ns now = KP_NS_PER_S;
 
-	(void)state;
 	for (int times = 0; times < 2; times++) {
 		for (size_t i = 0; i < sizeof(want_ms) / sizeof(want_ms[0]);
 		    i++)
@@ -298,13 +270,11 @@ backoff_doubles(void **state)
 }
 
 /* What is armed and gone again at once is not tried twice a second for ever. */
-static void
-backoff_works_briefly(void **state)
+TEST(backoff_works_briefly)
 {
 	struct kp_backoff b = { 0 };
 	kp_mono_ns now = KP_NS_PER_S;
 
-	(void)state;
 	assert_int_equal(kp_backoff_next(&b, now), 500 * KP_NS_PER_MS);
 	kp_backoff_works(&b, now);
 	assert_int_equal(kp_backoff_next(&b, now + 499 * KP_NS_PER_MS),
@@ -350,12 +320,10 @@ make_secret(char dir[32], char path[64])
 	unsetenv("CREDENTIALS_DIRECTORY");
 }
 
-static void
-secret_says_who_reads_it(void **state)
+TEST(secret_says_who_reads_it)
 {
 	char dir[32], path[64], text[256];
 
-	(void)state;
 	make_secret(dir, path);
 	assert_null(said_of(path, 0600, getegid()));
 	assert_null(said_of(path, 0400, getegid()));
@@ -369,12 +337,10 @@ secret_says_who_reads_it(void **state)
 }
 
 /* Only what lies in the directory itself, and only the group may read it. */
-static void
-secret_knows_credentials(void **state)
+TEST(secret_knows_credentials)
 {
 	char dir[32], path[64], other[128];
 
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	make_secret(dir, path);
@@ -398,8 +364,7 @@ secret_knows_credentials(void **state)
  * The files of a secret in a pod with an fsGroup are root:GROUP 0440, whatever the mode
  * in its manifest says, and nobody can change them.  They were refused.
  */
-static void
-secret_of_a_pod(void **state)
+TEST(secret_of_a_pod)
 {
 	static const gid_t groups[] = { SECRET_GROUP };
 	char dir[32], path[64];
@@ -407,7 +372,6 @@ secret_of_a_pod(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	make_secret(dir, path);
@@ -441,27 +405,4 @@ secret_of_a_pod(void **state)
 	rmdir(dir);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(buf_writes_big_endian),
-		cmocka_unit_test(buf_limit_sticks),
-		cmocka_unit_test(buf_grows_and_prints),
-		cmocka_unit_test(etf_ints),
-		cmocka_unit_test(etf_round_trip),
-		cmocka_unit_test(etf_large_tuples_and_limits),
-		cmocka_unit_test(every_error_and_loss_has_words),
-		cmocka_unit_test(utf8_reads_what_it_writes),
-		cmocka_unit_test(utf8_takes_nothing_else),
-		cmocka_unit_test(utf8_fits_whole_characters),
-		cmocka_unit_test(utf8_names_what_is_unsafe),
-		cmocka_unit_test(backoff_doubles),
-		cmocka_unit_test(backoff_works_briefly),
-		cmocka_unit_test(secret_says_who_reads_it),
-		cmocka_unit_test(secret_knows_credentials),
-		cmocka_unit_test(secret_of_a_pod),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -5,13 +5,9 @@
  * one 4 ms later: of 396 windows 14 were shorter than 100 ms, and the one after
  * each of them fell into the slot before, so that charts had holes.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
+#include "cases.h"
 #include "stats/boundary.h"
 
 #define S KP_NS_PER_S
@@ -53,12 +49,10 @@ goes_on(void)
 }
 
 /* Whatever a timer does, the ends are the multiples, each once. */
-static void
-timers_that_fire_early_or_late(void **state)
+TEST(timers_that_fire_early_or_late)
 {
 	kp_wall_ns next = T0 + I;
 
-	(void)state;
 	begin(3 * S);
 	srand(4711);
 	while (next < T0 + 5000 * I) {
@@ -76,10 +70,8 @@ timers_that_fire_early_or_late(void **state)
 	}
 }
 
-static void
-one_that_is_late_by_intervals(void **state)
+TEST(one_that_is_late_by_intervals)
 {
-	(void)state;
 	begin(0);
 	assert_int_equal(boundary_left(&b, now), I);
 	passes(3 * I + 7 * S);
@@ -90,10 +82,8 @@ one_that_is_late_by_intervals(void **state)
 }
 
 /* Of less than a second: slewed, or set by NTP.  The boundary is the clock's. */
-static void
-clock_that_is_corrected(void **state)
+TEST(clock_that_is_corrected)
 {
-	(void)state;
 	begin(0);
 	passes(I);
 	now.wall -= 400 * MS;
@@ -107,13 +97,11 @@ clock_that_is_corrected(void **state)
 }
 
 /* What had begun ends now, and the next ends at a boundary of the new clock. */
-static void
-clock_that_is_set(void **state)
+TEST(clock_that_is_set)
 {
 	static const kp_dur_ns by[] = { -3600 * S, 3652 * 86400 * S, -I, I,
 		-5 * S, 5 * S };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(by) / sizeof(by[0]); i++) {
 		begin(S);
 		passes(4 * S);
@@ -131,25 +119,11 @@ clock_that_is_set(void **state)
 }
 
 /* One that was set back is noticed within an interval, not when it is there. */
-static void
-waits_no_longer_than_an_interval(void **state)
+TEST(waits_no_longer_than_an_interval)
 {
-	(void)state;
 	begin(S);
 	now.wall -= 3600 * S;
 	assert_int_equal(boundary_left(&b, now), I);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(timers_that_fire_early_or_late),
-		cmocka_unit_test(one_that_is_late_by_intervals),
-		cmocka_unit_test(clock_that_is_corrected),
-		cmocka_unit_test(clock_that_is_set),
-		cmocka_unit_test(waits_no_longer_than_an_interval),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -2,14 +2,9 @@
  * Kept traces: what is written is read again, cut anywhere it is read up to
  * there, and what is no trace is refused; and what a tracer sends as terms.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <stdint.h>
 #include <stdio.h>
 
+#include "cases.h"
 #include "calls_feed.h"
 #include "calls/decode.h"
 #include "kprofd/etf.h"
@@ -73,14 +68,12 @@ same_event(const struct kp_call_event *a, const struct kp_call_event *b)
 		assert_memory_equal(a->args.p, b->args.p, a->args.n);
 }
 
-static void
-test_round_trip(void **state)
+TEST(test_round_trip)
 {
 	struct kp_call_names *names = kp_call_names_new();
 	struct kp_calls_reader r;
 	struct kp_call_event ev;
 
-	(void)state;
 	sample();
 	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names, false),
 	    KP_OK);
@@ -127,13 +120,11 @@ read_part(size_t n, enum kp_calls_end *end)
 }
 
 /* Whoever wrote it was killed: what is there counts. */
-static void
-test_cut(void **state)
+TEST(test_cut)
 {
 	enum kp_calls_end end;
 	int last = -1, n;
 
-	(void)state;
 	sample();
 	for (size_t i = 0; i < file.len; i++) {
 		n = read_part(i, &end);
@@ -146,13 +137,11 @@ test_cut(void **state)
 	assert_int_equal(end, KP_CALLS_QUEUE);
 }
 
-static void
-test_refused(void **state)
+TEST(test_refused)
 {
 	struct kp_call_names *names = kp_call_names_new();
 	struct kp_calls_reader r;
 
-	(void)state;
 	sample();
 	file.p[7]++;
 	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names, false),
@@ -166,8 +155,7 @@ test_refused(void **state)
 }
 
 /* After a good beginning: records that cannot be. */
-static void
-test_bad_records(void **state)
+TEST(test_bad_records)
 {
 	static const struct {
 		const char *bytes;
@@ -201,7 +189,6 @@ test_bad_records(void **state)
 	struct kp_calls_writer w;
 	enum kp_calls_end end;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		kp_buf_reset(&file);
 		kp_calls_write_begin(&w, &file, &info);
@@ -276,8 +263,7 @@ event_is(const struct kp_call_event *ev, enum kp_call_kind kind, char fn,
 
 /* What -apply names is evaluated by a process of ours, which then waits to be asked
    for the value: in a trace it has exited. */
-static void
-test_decode_applied(void **state)
+TEST(test_decode_applied)
 {
 	static const struct {
 		const char *mod, *fun, *word;
@@ -290,7 +276,6 @@ test_decode_applied(void **state)
 	};
 	struct kp_call_event ev;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(met) / sizeof(met[0]); i++) {
 		put_head(5, met[i].word);
 		kp_etf_tuple(&file, 3);
@@ -306,12 +291,10 @@ test_decode_applied(void **state)
 	}
 }
 
-static void
-test_decode(void **state)
+TEST(test_decode)
 {
 	struct kp_call_event ev;
 
-	(void)state;
 	put_head(6, "call");
 	put_mfa('f');
 	put_mfa('g');
@@ -347,12 +330,10 @@ test_decode(void **state)
 	event_is(&ev, KP_CALL_REQUEST, '?', 9);
 }
 
-static void
-test_decode_refused(void **state)
+TEST(test_decode_refused)
 {
 	struct kp_call_event ev;
 
-	(void)state;
 	put_head(5, "link");
 	kp_etf_int(&file, 0);
 	kp_etf_int(&file, -77);
@@ -415,8 +396,7 @@ described(const char *s)
 	return decode(&ev) == KP_OK ? args : NULL;
 }
 
-static void
-test_args(void **state)
+TEST(test_args)
 {
 	static const struct {
 		const char *of, *text;
@@ -470,7 +450,6 @@ test_args(void **state)
 	};
 	const char *text;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		text = described(all[i].of);
 		if ((text == NULL) != (all[i].text == NULL))
@@ -482,21 +461,4 @@ test_args(void **state)
 	assert_non_null(strstr(described("11q"), "c@d"));
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_round_trip),
-		TEST(test_cut),
-		TEST(test_refused),
-		TEST(test_bad_records),
-		TEST(test_decode),
-		TEST(test_decode_applied),
-		TEST(test_decode_refused),
-		TEST(test_args),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

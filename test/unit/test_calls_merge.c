@@ -2,14 +2,10 @@
  * Events of several nodes in one order, by one clock: files made by hand, whose
  * nodes have clocks that are told wrong by as much as may be, or more.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "calls/merge_nodes.h"
 
 #define US KP_NS_PER_US
@@ -135,10 +131,8 @@ ask(void)
 	put(KP_CALL_RECEIVE, a, 190, 7, 2, b);
 }
 
-static void
-test_by_one_clock(void **state)
+TEST(test_by_one_clock)
 {
-	(void)state;
 	clock_is(1, 1);
 	clock_is(AHEAD / US, 50);	/* the last counts */
 	ask();
@@ -165,10 +159,8 @@ test_by_one_clock(void **state)
  * By what is said of its clock node 1 took the message before it was sent: it
  * is moved as a whole, so that what passed there stays as it was.
  */
-static void
-test_moved_together(void **state)
+TEST(test_moved_together)
 {
-	(void)state;
 	clock_is(AHEAD / US - 30, 50);
 	ask();
 	merged();
@@ -182,10 +174,8 @@ test_moved_together(void **state)
 }
 
 /* The other way: its answer was there before. */
-static void
-test_moved_back(void **state)
+TEST(test_moved_back)
 {
-	(void)state;
 	clock_is(AHEAD / US + 30, 50);
 	ask();
 	merged();
@@ -195,10 +185,8 @@ test_moved_back(void **state)
 }
 
 /* An error that was told too small: what comes too early is moved alone. */
-static void
-test_drift(void **state)
+TEST(test_drift)
 {
-	(void)state;
 	clock_is(AHEAD / US - 30, 5);
 	ask();
 	merged();
@@ -212,10 +200,8 @@ test_drift(void **state)
 }
 
 /* 8 began on node 1, but was not asked for; 9 is 7 by another label. */
-static void
-test_requests(void **state)
+TEST(test_requests)
 {
-	(void)state;
 	clock_is(AHEAD / US, 10);
 	put(KP_CALL_REQUEST, b, 10, 8, 0, 0);
 	put(KP_CALL_CALL, b, 20, 0, 0, 0);
@@ -243,13 +229,11 @@ test_requests(void **state)
 }
 
 /* Calls of both nodes keep theirs, whichever is read first. */
-static void
-test_arguments(void **state)
+TEST(test_arguments)
 {
 	struct kp_call_event ev = { .kind = KP_CALL_CALL, .proc = b, .fn = f,
 		.ts = 130 * US - AHEAD, .args = span("b, 1") };
 
-	(void)state;
 	clock_is(AHEAD / US, 10);
 	kp_calls_write_begun(&w, names, 7, 0);
 	put(KP_CALL_REQUEST, b, 120, 7, 0, 0);
@@ -313,12 +297,10 @@ put_there(enum kp_call_kind kind, uint32_t proc, int64_t us, uint32_t request,
  * 8 there, and is 7's, from hop to hop on the other node, too.  Of 9, which was
  * not asked for, its node sends nothing.
  */
-static void
-test_answered_by_another(void **state)
+TEST(test_answered_by_another)
 {
 	uint32_t c = another(0, 81), d = another(1, 82);
 
-	(void)state;
 	clock_is(AHEAD / US, 10);
 	kp_calls_write_begun(&w, names, 7, 0);
 	kp_calls_write_begun(&w, names, 8, 0);
@@ -344,12 +326,10 @@ test_answered_by_another(void **state)
 }
 
 /* Whoever began a request works for it, whichever message it takes. */
-static void
-test_answered_there(void **state)
+TEST(test_answered_there)
 {
 	uint32_t c = another(0, 81);
 
-	(void)state;
 	clock_is(AHEAD / US, 10);
 	kp_calls_write_begun(&w, names, 7, 1);
 	kp_calls_write_begun(&w, names, 8, 0);
@@ -363,10 +343,8 @@ test_answered_there(void **state)
 }
 
 /* Causes that go round have no order: all is there all the same. */
-static void
-test_ring(void **state)
+TEST(test_ring)
 {
-	(void)state;
 	clock_is(AHEAD / US, 0);
 	put(KP_CALL_RECEIVE, a, 10, 7, 1, b);
 	put(KP_CALL_SEND, a, 20, 7, 2, 0);
@@ -381,10 +359,8 @@ test_ring(void **state)
 }
 
 /* A node that was not traced only has a name. */
-static void
-test_one_traced(void **state)
+TEST(test_one_traced)
 {
-	(void)state;
 	names->nodes[1].otp = 0;
 	put(KP_CALL_REQUEST, a, 100, 1, 0, 0);
 	put(KP_CALL_RECEIVE, a, 110, 1, 4, b);
@@ -396,12 +372,10 @@ test_one_traced(void **state)
 }
 
 /* Files of version 1 have one node, and none of these records. */
-static void
-test_version_1(void **state)
+TEST(test_version_1)
 {
 	struct kp_call_event ev;
 
-	(void)state;
 	put(KP_CALL_REQUEST, a, 100, 1, 0, 0);
 	put(KP_CALL_CALL, a, 101, 0, 0, 0);
 	file.p[7] = 1;
@@ -422,8 +396,7 @@ test_version_1(void **state)
 }
 
 /* After a good beginning: records that cannot be. */
-static void
-test_bad_records(void **state)
+TEST(test_bad_records)
 {
 	static const struct {
 		const char *bytes;
@@ -443,7 +416,6 @@ test_bad_records(void **state)
 	};
 	struct kp_calls_merge m;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		kp_buf_reset(&file);
 		kp_calls_write_begin(&w, &file, &info);
@@ -457,25 +429,4 @@ test_bad_records(void **state)
 	}
 }
 
-#define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_by_one_clock),
-		TEST(test_moved_together),
-		TEST(test_moved_back),
-		TEST(test_drift),
-		TEST(test_requests),
-		TEST(test_arguments),
-		TEST(test_answered_by_another),
-		TEST(test_answered_there),
-		TEST(test_ring),
-		TEST(test_one_traced),
-		TEST(test_version_1),
-		TEST(test_bad_records),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

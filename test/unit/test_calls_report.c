@@ -2,13 +2,10 @@
  * A full trace in all its forms: one small trace, made by hand, and what each
  * form says of it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
+#include "cases.h"
 #include "calls_feed.h"
 #include "profile/report/trace_report.h"
 
@@ -71,12 +68,10 @@ view(void)
 }
 
 /* Column by column that of fprof. */
-static void
-test_analysis(void **state)
+TEST(test_analysis)
 {
 	struct trace_view v = view();
 
-	(void)state;
 	v.no_details = true;
 	trace_fprof(&out, &v);
 	assert_string_equal(kp_buf_cstr(&out),
@@ -122,12 +117,10 @@ has(const char *text)
 		fail_msg("no '%s' in:\n%s", text, kp_buf_cstr(&out));
 }
 
-static void
-test_analysis_details(void **state)
+TEST(test_analysis_details)
 {
 	struct trace_view v = view();
 
-	(void)state;
 	v.no_callers = true;
 	v.totals = false;
 	v.by_own = true;
@@ -148,8 +141,7 @@ test_analysis_details(void **state)
  * Three callers of 0.4 us each were three rows of 0.000 above a marked row of 0.001:
  * fprof's own check, that callers add up to it, failed.  Rows of one column, ns:
  */
-static void
-test_analysis_adds_up(void **state)
+TEST(test_analysis_adds_up)
 {
 	static const struct {
 		kp_dur_ns own[3];
@@ -165,7 +157,6 @@ test_analysis_adds_up(void **state)
 	struct trace_view v = view();
 	char line[200];
 
-	(void)state;
 	v.by_own = true;
 	v.sum = &small;
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
@@ -193,12 +184,10 @@ test_analysis_adds_up(void **state)
 	}
 }
 
-static void
-test_tree(void **state)
+TEST(test_tree)
 {
 	struct trace_view v = view();
 
-	(void)state;
 	trace_tree(&out, &v);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "     calls      total ms        own ms\n"
@@ -217,24 +206,20 @@ test_tree(void **state)
 	has("2 more with less than 30 % of the time (-least)\n");
 }
 
-static void
-test_folded(void **state)
+TEST(test_folded)
 {
 	struct trace_view v = view();
 
-	(void)state;
 	trace_folded(&out, &v);
 	has("main <0.100.0>;t:a/0 3000\n");
 	has("main <0.100.0>;t:a/0;t:b/0;suspend 3000\n");
 	has("<0.101.0>;t:c/0 2000\n");
 }
 
-static void
-test_callgrind(void **state)
+TEST(test_callgrind)
 {
 	struct trace_view v = view();
 
-	(void)state;
 	trace_callgrind(&out, &v);
 	has("# callgrind format\nversion: 1\ncreator: kprof\ncmd: app@host\n");
 	has("events: ns\nsummary: 13000000\n");
@@ -244,22 +229,18 @@ test_callgrind(void **state)
 	has("fl=pseudo\nfn=suspend\n0 3000000\n");
 }
 
-static void
-test_speedscope(void **state)
+TEST(test_speedscope)
 {
 	struct trace_view v = view();
 
-	(void)state;
 	trace_speedscope(&out, &v, slices, nslices);
 	has("\"name\":\"t:a/0\",\"file\":\"t\"");
 	has("\"name\":\"main <0.100.0>\",\"unit\":\"nanoseconds\","
 	    "\"startValue\":0,\"endValue\":10000000");
 }
 
-static void
-test_dump(void **state)
+TEST(test_dump)
 {
-	(void)state;
 	for (size_t i = 0; i < feed.n; i++)
 		trace_put_event(&out, feed.names, &feed.v[i]);
 	has("0 <0.100.0> call t:a/0 by undefined\n");
@@ -268,12 +249,10 @@ test_dump(void **state)
 	has("9000000 <0.101.0> exit\n");
 }
 
-static void
-test_remarks(void **state)
+TEST(test_remarks)
 {
 	struct trace_view v = view();
 
-	(void)state;
 	info.end = KP_CALLS_DONE;
 	trace_remarks(&out, &v);
 	assert_int_equal(out.len, 0);
@@ -285,13 +264,11 @@ test_remarks(void **state)
 }
 
 /* b is called twice with the same, a with something else each time. */
-static void
-test_args(void **state)
+TEST(test_args)
 {
 	struct kp_calls_opts o = { .paths = true };
 	struct trace_view v = view();
 
-	(void)state;
 	feed.n = 0;
 	for (int64_t us = 0; us < 2000; us += 1000) {
 		feed_call(&feed, 0, us, 'a', '?');
@@ -314,15 +291,13 @@ test_args(void **state)
 }
 
 /* Processes are named with their node, and which ended first is said. */
-static void
-test_nodes(void **state)
+TEST(test_nodes)
 {
 	struct trace_view v = view();
 	struct kp_call_node *other;
 	uint32_t node;
 	bool added;
 
-	(void)state;
 	kp_call_node_put(feed.names, feed_span("app@host"), &node, &added);
 	kp_call_node_put(feed.names, feed_span("db@host"), &node, &added);
 	assert_int_equal(node, 1);
@@ -352,18 +327,14 @@ test_nodes(void **state)
 }
 
 /* Of a module of Elixir, as reports have it everywhere. */
-static void
-test_registered(void **state)
+TEST(test_registered)
 {
 	struct trace_view v = view();
 
-	(void)state;
 	kp_call_proc_name(feed.names, 0, feed_span("Elixir.Shop.Cart"));
 	trace_tree(&out, &v);
 	has(" Shop.Cart <0.100.0>\n");
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* Forty of t:c/0, ten that are registered by two names, and main. */
 static void
@@ -434,8 +405,7 @@ assert_same(struct total a, struct total b)
 }
 
 /* What is one root has the sums of its parts, whatever the form. */
-static void
-test_roots(void **state)
+TEST(test_roots)
 {
 	struct kp_calls_opts o = { .paths = true, .slice = on_slice };
 	struct trace_view v, each;
@@ -443,7 +413,6 @@ test_roots(void **state)
 	char name[8];
 	uint32_t fn;
 
-	(void)state;
 	feed_crowd();
 	kp_calls_sum_free(sum);
 	nslices = 0;
@@ -470,13 +439,11 @@ test_roots(void **state)
 }
 
 /* So many rows, and as wide as the terminal. */
-static void
-test_tree_fits(void **state)
+TEST(test_tree_fits)
 {
 	struct trace_view v = view();
 	size_t lines = 0, len;
 
-	(void)state;
 	v.rows = 3;
 	v.width = 50;
 	trace_tree(&out, &v);
@@ -490,14 +457,12 @@ test_tree_fits(void **state)
 }
 
 /* Nothing is said of an option that is not there, or at its end. */
-static void
-test_queue_remark(void **state)
+TEST(test_queue_remark)
 {
 	struct trace_view v = view();
 	struct kp_calls_info ended = { .target = "app@host",
 		.end = KP_CALLS_QUEUE };
 
-	(void)state;
 	v.info = &ended;
 	trace_remarks(&out, &v);
 	has("than it could send (fewer functions or processes would do, or a "
@@ -508,26 +473,4 @@ test_queue_remark(void **state)
 	has("than it could send (fewer functions or processes would do)\n");
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_analysis),
-		TEST(test_analysis_details),
-		TEST(test_analysis_adds_up),
-		TEST(test_tree),
-		TEST(test_folded),
-		TEST(test_callgrind),
-		TEST(test_registered),
-		TEST(test_speedscope),
-		TEST(test_dump),
-		TEST(test_remarks),
-		TEST(test_args),
-		TEST(test_nodes),
-		TEST(test_roots),
-		TEST(test_tree_fits),
-		TEST(test_queue_remark),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

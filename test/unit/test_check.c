@@ -1,14 +1,10 @@
 /* test_check.c - what kprofd -check says of a plan, by rates and traced requests. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/check.h"
 
 static struct kp_conf *conf;
@@ -74,12 +70,10 @@ end(void)
 	kp_conf_free(conf);
 }
 
-static void
-called(void **state)
+TEST(called)
 {
 	static char maps[] = "maps", web[] = "web", handle[] = "handle";
 
-	(void)state;
 	begin("");
 	nothing_wrong();
 	items[0].rate = -1;	/* somebody else counts it */
@@ -102,10 +96,8 @@ called(void **state)
 	end();
 }
 
-static void
-returns(void **state)
+TEST(returns)
 {
-	(void)state;
 	begin("");
 	items[0].loop = true;
 	judged(false, 2, "web:handle/2 never returns: a process was in it for "
@@ -129,10 +121,8 @@ returns(void **state)
 }
 
 /* The relay of OTP 25 cannot tell tail calls from exceptions. */
-static void
-chained(void **state)
+TEST(chained)
 {
-	(void)state;
 	begin("");
 	check.seen = seen;
 	seen[0] = (struct kp_check_seen){ .entered = 6, .ended = 4,
@@ -145,10 +135,8 @@ chained(void **state)
 	end();
 }
 
-static void
-calls_itself(void **state)
+TEST(calls_itself)
 {
-	(void)state;
 	begin("");
 	items[0].recursive = true;
 	judged(true, 2, "web:handle/2 calls itself: each of these calls begins "
@@ -171,10 +159,8 @@ calls_itself(void **state)
 	end();
 }
 
-static void
-in_a_loop(void **state)
+TEST(in_a_loop)
 {
-	(void)state;
 	begin("");
 	items[1].rate = 999;
 	nothing_wrong();
@@ -218,10 +204,8 @@ begin_identity(void)
  * who gave the worker back.  With {one_in, 10} nine of ten answers have none: a
  * function called once in each request showed 0.09, and the check said "ok".
  */
-static void
-loses_tokens(void **state)
+TEST(loses_tokens)
 {
-	(void)state;
 	begin("{sampling, {one_in, 10}}.");
 	check.seen = seen;
 	check.requests = 100;
@@ -260,10 +244,8 @@ loses_tokens(void **state)
 	end();
 }
 
-static void
-clauses(void **state)
+TEST(clauses)
 {
-	(void)state;
 	begin_identity();
 	assert_int_equal(kp_check_clauses(conf), 4);
 	nothing_wrong();	/* nobody called db:get/1 */
@@ -286,10 +268,8 @@ clauses(void **state)
 }
 
 /* Clauses of functions that are not called say nothing; all is undefined. */
-static void
-all_undefined(void **state)
+TEST(all_undefined)
 {
-	(void)state;
 	begin("\n{identity, fun({db, get, [K]}) when is_atom(K) -> K; "
 	    "(_) -> undefined end}.");
 	check.seen = seen;
@@ -311,15 +291,13 @@ all_undefined(void **state)
 	end();
 }
 
-static void
-waits(void **state)
+TEST(waits)
 {
 	static const struct kp_waits w = { .server = "shop_pool", .waiting = 7,
 		.mod = "db", .fun = "take", .arity = 1 };
 	static const struct kp_waits has = { .server = "shop_pool", .waiting = 7,
 		.mod = "db", .fun = "get", .arity = 1 };
 
-	(void)state;
 	begin("{sampling, all}.");
 	check.waits = &w;
 	check.nwaits = 1;
@@ -333,12 +311,10 @@ waits(void **state)
 	end();
 }
 
-static void
-price(void **state)
+TEST(price)
 {
 	struct kp_check_price p;
 
-	(void)state;
 	begin("{sampling, all}.");
 	p = kp_check_price(&check);
 	assert_true(fabs(p.events - 60) < 1e-9);
@@ -357,21 +333,4 @@ price(void **state)
 	end();
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(called),
-		cmocka_unit_test(returns),
-		cmocka_unit_test(chained),
-		cmocka_unit_test(calls_itself),
-		cmocka_unit_test(in_a_loop),
-		cmocka_unit_test(loses_tokens),
-		cmocka_unit_test(clauses),
-		cmocka_unit_test(all_undefined),
-		cmocka_unit_test(waits),
-		cmocka_unit_test(price),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -1,12 +1,8 @@
 /* test_check_message.c - what kprofd -check -control sends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "daemon/check/check_message.h"
 
 static struct check_message got;
@@ -17,13 +13,11 @@ reads(const char *text)
 	return check_message_read(&got, text, strlen(text));
 }
 
-static void
-test_check(void **state)
+TEST(test_check)
 {
 	const char *const nodes[] = { "a@h", "b@h" };
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, CHECK_MESSAGE_MAX);
 	check_message_put(&b, 2000, "my\ntiers .conf", nodes, 2, "{tiers,\n\n",
 	    9);
@@ -41,15 +35,13 @@ test_check(void **state)
 	assert_int_equal(got.n, 0);
 }
 
-static void
-test_check_refused(void **state)
+TEST(test_check_refused)
 {
 	static const char *const bad[] = { "", "\n", "100", "100 t", "100 t\n",
 		"100 t\na@h\n", "t\n\n", "99 t\n\n", "600001 t\n\n",
 		"-100 t\n\n", "99999999999999999999 t\n\n", "100t\n\n",
 		"100 t\na h\n\n", "100 t\nah\n\n" };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_false(reads(bad[i]));
 	assert_false(check_message_read(&got, "100 t\n\nx\0y", 10));
@@ -57,15 +49,13 @@ test_check_refused(void **state)
 }
 
 /* One more than any of them may have. */
-static void
-test_check_limits(void **state)
+TEST(test_check_limits)
 {
 	const char *nodes[CHECK_NODES_MAX + 1];
 	char *path = malloc(2 * CHECK_PATH_MAX + 1);
 	char *text = calloc(1, KP_CONF_SIZE_MAX + 1);
 	struct kp_buf b;
 
-	(void)state;
 	assert_true(path != NULL && text != NULL);
 	memset(path, 'p', 2 * CHECK_PATH_MAX);
 	path[2 * CHECK_PATH_MAX] = '\0';
@@ -87,14 +77,4 @@ test_check_limits(void **state)
 	free(text);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_check),
-		cmocka_unit_test(test_check_refused),
-		cmocka_unit_test(test_check_limits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

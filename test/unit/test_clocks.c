@@ -16,13 +16,9 @@
  * more, several trees may be possible, and how many requests still add up is
  * counted: see least.  KP_SEED=n repeats a round.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <inttypes.h>
 
+#include "cases.h"
 #include "kprofd/stats.h"
 #include "request_check.h"
 #include "vmfeed.h"
@@ -270,10 +266,8 @@ rounds(struct sim_traits t, kp_dur_ns error, bool drifts, unsigned least)
 }
 
 /* The offsets are off by less than any message takes. */
-static void
-nearly_known(void **state)
+TEST(nearly_known)
 {
-	(void)state;
 	rounds((struct sim_traits){ .recursive = true }, 5 * KP_NS_PER_US,
 	    false, 100);
 	rounds((struct sim_traits){ .tail = 20 }, 5 * KP_NS_PER_US, false,
@@ -282,10 +276,8 @@ nearly_known(void **state)
 }
 
 /* By far more than that. */
-static void
-vague(void **state)
+TEST(vague)
 {
-	(void)state;
 	rounds((struct sim_traits){ .recursive = true }, KP_NS_PER_MS, false,
 	    90);
 	rounds((struct sim_traits){ .tail = 20 }, 20 * KP_NS_PER_MS, false,
@@ -294,23 +286,12 @@ vague(void **state)
 	    5 * KP_NS_PER_MS, false, 90);
 }
 
-static void
-drifting(void **state)
+TEST(drifting)
 {
-	(void)state;
 	rounds((struct sim_traits){ .recursive = true }, KP_NS_PER_MS, true,
 	    90);
 	rounds((struct sim_traits){ .spawn = 10, .defer = 20 }, KP_NS_PER_MS,
 	    true, 90);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nearly_known), cmocka_unit_test(vague),
-		cmocka_unit_test(drifting),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -1,13 +1,8 @@
 /* test_config_hints.c - what is to be written instead, in messages on tiers.conf. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "kprofd/config.h"
 #include "bad_conf.h"
 
@@ -18,8 +13,7 @@
 #define LIKE "in a pattern instead, such as #{method := M}"
 
 /* A function as code has it, and what is to be written instead. */
-static void
-test_functions_as_in_code(void **state)
+TEST(test_functions_as_in_code)
 {
 	static const char *const v[][2] = {
 		{ "shop_handler:init/2", "{shop_handler, init, 2}" },
@@ -75,7 +69,6 @@ test_functions_as_in_code(void **state)
 	struct kp_conf *c;
 	struct kp_diags d;
 
-	(void)state;
 	for (size_t i = 0; i < LEN(v) * LEN(at); i++) {
 		hole = strchr(at[i % LEN(at)], '%');
 		snprintf(text, sizeof(text), "%.*s%s%s",
@@ -196,23 +189,19 @@ static const struct bad calls[] = {
 	    "binary, a variable of the pattern or a tuple of these\n" },
 };
 
-static void
-test_elixir(void **state)
+TEST(test_elixir)
 {
-	(void)state;
 	for (size_t i = 0; i < LEN(elixir); i++)
 		assert_bad(&elixir[i]);
 }
 
-static void
-test_identity_calls(void **state)
+TEST(test_identity_calls)
 {
 	static const char ok[] = T "{identity, fun({m, f, [X]}) -> "
 	    "{element(1, X), erlang:length(X), map_get(method, hd(X))} end}.";
 	struct kp_conf *c;
 	struct kp_diags d;
 
-	(void)state;
 	for (size_t i = 0; i < LEN(calls); i++)
 		assert_bad(&calls[i]);
 	/* what may be called is not affected, by its full name either */
@@ -221,14 +210,4 @@ test_identity_calls(void **state)
 	kp_conf_free(c);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_functions_as_in_code),
-		cmocka_unit_test(test_elixir),
-		cmocka_unit_test(test_identity_calls),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -2,11 +2,7 @@
  * The critical path of requests, and who worked for them: traces made by hand,
  * whose answer is known.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
+#include "cases.h"
 #include "calls_feed.h"
 #include "calls/critical_path.h"
 
@@ -93,10 +89,8 @@ step_is(uint32_t i, uint32_t proc, int64_t from, int64_t to,
 }
 
 /* 0 asks 1, which is busy; 1 asks 2, which collects garbage. */
-static void
-test_chain(void **state)
+TEST(test_chain)
 {
-	(void)state;
 	begin();
 	send_at(0, 10, 1);
 	at(KP_CALL_OUT, 0, 12);
@@ -129,10 +123,8 @@ test_chain(void **state)
 }
 
 /* Both are asked at once: the slower one is waited for. */
-static void
-test_parallel(void **state)
+TEST(test_parallel)
 {
-	(void)state;
 	begin();
 	send_at(0, 10, 1);
 	send_at(0, 11, 2);
@@ -157,10 +149,8 @@ test_parallel(void **state)
 }
 
 /* An answer that is there before it is wanted is not waited for. */
-static void
-test_not_waited_for(void **state)
+TEST(test_not_waited_for)
 {
-	(void)state;
 	begin();
 	send_at(0, 10, 1);
 	receive_at(1, 20, 1, 0);
@@ -172,10 +162,8 @@ test_not_waited_for(void **state)
 	step_is(0, 0, 0, 90, KP_PART_OWN, 90);
 }
 
-static void
-test_works(void **state)
+TEST(test_works)
 {
-	(void)state;
 	begin();
 	send_at(0, 10, 1);
 	receive_at(1, 25, 1, 0);
@@ -203,17 +191,4 @@ test_works(void **state)
 	    (3 + 10) * KP_NS_PER_US);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_chain),
-		TEST(test_parallel),
-		TEST(test_not_waited_for),
-		TEST(test_works),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

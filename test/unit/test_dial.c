@@ -1,8 +1,4 @@
 /* test_dial.c - where a node is, and which of its host's addresses is taken. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "conn/address.h"
 #include "conn/dial.h"
 
@@ -30,8 +25,7 @@ place(const char *target, const struct reach *r)
 	return p;
 }
 
-static void
-test_places(void **state)
+TEST(test_places)
 {
 	static const struct {
 		const char *target, *node, *host;
@@ -46,7 +40,6 @@ test_places(void **state)
 	};
 	struct node_place p;
 
-	(void)state;
 	unsetenv("ERL_EPMD_PORT");
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		p = place(v[i].target, i % 2 == 0 ? &nothing : NULL);
@@ -59,15 +52,13 @@ test_places(void **state)
 	}
 }
 
-static void
-test_bad_targets(void **state)
+TEST(test_bad_targets)
 {
 	static const char *const v[] = { "", "app", "@vm", "app@", "a b@vm",
 		"app@vm:0", "app@vm:65536", "app@[::1]:", "app@[::1", "app@[]" };
 	struct node_place p;
 	char why[300];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		assert_int_equal(node_place_find(&p, v[i], &nothing, why,
 		    sizeof(why)), KP_EFORMAT);
@@ -76,15 +67,13 @@ test_bad_targets(void **state)
 }
 
 /* What names the node goes before what names its host, and what was typed before all. */
-static void
-test_options(void **state)
+TEST(test_options)
 {
 	struct reach r = { .dist_port = 9100, .resolve = { .n = 4, .v = {
 		"pod=10.0.0.1", "app@pod=10.0.0.7:4370", "app@v6=[fd00::7]:5",
 		"wide=fd00::8" } } };
 	struct node_place p;
 
-	(void)state;
 	p = place("app@pod", &r);
 	assert_string_equal(p.host, "10.0.0.7");
 	assert_int_equal(p.port, 4370);
@@ -167,14 +156,12 @@ peer(int fd)
 	return ntohl(sin.sin_addr.s_addr) - INADDR_LOOPBACK + 1;
 }
 
-static void
-test_addresses(void **state)
+TEST(test_addresses)
 {
 	struct addresses a = { .n = 0 };
 	unsigned port = 0;
 	int queue[4], fd, mute, open;
 
-	(void)state;
 	open = listen_at(3, &port, 5);
 	mute = listen_at(2, &port, 0);
 	fill(2, port, queue, 4);
@@ -208,8 +195,7 @@ test_addresses(void **state)
 	close(open);
 }
 
-static void
-test_dial(void **state)
+TEST(test_dial)
 {
 	struct reach r = { .name = NULL };
 	unsigned port = 0;
@@ -217,7 +203,6 @@ test_dial(void **state)
 	char why[400], resolve[64];
 	struct node_place p;
 
-	(void)state;
 	snprintf(resolve, sizeof(resolve), "pod=127.0.0.1:%u", port);
 	r.resolve.v[r.resolve.n++] = resolve;
 	p = place("app@pod", &r);
@@ -239,16 +224,4 @@ test_dial(void **state)
 	    "port?)"));
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_places),
-		cmocka_unit_test(test_bad_targets),
-		cmocka_unit_test(test_options),
-		cmocka_unit_test(test_addresses),
-		cmocka_unit_test(test_dial),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

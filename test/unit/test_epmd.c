@@ -1,8 +1,4 @@
 /* test_epmd.c - what is made of an epmd's answer, and of others that listen there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
@@ -12,8 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "conn/epmd.h"
 
 #define PORT "\x00\x00\x11\x11"	/* before the names: its own port */
@@ -94,8 +89,7 @@ hint_of(struct server *s, const char *given, kp_dur_ns limit)
 	return text;
 }
 
-static void
-test_names(void **state)
+TEST(test_names)
 {
 #define SHOP "name shop at port 33445\n"
 #define DB "name db-1 at port 1\n"
@@ -115,7 +109,6 @@ test_names(void **state)
 	struct server s;
 	char answer[512];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		memcpy(answer, PORT, 4);
 		strcpy(answer + 4, v[i].names);
@@ -126,13 +119,11 @@ test_names(void **state)
 	}
 }
 
-static void
-test_many(void **state)
+TEST(test_many)
 {
 	static char answer[4096] = PORT;
 	struct server s = { .answer = answer, .n = 4, .times = 1 };
 
-	(void)state;
 	for (int i = 0; i < 100; i++)
 		s.n += (size_t)sprintf(answer + s.n,
 		    "name n%02d at port 7\n", i);
@@ -142,15 +133,13 @@ test_many(void **state)
 }
 
 /* Anything may listen at that port. */
-static void
-test_others(void **state)
+TEST(test_others)
 {
 	static char flood[65536];
 	struct server silent = { .silent = true };
 	struct server none = { .answer = "no", .n = 2, .times = 1 };
 	struct server endless = { .answer = flood, .n = sizeof(flood) };
 
-	(void)state;
 	memset(flood, 'n', sizeof(flood));
 	assert_string_equal(hint_of(&silent, "a@vm", KP_NS_PER_S / 5), "");
 	assert_string_equal(hint_of(&none, "a@vm", 30 * KP_NS_PER_S), "");
@@ -179,8 +168,7 @@ port_of(struct server *s, kp_dur_ns limit, unsigned *port, bool *reached)
 	return err;
 }
 
-static void
-test_port(void **state)
+TEST(test_port)
 {
 	static const struct {
 		const char *answer;
@@ -202,7 +190,6 @@ test_port(void **state)
 	unsigned port;
 	bool reached;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		s = (struct server){ .answer = v[i].answer, .n = v[i].n,
 			.times = 1 };
@@ -221,15 +208,4 @@ test_port(void **state)
 	assert_false(reached);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_others),
-		cmocka_unit_test(test_port),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -2,15 +2,10 @@
  * Names of functions: what is printed is read back as the same function, and is
  * what Erlang and Elixir write.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/config.h"
 #include "kprofd/term.h"
 #include "kprofd/fn_name.h"
@@ -51,10 +46,8 @@ assert_back(const char *mod, const char *fun, uint32_t arity)
 	kp_buf_free(&b);
 }
 
-static void
-test_back(void **state)
+TEST(test_back)
 {
-	(void)state;
 	for (size_t i = 0; i < LEN(awkward); i++)
 		for (size_t j = 0; j < LEN(awkward); j++)
 			assert_back(awkward[i], awkward[j],
@@ -74,13 +67,11 @@ random_name(char *s, unsigned *seed)
 		strcat(s, signs[(size_t)rand_r(seed) % LEN(signs)]);
 }
 
-static void
-test_random(void **state)
+TEST(test_random)
 {
 	char mod[256], fun[256];
 	unsigned seed = 7;
 
-	(void)state;
 	for (int i = 0; i < 200000; i++) {
 		random_name(mod, &seed);
 		random_name(fun, &seed);
@@ -90,8 +81,7 @@ test_random(void **state)
 	}
 }
 
-static void
-test_printed(void **state)
+TEST(test_printed)
 {
 	static const struct {
 		const char *mod, *fun, *text;
@@ -124,7 +114,6 @@ test_printed(void **state)
 		{ "Elixir.my-app", "f", "'Elixir.my-app':f/2" } };
 	struct kp_buf b;
 
-	(void)state;
 	for (size_t i = 0; i < LEN(v); i++) {
 		kp_buf_init(&b, 4096);
 		fn_name_put(&b, v[i].mod, v[i].fun, 2);
@@ -134,13 +123,11 @@ test_printed(void **state)
 }
 
 /* The longest that there can be, all of it escaped, is whole. */
-static void
-test_long(void **state)
+TEST(test_long)
 {
 	struct kp_buf b;
 	char name[256];
 
-	(void)state;
 	memset(name, '\x1b', 255);
 	name[255] = '\0';
 	kp_buf_init(&b, 3 * KP_ATOM_TEXT_MAX);
@@ -150,8 +137,7 @@ test_long(void **state)
 	kp_buf_free(&b);
 }
 
-static void
-test_terms(void **state)
+TEST(test_terms)
 {
 	static const struct {
 		const char *text, *mod, *fun;
@@ -175,7 +161,6 @@ test_terms(void **state)
 		"'\\x{110000}':f/1", "'a\\", "'\\x{1'" };
 	struct kp_mfa_pat p;
 
-	(void)state;
 	for (size_t i = 0; i < LEN(v); i++) {
 		assert_int_equal(kp_mfa_pat_parse(&p, v[i].text,
 		    strlen(v[i].text)), KP_OK);
@@ -193,8 +178,7 @@ test_terms(void **state)
 }
 
 /* What the database and JSON have: Elixir's names only are written anew. */
-static void
-test_shown(void **state)
+TEST(test_shown)
 {
 	static const struct {
 		const char *kept, *shown;
@@ -207,7 +191,6 @@ test_shown(void **state)
 	};
 	char text[FN_NAME_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < LEN(t); i++)
 		assert_string_equal(fn_shown(text, sizeof(text), t[i].kept),
 		    t[i].shown);
@@ -216,13 +199,4 @@ test_shown(void **state)
 	assert_string_equal(fn_name(text, 6, "Elixir.MyApp", "f", 1), "MyApp");
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_back),
-		cmocka_unit_test(test_random), cmocka_unit_test(test_printed),
-		cmocka_unit_test(test_long), cmocka_unit_test(test_terms),
-		cmocka_unit_test(test_shown) };
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

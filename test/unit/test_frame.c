@@ -1,11 +1,7 @@
 /* test_frame.c - distribution frames: in any chunks, bounded, and written. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/etf.h"
 #include "kprofd/frame.h"
 #include "corpus.h"
@@ -29,8 +25,7 @@ text(struct kp_buf *b, struct kp_span s)
  * What a node of OTP 25 sent to a hidden C node: two answers to rpc, a link,
  * messages with and without a token, to a pid and to a name, unlink, exit.
  */
-static void
-real_stream(void **state)
+TEST(real_stream)
 {
 	static const struct {
 		enum kp_frame_kind kind;
@@ -56,7 +51,6 @@ real_stream(void **state)
 	uint8_t *p;
 	size_t n, i = 0, min;
 
-	(void)state;
 	p = corpus_read("frame", "otp25", &n);
 	kp_buf_init(&b, 100);
 	kp_frames_init(&f, 0);
@@ -95,15 +89,13 @@ pid_span(struct kp_buf *b, struct kp_span *s)
 }
 
 /* What is written is read back, ticks between. */
-static void
-round_trip(void **state)
+TEST(round_trip)
 {
 	struct kp_frames f;
 	struct kp_frame fr;
 	struct kp_buf out, pid;
 	struct kp_span self;
 
-	(void)state;
 	pid_span(&pid, &self);
 	kp_buf_init(&out, 4096);
 	kp_frame_reg_send(&out, self, "rex", "\x83\x61\x07", 3);
@@ -135,13 +127,11 @@ round_trip(void **state)
 	kp_buf_free(&pid);
 }
 
-static void
-bad_payload_is_not_written(void **state)
+TEST(bad_payload_is_not_written)
 {
 	struct kp_buf out, pid;
 	struct kp_span self;
 
-	(void)state;
 	pid_span(&pid, &self);
 	kp_buf_init(&out, 40);
 	kp_frame_send(&out, self, "\x6a\x6a", 2);
@@ -175,10 +165,8 @@ one(const char *bytes, size_t n)
 }
 #define ONE(lit) one(lit, sizeof(lit) - 1)
 
-static void
-malformed_frames(void **state)
+TEST(malformed_frames)
 {
-	(void)state;
 	/* {1, [], []}: a link, however strange, is not looked into */
 	assert_int_equal(ONE("\x70\x83\x68\x03\x61\x01\x6a\x6a"), KP_OK);
 	/* {33, [], []}, [] : ALIAS_SEND */
@@ -205,13 +193,11 @@ malformed_frames(void **state)
 	    KP_OK);
 }
 
-static void
-too_large_a_frame_sticks(void **state)
+TEST(too_large_a_frame_sticks)
 {
 	struct kp_frames f;
 	struct kp_frame fr;
 
-	(void)state;
 	kp_frames_init(&f, 1000);
 	assert_int_equal(kp_frames_feed(&f, "\x00\x00\x03\xe9", 4), KP_OK);
 	assert_int_equal(kp_frames_next(&f, &fr), KP_ELIMIT);
@@ -242,8 +228,7 @@ pour(struct kp_frames *f, const uint8_t *p, size_t n)
 	}
 }
 
-static void
-buffer_grows_and_shrinks(void **state)
+TEST(buffer_grows_and_shrinks)
 {
 	const uint32_t size = 5u << 20;
 	struct kp_frames f;
@@ -253,7 +238,6 @@ buffer_grows_and_shrinks(void **state)
 	uint8_t *p;
 	size_t n;
 
-	(void)state;
 	pid_span(&pid, &self);
 	kp_buf_init(&payload, 8u << 20);
 	kp_buf_init(&out, 8u << 20);
@@ -284,8 +268,7 @@ buffer_grows_and_shrinks(void **state)
 }
 
 /* Who never asks for frames cannot make the buffer grow without end. */
-static void
-memory_is_capped(void **state)
+TEST(memory_is_capped)
 {
 	static uint8_t ticks[1000];
 	struct kp_frames f;
@@ -293,7 +276,6 @@ memory_is_capped(void **state)
 	uint8_t *p;
 	size_t n, fed = 0, out = 0;
 
-	(void)state;
 	kp_frames_init(&f, 1000);
 	while (kp_frames_feed(&f, ticks, sizeof(ticks)) == KP_OK) {
 		fed += sizeof(ticks);
@@ -310,18 +292,4 @@ memory_is_capped(void **state)
 	kp_frames_free(&f);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(real_stream),
-		cmocka_unit_test(round_trip),
-		cmocka_unit_test(bad_payload_is_not_written),
-		cmocka_unit_test(malformed_frames),
-		cmocka_unit_test(too_large_a_frame_sticks),
-		cmocka_unit_test(buffer_grows_and_shrinks),
-		cmocka_unit_test(memory_is_capped),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

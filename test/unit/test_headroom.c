@@ -2,14 +2,10 @@
  * test_headroom.c - what a node has left.  A node of 300 free atoms ended when kprofd
  * attached to it: loading the agent makes more.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "kprofd/etf.h"
 #include "agent/headroom.h"
 
@@ -80,10 +76,8 @@ refuses(uint64_t memory)
 	return headroom_refuses(&h, "a@h", memory, why, sizeof(why));
 }
 
-static void
-test_counts(void **state)
+TEST(test_counts)
 {
-	(void)state;
 	counts(1048576, 20000, 262144, 100);
 	assert_false(refuses(64 * MIB));
 	counts(20000, 19700, 262144, 100);
@@ -102,12 +96,10 @@ test_counts(void **state)
 }
 
 /* A node that does not answer as others do is attached to as ever. */
-static void
-test_not_known(void **state)
+TEST(test_not_known)
 {
 	struct kp_buf b;
 
-	(void)state;
 	h = (struct headroom){ 0 };
 	kp_buf_init(&b, 4096);
 	kp_etf_atom(&b, "false");
@@ -122,8 +114,7 @@ test_not_known(void **state)
 	assert_false(refuses(64 * MIB));
 }
 
-static void
-test_memory(void **state)
+TEST(test_memory)
 {
 	/* of the service, its slice, the root */
 	static const char *const two[] = { "209715200\n", "157286400\n",
@@ -138,7 +129,6 @@ test_memory(void **state)
 		"41943040\n", "31457280\n", "inactive_file 999999999\n"
 		"total_inactive_file 1048576\n" };
 
-	(void)state;
 	groups("0::/system.slice/shop.service\n");
 	assert_int_equal(h.ndirs, 3);
 	assert_string_equal(h.dirs[0].name,
@@ -169,12 +159,10 @@ test_memory(void **state)
 }
 
 /* Names and numbers of any length, and no newline at the end. */
-static void
-test_odd_files(void **state)
+TEST(test_odd_files)
 {
 	char text[2000] = "0::";
 
-	(void)state;
 	for (size_t i = 3; i < 1500; i++)
 		text[i] = i % 50 == 3 ? '/' : 'a';
 	groups(text);
@@ -195,13 +183,11 @@ test_odd_files(void **state)
 }
 
 /* Only atoms that each node has: the question is not to make any. */
-static void
-test_questions(void **state)
+TEST(test_questions)
 {
 	struct dist_ids ids;
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&ids.self, 64);
 	kp_buf_init(&ids.peer, 64);
 	kp_etf_pid(&ids.self, "k@h", 1, 0, 1);
@@ -227,13 +213,11 @@ test_questions(void **state)
 	kp_buf_free(&ids.peer);
 }
 
-static void
-test_full(void **state)
+TEST(test_full)
 {
 	struct kp_term r;
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, 4096);
 	kp_etf_tuple(&b, 2);
 	kp_etf_atom(&b, "badrpc");
@@ -250,17 +234,4 @@ test_full(void **state)
 	kp_buf_free(&b);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_not_known),
-		cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_odd_files),
-		cmocka_unit_test(test_questions),
-		cmocka_unit_test(test_full),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -3,17 +3,13 @@
  * which none ended, are said below the report, and nothing that may be
  * otherwise is.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "report/advice.h"
 #include "store/store.h"
 
@@ -121,15 +117,13 @@ hints(const char *text, const struct count *counts, size_t n,
 	sizeof(counts) / sizeof((counts)[0]), sampled, h)
 
 /* 2 answers what is not there, 3 is about functions that were not called. */
-static void
-clauses(void **state)
+TEST(clauses)
 {
 	static const struct count counts[] = { { "_total", "_total", 340, 0 },
 		{ "_total", "get", 300, 0 }, { "_total", "undefined", 40, 0 },
 		{ "web", "_total", 340, 0 }, { "db", "_total", 12, 0 } };
 	char *s = HINTS(conf_text, counts, 340, NULL);
 
-	(void)state;
 	assert_string_equal(s, "identity clauses 2 (line 5), 3 (line 6) of "
 	    "tiers.conf matched none of 340 requests, or only such as another "
 	    "clause named first\n");
@@ -141,36 +135,31 @@ clauses(void **state)
 }
 
 /* An identity past the cap may be any clause's; its functions are not. */
-static void
-other(void **state)
+TEST(other)
 {
 	static const struct count counts[] = { { "_total", "_total", 340, 0 },
 		{ "_total", "_other", 340, 0 }, { "web", "_total", 340, 0 } };
 	char *s = HINTS(conf_text, counts, 340, NULL);
 
-	(void)state;
 	assert_non_null(strstr(s, "clauses 3 (line 6), 4 (line 7) of"));
 	free(s);
 }
 
 /* Nothing was named: whatever clauses would answer. */
-static void
-unnamed(void **state)
+TEST(unnamed)
 {
 	static const struct count counts[] = { { "_total", "_total", 340, 0 },
 		{ "_total", "undefined", 340, 0 }, { "web", "_total", 340, 0 },
 		{ "db", "_total", 9, 0 }, { "rare", "_total", 9, 0 } };
 	char *s = HINTS(conf_text, counts, 340, NULL);
 
-	(void)state;
 	assert_non_null(strstr(s, "clauses 1 (line 4), 2 (line 5), 3 (line 6), "
 	    "4 (line 7), 5 (line 8) of"));
 	free(s);
 }
 
 /* Requests of before a reload were not asked by the clauses of after it. */
-static void
-reloaded(void **state)
+TEST(reloaded)
 {
 	static const struct count counts[] = { { "_total", "_total", 340, 0 },
 		{ "_total", "undefined", 340, 0 } };
@@ -178,7 +167,6 @@ reloaded(void **state)
 		.node = "app@host", .kind = "reload", .text = "reloaded" };
 	char *s = HINTS(conf_text, counts, 340, &h);
 
-	(void)state;
 	assert_string_equal(s, "");
 	free(s);
 }
@@ -187,8 +175,7 @@ reloaded(void **state)
  * What a later file says was held against figures of before it: where it came
  * after the range, was noted at another node, or long before what came last.
  */
-static void
-reloaded_elsewhere(void **state)
+TEST(reloaded_elsewhere)
 {
 	static const struct count counts[] = { { "_total", "_total", 340, 0 },
 		{ "_total", "undefined", 340, 0 } };
@@ -200,7 +187,6 @@ reloaded_elsewhere(void **state)
 	    all = { .until = INT64_MAX };
 	char path[32], *s;
 
-	(void)state;
 	many[0] = (struct kp_happening){ .at = now + 3600 * S,
 		.node = "other@host", .kind = "reload", .text = "reloaded" };
 	for (int i = 1; i <= MANY; i++)
@@ -241,8 +227,7 @@ watch(sqlite3 *db, char **why, const struct sqlite3_api_routines *api)
 }
 
 /* Hints cost no second sum of all, and a report is one without them. */
-static void
-beside_the_report(void **state)
+TEST(beside_the_report)
 {
 	static const struct count counts[] = { { "_total", "_total", 340, 0 },
 		{ "_total", "undefined", 340, 0 }, { "web", "_total", 340, 0 } };
@@ -250,7 +235,6 @@ beside_the_report(void **state)
 	char path[32], *s;
 	sqlite3 *db;
 
-	(void)state;
 	store(path, conf_text, counts, 3, 340, NULL, 0);
 	sqlite3_auto_extension((void (*)(void))watch);
 	s = report_of(path, &range, true);
@@ -269,8 +253,7 @@ beside_the_report(void **state)
 	unlink(path);
 }
 
-static void
-endless(void **state)
+TEST(endless)
 {
 	static const struct count none[] = { { "_total", "_total", 30, 30 },
 		{ "_total", "undefined", 30, 30 } };
@@ -283,7 +266,6 @@ endless(void **state)
 		.kind = "probe", .text = "native" };
 	char *s = HINTS(loop, none, 30, NULL);
 
-	(void)state;
 	assert_non_null(strstr(s, "of 30 requests that began none was seen to "
 	    "end: where exceptions end them, put the entry in an exact tier, "
 	    "or use -probe native; of a server's loop, name a function as the "
@@ -308,15 +290,13 @@ endless(void **state)
 }
 
 /* What was said when it was disarmed is said to who comes later. */
-static void
-runaway(void **state)
+TEST(runaway)
 {
 	static const struct count counts[] = { { "_total", "_total", 3, 0 } };
 	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
 		.kind = "runaway", .text = "web:loop/1 never returns" };
 	char *s = HINTS("[{web, {web, loop, 1}}].", counts, 3, &h);
 
-	(void)state;
 	assert_string_equal(s, "web:loop/1 never returns\n");
 	free(s);
 }
@@ -325,8 +305,7 @@ runaway(void **state)
  * Fewer requests were measured than there were, and nothing said why.  Where all were,
  * a change is no news.
  */
-static void
-sampling(void **state)
+TEST(sampling)
 {
 	static const struct count counts[] = { { "_total", "_total", 3, 0 } };
 	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
@@ -334,7 +313,6 @@ sampling(void **state)
 		    "to the budget; profiling costs 6 % of a scheduler" };
 	char *s = HINTS("[{web, {web, handle, 2}}].", counts, 3, &h);
 
-	(void)state;
 	assert_string_equal(s, "");
 	free(s);
 	weight = 4;
@@ -348,15 +326,13 @@ sampling(void **state)
 }
 
 /* Where the native probe could not be had; that it is there is no news. */
-static void
-fallback(void **state)
+TEST(fallback)
 {
 	static const struct count counts[] = { { "_total", "_total", 3, 0 } };
 	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
 		.kind = "probe", .text = "relay: 'app@host' cannot load it" };
 	char *s = HINTS("[{web, {web, handle, 2}}].", counts, 3, &h);
 
-	(void)state;
 	assert_string_equal(s, "relay: 'app@host' cannot load it\n");
 	free(s);
 	snprintf(h.text, sizeof(h.text), "native");
@@ -369,8 +345,7 @@ fallback(void **state)
  * Years of merged files may hold more request types than a report has rows.  A filter
  * is the way out, and was refused as well.
  */
-static void
-more_types_than_rows(void **state)
+TEST(more_types_than_rows)
 {
 	static char names[REPORT_ROWS_MAX][8];
 	struct kp_query_range range = { .until = INT64_MAX };
@@ -379,7 +354,6 @@ more_types_than_rows(void **state)
 	struct report *r;
 	char path[32], *why;
 
-	(void)state;
 	for (unsigned i = 0; i < REPORT_ROWS_MAX; i++) {
 		snprintf(names[i], sizeof(names[i]), "t%05u", i);
 		counts[i] = (struct count){ "_total", names[i], 1, 0 };
@@ -399,17 +373,4 @@ more_types_than_rows(void **state)
 	unlink(path);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(clauses),
-		cmocka_unit_test(other), cmocka_unit_test(unnamed),
-		cmocka_unit_test(reloaded),
-		cmocka_unit_test(reloaded_elsewhere),
-		cmocka_unit_test(beside_the_report), cmocka_unit_test(endless),
-		cmocka_unit_test(runaway),
-		cmocka_unit_test(fallback), cmocka_unit_test(sampling),
-		cmocka_unit_test(more_types_than_rows) };
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -2,12 +2,7 @@
  * test_ingest.c - from bytes to statistics nothing is allocated for an event:
  * where as much ends as begins, what ends makes room for what begins.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
+#include "cases.h"
 #include "../bench/load.h"
 #include "../bench/stages.h"
 #include "base/pool.h"
@@ -84,10 +79,8 @@ steady(uint64_t flight, uint32_t idents, bool native)
 	stages_free(&r);
 }
 
-static void
-nothing_is_allocated(void **state)
+TEST(nothing_is_allocated)
 {
-	(void)state;
 	/* Then each request is allocated, so that its end can be watched. */
 	if (POOL_PLAIN)
 		skip();
@@ -100,25 +93,14 @@ nothing_is_allocated(void **state)
 }
 
 /* The counter counts: what allocates is seen to. */
-static void
-allocations_are_counted(void **state)
+TEST(allocations_are_counted)
 {
 	struct stages r;
 
-	(void)state;
 	allocations = 0;
 	stages_init(&r, 1, false);
 	assert_true(allocations > 0);
 	stages_free(&r);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(allocations_are_counted),
-		cmocka_unit_test(nothing_is_allocated),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

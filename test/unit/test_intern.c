@@ -2,14 +2,11 @@
  * test_intern.c - what identities read like, which one names a request, and
  * the tables underneath against naive ones.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "cases.h"
 #include "feed.h"
 #include "base/map.h"
+
+#define T(name) TEST_WITH(name, setup, teardown)
 
 static const char conf[] =
     "{tiers, [{web, {e,e,1}}, {db, {a,a,1}}]}.\n"
@@ -82,10 +79,8 @@ chars(const int64_t *c, uint32_t n)
 	kp_etf_nil(&t);
 }
 
-static void
-kinds_of_terms(void **state)
+T(kinds_of_terms)
 {
-	(void)state;
 	kp_etf_atom(&t, "create");
 	assert_string_equal(identity(), "create");
 	assert_string_equal(binary("GET /"), "GET /");
@@ -127,10 +122,8 @@ kinds_of_terms(void **state)
 }
 
 /* Half of it was written before the list turned out to be no text. */
-static void
-lists_that_are_no_text(void **state)
+T(lists_that_are_no_text)
 {
-	(void)state;
 	kp_etf_list(&t, 2);
 	kp_etf_int(&t, 300);
 	kp_etf_atom(&t, "foo");
@@ -142,10 +135,8 @@ lists_that_are_no_text(void **state)
 	assert_string_equal(identity(), "[300|tail]");
 }
 
-static void
-no_utf8(void **state)
+T(no_utf8)
 {
-	(void)state;
 	assert_string_equal(binary("ok \xc3\xa4"), "ok \xc3\xa4");
 	assert_string_equal(binary("bad \xe4"), "bad \\xe4");
 	assert_string_equal(binary("a\tb\x7f"), "a\\x09b\\x7f");
@@ -161,13 +152,11 @@ no_utf8(void **state)
 }
 
 /* Cut at 255 bytes, never inside a character. */
-static void
-long_texts(void **state)
+T(long_texts)
 {
 	char s[600];
 	const char *got;
 
-	(void)state;
 	for (size_t shift = 0; shift < 4; shift++) {
 		memset(s, 'a', shift);
 		for (size_t i = shift; i + 4 <= 590; i += 4)
@@ -192,10 +181,8 @@ long_texts(void **state)
 	assert_int_equal(strlen(identity()), 255);
 }
 
-static void
-rewrites(void **state)
+T(rewrites)
 {
-	(void)state;
 	assert_string_equal(binary("GET /users/17/x"), "GET /users/:id/x");
 	assert_string_equal(binary("GET /users/4711/x"), "GET /users/:id/x");
 	assert_string_equal(binary("GET /users/me"), "GET /users/me");
@@ -204,10 +191,8 @@ rewrites(void **state)
 }
 
 /* Names that mean something to kprofd. */
-static void
-reserved_names(void **state)
+T(reserved_names)
 {
-	(void)state;
 	kp_etf_atom(&t, "_other");
 	assert_string_equal(identity(), "_other");
 	kp_etf_atom(&t, "_total");
@@ -221,10 +206,8 @@ reserved_names(void **state)
 }
 
 /* The first that is not undefined, wherever in the request it comes. */
-static void
-first_one_names(void **state)
+T(first_one_names)
 {
-	(void)state;
 	entry(&f, 1, "e", "x", 1, 0);
 	f.identity = "undefined";
 	call(&f, 1, "a", "e", 1, 1);
@@ -240,12 +223,10 @@ first_one_names(void **state)
 	assert_non_null(strstr(kp_buf_cstr(&f.text), "#1 unknown 'first' 0-7"));
 }
 
-static void
-too_many(void **state)
+T(too_many)
 {
 	struct kp_requests_opts o = { .max_identities = 5 };
 
-	(void)state;
 	feed_free(&f);
 	feed_init(&f, conf, &o);
 	assert_string_equal(binary("one"), "one");
@@ -266,12 +247,10 @@ unbounded(int64_t line)
 }
 
 /* More terms than are remembered by their bytes, all rewritten to one. */
-static void
-many_terms(void **state)
+T(many_terms)
 {
 	char s[64];
 
-	(void)state;
 	for (int i = 0; i < 9000; i++) {
 		snprintf(s, sizeof(s), "/users/%d", i);
 		assert_string_equal(binary(s), "/users/:id");
@@ -284,12 +263,10 @@ many_terms(void **state)
 	assert_int_equal(f.unbounded_line, 7);
 }
 
-static void
-process_texts(void **state)
+T(process_texts)
 {
 	char buf[32];
 
-	(void)state;
 	assert_string_equal(kp_proc_text(123, buf, sizeof(buf)), "<0.123.0>");
 	assert_string_equal(kp_proc_text(UINT64_MAX, buf, sizeof(buf)),
 	    "<0.4294967295.67108863>");
@@ -326,15 +303,13 @@ check_all(const struct map *m, const uint64_t *vals, uint64_t step)
 }
 
 /* Dense keys, and keys that share their low or high bits. */
-static void
-map_against_array(void **state)
+TEST(map_against_array)
 {
 	static const uint64_t steps[] = { 1, 64, 1 << 20, UINT64_C(1) << 36,
 		UINT64_C(1) << 55, UINT64_C(0x9E3779B97F4A7C15) };
 	uint64_t vals[KEYS], key, fill;
 	struct map m;
 
-	(void)state;
 	for (size_t s = 0; s < sizeof(steps) / sizeof(*steps); s++) {
 		m = (struct map){ 0 };
 		memset(vals, 0, sizeof(vals));
@@ -363,12 +338,10 @@ map_against_array(void **state)
  * The key of an empty slot: it was stored and never found again, so that each
  * time it was put the map had one entry more, for ever.
  */
-static void
-map_has_no_zero(void **state)
+TEST(map_has_no_zero)
 {
 	struct map m = { 0 };
 
-	(void)state;
 	for (int i = 0; i < 1000; i++)
 		assert_false(map_put(&m, 0, 1));
 	assert_int_equal(m.len, 0);
@@ -382,12 +355,10 @@ map_has_no_zero(void **state)
 	map_free(&m);
 }
 
-static void
-map_sliding_window(void **state)
+TEST(map_sliding_window)
 {
 	struct map m = { 0 };
 
-	(void)state;
 	for (uint64_t i = 1; i < 300000; i++) {
 		assert_true(map_put(&m, i, i * 2));
 		if (i > 100)
@@ -400,13 +371,9 @@ map_sliding_window(void **state)
 	map_free(&m);
 }
 
-#define T(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
-
 /* What the target did not copy: its clause is told once. */
-static void
-unbounded_told_once(void **state)
+T(unbounded_told_once)
 {
-	(void)state;
 	assert_string_equal(unbounded(7), "_other");
 	assert_int_equal(f.unbounded, 1);
 	assert_int_equal(f.unbounded_line, 7);
@@ -423,13 +390,11 @@ unbounded_told_once(void **state)
 }
 
 /* Such names ended raw in the database, which people read with sqlite3. */
-static void
-hostile_names(void **state)
+T(hostile_names)
 {
 	struct kp_event ev = { .kind = KP_EV_ENTRY, .pid = feed_pid(1),
 		.ts = feed_time(1), .label = 9, .weight = 1 };
 
-	(void)state;
 	assert_string_equal(binary("a\033[2J\r\n"), "a\\x1b[2J\\x0d\\x0a");
 	assert_string_equal(binary("a\xc2\x85" "b\xe2\x80\xae" "c"),
 	    "a\\x85b\\u{202e}c");
@@ -443,18 +408,4 @@ hostile_names(void **state)
 	assert_string_equal(kp_requests_fn(f.rs, 1)->text, "m\\x1b:\\xfff/1");
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		T(kinds_of_terms), T(lists_that_are_no_text), T(no_utf8),
-		T(long_texts), T(rewrites), T(reserved_names),
-		T(first_one_names), T(too_many), T(many_terms),
-		T(unbounded_told_once), T(process_texts), T(hostile_names),
-		cmocka_unit_test(map_against_array),
-		cmocka_unit_test(map_has_no_zero),
-		cmocka_unit_test(map_sliding_window),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -2,11 +2,6 @@
  * The log: one valid line for an entry, whatever its texts hold, in both
  * formats, and a file that is opened anew.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +9,7 @@
 
 #include <event2/event.h>
 
+#include "cases.h"
 #include "daemon/log.h"
 
 static char path[] = "/tmp/test_log.XXXXXX";
@@ -86,8 +82,7 @@ value(const char *what)
 	return out;
 }
 
-static void
-test_fields(void **state)
+TEST(test_fields)
 {
 	const struct log_entry e = { .level = LOG_LEVEL_WARNING,
 		.event = "lost", .target = "app@host",
@@ -96,7 +91,6 @@ test_fields(void **state)
 			{ .key = "c", .number = 3 },
 			{ .key = "d", .number = 4 } } };
 
-	(void)state;
 	begin(true, LOG_LEVEL_INFO);
 	log_put(&e, "lost '%s'", "app@host");
 	contents();
@@ -111,14 +105,12 @@ test_fields(void **state)
 }
 
 /* Random bytes, every length to past the limit: one line, and valid. */
-static void
-test_bytes(void **state)
+TEST(test_bytes)
 {
 	char bytes[3000];
 	unsigned seed = 1;
 	size_t n;
 
-	(void)state;
 	begin(true, LOG_LEVEL_INFO);
 	for (size_t len = 0; len < sizeof(bytes); len += 37) {
 		for (size_t i = 0; i < len; i++)
@@ -138,10 +130,8 @@ test_bytes(void **state)
 	}
 }
 
-static void
-test_text(void **state)
+TEST(test_text)
 {
-	(void)state;
 	begin(false, LOG_LEVEL_INFO);
 	log_warn("x", NULL, "a\n\x1b[31mb\xff");
 	log_debug("x", NULL, "not told");
@@ -150,10 +140,8 @@ test_text(void **state)
 	    " kprofd: warning: a\\x0a\\x1b[31mb\xef\xbf\xbd\n");
 }
 
-static void
-test_verbose(void **state)
+TEST(test_verbose)
 {
-	(void)state;
 	begin(true, LOG_LEVEL_DEBUG);
 	log_debug("x", "n@h", "told");
 	contents();
@@ -161,10 +149,8 @@ test_verbose(void **state)
 	assert_string_equal(value("$.target"), "n@h");
 }
 
-static void
-test_quiet(void **state)
+TEST(test_quiet)
 {
-	(void)state;
 	begin(false, LOG_LEVEL_WARNING);
 	log_info("x", NULL, "not this");
 	assert_int_equal(contents(), 0);
@@ -173,12 +159,10 @@ test_quiet(void **state)
 }
 
 /* Moved away: what comes before the file is opened anew goes to the old one. */
-static void
-test_reopen(void **state)
+TEST(test_reopen)
 {
 	char old[sizeof(path) + 2];
 
-	(void)state;
 	begin(true, LOG_LEVEL_INFO);
 	assert_true(log_has_file());
 	log_info("x", NULL, "1");
@@ -196,13 +180,11 @@ test_reopen(void **state)
 }
 
 /* Of several lines, as they are: a JSON log takes its own lines only. */
-static void
-test_lines(void **state)
+TEST(test_lines)
 {
 	const struct log_entry e = { .level = LOG_LEVEL_ERROR, .event = "x" };
 	struct kp_buf b;
 
-	(void)state;
 	begin(false, LOG_LEVEL_INFO);
 	log_lines(LOG_LEVEL_WARNING, "a:1: b\n  ^\n", 11);
 	contents();
@@ -231,14 +213,12 @@ loop_again(evutil_socket_t fd, short what, void *ctx)
 }
 
 /* It had warned on stderr, in lines of its own: "[warn] ..." */
-static void
-test_libevent(void **state)
+TEST(test_libevent)
 {
 	struct timeval now = { 0, 0 };
 	struct event_base *base = event_base_new();
 	unsigned n = 0;
 
-	(void)state;
 	begin(false, LOG_LEVEL_INFO);
 	log_libevent();
 	event_base_once(base, -1, EV_TIMEOUT, loop_again, base, &now);
@@ -251,19 +231,4 @@ test_libevent(void **state)
 	assert_int_equal(n, LOG_LIBEVENT_A_MINUTE);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_fields, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_bytes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_text, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_verbose, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_quiet, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_reopen, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lines, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_libevent, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

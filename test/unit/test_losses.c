@@ -2,14 +2,10 @@
  * Losses: each says what happened in the same words wherever it stands, and
  * priv/doc/losses.md has every one of them, with its cause and the way out.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
+#include "cases.h"
 #include "report/losses.h"
 
 #define PAGE "priv/doc/losses.md"
@@ -43,13 +39,11 @@ row_of(enum kp_loss cause)
 	return found != NULL ? found + strlen(row) : NULL;
 }
 
-static void
-test_page(void **state)
+TEST_WITH(test_page, read_page, NULL)
 {
 	const char *rest, *way_out;
 	int rows = 0;
 
-	(void)state;
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		rest = row_of((enum kp_loss)i);
 		if (rest == NULL)
@@ -74,12 +68,10 @@ put(struct kp_buf *b, enum kp_loss cause, uint64_t n)
 	return kp_buf_cstr(b);
 }
 
-static void
-test_line(void **state)
+TEST(test_line)
 {
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, 4096);
 	assert_string_equal(put(&b, KP_LOSS_UNSEEN, 1234),
 	    "1 234 requests not traced: tracing was off (unseen)");
@@ -96,14 +88,12 @@ test_line(void **state)
 }
 
 /* In columns where there is room; the phrases of long ones go on below. */
-static void
-test_lines(void **state)
+TEST(test_lines)
 {
 	struct kp_losses l = { .n = { [KP_LOSS_UNSEEN] = 1,
 		[KP_LOSS_UNARMED] = 320, [KP_LOSS_STALE] = 27 } };
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, 4096);
 	losses_text(&b, &l, 0);
 	assert_string_equal(kp_buf_cstr(&b), "losses:\n"
@@ -124,13 +114,4 @@ test_lines(void **state)
 	kp_buf_free(&b);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_page, read_page),
-		cmocka_unit_test(test_line), cmocka_unit_test(test_lines),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

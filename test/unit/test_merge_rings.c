@@ -1,11 +1,7 @@
 /* test_merge_rings.c - which events a drain takes from several rings. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <stdlib.h>
 
+#include "cases.h"
 #include "probe/ring.h"
 
 #define RINGS 300
@@ -50,13 +46,11 @@ drain(uint64_t max, int64_t until, uint64_t given[RINGS], bool *more)
 	return events;
 }
 
-static void
-the_oldest_of_all_are_taken(void **state)
+TEST(the_oldest_of_all_are_taken)
 {
 	uint64_t given[RINGS], taken = 0;
 	bool more = true;
 
-	(void)state;
 	begin();
 	for (int64_t ts = 0; ts < RINGS * 10; ts++)
 		put((unsigned)(ts * 7 % RINGS), ts);
@@ -71,13 +65,11 @@ the_oldest_of_all_are_taken(void **state)
 }
 
 /* However many rings there are; and all of it if only one has anything. */
-static void
-no_more_is_taken_than_there_may_be(void **state)
+TEST(no_more_is_taken_than_there_may_be)
 {
 	uint64_t given[RINGS];
 	bool more;
 
-	(void)state;
 	begin();
 	for (unsigned i = 0; i < RINGS; i++)
 		for (int64_t n = 0; n < N; n++)
@@ -94,13 +86,11 @@ no_more_is_taken_than_there_may_be(void **state)
 	assert_false(more);
 }
 
-static void
-younger_events_are_left_in_all_rings(void **state)
+TEST(younger_events_are_left_in_all_rings)
 {
 	uint64_t given[RINGS];
 	bool more;
 
-	(void)state;
 	begin();
 	for (int64_t ts = 0; ts < 100; ts++)
 		put((unsigned)ts % 3, ts);
@@ -111,13 +101,11 @@ younger_events_are_left_in_all_rings(void **state)
 }
 
 /* A process that moved may have one in each. */
-static void
-events_of_the_same_time_go_together(void **state)
+TEST(events_of_the_same_time_go_together)
 {
 	uint64_t given[RINGS];
 	bool more;
 
-	(void)state;
 	begin();
 	put(0, 1);
 	put(1, 2);
@@ -129,14 +117,12 @@ events_of_the_same_time_go_together(void **state)
 }
 
 /* However little may be given: an event goes with what it needs, and it goes. */
-static void
-one_event_at_least_is_given(void **state)
+TEST(one_event_at_least_is_given)
 {
 	uint8_t term[100] = { 0 };
 	uint64_t given[RINGS];
 	bool more;
 
-	(void)state;
 	begin();
 	assert_true(ring_define(&ring[5], KP_NATIVE_FN, 3, term,
 	    sizeof(term)));
@@ -152,16 +138,4 @@ one_event_at_least_is_given(void **state)
 	assert_false(more);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_oldest_of_all_are_taken),
-		cmocka_unit_test(no_more_is_taken_than_there_may_be),
-		cmocka_unit_test(younger_events_are_left_in_all_rings),
-		cmocka_unit_test(events_of_the_same_time_go_together),
-		cmocka_unit_test(one_event_at_least_is_given),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

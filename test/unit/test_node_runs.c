@@ -4,12 +4,7 @@
  *
  * Events go in through feed.h, whose nodes are runs in the same order.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "cases.h"
 #include "feed.h"
 #include "daemon/daemon.h"
 #include "daemon/nodes/target.h"
@@ -122,12 +117,10 @@ calls_in(const struct kp_window *w, const char *tier)
 	return 0;
 }
 
-static void
-each_has_its_own(void **state)
+TEST(each_has_its_own)
 {
 	struct kp_window *w[2];
 
-	(void)state;
 	ask(1, 0);
 	answer(0);
 	expire(&f, 400);
@@ -181,12 +174,10 @@ has_stack(unsigned i, const char *path, const char *frames)
 }
 
 /* Samples of each node are in its own window, though the request is node 0's. */
-static void
-stacks_are_of_their_node(void **state)
+TEST(stacks_are_of_their_node)
 {
 	struct kp_window *w;
 
-	(void)state;
 	ask(1, 0);
 	sample(0, 1, 1.5, "m:asks/0:1");
 	sample(1, 1, 3, "m:works/0:2");
@@ -203,12 +194,10 @@ stacks_are_of_their_node(void **state)
 }
 
 /* Node 1 goes away while a sample of it waits: the request has none of it. */
-static void
-stacks_of_a_lost_node(void **state)
+TEST(stacks_of_a_lost_node)
 {
 	struct kp_window *w;
 
-	(void)state;
 	ask(1, 0);
 	sample(0, 1, 1.5, "m:asks/0:1");
 	sample(1, 1, 3, "m:works/0:2");
@@ -226,13 +215,11 @@ stacks_of_a_lost_node(void **state)
  * During a reload one part has switched: requests of either configuration have
  * the samples of their own, and nothing keeps a name of the old one.
  */
-static void
-stacks_and_a_reload(void **state)
+TEST(stacks_and_a_reload)
 {
 	struct kp_conf *next = parse();
 	struct kp_window *w;
 
-	(void)state;
 	entry(&f, 1, "e", "u0", 1, 0);
 	sample(0, 1, 1, "m:before/0:1");
 	sample(1, 1, 1, "m:other/0:1");
@@ -259,15 +246,13 @@ stacks_and_a_reload(void **state)
 }
 
 /* The other one's request goes on; who comes next is not taken for it. */
-static void
-one_leaves(void **state)
+TEST(one_leaves)
 {
 	const char *name = runs[1].node;
 	struct kp_window *w;
 	uint32_t place = runs[1].slot;
 	uint64_t left;
 
-	(void)state;
 	ask(1, 0);
 	node_run_leave(&runs[1], KP_LOSS_DISCONNECTED);
 	f.joined[1] = false;
@@ -292,13 +277,11 @@ one_leaves(void **state)
 }
 
 /* As many as there are places, and calls on one that has gone. */
-static void
-no_place(void **state)
+TEST(no_place)
 {
 	char name[32];
 	unsigned last = KP_NODES_MAX;
 
-	(void)state;
 	for (unsigned i = 2; i < last; i++) {
 		snprintf(name, sizeof(name), "x%u@h", i);
 		begin(i, name);
@@ -322,13 +305,11 @@ no_place(void **state)
 }
 
 /* One after the other: in between they have nothing to do with each other. */
-static void
-another_configuration(void **state)
+TEST(another_configuration)
 {
 	struct kp_requests *old;
 	struct kp_conf *next = parse();
 
-	(void)state;
 	node_run_probe(&runs[0], 27, false, false, false);
 	node_run_offset(&runs[0], 5, 1);
 	assert_int_equal(node_runs_prepare(a, next), KP_OK);
@@ -357,23 +338,4 @@ another_configuration(void **state)
 	setup(NULL);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_has_its_own, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(stacks_are_of_their_node, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(stacks_of_a_lost_node, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(stacks_and_a_reload, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(one_leaves, setup, teardown),
-		cmocka_unit_test_setup_teardown(no_place, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_configuration, setup,
-		    teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

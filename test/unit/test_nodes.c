@@ -1,12 +1,8 @@
 /* test_nodes.c - names of nodes, lists of them, globs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "kprofd/nodes.h"
 
 static bool
@@ -15,12 +11,10 @@ name_ok(const char *s)
 	return kp_node_name_ok(s, strlen(s));
 }
 
-static void
-test_names(void **state)
+TEST(test_names)
 {
 	char name[KP_NODE_NAME_MAX + 2];
 
-	(void)state;
 	assert_true(name_ok("app@host"));
 	assert_true(name_ok("a-b_1@10.0.0.1"));
 	assert_true(name_ok("A9@[::1]"));
@@ -45,8 +39,7 @@ test_names(void **state)
 }
 
 /* What is right is split into these; NULL: it is wrong, and these words say so. */
-static void
-test_split(void **state)
+TEST(test_split)
 {
 	static const char PORT[] = "port is not a number", NAME[] = "not the name",
 	    ADDRESS[] = "not an IPv6 address", EMPTY[] = "host is empty",
@@ -97,7 +90,6 @@ test_split(void **state)
 	struct kp_host_at host;
 	const char *why;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		why = kp_node_split(cases[i].typed, strlen(cases[i].typed),
 		    &at);
@@ -119,13 +111,11 @@ test_split(void **state)
 }
 
 /* The port is not part of the name's length. */
-static void
-test_split_longest(void **state)
+TEST(test_split_longest)
 {
 	char typed[KP_NODE_TYPED_MAX + 1];
 	struct kp_node_at at;
 
-	(void)state;
 	memset(typed, 'h', sizeof(typed));
 	memcpy(typed, "a@", 2);
 	memcpy(typed + KP_NODE_NAME_MAX, ":65535", 7);
@@ -136,10 +126,8 @@ test_split_longest(void **state)
 	assert_non_null(kp_node_split(typed, strlen(typed), &at));
 }
 
-static void
-test_same(void **state)
+TEST(test_same)
 {
-	(void)state;
 	assert_true(kp_node_same("app@h", "app@h:4370"));
 	assert_true(kp_node_same("app@h:1", "app@h:2"));
 	assert_true(kp_node_same("app@[::1]:4370", "app@::1"));
@@ -157,13 +145,11 @@ parse(struct kp_node_list *l, const char *text, size_t max, uint32_t *line)
 	return kp_node_list_parse(l, text, strlen(text), max, line, &why);
 }
 
-static void
-test_list(void **state)
+TEST(test_list)
 {
 	struct kp_node_list l;
 	uint32_t line;
 
-	(void)state;
 	assert_int_equal(parse(&l, "# all of them\n\n  a@h \t# the first\r\n"
 	    "b@h\na@h\n\t#\nc@h", 64, &line), KP_OK);
 	assert_int_equal(l.n, 3);
@@ -181,15 +167,13 @@ test_list(void **state)
 }
 
 /* What is no name is told with its line; what is there twice counts once. */
-static void
-test_list_errors(void **state)
+TEST(test_list_errors)
 {
 	struct kp_node_list l;
 	const char *why;
 	uint32_t line;
 	char *big;
 
-	(void)state;
 	assert_int_equal(parse(&l, "a@h\n\nb h\n", 64, &line), KP_EFORMAT);
 	assert_int_equal(line, 3);
 	assert_int_equal(parse(&l, "a@h b@h", 64, &line), KP_EFORMAT);
@@ -212,14 +196,12 @@ test_list_errors(void **state)
 }
 
 /* A node has one line's port; two lines that differ cannot both be right. */
-static void
-test_list_ports(void **state)
+TEST(test_list_ports)
 {
 	struct kp_node_list l;
 	const char *why = "";
 	uint32_t line;
 
-	(void)state;
 	assert_int_equal(parse(&l, "a@h:4370\na@h\nb@h\nb@h:4371\n"
 	    "c@[::1]:4372\nc@::1\n", 64, &line), KP_OK);
 	assert_int_equal(l.n, 3);
@@ -236,8 +218,7 @@ test_list_ports(void **state)
 	assert_non_null(strstr(why, "the port is not a number"));
 }
 
-static void
-test_glob(void **state)
+TEST(test_glob)
 {
 	static const struct {
 		const char *glob, *s;
@@ -262,7 +243,6 @@ test_glob(void **state)
 		{ "*.example.org", "a@b.example.org", true },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (kp_glob(cases[i].glob, cases[i].s) != cases[i].match)
 			fail_msg("glob '%s' of '%s'", cases[i].glob,
@@ -270,12 +250,10 @@ test_glob(void **state)
 }
 
 /* A pattern that makes others try every way takes a moment here. */
-static void
-test_glob_stars(void **state)
+TEST(test_glob_stars)
 {
 	char glob[401], s[KP_NODE_NAME_MAX + 1];
 
-	(void)state;
 	for (int i = 0; i < 200; i++)
 		memcpy(glob + 2 * i, "*a", 2);
 	glob[400] = '\0';
@@ -286,20 +264,4 @@ test_glob_stars(void **state)
 	assert_false(kp_glob(glob, s));
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_split),
-		cmocka_unit_test(test_split_longest),
-		cmocka_unit_test(test_same),
-		cmocka_unit_test(test_list),
-		cmocka_unit_test(test_list_ports),
-		cmocka_unit_test(test_list_errors),
-		cmocka_unit_test(test_glob),
-		cmocka_unit_test(test_glob_stars),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

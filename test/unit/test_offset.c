@@ -3,12 +3,7 @@
  * whose true offset is known: ways that take different times, load on one of
  * them, clocks that drift, and one that is stepped.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "cases.h"
 #include "kprofd/offset.h"
 
 #define MS KP_NS_PER_MS
@@ -102,13 +97,11 @@ run(struct net *n, int trips)
 	return most;
 }
 
-static void
-nothing_known(void **state)
+TEST(nothing_known)
 {
 	struct kp_offset o = { 0 };
 	kp_dur_ns offset = 7, error = 7;
 
-	(void)state;
 	assert_false(kp_offset_get(&o, START, &offset, &error));
 	assert_int_equal(offset, 7);
 	/* These tell nothing. */
@@ -119,13 +112,11 @@ nothing_known(void **state)
 	assert_false(kp_offset_get(&o, START, &offset, &error));
 }
 
-static void
-one_trip(void **state)
+TEST(one_trip)
 {
 	struct kp_offset o = { 0 };
 	kp_dur_ns offset, error;
 
-	(void)state;
 	kp_offset_trip(&o, START, -1000 * MS, START + 2 * MS);
 	assert_true(kp_offset_get(&o, START + 1 * MS, &offset, &error));
 	assert_int_equal(offset, START + 1 * MS + 1000 * MS);
@@ -137,13 +128,11 @@ one_trip(void **state)
 }
 
 /* Two that are as far apart as numbers can be: another clock. */
-static void
-as_far_as_can_be(void **state)
+TEST(as_far_as_can_be)
 {
 	struct kp_offset o = { 0 };
 	kp_dur_ns offset, error;
 
-	(void)state;
 	kp_offset_trip(&o, START, START - (INT64_C(1) << 62), START);
 	kp_offset_trip(&o, START, START + (INT64_C(1) << 62), START);
 	assert_int_equal(o.stepped, 1);
@@ -152,13 +141,11 @@ as_far_as_can_be(void **state)
 }
 
 /* With equal ways the shortest trip is right, whatever the others were. */
-static void
-jitter(void **state)
+TEST(jitter)
 {
 	struct net n;
 	kp_dur_ns most;
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		net_init(&n, seed);
 		n.load = 50;
@@ -171,12 +158,10 @@ jitter(void **state)
 }
 
 /* One way is loaded, the other is not: half of the extra would be error. */
-static void
-asymmetric_load(void **state)
+TEST(asymmetric_load)
 {
 	struct net n;
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		net_init(&n, seed);
 		n.load = 70;
@@ -189,13 +174,11 @@ asymmetric_load(void **state)
 	}
 }
 
-static void
-drift(void **state)
+TEST(drift)
 {
 	static const int64_t ppm[] = { -100, -40, 15, 90 };
 	struct net n;
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		net_init(&n, seed);
 		n.ppm = ppm[seed % 4];
@@ -208,13 +191,11 @@ drift(void **state)
 }
 
 /* The VM was restarted, or its clock set: by far more than any trip lasts. */
-static void
-stepped(void **state)
+TEST(stepped)
 {
 	kp_dur_ns error;
 	struct net n;
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		net_init(&n, seed);
 		n.load = 50;
@@ -230,13 +211,11 @@ stepped(void **state)
 }
 
 /* The lease is not answered for a minute: what is known gets vague, no more. */
-static void
-silence(void **state)
+TEST(silence)
 {
 	kp_dur_ns before, after, by;
 	struct net n;
 
-	(void)state;
 	net_init(&n, 1);
 	n.ppm = 80;
 	run(&n, 50);
@@ -247,16 +226,4 @@ silence(void **state)
 	assert_true(after > before + 5 * MS && after < before + 7 * MS);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_known), cmocka_unit_test(one_trip),
-		cmocka_unit_test(as_far_as_can_be),
-		cmocka_unit_test(jitter), cmocka_unit_test(asymmetric_load),
-		cmocka_unit_test(drift), cmocka_unit_test(stepped),
-		cmocka_unit_test(silence),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -5,14 +5,10 @@
  * to be done is compared as one line: "+db:query/1 -w:h/1", "+" for what is
  * put, "-" for what is taken, in the order of the plans.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"
 
@@ -125,49 +121,39 @@ diff_is(const char *ops, struct kp_plan_change want)
 
 #define N(k, c, a, r) ((struct kp_plan_change){ k, c, a, r })
 
-static void
-the_same(void **state)
+TEST(the_same)
 {
-	(void)state;
 	sides("{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}.",
 	    "{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}.");
 	diff_is("", N(2, 0, 0, 0));
 }
 
 /* Names, order, numbers: nothing that the target knows of. */
-static void
-not_the_targets(void **state)
+TEST(not_the_targets)
 {
-	(void)state;
 	sides("{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}. {slow_ms, 1}.",
 	    "{tiers, [{store, {db,a,1}}, {web, {w,h,1}}]}. "
 	    "{entry, {w,h,1}}. {sampling, {one_in, 7}}. {slow_ms, 9}.");
 	diff_is("", N(2, 0, 0, 0));
 }
 
-static void
-come_and_go(void **state)
+TEST(come_and_go)
 {
-	(void)state;
 	sides("{tiers, [{web, {w,h,1}}, {db, [{db,a,1}, {db,b,1}]}]}.",
 	    "{tiers, [{web, {w,h,1}}, {db, [{db,b,1}, {db,h,1}]}]}.");
 	diff_is("+db:h/1 -db:a/1", N(2, 0, 1, 1));
 }
 
 /* The function is the same, what it is for is not. */
-static void
-another_entry(void **state)
+TEST(another_entry)
 {
-	(void)state;
 	sides("{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}.",
 	    "{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}. {entry, {db,a,1}}.");
 	diff_is("+w:h/1 +db:a/1", N(0, 2, 0, 0));
 }
 
-static void
-another_identity(void **state)
+TEST(another_identity)
 {
-	(void)state;
 	sides("{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}. "
 	    "{identity, fun({w,h,[X]}) when is_atom(X) -> X end}.",
 	    "{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}. "
@@ -175,20 +161,16 @@ another_identity(void **state)
 	diff_is("+w:h/1", N(1, 1, 0, 0));
 }
 
-static void
-made_exact(void **state)
+TEST(made_exact)
 {
-	(void)state;
 	sides("{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}.",
 	    "{tiers, [{web, {w,h,1}}, {db, {db,a,1}, [exact]}]}.");
 	diff_is("+db:a/1", N(1, 1, 0, 0));
 }
 
 /* For good is for longer than a tiers.conf. */
-static void
-disarmed_for_good(void **state)
+TEST(disarmed_for_good)
 {
-	(void)state;
 	sides("{tiers, [{web, {w,h,1}}, {db, [{db,a,1}, {db,b,1}]}]}.",
 	    "{tiers, [{web, {w,h,1}}, {db, {db,a,1}, [exact]}]}.");
 	was.plan.v[1].disarmed = true;
@@ -200,10 +182,8 @@ disarmed_for_good(void **state)
  * What was too hot is tried again with another tiers.conf; what is found to be is
  * taken.
  */
-static void
-too_hot(void **state)
+TEST(too_hot)
 {
-	(void)state;
 	sides("{tiers, [{web, {w,h,1}}, {db, [{db,a,1}, {db,b,1}]}]}.",
 	    "{tiers, [{web, {w,h,1}}, {db, [{db,a,1}, {db,b,1}]}]}.");
 	was.plan.v[1].disarmed = was.plan.v[1].hot = true;
@@ -215,18 +195,4 @@ too_hot(void **state)
 	carried_diff_is("+db:a/1 -db:b/1", N(1, 0, 1, 1), true);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_same), cmocka_unit_test(not_the_targets),
-		cmocka_unit_test(come_and_go),
-		cmocka_unit_test(another_entry),
-		cmocka_unit_test(another_identity),
-		cmocka_unit_test(made_exact),
-		cmocka_unit_test(disarmed_for_good),
-		cmocka_unit_test(too_hot),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

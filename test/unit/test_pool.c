@@ -2,28 +2,22 @@
  * test_pool.c - pieces are apart from each other, are taken again, and blocks
  * of which nothing is in use go back, but for what waves need.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "base/pool.h"
 
 #define PIECES 30000	/* of 500 bytes: some blocks */
 
 static const size_t wanted[] = { 1, 192, 193, 500, 2048, 4096, 5000, 100000 };
 
-static void
-pieces_are_apart(void **state)
+TEST(pieces_are_apart)
 {
 	size_t n = sizeof(wanted) / sizeof(wanted[0]), bytes[8];
 	struct pool p = { 0 };
 	unsigned char *v[8];
 
-	(void)state;
 	for (size_t i = 0; i < n; i++) {
 		bytes[i] = wanted[i];
 		v[i] = pool_get(&p, &bytes[i]);
@@ -51,14 +45,12 @@ blocks(const struct pool *p)
 }
 
 /* Some are given back while others stay, in an order that is none. */
-static void
-blocks_come_and_go(void **state)
+TEST(blocks_come_and_go)
 {
 	static unsigned char *v[PIECES];
 	struct pool p = { 0 };
 	size_t bytes = 500, most;
 
-	(void)state;
 	if (POOL_PLAIN)
 		skip();
 	for (int round = 0; round < 3; round++) {
@@ -91,14 +83,12 @@ blocks_come_and_go(void **state)
  * What comes in waves stays for the next: as many blocks as are in use, and no
  * more, when nothing of them is.
  */
-static void
-waves_keep_their_blocks(void **state)
+TEST(waves_keep_their_blocks)
 {
 	static unsigned char *v[2 * PIECES];
 	struct pool p = { 0 };
 	size_t bytes = 500, most, i;
 
-	(void)state;
 	if (POOL_PLAIN)
 		skip();
 	for (i = 0; i < 2 * PIECES; i++)
@@ -121,14 +111,4 @@ waves_keep_their_blocks(void **state)
 	pool_free(&p);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pieces_are_apart),
-		cmocka_unit_test(blocks_come_and_go),
-		cmocka_unit_test(waves_keep_their_blocks),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -3,13 +3,9 @@
  * one by one: what is looked at ahead changes nothing, and is never what has
  * gone meanwhile (which the address sanitizer would see).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <string.h>
 
+#include "cases.h"
 #include "native_feed.h"
 #include "request/state.h"
 
@@ -150,8 +146,7 @@ assert_same(struct seen *one, struct seen *many)
 	assert_int_equal(one->hash, many->hash);
 }
 
-static void
-many_at_a_time_are_as_one_by_one(void **state)
+TEST(many_at_a_time_are_as_one_by_one)
 {
 	struct source s = { .random = 1 };
 	struct kp_event ev[BATCH];
@@ -161,7 +156,6 @@ many_at_a_time_are_as_one_by_one(void **state)
 	char name[3] = "f0";
 	size_t n, procs = 0;
 
-	(void)state;
 	assert_int_equal(kp_conf_parse(&conf, conf_text,
 	    sizeof(conf_text) - 1, &d), KP_OK);
 	kp_diags_free(&d);
@@ -195,12 +189,4 @@ many_at_a_time_are_as_one_by_one(void **state)
 	kp_conf_free(conf);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(many_at_a_time_are_as_one_by_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

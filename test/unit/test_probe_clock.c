@@ -1,18 +1,11 @@
 /* test_probe_clock.c - the VM's time of what has the kernel's. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
+#include "cases.h"
 #include "probe/clock.h"
 
-static void
-moments_are_as_they_were_seen(void **state)
+TEST(moments_are_as_they_were_seen)
 {
 	struct clock c = { .n = 0 };
 
-	(void)state;
 	for (int64_t i = 0; i < 10; i++)
 		clock_moment(&c, 1000 * i, -500000 + 1100 * i);
 	for (int64_t i = 0; i < 10; i++)
@@ -24,14 +17,12 @@ moments_are_as_they_were_seen(void **state)
 }
 
 /* Faster, slower, and standing still, as a VM that corrects its time. */
-static void
-what_was_later_is_never_earlier(void **state)
+TEST(what_was_later_is_never_earlier)
 {
 	static const int64_t passed[] = { 1000, 999, 1001, 1010, 0, 1, 2500 };
 	struct clock c = { .n = 0 };
 	int64_t vm = -576460752303423488, last = INT64_MIN, now;
 
-	(void)state;
 	for (int64_t i = 0; i < 2 * CLOCK_MOMENTS; i++) {
 		clock_moment(&c, 1000 * i, vm);
 		vm += passed[i % 7];
@@ -43,12 +34,10 @@ what_was_later_is_never_earlier(void **state)
 	}
 }
 
-static void
-a_moment_that_runs_back_is_none(void **state)
+TEST(a_moment_that_runs_back_is_none)
 {
 	struct clock c = { .n = 0 };
 
-	(void)state;
 	clock_moment(&c, 1000, 50);
 	clock_moment(&c, 1000, 60);
 	clock_moment(&c, 900, 70);
@@ -58,14 +47,4 @@ a_moment_that_runs_back_is_none(void **state)
 	assert_int_equal(clock_vm(&c, 1050), 100);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(moments_are_as_they_were_seen),
-		cmocka_unit_test(what_was_later_is_never_earlier),
-		cmocka_unit_test(a_moment_that_runs_back_is_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

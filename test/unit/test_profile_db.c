@@ -2,11 +2,6 @@
  * Profiles in a database: one after the other, read again as they were; what is
  * no such database is left as it is, and is refused in words.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "profile/report/profile_db.h"
 
 static char dir[] = "/tmp/test_profile_db.XXXXXX";
@@ -111,12 +107,10 @@ read_one(int64_t which, struct counts_kept *k)
 	return counts_db_read(file, which, k, why, sizeof(why));
 }
 
-static void
-test_functions(void **state)
+TEST(test_functions)
 {
 	struct counts_kept k;
 
-	(void)state;
 	assert_int_equal(add(KP_COUNTS_TIME, 10), KP_OK);
 	assert_string_equal(ask("select * from function"),
 	    "1 'Elixir.My\\x{1b}':all/1 7 0.009 - 1.286 - 1 lists:seq/2 10 0.04 - 4.0 - ");
@@ -131,12 +125,10 @@ test_functions(void **state)
 	counts_kept_free(&k);
 }
 
-static void
-test_processes(void **state)
+TEST(test_processes)
 {
 	struct counts_kept k;
 
-	(void)state;
 	by_process = true;
 	view.ended = "early";
 	assert_int_equal(add(KP_COUNTS_MEMORY, 10), KP_OK);
@@ -151,12 +143,10 @@ test_processes(void **state)
 	counts_kept_free(&k);
 }
 
-static void
-test_which(void **state)
+TEST(test_which)
 {
 	struct counts_kept k;
 
-	(void)state;
 	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_OK);
 	assert_int_equal(read_one(COUNTS_DB_BEFORE, &k), KP_ENOENT);
 	assert_non_null(strstr(why, "no profile before the last one"));
@@ -176,14 +166,12 @@ test_which(void **state)
 }
 
 /* One that was limited is no match for one that was not. */
-static void
-test_limited(void **state)
+TEST(test_limited)
 {
 	static const struct counts_limit limit = { .attached = true,
 		.identity = "create" };
 	struct counts_kept k;
 
-	(void)state;
 	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_OK);
 	view.limit = &limit;
 	assert_int_equal(add(KP_COUNTS_CALLS, 2), KP_OK);
@@ -198,12 +186,10 @@ test_limited(void **state)
 }
 
 /* One of before or after is neither read nor written. */
-static void
-test_other_version(void **state)
+TEST(test_other_version)
 {
 	struct counts_kept k;
 
-	(void)state;
 	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_OK);
 	ask("pragma user_version = 1");
 	assert_int_equal(add(KP_COUNTS_CALLS, 2), KP_EFORMAT);
@@ -215,12 +201,10 @@ test_other_version(void **state)
 }
 
 /* Somebody's database is not written to. */
-static void
-test_foreign(void **state)
+TEST(test_foreign)
 {
 	struct counts_kept k;
 
-	(void)state;
 	ask("create table t(a)");
 	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_EFORMAT);
 	assert_non_null(strstr(why, "another database"));
@@ -228,12 +212,10 @@ test_foreign(void **state)
 	assert_int_equal(read_one(COUNTS_DB_LAST, &k), KP_EFORMAT);
 }
 
-static void
-test_unwritable(void **state)
+TEST(test_unwritable)
 {
 	struct stat st;
 
-	(void)state;
 	snprintf(file, sizeof(file), "%s/no/f.db", dir);
 	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_EIO);
 	assert_true(why[0] != '\0');
@@ -241,8 +223,7 @@ test_unwritable(void **state)
 }
 
 /* Figures that no kprof has written. */
-static void
-test_lies(void **state)
+TEST(test_lies)
 {
 	static const char *const lies[] = {
 		"update counted set calls = -1",
@@ -255,7 +236,6 @@ test_lies(void **state)
 	};
 	struct counts_kept k;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		assert_int_equal(add(KP_COUNTS_TIME, 1), KP_OK);
 		ask(lies[i]);
@@ -265,22 +245,4 @@ test_lies(void **state)
 	}
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_functions, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(test_processes, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(test_which, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_limited, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_other_version, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_unwritable, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(test_lies, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

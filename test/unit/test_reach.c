@@ -1,15 +1,10 @@
 /* test_reach.c - options of a connection: values, needs, and passing on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "conn/reach.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -46,8 +41,7 @@ no_environment(void)
 	unsetenv("KPROFD_TLS_OPTFILE");
 }
 
-static void
-test_values(void **state)
+TEST(test_values)
 {
 	static const char PORT[] = "port from 1 to 65535", FORM[] = "give NODE=ADDR",
 	    NUMBER[] = "number from 1 to 65535";
@@ -82,7 +76,6 @@ test_values(void **state)
 	};
 	const char *why;
 
-	(void)state;
 	no_environment();
 	for (size_t i = 0; i < LEN(cases); i++) {
 		why = parse(ARGS(cases[i].option, cases[i].value));
@@ -122,12 +115,10 @@ wrong(const char *const *args, const char *what)
 		fail_msg("'%s', not '%s'", why, what);
 }
 
-static void
-test_needs(void **state)
+TEST(test_needs)
 {
 	char with[32], without[32];
 
-	(void)state;
 	no_environment();
 	cert(with, true);
 	cert(without, false);
@@ -159,10 +150,8 @@ test_needs(void **state)
 	unlink(without);
 }
 
-static void
-test_environment(void **state)
+TEST(test_environment)
 {
-	(void)state;
 	no_environment();
 	setenv("ERL_DIST_PORT", "4370", 1);
 	setenv("KPROFD_TLS_OPTFILE", "/etc/ssl_dist.conf", 1);
@@ -189,8 +178,7 @@ test_environment(void **state)
 }
 
 /* What is passed on is understood as it was given. */
-static void
-test_passing_on(void **state)
+TEST(test_passing_on)
 {
 	static struct reach_args a;
 	static const char *args[REACH_ARGS_MAX + 1];
@@ -200,7 +188,6 @@ test_passing_on(void **state)
 		"-tls-ca", "ca", "-tls-optfile", "f", "-tls-verify", "none",
 		"-resolve", "a@h=db1:1", "-resolve", "h=db2", NULL };
 
-	(void)state;
 	no_environment();
 	assert_string_equal(parse(all), "");
 	before = got;
@@ -239,15 +226,4 @@ test_passing_on(void **state)
 	assert_string_equal(reach_given(&before), "resolve");
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_needs),
-		cmocka_unit_test(test_environment),
-		cmocka_unit_test(test_passing_on),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -1,14 +1,10 @@
 /* test_ring.c - the native probe's rings and slots, without a VM. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "probe/names.h"
 #include "probe/ring.h"
 
@@ -43,13 +39,11 @@ last_of(const struct ring_part *part)
 	return ring_at(part->r, part->to - 1)->ts;
 }
 
-static void
-what_is_published_is_read_once_and_in_order(void **state)
+TEST(what_is_published_is_read_once_and_in_order)
 {
 	struct ring_part part;
 	struct ring r;
 
-	(void)state;
 	ring_init(&r, room, N);
 	for (int64_t lap = 0; lap < 10; lap++) {
 		for (int i = 0; i < 7; i++)
@@ -70,13 +64,11 @@ what_is_published_is_read_once_and_in_order(void **state)
 	}
 }
 
-static void
-a_full_ring_takes_nothing_until_it_is_read(void **state)
+TEST(a_full_ring_takes_nothing_until_it_is_read)
 {
 	struct ring_part part;
 	struct ring r;
 
-	(void)state;
 	ring_init(&r, room, N);
 	for (int i = 0; i < N; i++)
 		assert_true(put(&r, i));
@@ -102,13 +94,11 @@ a_full_ring_takes_nothing_until_it_is_read(void **state)
 	assert_int_equal(last_of(&part), 103);
 }
 
-static void
-younger_events_are_left(void **state)
+TEST(younger_events_are_left)
 {
 	struct ring_part part;
 	struct ring r;
 
-	(void)state;
 	ring_init(&r, room, N);
 	for (int i = 0; i < 10; i++)
 		put(&r, i);
@@ -122,15 +112,13 @@ younger_events_are_left(void **state)
 }
 
 /* Round the end of the ring as anywhere, and never without its event. */
-static void
-definitions_stay_whole(void **state)
+TEST(definitions_stay_whole)
 {
 	uint8_t term[100], got[N * sizeof(struct kp_native_record)];
 	struct ring_part part;
 	struct ring r;
 	uint32_t n;
 
-	(void)state;
 	ring_init(&r, room, N);
 	for (unsigned i = 0; i < sizeof(term); i++)
 		term[i] = (uint8_t)i;
@@ -187,8 +175,7 @@ write_events(void *ctx)
 }
 
 /* Each event is read whole, in order, or was counted by the writer. */
-static void
-two_threads_lose_nothing_uncounted(void **state)
+TEST(two_threads_lose_nothing_uncounted)
 {
 	static struct kp_native_record mem[256];
 	static struct race race;
@@ -198,7 +185,6 @@ two_threads_lose_nothing_uncounted(void **state)
 	pthread_t t;
 	bool done;
 
-	(void)state;
 	ring_init(&race.r, mem, 256);
 	assert_int_equal(pthread_create(&t, NULL, write_events, &race), 0);
 	do {
@@ -224,15 +210,13 @@ two_threads_lose_nothing_uncounted(void **state)
 	assert_int_equal(seen + atomic_load(&race.r.dropped), EVENTS);
 }
 
-static void
-names_have_a_slot_each_while_there_is_room(void **state)
+TEST(names_have_a_slot_each_while_there_is_room)
 {
 	static struct names n;
 	struct name_key key = { 1, 2, 3 }, other = { 1, 2, 4 };
 	uint16_t slot, again;
 	bool fresh;
 
-	(void)state;
 	slot = names_slot(&n, &key, 0, &fresh);
 	assert_true(fresh);
 	assert_in_range(slot, 1, KP_NATIVE_SLOTS);
@@ -247,8 +231,7 @@ names_have_a_slot_each_while_there_is_room(void **state)
 }
 
 /* More names than slots: each is defined when it is met, and never wrong. */
-static void
-names_give_way_to_others(void **state)
+TEST(names_give_way_to_others)
 {
 	static struct names n;
 	static uint64_t holds[KP_NATIVE_SLOTS + 1];
@@ -256,7 +239,6 @@ names_give_way_to_others(void **state)
 	uint16_t slot;
 	bool fresh;
 
-	(void)state;
 	for (int lap = 0; lap < 3; lap++)
 		for (uint64_t i = 1; i <= 4 * KP_NATIVE_SLOTS; i++) {
 			slot = names_slot(&n, &(struct name_key){ i, 0, 1 },
@@ -274,13 +256,11 @@ names_give_way_to_others(void **state)
  * gave the same one for every other seed: what a multiplication does to the
  * topmost bit of a word the next word can undo.
  */
-static void
-nobody_can_make_two_identities_alike(void **state)
+TEST(nobody_can_make_two_identities_alike)
 {
 	static const uint8_t a[] = "GET /checkout/ab";
 	uint8_t b[16];
 
-	(void)state;
 	memcpy(b, a, sizeof(b));
 	b[7] ^= 0x80;
 	b[11] ^= 0x80;
@@ -301,14 +281,12 @@ nobody_can_make_two_identities_alike(void **state)
  * first time, took the caller's slot when it was that one's turn: the record
  * then said that it had called itself.
  */
-static void
-names_of_one_record_are_apart(void **state)
+TEST(names_of_one_record_are_apart)
 {
 	static struct names n;
 	uint16_t caller, fn;
 	bool fresh;
 
-	(void)state;
 	for (uint64_t i = 1; i <= 4 * KP_NATIVE_SLOTS; i++) {
 		caller = names_slot(&n, &(struct name_key){ 1, 0, 1 }, 0,
 		    &fresh);
@@ -320,20 +298,4 @@ names_of_one_record_are_apart(void **state)
 	}
 }
 
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_published_is_read_once_and_in_order),
-		cmocka_unit_test(a_full_ring_takes_nothing_until_it_is_read),
-		cmocka_unit_test(younger_events_are_left),
-		cmocka_unit_test(definitions_stay_whole),
-		cmocka_unit_test(two_threads_lose_nothing_uncounted),
-		cmocka_unit_test(names_have_a_slot_each_while_there_is_room),
-		cmocka_unit_test(names_give_way_to_others),
-		cmocka_unit_test(names_of_one_record_are_apart),
-		cmocka_unit_test(nobody_can_make_two_identities_alike),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -3,16 +3,11 @@
  * its answers.  That real nodes answer so is tested by
  * test/integration/check_tests.erl.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "config/spec.h"
 
 #define FILE_KEYS "{tiers, [{t, {m, f, 2}}]}.\n" \
@@ -46,12 +41,10 @@ end(void **state)
 
 /* ---- the keys ---- */
 
-static void
-keys(void **state)
+TEST(keys)
 {
 	struct shape_keys k;
 
-	(void)state;
 	shape_keys(&k, conf);
 	assert_string_equal(k.v[0]->text, "verb");
 	assert_int_equal(k.v[1]->kind, N_BIN);
@@ -83,12 +76,10 @@ has_values(void)
 	return memmem(term.p, term.len, alone, sizeof(alone)) != NULL;
 }
 
-static void
-expression(void **state)
+TEST(expression)
 {
 	size_t none, types;
 
-	(void)state;
 	none = spec(KP_SHAPE_NONE);
 	types = spec(KP_SHAPE_TYPES);
 	assert_true(types > none);
@@ -174,10 +165,8 @@ reads(uint32_t arity, const char *want)
 	}
 }
 
-static void
-answers(void **state)
+TEST(answers)
 {
-	(void)state;
 	args(0);
 	reads(0, "m:f()");
 	args(2);
@@ -190,10 +179,8 @@ answers(void **state)
 	reads(1, "m:f(term)");
 }
 
-static void
-tuples(void **state)
+TEST(tuples)
 {
-	(void)state;
 	args(1);
 	kp_etf_tuple(&term, 6);
 	leaf(SHAPE_TUPLE, 7, -1);
@@ -224,12 +211,10 @@ tuples(void **state)
 	reads(1, "m:f([integer | _])");
 }
 
-static void
-maps(void **state)
+TEST(maps)
 {
 	struct shape_keys k;
 
-	(void)state;
 	shape_keys(&k, conf);
 	args(1);
 	kp_etf_tuple(&term, 6);
@@ -255,13 +240,11 @@ maps(void **state)
 }
 
 /* More arguments than the function has, or something else. */
-static void
-nonsense(void **state)
+TEST(nonsense)
 {
 	struct kp_mfa f = { "m", "f", 1 };
 	struct kp_buf out;
 
-	(void)state;
 	kp_buf_init(&out, 4096);
 	args(2);
 	plain(SHAPE_ATOM);
@@ -275,17 +258,4 @@ nonsense(void **state)
 	kp_buf_free(&out);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(keys, begin, end),
-		cmocka_unit_test_setup_teardown(expression, begin, end),
-		cmocka_unit_test_setup_teardown(answers, begin, end),
-		cmocka_unit_test_setup_teardown(tuples, begin, end),
-		cmocka_unit_test_setup_teardown(maps, begin, end),
-		cmocka_unit_test_setup_teardown(nonsense, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(begin, end)

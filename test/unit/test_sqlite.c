@@ -3,20 +3,14 @@
  * what was added, quantiles are those of the durations themselves, and no
  * blob makes it do more than fail.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <sqlite3.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "kprofd/hist.h"
 
 #define ERROR_MAX 0.011		/* of a quantile, as hist.h promises */
@@ -196,15 +190,13 @@ fill(struct raw *raw)
 	}
 }
 
-static void
-test_merge(void **state)
+TEST(test_merge)
 {
 	static const double q[] = { 0, 0.001, 0.25, 0.5, 0.9, 0.99, 1 };
 	struct raw raw[ROWS * PER_ROW];
 	uint64_t total = 0;
 	char sql[200];
 
-	(void)state;
 	fill(raw);
 	for (size_t i = 0; i < sizeof(q) / sizeof(q[0]); i++) {
 		snprintf(sql, sizeof(sql), "select kprof_quantile("
@@ -226,14 +218,12 @@ test_merge(void **state)
 }
 
 /* A figure that moves along: rows leave the window again. */
-static void
-test_window(void **state)
+TEST(test_window)
 {
 	struct raw raw[ROWS * PER_ROW];
 	sqlite3_stmt *st;
 	int n = 0;
 
-	(void)state;
 	fill(raw);
 	sqlite3_prepare_v2(db, "select at, kprof_quantile(kprof_merge(h) over "
 	    "(order by at rows between 4 preceding and 1 following), 0.9) "
@@ -260,10 +250,8 @@ test_window(void **state)
 	    "from t u where u.g = t.g) w from t) where m is w"), ROWS);
 }
 
-static void
-test_nulls(void **state)
+TEST(test_nulls)
 {
-	(void)state;
 	assert_int_equal(number("select kprof_merge(h) from t"), -1);
 	assert_int_equal(number("select count(*) from (select kprof_merge(h) "
 	    "from t group by g)"), 0);
@@ -287,8 +275,7 @@ test_nulls(void **state)
 	fails("select kprof_quantile('x', 0.5)", "a text is not a histogram");
 }
 
-static void
-test_wrong(void **state)
+TEST(test_wrong)
 {
 	static const struct {
 		const char *sql, *why;
@@ -317,7 +304,6 @@ test_wrong(void **state)
 		    "a blob is not a quantile" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
 		fails(t[i].sql, t[i].why);
 	/* one bad row of many, in the middle of a group and of a window */
@@ -329,12 +315,10 @@ test_wrong(void **state)
 }
 
 /* Counts up to the last that fits, and no further. */
-static void
-test_limits(void **state)
+TEST(test_limits)
 {
 	struct kp_hist h;
 
-	(void)state;
 	kp_hist_init(&h);
 	kp_hist_add(&h, 1000, UINT64_C(1) << 63);
 	insert_hist(1, &h);
@@ -354,12 +338,10 @@ test_limits(void **state)
 }
 
 /* Many of the largest there are; in a view that trusts nobody. */
-static void
-test_many(void **state)
+TEST(test_many)
 {
 	struct kp_hist h;
 
-	(void)state;
 	kp_hist_init(&h);
 	for (int i = 0; i < 63; i++)
 		for (int k = 0; k < 64; k++)
@@ -375,8 +357,7 @@ test_many(void **state)
 }
 
 /* Whatever a file holds: a row or an error. */
-static void
-test_damaged(void **state)
+TEST(test_damaged)
 {
 	sqlite3_stmt *st;
 	struct kp_hist h;
@@ -384,7 +365,6 @@ test_damaged(void **state)
 	uint8_t *copy;
 	int rc;
 
-	(void)state;
 	kp_hist_init(&h);
 	for (int i = 0; i < 60; i++)
 		kp_hist_add(&h, (kp_dur_ns)pick(1000000000), 1 + pick(300));
@@ -415,12 +395,10 @@ test_damaged(void **state)
 	kp_buf_free(&b);
 }
 
-static void
-test_connections(void **state)
+TEST(test_connections)
 {
 	sqlite3 *other;
 
-	(void)state;
 	load(db);	/* again */
 	assert_int_equal(sqlite3_open(":memory:", &other), SQLITE_OK);
 	load(other);
@@ -428,16 +406,4 @@ test_connections(void **state)
 	assert_int_equal(number("select kprof_count(x'01000105')"), 5);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		T(test_merge), T(test_window), T(test_nulls), T(test_wrong),
-		T(test_limits), T(test_many), T(test_damaged),
-		T(test_connections),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

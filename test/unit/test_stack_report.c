@@ -2,15 +2,11 @@
  * The reports of kprof stacks: what samples add up to, by function, group and
  * process, and what of it is shown in which form.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/etf.h"
 #include "kprofd/trace.h"
 #include "profile/stacks/stack_report.h"
@@ -124,14 +120,6 @@ written(void (*put)(struct kp_buf *b, const struct stack_view *v),
 	return kp_buf_cstr(&out);
 }
 
-#define assert_has(text, part) do { \
-	if (strstr((text), (part)) == NULL) \
-		fail_msg("no '%s' in:\n%s", (part), (text)); \
-} while (0)
-#define assert_lacks(text, part) do { \
-	if (strstr((text), (part)) != NULL) \
-		fail_msg("'%s' in:\n%s", (part), (text)); \
-} while (0)
 
 static void
 feed_some(void)
@@ -146,13 +134,11 @@ feed_some(void)
 	feed("running", NULL, 13, 0, 500 * MS);
 }
 
-static void
-test_tables(void **state)
+TEST(test_tables)
 {
 	struct stack_view v = view();
 	const char *text;
 
-	(void)state;
 	feed_some();
 	text = written(stack_tables, &v);
 	/* 4 of 5 s; on average 0.3 run and 0.1 are runnable. */
@@ -178,14 +164,12 @@ test_tables(void **state)
  * A process that waits is asked seldom, and the sample stands for others that were
  * not: one process was shown as "waiting 4.18".  There are 10 processes here.
  */
-static void
-test_bounded(void **state)
+TEST(test_bounded)
 {
 	struct stack_view v = view();
 	const struct kp_stack_group one = { 2, "code_server", "kernel", true };
 	const char *text;
 
-	(void)state;
 	stack_sum_group(&sum, &one);
 	name(3, "conn:init/1", "");
 	name(4, "idle:init/1", "");
@@ -207,13 +191,11 @@ test_bounded(void **state)
 	    "conn:init/1                  2              2.00");
 }
 
-static void
-test_states(void **state)
+TEST(test_states)
 {
 	struct stack_view v = view();
 	const char *text;
 
-	(void)state;
 	feed_some();
 	v.states = STACK_ALL;
 	text = written(stack_tables, &v);
@@ -224,13 +206,11 @@ test_states(void **state)
 	    "states: on a port (see -states)\n");
 }
 
-static void
-test_notes(void **state)
+TEST(test_notes)
 {
 	struct stack_view v = view();
 	const char *text;
 
-	(void)state;
 	feed_some();
 	v.young = 3 * S;
 	v.counts.unsent = 7;
@@ -242,13 +222,11 @@ test_notes(void **state)
 	    "-share");
 }
 
-static void
-test_rows(void **state)
+TEST(test_rows)
 {
 	struct stack_view v = view();
 	const char *text;
 
-	(void)state;
 	feed_some();
 	v.rows = 1;
 	text = written(stack_tables, &v);
@@ -263,13 +241,11 @@ test_rows(void **state)
 }
 
 /* Stacks as long as the VM shows them have lost what called their outermost. */
-static void
-test_cut(void **state)
+TEST(test_cut)
 {
 	struct stack_view v = view();
 	const char *text;
 
-	(void)state;
 	name(2, "my_server", "");
 	v.depth = 3;
 	feed("running", "cba", 10, 2, 3 * S);
@@ -284,12 +260,10 @@ test_cut(void **state)
 	assert_has(text, "     m:a/1\n");
 }
 
-static void
-test_folded(void **state)
+TEST(test_folded)
 {
 	struct stack_view v = view();
 
-	(void)state;
 	feed_some();
 	assert_string_equal(written(stack_folded, &v),
 	    "my_server;m:a/1;m:b/1 4000000\n"
@@ -300,13 +274,11 @@ test_folded(void **state)
 	assert_has(written(stack_folded, &v), "(not named);(not seen) 500000\n");
 }
 
-static void
-test_speedscope(void **state)
+TEST(test_speedscope)
 {
 	struct stack_view v = view();
 	const char *text;
 
-	(void)state;
 	feed_some();
 	text = written(stack_speedscope, &v);
 	assert_has(text, "{\"type\":\"sampled\",\"name\":\"my_server\",\"unit\":"
@@ -315,12 +287,10 @@ test_speedscope(void **state)
 }
 
 /* A node may send any time below 2^62 ns: the sum of a profile overflowed. */
-static void
-test_long_times(void **state)
+TEST(test_long_times)
 {
 	struct stack_view v = view();
 
-	(void)state;
 	for (const char *fn = "abc"; *fn != '\0'; fn++)
 		feed("running", (char[]){ *fn, '\0' }, 10, 0,
 		    KP_TARGET_TIME_MAX);
@@ -331,12 +301,10 @@ test_long_times(void **state)
 #define NOTHING "no process was seen in these states: running, runnable, " \
 	"collecting (see -states)\n"
 
-static void
-test_nothing_seen(void **state)
+TEST(test_nothing_seen)
 {
 	struct stack_view v = view();
 
-	(void)state;
 	feed("waiting", "a", 10, 0, S);
 	assert_string_equal(written(stack_tree, &v), NOTHING);
 	assert_has(written(stack_tables, &v), NOTHING);
@@ -346,13 +314,11 @@ test_nothing_seen(void **state)
  * Past the cap there was no room for the cell of the others, either: their time was
  * missing, though a note said that they were only without a stack.
  */
-static void
-test_too_many_cells(void **state)
+TEST(test_too_many_cells)
 {
 	struct kp_stack_sample s = { .time = S, .stack = KP_STACK_NONE };
 	struct stack_cell *last;
 
-	(void)state;
 	sum.by = STACK_BY_PROCESS;
 	for (uint32_t i = 0; i < STACK_CELLS_MAX + 3; i++) {
 		s.proc = i + 1;
@@ -370,13 +336,11 @@ test_too_many_cells(void **state)
 	assert_int_equal(last[1].f.samples, 1);
 }
 
-static void
-test_json(void **state)
+TEST(test_json)
 {
 	struct stack_view v = view();
 	const char *text;
 
-	(void)state;
 	feed_some();
 	text = written(stack_json, &v);
 	assert_has(text, "\"samples\":6,\"not_seen\":1,\"dropped\":0,");
@@ -388,12 +352,10 @@ test_json(void **state)
 }
 
 /* The same samples below other roots. */
-static void
-test_by(void **state)
+TEST(test_by)
 {
 	struct stack_view v = view();
 
-	(void)state;
 	sum.by = STACK_BY_PROCESS;
 	feed_some();
 	assert_has(written(stack_folded, &v),
@@ -409,13 +371,11 @@ test_by(void **state)
 }
 
 /* Wilson's interval for 20 of 100, and of samples that differ in weight. */
-static void
-test_share(void **state)
+TEST(test_share)
 {
 	struct stack_figure part = { 20, 20, 20 }, all = { 100, 100, 100 };
 	struct stack_share s = stack_share(&part, &all);
 
-	(void)state;
 	assert_true(fabs(s.part - 0.2) < 1e-9);
 	assert_true(fabs(s.low - 0.1334) < 0.0005);
 	assert_true(fabs(s.high - 0.2888) < 0.0005);
@@ -437,13 +397,11 @@ test_share(void **state)
 }
 
 /* A number that no group has is none, and a name is taken once. */
-static void
-test_groups(void **state)
+TEST(test_groups)
 {
 	struct stack_view v = view();
 	const char *text;
 
-	(void)state;
 	name(STACK_GROUPS_MAX, "too far", "");
 	name(5, "first", "");
 	name(5, "second", "");
@@ -458,16 +416,4 @@ test_groups(void **state)
 	assert_int_equal(sum.groups[0].procs, 2);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		T(test_tables), T(test_bounded), T(test_states), T(test_notes), T(test_rows),
-		T(test_cut), T(test_folded), T(test_speedscope), T(test_json),
-		T(test_long_times), T(test_nothing_seen), T(test_too_many_cells),
-		T(test_by), T(test_share), T(test_groups),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

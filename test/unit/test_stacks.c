@@ -1,12 +1,8 @@
 /* test_stacks.c - tables of stacks, and the messages that bring them. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cases.h"
 #include "stack_feed.h"
 
 static const struct kp_stack_counts counts = { 10, 9, 8, 1, 2, 12345, 3, 4 };
@@ -61,8 +57,7 @@ decode(struct kp_stack_table *t, const struct kp_buf *b, struct got *got)
 	return kp_stacks_decode(b->p, b->len, t, &m, &ops, got);
 }
 
-static void
-a_sample_is_read(void **state)
+TEST(a_sample_is_read)
 {
 	const struct fed_sample v[] = {
 		{ 90, 2, (INT64_C(1) << 58) + 5, -77, 0, 5000000, "running",
@@ -75,7 +70,6 @@ a_sample_is_read(void **state)
 	struct got got = { 0 };
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, 1 << 20);
 	feed_samples(&b, -70, &counts, v, 3);
 	assert_int_equal(kp_stacks_decode(b.p, b.len, t, &m, &ops, &got),
@@ -99,8 +93,7 @@ a_sample_is_read(void **state)
 	kp_stack_table_free(t);
 }
 
-static void
-a_semicolon_does_not_end_a_frame(void **state)
+TEST(a_semicolon_does_not_end_a_frame)
 {
 	const struct fed_sample v = { 1, 0, 0, 0, 0, 0, "running", "a:b;c/0:1",
 		0 };
@@ -108,7 +101,6 @@ a_semicolon_does_not_end_a_frame(void **state)
 	struct kp_buf b;
 	struct got got;
 
-	(void)state;
 	kp_buf_init(&b, 1 << 20);
 	feed_samples(&b, 0, &counts, &v, 1);
 	assert_int_equal(decode(t, &b, &got), KP_OK);
@@ -117,8 +109,7 @@ a_semicolon_does_not_end_a_frame(void **state)
 	kp_stack_table_free(t);
 }
 
-static void
-states_follow_from_status_and_frames(void **state)
+TEST(states_follow_from_status_and_frames)
 {
 	static const struct {
 		const char *status, *frames;
@@ -155,7 +146,6 @@ states_follow_from_status_and_frames(void **state)
 	struct kp_buf b;
 	struct got got;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		kp_buf_init(&b, 1 << 20);
 		feed_samples(&b, 0, &counts, &(struct fed_sample){ 1, 0, 0, 0,
@@ -192,14 +182,12 @@ put_group(struct kp_buf *b, int64_t number, const char *name, const char *app)
 	put_group_of(b, number, name, app, NULL);
 }
 
-static void
-a_group_is_read(void **state)
+TEST(a_group_is_read)
 {
 	struct kp_stack_table *t = kp_stack_table_new();
 	struct kp_buf b;
 	struct got got;
 
-	(void)state;
 	kp_buf_init(&b, 1 << 20);
 	put_group(&b, 3, "pool\x1b[2J", "undefined");
 	assert_int_equal(decode(t, &b, &got), KP_OK);
@@ -228,8 +216,7 @@ a_group_is_read(void **state)
 }
 
 /* The last sample of three is bad. */
-static void
-a_message_that_lies_changes_nothing(void **state)
+TEST(a_message_that_lies_changes_nothing)
 {
 	static const struct fed_sample bad[] = {
 		{ 1, 0, -1, 0, 0, 0, "running", "a:b/1", 0 },
@@ -250,7 +237,6 @@ a_message_that_lies_changes_nothing(void **state)
 	struct kp_buf b;
 	struct got got;
 
-	(void)state;
 	kp_buf_init(&b, 1 << 20);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		v[2] = bad[i];
@@ -275,15 +261,13 @@ a_message_that_lies_changes_nothing(void **state)
 	kp_stack_table_free(t);
 }
 
-static void
-too_many_frames_are_refused(void **state)
+TEST(too_many_frames_are_refused)
 {
 	struct kp_stack_table *t = kp_stack_table_new();
 	char frames[6 * (KP_STACK_DEPTH_MAX + 2)] = "";
 	struct kp_buf b;
 	struct got got;
 
-	(void)state;
 	for (int i = 0; i < KP_STACK_DEPTH_MAX; i++)
 		strcat(frames, i > 0 ? " a:b/1" : "a:b/1");
 	for (int more = 0; more < 2; more++) {
@@ -298,8 +282,7 @@ too_many_frames_are_refused(void **state)
 	kp_stack_table_free(t);
 }
 
-static void
-equal_stacks_are_one(void **state)
+TEST(equal_stacks_are_one)
 {
 	struct fed_sample v[4] = {
 		{ 1, 0, 0, 0, 0, 0, "running", "a:b/1:1 a:c/0", 0 },
@@ -313,7 +296,6 @@ equal_stacks_are_one(void **state)
 	struct got got;
 	uint32_t n;
 
-	(void)state;
 	kp_buf_init(&b, 1 << 20);
 	feed_samples(&b, 0, &counts, v, 4);
 	assert_int_equal(decode(t, &b, &got), KP_OK);
@@ -336,8 +318,7 @@ nth_stack(struct kp_stack_table *t, uint32_t fn, uint32_t line)
 	return kp_stack_put(t, &(struct kp_stack_frame){ fn, line }, 1);
 }
 
-static void
-a_full_table_takes_no_more(void **state)
+TEST(a_full_table_takes_no_more)
 {
 	struct kp_stack_table *t = kp_stack_table_new();
 	struct kp_stack_table *other = kp_stack_table_new();
@@ -346,7 +327,6 @@ a_full_table_takes_no_more(void **state)
 	struct kp_buf b;
 	struct got got;
 
-	(void)state;
 	kp_buf_init(&b, 1 << 20);
 	feed_samples(&b, 0, &counts, &v, 1);
 	assert_int_equal(decode(t, &b, &got), KP_OK);
@@ -370,8 +350,7 @@ a_full_table_takes_no_more(void **state)
 	kp_stack_table_free(other);
 }
 
-static void
-functions_are_capped_too(void **state)
+TEST(functions_are_capped_too)
 {
 	struct kp_stack_table *t = kp_stack_table_new();
 	struct fed_sample v = { .status = "running" };
@@ -379,7 +358,6 @@ functions_are_capped_too(void **state)
 	struct kp_buf b;
 	struct got got;
 
-	(void)state;
 	kp_buf_init(&b, 1 << 20);
 	v.frames = frame;
 	for (int i = 0; i <= KP_STACK_FNS_MAX / 2; i++) {
@@ -395,20 +373,4 @@ functions_are_capped_too(void **state)
 	kp_stack_table_free(t);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_sample_is_read),
-		cmocka_unit_test(a_semicolon_does_not_end_a_frame),
-		cmocka_unit_test(states_follow_from_status_and_frames),
-		cmocka_unit_test(a_group_is_read),
-		cmocka_unit_test(a_message_that_lies_changes_nothing),
-		cmocka_unit_test(too_many_frames_are_refused),
-		cmocka_unit_test(equal_stacks_are_one),
-		cmocka_unit_test(a_full_table_takes_no_more),
-		cmocka_unit_test(functions_are_capped_too),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

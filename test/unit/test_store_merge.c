@@ -3,11 +3,6 @@
  * that.  Both have to say the same, twice is the same as once, and whatever
  * fails leaves the file as it was.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +10,11 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "store/merge.h"
 #include "store/query.h"
 #include "store/read.h"
 #include "store_fixture.h"
-
 
 static volatile sig_atomic_t stop;
 static char a_db[128], b_db[128], out_db[128];
@@ -330,15 +325,13 @@ same_lists(struct kp_query *a, struct kp_query *b)
 	kp_query_tiers_free(&tb);
 }
 
-static void
-test_merged_is_as_one(void **state)
+TEST(test_merged_is_as_one)
 {
 	const char *const both[] = { a_db, b_db }, *const one[] = { out_db };
 	const struct kp_query_range part = { T0 + 10 * S, T0 + 25 * S,
 		.node = NULL }, on_b = { 0, INT64_MAX, .node = "b@*" };
 	struct kp_query *set, *q;
 
-	(void)state;
 	make_file(a_db, "a@h", T0);
 	make_file(b_db, "b@h", T0 + 5 * S);
 	merge(a_db, b_db);
@@ -379,13 +372,11 @@ test_merged_is_as_one(void **state)
 	assert_false(exists(".merging"));
 }
 
-static void
-test_twice_is_once(void **state)
+TEST(test_twice_is_once)
 {
 	static char first[1 << 20];
 	struct kp_merge_count n;
 
-	(void)state;
 	make_file(a_db, "a@h", T0);
 	make_file(b_db, "b@h", T0);
 	n = merge(a_db, b_db);
@@ -413,13 +404,11 @@ test_twice_is_once(void **state)
 }
 
 /* While a kprofd writes it, and again when that has gone on, and has ended. */
-static void
-test_grown(void **state)
+TEST(test_grown)
 {
 	struct kp_merge_count n;
 	struct kp_store *s;
 
-	(void)state;
 	s = begin_file(a_db, "a@h", T0);
 	n = merge(a_db, NULL);
 	assert_int_equal(n.windows, 2);
@@ -440,13 +429,11 @@ test_grown(void **state)
 }
 
 /* What was merged as measured has been rolled up in IN since, and gone on. */
-static void
-test_rolled_up_since(void **state)
+TEST(test_rolled_up_since)
 {
 	struct kp_merge_count n;
 	struct kp_db *db;
 
-	(void)state;
 	use(a_db);
 	db = keep_open("10s:20s,1m:9d");
 	for (int i = 0; i < 8; i++)
@@ -473,13 +460,11 @@ test_rolled_up_since(void **state)
 }
 
 /* Merged is what is there; the order does not matter. */
-static void
-test_older_copy(void **state)
+TEST(test_older_copy)
 {
 	struct kp_merge_count n;
 	struct kp_db *db;
 
-	(void)state;
 	use(a_db);
 	db = keep_open("10s:20s,1m:9d");
 	for (int i = 0; i < 12; i++)
@@ -499,10 +484,8 @@ test_older_copy(void **state)
 }
 
 /* Neither a file of before nor one of after is merged, or merged into. */
-static void
-test_other_schema(void **state)
+TEST(test_other_schema)
 {
-	(void)state;
 	make_file(a_db, "a@h", T0);
 	make_file(out_db, "b@h", T0);
 	use(a_db);
@@ -518,12 +501,10 @@ test_other_schema(void **state)
 }
 
 /* A table that merging does not know would be left out of what is merged. */
-static void
-test_knows_every_table(void **state)
+TEST(test_knows_every_table)
 {
 	char *name, *save;
 
-	(void)state;
 	make_file(a_db, "a@h", T0);
 	for (name = strtok_r(sql_text("select name from sqlite_schema"
 	    " where type = 'table' and name not like 'sqlite_%'"), "\n",
@@ -534,13 +515,11 @@ test_knows_every_table(void **state)
 	assert_false(kp_merge_knows("tier_stats"));
 }
 
-static void
-test_refused(void **state)
+TEST(test_refused)
 {
 	struct kp_store *s;
 	char link[128];
 
-	(void)state;
 	snprintf(link, sizeof(link), "%s/link.db", dir);
 	make_file(a_db, "a@h", T0);
 	refused("/none/such.db", KP_ENOENT, "/none does not exist");
@@ -564,10 +543,8 @@ test_refused(void **state)
 }
 
 /* Rows that point nowhere. */
-static void
-test_damaged(void **state)
+TEST(test_damaged)
 {
-	(void)state;
 	make_file(a_db, "a@h", T0);
 	make_file(out_db, "o@h", T0);
 	use(a_db);
@@ -583,12 +560,10 @@ test_damaged(void **state)
 	refused(b_db, KP_EFORMAT, "it is damaged");
 }
 
-static void
-test_other_reader(void **state)
+TEST(test_other_reader)
 {
 	sqlite3 *other;
 
-	(void)state;
 	make_file(a_db, "a@h", T0);
 	make_file(out_db, "o@h", T0);
 	use(out_db);
@@ -602,14 +577,12 @@ test_other_reader(void **state)
 	assert_string_equal(sql_text("select count(*) from time_window"), "4");
 }
 
-static void
-test_disk_full(void **state)
+TEST(test_disk_full)
 {
 	static const char block[4096] = { 1 };
 	char file[128];
 	FILE *f;
 
-	(void)state;
 	if (mount("tmpfs", dir, "tmpfs", 0, "size=1m") != 0) {
 		if (errno == EPERM)
 			skip();		/* not root */
@@ -633,8 +606,7 @@ test_disk_full(void **state)
 
 /* ---- several files, read as one ---- */
 
-static void
-test_set_ids(void **state)
+TEST(test_set_ids)
 {
 	const char *const both[] = { a_db, b_db };
 	struct kp_query_requests rs;
@@ -643,7 +615,6 @@ test_set_ids(void **state)
 	struct kp_query_sum cover;
 	struct kp_query *q;
 
-	(void)state;
 	make_file(a_db, "a@h", T0);
 	make_file(b_db, "b@h", T0 + 5 * S);
 	q = open_files(both, 2);
@@ -673,15 +644,13 @@ test_set_ids(void **state)
 	kp_query_close(q);
 }
 
-static void
-test_set_same_run(void **state)
+TEST(test_set_same_run)
 {
 	const char *const both[] = { a_db, out_db };
 	struct kp_query_files f = { both, 2 };
 	struct kp_query *q;
 	char *why;
 
-	(void)state;
 	make_file(a_db, "a@h", T0);
 	merge(a_db, NULL);
 	assert_int_equal(kp_query_open_all(&q, &f, &why), KP_ESTATE);
@@ -695,14 +664,12 @@ test_set_same_run(void **state)
 	free(why);
 }
 
-static void
-test_set_one_empty(void **state)
+TEST(test_set_one_empty)
 {
 	const char *const both[] = { a_db, b_db }, *const one[] = { b_db };
 	struct kp_query *set, *q;
 	kp_wall_ns first, last;
 
-	(void)state;
 	use(a_db);
 	kp_store_close(open_store());	/* no window at all */
 	make_file(b_db, "b@h", T0);
@@ -721,8 +688,7 @@ test_set_one_empty(void **state)
  * One that was begun anew, and what was moved away: with the range of one of
  * them, steps went on to the other, and were too many.
  */
-static void
-test_set_eras(void **state)
+TEST(test_set_eras)
 {
 	const char *const both[] = { b_db, a_db }, *const one[] = { out_db };
 	const struct kp_query_range ranges[] = {
@@ -737,7 +703,6 @@ test_set_eras(void **state)
 	struct kp_query *set, *q;
 	struct kp_series s;
 
-	(void)state;
 	make_file(a_db, "a@h", T0);
 	make_file(b_db, "a@h", T0 + 720 * HOUR);
 	merge(a_db, b_db);
@@ -755,8 +720,7 @@ test_set_eras(void **state)
 }
 
 /* Cells of any number of files become one each. */
-static void
-test_set_of_many(void **state)
+TEST(test_set_of_many)
 {
 	static char names[12][128];
 	const char *files[12], *const one[] = { out_db };
@@ -764,7 +728,6 @@ test_set_of_many(void **state)
 	struct kp_query *set, *q;
 	char *why = NULL;
 
-	(void)state;
 	for (size_t i = 0; i < 12; i++) {
 		snprintf(names[i], sizeof(names[i]), "%s/%zu.db", dir, i);
 		files[i] = names[i];
@@ -781,15 +744,13 @@ test_set_of_many(void **state)
 	kp_query_close(q);
 }
 
-static void
-test_set_deadline(void **state)
+TEST(test_set_deadline)
 {
 	const char *const both[] = { a_db, b_db };
 	struct kp_query_sum sum;
 	struct kp_query *q;
 	struct kp_db *db;
 
-	(void)state;
 	use(a_db);
 	db = keep_open(NULL);
 	for (int i = 0; i < 2000; i++)
@@ -803,29 +764,4 @@ test_set_deadline(void **state)
 	kp_query_close(q);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define T(t) cmocka_unit_test_setup_teardown(t, setup_files, teardown)
-		T(test_merged_is_as_one),
-		T(test_twice_is_once),
-		T(test_grown),
-		T(test_rolled_up_since),
-		T(test_older_copy),
-		T(test_other_schema),
-		T(test_knows_every_table),
-		T(test_refused),
-		T(test_damaged),
-		T(test_other_reader),
-		T(test_disk_full),
-		T(test_set_ids),
-		T(test_set_same_run),
-		T(test_set_one_empty),
-		T(test_set_eras),
-		T(test_set_of_many),
-		T(test_set_deadline),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup_files, teardown)

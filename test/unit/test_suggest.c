@@ -2,15 +2,10 @@
  * kprof suggest: which function begins requests and which are worth measuring, from
  * traces and samples of a small application whose names mean nothing; and the file.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/config.h"
 #include "suggest/propose.h"
 
@@ -148,14 +143,12 @@ serve(struct world *w)
 	}
 }
 
-static void
-test_entry(void **state)
+TEST(test_entry)
 {
 	struct suggest_entry v[SUGGEST_ENTRIES_MAX];
 	struct world w;
 	size_t n;
 
-	(void)state;
 	begin(&w);
 	serve(&w);
 	assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
@@ -194,13 +187,11 @@ tiers_of(struct world *w, struct suggest_tiers *t, double hot)
 	    KP_OK);
 }
 
-static void
-test_tiers(void **state)
+TEST(test_tiers)
 {
 	struct suggest_tiers t;
 	struct world w;
 
-	(void)state;
 	tiers_of(&w, &t, 100);
 	assert_int_equal(t.requests, 40);
 	assert_int_equal(t.n, 3);
@@ -240,13 +231,11 @@ request_and_more(struct world *w, uint64_t serial)
 }
 
 /* With few tiers, what takes less of the time is one, too. */
-static void
-test_few(void **state)
+TEST(test_few)
 {
 	struct suggest_tiers t;
 	struct world w;
 
-	(void)state;
 	begin(&w);
 	suggest_tree_entry(w.calls, "ab", "q", 2);
 	for (uint64_t i = 1; i <= 40; i++)
@@ -260,13 +249,11 @@ test_few(void **state)
 	end(&w);
 }
 
-static void
-test_hot(void **state)
+TEST(test_hot)
 {
 	struct suggest_tiers t;
 	struct world w;
 
-	(void)state;
 	tiers_of(&w, &t, 1.5);
 	assert_false(has(&t, GET));
 	assert_true(has(&t, FORMAT));
@@ -274,12 +261,10 @@ test_hot(void **state)
 }
 
 /* An entry that was cut off is begun and not ended; one inside itself is nested. */
-static void
-test_nested(void **state)
+TEST(test_nested)
 {
 	struct world w;
 
-	(void)state;
 	begin(&w);
 	suggest_tree_entry(w.calls, "ab", "q", 2);
 	event(&w, KP_CALL_CALL, REQUEST, CALLBACK, US);
@@ -295,13 +280,11 @@ test_nested(void **state)
  * Neither a function that calls itself, be it once and by another one of its module, nor
  * one of a module without a file, is in a tier.
  */
-static void
-test_unnamed(void **state)
+TEST(test_unnamed)
 {
 	struct suggest_tiers t;
 	struct world w;
 
-	(void)state;
 	begin(&w);
 	suggest_tree_entry(w.calls, "ab", "q", 2);
 	serve(&w);
@@ -321,8 +304,7 @@ test_unnamed(void **state)
 }
 
 /* A stack that is cut is continued by who calls its outermost function elsewhere. */
-static void
-test_samples(void **state)
+TEST(test_samples)
 {
 	static const uint32_t whole[] = { LOOP, CALLBACK, REQUEST, FORMAT };
 	static const uint32_t cut[] = { INNER, GET, ASK, DO_CALL };
@@ -333,7 +315,6 @@ test_samples(void **state)
 	struct suggest_stacks s = { 0 };
 	struct world w;
 
-	(void)state;
 	begin(&w);
 	s.names = w.names;
 	for (size_t i = 0; i < NFNS + KP_FN_FIRST; i++)
@@ -365,8 +346,7 @@ test_samples(void **state)
  * A worker of a pool is at work more than who asks it: it is no entry, as long as it
  * calls hardly anything else.  One that calls more may serve requests itself.
  */
-static void
-test_workers(void **state)
+TEST(test_workers)
 {
 	const uint32_t asks[] = { LOOP, CALLBACK, REQUEST, GET, ASK };
 	const uint32_t leaf[] = { LOOP, CALLBACK, READ };
@@ -375,7 +355,6 @@ test_workers(void **state)
 	double rates[NFNS + KP_FN_FIRST];
 	struct suggest_entry v[SUGGEST_ENTRIES_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < NFNS + KP_FN_FIRST; i++)
 		rates[i] = 100;
 	for (int pooled = 0; pooled < 3; pooled++) {
@@ -409,13 +388,11 @@ test_workers(void **state)
 }
 
 /* The way to a pool is a tier also where nobody waits long for it. */
-static void
-test_way_to_pool(void **state)
+TEST(test_way_to_pool)
 {
 	struct suggest_tiers t;
 	struct world w;
 
-	(void)state;
 	for (int pool = 0; pool < 2; pool++) {
 		begin(&w);
 		w.facts[ASK].exported = true;
@@ -443,13 +420,11 @@ test_way_to_pool(void **state)
  * Where others wait for a pool's worker is a tier of its own, also in the entry's own
  * module and where it takes little time.
  */
-static void
-test_waits(void **state)
+TEST(test_waits)
 {
 	struct suggest_tiers t;
 	struct world w;
 
-	(void)state;
 	for (int waits = 0; waits < 2; waits++) {
 		begin(&w);
 		w.facts[INNER].waits = w.facts[ASK].waits = waits;
@@ -484,8 +459,7 @@ rate(const void *ctx, const struct kp_call_fn *fn)
 }
 
 /* What is written is a tiers.conf without mistakes, whatever the names are. */
-static void
-test_file(void **state)
+TEST(test_file)
 {
 	struct suggest_entry v[SUGGEST_ENTRIES_MAX];
 	struct suggest_tiers t;
@@ -499,7 +473,6 @@ test_file(void **state)
 		.clause = "({ab, q, [A, _]}) when is_atom(A) -> A",
 		.rate = rate, .paths = true };
 
-	(void)state;
 	tiers_of(&w, &t, 100);
 	f.names = f.entry_names = w.names;
 	f.fns = w.facts;
@@ -534,8 +507,7 @@ test_file(void **state)
 	end(&w);
 }
 
-static void
-test_identity(void **state)
+TEST(test_identity)
 {
 	static const struct {
 		const char *example, *clause;
@@ -563,7 +535,6 @@ test_identity(void **state)
 	const struct kp_mfa f = { "m", "f", 2 };
 	struct kp_buf clause, why;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		kp_buf_init(&clause, SUGGEST_CLAUSE_MAX);
 		kp_buf_init(&why, SUGGEST_CLAUSE_MAX);
@@ -574,10 +545,8 @@ test_identity(void **state)
 	}
 }
 
-static void
-test_framework(void **state)
+TEST(test_framework)
 {
-	(void)state;
 	assert_non_null(suggest_framework_of("cowboy_stream_h",
 	    "request_process", 3));
 	assert_null(suggest_framework_of("cowboy_stream_h", "request_process",
@@ -588,8 +557,7 @@ test_framework(void **state)
  * It printed a quarter of what a node spent: armed calls that become no event, counted
  * calls and kprofd -check were not in it.  Each part is there, and none overflows.
  */
-static void
-test_cost(void **state)
+TEST(test_cost)
 {
 	struct suggest_cost c = { .sampling = 50 * KP_NS_PER_MS,
 		.asked = { .loads = 1, .questions = 100 },
@@ -598,7 +566,6 @@ test_cost(void **state)
 		    .armed = 1e5, .events = 30000 },
 		.checks = { .loads = 2, .armed = 1e4, .events = 5000 } };
 
-	(void)state;
 	assert_true(suggest_cost_time(&(struct suggest_cost){
 	    .asked = c.asked }) == 20 * KP_NS_PER_MS);
 	assert_true(suggest_cost_time(&(struct suggest_cost){
@@ -613,25 +580,4 @@ test_cost(void **state)
 	assert_true(suggest_cost_time(&c) == INT64_MAX);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_entry),
-		cmocka_unit_test(test_tiers),
-		cmocka_unit_test(test_few),
-		cmocka_unit_test(test_hot),
-		cmocka_unit_test(test_nested),
-		cmocka_unit_test(test_unnamed),
-		cmocka_unit_test(test_samples),
-		cmocka_unit_test(test_workers),
-		cmocka_unit_test(test_way_to_pool),
-		cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_file),
-		cmocka_unit_test(test_identity),
-		cmocka_unit_test(test_framework),
-		cmocka_unit_test(test_cost),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

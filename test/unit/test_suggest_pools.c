@@ -2,15 +2,10 @@
  * What a node says of its supervisors and pools, the work of pools' processes, and
  * what a person reads of it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/etf.h"
 #include "suggest/pools.h"
 
@@ -103,13 +98,11 @@ is_platform(const void *ctx, const char *app, const char *mod)
 	return strcmp(app, "kernel") == 0;
 }
 
-static void
-test_said(void **state)
+TEST(test_said)
 {
 	struct suggest_pools p;
 	struct kp_buf b, text;
 
-	(void)state;
 	put_all(&b);
 	assert_int_equal(read_all(&p, &b, b.len), KP_OK);
 	assert_int_equal(p.n, 3);
@@ -140,8 +133,7 @@ test_said(void **state)
  * Of the workers' module, and of the one that owns the supervisor; and functions that
  * several wait in, or of a pool that is known.
  */
-static void
-test_marks(void **state)
+TEST(test_marks)
 {
 	static const struct {
 		const char *mod, *fun;
@@ -167,7 +159,6 @@ test_marks(void **state)
 	uint32_t fn;
 	bool added;
 
-	(void)state;
 	put_all(&b);
 	assert_int_equal(read_all(&p, &b, b.len), KP_OK);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
@@ -189,13 +180,11 @@ test_marks(void **state)
 }
 
 /* Whatever ends too early, or has a byte that is another, is refused or read. */
-static void
-test_broken(void **state)
+TEST(test_broken)
 {
 	struct suggest_pools p;
 	struct kp_buf b;
 
-	(void)state;
 	put_all(&b);
 	for (size_t n = 1; n < b.len; n++) {
 		assert_int_not_equal(read_all(&p, &b, n), KP_OK);
@@ -215,13 +204,11 @@ test_broken(void **state)
 }
 
 /* Processes with sockets may serve clients: they are a pool, and not for others. */
-static void
-test_ports(void **state)
+TEST(test_ports)
 {
 	struct suggest_pools p;
 	struct kp_buf b;
 
-	(void)state;
 	put_all(&b);
 	assert_int_equal(read_all(&p, &b, b.len), KP_OK);
 	assert_true(suggest_pools_sample(&p, 10, false, KP_NS_PER_S));
@@ -235,29 +222,15 @@ test_ports(void **state)
 }
 
 /* A node that did not answer is not one without pools. */
-static void
-test_unknown(void **state)
+TEST(test_unknown)
 {
 	const struct suggest_pools p = { .answered = false };
 	struct kp_buf text;
 
-	(void)state;
 	kp_buf_init(&text, 4096);
 	suggest_pools_about(&p, KP_NS_PER_S, is_platform, NULL, &text);
 	assert_non_null(strstr(kp_buf_cstr(&text), "did not answer"));
 	kp_buf_free(&text);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_said),
-		cmocka_unit_test(test_marks),
-		cmocka_unit_test(test_broken),
-		cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_unknown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -1,13 +1,9 @@
 /*
  * test_tail.c - the slowest requests of every identity in a window.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 
+#include "cases.h"
 #include "kprofd/tail.h"
 
 static void *
@@ -51,13 +47,11 @@ has(const struct got *g, kp_dur_ns total)
 	return false;
 }
 
-static void
-slowest_of_each(void **state)
+TEST(slowest_of_each)
 {
 	struct kp_tail t = { .per_identity = 2 };
 	struct got g = { .n = 0 };
 
-	(void)state;
 	for (kp_dur_ns i = 0; i < 1000; i++)
 		for (uint32_t id = 0; id < 10; id++)
 			offer(&t, id, i * 7919 % 1000 * 100 + id, 5);
@@ -75,13 +69,11 @@ slowest_of_each(void **state)
 	assert_int_equal(g.v[0], 1);
 }
 
-static void
-more_identities_than_slots(void **state)
+TEST(more_identities_than_slots)
 {
 	struct kp_tail t = { .per_identity = 1 };
 	struct got g = { .n = 0 };
 
-	(void)state;
 	for (uint32_t id = 0; id < 1000; id++)
 		offer(&t, id, 1 + id * 613 % 1000, 5);
 	kp_tail_take(&t, got_one, &g);
@@ -90,12 +82,10 @@ more_identities_than_slots(void **state)
 		assert_true(has(&g, 1000 - i));
 }
 
-static void
-memory_is_bounded(void **state)
+TEST(memory_is_bounded)
 {
 	struct kp_tail t = { .per_identity = 1 };
 
-	(void)state;
 	assert_false(kp_tail_wants(&t, 0, 1, KP_TAIL_CALLS_MAX + 1));
 	offer(&t, 0, 1, KP_TAIL_CALLS_MAX);
 	assert_false(kp_tail_wants(&t, 1, 9, 1));
@@ -109,13 +99,11 @@ memory_is_bounded(void **state)
 }
 
 /* One that {slow_ms, N} keeps is the slowest here as well. */
-static void
-kept_elsewhere(void **state)
+TEST(kept_elsewhere)
 {
 	struct kp_tail t = { .per_identity = 1 };
 	struct got g = { .n = 0 };
 
-	(void)state;
 	offer(&t, 1, 10, 5);
 	kp_tail_put(&t, 1, 20, 50000, NULL);
 	assert_int_equal(t.ncalls, 0);
@@ -124,27 +112,13 @@ kept_elsewhere(void **state)
 	assert_int_equal(g.n, 0);
 }
 
-static void
-none(void **state)
+TEST(none)
 {
 	struct kp_tail t = { .per_identity = 0 };
 
-	(void)state;
 	assert_false(kp_tail_wants(&t, 1, INT64_MAX, 1));
 	kp_tail_put(&t, 1, INT64_MAX, 1, NULL);
 	assert_int_equal(t.n, 0);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slowest_of_each),
-		cmocka_unit_test(more_identities_than_slots),
-		cmocka_unit_test(memory_is_bounded),
-		cmocka_unit_test(kept_elsewhere),
-		cmocka_unit_test(none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

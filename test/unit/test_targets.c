@@ -2,27 +2,21 @@
  * test_targets.c - what is decided over several targets: the constants in
  * their labels, what one of them may lack, and which names are one node's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "daemon/nodes/targets.h"
 #include "daemon/options.h"
 #include "agent/agent.h"
 
 /* Armed and armed again at random, for years. */
-static void
-test_labels_unique(void **state)
+TEST(test_labels_unique)
 {
 	uint16_t held[TARGETS_MAX] = { 0 };
 	struct label_epochs l;
 	unsigned t;
 
-	(void)state;
 	srand(1);
 	label_epochs_init(&l, 42, 0, 0);
 	for (int i = 0; i < 50000; i++) {
@@ -41,14 +35,12 @@ test_labels_unique(void **state)
 }
 
 /* A constant comes again only after nearly all others. */
-static void
-test_labels_come_late(void **state)
+TEST(test_labels_come_late)
 {
 	int last[LABEL_EPOCHS_MAX + 1];
 	uint16_t held[TARGETS_MAX] = { 0 }, c;
 	struct label_epochs l;
 
-	(void)state;
 	memset(last, -1, sizeof(last));
 	label_epochs_init(&l, 7, 0, 0);
 	for (int i = 0; i < 20000; i++) {
@@ -63,12 +55,10 @@ test_labels_come_late(void **state)
 }
 
 /* Another kprofd has another order: its first ones are others. */
-static void
-test_labels_of_another(void **state)
+TEST(test_labels_of_another)
 {
 	unsigned same = 0;
 
-	(void)state;
 	for (uint64_t seed = 0; seed < 4000; seed++) {
 		struct label_epochs a, b;
 
@@ -93,14 +83,12 @@ lacks(unsigned n, ...)
 	return m;
 }
 
-static void
-test_missing(void **state)
+TEST(test_missing)
 {
 	struct unresolved a = lacks(1, 3u), b = lacks(1, 4u), none = lacks(0);
 	struct unresolved both = lacks(2, 3u, 4u), unknown = { 0 };
 	const struct unresolved *others[3];
 
-	(void)state;
 	assert_false(unresolved_elsewhere(&a, others, 0));
 	assert_true(unresolved_elsewhere(&none, others, 0));
 	others[0] = &b;
@@ -121,8 +109,7 @@ test_missing(void **state)
 	assert_false(unresolved_elsewhere(&both, others, 3));
 }
 
-static void
-test_missing_set(void **state)
+TEST(test_missing_set)
 {
 	struct kp_diag v[] = {
 		{ .pos = { 1, 2 }, .warning = true },
@@ -131,7 +118,6 @@ test_missing_set(void **state)
 	struct kp_diags d = { .v = v, .n = 2, .errors = 1 };
 	struct unresolved m;
 
-	(void)state;
 	unresolved_set(&m, &d);
 	assert_true(m.known);
 	assert_false(m.more);
@@ -143,12 +129,10 @@ test_missing_set(void **state)
 }
 
 /* However its port was typed it is one node, and keeps the last one. */
-static void
-test_ports(void **state)
+TEST(test_ports)
 {
 	struct target *t = calloc(1, sizeof(*t));
 
-	(void)state;
 	assert_non_null(t);
 	t->node = "app@127.0.0.1";	/* as it names itself */
 	t->opts.target = strcpy(t->typed, "app@localhost:4370");
@@ -169,17 +153,4 @@ test_ports(void **state)
 	free(t);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_labels_unique),
-		cmocka_unit_test(test_labels_come_late),
-		cmocka_unit_test(test_labels_of_another),
-		cmocka_unit_test(test_missing),
-		cmocka_unit_test(test_missing_set),
-		cmocka_unit_test(test_ports),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -1,12 +1,8 @@
 /* test_term.c - the bounded term reader: values, bounds and hostile input. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <float.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/etf.h"
 #include "kprofd/term.h"
 #include "corpus.h"
@@ -41,12 +37,10 @@ assert_int(const uint8_t *p, size_t n, int64_t want)
 	assert_int_equal(kp_term_finish(&r), KP_OK);
 }
 
-static void
-ints(void **state)
+TEST(ints)
 {
 	struct kp_term r;
 
-	(void)state;
 	assert_int(BYTES(97, 255), 255);
 	assert_int(BYTES(98, 255, 255, 255, 255), -1);
 	assert_int(BYTES(98, 128, 0, 0, 0), INT32_MIN);
@@ -69,12 +63,10 @@ ints(void **state)
 	assert_int_equal(r.err, KP_ESHORT);
 }
 
-static void
-atoms(void **state)
+TEST(atoms)
 {
 	struct kp_term r;
 
-	(void)state;
 	r = raw(BYTES(104, 4, 119, 2, 'o', 'k', 118, 0, 2, 'o', 'k', 115, 2,
 	    'o', 'k', 100, 0, 2, 'o', 'k'));
 	kp_term_tuple_n(&r, 4);
@@ -87,12 +79,10 @@ atoms(void **state)
 }
 
 /* Calls after an error do nothing and keep the first one. */
-static void
-first_error_sticks(void **state)
+TEST(first_error_sticks)
 {
 	struct kp_term r = raw(BYTES(97, 1, 97, 2));
 
-	(void)state;
 	kp_term_atom(&r);
 	assert_int_equal(r.err, KP_EFORMAT);
 	assert_int_equal(kp_term_peek(&r), KP_TERM_NONE);
@@ -104,12 +94,10 @@ first_error_sticks(void **state)
 	assert_int_equal(kp_term_finish(&r), KP_EFORMAT);
 }
 
-static void
-version_and_rest(void **state)
+TEST(version_and_rest)
 {
 	struct kp_term r;
 
-	(void)state;
 	kp_term_begin(&r, "\x83\x6a", 2);
 	kp_term_nil(&r);
 	assert_int_equal(kp_term_finish(&r), KP_OK);
@@ -124,13 +112,11 @@ version_and_rest(void **state)
 	assert_int_equal(r.err, KP_ESHORT);
 }
 
-static void
-pids(void **state)
+TEST(pids)
 {
 	struct kp_term r;
 	struct kp_pid pid;
 
-	(void)state;
 	r = raw(BYTES(88, 119, 3, 'a', '@', 'b', 0, 0, 1, 2, 0, 0, 0, 3, 1, 2, 3,
 	    4));
 	pid = kp_term_pid(&r);
@@ -152,13 +138,11 @@ pids(void **state)
 	    0, 0, 0)), KP_ESHORT);
 }
 
-static void
-lists_and_strings(void **state)
+TEST(lists_and_strings)
 {
 	struct kp_term r;
 	char buf[4];
 
-	(void)state;
 	r = raw(BYTES(106));
 	assert_int_equal(kp_term_list(&r), 0);
 	assert_int_equal(kp_term_finish(&r), KP_OK);
@@ -189,12 +173,10 @@ lists_and_strings(void **state)
 	assert_int_equal(r.err, KP_EFORMAT);
 }
 
-static void
-binaries(void **state)
+TEST(binaries)
 {
 	struct kp_term r = raw(BYTES(109, 0, 0, 0, 2, 'h', 'i'));
 
-	(void)state;
 	assert_true(kp_span_is(kp_term_binary(&r), "hi"));
 	assert_int_equal(kp_term_finish(&r), KP_OK);
 	r = raw(BYTES(77, 0, 0, 0, 1, 3, 0xa0));
@@ -205,10 +187,8 @@ binaries(void **state)
 }
 
 /* A length is believed only as far as there are bytes for it. */
-static void
-lying_lengths(void **state)
+TEST(lying_lengths)
 {
-	(void)state;
 	assert_int_equal(skip_err(BYTES(108, 255, 255, 255, 255)), KP_ESHORT);
 	assert_int_equal(skip_err(BYTES(105, 255, 255, 255, 255, 106)),
 	    KP_ESHORT);
@@ -224,13 +204,11 @@ lying_lengths(void **state)
 	assert_int_equal(skip_err(BYTES(0)), KP_EFORMAT);
 }
 
-static void
-depth(void **state)
+TEST(depth)
 {
 	uint8_t deep[2 * (KP_TERM_DEPTH_MAX + 1) + 1];
 	size_t at_limit = sizeof(deep) - 2;
 
-	(void)state;
 	for (size_t i = 0; i + 1 < sizeof(deep); i += 2) {
 		deep[i] = 104;
 		deep[i + 1] = 1;
@@ -272,10 +250,8 @@ assert_prints(const uint8_t *p, size_t n, const char *want)
 	kp_buf_free(&b);
 }
 
-static void
-printing(void **state)
+TEST(printing)
 {
-	(void)state;
 	assert_prints(BYTES(119, 2, 'o', 'k'), "ok");
 	assert_prints(BYTES(119, 3, 'e', 'n', 'd'), "'end'");
 	assert_prints(BYTES(119, 2, 'o', 0), "'o\\x{0}'");
@@ -324,10 +300,8 @@ print_cut(const uint8_t *p, size_t n, size_t max, const char *want)
 	kp_buf_free(&b);
 }
 
-static void
-printing_is_bounded(void **state)
+TEST(printing_is_bounded)
 {
-	(void)state;
 	print_cut(BYTES(119, 6, 'a', 'b', 'c', 'd', 'e', 'f'), 6, "x=abcdef");
 	print_cut(BYTES(119, 6, 'a', 'b', 'c', 'd', 'e', 'f'), 5, "x=...");
 	print_cut(BYTES(107, 0, 6, 'a', 'b', 'c', 'd', 'e', 'f'), 7,
@@ -340,8 +314,7 @@ printing_is_bounded(void **state)
 }
 
 /* Terms from a real VM: test/fuzz/corpus/term, made by make_corpus.escript */
-static void
-real_terms(void **state)
+TEST(real_terms)
 {
 	static const struct {
 		const char *file, *want;
@@ -365,7 +338,6 @@ real_terms(void **state)
 	uint8_t *p;
 	size_t n;
 
-	(void)state;
 	kp_buf_init(&b, 4096);
 	for (size_t i = 0; i < sizeof(terms) / sizeof(terms[0]); i++) {
 		p = corpus_read("term", terms[i].file, &n);
@@ -380,23 +352,4 @@ real_terms(void **state)
 	kp_buf_free(&b);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ints),
-		cmocka_unit_test(atoms),
-		cmocka_unit_test(first_error_sticks),
-		cmocka_unit_test(version_and_rest),
-		cmocka_unit_test(pids),
-		cmocka_unit_test(lists_and_strings),
-		cmocka_unit_test(binaries),
-		cmocka_unit_test(lying_lengths),
-		cmocka_unit_test(depth),
-		cmocka_unit_test(printing),
-		cmocka_unit_test(printing_is_bounded),
-		cmocka_unit_test(real_terms),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

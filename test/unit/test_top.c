@@ -2,16 +2,12 @@
  * kprof top without a terminal: what bytes are which keys, what keys do to the
  * view, in what order rows stand, and that a frame always fits.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "cases.h"
 #include "text/keys.h"
 #include "text/text.h"
 #include "report/top.h"
@@ -123,10 +119,8 @@ one_key(const char *bytes, size_t n, bool quiet, size_t want_used)
 	return key;
 }
 
-static void
-test_keys(void **state)
+TEST(test_keys)
 {
-	(void)state;
 	assert_int_equal(one_key("q", 1, false, 1), 'q');
 	assert_int_equal(one_key("\t", 1, false, 1), '\t');
 	assert_int_equal(one_key("\0", 1, false, 1), KEY_OTHER);
@@ -144,10 +138,8 @@ test_keys(void **state)
 	assert_int_equal(one_key("\xffq", 2, false, 1), KEY_OTHER);
 }
 
-static void
-test_keys_in_parts(void **state)
+TEST(test_keys_in_parts)
 {
-	(void)state;
 	assert_int_equal(one_key("\x1b", 1, false, 0), KEY_NONE);
 	assert_int_equal(one_key("\x1b[", 2, false, 0), KEY_NONE);
 	assert_int_equal(one_key("\x1b[1;", 4, false, 0), KEY_NONE);
@@ -162,15 +154,13 @@ test_keys_in_parts(void **state)
 }
 
 /* Whatever comes, in whatever pieces: it is taken, and it ends. */
-static void
-test_keys_any(void **state)
+TEST(test_keys_any)
 {
 	uint32_t seed = 1;
 	uint8_t p[KEY_BYTES_MAX];
 	size_t used;
 	int key;
 
-	(void)state;
 	for (int i = 0; i < 200000; i++) {
 		for (size_t k = 0; k < sizeof(p); k++) {
 			seed = seed * 1664525u + 1013904223u;
@@ -189,13 +179,11 @@ test_keys_any(void **state)
 	}
 }
 
-static void
-test_sort_keys(void **state)
+TEST(test_sort_keys)
 {
 	static const char *const order[] = { "requests", "total", "p99",
 		"errors", "share", "name", "http", "db", "\x1b[2Jtpl" };
 
-	(void)state;
 	for (size_t i = 0; i < 9; i++) {
 		assert_string_equal(top_sort_name(&rep, i), order[i]);
 		assert_string_equal(view.sort, order[i]);
@@ -213,10 +201,8 @@ test_sort_keys(void **state)
 	assert_string_equal(view.sort, "total");
 }
 
-static void
-test_order(void **state)
+TEST(test_order)
 {
-	(void)state;
 	top_sort(&rep, &view);
 	assert_string_equal(rows[0].identity, "_total");
 	assert_string_equal(rows[1].identity, "op39");
@@ -249,10 +235,8 @@ test_order(void **state)
 	assert_string_equal(rows[1].identity, "op39");
 }
 
-static void
-test_node_keys(void **state)
+TEST(test_node_keys)
 {
-	(void)state;
 	view.first = 5;
 	assert_int_equal(press('n'), TOP_READ);
 	assert_string_equal(view.node, "a@h");
@@ -273,10 +257,8 @@ test_node_keys(void **state)
 	nodes.n = 2;
 }
 
-static void
-test_other_keys(void **state)
+TEST(test_other_keys)
 {
-	(void)state;
 	strcpy(view.message, "told");
 	assert_int_equal(press('q'), TOP_QUIT);
 	assert_string_equal(view.message, "");
@@ -308,12 +290,10 @@ test_other_keys(void **state)
 }
 
 /* A bound is what was counted; what was estimated from samples looks so. */
-static void
-test_errors_seen_in_part(void **state)
+TEST(test_errors_seen_in_part)
 {
 	struct report_cell *c = &cells[1][0];
 
-	(void)state;
 	c->unseen = 5;
 	c->sampled_calls = c->calls;
 	assert_non_null(strstr(frame(150, 50), " >= 1 "));
@@ -323,14 +303,12 @@ test_errors_seen_in_part(void **state)
 }
 
 /* Every screen at every size: as many lines as asked for, none too wide. */
-static void
-test_fits(void **state)
+TEST(test_fits)
 {
 	const char *s;
 	size_t lines;
 	char line[4096];
 
-	(void)state;
 	strcpy(view.message, "gr\xc3\xbc\xc3\x9f" "e \xe6\x9d\xb1\xe4\xba\xac");
 	for (unsigned w = 1; w < 140; w += w < 50 ? 1 : 7) {
 		for (unsigned h = 1; h < 60; h += h < 30 ? 1 : 5) {
@@ -355,13 +333,11 @@ test_fits(void **state)
 }
 
 /* The first window still runs; what is odd about it is said as well. */
-static void
-test_running(void **state)
+TEST(test_running)
 {
 	static char *hints[] = { "all 12 requests are of the type undefined" };
 	const char *s;
 
-	(void)state;
 	rep.running = true;
 	rep.covered = 4 * KP_NS_PER_S;
 	rep.hints = hints;
@@ -378,12 +354,10 @@ test_running(void **state)
 }
 
 /* Whoever has paused is told how to go on. */
-static void
-test_resume(void **state)
+TEST(test_resume)
 {
 	char was[TOP_TEXT_MAX];
 
-	(void)state;
 	assert_non_null(strstr(frame(120, 40), "  p pause  h help"));
 	strcpy(was, status.targets[0].state);
 	strcpy(status.targets[0].state, "paused");
@@ -391,12 +365,10 @@ test_resume(void **state)
 	strcpy(status.targets[0].state, was);
 }
 
-static void
-test_tiers(void **state)
+TEST(test_tiers)
 {
 	const char *s;
 
-	(void)state;
 	top_sort(&rep, &view);
 	s = frame(120, 40);
 	assert_non_null(strstr(s, "kprof top  all nodes (2)  last 1m  by "
@@ -417,12 +389,10 @@ test_tiers(void **state)
 }
 
 /* The head stays where rows scroll, and the last row is the last. */
-static void
-test_scrolls(void **state)
+TEST(test_scrolls)
 {
 	const char *s;
 
-	(void)state;
 	slow.n = 0;
 	top_sort(&rep, &view);
 	s = frame(100, 20);
@@ -445,12 +415,10 @@ test_scrolls(void **state)
 	slow.n = 3;
 }
 
-static void
-test_narrow(void **state)
+TEST(test_narrow)
 {
 	const char *s;
 
-	(void)state;
 	top_sort(&rep, &view);
 	s = frame(40, 24);
 	/* tiers go first, from the right; rate and time stay */
@@ -459,12 +427,10 @@ test_narrow(void **state)
 	assert_null(strstr(s, "tpl"));
 }
 
-static void
-test_nothing(void **state)
+TEST(test_nothing)
 {
 	const char *s;
 
-	(void)state;
 	data.report = NULL;
 	data.why = "cannot open '\x1b[2J'";
 	status.answered = 0;
@@ -480,12 +446,10 @@ test_nothing(void **state)
 	assert_non_null(strstr(s, "no figures yet"));
 }
 
-static void
-test_many_targets(void **state)
+TEST(test_many_targets)
 {
 	const char *s;
 
-	(void)state;
 	for (size_t i = 0; i < 9; i++) {
 		status.targets[i] = (struct top_target){ .state = "armed",
 			.one_in = 1, .in_flight = 2, .armed = true,
@@ -503,12 +467,10 @@ test_many_targets(void **state)
 }
 
 /* For a file: everything, in any length, and no keys. */
-static void
-test_plain(void **state)
+TEST(test_plain)
 {
 	const char *s;
 
-	(void)state;
 	top_sort(&rep, &view);
 	s = frame(0, 0);
 	assert_non_null(strstr(s, "\nop39  "));
@@ -517,28 +479,4 @@ test_plain(void **state)
 	assert_null(strstr(s, "q end"));
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define T(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
-		T(test_keys),
-		T(test_keys_in_parts),
-		T(test_keys_any),
-		T(test_sort_keys),
-		T(test_order),
-		T(test_node_keys),
-		T(test_other_keys),
-		T(test_errors_seen_in_part),
-		T(test_fits),
-		T(test_running), T(test_resume),
-		T(test_tiers),
-		T(test_scrolls),
-		T(test_narrow),
-		T(test_nothing),
-		T(test_many_targets),
-		T(test_plain),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

@@ -1,12 +1,8 @@
 /* test_trace.c - trace events, real ones first: see make_corpus.escript. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <inttypes.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/etf.h"
 #include "kprofd/trace.h"
 #include "corpus.h"
@@ -93,10 +89,8 @@ assert_batch_reads_as(const char *name)
 	test_free(p);
 }
 
-static void
-real_traces(void **state)
+TEST(real_traces)
 {
-	(void)state;
 	assert_batch_reads_as("small_labels");
 	assert_batch_reads_as("wide_labels");
 	assert_batch_reads_as("exact");
@@ -106,8 +100,7 @@ real_traces(void **state)
 }
 
 /* Every beginning of a batch, and every byte of it changed, is survived. */
-static void
-hostile_batches(void **state)
+TEST(hostile_batches)
 {
 	struct kp_batch b;
 	struct kp_event ev;
@@ -115,7 +108,6 @@ hostile_batches(void **state)
 	uint8_t *p, *copy;
 	size_t n;
 
-	(void)state;
 	p = corpus_read("trace", "exact", &n);
 	for (size_t len = 0; len < n; len++) {
 		copy = malloc(len + 1);
@@ -153,14 +145,12 @@ batch_head(struct kp_buf *b, const char *name, int64_t seq)
 	kp_etf_int(b, 2);
 }
 
-static void
-other_messages(void **state)
+TEST(other_messages)
 {
 	struct kp_batch batch;
 	struct kp_event ev;
 	struct kp_buf b;
 
-	(void)state;
 	batch_head(&b, "kprof_hello", 1);
 	kp_etf_nil(&b);
 	assert_int_equal(kp_batch_begin(&batch, b.p, b.len), KP_ENOENT);
@@ -200,14 +190,12 @@ return_to(struct kp_buf *b, const char *tag, const char *kind, int64_t arity)
 }
 
 /* Good terms that are no events we know are passed whole, one by one. */
-static void
-unknown_elements(void **state)
+TEST(unknown_elements)
 {
 	struct kp_batch batch;
 	struct kp_event ev;
 	struct kp_buf b;
 
-	(void)state;
 	batch_head(&b, "kprof_events", 1);
 	kp_etf_list(&b, 6);
 	kp_etf_int(&b, 3);
@@ -236,8 +224,7 @@ unknown_elements(void **state)
 }
 
 /* Whatever they say of where, or of the heap. */
-static void
-pauses(void **state)
+TEST(pauses)
 {
 	static const struct {
 		const char *tag;
@@ -253,7 +240,6 @@ pauses(void **state)
 	struct kp_event ev;
 	struct kp_buf b;
 
-	(void)state;
 	batch_head(&b, "kprof_events", 1);
 	kp_etf_list(&b, sizeof(v) / sizeof(v[0]));
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
@@ -272,14 +258,12 @@ pauses(void **state)
 }
 
 /* An improper list, and bytes after the end. */
-static void
-bad_ends(void **state)
+TEST(bad_ends)
 {
 	struct kp_batch batch;
 	struct kp_event ev;
 	struct kp_buf b;
 
-	(void)state;
 	batch_head(&b, "kprof_events", 1);
 	kp_etf_list(&b, 1);
 	return_to(&b, "trace_ts", "return_to", 1);
@@ -354,13 +338,11 @@ entry(int64_t weight, int64_t label, int64_t old, struct kp_event *ev)
 	return err;
 }
 
-static void
-entry_limits(void **state)
+TEST(entry_limits)
 {
 	const int64_t top = (INT64_C(1) << 59) - 1;
 	struct kp_event ev;
 
-	(void)state;
 	assert_int_equal(entry(1, top, 1, &ev), KP_OK);
 	assert_int_equal(ev.kind, KP_EV_ENTRY);
 	assert_true(ev.label == (uint64_t)top);
@@ -410,12 +392,10 @@ head(int64_t seq, int64_t sent_at, int64_t queue, int64_t dropped)
  * A peer that lied sent times whose differences overflowed, and counts whose
  * sums did.
  */
-static void
-what_cannot_be(void **state)
+TEST(what_cannot_be)
 {
 	const int64_t most = KP_TARGET_COUNT_MAX, end = KP_TARGET_TIME_MAX;
 
-	(void)state;
 	assert_int_equal(head(most, end - 1, most, most), KP_OK);
 	assert_int_equal(head(0, 1 - end, 0, 0), KP_OK);
 	assert_int_equal(head(most + 1, 0, 0, 0), KP_EFORMAT);
@@ -426,19 +406,4 @@ what_cannot_be(void **state)
 	assert_int_equal(head(0, 0, 0, -1), KP_EFORMAT);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(real_traces),
-		cmocka_unit_test(hostile_batches),
-		cmocka_unit_test(other_messages),
-		cmocka_unit_test(unknown_elements),
-		cmocka_unit_test(pauses),
-		cmocka_unit_test(bad_ends),
-		cmocka_unit_test(entry_limits),
-		cmocka_unit_test(what_cannot_be),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

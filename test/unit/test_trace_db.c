@@ -2,17 +2,13 @@
  * A trace that was added up, in a database: names come from the target, and are
  * clean there, as those of a profile are.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "profile/report/profile_db.h"
 
 static struct kp_span
@@ -33,8 +29,7 @@ is_there(sqlite3 *db, const char *sql, const char *text)
 	sqlite3_finalize(st);
 }
 
-static void
-test_names(void **state)
+TEST(test_names)
 {
 	char dir[] = "/tmp/test_trace_db.XXXXXX", file[64], why[300] = "";
 	struct kp_calls_info info = { .target = "a\x1b@b", .otp = 27 };
@@ -45,7 +40,6 @@ test_names(void **state)
 	sqlite3 *db;
 	bool added;
 
-	(void)state;
 	kp_call_fn_put(t, span("Elixir.My.Repo"), span("all\x1b[2J"), 2, &ev.fn,
 	    &added);
 	kp_call_fn_put(t, span("l\x1b"), span("x"), 0, &ev.other, &added);
@@ -72,10 +66,4 @@ test_names(void **state)
 	kp_call_names_free(t);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names) };
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -6,17 +6,13 @@
  * (/dev/stdout is one) was taken for a file that is not there yet: a trace
  * replaced the link, and nothing came out of the pipe.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "client/client.h"
 #include "client/functions/output_file.h"
 
@@ -85,13 +81,11 @@ holds(const char *path, const char *text)
 	assert_string_equal(is, text);
 }
 
-static void
-pipe_by_link(void **state)
+TEST(pipe_by_link)
 {
 	char is[16] = "", fd[64];
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	snprintf(fd, sizeof(fd), "/proc/self/fd/%d", ends[1]);
 	assert_int_equal(symlink(fd, name), 0);
@@ -104,22 +98,18 @@ pipe_by_link(void **state)
 }
 
 /* A link to what is not there yet names where the trace is to be. */
-static void
-link_ahead(void **state)
+TEST(link_ahead)
 {
-	(void)state;
 	assert_int_equal(symlink(other, name), 0);
 	write_as_trace("trace");
 	assert_true(is_link(name));
 	holds(other, "trace");
 }
 
-static void
-link_to_file(void **state)
+TEST(link_to_file)
 {
 	FILE *f = fopen(other, "w");
 
-	(void)state;
 	assert_non_null(f);
 	fclose(f);
 	assert_int_equal(symlink(other, name), 0);
@@ -128,12 +118,10 @@ link_to_file(void **state)
 	holds(other, "trace");
 }
 
-static void
-new_file(void **state)
+TEST(new_file)
 {
 	struct output_file t;
 
-	(void)state;
 	assert_true(output_file_open(&t, name));
 	assert_int_equal(access(name, F_OK), -1);
 	output_file_close(&t);
@@ -142,15 +130,4 @@ new_file(void **state)
 	holds(name, "trace");
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(pipe_by_link, setup, teardown),
-		cmocka_unit_test_setup_teardown(link_ahead, setup, teardown),
-		cmocka_unit_test_setup_teardown(link_to_file, setup, teardown),
-		cmocka_unit_test_setup_teardown(new_file, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

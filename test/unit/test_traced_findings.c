@@ -1,14 +1,9 @@
 /* test_traced_findings.c - what a check makes of the events and requests of a target. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "daemon/check/traced_findings.h"
 #include "kprofd/etf.h"
 
@@ -144,12 +139,10 @@ got(void)
 	return c;
 }
 
-static void
-requests(void **state)
+TEST(requests)
 {
 	struct kp_check c;
 
-	(void)state;
 	for (uint64_t label = 1; label <= 3; label++) {
 		clause(label == 1 ? 1 : 2);
 		called(KP_EV_ENTRY, WEB, OUTSIDE, label, label - 1);
@@ -175,10 +168,8 @@ requests(void **state)
 }
 
 /* web:handle/2 calls itself, then is called by a function that it calls. */
-static void
-nested(void **state)
+TEST(nested)
 {
-	(void)state;
 	clause(2);
 	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
 	called(KP_EV_ENTRY, WEB, WEB, 2, 1);
@@ -194,10 +185,8 @@ nested(void **state)
  * socket's data do not take away: what it begins then is no call of web:handle/2 by
  * itself, nor is there a function around both.
  */
-static void
-nested_elsewhere(void **state)
+TEST(nested_elsewhere)
 {
-	(void)state;
 	clause(2);
 	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
 	process = 8;
@@ -209,10 +198,8 @@ nested_elsewhere(void **state)
 }
 
 /* As the relay of OTP 25 shows tail calls: one return ends the last of them. */
-static void
-chained(void **state)
+TEST(chained)
 {
-	(void)state;
 	kp_requests_native(rs, node, false);
 	kp_requests_set_otp(rs, node, 25);
 	clause(2);
@@ -225,10 +212,8 @@ chained(void **state)
 	assert_int_equal(got().seen[0].ended, 1);
 }
 
-static void
-tier_calls_itself(void **state)
+TEST(tier_calls_itself)
 {
-	(void)state;
 	clause(2);
 	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
 	for (int i = 0; i < 3; i++)
@@ -241,10 +226,8 @@ tier_calls_itself(void **state)
 }
 
 /* What has no number, or one of no clause, is not counted. */
-static void
-unknown(void **state)
+TEST(unknown)
 {
-	(void)state;
 	clause(3);
 	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
 	clause(-1);
@@ -261,10 +244,8 @@ unknown(void **state)
 	assert_int_equal(got().matched[0] + got().matched[1], 0);
 }
 
-static void
-limit(void **state)
+TEST(limit)
 {
-	(void)state;
 	clause(1);
 	for (uint64_t i = 1; i <= KP_CHECK_CALLS_MAX + 5; i++) {
 		called(KP_EV_ENTRY, WEB, OUTSIDE, i, i - 1);
@@ -286,10 +267,8 @@ explained(const char *want)
 	kp_buf_free(&b);
 }
 
-static void
-example(void **state)
+TEST(example)
 {
-	(void)state;
 	explained("");
 	clause(1);
 	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
@@ -310,19 +289,4 @@ example(void **state)
 	explained("example: web:handle(integer, ...)\n");
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(requests, begin, end),
-		cmocka_unit_test_setup_teardown(nested, begin, end),
-		cmocka_unit_test_setup_teardown(nested_elsewhere, begin, end),
-		cmocka_unit_test_setup_teardown(chained, begin, end),
-		cmocka_unit_test_setup_teardown(tier_calls_itself, begin, end),
-		cmocka_unit_test_setup_teardown(unknown, begin, end),
-		cmocka_unit_test_setup_teardown(limit, begin, end),
-		cmocka_unit_test_setup_teardown(example, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(begin, end)

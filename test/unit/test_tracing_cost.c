@@ -2,13 +2,9 @@
  * What tracing adds, from events of calls that do nothing: the medians, whatever
  * is lost, and nobody else's event is taken.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/label.h"
 #include "kprofd/cost.h"
 
@@ -39,10 +35,8 @@ pair(uint32_t pid, kp_target_ns at, kp_dur_ns inside)
 	assert_true(put(KP_EV_RETURN_TO, pid, at + 40 + 2 * inside, 1, 0));
 }
 
-static void
-test_median(void **state)
+TEST(test_median)
 {
-	(void)state;
 	t = (struct tracing_cost){ 0 };
 	for (int i = 0; i < TRACING_COST_SERIES; i++) {
 		assert_int_equal(t.call, 0);
@@ -53,10 +47,8 @@ test_median(void **state)
 }
 
 /* Some events never came: what is whole counts, with the next series. */
-static void
-test_lost(void **state)
+TEST(test_lost)
 {
-	(void)state;
 	t = (struct tracing_cost){ 0 };
 	for (int i = 0; i < TRACING_COST_LEAST; i++)
 		pair(7, i * 1000, 40);
@@ -73,10 +65,8 @@ test_lost(void **state)
 }
 
 /* Where ends are told of twice, the exact one counts. */
-static void
-test_exact(void **state)
+TEST(test_exact)
 {
-	(void)state;
 	t = (struct tracing_cost){ 0 };
 	for (int i = 0; i < TRACING_COST_SERIES; i++) {
 		put(KP_EV_CALL, 7, i * 1000, 1, OURS);
@@ -90,10 +80,8 @@ test_exact(void **state)
 	assert_int_equal(t.caller, 20);
 }
 
-static void
-test_others(void **state)
+TEST(test_others)
 {
-	(void)state;
 	t = (struct tracing_cost){ 0 };
 	assert_false(put(KP_EV_RETURN_TO, 0, 1, 1, 0));
 	assert_false(put(KP_EV_CALL, 7, 1, 1, LABEL(KP_LABEL_KPROFD, 1021)));
@@ -106,10 +94,8 @@ test_others(void **state)
 }
 
 /* Process ids come round: the next with that id is an ordinary one. */
-static void
-test_reused(void **state)
+TEST(test_reused)
 {
-	(void)state;
 	t = (struct tracing_cost){ 0 };
 	for (int i = 0; i < TRACING_COST_SERIES; i++)
 		pair(7, i * 1000, 40);
@@ -127,14 +113,4 @@ test_reused(void **state)
 	assert_false(put(KP_EV_RETURN_TO, 9, 201001, 1, 0));
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_median), cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_exact), cmocka_unit_test(test_others),
-		cmocka_unit_test(test_reused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -1,13 +1,7 @@
 /* test_vec.c - arrays that grow: room, caps, sizes that overflow, no memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "base/vec.h"
 
 static bool no_memory;
@@ -21,13 +15,11 @@ __wrap_realloc(void *p, size_t n)
 	return no_memory ? NULL : __real_realloc(p, n);
 }
 
-static void
-test_growth(void **state)
+TEST(test_growth)
 {
 	uint32_t *v = NULL, *by_len = NULL;
 	size_t room = 0, times = 0, before;
 
-	(void)state;
 	for (uint32_t n = 0; n < 10000; n++) {
 		before = room;
 		assert_int_equal(vec_room(&v, &room, n, VEC_NO_CAP), KP_OK);
@@ -48,12 +40,10 @@ test_growth(void **state)
 }
 
 /* What shrinks, down to nothing, grows again, from index 1 on too. */
-static void
-test_again(void **state)
+TEST(test_again)
 {
 	uint64_t *v = NULL;
 
-	(void)state;
 	for (size_t from = 0; from < 20; from++)
 		for (size_t n = from; n < 100; n++) {
 			assert_int_equal(vec_room_by_len(&v, n, VEC_NO_CAP),
@@ -63,14 +53,12 @@ test_again(void **state)
 	free(v);
 }
 
-static void
-test_cap(void **state)
+TEST(test_cap)
 {
 	static const size_t caps[] = { 0, 1, 15, 16, 17, 24, 32, 33 };
 	char *v, *by_len;
 	size_t room;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
 		v = by_len = NULL;
 		room = 0;
@@ -95,13 +83,11 @@ struct large {
 	char bytes[1 << 20];
 };
 
-static void
-test_overflow(void **state)
+TEST(test_overflow)
 {
 	struct large *v = malloc(sizeof(*v)), *was = v;
 	size_t room = SIZE_MAX / sizeof(*v) / 2 + 1, had = room;
 
-	(void)state;
 	assert_non_null(v);
 	/* twice as many elements are more bytes than there can be */
 	assert_int_equal(vec_room(&v, &room, room, VEC_NO_CAP), KP_ENOMEM);
@@ -115,13 +101,11 @@ test_overflow(void **state)
 	free(v);
 }
 
-static void
-test_no_memory(void **state)
+TEST(test_no_memory)
 {
 	uint32_t *v = NULL, *by_len = NULL, *was;
 	size_t room = 0;
 
-	(void)state;
 	for (uint32_t n = 0; n < 100; n++) {
 		was = v;
 		no_memory = true;
@@ -145,16 +129,4 @@ test_no_memory(void **state)
 	free(by_len);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_growth),
-		cmocka_unit_test(test_again),
-		cmocka_unit_test(test_cap),
-		cmocka_unit_test(test_overflow),
-		cmocka_unit_test(test_no_memory),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -1,12 +1,8 @@
 /* test_waits.c - servers that answer later, as a target names them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cases.h"
 #include "kprofd/etf.h"
 #include "kprofd/waits.h"
 
@@ -36,8 +32,7 @@ put_server(const char *reg, const char *mod, const char *fun)
 	put_fn(mod, fun, 1);
 }
 
-static void
-names(void **state)
+TEST(names)
 {
 	static const struct {
 		const char *reg, *mod, *fun, *name;
@@ -54,7 +49,6 @@ names(void **state)
 	char name[KP_SERVER_NAME_MAX];
 	struct kp_term r;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		kp_buf_init(&term, 1000);
 		put_server(v[i].reg, v[i].mod, v[i].fun);
@@ -97,12 +91,10 @@ read_one(int64_t waiting, const char *mod, const char *fun, uint32_t arity)
 	return e == KP_OK ? v : NULL;
 }
 
-static void
-reads(void **state)
+TEST(reads)
 {
 	const struct kp_waits *w = read_one(3, "poolboy", "checkout", 3);
 
-	(void)state;
 	assert_string_equal(w->server, "shop_pool");
 	assert_int_equal(w->waiting, 3);
 	assert_string_equal(w->mod, "poolboy");
@@ -115,8 +107,7 @@ reads(void **state)
 	assert_null(read_one(1, "a", "b", 256));
 }
 
-static void
-tiers(void **state)
+TEST(tiers)
 {
 	static const struct {
 		const char *mod, *fun;
@@ -158,7 +149,6 @@ tiers(void **state)
 	struct kp_buf b;
 	char text[200], whole[1000];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		snprintf(text, sizeof(text), "{tiers, [%s]}.", v[i].tiers);
 		assert_int_equal(kp_conf_parse(&conf, text, strlen(text), &d),
@@ -180,14 +170,4 @@ tiers(void **state)
 	}
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names),
-		cmocka_unit_test(reads),
-		cmocka_unit_test(tiers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)
