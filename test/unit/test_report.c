@@ -22,6 +22,7 @@ static struct kp_tier tiers[] = { { .name = "http" }, { .name = "database" },
 	{ .name = "templating" } };
 static const struct kp_conf conf = { .tiers = tiers, .ntiers = 3 };
 static struct kp_buf buf;
+static struct report *r;	/* of the window that was measured last */
 
 static int
 setup(void **state)
@@ -38,6 +39,8 @@ teardown(void **state)
 {
 	(void)state;
 	kp_buf_free(&buf);
+	report_free(r);
+	r = NULL;
 	return 0;
 }
 
@@ -113,25 +116,49 @@ known_window(uint64_t weight)
 	return w;
 }
 
-static struct report *
-report_of(struct kp_window *w)
+static void
+measured(struct kp_window *w)
 {
-	struct report *r;
-
+	report_free(r);
 	assert_int_equal(report_from_window(w, &conf, &r), KP_OK);
 	kp_window_free(w);
-	return r;
 }
 
 static const char *
-table(const struct report *r, enum report_what what, unsigned width)
+out(void)
 {
-	const struct report_opts o = { .what = what, .width = width };
-
-	kp_buf_reset(&buf);
-	report_table(&buf, r, &o);
 	assert_int_equal(buf.err, KP_OK);
 	return kp_buf_cstr(&buf);
+}
+
+static const char *
+table_as(const struct report_opts *o)
+{
+	kp_buf_reset(&buf);
+	report_table(&buf, r, o);
+	return out();
+}
+
+static const char *
+table(enum report_what what)
+{
+	return table_as(&(struct report_opts){ .what = what });
+}
+
+static const char *
+json(void)
+{
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	return out();
+}
+
+static const char *
+csv(void)
+{
+	kp_buf_reset(&buf);
+	report_csv(&buf, r);
+	return out();
 }
 
 #define COVERAGE "2026-11-21 10:00:00 to 10:30:00 UTC (30m), app@host\n"
@@ -139,9 +166,8 @@ table(const struct report *r, enum report_what what, unsigned width)
 
 TEST(test_table)
 {
-	struct report *r = report_of(known_window(1));
-
-	assert_string_equal(table(r, REPORT_BUSY, 0),
+	measured(known_window(1));
+	assert_string_equal(table(REPORT_BUSY),
 	    "              requests   total  share   http  database  templating\n"
 	    "------------------------------------------------------------------\n"
 	    "all requests     1 204   88 ms  100 %  50 ms     20 ms       10 ms\n"
@@ -154,7 +180,7 @@ TEST(test_table)
 	    "add up to total (-what self does)\n" SHARE
 	    "losses: none\n");
 	assert_int_equal(report_sort(r, "http", REPORT_BUSY), KP_OK);
-	assert_string_equal(table(r, REPORT_SELF, 0),
+	assert_string_equal(table(REPORT_SELF),
 	    "              requests   total  share   http  database  templating  no tier\n"
 	    "---------------------------------------------------------------------------\n"
 	    "all requests     1 204   88 ms  100 %  20 ms     20 ms       10 ms    38 ms\n"
@@ -177,36 +203,31 @@ TEST(test_table)
 	assert_string_equal(r->rows[1].identity, "update");
 	assert_true(fabs(r->rows[1].share - 894 * 80.0 / (894 * 80.0 +
 	    310 * 110.0)) < 1e-9);
-	report_free(r);
 }
 
 /* A row that does not add up says so, and why. */
 TEST(test_sum_of_self)
 {
 	struct kp_window *w = known_window(1);
-	struct report *r;
 
 	w->cells[0].self = w->cells[0].w_self = 0;	/* the entry is in http */
 	w->cells[3].self = w->cells[3].w_self += w->cells[0].w_total;
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_SELF, 0), "\nself: the tiers of "
-	    "a row, and the time in no tier, add up to 138 ms, not to total "
-	    "(inclusive), 88 ms: calls that run at the same time, outlast "
-	    "their request or are in two tiers count in full\n"));
-	report_free(r);
+	measured(w);
+	assert_has(table(REPORT_SELF), "\nself: the tiers of a row, and the time "
+	    "in no tier, add up to 138 ms, not to total (inclusive), 88 ms: calls "
+	    "that run at the same time, outlast their request or are in two tiers "
+	    "count in full\n");
 	w = known_window(1);
 	w->cells[3].self = w->cells[3].w_self = 0;
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_SELF, 0), " add up to 68 ms, not "
-	    "to total (inclusive), 88 ms: the end of some calls was not seen"));
-	report_free(r);
+	measured(w);
+	assert_has(table(REPORT_SELF), " add up to 68 ms, not to total "
+	    "(inclusive), 88 ms: the end of some calls was not seen");
 }
 
 /* What one type has too much and another too little cancels out in all of them. */
 TEST(test_sum_of_one)
 {
 	struct kp_window *w = known_window(1);
-	struct report *r;
 
 	for (size_t i = 0; i < w->ncells; i++) {
 		struct kp_cell *c = &w->cells[i];
@@ -216,39 +237,37 @@ TEST(test_sum_of_one)
 		    strcmp(c->identity, "_total") != 0)
 			c->self = c->w_self += more * 894 * 10 * MS;
 	}
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_SELF, 0), " add up to total "
-	    "(inclusive), but not in each: those of update to 70 ms, not to "
-	    "80 ms: the end of some calls was not seen"));
-	report_free(r);
+	measured(w);
+	assert_has(table(REPORT_SELF), " add up to total (inclusive), but not in "
+	    "each: those of update to 70 ms, not to 80 ms: the end of some calls "
+	    "was not seen");
 }
 
 /* The range is from the first window to the last, and does not show gaps. */
 TEST(test_gaps)
 {
-	struct report *r = report_of(known_window(1));
-
+	measured(known_window(1));
 	r->start = T0;
 	r->end = T0 + 24 * 3600 * S;
 	r->windows = 1140;		/* of 10 s each */
 	r->covered = 11400 * S;
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
-	    " UTC (1d), covered 3h10m of 1d, app@host\n"));
+	assert_has(table(REPORT_BUSY), " UTC (1d), covered 3h10m of 1d, "
+	    "app@host\n");
 	/* a window that is missing is not worth a word */
 	r->windows = 8639;
 	r->covered = 86390 * S;
-	assert_null(strstr(table(r, REPORT_BUSY, 0), "covered"));
+	assert_lacks(table(REPORT_BUSY), "covered");
 	r->windows = 8638;
 	r->covered = 86380 * S;
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "covered 23h59m40s of"));
-	report_free(r);
+	assert_has(table(REPORT_BUSY), "covered 23h59m40s of");
 }
 
 TEST(test_narrow)
 {
-	struct report *r = report_of(known_window(1));
+	const struct report_opts narrow = { .what = REPORT_CALLS, .width = 40 };
 
-	assert_string_equal(table(r, REPORT_CALLS, 40),
+	measured(known_window(1));
+	assert_string_equal(table_as(&narrow),
 	    "              requests   total  share\n"
 	    "-------------------------------------\n"
 	    "all requests     1 204   88 ms  100 %\n"
@@ -268,7 +287,6 @@ TEST(test_narrow)
 	    "share: of the 105.6 s that all requests\n"
 	    "  took, added up\n"
 	    "losses: none\n");
-	report_free(r);
 }
 
 /*
@@ -278,7 +296,6 @@ TEST(test_narrow)
 TEST(test_no_time)
 {
 	struct kp_window *w = known_window(1);
-	struct report *r;
 
 	for (size_t i = 0; i < w->ncells; i++) {
 		struct kp_cell *c = &w->cells[i];
@@ -291,43 +308,34 @@ TEST(test_no_time)
 				c->w_total = c->w_busy = c->w_self = 0;
 		}
 	}
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
-	    "  70 ms         ?       10 ms\n"));
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "\nno time for 26 "
-	    "% of the calls of database: their end was not seen\n"));
-	assert_null(strpbrk(table(r, REPORT_CALLS, 0), "?"));
-	assert_null(strpbrk(table(r, REPORT_ASYNC, 0), "?"));
-	assert_null(strstr(kp_buf_cstr(&buf), "no time"));
-	report_free(r);
+	measured(w);
+	assert_has(table(REPORT_BUSY), "  70 ms         ?       10 ms\n");
+	assert_has(table(REPORT_BUSY), "\nno time for 26 % of the calls of "
+	    "database: their end was not seen\n");
+	assert_null(strpbrk(table(REPORT_CALLS), "?"));
+	assert_null(strpbrk(table(REPORT_ASYNC), "?"));
+	assert_lacks(out(), "no time");
 }
 
 TEST(test_percentiles)
 {
 	const struct report_opts o = { .percentiles = true };
-	struct report *r = report_of(known_window(1));
 
-	report_table(&buf, r, &o);
+	measured(known_window(1));
+	table_as(&o);
 	/* the rank of the median is update's; buckets are 2 % wide */
-	assert_non_null(strstr(kp_buf_cstr(&buf),
+	assert_has(out(),
 	    "\nhttp          calls   mean    p50    p90    p99    max\n"
 	    "------------------------------------------------------\n"
 	    "all requests  1 204  50 ms  43 ms  70 ms  70 ms  70 ms\n"
 	    "update          894  43 ms  43 ms  43 ms  43 ms  43 ms\n"
-	    "create          310  70 ms  70 ms  70 ms  70 ms  70 ms\n"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\nwhole request  requests"));
-	report_free(r);
+	    "create          310  70 ms  70 ms  70 ms  70 ms  70 ms\n");
+	assert_has(out(), "\nwhole request  requests");
 	/* of the requests the VM's count is there, of calls an estimate */
-	r = report_of(known_window(10));
-	kp_buf_reset(&buf);
-	report_table(&buf, r, &o);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\nall requests    12 040   88 ms "));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\nupdate          ~8 940   80 ms "));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\nall requests  ~12 040  50 ms  43 ms "));
-	report_free(r);
+	measured(known_window(10));
+	assert_has(table_as(&o), "\nall requests    12 040   88 ms ");
+	assert_has(out(), "\nupdate          ~8 940   80 ms ");
+	assert_has(out(), "\nall requests  ~12 040  50 ms  43 ms ");
 }
 
 /* One of ten requests was measured: what its messages stand for is no count. */
@@ -341,12 +349,11 @@ TEST(test_messages_estimated)
 
 	assert_int_equal(kp_hist_add(&c.hist, MS, 300), KP_OK);
 	assert_int_equal(messages_table(&buf, &waits, &cover, 0), KP_OK);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\ndb:loop/1      ~300        ~30   300.000    1.000 "));
+	assert_has(out(), "\ndb:loop/1      ~300        ~30   300.000    1.000 ");
 	c.w_messages = 30;
 	kp_buf_reset(&buf);
 	assert_int_equal(messages_table(&buf, &waits, &cover, 0), KP_OK);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\ndb:loop/1        30 "));
+	assert_has(out(), "\ndb:loop/1        30 ");
 	kp_hist_free(&c.hist);
 }
 
@@ -354,7 +361,6 @@ TEST(test_messages_estimated)
 TEST(test_below_the_table)
 {
 	struct kp_window *w = known_window(10);
-	struct report *r;
 
 	w->entry_calls = 12050;
 	w->losses.n[KP_LOSS_SAMPLED_OUT] = 10836;
@@ -364,31 +370,26 @@ TEST(test_below_the_table)
 	w->cells[6].w_async_calls = 3010;
 	w->cells[0].w_async_calls = 3010;
 	w->cells[0].w_async = w->cells[6].w_async = 12040 * MS;
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
-	    "all requests    12 050   88 ms  1.0 ms  100 %  50 ms     20 ms "
-	    "      10 ms\n"));
+	measured(w);
+	assert_has(table(REPORT_BUSY), "all requests    12 050   88 ms  1.0 ms  "
+	    "100 %  50 ms     20 ms       10 ms\n");
 	/* what was sampled out is estimated, identity by identity */
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\nupdate          ~8 940 "));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\ncreate          ~3 100 "));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\nrequests: the VM counted all; each type has those that were "
-	    "measured, for which the sampled ones stand: ~12 040 in all"
+	assert_has(out(), "\nupdate          ~8 940 ");
+	assert_has(out(), "\ncreate          ~3 100 ");
+	assert_has(out(), "\nrequests: the VM counted all; each type has those "
+	    "that were measured, for which the sampled ones stand: ~12 040 in all"
 	    "\nshare: of the 1 056 s that all requests took, added up"
-	    "\nsampling: 1 204 of 12 050 requests, as the VM counted them, "
-	    "were measured; the table estimates all (~: an estimated "
-	    "count)\n"
-	    "after: time after the request's end, 1.0 ms per request (in a "
-	    "tier's column: +), not in total; 7.7 % of the calls began after it\n"
+	    "\nsampling: 1 204 of 12 050 requests, as the VM counted them, were "
+	    "measured; the table estimates all (~: an estimated count)\n"
+	    "after: time after the request's end, 1.0 ms per request (in a tier's "
+	    "column: +), not in total; 7.7 % of the calls began after it\n"
 	    "losses:\n"
 	    "      10 836 requests  passed over by sampling; the others stand for "
 	    "them (sampled_out)\n"
-	    "           3 calls     not measured: they belong to no request "
-	    "of the last 30 s (stale)\n"));
-	assert_non_null(strstr(table(r, REPORT_ASYNC, 0),
-	    "all requests    12 050   88 ms  1.0 ms  100 %     -    1.0 ms "
-	    "          -\n"));
-	report_free(r);
+	    "           3 calls     not measured: they belong to no request of the "
+	    "last 30 s (stale)\n");
+	assert_has(table(REPORT_ASYNC), "all requests    12 050   88 ms  1.0 ms  "
+	    "100 %     -    1.0 ms           -\n");
 }
 
 /*
@@ -398,53 +399,41 @@ TEST(test_below_the_table)
 TEST(test_unmeasured)
 {
 	struct kp_window *w = known_window(1);
-	struct report *r;
 
 	w->entry_calls = 1492;
 	w->losses.n[KP_LOSS_UNSEEN] = 288;
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
-	    "\nnot measured       288       -      -      -         -"
-	    "           -\n"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\nrequests: the VM counted all; "
-	    "each type has those that were measured; the others are \"not "
-	    "measured\", and times are of those measured\n"));
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"requests\":1492,"
-	    "\"requests_known\":true,\"entry_calls\":1492,\"sampled\":1204,"
-	    "\"unmeasured_requests\":288,"));
-	kp_buf_reset(&buf);
-	report_csv(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",_not_measured,_total,288,,"));
-	report_free(r);
+	measured(w);
+	assert_has(table(REPORT_BUSY), "\nnot measured       288       -      "
+	    "-      -         -           -\n");
+	assert_has(out(), "\nrequests: the VM counted all; each type has those "
+	    "that were measured; the others are \"not measured\", and times are of "
+	    "those measured\n");
+	assert_has(json(), "\"requests\":1492,\"requests_known\":true,"
+	    "\"entry_calls\":1492,\"sampled\":1204,\"unmeasured_requests\":288,");
+	assert_has(csv(), ",_not_measured,_total,288,,");
 
 	/* by sampling, and tracing was off for half of them */
 	w = known_window(10);
 	w->entry_calls = 24000;
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "\nnot measured "));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\nsampling: 1 204 of 24 000 "
-	    "requests, as the VM counted them, were measured; the table "
-	    "estimates the ~12 040 that were made while tracing was on "));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "measured, for which the sampled "
-	    "ones stand: ~12 040 in all; the others are "));
-	report_free(r);
+	measured(w);
+	assert_has(table(REPORT_BUSY), "\nnot measured ");
+	assert_has(out(), "\nsampling: 1 204 of 24 000 requests, as the VM counted "
+	    "them, were measured; the table estimates the ~12 040 that were made "
+	    "while tracing was on ");
+	assert_has(out(), "measured, for which the sampled ones stand: ~12 040 in "
+	    "all; the others are ");
 
 	/* by chance, and not known */
 	w = known_window(10);
 	w->entry_calls = 12050;
-	r = report_of(w);
-	assert_null(strstr(table(r, REPORT_BUSY, 0), "not measured"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "stand: ~12 040 in all\n"));
+	measured(w);
+	assert_lacks(table(REPORT_BUSY), "not measured");
+	assert_has(out(), "stand: ~12 040 in all\n");
 	r->filtered = true;
-	assert_null(strstr(table(r, REPORT_BUSY, 0), "requests: "));
-	assert_non_null(strstr(kp_buf_cstr(&buf), " that requests of all types "
-	    "took, added up\n"));
-	report_free(r);
-	r = report_of(known_window(1));	/* they add up */
-	assert_null(strstr(table(r, REPORT_BUSY, 0), "requests: "));
-	report_free(r);
+	assert_lacks(table(REPORT_BUSY), "requests: ");
+	assert_has(out(), " that requests of all types took, added up\n");
+	measured(known_window(1));	/* they add up */
+	assert_lacks(table(REPORT_BUSY), "requests: ");
 }
 
 /* The VM's own count stands for all, where it counted all and nobody chose. */
@@ -460,7 +449,6 @@ TEST(test_known)
 		{ 1203, 0, 12040, false },	/* fewer than were measured */
 	};
 	struct kp_window *w;
-	struct report *r;
 	bool known;
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
@@ -468,26 +456,21 @@ TEST(test_known)
 		w->sampled = 1204;
 		w->entry_calls = t[i].calls;
 		w->losses.n[KP_LOSS_UNCOUNTED] = t[i].lost;
-		r = report_of(w);
+		measured(w);
 		assert_int_equal(report_requests(r, 0, &known), t[i].requests);
 		assert_int_equal(known, t[i].known);
 		assert_int_equal(report_requests(r, 1, &known), 8940);
 		assert_false(known);
-		kp_buf_reset(&buf);
-		report_json(&buf, r);
-		assert_non_null(strstr(kp_buf_cstr(&buf), t[i].known ?
-		    "\"requests\":12050,\"requests_known\":true,"
-		    "\"entry_calls\":12050" :
-		    "\"requests\":12040,\"requests_known\":false,"));
-		assert_non_null(strstr(table(r, REPORT_BUSY, 0), t[i].known ?
-		    "\nall requests    12 050 " : "\nall requests   ~12 040 "));
-		report_free(r);
+		assert_has(json(), t[i].known ? "\"requests\":12050,"
+		    "\"requests_known\":true,\"entry_calls\":12050" :
+		    "\"requests\":12040,\"requests_known\":false,");
+		assert_has(table(REPORT_BUSY), t[i].known ?
+		    "\nall requests    12 050 " : "\nall requests   ~12 040 ");
 	}
 	/* Nothing was sampled out. */
-	r = report_of(known_window(1));
+	measured(known_window(1));
 	report_requests(r, 1, &known);
 	assert_true(known);
-	report_free(r);
 }
 
 static struct kp_window *
@@ -513,7 +496,6 @@ hostile_window(void)
 TEST(test_after)
 {
 	struct kp_window *w = known_window(1);
-	struct report *r;
 
 	for (size_t i = 0; i < w->ncells; i++) {
 		if (strcmp(w->cells[i].tier, "templating") != 0 &&
@@ -524,28 +506,22 @@ TEST(test_after)
 		w->cells[i].async = w->cells[i].w_async =
 		    (int64_t)w->cells[i].requests * 18 * MS;
 	}
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
-	    "              requests   total  after  share   http  database"
-	    "    templating\n"));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "all requests     1 204   88 ms  18 ms  100 %  50 ms     20 ms  "
-	    "10 ms +18 ms\n"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\nafter: time after the "
-	    "request's end, 18 ms per request (in a tier's column: +), "
-	    "not in total; 33 % of the calls outlast it\n"));
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"outlasting\":1204,"
-	    "\"after_ms\":21672,\"after_per_request_ms\":18,"));
-	report_free(r);
+	measured(w);
+	assert_has(table(REPORT_BUSY), "              requests   total  after  "
+	    "share   http  database    templating\n");
+	assert_has(out(), "all requests     1 204   88 ms  18 ms  100 %  50 ms     "
+	    "20 ms  10 ms +18 ms\n");
+	assert_has(out(), "\nafter: time after the request's end, 18 ms per "
+	    "request (in a tier's column: +), not in total; 33 % of the calls "
+	    "outlast it\n");
+	assert_has(json(), "\"outlasting\":1204,\"after_ms\":21672,"
+	    "\"after_per_request_ms\":18,");
 }
 
 /* Of a node that only works on after requests of others: per which request? */
 TEST(test_after_alone)
 {
 	struct kp_window *w = new_window(2);
-	struct report *r;
 
 	for (size_t i = 0; i < 2; i++) {
 		w->cells[w->ncells++] = (struct kp_cell){ .min = -1,
@@ -554,16 +530,13 @@ TEST(test_after_alone)
 			.w_async_calls = 3, .async = 60 * MS,
 			.w_async = 60 * MS };
 	}
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "\nafter: time after "
-	    "the request's end, 60 ms in all; 100 % of the calls began after "
-	    "it\n"));
-	report_free(r);
+	measured(w);
+	assert_has(table(REPORT_BUSY), "\nafter: time after the request's end, 60 "
+	    "ms in all; 100 % of the calls began after it\n");
 }
 
 TEST(test_csv)
 {
-	struct report *r = report_of(hostile_window());
 	static const char *const lines[] = {
 		"start,end,identity,tier,requests,calls,",
 		"\n2026-11-21T10:00:00.000Z,2026-11-21T10:30:00.000Z,_total,"
@@ -576,87 +549,43 @@ TEST(test_csv)
 		",\xef\xbf\xbd\xef\xbf\xbd,http,2,", ",,http,1,",
 	};
 
-	report_csv(&buf, r);
+	measured(hostile_window());
+	csv();
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		if (strstr(kp_buf_cstr(&buf), lines[i]) == NULL)
-			fail_msg("no '%s' in\n%s", lines[i],
-			    kp_buf_cstr(&buf));
-	assert_null(strchr(kp_buf_cstr(&buf), '\x1b'));
-	report_free(r);
+		assert_has(out(), lines[i]);
+	assert_null(strchr(out(), '\x1b'));
 }
 
 /* The window still runs: the table says so, and programs are told. */
 TEST(test_running)
 {
-	struct report *r = report_of(hostile_window());
-
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"running\":false,"));
-	assert_null(strstr(table(r, REPORT_BUSY, 0), "running"));
+	measured(hostile_window());
+	assert_has(json(), "\"running\":false,");
+	assert_lacks(table(REPORT_BUSY), "running");
 	r->running = true;
 	r->covered = 4 * KP_NS_PER_S;
 	r->left = 6 * KP_NS_PER_S;
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "\nrunning window: 4 s "
-	    "so far; it is stored when it ends, in 6 s\n"));
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"running\":true,"));
-	kp_buf_reset(&buf);
-	report_csv(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",running,counted_calls,missed_calls,missing\n"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",known,0,1,,0,0\n"));
-	report_free(r);
+	assert_has(table(REPORT_BUSY), "\nrunning window: 4 s so far; it is stored "
+	    "when it ends, in 6 s\n");
+	assert_has(json(), "\"running\":true,");
+	assert_has(csv(), ",running,counted_calls,missed_calls,missing\n");
+	assert_has(out(), ",known,0,1,,0,0\n");
 }
 
 TEST(test_json)
 {
-	struct report *r = report_of(hostile_window());
 	const char *s;
 
-	report_json(&buf, r);
-	s = kp_buf_cstr(&buf);
+	measured(hostile_window());
+	s = json();
 	/* one line, whatever the names hold */
 	assert_ptr_equal(strchr(s, '\n'), s + buf.len - 1);
 	assert_null(strchr(s, '\x1b'));
-	assert_non_null(strstr(s, "\"identity\":\"\\u001b[31m\\n\""));
-	assert_non_null(strstr(s, "\"identity\":\"\xef\xbf\xbd\xef\xbf\xbd\""));
-	assert_non_null(strstr(s, "{\"tier\":\"http\",\"requests\":9,"
-	    "\"calls\":9,\"raised\":0,\"unfinished\":0,\"ambiguous\":0,"
-	    "\"async_calls\":0,\"total_ms\":36,\"mean_ms\":4,"));
-	report_free(r);
-}
-
-static struct report *
-report_of_raised(uint32_t weight, uint64_t raised, uint64_t unknown)
-{
-	struct kp_window *w = new_window(1);
-
-	w->cells[w->ncells] = cell("_total", "_total", 100 / weight, weight,
-	    5 * MS);
-	w->cells[w->ncells].w_raised = raised;
-	w->cells[w->ncells++].w_unknown_outcomes = unknown;
-	return report_of(w);
-}
-
-static void
-assert_raised(uint32_t weight, uint64_t raised, uint64_t unknown,
-    const char *json, const char *csv, const char *line)
-{
-	struct report *r = report_of_raised(weight, raised, unknown);
-
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), json));
-	kp_buf_reset(&buf);
-	report_csv(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), csv));
-	table(r, REPORT_BUSY, 0);
-	if (line == NULL)
-		assert_null(strstr(kp_buf_cstr(&buf), "errors:"));
-	else
-		assert_non_null(strstr(kp_buf_cstr(&buf), line));
-	report_free(r);
+	assert_has(s, "\"identity\":\"\\u001b[31m\\n\"");
+	assert_has(s, "\"identity\":\"\xef\xbf\xbd\xef\xbf\xbd\"");
+	assert_has(s, "{\"tier\":\"http\",\"requests\":9,\"calls\":9,\"raised\":0,"
+	    "\"unfinished\":0,\"ambiguous\":0,\"async_calls\":0,\"total_ms\":36,"
+	    "\"mean_ms\":4,");
 }
 
 /*
@@ -665,20 +594,42 @@ assert_raised(uint32_t weight, uint64_t raised, uint64_t unknown,
  */
 TEST(test_outcomes_not_seen)
 {
-	assert_raised(10, 0, 100, "\"raised\":null,", ",100,100,,0,0,",
-	    "\nerrors: not seen: the native probe sees it");
-	assert_raised(1, 7, 90, "\"raised\":7,", ",100,100,7,0,0,",
-	    "\nerrors: at least 7 of the requests raised; of others it is not "
-	    "seen: the native probe sees it");
-	/* one in ten was measured, and three of them may have raised */
-	assert_raised(10, 30, 10, "\"raised\":30,", ",100,100,30,0,0,",
-	    "\nerrors: ~30 or more of the requests raised; of others it is "
-	    "not seen: the native probe sees it");
-	assert_raised(1, 7, 0, "\"raised_seen\":\"known\"", ",100,100,7,0,0,",
-	    "\nerrors: 7 of the requests raised (7.0 %)\n");
-	assert_raised(10, 7, 0, "\"raised_seen\":\"known\"", ",100,100,7,0,0,",
-	    "\nerrors: ~7 of the requests raised (7.0 %)\n");
-	assert_raised(10, 0, 0, "\"raised\":0,", ",100,100,0,0,0,", NULL);
+	static const struct {
+		uint32_t weight;
+		uint64_t raised, unknown;
+		const char *json, *csv, *line;
+	} v[] = {
+		{ 10, 0, 100, "\"raised\":null,", ",100,100,,0,0,", "\nerrors: not "
+		    "seen: the native probe sees it" },
+		{ 1, 7, 90, "\"raised\":7,", ",100,100,7,0,0,", "\nerrors: at least 7 "
+		    "of the requests raised; of others it is not seen: the native "
+		    "probe sees it" },
+		/* one in ten was measured, and three of them may have raised */
+		{ 10, 30, 10, "\"raised\":30,", ",100,100,30,0,0,", "\nerrors: ~30 or "
+		    "more of the requests raised; of others it is not seen: the "
+		    "native probe sees it" },
+		{ 1, 7, 0, "\"raised_seen\":\"known\"", ",100,100,7,0,0,",
+		    "\nerrors: 7 of the requests raised (7.0 %)\n" },
+		{ 10, 7, 0, "\"raised_seen\":\"known\"", ",100,100,7,0,0,",
+		    "\nerrors: ~7 of the requests raised (7.0 %)\n" },
+		{ 10, 0, 0, "\"raised\":0,", ",100,100,0,0,0,", NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct kp_window *w = new_window(1);
+
+		w->cells[w->ncells] = cell("_total", "_total", 100 / v[i].weight,
+		    v[i].weight, 5 * MS);
+		w->cells[w->ncells].w_raised = v[i].raised;
+		w->cells[w->ncells++].w_unknown_outcomes = v[i].unknown;
+		measured(w);
+		assert_has(json(), v[i].json);
+		assert_has(csv(), v[i].csv);
+		if (v[i].line == NULL)
+			assert_lacks(table(REPORT_BUSY), "errors:");
+		else
+			assert_has(table(REPORT_BUSY), v[i].line);
+	}
 }
 
 /* Of ten calls, so many for each way to end; the rest returned. */
@@ -718,7 +669,6 @@ TEST(test_missing)
 {
 	struct kp_window *w = new_window(2);
 	struct kp_cell *all = &w->cells[0], *c = &w->cells[1];
-	struct report *r;
 
 	*all = cell("_total", "_total", 70, 10, 10 * MS);
 	*c = cell("database", "_total", 12, 10, MS);
@@ -730,35 +680,29 @@ TEST(test_missing)
 	c->counted = 710;
 	c->strayed = 5;
 	c->missed = 450;
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_CALLS, 0), "  database !"));
-	assert_non_null(strstr(table(r, REPORT_CALLS, 0), "\n! database: 0.17 "
-	    "calls per request and 0.86 after it, where the VM counted 710, "
-	    "1.00 per request; about 0.64 per request lost their token: a "
-	    "process was answered because of another request"));
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"missing\":[{\"tier\":"
-	    "\"database\",\"counted_calls\":710,\"counted_requests\":710,"
-	    "\"calls\":120,\"async_calls\":600,\"missed_calls\":450}]"));
-	kp_buf_reset(&buf);
-	report_csv(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",0,0,710,450,1\n"));
+	measured(w);
+	assert_has(table(REPORT_CALLS), "  database !");
+	assert_has(table(REPORT_CALLS), "\n! database: 0.17 calls per request and "
+	    "0.86 after it, where the VM counted 710, 1.00 per request; about 0.64 "
+	    "per request lost their token: a process was answered because of "
+	    "another request");
+	assert_has(json(), "\"missing\":[{\"tier\":\"database\","
+	    "\"counted_calls\":710,\"counted_requests\":710,\"calls\":120,"
+	    "\"async_calls\":600,\"missed_calls\":450}]");
+	assert_has(csv(), ",0,0,710,450,1\n");
 	/* more than the VM counted cannot be missing */
 	r->rows[0].cells[2].missed = 6000;
-	assert_non_null(strstr(table(r, REPORT_CALLS, 0), "about 0.83 per"));
+	assert_has(table(REPORT_CALLS), "about 0.83 per");
 	/* calls outside of requests are no strayed ones */
 	r->rows[0].cells[2].sampled_calls = 12;
 	r->rows[0].cells[2].counted = 100000;
 	r->rows[0].cells[2].strayed = 2;
-	assert_null(strstr(table(r, REPORT_CALLS, 0), "!"));
+	assert_lacks(table(REPORT_CALLS), "!");
 	r->rows[0].cells[2].strayed = 5;
 	r->rows[0].cells[2].missed = 5;
 	r->rows[0].cells[2].counted = 710;
-	assert_null(strstr(table(r, REPORT_CALLS, 0), "!"));
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"missing\":[],"));
+	assert_lacks(table(REPORT_CALLS), "!");
+	assert_has(json(), "\"missing\":[],");
 	/*
 	 * If all workers are taken no token comes back, as if the calls were
 	 * made outside of requests.
@@ -766,14 +710,11 @@ TEST(test_missing)
 	r->rows[0].cells[2].calls = r->rows[0].cells[2].async_calls = 0;
 	r->rows[0].cells[2].strayed = 0;
 	r->rows[0].cells[2].sampled_calls = r->rows[0].cells[2].sampled_async = 0;
-	assert_non_null(strstr(table(r, REPORT_CALLS, 0), "\nnot in requests: "
-	    "710 calls of database, 1.00 per request: the VM counted them"));
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"missed_calls\":null}]"));
+	assert_has(table(REPORT_CALLS), "\nnot in requests: 710 calls of database, "
+	    "1.00 per request: the VM counted them");
+	assert_has(json(), "\"missed_calls\":null}]");
 	r->rows[0].cells[0].sampled_requests = 19;	/* may be chance */
-	assert_null(strstr(table(r, REPORT_CALLS, 0), "not in requests"));
-	report_free(r);
+	assert_lacks(table(REPORT_CALLS), "not in requests");
 }
 
 /* In a step whose outcomes are all unknown none can be seen, which is not 0. */
@@ -790,10 +731,9 @@ TEST(test_series_seen)
 			.cells = &cells[i] };
 	kp_buf_reset(&buf);
 	assert_int_equal(series_json(&buf, &s, NULL, NULL), KP_OK);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\"unknown_outcomes\":[5,0,0]"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"raised\":[null,2,2],"
-	    "\"errors\":[null,2,2],\"raised_seen\":[\"not_seen\",\"at_least\",\"known\"]"));
+	assert_has(out(), "\"unknown_outcomes\":[5,0,0]");
+	assert_has(out(), "\"raised\":[null,2,2],\"errors\":[null,2,2],"
+	    "\"raised_seen\":[\"not_seen\",\"at_least\",\"known\"]");
 }
 
 /*
@@ -821,7 +761,6 @@ TEST(test_outcomes_after_the_end)
 		    "\"raised_seen\":\"at_least\"" },
 	};
 	struct kp_window *w;
-	struct report *r;
 	struct kp_cell *c;
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
@@ -834,19 +773,16 @@ TEST(test_outcomes_after_the_end)
 		c->w_async_unknown = v[i].unknown;
 		w->cells[0].w_async_unknown = v[i].unknown;
 		c->w_async_unfinished = 3;
-		r = report_of(w);
-		assert_null(strstr(table(r, REPORT_BUSY, 0), "no time for"));
+		measured(w);
+		assert_lacks(table(REPORT_BUSY), "no time for");
 		r->rows[0].cells[1].async_unfinished = 168;
-		assert_non_null(strstr(table(r, REPORT_BUSY, 0), "no time for "
-		    "20 % of the calls of http after the end: their end was"));
+		assert_has(table(REPORT_BUSY), "no time for 20 % of the calls of "
+		    "http after the end: their end was");
 		r->rows[0].cells[1].async_unfinished = 3;
-		kp_buf_reset(&buf);
-		report_json(&buf, r);
-		assert_non_null(strstr(kp_buf_cstr(&buf), v[i].json));
+		assert_has(json(), v[i].json);
 		/* requests are not to blame for what they left behind */
-		assert_non_null(strstr(kp_buf_cstr(&buf), "\"tier\":\"_total\","
-		    "\"requests\":100,\"calls\":100,\"raised\":0,"));
-		report_free(r);
+		assert_has(out(), "\"tier\":\"_total\",\"requests\":100,"
+		    "\"calls\":100,\"raised\":0,");
 	}
 }
 
@@ -858,7 +794,6 @@ TEST(test_percentiles_after_the_end)
 {
 	const struct report_opts o = { .percentiles = true };
 	struct kp_window *w = new_window(3);
-	struct report *r;
 	struct kp_cell *c;
 
 	for (int i = 0; i < 3; i++) {
@@ -874,23 +809,15 @@ TEST(test_percentiles_after_the_end)
 		    KP_OK);
 		c->async_max = 36 * MS;
 	}
-	r = report_of(w);
-	kp_buf_reset(&buf);
-	report_table(&buf, r, &o);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "all requests              6  5.0 ms  5.0 ms  5.0 ms  5.0 ms  "
-	    "5.0 ms\n"));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "all requests, after  26 292       -   20 ms   35 ms   35 ms   "
-	    "36 ms\n"));
+	measured(w);
+	assert_has(table_as(&o), "all requests              6  5.0 ms  5.0 ms  5.0 ms  "
+	    "5.0 ms  5.0 ms\n");
+	assert_has(out(), "all requests, after  26 292       -   20 ms   35 ms   "
+	    "35 ms   36 ms\n");
 	/* not of requests, and not of a tier without such calls */
-	assert_null(strstr(strstr(kp_buf_cstr(&buf), ", after") + 1,
-	    ", after"));
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"p99_ms\":5,"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"async_max_ms\":36,"));
-	report_free(r);
+	assert_lacks(strstr(out(), ", after") + 1, ", after");
+	assert_has(json(), "\"p99_ms\":5,");
+	assert_has(out(), "\"async_max_ms\":36,");
 }
 
 /*
@@ -900,42 +827,33 @@ TEST(test_percentiles_after_the_end)
 TEST(test_raised_inside)
 {
 	struct kp_window *w = known_window(1);
-	struct report *r = report_of(known_window(1));
 
-	assert_null(strstr(table(r, REPORT_SELF, 0), "errors"));
-	report_free(r);
+	measured(known_window(1));
+	assert_lacks(table(REPORT_SELF), "errors");
 	/* of database, of all and of update; of http, a part is not seen */
 	w->cells[6].w_raised = w->cells[8].w_raised = 45;
 	w->cells[3].w_raised = w->cells[5].w_raised = 7;
 	w->cells[3].w_unknown_outcomes = w->cells[5].w_unknown_outcomes = 9;
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_SELF, 0), "\n"
+	measured(w);
+	assert_has(table(REPORT_SELF), "\n"
 	    "errors        requests  http  database\n"
 	    "--------------------------------------\n"
 	    "all requests       0 %  >= 7     3.7 %\n"
 	    "--------------------------------------\n"
-	    "update             0 %  >= 7     5.0 %\n\n"));
-	report_free(r);
+	    "update             0 %  >= 7     5.0 %\n\n");
 }
 
 /* Nothing measured: still a report, that says so. */
 TEST(test_empty)
 {
-	struct report *r = report_of(new_window(1));
-
+	measured(new_window(1));
 	assert_true(report_empty(r));
 	assert_int_equal(r->nrows, 1);
-	table(r, REPORT_BUSY, 0);
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\"rows\":[{\"identity\":\"_total\",\"requests\":0,"
-	    "\"requests_known\":true,\"share\":null,"
-	    "\"tiers\":[]}]"));
-	report_free(r);
-	r = report_of(known_window(1));
+	table(REPORT_BUSY);
+	assert_has(json(), "\"rows\":[{\"identity\":\"_total\",\"requests\":0,"
+	    "\"requests_known\":true,\"share\":null,\"tiers\":[]}]");
+	measured(known_window(1));
 	assert_false(report_empty(r));
-	report_free(r);
 }
 
 static struct kp_query *
@@ -956,46 +874,54 @@ stored(char *path, struct kp_window *w)
 	return q;
 }
 
+static void
+from_db(struct kp_query *q, const struct kp_query_range *range)
+{
+	report_free(r);
+	assert_int_equal(report_from_db(q, range, &r), KP_OK);
+}
+
 /* What a database gives is what the window gave, to the last character. */
 TEST(test_from_db)
 {
 	struct kp_query_range range = { .until = INT64_MAX };
-	struct report *live = report_of(known_window(10)), *r;
 	struct kp_query *q;
-	char path[64], *text;
+	char path[64], *as_table, *as_json;
 
+	measured(known_window(10));
+	as_table = strdup(table(REPORT_BUSY));
+	as_json = strdup(json());
 	q = stored(path, known_window(10));
-	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
-	text = strdup(table(live, REPORT_BUSY, 0));
-	assert_string_equal(table(r, REPORT_BUSY, 0), text);
-	free(text);
-	kp_buf_reset(&buf);
-	report_json(&buf, live);
-	text = strdup(kp_buf_cstr(&buf));
-	kp_buf_reset(&buf);
-	report_json(&buf, r);
-	assert_string_equal(kp_buf_cstr(&buf), text);
-	free(text);
-	report_free(r);
-	report_free(live);
-
+	from_db(q, &range);
+	assert_string_equal(table(REPORT_BUSY), as_table);
+	assert_string_equal(json(), as_json);
+	free(as_table);
+	free(as_json);
 	/* chosen identities are added up */
 	range.identity_glob = "cr*";
-	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
+	from_db(q, &range);
 	assert_int_equal(r->nrows, 2);
 	assert_int_equal(r->rows[0].cells[0].requests, 3100);
 	assert_int_equal(r->rows[0].cells[1].p50, 70 * MS);
-	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "all of these"));
+	assert_has(table(REPORT_BUSY), "all of these");
 	/* and their share is that of all requests, chosen or not */
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "all of these    ~3 100  110 ms   32 %  70 ms "));
-	report_free(r);
+	assert_has(out(), "all of these    ~3 100  110 ms   32 %  70 ms ");
 	range.identity_glob = "_total";
-	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
+	from_db(q, &range);
 	assert_true(report_empty(r));
-	report_free(r);
 	kp_query_close(q);
 	unlink(path);
+}
+
+static const char *
+tree(const struct kp_query_tree *t, const struct kp_query_sum *cover, bool as_json)
+{
+	kp_buf_reset(&buf);
+	if (as_json)
+		tree_json(&buf, t, cover);
+	else
+		tree_text(&buf, t, cover, 0);
+	return out();
 }
 
 TEST(test_tree)
@@ -1015,8 +941,7 @@ TEST(test_tree)
 		.calls = calls, .ncalls = 3 };
 
 	cover.losses.n[KP_LOSS_TREE] = 2;
-	tree_text(&buf, &t, &cover, 0);
-	assert_string_equal(kp_buf_cstr(&buf),
+	assert_string_equal(tree(&t, &cover, false),
 	    "request 42: create on app@host\n"
 	    "2026-11-21 10:00:00.000 UTC, 300 ms, returned, 3 calls, stands "
 	    "for 10 requests, started inside another request\n\n"
@@ -1039,53 +964,37 @@ TEST(test_tree)
 	    "keep (tree)\n");
 	kp_buf_reset(&buf);
 	cover = (struct kp_query_sum){ 0 };
-	tree_text(&buf, &t, &cover, 0);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\nlosses: not known, its window is no longer kept\n"));
+	assert_has(tree(&t, &cover, false), "\nlosses: not known, its window is no longer kept\n");
 	cover = (struct kp_query_sum){ .windows = 1, .start = T0,
 		.end = T0 + 10 * S };
 	cover.losses.n[KP_LOSS_TREE] = 2;
-	kp_buf_reset(&buf);
-	tree_json(&buf, &t, &cover);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\"windows\":{\"n\":1,\"start\":\"2026-11-21T10:00:00.000Z\","
-	    "\"end\":\"2026-11-21T10:00:10.000Z\",\"losses\":[{\"cause\":"
-	    "\"tree\",\"lost\":2,"));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\"label\":\"288230376151711744\",\"parent_label\":\"3\""));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "{\"seq\":1,\"parent\":0,\"depth\":1,\"start_ms\":1.5,"
+	assert_has(tree(&t, &cover, true), "\"windows\":{\"n\":1,"
+	    "\"start\":\"2026-11-21T10:00:00.000Z\","
+	    "\"end\":\"2026-11-21T10:00:10.000Z\",\"losses\":[{\"cause\":\"tree\","
+	    "\"lost\":2,");
+	assert_has(out(), "\"label\":\"288230376151711744\","
+	    "\"parent_label\":\"3\"");
+	assert_has(out(), "{\"seq\":1,\"parent\":0,\"depth\":1,\"start_ms\":1.5,"
 	    "\"total_ms\":240,\"self_ms\":240,\"tier\":\"database\","
 	    "\"call\":\"db:query/2\\u001b\",\"pid\":\"<0.7.0>\","
 	    "\"node\":\"app@host\",\"outcome\":\"raised\",\"async\":false,"
-	    "\"outlasts\":false,\"after_ms\":null}"));
+	    "\"outlasts\":false,\"after_ms\":null}");
 	/* It goes on for 18 ms after the end. */
 	calls[1].start = 78 * MS;
-	kp_buf_reset(&buf);
-	tree_text(&buf, &t, &cover, 0);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "start ms  total ms  "
-	    "after ms  self ms  process  "));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "  78.000   240.000    "
-	    "18.000  240.000  <0.7.0>"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\nafter ms: of 1 call that "
-	    "outlasts the request, the time after its end\n"));
-	kp_buf_reset(&buf);
-	tree_json(&buf, &t, &cover);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\"after_ms\":18}"));
+	assert_has(tree(&t, &cover, false), "start ms  total ms  after ms  self ms  process  ");
+	assert_has(out(), "  78.000   240.000    18.000  240.000  <0.7.0>");
+	assert_has(out(), "\nafter ms: of 1 call that outlasts the request, the "
+	    "time after its end\n");
+	assert_has(tree(&t, &cover, true), "\"after_ms\":18}");
 	calls[1].start = 1500000;
 	/* On another node than it began on. */
 	calls[1].node = "db@host";
-	kp_buf_reset(&buf);
-	tree_text(&buf, &t, &cover, 0);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "self ms  process  node     outcome   tier      function\n"));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
+	assert_has(tree(&t, &cover, false), "self ms  process  node     outcome   tier      "
+	    "function\n");
+	assert_has(out(),
 	    "  40.000  <0.5.0>           returned  http      My.Web.handle/2\n"
-	    "   1.500   240.000  240.000  <0.7.0>  db@host  raised    "));
-	kp_buf_reset(&buf);
-	tree_json(&buf, &t, &cover);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\"pid\":\"<0.7.0>\",\"node\":\"db@host\","));
+	    "   1.500   240.000  240.000  <0.7.0>  db@host  raised    ");
+	assert_has(tree(&t, &cover, true), "\"pid\":\"<0.7.0>\",\"node\":\"db@host\",");
 }
 
 /*
@@ -1096,7 +1005,6 @@ TEST(test_less_tracing)
 {
 	struct kp_window *w = new_window(3);
 	const struct report_cell *c;
-	struct report *r;
 
 	w->cells[w->ncells++] = cell("_total", "_total", 10, 1, 100000);
 	w->cells[w->ncells++] = cell("http", "_total", 10, 1, 90000);
@@ -1104,40 +1012,35 @@ TEST(test_less_tracing)
 	w->cells[1].w_inside = w->cells[1].w_made = 100;
 	w->cost.traced_call = 4000;
 	w->cost.traced_caller = 1000;
-	r = report_of(w);
-	assert_non_null(strstr(table(r, REPORT_TOTAL, 0), "tracing adds to each "
-	    "call of http about 54 us of its 90 us, database about 4.0 us "
-	    "of its 9.0 us (-less-tracing subtracts it)"));
-	assert_null(strstr(kp_buf_cstr(&buf), "~"));
+	measured(w);
+	assert_has(table(REPORT_TOTAL), "tracing adds to each call of http about "
+	    "54 us of its 90 us, database about 4.0 us of its 9.0 us "
+	    "(-less-tracing subtracts it)");
+	assert_lacks(out(), "~");
 	assert_true(report_less_tracing(r));
 	c = &r->rows[0].cells[1];
 	assert_int_equal(c->mean, 36000);
 	assert_int_equal(c->self, 450000 - 10 * 4000 - 100 * 1000);
 	assert_int_equal(r->rows[0].cells[2].mean, 5000);
 	assert_int_equal(r->rows[0].cells[2].self, 45000 - 40000);
-	assert_non_null(strstr(table(r, REPORT_TOTAL, 0), "~36 us"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "~ estimated: less what "
-	    "tracing adds, about 4.0 us to a traced call and 1.0 us more to "
-	    "its caller"));
+	assert_has(table(REPORT_TOTAL), "~36 us");
+	assert_has(out(), "~ estimated: less what tracing adds, about 4.0 us to a "
+	    "traced call and 1.0 us more to its caller");
 	/* the share is that of what is left, of what is left */
-	assert_non_null(strstr(kp_buf_cstr(&buf), "  100 %"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\nshare: of the ~960 us "
-	    "that all requests took"));
-	report_free(r);
+	assert_has(out(), "  100 %");
+	assert_has(out(), "\nshare: of the ~960 us that all requests took");
 
 	/* never below nothing; and not measured is no 0 */
 	w = new_window(1);
 	w->cells[w->ncells++] = cell("http", "_total", 1, 1, 3000);
 	w->cost.traced_call = 4000;
-	r = report_of(w);
+	measured(w);
 	assert_true(report_less_tracing(r));
 	assert_int_equal(r->rows[0].cells[1].mean, 0);
 	assert_int_equal(r->rows[0].cells[1].self, 0);
-	report_free(r);
-	r = report_of(known_window(1));
+	measured(known_window(1));
 	assert_int_equal(r->rows[0].cells[1].tracing, -1);
 	assert_false(report_less_tracing(r));
-	report_free(r);
 }
 
 TESTS(setup, teardown)

@@ -120,7 +120,6 @@ written(void (*put)(struct kp_buf *b, const struct stack_view *v),
 	return kp_buf_cstr(&out);
 }
 
-
 static void
 feed_some(void)
 {
