@@ -247,7 +247,7 @@ clean:
 help:
 	@echo 'make          build kprofd and kprof below build/'
 	@echo 'make demo     profile a sample application, and print its report'
-	@echo 'make test     every test that a fresh machine can run: 25 minutes'
+	@echo 'make test     every test that a fresh machine can run: half an hour'
 	@echo 'make check    tests for every change, under two minutes'
 	@echo 'make deb      Debian packages of them: build/kprofd_$(VERSION)_*.deb'
 	@echo 'make install  PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'

@@ -1,5 +1,5 @@
 # The tests come in three sizes (test/README.md): `make check` takes under two minutes,
-# `make test` under 25 and runs all that a fresh machine can run; tests that take hours
+# `make test` half an hour, and runs all that a fresh machine can run; tests that take hours
 # or need more are run by name.
 
 CHECKS := unit erlang-test replay client-test purity mutants-fit
