@@ -33,6 +33,10 @@ void kp_buf_u8(struct kp_buf *b, uint8_t v);
 /* big-endian, as in the external term format and in distribution frames */
 void kp_buf_be16(struct kp_buf *b, uint16_t v);
 void kp_buf_be32(struct kp_buf *b, uint32_t v);
+/* LEB128, as in DWARF and protobuf: 7 bits a byte, the lowest first. */
+void kp_buf_varint(struct kp_buf *b, uint64_t v);
+/* The same of a signed number, as protobuf's sint64: 0, -1, 1, -2 ... */
+void kp_buf_zigzag(struct kp_buf *b, int64_t v);
 void kp_buf_be64(struct kp_buf *b, uint64_t v);
 void kp_buf_str(struct kp_buf *b, const char *s);
 void kp_buf_printf(struct kp_buf *b, const char *fmt, ...)

@@ -50,7 +50,7 @@ struct kp_moment kp_moment_now(void);
  * further one, 30 s at most.  A success that lasts as long as the last wait resets it to
  * 0.5 s; a shorter one does not.  All zero: nothing has failed yet.
  *
- * There is no jitter: a node has one kprofd, so no two of them wait in step.
+ * It needs no jitter: one kprofd connects to a node, so no two wait in step.
  */
 struct kp_backoff {
 	kp_dur_ns last;

@@ -88,6 +88,20 @@ kp_buf_be16(struct kp_buf *b, uint16_t v)
 }
 
 void
+kp_buf_varint(struct kp_buf *b, uint64_t v)
+{
+	for (; v > 0x7f; v >>= 7)
+		kp_buf_u8(b, (uint8_t)(v | 0x80));
+	kp_buf_u8(b, (uint8_t)v);
+}
+
+void
+kp_buf_zigzag(struct kp_buf *b, int64_t v)
+{
+	kp_buf_varint(b, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
+}
+
+void
 kp_buf_be32(struct kp_buf *b, uint32_t v)
 {
 	uint8_t a[4] = { (uint8_t)(v >> 24), (uint8_t)(v >> 16),

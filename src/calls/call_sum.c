@@ -152,7 +152,7 @@ clock_of(struct kp_calls_sum *s, uint32_t proc, uint32_t caller, uint32_t fn)
 	return &s->clocks[s->nclocks++];
 }
 
-/* Its number; its parent's where there is no room. */
+/* Returns the number of the new path, or its parent's where there is no room. */
 static uint32_t
 path_add(struct kp_calls_sum *s, const struct kp_calls_path *p)
 {

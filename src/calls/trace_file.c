@@ -12,27 +12,11 @@
 /* ---- writing ---- */
 
 static void
-put_number(struct kp_buf *b, uint64_t v)
-{
-	while (v >= 0x80) {
-		kp_buf_u8(b, (uint8_t)(v | 0x80));
-		v >>= 7;
-	}
-	kp_buf_u8(b, (uint8_t)v);
-}
-
-static void
-put_signed(struct kp_buf *b, int64_t v)
-{
-	put_number(b, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
-}
-
-static void
 put_text(struct kp_buf *b, const char *s)
 {
 	size_t n = strlen(s);
 
-	put_number(b, n);
+	kp_buf_varint(b, n);
 	kp_buf_put(b, s, n);
 }
 
@@ -46,8 +30,8 @@ kp_calls_write_begin(struct kp_calls_writer *w, struct kp_buf *b,
 	kp_buf_u8(b, KP_CALLS_VERSION);
 	kp_buf_u8(b, 'T');
 	put_text(b, info->target);
-	put_number(b, info->otp);
-	put_signed(b, info->offset);
+	kp_buf_varint(b, info->otp);
+	kp_buf_zigzag(b, info->offset);
 }
 
 static void
@@ -61,7 +45,7 @@ define_fns(struct kp_calls_writer *w, const struct kp_call_names *t,
 		kp_buf_u8(w->b, 'F');
 		put_text(w->b, f->mod);
 		put_text(w->b, f->fun);
-		put_number(w->b, f->arity);
+		kp_buf_varint(w->b, f->arity);
 	}
 }
 
@@ -75,7 +59,7 @@ define_nodes(struct kp_calls_writer *w, const struct kp_call_names *t,
 		nd = &t->nodes[w->nodes];
 		kp_buf_u8(w->b, 'M');
 		put_text(w->b, nd->name);
-		put_number(w->b, nd->otp);
+		kp_buf_varint(w->b, nd->otp);
 	}
 }
 
@@ -90,9 +74,9 @@ define_procs(struct kp_calls_writer *w, const struct kp_call_names *t,
 		define_nodes(w, t, p->node);
 		kp_buf_u8(w->b, p->node > 0 ? 'p' : 'P');
 		if (p->node > 0)
-			put_number(w->b, p->node);
-		put_number(w->b, p->id);
-		put_number(w->b, p->serial);
+			kp_buf_varint(w->b, p->node);
+		kp_buf_varint(w->b, p->id);
+		kp_buf_varint(w->b, p->serial);
 	}
 }
 
@@ -108,33 +92,33 @@ kp_calls_write(struct kp_calls_writer *w, const struct kp_call_names *t,
 		define_procs(w, t, ev->other);
 	if (ev->args.n > 0) {
 		kp_buf_u8(w->b, 'A');
-		put_number(w->b, ev->args.n);
+		kp_buf_varint(w->b, ev->args.n);
 		kp_buf_put(w->b, ev->args.p, ev->args.n);
 	}
 	kp_buf_u8(w->b, (uint8_t)ev->kind);
-	put_number(w->b, ev->proc);
-	put_signed(w->b, ev->ts - w->last);
+	kp_buf_varint(w->b, ev->proc);
+	kp_buf_zigzag(w->b, ev->ts - w->last);
 	w->last = ev->ts;
 	switch (ev->kind) {
 	case KP_CALL_CALL:
 	case KP_CALL_SPAWN:
-		put_number(w->b, ev->fn);
-		put_number(w->b, ev->other);
+		kp_buf_varint(w->b, ev->fn);
+		kp_buf_varint(w->b, ev->other);
 		break;
 	case KP_CALL_RETURN_TO:
 	case KP_CALL_IN:
 	case KP_CALL_OUT:
-		put_number(w->b, ev->fn);
+		kp_buf_varint(w->b, ev->fn);
 		break;
 	case KP_CALL_REQUEST:
-		put_number(w->b, ev->other);
+		kp_buf_varint(w->b, ev->other);
 		break;
 	case KP_CALL_SEND:
 	case KP_CALL_RECEIVE:
-		put_number(w->b, ev->request);
-		put_number(w->b, ev->serial);
+		kp_buf_varint(w->b, ev->request);
+		kp_buf_varint(w->b, ev->serial);
 		if (ev->kind == KP_CALL_RECEIVE)
-			put_number(w->b, ev->other);
+			kp_buf_varint(w->b, ev->other);
 		break;
 	default:
 		break;
@@ -147,9 +131,9 @@ kp_calls_write_clock(struct kp_calls_writer *w, const struct kp_call_names *t,
 {
 	define_nodes(w, t, node);
 	kp_buf_u8(w->b, 'O');
-	put_number(w->b, node);
-	put_signed(w->b, t->nodes[node].offset);
-	put_number(w->b, (uint64_t)t->nodes[node].error);
+	kp_buf_varint(w->b, node);
+	kp_buf_zigzag(w->b, t->nodes[node].offset);
+	kp_buf_varint(w->b, (uint64_t)t->nodes[node].error);
 }
 
 void
@@ -158,8 +142,8 @@ kp_calls_write_why(struct kp_calls_writer *w, const struct kp_call_names *t,
 {
 	define_nodes(w, t, node);
 	kp_buf_u8(w->b, 'W');
-	put_number(w->b, node);
-	put_number(w->b, t->nodes[node].end);
+	kp_buf_varint(w->b, node);
+	kp_buf_varint(w->b, t->nodes[node].end);
 }
 
 void
@@ -168,16 +152,16 @@ kp_calls_write_begun(struct kp_calls_writer *w, const struct kp_call_names *t,
 {
 	define_nodes(w, t, node);
 	kp_buf_u8(w->b, 'B');
-	put_number(w->b, request);
-	put_number(w->b, node);
+	kp_buf_varint(w->b, request);
+	kp_buf_varint(w->b, node);
 }
 
 void
 kp_calls_write_same(struct kp_calls_writer *w, uint32_t request, uint32_t as)
 {
 	kp_buf_u8(w->b, 'S');
-	put_number(w->b, request);
-	put_number(w->b, as);
+	kp_buf_varint(w->b, request);
+	kp_buf_varint(w->b, as);
 }
 
 void
@@ -191,18 +175,18 @@ kp_calls_write_end(struct kp_calls_writer *w, const struct kp_call_names *t,
 		if (name == NULL)
 			continue;
 		kp_buf_u8(w->b, 'N');
-		put_number(w->b, i);
+		kp_buf_varint(w->b, i);
 		put_text(w->b, name);
 	}
 	if (info->requests > 0) {
 		kp_buf_u8(w->b, 'Q');
-		put_number(w->b, info->requests);
-		put_number(w->b, info->begun);
-		put_number(w->b, info->ended);
+		kp_buf_varint(w->b, info->requests);
+		kp_buf_varint(w->b, info->begun);
+		kp_buf_varint(w->b, info->ended);
 	}
 	kp_buf_u8(w->b, 'E');
-	put_number(w->b, info->end);
-	put_number(w->b, info->lost);
+	kp_buf_varint(w->b, info->end);
+	kp_buf_varint(w->b, info->lost);
 }
 
 /* ---- reading ---- */

@@ -260,24 +260,16 @@ text_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
 /* ---- protobuf ---- */
 
 static void
-put_varint(struct kp_buf *b, uint64_t v)
-{
-	for (; v >= 0x80; v >>= 7)
-		kp_buf_u8(b, (uint8_t)(v | 0x80));
-	kp_buf_u8(b, (uint8_t)v);
-}
-
-static void
 put_key(struct kp_buf *b, unsigned field, unsigned type)
 {
-	put_varint(b, field << 3 | type);
+	kp_buf_varint(b, field << 3 | type);
 }
 
 static void
 put_uint(struct kp_buf *b, unsigned field, uint64_t v)
 {
 	put_key(b, field, VARINT);
-	put_varint(b, v);
+	kp_buf_varint(b, v);
 }
 
 static uint64_t
@@ -307,7 +299,7 @@ static void
 put_bytes(struct kp_buf *b, unsigned field, const void *p, size_t n)
 {
 	put_key(b, field, BYTES);
-	put_varint(b, n);
+	kp_buf_varint(b, n);
 	kp_buf_put(b, p, n);
 }
 
@@ -338,7 +330,7 @@ flush(struct prom *x)
 		return;
 	if (x->family.err != KP_OK && x->out->err == KP_OK)
 		x->out->err = x->family.err;
-	put_varint(x->out, x->family.len);
+	kp_buf_varint(x->out, x->family.len);
 	kp_buf_put(x->out, x->family.p, x->family.len);
 	kp_buf_reset(&x->family);
 	x->m = NULL;
@@ -428,7 +420,7 @@ put_native(struct kp_buf *b, const struct kp_hist *h)
 		put_message(b, HIST_SPAN, &span);
 		last = first + (int32_t)(end - at);
 		for (uint32_t i = at; i < end; i++) {
-			put_varint(&deltas, zigzag((int64_t)(h->n[i] -
+			kp_buf_varint(&deltas, zigzag((int64_t)(h->n[i] -
 			    before)));
 			before = h->n[i];
 		}

@@ -247,16 +247,6 @@ kp_hist_quantile_within(const struct kp_hist *h, double q, kp_dur_ns min,
 	return d < min ? min : d > max ? max : d;
 }
 
-static void
-put_varint(struct kp_buf *b, uint64_t v)
-{
-	while (v >= 0x80) {
-		kp_buf_u8(b, (uint8_t)(v | 0x80));
-		v >>= 7;
-	}
-	kp_buf_u8(b, (uint8_t)v);
-}
-
 void
 kp_hist_write(const struct kp_hist *h, struct kp_buf *out)
 {
@@ -269,11 +259,10 @@ kp_hist_write(const struct kp_hist *h, struct kp_buf *out)
 		end--;
 	lo = first < end ? h->lo + (int32_t)first : 0;
 	kp_buf_u8(out, KP_HIST_VERSION);
-	put_varint(out, lo < 0 ? 2 * (uint64_t)-(int64_t)lo - 1 :
-	    2 * (uint64_t)lo);
-	put_varint(out, end - first);
+	kp_buf_zigzag(out, lo);
+	kp_buf_varint(out, end - first);
 	while (first < end)
-		put_varint(out, h->n[first++]);
+		kp_buf_varint(out, h->n[first++]);
 }
 
 struct in {

@@ -30,26 +30,11 @@ enum { HAS_GC = 1, HAS_OUT = 2 };
 /* ---- writing ---- */
 
 static void
-put_number(struct kp_buf *b, uint64_t v)
-{
-	for (; v > 0x7f; v >>= 7)
-		kp_buf_u8(b, (uint8_t)(v | 0x80));
-	kp_buf_u8(b, (uint8_t)v);
-}
-
-/* Zig-zag: also of times before 1970, and of -1. */
-static void
-put_signed(struct kp_buf *b, int64_t v)
-{
-	put_number(b, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
-}
-
-static void
 put_string(struct kp_buf *b, const char *s)
 {
 	size_t n = strlen(s);
 
-	put_number(b, n);
+	kp_buf_varint(b, n);
 	kp_buf_put(b, s, n + 1);
 }
 
@@ -60,7 +45,7 @@ put_hist(struct kp_buf *b, const struct kp_hist *h)
 
 	kp_buf_init(&hist, KP_HIST_BYTES_MAX);
 	kp_hist_write(h, &hist);
-	put_number(b, hist.len);
+	kp_buf_varint(b, hist.len);
 	kp_buf_put(b, hist.p, hist.len);
 	if (hist.err != KP_OK && b->err == KP_OK)
 		b->err = hist.err;
@@ -78,7 +63,7 @@ put_cell(struct kp_buf *b, const struct kp_cell *c)
 	    (c->has_out ? HAS_OUT : 0)));
 	for (size_t i = 0; i < NFIGURES; i++) {
 		memcpy(&v, (const char *)c + figures[i], sizeof(v));
-		put_signed(b, v);
+		kp_buf_zigzag(b, v);
 	}
 	put_hist(b, &c->hist);
 	put_hist(b, &c->async_hist);
@@ -88,23 +73,23 @@ void
 live_windows_put_head(struct kp_buf *b, uint64_t closed, kp_dur_ns left)
 {
 	put_string(b, KP_VERSION);
-	put_number(b, closed);
-	put_signed(b, left);
+	kp_buf_varint(b, closed);
+	kp_buf_zigzag(b, left);
 }
 
 void
 live_windows_put(struct kp_buf *b, const struct kp_window *w)
 {
 	put_string(b, w->node);
-	put_signed(b, w->start);
-	put_signed(b, w->end);
-	put_number(b, w->entry_calls);
-	put_number(b, w->sampled);
-	put_signed(b, w->cost.traced_call);
-	put_signed(b, w->cost.traced_caller);
+	kp_buf_zigzag(b, w->start);
+	kp_buf_zigzag(b, w->end);
+	kp_buf_varint(b, w->entry_calls);
+	kp_buf_varint(b, w->sampled);
+	kp_buf_zigzag(b, w->cost.traced_call);
+	kp_buf_zigzag(b, w->cost.traced_caller);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
-		put_number(b, w->losses.n[i]);
-	put_number(b, w->ncells);
+		kp_buf_varint(b, w->losses.n[i]);
+	kp_buf_varint(b, w->ncells);
 	for (size_t i = 0; i < w->ncells; i++)
 		put_cell(b, &w->cells[i]);
 }

@@ -441,8 +441,9 @@ kp_query_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
 
 /* ---- the requests of the latest run, as they are written ---- */
 
-enum kp_err
-kp_request_tail_run(struct kp_query *q, struct kp_request_tail *f)
+/* Finds the latest run; moves f to its beginning if it is a new one. */
+static enum kp_err
+tail_run(struct kp_query *q, struct kp_request_tail *f)
 {
 	struct kp_request_tail now = { .run = 0 };
 	struct read rd;
@@ -467,7 +468,7 @@ enum kp_err
 kp_request_tail_next(struct kp_query *q, struct kp_request_tail *f, int64_t *ids,
     size_t max, size_t *n, int64_t *newest)
 {
-	enum kp_err err = kp_request_tail_run(q, f);
+	enum kp_err err = tail_run(q, f);
 	struct read rd;
 
 	*n = 0;

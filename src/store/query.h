@@ -338,8 +338,6 @@ struct kp_request_tail {
 					   it */
 };
 
-/* Finds the latest run; moves f to its beginning if it is a new one. */
-enum kp_err kp_request_tail_run(struct kp_query *q, struct kp_request_tail *f);
 /*
  * Gets ids of slow requests after f->request, at most max, in order; *newest is
  * the last one.  Ids missing between two were deleted before they were read, as

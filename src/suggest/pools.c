@@ -217,8 +217,9 @@ suggest_pools_free(struct suggest_pools *p)
 
 /* ---- work ---- */
 
-bool
-suggest_pool_stays(const struct suggest_pool *p)
+/* Do its children stay? */
+static bool
+pool_stays(const struct suggest_pool *p)
 {
 	return p->members > 0 && p->gone * STAYS <= p->members;
 }
@@ -251,7 +252,7 @@ suggest_pools_sample(struct suggest_pools *p, uint64_t proc, bool works,
 		return false;
 	if (works)
 		pool->work = sat_add(pool->work, time);
-	return suggest_pool_stays(pool) && !pool->ports;
+	return pool_stays(pool) && !pool->ports;
 }
 
 /* The module of a function's name, such as My.Worker.init/1; "" if it has none. */
@@ -288,7 +289,7 @@ suggest_pools_mark(const struct suggest_pools *p,
 	for (size_t i = 0; i < p->n; i++) {
 		module_of(p->v[i].child, mod, sizeof(mod));
 		for (uint32_t k = KP_FN_FIRST; k < t->nfns &&
-		     suggest_pool_stays(&p->v[i]); k++)
+		     pool_stays(&p->v[i]); k++)
 			fns[k].pool |= strcmp(t->fns[k].mod, mod) == 0 ||
 			    strcmp(t->fns[k].mod, p->v[i].owner) == 0;
 	}
@@ -333,7 +334,7 @@ put_pool(const struct suggest_pool *p, kp_dur_ns span, struct kp_buf *b)
 		    p->parents, "process"));
 	kp_buf_printf(b, ": %s of ", text_count(x, p->count));
 	text_put(b, p->child);
-	if (!suggest_pool_stays(p)) {
+	if (!pool_stays(p)) {
 		kp_buf_str(b, ", which come and go.\n");
 		return;
 	}

@@ -56,8 +56,6 @@ struct suggest_pools {
  */
 enum kp_err suggest_pools_read(struct suggest_pools *p, struct kp_term *r);
 void suggest_pools_free(struct suggest_pools *p);
-/* Do its children stay? */
-bool suggest_pool_stays(const struct suggest_pool *p);
 /*
  * Adds a sample of a process; returns whether that is a pool's worker which is asked
  * by others in the node: one with a socket of its own may serve a client.

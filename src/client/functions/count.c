@@ -181,7 +181,7 @@ command_of(const char *line)
 	return STDIN_NONE;
 }
 
-/* The next command; STDIN_NONE: there is no complete line with one. */
+/* Returns the next command, or STDIN_NONE while no whole line has one. */
 static enum stdin_command
 take_line(void)
 {

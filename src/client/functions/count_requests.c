@@ -598,7 +598,7 @@ put_remarks(const struct limits *l, const struct tracer_end *end,
 		.requests = (uint32_t)l->o->requests, .begun = end->begun,
 		.ended = end->ended };
 	struct trace_view v = { .sum = l->sum, .info = &info,
-		.queue_most = true };	/* there is no option for it */
+		.queue_most = true };	/* no option limits the queue */
 	struct kp_buf b, line;
 	char count[TEXT_MAX];
 	const char *at;
