@@ -251,6 +251,6 @@ help:
 	@echo 'make check    tests for every change, under two minutes'
 	@echo 'make deb      Debian packages of them: build/kprofd_$(VERSION)_*.deb'
 	@echo 'make install  PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
-	@echo 'make help-dev lists all the others'
+	@echo 'make help-dev lists what you need to change it'
 
 include erlang/kprof/library.mk priv/install.mk priv/debian.mk test/tests.mk
