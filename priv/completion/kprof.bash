@@ -8,15 +8,26 @@ _kprof_commands()
 	"$1" -h 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\).*/\1/p'
 }
 
+# What -h of a command prints; the options of a connection are on a page of their own.
+_kprof_help()
+{
+	local lines=$("$1" "$2" -h 2>/dev/null)
+
+	case $lines in
+	*'help connection'*) lines+=$'\n'$("$1" help connection) ;;
+	esac
+	printf '%s\n' "$lines"
+}
+
 _kprof_options()
 {
-	"$1" "$2" -h 2>/dev/null | sed -n 's/^  \(-[a-z-]*\).*/\1/p'
+	_kprof_help "$1" "$2" | sed -n 's/^  \(-[a-z-]*\).*/\1/p'
 }
 
 # What the value of an option is, in capitals: FILE, TIME, ...
 _kprof_value_of()
 {
-	"$1" "$2" -h 2>/dev/null |
+	_kprof_help "$1" "$2" |
 	    sed -n "s/^  $3 \([A-Z][A-Z:=]*\)  *[^ ].*/\1/p"
 }
 
@@ -41,7 +52,7 @@ _kprof()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		words="$(_kprof_commands "$kprof") help -h -version"
 	elif [ "$cmd" = help ]; then
-		words=$(_kprof_commands "$kprof")
+		words="$(_kprof_commands "$kprof") connection"
 	else
 		case $prev in
 		--*) what=$(_kprof_value_of "$kprof" "$cmd" "${prev#-}") ;;

@@ -3,9 +3,16 @@
 # Commands, options and choices are asked of kprof itself, so that they are
 # those of the version that is installed.
 
+# What -h prints; the options of a connection are on a page of their own.
+function __kprof_help
+    set -l lines (kprof $argv -h 2>/dev/null)
+    string match -q '*help connection*' -- $lines && set -a lines (kprof help connection)
+    printf '%s\n' $lines
+end
+
 # The lines of -h that begin with this, as a name and its help.
 function __kprof_lines
-    kprof $argv[2..] -h 2>/dev/null |
+    __kprof_help $argv[2..] |
         string replace -rf "^  ($argv[1][a-z-]*)( [A-Z][A-Z:=.]*)* +(.*)" '$1\t$3'
 end
 
@@ -14,7 +21,7 @@ function __kprof_value
     set -l words (commandline -opc)
     set -q words[3] || return
     set -l option (string replace -r '^--' - -- $words[-1])
-    kprof $words[2] -h 2>/dev/null |
+    __kprof_help $words[2] |
         string replace -rf "^  $option ([A-Z:=]+) +[^ ].*" '$1'
 end
 
@@ -36,6 +43,7 @@ function __kprof_words
         return
     else if test $words[2] = help
         __kprof_lines '[a-z]'
+        printf '%s\t%s\n' connection 'how a node is reached'
         return
     end
     set -l value (__kprof_value)

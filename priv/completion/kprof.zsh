@@ -7,10 +7,18 @@
 local program=$words[1] command=$words[2] option=${words[CURRENT - 1]/#--/-} value=
 local -a found
 
+# What -h prints; the options of a connection are on a page of their own.
+_kprof_help() {
+	local lines="$($program $1 -h 2>/dev/null)"
+
+	print -r -- $lines
+	[[ $lines != *'help connection'* ]] || $program help connection
+}
+
 # The lines of -h that begin with this, as NAME:HELP.
 _kprof_lines()
 {
-	$program $2 -h 2>/dev/null |
+	_kprof_help $2 |
 	    sed -n "s/^  \($1[a-z-]*\)\( [A-Z][A-Z:=.]*\)*  *\(.*\)/\1:\3/p"
 }
 
@@ -20,11 +28,11 @@ if (( CURRENT == 2 )); then
 	_describe command found
 	return
 elif [[ $command == help ]]; then
-	found=(${(f)"$(_kprof_lines '[a-z]')"})
+	found=(${(f)"$(_kprof_lines '[a-z]')"} 'connection:how a node is reached')
 	_describe command found
 	return
 elif [[ $option == -* ]]; then
-	value=$($program $command -h 2>/dev/null |
+	value=$(_kprof_help $command |
 	    sed -n "s/^  $option \([A-Z][A-Z:=]*\)  *[^ ].*/\1/p")
 fi
 case $value,$command,$option in

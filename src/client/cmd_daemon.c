@@ -471,8 +471,7 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		OPT_NODE(node),
 		{ "target", "NODE", "do it right on this node, without a "
 		    "daemon", opt_node, &target, NULL },
-		OPT_GROUP("With -target, the connection to the node"),
-		REACH_OPTIONS(reach),
+		REACH_OPTIONS_OF(reach),
 	};
 	struct kp_buf answer;
 	char why[1024], line[CTL_LINE_MAX];

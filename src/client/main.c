@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "conn/reach.h"
 
 #define COUNT_MORE "FUNCTION is mod:fun/2, mod:fun/_, mod, " \
 	"MyApp.Repo.all/2, or _ for all modules; several add up.  Ends " \
@@ -125,7 +126,8 @@ help(FILE *to)
 			    cmds[i].arg != NULL ? cmds[i].arg : "",
 			    cmds[i].help);
 	fprintf(to, "\nkprof help COMMAND, or kprof COMMAND -h, shows its "
-	    "options and an example;\nkprof -version, the version.\n");
+	    "options and an example;\nkprof help connection, how a node is "
+	    "reached; kprof -version, the version.\n");
 }
 
 static int
@@ -151,12 +153,32 @@ run(int argc, char **argv)
 	return unknown(argv[0]);
 }
 
-/* kprof help, or kprof help COMMAND. */
+static int
+help_connection(void)
+{
+	static struct reach unused;
+	static const struct opt table[] = { REACH_OPTIONS(unused) };
+	struct kp_buf b;
+
+	kp_buf_init(&b, OUTPUT_MAX);
+	kp_buf_str(&b, "How kprofd, and the commands of kprof that take "
+	    "-target, reach a node.\n\n");
+	opt_help(&b, table, sizeof(table) / sizeof(table[0]));
+	kp_buf_str(&b, "\nREACHING A NODE in kprofd(8) has which of them goes "
+	    "before which.\n\n"
+	    "example: kprof stacks -target app@host:4370 -cookie-file cookie "
+	    "-for 2s\n");
+	return show(&b);
+}
+
+/* kprof help, kprof help COMMAND, or kprof help connection. */
 static int
 help_about(int argc, char **argv)
 {
 	char *with_h[] = { argv[1], (char *)"-h", NULL };
 
+	if (argc > 1 && strcmp(argv[1], "connection") == 0)
+		return help_connection();
 	if (argc > 1)
 		return run(2, with_h);
 	help(stdout);

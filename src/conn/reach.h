@@ -68,6 +68,11 @@ struct reach {
 	{ "tls-verify", "MODE", "peer: check the node's certificate and " \
 	    "host (default); none: take any", opt_verify, &(r).tls.verify, \
 	    TLS_VERIFY_CHOICES }
+/* The same for a command, whose -h names the page that has them. */
+#define REACH_OPTIONS_OF(r) \
+	OPT_ELSEWHERE("(connection)", "how a node is reached: see kprof help " \
+	    "connection"), \
+	REACH_OPTIONS(r)
 
 /* Converters; each takes what REACH_OPTIONS shows. */
 bool opt_own_name(struct opt_parser *p);	/* const char * */

@@ -200,17 +200,20 @@ opt_take(struct opt_parser *p, char **argv, int *i)
 void
 opt_help(struct kp_buf *b, const struct opt *table, size_t n)
 {
-	const struct opt *o;
 	char left[64], line[1024];
+	bool elsewhere = false;
 
-	for (o = table; o < table + n; o++) {
-		if (o->name[0] == '\0' && o->convert == NULL)
-			kp_buf_printf(b, "%s%s:\n", o > table ? "\n" : "",
-			    o->help);
-		if (o->name[0] == '\0')
+	for (const struct opt *o = table; o < table + n && !elsewhere; o++) {
+		elsewhere = o->name[0] == '\0' && o->arg != NULL;
+		if (o->name[0] == '\0' && !elsewhere) {
+			if (o->convert == NULL)
+				kp_buf_printf(b, "%s%s:\n", o > table ? "\n" :
+				    "", o->help);
 			continue;
-		snprintf(left, sizeof(left), "-%s%s%s", o->name,
-		    o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+		}
+		snprintf(left, sizeof(left), "%s%s%s%s", elsewhere ? "" : "-",
+		    o->name, o->arg == NULL || elsewhere ? "" : " ",
+		    o->arg != NULL ? o->arg : "");
 		snprintf(line, sizeof(line), "  %-*s %s", HELP_COLUMN - 3,
 		    left, o->help);
 		text_wrap(b, line, OPT_HELP_WIDTH, HELP_COLUMN);

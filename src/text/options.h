@@ -44,6 +44,8 @@ struct opt {
 
 /* A heading of -h; the options up to the next one are its group. */
 #define OPT_GROUP(title) { "", NULL, title, NULL, NULL, NULL }
+/* The options after it are on another page: -h has this line in their place. */
+#define OPT_ELSEWHERE(what, page) { "", what, page, NULL, NULL, NULL }
 
 /* The caller sets the first five members; it initialises and frees why. */
 struct opt_parser {
@@ -65,7 +67,7 @@ struct opt_parser {
 bool opt_take(struct opt_parser *p, char **argv, int *i);
 /* Returns whether an argument is this option, without a value. */
 bool opt_is(const char *arg, const char *name);
-/* Writes the lines of -h, of OPT_HELP_WIDTH columns at most. */
+/* Writes the lines of -h, up to OPT_ELSEWHERE, of OPT_HELP_WIDTH columns at most. */
 void opt_help(struct kp_buf *b, const struct opt *table, size_t n);
 
 /* Appends an error text to p->why; its value is false. */

@@ -84,9 +84,16 @@ offers "reload
 report
 resume" kprof help re
 offers "$(commands | grep '^c')" kprof c
+connection=$("$kprof" help connection | sed -n 's/^  \(-[a-z-]*\).*/\1/p')
 for c in $(commands); do
-	offers "$(options "$kprof" "$c")" kprof "$c" -
+	wanted=$(options "$kprof" "$c")
+	case $c in
+	stacks | count | time | memory | trace | suggest | clear-tokens)
+		wanted=$(printf '%s\n%s' "$wanted" "$connection") ;;
+	esac
+	offers "$wanted" kprof "$c" -
 done
+offers connection kprof help con
 offers "async
 busy
 calls

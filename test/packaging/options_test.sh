@@ -25,10 +25,6 @@ section() {
 	sed -n "/^$2\$/,/^[A-Z]/p" "$1" | sed '1d; /^[A-Z]/d'
 }
 
-flags() {
-	grep -oE '(^|[[| ])-[a-z][a-z-]*' | sed 's/^[^-]*//' | words
-}
-
 # options PROGRAM [COMMAND], as its -h lists them
 options() {
 	"$@" -h | sed -n 's/^  \(-[a-z-]*\).*/\1/p' | words
@@ -56,8 +52,6 @@ done
 
 # ---- kprofd
 
-same 'kprofd: options of the synopsis' \
-    "$(section "$dir/kprofd.8" SYNOPSIS | flags)" "$(options "$kprofd")"
 same 'kprofd: options described' "$(described priv/man/kprofd.8)" \
     "$(options "$kprofd")"
 
@@ -75,23 +69,25 @@ same 'kprof help' "$("$kprof" help)" "$("$kprof" -h)"
 same 'kprof help COMMAND and more' "$("$kprof" help report -json 2>&1)" \
     "$("$kprof" report -h)"
 same 'kprofd help' "$("$kprofd" help)" "$("$kprofd" -h)"
+same 'kprof help connection: they are of kprofd, too' \
+    "$("$kprof" help connection | sed -n 's/^  -.*/&/p' |
+    while IFS= read -r line; do
+	"$kprofd" -h | grep -qxF -e "$line" || printf '%s\n' "$line"
+    done)" ''
 for c in $(commands); do
 	narrow "$kprof" "$c" -h
 	same "kprof help $c" "$("$kprof" help "$c")" "$(cat "$dir/help")"
 done
 
-section "$dir/kprof.1" SYNOPSIS | sed -n 's/^ *kprof //p' >"$dir/synopsis"
 all=
 for c in $(commands); do
-	got=$(grep -E "^([a-z-]+ \| )*$c( |\$)" "$dir/synopsis" | flags)
-	want=$(options "$kprof" "$c" | grep -vx -e -h)
-	same "kprof $c: options of the synopsis" "$got" "$want"
-	all="$all $want"
+	all="$all $(options "$kprof" "$c")"
 done
 same 'kprof: options described' "$(described priv/man/kprof.1)" \
-    "$(printf '%s -h -version' "$all" | words)"
+    "$(printf '%s -version' "$all" | words)"
 same 'kprof: commands of the synopsis' \
-    "$(sed 's/[[].*//; s/-target.*//; /^-/d; s/ ID\| FILE\| id\| file\| out in \.\.\.//; s/|//g' "$dir/synopsis" | words)" \
+    "$(section "$dir/kprof.1" SYNOPSIS | sed -n 's/^ *kprof \([a-z]\)/\1/p' |
+    sed 's/ \[.*\| out.*//; s/|//g' | grep -vx help | words)" \
     "$(commands | words)"
 
 # An option comes before the environment, and that before kprofd.db.

@@ -274,6 +274,8 @@ TEST(test_help)
 		OPT_GROUP("Second"),
 		{ .name = "n", .help = "words that need more than the fifty-six "
 		    "columns which a line has" },
+		OPT_ELSEWHERE("(others)", "see another page"),
+		{ .name = "other", .help = "on another page" },
 	};
 	struct kp_buf b;
 
@@ -288,7 +290,8 @@ TEST(test_help)
 	    "\nSecond:\n"
 	    "  -n                    words that need more than the fifty-six "
 	    "columns which a\n"
-	    "                        line has\n");
+	    "                        line has\n"
+	    "  (others)              see another page\n");
 	kp_buf_free(&b);
 }
 

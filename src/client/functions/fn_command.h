@@ -65,8 +65,7 @@ struct functions_args {
 	{ "quiet", NULL, "no progress; with -o or -db no figures; reasons " \
 	    "for an early end are on stderr all the same", opt_flag, \
 	    &(a).quiet, NULL }, \
-	OPT_GROUP("The connection to the node"), \
-	REACH_OPTIONS((o).reach)
+	REACH_OPTIONS_OF((o).reach)
 
 /*
  * The functions that return a status return OPTS_GO_ON, or the status to exit

@@ -325,8 +325,7 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 		OPT_GROUP("General"),
 		{ "quiet", NULL, "no progress, and no notes beside other forms "
 		    "than the table", opt_flag, &a.quiet, NULL },
-		OPT_GROUP("The connection to the node"),
-		REACH_OPTIONS(a.o.g.reach),
+		REACH_OPTIONS_OF(a.o.g.reach),
 	};
 	int st;
 

@@ -569,8 +569,7 @@ cmd_suggest(const struct cmd *cmd, int argc, char **argv)
 		    "probe's library (kprofd(8))", opt_text, &a.library, NULL },
 		{ "quiet", NULL, "print no progress", opt_flag, &a.quiet,
 		    NULL },
-		OPT_GROUP("The connection to the node"),
-		REACH_OPTIONS(a.reach),
+		REACH_OPTIONS_OF(a.reach),
 	};
 	int st;
 
