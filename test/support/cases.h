@@ -1,7 +1,8 @@
 /*
  * cases.h - tests that need no list: TEST(name) { ... } is one, TEST_WITH(name, setup,
  * teardown) is one with a fixture of its own, and TESTS(setup, teardown) at the end of
- * the file runs all of them, in their order.
+ * the file runs all of them, in their order.  TESTS_ONCE(first, last) does so with a
+ * fixture for the file.
  *
  * CASES(path, run, setup, teardown) does so, too, and before that runs the cases of a
  * text file: a line "case NAME", and lines whose meaning is the runner's; one that
@@ -58,8 +59,10 @@ register_test(struct CMUnitTest t, int line)
 	name(void **state __attribute__((unused)))
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
+/* The first two are of each test that has none of its own, the others of the file. */
 static inline int
-tests_run(const char *name, CMFixtureFunction setup, CMFixtureFunction teardown)
+tests_run(const char *name, CMFixtureFunction setup, CMFixtureFunction teardown,
+    CMFixtureFunction first, CMFixtureFunction last)
 {
 	for (size_t i = 0; i < registered.n; i++) {
 		if (registered.v[i].setup_func != NULL ||
@@ -69,15 +72,17 @@ tests_run(const char *name, CMFixtureFunction setup, CMFixtureFunction teardown)
 		registered.v[i].teardown_func = teardown;
 	}
 	return registered.n == 0 || _cmocka_run_group_tests(name, registered.v,
-	    registered.n, NULL, NULL) != 0;
+	    registered.n, first, last) != 0;
 }
 
-#define TESTS(setup, teardown)                                       \
+#define TESTS_MAIN(...)                                              \
 	int                                                          \
 	main(void)                                                   \
 	{                                                            \
-		return tests_run(__FILE__, setup, teardown);         \
+		return tests_run(__FILE__, __VA_ARGS__);             \
 	}
+#define TESTS(setup, teardown) TESTS_MAIN(setup, teardown, NULL, NULL)
+#define TESTS_ONCE(first, last) TESTS_MAIN(NULL, NULL, first, last)
 
 /* ---- what is in a text ---- */
 
@@ -176,7 +181,7 @@ cases_add(const char *path, CMUnitTestFunction run)
 	main(void)                                                   \
 	{                                                            \
 		return cases_add(path, run) ? tests_run(path, setup, \
-		    teardown) : 1;                                   \
+		    teardown, NULL, NULL) : 1;                       \
 	}
 
 #endif

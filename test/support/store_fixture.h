@@ -20,8 +20,6 @@
 
 extern char dir[64], path[96];		/* path: the database, in dir */
 
-#define ON_A_FILE(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
-
 int setup(void **state);
 int teardown(void **state);
 

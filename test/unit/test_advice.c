@@ -2,9 +2,6 @@
  * Advice: each way in which a report is empty or odd gets its sentence, with the
  * way out, and a report that is neither gets none.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "report/advice.h"
 

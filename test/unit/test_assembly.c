@@ -48,14 +48,10 @@
  * Figures of a request with a loose call are compared with what was handed on
  * instead.  KP_SEED=n repeats a run, KP_SOAK=s goes on for s seconds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <inttypes.h>
 #include <time.h>
 
+#include "cases.h"
 #include "vmtruth.h"
 
 static uint64_t seed;
@@ -125,40 +121,30 @@ both(struct sim_traits t, unsigned max_27, unsigned max_25)
 	rounds(&t, 20, 48, max_25);
 }
 
-static void
-plain(void **state)
+TEST(plain)
 {
-	(void)state;
 	both((struct sim_traits){ .recursive = true }, 0, 0);
 }
 
-static void
-tail_calls(void **state)
+TEST(tail_calls)
 {
-	(void)state;
 	both((struct sim_traits){ .tail = 30 }, 0, 0);
 }
 
-static void
-nested(void **state)
+TEST(nested)
 {
-	(void)state;
 	both((struct sim_traits){ .nested = true }, 0, 0);
 	both((struct sim_traits){ .nested = true, .tail = 30 }, 0, 0);
 }
 
-static void
-exceptions(void **state)
+TEST(exceptions)
 {
-	(void)state;
 	both((struct sim_traits){ .raise = 3 }, 8, 20);
 	both((struct sim_traits){ .raise = 3, .tail = 30 }, 8, 20);
 }
 
-static void
-exact(void **state)
+TEST(exact)
 {
-	(void)state;
 	both((struct sim_traits){ .exact = true, .recursive = true }, 0, 0);
 	both((struct sim_traits){ .exact = true, .tail = 30 }, 0, 0);
 	both((struct sim_traits){ .exact = true, .raise = 3 }, 8, 20);
@@ -166,74 +152,58 @@ exact(void **state)
 	    }, 8, 20);
 }
 
-static void
-late_work(void **state)
+TEST(late_work)
 {
-	(void)state;
 	both((struct sim_traits){ .cast = 20, .timer = 20 }, 0, 0);
 	both((struct sim_traits){ .cast = 20, .timer = 20, .tail = 30 }, 0, 0);
 	both((struct sim_traits){ .cast = 20, .timer = 20, .raise = 3
 	    }, 8, 20);
 }
 
-static void
-children(void **state)
+TEST(children)
 {
-	(void)state;
 	both((struct sim_traits){ .spawn = 20 }, 0, 0);
 	both((struct sim_traits){ .spawn = 20, .raise = 3, .die = 2 }, 8, 20);
 	both((struct sim_traits){ .spawn = 20, .tail = 30, .cast = 10 }, 0, 0);
 }
 
-static void
-deaths(void **state)
+TEST(deaths)
 {
-	(void)state;
 	both((struct sim_traits){ .die = 3 }, 8, 20);
 	both((struct sim_traits){ .die = 3, .cast = 10, .exact = true
 	    }, 8, 20);
 }
 
-static void
-deferred_replies(void **state)
+TEST(deferred_replies)
 {
-	(void)state;
 	both((struct sim_traits){ .defer = 40 }, 0, 0);
 	both((struct sim_traits){ .defer = 40, .pool = true, .cast = 10
 	    }, 0, 0);
 }
 
-static void
-finishes(void **state)
+TEST(finishes)
 {
-	(void)state;
 	both((struct sim_traits){ .finish = true, .cast = 20 }, 0, 0);
 	both((struct sim_traits){ .finish = true, .cast = 20, .tail = 30,
 	    .spawn = 10 }, 0, 0);
 }
 
-static void
-server_loops(void **state)
+TEST(server_loops)
 {
-	(void)state;
 	both((struct sim_traits){ .loops = true, .timer = 20 }, 0, 0);
 	both((struct sim_traits){ .loops = true, .cast = 20, .spawn = 10
 	    }, 0, 0);
 }
 
-static void
-not_sampled_inside(void **state)
+TEST(not_sampled_inside)
 {
-	(void)state;
 	both((struct sim_traits){ .cut = 5 }, 0, 0);
 	both((struct sim_traits){ .cut = 5, .nested = true }, 15, 30);
 }
 
 /* Servers, tasks and workers on other nodes, whose clocks differ by days. */
-static void
-several_nodes(void **state)
+TEST(several_nodes)
 {
-	(void)state;
 	both((struct sim_traits){ .nodes = 2, .recursive = true }, 0, 0);
 	both((struct sim_traits){ .nodes = 3, .tail = 30 }, 0, 0);
 	both((struct sim_traits){ .nodes = 4, .spawn = 20, .cast = 20 }, 0, 0);
@@ -251,12 +221,10 @@ several_nodes(void **state)
 }
 
 /* One worker serves them all, a thousand times. */
-static void
-one_worker(void **state)
+TEST(one_worker)
 {
 	struct sim_traits t = { .pool = true, .tail = 10 };
 
-	(void)state;
 	rounds(&t, 2, 3000, 0);
 	t.otp25 = true;
 	rounds(&t, 2, 3000, 0);
@@ -301,14 +269,12 @@ mixed_round(void)
 	one_round(&t, 48);
 }
 
-static void
-mixed(void **state)
+TEST(mixed)
 {
 	const char *soak = getenv("KP_SOAK");
 	time_t until = time(NULL) + (soak != NULL ? atoi(soak) : 0);
 	uint64_t first = seed;
 
-	(void)state;
 	count_reset();
 	for (int i = 0; i < 300 || time(NULL) < until; i++) {
 		mixed_round();
@@ -321,22 +287,15 @@ mixed(void **state)
 	sim_free();
 }
 
-int
-main(void)
+/* KP_SEED=n repeats a run. */
+static int
+pick_seed(void **state)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(plain), cmocka_unit_test(tail_calls),
-		cmocka_unit_test(nested), cmocka_unit_test(exceptions),
-		cmocka_unit_test(exact), cmocka_unit_test(late_work),
-		cmocka_unit_test(children), cmocka_unit_test(deaths),
-		cmocka_unit_test(deferred_replies),
-		cmocka_unit_test(finishes), cmocka_unit_test(server_loops),
-		cmocka_unit_test(not_sampled_inside),
-		cmocka_unit_test(several_nodes),
-		cmocka_unit_test(one_worker), cmocka_unit_test(mixed),
-	};
 	const char *s = getenv("KP_SEED");
 
+	(void)state;
 	seed = s != NULL ? strtoull(s, NULL, 10) : 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return 0;
 }
+
+TESTS_ONCE(pick_seed, NULL)

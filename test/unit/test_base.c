@@ -1,7 +1,5 @@
 /* test_base.c - the bounded buffer, terms written and read back, waiting. */
 #include <grp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -5,8 +5,6 @@
  * one 4 ms later: of 396 windows 14 were shorter than 100 ms, and the one after
  * each of them fell into the slot before, so that charts had holes.
  */
-#include <stdlib.h>
-
 #include "cases.h"
 #include "stats/boundary.h"
 

@@ -2,8 +2,6 @@
  * Kept traces: what is written is read again, cut anywhere it is read up to
  * there, and what is no trace is refused; and what a tracer sends as terms.
  */
-#include <stdio.h>
-
 #include "cases.h"
 #include "calls_feed.h"
 #include "calls/decode.h"

@@ -2,9 +2,6 @@
  * Events of several nodes in one order, by one clock: files made by hand, whose
  * nodes have clocks that are told wrong by as much as may be, or more.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "calls/merge_nodes.h"
 

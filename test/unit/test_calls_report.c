@@ -2,9 +2,6 @@
  * A full trace in all its forms: one small trace, made by hand, and what each
  * form says of it.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "cases.h"
 #include "calls_feed.h"
 #include "profile/report/trace_report.h"

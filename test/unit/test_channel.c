@@ -2,20 +2,12 @@
  * test_channel.c - bytes both ways through plain and encrypted channels: in pieces,
  * held back, while the peer renews its keys, and from peers that break off.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "conn/tls_channel.h"
 #include "conn/tls.h"
 #include "tls_peer.h"
@@ -99,8 +91,7 @@ wait_for(struct channel *c, short events)
 
 /* ---- plain ---- */
 
-static void
-test_plain(void **state)
+TEST(test_plain)
 {
 	static uint8_t big[1 << 20];
 	struct channel *c;
@@ -109,7 +100,6 @@ test_plain(void **state)
 	ssize_t n;
 	int fd[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	c = channel_plain(fd[0]);
 	assert_int_equal(c->fd, fd[0]);
@@ -237,12 +227,10 @@ flow_with(int version, size_t piece, size_t every, void (*renew)(SSL *))
 	return e.renewed;
 }
 
-static void
-test_flow(void **state)
+TEST(test_flow)
 {
 	static const size_t pieces[] = { 700, 5000, 16384 };
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		flow_with(TLS1_2_VERSION, pieces[i], 0, NULL);
 		flow_with(TLS1_3_VERSION, pieces[i], 0, NULL);
@@ -257,10 +245,8 @@ renegotiate(SSL *ssl)
 		SSL_do_handshake(ssl);
 }
 
-static void
-test_renegotiation(void **state)
+TEST(test_renegotiation)
 {
-	(void)state;
 	assert_true(flow_with(TLS1_2_VERSION, 5000, 200000, renegotiate) > 10);
 	assert_true(flow_with(TLS1_2_VERSION, 16384, 70000, renegotiate) > 20);
 	assert_true(flow_with(TLS1_2_VERSION, 300, 500000, renegotiate) > 4);
@@ -274,10 +260,8 @@ update_keys(SSL *ssl)
 	SSL_do_handshake(ssl);
 }
 
-static void
-test_key_update(void **state)
+TEST(test_key_update)
 {
-	(void)state;
 	assert_true(flow_with(TLS1_3_VERSION, 5000, 50000, update_keys) > 50);
 	assert_true(flow_with(TLS1_3_VERSION, 16384, 20000, update_keys) > 50);
 }
@@ -332,10 +316,8 @@ held_back(int version, size_t piece)
 	tls_peer_join(&p);
 }
 
-static void
-test_held_back(void **state)
+TEST(test_held_back)
 {
-	(void)state;
 	held_back(TLS1_2_VERSION, 7);
 	held_back(TLS1_3_VERSION, 7);
 	held_back(TLS1_3_VERSION, 64);
@@ -427,13 +409,11 @@ breaks(void (*talk)(struct tls_peer *, SSL *), void *ctx, int version,
 	return n;
 }
 
-static void
-test_breaks(void **state)
+TEST(test_breaks)
 {
 	static const int versions[] = { TLS1_2_VERSION, TLS1_3_VERSION };
 	char why[256] = "";
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(breaks(say_and_end, &dir, versions[i], why),
 		    CHANNEL_END);
@@ -453,15 +433,13 @@ test_breaks(void **state)
 }
 
 /* A write between the bytes before a failure and it took its reason away. */
-static void
-test_write_before_failure(void **state)
+TEST(test_write_before_failure)
 {
 	struct tls_peer p = { .talk = garbage };
 	struct channel *c = open_tls(&p);
 	char in[64];
 	ssize_t n;
 
-	(void)state;
 	usleep(20000);	/* most often both come with one read */
 	while ((n = channel_read(c, in, sizeof(in))) == CHANNEL_WAIT)
 		wait_for(c, c->wants);
@@ -476,14 +454,12 @@ test_write_before_failure(void **state)
 }
 
 /* It was taken for a refusal, after which kprofd does not try again. */
-static void
-test_reset(void **state)
+TEST(test_reset)
 {
 	char why[256] = "";
 	struct channel *c;
 	int fd[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	close(fd[1]);
 	assert_int_equal(tls_connect(&c, fd[0], &opts, &place, kp_mono_now() +
@@ -495,8 +471,7 @@ test_reset(void **state)
  * A node without a certificate passed for one that was verified: with a cipher that
  * needs none OpenSSL has nothing to verify.
  */
-static void
-test_no_certificate(void **state)
+TEST(test_no_certificate)
 {
 	static const char anonymous[] = "AECDH-AES128-SHA:@SECLEVEL=0";
 	struct tls_peer p = { .dir = &dir, .cert = "node.pem",
@@ -506,7 +481,6 @@ test_no_certificate(void **state)
 	struct channel *c;
 	ssize_t n;
 
-	(void)state;
 	assert_int_equal(SSL_CTX_set_cipher_list(ctx, anonymous), 1);
 	tls_peer_start(&p);
 	c = tls_channel_new(p.fd, SSL_new(ctx), &w, true);
@@ -524,15 +498,13 @@ test_no_certificate(void **state)
 }
 
 /* Writing to a node that has gone; a signal would end the test. */
-static void
-test_write_after_end(void **state)
+TEST(test_write_after_end)
 {
 	struct tls_peer p = { .talk = say_and_end };
 	struct channel *c = open_tls(&p);
 	static uint8_t big[1 << 20];
 	ssize_t n;
 
-	(void)state;
 	tls_peer_join(&p);
 	while ((n = channel_write(c, big, sizeof(big))) > 0)
 		;
@@ -555,8 +527,7 @@ never_reads(struct tls_peer *p, SSL *ssl)
 		usleep(1000);
 }
 
-static void
-test_full(void **state)
+TEST(test_full)
 {
 	bool stay = true;
 	struct tls_peer p = { .talk = never_reads, .ctx = &stay };
@@ -565,7 +536,6 @@ test_full(void **state)
 	size_t sent = 0;
 	ssize_t n;
 
-	(void)state;
 	while ((n = channel_write(c, big, sizeof(big))) > 0)
 		sent += (size_t)n;
 	assert_true(sent > 0 && sent % 16384 == 0);
@@ -579,22 +549,4 @@ test_full(void **state)
 	tls_peer_join(&p);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain),
-		cmocka_unit_test(test_flow),
-		cmocka_unit_test(test_renegotiation),
-		cmocka_unit_test(test_key_update),
-		cmocka_unit_test(test_held_back),
-		cmocka_unit_test(test_write_before_failure),
-		cmocka_unit_test(test_reset),
-		cmocka_unit_test(test_no_certificate),
-		cmocka_unit_test(test_breaks),
-		cmocka_unit_test(test_write_after_end),
-		cmocka_unit_test(test_full),
-	};
-
-	return cmocka_run_group_tests_name("channel", tests, setup, teardown);
-}
+TESTS_ONCE(setup, teardown)

@@ -1,8 +1,5 @@
 /* test_check.c - what kprofd -check says of a plan, by rates and traced requests. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cases.h"
 #include "kprofd/check.h"

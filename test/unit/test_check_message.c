@@ -1,7 +1,4 @@
 /* test_check_message.c - what kprofd -check -control sends. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "daemon/check/check_message.h"
 

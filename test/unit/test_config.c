@@ -1,8 +1,4 @@
 /* test_config.c - tiers.conf, good and bad. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "base/near_names.h"
 #include "kprofd/config.h"

@@ -1,7 +1,4 @@
 /* test_config_hints.c - what is to be written instead, in messages on tiers.conf. */
-#include <stdio.h>
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/config.h"
 #include "bad_conf.h"

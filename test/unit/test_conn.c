@@ -2,19 +2,11 @@
  * test_conn.c - the event loop's side of a channel that holds bytes back, or has to
  * write before it can read; the channels are made up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "conn/channel.h"
 #include "conn/conn.h"
 
@@ -144,13 +136,11 @@ end(struct loop *l)
 }
 
 /* More than one turn reads; the descriptor never says a word. */
-static void
-test_held_back(void **state)
+TEST(test_held_back)
 {
 	static const char reads[] = "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhht";
 	struct loop l;
 
-	(void)state;
 	begin(&l, reads, false, true);
 	run(&l);
 	assert_int_equal(fake->nreads, sizeof(reads) - 1);
@@ -164,12 +154,10 @@ test_held_back(void **state)
 }
 
 /* It reads again when the descriptor can be written. */
-static void
-test_read_waits_to_write(void **state)
+TEST(test_read_waits_to_write)
 {
 	struct loop l;
 
-	(void)state;
 	begin(&l, "oht", false, true);
 	run(&l);
 	assert_int_equal(fake->nreads, 3);
@@ -177,13 +165,11 @@ test_read_waits_to_write(void **state)
 }
 
 /* What is to be sent waits for a read, and goes then. */
-static void
-test_write_waits_to_read(void **state)
+TEST(test_write_waits_to_read)
 {
 	struct kp_buf frame;
 	struct loop l;
 
-	(void)state;
 	begin(&l, "i", true, false);
 	kp_buf_init(&frame, 64);
 	kp_frame_tick(&frame);
@@ -199,13 +185,11 @@ test_write_waits_to_read(void **state)
 }
 
 /* A write in the middle of new keys takes in data, too: those are read without an event. */
-static void
-test_write_takes_in(void **state)
+TEST(test_write_takes_in)
 {
 	struct kp_buf frame;
 	struct loop l;
 
-	(void)state;
 	begin(&l, "t", false, false);
 	fake->write_takes = true;
 	kp_buf_init(&frame, 64);
@@ -218,12 +202,10 @@ test_write_takes_in(void **state)
 	end(&l);
 }
 
-static void
-test_reason(void **state)
+TEST(test_reason)
 {
 	struct loop l;
 
-	(void)state;
 	begin(&l, "hf", false, true);
 	run(&l);
 	assert_null(l.c);
@@ -231,16 +213,4 @@ test_reason(void **state)
 	end(&l);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_held_back),
-		cmocka_unit_test(test_read_waits_to_write),
-		cmocka_unit_test(test_write_waits_to_read),
-		cmocka_unit_test(test_write_takes_in),
-		cmocka_unit_test(test_reason),
-	};
-
-	return cmocka_run_group_tests_name("conn", tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

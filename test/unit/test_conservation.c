@@ -17,14 +17,10 @@
  * The programs are those of vmsim.h.  KP_SEED=n repeats a round, KP_SOAK=s
  * goes on for s seconds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <inttypes.h>
 #include <time.h>
 
+#include "cases.h"
 #include "figures.h"
 #include "request_check.h"
 #include "vmfeed.h"
@@ -268,28 +264,25 @@ rounds(bool lossy)
 }
 
 /* Every event comes once, but caps are small. */
-static void
-complete(void **state)
+TEST(complete)
 {
-	(void)state;
 	rounds(false);
 }
 
-static void
-lossy(void **state)
+TEST(lossy)
 {
-	(void)state;
 	rounds(true);
 }
 
-int
-main(void)
+/* KP_SEED=n repeats a run. */
+static int
+pick_seed(void **state)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(complete), cmocka_unit_test(lossy),
-	};
 	const char *s = getenv("KP_SEED");
 
+	(void)state;
 	seed = s != NULL ? strtoull(s, NULL, 10) : 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return 0;
 }
+
+TESTS_ONCE(pick_seed, NULL)

@@ -2,9 +2,6 @@
  * Names of functions: what is printed is read back as the same function, and is
  * what Erlang and Elixir write.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/config.h"
 #include "kprofd/term.h"

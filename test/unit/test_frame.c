@@ -1,6 +1,4 @@
 /* test_frame.c - distribution frames: in any chunks, bounded, and written. */
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/etf.h"
 #include "kprofd/frame.h"

@@ -4,7 +4,6 @@
  * explains every entry call.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "cases.h"
 #include "kprofd/cost.h"

@@ -2,14 +2,7 @@
  * test_handshake_check.c - handshakes as nodes of several releases begin them, and
  * as what is no node does; real nodes are in port_tests and odd_tests.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "cases.h"
 #include "conn/handshake_check.h"
 
 /* A challenge with these flags, for the name t@127.0.0.1. */
@@ -37,10 +30,8 @@ of_flags(uint64_t flags)
 }
 
 /* The flags that erl_dist's constants make of these releases' own. */
-static void
-test_releases(void **state)
+TEST(test_releases)
 {
-	(void)state;
 	assert_int_equal(of_flags(UINT64_C(0x000007df7fbd)), 25);
 	assert_int_equal(of_flags(UINT64_C(0xd07df7fbd)), 25);
 	/* 28 and later: DFLAG_ALTACT_SIG as well */
@@ -54,24 +45,20 @@ test_releases(void **state)
 }
 
 /* Before OTP 23: a version, and 32 flags. */
-static void
-test_older_form(void **state)
+TEST(test_older_form)
 {
 	static const uint8_t old[] = "n\0\5\0\xdf\x7f\xbd\1\2\3\4t@host";
 	static const uint8_t now[] = "n\0\5\7\xdf\x7f\xbd\1\2\3\4t@host";
 
-	(void)state;
 	assert_int_equal(handshake_release(old, sizeof(old) - 1), 22);
 	assert_int_equal(handshake_release(now, sizeof(now) - 1), 25);
 }
 
 /* Of any part of it, and of another message, nothing is known. */
-static void
-test_cut(void **state)
+TEST(test_cut)
 {
 	uint8_t in[64];
 
-	(void)state;
 	challenge(in, UINT64_C(0xd03df7fbd));
 	for (size_t n = 0; n < 9; n++)
 		assert_int_equal(handshake_release(in, n), 0);
@@ -115,10 +102,8 @@ said(struct handshake_check *h, const char *status, uint64_t flags,
 	return s;
 }
 
-static void
-test_in_pieces(void **state)
+TEST(test_in_pieces)
 {
-	(void)state;
 	for (size_t piece = 1; piece < 100; piece++) {
 		struct handshake_check h = { .node = NODE, .exact = true,
 			.tls = piece % 2 };
@@ -131,8 +116,7 @@ test_in_pieces(void **state)
 	}
 }
 
-static void
-test_refused(void **state)
+TEST(test_refused)
 {
 	static const struct {
 		const char *node;
@@ -151,7 +135,6 @@ test_refused(void **state)
 		{ NODE, true, "220 mail ready", NOW, HANDSHAKE_NO_NODE },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		struct handshake_check h = { .node = v[i].node,
 			.exact = v[i].exact };
@@ -169,10 +152,8 @@ first(bool tls, const void *p, size_t n)
 	return handshake_check(&h, p, n);
 }
 
-static void
-test_heads(void **state)
+TEST(test_heads)
 {
-	(void)state;
 	assert_int_equal(first(false, "\x15\3\3\0\2\2\x28", 7), HANDSHAKE_TLS);
 	assert_int_equal(first(false, "\0\0", 2), HANDSHAKE_NO_NODE);
 	assert_int_equal(first(false, "\0", 1), HANDSHAKE_FINE);
@@ -181,17 +162,4 @@ test_heads(void **state)
 	assert_int_equal(first(true, "HTTP/1.1", 8), HANDSHAKE_NO_NODE);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_releases),
-		cmocka_unit_test(test_older_form),
-		cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_in_pieces),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_heads),
-	};
-
-	return cmocka_run_group_tests_name("handshake_check", tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -2,9 +2,6 @@
  * test_headroom.c - what a node has left.  A node of 300 free atoms ended when kprofd
  * attached to it: loading the agent makes more.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/etf.h"
 #include "agent/headroom.h"

@@ -4,9 +4,6 @@
  * otherwise is.
  */
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cases.h"

@@ -1,13 +1,7 @@
 /* Histograms: buckets exact at every border, quantiles, the stored form. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "cases.h"
 #include "kprofd/hist.h"
 
 /*
@@ -35,13 +29,11 @@ rnd(void)
  * Past 2^56 ns a long double cannot tell a border from its neighbours by
  * more than rounding; those are compared a little away from the border.
  */
-static void
-test_borders(void **state)
+TEST(test_borders)
 {
 	kp_dur_ns last, slack;
 	long double b;
 
-	(void)state;
 	for (int32_t i = KP_HIST_MIN; i < KP_HIST_MAX; i++) {
 		b = border_ns(i + 1);
 		last = (kp_dur_ns)floorl(b);
@@ -57,12 +49,10 @@ test_borders(void **state)
 	}
 }
 
-static void
-test_whole_borders(void **state)
+TEST(test_whole_borders)
 {
 	kp_dur_ns d = KP_NS_PER_S;
 
-	(void)state;
 	for (int32_t s = 0; s < 33; s++) {
 		assert_int_equal(kp_hist_bucket(d << s), 32 * s - 1);
 		assert_int_equal(kp_hist_bucket((d << s) + 1), 32 * s);
@@ -78,14 +68,12 @@ test_whole_borders(void **state)
 	assert_int_equal(kp_hist_bucket(INT64_MAX), KP_HIST_MAX);
 }
 
-static void
-test_random_durations(void **state)
+TEST(test_random_durations)
 {
 	kp_dur_ns d;
 	long double x;
 	int32_t i;
 
-	(void)state;
 	for (int k = 0; k < 2000000; k++) {
 		d = (kp_dur_ns)(rnd() >> (1 + rnd() % 63));
 		if (d < 1)
@@ -99,10 +87,8 @@ test_random_durations(void **state)
 	}
 }
 
-static void
-test_bounds(void **state)
+TEST(test_bounds)
 {
-	(void)state;
 	assert_true(kp_hist_upper(-1) == 1.0);
 	assert_true(kp_hist_lower(0) == 1.0);
 	assert_true(kp_hist_upper(31) == 2.0);
@@ -118,8 +104,7 @@ dur_cmp(const void *a, const void *b)
 }
 
 /* Any quantile of any merge is right to about 1.1 %. */
-static void
-test_quantiles_of_a_merge(void **state)
+TEST(test_quantiles_of_a_merge)
 {
 	static const double qs[] = { 0, 0.5, 0.9, 0.95, 0.99, 0.999, 1 };
 	enum { N = 20000 };
@@ -127,7 +112,6 @@ test_quantiles_of_a_merge(void **state)
 	struct kp_hist part[7], sum;
 	double q, want, got;
 
-	(void)state;
 	kp_hist_init(&sum);
 	for (size_t i = 0; i < 7; i++)
 		kp_hist_init(&part[i]);
@@ -152,13 +136,11 @@ test_quantiles_of_a_merge(void **state)
 	kp_hist_free(&sum);
 }
 
-static void
-test_few_and_weights(void **state)
+TEST(test_few_and_weights)
 {
 	struct kp_hist h;
 	kp_dur_ns p;
 
-	(void)state;
 	kp_hist_init(&h);
 	assert_int_equal(kp_hist_quantile(&h, 0.5), 0);
 	kp_hist_add(&h, 10 * KP_NS_PER_MS, 99);
@@ -192,13 +174,11 @@ same(const struct kp_hist *a, const struct kp_hist *b)
 	}
 }
 
-static void
-test_write_and_read(void **state)
+TEST(test_write_and_read)
 {
 	struct kp_hist h, back;
 	struct kp_buf buf;
 
-	(void)state;
 	kp_buf_init(&buf, 1 << 16);
 	kp_hist_init(&back);
 	for (int round = 0; round < 200; round++) {
@@ -220,13 +200,11 @@ test_write_and_read(void **state)
 	kp_buf_free(&buf);
 }
 
-static void
-test_stored_form(void **state)
+TEST(test_stored_form)
 {
 	struct kp_hist h;
 	struct kp_buf buf;
 
-	(void)state;
 	kp_hist_init(&h);
 	kp_buf_init(&buf, 64);
 	kp_hist_write(&h, &buf);
@@ -244,8 +222,7 @@ test_stored_form(void **state)
 	kp_hist_free(&h);
 }
 
-static void
-test_read_refuses(void **state)
+TEST(test_read_refuses)
 {
 	static const struct {
 		const char *p;
@@ -269,7 +246,6 @@ test_read_refuses(void **state)
 	};
 	struct kp_hist h;
 
-	(void)state;
 	kp_hist_init(&h);
 	kp_hist_add(&h, 5, 7);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -281,13 +257,11 @@ test_read_refuses(void **state)
 }
 
 /* What was merged is taken back, to the last count; nothing else is. */
-static void
-test_take(void **state)
+TEST(test_take)
 {
 	struct kp_hist a = { 0 }, b = { 0 }, both = { 0 };
 	struct kp_buf x, y;
 
-	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		kp_hist_add(&a, (kp_dur_ns)(rnd() % 1000000), 1 + rnd() % 9);
 		kp_hist_add(&b, (kp_dur_ns)(rnd() % 100000000), 1);
@@ -314,12 +288,10 @@ test_take(void **state)
 }
 
 /* A count that would start again at 0 is refused, and nothing changes. */
-static void
-test_counts_end(void **state)
+TEST(test_counts_end)
 {
 	struct kp_hist a = { 0 }, b = { 0 };
 
-	(void)state;
 	assert_int_equal(kp_hist_add(&a, 5, UINT64_MAX - 1), KP_OK);
 	assert_int_equal(kp_hist_add(&a, 7, 2), KP_ELIMIT);
 	assert_int_equal(kp_hist_add(&b, 7, 2), KP_OK);
@@ -331,12 +303,10 @@ test_counts_end(void **state)
 	kp_hist_free(&b);
 }
 
-static void
-test_spread(void **state)
+TEST(test_spread)
 {
 	struct kp_hist h = { 0 };
 
-	(void)state;
 	assert_true(kp_hist_spread(&h) <= 0);
 	kp_hist_add(&h, 1000000, 7);
 	assert_true(kp_hist_spread(&h) < 1e-9);
@@ -346,23 +316,4 @@ test_spread(void **state)
 	kp_hist_free(&h);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_borders),
-		cmocka_unit_test(test_whole_borders),
-		cmocka_unit_test(test_random_durations),
-		cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_quantiles_of_a_merge),
-		cmocka_unit_test(test_few_and_weights),
-		cmocka_unit_test(test_write_and_read),
-		cmocka_unit_test(test_stored_form),
-		cmocka_unit_test(test_read_refuses),
-		cmocka_unit_test(test_take),
-		cmocka_unit_test(test_counts_end),
-		cmocka_unit_test(test_spread),
-	};
-
-	return cmocka_run_group_tests_name("hist", tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -2,19 +2,11 @@
  * test_http_post.c - what a collector may do on the wire: answers that are whole,
  * cut, endless or no HTTP at all, and what is made of each.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +15,7 @@
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
 
+#include "cases.h"
 #include "kprofd/clock.h"
 #include "export/http_post.h"
 
@@ -100,6 +93,7 @@ setup(void **state)
 	socklen_t len = sizeof(sin);
 
 	(void)state;
+	signal(SIGPIPE, SIG_IGN);
 	kp_buf_init(&body, 1024);
 	kp_buf_str(&body, "{\"a\":1}");
 	base = event_base_new();
@@ -177,10 +171,8 @@ exchange(const char *answer, size_t n, bool then_hang_up)
 
 #define OK_HEAD "HTTP/1.1 200 OK\r\n"
 
-static void
-request_as_sent(void **state)
+TEST(request_as_sent)
 {
-	(void)state;
 	exchange(OK_HEAD "Content-Length: 2\r\n\r\n{}", 41, false);
 	assert_int_equal(last.status, 200);
 	assert_string_equal(text, "{}");
@@ -191,8 +183,7 @@ request_as_sent(void **state)
 }
 
 /* A head that is whole is the answer, whatever comes behind it. */
-static void
-odd_answers(void **state)
+TEST(odd_answers)
 {
 	static const struct {
 		const char *say;
@@ -242,7 +233,6 @@ odd_answers(void **state)
 		{ "\x16\x03\x01", true, 0, 0, NULL },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		exchange(cases[i].say, strlen(cases[i].say), cases[i].hang_up);
 		if (last.status != cases[i].status)
@@ -256,15 +246,13 @@ odd_answers(void **state)
 }
 
 /* A body or a head without end takes no memory without end. */
-static void
-endless(void **state)
+TEST(endless)
 {
 	static const char head[] = OK_HEAD "X: ";
 	static const char whole[] = OK_HEAD "\r\n";
 	size_t n = 4u << 20;
 	char *p = malloc(n);
 
-	(void)state;
 	assert_non_null(p);
 	memset(p, 'x', n);
 	memcpy(p, head, sizeof(head) - 1);
@@ -278,12 +266,10 @@ endless(void **state)
 }
 
 /* Nobody there, and again nobody: once for each. */
-static void
-away(void **state)
+TEST(away)
 {
 	struct post *p = make("http://127.0.0.1:1", NULL);
 
-	(void)state;
 	for (unsigned i = 1; i <= 3; i++) {
 		send_one(p);
 		assert_int_equal(last.status, 0);
@@ -294,12 +280,10 @@ away(void **state)
 }
 
 /* Freed while all of it is under way. */
-static void
-freed_meanwhile(void **state)
+TEST(freed_meanwhile)
 {
 	struct post *p = make(url, NULL);
 
-	(void)state;
 	say = NULL;
 	assert_false(send_for(p, 50 * KP_NS_PER_MS));
 	http_post_free(p);
@@ -317,14 +301,12 @@ wake_soon(void *p)
 }
 
 /* Whoever waits can be woken, with a transfer and without. */
-static void
-woken(void **state)
+TEST(woken)
 {
 	struct post *p = make(url, NULL);
 	kp_mono_ns began = kp_mono_now();
 	pthread_t thread;
 
-	(void)state;
 	say = NULL;
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(pthread_create(&thread, NULL, wake_soon, p), 0);
@@ -340,10 +322,8 @@ woken(void **state)
 }
 
 /* What the environment says of proxies is not meant for it. */
-static void
-no_proxy(void **state)
+TEST(no_proxy)
 {
-	(void)state;
 	setenv("http_proxy", "http://127.0.0.1:1", 1);
 	setenv("all_proxy", "http://127.0.0.1:1", 1);
 	exchange(OK_HEAD "Content-Length: 2\r\n\r\n{}", 41, false);
@@ -366,13 +346,11 @@ getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
 	return EAI_NONAME;
 }
 
-static void
-names(void **state)
+TEST(names)
 {
 	struct post *p = make("http://unknown.invalid", NULL);
 	kp_mono_ns began;
 
-	(void)state;
 	send_one(p);
 	assert_int_equal(last.status, 0);
 	assert_non_null(strstr(text, "unknown.invalid"));
@@ -384,8 +362,7 @@ names(void **state)
 	assert_true(kp_mono_now() - began < KP_NS_PER_S);
 }
 
-static void
-urls(void **state)
+TEST(urls)
 {
 	static const char *const bad[] = { "", "http://", "ftp://h",
 		"http://u:p@h", "http://h?x=1", "http://h:99999", "//h", "h",
@@ -393,7 +370,6 @@ urls(void **state)
 	struct post *p;
 	char why[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		p = NULL;
 		if (http_post_new(&p, bad[i], NULL, why, sizeof(why)) == KP_OK)
@@ -404,14 +380,12 @@ urls(void **state)
 }
 
 /* A file name that libcurl refuses for its length: it is read for https only. */
-static void
-refused_option(void **state)
+TEST(refused_option)
 {
 	size_t n = 9u << 20;
 	char *name = malloc(n), why[256];
 	struct post *p = NULL;
 
-	(void)state;
 	assert_non_null(name);
 	memset(name, 'x', n);
 	name[n - 1] = '\0';
@@ -435,8 +409,7 @@ put_file(const char *path, const char *s, size_t n, mode_t mode)
 	assert_int_equal(chmod(path, mode), 0);
 }
 
-static void
-headers(void **state)
+TEST(headers)
 {
 	static const char *const bad[] = { "", "\n", "no colon\n", ": x\n",
 		"A b: x\n", "A: \n", "Host: x\n", "content-length: 5\n",
@@ -446,7 +419,6 @@ headers(void **state)
 	int fd = mkstemp(path);
 	struct post *p = NULL;
 
-	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -483,24 +455,4 @@ headers(void **state)
 	    KP_EIO);
 }
 
-int
-main(void)
-{
-	signal(SIGPIPE, SIG_IGN);
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(request_as_sent),
-		TEST(odd_answers),
-		TEST(endless),
-		TEST(away),
-		TEST(freed_meanwhile),
-		TEST(woken),
-		TEST(no_proxy),
-		TEST(names),
-		TEST(urls),
-		TEST(refused_option),
-		TEST(headers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

@@ -5,13 +5,7 @@
  *
  * Calls begin one tick after the other, from 1 on; what ended took its tick.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <string.h>
-
+#include "cases.h"
 #include "kprofd/stats.h"
 #include "stats/state.h"
 
@@ -115,13 +109,11 @@ many_ended(const struct kp_request *rq)
 }
 
 /* Of two of a tier that are far apart no moment counts for both. */
-static void
-test_open_far_apart(void **state)
+TEST(test_open_far_apart)
 {
 	struct kp_request rq = many_calls(1, 0);
 	struct kp_window *w;
 
-	(void)state;
 	for (uint32_t i = 1; i < MANY; i++)
 		many[i].fn = CACHE;
 	many[MANY / 2].fn = DB;
@@ -138,8 +130,7 @@ test_open_far_apart(void **state)
  * A process with as many open as it may have, one inside the other, and all
  * else inside the innermost: the work is of the order of the calls.
  */
-static void
-test_open_nested(void **state)
+TEST(test_open_nested)
 {
 	static kp_dur_ns self[MANY];
 	static kp_target_ns reach[MANY];
@@ -147,7 +138,6 @@ test_open_nested(void **state)
 	struct kp_request rq = many_calls(1000, 999);
 	struct kp_window *w;
 
-	(void)state;
 	assert_true(inside_self(&rq, self, reach, up));
 	for (uint32_t i = 0; i < 999; i++)
 		assert_int_equal(self[i], 1);
@@ -163,14 +153,12 @@ test_open_nested(void **state)
  * Thousands of processes, each started inside the call of another: what is too
  * much work is given up, and its calls are left unfinished and counted.
  */
-static void
-test_open_given_up(void **state)
+TEST(test_open_given_up)
 {
 	struct kp_request rq = many_calls(MANY / 2, MANY / 2 - 1);
 	const struct kp_cell *c;
 	struct kp_window *w;
 
-	(void)state;
 	for (uint32_t i = 0; i < MANY; i++)
 		many[i].proc = i;
 	w = many_ended(&rq);
@@ -182,14 +170,4 @@ test_open_given_up(void **state)
 	kp_window_free(w);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_open_far_apart),
-		cmocka_unit_test(test_open_nested),
-		cmocka_unit_test(test_open_given_up),
-	};
-
-	return cmocka_run_group_tests_name("inside", tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

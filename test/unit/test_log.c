@@ -3,8 +3,6 @@
  * formats, and a file that is opened anew.
  */
 #include <sqlite3.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <event2/event.h>

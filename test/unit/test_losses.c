@@ -2,9 +2,6 @@
  * Losses: each says what happened in the same words wherever it stands, and
  * priv/doc/losses.md has every one of them, with its cause and the way out.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "cases.h"
 #include "report/losses.h"
 

@@ -1,6 +1,4 @@
 /* test_merge_rings.c - which events a drain takes from several rings. */
-#include <stdlib.h>
-
 #include "cases.h"
 #include "probe/ring.h"
 

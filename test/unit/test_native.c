@@ -1,7 +1,4 @@
 /* test_native.c - chunks of the native probe to events. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "calls/decode.h"
 #include "native_feed.h"

@@ -1,7 +1,4 @@
 /* test_nodes.c - names of nodes, lists of them, globs. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/nodes.h"
 

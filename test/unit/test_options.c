@@ -1,8 +1,4 @@
 /* test_options.c - the table of options and its parser; kprofd's own table. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "text/options.h"
 #include "daemon/options.h"

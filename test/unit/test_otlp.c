@@ -2,10 +2,6 @@
  * test_otlp.c - what a collector gets: ids, spans, points, byte by byte where
  * that is short, and what it answers.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "export/otlp_json.h"
 

@@ -1,14 +1,5 @@
 /* test_pem.c - files of several certificates: all of them are taken, or none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "cases.h"
 #include "conn/tls_certs.h"
 #include "tls_peer.h"
 
@@ -107,10 +98,8 @@ broken(const char *from, bool cut)
 	return text;
 }
 
-static void
-test_authorities(void **state)
+TEST(test_authorities)
 {
-	(void)state;
 	assert_int_equal(trusted(file(ca, ours, "")), 2);
 	assert_int_equal(trusted(file(ca, ours, "and a note\n")), 2);
 	assert_int_equal(trusted(file("# a note\n", ca, ca)), 1);
@@ -126,13 +115,11 @@ test_authorities(void **state)
 	assert_non_null(strstr(why, "there is no certificate"));
 }
 
-static void
-test_chain(void **state)
+TEST(test_chain)
 {
 	static char many[18 * 4096];
 	size_t n = 0;
 
-	(void)state;
 	assert_int_equal(used(file(ours, ca, "")), KP_OK);
 	assert_int_equal(used(file(ours, broken(ca, false), ca)), KP_ESTATE);
 	assert_non_null(strstr(why, "certificate 2 in '"));
@@ -149,13 +136,4 @@ test_chain(void **state)
 	    "first in '"));
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_authorities),
-		cmocka_unit_test(test_chain),
-	};
-
-	return cmocka_run_group_tests_name("pem", tests, setup, teardown);
-}
+TESTS_ONCE(setup, teardown)

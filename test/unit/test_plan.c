@@ -2,10 +2,6 @@
  * test_plan.c - patterns of tiers.conf against what a target answers; most are in
  * cases/plan.txt.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/cost.h"
 #include "kprofd/etf.h"

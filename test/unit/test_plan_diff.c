@@ -5,9 +5,6 @@
  * to be done is compared as one line: "+db:query/1 -w:h/1", "+" for what is
  * put, "-" for what is taken, in the order of the plans.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"

@@ -2,9 +2,6 @@
  * test_pool.c - pieces are apart from each other, are taken again, and blocks
  * of which nothing is in use go back, but for what waves need.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "base/pool.h"
 

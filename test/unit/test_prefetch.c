@@ -3,8 +3,6 @@
  * one by one: what is looked at ahead changes nothing, and is never what has
  * gone meanwhile (which the address sanitizer would see).
  */
-#include <string.h>
-
 #include "cases.h"
 #include "native_feed.h"
 #include "request/state.h"

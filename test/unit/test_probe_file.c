@@ -1,15 +1,8 @@
 /* test_probe_file.c - which libraries are sent to targets. */
 #include <elf.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "agent/probe_file.h"
 
 static char path[] = "/tmp/kprofd-test-probe.XXXXXX";
@@ -66,8 +59,7 @@ reads(const uint8_t *p, size_t n, struct probe_kind *kind, char *why, size_t len
 	return ok;
 }
 
-static void
-kinds_have_the_names_that_nodes_use(void **state)
+TEST(kinds_have_the_names_that_nodes_use)
 {
 	static const struct {
 		uint16_t machine;
@@ -82,7 +74,6 @@ kinds_have_the_names_that_nodes_use(void **state)
 	uint8_t bytes[256];
 	char why[200];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		assert_true(reads(bytes, library(bytes, v[i].machine,
 		    v[i].libc), &kind, why, sizeof(why)));
@@ -92,15 +83,13 @@ kinds_have_the_names_that_nodes_use(void **state)
 }
 
 /* Its end is in the last section header. */
-static void
-what_is_none_is_not_sent(void **state)
+TEST(what_is_none_is_not_sent)
 {
 	struct probe_kind kind;
 	uint8_t bytes[256];
 	char why[200];
 	size_t n;
 
-	(void)state;
 	n = library(bytes, EM_386, "libc.so.6");
 	assert_false(reads(bytes, n, &kind, why, sizeof(why)));
 	assert_non_null(strstr(why, "not a library"));
@@ -118,14 +107,12 @@ what_is_none_is_not_sent(void **state)
 	assert_string_equal(why, "its end is missing");
 }
 
-static void
-files_that_cannot_be_read_are_named(void **state)
+TEST(files_that_cannot_be_read_are_named)
 {
 	struct probe_kind kind;
 	struct kp_buf b;
 	char why[200];
 
-	(void)state;
 	kp_buf_init(&b, 100);
 	assert_false(probe_file_read(&b, &kind, "/nowhere/x.so", why,
 	    sizeof(why)));
@@ -139,14 +126,4 @@ files_that_cannot_be_read_are_named(void **state)
 	kp_buf_free(&b);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kinds_have_the_names_that_nodes_use),
-		cmocka_unit_test(what_is_none_is_not_sent),
-		cmocka_unit_test(files_that_cannot_be_read_are_named),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
-}
+TESTS_ONCE(setup, teardown)

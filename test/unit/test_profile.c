@@ -2,8 +2,6 @@
  * Profiles of counters: what a target answers, read within bounds, and as a
  * table, JSON and CSV in every order.
  */
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/etf.h"
 #include "profile/report/counts_report.h"

@@ -3,9 +3,6 @@
  * no such database is left as it is, and is refused in words.
  */
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

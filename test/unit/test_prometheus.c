@@ -4,9 +4,6 @@
  * within their caps, and the daemon's own lines.
  */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cases.h"
 #include "export/metrics.h"

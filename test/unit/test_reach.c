@@ -1,7 +1,4 @@
 /* test_reach.c - options of a connection: values, needs, and passing on. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cases.h"

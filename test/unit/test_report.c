@@ -3,8 +3,6 @@
  * design shows, and what strangers named is text everywhere.
  */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -2,14 +2,7 @@
  * The report of sampled stacks: how texts of stacks are taken apart, what the
  * forms show of known rows, and why there is nothing to show.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
-
+#include "cases.h"
 #include "stacks/stored/frames.h"
 #include "stacks/stored/stored_stacks.h"
 #include "store_fixture.h"
@@ -28,12 +21,10 @@ assert_app(const char *frames, const char *fn)
 	assert_memory_equal(at, fn, n);
 }
 
-static void
-test_frames(void **state)
+TEST(test_frames)
 {
 	size_t n;
 
-	(void)state;
 	assert_app("web:handle/2:12;gen:do_call/4:259", "web:handle/2");
 	assert_app("web:handle/2;users:get/1;lists:map/2:3", "users:get/1");
 	assert_app("lists:map/2:3", "lists:map/2");
@@ -71,44 +62,34 @@ known(void)
 		.not_seen = 10 }, .requests = requests, .nrequests = 2 };
 }
 
-static void
-assert_has(struct kp_buf *b, const char *text)
-{
-	if (strstr(kp_buf_cstr(b), text) == NULL)
-		fail_msg("'%s' is not in:\n%s", text, kp_buf_cstr(b));
-}
-
-static void
-test_table(void **state)
+TEST(test_table)
 {
 	const struct stacks_opts o = { .rows = 1 };
 	struct stacks s = known();
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, 1u << 16);
 	assert_int_equal(stacks_table(&b, &s, &o), KP_OK);
 	/* 1000 ms of 100 requests; of 100 samples, 70 are 60 to 78 % */
-	assert_has(&b, "\nGET;/ ");
-	assert_has(&b, "  ~10 ms   100 %                100  in a call 70 %,"
+	assert_has(kp_buf_cstr(&b), "\nGET;/ ");
+	assert_has(kp_buf_cstr(&b), "  ~10 ms   100 %                100  in a call "
+	    "70 %,"
 	    " running 20 %, not seen 10 %\n");
-	assert_has(&b, "\n  web  ");
-	assert_has(&b, "\n    web:handle/2  ");
-	assert_has(&b, "\n    (1 more)  ");
-	assert_has(&b, "\n    db  ");
-	assert_has(&b, "  ~7.0 ms   ~70 %   60-78 %       70  in a call\n");
-	assert_has(&b, "\n        gen:call/4 < db:q/2:2 < web:handle/2:1  ");
-	assert_has(&b, "100 samples, 10 % of them not seen");
+	assert_has(kp_buf_cstr(&b), "\n  web  ");
+	assert_has(kp_buf_cstr(&b), "\n    web:handle/2  ");
+	assert_has(kp_buf_cstr(&b), "\n    (1 more)  ");
+	assert_has(kp_buf_cstr(&b), "\n    db  ");
+	assert_has(kp_buf_cstr(&b), "  ~7.0 ms   ~70 %   60-78 %       70  in a call\n");
+	assert_has(kp_buf_cstr(&b), "\n        gen:call/4 < db:q/2:2 < web:handle/2:1  ");
+	assert_has(kp_buf_cstr(&b), "100 samples, 10 % of them not seen");
 	kp_buf_free(&b);
 }
 
-static void
-test_folded(void **state)
+TEST(test_folded)
 {
 	struct stacks s = known();
 	struct kp_buf b;
 
-	(void)state;
 	kp_buf_init(&b, 1u << 16);
 	assert_int_equal(stacks_folded(&b, &s), KP_OK);
 	assert_string_equal(kp_buf_cstr(&b),
@@ -147,12 +128,10 @@ put_not_seen(struct kp_db *db)
 	kp_window_free(w);
 }
 
-static void
-test_why(void **state)
+TEST_WITH(test_why, setup, teardown)
 {
 	struct kp_db *db = keep_open(NULL);
 
-	(void)state;
 	/* a comment is not the setting */
 	sql_exec("update run set tiers_conf = '{tiers, [{db, [{db, query, 2}]}]}."
 	    " % {stacks, {per_second, 5}}.'");
@@ -169,15 +148,4 @@ test_why(void **state)
 	db_close(db, 0);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frames),
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_folded),
-		ON_A_FILE(test_why),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -905,7 +905,7 @@ main(void)
 		fprintf(stderr, "no cases: run from the top of the tree\n");
 	for (size_t i = 0; good && i < g.gl_pathc; i++)
 		good = cases_add(g.gl_pathv[i], run_case);
-	good = good && tests_run("request", NULL, end) == 0;
+	good = good && tests_run("request", NULL, end, NULL, NULL) == 0;
 	/* Cases name their files to the end. */
 	globfree(&g);
 	return !good;

@@ -2,11 +2,7 @@
  * Requests that several nodes speak of: whoever is heard first, each has one
  * number.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
+#include "cases.h"
 #include "calls/call_trace.h"
 #include "profile/node/request_ids.h"
 
@@ -33,10 +29,8 @@ teardown(void **state)
 }
 
 /* B speaks of it before A does, where it began. */
-static void
-test_by_label(void **state)
+TEST(test_by_label)
 {
-	(void)state;
 	assert_int_equal(request_ids_of(&b, 1), 0);
 	assert_int_equal(request_ids_label(&all, &b, 5, 77), 0);
 	assert_int_equal(request_ids_label(&all, &a, 1, 78), 0);
@@ -47,12 +41,10 @@ test_by_label(void **state)
 }
 
 /* A knows that 77 and 79 are one; B has seen only the latter. */
-static void
-test_same(void **state)
+TEST(test_same)
 {
 	uint32_t theirs;
 
-	(void)state;
 	request_ids_label(&all, &b, 1, 79);
 	theirs = request_ids_of(&b, 1);
 	request_ids_label(&all, &a, 1, 77);
@@ -66,10 +58,8 @@ test_same(void **state)
 }
 
 /* No more are counted than were asked for. */
-static void
-test_counted(void **state)
+TEST(test_counted)
 {
-	(void)state;
 	for (uint32_t i = 1; i <= 3; i++)
 		request_ids_label(&all, &a, i, 100 + i);
 	assert_true(request_ids_begins(&all, 1));
@@ -85,13 +75,11 @@ test_counted(void **state)
 	assert_int_equal(all.ended, 1);
 }
 
-static void
-test_labels(void **state)
+TEST(test_labels)
 {
 	uint32_t at = 0, n = 0;
 	int64_t label, sum = 0;
 
-	(void)state;
 	for (int i = 0; i < 1000; i++)
 		request_ids_label(&all, &a, 1 + (i & 1), i);
 	while (request_ids_next_label(&all, request_ids_of(&a, 2), &at, &label)) {
@@ -103,10 +91,8 @@ test_labels(void **state)
 }
 
 /* What no node of ours says is let pass. */
-static void
-test_refused(void **state)
+TEST(test_refused)
 {
-	(void)state;
 	assert_int_equal(request_ids_label(&all, &a, 1, -5), 0);
 	assert_int_equal(request_ids_of(&a, 1), 0);
 	assert_int_equal(request_ids_label(&all, &a, KP_CALLS_REQUESTS_MAX, 5), 0);
@@ -114,18 +100,4 @@ test_refused(void **state)
 	assert_false(all.no_memory);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_by_label),
-		TEST(test_same),
-		TEST(test_counted),
-		TEST(test_labels),
-		TEST(test_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

@@ -2,14 +2,7 @@
  * test_request_tail.c - what exporters follow: each window once it is written, with
  * what it tells of those that were not; and slow requests, each once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "cases.h"
 #include "store_fixture.h"
 #include "store/query.h"
 
@@ -53,14 +46,12 @@ assert_as_in_the_database(const struct seen *seen)
 }
 
 /* Whatever could not be written is in the next one that is. */
-static void
-each_window_once(void **state)
+TEST(each_window_once)
 {
 	struct kp_store_opts o = store_opts(path);
 	struct seen seen = { .windows = 0 };
 	struct kp_store *s;
 
-	(void)state;
 	o.on_written = on_written;
 	o.written_ctx = &seen;
 	s = open_store_with(&o);
@@ -98,14 +89,12 @@ look(struct kp_request_tail *f, int64_t ids[4], int64_t *newest)
 }
 
 /* In order, so many at once; those of a run before this one are none of it. */
-static void
-requests_in_order(void **state)
+TEST(requests_in_order)
 {
 	struct kp_store *s = open_store();
 	struct kp_request_tail f = { .run = 0 };
 	int64_t ids[4], newest;
 
-	(void)state;
 	kp_store_tree(s, new_tree(1));
 	assert_true(sync_store(s));
 	kp_store_close(s);
@@ -137,13 +126,4 @@ requests_in_order(void **state)
 	kp_store_close(s);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_A_FILE(each_window_once),
-		ON_A_FILE(requests_in_order),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown)

@@ -1,8 +1,6 @@
 /* test_ring.c - the native probe's rings and slots, without a VM. */
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cases.h"
 #include "probe/names.h"

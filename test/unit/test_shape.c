@@ -3,10 +3,6 @@
  * its answers.  That real nodes answer so is tested by
  * test/integration/check_tests.erl.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "config/spec.h"
 

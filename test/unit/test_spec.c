@@ -4,10 +4,6 @@
  * What they mean is tested on real nodes (test/integration/spec_check.erl);
  * here a small reader of external terms turns them into text.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/config.h"
 

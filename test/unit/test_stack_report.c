@@ -3,8 +3,6 @@
  * process, and what of it is shown in which form.
  */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cases.h"
 #include "kprofd/etf.h"

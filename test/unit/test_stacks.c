@@ -1,7 +1,4 @@
 /* test_stacks.c - tables of stacks, and the messages that bring them. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "cases.h"
 #include "stack_feed.h"
 

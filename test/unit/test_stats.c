@@ -2,15 +2,7 @@
  * Busy, self and async times, counts, windows.  The names that the requests
  * stage would give are made up here, so that stats is tested by itself.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "cases.h"
 #include "kprofd/stats.h"
 
 enum { TIERS = 4, FNS = 9, IDENTS = KP_SERIES_MAX + 10 };
@@ -132,13 +124,11 @@ simple(void)
 	};
 }
 
-static void
-test_self(void **state)
+TEST(test_self)
 {
 	struct kp_request rq = simple();
 	kp_dur_ns self[6];
 
-	(void)state;
 	assert_int_equal(kp_request_self(&rq, self), KP_OK);
 	assert_int_equal(self[0], 100 - 40 - 10);
 	assert_int_equal(self[1], 30);
@@ -151,14 +141,12 @@ test_self(void **state)
 }
 
 /* A look at the running window changes nothing, and shows all of it. */
-static void
-test_copy(void **state)
+TEST(test_copy)
 {
 	struct kp_stats *st = new_stats();
 	struct kp_request rq = simple();
 	struct kp_window *seen, *w;
 
-	(void)state;
 	seen = kp_stats_copy(st, 1000, 1500);
 	assert_int_equal(seen->ncells, 0);
 	kp_window_free(seen);
@@ -186,15 +174,13 @@ test_copy(void **state)
 	kp_stats_free(st);
 }
 
-static void
-test_one_request(void **state)
+TEST(test_one_request)
 {
 	struct kp_stats *st = new_stats();
 	struct kp_request rq = simple();
 	const struct kp_cell *c;
 	struct kp_window *w;
 
-	(void)state;
 	kp_stats_request(st, &rq);
 	w = kp_stats_rotate(st, 1000, 2000);
 	assert_non_null(w);
@@ -252,8 +238,7 @@ test_one_request(void **state)
  * own, and as that of the call above both.  web 0..100 called db, of which it
  * is not known when it ended, and that disk 20..50.
  */
-static void
-test_self_below_ambiguous(void **state)
+TEST(test_self_below_ambiguous)
 {
 	const struct kp_call calls[] = {
 		CALL(0, 100, 1, 0, KP_NONE, KP_RETURNED, false),
@@ -265,7 +250,6 @@ test_self_below_ambiguous(void **state)
 	struct kp_request rq = simple();
 	kp_dur_ns self[5];
 
-	(void)state;
 	rq.calls = calls;
 	rq.ncalls = 5;
 	assert_int_equal(kp_request_self(&rq, self), KP_OK);
@@ -276,8 +260,7 @@ test_self_below_ambiguous(void **state)
 	assert_int_equal(self[4], 5);
 }
 
-static void
-test_total_self(void **state)
+TEST(test_total_self)
 {
 	static const struct kp_call calls[] = {
 		CALL(0, 100, 0, 0, KP_NONE, KP_RETURNED, false),	/* no tier */
@@ -291,7 +274,6 @@ test_total_self(void **state)
 	const struct kp_cell *c;
 	struct kp_window *w;
 
-	(void)state;
 	kp_stats_request(st, &rq);
 	w = kp_stats_rotate(st, 0, 1);
 	c = cell(w, "_total", "undefined");
@@ -302,15 +284,13 @@ test_total_self(void **state)
 }
 
 /* A request whose end was not seen is counted, and not timed. */
-static void
-test_unfinished_request(void **state)
+TEST(test_unfinished_request)
 {
 	struct kp_request rq = simple();
 	struct kp_stats *st = new_stats();
 	const struct kp_cell *c;
 	struct kp_window *w;
 
-	(void)state;
 	rq.outcome = KP_UNFINISHED;
 	rq.end = 0;
 	kp_stats_request(st, &rq);
@@ -331,15 +311,13 @@ test_unfinished_request(void **state)
 	kp_stats_free(st);
 }
 
-static void
-test_late(void **state)
+TEST(test_late)
 {
 	struct kp_late_call late = { .identity = 7, .weight = 3, .fn = 5,
 		.outcome = KP_RETURNED, .start = 5, .end = 25 };
 	struct kp_stats *st = new_stats();
 	struct kp_window *w;
 
-	(void)state;
 	kp_stats_late(st, &late);
 	late.outcome = KP_UNFINISHED;
 	kp_stats_late(st, &late);
@@ -521,8 +499,7 @@ check_tier(const struct kp_request *rq, const struct kp_window *w, int t)
 	assert_int_equal(c->hist.count, want.timed * rq->weight);
 }
 
-static void
-test_random_requests(void **state)
+TEST(test_random_requests)
 {
 	struct kp_stats *st = new_stats();
 	struct kp_call calls[CALLS];
@@ -531,7 +508,6 @@ test_random_requests(void **state)
 	struct kp_request rq;
 	struct kp_window *w;
 
-	(void)state;
 	for (int round = 0; round < 20000; round++) {
 		random_request(&rq, calls);
 		assert_int_equal(kp_request_self(&rq, self), KP_OK);
@@ -550,8 +526,7 @@ test_random_requests(void **state)
 	kp_stats_free(st);
 }
 
-static void
-test_identity_total_and_order(void **state)
+TEST(test_identity_total_and_order)
 {
 	static const char *const want[][2] = {
 		{ "_total", "_total" }, { "_total", "i00005" },
@@ -564,7 +539,6 @@ test_identity_total_and_order(void **state)
 	struct kp_request rq = simple();
 	struct kp_window *w;
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		rq.identity = i == 0 ? 9 : i == 1 ? KP_IDENT_TOTAL : 5;
 		rq.weight = (uint32_t)i + 1;
@@ -590,15 +564,13 @@ test_identity_total_and_order(void **state)
 	kp_stats_free(st);
 }
 
-static void
-test_series_cap(void **state)
+TEST(test_series_cap)
 {
 	struct kp_stats *st = new_stats();
 	struct kp_request rq = { .end = 10, .weight = 2, .calls = NULL,
 		.outcome = KP_RETURNED };
 	struct kp_window *w;
 
-	(void)state;
 	for (uint32_t i = 3; i < IDENTS; i++) {
 		rq.identity = i;
 		kp_stats_request(st, &rq);
@@ -615,8 +587,7 @@ test_series_cap(void **state)
 }
 
 /* Time stamps from outside may be anything; sums stop, nothing overflows. */
-static void
-test_absurd_times(void **state)
+TEST(test_absurd_times)
 {
 	const struct kp_call calls[] = {
 		CALL(INT64_MIN, INT64_MAX, 1, 0, 1, KP_RETURNED, false),
@@ -630,7 +601,6 @@ test_absurd_times(void **state)
 	struct kp_stats *st = new_stats();
 	struct kp_window *w;
 
-	(void)state;
 	kp_stats_request(st, &rq);
 	kp_stats_request(st, &rq);
 	w = kp_stats_rotate(st, 0, 1);
@@ -639,12 +609,10 @@ test_absurd_times(void **state)
 	kp_stats_free(st);
 }
 
-static void
-test_merge(void **state)
+TEST(test_merge)
 {
 	struct kp_cell a = { .min = -1 }, b = { .min = -1 };
 
-	(void)state;
 	b.requests = 1;
 	b.w_requests = 4;
 	b.total = 100;
@@ -674,8 +642,7 @@ test_merge(void **state)
  * Waits count by receiver and identity, by weight, where the receiver is; what
  * comes past the cap is one more receiver, _other.
  */
-static void
-test_waits(void **state)
+TEST(test_waits)
 {
 	struct kp_stats *st = new_stats(), *far = new_stats();
 	struct kp_stats *peers[KP_NODES_MAX] = { st, far };
@@ -688,7 +655,6 @@ test_waits(void **state)
 	struct kp_window *w;
 	uint64_t messages = 0;
 
-	(void)state;
 	kp_stats_peers(st, peers);
 	waits = v;
 	nwaits = 4;
@@ -729,8 +695,7 @@ test_waits(void **state)
 }
 
 /* Strayed calls stand for others where sampling passes requests over. */
-static void
-test_strayed(void **state)
+TEST(test_strayed)
 {
 	struct kp_call calls[] = {
 		CALL(0, 100, 1, 0, KP_NONE, KP_RETURNED, false),
@@ -743,7 +708,6 @@ test_strayed(void **state)
 	struct kp_stats *st = new_stats();
 	struct kp_window *w;
 
-	(void)state;
 	calls[1].strayed = calls[2].strayed = calls[3].strayed = true;
 	kp_stats_counted(st, 2, 30);	/* db: no request has come */
 	w = kp_stats_rotate(st, 0, 1);
@@ -775,25 +739,4 @@ test_strayed(void **state)
 	kp_stats_free(st);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_self),
-		cmocka_unit_test(test_copy),
-		cmocka_unit_test(test_one_request),
-		cmocka_unit_test(test_self_below_ambiguous),
-		cmocka_unit_test(test_total_self),
-		cmocka_unit_test(test_unfinished_request),
-		cmocka_unit_test(test_late),
-		cmocka_unit_test(test_random_requests),
-		cmocka_unit_test(test_identity_total_and_order),
-		cmocka_unit_test(test_series_cap),
-		cmocka_unit_test(test_absurd_times),
-		cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_merge),
-		cmocka_unit_test(test_strayed),
-	};
-
-	return cmocka_run_group_tests_name("stats", tests, make_names, NULL);
-}
+TESTS_ONCE(make_names, NULL)

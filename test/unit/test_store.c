@@ -3,21 +3,14 @@
  * every way to open a file that is not ours is refused in words, and a
  * run's end is known.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "store_fixture.h"
 
 static void
@@ -48,12 +41,10 @@ query_refused(const char *file, const char *words)
 }
 
 /* SQLite would keep these in memory, or wait; a device would be written to. */
-static void
-test_not_for_db(void **state)
+TEST(test_not_for_db)
 {
 	char name[] = "/tmp/test_store.XXXXXX", fifo[64];
 
-	(void)state;
 	refused(":memory:", "in memory");
 	refused("file:x.db", "URI");
 	refused("/dev/null", "it is a device, not a file");
@@ -68,14 +59,12 @@ test_not_for_db(void **state)
 	assert_int_equal(rmdir(name), 0);
 }
 
-static void
-test_views(void **state)
+TEST(test_views)
 {
 	struct kp_happening h = { .at = T0, .node = "a@h", .kind = "trip",
 		.text = "queue 20001" };
 	struct kp_store *s = open_store();
 
-	(void)state;
 	kp_store_happening(s, &h);
 	kp_store_window(s, known_window("a@h", T0));
 	assert_true(sync_store(s));
@@ -114,8 +103,7 @@ test_views(void **state)
 }
 
 /* 0 errors is said only where nothing is unseen: as kp_cell_unseen() has it. */
-static void
-test_errors_not_seen(void **state)
+TEST(test_errors_not_seen)
 {
 	static const struct {
 		const char *figures, *errors;
@@ -132,7 +120,6 @@ test_errors_not_seen(void **state)
 	struct kp_store *s = open_store();
 	char set[128];
 
-	(void)state;
 	kp_store_window(s, known_window("a@h", T0));
 	kp_store_close(s);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
@@ -144,14 +131,12 @@ test_errors_not_seen(void **state)
 }
 
 /* Windows of before and after have the names they had. */
-static void
-test_another_conf(void **state)
+TEST(test_another_conf)
 {
 	struct kp_tier other[] = { { .name = "db" }, { .name = "cache" } };
 	const struct kp_conf next = { .tiers = other, .ntiers = 2 };
 	struct kp_store *s = open_store();
 
-	(void)state;
 	kp_store_window(s, known_window("a@h", T0));
 	kp_store_conf(s, &next, "[{db, {db, all, 1}}].");
 	kp_store_window(s, known_window("a@h", T0 + 10 * S));
@@ -166,8 +151,7 @@ test_another_conf(void **state)
 }
 
 /* What a tier's calls raise after a request's end is no error of the request. */
-static void
-test_errors_after_the_end(void **state)
+TEST(test_errors_after_the_end)
 {
 	static const char *const want[] = { "", "164|0|839", "164|7|839",
 		"null|839|839" };
@@ -175,7 +159,6 @@ test_errors_after_the_end(void **state)
 	struct kp_window *w;
 	struct kp_cell *c;
 
-	(void)state;
 	for (size_t i = 1; i < 4; i++) {
 		w = new_window("a@h", T0 + (int64_t)i * 10 * S, 2);
 		for (size_t k = 0; k < 2; k++) {
@@ -202,13 +185,11 @@ test_errors_after_the_end(void **state)
 }
 
 /* A tier that only late calls have reached has no times at all. */
-static void
-test_untimed_cell(void **state)
+TEST(test_untimed_cell)
 {
 	struct kp_store *s = open_store();
 	struct kp_window *w = new_window("a@h", T0, 1);
 
-	(void)state;
 	w->cells[0].tier = "db";
 	w->cells[0].identity = "create";
 	w->cells[0].async_calls = 1;
@@ -220,8 +201,7 @@ test_untimed_cell(void **state)
 	assert_string_equal(sql_text("select hist from stat"), "null");
 }
 
-static void
-test_close_leaves_one_file(void **state)
+TEST(test_close_leaves_one_file)
 {
 	mode_t old = umask(0);
 	struct kp_store *s = open_store();
@@ -230,7 +210,6 @@ test_close_leaves_one_file(void **state)
 	char wal[128];
 	int fd;
 
-	(void)state;
 	umask(077);
 	kp_store_window(s, known_window("a@h", T0));
 	assert_true(sync_store(s));
@@ -262,8 +241,7 @@ test_close_leaves_one_file(void **state)
 }
 
 /* kill -9: what was synced is there, and the next run says what happened. */
-static void
-test_unclean_end(void **state)
+TEST(test_unclean_end)
 {
 	static char db1[1 << 20], db2[1 << 20], wal1[1 << 20], wal2[1 << 20];
 	struct kp_query_events e;
@@ -274,7 +252,6 @@ test_unclean_end(void **state)
 	size_t ndb, nwal;
 	pid_t pid = fork();
 
-	(void)state;
 	if (pid == 0) {
 		s = open_store();
 		kp_store_window(s, known_window("a@h", T0));
@@ -342,13 +319,11 @@ failed_runs(char why[64])
  * A run that never began leaves no file that it made; where there was one, or
  * it is to be kept, the run says so in it, once for all that failed alike.
  */
-static void
-test_failed(void **state)
+TEST(test_failed)
 {
 	struct kp_store *s = open_store();
 	char why[64];
 
-	(void)state;
 	assert_true(exists("-wal"));
 	kp_store_failed(s, "no node", false);
 	kp_store_close(s);
@@ -374,14 +349,12 @@ test_failed(void **state)
 	assert_string_equal(why, "");
 }
 
-static void
-test_refusals(void **state)
+TEST(test_refusals)
 {
 	static char junk[8192];
 	char file[128];
 	struct kp_store *s;
 
-	(void)state;
 	snprintf(file, sizeof(file), "%s/no/k.db", dir);
 	refused(file, "/no does not exist (make it");
 	query_refused(file, "/no does not exist (name");
@@ -416,14 +389,12 @@ test_refusals(void **state)
 }
 
 /* A database of before is neither read nor written, and stays as it is. */
-static void
-test_older_schema(void **state)
+TEST(test_older_schema)
 {
 	static char before[1 << 20], after[1 << 20];
 	char words[256];
 	size_t n;
 
-	(void)state;
 	kp_store_close(open_store());
 	sql_exec("pragma user_version = 9");
 	n = slurp("", before, sizeof(before));
@@ -437,15 +408,13 @@ test_older_schema(void **state)
 	assert_false(exists("-wal"));
 }
 
-static void
-test_a_thousand_series(void **state)
+TEST(test_a_thousand_series)
 {
 	static char names[1000][16];
 	struct kp_window *w = new_window("a@h", T0, 1000);
 	struct kp_store *s = open_store();
 	kp_mono_ns before;
 
-	(void)state;
 	for (size_t i = 0; i < 1000; i++) {
 		snprintf(names[i], sizeof(names[i]), "id%zu", i);
 		fill_cell(&w->cells[i], "db", names[i]);
@@ -462,14 +431,12 @@ test_a_thousand_series(void **state)
 }
 
 /* A refused start leaves no half-made file behind. */
-static void
-test_corrupt(void **state)
+TEST(test_corrupt)
 {
 	static char bytes[1 << 20];
 	struct kp_store *s = open_store();
 	size_t n;
 
-	(void)state;
 	kp_store_close(s);
 	n = slurp("", bytes, sizeof(bytes));
 	/* the first page holds the schema; keep the header */
@@ -479,24 +446,4 @@ test_corrupt(void **state)
 	query_refused(path, "damaged");
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_A_FILE(test_not_for_db),
-		ON_A_FILE(test_views),
-		ON_A_FILE(test_errors_not_seen),
-		ON_A_FILE(test_another_conf),
-		ON_A_FILE(test_errors_after_the_end),
-		ON_A_FILE(test_untimed_cell),
-		ON_A_FILE(test_close_leaves_one_file),
-		ON_A_FILE(test_unclean_end),
-		ON_A_FILE(test_failed),
-		ON_A_FILE(test_refusals),
-		ON_A_FILE(test_corrupt),
-		ON_A_FILE(test_older_schema),
-		ON_A_FILE(test_a_thousand_series),
-	};
-
-	return cmocka_run_group_tests_name("store", tests, NULL, NULL);
-}
+TESTS(setup, teardown)

@@ -2,15 +2,7 @@
  * What is made of other tables, when databases are merged or read as one:
  * times that slow requests go by, and sums of coarser levels.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "cases.h"
 #include "store/merge.h"
 #include "store_fixture.h"
 
@@ -114,13 +106,11 @@ assert_times(int rows)
 	    count);
 }
 
-static void
-test_merged_times(void **state)
+TEST(test_merged_times)
 {
 	struct kp_query *q;
 	struct kp_store *s;
 
-	(void)state;
 	use(a_db);
 	s = open_store();
 	put_request(s, "a@h", "db", 210);
@@ -144,14 +134,12 @@ test_merged_times(void **state)
 }
 
 /* The slowest of several files, page by page. */
-static void
-test_chosen(void **state)
+TEST(test_chosen)
 {
 	struct kp_query_requests rs;
 	struct kp_query *q;
 	struct kp_store *s;
 
-	(void)state;
 	use(a_db);
 	s = open_store();
 	put_request(s, "a@h", "db", 50);
@@ -202,10 +190,8 @@ calls_of(struct kp_query *q)
 }
 
 /* Sums of what was there are no sums of what is: they are made again. */
-static void
-test_merged_sums(void **state)
+TEST(test_merged_sums)
 {
-	(void)state;
 	make_hour(out_db, "a@h");
 	make_hour(b_db, "b@h");
 	merge(b_db);
@@ -218,26 +204,11 @@ test_merged_sums(void **state)
 }
 
 /* Of two files that both have theirs. */
-static void
-test_sums_of_both(void **state)
+TEST(test_sums_of_both)
 {
-	(void)state;
 	make_hour(a_db, "a@h");
 	make_hour(b_db, "b@h");
 	assert_int_equal(calls_of(open_both(a_db, b_db)), 120 * 3);
 }
 
-#define WITH(t) cmocka_unit_test_setup_teardown(t, setup_files, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		WITH(test_merged_times),
-		WITH(test_chosen),
-		WITH(test_merged_sums),
-		WITH(test_sums_of_both),
-	};
-
-	return cmocka_run_group_tests_name("store_derived", tests, NULL, NULL);
-}
+TESTS(setup_files, teardown)

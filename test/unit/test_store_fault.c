@@ -2,23 +2,16 @@
  * Whatever happens to the disk or to the file while kprofd writes: survived,
  * counted and said.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "store/db.h"
 #include "store_fixture.h"
 
@@ -62,12 +55,10 @@ assert_balance(int windows)
 }
 
 /* A table that is gone under the writer's feet will not come back. */
-static void
-test_lasting_error(void **state)
+TEST_WITH(test_lasting_error, setup, teardown)
 {
 	struct kp_store *s = open_store();
 
-	(void)state;
 	sql_exec("drop table stat");
 	kp_store_window(s, known_window("a@h", T0));
 	assert_false(sync_store(s));
@@ -82,8 +73,7 @@ test_lasting_error(void **state)
 
 /* Another process has the lock; LOCK_S says for how long, 60 for the night,
    from when the writer was seen to be stuck by it. */
-static void
-test_locked(void **state)
+TEST_WITH(test_locked, setup, teardown)
 {
 	const char *given = getenv("LOCK_S");
 	unsigned seconds = given != NULL ? (unsigned)atoi(given) : 3;
@@ -91,7 +81,6 @@ test_locked(void **state)
 	struct kp_store *s;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(pipe(go), 0);
 	assert_int_equal(pipe(ready), 0);
 	/* Before there is a writer, which may have SQLite's own locks. */
@@ -135,15 +124,13 @@ test_locked(void **state)
  * What does not fit in the queue is counted by what stopped the writer, and
  * told once, with a window of that node which is written afterwards.
  */
-static void
-test_full_queue(void **state)
+TEST_WITH(test_full_queue, setup, teardown)
 {
 	struct kp_happening h = { .at = T0, .node = "a@h", .kind = "trip" };
 	struct kp_store *s = open_store();
 	sqlite3 *db = lock_db();
 	int n = KP_STORE_QUEUE_MAX + 3;
 
-	(void)state;
 	kp_store_window(s, known_window("a@h", T0));
 	assert_false(sync_store(s));
 	for (int i = 1; i < n; i++)
@@ -172,13 +159,11 @@ test_full_queue(void **state)
 }
 
 /* Closing does not hang for ever on a database that stays locked. */
-static void
-test_close_while_locked(void **state)
+TEST_WITH(test_close_while_locked, setup, teardown)
 {
 	struct kp_store *s = open_store();
 	sqlite3 *db = lock_db();
 
-	(void)state;
 	kp_store_window(s, known_window("a@h", T0));
 	kp_store_close(s);
 	sqlite3_close(db);
@@ -190,13 +175,11 @@ test_close_while_locked(void **state)
 }
 
 /* A file that cannot grow is what a full disk looks like. */
-static void
-test_file_limit(void **state)
+TEST_WITH(test_file_limit, setup, teardown)
 {
 	struct kp_store *s = open_store();
 	struct rlimit old, tight;
 
-	(void)state;
 	assert_true(sync_store(s));
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -240,13 +223,11 @@ fill_disk(const char *file)
 }
 
 /* The real thing: what waits is written when there is room again. */
-static void
-test_disk_full(void **state)
+TEST_WITH(test_disk_full, setup, teardown)
 {
 	char big[128];
 	struct kp_store *s;
 
-	(void)state;
 	small_disk();
 	s = open_store();
 	kp_store_window(s, known_window("a@h", T0));
@@ -286,13 +267,11 @@ rename_db(const char *suffix, const char *to)
  * Moved away, as by hand or by logrotate: the old file is complete where it
  * is now, and a new one is begun under the name.
  */
-static void
-test_moved(void **state)
+TEST_WITH(test_moved, setup, teardown)
 {
 	struct kp_store *s = open_store();
 	char was[96];
 
-	(void)state;
 	kp_store_window(s, known_window("a@h", T0));
 	assert_true(sync_store(s));
 	kp_store_window(s, known_window("a@h", T0 + 10 * S));
@@ -323,8 +302,7 @@ unlink_db(const char *suffix)
 }
 
 /* Deleted: with its WAL, without it, or only that. */
-static void
-test_deleted(void **state)
+TEST_WITH(test_deleted, setup, teardown)
 {
 	static const char *const which[][4] = { { "", "-wal", "-shm" },
 		{ "" }, { "-wal" }, { "", "-wal" } };
@@ -332,7 +310,6 @@ test_deleted(void **state)
 	static const int left[] = { 1, 1, 3, 1 };
 	struct kp_store *s = open_store();
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		kp_store_window(s, known_window("a@h", T0));
 		assert_true(sync_store(s));
@@ -349,13 +326,11 @@ test_deleted(void **state)
 }
 
 /* Replaced by one that is ours: it goes on in that. */
-static void
-test_replaced(void **state)
+TEST_WITH(test_replaced, setup, teardown)
 {
 	struct kp_store *s = open_store();
 	char junk[8192], other[128];
 
-	(void)state;
 	kp_store_window(s, known_window("a@h", T0));
 	kp_store_close(s);
 	rename_db("", "copy.db");
@@ -399,14 +374,12 @@ cut_db(const char *suffix, off_t size)
  * ended with 0 and a database that was empty or damaged.  Its own windows of
  * this run are lost, which is said, and nothing that comes after.
  */
-static void
-test_truncated(void **state)
+TEST_WITH(test_truncated, setup, teardown)
 {
 	static const off_t sizes[] = { 0, 10, 4096, 3 * 4096, 5000 };
 	struct kp_store *s = open_store();
 	uint64_t rows = 0;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		/* the second time all that it has is in the WAL */
 		for (int k = 0; k < 3; k++)
@@ -444,15 +417,13 @@ test_truncated(void **state)
  * Under a symbolic link: the link itself was deleted or renamed instead, the
  * next file was made in its place, and the WAL stayed beside the last one.
  */
-static void
-test_symlink(void **state)
+TEST_WITH(test_symlink, setup, teardown)
 {
 	static const off_t sizes[] = { 0, 5000 };
 	char real[128], name[160];
 	struct kp_store *s;
 	struct stat st;
 
-	(void)state;
 	snprintf(real, sizeof(real), "%s/real.db", dir);
 	assert_int_equal(symlink("real.db", path), 0);
 	s = open_store();
@@ -480,13 +451,11 @@ test_symlink(void **state)
 }
 
 /* What is left cannot have another name: that is not said then. */
-static void
-test_truncated_stays(void **state)
+TEST_WITH(test_truncated_stays, setup, teardown)
 {
 	struct kp_store *s = open_store();
 	char name[128];
 
-	(void)state;
 	snprintf(name, sizeof(name), "%s.truncated", path);
 	assert_int_equal(mkdir(name, 0700), 0);
 	kp_store_window(s, known_window("a@h", T0));
@@ -502,13 +471,11 @@ test_truncated_stays(void **state)
 }
 
 /* It shrinks by itself, when what is too old goes. */
-static void
-test_shrunk(void **state)
+TEST_WITH(test_shrunk, setup, teardown)
 {
 	struct kp_store *s = open_store();
 	struct stat before, after;
 
-	(void)state;
 	for (int i = 0; i < 200; i++)
 		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
 	assert_true(sync_store(s));
@@ -527,12 +494,10 @@ test_shrunk(void **state)
 }
 
 /* A name that leads to itself leads nowhere: what was written is lost to all. */
-static void
-test_symlink_to_itself(void **state)
+TEST_WITH(test_symlink_to_itself, setup, teardown)
 {
 	struct kp_store *s = open_store();
 
-	(void)state;
 	kp_store_window(s, known_window("a@h", T0));
 	assert_true(sync_store(s));
 	rename_db("", "old.db");
@@ -551,13 +516,11 @@ test_symlink_to_itself(void **state)
 }
 
 /* The directory is gone for good: closing ends, and says what is lost. */
-static void
-test_nowhere(void **state)
+TEST_WITH(test_nowhere, setup, teardown)
 {
 	struct kp_store *s = open_store();
 	char away[128];
 
-	(void)state;
 	snprintf(away, sizeof(away), "%s.away", dir);
 	assert_int_equal(rename(dir, away), 0);
 	kp_store_window(s, known_window("a@h", T0));
@@ -569,12 +532,10 @@ test_nowhere(void **state)
 }
 
 /* Damaged under the writer's feet: what comes waits for a file that is not. */
-static void
-test_damaged(void **state)
+TEST_WITH(test_damaged, setup, teardown)
 {
 	struct kp_store *s = open_store();
 
-	(void)state;
 	kp_store_window(s, known_window("a@h", T0));
 	assert_true(sync_store(s));
 	sql_exec("pragma writable_schema = on;"
@@ -593,14 +554,12 @@ test_damaged(void **state)
 }
 
 /* Nodes whose names are new every time: what has been told makes room. */
-static void
-test_many_nodes(void **state)
+TEST(test_many_nodes)
 {
 	struct drop_counts l = { 0 };
 	struct drop_counts_node told;
 	char name[32];
 
-	(void)state;
 	drop_counts_add(&l, "stays", 7, NULL);
 	for (int i = 0; i < 2 * DROP_COUNTS_NODES_MAX; i++) {
 		snprintf(name, sizeof(name), "app@10.0.0.%d", i);
@@ -618,28 +577,4 @@ test_many_nodes(void **state)
 	drop_counts_free(&l);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_A_FILE(test_lasting_error),
-		ON_A_FILE(test_locked),
-		ON_A_FILE(test_full_queue),
-		ON_A_FILE(test_close_while_locked),
-		ON_A_FILE(test_file_limit),
-		ON_A_FILE(test_disk_full),
-		ON_A_FILE(test_moved),
-		ON_A_FILE(test_deleted),
-		ON_A_FILE(test_replaced),
-		ON_A_FILE(test_truncated),
-		ON_A_FILE(test_truncated_stays),
-		ON_A_FILE(test_symlink),
-		ON_A_FILE(test_shrunk),
-		ON_A_FILE(test_symlink_to_itself),
-		ON_A_FILE(test_nowhere),
-		ON_A_FILE(test_damaged),
-		cmocka_unit_test(test_many_nodes),
-	};
-
-	return cmocka_run_group_tests_name("store fault", tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

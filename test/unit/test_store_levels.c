@@ -3,16 +3,9 @@
  * answer that it has without them, whatever comes late or ages; and long ranges
  * are read from few pieces.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "pick.h"
 #include "store/range.h"
 #include "store/query.h"
@@ -178,12 +171,10 @@ put_hours(struct kp_db *db, kp_wall_ns from, int hours, kp_dur_ns every)
 	assert_int_equal(db_commit(db), SQLITE_OK);
 }
 
-static void
-test_answers(void **state)
+TEST(test_answers)
 {
 	struct kp_db *db = keep_open(NULL);
 
-	(void)state;
 	seed = 1;
 	put_hours(db, NOON, 2, 10 * S);
 	put_hours(db, NOON + 23 * HOUR, 1, 10 * S);
@@ -197,12 +188,10 @@ test_answers(void **state)
 }
 
 /* What comes late. */
-static void
-test_changes(void **state)
+TEST(test_changes)
 {
 	struct kp_db *db = keep_open(NULL);
 
-	(void)state;
 	seed = 2;
 	put_hours(db, NOON, 3, 30 * S);
 	for (int i = 0; i < 3; i++) {
@@ -219,14 +208,12 @@ test_changes(void **state)
 }
 
 /* Rolled up by steps that fit, and by others; at last all is gone. */
-static void
-test_rolled_up(void **state)
+TEST(test_rolled_up)
 {
 	static const char *const retain[] = { "10s:1h,1m:2h,10m:3h,1h:9h",
 		"10s:1h,70s:2h,490s:5h,2450s:9h" };
 	struct kp_db *db;
 
-	(void)state;
 	seed = 3;
 	for (int i = 0; i < 2; i++) {
 		db = keep_open(retain[i]);
@@ -247,13 +234,11 @@ test_rolled_up(void **state)
 }
 
 /* Step by step, as time goes on; each turn leaves what can be asked. */
-static void
-test_as_time_goes(void **state)
+TEST(test_as_time_goes)
 {
 	struct kp_db *db = keep_open("10s:10m,1m:1h,10m:1d");
 	bool more = true;
 
-	(void)state;
 	seed = 4;
 	for (int i = 0; i < 12; i++) {
 		put_hours(db, NOON + i * HOUR, 1, 30 * S);
@@ -273,12 +258,10 @@ test_as_time_goes(void **state)
 }
 
 /* It was a year ahead for an hour, and goes right again; then a year passes. */
-static void
-test_clock_ahead(void **state)
+TEST(test_clock_ahead)
 {
 	struct kp_db *db = keep_open(NULL);
 
-	(void)state;
 	seed = 6;
 	put_hours(db, NOON + 365 * DAY, 1, 30 * S);
 	keep_settle(db, NOON + 365 * DAY + 50 * MIN);
@@ -294,12 +277,10 @@ test_clock_ahead(void **state)
 }
 
 /* After days without kprofd nothing is deleted for a day; sums are written. */
-static void
-test_clock_held(void **state)
+TEST(test_clock_held)
 {
 	struct kp_db *db = keep_open("10s:10m,1m:1d");
 
-	(void)state;
 	seed = 7;
 	put_hours(db, NOON, 1, 30 * S);
 	keep_settle(db, NOON - 3 * DAY);
@@ -323,8 +304,7 @@ pieces_of(struct kp_db *db, const struct range_wanted *w)
 }
 
 /* 8,640 windows: a day of three nodes. */
-static void
-test_few_pieces(void **state)
+TEST(test_few_pieces)
 {
 	struct range_levels levels = { .n = 0 };
 	int64_t all_nodes[3];
@@ -334,7 +314,6 @@ test_few_pieces(void **state)
 	struct kp_window *win;
 	struct kp_db *db = keep_open(NULL);
 
-	(void)state;
 	db_begin(db);
 	for (int i = 0; i < 2880 * 3; i++) {
 		win = new_window(nodes[i % 3], NOON + i / 3 * 30 * S, 1);
@@ -367,14 +346,12 @@ test_few_pieces(void **state)
 }
 
 /* Levels are divided by: what a damaged file has in their place is none. */
-static void
-test_damaged_levels(void **state)
+TEST(test_damaged_levels)
 {
 	struct range_levels levels;
 	struct kp_db *db = keep_open(NULL);
 	struct kp_buf b;
 
-	(void)state;
 	db_begin(db);
 	put(db, "a@h", NOON);
 	assert_int_equal(db_commit(db), SQLITE_OK);
@@ -395,12 +372,10 @@ test_damaged_levels(void **state)
  * A sum was written in the transaction of the window that had just closed: when
  * the sum failed, that window was lost with it.
  */
-static void
-test_sum_fails(void **state)
+TEST(test_sum_fails)
 {
 	struct kp_store *s = open_store();
 
-	(void)state;
 	sql_exec("create trigger no before insert on level_stat"
 	    " begin select raise(abort, 'no'); end");
 	for (int i = 0; i < 30; i++)
@@ -439,8 +414,7 @@ put_wide(struct kp_db *db, kp_wall_ns start)
  * Windows with more cells than one turn may add up, and more windows than it
  * may: each turn changes a bounded number of rows, and no figure.
  */
-static void
-test_show_bounded(void **state)
+TEST(test_show_bounded)
 {
 	static const char wanted[] = "select sum(entry_calls), (select"
 	    " sum(w_total_ns) from stat), (select sum(n) from loss)"
@@ -450,7 +424,6 @@ test_show_bounded(void **state)
 	int turns = 0, changes;
 	bool more = true;
 
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		put_wide(db, NOON + i * 10 * S);
 	db_begin(db);
@@ -478,21 +451,4 @@ test_show_bounded(void **state)
 	db_close(db, 0);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_A_FILE(test_answers),
-		ON_A_FILE(test_changes),
-		ON_A_FILE(test_rolled_up),
-		ON_A_FILE(test_as_time_goes),
-		ON_A_FILE(test_clock_ahead),
-		ON_A_FILE(test_clock_held),
-		ON_A_FILE(test_few_pieces),
-		ON_A_FILE(test_damaged_levels),
-		ON_A_FILE(test_sum_fails),
-		ON_A_FILE(test_show_bounded),
-	};
-
-	return cmocka_run_group_tests_name("store_levels", tests, NULL, NULL);
-}
+TESTS(setup, teardown)

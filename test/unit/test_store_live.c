@@ -2,14 +2,7 @@
  * Running windows: what kprof reads of them is what the database would have
  * given, and bytes that are something else are refused.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
-
+#include "cases.h"
 #include "report/report.h"
 #include "store/live_window.h"
 #include "store_fixture.h"
@@ -93,27 +86,22 @@ assert_as_stored(const char *const *nodes, size_t n)
 	kp_store_close(s);
 }
 
-static void
-test_one(void **state)
+TEST_WITH(test_one, setup, teardown)
 {
 	static const char *const nodes[] = { "a@h" };
 
-	(void)state;
 	assert_as_stored(nodes, 1);
 }
 
 /* Of several nodes a request counts once, by its shares. */
-static void
-test_several(void **state)
+TEST_WITH(test_several, setup, teardown)
 {
 	static const char *const nodes[] = { "a@h", "b@h", "c@h" };
 
-	(void)state;
 	assert_as_stored(nodes, 3);
 }
 
-static void
-test_report(void **state)
+TEST_WITH(test_report, setup, teardown)
 {
 	static const char *const nodes[] = { "a@h" };
 	struct kp_store *s = open_store();
@@ -121,7 +109,6 @@ test_report(void **state)
 	struct live_windows r = { 0 };
 	struct report *report;
 
-	(void)state;
 	put(nodes, 1);
 	assert_int_equal(live_windows_read(&r, form.p, form.len), KP_OK);
 	assert_int_equal(report_from_running(q, &all, &r, &report),
@@ -139,14 +126,12 @@ test_report(void **state)
 }
 
 /* Cut anywhere, or with a bit changed, it is refused or read, never worse. */
-static void
-test_damaged(void **state)
+TEST(test_damaged)
 {
 	static const char *const nodes[] = { "a@h", "b@h" };
 	struct live_windows r = { 0 };
 	size_t one, read = 0;
 
-	(void)state;
 	put(nodes, 1);
 	one = form.len;
 	put(nodes, 2);
@@ -171,17 +156,20 @@ test_damaged(void **state)
 	assert_int_equal(r.n, 0);
 }
 
-int
-main(void)
+static int
+form_make(void **state)
 {
-	const struct CMUnitTest tests[] = {
-		ON_A_FILE(test_one), ON_A_FILE(test_several),
-		ON_A_FILE(test_report), cmocka_unit_test(test_damaged),
-	};
-	int failed;
-
+	(void)state;
 	kp_buf_init(&form, 1 << 20);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	kp_buf_free(&form);
-	return failed;
+	return 0;
 }
+
+static int
+form_free(void **state)
+{
+	(void)state;
+	kp_buf_free(&form);
+	return 0;
+}
+
+TESTS_ONCE(form_make, form_free)

@@ -7,16 +7,9 @@
  * The run: a new database is made, windows, slow requests and events are
  * written, rolled up and deleted, pages given back, and it is closed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "faultvfs.h"
 #include "store/db.h"
 #include "store_fixture.h"
@@ -196,13 +189,11 @@ check_after_power_loss(const struct progress *p, unsigned n, uint32_t seed)
 	    " where state = 'running'"), "0");
 }
 
-static void
-test_power_loss(void **state)
+TEST(test_power_loss)
 {
 	struct progress p;
 	unsigned n, cuts = 0;
 
-	(void)state;
 	/* nothing that was not synced is there; then, some of it */
 	for (uint32_t seed = 0; seed < 3; seed += 2) {
 		for (n = 1 + seed / 2;; n += step, cuts++) {
@@ -226,13 +217,11 @@ test_power_loss(void **state)
  * safe without a sync: whichever sectors of the journal are there and which are
  * not, none of it is played back that is not whole.
  */
-static void
-test_power_loss_at_close(void **state)
+TEST(test_power_loss_at_close)
 {
 	unsigned n, cuts = 0;
 	struct kp_db *db;
 
-	(void)state;
 	for (uint32_t seed = 2; seed < 10; seed++) {
 		for (n = 1 + seed % step;; n += step, cuts++) {
 			remove_db();
@@ -260,8 +249,7 @@ test_power_loss_at_close(void **state)
 }
 
 /* One operation fails and those after it do not: nothing is lost. */
-static void
-test_one_failure(void **state)
+TEST(test_one_failure)
 {
 	static const struct {
 		enum fault fault;
@@ -271,7 +259,6 @@ test_one_failure(void **state)
 	unsigned n, failures = 0;
 	struct progress p;
 
-	(void)state;
 	for (size_t k = 0; k < 2; k++) {
 		for (n = 1 + (unsigned)k;; n += step, failures++) {
 			remove_db();
@@ -298,15 +285,13 @@ later(void *ctx)
 }
 
 /* With the writer's thread: whatever fails for a while, it all gets there. */
-static void
-test_failing_for_a_while(void **state)
+TEST(test_failing_for_a_while)
 {
 	struct kp_store_opts o = store_opts(path);
 	struct kp_store_status st;
 	struct kp_store *s;
 	int stuck = 0;
 
-	(void)state;
 	remove_db();
 	assert_true(kp_retain_parse("10s:20s,1m:1d,slow:1m,events:1m",
 	    &o.retain));
@@ -331,19 +316,13 @@ test_failing_for_a_while(void **state)
 	assert_int_equal(windows_there(), WINDOWS);
 }
 
-int
-main(void)
+static int
+setup_disk(void **state)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_power_loss),
-		cmocka_unit_test(test_power_loss_at_close),
-		cmocka_unit_test(test_one_failure),
-		cmocka_unit_test(test_failing_for_a_while),
-	};
-
 	if (getenv("KPROFD_FAULTS") != NULL)
 		step = 1;
 	faultvfs_register();
-	return cmocka_run_group_tests_name("store power", tests, setup,
-	    teardown);
+	return setup(state);
 }
+
+TESTS_ONCE(setup_disk, teardown)

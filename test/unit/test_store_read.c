@@ -2,28 +2,20 @@
  * Reading a store, also while it is written: slow requests as trees, and the
  * sum of a range.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "report/series.h"
 #include "store/schema.h"
 #include "store/query.h"
 #include "store_fixture.h"
 
-static void
-test_tree(void **state)
+TEST(test_tree)
 {
 	struct kp_store *s = open_store();
 	struct kp_tree *t = new_tree(5);
@@ -31,7 +23,6 @@ test_tree(void **state)
 	struct kp_query_tree tree;
 	struct kp_query *q;
 
-	(void)state;
 	/* 0 has 1 and 3; 1 has 4; 2 stands alone */
 	t->calls[0].fn = "web:handle/1";
 	t->calls[0].tier = "";
@@ -83,13 +74,11 @@ test_tree(void **state)
 }
 
 /* What cannot happen still ends, and every call is stored once. */
-static void
-test_odd_trees(void **state)
+TEST(test_odd_trees)
 {
 	struct kp_store *s = open_store();
 	struct kp_tree *t = new_tree(6);
 
-	(void)state;
 	t->calls[0].parent = 1;		/* a circle of two, with a tail */
 	t->calls[1].parent = 0;
 	t->calls[2].parent = 1;
@@ -118,8 +107,7 @@ test_odd_trees(void **state)
 	    " slow_requests where request = 4"), "0|null");
 }
 
-static void
-test_sum(void **state)
+TEST(test_sum)
 {
 	struct kp_query_range r = all;
 	struct kp_store *s = open_store();
@@ -131,7 +119,6 @@ test_sum(void **state)
 	struct kp_window *w;
 	struct kp_query *q;
 
-	(void)state;
 	for (int i = 0; i < 30; i++)
 		kp_store_window(s, known_window(i % 3 ? "a@h" : "b@h",
 		    T0 + i * 10 * S));
@@ -210,8 +197,7 @@ test_sum(void **state)
 }
 
 /* A file in WAL mode where nothing can be made beside it: a copy. */
-static void
-test_read_without_wal(void **state)
+TEST(test_read_without_wal)
 {
 	static char bytes[1 << 20];
 	struct kp_query_sum sum;
@@ -222,7 +208,6 @@ test_read_without_wal(void **state)
 	size_t n;
 	int status;
 
-	(void)state;
 	kp_store_window(s, known_window("a@h", T0));
 	kp_store_close(s);
 	sql_exec("pragma journal_mode = wal");
@@ -249,14 +234,12 @@ test_read_without_wal(void **state)
 }
 
 /* Readers see whole windows only, whenever they look. */
-static void
-test_read_while_writing(void **state)
+TEST(test_read_while_writing)
 {
 	struct kp_query_sum sum;
 	struct kp_store *s = open_store();
 	struct kp_query *q = open_query();
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
 		assert_int_equal(kp_query_sum(q, &all, &sum), KP_OK);
@@ -274,8 +257,7 @@ test_read_while_writing(void **state)
 }
 
 /* Time that some node was measured counts once, gaps not at all. */
-static void
-test_cover(void **state)
+TEST(test_cover)
 {
 	static const struct {
 		const char *node;
@@ -290,7 +272,6 @@ test_cover(void **state)
 	struct kp_window *w;
 	struct kp_query *q;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		w = known_window(t[i].node, T0 + t[i].at * S);
 		w->end = T0 + t[i].until * S;
@@ -329,8 +310,7 @@ test_cover(void **state)
  * A report of 10:05 to 11:05 showed 11:00 to 12:00 once windows had become hours,
  * and 10:05 to 10:55 nothing.  A range has all windows that it has a part of.
  */
-static void
-test_whole_windows(void **state)
+TEST(test_whole_windows)
 {
 	static const struct {
 		int since, until;		/* minutes */
@@ -363,7 +343,6 @@ test_whole_windows(void **state)
 	struct kp_query *q;
 	uint64_t windows;
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		w = known_window("a@h", T0 + i * 60 * min);
 		w->end = w->start + 60 * min;
@@ -416,8 +395,7 @@ test_whole_windows(void **state)
 }
 
 /* A request's windows are those of its node in which it may have closed. */
-static void
-test_around(void **state)
+TEST(test_around)
 {
 	static const struct {
 		int64_t start_ms, total_ms;	/* total -1: no end seen */
@@ -435,7 +413,6 @@ test_around(void **state)
 	struct kp_query_sum sum;
 	struct kp_query *q;
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
 		kp_store_window(s, known_window("b@h", T0 + i * 10 * S));
@@ -468,8 +445,7 @@ test_around(void **state)
  * For a window through which no agent was there the series said 0 requests, as if
  * there had been none.  One node's is not another's.
  */
-static void
-test_uncounted(void **state)
+TEST(test_uncounted)
 {
 	const struct kp_series_want want = { .step = 10 * S };
 	static const uint64_t uncounted[] = { 0, 9995, 4000, 10001 };
@@ -479,7 +455,6 @@ test_uncounted(void **state)
 	struct kp_query *q;
 	struct kp_buf b;
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		w = known_window("a@h", T0 + i * 10 * S);
 		w->losses.n[KP_LOSS_UNCOUNTED] = uncounted[i];
@@ -506,22 +481,4 @@ test_uncounted(void **state)
 	kp_store_close(s);
 }
 
-#define ON_A_FILE(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_A_FILE(test_tree),
-		ON_A_FILE(test_odd_trees),
-		ON_A_FILE(test_sum),
-		ON_A_FILE(test_uncounted),
-		ON_A_FILE(test_cover),
-		ON_A_FILE(test_whole_windows),
-		ON_A_FILE(test_around),
-		ON_A_FILE(test_read_without_wal),
-		ON_A_FILE(test_read_while_writing),
-	};
-
-	return cmocka_run_group_tests_name("store read", tests, NULL, NULL);
-}
+TESTS(setup, teardown)

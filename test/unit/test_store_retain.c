@@ -2,22 +2,15 @@
  * Retention: what is too old goes, and so does what is too much; what was
  * freed is given back.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
+#include "cases.h"
 #include "store/retain.h"
 #include "store_fixture.h"
 
 /* ---- what -retain says ---- */
 
-static void
-test_retain(void **state)
+TEST_WITH(test_retain, setup, teardown)
 {
 	static const char *const bad[] = { "", "10s", "10s:", ":2h", "10s:2h,",
 		"10s:0s", "0s:1h", "10s:5s", "500ms:1h", "10s:2h,10s:3h",
@@ -28,7 +21,6 @@ test_retain(void **state)
 	struct kp_retain r;
 	uint64_t n;
 
-	(void)state;
 	assert_true(kp_retain_parse(KP_RETAIN_DEFAULT, &r));
 	assert_int_equal(r.n, 4);
 	assert_int_equal(r.step[1].length, MIN);
@@ -91,12 +83,10 @@ static const char counts[] = "select (select count(*) from time_window),"
     " (select count(*) from stat), (select count(*) from request),"
     " (select count(*) from call), (select count(*) from event)";
 
-static void
-test_expire(void **state)
+TEST_WITH(test_expire, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:2h,slow:3h,events:4h");
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		keep_put_known(db, "a@h", NOON + i * 10 * S);
 		put_tree(db, NOON + i * 10 * S, 3);
@@ -114,14 +104,12 @@ test_expire(void **state)
 }
 
 /* Much to delete is deleted a part at a time. */
-static void
-test_expire_bounded(void **state)
+TEST_WITH(test_expire_bounded, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:2h");
 	int rows;
 	bool more;
 
-	(void)state;
 	for (int i = 0; i < 10; i++)
 		put_tree(db, NOON, 20000);
 	rows = sqlite3_total_changes(db->conn);
@@ -134,12 +122,10 @@ test_expire_bounded(void **state)
 }
 
 /* A run goes when nothing of it is left; never the one that runs. */
-static void
-test_expire_runs(void **state)
+TEST_WITH(test_expire_runs, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:2h,slow:1d,events:2d");
 
-	(void)state;
 	keep_put_known(db, "a@h", kp_wall_now());
 	db_close(db, 0);
 	db = keep_open("10s:2h,slow:1d,events:2d");
@@ -177,15 +163,13 @@ wide_window(kp_wall_ns start)
  * Too much for the size: everything is kept for a shorter time, the file
  * itself shrinks, and an event says so once.
  */
-static void
-test_size(void **state)
+TEST_WITH(test_size, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:2h,1m:1d,10m:14d,1h:400d");
 	struct kp_window *w;
 	struct stat sb;
 	unsigned percent = 100;
 
-	(void)state;
 	keep.max_bytes = 3 << 20;
 	for (int i = 0; i < 720; i++) {
 		w = wide_window(NOON + i * 10 * S);
@@ -219,13 +203,11 @@ test_size(void **state)
 }
 
 /* Even what cannot be enough ends, and keeps the latest window. */
-static void
-test_size_too_small(void **state)
+TEST_WITH(test_size_too_small, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:2h,1h:400d");
 	struct kp_window *w;
 
-	(void)state;
 	keep.max_bytes = 1;
 	for (int i = 0; i < 3; i++) {
 		w = wide_window(NOON + i * 10 * S);
@@ -239,15 +221,13 @@ test_size_too_small(void **state)
 }
 
 /* What was freed is given back, but for a tenth. */
-static void
-test_gives_back(void **state)
+TEST_WITH(test_gives_back, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:1h");
 	struct kp_window *w;
 	struct stat sb;
 	long before;
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		w = wide_window(NOON + i * 10 * S);
 		keep_put(db, w);
@@ -267,10 +247,8 @@ test_gives_back(void **state)
 /* ---- clocks that are set ---- */
 
 /* A span's end: by the clock, unless that was set. */
-static void
-test_span_ends(void **state)
+TEST(test_span_ends)
 {
-	(void)state;
 	assert_int_equal(kp_wall_end(T0, 10 * S, T0 + 10 * S), T0 + 10 * S);
 	/* slewed, or read a moment later */
 	assert_int_equal(kp_wall_end(T0, 10 * S, T0 + 9 * S), T0 + 9 * S);
@@ -285,12 +263,10 @@ test_span_ends(void **state)
 }
 
 /* Ages are counted by a clock that is ahead when it has been so for a day. */
-static void
-test_hold(void **state)
+TEST(test_hold)
 {
 	struct hold h;
 
-	(void)state;
 	hold_begin(&h, 0, T0, 5 * S);
 	assert_int_equal(hold_now(&h, T0 + 10 * S, 15 * S), T0 + 10 * S);
 	/* an hour back, and on again; a night asleep */
@@ -323,20 +299,4 @@ test_hold(void **state)
 	    T0 + 902 * DAY);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_span_ends),
-		cmocka_unit_test(test_hold),
-		ON_A_FILE(test_retain),
-		ON_A_FILE(test_expire),
-		ON_A_FILE(test_expire_bounded),
-		ON_A_FILE(test_expire_runs),
-		ON_A_FILE(test_size),
-		ON_A_FILE(test_size_too_small),
-		ON_A_FILE(test_gives_back),
-	};
-
-	return cmocka_run_group_tests_name("store retain", tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -1,16 +1,11 @@
 /*
  * How often the writer tries what fails: see writer.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <semaphore.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "faultvfs.h"
 #include "store_fixture.h"
 
@@ -41,14 +36,13 @@ close_store(void *s)
  * when kprofd ended, the first error of the disk was the last one, and what
  * might have been written at the next try was dropped.
  */
-static void
-test_refused_then_failing(void **state)
+TEST(test_refused_then_failing)
 {
 	struct kp_store_opts o = store_opts(path);
 	struct kp_store *s;
 	pthread_t thread;
 
-	(void)state;
+	faultvfs_register();
 	sem_init(&hold.there, 0, 0);
 	sem_init(&hold.go, 0, 0);
 	o.on_written = on_written;
@@ -75,13 +69,4 @@ test_refused_then_failing(void **state)
 	    " where kind = 'store_loss'"), "1");
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_A_FILE(test_refused_then_failing),
-	};
-
-	faultvfs_register();
-	return cmocka_run_group_tests_name("store retry", tests, NULL, NULL);
-}
+TESTS(setup, teardown)

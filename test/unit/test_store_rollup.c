@@ -3,28 +3,19 @@
  * are those of the windows as they were measured, to the last digit and to the
  * last bucket.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "cases.h"
 #include "pick.h"
 #include "store_fixture.h"
 
 /* ---- rolling up ---- */
 
 /* A quarter of an hour of 10 s windows, step by step. */
-static void
-test_steps(void **state)
+TEST(test_steps)
 {
 	struct kp_db *db = keep_open("10s:2h,1m:1d,10m:14d,1h:400d");
 
-	(void)state;
 	for (int i = 0; i < 90; i++)
 		keep_put_known(db, "a@h", NOON + i * 10 * S);
 	keep_settle(db, NOON + 2 * HOUR + 59 * S);
@@ -67,13 +58,11 @@ test_steps(void **state)
 }
 
 /* What profiling cost adds up with the windows, and goes with them. */
-static void
-test_cost(void **state)
+TEST(test_cost)
 {
 	struct kp_db *db = keep_open("10s:2h,1m:1d");
 	struct kp_window *w;
 
-	(void)state;
 	for (int i = 0; i < 6; i++) {
 		w = new_window("a@h", NOON + i * 10 * S, 0);
 		/* the third has none */
@@ -101,14 +90,12 @@ test_cost(void **state)
  * What was measured in some of the windows is that much in all of them; what was
  * measured in none is not 0.
  */
-static void
-test_pauses_and_waits(void **state)
+TEST(test_pauses_and_waits)
 {
 	struct kp_db *db = keep_open("10s:2h,1m:1d");
 	struct kp_wait_cell *c;
 	struct kp_window *w;
 
-	(void)state;
 	for (int i = 0; i < 6; i++) {
 		w = known_window("a@h", NOON + i * 10 * S);
 		w->cells[3].has_gc = i % 2 > 0;
@@ -151,12 +138,10 @@ test_pauses_and_waits(void **state)
 }
 
 /* After a long pause: at once to where it belongs; runs and nodes apart. */
-static void
-test_after_a_pause(void **state)
+TEST(test_after_a_pause)
 {
 	struct kp_db *db = keep_open("10s:2h,1m:1d,10m:14d");
 
-	(void)state;
 	for (int i = 0; i < 60; i++)
 		keep_put_known(db, i % 2 ? "a@h" : "b@h", NOON + i * 10 * S);
 	db_close(db, 0);
@@ -178,12 +163,10 @@ test_after_a_pause(void **state)
 }
 
 /* Windows longer than a step's are moved on as they are. */
-static void
-test_long_windows(void **state)
+TEST(test_long_windows)
 {
 	struct kp_db *db = keep_open("10s:1h,1m:2h,1h:1d");
 
-	(void)state;
 	keep.interval = 30 * MIN;
 	keep_put_known(db, "a@h", NOON);
 	keep_put_known(db, "a@h", NOON + 30 * MIN);
@@ -197,12 +180,10 @@ test_long_windows(void **state)
 }
 
 /* Shorter ones than the first step's are rolled up as soon as they can be. */
-static void
-test_short_windows(void **state)
+TEST(test_short_windows)
 {
 	struct kp_db *db = keep_open("1m:1d");
 
-	(void)state;
 	for (int i = 0; i < 9; i++)
 		keep_put_known(db, "a@h", NOON + i * 10 * S);
 	keep_settle(db, NOON + 90 * S);
@@ -215,12 +196,10 @@ test_short_windows(void **state)
 }
 
 /* What was rolled up under another -retain is at the step that it fits. */
-static void
-test_other_steps(void **state)
+TEST(test_other_steps)
 {
 	struct kp_db *db = keep_open("10s:1h,5m:1d");
 
-	(void)state;
 	for (int i = 0; i < 90; i++)
 		keep_put_known(db, "a@h", NOON + i * 10 * S);
 	keep_settle(db, NOON + 2 * HOUR);
@@ -238,12 +217,10 @@ test_other_steps(void **state)
 }
 
 /* A histogram that somebody damaged does not stop it: the sums are true. */
-static void
-test_damaged_hist(void **state)
+TEST(test_damaged_hist)
 {
 	struct kp_db *db = keep_open("10s:1h,1m:1d");
 
-	(void)state;
 	keep_put_known(db, "a@h", NOON);
 	keep_put_known(db, "a@h", NOON + 10 * S);
 	sql_exec("update stat set hist = x'07' where window_id = 1");
@@ -625,8 +602,7 @@ one_property(uint32_t s)
 		kp_window_free(w[i]);
 }
 
-static void
-test_property(void **state)
+TEST(test_property)
 {
 	for (uint32_t s = 1; s <= 20; s++) {
 		one_property(s);
@@ -667,8 +643,7 @@ scripted_now(void *ctx)
 }
 
 /* Readers that look while it is rolled up see every window once. */
-static void
-test_beside_the_writer(void **state)
+TEST(test_beside_the_writer)
 {
 	struct script sc = { .now = NOON + DAY };
 	struct kp_store_opts o = store_opts(path);
@@ -677,7 +652,6 @@ test_beside_the_writer(void **state)
 	struct kp_query *q;
 	int n = 0;
 
-	(void)state;
 	for (int i = 0; i < 1200; i++)
 		keep_put_known(db, "a@h", NOON + i * 10 * S);
 	db_close(db, 0);
@@ -704,21 +678,4 @@ test_beside_the_writer(void **state)
 	sem_destroy(&sc.known);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_A_FILE(test_steps),
-		ON_A_FILE(test_cost),
-		ON_A_FILE(test_pauses_and_waits),
-		ON_A_FILE(test_after_a_pause),
-		ON_A_FILE(test_long_windows),
-		ON_A_FILE(test_short_windows),
-		ON_A_FILE(test_other_steps),
-		ON_A_FILE(test_damaged_hist),
-		ON_A_FILE(test_property),
-		ON_A_FILE(test_beside_the_writer),
-	};
-
-	return cmocka_run_group_tests_name("store rollup", tests, NULL, NULL);
-}
+TESTS(setup, teardown)

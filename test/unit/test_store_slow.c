@@ -2,15 +2,7 @@
  * Slow requests by what they took: in all, by themselves, in a tier; and that
  * a question ends when it should.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "cases.h"
 #include "store_fixture.h"
 
 #define CALLS 6	/* of every request */
@@ -63,15 +55,13 @@ found(const struct kp_query_range *r, const char *by, size_t skip,
 	return text;
 }
 
-static void
-test_by(void **state)
+TEST(test_by)
 {
 	struct kp_query_range r = all;
 	struct kp_store *s = open_store();
 	struct kp_query_requests rs;
 	struct kp_query *q;
 
-	(void)state;
 	put_request(s, "a@h", 500, 10, 400, 5);
 	put_request(s, "b@h", 900, 300, 7, 30);
 	put_request(s, "a@h", 700, 300, 11, 20);
@@ -104,8 +94,7 @@ test_by(void **state)
 }
 
 /* By the time, or because somebody says so. */
-static void
-test_ends(void **state)
+TEST(test_ends)
 {
 	struct kp_db *db = keep_open(NULL);
 	atomic_bool stop = false;
@@ -113,7 +102,6 @@ test_ends(void **state)
 	struct kp_window *w;
 	struct kp_query *q;
 
-	(void)state;
 	db_begin(db);
 	for (int i = 0; i < 4000; i++) {
 		w = new_window("a@h", NOON + i * 10 * S, 0);
@@ -135,13 +123,4 @@ test_ends(void **state)
 	db_close(db, 0);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_A_FILE(test_by),
-		ON_A_FILE(test_ends),
-	};
-
-	return cmocka_run_group_tests_name("store_slow", tests, NULL, NULL);
-}
+TESTS(setup, teardown)

@@ -2,15 +2,7 @@
  * Sampled stacks in the database: rows of windows and of coarser levels, what
  * limits their number, and texts that nothing refers to any more.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "cases.h"
 #include "pick.h"
 #include "store/merge.h"
 #include "store/db.h"
@@ -84,14 +76,12 @@ two_types(const char *node, kp_wall_ns start)
 	return w;
 }
 
-static void
-test_rows(void **state)
+TEST_WITH(test_rows, setup, teardown)
 {
 	struct kp_store *s = open_store();
 	struct kp_query_range r = all;
 	struct kp_window *w = two_types("a@h", T0);
 
-	(void)state;
 	assert_int_equal(db_window_rows(w), KNOWN_ROWS + 4);
 	kp_store_window(s, w);
 	kp_store_close(s);
@@ -111,13 +101,11 @@ test_rows(void **state)
 	assert_string_equal(answer(&r, 9), "0 0 left 0 0 0\n");
 }
 
-static void
-test_views(void **state)
+TEST_WITH(test_views, setup, teardown)
 {
 	struct kp_db *db = keep_open(NULL);
 	struct kp_window *w = two_types("a@h", T0);
 
-	(void)state;
 	keep_put(db, w);
 	kp_window_free(w);
 	db_close(db, 0);
@@ -165,14 +153,12 @@ many(const char *node, kp_wall_ns start, int types, int n)
 	" (select sum(samples) from stack_stat s join stack_path p on"     \
 	"  p.id = s.path_id where path = 'web;db') from stack_stat"
 
-static void
-test_window_limit(void **state)
+TEST_WITH(test_window_limit, setup, teardown)
 {
 	struct kp_db *db = keep_open(NULL);
 	struct kp_window *w = many("a@h", NOON, 4, 1000);
 	char sums[256];
 
-	(void)state;
 	keep_put(db, w);
 	kp_window_free(w);
 	/* 4 x 1000 x 1001 / 2; of odd ones 4 x 500 x 500 */
@@ -192,8 +178,7 @@ test_window_limit(void **state)
 }
 
 /* Of too many types and paths only the sums of states are left. */
-static void
-test_limit_of_others(void **state)
+TEST(test_limit_of_others)
 {
 	const struct stack_limits l = { .of_identity = 2, .stacks = 3,
 		.others = 2 };
@@ -202,7 +187,6 @@ test_limit_of_others(void **state)
 	uint64_t samples = 0;
 	kp_dur_ns time = 0;
 
-	(void)state;
 	for (int i = 0; i < 60; i++) {
 		const struct stack_row r = { .identity = 1 + i / 10,
 			.path = 1 + i % 2, .stack = 1 + i % 10, .state =
@@ -228,14 +212,12 @@ test_limit_of_others(void **state)
 }
 
 /* Rolled up, an hour has the longest stacks, and the sums of all. */
-static void
-test_rolled_up_limit(void **state)
+TEST_WITH(test_rolled_up_limit, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:1h,1h:400d");
 	struct kp_window *w;
 	char sums[256];
 
-	(void)state;
 	for (int i = 0; i < 12; i++) {
 		w = many("a@h", NOON + i * 60 * S, 4, 600);
 		keep_put(db, w);
@@ -294,13 +276,11 @@ ask(struct kp_buf *b)
 }
 
 /* Sums of levels, and windows that replace others, change no answer. */
-static void
-test_levels(void **state)
+TEST_WITH(test_levels, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:1d,30m:400d");
 	struct kp_buf before, summed, aged;
 
-	(void)state;
 	seed = 5;
 	db_begin(db);
 	for (int i = 0; i < 720; i++)
@@ -338,12 +318,10 @@ put_one(struct kp_db *db, kp_wall_ns start, const char *frames)
 }
 
 /* Texts go in the hour after the windows that had them, and no others. */
-static void
-test_unused_texts(void **state)
+TEST_WITH(test_unused_texts, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:1h");
 
-	(void)state;
 	put_one(db, NOON, "old:f/0");
 	put_one(db, NOON + 10 * S, "both:f/0");
 	put_one(db, NOON + 50 * MIN, "both:f/0");
@@ -370,12 +348,10 @@ turn(struct kp_db *db, kp_wall_ns now)
 }
 
 /* A text that is needed again while a pass is running stays. */
-static void
-test_used_again(void **state)
+TEST_WITH(test_used_again, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:2h");
 
-	(void)state;
 	put_one(db, NOON, "gone:f/0");
 	put_one(db, NOON, "again:f/0");
 	put_one(db, NOON + 119 * MIN, "here:f/0");
@@ -400,14 +376,12 @@ test_used_again(void **state)
 }
 
 /* Where only texts are too much, no window goes. */
-static void
-test_size(void **state)
+TEST_WITH(test_size, setup, teardown)
 {
 	struct kp_db *db = keep_open("10s:10h");
 	struct kp_window *w = known_window("a@h", NOON);
 	char frames[512];
 
-	(void)state;
 	for (int i = 0; i < 1500; i++) {
 		snprintf(frames, sizeof(frames), "m:f/1:%d;%0400d:f/1", i, 0);
 		add(w, "create", "web", frames, KP_STACK_RUNNING, 1);
@@ -430,8 +404,7 @@ test_size(void **state)
 
 /* ---- other files ---- */
 
-static void
-test_merge(void **state)
+TEST_WITH(test_merge, setup, teardown)
 {
 	static const volatile sig_atomic_t stop;
 	char a[96], b[96], out[96], *why = NULL;
@@ -439,7 +412,6 @@ test_merge(void **state)
 	struct kp_window *w;
 	struct kp_merge *m;
 
-	(void)state;
 	snprintf(a, sizeof(a), "%s/a.db", dir);
 	snprintf(b, sizeof(b), "%s/b.db", dir);
 	snprintf(out, sizeof(out), "%s/out.db", dir);
@@ -473,15 +445,13 @@ test_merge(void **state)
 }
 
 /* Two files are read as one: the same stack of one node is one row. */
-static void
-test_several(void **state)
+TEST_WITH(test_several, setup, teardown)
 {
 	char a[96], b[96], *why = NULL;
 	const char *const files[] = { a, b };
 	struct kp_query_stacks s;
 	struct kp_query *q;
 
-	(void)state;
 	snprintf(a, sizeof(a), "%s/a.db", dir);
 	snprintf(b, sizeof(b), "%s/b.db", dir);
 	for (int i = 0; i < 2; i++) {
@@ -507,22 +477,4 @@ test_several(void **state)
 	kp_query_close(q);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_A_FILE(test_rows),
-		ON_A_FILE(test_views),
-		ON_A_FILE(test_window_limit),
-		cmocka_unit_test(test_limit_of_others),
-		ON_A_FILE(test_rolled_up_limit),
-		ON_A_FILE(test_levels),
-		ON_A_FILE(test_unused_texts),
-		ON_A_FILE(test_used_again),
-		ON_A_FILE(test_size),
-		ON_A_FILE(test_merge),
-		ON_A_FILE(test_several),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

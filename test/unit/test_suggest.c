@@ -2,9 +2,6 @@
  * kprof suggest: which function begins requests and which are worth measuring, from
  * traces and samples of a small application whose names mean nothing; and the file.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/config.h"
 #include "suggest/propose.h"

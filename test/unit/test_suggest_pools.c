@@ -2,9 +2,6 @@
  * What a node says of its supervisors and pools, the work of pools' processes, and
  * what a person reads of it.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/etf.h"
 #include "suggest/pools.h"

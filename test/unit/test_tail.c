@@ -1,8 +1,6 @@
 /*
  * test_tail.c - the slowest requests of every identity in a window.
  */
-#include <stdlib.h>
-
 #include "cases.h"
 #include "kprofd/tail.h"
 

@@ -2,9 +2,6 @@
  * test_targets.c - what is decided over several targets: the constants in
  * their labels, what one of them may lack, and which names are one node's.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "daemon/nodes/targets.h"
 #include "daemon/options.h"

@@ -1,6 +1,5 @@
 /* test_term.c - the bounded term reader: values, bounds and hostile input. */
 #include <float.h>
-#include <string.h>
 
 #include "cases.h"
 #include "kprofd/etf.h"

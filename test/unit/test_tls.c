@@ -1,18 +1,10 @@
 /* test_tls.c - certificates of both sides, and what is said of those that fail. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "cases.h"
 #include "conn/tls.h"
 #include "tls_peer.h"
 
@@ -152,12 +144,10 @@ works(struct tls_peer p, const char *host, struct tls_opts o, const char *how,
 	assert_string_equal(p.host, asked);
 }
 
-static void
-test_works(void **state)
+TEST(test_works)
 {
 	struct tls_opts o = good();
 
-	(void)state;
 	works((struct tls_peer){ .ca = "ca.pem" }, "vm", o,
 	    "TLSv1.3, the node verified", "vm");
 	works((struct tls_peer){ .ca = "ca.pem", .version = TLS1_2_VERSION },
@@ -174,14 +164,12 @@ test_works(void **state)
 }
 
 /* Both are in one file, as the VM allows. */
-static void
-test_key_in_certificate(void **state)
+TEST(test_key_in_certificate)
 {
 	char text[8192] = "";
 	struct tls_opts o = { .ca = file("ca.pem") };
 	FILE *f;
 
-	(void)state;
 	f = fopen(file("ours.pem"), "r");
 	text[fread(text, 1, 4000, f)] = '\0';
 	fclose(f);
@@ -198,12 +186,10 @@ test_key_in_certificate(void **state)
 }
 
 /* A renewed file is taken at the next connection. */
-static void
-test_renewed(void **state)
+TEST(test_renewed)
 {
 	struct tls_opts o = opts("now.pem", "now.key", "ca.pem");
 
-	(void)state;
 	assert_int_equal(link(file("strange.pem"), file("now.pem")), 0);
 	assert_int_equal(link(file("strange.key"), file("now.key")), 0);
 	assert_non_null(strstr(refused((struct tls_peer){ .ca = "ca.pem",
@@ -216,12 +202,10 @@ test_renewed(void **state)
 
 /* ---- the node's certificate ---- */
 
-static void
-test_their_certificate(void **state)
+TEST(test_their_certificate)
 {
 	struct tls_peer p = { .cert = "expired.pem" };
 
-	(void)state;
 	refused(p, "vm", good());
 	assert_memory_equal(why, "the node's certificate expired on 20", 36);
 	assert_non_null(strstr(why, " UTC: it has to be renewed there"));
@@ -248,12 +232,10 @@ test_their_certificate(void **state)
 	    "-tls-ca)", file("ca.pem")));
 }
 
-static void
-test_their_host(void **state)
+TEST(test_their_host)
 {
 	struct tls_peer p = { .cert = "else.pem" };
 
-	(void)state;
 	assert_string_equal(refused(p, "vm", good()), "the node's certificate "
 	    "is for 'db', '10.0.0.7', not for 'vm' (is that the right node? "
 	    "if so, name the host of its certificate with "
@@ -271,13 +253,11 @@ test_their_host(void **state)
 
 /* ---- ours ---- */
 
-static void
-test_our_files(void **state)
+TEST(test_our_files)
 {
 	struct tls_peer p = { .ca = "ca.pem" };
 	struct tls_opts o = opts("nix.pem", "ours.key", "ca.pem");
 
-	(void)state;
 	assert_string_equal(refused(p, "vm", o), said("cannot read the "
 	    "certificate file '%s': No such file or directory (see -tls-cert)",
 	    o.cert));
@@ -338,13 +318,11 @@ refused_late(const char *cert, const char *key)
 	return why;
 }
 
-static void
-test_our_certificate(void **state)
+TEST(test_our_certificate)
 {
 	struct tls_peer p = { .ca = "ca.pem", .version = TLS1_2_VERSION };
 	struct tls_opts o = opts("strange.pem", "strange.key", "ca.pem");
 
-	(void)state;
 	assert_string_equal(refused(p, "vm", o), said("the node refused our "
 	    "certificate '%s': it does not know its CA", o.cert));
 	assert_string_equal(refused_late("strange.pem", "strange.key"),
@@ -373,14 +351,12 @@ optfile(const char *client)
 	"{cacertfile, \"ca.pem\"}"
 
 /* Paths are relative to the working directory, not to the file's. */
-static void
-test_optfile(void **state)
+TEST(test_optfile)
 {
 	struct tls_peer p = { .ca = "ca.pem" };
 	struct tls_opts o = optfile(FILES);
 	char home[4096];
 
-	(void)state;
 	assert_string_equal(refused(p, "vm", o), said("cannot read the "
 	    "certificate file '%s/ours.pem': No such file or directory (see "
 	    "-tls-cert)", getcwd(home, sizeof(home))));
@@ -422,14 +398,12 @@ test_optfile(void **state)
  * Whether the node is verified was up to the file alone: what was given beside it
  * had no effect, since the default and a "peer" that is given were the same.
  */
-static void
-test_verify_beside_optfile(void **state)
+TEST(test_verify_beside_optfile)
 {
 	struct tls_peer p = { .ca = "ca.pem", .cert = "else.pem" };
 	struct tls_opts o = optfile(FILES ", {verify, verify_none}");
 	char home[4096];
 
-	(void)state;
 	assert_non_null(getcwd(home, sizeof(home)));
 	assert_int_equal(chdir(dir.path), 0);
 	works(p, "vm", o, "TLSv1.3, not verified", "vm");
@@ -449,15 +423,13 @@ test_verify_beside_optfile(void **state)
 	assert_int_equal(chdir(home), 0);
 }
 
-static void
-test_optfile_limits(void **state)
+TEST(test_optfile_limits)
 {
 	struct tls_peer p = { .ca = "ca.pem", .version = TLS1_2_VERSION,
 		.ciphers = "ECDHE-ECDSA-AES128-GCM-SHA256" };
 	struct tls_opts o;
 	char home[4096];
 
-	(void)state;
 	assert_non_null(getcwd(home, sizeof(home)));
 	assert_int_equal(chdir(dir.path), 0);
 	o = optfile(FILES ", {versions, ['tlsv1.3']}");
@@ -492,8 +464,7 @@ test_optfile_limits(void **state)
  * The groups for the keys' exchange, and the signatures, that the file names; those
  * that OpenSSL lacks are passed over, if others are left.
  */
-static void
-test_optfile_algorithms(void **state)
+TEST(test_optfile_algorithms)
 {
 	static const struct {
 		const char *options, *why;
@@ -524,7 +495,6 @@ test_optfile_algorithms(void **state)
 	const char *said;
 	struct tls_opts o;
 
-	(void)state;
 	assert_non_null(getcwd(home, sizeof(home)));
 	assert_int_equal(chdir(dir.path), 0);
 	for (size_t i = 0; i < 2 * sizeof(v) / sizeof(v[0]); i++) {
@@ -563,14 +533,12 @@ chain(void)
  * The node learns which signatures certificates may have; with TLS 1.3 OpenSSL's server
  * goes by it for its own.  A chain is checked here, as OTP does.
  */
-static void
-test_signature_algs_cert(void **state)
+TEST(test_signature_algs_cert)
 {
 	struct tls_peer p = { .cert = "node.pem", .version = TLS1_3_VERSION };
 	struct tls_opts o;
 	char home[4096];
 
-	(void)state;
 	assert_non_null(getcwd(home, sizeof(home)));
 	assert_int_equal(chdir(dir.path), 0);
 	o = optfile(FILES ", {signature_algs_cert, [rsa_pkcs1_sha256]}");
@@ -593,14 +561,12 @@ test_signature_algs_cert(void **state)
 }
 
 /* depth counts the certificates between the node's and its CA. */
-static void
-test_depth(void **state)
+TEST(test_depth)
 {
 	struct tls_peer p = { .cert = chain() };
 	struct tls_opts o;
 	char home[4096];
 
-	(void)state;
 	assert_non_null(getcwd(home, sizeof(home)));
 	assert_int_equal(chdir(dir.path), 0);
 	works(p, "vm", good(), "TLSv1.3, the node verified", "vm");
@@ -644,13 +610,11 @@ answered(const void *bytes, size_t n, bool stays)
 #define SILENT "no answer to the TLS handshake in time (a node that hangs, or " \
 	"one without -proto_dist inet_tls? then "
 
-static void
-test_no_tls(void **state)
+TEST(test_no_tls)
 {
 	static const char http[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
 	static const char node[] = "\0\3sok\0\x16n\0\5\7\xdf\x7f\xbd\1\2\3\4t@h";
 
-	(void)state;
 	assert_string_equal(answered("", 0, false), "the node closed the "
 	    "connection during the TLS handshake (a node without -proto_dist "
 	    "inet_tls? then leave out -tls-optfile and the like)");
@@ -674,25 +638,4 @@ test_no_tls(void **state)
 	    "(versions in the options file)");
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_works),
-		cmocka_unit_test(test_key_in_certificate),
-		cmocka_unit_test(test_renewed),
-		cmocka_unit_test(test_their_certificate),
-		cmocka_unit_test(test_their_host),
-		cmocka_unit_test(test_our_files),
-		cmocka_unit_test(test_our_certificate),
-		cmocka_unit_test(test_optfile),
-		cmocka_unit_test(test_verify_beside_optfile),
-		cmocka_unit_test(test_optfile_limits),
-		cmocka_unit_test(test_optfile_algorithms),
-		cmocka_unit_test(test_signature_algs_cert),
-		cmocka_unit_test(test_depth),
-		cmocka_unit_test(test_no_tls),
-	};
-
-	return cmocka_run_group_tests_name("tls", tests, setup, teardown);
-}
+TESTS_ONCE(setup, teardown)

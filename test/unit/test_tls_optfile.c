@@ -1,18 +1,17 @@
 /* test_tls_optfile.c - options of TLS distribution, taken, passed over and refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "cases.h"
 #include "conn/tls_optfile.h"
 
 static struct tls_settings s;
 static char why[512];
+
+static int
+setup(void **state)
+{
+	(void)state;
+	tls_settings_init(&s);
+	return 0;
+}
 
 static int
 teardown(void **state)
@@ -35,10 +34,8 @@ parsed(const char *text)
 	return why;
 }
 
-static void
-test_taken(void **state)
+TEST(test_taken)
 {
-	(void)state;
 	assert_string_equal(parsed("%% of a node\n[{server, [{certfile, \"no\"}]},\n"
 	    " {client, [{certfile, <<\"c.pem\">>}, {keyfile, \"k.pem\"},\n"
 	    "  {password, \"secret\"}, {cacertfile, \"\xc3\xa4/ca.pem\"},\n"
@@ -60,10 +57,8 @@ test_taken(void **state)
 }
 
 /* The first of several counts; a list may do without its full stop. */
-static void
-test_first_counts(void **state)
+TEST(test_first_counts)
 {
-	(void)state;
 	assert_string_equal(parsed("[{client, [{verify, verify_none}, {verify, "
 	    "verify_peer}, {cacertfile, \"a\"}, {cacertfile, \"b\"}]}]"), "");
 	assert_true(s.no_verify);
@@ -74,20 +69,16 @@ test_first_counts(void **state)
 	assert_false(s.versions);
 }
 
-static void
-test_cipher_string(void **state)
+TEST(test_cipher_string)
 {
-	(void)state;
 	assert_string_equal(parsed("[{client, [{ciphers, \"A-B:TLS_C\"}, "
 	    "{ciphers, \"D\"}]}]."), "");
 	assert_string_equal(s.ciphers, "A-B:TLS_C");
 }
 
 /* {Hash, Sign} of OTP is SIGN+HASH of OpenSSL. */
-static void
-test_algorithms(void **state)
+TEST(test_algorithms)
 {
-	(void)state;
 	assert_string_equal(parsed("[{client, [{eccs, [secp521r1, "
 	    "brainpoolP256r1]}, {supported_groups, [x25519, ffdhe2048]}, "
 	    "{signature_algs, [{sha256, ecdsa}, {sha, rsa}, {sha512, "
@@ -101,10 +92,8 @@ test_algorithms(void **state)
 	assert_string_equal(s.cert_sigalgs, "rsa_pkcs1_sha256:ECDSA+SHA384");
 }
 
-static void
-test_several_certificates(void **state)
+TEST(test_several_certificates)
 {
-	(void)state;
 	assert_string_equal(parsed("[{client, [{certs_keys, [#{certfile => "
 	    "\"a\", keyfile => \"ak\"}, #{password => \"p\", certfile => "
 	    "\"b\"}]}]}]."), "");
@@ -114,8 +103,7 @@ test_several_certificates(void **state)
 	assert_string_equal(s.pairs[1].password, "p");
 }
 
-static void
-test_refused(void **state)
+TEST(test_refused)
 {
 #define CANNOT(o) "/etc/dist.conf:1: kprofd cannot follow the client's option " \
 	"'" o "' (name -tls-cert, -tls-key and -tls-ca in place of -tls-optfile " \
@@ -168,7 +156,6 @@ test_refused(void **state)
 	};
 	char text[400];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		snprintf(text, sizeof(text), "[{client, [%s]}].", v[i].client);
 		assert_int_not_equal(parsed(text)[0], '\0');
@@ -178,12 +165,10 @@ test_refused(void **state)
 }
 
 /* A longer one was cut, so that another host was asked for, and verified. */
-static void
-test_longest_host(void **state)
+TEST(test_longest_host)
 {
 	char text[400];
 
-	(void)state;
 	for (int n = 255; n <= 256; n++) {
 		snprintf(text, sizeof(text), "[{client, "
 		    "[{server_name_indication, \"%0*d\"}]}].", n, 0);
@@ -193,8 +178,7 @@ test_longest_host(void **state)
 }
 
 /* What is said of a password goes to logs: it must not have any of it. */
-static void
-test_password(void **state)
+TEST(test_password)
 {
 	static const char *const v[] = {
 		"{password, hunter2}", "{password, \"hunter2\\0\"}",
@@ -205,7 +189,6 @@ test_password(void **state)
 	};
 	char text[400];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		snprintf(text, sizeof(text), "[{client, [%s]}].", v[i]);
 		assert_int_not_equal(parsed(text)[0], '\0');
@@ -223,10 +206,8 @@ test_password(void **state)
 	assert_null(s.pairs[1].password);
 }
 
-static void
-test_no_file_of_it(void **state)
+TEST(test_no_file_of_it)
 {
-	(void)state;
 	assert_string_equal(parsed(""), "/etc/dist.conf: there is no term in "
 	    "it, expected [{server, Options}, {client, Options}].");
 	assert_string_equal(parsed("[{server, []}]."), "/etc/dist.conf:1: it has "
@@ -238,21 +219,4 @@ test_no_file_of_it(void **state)
 	    "atom 'server'", 38);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_taken),
-		cmocka_unit_test(test_first_counts),
-		cmocka_unit_test(test_cipher_string),
-		cmocka_unit_test(test_algorithms),
-		cmocka_unit_test(test_several_certificates),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_longest_host),
-		cmocka_unit_test(test_password),
-		cmocka_unit_test(test_no_file_of_it),
-	};
-
-	tls_settings_init(&s);
-	return cmocka_run_group_tests_name("tls_optfile", tests, NULL, teardown);
-}
+TESTS_ONCE(setup, teardown)

@@ -2,9 +2,6 @@
  * kprof top without a terminal: what bytes are which keys, what keys do to the
  * view, in what order rows stand, and that a frame always fits.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "cases.h"

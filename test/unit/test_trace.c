@@ -1,6 +1,5 @@
 /* test_trace.c - trace events, real ones first: see make_corpus.escript. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "cases.h"
 #include "kprofd/etf.h"

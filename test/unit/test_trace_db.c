@@ -3,9 +3,6 @@
  * clean there, as those of a profile are.
  */
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cases.h"

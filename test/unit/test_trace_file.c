@@ -6,9 +6,6 @@
  * (/dev/stdout is one) was taken for a file that is not there yet: a trace
  * replaced the link, and nothing came out of the pipe.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

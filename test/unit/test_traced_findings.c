@@ -1,8 +1,4 @@
 /* test_traced_findings.c - what a check makes of the events and requests of a target. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cases.h"
 #include "daemon/check/traced_findings.h"
 #include "kprofd/etf.h"

@@ -2,8 +2,6 @@
  * What tracing adds, from events of calls that do nothing: the medians, whatever
  * is lost, and nobody else's event is taken.
  */
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/label.h"
 #include "kprofd/cost.h"

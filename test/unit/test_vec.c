@@ -1,6 +1,4 @@
 /* test_vec.c - arrays that grow: room, caps, sizes that overflow, no memory. */
-#include <stdlib.h>
-
 #include "cases.h"
 #include "base/vec.h"
 

@@ -1,7 +1,4 @@
 /* test_waits.c - servers that answer later, as a target names them. */
-#include <stdio.h>
-#include <string.h>
-
 #include "cases.h"
 #include "kprofd/etf.h"
 #include "kprofd/waits.h"

@@ -3,18 +3,13 @@
  * fails once.  The port that it listens at was leaked when libevent could not
  * be started.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <dirent.h>
-#include <string.h>
 
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
 
+#include "cases.h"
 #include "web/web.h"
 
 struct event_base *__real_event_base_new(void);
@@ -94,12 +89,10 @@ start_and_stop(enum step step)
 	return err;
 }
 
-static void
-starting_leaves_nothing(void **state)
+TEST(starting_leaves_nothing)
 {
 	unsigned before;
 
-	(void)state;
 	assert_int_equal(start_and_stop(NONE), KP_OK);
 	before = open_files();
 	assert_int_equal(start_and_stop(NONE), KP_OK);
@@ -111,8 +104,7 @@ starting_leaves_nothing(void **state)
 }
 
 /* A newcomer types the port, or the host's name: both mean this machine. */
-static void
-addresses(void **state)
+TEST(addresses)
 {
 	static const char *const db = "/nonexistent/k.db";
 	static const struct {
@@ -134,7 +126,6 @@ addresses(void **state)
 	struct web *w;
 	char why[256];
 
-	(void)state;
 	failing = NONE;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		o.addr = cases[i].addr;
@@ -151,13 +142,4 @@ addresses(void **state)
 	}
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(addresses),
-		cmocka_unit_test(starting_leaves_nothing),
-	};
-
-	return cmocka_run_group_tests_name("web", tests, NULL, NULL);
-}
+TESTS(NULL, NULL)
