@@ -180,10 +180,7 @@ ident_put(struct kp_buf *b, const struct gen *g, const struct node *body,
     enum ident_kind kind)
 {
 	if (kind == IDENT_OTHER) {
-		kp_etf_tuple(b, 1);
-		kp_etf_tuple(b, 2);
-		kp_etf_atom(b, "_other");
-		kp_etf_int(b, body->pos.line);
+		terms_put(b, "{{_other,~0}}", NULL, INTS(body->pos.line));
 	} else if (kind == IDENT_NONE || node_is_atom(body, "undefined")) {
 		kp_etf_nil(b);
 	} else {
@@ -284,16 +281,13 @@ static void
 actions_end(struct kp_buf *b, const struct spec *s)
 {
 	if (s->entry) {
-		call(b, "caller", 0);
-		kp_etf_int(b, s->p->one_in);
+		terms_put(b, "{caller},~0", NULL, INTS(s->p->one_in));
 		new_token_put(b, s);
-		kp_etf_bool(b, true);
-		kp_etf_nil(b);
+		terms_put(b, "true,[]", NULL, NULL);
 		carries_ours_put(b, 1);
 		call(b, "get_seq_token", 0);
 	} else {
-		call(b, "get_seq_token", 0);
-		call(b, "caller", 0);
+		terms_put(b, "{get_seq_token},{caller}", NULL, NULL);
 	}
 	if (s->p->exact)
 		exact_put(b, s);
@@ -422,16 +416,7 @@ ident_clause_put(struct spec *s, const struct node *clause)
 }
 
 /* The message of KP_EV_CLEAR. */
-static void
-cleared_put(struct kp_buf *b)
-{
-	kp_etf_tuple(b, 1);
-	kp_etf_tuple(b, 4);
-	kp_etf_nil(b);
-	call(b, "get_seq_token", 0);
-	call(b, "caller", 0);
-	kp_etf_nil(b);
-}
+#define CLEARED "{{[],{get_seq_token},{caller},[]}}"
 
 /*
  * A call that is not sampled sends no event, except for set_token: that ends the
@@ -443,7 +428,7 @@ unsampled_message_put(struct kp_buf *b, bool set)
 	call(b, "message", 1);
 	if (set) {
 		carries_ours_put(b, 1);
-		cleared_put(b);
+		terms_put(b, CLEARED, NULL, NULL);
 	} else {
 		kp_etf_bool(b, false);
 	}
@@ -482,11 +467,9 @@ untraced_put(struct spec *s)
 
 	s->n++;
 	kp_etf_tuple(b, 3);
-	kp_etf_atom(b, "_");
-	kp_etf_nil(b);
+	terms_put(b, "_,[]", NULL, NULL);
 	kp_etf_list(b, 2);
-	call(b, "message", 1);
-	kp_etf_bool(b, false);
+	terms_put(b, "{message,false}", NULL, NULL);
 	trace_put(b, s, false);
 	kp_etf_nil(b);
 }
@@ -552,14 +535,11 @@ kp_spec_clear(const struct kp_conf *c, struct kp_buf *out)
 {
 	kp_etf_list(out, 1);
 	kp_etf_tuple(out, 3);
-	kp_etf_atom(out, "_");
-	kp_etf_list(out, 1);
-	call(out, "is_seq_trace", 0);
-	kp_etf_nil(out);
+	terms_put(out, "_,[{is_seq_trace}]", NULL, NULL);
 	kp_etf_list(out, 2);
 	call(out, "message", 1);
 	carries_ours_put(out, 1);
-	cleared_put(out);
+	terms_put(out, CLEARED, NULL, NULL);
 	if (!c->replace_foreign)
 		carries_ours_put(out, 1);
 	clear_put(out);

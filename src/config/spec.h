@@ -62,6 +62,15 @@ bool gen_pattern(struct gen *g, const struct node *pattern);
 
 /* ---- spec_expr.c ---- */
 
+/*
+ * Writes terms as Erlang writes them, but without blanks and quotes, and with commas
+ * in the place of =>: "{andalso,{is_map,~p},{<,{map_size,~p},~0}},[],#{true,1}".
+ * ~p is the value of the path, ~0 to ~9 are the integers n.
+ */
+void terms_put(struct kp_buf *b, const char *terms, const struct path *at,
+    const int64_t *n);
+#define INTS(...) ((const int64_t[]){ __VA_ARGS__ })
+
 /* Writes a literal as it stands: in heads, map keys and {const, _}. */
 void raw_put(struct kp_buf *b, const struct node *x);
 /* Does it have an atom with a special meaning in match specs? */

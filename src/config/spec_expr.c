@@ -6,6 +6,7 @@
  * which is X as it stands (in guards and messages; never in a token's label).
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config/spec.h"
@@ -150,35 +151,70 @@ test_put(struct kp_buf *b, const char *test, const struct path *at)
 	path_put(b, at);
 }
 
-static void
-is_boolean_put(struct kp_buf *b, const struct gen *g, const struct node *x)
+/* Counts the elements of the tuple, list or map that begins here. */
+static uint32_t
+elements(const char *s)
 {
-	call(b, "orelse", 2);
-	for (int v = 1; v >= 0; v--) {
-		call(b, "=:=", 2);
-		expr_put(b, g, x);
-		kp_etf_bool(b, v);
-	}
+	uint32_t n = s[1] != '}' && s[1] != ']';
+	int depth = 0;
+
+	do {
+		depth += *s == '{' || *s == '[';
+		depth -= *s == '}' || *s == ']';
+		n += *s == ',' && depth == 1;
+		s++;
+	} while (depth > 0);
+	return n;
 }
 
-/*
- * OTP 25 has no tuple_size in match specs, and size/1 takes binaries too.  So
- * this adds #{true => 0}'s value of is_tuple(X) to size(X): for any other term
- * the key `false` is missing, which fails the guard as tuple_size would.
- */
-static void
-tuple_size_put(struct kp_buf *b, const struct gen *g, const struct node *x)
+/* Returns the end of the term. */
+static const char *
+term_put(struct kp_buf *b, const char *s, const struct path *at,
+    const int64_t *n)
 {
-	call(b, "+", 2);
-	call(b, "size", 1);
-	expr_put(b, g, x);
-	call(b, "map_get", 2);
-	call(b, "is_tuple", 1);
-	expr_put(b, g, x);
-	call(b, "const", 1);
-	kp_etf_map(b, 1);
-	kp_etf_bool(b, true);
-	kp_etf_int(b, 0);
+	bool map = *s == '#', list = *s == '[';
+	size_t len = strcspn(s, ",{}[]");
+	char *end;
+
+	if (map || list || *s == '{') {
+		s += map;
+		if (map)
+			kp_etf_map(b, elements(s) / 2);
+		else if (!list)
+			kp_etf_tuple(b, elements(s));
+		else if (elements(s) > 0)
+			kp_etf_list(b, elements(s));
+		for (s++; *s != '}' && *s != ']'; s += *s == ',')
+			s = term_put(b, s, at, n);
+		if (list)
+			kp_etf_nil(b);
+		return s + 1;
+	}
+	if (s[0] == '~' && s[1] == 'p') {
+		path_put(b, at);
+	} else if (s[0] == '~') {
+		kp_etf_int(b, n[s[1] - '0']);
+	} else if (s[0] >= '0' && s[0] <= '9') {
+		int64_t v = strtoll(s, &end, 10);
+
+		if (end == s + len)
+			kp_etf_int(b, v);
+		else
+			kp_etf_float(b, strtod(s, NULL));
+	} else {
+		kp_etf_atom_n(b, s, len);
+	}
+	return s + len;
+}
+
+void
+terms_put(struct kp_buf *b, const char *terms, const struct path *at,
+    const int64_t *n)
+{
+	while (*terms != '\0') {
+		terms = term_put(b, terms, at, n);
+		terms += *terms == ',';
+	}
 }
 
 static void
@@ -188,17 +224,26 @@ kids_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 		expr_put(b, g, x->kid[i]);
 }
 
+/*
+ * OTP 25 has no tuple_size in match specs, and size/1 takes binaries too.  So
+ * this adds #{true => 0}'s value of is_tuple(X) to size(X): for any other term
+ * the key `false` is missing, which fails the guard as tuple_size would.
+ */
+#define TUPLE_SIZE "{+,{size,~p},{map_get,{is_tuple,~p},{const,#{true,0}}}}"
+
 static void
 guard_call_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 {
 	const struct guard_fn *fn = guard_fn_find(x->text, x->n);
+	const struct path arg = { .kind = PATH_EXPR, .gen = g,
+		.key = x->n > 0 ? x->kid[0] : NULL };
 
 	if (fn == NULL) {
 		b->err = KP_EFORMAT;	/* ident_check forbids it */
 	} else if (fn->form == GUARD_IS_BOOLEAN) {
-		is_boolean_put(b, g, x->kid[0]);
+		terms_put(b, "{orelse,{=:=,~p,true},{=:=,~p,false}}", &arg, NULL);
 	} else if (fn->form == GUARD_TUPLE_SIZE) {
-		tuple_size_put(b, g, x->kid[0]);
+		terms_put(b, TUPLE_SIZE, &arg, NULL);
 	} else {
 		call(b, x->text, x->n);
 		kids_put(b, g, x);
@@ -272,24 +317,15 @@ expr_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 static void
 int_put(struct kp_buf *b, const struct path *at)
 {
-	call(b, "andalso", 3);
-	test_put(b, "is_integer", at);
-	call(b, ">=", 2);
-	path_put(b, at);
-	kp_etf_int(b, -(INT64_C(1) << INT_BITS));
-	call(b, "=<", 2);
-	path_put(b, at);
-	kp_etf_int(b, INT64_C(1) << INT_BITS);
+	terms_put(b, "{andalso,{is_integer,~p},{>=,~p,~0},{=<,~p,~1}}", at,
+	    INTS(-(INT64_C(1) << INT_BITS), INT64_C(1) << INT_BITS));
 }
 
 static void
 binary_put(struct kp_buf *b, const struct path *at)
 {
-	call(b, "andalso", 2);
-	test_put(b, "is_binary", at);
-	call(b, "=<", 2);
-	test_put(b, "byte_size", at);
-	kp_etf_int(b, KP_IDENT_BYTES_MAX);
+	terms_put(b, "{andalso,{is_binary,~p},{=<,{byte_size,~p},~0}}", at,
+	    INTS(KP_IDENT_BYTES_MAX));
 }
 
 /*
@@ -301,7 +337,7 @@ binary_put(struct kp_buf *b, const struct path *at)
 static void
 list_put(struct kp_buf *b, const struct path *at)
 {
-	struct path tl[KP_IDENT_LIST_MAX], hd;
+	struct path tl[KP_IDENT_LIST_MAX];
 	const struct path *cell = at;
 
 	call(b, "andalso", 2);
@@ -309,18 +345,11 @@ list_put(struct kp_buf *b, const struct path *at)
 	for (unsigned i = 0; i <= KP_IDENT_LIST_MAX; i++) {
 		if (i < KP_IDENT_LIST_MAX)
 			call(b, "orelse", 2);
-		call(b, "=:=", 2);
-		path_put(b, cell);
-		kp_etf_nil(b);
+		terms_put(b, "{=:=,~p,[]}", cell, NULL);
 		if (i == KP_IDENT_LIST_MAX)
 			break;
-		hd = (struct path){ .kind = PATH_HD, .of = cell };
 		call(b, "andalso", 2);
-		call(b, "=:=", 2);
-		call(b, "bsr", 2);
-		path_put(b, &hd);
-		kp_etf_int(b, CHAR_BITS);
-		kp_etf_int(b, 0);
+		terms_put(b, "{=:=,{bsr,{hd,~p},~0},0}", cell, INTS(CHAR_BITS));
 		tl[i] = (struct path){ .kind = PATH_TL, .of = cell };
 		cell = &tl[i];
 	}

@@ -82,13 +82,9 @@ static void
 path_match_tuple(struct gen *g, const struct path *at, const struct node *x)
 {
 	struct path *p;
-	struct kp_buf *b;
 
 	guard_type(g, "is_tuple", at);
-	b = guard_begin(g, "=:=", 2);
-	call(b, "size", 1);
-	path_put(b, at);
-	kp_etf_int(b, x->n);
+	terms_put(guard_begin(g, "=:=", 2), "{size,~p},~0", at, INTS(x->n));
 	for (uint32_t i = 0; i < x->n; i++) {
 		p = path_new(g, PATH_ELEMENT, at, i + 1);
 		if (p != NULL)
@@ -102,14 +98,11 @@ path_match_cell(struct gen *g, const struct path *at, const struct node *head)
 {
 	const struct path *hd = path_new(g, PATH_HD, at, 0);
 	const struct path *tl = path_new(g, PATH_TL, at, 0);
-	struct kp_buf *b;
 
 	if (hd == NULL || tl == NULL)
 		return at;
 	guard_type(g, "is_list", at);
-	b = guard_begin(g, "=/=", 2);
-	path_put(b, at);
-	kp_etf_nil(b);
+	terms_put(guard_begin(g, "=/=", 2), "~p,[]", at, NULL);
 	path_match(g, hd, head);
 	return tl;
 }

@@ -43,7 +43,7 @@
  */
 #define TRIED (1 << 18)
 /* 2^993: its product with 2^31 is no float, and with less it is exact. */
-#define TOO_LARGE 0x1p993
+#define TOO_LARGE "0x1p993"
 /*
  * Which calls are sampled: by a hash of the control word, since remainders
  * alias with regular traffic.  With H = tcw * HASH_1 it is
@@ -81,100 +81,78 @@ _Static_assert((KP_WORD_WINDOW & (KP_WORD_WINDOW - 1)) == 0 &&
     AGE_BASE + KP_WORD_FREE + KP_WORD_MASK < (int64_t)KP_LABEL_END,
     "a window is a mask, and the test is done with immediates");
 
-/* Opens calls of two arguments, each the first argument of the one before. */
-static void
-nest(struct kp_buf *b, const char *const *op, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		call(b, op[i], 2);
-}
-#define NEST(b, ...) nest(b, (const char *const[]){ __VA_ARGS__ }, \
-	sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+/* The label of the present token. */
+#define LABEL "{element,2,{get_seq_token}}"
+#define CLEAR "{set_seq_token,sequential_trace_token,[]}"
+/* If the label is not an integer the shift is 'EXIT', which is not ~1. */
+#define BEGINS "{=:=,{bsr," LABEL ",~0},~1}"
+#define OURS INTS(KP_LABEL_SIGN_SHIFT, KP_LABEL_SIGN)
+#define KPROFDS INTS(KP_LABEL_KIND_SHIFT, KP_LABEL_KPROFD)
 
 void
 clear_put(struct kp_buf *b)
 {
-	call(b, "set_seq_token", 2);
-	kp_etf_atom(b, "sequential_trace_token");
-	kp_etf_nil(b);
+	terms_put(b, CLEAR, NULL, NULL);
 }
 
 /* ---- tests of tokens ---- */
-
-/* {element, 2, {get_seq_token}}: the label of the present token. */
-static void
-token_label_put(struct kp_buf *b)
-{
-	call(b, "element", 2);
-	kp_etf_int(b, 2);
-	call(b, "get_seq_token", 0);
-}
-
-/* If the label is not an integer the shift is 'EXIT', which is not `with`. */
-static void
-begins_put(struct kp_buf *b, int shift, uint64_t with)
-{
-	NEST(b, "=:=", "bsr");
-	token_label_put(b);
-	kp_etf_int(b, shift);
-	kp_etf_int(b, (int64_t)with);
-}
-
-static void
-ours_put(struct kp_buf *b)
-{
-	begins_put(b, KP_LABEL_SIGN_SHIFT, KP_LABEL_SIGN);
-}
 
 void
 carries_ours_put(struct kp_buf *b, uint32_t more)
 {
 	call(b, "andalso", 2 + more);
-	call(b, "is_seq_trace", 0);
-	ours_put(b);
+	terms_put(b, "{is_seq_trace}," BEGINS, NULL, OURS);
 }
 
 void
 carries_kprofds_put(struct kp_buf *b, uint32_t more)
 {
 	call(b, "andalso", 2 + more);
-	call(b, "is_seq_trace", 0);
-	begins_put(b, KP_LABEL_KIND_SHIFT, KP_LABEL_KPROFD);
+	terms_put(b, "{is_seq_trace}," BEGINS, NULL, KPROFDS);
 }
 
 void
 carries_no_others_put(struct kp_buf *b)
 {
-	call(b, "orelse", 2);
-	call(b, "not", 1);
-	call(b, "is_seq_trace", 0);
-	ours_put(b);
+	terms_put(b, "{orelse,{not,{is_seq_trace}}," BEGINS "}", NULL, OURS);
 }
 
-/* ---- labels ---- */
+/* ---- labels: the numbers ~0 to ~4 are those of label_terms() ---- */
 
-/* {set_tcw, {'band', {'+', {get_tcw}, 1}, KP_WORD_MASK}}: what was there */
-static void
-take_put(struct kp_buf *b)
-{
-	call(b, "set_tcw", 1);
-	NEST(b, "band", "+");
-	call(b, "get_tcw", 0);
-	kp_etf_int(b, 1);
-	kp_etf_int(b, KP_WORD_MASK);
-}
-
+/* What was there. */
+#define TAKE "{set_tcw,{band,{+,{get_tcw},1},~0}}"
 /* Takes the number into the token, as its label; true if it was there. */
+#define TRY "{andalso,{set_seq_token,label," TAKE "},{>," LABEL ",~0}}"
+/*
+ * What is put back is the number that the word has by now: what others have found
+ * meanwhile is not found again.  A thread that had read the word long before may
+ * have set it back, so only the low bits of the difference count: no number is
+ * given twice.
+ */
+#define NEXT "{is_integer,{set_tcw,{bor,{band,{+,{+," LABEL ",1}," \
+	"{band,{-,{-,{get_tcw}," LABEL "},1},~2}},~0},~1}}}"
+/* Makes the label of the number, which the token has with KP_WORD_FREE. */
+#define NUMBER "{set_seq_token,label,{bxor," LABEL ",~3}}"
+/*
+ * No number was there: the label is what the last try found, which is below it, and
+ * ten bits of the number of the message that the process has taken last.  Bit 41
+ * keeps it apart from all labels that have a number of their own.
+ */
+#define SPARE "{set_seq_token,label,{bor,{bor," LABEL \
+	",{bsl,{band,{element,5,{get_seq_token}},1023},31}},~4}}"
+/*
+ * One try, since the next call tries again.  The token that is there goes first: it
+ * would name its sender.
+ */
+#define UNOWNED "{orelse,{andalso," CLEAR "," TRY "," NEXT "," NUMBER "}," \
+	"{andalso," CLEAR ",false}}"
+
 static void
-try_put(struct kp_buf *b)
+label_terms(struct kp_buf *b, const char *terms, uint64_t constant)
 {
-	call(b, "andalso", 2);
-	call(b, "set_seq_token", 2);
-	kp_etf_atom(b, "label");
-	take_put(b);
-	call(b, ">", 2);
-	token_label_put(b);
-	kp_etf_int(b, KP_WORD_MASK);
+	terms_put(b, terms, NULL, INTS(KP_WORD_MASK, KP_WORD_FREE, TRIED - 1,
+	    (int64_t)(constant | KP_WORD_FREE),
+	    (int64_t)(constant | KP_LABEL_SPARE)));
 }
 
 /*
@@ -185,70 +163,8 @@ try_put(struct kp_buf *b)
 void
 step_put(struct kp_buf *b)
 {
-	call(b, "set_tcw", 1);
-	NEST(b, "bor", "+");
-	call(b, "trunc", 1);
-	NEST(b, "/", "*", "bxor");
-	take_put(b);
-	kp_etf_int(b, KP_WORD_FREE);
-	kp_etf_float(b, TOO_LARGE);
-	kp_etf_float(b, TOO_LARGE);
-	kp_etf_int(b, 1);
-	kp_etf_int(b, KP_WORD_FREE);
-}
-
-/*
- * No number was there: the label is what the last try found, which is below it, and
- * ten bits of the number of the message that the process has taken last.  Bit 41
- * keeps it apart from all labels that have a number of their own.
- */
-static void
-spare_put(struct kp_buf *b, uint64_t constant)
-{
-	call(b, "set_seq_token", 2);
-	kp_etf_atom(b, "label");
-	NEST(b, "bor", "bor");
-	token_label_put(b);
-	NEST(b, "bsl", "band", "element");
-	kp_etf_int(b, 5);
-	call(b, "get_seq_token", 0);
-	kp_etf_int(b, 1023);
-	kp_etf_int(b, 31);
-	kp_etf_int(b, (int64_t)(constant | KP_LABEL_SPARE));
-}
-
-/*
- * What is put back is the number that the word has by now: what others have found
- * meanwhile is not found again.  A thread that had read the word long before may
- * have set it back, so only the low bits of the difference count: no number is
- * given twice.
- */
-static void
-next_put(struct kp_buf *b)
-{
-	call(b, "is_integer", 1);
-	call(b, "set_tcw", 1);
-	NEST(b, "bor", "band", "+", "+");
-	token_label_put(b);
-	kp_etf_int(b, 1);
-	NEST(b, "band", "-", "-");
-	call(b, "get_tcw", 0);
-	token_label_put(b);
-	kp_etf_int(b, 1);
-	kp_etf_int(b, TRIED - 1);
-	kp_etf_int(b, KP_WORD_MASK);
-	kp_etf_int(b, KP_WORD_FREE);
-}
-
-/* Makes the label of the number, which the token has with KP_WORD_FREE. */
-static void
-number_put(struct kp_buf *b, uint64_t constant)
-{
-	call(b, "set_seq_token", 2);
-	kp_etf_atom(b, "label");
-	call(b, "bxor", 2);
-	token_label_put(b);
-	kp_etf_int(b, (int64_t)(constant | KP_WORD_FREE));
+	label_terms(b, "{set_tcw,{bor,{+,{trunc,{/,{*,{bxor," TAKE ",~1},"
+	    TOO_LARGE "}," TOO_LARGE "}},1},~1}}", 0);
 }
 
 void
@@ -258,76 +174,35 @@ label_put(struct kp_buf *b, uint64_t constant)
 	call(b, "andalso", 3);
 	call(b, "orelse", TRIES);
 	for (unsigned i = 0; i < TRIES; i++)
-		try_put(b);
-	next_put(b);
-	number_put(b, constant);
-	spare_put(b, constant);
-}
-
-/*
- * One try, since the next call tries again.  The token that is there goes first: it
- * would name its sender.
- */
-static void
-unowned_put(struct kp_buf *b)
-{
-	call(b, "orelse", 2);
-	call(b, "andalso", 4);
-	clear_put(b);
-	try_put(b);
-	next_put(b);
-	number_put(b, KP_LABEL_KPROFD << KP_LABEL_KIND_SHIFT |
-	    (uint64_t)KP_LABEL_UNOWNED << KP_LABEL_CONST_SHIFT);
-	call(b, "andalso", 2);
-	clear_put(b);
-	kp_etf_bool(b, false);
+		label_terms(b, TRY, constant);
+	label_terms(b, NEXT "," NUMBER "," SPARE, constant);
 }
 
 void
 live_put(struct kp_buf *b, bool gives)
 {
-	NEST(b, "orelse", "=:=", "band", "-", "+");
-	call(b, "get_tcw", 0);
-	kp_etf_int(b, gives ? AGE_BASE : AGE_BASE_OWNED);
-	token_label_put(b);
-	kp_etf_int(b, AGE_MASK);
-	kp_etf_int(b, 0);
-	if (gives) {
-		call(b, "andalso", 2);
-		call(b, "orelse", 2);
-		call(b, "not", 1);
-		call(b, "is_seq_trace", 0);
-		begins_put(b, KP_LABEL_KIND_SHIFT, KP_LABEL_KPROFD);
-		unowned_put(b);
+	call(b, "orelse", 2);
+	terms_put(b, "{=:=,{band,{-,{+,{get_tcw},~0}," LABEL "},~1},0}", NULL,
+	    INTS(gives ? AGE_BASE : AGE_BASE_OWNED, AGE_MASK));
+	if (!gives) {
+		terms_put(b, "{andalso," BEGINS "," CLEAR ",false}", NULL,
+		    KPROFDS);
 		return;
 	}
-	call(b, "andalso", 3);
-	begins_put(b, KP_LABEL_KIND_SHIFT, KP_LABEL_KPROFD);
-	clear_put(b);
-	kp_etf_bool(b, false);
+	call(b, "andalso", 2);
+	terms_put(b, "{orelse,{not,{is_seq_trace}}," BEGINS "}", NULL, KPROFDS);
+	label_terms(b, UNOWNED, KP_LABEL_KPROFD << KP_LABEL_KIND_SHIFT |
+	    (uint64_t)KP_LABEL_UNOWNED << KP_LABEL_CONST_SHIFT);
 }
 
 /* ---- sampling ---- */
 
-/* H: {get_tcw} * HASH_1 */
-static void
-product_put(struct kp_buf *b)
-{
-	call(b, "*", 2);
-	call(b, "get_tcw", 0);
-	kp_etf_int(b, HASH_1);
-}
+#define PRODUCT "{*,{get_tcw},~0}"
 
 void
 hash_put(struct kp_buf *b)
 {
-	NEST(b, "band", "bsr", "*", "band", "bxor");
-	product_put(b);
-	call(b, "bsr", 2);
-	product_put(b);
-	kp_etf_int(b, 15);
-	kp_etf_int(b, HASH_MASK);
-	kp_etf_int(b, HASH_2);
-	kp_etf_int(b, 20);
-	kp_etf_int(b, (1 << HASH_BITS) - 1);
+	terms_put(b, "{band,{bsr,{*,{band,{bxor," PRODUCT ",{bsr," PRODUCT
+	    ",15}},~1},~2},20},~3}", NULL,
+	    INTS(HASH_1, HASH_MASK, HASH_2, (1 << HASH_BITS) - 1));
 }

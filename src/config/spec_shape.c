@@ -91,31 +91,8 @@ tuple_put(struct kp_buf *b, uint32_t n)
 	kp_etf_tuple(b, n);
 }
 
-/* {map_get, ...the test that follows..., {const, #{true => n, false => 0}}} */
-static void
-number_begin(struct kp_buf *b)
-{
-	call(b, "map_get", 2);
-}
-
-static void
-number_end(struct kp_buf *b, int n)
-{
-	call(b, "const", 1);
-	kp_etf_map(b, 2);
-	kp_etf_bool(b, true);
-	kp_etf_int(b, n);
-	kp_etf_bool(b, false);
-	kp_etf_int(b, 0);
-}
-
-static void
-is_nil_put(struct kp_buf *b, const struct path *at)
-{
-	call(b, "=:=", 2);
-	path_put(b, at);
-	kp_etf_nil(b);
-}
+/* The second argument of map_get: ~0 for true. */
+#define NUMBERS "{const,#{true,~0,false,0}}"
 
 static void
 type_put(struct kp_buf *b, const struct path *at)
@@ -132,35 +109,22 @@ type_put(struct kp_buf *b, const struct path *at)
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		call(b, "+", 2);
-		number_begin(b);
+		call(b, "map_get", 2);
 		test_put(b, types[i].test, at);
-		number_end(b, types[i].type);
+		terms_put(b, NUMBERS, NULL, INTS(types[i].type));
 	}
-	number_begin(b);
-	is_nil_put(b, at);
-	number_end(b, SHAPE_NIL - SHAPE_LIST);
+	terms_put(b, "{map_get,{=:=,~p,[]}," NUMBERS "}", at,
+	    INTS(SHAPE_NIL - SHAPE_LIST));
 }
 
 /* Is X small?  No list, and no number past 64 bits. */
 static void
 small_put(struct kp_buf *b, const struct path *at)
 {
-	call(b, "orelse", 4);
-	test_put(b, "is_atom", at);
-	test_put(b, "is_float", at);
-	call(b, "andalso", 3);
-	test_put(b, "is_integer", at);
-	call(b, "<", 2);
-	path_put(b, at);
-	kp_etf_int(b, INT64_MAX);
-	call(b, ">", 2);
-	path_put(b, at);
-	kp_etf_int(b, -INT64_MAX);
-	call(b, "andalso", 2);
-	test_put(b, "is_binary", at);
-	call(b, "=<", 2);
-	test_put(b, "byte_size", at);
-	kp_etf_int(b, SHAPE_BYTES_MAX);
+	terms_put(b, "{orelse,{is_atom,~p},{is_float,~p},"
+	    "{andalso,{is_integer,~p},{<,~p,~0},{>,~p,~1}},"
+	    "{andalso,{is_binary,~p},{=<,{byte_size,~p},~2}}}", at,
+	    INTS(INT64_MAX, -INT64_MAX, SHAPE_BYTES_MAX));
 }
 
 static void
@@ -168,41 +132,30 @@ leaf_put(struct kp_buf *b, const struct path *at, bool values)
 {
 	tuple_put(b, 4);
 	type_put(b, at);
-	call(b, "andalso", 2);
-	test_put(b, "is_tuple", at);
-	test_put(b, "size", at);
-	call(b, "andalso", 2);
-	test_put(b, "is_map", at);
-	test_put(b, "map_size", at);
+	terms_put(b, "{andalso,{is_tuple,~p},{size,~p}},"
+	    "{andalso,{is_map,~p},{map_size,~p}}", at, NULL);
 	if (!values) {
 		kp_etf_bool(b, false);
 		return;
 	}
 	call(b, "andalso", 2);
 	small_put(b, at);
-	tuple_put(b, 1);
-	path_put(b, at);
+	terms_put(b, "{{~p}}", at, NULL);
 }
 
 /* Two tests, of an element that a tuple has.  An 'andalso' is around them. */
 static void
 has_element_put(struct kp_buf *b, const struct path *at, unsigned i)
 {
-	test_put(b, "is_tuple", at);
-	call(b, ">=", 2);
-	test_put(b, "size", at);
-	kp_etf_int(b, i);
+	terms_put(b, "{is_tuple,~p},{>=,{size,~p},~0}", at, INTS(i));
 }
 
 static void
 tag_put(struct kp_buf *b, const struct path *at)
 {
-	const struct path first = { .kind = PATH_ELEMENT, .of = at, .n = 1 };
-
 	call(b, "andalso", 4);
 	has_element_put(b, at, 1);
-	test_put(b, "is_atom", &first);
-	path_put(b, &first);
+	terms_put(b, "{is_atom,{element,1,~p}},{element,1,~p}", at, NULL);
 }
 
 static void
@@ -226,34 +179,16 @@ head_put(struct kp_buf *b, const struct path *at, bool values)
 	const struct path hd = { .kind = PATH_HD, .of = at };
 
 	call(b, "andalso", 3);
-	test_put(b, "is_list", at);
-	call(b, "=/=", 2);
-	path_put(b, at);
-	kp_etf_nil(b);
+	terms_put(b, "{is_list,~p},{=/=,~p,[]}", at, NULL);
 	leaf_put(b, &hd, values);
-}
-
-/* Two tests, of a key that a map has.  An 'andalso' is around them. */
-static void
-has_key_put(struct kp_buf *b, const struct path *at, const struct node *key)
-{
-	test_put(b, "is_map", at);
-	call(b, "is_map_key", 2);
-	call(b, "const", 1);
-	raw_put(b, key);
-	path_put(b, at);
 }
 
 static void
 struct_put(struct kp_buf *b, const struct path *at)
 {
-	static const struct node key = KEY(SHAPE_STRUCT);
-	const struct path name = { .kind = PATH_GET, .of = at, .key = &key };
-
-	call(b, "andalso", 4);
-	has_key_put(b, at, &key);
-	test_put(b, "is_atom", &name);
-	path_put(b, &name);
+	terms_put(b, "{andalso,{is_map,~p},{is_map_key,{const," SHAPE_STRUCT
+	    "},~p},{is_atom,{map_get," SHAPE_STRUCT ",~p}},{map_get,"
+	    SHAPE_STRUCT ",~p}}", at, NULL);
 }
 
 static void
@@ -268,7 +203,11 @@ keys_put(struct kp_buf *b, const struct path *at, const struct shape_keys *keys,
 	for (unsigned i = 0; i < keys->n; i++) {
 		x.key = keys->v[i];
 		call(b, "andalso", 3);
-		has_key_put(b, at, x.key);
+		test_put(b, "is_map", at);
+		call(b, "is_map_key", 2);
+		call(b, "const", 1);
+		raw_put(b, x.key);
+		path_put(b, at);
 		leaf_put(b, &x, values);
 	}
 }
