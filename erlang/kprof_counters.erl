@@ -20,8 +20,8 @@
 %% else traces or counts are refused, and processes that somebody else traces are left alone.
 %% A kprofd's processes are counted, by the flags that it has set.
 %%
-%% Where all modules were asked for, the VM gives counters to new ones as it loads them (on_load). On
-%% OTP 25 and 26 it has one such setting for everybody: somebody else's is left alone, and new
+%% Where all modules were asked for, the VM gives counters to new ones as it loads them (on_load).
+%% On OTP 25 and 26 it has one such setting for everybody: somebody else's is left alone, and new
 %% modules are not counted, which the answer says.
 -module(kprof_counters).
 
@@ -34,7 +34,7 @@
          on_load_unset/3, own_memory/0, profile_new/5, say_begin/1, stop_host/1, take_name/1,
          tell_sentry/1, walk_over/2]).
 -import(kprof_processes, [traced_by_others/1]).
--import(kprof_refusal, [refuse/2]).
+-import(kprof_text, [refuse/2]).
 
 -include("kprof_oneshot.hrl").
 
@@ -42,7 +42,7 @@
 -define(RETRY_MS, 20).          % between two tries where the connection takes nothing
 -define(CHUNK, 200).            % functions that are read between two looks at messages
 
--record(s, {
+-record(state, {
     p :: #profile{},
     kind :: call_count | call_time | call_memory | none,        % none: lists functions
     by :: total | process,
@@ -76,7 +76,7 @@ stop() ->
     stop_host(host()).
 
 host() ->
-    #host{name = ?MODULE, does = "counts", loaded = [?MODULE], init = fun init/3,
+    #host{name = ?MODULE, verb = "counts", loaded = [?MODULE], init = fun init/3,
           legacy_tracer = fun legacy_tracer/1, legacy_clear = fun legacy_clear/1}.
 
 init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := ApplyMs,
@@ -93,32 +93,32 @@ init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := Appl
     Kind = kind(Type, By, Counted),
     Ahead = ahead(Kind, Session, Opts),
     ToArm = legacy_armed(Armed, none, Kind, Ahead, Loaded),
-    S0 = #s{p = profile_new(host(), Client, Session, ToArm, Opts),
-            kind = Kind, by = By, patterns = Armed, functions = Functions, rows_max = MaxRows,
-            ahead = Ahead, known = lists:usort(Loaded),
-            room = maps:get(max_functions, Opts) - length(Functions)},
-    tell_sentry(S0#s.p),
+    S0 = #state{p = profile_new(host(), Client, Session, ToArm, Opts),
+                kind = Kind, by = By, patterns = Armed, functions = Functions, rows_max = MaxRows,
+                ahead = Ahead, known = lists:usort(Loaded),
+                room = maps:get(max_functions, Opts) - length(Functions)},
+    tell_sentry(S0#state.p),
     Applied = kprof_call:prepare(Call, ApplyMs),
-    S1 = S0#s{p = kprof_oneshot:prepared(S0#s.p#profile{applied = Applied})},
+    S1 = S0#state{p = kprof_oneshot:prepared(S0#state.p#profile{applied = Applied})},
     Chosen = counted(Counted, Opts, S1),
     S = flags_of(lender(Session, Chosen), Chosen, Opts, S1),
-    say_begin(S#s.p),
+    say_begin(S#state.p),
     %% Flags last: by process, all functions count from the same moment on.
     Ahead =:= true andalso on_load_set(Session, true, Kind),
-    SA = (new_ones(S))#s{came = 0, missed = 0},
+    SA = (new_ones(S))#state{came = 0, missed = 0},
     arm(SA),
     {Processes, S2} = flag_counted(Chosen, Opts, SA),
     process_flag(priority, high),
     All = all_modules(Loaded, Armed),
-    P = (S2#s.p)#profile{lease_at = now_ms(),
-                         armed = legacy_armed(Armed, All, Kind, Ahead, Loaded)},
+    P = (S2#state.p)#profile{lease_at = now_ms(),
+                             armed = legacy_armed(Armed, All, Kind, Ahead, Loaded)},
     %% Before it counts: what this calls would be counted too.
     tell_sentry(P),
-    S3 = begins(Span, S2#s{p = P, all = All}),
+    S3 = begins(Span, S2#state{p = P, all = All}),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
                          evaluated => is_evaluated(Call),
                          otp => erlang:system_info(otp_release),
-                         skipped => map_size(S#s.foreign)}},
+                         skipped => map_size(S#state.foreign)}},
     tick(),
     loop(S3).
 
@@ -150,31 +150,32 @@ ahead(_, Session, #{patterns := Patterns, exclude := Exclude}) ->
     end.
 
 %% Takes in the modules that were loaded since the last time.
-new_ones(#s{ahead = no} = S) ->
+new_ones(#state{ahead = no} = S) ->
     S;
-new_ones(#s{known = Known} = S0) ->
+new_ones(#state{known = Known} = S0) ->
     Now = lists:usort([M || M <- erlang:loaded(), erlang:module_loaded(M)]),
     New = (Now -- Known) -- kprof_wanted:kprofs(),
-    lists:foldl(fun new_one/2, S0#s{known = lists:umerge(Known, Now)}, New).
+    lists:foldl(fun new_one/2, S0#state{known = lists:umerge(Known, Now)}, New).
 
 %% Those that were loaded while the profile began have no counters, but are among the patterns then,
 %% which are to be armed.
-new_one(M, #s{ahead = Ahead, room = Room, p = #profile{session = Session}, kind = Kind} = S) ->
+new_one(M, #state{ahead = Ahead, room = Room, p = #profile{session = Session}, kind = Kind} = S) ->
     case [{M, F, A} || {F, A} <- functions(M)] of
         [] -> S;
         Of when Ahead =:= true, length(Of) =< Room ->
-            S#s{patterns = [{M, '_', '_'} | S#s.patterns], functions = Of ++ S#s.functions,
-                room = Room - length(Of), came = S#s.came + 1};
+            S#state{patterns = [{M, '_', '_'} | S#state.patterns],
+                    functions = Of ++ S#state.functions,
+                    room = Room - length(Of), came = S#state.came + 1};
         _ ->
             Ahead =:= true andalso pattern(Session, {M, '_', '_'}, false, Kind),
-            S#s{missed = S#s.missed + 1}
+            S#state{missed = S#state.missed + 1}
     end.
 
 %% ------------------------------------------------------------ processes ----
 
 %% One counter for all processes needs no flags.
-counted(_, _, #s{kind = Kind}) when Kind =:= call_count; Kind =:= none -> unflagged;
-counted(Which, Opts, S) -> kprof_processes:chosen(Which, Opts, S#s.p#profile.applied).
+counted(_, _, #state{kind = Kind}) when Kind =:= call_count; Kind =:= none -> unflagged;
+counted(Which, Opts, S) -> kprof_processes:chosen(Which, Opts, S#state.p#profile.applied).
 
 %% Silent, or else somebody else's patterns would have these processes send us their calls, with
 %% arguments. A session has no patterns of others.
@@ -185,11 +186,11 @@ flags(_, _) -> [call].
 %% Returns how many processes are counted; without flags it is all of them.
 flag_counted(unflagged, _, S) ->
     {erlang:system_info(process_count), S};
-flag_counted(_, _, #s{lender = Lender, only = Only} = S) when Lender =/= none ->
+flag_counted(_, _, #state{lender = Lender, only = Only} = S) when Lender =/= none ->
     {if Only =:= all -> erlang:system_info(process_count); true -> map_size(Only) end, S};
-flag_counted(Chosen, Opts, #s{p = #profile{session = Session}} = S0) ->
-    S = S0#s{p = kprof_oneshot:flag(Chosen, self(), flags(Session, Opts), S0#s.p)},
-    case walk_await(S#s.p#profile.walk, infinity) of
+flag_counted(Chosen, Opts, #state{p = #profile{session = Session}} = S0) ->
+    S = S0#state{p = kprof_oneshot:flag(Chosen, self(), flags(Session, Opts), S0#state.p)},
+    case walk_await(S#state.p#profile.walk, infinity) of
         {walked, Left, Others, _} -> {max(0, many(Chosen) - Left - Others), S};
         timeout -> refuse("somebody has killed what sets flags of processes", [])
     end.
@@ -218,48 +219,48 @@ flags_serve(Tracer) ->
         lists:member(call, element(2, erlang:trace_info(new_processes, flags))).
 
 %% With the flags of a kprofd, processes that the chosen ones spawn cannot be told from others.
-flags_of(none, Chosen, _, #s{p = #profile{session = Session}} = S) ->
-    S#s{foreign = kprof_processes:foreign(Session, Chosen)};
+flags_of(none, Chosen, _, #state{p = #profile{session = Session}} = S) ->
+    S#state{foreign = kprof_processes:foreign(Session, Chosen)};
 flags_of(Lender, Chosen, Opts, S) ->
     Chosen =:= all orelse (is_list(Chosen) andalso not maps:get(spawned, Opts)) orelse
         refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all"
                " processes, or of some with -processes LIST and -not-spawned; for"
                " others end that kprofd, or call kprof_agent:stop() there", []),
     Only = if Chosen =:= all -> all; true -> maps:from_keys(Chosen, []) end,
-    S#s{lender = Lender, only = Only, foreign = traced_by_others(Lender)}.
+    S#state{lender = Lender, only = Only, foreign = traced_by_others(Lender)}.
 
-is_counted(P, #s{foreign = Foreign, only = Only}) ->
+is_counted(P, #state{foreign = Foreign, only = Only}) ->
     not is_map_key(P, Foreign) andalso (Only =:= all orelse is_map_key(P, Only)).
 
 %% ----------------------------------------------------------------- loop ----
 
 loop(S) ->
     receive
-        {kprof, Client, Ref, Cmd} when Client =:= S#s.p#profile.client ->
+        {kprof, Client, Ref, Cmd} when Client =:= S#state.p#profile.client ->
             S1 = command(Cmd, Ref, S),
             %% Only now: the time that the command took was not the client's silence.
-            loop(S1#s{p = S1#s.p#profile{lease_at = now_ms()}});
+            loop(S1#state{p = S1#state.p#profile{lease_at = now_ms()}});
         tick ->
             tick(),
             look(S);
         {span_over, Stretch} ->
-            loop(if Stretch =:= S#s.stretch -> pause(S); true -> S end);
-        {evaluated, Pid} when Pid =:= element(1, S#s.p#profile.applied) ->
+            loop(if Stretch =:= S#state.stretch -> pause(S); true -> S end);
+        {evaluated, Pid} when Pid =:= element(1, S#state.p#profile.applied) ->
             loop(evaluated(S));
-        {'DOWN', Ref, process, _, Reason} when Ref =:= element(2, S#s.p#profile.applied) ->
+        {'DOWN', Ref, process, _, Reason} when Ref =:= element(2, S#state.p#profile.applied) ->
             loop(ended(Reason, S));
-        {overran, Ref} when Ref =:= element(2, S#s.p#profile.applied) ->
-            exit(element(1, S#s.p#profile.applied), kill),
-            Applied = setelement(3, S#s.p#profile.applied, overran),
-            loop(S#s{p = S#s.p#profile{applied = Applied}});
-        {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.p#profile.client_ref ->
-            kprof_oneshot:finish({gone, Reason}, S#s.p);
-        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.p#profile.sentry) ->
-            loop(S#s{p = new_sentry(S#s.p)});
+        {overran, Ref} when Ref =:= element(2, S#state.p#profile.applied) ->
+            exit(element(1, S#state.p#profile.applied), kill),
+            Applied = setelement(3, S#state.p#profile.applied, overran),
+            loop(S#state{p = S#state.p#profile{applied = Applied}});
+        {'DOWN', Ref, process, _, Reason} when Ref =:= S#state.p#profile.client_ref ->
+            kprof_oneshot:finish({gone, Reason}, S#state.p);
+        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#state.p#profile.sentry) ->
+            loop(S#state{p = new_sentry(S#state.p)});
         {?MODULE, stop} ->
-            kprof_oneshot:finish(stopped, S#s.p);
+            kprof_oneshot:finish(stopped, S#state.p);
         {'DOWN', _, process, Pid, _} ->
-            loop(S#s{p = walk_over(Pid, S#s.p)});
+            loop(S#state{p = walk_over(Pid, S#state.p)});
         _ ->
             loop(S)
     end.
@@ -267,35 +268,35 @@ loop(S) ->
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
 
-look(#s{p = #profile{memory = Memory, memory_max = Max}, paused = undefined,
-        lender = Lender} = S) ->
+look(#state{p = #profile{memory = Memory, memory_max = Max}, paused = undefined,
+            lender = Lender} = S) ->
     case own_memory() - Memory of
         More when More > Max -> loop(over(memory, S));
         _ ->
             case Lender =:= none orelse flags_serve(Lender) of
-                true -> loop(S#s{p = look_lease(S#s.p)});
+                true -> loop(S#state{p = look_lease(S#state.p)});
                 false -> loop(over(disarmed, S))
             end
     end;
 look(S) ->
-    loop(S#s{p = look_lease(S#s.p)}).
+    loop(S#state{p = look_lease(S#state.p)}).
 
 over(Why, S0) ->
-    S = (pause(S0))#s{over = true},
+    S = (pause(S0))#state{over = true},
     send({kprof_ended, Why, 0}, S),
     S.
 
 command(lease, _, S) ->
     S;
-command(go, _, #s{p = #profile{applied = {Pid, Ref, Ms}}} = S) ->
+command(go, _, #state{p = #profile{applied = {Pid, Ref, Ms}}} = S) ->
     erlang:send_after(Ms, self(), {overran, Ref}),
     Pid ! go,
     S;
 command(go, _, S) ->
     S;
-command(peek, Ref, #s{paused = undefined} = S0) ->
+command(peek, Ref, #state{paused = undefined} = S0) ->
     S = new_ones(S0),
-    read(Ref, S#s{paused = now_ns()}),
+    read(Ref, S#state{paused = now_ns()}),
     S;
 command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
     S = new_ones(pause(S0)),
@@ -303,26 +304,26 @@ command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
     S;
 %% Counts from zero: the client has what was counted, or does not want it. A profile that has
 %% ended stays ended.
-command({continue, _}, _, #s{over = true} = S) ->
+command({continue, _}, _, #state{over = true} = S) ->
     S;
 command({continue, Span}, _, S0) ->
     S = new_ones(S0),
     again(S),
-    begins(Span, S#s{paused = undefined, stretch = S#s.stretch + 1});
+    begins(Span, S#state{paused = undefined, stretch = S#state.stretch + 1});
 command(stop, _, S) ->
-    kprof_oneshot:finish(done, S#s.p).
+    kprof_oneshot:finish(done, S#state.p).
 
 %% The call has returned: nothing is counted any more.
 evaluated(S0) ->
-    S = (pause(S0))#s{over = true},
-    tell_value(S#s.p#profile.applied),
+    S = (pause(S0))#state{over = true},
+    tell_value(S#state.p#profile.applied),
     S.
 
 ended(Reason, S0) ->
     S = pause(S0),
-    [send(Msg, S) || Msg <- kprof_call:outcome(Reason, S0#s.p#profile.applied)],
-    S1 = S#s{p = S#s.p#profile{applied = done}, over = true},
-    tell_sentry(S1#s.p),
+    [send(Msg, S) || Msg <- kprof_call:outcome(Reason, S0#state.p#profile.applied)],
+    S1 = S#state{p = S#state.p#profile{applied = done}, over = true},
+    tell_sentry(S1#state.p),
     S1.
 
 %% ------------------------------------------------------------- counters ----
@@ -331,41 +332,41 @@ ended(Reason, S0) ->
 %% command). A counter of calls is one word, which restart zeroes in place. Counters of time and
 %% memory need no restart, since no process has flags while they are set, and must not have one:
 %% see again/1.
-begins(Span, #s{stretch = Stretch, kind = Kind} = S) ->
+begins(Span, #state{stretch = Stretch, kind = Kind} = S) ->
     _ = Kind =:= call_count andalso at_once(restart, S),
     Since = now_ns(),
     Span > 0 andalso erlang:send_after(Span, self(), {span_over, Stretch}),
-    S#s{since = Since}.
+    S#state{since = Since}.
 
-pause(#s{paused = undefined} = S0) ->
+pause(#state{paused = undefined} = S0) ->
     S = new_ones(S0),
     at_once(pause, S) orelse each(pause, S),
-    S#s{paused = now_ns()};
+    S#state{paused = now_ns()};
 pause(S) ->
     S.
 
 %% Counts from zero. `restart`, and `true` where there is a counter, free a table that other
 %% schedulers write to, even while it is paused, and the VM crashes. So each counter of time and
 %% memory is taken away and set again.
-again(#s{kind = call_count} = S) ->
+again(#state{kind = call_count} = S) ->
     at_once(restart, S) orelse each(true, S);
 again(S) ->
     each(false, S),
     each(true, S).
 
-arm(#s{p = #profile{session = Session}, kind = Kind, patterns = Armed} = S) ->
+arm(#state{p = #profile{session = Session}, kind = Kind, patterns = Armed} = S) ->
     lists:foldl(fun(P, N) ->
                         pattern(Session, P, true, Kind),
-                        arm_look(N, S#s.p),
-                        kprof_oneshot:heed(0, S#s.p),
+                        arm_look(N, S#state.p),
+                        kprof_oneshot:heed(0, S#state.p),
                         N + 1
                 end, 1, Armed).
 
 %% One pattern for all functions. One by one they take 5 ms each where the node is busy, and up to
 %% 40. On OTP 25 and 26 others may have counters of functions that are not armed: there it is used
 %% only if all modules are armed, and none was loaded since except with our counters.
-at_once(What, #s{p = #profile{session = Session}, kind = Kind, patterns = Armed, all = All,
-                 ahead = Ahead}) ->
+at_once(What, #state{p = #profile{session = Session}, kind = Kind, patterns = Armed, all = All,
+                     ahead = Ahead}) ->
     length(Armed) > 1 andalso
         (Session =/= legacy orelse is_all(All) orelse (All =/= none andalso Ahead =:= true)) andalso
         is_integer(pattern(Session, {'_', '_', '_'}, What, Kind)).
@@ -378,12 +379,12 @@ all_modules(Before, Armed) ->
         _ -> none
     end.
 
-each(What, #s{p = #profile{session = Session}, kind = Kind, patterns = Armed} = S) ->
-    [begin pattern(Session, P, What, Kind), kprof_oneshot:heed(0, S#s.p) end || P <- Armed],
+each(What, #state{p = #profile{session = Session}, kind = Kind, patterns = Armed} = S) ->
+    [begin pattern(Session, P, What, Kind), kprof_oneshot:heed(0, S#state.p) end || P <- Armed],
     ok.
 
 %% High priority is for what ends the profile in time; reading has none.
-read(Ref, #s{functions = Functions, rows_max = Max} = S) ->
+read(Ref, #state{functions = Functions, rows_max = Max} = S) ->
     process_flag(priority, normal),
     read(Functions, Ref, #{gone => 0, deleted => 0, merged => 0, left => Max}, S),
     process_flag(priority, high).
@@ -392,20 +393,22 @@ read(Ref, #s{functions = Functions, rows_max = Max} = S) ->
 %% function, so the node gets as much time in between as that took.
 read([], Ref, #{gone := Gone, deleted := Deleted, merged := Merged}, S) ->
     reply(Ref,
-          #{elapsed => S#s.paused - S#s.since, gone => Gone, deleted => Deleted, merged => Merged, names => names(S),
-            stretch => S#s.stretch, came => S#s.came, missed => S#s.missed, ahead => S#s.ahead}, S);
+          #{elapsed => S#state.paused - S#state.since, gone => Gone, deleted => Deleted,
+            merged => Merged, names => names(S),
+            stretch => S#state.stretch, came => S#state.came, missed => S#state.missed,
+            ahead => S#state.ahead}, S);
 read(Functions, Ref, Sums0, S) ->
     Began = now_ms(),
     {Now, Later} = lists:split(min(?CHUNK, length(Functions)), Functions),
     {Rows, Sums} = lists:foldl(fun(MFA, Acc) -> row(MFA, Acc, S) end, {[], Sums0}, Now),
     Rows =:= [] orelse send({kprof_rows, Ref, Rows}, S),
-    kprof_oneshot:heed(now_ms() - Began, S#s.p),
+    kprof_oneshot:heed(now_ms() - Began, S#state.p),
     read(Later, Ref, Sums, S).
 
-row({M, F, A}, {Rows, Sums}, #s{kind = none}) ->
+row({M, F, A}, {Rows, Sums}, #state{kind = none}) ->
     {[{M, F, A, 0, 0, []} | Rows], Sums};
 row({M, F, A} = MFA, {Rows, #{gone := Gone, deleted := Deleted} = Sums},
-    #s{p = #profile{session = Session}, kind = Kind} = S) ->
+    #state{p = #profile{session = Session}, kind = Kind} = S) ->
     case counter(Session, MFA, Kind) of
         0 -> {Rows, Sums};
         [] -> {Rows, Sums};
@@ -430,7 +433,7 @@ total(Ps) ->
     lists:foldl(fun({_, C, V}, {Calls, Value}) -> {Calls + C, Value + V} end, {0, 0}, Ps).
 
 %% As many rows as the client wants: the greatest, and the rest in one.
-shown(_, Sums, #s{by = total}) ->
+shown(_, Sums, #state{by = total}) ->
     {[], Sums};
 shown(Ps, #{left := Left, merged := Merged} = Sums, _) ->
     case length(Ps) of
@@ -441,7 +444,7 @@ shown(Ps, #{left := Left, merged := Merged} = Sums, _) ->
             {Most ++ [{others, Calls, Value}], Sums#{left := 0, merged := Merged + N - Left}}
     end.
 
-names(#s{by = total}) -> [];
+names(#state{by = total}) -> [];
 names(_) -> kprof_oneshot:names().
 
 reply(Ref, Result, S) ->
@@ -449,14 +452,15 @@ reply(Ref, Result, S) ->
 
 %% Waits while the connection is busy, but not for a client that has gone or hangs.
 send(Msg, S) ->
-    send(Msg, now_ms() + S#s.p#profile.lease_ms, S).
+    send(Msg, now_ms() + S#state.p#profile.lease_ms, S).
 
-send(Msg, Deadline, #s{p = #profile{client_ref = Ref}} = S) ->
-    case erlang:send(S#s.p#profile.client, Msg, [noconnect, nosuspend]) of
+send(Msg, Deadline, #state{p = #profile{client_ref = Ref}} = S) ->
+    case erlang:send(S#state.p#profile.client, Msg, [noconnect, nosuspend]) of
         ok -> ok;
         _ ->
-            now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.p),
-            receive {'DOWN', Ref, process, _, Reason} -> kprof_oneshot:finish({gone, Reason}, S#s.p)
+            now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#state.p),
+            receive {'DOWN', Ref, process, _, Reason} ->
+                kprof_oneshot:finish({gone, Reason}, S#state.p)
             after ?RETRY_MS -> send(Msg, Deadline, S)
             end
     end.

@@ -10,7 +10,7 @@
 %%   - no argument and no return value is sent, except the value of an expression that the user
 %%     gave, as a text of bounded size; where requests are to be of one type, the types that
 %%     the user's fun makes; and where the user asked for arguments, those that are small
-%%     (kprof_tracer_args);
+%%     (kprof_tracer_patterns);
 %%   - nothing large is copied, except what a process is spawned with, the reason that it ends
 %%     for, and by request the messages of a request;
 %%   - events, its queue and the memory that the node grows by are limited: past a limit it

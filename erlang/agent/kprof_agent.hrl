@@ -89,7 +89,7 @@
     unarmed_from = 0 :: integer()       % all calls when tracing was switched off last
 }).
 
-%% kprof_agent_sched_gc: flags that match specs give to processes of requests.
+%% kprof_agent_flags: flags that match specs give to processes of requests.
 -record(sched_gc, {
     flags = [] :: [atom()],
     sweep = none :: none | {kprof_flagger:walk(), [atom()]},    % takes these away
@@ -97,7 +97,7 @@
     alone = true :: boolean() | unknown % there are no other tracers
 }).
 
-%% kprof_agent_process_flags: flags that all processes have.
+%% kprof_agent_flags: flags that all processes have.
 -record(process_flags, {
     set = [] :: [atom()],
     walk = none :: none | {kprof_flagger:walk(), walking | walked},     % sets or takes them
@@ -138,7 +138,7 @@
     over = 0 :: non_neg_integer()       % windows in a row over the limit for all
 }).
 
-%% kprof_agent_code: modules that are loaded or deleted while they are traced.
+%% kprof_agent_intact: modules that are loaded or deleted while they are traced.
 -record(code, {
     session :: undefined | kprof_flagger:session(),     % undefined: the agent's own session
     watched = [] :: [mfa()],            % ?CODE_CHANGES, ?SETS_PATTERN: those that report to us
@@ -187,7 +187,7 @@
     fell_at = 0 :: integer()    % the last one, monotonic ms
 }).
 
--record(s, {
+-record(state, {
     lease :: #lease{},
     limits :: #limits{},
     sentry :: {pid(), reference()},

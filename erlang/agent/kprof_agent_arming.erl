@@ -3,25 +3,23 @@
 -module(kprof_agent_arming).
 
 -export([arm_plan/2, items/1, rearm/1, breathe/1, answer_lease/1, by_kind/1, set_patterns/2,
-         disarm/2, is_resting/1, relieve/1, respec/3, respec_tiers/2, change_plan/3, entries/1, reply_to_change/2,
-         entry_calls/1, read_counters/1, counters_now/1, unarmed/1, count_entries/2]).
+         disarm/2, is_resting/1, relieve/1, respec/3, respec_tiers/2, change_plan/3, entries/1,
+         reply_to_change/2, entry_calls/1, read_counters/1, counters_now/1, unarmed/1,
+         count_entries/2]).
 
--import(kprof_agent_code, [watch_put/1]).
 -import(kprof_agent_cost, [cost_clear/1]).
 -import(kprof_agent_events, [flush_some/1, notice/2, over_limit/3]).
+-import(kprof_agent_flags, [flags_await/1, flags_drop/1, flags_ensure/1, flags_set/1, flags_trim/1,
+         monitor_start/1, sweep_less/1, walk_progress/3]).
 -import(kprof_agent_foreign, [all_traced/1, know_plan/2]).
 -import(kprof_agent_hot, [arm_tier/2, count_tiers/1, read_tiers/1, uncount_tiers/1, window_begin/1,
          with_counters/3]).
--import(kprof_agent_intact, [canary_put/1, watch_trim/1]).
+-import(kprof_agent_intact, [canary_put/1, watch_put/1, watch_trim/1]).
 -import(kprof_agent_messages, [armed_spec/2, messages_begin/1, messages_end/1]).
 -import(kprof_agent_patterns, [is_others_now/2, pattern/3, pattern/4, traced/2]).
--import(kprof_agent_process_flags, [flags_await/1, flags_drop/1, flags_ensure/1, flags_set/1,
-         flags_trim/1, walk_progress/3]).
 -import(kprof_agent_rings, [drain_all/1, drain_meanwhile/1, probe_wake/1]).
--import(kprof_agent_sched_gc, [monitor_start/1, sweep_less/1]).
--import(kprof_agent_server, [reply/3]).
+-import(kprof_agent_server, [reply/3, state_msg/1]).
 -import(kprof_agent_stacks, [stacks_sleep/1, stacks_wake/1]).
--import(kprof_agent_status, [state_msg/1]).
 -import(kprof_injected, [functions/1, now_ms/0, now_ns/0]).
 
 -include("kprof_agent.hrl").
@@ -30,7 +28,7 @@
 -define(QUIET_MS, 100).         % longest wait for flags to be taken before patterns
 
 %% Items: [{MFA, Kind, Spec, Fallback}]; Fallback is [] except for exact tiers.
--spec arm_plan([tuple()], #s{}) -> {ok | {error, term()}, #s{}}.
+-spec arm_plan([tuple()], #state{}) -> {ok | {error, term()}, #state{}}.
 arm_plan(Items, S0) ->
     S = disarm(idle, S0),
     Plan = items(Items),
@@ -39,20 +37,20 @@ arm_plan(Items, S0) ->
             kprof_agent_sentry:own(kprof_agent_sentry:patterns(Plan), S),
             S1 = use_plan(Plan, retire_counters(S)),
             count_entries(S1, true),
-            rearm(S1#s{entry_calls = disarmed_now(S1)});
+            rearm(S1#state{entry_calls = disarmed_now(S1)});
         Taken ->
             {traced_by_others(Taken, S), S}
     end.
 
-traced_by_others(Taken, #s{session = Session}) ->
+traced_by_others(Taken, #state{session = Session}) ->
     {error, {traced_by_others, case all_traced(Session) of
                                    true -> all;
                                    false -> Taken
                                end}}.
 
-use_plan(Plan, #s{events = Events, probe = Probe} = S) ->
+use_plan(Plan, #state{events = Events, probe = Probe} = S) ->
     Sizes = value_sizes(Plan, Probe),
-    know_plan(Plan, S#s{plan = Plan, events = Events#events{value_sizes = Sizes}}).
+    know_plan(Plan, S#state{plan = Plan, events = Events#events{value_sizes = Sizes}}).
 
 -spec items([tuple()]) -> [#item{}].
 items(Items) ->
@@ -70,14 +68,14 @@ value_sizes(Plan, relay) ->
 %% request starts half armed. Old tokens may still be in processes. Entries take them
 %% away first, or else the tiers' functions would be traced for them while the arming
 %% goes on.
--spec rearm(#s{}) -> {ok | {error, term()}, #s{}}.
-rearm(#s{plan = []} = S) ->
+-spec rearm(#state{}) -> {ok | {error, term()}, #state{}}.
+rearm(#state{plan = []} = S) ->
     {{error, no_plan}, S};
-rearm(#s{state = armed} = S) ->
+rearm(#state{state = armed} = S) ->
     {ok, S};
-rearm(#s{plan = Plan} = S) ->
+rearm(#state{plan = Plan} = S) ->
     case [I#item.mfa || is_resting(S), I <- Plan, is_others_now(I, S)] of
-        [] -> rearm_all(S#s{state = idle});
+        [] -> rearm_all(S#state{state = idle});
         Taken -> {traced_by_others(Taken, S), S}
     end.
 
@@ -85,9 +83,9 @@ rearm_all(S0) ->
     S1 = canary_put(kprof_agent_foreign:unceded(S0)),
     S2 = monitor_start(sweep_less(S1)),
     S3 = flags_trim(flags_ensure(S2)),
-    kprof_agent_sentry:own(kprof_agent_hot:counting(S3#s.plan, S3), S3),
-    {Entries, Tiers} = by_kind([I || I <- S3#s.plan, not I#item.gone]),
-    [pattern(S3#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
+    kprof_agent_sentry:own(kprof_agent_hot:counting(S3#state.plan, S3), S3),
+    {Entries, Tiers} = by_kind([I || I <- S3#state.plan, not I#item.gone]),
+    [pattern(S3#state.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S3) of
         {[], S} ->
             S4 = probe_wake(S),
@@ -106,10 +104,10 @@ rearm_entries(Entries, {ok, S0}) ->
 rearm_entries(_, {Error, S}) ->
     {Error, disarm(idle, S)}.
 
-armed(#s{entry_calls = Calls, hot = Hot} = S) ->
+armed(#state{entry_calls = Calls, hot = Hot} = S) ->
     stacks_wake(
-      S#s{state = armed, entry_calls = Calls#entry_calls{unarmed = unarmed(S)},
-          hot = Hot#hot{over = 0}}).
+      S#state{state = armed, entry_calls = Calls#entry_calls{unarmed = unarmed(S)},
+              hot = Hot#hot{over = 0}}).
 
 arm_tiers(Items, S) ->
     lists:foldl(fun(I, {Failed, S1}) ->
@@ -121,10 +119,10 @@ arm_tiers(Items, S) ->
 %% daemon, and keeps events from piling up. While the plan is being armed, events are of old
 %% tokens and are dropped. While it is being changed, no more of them wait than the limits
 %% allow, and rings are emptied as always.
--spec breathe(#s{}) -> #s{}.
-breathe(#s{state = armed, probe = native} = S) ->
+-spec breathe(#state{}) -> #state{}.
+breathe(#state{state = armed, probe = native} = S) ->
     answer_lease(drain_meanwhile(S));
-breathe(#s{state = armed} = S) ->
+breathe(#state{state = armed} = S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     answer_lease(case over_limit(0, Queue, S) of
                      false -> S;
@@ -135,13 +133,13 @@ breathe(S) ->
 
 %% Takes one renewal of the lease from the queue, if there is one. Events go on meanwhile: a count
 %% from before them would look as if the VM had forgotten calls.
--spec answer_lease(#s{}) -> #s{}.
-answer_lease(#s{lease = #lease{daemon = Daemon} = Lease} = S) ->
+-spec answer_lease(#state{}) -> #state{}.
+answer_lease(#state{lease = #lease{daemon = Daemon} = Lease} = S) ->
     kprof_agent_sentry:alive(S),
     receive
         {kprof, Daemon, Ref, lease} ->
-            S0 = S#s{lease = Lease#lease{renewed_at = now_ms(), ref = Ref}},
-            S1 = case S0#s.state of armed -> read_counters(S0); _ -> S0 end,
+            S0 = S#state{lease = Lease#lease{renewed_at = now_ms(), ref = Ref}},
+            S1 = case S0#state.state of armed -> read_counters(S0); _ -> S0 end,
             _ = kprof_agent_events:send(state_msg(S1), S1),
             S1
     after 0 ->
@@ -153,8 +151,8 @@ by_kind(Items) ->
     lists:partition(fun(#item{kind = K}) -> K =:= entry end, Items).
 
 %% Returns the functions that could not be armed, with the reason.
--spec set_patterns([#item{}], #s{}) -> [{mfa(), term()}].
-set_patterns(Items, #s{session = Session} = S) ->
+-spec set_patterns([#item{}], #state{}) -> [{mfa(), term()}].
+set_patterns(Items, #state{session = Session} = S) ->
     Set = [{MFA, pattern(Session, MFA, armed_spec(I, S))} || #item{mfa = MFA} = I <- Items],
     [Failed || {_, R} = Failed <- Set, R =/= 1].
 
@@ -172,65 +170,65 @@ set_patterns(Items, #s{session = Session} = S) ->
 %% events for seconds, so there the flags are removed first. They are set again
 %% when all patterns are gone, because kprof_counters counts by them. While tracing
 %% is off, no pattern in the node is ours.
--spec disarm(State :: term(), #s{}) -> #s{}.
+-spec disarm(State :: term(), #state{}) -> #state{}.
 disarm(State, S) ->
     case is_resting(S) of
-        true -> S#s{state = State};
+        true -> S#state{state = State};
         false -> disarm_all(State, S)
     end.
 
-disarm_all(State, #s{session = Session, state = Was} = S0) ->
-    {Entries, Tiers} = by_kind(S0#s.plan),
+disarm_all(State, #state{session = Session, state = Was} = S0) ->
+    {Entries, Tiers} = by_kind(S0#state.plan),
     [pattern(Session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries, Was =:= armed],
-    S1 = no_longer_armed(Was, stacks_sleep(S0#s{state = State})),
-    S2 = cost_clear(S1#s{unfinished = disarm}),
+    S1 = no_longer_armed(Was, stacks_sleep(S0#state{state = State})),
+    S2 = cost_clear(S1#state{unfinished = disarm}),
     S3 = clear_patterns(Tiers, Entries, messages_end(S2)),
-    S4 = S3#s{unfinished = none},
+    S4 = S3#state{unfinished = none},
     kprof_agent_sentry:own([], S4),
-    S = S4#s{events = (S4#s.events)#events{disarmed_at = now_ns()}},
+    S = S4#state{events = (S4#state.events)#events{disarmed_at = now_ns()}},
     case Was of
-        armed -> kprof_agent_sched_gc:sweep(S#s.sched_gc#sched_gc.flags, S);
+        armed -> kprof_agent_flags:sweep(S#state.sched_gc#sched_gc.flags, S);
         _ -> S
     end.
 
 no_longer_armed(armed, S0) ->
     S = read_counters(S0),
-    S#s{entry_calls = disarmed_now(S)};
+    S#state{entry_calls = disarmed_now(S)};
 no_longer_armed(_, S) ->
     S.
 
-disarmed_now(#s{entry_calls = Calls} = S) ->
+disarmed_now(#state{entry_calls = Calls} = S) ->
     Calls#entry_calls{unarmed_from = entry_calls(S)}.
 
--spec is_resting(#s{}) -> boolean().
-is_resting(#s{unfinished = disarm}) -> false;
-is_resting(#s{state = paused}) -> true;
-is_resting(#s{state = {tripped, _}}) -> true;
+-spec is_resting(#state{}) -> boolean().
+is_resting(#state{unfinished = disarm}) -> false;
+is_resting(#state{state = paused}) -> true;
+is_resting(#state{state = {tripped, _}}) -> true;
 is_resting(_) -> false.
 
-clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
+clear_patterns(Tiers, Entries, #state{session = legacy} = S) ->
     case takes_flags_first(S) of
         true ->
             S1 = clear_legacy(Tiers, Entries, flags_away(S)),
-            if S1#s.leaving -> S1;
+            if S1#state.leaving -> S1;
                true -> flags_ensure(S1)
             end;
         false ->
             clear_legacy(Tiers, Entries, S)
     end;
-clear_patterns(_, _, #s{cost = Cost} = S) ->
-    pattern(S#s.session, {'_', '_', '_'}, false),
-    uncount_tiers(relieve(S#s{cost = Cost#cost{measured_at = never}})).
+clear_patterns(_, _, #state{cost = Cost} = S) ->
+    pattern(S#state.session, {'_', '_', '_'}, false),
+    uncount_tiers(relieve(S#state{cost = Cost#cost{measured_at = never}})).
 
 clear_legacy(Tiers, Entries, S0) ->
-    #s{hot = Hot} = S = clear_modules(Entries, clear_modules(Tiers, S0)),
-    S#s{hot = Hot#hot{counters = #{}}}.
+    #state{hot = Hot} = S = clear_modules(Entries, clear_modules(Tiers, S0)),
+    S#state{hot = Hot#hot{counters = #{}}}.
 
 %% On a busy node a pattern takes as long as some hundred processes. kprof_counters must not
 %% notice a pause.
-takes_flags_first(#s{process_flags = #process_flags{set = []}}) ->
+takes_flags_first(#state{process_flags = #process_flags{set = []}}) ->
     false;
-takes_flags_first(#s{plan = Plan, state = State, leaving = Leaving}) ->
+takes_flags_first(#state{plan = Plan, state = State, leaving = Leaving}) ->
     N = length(lists:usort([M || #item{mfa = {M, _, _}} <- Plan])),
     (Leaving orelse is_tuple(State)) andalso
         N > ?FEW_MODULES andalso N * 500 > erlang:system_info(process_count).
@@ -239,7 +237,7 @@ takes_flags_first(#s{plan = Plan, state = State, leaving = Leaving}) ->
 flags_away(S) ->
     flags_away(now_ms() + ?QUIET_MS, flags_drop(S)).
 
-flags_away(Until, #s{process_flags = #process_flags{walk = {{Pid, _}, walking}}} = S) ->
+flags_away(Until, #state{process_flags = #process_flags{walk = {{Pid, _}, walking}}} = S) ->
     receive
         {walk, Pid, What} ->
             flags_away(Until, walk_progress(Pid, What, S))
@@ -249,8 +247,8 @@ flags_away(Until, #s{process_flags = #process_flags{walk = {{Pid, _}, walking}}}
                 false -> S
             end
     end;
-flags_away(_, #s{last_trip = #{} = Trip, state = {tripped, _}} = S) ->
-    S#s{last_trip = Trip#{quiet_at => now_ns()}};
+flags_away(_, #state{last_trip = #{} = Trip, state = {tripped, _}} = S) ->
+    S#state{last_trip = Trip#{quiet_at => now_ns()}};
 flags_away(_, S) ->
     S.
 
@@ -267,11 +265,11 @@ clear_module(M, MFAs, S) ->
     Patterns = with_counters(all_or_each(M, MFAs, S), MFAs, S),
     [pattern(legacy, What, false, How) || {What, How} <- Patterns].
 
--spec relieve(#s{}) -> #s{}.
+-spec relieve(#state{}) -> #state{}.
 relieve(S) ->
     kprof_agent_sentry:alive(S),
     case S of
-        #s{state = idle} -> S;
+        #state{state = idle} -> S;
         _ -> flush_some(S)
     end.
 
@@ -279,7 +277,7 @@ relieve(S) ->
 all_or_each(_, [MFA], _) ->
     [MFA];
 all_or_each(M, MFAs, S) ->
-    Plan = [I#item.mfa || I <- S#s.plan],
+    Plan = [I#item.mfa || I <- S#state.plan],
     IsOurs = fun({F, A}) ->
                      traced(legacy, {M, F, A}) =:= false orelse
                          lists:member({M, F, A}, Plan)
@@ -290,30 +288,30 @@ all_or_each(M, MFAs, S) ->
     end.
 
 %% Another match spec for one armed function (a new sampling rate).
--spec respec(mfa(), [tuple()] | false, #s{}) -> {ok | {error, term()}, #s{}}.
+-spec respec(mfa(), [tuple()] | false, #state{}) -> {ok | {error, term()}, #state{}}.
 respec(MFA, Spec, S) ->
-    case lists:keyfind(MFA, #item.mfa, S#s.plan) of
+    case lists:keyfind(MFA, #item.mfa, S#state.plan) of
         #item{} = Old ->
             I = Old#item{spec = Spec},
-            Plan = lists:keyreplace(MFA, #item.mfa, S#s.plan, I),
-            case S#s.state of
+            Plan = lists:keyreplace(MFA, #item.mfa, S#state.plan, I),
+            case S#state.state of
                 armed -> set_patterns([I], S);
                 _ -> ok
             end,
-            {ok, count_tiers(S#s{plan = Plan})};
+            {ok, count_tiers(S#state{plan = Plan})};
         false ->
             {{error, not_in_plan}, S}
     end.
 
 %% Other match specs for these tiers, which stay armed. Those that are not armed stay as they are,
 %% and so does one that is not traced 'exactly' any more.
--spec respec_tiers([#item{}], #s{}) -> #s{}.
-respec_tiers(Items, #s{plan = Old} = S) ->
+-spec respec_tiers([#item{}], #state{}) -> #state{}.
+respec_tiers(Items, #state{plan = Old} = S) ->
     New = maps:from_list([{I#item.mfa, I} || I <- Items]),
     Plan = [respecced(I, maps:get(I#item.mfa, New, none)) || I <- Old],
-    {_, S1} = case S#s.state of
-                  armed -> arm_tiers(Plan -- Old, S#s{plan = Plan});
-                  _ -> {[], S#s{plan = Plan}}
+    {_, S1} = case S#state.state of
+                  armed -> arm_tiers(Plan -- Old, S#state{plan = Plan});
+                  _ -> {[], S#state{plan = Plan}}
               end,
     S1.
 
@@ -325,8 +323,8 @@ respecced(I, _) ->
 
 %% Replaces the plan by its difference to another one: Take and Put. A function that is in
 %% neither stays as it is, with its pattern and its counter. Makes all of the change or none.
--spec change_plan([mfa()], [#item{}], #s{}) -> {ok | {error, term()}, #s{}}.
-change_plan(Take, Put, #s{plan = Old} = S) ->
+-spec change_plan([mfa()], [#item{}], #state{}) -> {ok | {error, term()}, #state{}}.
+change_plan(Take, Put, #state{plan = Old} = S) ->
     Changes = fun(#item{mfa = MFA}) ->
                       lists:member(MFA, Take) orelse lists:keymember(MFA, #item.mfa, Put)
               end,
@@ -340,26 +338,26 @@ change_plan(Take, Put, #s{plan = Old} = S) ->
 
 %% Flags that either plan needs are set before the change; flags that the new plan does not
 %% need are taken after it.
-change_plan(Gone, Kept, Put, #s{plan = Old} = S0) ->
+change_plan(Gone, Kept, Put, #state{plan = Old} = S0) ->
     case flags_for(Kept ++ Put ++ Old, S0) of
         {ok, S} -> change_plan_now(Gone, Kept, Put, S);
         Failed -> Failed
     end.
 
-flags_for(Plan, #s{state = armed, plan = Old} = S0) ->
-    {Result, S} = flags_set(S0#s{plan = Plan}),
-    {Result, S#s{plan = Old}};
+flags_for(Plan, #state{state = armed, plan = Old} = S0) ->
+    {Result, S} = flags_set(S0#state{plan = Plan}),
+    {Result, S#state{plan = Old}};
 flags_for(_, S) ->
     {ok, S}.
 
-change_plan_now(Gone, Kept, Put, #s{session = Session} = S0) ->
+change_plan_now(Gone, Kept, Put, #state{session = Session} = S0) ->
     Were = entries(Gone),
     Are = entries(Put),
     kprof_agent_sentry:own(kprof_agent_sentry:patterns(Put) ++ kprof_agent_hot:counting(Put, S0),
                            S0),
     [kprof_agent_patterns:count(Session, MFA, true) || MFA <- Are -- Were],
-    {Result, S1} = change_patterns(Gone, Put, Are -- Were, S0#s{unfinished = {change, Put}}),
-    S2 = S1#s{unfinished = none},
+    {Result, S1} = change_patterns(Gone, Put, Are -- Were, S0#state{unfinished = {change, Put}}),
+    S2 = S1#state{unfinished = none},
     S = case Result of
             ok -> changed_plan(Gone, Kept, Put, Were -- Are, S2);
             _ ->
@@ -369,21 +367,21 @@ change_plan_now(Gone, Kept, Put, #s{session = Session} = S0) ->
     kprof_agent_sentry:own([], S),
     {Result, count_tiers(trace_on(S))}.
 
-changed_plan(Gone, Kept, Put, NoEntries, #s{session = Session, events = Events} = S0) ->
-    #s{entry_calls = #entry_calls{read = Read}} = S = read_counters(S0),
+changed_plan(Gone, Kept, Put, NoEntries, #state{session = Session, events = Events} = S0) ->
+    #state{entry_calls = #entry_calls{read = Read}} = S = read_counters(S0),
     Calls = lists:sum([maps:get(MFA, Read, 0) || MFA <- NoEntries]),
     [kprof_agent_patterns:count(Session, MFA, false) || MFA <- NoEntries],
     Sizes = maps:without([I#item.mfa || I <- Gone], Events#events.value_sizes),
-    AllSizes = maps:merge(Sizes, value_sizes(Put, S#s.probe)),
-    read_counters(S#s{plan = Kept ++ Put, events = Events#events{value_sizes = AllSizes},
-                      entry_calls = add_base(Calls, S#s.entry_calls)}).
+    AllSizes = maps:merge(Sizes, value_sizes(Put, S#state.probe)),
+    read_counters(S#state{plan = Kept ++ Put, events = Events#events{value_sizes = AllSizes},
+                          entry_calls = add_base(Calls, S#state.entry_calls)}).
 
 add_base(N, #entry_calls{base = Base} = Calls) ->
     Calls#entry_calls{base = Base + N}.
 
 %% Losses during a change do not trip. So if the probe has ended itself meanwhile, this is
 %% the only place that starts it again.
-trace_on(#s{state = armed} = S) ->
+trace_on(#state{state = armed} = S) ->
     flags_trim(probe_wake(S));
 trace_on(S) ->
     S.
@@ -393,7 +391,7 @@ entries(Items) ->
     [MFA || #item{mfa = MFA, kind = entry} <- Items].
 
 %% Old patterns are cleared first and entries set last, so that no request starts half armed.
-change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S0) ->
+change_patterns(Gone, Put, New, #state{state = armed, session = Session} = S0) ->
     {Entries, Tiers} = by_kind(Put),
     S1 = lists:foldl(fun(MFA, S) ->
                              pattern(Session, MFA, false),
@@ -404,7 +402,7 @@ change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S0) ->
         {[], S2} ->
             Calls = counted(New, S2),
             case set_patterns(Entries, S2) of
-                [] -> {ok, S2#s{entry_calls = add_unarmed(Calls, S2#s.entry_calls)}};
+                [] -> {ok, S2#state{entry_calls = add_unarmed(Calls, S2#state.entry_calls)}};
                 Failed -> change_undo(Gone, Put, Failed, S2)
             end;
         {Failed, S2} ->
@@ -416,20 +414,20 @@ change_patterns(_, _, _, S) ->
 add_unarmed(N, #entry_calls{unarmed = Unarmed} = Calls) ->
     Calls#entry_calls{unarmed = Unarmed + N}.
 
-change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
+change_undo(Gone, Put, Failed, #state{session = Session} = S) ->
     [pattern(Session, MFA, false)
      || #item{mfa = MFA} <- Put, not lists:keymember(MFA, #item.mfa, Gone)],
     _ = set_patterns(Gone, S),
     {{error, {not_armed, Failed}}, S}.
 
 %% Answers a change after all events from before it.
--spec reply_to_change(reference(), #s{}) -> #s{}.
-reply_to_change(Ref, #s{probe = native} = S) ->
+-spec reply_to_change(reference(), #state{}) -> #state{}.
+reply_to_change(Ref, #state{probe = native} = S) ->
     reply(Ref, ok, drain_all(S));
-reply_to_change(Ref, #s{state = armed, session = legacy} = S) ->
-    S#s{changing = {erlang:trace_delivered(all), Ref}};
-reply_to_change(Ref, #s{state = armed, session = Session} = S) ->
-    S#s{changing = {trace:delivered(Session, all), Ref}};
+reply_to_change(Ref, #state{state = armed, session = legacy} = S) ->
+    S#state{changing = {erlang:trace_delivered(all), Ref}};
+reply_to_change(Ref, #state{state = armed, session = Session} = S) ->
+    S#state{changing = {trace:delivered(Session, all), Ref}};
 reply_to_change(Ref, S) ->
     reply(Ref, ok, S).
 
@@ -438,14 +436,14 @@ reply_to_change(Ref, S) ->
 %% How often entries had been called, armed or not, when the counters were last read. Never
 %% falls: of a counter that went with its code, or that somebody set back, the last reading
 %% counts.
--spec entry_calls(#s{}) -> integer().
-entry_calls(#s{entry_calls = #entry_calls{read = Read, base = Base}}) ->
+-spec entry_calls(#state{}) -> integer().
+entry_calls(#state{entry_calls = #entry_calls{read = Read, base = Base}}) ->
     lists:sum([Base | maps:values(Read)]).
 
 counted(MFAs, S) ->
     lists:sum([calls(MFA, S) || MFA <- MFAs]).
 
-calls(MFA, #s{session = Session, entry_calls = #entry_calls{read = Read}}) ->
+calls(MFA, #state{session = Session, entry_calls = #entry_calls{read = Read}}) ->
     case kprof_agent_patterns:counter(Session, MFA) of
         N when is_integer(N) -> N;
         _ -> maps:get(MFA, Read, 0)
@@ -453,35 +451,35 @@ calls(MFA, #s{session = Session, entry_calls = #entry_calls{read = Read}}) ->
 
 %% Notifies the daemon of counters that were set back, as cprof:restart/0 does it to everybody's
 %% on OTP 25 and 26: what they had counted since the last reading is not known.
--spec read_counters(#s{}) -> #s{}.
-read_counters(#s{entry_calls = #entry_calls{read_at = Then}} = S0) ->
+-spec read_counters(#state{}) -> #state{}.
+read_counters(#state{entry_calls = #entry_calls{read_at = Then}} = S0) ->
     case counters_now(S0) of
         {0, S} -> S;
-        {SetBack, #s{entry_calls = #entry_calls{read_at = Now}} = S} ->
+        {SetBack, #state{entry_calls = #entry_calls{read_at = Now}} = S} ->
             notice({kprof_notice, set_back, Now - Then, SetBack}, S)
     end.
 
 %% Returns how many counters of entries were set back by somebody else.
--spec counters_now(#s{}) -> {non_neg_integer(), #s{}}.
+-spec counters_now(#state{}) -> {non_neg_integer(), #state{}}.
 counters_now(S0) ->
-    #s{plan = Plan, entry_calls = Calls} = S = read_tiers(S0),
+    #state{plan = Plan, entry_calls = Calls} = S = read_tiers(S0),
     Read = maps:from_list([{MFA, calls(MFA, S)} || MFA <- entries(Plan)]),
     SetBack = [Last || {MFA, Last} <- maps:to_list(Calls#entry_calls.read),
                        maps:get(MFA, Read, Last) < Last],
     {length(SetBack),
-     S#s{entry_calls = add_base(lists:sum(SetBack),
-                                Calls#entry_calls{read_at = now_ms(), read = Read})}}.
+     S#state{entry_calls = add_base(lists:sum(SetBack),
+                                    Calls#entry_calls{read_at = now_ms(), read = Read})}}.
 
--spec unarmed(#s{}) -> integer().
-unarmed(#s{state = armed, entry_calls = #entry_calls{unarmed = Unarmed}}) -> Unarmed;
-unarmed(#s{entry_calls = #entry_calls{unarmed = Unarmed, unarmed_from = From}} = S) ->
+-spec unarmed(#state{}) -> integer().
+unarmed(#state{state = armed, entry_calls = #entry_calls{unarmed = Unarmed}}) -> Unarmed;
+unarmed(#state{entry_calls = #entry_calls{unarmed = Unarmed, unarmed_from = From}} = S) ->
     Unarmed + entry_calls(S) - From.
 
--spec count_entries(#s{}, boolean()) -> term().
-count_entries(#s{session = Session, plan = Plan}, On) ->
+-spec count_entries(#state{}, boolean()) -> term().
+count_entries(#state{session = Session, plan = Plan}, On) ->
     [kprof_agent_patterns:count(Session, MFA, On) || MFA <- entries(Plan)].
 
 retire_counters(S0) ->
-    #s{entry_calls = Calls} = S = read_counters(S0),
+    #state{entry_calls = Calls} = S = read_counters(S0),
     count_entries(S, false),
-    S#s{plan = [], entry_calls = Calls#entry_calls{base = entry_calls(S), read = #{}}}.
+    S#state{plan = [], entry_calls = Calls#entry_calls{base = entry_calls(S), read = #{}}}.

@@ -5,8 +5,8 @@
 -export([load/3, loaded/3, load_end/1, check/2, rates/5, rated/3, rates_end/1]).
 
 -import(kprof_agent_arming, [breathe/1, entries/1]).
--import(kprof_agent_code, [use_modules/2]).
 -import(kprof_agent_events, [notice/2]).
+-import(kprof_agent_intact, [use_modules/2]).
 -import(kprof_agent_server, [reply/3]).
 -import(kprof_flagger, [walk_await/2, walk_start/3, walk_stop/1]).
 -import(kprof_injected, [now_ns/0, spawn_labelled/3]).
@@ -23,9 +23,9 @@
 %% function may never end, while events are coming. A module that is not loaded in time counts
 %% as missing; that it is loaded later is noticed. Modules that are loaded for this stay when
 %% we go, and so does what their on_load functions did: so they are reported.
--spec load([module()], reference(), #s{}) -> #s{}.
+-spec load([module()], reference(), #state{}) -> #state{}.
 load(Mods, Ref, S0) ->
-    #s{checks = Checks} = S = load_end(S0),
+    #state{checks = Checks} = S = load_end(S0),
     Agent = self(),
     Absent = absent(Mods),
     Loader = spawn_labelled(
@@ -35,27 +35,27 @@ load(Mods, Ref, S0) ->
                        Agent ! {loaded, Ref, maps:from_list(Tried)}
                end),
     erlang:send_after(?LOAD_MS, Agent, {loaded, Ref, #{}}),
-    S#s{checks = Checks#checks{loading = {Ref, Mods, Loader, Absent}}}.
+    S#state{checks = Checks#checks{loading = {Ref, Mods, Loader, Absent}}}.
 
--spec loaded(reference(), #{module() => term()}, #s{}) -> #s{}.
-loaded(Ref, Tried, #s{checks = #checks{loading = {Ref, Mods, _, Absent}}} = S0) ->
+-spec loaded(reference(), #{module() => term()}, #state{}) -> #state{}.
+loaded(Ref, Tried, #state{checks = #checks{loading = {Ref, Mods, _, Absent}}} = S0) ->
     S = report_brought(Absent -- absent(Absent), load_end(S0)),
     Answer = [check(M, Why)
               || M <- Mods, {_, Why} <- [maps:get(M, Tried, {error, timeout})]],
     %% With a plan, its modules are watched until there is another one, which a 'look' precedes.
     reply(Ref, Answer,
-          if S#s.plan =:= [] -> use_modules(Mods, S);
+          if S#state.plan =:= [] -> use_modules(Mods, S);
              true -> S
           end);
 loaded(_, _, S) ->
     S.
 
--spec load_end(#s{}) -> #s{}.
-load_end(#s{checks = #checks{loading = undefined}} = S) ->
+-spec load_end(#state{}) -> #state{}.
+load_end(#state{checks = #checks{loading = undefined}} = S) ->
     S;
-load_end(#s{checks = #checks{loading = {_, _, Loader, _}} = Checks} = S) ->
+load_end(#state{checks = #checks{loading = {_, _, Loader, _}} = Checks} = S) ->
     exit(Loader, kill),
-    S#s{checks = Checks#checks{loading = undefined}}.
+    S#state{checks = Checks#checks{loading = undefined}}.
 
 absent(Mods) ->
     [M || M <- Mods, not erlang:module_loaded(M)].
@@ -90,12 +90,12 @@ behaviours(Attributes) ->
 %% explain that: there were no calls, or more than processes in it at the end. A function calls
 %% itself if it is on a stack more than once. Another process looks at stacks, since events may
 %% be coming.
--spec rates([mfa()], MaybeLoops :: [mfa()], pos_integer(), reference(), #s{}) -> #s{}.
+-spec rates([mfa()], MaybeLoops :: [mfa()], pos_integer(), reference(), #state{}) -> #state{}.
 rates(MFAs, MaybeLoops, Ms, Ref, S0) ->
-    #s{session = Session, checks = Checks} = S1 = rates_end(S0),
+    #state{session = Session, checks = Checks} = S1 = rates_end(S0),
     Armed = armed_counters(S1),
     Mine = [MFA || MFA <- MFAs, kprof_agent_patterns:counter(Session, MFA) =:= false],
-    kprof_agent_sentry:own([], S1#s{checks = Checks#checks{rating = {Ref, MFAs, Mine, 0, []}}}),
+    kprof_agent_sentry:own([], S1#state{checks = Checks#checks{rating = {Ref, MFAs, Mine, 0, []}}}),
     S = count_each(Mine, true, S1),
     Before = [{MFA, kprof_agent_patterns:counter(Session, MFA)}
               || MFA <- MFAs, lists:member(MFA, Mine ++ Armed)],
@@ -103,16 +103,16 @@ rates(MFAs, MaybeLoops, Ms, Ref, S0) ->
     Finder = spawn_labelled(
                kprof_agent, loops, fun() -> Agent ! {rated, Ref, loops(MaybeLoops, Ms)} end),
     Rating = {Ref, MFAs, Mine, now_ns(), Before},
-    S#s{checks = Checks#checks{rating = Rating, loop_finder = Finder}}.
+    S#state{checks = Checks#checks{rating = Rating, loop_finder = Finder}}.
 
 %% Requests may be traced meanwhile.
 count_each(MFAs, On, S) ->
     lists:foldl(fun(MFA, S1) ->
-                        kprof_agent_patterns:count(S1#s.session, MFA, On),
+                        kprof_agent_patterns:count(S1#state.session, MFA, On),
                         breathe(S1)
                 end, S, MFAs).
 
-armed_counters(#s{plan = Plan, hot = #hot{counters = Tiers}}) ->
+armed_counters(#state{plan = Plan, hot = #hot{counters = Tiers}}) ->
     entries(Plan) ++ maps:keys(Tiers).
 
 %% {#{Function => how many processes it is the outermost one of at the end}, of those that some
@@ -148,8 +148,8 @@ inside(Which, Asked) ->
     walk_stop(Walk),
     Found.
 
--spec rated(reference(), term(), #s{}) -> #s{}.
-rated(Ref, {InIt, Repeated}, #s{checks = #checks{rating = {Ref, MFAs, _, T0, Before}}} = S) ->
+-spec rated(reference(), term(), #state{}) -> #state{}.
+rated(Ref, {InIt, Repeated}, #state{checks = #checks{rating = {Ref, MFAs, _, T0, Before}}} = S) ->
     Ns = max(1, now_ns() - T0),
     Rates = [begin
                  Calls = calls(MFA, Before, S),
@@ -161,7 +161,7 @@ rated(_, _, S) ->
     S.
 
 %% -1: not known.
-calls(MFA, Before, #s{session = Session}) ->
+calls(MFA, Before, #state{session = Session}) ->
     case {lists:keyfind(MFA, 1, Before), kprof_agent_patterns:counter(Session, MFA)} of
         {{_, N0}, N} when is_integer(N0), is_integer(N), N >= N0 -> N - N0;
         _ -> -1
@@ -175,17 +175,17 @@ is_loop(Calls, InIt) ->
     InIt > 0 andalso (Calls =< 0 orelse Calls > InIt).
 
 %% Takes the counters away, except those of functions that have been armed meanwhile.
--spec rates_end(#s{}) -> #s{}.
-rates_end(#s{checks = #checks{rating = undefined}} = S) ->
+-spec rates_end(#state{}) -> #state{}.
+rates_end(#state{checks = #checks{rating = undefined}} = S) ->
     S;
-rates_end(#s{session = Session, checks = #checks{loop_finder = Finder} = Checks} = S0) ->
+rates_end(#state{session = Session, checks = #checks{loop_finder = Finder} = Checks} = S0) ->
     [kprof_agent_patterns:count(Session, MFA, false) || MFA <- mine(S0)],
     exit(Finder, kill),
-    S = S0#s{checks = Checks#checks{rating = undefined, loop_finder = undefined}},
+    S = S0#state{checks = Checks#checks{rating = undefined, loop_finder = undefined}},
     kprof_agent_sentry:own([], S),
     S.
 
-mine(#s{checks = #checks{rating = {_, _, Mine, _, _}}} = S) ->
+mine(#state{checks = #checks{rating = {_, _, Mine, _, _}}} = S) ->
     Mine -- armed_counters(S).
 
 %% Which of these functions a process is in: the one that it runs, as far as its stack is shown,
@@ -201,7 +201,8 @@ on_stack(P, Asked) ->
     end.
 
 outermost(Stack) when length(Stack) < ?STACK_SHOWN ->
-    [{M, F, A} || {M, F, A, _} <- lists:sublist(lists:dropwhile(fun({M, _, _, _}) -> M =:= proc_lib end,
-                                                               lists:reverse(Stack)), 1)];
+    IsStart = fun({M, _, _, _}) -> M =:= proc_lib end,
+    Below = lists:dropwhile(IsStart, lists:reverse(Stack)),
+    [{M, F, A} || {M, F, A, _} <- lists:sublist(Below, 1)];
 outermost(_) ->
     [].

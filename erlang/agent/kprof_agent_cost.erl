@@ -24,15 +24,15 @@
 
 %% Where somebody else traces new processes in our place, ours would be traced by them: then
 %% nothing is measured.
--spec cost_tick(#s{}) -> #s{}.
-cost_tick(#s{state = armed, cost = #cost{spec = Spec, measured_at = At} = Cost,
-             intact = #intact{new_tracer = none}} = S) when Spec =/= none ->
+-spec cost_tick(#state{}) -> #state{}.
+cost_tick(#state{state = armed, cost = #cost{spec = Spec, measured_at = At} = Cost,
+                 intact = #intact{new_tracer = none}} = S) when Spec =/= none ->
     Now = now_ms(),
     case At =:= never orelse Now - At >= ?MEASURE_MS of
         true ->
-            Put = [pattern(S#s.session, MFA, Spec) || MFA <- ?MEASURED],
+            Put = [pattern(S#state.session, MFA, Spec) || MFA <- ?MEASURED],
             _ = Put =:= [1, 1] andalso measure(),
-            S#s{cost = Cost#cost{measured_at = Now}};
+            S#state{cost = Cost#cost{measured_at = Now}};
         false -> S
     end;
 cost_tick(S) ->
@@ -59,19 +59,19 @@ traced_around(N) -> _ = traced_inside(), N.
 traced_inside() -> ok.
 
 %% Before OTP 27; a session's patterns go all together.
--spec cost_clear(#s{}) -> #s{}.
-cost_clear(#s{cost = #cost{measured_at = never}} = S) ->
+-spec cost_clear(#state{}) -> #state{}.
+cost_clear(#state{cost = #cost{measured_at = never}} = S) ->
     S;
-cost_clear(#s{session = Session, cost = Cost} = S) ->
+cost_clear(#state{session = Session, cost = Cost} = S) ->
     [pattern(Session, MFA, false) || MFA <- ?MEASURED],
-    S#s{cost = Cost#cost{measured_at = never}}.
+    S#state{cost = Cost#cost{measured_at = never}}.
 
 %% Each time that a process with trace flags is scheduled, in or out, the VM looks at them: that
 %% costs every process of the node something, whether its functions are traced or not, and the
 %% more, the more processes a request has. With each lease, while processes have our flags.
--spec count_switches(#s{}) -> #s{}.
-count_switches(#s{process_flags = #process_flags{set = Set}, cost = Cost} = S) ->
+-spec count_switches(#state{}) -> #state{}.
+count_switches(#state{process_flags = #process_flags{set = Set}, cost = Cost} = S) ->
     #cost{switches = Sum, switches_read = Last} = Cost,
     {Now, _} = erlang:statistics(context_switches),
     More = if Set =:= []; Last =:= 0 -> 0; true -> max(0, Now - Last) end,
-    S#s{cost = Cost#cost{switches = Sum + More, switches_read = Now}}.
+    S#state{cost = Cost#cost{switches = Sum + More, switches_read = Now}}.

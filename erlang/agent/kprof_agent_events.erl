@@ -3,18 +3,18 @@
 %% limit is passed.
 -module(kprof_agent_events).
 
--export([event/2, gather/4, check_limits/1, over_limit/3, send/2, send_batch/5, add_busy/3, charge/3,
-         count_dropped/3, drop/2, drop_rest/2, trip/3, flush/1, flush_some/1, notice/2, flush_unsent/1]).
+-export([event/2, gather/4, check_limits/1, over_limit/3, send/2, send_batch/5, add_busy/3,
+         charge/3, count_dropped/3, drop/2, drop_rest/2, trip/3, flush/1, flush_some/1, notice/2,
+         flush_unsent/1]).
+-export_type([work/0]).
 
 -import(kprof_agent_arming, [disarm/2, set_patterns/2]).
--import(kprof_agent_code, [look_ahead/1]).
 -import(kprof_agent_foreign, [await_batch/2, foreign_event/2, idle_event/2, is_ours/2,
          patterns_set/2]).
+-import(kprof_agent_intact, [look_ahead/1]).
 -import(kprof_agent_rings, [drain_all/1]).
 -import(kprof_agent_stacks, [stacks_seen/2, stacks_wait_ms/2]).
 -import(kprof_injected, [now_ms/0, now_ns/0]).
-
--export_type([work/0]).
 
 -include("kprof_agent.hrl").
 
@@ -29,8 +29,8 @@
 
 %% While armed: gathers what comes within the wait, checks the limits and sends. Otherwise
 %% drops and counts late events. Foreign events are recognised before anything is waited for.
--spec event(tuple(), #s{}) -> #s{}.
-event(Ev, #s{state = armed} = S0) ->
+-spec event(tuple(), #state{}) -> #state{}.
+event(Ev, #state{state = armed} = S0) ->
     S = case is_ours(Ev, S0) of
             true -> wait(Ev, S0);
             false -> S0
@@ -52,14 +52,14 @@ wait(Ev, S) ->
 
 %% Each batch costs both sides far more than an event, and a quarter of the age that events
 %% may have is not an overload yet. What the last batch had no room for has waited already.
-batch_ms(Ev, #s{limits = #limits{age_ns = Ns}} = S) ->
+batch_ms(Ev, #state{limits = #limits{age_ns = Ns}} = S) ->
     Age = now_ns() - element(tuple_size(Ev), Ev),
     Longest = max(?BATCH_LEAST_MS, min(?BATCH_MS, Ns div 4000000)),
     stacks_wait_ms(max(0, Longest - Age div 1000000), S).
 
 %% Returns the time of the oldest event, their number, and the events in order.
--spec gather(non_neg_integer(), tuple(), [tuple()], #s{}) ->
-          {integer(), non_neg_integer(), [tuple()], #s{}}.
+-spec gather(non_neg_integer(), tuple(), [tuple()], #state{}) ->
+          {integer(), non_neg_integer(), [tuple()], #state{}}.
 gather(Left, Ev, Acc, S) ->
     First = element(tuple_size(Ev), Ev),
     {Evs, S1} = gather_more(Left, gathered(Ev, Acc, S)),
@@ -79,7 +79,7 @@ gather_more(0, Gathered) ->
 gather_more(Left, {Acc, S}) ->
     receive
         ?CODE_CHANGED(At) ->
-            gather_more(Left, {Acc, kprof_agent_code:recheck(kprof_agent_code:micros(At), S)});
+            gather_more(Left, {Acc, kprof_agent_intact:recheck(kprof_agent_intact:micros(At), S)});
         ?PATTERN_SET(Args) ->
             gather_more(Left, {Acc, patterns_set(Args, S)});
         Ev when element(1, Ev) =:= trace_ts ->
@@ -107,8 +107,8 @@ batch(First, N, Evs, S) ->
 
 %% Called at each tick: messages that are no events make no batch. Where there is an event, the
 %% batch that begins with it looks at the limits, and at whose events they are.
--spec check_limits(#s{}) -> #s{}.
-check_limits(#s{state = armed} = S) ->
+-spec check_limits(#state{}) -> #state{}.
+check_limits(#state{state = armed} = S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     case over_limit(0, Queue, S) of
         false ->
@@ -124,42 +124,43 @@ check_limits(S) ->
     S.
 
 %% Returns false, or which limit is passed and by what.
--spec over_limit(AgeNs :: integer(), Queue :: non_neg_integer(), #s{}) ->
+-spec over_limit(AgeNs :: integer(), Queue :: non_neg_integer(), #state{}) ->
           false | {age_ms | queue | memory, integer()}.
-over_limit(Age, _, #s{limits = #limits{age_ns = Max}}) when Age > Max ->
+over_limit(Age, _, #state{limits = #limits{age_ns = Max}}) when Age > Max ->
     {age_ms, Age div 1000000};
-over_limit(_, Queue, #s{limits = #limits{queue = Max}}) when Queue > Max ->
+over_limit(_, Queue, #state{limits = #limits{queue = Max}}) when Queue > Max ->
     {queue, Queue};
-over_limit(_, _, #s{limits = #limits{memory = Max}}) ->
+over_limit(_, _, #state{limits = #limits{memory = Max}}) ->
     %% This counts the messages outside the heap too.
     {memory, Bytes} = process_info(self(), memory),
     Bytes > Max andalso {memory, Bytes}.
 
--spec send(tuple(), #s{}) -> ok | noconnect | nosuspend.
-send(Msg, #s{lease = #lease{daemon = Daemon}}) ->
+-spec send(tuple(), #state{}) -> ok | noconnect | nosuspend.
+send(Msg, #state{lease = #lease{daemon = Daemon}}) ->
     erlang:send(Daemon, Msg, [noconnect, nosuspend]).
 
 %% Batch: events of the relay, or chunks of the native probe.
 -spec send_batch(NowNs :: integer(), Waiting :: non_neg_integer(), N :: non_neg_integer(),
-                 Batch :: [term()], #s{}) -> {ok, #s{}} | noconnect | nosuspend.
-send_batch(Now, Waiting, N, Batch, #s{events = Events} = S) ->
+                 Batch :: [term()], #state{}) -> {ok, #state{}} | noconnect | nosuspend.
+send_batch(Now, Waiting, N, Batch, #state{events = Events} = S) ->
     Seq = Events#events.seq + 1,
     case send({kprof_events, Seq, Now, Waiting, Events#events.dropped, Batch}, S) of
-        ok -> {ok, S#s{events = Events#events{seq = Seq, sent = Events#events.sent + N}}};
+        ok -> {ok, S#state{events = Events#events{seq = Seq, sent = Events#events.sent + N}}};
         Busy -> Busy
     end.
 
 %% Adds what this work, done since T0, has cost: N events, or what else.
--spec add_busy(non_neg_integer() | counters | lease, integer(), #s{}) -> #s{}.
+-spec add_busy(non_neg_integer() | counters | lease, integer(), #state{}) -> #state{}.
 add_busy(N, T0, S) when is_integer(N) ->
     add_work({batch, bits(N)}, T0, S);
 add_busy(Work, T0, S) ->
     add_work(Work, T0, S).
 
-add_work(Work, T0, #s{events = #events{busy_ns = Ns, held_ns = Held, prices = Prices0} = E} = S) ->
+add_work(Work, T0,
+         #state{events = #events{busy_ns = Ns, held_ns = Held, prices = Prices0} = E} = S) ->
     Took = max(0, now_ns() - T0),
     {Cost, Prices} = charge(Work, Took, Prices0),
-    S#s{events = E#events{busy_ns = Ns + Cost, held_ns = Held + Took - Cost, prices = Prices}}.
+    S#state{events = E#events{busy_ns = Ns + Cost, held_ns = Held + Took - Cost, prices = Prices}}.
 
 bits(0) -> 0;
 bits(N) -> 1 + bits(N bsr 1).
@@ -181,13 +182,13 @@ charge(Work, Took, Prices) ->
 dear({batch, Bits}) -> 100000 + (3000 bsl Bits);
 dear(_) -> 2000000.
 
--spec count_dropped(non_neg_integer(), non_neg_integer(), #s{}) -> #s{}.
-count_dropped(N, Entries, #s{events = Events} = S) ->
+-spec count_dropped(non_neg_integer(), non_neg_integer(), #state{}) -> #state{}.
+count_dropped(N, Entries, #state{events = Events} = S) ->
     #events{dropped = Dropped, dropped_entries = DroppedEntries} = Events,
-    S#s{events = Events#events{dropped = Dropped + N,
-                               dropped_entries = DroppedEntries + Entries}}.
+    S#state{events = Events#events{dropped = Dropped + N,
+                                   dropped_entries = DroppedEntries + Entries}}.
 
--spec drop(tuple(), #s{}) -> #s{}.
+-spec drop(tuple(), #state{}) -> #state{}.
 drop(?CODE_CHANGED(_), S) ->
     S;                          % the next lease notices the change
 drop(?PATTERN_SET(Args), S) ->
@@ -199,7 +200,7 @@ drop(Ev, S) ->
     end.
 
 %% Drops these, which were gathered, and what is in the queue.
--spec drop_rest([tuple()], #s{}) -> #s{}.
+-spec drop_rest([tuple()], #state{}) -> #state{}.
 drop_rest(Evs, S) ->
     flush(drop_stripped(Evs, S)).
 
@@ -215,9 +216,9 @@ drop_ours({trace_ts, _, Kind, What, _}, S)
 drop_ours(_, S) ->
     count_dropped(1, 0, S).
 
-late_call(At, #s{state = {tripped, _}, last_trip = #{last_call_at := Last} = Trip} = S)
+late_call(At, #state{state = {tripped, _}, last_trip = #{last_call_at := Last} = Trip} = S)
   when At > Last ->
-    S#s{last_trip = Trip#{last_call_at := At}};
+    S#state{last_trip = Trip#{last_call_at := At}};
 late_call(_, S) ->
     S.
 
@@ -231,7 +232,7 @@ strip({trace_ts, P, Kind, Info, Ts}, S) when is_list(Info) ->
 strip(Ev, S) ->
     {Ev, S}.
 
-weigh(MFA, Value, #s{events = #events{value_sizes = Sizes}} = S) when is_map_key(MFA, Sizes) ->
+weigh(MFA, Value, #state{events = #events{value_sizes = Sizes}} = S) when is_map_key(MFA, Sizes) ->
     {N, Words} = map_get(MFA, Sizes),
     case {N + 1, Words + erts_debug:flat_size(Value)} of
         {Calls, Sum} when Sum > ?EXACT_WORDS * (N + 100) ->
@@ -244,16 +245,16 @@ weigh(MFA, Value, #s{events = #events{value_sizes = Sizes}} = S) when is_map_key
 weigh(_, _, S) ->
     S.
 
-use_sizes(Sizes, #s{events = Events} = S) ->
-    S#s{events = Events#events{value_sizes = Sizes}}.
+use_sizes(Sizes, #state{events = Events} = S) ->
+    S#state{events = Events#events{value_sizes = Sizes}}.
 
-no_longer_exact(MFA, MeanBytes, #s{plan = Plan, events = Events} = S) ->
+no_longer_exact(MFA, MeanBytes, #state{plan = Plan, events = Events} = S) ->
     #item{fallback = Spec} = Exact = lists:keyfind(MFA, #item.mfa, Plan),
     Item = Exact#item{spec = Spec},
     _ = set_patterns([Item], S),
     notice({kprof_notice, unexact, MFA, MeanBytes},
            use_sizes(maps:remove(MFA, Events#events.value_sizes),
-                     S#s{plan = lists:keyreplace(MFA, #item.mfa, Plan, Item)})).
+                     S#state{plan = lists:keyreplace(MFA, #item.mfa, Plan, Item)})).
 
 %% ------------------------------------------------------------- the trip ----
 
@@ -267,29 +268,29 @@ no_longer_exact(MFA, MeanBytes, #s{plan = Plan, events = Events} = S) ->
 %%   emptied_at      when the queue was empty; left: what was in it then
 %%   last_call_at    of the relay: the newest call among those dropped. No call passes it
 %%                   that was made while nothing was armed.
--spec trip(Reason :: term(), Queue :: non_neg_integer(), #s{}) -> #s{}.
+-spec trip(Reason :: term(), Queue :: non_neg_integer(), #state{}) -> #state{}.
 trip(Reason, Queue, S) ->
     At = now_ns(),
     Began = #{reason => Reason, queue => Queue, tripped_at => At},
-    Trip0 = case S#s.probe of
+    Trip0 = case S#state.probe of
                 relay -> Began#{last_call_at => At};
                 native -> Began
             end,
-    S1 = disarm({tripped, Reason}, S#s{last_trip = Trip0}),
+    S1 = disarm({tripped, Reason}, S#state{last_trip = Trip0}),
     Disarmed = now_ns(),
-    #s{last_trip = Trip, lease = Lease} = S2 = flush(S1),
+    #state{last_trip = Trip, lease = Lease} = S2 = flush(S1),
     {message_queue_len, Left} = process_info(self(), message_queue_len),
     Done = Trip#{disarmed_at => Disarmed, emptied_at => now_ns(), left => Left},
     %% No event comes now that would make the VM collect what was queued.
     true = erlang:garbage_collect(),
     %% On a busy node this takes a while: the daemon was not silent.
     notice({kprof_notice, trip, Reason, Queue},
-           S2#s{last_trip = Done, lease = Lease#lease{renewed_at = now_ms()}}).
+           S2#state{last_trip = Done, lease = Lease#lease{renewed_at = now_ms()}}).
 
 %% Drops what is in the queue. Other people's events and messages may never end, so it drops a
 %% limited number.
--spec flush(#s{}) -> #s{}.
-flush(#s{probe = native} = S) ->
+-spec flush(#state{}) -> #state{}.
+flush(#state{probe = native} = S) ->
     drain_all(S);
 flush(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
@@ -297,10 +298,10 @@ flush(S) ->
 
 %% While something is armed it drops only what is there already: many processors may send
 %% events faster than one process drops them.
--spec flush_some(#s{}) -> #s{}.
-flush_some(#s{probe = native, state = State} = S) ->
-    Dropped = drain_all(S#s{state = idle}),
-    Dropped#s{state = State};
+-spec flush_some(#state{}) -> #state{}.
+flush_some(#state{probe = native, state = State} = S) ->
+    Dropped = drain_all(S#state{state = idle}),
+    Dropped#state{state = State};
 flush_some(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     flush(Queue, S).
@@ -318,16 +319,16 @@ flush(Left, S) ->
     end.
 
 %% Notices are few, and must arrive: they wait while the connection is busy.
--spec notice(tuple(), #s{}) -> #s{}.
-notice(Msg, #s{events = #events{unsent = Unsent} = Events} = S) ->
-    flush_unsent(S#s{events = Events#events{unsent = [Msg | Unsent]}}).
+-spec notice(tuple(), #state{}) -> #state{}.
+notice(Msg, #state{events = #events{unsent = Unsent} = Events} = S) ->
+    flush_unsent(S#state{events = Events#events{unsent = [Msg | Unsent]}}).
 
--spec flush_unsent(#s{}) -> #s{}.
-flush_unsent(#s{events = #events{unsent = []}} = S) ->
+-spec flush_unsent(#state{}) -> #state{}.
+flush_unsent(#state{events = #events{unsent = []}} = S) ->
     S;
-flush_unsent(#s{events = #events{unsent = Unsent} = Events} = S) ->
+flush_unsent(#state{events = #events{unsent = Unsent} = Events} = S) ->
     Left = lists:reverse(send_notices(lists:reverse(Unsent), S)),
-    S#s{events = Events#events{unsent = Left}}.
+    S#state{events = Events#events{unsent = Left}}.
 
 send_notices([], _) ->
     [];

@@ -27,13 +27,13 @@
 %% its time slice ends; 250 to 1,600 MB were seen, where the agent was not told before.
 -module(kprof_agent_foreign).
 
--export([patterns_set/2, await_set/1, may_resume/1, counted/1, count_end/1, all_traced/1, know_plan/2, is_ours/2, foreign_event/2, idle_event/2, unceded/1, await_batch/2,
-         is_calm/1, foreign_tick/1]).
+-export([patterns_set/2, may_resume/1, counted/1, count_end/1, all_traced/1, know_plan/2, is_ours/2,
+         foreign_event/2, idle_event/2, unceded/1, await_batch/2, is_calm/1, foreign_tick/1]).
 
 -import(kprof_agent_arming, [disarm/2]).
 -import(kprof_agent_checks, [rates_end/1]).
--import(kprof_agent_code, [watch_put/1]).
 -import(kprof_agent_events, [count_dropped/3, notice/2]).
+-import(kprof_agent_intact, [watch_put/1]).
 -import(kprof_agent_patterns, [pattern/4]).
 -import(kprof_agent_server, [process_setup/1, reply/3]).
 -import(kprof_agent_stacks, [stacks_inherited/1]).
@@ -56,15 +56,15 @@
 %% ------------------------------------------------- patterns of others ----
 
 %% Somebody calls ?SETS_PATTERN with Args. May not return: see give_way/2.
--spec patterns_set([term()], #s{}) -> #s{}.
-patterns_set(_, #s{foreign = #foreign{known = all}} = S) ->
+-spec patterns_set([term()], #state{}) -> #state{}.
+patterns_set(_, #state{foreign = #foreign{known = all}} = S) ->
     S;
-patterns_set([MFA, Spec, Flags], #s{foreign = #foreign{copying = Before} = F} = S0) ->
+patterns_set([MFA, Spec, Flags], #state{foreign = #foreign{copying = Before} = F} = S0) ->
     case is_copying(Spec) andalso (Flags =:= [] orelse lists:any(fun is_event/1, Flags)) of
         true ->
             New = functions_of(MFA) -- Before,
-            S = S0#s{foreign = F#foreign{copying = lists:sublist(New ++ Before, ?COPYING)}},
-            case S#s.process_flags#process_flags.set of
+            S = S0#state{foreign = F#foreign{copying = lists:sublist(New ++ Before, ?COPYING)}},
+            case S#state.process_flags#process_flags.set of
                 [] -> S;
                 _ -> give_way({pattern, MFA}, S)
             end;
@@ -104,7 +104,7 @@ functions_of({M, F, A}) ->
 functions_of(_) -> [].
 
 %% Looks for such a call while events are awaited.
--spec await_set(#s{}) -> term().
+-spec await_set(#state{}) -> term().
 await_set(S) ->
     receive
         ?PATTERN_SET(Args) -> patterns_set(Args, S)
@@ -112,14 +112,14 @@ await_set(S) ->
     end.
 
 %% false: a pattern stands that would copy too much.
--spec may_resume(#s{}) -> {true, #s{}} | {{false, mfa() | on_load}, #s{}}.
-may_resume(#s{foreign = #foreign{copying = Before} = F} = S) ->
+-spec may_resume(#state{}) -> {true, #state{}} | {{false, mfa() | on_load}, #state{}}.
+may_resume(#state{foreign = #foreign{copying = Before} = F} = S) ->
     case [MFA || MFA <- Before, stands(MFA)] of
         [] ->
-            {true, count_end(S#s{foreign = F#foreign{copying = []}})};
+            {true, count_end(S#state{foreign = F#foreign{copying = []}})};
         [First | _] = Standing ->
             case is_seldom(Standing, F) of
-                true -> {true, count_end(S#s{foreign = F#foreign{copying = []}})};
+                true -> {true, count_end(S#state{foreign = F#foreign{copying = []}})};
                 false -> {{false, First}, count_begin(Standing, S)}
             end
     end.
@@ -135,28 +135,29 @@ is_seldom(MFAs, #foreign{counted = {From, Counted}}) ->
 
 %% A counter that somebody else has is left alone.
 count_begin(MFAs, S0) ->
-    #s{foreign = F} = S = count_end(S0),
+    #state{foreign = F} = S = count_end(S0),
     Ours = [MFA || MFA <- MFAs, MFA =/= on_load,
                    kprof_agent_patterns:counter(legacy, MFA) =:= false],
-    Counting = S#s{foreign = F#foreign{copying = MFAs, counted = {now_ms(), Ours}}},
+    Counting = S#state{foreign = F#foreign{copying = MFAs, counted = {now_ms(), Ours}}},
     kprof_agent_sentry:own([], Counting),
     [kprof_agent_patterns:count(legacy, MFA, true) || MFA <- Ours],
     Counting.
 
--spec count_end(#s{}) -> #s{}.
-count_end(#s{foreign = #foreign{counted = {_, Counted}} = F} = S) ->
+-spec count_end(#state{}) -> #state{}.
+count_end(#state{foreign = #foreign{counted = {_, Counted}} = F} = S) ->
     [kprof_agent_patterns:count(legacy, MFA, false) || MFA <- Counted],
-    S#s{foreign = F#foreign{counted = {0, []}}}.
+    S#state{foreign = F#foreign{counted = {0, []}}}.
 
 %% Counters of ours on functions that others trace, for the sentry.
--spec counted(#s{}) -> [mfa()].
-counted(#s{foreign = #foreign{counted = {_, Counted}}}) -> Counted.
+-spec counted(#state{}) -> [mfa()].
+counted(#state{foreign = #foreign{counted = {_, Counted}}}) -> Counted.
 
 %% Extends what an event may be. Events of an earlier plan may still come.
--spec know_plan([#item{}], #s{}) -> #s{}.
-know_plan(Plan, #s{session = legacy, probe = relay, foreign = #foreign{known = Known} = F} = S) ->
+-spec know_plan([#item{}], #state{}) -> #state{}.
+know_plan(Plan,
+          #state{session = legacy, probe = relay, foreign = #foreign{known = Known} = F} = S) ->
     Before = maps:merge(maps:from_keys(?MEASURED, plain), Known),
-    S#s{foreign = F#foreign{known = lists:foldl(fun know_item/2, Before, Plan)}};
+    S#state{foreign = F#foreign{known = lists:foldl(fun know_item/2, Before, Plan)}};
 know_plan(_, S) ->
     S.
 
@@ -166,17 +167,17 @@ know_item(#item{mfa = MFA}, Known) ->
     Known#{MFA => exact}.
 
 %% Sessions (OTP 27 and later) have events of their own only.
--spec is_ours(tuple(), #s{}) -> boolean().
-is_ours(_, #s{foreign = #foreign{known = all}}) ->
+-spec is_ours(tuple(), #state{}) -> boolean().
+is_ours(_, #state{foreign = #foreign{known = all}}) ->
     true;
 is_ours({trace_ts, _, return_to, _, _}, _) ->
     true;
-is_ours({trace_ts, _, call, MFA, X, _}, #s{foreign = #foreign{known = Known}}) ->
+is_ours({trace_ts, _, call, MFA, X, _}, #state{foreign = #foreign{known = Known}}) ->
     is_map_key(MFA, Known) andalso is_message(X);
-is_ours({trace_ts, _, Kind, MFA, _, _}, #s{foreign = #foreign{known = Known}})
+is_ours({trace_ts, _, Kind, MFA, _, _}, #state{foreign = #foreign{known = Known}})
   when Kind =:= return_from; Kind =:= exception_from ->
     case Known of #{MFA := exact} -> true; _ -> false end;
-is_ours({trace_ts, _, Kind, _, _}, #s{sched_gc = #sched_gc{flags = Flags, sweep = Sweep}})
+is_ours({trace_ts, _, Kind, _, _}, #state{sched_gc = #sched_gc{flags = Flags, sweep = Sweep}})
   when Kind =:= in; Kind =:= out ->
     lists:member(running, Flags) orelse Sweep =/= none;
 is_ours({trace_ts, _, Kind, Info, _}, _) when is_list(Info) ->
@@ -205,9 +206,9 @@ is_caller({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_integer(A);
 is_caller(_) -> false.
 
 %% Drops an event unread, while armed or just after it. May not return: see give_way/2.
--spec foreign_event(tuple(), #s{}) -> #s{}.
+-spec foreign_event(tuple(), #state{}) -> #state{}.
 foreign_event(Ev, S0) ->
-    #s{foreign = #foreign{dropped = N}} = S = count_foreign(S0),
+    #state{foreign = #foreign{dropped = N}} = S = count_foreign(S0),
     case element(3, Ev) of
         call when N rem ?FOREIGN_LOOK =:= 1 ->
             report(what(Ev), dropped, foreign_weigh(what(Ev), S));
@@ -217,16 +218,16 @@ foreign_event(Ev, S0) ->
             foreign_copy(element(2, Ev), what(Ev), S)
     end.
 
-count_foreign(#s{foreign = #foreign{dropped = N} = F} = S) ->
-    S#s{foreign = F#foreign{dropped = N + 1}}.
+count_foreign(#state{foreign = #foreign{dropped = N} = F} = S) ->
+    S#state{foreign = F#foreign{dropped = N + 1}}.
 
-count_copy(#s{foreign = #foreign{copies = N} = F} = S) ->
-    S#s{foreign = F#foreign{copies = N + 1}}.
+count_copy(#state{foreign = #foreign{copies = N} = F} = S) ->
+    S#state{foreign = F#foreign{copies = N + 1}}.
 
 %% While nothing is armed, two kinds of our events arrive: all that were made before, late; and
 %% those of calls that end now, which are never many.
--spec idle_event(tuple(), #s{}) -> #s{}.
-idle_event(Ev, #s{foreign = F, events = Events} = S) ->
+-spec idle_event(tuple(), #state{}) -> #state{}.
+idle_event(Ev, #state{foreign = F, events = Events} = S) ->
     case is_ours(Ev, S) of
         true when element(tuple_size(Ev), Ev) =< Events#events.disarmed_at ->
             kprof_agent_events:drop(Ev, S);
@@ -246,20 +247,21 @@ what(Ev) ->
         _ -> {element(3, Ev), none}
     end.
 
-report(_, _, #s{foreign = #foreign{reported = Reported}} = S)
+report(_, _, #state{foreign = #foreign{reported = Reported}} = S)
   when map_size(Reported) >= ?REPORTED ->
     S;
-report({_, MFA}, How, #s{foreign = #foreign{reported = Reported}} = S)
+report({_, MFA}, How, #state{foreign = #foreign{reported = Reported}} = S)
   when is_map_key({MFA, How}, Reported); is_map_key({all, How}, Reported) ->
     S;
-report({Kind, Function}, How, #s{foreign = #foreign{reported = Reported, dropped = N} = F} = S) ->
-    MFA = case all_traced(S#s.session) of
+report({Kind, Function}, How,
+       #state{foreign = #foreign{reported = Reported, dropped = N} = F} = S) ->
+    MFA = case all_traced(S#state.session) of
               true -> all;
               false -> Function
           end,
     notice(
       {kprof_notice, foreign, {Kind, MFA, How}, N},
-      S#s{foreign = F#foreign{reported = Reported#{{MFA, How} => true}}}).
+      S#state{foreign = F#foreign{reported = Reported#{{MFA, How} => true}}}).
 
 %% Does somebody trace every function, as eflambe does, and leaves it so where it fails? Then those
 %% that are loaded later are traced as well, or some that no plan has.
@@ -267,11 +269,12 @@ report({Kind, Function}, How, #s{foreign = #foreign{reported = Reported, dropped
 all_traced(legacy) ->
     IsTraced = fun(What) -> erlang:trace_info(What, traced) =/= {traced, false} end,
     IsTraced(on_load) orelse
-        lists:all(IsTraced, [{erl_eval, exprs, 2}, {proc_lib, init_p, 5}, {gen_server, init_it, 6}]);
+        lists:all(IsTraced,
+                  [{erl_eval, exprs, 2}, {proc_lib, init_p, 5}, {gen_server, init_it, 6}]);
 all_traced(_) ->
     false.
 
-foreign_copy(P, What, #s{foreign = #foreign{ceded = Ceded, copies = N}} = S0) ->
+foreign_copy(P, What, #state{foreign = #foreign{ceded = Ceded, copies = N}} = S0) ->
     S = count_copy(S0),
     Now = now_ms(),
     case Ceded of
@@ -281,9 +284,9 @@ foreign_copy(P, What, #s{foreign = #foreign{ceded = Ceded, copies = N}} = S0) ->
         #{P := _} -> foreign_weigh(What, S);
         _ when map_size(Ceded) >= ?CEDED -> give_way(What, S);
         _ ->
-            #s{foreign = F} = S1 = foreign_weigh(What, S),
+            #state{foreign = F} = S1 = foreign_weigh(What, S),
             _ = is_pid(P) andalso cede(P, S1),
-            report(What, ceded, S1#s{foreign = F#foreign{ceded = Ceded#{P => Now}}})
+            report(What, ceded, S1#state{foreign = F#foreign{ceded = Ceded#{P => Now}}})
     end.
 
 foreign_weigh(What, S) ->
@@ -292,13 +295,13 @@ foreign_weigh(What, S) ->
         false -> S
     end.
 
-is_heavy(#s{limits = #limits{memory = Max}}) ->
+is_heavy(#state{limits = #limits{memory = Max}}) ->
     {memory, Bytes} = process_info(self(), memory),
     Bytes > Max.
 
 %% Takes our flags from P, by a process of its own. Where all schedulers copy, that process
 %% comes to run only after a second, and the agent must not wait for it.
-cede(P, #s{session = Session}) ->
+cede(P, #state{session = Session}) ->
     Agent = self(),
     spawn_labelled(
       kprof_agent, cede,
@@ -309,18 +312,19 @@ cede(P, #s{session = Session}) ->
       end).
 
 %% With the next resume all ceded processes are traced again.
--spec unceded(#s{}) -> #s{}.
-unceded(#s{foreign = #foreign{ceded = Ceded}} = S) when map_size(Ceded) =:= 0 ->
+-spec unceded(#state{}) -> #state{}.
+unceded(#state{foreign = #foreign{ceded = Ceded}} = S) when map_size(Ceded) =:= 0 ->
     S;
-unceded(#s{foreign = #foreign{ceded = Ceded} = F, process_flags = #process_flags{set = Set}} = S) ->
+unceded(#state{foreign = #foreign{ceded = Ceded} = F} = S) ->
+    Set = S#state.process_flags#process_flags.set,
     _ = Set =:= [] orelse
-        flags_start(S#s.session, kprof_agent_patterns:tracer(S), [{true, Set}],
+        flags_start(S#state.session, kprof_agent_patterns:tracer(S), [{true, Set}],
                     maps:keys(Ceded)),
-    S#s{foreign = F#foreign{ceded = #{}, reported = #{}}}.
+    S#state{foreign = F#foreign{ceded = #{}, reported = #{}}}.
 
 %% Waits for a batch to fill up, and looks at memory meanwhile: 15 ms are 150 MB of copies.
--spec await_batch(non_neg_integer(), #s{}) -> term().
-await_batch(Ms, #s{foreign = #foreign{known = Known}}) when Known =:= all; Ms =< ?AWAIT_MS ->
+-spec await_batch(non_neg_integer(), #state{}) -> term().
+await_batch(Ms, #state{foreign = #foreign{known = Known}}) when Known =:= all; Ms =< ?AWAIT_MS ->
     receive after Ms -> ok end;
 await_batch(Ms, S) ->
     receive after ?AWAIT_MS -> ok end,
@@ -332,36 +336,36 @@ await_batch(Ms, S) ->
 %% may the agent look at patterns and counters. Each look needs the VM's lock for tracing, and
 %% whoever sets a pattern keeps that until all schedulers have been through a few turns. Where
 %% they copy, that takes seconds, and an agent that waits cannot give way.
--spec is_calm(#s{}) -> boolean().
-is_calm(#s{foreign = #foreign{known = all}}) ->
+-spec is_calm(#state{}) -> boolean().
+is_calm(#state{foreign = #foreign{known = all}}) ->
     true;
-is_calm(#s{foreign = #foreign{copies = N}, limits = #limits{memory = Max}}) ->
+is_calm(#state{foreign = #foreign{copies = N}, limits = #limits{memory = Max}}) ->
     [{memory, Bytes}, {total_heap_size, Words}] =
         process_info(self(), [memory, total_heap_size]),
     Waiting = Bytes - Words * erlang:system_info(wordsize),     % without the plan
     N =:= 0 andalso Waiting < Max div ?CALM_PART.
 
 %% Called with each lease, that is every second: begins a new count of copies.
--spec foreign_tick(#s{}) -> #s{}.
-foreign_tick(#s{foreign = F} = S) ->
-    S#s{foreign = F#foreign{copies = 0}}.
+-spec foreign_tick(#state{}) -> #state{}.
+foreign_tick(#state{foreign = F} = S) ->
+    S#state{foreign = F#foreign{copies = 0}}.
 
 %% ------------------------------------------------------------- the heir ----
 
 %% Starts the heir and exits. Nothing that the VM would wait for may come before the exit.
--spec give_way({atom(), mfa() | none}, #s{}) -> no_return().
+-spec give_way({atom(), mfa() | none}, #state{}) -> no_return().
 give_way(What, S) ->
     Agent = self(),
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     Heir = spawn(fun() -> heir(Agent, What, Queue, S) end),
-    element(1, S#s.sentry) ! {heir, Heir},
+    element(1, S#state.sentry) ! {heir, Heir},
     exit({moved, Heir}).
 
 %% The heir monitors what the agent had monitored. What other processes did for the agent ends,
 %% except for a change that is done: the daemon asks again, or gives it up.
 heir(Agent, {Kind, MFA} = What, Queue, S0) ->
     hide(),
-    process_setup(S0#s.limits),
+    process_setup(S0#state.limits),
     Ref = erlang:monitor(process, Agent),
     receive {'DOWN', Ref, process, Agent, _} -> ok end,
     true = register(kprof_agent, self()),
@@ -373,31 +377,32 @@ heir(Agent, {Kind, MFA} = What, Queue, S0) ->
     S = undo_change(answer_change(rates_end(S2))),
     heir_begins(What, Queue, S).
 
-inherited(Queue, #s{lease = Lease, sentry = {Sentry, _}, foreign = F, checks = Checks} = S0) ->
+inherited(Queue, #state{lease = Lease, sentry = {Sentry, _}, foreign = F, checks = Checks} = S0) ->
     S = count_dropped(Queue, 0, stacks_inherited(S0)),
     kprof_agent_sentry:inherited(Sentry),
-    S#s{lease = Lease#lease{monitor = erlang:monitor(process, Lease#lease.daemon),
-                            renewed_at = now_ms()},
-        sentry = {Sentry, erlang:monitor(process, Sentry)},
-        process_flags = #process_flags{},
-        sched_gc = #sched_gc{flags = S#s.sched_gc#sched_gc.flags, alone = unknown},
-        checks = Checks#checks{loading = undefined},
-        foreign = F#foreign{ceded = #{}, copies = 0, reported = #{}}}.
+    S#state{lease = Lease#lease{monitor = erlang:monitor(process, Lease#lease.daemon),
+                                renewed_at = now_ms()},
+            sentry = {Sentry, erlang:monitor(process, Sentry)},
+            process_flags = #process_flags{},
+            sched_gc = #sched_gc{flags = S#state.sched_gc#sched_gc.flags, alone = unknown},
+            checks = Checks#checks{loading = undefined},
+            foreign = F#foreign{ceded = #{}, copies = 0, reported = #{}}}.
 
-heir_begins(_, _, #s{leaving = true} = S) ->
+heir_begins(_, _, #state{leaving = true} = S) ->
     kprof_agent_server:finish(stopped_by_daemon, S);
-heir_begins(What, _, #s{state = paused} = S0) ->
+heir_begins(What, _, #state{state = paused} = S0) ->
     S = disarm(paused, S0),
-    kprof_agent_server:loop(report(What, ceded, count_begin(S#s.foreign#foreign.copying, S)));
+    kprof_agent_server:loop(report(What, ceded, count_begin(S#state.foreign#foreign.copying, S)));
 heir_begins({Kind, MFA}, Queue, S0) ->
     Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => now_ns()},
-    S1 = disarm({tripped, foreign}, S0#s{last_trip = Trip}),
-    S = count_begin(S1#s.foreign#foreign.copying, S1),
+    S1 = disarm({tripped, foreign}, S0#state{last_trip = Trip}),
+    S = count_begin(S1#state.foreign#foreign.copying, S1),
     kprof_agent_server:loop(notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue}, S)).
 
 %% The agent may have given way in the middle of a change, which nobody completes now: patterns
 %% of functions that were not in the plan go. A disarming is begun again.
-undo_change(#s{unfinished = {change, Put}, plan = Plan, hot = #hot{counters = Tiers} = H} = S) ->
+undo_change(#state{unfinished = {change, Put}, plan = Plan, hot = H} = S) ->
+    Tiers = H#hot.counters,
     New = [I || #item{mfa = MFA} = I <- Put, not lists:keymember(MFA, #item.mfa, Plan)],
     [pattern(legacy, MFA, false,
              case Kind =:= entry orelse is_map_key(MFA, Tiers) of
@@ -405,11 +410,11 @@ undo_change(#s{unfinished = {change, Put}, plan = Plan, hot = #hot{counters = Ti
                  false -> local
              end) || #item{mfa = MFA, kind = Kind} <- New],
     Left = maps:without([MFA || #item{mfa = MFA} <- New], Tiers),
-    S#s{unfinished = none, hot = H#hot{counters = Left}};
+    S#state{unfinished = none, hot = H#hot{counters = Left}};
 undo_change(S) ->
     S.
 
-answer_change(#s{changing = {_, Ref}} = S) ->
-    reply(Ref, ok, S#s{changing = undefined});
+answer_change(#state{changing = {_, Ref}} = S) ->
+    reply(Ref, ok, S#state{changing = undefined});
 answer_change(S) ->
     S.

@@ -35,26 +35,26 @@
 -define(OVER_AIM, 80).          % percent of the budget to be left in use
 
 %% Counters that are about to be set, for the sentry to take.
--spec counting([#item{}], #s{}) -> [{call_count, mfa()}].
+-spec counting([#item{}], #state{}) -> [{call_count, mfa()}].
 counting(Items, S) ->
     [{call_count, I#item.mfa} || I <- Items, to_be_counted(I, S)].
 
-to_be_counted(#item{mfa = MFA} = I, #s{session = Session, hot = #hot{counters = Tiers}} = S) ->
+to_be_counted(#item{mfa = MFA} = I, #state{session = Session, hot = #hot{counters = Tiers}} = S) ->
     is_counted(I) andalso not is_map_key(MFA, Tiers) andalso
         (kprof_agent_patterns:counter(Session, MFA) =:= false orelse
          lists:member(MFA, rated_by_us(S))).
 
-rated_by_us(#s{checks = #checks{rating = {_, _, Counted, _, _}}}) -> Counted;
+rated_by_us(#state{checks = #checks{rating = {_, _, Counted, _, _}}}) -> Counted;
 rated_by_us(_) -> [].
 
 is_counted(#item{kind = tier, gone = false, spec = [_ | _]}) -> true;
 is_counted(_) -> false.
 
 %% Arms a tier's function for the first time, with a counter unless somebody else has one.
--spec arm_tier(#item{}, #s{}) -> {Failed :: [{mfa(), term()}], #s{}}.
-arm_tier(#item{mfa = MFA} = I, #s{session = Session, hot = #hot{counters = Tiers} = H} = S) ->
+-spec arm_tier(#item{}, #state{}) -> {Failed :: [{mfa(), term()}], #state{}}.
+arm_tier(#item{mfa = MFA} = I, #state{session = Session, hot = #hot{counters = Tiers} = H} = S) ->
     {How, S1} = case to_be_counted(I, S) of
-                    true -> {counted, S#s{hot = H#hot{counters = Tiers#{MFA => {0, 0}}}}};
+                    true -> {counted, S#state{hot = H#hot{counters = Tiers#{MFA => {0, 0}}}}};
                     false -> {local, S}
                 end,
     Spec = armed_spec(I, S1),
@@ -65,8 +65,8 @@ arm_tier(#item{mfa = MFA} = I, #s{session = Session, hot = #hot{counters = Tiers
 
 %% Sets the counters of what is armed now, and no others: after a change of the plan, of a
 %% match spec or of code.
--spec count_tiers(#s{}) -> #s{}.
-count_tiers(#s{state = armed, plan = Plan, hot = #hot{counters = Tiers}} = S) ->
+-spec count_tiers(#state{}) -> #state{}.
+count_tiers(#state{state = armed, plan = Plan, hot = #hot{counters = Tiers}} = S) ->
     Armed = maps:from_list([{MFA, []} || #item{mfa = MFA} = I <- Plan, is_counted(I)]),
     case maps:keys(Armed) =:= maps:keys(Tiers) of
         true -> report_uncounted([], S);
@@ -76,34 +76,34 @@ count_tiers(S) ->
     S.
 
 %% A function that was in a tier and is an entry now has the entry's counter.
-count_tiers(Armed, #s{session = Session, plan = Plan, hot = #hot{counters = Tiers} = H} = S0) ->
+count_tiers(Armed, #state{session = Session, plan = Plan, hot = #hot{counters = Tiers} = H} = S0) ->
     Entries = entries(Plan),
     [kprof_agent_patterns:count(Session, MFA, false)
      || MFA <- maps:keys(Tiers), not is_map_key(MFA, Armed), not lists:member(MFA, Entries)],
     Kept = maps:with(maps:keys(Armed), Tiers),
-    S = S0#s{hot = H#hot{counters = Kept}},
+    S = S0#state{hot = H#hot{counters = Kept}},
     New = counting(Plan, S),
     New =:= [] andalso map_size(Kept) =:= map_size(Tiers) orelse kprof_agent_sentry:own(New, S),
     [kprof_agent_patterns:count(Session, MFA, true) || {_, MFA} <- New],
     All = lists:foldl(fun({_, MFA}, Acc) -> Acc#{MFA => {0, 0}} end, Kept, New),
     Others = [MFA || MFA <- maps:keys(Armed) -- maps:keys(All),
                      is_integer(kprof_agent_patterns:counter(Session, MFA))],
-    report_uncounted(lists:sort(Others), S#s{hot = H#hot{counters = All}}).
+    report_uncounted(lists:sort(Others), S#state{hot = H#hot{counters = All}}).
 
 %% Notifies the daemon of functions that somebody else counts, each time that they change.
-report_uncounted(Same, #s{hot = #hot{uncounted = Same}} = S) ->
+report_uncounted(Same, #state{hot = #hot{uncounted = Same}} = S) ->
     S;
-report_uncounted([], #s{hot = H} = S) ->
-    S#s{hot = H#hot{uncounted = []}};
-report_uncounted(Now, #s{hot = H} = S) ->
+report_uncounted([], #state{hot = H} = S) ->
+    S#state{hot = H#hot{uncounted = []}};
+report_uncounted(Now, #state{hot = H} = S) ->
     Notice = {kprof_notice, uncounted, lists:sublist(Now, ?NEIGHBOURS), length(Now)},
-    notice(Notice, S#s{hot = H#hot{uncounted = Now}}).
+    notice(Notice, S#state{hot = H#hot{uncounted = Now}}).
 
 %% A counter that has gone is left out, and count_tiers/1 sets it again. A counter that has
 %% fallen was reset by somebody else.
--spec read_tiers(#s{}) -> #s{}.
-read_tiers(#s{session = Session, hot = #hot{counters = Tiers} = H} = S) ->
-    S#s{hot = maps:fold(
+-spec read_tiers(#state{}) -> #state{}.
+read_tiers(#state{session = Session, hot = #hot{counters = Tiers} = H} = S) ->
+    S#state{hot = maps:fold(
                 fun(MFA, {Base, Last}, Acc) ->
                         case kprof_agent_patterns:counter(Session, MFA) of
                             N when is_integer(N), N >= Last ->
@@ -123,22 +123,22 @@ tier_read(MFA, Now, More, #hot{counters = Tiers, calls = Calls, unsent = Unsent}
 
 %% Sends what has been counted since the last time, as it was read last: calls of each function
 %% of a tier, and of all entries, while they were armed.
--spec send_counts(#s{}) -> #s{}.
-send_counts(#s{hot = #hot{unsent = Unsent, sent_entries = Sent} = H} = S) ->
+-spec send_counts(#state{}) -> #state{}.
+send_counts(#state{hot = #hot{unsent = Unsent, sent_entries = Sent} = H} = S) ->
     Entries = entry_calls(S) - unarmed(S),
     case max(0, Entries - Sent) of
         0 when map_size(Unsent) =:= 0 ->
             S;
         More ->
             Notice = {kprof_notice, calls, maps:to_list(Unsent), More},
-            notice(Notice, S#s{hot = H#hot{unsent = #{}, sent_entries = Entries}})
+            notice(Notice, S#state{hot = H#hot{unsent = #{}, sent_entries = Entries}})
     end.
 
 %% ------------------------------------------------------- what is too hot ----
 
 %% With each tick, so that it does not depend on the daemon.
--spec check_rates(#s{}) -> #s{}.
-check_rates(#s{state = armed, limits = #limits{function_rate = One, total_rate = All}} = S)
+-spec check_rates(#state{}) -> #state{}.
+check_rates(#state{state = armed, limits = #limits{function_rate = One, total_rate = All}} = S)
   when One =/= infinity; All =/= infinity ->
     case is_calm(S) of
         true ->
@@ -150,16 +150,16 @@ check_rates(#s{state = armed, limits = #limits{function_rate = One, total_rate =
 check_rates(S) ->
     S.
 
--spec window_begin(#s{}) -> #s{}.
-window_begin(#s{hot = #hot{counters = Tiers} = H, entry_calls = #entry_calls{read = Read}} = S) ->
-    S#s{hot = H#hot{window = {now_ms(), Read},
-                    counters = maps:map(fun(_, {_, Last}) -> {Last, Last} end, Tiers)}}.
+-spec window_begin(#state{}) -> #state{}.
+window_begin(#state{hot = #hot{counters = Tiers} = H, entry_calls = Calls} = S) ->
+    S#state{hot = H#hot{window = {now_ms(), Calls#entry_calls.read},
+                        counters = maps:map(fun(_, {_, Last}) -> {Last, Last} end, Tiers)}}.
 
 %% Compares the counters as just read with the limits: one function as soon as it has had the
 %% calls of a second, all of them at the end of each second.
--spec judge_rates(#s{}) -> #s{}.
-judge_rates(#s{state = armed, hot = #hot{window = {Since, _}},
-               limits = #limits{function_rate = Limit}} = S) ->
+-spec judge_rates(#state{}) -> #state{}.
+judge_rates(#state{state = armed, hot = #hot{window = {Since, _}},
+                   limits = #limits{function_rate = Limit}} = S) ->
     Ms = max(1, now_ms() - Since),
     {Entries, Tiers} = window_calls(S),
     IsHot = fun({_, N}) -> is_over(N, max(Ms, ?WINDOW_MS), Limit) end,
@@ -178,24 +178,24 @@ judge_rates(S) ->
     S.
 
 trip(Reason, S) ->
-    kprof_agent_events:trip(Reason, kprof_agent_status:waiting(S), S).
+    kprof_agent_events:trip(Reason, kprof_agent_server:waiting(S), S).
 
 %% {Entries, Tiers}, [{MFA, Calls}] each.
-window_calls(#s{hot = #hot{window = {_, Then}, counters = Tiers},
-                entry_calls = #entry_calls{read = Read}}) ->
+window_calls(#state{hot = #hot{window = {_, Then}, counters = Tiers},
+                    entry_calls = #entry_calls{read = Read}}) ->
     {[{MFA, max(0, N - maps:get(MFA, Then, N))} || {MFA, N} <- maps:to_list(Read)],
      [{MFA, Last - Base} || {MFA, {Base, Last}} <- maps:to_list(Tiers)]}.
 
-judge_all(Entries, Tiers, Ms, #s{hot = #hot{over = Over} = H,
-                                 limits = #limits{total_rate = Limit}} = S0) ->
+judge_all(Entries, Tiers, Ms, #state{hot = #hot{over = Over} = H,
+                                     limits = #limits{total_rate = Limit}} = S0) ->
     ForEntries = calls_of(Entries),
     All = ForEntries + calls_of(Tiers),
-    S = S0#s{hot = H#hot{over = 0}},
+    S = S0#state{hot = H#hot{over = 0}},
     case is_over(All, Ms, Limit) of
         false ->
             S;
         true when Over + 1 < ?OVER_WINDOWS ->
-            S0#s{hot = H#hot{over = Over + 1}};
+            S0#state{hot = H#hot{over = Over + 1}};
         true ->
             case is_over(ForEntries, Ms, Limit) of
                 true -> trip({budget, entries, a_second(ForEntries, Ms)}, S);
@@ -205,7 +205,7 @@ judge_all(Entries, Tiers, Ms, #s{hot = #hot{over = Over} = H,
 
 %% The hottest first, until the rest leaves some room for events.
 disarm_hottest([{_, N} = Hottest | Tiers], All, Ms,
-               #s{limits = #limits{total_rate = Limit}} = S) when N > 0 ->
+               #state{limits = #limits{total_rate = Limit}} = S) when N > 0 ->
     case is_over(All, Ms, Limit * ?OVER_AIM div 100) of
         true -> disarm_hottest(Tiers, All - N, Ms, disarm_one(budget, Hottest, Ms, S));
         false -> S
@@ -223,12 +223,12 @@ a_second(N, Ms) ->
     N * 1000 div Ms.
 
 %% Disarms one function for good: until another tiers.conf arms it.
-disarm_one(Limit, {MFA, N}, Ms, #s{session = Session, plan = Plan, hot = H, events = E} = S0) ->
+disarm_one(Limit, {MFA, N}, Ms, #state{session = Session, plan = Plan, hot = H, events = E} = S0) ->
     pattern(Session, MFA, false, counted),
     I = lists:keyfind(MFA, #item.mfa, Plan),
-    S = S0#s{plan = lists:keyreplace(MFA, #item.mfa, Plan, I#item{spec = false}),
-             hot = H#hot{counters = maps:remove(MFA, H#hot.counters)},
-             events = E#events{value_sizes = maps:remove(MFA, E#events.value_sizes)}},
+    S = S0#state{plan = lists:keyreplace(MFA, #item.mfa, Plan, I#item{spec = false}),
+                 hot = H#hot{counters = maps:remove(MFA, H#hot.counters)},
+                 events = E#events{value_sizes = maps:remove(MFA, E#events.value_sizes)}},
     kprof_agent_sentry:own([], S),
     notice({kprof_notice, Limit, MFA, a_second(N, Ms)}, S).
 
@@ -236,10 +236,10 @@ disarm_one(Limit, {MFA, N}, Ms, #s{session = Session, plan = Plan, hot = H, even
 
 %% Takes the counters of disarmed tiers in a session, while entries are still counted. Nobody
 %% else has counters there, so all of a module go at once unless it has an entry.
--spec uncount_tiers(#s{}) -> #s{}.
-uncount_tiers(#s{leaving = false, session = Session, hot = #hot{counters = Tiers}} = S0)
+-spec uncount_tiers(#state{}) -> #state{}.
+uncount_tiers(#state{leaving = false, session = Session, hot = #hot{counters = Tiers}} = S0)
   when Session =/= legacy ->
-    WithEntries = [M || {M, _, _} <- entries(S0#s.plan)],
+    WithEntries = [M || {M, _, _} <- entries(S0#state.plan)],
     ByModule = maps:groups_from_list(fun({M, _, _}) -> M end, maps:keys(Tiers)),
     S = maps:fold(fun(M, MFAs, S1) ->
                           What = case lists:member(M, WithEntries) of
@@ -253,18 +253,18 @@ uncount_tiers(#s{leaving = false, session = Session, hot = #hot{counters = Tiers
 uncount_tiers(S) ->
     no_counters(S).             % the session goes as a whole
 
-no_counters(#s{hot = H} = S) ->
-    S#s{hot = H#hot{counters = #{}}}.
+no_counters(#state{hot = H} = S) ->
+    S#state{hot = H#hot{counters = #{}}}.
 
 %% {What, How} of trace_pattern: the match specs to be taken, with the counters that go along.
--spec with_counters([mfa() | {module(), '_', '_'}], [mfa()], #s{}) ->
+-spec with_counters([mfa() | {module(), '_', '_'}], [mfa()], #state{}) ->
           [{mfa() | {module(), '_', '_'}, local | counted | call_count}].
-with_counters([{M, '_', '_'} = All], MFAs, #s{session = Session,
-                                              hot = #hot{counters = Tiers}}) ->
+with_counters([{M, '_', '_'} = All], MFAs, #state{session = Session,
+                                                  hot = #hot{counters = Tiers}}) ->
     case [F || {F, A} <- functions(M), not is_map_key({M, F, A}, Tiers),
                is_integer(kprof_agent_patterns:counter(Session, {M, F, A}))] of
         [] -> [{All, counted}];
         _ -> [{All, local} | [{MFA, call_count} || MFA <- MFAs, is_map_key(MFA, Tiers)]]
     end;
-with_counters(MFAs, _, #s{hot = #hot{counters = Tiers}}) ->
+with_counters(MFAs, _, #state{hot = #hot{counters = Tiers}}) ->
     [{MFA, case is_map_key(MFA, Tiers) of true -> counted; false -> local end} || MFA <- MFAs].

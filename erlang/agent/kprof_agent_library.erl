@@ -12,13 +12,13 @@
 
 -import(kprof_injected, [now_ms/0, spawn_monitored/3]).
 
+-include_lib("kernel/include/file.hrl").
+
 -define(LOAD_MS, 5000).         % all of it; less than a step of kprofd
 -define(SLOTS, 32).             % directories of this many nodes in one place at the same moment
 -define(LEFT_S, 60).            % what is older was left by a node that was killed meanwhile
 -define(NAME, "kprofd-probe.").
 -define(FILE_NAME, "kprof_probe.so").
-
--include_lib("kernel/include/file.hrl").
 
 %% Is a library of this kind, such as x86_64 and gnu, one for this node?
 -spec library_accepts(binary(), binary()) -> ok | {error, binary()}.

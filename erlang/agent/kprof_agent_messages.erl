@@ -1,4 +1,5 @@
-%% kprof_agent_messages - how long messages wait in mailboxes: the agent's part.
+%% kprof_agent_messages - how long messages wait in mailboxes: the agent's part; and
+%% tokens, which are taken before it leaves.
 %%
 %% The native probe is the node's system tracer then, and tokens that entries give ask for its
 %% events. The VM allows one system tracer; a tracer module is shown messages in place, where
@@ -7,15 +8,19 @@
 %% it is, is checked twice a second.
 -module(kprof_agent_messages).
 
--export([messages_begin/1, messages_end/1, leave_system_tracer/0, messages_settle/1,
-         armed_spec/2, receiver_names/3]).
+-export([messages_begin/1, messages_end/1, leave_system_tracer/0, messages_settle/1, armed_spec/2,
+         receiver_names/3, take_tokens/1]).
 
--import(kprof_agent_arming, [set_patterns/2]).
+-import(kprof_agent_arming, [by_kind/1, set_patterns/2]).
 -import(kprof_agent_events, [notice/2]).
--import(kprof_agent_sched_gc, [tiers_first/1, with_flags/2]).
+-import(kprof_agent_flags, [tiers_first/1, with_flags/2]).
+-import(kprof_agent_patterns, [is_others_now/2, pattern/3]).
 -import(kprof_injected, [process_began/2, spawn_labelled/3]).
 
 -include("kprof_agent.hrl").
+
+-define(LEAVE_MS, 300).         % for processes to run into a pattern that takes their token
+-define(LEAVE_FUNCTIONS, 50).   % such patterns: setting each takes some ms
 
 %% OTP 25 declares no system tracers that are modules.
 -dialyzer({nowarn_function, [messages_begin/1, leave_system_tracer/0]}).
@@ -23,8 +28,8 @@
 -define(NAMES_MAX, 200).        % processes asked for at once
 
 %% From here on tokens may ask for events of messages.
--spec messages_begin(#s{}) -> #s{}.
-messages_begin(#s{messages = #messages{wanted = true}, probe = native} = S) ->
+-spec messages_begin(#state{}) -> #state{}.
+messages_begin(#state{messages = #messages{wanted = true}, probe = native} = S) ->
     Ours = kprof_probe:tracer(),
     case seq_trace:get_system_tracer() of
         Ours -> use_state(on, S);
@@ -46,17 +51,17 @@ take_system_tracer(Ours) ->
         error:badarg -> off
     end.
 
-use_state(State, #s{messages = #messages{state = State}} = S) ->
+use_state(State, #state{messages = #messages{state = State}} = S) ->
     S;
-use_state(State, #s{messages = #messages{asked = Asked} = M} = S) ->
+use_state(State, #state{messages = #messages{asked = Asked} = M} = S) ->
     notice(
       {kprof_notice, messages, State, 0},
-      S#s{messages = M#messages{state = State, asked = Asked orelse State =:= on}}).
+      S#state{messages = M#messages{state = State, asked = Asked orelse State =:= on}}).
 
--spec messages_end(#s{}) -> #s{}.
-messages_end(#s{messages = #messages{state = State} = M} = S) ->
+-spec messages_end(#state{}) -> #state{}.
+messages_end(#state{messages = #messages{state = State} = M} = S) ->
     _ = State =:= on andalso leave_system_tracer(),
-    S#s{messages = M#messages{state = off}}.
+    S#state{messages = M#messages{state = off}}.
 
 %% Gives the node's system tracer up, if it is ours. The sentry calls this, too.
 -spec leave_system_tracer() -> term().
@@ -67,13 +72,13 @@ leave_system_tracer() ->
     end.
 
 %% While armed: the wish or the system tracer may have changed.
--spec messages_settle(#s{}) -> #s{}.
-messages_settle(#s{state = armed, messages = #messages{wanted = true, state = Was}} = S) ->
+-spec messages_settle(#state{}) -> #state{}.
+messages_settle(#state{state = armed, messages = #messages{wanted = true, state = Was}} = S) ->
     case messages_begin(S) of
-        #s{messages = #messages{state = Was}} = S1 -> S1;
+        #state{messages = #messages{state = Was}} = S1 -> S1;
         S1 -> set_all_patterns(S1)
     end;
-messages_settle(#s{state = armed, messages = #messages{state = Was}} = S) when Was =/= off ->
+messages_settle(#state{state = armed, messages = #messages{state = Was}} = S) when Was =/= off ->
     S1 = set_all_patterns(use_state(off, S)),
     leave_system_tracer(),
     S1;
@@ -87,11 +92,12 @@ set_all_patterns(S) ->
 %% The match spec to arm: clauses of an entry that give a token make it ask for events of its
 %% messages. When these events are not ours any more, older tokens stop asking at the next
 %% traced call.
--spec armed_spec(#item{}, #s{}) -> [tuple()] | false.
-armed_spec(#item{kind = entry, spec = [_ | _] = Spec}, #s{messages = #messages{state = on}} = S) ->
+-spec armed_spec(#item{}, #state{}) -> [tuple()] | false.
+armed_spec(#item{kind = entry, spec = [_ | _] = Spec},
+           #state{messages = #messages{state = on}} = S) ->
     with_flags([asking(Clause) || Clause <- Spec], S);
 armed_spec(#item{spec = [_ | _] = Spec},
-           #s{messages = #messages{asked = true, wanted = Wanted, state = State}} = S)
+           #state{messages = #messages{asked = true, wanted = Wanted, state = State}} = S)
   when not Wanted; is_tuple(State) ->
     NotAsking = [{Head, Guards, Actions ++ [asks(false)]} || {Head, Guards, Actions} <- Spec],
     with_flags(NotAsking, S);
@@ -116,7 +122,7 @@ gives_token(_) -> false.
 
 %% Replies with the names of [{Number, Serial}], in that order. Another process asks for them,
 %% because the answer of a busy process takes long.
--spec receiver_names([{non_neg_integer(), non_neg_integer()}], reference(), #s{}) -> #s{}.
+-spec receiver_names([{non_neg_integer(), non_neg_integer()}], reference(), #state{}) -> #state{}.
 receiver_names(Pids, Ref, S) ->
     Agent = self(),
     spawn_labelled(
@@ -135,3 +141,32 @@ receiver({Number, Serial}) ->
         [{_, []}, {_, MFA}] -> MFA;
         [{_, Name} | _] -> Name
     end.
+
+%% --------------------------------------------------------- tokens at the end ----
+
+%% Tokens that ask for events of messages would go on asking, and the next system tracer,
+%% whoever sets it, would be sent the messages. So the tokens are taken from processes that call one
+%% of our functions. A process that waits keeps its token: nothing in the VM takes that but
+%% seq_trace:reset_trace(), which takes everybody's. A node that was in trouble is left alone.
+-spec take_tokens(#state{}) -> #state{}.
+take_tokens(#state{messages = #messages{asked = true}, state = State} = S)
+  when State =:= armed; State =:= paused ->
+    Takers = lists:sublist(takers(S), ?LEAVE_FUNCTIONS),
+    kprof_agent_sentry:own(kprof_agent_sentry:patterns(Takers), S),
+    patterns(Takers, ?TAKE_TOKEN, S),
+    receive after ?LEAVE_MS -> ok end,
+    State =:= paused andalso patterns(Takers, false, S),
+    kprof_agent_sentry:own([], S),
+    S;
+take_tokens(S) ->
+    S.
+
+takers(#state{state = State, plan = Plan} = S) ->
+    {Entries, Tiers} = by_kind(
+                         [I || I <- Plan, not I#item.gone,
+                               State =:= armed orelse
+                                   not is_others_now(I, S)]),
+    Entries ++ Tiers.
+
+patterns(Items, Spec, #state{session = Session}) ->
+    [pattern(Session, I#item.mfa, Spec) || I <- Items].

@@ -2,8 +2,8 @@
 %% session (OTP 27 and later), or legacy tracing, where the node has one tracer.
 -module(kprof_agent_patterns).
 
--export([session_new/2, tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3,
-         pattern/4, count/3, is_watched/2, counter/2, traced/2]).
+-export([session_new/2, tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3, pattern/4,
+         count/3, is_watched/2, counter/2, traced/2]).
 
 -import(kprof_agent_intact, [trace_info/3]).
 
@@ -14,8 +14,8 @@
 session_new(legacy, _) -> legacy;
 session_new(_, Tracer) -> trace:session_create(kprofd, Tracer, []).
 
--spec tracer(#s{}) -> kprof_flagger:tracer().
-tracer(#s{probe = native}) -> kprof_probe:tracer();
+-spec tracer(#state{}) -> kprof_flagger:tracer().
+tracer(#state{probe = native}) -> kprof_probe:tracer();
 tracer(_) -> self().
 
 %% On OTP 25 and 26 everybody shares one tracer for new processes.
@@ -29,19 +29,19 @@ foreign_tracing(_) ->
     false.
 
 %% Returns the functions that somebody else traces, and that we do not.
--spec taken([mfa()], #s{}) -> [mfa()].
+-spec taken([mfa()], #state{}) -> [mfa()].
 taken(MFAs, S) ->
-    [MFA || MFA <- MFAs, somebody_elses(S#s.session, MFA, S)].
+    [MFA || MFA <- MFAs, somebody_elses(S#state.session, MFA, S)].
 
 somebody_elses(legacy, MFA, S) ->
-    not lists:keymember(MFA, #item.mfa, S#s.plan) andalso
+    not lists:keymember(MFA, #item.mfa, S#state.plan) andalso
         has_any([traced, meta, call_count], MFA);
 somebody_elses(_, _, _) ->
     false.
 
 %% While our tracing is off, somebody else may trace a function of our plan.
--spec is_others_now(#item{}, #s{}) -> boolean().
-is_others_now(#item{mfa = MFA}, #s{session = legacy}) ->
+-spec is_others_now(#item{}, #state{}) -> boolean().
+is_others_now(#item{mfa = MFA}, #state{session = legacy}) ->
     has_any([traced, meta], MFA);
 is_others_now(_, _) ->
     false.

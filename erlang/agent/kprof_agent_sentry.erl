@@ -114,27 +114,28 @@ alive() ->
         Sentry -> Sentry ! alive
     end.
 
-%% Called between any two other steps that may take long. What the agent takes back last takes longest.
--spec alive(#s{}) -> term().
-alive(#s{leaving = true, lease = #lease{ms = Ms}} = S) -> alive(Ms + ?CLEAR_MS, S);
-alive(#s{lease = #lease{ms = Ms}} = S) -> alive(Ms, S).
+%% Called between any two other steps that may take long. What is taken back last takes longest.
+-spec alive(#state{}) -> term().
+alive(#state{leaving = true, lease = #lease{ms = Ms}} = S) -> alive(Ms + ?CLEAR_MS, S);
+alive(#state{lease = #lease{ms = Ms}} = S) -> alive(Ms, S).
 
-alive(Ms, #s{sentry = {Sentry, _}}) ->
+alive(Ms, #state{sentry = {Sentry, _}}) ->
     Sentry ! {alive, Ms}.
 
 %% Tells the sentry what is ours, and More that is about to be: before it is set.
--spec own([{atom(), mfa()} | flags], #s{}) -> term().
-own(More, #s{checks = Checks, hot = Hot, code = Code, process_flags = Flags} = S) ->
+-spec own([{atom(), mfa()} | flags], #state{}) -> term().
+own(More, #state{checks = Checks, hot = Hot, code = Code, process_flags = Flags} = S) ->
     Rated = case Checks#checks.rating of
                 undefined -> [];
                 {_, _, Counted, _, _} -> [{call_count, MFA} || MFA <- Counted]
             end,
-    Plan = [P || P <- patterns(S#s.plan),
+    Plan = [P || P <- patterns(S#state.plan),
                  not is_resting(S) orelse element(1, P) =:= call_count],
-    Tiers = [{call_count, MFA} || MFA <- maps:keys(Hot#hot.counters) ++ kprof_agent_foreign:counted(S)],
+    Tiers = [{call_count, MFA}
+             || MFA <- maps:keys(Hot#hot.counters) ++ kprof_agent_foreign:counted(S)],
     Watch = [{meta, MFA} || MFA <- Code#code.watched],
     AnyFlags = [flags || Flags#process_flags.set =/= []],
-    element(1, S#s.sentry) ! {own, More ++ Rated ++ Plan ++ Tiers ++ Watch ++ AnyFlags}.
+    element(1, S#state.sentry) ! {own, More ++ Rated ++ Plan ++ Tiers ++ Watch ++ AnyFlags}.
 
 -spec patterns([#item{}]) -> [{local | call_count, mfa()}].
 patterns(Plan) ->

@@ -2,31 +2,29 @@
 %% events, and takes back what it armed when it ends.
 -module(kprof_agent_server).
 
--export([init/3, process_setup/1, loop/1, tick/0, lease/1, reply/3, finish/2]).
+-export([init/3, process_setup/1, loop/1, tick/0, lease/1, reply/3, finish/2, summary/1,
+         state_msg/1, waiting/1]).
 
--import(kprof_agent_arming, [answer_lease/1, arm_plan/2, change_plan/3, count_entries/2, disarm/2,
-         items/1, read_counters/1, rearm/1, reply_to_change/2, respec/3, respec_tiers/2]).
+-import(kprof_agent_arming, [answer_lease/1, arm_plan/2, change_plan/3, count_entries/2,
+         counters_now/1, disarm/2, entry_calls/1, items/1, read_counters/1, rearm/1,
+         reply_to_change/2, respec/3, respec_tiers/2, unarmed/1]).
 -import(kprof_agent_checks, [load_end/1, rates_end/1]).
--import(kprof_agent_code, [use_modules/2]).
 -import(kprof_agent_cost, [cost_tick/1, count_switches/1]).
 -import(kprof_agent_events, [add_busy/3, check_limits/1, drop_rest/2, flush_unsent/1, gather/4,
          notice/2, over_limit/3, send_batch/5]).
+-import(kprof_agent_flags, [add_flags/2, flags_end/1, monitor_stop/1, sweep_stop/1, tracers_seen/4,
+         use_flags/2, walk_down/3, walk_progress/3]).
 -import(kprof_agent_foreign, [count_end/1, foreign_tick/1, is_calm/1, may_resume/1,
          patterns_set/2]).
 -import(kprof_agent_hot, [check_rates/1, count_tiers/1, judge_rates/1, send_counts/1]).
--import(kprof_agent_intact, [check_intact/1, put_back_disarmed/1, session_check/1]).
+-import(kprof_agent_intact, [check_intact/1, put_back_disarmed/1, session_check/1, use_modules/2]).
 -import(kprof_agent_library, [library_accepts/2]).
--import(kprof_agent_messages, [messages_settle/1, receiver_names/3]).
+-import(kprof_agent_messages, [messages_settle/1, receiver_names/3, take_tokens/1]).
 -import(kprof_agent_patterns, [foreign_tracing/1]).
--import(kprof_agent_process_flags, [flags_end/1, walk_down/3, walk_progress/3]).
 -import(kprof_agent_rings, [drain_now/1, hand_over_rings/2, probe_start/4]).
--import(kprof_agent_sched_gc, [add_flags/2, monitor_stop/1, sweep_stop/1, tracers_seen/4,
-         use_flags/2]).
 -import(kprof_agent_sentry, [sentry_start/3]).
 -import(kprof_agent_stacks, [sampler_down/1, stacks_answer/3, stacks_due/1, stacks_next/3,
          stacks_of/3, stacks_settle/1, stacks_stop/1, stacks_use/2, waits_asked/2, waits_for/4]).
--import(kprof_agent_status, [state_msg/1]).
--import(kprof_agent_tokens, [take_tokens/1]).
 -import(kprof_injected, [hide/0, now_ms/0, now_ns/0, session_new/1]).
 -import(kprof_vm_bugs, [gc_shared/0, queue_data/0]).
 -import(kprof_word, [word_advance/1, word_begin/1, word_found/0]).
@@ -51,9 +49,9 @@ init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
         Why -> exit(Why)
     end,
     S0 = new_state(Daemon, Session, Opts),
-    process_setup(S0#s.limits),
-    S = kprof_agent_code:watch(S0),
-    S1 = S#s{word = S#s.word#word{clock = word_begin(Word)}},
+    process_setup(S0#state.limits),
+    S = kprof_agent_intact:watch(S0),
+    S1 = S#state{word = S#state.word#word{clock = word_begin(Word)}},
     logger:notice("kprofd attached: ~ts (kprof_agent:stop() ends it)", [Who]),
     Starter ! {self(), {ok, self(), hello(S1)}},
     tick(),
@@ -63,13 +61,13 @@ new_state(Daemon, Session, #{who := Who, lease_ms := LeaseMs, max_queue := MaxQu
                              max_memory := MaxMemory, max_age_ms := MaxAge}) ->
     Found = word_found(),
     Now = now_ms(),
-    #s{lease = #lease{daemon = Daemon, monitor = erlang:monitor(process, Daemon), who = Who,
-                      since = erlang:system_time(second), ms = LeaseMs, renewed_at = Now},
-       limits = #limits{queue = MaxQueue, memory = MaxMemory, age_ns = MaxAge * 1000000},
-       sentry = sentry_start(Session, Found, LeaseMs),
-       session = Session,
-       word = #word{found = Found},
-       foreign = #foreign{known = case Session of legacy -> #{}; _ -> all end}}.
+    #state{lease = #lease{daemon = Daemon, monitor = erlang:monitor(process, Daemon), who = Who,
+                          since = erlang:system_time(second), ms = LeaseMs, renewed_at = Now},
+           limits = #limits{queue = MaxQueue, memory = MaxMemory, age_ns = MaxAge * 1000000},
+           sentry = sentry_start(Session, Found, LeaseMs),
+           session = Session,
+           word = #word{found = Found},
+           foreign = #foreign{known = case Session of legacy -> #{}; _ -> all end}}.
 
 -spec process_setup(#limits{}) -> term().
 process_setup(Limits) ->
@@ -89,7 +87,7 @@ heap_limit(#limits{memory = Bytes}) ->
     queue_data() =:= on_heap andalso
         process_flag(max_heap_size, #{size => Words, kill => true, error_logger => true}).
 
-hello(#s{session = Session}) ->
+hello(#state{session = Session}) ->
     #{protocol => ?PROTOCOL,
       node => node(),
       otp => erlang:system_info(otp_release),
@@ -99,11 +97,11 @@ hello(#s{session = Session}) ->
 
 %% ----------------------------------------------------------------- loop ----
 
--spec loop(#s{}) -> no_return().
-loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryRef}} = S) ->
+-spec loop(#state{}) -> no_return().
+loop(#state{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryRef}} = S) ->
     receive
         ?CODE_CHANGED(At) ->
-            loop(kprof_agent_code:recheck(kprof_agent_code:micros(At), S));
+            loop(kprof_agent_intact:recheck(kprof_agent_intact:micros(At), S));
         ?PATTERN_SET(Args) ->
             loop(patterns_set(Args, S));
         Ev when element(1, Ev) =:= trace_ts ->
@@ -125,15 +123,15 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
             loop(stacks_answer(Ref, Message, S));
         {waits, Ref, Asked, Found} when is_integer(Asked) ->
             loop(reply(Ref, Found, waits_asked(Asked, S)));
-        {timeout, Timer, stacks} when Timer =:= element(1, S#s.stacks#stacks.due) ->
+        {timeout, Timer, stacks} when Timer =:= element(1, S#state.stacks#stacks.due) ->
             loop(stacks_due(S));
-        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.stacks#stacks.sampler) ->
+        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#state.stacks#stacks.sampler) ->
             loop(sampler_down(S));
         {'DOWN', SentryRef, process, _, _} ->
             loop(new_sentry(S));
-        {trace_delivered, _, Delivered} when Delivered =:= element(1, S#s.changing) ->
-            {_, Ref} = S#s.changing,
-            loop(reply(Ref, ok, S#s{changing = undefined}));
+        {trace_delivered, _, Delivered} when Delivered =:= element(1, S#state.changing) ->
+            {_, Ref} = S#state.changing,
+            loop(reply(Ref, ok, S#state{changing = undefined}));
         {loaded, Ref, Tried} ->
             loop(kprof_agent_checks:loaded(Ref, Tried, S));
         {rated, Ref, Loops} ->
@@ -149,7 +147,7 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
         {'DOWN', _, process, Pid, Reason} ->
             loop(walk_down(Pid, Reason, S));
         {kprof_agent, status, From, Ref} ->
-            From ! {Ref, kprof_agent_status:summary(S)},
+            From ! {Ref, summary(S)},
             loop(S);
         {kprof_agent, stop, From, Ref} ->
             From ! {Ref, ok},
@@ -160,7 +158,7 @@ loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryR
 
 %% What was sent while the connection was set up has no token. Before the daemon counts requests in
 %% flight it has to know of them.
-connected(Node, #s{state = armed, probe = Probe} = S0) ->
+connected(Node, #state{state = armed, probe = Probe} = S0) ->
     S = case Probe of
             native -> drain_now(S0);
             relay -> S0
@@ -179,11 +177,11 @@ on_tick(S0) ->
     S2 = stacks_settle(lease(messages_settle(S1))),
     cost_tick(check_rates(S2)).
 
-word_tick(#s{word = #word{clock = Clock} = Word} = S) ->
-    S#s{word = Word#word{clock = word_advance(Clock)}}.
+word_tick(#state{word = #word{clock = Clock} = Word} = S) ->
+    S#state{word = Word#word{clock = word_advance(Clock)}}.
 
 %% A renewal may wait behind the tick that looks for it, if the agent was at work for long.
--spec lease(#s{}) -> #s{}.
+-spec lease(#state{}) -> #state{}.
 lease(S0) ->
     S = case is_expired(S0) of
             true -> answer_lease(S0);
@@ -194,21 +192,21 @@ lease(S0) ->
         false -> S
     end.
 
-is_expired(#s{lease = #lease{renewed_at = At, ms = Ms}}) ->
+is_expired(#state{lease = #lease{renewed_at = At, ms = Ms}}) ->
     now_ms() - At > Ms.
 
-renewed(#s{lease = Lease} = S) ->
-    S#s{lease = Lease#lease{renewed_at = now_ms()}}.
+renewed(#state{lease = Lease} = S) ->
+    S#state{lease = Lease#lease{renewed_at = now_ms()}}.
 
-new_sentry(#s{session = Session, word = #word{found = Found}, lease = #lease{ms = Ms}} = S0) ->
-    S = S0#s{sentry = sentry_start(Session, Found, Ms)},
+new_sentry(#state{session = Session, word = #word{found = Found}, lease = #lease{ms = Ms}} = S0) ->
+    S = S0#state{sentry = sentry_start(Session, Found, Ms)},
     kprof_agent_sentry:own([], S),
     S.
 
 %% ------------------------------------------------------------- commands ----
 
-command(lease, Ref, #s{lease = Lease} = S0) ->
-    S = S0#s{lease = Lease#lease{ref = Ref}},
+command(lease, Ref, #state{lease = Lease} = S0) ->
+    S = S0#state{lease = Lease#lease{ref = Ref}},
     case is_calm(S) of
         true ->
             T0 = now_ns(),
@@ -257,7 +255,7 @@ command({change, Take, Items, Limits}, Ref, S) ->
             S2 = messages_settle(limits(Limits, S1)),
             reply_to_change(Ref, S2);
         {Error, S1} ->
-            Before = S#s.sched_gc#sched_gc.flags,
+            Before = S#state.sched_gc#sched_gc.flags,
             reply(Ref, Error, use_flags(Before, S1))
     end;
 command({spec, MFA, Spec}, Ref, S) ->
@@ -278,19 +276,19 @@ command(_, Ref, S) ->
     reply(Ref, {error, unknown_command}, S).
 
 resume(Ref, {true, S1}) ->
-    S2 = kprof_agent_code:recheck(S1#s.code#code.checked_at, S1),
+    S2 = kprof_agent_intact:recheck(S1#state.code#code.checked_at, S1),
     {Result, S} = rearm(put_back_disarmed(S2)),
     reply(Ref, Result, S);
 resume(_, {{false, MFA}, S}) ->
     %% In place of an answer.
     notice({kprof_notice, rest, {foreign, pattern, MFA}, 0}, S).
 
--spec reply(reference(), term(), #s{}) -> #s{}.
+-spec reply(reference(), term(), #state{}) -> #state{}.
 reply(Ref, Result, S) ->
     notice({kprof_reply, Ref, Result}, S).
 
 limits(#{max_queue := Queue, max_memory := Memory, max_age_ms := AgeMs} = Limits,
-       #s{messages = Messages, cost = Cost} = S0) ->
+       #state{messages = Messages, cost = Cost} = S0) ->
     S = stacks_use(maps:get(stacks, Limits, none), S0),
     New = #limits{queue = Queue, memory = Memory, age_ns = AgeMs * 1000000,
                   function_rate = maps:get(hot, Limits, infinity),
@@ -298,26 +296,26 @@ limits(#{max_queue := Queue, max_memory := Memory, max_age_ms := AgeMs} = Limits
     heap_limit(New),
     use_flags(
       maps:get(flags, Limits, []),
-      S#s{limits = New,
-          messages = Messages#messages{wanted = maps:get(messages, Limits, false)},
-          cost = Cost#cost{spec = maps:get(traced, Limits, none)}}).
+      S#state{limits = New,
+              messages = Messages#messages{wanted = maps:get(messages, Limits, false)},
+              cost = Cost#cost{spec = maps:get(traced, Limits, none)}}).
 
 %% ------------------------------------------------------------------ end ----
 
 %% Switches tracing off, hands over the queued events and takes everything back. The sentry
 %% does the rest when this process is gone.
--spec finish(term(), #s{}) -> no_return().
+-spec finish(term(), #state{}) -> no_return().
 finish(Reason, S0) ->
-    S = handed_over(Reason, S0, put_down(S0#s{leaving = true})),
-    Last = send_counts(read_counters(S#s{state = {ended, Reason}})),
+    S = handed_over(Reason, S0, put_down(S0#state{leaving = true})),
+    Last = send_counts(read_counters(S#state{state = {ended, Reason}})),
     Bye = setelement(1, state_msg(Last), kprof_bye),
     _ = kprof_agent_events:send(Bye, S),
     count_entries(S, false),
-    _ = S#s.probe =:= native andalso kprof_probe:stop(),
+    _ = S#state.probe =:= native andalso kprof_probe:stop(),
     _ = flags_end(S),
-    #events{sent = Sent, dropped = Dropped} = S#s.events,
+    #events{sent = Sent, dropped = Dropped} = S#state.events,
     logger:notice("kprofd detached: ~ts: ~ts, ~b events sent, ~b dropped",
-                  [S#s.lease#lease.who, reason_text(Reason), Sent, Dropped]),
+                  [S#state.lease#lease.who, reason_text(Reason), Sent, Dropped]),
     exit(normal).
 
 put_down(S0) ->
@@ -326,18 +324,18 @@ put_down(S0) ->
     monitor_stop(sweep_stop(S2)).
 
 %% From here on nothing is armed again: neither sizes of values nor code are watched.
-handed_over(stopped_by_daemon, #s{state = Before}, #s{events = Events, code = Code} = S) ->
+handed_over(stopped_by_daemon, #state{state = Before}, #state{events = Events, code = Code} = S) ->
     hand_over(now_ms() + ?DRAIN_MS,
-              S#s{state = Before, events = Events#events{value_sizes = #{}},
-                  code = Code#code{checked_at = never}});
+              S#state{state = Before, events = Events#events{value_sizes = #{}},
+                      code = Code#code{checked_at = never}});
 handed_over(_, _, S) ->
     S.
 
 %% Every traced process has delivered before the last batch is sent.
-hand_over(Deadline, #s{state = armed, probe = native} = S) ->
+hand_over(Deadline, #state{state = armed, probe = native} = S) ->
     hand_over_rings(Deadline, S);
-hand_over(Deadline, #s{state = armed} = S) ->
-    Ref = case S#s.session of
+hand_over(Deadline, #state{state = armed} = S) ->
+    Ref = case S#state.session of
               legacy -> erlang:trace_delivered(all);
               Session -> trace:delivered(Session, all)
           end,
@@ -381,3 +379,58 @@ reason_text(stopped_by_operator) -> "stopped by kprof_agent:stop()";
 reason_text(session_destroyed) -> "its trace session was destroyed by somebody else";
 reason_text(lease_expired) -> "its lease ran out";
 reason_text({daemon_gone, _}) -> "the connection is gone".
+
+%% -------------------------------------------------------------------- status ----
+
+%% What kprof_agent:status/0 returns.
+-spec summary(#state{}) -> map().
+summary(S0) ->
+    {_, #state{lease = Lease, plan = Plan, events = Events, code = Code, foreign = Foreign} = S} =
+        counters_now(S0),
+    #{who => Lease#lease.who,
+      since => calendar:system_time_to_rfc3339(Lease#lease.since, [{offset, "Z"}]),
+      state => S#state.state,
+      probe => S#state.probe,
+      messages => S#state.messages#messages.state,
+      flags => S#state.sched_gc#sched_gc.flags,
+      untraced => S#state.process_flags#process_flags.untraced,
+      armed => [I#item.mfa || I <- Plan, not I#item.gone, I#item.spec =/= false],
+      disarmed => [I#item.mfa || I <- Plan, I#item.spec =:= false],
+      entries => [I#item.mfa || I <- Plan, I#item.kind =:= entry, not I#item.gone],
+      missing => [I#item.mfa || I <- Plan, I#item.gone],
+      code_changes => Code#code.changes,
+      code_gap_us => Code#code.gap_us,
+      last_trip => S#state.last_trip,
+      tracing_measured => S#state.cost#cost.measured_at =/= never,
+      events_sent => Events#events.sent,
+      events_dropped => Events#events.dropped,
+      events_foreign => Foreign#foreign.dropped,
+      ceded => maps:keys(Foreign#foreign.ceded),
+      busy_ms => Events#events.busy_ns div 1000000,
+      held_ms => Events#events.held_ns div 1000000,
+      switches => S#state.cost#cost.switches,
+      entry_calls => entry_calls(S),
+      tier_calls => S#state.hot#hot.calls}.
+
+%% The message for the daemon (src/agent/agent_msg.c).
+-spec state_msg(#state{}) -> tuple().
+state_msg(#state{lease = Lease, events = Events, foreign = Foreign} = S) ->
+    {memory, Bytes} = process_info(self(), memory),
+    {Name, Reason} = case S#state.state of
+                         {_, _} = State -> State;
+                         State -> {State, []}
+                     end,
+    {kprof_status, now_ns(), erlang:time_offset(nanosecond),
+     Name, Reason, Events#events.seq, waiting(S), Bytes, Events#events.sent,
+     Events#events.dropped, Events#events.dropped_entries,
+     entry_calls(S), unarmed(S), Events#events.busy_ns,
+     S#state.hot#hot.calls, Lease#lease.ref, Foreign#foreign.dropped,
+     map_size(Foreign#foreign.ceded), Events#events.held_ns, S#state.cost#cost.switches}.
+
+%% An upper limit of the events that the daemon cannot have seen yet.
+-spec waiting(#state{}) -> non_neg_integer().
+waiting(#state{probe = native}) ->
+    maps:get(waiting, kprof_probe:info());
+waiting(_) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    Queue.

@@ -5,7 +5,8 @@
 %% had a token of ours when they were looked at are the candidates. The sampler looks at them, or
 %% at a random part of them, and sends the stacks of those with a token of ours to the daemon:
 %%
-%%   {kprof_stacks, SentAt, {Ticks, Looked, Taken, NotSeen, Unsent, BusyNs, Crowded, Late}, [Sample]}
+%%   {kprof_stacks, SentAt, Counts, [Sample]}
+%%   Counts: {Ticks, Looked, Taken, NotSeen, Unsent, BusyNs, Crowded, Late}
 %%   Sample: {Pid, Label, At, Took, StandsFor, Status, Frames | not_seen, 0}, times in ns
 %%
 %% Ticks are at random intervals, and a sample stands for the time since the tick before, times
@@ -17,9 +18,9 @@
 %% it asked, and makes the intervals longer when that is more than its share of a scheduler.
 -module(kprof_agent_stacks).
 
--export([stacks_use/2, stacks_settle/1, stacks_sleep/1, stacks_wake/1, stacks_stop/1,
-         stacks_seen/2, stacks_wait_ms/2, stacks_next/3, stacks_due/1, sampler_down/1,
-         stacks_inherited/1, stacks_of/3, stacks_answer/3, waits_for/4, waits_asked/2]).
+-export([stacks_use/2, stacks_settle/1, stacks_sleep/1, stacks_wake/1, stacks_stop/1, stacks_seen/2,
+         stacks_wait_ms/2, stacks_next/3, stacks_due/1, sampler_down/1, stacks_inherited/1,
+         stacks_of/3, stacks_answer/3, waits_for/4, waits_asked/2]).
 %% For the tests.
 -export([stack_candidates/3, stack_crowd/2]).
 
@@ -59,7 +60,7 @@
     asker :: kprof_ask:asker(),
     look_ns :: pos_integer(),
     stack_ns :: pos_integer(),
-    others = {[], -1 bsl 63} :: {[pid()], ListedAtNs :: integer()},     % to be looked through for tokens
+    others = {[], -1 bsl 63} :: {[pid()], ListedAtNs :: integer()},     % to be sought through
     candidates = #{} :: #{pid() => {AtMs :: integer(), Label :: non_neg_integer()}},
     ticked_at :: integer(),     % ns
     mean_ns :: pos_integer(),   % of the interval that ends with the next tick
@@ -80,55 +81,55 @@
 %% ------------------------------------------------------------ the agent ----
 
 %% Wanted: {StacksPerSecond, PartsOfAMillion of one scheduler}, or none.
--spec stacks_use(none | {pos_integer(), pos_integer()}, #s{}) -> #s{}.
-stacks_use(Wanted, #s{stacks = #stacks{wanted = Wanted}} = S) ->
+-spec stacks_use(none | {pos_integer(), pos_integer()}, #state{}) -> #state{}.
+stacks_use(Wanted, #state{stacks = #stacks{wanted = Wanted}} = S) ->
     S;
-stacks_use(Wanted, #s{stacks = Stacks} = S) ->
-    stacks_settle(stacks_stop(S#s{stacks = Stacks#stacks{wanted = Wanted, falls = 0}})).
+stacks_use(Wanted, #state{stacks = Stacks} = S) ->
+    stacks_settle(stacks_stop(S#state{stacks = Stacks#stacks{wanted = Wanted, falls = 0}})).
 
 %% Starts the sampler where it is wanted and is not there.
--spec stacks_settle(#s{}) -> #s{}.
-stacks_settle(#s{state = armed, stacks = #stacks{wanted = {_, _}, sampler = none} = Stacks} = S) ->
-    case may_start(Stacks) of
-        true -> S#s{stacks = Stacks#stacks{sampler = sampler_start(S), busy_ns = 0}};
+-spec stacks_settle(#state{}) -> #state{}.
+stacks_settle(#state{state = armed, stacks = #stacks{sampler = none} = Stacks} = S) ->
+    case Stacks#stacks.wanted =/= none andalso may_start(Stacks) of
+        true -> S#state{stacks = Stacks#stacks{sampler = sampler_start(S), busy_ns = 0}};
         false -> S
     end;
 stacks_settle(S) ->
     S.
 
 %% While tracing is off, no tick comes.
--spec stacks_sleep(#s{}) -> #s{}.
-stacks_sleep(#s{stacks = #stacks{due = none}} = S) ->
+-spec stacks_sleep(#state{}) -> #state{}.
+stacks_sleep(#state{stacks = #stacks{due = none}} = S) ->
     S;
-stacks_sleep(#s{stacks = #stacks{due = {Timer, _}} = Stacks} = S) ->
+stacks_sleep(#state{stacks = #stacks{due = {Timer, _}} = Stacks} = S) ->
     _ = erlang:cancel_timer(Timer),
-    S#s{stacks = Stacks#stacks{due = none, seen = {0, []}}}.
+    S#state{stacks = Stacks#stacks{due = none, seen = {0, []}}}.
 
--spec stacks_wake(#s{}) -> #s{}.
-stacks_wake(#s{stacks = #stacks{sampler = {Pid, _}, due = none}} = S) ->
+-spec stacks_wake(#state{}) -> #state{}.
+stacks_wake(#state{stacks = #stacks{sampler = {Pid, _}, due = none}} = S) ->
     Pid ! wake,
     S;
 stacks_wake(S) ->
     stacks_settle(S).
 
--spec stacks_stop(#s{}) -> #s{}.
-stacks_stop(#s{stacks = #stacks{sampler = none}} = S) ->
+-spec stacks_stop(#state{}) -> #state{}.
+stacks_stop(#state{stacks = #stacks{sampler = none}} = S) ->
     S;
 stacks_stop(S0) ->
-    #s{stacks = #stacks{sampler = {Pid, Monitor}} = Stacks} = S = stacks_sleep(S0),
+    #state{stacks = #stacks{sampler = {Pid, Monitor}} = Stacks} = S = stacks_sleep(S0),
     erlang:demonitor(Monitor, [flush]),
     exit(Pid, kill),
-    S#s{stacks = Stacks#stacks{sampler = none}}.
+    S#state{stacks = Stacks#stacks{sampler = none}}.
 
 %% Somebody has killed it: the next tick of the agent starts another; a later one, where that has
 %% happened just before.
--spec sampler_down(#s{}) -> #s{}.
+-spec sampler_down(#state{}) -> #state{}.
 sampler_down(S0) ->
-    #s{stacks = #stacks{falls = Falls, fell_at = At} = Stacks} = S = stacks_sleep(S0),
+    #state{stacks = #stacks{falls = Falls, fell_at = At} = Stacks} = S = stacks_sleep(S0),
     Now = now_ms(),
     Soon = Falls > 0 andalso Now - At < 2 * ?AGAIN_MOST_MS,
-    S#s{stacks = Stacks#stacks{sampler = none, falls = if Soon -> Falls + 1; true -> 1 end,
-                               fell_at = Now}}.
+    S#state{stacks = Stacks#stacks{sampler = none, falls = if Soon -> Falls + 1; true -> 1 end,
+                                   fell_at = Now}}.
 
 may_start(#stacks{falls = Falls}) when Falls =< 1 -> true;
 may_start(#stacks{falls = Falls, fell_at = At}) ->
@@ -136,18 +137,18 @@ may_start(#stacks{falls = Falls, fell_at = At}) ->
     now_ms() - At >= Wait.
 
 %% The sampler of an agent that gave way ends with it.
--spec stacks_inherited(#s{}) -> #s{}.
-stacks_inherited(#s{stacks = #stacks{wanted = Wanted}} = S) ->
-    S#s{stacks = #stacks{wanted = Wanted}}.
+-spec stacks_inherited(#state{}) -> #state{}.
+stacks_inherited(#state{stacks = #stacks{wanted = Wanted}} = S) ->
+    S#state{stacks = #stacks{wanted = Wanted}}.
 
 %% Notes the processes of calls in a batch.
--spec stacks_seen([tuple()], #s{}) -> #s{}.
-stacks_seen(_, #s{stacks = #stacks{due = none}} = S) ->
+-spec stacks_seen([tuple()], #state{}) -> #state{}.
+stacks_seen(_, #state{stacks = #stacks{due = none}} = S) ->
     S;
-stacks_seen(Evs, #s{stacks = #stacks{seen = {N, Pids}} = Stacks} = S) when N < ?SEEN_MAX ->
-    S#s{stacks = Stacks#stacks{seen = {N + ?BATCH_EVENTS, callers(Evs, Pids)}}};
-stacks_seen(Evs, #s{stacks = Stacks} = S) ->
-    S#s{stacks = Stacks#stacks{seen = {0, callers(Evs, [])}}}.
+stacks_seen(Evs, #state{stacks = #stacks{seen = {N, Pids}} = Stacks} = S) when N < ?SEEN_MAX ->
+    S#state{stacks = Stacks#stacks{seen = {N + ?BATCH_EVENTS, callers(Evs, Pids)}}};
+stacks_seen(Evs, #state{stacks = Stacks} = S) ->
+    S#state{stacks = Stacks#stacks{seen = {0, callers(Evs, [])}}}.
 
 callers([{trace_ts, P, call, _, _, _} | More], [P | _] = Pids) -> callers(More, Pids);
 callers([{trace_ts, P, call, _, _, _} | More], Pids) -> callers(More, [P | Pids]);
@@ -155,22 +156,22 @@ callers([_ | More], Pids) -> callers(More, Pids);
 callers([], Pids) -> Pids.
 
 %% A batch is not waited for beyond the next tick.
--spec stacks_wait_ms(non_neg_integer(), #s{}) -> non_neg_integer().
-stacks_wait_ms(Ms, #s{stacks = #stacks{due = none}}) -> Ms;
-stacks_wait_ms(Ms, #s{stacks = #stacks{due = {_, At}}}) ->
+-spec stacks_wait_ms(non_neg_integer(), #state{}) -> non_neg_integer().
+stacks_wait_ms(Ms, #state{stacks = #stacks{due = none}}) -> Ms;
+stacks_wait_ms(Ms, #state{stacks = #stacks{due = {_, At}}}) ->
     min(Ms, max(0, At - now_ms())).
 
 %% The sampler asks for its next tick, and reports its cost so far.
--spec stacks_next({pid(), InMs :: non_neg_integer()}, non_neg_integer(), #s{}) -> #s{}.
+-spec stacks_next({pid(), InMs :: non_neg_integer()}, non_neg_integer(), #state{}) -> #state{}.
 stacks_next({Pid, InMs}, BusyNs,
-            #s{stacks = #stacks{sampler = {Pid, _}} = Stacks, events = E} = S0) ->
+            #state{stacks = #stacks{sampler = {Pid, _}} = Stacks, events = E} = S0) ->
     Cost = BusyNs - Stacks#stacks.busy_ns,
-    S = S0#s{stacks = Stacks#stacks{busy_ns = BusyNs},
-             events = E#events{busy_ns = E#events.busy_ns + Cost}},
+    S = S0#state{stacks = Stacks#stacks{busy_ns = BusyNs},
+                 events = E#events{busy_ns = E#events.busy_ns + Cost}},
     case S of
-        #s{state = armed, stacks = #stacks{due = none} = Stacks1} ->
+        #state{state = armed, stacks = #stacks{due = none} = Stacks1} ->
             Timer = erlang:start_timer(InMs, self(), stacks),
-            S#s{stacks = Stacks1#stacks{due = {Timer, now_ms() + InMs}}};
+            S#state{stacks = Stacks1#stacks{due = {Timer, now_ms() + InMs}}};
         _ ->
             S
     end;
@@ -178,16 +179,16 @@ stacks_next(_, _, S) ->
     S.
 
 %% The timer: all events that came before it have been seen, or are in the rings.
--spec stacks_due(#s{}) -> #s{}.
-stacks_due(#s{probe = native} = S) ->
+-spec stacks_due(#state{}) -> #state{}.
+stacks_due(#state{probe = native} = S) ->
     Drained = drain_now(S),
     given(kprof_probe:recent(), Drained);
-stacks_due(#s{stacks = #stacks{seen = {_, Pids}}} = S) ->
+stacks_due(#state{stacks = #stacks{seen = {_, Pids}}} = S) ->
     given(Pids, S).
 
-given(Pids, #s{stacks = #stacks{sampler = {Pid, _}} = Stacks, state = armed} = S) ->
+given(Pids, #state{stacks = #stacks{sampler = {Pid, _}} = Stacks, state = armed} = S) ->
     Pid ! {candidates, Pids},
-    S#s{stacks = Stacks#stacks{due = none, seen = {0, []}}};
+    S#state{stacks = Stacks#stacks{due = none, seen = {0, []}}};
 given(_, S) ->
     S.
 
@@ -195,7 +196,7 @@ given(_, S) ->
 %% ended are left out. Another process asks, since that takes time. Its answer goes by way of the
 %% agent, behind all events from before the stacks were read: they show which calls had ended by
 %% then. Tracing may be off.
--spec stacks_of([{non_neg_integer(), non_neg_integer()}], integer(), #s{}) -> #s{}.
+-spec stacks_of([{non_neg_integer(), non_neg_integer()}], integer(), #state{}) -> #state{}.
 stacks_of(Pids, Ref, S) ->
     Agent = self(),
     spawn_labelled(
@@ -208,11 +209,12 @@ stacks_of(Pids, Ref, S) ->
     S.
 
 pids(Pids) ->
-    [list_to_pid(lists:concat(["<0.", N, ".", Serial, ">"])) || {N, Serial} <- lists:sublist(Pids, ?OF_PROCESSES_MAX)].
+    [list_to_pid(lists:concat(["<0.", N, ".", Serial, ">"]))
+     || {N, Serial} <- lists:sublist(Pids, ?OF_PROCESSES_MAX)].
 
 %% Replies with {[kprof_waits:found()], [kprof_waits:server()]}: what some of these processes wait
 %% for, and the names of Servers. Another process asks.
--spec waits_for([Number], [Number], reference(), #s{}) -> #s{} when
+-spec waits_for([Number], [Number], reference(), #state{}) -> #state{} when
       Number :: {non_neg_integer(), non_neg_integer()}.
 waits_for(Pids, Servers, Ref, S) ->
     Agent = self(),
@@ -220,22 +222,23 @@ waits_for(Pids, Servers, Ref, S) ->
       kprof_agent, waits,
       fun() ->
               hide(),
-              _ = process_flag(max_heap_size, #{size => ?WAITS_WORDS, kill => true, error_logger => false}),
+              _ = process_flag(max_heap_size,
+                               #{size => ?WAITS_WORDS, kill => true, error_logger => false}),
               Found = {kprof_waits:waits(pids(Pids)), [waits_server(P) || P <- pids(Servers)]},
               Agent ! {waits, Ref, length(Pids) + length(Servers), Found}
       end),
     S.
 
 %% So many processes were asked, which is a part of what the agent costs.
--spec waits_asked(non_neg_integer(), #s{}) -> #s{}.
-waits_asked(N, #s{events = #events{busy_ns = Ns} = E} = S) ->
-    S#s{events = E#events{busy_ns = Ns + N * (?LOOK_NS + ?STACK_NS)}}.
+-spec waits_asked(non_neg_integer(), #state{}) -> #state{}.
+waits_asked(N, #state{events = #events{busy_ns = Ns} = E} = S) ->
+    S#state{events = E#events{busy_ns = Ns + N * (?LOOK_NS + ?STACK_NS)}}.
 
--spec stacks_answer(integer(), tuple(), #s{}) -> #s{}.
+-spec stacks_answer(integer(), tuple(), #state{}) -> #state{}.
 stacks_answer(Ref, Message, S0) ->
     S = case S0 of
-            #s{probe = native} -> drain_now(S0);
-            #s{} -> S0
+            #state{probe = native} -> drain_now(S0);
+            #state{} -> S0
         end,
     _ = kprof_agent_events:send({kprof_reply, Ref, Message}, S),
     S.
@@ -250,7 +253,8 @@ stacks_now(Pids) ->
 
 %% ----------------------------------------------------------- the sampler ----
 
-sampler_start(#s{lease = #lease{daemon = Daemon}, stacks = #stacks{wanted = {PerSecond, Ppm}}}) ->
+sampler_start(#state{lease = #lease{daemon = Daemon},
+                     stacks = #stacks{wanted = {PerSecond, Ppm}}}) ->
     Agent = self(),
     spawn_monitored(
       kprof_agent, stack_sampler,
@@ -261,10 +265,10 @@ sampler_start(#s{lease = #lease{daemon = Daemon}, stacks = #stacks{wanted = {Per
               {LookNs, StackNs} = calibrated(),
               Now = now_ns(),
               sampler(ask_next(#sampler{agent = Agent, monitor = Monitor, daemon = Daemon,
-                         per_second = PerSecond, ppm = Ppm,
-                         asker = kprof_ask:start(), look_ns = LookNs,
-                         stack_ns = StackNs, ticked_at = Now, reported_at = Now,
-                         mean_ns = 1000000000 div PerSecond}))
+                                        per_second = PerSecond, ppm = Ppm,
+                                        asker = kprof_ask:start(), look_ns = LookNs,
+                                        stack_ns = StackNs, ticked_at = Now, reported_at = Now,
+                                        mean_ns = 1000000000 div PerSecond}))
       end).
 
 sampler(#sampler{monitor = Monitor} = S) ->

@@ -3,9 +3,9 @@
 %%
 %% Time is put aside as it passes, and taken away as it is spent. What is spent is measured by the
 %% clock; only where something takes much longer than it usually does, because the operating system
-%% ran something else meanwhile, it is counted as what it usually takes. What an asked process spends
-%% on its answer cannot be measured there: it is taken to be what it was with a process of our own,
-%% at the start. A list of processes is paid from a purse of its own, which gets half until there is
+%% ran something else meanwhile, it is counted as what it usually takes. What an asked process
+%% spends on its answer cannot be measured there: it is taken to be what it was with a process of
+%% our own, at the start. A list of processes is paid from a purse of its own, which gets half until there is
 %% enough for the next list. Only the first list is on credit.
 -module(kprof_sampler_budget).
 
@@ -42,7 +42,8 @@
 %% Stack: ns that asking for one takes on both sides; Now: monotonic ns.
 -spec new(pos_integer(), pos_integer(), pos_integer(), integer()) -> budget().
 new(Ppm, PerSecond, Stack, Now) ->
-    #budget{ppm = Ppm, per_second = PerSecond, stack_ns = max(1, Stack), paid_at = Now, ticked_at = Now}.
+    #budget{ppm = Ppm, per_second = PerSecond, stack_ns = max(1, Stack), paid_at = Now,
+            ticked_at = Now}.
 
 %% What a stack takes, of some that were asked for: the median of those that were seen. One that was
 %% not took nothing, or as long as is waited for it.
@@ -56,7 +57,8 @@ stack_cost(Tried) ->
 %% What a tick at this time may do: how many looks, and how many stacks. It stands for the ns that
 %% have elapsed since the last tick that was not a rest.
 -spec grant(integer(), budget()) ->
-          {rest | #{elapsed := pos_integer(), looks := pos_integer(), stacks := pos_integer()}, budget()}.
+          {rest | #{elapsed := pos_integer(), looks := pos_integer(), stacks := pos_integer()},
+           budget()}.
 grant(Now, #budget{look_ns = Look, stack_ns = Stack, tick_ns = Tick} = B0) ->
     B = #budget{purse = Purse} = paid(Now - B0#budget.paid_at, B0#budget{paid_at = Now}),
     case Purse < Tick + ?LOOKS_MIN * Look + Stack of
@@ -66,7 +68,8 @@ grant(Now, #budget{look_ns = Look, stack_ns = Stack, tick_ns = Tick} = B0) ->
             Wanted = max(1, Elapsed * B#budget.per_second div 1000000000),
             Stacks = max(1, min(Wanted, (Purse - Tick) div (2 * Stack))),
             Looks = (Purse - Tick - Stacks * Stack) div Look,
-            {#{elapsed => Elapsed, looks => max(?LOOKS_MIN, min(?LOOKS_MAX, Looks)), stacks => Stacks},
+            {#{elapsed => Elapsed, looks => max(?LOOKS_MIN, min(?LOOKS_MAX, Looks)),
+               stacks => Stacks},
              B#budget{ticked_at = Now}}
     end.
 
@@ -83,7 +86,8 @@ may_list(#budget{list_purse = Saved, list_ns = List}) ->
 
 %% What was done, and the ns that it took; of stacks and names how many they were. A name is asked
 %% for twice. Flush: to send what was taken.
--spec spent(list | stacks | names | census | {looks, pos_integer()} | tick | flush, non_neg_integer(), budget()) -> budget().
+-spec spent(list | stacks | names | census | {looks, pos_integer()} | tick | flush,
+            non_neg_integer(), budget()) -> budget().
 spent(list, Ns, #budget{list_purse = Saved, list_ns = List, busy = Busy} = B) ->
     Took = usual(Ns, max(List, erlang:system_info(process_count) * ?LISTED_NS)),
     B#budget{list_purse = Saved - Took, list_ns = max(1, (List + Took) div (1 + min(1, List))),
@@ -92,7 +96,7 @@ spent(stacks, N, B) ->
     pay(N * B#budget.stack_ns, B);
 spent(names, N, B) ->
     pay(2 * N * B#budget.stack_ns, B);
-%% Processes that were asked what they are for: that comes once, and is not taken from what samples have.
+%% Processes that were asked what they are for: that comes once, and samples have no less for it.
 spent(census, N, #budget{busy = Busy} = B) ->
     B#budget{busy = Busy + N * ?CENSUS_NS};
 spent(flush, Ns, B) ->

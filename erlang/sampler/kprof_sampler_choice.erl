@@ -9,8 +9,8 @@
 %%   - the others, of the list of processes: evenly spaced ones, from a random place on.
 %% Of what was looked at, those that do not wait go first; of those that wait, a few are asked.
 %%
-%% Listing the processes takes a large node long (some 40 ms at 300,000), so a list serves as long as
-%% the budget wants it to. Processes that are younger than the list cannot be chosen: how many
+%% Listing the processes takes a large node long (some 40 ms at 300,000), so a list serves as long
+%% as the budget wants it to. Processes that are younger than the list cannot be chosen: how many
 %% they are is estimated.
 -module(kprof_sampler_choice).
 
@@ -67,7 +67,8 @@ list() ->
 %% nothing is collected. A list that is not made leaves the node unlooked at until the next one.
 list_apart(Many) ->
     {Pid, Ref} = spawn_opt(fun() -> exit({listed, list()}) end,
-                           [monitor, {priority, normal}, {min_heap_size, min(4 * Many, ?ROOM_MAX)}]),
+                           [monitor, {priority, normal},
+                            {min_heap_size, min(4 * Many, ?ROOM_MAX)}]),
     receive
         {'DOWN', Ref, process, Pid, {listed, Listed}} -> Listed;
         {'DOWN', Ref, process, Pid, _} -> {1, {}}
@@ -91,7 +92,10 @@ look(#{elapsed := Elapsed, looks := Looks, stacks := Stacks, own := Own}, Status
      #choice{warm = Warm, ticks = Ticks, looked = Looked} = C0) ->
     C1 = C0#choice{ticks = Ticks + 1, looked = Looked + map_size(Warm)},
     Passed = maps:merge(Warm, maps:from_keys(Own, [])),
-    Cold = case C1#choice.list of {} -> []; List -> spread(max(1, Looks - map_size(Warm)), List) end,
+    Cold = case C1#choice.list of
+               {} -> [];
+               List -> spread(max(1, Looks - map_size(Warm)), List)
+           end,
     {Statuses, Looker} = StatusesOf(maps:keys(Warm) ++ [P || P <- Cold, not is_map_key(P, Passed)]),
     StatusOf = fun(P) -> maps:get(P, Statuses, undefined) end,
     Seen0 = maps:fold(fun(P, _, Acc) -> seen(P, StatusOf(P), Elapsed, Acc) end, {[], []}, Warm),
@@ -147,7 +151,8 @@ some(N, Seen) when N =< 0; Seen =:= [] -> [];
 some(N, Seen) ->
     case length(Seen) of
         All when All =< N -> Seen;
-        All -> [{P, Status, Each * All div N} || {P, Status, Each} <- spread(N, list_to_tuple(Seen))]
+        All ->
+            [{P, Status, Each * All div N} || {P, Status, Each} <- spread(N, list_to_tuple(Seen))]
     end.
 
 %% N different elements, evenly spaced from a random place on: each is taken with the same

@@ -7,15 +7,16 @@
 %% each process.
 -module(kprof_sampler_groups).
 
--export([new/0, name_all/2, asked_for/1, named/3, look/1, number/3, new_names/1, namer_of/1, namer_stop/1]).
+-export([new/0, name_all/2, asked_for/1, named/3, look/1, number/3, new_names/1, namer_of/1,
+         namer_stop/1]).
 %% For kprof_sampler_pools.
 -export([application_of/1, dictionary_of/1, outermost_function/2, function_text/1, atom_text/1]).
 %% For the tests.
 -export([general/1, outermost/2]).
 -export_type([groups/0]).
 
--import(kprof_fn_text, [fn_text/1]).
 -import(kprof_injected, [process_label/2]).
+-import(kprof_text, [fn_text/1]).
 
 -define(PIDS_MAX, 20000).       % that are known: some MB
 -define(GROUPS_MAX, 1000).      % a report of more helps nobody

@@ -48,7 +48,8 @@ statuses(Pids, #looker{mute = Mute} = L0) ->
     Tuple = list_to_tuple(Asked),
     {Stuck, L} = look_from(1, Tuple, Codes, [], L0),
     Found = maps:from_list([{P, status_text(Code)}
-                            || {P, Code} <- codes(tuple_size(Tuple), Tuple, Codes, []), Code =/= ?GONE]),
+                            || {P, Code} <- codes(tuple_size(Tuple), Tuple, Codes, []),
+                            Code =/= ?GONE]),
     {maps:merge(Found, maps:from_keys(Stuck ++ Unasked, not_seen)),
      L#looker{mute = muted(Stuck, Found, Now, L#looker.mute)}}.
 
@@ -121,7 +122,8 @@ with_looker(L) -> L.
 looker_kill({Pid, Monitor}) ->
     unlink(Pid),
     exit(Pid, kill),
-    receive {'DOWN', Monitor, process, _, _} -> ok after 0 -> erlang:demonitor(Monitor, [flush]), ok end.
+    erlang:demonitor(Monitor, [flush]),
+    ok.
 
 looker_loop(Monitor) ->
     receive

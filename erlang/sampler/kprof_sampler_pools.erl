@@ -38,7 +38,8 @@
 
 -type row() :: {pid(), Parent :: pid() | undefined, Registered :: atom() | [], Leader :: pid(),
                 Began :: mfa() | none}.
--type pool() :: {App :: atom(), Parent :: binary(), Owner :: module() | undefined, Child :: binary(),
+-type pool() :: {App :: atom(), Parent :: binary(), Owner :: module() | undefined,
+                 Child :: binary(),
                  Parents :: pos_integer(), Count :: pos_integer(), Gone :: non_neg_integer(),
                  HasPorts :: boolean(), Members :: [pid()]}.
 -type result() :: {{Seen :: non_neg_integer(), NotSeen :: non_neg_integer()},
@@ -57,7 +58,8 @@ census_start(List, Depth) ->
                                    process_label(kprof_sampler, census),
                                    exit({census, census(Server, Asked, All, Depth)})
                            end,
-                           [monitor, {max_heap_size, #{size => ?WORDS_MAX, kill => true, error_logger => false}}]),
+                           [monitor, {max_heap_size,
+                                      #{size => ?WORDS_MAX, kill => true, error_logger => false}}]),
     {Ref, {Pid, All}}.
 
 %% How many of a list are asked.
@@ -80,7 +82,8 @@ census(Server, Asked, All, Depth) ->
     Ours = erlang:monitor(process, Server),
     Rows = ask_each(Asked, fun(P) -> row(P, Depth) end, {Ours, now_ms() + ?LIMIT_MS}),
     Known = maps:from_list([{P, Row} || {P, _, _, _, _} = Row <- Rows]),
-    Apps = maps:from_list([{L, application_of(L)} || L <- lists:usort([L || {_, _, _, L, _} <- Rows])]),
+    Apps = maps:from_list([{L, application_of(L)}
+                           || L <- lists:usort([L || {_, _, _, L, _} <- Rows])]),
     Some = kprof_sampler_choice:spread(?CALLERS_OF, list_to_tuple(Asked)),
     Waits = waited_for(Some, Ours),
     receive {'DOWN', Ours, _, _, _} -> exit(shutdown) after ?AGAIN_MS -> ok end,
@@ -107,7 +110,7 @@ caller(P) ->
         _ -> gone
     end.
 
-%% The children of parents that have several of a kind; those of parents of the same name are one pool.
+%% The children of parents that have several of a kind. Parents of the same name have one pool.
 pools(Rows, Known, Apps) ->
     ByParent = lists:foldl(fun add_child/2, #{}, Rows),
     ByName = maps:fold(fun({Parent, Began}, [_, _ | _] = Pids, Acc) ->
@@ -116,7 +119,8 @@ pools(Rows, Known, Apps) ->
                                Acc#{Key => {N + 1, Pids ++ Of}};
                           (_, _, Acc) -> Acc
                        end, #{}, ByParent),
-    Largest = lists:sort([{-length(Pids), Key, Parents, Pids} || {Key, {Parents, Pids}} <- maps:to_list(ByName)]),
+    Largest = lists:sort([{-length(Pids), Key, Parents, Pids}
+                          || {Key, {Parents, Pids}} <- maps:to_list(ByName)]),
     [{App, parent_text(Parent), Owner, function_text(Began), Parents, length(Pids), 0, false,
       kprof_sampler_choice:spread(?MEMBERS_MAX, list_to_tuple(Pids))}
      || {_, {App, Parent, Owner, Began}, Parents, Pids} <- lists:sublist(Largest, ?POOLS_MAX)].
@@ -176,7 +180,8 @@ applications(Rows, Apps) ->
 %% OTP's, Elixir's, and those that others have written, by their names.
 supervises({M, _, _}) ->
     Name = atom_to_list(M),
-    lists:prefix("supervisor", Name) orelse lists:suffix("_sup", Name) orelse lists:suffix("Supervisor", Name);
+    lists:prefix("supervisor", Name) orelse lists:suffix("_sup", Name) orelse
+        lists:suffix("Supervisor", Name);
 supervises(none) -> false.
 
 %% A registered name, or the function that it began with; the module of a supervisor.

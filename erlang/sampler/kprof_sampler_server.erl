@@ -11,12 +11,12 @@
 -import(kprof_injected, [now_ms/0, now_ns/0, process_label/2]).
 -import(kprof_oneshot, [look_lease/1, new_sentry/1, profile_new/5, say_begin/1, take_name/1,
          tell_sentry/1]).
--import(kprof_refusal, [refuse/2]).
 -import(kprof_sampler_budget, [may_list/1, stack_cost/1]).
 -import(kprof_sampler_choice, [list_of/1]).
 -import(kprof_sampler_groups, [asked_for/1, name_all/2, namer_of/1, namer_stop/1, new_names/1]).
 -import(kprof_sampler_looks, [looker_of/1, looker_stop/1]).
 -import(kprof_sampler_pools, [census_found/2, census_size/1, census_start/2, census_stop/1]).
+-import(kprof_text, [refuse/2]).
 
 -include("kprof_oneshot.hrl").
 
@@ -28,7 +28,7 @@
 -define(DEPTH_MAX, 128).        % more frames than a node ever shows
 -define(TRIED, 20).             % asking a process of our own, to learn what that takes
 
--record(s, {
+-record(state, {
     p :: #profile{},
     choice :: kprof_sampler_choice:choice(),
     budget :: kprof_sampler_budget:budget(),
@@ -50,7 +50,7 @@
 
 -spec host() -> #host{}.
 host() ->
-    #host{name = kprof_sampler, does = "samples", what = "stacks", loaded = [kprof_sampler],
+    #host{name = kprof_sampler, verb = "samples", noun = "stacks", loaded = [kprof_sampler],
           init = fun init/3, legacy_tracer = fun(Server) -> Server end,
           legacy_clear = fun(_) -> ok end}.
 
@@ -65,14 +65,16 @@ init(Starter, Client, #{processes := Which, per_second := PerSecond, share_ppm :
     process_flag(priority, high),
     {StackNs, Asker} = stack_ns(kprof_ask:start()),
     Now = now_ns(),
-    S = #s{p = P#profile{lease_at = now_ms()},
-           choice = kprof_sampler_choice:new(From), groups = kprof_sampler_groups:new(),
-           budget = kprof_sampler_budget:new(Ppm, PerSecond, StackNs, Now),
-           asker = Asker, looker = kprof_sampler_looks:looker(), depth = depth(), mean_ms = mean_ms(PerSecond), began = Now},
+    S = #state{p = P#profile{lease_at = now_ms()},
+               choice = kprof_sampler_choice:new(From), groups = kprof_sampler_groups:new(),
+               budget = kprof_sampler_budget:new(Ppm, PerSecond, StackNs, Now),
+               asker = Asker, looker = kprof_sampler_looks:looker(), depth = depth(),
+               mean_ms = mean_ms(PerSecond), began = Now},
     Starter ! {self(), #{processes => if From =:= all -> erlang:system_info(process_count);
                                          true -> length(From)
                                       end,
-                         depth => S#s.depth, schedulers => erlang:system_info(schedulers_online),
+                         depth => S#state.depth,
+                         schedulers => erlang:system_info(schedulers_online),
                          otp => erlang:system_info(otp_release)}},
     tick(S),
     erlang:send_after(?FLUSH_MS, self(), flush),
@@ -109,7 +111,8 @@ deeper(N) ->
 %% What asking for a stack takes, with an idle process: its part and ours.
 stack_ns(Asker0) ->
     {Idle, Ref} = spawn_opt(fun() -> receive stop -> ok end end, [link, monitor]),
-    {Times, Asker} = lists:mapfoldl(fun(_, Acc) -> timed(fun() -> kprof_ask:take([{Idle, 1}], Acc) end) end,
+    {Times, Asker} =
+        lists:mapfoldl(fun(_, Acc) -> timed(fun() -> kprof_ask:take([{Idle, 1}], Acc) end) end,
                                     Asker0, lists:seq(1, ?TRIED)),
     Idle ! stop,
     receive {'DOWN', Ref, process, Idle, _} -> ok end,
@@ -125,31 +128,32 @@ timed(Ask) ->
 
 loop(S) ->
     receive
-        {kprof, Client, Ref, Cmd} when Client =:= S#s.p#profile.client ->
+        {kprof, Client, Ref, Cmd} when Client =:= S#state.p#profile.client ->
             S1 = command(Cmd, Ref, S),
-            loop(S1#s{p = S1#s.p#profile{lease_at = now_ms()}});
+            loop(S1#state{p = S1#state.p#profile{lease_at = now_ms()}});
         tick ->
-            loop(if S#s.over -> S; true -> tick(S), sample(S) end);
+            loop(if S#state.over -> S; true -> tick(S), sample(S) end);
         flush ->
             erlang:send_after(?FLUSH_MS, self(), flush),
-            S1 = S#s{p = look_lease(S#s.p), groups = kprof_sampler_groups:look(S#s.groups)},
+            S1 = S#state{p = look_lease(S#state.p),
+                         groups = kprof_sampler_groups:look(S#state.groups)},
             Began = now_ns(),
-            #s{budget = B} = S2 = flush(S1),
-            loop(S2#s{budget = kprof_sampler_budget:spent(flush, now_ns() - Began, B)});
+            #state{budget = B} = S2 = flush(S1),
+            loop(S2#state{budget = kprof_sampler_budget:spent(flush, now_ns() - Began, B)});
         {reply, Ref} ->
             reply(Ref, S),
             loop(S);
         {kprof_named, Pid, Name} ->
-            loop(S#s{groups = kprof_sampler_groups:named(Pid, Name, S#s.groups)});
-        {'DOWN', Ref, process, _, Reason} when element(1, S#s.census) =:= Ref ->
+            loop(S#state{groups = kprof_sampler_groups:named(Pid, Name, S#state.groups)});
+        {'DOWN', Ref, process, _, Reason} when element(1, S#state.census) =:= Ref ->
             loop(pools(Reason, S));
         {pools, Ref, Found} ->
             send_pools(Ref, Found, S),
             loop(S);
-        {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.p#profile.client_ref ->
+        {'DOWN', Ref, process, _, Reason} when Ref =:= S#state.p#profile.client_ref ->
             leave({gone, Reason}, S);
-        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.p#profile.sentry) ->
-            loop(S#s{p = new_sentry(S#s.p)});
+        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#state.p#profile.sentry) ->
+            loop(S#state{p = new_sentry(S#state.p)});
         {kprof_sampler, stop} ->
             leave(stopped, S);
         _ ->
@@ -157,7 +161,7 @@ loop(S) ->
     end.
 
 %% From half the mean to one and a half.
-tick(#s{mean_ms = Mean}) ->
+tick(#state{mean_ms = Mean}) ->
     erlang:send_after(Mean div 2 + rand:uniform(Mean), self(), tick).
 
 command(lease, _, S) ->
@@ -167,50 +171,50 @@ command(peek, Ref, S0) ->
     reply(Ref, S),
     S;
 %% What processes are there for: the answer takes a while.
-command(pools, Ref, #s{census = none, choice = Choice, depth = Depth, budget = B} = S) ->
+command(pools, Ref, #state{census = none, choice = Choice, depth = Depth, budget = B} = S) ->
     List = case list_of(Choice) of
                {} -> list_of(kprof_sampler_choice:listed(Choice));
                Listed -> Listed
            end,
     {Monitor, Census} = census_start(List, Depth),
-    S#s{census = {Monitor, Census, Ref},
-        budget = kprof_sampler_budget:spent(census, census_size(List), B)};
+    S#state{census = {Monitor, Census, Ref},
+            budget = kprof_sampler_budget:spent(census, census_size(List), B)};
 command(pools, _, S) ->
     S;
 %% These were the last samples.
 command(read, Ref, S) ->
-    command(peek, Ref, S#s{over = true});
+    command(peek, Ref, S#state{over = true});
 command(stop, _, S) ->
     leave(done, S).
 
--spec leave(term(), #s{}) -> no_return().
+-spec leave(term(), #state{}) -> no_return().
 leave(Reason, S) ->
-    namer_stop(S#s.groups),
-    census_stop(case S#s.census of none -> none; {_, Census, _} -> Census end),
-    kprof_ask:stop(S#s.asker),
-    looker_stop(S#s.looker),
-    kprof_oneshot:finish(Reason, S#s.p).
+    namer_stop(S#state.groups),
+    census_stop(case S#state.census of none -> none; {_, Census, _} -> Census end),
+    kprof_ask:stop(S#state.asker),
+    looker_stop(S#state.looker),
+    kprof_oneshot:finish(Reason, S#state.p).
 
 %% -------------------------------------------------------------- samples ----
 
-sample(#s{budget = B0} = S) ->
+sample(#state{budget = B0} = S) ->
     Began = now_ns(),
     case kprof_sampler_budget:grant(Began, B0) of
-        {rest, B} -> S#s{budget = B};
-        {Grant, B} -> sample(Grant, list(S#s{budget = B}))
+        {rest, B} -> S#state{budget = B};
+        {Grant, B} -> sample(Grant, list(S#state{budget = B}))
     end.
 
-list(#s{budget = B, choice = Choice} = S) ->
+list(#state{budget = B, choice = Choice} = S) ->
     case may_list(B) of
         true ->
             Began = now_ns(),
             Listed = kprof_sampler_choice:listed(Choice),
             Took = now_ns() - Began,
-            S#s{choice = Listed, budget = kprof_sampler_budget:spent(list, Took, B)};
+            S#state{choice = Listed, budget = kprof_sampler_budget:spent(list, Took, B)};
         false -> S
     end.
 
-sample(Grant, #s{choice = C0, budget = B0, asker = Asker0, looker = Looker0} = S) ->
+sample(Grant, #state{choice = C0, budget = B0, asker = Asker0, looker = Looker0} = S) ->
     Began = now_ns(),
     StatusesOf = fun(Pids) -> kprof_sampler_looks:statuses(Pids, Looker0) end,
     {Chosen, Looker, C} = kprof_sampler_choice:look(Grant#{own => own(S)}, StatusesOf, C0),
@@ -220,21 +224,21 @@ sample(Grant, #s{choice = C0, budget = B0, asker = Asker0, looker = Looker0} = S
     Asked = now_ns(),
     Samples = [Sample || Sample <- [sample_of(A) || A <- Answers], not is_own(Sample)] ++
         [{P, 0, Asked, 0, StandsFor, undefined, not_seen, 0} || {P, _, StandsFor} <- Mute],
-    S1 = keep(Samples, S#s{choice = C, asker = Asker, looker = Looker}),
+    S1 = keep(Samples, S#state{choice = C, asker = Asker, looker = Looker}),
     N = looked(C) - looked(C0),
     B1 = kprof_sampler_budget:spent({looks, max(1, N)}, Looked - Began, B0),
     B2 = kprof_sampler_budget:spent(stacks, length(ToAsk), B1),
     Names = named(S1) - named(S),
     B3 = kprof_sampler_budget:spent(names, Names, B2),
-    S1#s{budget = kprof_sampler_budget:spent(tick, now_ns() - Asked, B3)}.
+    S1#state{budget = kprof_sampler_budget:spent(tick, now_ns() - Asked, B3)}.
 
-named(#s{groups = Groups}) ->
+named(#state{groups = Groups}) ->
     asked_for(Groups).
 
 looked(Choice) ->
     maps:get(looked, kprof_sampler_choice:totals(Choice)).
 
-own(#s{p = #profile{sentry = {Sentry, _}}, groups = Groups, asker = Asker, looker = Looker}) ->
+own(#state{p = #profile{sentry = {Sentry, _}}, groups = Groups, asker = Asker, looker = Looker}) ->
     [self(), Sentry, namer_of(Groups), worker_of(Asker), looker_of(Looker)].
 
 %% With the status that it was chosen for: it may be another when it is asked.
@@ -245,21 +249,22 @@ sample_of({{P, Status, StandsFor}, At, Took, _, Label, Frames}) ->
 is_own({_, _, _, _, _, _, [_ | _] = Frames, _}) -> lists:keymember(kprof_sampler, 1, Frames);
 is_own(_) -> false.
 
-keep(Samples, #s{new = New, taken = Taken, not_seen = NotSeen, unsent = Unsent} = S) ->
+keep(Samples, #state{new = New, taken = Taken, not_seen = NotSeen, unsent = Unsent} = S) ->
     Seen = [P || {P, _, _, _, _, _, Frames, _} <- Samples, Frames =/= not_seen],
     Room = max(0, ?SAMPLES_MAX - length(New)),
-    S#s{new = lists:sublist(Samples, Room) ++ New, taken = Taken + length(Samples),
-        not_seen = NotSeen + length(Samples) - length(Seen),
-        unsent = Unsent + max(0, length(Samples) - Room),
-        groups = name_all(Seen, S#s.groups)}.
+    S#state{new = lists:sublist(Samples, Room) ++ New, taken = Taken + length(Samples),
+            not_seen = NotSeen + length(Samples) - length(Seen),
+            unsent = Unsent + max(0, length(Samples) - Room),
+            groups = name_all(Seen, S#state.groups)}.
 
 %% Sends the samples of before the last flush.
-flush(#s{old = Old, new = New} = S0) ->
-    {Samples, Groups} = lists:mapfoldl(fun(Sample, G) -> grouped(Sample, S0#s.depth, G) end, S0#s.groups, Old),
-    S = send_names(S0#s{groups = Groups, old = New, new = []}),
+flush(#state{old = Old, new = New} = S0) ->
+    {Samples, Groups} = lists:mapfoldl(fun(Sample, G) -> grouped(Sample, S0#state.depth, G) end,
+                                       S0#state.groups, Old),
+    S = send_names(S0#state{groups = Groups, old = New, new = []}),
     case send({kprof_stacks, now_ns(), counts(S), Samples}, S) of
         ok -> S;
-        _ -> S#s{unsent = S#s.unsent + length(Samples)}
+        _ -> S#state{unsent = S#state.unsent + length(Samples)}
     end.
 
 grouped({P, _, _, _, _, _, Frames, _} = Sample, Depth, G0) ->
@@ -268,29 +273,31 @@ grouped({P, _, _, _, _, _, Frames, _} = Sample, Depth, G0) ->
     {setelement(8, Sample, N), G}.
 
 send_names(S) ->
-    case new_names(S#s.groups) of
+    case new_names(S#state.groups) of
         {[], _} -> S;
         {Names, Groups} ->
             case send({kprof_groups, Names}, S) of
-                ok -> S#s{groups = Groups};
+                ok -> S#state{groups = Groups};
                 _ -> S
             end
     end.
 
-counts(#s{choice = Choice} = S) ->
+counts(#state{choice = Choice} = S) ->
     #{ticks := Ticks, looked := Looked} = kprof_sampler_choice:totals(Choice),
-    {Ticks, Looked, S#s.taken, S#s.not_seen, S#s.unsent, kprof_sampler_budget:busy(S#s.budget)}.
+    {Ticks, Looked, S#state.taken, S#state.not_seen, S#state.unsent,
+     kprof_sampler_budget:busy(S#state.budget)}.
 
 %% What samples stand for, and what they cannot: the ns of all processes, and of those that were
 %% too young to be chosen.
-reply(Ref, #s{choice = Choice, began = Began} = S) ->
+reply(Ref, #state{choice = Choice, began = Began} = S) ->
     #{time := Time, young := Young} = kprof_sampler_choice:totals(Choice),
     Totals = #{elapsed => now_ns() - Began, time => Time, young => Young},
-    send({kprof_reply, Ref, Totals}, S) =:= ok orelse erlang:send_after(?RETRY_MS, self(), {reply, Ref}).
+    send({kprof_reply, Ref, Totals}, S) =:= ok orelse
+        erlang:send_after(?RETRY_MS, self(), {reply, Ref}).
 
-pools(Reason, #s{census = {_, Census, Ref}} = S) ->
+pools(Reason, #state{census = {_, Census, Ref}} = S) ->
     send_pools(Ref, census_found(Reason, Census), S),
-    S#s{census = none}.
+    S#state{census = none}.
 
 send_pools(Ref, {Seen, Apps, Pools, Waits} = Found, S) ->
     send({kprof_pools, Ref, Seen, Apps, Pools, Waits}, S) =:= ok orelse
@@ -298,5 +305,5 @@ send_pools(Ref, {Seen, Apps, Pools, Waits} = Found, S) ->
 
 %% Does not wait for a connection that is busy: sampling would stand still, and what is not sent
 %% is counted.
-send(Msg, #s{p = #profile{client = Client}}) ->
+send(Msg, #state{p = #profile{client = Client}}) ->
     erlang:send(Client, Msg, [noconnect, nosuspend]).

@@ -5,8 +5,7 @@
          stop_call/1]).
 -export_type([call/0, applied/0]).
 
--import(kprof_refusal, [refuse/2]).
--import(kprof_term_text, [value_text/2]).
+-import(kprof_text, [refuse/2, value_text/2]).
 
 -type call() :: none
               | {module(), atom(), [erl_parse:abstract_expr()]}
@@ -117,7 +116,7 @@ applied(Ready) ->
 
 result_text({returned, Value}) -> {returned, value_text(Value, ?VALUE_MAX)};
 result_text({Class, Reason}) ->
-    {raised, kprof_refusal:text("~w:~ts", [Class, value_text(Reason, ?REASON_MAX)])}.
+    {raised, kprof_text:text("~w:~ts", [Class, value_text(Reason, ?REASON_MAX)])}.
 
 %% The call has returned and is not counted any more: has the process send its value.
 -spec tell_value({pid(), reference(), term()}) -> ok.
@@ -131,7 +130,7 @@ tell_value({Pid, _, _}) ->
 outcome({applied, {returned, Value}}, _) -> [{kprof_value, Value}, {kprof_ended, returned, 0}];
 outcome({applied, {raised, Text}}, _) -> [{kprof_ended, raised, Text}];
 outcome(killed, {_, _, overran}) -> [{kprof_ended, overran, 0}];
-outcome(Reason, _) -> [{kprof_ended, exited, kprof_refusal:text("~0tP", [Reason, 8])}].
+outcome(Reason, _) -> [{kprof_ended, exited, kprof_text:text("~0tP", [Reason, 8])}].
 
 -spec stop_call(applied()) -> term().
 stop_call({Pid, _, _}) -> exit(Pid, kill);

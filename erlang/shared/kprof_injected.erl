@@ -2,9 +2,9 @@
 %% the processes that it starts, its trace session, and how it goes.
 -module(kprof_injected).
 
--export([is_connected/1, disabled/0, configured/1, purger_start/3, spawn_labelled/3, spawn_monitored/3,
-         process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0, now_ns/0, functions/1,
-         name/1, pair_names/1, session_new/1, session_create/2]).
+-export([is_connected/1, disabled/0, configured/1, purger_start/3, spawn_labelled/3,
+         spawn_monitored/3, process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0,
+         now_ns/0, functions/1, name/1, pair_names/1, session_new/1, session_create/2]).
 
 %% The heap of a process whose whole dictionary is copied: at most 8 MB, some ms of its time.
 -define(DICTIONARY_WORDS, 1000000).
@@ -129,7 +129,7 @@ of_whole_dictionary(P, Keys) ->
         undefined -> gone
     end.
 
-%% The function that a process of proc_lib's began with, which its dictionary has; [] if it has ended.
+%% The function that a process of proc_lib's began with, from its dictionary; [] if it has ended.
 -spec process_began(pid(), mfa()) -> mfa() | [].
 process_began(P, Else) ->
     case dictionary(P, ['$initial_call']) of

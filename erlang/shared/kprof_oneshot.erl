@@ -3,15 +3,15 @@
 %% kprof_sampler.
 -module(kprof_oneshot).
 
--export([start/3, stop_host/1, take_name/1, profile_new/5, say_begin/1, prepared/1, flag/4, walk_over/2,
-         unflag/1, untraced/2, is_traced/1, on_load_free/1, on_load_set/3, on_load_unset/3, own_memory/0, arm_look/2, heed/2, look_lease/1,
-         finish/2, clear/1, tell_sentry/1, new_sentry/1, names/0]).
+-export([start/3, stop_host/1, take_name/1, profile_new/5, say_begin/1, prepared/1, flag/4,
+         walk_over/2, unflag/1, untraced/2, is_traced/1, on_load_free/1, on_load_set/3,
+         on_load_unset/3, own_memory/0, arm_look/2, heed/2, look_lease/1, finish/2, clear/1,
+         tell_sentry/1, new_sentry/1, names/0]).
 
 -import(kprof_call, [await_prepared/1, stop_call/1]).
 -import(kprof_flagger, [flags_clear/3, flags_start/4, walk_pid/1, walk_stop/1]).
--import(kprof_fn_text, [fn_text/1]).
 -import(kprof_injected, [disabled/0, is_connected/1, now_ms/0, process_label/2]).
--import(kprof_refusal, [one_tracer/0, refusal/2, refuse/2]).
+-import(kprof_text, [fn_text/1, one_tracer/0, refusal/2, refuse/2]).
 
 -include("kprof_oneshot.hrl").
 
@@ -75,12 +75,12 @@ start_server(#host{name = Name, init = Init} = Host, Client, Opts) ->
 
 %% A node has one profile of each kind at a time.
 -spec take_name(#host{}) -> ok.
-take_name(#host{name = Name, does = Does}) ->
+take_name(#host{name = Name, verb = Verb}) ->
     try register(Name, self()) of
         true -> ok
     catch
         error:badarg ->
-            refuse("somebody ~s there already (~s:stop() there ends it)", [Does, Name])
+            refuse("somebody ~s there already (~s:stop() there ends it)", [Verb, Name])
     end.
 
 %% The profile of the calling process, with its sentry. ToArm: as legacy_clear takes it.
@@ -92,8 +92,8 @@ profile_new(Host, Client, Session, ToArm,
              armed = ToArm, memory = own_memory(), memory_max = MaxMemory}.
 
 -spec say_begin(#profile{}) -> ok.
-say_begin(#profile{host = #host{name = Name, does = Does, what = What}, who = Who}) ->
-    logger:notice("kprof ~s ~s for ~ts (~s:stop() ends it)", [Does, What, Who, Name]).
+say_begin(#profile{host = #host{name = Name, verb = Verb, noun = Noun}, who = Who}) ->
+    logger:notice("kprof ~s ~s for ~ts (~s:stop() ends it)", [Verb, Noun, Who, Name]).
 
 %% The sentry is told of the call before its arguments are evaluated, which may take long.
 -spec prepared(#profile{}) -> #profile{}.
@@ -224,7 +224,7 @@ finish(Reason, #profile{host = Host} = S) ->
     clear(S),
     word_restore(S#profile.word),
     logger:notice("kprof ~s no more for ~ts: ~ts",
-                  [Host#host.does, S#profile.who, reason_text(Reason, Host)]),
+                  [Host#host.verb, S#profile.who, reason_text(Reason, Host)]),
     exit({kprof, Reason}).
 
 reason_text(done, _) -> "it is done";
@@ -236,8 +236,8 @@ reason_text(lease, _) -> "its lease ran out";
 reason_text({gone, _}, _) -> "the connection is gone".
 
 %% The sentry's last message to the client.
-end_text({kprof, Reason}, Host) -> kprof_refusal:text("~ts", [reason_text(Reason, Host)]);
-end_text(Reason, _) -> kprof_refusal:text("it died: ~0tP", [Reason, 8]).
+end_text({kprof, Reason}, Host) -> kprof_text:text("~ts", [reason_text(Reason, Host)]);
+end_text(Reason, _) -> kprof_text:text("it died: ~0tP", [Reason, 8]).
 
 %% Flags first: without them no event is made while many patterns are taken, one by one.
 -spec clear(#profile{}) -> ok.
@@ -298,7 +298,7 @@ take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}, Host) ->
     word_restore(still(Reason, Word)),
     keep(fun(Opts) -> application:unset_env(kprof, Host#host.name, Opts) end).
 
-%% Keeps what is armed for stop_host/1, where no process is left that knows it. A failure is ignored.
+%% Keeps what is armed for stop_host/1, where no process is left to know it. A failure is ignored.
 keep(Change) ->
     try Change([{timeout, ?KEEP_MS}]) catch _:_ -> ok end.
 

@@ -9,12 +9,12 @@
     %% its own, and that of its process
     name :: module(),
     %% a word for people: counts, traces
-    does :: string(),
+    verb :: string(),
     %% and for what: it counts calls
-    what = "calls" :: string(),
+    noun = "calls" :: string(),
     %% modules that go when it goes
     loaded :: [module()],
-    %% sends the starter {self(), Info} when it is armed, or exits with kprof_refusal:refuse/2
+    %% sends the starter {self(), Info} when it is armed, or exits with kprof_text:refuse/2
     init :: fun((pid(), pid(), map()) -> no_return()),
     %% whose the flags are in a VM without sessions, of the server that it is given
     legacy_tracer :: fun((pid()) -> kprof_flagger:tracer()),

@@ -5,8 +5,7 @@
 -export([whose/2, chosen/3, foreign/2, traced_by_others/1]).
 
 -import(kprof_flagger, [walk_found/1]).
--import(kprof_fn_text, [fn_process/1]).
--import(kprof_refusal, [one_tracer/0, refuse/2]).
+-import(kprof_text, [fn_process/1, one_tracer/0, refuse/2]).
 
 -define(SUPERVISOR_MS, 5000).   % a supervisor's answer
 

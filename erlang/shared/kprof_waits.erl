@@ -20,7 +20,8 @@
 -define(ANSWERS_COST, 2).       % reductions that answering our questions takes
 %% Who waits in these monitors the server, and waits for that.
 -define(CALLS, [gen, 'Elixir.DBConnection.Holder', 'Elixir.NimblePool']).
--define(PLUMBING, [gen, gen_server, gen_statem, gen_event, proc_lib, 'Elixir.GenServer', 'Elixir.Agent']).
+-define(PLUMBING,
+        [gen, gen_server, gen_statem, gen_event, proc_lib, 'Elixir.GenServer', 'Elixir.Agent']).
 
 %% [] where it has no registered name, or what it began with is not known, or it has ended.
 -type server() :: {Registered :: atom() | [], Began :: mfa() | []}.
@@ -30,10 +31,12 @@
 %% Of the servers of this node for which some of these processes wait, those that answer later.
 -spec waits([pid()]) -> [found()].
 waits(Pids) ->
-    {Answers, Asker0} = kprof_ask:take([{P, P} || P <- lists:sublist(Pids, ?PROCESSES_MAX)], kprof_ask:start()),
-    Waits = [W || {P, _, _, waiting, _, [{M, _, _, _} | _]} <- Answers, waits_calls(M), W <- waits_of(P)],
-    Most = lists:reverse(lists:sort([{length(Of), Server, Of}
-                                     || {Server, Of} <- maps:to_list(maps:groups_from_list(fun hd/1, Waits))])),
+    {Answers, Asker0} =
+        kprof_ask:take([{P, P} || P <- lists:sublist(Pids, ?PROCESSES_MAX)], kprof_ask:start()),
+    Waits = [W || {P, _, _, waiting, _, [{M, _, _, _} | _]} <- Answers, waits_calls(M),
+             W <- waits_of(P)],
+    ByServer = maps:to_list(maps:groups_from_list(fun hd/1, Waits)),
+    Most = lists:reverse(lists:sort([{length(Of), Server, Of} || {Server, Of} <- ByServer])),
     {Found, Asker} = lists:mapfoldl(fun waits_look/2, Asker0, lists:sublist(Most, ?SERVERS_MAX)),
     kprof_ask:stop(Asker),
     lists:append(Found).
@@ -69,10 +72,15 @@ waits_look({_, Server, Of}, Asker0) ->
     {Answers, Asker} = kprof_ask:take([{Server, Server}], Asker0),
     {case Answers of
          [{_, _, _, Status, _, [_ | _] = Frames}] ->
-             Queued = try element(2, process_info(Server, message_queue_len)) catch error:badarg -> infinity end,
+             Queued = case process_info(Server, message_queue_len) of
+                          {_, N} -> N;
+                          undefined -> infinity
+                      end,
              IsIdle = Status =:= waiting andalso is_idle(Frames) andalso Queued =:= 0,
-             Asks = [In || [_, P, Before, In] <- Of, {_, Now} <- [process_info(P, reductions)], Now - Before =< ?ANSWERS_COST],
-             {_, Most} = lists:max([{0, []} | [{length([A || A <- Asks, A =:= In]), In} || In <- lists:usort(Asks)]]),
+             Asks = [In || [_, P, Before, In] <- Of, {_, Now} <- [process_info(P, reductions)],
+                     Now - Before =< ?ANSWERS_COST],
+             {_, Most} = lists:max([{0, []} | [{length([A || A <- Asks, A =:= In]), In}
+                                               || In <- lists:usort(Asks)]]),
              [{waits_server(Server), length(Asks), Most}
               || is_integer(Queued), length(Asks) - Queued > 1 orelse (IsIdle andalso Asks =/= [])];
          _ -> []

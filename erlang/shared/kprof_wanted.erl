@@ -4,13 +4,11 @@
 -module(kprof_wanted).
 
 -export([kprofs/0, wanted/1, without/2, matching/1, is_covered/2, existing/1, module/1,
-         whole_modules/1,
-         by_module/1]).
+         whole_modules/1, by_module/1]).
 -export_type([pattern/0, mfa_pattern/0]).
 
--import(kprof_fn_text, [fn_local/2, fn_text/3]).
 -import(kprof_injected, [functions/1]).
--import(kprof_refusal, [refuse/2]).
+-import(kprof_text, [fn_local/2, fn_text/3, refuse/2]).
 
 %% As the client writes it, and as the VM takes it.
 -type pattern() :: {Module :: binary(), Function :: binary(), arity() | -1}.
@@ -67,7 +65,8 @@ existing(Name) ->
 
 -spec module(binary()) -> module().
 module(Name) ->
-    existing(Name) =/= {absent} orelse is_file(unicode:characters_to_list(Name)) orelse no_module(Name),
+    existing(Name) =/= {absent} orelse is_file(unicode:characters_to_list(Name)) orelse
+        no_module(Name),
     Mod = binary_to_atom(Name),
     case code:ensure_loaded(Mod) of
         {module, Mod} -> Mod;
@@ -81,7 +80,8 @@ is_file(Module) ->
 no_module(Name) ->
     Text = unicode:characters_to_list(Name),
     refuse("there is no module '~ts'~ts",
-           [module_text(Text), [io_lib:format(" (did you mean ~ts?)", [M]) || M <- near_module(Text)]]).
+           [module_text(Text),
+            [io_lib:format(" (did you mean ~ts?)", [M]) || M <- near_module(Text)]]).
 
 %% One name or none. In Erlang an Elixir module has a prefix that users leave out.
 near_module(Text) ->
@@ -89,7 +89,9 @@ near_module(Text) ->
     Loaded = [atom_to_list(M) || {M, _} <- code:all_loaded()],
     case lists:member(Elixir, Loaded) orelse is_file(Elixir) of
         true -> [["'", Elixir, "'"]];
-        false -> lists:sublist([module_text(M) || {D, M} <- lists:sort([{distance(Text, M), M} || M <- Loaded]), D =< 2], 1)
+        false ->
+            Near = lists:sort([{distance(Text, M), M} || M <- Loaded]),
+            lists:sublist([module_text(M) || {D, M} <- Near, D =< 2], 1)
     end.
 
 near(Mod, Fun, All) ->

@@ -80,8 +80,8 @@ later(A, B) when (A - B) band ?MASK < ?FREE div 2 -> A;
 later(_, B) -> B.
 
 %% In a match spec: sets a token with a label that begins with Begins; true. The process may have
-%% none before. The label ends with a number of its own, or, if none was free, with the word that the
-%% last try found: that label has bit 31, and may repeat.
+%% none before. The label ends with a number of its own, or, if none was free, with the word that
+%% the last try found: that label has bit 31, and may repeat.
 -spec word_label(integer()) -> tuple().
 word_label(Begins) ->
     Label = {element, 2, {get_seq_token}},

@@ -56,9 +56,9 @@
     last = #{} :: #{pid() => {From :: pid(), Serial :: integer()}},     % message that it took
     silent = #{} :: #{pid() => []},     % no token since it was scheduled in, in its entry
     unsure = 0 :: non_neg_integer(),    % requests that probably lost their token
-    %% kprof_tracer_sweep
+    %% kprof_tracer_end
     swept = [] :: [mfa() | {module(), '_', '_'}],       % functions whose callers lose tokens
-    %% kprof_tracer_nodes
+    %% kprof_tracer_requests, of several nodes
     other_epochs = #{} :: #{non_neg_integer() => []},
     elsewhere = #{} :: #{Number :: pos_integer() => []},        % begun in another node
     news = [] :: [tuple()],             % for the client, newest first
@@ -97,7 +97,7 @@
     missed = [] :: [module()]           % modules that could not be armed
 }).
 
--record(s, {
+-record(state, {
     profile :: undefined | #profile{},
     probe = relay :: relay | native,
     ours = all :: all | #{mfa() => []}, % functions whose calls are ours

@@ -12,9 +12,9 @@
 -export([in_turn/3, is_ours/2, early_over/2, early_look/1, early_end/1]).
 
 -import(kprof_injected, [now_ms/0]).
+-import(kprof_tracer_end, [disarm/2]).
 -import(kprof_tracer_events, [in_request/3, pass_over/2]).
 -import(kprof_tracer_owner, [is_behind/3, was_sent/3]).
--import(kprof_tracer_server, [disarm/2]).
 
 -include("kprof_tracer.hrl").
 
@@ -23,16 +23,17 @@
 
 %% Is it a label that we have made, of a request that may still begin?
 is_early(Label,
-         #s{stage = Stage,
-            requests = #requests{attached = false, labels = Labels, begun = Begun, max = Max} = R})
+         #state{stage = Stage,
+                requests = #requests{attached = false, labels = Labels, begun = Begun, max = Max} =
+                    R})
   when is_integer(Label), not is_map_key(Label, Labels), Begun < Max ->
     Stage =/= ready andalso is_own(Label, R);
 is_early(_, _) ->
     false.
 
 %% Is it a label of this trace?
--spec is_ours(term(), #s{}) -> boolean().
-is_ours(Label, #s{requests = #requests{labels = Labels} = R}) ->
+-spec is_ours(term(), #state{}) -> boolean().
+is_ours(Label, #state{requests = #requests{labels = Labels} = R}) ->
     is_map_key(Label, Labels) orelse is_integer(Label) andalso is_own(Label, R).
 
 %% An entry that may know an identity makes labels with a constant part, which the client has
@@ -60,11 +61,11 @@ called_token(_) -> none.
 
 %% Handles an event now, or after earlier events of the same process that wait. Once messages are
 %% not seen any more, it is not known whose calls are.
--spec in_turn(pid(), tuple(), #s{}) -> #s{}.
-in_turn(_, Event, #s{requests = #requests{until = Until}} = S)
+-spec in_turn(pid(), tuple(), #state{}) -> #state{}.
+in_turn(_, Event, #state{requests = #requests{until = Until}} = S)
   when is_integer(Until), element(tuple_size(Event), Event) > Until ->
     pass_over(1, S);
-in_turn(P, Event, #s{requests = #requests{early = Early}} = S) when is_map_key(P, Early) ->
+in_turn(P, Event, #state{requests = #requests{early = Early}} = S) when is_map_key(P, Early) ->
     case map_get(P, Early) of
         {_, {taken, _, _}, _} = Waits when element(1, Event) =:= seq_trace ->
             late(P, Event, Waits, S);
@@ -78,8 +79,9 @@ in_turn(P, Event, S) ->
 
 %% The message that a call tells of comes before it. If a later one comes, it was not reported.
 late(P, {_, _, _, Ts} = Event, {_, {taken, From, Serial}, Events},
-     #s{requests = #requests{early = Early, early_n = N} = R} = S0) ->
-    S = S0#s{requests = R#requests{early = maps:remove(P, Early), early_n = N - length(Events)}},
+     #state{requests = #requests{early = Early, early_n = N} = R} = S0) ->
+    S = S0#state{requests =
+                     R#requests{early = maps:remove(P, Early), early_n = N - length(Events)}},
     [First | _] = Waiting = lists:reverse(Events),
     {InOrder, S1} = case element(tuple_size(First), First) < Ts of
                         true -> {Waiting ++ [Event], kprof_tracer_owner:had(P, From, Serial, S)};
@@ -122,25 +124,25 @@ short({trace_ts, P, exit, _, Ts}) -> {trace_ts, P, exit, 0, Ts};
 short(Event) -> Event.
 
 %% Past the limit tracing is switched off; the events that wait are as many as the queue may hold.
-early(P, Waits, #s{requests = #requests{early = Early, early_n = N} = R} = S0) ->
-    S = S0#s{requests = R#requests{early = Early#{P => Waits}, early_n = N + 1}},
+early(P, Waits, #state{requests = #requests{early = Early, early_n = N} = R} = S0) ->
+    S = S0#state{requests = R#requests{early = Early#{P => Waits}, early_n = N + 1}},
     if N < ?EARLY -> S;
        true -> disarm({queue, 0}, S)
     end.
 
 %% A request with this label has begun, or will not begin; or {Sender, Serial}: it was sent.
--spec early_over(term(), #s{}) -> #s{}.
-early_over(Label, #s{requests = #requests{constant = unknown, epoch = Epoch} = R} = S)
+-spec early_over(term(), #state{}) -> #state{}.
+early_over(Label, #state{requests = #requests{constant = unknown, epoch = Epoch} = R} = S)
   when is_integer(Label), Label bsr ?WORD_BITS =/= Epoch ->
-    early_over(Label, S#s{requests = R#requests{constant = Label bsr ?CONST_BITS}});
-early_over(_, #s{requests = #requests{early = Early}} = S) when map_size(Early) =:= 0 ->
+    early_over(Label, S#state{requests = R#requests{constant = Label bsr ?CONST_BITS}});
+early_over(_, #state{requests = #requests{early = Early}} = S) when map_size(Early) =:= 0 ->
     S;
-early_over(Label, #s{requests = #requests{early = Early}} = S) ->
+early_over(Label, #state{requests = #requests{early = Early}} = S) ->
     release([P || {P, {_, L, _}} <- maps:to_list(Early), L =:= Label], fun in_turn/3, S).
 
 %% Gives up what has been waited for too long.
--spec early_look(#s{}) -> #s{}.
-early_look(#s{requests = #requests{early = Early}} = S) when map_size(Early) > 0 ->
+-spec early_look(#state{}) -> #state{}.
+early_look(#state{requests = #requests{early = Early}} = S) when map_size(Early) > 0 ->
     Now = now_ms(),
     lists:foldl(fun({P, {taken, From, Serial}}, Acc) ->
                         release([P], fun in_turn/3, kprof_tracer_owner:had(P, From, Serial, Acc));
@@ -159,19 +161,19 @@ given_up(For) ->
     end.
 
 %% When all events have come, nothing waits any more.
--spec early_end(#s{}) -> #s{}.
-early_end(#s{requests = #requests{early = Early}} = S) when map_size(Early) > 0 ->
+-spec early_end(#state{}) -> #state{}.
+early_end(#state{requests = #requests{early = Early}} = S) when map_size(Early) > 0 ->
     release(maps:keys(Early), fun its_turn/3, S);
 early_end(S) ->
     S.
 
 %% Handling the events of one process may release others of Ps, too.
 release(Ps, How, S) ->
-    lists:foldl(fun(P, #s{requests = #requests{early = Early, early_n = N} = R} = S0) ->
+    lists:foldl(fun(P, #state{requests = #requests{early = Early, early_n = N} = R} = S0) ->
                         case Early of
                             #{P := {_, _, Events}} ->
-                                S1 = S0#s{requests = R#requests{early = maps:remove(P, Early),
-                                                                early_n = N - length(Events)}},
+                                S1 = S0#state{requests = R#requests{early = maps:remove(P, Early),
+                                                                    early_n = N - length(Events)}},
                                 lists:foldl(fun(E, Acc) -> How(P, E, Acc) end, S1,
                                             lists:reverse(Events));
                             _ -> S0

@@ -5,11 +5,10 @@
 
 -import(kprof_injected, [now_ms/0]).
 -import(kprof_tracer_early, [early_over/2]).
+-import(kprof_tracer_end, [disarm/2]).
 -import(kprof_tracer_limits, [is_held/2]).
--import(kprof_tracer_nodes, [tell_news/1]).
 -import(kprof_tracer_owner, [runs_on/2]).
--import(kprof_tracer_requests, [called_in/7]).
--import(kprof_tracer_server, [disarm/2]).
+-import(kprof_tracer_requests, [called_in/7, tell_news/1]).
 
 -include("kprof_tracer.hrl").
 
@@ -17,7 +16,7 @@
 -define(WEIGH_MS, 1000).
 
 %% By request: a call of an entry, or of another function.
--spec call(tuple(), #s{}) -> #s{}.
+-spec call(tuple(), #state{}) -> #state{}.
 call({_, P, call, MFA, X, Ts}, S) ->
     case X of
         {entry, From} -> kprof_tracer_requests:passes(P, From, Ts, S);
@@ -39,8 +38,8 @@ begun(P, New, Old, From, Identity, MFA, Ts, S0) ->
     early_over(Label, S).
 
 %% An event of a process that works, or has worked, for one of the requests, or is inside an entry.
--spec in_request(pid(), tuple(), #s{}) -> #s{}.
-in_request(P, Event, #s{requests = #requests{working = At}} = S) when is_map_key(P, At) ->
+-spec in_request(pid(), tuple(), #state{}) -> #state{}.
+in_request(P, Event, #state{requests = #requests{working = At}} = S) when is_map_key(P, At) ->
     over_when(P, Event, add_short(Event, S));
 in_request(P, Event, S) ->
     case is_held(P, S) of
@@ -55,8 +54,8 @@ over_when(P, {_, _, out, {kprof_tracer, told, _}, _}, S) -> kprof_tracer_request
 over_when(_, _, S) -> S.
 
 %% Adds an event without what may be large in it.
--spec add_short(tuple(), #s{}) -> #s{}.
-add_short({_, _, out_exited, _, _}, #s{requests = undefined} = S) ->
+-spec add_short(tuple(), #state{}) -> #state{}.
+add_short({_, _, out_exited, _, _}, #state{requests = undefined} = S) ->
     pass_over(1, S);                    % the exit was reported before
 add_short({_, P, What, Where, Ts} = Event, S) ->
     case kind(What) of
@@ -80,32 +79,32 @@ kind(exit) -> exit;
 kind(out_exited) -> exit;
 kind(_) -> none.
 
--spec add(tuple(), #s{}) -> #s{}.
-add(Event, #s{events = #events{count = N, max = Max}} = S) when N < Max ->
-    S#s{events = S#s.events#events{batch = [Event | S#s.events#events.batch],
-                                   n = S#s.events#events.n + 1, count = N + 1}};
+-spec add(tuple(), #state{}) -> #state{}.
+add(Event, #state{events = #events{count = N, max = Max}} = S) when N < Max ->
+    S#state{events = S#state.events#events{batch = [Event | S#state.events#events.batch],
+                                           n = S#state.events#events.n + 1, count = N + 1}};
 add(_, S) ->
     disarm({events, 0}, S).
 
--spec flush(#s{}) -> #s{}.
-flush(#s{stage = Stage, events = #events{seq = 0}} = S) when Stage =/= ready ->
+-spec flush(#state{}) -> #state{}.
+flush(#state{stage = Stage, events = #events{seq = 0}} = S) when Stage =/= ready ->
     flush(kprof_tracer_server:begun(S));
-flush(#s{events = #events{n = 0}} = S) ->
+flush(#state{events = #events{n = 0}} = S) ->
     tell_news(S);
-flush(#s{events = #events{batch = Batch, seq = Seq}} = S0) ->
+flush(#state{events = #events{batch = Batch, seq = Seq}} = S0) ->
     S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(tell_news(S0))),
-    S#s{events = S#s.events#events{batch = [], n = 0, seq = Seq + 1}}.
+    S#state{events = S#state.events#events{batch = [], n = 0, seq = Seq + 1}}.
 
 %% Counts messages that are in no batch. They arrive as fast as others and may be large, but fill
 %% no batch that would have the queue checked. Checking takes time in proportion to the queue.
--spec pass_over(pos_integer(), #s{}) -> #s{}.
-pass_over(Size, #s{queue = #queue{passed_over = N}} = S) when N < ?BATCH ->
-    S#s{queue = S#s.queue#queue{passed_over = N + Size}};
-pass_over(_, S) -> queue(S#s{queue = S#s.queue#queue{passed_over = 0}}).
+-spec pass_over(pos_integer(), #state{}) -> #state{}.
+pass_over(Size, #state{queue = #queue{passed_over = N}} = S) when N < ?BATCH ->
+    S#state{queue = S#state.queue#queue{passed_over = N + Size}};
+pass_over(_, S) -> queue(S#state{queue = S#state.queue#queue{passed_over = 0}}).
 
 %% Switches tracing off if the queue is too long. Its length is known; the VM adds up its memory
 %% message by message, so that is asked when there are a quarter more, and once a second.
-queue(#s{stage = tracing, queue = #queue{max = Max, weighed = {Most, At}}} = S) ->
+queue(#state{stage = tracing, queue = #queue{max = Max, weighed = {Most, At}}} = S) ->
     case process_info(self(), message_queue_len) of
         {_, N} when N > Max -> disarm({queue, 0}, S);
         {_, N} when N > Most -> weigh(N, now_ms(), S);
@@ -118,25 +117,25 @@ queue(#s{stage = tracing, queue = #queue{max = Max, weighed = {Most, At}}} = S) 
 queue(S) ->
     S.
 
-weigh(N, Now, #s{profile = #profile{memory_max = Max}} = S) ->
+weigh(N, Now, #state{profile = #profile{memory_max = Max}} = S) ->
     case process_info(self(), memory) of
         {_, Own} when Own > Max -> disarm({memory, 0}, S);
-        _ -> S#s{queue = S#s.queue#queue{weighed = {N + N div 4, Now + ?WEIGH_MS}}}
+        _ -> S#state{queue = S#state.queue#queue{weighed = {N + N div 4, Now + ?WEIGH_MS}}}
     end.
 
 %% Waits while the connection is busy, but not for a client that has gone or hangs; checks the
 %% queue meanwhile.
--spec send(tuple(), #s{}) -> #s{}.
+-spec send(tuple(), #state{}) -> #state{}.
 send(Msg, S) ->
-    send(Msg, now_ms() + S#s.profile#profile.lease_ms, S).
+    send(Msg, now_ms() + S#state.profile#profile.lease_ms, S).
 
-send(Msg, Deadline, #s{profile = #profile{client_ref = Ref}} = S) ->
-    case erlang:send(S#s.profile#profile.client, Msg, [noconnect, nosuspend]) of
+send(Msg, Deadline, #state{profile = #profile{client_ref = Ref}} = S) ->
+    case erlang:send(S#state.profile#profile.client, Msg, [noconnect, nosuspend]) of
         ok -> S;
         _ ->
-            now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.profile),
+            now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#state.profile),
             receive {'DOWN', Ref, process, _, Reason} ->
-                kprof_oneshot:finish({gone, Reason}, S#s.profile)
+                kprof_oneshot:finish({gone, Reason}, S#state.profile)
             after ?RETRY_MS -> send(Msg, Deadline, queue(S))
             end
     end.

@@ -16,7 +16,7 @@
          is_wanted/2, is_unwanted/2, is_kprofds/1, numbered_by/2, entered/7, hold/3, held_look/1,
          held_no_more/2, is_held/2, shown/3, released_all/1]).
 
--import(kprof_refusal, [refuse/2]).
+-import(kprof_text, [refuse/2]).
 -import(kprof_tracer_events, [in_request/3]).
 -import(kprof_tracer_owner, [is_taken/2]).
 -import(kprof_tracer_patterns, [pattern/3]).
@@ -36,7 +36,7 @@ entry(#{entry := [], attached := false} = Opts) ->
     {undefined, [], Opts};
 entry(#{entry := Entry, attached := Attached, marks := Marks, inside := Inside, named := Named,
         requests := Max, patterns := Patterns, exclude := Exclude, epochs := Epochs} = Opts) ->
-    {Epoch, Others} = kprof_tracer_nodes:epochs(Epochs),
+    {Epoch, Others} = kprof_tracer_requests:epochs(Epochs),
     Entries = case Attached of
                   true -> kprofds_entries();
                   false -> own_entries(Entry, Others)
@@ -115,46 +115,46 @@ marked_by(Pattern) ->
 with_entry(Must, Armed) ->
     (Armed -- Must) ++ Must.
 
-entry_arm(#s{requests = undefined}) ->
+entry_arm(#state{requests = undefined}) ->
     ok;
-entry_arm(#s{profile = #profile{session = Session}, guards = Guards,
-             requests = #requests{entries = Entries, attached = true}}) ->
+entry_arm(#state{profile = #profile{session = Session}, guards = Guards,
+                 requests = #requests{entries = Entries, attached = true}}) ->
     Spec = [{'_', Guards, [{message, {{{get_seq_token}, {caller}}}}]}],
     [pattern(Session, MFA, Spec) || MFA <- maps:keys(Entries)];
-entry_arm(#s{profile = #profile{session = Session}, requests = #requests{entries = Entries}} = S) ->
-    [pattern(Session, MFA, entry_spec(MFA, S)) || MFA <- maps:keys(Entries)].
+entry_arm(#state{profile = Profile, requests = #requests{entries = Entries}} = S) ->
+    [pattern(Profile#profile.session, MFA, entry_spec(MFA, S)) || MFA <- maps:keys(Entries)].
 
 %% Arms functions that may give a request its identity. {MFA, Spec} are as kprofd makes them
 %% (src/config/spec.c).
--spec named_arm([{mfa(), [tuple()]}], #s{}) -> #s{}.
+-spec named_arm([{mfa(), [tuple()]}], #state{}) -> #state{}.
 named_arm(Specs,
-          #s{profile = #profile{session = Session},
-             requests = #requests{entries = Entries, marks = Marks}} = S) ->
+          #state{profile = #profile{session = Session},
+                 requests = #requests{entries = Entries, marks = Marks}} = S) ->
     [begin
          pattern(Session, MFA,
                  [named_clause(C, is_map_key(MFA, Entries), S) || C <- Spec]),
-         kprof_oneshot:heed(0, S#s.profile)
+         kprof_oneshot:heed(0, S#state.profile)
      end || {MFA, Spec} <- Specs, is_map_key(MFA, Entries) orelse lists:member(MFA, Marks)],
     S.
 
 named_clause({Head, Tests, Actions}, true,
-             #s{guards = Guards, requests = #requests{attached = true}}) ->
+             #state{guards = Guards, requests = #requests{attached = true}}) ->
     {Head, (Tests -- [{is_seq_trace}]) ++ Guards, Actions};
-named_clause({Head, Tests, Actions}, IsEntry, #s{guards = Guards} = S) ->
+named_clause({Head, Tests, Actions}, IsEntry, #state{guards = Guards} = S) ->
     Told = [{'andalso', {is_seq_trace}, ?IS_OURS, Flag} || IsEntry, Flag <- messages_told()],
     {Head, Tests ++ Guards, [kprof_tracer_server:runs(S) | Actions] ++ Told}.
 
 %% -------------------------------------------------------------- identities ----
 
 %% The first identity that is known names a request.
--spec identified(non_neg_integer(), Identity :: term(), #s{}) -> #s{}.
-identified(_, _, #s{requests = #requests{named = all}} = S) ->
+-spec identified(non_neg_integer(), Identity :: term(), #state{}) -> #state{}.
+identified(_, _, #state{requests = #requests{named = all}} = S) ->
     S;
 identified(_, [], S) ->
     S;
-identified(N, _, #s{requests = #requests{named = Named}} = S) when is_map_key(N, Named) ->
+identified(N, _, #state{requests = #requests{named = Named}} = S) when is_map_key(N, Named) ->
     S;
-identified(N, Identity, #s{requests = #requests{known = Known} = R} = S) ->
+identified(N, Identity, #state{requests = #requests{known = Known} = R} = S) ->
     case Known of
         #{Identity := {_, wanted}} -> wanted(N, S);
         #{Identity := {_, unwanted}} -> unwanted(N, S);
@@ -162,27 +162,27 @@ identified(N, Identity, #s{requests = #requests{known = Known} = R} = S) ->
         _ when map_size(Known) < ?IDENTITIES ->
             Id = map_size(Known) + 1,
             R1 = R#requests{known = Known#{Identity => {Id, asked}}},
-            S1 = kprof_tracer_events:send({kprof_identity, Id, Identity}, S#s{requests = R1}),
+            S1 = kprof_tracer_events:send({kprof_identity, Id, Identity}, S#state{requests = R1}),
             named(N, Id, S1);
         _ -> unwanted(N, S)
     end.
 
-named(N, What, #s{requests = #requests{named = Named} = R} = S) ->
-    S#s{requests = R#requests{named = Named#{N => What}}}.
+named(N, What, #state{requests = #requests{named = Named} = R} = S) ->
+    S#state{requests = R#requests{named = Named#{N => What}}}.
 
 %% The end of such a request is not looked for: the next call of its entry begins another.
 unwanted(N, S0) ->
-    #s{requests = #requests{open = Open} = R} = S = named(N, unwanted, S0),
-    S#s{requests = R#requests{open = maps:remove(N, Open)}}.
+    #state{requests = #requests{open = Open} = R} = S = named(N, unwanted, S0),
+    S#state{requests = R#requests{open = maps:remove(N, Open)}}.
 
 %% The client's answer.
--spec answered(pos_integer(), IsWanted :: boolean(), #s{}) -> #s{}.
-answered(Id, IsWanted, #s{requests = #requests{known = Known, named = Named} = R} = S)
+-spec answered(pos_integer(), IsWanted :: boolean(), #state{}) -> #state{}.
+answered(Id, IsWanted, #state{requests = #requests{known = Known, named = Named} = R} = S)
   when is_map(Named) ->
     case [Identity || {Identity, {I, asked}} <- maps:to_list(Known), I =:= Id] of
         [Identity] ->
             What = case IsWanted of true -> wanted; false -> unwanted end,
-            S1 = S#s{requests = R#requests{known = Known#{Identity := {Id, What}}}},
+            S1 = S#state{requests = R#requests{known = Known#{Identity := {Id, What}}}},
             Waiting = lists:sort([N || {N, I} <- maps:to_list(Named), I =:= Id]),
             lists:foldl(fun(N, Acc) when IsWanted -> wanted(N, Acc);
                            (N, Acc) -> unwanted(N, Acc)
@@ -193,12 +193,12 @@ answered(_, _, S) ->
     S.
 
 %% Counts the request, unless enough have begun.
-wanted(N, #s{requests = #requests{begun = Begun, max = Max}} = S) when Max > 0, Begun >= Max ->
+wanted(N, #state{requests = #requests{begun = Begun, max = Max}} = S) when Max > 0, Begun >= Max ->
     unwanted(N, S);
 wanted(N, S0) ->
-    #s{requests = #requests{begun = Begun, open = Open, attached = Attached} = R} = S =
+    #state{requests = #requests{begun = Begun, open = Open, attached = Attached} = R} = S =
         named(N, wanted, kprof_tracer_events:send({kprof_request, N}, S0)),
-    S1 = S#s{requests = R#requests{begun = Begun + 1}},
+    S1 = S#state{requests = R#requests{begun = Begun + 1}},
     case Attached orelse is_map_key(N, Open) of
         true -> S1;
         false -> one_ended(S1)
@@ -225,38 +225,40 @@ is_kprofds(Label) ->
     is_integer(Label) andalso Label bsr ?KIND_BITS =:= ?LABEL_KPROFD andalso not ?MEASURES(Label).
 
 %% Numbers a request. One that began before we came, or on another node, begins for us here.
-numbered_by(Label, #s{requests = #requests{labels = Labels, numbers = Given} = R} = S) ->
+numbered_by(Label, #state{requests = #requests{labels = Labels, numbers = Given} = R} = S) ->
     N = Given + 1,
     Begun = case R#requests.named of all -> R#requests.begun + 1; _ -> R#requests.begun end,
-    {N, S#s{requests = R#requests{labels = Labels#{Label => N}, numbers = N, begun = Begun}}}.
+    {N, S#state{requests = R#requests{labels = Labels#{Label => N}, numbers = N, begun = Begun}}}.
 
 %% A call of an entry, with the label from before.
--spec entered(pid(), Old :: term(), Caller :: term(), Identity :: term(), mfa(), integer(), #s{}) ->
-          #s{}.
+-spec entered(pid(), Old :: term(), Caller :: term(), Identity :: term(), mfa(), integer(),
+              #state{}) ->
+          #state{}.
 entered(P, Old, Caller, Identity, MFA, Ts, S0) ->
     S1 = kprof_tracer_owner:outside(P, shown(P, Old, S0)),
-    S2 = case S1#s.requests of
+    S2 = case S1#state.requests of
              #requests{working = At} when is_map_key(P, At) ->
                  kprof_tracer_requests:leaves(P, Ts, S1);
              _ -> S1
          end,
     hold(P, {call, Old, Caller, Identity, MFA, Ts}, S2).
 
--spec hold(pid(), tuple(), #s{}) -> #s{}.
-hold(P, Event, #s{requests = #requests{held = Held} = R} = S) ->
+-spec hold(pid(), tuple(), #state{}) -> #state{}.
+hold(P, Event, #state{requests = #requests{held = Held} = R} = S) ->
     case Held of
         #{P := Events} when length(Events) < ?HELD ->
-            S#s{requests = R#requests{held = Held#{P := [Event | Events]}}};
-        #{P := _} -> S#s{requests = R#requests{held = maps:remove(P, Held)}};
-        _ when map_size(Held) < ?HOLDERS -> S#s{requests = R#requests{held = Held#{P => [Event]}}};
+            S#state{requests = R#requests{held = Held#{P := [Event | Events]}}};
+        #{P := _} -> S#state{requests = R#requests{held = maps:remove(P, Held)}};
+        _ when map_size(Held) < ?HOLDERS ->
+            S#state{requests = R#requests{held = Held#{P => [Event]}}};
         _ -> S
     end.
 
 %% A process that has ended shows no label any more. Its last events are in the queue by now, and
 %% our message to forget it is behind them.
-held_look(#s{requests = #requests{held = Held}}) when map_size(Held) > ?HOLDERS div 2 ->
+held_look(#state{requests = #requests{held = Held}}) when map_size(Held) > ?HOLDERS div 2 ->
     self() ! {held_no_more, [P || P <- maps:keys(Held), not is_process_alive(P)]};
-held_look(#s{requests = #requests{} = R}) ->
+held_look(#state{requests = #requests{} = R}) ->
     case kprof_tracer_owner:dead(R) of
         [] -> ok;
         Dead -> self() ! {held_no_more, Dead}
@@ -264,19 +266,19 @@ held_look(#s{requests = #requests{} = R}) ->
 held_look(_) ->
     ok.
 
--spec held_no_more([pid()], #s{}) -> #s{}.
-held_no_more(Ps, #s{requests = #requests{held = Held} = R} = S) ->
-    kprof_tracer_owner:forget(Ps, S#s{requests = R#requests{held = maps:without(Ps, Held)}}).
+-spec held_no_more([pid()], #state{}) -> #state{}.
+held_no_more(Ps, #state{requests = #requests{held = Held} = R} = S) ->
+    kprof_tracer_owner:forget(Ps, S#state{requests = R#requests{held = maps:without(Ps, Held)}}).
 
--spec is_held(pid(), #s{}) -> boolean().
-is_held(P, #s{requests = #requests{held = Held}}) ->
+-spec is_held(pid(), #state{}) -> boolean().
+is_held(P, #state{requests = #requests{held = Held}}) ->
     is_map_key(P, Held).
 
 %% The process shows this label now: what was held belongs to that request, or to none. A label
 %% that another process began a request with came with an answer of that one.
--spec shown(pid(), term(), #s{}) -> #s{}.
-shown(P, Label, #s{requests = #requests{held = Held} = R} = S) when is_map_key(P, Held) ->
-    S1 = S#s{requests = R#requests{held = maps:remove(P, Held)}},
+-spec shown(pid(), term(), #state{}) -> #state{}.
+shown(P, Label, #state{requests = #requests{held = Held} = R} = S) when is_map_key(P, Held) ->
+    S1 = S#state{requests = R#requests{held = maps:remove(P, Held)}},
     Events = lists:reverse(map_get(P, Held)),
     case is_kprofds(Label) andalso not is_taken(Label, R) of
         true -> lists:foldl(fun(E, Acc) -> released(P, Label, E, Acc) end, S1, Events);
@@ -286,7 +288,7 @@ shown(_, _, S) ->
     S.
 
 released(P, Label, {call, _, From, Identity, MFA, Ts}, S0) ->
-    #s{requests = #requests{labels = Labels}} = S =
+    #state{requests = #requests{labels = Labels}} = S =
         kprof_tracer_requests:called(P, Label, From, Identity, MFA, Ts, S0),
     kprof_tracer_owner:enters(P, maps:get(Label, Labels, 0), kprof_tracer_patterns:caller(From), S);
 released(P, _, Event, S) ->
@@ -303,8 +305,8 @@ unsampled(_, _, S) ->
     S.
 
 %% At the end: tokens of living processes can be read.
--spec released_all(#s{}) -> #s{}.
-released_all(#s{requests = #requests{attached = true, held = Held}} = S) ->
+-spec released_all(#state{}) -> #state{}.
+released_all(#state{requests = #requests{attached = true, held = Held}} = S) ->
     lists:foldl(fun(P, Acc) -> shown(P, label_of(P), Acc) end, S, maps:keys(Held));
 released_all(S) ->
     S.

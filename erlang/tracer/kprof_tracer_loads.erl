@@ -18,13 +18,13 @@
 %% armed again, only reported: entries and marks have match specs of their own.
 -module(kprof_tracer_loads).
 
--export([loads_new/2, loads_ahead/1, ahead_clear/2, loads_last/1, loads_watched/1, loads_watch/1, loads_end/1, loads_tick/1, loads_loaded/1,
-         loads_arm/1, loads_send/1]).
+-export([loads_new/2, loads_ahead/1, ahead_clear/2, loads_last/1, loads_watched/1, loads_watch/1,
+         loads_end/1, loads_tick/1, loads_loaded/1, loads_arm/1, loads_send/1]).
 
 -import(kprof_injected, [functions/1, now_ms/0, session_create/2]).
 -import(kprof_oneshot, [on_load_free/1, on_load_set/3, on_load_unset/3, tell_sentry/1]).
+-import(kprof_tracer_end, [in_session/3]).
 -import(kprof_tracer_patterns, [pattern/3, pattern_meta/3, spec_bytes/2]).
--import(kprof_tracer_span, [in_session/3]).
 -import(kprof_wanted, [by_module/1, is_covered/2, whole_modules/1]).
 
 -include("kprof_tracer.hrl").
@@ -42,23 +42,23 @@ loads_new(Functions, #{patterns := Patterns, max_functions := Max} = Opts) ->
            seen = case Any of true -> loads_current(); false -> all end}.
 
 %% Called when the guards of match specs are known. The sentry is told first.
--spec loads_ahead(#s{}) -> #s{}.
-loads_ahead(#s{loads = #loads{seen = all}} = S) ->
+-spec loads_ahead(#state{}) -> #state{}.
+loads_ahead(#state{loads = #loads{seen = all}} = S) ->
     S;
-loads_ahead(#s{requests = R} = S) when R =/= undefined ->
+loads_ahead(#state{requests = R} = S) when R =/= undefined ->
     use_ahead(requests, S);
-loads_ahead(#s{args_max = Args} = S) when Args > 0 ->
+loads_ahead(#state{args_max = Args} = S) when Args > 0 ->
     use_ahead(args, S);
-loads_ahead(#s{loads = #loads{asked = #{exclude := [_ | _]}}} = S) ->
+loads_ahead(#state{loads = #loads{asked = #{exclude := [_ | _]}}} = S) ->
     use_ahead(exclude, S);
-loads_ahead(#s{profile = #profile{session = Session, armed = Armed} = P, loads = L} = S0) ->
+loads_ahead(#state{profile = #profile{session = Session, armed = Armed} = P, loads = L} = S0) ->
     case on_load_free(Session) of
         true ->
             Spec = ahead_spec(S0),
             Item = [{on_load, {Spec, maps:keys(L#loads.seen)}} || Session =:= legacy],
             {Patterns, S1} = loads_meanwhile(S0),
-            S = S1#s{profile = P#profile{armed = Item ++ Patterns ++ Armed}, ours = all},
-            tell_sentry(S#s.profile),
+            S = S1#state{profile = P#profile{armed = Item ++ Patterns ++ Armed}, ours = all},
+            tell_sentry(S#state.profile),
             on_load_set(Session, Spec, local),
             use_ahead(true, S);
         false ->
@@ -67,19 +67,19 @@ loads_ahead(#s{profile = #profile{session = Session, armed = Armed} = P, loads =
 
 %% Those that were loaded while the trace began, to be armed with the others.
 loads_meanwhile(S0) ->
-    {New, #s{loads = L} = S} = loads_new_ones(S0),
+    {New, #state{loads = L} = S} = loads_new_ones(S0),
     Of = [{M, Fns} || M <- New, [_ | _] = Fns <- [wanted_of(M, L#loads.asked)]],
     Mods = maps:from_list([{M, {hd(Fns), length(Fns)}} || {M, Fns} <- Of]),
     {[{M, '_', '_'} || {M, _} <- Of],
-     S#s{loads = L#loads{mods = maps:merge(L#loads.mods, Mods),
-                         room = L#loads.room - lists:sum([length(Fns) || {_, Fns} <- Of])}}}.
+     S#state{loads = L#loads{mods = maps:merge(L#loads.mods, Mods),
+                             room = L#loads.room - lists:sum([length(Fns) || {_, Fns} <- Of])}}}.
 
-use_ahead(Ahead, #s{loads = L} = S) -> S#s{loads = L#loads{ahead = Ahead}}.
+use_ahead(Ahead, #state{loads = L} = S) -> S#state{loads = L#loads{ahead = Ahead}}.
 
 ahead_spec(S) -> kprof_tracer_patterns:spec({'_', '_', '_'}, S).
 
 %% Past a limit. Other modules are armed one by one, as far as there is room.
-ahead_end(#s{profile = #profile{session = Session}, loads = #loads{ahead = true}} = S) ->
+ahead_end(#state{profile = #profile{session = Session}, loads = #loads{ahead = true}} = S) ->
     on_load_unset(Session, ahead_spec(S), local),
     use_ahead(limit, S);
 ahead_end(S) ->
@@ -96,15 +96,15 @@ ahead_clear(Spec, Known) ->
     ok.
 
 %% Before the patterns go: modules that came since the last look.
--spec loads_last(#s{}) -> #s{}.
-loads_last(#s{loads = #loads{ahead = true}} = S0) ->
-    {New, #s{loads = L} = S} = loads_new_ones(S0),
-    S#s{loads = L#loads{whole = [M || M <- New, is_ahead(M, S)] ++ L#loads.whole}};
+-spec loads_last(#state{}) -> #state{}.
+loads_last(#state{loads = #loads{ahead = true}} = S0) ->
+    {New, #state{loads = L} = S} = loads_new_ones(S0),
+    S#state{loads = L#loads{whole = [M || M <- New, is_ahead(M, S)] ++ L#loads.whole}};
 loads_last(S) ->
     S.
 
 %% Did the VM arm it?
-is_ahead(M, #s{profile = #profile{session = Session}, loads = #loads{ahead = true}}) ->
+is_ahead(M, #state{profile = #profile{session = Session}, loads = #loads{ahead = true}}) ->
     case functions(M) of
         [{F, A} | _] -> loads_traced(Session, {M, F, A}) =:= local;
         [] -> false
@@ -125,73 +125,75 @@ loads_watched(legacy) ->
 loads_watched(_) ->
     [].
 
--spec loads_watch(#s{}) -> #s{}.
-loads_watch(#s{profile = #profile{session = legacy, armed = Armed}} = S) ->
+-spec loads_watch(#state{}) -> #state{}.
+loads_watch(#state{profile = #profile{session = legacy, armed = Armed}} = S) ->
     lists:member({meta, ?LOADED}, Armed) andalso
         pattern_meta(legacy, ?LOADED, loads_spec()),
     S;
-loads_watch(#s{loads = L} = S) ->
+loads_watch(#state{loads = L} = S) ->
     Watcher = session_create(kprof_tracer, self()),
     trace:function(Watcher, ?LOADED, loads_spec(), [meta]),
-    S#s{loads = L#loads{watcher = Watcher}}.
+    S#state{loads = L#loads{watcher = Watcher}}.
 
 loads_spec() ->
     [{'_', [], [{message, false}, {return_trace}]}].
 
-loads_end(#s{profile = #profile{session = Session}, loads = #loads{watcher = Watcher}})
+loads_end(#state{profile = #profile{session = Session}, loads = #loads{watcher = Watcher}})
   when Session =/= legacy, Watcher =/= undefined ->
     trace:session_destroy(Watcher);
 loads_end(_) ->
     ok.
 
--spec loads_tick(#s{}) -> #s{}.
-loads_tick(#s{loads = #loads{looked = At, due = Due}} = S) ->
+-spec loads_tick(#state{}) -> #state{}.
+loads_tick(#state{loads = #loads{looked = At, due = Due}} = S) ->
     case Due orelse now_ms() - At > ?LOADS_MS of
         true -> loads_look(S);
         false -> S
     end.
 
--spec loads_loaded(#s{}) -> #s{}.
-loads_loaded(#s{loads = #loads{looked = At, took = Took} = L} = S) ->
+-spec loads_loaded(#state{}) -> #state{}.
+loads_loaded(#state{loads = #loads{looked = At, took = Took} = L} = S) ->
     case now_ms() - At >= ?LOADS_PART * Took of
         true -> loads_look(S);
-        false -> S#s{loads = L#loads{due = true}}
+        false -> S#state{loads = L#loads{due = true}}
     end.
 
-loads_look(#s{stage = tracing, loads = #loads{mods = Mods, todo = []}} = S0) ->
+loads_look(#state{stage = tracing, loads = #loads{mods = Mods, todo = []}} = S0) ->
     Began = now_ms(),
     Bare = [M || {M, {MFA, _}} <- maps:to_list(Mods),
-                 loads_traced(S0#s.profile#profile.session, MFA) =/= local],
+                 loads_traced(S0#state.profile#profile.session, MFA) =/= local],
     {New, S1} = loads_new_ones(S0),
     S2 = lists:foldl(fun({Why, M}, S) -> loads_want(Why, M, S) end, S1,
                      [{again, M} || M <- Bare] ++
-                         [{case is_ahead(M, S1) of true -> whole; false -> came end, M} || M <- New]),
+                         [{case is_ahead(M, S1) of true -> whole; false -> came end, M}
+                          || M <- New]),
     Now = now_ms(),
-    loads_put(S2#s{loads = S2#s.loads#loads{looked = Now, took = Now - Began, due = false}});
-loads_look(#s{loads = L} = S) ->
-    S#s{loads = L#loads{due = true}}.
+    loads_put(S2#state{loads =
+                           S2#state.loads#loads{looked = Now, took = Now - Began, due = false}});
+loads_look(#state{loads = L} = S) ->
+    S#state{loads = L#loads{due = true}}.
 
 loads_traced(legacy, MFA) -> element(2, erlang:trace_info(MFA, traced));
 loads_traced(Session, MFA) ->
     Look = fun() -> trace:info(Session, MFA, traced) end,
     element(2, in_session(Session, Look, {traced, local})).
 
-loads_new_ones(#s{loads = #loads{seen = all}} = S) ->
+loads_new_ones(#state{loads = #loads{seen = all}} = S) ->
     {[], S};
-loads_new_ones(#s{loads = #loads{seen = Seen, mods = Mods} = L} = S) ->
+loads_new_ones(#state{loads = #loads{seen = Seen, mods = Mods} = L} = S) ->
     Current = loads_current(),
     New = [M || M <- maps:keys(Current), not is_map_key(M, Seen), not is_map_key(M, Mods)],
     {Kprofs, Others} = lists:partition(fun(M) -> lists:member(M, kprof_wanted:kprofs()) end, New),
     [loads_bare(M, S) || M <- Kprofs, is_ahead(M, S)],
-    {Others, S#s{loads = L#loads{seen = Current}}}.
+    {Others, S#state{loads = L#loads{seen = Current}}}.
 
 %% Takes back what the VM armed.
-loads_bare(M, #s{profile = #profile{session = Session}}) ->
+loads_bare(M, #state{profile = #profile{session = Session}}) ->
     pattern(Session, {M, '_', '_'}, false).
 
 %% A module that was deleted is remembered: it may be loaded again.
-loads_want(Why, M,
-           #s{profile = #profile{memory_max = Most}, requests = R, loads = L0, ours = Ours} = S) ->
+loads_want(Why, M, #state{requests = R, loads = L0, ours = Ours} = S) ->
+    Most = S#state.profile#profile.memory_max,
     #loads{room = Room, mods = Mods, bytes = Sum, each = Of} = L = loads_give(M, L0),
     Functions = wanted_of(M, L#loads.asked),
     N = length(Functions),
@@ -199,16 +201,17 @@ loads_want(Why, M,
     Bytes = if R =:= undefined, N =< Room -> loads_bytes(Patterns, S); true -> 0 end,
     if
         N =:= 0 ->
-            S#s{loads = L};
+            S#state{loads = L};
         R =/= undefined; N > Room; Sum + Bytes > Most ->
             Why =:= whole andalso loads_bare(M, S),
-            ahead_end(S#s{loads = L#loads{mods = maps:remove(M, Mods),
-                                          missed = lists:usort([M | L#loads.missed])}});
+            ahead_end(S#state{loads = L#loads{mods = maps:remove(M, Mods),
+                                              missed = lists:usort([M | L#loads.missed])}});
         true ->
-            S#s{ours = loads_ours(Ours, Functions),
-                loads = L#loads{mods = Mods#{M => {hd(Functions), N}}, room = Room - N,
-                                bytes = Sum + Bytes,
-                                each = Of#{M => Bytes}, todo = [{Why, M, Patterns} | L#loads.todo]}}
+            S#state{ours = loads_ours(Ours, Functions),
+                    loads = L#loads{mods = Mods#{M => {hd(Functions), N}}, room = Room - N,
+                                    bytes = Sum + Bytes,
+                                    each = Of#{M => Bytes},
+                                    todo = [{Why, M, Patterns} | L#loads.todo]}}
     end.
 
 %% Returns what the module used of the limits.
@@ -221,10 +224,10 @@ loads_give(_, L) ->
     L.
 
 %% Match specs of one arity are of one size.
-loads_bytes(_, #s{args_max = 0}) ->
+loads_bytes(_, #state{args_max = 0}) ->
     0;
 loads_bytes(Patterns, S) ->
-    Arities = [A || P <- Patterns, A <- kprof_tracer_args:arities(P)],
+    Arities = [A || P <- Patterns, A <- kprof_tracer_patterns:arities(P)],
     Of = fun(A) ->
                  spec_bytes(kprof_tracer_patterns:spec({'_', '_', A}, S), S)
          end,
@@ -232,33 +235,34 @@ loads_bytes(Patterns, S) ->
     lists:sum([map_get(A, Bytes) || A <- Arities]).
 
 %% The sentry is told of all of them first.
-loads_put(#s{loads = #loads{todo = []}} = S) ->
+loads_put(#state{loads = #loads{todo = []}} = S) ->
     S;
-loads_put(#s{profile = #profile{armed = Armed}, loads = #loads{todo = Todo}} = S) ->
+loads_put(#state{profile = #profile{armed = Armed}, loads = #loads{todo = Todo}} = S) ->
     Anew = maps:from_list([{M, []} || {_, M, _} <- Todo]),
     Kept = [P || P <- Armed, tuple_size(P) =/= 3 orelse not is_map_key(element(1, P), Anew)],
     New = lists:append([Patterns || {_, _, Patterns} <- Todo]),
-    S1 = S#s{profile = S#s.profile#profile{armed = New ++ Kept}},
-    tell_sentry(S1#s.profile),
+    S1 = S#state{profile = S#state.profile#profile{armed = New ++ Kept}},
+    tell_sentry(S1#state.profile),
     loads_arm(S1).
 
 %% Takes a step of the arming.
--spec loads_arm(#s{}) -> #s{}.
+-spec loads_arm(#state{}) -> #state{}.
 loads_arm(S) ->
     loads_arm(now_ms() + ?STEP_MS, S).
 
-loads_arm(Until, #s{stage = tracing, loads = #loads{todo = [{Why, M, Patterns} | Todo]} = L} = S) ->
+loads_arm(Until,
+          #state{stage = tracing, loads = #loads{todo = [{Why, M, Patterns} | Todo]} = L} = S) ->
     Now = now_ms(),
     case {Patterns, Why} of
         {[], again} ->
-            loads_arm(Until, S#s{loads = L#loads{todo = Todo, again = [M | L#loads.again]}});
+            loads_arm(Until, S#state{loads = L#loads{todo = Todo, again = [M | L#loads.again]}});
         {[], came} ->
-            loads_arm(Until, S#s{loads = L#loads{todo = Todo, came = [M | L#loads.came]}});
+            loads_arm(Until, S#state{loads = L#loads{todo = Todo, came = [M | L#loads.came]}});
         {_, whole} ->
-            loads_arm(Until, S#s{loads = L#loads{todo = Todo, whole = [M | L#loads.whole]}});
+            loads_arm(Until, S#state{loads = L#loads{todo = Todo, whole = [M | L#loads.whole]}});
         {[P | More], _} when Now < Until ->
-            pattern(S#s.profile#profile.session, P, kprof_tracer_patterns:spec(P, S)),
-            loads_arm(Until, S#s{loads = L#loads{todo = [{Why, M, More} | Todo]}});
+            pattern(S#state.profile#profile.session, P, kprof_tracer_patterns:spec(P, S)),
+            loads_arm(Until, S#state{loads = L#loads{todo = [{Why, M, More} | Todo]}});
         _ ->
             self() ! loads_arm,
             S
@@ -283,11 +287,13 @@ loads_ours(Ours, Functions) -> maps:merge(Ours, maps:from_keys(Functions, [])).
 
 %% Reports loads to the client before the end, and why new modules were not armed with their load.
 %% Modules that were still to be armed count as missed.
--spec loads_send(#s{}) -> #s{}.
-loads_send(#s{loads = #loads{again = Again, came = Came, missed = Missed, todo = Todo, whole = Whole,
-                             ahead = Ahead}} = S) ->
+-spec loads_send(#state{}) -> #state{}.
+loads_send(#state{loads = #loads{again = Again, came = Came, missed = Missed, todo = Todo,
+                                 whole = Whole,
+                                 ahead = Ahead}} = S) ->
     Late = [M || {Why, M, _} <- Todo, Why =/= whole],
     case [length(lists:usort(Ms)) || Ms <- [Again, Came, Missed ++ Late, Whole]] of
         [0, 0, 0, 0] -> S;
-        Counts -> kprof_tracer_events:send(list_to_tuple([kprof_calls_loads | Counts] ++ [Ahead]), S)
+        Counts ->
+            kprof_tracer_events:send(list_to_tuple([kprof_calls_loads | Counts] ++ [Ahead]), S)
     end.

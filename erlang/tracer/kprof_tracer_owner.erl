@@ -30,8 +30,8 @@
 -define(MESSAGES_MS, 10000).    % for so long: then those of the time before are forgotten
 -define(PROCESSES, 20000).      % until those that have ended are looked for
 
--spec works_for(pid(), Label :: term(), #s{}) -> non_neg_integer().
-works_for(P, Label, #s{requests = #requests{own = Own, meant = Meant} = R}) ->
+-spec works_for(pid(), Label :: term(), #state{}) -> non_neg_integer().
+works_for(P, Label, #state{requests = #requests{own = Own, meant = Meant} = R}) ->
     case {Own, Meant} of
         {#{P := {N, _}}, _} -> N;
         {_, #{P := {Label, N}}} -> N;
@@ -42,17 +42,17 @@ stands_for(Label, #requests{labels = Labels}) ->
     maps:get(Label, Labels, 0).
 
 %% The process is inside an entry that this function called. An inner entry changes nothing.
--spec enters(pid(), non_neg_integer(), Caller :: term(), #s{}) -> #s{}.
-enters(P, _, _, #s{requests = #requests{own = Own}} = S) when is_map_key(P, Own) ->
+-spec enters(pid(), non_neg_integer(), Caller :: term(), #state{}) -> #state{}.
+enters(P, _, _, #state{requests = #requests{own = Own}} = S) when is_map_key(P, Own) ->
     S;
-enters(P, N, Caller, #s{requests = #requests{own = Own} = R} = S) ->
-    S#s{requests = R#requests{own = Own#{P => {N, Caller}}}}.
+enters(P, N, Caller, #state{requests = #requests{own = Own} = R} = S) ->
+    S#state{requests = R#requests{own = Own#{P => {N, Caller}}}}.
 
 %% Returns the request that was over before this call of an entry, or none. Its end was not seen
 %% if the same function calls again; before OTP 27 also if the process has no token any more, as
 %% an exception may have ended it.
--spec over(pid(), Old :: term(), Caller :: term(), #s{}) -> none | non_neg_integer().
-over(P, Old, Caller, #s{profile = Profile, requests = #requests{own = Own}}) ->
+-spec over(pid(), Old :: term(), Caller :: term(), #state{}) -> none | non_neg_integer().
+over(P, Old, Caller, #state{profile = Profile, requests = #requests{own = Own}}) ->
     case Own of
         #{P := {N, Caller}} -> N;
         #{P := {N, _}} when Old =:= none, Profile#profile.session =:= legacy -> N;
@@ -60,16 +60,16 @@ over(P, Old, Caller, #s{profile = Profile, requests = #requests{own = Own}}) ->
     end.
 
 %% The process has left its entry. What its token means stays.
--spec left(pid(), Caller :: term(), #s{}) -> none | {non_neg_integer(), #s{}}.
-left(P, Caller, #s{requests = #requests{own = Own} = R} = S) ->
+-spec left(pid(), Caller :: term(), #state{}) -> none | {non_neg_integer(), #state{}}.
+left(P, Caller, #state{requests = #requests{own = Own} = R} = S) ->
     case Own of
         #{P := {N, By}} when By =:= Caller; Caller =:= any ->
-            {N, S#s{requests = R#requests{own = maps:remove(P, Own)}}};
+            {N, S#state{requests = R#requests{own = maps:remove(P, Own)}}};
         _ -> none
     end.
 
 %% The process calls another entry, so the one before is over, or goes on without us.
--spec outside(pid(), #s{}) -> #s{}.
+-spec outside(pid(), #state{}) -> #state{}.
 outside(P, S0) ->
     case left(P, any, S0) of
         {_, S} -> S;
@@ -87,32 +87,32 @@ is_taken(Label, #requests{own = Own} = R) ->
 %% ---------------------------------------------------------------- messages ----
 
 %% A message that the process has sent: returns the request that it is part of.
--spec sent(pid(), Serial :: integer(), Label :: term(), #s{}) -> {non_neg_integer(), #s{}}.
-sent(P, Serial, Label, #s{requests = #requests{sent = Sent} = R} = S)
+-spec sent(pid(), Serial :: integer(), Label :: term(), #state{}) -> {non_neg_integer(), #state{}}.
+sent(P, Serial, Label, #state{requests = #requests{sent = Sent} = R} = S)
   when map_size(Sent) < ?MESSAGES ->
     N = works_for(P, Label, S),
-    {N, shows(P, Label, S#s{requests = R#requests{sent = Sent#{{P, Serial} => N}}})};
+    {N, shows(P, Label, S#state{requests = R#requests{sent = Sent#{{P, Serial} => N}}})};
 sent(P, Serial, Label, S) ->
     sent(P, Serial, Label, older(S)).
 
 %% A message that the process has taken.
--spec taken(pid(), From :: pid(), Serial :: integer(), Label :: term(), #s{}) ->
-          {non_neg_integer(), #s{}}.
-taken(P, From, Serial, Label, #s{requests = #requests{own = Own} = R0} = S) ->
+-spec taken(pid(), From :: pid(), Serial :: integer(), Label :: term(), #state{}) ->
+          {non_neg_integer(), #state{}}.
+taken(P, From, Serial, Label, #state{requests = #requests{own = Own} = R0} = S) ->
     {Sent, R} = take({From, Serial}, stands_for(Label, R0), R0),
     N = case Own of
             #{P := {Inside, _}} -> Inside;
             _ -> Sent
         end,
-    {N, means(P, Label, N, shows(P, Label, had(P, From, Serial, S#s{requests = R})))}.
+    {N, means(P, Label, N, shows(P, Label, had(P, From, Serial, S#state{requests = R})))}.
 
-had(P, From, Serial, #s{requests = #requests{last = Last} = R} = S) ->
-    S#s{requests = R#requests{last = Last#{P => {From, Serial}}}}.
+had(P, From, Serial, #state{requests = #requests{last = Last} = R} = S) ->
+    S#state{requests = R#requests{last = Last#{P => {From, Serial}}}}.
 
 %% Does the process have the token of a message that we have not seen it take? Its calls and its
 %% messages are reported in two ways: the order of these is not certain.
--spec is_behind(pid(), Token :: term(), #s{}) -> boolean().
-is_behind(P, {_, Label, Serial, From, _}, #s{requests = #requests{messages = true} = R} = S)
+-spec is_behind(pid(), Token :: term(), #state{}) -> boolean().
+is_behind(P, {_, Label, Serial, From, _}, #state{requests = #requests{messages = true} = R} = S)
   when is_pid(From), From =/= P ->
     case R#requests.last of
         #{P := {From, Serial}} -> false;
@@ -129,29 +129,29 @@ take(Key, Else, #requests{sent = Sent, sent_before = Before} = R) ->
     end.
 
 %% From now on the process has a token with this label, which stands for that request.
-means(P, Label, N, #s{requests = #requests{meant = Meant} = R} = S) ->
+means(P, Label, N, #state{requests = #requests{meant = Meant} = R} = S) ->
     case stands_for(Label, R) of
         N when not is_map_key(P, Meant) -> S;
-        N -> S#s{requests = R#requests{meant = maps:remove(P, Meant)}};
-        _ -> S#s{requests = R#requests{meant = Meant#{P => {Label, N}}}}
+        N -> S#state{requests = R#requests{meant = maps:remove(P, Meant)}};
+        _ -> S#state{requests = R#requests{meant = Meant#{P => {Label, N}}}}
     end.
 
 %% The token of a call, where messages are not seen.
--spec heard(pid(), Token :: term(), #s{}) -> #s{}.
-heard(P, {_, Label, _, From, _}, #s{requests = #requests{messages = false, own = Own}} = S)
+-spec heard(pid(), Token :: term(), #state{}) -> #state{}.
+heard(P, {_, Label, _, From, _}, #state{requests = #requests{messages = false, own = Own}} = S)
   when is_pid(From), From =/= P, not is_map_key(P, Own) ->
     means(P, Label, works_for(From, Label, S), S);
 heard(_, _, S) ->
     S.
 
 %% Is it known that this message was sent?
--spec was_sent(pid(), Serial :: integer(), #s{}) -> boolean().
-was_sent(From, Serial, #s{requests = #requests{sent = Sent, sent_before = Before}}) ->
+-spec was_sent(pid(), Serial :: integer(), #state{}) -> boolean().
+was_sent(From, Serial, #state{requests = #requests{sent = Sent, sent_before = Before}}) ->
     is_map_key({From, Serial}, Sent) orelse is_map_key({From, Serial}, Before).
 
 %% Some messages are never taken: they are forgotten in time.
--spec messages_look(#s{}) -> #s{}.
-messages_look(#s{requests = #requests{sent = Sent, sent_since = Since}} = S)
+-spec messages_look(#state{}) -> #state{}.
+messages_look(#state{requests = #requests{sent = Sent, sent_since = Since}} = S)
   when map_size(Sent) > 0 ->
     case Since =:= never orelse now_ms() - Since > ?MESSAGES_MS of
         true -> older(S);
@@ -160,38 +160,39 @@ messages_look(#s{requests = #requests{sent = Sent, sent_since = Since}} = S)
 messages_look(S) ->
     S.
 
-older(#s{requests = #requests{sent = Sent} = R} = S) ->
-    S#s{requests = R#requests{sent = #{}, sent_before = Sent, sent_since = now_ms()}}.
+older(#state{requests = #requests{sent = Sent} = R} = S) ->
+    S#state{requests = R#requests{sent = #{}, sent_before = Sent, sent_since = now_ms()}}.
 
 %% ----------------------------------------------------------- lost tokens ----
 
 %% The process was scheduled in: it may have taken a message without a token.
--spec runs_on(pid(), #s{}) -> #s{}.
-runs_on(P, #s{requests = #requests{own = Own, silent = Silent} = R} = S) ->
+-spec runs_on(pid(), #state{}) -> #state{}.
+runs_on(P, #state{requests = #requests{own = Own, silent = Silent} = R} = S) ->
     case Own of
-        #{P := {N, _}} when N > 0 -> S#s{requests = R#requests{silent = Silent#{P => []}}};
+        #{P := {N, _}} when N > 0 -> S#state{requests = R#requests{silent = Silent#{P => []}}};
         _ -> S
     end.
 
 %% The process shows its token, or at an entry that it has none. If it had shown none before, since
 %% it waited inside the last entry, that request lost its token.
--spec shows(pid(), Label :: term(), #s{}) -> #s{}.
-shows(P, Label, #s{requests = #requests{silent = Silent, unsure = Unsure} = R} = S)
+-spec shows(pid(), Label :: term(), #state{}) -> #state{}.
+shows(P, Label, #state{requests = #requests{silent = Silent, unsure = Unsure} = R} = S)
   when is_map_key(P, Silent) ->
     Lost = if Label =:= none -> 1;
               true -> 0
            end,
-    S#s{requests = R#requests{silent = maps:remove(P, Silent), unsure = Unsure + Lost}};
+    S#state{requests = R#requests{silent = maps:remove(P, Silent), unsure = Unsure + Lost}};
 shows(_, _, S) ->
     S.
 
 %% ------------------------------------------------------ processes that end ----
 
--spec forget([pid()], #s{}) -> #s{}.
-forget(Ps, #s{requests = R} = S) ->
+-spec forget([pid()], #state{}) -> #state{}.
+forget(Ps, #state{requests = R} = S) ->
     #requests{own = Own, meant = Meant, last = Last, silent = Silent} = R,
-    S#s{requests = R#requests{own = maps:without(Ps, Own), meant = maps:without(Ps, Meant),
-                              last = maps:without(Ps, Last), silent = maps:without(Ps, Silent)}}.
+    S#state{requests = R#requests{own = maps:without(Ps, Own), meant = maps:without(Ps, Meant),
+                                  last = maps:without(Ps, Last),
+                                  silent = maps:without(Ps, Silent)}}.
 
 %% Processes that have ended, where many are kept.
 -spec dead(#requests{}) -> [pid()].

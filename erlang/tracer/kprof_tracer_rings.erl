@@ -4,8 +4,8 @@
 
 -export([probe/2, tracer_of/1, legacy_tracer/1, flag_all/1, drain/1, drain_all/1]).
 
--import(kprof_refusal, [refuse/2]).
--import(kprof_tracer_server, [disarm/2]).
+-import(kprof_text, [refuse/2]).
+-import(kprof_tracer_end, [disarm/2]).
 
 -include("kprof_tracer.hrl").
 
@@ -37,7 +37,7 @@ probe(false,
         ok -> {native, <<>>};
         {error, Why} when Wanted =:= native ->
             refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
-        {error, Why} -> {relay, kprof_refusal:text("cannot load '~ts': ~ts", [Path, Why])}
+        {error, Why} -> {relay, kprof_text:text("cannot load '~ts': ~ts", [Path, Why])}
     end.
 
 probe_load(Beam, Path, MaxBytes) ->
@@ -75,16 +75,16 @@ legacy_tracer(Server) ->
 
 %% We are not traced ourselves, since a walk leaves out its owner. The probe reads the clock
 %% itself.
--spec flag_all(#s{}) -> #s{}.
-flag_all(#s{probe = relay, chosen = Chosen, flags = Flags} = S) ->
-    S#s{profile = kprof_oneshot:flag(Chosen, self(), Flags, S#s.profile)};
-flag_all(#s{chosen = Chosen, flags = Flags} = S) ->
-    S#s{profile = kprof_oneshot:flag(Chosen, ?PROBE:tracer(), Flags -- [monotonic_timestamp],
-                                     S#s.profile)}.
+-spec flag_all(#state{}) -> #state{}.
+flag_all(#state{probe = relay, chosen = Chosen, flags = Flags} = S) ->
+    S#state{profile = kprof_oneshot:flag(Chosen, self(), Flags, S#state.profile)};
+flag_all(#state{chosen = Chosen, flags = Flags} = S) ->
+    S#state{profile = kprof_oneshot:flag(Chosen, ?PROBE:tracer(), Flags -- [monotonic_timestamp],
+                                         S#state.profile)}.
 
 %% Takes what is in the rings, and has itself called again: at once while there is much.
--spec drain(#s{}) -> #s{}.
-drain(#s{stage = tracing} = S0) ->
+-spec drain(#state{}) -> #state{}.
+drain(#state{stage = tracing} = S0) ->
     {N, More, S} = drain_once(S0),
     if More -> self() ! drain;
        N > 0 -> erlang:send_after(?RINGS_MS, self(), drain);
@@ -98,31 +98,31 @@ drain(S) ->
 drain_once(S0) ->
     {_, _, Waiting, Dropped, _, N, More, Chunks} = ?PROBE:drain(?DRAIN_RECORDS),
     S = rings_look(N + Waiting, Dropped, chunks_send(N, Chunks, S0)),
-    {N, More, S#s{events = S#s.events#events{dropped = Dropped}}}.
+    {N, More, S#state{events = S#state.events#events{dropped = Dropped}}}.
 
 %% Sends no more once the limit is passed; the client cuts the last chunk.
 chunks_send(0, _, S) ->
     S;
-chunks_send(_, _, #s{events = #events{count = Sent, max = Max}} = S) when Sent > Max ->
+chunks_send(_, _, #state{events = #events{count = Sent, max = Max}} = S) when Sent > Max ->
     S;
-chunks_send(N, Chunks, #s{events = #events{seq = Seq, count = Sent}} = S0) ->
+chunks_send(N, Chunks, #state{events = #events{seq = Seq, count = Sent}} = S0) ->
     S = kprof_tracer_events:send({kprof_calls, Seq, Chunks}, S0),
-    S#s{events = S#s.events#events{seq = Seq + 1, count = Sent + N}}.
+    S#state{events = S#state.events#events{seq = Seq + 1, count = Sent + N}}.
 
-rings_look(_, _, #s{events = #events{count = N, max = Max}} = S) when N > Max ->
+rings_look(_, _, #state{events = #events{count = N, max = Max}} = S) when N > Max ->
     disarm({events, 0}, S);
 rings_look(_, Dropped, S) when Dropped > 0 -> disarm({queue, 0}, S);
-rings_look(Waiting, _, #s{queue = #queue{max = Max}} = S) when Waiting > Max ->
+rings_look(Waiting, _, #state{queue = #queue{max = Max}} = S) when Waiting > Max ->
     disarm({queue, 0}, S);
 rings_look(_, _, S) -> S.
 
 %% Sends what is left when no more events come.
--spec drain_all(#s{}) -> #s{}.
-drain_all(#s{probe = relay} = S) ->
+-spec drain_all(#state{}) -> #state{}.
+drain_all(#state{probe = relay} = S) ->
     S;
 drain_all(S0) ->
     case drain_once(S0) of
         {_, true, S} -> drain_all(S);
         {N, false, S} when N > 0 -> drain_all(S);
-        {_, _, S} -> kprof_tracer_events:send({kprof_calls_lost, S#s.events#events.dropped}, S)
+        {_, _, S} -> kprof_tracer_events:send({kprof_calls_lost, S#state.events#events.dropped}, S)
     end.

@@ -144,7 +144,7 @@ size_t kp_conf_functions(const struct kp_conf *c);
  * tracers may have the flag for it on one process.  Other VMs crash when that
  * process collects garbage (erlang/otp#11624), and another tracer may come at
  * any time, so they need {gc, force}.  The agent's hello says which kind the VM
- * is (kprof_gc_fixed.erl).
+ * is (kprof_vm_bugs.erl).
  */
 bool kp_conf_gc(const struct kp_conf *c, bool shared);
 void kp_diags_free(struct kp_diags *d);

@@ -26,7 +26,7 @@ fail(struct kp_term *r, enum kp_err e)
 
 /*
  * The match spec in the node bounds their description, whatever the arguments are
- * (erlang/tracer/kprof_tracer_args.erl):
+ * (erlang/tracer/kprof_tracer_patterns.erl):
  *   Arguments  {Node, .., Node} or {Node, .., Node, more}
  *   Node       {Term} | {{Term}, false}	small, and whole
  *              {false, {Tuple, List, Map, Binary, Fun, Ref, Integer}}

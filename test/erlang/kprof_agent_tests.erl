@@ -20,14 +20,14 @@ dictionary_test() ->
 
 %% No process, session or pattern is behind it.
 state() ->
-    #s{lease = #lease{daemon = self(), monitor = make_ref(), who = "test", since = 0, ms = 1000,
-                      renewed_at = 0},
-       limits = #limits{queue = 100, memory = 1 bsl 40, age_ns = 5000000},
-       sentry = {self(), make_ref()}, session = legacy,
-       word = #word{found = 0}}.
+    #state{lease = #lease{daemon = self(), monitor = make_ref(), who = "test", since = 0, ms = 1000,
+                          renewed_at = 0},
+           limits = #limits{queue = 100, memory = 1 bsl 40, age_ns = 5000000},
+           sentry = {self(), make_ref()}, session = legacy,
+           word = #word{found = 0}}.
 
 knows(Items) ->
-    kprof_agent_foreign:know_plan(Items, (state())#s{foreign = #foreign{known = #{}}}).
+    kprof_agent_foreign:know_plan(Items, (state())#state{foreign = #foreign{known = #{}}}).
 
 item(MFA, Kind, Fallback) ->
     #item{mfa = MFA, kind = Kind, spec = [{'_', [], [true]}], fallback = Fallback}.
@@ -64,9 +64,9 @@ all_are_ours_in_a_session_test() ->
 
 %% A function stays exact: its values may still come when the plan has changed.
 exact_is_not_forgotten_test() ->
-    #s{foreign = F} = S = knows([item(?QUERY, tier, [{'_', [], [true]}])]),
-    Again = kprof_agent_foreign:know_plan([item(?QUERY, tier, [])], S#s{foreign = F}),
-    ?assertMatch(#s{foreign = #foreign{known = #{?QUERY := exact}}}, Again).
+    #state{foreign = F} = S = knows([item(?QUERY, tier, [{'_', [], [true]}])]),
+    Again = kprof_agent_foreign:know_plan([item(?QUERY, tier, [])], S#state{foreign = F}),
+    ?assertMatch(#state{foreign = #foreign{known = #{?QUERY := exact}}}, Again).
 
 %% ---- match specs
 
@@ -74,8 +74,8 @@ exact_is_not_forgotten_test() ->
 -define(SPEC, [{'_', [{is_seq_trace}], [?ON, {message, x}]}]).
 
 with_flags(Session, Alone) ->
-    S = (state())#s{session = Session, sched_gc = #sched_gc{alone = Alone}},
-    kprof_agent_sched_gc:with_flags(?SPEC, S).
+    S = (state())#state{session = Session, sched_gc = #sched_gc{alone = Alone}},
+    kprof_agent_flags:with_flags(?SPEC, S).
 
 flags_stay_where_nobody_else_traces_test() ->
     ?assertEqual(?SPEC, with_flags(legacy, true)).
@@ -95,7 +95,7 @@ entry() ->
 
 asked(Messages) ->
     #item{spec = Spec} = I = entry(),
-    Armed = kprof_agent_messages:armed_spec(I, (state())#s{messages = Messages}),
+    Armed = kprof_agent_messages:armed_spec(I, (state())#state{messages = Messages}),
     [After -- Before || {{_, _, Before}, {_, _, After}} <- lists:zip(Spec, Armed)].
 
 tokens_ask_for_messages_where_given_test() ->
@@ -116,7 +116,7 @@ over_limit_test() ->
     ?assertEqual(false, kprof_agent_events:over_limit(5000000, 100, S)),
     ?assertEqual({age_ms, 6}, kprof_agent_events:over_limit(6000000, 0, S)),
     ?assertEqual({queue, 101}, kprof_agent_events:over_limit(0, 101, S)),
-    Small = S#s{limits = (S#s.limits)#limits{memory = 1}},
+    Small = S#state{limits = (S#state.limits)#limits{memory = 1}},
     ?assertMatch({memory, _}, kprof_agent_events:over_limit(0, 0, Small)).
 
 late_entries_are_counted_test() ->
@@ -124,29 +124,29 @@ late_entries_are_counted_test() ->
     Tier = call(?QUERY, {[], ?TOKEN, ?CALLER}),
     Running = {trace_ts, self(), in, ?CALLER, 1},
     S = lists:foldl(fun kprof_agent_events:drop/2, state(), [Entry, Tier, Running]),
-    ?assertMatch(#s{events = #events{dropped = 2, dropped_entries = 1}}, S).
+    ?assertMatch(#state{events = #events{dropped = 2, dropped_entries = 1}}, S).
 
 lease_test() ->
-    #s{lease = Lease} = S = state(),
-    Renewed = S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms()}},
+    #state{lease = Lease} = S = state(),
+    Renewed = S#state{lease = Lease#lease{renewed_at = kprof_injected:now_ms()}},
     ?assertEqual(Renewed, kprof_agent_server:lease(Renewed)).
 
 micros_test() ->
-    ?assertEqual(1000002000003, kprof_agent_code:micros({1, 2, 3})).
+    ?assertEqual(1000002000003, kprof_agent_intact:micros({1, 2, 3})).
 
 %% ---- the sampler of stacks
 
 %% A sampler that dies again and again is started more and more seldom; one that was wanted anew
 %% is started at once.
 sampler_falls_test() ->
-    S0 = (state())#s{state = armed},
+    S0 = (state())#state{state = armed},
     First = kprof_agent_stacks:stacks_use({100, 5000}, S0),
     Second = kprof_agent_stacks:stacks_settle(fallen(First)),
     ?assertMatch({_, _}, sampler(Second)),
     Third = kprof_agent_stacks:stacks_settle(fallen(Second)),
     ?assertEqual(none, sampler(Third)),
-    Later = fun(Ms, #s{stacks = #stacks{fell_at = At} = T} = S) ->
-                    S#s{stacks = T#stacks{fell_at = At - Ms}}
+    Later = fun(Ms, #state{stacks = #stacks{fell_at = At} = T} = S) ->
+                    S#state{stacks = T#stacks{fell_at = At - Ms}}
             end,
     Fourth = kprof_agent_stacks:stacks_settle(Later(1000, Third)),
     ?assertMatch({_, _}, sampler(Fourth)),
@@ -158,9 +158,9 @@ sampler_falls_test() ->
     %% After a long time it is as if it were the first.
     Old = fallen(Later(600000, Fourth)),
     Stopped = kprof_agent_stacks:stacks_stop(kprof_agent_stacks:stacks_settle(Old)),
-    ?assertEqual(1, Stopped#s.stacks#stacks.falls).
+    ?assertEqual(1, Stopped#state.stacks#stacks.falls).
 
-sampler(#s{stacks = #stacks{sampler = Sampler}}) -> Sampler.
+sampler(#state{stacks = #stacks{sampler = Sampler}}) -> Sampler.
 
 %% New processes have room among many that have ended; those with a token stay.
 candidates_test() ->
@@ -175,7 +175,7 @@ candidates_test() ->
     Few = #{Known => {1, 0}, Labelled => {1, 17}},
     ?assertEqual(Few#{New => {2, 0}}, kprof_agent_stacks:stack_candidates([New], 2, Few)).
 
-fallen(#s{stacks = #stacks{sampler = {Pid, Monitor}}} = S) ->
+fallen(#state{stacks = #stacks{sampler = {Pid, Monitor}}} = S) ->
     exit(Pid, kill),
     receive {'DOWN', Monitor, process, _, _} -> ok after 100 -> ok end,
     kprof_agent_stacks:sampler_down(S).
@@ -183,7 +183,7 @@ fallen(#s{stacks = #stacks{sampler = {Pid, Monitor}}} = S) ->
 %% It leaves no process of its own, whenever it is killed.
 sampler_leaves_nothing_test() ->
     Before = erlang:system_info(process_count),
-    S0 = (state())#s{state = armed},
+    S0 = (state())#state{state = armed},
     [begin
          S = kprof_agent_stacks:stacks_use({100, 5000}, S0),
          {Pid, _} = sampler(S),

@@ -4,7 +4,7 @@
 -include_lib("eunit/include/eunit.hrl").
 
 fn_text_test_() ->
-    [?_assertEqual(Text, lists:flatten(kprof_fn_text:fn_text({M, F, 2})))
+    [?_assertEqual(Text, lists:flatten(kprof_text:fn_text({M, F, 2})))
      || {M, F, Text} <-
             [{lists, seq, "lists:seq/2"}, {'MY-mod', 'weird fun', "'MY-mod':'weird fun'/2"},
              {erlang, '+', "erlang:'+'/2"}, {lists, '-map/2-fun-0-', "lists:'-map/2-fun-0-'/2"},
@@ -25,7 +25,7 @@ fn_text_test_() ->
              {'Elixir.Elixir.A', f, "'Elixir.Elixir.A':f/2"}]].
 
 fn_local_test() ->
-    Text = fun(M, F) -> lists:flatten(kprof_fn_text:fn_local(M, {F, 1})) end,
+    Text = fun(M, F) -> lists:flatten(kprof_text:fn_local(M, {F, 1})) end,
     ?assertEqual("'empty?'/1", Text(cart, 'empty?')),
     ?assertEqual("empty?/1", Text('Elixir.Cart', 'empty?')),
     ?assertEqual("\"thank you\"/1", Text('Elixir.Cart', 'thank you')),

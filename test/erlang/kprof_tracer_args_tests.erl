@@ -6,7 +6,7 @@
 
 %% What the VM makes of these arguments, in the place of the call's message.
 described(Args) ->
-    Specs = kprof_tracer_args:calls({m, f, length(Args)}, [], fun(What) -> [{message, What}] end, ?BYTES),
+    Specs = kprof_tracer_patterns:calls({m, f, length(Args)}, [], fun(What) -> [{message, What}] end, ?BYTES),
     {ok, {_Caller, Described}, _, _} = erlang:match_spec_test(Args, Specs, trace),
     Described.
 
@@ -29,7 +29,7 @@ more_than_are_shown_test() ->
 
 none_wanted_test() ->
     ?assertEqual([{'_', [], [{message, {caller}}]}],
-                 kprof_tracer_args:calls({m, f, 2}, [], fun(What) -> [{message, What}] end, 0)).
+                 kprof_tracer_patterns:calls({m, f, 2}, [], fun(What) -> [{message, What}] end, 0)).
 
 nested(0) -> [];
 nested(N) -> {nested(N - 1), N, <<"between">>}.

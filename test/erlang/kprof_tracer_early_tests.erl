@@ -9,12 +9,12 @@
 -define(ANSWER, {m, answer, 0}).
 
 tracing() ->
-    #s{stage = tracing, events = #events{max = 1 bsl 30}, queue = #queue{max = 1 bsl 30, weighed = {1 bsl 30, 1 bsl 60}}, requests = #requests{epoch = ?EPOCH, attached = false, named = all, max = 10, entries = #{?HANDLE => []}}}.
+    #state{stage = tracing, events = #events{max = 1 bsl 30}, queue = #queue{max = 1 bsl 30, weighed = {1 bsl 30, 1 bsl 60}}, requests = #requests{epoch = ?EPOCH, attached = false, named = all, max = 10, entries = #{?HANDLE => []}}}.
 
 %% With requests that may have an identity.
 identified() ->
-    S = #s{requests = R} = tracing(),
-    S#s{requests = R#requests{named = #{}}}.
+    S = #state{requests = R} = tracing(),
+    S#state{requests = R#requests{named = #{}}}.
 
 token(Label) -> {0, Label, 0, self(), 0}.
 
@@ -29,11 +29,11 @@ told(Events, S) ->
     lists:foldl(fun(E, Acc) -> kprof_tracer_early:in_turn(element(2, E), E, Acc) end, S, Events).
 
 %% What the client is sent of a process.
-sent(P, #s{events = #events{batch = Batch}}) ->
+sent(P, #state{events = #events{batch = Batch}}) ->
     [{What, X} || {_, Q, What, X, _, _} <- lists:reverse(Batch), Q =:= P] ++
         [{What, X} || {_, Q, What, X, _} <- lists:reverse(Batch), Q =:= P, What =/= request].
 
-waiting(#s{requests = #requests{early = Early, early_n = N}}) -> {maps:size(Early), N}.
+waiting(#state{requests = #requests{early = Early, early_n = N}}) -> {maps:size(Early), N}.
 
 client() -> list_to_pid("<0.1000.0>").
 server() -> list_to_pid("<0.1001.0>").
@@ -82,7 +82,7 @@ keeps_nothing_large_test() ->
     S0 = kprof_tracer_early:in_turn(server(), Send, tracing()),
     S = kprof_tracer_early:in_turn(server(), {trace_ts, server(), exit, Large, 2}, S0),
     ?assertEqual({1, 2}, waiting(S)),
-    ?assert(erts_debug:flat_size(S#s.requests) < 1000).
+    ?assert(erts_debug:flat_size(S#state.requests) < 1000).
 
 %% ------------------------------------------------------------ requests that meet ----
 
@@ -90,8 +90,8 @@ other() -> list_to_pid("<0.1002.0>").
 pool() -> list_to_pid("<0.1003.0>").
 
 told_messages() ->
-    S = #s{requests = R} = tracing(),
-    S#s{requests = R#requests{messages = true}}.
+    S = #state{requests = R} = tracing(),
+    S#state{requests = R#requests{messages = true}}.
 
 send(P, Serial, Label, Ts) -> {seq_trace, Label, {send, {0, Serial}, P, to, []}, Ts}.
 take(P, From, Serial, Label, Ts) -> {seq_trace, Label, {'receive', {0, Serial}, From, P, []}, Ts}.
@@ -106,7 +106,7 @@ passed(Events, S) ->
                 end, S, Events).
 
 %% The requests that it works for, in turn.
-works(P, #s{events = #events{batch = Batch}}) ->
+works(P, #state{events = #events{batch = Batch}}) ->
     [N || {_, Q, request, N, _} <- lists:reverse(Batch), Q =:= P].
 
 %% The first request gives back what the second one waits for; that asks a server.
@@ -155,7 +155,7 @@ lost_tokens_test() ->
     Again = {trace_ts, client(), call, ?HANDLE, {entry, token(?OF(5)), true, [], {m, caller, 0}}, 9},
     Back = {trace_ts, client(), return_to, {m, caller, 0}, 8},
     Unsure = fun(Events) ->
-                     #s{requests = #requests{unsure = N}} = passed(Events, told_messages()),
+                     #state{requests = #requests{unsure = N}} = passed(Events, told_messages()),
                      N
              end,
     ?assertEqual(1, Unsure([entered(client(), ?OF(1), 1), Waited, Back, Again])),

@@ -6,7 +6,7 @@
 -define(ENDS, [{trace_ts, self(), exit, normal, 1}, {trace_ts, self(), out_exited, 0, 2}]).
 
 told(Events, R) ->
-    #s{events = #events{batch = Batch}} = lists:foldl(fun kprof_tracer_events:add_short/2, #s{events = #events{max = 10}, requests = R}, Events),
+    #state{events = #events{batch = Batch}} = lists:foldl(fun kprof_tracer_events:add_short/2, #state{events = #events{max = 10}, requests = R}, Events),
     lists:reverse(Batch).
 
 %% The VM may tell of it twice.
@@ -23,8 +23,8 @@ large_batch_test() ->
     Client = self(),
     Ref = make_ref(),
     Events = [{trace_ts, Client, in, 0, N} || N <- lists:seq(1, ?BATCH + 1)],
-    S = #s{stage = draining, events = #events{max = 10000, n = length(Events), batch = Events, seq = 1},
-           profile = #profile{client = Client, client_ref = Ref, lease_ms = 1000}},
+    S = #state{stage = draining, events = #events{max = 10000, n = length(Events), batch = Events, seq = 1},
+               profile = #profile{client = Client, client_ref = Ref, lease_ms = 1000}},
     {Server, Monitor} = spawn_monitor(fun() ->
                                               self() ! {'DOWN', Ref, process, Client, ended},
                                               try kprof_tracer_server:loop(S) catch _:_ -> ok end
