@@ -13,8 +13,7 @@ put_json(struct kp_buf *b, const char *file, const struct kp_conf *c,
 	char text[64];
 	struct json j;
 
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_string(&j, "file", file);
 	json_bool(&j, "ok", c != NULL);
 	json_uint(&j, "errors", diags->errors);
@@ -39,8 +38,7 @@ put_json(struct kp_buf *b, const char *file, const struct kp_conf *c,
 		json_string(&j, "sampling",
 		    tiers_file_sampling(text, sizeof(text), &c->sampling));
 	}
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 }
 
 static int

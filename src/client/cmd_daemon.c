@@ -323,8 +323,7 @@ put_json(struct kp_buf *b, const struct facts *f, const char *why)
 {
 	struct json j;
 
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_null(&j, "kprofd");
 	json_string(&j, "why", why);
 	json_string(&j, "database", f->path);
@@ -337,8 +336,7 @@ put_json(struct kp_buf *b, const struct facts *f, const char *why)
 		json_uint(&j, "last_entry_calls", f->window.entry_calls);
 	runs_json(&j, &f->runs);
 	events_json(&j, &f->events);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 }
 
 static int

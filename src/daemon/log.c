@@ -140,8 +140,7 @@ log_put_json(struct kp_buf *b, const struct log_entry *e, const char *message)
 	const struct log_field *f;
 	struct json j;
 
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_time(&j, "time", kp_wall_now());
 	json_string(&j, "level", levels[e->level].name);
 	json_string(&j, "event", e->event);
@@ -158,8 +157,7 @@ log_put_json(struct kp_buf *b, const struct log_entry *e, const char *message)
 		else
 			json_int(&j, f->key, f->number);
 	json_end(&j);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 }
 
 /* A file needs the time.  journald adds the time and name, and reads the level. */

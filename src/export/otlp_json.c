@@ -293,8 +293,7 @@ otlp_traces(struct kp_buf *b, kp_wall_ns run,
 {
 	struct tracing t = { .run = run };
 
-	json_begin(&t.j, b);
-	json_object(&t.j, NULL);
+	json_open(&t.j, b);
 	json_array(&t.j, "resourceSpans");
 	for (size_t i = 0; i < n; i++) {
 		t.tree = &trees[i];
@@ -473,8 +472,7 @@ otlp_metrics(struct kp_buf *b, const struct totals *t, size_t node)
 
 	if (totals_node(t, node) == NULL)
 		return 0;
-	json_begin(&m.j, b);
-	json_object(&m.j, NULL);
+	json_open(&m.j, b);
 	json_array(&m.j, "resourceMetrics");
 	begin_resource(&m.j, totals_name(t, TOTALS_NODE, node),
 	    "scopeMetrics", "metrics");

@@ -381,16 +381,14 @@ compare_json(struct kp_buf *b, const struct compare *v, enum report_what what)
 {
 	struct json j;
 
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	report_object(&j, "now", v->now);
 	report_object(&j, "then", v->then);
 	json_array(&j, "changes");
 	for (size_t i = 0; i < v->nrows; i++)
 		json_row(&j, v, &v->rows[i], what);
 	json_end(&j);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 }
 
 static void

@@ -113,8 +113,7 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 {
 	struct json j;
 
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_array(&j, "requests");
 	for (size_t i = 0; i < rs->n; i++) {
 		json_object(&j, NULL);
@@ -125,8 +124,7 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 	}
 	json_end(&j);
 	losses_cover_json(&j, cover);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 }
 
 static void
@@ -392,8 +390,7 @@ tree_json(struct kp_buf *b, const struct kp_query_tree *t,
 {
 	struct json j;
 
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_request(&j, &t->request);
 	json_array(&j, "tree");
 	for (size_t i = 0; i < t->ncalls; i++)
@@ -401,8 +398,7 @@ tree_json(struct kp_buf *b, const struct kp_query_tree *t,
 	json_end(&j);
 	waits_json(&j, t);
 	losses_cover_json(&j, cover);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 }
 
 /* ---- messages, by receiver ---- */
@@ -568,15 +564,13 @@ messages_json(struct kp_buf *b, const struct kp_query_waits *w,
 
 	if (err != KP_OK)
 		return err;
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_array(&j, "receivers");
 	for (size_t i = 0; i < rs.n; i++)
 		json_receiver(&j, &rs.v[i]);
 	json_end(&j);
 	losses_cover_json(&j, cover);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 	receivers_free(&rs);
 	return KP_OK;
 }

@@ -129,8 +129,7 @@ begin(struct json *j, struct kp_buf *b, const struct kp_series *s,
 {
 	if (find_tier(s, tier, t) != KP_OK)
 		return KP_ENOENT;
-	json_begin(j, b);
-	json_object(j, NULL);
+	json_open(j, b);
 	json_number(j, "step_s", (double)s->step / (double)KP_NS_PER_S);
 	json_string(j, "identity", identity != NULL ? identity : "_total");
 	json_string(j, "tier", tier != NULL ? tier : "_total");
@@ -141,13 +140,6 @@ begin(struct json *j, struct kp_buf *b, const struct kp_series *s,
 	json_end(j);
 	put_column(j, "covered_s", s, col_covered, 0, MEASURED);
 	return KP_OK;
-}
-
-static void
-put_end(struct json *j)
-{
-	json_end(j);
-	kp_buf_u8(j->b, '\n');
 }
 
 enum kp_err
@@ -172,7 +164,7 @@ series_json(struct kp_buf *b, const struct kp_series *s,
 	put_column(&j, "p99_ms", s, col_p99, t, MEASURED);
 	put_column(&j, "max_ms", s, col_max, t, MEASURED);
 	put_selves(&j, s);
-	put_end(&j);
+	json_close(&j);
 	return KP_OK;
 }
 
@@ -221,7 +213,7 @@ series_heatmap_json(struct kp_buf *b, const struct kp_series *s,
 	json_uint(&j, "per_octave", SERIES_PER_OCTAVE);
 	/* of each step: bucket, count, bucket, count, ... */
 	put_column(&j, "buckets", s, col_heat, t, MEASURED);
-	put_end(&j);
+	json_close(&j);
 	return KP_OK;
 }
 
@@ -258,5 +250,5 @@ series_load_json(struct kp_buf *b, const struct kp_series *s)
 		json_end(&j);
 	}
 	json_end(&j);
-	put_end(&j);
+	json_close(&j);
 }

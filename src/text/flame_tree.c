@@ -267,8 +267,7 @@ flame_tree_speedscope(struct kp_buf *b, const struct flame_tree *t,
 	struct json j;
 
 	kp_buf_init(&label, LABEL_BYTES_MAX);
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_string(&j, "$schema", SCHEMA);
 	json_string(&j, "name", name);
 	json_string(&j, "exporter", "kprof");

@@ -104,6 +104,20 @@ json_end(struct json *j)
 }
 
 void
+json_open(struct json *j, struct kp_buf *b)
+{
+	json_begin(j, b);
+	json_object(j, NULL);
+}
+
+void
+json_close(struct json *j)
+{
+	json_end(j);
+	kp_buf_u8(j->b, '\n');
+}
+
+void
 json_string_n(struct json *j, const char *key, const char *v, size_t n)
 {
 	before(j, key);

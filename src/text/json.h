@@ -31,6 +31,9 @@ void json_object(struct json *j, const char *key);
 void json_array(struct json *j, const char *key);
 /* Closes the innermost object or array. */
 void json_end(struct json *j);
+/* Begin and end a document that is one object on a line. */
+void json_open(struct json *j, struct kp_buf *b);
+void json_close(struct json *j);
 
 /* NULL is null. */
 void json_string(struct json *j, const char *key, const char *v);

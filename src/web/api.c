@@ -23,20 +23,6 @@
 #define STACKS_MAX 5000	/* the longest: 3 MB with eight frames each, and more than a
 			   graph of 2,000 px can show */
 
-static void
-begin(struct json *j, struct kp_buf *b)
-{
-	json_begin(j, b);
-	json_object(j, NULL);
-}
-
-static void
-end(struct json *j)
-{
-	json_end(j);
-	kp_buf_u8(j->b, '\n');
-}
-
 static enum kp_err
 api_about(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 {
@@ -51,13 +37,13 @@ api_about(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 		err = kp_query_runs(q, RUNS, &runs);
 	if (err != KP_OK)
 		return err;
-	begin(&j, b);
+	json_open(&j, b);
 	json_string(&j, "version", KP_VERSION);
 	json_time(&j, "now", kp_wall_now());
 	json_time(&j, "first", first);
 	json_time(&j, "last", last);
 	runs_json(&j, &runs);
-	end(&j);
+	json_close(&j);
 	kp_query_runs_free(&runs);
 	return KP_OK;
 }
@@ -80,9 +66,9 @@ api_nodes(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 
 	if (err != KP_OK)
 		return err;
-	begin(&j, b);
+	json_open(&j, b);
 	put_names(&j, "nodes", nodes.v, nodes.n);
-	end(&j);
+	json_close(&j);
 	kp_query_nodes_free(&nodes);
 	return KP_OK;
 }
@@ -97,11 +83,11 @@ api_tiers(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	(void)p;
 	if (err != KP_OK)
 		return err;
-	begin(&j, b);
+	json_open(&j, b);
 	put_names(&j, "tiers", tiers.v, tiers.current);
 	put_names(&j, "former", tiers.v + tiers.current,
 	    tiers.n - tiers.current);
-	end(&j);
+	json_close(&j);
 	kp_query_tiers_free(&tiers);
 	return KP_OK;
 }
@@ -171,12 +157,12 @@ api_identities(struct kp_query *q, const struct web_params *p,
 
 	if (err != KP_OK)
 		return err;
-	begin(&j, b);
+	json_open(&j, b);
 	json_array(&j, "identities");
 	for (size_t i = 1; i < r->nrows; i++)
 		json_string(&j, NULL, r->rows[i].identity);
 	json_end(&j);
-	end(&j);
+	json_close(&j);
 	report_free(r);
 	return KP_OK;
 }
@@ -268,14 +254,14 @@ api_losses(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 
 	if (err != KP_OK)
 		return err;
-	begin(&j, b);
+	json_open(&j, b);
 	json_uint(&j, "windows", cover.windows);
 	json_time(&j, "start", cover.start);
 	json_time(&j, "end", cover.end);
 	json_uint(&j, "entry_calls", cover.entry_calls);
 	json_uint(&j, "sampled", cover.sampled);
 	losses_json(&j, &cover.losses);
-	end(&j);
+	json_close(&j);
 	kp_query_sum_free(&cover);
 	return KP_OK;
 }
@@ -336,9 +322,9 @@ api_events(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 
 	if (err != KP_OK)
 		return err;
-	begin(&j, b);
+	json_open(&j, b);
 	events_json(&j, &e);
-	end(&j);
+	json_close(&j);
 	kp_query_events_free(&e);
 	return KP_OK;
 }
@@ -472,9 +458,9 @@ api_error(struct api_answer *a, int status, const char *text)
 
 	a->status = status;
 	kp_buf_reset(&a->b);
-	begin(&j, &a->b);
+	json_open(&j, &a->b);
 	json_string(&j, "error", text);
-	end(&j);
+	json_close(&j);
 }
 
 /* Answers with the reason of an error. */

@@ -277,12 +277,10 @@ on_answer(void *ctx, int status, const char *text, size_t n)
 		return;
 	}
 	kp_buf_init(&b, 16 * ANSWER_MAX);
-	json_begin(&j, &b);
-	json_object(&j, NULL);
+	json_open(&j, &b);
 	json_string_n(&j, status == 200 ? "done" : "error", text,
 	    n > 0 && text[n - 1] == '\n' ? n - 1 : n);
-	json_end(&j);
-	kp_buf_u8(&b, '\n');
+	json_close(&j);
 	reply(req, status, b.p, b.len);
 	kp_buf_free(&b);
 }

@@ -261,8 +261,7 @@ put_json(struct kp_buf *b, const struct flights *fs,
 	struct names_of n;
 	struct json j;
 
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_uint(&j, "in_flight", fs->all);
 	json_array(&j, "requests");
 	for (size_t i = 0; i < fs->n; i++) {
@@ -290,8 +289,7 @@ put_json(struct kp_buf *b, const struct flights *fs,
 		each_trouble(stacks, NULL, &j);
 		json_end(&j);
 	}
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 }
 
 static void

@@ -443,8 +443,7 @@ status_json(struct kp_buf *b, const struct parts *p, const char *glob)
 	const struct targets *ts = p->targets;
 	struct json j;
 
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_string(&j, "version", KP_VERSION);
 	json_int(&j, "up_s", (kp_mono_now() - p->started) / KP_NS_PER_S);
 	if (!targets_several(ts))
@@ -462,8 +461,7 @@ status_json(struct kp_buf *b, const struct parts *p, const char *glob)
 		json_end(&j);
 	}
 	json_end(&j);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 }
 
 void

@@ -396,8 +396,7 @@ counts_diff_json(struct kp_buf *b, const struct counts_kept *before,
 
 	if (!pairs_make(&ps, before, now, v, b))
 		return;
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_array(&j, "rows");
 	for (size_t i = 0; i < ps.shown; i++) {
 		json_object(&j, NULL);
@@ -411,7 +410,6 @@ counts_diff_json(struct kp_buf *b, const struct counts_kept *before,
 		json_end(&j);
 	}
 	json_end(&j);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 	free(ps.v);
 }

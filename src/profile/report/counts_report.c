@@ -563,8 +563,7 @@ counts_json(struct kp_buf *b, const struct kp_counts *p,
 
 	if (!sheet_make(&s, p, v, b))
 		return;
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_string(&j, "target", v->target);
 	json_int(&j, "otp", v->otp);
 	json_string(&j, "type", kp_counts_types[p->type]);
@@ -591,8 +590,7 @@ counts_json(struct kp_buf *b, const struct kp_counts *p,
 	json_end(&j);
 	if (p->by_process)
 		json_sections(&j, &s);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 	sheet_free(&s);
 }
 

@@ -536,14 +536,12 @@ stack_json(struct kp_buf *b, const struct stack_view *v)
 	for (size_t i = 0; i < s->ncells; i++)
 		cells[i] = &s->cells[i];
 	qsort(cells, s->ncells, sizeof(*cells), cell_order);
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	put_figures(&j, v);
 	json_array(&j, "stacks");
 	for (size_t i = 0; i < s->ncells && b->err == KP_OK; i++)
 		put_cell(&j, v, cells[i]);
 	json_end(&j);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 	free(cells);
 }

@@ -271,8 +271,7 @@ stacks_json(struct kp_buf *b, const struct stacks *s)
 {
 	struct json j;
 
-	json_begin(&j, b);
-	json_object(&j, NULL);
+	json_open(&j, b);
 	json_time(&j, "from", s->start);
 	json_time(&j, "to", s->end);
 	json_uint(&j, "samples", s->stacks.samples);
@@ -289,8 +288,7 @@ stacks_json(struct kp_buf *b, const struct stacks *s)
 	for (size_t i = 0; i < s->stacks.n && b->err == KP_OK; i++)
 		put_row(&j, &s->stacks.v[i]);
 	json_end(&j);
-	json_end(&j);
-	kp_buf_u8(b, '\n');
+	json_close(&j);
 }
 
 /*
