@@ -1,5 +1,5 @@
 /*
- * buf.h - writes into a bounded, growing byte buffer.
+ * buf.h - writes into a bounded, growing byte buffer, and reads what it wrote.
  *
  * Errors stick: after the first failed write every later one does nothing,
  * so a caller writes a whole message and checks b->err once.  After an error
@@ -43,5 +43,25 @@ void kp_buf_printf(struct kp_buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Returns the contents as a C string, or "" on error.  len excludes its NUL. */
 const char *kp_buf_cstr(struct kp_buf *b);
+
+/* ---- reading ---- */
+
+/* Bytes that are not read yet; after an error there are none. */
+struct kp_bytes {
+	const uint8_t *p, *end;
+	enum kp_err err;	/* the first; sticks */
+};
+
+void kp_bytes_fail(struct kp_bytes *b, enum kp_err err);
+/* What kp_buf_varint() wrote.  0 after an error: KP_ESHORT, KP_EFORMAT past 64 bits. */
+uint64_t kp_bytes_long_varint(struct kp_bytes *b);
+static inline uint64_t
+kp_bytes_varint(struct kp_bytes *b)
+{
+	/* most are one byte */
+	return b->p < b->end && *b->p < 0x80 ? *b->p++ : kp_bytes_long_varint(b);
+}
+/* What kp_buf_zigzag() wrote. */
+int64_t kp_bytes_zigzag(struct kp_bytes *b);
 
 #endif

@@ -157,3 +157,42 @@ kp_buf_cstr(struct kp_buf *b)
 	*to = '\0';
 	return (const char *)b->p;
 }
+
+void
+kp_bytes_fail(struct kp_bytes *b, enum kp_err err)
+{
+	if (b->err == KP_OK)
+		b->err = err;
+	b->p = b->end;
+}
+
+uint64_t
+kp_bytes_long_varint(struct kp_bytes *b)
+{
+	uint64_t v = 0;
+	uint8_t byte;
+
+	for (unsigned shift = 0; shift < 64; shift += 7) {
+		if (b->p == b->end) {
+			kp_bytes_fail(b, KP_ESHORT);
+			return 0;
+		}
+		byte = *b->p++;
+		/* the tenth byte holds bit 63 and nothing else */
+		if (shift == 63 && byte > 1)
+			break;
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return v;
+	}
+	kp_bytes_fail(b, KP_EFORMAT);
+	return 0;
+}
+
+int64_t
+kp_bytes_zigzag(struct kp_bytes *b)
+{
+	uint64_t v = kp_bytes_varint(b);
+
+	return (int64_t)(v >> 1 ^ (v & 1 ? UINT64_MAX : 0));
+}

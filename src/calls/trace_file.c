@@ -191,44 +191,14 @@ kp_calls_write_end(struct kp_calls_writer *w, const struct kp_call_names *t,
 
 /* ---- reading ---- */
 
-static void
-fail(struct kp_calls_reader *r, enum kp_err e)
-{
-	if (r->err == KP_OK)
-		r->err = e;
-	r->p = r->end;
-}
-
-static uint64_t
-get_number(struct kp_calls_reader *r)
-{
-	uint64_t v = 0;
-	uint8_t byte;
-
-	for (unsigned shift = 0; shift < 64; shift += 7) {
-		if (r->p == r->end) {
-			fail(r, KP_ESHORT);
-			return 0;
-		}
-		byte = *r->p++;
-		if (shift == 63 && byte > 1)
-			break;
-		v |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte < 0x80)
-			return v;
-	}
-	fail(r, KP_EFORMAT);
-	return 0;
-}
-
 static uint64_t
 get_below(struct kp_calls_reader *r, uint64_t bound)
 {
-	uint64_t v = get_number(r);
+	uint64_t v = kp_bytes_varint(&r->in);
 
-	if (r->err == KP_OK && v >= bound)
-		fail(r, KP_EFORMAT);
-	return r->err == KP_OK ? v : 0;
+	if (r->in.err == KP_OK && v >= bound)
+		kp_bytes_fail(&r->in, KP_EFORMAT);
+	return r->in.err == KP_OK ? v : 0;
 }
 
 /* Within +-2^62, so that two of them can be added. */
@@ -244,14 +214,14 @@ static struct kp_span
 get_text_of(struct kp_calls_reader *r, uint32_t most)
 {
 	uint64_t n = get_below(r, (uint64_t)most + 1);
-	struct kp_span s = { r->p, 0 };
+	struct kp_span s = { r->in.p, 0 };
 
-	if (n > (uint64_t)(r->end - r->p)) {
-		fail(r, KP_ESHORT);
+	if (n > (uint64_t)(r->in.end - r->in.p)) {
+		kp_bytes_fail(&r->in, KP_ESHORT);
 		return s;
 	}
 	s.n = (uint32_t)n;
-	r->p += n;
+	r->in.p += n;
 	return s;
 }
 
@@ -266,8 +236,8 @@ static bool
 is_new(struct kp_calls_reader *r, enum kp_err e, bool added)
 {
 	if (e != KP_OK || !added)
-		fail(r, e != KP_OK ? e : KP_EFORMAT);
-	return r->err == KP_OK;
+		kp_bytes_fail(&r->in, e != KP_OK ? e : KP_EFORMAT);
+	return r->in.err == KP_OK;
 }
 
 static void
@@ -277,7 +247,7 @@ define_node(struct kp_calls_reader *r, struct kp_span name, uint32_t otp)
 	bool added = false;
 	enum kp_err e;
 
-	if (r->err != KP_OK || r->again)
+	if (r->in.err != KP_OK || r->again)
 		return;
 	e = kp_call_node_put(r->names, name, &node, &added);
 	if (is_new(r, e, added))
@@ -290,14 +260,14 @@ read_target(struct kp_calls_reader *r)
 	struct kp_span name;
 
 	if (get_below(r, 256) != 'T')
-		fail(r, KP_EFORMAT);
+		kp_bytes_fail(&r->in, KP_EFORMAT);
 	name = get_text(r);
 	if (name.n >= sizeof(r->info.target) ||
 	    (name.n > 0 && memchr(name.p, '\0', name.n) != NULL))
-		fail(r, KP_EFORMAT);
+		kp_bytes_fail(&r->in, KP_EFORMAT);
 	r->info.otp = (uint32_t)get_below(r, 1000);
 	r->info.offset = get_signed(r);
-	if (r->err != KP_OK)
+	if (r->in.err != KP_OK)
 		return;
 	memcpy(r->info.target, name.p, name.n);
 	define_node(r, name, r->info.otp);
@@ -310,22 +280,22 @@ kp_calls_read_begin(struct kp_calls_reader *r, const void *p, size_t n,
 	size_t magic = strlen(KP_CALLS_MAGIC);
 
 	*r = (struct kp_calls_reader){ .names = names, .again = again };
-	r->p = p;
-	r->end = r->p + n;
+	r->in.p = p;
+	r->in.end = r->in.p + n;
 	if (n < magic || memcmp(p, KP_CALLS_MAGIC, magic) != 0)
-		fail(r, KP_EFORMAT);
-	else if (n == magic || r->p[magic] == 0 ||
-	    r->p[magic] > KP_CALLS_VERSION)
-		fail(r, KP_ESTATE);
+		kp_bytes_fail(&r->in, KP_EFORMAT);
+	else if (n == magic || r->in.p[magic] == 0 ||
+	    r->in.p[magic] > KP_CALLS_VERSION)
+		kp_bytes_fail(&r->in, KP_ESTATE);
 	else {
-		r->version = r->p[magic];
-		r->p += magic + 1;
+		r->version = r->in.p[magic];
+		r->in.p += magic + 1;
 		read_target(r);
 	}
 	/* A file that is cut here is of no use. */
-	if (r->err == KP_ESHORT)
-		r->err = KP_EFORMAT;
-	return r->err;
+	if (r->in.err == KP_ESHORT)
+		r->in.err = KP_EFORMAT;
+	return r->in.err;
 }
 
 static void
@@ -336,7 +306,7 @@ define_fn(struct kp_calls_reader *r)
 	bool added = false;
 	enum kp_err e;
 
-	if (r->err != KP_OK || r->again)
+	if (r->in.err != KP_OK || r->again)
 		return;
 	e = kp_call_fn_put(r->names, mod, fun, arity, &fn, &added);
 	is_new(r, e, added);
@@ -356,7 +326,7 @@ define_proc(struct kp_calls_reader *r, uint32_t node)
 	bool added = false;
 	enum kp_err e;
 
-	if (r->err != KP_OK || r->again)
+	if (r->in.err != KP_OK || r->again)
 		return;
 	e = kp_call_proc_put(r->names, node, id, serial, &proc, &added);
 	is_new(r, e, added);
@@ -369,11 +339,11 @@ name_proc(struct kp_calls_reader *r)
 	struct kp_span name = get_text(r);
 	enum kp_err e;
 
-	if (r->err != KP_OK || r->again)
+	if (r->in.err != KP_OK || r->again)
 		return;
 	e = kp_call_proc_name(r->names, proc, name);
 	if (e != KP_OK)
-		fail(r, e);
+		kp_bytes_fail(&r->in, e);
 }
 
 static void
@@ -382,13 +352,13 @@ read_end(struct kp_calls_reader *r)
 	uint64_t end = get_below(r, KP_CALLS_ENDS);
 	uint64_t lost = get_below(r, UINT64_C(1) << 48);
 
-	if (r->err == KP_OK && r->p != r->end)
-		fail(r, KP_EFORMAT);
-	if (r->err != KP_OK)
+	if (r->in.err == KP_OK && r->in.p != r->in.end)
+		kp_bytes_fail(&r->in, KP_EFORMAT);
+	if (r->in.err != KP_OK)
 		return;
 	r->info.end = (enum kp_calls_end)end;
 	r->info.lost = lost;
-	r->err = KP_END;
+	r->in.err = KP_END;
 }
 
 static void
@@ -398,7 +368,7 @@ read_requests(struct kp_calls_reader *r)
 	uint32_t begun = (uint32_t)get_below(r, (uint64_t)n + 1);
 	uint32_t ended = (uint32_t)get_below(r, (uint64_t)begun + 1);
 
-	if (r->err != KP_OK)
+	if (r->in.err != KP_OK)
 		return;
 	r->info.requests = n;
 	r->info.begun = begun;
@@ -416,8 +386,8 @@ read_clock(struct kp_calls_reader *r)
 	uint64_t error = get_below(r, (uint64_t)KP_CALLS_TIME_MAX);
 
 	if (node == 0)
-		fail(r, KP_EFORMAT);
-	if (r->err != KP_OK || r->again)
+		kp_bytes_fail(&r->in, KP_EFORMAT);
+	if (r->in.err != KP_OK || r->again)
 		return;
 	r->names->nodes[node].offset = offset;
 	r->names->nodes[node].error = (kp_dur_ns)error;
@@ -429,7 +399,7 @@ read_why(struct kp_calls_reader *r)
 	uint32_t node = get_node(r);
 	uint64_t end = get_below(r, KP_CALLS_ENDS);
 
-	if (r->err == KP_OK && !r->again)
+	if (r->in.err == KP_OK && !r->again)
 		r->names->nodes[node].end =
 		    (enum kp_calls_end)end;
 }
@@ -440,7 +410,7 @@ get_request(struct kp_calls_reader *r)
 	uint32_t n = (uint32_t)get_below(r, KP_CALLS_REQUESTS_MAX);
 
 	if (n == 0)
-		fail(r, KP_EFORMAT);
+		kp_bytes_fail(&r->in, KP_EFORMAT);
 	return n;
 }
 
@@ -450,7 +420,7 @@ read_request(struct kp_calls_reader *r, uint8_t tag)
 	uint32_t request = get_request(r);
 	uint32_t of = tag == 'B' ? get_node(r) : get_request(r);
 
-	if (r->err != KP_OK || r->ops == NULL)
+	if (r->in.err != KP_OK || r->ops == NULL)
 		return;
 	if (tag == 'B')
 		r->ops->begun(r->ops->ctx, request, of);
@@ -465,7 +435,7 @@ get_fn(struct kp_calls_reader *r)
 	uint32_t fn = (uint32_t)get_below(r, r->names->nfns);
 
 	if (fn > KP_FN_UNDEFINED && fn < KP_FN_FIRST)
-		fail(r, KP_EFORMAT);
+		kp_bytes_fail(&r->in, KP_EFORMAT);
 	return fn;
 }
 
@@ -485,7 +455,7 @@ read_event(struct kp_calls_reader *r, enum kp_call_kind kind,
 	ev->proc = get_proc(r);
 	ts = r->last + get_signed(r);
 	if (ts <= -KP_CALLS_TIME_MAX || ts >= KP_CALLS_TIME_MAX)
-		fail(r, KP_EFORMAT);
+		kp_bytes_fail(&r->in, KP_EFORMAT);
 	if (kind <= KP_CALL_OUT || kind == KP_CALL_SPAWN)
 		ev->fn = get_fn(r);
 	if (kind == KP_CALL_CALL)
@@ -501,8 +471,8 @@ read_event(struct kp_calls_reader *r, enum kp_call_kind kind,
 	if (kind == KP_CALL_RECEIVE)
 		ev->other = get_proc(r);
 	if (kind == KP_CALL_CALL && ev->fn == KP_FN_UNDEFINED)
-		fail(r, KP_EFORMAT);
-	if (r->err != KP_OK)
+		kp_bytes_fail(&r->in, KP_EFORMAT);
+	if (r->in.err != KP_OK)
 		return;
 	ev->ts = ts;
 	r->last = ts;
@@ -512,11 +482,11 @@ read_event(struct kp_calls_reader *r, enum kp_call_kind kind,
 static bool
 read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 {
-	uint8_t tag = *r->p++;
+	uint8_t tag = *r->in.p++;
 	struct kp_span name;
 
 	if (r->args.n > 0 && tag != KP_CALL_CALL) {
-		fail(r, KP_EFORMAT);
+		kp_bytes_fail(&r->in, KP_EFORMAT);
 		return false;
 	}
 	if (tag > 0 && tag < KP_CALL_KINDS) {
@@ -541,7 +511,7 @@ read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 	case 'A':
 		r->args = get_text_of(r, KP_CALLS_ARGS_MAX);
 		if (r->args.n == 0)
-			fail(r, KP_EFORMAT);
+			kp_bytes_fail(&r->in, KP_EFORMAT);
 		break;
 	case 'Q':
 		read_requests(r);
@@ -567,7 +537,7 @@ read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 		read_why(r);
 		break;
 	default:
-		fail(r, KP_EFORMAT);
+		kp_bytes_fail(&r->in, KP_EFORMAT);
 	}
 	return false;
 }
@@ -578,12 +548,12 @@ kp_calls_read(struct kp_calls_reader *r, struct kp_call_event *ev)
 	bool event = false;
 
 	*ev = (struct kp_call_event){ 0 };
-	while (r->err == KP_OK && !event && r->p < r->end)
+	while (r->in.err == KP_OK && !event && r->in.p < r->in.end)
 		event = read_record(r, ev);
 	/* The file is cut, within a record or between two. */
-	if (r->err == KP_ESHORT || (r->err == KP_OK && !event))
-		r->err = KP_END;
-	if (r->err != KP_OK)
+	if (r->in.err == KP_ESHORT || (r->in.err == KP_OK && !event))
+		r->in.err = KP_END;
+	if (r->in.err != KP_OK)
 		*ev = (struct kp_call_event){ 0 };
-	return r->err;
+	return r->in.err;
 }

@@ -94,13 +94,12 @@ struct kp_calls_request_ops {
 
 /* Fields but info are private. */
 struct kp_calls_reader {
-	const uint8_t *p, *end;
+	struct kp_bytes in;
 	kp_target_ns last;
 	struct kp_span args;	/* of the next call */
 	uint8_t version;
 	bool again;		/* all names are known */
 	const struct kp_calls_request_ops *ops;	/* or NULL */
-	enum kp_err err;
 	struct kp_call_names *names;
 	struct kp_calls_info info;	/* complete after KP_END */
 };

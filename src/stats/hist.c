@@ -265,53 +265,15 @@ kp_hist_write(const struct kp_hist *h, struct kp_buf *out)
 		kp_buf_varint(out, h->n[first++]);
 }
 
-struct in {
-	const uint8_t *p, *end;
-	enum kp_err err;	/* sticks */
-};
-
-static uint64_t
-get_long_varint(struct in *in)
-{
-	uint64_t v = 0;
-	uint8_t b;
-
-	for (unsigned shift = 0; in->err == KP_OK; shift += 7) {
-		if (in->p == in->end) {
-			in->err = KP_ESHORT;
-			break;
-		}
-		b = *in->p++;
-		/* the tenth byte holds bit 63 and nothing else */
-		if (shift == 63 && b > 1) {
-			in->err = KP_EFORMAT;
-			break;
-		}
-		v |= (uint64_t)(b & 0x7f) << shift;
-		if (b < 0x80)
-			return v;
-	}
-	return 0;
-}
-
-/* The fast path: most varints are one byte. */
-static inline uint64_t
-get_varint(struct in *in)
-{
-	if (in->err == KP_OK && in->p < in->end && *in->p < 0x80)
-		return *in->p++;
-	return get_long_varint(in);
-}
-
 /* Reads the counts into new memory, which is freed on error. */
 static enum kp_err
-read_counts(struct in *in, struct kp_hist *h)
+read_counts(struct kp_bytes *in, struct kp_hist *h)
 {
 	h->n = calloc(h->len > 0 ? h->len : 1, sizeof(*h->n));
 	if (h->n == NULL)
 		return KP_ENOMEM;
 	for (uint32_t i = 0; i < h->len; i++) {
-		h->n[i] = get_varint(in);
+		h->n[i] = kp_bytes_varint(in);
 		if (in->err == KP_OK &&
 		    __builtin_add_overflow(h->count, h->n[i], &h->count))
 			in->err = KP_EFORMAT;
@@ -326,7 +288,7 @@ read_counts(struct in *in, struct kp_hist *h)
 enum kp_err
 kp_hist_read(struct kp_hist *h, const void *p, size_t n)
 {
-	struct in in = { .p = p, .end = (const uint8_t *)p + n };
+	struct kp_bytes in = { .p = p, .end = (const uint8_t *)p + n };
 	struct kp_hist new = { 0 };
 	uint64_t zigzag, len;
 	int64_t lo;
@@ -336,8 +298,8 @@ kp_hist_read(struct kp_hist *h, const void *p, size_t n)
 		return KP_ESHORT;
 	if (*in.p++ != KP_HIST_VERSION)
 		return KP_EFORMAT;
-	zigzag = get_varint(&in);
-	len = get_varint(&in);
+	zigzag = kp_bytes_varint(&in);
+	len = kp_bytes_varint(&in);
 	if (in.err != KP_OK)
 		return in.err;
 	if (zigzag > 2 * KP_HIST_MAX || len > KP_HIST_MAX - KP_HIST_MIN + 1)

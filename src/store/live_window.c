@@ -96,133 +96,75 @@ live_windows_put(struct kp_buf *b, const struct kp_window *w)
 
 /* ---- reading ---- */
 
-struct reader {
-	const char *p;
-	size_t n;		/* bytes left */
-	enum kp_err err;
-};
-
-static void
-bad(struct reader *rd)
-{
-	if (rd->err == KP_OK)
-		rd->err = KP_EFORMAT;
-	rd->n = 0;
-}
-
-static uint8_t
-get_u8(struct reader *rd)
-{
-	if (rd->n == 0) {
-		bad(rd);
-		return 0;
-	}
-	rd->n--;
-	return (uint8_t)*rd->p++;
-}
-
-static uint64_t
-get_number(struct reader *rd)
-{
-	uint64_t v = 0;
-	uint8_t byte;
-
-	for (unsigned shift = 0; shift < 64; shift += 7) {
-		byte = get_u8(rd);
-		if (shift == 63 && byte > 1)
-			break;
-		v |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte <= 0x7f)
-			return v;
-	}
-	bad(rd);
-	return 0;
-}
-
-static int64_t
-get_signed(struct reader *rd)
-{
-	uint64_t v = get_number(rd);
-
-	return (int64_t)(v >> 1 ^ (v & 1 ? UINT64_MAX : 0));
-}
-
 /* A string of the form, with the NUL behind it and none in it; else "". */
 static const char *
-get_string(struct reader *rd)
+get_string(struct kp_bytes *in)
 {
-	uint64_t n = get_number(rd);
-	const char *s = rd->p;
+	uint64_t n = kp_bytes_varint(in);
+	const char *s = (const char *)in->p;
+	size_t left = (size_t)(in->end - in->p);
 
-	if (n >= rd->n || strnlen(s, rd->n) != n) {
-		bad(rd);
+	if (n >= left || strnlen(s, left) != n) {
+		kp_bytes_fail(in, KP_EFORMAT);
 		return "";
 	}
-	rd->p += n + 1;
-	rd->n -= n + 1;
+	in->p += n + 1;
 	return s;
 }
 
 static void
-get_hist(struct reader *rd, struct kp_hist *h)
+get_hist(struct kp_bytes *in, struct kp_hist *h)
 {
-	uint64_t n = get_number(rd);
+	uint64_t n = kp_bytes_varint(in);
 
-	if (n > rd->n || (rd->err == KP_OK &&
-	    kp_hist_read(h, rd->p, n) != KP_OK)) {
-		bad(rd);
-		return;
-	}
-	rd->p += n;
-	rd->n -= n;
+	if (n > (size_t)(in->end - in->p) || (in->err == KP_OK &&
+	    kp_hist_read(h, in->p, n) != KP_OK))
+		kp_bytes_fail(in, KP_EFORMAT);
+	else
+		in->p += n;
 }
 
 static void
-get_cell(struct reader *rd, struct kp_cell *c)
+get_cell(struct kp_bytes *in, struct kp_cell *c)
 {
-	uint8_t flags;
+	uint64_t flags;
 	int64_t v;
 
-	c->tier = get_string(rd);
-	c->identity = get_string(rd);
-	flags = get_u8(rd);
+	c->tier = get_string(in);
+	c->identity = get_string(in);
+	flags = kp_bytes_varint(in);
 	c->has_gc = flags & HAS_GC;
 	c->has_out = flags & HAS_OUT;
 	for (size_t i = 0; i < NFIGURES; i++) {
-		v = get_signed(rd);
+		v = kp_bytes_zigzag(in);
 		memcpy((char *)c + figures[i], &v, sizeof(v));
 	}
-	get_hist(rd, &c->hist);
-	get_hist(rd, &c->async_hist);
+	get_hist(in, &c->hist);
+	get_hist(in, &c->async_hist);
 }
 
 static void
-get_window(struct reader *rd, struct kp_window *w)
+get_window(struct kp_bytes *in, struct kp_window *w)
 {
 	uint64_t n;
 
-	w->node = get_string(rd);
-	w->start = get_signed(rd);
-	w->end = get_signed(rd);
-	w->entry_calls = get_number(rd);
-	w->sampled = get_number(rd);
-	w->cost.traced_call = get_signed(rd);
-	w->cost.traced_caller = get_signed(rd);
+	w->node = get_string(in);
+	w->start = kp_bytes_zigzag(in);
+	w->end = kp_bytes_zigzag(in);
+	w->entry_calls = kp_bytes_varint(in);
+	w->sampled = kp_bytes_varint(in);
+	w->cost.traced_call = kp_bytes_zigzag(in);
+	w->cost.traced_caller = kp_bytes_zigzag(in);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
-		w->losses.n[i] = get_number(rd);
-	n = get_number(rd);
-	if (n > CELLS_MAX || n > rd->n / CELL_LEAST) {
-		bad(rd);
-		return;
-	}
-	w->cells = calloc(n > 0 ? n : 1, sizeof(*w->cells));
-	if (w->cells == NULL) {
-		rd->err = KP_ENOMEM;
-		rd->n = 0;
-		return;
-	}
-	for (; w->ncells < n && rd->err == KP_OK; w->ncells++)
-		get_cell(rd, &w->cells[w->ncells]);
+		w->losses.n[i] = kp_bytes_varint(in);
+	n = kp_bytes_varint(in);
+	if (n > CELLS_MAX || n > (size_t)(in->end - in->p) / CELL_LEAST)
+		kp_bytes_fail(in, KP_EFORMAT);
+	else if ((w->cells = calloc(n > 0 ? n : 1, sizeof(*w->cells))) == NULL)
+		kp_bytes_fail(in, KP_ENOMEM);
+	else
+		for (; w->ncells < n && in->err == KP_OK; w->ncells++)
+			get_cell(in, &w->cells[w->ncells]);
 }
 
 static void
@@ -257,19 +199,19 @@ live_windows_free(struct live_windows *r)
 
 /* Reads the windows into v, which has room for LIVE_WINDOWS_MAX. */
 static size_t
-get_form(struct reader *rd, struct kp_window *v, uint64_t *closed,
+get_form(struct kp_bytes *in, struct kp_window *v, uint64_t *closed,
     kp_dur_ns *left)
 {
 	size_t got = 0;
 
-	if (strcmp(get_string(rd), KP_VERSION) != 0)
-		bad(rd);
-	*closed = get_number(rd);
-	*left = get_signed(rd);
-	while (rd->n > 0 && got < LIVE_WINDOWS_MAX)
-		get_window(rd, &v[got++]);
-	if (rd->n > 0)
-		bad(rd);
+	if (strcmp(get_string(in), KP_VERSION) != 0)
+		kp_bytes_fail(in, KP_EFORMAT);
+	*closed = kp_bytes_varint(in);
+	*left = kp_bytes_zigzag(in);
+	while (in->p < in->end && got < LIVE_WINDOWS_MAX)
+		get_window(in, &v[got++]);
+	if (in->p < in->end)
+		kp_bytes_fail(in, KP_EFORMAT);
 	return got;
 }
 
@@ -298,21 +240,23 @@ live_windows_read(struct live_windows *to, const void *p, size_t n)
 {
 	struct kp_window *v = calloc(LIVE_WINDOWS_MAX, sizeof(*v));
 	char *text = malloc(n + 1);
-	struct reader rd = { .p = text, .n = n };
+	struct kp_bytes in = { .err = KP_OK };
 	uint64_t closed = 0;
 	kp_dur_ns left = 0;
 	size_t got = 0;
 
 	if (v == NULL || text == NULL) {
-		rd.err = KP_ENOMEM;
+		in.err = KP_ENOMEM;
 	} else {
 		if (n > 0)
 			memcpy(text, p, n);
-		got = get_form(&rd, v, &closed, &left);
+		in.p = (const uint8_t *)text;
+		in.end = in.p + n;
+		got = get_form(&in, v, &closed, &left);
 	}
-	if (rd.err == KP_OK && !take(to, v, got, text))
-		rd.err = KP_ENOMEM;
-	if (rd.err == KP_OK) {
+	if (in.err == KP_OK && !take(to, v, got, text))
+		in.err = KP_ENOMEM;
+	if (in.err == KP_OK) {
 		if (got > 0 && (to->n == got || left < to->left))
 			to->left = left;
 		to->closed += closed;
@@ -322,7 +266,7 @@ live_windows_read(struct live_windows *to, const void *p, size_t n)
 		free(text);
 	}
 	free(v);
-	return rd.err;
+	return in.err == KP_ESHORT ? KP_EFORMAT : in.err;
 }
 
 /* ---- the sum ---- */

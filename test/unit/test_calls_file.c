@@ -110,7 +110,7 @@ read_part(size_t n, enum kp_calls_end *end)
 	if (kp_calls_read_begin(&r, file.p, n, names, false) == KP_OK)
 		while (kp_calls_read(&r, &ev) == KP_OK)
 			events++;
-	if (r.err != KP_END)
+	if (r.in.err != KP_END)
 		events = -1;
 	*end = r.info.end;
 	kp_call_names_free(names);
