@@ -98,6 +98,42 @@ assert_part(const char *in, const char *text, bool has, const char *file, int li
 #define assert_has(in, text) assert_part(in, text, true, __FILE__, __LINE__)
 #define assert_lacks(in, text) assert_part(in, text, false, __FILE__, __LINE__)
 
+/* ---- what is in a struct: assert_fields(*c, IS(calls, 3) IS(node, "a@h")) ---- */
+
+static inline void
+number_is(const char *name, uintmax_t got, uintmax_t want, const char *file, int line)
+{
+	if (got == want)
+		return;
+	print_error("%s: %jd, not %jd\n", name, (intmax_t)got, (intmax_t)want);
+	_fail(file, line);
+}
+
+static inline void
+text_is(const char *name, const char *got, const char *want, const char *file, int line)
+{
+	if (got != NULL && want != NULL && strcmp(got, want) == 0)
+		return;
+	print_error("%s: '%s', not '%s'\n", name, got != NULL ? got : "(null)",
+	    want != NULL ? want : "(null)");
+	_fail(file, line);
+}
+
+#define assert_fields(s, checks)                                     \
+	do {                                                         \
+		__auto_type is_in_ = &(s);                           \
+		checks                                               \
+	} while (0)
+
+/* Each choice has to compile for all types. */
+#define TEXT_IS(f, v) text_is(#f, (const char *)(uintptr_t)is_in_->f, \
+	(const char *)(uintptr_t)(v), __FILE__, __LINE__)
+#define IS(f, v)                                                     \
+	_Generic(is_in_->f, char *: TEXT_IS(f, v),                   \
+	    const char *: TEXT_IS(f, v),                             \
+	    default: number_is(#f, (uintmax_t)is_in_->f, (uintmax_t)(v), \
+		__FILE__, __LINE__));
+
 /* ---- cases in a file ---- */
 
 struct one_case {

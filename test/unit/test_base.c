@@ -53,8 +53,7 @@ TEST(buf_grows_and_prints)
 	kp_buf_init(&b, 10000);
 	for (int i = 0; i < 1000; i++)
 		kp_buf_printf(&b, "%03d,", i);
-	assert_int_equal(b.err, KP_OK);
-	assert_int_equal(b.len, 4000);
+	assert_fields(b, IS(err, KP_OK) IS(len, 4000));
 	assert_memory_equal(b.p, "000,001,", 8);
 	assert_int_equal(strlen(kp_buf_cstr(&b)), 4000);
 	kp_buf_free(&b);
@@ -129,8 +128,7 @@ TEST(etf_round_trip)
 	pid = kp_term_pid(&r);
 	assert_true(kp_span_is(pid.node, "n@h"));
 	assert_true(pid.id == 4000000000u);
-	assert_int_equal(pid.serial, 2);
-	assert_int_equal(pid.creation, 3);
+	assert_fields(pid, IS(serial, 2) IS(creation, 3));
 	assert_int_equal(kp_term_finish(&r), KP_OK);
 	kp_buf_free(&b);
 }

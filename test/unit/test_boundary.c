@@ -107,8 +107,7 @@ TEST(clock_that_is_set)
 		passes(5 * S);
 		assert_true(boundary_reached(&b, now, &end, &set));
 		assert_int_equal(set, by[i]);
-		assert_int_equal(end.wall, now.wall);
-		assert_int_equal(end.mono, now.mono);
+		assert_fields(end, IS(wall, now.wall) IS(mono, now.mono));
 		assert_in_range(boundary_left(&b, now), 1, I);
 		passes(boundary_left(&b, now));
 		ends_at(now.wall);

@@ -359,8 +359,7 @@ TEST(test_slices)
 
 	assert_true(put_events(0, "0 ?a 1 ab 3 OUT:b 7 IN:b 8 <a 9 <?"));
 	add_up(&o);
-	assert_int_equal(l.n, 5);
-	assert_int_equal(l.at, 9 * KP_NS_PER_US);
+	assert_fields(l, IS(n, 5) IS(at, 9 * KP_NS_PER_US));
 }
 
 CASES("test/unit/cases/calls.txt", run_case, setup, teardown)

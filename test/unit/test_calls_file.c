@@ -81,19 +81,13 @@ TEST(test_round_trip)
 	}
 	assert_int_equal(kp_calls_read(&r, &ev), KP_END);
 	assert_int_equal(kp_calls_read(&r, &ev), KP_END);
-	assert_string_equal(r.info.target, "app@host");
-	assert_int_equal(r.info.otp, 27);
-	assert_int_equal(r.info.offset, -5);
-	assert_int_equal(r.info.end, KP_CALLS_QUEUE);
-	assert_int_equal(r.info.lost, 300);
-	assert_int_equal(r.info.requests, 900);
-	assert_int_equal(r.info.begun, 7);
-	assert_int_equal(r.info.ended, 6);
+	assert_fields(r, IS(info.target, "app@host") IS(info.otp, 27)
+	    IS(info.offset, -5) IS(info.end, KP_CALLS_QUEUE) IS(info.lost, 300)
+	    IS(info.requests, 900) IS(info.begun, 7) IS(info.ended, 6));
 	assert_int_equal(names->nfns, feed.names->nfns);
 	assert_string_equal(names->fns[KP_FN_FIRST + 1].fun, "b");
-	assert_int_equal(names->nprocs, 2);
-	assert_int_equal(names->procs[1].id, 101);
-	assert_string_equal(names->procs[1].name, "server");
+	assert_fields(*names, IS(nprocs, 2) IS(procs[1].id, 101)
+	    IS(procs[1].name, "server"));
 	assert_null(names->procs[0].name);
 	kp_call_names_free(names);
 }
@@ -252,11 +246,8 @@ static void
 event_is(const struct kp_call_event *ev, enum kp_call_kind kind, char fn,
     uint32_t other)
 {
-	assert_int_equal(ev->kind, kind);
-	assert_int_equal(ev->proc, 0);
-	assert_int_equal(ev->ts, -77);
-	assert_int_equal(ev->fn, feed_fn(&feed, fn));
-	assert_int_equal(ev->other, other);
+	assert_fields(*ev, IS(kind, kind) IS(proc, 0) IS(ts, -77)
+	    IS(fn, feed_fn(&feed, fn)) IS(other, other));
 }
 
 /* What -apply names is evaluated by a process of ours, which then waits to be asked

@@ -109,9 +109,7 @@ static void
 got_is(size_t i, enum kp_call_kind kind, uint32_t proc, int64_t ns)
 {
 	assert_true(i < ngot);
-	assert_int_equal(got[i].kind, kind);
-	assert_int_equal(got[i].proc, proc);
-	assert_int_equal(got[i].ts, ns);
+	assert_fields(got[i], IS(kind, kind) IS(proc, proc) IS(ts, ns));
 }
 
 /* Node 0 asks node 1, which answers; the other's events are first. */
@@ -144,12 +142,9 @@ TEST(test_by_one_clock)
 	got_is(5, KP_CALL_SEND, b, 180 * US);
 	got_is(6, KP_CALL_RECEIVE, a, 190 * US);
 	assert_int_equal(got[0].other, 1);
-	assert_int_equal(got[2].request, 1);
-	assert_int_equal(got[2].other, a);
-	assert_string_equal(read->nodes[1].name, "b@h");
-	assert_int_equal(read->nodes[1].otp, 29);
-	assert_int_equal(read->nodes[1].error, 50 * US);
-	assert_int_equal(read->procs[b].node, 1);
+	assert_fields(got[2], IS(request, 1) IS(other, a));
+	assert_fields(*read, IS(nodes[1].name, "b@h") IS(nodes[1].otp, 29)
+	    IS(nodes[1].error, 50 * US) IS(procs[b].node, 1));
 }
 
 /*
@@ -192,8 +187,7 @@ TEST(test_drift)
 	got_is(2, KP_CALL_RECEIVE, b, 110 * US + 1);
 	got_is(3, KP_CALL_REQUEST, b, 110 * US + 1);
 	got_is(4, KP_CALL_CALL, b, 125 * US);
-	assert_int_equal(merge.moved, 2);
-	assert_int_equal(merge.moved_most, 15 * US + 1);
+	assert_fields(merge, IS(moved, 2) IS(moved_most, 15 * US + 1));
 }
 
 /* 8 began on node 1, but was not asked for; 9 is 7 by another label. */

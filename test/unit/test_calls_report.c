@@ -396,9 +396,7 @@ in_clocks(const struct kp_calls_sum *s, uint32_t fn)
 static void
 assert_same(struct total a, struct total b)
 {
-	assert_int_equal(a.calls, b.calls);
-	assert_int_equal(a.own, b.own);
-	assert_int_equal(a.acc, b.acc);
+	assert_fields(a, IS(calls, b.calls) IS(own, b.own) IS(acc, b.acc));
 }
 
 /* What is one root has the sums of its parts, whatever the form. */

@@ -102,8 +102,7 @@ TEST(test_plain)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	c = channel_plain(fd[0]);
-	assert_int_equal(c->fd, fd[0]);
-	assert_string_equal(c->how, "not encrypted");
+	assert_fields(*c, IS(fd, fd[0]) IS(how, "not encrypted"));
 	assert_null(c->doubt);
 	assert_int_equal(channel_read(c, text, 8), CHANNEL_WAIT);
 	assert_int_equal(c->wants, POLLIN);
@@ -121,8 +120,7 @@ TEST(test_plain)
 	close(fd[1]);
 	/* a signal would end the test */
 	assert_int_equal(channel_write(c, "x", 1), CHANNEL_FAILED);
-	assert_string_equal(c->why, strerror(EPIPE));
-	assert_int_equal(c->err, EPIPE);
+	assert_fields(*c, IS(why, strerror(EPIPE)) IS(err, EPIPE));
 	channel_free(c);
 	channel_free(NULL);
 }
@@ -488,9 +486,8 @@ TEST(test_no_certificate)
 	while ((n = tls_channel_handshake(c)) == CHANNEL_WAIT)
 		usleep(1000);
 	assert_int_equal(n, CHANNEL_FAILED);
-	assert_int_equal(c->err, 0);
-	assert_string_equal(c->why, "the node showed no certificate "
-	    "that is verified");
+	assert_fields(*c, IS(err, 0)
+	    IS(why, "the node showed no certificate that is verified"));
 	channel_free(c);
 	tls_peer_join(&p);
 	assert_true(p.accepted);

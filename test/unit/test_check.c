@@ -46,10 +46,8 @@ static void
 judged(bool warning, uint32_t line, const char *text)
 {
 	judge();
-	assert_int_equal(diags.n, 1);
-	assert_int_equal(diags.v[0].warning, warning);
-	assert_int_equal(diags.v[0].pos.line, line);
-	assert_string_equal(diags.v[0].text, text);
+	assert_fields(diags, IS(n, 1) IS(v[0].warning, warning)
+	    IS(v[0].pos.line, line) IS(v[0].text, text));
 }
 
 static void
@@ -255,8 +253,7 @@ TEST(clauses)
 	    "that were seen");
 	matched[0] = 0;
 	judge();
-	assert_int_equal(diags.n, 2);
-	assert_int_equal(diags.v[0].pos.line, 2);
+	assert_fields(diags, IS(n, 2) IS(v[0].pos.line, 2));
 	matched[0] = matched[1] = 1;
 	seen[1].known = 2;
 	judged(true, 4, "this clause matched none of the 2 calls of db:get/1 that "

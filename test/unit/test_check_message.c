@@ -19,17 +19,13 @@ TEST(test_check)
 	check_message_put(&b, 2000, "my\ntiers .conf", nodes, 2, "{tiers,\n\n",
 	    9);
 	assert_true(check_message_read(&got, (const char *)b.p, b.len));
-	assert_int_equal(got.ms, 2000);
-	assert_string_equal(got.path, "my?tiers .conf");
-	assert_int_equal(got.nnodes, 2);
-	assert_string_equal(got.nodes[1], "b@h");
-	assert_int_equal(got.n, 9);
+	assert_fields(got, IS(ms, 2000) IS(path, "my?tiers .conf") IS(nnodes, 2)
+	    IS(nodes[1], "b@h") IS(n, 9));
 	assert_memory_equal(got.text, "{tiers,\n\n", 9);
 	kp_buf_free(&b);
 	/* all targets, and an empty file */
 	assert_true(reads("100 -\n\n"));
-	assert_int_equal(got.nnodes, 0);
-	assert_int_equal(got.n, 0);
+	assert_fields(got, IS(nnodes, 0) IS(n, 0));
 }
 
 TEST(test_check_refused)

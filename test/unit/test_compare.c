@@ -277,10 +277,8 @@ TEST(test_tiers)
 		add(now, "cache", "create", 1, 3 * MS);
 	}
 	v = compare_of(now, &later_conf, then);
-	assert_int_equal(v->ntiers, 4);
-	assert_string_equal(v->tiers[1].name, "db");
-	assert_string_equal(v->tiers[2].name, "cache");
-	assert_string_equal(v->tiers[3].name, "http");
+	assert_fields(*v, IS(ntiers, 4) IS(tiers[1].name, "db")
+	    IS(tiers[2].name, "cache") IS(tiers[3].name, "http"));
 	f = figure(v, 1, 1);
 	assert_true(fabs(compare_change(&f) - 1) < 1e-9);
 	assert_false(f.uncertain);

@@ -62,10 +62,8 @@ TEST(test_full)
 	memcpy(text, full, sizeof(full));
 	memcpy(strstr(text, "'m':f"), "\"m:f\"", 5);
 	c = good(text);
-	assert_int_equal(c->ntiers, 4);
-	assert_string_equal(c->tiers[0].name, "parsing");
-	assert_int_equal(c->tiers[0].pos.line, 3);
-	assert_int_equal(c->tiers[0].pos.col, 3);
+	assert_fields(*c, IS(ntiers, 4) IS(tiers[0].name, "parsing")
+	    IS(tiers[0].pos.line, 3) IS(tiers[0].pos.col, 3));
 	assert_fn(&c->tiers[0].fns[0], "network_server", "parse_request", 1);
 	assert_int_equal(c->tiers[1].nfns, 4);
 	assert_fn(&c->tiers[1].fns[1], "db", NULL, -1);
@@ -80,27 +78,22 @@ TEST(test_full)
 	assert_fn(&c->tiers[3].fns[2], "Elixir.A.B", "c?", 1);
 	assert_int_equal(c->nentries, 1);
 	assert_fn(&c->entries[0].fn, "h", "handle", 2);
-	assert_int_equal(c->entries[0].nnodes, 2);
-	assert_string_equal(c->entries[0].nodes[1], "b@c");
-	assert_int_equal(c->nfinishes, 1);
+	assert_fields(*c, IS(entries[0].nnodes, 2)
+	    IS(entries[0].nodes[1], "b@c") IS(nfinishes, 1));
 	assert_non_null(c->identity);
-	assert_int_equal(c->sampling.kind, KP_SAMPLE_ONE_IN);
-	assert_int_equal(c->sampling.n, 10);
-	assert_int_equal(c->slow, 1000 * KP_NS_PER_MS);
-	assert_int_equal(c->keep_slowest, 3);
+	assert_fields(*c, IS(sampling.kind, KP_SAMPLE_ONE_IN) IS(sampling.n, 10)
+	    IS(slow, 1000 * KP_NS_PER_MS) IS(keep_slowest, 3));
 	assert_true(c->budget == 0.5);
 	assert_true(c->hot_share == 120);
 	assert_true(c->gc && c->gc_forced && c->scheduling);
 	assert_true(kp_conf_gc(c, false));
 	assert_true(c->messages);
-	assert_int_equal(c->overload.max_age, 500 * KP_NS_PER_MS);
-	assert_int_equal(c->overload.max_queue, 100);
-	assert_int_equal(c->overload.max_memory, 8 << 20);
-	assert_int_equal(c->overload.pause, 3 * KP_NS_PER_S);
-	assert_int_equal(c->overload.max_lag, 700 * KP_NS_PER_MS);
-	assert_int_equal(c->overload.max_kprofd, 90 << 20);
-	assert_int_equal(c->overload.max_backlog, 50);
-	assert_string_equal(c->rewrites[0].to, "/users/:id");
+	assert_fields(*c, IS(overload.max_age, 500 * KP_NS_PER_MS)
+	    IS(overload.max_queue, 100) IS(overload.max_memory, 8 << 20)
+	    IS(overload.pause, 3 * KP_NS_PER_S)
+	    IS(overload.max_lag, 700 * KP_NS_PER_MS)
+	    IS(overload.max_kprofd, 90 << 20) IS(overload.max_backlog, 50)
+	    IS(rewrites[0].to, "/users/:id"));
 	kp_conf_free(c);
 }
 
@@ -115,10 +108,9 @@ TEST(test_list_alone)
 		c = good(texts[i]);
 		assert_int_equal(c->ntiers, 1);
 		assert_fn(&c->tiers[0].fns[0], "db", "query", -1);
-		assert_int_equal(c->sampling.kind, KP_SAMPLE_PER_SECOND);
-		assert_int_equal(c->sampling.n, 1000);
-		assert_int_equal(c->slow, 250 * KP_NS_PER_MS);
-		assert_int_equal(c->overload.max_queue, 20000);
+		assert_fields(*c, IS(sampling.kind, KP_SAMPLE_PER_SECOND)
+		    IS(sampling.n, 1000) IS(slow, 250 * KP_NS_PER_MS)
+		    IS(overload.max_queue, 20000));
 		assert_null(c->identity);
 		kp_conf_free(c);
 	}
@@ -491,8 +483,7 @@ TEST(test_many_errors)
 	kp_buf_str(&b, "{u, {m, f, 1}}].");
 	assert_int_equal(kp_conf_parse(&c, (char *)b.p, b.len, &d),
 	    KP_EFORMAT);
-	assert_int_equal(d.n, KP_DIAG_MAX);
-	assert_int_equal(d.errors, 60);
+	assert_fields(d, IS(n, KP_DIAG_MAX) IS(errors, 60));
 	kp_diags_free(&d);
 	kp_buf_free(&b);
 }

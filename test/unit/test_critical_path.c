@@ -82,10 +82,8 @@ step_is(uint32_t i, uint32_t proc, int64_t from, int64_t to,
     enum kp_critical_path_part part, int64_t us)
 {
 	assert_true(i < nsteps);
-	assert_int_equal(steps[i].proc, proc);
-	assert_int_equal(steps[i].from, from * KP_NS_PER_US);
-	assert_int_equal(steps[i].to, to * KP_NS_PER_US);
-	assert_int_equal(steps[i].parts[part], us * KP_NS_PER_US);
+	assert_fields(steps[i], IS(proc, proc) IS(from, from * KP_NS_PER_US)
+	    IS(to, to * KP_NS_PER_US) IS(parts[part], us * KP_NS_PER_US));
 }
 
 /* 0 asks 1, which is busy; 1 asks 2, which collects garbage. */
@@ -176,19 +174,12 @@ TEST(test_works)
 	assert_int_equal(find(), KP_OK);
 	assert_false(way->requests[0].ended);
 	assert_int_equal(nsteps, 0);
-	assert_int_equal(way->nworks, 3);
-	assert_int_equal(way->works[0].proc, 0);
-	assert_int_equal(way->works[0].by, KP_PROC_NONE);
-	assert_int_equal(way->works[0].parts[KP_PART_OUT], 7);
-	assert_int_equal(way->works[1].proc, 1);
-	assert_int_equal(way->works[1].by, 0);
-	assert_int_equal(way->works[1].parts[KP_PART_MAILBOX],
-	    15 * KP_NS_PER_US);
-	assert_int_equal(way->works[2].proc, 2);
-	assert_int_equal(way->works[2].by, 1);
-	assert_int_equal(way->works[2].messages, 2);
-	assert_int_equal(way->works[2].parts[KP_PART_MAILBOX],
-	    (3 + 10) * KP_NS_PER_US);
+	assert_fields(*way, IS(nworks, 3) IS(works[0].proc, 0)
+	    IS(works[0].by, KP_PROC_NONE) IS(works[0].parts[KP_PART_OUT], 7)
+	    IS(works[1].proc, 1) IS(works[1].by, 0)
+	    IS(works[1].parts[KP_PART_MAILBOX], 15 * KP_NS_PER_US)
+	    IS(works[2].proc, 2) IS(works[2].by, 1) IS(works[2].messages, 2)
+	    IS(works[2].parts[KP_PART_MAILBOX], (3 + 10) * KP_NS_PER_US));
 }
 
 TESTS(setup, teardown)

@@ -40,11 +40,9 @@ TEST(test_places)
 	unsetenv("ERL_EPMD_PORT");
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		p = place(v[i].target, i % 2 == 0 ? &nothing : NULL);
-		assert_string_equal(p.node, v[i].node);
-		assert_string_equal(p.host, v[i].host);
-		assert_int_equal(p.port, v[i].port);
-		assert_string_equal(p.epmd_host, v[i].host);
-		assert_int_equal(p.epmd_port, 4369);
+		assert_fields(p, IS(node, v[i].node) IS(host, v[i].host)
+		    IS(port, v[i].port) IS(epmd_host, v[i].host)
+		    IS(epmd_port, 4369));
 		assert_false(p.epmd_given);
 	}
 }
@@ -72,33 +70,27 @@ TEST(test_options)
 	struct node_place p;
 
 	p = place("app@pod", &r);
-	assert_string_equal(p.host, "10.0.0.7");
-	assert_int_equal(p.port, 4370);
+	assert_fields(p, IS(host, "10.0.0.7") IS(port, 4370));
 	assert_int_equal(place("app@pod:7", &r).port, 7);
 	p = place("db@pod", &r);
-	assert_string_equal(p.host, "10.0.0.1");
-	assert_string_equal(p.node, "db@pod");
-	assert_int_equal(p.port, 9100);
+	assert_fields(p, IS(host, "10.0.0.1") IS(node, "db@pod")
+	    IS(port, 9100));
 	p = place("app@v6", &r);
-	assert_string_equal(p.host, "fd00::7");
-	assert_int_equal(p.port, 5);
+	assert_fields(p, IS(host, "fd00::7") IS(port, 5));
 	assert_string_equal(place("app@wide", &r).host, "fd00::8");
 	assert_string_equal(place("app@po", &r).host, "po");
 
 	r.epmd = "4400";
 	p = place("db@pod", &r);
-	assert_string_equal(p.epmd_host, "10.0.0.1");
-	assert_int_equal(p.epmd_port, 4400);
+	assert_fields(p, IS(epmd_host, "10.0.0.1") IS(epmd_port, 4400));
 	r.epmd = "gate:4401";
 	p = place("db@pod", &r);
-	assert_string_equal(p.epmd_host, "gate");
-	assert_int_equal(p.epmd_port, 4401);
+	assert_fields(p, IS(epmd_host, "gate") IS(epmd_port, 4401));
 	assert_true(p.epmd_given);
 	setenv("ERL_EPMD_PORT", "4402", 1);
 	r.epmd = "::1";
 	p = place("db@pod", &r);
-	assert_string_equal(p.epmd_host, "::1");
-	assert_int_equal(p.epmd_port, 4402);
+	assert_fields(p, IS(epmd_host, "::1") IS(epmd_port, 4402));
 	unsetenv("ERL_EPMD_PORT");
 }
 

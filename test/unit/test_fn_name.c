@@ -129,8 +129,7 @@ TEST(test_long)
 	name[255] = '\0';
 	kp_buf_init(&b, 3 * KP_ATOM_TEXT_MAX);
 	fn_name_put(&b, name, name, 255);
-	assert_int_equal(b.err, KP_OK);
-	assert_int_equal(b.len, 2 * (255 * 6 + 2) + 5);
+	assert_fields(b, IS(err, KP_OK) IS(len, 2 * (255 * 6 + 2) + 5));
 	kp_buf_free(&b);
 }
 

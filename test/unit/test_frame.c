@@ -58,8 +58,7 @@ TEST(real_stream)
 		if (kp_frames_next(&f, &fr) == KP_END)
 			continue;
 		assert_true(i < sizeof(want) / sizeof(want[0]));
-		assert_int_equal(fr.kind, want[i].kind);
-		assert_int_equal(fr.op, want[i].op);
+		assert_fields(fr, IS(kind, want[i].kind) IS(op, want[i].op));
 		text(&b, fr.payload);
 		min = strlen(want[i].payload);
 		min = min < 37 ? min : 37;
@@ -105,8 +104,7 @@ TEST(round_trip)
 	assert_int_equal(kp_frames_next(&f, &fr), KP_END);
 	assert_int_equal(kp_frames_feed(&f, out.p, out.len), KP_OK);
 	assert_int_equal(kp_frames_next(&f, &fr), KP_OK);
-	assert_int_equal(fr.kind, KP_FRAME_REG_SEND);
-	assert_int_equal(fr.op, KP_OP_REG_SEND);
+	assert_fields(fr, IS(kind, KP_FRAME_REG_SEND) IS(op, KP_OP_REG_SEND));
 	assert_true(kp_span_is(fr.to, "rex"));
 	assert_int_equal(fr.from.n, self.n);
 	assert_memory_equal(fr.from.p, self.p, self.n);
@@ -117,8 +115,7 @@ TEST(round_trip)
 	assert_int_equal(kp_frames_next(&f, &fr), KP_OK);
 	assert_int_equal(fr.kind, KP_FRAME_SEND);
 	assert_memory_equal(fr.to.p, self.p, self.n);
-	assert_int_equal(fr.payload.n, 2);
-	assert_int_equal(fr.from.n, 0);
+	assert_fields(fr, IS(payload.n, 2) IS(from.n, 0));
 	assert_int_equal(kp_frames_next(&f, &fr), KP_END);
 	kp_frames_free(&f);
 	kp_buf_free(&out);

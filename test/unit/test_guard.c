@@ -814,8 +814,7 @@ TEST(counters_are_lost)
 	w.entries += 5;
 	agent_ends(&w, true);
 	check_balance(&w);
-	assert_int_equal(w.entry_calls, 205);
-	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 0);
+	assert_fields(w, IS(entry_calls, 205) IS(lost.n[KP_LOSS_UNSEEN], 0));
 }
 
 /*
@@ -836,8 +835,7 @@ TEST(counted_after_it_was_seen)
 	status(&w, false);
 	agent_ends(&w, true);
 	check_balance(&w);
-	assert_int_equal(w.entry_calls, 200);
-	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 0);
+	assert_fields(w, IS(entry_calls, 200) IS(lost.n[KP_LOSS_UNSEEN], 0));
 }
 
 /*

@@ -109,10 +109,8 @@ TEST(test_in_pieces)
 			.tls = piece % 2 };
 
 		assert_int_equal(said(&h, "sok", NOW, piece), HANDSHAKE_FINE);
-		assert_int_equal(h.messages, 2);
-		assert_string_equal(h.status, "ok");
-		assert_string_equal(h.name, NODE);
-		assert_int_equal(h.release, 25);
+		assert_fields(h, IS(messages, 2) IS(status, "ok") IS(name, NODE)
+		    IS(release, 25));
 	}
 }
 

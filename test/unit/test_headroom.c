@@ -127,11 +127,10 @@ TEST(test_memory)
 		"total_inactive_file 1048576\n" };
 
 	groups("0::/system.slice/shop.service\n");
-	assert_int_equal(h.ndirs, 3);
-	assert_string_equal(h.dirs[0].name,
-	    "/sys/fs/cgroup/system.slice/shop.service");
-	assert_string_equal(h.dirs[1].name, "/sys/fs/cgroup/system.slice");
-	assert_string_equal(h.dirs[2].name, "/sys/fs/cgroup");
+	assert_fields(h, IS(ndirs, 3)
+	    IS(dirs[0].name, "/sys/fs/cgroup/system.slice/shop.service")
+	    IS(dirs[1].name, "/sys/fs/cgroup/system.slice")
+	    IS(dirs[2].name, "/sys/fs/cgroup"));
 	files(two, 9);
 	assert_true(h.limited);
 	assert_int_equal(h.memory_left, 100 * MIB);
@@ -141,8 +140,7 @@ TEST(test_memory)
 	    "its control group may have, and a profile may take 160 MiB"));
 	groups("0::/system.slice/shop.service\n");
 	files(outer, 9);
-	assert_int_equal(h.memory_left, 10 * MIB);
-	assert_int_equal(h.memory_limit, 100 * MIB);
+	assert_fields(h, IS(memory_left, 10 * MIB) IS(memory_limit, 100 * MIB));
 	groups("9:name=systemd:/x\n5:cpu,memory:/pod\n4:memoryless:/y\n");
 	assert_int_equal(h.ndirs, 2);
 	assert_string_equal(h.dirs[0].name, "/sys/fs/cgroup/memory/pod");
@@ -165,8 +163,7 @@ TEST(test_odd_files)
 	groups(text);
 	assert_int_equal(h.ndirs, 1);
 	groups("0:");
-	assert_int_equal(h.ndirs, 0);
-	assert_int_equal(h.step, HEADROOM_DONE);
+	assert_fields(h, IS(ndirs, 0) IS(step, HEADROOM_DONE));
 	groups("0::no slash");
 	groups("::");
 	groups("");

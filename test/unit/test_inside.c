@@ -120,9 +120,7 @@ TEST(test_open_far_apart)
 	many[MANY / 2].outcome = KP_UNFINISHED;
 	many[MANY / 2].outlasts = 2;
 	w = many_ended(&rq);
-	assert_int_equal(db(w)->timed, 2);
-	assert_int_equal(db(w)->busy, MANY);
-	assert_int_equal(db(w)->share_busy, MANY);
+	assert_fields(*db(w), IS(timed, 2) IS(busy, MANY) IS(share_busy, MANY));
 	kp_window_free(w);
 }
 
@@ -143,8 +141,7 @@ TEST(test_open_nested)
 		assert_int_equal(self[i], 1);
 	assert_int_equal(self[999], 1);	/* before the first that ended */
 	w = many_ended(&rq);
-	assert_int_equal(db(w)->unfinished, 0);
-	assert_int_equal(db(w)->busy, MANY);
+	assert_fields(*db(w), IS(unfinished, 0) IS(busy, MANY));
 	assert_int_equal(w->losses.n[KP_LOSS_OUTLASTED_CUT], 0);
 	kp_window_free(w);
 }
@@ -163,9 +160,8 @@ TEST(test_open_given_up)
 		many[i].proc = i;
 	w = many_ended(&rq);
 	c = db(w);
-	assert_int_equal(c->unfinished, MANY / 2);
-	assert_int_equal(c->timed, MANY / 2);
-	assert_int_equal(c->busy, MANY / 2);
+	assert_fields(*c, IS(unfinished, MANY / 2) IS(timed, MANY / 2)
+	    IS(busy, MANY / 2));
 	assert_int_equal(w->losses.n[KP_LOSS_OUTLASTED_CUT], MANY / 2);
 	kp_window_free(w);
 }

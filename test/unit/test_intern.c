@@ -259,8 +259,7 @@ T(many_terms)
 	/* Nor is room for these needed: they once were "_other 7" then. */
 	assert_string_equal(unbounded(7), "_other");
 	assert_string_equal(unbounded(7), "_other");
-	assert_int_equal(f.unbounded, 1);
-	assert_int_equal(f.unbounded_line, 7);
+	assert_fields(f, IS(unbounded, 1) IS(unbounded_line, 7));
 }
 
 T(process_texts)
@@ -350,8 +349,7 @@ TEST(map_has_no_zero)
 		assert_false(map_put(&m, 0, 1));
 	map_remove(&m, 0);
 	assert_null(map_get(&m, 0));
-	assert_int_equal(m.len, 1);
-	assert_int_equal(m.cap, 64);
+	assert_fields(m, IS(len, 1) IS(cap, 64));
 	map_free(&m);
 }
 
@@ -375,13 +373,11 @@ TEST(map_sliding_window)
 T(unbounded_told_once)
 {
 	assert_string_equal(unbounded(7), "_other");
-	assert_int_equal(f.unbounded, 1);
-	assert_int_equal(f.unbounded_line, 7);
+	assert_fields(f, IS(unbounded, 1) IS(unbounded_line, 7));
 	assert_string_equal(unbounded(7), "_other");
 	assert_int_equal(f.unbounded, 1);
 	assert_string_equal(unbounded(300), "_other");
-	assert_int_equal(f.unbounded, 2);
-	assert_int_equal(f.unbounded_line, 300);
+	assert_fields(f, IS(unbounded, 2) IS(unbounded_line, 300));
 	/* Others are names like any. */
 	assert_string_equal(unbounded(-1), "_other -1");
 	kp_etf_atom(&t, "_other");

@@ -152,29 +152,21 @@ TEST(entry_and_call_have_all_their_fields)
 	    .other = UINT64_C(3) << 32 | 9 });
 	send(f);
 	assert_int_equal(next(f, &ev), KP_OK);
-	assert_int_equal(ev.kind, KP_EV_ENTRY);
-	assert_int_equal(ev.ts, -5);
-	assert_int_equal(ev.pid.id, 9);
-	assert_int_equal(ev.pid.serial, 3);
+	assert_fields(ev, IS(kind, KP_EV_ENTRY) IS(ts, -5) IS(pid.id, 9)
+	    IS(pid.serial, 3));
 	assert_true(kp_span_is(ev.pid.node, "app@host"));
 	assert_term(ev.mfa, "{requests,handle,1}");
 	assert_term(ev.caller, "{net,serve,1}");
 	assert_term(ev.identity, "create");
-	assert_int_equal(ev.label, 77);
-	assert_int_equal(ev.old_label, 66);
-	assert_int_equal(ev.weight, 10);
+	assert_fields(ev, IS(label, 77) IS(old_label, 66) IS(weight, 10));
 	assert_false(ev.has_from || ev.foreign);
 	assert_int_equal(next(f, &ev), KP_OK);
 	assert_true(ev.foreign && ev.label == 0);
 	assert_int_equal(next(f, &ev), KP_OK);
-	assert_int_equal(ev.kind, KP_EV_CALL);
-	assert_int_equal(ev.weight, 0);
-	assert_int_equal(ev.old_label, 0);
-	assert_int_equal(ev.caller.n, 0);
-	assert_int_equal(ev.identity.n, 0);
+	assert_fields(ev, IS(kind, KP_EV_CALL) IS(weight, 0) IS(old_label, 0)
+	    IS(caller.n, 0) IS(identity.n, 0));
 	assert_true(ev.has_from);
-	assert_int_equal(ev.from.id, 9);
-	assert_int_equal(ev.from.serial, 3);
+	assert_fields(ev, IS(from.id, 9) IS(from.serial, 3));
 	assert_int_equal(next(f, &ev), KP_END);
 	assert_int_equal(next(f, &ev), KP_END);
 }
@@ -209,8 +201,7 @@ TEST(senders_may_be_of_other_nodes)
 	assert_int_equal(next(f, &ev), KP_OK);
 	assert_true(ev.has_from);
 	assert_true(kp_span_is(ev.from.node, "shop@other"));
-	assert_int_equal(ev.from.id, 9);
-	assert_int_equal(ev.from.serial, 2);
+	assert_fields(ev, IS(from.id, 9) IS(from.serial, 2));
 	assert_true(kp_span_is(ev.pid.node, "app@host"));
 	/* It is no process that slot 3 stands for now. */
 	assert_int_equal(next(f, &ev), KP_OK);
@@ -344,9 +335,8 @@ TEST(pauses)
 	send(f);
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(next(f, &ev), KP_OK);
-		assert_int_equal(ev.kind, KP_EV_IN + i);
-		assert_int_equal(ev.mfa.n, 0);
-		assert_int_equal(ev.ts, i);
+		assert_fields(ev, IS(kind, KP_EV_IN + i) IS(mfa.n, 0)
+		    IS(ts, i));
 	}
 	assert_int_equal(next(f, &ev), KP_ENOENT);
 	assert_int_equal(next(f, &ev), KP_END);
@@ -380,8 +370,7 @@ TEST(what_makes_no_sense_is_passed_over)
 	for (int i = 0; i < 6 + 4; i++)
 		assert_int_equal(next(f, &ev), KP_ENOENT);
 	assert_int_equal(next(f, &ev), KP_OK);
-	assert_int_equal(ev.kind, KP_EV_RETURN_TO);
-	assert_int_equal(ev.mfa.n, 0);
+	assert_fields(ev, IS(kind, KP_EV_RETURN_TO) IS(mfa.n, 0));
 	assert_int_equal(next(f, &ev), KP_END);
 }
 
@@ -459,8 +448,7 @@ TEST(batches_of_the_relay_are_read_as_before)
 	assert_int_equal(kp_batch_begin(&f->b, f->batch.p, f->batch.len),
 	    KP_OK);
 	assert_int_equal(next(f, &ev), KP_OK);
-	assert_int_equal(ev.kind, KP_EV_RETURN_TO);
-	assert_int_equal(ev.ts, -7);
+	assert_fields(ev, IS(kind, KP_EV_RETURN_TO) IS(ts, -7));
 	assert_int_equal(next(f, &ev), KP_END);
 }
 
@@ -550,8 +538,7 @@ TEST(full_traces_have_their_own_records)
 	    .fn = 2, .ts = -5, .pid = UINT64_C(8) << 32 | 6 });
 	send(f);
 	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
-	assert_int_equal(ev.kind, KP_CALL_CALL);
-	assert_int_equal(ev.ts, -30);
+	assert_fields(ev, IS(kind, KP_CALL_CALL) IS(ts, -30));
 	assert_int_equal(names->procs[ev.proc].id, 5);
 	assert_int_equal(names->procs[ev.proc].serial, 7);
 	assert_fn(names, ev.fn, "called");
@@ -559,16 +546,13 @@ TEST(full_traces_have_their_own_records)
 	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
 	assert_int_equal(ev.kind, KP_CALL_SPAWN);
 	assert_fn(names, ev.fn, "begins");
-	assert_int_equal(names->procs[ev.proc].node, 1);
-	assert_int_equal(names->procs[ev.other].node, 1);
-	assert_int_equal(names->procs[ev.other].id, 6);
-	assert_int_equal(names->procs[ev.other].serial, 8);
+	assert_fields(*names, IS(procs[ev.proc].node, 1)
+	    IS(procs[ev.other].node, 1) IS(procs[ev.other].id, 6)
+	    IS(procs[ev.other].serial, 8));
 	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
-	assert_int_equal(ev.kind, KP_CALL_RETURN_TO);
-	assert_int_equal(ev.fn, KP_FN_UNDEFINED);
+	assert_fields(ev, IS(kind, KP_CALL_RETURN_TO) IS(fn, KP_FN_UNDEFINED));
 	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
-	assert_int_equal(ev.kind, KP_CALL_EXIT);
-	assert_int_equal(ev.fn, 0);
+	assert_fields(ev, IS(kind, KP_CALL_EXIT) IS(fn, 0));
 	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_END);
 	kp_calls_decoder_free(d);
 	kp_call_names_free(names);

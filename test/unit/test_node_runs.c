@@ -205,8 +205,7 @@ TEST(stacks_of_a_lost_node)
 	answer(0);
 	expire(&f, 400);
 	w = node_run_rotate(&runs[1], kp_moment_now());
-	assert_int_equal(w->nstacks, 0);
-	assert_int_equal(w->losses.n[KP_LOSS_SAMPLE_GONE], 1);
+	assert_fields(*w, IS(nstacks, 0) IS(losses.n[KP_LOSS_SAMPLE_GONE], 1));
 	kp_window_free(w);
 	has_stack(0, "web", "m:asks/0:1");
 }
@@ -235,9 +234,8 @@ TEST(stacks_and_a_reload)
 	back_to(&f, 1, "u0", 1010);
 	kp_requests_close_due(IN(0), feed_time(1400));
 	w = node_run_rotate(&runs[0], kp_moment_now());
-	assert_int_equal(w->losses.n[KP_LOSS_SAMPLE_GONE], 1);
-	assert_int_equal(w->nstacks, 1);
-	assert_string_equal(w->stacks[0].frames, "m:later/0:1");
+	assert_fields(*w, IS(losses.n[KP_LOSS_SAMPLE_GONE], 1) IS(nstacks, 1)
+	    IS(stacks[0].frames, "m:later/0:1"));
 	kp_window_free(w);
 	node_run_switch(&runs[1]);
 	kp_requests_free(node_runs_switch(a));

@@ -101,8 +101,7 @@ TEST(test_split)
 		assert_int_equal(at.port, cases[i].port);
 	}
 	assert_null(kp_host_split("[::1]:4369", 10, &host));
-	assert_string_equal(host.host, "::1");
-	assert_int_equal(host.port, 4369);
+	assert_fields(host, IS(host, "::1") IS(port, 4369));
 	why = kp_host_split("", 0, &host);
 	assert_non_null(strstr(why, EMPTY));
 }
@@ -149,11 +148,8 @@ TEST(test_list)
 
 	assert_int_equal(parse(&l, "# all of them\n\n  a@h \t# the first\r\n"
 	    "b@h\na@h\n\t#\nc@h", 64, &line), KP_OK);
-	assert_int_equal(l.n, 3);
-	assert_string_equal(l.v[0], "a@h");
-	assert_string_equal(l.v[1], "b@h");
-	assert_string_equal(l.v[2], "c@h");
-	assert_int_equal(l.more, 0);
+	assert_fields(l, IS(n, 3) IS(v[0], "a@h") IS(v[1], "b@h")
+	    IS(v[2], "c@h") IS(more, 0));
 	assert_string_equal(kp_node_list_find(&l, "b@h"), "b@h");
 	assert_null(kp_node_list_find(&l, "b@"));
 	assert_null(kp_node_list_find(&l, "b@hh"));
@@ -179,8 +175,7 @@ TEST(test_list_errors)
 	    KP_EFORMAT);
 	assert_int_equal(parse(&l, "a@h\nb@h\nc@h\na@h\nd@h\n", 2, &line),
 	    KP_OK);
-	assert_int_equal(l.n, 2);
-	assert_int_equal(l.more, 2);
+	assert_fields(l, IS(n, 2) IS(more, 2));
 	kp_node_list_free(&l);
 	big = malloc(KP_NODE_FILE_MAX + 1);
 	memset(big, '\n', KP_NODE_FILE_MAX + 1);
@@ -201,9 +196,7 @@ TEST(test_list_ports)
 
 	assert_int_equal(parse(&l, "a@h:4370\na@h\nb@h\nb@h:4371\n"
 	    "c@[::1]:4372\nc@::1\n", 64, &line), KP_OK);
-	assert_int_equal(l.n, 3);
-	assert_string_equal(l.v[0], "a@h:4370");
-	assert_string_equal(l.v[1], "b@h:4371");
+	assert_fields(l, IS(n, 3) IS(v[0], "a@h:4370") IS(v[1], "b@h:4371"));
 	assert_string_equal(kp_node_list_find(&l, "c@::1"), "c@[::1]:4372");
 	kp_node_list_free(&l);
 	assert_int_equal(kp_node_list_parse(&l, "a@h:1\n\na@h:2\n", 13, 64,

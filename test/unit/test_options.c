@@ -234,10 +234,8 @@ TEST(test_repeated)
 	kp_buf_init(&p.why, OPT_WHY_MAX);
 	for (int i = 0; argv[i] != NULL; i++)
 		assert_true(opt_take(&p, argv, &i));
-	assert_int_equal(got.list.n, 2);
-	assert_string_equal(got.list.v[0], "a");
-	assert_string_equal(got.list.v[1], "b");
-	assert_string_equal(got.states, "x,y,z");
+	assert_fields(got, IS(list.n, 2) IS(list.v[0], "a") IS(list.v[1], "b")
+	    IS(states, "x,y,z"));
 	assert_true(got.quiet);
 	for (size_t k = 0; k < LEN(twice); k++) {
 		int i = 0;
@@ -315,13 +313,10 @@ TEST(test_kprofd)
 
 	assert_non_null(o);
 	assert_int_equal(options_parse(o, LEN(argv) - 1, argv), 0);
-	assert_int_equal(o->ntargets, 2);
-	assert_string_equal(o->targets[0], "a@b");
-	assert_string_equal(o->targets[1], "c@d");
-	assert_string_equal(o->tiers, "t.conf");
+	assert_fields(*o, IS(ntargets, 2) IS(targets[0], "a@b")
+	    IS(targets[1], "c@d") IS(tiers, "t.conf"));
 	assert_true(o->interval == 5 * KP_NS_PER_S);
-	assert_int_equal(o->log_json, 1);
-	assert_int_equal(o->probe, AGENT_NATIVE);
+	assert_fields(*o, IS(log_json, 1) IS(probe, AGENT_NATIVE));
 	assert_true(o->requests == 5000000000);
 	assert_int_equal(o->max_db, 0);
 	assert_true(o->verbose && o->dump_json && !o->check);
@@ -356,9 +351,8 @@ TEST(test_target_ports)
 
 	assert_non_null(o);
 	assert_int_equal(options_parse(o, LEN(argv) - 1, argv), 0);
-	assert_int_equal(o->ntargets, 2);
-	assert_string_equal(o->targets[0], "a@h:4370");
-	assert_string_equal(o->targets[1], "b@[::1]:1");
+	assert_fields(*o, IS(ntargets, 2) IS(targets[0], "a@h:4370")
+	    IS(targets[1], "b@[::1]:1"));
 	assert_int_equal(options_parse(o, LEN(two) - 1, two), 2);
 	assert_int_equal(options_parse(o, LEN(bad) - 1, bad), 2);
 	free(o);

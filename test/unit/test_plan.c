@@ -245,16 +245,14 @@ make_one(const char *conf_text)
 static void
 exact_is(bool first, bool second)
 {
-	assert_int_equal(plan.v[0].exact, first);
-	assert_int_equal(plan.v[1].exact, second);
+	assert_fields(plan, IS(v[0].exact, first) IS(v[1].exact, second));
 }
 
 /* Nor is it for loops, and for what is called all the time. */
 TEST(exact_by_measure)
 {
 	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}], [exact]}]}.");
-	assert_int_equal(diags.n, 2);
-	assert_int_equal(diags.errors, 0);
+	assert_fields(diags, IS(n, 2) IS(errors, 0));
 	assert_has(diags.v[0].text, "db:loop/1");
 	assert_has(diags.v[0].text, "a server's loop");
 	assert_has(diags.v[1].text, "db:query/1");
@@ -284,15 +282,13 @@ TEST(hot_is_not_armed)
 	plan.v[0].rate = (int64_t)kp_cost_calls(0.5);
 	plan.v[1].rate = 13599392;
 	kp_plan_heat(&plan, conf, false, &diags);
-	assert_int_equal(diags.errors, 0);
-	assert_int_equal(diags.n, 2);
-	assert_string_equal(diags.v[0].text, "db:loop/1 is too hot to trace: "
-	    "13599392 calls/s would take 8.16 schedulers, more than hot_share, "
-	    "0.5: it is not traced (name its caller instead, or raise hot_share)");
-	assert_string_equal(diags.v[1].text, "the calls of all functions would "
-	    "take 0.5 % of a scheduler, requests or not, more than the budget, "
-	    "0.1: the hottest will not be traced (name fewer, or raise the "
-	    "budget)");
+	assert_fields(diags, IS(errors, 0) IS(n, 2)
+	    IS(v[0].text, "db:loop/1 is too hot to trace: 13599392 calls/s would take 8.16 "
+	    "schedulers, more than hot_share, 0.5: it is not traced (name its caller "
+	    "instead, or raise hot_share)")
+	    IS(v[1].text, "the calls of all functions would take 0.5 % of a scheduler, "
+	    "requests or not, more than the budget, 0.1: the hottest will not be traced "
+	    "(name fewer, or raise the budget)"));
 	assert_true(plan.v[1].disarmed && plan.v[1].hot);
 	assert_false(plan.v[0].disarmed);
 	assert_true(kp_plan_has_entry(&plan));
@@ -416,9 +412,7 @@ TEST(plan_grows)
 	assert_int_equal(kp_plan_keep(&plan, &before), KP_OK);
 	assert_int_equal(plan.n, 2);
 	assert_int_equal(kp_plan_keep(&before, &plan), KP_OK);
-	assert_int_equal(before.n, 2);
-	assert_string_equal(before.v[1].fun, "a");
-	assert_int_equal(before.v[1].arity, 2);
+	assert_fields(before, IS(n, 2) IS(v[1].fun, "a") IS(v[1].arity, 2));
 }
 
 TEST(too_many)
@@ -432,9 +426,8 @@ TEST(too_many)
 	module_is("db", fns, fns, "");
 	make("n@h");
 	assert_int_equal(plan.n, KP_PLAN_MAX);
-	assert_int_equal(diags.n, 1);
-	assert_string_equal(diags.v[0].text, "more than 2000 functions to arm: "
-	    "name fewer");
+	assert_fields(diags, IS(n, 1)
+	    IS(v[0].text, "more than 2000 functions to arm: name fewer"));
 }
 
 /* ---- answers that make no sense ---- */

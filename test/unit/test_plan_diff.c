@@ -101,10 +101,8 @@ carried_diff_is(const char *ops, struct kp_plan_change want, bool retry)
 	put_ops(&b, &is.plan, KP_PLAN_PUT);
 	put_ops(&b, &was.plan, KP_PLAN_TAKE);
 	assert_string_equal(kp_buf_cstr(&b), ops);
-	assert_int_equal(n.kept, want.kept);
-	assert_int_equal(n.changed, want.changed);
-	assert_int_equal(n.added, want.added);
-	assert_int_equal(n.removed, want.removed);
+	assert_fields(n, IS(kept, want.kept) IS(changed, want.changed)
+	    IS(added, want.added) IS(removed, want.removed));
 	kp_buf_free(&b);
 	side_free(&was);
 	side_free(&is);

@@ -139,9 +139,8 @@ assert_same(struct seen *one, struct seen *many)
 	kp_requests_losses_take(one->rs, 0, &a);
 	kp_requests_losses_take(many->rs, 0, &b);
 	assert_memory_equal(&a, &b, sizeof(a));
-	assert_int_equal(one->requests, many->requests);
-	assert_int_equal(one->late, many->late);
-	assert_int_equal(one->hash, many->hash);
+	assert_fields(*one, IS(requests, many->requests) IS(late, many->late)
+	    IS(hash, many->hash));
 }
 
 TEST(many_at_a_time_are_as_one_by_one)

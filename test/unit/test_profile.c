@@ -138,11 +138,9 @@ TEST(test_read)
 	assert_string_equal(fn_of(1)->mod, "db");
 	assert_int_equal(names->procs[profile.rows[1].proc].id, 8);
 	assert_string_equal(names->procs[profile.rows[1].proc].name, "server");
-	assert_int_equal(profile.rows[2].proc, KP_PROC_OTHERS);
-	assert_int_equal(profile.elapsed, 2 * KP_NS_PER_S);
-	assert_int_equal(profile.gone, 3);
-	assert_int_equal(profile.merged, 4);
-	assert_int_equal(profile.stretch, 7);
+	assert_fields(profile, IS(rows[2].proc, KP_PROC_OTHERS)
+	    IS(elapsed, 2 * KP_NS_PER_S) IS(gone, 3) IS(merged, 4)
+	    IS(stretch, 7));
 }
 
 /* The same again and one more; rows of the same process become one. */
@@ -174,15 +172,13 @@ TEST(test_add)
 		if (profile.rows[i].proc < KP_PROC_OTHERS &&
 		    names->procs[profile.rows[i].proc].id == 8)
 			assert_int_equal(profile.rows[i].value, 34);
-	assert_int_equal(profile.elapsed, 3 * KP_NS_PER_S);
-	assert_int_equal(profile.gone, 5);
-	assert_int_equal(profile.merged, 4);
+	assert_fields(profile, IS(elapsed, 3 * KP_NS_PER_S) IS(gone, 5)
+	    IS(merged, 4));
 	/* Of the same stretch: in place of it. */
 	before.stretch = 1;
 	assert_int_equal(kp_counts_add(&profile, &before), KP_OK);
-	assert_int_equal(profile.nrows, 3);
-	assert_int_equal(profile.elapsed, 2 * KP_NS_PER_S);
-	assert_int_equal(profile.gone, 3);
+	assert_fields(profile, IS(nrows, 3) IS(elapsed, 2 * KP_NS_PER_S)
+	    IS(gone, 3));
 	kp_counts_free(&before);
 }
 
@@ -199,8 +195,7 @@ TEST(test_add_total)
 	assert_int_equal(kp_counts_add(&profile, &before), KP_OK);
 	assert_int_equal(profile.nrows, 3);
 	assert_string_equal(fn_of(2)->mod, "db");
-	assert_int_equal(profile.rows[2].calls, 12);
-	assert_int_equal(profile.rows[2].value, 200);
+	assert_fields(profile, IS(rows[2].calls, 12) IS(rows[2].value, 200));
 	kp_counts_free(&before);
 }
 
@@ -218,10 +213,8 @@ TEST(test_add_nothing)
 	sample(true);
 	profile.stretch = 7;
 	assert_int_equal(kp_counts_add(&profile, &before), KP_OK);
-	assert_int_equal(profile.nrows, 3);
-	assert_int_equal(profile.elapsed, KP_NS_PER_S);
-	assert_int_equal(profile.gone, 0);
-	assert_int_equal(profile.merged, 0);
+	assert_fields(profile, IS(nrows, 3) IS(elapsed, KP_NS_PER_S) IS(gone, 0)
+	    IS(merged, 0));
 }
 
 /* A second part of an answer adds to the first. */
@@ -229,8 +222,7 @@ TEST(test_parts)
 {
 	sample(true);
 	sample(true);
-	assert_int_equal(profile.nrows, 6);
-	assert_int_equal(profile.rows[3].fn, profile.rows[0].fn);
+	assert_fields(profile, IS(nrows, 6) IS(rows[3].fn, profile.rows[0].fn));
 }
 
 /* What is cut anywhere is an error, and what was read can be freed. */
@@ -596,11 +588,9 @@ TEST(test_kept)
 	sample(true);
 	counts_csv(&out, &profile, &v);
 	assert_int_equal(kept(&k, kp_buf_cstr(&out)), KP_OK);
-	assert_int_equal(k.type, KP_COUNTS_TIME);
-	assert_int_equal(k.n, 1);
-	assert_string_equal(k.rows[0].fn, "db:'q\\x{1b}'/1");
-	assert_int_equal(k.rows[0].calls, 6);
-	assert_int_equal(k.rows[0].value, 100);
+	assert_fields(k, IS(type, KP_COUNTS_TIME) IS(n, 1)
+	    IS(rows[0].fn, "db:'q\\x{1b}'/1") IS(rows[0].calls, 6)
+	    IS(rows[0].value, 100));
 	counts_kept_free(&k);
 	assert_int_equal(kept(&k, "function,calls,percent\n"
 	    "\"m:'a,\"\"b'/1\",5,100\n"), KP_OK);

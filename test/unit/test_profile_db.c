@@ -114,11 +114,9 @@ TEST(test_functions)
 	assert_string_equal(ask("select * from profiles"),
 	    "1 a@b 27 time 1970-01-01T00:00:01Z 1.5 2 - - ");
 	assert_int_equal(read_one(COUNTS_DB_LAST, &k), KP_OK);
-	assert_int_equal(k.type, KP_COUNTS_TIME);
-	assert_int_equal(k.n, 2);
-	assert_string_equal(k.rows[1].fn, "lists:seq/2");
-	assert_int_equal(k.rows[1].calls, 10);
-	assert_int_equal(k.rows[1].value, 40);
+	assert_fields(k, IS(type, KP_COUNTS_TIME) IS(n, 2)
+	    IS(rows[1].fn, "lists:seq/2") IS(rows[1].calls, 10)
+	    IS(rows[1].value, 40));
 	counts_kept_free(&k);
 }
 
@@ -135,8 +133,7 @@ TEST(test_processes)
 	    "<0.7.2> server ");
 	assert_string_equal(ask("select ended from profiles"), "early ");
 	assert_int_equal(read_one(1, &k), KP_OK);
-	assert_int_equal(k.n, 1);
-	assert_int_equal(k.rows[0].value, 9);
+	assert_fields(k, IS(n, 1) IS(rows[0].value, 9));
 	counts_kept_free(&k);
 }
 

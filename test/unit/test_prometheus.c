@@ -391,13 +391,10 @@ TEST(totals_grow)
 	assert_int_equal(totals_count(t, TOTALS_NODE), 2);
 	c = totals_at(t, 1, TOTALS_TOTAL, 2);
 	assert_string_equal(totals_name(t, TOTALS_IDENTITY, 2), "create");
-	assert_int_equal(c->calls, 18);
-	assert_int_equal(c->raised, 2);
-	assert_int_equal(c->busy, 18 * MS);
-	assert_int_equal(c->hist.count, 18);
+	assert_fields(*c, IS(calls, 18) IS(raised, 2) IS(busy, 18 * MS)
+	    IS(hist.count, 18));
 	/* the product has counters only */
-	assert_int_equal(totals_at(t, 1, 2, 2)->calls, 8);
-	assert_int_equal(totals_at(t, 1, 2, 2)->hist.count, 0);
+	assert_fields(*totals_at(t, 1, 2, 2), IS(calls, 8) IS(hist.count, 0));
 	assert_int_equal(totals_at(t, 1, 2, TOTALS_TOTAL)->hist.count, 8);
 	assert_int_equal(totals_node(t, 1)->entry_calls, 14);
 	assert_int_equal(totals_node(t, 1)->lost.n[KP_LOSS_CUT], 6);

@@ -215,8 +215,7 @@ TEST(test_passing_on)
 	before.tls.verify = TLS_VERIFY_PEER;
 	assert_string_equal(reach_given(&before), "tls-verify");
 	reach_args(&a, &before);
-	assert_int_equal(a.n, 2);
-	assert_string_equal(a.v[1], "peer");
+	assert_fields(a, IS(n, 2) IS(v[1], "peer"));
 	before.dist_port = 1;
 	assert_string_equal(reach_given(&before), "dist-port");
 	before = (struct reach){ .resolve.n = 1 };

@@ -898,9 +898,8 @@ TEST(test_from_db)
 	/* chosen identities are added up */
 	range.identity_glob = "cr*";
 	from_db(q, &range);
-	assert_int_equal(r->nrows, 2);
-	assert_int_equal(r->rows[0].cells[0].requests, 3100);
-	assert_int_equal(r->rows[0].cells[1].p50, 70 * MS);
+	assert_fields(*r, IS(nrows, 2) IS(rows[0].cells[0].requests, 3100)
+	    IS(rows[0].cells[1].p50, 70 * MS));
 	assert_has(table(REPORT_BUSY), "all of these");
 	/* and their share is that of all requests, chosen or not */
 	assert_has(out(), "all of these    ~3 100  110 ms   32 %  70 ms ");

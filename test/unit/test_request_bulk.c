@@ -371,8 +371,7 @@ TEST_WITH(shares, setup_nodes, teardown)
 	cell_is(w, "db", 1, 1, 5, 5);
 	kp_window_free(w);
 	w = window_of(1);
-	assert_int_equal(w->sampled, 0);
-	assert_int_equal(w->ncells, 2);
+	assert_fields(*w, IS(sampled, 0) IS(ncells, 2));
 	cell_is(w, "db", 1, 0, 3, 0);
 	kp_window_free(w);
 }

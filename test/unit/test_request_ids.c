@@ -71,8 +71,7 @@ TEST(test_counted)
 	assert_int_equal(all.ended, 0);
 	assert_true(request_ids_ends(&all, 2));
 	assert_false(request_ids_ends(&all, 2));
-	assert_int_equal(all.begun, 2);
-	assert_int_equal(all.ended, 1);
+	assert_fields(all, IS(begun, 2) IS(ended, 1));
 }
 
 TEST(test_labels)

@@ -35,13 +35,12 @@ one(const char *sql)
 static void
 assert_as_in_the_database(const struct seen *seen)
 {
-	assert_int_equal(seen->windows, one("select count(*) from"
-	    " time_window"));
-	assert_int_equal(seen->calls, one("select sum(w_calls) from stat s"
-	    " join tier t on t.id = s.tier_id join identity i"
-	    " on i.id = s.identity_id where t.name = '_total'"
-	    " and i.name = '_total'"));
-	assert_int_equal(seen->lost, one("select sum(n) from loss"));
+	assert_fields(*seen,
+	    IS(windows, one("select count(*) from time_window"))
+	    IS(calls, one("select sum(w_calls) from stat s"
+	    " join tier t on t.id = s.tier_id join identity i on i.id = s.identity_id"
+	    " where t.name = '_total' and i.name = '_total'"))
+	    IS(lost, one("select sum(n) from loss")));
 	assert_true(seen->hist > 0);
 }
 

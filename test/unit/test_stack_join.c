@@ -163,10 +163,13 @@ expires(uint32_t node, double ms)
 	stack_join_expire(joins[node], &s, feed_time(ms) + f.clock[node]);
 }
 
-static struct stack_totals
+static const struct stack_totals *
 totals(uint32_t node)
 {
-	return stack_join_totals(joins[node]);
+	static struct stack_totals t;
+
+	t = stack_join_totals(joins[node]);
+	return &t;
 }
 
 /* Request 1 of process 1 from 0 to 100, which is in a from 20 to 60. */
@@ -189,12 +192,11 @@ ONE(a_sample_has_the_path_of_its_call)
 	sample(1, 1, 40, "running", IN_WORK);
 	sample(1, 1, 70, "running", IN_WORK);
 	cells(0, "");
-	assert_int_equal(totals(0).waiting, 4);
+	assert_int_equal(totals(0)->waiting, 4);
 	expire(&f, 400);
 	cells(0, "get [web] running 'work:do/1:7' 2 10 30\n"
 	    "get [web;db] running 'work:do/1:7' 2 10 30\n");
-	assert_int_equal(totals(0).waiting, 0);
-	assert_int_equal(totals(0).joined, 4);
+	assert_fields(*totals(0), IS(waiting, 0) IS(joined, 4));
 	cells(0, "");
 }
 
@@ -249,7 +251,7 @@ ONE(a_late_stack_is_not_of_its_call)
 	    "undefined [web;db] running '_late' 1 5 5\n"
 	    "undefined [web;db] running 'e:e/1;a:a/1;work:do/1:7' 1 5 5\n"
 	    "undefined [web;db] running 'e:e/1;work:do/1:7' 1 5 5\n");
-	assert_int_equal(totals(0).idle, 1);
+	assert_int_equal(totals(0)->idle, 1);
 }
 
 /* a ends with a call of another function, so that it has left the stack. */
@@ -274,8 +276,7 @@ ONE(a_process_without_calls_works_for_the_innermost)
 	    "undefined [web;db] running 'work:do/1:7' 1 5 5\n"
 	    "undefined [web;db] on a port 'work:read/1;prim_inet:recv0/3' "
 	    "1 5 5\n");
-	assert_int_equal(totals(0).idle, 1);
-	assert_int_equal(totals(0).lost, 0);
+	assert_fields(*totals(0), IS(idle, 1) IS(lost, 0));
 }
 
 /* A call in another process has the path of the call that asked. */
@@ -312,7 +313,7 @@ ONE(after_the_request)
 	cells(0, "undefined [_after] running 'work:do/1:7' 1 5 5\n"
 	    "undefined [_after;db] on a port 'work:read/1;prim_inet:recv0/3' "
 	    "1 5 5\n");
-	assert_int_equal(totals(0).idle, 2);
+	assert_int_equal(totals(0)->idle, 2);
 }
 
 /* It still works when the request has closed, and then some time later. */
@@ -330,8 +331,7 @@ ONE(long_after_the_request)
 	expires(0, 530);
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
 	cells(0, "");
-	assert_int_equal(totals(0).idle, 1);
-	assert_int_equal(totals(0).waiting, 0);
+	assert_fields(*totals(0), IS(idle, 1) IS(waiting, 0));
 }
 
 /*
@@ -347,7 +347,7 @@ ONE(a_late_sample_of_a_wait_inside_is_lost)
 	sample(1, 1, 52, "waiting", IN_LOOP);
 	sample(1, 1, 150, "waiting", IN_CALL);
 	expires(0, 530);
-	assert_int_equal(totals(0).idle, 2);
+	assert_int_equal(totals(0)->idle, 2);
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 2);
 }
 
@@ -370,8 +370,7 @@ ONE(samples_of_an_abandoned_request_are_lost)
 	sample(1, 1, 2000, "waiting", ON_PORT);
 	sample(1, 2, 42, "waiting", IN_CALL);
 	expires(0, 3900);
-	assert_int_equal(totals(0).waiting, 0);
-	assert_int_equal(totals(0).idle, 3);
+	assert_fields(*totals(0), IS(waiting, 0) IS(idle, 3));
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 4);
 }
 
@@ -381,10 +380,9 @@ ONE(a_sample_without_request_is_lost_in_time)
 	sample(2, 78, 0, "waiting", IN_LOOP);
 	sample(3, 79, 0, "running", NULL);
 	expires(0, 2900);
-	assert_int_equal(totals(0).waiting, 3);
+	assert_int_equal(totals(0)->waiting, 3);
 	expires(0, 3100);
-	assert_int_equal(totals(0).waiting, 0);
-	assert_int_equal(totals(0).idle, 2);
+	assert_fields(*totals(0), IS(waiting, 0) IS(idle, 2));
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
 }
 
@@ -393,7 +391,7 @@ ONE(a_sample_of_another_time_is_lost_too)
 {
 	sample(1, 77, 10000, "running", IN_WORK);
 	expires(0, 9000);
-	assert_int_equal(totals(0).waiting, 1);
+	assert_int_equal(totals(0)->waiting, 1);
 	expires(0, 100);
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
 }
@@ -406,7 +404,7 @@ ONE(a_sample_waits_as_long_as_its_request)
 		expire(&f, ms);
 		expires(0, ms);
 	}
-	assert_int_equal(totals(0).waiting, 1);
+	assert_int_equal(totals(0)->waiting, 1);
 	expire(&f, 61000);
 	cells(0, "undefined [web] running 'work:do/1:7' 1 5 5\n");
 }
@@ -423,9 +421,9 @@ ONE(a_process_not_seen_is_found_by_its_call)
 	back_to(&f, 1, NULL, 100);
 	expire(&f, 400);
 	cells(0, "undefined [web;db] not seen '' 2 10 10\n");
-	assert_int_equal(totals(0).idle, 1);
+	assert_int_equal(totals(0)->idle, 1);
 	expires(0, 4000);
-	assert_int_equal(totals(0).idle, 2);
+	assert_int_equal(totals(0)->idle, 2);
 }
 
 /*
@@ -471,11 +469,11 @@ ONE(waiting_samples_are_capped)
 {
 	for (uint32_t i = 0; i < PENDING_SAMPLES_MAX + 5; i++)
 		sample(1, 1 + i % 1000, 10, "running", IN_WORK);
-	assert_int_equal(totals(0).waiting, PENDING_SAMPLES_MAX);
+	assert_int_equal(totals(0)->waiting, PENDING_SAMPLES_MAX);
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_CAP), 5);
 	/* room comes back */
 	expires(0, 4000);
-	assert_int_equal(totals(0).waiting, 0);
+	assert_int_equal(totals(0)->waiting, 0);
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE),
 	    PENDING_SAMPLES_MAX);
 	one_request();
@@ -489,7 +487,7 @@ ONE(dropped_samples_are_lost)
 	one_request();
 	sample(1, 1, 30, "running", IN_WORK);
 	stack_join_drop(joins[0]);
-	assert_int_equal(totals(0).waiting, 0);
+	assert_int_equal(totals(0)->waiting, 0);
 	expire(&f, 400);
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
 	cells(0, "");
@@ -519,7 +517,7 @@ ONE(unsent_samples_are_losses)
 	sample(1, 1, 1, "running", IN_WORK);
 	counts.unsent = 6;
 	sample(1, 1, 2, "running", IN_WORK);
-	assert_int_equal(totals(0).sampler.taken, 9);
+	assert_int_equal(totals(0)->sampler.taken, 9);
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_UNSENT), 6);
 	/* another sampler, which has dropped as many */
 	stack_join_restart(joins[0]);
@@ -542,7 +540,7 @@ ONE(crowds_and_late_turns_are_losses)
 	sample(1, 1, 3, "running", IN_WORK);
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_LATE), 2);
 	/* They are no samples. */
-	assert_int_equal(totals(0).lost, 0);
+	assert_int_equal(totals(0)->lost, 0);
 }
 
 /* More stacks than a table has: those that wait move to another table. */
@@ -589,10 +587,9 @@ TEST(cells_are_capped)
 	assert_int_equal(c.other, 0);
 	for (uint32_t i = 0; i < 10; i++)
 		assert_true(stack_cells_add(&c, nth_key(3, 50000 + i), 1, 1));
-	assert_int_equal(c.n, STACK_CELLS_MAX + 1);
-	assert_int_equal(c.v[STACK_CELLS_MAX].key.stack, KP_STACK_OTHER);
-	assert_int_equal(c.v[STACK_CELLS_MAX].key.path, 1);
-	assert_int_equal(c.other, 10);
+	assert_fields(c, IS(n, STACK_CELLS_MAX + 1)
+	    IS(v[STACK_CELLS_MAX].key.stack, KP_STACK_OTHER)
+	    IS(v[STACK_CELLS_MAX].key.path, 1) IS(other, 10));
 	for (uint32_t i = 0; i < 2 * STACK_CELLS_OTHER; i++)
 		assert_true(stack_cells_add(&c, nth_key(4 + i, 9), 1, 1));
 	assert_int_equal(c.n, STACK_CELLS_MAX + STACK_CELLS_OTHER + 1);
@@ -671,8 +668,7 @@ ONE(a_token_of_another_request_tells_nothing)
 	    "gen:do_call/4:1' 1 5 5\n"
 	    "two [web;db] running 'work:do/1:7' 2 10 10\n");
 	expires(0, 60000);
-	assert_int_equal(totals(0).waiting, 0);
-	assert_int_equal(totals(0).idle, 1);
+	assert_fields(*totals(0), IS(waiting, 0) IS(idle, 1));
 	assert_int_equal(lost_samples(0, KP_LOSS_SAMPLE_GONE), 1);
 }
 
@@ -685,8 +681,7 @@ ONE(a_copy_leaves_the_window)
 	sample(1, 1, 30, "running", IN_WORK);
 	expire(&f, 400);
 	assert_true(stack_join_copy(joins[0], &s, w));
-	assert_int_equal(w->nstacks, 1);
-	assert_string_equal(w->stacks[0].frames, "work:do/1:7");
+	assert_fields(*w, IS(nstacks, 1) IS(stacks[0].frames, "work:do/1:7"));
 	kp_window_free(w);
 	cells(0, "undefined [web;db] running 'work:do/1:7' 1 5 5\n");
 }
@@ -697,8 +692,7 @@ ONE(a_bad_message_is_refused)
 
 	assert_int_equal(stack_join_message(joins[0], &s, "\x83h\x04", 3),
 	    KP_ESHORT);
-	assert_int_equal(totals(0).lost, 0);
-	assert_int_equal(totals(0).waiting, 0);
+	assert_fields(*totals(0), IS(lost, 0) IS(waiting, 0));
 }
 
 TESTS(NULL, NULL)

@@ -323,14 +323,11 @@ TEST(test_too_many_cells)
 	}
 	s.state = KP_STACK_WAIT;
 	stack_sum_sample(&sum, &s);
-	assert_int_equal(sum.overflow, 4);
-	assert_int_equal(sum.err, KP_OK);
-	assert_int_equal(sum.ncells, STACK_CELLS_MAX + 2);
+	assert_fields(sum, IS(overflow, 4) IS(err, KP_OK)
+	    IS(ncells, STACK_CELLS_MAX + 2));
 	last = &sum.cells[sum.ncells - 2];
-	assert_int_equal(last[0].stack, KP_STACK_OTHER);
-	assert_int_equal(last[0].f.time, 3 * S);
-	assert_int_equal(last[1].state, KP_STACK_WAIT);
-	assert_int_equal(last[1].f.samples, 1);
+	assert_fields(last[0], IS(stack, KP_STACK_OTHER) IS(f.time, 3 * S));
+	assert_fields(last[1], IS(state, KP_STACK_WAIT) IS(f.samples, 1));
 }
 
 TEST(test_json)
@@ -409,8 +406,7 @@ TEST(test_groups)
 	text = written(stack_tables, &v);
 	assert_lacks(text, "too far");
 	assert_lacks(text, "second");
-	assert_int_equal(sum.groups[5].procs, 1);
-	assert_int_equal(sum.groups[0].procs, 2);
+	assert_fields(sum, IS(groups[5].procs, 1) IS(groups[0].procs, 2));
 }
 
 TESTS(setup, teardown)

@@ -73,18 +73,14 @@ TEST(a_sample_is_read)
 	    KP_OK);
 	assert_int_equal(m.sent_at, -70);
 	assert_memory_equal(&m.counts, &counts, sizeof(counts));
-	assert_int_equal(got.n, 3);
-	assert_int_equal(got.v[0].proc, UINT64_C(2) << 32 | 90);
-	assert_int_equal(got.v[0].label, (INT64_C(1) << 58) + 5);
-	assert_int_equal(got.v[0].at, -77);
-	assert_int_equal(got.v[0].time, 5000000);
-	assert_int_equal(got.v[0].group, 7);
-	assert_int_equal(got.v[0].state, KP_STACK_RUNNING);
+	assert_fields(got, IS(n, 3) IS(v[0].proc, UINT64_C(2) << 32 | 90)
+	    IS(v[0].label, (INT64_C(1) << 58) + 5) IS(v[0].at, -77)
+	    IS(v[0].time, 5000000) IS(v[0].group, 7)
+	    IS(v[0].state, KP_STACK_RUNNING));
 	assert_string_equal(text_of(t, got.v[0].stack),
 	    "My.Repo.all!/1:3;lists:seq/2:12;db:'\\'it'/0");
-	assert_int_equal(got.v[1].state, KP_STACK_NOT_SEEN);
-	assert_int_equal(got.v[1].stack, KP_STACK_NONE);
-	assert_int_equal(got.v[2].state, KP_STACK_WAIT);
+	assert_fields(got, IS(v[1].state, KP_STACK_NOT_SEEN)
+	    IS(v[1].stack, KP_STACK_NONE) IS(v[2].state, KP_STACK_WAIT));
 	assert_string_equal(text_of(t, got.v[2].stack), "");
 	kp_buf_free(&b);
 	kp_stack_table_free(t);
@@ -188,10 +184,8 @@ TEST(a_group_is_read)
 	kp_buf_init(&b, 1 << 20);
 	put_group(&b, 3, "pool\x1b[2J", "undefined");
 	assert_int_equal(decode(t, &b, &got), KP_OK);
-	assert_int_equal(got.groups, 1);
-	assert_int_equal(got.g.number, 3);
-	assert_string_equal(got.name, "pool\\x1b[2J");
-	assert_string_equal(got.app, "");
+	assert_fields(got, IS(groups, 1) IS(g.number, 3)
+	    IS(name, "pool\\x1b[2J") IS(app, ""));
 	kp_buf_reset(&b);
 	put_group(&b, 4, "", "kernel");
 	assert_int_equal(decode(t, &b, &got), KP_OK);

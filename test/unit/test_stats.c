@@ -153,17 +153,14 @@ TEST(test_copy)
 	kp_stats_request(st, &rq);
 	seen = kp_stats_copy(st, 1000, 1500);
 	w = kp_stats_rotate(st, 1000, 2000);
-	assert_int_equal(seen->end, 1500);
-	assert_int_equal(seen->sampled, 1);
+	assert_fields(*seen, IS(end, 1500) IS(sampled, 1));
 	assert_int_equal(w->sampled, 1);
 	assert_int_equal(seen->ncells, w->ncells);
 	for (size_t i = 0; i < w->ncells; i++) {
-		assert_string_equal(seen->cells[i].tier, w->cells[i].tier);
-		assert_string_equal(seen->cells[i].identity,
-		    w->cells[i].identity);
-		assert_int_equal(seen->cells[i].w_calls, w->cells[i].w_calls);
-		assert_int_equal(seen->cells[i].hist.count,
-		    w->cells[i].hist.count);
+		assert_fields(*seen, IS(cells[i].tier, w->cells[i].tier)
+		    IS(cells[i].identity, w->cells[i].identity)
+		    IS(cells[i].w_calls, w->cells[i].w_calls)
+		    IS(cells[i].hist.count, w->cells[i].hist.count));
 		/* each has its own */
 		if (w->cells[i].hist.count > 0)
 			assert_ptr_not_equal(seen->cells[i].hist.n,
@@ -184,50 +181,27 @@ TEST(test_one_request)
 	kp_stats_request(st, &rq);
 	w = kp_stats_rotate(st, 1000, 2000);
 	assert_non_null(w);
-	assert_string_equal(w->node, "n@h");
-	assert_int_equal(w->start, 1000);
-	assert_int_equal(w->end, 2000);
-	assert_int_equal(w->sampled, 1);
-	assert_int_equal(w->ncells, 10);
+	assert_fields(*w, IS(node, "n@h") IS(start, 1000) IS(end, 2000)
+	    IS(sampled, 1) IS(ncells, 10));
 
 	c = cell(w, "db", "i00005");
-	assert_int_equal(c->requests, 1);
-	assert_int_equal(c->w_requests, 10);
-	assert_int_equal(c->calls, 3);
-	assert_int_equal(c->w_calls, 30);
-	assert_int_equal(c->raised, 1);
-	assert_int_equal(c->unfinished, 1);
-	assert_int_equal(c->timed, 2);
-	assert_int_equal(c->total, 50);
-	assert_int_equal(c->w_total, 500);
-	assert_int_equal(c->busy, 40);
-	assert_int_equal(c->w_busy, 400);
-	assert_int_equal(c->min, 20);
-	assert_int_equal(c->max, 30);
-	assert_int_equal(c->hist.count, 20);
+	assert_fields(*c, IS(requests, 1) IS(w_requests, 10) IS(calls, 3)
+	    IS(w_calls, 30) IS(raised, 1) IS(unfinished, 1) IS(timed, 2)
+	    IS(total, 50) IS(w_total, 500) IS(busy, 40) IS(w_busy, 400)
+	    IS(min, 20) IS(max, 30) IS(hist.count, 20));
 
 	c = cell(w, "cache", "_total");
 	assert_int_equal(c->total, 40);
 	assert_int_equal(c->busy, 10);	/* up to the request's end */
 
 	c = cell(w, "auth", "i00005");
-	assert_int_equal(c->requests, 0);
-	assert_int_equal(c->calls, 0);
-	assert_int_equal(c->async_calls, 1);
-	assert_int_equal(c->async, 30);
-	assert_int_equal(c->w_async, 300);
-	assert_int_equal(c->async_max, 30);
-	assert_int_equal(c->async_hist.count, 10);
-	assert_int_equal(c->hist.count, 0);
-	assert_int_equal(c->min, -1);
+	assert_fields(*c, IS(requests, 0) IS(calls, 0) IS(async_calls, 1)
+	    IS(async, 30) IS(w_async, 300) IS(async_max, 30)
+	    IS(async_hist.count, 10) IS(hist.count, 0) IS(min, -1));
 
 	c = cell(w, "_total", "i00005");
-	assert_int_equal(c->requests, 1);
-	assert_int_equal(c->calls, 1);
-	assert_int_equal(c->total, 100);
-	assert_int_equal(c->self, 0);
-	assert_int_equal(c->busy, 100);
-	assert_int_equal(c->async_calls, 1);
+	assert_fields(*c, IS(requests, 1) IS(calls, 1) IS(total, 100)
+	    IS(self, 0) IS(busy, 100) IS(async_calls, 1));
 	kp_window_free(w);
 	kp_stats_free(st);
 }
@@ -277,8 +251,7 @@ TEST(test_total_self)
 	kp_stats_request(st, &rq);
 	w = kp_stats_rotate(st, 0, 1);
 	c = cell(w, "_total", "undefined");
-	assert_int_equal(c->self, 100 - 30 - 10);
-	assert_int_equal(c->raised, 1);
+	assert_fields(*c, IS(self, 100 - 30 - 10) IS(raised, 1));
 	kp_window_free(w);
 	kp_stats_free(st);
 }
@@ -299,12 +272,8 @@ TEST(test_unfinished_request)
 	kp_stats_request(st, &rq);
 	w = kp_stats_rotate(st, 0, 1);
 	c = cell(w, "_total", "i00005");
-	assert_int_equal(c->requests, 2);
-	assert_int_equal(c->unfinished, 1);
-	assert_int_equal(c->w_ambiguous, 10);
-	assert_int_equal(c->timed, 0);
-	assert_int_equal(c->min, -1);
-	assert_int_equal(c->hist.count, 0);
+	assert_fields(*c, IS(requests, 2) IS(unfinished, 1) IS(w_ambiguous, 10)
+	    IS(timed, 0) IS(min, -1) IS(hist.count, 0));
 	/* the first has no end to clip to */
 	assert_int_equal(cell(w, "cache", "i00005")->busy, 40);
 	kp_window_free(w);
@@ -482,21 +451,15 @@ check_tier(const struct kp_request *rq, const struct kp_window *w, int t)
 		assert_int_equal(want.calls + want.async_calls, 0);
 		return;
 	}
-	assert_int_equal(c->requests, want.requests);
-	assert_int_equal(c->calls, want.calls);
-	assert_int_equal(c->async_calls, want.async_calls);
-	assert_int_equal(c->async, want.async);
-	assert_int_equal(c->async_raised, want.async_raised);
-	assert_int_equal(c->async_unfinished, want.async_unfinished);
-	assert_int_equal(c->outlasting, want.outlasting);
-	assert_int_equal(c->timed, want.timed);
-	assert_int_equal(c->total, want.total);
-	assert_int_equal(c->self, want.self);
-	assert_int_equal(c->min, want.min);
-	assert_int_equal(c->max, want.max);
-	assert_int_equal(c->busy, slow_busy(rq, UINT64_C(1) << t));
-	assert_int_equal(c->w_busy, c->busy * rq->weight);
-	assert_int_equal(c->hist.count, want.timed * rq->weight);
+	assert_fields(*c, IS(requests, want.requests) IS(calls, want.calls)
+	    IS(async_calls, want.async_calls) IS(async, want.async)
+	    IS(async_raised, want.async_raised)
+	    IS(async_unfinished, want.async_unfinished)
+	    IS(outlasting, want.outlasting) IS(timed, want.timed)
+	    IS(total, want.total) IS(self, want.self) IS(min, want.min)
+	    IS(max, want.max) IS(busy, slow_busy(rq, UINT64_C(1) << t))
+	    IS(w_busy, c->busy * rq->weight)
+	    IS(hist.count, want.timed * rq->weight));
 }
 
 TEST(test_random_requests)
@@ -550,16 +513,13 @@ TEST(test_identity_total_and_order)
 		assert_string_equal(w->cells[i].tier, want[i][0]);
 		assert_string_equal(w->cells[i].identity, want[i][1]);
 	}
-	assert_int_equal(w->cells[0].requests, 3);
-	assert_int_equal(w->cells[0].w_requests, 6);
-	assert_int_equal(w->cells[0].hist.count, 6);
-	assert_int_equal(w->cells[8].w_busy, 6 * 40);
+	assert_fields(*w, IS(cells[0].requests, 3) IS(cells[0].w_requests, 6)
+	    IS(cells[0].hist.count, 6) IS(cells[8].w_busy, 6 * 40));
 	kp_window_free(w);
 
 	/* the next window starts empty */
 	w = kp_stats_rotate(st, 1, 2);
-	assert_int_equal(w->ncells, 0);
-	assert_int_equal(w->sampled, 0);
+	assert_fields(*w, IS(ncells, 0) IS(sampled, 0));
 	kp_window_free(w);
 	kp_stats_free(st);
 }
@@ -623,17 +583,12 @@ TEST(test_merge)
 	b.min = 50;
 	b.max = 70;
 	assert_int_equal(kp_cell_merge(&a, &b), KP_OK);
-	assert_int_equal(a.requests, 2);
-	assert_int_equal(a.w_requests, 8);
-	assert_int_equal(a.w_total, 800);
-	assert_int_equal(a.min, 50);
-	assert_int_equal(a.max, 100);
-	assert_int_equal(a.hist.count, 8);
+	assert_fields(a, IS(requests, 2) IS(w_requests, 8) IS(w_total, 800)
+	    IS(min, 50) IS(max, 100) IS(hist.count, 8));
 	/* a file may claim more than can be counted: sums stay true */
 	kp_hist_add(&a.hist, 100, UINT64_MAX - 8);
 	assert_int_equal(kp_cell_merge(&a, &b), KP_OK);
-	assert_int_equal(a.w_requests, 12);
-	assert_int_equal(a.hist.count, UINT64_MAX);
+	assert_fields(a, IS(w_requests, 12) IS(hist.count, UINT64_MAX));
 	kp_hist_free(&a.hist);
 	kp_hist_free(&b.hist);
 }
@@ -662,22 +617,14 @@ TEST(test_waits)
 	w = kp_stats_rotate(st, 0, 1);
 	assert_int_equal(w->nwaits, 1);
 	c = w->waits;
-	assert_string_equal(c->receiver, "i00005");
-	assert_string_equal(c->identity, "i00007");
-	assert_int_equal(c->messages, 2);
-	assert_int_equal(c->w_messages, 20);
-	assert_int_equal(c->away, 1);
-	assert_int_equal(c->w_away, 10);
-	assert_int_equal(c->wait, 400);
-	assert_int_equal(c->w_wait, 4000);
-	assert_int_equal(c->min, 100);
-	assert_int_equal(c->max, 300);
-	assert_int_equal(c->hist.count, 20);
+	assert_fields(*c, IS(receiver, "i00005") IS(identity, "i00007")
+	    IS(messages, 2) IS(w_messages, 20) IS(away, 1) IS(w_away, 10)
+	    IS(wait, 400) IS(w_wait, 4000) IS(min, 100) IS(max, 300)
+	    IS(hist.count, 20));
 	assert_int_equal(w->losses.n[KP_LOSS_MAIL_GONE], 1);
 	kp_window_free(w);
 	w = kp_stats_rotate(far, 0, 1);
-	assert_int_equal(w->nwaits, 1);
-	assert_int_equal(w->waits[0].wait, 50);
+	assert_fields(*w, IS(nwaits, 1) IS(waits[0].wait, 50));
 	kp_window_free(w);
 	nwaits = 1;
 	for (uint32_t i = 0; i < KP_WAIT_SERIES_MAX + 100; i++) {
@@ -725,16 +672,14 @@ TEST(test_strayed)
 	assert_int_equal(cell(w, "db", "_total")->counted, 33);
 	assert_int_equal(cell(w, "db", "i00005")->counted, 0);
 	assert_int_equal(cell(w, "_total", "_total")->counted, 10);
-	assert_int_equal(cell(w, "auth", "_total")->counted, 7);
-	assert_int_equal(cell(w, "auth", "_total")->calls, 0);
+	assert_fields(*cell(w, "auth", "_total"), IS(counted, 7) IS(calls, 0));
 	kp_window_free(w);
 	/* where all are sampled none is missed */
 	rq.weight = 1;
 	kp_stats_request(st, &rq);
 	w = kp_stats_rotate(st, 2, 3);
-	assert_int_equal(cell(w, "db", "_total")->strayed, 0);
-	assert_int_equal(cell(w, "db", "_total")->missed, 0);
-	assert_int_equal(cell(w, "db", "_total")->counted, 0);
+	assert_fields(*cell(w, "db", "_total"), IS(strayed, 0) IS(missed, 0)
+	    IS(counted, 0));
 	kp_window_free(w);
 	kp_stats_free(st);
 }

@@ -281,18 +281,13 @@ TEST(test_unclean_end)
 	s = open_store();
 	q = open_query();
 	assert_int_equal(kp_query_runs(q, 10, &r), KP_OK);
-	assert_int_equal(r.n, 2);
-	assert_int_equal(r.v[0].state, KP_RUN_RUNNING);
-	assert_int_equal(r.v[1].state, KP_RUN_UNCLEAN);
-	assert_int_equal(r.v[1].ended, T0 + 10 * S);
-	assert_string_equal(r.v[1].tiers_text, "[{db, {db, query, 2}}].");
+	assert_fields(r, IS(n, 2) IS(v[0].state, KP_RUN_RUNNING)
+	    IS(v[1].state, KP_RUN_UNCLEAN) IS(v[1].ended, T0 + 10 * S)
+	    IS(v[1].tiers_text, "[{db, {db, query, 2}}]."));
 	kp_query_runs_free(&r);
 	assert_int_equal(kp_query_events(q, &all, 10, &e), KP_OK);
-	assert_int_equal(e.n, 1);
-	assert_int_equal(e.v[0].run, 1);
-	assert_string_equal(e.v[0].kind, "unclean_end");
-	assert_string_equal(e.v[0].text, "run 1 of kprofd did not end well; "
-	    "its last window ended 2023-11-14T22:13:30Z");
+	assert_fields(e, IS(n, 1) IS(v[0].run, 1) IS(v[0].kind, "unclean_end")
+	    IS(v[0].text, "run 1 of kprofd did not end well; its last window ended 2023-11-14T22:13:30Z"));
 	kp_query_events_free(&e);
 	kp_query_close(q);
 	kp_store_close(s);

@@ -360,9 +360,7 @@ TEST(test_damaged_levels)
 	    "insert into level_next (level, start_ns, node_id) values (0, 0, 0),"
 	    " (-60, 0, 0), (601, 0, 0), (9223372036854775807, 0, 0)");
 	assert_int_equal(range_levels_read(db->conn, &levels), SQLITE_OK);
-	assert_int_equal(levels.n, 2);
-	assert_int_equal(levels.v[0], 60);
-	assert_int_equal(levels.v[1], 600);
+	assert_fields(levels, IS(n, 2) IS(v[0], 60) IS(v[1], 600));
 	ask_all(&b, 1);
 	kp_buf_free(&b);
 	db_close(db, 0);

@@ -33,9 +33,8 @@ assert_cell(const struct kp_cell *a, const struct kp_cell *b)
 {
 	struct kp_cell x = *a, y = *b;
 
-	assert_string_equal(a->tier, b->tier);
-	assert_string_equal(a->identity, b->identity);
-	assert_int_equal(a->hist.count, b->hist.count);
+	assert_fields(*a, IS(tier, b->tier) IS(identity, b->identity)
+	    IS(hist.count, b->hist.count));
 	assert_int_equal(kp_hist_quantile(&a->hist, 0.9),
 	    kp_hist_quantile(&b->hist, 0.9));
 	x.tier = y.tier = x.identity = y.identity = NULL;
@@ -62,17 +61,12 @@ assert_as_stored(const char *const *nodes, size_t n)
 	assert_int_equal(kp_query_sum(q, &all, &stored), KP_OK);
 	put(nodes, n);
 	assert_int_equal(live_windows_read(&r, form.p, form.len), KP_OK);
-	assert_int_equal(r.n, n);
-	assert_int_equal(r.closed, 3);
-	assert_int_equal(r.left, 6 * S);
+	assert_fields(r, IS(n, n) IS(closed, 3) IS(left, 6 * S));
 	assert_int_equal(live_windows_sum(&r, &tiers, &running), KP_OK);
-	assert_int_equal(running.windows, stored.windows);
-	assert_int_equal(running.start, stored.start);
-	assert_int_equal(running.end, stored.end);
-	assert_int_equal(running.covered, stored.covered);
-	assert_int_equal(running.sampled, stored.sampled);
-	assert_int_equal(running.entry_calls, 120 * n);
-	assert_int_equal(running.traced_call, 700);
+	assert_fields(running, IS(windows, stored.windows)
+	    IS(start, stored.start) IS(end, stored.end)
+	    IS(covered, stored.covered) IS(sampled, stored.sampled)
+	    IS(entry_calls, 120 * n) IS(traced_call, 700));
 	assert_memory_equal(&running.losses, &stored.losses,
 	    sizeof(stored.losses));
 	assert_int_equal(running.ncells, stored.ncells);
@@ -115,11 +109,8 @@ TEST_WITH(test_report, setup, teardown)
 	    KP_OK);
 	live_windows_free(&r);
 	assert_true(report->running);
-	assert_int_equal(report->left, 6 * S);
-	assert_int_equal(report->ntiers, 2);
-	assert_string_equal(report->nodes[0], "a@h");
-	assert_string_equal(report->rows[1].identity, "create");
-	assert_int_equal(report->rows[1].cells[0].requests, 20);
+	assert_fields(*report, IS(left, 6 * S) IS(ntiers, 2) IS(nodes[0], "a@h")
+	    IS(rows[1].identity, "create") IS(rows[1].cells[0].requests, 20));
 	report_free(report);
 	kp_query_close(q);
 	kp_store_close(s);

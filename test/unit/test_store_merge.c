@@ -189,18 +189,14 @@ same_cells(const struct kp_cell *a, const struct kp_cell *b)
 {
 	static const double qs[] = { 0, 0.5, 0.9, 1 };
 
-	assert_string_equal(a->tier, b->tier);
-	assert_string_equal(a->identity, b->identity);
+	assert_fields(*a, IS(tier, b->tier) IS(identity, b->identity));
 #define PAIR(X, field, null) \
 	assert_int_equal(a->field, b->field); \
 	assert_int_equal(a->w_##field, b->w_##field);
 #define ONCE(X, field, null) assert_int_equal(a->field, b->field);
 	KP_CELL_FIGURES(PAIR, PAIR, ONCE, )
-	assert_int_equal(a->has_gc, b->has_gc);
-	assert_int_equal(a->has_out, b->has_out);
-	assert_int_equal(a->min, b->min);
-	assert_int_equal(a->max, b->max);
-	assert_int_equal(a->hist.count, b->hist.count);
+	assert_fields(*a, IS(has_gc, b->has_gc) IS(has_out, b->has_out)
+	    IS(min, b->min) IS(max, b->max) IS(hist.count, b->hist.count));
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(kp_hist_quantile(&a->hist, qs[i]),
 		    kp_hist_quantile(&b->hist, qs[i]));
@@ -214,12 +210,9 @@ same_sums(struct kp_query *a, struct kp_query *b,
 
 	assert_int_equal(kp_query_sum(a, r, &sa), KP_OK);
 	assert_int_equal(kp_query_sum(b, r, &sb), KP_OK);
-	assert_int_equal(sa.windows, sb.windows);
-	assert_int_equal(sa.start, sb.start);
-	assert_int_equal(sa.end, sb.end);
-	assert_int_equal(sa.covered, sb.covered);
-	assert_int_equal(sa.entry_calls, sb.entry_calls);
-	assert_int_equal(sa.sampled, sb.sampled);
+	assert_fields(sa, IS(windows, sb.windows) IS(start, sb.start)
+	    IS(end, sb.end) IS(covered, sb.covered)
+	    IS(entry_calls, sb.entry_calls) IS(sampled, sb.sampled));
 	assert_memory_equal(&sa.losses, &sb.losses, sizeof(sa.losses));
 	assert_int_equal(sa.ncells, sb.ncells);
 	for (size_t i = 0; i < sa.ncells; i++)
@@ -238,13 +231,12 @@ same_waits(struct kp_query *a, struct kp_query *b)
 	assert_int_equal(wa.n, wb.n);
 	assert_true(wa.n > 0);
 	for (size_t i = 0; i < wa.n; i++) {
-		assert_string_equal(wa.v[i].receiver, wb.v[i].receiver);
-		assert_string_equal(wa.v[i].identity, wb.v[i].identity);
-		assert_int_equal(wa.v[i].messages, wb.v[i].messages);
-		assert_int_equal(wa.v[i].w_wait, wb.v[i].w_wait);
-		assert_int_equal(wa.v[i].min, wb.v[i].min);
-		assert_int_equal(wa.v[i].max, wb.v[i].max);
-		assert_int_equal(wa.v[i].hist.count, wb.v[i].hist.count);
+		assert_fields(wa, IS(v[i].receiver, wb.v[i].receiver)
+		    IS(v[i].identity, wb.v[i].identity)
+		    IS(v[i].messages, wb.v[i].messages)
+		    IS(v[i].w_wait, wb.v[i].w_wait) IS(v[i].min, wb.v[i].min)
+		    IS(v[i].max, wb.v[i].max)
+		    IS(v[i].hist.count, wb.v[i].hist.count));
 	}
 	kp_query_waits_free(&wa);
 	kp_query_waits_free(&wb);
@@ -259,19 +251,16 @@ same_series(struct kp_query *a, struct kp_query *b,
 
 	assert_int_equal(kp_query_series(a, r, &want, &sa), KP_OK);
 	assert_int_equal(kp_query_series(b, r, &want, &sb), KP_OK);
-	assert_int_equal(sa.step, sb.step);
-	assert_int_equal(sa.start, sb.start);
-	assert_int_equal(sa.n, sb.n);
-	assert_int_equal(sa.tiers.n, sb.tiers.n);
+	assert_fields(sa, IS(step, sb.step) IS(start, sb.start) IS(n, sb.n)
+	    IS(tiers.n, sb.tiers.n));
 	for (size_t i = 0; i < sa.n; i++) {
 		assert_int_equal(sa.v[i].windows, sb.v[i].windows);
 		assert_int_equal(sa.v[i].covered, sb.v[i].covered);
 		assert_int_equal(sa.v[i].entry_calls, sb.v[i].entry_calls);
 		for (size_t t = 0; t <= sa.tiers.n; t++) {
-			assert_int_equal(sa.v[i].cells[t].w_calls,
-			    sb.v[i].cells[t].w_calls);
-			assert_int_equal(sa.v[i].cells[t].hist.count,
-			    sb.v[i].cells[t].hist.count);
+			assert_fields(sa,
+			    IS(v[i].cells[t].w_calls, sb.v[i].cells[t].w_calls)
+			    IS(v[i].cells[t].hist.count, sb.v[i].cells[t].hist.count));
 		}
 	}
 	kp_series_free(&sa);
@@ -308,8 +297,7 @@ same_lists(struct kp_query *a, struct kp_query *b)
 		assert_string_equal(na.v[i], nb.v[i]);
 	assert_int_equal(kp_query_tiers(a, &ta), KP_OK);
 	assert_int_equal(kp_query_tiers(b, &tb), KP_OK);
-	assert_int_equal(ta.n, tb.n);
-	assert_int_equal(ta.current, tb.current);
+	assert_fields(ta, IS(n, tb.n) IS(current, tb.current));
 	for (size_t i = 0; i < ta.n; i++)
 		assert_string_equal(ta.v[i], tb.v[i]);
 	kp_query_requests_free(&ra);
@@ -377,10 +365,8 @@ TEST(test_twice_is_once)
 	make_file(a_db, "a@h", T0);
 	make_file(b_db, "b@h", T0);
 	n = merge(a_db, b_db);
-	assert_int_equal(n.runs, 1);
-	assert_int_equal(n.windows, 2);
-	assert_int_equal(n.requests, 1);
-	assert_int_equal(n.events, 1);
+	assert_fields(n, IS(runs, 1) IS(windows, 2) IS(requests, 1)
+	    IS(events, 1));
 	use(out_db);
 	snprintf(first, sizeof(first), "%s", sql_text("select"
 	    " (select count(*) from stat), (select count(*) from loss),"
@@ -415,10 +401,8 @@ TEST(test_grown)
 	put_happening(s, "a@h", T0 + 21 * S);
 	kp_store_close(s);
 	n = merge(a_db, NULL);
-	assert_int_equal(n.runs, 0);
-	assert_int_equal(n.windows, 1);
-	assert_int_equal(n.requests, 0);
-	assert_int_equal(n.events, 1);
+	assert_fields(n, IS(runs, 0) IS(windows, 1) IS(requests, 0)
+	    IS(events, 1));
 	assert_string_equal(sql_text("select count(*), sum(entry_calls),"
 	    " count(distinct run_id) from time_window"), "3|300|1");
 	assert_string_equal(sql_text("select clean, ended_ns is not null"
@@ -619,18 +603,15 @@ TEST(test_set_ids)
 	    &rs), KP_OK);
 	assert_int_equal(rs.n, 2);
 	assert_string_equal(rs.v[0].node, "b@h");	/* the slower one */
-	assert_int_equal(rs.v[0].id, READ_STRIDE + 1);
-	assert_int_equal(rs.v[1].id, 1);
+	assert_fields(rs, IS(v[0].id, READ_STRIDE + 1) IS(v[1].id, 1));
 	kp_query_requests_free(&rs);
 	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_TOTAL, NULL, 1, 10,
 	    &rs), KP_OK);
-	assert_int_equal(rs.n, 1);
-	assert_int_equal(rs.v[0].id, 1);
+	assert_fields(rs, IS(n, 1) IS(v[0].id, 1));
 	kp_query_requests_free(&rs);
 	assert_int_equal(kp_query_tree(q, READ_STRIDE + 1, &t), KP_OK);
-	assert_int_equal(t.request.id, READ_STRIDE + 1);
-	assert_string_equal(t.request.node, "b@h");
-	assert_int_equal(t.ncalls, 3);
+	assert_fields(t, IS(request.id, READ_STRIDE + 1) IS(request.node, "b@h")
+	    IS(ncalls, 3));
 	assert_int_equal(kp_query_around(q, &t.request, &around), KP_OK);
 	assert_int_equal(kp_query_cover(q, &around, &cover), KP_OK);
 	assert_int_equal(cover.windows, 1);

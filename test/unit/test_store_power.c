@@ -132,13 +132,11 @@ windows_there(void)
 	assert_string_equal(sql_text("pragma foreign_key_check"), "");
 	assert_int_equal(kp_query_sum(q, &all, &sum), KP_OK);
 	n = (int)(sum.entry_calls / 100);
-	assert_int_equal(sum.entry_calls, 100 * n);
-	assert_int_equal(sum.sampled, 10 * n);
-	assert_int_equal(sum.losses.n[KP_LOSS_SAMPLED_OUT], 90 * n);
+	assert_fields(sum, IS(entry_calls, 100 * n) IS(sampled, 10 * n)
+	    IS(losses.n[KP_LOSS_SAMPLED_OUT], 90 * n));
 	if (n > 0) {
-		assert_int_equal(sum.start, T0);
-		assert_int_equal(sum.end, start_of(n));
-		assert_int_equal(sum.ncells, 4);
+		assert_fields(sum, IS(start, T0) IS(end, start_of(n))
+		    IS(ncells, 4));
 	}
 	for (size_t i = 0; i < sum.ncells; i++) {
 		c = &sum.cells[i];

@@ -52,18 +52,14 @@ TEST(test_tree)
 	q = open_query();
 	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_TOTAL, NULL, 0, 10,
 	    &slow), KP_OK);
-	assert_int_equal(slow.n, 1);
-	assert_int_equal(slow.v[0].total, 300000001);
+	assert_fields(slow, IS(n, 1) IS(v[0].total, 300000001));
 	assert_int_equal(kp_query_tree(q, slow.v[0].id, &tree), KP_OK);
-	assert_int_equal(tree.ncalls, 5);
-	assert_int_equal(tree.request.label, UINT64_C(0x3ffffff00000001));
-	assert_int_equal(tree.calls[0].parent, KP_NONE);
-	assert_string_equal(tree.calls[0].tier, "");
-	assert_string_equal(tree.calls[0].node, "");
-	assert_string_equal(tree.calls[3].node, "db@h");
-	assert_int_equal(tree.calls[2].parent, 1);
-	assert_int_equal(tree.calls[2].depth, 2);
-	assert_int_equal(tree.calls[2].total, -1);
+	assert_fields(tree, IS(ncalls, 5)
+	    IS(request.label, UINT64_C(0x3ffffff00000001))
+	    IS(calls[0].parent, KP_NONE) IS(calls[0].tier, "")
+	    IS(calls[0].node, "") IS(calls[3].node, "db@h")
+	    IS(calls[2].parent, 1) IS(calls[2].depth, 2)
+	    IS(calls[2].total, -1));
 	assert_true(tree.calls[2].async);
 	assert_int_equal(tree.calls[2].start, 4);
 	kp_query_tree_free(&tree);
@@ -134,27 +130,17 @@ TEST(test_sum)
 	assert_int_equal(last, T0 + 310 * S);
 
 	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
-	assert_int_equal(sum.windows, 31);
-	assert_int_equal(sum.start, T0);
-	assert_int_equal(sum.end, T0 + 310 * S);
-	assert_int_equal(sum.entry_calls, 3100);
-	assert_int_equal(sum.sampled, 310);
-	assert_int_equal(sum.losses.n[KP_LOSS_SAMPLED_OUT], 31 * 90);
-	assert_int_equal(sum.losses.n[KP_LOSS_EXPIRED], 2);
-	assert_int_equal(sum.ncells, 5);
-	assert_string_equal(sum.cells[0].tier, "_total");
-	assert_string_equal(sum.cells[0].identity, "_total");
-	assert_string_equal(sum.cells[1].identity, "create");
-	assert_string_equal(sum.cells[2].tier, "db");
-	assert_string_equal(sum.cells[4].tier, "gone");
+	assert_fields(sum, IS(windows, 31) IS(start, T0) IS(end, T0 + 310 * S)
+	    IS(entry_calls, 3100) IS(sampled, 310)
+	    IS(losses.n[KP_LOSS_SAMPLED_OUT], 31 * 90)
+	    IS(losses.n[KP_LOSS_EXPIRED], 2) IS(ncells, 5)
+	    IS(cells[0].tier, "_total") IS(cells[0].identity, "_total")
+	    IS(cells[1].identity, "create") IS(cells[2].tier, "db")
+	    IS(cells[4].tier, "gone"));
 	c = kp_query_cell(&sum, "db", "create");
-	assert_int_equal(c->w_requests, 30 * 20);
-	assert_int_equal(c->w_async_calls, 30 * 66);
-	assert_int_equal(c->total, INT64_C(30) * 123456789);
-	assert_int_equal(c->w_async, 30 * 70000);
-	assert_int_equal(c->min, 23456789);
-	assert_int_equal(c->max, 100000000);
-	assert_int_equal(c->hist.count, 30 * 20);
+	assert_fields(*c, IS(w_requests, 30 * 20) IS(w_async_calls, 30 * 66)
+	    IS(total, INT64_C(30) * 123456789) IS(w_async, 30 * 70000)
+	    IS(min, 23456789) IS(max, 100000000) IS(hist.count, 30 * 20));
 	assert_null(kp_query_cell(&sum, "db", "nope"));
 	kp_query_sum_free(&sum);
 
@@ -163,8 +149,7 @@ TEST(test_sum)
 	r.since = T0 + 10 * S;
 	r.until = T0 + 50 * S;	/* windows 1 and 2 and 4 are a@h's */
 	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
-	assert_int_equal(sum.windows, 3);
-	assert_int_equal(sum.ncells, 2);
+	assert_fields(sum, IS(windows, 3) IS(ncells, 2));
 	assert_int_equal(kp_query_cell(&sum, "db", "create")->calls, 9);
 	kp_query_sum_free(&sum);
 	r.identity = NULL;
@@ -173,13 +158,11 @@ TEST(test_sum)
 	assert_int_equal(sum.ncells, 2);
 	kp_query_sum_free(&sum);
 	assert_int_equal(kp_query_nodes(q, &r, &nodes), KP_OK);
-	assert_int_equal(nodes.n, 1);
-	assert_string_equal(nodes.v[0], "a@h");
+	assert_fields(nodes, IS(n, 1) IS(v[0], "a@h"));
 	kp_query_nodes_free(&nodes);
 	r.node = NULL;
 	assert_int_equal(kp_query_nodes(q, &r, &nodes), KP_OK);
-	assert_int_equal(nodes.n, 2);
-	assert_string_equal(nodes.v[1], "b@h");
+	assert_fields(nodes, IS(n, 2) IS(v[1], "b@h"));
 	kp_query_nodes_free(&nodes);
 	r.since = r.until = 0;
 	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
@@ -187,10 +170,8 @@ TEST(test_sum)
 	kp_query_sum_free(&sum);
 
 	assert_int_equal(kp_query_tiers(q, &names), KP_OK);
-	assert_int_equal(names.n, 3);
-	assert_int_equal(names.current, 2);
-	assert_string_equal(names.v[0], "web");
-	assert_string_equal(names.v[2], "gone");
+	assert_fields(names, IS(n, 3) IS(current, 2) IS(v[0], "web")
+	    IS(v[2], "gone"));
 	kp_query_tiers_free(&names);
 	kp_query_close(q);
 	kp_store_close(s);
@@ -280,12 +261,9 @@ TEST(test_cover)
 	assert_true(sync_store(s));
 	q = open_query();
 	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
-	assert_int_equal(sum.windows, 6);
-	assert_int_equal(sum.covered, 30 * S);
-	assert_int_equal(sum.start, T0);
-	assert_int_equal(sum.end, T0 + 50 * S);
-	assert_int_equal(sum.losses.n[KP_LOSS_SAMPLED_OUT], 6 * 90);
-	assert_int_equal(sum.ncells, 0);
+	assert_fields(sum, IS(windows, 6) IS(covered, 30 * S) IS(start, T0)
+	    IS(end, T0 + 50 * S) IS(losses.n[KP_LOSS_SAMPLED_OUT], 6 * 90)
+	    IS(ncells, 0));
 	r.node = "b@h";
 	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
 	assert_int_equal(sum.covered, 20 * S);
@@ -429,10 +407,9 @@ TEST(test_around)
 			assert_int_equal(sum.windows, 0);
 			continue;
 		}
-		assert_int_equal(sum.start, T0 + t[i].since * S);
-		assert_int_equal(sum.end, T0 + t[i].until * S);
-		assert_int_equal(sum.windows,
-		    (t[i].until - t[i].since) / 10);
+		assert_fields(sum, IS(start, T0 + t[i].since * S)
+		    IS(end, T0 + t[i].until * S)
+		    IS(windows, (t[i].until - t[i].since) / 10));
 	}
 	rq.start = INT64_MAX;
 	rq.total = INT64_MAX;

@@ -22,15 +22,12 @@ TEST_WITH(test_retain, setup, teardown)
 	uint64_t n;
 
 	assert_true(kp_retain_parse(KP_RETAIN_DEFAULT, &r));
-	assert_int_equal(r.n, 4);
-	assert_int_equal(r.step[1].length, MIN);
-	assert_int_equal(r.step[3].age, 400 * DAY);
-	assert_int_equal(r.slow, 14 * DAY);
-	assert_int_equal(r.events, 400 * DAY);
+	assert_fields(r, IS(n, 4) IS(step[1].length, MIN)
+	    IS(step[3].age, 400 * DAY) IS(slow, 14 * DAY)
+	    IS(events, 400 * DAY));
 	assert_int_equal(kp_retain_longest(&r), 400 * DAY);
 	assert_true(kp_retain_parse("1m:1d", &r));
-	assert_int_equal(r.slow, DAY);
-	assert_int_equal(r.events, DAY);
+	assert_fields(r, IS(slow, DAY) IS(events, DAY));
 	assert_true(kp_retain_parse("slow:3d,10s:1h,events:9d", &r));
 	assert_int_equal(r.slow, 3 * DAY);
 	assert_int_equal(kp_retain_longest(&r), 9 * DAY);

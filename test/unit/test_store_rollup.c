@@ -461,9 +461,8 @@ assert_same_heads(struct kp_window *const *w, const struct kp_query_range *r,
 		for (int k = 0; k < KP_LOSS_COUNT; k++)
 			losses.n[k] += w[i]->losses.n[k];
 	}
-	assert_int_equal(sum->entry_calls, calls);
-	assert_int_equal(sum->sampled, sampled);
-	assert_int_equal(sum->end, end);
+	assert_fields(*sum, IS(entry_calls, calls) IS(sampled, sampled)
+	    IS(end, end));
 	assert_memory_equal(&sum->losses, &losses, sizeof(losses));
 }
 
@@ -488,14 +487,10 @@ brute_wait(struct kp_window *const *w, const struct kp_query_range *r,
 static void
 assert_same_wait(const struct kp_wait_cell *a, const struct kp_wait_cell *b)
 {
-	assert_int_equal(a->messages, b->messages);
-	assert_int_equal(a->w_messages, b->w_messages);
-	assert_int_equal(a->away, b->away);
-	assert_int_equal(a->w_away, b->w_away);
-	assert_int_equal(a->wait, b->wait);
-	assert_int_equal(a->w_wait, b->w_wait);
-	assert_int_equal(a->min, b->min);
-	assert_int_equal(a->max, b->max);
+	assert_fields(*a, IS(messages, b->messages)
+	    IS(w_messages, b->w_messages) IS(away, b->away)
+	    IS(w_away, b->w_away) IS(wait, b->wait) IS(w_wait, b->w_wait)
+	    IS(min, b->min) IS(max, b->max));
 	assert_same_hist(&a->hist, &b->hist);
 }
 

@@ -466,12 +466,8 @@ TEST_WITH(test_several, setup, teardown)
 	assert_int_equal(kp_query_open_all(&q, &(struct kp_query_files){
 		files, 2 }, &why), KP_OK);
 	assert_int_equal(kp_query_stacks(q, &all, 2, &s), KP_OK);
-	assert_int_equal(s.n, 2);
-	assert_string_equal(s.v[0].frames, "m:f/0");
-	assert_int_equal(s.v[0].samples, 2);
-	assert_string_equal(s.v[1].frames, "x:f/0");
-	assert_int_equal(s.left, 1);
-	assert_int_equal(s.samples, 4);
+	assert_fields(s, IS(n, 2) IS(v[0].frames, "m:f/0") IS(v[0].samples, 2)
+	    IS(v[1].frames, "x:f/0") IS(left, 1) IS(samples, 4));
 	assert_true(s.since == T0 && s.until == T0 + HOUR + 10 * S + 1);
 	kp_query_stacks_free(&s);
 	kp_query_close(q);

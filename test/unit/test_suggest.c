@@ -151,9 +151,7 @@ TEST(test_entry)
 	assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
 	n = suggest_entries(w.calls, w.facts, v);
 	assert_true(n >= 2);
-	assert_int_equal(v[0].fn, REQUEST);
-	assert_int_equal(v[0].calls, 40);
-	assert_int_equal(v[0].modules, 3);
+	assert_fields(v[0], IS(fn, REQUEST) IS(calls, 40) IS(modules, 3));
 	assert_false(v[0].callback);
 	/* The last resort comes last. */
 	assert_int_equal(v[n - 1].fn, CALLBACK);
@@ -178,8 +176,7 @@ tiers_of(struct world *w, struct suggest_tiers *t, double hot)
 	suggest_tree_entry(w->calls, "ab", "q", 2);
 	serve(w);
 	assert_int_equal(suggest_tree_end(w->calls, w->facts), KP_OK);
-	assert_int_equal(w->calls->begun, 40);
-	assert_int_equal(w->calls->ended, 40);
+	assert_fields(*w->calls, IS(begun, 40) IS(ended, 40));
 	assert_int_equal(suggest_tiers(w->calls, w->facts, REQUEST, hot, t),
 	    KP_OK);
 }
@@ -190,8 +187,7 @@ TEST(test_tiers)
 	struct world w;
 
 	tiers_of(&w, &t, 100);
-	assert_int_equal(t.requests, 40);
-	assert_int_equal(t.n, 3);
+	assert_fields(t, IS(requests, 40) IS(n, 3));
 	assert_true(t.v[0].entry);
 	assert_int_equal(t.v[0].fns[0], REQUEST);
 	assert_true(has(&t, GET));
@@ -267,9 +263,7 @@ TEST(test_nested)
 	event(&w, KP_CALL_CALL, REQUEST, CALLBACK, US);
 	event(&w, KP_CALL_CALL, REQUEST, REQUEST, US);
 	assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
-	assert_int_equal(w.calls->begun, 1);
-	assert_int_equal(w.calls->ended, 0);
-	assert_int_equal(w.calls->nested, 1);
+	assert_fields(*w.calls, IS(begun, 1) IS(ended, 0) IS(nested, 1));
 	end(&w);
 }
 
@@ -439,10 +433,9 @@ TEST(test_waits)
 		    &t), KP_OK);
 		assert_int_equal(t.n, 2 + 2 * waits);
 		for (size_t i = 0; i < t.n; i++) {
-			assert_int_equal(t.v[i].nfns, 1);
-			assert_int_equal(t.v[i].fns[0], i == 0 ? REQUEST :
-			    i == 1 ? GET : i == 2 ? ASK : INNER);
-			assert_int_equal(t.v[i].waits, i >= 2);
+			assert_fields(t, IS(v[i].nfns, 1)
+			    IS(v[i].fns[0], i == 0 ? REQUEST : i == 1 ? GET : i == 2 ? ASK : INNER)
+			    IS(v[i].waits, i >= 2));
 		}
 		end(&w);
 	}
@@ -488,8 +481,7 @@ TEST(test_file)
 		if (kp_conf_parse(&conf, kp_buf_cstr(&b), b.len, &diags) != KP_OK)
 			fail_msg("%s:\n%s", diags.v[0].text, kp_buf_cstr(&b));
 		assert_int_equal(diags.n, 0);
-		assert_int_equal(conf->ntiers, 3);
-		assert_int_equal(conf->nentries, 1);
+		assert_fields(*conf, IS(ntiers, 3) IS(nentries, 1));
 		assert_null(strchr(kp_buf_cstr(&b), '\x1b'));
 		assert_true(draft || strstr(kp_buf_cstr(&b),
 		    "{x -dist-port 4370") != NULL);

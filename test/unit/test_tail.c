@@ -63,8 +63,7 @@ TEST(slowest_of_each)
 	g.n = 0;
 	offer(&t, 3, 1, 5);
 	kp_tail_take(&t, got_one, &g);
-	assert_int_equal(g.n, 1);
-	assert_int_equal(g.v[0], 1);
+	assert_fields(g, IS(n, 1) IS(v[0], 1));
 }
 
 TEST(more_identities_than_slots)

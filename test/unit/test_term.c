@@ -121,9 +121,7 @@ TEST(pids)
 	pid = kp_term_pid(&r);
 	assert_int_equal(kp_term_finish(&r), KP_OK);
 	assert_true(kp_span_is(pid.node, "a@b"));
-	assert_int_equal(pid.id, 258);
-	assert_int_equal(pid.serial, 3);
-	assert_int_equal(pid.creation, 0x01020304);
+	assert_fields(pid, IS(id, 258) IS(serial, 3) IS(creation, 0x01020304));
 
 	r = raw(BYTES(103, 100, 0, 3, 'a', '@', 'b', 0, 0, 1, 2, 0, 0, 0, 3, 7));
 	pid = kp_term_pid(&r);

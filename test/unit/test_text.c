@@ -518,11 +518,9 @@ TEST(test_when_range)
 	}
 	assert_int_equal(r.since, 7);
 	assert_null(timefmt_parse_range("-2h,-1h", NOW, &r));
-	assert_int_equal(r.since, NOW - 7200 * S);
-	assert_int_equal(r.until, NOW - 3600 * S);
+	assert_fields(r, IS(since, NOW - 7200 * S) IS(until, NOW - 3600 * S));
 	assert_null(timefmt_parse_range("2026-11-21,90m", NOW, &r));
-	assert_int_equal(r.since, NOW - 36000 * S);
-	assert_int_equal(r.until, NOW - 5400 * S);
+	assert_fields(r, IS(since, NOW - 36000 * S) IS(until, NOW - 5400 * S));
 }
 
 TEST(test_when_local)

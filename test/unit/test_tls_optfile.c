@@ -44,14 +44,10 @@ TEST(test_taken)
 	    "  {server_name_indication, \"db\"}, {secure_renegotiate, true},\n"
 	    "  {ciphers, [\"A-B\", \"TLS_C\"]}, {crl_check, false}, nodelay]}]."),
 	    "");
-	assert_int_equal(s.npairs, 1);
-	assert_string_equal(s.pairs[0].cert, "c.pem");
-	assert_string_equal(s.pairs[0].key, "k.pem");
-	assert_string_equal(s.pairs[0].password, "secret");
-	assert_string_equal(s.ca, "\xc3\xa4/ca.pem");
-	assert_string_equal(s.sni, "db");
-	assert_string_equal(s.ciphers, "A-B:TLS_C");
-	assert_int_equal(s.depth, 3);
+	assert_fields(s, IS(npairs, 1) IS(pairs[0].cert, "c.pem")
+	    IS(pairs[0].key, "k.pem") IS(pairs[0].password, "secret")
+	    IS(ca, "\xc3\xa4/ca.pem") IS(sni, "db") IS(ciphers, "A-B:TLS_C")
+	    IS(depth, 3));
 	assert_true(s.versions && s.v13 && !s.v12);
 	assert_false(s.no_verify || s.no_sni);
 }
@@ -62,9 +58,7 @@ TEST(test_first_counts)
 	assert_string_equal(parsed("[{client, [{verify, verify_none}, {verify, "
 	    "verify_peer}, {cacertfile, \"a\"}, {cacertfile, \"b\"}]}]"), "");
 	assert_true(s.no_verify);
-	assert_string_equal(s.ca, "a");
-	assert_int_equal(s.npairs, 0);
-	assert_int_equal(s.depth, -1);
+	assert_fields(s, IS(ca, "a") IS(npairs, 0) IS(depth, -1));
 	assert_string_equal(parsed("[{client, []}]."), "");
 	assert_false(s.versions);
 }
@@ -85,11 +79,11 @@ TEST(test_algorithms)
 	    "rsa_pss_rsae}, eddsa_ed25519, rsa_pss_pss_sha384, "
 	    "ecdsa_secp256r1_sha256]}, {signature_algs_cert, "
 	    "[rsa_pkcs1_sha256, {sha384, ecdsa}]}]}]."), "");
-	assert_string_equal(s.groups12, "secp521r1:brainpoolP256r1");
-	assert_string_equal(s.groups13, "x25519:ffdhe2048");
-	assert_string_equal(s.sigalgs, "ECDSA+SHA256:RSA+SHA1:RSA-PSS+SHA512:"
-	    "ed25519:rsa_pss_pss_sha384:ecdsa_secp256r1_sha256");
-	assert_string_equal(s.cert_sigalgs, "rsa_pkcs1_sha256:ECDSA+SHA384");
+	assert_fields(s, IS(groups12, "secp521r1:brainpoolP256r1")
+	    IS(groups13, "x25519:ffdhe2048")
+	    IS(sigalgs, "ECDSA+SHA256:RSA+SHA1:RSA-PSS+SHA512:ed25519:"
+	    "rsa_pss_pss_sha384:ecdsa_secp256r1_sha256")
+	    IS(cert_sigalgs, "rsa_pkcs1_sha256:ECDSA+SHA384"));
 }
 
 TEST(test_several_certificates)
@@ -97,8 +91,7 @@ TEST(test_several_certificates)
 	assert_string_equal(parsed("[{client, [{certs_keys, [#{certfile => "
 	    "\"a\", keyfile => \"ak\"}, #{password => \"p\", certfile => "
 	    "\"b\"}]}]}]."), "");
-	assert_int_equal(s.npairs, 2);
-	assert_string_equal(s.pairs[1].cert, "b");
+	assert_fields(s, IS(npairs, 2) IS(pairs[1].cert, "b"));
 	assert_null(s.pairs[1].key);
 	assert_string_equal(s.pairs[1].password, "p");
 }

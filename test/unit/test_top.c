@@ -236,8 +236,7 @@ TEST(test_node_keys)
 {
 	view.first = 5;
 	assert_int_equal(press('n'), TOP_READ);
-	assert_string_equal(view.node, "a@h");
-	assert_int_equal(view.first, 0);
+	assert_fields(view, IS(node, "a@h") IS(first, 0));
 	press('n');
 	assert_string_equal(view.node, "b@h");
 	press('n');

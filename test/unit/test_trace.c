@@ -73,9 +73,7 @@ assert_batch_reads_as(const char *name)
 	want = corpus_read("../expect/trace", name, &want_n);
 	kp_buf_init(&out, 1 << 20);
 	assert_int_equal(kp_batch_begin(&b, p, n), KP_OK);
-	assert_int_equal(b.seq, 7);
-	assert_int_equal(b.queue_len, 3);
-	assert_int_equal(b.dropped, 0);
+	assert_fields(b, IS(seq, 7) IS(queue_len, 3) IS(dropped, 0));
 	assert_true(b.sent_at < 0);
 	while ((err = kp_batch_next(&b, &ev)) == KP_OK)
 		put_event(&out, &ev);
@@ -205,16 +203,13 @@ TEST(unknown_elements)
 	return_to(&b, "trace_ts", "return_to", 255);
 	kp_etf_nil(&b);
 	assert_int_equal(kp_batch_begin(&batch, b.p, b.len), KP_OK);
-	assert_int_equal(batch.left, 6);
-	assert_int_equal(batch.queue_len, 10000);
-	assert_int_equal(batch.dropped, 2);
+	assert_fields(batch, IS(left, 6) IS(queue_len, 10000) IS(dropped, 2));
 	for (int i = 0; i < 5; i++) {
 		assert_int_equal(kp_batch_next(&batch, &ev), KP_ENOENT);
 		assert_int_equal(ev.pid.id, 0);
 	}
 	assert_int_equal(kp_batch_next(&batch, &ev), KP_OK);
-	assert_int_equal(ev.kind, KP_EV_RETURN_TO);
-	assert_int_equal(ev.pid.id, 77);
+	assert_fields(ev, IS(kind, KP_EV_RETURN_TO) IS(pid.id, 77));
 	assert_true(kp_span_is(ev.pid.node, "n@h"));
 	assert_true(ev.ts == -9);
 	assert_int_equal(kp_batch_next(&batch, &ev), KP_END);
@@ -247,9 +242,8 @@ TEST(pauses)
 	assert_int_equal(kp_batch_begin(&batch, b.p, b.len), KP_OK);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		assert_int_equal(kp_batch_next(&batch, &ev), KP_OK);
-		assert_int_equal(ev.kind, v[i].kind);
-		assert_int_equal(ev.pid.id, 77);
-		assert_int_equal(ev.mfa.n, 0);
+		assert_fields(ev, IS(kind, v[i].kind) IS(pid.id, 77)
+		    IS(mfa.n, 0));
 		assert_true(ev.ts == -9);
 	}
 	assert_int_equal(kp_batch_next(&batch, &ev), KP_END);
@@ -346,9 +340,7 @@ TEST(entry_limits)
 	assert_int_equal(ev.kind, KP_EV_ENTRY);
 	assert_true(ev.label == (uint64_t)top);
 	assert_true(ev.old_label == 1);
-	assert_int_equal(ev.weight, 1);
-	assert_int_equal(ev.caller.n, 0);
-	assert_int_equal(ev.identity.n, 0);
+	assert_fields(ev, IS(weight, 1) IS(caller.n, 0) IS(identity.n, 0));
 	assert_false(ev.has_from);
 	assert_true(ev.ts == INT64_MIN);
 	assert_int_equal(entry(UINT32_MAX, top + 1, -1, &ev), KP_OK);

@@ -125,14 +125,15 @@ returned(enum fn fn)
 	put(&ev);
 }
 
-static struct kp_check
+static const struct kp_check *
 got(void)
 {
-	struct kp_check c = { .conf = conf };
+	static struct kp_check c;
 
+	c = (struct kp_check){ .conf = conf };
 	kp_requests_close_due(rs, node, now += KP_NS_PER_S);
 	findings_get(seen, &c);
-	return c;
+	return &c;
 }
 
 TEST(requests)
@@ -150,16 +151,10 @@ TEST(requests)
 		if (label < 3)
 			returned(WEB);
 	}
-	c = got();
-	assert_int_equal(c.requests, 2);
-	assert_int_equal(c.matched[0], 1);
-	assert_int_equal(c.matched[1], 2 + 6);
-	assert_int_equal(c.seen[0].entered, 3);
-	assert_int_equal(c.seen[0].ended, 2);
-	assert_int_equal(c.seen[0].nested, 0);
-	assert_int_equal(c.seen[0].known, 3);
-	assert_int_equal(c.seen[1].calls, 4);
-	assert_int_equal(c.seen[1].known, 6);
+	c = *got();
+	assert_fields(c, IS(requests, 2) IS(matched[0], 1) IS(matched[1], 2 + 6)
+	    IS(seen[0].entered, 3) IS(seen[0].ended, 2) IS(seen[0].nested, 0)
+	    IS(seen[0].known, 3) IS(seen[1].calls, 4) IS(seen[1].known, 6));
 	assert_false(c.seen[1].recursive);
 }
 
@@ -172,8 +167,7 @@ TEST(nested)
 	called(KP_EV_ENTRY, WEB, OUTSIDE, 3, 2);
 	for (int i = 0; i < 3; i++)
 		returned(WEB);
-	assert_int_equal(got().seen[0].entered, 3);
-	assert_int_equal(got().seen[0].nested, 2);
+	assert_fields(*got(), IS(seen[0].entered, 3) IS(seen[0].nested, 2));
 }
 
 /*
@@ -188,9 +182,8 @@ TEST(nested_elsewhere)
 	process = 8;
 	called(KP_EV_ENTRY, WEB, OUTSIDE, 2, 1);
 	returned(WEB);
-	assert_int_equal(got().requests, 1);
-	assert_int_equal(got().seen[0].nested, 0);
-	assert_int_equal(got().seen[0].chained, 0);
+	assert_fields(*got(), IS(requests, 1) IS(seen[0].nested, 0)
+	    IS(seen[0].chained, 0));
 }
 
 /* As the relay of OTP 25 shows tail calls: one return ends the last of them. */
@@ -203,9 +196,8 @@ TEST(chained)
 		called(KP_EV_ENTRY, WEB, OUTSIDE, label, label - 1);
 	put(&(struct kp_event){ .kind = KP_EV_RETURN_TO,
 	    .mfa = span(&mfa[OUTSIDE]) });
-	assert_int_equal(got().seen[0].entered, 3);
-	assert_int_equal(got().seen[0].chained, 2);
-	assert_int_equal(got().seen[0].ended, 1);
+	assert_fields(*got(), IS(seen[0].entered, 3) IS(seen[0].chained, 2)
+	    IS(seen[0].ended, 1));
 }
 
 TEST(tier_calls_itself)
@@ -217,8 +209,8 @@ TEST(tier_calls_itself)
 	for (int i = 0; i < 3; i++)
 		returned(DB);
 	returned(WEB);
-	assert_int_equal(got().seen[1].calls, 3);
-	assert_true(got().seen[1].recursive);
+	assert_int_equal(got()->seen[1].calls, 3);
+	assert_true(got()->seen[1].recursive);
 }
 
 /* What has no number, or one of no clause, is not counted. */
@@ -232,12 +224,11 @@ TEST(unknown)
 	kp_etf_atom(&identity, "_other");
 	called(KP_EV_ENTRY, WEB, OUTSIDE, 3, 2);
 	called(KP_EV_CALL, OUTSIDE, WEB, 3, 0);
-	assert_int_equal(got().seen[0].entered, 3);
-	assert_int_equal(got().seen[0].known, 0);
+	assert_fields(*got(), IS(seen[0].entered, 3) IS(seen[0].known, 0));
 	clause(0);
 	called(KP_EV_ENTRY, WEB, OUTSIDE, 4, 3);
-	assert_int_equal(got().seen[0].known, 1);
-	assert_int_equal(got().matched[0] + got().matched[1], 0);
+	assert_int_equal(got()->seen[0].known, 1);
+	assert_int_equal(got()->matched[0] + got()->matched[1], 0);
 }
 
 TEST(limit)
@@ -248,8 +239,8 @@ TEST(limit)
 		returned(WEB);
 	}
 	assert_int_equal(findings_entered(seen), KP_CHECK_CALLS_MAX);
-	assert_int_equal(got().matched[0], KP_CHECK_CALLS_MAX);
-	assert_int_equal(got().seen[0].ended, KP_CHECK_CALLS_MAX);
+	assert_int_equal(got()->matched[0], KP_CHECK_CALLS_MAX);
+	assert_int_equal(got()->seen[0].ended, KP_CHECK_CALLS_MAX);
 }
 
 static void

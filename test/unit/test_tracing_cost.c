@@ -40,8 +40,7 @@ TEST(test_median)
 		assert_int_equal(t.call, 0);
 		pair(7, -1000000 + i * 1000, i < 3 ? 9000 : 40);
 	}
-	assert_int_equal(t.call, 40);
-	assert_int_equal(t.caller, 40);
+	assert_fields(t, IS(call, 40) IS(caller, 40));
 }
 
 /* Some events never came: what is whole counts, with the next series. */
@@ -74,8 +73,7 @@ TEST(test_exact)
 		put(KP_EV_RETURN_FROM, 7, i * 1000 + 100, 1, 0);
 		put(KP_EV_RETURN_TO, 7, i * 1000 + 105, 1, 0);
 	}
-	assert_int_equal(t.call, 40);
-	assert_int_equal(t.caller, 20);
+	assert_fields(t, IS(call, 40) IS(caller, 20));
 }
 
 TEST(test_others)

@@ -92,11 +92,8 @@ TEST(reads)
 {
 	const struct kp_waits *w = read_one(3, "poolboy", "checkout", 3);
 
-	assert_string_equal(w->server, "shop_pool");
-	assert_int_equal(w->waiting, 3);
-	assert_string_equal(w->mod, "poolboy");
-	assert_string_equal(w->fun, "checkout");
-	assert_int_equal(w->arity, 3);
+	assert_fields(*w, IS(server, "shop_pool") IS(waiting, 3)
+	    IS(mod, "poolboy") IS(fun, "checkout") IS(arity, 3));
 	/* Funs cannot be named, and the stack may show nothing. */
 	assert_string_equal(read_one(3, "shop", "-pay/1-fun-0-", 1)->mod, "");
 	assert_string_equal(read_one(3, NULL, NULL, 0)->mod, "");
