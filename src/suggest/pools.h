@@ -45,7 +45,7 @@ struct suggest_pools {
 	struct kp_waits waits[KP_WAITS_MAX];
 	size_t nwaits;
 	uint64_t seen, not_seen;	/* processes that were asked, and others */
-	uint64_t over;		/* pools, applications and members past the caps */
+	uint64_t over;		/* items past the caps: applications, pools, members */
 	bool answered;		/* the node has answered */
 	struct map members;	/* private: process -> pool + 1 */
 };

@@ -168,6 +168,31 @@ is_platform(const void *facts, const char *app, const char *mod)
 	return facts_is_platform(facts, app) || (m != NULL && m->platform);
 }
 
+/* What came past a limit, so that the figures are without it. */
+static void
+put_over(const struct suggest_run *r, struct kp_buf *b)
+{
+	const struct suggest_tree *all = r->all.tree, *own = r->requests.tree;
+	const struct {
+		uint64_t n;
+		const char *what, *text;
+	} over[] = {
+		{ r->node.modules_over, "module", "Not looked at" },
+		{ r->node.stacks.overflow, "stack sample", "Left out" },
+		{ r->node.pools.over, "pool item", "Left out" },
+		{ (all != NULL ? all->overflow : 0) +
+		    (own != NULL ? own->overflow : 0), "call path",
+		    "Counted as their callers" },
+	};
+	char n[TEXT_MAX];
+
+	for (size_t i = 0; i < sizeof(over) / sizeof(over[0]); i++)
+		if (over[i].n > 0)
+			kp_buf_printf(b, "%s, since there are too many: %s.\n",
+			    over[i].text, text_counted(n, over[i].n,
+			    over[i].what));
+}
+
 static void
 put_about(struct suggest_run *r)
 {
@@ -204,9 +229,7 @@ put_about(struct suggest_run *r)
 		    "%s times a second: %s.\n", text_count(y,
 		    (uint64_t)r->node.hot), text_counted(x, r->node.nhot,
 		    "function"));
-	if (r->node.modules_over > 0)
-		kp_buf_printf(b, "Not looked at, since there are too many: "
-		    "%s.\n", text_counted(x, r->node.modules_over, "module"));
+	put_over(r, b);
 }
 
 /* ---- the text ---- */
