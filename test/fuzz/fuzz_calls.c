@@ -218,7 +218,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		REQUIRE(kp_critical_path_end(way) == KP_OK);
 		show_all(s, way, t, &r.info, data[0]);
 		kp_calls_write_end(&w, t, &r.info);
-		if (r.err == KP_END && file.err == KP_OK)
+		if (r.in.err == KP_END && file.err == KP_OK)
 			again(&file, &r);
 	}
 	kp_buf_free(&file);
