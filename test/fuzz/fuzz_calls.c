@@ -96,7 +96,7 @@ again(const struct kp_buf *file, const struct kp_calls_reader *first)
 		last = ev.ts;
 		args += ev.args.n;
 	}
-	REQUIRE(r.err == KP_END && last == first->last);
+	REQUIRE(r.in.err == KP_END && last == first->last);
 	REQUIRE(args == first_args);
 	REQUIRE(r.info.lost == first->info.lost);
 	REQUIRE(strcmp(r.info.target, first->info.target) == 0);
