@@ -119,6 +119,14 @@ struct place {
 	    &(r).identity_glob, NULL }
 #define OPT_JSON(flag) \
 	{ "json", NULL, "print JSON", opt_flag, &(flag), NULL }
+#define OPT_SORT(keys, order, choices) \
+	{ "sort", "KEY", "in order of " keys "; -KEY: the other way round", \
+	    opt_sort, &(order), choices }
+/* OPT_UNSET: it is not given. */
+#define OPT_UNSET SIZE_MAX
+#define OPT_N(otherwise, n) \
+	{ "n", "N", "print N rows (default " otherwise "; 0: all)", opt_number, \
+	    &(n), NULL }
 #define OPT_WHAT(what) \
 	{ "what", "FIGURE", "of tiers: self (exclusive, the default), busy " \
 	    "(time in tier), total (inclusive), calls, async (after the " \

@@ -83,11 +83,10 @@ explain_empty(struct kp_buf *b, struct kp_query *q,
 struct stacks_args {
 	int form;		/* index into the choices below; -1: not given */
 	const char *tier;
-	size_t rows;		/* STACKS_ROWS_UNSET: not given */
+	size_t rows;		/* OPT_UNSET: not given */
 };
 
-#define STACKS_ROWS_UNSET SIZE_MAX
-#define STACKS_ARGS { .form = -1, .rows = STACKS_ROWS_UNSET }
+#define STACKS_ARGS { .form = -1, .rows = OPT_UNSET }
 
 #define OPTS_STACKS(a) \
 	{ "form", "FORM", "-stacks: tree (default), folded or speedscope, " \
@@ -95,8 +94,7 @@ struct stacks_args {
 	    "tree,folded,speedscope" }, \
 	{ "tier", "NAME", "-stacks: only what is in this tier", opt_text, \
 	    &(a).tier, NULL }, \
-	{ "n", "N", "-stacks: functions of a tier, and request types " \
-	    "(default 3; 0: all)", opt_number, &(a).rows, NULL }
+	OPT_N("all; -stacks: 3 of each table", (a).rows)
 
 #define ROWS 3
 
@@ -107,16 +105,15 @@ static int
 stacks_check(const struct cmd *cmd, const struct stacks_args *a, bool stacks,
     bool json)
 {
-	bool given = a->form >= 0 || a->tier != NULL ||
-	    a->rows != STACKS_ROWS_UNSET;
+	bool given = a->form >= 0 || a->tier != NULL;
 
 	if (!stacks && given)
-		return opts_wrong(cmd, "-form, -tier and -n go with -stacks");
-	if (json && given)
+		return opts_wrong(cmd, "-form and -tier go with -stacks");
+	if (stacks && json && (given || a->rows != OPT_UNSET))
 		return opts_wrong(cmd, "-json has all stacks: it goes without "
 		    "-form, -tier and -n");
 	if (a->form > FORM_TREE && (a->tier != NULL ||
-	    a->rows != STACKS_ROWS_UNSET))
+	    a->rows != OPT_UNSET))
 		return opts_wrong(cmd, "-form folded and speedscope have all "
 		    "stacks: they go without -tier and -n");
 	return OPTS_GO_ON;
@@ -127,7 +124,7 @@ write_form(const struct stacks_args *a, const struct stacks *s,
     struct kp_buf *b)
 {
 	const struct stacks_opts o = { .tier = a->tier,
-		.rows = a->rows == STACKS_ROWS_UNSET ? ROWS : a->rows,
+		.rows = a->rows == OPT_UNSET ? ROWS : a->rows,
 		.width = screen_width() };
 
 	if (a->form == FORM_FOLDED)
@@ -220,14 +217,21 @@ struct reports {
 	char running_why[512];		/* why the running window is not shown */
 };
 
+/* The key of -sort, without the dash of the other order; NULL: none is given. */
+static const char *
+sort_key(const struct args *a)
+{
+	return a->sort != NULL && a->sort[0] == '-' ? a->sort + 1 : a->sort;
+}
+
 static int
 no_such_tier(const struct cmd *cmd, const struct args *a,
     const struct report *r)
 {
-	const char *near = near_name(a->sort, r->tiers, r->ntiers,
+	const char *near = near_name(sort_key(a), r->tiers, r->ntiers,
 	    sizeof(*r->tiers), NEAR_RULE);
 
-	if (strcmp(a->sort, "change") == 0)
+	if (strcmp(sort_key(a), "change") == 0)
 		return opts_wrong(cmd, "-sort 'change': there is no change "
 		    "without -versus");
 	if (near != NULL)
@@ -259,23 +263,48 @@ explain(const struct args *a, struct kp_query *q, const struct reports *rs,
 	return explain_empty(why, q, &rs->then_range, rs->then);
 }
 
+/* Leaves the rows of -n, and that of all requests; returns how many it takes away. */
+static size_t
+cut_rows(const struct args *a, size_t *nrows)
+{
+	size_t n = a->of_stacks.rows, before = *nrows;
+
+	if (n == OPT_UNSET || n == 0 || n + 1 >= before)
+		return 0;
+	*nrows = n + 1;
+	return before - *nrows;
+}
+
+static void
+put_left(const struct args *a, size_t left, struct kp_buf *b)
+{
+	char n[TEXT_MAX];
+
+	if (left > 0 && !a->json && !a->csv)
+		kp_buf_printf(b, "\nnot shown: %s (see -n)\n", text_counted(n,
+		    left, "request type"));
+}
+
 static enum kp_err
 write_versus(const struct args *a, const struct reports *rs,
     const struct report_opts *o, struct kp_buf *b)
 {
 	struct compare *v;
+	size_t left;
 	enum kp_err err = compare_make(&v, rs->now, rs->then);
 
 	if (err != KP_OK)
 		return err;
-	if (a->sort != NULL && strcmp(a->sort, "change") == 0)
-		compare_sort_change(v);
+	if (a->sort != NULL && strcmp(sort_key(a), "change") == 0)
+		compare_sort_change(v, a->sort[0] == '-');
+	left = cut_rows(a, &v->nrows);
 	if (a->json)
 		compare_json(b, v, o->what);
 	else if (a->csv)
 		compare_csv(b, v, o->what);
 	else
 		compare_table(b, v, o);
+	put_left(a, left, b);
 	compare_free(v);
 	return KP_OK;
 }
@@ -287,14 +316,19 @@ write_figures(const struct args *a, const struct reports *rs,
 	const struct report_opts o = { .what = (enum report_what)a->what,
 		.percentiles = a->percentiles, .width = screen_width() };
 
+	size_t left;
+
 	if (rs->then != NULL)
 		return write_versus(a, rs, &o, b);
+	left = cut_rows(a, &rs->now->nrows);
 	if (a->json)
 		report_json(b, rs->now);
 	else if (a->csv)
 		report_csv(b, rs->now);
 	else
 		report_table(b, rs->now, &o);
+	rs->now->nrows += left;
+	put_left(a, left, b);
 	return KP_OK;
 }
 
@@ -378,7 +412,7 @@ sort_reports(const struct args *a, const struct reports *rs)
 	const char *by = a->sort;
 	enum kp_err now, then = KP_ENOENT;
 
-	if (rs->then != NULL && by != NULL && strcmp(by, "change") == 0)
+	if (rs->then != NULL && by != NULL && strcmp(sort_key(a), "change") == 0)
 		by = NULL;
 	now = report_sort(rs->now, by, (enum report_what)a->what);
 	if (rs->then != NULL)
@@ -449,8 +483,9 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		    opt_range, &a.versus, NULL },
 		OPT_GROUP("What is shown"),
 		OPT_WHAT(a.what),
-		{ "sort", "KEY", "requests (default), cost (requests x time), "
-		    "change, name, or a tier's name", opt_text, &a.sort, NULL },
+		{ "sort", "KEY", "in order of requests (default), cost (requests "
+		    "x time), change, name, or a tier; -KEY: the other way "
+		    "round", opt_text, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",
 		    opt_flag, &a.percentiles, NULL },
 		{ "messages", NULL, "how long messages waited in mailboxes, "
@@ -478,7 +513,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 	if (st == OPTS_GO_ON && a.json && a.csv)
 		st = opts_wrong(cmd, "-json and -csv: choose one");
 	if (st == OPTS_GO_ON && a.messages && (a.csv || a.percentiles ||
-	    a.less_tracing || a.sort != NULL || a.versus.until != 0))
+	    a.less_tracing || a.sort != NULL || a.of_stacks.rows != OPT_UNSET ||
+	    a.versus.until != 0))
 		st = opts_wrong(cmd, "-messages goes with -json, -db and a "
 		    "range alone");
 	if (st == OPTS_GO_ON && a.stacks && (a.messages || a.csv ||

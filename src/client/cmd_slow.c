@@ -15,8 +15,9 @@ enum { SORT_TOTAL, SORT_TIME };
 struct args {
 	struct place place;
 	struct kp_query_range range;
-	size_t limit;
-	int sort, outcome;	/* outcome: index of the choices; -1: all */
+	size_t limit;		/* 0: all */
+	struct opt_order sort;
+	int outcome;		/* index of the choices; -1: all */
 	bool json;
 };
 
@@ -37,8 +38,15 @@ static void
 put_slow(struct kp_buf *b, const struct args *a,
     const struct kp_query_requests *rs, const struct kp_query_sum *cover)
 {
-	if (a->sort == SORT_TIME && rs->n > 1)
+	struct kp_query_request one;
+
+	if (a->sort.key == SORT_TIME && rs->n > 1)
 		qsort(rs->v, rs->n, sizeof(*rs->v), by_time);
+	for (size_t i = 0, j = rs->n; a->sort.reverse && i + 1 < j; i++) {
+		one = rs->v[i];
+		rs->v[i] = rs->v[--j];
+		rs->v[j] = one;
+	}
 	if (a->json) {
 		requests_json(b, rs, cover);
 		return;
@@ -65,8 +73,8 @@ slow(const struct args *a)
 
 	if (open_db(&q, &a->place) != KP_OK)
 		return EXIT_FAILED;
-	err = kp_query_slow(q, &a->range, KP_SLOW_TOTAL, NULL, 0, a->limit,
-	    &rs);
+	err = kp_query_slow(q, &a->range, KP_SLOW_TOTAL, NULL, 0,
+	    a->limit > 0 ? a->limit : INT32_MAX, &rs);
 	if (err == KP_OK)
 		err = kp_query_cover(q, &a->range, &cover);
 	kp_buf_init(&b, OUTPUT_MAX);
@@ -84,11 +92,9 @@ cmd_slow(const struct cmd *cmd, int argc, char **argv)
 	struct args a = { .range = { .until = INT64_MAX }, .limit = LIMIT,
 		.outcome = -1 };
 	const struct opt opts[] = {
-		{ "n", "N", "the slowest N (default 20)", opt_count,
-		    &a.limit, NULL },
+		OPT_N("20, the slowest", a.limit),
 		OPTS_RANGE(a.range),
-		{ "sort", "KEY", "in order of total (default) or of time",
-		    opt_choice, &a.sort, "total,time" },
+		OPT_SORT("total (default) or time", a.sort, "total,time"),
 		{ "outcome", "KIND", "only those that raised, returned, "
 		    "...; raised-inside: with a call that raised", opt_choice,
 		    &a.outcome, OUTCOMES },

@@ -428,12 +428,13 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = {
 		{ "every", "SECONDS", "refresh every SECONDS (default 2)",
 		    opt_count, &a.every, NULL },
-		{ "n", "N", "end after N refreshes (-plain: default 1)",
+		{ "refreshes", "N", "end after N of them (-plain: default 1)",
 		    opt_count, &a.frames, NULL },
 		OPT_NODE(a.node),
 		OPT_WHAT(a.what),
-		{ "sort", "KEY", "requests (default), total, p99, errors, "
-		    "share, name, or a tier's name", opt_text, &a.sort, NULL },
+		{ "sort", "KEY", "in order of requests (default), total, p99, "
+		    "errors, share, name, or a tier; -KEY: the other way "
+		    "round", opt_text, &a.sort, NULL },
 		{ "plain", NULL, "print text, as without a terminal",
 		    opt_flag, &a.plain, NULL },
 		OPT_DB(a.place),
@@ -456,8 +457,9 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 		return EXIT_USAGE;
 	top_view_init(&v);
 	v.what = (enum report_what)a.what;
+	v.reverse = a.sort != NULL && a.sort[0] == '-';
 	if (a.sort != NULL)
-		snprintf(v.sort, sizeof(v.sort), "%s", a.sort);
+		snprintf(v.sort, sizeof(v.sort), "%s", a.sort + v.reverse);
 	if (a.node != NULL)
 		snprintf(v.node, sizeof(v.node), "%s", a.node);
 	return a.plain || !screen_possible() ? run_plain(&a, &v) :

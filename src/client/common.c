@@ -218,6 +218,9 @@ parse(const struct cmd *cmd, struct opt_parser *p, int argc, char **argv,
 			if (!opt_take(p, argv, &i))
 				return opts_wrong(cmd, "%s",
 				    kp_buf_cstr(&p->why));
+			if (p->why.len > 0)
+				say("%s", kp_buf_cstr(&p->why));
+			kp_buf_reset(&p->why);
 			continue;
 		}
 		if (cmd->arg == NULL || (found != NULL && several.to == NULL))

@@ -6,15 +6,22 @@
 #include "client.h"
 #include "conn/reach.h"
 
-#define COUNT_MORE "FUNCTION is mod:fun/2, mod:fun/_, mod, " \
+#define FUNCTIONS_MORE "FUNCTION is mod:fun/2, mod:fun/_, mod, " \
 	"MyApp.Repo.all/2, or _ for all modules; several add up.  Ends " \
 	"after -for, with Ctrl-C, or when the call of -apply has returned, " \
 	"and takes everything back."
-#define COUNT_KEYS "\nKeys, with -every on a terminal: p pause, c continue, " \
-	"r restart, s show, q end."
+/* One of three commands that share their options. */
+#define COUNT(name, help) \
+	{ name, "FUNCTION", help, "count, time and memory have the same " \
+	    "options: count shows how often each function is called, time also " \
+	    "the time in it, memory also the words that it allocates (not by " \
+	    "request).\n" FUNCTIONS_MORE "\nKeys, with -every on a terminal: p " \
+	    "pause, c continue, r restart, s show, q end.", \
+	    "kprof " name " -target app@host -for 2s -by process lists", \
+	    cmd_count }
 
 /* A heading of -h. */
-#define CMD_GROUP(title) { "", NULL, title, "", "", NULL }
+#define CMD_GROUP(title) { .name = "", .help = title }
 
 static const struct cmd cmds[] = {
 	CMD_GROUP("The time of requests"),
@@ -65,19 +72,11 @@ static const struct cmd cmds[] = {
 	    "goes with any kprofd or tracer there.  States are average numbers "
 	    "of processes.",
 	    "kprof stacks -target app@host -for 2s", cmd_stacks },
-	{ "count", "FUNCTION", "count a node's calls of functions",
-	    COUNT_MORE COUNT_KEYS, "kprof count -target app@host -for 2s lists:seq/2 "
-	    "maps", cmd_count },
-	{ "time", "FUNCTION", "measure a node's time in functions, callees not "
-	    "included", COUNT_MORE COUNT_KEYS,
-	    "kprof time -target app@host -for 2s -by process lists",
-	    cmd_count },
-	{ "memory", "FUNCTION", "count the words that functions allocate (OTP 26 or "
-	    "later)", COUNT_MORE COUNT_KEYS,
-	    "kprof memory -target app@host -apply 'lists:seq(1, 100)' lists",
-	    cmd_count },
+	COUNT("count", "count a node's calls of functions"),
+	COUNT("time", "measure a node's time in functions, callees not included"),
+	COUNT("memory", "count the words that functions allocate (OTP 26 or later)"),
 	{ "trace", "FUNCTION", "trace a node's calls of functions, as fprof "
-	    "does", COUNT_MORE "\nWith -entry it ends after -requests N, "
+	    "does", FUNCTIONS_MORE "\nWith -entry it ends after -requests N, "
 	    "which may cross several -target.\n"
 	    "No argument and no value leaves the node, except the value of "
 	    "-apply, and arguments with -args.",

@@ -123,7 +123,7 @@ propose(struct options *o, int *status)
 		return false;
 	show(file);
 	o->tiers = file;
-	if (o->yes || answer_is_yes())
+	if (o->proposed || answer_is_yes())
 		return true;
 	fprintf(stderr, "kprofd: nothing is profiled; later: kprofd -tiers %s "
 	    "-target %s\n", file, o->targets[0]);

@@ -165,8 +165,8 @@ static const struct opt table[] = {
 	    "more than once", set_target, &given, NULL },
 	{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP "
 	    "reads it again", opt_text, &given.tiers, NULL },
-	{ "yes", NULL, "without -tiers: profile with what kprof suggest "
-	    "proposes, without a question", opt_flag, &given.yes, NULL },
+	{ "propose", NULL, "without -tiers: profile with what kprof suggest "
+	    "proposes, without a question", opt_flag, &given.proposed, NULL },
 	{ "duration", "T", "end after this time: 30s, 5m; with -check: "
 	    "count calls for this time (2s)", set_duration,
 	    &given.duration, NULL },
@@ -324,13 +324,13 @@ finish(struct options *o, const struct opt_parser *p)
 		return usage("-probe-send goes with -probe native or auto");
 	o->propose = o->tiers == NULL && !o->check && o->ntargets == 1 &&
 	    o->target_file == NULL && o->seed == NULL &&
-	    (o->yes || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)));
+	    (o->proposed || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)));
 	if (o->tiers == NULL && !o->propose)
 		return usage("no tiers.conf given: -tiers FILE is needed "
 		    "(kprof suggest -target NODE proposes one, "
-		    "-yes takes that)");
-	if (o->tiers != NULL && o->yes)
-		return usage("-yes goes without -tiers");
+		    "-propose takes that)");
+	if (o->tiers != NULL && o->proposed)
+		return usage("-propose goes without -tiers");
 	if (!options_targets(o) && !o->check)
 		return usage("no target given: -target NODE is needed (or "
 		    "-target-file, or -cluster)");
@@ -378,6 +378,9 @@ take(struct opt_parser *p, char **argv, int *i)
 		return usage("unexpected argument '%s'", argv[*i]);
 	if (!opt_take(p, argv, i))
 		return usage("%s", kp_buf_cstr(&p->why));
+	if (p->why.len > 0)
+		fprintf(stderr, "kprofd: %s\n", kp_buf_cstr(&p->why));
+	kp_buf_reset(&p->why);
 	return 0;
 }
 

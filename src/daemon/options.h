@@ -34,7 +34,7 @@ struct options {
 	struct kp_retain retain;
 	uint64_t max_db;		/* bytes; 0: no limit */
 	bool propose;			/* there is no tiers: propose them */
-	bool yes;			/* and start without a question */
+	bool proposed;			/* and start without a question */
 	bool library_given;
 	bool print_calls, check, explain, values, quiet, verbose, dump_json;
 	int log_json;			/* 0: text, 1: JSON */

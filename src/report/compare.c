@@ -353,8 +353,9 @@ cost(const struct report_row *row, kp_dur_ns covered)
 static int
 change_cmp(const void *pa, const void *pb, void *ctx)
 {
-	const struct compare_row *a = pa, *b = pb;
 	const struct compare *v = ctx;
+	const struct compare_row *a = v->reverse ? pb : pa;
+	const struct compare_row *b = v->reverse ? pa : pb;
 	double ca = cost(a->now, v->now->covered) -
 	    cost(a->then, v->then->covered);
 	double cb = cost(b->now, v->now->covered) -
@@ -366,8 +367,9 @@ change_cmp(const void *pa, const void *pb, void *ctx)
 }
 
 void
-compare_sort_change(struct compare *v)
+compare_sort_change(struct compare *v, bool reverse)
 {
+	v->reverse = reverse;
 	if (v->nrows > 2)
 		qsort_r(v->rows + 1, v->nrows - 1, sizeof(*v->rows),
 		    change_cmp, v);

@@ -35,6 +35,7 @@ struct compare {
 	struct compare_tier *tiers;	/* [0]: the request itself */
 	size_t ntiers;			/* including that */
 	bool async;			/* some row has async time */
+	bool reverse;			/* growth comes last */
 };
 
 /*
@@ -46,8 +47,11 @@ enum kp_err compare_make(struct compare **out, const struct report *now,
     const struct report *then);
 void compare_free(struct compare *v);
 
-/* Sorts by the change of the time that requests take per second, growth first. */
-void compare_sort_change(struct compare *v);
+/*
+ * Sorts by the change of the time that requests take per second, growth first, or
+ * last.
+ */
+void compare_sort_change(struct compare *v, bool reverse);
 
 /* A figure of one identity and tier; negative: there is none. */
 struct compare_figure {

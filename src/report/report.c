@@ -725,7 +725,7 @@ report_apart(const struct kp_query_range *r, const struct report *now,
 /* ---- the order of rows ---- */
 
 struct sort {
-	bool by_name, by_tier, by_cost;
+	bool by_name, by_tier, by_cost, reverse;
 	size_t tier;
 	enum report_what what;
 };
@@ -733,8 +733,9 @@ struct sort {
 static int
 row_cmp(const void *pa, const void *pb, void *ctx)
 {
-	const struct report_row *a = pa, *b = pb;
 	const struct sort *s = ctx;
+	const struct report_row *a = s->reverse ? pb : pa;
+	const struct report_row *b = s->reverse ? pa : pb;
 	double va = 0, vb = 0;
 
 	if (s->by_tier) {
@@ -757,8 +758,10 @@ row_cmp(const void *pa, const void *pb, void *ctx)
 enum kp_err
 report_sort(struct report *r, const char *by, enum report_what what)
 {
-	struct sort s = { .what = what };
+	struct sort s = { .what = what,
+		.reverse = by != NULL && by[0] == '-' };
 
+	by = s.reverse ? by + 1 : by;
 	if (by != NULL && strcmp(by, "name") == 0) {
 		s.by_name = true;
 	} else if (by != NULL && strcmp(by, "cost") == 0) {

@@ -51,23 +51,41 @@ opt_number(struct opt_parser *p)
 	return number_from(p, 0);
 }
 
-bool
-opt_choice(struct opt_parser *p)
+/* False: it is none of the choices. */
+static bool
+choice_from(const char *choices, const char *value, int *which)
 {
-	const char *c = p->at->choices;
-	size_t len = strlen(p->value), n;
+	const char *c = choices;
+	size_t len = strlen(value), n;
 
 	for (int i = 0;; i++, c += n + 1) {
 		n = strcspn(c, ",");
-		if (n == len && memcmp(c, p->value, n) == 0) {
-			*(int *)p->at->to = i;
+		if (n == len && memcmp(c, value, n) == 0) {
+			*which = i;
 			return true;
 		}
 		if (c[n] == '\0')
-			break;
+			return false;
 	}
-	return OPT_BAD(p, "-%s '%s': choose one of %s", p->at->name, p->value,
+}
+
+bool
+opt_choice(struct opt_parser *p)
+{
+	return choice_from(p->at->choices, p->value, p->at->to) ||
+	    OPT_BAD(p, "-%s '%s': choose one of %s", p->at->name, p->value,
 	    p->at->choices);
+}
+
+bool
+opt_sort(struct opt_parser *p)
+{
+	struct opt_order *to = p->at->to;
+
+	to->reverse = p->value[0] == '-';
+	return choice_from(p->at->choices, p->value + to->reverse, &to->key) ||
+	    OPT_BAD(p, "-%s '%s': choose one of %s (-KEY is the other way "
+	    "round)", p->at->name, p->value, p->at->choices);
 }
 
 bool
@@ -116,6 +134,31 @@ opt_commas(struct opt_parser *p)
 	    OPT_BAD(p, "-%s: the %s is empty", p->at->name, p->at->arg);
 }
 
+/*
+ * Options of earlier versions.  Each was of those tables that have `now`, the option
+ * that takes its place.
+ */
+static const struct old_opt {
+	const char *name, *now;
+	const char *value;	/* what a flag is a value of now; NULL: its own */
+	const char *instead;	/* it is gone: what to do; NULL: it works */
+} olds[] = {
+	{ "yes", "propose", NULL, NULL },
+	{ "totals", "analysis", "totals", NULL },
+	{ "no-details", "analysis", "no-details", NULL },
+	{ "no-callers", "analysis", "no-callers", NULL },
+	{ "n", "refreshes", NULL, NULL },
+	{ "reverse", "sort", NULL, "-sort -KEY is the other way round" },
+	{ "cols", "analysis", NULL, "an analysis is as wide as the terminal, or "
+	    "as $COLUMNS" },
+	{ "relative", "form", NULL, "the times of events are since the first of "
+	    "them" },
+	{ "args-bytes", "args", NULL, "the arguments of a call have 200 bytes of "
+	    "text" },
+	{ "max-rows", "by", NULL, "100000 rows are kept, and the rest is added up; "
+	    "-processes and FUNCTION make them fewer" },
+};
+
 static const struct opt *
 find(const struct opt_parser *p, const char *name, size_t len)
 {
@@ -123,6 +166,17 @@ find(const struct opt_parser *p, const char *name, size_t len)
 		if (strlen(p->table[k].name) == len &&
 		    memcmp(p->table[k].name, name, len) == 0)
 			return &p->table[k];
+	return NULL;
+}
+
+static const struct old_opt *
+find_old(const struct opt_parser *p, const char *name, size_t len)
+{
+	for (size_t k = 0; k < sizeof(olds) / sizeof(olds[0]); k++)
+		if (strlen(olds[k].name) == len &&
+		    memcmp(olds[k].name, name, len) == 0 &&
+		    find(p, olds[k].now, strlen(olds[k].now)) != NULL)
+			return &olds[k];
 	return NULL;
 }
 
@@ -169,17 +223,29 @@ bool
 opt_take(struct opt_parser *p, char **argv, int *i)
 {
 	const char *name = name_of(argv[*i]);
+	const struct old_opt *old = NULL;
 	size_t len = strcspn(name, "=");
-	bool *given;
+	bool *given, as_flag;
 
 	p->at = find(p, name, len);
-	if (p->at == NULL) {
+	if (p->at == NULL)
+		old = find_old(p, name, len);
+	if (p->at == NULL && old == NULL) {
 		unknown(p, name, len);
 		return false;
 	}
-	if (p->at->arg == NULL && name[len] == '=')
-		return OPT_BAD(p, "option '-%s' takes no value", p->at->name);
-	if (name[len] == '=')
+	if (old != NULL && old->instead != NULL)
+		return OPT_BAD(p, "there is no option -%s any more: %s",
+		    old->name, old->instead);
+	if (old != NULL)
+		p->at = find(p, old->now, strlen(old->now));
+	as_flag = p->at->arg == NULL || (old != NULL && old->value != NULL);
+	if (as_flag && name[len] == '=')
+		return OPT_BAD(p, "option '-%.*s' takes no value", (int)len,
+		    name);
+	if (old != NULL && old->value != NULL)
+		p->value = old->value;
+	else if (name[len] == '=')
 		p->value = name + len + 1;
 	else
 		p->value = p->at->arg != NULL ? argv[++*i] : "";
@@ -194,6 +260,10 @@ opt_take(struct opt_parser *p, char **argv, int *i)
 		return OPT_BAD(p, "-%s is given twice: give it once",
 		    p->at->name);
 	*given = true;
+	if (old != NULL)
+		kp_buf_printf(&p->why, "-%s is called -%s%s%s now", old->name,
+		    old->now, old->value != NULL ? " " : "",
+		    old->value != NULL ? old->value : "");
 	return true;
 }
 

@@ -39,7 +39,7 @@ struct opt {
 	 */
 	bool (*convert)(struct opt_parser *p);
 	void *to;
-	const char *choices;	/* opt_choice: "a,b,c" */
+	const char *choices;	/* opt_choice, opt_sort: "a,b,c" */
 };
 
 /* A heading of -h; the options up to the next one are its group. */
@@ -60,9 +60,16 @@ struct opt_parser {
 	bool given[OPT_TABLE_MAX];	/* those of the table that were */
 };
 
+/* For opt_sort: which of the choices, and the other way round. */
+struct opt_order {
+	int key;
+	bool reverse;
+};
+
 /*
  * Takes argv[*i], which begins with a dash; *i moves on to its value.  False:
- * p->why has the reason.
+ * p->why has the reason.  True: p->why has what the option is called now, if that
+ * is another name; else it is empty.
  */
 bool opt_take(struct opt_parser *p, char **argv, int *i);
 /* Returns whether an argument is this option, without a value. */
@@ -79,6 +86,8 @@ bool opt_text(struct opt_parser *p);	/* const char *, not empty */
 bool opt_count(struct opt_parser *p);	/* size_t, 1 .. OPT_COUNT_MAX */
 bool opt_number(struct opt_parser *p);	/* size_t, 0 .. OPT_COUNT_MAX */
 bool opt_choice(struct opt_parser *p);	/* int: which of the choices */
+/* struct opt_order: KEY, or -KEY for the other order */
+bool opt_sort(struct opt_parser *p);
 bool opt_list(struct opt_parser *p);	/* struct opt_list: several times */
 /* const char *, not empty; several times: one text with commas between them */
 bool opt_commas(struct opt_parser *p);

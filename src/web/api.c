@@ -188,7 +188,7 @@ api_compare(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	if (err == KP_OK)
 		err = compare_make(&v, now, then);
 	if (err == KP_OK) {
-		compare_sort_change(v);
+		compare_sort_change(v, false);
 		compare_json(b, v, what);
 		compare_free(v);
 	}

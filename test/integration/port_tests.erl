@@ -47,7 +47,7 @@ passed_on(T) ->
     Port = integer_to_list(port(Target)),
     Reach = ["-dist-port", Port, "-cookie-file", filename:absname(maps:get(cookie, T)) | it_reach:options(Target)],
     Load = it:load(T, Target, ["2", "100000s", "5"]),
-    Said = in_directory(T, ["-target", Node, "-yes", "-quiet", "-duration", "1s" | Reach], 0),
+    Said = in_directory(T, ["-target", Node, "-propose", "-quiet", "-duration", "1s" | Reach], 0),
     it:check(filelib:is_regular(it:path(T, Node ++ ".tiers.conf")), "a proposal: ~ts", [Said]),
     %% A node that answers at the port of another one is told.
     Wrong = in_directory(T, ["-target", Alias, "-tiers", Node ++ ".tiers.conf", "-resolve", Alias ++ "=127.0.0.1:" ++ Port

@@ -21,7 +21,7 @@ tests() ->
      {"interrupted", 90, fun interrupted/1},
      {"killed", 90, fun killed/1},
      {"what it refuses", 60, fun refusals/1},
-     {"kprofd without tiers: -yes", 180, fun yes/1},
+     {"kprofd without tiers: -propose", 180, fun yes/1},
      {"kprofd without tiers: a question", 180, fun question/1},
      {"keys take a proposal, or leave it", 180, fun keys/1},
      {"a digit takes another entry", 300, fun digit/1}].
@@ -135,14 +135,15 @@ yes(#{build := Build, cookie := Cookie} = T) ->
                   {it:exited(P), it:output(P), it:errors(P)}
           end,
     {2, _, Usage} = Run("no-terminal", []),
-    says(Usage, "no tiers.conf given: -tiers FILE is needed \\(kprof suggest -target NODE proposes one, -yes takes that\\)"),
-    {0, Out, Err} = Run("yes", ["-yes", "-duration", "2s"]),
+    says(Usage, "no tiers.conf given: -tiers FILE is needed \\(kprof suggest -target NODE proposes one, -propose takes that\\)"),
+    {0, Out, Err} = Run("yes", ["-propose", "-duration", "2s"]),
     says(Out, "\\{entry, \\{requests, handle_request, 2\\}\\}"),
     says(Err, "done: .* requests in"),
     {1, _, Again} = Run("again", ["-yes"]),
+    says(Again, "^kprofd: -yes is called -propose now$"),
     says(Again, "no -tiers given, and '.*\\.tiers\\.conf' is there already: use it \\(-tiers "),
-    {2, _, Both} = Run("both", ["-yes", "-tiers", "x"]),
-    says(Both, "-yes goes without -tiers"),
+    {2, _, Both} = Run("both", ["-propose", "-tiers", "x"]),
+    says(Both, "-propose goes without -tiers"),
     it:kill(Load),
     it:audit(Target, Before, ?REST).
 

@@ -47,7 +47,7 @@ rate=$(sed -n 's/^all requests  *\([0-9.]*\).*/\1/p' "$dir/out")
 run 0 report -db "$dir/a.db" -since 2026-11-21T10:01:00Z -json
 same 'requests a second' "$rate" "$(sqlite3 :memory: "select printf('%.1f',
     json_extract(readfile('$dir/out'), '$.rows[0].requests') / 60.0)")"
-run 0 top -db "$dir/a.db" -sort name -what calls -node 'web@a' -n 2 -every 1
+run 0 top -db "$dir/a.db" -sort name -what calls -node 'web@a' -refreshes 2 -every 1
 same 'two looks' "$(grep -c '^kprof top  web@a  last 1m  by name' \
     "$dir/out")" 2
 has out 'tiers: calls per request'

@@ -189,7 +189,7 @@ kprofd -target "$node" -tiers tiers.conf -http 0 -interval 1m >kprofd.log 2>&1 &
 kprofd=$!
 until_ok 'a first figure' sh -c 'kprof report | grep -q POST'
 says 0 'POST' 'running' -- kprof report
-says 0 'running' -- kprof top -n 1
+says 0 'running' -- kprof top -refreshes 1
 says 1 'profiled already: .*\(-check -control kprofd.db.sock asks it' -- kprofd -check -target "$node" -tiers tiers.conf
 says 0 '^ok' -- kprofd -check -target "$node" -tiers tiers.conf -control kprofd.db.sock
 kill -TERM "$kprofd"

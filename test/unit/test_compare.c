@@ -398,7 +398,7 @@ TEST(test_sort)
 	add_many(then, "faster", 1000, 100 * MS, MS);
 	add_many(now, "faster", 1000, 10 * MS, MS);
 	v = compare_of(now, &conf, then);
-	compare_sort_change(v);
+	compare_sort_change(v, false);
 	assert_int_equal(v->nrows, 6);
 	for (size_t i = 0; i < 6; i++)
 		assert_string_equal(compare_name(&v->rows[i]), want[i]);

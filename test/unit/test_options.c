@@ -14,6 +14,7 @@ static struct got {
 	struct opt_list list;
 	kp_wall_ns when;
 	const char *states;
+	struct opt_order order;
 } got;
 
 /* A program's own kind: it gets the time, and says nothing. */
@@ -36,6 +37,8 @@ static const struct opt table[] = {
 	{ "ago", "T", "before now", opt_ago, &got.when, NULL },
 	{ "cookie-file", "FILE", "the cookie", opt_text, &got.file, NULL },
 	{ "states", "LIST", "these", opt_commas, &got.states, NULL },
+	{ "analysis", "LIST", "parts", opt_commas, &got.states, NULL },
+	{ "order", "KEY", "in this order", opt_sort, &got.order, "name,time" },
 };
 
 /* What is said of these arguments, at most two; "" when they are right. */
@@ -207,6 +210,36 @@ TEST(test_choice)
 	    "name,time,nam");
 	bad("-sort=", "-sort '': choose one of name,time,nam");
 	assert_int_equal(got.sort, -1);
+}
+
+TEST(test_order)
+{
+	right("-order=time", NULL);
+	assert_true(got.order.key == 1 && !got.order.reverse);
+	right("-order", "-name");
+	assert_true(got.order.key == 0 && got.order.reverse);
+	bad("-order=-", "-order '-': choose one of name,time (-KEY is the other "
+	    "way round)");
+	bad("-order=--name", "-order '--name': choose one of name,time (-KEY is "
+	    "the other way round)");
+}
+
+/* What an option was called before works, and says so; what is gone says why. */
+TEST(test_old_names)
+{
+	assert_string_equal(said(true, "-totals", NULL),
+	    "-totals is called -analysis totals now");
+	assert_string_equal(got.states, "totals");
+	assert_string_equal(said(true, "--no-callers", NULL),
+	    "-no-callers is called -analysis no-callers now");
+	bad("-totals=x", "option '-totals' takes no value");
+	bad("-reverse", "there is no option -reverse any more: -sort -KEY is the "
+	    "other way round");
+	bad("-cols=80", "there is no option -cols any more: an analysis is as "
+	    "wide as the terminal, or as $COLUMNS");
+	/* only of those that have what takes its place */
+	bad("-yes", "unknown option '-yes'");
+	bad("-max-rows=3", "unknown option '-max-rows'");
 }
 
 /*

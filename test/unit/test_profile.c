@@ -294,7 +294,7 @@ TEST(test_table)
 	    "2 000 ms on 'a@b' (OTP 27): 12 functions counted\n"
 	    "3 functions: their module was loaded again meanwhile, and their "
 	    "counters went with it\n"
-	    "others: 4 rows of processes, added up (see -max-rows)\n");
+	    "others: 4 rows of processes, added up (see -processes)\n");
 }
 
 /*

@@ -24,6 +24,7 @@
 #include "text/file_why.h"
 
 #define TOP 30
+#define ROWS_MAX 100000	/* of processes; the rest is added up */
 #define KEYS_HELP "  p pause, c continue, r restart, s show, q end\n"
 
 struct args {
@@ -33,9 +34,10 @@ struct args {
 	const char *keep;	/* a file for CSV, or NULL */
 	const char *db;		/* a database, or NULL */
 	kp_dur_ns every;	/* 0: only at the end */
-	size_t rows, top;
-	int by, sort;
-	bool reverse, json, csv;
+	size_t top;
+	struct opt_order sort;
+	int by;
+	bool json, csv;
 	bool lines;		/* obey standard input */
 	struct limits_args l;
 	struct limits *limits;	/* by request, or NULL */
@@ -71,7 +73,7 @@ check_args(const struct cmd *cmd, struct args *a)
 	if (a->json && a->csv)
 		return opts_wrong(cmd, "-json and -csv: choose one");
 	o->by_process = a->by == 1;
-	if (a->sort == COUNTS_BY_PROCESS && !o->by_process)
+	if (a->sort.key == COUNTS_BY_PROCESS && !o->by_process)
 		return opts_wrong(cmd, "-sort process goes with -by process");
 	if (by != NULL && a->f.list)
 		return opts_wrong(cmd, "-list goes without %s", by);
@@ -81,12 +83,8 @@ check_args(const struct cmd *cmd, struct args *a)
 	if (by != NULL && (a->every > 0 || a->lines))
 		return opts_wrong(cmd, "%s goes without -every and -stdin",
 		    by);
-	if (a->rows > KP_COUNTS_ROWS_MAX)
-		return opts_wrong(cmd, "-max-rows %zu: at most %u", a->rows,
-		    KP_COUNTS_ROWS_MAX);
-	o->max_rows = a->rows;
-	if (a->top == 0 && !a->json && !a->csv)
-		a->top = TOP;
+	if (a->top == OPT_UNSET)
+		a->top = a->json || a->csv ? 0 : TOP;
 	st = functions_check(cmd, &a->f, &o->g);
 	if (st != OPTS_GO_ON)
 		return st;
@@ -304,8 +302,8 @@ view_of(const struct run *r)
 	const struct injected_hello *h = &r->hello;
 	const struct args *a = r->a;
 
-	return (struct counts_view){ .sort = (enum counts_sort)a->sort,
-		.reverse = a->reverse, .top = a->top,
+	return (struct counts_view){ .sort = (enum counts_sort)a->sort.key,
+		.reverse = a->sort.reverse, .top = a->top,
 		.target = a->node, .otp = h->otp,
 		.functions = h->functions, .processes = h->processes,
 		.skipped = h->skipped,
@@ -656,11 +654,11 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 {
 	size_t k = strcmp(cmd->name, "time") == 0 ? 1 :
 	    strcmp(cmd->name, "memory") == 0 ? 2 : 0;
-	struct args a = { .o = { .type = kinds[k].type, .g = {
+	struct args a = { .o = { .type = kinds[k].type, .max_rows = ROWS_MAX, .g = {
 		.processes = "", .apply = "", .talk = { .wake = -1 } } },
 		.f = { FUNCTIONS_LIMITS },
-		.rows = 100000, .events = MAX_EVENTS,
-		.sort = (int)kinds[k].sort };
+		.top = OPT_UNSET, .events = MAX_EVENTS,
+		.sort = { .key = (int)kinds[k].sort } };
 	const struct opt opts[] = {
 		OPT_GROUP("Where, and for how long"),
 		{ "target", "NODE", "the node to count in (needed)", opt_node,
@@ -674,22 +672,17 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		{ "max-events", "N", "by request: end after N events (default "
 		    "1000000)", opt_count, &a.events, NULL },
 		OPT_GROUP("What is shown, and kept"),
-		{ "by", "KEY", "a row for a function in total (default), or "
-		    "for each process", opt_choice, &a.by, "total,process" },
-		{ "sort", "KEY", "in order of what", opt_choice, &a.sort,
-		    kinds[k].sorts },
-		{ "reverse", NULL, "in the other order", opt_flag, &a.reverse,
-		    NULL },
-		{ "n", "N", "print N rows (default 30; -json and -csv: all)",
-		    opt_count, &a.top, NULL },
+		{ "by", "KEY", "a row is a function in total (default), or in "
+		    "one process", opt_choice, &a.by, "total,process" },
+		OPT_SORT("function, process, calls, share; time or words "
+		    "(default), per-call", a.sort, kinds[k].sorts),
+		OPT_N("30; -json and -csv: all", a.top),
 		OPT_JSON(a.json),
 		{ "csv", NULL, "print CSV", opt_flag, &a.csv, NULL },
 		{ "o", "FILE", "keep all rows there, as CSV (kprof diff)",
 		    opt_text, &a.keep, NULL },
 		{ "db", "FILE", "add all rows to this SQLite database (kprof "
 		    "diff)", opt_text, &a.db, NULL },
-		{ "max-rows", "N", "with -by process: add up what is past N "
-		    "rows (default 100000)", opt_count, &a.rows, NULL },
 		OPTS_FUNCTIONS(a.f, a.o.g),
 	};
 	int st;

@@ -138,19 +138,16 @@ diff(const struct opt_list *files, const struct counts_diff_view *v,
 int
 cmd_diff(const struct cmd *cmd, int argc, char **argv)
 {
-	struct counts_diff_view v = { .top = 0 };
+	struct counts_diff_view v = { .top = OPT_UNSET };
+	struct opt_order sort = { .key = COUNTS_DIFF_CHANGE };
 	struct opt_list files = { .n = 0 };
 	bool json = false;
-	int sort = COUNTS_DIFF_CHANGE, st;
+	int st;
 	const struct opt opts[] = {
 		OPT_ARGUMENTS(files),
-		{ "sort", "KEY", "in order of the change (default), of what "
-		    "it is now, or by name", opt_choice, &sort,
-		    "change,now,function" },
-		{ "reverse", NULL, "in the other order", opt_flag, &v.reverse,
-		    NULL },
-		{ "n", "N", "print N rows (default 30; -json: all)",
-		    opt_count, &v.top, NULL },
+		OPT_SORT("change (default), now, or function", sort,
+		    "change,now,function"),
+		OPT_N("30; -json: all", v.top),
 		OPT_JSON(json),
 	};
 
@@ -159,8 +156,9 @@ cmd_diff(const struct cmd *cmd, int argc, char **argv)
 		return st;
 	if (files.n > 2)
 		return opts_wrong(cmd, "give two files: before and now");
-	v.sort = (enum counts_diff_sort)sort;
-	if (v.top == 0 && !json)
-		v.top = TOP;
+	v.sort = (enum counts_diff_sort)sort.key;
+	v.reverse = sort.reverse;
+	if (v.top == OPT_UNSET)
+		v.top = json ? 0 : TOP;
 	return diff(&files, &v, json);
 }

@@ -127,8 +127,8 @@ check_args(const struct cmd *cmd, struct args *a)
 		    a->per_second, SAMPLER_PER_SECOND_MAX);
 	if (a->json && a->form != FORM_TABLE)
 		return opts_wrong(cmd, "-json and -form: choose one");
-	if (a->rows == 0 && a->form == FORM_TABLE)
-		a->rows = ROWS;
+	if (a->rows == OPT_UNSET)
+		a->rows = a->form == FORM_TABLE ? ROWS : 0;
 	a->o.per_second = a->per_second;
 	a->o.ppm = (uint64_t)(a->part * 1e6 + 0.5);
 	a->o.g.max_processes = a->processes;
@@ -282,7 +282,7 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .o = { .g = { .processes = "", .apply = "",
 		.talk = { .wake = -1 } } }, .per_second = PER_SECOND,
-		.share = SHARE_DEFAULT, .least = LEAST, .processes = 100000,
+		.share = SHARE_DEFAULT, .least = LEAST, .rows = OPT_UNSET, .processes = 100000,
 		.state_list = "running,runnable,collecting" };
 	const struct opt opts[] = {
 		OPT_GROUP("Where, and for how long"),
@@ -310,8 +310,8 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 		{ "form", "FORM", "table (default), tree, folded or "
 		    "speedscope", opt_choice, &a.form, FORMS },
 		OPT_JSON(a.json),
-		{ "by", "KEY", "a row, or a root, for a group of processes "
-		    "(default), an application, each process, or none",
+		{ "by", "KEY", "a row, or a root, is a group of processes "
+		    "(default), an application, one process, or none",
 		    opt_choice, &a.by, "group,application,process,none" },
 		{ "states", "LIST", "functions and trees of processes that "
 		    "are running, runnable, collecting (default these), call, "
@@ -320,8 +320,7 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 		{ "least", "N", "tree: leave out what has less than N "
 		    "hundredths of a percent of the time (default 50; 0: "
 		    "nothing)", opt_number, &a.least, NULL },
-		{ "n", "N", "print N rows of a table (default 30), or of the "
-		    "tree (default all)", opt_count, &a.rows, NULL },
+		OPT_N("30 of a table, all of a tree", a.rows),
 		OPT_GROUP("General"),
 		{ "quiet", NULL, "no progress, and no notes beside other forms "
 		    "than the table", opt_flag, &a.quiet, NULL },

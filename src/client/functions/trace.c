@@ -32,7 +32,6 @@
 #include "text/text.h"
 
 #define ARGS_BYTES 200		/* of the arguments of a call, as text */
-#define ARGS_BYTES_MIN 16
 #define CHUNK (64u << 10)	/* bytes that are written at once */
 #define SLICES_MAX (1u << 22)	/* for speedscope: 96 MiB */
 
@@ -42,13 +41,40 @@
 
 /* Zeroed, and then least set to ANALYSE_LEAST, has the defaults. */
 struct analyse_args {
-	int form, sort, by;
-	bool no_callers, totals, no_details, cpu, relative;
-	size_t cols, rows;
+	int form, by;
+	struct opt_order sort;
+	bool no_callers, totals, no_details, cpu;
+	size_t rows;		/* 0: all */
 	bool queue_most;	/* -max-queue had its greatest value */
 	size_t least;		/* hundredths of a percent */
 	const char *db;		/* make this database, and show nothing */
 };
+
+static bool
+opt_analysis(struct opt_parser *p)
+{
+	struct analyse_args *a = p->at->to;
+	const struct {
+		const char *word;
+		bool *flag;
+	} parts[] = { { "totals", &a->totals }, { "no-details", &a->no_details },
+		{ "no-callers", &a->no_callers } };
+	size_t i, n;
+
+	p->adds = true;
+	for (const char *s = p->value;; s += n + 1) {
+		n = strcspn(s, ",");
+		for (i = 0; i < 3 && (strlen(parts[i].word) != n ||
+		    memcmp(parts[i].word, s, n) != 0); i++)
+			;
+		if (i == 3)
+			return OPT_BAD(p, "-%s '%s': give totals, no-details, "
+			    "no-callers, with commas", p->at->name, p->value);
+		*parts[i].flag = true;
+		if (s[n] == '\0')
+			return true;
+	}
+}
 
 #define OPTS_ANALYSE(a) \
 	OPT_GROUP("What is shown"), \
@@ -56,8 +82,8 @@ struct analyse_args {
 	    "folded, speedscope, requests (of -entry), or events", \
 	    opt_choice, &(a).form, \
 	    "tree,analysis,callgrind,folded,speedscope,events,requests" }, \
-	{ "by", "KEY", "a root for all processes of one name, or that began " \
-	    "with one function (default), or for each process: tree, folded, " \
+	{ "by", "KEY", "a root is all processes of one name, or that began " \
+	    "with one function (default), or one process: tree, folded, " \
 	    "speedscope, callgrind", opt_choice, &(a).by, "name,process" }, \
 	{ "db", "FILE", "make an SQLite database of it, and show nothing", \
 	    opt_text, &(a).db, NULL }, \
@@ -66,20 +92,12 @@ struct analyse_args {
 	{ "least", "N", "tree: leave out what has less than N " \
 	    "hundredths of a percent of the time (default 10; 0: nothing)", \
 	    opt_number, &(a).least, NULL }, \
-	{ "n", "N", "tree: print N rows (default all)", opt_count, \
-	    &(a).rows, NULL }, \
-	{ "totals", NULL, "analysis: all processes together, too", opt_flag, \
-	    &(a).totals, NULL }, \
-	{ "no-details", NULL, "analysis: not each process", opt_flag, \
-	    &(a).no_details, NULL }, \
-	{ "no-callers", NULL, "analysis: without callers and callees", \
-	    opt_flag, &(a).no_callers, NULL }, \
-	{ "sort", "KEY", "analysis: by accumulated time (default) or own", \
-	    opt_choice, &(a).sort, "acc,own" }, \
-	{ "cols", "N", "analysis: N columns wide (default 80)", opt_count, \
-	    &(a).cols, NULL }, \
-	{ "relative", NULL, "events: times since the first of them", \
-	    opt_flag, &(a).relative, NULL }
+	OPT_N("all, of a tree", (a).rows), \
+	{ "analysis", "LIST", "analysis: totals (all processes together, too), " \
+	    "no-details (not each process), no-callers (nor callees), with " \
+	    "commas", opt_analysis, &(a), NULL }, \
+	OPT_SORT("acc (accumulated time, default) or own; analysis", (a).sort, \
+	    "acc,own")
 
 /* In the order of the option. */
 enum { FORM_TREE, FORM_ANALYSIS, FORM_CALLGRIND, FORM_FOLDED,
@@ -153,7 +171,7 @@ read_all(struct analysis *s)
 
 	while ((e = kp_calls_merge_next(&s->m, &ev)) == KP_OK) {
 		if (s->a->form == FORM_EVENTS) {
-			if (s->sum->events == 0 && s->a->relative)
+			if (s->sum->events == 0)
 				first = ev.ts;
 			shown = ev;
 			shown.ts -= first;
@@ -215,8 +233,8 @@ show_all(struct analysis *s, const char *name)
 	struct trace_view v = { .names = s->names, .sum = s->sum,
 		.critical = s->critical, .info = &s->m.info,
 		.no_callers = a->no_callers, .totals = a->totals,
-		.no_details = a->no_details, .by_own = a->sort == 1,
-		.cols = (unsigned)a->cols, .least = (double)a->least / 10000,
+		.no_details = a->no_details, .by_own = a->sort.key == 1,
+		.reverse = a->sort.reverse, .least = (double)a->least / 10000,
 		.rows = a->rows, .width = screen_width(),
 		.queue_most = a->queue_most };
 	enum kp_err e = read_all(s);
@@ -338,7 +356,7 @@ struct args {
 	const char *keep, *entry_text;
 	int probe;
 	char library[4096 + 64];
-	size_t events, queue, requests, bytes;
+	size_t events, queue, requests;
 	bool args;
 };
 
@@ -625,16 +643,12 @@ static int
 check_arguments(const struct cmd *cmd, struct args *a)
 {
 	if (!a->args)
-		return a->bytes == 0 ? OPTS_GO_ON :
-		    opts_wrong(cmd, "-args-bytes goes with -args");
+		return OPTS_GO_ON;
 	if (a->keep == NULL && (a->show.db != NULL ||
 	    !forms[a->show.form].args))
 		return opts_wrong(cmd, "-args goes with -form tree, events or "
 		    "requests, or with -o FILE");
-	a->o.args = a->bytes > 0 ? a->bytes : ARGS_BYTES;
-	if (a->o.args < ARGS_BYTES_MIN || a->o.args > KP_CALLS_ARGS_MAX)
-		return opts_wrong(cmd, "-args-bytes is a number from %d to "
-		    "%u", ARGS_BYTES_MIN, KP_CALLS_ARGS_MAX);
+	a->o.args = ARGS_BYTES;
 	return OPTS_GO_ON;
 }
 
@@ -729,9 +743,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		    "1)", opt_count, &a.requests, NULL },
 		OPT_GROUP("What is traced, and how"),
 		{ "args", NULL, "with the arguments of calls, as far as "
-		    "they are small", opt_flag, &a.args, NULL },
-		{ "args-bytes", "N", "with -args: N bytes of text for a call "
-		    "(default 200, at most 4096)", opt_count, &a.bytes, NULL },
+		    "they are small, in 200 bytes", opt_flag, &a.args, NULL },
 		{ "probe", "KIND", "how events leave the node: relay, native "
 		    "(a library in C, loaded there), or auto (default): native "
 		    "if it can be loaded", opt_choice, &a.probe, TRACER_PROBES },

@@ -154,7 +154,7 @@ injected_broken(const char *target, enum kp_err e, char *why, size_t n)
 	    e == KP_ETIMEOUT ? "no answer from the node" :
 	    e == KP_EIO ? "the connection is over (did the node end?)" :
 	    e == KP_ELIMIT ? "its answer is too large (fewer functions, or "
-	    "see -max-rows)" : "its answer makes no sense");
+	    "see -processes)" : "its answer makes no sense");
 	return e;
 }
 

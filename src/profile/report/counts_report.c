@@ -389,7 +389,7 @@ put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 		{ deleted, "", "function", ": their module was deleted "
 		    "meanwhile, and their counters went with it" },
 		{ s->p->merged, "others: ", "row", " of processes, added up "
-		    "(see -max-rows)" },
+		    "(see -processes)" },
 		{ s->v->skipped, "not counted: ", "process", " that another "
 		    "tool traces" },
 		{ s->p->came, "", "module", " loaded meanwhile, counted from "

@@ -145,7 +145,7 @@ fns_from_rows(struct group *g)
 
 struct ordering {
 	const struct kp_call_names *names;
-	bool by_own, by_caller;
+	bool by_own, by_caller, reverse;
 };
 
 /* Of rows, and of functions. */
@@ -158,16 +158,16 @@ shown_order(const void *a, const void *b, void *ctx)
 	kp_dur_ns q = o->by_own ? y->own : y->acc;
 
 	if (p != q)
-		return (p < q) - (p > q);
+		return (p < q) == o->reverse ? -1 : 1;
 	return o->by_caller ? kp_call_fn_order(o->names, x->caller, y->caller) :
 	    kp_call_fn_order(o->names, x->fn, y->fn);
 }
 
 static void
-put_in_order(struct group *g, const struct kp_call_names *names, bool by_own)
+put_in_order(struct group *g, const struct trace_view *v, bool by_own)
 {
-	struct ordering fns = { names, by_own, false };
-	struct ordering callers = { names, by_own, true };
+	struct ordering fns = { v->names, by_own, false, v->reverse };
+	struct ordering callers = { v->names, by_own, true, v->reverse };
 	struct function *f;
 
 	for (uint32_t i = 0; i < g->nfns; i++) {
@@ -214,7 +214,7 @@ group_make(struct group *g, const struct kp_calls_clock *rows, uint32_t n,
 	memcpy(g->by_caller, g->by_fn, g->nrows * sizeof(*g->by_fn));
 	qsort(g->by_caller, g->nrows, sizeof(*g->by_caller), by_caller);
 	fns_from_rows(g);
-	put_in_order(g, v->names, by_own);
+	put_in_order(g, v, by_own);
 	return true;
 }
 
@@ -452,8 +452,8 @@ bool_text(bool v)
 void
 trace_fprof(struct kp_buf *b, const struct trace_view *v)
 {
-	unsigned cols = v->cols == 0 ? TRACE_COLS : v->cols < COLS_MIN ?
-	    COLS_MIN : v->cols;
+	unsigned cols = v->width == 0 ? TRACE_COLS : v->width < COLS_MIN ?
+	    COLS_MIN : v->width;
 	struct sheet s = { .b = b, .v = v, .rows = rows_by_proc(v->sum),
 		.n = v->sum->nclocks };
 

@@ -40,7 +40,7 @@ struct trace_view {
 	/* for fprof's form: */
 	bool no_callers, totals, no_details;
 	bool by_own;		/* in order of own time, not accumulated */
-	unsigned cols;
+	bool reverse;		/* the smallest first */
 	const struct kp_critical_path *critical;	/* for requests; else NULL */
 	const struct trace_roots *roots;	/* NULL: each process is a root */
 	/* for trees: */
