@@ -1,9 +1,17 @@
-/* cmd_check.c - kprof check FILE: checks a tiers.conf, without a target. */
+/*
+ * cmd_check.c - kprof check FILE: checks a tiers.conf, alone or, by kprofd -check,
+ * against a node.
+ */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "client.h"
 #include "config/tiers_file.h"
+#include "conn/reach.h"
+#include "text/file_why.h"
 #include "text/json.h"
 
 static void
@@ -68,25 +76,113 @@ check(const char *file, const char *src, size_t n, bool json)
 	return st;
 }
 
+/* ---- against a node ---- */
+
+struct node_args {
+	struct opt_list targets;
+	const char *control, *duration, *library;
+	int probe;		/* index of the choices; -1: not given */
+	bool explain, values, json;
+	struct reach reach;
+};
+
+/* kprofd does it, which attaches to nodes: becomes kprofd -check. */
+static int
+check_node(const struct node_args *a, const char *file)
+{
+	const char *argv[20 + 2 * OPT_LIST_MAX + REACH_ARGS_MAX] = { "kprofd",
+		"-check", "-tiers", file };
+	static const char *const probes[] = { "relay", "native", "auto" };
+	const char *const texts[][2] = {
+		{ "-control", a->control },
+		{ "-duration", a->duration },
+		{ "-probe", a->probe >= 0 ? probes[a->probe] : NULL },
+		{ "-probe-library", a->library },
+	};
+	struct reach_args reach;
+	size_t n = 4;
+	char path[4096];
+
+	for (size_t i = 0; i < a->targets.n; i++) {
+		argv[n++] = "-target";
+		argv[n++] = a->targets.v[i];
+	}
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (texts[i][1] != NULL) {
+			argv[n++] = texts[i][0];
+			argv[n++] = texts[i][1];
+		}
+	if (a->explain)
+		argv[n++] = "-explain";
+	if (a->values)
+		argv[n++] = "-values";
+	if (a->json) {
+		argv[n++] = "-log";
+		argv[n++] = "json";
+	}
+	reach_args(&reach, &a->reach);
+	memcpy(argv + n, reach.v, reach.n * sizeof(*argv));
+	fflush(NULL);
+	execvp(self_program(path, sizeof(path), "kprofd"),
+	    (char **)(uintptr_t)argv);
+	say("cannot run kprofd, which checks a file against a node: %s",
+	    strerror(errno));
+	return EXIT_FAILED;
+}
+
 int
 cmd_check(const struct cmd *cmd, int argc, char **argv)
 {
-	bool json = false;
-	const struct opt opts[] = { OPT_JSON(json) };
+	struct node_args a = { .probe = -1 };
+	const struct opt opts[] = {
+		{ "json", NULL, "print JSON; against a node the messages are JSON, "
+		    "as with kprofd -log", opt_flag, &a.json, NULL },
+		OPT_GROUP("Against a node"),
+		{ "target", "NODE", "count calls there, and trace some requests: "
+		    "which functions exist, how often each is called, and what "
+		    "profiling costs; may be given more than once",
+		    opt_node_list, &a.targets, NULL },
+		{ "for", "TIME", "count calls for this time (2s)", opt_text,
+		    &a.duration, NULL },
+		{ "explain", NULL, "print an example of a call that no clause of "
+		    "the identity names, types only", opt_flag, &a.explain,
+		    NULL },
+		{ "values", NULL, "with -explain: small values, too", opt_flag,
+		    &a.values, NULL },
+		{ "control", "SOCKET", "have the kprofd there check it, on the "
+		    "nodes that it profiles: kprofd.db.sock", opt_text,
+		    &a.control, NULL },
+		{ "probe", "KIND", "how events leave the node (kprofd(8))",
+		    opt_choice, &a.probe, "relay,native,auto" },
+		{ "probe-library", "FILE", "where the node finds the native "
+		    "probe's library (kprofd(8))", opt_text, &a.library, NULL },
+		REACH_OPTIONS_OF(a.reach),
+	};
 	char why[300], *src;
 	const char *file;
+	bool node;
 	size_t n;
 	int st;
 
 	st = opts_parse(cmd, OPTS(opts), argc, argv, &file);
 	if (st != OPTS_GO_ON)
 		return st;
+	node = a.targets.n > 0 || a.control != NULL;
+	if (!node && (a.duration != NULL || a.explain || a.values ||
+	    a.probe >= 0 || a.library != NULL))
+		return opts_wrong(cmd, "-for, -explain, -values, -probe and "
+		    "-probe-library go with -target NODE");
+	if (!node && reach_given(&a.reach) != NULL)
+		return opts_wrong(cmd, "-%s goes with -target NODE",
+		    reach_given(&a.reach));
+	if (node)
+		return check_node(&a, file);
 	src = tiers_file_read(file, &n, why, sizeof(why));
 	if (src == NULL) {
 		say("%s", why);
 		return EXIT_FAILED;
 	}
-	st = check(file, src, n, json);
+	st = check(file, src, n, a.json);
 	free(src);
 	return st;
 }

@@ -64,7 +64,7 @@ static const struct cmd cmds[] = {
 	    "about 30 s while it has requests to do, it samples stacks "
 	    "(1 % of a scheduler), counts calls of at most some 8 000 functions, "
 	    "and traces 500 requests twice.\nThe file says what it is made of, and has "
-	    "passed kprofd -check.",
+	    "passed kprof check.",
 	    "kprof suggest -target app@host -o app.conf", cmd_suggest },
 	CMD_GROUP("Functions of a node, without kprofd"),
 	{ "stacks", NULL, "sample where a node's processes work and wait, with no "
@@ -95,8 +95,10 @@ static const struct cmd cmds[] = {
 	    "kprof time -target app@host -for 2s -o a.csv lists && \\\n"
 	    "    kprof diff a.csv a.csv", cmd_diff },
 	CMD_GROUP("Files and clean-up"),
-	{ "check", "FILE", "check a tiers.conf", "FILE - is standard input.",
-	    "kprof check tiers.conf", cmd_check },
+	{ "check", "FILE", "check a tiers.conf, alone or against a node", "FILE - is "
+	    "standard input.",
+	    "kprof check tiers.conf && kprof check tiers.conf -target app@host",
+	    cmd_check },
 	{ "merge", "OUT IN...", "put databases of many machines into one",
 	    "OUT is created, or added to; what it has of them already is not "
 	    "taken again.\nIf the merge fails, OUT is as it was.",

@@ -43,7 +43,7 @@ void
 advice_uncalled(char *text, size_t n, const char *entries, const char *node)
 {
 	snprintf(text, n, "no call yet of the %s: is there load, and do "
-	    "requests go through it? kprofd -check -target %s counts calls",
+	    "requests go through it? kprof check FILE -target %s counts calls",
 	    entries[0] != '\0' ? entries : "entry",
 	    node[0] != '\0' ? node : "NODE");
 }
@@ -226,8 +226,8 @@ advise_unnamed(struct report *r, const struct advice *a)
 	    r->rows[1].cells[0].sampled_requests < UNNAMED_LEAST)
 		return;
 	hint(r, "all %s are of the type undefined: no clause of the identity "
-	    "fun in tiers.conf fits the calls of the %s (kprofd -check -target "
-	    "%s -tiers FILE -explain shows what they look like)",
+	    "fun in tiers.conf fits the calls of the %s (kprof check FILE "
+	    "-target %s -explain shows what they look like)",
 	    text_counted(n, r->rows[1].cells[0].requests, "request"),
 	    a->entries[0] != '\0' ? a->entries : "entry", node);
 }

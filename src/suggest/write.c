@@ -364,7 +364,7 @@ suggest_write(const struct suggest_file *f, struct kp_buf *b)
 	text_put(b, f->node);
 	kp_buf_printf(b, ", %s.\n%%%%\n", f->date);
 	put_lines(b, f->about);
-	kp_buf_str(b, "%%\n%%     kprofd -check -tiers FILE -target ");
+	kp_buf_str(b, "%%\n%%     kprof check FILE -target ");
 	text_put(b, f->node);
 	text_put(b, f->reach);
 	kp_buf_str(b, "     # does it fit?\n%%     kprofd -tiers FILE -target ");
@@ -373,7 +373,7 @@ suggest_write(const struct suggest_file *f, struct kp_buf *b)
 	kp_buf_str(b, "\n%%\n");
 	put_left(f, b);
 	if (f->verdict[0] != '\0') {
-		kp_buf_str(b, "%% kprofd -check said:\n");
+		kp_buf_str(b, "%% kprof check said:\n");
 		put_lines(b, f->verdict);
 	}
 	kp_buf_u8(b, '\n');

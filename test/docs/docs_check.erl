@@ -12,7 +12,7 @@ in_world({sql, Text}, World) ->
 in_world({tiers, Text}, World) ->
     docs_world:write(World, "example.conf", docs_terms:with_tiers(Text)),
     %% messages are of the native probe alone
-    Err = passes("kprofd -check -duration 500ms -tiers example.conf -target app@host -probe native 2>&1", World),
+    Err = passes("kprof check example.conf -for 500ms -target app@host -probe native 2>&1", World),
     %% How often its functions are called there is another matter.
     re:run(Err, "warning: (?!\\S+ (was not called|did not return|is called|calls itself)|this clause matched none|no clause gave)", [unicode, {capture, none}]) =:= nomatch orelse it:fail("kprofd warns:~n~ts", [Err]);
 in_world({terms, Text}, World) ->
@@ -30,7 +30,7 @@ in_world({eval, Text}, World) ->
 
 %% Does it attach a kprofd of its own to the target?
 is_attaching(Command) ->
-    re:run(Command, "\\bkprofd (?:.*-(?:target|cluster)|-check$)", [unicode, {capture, none}]) =:= match.
+    re:run(Command, "\\bkprofd .*-(?:target|cluster)|\\bkprof check .*-target", [unicode, {capture, none}]) =:= match.
 
 %% On OTP 25 and 26 there is one tracer for all that is new, which a kprofd is.
 is_counting(Command) ->
@@ -111,7 +111,7 @@ no_placeholder(Command) ->
 
 goes_on(Command) ->
     is_attaching(Command) andalso
-        re:run(Command, "-(?:check|duration|requests|version|h)\\b", [unicode, {capture, none}]) =:= nomatch.
+        re:run(Command, "\\bkprof check |-(?:check|duration|requests|version|h)\\b", [unicode, {capture, none}]) =:= nomatch.
 
 profile(Command, World) ->
     case docs_world:profile(World, Command) of
@@ -192,7 +192,7 @@ terms(Text0, World) ->
               "{tiers, [{layer, " ++ Text ++ "}]}.\n", Base ++ "{sampling, " ++ Text ++ "}.\n"],
     Tries = [begin
                  docs_world:write(World, "term.conf", Place),
-                 docs_world:run(World, "kprofd -check -tiers term.conf")
+                 docs_world:run(World, "kprof check term.conf")
              end || Place <- Places],
     lists:any(fun({Status, _, _}) -> Status =:= 0 end, Tries) orelse
         it:fail("kprofd takes it nowhere in a tiers.conf:~n~ts", [[Err || {_, _, Err} <- Tries]]).
@@ -202,7 +202,7 @@ diagnostic(Text, World) ->
     {match, [Line, Content]} = re:run(Text, "^tiers.conf:(\\d+):.*\n  (.*)", [unicode, {capture, all_but_first, list}]),
     docs_world:write(World, "wrong/tiers.conf",
                      docs_terms:base() ++ lists:duplicate(list_to_integer(Line) - 2, $\n) ++ Content ++ "\n"),
-    {1, _, Err} = docs_world:run(World, "cd wrong && kprofd -check -tiers tiers.conf"),
+    {1, _, Err} = docs_world:run(World, "cd wrong && kprof check tiers.conf"),
     string:find(Err, Text) =/= nomatch orelse it:fail("kprofd says:~n~ts", [Err]).
 
 %% -------------------------------------------- what needs no running ----

@@ -42,8 +42,6 @@ placeholders() ->
      {"(?<=-cluster )\\w+@\\w+\\b", node},
      {"(?<=\\bkprof tree)(?: ID\\b| 42\\b|$)", slow_request},
      {"(?<=\\bkprof check)$", tiers},
-     {"(?<=\\bkprofd -check -target)$", node_and_tiers},
-     {"(?<=\\bkprofd -check)$", target_and_tiers},
      {"(?<=\\bkprof suggest)$", target},
      {"(?<= -o )tiers\\.conf$", proposal},
      {"\\b20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d\\b", hour_ago},

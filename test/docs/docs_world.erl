@@ -183,8 +183,6 @@ value(slow_request, World) ->
     " " ++ integer_to_list(query(World, "select max(request) from slow_requests"));
 value(installed, #{install := Install}) -> Install ++ "/usr/local/";
 value(target, World) -> " -target " ++ value(node, World);
-value(target_and_tiers, World) -> " -target" ++ value(node_and_tiers, World);
-value(node_and_tiers, World) -> " " ++ value(node, World) ++ " -tiers" ++ value(tiers, World);
 value(tiers, _) -> " tiers.conf";
 %% Of the world's own there is one already.
 value(proposal, _) -> "proposal.conf";

@@ -28,7 +28,7 @@ good(T) ->
     {0, Out, Err} = ask(T, P, Target, [?ITEM, "{entry, {it_check, idle, 1}}.\n"], []),
     says(Err, "asked.conf:2:9: warning: it_check:idle/1 was not called in 2 s"),
     says(Out, "^ok, 1 warning\n\\z"),
-    {0, Again, <<>>} = ask(T, P, Target, ?GOOD, ["-duration", "1500ms"]),
+    {0, Again, <<>>} = ask(T, P, Target, ?GOOD, ["-for", "1500ms"]),
     says(Again, "^it_check:request/2 +1[01] +entry"),
     says(Again, "^it_check:item/1 +1[01] +call +item"),
     says(Again, "^about [0-9]+ events/s, "),
@@ -75,7 +75,7 @@ bad(T) ->
 %% A second check and a reload are refused; SIGHUP goes first.
 busy(T) ->
     {Target, Before, P} = profile(T, request, 50),
-    First = asking(T, P, Target, ?GOOD, ["-duration", "20s"]),
+    First = asking(T, P, Target, ?GOOD, ["-for", "20s"]),
     counts(Target),
     {1, <<>>, Second} = ask(T, P, Target, ?GOOD, []),
     says(Second, "does not check it: another check is under way"),
@@ -86,26 +86,26 @@ busy(T) ->
     it:equal("the first", 1, it:exited(First)),
     says(it:errors(First), "does not check it: tiers.conf is being reloaded"),
     it:saw(P, "is as it was: nothing to change"),
-    {0, _, _} = ask(T, P, Target, ?GOOD, ["-duration", "300ms"]),
+    {0, _, _} = ask(T, P, Target, ?GOOD, ["-for", "300ms"]),
     assembles(P, 10),
     exact(Target, Before, P).
 
 %% The target need not count for nobody: counters of what is not armed go at once.
 gone(T) ->
     {Target, Before, P} = profile(T, request, 50),
-    Asks = asking(T, P, Target, [?ITEM, "{entry, {it_check, walk, 2}}.\n"], ["-duration", "10m"]),
+    Asks = asking(T, P, Target, [?ITEM, "{entry, {it_check, walk, 2}}.\n"], ["-for", "10m"]),
     counts(Target),
     it:kill(Asks),
     it:until("it counts no more",
              fun() -> not it:call(Target, it_check, counting, []) end),
-    {0, _, _} = ask(T, P, Target, ?GOOD, ["-duration", "300ms"]),
+    {0, _, _} = ask(T, P, Target, ?GOOD, ["-for", "300ms"]),
     exact(Target, Before, P).
 
 %% Each had kept one of the 16 places of clients for ever.
 many_gone(T) ->
     {Target, Before, P} = profile(T, request, 50),
     [begin
-         Asks = asking(T, P, Target, ?GOOD, ["-duration", "10m"]),
+         Asks = asking(T, P, Target, ?GOOD, ["-for", "10m"]),
          counts(Target),
          it:kill(Asks),
          it:until("it counts no more", fun() -> not it:call(Target, it_check, counting, []) end)
@@ -118,7 +118,7 @@ many_functions(T) ->
     {Target, Before, P} = profile(T, request, 1),
     Busy = [it:call(Target, erlang, spawn, [it_check, spin, []]) || _ <- lists:seq(1, 4)],
     {_, Out, _} = ask(T, P, Target, ["{tiers, [{all, [{lists, '_', '_'}, {maps, '_', '_'}, {string, '_', '_'}, {unicode, '_', '_'}, "
-                                     "{queue, '_', '_'}, {dict, '_', '_'}]}]}.\n{entry, {it_check, request, 2}}.\n"], ["-duration", "500ms"]),
+                                     "{queue, '_', '_'}, {dict, '_', '_'}]}]}.\n{entry, {it_check, request, 2}}.\n"], ["-for", "500ms"]),
     says(Out, "^lists:map/2 "),
     [it:call(Target, erlang, exit, [B, kill]) || B <- Busy],
     it:equal("agents lost", 0, it:count(P, ": lost")),
@@ -129,7 +129,7 @@ many_functions(T) ->
 
 away(T) ->
     {Target, _, P} = profile(T, request, 50),
-    Asks = asking(T, P, Target, ?GOOD, ["-duration", "60s"]),
+    Asks = asking(T, P, Target, ?GOOD, ["-for", "60s"]),
     counts(Target),
     it:kill(Target),
     it:equal("it ends", 1, it:exited(Asks)),
@@ -142,11 +142,11 @@ away(T) ->
 paused(T) ->
     {Target, Before, P} = profile(T, request, 50),
     {ok, _} = it:control(P, "pause"),
-    {0, Out, <<>>} = ask(T, P, Target, ?GOOD, ["-duration", "1s"]),
+    {0, Out, <<>>} = ask(T, P, Target, ?GOOD, ["-for", "1s"]),
     says(Out, "^it_check:request/2 +(19|20|21) +entry"),
     {ok, _} = it:control(P, "resume"),
     assembles(P, 10),
-    Asks = asking(T, P, Target, ?GOOD, ["-duration", "60s"]),
+    Asks = asking(T, P, Target, ?GOOD, ["-for", "60s"]),
     counts(Target),
     it:terminate(P),
     it:equal("it ends", 1, it:exited(Asks)),
@@ -164,13 +164,13 @@ several(T) ->
     P = it:kprofd(T, [A, B], #{tiers => ?GOOD}),
     it:armed(P),
     it:until("both armed", fun() -> it:said(P, "targets +([0-9]+) of 2 armed") =:= 2 end),
-    {0, Both, <<>>} = ask(T, P, [], ?GOOD, ["-duration", "300ms"]),
+    {0, Both, <<>>} = ask(T, P, [], ?GOOD, ["-for", "300ms"]),
     [says(Both, ["^", maps:get(node, N), ":$"]) || N <- [A, B]],
-    {0, One, <<>>} = ask(T, P, B, ?GOOD, ["-duration", "300ms"]),
+    {0, One, <<>>} = ask(T, P, B, ?GOOD, ["-for", "300ms"]),
     says_not(One, "^it.*:$"),
     {1, _, Missing} = ask(T, P, [], ["{tiers, [{item, {it_check, itme, 1}}]}.\n"], []),
     [says(Missing, ["'", maps:get(node, N), "': .* names what the target does not have"]) || N <- [A, B]],
-    {1, _, Json} = ask(T, P, [], ["{tiers, [{item, {it_check, itme, 1}}]}.\n"], ["-log", "json"]),
+    {1, _, Json} = ask(T, P, [], ["{tiers, [{item, {it_check, itme, 1}}]}.\n"], ["-json"]),
     [says(Json, ["\"target\":\"", maps:get(node, N), "\".*\"line\":1.*\"column\":17"]) || N <- [A, B]],
     it:terminate(P).
 
@@ -202,7 +202,7 @@ nonsense(T) ->
     ok = gen_tcp:send(S, "check bytes=1000\n500 a\n"),
     ok = gen_tcp:shutdown(S, write),
     {error, closed} = gen_tcp:recv(S, 0, 5000),
-    {0, _, <<>>} = ask(T, P, Target, ?GOOD, ["-duration", "300ms"]),
+    {0, _, <<>>} = ask(T, P, Target, ?GOOD, ["-for", "300ms"]),
     exact(Target, Before, P).
 
 %% ---------------------------------------------------------------------------
@@ -230,7 +230,7 @@ asking(T, #{control := Socket}, Target, Tiers, Args) ->
                 Node -> ["-target", Node]
             end,
     it:start(T, "ask" ++ integer_to_list(erlang:unique_integer([positive])),
-             [it:build(T) ++ "/kprofd", "-check", "-tiers", File, "-control", Socket | Nodes ++ Args], []).
+             [it:build(T) ++ "/kprof", "check", File, "-control", Socket | Nodes ++ Args], []).
 
 assembles(P, More) ->
     Then = it:said(P, "([0-9]+) assembled"),

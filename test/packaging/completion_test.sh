@@ -88,7 +88,7 @@ connection=$("$kprof" help connection | sed -n 's/^  \(-[a-z-]*\).*/\1/p')
 for c in $(commands); do
 	wanted=$(options "$kprof" "$c")
 	case $c in
-	stacks | count | time | memory | trace | suggest | clear-tokens)
+	check | stacks | count | time | memory | trace | suggest | clear-tokens)
 		wanted=$(printf '%s\n%s' "$wanted" "$connection") ;;
 	esac
 	offers "$wanted" kprof "$c" -

@@ -143,7 +143,7 @@ TEST(test_not_called)
 
 	begin(&o);
 	assert_advice(&o, "no call yet of the entry shop_handler:init/2: is "
-	    "there load, and do requests go through it? kprofd -check -target "
+	    "there load, and do requests go through it? kprof check FILE -target "
 	    "shop@vm counts calls");
 	/* unless nobody counted */
 	begin(&o);
@@ -183,7 +183,7 @@ TEST(test_unnamed)
 	requests(&o, "undefined", 100, 100);
 	assert_advice(&o, "all 100 requests are of the type undefined: no clause "
 	    "of the identity fun in tiers.conf fits the calls of the entry "
-	    "shop_handler:init/2 (kprofd -check -target shop@vm -tiers FILE "
+	    "shop_handler:init/2 (kprof check FILE -target shop@vm "
 	    "-explain shows what they look like)");
 	/* a few may be so by chance */
 	begin(&o);
