@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "server.h"
 #include "base/sat.h"
 #include "text/json.h"
 #include "report/advice.h"

@@ -11,7 +11,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "auth.h"
+#include "server.h"
 #include "kprofd/secret.h"
 
 /* True for ":4711", and for "". */

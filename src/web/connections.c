@@ -23,8 +23,7 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 
-#include "auth.h"
-#include "connections.h"
+#include "server.h"
 #include "kprofd/clock.h"
 
 #define BACKLOG 1024

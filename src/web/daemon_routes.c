@@ -19,9 +19,8 @@
 #include <event2/event.h>
 
 #include "client/ctl_socket.h"
-#include "daemon_routes.h"
+#include "server.h"
 #include "export/metrics.h"
-#include "reply.h"
 #include "text/json.h"
 
 #define COMMAND_SECONDS 15

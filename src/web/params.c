@@ -9,7 +9,7 @@
 #include "text/timefmt.h"
 #include "kprofd/request.h"
 #include "report/report.h"
-#include "params.h"
+#include "server.h"
 
 #define LIMIT_DEFAULT 100
 #define OFFSET_MAX 1000000

@@ -8,8 +8,7 @@
 #include <event2/buffer.h>
 #include <event2/keyvalq_struct.h>
 
-#include "api.h"
-#include "reply.h"
+#include "server.h"
 
 #include "web_assets.h"		/* web_files[]: see assets.sh */
 

@@ -20,12 +20,8 @@
 #include <event2/keyvalq_struct.h>
 #include <event2/thread.h>
 
-#include "api.h"
-#include "auth.h"
-#include "connections.h"
-#include "daemon_routes.h"
+#include "server.h"
 #include "kprofd/thread.h"
-#include "reply.h"
 #include "web.h"
 
 #define HEADERS_MAX 8192	/* bytes */

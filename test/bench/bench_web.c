@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "month.h"
-#include "web/api.h"
+#include "web/server.h"
 
 #define ROUNDS 7
 #define AIM_MS 300

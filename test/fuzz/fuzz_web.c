@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "web/auth.h"
-#include "web/params.h"
+#include "web/server.h"
 
 /* 21 November 2026 */
 #define NOW (INT64_C(1795000000) * KP_NS_PER_S)
