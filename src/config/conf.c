@@ -19,6 +19,7 @@ struct key {
 	void (*set)(struct conf_ctx *x, const struct node *form);
 	unsigned opts;		/* elements it may have after its value */
 	bool function;		/* its value is a function, or several */
+	size_t at;		/* of what set() is to set by x->to */
 };
 
 /* ---- what setters share ---- */
@@ -185,24 +186,6 @@ set_sampling(struct conf_ctx *x, const struct node *form)
 	}
 }
 
-static void
-set_slow(struct conf_ctx *x, const struct node *form)
-{
-	int64_t ms;
-
-	if (take_int(x, form->kid[1], "slow_ms", 0, CONF_MS_MAX, &ms))
-		x->conf->slow = ms * KP_NS_PER_MS;
-}
-
-static void
-set_keep_slowest(struct conf_ctx *x, const struct node *form)
-{
-	int64_t n;
-
-	if (take_int(x, form->kid[1], "keep_slowest", 0, CONF_KEEP_MAX, &n))
-		x->conf->keep_slowest = (uint32_t)n;
-}
-
 /* Percent of one scheduler, with decimals; above 100 if it has several. */
 static void
 take_percent(struct conf_ctx *x, const struct node *v, const char *name,
@@ -221,25 +204,13 @@ take_percent(struct conf_ctx *x, const struct node *v, const char *name,
 }
 
 static void
-take_percent_or_none(struct conf_ctx *x, const struct node *v, const char *name,
-    double *out)
+set_percent(struct conf_ctx *x, const struct node *form)
 {
-	if (node_is_atom(v, "none"))
-		*out = 0;
+	if (node_is_atom(form->kid[1], "none"))
+		*(double *)x->to = 0;
 	else
-		take_percent(x, v, name, CONF_PERCENT_MAX, ", or none", out);
-}
-
-static void
-set_budget(struct conf_ctx *x, const struct node *form)
-{
-	take_percent_or_none(x, form->kid[1], "budget", &x->conf->budget);
-}
-
-static void
-set_hot_share(struct conf_ctx *x, const struct node *form)
-{
-	take_percent_or_none(x, form->kid[1], "hot_share", &x->conf->hot_share);
+		take_percent(x, form->kid[1], form->kid[0]->text,
+		    CONF_PERCENT_MAX, ", or none", x->to);
 }
 
 static void
@@ -260,43 +231,61 @@ kp_conf_gc(const struct kp_conf *c, bool shared)
 }
 
 static void
-set_scheduling(struct conf_ctx *x, const struct node *form)
+set_bool(struct conf_ctx *x, const struct node *form)
 {
-	x->conf->scheduling = take_choice(x, form->kid[1], "true", "false");
+	*(bool *)x->to = take_choice(x, form->kid[1], "true", "false");
 }
 
-/* The limits of {overload, [...]}; unit: of the option, in the field's own. */
-static const struct overload_key {
+/* Integers; unit: of the option, in the field's own. */
+static const struct limit {
 	const char *name;
 	int64_t min, max, unit;
-	size_t field;		/* in struct kp_overload */
+	size_t field;		/* in struct kp_conf */
 	size_t bytes;
-} overload_keys[] = {
+} limits[] = {
 #define LIMIT(name, min, max, unit, field) { name, min, max, unit, \
-	offsetof(struct kp_overload, field), \
-	sizeof(((struct kp_overload *)0)->field) }
-	LIMIT("max_age_ms", 1, CONF_MS_MAX, KP_NS_PER_MS, max_age),
-	LIMIT("max_queue", 100, 10000000, 1, max_queue),
-	LIMIT("max_memory_mb", 1, 1048576, 1 << 20, max_memory),
-	LIMIT("pause_s", 1, 86400, KP_NS_PER_S, pause),
-	LIMIT("max_lag_ms", 1, CONF_MS_MAX, KP_NS_PER_MS, max_lag),
-	LIMIT("max_kprofd_mb", 1, 1048576, 1 << 20, max_kprofd),
-	LIMIT("max_backlog_percent", 1, 100, 1, max_backlog),
+	offsetof(struct kp_conf, field), \
+	sizeof(((struct kp_conf *)0)->field) }
+	/* of {overload, [...]} */
+	LIMIT("max_age_ms", 1, CONF_MS_MAX, KP_NS_PER_MS, overload.max_age),
+	LIMIT("max_queue", 100, 10000000, 1, overload.max_queue),
+	LIMIT("max_memory_mb", 1, 1048576, 1 << 20, overload.max_memory),
+	LIMIT("pause_s", 1, 86400, KP_NS_PER_S, overload.pause),
+	LIMIT("max_lag_ms", 1, CONF_MS_MAX, KP_NS_PER_MS, overload.max_lag),
+	LIMIT("max_kprofd_mb", 1, 1048576, 1 << 20, overload.max_kprofd),
+	LIMIT("max_backlog_percent", 1, 100, 1, overload.max_backlog),
+#define OVERLOAD_KEYS 7
+	/* options of their own */
+	LIMIT("slow_ms", 0, CONF_MS_MAX, KP_NS_PER_MS, slow),
+	LIMIT("keep_slowest", 0, CONF_KEEP_MAX, 1, keep_slowest),
 #undef LIMIT
 };
-#define OVERLOAD_KEYS (sizeof(overload_keys) / sizeof(overload_keys[0]))
 
 static void
-overload_store(struct kp_overload *o, const struct overload_key *k, int64_t v)
+take_limit(struct conf_ctx *x, const struct node *v, const struct limit *l)
 {
-	char *field = (char *)o + k->field;
-	uint32_t small = (uint32_t)(v * k->unit);
+	char *field = (char *)x->conf + l->field;
+	uint32_t small;
+	int64_t n;
 
-	v *= k->unit;
-	if (k->bytes == sizeof(small))
+	if (!take_int(x, v, l->name, l->min, l->max, &n))
+		return;
+	n *= l->unit;
+	small = (uint32_t)n;
+	if (l->bytes == sizeof(small))
 		memcpy(field, &small, sizeof(small));
 	else
-		memcpy(field, &v, sizeof(v));
+		memcpy(field, &n, sizeof(n));
+}
+
+static void
+set_int(struct conf_ctx *x, const struct node *form)
+{
+	const struct limit *l = &limits[OVERLOAD_KEYS];
+
+	while (strcmp(l->name, form->kid[0]->text) != 0)
+		l++;
+	take_limit(x, form->kid[1], l);
 }
 
 static void
@@ -305,11 +294,10 @@ set_overload(struct conf_ctx *x, const struct node *form)
 	const struct node *list = form->kid[1], *o;
 	const char *names[OVERLOAD_KEYS];
 	bool seen[OVERLOAD_KEYS] = { false };
-	int64_t v;
 	size_t k;
 
 	for (k = 0; k < OVERLOAD_KEYS; k++)
-		names[k] = overload_keys[k].name;
+		names[k] = limits[k].name;
 	if (!conf_list(x, list, "a list such as [{max_queue, 20000}]"))
 		return;
 	for (uint32_t i = 0; i < list->n; i++) {
@@ -326,17 +314,8 @@ set_overload(struct conf_ctx *x, const struct node *form)
 			diag_error(x->diags, o->pos, "'%s' is given twice",
 			    names[k]);
 		seen[k] = true;
-		if (take_int(x, o->kid[1], names[k], overload_keys[k].min,
-			overload_keys[k].max, &v))
-			overload_store(&x->conf->overload,
-			    &overload_keys[k], v);
+		take_limit(x, o->kid[1], &limits[k]);
 	}
-}
-
-static void
-set_messages(struct conf_ctx *x, const struct node *form)
-{
-	x->conf->messages = take_choice(x, form->kid[1], "true", "false");
 }
 
 /* {per_second, N} or {percent, P}; seen: which of them came before. */
@@ -569,25 +548,29 @@ set_rewrites(struct conf_ctx *x, const struct node *form)
 /* ---- the file ---- */
 
 static const struct key keys[] = {
-	{ "tiers", "{tiers, [{Name, Functions}, ...]}", set_tiers, 0, true },
-	{ "entry", "{entry, Function}", conf_entry, 1, true },
-	{ "finish", "{finish, Function}", set_finish, 0, true },
-	{ "identity", "{identity, fun ... end}", set_identity, 0, false },
-	{ "sampling", "{sampling, How}", set_sampling, 0, false },
-	{ "slow_ms", "{slow_ms, Milliseconds}", set_slow, 0, false },
-	{ "keep_slowest", "{keep_slowest, N}", set_keep_slowest, 0, false },
-	{ "budget", "{budget, Percent | none}", set_budget, 0, false },
-	{ "hot_share", "{hot_share, Percent | none}", set_hot_share, 0, false },
-	{ "gc", "{gc, true | false | force}", set_gc, 0, false },
-	{ "scheduling", "{scheduling, true | false}", set_scheduling, 0, false },
-	{ "messages", "{messages, true}", set_messages, 0, false },
-	{ "stacks", "{stacks, {per_second, N}}", set_stacks, 0, false },
+	{ "tiers", "{tiers, [{Name, Functions}, ...]}", set_tiers, 0, true, 0 },
+	{ "entry", "{entry, Function}", conf_entry, 1, true, 0 },
+	{ "finish", "{finish, Function}", set_finish, 0, true, 0 },
+	{ "identity", "{identity, fun ... end}", set_identity, 0, false, 0 },
+	{ "sampling", "{sampling, How}", set_sampling, 0, false, 0 },
+	{ "slow_ms", "{slow_ms, Milliseconds}", set_int, 0, false, 0 },
+	{ "keep_slowest", "{keep_slowest, N}", set_int, 0, false, 0 },
+	{ "budget", "{budget, Percent | none}", set_percent, 0, false,
+	    offsetof(struct kp_conf, budget) },
+	{ "hot_share", "{hot_share, Percent | none}", set_percent, 0, false,
+	    offsetof(struct kp_conf, hot_share) },
+	{ "gc", "{gc, true | false | force}", set_gc, 0, false, 0 },
+	{ "scheduling", "{scheduling, true | false}", set_bool, 0, false,
+	    offsetof(struct kp_conf, scheduling) },
+	{ "messages", "{messages, true}", set_bool, 0, false,
+	    offsetof(struct kp_conf, messages) },
+	{ "stacks", "{stacks, {per_second, N}}", set_stacks, 0, false, 0 },
 	{ "foreign_tokens", "{foreign_tokens, keep | replace}",
-	    set_foreign_tokens, 0, false },
+	    set_foreign_tokens, 0, false, 0 },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload,
-	    0, false },
+	    0, false, 0 },
 	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrites,
-	    0, false },
+	    0, false, 0 },
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
@@ -640,8 +623,10 @@ conf_forms(struct conf_ctx *x, const struct form *f)
 			continue;
 		}
 		k = form_key(x, f->term, seen);
-		if (k < KEYS)
-			keys[k].set(x, f->term);
+		if (k == KEYS)
+			continue;
+		x->to = (char *)x->conf + keys[k].at;
+		keys[k].set(x, f->term);
 	}
 	x->tiers_seen = seen[0].line > 0;
 }
