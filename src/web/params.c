@@ -19,18 +19,20 @@ struct param {
 	struct web_params *p;
 	const char *value;	/* decoded, in p->text */
 	kp_wall_ns now;
+	void *to;		/* where set_time() and set_text() put it */
 };
 
 static bool
-set_since(const struct param *a)
+set_time(const struct param *a)
 {
-	return timefmt_parse(a->value, a->now, &a->p->range.since);
+	return timefmt_parse(a->value, a->now, a->to);
 }
 
 static bool
-set_until(const struct param *a)
+set_text(const struct param *a)
 {
-	return timefmt_parse(a->value, a->now, &a->p->range.until);
+	*(const char **)a->to = a->value;
+	return a->value[0] != '\0';
 }
 
 /* It may be repeated: the patterns are joined with blanks, as range.node wants. */
@@ -64,13 +66,6 @@ set_identity(const struct param *a)
 }
 
 static bool
-set_tier(const struct param *a)
-{
-	a->p->tier = a->value;
-	return a->value[0] != '\0';
-}
-
-static bool
 set_step(const struct param *a)
 {
 	return kp_dur_parse(a->value, &a->p->step) &&
@@ -98,13 +93,6 @@ static bool
 set_offset(const struct param *a)
 {
 	return number(a->value, 0, OFFSET_MAX, &a->p->offset);
-}
-
-static bool
-set_sort(const struct param *a)
-{
-	a->p->sort = a->value;
-	return a->value[0] != '\0';
 }
 
 /* As kprof slow -outcome. */
@@ -148,22 +136,25 @@ static const struct {
 	enum web_param bit;
 	bool (*set)(const struct param *a);
 	const char *form;
+	size_t at;		/* of what is set, in struct web_params */
 } params[] = {
-	{ "since", PARAM_SINCE, set_since, TIMEFMT_FORMS },
-	{ "until", PARAM_UNTIL, set_until, TIMEFMT_FORMS },
+#define AT(field) offsetof(struct web_params, field)
+	{ "since", PARAM_SINCE, set_time, TIMEFMT_FORMS, AT(range.since) },
+	{ "until", PARAM_UNTIL, set_time, TIMEFMT_FORMS, AT(range.until) },
 	{ "node", PARAM_NODE, set_node, "a node's name or a glob such as "
-	    "web@*; several stand together" },
-	{ "identity", PARAM_IDENTITY, set_identity, "the name of one" },
-	{ "tier", PARAM_TIER, set_tier, "the name of one" },
-	{ "step", PARAM_STEP, set_step, "a length of time such as 30s or 5m" },
-	{ "limit", PARAM_LIMIT, set_limit, "a number from 1 to 1000" },
-	{ "offset", PARAM_OFFSET, set_offset, "a number up to 1000000" },
-	{ "sort", PARAM_SORT, set_sort, "requests, cost, name or a tier; of "
-	    "slow requests total or self" },
+	    "web@*; several stand together", 0 },
+	{ "identity", PARAM_IDENTITY, set_identity, "the name of one", 0 },
+	{ "tier", PARAM_TIER, set_text, "the name of one", AT(tier) },
+	{ "step", PARAM_STEP, set_step, "a length of time such as 30s or 5m", 0 },
+	{ "limit", PARAM_LIMIT, set_limit, "a number from 1 to 1000", 0 },
+	{ "offset", PARAM_OFFSET, set_offset, "a number up to 1000000", 0 },
+	{ "sort", PARAM_SORT, set_text, "requests, cost, name or a tier; of "
+	    "slow requests total or self", AT(sort) },
 	{ "outcome", PARAM_OUTCOME, set_outcome, "returned, raised, unfinished, "
-	    "ambiguous, unknown or raised-inside" },
-	{ "what", PARAM_WHAT, set_what, "busy, self, total, calls or async" },
-	{ "versus", PARAM_VERSUS, set_versus, "FROM,TO: two times" },
+	    "ambiguous, unknown or raised-inside", 0 },
+	{ "what", PARAM_WHAT, set_what, "busy, self, total, calls or async", 0 },
+	{ "versus", PARAM_VERSUS, set_versus, "FROM,TO: two times", 0 },
+#undef AT
 };
 #define NPARAMS (sizeof(params) / sizeof(params[0]))
 
@@ -219,6 +210,7 @@ take(struct web_params *p, const char *name, size_t n, struct param *a,
 			return false;
 		}
 		p->given |= params[i].bit;
+		a->to = (char *)p + params[i].at;
 		if (a->value != NULL && params[i].set(a))
 			return true;
 		snprintf(why, nwhy, "'%s' is not understood: it is %s",
