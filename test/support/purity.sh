@@ -26,6 +26,7 @@ base/thread.o:pthread_create base/thread.o:pthread_sigmask base/thread.o:sigfill
 config/tiers_file.o:fopen config/tiers_file.o:fread config/tiers_file.o:ferror
 config/tiers_file.o:fclose config/tiers_file.o:stdin config/tiers_file.o:fputs text/file_why.o:stat text/file_why.o:readlink
 text/file_why.o:access
+text/text.o:newlocale text/text.o:uselocale text/text.o:wcwidth text/text.o:pthread_once
 text/timefmt.o:gmtime_r text/timefmt.o:localtime_r text/timefmt.o:mktime
 text/timefmt.o:timegm text/timefmt.o:strftime'
 
