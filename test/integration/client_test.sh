@@ -469,12 +469,23 @@ has out 'add {stacks, {per_second, 20}} to tiers.conf'
 run 2 report -stacks -db "$db" -csv
 has err '-stacks goes with'
 run 2 report -db "$db" -tier http
-has err '-form, -tier and -n go with -stacks'
+has err '-form and -tier go with -stacks'
 run 2 report -stacks -db "$db" -json -n 3
 has err '-json has all stacks'
 
 # ---- slow, tree
 
+run 0 slow -db "$db" -n 0 -json
+same 'all slow requests' "$(sqlite3 :memory: \
+    "select count(*) from json_each(readfile('$dir/out'), '\$.requests')")" \
+    "$(sql 'select count(*) from slow_requests')"
+run 0 slow -db "$db" -n 0 -json -sort -total
+same 'the other way round' "$(json '$.requests[1].total_ms')" \
+    "$(sql 'select cast(min(total_ms) as integer) from slow_requests')"
+run 0 report -db "$db" -n 1 -sort -name
+has out 'request types (see -n)'
+run 0 report -db "$db" -n 1 -json
+same 'two rows' "$(json '$.rows[2]')" ''
 run 0 slow -db "$db" -n 2 -json
 is_json
 same slowest "$(json '$.requests[0].total_ms')" \
@@ -714,7 +725,10 @@ has err 'choose one of busy,self,total,calls,async,gc,out'
 run 2 report -json -csv
 run 2 report -db
 has err 'needs a value'
-run 2 slow -n 0
+run 2 slow -n x
+has err 'not a number from 0'
+run 2 slow -sort size
+has err 'choose one of total,time (-KEY is the other way round)'
 run 1 report -db "$dir/none.db"
 has err 'no such file'
 run 1 report -db "$dir/good.conf"
