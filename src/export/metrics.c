@@ -18,9 +18,6 @@
 #define LINE_MAX 1024	/* bytes: a node's name is at most 255 */
 #define COLUMNS 4
 
-/* A figure of a cell; negative: it is not seen, and there is no such series. */
-typedef double figure_fn(const struct total *c);
-
 #define FIGURE(name, value) \
 	static double name(const struct total *c) { return value; }
 FIGURE(calls, (double)c->calls)
@@ -68,8 +65,8 @@ write_nodes(struct prom *x, const struct totals *t, const struct metric *m,
 	}
 }
 
-static bool
-has_label(const struct metric *m, const char *name)
+bool
+metric_has_label(const struct metric *m, const char *name)
 {
 	for (int i = 0; i < METRIC_LABELS_MAX && m->labels[i] != NULL; i++)
 		if (strcmp(m->labels[i], name) == 0)
@@ -86,8 +83,8 @@ static void
 write_cells(struct prom *x, const struct totals *t, const char *last,
     figure_fn *get)
 {
-	bool tiers = has_label(x->m, "tier");
-	bool identities = has_label(x->m, "identity");
+	bool tiers = metric_has_label(x->m, "tier");
+	bool identities = metric_has_label(x->m, "identity");
 	const char *values[METRIC_LABELS_MAX];
 	int n;
 
@@ -114,69 +111,71 @@ write_cells(struct prom *x, const struct totals *t, const char *last,
 
 /* ---- the families ---- */
 
-static void
-requests(struct prom *x, const struct totals *t)
-{
-	static const struct metric duration = {
-		"kprof_request_duration_seconds", METRIC_HISTOGRAM,
-		"How long requests took whose end was seen.",
-		{ "node", "identity" } };
-	static const struct metric outcomes = { "kprof_requests",
-		METRIC_COUNTER, "Requests, by how they ended (unknown: it cannot "
-		"be seen how): where some are sampled out, estimates of all "
-		"(kprof_entry_calls: the VM's own count).",
-		{ "node", "identity", "outcome" } };
-	static const struct metric outside = {
-		"kprof_request_outside_tiers_seconds", METRIC_COUNTER,
-		"Time of requests that is in no tier.",
-		{ "node", "identity" } };
-	static const struct metric calls_took = { "kprof_call_duration_seconds",
-		METRIC_HISTOGRAM, "How long calls of a tier's functions took, "
-		"within requests.", { "node", "tier" } };
+const struct cell_figure request_outcomes[REQUEST_OUTCOMES] = {
+	{ "returned", returned }, { "raised", raised },
+	{ "unfinished", unfinished }, { "ambiguous", ambiguous },
+	{ "unknown", unknown },
+};
 
-	prom_family(x, &duration);
-	write_cells(x, t, NULL, NULL);
-	prom_family(x, &outcomes);
-	write_cells(x, t, "returned", returned);
-	write_cells(x, t, "raised", raised);
-	write_cells(x, t, "unfinished", unfinished);
-	write_cells(x, t, "ambiguous", ambiguous);
-	write_cells(x, t, "unknown", unknown);
-	prom_family(x, &outside);
-	write_cells(x, t, NULL, self);
-	prom_family(x, &calls_took);
-	write_cells(x, t, NULL, NULL);
-}
-
-static const struct {
-	struct metric m;
-	figure_fn *get;
-} tiers[] = {
+const struct cell_family cell_families[CELL_FAMILIES] = {
+#define OTLP(name, unit, help) "kprof." name, unit, help
+#define NO_OTLP NULL, NULL, NULL
 #define BY_TIER { "node", "tier", "identity" }
+	{ { "kprof_request_duration_seconds", METRIC_HISTOGRAM,
+	    "How long requests took whose end was seen.",
+	    { "node", "identity" } }, NULL,
+	    OTLP("request.duration", "s", "How long requests took.") },
+	{ { "kprof_requests", METRIC_COUNTER, "Requests, by how they ended "
+	    "(unknown: it cannot be seen how): where some are sampled out, "
+	    "estimates of all (kprof_entry_calls: the VM's own count).",
+	    { "node", "identity", "outcome" } }, NULL,
+	    OTLP("requests", "{request}", "Requests, by how they ended: where "
+	    "some are sampled out, estimates of all.") },
+	{ { "kprof_request_outside_tiers_seconds", METRIC_COUNTER,
+	    "Time of requests that is in no tier.", { "node", "identity" } },
+	    self, NO_OTLP },
+	{ { "kprof_call_duration_seconds", METRIC_HISTOGRAM,
+	    "How long calls of a tier's functions took, within requests.",
+	    { "node", "tier" } }, NULL, OTLP("call.duration", "s", NULL) },
 	{ { "kprof_tier_calls", METRIC_COUNTER,
-	    "Calls of a tier's functions within requests.", BY_TIER }, calls },
+	    "Calls of a tier's functions within requests.", BY_TIER }, calls,
+	    NO_OTLP },
 	{ { "kprof_tier_errors", METRIC_COUNTER,
 	    "Calls of a tier's functions that raised, within requests and after "
-	    "them; none where outcomes are not seen.",
-	    BY_TIER }, raised },
+	    "them; none where outcomes are not seen.", BY_TIER }, raised,
+	    NO_OTLP },
 	{ { "kprof_tier_busy_seconds", METRIC_COUNTER,
-	    "Time of requests in which a tier was at work for them.",
-	    BY_TIER }, busy },
+	    "Time of requests in which a tier was at work for them.", BY_TIER },
+	    busy, OTLP("tier.busy", "s", NULL) },
 	{ { "kprof_tier_self_seconds", METRIC_COUNTER,
 	    "Time of a tier's calls without the calls they waited for.",
-	    BY_TIER }, self },
+	    BY_TIER }, self, OTLP("tier.self", "s", NULL) },
 	{ { "kprof_tier_async_calls", METRIC_COUNTER,
 	    "Calls that began after their request had ended.", BY_TIER },
-	    async_calls },
+	    async_calls, NO_OTLP },
 	{ { "kprof_tier_async_seconds", METRIC_COUNTER,
 	    "Time after the end of requests, of calls that began then and of "
 	    "those that outlast them: a mean is over async and outlasting "
-	    "calls.", BY_TIER }, async },
+	    "calls.", BY_TIER }, async, NO_OTLP },
 	{ { "kprof_tier_outlasting_calls", METRIC_COUNTER,
 	    "Calls that began before their request ended and ended after it.",
-	    BY_TIER }, outlasting },
+	    BY_TIER }, outlasting, NO_OTLP },
+#undef OTLP
+#undef NO_OTLP
 #undef BY_TIER
 };
+
+static void
+write_family(struct prom *x, const struct totals *t, const struct cell_family *f)
+{
+	prom_family(x, &f->m);
+	if (!metric_has_label(&f->m, "outcome"))
+		write_cells(x, t, NULL, f->get);
+	else
+		for (int i = 0; i < REQUEST_OUTCOMES; i++)
+			write_cells(x, t, request_outcomes[i].name,
+			    request_outcomes[i].get);
+}
 
 static const struct {
 	struct metric m;
@@ -271,11 +270,8 @@ caps(struct prom *x, const struct totals *t)
 void
 families_write(struct prom *x, const struct totals *t)
 {
-	requests(x, t);
-	for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
-		prom_family(x, &tiers[i].m);
-		write_cells(x, t, NULL, tiers[i].get);
-	}
+	for (int i = 0; i < CELL_FAMILIES; i++)
+		write_family(x, t, &cell_families[i]);
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		write_nodes(x, t, &nodes[i].m, nodes[i].get);
 	lost(x, t);

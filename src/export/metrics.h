@@ -54,6 +54,26 @@ void health_put(struct kp_buf *b, enum health which, const char *node,
 /* Writes the metrics of such lines; returns how many lines it had to skip. */
 size_t health_write(struct prom *x, const char *text, size_t n);
 
+/* A figure of a cell; negative: it is not seen, and there is no such series. */
+typedef double figure_fn(const struct total *c);
+
+/* How requests ended; of a family with the label "outcome". */
+#define REQUEST_OUTCOMES 5
+extern const struct cell_figure {
+	const char *name;
+	figure_fn *get;
+} request_outcomes[REQUEST_OUTCOMES];
+
+/* What cells have: for scrapers, and for OTLP. */
+#define CELL_FAMILIES 11
+extern const struct cell_family {
+	struct metric m;
+	figure_fn *get;		/* NULL: a histogram, or by outcome */
+	const char *otlp, *unit;	/* NULL: not of OTLP */
+	const char *help;	/* of OTLP; NULL: that of m */
+} cell_families[CELL_FAMILIES];
+bool metric_has_label(const struct metric *m, const char *name);
+
 /* Losses have a metric for each unit, since units do not add up. */
 #define LOST_UNITS 9
 extern const struct lost_unit {

@@ -378,70 +378,35 @@ put_hist(struct metering *m, const struct total *c)
 	end(&m->j, 3);
 }
 
-/* A histogram for each identity of requests, or for each tier of calls. */
 static void
-put_durations(struct metering *m, const char *name, const char *help,
-    bool by_tier)
+put_family(struct metering *m, const struct cell_family *f)
 {
+	bool hist = f->m.type == METRIC_HISTOGRAM;
 	struct totals_cell at = { NULL };
+	double v;
 
-	begin_metric(m, name, "s", help, "exponentialHistogram");
-	while (totals_next(m->t, m->node, by_tier, !by_tier, &at)) {
-		begin_point(m, at.tier, at.identity, NULL, NULL);
-		put_hist(m, at.c);
-	}
-	end_metric(m);
-}
-
-static void
-put_outcomes(struct metering *m, const char *identity, const struct total *c)
-{
-	const struct {
-		const char *name;
-		uint64_t n;
-		bool seen;
-	} v[] = {
-		{ "returned", total_returned(c), total_sees_all(c) },
-		{ "raised", c->raised, total_sees_all(c) },
-		{ "unfinished", c->unfinished, true },
-		{ "ambiguous", c->ambiguous, true },
-		{ "unknown", c->unknown, true },
-	};
-
-	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
-		if (v[i].n == 0 && !v[i].seen)
-			continue;
-		begin_point(m, NULL, identity, "kprof.outcome", v[i].name);
-		put_uint(&m->j, "asInt", v[i].n);
-		json_end(&m->j);
-	}
-}
-
-static void
-put_requests(struct metering *m)
-{
-	struct totals_cell at = { NULL };
-
-	begin_metric(m, "kprof.requests", "{request}",
-	    "Requests, by how they ended: where some are sampled out, "
-	    "estimates of all.", "sum");
-	while (totals_next(m->t, m->node, false, true, &at))
-		put_outcomes(m, at.identity, at.c);
-	end_metric(m);
-}
-
-static void
-put_tier_times(struct metering *m, const char *name, const char *help,
-    bool self)
-{
-	struct totals_cell at = { NULL };
-
-	begin_metric(m, name, "s", help, "sum");
-	while (totals_next(m->t, m->node, true, true, &at)) {
-		begin_point(m, at.tier, at.identity, NULL, NULL);
-		json_double(&m->j, "asDouble",
-		    SECONDS(self ? at.c->self : at.c->busy));
-		json_end(&m->j);
+	begin_metric(m, f->otlp, f->unit, f->help != NULL ? f->help : f->m.help,
+	    hist ? "exponentialHistogram" : "sum");
+	while (totals_next(m->t, m->node, metric_has_label(&f->m, "tier"),
+	    metric_has_label(&f->m, "identity"), &at)) {
+		if (hist) {
+			begin_point(m, at.tier, at.identity, NULL, NULL);
+			put_hist(m, at.c);
+		} else if (f->get != NULL) {
+			begin_point(m, at.tier, at.identity, NULL, NULL);
+			json_double(&m->j, "asDouble", f->get(at.c));
+			json_end(&m->j);
+		}
+		for (int i = 0; !hist && f->get == NULL &&
+		     i < REQUEST_OUTCOMES; i++) {
+			v = request_outcomes[i].get(at.c);
+			if (v < 0)
+				continue;
+			begin_point(m, at.tier, at.identity, "kprof.outcome",
+			    request_outcomes[i].name);
+			put_uint(&m->j, "asInt", (uint64_t)v);
+			json_end(&m->j);
+		}
 	}
 	end_metric(m);
 }
@@ -476,16 +441,12 @@ otlp_metrics(struct kp_buf *b, const struct totals *t, size_t node)
 	json_array(&m.j, "resourceMetrics");
 	begin_resource(&m.j, totals_name(t, TOTALS_NODE, node),
 	    "scopeMetrics", "metrics");
-	put_durations(&m, "kprof.request.duration", "How long requests took.",
-	    false);
-	put_durations(&m, "kprof.call.duration",
-	    "How long calls of a tier's functions took, within requests.", true);
-	put_requests(&m);
-	put_tier_times(&m, "kprof.tier.busy",
-	    "Time of requests in which a tier was at work for them.", false);
-	put_tier_times(&m, "kprof.tier.self",
-	    "Time of a tier's calls without the calls they waited for.",
-	    true);
+	/* histograms first */
+	for (int hist = 1; hist >= 0; hist--)
+		for (int i = 0; i < CELL_FAMILIES; i++)
+			if (cell_families[i].otlp != NULL && hist ==
+			    (cell_families[i].m.type == METRIC_HISTOGRAM))
+				put_family(&m, &cell_families[i]);
 	put_lost(&m);
 	end(&m.j, RESOURCE_LEVELS + 2);
 	return m.points;
