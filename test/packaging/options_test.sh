@@ -34,10 +34,10 @@ commands() {
 	"$kprof" -h | sed -n 's/^  \([a-z][a-z-]*\).*/\1/p'
 }
 
-# Options that have a description, from a page's source.
+# Options that have a description, from a page's source; one that has two is there twice.
 described() {
 	grep '^\.It Fl' "$1" | grep -oE 'Fl [a-z-]+|, [a-z-]+' |
-	    sed 's/^[^ ]* /-/' | words
+	    sed 's/^[^ ]* /-/' | sort
 }
 
 for page in kprof.1 kprofd.8 tiers.conf.5; do
