@@ -1,4 +1,4 @@
-# ---- fuzzing: test/fuzz/fuzz_NAME.c with seeds in test/fuzz/corpus/NAME/
+# ---- fuzzing: test/fuzz/fuzz_NAME.c with seeds in test/fuzz/corpus/NAME/, and of unit tests
 #
 # Replaying needs only the compiler; fuzzing needs clang with libFuzzer.  What
 # a fuzzer finds goes below build/fuzz/; move a finding worth keeping into the
@@ -52,9 +52,30 @@ $(FUZZ_B)/fuzz_%: test/fuzz/fuzz_%.c $(FUZZ_LIB) test/fuzz/fuzz.h
 	    -Iinclude -Isrc -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' \
 	    -o $@ $(filter-out %.h,$^) $(LDLIBS)
 
+# More seeds: what unit tests hand to config, the requests engine and others, written by
+# test/support/seeds.c, which is linked in front of these.
+SEEDS  := $(B)/seeds
+SEED_WRAPS := kp_call_names_new \
+    $(shell sed -n 's/^WRAP.[^,]*, \([a-z_]*\),.*/\1/p' test/support/seeds.c)
+SEEDED := $(addprefix $(SEEDS)/bin/,config config_hints spec plan nodes tls_optfile request calls)
+
+$(SEEDED): $(SEEDS)/bin/%: $(B)/obj/test/unit/test_%.o $(call obj,test/support/seeds.c) $(LIBS)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o,$^) $(LIBS) -lcmocka \
+	    $(call wrapped,$(SEED_WRAPS)) $(LDLIBS)
+
+$(SEEDS)/made: $(SEEDED) $(wildcard test/unit/cases/*.txt test/unit/cases/*/*.txt)
+	$(call say,GEN,$(SEEDS))
+	$(Q)rm -rf $(SEEDS)/corpus && mkdir $(SEEDS)/corpus
+	$(Q)for t in $(SEEDED); do \
+	    KP_SEEDS=$(SEEDS)/corpus $$t > $(SEEDS)/log 2>&1 || { cat $(SEEDS)/log; exit 1; }; done
+	@touch $@
+
 .PHONY: replay fuzz-replay fuzz-clang fuzz-short fuzz
-replay: $(addprefix $(B)/replay/,$(FUZZ))
-	@for t in $(FUZZ); do $(B)/replay/$$t test/fuzz/corpus/$$t || exit 1; done
+replay: $(addprefix $(B)/replay/,$(FUZZ)) $(SEEDS)/made
+	@for t in $(FUZZ); do $(B)/replay/$$t test/fuzz/corpus/$$t \
+	    $$(ls -d $(SEEDS)/corpus/$$t 2>/dev/null) || exit 1; done
 
 fuzz-replay:
 	@$(MAKE) --no-print-directory SAN=1 replay
@@ -62,9 +83,10 @@ fuzz-replay:
 fuzz-clang:
 	@command -v $(FUZZ_CC) >/dev/null || sh test/support/setup.sh build clang libclang-rt-dev
 
-fuzz-short: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ))
+fuzz-short fuzz: export KP_SEEDS := $(SEEDS)/corpus
+fuzz-short: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ)) $(SEEDS)/made
 	sh test/fuzz/run.sh $(FUZZ_B) -max_total_time=$(FUZZ_SECS) $(FUZZ)
 
-fuzz: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ))
+fuzz: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ)) $(SEEDS)/made
 	sh test/fuzz/run.sh $(FUZZ_B) -runs=$(FUZZ_RUNS) $(FUZZ)
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh DIR LIMIT NAME... - runs the fuzzers DIR/fuzz_NAME, each up to the
 # limit (an option of libFuzzer's, -runs=N say), from what it has found before
-# (DIR/corpus/NAME) and its seeds.  Says of each what it ran; the first finding
+# (DIR/corpus/NAME) and its seeds, those of unit tests ($KP_SEEDS/NAME) with them.  Says of each what it ran; the first finding
 # ends it, whose input is left in DIR/NAME-*.
 set -u
 dir=$1
@@ -33,13 +33,15 @@ for t; do
 	mkdir -p "$dir/corpus/$t"
 	dict=$src/$t.dict
 	[ -f "$dict" ] || dict=
+	seeds=$KP_SEEDS/$t
+	[ -d "$seeds" ] || seeds=
 	# -entropic: what it would be worth is less than what it costs.
 	# -timeout: of the clock, which goes on while others have the processor.
 	"$dir/fuzz_$t" -timeout=60 -rss_limit_mb=1024 -print_final_stats=1 \
 	    -entropic=0 -reload=0 -max_len="$(max_len "$t")" \
 	    ${dict:+"-dict=$dict"} "$limit" \
 	    -artifact_prefix="$dir/$t-" \
-	    "$dir/corpus/$t" "$src/corpus/$t" >"$log" 2>&1 || {
+	    "$dir/corpus/$t" "$src/corpus/$t" ${seeds:+"$seeds"} >"$log" 2>&1 || {
 		tail -n 20 "$log"
 		echo "fuzz_$t: a finding, see $log and $dir/$t-*"
 		exit 1
