@@ -59,6 +59,11 @@ register_test(struct CMUnitTest t, int line)
 	name(void **state __attribute__((unused)))
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
+/* What runs before or after tests: returns 0 when it went well. */
+#define FIXTURE(name)                                                \
+	static int                                                   \
+	name(void **state __attribute__((unused)))
+
 /* The first two are of each test that has none of its own, the others of the file. */
 static inline int
 tests_run(const char *name, CMFixtureFunction setup, CMFixtureFunction teardown,

@@ -14,4 +14,16 @@ pick(uint32_t n)
 	return (uint32_t)((uint64_t)(seed >> 8) * n >> 24);
 }
 
+/* The same of 64 bits, which begins anew with each program. */
+static inline uint64_t
+rnd(uint64_t below)
+{
+	static uint64_t x = 88172645463325252u;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return x % below;
+}
+
 #endif

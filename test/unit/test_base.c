@@ -327,7 +327,7 @@ TEST(secret_says_who_reads_it)
 	    "(chmod 600 it, or copy it with install -m 600 and name the copy "
 	    "with -cookie-file)", path);
 	assert_string_equal(said_of(path, 0644, getegid()), text);
-	assert_non_null(strstr(said_of(path, 0660, getegid()), "its group, which"));
+	assert_has(said_of(path, 0660, getegid()), "its group, which");
 	unlink(path);
 	rmdir(dir);
 }
@@ -340,10 +340,9 @@ TEST(secret_knows_credentials)
 	if (geteuid() != 0)
 		skip();
 	make_secret(dir, path);
-	assert_non_null(strstr(said_of(path, 0440, SECRET_GROUP),
-	    "none of this process's"));
-	assert_non_null(strstr(said_of(path, 0440, SECRET_GROUP),
-	    "set CREDENTIALS_DIRECTORY to its directory"));
+	assert_has(said_of(path, 0440, SECRET_GROUP), "none of this process's");
+	assert_has(said_of(path, 0440, SECRET_GROUP),
+	    "set CREDENTIALS_DIRECTORY to its directory");
 	setenv("CREDENTIALS_DIRECTORY", dir, 1);
 	assert_null(said_of(path, 0440, SECRET_GROUP));
 	assert_non_null(said_of(path, 0444, SECRET_GROUP));
@@ -396,7 +395,7 @@ TEST(secret_of_a_pod)
 		assert_non_null(said_of(path, 0440, shadow->gr_gid));
 	/* Owned by somebody else, whose file it is. */
 	assert_int_equal(chown(path, 65534, getegid()), 0);
-	assert_non_null(strstr(said_of(path, 0440, getegid()), "who owns it"));
+	assert_has(said_of(path, 0440, getegid()), "who owns it");
 	unlink(path);
 	rmdir(dir);
 }

@@ -11,20 +11,16 @@
 static struct calls_feed feed;
 static struct kp_calls_sum *sum;
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	feed.names = kp_call_names_new();
 	feed.n = 0;
 	sum = NULL;
 	return feed.names == NULL;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_calls_sum_free(sum);
 	kp_call_names_free(feed.names);
 	return 0;

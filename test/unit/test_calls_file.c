@@ -10,20 +10,16 @@
 static struct calls_feed feed;
 static struct kp_buf file;
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	feed.names = kp_call_names_new();
 	feed.n = 0;
 	kp_buf_init(&file, 1 << 20);
 	return feed.names == NULL;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_call_names_free(feed.names);
 	kp_buf_free(&file);
 	return 0;
@@ -447,7 +443,7 @@ TEST(test_args)
 		if (text != NULL)
 			assert_string_equal(text, all[i].text);
 	}
-	assert_non_null(strstr(described("11q"), "c@d"));
+	assert_has(described("11q"), "c@d");
 }
 
 TESTS(setup, teardown)

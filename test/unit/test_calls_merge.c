@@ -24,13 +24,11 @@ span(const char *s)
 	return (struct kp_span){ (const uint8_t *)s, (uint32_t)strlen(s) };
 }
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
 	uint32_t node;
 	bool added;
 
-	(void)state;
 	names = kp_call_names_new();
 	read = kp_call_names_new();
 	kp_buf_init(&file, 1 << 20);
@@ -48,10 +46,8 @@ setup(void **state)
 	return names == NULL || read == NULL || a == b;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_calls_merge_free(&merge);
 	kp_call_names_free(names);
 	kp_call_names_free(read);

@@ -22,12 +22,10 @@ on_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
 }
 
 /* a calls b, which waits, and spawns; c runs in another process. */
-static int
-setup(void **state)
+FIXTURE(setup)
 {
 	struct kp_calls_opts o = { .paths = true, .slice = on_slice };
 
-	(void)state;
 	feed.names = kp_call_names_new();
 	feed.n = 0;
 	nslices = 0;
@@ -47,10 +45,8 @@ setup(void **state)
 	return sum == NULL;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_calls_sum_free(sum);
 	kp_call_names_free(feed.names);
 	kp_buf_free(&out);

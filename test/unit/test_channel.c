@@ -19,10 +19,8 @@ static struct tls_dir dir;
 static struct tls_opts opts;
 static const struct node_place place = { .node = "app@vm" };
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	tls_dir_make(&dir);
 	tls_cert_make(&dir, "ca", &(struct tls_cert){ .ca = true });
 	tls_cert_make(&dir, "node", &(struct tls_cert){ .by = "ca",
@@ -34,10 +32,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	tls_dir_free(&dir);
 	return 0;
 }

@@ -21,10 +21,8 @@ static const struct kp_conf later_conf = { .tiers = later, .ntiers = 2 };
 static struct kp_buf buf;
 static uint64_t seed;
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	setenv("TZ", "UTC", 1);
 	tzset();
 	seed = 1;
@@ -32,10 +30,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_buf_free(&buf);
 	return 0;
 }
@@ -198,9 +194,9 @@ TEST(test_table)
 	    "losses:\n"
 	    "           2 requests  without a time: no end was seen within "
 	    "60 s (expired)\n");
-	assert_non_null(strstr(table(v, 0, true),
-	    "\n              - calls -  ------- mean -------"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\nwhole request  "));
+	assert_has(table(v, 0, true),
+	    "\n              - calls -  ------- mean -------");
+	assert_has(kp_buf_cstr(&buf), "\nwhole request  ");
 	free_all(v);
 }
 
@@ -221,8 +217,7 @@ TEST(test_widths)
 				fail_msg("%u: %s", width, line);
 			/* one "then" for each "now" in a line of heads */
 			if (strstr(line, " now  ") != NULL)
-				assert_non_null(strstr(strstr(line, " now  "),
-				    " then"));
+				assert_has(strstr(line, " now  "), " then");
 		}
 	}
 	free_all(v);
@@ -247,19 +242,18 @@ TEST(test_rates)
 	f = compare_rate(v, &v->rows[1]);
 	assert_true(fabs(compare_change(&f)) < 1e-9);
 	assert_true(fabs(f.now - 200 / 1800.0) < 1e-9);
-	assert_non_null(strstr(table(v, 0, false),
+	assert_has(table(v, 0, false),
 	    "\nrequests: their change is by the second; 30m were measured "
-	    "now, 1h then\n"));
-	assert_null(strstr(kp_buf_cstr(&buf), "in common"));
+	    "now, 1h then\n");
+	assert_lacks(kp_buf_cstr(&buf), "in common");
 	free_all(v);
 	now = new_window(30, 60);
 	add_many(now, "create", 200, MS, MS);
 	then = new_window(0, 60);
 	add_many(then, "create", 200, MS, MS);
 	v = compare_of(now, &conf, then);
-	assert_non_null(strstr(table(v, 0, false),
-	    "\nboth ranges have windows in common"));
-	assert_null(strstr(kp_buf_cstr(&buf), "by the second"));
+	assert_has(table(v, 0, false), "\nboth ranges have windows in common");
+	assert_lacks(kp_buf_cstr(&buf), "by the second");
 	free_all(v);
 }
 
@@ -284,9 +278,9 @@ TEST(test_tiers)
 	assert_false(f.uncertain);
 	f = figure(v, 1, 2);
 	assert_true(f.then < 0 && isnan(compare_change(&f)));
-	assert_non_null(strstr(table(v, 0, false),
+	assert_has(table(v, 0, false),
 	    "2.0 ms  1.0 ms  +100 %  3.0 ms     -     new    -  2.0 ms"
-	    "    gone\n"));
+	    "    gone\n");
 	free_all(v);
 }
 
@@ -515,19 +509,16 @@ TEST(test_sampled)
 	now->entry_calls = 3300;
 	now->sampled = then->sampled = then->entry_calls = 300;
 	v = compare_of(now, &conf, then);
-	assert_non_null(strstr(table(v, 0, true),
-	    "\nall requests   3 300   300  +1 000 %  11 ms  "));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\ncreate        ~3 000   300    +900 %  11 ms  "));
+	assert_has(table(v, 0, true),
+	    "\nall requests   3 300   300  +1 000 %  11 ms  ");
+	assert_has(kp_buf_cstr(&buf),
+	    "\ncreate        ~3 000   300    +900 %  11 ms  ");
 	/* as in the percentiles below */
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\nwhole request     now  "
-	    "then    now   then  change"));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\nall requests    3 300   300  11 ms  "));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\ncreate         ~3 000   300  11 ms  "));
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\nall requests  ~3 000   300  1.0 ms  "));
+	assert_has(kp_buf_cstr(&buf), "\nwhole request     now  "
+	    "then    now   then  change");
+	assert_has(kp_buf_cstr(&buf), "\nall requests    3 300   300  11 ms  ");
+	assert_has(kp_buf_cstr(&buf), "\ncreate         ~3 000   300  11 ms  ");
+	assert_has(kp_buf_cstr(&buf), "\nall requests  ~3 000   300  1.0 ms  ");
 	kp_buf_reset(&buf);
 	compare_json(&buf, v, REPORT_BUSY);
 	assert_string_equal(json_at("$.changes[0].requests.now"), "3300");
@@ -537,8 +528,8 @@ TEST(test_sampled)
 	assert_string_equal(json_at("$.changes[1].requests.then_known"), "1");
 	kp_buf_reset(&buf);
 	compare_csv(&buf, v, REPORT_BUSY);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\ncreate,both,_total,"
-	    "requests_per_s,0.8333333333,0.08333333333,900,0,0,1,0\n"));
+	assert_has(kp_buf_cstr(&buf), "\ncreate,both,_total,"
+	    "requests_per_s,0.8333333333,0.08333333333,900,0,0,1,0\n");
 	free_all(v);
 }
 
@@ -575,16 +566,15 @@ TEST(test_less_tracing)
 	v = compare_of(now, &conf, then);
 	assert_true(report_less_tracing((struct report *)v->now));
 	assert_true(report_less_tracing((struct report *)v->then));
-	assert_non_null(strstr(table(v, 0, true), "\ncreate        300   300  "
+	assert_has(table(v, 0, true), "\ncreate        300   300  "
 	    "   0 %  ~80 ms  ~55 ms   +45 %  ~70 ms  ~45 ms   +56 %  ~15 ms  "
-	    "~15 ms     0 %\n"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "300  ~80 ms  ~55 ms   +45 %"
-	    "  "));
+	    "~15 ms     0 %\n");
+	assert_has(kp_buf_cstr(&buf), "300  ~80 ms  ~55 ms   +45 %  ");
 	kp_buf_reset(&buf);
 	compare_csv(&buf, v, REPORT_BUSY);
-	assert_non_null(strstr(kp_buf_cstr(&buf), ",less_tracing\n"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\ncreate,both,http,"
-	    "busy_per_request_ms,70,45,55.55555556,0,,,1\n"));
+	assert_has(kp_buf_cstr(&buf), ",less_tracing\n");
+	assert_has(kp_buf_cstr(&buf), "\ncreate,both,http,"
+	    "busy_per_request_ms,70,45,55.55555556,0,,,1\n");
 	free_all(v);
 }
 

@@ -76,7 +76,7 @@ TEST(test_functions_as_in_code)
 		assert_int_equal(kp_conf_parse(&c, text, strlen(text), &d),
 		    KP_EFORMAT);
 		assert_int_equal(d.n, 1);
-		assert_non_null(strstr(d.v[0].text, what));
+		assert_has(d.v[0].text, what);
 		assert_string_equal(strstr(d.v[0].text, ", expected "), what);
 		kp_diags_free(&d);
 	}

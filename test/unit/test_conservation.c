@@ -275,12 +275,10 @@ TEST(lossy)
 }
 
 /* KP_SEED=n repeats a run. */
-static int
-pick_seed(void **state)
+FIXTURE(pick_seed)
 {
 	const char *s = getenv("KP_SEED");
 
-	(void)state;
 	seed = s != NULL ? strtoull(s, NULL, 10) : 1;
 	return 0;
 }

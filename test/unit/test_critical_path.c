@@ -11,10 +11,8 @@ static struct kp_critical_path *way;
 static struct kp_critical_path_step *steps;
 static uint32_t nsteps;
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	feed.names = kp_call_names_new();
 	feed.n = 0;
 	way = kp_critical_path_new();
@@ -22,10 +20,8 @@ setup(void **state)
 	return feed.names == NULL || way == NULL;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	free(steps);
 	kp_critical_path_free(way);
 	kp_call_names_free(feed.names);

@@ -57,7 +57,7 @@ TEST(test_bad_targets)
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		assert_int_equal(node_place_find(&p, v[i], &nothing, why,
 		    sizeof(why)), KP_EFORMAT);
-		assert_non_null(strstr(why, "bad node name '"));
+		assert_has(why, "bad node name '");
 	}
 }
 
@@ -201,16 +201,15 @@ TEST(test_dial)
 	close(l);
 	assert_int_equal(dial(&p, kp_mono_now() + 60 * KP_NS_PER_S,
 	    60 * KP_NS_PER_S, &fd, why, sizeof(why)), KP_EIO);
-	assert_non_null(strstr(why, "cannot connect to 'app@pod': 127.0.0.1 port"));
-	assert_non_null(strstr(why, "(is that the node's port?)"));
+	assert_has(why, "cannot connect to 'app@pod': 127.0.0.1 port");
+	assert_has(why, "(is that the node's port?)");
 	r.resolve.n = 0;
 	r.dist_port = port;
 	r.port_env = true;
 	p = place("app@127.0.0.1", &r);
 	assert_int_equal(dial(&p, kp_mono_now() + 60 * KP_NS_PER_S,
 	    60 * KP_NS_PER_S, &fd, why, sizeof(why)), KP_EIO);
-	assert_non_null(strstr(why, "(ERL_DIST_PORT says so: is that the node's "
-	    "port?)"));
+	assert_has(why, "(ERL_DIST_PORT says so: is that the node's port?)");
 }
 
 TESTS(NULL, NULL)

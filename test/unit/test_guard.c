@@ -239,8 +239,8 @@ TEST(cost_of_calls)
 	assert_int_equal(kp_cost_total(&c), 600 * KP_COST_EVENT +
 	    400 * KP_COST_NATIVE + 50000 * KP_COST_CALL +
 	    7000 * KP_COST_SWITCH + 30 * KP_COST_SAMPLED + 1000);
-	assert_non_null(strstr(kp_cost_text(&c, KP_NS_PER_S, text, sizeof(text)),
-	    "% of a scheduler (agent 0.00, events of sampled requests "));
+	assert_has(kp_cost_text(&c, KP_NS_PER_S, text, sizeof(text)),
+	    "% of a scheduler (agent 0.00, events of sampled requests ");
 }
 
 /*
@@ -388,8 +388,8 @@ TEST(test_words)
 	    "hot function in a tier: see kprofd -check");
 	assert_string_equal(kp_trip_agent_usual(&full, 200000, 20000), "");
 	assert_string_equal(kp_trip_agent_usual(&full, 500, 1), "");
-	assert_non_null(strstr(kp_trip_agent_usual(&held, 200000, 900),
-	    "processors are all busy"));
+	assert_has(kp_trip_agent_usual(&held, 200000, 900),
+	    "processors are all busy");
 	assert_true(kp_trip_agent_text(&busy, &l, reason, sizeof(reason)));
 	p.reason = reason;
 	p.usual = kp_trip_agent_usual(&busy, 200000, 900);

@@ -79,17 +79,17 @@ TEST(test_counts)
 	assert_false(refuses(64 * MIB));
 	counts(20000, 19700, 262144, 100);
 	assert_true(refuses(64 * MIB));
-	assert_non_null(strstr(why, "'a@h' has 300 of its 20 000 atoms left, and "
-	    "2 000 are needed"));
+	assert_has(why, "'a@h' has 300 of its 20 000 atoms left, and "
+	    "2 000 are needed");
 	counts(20000, 17999, 262144, 100);
 	assert_false(refuses(64 * MIB));
 	counts(1048576, 20000, 1024, 1022);
 	assert_true(refuses(64 * MIB));
-	assert_non_null(strstr(why, "has 2 of its 1 024 processes left"));
+	assert_has(why, "has 2 of its 1 024 processes left");
 	/* as processes end, the count can be over the limit */
 	counts(1048576, 20000, 1024, 1030);
 	assert_true(refuses(64 * MIB));
-	assert_non_null(strstr(why, "has 0 of its 1 024 processes left"));
+	assert_has(why, "has 0 of its 1 024 processes left");
 }
 
 /* A node that does not answer as others do is attached to as ever. */
@@ -136,8 +136,8 @@ TEST(test_memory)
 	assert_int_equal(h.memory_left, 100 * MIB);
 	assert_false(refuses(64 * MIB));
 	assert_true(refuses(128 * MIB));
-	assert_non_null(strstr(why, "'a@h' has 100 MiB left of the 200 MiB that "
-	    "its control group may have, and a profile may take 160 MiB"));
+	assert_has(why, "'a@h' has 100 MiB left of the 200 MiB that "
+	    "its control group may have, and a profile may take 160 MiB");
 	groups("0::/system.slice/shop.service\n");
 	files(outer, 9);
 	assert_fields(h, IS(memory_left, 10 * MIB) IS(memory_limit, 100 * MIB));
@@ -220,7 +220,7 @@ TEST(test_full)
 	kp_etf_atom(&b, "system_limit");
 	kp_term_begin_raw(&r, b.p, b.len);
 	assert_true(headroom_is_full(&r, "a@h", why, sizeof(why)));
-	assert_non_null(strstr(why, "limit of processes"));
+	assert_has(why, "limit of processes");
 	kp_buf_reset(&b);
 	kp_etf_atom(&b, "undefined");
 	kp_term_begin_raw(&r, b.p, b.len);

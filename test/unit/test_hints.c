@@ -138,7 +138,7 @@ TEST(other)
 		{ "_total", "_other", 340, 0 }, { "web", "_total", 340, 0 } };
 	char *s = HINTS(conf_text, counts, 340, NULL);
 
-	assert_non_null(strstr(s, "clauses 3 (line 6), 4 (line 7) of"));
+	assert_has(s, "clauses 3 (line 6), 4 (line 7) of");
 	free(s);
 }
 
@@ -150,8 +150,8 @@ TEST(unnamed)
 		{ "db", "_total", 9, 0 }, { "rare", "_total", 9, 0 } };
 	char *s = HINTS(conf_text, counts, 340, NULL);
 
-	assert_non_null(strstr(s, "clauses 1 (line 4), 2 (line 5), 3 (line 6), "
-	    "4 (line 7), 5 (line 8) of"));
+	assert_has(s, "clauses 1 (line 4), 2 (line 5), 3 (line 6), "
+	    "4 (line 7), 5 (line 8) of");
 	free(s);
 }
 
@@ -236,7 +236,7 @@ TEST(beside_the_report)
 	sqlite3_auto_extension((void (*)(void))watch);
 	s = report_of(path, &range, true);
 	sqlite3_cancel_auto_extension((void (*)(void))watch);
-	assert_non_null(strstr(s, "\"hints\":[\"identity clauses "));
+	assert_has(s, "\"hints\":[\"identity clauses ");
 	assert_int_equal(sums, 1);
 	free(s);
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
@@ -244,8 +244,8 @@ TEST(beside_the_report)
 	    SQLITE_OK);
 	sqlite3_close(db);
 	s = report_of(path, &range, true);
-	assert_non_null(strstr(s, "\"requests\":340,"));
-	assert_non_null(strstr(s, "\"hints\":null}"));
+	assert_has(s, "\"requests\":340,");
+	assert_has(s, "\"hints\":null}");
 	free(s);
 	unlink(path);
 }
@@ -263,23 +263,23 @@ TEST(endless)
 		.kind = "probe", .text = "native" };
 	char *s = HINTS(loop, none, 30, NULL);
 
-	assert_non_null(strstr(s, "of 30 requests that began none was seen to "
+	assert_has(s, "of 30 requests that began none was seen to "
 	    "end: where exceptions end them, put the entry in an exact tier, "
 	    "or use -probe native; of a server's loop, name a function as the "
-	    "entry that it calls for each request\n"));
+	    "entry that it calls for each request\n");
 	free(s);
 	/* The native probe, which sees exceptions, is there already. */
 	s = HINTS(loop, none, 30, &h);
-	assert_null(strstr(s, "or use -probe native"));
+	assert_lacks(s, "or use -probe native");
 	free(s);
 	snprintf(h.text, sizeof(h.text), "native: its library was sent, since why");
 	s = HINTS(loop, none, 30, &h);
-	assert_non_null(strstr(s, "none was seen to end: of a server's loop, "
-	    "name a function as the entry that it calls for each request\n"));
+	assert_has(s, "none was seen to end: of a server's loop, "
+	    "name a function as the entry that it calls for each request\n");
 	free(s);
 	s = HINTS(finish, none, 30, NULL);
-	assert_non_null(strstr(s, "none was seen to end: is web:reply/2, which "
-	    "finish names, what ends one?\n"));
+	assert_has(s, "none was seen to end: is web:reply/2, which "
+	    "finish names, what ends one?\n");
 	free(s);
 	s = HINTS(loop, one, 30, NULL);
 	assert_string_equal(s, "");
@@ -317,8 +317,8 @@ TEST(sampling)
 	weight = 1;
 	assert_true(strncmp(s, "sampling changed once in this time: from 20", 43)
 	    == 0);
-	assert_non_null(strstr(s, " on now 1 request in 4 is sampled, to keep to "
-	    "the budget; profiling costs 6 %"));
+	assert_has(s, " on now 1 request in 4 is sampled, to keep to "
+	    "the budget; profiling costs 6 %");
 	free(s);
 }
 

@@ -85,14 +85,12 @@ on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa,
 	bufferevent_enable(peer, EV_READ | EV_WRITE);
 }
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof(sin);
 
-	(void)state;
 	signal(SIGPIPE, SIG_IGN);
 	kp_buf_init(&body, 1024);
 	kp_buf_str(&body, "{\"a\":1}");
@@ -107,10 +105,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	if (peer != NULL)
 		bufferevent_free(peer);
 	peer = NULL;
@@ -176,10 +172,10 @@ TEST(request_as_sent)
 	exchange(OK_HEAD "Content-Length: 2\r\n\r\n{}", 41, false);
 	assert_int_equal(last.status, 200);
 	assert_string_equal(text, "{}");
-	assert_non_null(strstr(got, "POST /base/v1/traces HTTP/1.1\r\n"));
-	assert_non_null(strstr(got, "\r\nContent-Type: application/json\r\n"));
-	assert_non_null(strstr(got, "\r\nContent-Length: 7\r\n"));
-	assert_non_null(strstr(got, "\r\n\r\n{\"a\":1}"));
+	assert_has(got, "POST /base/v1/traces HTTP/1.1\r\n");
+	assert_has(got, "\r\nContent-Type: application/json\r\n");
+	assert_has(got, "\r\nContent-Length: 7\r\n");
+	assert_has(got, "\r\n\r\n{\"a\":1}");
 }
 
 /* A head that is whole is the answer, whatever comes behind it. */
@@ -353,7 +349,7 @@ TEST(names)
 
 	send_one(p);
 	assert_int_equal(last.status, 0);
-	assert_non_null(strstr(text, "unknown.invalid"));
+	assert_has(text, "unknown.invalid");
 	http_post_free(p);
 	p = make("http://hangs.invalid", NULL);
 	began = kp_mono_now();
@@ -392,7 +388,7 @@ TEST(refused_option)
 	setenv("SSL_CERT_FILE", name, 1);
 	assert_int_equal(http_post_new(&p, "https://h", NULL, why,
 	    sizeof(why)), KP_EFORMAT);
-	assert_non_null(strstr(why, "libcurl refuses CURLOPT_CAINFO: "));
+	assert_has(why, "libcurl refuses CURLOPT_CAINFO: ");
 	http_post_free(make("http://h", NULL));
 	unsetenv("SSL_CERT_FILE");
 	free(name);
@@ -447,8 +443,8 @@ TEST(headers)
 	say = OK_HEAD "Content-Length: 0\r\n\r\n";
 	say_n = strlen(say);
 	send_one(p);
-	assert_non_null(strstr(got, "\r\nAuthorization: Bearer x y\r\n"));
-	assert_null(strstr(got, "\r\nB:"));
+	assert_has(got, "\r\nAuthorization: Bearer x y\r\n");
+	assert_lacks(got, "\r\nB:");
 	http_post_free(p);
 	unlink(path);
 	assert_int_equal(http_post_new(&p, url, path, why, sizeof(why)),

@@ -3,6 +3,7 @@
  * the tables underneath against naive ones.
  */
 #include "cases.h"
+#include "pick.h"
 #include "feed.h"
 #include "base/map.h"
 
@@ -22,19 +23,15 @@ static const char conf[] =
 static struct feed f;
 static struct kp_buf t;
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	feed_init(&f, conf, NULL);
 	kp_buf_init(&t, 1 << 20);
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	feed_free(&f);
 	kp_buf_free(&t);
 	return 0;
@@ -220,7 +217,7 @@ T(first_one_names)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	assert_non_null(strstr(kp_buf_cstr(&f.text), "#1 unknown 'first' 0-7"));
+	assert_has(kp_buf_cstr(&f.text), "#1 unknown 'first' 0-7");
 }
 
 T(too_many)
@@ -274,17 +271,6 @@ T(process_texts)
 /* ---- map.c ---- */
 
 enum { KEYS = 512 };
-
-static uint64_t
-rnd(uint64_t below)
-{
-	static uint64_t x = 88172645463325252u;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return x % below;
-}
 
 static void
 check_all(const struct map *m, const uint64_t *vals, uint64_t step)

@@ -13,12 +13,10 @@
 static char path[] = "/tmp/test_log.XXXXXX";
 static char text[1 << 20];
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
 	int fd;
 
-	(void)state;
 	strcpy(path + strlen(path) - 6, "XXXXXX");
 	fd = mkstemp(path);
 	if (fd < 0)
@@ -27,10 +25,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	log_close();
 	return unlink(path);
 }
@@ -173,8 +169,8 @@ TEST(test_reopen)
 	assert_string_equal(value("$.message"), "3");
 	assert_int_equal(rename(old, path), 0);
 	contents();
-	assert_non_null(strstr(text, "\"2\""));
-	assert_null(strstr(text, "\"3\""));
+	assert_has(text, "\"2\"");
+	assert_lacks(text, "\"3\"");
 }
 
 /* Of several lines, as they are: a JSON log takes its own lines only. */

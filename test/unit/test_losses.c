@@ -9,13 +9,11 @@
 
 static char page[64 << 10];
 
-static int
-read_page(void **state)
+FIXTURE(read_page)
 {
 	FILE *f = fopen(PAGE, "r");
 	size_t n;
 
-	(void)state;
 	if (f == NULL)
 		return -1;
 	n = fread(page, 1, sizeof(page) - 1, f);
@@ -101,13 +99,13 @@ TEST(test_lines)
 	    "the last 30 s (stale)\n");
 	kp_buf_reset(&b);
 	losses_text(&b, &l, 60);
-	assert_non_null(strstr(kp_buf_cstr(&b), "\n"
+	assert_has(kp_buf_cstr(&b), "\n"
 	    "          27 calls     not measured: they belong to no\n"
-	    "                       request of the last 30 s (stale)\n"));
+	    "                       request of the last 30 s (stale)\n");
 	kp_buf_reset(&b);
 	losses_text(&b, &l, 40);
-	assert_non_null(strstr(kp_buf_cstr(&b), "\n"
-	    "  1 request not traced: tracing was off\n    (unseen)\n"));
+	assert_has(kp_buf_cstr(&b), "\n"
+	    "  1 request not traced: tracing was off\n    (unseen)\n");
 	kp_buf_free(&b);
 }
 

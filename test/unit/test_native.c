@@ -13,8 +13,7 @@ struct fixture {
 	struct kp_batch b;
 };
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
@@ -27,8 +26,7 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
 	struct fixture *f = *state;
 

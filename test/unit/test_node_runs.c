@@ -61,10 +61,8 @@ feed_to(const struct node_run *p)
 	f.rs = p->now->rs;
 }
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	memset(told, 0, sizeof(told));
 	feed_init(&f, text, NULL);
 	kp_requests_free(f.rs);
@@ -77,10 +75,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	node_run_end(&runs[0]);
 	node_run_end(&runs[1]);
 	node_runs_free(a);

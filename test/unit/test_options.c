@@ -138,9 +138,9 @@ TEST(test_cookie)
 
 	for (size_t i = 0; i < LEN(given); i++) {
 		why = said(false, given[i], "SECRET");
-		assert_non_null(strstr(why, "-cookie-file FILE"));
-		assert_non_null(strstr(why, "$KPROFD_COOKIE_FILE"));
-		assert_null(strstr(why, "SECRET"));
+		assert_has(why, "-cookie-file FILE");
+		assert_has(why, "$KPROFD_COOKIE_FILE");
+		assert_lacks(why, "SECRET");
 	}
 }
 
@@ -366,7 +366,7 @@ TEST(test_kprofd)
 	assert_true(o->probe_send);
 	/* What is sent is ours, wherever theirs is. */
 	assert_string_equal(o->probe_library, "/theirs.so");
-	assert_non_null(strstr(o->library_path, "/kprof_probe.so"));
+	assert_has(o->library_path, "/kprof_probe.so");
 	assert_int_equal(options_parse(o, LEN(relay) - 1, relay), 2);
 	free(o);
 }

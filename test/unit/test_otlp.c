@@ -10,18 +10,14 @@
 
 static struct kp_buf out;
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	kp_buf_init(&out, 1u << 20);
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_buf_free(&out);
 	return 0;
 }

@@ -16,10 +16,8 @@ read_text(const char *name, char text[4096])
 	fclose(f);
 }
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	tls_dir_make(&dir);
 	tls_cert_make(&dir, "ca", &(struct tls_cert){ .ca = true });
 	tls_cert_make(&dir, "ours", &(struct tls_cert){ .by = "ca" });
@@ -28,10 +26,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	tls_dir_free(&dir);
 	return 0;
 }
@@ -105,14 +101,14 @@ TEST(test_authorities)
 	assert_int_equal(trusted(file("# a note\n", ca, ca)), 1);
 	/* those after one that cannot be read were left out without a word */
 	assert_int_equal(trusted(file(ca, broken(ca, false), ours)), -1);
-	assert_non_null(strstr(why, "certificate 2 in '"));
-	assert_non_null(strstr(why, "several.pem' cannot be read: "));
+	assert_has(why, "certificate 2 in '");
+	assert_has(why, "several.pem' cannot be read: ");
 	assert_int_equal(trusted(file(ca, ours, broken(ca, true))), -1);
-	assert_non_null(strstr(why, "certificate 3 in '"));
+	assert_has(why, "certificate 3 in '");
 	assert_int_equal(trusted(file(broken(ca, false), ca, "")), -1);
-	assert_non_null(strstr(why, "certificate 1 in '"));
+	assert_has(why, "certificate 1 in '");
 	assert_int_equal(trusted(file("no", "ne", "\n")), -1);
-	assert_non_null(strstr(why, "there is no certificate"));
+	assert_has(why, "there is no certificate");
 }
 
 TEST(test_chain)
@@ -122,9 +118,9 @@ TEST(test_chain)
 
 	assert_int_equal(used(file(ours, ca, "")), KP_OK);
 	assert_int_equal(used(file(ours, broken(ca, false), ca)), KP_ESTATE);
-	assert_non_null(strstr(why, "certificate 2 in '"));
+	assert_has(why, "certificate 2 in '");
 	assert_int_equal(used(file(broken(ours, true), "", "")), KP_ESTATE);
-	assert_non_null(strstr(why, "certificate 1 in '"));
+	assert_has(why, "certificate 1 in '");
 	for (unsigned i = 0; i < 17; i++)
 		n += (size_t)snprintf(many + n, sizeof(many) - n, "%s",
 		    i == 0 ? ours : ca);
@@ -132,8 +128,7 @@ TEST(test_chain)
 	snprintf(many + n, sizeof(many) - n, "%s", ca);
 	assert_int_equal(used(tls_write(&dir, "many.pem", many, 0644)),
 	    KP_ESTATE);
-	assert_non_null(strstr(why, "more than 16 certificates follow the "
-	    "first in '"));
+	assert_has(why, "more than 16 certificates follow the first in '");
 }
 
 TESTS_ONCE(setup, teardown)

@@ -14,10 +14,8 @@ static struct kp_plan plan, before;
 static struct kp_diags diags;
 static bool probe;	/* native */
 
-static int
-end(void **state)
+FIXTURE(end)
 {
-	(void)state;
 	kp_plan_free(&plan);
 	kp_plan_free(&before);
 	kp_diags_free(&diags);

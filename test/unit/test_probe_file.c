@@ -7,20 +7,16 @@
 
 static char path[] = "/tmp/kprofd-test-probe.XXXXXX";
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
 	int fd = mkstemp(path);
 
-	(void)state;
 	close(fd);
 	return fd < 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	return unlink(path);
 }
 
@@ -92,7 +88,7 @@ TEST(what_is_none_is_not_sent)
 
 	n = library(bytes, EM_386, "libc.so.6");
 	assert_false(reads(bytes, n, &kind, why, sizeof(why)));
-	assert_non_null(strstr(why, "not a library"));
+	assert_has(why, "not a library");
 	n = library(bytes, EM_X86_64, "libSystem");
 	assert_false(reads(bytes, n, &kind, why, sizeof(why)));
 	n = library(bytes, EM_X86_64, "libc.so.6");

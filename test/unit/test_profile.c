@@ -11,10 +11,8 @@ static struct kp_counts profile;
 static struct kp_call_names *names;
 static struct kp_buf term, out;
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	names = kp_call_names_new();
 	profile = (struct kp_counts){ .type = KP_COUNTS_TIME, .names = names };
 	kp_buf_init(&term, 1 << 20);
@@ -22,10 +20,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_counts_free(&profile);
 	kp_call_names_free(names);
 	kp_buf_free(&term);
@@ -353,8 +349,8 @@ TEST(test_sums)
 	}
 	kp_etf_nil(&term);
 	assert_int_equal(read_rows(), KP_OK);
-	assert_non_null(strstr(table(COUNTS_BY_VALUE, false, 1),
-	    "\nall       4 000  9 223 372 037 s "));
+	assert_has(table(COUNTS_BY_VALUE, false, 1),
+	    "\nall       4 000  9 223 372 037 s ");
 }
 
 /* The first cell of the first row. */
@@ -367,7 +363,7 @@ first(enum counts_sort sort, bool reverse, const char *want)
 	if (strncmp(row, want, strlen(want)) != 0)
 		fail_msg("order %d: '%s' is not first in: %s", (int)sort, want,
 		    row);
-	assert_non_null(strstr(row, "1 of 3 rows shown (see -n)"));
+	assert_has(row, "1 of 3 rows shown (see -n)");
 }
 
 TEST(test_order)
@@ -418,26 +414,26 @@ TEST(test_sections)
 	kp_etf_nil(&term);
 	kp_etf_nil(&term);
 	assert_int_equal(read_rows(), KP_OK);
-	assert_non_null(strstr(table(COUNTS_BY_VALUE, false, 0),
+	assert_has(table(COUNTS_BY_VALUE, false, 0),
 	    "<0.7.2>                2  100 us     50 us   50 %\n"
 	    "  m:a/1                1   60 us     60 us   30 %          60 %\n"
 	    "  m:b/1                1   40 us     40 us   20 %          40 %\n"
 	    "<0.8.2>                3  100 us     33 us   50 %\n"
 	    "  m:b/1                1   70 us     70 us   35 %          70 %\n"
-	    "  m:a/1                2   30 us     15 us   15 %          30 %\n"));
-	assert_non_null(strstr(table(COUNTS_BY_CALLS, false, 1),
+	    "  m:a/1                2   30 us     15 us   15 %          30 %\n");
+	assert_has(table(COUNTS_BY_CALLS, false, 1),
 	    "<0.8.2>                3  100 us     33 us   50 %\n"
 	    "  m:a/1                2   30 us     15 us   15 %          30 %\n"
-	    "---"));
+	    "---");
 	kp_buf_reset(&out);
 	counts_json(&out, &profile, &v);
-	assert_non_null(strstr(kp_buf_cstr(&out), "\"us\":70,\"per_call\":70,"
-	    "\"share\":0.35,\"process_share\":0.7},"));
-	assert_non_null(strstr(kp_buf_cstr(&out), "],\"sections\":["
+	assert_has(kp_buf_cstr(&out), "\"us\":70,\"per_call\":70,"
+	    "\"share\":0.35,\"process_share\":0.7},");
+	assert_has(kp_buf_cstr(&out), "],\"sections\":["
 	    "{\"process\":\"<0.7.2>\",\"name\":null,\"calls\":2,\"us\":100,"
 	    "\"per_call\":50,\"share\":0.5},"
 	    "{\"process\":\"<0.8.2>\",\"name\":null,\"calls\":3,\"us\":100,"
-	    "\"per_call\":33.3333,\"share\":0.5}]}\n"));
+	    "\"per_call\":33.3333,\"share\":0.5}]}\n");
 	kp_buf_reset(&out);
 	v.top = 1;
 	counts_csv(&out, &profile, &v);
@@ -450,10 +446,10 @@ TEST(test_memory)
 {
 	sample(false);
 	profile.type = KP_COUNTS_MEMORY;
-	assert_non_null(strstr(table(COUNTS_BY_VALUE, false, 1),
+	assert_has(table(COUNTS_BY_VALUE, false, 1),
 	    "FUNCTION        CALLS  WORDS  PER CALL      %\n"
 	    "---------------------------------------------\n"
-	    "db:'q\\x{1b}'/1      6    100      16.7   50 %\n"));
+	    "db:'q\\x{1b}'/1      6    100      16.7   50 %\n");
 }
 
 TEST(test_nothing)
@@ -482,10 +478,10 @@ TEST(test_instructions)
 	    "only those by apply or of a fun are counted\n");
 	kp_buf_reset(&out);
 	counts_json(&out, &profile, &v);
-	assert_non_null(strstr(kp_buf_cstr(&out),
+	assert_has(kp_buf_cstr(&out),
 	    "\"compiled_to_instructions\":["
 	    "{\"module\":\"maps\",\"function\":\"get\",\"arity\":2},"
-	    "{\"module\":\"maps\",\"function\":\"size\",\"arity\":1}],"));
+	    "{\"module\":\"maps\",\"function\":\"size\",\"arity\":1}],");
 }
 
 TEST(test_csv)
@@ -555,14 +551,14 @@ TEST(test_limit)
 
 	sample(false);
 	counts_table(&out, &profile, &v, 0);
-	assert_non_null(strstr(kp_buf_cstr(&out), "\nonly in requests that "
+	assert_has(kp_buf_cstr(&out), "\nonly in requests that "
 	    "web:a/1 or web:b\\x1b/2 begin, of type 'GET /a,b', while "
-	    "in a call of the tier 'db'\n"));
+	    "in a call of the tier 'db'\n");
 	kp_buf_reset(&out);
 	counts_json(&out, &profile, &v);
-	assert_non_null(strstr(kp_buf_cstr(&out), "\"limit\":{\"entries\":["
+	assert_has(kp_buf_cstr(&out), "\"limit\":{\"entries\":["
 	    "\"web:a/1\",\"web:b\\u001b/2\"],\"attached\":false,"
-	    "\"identity\":\"GET /a,b\",\"tier\":\"db\"},"));
+	    "\"identity\":\"GET /a,b\",\"tier\":\"db\"},");
 	kp_buf_reset(&out);
 	limit = (struct counts_limit){ .attached = true };
 	counts_csv(&out, &profile, &v);
@@ -575,8 +571,8 @@ TEST(test_limit)
 	counts_kept_free(&k);
 	kp_buf_reset(&out);
 	counts_json(&out, &profile, &v);
-	assert_non_null(strstr(kp_buf_cstr(&out), "\"limit\":{\"entries\":[],"
-	    "\"attached\":true,\"identity\":null,\"tier\":null},"));
+	assert_has(kp_buf_cstr(&out), "\"limit\":{\"entries\":[],"
+	    "\"attached\":true,\"identity\":null,\"tier\":null},");
 }
 
 /* What is written is read again, processes added up. */

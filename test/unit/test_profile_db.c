@@ -16,10 +16,8 @@ static bool by_process;
 static struct counts_view view = { .target = "a@b", .otp = 27,
 	.functions = 2, .processes = 3 };
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	strcpy(strrchr(dir, '.'), ".XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	snprintf(file, sizeof(file), "%s/f.db", dir);
@@ -29,10 +27,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	unlink(file);
 	return rmdir(dir);
 }
@@ -143,7 +139,7 @@ TEST(test_which)
 
 	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_OK);
 	assert_int_equal(read_one(COUNTS_DB_BEFORE, &k), KP_ENOENT);
-	assert_non_null(strstr(why, "no profile before the last one"));
+	assert_has(why, "no profile before the last one");
 	assert_int_equal(add(KP_COUNTS_TIME, 2), KP_OK);
 	assert_int_equal(read_one(COUNTS_DB_BEFORE, &k), KP_ENOENT);
 	assert_int_equal(add(KP_COUNTS_CALLS, 3), KP_OK);
@@ -201,7 +197,7 @@ TEST(test_foreign)
 
 	ask("create table t(a)");
 	assert_int_equal(add(KP_COUNTS_CALLS, 1), KP_EFORMAT);
-	assert_non_null(strstr(why, "another database"));
+	assert_has(why, "another database");
 	assert_string_equal(ask("select name from sqlite_master"), "t ");
 	assert_int_equal(read_one(COUNTS_DB_LAST, &k), KP_EFORMAT);
 }

@@ -19,18 +19,14 @@ static const struct metric gauge = { "x_lag_seconds", METRIC_GAUGE,
 static const struct metric hist_m = { "x_time_seconds", METRIC_HISTOGRAM,
 	"How long.", { "node" } };
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	kp_buf_init(&out, 64u << 20);
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_buf_free(&out);
 	return 0;
 }
@@ -118,14 +114,14 @@ TEST(histogram_in_text)
 	prom_hist(&x, &node, &h, 105.002);
 	prom_end(&x);
 	text = kp_buf_cstr(&out);
-	assert_non_null(strstr(text, "\nx_time_seconds_bucket{node=\"n@h\","
-	    "le=\"6.103515625e-05\"} 0\n"));
-	assert_non_null(strstr(text, "{node=\"n@h\",le=\"1.0\"} 3\n"));
-	assert_non_null(strstr(text, "{node=\"n@h\",le=\"2.0\"} 5\n"));
-	assert_non_null(strstr(text, "{node=\"n@h\",le=\"64.0\"} 5\n"));
-	assert_non_null(strstr(text, "{node=\"n@h\",le=\"+Inf\"} 6\n"
+	assert_has(text, "\nx_time_seconds_bucket{node=\"n@h\","
+	    "le=\"6.103515625e-05\"} 0\n");
+	assert_has(text, "{node=\"n@h\",le=\"1.0\"} 3\n");
+	assert_has(text, "{node=\"n@h\",le=\"2.0\"} 5\n");
+	assert_has(text, "{node=\"n@h\",le=\"64.0\"} 5\n");
+	assert_has(text, "{node=\"n@h\",le=\"+Inf\"} 6\n"
 	    "x_time_seconds_count{node=\"n@h\"} 6\n"
-	    "x_time_seconds_sum{node=\"n@h\"} 105.002\n# EOF\n"));
+	    "x_time_seconds_sum{node=\"n@h\"} 105.002\n# EOF\n");
 	kp_hist_free(&h);
 }
 
@@ -561,9 +557,9 @@ TEST(families)
 		char cause[64];
 
 		snprintf(cause, sizeof(cause), "cause=\"%s\"", kp_loss_name(i));
-		assert_non_null(strstr(text, cause));
+		assert_has(text, cause);
 	}
-	assert_null(strstr(text, "identity=\"_total\""));
+	assert_lacks(text, "identity=\"_total\"");
 	totals_free(t);
 }
 
@@ -602,7 +598,7 @@ TEST(health_lines)
 	prom_begin(&x, &out, PROM_TEXT);
 	assert_int_equal(health_write(&x, bad, sizeof(bad) - 1), 7);
 	prom_end(&x);
-	assert_non_null(strstr(kp_buf_cstr(&out), "\nkprof_targets 1\n"));
+	assert_has(kp_buf_cstr(&out), "\nkprof_targets 1\n");
 	kp_buf_free(&lines);
 }
 
@@ -624,9 +620,9 @@ TEST(no_series_of_what_is_not_seen)
 	families_write(&x, t);
 	prom_end(&x);
 	text = kp_buf_cstr(&out);
-	assert_null(strstr(text, "outcome=\"raised\""));
-	assert_null(strstr(text, "outcome=\"returned\""));
-	assert_null(strstr(text, "kprof_tier_errors_total{"));
+	assert_lacks(text, "outcome=\"raised\"");
+	assert_lacks(text, "outcome=\"returned\"");
+	assert_lacks(text, "kprof_tier_errors_total{");
 	HAS("kprof_requests_total{node=\"a@h\",identity=\"create\","
 	    "outcome=\"unknown\"} 9");
 	HAS("kprof_requests_total{node=\"a@h\",identity=\"create\","
@@ -656,8 +652,8 @@ TEST(errors_after_the_end)
 	text = kp_buf_cstr(&out);
 	HAS("kprof_tier_errors_total{node=\"a@h\",tier=\"bg\","
 	    "identity=\"buy\"} 164");
-	assert_null(strstr(text, "kprof_tier_errors_total{node=\"a@h\","
-	    "tier=\"mail\""));
+	assert_lacks(text, "kprof_tier_errors_total{node=\"a@h\","
+	    "tier=\"mail\"");
 	HAS("kprof_requests_total{node=\"a@h\",identity=\"buy\","
 	    "outcome=\"raised\"} 0");
 	totals_free(t);

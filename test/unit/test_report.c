@@ -22,20 +22,16 @@ static const struct kp_conf conf = { .tiers = tiers, .ntiers = 3 };
 static struct kp_buf buf;
 static struct report *r;	/* of the window that was measured last */
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	setenv("TZ", "UTC", 1);
 	tzset();
 	kp_buf_init(&buf, 1 << 20);
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_buf_free(&buf);
 	report_free(r);
 	r = NULL;

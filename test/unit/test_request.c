@@ -817,8 +817,7 @@ begin(const struct kp_requests_opts *caps, bool nodes)
 		join(&f, 1, AHEAD);
 }
 
-static int
-end(void **state)
+FIXTURE(end)
 {
 	for (int i = 0; i < FEED_NODES; i++) {
 		kp_stats_free(stats[i]);

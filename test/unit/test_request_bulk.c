@@ -4,6 +4,7 @@
  * any process, and the stage's other functions.
  */
 #include "cases.h"
+#include "pick.h"
 
 #include <malloc.h>
 
@@ -14,8 +15,7 @@
 
 #define AHEAD 5e8	/* ms, of node 1's clock: six days */
 
-static int
-setup_nodes(void **state)
+FIXTURE(setup_nodes)
 {
 	setup_27(state);
 	join(&f, 1, AHEAD);
@@ -407,10 +407,8 @@ count_waits(void *ctx, const struct kp_request *rq)
 	waits_seen += n;
 }
 
-static int
-setup_messages(void **state)
+FIXTURE(setup_messages)
 {
-	(void)state;
 	feed_init(&f, "{tiers, [{web, {e,e,1}}]}.\n{sampling, all}.\n"
 	    "{messages, true}.\n", NULL);
 	f.opts.on_request = count_waits;
@@ -459,17 +457,6 @@ TEST_WITH(caps, setup_messages, teardown)
 	assert_int_equal(lost(&f, KP_LOSS_UNPAIRED), 0);
 	assert_int_equal(lost(&f, KP_LOSS_UNRECEIVED), 0);
 	kp_buf_reset(&f.text);
-}
-
-static uint64_t
-rnd(uint64_t below)
-{
-	static uint64_t x = 88172645463325252u;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return x % below;
 }
 
 /* Whatever comes in whatever order: every send is a wait, or lost once. */
@@ -586,12 +573,10 @@ on_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
 	assert_string_equal(fn->text, "b:b/1");
 }
 
-static int
-setup_crossed(void **state)
+FIXTURE(setup_crossed)
 {
 	struct kp_requests_opts o = { .on_crossed = on_crossed };
 
-	(void)state;
 	reported = 0;
 	feed_init(&f, conf_two, &o);
 	return 0;

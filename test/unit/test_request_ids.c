@@ -9,19 +9,15 @@
 static struct request_ids all;
 static struct request_ids_node a, b;
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	all = (struct request_ids){ .asked = 2 };
 	a = b = (struct request_ids_node){ 0 };
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	request_ids_free(&all);
 	request_ids_node_free(&a);
 	request_ids_node_free(&b);

@@ -13,12 +13,10 @@
 static struct kp_conf *conf;
 static struct kp_buf term;
 
-static int
-begin(void **state)
+FIXTURE(begin)
 {
 	struct kp_diags d;
 
-	(void)state;
 	assert_int_equal(kp_conf_parse(&conf, FILE_KEYS, strlen(FILE_KEYS), &d),
 	    KP_OK);
 	kp_diags_free(&d);
@@ -26,10 +24,8 @@ begin(void **state)
 	return 0;
 }
 
-static int
-end(void **state)
+FIXTURE(end)
 {
-	(void)state;
 	kp_buf_free(&term);
 	kp_conf_free(conf);
 	return 0;

@@ -47,10 +47,8 @@ load(sqlite3 *to)
 		fail_msg("%s: %s", path, why);
 }
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	seed = 1;
 	assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
 	load(db);
@@ -58,10 +56,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
 	return 0;
 }

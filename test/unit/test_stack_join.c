@@ -53,22 +53,17 @@ setup_nodes(uint32_t nodes)
 	return 0;
 }
 
-static int
-setup_one(void **state)
+FIXTURE(setup_one)
 {
-	(void)state;
 	return setup_nodes(1);
 }
 
-static int
-setup_two(void **state)
+FIXTURE(setup_two)
 {
-	(void)state;
 	return setup_nodes(2);
 }
 
-static int
-end(void **state)
+FIXTURE(end)
 {
 	for (uint32_t i = 0; i < FEED_NODES; i++)
 		stack_join_free(joins[i]);

@@ -16,20 +16,16 @@ static struct kp_stack_table *table;
 static struct stack_sum sum;
 static struct kp_buf out;
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	table = kp_stack_table_new();
 	assert_int_equal(stack_sum_init(&sum, table, STACK_BY_GROUP), KP_OK);
 	kp_buf_init(&out, 1 << 22);
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	stack_sum_free(&sum);
 	kp_stack_table_free(table);
 	kp_buf_free(&out);

@@ -3,6 +3,7 @@
  * stage would give are made up here, so that stats is tested by itself.
  */
 #include "cases.h"
+#include "pick.h"
 #include "kprofd/stats.h"
 
 enum { TIERS = 4, FNS = 9, IDENTS = KP_SERIES_MAX + 10 };
@@ -50,13 +51,11 @@ kp_requests_receiver(const struct kp_requests *rs, uint32_t id)
 }
 
 /* fn 0 is in no tier, 1 .. 4 in one each, the others in several. */
-static int
-make_names(void **state)
+FIXTURE(make_names)
 {
 	static const uint64_t sets[FNS] = { 0, 1, 2, 4, 8, 3, 6, 15,
 		/* a tier that the configuration has not */ 2 | 1 << TIERS };
 
-	(void)state;
 	for (int i = 0; i < FNS; i++)
 		names.fns[i] = (struct kp_fn){ .text = "m:f/1",
 		    .tiers = sets[i] };
@@ -66,17 +65,6 @@ make_names(void **state)
 	strcpy(names.names[KP_IDENT_NONE], "undefined");
 	strcpy(names.names[KP_IDENT_OTHER], "_other");
 	return 0;
-}
-
-static uint64_t
-rnd(uint64_t below)
-{
-	static uint64_t x = 88172645463325252u;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return x % below;
 }
 
 static struct kp_stats *

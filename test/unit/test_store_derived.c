@@ -16,8 +16,7 @@ static const char *const calls = "select request_id, 0 as tier, self_ns"
 static volatile sig_atomic_t stop;
 static char a_db[96], b_db[96], out_db[96];
 
-static int
-setup_files(void **state)
+FIXTURE(setup_files)
 {
 	int rc = setup(state);
 

@@ -63,7 +63,7 @@ TEST_WITH(test_lasting_error, setup, teardown)
 	kp_store_window(s, known_window("a@h", T0));
 	assert_false(sync_store(s));
 	assert_int_equal(status(s).dropped[KP_STORE_REFUSED], KNOWN_ROWS);
-	assert_non_null(strstr(status(s).why, "no such table"));
+	assert_has(status(s).why, "no such table");
 	assert_string_equal(sql_text("select count(*) from time_window"), "0");
 	assert_int_equal(kp_store_close(s), KNOWN_ROWS);
 	assert_string_equal(sql_text("select kind, text from events"),
@@ -102,7 +102,7 @@ TEST_WITH(test_locked, setup, teardown)
 	assert_false(sync_store(s));
 	assert_true(status(s).stuck);
 	assert_int_equal(status(s).windows, 1);
-	assert_non_null(strstr(status(s).why, "locked"));
+	assert_has(status(s).why, "locked");
 	assert_int_equal(write(go[1], "x", 1), 1);
 	while (waitpid(pid, &st, WNOHANG) == 0) {
 		if (++i < 100)
@@ -190,7 +190,7 @@ TEST_WITH(test_file_limit, setup, teardown)
 		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
 	assert_false(sync_store(s));
 	/* it was told as "disk I/O error", which asks for another disk */
-	assert_non_null(strstr(status(s).why, "full: a file may not be larger"));
+	assert_has(status(s).why, "full: a file may not be larger");
 	assert_int_equal(dropped(s), 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	sync_at_last(s);
@@ -239,7 +239,7 @@ TEST_WITH(test_disk_full, setup, teardown)
 	while (sync_store(s))
 		kp_store_window(s, known_window("b@h", T0));
 	assert_true(status(s).stuck);
-	assert_non_null(strstr(status(s).why, "full"));
+	assert_has(status(s).why, "full");
 	assert_int_equal(dropped(s), 0);
 	/* readers are not hindered, nor is what was there harmed */
 	assert_string_equal(sql_text("pragma integrity_check"), "ok");
@@ -350,7 +350,7 @@ TEST_WITH(test_replaced, setup, teardown)
 	assert_int_equal(rename(other, path), 0);
 	kp_store_window(s, known_window("a@h", T0 + 40 * S));
 	assert_false(sync_store(s));
-	assert_non_null(strstr(status(s).why, "not a database"));
+	assert_has(status(s).why, "not a database");
 	assert_int_equal(slurp("", other, 1), 1);
 	assert_int_equal(other[0], 'x');
 	unlink_db("");
@@ -395,9 +395,9 @@ TEST_WITH(test_truncated, setup, teardown)
 		assert_int_equal(status(s).dropped[KP_STORE_TRUNCATED], rows);
 		assert_string_equal(sql_text("select kind from events"),
 		    "db_truncated");
-		assert_non_null(strstr(sql_text("select text from events"),
+		assert_has(sql_text("select text from events"),
 		    i == 0 ? ": 3 windows of this run are lost" :
-		    ": 4 windows of this run are lost"));
+		    ": 4 windows of this run are lost");
 		assert_int_equal(exists(".truncated"), sizes[i] > 0);
 		if (sizes[i] > 0)
 			unlink_db(".truncated");
@@ -465,7 +465,7 @@ TEST_WITH(test_truncated_stays, setup, teardown)
 	assert_false(sync_store(s));
 	unlink_db("");
 	sync_at_last(s);
-	assert_null(strstr(status(s).begun_why, "has the name"));
+	assert_lacks(status(s).begun_why, "has the name");
 	kp_store_close(s);
 	assert_balance(1);
 }
@@ -505,7 +505,7 @@ TEST_WITH(test_symlink_to_itself, setup, teardown)
 	kp_store_window(s, known_window("a@h", T0 + 10 * S));
 	assert_false(sync_store(s));
 	assert_true(status(s).stuck);
-	assert_non_null(strstr(status(s).why, "symbolic links"));
+	assert_has(status(s).why, "symbolic links");
 	unlink_db("");
 	sync_at_last(s);
 	assert_int_equal(dropped(s), 0);
@@ -525,7 +525,7 @@ TEST_WITH(test_nowhere, setup, teardown)
 	assert_int_equal(rename(dir, away), 0);
 	kp_store_window(s, known_window("a@h", T0));
 	assert_false(sync_store(s));
-	assert_non_null(strstr(status(s).why, "does not exist"));
+	assert_has(status(s).why, "does not exist");
 	kp_store_close(s);
 	assert_int_equal(rename(away, dir), 0);
 	assert_string_equal(sql_text("select count(*) from time_window"), "0");
@@ -544,7 +544,7 @@ TEST_WITH(test_damaged, setup, teardown)
 	kp_store_window(s, known_window("a@h", T0 + 10 * S));
 	assert_false(sync_store(s));
 	assert_true(status(s).stuck);
-	assert_non_null(strstr(status(s).why, "malformed"));
+	assert_has(status(s).why, "malformed");
 	assert_int_equal(dropped(s), 0);
 	rename_db("", "damaged.db");
 	sync_at_last(s);

@@ -147,18 +147,14 @@ TEST(test_damaged)
 	assert_int_equal(r.n, 0);
 }
 
-static int
-form_make(void **state)
+FIXTURE(form_make)
 {
-	(void)state;
 	kp_buf_init(&form, 1 << 20);
 	return 0;
 }
 
-static int
-form_free(void **state)
+FIXTURE(form_free)
 {
-	(void)state;
 	kp_buf_free(&form);
 	return 0;
 }

@@ -16,8 +16,7 @@
 static volatile sig_atomic_t stop;
 static char a_db[128], b_db[128], out_db[128];
 
-static int
-setup_files(void **state)
+FIXTURE(setup_files)
 {
 	int rc = setup(state);
 
@@ -632,7 +631,7 @@ TEST(test_set_same_run)
 	make_file(a_db, "a@h", T0);
 	merge(a_db, NULL);
 	assert_int_equal(kp_query_open_all(&q, &f, &why), KP_ESTATE);
-	assert_non_null(strstr(why, "hold the same run"));
+	assert_has(why, "hold the same run");
 	free(why);
 	f = (struct kp_query_files){ (const char *const[]){ a_db, a_db }, 2 };
 	assert_int_equal(kp_query_open_all(&q, &f, &why), KP_ESTATE);

@@ -302,7 +302,7 @@ TEST(test_failing_for_a_while)
 			stuck++;
 			kp_store_status(s, &st);
 			assert_true(st.stuck);
-			assert_non_null(strstr(st.why, "full"));
+			assert_has(st.why, "full");
 		}
 		faultvfs_set(FAULT_NONE, 0, 0);
 		while (!sync_store(s))
@@ -314,8 +314,7 @@ TEST(test_failing_for_a_while)
 	assert_int_equal(windows_there(), WINDOWS);
 }
 
-static int
-setup_disk(void **state)
+FIXTURE(setup_disk)
 {
 	if (getenv("KPROFD_FAULTS") != NULL)
 		step = 1;

@@ -449,9 +449,8 @@ TEST(test_uncounted)
 	assert_int_equal(series.v[3].windows, 2);
 	kp_buf_init(&b, 1 << 20);
 	series_load_json(&b, &series);
-	assert_non_null(strstr(kp_buf_cstr(&b),
-	    "\"entry_calls\":[100,null,0,100"));
-	assert_non_null(strstr(kp_buf_cstr(&b), "\"lost\":[0,9995,4000,10001"));
+	assert_has(kp_buf_cstr(&b), "\"entry_calls\":[100,null,0,100");
+	assert_has(kp_buf_cstr(&b), "\"lost\":[0,9995,4000,10001");
 	kp_buf_free(&b);
 	kp_series_free(&series);
 	kp_query_close(q);

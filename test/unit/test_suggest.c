@@ -486,9 +486,9 @@ TEST(test_file)
 		assert_true(draft || strstr(kp_buf_cstr(&b),
 		    "{x -dist-port 4370") != NULL);
 		/* each language as its users write it */
-		assert_non_null(strstr(kp_buf_cstr(&b), "\"Cd.get/1\""));
-		assert_non_null(strstr(kp_buf_cstr(&b), "{ab, q, 2}"));
-		assert_null(strstr(kp_buf_cstr(&b), "Elixir."));
+		assert_has(kp_buf_cstr(&b), "\"Cd.get/1\"");
+		assert_has(kp_buf_cstr(&b), "{ab, q, 2}");
+		assert_lacks(kp_buf_cstr(&b), "Elixir.");
 		kp_conf_free(conf);
 		kp_diags_free(&diags);
 		kp_buf_free(&b);

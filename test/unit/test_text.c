@@ -18,20 +18,16 @@
 
 static struct kp_buf buf;
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	setenv("TZ", "UTC", 1);
 	tzset();
 	kp_buf_init(&buf, 1 << 20);
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_buf_free(&buf);
 	return 0;
 }
@@ -189,7 +185,7 @@ TEST(test_grid)
 	/* it fits, to the column */
 	kp_buf_reset(&buf);
 	grid_write(&g, 33, &buf);
-	assert_null(strstr(kp_buf_cstr(&buf), "\n\n"));
+	assert_lacks(kp_buf_cstr(&buf), "\n\n");
 
 	/* one less: two blocks, each with the first columns */
 	kp_buf_reset(&buf);
@@ -227,11 +223,10 @@ TEST(test_grid_long)
 	    "GET /a/rather/lon\xe2\x80\xa6  70 ms\n");
 	kp_buf_reset(&buf);
 	grid_write(&g, 0, &buf);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "GET /a/rather/long/path  70 ms\n"));
+	assert_has(kp_buf_cstr(&buf), "GET /a/rather/long/path  70 ms\n");
 	kp_buf_reset(&buf);
 	grid_write(&g, 1, &buf);	/* does what can be done */
-	assert_non_null(strstr(kp_buf_cstr(&buf), "70 ms"));
+	assert_has(kp_buf_cstr(&buf), "70 ms");
 	grid_free(&g);
 }
 
@@ -310,12 +305,12 @@ TEST(test_grid_optional)
 	/* what went first comes back where a wider one made room */
 	kp_buf_reset(&buf);
 	grid_write(&g, 32, &buf);
-	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\n 7  10:00  GET /a/rather\xe2\x80\xa6  70 ms\n"));
+	assert_has(kp_buf_cstr(&buf),
+	    "\n 7  10:00  GET /a/rather\xe2\x80\xa6  70 ms\n");
 	/* less than there can be: blocks */
 	kp_buf_reset(&buf);
 	grid_write(&g, 15, &buf);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "\n 7  70 ms\n"));
+	assert_has(kp_buf_cstr(&buf), "\n 7  70 ms\n");
 	grid_free(&g);
 }
 
@@ -578,9 +573,9 @@ TEST(test_diag_long)
 	diag_text(&buf, "f", src, 10000, &d);
 	free(src);
 	assert_true(buf.len < 400);
-	assert_non_null(strstr(kp_buf_cstr(&buf), "  ... aaa"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "aXa"));
-	assert_non_null(strstr(kp_buf_cstr(&buf), "aaa ...\n"));
+	assert_has(kp_buf_cstr(&buf), "  ... aaa");
+	assert_has(kp_buf_cstr(&buf), "aXa");
+	assert_has(kp_buf_cstr(&buf), "aaa ...\n");
 	/* the caret stands below it: both lines begin where they begin */
 	line = strchr(kp_buf_cstr(&buf), '\n') + 1;
 	caret = strchr(line, '\n') + 1;

@@ -13,8 +13,7 @@
 static struct tls_dir dir;
 
 /* Good ones, and one for each thing that can be wrong. */
-static int
-setup(void **state)
+FIXTURE(setup)
 {
 	static const struct {
 		const char *name;
@@ -41,17 +40,14 @@ setup(void **state)
 		{ "locked", { .by = "ca", .password = "secret" } },
 	};
 
-	(void)state;
 	tls_dir_make(&dir);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		tls_cert_make(&dir, v[i].name, &v[i].c);
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	tls_dir_free(&dir);
 	return 0;
 }
@@ -192,8 +188,8 @@ TEST(test_renewed)
 
 	assert_int_equal(link(file("strange.pem"), file("now.pem")), 0);
 	assert_int_equal(link(file("strange.key"), file("now.key")), 0);
-	assert_non_null(strstr(refused((struct tls_peer){ .ca = "ca.pem",
-	    .version = TLS1_2_VERSION }, "vm", o), "it does not know its CA"));
+	assert_has(refused((struct tls_peer){ .ca = "ca.pem",
+	    .version = TLS1_2_VERSION }, "vm", o), "it does not know its CA");
 	assert_int_equal(rename(file("ours2.pem"), file("now.pem")), 0);
 	assert_int_equal(rename(file("ours2.key"), file("now.key")), 0);
 	works((struct tls_peer){ .ca = "ca.pem" }, "vm", o,
@@ -208,12 +204,12 @@ TEST(test_their_certificate)
 
 	refused(p, "vm", good());
 	assert_memory_equal(why, "the node's certificate expired on 20", 36);
-	assert_non_null(strstr(why, " UTC: it has to be renewed there"));
+	assert_has(why, " UTC: it has to be renewed there");
 	p.cert = "early.pem";
 	refused(p, "vm", good());
 	assert_memory_equal(why, "the node's certificate is not valid before 20",
 	    45);
-	assert_non_null(strstr(why, "(is the clock of this machine right?)"));
+	assert_has(why, "(is the clock of this machine right?)");
 	p.cert = "alone.pem";
 	assert_string_equal(refused(p, "vm", good()), said("the node's "
 	    "certificate is signed by itself, and not in '%s' (see -tls-ca)",
@@ -241,14 +237,12 @@ TEST(test_their_host)
 	    "if so, name the host of its certificate with "
 	    "{server_name_indication, Host} for the client in an options "
 	    "file)");
-	assert_non_null(strstr(refused(p, "10.0.0.8", good()),
-	    "not for '10.0.0.8'"));
-	assert_non_null(strstr(refused(p, "vm.db", good()), "not for 'vm.db'"));
+	assert_has(refused(p, "10.0.0.8", good()), "not for '10.0.0.8'");
+	assert_has(refused(p, "vm.db", good()), "not for 'vm.db'");
 	p.cert = "nohost.pem";
-	assert_non_null(strstr(refused(p, "vm", good()),
-	    "is for 'nohost', not for 'vm'"));
+	assert_has(refused(p, "vm", good()), "is for 'nohost', not for 'vm'");
 	p.cert = "wild.pem";
-	assert_non_null(strstr(refused(p, "10.0.0.7", good()), "'*.0.0.7', "));
+	assert_has(refused(p, "10.0.0.7", good()), "'*.0.0.7', ");
 }
 
 /* ---- ours ---- */
@@ -277,11 +271,11 @@ TEST(test_our_files)
 	assert_string_equal(refused(p, "vm", o), said("the key '%s' does not "
 	    "belong to the certificate '%s' (see -tls-key)", o.key, o.cert));
 	o = opts("expired.pem", "expired.key", "ca.pem");
-	assert_non_null(strstr(refused(p, "vm", o), said("our certificate '%s' "
-	    "expired on 20", o.cert)));
+	assert_has(refused(p, "vm", o), said("our certificate '%s' "
+	    "expired on 20", o.cert));
 	o = opts("early.pem", "early.key", "ca.pem");
-	assert_non_null(strstr(refused(p, "vm", o), said("our certificate '%s' "
-	    "is not valid before 20", o.cert)));
+	assert_has(refused(p, "vm", o), said("our certificate '%s' "
+	    "is not valid before 20", o.cert));
 	o = opts("locked.pem", "locked.key", "ca.pem");
 	assert_string_equal(refused(p, "vm", o), said("the key file '%s' is "
 	    "encrypted: give {password, Text} in the options file (see "
@@ -330,9 +324,9 @@ TEST(test_our_certificate)
 	    "CA", file("strange.pem")));
 	assert_string_equal(refused_late(NULL, NULL), "the node requires a "
 	    "certificate of us (see -tls-cert and -tls-optfile)");
-	assert_non_null(strstr(refused(p, "vm", opts(NULL, NULL, "ca.pem")),
+	assert_has(refused(p, "vm", opts(NULL, NULL, "ca.pem")),
 	    "it requires a certificate of us (see -tls-cert and -tls-optfile), "
-	    "or we have no cipher, group or signature in common"));
+	    "or we have no cipher, group or signature in common");
 }
 
 /* ---- the options file ---- */
@@ -390,7 +384,7 @@ TEST(test_optfile)
 	o.key = file("ours.key");
 	works(p, "vm", o, "TLSv1.3, the node verified", "vm");
 	o.ca = file("stranger.pem");
-	assert_non_null(strstr(refused(p, "vm", o), "stranger.pem'"));
+	assert_has(refused(p, "vm", o), "stranger.pem'");
 	assert_int_equal(chdir(home), 0);
 }
 
@@ -408,15 +402,15 @@ TEST(test_verify_beside_optfile)
 	assert_int_equal(chdir(dir.path), 0);
 	works(p, "vm", o, "TLSv1.3, not verified", "vm");
 	o.verify = TLS_VERIFY_PEER;
-	assert_non_null(strstr(refused(p, "vm", o), "not for 'vm'"));
+	assert_has(refused(p, "vm", o), "not for 'vm'");
 	o.verify = TLS_VERIFY_UNSET;
 	o.ca = file("stranger.pem");
-	assert_non_null(strstr(refused(p, "vm", o), "stranger.pem'"));
+	assert_has(refused(p, "vm", o), "stranger.pem'");
 	o.verify = TLS_VERIFY_NONE;
 	works(p, "vm", o, "TLSv1.3, not verified", "vm");
 	o = optfile("{verify, verify_none}");
 	o.verify = TLS_VERIFY_PEER;
-	assert_non_null(strstr(refused(p, "vm", o), "without a CA"));
+	assert_has(refused(p, "vm", o), "without a CA");
 	o = optfile(FILES);
 	o.verify = TLS_VERIFY_NONE;
 	works(p, "vm", o, "TLSv1.3, not verified", "vm");
@@ -442,8 +436,8 @@ TEST(test_optfile_limits)
 	    "\"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256\"]}");
 	works(p, "vm", o, "TLSv1.2, the node verified", "vm");
 	o = optfile(FILES ", {ciphers, \"ECDHE-ECDSA-AES256-GCM-SHA384\"}");
-	assert_non_null(strstr(refused(p, "vm", o), "we have no cipher, "
-	    "group or signature in common"));
+	assert_has(refused(p, "vm", o), "we have no cipher, "
+	    "group or signature in common");
 	o = optfile(FILES ", {ciphers, [\"no-such-cipher\"]}");
 	assert_string_equal(refused(p, "vm", o), "OpenSSL on this machine can "
 	    "use none of the ciphers in the options file: no-such-cipher");
@@ -453,10 +447,10 @@ TEST(test_optfile_limits)
 	    "ADH-AES128-GCM-SHA256:NULL-SHA256");
 	/* a list for 1.3 alone does not leave 1.2 its defaults */
 	o = optfile(FILES ", {ciphers, [\"TLS_AES_128_GCM_SHA256\"]}");
-	assert_non_null(strstr(refused(p, "vm", o), "no version of TLS"));
+	assert_has(refused(p, "vm", o), "no version of TLS");
 	o = optfile(FILES ", {verify_fun, {m, f, []}}");
-	assert_non_null(strstr(refused(p, "vm", o), "dist.conf:1: kprofd cannot "
-	    "follow the client's option 'verify_fun'"));
+	assert_has(refused(p, "vm", o), "dist.conf:1: kprofd cannot "
+	    "follow the client's option 'verify_fun'");
 	assert_int_equal(chdir(home), 0);
 }
 
@@ -542,8 +536,8 @@ TEST(test_signature_algs_cert)
 	assert_non_null(getcwd(home, sizeof(home)));
 	assert_int_equal(chdir(dir.path), 0);
 	o = optfile(FILES ", {signature_algs_cert, [rsa_pkcs1_sha256]}");
-	assert_non_null(strstr(refused(p, "vm", o), "or we have no cipher, group "
-	    "or signature in common"));
+	assert_has(refused(p, "vm", o), "or we have no cipher, group "
+	    "or signature in common");
 	p.cert = chain();
 	refused(p, "vm", o);
 	o = optfile(FILES ", {signature_algs_cert, [{sha256, ecdsa}]}");

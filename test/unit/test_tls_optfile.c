@@ -5,18 +5,14 @@
 static struct tls_settings s;
 static char why[512];
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	tls_settings_init(&s);
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	tls_settings_free(&s);
 	return 0;
 }
@@ -167,7 +163,7 @@ TEST(test_longest_host)
 		    "[{server_name_indication, \"%0*d\"}]}].", n, 0);
 		assert_int_equal(parsed(text)[0] == '\0', n == 255);
 	}
-	assert_non_null(strstr(why, "is no host of at most 255 bytes"));
+	assert_has(why, "is no host of at most 255 bytes");
 }
 
 /* What is said of a password goes to logs: it must not have any of it. */

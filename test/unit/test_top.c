@@ -51,10 +51,8 @@ make_row(size_t i)
 	}
 }
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	setenv("TZ", "UTC", 1);
 	tzset();
 	kp_buf_init(&buf, 1 << 20);
@@ -79,10 +77,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	kp_buf_free(&buf);
 	return 0;
 }
@@ -292,10 +288,10 @@ TEST(test_errors_seen_in_part)
 
 	c->unseen = 5;
 	c->sampled_calls = c->calls;
-	assert_non_null(strstr(frame(150, 50), " >= 1 "));
+	assert_has(frame(150, 50), " >= 1 ");
 	c->sampled_calls = c->calls / 10;
-	assert_non_null(strstr(frame(150, 50), " ~1 or more "));
-	assert_null(strstr(kp_buf_cstr(&buf), ">= 1 "));
+	assert_has(frame(150, 50), " ~1 or more ");
+	assert_lacks(kp_buf_cstr(&buf), ">= 1 ");
 }
 
 /* Every screen at every size: as many lines as asked for, none too wide. */
@@ -340,10 +336,9 @@ TEST(test_running)
 	rep.nhints = 1;
 	top_sort(&rep, &view);
 	s = frame(120, 40);
-	assert_non_null(strstr(s, "(running window: 4 s so far)"));
-	assert_null(strstr(s, "(windows until"));
-	assert_non_null(strstr(s, "\nall 12 requests are of the type "
-	    "undefined\n"));
+	assert_has(s, "(running window: 4 s so far)");
+	assert_lacks(s, "(windows until");
+	assert_has(s, "\nall 12 requests are of the type undefined\n");
 	rep.running = false;
 	rep.hints = NULL;
 	rep.nhints = 0;
@@ -354,10 +349,10 @@ TEST(test_resume)
 {
 	char was[TOP_TEXT_MAX];
 
-	assert_non_null(strstr(frame(120, 40), "  p pause  h help"));
+	assert_has(frame(120, 40), "  p pause  h help");
 	strcpy(was, status.targets[0].state);
 	strcpy(status.targets[0].state, "paused");
-	assert_non_null(strstr(frame(120, 40), "  c resume  h help"));
+	assert_has(frame(120, 40), "  c resume  h help");
 	strcpy(status.targets[0].state, was);
 }
 
@@ -367,21 +362,20 @@ TEST(test_tiers)
 
 	top_sort(&rep, &view);
 	s = frame(120, 40);
-	assert_non_null(strstr(s, "kprof top  all nodes (2)  last 1m  by "
-	    "requests"));
-	assert_non_null(strstr(s, "(windows until 5s ago)"));
-	assert_non_null(strstr(s, "a@h: armed, one request in 4, 12 in "
-	    "flight, costs 1.50 % of a scheduler"));
-	assert_non_null(strstr(s, "losses: 1 234 requests passed over by "
-	    "sampling; the others stand for them (sampled_out)"));
-	assert_non_null(strstr(s, "tiers: self (exclusive) time per request"));
-	assert_non_null(strstr(s, "req/s*"));
-	assert_non_null(strstr(s, "\\x1b[2Jtpl"));
-	assert_non_null(strstr(s, "\nall requests  "));
-	assert_non_null(strstr(s, "\nop39  "));
+	assert_has(s, "kprof top  all nodes (2)  last 1m  by requests");
+	assert_has(s, "(windows until 5s ago)");
+	assert_has(s, "a@h: armed, one request in 4, 12 in "
+	    "flight, costs 1.50 % of a scheduler");
+	assert_has(s, "losses: 1 234 requests passed over by "
+	    "sampling; the others stand for them (sampled_out)");
+	assert_has(s, "tiers: self (exclusive) time per request");
+	assert_has(s, "req/s*");
+	assert_has(s, "\\x1b[2Jtpl");
+	assert_has(s, "\nall requests  ");
+	assert_has(s, "\nop39  ");
 	assert_non_null(strstr(s, "outcome"));	/* and the slow below */
-	assert_non_null(strstr(s, "\n41  "));
-	assert_non_null(strstr(s, "\nq end"));
+	assert_has(s, "\n41  ");
+	assert_has(s, "\nq end");
 }
 
 /* The head stays where rows scroll, and the last row is the last. */
@@ -392,22 +386,22 @@ TEST(test_scrolls)
 	slow.n = 0;
 	top_sort(&rep, &view);
 	s = frame(100, 20);
-	assert_non_null(strstr(s, "\nop39  "));
-	assert_null(strstr(s, "\nop01  "));
+	assert_has(s, "\nop39  ");
+	assert_lacks(s, "\nop01  ");
 	press(KEY_DOWN);
 	s = frame(100, 20);
-	assert_null(strstr(s, "\nop39  "));
-	assert_non_null(strstr(s, "\nall requests  "));
+	assert_lacks(s, "\nop39  ");
+	assert_has(s, "\nall requests  ");
 	press(KEY_END);
 	s = frame(100, 20);
-	assert_non_null(strstr(s, "\nop01  "));
+	assert_has(s, "\nop01  ");
 	/* 39 rows, 20 lines: 5 of the head, 4 of the table's, the keys */
 	assert_int_equal(view.first, 39 - 10);
 	press(KEY_UP);
 	assert_int_equal(view.first, 39 - 11);
 	press(KEY_HOME);
 	s = frame(100, 20);
-	assert_non_null(strstr(s, "\nop39  "));
+	assert_has(s, "\nop39  ");
 	slow.n = 3;
 }
 
@@ -418,9 +412,9 @@ TEST(test_narrow)
 	top_sort(&rep, &view);
 	s = frame(40, 24);
 	/* tiers go first, from the right; rate and time stay */
-	assert_non_null(strstr(s, "req/s*"));
-	assert_non_null(strstr(s, "total"));
-	assert_null(strstr(s, "tpl"));
+	assert_has(s, "req/s*");
+	assert_has(s, "total");
+	assert_lacks(s, "tpl");
 }
 
 TEST(test_nothing)
@@ -432,14 +426,14 @@ TEST(test_nothing)
 	status.answered = 0;
 	strcpy(status.why, "cannot reach kprofd");
 	s = frame(100, 10);
-	assert_non_null(strstr(s, "no figures: cannot open '\\x1b[2J'"));
-	assert_non_null(strstr(s, "cannot reach kprofd"));
+	assert_has(s, "no figures: cannot open '\\x1b[2J'");
+	assert_has(s, "cannot reach kprofd");
 	assert_int_equal(press('s'), TOP_DRAW);
 	data.why = NULL;
 	data.report = &rep;
 	rep.windows = 0;
 	s = frame(100, 10);
-	assert_non_null(strstr(s, "no figures yet"));
+	assert_has(s, "no figures yet");
 }
 
 TEST(test_many_targets)
@@ -454,12 +448,12 @@ TEST(test_many_targets)
 	}
 	status.n = status.ntargets = status.armed = 9;
 	s = frame(100, 24);
-	assert_non_null(strstr(s, "9 of 9 targets armed, 1 overloaded, 18 requests "
-	    "in flight, at most 8.00 % of a scheduler each"));
+	assert_has(s, "9 of 9 targets armed, 1 overloaded, 18 requests "
+	    "in flight, at most 8.00 % of a scheduler each");
 	strcpy(view.node, "n3@h");
 	s = frame(100, 24);
-	assert_non_null(strstr(s, "n3@h: armed, 2 in flight"));
-	assert_null(strstr(s, "n4@h"));
+	assert_has(s, "n3@h: armed, 2 in flight");
+	assert_lacks(s, "n4@h");
 }
 
 /* For a file: everything, in any length, and no keys. */
@@ -469,10 +463,10 @@ TEST(test_plain)
 
 	top_sort(&rep, &view);
 	s = frame(0, 0);
-	assert_non_null(strstr(s, "\nop39  "));
-	assert_non_null(strstr(s, "\nop01  "));
-	assert_non_null(strstr(s, "\n43  "));
-	assert_null(strstr(s, "q end"));
+	assert_has(s, "\nop39  ");
+	assert_has(s, "\nop01  ");
+	assert_has(s, "\n43  ");
+	assert_lacks(s, "q end");
 }
 
 TESTS(setup, teardown)

@@ -23,10 +23,8 @@ say(const char *fmt, ...)
 	said++;
 }
 
-static int
-setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	said = 0;
 	snprintf(dir, sizeof(dir), "/tmp/test_trace_file.XXXXXX");
 	assert_non_null(mkdtemp(dir));
@@ -36,10 +34,8 @@ setup(void **state)
 }
 
 /* Nothing else may be left there. */
-static int
-teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	unlink(name);
 	unlink(other);
 	assert_int_equal(rmdir(dir), 0);

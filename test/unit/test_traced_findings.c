@@ -29,8 +29,7 @@ on_request(void *ctx, const struct kp_request *rq)
 
 static uint32_t process = 7;	/* whose events these are */
 
-static int
-begin(void **state)
+FIXTURE(begin)
 {
 	static char web[] = "web", handle[] = "handle", db[] = "db",
 	    get[] = "get";
@@ -41,7 +40,6 @@ begin(void **state)
 	struct kp_requests_opts ro = { .on_request = on_request };
 	struct kp_diags d;
 
-	(void)state;
 	assert_int_equal(kp_conf_parse(&conf, TIERS, strlen(TIERS), &d), KP_OK);
 	kp_diags_free(&d);
 	ro.conf = conf;
@@ -64,10 +62,8 @@ begin(void **state)
 	return 0;
 }
 
-static int
-end(void **state)
+FIXTURE(end)
 {
-	(void)state;
 	findings_free(seen);
 	seen = NULL;
 	kp_requests_free(rs);

@@ -132,12 +132,12 @@ TEST(addresses)
 		if (cases[i].at != NULL) {
 			assert_int_equal(web_start(&w, &o, why, sizeof(why)),
 			    KP_OK);
-			assert_non_null(strstr(web_addr(w), cases[i].at));
+			assert_has(web_addr(w), cases[i].at);
 			web_stop(w);
 		} else {
 			assert_int_equal(web_start(&w, &o, why, sizeof(why)),
 			    KP_EFORMAT);
-			assert_non_null(strstr(why, cases[i].why));
+			assert_has(why, cases[i].why);
 		}
 	}
 }
