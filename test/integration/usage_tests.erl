@@ -49,6 +49,13 @@ check_target(T) ->
     [it:check(re:run(it:output(P), Pattern, [multiline]) =/= nomatch, "'~s' in:~n~ts", [Pattern, it:output(P)])
      || Pattern <- ["^FUNCTION +CALLS/S", "^requests:handle_request/2 +[1-9][0-9]* +entry +handle",
                     "^db:transaction/2 +[0-9]+ +" ++ As ++ " +db", "^accounting:incr_reqs/1 +[1-9][0-9]* +" ++ As]],
+    %% kprof check is the same.
+    Q = it:start(T, "kprof_check", [it:build(T) ++ "/kprof", "check", it:tiers(), "-for", "500ms",
+                                    "-cookie-file", maps:get(cookie, T)
+                                    | it_reach:targets(Target) ++ it_reach:options(Target) ++ it:probe_library(T)], []),
+    it:ended(Q, 0),
+    it:check(re:run(it:output(Q), "^FUNCTION +CALLS/S.*^ok, [0-9]+ warning", [multiline, dotall]) =/= nomatch,
+             "'~s'", [it:output(Q)]),
     it:kill(Load),
     it:audit(Target, Before, [processes]).
 
