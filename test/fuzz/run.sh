@@ -33,7 +33,7 @@ for t; do
 	mkdir -p "$dir/corpus/$t"
 	dict=$src/$t.dict
 	[ -f "$dict" ] || dict=
-	seeds=$KP_SEEDS/$t
+	seeds=${KP_SEEDS:-}/$t
 	[ -d "$seeds" ] || seeds=
 	# -entropic: what it would be worth is less than what it costs.
 	# -timeout: of the clock, which goes on while others have the processor.
