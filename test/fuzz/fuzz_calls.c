@@ -66,7 +66,7 @@ show_all(const struct kp_calls_sum *s, const struct kp_critical_path *way,
 	struct trace_view v = { .names = t, .sum = s, .critical = way, .info = info,
 		.no_callers = how & 2, .totals = how & 4,
 		.no_details = how & 8, .by_own = how & 16,
-		.cols = how & 32 ? 10 : 0, .least = how & 64 ? 0.1 : 0 };
+		.reverse = how & 32, .least = how & 64 ? 0.1 : 0 };
 	struct kp_buf b;
 
 	form(trace_fprof, &v);
