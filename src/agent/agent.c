@@ -1,6 +1,6 @@
 /*
  * agent.c - makes the connection to one target, renews the lease, passes on what the
- * agent sends, and ends it; gives out the constants in labels.
+ * agent sends, and ends it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,68 +8,6 @@
 
 #include "kprofd/etf.h"
 #include "agent/agent_internal.h"
-
-/* ---- the constants in labels ---- */
-
-/* splitmix64 */
-static uint64_t
-next_random(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
-void
-label_epochs_init(struct label_epochs *l, uint64_t seed, kp_wall_ns wall,
-    kp_mono_ns now)
-{
-	uint16_t swap;
-	unsigned j;
-
-	*l = (struct label_epochs){ .wall = wall - now };
-	for (unsigned i = 0; i < LABEL_EPOCHS_MAX; i++)
-		l->order[i] = (uint16_t)(i + 1);
-	for (unsigned i = LABEL_EPOCHS_MAX - 1; i > 0; i--) {
-		j = (unsigned)(next_random(&seed) % (i + 1));
-		swap = l->order[i];
-		l->order[i] = l->order[j];
-		l->order[j] = swap;
-	}
-}
-
-/* No product overflows before the year 2500. */
-uint32_t
-label_epochs_word(const struct label_epochs *l, kp_mono_ns now)
-{
-	uint64_t at = (uint64_t)(now + l->wall);
-
-	return (at / KP_NS_PER_S * KP_WORD_HZ +
-	    at % KP_NS_PER_S * KP_WORD_HZ / KP_NS_PER_S) & KP_WORD_MASK;
-}
-
-uint16_t
-label_epochs_take(struct label_epochs *l, uint16_t old)
-{
-	uint16_t c;
-
-	do {
-		c = l->order[l->next];
-		l->next = (uint16_t)((l->next + 1) % LABEL_EPOCHS_MAX);
-	} while (l->held[c]);
-	l->held[c] = true;
-	label_epochs_give(l, old);
-	return c;
-}
-
-void
-label_epochs_give(struct label_epochs *l, uint16_t old)
-{
-	if (old != 0)
-		l->held[old] = false;
-}
 
 /* ---- messages ---- */
 
@@ -86,7 +24,7 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 	}
 	if (!bye && agent_lease_answer(a, &st))
 		return;
-	target_on_status(a->owner, &st, bye);
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_STATUS, .status = &st, .last = bye });
 	if (!bye)
 		return;
 	if (a->stopping) {
@@ -139,7 +77,8 @@ on_frame(void *ctx, const struct kp_frame *f)
 	else if (a->state < AGENT_CHECKING)
 		return;		/* of an agent that we have not started */
 	else if (kp_span_is(tag, "kprof_events"))
-		target_on_batch(a->owner, f->payload.p, f->payload.n);
+		agent_emit(a, (struct agent_event){ .kind = AGENT_ON_BATCH,
+		    .message = f->payload });
 	else if (kp_span_is(tag, "kprof_status"))
 		on_status(a, &r, false);
 	else if (kp_span_is(tag, "kprof_bye"))
@@ -152,7 +91,8 @@ on_frame(void *ctx, const struct kp_frame *f)
 		on_moved(a, &r);
 	else if (kp_span_is(tag, "kprof_stacks") ||
 	    kp_span_is(tag, "kprof_groups"))
-		target_on_stacks(a->owner, f->payload);
+		agent_emit(a, (struct agent_event){ .kind = AGENT_ON_STACKS,
+		    .message = f->payload });
 	agent_plan_turn(a);
 }
 
@@ -252,7 +192,8 @@ agent_channel(const struct agent *a)
 }
 
 struct agent *
-agent_new(struct event_base *base, const struct agent_opts *o, struct target *owner)
+agent_new(struct event_base *base, const struct agent_opts *o,
+    agent_event_fn *on_event, struct target *owner)
 {
 	struct agent *a = calloc(1, sizeof(*a));
 
@@ -260,6 +201,7 @@ agent_new(struct event_base *base, const struct agent_opts *o, struct target *ow
 		return NULL;
 	a->base = base;
 	a->o = *o;
+	a->on_event = on_event;
 	a->owner = owner;
 	a->now.a = a->next.a = a->trial.a = a;
 	a->now.conf = o->conf;

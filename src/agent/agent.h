@@ -6,9 +6,9 @@
  * To arm a function is to set its trace pattern; a target is armed while tracing
  * is on.
  *
- * It is a state machine over one connection, and reports everything to its owner, the
- * struct target of the program: the daemon's is in daemon/nodes/target.h.  It keeps no
- * statistics.
+ * It is a state machine over one connection, and reports everything to its owner, as
+ * events (struct agent_event).  The owner is the struct target of the program: the
+ * daemon's is in daemon/nodes/target.h.  It keeps no statistics.
  */
 #ifndef KPROFD_AGENT_AGENT_H
 #define KPROFD_AGENT_AGENT_H
@@ -82,7 +82,9 @@ enum agent_probe {
 	AGENT_AUTO		/* native where it can be loaded, else relay */
 };
 
-enum agent_failure {
+/* Why it has ended. */
+enum agent_end {
+	AGENT_STOPPED,		/* by agent_stop() */
 	AGENT_FAILED,		/* trying again would not help */
 	AGENT_KEPT_OUT		/* the target's operator forbids it */
 };
@@ -113,6 +115,89 @@ struct agent_reloaded {
 		AGENT_RELOAD_KEPT	/* in force when it is attached again */
 	} how;
 	struct kp_plan_change n;	/* with AGENT_RELOAD_DONE */
+};
+
+/*
+ * What the agent reports to its owner.  Behind each kind are the fields that it has;
+ * what they point to is good during the call.
+ */
+struct agent_event {
+	enum agent_event_kind {
+		/* state, text; with AGENT_ENDED also end: no other report follows */
+		AGENT_ON_STATE,
+		AGENT_ON_HELLO,		/* hello */
+		/*
+		 * native: the probe in use, unless relay was asked for; after each
+		 * hello, before anything is armed.  text: the reason for relay, or
+		 * for sending the native one's library, or NULL.
+		 */
+		AGENT_ON_PROBE,
+		/* It could not be attached to, and never was; answer 1: try again later. */
+		AGENT_ON_UNREACHED,
+		/*
+		 * Before it is armed for the first time: errors of diags are functions
+		 * of tiers.conf that it lacks; the answer is an agent_verdict.
+		 */
+		AGENT_ON_MISSING,
+		AGENT_ON_DIAGS,		/* diags, of tiers.conf for this target */
+		AGENT_ON_PLAN,		/* agent_plan() will be armed, with call rates */
+		/*
+		 * agent_plan() has changed: with the native probe because code was
+		 * loaded, with either because a function was too hot.
+		 */
+		AGENT_ON_REPLANNED,
+		/*
+		 * agent_reload_apply() has ended: reloaded.  All events before were of
+		 * the old configuration.
+		 */
+		AGENT_ON_RELOADED,
+		AGENT_ON_BATCH,		/* message: a whole {kprof_events, ...} */
+		/* message: {kprof_stacks | kprof_groups, ...} (kprofd/stacks.h) */
+		AGENT_ON_STACKS,
+		/*
+		 * A round trip for the clock offset: sent and received by our clock,
+		 * `there` by the target's, in between.  Before each status, and a few
+		 * times more after attaching.
+		 */
+		AGENT_ON_CLOCK,
+		/* status; last: the agent's goodbye; no event follows */
+		AGENT_ON_STATUS,
+		/*
+		 * The VM has counted more calls while armed: of entries, and of the
+		 * functions of each of KP_TIER_MAX tiers.
+		 */
+		AGENT_ON_CALLS,
+		/* If tiers.conf asks for messages: timed, or why not (text); on changes. */
+		AGENT_ON_MESSAGES,
+		/*
+		 * text is to be logged as word, a short static one.  gap: for up to this
+		 * time not everything was traced.
+		 */
+		AGENT_ON_REPORT,
+		AGENT_ON_CONNECTED,	/* the target has connected to the node text */
+		/*
+		 * The agent was over a limit and has disarmed.  limit: which; NULL where
+		 * text says what to do.  The answer is for how long tracing is to pause.
+		 */
+		AGENT_ON_TRIP,
+		/* The pause is over; the answer is how much longer to wait; 0: resume. */
+		AGENT_ON_PAUSE_OVER
+	} kind;
+	enum agent_state state;
+	enum agent_end end;
+	const char *word, *text;
+	bool native, timed, last;
+	const struct agent_hello *hello;
+	const struct kp_diags *diags;
+	const struct agent_reloaded *reloaded;
+	const struct agent_status *status;
+	const struct kp_trip_limit *limit;
+	struct kp_span message;
+	kp_mono_ns sent, received;
+	kp_target_ns there;
+	kp_dur_ns gap;
+	uint64_t entries;
+	const uint64_t *tiers;
 };
 
 /*
@@ -150,6 +235,9 @@ void label_epochs_give(struct label_epochs *l, uint16_t old);
 struct agent;
 struct target;		/* the owner */
 
+/* Returns the answer of the kinds that have one, in ns where it is a time; else 0. */
+typedef int64_t agent_event_fn(struct target *t, const struct agent_event *e);
+
 /* It comes once for each question, maybe before the function that asks returns. */
 typedef void agent_checked_fn(struct target *t, const struct agent_checked *c);
 
@@ -164,8 +252,8 @@ struct agent_opts {
 	struct label_epochs *labels;	/* shared by all targets; borrowed */
 	/*
 	 * Count calls of all functions, and trace with numbers of clauses for
-	 * identities (kp_spec_params).  The owner ends it by agent_stop(), in
-	 * target_on_plan() if nothing is to be armed.
+	 * identities (kp_spec_params).  The owner ends it by agent_stop(), at
+	 * AGENT_ON_PLAN if nothing is to be armed.
 	 */
 	bool check_only;
 	kp_dur_ns check_time;	/* how long a check counts calls */
@@ -177,7 +265,7 @@ struct agent_opts {
 
 /* NULL when out of memory. */
 struct agent *agent_new(struct event_base *base, const struct agent_opts *o,
-    struct target *owner);
+    agent_event_fn *on_event, struct target *owner);
 /* Starts to connect.  Reports may come before it returns. */
 void agent_start(struct agent *a);
 void agent_free(struct agent *a);
@@ -192,11 +280,11 @@ const struct kp_plan *agent_plan(const struct agent *a);
  * reported once for a connection.
  */
 void agent_malformed(struct agent *a, const char *what);
-/* Disarms, has queued events sent, and detaches; then target_on_stopped() comes. */
+/* Disarms, has queued events sent, and detaches; then it has ended. */
 void agent_stop(struct agent *a);
 /*
- * The state that the user wants, which survives a lost connection; target_on_state()
- * reports when the target is in it, unless it is ending.
+ * The state that the user wants, which survives a lost connection; AGENT_ON_STATE
+ * comes when the target is in it, unless it is ending.
  */
 void agent_pause(struct agent *a);
 void agent_resume(struct agent *a);
@@ -240,7 +328,7 @@ void agent_sample(struct agent *a, uint32_t one_in);
  */
 void agent_give_tokens(struct agent *a, bool give);
 bool agent_gives_tokens(const struct agent *a);	/* all tiers do */
-/* The answer to target_on_missing(), where that was AGENT_WAIT. */
+/* The answer to AGENT_ON_MISSING, where that was AGENT_WAIT. */
 void agent_judge(struct agent *a, enum agent_verdict v);
 /*
  * Replaces the configuration in two steps, so that all targets take it or none.
@@ -250,7 +338,7 @@ void agent_judge(struct agent *a, enum agent_verdict v);
 void agent_reload(struct agent *a, const struct kp_conf *conf,
     agent_checked_fn *checked);
 /*
- * Then puts it in force: target_on_reloaded() comes once, maybe before this returns.
+ * Then puts it in force: AGENT_ON_RELOADED comes once, maybe before this returns.
  * If it cannot be armed after all, the connection is closed and made again, as if it
  * had been lost.
  */
@@ -276,82 +364,5 @@ void agent_check_end(struct agent *a);
  * "mod:fun/arity" as interned.
  */
 void agent_disarm(struct agent *a, const char *mfa);
-
-/*
- * ---- reports: the owner defines these ----
- *
- * What is passed is good during the call.
- */
-
-void target_on_state(struct target *t, enum agent_state s, const char *text);
-void target_on_hello(struct target *t, const struct agent_hello *h);
-/*
- * Which probe is used, unless relay was asked for; after each hello, before anything
- * is armed.  why: the reason for relay, or for sending the native one's library, or
- * NULL.
- */
-void target_on_probe(struct target *t, bool native, const char *why);
-/* It could not be attached to, and never was.  True: try again later. */
-bool target_on_unreached(struct target *t);
-/*
- * Before it is armed for the first time: errors of diags are functions of tiers.conf
- * that it lacks.
- */
-enum agent_verdict target_on_missing(struct target *t,
-    const struct kp_diags *diags);
-/* Diagnostics of tiers.conf for this target. */
-void target_on_diags(struct target *t, const struct kp_diags *diags);
-/* What will be armed, with call rates. */
-void target_on_plan(struct target *t, const struct kp_plan *plan);
-/*
- * agent_plan() has changed: with the native probe because code was loaded, with either
- * because a function was too hot.
- */
-void target_on_replanned(struct target *t);
-/* agent_reload_apply() has ended.  All events before were of the old configuration. */
-void target_on_reloaded(struct target *t, const struct agent_reloaded *r);
-/* A whole {kprof_events, ...} message. */
-void target_on_batch(struct target *t, const uint8_t *p, size_t n);
-/*
- * A whole {kprof_stacks, ...} or {kprof_groups, ...} (kprofd/stacks.h), with
- * tiers.conf's stacks.
- */
-void target_on_stacks(struct target *t, struct kp_span message);
-/*
- * A round trip for the clock offset: sent and received by our clock, `there` by the
- * target's, in between.  Before each status, and a few times more after attaching.
- */
-void target_on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
-    kp_mono_ns received);
-/* last: the agent's goodbye; no event follows. */
-void target_on_status(struct target *t, const struct agent_status *st, bool last);
-/*
- * The VM has counted more calls while armed: of entries, and of the functions of each
- * of KP_TIER_MAX tiers.
- */
-void target_on_calls(struct target *t, uint64_t entries, const uint64_t *tiers);
-/* If tiers.conf asks for messages: whether they are timed, or why not; on changes. */
-void target_on_messages(struct target *t, bool timed, const char *why);
-/* Something to be logged; kind is a short static word. */
-void target_report(struct target *t, const char *kind, const char *text);
-/*
- * Another tool removed something that the agent had set up; it is in place again, but
- * for up to `gap` not everything was traced.
- */
-void target_on_taken(struct target *t, kp_dur_ns gap, const char *text);
-/* The target has connected to this node. */
-void target_on_connected(struct target *t, const char *node);
-/*
- * The agent was over a limit and has disarmed.  limit: which; NULL where text says
- * what to do.  Returns for how long tracing is to pause.
- */
-kp_dur_ns target_on_trip(struct target *t, const char *text,
-    const struct kp_trip_limit *limit);
-/* The pause is over.  Returns for how much longer to wait; 0: resume. */
-kp_dur_ns target_pause_over(struct target *t);
-/* It cannot be attached to, or is kept out: the agent has ended. */
-void target_on_failed(struct target *t, enum agent_failure f, const char *why);
-/* agent_stop() is done; the last status came before. */
-void target_on_stopped(struct target *t);
 
 #endif

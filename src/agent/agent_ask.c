@@ -53,12 +53,26 @@ agent_timer(struct agent *a, unsigned ms)
 	event_add(a->timer, &tv);
 }
 
-void
-agent_set_state(struct agent *a, enum agent_state s, const char *text)
+static void
+set_state(struct agent *a, enum agent_state s, enum agent_end end, const char *text)
 {
 	a->state = s;
 	event_del(a->timer);
-	target_on_state(a->owner, s, text);
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_STATE, .state = s, .end = end,
+	    .text = text });
+}
+
+void
+agent_set_state(struct agent *a, enum agent_state s, const char *text)
+{
+	set_state(a, s, AGENT_STOPPED, text);
+}
+
+void
+agent_report(struct agent *a, const char *word, const char *text)
+{
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_REPORT, .word = word,
+	    .text = text });
 }
 
 void
@@ -71,7 +85,7 @@ agent_malformed(struct agent *a, const char *what)
 	a->malformed = true;
 	snprintf(text, sizeof(text), "%s that makes no sense (another version "
 	    "of the agent, or a fault on the way?)", what);
-	target_report(a->owner, "nonsense", text);
+	agent_report(a, "nonsense", text);
 }
 
 /* ---- questions ---- */
@@ -205,20 +219,18 @@ void
 agent_gone(struct agent *a, const char *text)
 {
 	agent_drop_connection(a);
-	agent_set_state(a, AGENT_ENDED, text);
-	target_on_stopped(a->owner);
+	set_state(a, AGENT_ENDED, AGENT_STOPPED, text);
 }
 
 void
-agent_fail(struct agent *a, enum agent_failure f, const char *why)
+agent_fail(struct agent *a, enum agent_end end, const char *why)
 {
 	if (a->stopping) {
 		agent_gone(a, why);
 		return;
 	}
 	agent_drop_connection(a);
-	agent_set_state(a, AGENT_ENDED, why);
-	target_on_failed(a->owner, f, why);
+	set_state(a, AGENT_ENDED, end, why);
 }
 
 void
@@ -237,7 +249,8 @@ agent_lost(struct agent *a, const char *why)
 		snprintf(text, sizeof(text), "cannot attach to '%s': %s",
 		    a->o.target, why);
 	if (!a->attached_once &&
-	    (a->o.check_only || !target_on_unreached(a->owner))) {
+	    (a->o.check_only || !agent_emit(a, (struct agent_event){
+	    .kind = AGENT_ON_UNREACHED }))) {
 		agent_fail(a, AGENT_FAILED, text);
 		return;
 	}
@@ -307,7 +320,8 @@ agent_lease_answer(struct agent *a, const struct agent_status *st)
 
 	if (sent == 0)
 		return false;	/* never, or too long ago */
-	target_on_clock(a->owner, sent, st->now, kp_mono_now());
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_CLOCK, .sent = sent,
+	    .there = st->now, .received = kp_mono_now() });
 	if (a->quick == 0 || a->stopping)
 		return false;
 	a->quick--;

@@ -95,7 +95,8 @@ decided(struct agent *a, bool native)
 		agent_lost(a, why);
 		return;
 	}
-	target_on_probe(a->owner, native, why[0] == '\0' ? NULL : why);
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_PROBE, .native = native,
+	    .text = why[0] == '\0' ? NULL : why });
 	agent_plan_start(a);
 }
 
@@ -462,9 +463,9 @@ answer_start(struct agent *a, struct kp_term *r)
 		return;
 	}
 	a->params.gc_shared = a->hello.gc_shared;
-	target_on_hello(a->owner, &a->hello);
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_HELLO, .hello = &a->hello });
 	if (a->now.conf->gc && !kp_conf_gc(a->now.conf, a->hello.gc_shared))
-		target_report(a->owner, "gc", "garbage collection is not "
+		agent_report(a, "gc", "garbage collection is not "
 		    "measured here: from OTP 27 on the VM crashes where "
 		    "another tool traces that as well, in the same process "
 		    "(erlang/otp#11624; {gc, force} insists)");

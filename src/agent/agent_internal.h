@@ -1,10 +1,11 @@
 /*
  * agent_internal.h - declares what the files of one target's agent share.  A file calls
- * only those above it in this list, and the constants in labels (agent.h).
+ * only those above it in this list.
  *
  *   agent_msg.c     the messages as bytes; keeps no state
  *   agent_ask.c     states, questions and their answers, the end of a connection
- *   agent_plan.c    what is armed: the plan of a tiers.conf, pauses, sampling
+ *   agent_spec.c    constants in labels; match specs that change while armed: sampling
+ *   agent_plan.c    what is armed: the plan of a tiers.conf, pauses
  *   agent_notice.c  what the agent reports without being asked
  *   agent_attach.c  from a new connection to an agent that runs, with its probe
  *   agent.c         connections, leases, and all messages by their first atom
@@ -49,6 +50,7 @@ struct plan_run {
 struct agent {
 	struct event_base *base;
 	struct agent_opts o;
+	agent_event_fn *on_event;
 	struct target *owner;
 	enum agent_state state;
 	struct connect *connect;
@@ -112,6 +114,16 @@ struct agent {
 
 /* ---- agent_ask.c ---- */
 
+/* Reports to the owner, and returns its answer. */
+static inline int64_t
+agent_emit(struct agent *a, struct agent_event e)
+{
+	return a->on_event(a->owner, &e);
+}
+
+/* AGENT_ON_REPORT */
+void agent_report(struct agent *a, const char *word, const char *text);
+
 void agent_set_state(struct agent *a, enum agent_state s, const char *text);
 /* Sets the limit of the step, pause, or backoff. */
 void agent_timer(struct agent *a, unsigned ms);
@@ -120,7 +132,7 @@ bool agent_attached(const struct agent *a);
 /* Closes the connection; makes another one later, or ends. */
 void agent_lost(struct agent *a, const char *why);
 /* Ends it, as failed. */
-void agent_fail(struct agent *a, enum agent_failure f, const char *why);
+void agent_fail(struct agent *a, enum agent_end end, const char *why);
 /* Fails if it was never attached; else tries again later. */
 void agent_fail_or_retry(struct agent *a, const char *why);
 /* Ends it, as stopped. */
@@ -148,6 +160,11 @@ void agent_forget(struct agent *a, uint64_t number);
 /* {kprof_reply, Ref, Result}: the terms behind the atom. */
 void agent_on_reply(struct agent *a, struct kp_term *r);
 
+/* ---- agent_spec.c ---- */
+
+/* Renews the match spec of an entry, for the rate and outcomes of now. */
+void agent_entry_respec(struct agent *a, const struct kp_plan_item *item);
+
 /* ---- agent_plan.c ---- */
 
 /* Asks which functions of tiers.conf exist; in the end it is armed. */
@@ -157,8 +174,6 @@ void agent_plan_start(struct agent *a);
  * reload, recheck or check that waits for that, or ends it.
  */
 void agent_plan_turn(struct agent *a);
-/* Renews the match spec of an entry, for the rate and outcomes of now. */
-void agent_entry_respec(struct agent *a, const struct kp_plan_item *item);
 /* It is disarmed; resumes after this time. */
 void agent_set_pause(struct agent *a, kp_dur_ns pause, const char *text);
 /* That time is over. */

@@ -62,7 +62,7 @@ notice(struct agent *a, const char *kind, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	target_report(a->owner, kind, text);
+	agent_report(a, kind, text);
 }
 
 static struct kp_plan_item *
@@ -220,10 +220,10 @@ pause_for(struct agent *a, const char *text, const struct kp_trip_limit *limit)
 	/* Late: it is paused or ending already.  It may refuse to resume. */
 	if (a->user_paused ||
 	    (a->state != AGENT_ARMED && a->state != AGENT_ARMING))
-		target_report(a->owner, "trip", text);
+		agent_report(a, "trip", text);
 	else
-		agent_set_pause(a, target_on_trip(a->owner, text, limit),
-		    text);
+		agent_set_pause(a, agent_emit(a, (struct agent_event){
+		    .kind = AGENT_ON_TRIP, .text = text, .limit = limit }), text);
 }
 
 static void
@@ -267,7 +267,7 @@ on_hot(struct agent *a, struct what *w)
 		    "one, called %" PRId64 " times a second or more, costs "
 		    "%.3g %% of a scheduler (name fewer functions, or raise the budget)",
 		    name, a->now.conf->budget, w->n, percent);
-	target_on_replanned(a->owner);
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_REPLANNED });
 }
 
 static void
@@ -355,7 +355,7 @@ on_code(struct agent *a, struct what *w)
 		kp_buf_str(&b, "; its requests were not all counted for ");
 		put_ms(&b, uncounted);
 	}
-	target_report(a->owner, changes[i].kind, kp_buf_cstr(&b));
+	agent_report(a, changes[i].kind, kp_buf_cstr(&b));
 	kp_buf_free(&b);
 	a->recheck_due = true;
 }
@@ -409,19 +409,20 @@ on_others(struct agent *a, struct what *w)
 static void
 on_messages(struct agent *a, struct what *w)
 {
+	struct agent_event e = { .kind = AGENT_ON_MESSAGES, .text = "" };
 	char who[200], why[400];
 
 	if (kp_term_peek(&w->r) == KP_TERM_ATOM) {
-		target_on_messages(a->owner,
-		    kp_span_is(kp_term_atom(&w->r), "on"), "");
-		return;
+		e.timed = kp_span_is(kp_term_atom(&w->r), "on");
+	} else {
+		kp_term_tuple_n(&w->r, 2);
+		kp_term_skip(&w->r);
+		msg_text(&w->r, who, sizeof(who));
+		snprintf(why, sizeof(why), "another tool is the system tracer there: "
+		    "%s (seq_trace:set_system_tracer(false) ends that)", who);
+		e.text = why;
 	}
-	kp_term_tuple_n(&w->r, 2);
-	kp_term_skip(&w->r);
-	msg_text(&w->r, who, sizeof(who));
-	snprintf(why, sizeof(why), "another tool is the system tracer there: "
-	    "%s (seq_trace:set_system_tracer(false) ends that)", who);
-	target_on_messages(a->owner, false, why);
+	agent_emit(a, e);
 }
 
 #define TAKEN_MS_MAX 60000	/* more is not plausible */
@@ -516,7 +517,8 @@ on_taken(struct agent *a, struct what *w)
 	snprintf(text, sizeof(text), "%s; it was put back, and up to %" PRId64
 	    " ms before that were not seen (the third time in a minute tracing "
 	    "is paused; this was number %" PRId64 ")", taken, ms, w->n);
-	target_on_taken(a->owner, ms * KP_NS_PER_MS, text);
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_REPORT, .word = "taken",
+	    .text = text, .gap = ms * KP_NS_PER_MS });
 }
 
 /* Before OTP 27 new processes have one tracer, which is another tool now. */
@@ -573,13 +575,14 @@ on_calls(struct agent *a, struct what *w)
 			tiers[__builtin_ctzll(t)] += (uint64_t)calls;
 	}
 	if (r->err == KP_OK && entries >= 0 && entries < CALLS_MAX)
-		target_on_calls(a->owner, (uint64_t)entries, tiers);
+		agent_emit(a, (struct agent_event){ .kind = AGENT_ON_CALLS,
+		    .entries = (uint64_t)entries, .tiers = tiers });
 }
 
 static void
 on_connected(struct agent *a, struct what *w)
 {
-	target_on_connected(a->owner, w->text);
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_CONNECTED, .text = w->text });
 }
 
 /* The agent has disarmed by itself, as for a trip. */

@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "kprofd/etf.h"
-#include "kprofd/label.h"
 #include "agent/agent_internal.h"
 
 #define STEP_EACH_MS 100	/* longer for each function of a busy node; */
@@ -28,106 +27,6 @@
 #define PROBE_TIME (200 * KP_NS_PER_MS)	/* how long calls are counted for a rate */
 
 static const char no_sense[] = "the agent's answer makes no sense";
-
-const struct kp_plan *
-agent_plan(const struct agent *a)
-{
-	return &a->now.plan;
-}
-
-/* ---- single match specs, sampling, tokens ---- */
-
-/* True: the agent has a plan, or one is on its way to it; armed or not. */
-static bool
-has_plan(const struct agent *a)
-{
-	return a->state >= AGENT_ARMING && a->state <= AGENT_TRIPPED;
-}
-
-/* spec NULL: disarms it. */
-static void
-send_spec(struct agent *a, const struct kp_plan_item *item,
-    const struct kp_buf *spec)
-{
-	struct kp_buf b;
-
-	agent_ask_begin(a, &b);
-	msg_spec(&b, item, spec);
-	agent_tell(a, &b);
-}
-
-void
-agent_entry_respec(struct agent *a, const struct kp_plan_item *item)
-{
-	struct kp_mfa mfa = { item->mod, item->fun, item->arity };
-	struct kp_buf spec;
-
-	kp_buf_init(&spec, MESSAGE_MAX);
-	a->params.exact = item->exact;
-	if (kp_spec_entry(a->now.conf, &mfa, &a->params, &spec) == KP_OK)
-		send_spec(a, item, &spec);
-	kp_buf_free(&spec);
-}
-
-void
-agent_sample(struct agent *a, uint32_t one_in)
-{
-	const struct kp_plan_item *p = a->now.plan.v, *end = p + a->now.plan.n;
-
-	if (one_in == a->params.one_in)
-		return;
-	a->params.one_in = one_in;
-	/* Arming uses the new rate; after a change it is sent. */
-	if (!has_plan(a) || a->next.step == RUN_APPLYING)
-		return;
-	for (; p < end; p++)
-		if (p->entry && !p->disarmed)
-			agent_entry_respec(a, p);
-}
-
-bool
-agent_gives_tokens(const struct agent *a)
-{
-	return a->params.gives_tokens;
-}
-
-void
-agent_give_tokens(struct agent *a, bool give)
-{
-	struct kp_spec_params p = a->params;
-	struct kp_buf b;
-
-	if ((give == a->params.gives_tokens && (give || !a->tiers_give)) ||
-	    a->next.step == RUN_APPLYING)
-		return;
-	p.gives_tokens = give;
-	if (has_plan(a)) {	/* otherwise arming uses it */
-		agent_ask_begin(a, &b);
-		if (msg_tiers(&b, a->now.conf, &a->now.plan, &p) != KP_OK) {
-			kp_buf_free(&b);
-			return;
-		}
-		agent_tell(a, &b);
-	}
-	a->params.gives_tokens = a->tiers_give = give;
-}
-
-void
-agent_disarm(struct agent *a, const char *text)
-{
-	struct kp_plan_item *p = a->now.plan.v, *end = p + a->now.plan.n;
-	char name[600];
-
-	for (; p < end; p++) {
-		snprintf(name, sizeof(name), "%s:%s/%u", p->mod, p->fun, p->arity);
-		if (strcmp(name, text) != 0)
-			continue;
-		p->disarmed = true;
-		if (has_plan(a))
-			send_spec(a, p, NULL);
-		return;
-	}
-}
 
 /* ---- questions of a run ---- */
 
@@ -190,7 +89,8 @@ static void
 report_diags(struct agent *a)
 {
 	if (a->now.diags.n > 0)
-		target_on_diags(a->owner, &a->now.diags);
+		agent_emit(a, (struct agent_event){ .kind = AGENT_ON_DIAGS,
+		    .diags = &a->now.diags });
 	kp_diags_free(&a->now.diags);
 }
 
@@ -220,7 +120,7 @@ static void
 now_rated(struct agent *a)
 {
 	report_diags(a);
-	target_on_plan(a->owner, &a->now.plan);
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_PLAN });
 	if (a->stopping)
 		return;		/* by the owner of a check */
 	if (kp_plan_has_entry(&a->now.plan))
@@ -292,7 +192,7 @@ agent_set_pause(struct agent *a, kp_dur_ns pause, const char *text)
 void
 agent_pause_over(struct agent *a)
 {
-	kp_dur_ns more = target_pause_over(a->owner);
+	kp_dur_ns more = agent_emit(a, (struct agent_event){ .kind = AGENT_ON_PAUSE_OVER });
 
 	if (more > 0)
 		agent_timer(a, (unsigned)(more / KP_NS_PER_MS));
@@ -351,7 +251,8 @@ static void
 recheck_end(struct agent *a, bool changed)
 {
 	if (changed && a->next.diags.n > 0)
-		target_on_diags(a->owner, &a->next.diags);
+		agent_emit(a, (struct agent_event){ .kind = AGENT_ON_DIAGS,
+		    .diags = &a->next.diags });
 	next_forget(a);
 	agent_plan_turn(a);
 }
@@ -365,7 +266,7 @@ reload_end(struct agent *a, const struct agent_reloaded *r)
 	next_forget(a);
 	a->now.conf = conf;
 	a->recheck_due = true;	/* other modules are to be watched */
-	target_on_reloaded(a->owner, r);
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_RELOADED, .reloaded = r });
 	agent_plan_turn(a);
 }
 
@@ -394,7 +295,7 @@ next_refuse(struct agent *a, const char *why)
 	if (a->reload.recheck) {
 		snprintf(text, sizeof(text), "functions of the new code are "
 		    "not traced: %s", why);
-		target_report(a->owner, "code", text);
+		agent_report(a, "code", text);
 		recheck_end(a, false);
 		return;
 	}
@@ -546,7 +447,7 @@ answer_change(struct agent *a, struct kp_term *r)
 		return;
 	}
 	if (a->native)
-		target_on_replanned(a->owner);
+		agent_emit(a, (struct agent_event){ .kind = AGENT_ON_REPLANNED });
 	recheck_end(a, true);
 }
 
@@ -710,7 +611,8 @@ answer_look(struct plan_run *run, struct kp_term *r)
 	else if (run == &a->next || a->attached_once)
 		run_rate(run);
 	else
-		judged(a, target_on_missing(a->owner, &run->diags));
+		judged(a, (enum agent_verdict)agent_emit(a, (struct agent_event){
+		    .kind = AGENT_ON_MISSING, .diags = &run->diags }));
 }
 
 static void

@@ -321,7 +321,7 @@ daemon_on_warning(struct target *t)
 }
 
 void
-target_on_diags(struct target *t, const struct kp_diags *diags)
+daemon_on_diags(struct target *t, const struct kp_diags *diags)
 {
 	struct daemon *d = t->p->daemon;
 

@@ -47,9 +47,10 @@ void daemon_on_window(struct target *t, const struct kp_window *w);
 kp_dur_ns daemon_window_left(const struct daemon *d);
 /* Called once a second. */
 void daemon_on_tick(struct daemon *d);
-/* As target_on_state() and target_on_plan() of agent/agent.h. */
+/* As AGENT_ON_STATE and so on of agent/agent.h. */
 void daemon_on_state(struct target *t, enum agent_state s, const char *text);
 void daemon_on_plan(struct target *t, const struct kp_plan *plan);
+void daemon_on_diags(struct target *t, const struct kp_diags *diags);
 /* The target's name, if there are several, to be shown; else NULL. */
 const char *daemon_node_name(const struct target *t);
 /* Counts a warning that was logged and is not about tiers.conf. */

@@ -164,15 +164,6 @@ static unsigned states;		/* that were come to, ever: a bit each */
 static unsigned probes;		/* that were taken, ever: a bit each */
 static char library[64];	/* a file that can be sent */
 
-void
-target_on_state(struct target *t, enum agent_state s, const char *text)
-{
-	(void)t;
-	REQUIRE(s <= AGENT_ENDED && text != NULL && ended == 0);
-	REQUIRE(agent_state_name(s)[0] != '\0');
-	states |= 1u << s;
-}
-
 /* The corpus comes to all of them; if not, it tests next to nothing. */
 void
 fuzz_replayed(void)
@@ -180,97 +171,6 @@ fuzz_replayed(void)
 	REQUIRE(states == (2u << AGENT_ENDED) - 1);
 	REQUIRE(counted > 0);
 	REQUIRE(probes == 7);
-}
-
-/* The relay has a reason, and so has a library that was sent. */
-void
-target_on_probe(struct target *t, bool native, const char *why)
-{
-	(void)t;
-	REQUIRE(native || why != NULL);
-	probes |= !native ? 1 : why != NULL ? 2 : 4;
-}
-
-void
-target_on_hello(struct target *t, const struct agent_hello *h)
-{
-	(void)t;
-	REQUIRE(h->protocol == AGENT_PROTOCOL && h->node[0] != '\0');
-}
-
-void
-target_on_plan(struct target *t, const struct kp_plan *plan)
-{
-	(void)t;
-	REQUIRE(plan->n <= KP_PLAN_MAX + 2);
-}
-
-void
-target_on_batch(struct target *t, const uint8_t *p, size_t n)
-{
-	(void)t, (void)p;
-	REQUIRE(n > 0);
-}
-
-void
-target_on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
-    kp_mono_ns received)
-{
-	(void)t;
-	REQUIRE(sent > 0 && sent <= received);
-	REQUIRE(there < KP_TARGET_TIME_MAX && there > -KP_TARGET_TIME_MAX);
-}
-
-void
-target_on_status(struct target *t, const struct agent_status *st, bool last)
-{
-	(void)t, (void)last;
-	REQUIRE(st->busy >= 0);
-}
-
-void
-target_report(struct target *t, const char *kind, const char *text)
-{
-	(void)t;
-	REQUIRE(kind[0] != '\0' && text != NULL);
-}
-
-void
-target_on_taken(struct target *t, kp_dur_ns gap, const char *text)
-{
-	REQUIRE(gap >= 0);
-	target_report(t, "taken", text);
-}
-
-void
-target_on_replanned(struct target *t)
-{
-	(void)t;
-}
-
-kp_dur_ns
-target_on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
-{
-	(void)t;
-	(void)limit;
-	REQUIRE(text[0] != '\0');
-	return KP_NS_PER_S;
-}
-
-kp_dur_ns
-target_pause_over(struct target *t)
-{
-	static unsigned n;
-
-	(void)t;
-	return n++ % 2 * KP_NS_PER_S;
-}
-
-void
-target_on_diags(struct target *t, const struct kp_diags *diags)
-{
-	(void)t;
-	REQUIRE(diags->n > 0);
 }
 
 /* Once for each question, and none after the end. */
@@ -311,74 +211,87 @@ on_counted(struct target *t, const struct agent_checked *c)
 	counted += c->how == AGENT_CHECKED_DONE;
 }
 
-bool
-target_on_unreached(struct target *t)
+static void
+on_state(enum agent_state s, enum agent_end end, const char *text)
 {
-	(void)t;
-	return unreached++ % 2 == 0;
-}
-
-enum agent_verdict
-target_on_missing(struct target *t, const struct kp_diags *diags)
-{
-	(void)t;
-	return diags->errors == 0 ? AGENT_GO_ON :
-	    (enum agent_verdict)(unreached++ % 3);
-}
-
-void
-target_on_stacks(struct target *t, struct kp_span message)
-{
-	(void)t;
-	REQUIRE(message.n > 0);
-}
-
-void
-target_on_messages(struct target *t, bool timed, const char *why)
-{
-	(void)t, (void)timed;
-	REQUIRE(why != NULL);
-}
-
-void
-target_on_reloaded(struct target *t, const struct agent_reloaded *r)
-{
-	(void)t;
-	REQUIRE(reloads == 3 && r->how <= AGENT_RELOAD_KEPT);
-	reloads = 0;
-}
-
-void
-target_on_failed(struct target *t, enum agent_failure f, const char *why)
-{
-	(void)t, (void)f;
-	REQUIRE(why[0] != '\0' && ended == 0);
+	REQUIRE(s <= AGENT_ENDED && text != NULL && ended == 0);
+	REQUIRE(agent_state_name(s)[0] != '\0');
+	states |= 1u << s;
+	if (s != AGENT_ENDED)
+		return;
+	REQUIRE(end == AGENT_STOPPED || text[0] != '\0');
 	ended++;
 }
 
-void
-target_on_stopped(struct target *t)
+/* All that it reports can be read. */
+static int64_t
+on_agent_event(struct target *t, const struct agent_event *e)
 {
-	(void)t;
-	REQUIRE(ended == 0);
-	ended++;
-}
-
-void
-target_on_connected(struct target *t, const char *node)
-{
-	(void)t;
-	REQUIRE(node[0] != '\0');
-}
-
-void
-target_on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
-{
-	volatile uint64_t sum = entries;	/* all of them can be read */
+	static unsigned rests;
+	volatile uint64_t sum;
 
 	(void)t;
-	for (int i = 0; i < KP_TIER_MAX; i++)
-		sum += tiers[i];
+	switch (e->kind) {
+	case AGENT_ON_STATE:
+		on_state(e->state, e->end, e->text);
+		break;
+	case AGENT_ON_HELLO:
+		REQUIRE(e->hello->protocol == AGENT_PROTOCOL &&
+		    e->hello->node[0] != '\0');
+		break;
+	case AGENT_ON_PROBE:
+		/* The relay has a reason, and so has a library that was sent. */
+		REQUIRE(e->native || e->text != NULL);
+		probes |= !e->native ? 1 : e->text != NULL ? 2 : 4;
+		break;
+	case AGENT_ON_UNREACHED:
+		return unreached++ % 2 == 0;
+	case AGENT_ON_MISSING:
+		return e->diags->errors == 0 ? AGENT_GO_ON : unreached++ % 3;
+	case AGENT_ON_DIAGS:
+		REQUIRE(e->diags->n > 0);
+		break;
+	case AGENT_ON_PLAN:
+	case AGENT_ON_REPLANNED:
+		REQUIRE(agent_plan(agent)->n <= KP_PLAN_MAX + 2);
+		break;
+	case AGENT_ON_RELOADED:
+		REQUIRE(reloads == 3 && e->reloaded->how <= AGENT_RELOAD_KEPT);
+		reloads = 0;
+		break;
+	case AGENT_ON_BATCH:
+	case AGENT_ON_STACKS:
+		REQUIRE(e->message.n > 0);
+		break;
+	case AGENT_ON_CLOCK:
+		REQUIRE(e->sent > 0 && e->sent <= e->received);
+		REQUIRE(e->there < KP_TARGET_TIME_MAX &&
+		    e->there > -KP_TARGET_TIME_MAX);
+		break;
+	case AGENT_ON_STATUS:
+		REQUIRE(e->status->busy >= 0);
+		break;
+	case AGENT_ON_CALLS:
+		sum = e->entries;
+		for (int i = 0; i < KP_TIER_MAX; i++)
+			sum += e->tiers[i];
+		break;
+	case AGENT_ON_MESSAGES:
+		REQUIRE(e->text != NULL);
+		break;
+	case AGENT_ON_REPORT:
+		REQUIRE(e->word[0] != '\0' && e->text != NULL && e->gap >= 0);
+		break;
+	case AGENT_ON_CONNECTED:
+		REQUIRE(e->text[0] != '\0');
+		break;
+	case AGENT_ON_TRIP:
+		REQUIRE(e->text[0] != '\0');
+		return KP_NS_PER_S;
+	case AGENT_ON_PAUSE_OVER:
+		return rests++ % 2 * KP_NS_PER_S;
+	}
+	return 0;
 }
 
 /* ---- the target ---- */
@@ -737,7 +650,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	labels = labels_new;
 	ended = reloads = unreached = checks = open_questions = 0;
-	agent = agent_new(NULL, &o, NULL);
+	agent = agent_new(NULL, &o, on_agent_event, NULL);
 	REQUIRE(agent != NULL);
 	agent_start(agent);
 	for (; size > 0 && ended == 0; data += n, size -= n)

@@ -25,7 +25,7 @@
 
 #define CONNECT_LIMIT (10 * KP_NS_PER_S)
 
-/* The agent's owner; it defines what agent.h ends with. */
+/* The agent's owner. */
 struct target {
 	struct event_base *base;
 	struct agent *agent;
@@ -57,51 +57,29 @@ recorder_end(struct target *rec, int status)
 	event_base_loopbreak(rec->base);
 }
 
-void
-target_on_state(struct target *rec, enum agent_state s, const char *text)
+static void
+on_hello(struct target *rec, const struct agent_hello *h)
 {
-	if (s == AGENT_ARMED) {
-		say("recording");
-	} else if (s == AGENT_LOST || s == AGENT_TRIPPED) {
-		/* Not what a program is recorded for. */
-		say("%s: %s", agent_state_name(s), text);
-		recorder_end(rec, 1);
-	}
-}
-
-void
-target_on_hello(struct target *rec, const struct agent_hello *h)
-{
-	if (rec->out == NULL)
-		return;
 	fprintf(rec->out, "recording 1\notp %d\ntiers %zu\n", h->otp,
 	    rec->tiers_len);
 	fwrite(rec->tiers, 1, rec->tiers_len, rec->out);
 	fputc('\n', rec->out);
 }
 
-void
-target_on_batch(struct target *rec, const uint8_t *p, size_t n)
+static void
+on_batch(struct target *rec, struct kp_span m)
 {
 	if (rec->out == NULL) {
-		ages_batch(&rec->ages, p, n, kp_mono_now());
+		ages_batch(&rec->ages, m.p, m.n, kp_mono_now());
 		return;
 	}
-	fprintf(rec->out, "batch %zu\n", n);
-	fwrite(p, 1, n, rec->out);
+	fprintf(rec->out, "batch %" PRIu32 "\n", m.n);
+	fwrite(m.p, 1, m.n, rec->out);
 	fputc('\n', rec->out);
 }
 
-void
-target_on_clock(struct target *rec, kp_mono_ns sent, kp_target_ns there,
-    kp_mono_ns received)
-{
-	if (rec->out == NULL)
-		ages_clock(&rec->ages, sent, there, received);
-}
-
-void
-target_on_status(struct target *rec, const struct agent_status *st, bool last)
+static void
+on_status(struct target *rec, const struct agent_status *st, bool last)
 {
 	if (rec->out != NULL)
 		fprintf(rec->out, "status %" PRId64 "\n", st->now);
@@ -110,51 +88,60 @@ target_on_status(struct target *rec, const struct agent_status *st, bool last)
 		    " requests not seen", st->dropped, st->unarmed_calls);
 }
 
-void
-target_on_probe(struct target *rec, bool native, const char *why)
+static void
+on_state(struct target *rec, const struct agent_event *e)
 {
-	(void)rec, (void)native, (void)why;
+	if (e->state == AGENT_ARMED) {
+		say("recording");
+	} else if (e->state == AGENT_LOST || e->state == AGENT_TRIPPED) {
+		/* Not what a program is recorded for. */
+		say("%s: %s", agent_state_name(e->state), e->text);
+		recorder_end(rec, 1);
+	} else if (e->state == AGENT_ENDED) {
+		if (e->end != AGENT_STOPPED)
+			say("%s", e->text);
+		recorder_end(rec, e->end != AGENT_STOPPED);
+	}
 }
 
-void
-target_on_replanned(struct target *rec)
+/* A recording needs no other kinds. */
+static int64_t
+on_agent_event(struct target *rec, const struct agent_event *e)
 {
-	(void)rec;
-}
-
-void
-target_on_plan(struct target *rec, const struct kp_plan *plan)
-{
-	(void)rec, (void)plan;
-}
-
-void
-target_report(struct target *rec, const char *kind, const char *text)
-{
-	(void)rec;
-	say("%s: %s", kind, text);
-}
-
-void
-target_on_diags(struct target *rec, const struct kp_diags *diags)
-{
-	(void)rec;
-	for (size_t i = 0; i < diags->n; i++)
-		say("%s", diags->v[i].text);
-}
-
-void
-target_on_failed(struct target *rec, enum agent_failure f, const char *why)
-{
-	(void)f;
-	say("%s", why);
-	recorder_end(rec, 1);
-}
-
-void
-target_on_stopped(struct target *rec)
-{
-	recorder_end(rec, 0);
+	switch (e->kind) {
+	case AGENT_ON_STATE:
+		on_state(rec, e);
+		break;
+	case AGENT_ON_HELLO:
+		if (rec->out != NULL)
+			on_hello(rec, e->hello);
+		break;
+	case AGENT_ON_BATCH:
+		on_batch(rec, e->message);
+		break;
+	case AGENT_ON_CLOCK:
+		if (rec->out == NULL)
+			ages_clock(&rec->ages, e->sent, e->there, e->received);
+		break;
+	case AGENT_ON_STATUS:
+		on_status(rec, e->status, e->last);
+		break;
+	case AGENT_ON_REPORT:
+		say("%s: %s", e->word, e->text);
+		break;
+	case AGENT_ON_DIAGS:
+		for (size_t i = 0; i < e->diags->n; i++)
+			say("%s", e->diags->v[i].text);
+		break;
+	case AGENT_ON_MISSING:
+		return e->diags->errors > 0 ? AGENT_REFUSE : AGENT_GO_ON;
+	case AGENT_ON_TRIP:
+		say("trip: %s", e->text);
+		return KP_NS_PER_S;
+	default:
+		break;
+	}
+	return 0;
 }
 
 static void
@@ -166,73 +153,6 @@ on_sigterm(evutil_socket_t sig, short what, void *ctx)
 	agent_stop(rec->agent);
 }
 
-bool
-target_on_unreached(struct target *rec)
-{
-	(void)rec;
-	return false;
-}
-
-enum agent_verdict
-target_on_missing(struct target *rec, const struct kp_diags *diags)
-{
-	(void)rec;
-	return diags->errors > 0 ? AGENT_REFUSE : AGENT_GO_ON;
-}
-
-/* What a recording does not need. */
-void
-target_on_stacks(struct target *rec, struct kp_span message)
-{
-	(void)rec, (void)message;
-}
-
-void
-target_on_messages(struct target *rec, bool timed, const char *why)
-{
-	(void)rec, (void)timed, (void)why;
-}
-
-void
-target_on_taken(struct target *rec, kp_dur_ns gap, const char *text)
-{
-	(void)gap;
-	target_report(rec, "taken", text);
-}
-
-void
-target_on_connected(struct target *rec, const char *node)
-{
-	(void)rec, (void)node;
-}
-
-void
-target_on_calls(struct target *rec, uint64_t entries, const uint64_t *tiers)
-{
-	(void)rec, (void)entries, (void)tiers;
-}
-
-kp_dur_ns
-target_on_trip(struct target *rec, const char *text, const struct kp_trip_limit *limit)
-{
-	(void)limit;
-	target_report(rec, "trip", text);
-	return KP_NS_PER_S;
-}
-
-kp_dur_ns
-target_pause_over(struct target *rec)
-{
-	(void)rec;
-	return 0;
-}
-
-void
-target_on_reloaded(struct target *rec, const struct agent_reloaded *r)
-{
-	(void)rec, (void)r;
-}
-
 static int
 record(struct target *rec, const struct agent_opts *ao)
 {
@@ -242,7 +162,7 @@ record(struct target *rec, const struct agent_opts *ao)
 	    (rec->base = event_base_new()) == NULL)
 		return 1;
 	sigterm = evsignal_new(rec->base, SIGTERM, on_sigterm, rec);
-	rec->agent = agent_new(rec->base, ao, rec);
+	rec->agent = agent_new(rec->base, ao, on_agent_event, rec);
 	if (sigterm != NULL && rec->agent != NULL) {
 		agent_start(rec->agent);
 		evsignal_add(sigterm, NULL);

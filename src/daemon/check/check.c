@@ -216,7 +216,7 @@ check_counted(struct check *c, const struct kp_plan *plan)
 	kp_check_judge(&k, &diags);
 	if (t->unfit || diags.errors > 0 || !is_called(plan)) {
 		if (diags.n > 0)
-			target_on_diags(t, &diags);
+			daemon_on_diags(t, &diags);
 		agent_stop(t->agent);
 	} else if ((c->found = findings_new(k.conf, plan)) == NULL) {
 		c->broken = "out of memory";
@@ -295,7 +295,7 @@ check_ended(struct check *c)
 	findings_get(c->found, &k);
 	kp_check_judge(&k, &diags);
 	if (diags.n > 0)
-		target_on_diags(t, &diags);
+		daemon_on_diags(t, &diags);
 	kp_diags_free(&diags);
 	if (k.explained) {
 		kp_buf_init(&b, EXPLAINED_BYTES);

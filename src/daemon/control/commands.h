@@ -20,7 +20,7 @@ void commands_free(struct commands *cs);
 control_fn commands_take;
 
 /*
- * As target_on_state() of agent/agent.h: clients of `kprof pause`,
+ * As AGENT_ON_STATE of agent/agent.h: clients of `kprof pause`,
  * `resume` and `clear-tokens` are answered when the targets have done it, or when
  * it is known why they have not.
  */

@@ -28,7 +28,7 @@ bool reload_busy(const struct reload *r);
  * check (check/check.h) a client is refused; without one the check ends.
  */
 void reload_ask(struct reload *r, struct control_client *c);
-/* As target_on_reloaded() of agent/agent.h. */
+/* As AGENT_ON_RELOADED of agent/agent.h. */
 void reload_done(struct target *t, const struct agent_reloaded *how);
 
 #endif

@@ -235,27 +235,12 @@ unresolved_elsewhere(const struct unresolved *m,
 
 /* ---- what the agent reports ---- */
 
-void
-target_on_taken(struct target *t, kp_dur_ns gap, const char *text)
-{
-	ledger_gap(&t->ledger, gap, kp_mono_now());
-	target_report(t, "taken", text);
-}
-
-void
-target_on_calls(struct target *t, uint64_t entries, const uint64_t *tiers)
-{
-	kp_stats_counted(t->run.stats, 0, entries);
-	for (uint32_t i = 0; i < KP_TIER_MAX; i++)
-		kp_stats_counted(t->run.stats, i + 1, tiers[i]);
-}
-
 /*
  * A message that is sent while a connection is set up goes without its token: nobody
  * knows which requests sent one.
  */
-void
-target_on_connected(struct target *t, const char *node)
+static void
+on_connected(struct target *t, const char *node)
 {
 	size_t n = kp_requests_running(t->run.now->rs, t->run.slot);
 	char text[KP_NODE_NAME_MAX + 300], count[TEXT_MAX];
@@ -270,8 +255,8 @@ target_on_connected(struct target *t, const char *node)
 		target_record(t, "connected", text);
 }
 
-kp_dur_ns
-target_on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
+static kp_dur_ns
+on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
 {
 	const struct overhead *o = &t->overhead;
 	const struct overload_cause c = { KP_TRIP_AGENT, text,
@@ -318,8 +303,8 @@ take_events(struct target *t, struct kp_event *ev, size_t n, bool paused)
 	t->events += n;
 }
 
-void
-target_on_batch(struct target *t, const uint8_t *p, size_t n)
+static void
+on_batch(struct target *t, struct kp_span message)
 {
 	struct kp_batch b;
 	struct kp_event ev[EVENTS_AT_ONCE];
@@ -328,7 +313,7 @@ target_on_batch(struct target *t, const uint8_t *p, size_t n)
 	bool paused = agent_state(t->agent) == AGENT_TRIPPED ||
 	    t->overload.load.memory > t->overload.guard.limits.max_kprofd;
 
-	if (kp_batch_begin(&b, p, n) != KP_OK) {
+	if (kp_batch_begin(&b, message.p, message.n) != KP_OK) {
 		t->lost.n[KP_LOSS_GAP]++;
 		agent_malformed(t->agent, "a batch of events");
 		return;
@@ -355,13 +340,6 @@ target_on_batch(struct target *t, const uint8_t *p, size_t n)
 	target_check_overload(t, b.sent_at);
 }
 
-void
-target_on_stacks(struct target *t, struct kp_span message)
-{
-	if (node_run_stacks(&t->run, message) != KP_OK)
-		agent_malformed(t->agent, "samples of stacks");
-}
-
 /* After a change of plan or probe: what events can show, and what is too hot. */
 static void
 apply_plan(struct target *t)
@@ -378,8 +356,8 @@ apply_plan(struct target *t)
 	    t->native && all_exact);
 }
 
-void
-target_on_probe(struct target *t, bool native, const char *why)
+static void
+on_probe(struct target *t, bool native, const char *why)
 {
 	char text[2100];
 
@@ -412,8 +390,8 @@ find_slot(struct target *t)
 	t->no_slot = t->run.slot == KP_NONE;
 }
 
-void
-target_on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
+static void
+on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
     kp_mono_ns received)
 {
 	kp_dur_ns offset, error;
@@ -423,8 +401,8 @@ target_on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
 		node_run_offset(&t->run, offset, error);
 }
 
-void
-target_on_hello(struct target *t, const struct agent_hello *h)
+static void
+on_hello(struct target *t, const struct agent_hello *h)
 {
 	const struct log_entry e = { .level = LOG_LEVEL_DEBUG,
 		.event = "attach", .target = t->node,
@@ -464,8 +442,8 @@ target_on_hello(struct target *t, const struct agent_hello *h)
 	report_doubt(t);
 }
 
-void
-target_on_status(struct target *t, const struct agent_status *st, bool last)
+static void
+on_status(struct target *t, const struct agent_status *st, bool last)
 {
 	t->run.time_offset = t->hello.time_offset = st->time_offset;
 	find_slot(t);
@@ -524,8 +502,41 @@ report_lost(struct target *t, const char *text)
 	target_record(t, e.event, text);
 }
 
-void
-target_on_state(struct target *t, enum agent_state s, const char *text)
+/* text: why; empty after a goodbye. */
+static void
+ended(struct target *t, enum agent_end end, const char *text)
+{
+	const char *broken = NULL;
+	char why[600];
+
+	ledger_lost(&t->ledger, entries(t));
+	if (end != AGENT_STOPPED) {
+		kp_requests_abandon(t->run.now->rs, t->run.slot,
+		    KP_LOSS_DISCONNECTED);
+		node_run_stacks_drop(&t->run);
+		target_record(t, "failed", text);
+		targets_on_ended(t, end, text);
+		return;
+	}
+	if (t->check != NULL)
+		broken = check_ended(t->check);
+	if (text[0] != '\0' && t->hello.otp != 0)
+		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
+		    .event = "detach", .target = t->node,
+		    .fields = { { .key = "cause", .text = text } } },
+		    "'%s' was not detached cleanly: %s (its agent leaves by "
+		    "itself within 5 s)", t->node, text);
+	target_record(t, "detach", text);
+	if (t->unfit) {
+		snprintf(why, sizeof(why), "'%s' does not fit '%s': see the "
+		    "errors above", t->opts.conf_path, t->node);
+		broken = why;
+	}
+	targets_on_ended(t, broken != NULL ? AGENT_FAILED : AGENT_STOPPED, broken);
+}
+
+static void
+on_state(struct target *t, enum agent_state s, enum agent_end end, const char *text)
 {
 	snprintf(t->state_text, sizeof(t->state_text), "%s", text);
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
@@ -539,7 +550,7 @@ target_on_state(struct target *t, enum agent_state s, const char *text)
 			ledger_sampling(&t->ledger);
 		ledger_armed(&t->ledger, kp_mono_now());
 		if (t->run.now->conf->messages && !t->native)
-			target_on_messages(t, false, "they need the native probe "
+			messages_timed(t, false, "they need the native probe "
 			    "(the event probe says why it is not there)");
 		t->was_armed = true;
 		t->lost_reported[0] = '\0';
@@ -569,19 +580,15 @@ target_on_state(struct target *t, enum agent_state s, const char *text)
 	}
 	targets_on_state(t, s);
 	daemon_on_state(t, s, text);
-}
-
-void
-target_on_replanned(struct target *t)
-{
-	apply_plan(t);
-	target_hot(t, true);
+	if (s == AGENT_ENDED)
+		ended(t, end, text);
 }
 
 /* The call rates that were measured give the first sampling rate. */
-void
-target_on_plan(struct target *t, const struct kp_plan *plan)
+static void
+on_plan(struct target *t)
 {
+	const struct kp_plan *plan = agent_plan(t->agent);
 	uint64_t rate = 0;
 	bool measured = false;
 
@@ -599,49 +606,74 @@ target_on_plan(struct target *t, const struct kp_plan *plan)
 	daemon_on_plan(t, plan);
 }
 
-void
-target_on_reloaded(struct target *t, const struct agent_reloaded *r)
+/* What the agent reports: struct agent_event says when, and what is answered. */
+static int64_t
+on_agent_event(struct target *t, const struct agent_event *e)
 {
-	apply_plan(t);
-	target_hot(t, false);
-	reload_done(t, r);
-}
-
-void
-target_on_failed(struct target *t, enum agent_failure f, const char *why)
-{
-	ledger_lost(&t->ledger, entries(t));
-	kp_requests_abandon(t->run.now->rs, t->run.slot,
-	    KP_LOSS_DISCONNECTED);
-	node_run_stacks_drop(&t->run);
-	target_record(t, "failed", why);
-	targets_on_failed(t, f, why);
-}
-
-void
-target_on_stopped(struct target *t)
-{
-	const char *broken = t->check != NULL ? check_ended(t->check) : NULL;
-	char why[600];
-
-	ledger_lost(&t->ledger, entries(t));
-	/* Without a goodbye, target_on_state() has set the reason. */
-	if (t->state_text[0] != '\0' && t->hello.otp != 0)
-		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
-		    .event = "detach", .target = t->node,
-		    .fields = { { .key = "cause", .text = t->state_text } } },
-		    "'%s' was not detached cleanly: %s (its agent leaves by "
-		    "itself within 5 s)", t->node, t->state_text);
-	target_record(t, "detach", t->state_text);
-	if (t->unfit) {
-		snprintf(why, sizeof(why), "'%s' does not fit '%s': see the "
-		    "errors above", t->opts.conf_path, t->node);
-		targets_on_failed(t, AGENT_FAILED, why);
-	} else if (broken != NULL) {
-		targets_on_failed(t, AGENT_FAILED, broken);
-	} else {
-		targets_on_stopped(t);
+	switch (e->kind) {
+	case AGENT_ON_BATCH:
+		on_batch(t, e->message);
+		break;
+	case AGENT_ON_STATE:
+		on_state(t, e->state, e->end, e->text);
+		break;
+	case AGENT_ON_HELLO:
+		on_hello(t, e->hello);
+		break;
+	case AGENT_ON_PROBE:
+		on_probe(t, e->native, e->text);
+		break;
+	case AGENT_ON_UNREACHED:
+		return targets_on_unreached(t);
+	case AGENT_ON_MISSING:
+		return targets_on_missing(t, e->diags);
+	case AGENT_ON_DIAGS:
+		daemon_on_diags(t, e->diags);
+		break;
+	case AGENT_ON_PLAN:
+		on_plan(t);
+		break;
+	case AGENT_ON_REPLANNED:
+		apply_plan(t);
+		target_hot(t, true);
+		break;
+	case AGENT_ON_RELOADED:
+		apply_plan(t);
+		target_hot(t, false);
+		reload_done(t, e->reloaded);
+		break;
+	case AGENT_ON_STACKS:
+		if (node_run_stacks(&t->run, e->message) != KP_OK)
+			agent_malformed(t->agent, "samples of stacks");
+		break;
+	case AGENT_ON_CLOCK:
+		on_clock(t, e->sent, e->there, e->received);
+		break;
+	case AGENT_ON_STATUS:
+		on_status(t, e->status, e->last);
+		break;
+	case AGENT_ON_CALLS:
+		kp_stats_counted(t->run.stats, 0, e->entries);
+		for (uint32_t i = 0; i < KP_TIER_MAX; i++)
+			kp_stats_counted(t->run.stats, i + 1, e->tiers[i]);
+		break;
+	case AGENT_ON_MESSAGES:
+		messages_timed(t, e->timed, e->text);
+		break;
+	case AGENT_ON_REPORT:
+		if (e->gap > 0)
+			ledger_gap(&t->ledger, e->gap, kp_mono_now());
+		target_report(t, e->word, e->text);
+		break;
+	case AGENT_ON_CONNECTED:
+		on_connected(t, e->text);
+		break;
+	case AGENT_ON_TRIP:
+		return on_trip(t, e->text, e->limit);
+	case AGENT_ON_PAUSE_OVER:
+		return target_pause_over(t);
 	}
+	return 0;
 }
 
 struct target *
@@ -669,7 +701,7 @@ target_new(struct event_base *base, const struct agent_opts *o,
 		return NULL;
 	}
 	t->node = t->run.node;
-	t->agent = agent_new(base, &t->opts, t);
+	t->agent = agent_new(base, &t->opts, on_agent_event, t);
 	if (o->check_only)
 		t->check = check_new(base, t);
 	if (t->agent == NULL || (o->check_only && t->check == NULL)) {

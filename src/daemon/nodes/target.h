@@ -192,8 +192,8 @@ struct target {
 		bool tried;		/* the first attempt has ended, */
 		bool unreached;		/* without success */
 		bool over;		/* its agent has ended, for good */
-		bool failed;		/* ... with this failure */
-		enum agent_failure failure;
+		bool failed;		/* ... in this way */
+		enum agent_end end;
 		bool awaits_verdict;	/* depends on what others have */
 		struct unresolved unresolved;
 		kp_mono_ns seen;	/* in the cluster, last */
@@ -238,10 +238,9 @@ void target_switch(struct target *t);
  * target: control characters are replaced.
  */
 void target_record(struct target *t, const char *kind, const char *text);
-/*
- * target_report() (agent/agent.h) logs it, too; of too many at once the rest is only
- * counted.  These are called by kp_requests (kprofd/request.h).
- */
+/* Logs it, too; of too many at once the rest is only counted. */
+void target_report(struct target *t, const char *kind, const char *text);
+/* These are called by kp_requests (kprofd/request.h). */
 void target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn);
 void target_on_unbounded(void *ctx, uint32_t node, uint32_t line);
 
@@ -259,6 +258,8 @@ const char *target_rate_why(const struct target *t);
 void target_check_overload(struct target *t, kp_target_ns sent);
 /* A limit was passed: logs why; returns for how long tracing is to pause. */
 kp_dur_ns target_trip(struct target *t, const struct overload_cause *c);
+/* AGENT_ON_PAUSE_OVER */
+kp_dur_ns target_pause_over(struct target *t);
 /* Called for each status while armed: raises a rate that an overload lowered. */
 void target_recover(struct target *t, const struct agent_status *st);
 /* Adapt the sampling rate to the entries of a batch, or to a status. */
@@ -290,6 +291,8 @@ void messages_restart(struct messages *m);
 void messages_on_receiver(void *ctx, uint32_t node, uint64_t proc);
 /* Requests names from the agent, unless an answer is under way. */
 void messages_ask(struct target *t);
+/* AGENT_ON_MESSAGES */
+void messages_timed(struct target *t, bool timed, const char *why);
 
 /* No more answers come: reports servers that were asked for their names without. */
 void waits_end(struct target *t);

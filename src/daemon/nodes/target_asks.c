@@ -77,7 +77,7 @@ messages_ask(struct target *t)
 }
 
 void
-target_on_messages(struct target *t, bool timed, const char *why)
+messages_timed(struct target *t, bool timed, const char *why)
 {
 	struct messages *m = &t->messages;
 	char text[500];

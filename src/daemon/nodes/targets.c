@@ -174,7 +174,7 @@ all_over(const struct targets *ts, bool *failed, int *status)
 			return false;
 		nfailed += ts->v[i]->in_set.failed;
 		kept_out += ts->v[i]->in_set.failed &&
-		    ts->v[i]->in_set.failure == AGENT_KEPT_OUT;
+		    ts->v[i]->in_set.end == AGENT_KEPT_OUT;
 	}
 	*failed = nfailed == ts->n;
 	*status = nfailed == 0 ? 0 : kept_out == ts->n ? EXIT_KEPT_OUT : 1;
@@ -276,7 +276,7 @@ settle(struct targets *ts)
 }
 
 enum agent_verdict
-target_on_missing(struct target *t, const struct kp_diags *diags)
+targets_on_missing(struct target *t, const struct kp_diags *diags)
 {
 	struct targets *ts = t->set;
 	enum agent_verdict v;
@@ -292,7 +292,7 @@ target_on_missing(struct target *t, const struct kp_diags *diags)
 /* ---- reports of one target ---- */
 
 bool
-target_on_unreached(struct target *t)
+targets_on_unreached(struct target *t)
 {
 	struct targets *ts = t->set;
 
@@ -303,23 +303,17 @@ target_on_unreached(struct target *t)
 }
 
 void
-targets_on_failed(struct target *t, enum agent_failure f, const char *why)
-{
-	struct targets *ts = t->set;
-
-	log_error("failed", t->node, "%s", why);
-	t->in_set.over = t->in_set.failed = t->in_set.tried = true;
-	t->in_set.awaits_verdict = false;
-	t->in_set.failure = f;
-	event_active(ts->sweep, EV_TIMEOUT, 0);
-}
-
-void
-targets_on_stopped(struct target *t)
+targets_on_ended(struct target *t, enum agent_end end, const char *why)
 {
 	struct targets *ts = t->set;
 
 	t->in_set.over = true;
+	if (end != AGENT_STOPPED) {
+		log_error("failed", t->node, "%s", why);
+		t->in_set.failed = t->in_set.tried = true;
+		t->in_set.awaits_verdict = false;
+		t->in_set.end = end;
+	}
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
@@ -817,7 +811,7 @@ targets_again(struct targets *ts)
 {
 	for (unsigned i = 0; i < ts->n; i++)
 		if (ts->v[i]->in_set.failed &&
-		    ts->v[i]->in_set.failure == AGENT_FAILED)
+		    ts->v[i]->in_set.end == AGENT_FAILED)
 			ts->v[i]->in_set.failed = false;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }

@@ -87,10 +87,11 @@ void targets_again(struct targets *ts);
 
 /* ---- what the agent of one target reports to all of them ---- */
 
-/* As target_on_state() and so on (agent/agent.h), which call these. */
+/* As AGENT_ON_STATE and so on (agent/agent.h).  Without AGENT_STOPPED why is logged. */
 void targets_on_state(struct target *t, enum agent_state s);
-void targets_on_failed(struct target *t, enum agent_failure f,
-    const char *why);
-void targets_on_stopped(struct target *t);
+void targets_on_ended(struct target *t, enum agent_end end, const char *why);
+bool targets_on_unreached(struct target *t);
+enum agent_verdict targets_on_missing(struct target *t,
+    const struct kp_diags *diags);
 
 #endif
