@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "kprofd/clock.h"
+#include "kprofd/label.h"
 #include "kprofd/trace.h"
 
 /* To make an event and send it to the agent, in the traced process. */
@@ -98,5 +99,11 @@ struct tracing_cost {
  * belongs to the measurement, so the caller ignores it.
  */
 bool tracing_cost_event(struct tracing_cost *t, const struct kp_event *ev);
+/* False, as for most events: it would be of no measurement, and change nothing. */
+static inline bool
+tracing_cost_wants(const struct tracing_cost *t, const struct kp_event *ev)
+{
+	return t->pid.id != 0 || kp_label_measures(ev->label);
+}
 
 #endif

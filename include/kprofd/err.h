@@ -15,7 +15,11 @@ enum kp_err {
 	KP_ELIMIT,	/* a named cap was reached */
 	KP_ENOMEM,	/* an allocation failed */
 	KP_EIO,		/* a system call failed: see errno */
-	KP_ENOENT,	/* the thing named does not exist */
+	/*
+	 * The thing named does not exist; of decoders: a well-formed element of a
+	 * kind that is not known, which was skipped: go on.
+	 */
+	KP_ENOENT,
 	KP_EBUSY,	/* another process holds it */
 	KP_ESTATE,	/* not possible in this state */
 	KP_ETIMEOUT	/* a deadline passed */

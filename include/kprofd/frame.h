@@ -89,6 +89,13 @@ enum kp_err kp_frames_feed(struct kp_frames *f, const void *p, size_t n);
 enum kp_err kp_frames_next(struct kp_frames *f, struct kp_frame *out);
 
 /*
+ * True: a message to the process of this pid, a raw term.  A process that an earlier
+ * kprofd started sends to that one's pid, whose node name is the same; number and
+ * creation differ.
+ */
+bool kp_frame_is_to(const struct kp_frame *f, const struct kp_buf *pid);
+
+/*
  * These append whole frames to a buffer, whose error sticks.  Pids are raw
  * terms (kp_etf_pid); the payload is an external term with its version byte:
  * KP_EFORMAT if it cannot be one.

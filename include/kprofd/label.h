@@ -59,6 +59,14 @@
 #define KP_WORD_WINDOW (INT64_C(1) << 26)
 #define KP_WORD_AHEAD (KP_WORD_WINDOW - 1 - KP_TOKEN_AGE_S * KP_WORD_HZ)
 
+/* Of a call that measures tracing (cost.h). */
+static inline bool
+kp_label_measures(uint64_t label)
+{
+	return label >> KP_LABEL_CONST_SHIFT == (KP_LABEL_KPROFD <<
+	    (KP_LABEL_KIND_SHIFT - KP_LABEL_CONST_SHIFT) | KP_LABEL_MEASURES);
+}
+
 /* Of a token of no request: it shows who has sent a message, and nothing else. */
 static inline bool
 kp_label_is_unowned(uint64_t label)

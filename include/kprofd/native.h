@@ -38,7 +38,7 @@ void kp_native_restart(struct kp_native *nd, const char *node);
  * call for another batch.  Read a batch to its end or to one of those other
  * errors.
  */
-enum kp_err kp_native_next(struct kp_native *nd, struct kp_batch *b,
+enum kp_err kp_events_next(struct kp_native *nd, struct kp_batch *b,
     struct kp_event *ev);
 
 /* A record, and the definitions of its slots: raw terms, or empty. */

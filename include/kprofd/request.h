@@ -253,10 +253,10 @@ void kp_requests_native(struct kp_requests *rs, uint32_t node,
 void kp_requests_offset(struct kp_requests *rs, uint32_t node,
     kp_dur_ns offset, kp_dur_ns error);
 
-/* Takes an event; what cannot be kept is counted in the losses. */
-void kp_requests_event(struct kp_requests *rs, uint32_t node,
-    const struct kp_event *ev);
-/* Takes many, in their order: faster when many requests are in flight. */
+/*
+ * Takes events, in their order, many at once: that is faster when many requests are in
+ * flight.  What cannot be kept is counted in the losses.
+ */
 void kp_requests_events(struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev, size_t n);
 /*

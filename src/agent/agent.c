@@ -64,7 +64,7 @@ on_frame(void *ctx, const struct kp_frame *f)
 	struct kp_term r;
 	struct kp_span tag;
 
-	if (!dist_is_for_us(&a->ids, f))
+	if (!kp_frame_is_to(f, &a->ids.self))
 		return;
 	a->silent = 0;
 	kp_term_begin(&r, f->payload.p, f->payload.n);

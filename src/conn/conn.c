@@ -197,10 +197,14 @@ conn_read(struct dist_conn *c)
 }
 
 static void
-conn_read_some(struct dist_conn *c)
+on_readable(evutil_socket_t fd, short what, void *ctx)
 {
+	struct dist_conn *c = ctx;
+	bool lost = false;
 	int i = 0;
 
+	(void)fd, (void)what;
+	c->in_read = true;
 	while (i < READS_AT_ONCE && !c->down && conn_read(c))
 		i++;
 	if (!c->down)
@@ -209,18 +213,6 @@ conn_read_some(struct dist_conn *c)
 		c->write_blocked = false;
 		conn_flush(c);
 	}
-}
-
-static void
-on_readable(evutil_socket_t fd, short what, void *ctx)
-{
-	struct dist_conn *c = ctx;
-	bool lost = false;
-
-	(void)fd, (void)what;
-	c->in_read = true;
-	if (!c->down)
-		conn_read_some(c);
 	if (c->down && !c->free_me) {
 		event_del(c->rd);
 		event_del(c->wr);

@@ -1,14 +1,6 @@
-/*
- * rpc.c - writes messages to a node's rex or to a process there, and recognises
- * frames for our process.
- */
-#include <string.h>
-
+/* rpc.c - writes messages to a node's rex or to a process there. */
 #include "conn/rpc.h"
 #include "kprofd/etf.h"
-
-/* At the end of a pid: number, serial and creation, 4 bytes each. */
-#define PID_TAIL 12
 
 void
 rpc_begin(struct kp_buf *b, const struct dist_ids *ids, const char *mod,
@@ -47,12 +39,4 @@ dist_frame(struct kp_buf *frame, const struct dist_ids *ids,
 		    message->len);
 	else
 		kp_frame_send(frame, span(&ids->peer), message->p, message->len);
-}
-
-bool
-dist_is_for_us(const struct dist_ids *ids, const struct kp_frame *f)
-{
-	return f->kind == KP_FRAME_SEND && f->to.n > PID_TAIL &&
-	    ids->self.len > PID_TAIL && memcmp(f->to.p + f->to.n - PID_TAIL,
-	    ids->self.p + ids->self.len - PID_TAIL, PID_TAIL) == 0;
 }

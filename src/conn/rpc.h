@@ -31,10 +31,5 @@ void rpc_end(struct kp_buf *b);
  */
 void dist_frame(struct kp_buf *frame, const struct dist_ids *ids,
     const struct kp_buf *message, bool to_rex);
-/*
- * True: a message to our process.  A process that an earlier kprofd started sends
- * to that one's pid, whose node name is the same; number and creation differ.
- */
-bool dist_is_for_us(const struct dist_ids *ids, const struct kp_frame *f);
 
 #endif

@@ -256,7 +256,7 @@ dist_sync_next(struct dist_sync *t, kp_mono_ns deadline, struct kp_term *r)
 			e = fill(t, deadline);
 		} else if (e == KP_OK && f.kind == KP_FRAME_TICK)
 			e = tick(t);
-		else if (e == KP_OK && dist_is_for_us(&t->ids, &f)) {
+		else if (e == KP_OK && kp_frame_is_to(&f, &t->ids.self)) {
 			kp_term_begin(r, f.payload.p, f.payload.n);
 			return KP_OK;
 		} else

@@ -298,9 +298,9 @@ daemon_on_request(struct target *t, const struct kp_request *rq)
 	if (t->check != NULL)
 		check_request(t->check, rq);
 	if (d->p.o->print_calls)
-		print_request(&d->printing, t->run.now->rs, rq,
+		print_request(&d->printing, t->run.conf_run->rs, rq,
 		    t->hello.time_offset, targets_several(d->p.targets) ?
-		    t->run.now->names : NULL, kp_mono_now());
+		    t->run.conf_run->names : NULL, kp_mono_now());
 	if (++d->requests == d->p.o->requests)
 		event_active(d->end, EV_TIMEOUT, 0);
 }
@@ -370,7 +370,7 @@ daemon_on_window(struct target *t, const struct kp_window *w)
 	if (t->check == NULL)
 		progress_window(&d->progress, t, w);
 	if (d->dump != NULL)
-		dump_file_window(d->dump, w, t->run.now->conf);
+		dump_file_window(d->dump, w, t->run.conf_run->conf);
 }
 
 /* ---- windows ---- */

@@ -166,7 +166,7 @@ hint_uncalled(struct progress *g, const struct parts *p)
 static void
 hint_endless(struct target *t, kp_mono_ns now)
 {
-	uint64_t calls = kp_requests_entries(t->run.now->rs, t->run.slot);
+	uint64_t calls = kp_requests_entries(t->run.conf_run->rs, t->run.slot);
 	char entries[ENTRIES_MAX], text[ADVICE_MAX];
 
 	if (t->run.ended_ever > 0 || calls == 0 ||
@@ -212,7 +212,7 @@ log_window(const struct progress *g, const struct target *t,
     const struct kp_window *w)
 {
 	int64_t requests = (int64_t)w->sampled;
-	int64_t in_flight = (int64_t)kp_requests_running(t->run.now->rs,
+	int64_t in_flight = (int64_t)kp_requests_running(t->run.conf_run->rs,
 	    t->run.slot);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	char n[TEXT_MAX];

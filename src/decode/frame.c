@@ -15,6 +15,8 @@
 /* The byte before a control message that has no distribution header. */
 #define PASS_THROUGH 112
 #define HEADER 4 /* bytes of a frame's length */
+/* At the end of a pid: number, serial and creation, 4 bytes each. */
+#define PID_TAIL 12
 
 /* Where the sends have their parts; 0: the operation has none. */
 static const struct send_op {
@@ -205,6 +207,14 @@ kp_frames_next(struct kp_frames *f, struct kp_frame *out)
 	if (err != KP_OK)
 		*out = (struct kp_frame){ .kind = KP_FRAME_OTHER };
 	return err;
+}
+
+bool
+kp_frame_is_to(const struct kp_frame *f, const struct kp_buf *pid)
+{
+	return f->kind == KP_FRAME_SEND && f->to.n > PID_TAIL &&
+	    pid->len > PID_TAIL && memcmp(f->to.p + f->to.n - PID_TAIL,
+	    pid->p + pid->len - PID_TAIL, PID_TAIL) == 0;
 }
 
 void

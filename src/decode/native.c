@@ -535,7 +535,7 @@ next_record(struct kp_native *nd, struct kp_event *ev)
 }
 
 enum kp_err
-kp_native_next(struct kp_native *nd, struct kp_batch *b, struct kp_event *ev)
+kp_events_next(struct kp_native *nd, struct kp_batch *b, struct kp_event *ev)
 {
 	return has_record(nd, b) ? next_record(nd, ev) : kp_batch_next(b, ev);
 }

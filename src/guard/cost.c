@@ -7,10 +7,6 @@
 
 #include "base/sat.h"
 #include "kprofd/cost.h"
-#include "kprofd/label.h"
-
-#define MEASURES (KP_LABEL_KPROFD << (KP_LABEL_KIND_SHIFT - \
-	KP_LABEL_CONST_SHIFT) | KP_LABEL_MEASURES)
 
 void
 kp_cost_add(struct kp_cost *to, const struct kp_cost *c)
@@ -189,8 +185,7 @@ returned(struct tracing_cost *t, const struct kp_event *ev)
 bool
 tracing_cost_event(struct tracing_cost *t, const struct kp_event *ev)
 {
-	if (ev->kind == KP_EV_CALL &&
-	    ev->label >> KP_LABEL_CONST_SHIFT == MEASURES) {
+	if (ev->kind == KP_EV_CALL && kp_label_measures(ev->label)) {
 		called(t, ev);
 		return true;
 	}

@@ -7,6 +7,8 @@
 
 #include "request/life.h"
 
+#define LINES_MAX 16	/* of a request's calls: the processor fetches the rest */
+
 static bool
 scratch_room(struct kp_requests *rs, uint32_t n)
 {
@@ -251,6 +253,24 @@ req_drop(struct kp_requests *rs, struct req *rq)
 	req_free(rs, rq);
 }
 
+/* rq will be closed, which touches all of its memory: fetches the next one's. */
+static void
+prefetch_next(const struct kp_requests *rs, const struct req *rq)
+{
+	const struct req *next = TAILQ_NEXT(rq, link);
+	size_t lines;
+
+	if (next == NULL || rs->procs.len < PREFETCH_PROCS_MIN)
+		return;
+	map_fetch(&rs->by_label, next->r.label);
+	map_fetch(&rs->buried, next->r.label);
+	lines = (next->ncalls * sizeof(*next->calls) + POOL_LINE - 1) /
+	    POOL_LINE;
+	fetch_lines(next->calls, lines < LINES_MAX ? lines : LINES_MAX);
+	if (TAILQ_NEXT(next, link) != NULL)
+		fetch_lines(TAILQ_NEXT(next, link), 2);
+}
+
 /* Hands it on, leaves a tombstone and frees it. */
 static void
 req_close(struct kp_requests *rs, struct req *rq)
@@ -279,6 +299,28 @@ req_close(struct kp_requests *rs, struct req *rq)
 
 #define ORPHAN_WALK 256		/* early requests that are passed over */
 #define ABANDONED_MAX (1u << 16)	/* of a node: 2 MB */
+
+/* Gives its calls to the request that they are of; last: or counts them as lost. */
+static void
+orphan_place(struct kp_requests *rs, struct req *orphan, bool last)
+{
+	enum kp_loss cause;
+
+	if (orphan_adopt(rs, orphan, &cause) || !last)
+		return;
+	for (uint32_t i = 1; i < orphan->ncalls && cause == KP_LOSS_CALL_CAP; i++)
+		orphan->calls[i].c.lost = false;	/* it was found */
+	req_lose_calls(rs, orphan, 1, cause);
+	for (uint32_t i = 1; i < orphan->ncalls; i++) {
+		rs->nodes[orphan->calls[1].c.node].strayed +=
+		    !orphan->calls[i].c.lost;
+		rs->nodes[orphan->calls[1].c.node].outside +=
+		    orphan->calls[i].c.lost;
+		if (orphan->calls[i].c.outcome == KP_OPEN)
+			proc_ignore(rs, orphan->calls[i].c.proc, orphan);
+	}
+	req_drop(rs, orphan);
+}
 
 /* No entry came: the token is older than the tombstones. */
 static void
@@ -389,7 +431,7 @@ kp_requests_close_due(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 		req_settle(rs, rq);
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_ENDED])) != NULL &&
 	    due - rq->r.end >= KP_HORIZON) {
-		prefetch_close(rs, rq);
+		prefetch_next(rs, rq);
 		req_close(rs, rq);
 	}
 	while ((rq = TAILQ_FIRST(&nd->lists[REQ_LIVE])) != NULL &&

@@ -34,6 +34,16 @@ call_outlasts(const struct kp_requests *rs, const struct req *rq, uint32_t i)
 	    rq->r.outcome != KP_UNFINISHED && rs->fns.v[c->fn].tiers != 0;
 }
 
+/* Fewer processes than this, of 256 bytes each, stay in the cache. */
+#define PREFETCH_PROCS_MIN 256
+
+static inline void
+fetch_lines(const void *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		__builtin_prefetch((const char *)p + i * POOL_LINE, 1);
+}
+
 /* Numbers such a call, and sets how much of it was inside its request. */
 void call_set_limit(struct kp_requests *rs, struct req *rq, uint32_t i,
     struct kp_call *out);
@@ -111,8 +121,11 @@ struct req *orphan_make(struct kp_requests *rs, const struct token *t,
     uint32_t node, kp_target_ns at);
 /* That whose call p is in, with this token still; NULL: none. */
 struct req *orphan_around(const struct proc *p, const struct token *t);
-/* Gives its calls to the request that they are of; last: or counts them as lost. */
-void orphan_place(struct kp_requests *rs, struct req *orphan, bool last);
+/*
+ * Gives its calls to the request that they are of.  False: that is not known, or has
+ * no room for them; *cause is what they are lost for if it stays so.
+ */
+bool orphan_adopt(struct kp_requests *rs, struct req *orphan, enum kp_loss *cause);
 /*
  * p begins rq: what other processes are sent from now on is of rq.  t: the token
  * that it had, when it worked for the request `of`.
@@ -156,6 +169,13 @@ bool crossed_call(struct crossed *d, uint64_t proc);
 /* The node goes: its servers are reported again when they are met again. */
 void crossed_detach(struct crossed *d, uint32_t node);
 
+/*
+ * The innermost open request that set_token began in this process and that the
+ * label is of, or inside; NULL: none.
+ */
+struct req *mark_here(const struct kp_requests *rs, const struct proc *p,
+    uint64_t label);
+
 /* How far back a parent is looked for by time in a large request. */
 #define PARENT_SCAN_MAX 1000
 
@@ -197,16 +217,5 @@ uint32_t align_calls(struct kp_requests *rs, struct req *rq);
 
 /* Frees it without handing it on. */
 void req_drop(struct kp_requests *rs, struct req *rq);
-
-/* ---- request.c: what files above it need ---- */
-
-/*
- * The open request that set_token began in this process and that the label is
- * of, or inside; NULL: none, or the process has begun a call since then.
- */
-struct req *mark_on_top(const struct kp_requests *rs, const struct proc *p,
-    uint64_t label);
-/* rq will be closed: fetches what the next one in its list needs. */
-void prefetch_close(const struct kp_requests *rs, const struct req *rq);
 
 #endif

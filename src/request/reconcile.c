@@ -509,11 +509,7 @@ orphan_give(struct kp_requests *rs, const struct req *orphan, struct req *rq)
 	return true;
 }
 
-/*
- * Gives its calls to the request that they are of.  False: that is not known, or has
- * no room for them; *cause is what they are lost for if it stays so.
- */
-static bool
+bool
 orphan_adopt(struct kp_requests *rs, struct req *orphan, enum kp_loss *cause)
 {
 	const struct rcall *first = &orphan->calls[1];
@@ -541,27 +537,6 @@ orphan_adopt(struct kp_requests *rs, struct req *orphan, enum kp_loss *cause)
 	return true;
 }
 
-void
-orphan_place(struct kp_requests *rs, struct req *orphan, bool last)
-{
-	enum kp_loss cause;
-
-	if (orphan_adopt(rs, orphan, &cause) || !last)
-		return;
-	for (uint32_t i = 1; i < orphan->ncalls && cause == KP_LOSS_CALL_CAP; i++)
-		orphan->calls[i].c.lost = false;	/* it was found */
-	req_lose_calls(rs, orphan, 1, cause);
-	for (uint32_t i = 1; i < orphan->ncalls; i++) {
-		rs->nodes[orphan->calls[1].c.node].strayed +=
-		    !orphan->calls[i].c.lost;
-		rs->nodes[orphan->calls[1].c.node].outside +=
-		    orphan->calls[i].c.lost;
-		if (orphan->calls[i].c.outcome == KP_OPEN)
-			proc_ignore(rs, orphan->calls[i].c.proc, orphan);
-	}
-	req_drop(rs, orphan);
-}
-
 /* ---- open calls that are over ---- */
 
 /* Is the process inside the entry of a request? */
@@ -576,6 +551,33 @@ proc_in_entry(const struct proc *p)
 			return o->doubt == DOUBT_NONE && o->rq->state != REQ_ENDED;
 	}
 	return false;
+}
+
+struct req *
+mark_here(const struct kp_requests *rs, const struct proc *p, uint64_t label)
+{
+	struct req *rq;
+
+	if (!rs->marks)
+		return NULL;
+	for (int i = 0; i < NEST_MAX && label != 0; i++) {
+		rq = req_get(rs, label);
+		if (rq != NULL && rq->set && rq->state != REQ_ENDED &&
+		    rq->calls[0].c.proc == p->id)
+			return rq;
+		label = rq != NULL ? rq->outer : label_outer(rs, label);
+	}
+	return NULL;
+}
+
+/* The same; NULL also where the process has begun a call since then. */
+static struct req *
+mark_on_top(const struct kp_requests *rs, const struct proc *p, uint64_t label)
+{
+	struct req *rq = mark_here(rs, p, label);
+
+	return rq != NULL && (p->n == 0 ||
+	    p->v[p->n - 1].start <= rq->r.start) ? rq : NULL;
 }
 
 /*

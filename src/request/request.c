@@ -28,36 +28,6 @@
  * streams does (kprof_cowboy_stream.erl).
  */
 
-/*
- * The innermost open request that set_token began in this process and that the
- * label is of, or inside; NULL: none.
- */
-static struct req *
-mark_here(const struct kp_requests *rs, const struct proc *p, uint64_t label)
-{
-	struct req *rq;
-
-	if (!rs->marks)
-		return NULL;
-	for (int i = 0; i < NEST_MAX && label != 0; i++) {
-		rq = req_get(rs, label);
-		if (rq != NULL && rq->set && rq->state != REQ_ENDED &&
-		    rq->calls[0].c.proc == p->id)
-			return rq;
-		label = rq != NULL ? rq->outer : label_outer(rs, label);
-	}
-	return NULL;
-}
-
-struct req *
-mark_on_top(const struct kp_requests *rs, const struct proc *p, uint64_t label)
-{
-	struct req *rq = mark_here(rs, p, label);
-
-	return rq != NULL && (p->n == 0 ||
-	    p->v[p->n - 1].start <= rq->r.start) ? rq : NULL;
-}
-
 /* The process called set_token again: that ends the request it had set. */
 static void
 mark_again(struct kp_requests *rs, const struct proc *p,
@@ -120,23 +90,11 @@ mark_clear(struct kp_requests *rs, const struct proc *p,
 
 #define PREFETCH_MAX 64	/* events: what they touch fits in a cache */
 
-#define LINES_MAX 16	/* of a request's calls: the processor fetches the rest */
-
-/* Fewer processes than this, of 256 bytes each, stay in the cache. */
-#define PROCS_MIN 256
-
 static bool
 opens(const struct kp_event *ev)
 {
 	return ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL ||
 	    ev->kind == KP_EV_CLEAR;
-}
-
-static void
-fetch_lines(const void *p, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		__builtin_prefetch((const char *)p + i * POOL_LINE, 1);
 }
 
 /* For what may begin in one line and end in the next. */
@@ -201,7 +159,7 @@ prefetch_events(const struct kp_requests *rs, uint32_t node,
 {
 	struct found v[PREFETCH_MAX];
 
-	if (rs->procs.len < PROCS_MIN)
+	if (rs->procs.len < PREFETCH_PROCS_MIN)
 		return;
 	for (size_t i = 0; i < n; i++)
 		map_fetch(&rs->procs, pid_key(node, &ev[i].pid));
@@ -220,24 +178,6 @@ prefetch_events(const struct kp_requests *rs, uint32_t node,
 		}
 	for (size_t i = 0; i < n; i++)
 		fetch_call(&ev[i], &v[i]);
-}
-
-/* Closing touches all memory of a request. */
-void
-prefetch_close(const struct kp_requests *rs, const struct req *rq)
-{
-	const struct req *next = TAILQ_NEXT(rq, link);
-	size_t lines;
-
-	if (next == NULL || rs->procs.len < PROCS_MIN)
-		return;
-	map_fetch(&rs->by_label, next->r.label);
-	map_fetch(&rs->buried, next->r.label);
-	lines = (next->ncalls * sizeof(*next->calls) + POOL_LINE - 1) /
-	    POOL_LINE;
-	fetch_lines(next->calls, lines < LINES_MAX ? lines : LINES_MAX);
-	if (TAILQ_NEXT(next, link) != NULL)
-		fetch_lines(TAILQ_NEXT(next, link), 2);
 }
 
 #define MAX_REQUESTS 100000
@@ -482,10 +422,52 @@ call_req(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 }
 
 /*
- * It is of the request that its token names, unless reconcile.c finds another, or
- * its process is inside an entry.  What it is of may show later: then it waits as an
- * orphan.
+ * Sets o->label and o->rq: a call is of the request that its token names, unless
+ * reconcile.c finds another, or its process is inside an entry.  What it is of may
+ * show later: then it waits as an orphan.  False: it is of none, and counted.
  */
+static bool
+call_find_request(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
+    const struct token *held, struct open *o, struct kp_call *c)
+{
+	const struct req *orphan = orphan_around(p, held);
+	uint64_t of = orphan != NULL ? orphan->r.label :
+	    proc_works_for(rs, p->node, p->id, held, ev->ts);
+	bool unsure, unowned;
+
+	if (of == 0)
+		of = proc_innermost_label(p);
+	unsure = ev->label != 0 && (of == 0 || (proc_innermost_label(p) == 0 &&
+	    sender_is_behind(rs, p->node, held, ev->ts)));
+	o->label = proc_reconcile_label(rs, p, unsure ? ev->label : of, ev->ts);
+	if (o->label != of && ev->label != 0 && !unsure)
+		crossed_token(rs, p, held, o->label, of);
+	c->strayed = o->label != ev->label && ev->label != 0;
+	p->node->strayed += c->strayed && o->label < ORPHAN;
+	if (rs->crossed.n > 0)
+		crossed_report(rs, p, o->fn);
+	proc_reconcile_again(rs, p, o->fn, o->caller, AGAIN_MAX, ev->ts);
+	if (unsure && o->label == ev->label) {
+		unowned = kp_label_is_unowned(ev->label);
+		if (!unowned || (held->from != 0 && held->from != p->id &&
+		    rs->n_early < UNOWNED_MAX))
+			o->rq = orphan_make(rs, held, c->node, ev->ts);
+		if (o->rq == NULL) {
+			p->node->lost.n[KP_LOSS_CROSSED] += !unowned;
+			p->node->outside += unowned;
+			o->label = unowned ? NOBODYS : o->label;
+			return false;
+		}
+		o->label = o->rq->r.label;
+	} else {
+		o->rq = call_req(rs, p, o->label);
+		if (o->label < ORPHAN && (o->label != ev->label ||
+		    (o->rq != NULL && o->rq->spread)))
+			proc_note_work(rs, p->id, held, o->label);
+	}
+	return true;
+}
+
 static void
 on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t caller)
@@ -496,44 +478,11 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	    .outcome = KP_OPEN, .node = (uint8_t)p->node->index } };
 	struct token held = token_of(rs, p, ev, ev->label);
 	const struct tombstone *t;
-	const struct req *orphan;
-	uint64_t of;
-	bool unsure, unowned;
 
 	proc_caller_runs(rs, p, caller);
-	orphan = orphan_around(p, &held);
-	of = orphan != NULL ? orphan->r.label :
-	    proc_works_for(rs, p->node, p->id, &held, ev->ts);
-	if (of == 0)
-		of = proc_innermost_label(p);
-	unsure = ev->label != 0 && (of == 0 || (proc_innermost_label(p) == 0 &&
-	    sender_is_behind(rs, p->node, &held, ev->ts)));
-	o.label = proc_reconcile_label(rs, p, unsure ? ev->label : of, ev->ts);
-	if (o.label != of && ev->label != 0 && !unsure)
-		crossed_token(rs, p, &held, o.label, of);
-	c.c.strayed = o.label != ev->label && ev->label != 0;
-	p->node->strayed += c.c.strayed && o.label < ORPHAN;
-	if (rs->crossed.n > 0)
-		crossed_report(rs, p, fn);
-	proc_reconcile_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
-	if (unsure && o.label == ev->label) {
-		unowned = kp_label_is_unowned(ev->label);
-		if (!unowned || (held.from != 0 && held.from != p->id &&
-		    rs->n_early < UNOWNED_MAX))
-			o.rq = orphan_make(rs, &held, c.c.node, ev->ts);
-		if (o.rq == NULL) {
-			p->node->lost.n[KP_LOSS_CROSSED] += !unowned;
-			p->node->outside += unowned;
-			o.label = unowned ? NOBODYS : o.label;
-			proc_push(rs, p, &o);
-			return;
-		}
-		o.label = o.rq->r.label;
-	} else {
-		o.rq = call_req(rs, p, o.label);
-		if (o.label < ORPHAN && (o.label != ev->label ||
-		    (o.rq != NULL && o.rq->spread)))
-			proc_note_work(rs, p->id, &held, o.label);
+	if (!call_find_request(rs, p, ev, &held, &o, &c.c)) {
+		proc_push(rs, p, &o);
+		return;
 	}
 	if (o.rq != NULL && o.rq->state == REQ_PENDING &&
 	    (o.rq->calls[0].c.proc == p->id || rs->o.conf->nfinishes > 0))
@@ -664,33 +613,29 @@ on_return(struct kp_requests *rs, struct rnode *nd, const struct kp_event *ev)
 }
 
 void
-kp_requests_event(struct kp_requests *rs, uint32_t node,
-    const struct kp_event *ev)
-{
-	struct rnode *nd = &rs->nodes[node];
-
-	if (ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL ||
-	    ev->kind == KP_EV_CLEAR)
-		on_opening(rs, nd, ev);
-	else if (ev->kind < KP_EV_IN)
-		on_return(rs, nd, ev);
-	else if (ev->kind < KP_EV_SEND)
-		pauses_event(rs, nd, ev);
-	else if (rs->messages != NULL)
-		messages_event(rs, nd, ev);
-}
-
-void
 kp_requests_events(struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev, size_t n)
 {
-	size_t run;
+	const struct kp_event *end;
+	struct rnode *nd;
 
-	for (; n > 0 && node != KP_NONE; ev += run, n -= run) {
-		run = n < PREFETCH_MAX ? n : PREFETCH_MAX;
-		prefetch_events(rs, node, ev, run);
-		for (size_t i = 0; i < run; i++)
-			kp_requests_event(rs, node, &ev[i]);
+	if (node == KP_NONE)
+		return;
+	nd = &rs->nodes[node];
+	while (n > 0) {
+		end = ev + (n < PREFETCH_MAX ? n : PREFETCH_MAX);
+		n -= (size_t)(end - ev);
+		prefetch_events(rs, node, ev, (size_t)(end - ev));
+		for (; ev < end; ev++) {
+			if (opens(ev))
+				on_opening(rs, nd, ev);
+			else if (ev->kind < KP_EV_IN)
+				on_return(rs, nd, ev);
+			else if (ev->kind < KP_EV_SEND)
+				pauses_event(rs, nd, ev);
+			else if (rs->messages != NULL)
+				messages_event(rs, nd, ev);
+		}
 	}
 }
 

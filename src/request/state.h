@@ -1,8 +1,7 @@
 /*
  * state.h - what src/request keeps, and the lower half of its files.
  *
- * The files, from the bottom up.  Each calls only files above it in this list, but for
- * req_drop() of close.c, which reconcile.c calls, and what life.h names at its end:
+ * The files, from the bottom up.  Each calls only files above it in this list:
  *
  *   names.h     tables of names; they know nothing of requests
  *     names.c          functions, request types, receivers of messages

@@ -311,7 +311,7 @@ kp_store_stop(struct kp_store *s)
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
 	s->joined = true;
-	/* the file may have been moved since the last batch */
+	/* the file may have been moved since the last transaction */
 	if (s->db != NULL)
 		writer_check_file(s, why, sizeof(why));
 }

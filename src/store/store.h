@@ -144,7 +144,8 @@ enum kp_store_cause {
 	KP_STORE_MEMORY,
 	KP_STORE_REFUSED,	/* the database rejects them permanently */
 	KP_STORE_SLOW,		/* no error: writing takes too long */
-	KP_STORE_CAUSES
+	KP_STORE_CAUSES,	/* their number */
+	KP_STORE_OK = KP_STORE_CAUSES	/* no cause: they are written */
 };
 
 /* Returns the word of JSON: "disk_full". */

@@ -2,10 +2,10 @@
  * writer.c - runs the thread between the queue and the disk, and counts the rows
  * that it could not write.
  *
- * The event loop only appends; the thread takes from the head a batch that ends
- * with a window, writes it in one transaction, and only then removes it.  After
- * an error the batch stays for a retry, also of a file that was damaged; it is
- * dropped where SQLite would refuse it again (KP_STORE_REFUSED), and after three
+ * The event loop only appends; the thread takes items from the head up to a window,
+ * writes them in one transaction, and only then removes them.  After
+ * an error they stay for a retry, also of a file that was damaged; they are
+ * dropped where SQLite would refuse them again (KP_STORE_REFUSED), and after three
  * tries at the end of the run.  While the thread is stuck the queue fills, and then
  * new items are dropped and counted.  When the queue is empty the thread takes
  * one turn of upkeep, and checks the queue again.
@@ -18,7 +18,7 @@
 #include "text/text.h"
 #include "writer.h"
 
-#define BATCH_MAX 256		/* items in one transaction */
+#define TRANSACTION_MAX 256		/* items in one transaction */
 #define RETRY_MS_MIN 100
 #define RETRY_MS_MAX 5000
 #define CLOSE_TRIES 3		/* then it drops the rest */
@@ -204,29 +204,29 @@ take_head(struct kp_store *s)
 }
 
 /* What one transaction writes; only its last item may be a window. */
-struct batch {
+struct transaction {
 	const struct item *head, *last;
 	size_t n;
 	uint64_t rows;
 };
 
 /* Takes items from the head; a sync is alone. */
-static struct batch
-next_batch(const struct queue *q)
+static struct transaction
+next_transaction(const struct queue *q)
 {
-	struct batch b = { .head = q->head };
+	struct transaction tx = { .head = q->head };
 
-	for (const struct item *it = q->head; it != NULL && b.n < BATCH_MAX;
+	for (const struct item *it = q->head; it != NULL && tx.n < TRANSACTION_MAX;
 	    it = it->next) {
-		if (it->kind == SYNC && b.n > 0)
+		if (it->kind == SYNC && tx.n > 0)
 			break;
-		b.last = it;
-		b.n++;
-		b.rows += it->rows;
+		tx.last = it;
+		tx.n++;
+		tx.rows += it->rows;
 		if (it->kind == SYNC || it->kind == WINDOW)
 			break;
 	}
-	return b;
+	return tx;
 }
 
 /* Fails all waiting syncs, because the disk does not answer. */
@@ -282,11 +282,11 @@ sync_answer(struct kp_store *s, const struct item *it, bool ok)
 }
 
 /*
- * lost: the drops that the batch's window reports, and why the last of them could
+ * lost: the drops that its window reports, and why the last of them could
  * not be written.
  */
 static int
-batch_write(struct kp_db *db, const struct batch *b,
+transaction_write(struct kp_db *db, const struct transaction *tx,
     const struct drop_counts_node *lost, const char *lost_why)
 {
 	char rows[TEXT_MAX];
@@ -297,7 +297,7 @@ batch_write(struct kp_db *db, const struct batch *b,
 		db_event(db, kp_wall_now(), "store_loss", "%s could not be "
 		    "written: %s", text_counted(rows, lost->rows, "row"),
 		    lost_why[0] != '\0' ? lost_why : "the disk was too slow");
-	for (const struct item *it = b->head;; it = it->next) {
+	for (const struct item *it = tx->head;; it = it->next) {
 		if (it->kind == WINDOW)
 			db_window(db, it->u.window, lost);
 		else if (it->kind == TREE)
@@ -307,7 +307,7 @@ batch_write(struct kp_db *db, const struct batch *b,
 		else
 			db_happening(db, &it->u.happening);
 		/* the last item's next belongs to the loop */
-		if (it == b->last)
+		if (it == tx->last)
 			break;
 	}
 	return db_commit(db);
@@ -370,7 +370,7 @@ writer_check_file(struct kp_store *s, char *why, size_t size)
 	char *text = NULL;
 
 	if (s->db != NULL && !leave_file(s))
-		return KP_STORE_CAUSES;
+		return KP_STORE_OK;
 	err = db_open(&s->db, &s->opts.o, &text);
 	if (err != KP_OK) {
 		snprintf(why, size, "%s", text != NULL ? text :
@@ -381,12 +381,12 @@ writer_check_file(struct kp_store *s, char *why, size_t size)
 		    err == KP_ENOMEM ? KP_STORE_MEMORY : KP_STORE_IO;
 	}
 	report_next_file(s);
-	return KP_STORE_CAUSES;
+	return KP_STORE_OK;
 }
 
-/* Returns the cause of a failure; KP_STORE_CAUSES: it is written. */
+/* Returns the cause of a failure; KP_STORE_OK: it is written. */
 static enum kp_store_cause
-try_batch(struct kp_store *s, const struct batch *b,
+try_transaction(struct kp_store *s, const struct transaction *tx,
     const struct drop_counts_node *lost, bool ok, char *why, size_t size)
 {
 	char lost_why[sizeof(s->lost_why)];
@@ -394,53 +394,53 @@ try_batch(struct kp_store *s, const struct batch *b,
 	struct kp_window head;
 	int rc;
 
-	if (cause != KP_STORE_CAUSES)
+	if (cause != KP_STORE_OK)
 		return cause;
-	if (b->head->kind == SYNC) {
-		sync_answer(s, b->head, ok);
-		return KP_STORE_CAUSES;
+	if (tx->head->kind == SYNC) {
+		sync_answer(s, tx->head, ok);
+		return KP_STORE_OK;
 	}
 	pthread_mutex_lock(&s->lock);
 	memcpy(lost_why, s->lost_why, sizeof(lost_why));
 	pthread_mutex_unlock(&s->lock);
-	rc = batch_write(s->db, b, lost, lost_why);
+	rc = transaction_write(s->db, tx, lost, lost_why);
 	if (rc != SQLITE_OK) {
 		snprintf(why, size, "%s", s->db->why);
 		return cause_of(rc);
 	}
-	s->in_file.rows += b->rows;
-	if (b->last->kind != WINDOW)
-		return KP_STORE_CAUSES;
+	s->in_file.rows += tx->rows;
+	if (tx->last->kind != WINDOW)
+		return KP_STORE_OK;
 	s->in_file.windows++;
 	if (s->opts.o.on_written != NULL) {
-		head = *b->last->u.window;
+		head = *tx->last->u.window;
 		if (lost != NULL)
 			drop_counts_add_to(lost, &head);
 		s->opts.o.on_written(s->opts.o.written_ctx, &head);
 	}
-	return KP_STORE_CAUSES;
+	return KP_STORE_OK;
 }
 
-/* Writes one batch; called and returns with the lock held. */
+/* Writes one transaction; called and returns with the lock held. */
 static void
-take_batch(struct kp_store *s, unsigned *tries)
+take_transaction(struct kp_store *s, unsigned *tries)
 {
-	struct batch b = next_batch(&s->queue);
-	bool window = b.last->kind == WINDOW, ok = !s->failed, dropped;
+	struct transaction tx = next_transaction(&s->queue);
+	bool window = tx.last->kind == WINDOW, ok = !s->failed, dropped;
 	struct drop_counts_node *lost = window ?
-	    drop_counts_find(&s->lost, b.last->u.window->node) : NULL;
+	    drop_counts_find(&s->lost, tx.last->u.window->node) : NULL;
 	struct drop_counts_node reported = lost != NULL ? *lost :
 	    (struct drop_counts_node){ 0 };
 	enum kp_store_cause cause;
 	char why[256];
 
-	if (b.head->kind == SYNC && b.head->u.sync.done != NULL)
+	if (tx.head->kind == SYNC && tx.head->u.sync.done != NULL)
 		s->failed = false;
 	pthread_mutex_unlock(&s->lock);
-	cause = try_batch(s, &b, lost != NULL ? &reported : NULL, ok, why,
+	cause = try_transaction(s, &tx, lost != NULL ? &reported : NULL, ok, why,
 	    sizeof(why));
 	pthread_mutex_lock(&s->lock);
-	if (cause != KP_STORE_CAUSES) {
+	if (cause != KP_STORE_OK) {
 		s->status.stuck = true;
 		s->cause = cause;
 		snprintf(s->status.why, sizeof(s->status.why), "%s", why);
@@ -458,12 +458,12 @@ take_batch(struct kp_store *s, unsigned *tries)
 		if (reported.node != NULL)
 			drop_counts_reported(&s->lost, &reported);
 	}
-	for (; b.n > 0; b.n--) {
+	for (; tx.n > 0; tx.n--) {
 		if (dropped)
 			writer_count_drop(s, s->queue.head, cause);
 		take_head(s);
 	}
-	*tries = 0;	/* each batch has its own count */
+	*tries = 0;	/* each transaction has its own count */
 	s->status.stuck = false;
 	s->cause = KP_STORE_SLOW;
 }
@@ -512,7 +512,7 @@ take_upkeep(struct kp_store *s)
 	pthread_mutex_unlock(&s->lock);
 	now = upkeep_now(s);
 	open = writer_check_file(s, why, sizeof(why)) ==
-	    KP_STORE_CAUSES;
+	    KP_STORE_OK;
 	if (open)
 		report_hold(s, ahead);
 	if (open && upkeep_turn(&s->upkeep, s->db, now, &more) != SQLITE_OK) {
@@ -537,7 +537,7 @@ writer_main(void *arg)
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
 		if (s->queue.head != NULL)
-			take_batch(s, &tries);
+			take_transaction(s, &tries);
 		else if (s->stop)
 			break;
 		else if (s->upkeep_due)

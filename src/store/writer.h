@@ -63,7 +63,7 @@ struct kp_store {
 	bool upkeep_due;
 	struct drop_counts lost;	/* not yet reported by a window */
 	char lost_why[256];	/* of the last of them; "": writing was slow */
-	bool failed;		/* a batch was dropped since the last sync */
+	bool failed;		/* a transaction was dropped since the last sync */
 	enum kp_store_cause cause;	/* why it is stuck */
 	struct kp_store_status status;
 	char why_failed[512];	/* kp_store_failed()'s; "": the run began */
@@ -84,7 +84,7 @@ void writer_count_drop(struct kp_store *s, const struct item *it,
 /*
  * Closes a file that is no longer under its name, and opens the next one.  Call
  * it on the thread, or after its end.  Returns the cause of a failure;
- * KP_STORE_CAUSES: it is open.
+ * KP_STORE_OK: it is open.
  */
 enum kp_store_cause writer_check_file(struct kp_store *s, char *why, size_t size);
 

@@ -65,7 +65,7 @@ ages_batch(struct ages *a, const uint8_t *p, size_t n, kp_mono_ns now)
 
 	if (kp_batch_begin(&b, p, n) != KP_OK)
 		return;
-	while (kp_native_next(a->names, &b, &ev) == KP_OK)
+	while (kp_events_next(a->names, &b, &ev) == KP_OK)
 		ages_add(a, now - ev.ts);
 }
 

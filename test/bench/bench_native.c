@@ -54,7 +54,7 @@ read_batch(struct kp_native *nd, const struct kp_buf *b)
 
 	if (kp_batch_begin(&batch, b->p, b->len) != KP_OK)
 		exit(1);
-	while ((err = kp_native_next(nd, &batch, &ev)) == KP_OK)
+	while ((err = kp_events_next(nd, &batch, &ev)) == KP_OK)
 		sum += ev.label + ev.pid.id + ev.mfa.n + ev.caller.n +
 		       (uint64_t)ev.ts;
 	if (err != KP_END)

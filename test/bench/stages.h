@@ -104,7 +104,7 @@ stages_decode(struct stages *r, uint32_t target, const struct kp_buf *b)
 
 	if (kp_batch_begin(&batch, b->p, b->len) != KP_OK)
 		exit(1);
-	while (kp_native_next(r->nd[target], &batch, &ev) == KP_OK) {
+	while (kp_events_next(r->nd[target], &batch, &ev) == KP_OK) {
 		sum += ev.label + ev.pid.id + ev.mfa.n + (uint64_t)ev.ts;
 		r->events++;
 	}
@@ -125,7 +125,7 @@ stages_feed(struct stages *r, uint32_t target, const struct kp_buf *b)
 	do {
 		n = 0;
 		e = KP_OK;
-		while (n < STAGES_AT_ONCE && (e = kp_native_next(r->nd[target],
+		while (n < STAGES_AT_ONCE && (e = kp_events_next(r->nd[target],
 		    &batch, &ev[n])) == KP_OK)
 			n++;
 		kp_requests_events(r->rs, target, ev, n);

@@ -101,7 +101,7 @@ read_batch(struct kp_native *nd, const struct calls *c, struct kp_buf *chunks,
 	kp_buf_put(&b, chunks->p, chunks->len);
 	kp_etf_nil(&b);
 	REQUIRE(kp_batch_begin(&batch, b.p, b.len) == KP_OK);
-	while ((err = kp_native_next(nd, &batch, &ev)) != KP_END) {
+	while ((err = kp_events_next(nd, &batch, &ev)) != KP_END) {
 		REQUIRE(err == KP_OK || err == KP_ENOENT);
 		REQUIRE(++steps <= b.len);
 		if (err == KP_OK)

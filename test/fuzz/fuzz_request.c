@@ -194,7 +194,7 @@ message(const uint8_t *p, kp_target_ns now)
 		opened++;	/* a bad event */
 	else
 		sent += ev.kind == KP_EV_SEND;
-	kp_requests_event(rs, at[node], &ev);
+	kp_requests_events(rs, at[node], &ev, 1);
 }
 
 static void
@@ -237,7 +237,7 @@ step(const uint8_t *p, kp_target_ns now)
 	if (p[3] == 199 && ev.kind != KP_EV_CLEAR)
 		kp_requests_pass(rs, at[node], &ev);
 	else
-		kp_requests_event(rs, at[node], &ev);
+		kp_requests_events(rs, at[node], &ev, 1);
 }
 
 static void

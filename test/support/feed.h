@@ -277,7 +277,7 @@ feed_event(struct feed *f, struct kp_event *ev, const char *fn,
 	ev->serial = f->serial;
 	ev->last = f->last;
 	f->serial = f->last = 0;
-	kp_requests_event(f->rs, feed_node(&ev->pid), ev);
+	kp_requests_events(f->rs, feed_node(&ev->pid), ev, 1);
 	for (int i = 0; i < 3; i++)
 		kp_buf_free(&b[i]);
 }

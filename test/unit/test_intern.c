@@ -385,7 +385,7 @@ T(hostile_names)
 	kp_etf_atom(&t, "\xff" "f");
 	kp_etf_int(&t, 1);
 	ev.mfa = (struct kp_span){ t.p, (uint32_t)t.len };
-	kp_requests_event(f.rs, 0, &ev);
+	kp_requests_events(f.rs, 0, &ev, 1);
 	/* The first is the other entries'. */
 	assert_string_equal(kp_requests_fn(f.rs, 1)->text, "m\\x1b:\\xfff/1");
 }

@@ -96,7 +96,7 @@ send(struct fixture *f)
 static enum kp_err
 next(struct fixture *f, struct kp_event *ev)
 {
-	return kp_native_next(f->nd, &f->b, ev);
+	return kp_events_next(f->nd, &f->b, ev);
 }
 
 static void

@@ -16,7 +16,7 @@ static const char text[] =
     "{sampling, all}.\n";
 
 /* A node as functions of request.h name it. */
-#define IN(i) runs[i].now->rs, runs[i].slot
+#define IN(i) runs[i].conf_run->rs, runs[i].slot
 
 #define RUNS (KP_NODES_MAX + 1)
 
@@ -58,7 +58,7 @@ begin(unsigned i, const char *node)
 static void
 feed_to(const struct node_run *p)
 {
-	f.rs = p->now->rs;
+	f.rs = p->conf_run->rs;
 }
 
 FIXTURE(setup)
@@ -261,7 +261,7 @@ TEST(one_leaves)
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 2400);
 	assert_int_equal(told[0].requests, 1);
-	assert_ptr_equal(runs[0].now->names[place], name);
+	assert_ptr_equal(runs[0].conf_run->names[place], name);
 	w = node_run_rotate(&runs[0], kp_moment_now());
 	assert_int_equal(left + w->losses.n[KP_LOSS_LEFT], 2);
 	kp_window_free(w);
@@ -308,13 +308,13 @@ TEST(another_configuration)
 	node_run_offset(&runs[0], 5, 1);
 	assert_int_equal(node_runs_prepare(a, next), KP_OK);
 	node_runs_discard(a);
-	assert_ptr_equal(runs[0].now->conf, f.conf);
+	assert_ptr_equal(runs[0].conf_run->conf, f.conf);
 	assert_int_equal(node_runs_prepare(a, next), KP_OK);
 	ask(1, 0);
 	kp_requests_abandon(IN(0), KP_LOSS_RELOADED);
 	node_run_switch(&runs[0]);
-	assert_ptr_equal(runs[0].now->conf, next);
-	assert_ptr_equal(runs[1].now->conf, f.conf);
+	assert_ptr_equal(runs[0].conf_run->conf, next);
+	assert_ptr_equal(runs[1].conf_run->conf, f.conf);
 	answer(0);
 	expire(&f, 400);
 	assert_int_equal(told[0].requests, 0);

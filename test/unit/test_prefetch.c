@@ -167,7 +167,7 @@ TEST(many_at_a_time_are_as_one_by_one)
 		n = 1 + next(&s, BATCH);
 		for (size_t i = 0; i < n; i++) {
 			ev[i] = make(&s);
-			kp_requests_event(one.rs, 0, &ev[i]);
+			kp_requests_events(one.rs, 0, &ev[i], 1);
 		}
 		kp_requests_events(many.rs, 0, ev, n);
 		kp_requests_close_due(one.rs, 0, s.now);

@@ -206,7 +206,7 @@ feed_batch(const struct rec_message *m, kp_target_ns *now)
 	assert_int_equal(b.dropped, 0);
 	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
 		assert_int_equal(e, KP_OK);
-		kp_requests_event(replay.rs, 0, &ev);
+		kp_requests_events(replay.rs, 0, &ev, 1);
 		replay.events++;
 		if (replay.cut == CUT_EACH_EVENT) {
 			*now = ev.ts > *now ? ev.ts : *now;

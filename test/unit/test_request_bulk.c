@@ -192,13 +192,13 @@ TEST(bad_events)
 	struct kp_event ev = { .kind = KP_EV_ENTRY, .pid = feed_pid(1),
 		.mfa = { junk, sizeof(junk) }, .label = 1, .weight = 1 };
 
-	kp_requests_event(f.rs, 0, &ev);
+	kp_requests_events(f.rs, 0, &ev, 1);
 	ev.kind = KP_EV_CALL;
-	kp_requests_event(f.rs, 0, &ev);
+	kp_requests_events(f.rs, 0, &ev, 1);
 	ev.mfa.n = 0;
-	kp_requests_event(f.rs, 0, &ev);
+	kp_requests_events(f.rs, 0, &ev, 1);
 	ev.kind = KP_EV_RETURN_TO;
-	kp_requests_event(f.rs, 0, &ev);
+	kp_requests_events(f.rs, 0, &ev, 1);
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 3);
 	assert_int_equal(kp_requests_entries(f.rs, 0), 1);
 	/* <0.0.0> was a key that the table of processes cannot hold. */

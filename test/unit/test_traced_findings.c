@@ -89,7 +89,7 @@ put(struct kp_event *ev)
 	ev->ts = now += 1000;
 	findings_event(seen, ev);
 	assert_int_equal(ev->identity.n, 0);
-	kp_requests_event(rs, node, ev);
+	kp_requests_events(rs, node, ev, 1);
 }
 
 /* The message's identity is the number of a clause. */

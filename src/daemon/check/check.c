@@ -204,7 +204,7 @@ void
 check_counted(struct check *c, const struct kp_plan *plan)
 {
 	struct target *t = c->t;
-	const struct kp_check k = { .conf = t->run.now->conf, .plan = plan,
+	const struct kp_check k = { .conf = t->run.conf_run->conf, .plan = plan,
 		.counted = t->opts.check_time };
 	struct kp_diags diags = { 0 };
 	char most[TEXT_MAX];
@@ -262,7 +262,7 @@ check_events(struct check *c, struct kp_event *ev, size_t n)
 		return;
 	for (size_t i = 0; i < n; i++)
 		findings_event(c->found, &ev[i]);
-	waits_ask(c->t, WAITS_EVERY);
+	servers_ask(c->t, WAITS_EVERY);
 	if (findings_entered(c->found) >= KP_CHECK_CALLS_MAX)
 		event_active(c->end, EV_TIMEOUT, 0);
 }
@@ -271,17 +271,17 @@ void
 check_request(struct check *c, const struct kp_request *rq)
 {
 	if (c->found != NULL)
-		findings_request(c->found, c->t->run.now->rs, rq);
+		findings_request(c->found, c->t->run.conf_run->rs, rq);
 }
 
 const char *
 check_ended(struct check *c)
 {
 	struct target *t = c->t;
-	struct kp_check k = { .conf = t->run.now->conf,
+	struct kp_check k = { .conf = t->run.conf_run->conf,
 		.counted = t->opts.check_time,
-		.explained = t->p->o->explain, .waits = t->waits.v,
-		.nwaits = t->waits.n };
+		.explained = t->p->o->explain, .waits = t->servers.v,
+		.nwaits = t->servers.n };
 	struct kp_diags diags = { 0 };
 	struct kp_buf b;
 
@@ -290,7 +290,7 @@ check_ended(struct check *c)
 	    targets_stopping(t->p->targets))
 		return c->broken;
 	/* Closes requests whose end was seen just now. */
-	kp_requests_abandon(t->run.now->rs, t->run.slot,
+	kp_requests_abandon(t->run.conf_run->rs, t->run.slot,
 	    KP_LOSS_DISCONNECTED);
 	findings_get(c->found, &k);
 	kp_check_judge(&k, &diags);
@@ -489,7 +489,7 @@ report(struct checks *a, struct one *o, const struct kp_plan *plan,
 {
 	const struct kp_check k = { .conf = a->file.conf, .plan = plan,
 		.counted = a->ask.ms * KP_NS_PER_MS,
-		.waits = o->t->waits.v, .nwaits = o->t->waits.n };
+		.waits = o->t->servers.v, .nwaits = o->t->servers.n };
 	struct kp_diags judged = { 0 };
 	char text[FAILED_MAX];
 	struct kp_buf b;

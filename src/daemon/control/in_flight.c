@@ -15,6 +15,7 @@
 #include "agent/agent_msg.h"
 #include "base/sat.h"
 #include "daemon/control/in_flight.h"
+#include "daemon/nodes/node_run.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/fn_name.h"
 #include "kprofd/nodes.h"
@@ -96,7 +97,7 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 		t = targets_at(ts, i);
 		if (glob != NULL && !kp_globs(glob, t->node))
 			continue;
-		fs->all += kp_requests_running(t->run.now->rs,
+		fs->all += kp_requests_running(t->run.conf_run->rs,
 		    t->run.slot);
 		n = node_run_oldest(&t->run, fs->of_node, KP_FLIGHT_MAX);
 		for (size_t k = 0; k < n; k++)
@@ -120,7 +121,7 @@ flights_new(const struct targets *ts, const char *glob)
 		return NULL;
 	collect(fs, ts, glob);
 	for (x = fs->v; x < fs->v + fs->n; x++) {
-		at = x->f.fn != KP_NONE ? x->run->now->runs[x->f.node] : NULL;
+		at = x->f.fn != KP_NONE ? x->run->conf_run->runs[x->f.node] : NULL;
 		x->target = at != NULL ? at->target : NULL;
 	}
 	return fs;
@@ -201,7 +202,7 @@ each_trouble(const struct flight_stacks *s, struct kp_buf *b, struct json *j)
 static const char *
 step(const struct flying *x, unsigned i)
 {
-	const struct conf_run *in = x->run->now;
+	const struct conf_run *in = x->run->conf_run;
 	const struct kp_fn *fn = kp_requests_fn(in->rs, x->f.path[i]);
 	const char *tier = node_run_tier(in->conf, fn);
 
@@ -217,7 +218,7 @@ struct names_of {
 static void
 name(struct names_of *n, const struct flying *x)
 {
-	const struct conf_run *in = x->run->now;
+	const struct conf_run *in = x->run->conf_run;
 	const struct kp_requests *rs = in->rs;
 	const struct kp_fn *fn = x->f.fn != KP_NONE ?
 	    kp_requests_fn(rs, x->f.fn) : NULL;
@@ -452,7 +453,7 @@ on_sample(void *ctx, const struct kp_stack_sample *sample)
 		if (x->target != taking->t ||
 		    kp_proc_pid(x->f.proc) != sample->proc)
 			continue;
-		x->seen = kp_requests_in_call(x->run->now->rs, &x->f,
+		x->seen = kp_requests_in_call(x->run->conf_run->rs, &x->f,
 		    sample->at, sat_add(sample->at, sample->took)) ? SEEN :
 		    GONE_ON;
 		x->stack = sample->stack;

@@ -12,6 +12,7 @@
 #include "daemon/log.h"
 #include "daemon/control/in_flight.h"
 #include "daemon/control/reload.h"
+#include "daemon/nodes/node_run.h"
 #include "text/text.h"
 
 #define MISTAKES_MAX (256u << 10)	/* bytes */

@@ -11,6 +11,7 @@
 #include "conn/address.h"
 #include "daemon/control/commands.h"
 #include "daemon/health.h"
+#include "daemon/nodes/node_run.h"
 #include "daemon/nodes/targets.h"
 #include "export/metrics.h"
 #include "kprofd/fn_name.h"
@@ -45,7 +46,7 @@ put_cost(struct kp_buf *b, const struct target *t)
 	char text[300];
 
 	kp_buf_printf(b, "cost        %s; budget %g\n", kp_cost_text(&s->last,
-	    s->over, text, sizeof(text)), t->run.now->conf->budget);
+	    s->over, text, sizeof(text)), t->run.conf_run->conf->budget);
 	kp_buf_printf(b, "            %" PRIu64 " us/s, of which the agent %"
 	    PRIu64 "; %" PRIu64 " events/s, %" PRIu64 " armed calls/s, %" PRIu64
 	    " processes scheduled/s\n",
@@ -58,11 +59,11 @@ put_cost(struct kp_buf *b, const struct target *t)
 		kp_buf_printf(b, "            the agent waited for a processor "
 		    "for %.0f %% of the time, which is not its cost: the host is "
 		    "busy\n", overhead_percent(s, s->held));
-	if (t->waits.drains[0] != '\0')
-		kp_buf_printf(b, "types       %s\n", t->waits.drains);
-	for (size_t i = 0; i < t->waits.n; i++) {
+	if (t->servers.drains[0] != '\0')
+		kp_buf_printf(b, "types       %s\n", t->servers.drains);
+	for (size_t i = 0; i < t->servers.n; i++) {
 		kp_buf_str(b, "waits       ");
-		kp_waits_put(&t->waits.v[i], t->run.now->conf,
+		kp_waits_put(&t->servers.v[i], t->run.conf_run->conf,
 		    t->sampler.one_in == 1, b);
 		kp_buf_u8(b, '\n');
 	}
@@ -92,8 +93,8 @@ json_cost(struct json *j, const struct target *t)
 	json_uint(j, "scheduled_per_s", overhead_rate(s, s->last.switches));
 	json_uint(j, "armed_calls_per_s",
 	    overhead_rate(s, s->last.armed_calls));
-	json_number(j, "budget_percent", t->run.now->conf->budget);
-	json_number(j, "hot_share_percent", t->run.now->conf->hot_share);
+	json_number(j, "budget_percent", t->run.conf_run->conf->budget);
+	json_number(j, "hot_share_percent", t->run.conf_run->conf->hot_share);
 	json_ms(j, "traced_call_ms", t->tracing_cost.call > 0 ? t->tracing_cost.call : -1);
 	json_ms(j, "traced_caller_ms", t->tracing_cost.call > 0 ?
 	    t->tracing_cost.caller : -1);
@@ -242,7 +243,7 @@ put_losses(struct kp_buf *b, const struct target *t)
 static size_t
 in_flight(const struct target *t)
 {
-	return kp_requests_running(t->run.now->rs, t->run.slot);
+	return kp_requests_running(t->run.conf_run->rs, t->run.slot);
 }
 
 /* Where it is connected to; "": it is not. */
@@ -298,10 +299,10 @@ put_target(struct kp_buf *b, const struct target *t)
 		kp_buf_printf(b, "clock       %+.6f s to kprofd's, known to "
 		    "%.3f ms\n", (double)t->run.offset / (double)KP_NS_PER_S,
 		    (double)t->run.error / (double)KP_NS_PER_MS);
-	if (t->run.now->conf->messages)
-		kp_buf_printf(b, "messages    %s%s\n", t->messages.timed ?
-		    "timed" : "not timed: ", t->messages.timed ? "" :
-		    t->messages.why[0] != '\0' ? t->messages.why :
+	if (t->run.conf_run->conf->messages)
+		kp_buf_printf(b, "messages    %s%s\n", t->mailboxes.timed ?
+		    "timed" : "not timed: ", t->mailboxes.timed ? "" :
+		    t->mailboxes.why[0] != '\0' ? t->mailboxes.why :
 		    "tracing is off");
 	put_stacks(b, t);
 	/* OTP 25, 26: another tool's trace patterns send their events to kprofd */
@@ -369,7 +370,7 @@ status_plain(struct kp_buf *b, const struct parts *p, const char *glob)
 /* ---- as JSON ---- */
 
 static void
-json_waits(struct json *j, const struct waits *w)
+json_waits(struct json *j, const struct servers *w)
 {
 	char name[FN_NAME_MAX];
 
@@ -421,13 +422,13 @@ json_target(struct json *j, const struct target *t)
 	json_uint(j, "steps", t->offset.stepped);
 	json_end(j);
 	json_object(j, "messages");
-	json_bool(j, "wanted", t->run.now->conf->messages);
-	json_bool(j, "timed", t->messages.timed);
-	json_string(j, "why", t->messages.why);
+	json_bool(j, "wanted", t->run.conf_run->conf->messages);
+	json_bool(j, "timed", t->mailboxes.timed);
+	json_string(j, "why", t->mailboxes.why);
 	json_end(j);
 	json_stacks(j, t);
 	json_cost(j, t);
-	json_waits(j, &t->waits);
+	json_waits(j, &t->servers);
 	json_hot(j, t);
 	json_guard(j, t);
 	json_object(j, "losses");
@@ -502,7 +503,7 @@ target_metrics(const struct target *t, struct figure v[TARGET_METRICS])
 		{ HEALTH_AGENT_MEMORY, (double)t->status.memory },
 		{ HEALTH_REQUESTS, (double)t->run.requests_ever },
 		{ HEALTH_IN_FLIGHT, (double)kp_requests_running(
-		    t->run.now->rs, t->run.slot) },
+		    t->run.conf_run->rs, t->run.slot) },
 		{ HEALTH_ONE_IN, t->sampler.one_in },
 		{ HEALTH_LAG, SECONDS(t->overload.load.lag) },
 		{ HEALTH_TRIPS, (double)guard->trips },

@@ -12,6 +12,7 @@
 
 #include "base/sat.h"
 #include "daemon/daemon.h"
+#include "daemon/nodes/node_run.h"
 #include "daemon/nodes/target.h"
 
 struct node_runs {
@@ -151,7 +152,7 @@ tree_waits(const struct conf_run *cr, const struct wait_sums *sums,
 static kp_wall_ns
 wall_time(const struct node_run *r, kp_target_ns t)
 {
-	kp_dur_ns by = r->window.wall - r->window.mono;
+	kp_dur_ns by = r->window_began.wall - r->window_began.mono;
 	kp_wall_ns at;
 
 	if (!r->timed || __builtin_add_overflow(r->offset, by, &by) ||
@@ -186,23 +187,23 @@ tree_make(const struct node_run *r, const struct kp_request *rq)
 	struct kp_tree *tree;
 	uint32_t n;
 
-	waits = kp_requests_waits(r->now->rs, &n);
+	waits = kp_requests_waits(r->conf_run->rs, &n);
 	sum_waits(waits, n, &sums);
 	tree = malloc(sizeof(*tree) + rq->ncalls * sizeof(tree->calls[0]) +
 	    sums.n * sizeof(tree->waits[0]));
 	if (tree == NULL)
 		return NULL;
 	*tree = (struct kp_tree){ .node = r->node, .label = rq->label,
-		.identity = kp_requests_identity(r->now->rs, rq->identity),
+		.identity = kp_requests_identity(r->conf_run->rs, rq->identity),
 		.parent_label = rq->parent_label, .weight = rq->weight,
 		.start = wall_time(r, rq->start),
 		.total = rq->end - rq->start, .outcome = rq->outcome,
 		.ncalls = rq->ncalls };
-	if (tree_calls(r->now, rq, tree) != KP_OK) {
+	if (tree_calls(r->conf_run, rq, tree) != KP_OK) {
 		free(tree);
 		return NULL;
 	}
-	tree_waits(r->now, &sums, tree);
+	tree_waits(r->conf_run, &sums, tree);
 	return tree;
 }
 
@@ -213,7 +214,7 @@ static void
 keep_tree(struct node_run *r, const struct kp_request *rq)
 {
 	kp_dur_ns total = rq->end - rq->start;
-	bool slow = total >= r->now->conf->slow;
+	bool slow = total >= r->conf_run->conf->slow;
 	struct kp_tree *tree;
 
 	if (slow && r->trees < NODE_RUN_TREES_MAX &&
@@ -302,8 +303,8 @@ requests_new(struct node_runs *all, const struct kp_conf *conf)
 	struct kp_requests_opts ro = { .conf = conf, .on_request = on_request,
 		.on_late = on_late, .on_runaway = target_on_runaway,
 		.on_unbounded = target_on_unbounded,
-		.on_receiver = messages_on_receiver,
-		.on_crossed = waits_on_crossed, .ctx = cr };
+		.on_receiver = mailboxes_add,
+		.on_crossed = servers_add_crossed, .ctx = cr };
 
 	if (cr == NULL)
 		return NULL;
@@ -354,9 +355,9 @@ slot_leave(struct node_run *r, enum kp_loss cause)
 {
 	if (r->slot == KP_NONE)
 		return;
-	kp_requests_remove(r->now->rs, r->slot, cause);
-	r->now->runs[r->slot] = NULL;
-	r->now->stats[r->slot] = NULL;
+	kp_requests_remove(r->conf_run->rs, r->slot, cause);
+	r->conf_run->runs[r->slot] = NULL;
+	r->conf_run->stats[r->slot] = NULL;
 }
 
 static struct kp_stats *
@@ -423,9 +424,9 @@ enum kp_err
 node_run_begin(struct node_run *r, struct node_runs *all,
     const char *node, struct target *target)
 {
-	*r = (struct node_run){ .all = all, .target = target, .now = all->now,
+	*r = (struct node_run){ .all = all, .target = target, .conf_run = all->now,
 		.slot = KP_NONE, .next.slot = KP_NONE,
-		.window = kp_moment_now() };
+		.window_began = kp_moment_now() };
 	if (all->n == KP_NODES_MAX || (r->node = name_keep(all, node)) == NULL ||
 	    (r->stats = stats_new(all->now, r->node)) == NULL)
 		return KP_ENOMEM;
@@ -440,7 +441,7 @@ bool
 node_run_join(struct node_run *r)
 {
 	if (r->slot == KP_NONE)
-		r->slot = slot_take(r->now, r, r->stats);
+		r->slot = slot_take(r->conf_run, r, r->stats);
 	return r->slot != KP_NONE;
 }
 
@@ -454,7 +455,7 @@ node_run_rename(struct node_run *r, const char *node,
 	    (name = name_keep(r->all, node)) == NULL)
 		return;
 	if (r->slot != KP_NONE)
-		kp_requests_losses_take(r->now->rs, r->slot, lost);
+		kp_requests_losses_take(r->conf_run->rs, r->slot, lost);
 	slot_leave(r, KP_LOSS_DISCONNECTED);
 	node_run_stacks_drop(r);
 	r->slot = KP_NONE;
@@ -496,7 +497,7 @@ node_run_probe(struct node_run *r, int otp, bool gc_shared, bool native,
 	r->native = native;
 	r->all_exact = all_exact;
 	kp_stats_set_gc(r->stats, gc_shared);
-	slot_update(r, r->now->rs, r->slot);
+	slot_update(r, r->conf_run->rs, r->slot);
 }
 
 void
@@ -506,7 +507,7 @@ node_run_offset(struct node_run *r, kp_dur_ns offset, kp_dur_ns error)
 	r->offset = offset;
 	r->error = error;
 	if (r->slot != KP_NONE)
-		kp_requests_offset(r->now->rs, r->slot, offset, error);
+		kp_requests_offset(r->conf_run->rs, r->slot, offset, error);
 }
 
 size_t
@@ -514,13 +515,13 @@ node_run_oldest(const struct node_run *r, struct kp_flight *v, size_t max)
 {
 	kp_target_ns now = r->timed ? kp_mono_now() - r->offset : INT64_MIN;
 
-	return kp_requests_oldest(r->now->rs, r->slot, now, v, max);
+	return kp_requests_oldest(r->conf_run->rs, r->slot, now, v, max);
 }
 
 enum kp_err
 node_run_stacks(struct node_run *r, struct kp_span message)
 {
-	struct stack_scope s = stack_scope(r->now, r->slot);
+	struct stack_scope s = stack_scope(r->conf_run, r->slot);
 
 	if (r->slot == KP_NONE)
 		return KP_OK;
@@ -533,7 +534,7 @@ node_run_stacks(struct node_run *r, struct kp_span message)
 void
 node_run_stacks_expire(struct node_run *r, kp_target_ns now)
 {
-	struct stack_scope s = stack_scope(r->now, r->slot);
+	struct stack_scope s = stack_scope(r->conf_run, r->slot);
 
 	if (r->stacks != NULL && r->slot != KP_NONE)
 		stack_join_expire(r->stacks, &s, now);
@@ -563,15 +564,15 @@ node_run_stacks_totals(const struct node_run *r)
 static kp_wall_ns
 window_end(const struct node_run *r, struct kp_moment at)
 {
-	return kp_wall_end(r->window.wall, at.mono - r->window.mono, at.wall);
+	return kp_wall_end(r->window_began.wall, at.mono - r->window_began.mono, at.wall);
 }
 
 struct kp_window *
 node_run_copy(const struct node_run *r, struct kp_moment at)
 {
-	struct stack_scope s = stack_scope(r->now, r->slot);
-	struct kp_window *w = at.mono < r->window.mono ? NULL :
-	    kp_stats_copy(r->stats, r->window.wall, window_end(r, at));
+	struct stack_scope s = stack_scope(r->conf_run, r->slot);
+	struct kp_window *w = at.mono < r->window_began.mono ? NULL :
+	    kp_stats_copy(r->stats, r->window_began.wall, window_end(r, at));
 
 	if (w == NULL)
 		return NULL;
@@ -580,7 +581,7 @@ node_run_copy(const struct node_run *r, struct kp_moment at)
 		return NULL;
 	}
 	if (r->slot != KP_NONE)
-		kp_requests_losses_add(r->now->rs, r->slot, &w->losses);
+		kp_requests_losses_add(r->conf_run->rs, r->slot, &w->losses);
 	w->losses.n[KP_LOSS_TREE] += r->trees_lost;
 	return w;
 }
@@ -588,9 +589,9 @@ node_run_copy(const struct node_run *r, struct kp_moment at)
 struct kp_window *
 node_run_rotate(struct node_run *r, struct kp_moment at)
 {
-	struct stack_scope s = stack_scope(r->now, r->slot);
-	struct kp_window *w = at.mono < r->window.mono ? NULL :
-	    kp_stats_rotate(r->stats, r->window.wall, window_end(r, at));
+	struct stack_scope s = stack_scope(r->conf_run, r->slot);
+	struct kp_window *w = at.mono < r->window_began.mono ? NULL :
+	    kp_stats_rotate(r->stats, r->window_began.wall, window_end(r, at));
 
 	if (w == NULL)
 		return NULL;
@@ -598,11 +599,11 @@ node_run_rotate(struct node_run *r, struct kp_moment at)
 	if (r->stacks != NULL)
 		stack_join_rotate(r->stacks, &s, w);
 	if (r->slot != KP_NONE)
-		kp_requests_losses_take(r->now->rs, r->slot, &w->losses);
+		kp_requests_losses_take(r->conf_run->rs, r->slot, &w->losses);
 	w->losses.n[KP_LOSS_TREE] += r->trees_lost;
 	r->trees_lost = 0;
 	r->trees = 0;
-	r->window = at;
+	r->window_began = at;
 	kp_tail_take(&r->tail, store_tree, r->all);
 	return w;
 }
@@ -653,14 +654,14 @@ node_run_switch(struct node_run *r)
 	if (r->stacks != NULL)
 		stack_join_reset(r->stacks);
 	kp_stats_free(r->stats);
-	r->now = r->all->next;
+	r->conf_run = r->all->next;
 	r->slot = r->next.slot;
 	r->stats = r->next.stats;
 	r->next.slot = KP_NONE;
 	r->next.stats = NULL;
-	slot_update(r, r->now->rs, r->slot);
+	slot_update(r, r->conf_run->rs, r->slot);
 	r->tail.per_identity = r->all->store != NULL ?
-	    r->now->conf->keep_slowest : 0;
+	    r->conf_run->conf->keep_slowest : 0;
 }
 
 struct kp_requests *

@@ -5,7 +5,7 @@
  * A *configuration run* (struct conf_run) has the requests of all nodes under one
  * tiers.conf, so that a request that goes from node to node is one request.  A *node
  * run* is one target's share.  Its *slot* is the node's number there
- * (kprofd/request.h): a target gives its events to run->now->rs, with run->slot.
+ * (kprofd/request.h): a target gives its events to run->conf_run->rs, with run->slot.
  * There are KP_NODES_MAX, and a node that has left keeps its slot while requests in
  * flight have calls on it.
  *
@@ -44,7 +44,7 @@ struct node_run {
 	struct node_runs *all;
 	struct target *target;
 	const char *node;		/* its name; immortal */
-	struct conf_run *now;		/* of the configuration in force */
+	struct conf_run *conf_run;	/* of the configuration in force */
 	uint32_t slot;			/* there; KP_NONE: no room */
 	struct kp_stats *stats;
 	struct {			/* while a reload is under way */
@@ -62,7 +62,7 @@ struct node_run {
 	bool timed;		/* its clock is known: */
 	kp_dur_ns offset, error;	/* as of kp_requests_offset() */
 	kp_dur_ns time_offset;	/* target time + this = wall time */
-	struct kp_moment window;	/* when the running one began */
+	struct kp_moment window_began;	/* the running one */
 };
 
 /* For callbacks of kp_requests: the target of a node; ctx as passed. */

@@ -167,7 +167,7 @@ target_on_unbounded(void *ctx, uint32_t node, uint32_t line)
 static uint64_t
 entries(const struct target *t)
 {
-	return kp_requests_entries(t->run.now->rs, t->run.slot);
+	return kp_requests_entries(t->run.conf_run->rs, t->run.slot);
 }
 
 /*
@@ -242,7 +242,7 @@ unresolved_elsewhere(const struct unresolved *m,
 static void
 on_connected(struct target *t, const char *node)
 {
-	size_t n = kp_requests_running(t->run.now->rs, t->run.slot);
+	size_t n = kp_requests_running(t->run.conf_run->rs, t->run.slot);
 	char text[KP_NODE_NAME_MAX + 300], count[TEXT_MAX];
 
 	t->ledger.lost.n[KP_LOSS_CONNECTING] += n;
@@ -268,39 +268,31 @@ on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
 	return target_trip(t, &c);
 }
 
-/* Takes out the calls that measure tracing; returns how many events are left. */
-static size_t
-take_out_cost_calls(struct target *t, struct kp_event *ev, size_t n)
+/* The calls that measure tracing are of no request. */
+static void
+take_events(struct target *t, struct kp_event *ev, size_t n, bool paused)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (tracing_cost_event(&t->tracing_cost, &ev[i]))
+		if (tracing_cost_wants(&t->tracing_cost, &ev[i]) &&
+		    tracing_cost_event(&t->tracing_cost, &ev[i]))
 			continue;
+		if (paused)
+			kp_requests_pass(t->run.conf_run->rs, t->run.slot,
+			    &ev[i]);
+		else if (ev[i].kind == KP_EV_ENTRY)
+			kp_sampler_seen(&t->sampler, ev[i].weight);
 		if (kept != i)
 			ev[kept] = ev[i];
 		kept++;
 	}
-	return kept;
-}
-
-static void
-take_events(struct target *t, struct kp_event *ev, size_t n, bool paused)
-{
-	n = take_out_cost_calls(t, ev, n);
 	if (t->check != NULL)
-		check_events(t->check, ev, n);
-	for (size_t i = 0; i < n; i++) {
-		if (paused)
-			kp_requests_pass(t->run.now->rs, t->run.slot,
-			    &ev[i]);
-		else if (ev[i].kind == KP_EV_ENTRY)
-			kp_sampler_seen(&t->sampler, ev[i].weight);
-	}
+		check_events(t->check, ev, kept);
 	if (paused)
 		return;
-	kp_requests_events(t->run.now->rs, t->run.slot, ev, n);
-	t->events += n;
+	kp_requests_events(t->run.conf_run->rs, t->run.slot, ev, kept);
+	t->events += kept;
 }
 
 static void
@@ -324,7 +316,7 @@ on_batch(struct target *t, struct kp_span message)
 	do {
 		have = 0;
 		e = KP_OK;
-		while (have < EVENTS_AT_ONCE && (e = kp_native_next(t->decoder,
+		while (have < EVENTS_AT_ONCE && (e = kp_events_next(t->decoder,
 		    &b, &ev[have])) == KP_OK)
 			have++;
 		take_events(t, ev, have, paused);
@@ -334,8 +326,8 @@ on_batch(struct target *t, struct kp_span message)
 		t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
 		agent_malformed(t->agent, "a batch of events");
 	}
-	kp_requests_close_due(t->run.now->rs, t->run.slot, b.sent_at);
-	messages_ask(t);
+	kp_requests_close_due(t->run.conf_run->rs, t->run.slot, b.sent_at);
+	mailboxes_ask(t);
 	target_sample_batch(t, b.sent_at);
 	target_check_overload(t, b.sent_at);
 }
@@ -414,7 +406,7 @@ on_hello(struct target *t, const struct agent_hello *h)
 	t->status = (struct agent_status){ 0 };	/* its counters start from zero */
 	t->last_sent = 0;
 	t->tracing_cost = (struct tracing_cost){ 0 };
-	waits_restart(t);
+	servers_restart(t);
 	t->overload.unreported = false;	/* what an overload cost is lost, too */
 	kp_lag_reset(&t->overload.lag);
 	/*
@@ -428,7 +420,7 @@ on_hello(struct target *t, const struct agent_hello *h)
 	find_slot(t);
 	ledger_restart(&t->ledger, entries(t));
 	t->native = false;
-	messages_restart(&t->messages);
+	mailboxes_restart(&t->mailboxes);
 	node_run_stacks_restart(&t->run);
 	kp_native_restart(t->decoder, h->node);
 	apply_plan(t);
@@ -457,13 +449,13 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 		target_recover(t, st);
 	t->status = *st;
 	t->last_sent = st->now;
-	kp_requests_close_due(t->run.now->rs, t->run.slot, st->now);
+	kp_requests_close_due(t->run.conf_run->rs, t->run.slot, st->now);
 	node_run_stacks_expire(&t->run, st->now);
 	target_check_overload(t, st->now);
 	if (last)
-		waits_end(t);
+		servers_end(t);
 	else if (agent_state(t->agent) == AGENT_ARMED)
-		waits_ask(t, KP_NS_PER_S / 2);
+		servers_ask(t, KP_NS_PER_S / 2);
 }
 
 /*
@@ -511,7 +503,7 @@ ended(struct target *t, enum agent_end end, const char *text)
 
 	ledger_lost(&t->ledger, entries(t));
 	if (end != AGENT_STOPPED) {
-		kp_requests_abandon(t->run.now->rs, t->run.slot,
+		kp_requests_abandon(t->run.conf_run->rs, t->run.slot,
 		    KP_LOSS_DISCONNECTED);
 		node_run_stacks_drop(&t->run);
 		target_record(t, "failed", text);
@@ -549,8 +541,8 @@ on_state(struct target *t, enum agent_state s, enum agent_end end, const char *t
 		if (t->sampler.one_in > 1)
 			ledger_sampling(&t->ledger);
 		ledger_armed(&t->ledger, kp_mono_now());
-		if (t->run.now->conf->messages && !t->native)
-			messages_timed(t, false, "they need the native probe "
+		if (t->run.conf_run->conf->messages && !t->native)
+			mailboxes_timed(t, false, "they need the native probe "
 			    "(the event probe says why it is not there)");
 		t->was_armed = true;
 		t->lost_reported[0] = '\0';
@@ -563,7 +555,7 @@ on_state(struct target *t, enum agent_state s, enum agent_end end, const char *t
 		/* fallthrough */
 	case AGENT_TRIPPED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
-		kp_requests_abandon(t->run.now->rs, t->run.slot,
+		kp_requests_abandon(t->run.conf_run->rs, t->run.slot,
 		    KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
@@ -571,7 +563,7 @@ on_state(struct target *t, enum agent_state s, enum agent_end end, const char *t
 		if (t->last_sent != 0)
 			ledger_left(&t->ledger, silent_since(t));
 		ledger_lost(&t->ledger, entries(t));
-		kp_requests_abandon(t->run.now->rs, t->run.slot,
+		kp_requests_abandon(t->run.conf_run->rs, t->run.slot,
 		    KP_LOSS_DISCONNECTED);
 		node_run_stacks_drop(&t->run);
 		break;
@@ -658,7 +650,7 @@ on_agent_event(struct target *t, const struct agent_event *e)
 			kp_stats_counted(t->run.stats, i + 1, e->tiers[i]);
 		break;
 	case AGENT_ON_MESSAGES:
-		messages_timed(t, e->timed, e->text);
+		mailboxes_timed(t, e->timed, e->text);
 		break;
 	case AGENT_ON_REPORT:
 		if (e->gap > 0)
@@ -760,7 +752,7 @@ complete(struct kp_window *w, const struct target *t, struct ledger *l,
     struct kp_cost cost)
 {
 	ledger_take(l, kp_mono_now(), entries(t),
-	    kp_requests_undecided(t->run.now->rs, t->run.slot),
+	    kp_requests_undecided(t->run.conf_run->rs, t->run.slot),
 	    &w->entry_calls, &w->losses);
 	w->cost = cost;
 	w->cost.traced_call = t->tracing_cost.call;
@@ -818,13 +810,13 @@ target_rotate(struct target *t, struct kp_moment at)
 void
 target_switch(struct target *t)
 {
-	kp_requests_abandon(t->run.now->rs, t->run.slot, KP_LOSS_RELOADED);
+	kp_requests_abandon(t->run.conf_run->rs, t->run.slot, KP_LOSS_RELOADED);
 	node_run_stacks_drop(&t->run);
 	target_rotate(t, kp_moment_now());
 	ledger_recount(&t->ledger, entries(t));
 	node_run_switch(&t->run);
 	if (t->hello.otp != 0)
 		apply_plan(t);
-	target_sampling(t, &t->run.now->conf->sampling);
-	t->overload.guard.limits = t->run.now->conf->overload;
+	target_sampling(t, &t->run.conf_run->conf->sampling);
+	t->overload.guard.limits = t->run.conf_run->conf->overload;
 }

@@ -80,32 +80,32 @@ double overhead_percent(const struct overhead *s, kp_dur_ns part);
 /* A count of `last`, per second. */
 uint64_t overhead_rate(const struct overhead *s, uint64_t n);
 
-#define RECEIVERS_QUEUED_MAX 2000
+#define MAILBOXES_MAX 2000
 
 /* The processes that receive messages, whose names are asked for. */
-struct messages {
-	uint64_t proc[RECEIVERS_QUEUED_MAX];	/* names of the first
+struct mailboxes {
+	uint64_t proc[MAILBOXES_MAX];	/* names of the first
 						   `requested` are under way */
 	uint32_t n, requested;
 	bool timed;		/* the time in mailboxes is measured; */
 	char why[400];		/* ... not; "": not known yet */
 };
 
-#define WAITS_SERVERS_MAX 4	/* that are reported */
-#define WAITS_CROSSED_MAX 8	/* whose names are not known yet */
+#define SERVERS_MAX 4	/* that are reported */
+#define SERVERS_CROSSED_MAX 8	/* whose names are not known yet */
 
 /*
  * The servers that answer requests while they carry the tokens of others, by name:
  * those that make traced calls, which kp_requests finds; and those that do not, such
  * as the manager of a pool, for which requests are found to wait.
  */
-struct waits {
-	struct kp_waits v[WAITS_SERVERS_MAX];
+struct servers {
+	struct kp_waits v[SERVERS_MAX];
 	size_t n;
-	struct waits_crossed {
+	struct server_crossed {
 		uint64_t proc;
 		char text[400];	/* what is said behind its name */
-	} crossed[WAITS_CROSSED_MAX];	/* the first `named` are asked for */
+	} crossed[SERVERS_CROSSED_MAX];	/* the first `named` are asked for */
 	unsigned ncrossed, named;
 	char drains[900];	/* of the last of these; "": there was none */
 	bool asked;		/* an answer is under way */
@@ -158,7 +158,7 @@ struct target {
 	struct overload overload;
 	struct overhead overhead;
 	struct tracing_cost tracing_cost;
-	struct waits waits;
+	struct servers servers;
 	struct ledger ledger;
 	struct rate_limit rate_limit;	/* of what is logged */
 	struct kp_losses lost;		/* of this window, found here */
@@ -169,7 +169,7 @@ struct target {
 	struct kp_native *decoder;	/* of events; knows the probe's names */
 	bool native;			/* the probe in use; */
 	char relay_why[2000];		/* why it is not; "": not wanted */
-	struct messages messages;
+	struct mailboxes mailboxes;
 	struct agent_status status;	/* the last one */
 	uint64_t events, batches, windows;
 	kp_target_ns last_sent;		/* when it sent its last batch or
@@ -283,29 +283,29 @@ void target_sampling(struct target *t, const struct kp_sampling *now);
 /* ---- target_asks.c ---- */
 
 /* For a new connection. */
-void messages_restart(struct messages *m);
+void mailboxes_restart(struct mailboxes *m);
 /*
  * Called by kp_requests for a process that receives messages, so that its name
  * can be requested; when the queue is full it stays without a name.
  */
-void messages_on_receiver(void *ctx, uint32_t node, uint64_t proc);
+void mailboxes_add(void *ctx, uint32_t node, uint64_t proc);
 /* Requests names from the agent, unless an answer is under way. */
-void messages_ask(struct target *t);
+void mailboxes_ask(struct target *t);
 /* AGENT_ON_MESSAGES */
-void messages_timed(struct target *t, bool timed, const char *why);
+void mailboxes_timed(struct target *t, bool timed, const char *why);
 
 /* No more answers come: reports servers that were asked for their names without. */
-void waits_end(struct target *t);
+void servers_end(struct target *t);
 /* For a new connection. */
-void waits_restart(struct target *t);
+void servers_restart(struct target *t);
 /* As on_crossed of struct kp_requests_opts. */
-void waits_on_crossed(void *ctx, uint32_t node, uint64_t proc,
+void servers_add_crossed(void *ctx, uint32_t node, uint64_t proc,
     const struct kp_fn *fn);
 /*
  * Asks the target what requests wait for while their calls come with other requests'
  * tokens, a few times at most and if the last time is this long ago.  In a check the
  * reason is the check.
  */
-void waits_ask(struct target *t, kp_dur_ns every);
+void servers_ask(struct target *t, kp_dur_ns every);
 
 #endif

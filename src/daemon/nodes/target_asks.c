@@ -17,7 +17,7 @@
 /* ---- messages ---- */
 
 void
-messages_restart(struct messages *m)
+mailboxes_restart(struct mailboxes *m)
 {
 	m->n = m->requested = 0;
 	m->timed = false;
@@ -25,11 +25,11 @@ messages_restart(struct messages *m)
 }
 
 void
-messages_on_receiver(void *ctx, uint32_t node, uint64_t proc)
+mailboxes_add(void *ctx, uint32_t node, uint64_t proc)
 {
-	struct messages *m = &node_run_target(ctx, node)->messages;
+	struct mailboxes *m = &node_run_target(ctx, node)->mailboxes;
 
-	if (m->n < RECEIVERS_QUEUED_MAX)
+	if (m->n < MAILBOXES_MAX)
 		m->proc[m->n++] = proc;
 }
 
@@ -41,7 +41,7 @@ static void
 on_names(void *ctx, uint64_t number, struct kp_term *r)
 {
 	struct target *t = ctx;
-	struct messages *m = &t->messages;
+	struct mailboxes *m = &t->mailboxes;
 	uint32_t n = r != NULL ? kp_term_list(r) : 0;
 	struct kp_span name;
 
@@ -50,18 +50,18 @@ on_names(void *ctx, uint64_t number, struct kp_term *r)
 		name = kp_term_raw(r);
 		if (r->err != KP_OK)
 			break;
-		kp_requests_name_receiver(t->run.now->rs, m->proc[i], name);
+		kp_requests_name_receiver(t->run.conf_run->rs, m->proc[i], name);
 	}
 	m->n -= m->requested;
 	memmove(m->proc, m->proc + m->requested, m->n * sizeof(m->proc[0]));
 	m->requested = 0;
-	messages_ask(t);
+	mailboxes_ask(t);
 }
 
 void
-messages_ask(struct target *t)
+mailboxes_ask(struct target *t)
 {
-	struct messages *m = &t->messages;
+	struct mailboxes *m = &t->mailboxes;
 	uint64_t pid[AGENT_NAMES_MAX];
 	uint32_t n = m->n < AGENT_NAMES_MAX ? m->n : AGENT_NAMES_MAX;
 	struct kp_buf b;
@@ -77,9 +77,9 @@ messages_ask(struct target *t)
 }
 
 void
-messages_timed(struct target *t, bool timed, const char *why)
+mailboxes_timed(struct target *t, bool timed, const char *why)
 {
-	struct messages *m = &t->messages;
+	struct mailboxes *m = &t->mailboxes;
 	char text[500];
 
 	if (m->timed == timed && strcmp(m->why, why) == 0)
@@ -102,8 +102,8 @@ static agent_answer_fn on_waits;
 static void
 ask(struct target *t, const uint64_t *pid, size_t n)
 {
-	struct waits *w = &t->waits;
-	uint64_t servers[WAITS_CROSSED_MAX];
+	struct servers *w = &t->servers;
+	uint64_t servers[SERVERS_CROSSED_MAX];
 	struct kp_buf b;
 
 	for (unsigned i = 0; i < w->ncrossed; i++)
@@ -117,21 +117,21 @@ ask(struct target *t, const uint64_t *pid, size_t n)
 }
 
 static void
-report_crossed(struct target *t, const struct waits_crossed *c,
+report_crossed(struct target *t, const struct server_crossed *c,
     const char *name)
 {
 	char pid[32];
 
-	snprintf(t->waits.drains, sizeof(t->waits.drains), "process %s%s%s%s %s",
+	snprintf(t->servers.drains, sizeof(t->servers.drains), "process %s%s%s%s %s",
 	    kp_proc_text(c->proc, pid, sizeof(pid)), name[0] != '\0' ? ", " :
 	    "", name, name[0] != '\0' ? "," : "", c->text);
-	target_report(t, "drains", t->waits.drains);
+	target_report(t, "drains", t->servers.drains);
 }
 
 void
-waits_end(struct target *t)
+servers_end(struct target *t)
 {
-	struct waits *w = &t->waits;
+	struct servers *w = &t->servers;
 
 	for (unsigned i = 0; i < w->ncrossed; i++)
 		report_crossed(t, &w->crossed[i], "");
@@ -145,7 +145,7 @@ report_server(struct target *t, const struct kp_waits *s)
 	struct kp_buf b;
 
 	kp_buf_init(&b, 4096);
-	kp_waits_put(s, t->run.now->conf, t->sampler.one_in == 1, &b);
+	kp_waits_put(s, t->run.conf_run->conf, t->sampler.one_in == 1, &b);
 	target_report(t, "drains", kp_buf_cstr(&b));
 	kp_buf_free(&b);
 }
@@ -154,12 +154,12 @@ report_server(struct target *t, const struct kp_waits *s)
 static void
 server_found(struct target *t, const struct kp_waits *s)
 {
-	struct waits *w = &t->waits;
+	struct servers *w = &t->servers;
 
 	for (size_t i = 0; i < w->n; i++)
 		if (strcmp(w->v[i].server, s->server) == 0)
 			return;
-	if (w->n == WAITS_SERVERS_MAX)
+	if (w->n == SERVERS_MAX)
 		return;
 	w->v[w->n++] = *s;
 	if (t->check == NULL)
@@ -174,7 +174,7 @@ static void
 on_waits(void *ctx, uint64_t number, struct kp_term *r)
 {
 	struct target *t = ctx;
-	struct waits *w = &t->waits;
+	struct servers *w = &t->servers;
 	struct kp_waits found[KP_WAITS_MAX];
 	char name[KP_SERVER_NAME_MAX];
 	uint32_t names;
@@ -185,7 +185,7 @@ on_waits(void *ctx, uint64_t number, struct kp_term *r)
 		return;
 	w->asked = false;
 	if (r == NULL) {
-		waits_end(t);
+		servers_end(t);
 		return;
 	}
 	kp_term_tuple_n(r, 2);
@@ -214,7 +214,7 @@ static size_t
 waiting(const struct target *t, uint64_t pid[PROCESSES])
 {
 	struct kp_flight v[PROCESSES];
-	size_t n = kp_requests_oldest(t->run.now->rs, t->run.slot, t->last_sent,
+	size_t n = kp_requests_oldest(t->run.conf_run->rs, t->run.slot, t->last_sent,
 	    v, PROCESSES), out = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -224,17 +224,17 @@ waiting(const struct target *t, uint64_t pid[PROCESSES])
 }
 
 void
-waits_restart(struct target *t)
+servers_restart(struct target *t)
 {
-	waits_end(t);
-	t->waits = (struct waits){ .n = 0 };
+	servers_end(t);
+	t->servers = (struct servers){ .n = 0 };
 }
 
 void
-waits_ask(struct target *t, kp_dur_ns every)
+servers_ask(struct target *t, kp_dur_ns every)
 {
-	struct waits *w = &t->waits;
-	uint64_t strayed = kp_requests_strayed(t->run.now->rs, t->run.slot);
+	struct servers *w = &t->servers;
+	uint64_t strayed = kp_requests_strayed(t->run.conf_run->rs, t->run.slot);
 	kp_mono_ns now = kp_mono_now();
 	uint64_t pid[PROCESSES];
 	size_t n;
@@ -253,17 +253,17 @@ waits_ask(struct target *t, kp_dur_ns every)
 }
 
 void
-waits_on_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
+servers_add_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
 {
 	struct target *t = node_run_target(ctx, node);
-	struct waits *w = &t->waits;
-	struct waits_crossed c = { .proc = proc };
+	struct servers *w = &t->servers;
+	struct server_crossed c = { .proc = proc };
 
 	snprintf(c.text, sizeof(c.text), "handles requests while it carries the "
 	    "tokens of others (it takes messages ahead, or answers later): request "
 	    "types of tier %.60s are estimated there, not known, and calls are lost "
-	    "as crossed (%.150s)", node_run_tier(t->run.now->conf, fn), fn->text);
-	if (w->ncrossed < WAITS_CROSSED_MAX) {
+	    "as crossed (%.150s)", node_run_tier(t->run.conf_run->conf, fn), fn->text);
+	if (w->ncrossed < SERVERS_CROSSED_MAX) {
 		w->crossed[w->ncrossed++] = c;
 		if (!w->asked)
 			ask(t, NULL, 0);

@@ -129,7 +129,7 @@ report_rate(struct target *t)
 	snprintf(text, sizeof(text), "now %s%s%s; profiling costs %s, of a budget "
 	    "of %g", kp_one_in_text(rate, sizeof(rate), s->one_in),
 	    why[0] != '\0' ? ", " : "", why, kp_cost_text(&t->overhead.last,
-	    t->overhead.over, cost, sizeof(cost)), t->run.now->conf->budget);
+	    t->overhead.over, cost, sizeof(cost)), t->run.conf_run->conf->budget);
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_INFO,
 	    .event = "sampling", .target = t->node,
 	    .fields = { { .key = "one_in", .number = s->one_in } } },
@@ -198,7 +198,7 @@ target_trip(struct target *t, const struct overload_cause *c)
 	snprintf(w->reason, sizeof(w->reason), "%s", c->reason);
 	w->usual = c->usual;
 	w->before = t->status;
-	w->in_flight = kp_requests_running(t->run.now->rs, t->run.slot);
+	w->in_flight = kp_requests_running(t->run.conf_run->rs, t->run.slot);
 	w->unreported = true;
 	kp_lag_reset(&w->lag);
 	p.lasts = kp_guard_trip(&w->guard, c->trip, w->tripped);
@@ -316,7 +316,7 @@ target_sample_batch(struct target *t, kp_target_ns sent)
 static void
 count_outside(struct target *t)
 {
-	uint64_t n = kp_requests_outside(t->run.now->rs, t->run.slot);
+	uint64_t n = kp_requests_outside(t->run.conf_run->rs, t->run.slot);
 
 	if (n > t->tokens.outside && overhead_rate(&t->overhead,
 	    n - t->tokens.outside) > GIVE_OUTSIDE_MAX)
@@ -341,7 +341,7 @@ target_sample_status(struct target *t, const struct agent_status *st)
 	kp_sampler_spent(&t->sampler,
 	    overhead_percent(s, kp_cost_total(&s->last)),
 	    overhead_percent(s, kp_cost_fixed(&s->last)),
-	    t->run.now->conf->budget);
+	    t->run.conf_run->conf->budget);
 	t->tokens.dear |= t->sampler.frugal > 1 && agent_gives_tokens(t->agent);
 	if (t->sampler.one_in != was)
 		resample(t);
@@ -386,7 +386,7 @@ tier_rate(const struct target *t)
 static bool
 may_give_tokens(const struct target *t)
 {
-	const struct kp_conf *conf = t->run.now->conf;
+	const struct kp_conf *conf = t->run.conf_run->conf;
 	int64_t calls = tier_rate(t);
 
 	return t->sampler.one_in == 1 && !t->tokens.dear && t->check == NULL &&

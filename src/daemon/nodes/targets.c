@@ -23,6 +23,7 @@
 #include "daemon/check/check.h"
 #include "daemon/control/in_flight.h"
 #include "daemon/log.h"
+#include "daemon/nodes/node_run.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/etf.h"
 #include "text/file_why.h"
@@ -828,7 +829,7 @@ targets_drain(struct targets *ts)
 	const struct kp_moment now = kp_moment_now();
 
 	for (unsigned i = 0; i < ts->n; i++)
-		kp_requests_abandon(ts->v[i]->run.now->rs,
+		kp_requests_abandon(ts->v[i]->run.conf_run->rs,
 		    ts->v[i]->run.slot, KP_LOSS_RUNNING);
 	for (unsigned i = 0; i < ts->n; i++)
 		target_rotate(ts->v[i], now);
