@@ -31,7 +31,7 @@
 
 -export([start/2, status/0, stop/0]).
 
--import(kprof_injected, [disabled/0, is_connected/1, purger_start/3, spawn_monitored/3]).
+-import(kprof_sentry, [host_start/5]).
 
 -include("kprof_agent.hrl").
 
@@ -42,30 +42,12 @@
 %% stays, this module included.
 -spec start(pid(), map()) -> {ok, pid(), map()} | {error, term()}.
 start(Daemon, Opts) when is_pid(Daemon), is_map(Opts) ->
-    Result = case {disabled(), is_connected(node(Daemon))} of
-                 {true, _} -> {error, disabled};
-                 {_, false} -> {error, daemon_gone};
-                 _ -> start_agent(Daemon, Opts)
-             end,
-    element(1, Result) =:= ok orelse purger_start(?MODULE, ?LOADED, [self()]),
-    Result.
-
-start_agent(_Daemon, #{protocol := P}) when P =/= ?PROTOCOL ->
-    {error, {protocol, ?PROTOCOL}};
-start_agent(Daemon, Opts) ->
     Starter = self(),
-    {Agent, Ref} = spawn_monitored(
-                     ?MODULE, init,
-                     fun() -> kprof_agent_server:init(Starter, Daemon, Opts) end),
-    receive
-        {Agent, Hello} ->
-            erlang:demonitor(Ref, [flush]),
-            Hello;
-        {'DOWN', Ref, process, Agent, Reason} ->
-            {error, Reason}
-    after 5000 ->
-            exit(Agent, kill),
-            {error, timeout}
+    Init = fun() -> kprof_agent_server:init(Starter, Daemon, Opts) end,
+    case host_start(?MODULE, ?LOADED, Daemon, Init, 5000) of
+        {error, {ended, Why}} -> {error, Why};
+        {error, gone} -> {error, daemon_gone};
+        Result -> Result
     end.
 
 %% ------------------------------------------------------ operator's calls ----

@@ -27,14 +27,15 @@
 
 -export([start/2, stop/0]).
 
--import(kprof_call, [call_of/1, is_evaluated/1, tell_value/1]).
+-import(kprof_call, [call_of/1, is_evaluated/1, make_call/1, tell_value/1]).
 -import(kprof_flagger, [walk_await/2]).
--import(kprof_injected, [functions/1, now_ms/0, now_ns/0, session_new/1]).
--import(kprof_oneshot, [arm_look/2, look_lease/1, new_sentry/1, on_load_free/1, on_load_set/3,
-         on_load_unset/3, own_memory/0, profile_new/5, say_begin/1, stop_host/1, take_name/1,
-         tell_sentry/1, walk_over/2]).
--import(kprof_processes, [traced_by_others/1]).
+-import(kprof_injected, [functions/1, now_ms/0, now_ns/0]).
+-import(kprof_oneshot, [arm_look/2, look_lease/1, own_memory/0, profile_handle/2, profile_new/5,
+         say_begin/1, send_try/4, stop_host/1, take_name/1, tell_sentry/1]).
+-import(kprof_processes, [how_many/1, traced_by_others/1]).
 -import(kprof_text, [refuse/2]).
+-import(kprof_tracing, [on_load_free/1, on_load_unset/3, session_create/2, trace_read/3,
+         trace_set/4]).
 
 -include("kprof_oneshot.hrl").
 
@@ -84,7 +85,7 @@ init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := Appl
     take_name(host()),
     supports(Type),
     Call = call_of(Apply),
-    Session = session_new(?MODULE),
+    Session = session_create(?MODULE, self()),
     Loaded = erlang:loaded(),
     {Patterns, Functions} = kprof_wanted:wanted(Opts),
     kprof_oneshot:untraced(Session, Functions),
@@ -104,7 +105,7 @@ init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := Appl
     S = flags_of(lender(Session, Chosen), Chosen, Opts, S1),
     say_begin(S#state.p),
     %% Flags last: by process, all functions count from the same moment on.
-    Ahead =:= true andalso on_load_set(Session, true, Kind),
+    Ahead =:= true andalso trace_set(Session, on_load, true, [Kind]),
     SA = (new_ones(S))#state{came = 0, missed = 0},
     arm(SA),
     {Processes, S2} = flag_counted(Chosen, Opts, SA),
@@ -191,13 +192,9 @@ flag_counted(_, _, #state{lender = Lender, only = Only} = S) when Lender =/= non
 flag_counted(Chosen, Opts, #state{p = #profile{session = Session}} = S0) ->
     S = S0#state{p = kprof_oneshot:flag(Chosen, self(), flags(Session, Opts), S0#state.p)},
     case walk_await(S#state.p#profile.walk, infinity) of
-        {walked, Left, Others, _} -> {max(0, many(Chosen) - Left - Others), S};
+        {walked, Left, Others, _} -> {max(0, how_many(Chosen) - Left - Others), S};
         timeout -> refuse("somebody has killed what sets flags of processes", [])
     end.
-
-many(Chosen) when is_list(Chosen) -> length(Chosen);
-many(new) -> 0;
-many(_) -> erlang:system_info(process_count).
 
 %% On OTP 25 and 26 a process has one tracer. Where that is a kprofd's, every process is flagged
 %% for calls already, and counters use these flags until the kprofd goes.
@@ -242,27 +239,15 @@ loop(S) ->
             loop(S1#state{p = S1#state.p#profile{lease_at = now_ms()}});
         tick ->
             tick(),
-            look(S);
+            loop(look(S));
         {span_over, Stretch} ->
             loop(if Stretch =:= S#state.stretch -> pause(S); true -> S end);
         {evaluated, Pid} when Pid =:= element(1, S#state.p#profile.applied) ->
             loop(evaluated(S));
         {'DOWN', Ref, process, _, Reason} when Ref =:= element(2, S#state.p#profile.applied) ->
             loop(ended(Reason, S));
-        {overran, Ref} when Ref =:= element(2, S#state.p#profile.applied) ->
-            exit(element(1, S#state.p#profile.applied), kill),
-            Applied = setelement(3, S#state.p#profile.applied, overran),
-            loop(S#state{p = S#state.p#profile{applied = Applied}});
-        {'DOWN', Ref, process, _, Reason} when Ref =:= S#state.p#profile.client_ref ->
-            kprof_oneshot:finish({gone, Reason}, S#state.p);
-        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#state.p#profile.sentry) ->
-            loop(S#state{p = new_sentry(S#state.p)});
-        {?MODULE, stop} ->
-            kprof_oneshot:finish(stopped, S#state.p);
-        {'DOWN', _, process, Pid, _} ->
-            loop(S#state{p = walk_over(Pid, S#state.p)});
-        _ ->
-            loop(S)
+        Msg ->
+            loop(S#state{p = profile_handle(Msg, S#state.p)})
     end.
 
 tick() ->
@@ -270,16 +255,20 @@ tick() ->
 
 look(#state{p = #profile{memory = Memory, memory_max = Max}, paused = undefined,
             lender = Lender} = S) ->
-    case own_memory() - Memory of
-        More when More > Max -> loop(over(memory, S));
-        _ ->
-            case Lender =:= none orelse flags_serve(Lender) of
-                true -> loop(S#state{p = look_lease(S#state.p)});
-                false -> loop(over(disarmed, S))
+    case own_memory() - Memory =< Max of
+        false -> over(memory, S);
+        true when Lender =:= none -> lease(S);
+        true ->
+            case flags_serve(Lender) of
+                true -> lease(S);
+                false -> over(disarmed, S)
             end
     end;
 look(S) ->
-    loop(S#state{p = look_lease(S#state.p)}).
+    lease(S).
+
+lease(S) ->
+    S#state{p = look_lease(S#state.p)}.
 
 over(Why, S0) ->
     S = (pause(S0))#state{over = true},
@@ -288,11 +277,8 @@ over(Why, S0) ->
 
 command(lease, _, S) ->
     S;
-command(go, _, #state{p = #profile{applied = {Pid, Ref, Ms}}} = S) ->
-    erlang:send_after(Ms, self(), {overran, Ref}),
-    Pid ! go,
-    S;
 command(go, _, S) ->
+    make_call(S#state.p#profile.applied),
     S;
 command(peek, Ref, #state{paused = undefined} = S0) ->
     S = new_ones(S0),
@@ -450,20 +436,11 @@ names(_) -> kprof_oneshot:names().
 reply(Ref, Result, S) ->
     send({kprof_reply, Ref, Result}, S).
 
-%% Waits while the connection is busy, but not for a client that has gone or hangs.
 send(Msg, S) ->
     send(Msg, now_ms() + S#state.p#profile.lease_ms, S).
 
-send(Msg, Deadline, #state{p = #profile{client_ref = Ref}} = S) ->
-    case erlang:send(S#state.p#profile.client, Msg, [noconnect, nosuspend]) of
-        ok -> ok;
-        _ ->
-            now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#state.p),
-            receive {'DOWN', Ref, process, _, Reason} ->
-                kprof_oneshot:finish({gone, Reason}, S#state.p)
-            after ?RETRY_MS -> send(Msg, Deadline, S)
-            end
-    end.
+send(Msg, Deadline, S) ->
+    send_try(Msg, Deadline, ?RETRY_MS, S#state.p) =:= ok orelse send(Msg, Deadline, S).
 
 %% ------------------------------------------------------------------ end ----
 
@@ -487,15 +464,10 @@ legacy_clear({Armed, All, Kind, Known}) ->
 
 %% ------------------------------------------------- the two trace back ends ----
 
-pattern(legacy, MFA, What, Kind) ->
-    erlang:trace_pattern(MFA, What, [Kind]);
 pattern(Session, MFA, What, Kind) ->
-    trace:function(Session, MFA, What, [Kind]).
+    trace_set(Session, MFA, What, [Kind]).
 
 %% An integer or a list; anything else means that it is not counted (any more).
-counter(legacy, MFA, Kind) ->
-    {Kind, V} = erlang:trace_info(MFA, Kind),
-    V;
 counter(Session, MFA, Kind) ->
-    {Kind, V} = trace:info(Session, MFA, Kind),
+    {Kind, V} = trace_read(Session, MFA, Kind),
     V.

@@ -13,7 +13,7 @@
 -export([enabled/3, trace/5]).
 -export([start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
 
--import(kprof_library, [library_is_whole/1]).
+-import(kprof_probes, [library_is_whole/1]).
 
 -nifs([enabled/3, trace/5, start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
 

@@ -226,8 +226,11 @@ names(Ms) -> lists:join(" and ", [atom_to_list(M) || M <- lists:usort(Ms)]).
 
 line(At) -> erl_anno:line(At).
 
+%% Without what only tools read: the names of local functions, and an empty place for the source.
 write(Out, Beam) ->
-    case file:write_file(Out, Beam) of
+    {ok, _, Chunks} = beam_lib:all_chunks(Beam),
+    {ok, Plain} = beam_lib:build_module([C || {Id, _} = C <- Chunks, Id =/= "LocT", Id =/= "Dbgi"]),
+    case file:write_file(Out, Plain) of
         ok -> ok;
         {error, Why} -> fail("~ts: ~ts", [Out, file:format_error(Why)])
     end.

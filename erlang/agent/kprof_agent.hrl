@@ -28,9 +28,8 @@
 %% What the agent waits for, by its first element, except events; and the atoms tick and drain.
 -define(IS_AWAITED(Tag),
         (Tag =:= kprof orelse Tag =:= kprof_agent orelse Tag =:= 'DOWN' orelse Tag =:= walk orelse
-         Tag =:= trace_delivered orelse Tag =:= loaded orelse Tag =:= rated orelse
-         Tag =:= names orelse Tag =:= nodeup orelse Tag =:= others orelse Tag =:= stacks orelse
-         Tag =:= stacks_of orelse Tag =:= waits orelse Tag =:= timeout)).
+         Tag =:= trace_delivered orelse Tag =:= nodeup orelse Tag =:= timeout orelse
+         Tag =:= reply orelse Tag =:= checks orelse Tag =:= flags orelse Tag =:= stacks)).
 %% Anybody can send messages to a process with a name. Whoever takes events out of the queue takes
 %% these out as well, as kprof_agent_server:loop/1 does. To look for events behind 800,000 of them
 %% takes 10 ms each time, in which more events come than are taken.

@@ -11,16 +11,19 @@
 -import(kprof_agent_events, [flush_some/1, notice/2, over_limit/3]).
 -import(kprof_agent_flags, [flags_await/1, flags_drop/1, flags_ensure/1, flags_set/1, flags_trim/1,
          monitor_start/1, sweep_less/1, walk_progress/3]).
--import(kprof_agent_foreign, [all_traced/1, know_plan/2]).
--import(kprof_agent_hot, [arm_tier/2, count_tiers/1, read_tiers/1, uncount_tiers/1, window_begin/1,
-         with_counters/3]).
+-import(kprof_agent_foreign, [all_traced/1, know_plan/2, unceded/1]).
+-import(kprof_agent_hot, [arm_tier/2, count_tiers/1, counting/2, read_tiers/1, uncount_tiers/1,
+         window_begin/1, with_counters/3]).
 -import(kprof_agent_intact, [canary_put/1, watch_put/1, watch_trim/1]).
 -import(kprof_agent_messages, [armed_spec/2, messages_begin/1, messages_end/1]).
--import(kprof_agent_patterns, [is_others_now/2, pattern/3, pattern/4, traced/2]).
+-import(kprof_agent_patterns, [counter/2, is_others_now/2, pattern/3, pattern/4, set_counter/3,
+         taken/2, traced/2]).
 -import(kprof_agent_rings, [drain_all/1, drain_meanwhile/1, probe_wake/1]).
--import(kprof_agent_server, [reply/3, state_msg/1]).
+-import(kprof_agent_sentry, [alive/1, tell_sentry/2]).
+-import(kprof_agent_server, [reply/3, send_state/1]).
 -import(kprof_agent_stacks, [stacks_sleep/1, stacks_wake/1]).
 -import(kprof_injected, [functions/1, now_ms/0, now_ns/0]).
+-import(kprof_tracing, [trace_delivered/1]).
 
 -include("kprof_agent.hrl").
 
@@ -32,9 +35,9 @@
 arm_plan(Items, S0) ->
     S = disarm(idle, S0),
     Plan = items(Items),
-    case kprof_agent_patterns:taken([I#item.mfa || I <- Plan], S) of
+    case taken([I#item.mfa || I <- Plan], S) of
         [] ->
-            kprof_agent_sentry:own(kprof_agent_sentry:patterns(Plan), S),
+            tell_sentry(kprof_agent_sentry:patterns(Plan), S),
             S1 = use_plan(Plan, retire_counters(S)),
             count_entries(S1, true),
             rearm(S1#state{entry_calls = disarmed_now(S1)});
@@ -80,10 +83,10 @@ rearm(#state{plan = Plan} = S) ->
     end.
 
 rearm_all(S0) ->
-    S1 = canary_put(kprof_agent_foreign:unceded(S0)),
+    S1 = canary_put(unceded(S0)),
     S2 = monitor_start(sweep_less(S1)),
     S3 = flags_trim(flags_ensure(S2)),
-    kprof_agent_sentry:own(kprof_agent_hot:counting(S3#state.plan, S3), S3),
+    tell_sentry(counting(S3#state.plan, S3), S3),
     {Entries, Tiers} = by_kind([I || I <- S3#state.plan, not I#item.gone]),
     [pattern(S3#state.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S3) of
@@ -135,13 +138,12 @@ breathe(S) ->
 %% from before them would look as if the VM had forgotten calls.
 -spec answer_lease(#state{}) -> #state{}.
 answer_lease(#state{lease = #lease{daemon = Daemon} = Lease} = S) ->
-    kprof_agent_sentry:alive(S),
+    alive(S),
     receive
         {kprof, Daemon, Ref, lease} ->
             S0 = S#state{lease = Lease#lease{renewed_at = now_ms(), ref = Ref}},
             S1 = case S0#state.state of armed -> read_counters(S0); _ -> S0 end,
-            _ = kprof_agent_events:send(state_msg(S1), S1),
-            S1
+            send_state(S1)
     after 0 ->
             S
     end.
@@ -184,7 +186,7 @@ disarm_all(State, #state{session = Session, state = Was} = S0) ->
     S2 = cost_clear(S1#state{unfinished = disarm}),
     S3 = clear_patterns(Tiers, Entries, messages_end(S2)),
     S4 = S3#state{unfinished = none},
-    kprof_agent_sentry:own([], S4),
+    tell_sentry([], S4),
     S = S4#state{events = (S4#state.events)#events{disarmed_at = now_ns()}},
     case Was of
         armed -> kprof_agent_flags:sweep(S#state.sched_gc#sched_gc.flags, S);
@@ -267,7 +269,7 @@ clear_module(M, MFAs, S) ->
 
 -spec relieve(#state{}) -> #state{}.
 relieve(S) ->
-    kprof_agent_sentry:alive(S),
+    alive(S),
     case S of
         #state{state = idle} -> S;
         _ -> flush_some(S)
@@ -328,7 +330,7 @@ change_plan(Take, Put, #state{plan = Old} = S) ->
     Changes = fun(#item{mfa = MFA}) ->
                       lists:member(MFA, Take) orelse lists:keymember(MFA, #item.mfa, Put)
               end,
-    case kprof_agent_patterns:taken([I#item.mfa || I <- Put], S) of
+    case taken([I#item.mfa || I <- Put], S) of
         [] ->
             {Gone, Kept} = lists:partition(Changes, Old),
             change_plan(Gone, Kept, Put, know_plan(Put, S));
@@ -353,24 +355,24 @@ flags_for(_, S) ->
 change_plan_now(Gone, Kept, Put, #state{session = Session} = S0) ->
     Were = entries(Gone),
     Are = entries(Put),
-    kprof_agent_sentry:own(kprof_agent_sentry:patterns(Put) ++ kprof_agent_hot:counting(Put, S0),
+    tell_sentry(kprof_agent_sentry:patterns(Put) ++ counting(Put, S0),
                            S0),
-    [kprof_agent_patterns:count(Session, MFA, true) || MFA <- Are -- Were],
+    [set_counter(Session, MFA, true) || MFA <- Are -- Were],
     {Result, S1} = change_patterns(Gone, Put, Are -- Were, S0#state{unfinished = {change, Put}}),
     S2 = S1#state{unfinished = none},
     S = case Result of
             ok -> changed_plan(Gone, Kept, Put, Were -- Are, S2);
             _ ->
-                [kprof_agent_patterns:count(Session, MFA, false) || MFA <- Are -- Were],
+                [set_counter(Session, MFA, false) || MFA <- Are -- Were],
                 S2
         end,
-    kprof_agent_sentry:own([], S),
+    tell_sentry([], S),
     {Result, count_tiers(trace_on(S))}.
 
 changed_plan(Gone, Kept, Put, NoEntries, #state{session = Session, events = Events} = S0) ->
     #state{entry_calls = #entry_calls{read = Read}} = S = read_counters(S0),
     Calls = lists:sum([maps:get(MFA, Read, 0) || MFA <- NoEntries]),
-    [kprof_agent_patterns:count(Session, MFA, false) || MFA <- NoEntries],
+    [set_counter(Session, MFA, false) || MFA <- NoEntries],
     Sizes = maps:without([I#item.mfa || I <- Gone], Events#events.value_sizes),
     AllSizes = maps:merge(Sizes, value_sizes(Put, S#state.probe)),
     read_counters(S#state{plan = Kept ++ Put, events = Events#events{value_sizes = AllSizes},
@@ -424,10 +426,8 @@ change_undo(Gone, Put, Failed, #state{session = Session} = S) ->
 -spec reply_to_change(reference(), #state{}) -> #state{}.
 reply_to_change(Ref, #state{probe = native} = S) ->
     reply(Ref, ok, drain_all(S));
-reply_to_change(Ref, #state{state = armed, session = legacy} = S) ->
-    S#state{changing = {erlang:trace_delivered(all), Ref}};
 reply_to_change(Ref, #state{state = armed, session = Session} = S) ->
-    S#state{changing = {trace:delivered(Session, all), Ref}};
+    S#state{changing = {trace_delivered(Session), Ref}};
 reply_to_change(Ref, S) ->
     reply(Ref, ok, S).
 
@@ -444,7 +444,7 @@ counted(MFAs, S) ->
     lists:sum([calls(MFA, S) || MFA <- MFAs]).
 
 calls(MFA, #state{session = Session, entry_calls = #entry_calls{read = Read}}) ->
-    case kprof_agent_patterns:counter(Session, MFA) of
+    case counter(Session, MFA) of
         N when is_integer(N) -> N;
         _ -> maps:get(MFA, Read, 0)
     end.
@@ -477,7 +477,7 @@ unarmed(#state{entry_calls = #entry_calls{unarmed = Unarmed, unarmed_from = From
 
 -spec count_entries(#state{}, boolean()) -> term().
 count_entries(#state{session = Session, plan = Plan}, On) ->
-    [kprof_agent_patterns:count(Session, MFA, On) || MFA <- entries(Plan)].
+    [set_counter(Session, MFA, On) || MFA <- entries(Plan)].
 
 retire_counters(S0) ->
     #state{entry_calls = Calls} = S = read_counters(S0),

@@ -2,11 +2,13 @@
 %% called, and is it a server's loop.
 -module(kprof_agent_checks).
 
--export([load/3, loaded/3, load_end/1, check/2, rates/5, rated/3, rates_end/1]).
+-export([load/3, load_end/1, check/2, rates/5, rates_end/1, checks_handle/2]).
 
 -import(kprof_agent_arming, [breathe/1, entries/1]).
 -import(kprof_agent_events, [notice/2]).
 -import(kprof_agent_intact, [use_modules/2]).
+-import(kprof_agent_patterns, [counter/2, set_counter/3]).
+-import(kprof_agent_sentry, [tell_sentry/2]).
 -import(kprof_agent_server, [reply/3]).
 -import(kprof_flagger, [walk_await/2, walk_start/3, walk_stop/1]).
 -import(kprof_injected, [now_ns/0, spawn_labelled/3]).
@@ -18,6 +20,12 @@
 -define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
 -define(STACK_SHOWN, 8).        % frames that the VM shows by default
 -define(BROUGHT, 20).           % modules that a notice names
+
+%% A message of a process that works on a command.
+-spec checks_handle(tuple(), #state{}) -> #state{}.
+checks_handle({loaded, Ref, Tried}, S) -> loaded(Ref, Tried, S);
+checks_handle({rated, Ref, Loops}, S) -> rated(Ref, Loops, S);
+checks_handle(_, S) -> S.
 
 %% Another process waits for the code server: a module may be far away, and its on_load
 %% function may never end, while events are coming. A module that is not loaded in time counts
@@ -32,12 +40,11 @@ load(Mods, Ref, S0) ->
                kprof_agent, load,
                fun() ->
                        Tried = [{M, code:ensure_loaded(M)} || M <- Mods],
-                       Agent ! {loaded, Ref, maps:from_list(Tried)}
+                       Agent ! {checks, {loaded, Ref, maps:from_list(Tried)}}
                end),
-    erlang:send_after(?LOAD_MS, Agent, {loaded, Ref, #{}}),
+    erlang:send_after(?LOAD_MS, Agent, {checks, {loaded, Ref, #{}}}),
     S#state{checks = Checks#checks{loading = {Ref, Mods, Loader, Absent}}}.
 
--spec loaded(reference(), #{module() => term()}, #state{}) -> #state{}.
 loaded(Ref, Tried, #state{checks = #checks{loading = {Ref, Mods, _, Absent}}} = S0) ->
     S = report_brought(Absent -- absent(Absent), load_end(S0)),
     Answer = [check(M, Why)
@@ -94,21 +101,22 @@ behaviours(Attributes) ->
 rates(MFAs, MaybeLoops, Ms, Ref, S0) ->
     #state{session = Session, checks = Checks} = S1 = rates_end(S0),
     Armed = armed_counters(S1),
-    Mine = [MFA || MFA <- MFAs, kprof_agent_patterns:counter(Session, MFA) =:= false],
-    kprof_agent_sentry:own([], S1#state{checks = Checks#checks{rating = {Ref, MFAs, Mine, 0, []}}}),
+    Mine = [MFA || MFA <- MFAs, counter(Session, MFA) =:= false],
+    tell_sentry([], S1#state{checks = Checks#checks{rating = {Ref, MFAs, Mine, 0, []}}}),
     S = count_each(Mine, true, S1),
-    Before = [{MFA, kprof_agent_patterns:counter(Session, MFA)}
+    Before = [{MFA, counter(Session, MFA)}
               || MFA <- MFAs, lists:member(MFA, Mine ++ Armed)],
     Agent = self(),
     Finder = spawn_labelled(
-               kprof_agent, loops, fun() -> Agent ! {rated, Ref, loops(MaybeLoops, Ms)} end),
+               kprof_agent, loops,
+               fun() -> Agent ! {checks, {rated, Ref, loops(MaybeLoops, Ms)}} end),
     Rating = {Ref, MFAs, Mine, now_ns(), Before},
     S#state{checks = Checks#checks{rating = Rating, loop_finder = Finder}}.
 
 %% Requests may be traced meanwhile.
 count_each(MFAs, On, S) ->
     lists:foldl(fun(MFA, S1) ->
-                        kprof_agent_patterns:count(S1#state.session, MFA, On),
+                        set_counter(S1#state.session, MFA, On),
                         breathe(S1)
                 end, S, MFAs).
 
@@ -148,7 +156,6 @@ inside(Which, Asked) ->
     walk_stop(Walk),
     Found.
 
--spec rated(reference(), term(), #state{}) -> #state{}.
 rated(Ref, {InIt, Repeated}, #state{checks = #checks{rating = {Ref, MFAs, _, T0, Before}}} = S) ->
     Ns = max(1, now_ns() - T0),
     Rates = [begin
@@ -162,7 +169,7 @@ rated(_, _, S) ->
 
 %% -1: not known.
 calls(MFA, Before, #state{session = Session}) ->
-    case {lists:keyfind(MFA, 1, Before), kprof_agent_patterns:counter(Session, MFA)} of
+    case {lists:keyfind(MFA, 1, Before), counter(Session, MFA)} of
         {{_, N0}, N} when is_integer(N0), is_integer(N), N >= N0 -> N - N0;
         _ -> -1
     end.
@@ -179,10 +186,10 @@ is_loop(Calls, InIt) ->
 rates_end(#state{checks = #checks{rating = undefined}} = S) ->
     S;
 rates_end(#state{session = Session, checks = #checks{loop_finder = Finder} = Checks} = S0) ->
-    [kprof_agent_patterns:count(Session, MFA, false) || MFA <- mine(S0)],
+    [set_counter(Session, MFA, false) || MFA <- mine(S0)],
     exit(Finder, kill),
     S = S0#state{checks = Checks#checks{rating = undefined, loop_finder = undefined}},
-    kprof_agent_sentry:own([], S),
+    tell_sentry([], S),
     S.
 
 mine(#state{checks = #checks{rating = {_, _, Mine, _, _}}} = S) ->

@@ -11,7 +11,7 @@
 -import(kprof_agent_arming, [disarm/2, set_patterns/2]).
 -import(kprof_agent_foreign, [await_batch/2, foreign_event/2, idle_event/2, is_ours/2,
          patterns_set/2]).
--import(kprof_agent_intact, [look_ahead/1]).
+-import(kprof_agent_intact, [code_changed/2, look_ahead/1]).
 -import(kprof_agent_rings, [drain_all/1]).
 -import(kprof_agent_stacks, [stacks_seen/2, stacks_wait_ms/2]).
 -import(kprof_injected, [now_ms/0, now_ns/0]).
@@ -79,7 +79,7 @@ gather_more(0, Gathered) ->
 gather_more(Left, {Acc, S}) ->
     receive
         ?CODE_CHANGED(At) ->
-            gather_more(Left, {Acc, kprof_agent_intact:recheck(kprof_agent_intact:micros(At), S)});
+            gather_more(Left, {Acc, code_changed(At, S)});
         ?PATTERN_SET(Args) ->
             gather_more(Left, {Acc, patterns_set(Args, S)});
         Ev when element(1, Ev) =:= trace_ts ->

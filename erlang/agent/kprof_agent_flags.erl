@@ -15,12 +15,15 @@
 -module(kprof_agent_flags).
 
 -export([use_flags/2, add_flags/2, with_flags/2, sweep/2, sweep_stop/1, sweep_less/1,
-         monitor_start/1, monitor_stop/1, tracers_seen/4, tiers_first/1, flags_set/1,
-         flags_ensure/1, flags_trim/1, flags_lost/1, flags_drop/1, walk_progress/3, walk_down/3,
-         flags_await/1, flags_end/1]).
+         monitor_start/1, monitor_stop/1, tiers_first/1, flags_set/1, flags_ensure/1, flags_trim/1,
+         flags_lost/1, flags_drop/1, walk_progress/3, walk_down/3, flags_await/1, flags_end/1,
+         flags_handle/2]).
 
 -import(kprof_agent_arming, [breathe/1, by_kind/1, set_patterns/2]).
 -import(kprof_agent_events, [notice/2]).
+-import(kprof_agent_patterns, [tracer/1]).
+-import(kprof_agent_sentry, [alive/1, tell_sentry/2]).
+-import(kprof_agent_server, [asked/4, finish/2, lease/1]).
 -import(kprof_flagger, [flags_clear/3, flags_start/4, walk_found/1, walk_stop/1]).
 -import(kprof_injected, [now_ms/0, pair_names/1, spawn_labelled/3]).
 -import(kprof_vm_bugs, [collected_by_others/1, gc_shared/0]).
@@ -87,7 +90,7 @@ sweep(Flags, #state{session = Session, sched_gc = #sched_gc{sweep = Was}} = S0) 
               none -> Flags;
               {_, Before} -> lists:usort(Flags ++ Before)
           end,
-    Walk = flags_start(Session, kprof_agent_patterns:tracer(S), [{false, All}], existing),
+    Walk = flags_start(Session, tracer(S), [{false, All}], existing),
     S#state{sched_gc = G#sched_gc{sweep = {Walk, All}}}.
 
 -spec sweep_stop(#state{}) -> #state{}.
@@ -112,7 +115,7 @@ monitor_start(#state{sched_gc = #sched_gc{monitor = none} = G} = S) ->
         true ->
             Agent = self(),
             IsLegacy = S#state.session =:= legacy,
-            Tracer = kprof_agent_patterns:tracer(S),
+            Tracer = tracer(S),
             Pid = spawn_labelled(
                     kprof_agent, monitor_tracers,
                     fun() ->
@@ -129,7 +132,7 @@ monitor_start(S) ->
 monitor_tracers(Ref, Agent, IsLegacy, Tracer) ->
     T0 = now_ms(),
     {N, Others} = other_tracers(IsLegacy, Tracer),
-    Agent ! {others, self(), N, Others},
+    Agent ! {flags, {others, self(), N, Others}},
     Pause = max(?MONITOR_MS, ?MONITOR_SHARE * (now_ms() - T0)),
     receive {'DOWN', Ref, process, _, _} -> ok
     after Pause -> monitor_tracers(Ref, Agent, IsLegacy, Tracer)
@@ -154,8 +157,9 @@ monitor_stop(#state{sched_gc = #sched_gc{monitor = Pid} = G} = S) ->
     S#state{sched_gc = G#sched_gc{monitor = none, alone = true}}.
 
 %% The monitor's message: the match specs follow what it has seen.
--spec tracers_seen(pid(), non_neg_integer(), [term()], #state{}) -> #state{}.
-tracers_seen(Pid, N, Others, #state{sched_gc = #sched_gc{monitor = Pid, alone = Was} = G} = S0)
+-spec flags_handle(tuple(), #state{}) -> #state{}.
+flags_handle({others, Pid, N, Others},
+             #state{sched_gc = #sched_gc{monitor = Pid, alone = Was} = G} = S0)
   when (N =:= 0) =/= Was ->
     S = S0#state{sched_gc = G#sched_gc{alone = N =:= 0}},
     S#state.state =:= armed andalso set_patterns(tiers_first(S), S),
@@ -165,7 +169,7 @@ tracers_seen(Pid, N, Others, #state{sched_gc = #sched_gc{monitor = Pid, alone = 
             Some = pair_names(lists:sublist(Others, ?NEIGHBOURS)),
             notice({kprof_notice, others, Some, N}, sweep(endangered(S), S))
     end;
-tracers_seen(_, _, _, S) ->
+flags_handle(_, S) ->
     S.
 
 %% Flags that others may have on the same processes.
@@ -215,17 +219,17 @@ flags_lost(#state{process_flags = P} = S) ->
 -spec flags_drop(#state{}) -> #state{}.
 flags_drop(S0) ->
     #state{session = Session, process_flags = P} = S = walk_end(S0),
-    Walk = flags_start(Session, kprof_agent_patterns:tracer(S), [{false, [all]}], all),
+    Walk = flags_start(Session, tracer(S), [{false, [all]}], all),
     S#state{process_flags = P#process_flags{walk = {Walk, walking}, set = []}}.
 
 %% The sentry is told before anything is set.
 flags_begin(#state{session = Session, process_flags = #process_flags{set = Set} = P} = S0) ->
     Wanted = trace_flags(S0),
     S = walk_end(S0#state{process_flags = P#process_flags{set = Wanted}}),
-    kprof_agent_sentry:own([], S),
+    tell_sentry([], S),
     Drop = Set -- Wanted,
     Changes = [{true, Wanted} | [{false, Drop} || Drop =/= []]],
-    Walk = flags_start(Session, kprof_agent_patterns:tracer(S), Changes, all),
+    Walk = flags_start(Session, tracer(S), Changes, all),
     S#state{process_flags = (S#state.process_flags)#process_flags{walk = {Walk, walking}}}.
 
 walk_end(#state{process_flags = #process_flags{walk = none}} = S) ->
@@ -293,19 +297,15 @@ flags_await(Until, #state{process_flags = #process_flags{walk = {{Pid, Ref}, wal
         {'DOWN', Ref, process, Pid, Reason} ->
             flags_await(Until, walk_down(Pid, Reason, S));
         {'DOWN', Monitor, process, _, Reason} ->
-            kprof_agent_server:finish({daemon_gone, Reason}, S);
+            finish({daemon_gone, Reason}, S);
         {kprof, Daemon, _, stop} ->
-            kprof_agent_server:finish(stopped_by_daemon, S);
-        {kprof_agent, stop, From, Asked} ->
-            From ! {Asked, ok},
-            kprof_agent_server:finish(stopped_by_operator, S);
-        {kprof_agent, status, From, Asked} ->
-            From ! {Asked, kprof_agent_server:summary(S)},
-            flags_await(Until, S)
+            finish(stopped_by_daemon, S);
+        {kprof_agent, What, From, Asked} ->
+            flags_await(Until, asked(What, From, Asked, S))
     after ?FLAGS_LOOK_MS ->
             case now_ms() > Until of
                 true -> {{error, {flags_not_set, ?FLAGS_MS}}, S};
-                false -> flags_await(Until, kprof_agent_server:lease(breathe(S)))
+                false -> flags_await(Until, lease(breathe(S)))
             end
     end;
 flags_await(_, S) ->
@@ -324,9 +324,9 @@ trace_flags(#state{plan = Plan}) ->
 -spec flags_end(#state{}) -> #state{}.
 flags_end(S0) ->
     #state{session = Session, process_flags = P} = S = walk_end(S0),
-    kprof_agent_sentry:alive(S),
+    alive(S),
     _ = P#process_flags.set =:= [] orelse
-        flags_clear(Session, kprof_agent_patterns:tracer(S), ?CLEAR_MS),
+        flags_clear(Session, tracer(S), ?CLEAR_MS),
     Session =:= legacy orelse trace:session_destroy(Session),
     element(1, S#state.sentry) ! {own, [{meta, MFA} || MFA <- S#state.code#code.watched]},
     S#state{process_flags = P#process_flags{set = []}}.

@@ -34,8 +34,9 @@
 -import(kprof_agent_checks, [rates_end/1]).
 -import(kprof_agent_events, [count_dropped/3, notice/2]).
 -import(kprof_agent_intact, [watch_put/1]).
--import(kprof_agent_patterns, [pattern/4]).
--import(kprof_agent_server, [process_setup/1, reply/3]).
+-import(kprof_agent_patterns, [counter/2, pattern/4, set_counter/3, tracer/1]).
+-import(kprof_agent_sentry, [tell_sentry/2]).
+-import(kprof_agent_server, [finish/2, loop/1, process_setup/1, reply/3, tick/0]).
 -import(kprof_agent_stacks, [stacks_inherited/1]).
 -import(kprof_flagger, [flags_start/4]).
 -import(kprof_injected, [functions/1, hide/0, now_ms/0, now_ns/0, spawn_labelled/3]).
@@ -129,7 +130,7 @@ stands(MFA) ->
     is_copying(Spec).
 
 is_seldom(MFAs, #foreign{counted = {From, Counted}}) ->
-    Calls = [kprof_agent_patterns:counter(legacy, MFA) || MFA <- Counted],
+    Calls = [counter(legacy, MFA) || MFA <- Counted],
     MFAs -- Counted =:= [] andalso lists:all(fun is_integer/1, Calls) andalso
         lists:sum(Calls) * 1000 =< ?SELDOM * (now_ms() - From).
 
@@ -137,15 +138,15 @@ is_seldom(MFAs, #foreign{counted = {From, Counted}}) ->
 count_begin(MFAs, S0) ->
     #state{foreign = F} = S = count_end(S0),
     Ours = [MFA || MFA <- MFAs, MFA =/= on_load,
-                   kprof_agent_patterns:counter(legacy, MFA) =:= false],
+                   counter(legacy, MFA) =:= false],
     Counting = S#state{foreign = F#foreign{copying = MFAs, counted = {now_ms(), Ours}}},
-    kprof_agent_sentry:own([], Counting),
-    [kprof_agent_patterns:count(legacy, MFA, true) || MFA <- Ours],
+    tell_sentry([], Counting),
+    [set_counter(legacy, MFA, true) || MFA <- Ours],
     Counting.
 
 -spec count_end(#state{}) -> #state{}.
 count_end(#state{foreign = #foreign{counted = {_, Counted}} = F} = S) ->
-    [kprof_agent_patterns:count(legacy, MFA, false) || MFA <- Counted],
+    [set_counter(legacy, MFA, false) || MFA <- Counted],
     S#state{foreign = F#foreign{counted = {0, []}}}.
 
 %% Counters of ours on functions that others trace, for the sentry.
@@ -318,7 +319,7 @@ unceded(#state{foreign = #foreign{ceded = Ceded}} = S) when map_size(Ceded) =:= 
 unceded(#state{foreign = #foreign{ceded = Ceded} = F} = S) ->
     Set = S#state.process_flags#process_flags.set,
     _ = Set =:= [] orelse
-        flags_start(S#state.session, kprof_agent_patterns:tracer(S), [{true, Set}],
+        flags_start(S#state.session, tracer(S), [{true, Set}],
                     maps:keys(Ceded)),
     S#state{foreign = F#foreign{ceded = #{}, reported = #{}}}.
 
@@ -372,7 +373,7 @@ heir(Agent, {Kind, MFA} = What, Queue, S0) ->
     S1 = inherited(Queue, S0),
     logger:warning("kprofd's agent began again: somebody else traces ~0tp, and ~0tp of that"
                    " was too much for it", [MFA, Kind]),
-    kprof_agent_server:tick(),
+    tick(),
     S2 = watch_put(notice({kprof_moved, self()}, S1)),
     S = undo_change(answer_change(rates_end(S2))),
     heir_begins(What, Queue, S).
@@ -389,15 +390,15 @@ inherited(Queue, #state{lease = Lease, sentry = {Sentry, _}, foreign = F, checks
             foreign = F#foreign{ceded = #{}, copies = 0, reported = #{}}}.
 
 heir_begins(_, _, #state{leaving = true} = S) ->
-    kprof_agent_server:finish(stopped_by_daemon, S);
+    finish(stopped_by_daemon, S);
 heir_begins(What, _, #state{state = paused} = S0) ->
     S = disarm(paused, S0),
-    kprof_agent_server:loop(report(What, ceded, count_begin(S#state.foreign#foreign.copying, S)));
+    loop(report(What, ceded, count_begin(S#state.foreign#foreign.copying, S)));
 heir_begins({Kind, MFA}, Queue, S0) ->
     Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => now_ns()},
     S1 = disarm({tripped, foreign}, S0#state{last_trip = Trip}),
     S = count_begin(S1#state.foreign#foreign.copying, S1),
-    kprof_agent_server:loop(notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue}, S)).
+    loop(notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue}, S)).
 
 %% The agent may have given way in the middle of a change, which nobody completes now: patterns
 %% of functions that were not in the plan go. A disarming is begun again.

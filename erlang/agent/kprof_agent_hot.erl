@@ -21,10 +21,11 @@
          window_begin/1, judge_rates/1, uncount_tiers/1, with_counters/3]).
 
 -import(kprof_agent_arming, [entries/1, entry_calls/1, read_counters/1, relieve/1, unarmed/1]).
--import(kprof_agent_events, [add_busy/3, notice/2]).
+-import(kprof_agent_events, [add_busy/3, notice/2, trip/3]).
 -import(kprof_agent_foreign, [is_calm/1]).
 -import(kprof_agent_messages, [armed_spec/2]).
--import(kprof_agent_patterns, [pattern/4]).
+-import(kprof_agent_patterns, [counter/2, pattern/4, set_counter/3]).
+-import(kprof_agent_sentry, [tell_sentry/2]).
 -import(kprof_injected, [functions/1, now_ms/0, now_ns/0]).
 
 -include("kprof_agent.hrl").
@@ -41,7 +42,7 @@ counting(Items, S) ->
 
 to_be_counted(#item{mfa = MFA} = I, #state{session = Session, hot = #hot{counters = Tiers}} = S) ->
     is_counted(I) andalso not is_map_key(MFA, Tiers) andalso
-        (kprof_agent_patterns:counter(Session, MFA) =:= false orelse
+        (counter(Session, MFA) =:= false orelse
          lists:member(MFA, rated_by_us(S))).
 
 rated_by_us(#state{checks = #checks{rating = {_, _, Counted, _, _}}}) -> Counted;
@@ -78,16 +79,16 @@ count_tiers(S) ->
 %% A function that was in a tier and is an entry now has the entry's counter.
 count_tiers(Armed, #state{session = Session, plan = Plan, hot = #hot{counters = Tiers} = H} = S0) ->
     Entries = entries(Plan),
-    [kprof_agent_patterns:count(Session, MFA, false)
+    [set_counter(Session, MFA, false)
      || MFA <- maps:keys(Tiers), not is_map_key(MFA, Armed), not lists:member(MFA, Entries)],
     Kept = maps:with(maps:keys(Armed), Tiers),
     S = S0#state{hot = H#hot{counters = Kept}},
     New = counting(Plan, S),
-    New =:= [] andalso map_size(Kept) =:= map_size(Tiers) orelse kprof_agent_sentry:own(New, S),
-    [kprof_agent_patterns:count(Session, MFA, true) || {_, MFA} <- New],
+    New =:= [] andalso map_size(Kept) =:= map_size(Tiers) orelse tell_sentry(New, S),
+    [set_counter(Session, MFA, true) || {_, MFA} <- New],
     All = lists:foldl(fun({_, MFA}, Acc) -> Acc#{MFA => {0, 0}} end, Kept, New),
     Others = [MFA || MFA <- maps:keys(Armed) -- maps:keys(All),
-                     is_integer(kprof_agent_patterns:counter(Session, MFA))],
+                     is_integer(counter(Session, MFA))],
     report_uncounted(lists:sort(Others), S#state{hot = H#hot{counters = All}}).
 
 %% Notifies the daemon of functions that somebody else counts, each time that they change.
@@ -105,7 +106,7 @@ report_uncounted(Now, #state{hot = H} = S) ->
 read_tiers(#state{session = Session, hot = #hot{counters = Tiers} = H} = S) ->
     S#state{hot = maps:fold(
                 fun(MFA, {Base, Last}, Acc) ->
-                        case kprof_agent_patterns:counter(Session, MFA) of
+                        case counter(Session, MFA) of
                             N when is_integer(N), N >= Last ->
                                 tier_read(MFA, {Base, N}, N - Last, Acc);
                             N when is_integer(N) ->
@@ -178,7 +179,7 @@ judge_rates(S) ->
     S.
 
 trip(Reason, S) ->
-    kprof_agent_events:trip(Reason, kprof_agent_server:waiting(S), S).
+    trip(Reason, kprof_agent_server:waiting(S), S).
 
 %% {Entries, Tiers}, [{MFA, Calls}] each.
 window_calls(#state{hot = #hot{window = {_, Then}, counters = Tiers},
@@ -229,7 +230,7 @@ disarm_one(Limit, {MFA, N}, Ms, #state{session = Session, plan = Plan, hot = H, 
     S = S0#state{plan = lists:keyreplace(MFA, #item.mfa, Plan, I#item{spec = false}),
                  hot = H#hot{counters = maps:remove(MFA, H#hot.counters)},
                  events = E#events{value_sizes = maps:remove(MFA, E#events.value_sizes)}},
-    kprof_agent_sentry:own([], S),
+    tell_sentry([], S),
     notice({kprof_notice, Limit, MFA, a_second(N, Ms)}, S).
 
 %% -------------------------------------------------------- and taken back ----
@@ -246,7 +247,7 @@ uncount_tiers(#state{leaving = false, session = Session, hot = #hot{counters = T
                                      true -> MFAs;
                                      false -> [{M, '_', '_'}]
                                  end,
-                          [kprof_agent_patterns:count(Session, W, false) || W <- What],
+                          [set_counter(Session, W, false) || W <- What],
                           relieve(S1)
                   end, S0, ByModule),
     no_counters(S);
@@ -262,7 +263,7 @@ no_counters(#state{hot = H} = S) ->
 with_counters([{M, '_', '_'} = All], MFAs, #state{session = Session,
                                                   hot = #hot{counters = Tiers}}) ->
     case [F || {F, A} <- functions(M), not is_map_key({M, F, A}, Tiers),
-               is_integer(kprof_agent_patterns:counter(Session, {M, F, A}))] of
+               is_integer(counter(Session, {M, F, A}))] of
         [] -> [{All, counted}];
         _ -> [{All, local} | [{MFA, call_count} || MFA <- MFAs, is_map_key(MFA, Tiers)]]
     end;

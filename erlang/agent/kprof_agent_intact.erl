@@ -11,15 +11,20 @@
 -module(kprof_agent_intact).
 
 -export([check_intact/1, canary_put/1, watch_trim/1, put_back_disarmed/1, session_check/1,
-         trace_info/3, watch/1, watch_put/1, use_modules/2, micros/1, recheck/2, look_ahead/1]).
+         trace_info/3, watch/1, watch_put/1, use_modules/2, micros/1, recheck/2, look_ahead/1,
+         code_changed/2]).
 
 -import(kprof_agent_arming, [by_kind/1, disarm/2, set_patterns/2]).
 -import(kprof_agent_events, [notice/2]).
 -import(kprof_agent_flags, [flags_await/1, flags_lost/1, tiers_first/1]).
 -import(kprof_agent_hot, [count_tiers/1]).
 -import(kprof_agent_messages, [armed_spec/2]).
--import(kprof_agent_patterns, [is_watched/2, pattern/3, pattern/4, traced/2]).
+-import(kprof_agent_patterns, [counter/2, is_watched/2, pattern/3, pattern/4, set_counter/3,
+         traced/2, tracer/1]).
+-import(kprof_agent_sentry, [tell_sentry/2]).
+-import(kprof_agent_server, [finish/2]).
 -import(kprof_injected, [now_ms/0, now_ns/0]).
+-import(kprof_tracing, [trace_read/3]).
 
 -include("kprof_agent.hrl").
 
@@ -82,21 +87,20 @@ await_code(#state{code = #code{watched = Watched, checked_at = At}, session = Se
             recheck(At, S);
         {false, []} ->
             receive
-                ?CODE_CHANGED(Loaded) ->
-                    recheck(micros(Loaded), S)
+                ?CODE_CHANGED(Loaded) -> code_changed(Loaded, S)
             after ?CODE_WAIT_MS -> look_changes(S)
             end
     end.
 
 -spec canary_put(#state{}) -> #state{}.
 canary_put(#state{session = Session} = S) ->
-    _ = kprof_agent_patterns:count(Session, ?CANARY, true),
+    _ = set_counter(Session, ?CANARY, true),
     _ = pattern(Session, ?CANARY, [{'_', [], [{message, false}]}]),
     S.
 
 -spec is_cleared(#state{}) -> boolean().
 is_cleared(#state{session = Session, state = State}) ->
-    not is_integer(kprof_agent_patterns:counter(Session, ?CANARY)) orelse
+    not is_integer(counter(Session, ?CANARY)) orelse
         State =:= armed andalso traced(Session, ?CANARY) =/= local.
 
 %% [{What, HowMany}] of what has to be there always, and of what has to be while armed.
@@ -119,7 +123,7 @@ exists(MFA, #state{session = Session}) ->
     traced(Session, MFA) =/= undefined.
 
 has_counter(MFA, #state{session = Session}) ->
-    is_integer(kprof_agent_patterns:counter(Session, MFA)).
+    is_integer(counter(Session, MFA)).
 
 has_pattern(#item{mfa = MFA} = I, #state{session = Session} = S) ->
     trace_info(Session, MFA, match_spec) =:=
@@ -129,7 +133,7 @@ has_pattern(#item{mfa = MFA} = I, #state{session = Session} = S) ->
 has_flags(_, #state{process_flags = #process_flags{set = []}}) ->
     true;
 has_flags(P, #state{session = legacy, process_flags = #process_flags{set = Set}} = S) ->
-    erlang:trace_info(P, tracer) =:= {tracer, kprof_agent_patterns:tracer(S)} andalso
+    erlang:trace_info(P, tracer) =:= {tracer, tracer(S)} andalso
         has_all(Set, erlang:trace_info(P, flags));
 has_flags(P, #state{session = Session, process_flags = #process_flags{set = Set}}) ->
     has_all(Set, trace_info(Session, P, flags)).
@@ -142,7 +146,7 @@ has_new(_) -> true.
 
 check_new_tracer(#state{session = legacy, process_flags = #process_flags{set = [_ | _]},
                         intact = #intact{new_tracer = Was} = I} = S) ->
-    Ours = kprof_agent_patterns:tracer(S),
+    Ours = tracer(S),
     case erlang:trace_info(new_processes, tracer) of
         {tracer, T} when T =:= Ours; T =:= [] ->
             S#state{intact = I#intact{new_tracer = none}};
@@ -186,7 +190,7 @@ give_up(Missing, Who, S0) ->
 
 %% The tools and tracers that may have done it, as far as their names show.
 at_work(#state{session = Session, sentry = {Sentry, _}} = S) ->
-    Ours = kprof_agent_patterns:tracer(S),
+    Ours = tracer(S),
     Tracers = [T || Session =:= legacy, P <- [new_processes, Sentry],
                     {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= [], T =/= Ours],
     lists:usort([N || N <- ?TRACERS, is_pid(whereis(N))] ++
@@ -195,8 +199,8 @@ at_work(#state{session = Session, sentry = {Sentry, _}} = S) ->
 put_back(S0) ->
     Entries = [I || #item{kind = entry, gone = false} = I <- S0#state.plan],
     {_, #state{session = Session} = S} = forget_counters(Entries, S0),
-    [kprof_agent_patterns:count(Session, MFA, true)
-     || #item{mfa = MFA} <- Entries, kprof_agent_patterns:counter(Session, MFA) =:= false],
+    [set_counter(Session, MFA, true)
+     || #item{mfa = MFA} <- Entries, counter(Session, MFA) =:= false],
     S1 = canary_put(watch_put(watch_trim(S))),
     case {S1#state.state, have_flags(S1)} of
         {armed, false} ->
@@ -246,26 +250,22 @@ session_check(#state{session = Session, process_flags = P} = S) ->
         {true, true} ->
             S;
         {true, false} ->
-            kprof_agent_server:finish(session_destroyed, S);
+            finish(session_destroyed, S);
         {false, _} ->
-            kprof_agent_server:finish(session_destroyed,
+            finish(session_destroyed,
                                       S#state{process_flags = P#process_flags{set = []}})
     end.
 
 is_session(legacy) ->
     true;
 is_session(Session) ->
-    try trace:info(Session, new_processes, flags) of _ -> true
-    catch error:badarg -> false
-    end.
+    trace_info(Session, new_processes, flags) =/= {flags, undefined}.
 
 %% {Key, undefined} if the session was destroyed meanwhile.
 -spec trace_info(kprof_flagger:session(), pid() | new_processes | mfa(), atom()) ->
           {atom(), term()} | undefined.
-trace_info(legacy, What, Key) ->
-    erlang:trace_info(What, Key);
 trace_info(Session, What, Key) ->
-    try trace:info(Session, What, Key)
+    try trace_read(Session, What, Key)
     catch error:badarg -> {Key, undefined}
     end.
 
@@ -279,7 +279,7 @@ watch(#state{session = Session, code = Code} = S0) ->
     Watched = [MFA || MFA <- ?CODE_CHANGES ++ [?SETS_PATTERN || Session =:= legacy],
                       not is_watched(Session, MFA)],
     S = S0#state{code = Code#code{watched = Watched}},
-    kprof_agent_sentry:own([], S),
+    tell_sentry([], S),
     watch_put(S).
 
 -spec watch_put(#state{}) -> #state{}.
@@ -306,7 +306,11 @@ version(Mod) ->
     catch error:badarg -> none
     end.
 
--spec micros(erlang:timestamp()) -> integer().
+%% The VM has reported a change.
+-spec code_changed(erlang:timestamp(), #state{}) -> #state{}.
+code_changed(At, S) ->
+    recheck(micros(At), S).
+
 micros({Mega, Sec, Us}) ->
     (Mega * 1000000 + Sec) * 1000000 + Us.
 
@@ -361,7 +365,7 @@ is_wanted(#item{spec = Spec}, #state{state = State}) ->
     State =:= armed andalso Spec =/= false.
 
 is_bare(#item{mfa = MFA, kind = entry}, #state{session = Session}) ->
-    not is_integer(kprof_agent_patterns:counter(Session, MFA));
+    not is_integer(counter(Session, MFA));
 is_bare(#item{mfa = MFA}, #state{session = Session}) ->
     traced(Session, MFA) =/= local.
 
@@ -385,7 +389,7 @@ changed({Mod, What}, At, #state{plan = Plan} = S0) ->
 -spec forget_counters([#item{}], #state{}) -> {non_neg_integer(), #state{}}.
 forget_counters(Items, #state{session = Session, entry_calls = Calls, hot = Hot} = S) ->
     #entry_calls{read = Read, read_at = At, base = Base} = Calls,
-    IsCounted = fun(MFA) -> is_integer(kprof_agent_patterns:counter(Session, MFA)) end,
+    IsCounted = fun(MFA) -> is_integer(counter(Session, MFA)) end,
     Gone = [MFA || #item{mfa = MFA, kind = entry, gone = false} <- Items, not IsCounted(MFA)],
     Sum = lists:sum([maps:get(MFA, Read, 0) || MFA <- Gone]),
     Uncounted = case Gone of
@@ -400,7 +404,7 @@ forget_counters(Items, #state{session = Session, entry_calls = Calls, hot = Hot}
 arm_again(#item{mfa = MFA} = I, #state{session = Session} = S) ->
     Gone = traced(Session, MFA) =:= undefined,
     Gone orelse I#item.kind =/= entry orelse
-        is_integer(kprof_agent_patterns:counter(Session, MFA)) orelse
-        kprof_agent_patterns:count(Session, MFA, true),
+        is_integer(counter(Session, MFA)) orelse
+        set_counter(Session, MFA, true),
     Gone orelse S#state.state =/= armed orelse set_patterns([I], S),
     I#item{gone = Gone}.

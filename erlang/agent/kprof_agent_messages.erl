@@ -15,7 +15,10 @@
 -import(kprof_agent_events, [notice/2]).
 -import(kprof_agent_flags, [tiers_first/1, with_flags/2]).
 -import(kprof_agent_patterns, [is_others_now/2, pattern/3]).
--import(kprof_injected, [process_began/2, spawn_labelled/3]).
+-import(kprof_agent_sentry, [tell_sentry/2]).
+-import(kprof_agent_stacks, [pids/1]).
+-import(kprof_injected, [spawn_labelled/3]).
+-import(kprof_waits, [waits_server/1]).
 
 -include("kprof_agent.hrl").
 
@@ -24,8 +27,6 @@
 
 %% OTP 25 declares no system tracers that are modules.
 -dialyzer({nowarn_function, [messages_begin/1, leave_system_tracer/0]}).
-
--define(NAMES_MAX, 200).        % processes asked for at once
 
 %% From here on tokens may ask for events of messages.
 -spec messages_begin(#state{}) -> #state{}.
@@ -128,18 +129,15 @@ receiver_names(Pids, Ref, S) ->
     spawn_labelled(
       kprof_agent, receiver,
       fun() ->
-              Agent ! {names, Ref, [receiver(P) || P <- lists:sublist(Pids, ?NAMES_MAX)]}
+              Agent ! {reply, Ref, [receiver(P) || P <- pids(Pids)]}
       end),
     S.
 
 %% The process's registered name, else the function that it began with; [] if it has ended.
-receiver({Number, Serial}) ->
-    P = list_to_pid(lists:concat(["<0.", Number, ".", Serial, ">"])),
-    case process_info(P, [registered_name, initial_call]) of
-        undefined -> [];
-        [{_, []}, {_, {proc_lib, init_p, _} = MFA}] -> process_began(P, MFA);
-        [{_, []}, {_, MFA}] -> MFA;
-        [{_, Name} | _] -> Name
+receiver(P) ->
+    case waits_server(P) of
+        {[], Began} -> Began;
+        {Name, _} -> Name
     end.
 
 %% --------------------------------------------------------- tokens at the end ----
@@ -152,11 +150,11 @@ receiver({Number, Serial}) ->
 take_tokens(#state{messages = #messages{asked = true}, state = State} = S)
   when State =:= armed; State =:= paused ->
     Takers = lists:sublist(takers(S), ?LEAVE_FUNCTIONS),
-    kprof_agent_sentry:own(kprof_agent_sentry:patterns(Takers), S),
+    tell_sentry(kprof_agent_sentry:patterns(Takers), S),
     patterns(Takers, ?TAKE_TOKEN, S),
     receive after ?LEAVE_MS -> ok end,
     State =:= paused andalso patterns(Takers, false, S),
-    kprof_agent_sentry:own([], S),
+    tell_sentry([], S),
     S;
 take_tokens(S) ->
     S.

@@ -2,17 +2,14 @@
 %% session (OTP 27 and later), or legacy tracing, where the node has one tracer.
 -module(kprof_agent_patterns).
 
--export([session_new/2, tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3, pattern/4,
-         count/3, is_watched/2, counter/2, traced/2]).
+-export([tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3, pattern/4, set_counter/3,
+         is_watched/2, counter/2, traced/2]).
 
 -import(kprof_agent_intact, [trace_info/3]).
+-import(kprof_agent_sentry, [alive/0]).
+-import(kprof_tracing, [trace_set/4]).
 
 -include("kprof_agent.hrl").
-
-%% Another session, for the native probe.
--spec session_new(kprof_flagger:session(), kprof_flagger:tracer()) -> kprof_flagger:session().
-session_new(legacy, _) -> legacy;
-session_new(_, Tracer) -> trace:session_create(kprofd, Tracer, []).
 
 -spec tracer(#state{}) -> kprof_flagger:tracer().
 tracer(#state{probe = native}) -> kprof_probe:tracer();
@@ -61,27 +58,16 @@ pattern(Session, MFA, Spec) ->
 -spec pattern(kprof_flagger:session(), mfa() | {module() | '_', '_', '_'}, term(),
               local | meta | call_count | counted) -> term().
 pattern(Session, MFA, Spec, How) ->
-    kprof_agent_sentry:alive(),
-    set(Session, MFA, Spec, How).
-
-set(legacy, MFA, Spec, How) ->
-    try erlang:trace_pattern(MFA, Spec, case How of
-                                            meta when Spec =/= false -> [{meta, self()}];
-                                            counted -> [local, call_count];
-                                            _ -> [How]
-                                        end)
-    catch error:Why -> Why
-    end;
-set(Session, MFA, Spec, How) ->
-    try trace:function(Session, MFA, Spec, case How of
-                                               counted -> [local, call_count];
-                                               _ -> [How]
-                                           end)
+    alive(),
+    try trace_set(Session, MFA, Spec, case How of
+                                          counted -> [local, call_count];
+                                          _ -> [How]
+                                      end)
     catch error:Why -> Why
     end.
 
--spec count(kprof_flagger:session(), mfa() | {module(), '_', '_'}, boolean()) -> term().
-count(Session, MFA, On) ->
+-spec set_counter(kprof_flagger:session(), mfa() | {module(), '_', '_'}, boolean()) -> term().
+set_counter(Session, MFA, On) ->
     pattern(Session, MFA, On, call_count).
 
 -spec is_watched(kprof_flagger:session(), mfa()) -> boolean().

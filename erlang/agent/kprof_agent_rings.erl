@@ -6,11 +6,12 @@
          hand_over_rings/2]).
 
 -import(kprof_agent_events, [add_busy/3, count_dropped/3, flush_unsent/1, notice/2, over_limit/3,
-         send_batch/5]).
+         send_batch/5, trip/3]).
 -import(kprof_agent_flags, [flags_lost/1]).
 -import(kprof_agent_library, [library_load/2]).
--import(kprof_agent_patterns, [session_new/2]).
 -import(kprof_injected, [now_ms/0, now_ns/0]).
+-import(kprof_probes, [probe_load/4, probe_purge/1]).
+-import(kprof_tracing, [session_create/2]).
 
 -include("kprof_agent.hrl").
 
@@ -23,39 +24,21 @@
 -spec probe_start(binary(), file:filename_all() | {sent, binary()}, pos_integer(), #state{}) ->
           {{ok, map()} | {error, term()}, #state{}}.
 probe_start(Beam, {sent, Bytes}, MaxBytes, #state{probe = relay, plan = []} = S) ->
-    Load = fun(Path) -> probe_load(Beam, Path, MaxBytes) end,
+    Load = fun(Path) -> probe_load(kprof_probe, Beam, Path, MaxBytes) end,
     probe_loaded(library_load(Bytes, Load), S);
 probe_start(Beam, Path, MaxBytes, #state{probe = relay, plan = []} = S) ->
-    probe_loaded(probe_load(Beam, Path, MaxBytes), S);
+    probe_loaded(probe_load(kprof_probe, Beam, Path, MaxBytes), S);
 probe_start(_, _, _, S) ->
     {{error, too_late}, S}.
 
-probe_load(Beam, Path, MaxBytes) ->
-    Kinds = [schedulers, dirty_cpu_schedulers, dirty_io_schedulers],
-    Threads = lists:sum([erlang:system_info(K) || K <- Kinds]),
-    probe_purge(),
-    try
-        {module, kprof_probe} =
-            code:load_binary(kprof_probe, "kprof_probe.beam", Beam),
-        ok = kprof_probe:load(Path, Threads, MaxBytes),
-        ok = kprof_probe:start()
-    catch
-        error:{badmatch, {error, Why}} ->
-            probe_purge(),
-            {error, Why};
-        error:Why ->
-            probe_purge(),
-            {error, Why}
-    end.
-
 probe_loaded(ok, S) ->
-    try session_new(S#state.session, kprof_probe:tracer()) of
+    try session_create(kprofd, kprof_probe:tracer()) of
         Session ->
             self() ! drain,         % from here on nothing fails
             {{ok, kprof_probe:info()}, use_probe(Session, S)}
     catch
         error:Why ->
-            probe_purge(),
+            probe_purge(kprof_probe),
             {{error, Why}, S}
     end;
 probe_loaded({error, _} = Error, S) ->
@@ -64,11 +47,6 @@ probe_loaded({error, _} = Error, S) ->
 use_probe(Session, #state{session = First, foreign = Foreign, code = Code} = S) ->
     S#state{probe = native, session = Session, foreign = Foreign#foreign{known = all},
             code = Code#code{session = First}}.
-
-probe_purge() ->
-    [begin code:purge(kprof_probe), code:delete(kprof_probe),
-           code:purge(kprof_probe)
-     end || erlang:module_loaded(kprof_probe)].
 
 %% The probe ends by itself where rings are full and nobody empties them for long. If that
 %% was because the agent was held up, it has to start again before anything is armed. The VM
@@ -96,8 +74,8 @@ drain(S0) ->
 
 %% The same between two of these.
 -spec drain_now(#state{}) -> #state{}.
-drain_now(S) ->
-    element(3, drain_timed(S)).
+drain_now(#state{probe = native} = S) -> element(3, drain_timed(S));
+drain_now(S) -> S.
 
 drain_timed(S0) ->
     T0 = now_ns(),
@@ -127,10 +105,10 @@ drained(Lost, Now, Oldest, Waiting, N, Chunks, #state{state = armed} = S) ->
         false ->
             case send_chunks(Now, Waiting, N, Chunks, S) of
                 {ok, S1} -> S1;
-                Busy -> kprof_agent_events:trip(Busy, Waiting, keep_definitions(Chunks, S))
+                Busy -> trip(Busy, Waiting, keep_definitions(Chunks, S))
             end;
         Reason ->
-            kprof_agent_events:trip(Reason, Waiting, keep_definitions(Chunks, S))
+            trip(Reason, Waiting, keep_definitions(Chunks, S))
     end;
 drained(_, _, _, _, _, Chunks, S) ->
     keep_definitions(Chunks, S).

@@ -2,30 +2,32 @@
 %% events, and takes back what it armed when it ends.
 -module(kprof_agent_server).
 
--export([init/3, process_setup/1, loop/1, tick/0, lease/1, reply/3, finish/2, summary/1,
-         state_msg/1, waiting/1]).
+-export([init/3, process_setup/1, loop/1, tick/0, lease/1, reply/3, waiting/1, asked/4,
+         send_state/1, finish/2]).
 
 -import(kprof_agent_arming, [answer_lease/1, arm_plan/2, change_plan/3, count_entries/2,
          counters_now/1, disarm/2, entry_calls/1, items/1, read_counters/1, rearm/1,
          reply_to_change/2, respec/3, respec_tiers/2, unarmed/1]).
--import(kprof_agent_checks, [load_end/1, rates_end/1]).
+-import(kprof_agent_checks, [check/2, checks_handle/2, load/3, load_end/1, rates/5, rates_end/1]).
 -import(kprof_agent_cost, [cost_tick/1, count_switches/1]).
--import(kprof_agent_events, [add_busy/3, check_limits/1, drop_rest/2, flush_unsent/1, gather/4,
-         notice/2, over_limit/3, send_batch/5]).
--import(kprof_agent_flags, [add_flags/2, flags_end/1, monitor_stop/1, sweep_stop/1, tracers_seen/4,
+-import(kprof_agent_events, [add_busy/3, check_limits/1, drop_rest/2, event/2, flush/1,
+         flush_unsent/1, gather/4, notice/2, over_limit/3, send/2, send_batch/5]).
+-import(kprof_agent_flags, [add_flags/2, flags_end/1, flags_handle/2, monitor_stop/1, sweep_stop/1,
          use_flags/2, walk_down/3, walk_progress/3]).
 -import(kprof_agent_foreign, [count_end/1, foreign_tick/1, is_calm/1, may_resume/1,
          patterns_set/2]).
 -import(kprof_agent_hot, [check_rates/1, count_tiers/1, judge_rates/1, send_counts/1]).
--import(kprof_agent_intact, [check_intact/1, put_back_disarmed/1, session_check/1, use_modules/2]).
+-import(kprof_agent_intact, [check_intact/1, code_changed/2, put_back_disarmed/1, recheck/2,
+         session_check/1, use_modules/2, watch/1]).
 -import(kprof_agent_library, [library_accepts/2]).
 -import(kprof_agent_messages, [messages_settle/1, receiver_names/3, take_tokens/1]).
--import(kprof_agent_patterns, [foreign_tracing/1]).
--import(kprof_agent_rings, [drain_now/1, hand_over_rings/2, probe_start/4]).
--import(kprof_agent_sentry, [sentry_start/3]).
--import(kprof_agent_stacks, [sampler_down/1, stacks_answer/3, stacks_due/1, stacks_next/3,
-         stacks_of/3, stacks_settle/1, stacks_stop/1, stacks_use/2, waits_asked/2, waits_for/4]).
--import(kprof_injected, [hide/0, now_ms/0, now_ns/0, session_new/1]).
+-import(kprof_agent_patterns, [foreign_tracing/1, taken/2]).
+-import(kprof_agent_rings, [drain/1, drain_now/1, hand_over_rings/2, probe_start/4]).
+-import(kprof_agent_sentry, [agent_sentry/3, alive/1, tell_sentry/2]).
+-import(kprof_agent_stacks, [sampler_down/1, stacks_due/2, stacks_handle/2, stacks_of/3,
+         stacks_settle/1, stacks_stop/1, stacks_use/2, waits_for/4]).
+-import(kprof_injected, [hide/0, now_ms/0, now_ns/0, process_label/2]).
+-import(kprof_tracing, [session_create/2, trace_delivered/1]).
 -import(kprof_vm_bugs, [gc_shared/0, queue_data/0]).
 -import(kprof_word, [word_advance/1, word_begin/1, word_found/0]).
 
@@ -36,24 +38,27 @@
 -define(HEAP_LEAST, 32 bsl 20). % bytes that a small max_memory_mb does not limit
 
 -spec init(pid(), pid(), map()) -> no_return().
+init(_, _, #{protocol := P}) when P =/= ?PROTOCOL ->
+    exit({protocol, ?PROTOCOL});
 init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
+    process_label(kprof_agent, init),
     hide(),
     try register(kprof_agent, self()) of
         true -> ok
     catch
         error:badarg -> exit(already)
     end,
-    Session = session_new(kprofd),
+    Session = session_create(kprofd, self()),
     case foreign_tracing(Session) of
         false -> ok;
         Why -> exit(Why)
     end,
     S0 = new_state(Daemon, Session, Opts),
     process_setup(S0#state.limits),
-    S = kprof_agent_intact:watch(S0),
+    S = watch(S0),
     S1 = S#state{word = S#state.word#word{clock = word_begin(Word)}},
     logger:notice("kprofd attached: ~ts (kprof_agent:stop() ends it)", [Who]),
-    Starter ! {self(), {ok, self(), hello(S1)}},
+    Starter ! {self(), hello(S1)},
     tick(),
     loop(S1).
 
@@ -64,7 +69,7 @@ new_state(Daemon, Session, #{who := Who, lease_ms := LeaseMs, max_queue := MaxQu
     #state{lease = #lease{daemon = Daemon, monitor = erlang:monitor(process, Daemon), who = Who,
                           since = erlang:system_time(second), ms = LeaseMs, renewed_at = Now},
            limits = #limits{queue = MaxQueue, memory = MaxMemory, age_ns = MaxAge * 1000000},
-           sentry = sentry_start(Session, Found, LeaseMs),
+           sentry = agent_sentry(Session, Found, LeaseMs),
            session = Session,
            word = #word{found = Found},
            foreign = #foreign{known = case Session of legacy -> #{}; _ -> all end}}.
@@ -98,72 +103,60 @@ hello(#state{session = Session}) ->
 %% ----------------------------------------------------------------- loop ----
 
 -spec loop(#state{}) -> no_return().
-loop(#state{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryRef}} = S) ->
+loop(#state{lease = #lease{daemon = Daemon}} = S) ->
     receive
-        ?CODE_CHANGED(At) ->
-            loop(kprof_agent_intact:recheck(kprof_agent_intact:micros(At), S));
-        ?PATTERN_SET(Args) ->
-            loop(patterns_set(Args, S));
-        Ev when element(1, Ev) =:= trace_ts ->
-            loop(kprof_agent_events:event(Ev, S));
+        ?CODE_CHANGED(At) -> loop(code_changed(At, S));
+        ?PATTERN_SET(Args) -> loop(patterns_set(Args, S));
+        Ev when element(1, Ev) =:= trace_ts -> loop(event(Ev, S));
         {kprof, Daemon, Ref, Cmd} ->
-            S1 = command(Cmd, Ref, S),
+            S1 = obey(Cmd, Ref, S),
             %% Only now: the time that the command took was not the daemon's silence.
             loop(renewed(S1));
-        tick ->
-            tick(),
-            loop(on_tick(S));
-        drain ->
-            loop(kprof_agent_rings:drain(S));
-        {'DOWN', Monitor, process, _, Reason} ->
-            finish({daemon_gone, Reason}, S);
-        {stacks, Next, BusyNs} ->
-            loop(stacks_next(Next, BusyNs, S));
-        {stacks_of, Ref, Message} when is_integer(Ref) ->
-            loop(stacks_answer(Ref, Message, S));
-        {waits, Ref, Asked, Found} when is_integer(Asked) ->
-            loop(reply(Ref, Found, waits_asked(Asked, S)));
-        {timeout, Timer, stacks} when Timer =:= element(1, S#state.stacks#stacks.due) ->
-            loop(stacks_due(S));
-        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#state.stacks#stacks.sampler) ->
-            loop(sampler_down(S));
-        {'DOWN', SentryRef, process, _, _} ->
-            loop(new_sentry(S));
-        {trace_delivered, _, Delivered} when Delivered =:= element(1, S#state.changing) ->
-            {_, Ref} = S#state.changing,
-            loop(reply(Ref, ok, S#state{changing = undefined}));
-        {loaded, Ref, Tried} ->
-            loop(kprof_agent_checks:loaded(Ref, Tried, S));
-        {rated, Ref, Loops} ->
-            loop(kprof_agent_checks:rated(Ref, Loops, S));
-        {names, Ref, Names} ->
-            loop(reply(Ref, Names, S));
-        {others, TracerMonitor, N, Others} ->
-            loop(tracers_seen(TracerMonitor, N, Others, S));
-        {nodeup, Node} ->
-            loop(connected(Node, S));
-        {walk, Pid, What} ->
-            loop(walk_progress(Pid, What, S));
-        {'DOWN', _, process, Pid, Reason} ->
-            loop(walk_down(Pid, Reason, S));
-        {kprof_agent, status, From, Ref} ->
-            From ! {Ref, summary(S)},
-            loop(S);
-        {kprof_agent, stop, From, Ref} ->
-            From ! {Ref, ok},
-            finish(stopped_by_operator, S);
-        _ ->
-            loop(S)
+        {kprof_agent, What, From, Ref} -> loop(asked(What, From, Ref, S));
+        {'DOWN', Ref, process, Pid, Reason} -> loop(down(Ref, Pid, Reason, S));
+        tick -> tick(), loop(on_tick(S));
+        drain -> loop(drain(S));
+        {walk, Pid, What} -> loop(walk_progress(Pid, What, S));
+        {nodeup, Node} -> loop(connected(Node, S));
+        {trace_delivered, _, Delivered} -> loop(changed(Delivered, S));
+        {checks, What} -> loop(checks_handle(What, S));
+        {flags, What} -> loop(flags_handle(What, S));
+        {stacks, What} -> loop(stacks_handle(What, S));
+        {timeout, Timer, stacks} -> loop(stacks_due(Timer, S));
+        {reply, Ref, Result} -> loop(reply(Ref, Result, S));
+        _ -> loop(S)
     end.
+
+%% Somebody calls kprof_agent:status() or stop().
+-spec asked(term(), pid(), reference(), #state{}) -> #state{}.
+asked(status, From, Ref, S) ->
+    From ! {Ref, summary(S)},
+    S;
+asked(stop, From, Ref, S) ->
+    From ! {Ref, ok},
+    finish(stopped_by_operator, S);
+asked(_, _, _, S) ->
+    S.
+
+down(Ref, _, Reason, #state{lease = #lease{monitor = Ref}} = S) ->
+    finish({daemon_gone, Reason}, S);
+down(Ref, _, _, #state{sentry = {_, Ref}} = S) ->
+    new_sentry(S);
+down(Ref, _, _, #state{stacks = #stacks{sampler = {_, Ref}}} = S) ->
+    sampler_down(S);
+down(_, Pid, Reason, S) ->
+    walk_down(Pid, Reason, S).
+
+%% All events from before the change are here.
+changed(Delivered, #state{changing = {Delivered, Ref}} = S) ->
+    reply(Ref, ok, S#state{changing = undefined});
+changed(_, S) ->
+    S.
 
 %% What was sent while the connection was set up has no token. Before the daemon counts requests in
 %% flight it has to know of them.
-connected(Node, #state{state = armed, probe = Probe} = S0) ->
-    S = case Probe of
-            native -> drain_now(S0);
-            relay -> S0
-        end,
-    notice({kprof_notice, connected, Node, 0}, S);
+connected(Node, #state{state = armed} = S) ->
+    notice({kprof_notice, connected, Node, 0}, drain_now(S));
 connected(_, S) ->
     S.
 
@@ -171,11 +164,9 @@ tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
 
 on_tick(S0) ->
-    kprof_agent_sentry:alive(S0),
-    Limited = check_limits(word_tick(S0)),
-    S1 = session_check(flush_unsent(Limited)),
-    S2 = stacks_settle(lease(messages_settle(S1))),
-    cost_tick(check_rates(S2)).
+    alive(S0),
+    S = session_check(flush_unsent(check_limits(word_tick(S0)))),
+    cost_tick(check_rates(stacks_settle(lease(messages_settle(S))))).
 
 word_tick(#state{word = #word{clock = Clock} = Word} = S) ->
     S#state{word = Word#word{clock = word_advance(Clock)}}.
@@ -199,89 +190,80 @@ renewed(#state{lease = Lease} = S) ->
     S#state{lease = Lease#lease{renewed_at = now_ms()}}.
 
 new_sentry(#state{session = Session, word = #word{found = Found}, lease = #lease{ms = Ms}} = S0) ->
-    S = S0#state{sentry = sentry_start(Session, Found, Ms)},
-    kprof_agent_sentry:own([], S),
+    S = S0#state{sentry = agent_sentry(Session, Found, Ms)},
+    tell_sentry([], S),
     S.
 
 %% ------------------------------------------------------------- commands ----
+
+%% A command has a result, or none: it comes later, or another message is the answer.
+obey(Cmd, Ref, S0) ->
+    case command(Cmd, Ref, S0) of
+        #state{} = S -> S;
+        {Result, S} -> reply(Ref, Result, S)
+    end.
 
 command(lease, Ref, #state{lease = Lease} = S0) ->
     S = S0#state{lease = Lease#lease{ref = Ref}},
     case is_calm(S) of
         true ->
             T0 = now_ns(),
-            S1 = check_intact(session_check(S)),
-            S2 = send_counts(count_tiers(read_counters(S1))),
-            S3 = add_busy(lease, T0, count_switches(S2)),
-            _ = kprof_agent_events:send(state_msg(S3), S3),
-            judge_rates(S3);
+            Counted = send_counts(count_tiers(read_counters(check_intact(session_check(S))))),
+            judge_rates(send_state(add_busy(lease, T0, count_switches(Counted))));
         false ->
-            _ = kprof_agent_events:send(state_msg(S), S),
-            foreign_tick(S)
+            foreign_tick(send_state(S))
     end;
 command({check, Mods}, Ref, S) ->
-    kprof_agent_checks:load(Mods, Ref, S);
-command({look, Mods}, Ref, S) ->
-    Found = [kprof_agent_checks:check(M, not_loaded) || M <- Mods],
-    reply(Ref, Found, use_modules(Mods, S));
-command({accepts, Machine, Libc}, Ref, S) ->
-    reply(Ref, library_accepts(Machine, Libc), S);
-command({probe, Beam, Library, MaxBytes}, Ref, S) ->
-    {Result, S1} = probe_start(Beam, Library, MaxBytes, S),
-    reply(Ref, Result, S1);
-command({may, MFAs}, Ref, S) ->
+    load(Mods, Ref, S);
+command({look, Mods}, _, S) ->
+    {[check(M, not_loaded) || M <- Mods], use_modules(Mods, S)};
+command({accepts, Machine, Libc}, _, S) ->
+    {library_accepts(Machine, Libc), S};
+command({probe, Beam, Library, MaxBytes}, _, S) ->
+    probe_start(Beam, Library, MaxBytes, S);
+command({may, MFAs}, _, S) ->
     %% Asks whether a change would be refused, before the first of several nodes makes it.
-    reply(Ref, case kprof_agent_patterns:taken(MFAs, S) of
-                   [] -> ok;
-                   Taken -> {error, {traced_by_others, Taken}}
-               end, S);
-command(nodes, Ref, S) ->
-    reply(Ref, [node() | nodes(visible)], S);
+    {case taken(MFAs, S) of
+         [] -> ok;
+         Taken -> {error, {traced_by_others, Taken}}
+     end, S};
+command(nodes, _, S) ->
+    {[node() | nodes(visible)], S};
 command({rates, MFAs, MaybeLoops, Ms}, Ref, S) ->
-    kprof_agent_checks:rates(MFAs, MaybeLoops, Ms, Ref, S);
+    rates(MFAs, MaybeLoops, Ms, Ref, S);
 command({names, Pids}, Ref, S) ->
     receiver_names(Pids, Ref, S);
 command({stacks, Pids}, Ref, S) ->
     stacks_of(Pids, Ref, S);
 command({waits, Pids, Servers}, Ref, S) ->
     waits_for(Pids, Servers, Ref, S);
-command({arm, Items, Limits}, Ref, S) ->
-    {Result, S1} = arm_plan(Items, limits(Limits, S)),
-    reply(Ref, Result, S1);
+command({arm, Items, Limits}, _, S) ->
+    arm_plan(Items, limits(Limits, S));
 command({change, Take, Items, Limits}, Ref, S) ->
-    Put = items(Items),
-    case change_plan(Take, Put, add_flags(Limits, S)) of
-        {ok, S1} ->
-            S2 = messages_settle(limits(Limits, S1)),
-            reply_to_change(Ref, S2);
-        {Error, S1} ->
-            Before = S#state.sched_gc#sched_gc.flags,
-            reply(Ref, Error, use_flags(Before, S1))
+    case change_plan(Take, items(Items), add_flags(Limits, S)) of
+        {ok, S1} -> reply_to_change(Ref, messages_settle(limits(Limits, S1)));
+        {Error, S1} -> {Error, use_flags(S#state.sched_gc#sched_gc.flags, S1)}
     end;
-command({spec, MFA, Spec}, Ref, S) ->
-    {Result, S1} = respec(MFA, Spec, S),
-    reply(Ref, Result, S1);
-command({tiers, Items}, Ref, S) ->
-    reply(Ref, ok, respec_tiers(items(Items), S));
-command(pause, Ref, S) ->
-    reply(Ref, ok, kprof_agent_events:flush(disarm(paused, S)));
-command(resume, Ref, S) ->
-    resume(Ref, may_resume(session_check(S)));
-command(clear_tokens, Ref, S) ->
+command({spec, MFA, Spec}, _, S) ->
+    respec(MFA, Spec, S);
+command({tiers, Items}, _, S) ->
+    {ok, respec_tiers(items(Items), S)};
+command(pause, _, S) ->
+    {ok, flush(disarm(paused, S))};
+command(resume, _, S0) ->
+    case may_resume(session_check(S0)) of
+        {true, S} ->
+            rearm(put_back_disarmed(recheck(S#state.code#code.checked_at, S)));
+        {{false, MFA}, S} ->
+            notice({kprof_notice, rest, {foreign, pattern, MFA}, 0}, S)
+    end;
+command(clear_tokens, _, S) ->
     seq_trace:reset_trace(),
-    reply(Ref, ok, S);
+    {ok, S};
 command(stop, _, S) ->
     finish(stopped_by_daemon, S);
-command(_, Ref, S) ->
-    reply(Ref, {error, unknown_command}, S).
-
-resume(Ref, {true, S1}) ->
-    S2 = kprof_agent_intact:recheck(S1#state.code#code.checked_at, S1),
-    {Result, S} = rearm(put_back_disarmed(S2)),
-    reply(Ref, Result, S);
-resume(_, {{false, MFA}, S}) ->
-    %% In place of an answer.
-    notice({kprof_notice, rest, {foreign, pattern, MFA}, 0}, S).
+command(_, _, S) ->
+    {{error, unknown_command}, S}.
 
 -spec reply(reference(), term(), #state{}) -> #state{}.
 reply(Ref, Result, S) ->
@@ -309,7 +291,7 @@ finish(Reason, S0) ->
     S = handed_over(Reason, S0, put_down(S0#state{leaving = true})),
     Last = send_counts(read_counters(S#state{state = {ended, Reason}})),
     Bye = setelement(1, state_msg(Last), kprof_bye),
-    _ = kprof_agent_events:send(Bye, S),
+    _ = send(Bye, S),
     count_entries(S, false),
     _ = S#state.probe =:= native andalso kprof_probe:stop(),
     _ = flags_end(S),
@@ -318,10 +300,9 @@ finish(Reason, S0) ->
                   [S#state.lease#lease.who, reason_text(Reason), Sent, Dropped]),
     exit(normal).
 
-put_down(S0) ->
-    S1 = load_end(rates_end(stacks_stop(S0))),
-    S2 = count_end(disarm(idle, take_tokens(S1))),
-    monitor_stop(sweep_stop(S2)).
+put_down(S) ->
+    Disarmed = disarm(idle, take_tokens(load_end(rates_end(stacks_stop(S))))),
+    monitor_stop(sweep_stop(count_end(Disarmed))).
 
 %% From here on nothing is armed again: neither sizes of values nor code are watched.
 handed_over(stopped_by_daemon, #state{state = Before}, #state{events = Events, code = Code} = S) ->
@@ -335,13 +316,9 @@ handed_over(_, _, S) ->
 hand_over(Deadline, #state{state = armed, probe = native} = S) ->
     hand_over_rings(Deadline, S);
 hand_over(Deadline, #state{state = armed} = S) ->
-    Ref = case S#state.session of
-              legacy -> erlang:trace_delivered(all);
-              Session -> trace:delivered(Session, all)
-          end,
-    hand_over(Ref, Deadline, S);
+    hand_over(trace_delivered(S#state.session), Deadline, S);
 hand_over(_, S) ->
-    kprof_agent_events:flush(S).
+    flush(S).
 
 %% Waits for Ref, then takes what has arrived: that is all there is once the delivery is
 %% confirmed. Other messages stay in the queue.
@@ -364,7 +341,7 @@ hand_over(Ref, Deadline, S) ->
         {trace_delivered, _, Ref} ->
             hand_over(delivered, Deadline, S)
     after Wait ->
-            kprof_agent_events:flush(S)
+            flush(S)
     end.
 
 hand_over_batch(Ref, Deadline, N, Evs, S) ->
@@ -411,6 +388,11 @@ summary(S0) ->
       switches => S#state.cost#cost.switches,
       entry_calls => entry_calls(S),
       tier_calls => S#state.hot#hot.calls}.
+
+-spec send_state(#state{}) -> #state{}.
+send_state(S) ->
+    _ = send(state_msg(S), S),
+    S.
 
 %% The message for the daemon (src/agent/agent_msg.c).
 -spec state_msg(#state{}) -> tuple().

@@ -19,13 +19,15 @@
 -module(kprof_agent_stacks).
 
 -export([stacks_use/2, stacks_settle/1, stacks_sleep/1, stacks_wake/1, stacks_stop/1, stacks_seen/2,
-         stacks_wait_ms/2, stacks_next/3, stacks_due/1, sampler_down/1, stacks_inherited/1,
-         stacks_of/3, stacks_answer/3, waits_for/4, waits_asked/2]).
+         stacks_wait_ms/2, sampler_down/1, stacks_inherited/1, stacks_of/3, waits_for/4,
+         stacks_due/2, stacks_handle/2, pids/1]).
 %% For the tests.
 -export([stack_candidates/3, stack_crowd/2]).
 
+-import(kprof_agent_events, [send/2]).
 -import(kprof_agent_rings, [drain_now/1]).
--import(kprof_ask, [is_idle/1, take_ours/2]).
+-import(kprof_agent_server, [reply/3]).
+-import(kprof_ask, [is_idle/1, spread/2, take_ours/2]).
 -import(kprof_injected, [hide/0, now_ms/0, now_ns/0, spawn_labelled/3, spawn_monitored/3]).
 -import(kprof_waits, [waits_server/1]).
 
@@ -161,9 +163,15 @@ stacks_wait_ms(Ms, #state{stacks = #stacks{due = none}}) -> Ms;
 stacks_wait_ms(Ms, #state{stacks = #stacks{due = {_, At}}}) ->
     min(Ms, max(0, At - now_ms())).
 
+%% A message of the sampler, or of another process that was asked for something here.
+-spec stacks_handle(tuple(), #state{}) -> #state{}.
+stacks_handle({next, Pid, InMs, BusyNs}, S) -> stacks_next(Pid, InMs, BusyNs, S);
+stacks_handle({answer, Ref, Message}, S) -> stacks_answer(Ref, Message, S);
+stacks_handle({waits, Ref, Asked, Found}, S) -> reply(Ref, Found, waits_asked(Asked, S));
+stacks_handle(_, S) -> S.
+
 %% The sampler asks for its next tick, and reports its cost so far.
--spec stacks_next({pid(), InMs :: non_neg_integer()}, non_neg_integer(), #state{}) -> #state{}.
-stacks_next({Pid, InMs}, BusyNs,
+stacks_next(Pid, InMs, BusyNs,
             #state{stacks = #stacks{sampler = {Pid, _}} = Stacks, events = E} = S0) ->
     Cost = BusyNs - Stacks#stacks.busy_ns,
     S = S0#state{stacks = Stacks#stacks{busy_ns = BusyNs},
@@ -175,16 +183,18 @@ stacks_next({Pid, InMs}, BusyNs,
         _ ->
             S
     end;
-stacks_next(_, _, S) ->
+stacks_next(_, _, _, S) ->
     S.
 
 %% The timer: all events that came before it have been seen, or are in the rings.
--spec stacks_due(#state{}) -> #state{}.
-stacks_due(#state{probe = native} = S) ->
+-spec stacks_due(reference(), #state{}) -> #state{}.
+stacks_due(Timer, #state{probe = relay, stacks = #stacks{due = {Timer, _}, seen = Seen}} = S) ->
+    given(element(2, Seen), S);
+stacks_due(Timer, #state{stacks = #stacks{due = {Timer, _}}} = S) ->
     Drained = drain_now(S),
     given(kprof_probe:recent(), Drained);
-stacks_due(#state{stacks = #stacks{seen = {_, Pids}}} = S) ->
-    given(Pids, S).
+stacks_due(_, S) ->
+    S.
 
 given(Pids, #state{stacks = #stacks{sampler = {Pid, _}} = Stacks, state = armed} = S) ->
     Pid ! {candidates, Pids},
@@ -204,10 +214,12 @@ stacks_of(Pids, Ref, S) ->
       fun() ->
               process_flag(priority, high),
               Message = stacks_now(pids(Pids)),
-              Agent ! {stacks_of, Ref, Message}
+              Agent ! {stacks, {answer, Ref, Message}}
       end),
     S.
 
+%% Those of this node with these {Number, Serial}, OF_PROCESSES_MAX at most.
+-spec pids([{non_neg_integer(), non_neg_integer()}]) -> [pid()].
 pids(Pids) ->
     [list_to_pid(lists:concat(["<0.", N, ".", Serial, ">"]))
      || {N, Serial} <- lists:sublist(Pids, ?OF_PROCESSES_MAX)].
@@ -225,22 +237,17 @@ waits_for(Pids, Servers, Ref, S) ->
               _ = process_flag(max_heap_size,
                                #{size => ?WAITS_WORDS, kill => true, error_logger => false}),
               Found = {kprof_waits:waits(pids(Pids)), [waits_server(P) || P <- pids(Servers)]},
-              Agent ! {waits, Ref, length(Pids) + length(Servers), Found}
+              Agent ! {stacks, {waits, Ref, length(Pids) + length(Servers), Found}}
       end),
     S.
 
 %% So many processes were asked, which is a part of what the agent costs.
--spec waits_asked(non_neg_integer(), #state{}) -> #state{}.
 waits_asked(N, #state{events = #events{busy_ns = Ns} = E} = S) ->
     S#state{events = E#events{busy_ns = Ns + N * (?LOOK_NS + ?STACK_NS)}}.
 
--spec stacks_answer(integer(), tuple(), #state{}) -> #state{}.
 stacks_answer(Ref, Message, S0) ->
-    S = case S0 of
-            #state{probe = native} -> drain_now(S0);
-            #state{} -> S0
-        end,
-    _ = kprof_agent_events:send({kprof_reply, Ref, Message}, S),
+    S = drain_now(S0),
+    _ = send({kprof_reply, Ref, Message}, S),
     S.
 
 stacks_now(Pids) ->
@@ -287,7 +294,7 @@ sampler(#sampler{monitor = Monitor} = S) ->
 %% does periodically.
 ask_next(#sampler{agent = Agent, busy_ns = Busy} = S0) ->
     #sampler{mean_ns = Mean} = S = S0#sampler{mean_ns = interval(S0)},
-    Agent ! {stacks, {self(), round(Mean * (0.5 + rand:uniform())) div 1000000}, Busy},
+    Agent ! {stacks, {next, self(), round(Mean * (0.5 + rand:uniform())) div 1000000, Busy}},
     S.
 
 %% As many stacks a second as are wanted, unless that costs too much.
@@ -301,7 +308,7 @@ tick(Pids, Last) ->
     All = stack_candidates(Found ++ Pids, T0 div 1000000, Before),
     S = S0#sampler{candidates = All, crowded = S0#sampler.crowded + stack_crowd(Found ++ Pids, All),
                    late = S0#sampler.late + late(T0, S0)},
-    Looked = chosen(maps:keys(All), looks(S)),
+    Looked = spread(looks(S), list_to_tuple(maps:keys(All))),
     T1 = now_ns(),
     {Answers, Stacks, Ended, Asker} = take_ours([{P, P} || P <- Looked], S#sampler.asker),
     T2 = now_ns(),
@@ -356,20 +363,6 @@ noted(Pids, Now, Before) ->
 %% So many that some stacks are taken.
 looks(#sampler{ours_mean = Ours}) ->
     max(?AT_ONCE, min(?LOOKS_MAX, round(?AT_ONCE / max(Ours, 0.001)))).
-
-%% Each with the same probability: from a random place on, at equal distances.
-chosen(Pids, Most) ->
-    case length(Pids) of
-        N when N =< Most -> Pids;
-        N -> chosen(Pids, 0, rand:uniform() * N / Most, N / Most)
-    end.
-
-chosen([P | More], At, Next, Step) when At >= trunc(Next) ->
-    [P | chosen(More, At + 1, Next + Step, Step)];
-chosen([_ | More], At, Next, Step) ->
-    chosen(More, At + 1, Next, Step);
-chosen([], _, _, _) ->
-    [].
 
 stands_for(_, _, 0, _) -> 0;
 stands_for(Now, All, Looked, #sampler{ticked_at = Before} = S) ->

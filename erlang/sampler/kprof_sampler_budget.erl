@@ -5,8 +5,8 @@
 %% clock; only where something takes much longer than it usually does, because the operating system
 %% ran something else meanwhile, it is counted as what it usually takes. What an asked process
 %% spends on its answer cannot be measured there: it is taken to be what it was with a process of
-%% our own, at the start. A list of processes is paid from a purse of its own, which gets half until there is
-%% enough for the next list. Only the first list is on credit.
+%% our own, at the start. A list of processes is paid from a purse of its own, which gets half until
+%% there is enough for the next list. Only the first list is on credit.
 -module(kprof_sampler_budget).
 
 -export([new/4, grant/2, may_list/1, spent/3, busy/1, stack_cost/1]).

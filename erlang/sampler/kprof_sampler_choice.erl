@@ -14,8 +14,10 @@
 %% they are is estimated.
 -module(kprof_sampler_choice).
 
--export([new/1, listed/1, list_of/1, look/3, totals/1, spread/2]).
+-export([new/1, listed/1, list_of/1, look/3, totals/1]).
 -export_type([choice/0]).
+
+-import(kprof_ask, [spread/2]).
 
 -define(WARM_MAX, 100).         % more would take a tick's budget
 -define(WARM_TICKS, 40).        % a process that has waited for as many is warm no more
@@ -154,17 +156,6 @@ some(N, Seen) ->
         All ->
             [{P, Status, Each * All div N} || {P, Status, Each} <- spread(N, list_to_tuple(Seen))]
     end.
-
-%% N different elements, evenly spaced from a random place on: each is taken with the same
-%% probability. All of them, if there are no more.
--spec spread(pos_integer(), tuple()) -> [term()].
-spread(N, Tuple) when N >= tuple_size(Tuple) ->
-    tuple_to_list(Tuple);
-spread(N, Tuple) ->
-    Step = tuple_size(Tuple) / N,
-    Start = rand:uniform() * Step,
-    [element(min(trunc(Start + I * Step), tuple_size(Tuple) - 1) + 1, Tuple)
-     || I <- lists:seq(0, N - 1)].
 
 %% Whom to look at in each of the next ticks: decided by what was seen before them.
 warm(Working, #choice{warm = Warm0, ticks = Ticks}) ->

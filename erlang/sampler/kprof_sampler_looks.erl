@@ -9,20 +9,17 @@
 -export([looker/0, statuses/2, looker_stop/1, looker_of/1]).
 -export_type([looker/0]).
 
--import(kprof_ask, [status_of/1]).
--import(kprof_injected, [now_ms/0, process_label/2]).
+-import(kprof_ask, [ask_later/2, is_silent/3, status_of/1, worker_kill/1, worker_start/3]).
+-import(kprof_injected, [now_ms/0]).
 
 -define(ANSWER_MS, 5).
--define(AGAIN_MS, 25).          % until it is asked again; doubled each time,
--define(AGAIN_MOST_MS, 10000).  % up to this
--define(MUTE_MAX, 1000).        % such processes; what is forgotten is asked too early
 -define(STATUSES, {running, runnable, garbage_collecting, waiting}).
 -define(GONE, 9).
 -define(OTHER, 4).              % counts as waiting
 
 -record(looker, {
     worker = none :: none | {pid(), reference()},
-    mute = #{} :: #{pid() => {AgainAtMs :: integer(), WaitMs :: pos_integer()}}
+    mute = #{} :: kprof_ask:silent()
 }).
 -opaque looker() :: #looker{}.
 
@@ -31,7 +28,7 @@ looker() -> #looker{}.
 
 -spec looker_stop(looker()) -> ok.
 looker_stop(#looker{worker = none}) -> ok;
-looker_stop(#looker{worker = Worker}) -> looker_kill(Worker).
+looker_stop(#looker{worker = Worker}) -> worker_kill(Worker).
 
 %% The process that looks, if there is one. It would always find itself running.
 -spec looker_of(looker()) -> none | pid().
@@ -42,8 +39,7 @@ looker_of(#looker{worker = {Pid, _}}) -> Pid.
 -spec statuses([pid()], looker()) -> {#{pid() => atom()}, looker()}.
 statuses(Pids, #looker{mute = Mute} = L0) ->
     Now = now_ms(),
-    Is = fun(P) -> case Mute of #{P := {At, _}} -> At > Now; #{} -> false end end,
-    {Unasked, Asked} = lists:partition(Is, Pids),
+    {Unasked, Asked} = lists:partition(fun(P) -> is_silent(P, Now, Mute) end, Pids),
     Codes = atomics:new(max(1, length(Asked)), []),
     Tuple = list_to_tuple(Asked),
     {Stuck, L} = look_from(1, Tuple, Codes, [], L0),
@@ -51,7 +47,7 @@ statuses(Pids, #looker{mute = Mute} = L0) ->
                             || {P, Code} <- codes(tuple_size(Tuple), Tuple, Codes, []),
                             Code =/= ?GONE]),
     {maps:merge(Found, maps:from_keys(Stuck ++ Unasked, not_seen)),
-     L#looker{mute = muted(Stuck, Found, Now, L#looker.mute)}}.
+     L#looker{mute = muted(Stuck, Found, L#looker.mute)}}.
 
 status_text(Code) -> element(Code, ?STATUSES).
 
@@ -66,26 +62,24 @@ look_from(From, Tuple, _, Stuck, L) when From > tuple_size(Tuple) ->
     {Stuck, L};
 look_from(From, Tuple, Codes, Stuck, L0) ->
     L = with_looker(L0),
-    {Pid, Monitor} = L#looker.worker,
     Ref = make_ref(),
-    Pid ! {look, Ref, self(), From, Tuple, Codes},
-    case look_await(From, Tuple, Codes, Ref, Monitor) of
+    element(1, L#looker.worker) ! {look, Ref, self(), From, Tuple, Codes},
+    case look_await(From, Tuple, Codes, Ref) of
         done -> {Stuck, L};
         {stuck, At} ->
-            looker_kill(L#looker.worker),
+            worker_kill(L#looker.worker),
             receive {Ref, done} -> ok after 0 -> ok end,
             look_from(At + 1, Tuple, Codes, [element(At, Tuple) | Stuck], L#looker{worker = none})
     end.
 
-%% A worker that is only slow is waited for.
-look_await(At, Tuple, Codes, Ref, Monitor) ->
+%% A worker that is only slow is waited for. One that somebody has killed does not go on.
+look_await(At, Tuple, Codes, Ref) ->
     receive
-        {Ref, done} -> done;
-        {'DOWN', Monitor, process, _, _} -> {stuck, look_at(At, Tuple, Codes)}
+        {Ref, done} -> done
     after ?ANSWER_MS ->
             case look_at(At, Tuple, Codes) of
                 At when At =< tuple_size(Tuple) -> {stuck, At};
-                Further -> look_await(Further, Tuple, Codes, Ref, Monitor)
+                Further -> look_await(Further, Tuple, Codes, Ref)
             end
     end.
 
@@ -97,33 +91,15 @@ look_at(At, Tuple, Codes) when At =< tuple_size(Tuple) ->
     end;
 look_at(At, _, _) -> At.
 
-muted(Stuck, Found, Now, Mute0) ->
-    Mute = maps:without(maps:keys(maps:with(maps:keys(Mute0), Found)), Mute0),
-    lists:foldl(fun(P, M) ->
-                        Wait = case Mute0 of
-                                   #{P := {_, Ms}} -> min(2 * Ms, ?AGAIN_MOST_MS);
-                                   #{} -> ?AGAIN_MS
-                               end,
-                        Kept = if map_size(M) < ?MUTE_MAX -> M; true -> #{} end,
-                        Kept#{P => {Now + Wait, Wait}}
-                end, Mute, Stuck).
+muted(Stuck, Found, Mute) ->
+    Left = maps:without(maps:keys(maps:with(maps:keys(Mute), Found)), Mute),
+    lists:foldl(fun(P, M) -> ask_later(P, M) end, Left, Stuck).
 
 %% ------------------------------------------------------------ the worker ----
 
-%% Linked, so that it ends with the server also where it waits for an answer.
 with_looker(#looker{worker = none} = L) ->
-    Owner = self(),
-    L#looker{worker = spawn_opt(fun() ->
-                                        process_label(kprof_sampler, looker),
-                                        looker_loop(erlang:monitor(process, Owner))
-                                end, [link, monitor, {priority, high}])};
+    L#looker{worker = worker_start(kprof_sampler, looker, fun looker_loop/1)};
 with_looker(L) -> L.
-
-looker_kill({Pid, Monitor}) ->
-    unlink(Pid),
-    exit(Pid, kill),
-    erlang:demonitor(Monitor, [flush]),
-    ok.
 
 looker_loop(Monitor) ->
     receive

@@ -16,6 +16,7 @@
 -export([census_start/2, census_size/1, census_stop/1, census_found/2]).
 -export_type([census/0]).
 
+-import(kprof_ask, [spread/2, worker_kill/1]).
 -import(kprof_injected, [now_ms/0, process_label/2]).
 -import(kprof_sampler_groups, [application_of/1, atom_text/1, dictionary_of/1, function_text/1,
          outermost_function/2]).
@@ -84,7 +85,7 @@ census(Server, Asked, All, Depth) ->
     Known = maps:from_list([{P, Row} || {P, _, _, _, _} = Row <- Rows]),
     Apps = maps:from_list([{L, application_of(L)}
                            || L <- lists:usort([L || {_, _, _, L, _} <- Rows])]),
-    Some = kprof_sampler_choice:spread(?CALLERS_OF, list_to_tuple(Asked)),
+    Some = spread(?CALLERS_OF, list_to_tuple(Asked)),
     Waits = waited_for(Some, Ours),
     receive {'DOWN', Ours, _, _, _} -> exit(shutdown) after ?AGAIN_MS -> ok end,
     Until = now_ms() + ?LIMIT_MS,
@@ -122,7 +123,7 @@ pools(Rows, Known, Apps) ->
     Largest = lists:sort([{-length(Pids), Key, Parents, Pids}
                           || {Key, {Parents, Pids}} <- maps:to_list(ByName)]),
     [{App, parent_text(Parent), Owner, function_text(Began), Parents, length(Pids), 0, false,
-      kprof_sampler_choice:spread(?MEMBERS_MAX, list_to_tuple(Pids))}
+      spread(?MEMBERS_MAX, list_to_tuple(Pids))}
      || {_, {App, Parent, Owner, Began}, Parents, Pids} <- lists:sublist(Largest, ?POOLS_MAX)].
 
 add_child({P, Parent, _, _, {_, _, _} = Began}, Acc) when is_pid(Parent) ->
@@ -264,10 +265,8 @@ ask_await(Place, Before, {Asker, _} = Both, Server) ->
     end.
 
 %% What it answered meanwhile is asked again.
-asker_end({Asker, Monitor}) ->
-    unlink(Asker),
-    exit(Asker, kill),
-    receive {'DOWN', Monitor, _, _, _} -> ok end,
+asker_end({Asker, _} = Worker) ->
+    worker_kill(Worker),
     receive {Asker, _} -> ok after 0 -> ok end.
 
 census_asker(Asks, Question, Place) ->

@@ -11,8 +11,9 @@
 %% status is asked first. A process that runs shows its stack where it is scheduled out or receives.
 -module(kprof_ask).
 
--export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1, seek/2, status_of/1]).
--export_type([asker/0, answer/0, frames/0]).
+-export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1, seek/2, status_of/1,
+         spread/2, worker_kill/1, worker_start/3, ask_later/2, is_silent/3]).
+-export_type([silent/0, asker/0, answer/0, frames/0]).
 
 -import(kprof_injected, [now_ms/0, now_ns/0, process_label/2]).
 
@@ -32,9 +33,11 @@
 -type answer() :: {Tag :: term(), At :: integer(), Took :: non_neg_integer(), Status :: atom(),
                    Label :: non_neg_integer(), frames() | not_seen}.
 
+-type silent() :: #{pid() => {AgainAtMs :: integer(), WaitMs :: pos_integer()}}.
+
 -record(asker, {
     worker = none :: none | {pid(), reference()},
-    silent = #{} :: #{pid() => {AgainAtMs :: integer(), WaitMs :: pos_integer()}},
+    silent = #{} :: silent(),
     still = #{} :: #{pid() => {Reductions :: non_neg_integer(), Label :: non_neg_integer(),
                                frames()}},
     stacks = 0 :: non_neg_integer()     % asked for by take_ours/2
@@ -106,10 +109,7 @@ is_idle(_) -> false.
 
 ask(Which, Asked, #asker{silent = Silent} = Asker) ->
     Now = now_ms(),
-    IsSilent = fun({P, _, _}) ->
-                       case Silent of #{P := {At, _}} -> At > Now; #{} -> false end
-               end,
-    {Unasked, Now1} = lists:partition(IsSilent, Asked),
+    {Unasked, Now1} = lists:partition(fun({P, _, _}) -> is_silent(P, Now, Silent) end, Asked),
     NotSeen = [not_seen(Tag, {now_ns(), undefined, 0}) || {_, Tag, _} <- Unasked],
     ask_all(Which, Now1, NotSeen, Asker).
 
@@ -173,32 +173,63 @@ unanswered(Which, {[{P, Tag, _} | Left], Begun, Found, Asker}) ->
 not_seen(Tag, {At, Status, Label}) -> {Tag, At, 0, Status, Label, not_seen}.
 
 silent(P, #asker{silent = Silent} = Asker) ->
+    Asker#asker{silent = ask_later(P, Silent)}.
+
+%% One that did not answer is to be asked again later, and each time later still.
+-spec ask_later(pid(), silent()) -> silent().
+ask_later(P, Silent) ->
     Wait = case Silent of
                #{P := {_, Ms}} -> min(2 * Ms, ?AGAIN_MOST_MS);
                #{} -> ?AGAIN_MS
            end,
     Kept = if map_size(Silent) < ?SILENT_MAX -> Silent; true -> #{} end,
-    Asker#asker{silent = Kept#{P => {now_ms() + Wait, Wait}}}.
+    Kept#{P => {now_ms() + Wait, Wait}}.
+
+%% Is it not to be asked yet?
+-spec is_silent(pid(), integer(), silent()) -> boolean().
+is_silent(P, NowMs, Silent) ->
+    case Silent of #{P := {At, _}} -> At > NowMs; #{} -> false end.
+
+%% N different elements, evenly spaced from a random place on: each is taken with the same
+%% probability. All of them, if there are no more.
+-spec spread(pos_integer(), tuple()) -> [term()].
+spread(N, Tuple) when N >= tuple_size(Tuple) ->
+    tuple_to_list(Tuple);
+spread(N, Tuple) ->
+    Step = tuple_size(Tuple) / N,
+    Start = rand:uniform() * Step,
+    [element(min(trunc(Start + I * Step), tuple_size(Tuple) - 1) + 1, Tuple)
+     || I <- lists:seq(0, N - 1)].
 
 %% ------------------------------------------------------------ the worker ----
 
-%% Linked, so that it ends with the asker also where it waits for an answer; monitored by both,
-%% so that it ends when the asker ends without a failure.
 with_worker(#asker{worker = none} = Asker) ->
     Owner = self(),
     Module = case get('$initial_call') of {M, _, _} -> M; _ -> kprof end,
-    Asker#asker{worker = spawn_opt(fun() ->
-                                           process_label(Module, asker),
-                                           worker(Owner, erlang:monitor(process, Owner))
-                                   end, [link, monitor, {priority, high}])};
+    Asker#asker{worker = worker_start(Module, asker, fun(Monitor) -> worker(Owner, Monitor) end)};
 with_worker(Asker) ->
     Asker.
 
-%% Returns what it has sent before it ended.
-worker_end({Pid, Monitor}, Ref) ->
+%% Linked, so that it ends with its owner also where it waits for an answer; monitored by both, so
+%% that it ends when the owner ends without a failure. Run is called with its monitor.
+-spec worker_start(module(), atom(), fun((reference()) -> term())) -> {pid(), reference()}.
+worker_start(Module, Role, Run) ->
+    Owner = self(),
+    spawn_opt(fun() ->
+                      process_label(Module, Role),
+                      Run(erlang:monitor(process, Owner))
+              end, [link, monitor, {priority, high}]).
+
+-spec worker_kill({pid(), reference()}) -> ok.
+worker_kill({Pid, Monitor}) ->
     unlink(Pid),
     exit(Pid, kill),
-    receive {'DOWN', Monitor, process, _, _} -> late(Ref) end.
+    receive {'DOWN', Monitor, process, _, _} -> ok end.
+
+%% Returns what it has sent before it ended.
+worker_end(Worker, Ref) ->
+    worker_kill(Worker),
+    late(Ref).
 
 late(Ref) ->
     receive {Ref, Message} -> [Message | late(Ref)] after 0 -> [] end.

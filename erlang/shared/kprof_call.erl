@@ -2,7 +2,7 @@
 -module(kprof_call).
 
 -export([call_of/1, is_evaluated/1, prepare/2, await_prepared/1, tell_value/1, outcome/2,
-         stop_call/1]).
+         stop_call/1, make_call/1]).
 -export_type([call/0, applied/0]).
 
 -import(kprof_text, [refuse/2, value_text/2]).
@@ -79,6 +79,14 @@ prepare(Call, Ms) ->
 %% In a trace the process ends here (src/calls/decode.c).
 told(Server, Result) ->
     receive {tell, Server} -> exit({applied, result_text(Result)}) end.
+
+%% Has it make the call, for which it has some time.
+-spec make_call(applied()) -> term().
+make_call({Pid, Ref, Ms}) ->
+    erlang:send_after(Ms, self(), {overran, Ref}),
+    Pid ! go;
+make_call(_) ->
+    none.
 
 -spec await_prepared({pid(), reference(), non_neg_integer()}) -> ok.
 await_prepared({Pid, Ref, Ms}) ->

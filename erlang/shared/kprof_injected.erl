@@ -4,7 +4,7 @@
 
 -export([is_connected/1, disabled/0, configured/1, purger_start/3, spawn_labelled/3,
          spawn_monitored/3, process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0,
-         now_ns/0, functions/1, name/1, pair_names/1, session_new/1, session_create/2]).
+         now_ns/0, functions/1, name/1, pair_names/1]).
 
 %% The heap of a process whose whole dictionary is copied: at most 8 MB, some ms of its time.
 -define(DICTIONARY_WORDS, 1000000).
@@ -178,16 +178,3 @@ name(Other) ->
 -spec pair_names([{term(), term()}]) -> [{term(), term()}].
 pair_names(Pairs) ->
     [{name(P), name(T)} || {P, T} <- Pairs].
-
-%% A session from OTP 27 on; before that tracing is shared by everybody.
--spec session_new(atom()) -> kprof_flagger:session().
-session_new(Name) ->
-    session_create(Name, self()).
-
--spec session_create(atom(), kprof_flagger:tracer()) -> kprof_flagger:session().
-session_create(Name, Tracer) ->
-    _ = code:ensure_loaded(trace),
-    case erlang:function_exported(trace, session_create, 3) of
-        true -> trace:session_create(Name, Tracer, []);
-        false -> legacy
-    end.

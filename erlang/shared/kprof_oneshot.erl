@@ -4,14 +4,15 @@
 -module(kprof_oneshot).
 
 -export([start/3, stop_host/1, take_name/1, profile_new/5, say_begin/1, prepared/1, flag/4,
-         walk_over/2, unflag/1, untraced/2, is_traced/1, on_load_free/1, on_load_set/3,
-         on_load_unset/3, own_memory/0, arm_look/2, heed/2, look_lease/1, finish/2, clear/1,
-         tell_sentry/1, new_sentry/1, names/0]).
+         unflag/1, untraced/2, own_memory/0, arm_look/2, heed/2, look_lease/1, finish/2, clear/1,
+         tell_sentry/1, new_sentry/1, names/0, profile_handle/2, send_try/4]).
 
 -import(kprof_call, [await_prepared/1, stop_call/1]).
 -import(kprof_flagger, [flags_clear/3, flags_start/4, walk_pid/1, walk_stop/1]).
--import(kprof_injected, [disabled/0, is_connected/1, now_ms/0, process_label/2]).
+-import(kprof_injected, [now_ms/0, purger_start/3]).
+-import(kprof_sentry, [host_start/5, sentry_start/5]).
 -import(kprof_text, [fn_text/1, one_tracer/0, refusal/2, refuse/2]).
+-import(kprof_tracing, [is_traced/1]).
 
 -include("kprof_oneshot.hrl").
 
@@ -25,52 +26,41 @@
 
 %% ---------------------------------------------------------------- start ----
 
-%% Called over rex. Returns {ok, Pid, Info} or {error, Text}, a binary for people. If it does not
-%% start, nothing stays, this module included.
+%% Called over rex. Returns {ok, Pid, Info} or {error, Text}, a binary for people.
+-dialyzer({nowarn_function, start/3}).    % what it starts always exits
 -spec start(#host{}, pid(), map()) -> {ok, pid(), map()} | {error, binary()}.
-start(Host, Client, Opts) when is_pid(Client), is_map(Opts) ->
-    Result = case {disabled(), is_connected(node(Client))} of
-                 {true, _} ->
-                     refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in"
-                             " its configuration", []);
-                 {_, false} -> refusal("the client has gone", []);
-                 _ -> start_server(Host, Client, Opts)
-             end,
-    element(1, Result) =:= ok orelse purger_start(Host, [self()]),
-    Result.
+start(#host{name = Name, loaded = Loaded, init = Init} = Host, Client, Opts)
+  when is_pid(Client), is_map(Opts) ->
+    Starter = self(),
+    Run = fun() -> Init(Starter, Client, Opts) end,
+    case host_start(Name, Loaded, Client, Run, ?START_MS) of
+        {ok, _, _} = Started -> Started;
+        {error, Why} -> start_refused(Why, Host)
+    end.
+
+start_refused(disabled, _) ->
+    refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in its configuration", []);
+start_refused(gone, _) ->
+    refusal("the client has gone", []);
+start_refused({ended, {error, _} = Refusal}, _) ->
+    Refusal;
+start_refused({ended, {kprof, Reason}}, Host) ->
+    refusal("~ts", [reason_text(Reason, Host)]);
+start_refused({ended, Reason}, #host{name = Name}) ->
+    refusal("~s failed there: ~0tP", [Name, Reason, 20]);
+start_refused(timeout, _) ->
+    refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000]).
 
 %% For an operator: ends it. If both of its processes were killed, takes back what they have left.
 -spec stop_host(#host{}) -> ok | not_attached.
-stop_host(#host{name = Name} = Host) ->
+stop_host(#host{name = Name, loaded = Loaded} = Host) ->
     case {whereis(Name), application:get_env(kprof, Name)} of
         {undefined, undefined} -> not_attached;
         {undefined, {ok, {Server, Own}}} ->
             take_back(killed, Server, Own, Host),
-            purger_start(Host, []),
+            purger_start(Name, Loaded, []),
             ok;
         {Pid, _} -> Pid ! {Name, stop}, ok
-    end.
-
-purger_start(#host{name = Name, loaded = Loaded}, Pids) ->
-    kprof_injected:purger_start(Name, Loaded, Pids).
-
--dialyzer({nowarn_function, start_server/3}).     % what it spawns always exits
-start_server(#host{name = Name, init = Init} = Host, Client, Opts) ->
-    Starter = self(),
-    {Pid, Ref} = spawn_monitor(fun() -> Init(Starter, Client, Opts) end),
-    receive
-        {Pid, Info} ->
-            erlang:demonitor(Ref, [flush]),
-            {ok, Pid, Info};
-        {'DOWN', Ref, process, Pid, {error, _} = Refusal} ->
-            Refusal;
-        {'DOWN', Ref, process, Pid, {kprof, Reason}} ->
-            refusal("~ts", [reason_text(Reason, Host)]);
-        {'DOWN', Ref, process, Pid, Reason} ->
-            refusal("~s failed there: ~0tP", [Name, Reason, 20])
-    after ?START_MS ->
-            exit(Pid, kill),
-            refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
     end.
 
 %% A node has one profile of each kind at a time.
@@ -88,7 +78,7 @@ take_name(#host{name = Name, verb = Verb}) ->
 profile_new(Host, Client, Session, ToArm,
             #{who := Who, lease_ms := LeaseMs, max_memory := MaxMemory}) ->
     #profile{host = Host, client = Client, client_ref = erlang:monitor(process, Client),
-             sentry = sentry_start(Host), who = Who, session = Session, lease_ms = LeaseMs,
+             sentry = sentry_of(Host), who = Who, session = Session, lease_ms = LeaseMs,
              armed = ToArm, memory = own_memory(), memory_max = MaxMemory}.
 
 -spec say_begin(#profile{}) -> ok.
@@ -140,38 +130,6 @@ untraced(legacy, Functions) ->
 untraced(_, _) ->
     ok.
 
-%% Asks for `all`, which stops the schedulers for a moment. To ask for less would read somebody's
-%% tables of times, if there are any, while they change.
--spec is_traced(mfa()) -> boolean().
-is_traced(MFA) ->
-    case erlang:trace_info(MFA, all) of
-        {all, Items} when is_list(Items) ->
-            lists:any(fun({Item, V}) ->
-                              V =/= false andalso V =/= undefined andalso Item =/= match_spec
-                      end, Items);
-        _ -> false
-    end.
-
-%% On OTP 25 and 26 there is one setting for everybody of what patterns new code gets: one that is
-%% there is somebody else's.
--spec on_load_free(kprof_flagger:session()) -> boolean().
-on_load_free(legacy) -> erlang:trace_info(on_load, all) =:= {all, false};
-on_load_free(_) -> true.
-
-%% From now on every function of code that is loaded has this pattern from its first call on.
--spec on_load_set(kprof_flagger:session(), true | list(), atom()) -> term().
-on_load_set(legacy, What, Kind) -> erlang:trace_pattern(on_load, What, [Kind]);
-on_load_set(Session, What, Kind) -> trace:function(Session, on_load, What, [Kind]).
-
-%% Takes the same back, unless somebody has replaced it meanwhile.
--spec on_load_unset(kprof_flagger:session(), true | list(), atom()) -> term().
-on_load_unset(legacy, What, Kind) ->
-    Item = if Kind =:= local -> match_spec; true -> Kind end,
-    erlang:trace_info(on_load, Item) =:= {Item, What} andalso
-        erlang:trace_pattern(on_load, false, [Kind]);
-on_load_unset(Session, _, Kind) ->
-    trace:function(Session, on_load, false, [Kind]).
-
 %% ----------------------------------------------------- while it is there ----
 
 %% The memory of what is armed, without tables and binaries, which the node itself allocates and
@@ -202,6 +160,35 @@ heed(Ms, #profile{host = #host{name = Name}, client = Client, client_ref = Ref} 
         {Name, stop} -> finish(stopped, S)
     after Ms -> ok
     end.
+
+%% Sends to the client; busy: not now, and Ms have been waited for its connection. A client that
+%% has gone or hangs is not waited for.
+-spec send_try(tuple(), Deadline :: integer(), timeout(), #profile{}) -> ok | busy.
+send_try(Msg, Deadline, Ms, #profile{client = Client, client_ref = Ref} = S) ->
+    case erlang:send(Client, Msg, [noconnect, nosuspend]) of
+        ok -> ok;
+        _ ->
+            now_ms() > Deadline andalso finish(lease, S),
+            receive {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S)
+            after Ms -> busy
+            end
+    end.
+
+%% A message to the server that concerns the profile as such, or that is nobody's.
+-spec profile_handle(term(), #profile{}) -> #profile{}.
+profile_handle({'DOWN', Ref, process, _, Reason}, #profile{client_ref = Ref} = S) ->
+    finish({gone, Reason}, S);
+profile_handle({'DOWN', Ref, process, _, _}, #profile{sentry = {_, Ref}} = S) ->
+    new_sentry(S);
+profile_handle({'DOWN', _, process, Pid, _}, S) ->
+    walk_over(Pid, S);
+profile_handle({overran, Ref}, #profile{applied = {Pid, Ref, _}} = S) ->
+    exit(Pid, kill),
+    S#profile{applied = {Pid, Ref, overran}};
+profile_handle({Name, stop}, #profile{host = #host{name = Name}} = S) ->
+    finish(stopped, S);
+profile_handle(_, S) ->
+    S.
 
 %% Our own delays are not the client's silence: its message may wait behind a tick, or behind
 %% events.
@@ -256,32 +243,12 @@ clear_legacy(Server, Flagged, Armed, #host{legacy_tracer = TracerOf, legacy_clea
     Flagged andalso flags_clear(legacy, Tracer, ?CLEAR_MS),
     ok.
 
-%% Knows what to take back without the server's help, and sleeps until the server is dead. It does
-%% not know a session, which dies with the server's handle.
--spec sentry_start(#host{}) -> {pid(), reference()}.
-sentry_start(Host) ->
-    Server = self(),
-    spawn_monitor(fun() ->
-                          process_label(Host#host.name, sentry),
-                          Ref = erlang:monitor(process, Server),
-                          receive
-                              {own, Own} -> sentry(Ref, Server, Own, Host);
-                              {'DOWN', Ref, process, Server, _} -> ok
-                          after ?START_MS -> ok
-                          end
-                  end).
-
-sentry(Ref, Server, {Client, _, _, _, _} = Own, Host) ->
-    receive
-        {own, New} ->
-            sentry(Ref, Server, New, Host);
-        {'DOWN', Ref, process, Server, Reason} ->
-            take_back(Reason, Server, Own, Host),
-            send_last(Client, {kprof_ended, gone, end_text(Reason, Host)}, ?LAST_TRIES),
-            purger_start(Host, [Server, self()]);
-        _ ->
-            sentry(Ref, Server, Own, Host)
-    end.
+sentry_of(#host{name = Name, loaded = Loaded} = Host) ->
+    Clean = fun(Reason, Server, {Client, _, _, _, _} = Own) ->
+                    take_back(Reason, Server, Own, Host),
+                    send_last(Client, {kprof_ended, gone, end_text(Reason, Host)}, ?LAST_TRIES)
+            end,
+    sentry_start(Name, Loaded, infinity, none, Clean).
 
 %% Its client waits for it. Events may be in the connection's way.
 send_last(Client, Message, Tries) ->
@@ -331,7 +298,7 @@ tell_sentry(#profile{session = Session, host = #host{name = Name}} = S) ->
 %% Replaces a sentry that was killed.
 -spec new_sentry(#profile{}) -> #profile{}.
 new_sentry(S0) ->
-    S = S0#profile{sentry = sentry_start(S0#profile.host)},
+    S = S0#profile{sentry = sentry_of(S0#profile.host)},
     tell_sentry(S),
     S.
 

@@ -2,7 +2,7 @@
 %% somebody else traces.
 -module(kprof_processes).
 
--export([whose/2, chosen/3, foreign/2, traced_by_others/1]).
+-export([whose/2, chosen/3, foreign/2, traced_by_others/1, how_many/1]).
 
 -import(kprof_flagger, [walk_found/1]).
 -import(kprof_text, [fn_process/1, one_tracer/0, refuse/2]).
@@ -22,12 +22,15 @@ chosen(applied, _, {Pid, _, _}) ->
     [Pid];
 chosen(Which, #{max_processes := Max}, Applied) ->
     Chosen = selected(Which, Max, Applied),
-    N = if is_list(Chosen) -> length(Chosen);
-           Chosen =:= new -> 0;
-           true -> erlang:system_info(process_count)
-        end,
+    N = how_many(Chosen),
     N > Max andalso too_many("these are", [], N, Max),
     Chosen.
+
+%% New ones come later.
+-spec how_many(all | existing | new | [pid()]) -> non_neg_integer().
+how_many(Chosen) when is_list(Chosen) -> length(Chosen);
+how_many(new) -> 0;
+how_many(_) -> erlang:system_info(process_count).
 
 -spec too_many(string(), list(), pos_integer(), pos_integer()) -> no_return().
 too_many(What, Args, N, Max) ->

@@ -2,17 +2,18 @@
 %% is taken back then, tokens last. For kprof_tracer.
 -module(kprof_tracer_end).
 
--export([disarm/2, evaluated/1, ended/1, sweep/1, swept/1, span_ready/1, span_begin/1,
-         in_session/3]).
+-export([disarm/2, evaluated/1, ended/1, sweep/1, span_ready/1, span_begin/1, in_session/3,
+         exited/2]).
 
 -import(kprof_call, [tell_value/1]).
 -import(kprof_flagger, [flags_clear/3]).
--import(kprof_injected, [process_label/2, session_create/2]).
--import(kprof_oneshot, [is_traced/1, tell_sentry/1]).
+-import(kprof_injected, [process_label/2]).
+-import(kprof_oneshot, [tell_sentry/1]).
 -import(kprof_tracer_limits, [is_asked/1]).
 -import(kprof_tracer_loads, [loads_end/1, loads_last/1, loads_send/1]).
 -import(kprof_tracer_patterns, [pattern_meta/3]).
 -import(kprof_tracer_rings, [tracer_of/1]).
+-import(kprof_tracing, [is_traced/1, session_create/2, trace_delivered/1]).
 
 -include("kprof_tracer.hrl").
 
@@ -27,6 +28,13 @@ disarm(Why, #state{stage = tracing} = S0) ->
                   requests = kprof_tracer_requests:ends(swept(S))});
 disarm(_, S) ->
     S.
+
+%% The process of the call has ended before it returned.
+-spec exited(term(), #state{}) -> #state{}.
+exited(Reason, #state{profile = #profile{applied = Applied} = P} = S) ->
+    [{kprof_ended, Outcome, Text}] = kprof_call:outcome(Reason, Applied),
+    tell_sentry(P#profile{applied = done}),
+    disarm({Outcome, Text}, S#state{profile = P#profile{applied = done}}).
 
 %% The process of the call, which nobody traces any more, makes a text of its result.
 evaluated(#state{profile = #profile{applied = {Pid, Ref, _} = Applied}} = S0) ->
@@ -70,20 +78,18 @@ unarm(#state{profile = #profile{session = legacy}, probe = relay} = S0) ->
                             quieten(S1)
                     end, quieten(S0), S0#state.profile#profile.armed),
     _ = flags_clear(legacy, self(), ?CLEAR_MS),
-    unarmed(S);
+    unarmed(legacy, S);
 unarm(#state{profile = #profile{session = legacy}} = S) ->
     kprof_oneshot:clear(S#state.profile),
-    unarmed(S);
+    unarmed(legacy, S);
 unarm(#state{probe = Probe} = S) ->
     loads_end(S),
     kprof_oneshot:clear(S#state.profile),
-    Session = session_create(kprof_tracer, tracer_of(Probe)),
-    S#state{profile = S#state.profile#profile{session = Session, armed = [], walk = cleared},
-            delivered = trace:delivered(Session, all)}.
+    unarmed(session_create(kprof_tracer, tracer_of(Probe)), S).
 
-unarmed(S) ->
-    S#state{profile = S#state.profile#profile{armed = [], walk = cleared},
-            delivered = erlang:trace_delivered(all)}.
+unarmed(Session, #state{profile = Profile} = S) ->
+    S#state{profile = Profile#profile{session = Session, armed = [], walk = cleared},
+            delivered = trace_delivered(Session)}.
 
 %% A walk, and taking patterns, last long where many processes want to run, and our queue grows by
 %% a million events a second meanwhile. The process of an event in the queue has run Erlang code
@@ -111,12 +117,12 @@ quieten(Quiet, Kept, S) ->
 %% trace would keep its token as long as it gets no message without one, and pass it on with what
 %% it sends. Nothing can do this for a process that does not run. A node that was in trouble is
 %% left alone.
--spec sweep(#state{}) -> no_return().
+-spec sweep(#state{}) -> #state{}.
 sweep(#state{requests = R, why = {Why, _}} = S)
   when R =:= undefined; Why =:= queue; Why =:= memory ->
-    kprof_tracer_server:loop(ended(S));
+    ended(S);
 sweep(#state{requests = #requests{attached = true}} = S) ->
-    kprof_tracer_server:loop(ended(S));
+    ended(S);
 sweep(#state{profile = #profile{session = Session},
              requests = #requests{entries = Entries, swept = Functions} = R} = S) ->
     First = maps:keys(Entries),
@@ -129,7 +135,7 @@ sweep(#state{profile = #profile{session = Session},
     [begin pattern_meta(Session, P, Take),
      kprof_oneshot:heed(0, S1#state.profile) end || P <- Swept],
     erlang:send_after(?SWEEP_MS, self(), swept),
-    kprof_tracer_server:loop(S1).
+    S1.
 
 %% In a match spec: is the label of this trace, whichever node made it? Labels of entries that may
 %% know an identity have a constant part, which the client has made
@@ -190,6 +196,8 @@ span_end(Session, _) -> trace:session_destroy(Session).
 
 %% Does something in the session, which may be gone without the tracer knowing it yet: then
 %% returns Gone.
+in_session(legacy, Do, _) ->
+    Do();
 in_session(Session, Do, Gone) ->
     try Do()
     catch

@@ -4,6 +4,7 @@
 -export([call/2, in_request/3, add_short/2, add/2, flush/1, pass_over/2, send/2]).
 
 -import(kprof_injected, [now_ms/0]).
+-import(kprof_oneshot, [send_try/4]).
 -import(kprof_tracer_early, [early_over/2]).
 -import(kprof_tracer_end, [disarm/2]).
 -import(kprof_tracer_limits, [is_held/2]).
@@ -123,19 +124,13 @@ weigh(N, Now, #state{profile = #profile{memory_max = Max}} = S) ->
         _ -> S#state{queue = S#state.queue#queue{weighed = {N + N div 4, Now + ?WEIGH_MS}}}
     end.
 
-%% Waits while the connection is busy, but not for a client that has gone or hangs; checks the
-%% queue meanwhile.
+%% Waits while the connection is busy, and checks the queue meanwhile.
 -spec send(tuple(), #state{}) -> #state{}.
 send(Msg, S) ->
     send(Msg, now_ms() + S#state.profile#profile.lease_ms, S).
 
-send(Msg, Deadline, #state{profile = #profile{client_ref = Ref}} = S) ->
-    case erlang:send(S#state.profile#profile.client, Msg, [noconnect, nosuspend]) of
+send(Msg, Deadline, S) ->
+    case send_try(Msg, Deadline, ?RETRY_MS, S#state.profile) of
         ok -> S;
-        _ ->
-            now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#state.profile),
-            receive {'DOWN', Ref, process, _, Reason} ->
-                kprof_oneshot:finish({gone, Reason}, S#state.profile)
-            after ?RETRY_MS -> send(Msg, Deadline, queue(S))
-            end
+        busy -> send(Msg, Deadline, queue(S))
     end.

@@ -21,10 +21,12 @@
 -export([loads_new/2, loads_ahead/1, ahead_clear/2, loads_last/1, loads_watched/1, loads_watch/1,
          loads_end/1, loads_tick/1, loads_loaded/1, loads_arm/1, loads_send/1]).
 
--import(kprof_injected, [functions/1, now_ms/0, session_create/2]).
--import(kprof_oneshot, [on_load_free/1, on_load_set/3, on_load_unset/3, tell_sentry/1]).
+-import(kprof_injected, [functions/1, now_ms/0]).
+-import(kprof_oneshot, [tell_sentry/1]).
 -import(kprof_tracer_end, [in_session/3]).
 -import(kprof_tracer_patterns, [pattern/3, pattern_meta/3, spec_bytes/2]).
+-import(kprof_tracing, [on_load_free/1, on_load_unset/3, session_create/2, trace_read/3,
+         trace_set/4]).
 -import(kprof_wanted, [by_module/1, is_covered/2, whole_modules/1]).
 
 -include("kprof_tracer.hrl").
@@ -59,7 +61,7 @@ loads_ahead(#state{profile = #profile{session = Session, armed = Armed} = P, loa
             {Patterns, S1} = loads_meanwhile(S0),
             S = S1#state{profile = P#profile{armed = Item ++ Patterns ++ Armed}, ours = all},
             tell_sentry(S#state.profile),
-            on_load_set(Session, Spec, local),
+            trace_set(Session, on_load, Spec, [local]),
             use_ahead(true, S);
         false ->
             use_ahead(others, S0)
@@ -132,7 +134,7 @@ loads_watch(#state{profile = #profile{session = legacy, armed = Armed}} = S) ->
     S;
 loads_watch(#state{loads = L} = S) ->
     Watcher = session_create(kprof_tracer, self()),
-    trace:function(Watcher, ?LOADED, loads_spec(), [meta]),
+    pattern_meta(Watcher, ?LOADED, loads_spec()),
     S#state{loads = L#loads{watcher = Watcher}}.
 
 loads_spec() ->
@@ -173,9 +175,8 @@ loads_look(#state{stage = tracing, loads = #loads{mods = Mods, todo = []}} = S0)
 loads_look(#state{loads = L} = S) ->
     S#state{loads = L#loads{due = true}}.
 
-loads_traced(legacy, MFA) -> element(2, erlang:trace_info(MFA, traced));
 loads_traced(Session, MFA) ->
-    Look = fun() -> trace:info(Session, MFA, traced) end,
+    Look = fun() -> trace_read(Session, MFA, traced) end,
     element(2, in_session(Session, Look, {traced, local})).
 
 loads_new_ones(#state{loads = #loads{seen = all}} = S) ->

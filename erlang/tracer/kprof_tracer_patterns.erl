@@ -10,6 +10,7 @@
 -import(kprof_text, [refuse/2]).
 -import(kprof_tracer_end, [in_session/3]).
 -import(kprof_tracer_loads, [ahead_clear/2]).
+-import(kprof_tracing, [trace_set/4]).
 
 -include("kprof_tracer.hrl").
 
@@ -70,17 +71,12 @@ legacy_clear(P) ->
     pattern(legacy, P, false).
 
 %% A local pattern, since return_to needs one.
-pattern(legacy, MFA, Spec) ->
-    erlang:trace_pattern(MFA, Spec, [local]);
 pattern(Session, MFA, Spec) ->
-    Set = fun() -> trace:function(Session, MFA, Spec, [local]) end,
-    in_session(Session, Set, 0).
+    in_session(Session, fun() -> trace_set(Session, MFA, Spec, [local]) end, 0).
 
 %% A meta pattern: for all processes, with or without flags.
-pattern_meta(legacy, MFA, Spec) ->
-    erlang:trace_pattern(MFA, Spec, [if Spec =:= false -> meta; true -> {meta, self()} end]);
 pattern_meta(Session, MFA, Spec) ->
-    trace:function(Session, MFA, Spec, [meta]).
+    trace_set(Session, MFA, Spec, [meta]).
 
 %% ----------------------------------------------------------------- arguments ----
 

@@ -3,9 +3,9 @@
 -module(kprof_tracer_requests).
 
 -export([numbered/1, word_tick/1, entry_spec/2, ends/1, messages_told/0, begins/8, warm/1,
-         warm_look/1, full_soon/1, full_look/1, passes/4, called/7, called_in/7, leaves/3,
-         returned/3, one_ended/1, gone/2, passed_by/1, passed/4, label/1, there/1, epochs/1,
-         is_alone/1, ended_elsewhere/2, tell_news/1]).
+         full_soon/1, full_look/1, passes/4, called/7, called_in/7, leaves/3, returned/3,
+         one_ended/1, gone/2, passed_by/1, passed/4, label/1, there/1, epochs/1, is_alone/1,
+         ended_elsewhere/2, tell_news/1, warm_look/2]).
 
 -import(kprof_injected, [now_ms/0, now_ns/0]).
 -import(kprof_oneshot, [tell_sentry/1]).
@@ -158,11 +158,12 @@ warm(#state{requests = #requests{attached = false} = R} = S) ->
 warm(S) ->
     {false, S}.
 
--spec warm_look(#state{}) -> {boolean(), #state{}}.
-warm_look(#state{requests = #requests{warm = busy}} = S) ->
+%% The time for which it was to be quiet, or then busy, is over.
+-spec warm_look(quiet | busy, #state{}) -> {boolean(), #state{}}.
+warm_look(quiet, #state{requests = #requests{warm = busy}} = S) ->
     erlang:send_after(?WARM_MS - ?QUIET_MS, self(), {warm, busy}),
     {true, S};
-warm_look(#state{requests = R} = S) ->
+warm_look(_, #state{requests = R} = S) ->
     {false, S#state{requests = R#requests{warm = no}}}.
 
 %% A call of an entry that got no label, of a request that is not traced.

@@ -4,7 +4,8 @@
 
 -export([probe/2, tracer_of/1, legacy_tracer/1, flag_all/1, drain/1, drain_all/1]).
 
--import(kprof_text, [refuse/2]).
+-import(kprof_probes, [probe_load/4, probe_purge/1]).
+-import(kprof_text, [refuse/2, text/2]).
 -import(kprof_tracer_end, [disarm/2]).
 
 -include("kprof_tracer.hrl").
@@ -24,7 +25,7 @@ probe(_, #{probe := native, args := Bytes}) when Bytes > 0 ->
 probe(ByRequest, #{probe := auto, args := Bytes} = Opts) when Bytes > 0 ->
     probe(ByRequest, Opts#{probe := relay});
 probe(_, #{probe := relay}) ->
-    probe_purge(),
+    probe_purge(?PROBE),
     {relay, <<>>};
 probe(true, #{probe := native}) ->
     refuse("the native probe does not trace by request: -entry goes with -probe"
@@ -33,34 +34,15 @@ probe(true, Opts) ->
     probe(true, Opts#{probe := relay});
 probe(false,
       #{probe := Wanted, probe_beam := Beam, probe_library := Path, max_memory := MaxMemory}) ->
-    case probe_load(Beam, Path, MaxMemory) of
+    case probe_load(?PROBE, Beam, Path, MaxMemory) of
         ok -> {native, <<>>};
         {error, Why} when Wanted =:= native ->
-            refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
-        {error, Why} -> {relay, kprof_text:text("cannot load '~ts': ~ts", [Path, Why])}
+            refuse("the native probe cannot load '~ts': ~ts", [Path, probe_why(Why)]);
+        {error, Why} -> {relay, text("cannot load '~ts': ~ts", [Path, probe_why(Why)])}
     end.
 
-probe_load(Beam, Path, MaxBytes) ->
-    Threads =
-        lists:sum([erlang:system_info(K)
-                   || K <- [schedulers, dirty_cpu_schedulers, dirty_io_schedulers]]),
-    probe_purge(),
-    try
-        {module, ?PROBE} = code:load_binary(?PROBE, "kprof_calls_probe.beam", Beam),
-        ok = ?PROBE:load(Path, Threads, MaxBytes),
-        ok = ?PROBE:start()
-    catch
-        error:Why ->
-            probe_purge(),
-            {error, probe_why(Why)}
-    end.
-
-probe_why({badmatch, {error, {_, Text}}}) -> Text;
+probe_why({_, Text}) when is_list(Text) -> Text;
 probe_why(Why) -> io_lib:format("~0tP", [Why, 12]).
-
-probe_purge() ->
-    [begin code:purge(?PROBE), code:delete(?PROBE), code:purge(?PROBE) end
-     || erlang:module_loaded(?PROBE)].
 
 %% The tracer of this kind of probe.
 tracer_of(relay) -> self();

@@ -4,23 +4,26 @@
 
 -export([host/0, runs/1, loop/1, begun/1]).
 
--import(kprof_call, [call_of/1, is_evaluated/1]).
+-import(kprof_call, [call_of/1, is_evaluated/1, make_call/1]).
 -import(kprof_flagger, [walk_pid/1]).
--import(kprof_injected, [now_ms/0, now_ns/0, session_create/2]).
--import(kprof_oneshot, [look_lease/1, new_sentry/1, own_memory/0, profile_new/5, say_begin/1,
-         take_name/1, tell_sentry/1, walk_over/2]).
+-import(kprof_injected, [now_ms/0, now_ns/0]).
+-import(kprof_oneshot, [look_lease/1, own_memory/0, profile_handle/2, profile_new/5, say_begin/1,
+         take_name/1, tell_sentry/1]).
+-import(kprof_processes, [how_many/1]).
 -import(kprof_text, [one_tracer/0, refuse/2]).
 -import(kprof_tracer_early, [early_end/1, early_look/1, in_turn/3]).
--import(kprof_tracer_end, [disarm/2, ended/1, evaluated/1, span_begin/1, span_ready/1]).
--import(kprof_tracer_events, [add_short/2, pass_over/2]).
+-import(kprof_tracer_end, [disarm/2, ended/1, evaluated/1, exited/2, span_begin/1, span_ready/1,
+         sweep/1]).
+-import(kprof_tracer_events, [add/2, add_short/2, flush/1, pass_over/2, send/2]).
 -import(kprof_tracer_limits, [entry_arm/1, held_look/1, held_no_more/2, named_arm/2, released_all/1,
          with_entry/2]).
 -import(kprof_tracer_loads, [loads_ahead/1, loads_arm/1, loads_loaded/1, loads_new/2, loads_tick/1,
          loads_watch/1, loads_watched/1]).
 -import(kprof_tracer_owner, [messages_look/1]).
 -import(kprof_tracer_requests, [ended_elsewhere/2, full_look/1, full_soon/1, is_alone/1,
-         passed_by/1, warm_look/1, word_tick/1]).
--import(kprof_tracer_rings, [drain_all/1, flag_all/1, tracer_of/1]).
+         passed_by/1, warm/1, warm_look/2, word_tick/1]).
+-import(kprof_tracer_rings, [drain/1, drain_all/1, flag_all/1, tracer_of/1]).
+-import(kprof_tracing, [session_create/2]).
 -import(kprof_vm_bugs, [collected_by_others/1, gc_shared/0]).
 
 -include("kprof_tracer.hrl").
@@ -69,7 +72,7 @@ init(Starter, Client, #{apply := Apply, apply_ms := ApplyMs, processes := Which,
     is_alone(S2) andalso entry_arm(S2),
     Starter ! {self(),
                #{absent => list_to_tuple(Absent), functions => length(Functions),
-                 processes => processes_in(Chosen),
+                 processes => how_many(Chosen),
                  evaluated => is_evaluated(Call),
                  otp => erlang:system_info(otp_release), probe => Probe, probe_why => Why,
                  collected => Gc =/= [], skipped => map_size(Foreign),
@@ -91,10 +94,6 @@ guards(Foreign) ->
                " (~ts)",
                [length(Told), one_tracer()]),
     [{'=/=', {self}, P} || P <- Told].
-
-processes_in(Chosen) when is_list(Chosen) -> length(Chosen);
-processes_in(new) -> 0;
-processes_in(_) -> erlang:system_info(process_count).
 
 %% By request, match specs give a process the other flags while it works for a request.
 flags(undefined, Gc, #{spawned := Spawned}) ->
@@ -134,98 +133,87 @@ collected_by_kprofd() ->
 -spec loop(#state{}) -> no_return().
 %% One message may have released many events that waited.
 loop(#state{events = #events{n = N}} = S) when N >= ?BATCH ->
-    loop(kprof_tracer_events:flush(S));
+    loop(flush(S));
 loop(#state{events = #events{kept = [Event | More]}} = S) ->
-    message(Event, S#state{events = S#state.events#events{kept = More}});
+    loop(message(Event, S#state{events = S#state.events#events{kept = More}}));
 loop(#state{events = #events{n = 0}} = S) ->
-    receive Msg -> message(Msg, S) end;
+    receive Msg -> loop(message(Msg, S)) end;
 loop(S) ->
-    receive Msg -> message(Msg, S)
-    after ?BATCH_MS -> loop(kprof_tracer_events:flush(S))
+    receive Msg -> loop(message(Msg, S))
+    after ?BATCH_MS -> loop(flush(S))
     end.
 
-message({trace_ts, _, return_from, ?LOADED, _, _}, S) ->
-    loop(loads_loaded(S));
-message(loads_arm, S) ->
-    loop(loads_arm(S));
-message({trace_ts, P, _, _, _} = Event, #state{requests = #requests{}} = S) ->
-    loop(in_turn(P, Event, S));
-message({trace_ts, P, call, _, _, _} = Event, #state{requests = #requests{}} = S) ->
-    loop(in_turn(P, Event, S));
-message({seq_trace, _, What, _} = Event, #state{requests = #requests{}} = S) ->
-    loop(in_turn(passed_by(What), Event,
-                 pass_over(?LARGE, S)));
-message(Over, S) when Over =:= requests_ended; Over =:= span_over ->
-    loop(disarm({returned, 0}, S));
-message({trace_ts, _, call, _, _, _} = Event, #state{ours = all} = S) ->
-    loop(kprof_tracer_events:add(Event, S));
-message({trace_ts, _, call, MFA, _, _} = Event, #state{ours = Ours} = S)
-  when is_map_key(MFA, Ours) ->
-    loop(kprof_tracer_events:add(Event, S));
-message({trace_ts, P, spawn, Child, {M, F, Args}, Ts}, S) when node(Child) =:= node(),
-is_list(Args) ->
-    loop(kprof_tracer_events:add({trace_ts, P, spawn, Child, {M, F, length(Args)}, Ts},
-                                 pass_over(?LARGE, S)));
-message({trace_ts, _, _, _, _} = Event, S) ->
-    loop(add_short(Event, S));
-message({walk, Walk, {walked, _, _, _}}, S) ->
-    loop(flagged(Walk, S));
-message(drain, S) ->
-    loop(kprof_tracer_rings:drain(S));
-message({kprof, Client, _, Cmd}, #state{profile = #profile{client = Client}} = S) ->
-    loop(command(Cmd, S#state{profile = S#state.profile#profile{lease_at = now_ms()}}));
-message({warm, busy}, #state{stage = tracing, requests = R} = S) ->
-    loop(warmed(warm_look(S#state{requests = R#requests{warm = quiet}})));
-message({warm, quiet}, #state{stage = tracing} = S) ->
-    loop(warmed(warm_look(S)));
-message({held_no_more, Ps}, S) ->
-    loop(held_no_more(Ps, S));
-message(tick, S0) ->
+message(Event, S) when element(1, Event) =:= trace_ts; element(1, Event) =:= seq_trace ->
+    event(Event, S);
+message({kprof, Client, _, Cmd}, #state{profile = #profile{client = Client} = P} = S) ->
+    command(Cmd, S#state{profile = P#profile{lease_at = now_ms()}});
+message(tick, S) ->
     tick(),
-    S = word_tick(S0),
-    held_look(S),
-    S1 = early_look(loads_tick(S)),
-    look(full_look(messages_look(S1)));
-message({trace_delivered, _, Ref}, #state{delivered = Ref} = S) ->
-    S1 = released_all(early_end(S)),
-    kprof_tracer_end:sweep(drain_all(kprof_tracer_events:flush(S1)));
-message(swept, S) ->
-    loop(ended(S));
+    on_tick(S);
+message(drain, S) ->
+    drain(S);
+message({walk, Walk, {walked, _, _, _}}, S) ->
+    flagged(Walk, S);
+message(loads_arm, S) ->
+    loads_arm(S);
+message({warm, Was}, #state{stage = tracing} = S) ->
+    warmed(warm_look(Was, S));
+message({held_no_more, Ps}, S) ->
+    held_no_more(Ps, S);
+message(Over, S) when Over =:= requests_ended; Over =:= span_over ->
+    disarm({returned, 0}, S);
 message({evaluated, Pid}, #state{profile = #profile{applied = {Pid, _, _}}, stage = tracing} = S) ->
-    loop(evaluated(disarm({returned, 0}, S)));
+    evaluated(disarm({returned, 0}, S));
+message({trace_delivered, _, Ref}, #state{delivered = Ref} = S) ->
+    sweep(drain_all(flush(released_all(early_end(S)))));
+message(swept, S) ->
+    ended(S);
 message({'DOWN', Ref, process, _, Reason}, #state{profile = #profile{applied = {_, Ref, _}}} = S) ->
-    S1 = S#state{profile = S#state.profile#profile{applied = done}},
-    tell_sentry(S1#state.profile),
-    [{kprof_ended, Outcome, Text}] = kprof_call:outcome(Reason, S#state.profile#profile.applied),
-    loop(disarm({Outcome, Text}, S1));
-message({overran, Ref}, #state{profile = #profile{applied = {Pid, Ref, _}}} = S) ->
-    exit(Pid, kill),
-    loop(S#state{profile = S#state.profile#profile{applied = {Pid, Ref, overran}}});
-message({'DOWN', Ref, process, _, Reason}, #state{profile = #profile{client_ref = Ref}} = S) ->
-    kprof_oneshot:finish({gone, Reason}, S#state.profile);
+    exited(Reason, S);
 message({'DOWN', Ref, process, _, _}, #state{requests = #requests{kprofd = Ref}} = S) ->
-    loop(disarm({returned, <<"the kprofd there, which marks requests, has gone">>}, S));
-message({'DOWN', Ref, process, _, _}, #state{profile = #profile{sentry = {_, Ref}}} = S) ->
-    loop(S#state{profile = new_sentry(S#state.profile)});
-message({'DOWN', _, process, Pid, _}, S) ->
-    loop(S#state{profile = walk_over(Pid, S#state.profile)});
-message({kprof_tracer, stop}, S) ->
-    kprof_oneshot:finish(stopped, S#state.profile);
+    disarm({returned, <<"the kprofd there, which marks requests, has gone">>}, S);
+message(Msg, #state{profile = P} = S)
+  when element(1, Msg) =:= 'DOWN'; element(1, Msg) =:= overran; element(1, Msg) =:= kprof_tracer ->
+    S#state{profile = profile_handle(Msg, P)};
 message(_, S) ->
-    loop(pass_over(?LARGE, S)).
+    pass_over(?LARGE, S).
+
+event({trace_ts, _, return_from, ?LOADED, _, _}, S) ->
+    loads_loaded(S);
+event({trace_ts, P, call, _, _, _} = Event, #state{requests = #requests{}} = S) ->
+    in_turn(P, Event, S);
+event({trace_ts, P, _, _, _} = Event, #state{requests = #requests{}} = S) ->
+    in_turn(P, Event, S);
+event({seq_trace, _, What, _} = Event, #state{requests = #requests{}} = S) ->
+    in_turn(passed_by(What), Event, pass_over(?LARGE, S));
+event({trace_ts, _, call, MFA, _, _} = Event, #state{ours = Ours} = S)
+  when Ours =:= all; is_map_key(MFA, Ours) ->
+    add(Event, S);
+event({trace_ts, P, spawn, Child, {M, F, Args}, Ts}, S)
+  when node(Child) =:= node(), is_list(Args) ->
+    add({trace_ts, P, spawn, Child, {M, F, length(Args)}, Ts}, pass_over(?LARGE, S));
+event({trace_ts, _, _, _, _} = Event, S) ->
+    add_short(Event, S);
+event(_, S) ->
+    pass_over(?LARGE, S).
 
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
+
+on_tick(S0) ->
+    S = word_tick(S0),
+    held_look(S),
+    look(full_look(messages_look(early_look(loads_tick(S))))).
 
 look(#state{profile = #profile{memory = Memory, memory_max = Max}, stage = tracing} = S) ->
     {memory, Own} = process_info(self(), memory),
     {Kept, S1} = kept_binaries(S),
     case own_memory() - Memory + Own + Kept of
-        More when More > Max -> loop(disarm({memory, 0}, S1));
-        _ -> loop(S1#state{profile = look_lease(S1#state.profile)})
+        More when More > Max -> disarm({memory, 0}, S1);
+        _ -> S1#state{profile = look_lease(S1#state.profile)}
     end;
 look(S) ->
-    loop(S#state{profile = look_lease(S#state.profile)}).
+    S#state{profile = look_lease(S#state.profile)}.
 
 %% A small binary among arguments may be part of a large one, which is kept as long as the small
 %% one waits here. Binaries that existed when few events waited were not kept by us.
@@ -248,17 +236,17 @@ command({ended, Label}, #state{requests = #requests{}} = S) ->
     ended_elsewhere(Label, S);
 command(entries, #state{stage = tracing} = S0) ->
     is_alone(S0) orelse entry_arm(S0),
-    warmed(kprof_tracer_requests:warm(S0));
+    warmed(warm(S0));
 %% With several nodes, the others would report each request that begins.
 command(full, #state{stage = tracing, requests = #requests{}} = S) ->
     full_soon(S);
 command(clock, S) ->
-    kprof_tracer_events:send({kprof_clock, now_ns()}, S);
+    send({kprof_clock, now_ns()}, S);
 command(read, #state{stage = tracing} = S) ->
     disarm({returned, 0}, S);
 command(marked,
         #state{requests = #requests{entries = Entries, marks = Marks, inside = Inside}} = S) ->
-    kprof_tracer_events:send({kprof_marked, maps:keys(Entries), Marks, Inside}, S);
+    send({kprof_marked, maps:keys(Entries), Marks, Inside}, S);
 command({specs, Specs}, #state{stage = ready, requests = #requests{}} = S) ->
     named_arm(Specs, S);
 command({identity, Id, IsWanted}, #state{requests = #requests{}} = S0) ->
@@ -279,7 +267,7 @@ flagged(Walk, #state{profile = #profile{walk = Ours}, stage = tracing} = S0)
     case walk_pid(Ours) of
         Walk ->
             case is_alone(S0) of
-                true -> warmed(kprof_tracer_requests:warm(S0));
+                true -> warmed(warm(S0));
                 false -> warmed({false, S0})
             end;
         _ -> S0
@@ -293,19 +281,14 @@ warmed({true, S}) ->
 warmed({false, #state{events = #events{seq = 0}} = S0}) ->
     S = begun(S0),
     span_begin(S),
-    case S#state.profile#profile.applied of
-        {Pid, Ref, Ms} ->
-            erlang:send_after(Ms, self(), {overran, Ref}),
-            Pid ! go;
-        _ -> ok
-    end,
+    make_call(S#state.profile#profile.applied),
     S;
 warmed({false, S}) ->
-    kprof_tracer_events:send({kprof_entries}, S).
+    send({kprof_entries}, S).
 
 %% The first message, without events, tells the client that tracing is on.
 -spec begun(#state{}) -> #state{}.
 begun(#state{events = #events{seq = 0}} = S) ->
-    kprof_tracer_events:send({kprof_calls, 0, []},
+    send({kprof_calls, 0, []},
                              S#state{events = S#state.events#events{seq = 1}});
 begun(S) -> S.

@@ -12,10 +12,10 @@
 
 spread_test() ->
     T = list_to_tuple(lists:seq(1, 10)),
-    ?assertEqual(lists:seq(1, 10), kprof_sampler_choice:spread(10, T)),
-    ?assertEqual(lists:seq(1, 10), kprof_sampler_choice:spread(99, T)),
+    ?assertEqual(lists:seq(1, 10), kprof_ask:spread(10, T)),
+    ?assertEqual(lists:seq(1, 10), kprof_ask:spread(99, T)),
     [begin
-         Some = kprof_sampler_choice:spread(N, T),
+         Some = kprof_ask:spread(N, T),
          ?assertEqual(N, length(Some)),
          ?assertEqual(Some, lists:usort(Some))
      end || N <- lists:seq(1, 9), _ <- lists:seq(1, 50)].
@@ -23,7 +23,7 @@ spread_test() ->
 %% Each element comes as often as any other: within five standard deviations.
 spread_is_fair_test() ->
     T = list_to_tuple(lists:seq(1, 7)),
-    Taken = lists:append([kprof_sampler_choice:spread(3, T) || _ <- lists:seq(1, 7000)]),
+    Taken = lists:append([kprof_ask:spread(3, T) || _ <- lists:seq(1, 7000)]),
     [begin
          N = length([I || I <- Taken, I =:= X]),
          ?assert(abs(N - 3000) < 5 * math:sqrt(7000 * 3 / 7 * 4 / 7))

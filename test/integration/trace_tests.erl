@@ -965,7 +965,7 @@ sentries() ->
                              undefined -> {monitored_by, []};
                              Server -> process_info(Server, monitored_by)
                          end,
-    [P || P <- By, process_info(P, current_function) =:= {current_function, {kprof_tracer, sentry, 4}}].
+    [P || P <- By, process_info(P, current_function) =:= {current_function, {kprof_tracer, sentry, 1}}].
 
 %% The module is deleted by a process that was started when the server was dead.
 slow_sentry() ->
