@@ -32,10 +32,10 @@
 -import(kprof_injected, [functions/1, now_ms/0, now_ns/0]).
 -import(kprof_oneshot, [arm_look/2, look_lease/1, own_memory/0, profile_handle/2, profile_new/5,
          say_begin/1, send_try/4, stop_host/1, take_name/1, tell_sentry/1]).
--import(kprof_processes, [how_many/1, traced_by_others/1]).
 -import(kprof_text, [refuse/2]).
 -import(kprof_tracing, [on_load_free/1, on_load_unset/3, session_create/2, trace_read/3,
          trace_set/4]).
+-import(kprof_wanted, [how_many/1, traced_by_others/1]).
 
 -include("kprof_oneshot.hrl").
 
@@ -90,7 +90,7 @@ init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := Appl
     {Patterns, Functions} = kprof_wanted:wanted(Opts),
     kprof_oneshot:untraced(Session, Functions),
     Armed = if Type =:= list -> []; true -> Patterns end,
-    Counted = kprof_processes:whose(Which, Call),
+    Counted = kprof_wanted:whose(Which, Call),
     Kind = kind(Type, By, Counted),
     Ahead = ahead(Kind, Session, Opts),
     ToArm = legacy_armed(Armed, none, Kind, Ahead, Loaded),
@@ -176,7 +176,7 @@ new_one(M, #state{ahead = Ahead, room = Room, p = #profile{session = Session}, k
 
 %% One counter for all processes needs no flags.
 counted(_, _, #state{kind = Kind}) when Kind =:= call_count; Kind =:= none -> unflagged;
-counted(Which, Opts, S) -> kprof_processes:chosen(Which, Opts, S#state.p#profile.applied).
+counted(Which, Opts, S) -> kprof_wanted:chosen(Which, Opts, S#state.p#profile.applied).
 
 %% Silent, or else somebody else's patterns would have these processes send us their calls, with
 %% arguments. A session has no patterns of others.
@@ -217,7 +217,7 @@ flags_serve(Tracer) ->
 
 %% With the flags of a kprofd, processes that the chosen ones spawn cannot be told from others.
 flags_of(none, Chosen, _, #state{p = #profile{session = Session}} = S) ->
-    S#state{foreign = kprof_processes:foreign(Session, Chosen)};
+    S#state{foreign = kprof_wanted:foreign(Session, Chosen)};
 flags_of(Lender, Chosen, Opts, S) ->
     Chosen =:= all orelse (is_list(Chosen) andalso not maps:get(spawned, Opts)) orelse
         refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all"

@@ -19,7 +19,7 @@
 %%
 %% There are two processes: the server, which is the tracer, and a sentry that cleans up
 %% however the server ended. A third ends a trace of fixed length. With the native probe the
-%% tracer is a module of native code, whose rings the server empties (kprof_tracer_rings). From
+%% tracer is a module of native code, whose rings the server empties (kprof_tracer_events). From
 %% OTP 27 on all tracing is in a trace session, whose only handle is the server's. On 25 and 26
 %% functions that somebody else traces are refused, and such processes are left alone.
 -module(kprof_tracer).

@@ -126,7 +126,7 @@
     loop_finder :: undefined | pid()
 }).
 
-%% kprof_agent_hot: counters of tiers' functions, and their limits.
+%% kprof_agent_cost: counters of tiers' functions, and their limits.
 -record(hot, {
     counters = #{} :: #{mfa() => {AtWindow :: integer(), Last :: integer()}},
     calls = 0 :: non_neg_integer(),     % of tiers' functions, while armed

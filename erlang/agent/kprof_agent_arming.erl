@@ -1,29 +1,27 @@
 %% kprof_agent_arming - arms the plan, changes it and takes it back; and the entries'
-%% counters, which go on counting while tracing is off.
+%% counters, which go on counting while tracing is off. At its end: how a pattern or counter is set.
 -module(kprof_agent_arming).
 
 -export([arm_plan/2, items/1, rearm/1, breathe/1, answer_lease/1, by_kind/1, set_patterns/2,
          disarm/2, is_resting/1, relieve/1, respec/3, respec_tiers/2, change_plan/3, entries/1,
          reply_to_change/2, entry_calls/1, read_counters/1, counters_now/1, unarmed/1,
-         count_entries/2]).
+         count_entries/2, tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3,
+         pattern/4, set_counter/3, is_watched/2, counter/2, traced/2]).
 
--import(kprof_agent_cost, [cost_clear/1]).
--import(kprof_agent_events, [flush_some/1, notice/2, over_limit/3]).
+-import(kprof_agent_cost, [arm_tier/2, cost_clear/1, count_tiers/1, counting/2, read_tiers/1,
+         uncount_tiers/1, window_begin/1, with_counters/3]).
+-import(kprof_agent_events, [drain_all/1, drain_meanwhile/1, flush_some/1, notice/2, over_limit/3,
+         probe_wake/1]).
 -import(kprof_agent_flags, [flags_await/1, flags_drop/1, flags_ensure/1, flags_set/1, flags_trim/1,
          monitor_start/1, sweep_less/1, walk_progress/3]).
 -import(kprof_agent_foreign, [all_traced/1, know_plan/2, unceded/1]).
--import(kprof_agent_hot, [arm_tier/2, count_tiers/1, counting/2, read_tiers/1, uncount_tiers/1,
-         window_begin/1, with_counters/3]).
--import(kprof_agent_intact, [canary_put/1, watch_put/1, watch_trim/1]).
+-import(kprof_agent_intact, [canary_put/1, trace_info/3, watch_put/1, watch_trim/1]).
 -import(kprof_agent_messages, [armed_spec/2, messages_begin/1, messages_end/1]).
--import(kprof_agent_patterns, [counter/2, is_others_now/2, pattern/3, pattern/4, set_counter/3,
-         taken/2, traced/2]).
--import(kprof_agent_rings, [drain_all/1, drain_meanwhile/1, probe_wake/1]).
--import(kprof_agent_sentry, [alive/1, tell_sentry/2]).
+-import(kprof_agent_sentry, [alive/0, alive/1, tell_sentry/2]).
 -import(kprof_agent_server, [reply/3, send_state/1]).
 -import(kprof_agent_stacks, [stacks_sleep/1, stacks_wake/1]).
 -import(kprof_injected, [functions/1, now_ms/0, now_ns/0]).
--import(kprof_tracing, [trace_delivered/1]).
+-import(kprof_tracing, [trace_delivered/1, trace_set/4]).
 
 -include("kprof_agent.hrl").
 
@@ -483,3 +481,81 @@ retire_counters(S0) ->
     #state{entry_calls = Calls} = S = read_counters(S0),
     count_entries(S, false),
     S#state{plan = [], entry_calls = Calls#entry_calls{base = entry_calls(S), read = #{}}}.
+
+%% ----------------------------------------------------- patterns and counters ----
+
+-spec tracer(#state{}) -> kprof_flagger:tracer().
+tracer(#state{probe = native}) -> kprof_probe:tracer();
+tracer(_) -> self().
+
+%% On OTP 25 and 26 everybody shares one tracer for new processes.
+-spec foreign_tracing(kprof_flagger:session()) -> false | {new_processes_traced_by, term()}.
+foreign_tracing(legacy) ->
+    case erlang:trace_info(new_processes, tracer) of
+        {tracer, []} -> false;
+        {tracer, Who} -> {new_processes_traced_by, kprof_injected:name(Who)}
+    end;
+foreign_tracing(_) ->
+    false.
+
+%% Returns the functions that somebody else traces, and that we do not.
+-spec taken([mfa()], #state{}) -> [mfa()].
+taken(MFAs, S) ->
+    [MFA || MFA <- MFAs, somebody_elses(S#state.session, MFA, S)].
+
+somebody_elses(legacy, MFA, S) ->
+    not lists:keymember(MFA, #item.mfa, S#state.plan) andalso
+        has_any([traced, meta, call_count], MFA);
+somebody_elses(_, _, _) ->
+    false.
+
+%% While our tracing is off, somebody else may trace a function of our plan.
+-spec is_others_now(#item{}, #state{}) -> boolean().
+is_others_now(#item{mfa = MFA}, #state{session = legacy}) ->
+    has_any([traced, meta], MFA);
+is_others_now(_, _) ->
+    false.
+
+%% The meta tracer of a function that only has a counter is [].
+has_any(Kinds, MFA) ->
+    lists:any(fun(Kind) ->
+                      {Kind, V} = erlang:trace_info(MFA, Kind),
+                      not lists:member(V, [false, undefined, []])
+              end, Kinds).
+
+%% Returns how many functions match (0 or 1), or the reason of an error.
+-spec pattern(kprof_flagger:session(), mfa() | {module() | '_', '_', '_'}, term()) -> term().
+pattern(Session, MFA, Spec) ->
+    pattern(Session, MFA, Spec, local).
+
+-spec pattern(kprof_flagger:session(), mfa() | {module() | '_', '_', '_'}, term(),
+              local | meta | call_count | counted) -> term().
+pattern(Session, MFA, Spec, How) ->
+    alive(),
+    try trace_set(Session, MFA, Spec, case How of
+                                          counted -> [local, call_count];
+                                          _ -> [How]
+                                      end)
+    catch error:Why -> Why
+    end.
+
+-spec set_counter(kprof_flagger:session(), mfa() | {module(), '_', '_'}, boolean()) -> term().
+set_counter(Session, MFA, On) ->
+    pattern(Session, MFA, On, call_count).
+
+-spec is_watched(kprof_flagger:session(), mfa()) -> boolean().
+is_watched(legacy, MFA) ->
+    has_any([meta], MFA);
+is_watched(_, _) ->
+    false.
+
+%% An integer, or false where nobody counts.
+-spec counter(kprof_flagger:session(), mfa()) -> integer() | false | undefined.
+counter(Session, MFA) ->
+    {call_count, N} = trace_info(Session, MFA, call_count),
+    N.
+
+-spec traced(kprof_flagger:session(), mfa()) -> false | local | global | undefined.
+traced(Session, MFA) ->
+    {traced, How} = trace_info(Session, MFA, traced),
+    How.

@@ -4,10 +4,9 @@
 
 -export([load/3, load_end/1, check/2, rates/5, rates_end/1, checks_handle/2]).
 
--import(kprof_agent_arming, [breathe/1, entries/1]).
+-import(kprof_agent_arming, [breathe/1, counter/2, entries/1, set_counter/3]).
 -import(kprof_agent_events, [notice/2]).
 -import(kprof_agent_intact, [use_modules/2]).
--import(kprof_agent_patterns, [counter/2, set_counter/3]).
 -import(kprof_agent_sentry, [tell_sentry/2]).
 -import(kprof_agent_server, [reply/3]).
 -import(kprof_flagger, [walk_await/2, walk_start/3, walk_stop/1]).

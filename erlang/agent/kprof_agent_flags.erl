@@ -19,9 +19,8 @@
          flags_lost/1, flags_drop/1, walk_progress/3, walk_down/3, flags_await/1, flags_end/1,
          flags_handle/2]).
 
--import(kprof_agent_arming, [breathe/1, by_kind/1, set_patterns/2]).
+-import(kprof_agent_arming, [breathe/1, by_kind/1, set_patterns/2, tracer/1]).
 -import(kprof_agent_events, [notice/2]).
--import(kprof_agent_patterns, [tracer/1]).
 -import(kprof_agent_sentry, [alive/1, tell_sentry/2]).
 -import(kprof_agent_server, [asked/4, finish/2, lease/1]).
 -import(kprof_flagger, [flags_clear/3, flags_start/4, walk_found/1, walk_stop/1]).

@@ -30,11 +30,10 @@
 -export([patterns_set/2, may_resume/1, counted/1, count_end/1, all_traced/1, know_plan/2, is_ours/2,
          foreign_event/2, idle_event/2, unceded/1, await_batch/2, is_calm/1, foreign_tick/1]).
 
--import(kprof_agent_arming, [disarm/2]).
+-import(kprof_agent_arming, [counter/2, disarm/2, pattern/4, set_counter/3, tracer/1]).
 -import(kprof_agent_checks, [rates_end/1]).
 -import(kprof_agent_events, [count_dropped/3, notice/2]).
 -import(kprof_agent_intact, [watch_put/1]).
--import(kprof_agent_patterns, [counter/2, pattern/4, set_counter/3, tracer/1]).
 -import(kprof_agent_sentry, [tell_sentry/2]).
 -import(kprof_agent_server, [finish/2, loop/1, process_setup/1, reply/3, tick/0]).
 -import(kprof_agent_stacks, [stacks_inherited/1]).

@@ -14,13 +14,12 @@
          trace_info/3, watch/1, watch_put/1, use_modules/2, micros/1, recheck/2, look_ahead/1,
          code_changed/2]).
 
--import(kprof_agent_arming, [by_kind/1, disarm/2, set_patterns/2]).
+-import(kprof_agent_arming, [by_kind/1, counter/2, disarm/2, is_watched/2, pattern/3, pattern/4,
+         set_counter/3, set_patterns/2, traced/2, tracer/1]).
+-import(kprof_agent_cost, [count_tiers/1]).
 -import(kprof_agent_events, [notice/2]).
 -import(kprof_agent_flags, [flags_await/1, flags_lost/1, tiers_first/1]).
--import(kprof_agent_hot, [count_tiers/1]).
 -import(kprof_agent_messages, [armed_spec/2]).
--import(kprof_agent_patterns, [counter/2, is_watched/2, pattern/3, pattern/4, set_counter/3,
-         traced/2, tracer/1]).
 -import(kprof_agent_sentry, [tell_sentry/2]).
 -import(kprof_agent_server, [finish/2]).
 -import(kprof_injected, [now_ms/0, now_ns/0]).

@@ -11,10 +11,9 @@
 -export([messages_begin/1, messages_end/1, leave_system_tracer/0, messages_settle/1, armed_spec/2,
          receiver_names/3, take_tokens/1]).
 
--import(kprof_agent_arming, [by_kind/1, set_patterns/2]).
+-import(kprof_agent_arming, [by_kind/1, is_others_now/2, pattern/3, set_patterns/2]).
 -import(kprof_agent_events, [notice/2]).
 -import(kprof_agent_flags, [tiers_first/1, with_flags/2]).
--import(kprof_agent_patterns, [is_others_now/2, pattern/3]).
 -import(kprof_agent_sentry, [tell_sentry/2]).
 -import(kprof_agent_stacks, [pids/1]).
 -import(kprof_injected, [spawn_labelled/3]).

@@ -3,10 +3,9 @@
 
 -export([agent_sentry/3, inherited/1, tell_sentry/2, patterns/1, alive/0, alive/1]).
 
--import(kprof_agent_arming, [is_resting/1]).
+-import(kprof_agent_arming, [is_resting/1, pattern/4]).
 -import(kprof_agent_foreign, [counted/1]).
 -import(kprof_agent_messages, [leave_system_tracer/0]).
--import(kprof_agent_patterns, [pattern/4]).
 -import(kprof_flagger, [flags_clear/3]).
 -import(kprof_sentry, [sentry_start/5]).
 

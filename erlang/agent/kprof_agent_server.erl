@@ -6,23 +6,22 @@
          send_state/1, finish/2]).
 
 -import(kprof_agent_arming, [answer_lease/1, arm_plan/2, change_plan/3, count_entries/2,
-         counters_now/1, disarm/2, entry_calls/1, items/1, read_counters/1, rearm/1,
-         reply_to_change/2, respec/3, respec_tiers/2, unarmed/1]).
+         counters_now/1, disarm/2, entry_calls/1, foreign_tracing/1, items/1, read_counters/1,
+         rearm/1, reply_to_change/2, respec/3, respec_tiers/2, taken/2, unarmed/1]).
 -import(kprof_agent_checks, [check/2, checks_handle/2, load/3, load_end/1, rates/5, rates_end/1]).
--import(kprof_agent_cost, [cost_tick/1, count_switches/1]).
--import(kprof_agent_events, [add_busy/3, check_limits/1, drop_rest/2, event/2, flush/1,
-         flush_unsent/1, gather/4, notice/2, over_limit/3, send/2, send_batch/5]).
+-import(kprof_agent_cost, [check_rates/1, cost_tick/1, count_switches/1, count_tiers/1,
+         judge_rates/1, send_counts/1]).
+-import(kprof_agent_events, [add_busy/3, check_limits/1, drain/1, drain_now/1, drop_rest/2, event/2,
+         flush/1, flush_unsent/1, gather/4, hand_over_rings/2, notice/2, over_limit/3,
+         probe_start/4, send/2, send_batch/5]).
 -import(kprof_agent_flags, [add_flags/2, flags_end/1, flags_handle/2, monitor_stop/1, sweep_stop/1,
          use_flags/2, walk_down/3, walk_progress/3]).
 -import(kprof_agent_foreign, [count_end/1, foreign_tick/1, is_calm/1, may_resume/1,
          patterns_set/2]).
--import(kprof_agent_hot, [check_rates/1, count_tiers/1, judge_rates/1, send_counts/1]).
 -import(kprof_agent_intact, [check_intact/1, code_changed/2, put_back_disarmed/1, recheck/2,
          session_check/1, use_modules/2, watch/1]).
 -import(kprof_agent_library, [library_accepts/2]).
 -import(kprof_agent_messages, [messages_settle/1, receiver_names/3, take_tokens/1]).
--import(kprof_agent_patterns, [foreign_tracing/1, taken/2]).
--import(kprof_agent_rings, [drain/1, drain_now/1, hand_over_rings/2, probe_start/4]).
 -import(kprof_agent_sentry, [agent_sentry/3, alive/1, tell_sentry/2]).
 -import(kprof_agent_stacks, [sampler_down/1, stacks_due/2, stacks_handle/2, stacks_of/3,
          stacks_settle/1, stacks_stop/1, stacks_use/2, waits_for/4]).

@@ -24,8 +24,7 @@
 %% For the tests.
 -export([stack_candidates/3, stack_crowd/2]).
 
--import(kprof_agent_events, [send/2]).
--import(kprof_agent_rings, [drain_now/1]).
+-import(kprof_agent_events, [drain_now/1, send/2]).
 -import(kprof_agent_server, [reply/3]).
 -import(kprof_ask, [is_idle/1, spread/2, take_ours/2]).
 -import(kprof_injected, [hide/0, now_ms/0, now_ns/0, spawn_labelled/3, spawn_monitored/3]).

@@ -57,7 +57,7 @@ host() ->
 init(Starter, Client, #{processes := Which, per_second := PerSecond, share_ppm := Ppm} = Opts) ->
     take_name(host()),
     process_label(kprof_sampler, server),
-    From = chosen(kprof_processes:whose(Which, none), Opts),
+    From = chosen(kprof_wanted:whose(Which, none), Opts),
     %% `legacy` with nothing armed: there is no session, and nothing to take back.
     P = profile_new(host(), Client, legacy, [], Opts),
     tell_sentry(P),
@@ -85,7 +85,7 @@ chosen(Which, _) when Which =:= <<"existing">>; Which =:= <<"new">> ->
     refuse("stacks are of all processes, or of some by name (see -processes)", []);
 chosen(<<"all">>, _) -> all;
 chosen(Which, Opts) ->
-    case kprof_processes:chosen(Which, Opts, undefined) of
+    case kprof_wanted:chosen(Which, Opts, undefined) of
         [] -> refuse("there are no such processes (see -processes)", []);
         Pids -> Pids
     end.

@@ -9,10 +9,10 @@
 -import(kprof_flagger, [flags_clear/3]).
 -import(kprof_injected, [process_label/2]).
 -import(kprof_oneshot, [tell_sentry/1]).
+-import(kprof_tracer_events, [tracer_of/1]).
 -import(kprof_tracer_limits, [is_asked/1]).
 -import(kprof_tracer_loads, [loads_end/1, loads_last/1, loads_send/1]).
 -import(kprof_tracer_patterns, [pattern_meta/3]).
--import(kprof_tracer_rings, [tracer_of/1]).
 -import(kprof_tracing, [is_traced/1, session_create/2, trace_delivered/1]).
 
 -include("kprof_tracer.hrl").

@@ -9,12 +9,12 @@
 -import(kprof_injected, [now_ms/0, now_ns/0]).
 -import(kprof_oneshot, [look_lease/1, own_memory/0, profile_handle/2, profile_new/5, say_begin/1,
          take_name/1, tell_sentry/1]).
--import(kprof_processes, [how_many/1]).
 -import(kprof_text, [one_tracer/0, refuse/2]).
 -import(kprof_tracer_early, [early_end/1, early_look/1, in_turn/3]).
 -import(kprof_tracer_end, [disarm/2, ended/1, evaluated/1, exited/2, span_begin/1, span_ready/1,
          sweep/1]).
--import(kprof_tracer_events, [add/2, add_short/2, flush/1, pass_over/2, send/2]).
+-import(kprof_tracer_events, [add/2, add_short/2, drain/1, drain_all/1, flag_all/1, flush/1,
+         pass_over/2, send/2, tracer_of/1]).
 -import(kprof_tracer_limits, [entry_arm/1, held_look/1, held_no_more/2, named_arm/2, released_all/1,
          with_entry/2]).
 -import(kprof_tracer_loads, [loads_ahead/1, loads_arm/1, loads_loaded/1, loads_new/2, loads_tick/1,
@@ -22,9 +22,9 @@
 -import(kprof_tracer_owner, [messages_look/1]).
 -import(kprof_tracer_requests, [ended_elsewhere/2, full_look/1, full_soon/1, is_alone/1,
          passed_by/1, warm/1, warm_look/2, word_tick/1]).
--import(kprof_tracer_rings, [drain/1, drain_all/1, flag_all/1, tracer_of/1]).
 -import(kprof_tracing, [session_create/2]).
 -import(kprof_vm_bugs, [collected_by_others/1, gc_shared/0]).
+-import(kprof_wanted, [how_many/1]).
 
 -include("kprof_tracer.hrl").
 
@@ -35,7 +35,7 @@
 host() ->
     #host{name = kprof_tracer, verb = "traces", loaded = [kprof_calls_probe, kprof_tracer],
           init = fun init/3,
-          legacy_tracer = fun kprof_tracer_rings:legacy_tracer/1,
+          legacy_tracer = fun kprof_tracer_events:legacy_tracer/1,
           legacy_clear = fun kprof_tracer_patterns:legacy_clear/1}.
 
 init(Starter, Client, #{apply := Apply, apply_ms := ApplyMs, processes := Which, args := Args,
@@ -47,7 +47,7 @@ init(Starter, Client, #{apply := Apply, apply_ms := ApplyMs, processes := Which,
     Call = call_of(Apply),
     {Absent, Opts} = kprof_tracer_requests:there(Opts0),
     {Entry, Must, Wanted} = kprof_tracer_limits:entry(Opts),
-    {Probe, Why} = kprof_tracer_rings:probe(Entry =/= undefined, Opts),
+    {Probe, Why} = kprof_tracer_events:probe(Entry =/= undefined, Opts),
     Session = session_create(kprof_tracer, tracer_of(Probe)),
     {Armed, Functions} = kprof_wanted:wanted(Wanted),
     kprof_oneshot:untraced(Session, Functions),
@@ -63,9 +63,9 @@ init(Starter, Client, #{apply := Apply, apply_ms := ApplyMs, processes := Which,
     tell_sentry(S0#state.profile),
     Applied = kprof_call:prepare(Call, ApplyMs),
     S1 = S0#state{profile = kprof_oneshot:prepared(S0#state.profile#profile{applied = Applied})},
-    Chosen = kprof_processes:chosen(kprof_processes:whose(Which, Call), Opts, Applied),
+    Chosen = kprof_wanted:chosen(kprof_wanted:whose(Which, Call), Opts, Applied),
     S = kprof_tracer_requests:numbered(S1#state{chosen = Chosen}),
-    Foreign = kprof_processes:foreign(Session, Chosen),
+    Foreign = kprof_wanted:foreign(Session, Chosen),
     say_begin(S#state.profile),
     Watched = loads_watch(S#state{guards = guards(Foreign)}),
     S2 = kprof_tracer_patterns:arm(loads_ahead(Watched)),
