@@ -11,7 +11,7 @@
 %% Nothing is judged here; see docs_kind.
 -module(docs_text).
 
--export([markdown/2, anchor/1, mdoc/2, help/2, targets/2, comments/2, options/1, synopsis/1]).
+-export([markdown/2, anchor/1, mdoc/2, help/2, targets/2, comments/2, commands/1]).
 
 markdown(File, Text) ->
     md(numbered(Text), File, "", []).
@@ -140,15 +140,11 @@ options([[C | _] = Word | Words], true, Found) when C >= $a, C =< $z ->
     options(Words, true, [Word | Found]);
 options([_ | Words], Inside, Found) -> options(Words, Inside, Found).
 
-%% {the words that .Cm gives, the options} of each form of a SYNOPSIS.
-synopsis(Text) ->
+%% The commands of a SYNOPSIS: `.Cm count | time`.
+commands(Text) ->
     [_, After] = string:split(unicode:characters_to_list(Text), ".Sh SYNOPSIS\n"),
     [Synopsis, _] = string:split(After, ".Sh "),
-    [begin
-         Lines = string:split(Form, "\n", all),
-         Commands = lists:append([string:lexemes(L, " |") || ".Cm " ++ L <- Lines]),
-         {Commands, lists:append([options(L) || L <- Lines])}
-     end || Form <- string:split(Synopsis, ".Nm", all), string:trim(Form) =/= ""].
+    lists:append([string:lexemes(L, " |") || ".Cm " ++ L <- string:split(Synopsis, "\n", all)]).
 
 %% The escapes that stand for characters.
 roff(Text) ->
