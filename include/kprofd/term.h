@@ -72,6 +72,9 @@ enum kp_err kp_term_finish(struct kp_term *r);
 enum kp_term_kind kp_term_peek(const struct kp_term *r);
 
 int64_t kp_term_int(struct kp_term *r);	 /* KP_EFORMAT if it does not fit */
+/* An integer of [0, max], and a time on the target's clock; others KP_EFORMAT */
+uint64_t kp_term_count(struct kp_term *r, int64_t max);
+kp_target_ns kp_term_time(struct kp_term *r);
 double kp_term_float(struct kp_term *r); /* finite */
 /* UTF-8 from every current node, but not checked; latin1 if it was sent so. */
 struct kp_span kp_term_atom(struct kp_term *r);
@@ -104,6 +107,8 @@ void kp_term_skip(struct kp_term *r);
 struct kp_span kp_term_raw(struct kp_term *r);
 
 bool kp_span_is(struct kp_span s, const char *lit);
+struct kp_span kp_span_of(const char *text);
+char *kp_span_dup(struct kp_span s);	/* NULL: out of memory */
 
 /*
  * Reads one term and writes it in Erlang's syntax, for logs and errors: at most

@@ -336,30 +336,8 @@ msg_waits(struct kp_buf *b, const uint64_t *procs, size_t n,
 static void
 demand(struct kp_term *r, bool good)
 {
-	if (good)
-		return;
-	r->p = r->end;
-	if (r->err == KP_OK)
-		r->err = KP_EFORMAT;
-}
-
-/* A time on the target's clock, or between two clocks. */
-static int64_t
-read_time(struct kp_term *r)
-{
-	int64_t v = kp_term_int(r);
-
-	demand(r, v < KP_TARGET_TIME_MAX && v > -KP_TARGET_TIME_MAX);
-	return v;
-}
-
-static uint64_t
-read_count(struct kp_term *r)
-{
-	int64_t v = kp_term_int(r);
-
-	demand(r, v >= 0 && v <= KP_TARGET_COUNT_MAX);
-	return r->err == KP_OK ? (uint64_t)v : 0;
+	if (!good)
+		term_fail(r, KP_EFORMAT);
 }
 
 /* The name goes into match specs, logs and the database: only safe UTF-8. */
@@ -393,7 +371,7 @@ hello_field(struct kp_term *r, struct kp_span key, struct agent_hello *h)
 	} else if (kp_span_is(key, "protocol")) {
 		h->protocol = kp_term_int(r);
 	} else if (kp_span_is(key, "time_offset")) {
-		h->time_offset = read_time(r);
+		h->time_offset = kp_term_time(r);
 	} else if (kp_span_is(key, "session")) {
 		h->session = kp_span_is(kp_term_atom(r), "true");
 	} else if (kp_span_is(key, "gc_shared")) {
@@ -446,27 +424,27 @@ msg_read_status(struct kp_term *r, struct agent_status *st,
     struct kp_span *name, char *reason, size_t n)
 {
 	*st = (struct agent_status){ 0 };
-	st->now = read_time(r);
-	st->time_offset = read_time(r);
+	st->now = kp_term_time(r);
+	st->time_offset = kp_term_time(r);
 	*name = kp_term_atom(r);
 	msg_text(r, reason, n);
-	st->seq = read_count(r);
-	st->queue = read_count(r);
-	st->memory = read_count(r);
-	st->sent = read_count(r);
-	st->dropped = read_count(r);
-	st->dropped_entries = read_count(r);
-	st->entry_calls = read_count(r);
-	st->unarmed_calls = read_count(r);
-	st->busy = read_time(r);
+	st->seq = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->queue = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->memory = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->sent = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->dropped = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->dropped_entries = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->entry_calls = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->unarmed_calls = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->busy = kp_term_time(r);
 	demand(r, st->busy >= 0);
-	st->tier_calls = read_count(r);
-	st->lease = read_count(r);
-	st->foreign = read_count(r);
-	st->ceded = read_count(r);
-	st->held = read_time(r);
+	st->tier_calls = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->lease = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->foreign = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->ceded = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	st->held = kp_term_time(r);
 	demand(r, st->held >= 0);
-	st->switches = read_count(r);
+	st->switches = kp_term_count(r, KP_TARGET_COUNT_MAX);
 	return kp_term_finish(r);
 }
 

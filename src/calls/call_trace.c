@@ -67,12 +67,6 @@ is_name(struct kp_span s)
 	    (s.n == 0 || memchr(s.p, '\0', s.n) == NULL);
 }
 
-static char *
-copy(struct kp_span s)
-{
-	return strndup(s.n > 0 ? (const char *)s.p : "", s.n);
-}
-
 /* Module, function and arity, separated by a byte that no name has. */
 static size_t
 fn_key(uint8_t *key, struct kp_span mod, struct kp_span fun, uint32_t arity)
@@ -100,7 +94,7 @@ fn_add(struct kp_call_names *t, struct kp_span mod, struct kp_span fun,
 	if (e != KP_OK)
 		return e;
 	f = &t->fns[t->nfns];
-	*f = (struct kp_call_fn){ copy(mod), copy(fun), arity };
+	*f = (struct kp_call_fn){ kp_span_dup(mod), kp_span_dup(fun), arity };
 	if (f->mod != NULL && f->fun != NULL)
 		return KP_OK;
 	free(f->mod);
@@ -161,7 +155,7 @@ kp_call_node_put(struct kp_call_names *t, struct kp_span name,
 			return KP_OK;
 	if (t->nnodes == KP_CALLS_NODES_MAX)
 		return KP_ELIMIT;
-	t->nodes[t->nnodes].name = copy(name);
+	t->nodes[t->nnodes].name = kp_span_dup(name);
 	if (t->nodes[t->nnodes].name == NULL)
 		return KP_ENOMEM;
 	t->nnodes++;
@@ -203,7 +197,7 @@ kp_call_proc_name(struct kp_call_names *t, uint32_t proc, struct kp_span name)
 
 	if (proc >= t->nprocs || name.n == 0 || !is_name(name))
 		return KP_EFORMAT;
-	s = copy(name);
+	s = kp_span_dup(name);
 	if (s == NULL)
 		return KP_ENOMEM;
 	free(t->procs[proc].name);

@@ -41,20 +41,8 @@ kp_counts_put(struct kp_counts *p, const struct kp_counts_row *row)
 static void
 fail_unless(struct kp_term *r, enum kp_err e)
 {
-	if (e == KP_OK)
-		return;
-	r->p = r->end;
-	if (r->err == KP_OK)
-		r->err = e;
-}
-
-static uint64_t
-read_bounded(struct kp_term *r, int64_t max)
-{
-	int64_t v = kp_term_int(r);
-
-	fail_unless(r, v < 0 || v > max ? KP_EFORMAT : KP_OK);
-	return r->err == KP_OK ? (uint64_t)v : 0;
+	if (e != KP_OK)
+		term_fail(r, e);
 }
 
 static uint32_t
@@ -83,8 +71,8 @@ read_row(struct kp_counts *p, struct kp_term *r, uint32_t fn)
 
 	kp_term_tuple_n(r, 3);
 	row.proc = read_proc(p, r);
-	row.calls = read_bounded(r, COUNT_MAX);
-	row.value = read_bounded(r, COUNT_MAX);
+	row.calls = kp_term_count(r, COUNT_MAX);
+	row.value = kp_term_count(r, COUNT_MAX);
 	if (r->err == KP_OK)
 		fail_unless(r, kp_counts_put(p, &row));
 }
@@ -100,9 +88,9 @@ read_fn(struct kp_counts *p, struct kp_term *r)
 	kp_term_tuple_n(r, 6);
 	mod = kp_term_atom(r);
 	fun = kp_term_atom(r);
-	arity = (uint32_t)read_bounded(r, 255);
-	row.calls = read_bounded(r, COUNT_MAX);
-	row.value = read_bounded(r, COUNT_MAX);
+	arity = (uint32_t)kp_term_count(r, 255);
+	row.calls = kp_term_count(r, COUNT_MAX);
+	row.value = kp_term_count(r, COUNT_MAX);
 	if (r->err == KP_OK)
 		fail_unless(r, kp_call_fn_put(p->names, mod, fun, arity,
 		    &row.fn, &added));
@@ -169,23 +157,23 @@ kp_counts_end(struct kp_counts *p, struct kp_term *r)
 	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
 		key = kp_term_atom(r);
 		if (kp_span_is(key, "elapsed"))
-			p->elapsed = (kp_dur_ns)read_bounded(r, ELAPSED_MAX);
+			p->elapsed = (kp_dur_ns)kp_term_count(r, ELAPSED_MAX);
 		else if (kp_span_is(key, "gone"))
-			p->gone = read_bounded(r, COUNT_MAX);
+			p->gone = kp_term_count(r, COUNT_MAX);
 		else if (kp_span_is(key, "deleted"))
-			p->deleted = read_bounded(r, COUNT_MAX);
+			p->deleted = kp_term_count(r, COUNT_MAX);
 		else if (kp_span_is(key, "merged"))
-			p->merged = read_bounded(r, COUNT_MAX);
+			p->merged = kp_term_count(r, COUNT_MAX);
 		else if (kp_span_is(key, "came"))
-			p->came = read_bounded(r, COUNT_MAX);
+			p->came = kp_term_count(r, COUNT_MAX);
 		else if (kp_span_is(key, "missed"))
-			p->missed = read_bounded(r, COUNT_MAX);
+			p->missed = kp_term_count(r, COUNT_MAX);
 		else if (kp_span_is(key, "ahead"))
 			read_ahead(p, r);
 		else if (kp_span_is(key, "names"))
 			read_names(p, r);
 		else if (kp_span_is(key, "stretch"))
-			p->stretch = read_bounded(r, COUNT_MAX);
+			p->stretch = kp_term_count(r, COUNT_MAX);
 		else
 			kp_term_skip(r);
 	}

@@ -14,14 +14,6 @@
 #include "calls/decode.h"
 #include "kprofd/nodes.h"
 
-static void
-fail(struct kp_term *r, enum kp_err e)
-{
-	r->p = r->end;
-	if (r->err == KP_OK)
-		r->err = e;
-}
-
 /* ---- arguments of a call, as text in Erlang's syntax ---- */
 
 /*
@@ -111,7 +103,7 @@ get_bool(struct kp_term *r)
 	struct kp_span word = kp_term_atom(r);
 
 	if (!kp_span_is(word, "true") && !kp_span_is(word, "false"))
-		fail(r, KP_EFORMAT);
+		term_fail(r, KP_EFORMAT);
 	return kp_span_is(word, "true");
 }
 
@@ -136,7 +128,7 @@ put_tuple(struct text *t, struct kp_term *r, unsigned depth)
 	int64_t size = kp_term_int(r);
 
 	if (n == 0 || size < 0)
-		fail(r, KP_EFORMAT);
+		term_fail(r, KP_EFORMAT);
 	put(t, "{");
 	for (uint32_t i = 1; i < n && r->err == KP_OK; i++) {
 		if (i > size) {
@@ -313,7 +305,7 @@ put_node(struct text *t, struct kp_term *r, unsigned depth)
 	uint32_t n;
 
 	if (depth > NODES_DEEP) {
-		fail(r, KP_EFORMAT);
+		term_fail(r, KP_EFORMAT);
 		return;
 	}
 	if (kp_term_peek(r) != KP_TERM_TUPLE) {
@@ -325,7 +317,7 @@ put_node(struct text *t, struct kp_term *r, unsigned depth)
 	if (n == 1) {
 		put_term(t, r);
 	} else if (n != 2) {
-		fail(r, KP_EFORMAT);
+		term_fail(r, KP_EFORMAT);
 	} else if (is_tuple(r, 1)) {
 		put_term(t, r);
 		get_bool(r);
@@ -451,7 +443,7 @@ fn_new(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw)
 	if (e == KP_OK && intern_put(&d->by_raw, raw.p, raw.n, fn) == NULL)
 		e = KP_ENOMEM;
 	if (e != KP_OK)
-		fail(r, e);
+		term_fail(r, e);
 	return fn;
 }
 
@@ -491,7 +483,7 @@ proc_number(struct kp_calls_decoder *d, struct kp_term *r, uint32_t node,
 
 	e = kp_call_proc_put(d->names, node, id, serial, &proc, &added);
 	if (e != KP_OK)
-		fail(r, e);
+		term_fail(r, e);
 	return proc;
 }
 
@@ -526,7 +518,7 @@ get_proc(struct kp_calls_decoder *d, struct kp_term *r)
 		return 0;
 	e = get_node(d, pid.node, &node);
 	if (e != KP_OK) {
-		fail(r, e);
+		term_fail(r, e);
 		return 0;
 	}
 	return proc_number(d, r, node, pid.id, pid.serial);
@@ -558,7 +550,7 @@ get_kind(struct kp_term *r, uint32_t arity)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (kinds[i].arity == arity && kp_span_is(word, kinds[i].word))
 			return kinds[i].kind;
-	fail(r, KP_EFORMAT);
+	term_fail(r, KP_EFORMAT);
 	return KP_CALL_EXIT;
 }
 
@@ -569,7 +561,7 @@ get_request(struct kp_term *r)
 
 	if (n >= 0 && n < KP_CALLS_REQUESTS_MAX)
 		return (uint32_t)n;
-	fail(r, KP_EFORMAT);
+	term_fail(r, KP_EFORMAT);
 	return 0;
 }
 
@@ -589,7 +581,7 @@ get_caller(struct kp_calls_decoder *d, struct kp_term *r,
 	kp_buf_reset(&d->args);
 	put_args(&d->args, r, d->last_node, d->args_max);
 	if (d->args.err != KP_OK)
-		fail(r, d->args.err);
+		term_fail(r, d->args.err);
 	if (r->err == KP_OK)
 		ev->args = (struct kp_span){ d->args.p,
 			(uint32_t)d->args.len };
@@ -602,7 +594,7 @@ get_event(struct kp_calls_decoder *d, struct kp_term *r,
 	uint32_t arity = kp_term_tuple(r);
 
 	if (!kp_span_is(kp_term_atom(r), "trace_ts"))
-		fail(r, KP_EFORMAT);
+		term_fail(r, KP_EFORMAT);
 	ev->proc = get_proc(d, r);
 	ev->kind = get_kind(r, arity);
 	switch (ev->kind) {
@@ -610,7 +602,7 @@ get_event(struct kp_calls_decoder *d, struct kp_term *r,
 		ev->fn = get_fn(d, r);
 		get_caller(d, r, ev);
 		if (ev->fn == KP_FN_UNDEFINED)
-			fail(r, KP_EFORMAT);
+			term_fail(r, KP_EFORMAT);
 		break;
 	case KP_CALL_SPAWN:
 		ev->other = get_proc(d, r);
@@ -639,7 +631,7 @@ get_event(struct kp_calls_decoder *d, struct kp_term *r,
 	end_at_done(d, ev);
 	ev->ts = kp_term_int(r);
 	if (ev->ts <= -KP_CALLS_TIME_MAX || ev->ts >= KP_CALLS_TIME_MAX)
-		fail(r, KP_EFORMAT);
+		term_fail(r, KP_EFORMAT);
 }
 
 enum kp_err
@@ -682,7 +674,7 @@ native_event(struct kp_calls_decoder *d, struct kp_term *r,
 	    in->rec.ts <= -KP_CALLS_TIME_MAX ||
 	    in->rec.ts >= KP_CALLS_TIME_MAX ||
 	    (kind == KP_CALL_CALL && in->fn.n == 0)) {
-		fail(r, KP_EFORMAT);
+		term_fail(r, KP_EFORMAT);
 		return;
 	}
 	ev->kind = (enum kp_call_kind)kind;

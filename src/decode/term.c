@@ -270,6 +270,26 @@ kp_term_int(struct kp_term *r)
 	}
 }
 
+uint64_t
+kp_term_count(struct kp_term *r, int64_t max)
+{
+	int64_t v = kp_term_int(r);
+
+	if (v < 0 || v > max)
+		term_fail(r, KP_EFORMAT);
+	return r->err == KP_OK ? (uint64_t)v : 0;
+}
+
+kp_target_ns
+kp_term_time(struct kp_term *r)
+{
+	int64_t v = kp_term_int(r);
+
+	if (v >= KP_TARGET_TIME_MAX || v <= -KP_TARGET_TIME_MAX)
+		term_fail(r, KP_EFORMAT);
+	return r->err == KP_OK ? v : 0;
+}
+
 double
 kp_term_float(struct kp_term *r)
 {
@@ -445,4 +465,17 @@ bool
 kp_span_is(struct kp_span s, const char *lit)
 {
 	return term_span_is(s, lit, strlen(lit));
+}
+
+struct kp_span
+kp_span_of(const char *text)
+{
+	return (struct kp_span){ (const uint8_t *)text,
+		(uint32_t)strlen(text) };
+}
+
+char *
+kp_span_dup(struct kp_span s)
+{
+	return strndup(s.n > 0 ? (const char *)s.p : "", s.n);
 }

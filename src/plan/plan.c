@@ -429,13 +429,6 @@ no_function(struct maker *mk, const struct kp_mfa_pat *p,
 	    best->arity));
 }
 
-static struct kp_span
-span(const char *text)
-{
-	return (struct kp_span){ (const uint8_t *)text,
-		(uint32_t)strlen(text) };
-}
-
 struct kp_plan_item *
 kp_plan_find(const struct kp_plan *plan, struct kp_span mod,
     struct kp_span fun, int64_t arity)
@@ -452,7 +445,7 @@ kp_plan_find(const struct kp_plan *plan, struct kp_span mod,
 struct kp_plan_item *
 kp_plan_find_like(const struct kp_plan *plan, const struct kp_plan_item *like)
 {
-	return kp_plan_find(plan, span(like->mod), span(like->fun),
+	return kp_plan_find(plan, kp_span_of(like->mod), kp_span_of(like->fun),
 	    like->arity);
 }
 
@@ -653,7 +646,7 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 		if (!pat_wants(p, &m->fns[i]))
 			continue;
 		hits++;
-		item = kp_plan_find(mk->plan, span(p->mod), m->fns[i].name,
+		item = kp_plan_find(mk->plan, kp_span_of(p->mod), m->fns[i].name,
 		    m->fns[i].arity);
 		if (item == NULL && mk->plan->n == KP_PLAN_MAX) {
 			kp_diags_add(mk->diags, p->pos, false, "more than %d functions to "

@@ -147,35 +147,14 @@ state_of(struct kp_span status, const struct frame *frames, uint32_t n)
 
 /* ---- messages ---- */
 
-/* Reads an integer of [0, max]. */
-static uint64_t
-read_count(struct kp_term *r, int64_t max)
-{
-	int64_t v = kp_term_int(r);
-
-	if (v < 0 || v > max)
-		term_fail(r, KP_EFORMAT);
-	return r->err == KP_OK ? (uint64_t)v : 0;
-}
-
-static kp_target_ns
-read_time(struct kp_term *r)
-{
-	int64_t v = kp_term_int(r);
-
-	if (v >= KP_TARGET_TIME_MAX || v <= -KP_TARGET_TIME_MAX)
-		term_fail(r, KP_EFORMAT);
-	return r->err == KP_OK ? v : 0;
-}
-
 static void
 read_frame(struct kp_term *r, struct frame *f)
 {
 	kp_term_tuple_n(r, 4);
 	f->mod = kp_term_atom(r);
 	f->fun = kp_term_atom(r);
-	f->arity = (uint32_t)read_count(r, 255);
-	f->line = (uint32_t)read_count(r, INT32_MAX);
+	f->arity = (uint32_t)kp_term_count(r, 255);
+	f->line = (uint32_t)kp_term_count(r, INT32_MAX);
 	if (f->mod.n >= NAME_MAX || f->fun.n >= NAME_MAX)
 		term_fail(r, KP_EFORMAT);
 }
@@ -231,10 +210,10 @@ read_sample(struct reader *x)
 	kp_term_tuple_n(r, 8);
 	pid = kp_term_pid(r);
 	s.proc = (uint64_t)pid.serial << 32 | pid.id;
-	s.label = read_count(r, KP_LABEL_END - 1);
-	s.at = read_time(r);
-	s.took = (kp_dur_ns)read_count(r, KP_TARGET_TIME_MAX);
-	s.time = (kp_dur_ns)read_count(r, KP_TARGET_TIME_MAX);
+	s.label = kp_term_count(r, KP_LABEL_END - 1);
+	s.at = kp_term_time(r);
+	s.took = (kp_dur_ns)kp_term_count(r, KP_TARGET_TIME_MAX);
+	s.time = (kp_dur_ns)kp_term_count(r, KP_TARGET_TIME_MAX);
 	status = kp_term_atom(r);
 	x->nframes = 0;
 	s.state = KP_STACK_NOT_SEEN;
@@ -244,7 +223,7 @@ read_sample(struct reader *x)
 	} else if (!kp_span_is(kp_term_atom(r), "not_seen")) {
 		term_fail(r, KP_EFORMAT);
 	}
-	s.group = (uint32_t)read_count(r, UINT32_MAX);
+	s.group = (uint32_t)kp_term_count(r, UINT32_MAX);
 	if (x->t == NULL || r->err != KP_OK)
 		return;
 	if (s.state != KP_STACK_NOT_SEEN)
@@ -285,7 +264,7 @@ read_group(struct reader *x)
 	uint32_t number, arity;
 
 	arity = kp_term_tuple(&x->r);
-	number = (uint32_t)read_count(&x->r, UINT32_MAX);
+	number = (uint32_t)kp_term_count(&x->r, UINT32_MAX);
 	name = kp_term_binary(&x->r);
 	app = kp_term_atom(&x->r);
 	if (number == 0 || arity < 3 || arity > 4 || (arity == 4 &&
@@ -312,18 +291,18 @@ read_stacks(struct reader *x, struct kp_stack_message *m)
 	struct kp_term *r = &x->r;
 	uint32_t n;
 
-	m->sent_at = read_time(r);
+	m->sent_at = kp_term_time(r);
 	n = kp_term_tuple(r);
 	if (n != 6 && n != 8)
 		term_fail(r, KP_EFORMAT);
-	m->counts.ticks = read_count(r, KP_TARGET_COUNT_MAX);
-	m->counts.looked = read_count(r, KP_TARGET_COUNT_MAX);
-	m->counts.taken = read_count(r, KP_TARGET_COUNT_MAX);
-	m->counts.not_seen = read_count(r, KP_TARGET_COUNT_MAX);
-	m->counts.unsent = read_count(r, KP_TARGET_COUNT_MAX);
-	m->counts.busy = (kp_dur_ns)read_count(r, KP_TARGET_TIME_MAX);
-	m->counts.crowded = n == 8 ? read_count(r, KP_TARGET_COUNT_MAX) : 0;
-	m->counts.late = n == 8 ? read_count(r, KP_TARGET_COUNT_MAX) : 0;
+	m->counts.ticks = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	m->counts.looked = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	m->counts.taken = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	m->counts.not_seen = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	m->counts.unsent = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	m->counts.busy = (kp_dur_ns)kp_term_count(r, KP_TARGET_TIME_MAX);
+	m->counts.crowded = n == 8 ? kp_term_count(r, KP_TARGET_COUNT_MAX) : 0;
+	m->counts.late = n == 8 ? kp_term_count(r, KP_TARGET_COUNT_MAX) : 0;
 	read_list(x, read_sample);
 }
 

@@ -18,22 +18,11 @@
 
 /* ---- what the node says ---- */
 
-static uint64_t
-read_count(struct kp_term *r)
-{
-	int64_t v = kp_term_int(r);
-
-	if (v < 0 || v > KP_TARGET_COUNT_MAX)
-		r->err = r->err == KP_OK ? KP_EFORMAT : r->err;
-	return r->err == KP_OK ? (uint64_t)v : 0;
-}
-
 static char *
 copy(struct kp_span s)
 {
-	size_t n = s.n < TEXT_BYTES_MAX ? s.n : TEXT_BYTES_MAX;
-
-	return strndup(n > 0 ? (const char *)s.p : "", n);
+	s.n = s.n < TEXT_BYTES_MAX ? s.n : TEXT_BYTES_MAX;
+	return kp_span_dup(s);
 }
 
 /* An atom, of which undefined is "". */
@@ -96,8 +85,8 @@ read_app(struct suggest_pools *p, struct kp_term *r)
 
 	kp_term_tuple_n(r, 4);
 	a.name = copy_atom(r);
-	a.processes = read_count(r);
-	a.nsupervisors = read_count(r);
+	a.processes = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	a.nsupervisors = kp_term_count(r, KP_TARGET_COUNT_MAX);
 	a.supervisors = read_names(r, &a.named, &a.more);
 	e = a.name == NULL || a.supervisors == NULL ? KP_ENOMEM : r->err;
 	if (e == KP_OK)
@@ -164,9 +153,9 @@ read_pool(struct suggest_pools *p, struct kp_term *r)
 	x.parent = copy(kp_term_binary(r));
 	x.owner = copy_atom(r);
 	x.child = copy(kp_term_binary(r));
-	x.parents = read_count(r);
-	x.count = read_count(r);
-	x.gone = read_count(r);
+	x.parents = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	x.count = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	x.gone = kp_term_count(r, KP_TARGET_COUNT_MAX);
 	x.ports = kp_span_is(kp_term_atom(r), "true");
 	if (e == KP_OK && (x.app == NULL || x.parent == NULL ||
 	    x.owner == NULL || x.child == NULL))
@@ -188,8 +177,8 @@ suggest_pools_read(struct suggest_pools *p, struct kp_term *r)
 	enum kp_err e;
 
 	kp_term_tuple_n(r, 2);
-	p->seen = read_count(r);
-	p->not_seen = read_count(r);
+	p->seen = kp_term_count(r, KP_TARGET_COUNT_MAX);
+	p->not_seen = kp_term_count(r, KP_TARGET_COUNT_MAX);
 	e = read_list(p, r, read_app);
 	if (e == KP_OK)
 		e = read_list(p, r, read_pool);

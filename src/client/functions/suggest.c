@@ -140,12 +140,6 @@ count(struct suggest_run *r)
 	    nothing(r, "no function of its applications was called");
 }
 
-static struct kp_span
-span_of(const char *s)
-{
-	return (struct kp_span){ (const uint8_t *)s, (uint32_t)strlen(s) };
-}
-
 /*
  * A framework's request that is called often is the entry, whatever samples show:
  * a process that lives for one request is hardly ever sampled.  Its number must be
@@ -169,8 +163,8 @@ framework_find(struct suggest_run *r, struct suggest_entry *best, double *rate)
 			.fun = (char *)(uintptr_t)k->fun, .arity = k->arity };
 		if (suggest_node_rate(&r->node, &f) <= *rate)
 			continue;
-		e = kp_call_fn_put(r->node.stack_names, span_of(k->mod),
-		    span_of(k->fun), k->arity, &fn, &added);
+		e = kp_call_fn_put(r->node.stack_names, kp_span_of(k->mod),
+		    kp_span_of(k->fun), k->arity, &fn, &added);
 		*rate = suggest_node_rate(&r->node, &f);
 		*best = (struct suggest_entry){ .fn = fn, .framework = true,
 			.calls = (uint64_t)(*rate * 2) };

@@ -26,12 +26,6 @@
 #define MADE_AT_RUN_TIME 1
 #define RUNS_SERVERS 2
 
-static char *
-copy(struct kp_span s)
-{
-	return strndup(s.n > 0 ? (const char *)s.p : "", s.n);
-}
-
 static bool
 read_bool(struct kp_term *r)
 {
@@ -99,7 +93,7 @@ app_add(struct facts *f, struct kp_span name)
 
 	if (e != KP_OK)
 		return e;
-	f->apps[f->napps] = (struct facts_app){ .name = copy(name) };
+	f->apps[f->napps] = (struct facts_app){ .name = kp_span_dup(name) };
 	return f->apps[f->napps++].name != NULL ? KP_OK : KP_ENOMEM;
 }
 
@@ -117,7 +111,7 @@ module_add(struct facts *f, struct kp_span name, size_t app, bool platform)
 	if (e != KP_OK || intern_put(&f->by_name, name.p, name.n,
 	    (uint32_t)f->n) == NULL)
 		return KP_ENOMEM;
-	f->v[f->n] = (struct facts_module){ .name = copy(name), .app = app };
+	f->v[f->n] = (struct facts_module){ .name = kp_span_dup(name), .app = app };
 	if (f->v[f->n].name == NULL)
 		return KP_ENOMEM;
 	f->apps[app].loaded = true;

@@ -53,12 +53,6 @@ suggest_calls_free(struct suggest_calls *c)
 	*c = (struct suggest_calls){ .names = NULL };
 }
 
-static struct kp_span
-span_of(const char *s)
-{
-	return (struct kp_span){ (const uint8_t *)s, (uint32_t)strlen(s) };
-}
-
 static struct injected_opts
 injected(const struct suggest_node *s, const struct kp_mfa_pat *v, size_t n)
 {
@@ -125,8 +119,8 @@ fn_of(struct sampling *x, uint32_t fn)
 		return x->fns[fn];
 	if (kp_mfa_pat_parse(&p, text, strlen(text)) == KP_OK) {
 		if (p.fun != NULL && p.arity >= 0)
-			kp_call_fn_put(x->s->stack_names, span_of(p.mod),
-			    span_of(p.fun), (uint32_t)p.arity, &ours, &added);
+			kp_call_fn_put(x->s->stack_names, kp_span_of(p.mod),
+			    kp_span_of(p.fun), (uint32_t)p.arity, &ours, &added);
 		kp_mfa_pat_free(&p);
 	}
 	return x->fns[fn] = ours;
@@ -539,8 +533,8 @@ suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f)
 	uint32_t fn;
 	bool added;
 
-	if (s->rates == NULL || kp_call_fn_put(s->names, span_of(f->mod),
-	    span_of(f->fun), f->arity, &fn, &added) != KP_OK || added ||
+	if (s->rates == NULL || kp_call_fn_put(s->names, kp_span_of(f->mod),
+	    kp_span_of(f->fun), f->arity, &fn, &added) != KP_OK || added ||
 	    fn >= s->nrates)
 		return -1;
 	return s->rates[fn];
@@ -775,7 +769,7 @@ names_copy(const struct kp_call_names *t)
 
 	for (uint32_t i = KP_FN_FIRST; to != NULL && i < t->nfns; i++) {
 		f = &t->fns[i];
-		if (kp_call_fn_put(to, span_of(f->mod), span_of(f->fun),
+		if (kp_call_fn_put(to, kp_span_of(f->mod), kp_span_of(f->fun),
 		    f->arity, &fn, &added) != KP_OK || fn != i) {
 			kp_call_names_free(to);
 			return NULL;
