@@ -1,7 +1,7 @@
 /*
  * term.h - reads Erlang's external term format from untrusted bytes.
  *
- * It allocates nothing, never reads past the end, nests no deeper than
+ * A reader allocates nothing, never reads past the end, nests no deeper than
  * KP_TERM_DEPTH_MAX and never recurses.  The first error sticks: later calls
  * return zeros and empty spans, so a caller reads a whole structure and checks
  * r->err once before it uses any of it.
@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "kprofd/buf.h"
+#include "kprofd/clock.h"
 #include "kprofd/err.h"
 
 /*

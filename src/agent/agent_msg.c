@@ -10,6 +10,7 @@
 #include "kprofd/etf.h"
 #include "kprofd/trace.h"
 #include "agent/agent_msg.h"
+#include "decode/term_bytes.h"
 
 #define PPM_PER_PERCENT 10000
 

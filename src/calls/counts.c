@@ -9,6 +9,7 @@
 
 #include "base/vec.h"
 #include "calls/counts.h"
+#include "decode/term_bytes.h"
 
 #define COUNT_MAX (INT64_C(1) << 42)	/* with 2^21 rows: 2^63 */
 #define ELAPSED_MAX (400 * 86400 * KP_NS_PER_S)

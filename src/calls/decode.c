@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/utf8.h"
 #include "calls/decode.h"
+#include "decode/term_bytes.h"
 #include "kprofd/nodes.h"
 
 /* ---- arguments of a call, as text in Erlang's syntax ---- */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "decode/term_bytes.h"
+#include "kprofd/trace.h"
 
 /*
  * A term is: head bytes in all, among them the tag and then a length field of

@@ -116,7 +116,6 @@ static struct answer_fn *
 read_fns(struct kp_term *r, uint32_t *n, enum kp_err *err)
 {
 	struct answer_fn *v;
-	int64_t arity;
 
 	*n = kp_term_list(r);
 	if (*n == 0)
@@ -133,10 +132,7 @@ read_fns(struct kp_term *r, uint32_t *n, enum kp_err *err)
 	for (uint32_t i = 0; i < *n; i++) {
 		kp_term_tuple_n(r, 2);
 		v[i].name = kp_term_atom(r);
-		arity = kp_term_int(r);
-		if (arity < 0 || arity > 255)
-			*err = KP_EFORMAT;
-		v[i].arity = (uint32_t)arity;
+		v[i].arity = (uint32_t)kp_term_count(r, 255);
 	}
 	kp_term_nil(r);
 	return v;
@@ -467,7 +463,7 @@ plan_add(struct maker *mk, const char *mod, const struct answer_fn *fn)
 	}
 	*v = (struct kp_plan_item){ .arity = fn->arity, .rate = -1,
 		.mod = strdup(mod),
-		.fun = strndup((const char *)fn->name.p, fn->name.n) };
+		.fun = kp_span_dup(fn->name) };
 	mk->plan->n++;
 	if (v->mod == NULL || v->fun == NULL)
 		mk->err = KP_ENOMEM;
