@@ -18,6 +18,8 @@ static struct kp_tier tiers[TIERS] = {
 	{ .name = "web" }, { .name = "db" }, { .name = "cache" },
 	{ .name = "auth" },
 };
+static struct kp_stats *st;	/* what is tested, and the window that it gave last */
+static struct kp_window *w;
 static const struct kp_conf conf = { .tiers = tiers, .ntiers = TIERS };
 
 const struct kp_fn *
@@ -51,7 +53,8 @@ kp_requests_receiver(const struct kp_requests *rs, uint32_t id)
 }
 
 /* fn 0 is in no tier, 1 .. 4 in one each, the others in several. */
-FIXTURE(make_names)
+static void
+make_names(void)
 {
 	static const uint64_t sets[FNS] = { 0, 1, 2, 4, 8, 3, 6, 15,
 		/* a tier that the configuration has not */ 2 | 1 << TIERS };
@@ -64,21 +67,43 @@ FIXTURE(make_names)
 	strcpy(names.names[KP_IDENT_TOTAL], "_total");
 	strcpy(names.names[KP_IDENT_NONE], "undefined");
 	strcpy(names.names[KP_IDENT_OTHER], "_other");
-	return 0;
 }
 
 static struct kp_stats *
 new_stats(void)
 {
-	struct kp_stats *st = kp_stats_new(&conf, "n@h");
+	struct kp_stats *s = kp_stats_new(&conf, "n@h");
 
-	assert_non_null(st);
-	kp_stats_names(st, &names);
-	return st;
+	assert_non_null(s);
+	kp_stats_names(s, &names);
+	return s;
+}
+
+FIXTURE(setup)
+{
+	make_names();
+	st = new_stats();
+	return 0;
+}
+
+FIXTURE(teardown)
+{
+	kp_window_free(w);
+	w = NULL;
+	kp_stats_free(st);
+	return 0;
+}
+
+static void
+rotate(struct kp_stats *s, kp_wall_ns from, kp_wall_ns to)
+{
+	kp_window_free(w);
+	w = kp_stats_rotate(s, from, to);
+	assert_non_null(w);
 }
 
 static const struct kp_cell *
-cell(const struct kp_window *w, const char *tier, const char *identity)
+cell(const char *tier, const char *identity)
 {
 	for (size_t i = 0; i < w->ncells; i++) {
 		if (strcmp(w->cells[i].tier, tier) == 0 &&
@@ -131,16 +156,15 @@ TEST(test_self)
 /* A look at the running window changes nothing, and shows all of it. */
 TEST(test_copy)
 {
-	struct kp_stats *st = new_stats();
 	struct kp_request rq = simple();
-	struct kp_window *seen, *w;
+	struct kp_window *seen;
 
 	seen = kp_stats_copy(st, 1000, 1500);
 	assert_int_equal(seen->ncells, 0);
 	kp_window_free(seen);
 	kp_stats_request(st, &rq);
 	seen = kp_stats_copy(st, 1000, 1500);
-	w = kp_stats_rotate(st, 1000, 2000);
+	rotate(st, 1000, 2000);
 	assert_fields(*seen, IS(end, 1500) IS(sampled, 1));
 	assert_int_equal(w->sampled, 1);
 	assert_int_equal(seen->ncells, w->ncells);
@@ -155,43 +179,36 @@ TEST(test_copy)
 			    w->cells[i].hist.n);
 	}
 	kp_window_free(seen);
-	kp_window_free(w);
-	kp_stats_free(st);
 }
 
 TEST(test_one_request)
 {
-	struct kp_stats *st = new_stats();
 	struct kp_request rq = simple();
 	const struct kp_cell *c;
-	struct kp_window *w;
 
 	kp_stats_request(st, &rq);
-	w = kp_stats_rotate(st, 1000, 2000);
-	assert_non_null(w);
+	rotate(st, 1000, 2000);
 	assert_fields(*w, IS(node, "n@h") IS(start, 1000) IS(end, 2000)
 	    IS(sampled, 1) IS(ncells, 10));
 
-	c = cell(w, "db", "i00005");
+	c = cell("db", "i00005");
 	assert_fields(*c, IS(requests, 1) IS(w_requests, 10) IS(calls, 3)
 	    IS(w_calls, 30) IS(raised, 1) IS(unfinished, 1) IS(timed, 2)
 	    IS(total, 50) IS(w_total, 500) IS(busy, 40) IS(w_busy, 400)
 	    IS(min, 20) IS(max, 30) IS(hist.count, 20));
 
-	c = cell(w, "cache", "_total");
+	c = cell("cache", "_total");
 	assert_int_equal(c->total, 40);
 	assert_int_equal(c->busy, 10);	/* up to the request's end */
 
-	c = cell(w, "auth", "i00005");
+	c = cell("auth", "i00005");
 	assert_fields(*c, IS(requests, 0) IS(calls, 0) IS(async_calls, 1)
 	    IS(async, 30) IS(w_async, 300) IS(async_max, 30)
 	    IS(async_hist.count, 10) IS(hist.count, 0) IS(min, -1));
 
-	c = cell(w, "_total", "i00005");
+	c = cell("_total", "i00005");
 	assert_fields(*c, IS(requests, 1) IS(calls, 1) IS(total, 100)
 	    IS(self, 0) IS(busy, 100) IS(async_calls, 1));
-	kp_window_free(w);
-	kp_stats_free(st);
 }
 
 /* What no tier accounts for is _total's self time. */
@@ -232,25 +249,19 @@ TEST(test_total_self)
 	};
 	const struct kp_request rq = { .end = 100, .identity = 1, .weight = 1,
 		.outcome = KP_RAISED, .ncalls = 4, .calls = calls };
-	struct kp_stats *st = new_stats();
 	const struct kp_cell *c;
-	struct kp_window *w;
 
 	kp_stats_request(st, &rq);
-	w = kp_stats_rotate(st, 0, 1);
-	c = cell(w, "_total", "undefined");
+	rotate(st, 0, 1);
+	c = cell("_total", "undefined");
 	assert_fields(*c, IS(self, 100 - 30 - 10) IS(raised, 1));
-	kp_window_free(w);
-	kp_stats_free(st);
 }
 
 /* A request whose end was not seen is counted, and not timed. */
 TEST(test_unfinished_request)
 {
 	struct kp_request rq = simple();
-	struct kp_stats *st = new_stats();
 	const struct kp_cell *c;
-	struct kp_window *w;
 
 	rq.outcome = KP_UNFINISHED;
 	rq.end = 0;
@@ -258,35 +269,29 @@ TEST(test_unfinished_request)
 	rq.outcome = KP_AMBIGUOUS;
 	rq.end = 1;	/* by then it was over */
 	kp_stats_request(st, &rq);
-	w = kp_stats_rotate(st, 0, 1);
-	c = cell(w, "_total", "i00005");
+	rotate(st, 0, 1);
+	c = cell("_total", "i00005");
 	assert_fields(*c, IS(requests, 2) IS(unfinished, 1) IS(w_ambiguous, 10)
 	    IS(timed, 0) IS(min, -1) IS(hist.count, 0));
 	/* the first has no end to clip to */
-	assert_int_equal(cell(w, "cache", "i00005")->busy, 40);
-	kp_window_free(w);
-	kp_stats_free(st);
+	assert_int_equal(cell("cache", "i00005")->busy, 40);
 }
 
 TEST(test_late)
 {
 	struct kp_late_call late = { .identity = 7, .weight = 3, .fn = 5,
 		.outcome = KP_RETURNED, .start = 5, .end = 25 };
-	struct kp_stats *st = new_stats();
-	struct kp_window *w;
 
 	kp_stats_late(st, &late);
 	late.outcome = KP_UNFINISHED;
 	kp_stats_late(st, &late);
-	w = kp_stats_rotate(st, 0, 1);
+	rotate(st, 0, 1);
 	assert_int_equal(w->sampled, 0);
-	assert_int_equal(cell(w, "web", "i00007")->async, 20);
-	assert_int_equal(cell(w, "db", "i00007")->async_calls, 2);
-	assert_int_equal(cell(w, "_total", "i00007")->async, 20);
-	assert_int_equal(cell(w, "_total", "_total")->w_async, 60);
-	assert_int_equal(cell(w, "_total", "i00007")->requests, 0);
-	kp_window_free(w);
-	kp_stats_free(st);
+	assert_int_equal(cell("web", "i00007")->async, 20);
+	assert_int_equal(cell("db", "i00007")->async_calls, 2);
+	assert_int_equal(cell("_total", "i00007")->async, 20);
+	assert_int_equal(cell("_total", "_total")->w_async, 60);
+	assert_int_equal(cell("_total", "i00007")->requests, 0);
 }
 
 /* Requests of random calls, each figure against a sweep tick by tick. */
@@ -401,9 +406,9 @@ slow_busy(const struct kp_request *rq, uint64_t set)
 }
 
 static void
-check_tier(const struct kp_request *rq, const struct kp_window *w, int t)
+check_tier(const struct kp_request *rq, int t)
 {
-	const struct kp_cell *c = cell(w, tiers[t].name, "i00003");
+	const struct kp_cell *c = cell(tiers[t].name, "i00003");
 	struct kp_cell want = { .min = -1 };
 	const struct kp_call *call;
 	kp_dur_ns d;
@@ -452,12 +457,10 @@ check_tier(const struct kp_request *rq, const struct kp_window *w, int t)
 
 TEST(test_random_requests)
 {
-	struct kp_stats *st = new_stats();
 	struct kp_call calls[CALLS];
 	kp_dur_ns self[CALLS];
 	const struct kp_cell *c;
 	struct kp_request rq;
-	struct kp_window *w;
 
 	for (int round = 0; round < 20000; round++) {
 		random_request(&rq, calls);
@@ -465,16 +468,14 @@ TEST(test_random_requests)
 		for (uint32_t i = 0; i < rq.ncalls; i++)
 			assert_int_equal(self[i], slow_self(&rq, i));
 		kp_stats_request(st, &rq);
-		w = kp_stats_rotate(st, 0, 1);
+		rotate(st, 0, 1);
 		for (int t = 0; t < TIERS; t++)
-			check_tier(&rq, w, t);
-		c = cell(w, "_total", "i00003");
+			check_tier(&rq, t);
+		c = cell("_total", "i00003");
 		if (c->timed > 0)
 			assert_int_equal(c->self, rq.end - rq.start -
 			    slow_busy(&rq, 15));
-		kp_window_free(w);
-	}
-	kp_stats_free(st);
+		}
 }
 
 TEST(test_identity_total_and_order)
@@ -486,16 +487,14 @@ TEST(test_identity_total_and_order)
 		{ "web", "i00009" }, { "web", "undefined" },
 		{ "db", "_total" },
 	};
-	struct kp_stats *st = new_stats();
 	struct kp_request rq = simple();
-	struct kp_window *w;
 
 	for (int i = 0; i < 3; i++) {
 		rq.identity = i == 0 ? 9 : i == 1 ? KP_IDENT_TOTAL : 5;
 		rq.weight = (uint32_t)i + 1;
 		kp_stats_request(st, &rq);
 	}
-	w = kp_stats_rotate(st, 0, 1);
+	rotate(st, 0, 1);
 	assert_int_equal(w->ncells, 5 * 4);
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
 		assert_string_equal(w->cells[i].tier, want[i][0]);
@@ -503,35 +502,28 @@ TEST(test_identity_total_and_order)
 	}
 	assert_fields(*w, IS(cells[0].requests, 3) IS(cells[0].w_requests, 6)
 	    IS(cells[0].hist.count, 6) IS(cells[8].w_busy, 6 * 40));
-	kp_window_free(w);
 
 	/* the next window starts empty */
-	w = kp_stats_rotate(st, 1, 2);
+	rotate(st, 1, 2);
 	assert_fields(*w, IS(ncells, 0) IS(sampled, 0));
-	kp_window_free(w);
-	kp_stats_free(st);
 }
 
 TEST(test_series_cap)
 {
-	struct kp_stats *st = new_stats();
 	struct kp_request rq = { .end = 10, .weight = 2, .calls = NULL,
 		.outcome = KP_RETURNED };
-	struct kp_window *w;
 
 	for (uint32_t i = 3; i < IDENTS; i++) {
 		rq.identity = i;
 		kp_stats_request(st, &rq);
 	}
-	w = kp_stats_rotate(st, 0, 1);
+	rotate(st, 0, 1);
 	/* and _other and _total */
 	assert_int_equal(w->ncells, KP_SERIES_MAX + 2);
-	assert_int_equal(cell(w, "_total", "_other")->requests, 7);
+	assert_int_equal(cell("_total", "_other")->requests, 7);
 	assert_int_equal(w->losses.n[KP_LOSS_IDENTITY_CAP], 7);
-	assert_int_equal(cell(w, "_total", "_total")->w_requests,
+	assert_int_equal(cell("_total", "_total")->w_requests,
 	    2 * (IDENTS - 3));
-	kp_window_free(w);
-	kp_stats_free(st);
 }
 
 /* Time stamps from outside may be anything; sums stop, nothing overflows. */
@@ -546,15 +538,11 @@ TEST(test_absurd_times)
 	const struct kp_request rq = { .start = INT64_MIN, .end = INT64_MAX,
 		.identity = 4, .weight = UINT32_MAX, .ncalls = 4,
 		.outcome = KP_RETURNED, .calls = calls };
-	struct kp_stats *st = new_stats();
-	struct kp_window *w;
 
 	kp_stats_request(st, &rq);
 	kp_stats_request(st, &rq);
-	w = kp_stats_rotate(st, 0, 1);
-	assert_true(cell(w, "web", "_total")->w_total == INT64_MAX);
-	kp_window_free(w);
-	kp_stats_free(st);
+	rotate(st, 0, 1);
+	assert_true(cell("web", "_total")->w_total == INT64_MAX);
 }
 
 TEST(test_merge)
@@ -587,7 +575,7 @@ TEST(test_merge)
  */
 TEST(test_waits)
 {
-	struct kp_stats *st = new_stats(), *far = new_stats();
+	struct kp_stats *far = new_stats();
 	struct kp_stats *peers[KP_NODES_MAX] = { st, far };
 	struct kp_wait v[] = {
 		{ 1, 100, 5, 0, 0 }, { 1, 300, 5, 0, 1 }, { 2, 50, 4, 1, 1 },
@@ -595,14 +583,13 @@ TEST(test_waits)
 	};
 	struct kp_request rq = { .identity = 7, .weight = 10 };
 	const struct kp_wait_cell *c;
-	struct kp_window *w;
 	uint64_t messages = 0;
 
 	kp_stats_peers(st, peers);
 	waits = v;
 	nwaits = 4;
 	kp_stats_waits(st, &rq);
-	w = kp_stats_rotate(st, 0, 1);
+	rotate(st, 0, 1);
 	assert_int_equal(w->nwaits, 1);
 	c = w->waits;
 	assert_fields(*c, IS(receiver, "i00005") IS(identity, "i00007")
@@ -610,22 +597,18 @@ TEST(test_waits)
 	    IS(wait, 400) IS(w_wait, 4000) IS(min, 100) IS(max, 300)
 	    IS(hist.count, 20));
 	assert_int_equal(w->losses.n[KP_LOSS_MAIL_GONE], 1);
-	kp_window_free(w);
-	w = kp_stats_rotate(far, 0, 1);
+	rotate(far, 0, 1);
 	assert_fields(*w, IS(nwaits, 1) IS(waits[0].wait, 50));
-	kp_window_free(w);
 	nwaits = 1;
 	for (uint32_t i = 0; i < KP_WAIT_SERIES_MAX + 100; i++) {
 		v[0].receiver = i;
 		kp_stats_waits(st, &rq);
 	}
-	w = kp_stats_rotate(st, 0, 1);
+	rotate(st, 0, 1);
 	assert_true(w->nwaits <= KP_WAIT_SERIES_MAX + 1);
 	for (size_t i = 0; i < w->nwaits; i++)
 		messages += w->waits[i].messages;
 	assert_int_equal(messages, KP_WAIT_SERIES_MAX + 100);
-	kp_window_free(w);
-	kp_stats_free(st);
 	kp_stats_free(far);
 }
 
@@ -640,36 +623,29 @@ TEST(test_strayed)
 	};
 	struct kp_request rq = { .identity = 5, .weight = 10, .end = 100,
 		.outcome = KP_RETURNED, .ncalls = 4, .calls = calls };
-	struct kp_stats *st = new_stats();
-	struct kp_window *w;
 
 	calls[1].strayed = calls[2].strayed = calls[3].strayed = true;
 	kp_stats_counted(st, 2, 30);	/* db: no request has come */
-	w = kp_stats_rotate(st, 0, 1);
+	rotate(st, 0, 1);
 	assert_int_equal(w->ncells, 0);
-	kp_window_free(w);
 	kp_stats_request(st, &rq);
 	kp_stats_counted(st, 0, 10);
 	kp_stats_counted(st, 2, 3);
 	kp_stats_counted(st, 4, 7);	/* auth, which no request called */
-	w = kp_stats_rotate(st, 1, 2);
-	assert_int_equal(cell(w, "db", "_total")->strayed, 3);
-	assert_int_equal(cell(w, "db", "_total")->missed, 3 * 10 * 9);
-	assert_int_equal(cell(w, "cache", "_total")->strayed, 1);
-	assert_int_equal(cell(w, "web", "_total")->strayed, 0);
-	assert_int_equal(cell(w, "db", "_total")->counted, 33);
-	assert_int_equal(cell(w, "db", "i00005")->counted, 0);
-	assert_int_equal(cell(w, "_total", "_total")->counted, 10);
-	assert_fields(*cell(w, "auth", "_total"), IS(counted, 7) IS(calls, 0));
-	kp_window_free(w);
+	rotate(st, 1, 2);
+	assert_fields(*cell("db", "_total"), IS(strayed, 3)
+	    IS(missed, 3 * 10 * 9) IS(counted, 33));
+	assert_int_equal(cell("cache", "_total")->strayed, 1);
+	assert_int_equal(cell("web", "_total")->strayed, 0);
+	assert_int_equal(cell("db", "i00005")->counted, 0);
+	assert_int_equal(cell("_total", "_total")->counted, 10);
+	assert_fields(*cell("auth", "_total"), IS(counted, 7) IS(calls, 0));
 	/* where all are sampled none is missed */
 	rq.weight = 1;
 	kp_stats_request(st, &rq);
-	w = kp_stats_rotate(st, 2, 3);
-	assert_fields(*cell(w, "db", "_total"), IS(strayed, 0) IS(missed, 0)
+	rotate(st, 2, 3);
+	assert_fields(*cell("db", "_total"), IS(strayed, 0) IS(missed, 0)
 	    IS(counted, 0));
-	kp_window_free(w);
-	kp_stats_free(st);
 }
 
-TESTS_ONCE(make_names, NULL)
+TESTS(setup, teardown)
