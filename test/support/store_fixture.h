@@ -45,6 +45,7 @@ struct kp_tree *new_tree(uint32_t ncalls);
 
 /* All rows of a query: columns with '|', rows with newlines; static. */
 char *sql_text(const char *sql);
+#define assert_sql(sql, want) assert_string_equal(sql_text(sql), want)
 void sql_exec(const char *sql);
 /* Another connection, which holds the lock for writing till it is closed. */
 sqlite3 *lock_db(void);

@@ -72,33 +72,33 @@ TEST(test_views)
 	 * By a second connection, while the first is open.  Percentiles are
 	 * the middle of a bucket, but never outside of min .. max.
 	 */
-	assert_string_equal(sql_text("select * from tier_stats"
-	    " where tier = 'db' and identity = 'create'"),
+	assert_sql("select * from tier_stats"
+	    " where tier = 'db' and identity = 'create'",
 	    "2023-11-14T22:13:20.123Z|2023-11-14T22:13:30.123Z|a@h|db|create|"
 	    "20|30|11|44|55|66|1234.568|61.728|234.568|1000.0|50.0|0.07|"
 	    "23.457|23.457|99.571|99.571|99.571|100.0|2|3|0.07|0.004|10|20|"
 	    "0|0|0|null|null|null|null|null");
-	assert_string_equal(sql_text("select tier, identity from tier_stats"),
+	assert_sql("select tier, identity from tier_stats",
 	    "_total|_total\n_total|create\ndb|_total\ndb|create");
-	assert_string_equal(sql_text("select total_ns, w_total_ns, self_ns,"
+	assert_sql("select total_ns, w_total_ns, self_ns,"
 	    " w_self_ns, busy_ns, w_busy_ns, async_ns, w_async_ns, min_ns,"
-	    " max_ns, raised, w_raised, timed, w_timed from stat limit 1"),
+	    " max_ns, raised, w_raised, timed, w_timed from stat limit 1",
 	    "123456789|1234567890|23456789|234567890|100000001|1000000010|"
 	    "7000|70000|23456789|100000000|1|11|2|20");
-	assert_string_equal(sql_text("select identity, requests, errors,"
-	    " unfinished, mean_ms, p99_ms, self_ms from request_stats"),
+	assert_sql("select identity, requests, errors, unfinished, mean_ms,"
+	    " p99_ms, self_ms from request_stats",
 	    "_total|20|11|44|61.728|99.571|234.568\n"
 	    "create|20|11|44|61.728|99.571|234.568");
-	assert_string_equal(sql_text("select * from losses"),
+	assert_sql("select * from losses",
 	    "2023-11-14T22:13:20.123Z|2023-11-14T22:13:30.123Z|a@h|"
 	    "sampled_out|90|requests|passed over by sampling; the others stand "
 	    "for them");
-	assert_string_equal(sql_text("select * from events"),
+	assert_sql("select * from events",
 	    "2023-11-14T22:13:20.123Z|a@h|trip|queue 20001");
-	assert_string_equal(sql_text("select run, ended, state, version,"
-	    " interval_s from runs"), "1|null|running|0.1.0|10.0");
-	assert_string_equal(sql_text("select name, position from tier"
-	    " order by position"), "_total|0\nweb|1\ndb|2");
+	assert_sql("select run, ended, state, version, interval_s from runs",
+	    "1|null|running|0.1.0|10.0");
+	assert_sql("select name, position from tier order by position",
+	    "_total|0\nweb|1\ndb|2");
 	kp_store_close(s);
 }
 
@@ -125,8 +125,8 @@ TEST(test_errors_not_seen)
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		snprintf(set, sizeof(set), "update stat set %s", v[i].figures);
 		sql_exec(set);
-		assert_string_equal(sql_text("select errors from request_stats"
-		    " where identity = 'create'"), v[i].errors);
+		assert_sql("select errors from request_stats"
+		    " where identity = 'create'", v[i].errors);
 	}
 }
 
@@ -141,12 +141,10 @@ TEST(test_another_conf)
 	kp_store_conf(s, &next, "[{db, {db, all, 1}}].");
 	kp_store_window(s, known_window("a@h", T0 + 10 * S));
 	assert_true(sync_store(s));
-	assert_string_equal(sql_text("select name, position from tier"
-	    " order by position is null, position"),
-	    "_total|0\ndb|1\ncache|2\nweb|null");
-	assert_string_equal(sql_text("select tiers_conf from run"),
-	    "[{db, {db, all, 1}}].");
-	assert_string_equal(sql_text("select count(*) from time_window"), "2");
+	assert_sql("select name, position from tier order by position is null,"
+	    " position", "_total|0\ndb|1\ncache|2\nweb|null");
+	assert_sql("select tiers_conf from run", "[{db, {db, all, 1}}].");
+	assert_sql("select count(*) from time_window", "2");
 	kp_store_close(s);
 }
 
@@ -178,10 +176,10 @@ TEST(test_errors_after_the_end)
 		snprintf(text, sizeof(text), "select raised, async_unknown,"
 		    " async_calls from tier_stats where tier = 'db'"
 		    " limit 1 offset %zu", i - 1);
-		assert_string_equal(sql_text(text), want[i]);
+		assert_sql(text, want[i]);
 	}
-	assert_string_equal(sql_text("select distinct raised from tier_stats"
-	    " where tier = '_total'"), "0");
+	assert_sql("select distinct raised from tier_stats where tier ="
+	    " '_total'", "0");
 }
 
 /* A tier that only late calls have reached has no times at all. */
@@ -195,10 +193,9 @@ TEST(test_untimed_cell)
 	w->cells[0].async_calls = 1;
 	kp_store_window(s, w);
 	kp_store_close(s);
-	assert_string_equal(sql_text("select mean_ms, busy_per_request_ms,"
-	    " min_ms, p50_ms, p99_ms, max_ms from tier_stats"),
-	    "null|null|null|null|null|null");
-	assert_string_equal(sql_text("select hist from stat"), "null");
+	assert_sql("select mean_ms, busy_per_request_ms, min_ms, p50_ms,"
+	    " p99_ms, max_ms from tier_stats", "null|null|null|null|null|null");
+	assert_sql("select hist from stat", "null");
 }
 
 TEST(test_close_leaves_one_file)
@@ -229,15 +226,14 @@ TEST(test_close_leaves_one_file)
 	/* read and write version 1: not WAL */
 	assert_int_equal(head[18], 1);
 	assert_int_equal(head[19], 1);
-	assert_string_equal(sql_text("select state from runs"), "clean");
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
-	assert_string_equal(sql_text("pragma foreign_key_check"), "");
+	assert_sql("select state from runs", "clean");
+	assert_sql("pragma integrity_check", "ok");
+	assert_sql("pragma foreign_key_check", "");
 
 	s = open_store();
 	kp_store_close(s);
-	assert_string_equal(sql_text("select run, state from runs"),
-	    "1|clean\n2|clean");
-	assert_string_equal(sql_text("select count(*) from events"), "0");
+	assert_sql("select run, state from runs", "1|clean\n2|clean");
+	assert_sql("select count(*) from events", "0");
 }
 
 /* kill -9: what was synced is there, and the next run says what happened. */
@@ -380,7 +376,7 @@ TEST(test_refusals)
 	sql_exec("pragma user_version = 2; pragma application_id = 7");
 	refused(path, "not a kprofd database");
 	query_refused(path, "not a kprofd database");
-	assert_string_equal(sql_text("select state from runs"), "clean");
+	assert_sql("select state from runs", "clean");
 }
 
 /* A database of before is neither read nor written, and stays as it is. */
@@ -422,7 +418,7 @@ TEST(test_a_thousand_series)
 	print_message("1000 series on disk after %.1f ms\n",
 	    (double)(kp_mono_now() - before) / 1e6);
 	kp_store_close(s);
-	assert_string_equal(sql_text("select count(*) from stat"), "1000");
+	assert_sql("select count(*) from stat", "1000");
 }
 
 /* A refused start leaves no half-made file behind. */

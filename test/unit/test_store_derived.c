@@ -99,10 +99,9 @@ assert_times(int rows)
 	char count[16];
 
 	snprintf(want, sizeof(want), "%s", sql_text(calls));
-	assert_string_equal(sql_text(times), want);
+	assert_sql(times, want);
 	snprintf(count, sizeof(count), "%d", rows);
-	assert_string_equal(sql_text("select count(*) from request_time"),
-	    count);
+	assert_sql("select count(*) from request_time", count);
 }
 
 TEST(test_merged_times)
@@ -128,8 +127,8 @@ TEST(test_merged_times)
 	q = open_query();
 	assert_string_equal(chosen(q, "db", 0, 9), "210 140 100 70");
 	kp_query_close(q);
-	assert_string_equal(sql_text("pragma foreign_key_check"), "");
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	assert_sql("pragma foreign_key_check", "");
+	assert_sql("pragma integrity_check", "ok");
 }
 
 /* The slowest of several files, page by page. */
@@ -195,8 +194,7 @@ TEST(test_merged_sums)
 	make_hour(b_db, "b@h");
 	merge(b_db);
 	use(out_db);
-	assert_string_equal(sql_text("select count(distinct node_id)"
-	    " from level_sum"), "3");
+	assert_sql("select count(distinct node_id) from level_sum", "3");
 	assert_int_equal(calls_of(open_query()), 120 * 3);
 	sql_exec("delete from level_stat; delete from level_sum");
 	assert_int_equal(calls_of(open_query()), 120 * 3);

@@ -50,8 +50,8 @@ assert_balance(int windows)
 	    unwritten / 10 * KNOWN_ROWS);
 	kp_query_sum_free(&sum);
 	kp_query_close(q);
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
-	assert_string_equal(sql_text("pragma foreign_key_check"), "");
+	assert_sql("pragma integrity_check", "ok");
+	assert_sql("pragma foreign_key_check", "");
 }
 
 /* A table that is gone under the writer's feet will not come back. */
@@ -64,11 +64,11 @@ TEST_WITH(test_lasting_error, setup, teardown)
 	assert_false(sync_store(s));
 	assert_int_equal(status(s).dropped[KP_STORE_REFUSED], KNOWN_ROWS);
 	assert_has(status(s).why, "no such table");
-	assert_string_equal(sql_text("select count(*) from time_window"), "0");
+	assert_sql("select count(*) from time_window", "0");
 	assert_int_equal(kp_store_close(s), KNOWN_ROWS);
-	assert_string_equal(sql_text("select kind, text from events"),
-	    "store_loss|6 rows could not be written before the end of the "
-	    "run: no such table: stat");
+	assert_sql("select kind, text from events",
+	    "store_loss|6 rows could not be written before the end of the run:"
+	    " no such table: stat");
 }
 
 /* Another process has the lock; LOCK_S says for how long, 60 for the night,
@@ -144,16 +144,15 @@ TEST_WITH(test_full_queue, setup, teardown)
 	sqlite3_close(db);
 	sync_at_last(s);
 	assert_balance(n);
-	assert_string_equal(sql_text("select node, lost, unit from losses"
-	    " where cause = 'store'"), "a@h|18|rows");
+	assert_sql("select node, lost, unit from losses where cause = 'store'",
+	    "a@h|18|rows");
 	/* that node's comes with its own next */
 	kp_store_window(s, known_window("b@h", T0 + 10 * S));
 	kp_store_close(s);
 	assert_balance(n + 2);
-	assert_string_equal(sql_text("select node, lost from losses"
-	    " where cause = 'unwritten'"), "a@h|30\nb@h|10");
-	assert_string_equal(sql_text("select kind, text from events"
-	    " where kind <> 'trip'"),
+	assert_sql("select node, lost from losses where cause = 'unwritten'",
+	    "a@h|30\nb@h|10");
+	assert_sql("select kind, text from events where kind <> 'trip'",
 	    "store_loss|18 rows could not be written: database is locked\n"
 	    "store_loss|6 rows could not be written: database is locked");
 }
@@ -167,11 +166,10 @@ TEST_WITH(test_close_while_locked, setup, teardown)
 	kp_store_window(s, known_window("a@h", T0));
 	kp_store_close(s);
 	sqlite3_close(db);
-	assert_string_equal(sql_text("select count(*) from time_window"), "0");
+	assert_sql("select count(*) from time_window", "0");
 	s = open_store();
 	kp_store_close(s);
-	assert_string_equal(sql_text("select state from runs"),
-	    "unclean\nclean");
+	assert_sql("select state from runs", "unclean\nclean");
 }
 
 /* A file that cannot grow is what a full disk looks like. */
@@ -242,14 +240,14 @@ TEST_WITH(test_disk_full, setup, teardown)
 	assert_has(status(s).why, "full");
 	assert_int_equal(dropped(s), 0);
 	/* readers are not hindered, nor is what was there harmed */
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	assert_sql("pragma integrity_check", "ok");
 	unlink(big);
 	sync_at_last(s);
 	assert_int_equal(dropped(s), 0);
 	kp_store_close(s);
-	assert_string_equal(sql_text("select count(*) from time_window w"
-	    " join node n on n.id = w.node_id where n.name = 'a@h'"), "20");
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	assert_sql("select count(*) from time_window w join node n on n.id ="
+	    " w.node_id where n.name = 'a@h'", "20");
+	assert_sql("pragma integrity_check", "ok");
 	assert_int_equal(umount(dir), 0);
 }
 
@@ -281,14 +279,14 @@ TEST_WITH(test_moved, setup, teardown)
 	assert_true(sync_store(s));
 	assert_int_equal(dropped(s), 0);
 	assert_balance(1);
-	assert_string_equal(sql_text("select kind from events"), "db_moved");
+	assert_sql("select kind from events", "db_moved");
 	kp_store_close(s);
-	assert_string_equal(sql_text("select position, name from tier"
-	    " order by 1"), "0|_total\n1|web\n2|db");
+	assert_sql("select position, name from tier order by 1",
+	    "0|_total\n1|web\n2|db");
 	memcpy(was, path, sizeof(was));
 	snprintf(path, sizeof(path), "%s/old.db", dir);
 	assert_balance(2);
-	assert_string_equal(sql_text("select state from runs"), "clean");
+	assert_sql("select state from runs", "clean");
 	memcpy(path, was, sizeof(was));
 }
 
@@ -393,8 +391,7 @@ TEST_WITH(test_truncated, setup, teardown)
 		assert_int_equal(status(s).begun, i + 1);
 		assert_true(status(s).begun_lost);
 		assert_int_equal(status(s).dropped[KP_STORE_TRUNCATED], rows);
-		assert_string_equal(sql_text("select kind from events"),
-		    "db_truncated");
+		assert_sql("select kind from events", "db_truncated");
 		assert_has(sql_text("select text from events"),
 		    i == 0 ? ": 3 windows of this run are lost" :
 		    ": 4 windows of this run are lost");
@@ -408,9 +405,8 @@ TEST_WITH(test_truncated, setup, teardown)
 	assert_int_equal(status(s).begun, sizeof(sizes) / sizeof(sizes[0]) + 1);
 	kp_store_close(s);
 	assert_balance(0);
-	assert_string_equal(sql_text("select kind from events"),
-	    "db_truncated");
-	assert_string_equal(sql_text("select state from runs"), "clean");
+	assert_sql("select kind from events", "db_truncated");
+	assert_sql("select state from runs", "clean");
 }
 
 /*
@@ -528,7 +524,7 @@ TEST_WITH(test_nowhere, setup, teardown)
 	assert_has(status(s).why, "does not exist");
 	kp_store_close(s);
 	assert_int_equal(rename(away, dir), 0);
-	assert_string_equal(sql_text("select count(*) from time_window"), "0");
+	assert_sql("select count(*) from time_window", "0");
 }
 
 /* Damaged under the writer's feet: what comes waits for a file that is not. */

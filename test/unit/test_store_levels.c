@@ -441,7 +441,7 @@ TEST(test_show_bounded)
 		/* what is deleted, and what takes its place */
 		assert_in_range(sqlite3_total_changes(db->conn) - changes, 1,
 		    DELETE_ROWS + 2 * WIDE);
-		assert_string_equal(sql_text(wanted), before);
+		assert_sql(wanted, before);
 		turns++;
 	}
 	/* three for four windows, three for 2,500 */

@@ -330,29 +330,26 @@ TEST(test_merged_is_as_one)
 	kp_query_close(set);
 	kp_query_close(q);
 	use(out_db);
-	assert_string_equal(sql_text("select r.name, n.name, sum(messages),"
-	    " sum(wait_ns) from message_stat m join receiver r on r.id ="
-	    " m.receiver_id join time_window w on w.id = m.window_id"
-	    " join node n on n.id = w.node_id group by 1, 2 order by 1, 2"),
-	    "a@h|a@h|2|2002\nb@h|b@h|2|2002\n"
-	    "db_server|a@h|2|2000\ndb_server|b@h|2|2000");
-	assert_string_equal(sql_text("select n.name, t.seq, v.name, messages"
-	    " from request_wait t join receiver v on v.id = t.receiver_id"
-	    " join request r on r.id = t.request_id"
-	    " join node n on n.id = r.node_id order by 1, 2"),
-	    "a@h|0|a@h|1\na@h|1|db_server|2\n"
-	    "b@h|0|b@h|1\nb@h|1|db_server|2");
-	assert_string_equal(sql_text("select sum(gc_ns), sum(w_gc_ns),"
-	    " count(gc_ns), count(out_ns), count(*) from stat"),
-	    "48|480|4|0|16");
-	assert_string_equal(sql_text("select count(*), sum(entry_calls),"
-	    " count(distinct run_id) from time_window"), "4|400|2");
-	assert_string_equal(sql_text("select count(*) from call"), "6");
-	assert_string_equal(sql_text("select name, position from tier"
-	    " order by position"), "_total|0\nweb|1\ndb|2");
-	assert_string_equal(sql_text("pragma foreign_key_check"), "");
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
-	assert_string_equal(sql_text("pragma journal_mode"), "delete");
+	assert_sql("select r.name, n.name, sum(messages), sum(wait_ns) from"
+	    " message_stat m join receiver r on r.id = m.receiver_id join"
+	    " time_window w on w.id = m.window_id join node n on n.id ="
+	    " w.node_id group by 1, 2 order by 1, 2",
+	    "a@h|a@h|2|2002\nb@h|b@h|2|2002\ndb_server|a@h|2|2000\n"
+	    "db_server|b@h|2|2000");
+	assert_sql("select n.name, t.seq, v.name, messages from request_wait t"
+	    " join receiver v on v.id = t.receiver_id join request r on r.id ="
+	    " t.request_id join node n on n.id = r.node_id order by 1, 2",
+	    "a@h|0|a@h|1\na@h|1|db_server|2\nb@h|0|b@h|1\nb@h|1|db_server|2");
+	assert_sql("select sum(gc_ns), sum(w_gc_ns), count(gc_ns),"
+	    " count(out_ns), count(*) from stat", "48|480|4|0|16");
+	assert_sql("select count(*), sum(entry_calls), count(distinct run_id)"
+	    " from time_window", "4|400|2");
+	assert_sql("select count(*) from call", "6");
+	assert_sql("select name, position from tier order by position",
+	    "_total|0\nweb|1\ndb|2");
+	assert_sql("pragma foreign_key_check", "");
+	assert_sql("pragma integrity_check", "ok");
+	assert_sql("pragma journal_mode", "delete");
 	assert_false(exists(".merging"));
 }
 
@@ -373,16 +370,15 @@ TEST(test_twice_is_once)
 	    " (select count(*) from request), (select count(*) from run)"));
 	n = merge(b_db, a_db);
 	assert_int_equal(n.runs + n.windows + n.requests + n.events, 0);
-	assert_string_equal(sql_text("select"
-	    " (select count(*) from stat), (select count(*) from loss),"
-	    " (select count(*) from call), (select count(*) from event),"
-	    " (select count(*) from request), (select count(*) from run)"),
+	assert_sql("select (select count(*) from stat), (select count(*) from"
+	    " loss), (select count(*) from call), (select count(*) from event),"
+	    " (select count(*) from request), (select count(*) from run)",
 	    first);
 	/* and the same file twice at once */
 	unlink(out_db);
 	n = merge(a_db, a_db);
 	assert_int_equal(n.windows, 0);
-	assert_string_equal(sql_text("select count(*) from time_window"), "2");
+	assert_sql("select count(*) from time_window", "2");
 }
 
 /* While a kprofd writes it, and again when that has gone on, and has ended. */
@@ -395,17 +391,16 @@ TEST(test_grown)
 	n = merge(a_db, NULL);
 	assert_int_equal(n.windows, 2);
 	use(out_db);
-	assert_string_equal(sql_text("select clean from run"), "null");
+	assert_sql("select clean from run", "null");
 	kp_store_window(s, known_window("a@h", T0 + 20 * S));
 	put_happening(s, "a@h", T0 + 21 * S);
 	kp_store_close(s);
 	n = merge(a_db, NULL);
 	assert_fields(n, IS(runs, 0) IS(windows, 1) IS(requests, 0)
 	    IS(events, 1));
-	assert_string_equal(sql_text("select count(*), sum(entry_calls),"
-	    " count(distinct run_id) from time_window"), "3|300|1");
-	assert_string_equal(sql_text("select clean, ended_ns is not null"
-	    " from run"), "1|1");
+	assert_sql("select count(*), sum(entry_calls), count(distinct run_id)"
+	    " from time_window", "3|300|1");
+	assert_sql("select clean, ended_ns is not null from run", "1|1");
 }
 
 /* What was merged as measured has been rolled up in IN since, and gone on. */
@@ -424,17 +419,16 @@ TEST(test_rolled_up_since)
 		keep_put_known(db, "a@h", NOON + i * 10 * S);
 	keep_settle(db, NOON + HOUR);
 	db_close(db, 0);
-	assert_string_equal(sql_text("select count(*) from time_window"), "2");
+	assert_sql("select count(*) from time_window", "2");
 	n = merge(a_db, NULL);
 	/* the first minute is there; the second replaces two tens of it */
 	assert_int_equal(n.windows, 1);
 	use(out_db);
-	assert_string_equal(sql_text("select count(*), sum(entry_calls)"
-	    " from time_window"), "7|1200");
-	assert_string_equal(sql_text("select sum(w_calls) from stat"
-	    " where tier_id = (select id from tier where name = 'db')"
-	    " and identity_id = (select id from identity"
-	    " where name = '_total')"), "360");
+	assert_sql("select count(*), sum(entry_calls) from time_window",
+	    "7|1200");
+	assert_sql("select sum(w_calls) from stat where tier_id = (select id"
+	    " from tier where name = 'db') and identity_id = (select id from"
+	    " identity where name = '_total')", "360");
 	n = merge(a_db, NULL);
 	assert_int_equal(n.windows, 0);
 }
@@ -459,8 +453,8 @@ TEST(test_older_copy)
 	n = merge(a_db, b_db);
 	assert_int_equal(n.windows, 0);
 	use(out_db);
-	assert_string_equal(sql_text("select count(*), sum(entry_calls)"
-	    " from time_window"), "2|1200");
+	assert_sql("select count(*), sum(entry_calls) from time_window",
+	    "2|1200");
 }
 
 /* Neither a file of before nor one of after is merged, or merged into. */
@@ -554,7 +548,7 @@ TEST(test_other_reader)
 	refused(a_db, KP_EBUSY, "another program has it open");
 	sqlite3_close(other);
 	merge(a_db, NULL);
-	assert_string_equal(sql_text("select count(*) from time_window"), "4");
+	assert_sql("select count(*) from time_window", "4");
 }
 
 TEST(test_disk_full)
@@ -580,7 +574,7 @@ TEST(test_disk_full)
 	assert_int_equal(unlink(file), 0);
 	assert_int_equal(merge(a_db, NULL).windows, 2);
 	use(out_db);
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	assert_sql("pragma integrity_check", "ok");
 	assert_int_equal(umount(dir), 0);
 }
 

@@ -128,8 +128,8 @@ windows_there(void)
 	struct kp_query_sum sum;
 	int n;
 
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
-	assert_string_equal(sql_text("pragma foreign_key_check"), "");
+	assert_sql("pragma integrity_check", "ok");
+	assert_sql("pragma foreign_key_check", "");
 	assert_int_equal(kp_query_sum(q, &all, &sum), KP_OK);
 	n = (int)(sum.entry_calls / 100);
 	assert_fields(sum, IS(entry_calls, 100 * n) IS(sampled, 10 * n)
@@ -147,8 +147,8 @@ windows_there(void)
 	kp_query_sum_free(&sum);
 	kp_query_close(q);
 	/* a tree is whole, or not there */
-	assert_string_equal(sql_text("select count(*) from request r where"
-	    " (select count(*) from call where request_id = r.id) <> 20"), "0");
+	assert_sql("select count(*) from request r where"
+	    " (select count(*) from call where request_id = r.id) <> 20", "0");
 	return n;
 }
 
@@ -183,8 +183,8 @@ check_after_power_loss(const struct progress *p, unsigned n, uint32_t seed)
 	roll_up(db, start_of(there) + 700 * S);
 	db_close(db, 0);
 	assert_int_equal(windows_there(), there + 1);
-	assert_string_equal(sql_text("select count(*) > 0 from runs"
-	    " where state = 'running'"), "0");
+	assert_sql("select count(*) > 0 from runs"
+	    " where state = 'running'", "0");
 }
 
 TEST(test_power_loss)

@@ -36,16 +36,16 @@ TEST(test_tree)
 	t->calls[3].node = "db@h";
 	kp_store_tree(s, t);
 	assert_true(sync_store(s));
-	assert_string_equal(sql_text("select seq, node from slow_calls"),
+	assert_sql("select seq, node from slow_calls",
 	    "0|\n1|\n2|\n3|db@h\n4|");
-	assert_string_equal(sql_text("select seq, parent, start_ms, tier, call,"
-	    " total_ms, self_ms, outcome, async from slow_calls"),
-	    "0|null|0.0||web:handle/1|0.001|0.001|returned|\n"
-	    "1|0|0.0|db|  db:query/2|0.001|0.001|returned|\n"
-	    "2|1|0.0|db|    db:query/2|null|null|unfinished|async\n"
-	    "3|0|0.0|db|  db:query/2|0.001|0.001|returned|\n"
+	assert_sql("select seq, parent, start_ms, tier, call, total_ms,"
+	    " self_ms, outcome, async from slow_calls",
+	    "0|null|0.0||web:handle/1|0.001|0.001|returned|\n1|0|0.0|db| "
+	    " db:query/2|0.001|0.001|returned|\n2|1|0.0|db|   "
+	    " db:query/2|null|null|unfinished|async\n3|0|0.0|db| "
+	    " db:query/2|0.001|0.001|returned|\n"
 	    "4|null|0.0|db|db:query/2|0.001|0.001|returned|");
-	assert_string_equal(sql_text("select * from slow_requests"),
+	assert_sql("select * from slow_requests",
 	    "1|2023-11-14T22:13:20.123Z|a@h|create|300.0|raised|5|"
 	    "288230371856744449|null|10|0");
 
@@ -93,14 +93,14 @@ TEST(test_odd_trees)
 	t->total = -1;
 	kp_store_tree(s, t);
 	kp_store_close(s);
-	assert_string_equal(sql_text("select request_id, seq, parent, start_ns"
-	    " from call where request_id < 3 order by 1, 2"),
+	assert_sql("select request_id, seq, parent, start_ns from call where"
+	    " request_id < 3 order by 1, 2",
 	    "1|0|null|3\n1|1|null|4\n1|2|null|0\n1|3|2|1\n1|4|3|2\n1|5|4|5\n"
 	    "2|0|null|1\n2|1|0|0");
-	assert_string_equal(sql_text("select count(*), max(depth) from call"
-	    " where request_id = 3"), "5000|4999");
-	assert_string_equal(sql_text("select calls, total_ms from"
-	    " slow_requests where request = 4"), "0|null");
+	assert_sql("select count(*), max(depth) from call where request_id = 3",
+	    "5000|4999");
+	assert_sql("select calls, total_ms from slow_requests where request ="
+	    " 4", "0|null");
 }
 
 TEST(test_sum)
@@ -233,8 +233,7 @@ TEST(test_read_while_writing)
 	}
 	kp_query_close(q);
 	kp_store_close(s);
-	assert_string_equal(sql_text("select count(*) from time_window"),
-	    "100");
+	assert_sql("select count(*) from time_window", "100");
 }
 
 /* Time that some node was measured counts once, gaps not at all. */

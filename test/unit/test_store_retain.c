@@ -90,13 +90,13 @@ TEST_WITH(test_expire, setup, teardown)
 		put_event(db, NOON + i * 10 * S);
 	}
 	keep_settle(db, NOON + 2 * HOUR + 9 * S);
-	assert_string_equal(sql_text(counts), "100|400|100|300|100");
+	assert_sql(counts, "100|400|100|300|100");
 	keep_settle(db, NOON + 2 * HOUR + 20 * S);
-	assert_string_equal(sql_text(counts), "98|392|100|300|100");
+	assert_sql(counts, "98|392|100|300|100");
 	keep_settle(db, NOON + 3 * HOUR + 20 * S);
-	assert_string_equal(sql_text(counts), "0|0|97|291|100");
+	assert_sql(counts, "0|0|97|291|100");
 	keep_settle(db, NOON + 5 * HOUR);
-	assert_string_equal(sql_text(counts), "0|0|0|0|0");
+	assert_sql(counts, "0|0|0|0|0");
 	db_close(db, 0);
 }
 
@@ -114,7 +114,7 @@ TEST_WITH(test_expire_bounded, setup, teardown)
 	assert_true(more);
 	assert_in_range(sqlite3_total_changes(db->conn) - rows, 20001, 60000);
 	keep_settle(db, NOON + DAY);
-	assert_string_equal(sql_text(counts), "0|0|0|0|0");
+	assert_sql(counts, "0|0|0|0|0");
 	db_close(db, 0);
 }
 
@@ -127,17 +127,14 @@ TEST_WITH(test_expire_runs, setup, teardown)
 	db_close(db, 0);
 	db = keep_open("10s:2h,slow:1d,events:2d");
 	keep_settle(db, kp_wall_now() + DAY);
-	assert_string_equal(sql_text("select run, state from runs"),
-	    "1|clean\n2|running");
+	assert_sql("select run, state from runs", "1|clean\n2|running");
 	keep_settle(db, kp_wall_now() + 2 * DAY + HOUR);
-	assert_string_equal(sql_text("select run, state from runs"),
-	    "2|running");
+	assert_sql("select run, state from runs", "2|running");
 	db_close(db, 0);
 	/* for ever is for ever */
 	db = keep_open(NULL);
 	keep_settle(db, kp_wall_now() + 9000 * DAY);
-	assert_string_equal(sql_text("select run, state from runs"),
-	    "2|clean\n3|running");
+	assert_sql("select run, state from runs", "2|clean\n3|running");
 	db_close(db, 0);
 }
 
@@ -179,14 +176,12 @@ TEST_WITH(test_size, setup, teardown)
 	}
 	assert_in_range(percent, 1, 60);
 	/* the latest are there as they were measured; nothing is missing */
-	assert_string_equal(sql_text("select max(start_ns) from time_window"
-	    " where level = 0"), "1700056790000000000");
-	assert_string_equal(sql_text("select sum(entry_calls) from"
-	    " time_window"), "72000");
-	assert_string_equal(sql_text("select count(*) > 0, count(*) < 20,"
-	    " min(kind), min(text) like 'the database would grow past 3 MiB:"
-	    " what it holds is kept % % as long' from event"),
-	    "1|1|store_size|1");
+	assert_sql("select max(start_ns) from time_window where level = 0",
+	    "1700056790000000000");
+	assert_sql("select sum(entry_calls) from time_window", "72000");
+	assert_sql("select count(*) > 0, count(*) < 20, min(kind), min(text)"
+	    " like 'the database would grow past 3 MiB: what it holds is kept %"
+	    " % as long' from event", "1|1|store_size|1");
 	db_close(db, 0);
 	assert_int_equal(stat(path, &sb), 0);
 	assert_true(sb.st_size <= 3 << 20);
@@ -212,8 +207,7 @@ TEST_WITH(test_size_too_small, setup, teardown)
 		kp_window_free(w);
 		assert_true(keep_settle(db, NOON + (i + 1) * 10 * S) < 1000);
 	}
-	assert_string_equal(sql_text("select start_ns from time_window"),
-	    "1700049620000000000");
+	assert_sql("select start_ns from time_window", "1700049620000000000");
 	db_close(db, 0);
 }
 
@@ -238,7 +232,7 @@ TEST_WITH(test_gives_back, setup, teardown)
 	db_close(db, 0);
 	assert_int_equal(stat(path, &sb), 0);
 	assert_true(sb.st_size < 200 * 4096);
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	assert_sql("pragma integrity_check", "ok");
 }
 
 /* ---- clocks that are set ---- */

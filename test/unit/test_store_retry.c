@@ -63,10 +63,9 @@ TEST(test_refused_then_failing)
 	pthread_join(thread, NULL);
 	assert_true(faultvfs_struck());
 	faultvfs_set(FAULT_NONE, 0, 0);
-	assert_string_equal(sql_text("select count(*) from time_window w"
-	    " join node n on n.id = w.node_id where n.name = 'c@h'"), "1");
-	assert_string_equal(sql_text("select count(*) from event"
-	    " where kind = 'store_loss'"), "1");
+	assert_sql("select count(*) from time_window w join node n on n.id ="
+	    " w.node_id where n.name = 'c@h'", "1");
+	assert_sql("select count(*) from event where kind = 'store_loss'", "1");
 }
 
 TESTS(setup, teardown)

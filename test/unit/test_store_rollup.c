@@ -19,41 +19,37 @@ TEST(test_steps)
 	for (int i = 0; i < 90; i++)
 		keep_put_known(db, "a@h", NOON + i * 10 * S);
 	keep_settle(db, NOON + 2 * HOUR + 59 * S);
-	assert_string_equal(sql_text("select level, count(*) from time_window"
-	    " group by level"), "0|90");
+	assert_sql("select level, count(*) from time_window group by level",
+	    "0|90");
 	/* a minute rolls up as a whole, when its end is old enough */
 	keep_settle(db, NOON + 2 * HOUR + 60 * S);
-	assert_string_equal(sql_text("select level, count(*) from time_window"
-	    " group by level"), "0|84\n60|1");
-	assert_string_equal(sql_text("select start, end, requests, calls,"
+	assert_sql("select level, count(*) from time_window group by level",
+	    "0|84\n60|1");
+	assert_sql("select start, end, requests, calls,"
 	    " mean_ms, min_ms, p50_ms, p99_ms, max_ms, sampled_requests"
 	    " from tier_stats where tier = 'db' and identity = 'create'"
-	    " limit 1"), "2023-11-15T12:00:00.000Z|2023-11-15T12:01:00.000Z|"
+	    " limit 1", "2023-11-15T12:00:00.000Z|2023-11-15T12:01:00.000Z|"
 	    "120|180|61.728|23.457|23.457|99.571|100.0|12");
-	assert_string_equal(sql_text("select entry_calls, sampled, n"
-	    " from time_window w join loss l on l.window_id = w.id"
-	    " where level = 60"), "600|60|540");
+	assert_sql("select entry_calls, sampled, n from time_window w join loss"
+	    " l on l.window_id = w.id where level = 60", "600|60|540");
 	keep_settle(db, NOON + DAY);
-	assert_string_equal(sql_text("select level, count(*) from time_window"
-	    " group by level"), "60|15");
+	assert_sql("select level, count(*) from time_window group by level",
+	    "60|15");
 	keep_settle(db, NOON + DAY + 20 * MIN);
-	assert_string_equal(sql_text("select level, start_ns, end_ns from"
-	    " time_window order by 2"),
+	assert_sql("select level, start_ns, end_ns from time_window order by 2",
 	    "600|1700049600000000000|1700050200000000000\n"
 	    "600|1700050200000000000|1700050500000000000");
 	keep_settle(db, NOON + 15 * DAY);
-	assert_string_equal(sql_text("select level, entry_calls from"
-	    " time_window"), "3600|9000");
-	assert_string_equal(sql_text("select count(*), sum(requests),"
-	    " sum(w_total_ns), min(min_ns), max(max_ns) from stat"),
+	assert_sql("select level, entry_calls from time_window", "3600|9000");
+	assert_sql("select count(*), sum(requests), sum(w_total_ns),"
+	    " min(min_ns), max(max_ns) from stat",
 	    "4|720|444444440400|23456789|100000000");
-	assert_string_equal(sql_text("select n from loss"), "8100");
+	assert_sql("select n from loss", "8100");
 	keep_settle(db, NOON + 400 * DAY + 15 * MIN - 1);
-	assert_string_equal(sql_text("select count(*) from time_window"), "1");
+	assert_sql("select count(*) from time_window", "1");
 	keep_settle(db, NOON + 400 * DAY + 15 * MIN);
-	assert_string_equal(sql_text("select (select count(*) from time_window)"
-	    ", (select count(*) from stat), (select count(*) from loss)"),
-	    "0|0|0");
+	assert_sql("select (select count(*) from time_window), (select count(*)"
+	    " from stat), (select count(*) from loss)", "0|0|0");
 	db_close(db, 0);
 }
 
@@ -73,16 +69,15 @@ TEST(test_cost)
 		keep_put(db, w);
 		kp_window_free(w);
 	}
-	assert_string_equal(sql_text("select count(*), min(events), min(cost_ms),"
-	    " min(agent_ms), min(scheduler_percent), min(scheduled),"
-	    " min(sampled) from costs"), "5|1000|5.27|3.0|0.053|400|10");
+	assert_sql("select count(*), min(events), min(cost_ms), min(agent_ms),"
+	    " min(scheduler_percent), min(scheduled), min(sampled) from costs",
+	    "5|1000|5.27|3.0|0.053|400|10");
 	keep_settle(db, NOON + 3 * HOUR);
-	assert_string_equal(sql_text("select count(*) from time_window"), "1");
-	assert_string_equal(sql_text("select events, armed_calls, agent_ns,"
-	    " cost_ns, scheduled, sampled from cost"),
-	    "5000|10000|15000000|26350000|2000|50");
+	assert_sql("select count(*) from time_window", "1");
+	assert_sql("select events, armed_calls, agent_ns, cost_ns, scheduled,"
+	    " sampled from cost", "5000|10000|15000000|26350000|2000|50");
 	keep_settle(db, NOON + 3 * DAY);
-	assert_string_equal(sql_text("select count(*) from cost"), "0");
+	assert_sql("select count(*) from cost", "0");
 	db_close(db, 0);
 }
 
@@ -115,25 +110,24 @@ TEST(test_pauses_and_waits)
 		kp_window_free(w);
 	}
 	keep_settle(db, NOON + 3 * HOUR);
-	assert_string_equal(sql_text("select level, count(*) from time_window"
-	    " group by level"), "60|1");
-	assert_string_equal(sql_text("select t.name, i.name, gc_ns, w_gc_ns,"
-	    " out_ns, w_out_ns from stat s join tier t on t.id = s.tier_id"
-	    " join identity i on i.id = s.identity_id order by 1, 2"),
+	assert_sql("select level, count(*) from time_window group by level",
+	    "60|1");
+	assert_sql("select t.name, i.name, gc_ns, w_gc_ns, out_ns, w_out_ns"
+	    " from stat s join tier t on t.id = s.tier_id join identity i on"
+	    " i.id = s.identity_id order by 1, 2",
 	    "_total|_total|null|null|null|null\n"
-	    "_total|create|null|null|null|null\n"
-	    "db|_total|null|null|null|null\n"
+	    "_total|create|null|null|null|null\ndb|_total|null|null|null|null\n"
 	    "db|create|309|3090|null|null");
-	assert_string_equal(sql_text("select r.name, i.name, messages,"
-	    " w_messages, away, w_away, wait_ns, w_wait_ns, min_ns, max_ns"
-	    " from message_stat m join receiver r on r.id = m.receiver_id"
-	    " join identity i on i.id = m.identity_id"),
+	assert_sql("select r.name, i.name, messages, w_messages, away, w_away,"
+	    " wait_ns, w_wait_ns, min_ns, max_ns from message_stat m join"
+	    " receiver r on r.id = m.receiver_id join identity i on i.id ="
+	    " m.identity_id",
 	    "db_server|create|12|120|6|60|18015|180150|995|2010");
 	/* half of 120 are about 1 us, and half about 2 */
-	assert_string_equal(sql_text("select p50_ns between 900 and 1100,"
-	    " p99_ns between 1900 and 2010 from message_stat"), "1|1");
+	assert_sql("select p50_ns between 900 and 1100, p99_ns between 1900 and"
+	    " 2010 from message_stat", "1|1");
 	keep_settle(db, NOON + 3 * DAY);
-	assert_string_equal(sql_text("select count(*) from message_stat"), "0");
+	assert_sql("select count(*) from message_stat", "0");
 	db_close(db, 0);
 }
 
@@ -151,14 +145,14 @@ TEST(test_after_a_pause)
 	/* a minute of a node and a run at a turn, and then the ten; the last
 	   turn finds nothing */
 	assert_int_equal(keep_settle(db, NOON + 2 * DAY), 21 + 3 + 1);
-	assert_string_equal(sql_text("select run_id, n.name, level, entry_calls"
-	    " from time_window w join node n on n.id = w.node_id order by"
-	    " 1, 2"), "1|a@h|600|3000\n1|b@h|600|3000\n2|a@h|600|500");
+	assert_sql("select run_id, n.name, level, entry_calls from time_window"
+	    " w join node n on n.id = w.node_id order by 1, 2",
+	    "1|a@h|600|3000\n1|b@h|600|3000\n2|a@h|600|500");
 	/* one that comes late joins what is there */
 	keep_put_known(db, "a@h", NOON + 500 * S);
 	assert_int_equal(keep_settle(db, NOON + 2 * DAY), 3);
-	assert_string_equal(sql_text("select entry_calls from time_window"
-	    " where run_id = 2"), "600");
+	assert_sql("select entry_calls from time_window where run_id = 2",
+	    "600");
 	db_close(db, 0);
 }
 
@@ -171,11 +165,9 @@ TEST(test_long_windows)
 	keep_put_known(db, "a@h", NOON);
 	keep_put_known(db, "a@h", NOON + 30 * MIN);
 	keep_settle(db, NOON + 2 * HOUR + 30 * MIN);
-	assert_string_equal(sql_text("select id, level from time_window"),
-	    "1|60\n2|60");
+	assert_sql("select id, level from time_window", "1|60\n2|60");
 	keep_settle(db, NOON + 3 * HOUR);
-	assert_string_equal(sql_text("select level, entry_calls"
-	    " from time_window"), "3600|200");
+	assert_sql("select level, entry_calls from time_window", "3600|200");
 	db_close(db, 0);
 }
 
@@ -187,11 +179,11 @@ TEST(test_short_windows)
 	for (int i = 0; i < 9; i++)
 		keep_put_known(db, "a@h", NOON + i * 10 * S);
 	keep_settle(db, NOON + 90 * S);
-	assert_string_equal(sql_text("select level, count(*) from time_window"
-	    " group by 1"), "0|3\n60|1");
+	assert_sql("select level, count(*) from time_window group by 1",
+	    "0|3\n60|1");
 	keep_settle(db, NOON + 120 * S);
-	assert_string_equal(sql_text("select level, count(*) from time_window"
-	    " group by 1"), "60|2");
+	assert_sql("select level, count(*) from time_window group by 1",
+	    "60|2");
 	db_close(db, 0);
 }
 
@@ -203,16 +195,13 @@ TEST(test_other_steps)
 	for (int i = 0; i < 90; i++)
 		keep_put_known(db, "a@h", NOON + i * 10 * S);
 	keep_settle(db, NOON + 2 * HOUR);
-	assert_string_equal(sql_text("select distinct level from time_window"),
-	    "300");
+	assert_sql("select distinct level from time_window", "300");
 	db_close(db, 0);
 	db = keep_open("10s:1h,1m:3h,15m:1d");
 	keep_settle(db, NOON + 3 * HOUR);
-	assert_string_equal(sql_text("select distinct level from time_window"),
-	    "300");
+	assert_sql("select distinct level from time_window", "300");
 	keep_settle(db, NOON + 4 * HOUR);
-	assert_string_equal(sql_text("select level, entry_calls from"
-	    " time_window"), "900|9000");
+	assert_sql("select level, entry_calls from time_window", "900|9000");
 	db_close(db, 0);
 }
 
@@ -225,8 +214,8 @@ TEST(test_damaged_hist)
 	keep_put_known(db, "a@h", NOON + 10 * S);
 	sql_exec("update stat set hist = x'07' where window_id = 1");
 	keep_settle(db, NOON + 3 * HOUR);
-	assert_string_equal(sql_text("select distinct w_timed, w_total_ns,"
-	    " p50_ns from stat"), "40|2469135780|23456789");
+	assert_sql("select distinct w_timed, w_total_ns, p50_ns from stat",
+	    "40|2469135780|23456789");
 	db_close(db, 0);
 }
 
@@ -591,8 +580,8 @@ one_property(uint32_t s)
 	assert_same(q, w);
 	kp_query_close(q);
 	db_close(db, 0);
-	assert_string_equal(sql_text("pragma integrity_check"), "ok");
-	assert_string_equal(sql_text("pragma foreign_key_check"), "");
+	assert_sql("pragma integrity_check", "ok");
+	assert_sql("pragma foreign_key_check", "");
 	for (int i = 0; i < WINDOWS; i++)
 		kp_window_free(w[i]);
 }

@@ -89,8 +89,7 @@ TEST(test_by)
 	kp_query_close(q);
 	kp_store_close(s);
 	sql_exec("pragma foreign_keys = on; delete from request where id = 2");
-	assert_string_equal(sql_text("select count(*) from request_time"),
-	    "6");
+	assert_sql("select count(*) from request_time", "6");
 }
 
 /* By the time, or because somebody says so. */

@@ -109,15 +109,14 @@ TEST_WITH(test_views, setup, teardown)
 	keep_put(db, w);
 	kp_window_free(w);
 	db_close(db, 0);
-	assert_string_equal(sql_text("select * from tier_stacks limit 1"),
+	assert_sql("select * from tier_stacks limit 1",
 	    "2023-11-14T22:13:20.123Z|2023-11-14T22:13:30.123Z|a@h|create|web|"
 	    "running|web:handle/2:14;'a/b':c/1|3|300.0");
-	assert_string_equal(sql_text("select identity, tier, function, state,"
-	    " samples, ms from stack_functions"),
+	assert_sql("select identity, tier, function, state, samples, ms from"
+	    " stack_functions",
 	    "create|db|db:query/2|in a call|5|500.0\n"
-	    "create|web|'a/b':c/1|running|3|300.0\n"
-	    "create|web||not seen|1|100.0\n"
-	    "read||MyApp.Web.show/1|waiting|2|200.0");
+	    "create|web|'a/b':c/1|running|3|300.0\ncreate|web||not"
+	    " seen|1|100.0\nread||MyApp.Web.show/1|waiting|2|200.0");
 	for (int i = 0; i < KP_STACK_STATES; i++) {
 		char sql[128];
 
@@ -125,7 +124,7 @@ TEST_WITH(test_views, setup, teardown)
 		    i);
 		sql_exec("delete from stack_stat where samples <> 5");
 		sql_exec(sql);
-		assert_string_equal(sql_text("select state from tier_stacks"),
+		assert_sql("select state from tier_stacks",
 		    kp_stack_state_name(i));
 	}
 }
@@ -164,16 +163,15 @@ TEST_WITH(test_window_limit, setup, teardown)
 	/* 4 x 1000 x 1001 / 2; of odd ones 4 x 500 x 500 */
 	snprintf(sums, sizeof(sums), "2002000|20020000000000|200200000000000|"
 	    "1000000");
-	assert_string_equal(sql_text(SUMS), sums);
-	assert_string_equal(sql_text("select count(*) from stack_stat"),
-	    "2008");
-	assert_string_equal(sql_text("select i.name, p.path, s.samples"
-	    " from stack_stat s join identity i on i.id = s.identity_id"
-	    " join stack_path p on p.id = s.path_id"
-	    " join stack t on t.id = s.stack_id where frames = '_other'"
-	    " and i.name = 'd' order by path"), "d|web|62750\nd|web;db|62500");
+	assert_sql(SUMS, sums);
+	assert_sql("select count(*) from stack_stat", "2008");
+	assert_sql("select i.name, p.path, s.samples from stack_stat s join"
+	    " identity i on i.id = s.identity_id join stack_path p on p.id ="
+	    " s.path_id join stack t on t.id = s.stack_id where frames ="
+	    " '_other' and i.name = 'd' order by path",
+	    "d|web|62750\nd|web;db|62500");
 	/* what is not kept has no text */
-	assert_string_equal(sql_text("select count(*) from stack"), "501");
+	assert_sql("select count(*) from stack", "501");
 	db_close(db, 0);
 }
 
@@ -226,15 +224,13 @@ TEST_WITH(test_rolled_up_limit, setup, teardown)
 	snprintf(sums, sizeof(sums), "%s", sql_text(SUMS));
 	keep_settle(db, NOON + DAY);
 	db_close(db, 0);
-	assert_string_equal(sql_text("select count(*), min(level)"
-	    " from time_window"), "1|3600");
-	assert_string_equal(sql_text(SUMS), sums);
-	assert_string_equal(sql_text("select count(*), sum(frames = '_other')"
-	    " from stack_stat s join stack t on t.id = s.stack_id"), "408|8");
-	assert_string_equal(sql_text("select max(samples), (select frames"
-	    " from stack where id = stack_id) from stack_stat where stack_id"
-	    " <> (select id from stack where frames = '_other')"),
-	    "7200|m:f/1:0");
+	assert_sql("select count(*), min(level) from time_window", "1|3600");
+	assert_sql(SUMS, sums);
+	assert_sql("select count(*), sum(frames = '_other') from stack_stat s"
+	    " join stack t on t.id = s.stack_id", "408|8");
+	assert_sql("select max(samples), (select frames from stack where id ="
+	    " stack_id) from stack_stat where stack_id <> (select id from stack"
+	    " where frames = '_other')", "7200|m:f/1:0");
 }
 
 /* ---- levels ---- */
@@ -288,15 +284,13 @@ TEST_WITH(test_levels, setup, teardown)
 	assert_int_equal(db_commit(db), SQLITE_OK);
 	ask(&before);
 	keep_settle(db, NOON + 6 * HOUR);
-	assert_string_equal(sql_text("select count(*) > 100, min(l.node_id) > 0"
-	    " from level_stack s join level_sum l on l.id = s.sum_id"), "1|1");
-	assert_string_equal(sql_text("select count(*) > 0 from level_sum"
-	    " where node_id = 0"), "1");
+	assert_sql("select count(*) > 100, min(l.node_id) > 0 from level_stack"
+	    " s join level_sum l on l.id = s.sum_id", "1|1");
+	assert_sql("select count(*) > 0 from level_sum where node_id = 0", "1");
 	ask(&summed);
 	assert_string_equal(kp_buf_cstr(&before), kp_buf_cstr(&summed));
 	keep_settle(db, NOON + 3 * DAY);
-	assert_string_equal(sql_text("select min(level) from time_window"),
-	    "1800");
+	assert_sql("select min(level) from time_window", "1800");
 	ask(&aged);
 	assert_string_equal(kp_buf_cstr(&before), kp_buf_cstr(&aged));
 	kp_buf_free(&before);
@@ -326,16 +320,16 @@ TEST_WITH(test_unused_texts, setup, teardown)
 	put_one(db, NOON + 10 * S, "both:f/0");
 	put_one(db, NOON + 50 * MIN, "both:f/0");
 	keep_settle(db, NOON + 51 * MIN);
-	assert_string_equal(sql_text("select count(*) from stack"), "3");
+	assert_sql("select count(*) from stack", "3");
 	keep_settle(db, NOON + 100 * MIN);
-	assert_string_equal(sql_text("select count(*) from time_window"), "1");
-	assert_string_equal(sql_text("select count(*) from stack"), "3");
+	assert_sql("select count(*) from time_window", "1");
+	assert_sql("select count(*) from stack", "3");
 	keep_settle(db, NOON + 105 * MIN);
 	keep_settle(db, NOON + 109 * MIN + 59 * S);
-	assert_string_equal(sql_text("select count(*) from stack"), "3");
+	assert_sql("select count(*) from stack", "3");
 	keep_settle(db, NOON + 112 * MIN);
 	db_close(db, 0);
-	assert_string_equal(sql_text("select frames from stack"), "");
+	assert_sql("select frames from stack", "");
 }
 
 static bool
@@ -356,8 +350,8 @@ TEST_WITH(test_used_again, setup, teardown)
 	put_one(db, NOON, "again:f/0");
 	put_one(db, NOON + 119 * MIN, "here:f/0");
 	keep_settle(db, NOON + 130 * MIN);
-	assert_string_equal(sql_text("select count(*) from time_window"), "1");
-	assert_string_equal(sql_text("select count(*) from stack"), "4");
+	assert_sql("select count(*) from time_window", "1");
+	assert_sql("select count(*) from stack", "4");
 	/* first it marks, then it deletes */
 	while (db->stack_texts.used == NULL ||
 	    db->stack_texts.step != STACK_TEXTS_DELETE)
@@ -367,12 +361,12 @@ TEST_WITH(test_used_again, setup, teardown)
 	while (turn(db, NOON + 3 * HOUR + 10 * MIN))
 		;
 	assert_null(db->stack_texts.used);
-	assert_string_equal(sql_text("select frames from stack order by 1"),
+	assert_sql("select frames from stack order by 1",
 	    "again:f/0\nhere:f/0\nnew:f/0");
 	put_one(db, NOON + 182 * MIN, "gone:f/0");
 	db_close(db, 0);
-	assert_string_equal(sql_text("select count(*) from stack_stat where"
-	    " stack_id not in (select id from stack)"), "0");
+	assert_sql("select count(*) from stack_stat where stack_id not in"
+	    " (select id from stack)", "0");
 }
 
 /* Where only texts are too much, no window goes. */
@@ -397,8 +391,8 @@ TEST_WITH(test_size, setup, teardown)
 	keep.max_bytes = 1 << 20;
 	keep_settle(db, NOON + HOUR);
 	assert_int_equal(upkeep_percent(&keep), 100);
-	assert_string_equal(sql_text("select count(*), (select count(*) from"
-	    " stack) from time_window"), "1|1");
+	assert_sql("select count(*), (select count(*) from stack) from"
+	    " time_window", "1|1");
 	db_close(db, 0);
 }
 
@@ -434,9 +428,8 @@ TEST_WITH(test_merge, setup, teardown)
 		assert_int_equal(kp_merge_finish(m, &why), KP_OK);
 	}
 	strcpy(path, out);
-	assert_string_equal(sql_text("select node, identity, path, frames,"
-	    " state, samples from tier_stacks where samples > 2"
-	    " or frames like 'other%'"),
+	assert_sql("select node, identity, path, frames, state, samples from"
+	    " tier_stacks where samples > 2 or frames like 'other%'",
 	    "a@h|create|web|web:handle/2:14;'a/b':c/1|running|3\n"
 	    "a@h|create|web|other:f/0|running|1\n"
 	    "a@h|create|web;db|web:handle/2:12;db:query/2:31|in a call|5\n"
