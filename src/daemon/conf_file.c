@@ -1,8 +1,9 @@
 /*
  * conf_file.c - reads and parses tiers.conf, and writes its mistakes to the log
- * and, at a reload, for the client; frees what a reload has replaced once a sync of
- * the store that began after the reload has ended.
+ * and, at a reload, for the client; reads the file of targets; frees what a reload has
+ * replaced once a sync of the store that began after the reload has ended.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,9 @@
 #include "config/tiers_file.h"
 #include "daemon/conf_file.h"
 #include "daemon/log.h"
+#include "daemon/options.h"
 #include "kprofd/nodes.h"
+#include "text/file_why.h"
 
 #define MISTAKES_MAX (256u << 10)	/* bytes */
 
@@ -126,6 +129,58 @@ conf_file_summary(const struct conf_file *f)
 	tiers_file_summary(&b, f->path, f->conf);
 	fputs(kp_buf_cstr(&b), stdout);
 	kp_buf_free(&b);
+}
+
+/* ---- the file of targets ---- */
+
+static char *
+read_text(const char *path, size_t *n, char *why, size_t whylen)
+{
+	char reason[FILE_WHY_MAX];
+	FILE *f = fopen(path, "re");
+	char *p = f != NULL ? malloc(KP_NODE_FILE_MAX + 1) : NULL;
+	bool ok = false;
+
+	if (p != NULL) {
+		*n = fread(p, 1, KP_NODE_FILE_MAX + 1, f);
+		ok = !ferror(f);
+	}
+	if (!ok)
+		snprintf(why, whylen, "cannot read '%s': %s (see -target-file)",
+		    path, file_why(reason, path, errno));
+	if (f != NULL)
+		fclose(f);
+	if (ok)
+		return p;
+	free(p);
+	return NULL;
+}
+
+bool
+targets_file_read(const char *path, struct kp_node_list *list, char *why, size_t n)
+{
+	const char *wrong;
+	uint32_t line;
+	enum kp_err e;
+	size_t len;
+	char *text;
+
+	*list = (struct kp_node_list){ 0 };
+	if (path == NULL)
+		return true;
+	text = read_text(path, &len, why, n);
+	if (text == NULL)
+		return false;
+	e = kp_node_list_parse(list, text, len, TARGETS_MAX, &line, &wrong);
+	if (e == KP_EFORMAT)
+		snprintf(why, n, "'%s', line %u: %s", path, line, wrong);
+	else if (e == KP_ELIMIT)
+		snprintf(why, n, "'%s' is larger than %u bytes: it cannot be "
+		    "a list of nodes", path, KP_NODE_FILE_MAX);
+	else if (e != KP_OK)
+		snprintf(why, n, "cannot read '%s': %s", path, kp_err_str(e));
+	free(text);
+	return e == KP_OK;
 }
 
 /* ---- after a sync ---- */

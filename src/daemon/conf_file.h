@@ -10,6 +10,7 @@
 
 #include "daemon/log.h"
 #include "kprofd/config.h"
+#include "kprofd/nodes.h"
 #include "store/store.h"
 
 struct conf_file {
@@ -39,6 +40,12 @@ void conf_file_diags_put(const struct conf_file *f, const struct kp_diags *d,
     const char *node, bool json, conf_file_put_fn *put, void *ctx);
 /* Prints a line on stdout: how many tiers, functions, entries. */
 void conf_file_summary(const struct conf_file *f);
+
+/*
+ * Reads the file of -target-file; the list is empty where path is NULL.  False: `why`
+ * is one line for people.
+ */
+bool targets_file_read(const char *path, struct kp_node_list *list, char *why, size_t n);
 
 #define DEFERRED_MAX 16		/* objects, of some megabytes each */
 #define DEFERRED_CALLS 16

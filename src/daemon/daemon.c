@@ -284,12 +284,6 @@ daemon_on_over(struct daemon *d, int status)
 
 /* ---- targets ---- */
 
-const char *
-daemon_node_name(const struct target *t)
-{
-	return targets_several(t->p->targets) ? t->node : NULL;
-}
-
 void
 daemon_on_request(struct target *t, const struct kp_request *rq)
 {
@@ -327,7 +321,7 @@ daemon_on_diags(struct target *t, const struct kp_diags *diags)
 
 	d->warnings += kp_diags_warnings(diags);
 	t->unfit |= d->p.o->check && diags->errors > 0;
-	conf_file_diags(&d->p.conf, diags, daemon_node_name(t), NULL);
+	conf_file_diags(&d->p.conf, diags, targets_node_name(t), NULL);
 }
 
 void

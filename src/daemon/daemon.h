@@ -51,8 +51,6 @@ void daemon_on_tick(struct daemon *d);
 void daemon_on_state(struct target *t, enum agent_state s, const char *text);
 void daemon_on_plan(struct target *t, const struct kp_plan *plan);
 void daemon_on_diags(struct target *t, const struct kp_diags *diags);
-/* The target's name, if there are several, to be shown; else NULL. */
-const char *daemon_node_name(const struct target *t);
 /* Counts a warning that was logged and is not about tiers.conf. */
 void daemon_on_warning(struct target *t);
 /* All targets have ended as they were told to, or none can go on. */

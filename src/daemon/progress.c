@@ -216,7 +216,7 @@ log_window(const struct progress *g, const struct target *t,
 	    t->run.slot);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	char n[TEXT_MAX];
-	const char *node = daemon_node_name(t);
+	const char *node = targets_node_name(t);
 	const struct log_entry e = { .event = "window",
 		.target = t->node,
 		.level = g->tty ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,

@@ -211,7 +211,7 @@ check_counted(struct check *c, const struct kp_plan *plan)
 	struct kp_buf b;
 
 	kp_buf_init(&b, PRINTED_MAX);
-	put_counted(&b, &k, daemon_node_name(t));
+	put_counted(&b, &k, targets_node_name(t));
 	print(&b);
 	kp_check_judge(&k, &diags);
 	if (t->unfit || diags.errors > 0 || !is_called(plan)) {
@@ -299,8 +299,8 @@ check_ended(struct check *c)
 	kp_diags_free(&diags);
 	if (k.explained) {
 		kp_buf_init(&b, EXPLAINED_BYTES);
-		if (daemon_node_name(t) != NULL)
-			kp_buf_printf(&b, "%s:\n", daemon_node_name(t));
+		if (targets_node_name(t) != NULL)
+			kp_buf_printf(&b, "%s:\n", targets_node_name(t));
 		findings_explain(c->found, &b);
 		print(&b);
 	}

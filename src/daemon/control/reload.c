@@ -267,7 +267,7 @@ report_diags(struct reload *r, unsigned i)
 
 	if (d->n > 0)
 		conf_file_diags(r->same ? &r->p->conf : &r->next, d,
-		    daemon_node_name(targets_at(r->p->targets, i)),
+		    targets_node_name(targets_at(r->p->targets, i)),
 		    &r->mistakes);
 }
 
@@ -294,7 +294,7 @@ all_accept(struct reload *r, char *why, size_t n)
 		if (v->why[0] == '\0' && (!v->missing.known ||
 		    unresolved_elsewhere(&v->missing, all, count)))
 			continue;
-		node = daemon_node_name(targets_at(r->p->targets, i));
+		node = targets_node_name(targets_at(r->p->targets, i));
 		snprintf(why, n, "%s%s%s%s", node != NULL ? "'" : "",
 		    node != NULL ? node : "", node != NULL ? "': " : "",
 		    v->why[0] != '\0' ? v->why :
@@ -380,7 +380,7 @@ read_once(const char *path)
 static const char *
 read_files(struct reload *r, const char **path, char *text, size_t n)
 {
-	const char *targets = targets_file(r->p->targets), *why;
+	const char *targets = r->p->o->target_file, *why;
 
 	*path = r->p->conf.path;
 	if (targets_stopping(r->p->targets))
@@ -398,7 +398,7 @@ read_files(struct reload *r, const char **path, char *text, size_t n)
 		return "it cannot be used";
 	if (r->next.conf->messages && r->p->o->probe == AGENT_RELAY)
 		return conf_file_messages;
-	if (targets_file_read(r->p->targets, &r->nodes, text, n))
+	if (targets_file_read(targets, &r->nodes, text, n))
 		return NULL;
 	*path = NULL;
 	return text;

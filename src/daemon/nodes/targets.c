@@ -12,7 +12,6 @@
  * it is not a target itself.  nodes(visible) leaves hidden nodes out, so kprofd never
  * finds itself.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,6 @@
 #include "daemon/nodes/node_run.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/etf.h"
-#include "text/file_why.h"
 
 #define TICK_S 1
 #define NODES_MAX 5000		/* read of one answer */
@@ -140,6 +138,12 @@ targets_record(struct targets *ts, const char *kind, const char *text)
 	snprintf(h.text, sizeof(h.text), "%s", text);
 	if (ts->p->store != NULL)
 		kp_store_happening(ts->p->store, &h);
+}
+
+const char *
+targets_node_name(const struct target *t)
+{
+	return targets_several(t->set) ? t->node : NULL;
 }
 
 /* NULL: no target has that name. */
@@ -704,63 +708,6 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- the file ---- */
 
-static char *
-read_text(const char *path, size_t *n, char *why, size_t whylen)
-{
-	char reason[FILE_WHY_MAX];
-	FILE *f = fopen(path, "re");
-	char *p = f != NULL ? malloc(KP_NODE_FILE_MAX + 1) : NULL;
-	bool ok = false;
-
-	if (p != NULL) {
-		*n = fread(p, 1, KP_NODE_FILE_MAX + 1, f);
-		ok = !ferror(f);
-	}
-	if (!ok)
-		snprintf(why, whylen, "cannot read '%s': %s (see -target-file)",
-		    path, file_why(reason, path, errno));
-	if (f != NULL)
-		fclose(f);
-	if (ok)
-		return p;
-	free(p);
-	return NULL;
-}
-
-const char *
-targets_file(const struct targets *ts)
-{
-	return ts->p->o->target_file;
-}
-
-bool
-targets_file_read(const struct targets *ts, struct kp_node_list *list,
-    char *why, size_t n)
-{
-	const char *path = ts->p->o->target_file, *wrong;
-	uint32_t line;
-	enum kp_err e;
-	size_t len;
-	char *text;
-
-	*list = (struct kp_node_list){ 0 };
-	if (path == NULL)
-		return true;
-	text = read_text(path, &len, why, n);
-	if (text == NULL)
-		return false;
-	e = kp_node_list_parse(list, text, len, TARGETS_MAX, &line, &wrong);
-	if (e == KP_EFORMAT)
-		snprintf(why, n, "'%s', line %u: %s", path, line, wrong);
-	else if (e == KP_ELIMIT)
-		snprintf(why, n, "'%s' is larger than %u bytes: it cannot be "
-		    "a list of nodes", path, KP_NODE_FILE_MAX);
-	else if (e != KP_OK)
-		snprintf(why, n, "cannot read '%s': %s", path, kp_err_str(e));
-	free(text);
-	return e == KP_OK;
-}
-
 struct targets_change
 targets_file_apply(struct targets *ts, const struct kp_node_list *list)
 {
@@ -859,7 +806,7 @@ start_named(struct targets *ts)
 	char why[512];
 	bool ok = true;
 
-	if (!targets_file_read(ts, &list, why, sizeof(why))) {
+	if (!targets_file_read(o->target_file, &list, why, sizeof(why))) {
 		log_error("start", NULL, "%s", why);
 		return false;
 	}

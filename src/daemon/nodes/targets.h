@@ -44,6 +44,8 @@ unsigned targets_count(const struct targets *ts);
 struct target *targets_at(const struct targets *ts, unsigned i);
 /* True: there may be more than one target, now or later. */
 bool targets_several(const struct targets *ts);
+/* The target's name, if there are several, to be shown; else NULL. */
+const char *targets_node_name(const struct target *t);
 unsigned targets_armed(const struct targets *ts);
 /* Nodes that are named or match, and for which there is no room. */
 size_t targets_more(const struct targets *ts);
@@ -66,14 +68,6 @@ void targets_freeze(struct targets *ts, bool frozen);
  * target_switch() for each target and then node_runs_switch().
  */
 struct node_runs *targets_runs(const struct targets *ts);
-/* The path of -target-file; NULL: none. */
-const char *targets_file(const struct targets *ts);
-/*
- * Reads the target file; the list is empty where there is none.  False: `why` is
- * one line for people.
- */
-bool targets_file_read(const struct targets *ts, struct kp_node_list *list,
-    char *why, size_t n);
 /* How many targets; moved: they have another port from their next connection on. */
 struct targets_change {
 	unsigned added, removed, moved;
