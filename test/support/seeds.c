@@ -121,8 +121,9 @@ put_event(uint32_t node, const struct kp_event *ev)
 WRAP(struct kp_requests *, kp_requests_new, (const struct kp_requests_opts *opts), (opts),
     (nsteps = 1, steps[0] = (uint8_t)(opts->chain_is_ambiguous << 1 |
     (opts->max_calls != 0) << 2 | 1 << 3)))
-WRAP(void, kp_requests_event, (struct kp_requests *rs, uint32_t node,
-    const struct kp_event *ev), (rs, node, ev), put_event(node & 3, ev))
+WRAP(void, kp_requests_events, (struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev, size_t n), (rs, node, ev, n),
+    for (size_t i = 0; i < n; i++) put_event(node & 3, &ev[i]))
 WRAP(void, kp_requests_close_due, (struct kp_requests *rs, uint32_t node, kp_target_ns now),
     (rs, node, now), put_step(250, node & 3, 0, later(now)))
 WRAP(void, kp_requests_abandon, (struct kp_requests *rs, uint32_t node, enum kp_loss cause),
