@@ -40,8 +40,8 @@
 /* This one marks the agent's own calls, which measure tracing (cost.h). */
 #define KP_LABEL_MEASURES (KP_LABEL_CONSTS - 1)
 /*
- * This one marks tokens of no request (kp_spec_params.gives_tokens).  It is the last,
- * since spec_label.c tells it apart by that.
+ * This one marks tokens of no request (kp_spec_params.gives_tokens).  It is the last
+ * one, by which spec_label.c recognises it.
  */
 #define KP_LABEL_UNOWNED KP_LABEL_CONSTS
 #define KP_LABEL_EPOCHS ((UINT32_C(1) << 20) - 1) /* epochs: 1 to this */

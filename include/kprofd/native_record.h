@@ -99,7 +99,7 @@ kp_native_is_setting(unsigned kind)
 /* The process had a foreign token, so the entry began no request. */
 #define KP_NATIVE_FOREIGN 8
 
-/* Slot 0 is none: [] or undefined. */
+/* Slot 0 stands for no name: [] or undefined. */
 struct kp_native_record {
 	uint8_t kind, flags;
 	uint16_t fn;		/* called, left or returned to; a definition:

@@ -125,7 +125,7 @@ struct kp_stack_group {
 	bool one;	/* of a registered name: one process at a time */
 };
 
-/* What the sampler counted since it began. */
+/* The sampler's counts since it began. */
 struct kp_stack_counts {
 	uint64_t ticks;		/* turns */
 	uint64_t looked;	/* processes looked at */

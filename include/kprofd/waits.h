@@ -1,7 +1,7 @@
 /*
  * waits.h - servers that answer requests later than they take their messages, such
- * as a pool whose workers are all taken: who waits for one is answered with the
- * token of whichever message it took last.  Pure.
+ * as a pool whose workers are all taken: the answer to a waiting client carries the
+ * token of the message that the server took last.  Pure.
  */
 #ifndef KPROFD_WAITS_H
 #define KPROFD_WAITS_H

@@ -236,7 +236,7 @@ agent_stop(struct agent *a)
 	agent_plan_turn(a);
 }
 
-/* Whoever waits for an answer may be gone already. */
+/* The one who asked may have gone. */
 void
 agent_free(struct agent *a)
 {

@@ -101,7 +101,7 @@ struct agent_checked {
 	enum agent_checked_how {
 		AGENT_CHECKED_DONE,	/* see diags, which may have errors */
 		AGENT_CHECKED_AWAY,	/* it is not attached, or is ending */
-		AGENT_CHECKED_REFUSED	/* it cannot be armed; see why */
+		AGENT_CHECKED_REFUSED	/* the node cannot arm it; see why */
 	} how;
 	const struct kp_plan *plan;
 	const struct kp_diags *diags;
@@ -339,8 +339,8 @@ void agent_reload(struct agent *a, const struct kp_conf *conf,
     agent_checked_fn *checked);
 /*
  * Then puts it in force: AGENT_ON_RELOADED comes once, maybe before this returns.
- * If it cannot be armed after all, the connection is closed and made again, as if it
- * had been lost.
+ * If arming fails after all, the agent closes the connection and makes it again, as
+ * if it had been lost.
  */
 void agent_reload_apply(struct agent *a);
 /* Discards it, at any time after agent_reload(). */

@@ -177,7 +177,7 @@ asked_tick(struct agent *a)
 
 	for (i = 0; i < a->nasked; i++)
 		a->asked[i].left--;
-	/* What is called may drop questions, or ask others. */
+	/* The callback may drop questions, or ask others. */
 	for (i = 0; i < a->nasked; )
 		if (a->asked[i].left == 0) {
 			answer(a, i, NULL);
@@ -290,7 +290,7 @@ agent_leave(struct agent *a)
 	}
 	agent_set_state(a, AGENT_STOPPING, "");
 	agent_timer(a, STOP_MS);
-	/* What was asked before is answered before the goodbye. */
+	/* The agent answers earlier questions before the goodbye. */
 	agent_ask_begin(a, &b);
 	kp_etf_atom(&b, "stop");
 	agent_tell(a, &b);

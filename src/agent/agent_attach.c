@@ -280,7 +280,7 @@ step_start(struct agent *a)
 	kp_buf_free(&b);
 }
 
-/* What the target has left is asked before anything is loaded there. */
+/* Asks what the target has left, before anything is loaded there. */
 static void
 step_room(struct agent *a)
 {

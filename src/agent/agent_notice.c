@@ -629,7 +629,7 @@ static const struct {
 	{ "calls", on_calls }, { "set_back", on_set_back },
 	{ "rest", on_rest } };
 
-/* What is of a kind that is not known is of a later agent. */
+/* A later agent may send kinds that we do not know. */
 void
 agent_on_notice(struct agent *a, struct kp_term *r)
 {

@@ -82,7 +82,7 @@ group_has_others(gid_t gid)
 	return others;
 }
 
-/* Who may read it besides us and root; NULL: nobody. */
+/* Names others than us and root who may read it; NULL: nobody may. */
 static const char *
 readers(FILE *f, const struct stat *st, const char *path)
 {
@@ -95,7 +95,7 @@ readers(FILE *f, const struct stat *st, const char *path)
 		return NULL;
 	if (is_other(st->st_uid))
 		return "another user, who owns it, and by its group";
-	/* What the mode has for a group's bits is then the mask of the ACL. */
+	/* With an ACL, the group bits of the mode are its mask. */
 	if (fgetxattr(fileno(f), "system.posix_acl_access", NULL, 0) > 0)
 		return "those whom its ACL names";
 	if (!group_is_ours(st->st_gid))

@@ -574,7 +574,7 @@ static const struct key keys[] = {
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
-/* The key's index; KEYS, after reporting why: it cannot be used. */
+/* The key's index.  KEYS, after reporting why, if it cannot be used. */
 static size_t
 form_key(struct conf_ctx *x, const struct node *f, struct kp_pos seen[KEYS])
 {

@@ -318,7 +318,7 @@ take_closure_arity(struct text *in, int *arity)
 	return is_arity(digits, arity);
 }
 
-/* What the compiler calls it: -total/1-fun-0-, with the arity of the fun itself. */
+/* The compiler's name: -total/1-fun-0-, with the arity of the fun itself. */
 static bool
 take_closure(struct text in, struct names *v)
 {

@@ -119,7 +119,7 @@ carries_no_others_put(struct kp_buf *b)
 
 /* ---- labels: the numbers ~0 to ~4 are those of label_terms() ---- */
 
-/* What was there. */
+/* The word's old value. */
 #define TAKE "{set_tcw,{band,{+,{get_tcw},1},~0}}"
 /* Takes the number into the token, as its label; true if it was there. */
 #define TRY "{andalso,{set_seq_token,label," TAKE "},{>," LABEL ",~0}}"

@@ -25,9 +25,9 @@ struct node_place {
 
 /*
  * Finds the place of a target: app@host, app@host:4370, app@::1 or
- * app@[::1]:4370.  An entry of -resolve for the node goes before one for its
- * host; a port that was typed with the target before that of -resolve, and that
- * before -dist-port.  KP_EFORMAT: why says what is wrong.
+ * app@[::1]:4370.  An entry of -resolve for the node overrides one for its
+ * host; a port that was typed with the target overrides that of -resolve, which
+ * overrides -dist-port.  KP_EFORMAT: why says what is wrong.
  */
 enum kp_err node_place_find(struct node_place *p, const char *target,
     const struct reach *r, char *why, size_t n);

@@ -89,8 +89,8 @@ read_answer(int fd, char *to, size_t room, kp_mono_ns deadline)
 }
 
 /*
- * What follows the port is the node's kind and versions, which its own handshake
- * tells, and names that were asked for.
+ * After the port come the node's kind and versions, which its handshake gives us,
+ * and the requested names.
  */
 int
 epmd_node_port(const struct addresses *a, unsigned at, const char *alive,
@@ -103,7 +103,7 @@ epmd_node_port(const struct addresses *a, unsigned at, const char *alive,
 	*reached = err == 0;
 	if (err != 0)
 		return err;
-	/* Of a node that is not registered it tells two bytes. */
+	/* For a node that is not registered the answer has two bytes. */
 	n = read_answer(fd, (char *)r, 2, deadline);
 	if (n == 2 && r[1] == 0)
 		n += read_answer(fd, (char *)r + 2, 2, deadline);

@@ -34,7 +34,7 @@ struct handshake_check {
 	const char *node;	/* app@host: who should answer */
 	bool exact;		/* its host, too, has to be the same */
 	bool tls;		/* the head of a message has 4 bytes, not 2 */
-	/* What the node has said. */
+	/* From the node's messages. */
 	unsigned messages;	/* that came whole: the status, the challenge */
 	char status[32];	/* "ok", "nok", ... */
 	unsigned release;	/* as handshake_release() */

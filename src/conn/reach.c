@@ -51,7 +51,7 @@ opt_epmd(struct opt_parser *p)
 
 	if (!opt_text(p))
 		return false;
-	/* What is all digits is a port, also if it is no good one. */
+	/* Digits alone are a port, even one out of range. */
 	if (v[strspn(v, "0123456789")] == '\0')
 		why = kp_port_parse(v, strlen(v), &port) ? NULL :
 		    "not a port from 1 to 65535";
@@ -113,7 +113,7 @@ opt_verify(struct opt_parser *p)
 	return true;
 }
 
-/* What is not a name at all may be meant as one; a bad port needs no list. */
+/* The user may have meant a name; a bad port needs no list. */
 bool
 opt_is_node(struct opt_parser *p)
 {

@@ -248,7 +248,7 @@ dist_sync_next(struct dist_sync *t, kp_mono_ns deadline, struct kp_term *r)
 		e = kp_frames_next(&t->in, &f);
 		if (e == KP_ELIMIT)
 			return e;
-		/* What is there is taken, but not what comes again and again. */
+		/* Take what has arrived, but do not go on for ever with a fast sender. */
 		if (e == KP_END && late)
 			return KP_ETIMEOUT;
 		if (e == KP_END) {

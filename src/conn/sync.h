@@ -37,7 +37,7 @@ const char *dist_sync_name(const struct dist_sync *t);
 /* Our pid; peer: the process that dist_sync_send() sends to, set by the caller. */
 struct dist_ids *dist_sync_ids(struct dist_sync *t);
 
-/* Sends a message to rex, or to the peer.  KP_EIO: it cannot be sent. */
+/* Sends a message to rex, or to the peer.  KP_EIO if that fails. */
 enum kp_err dist_sync_rpc(struct dist_sync *t, const struct kp_buf *msg);
 enum kp_err dist_sync_send(struct dist_sync *t, const struct kp_buf *msg);
 

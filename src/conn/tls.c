@@ -21,7 +21,7 @@
 _Static_assert(sizeof(((struct tls_errors *)0)->host) > TLS_HOST_MAX,
     "no host is cut");
 
-/* ---- what is to be used: the options file, and options beside it ---- */
+/* ---- which settings to use: the options file, and options that override it ---- */
 
 static enum kp_err
 read_optfile(struct tls_settings *s, const char *path, char *why, size_t n)
@@ -65,7 +65,7 @@ settings_read(struct tls_settings *s, const struct tls_opts *o, char *why,
 		e = read_optfile(s, o->optfile, why, n);
 	if (e != KP_OK)
 		return e;
-	/* What is given goes before the file; who names a CA wants it used. */
+	/* Options override the file; a CA among them means that the peer is verified. */
 	if (o->verify != TLS_VERIFY_UNSET)
 		s->no_verify = o->verify == TLS_VERIFY_NONE;
 	else if (o->ca != NULL)

@@ -201,7 +201,7 @@ pem_is_private(const char *path, const char *kind, unsigned mode, char *why,
 	return false;
 }
 
-/* A file in memory.  NULL, after saying why: it cannot be read. */
+/* A file in memory.  NULL, after writing the reason, if it cannot be read. */
 static BIO *
 open_pem(const char *path, const char *kind, const char *option, bool secret,
     char *why, size_t whylen)
@@ -451,7 +451,7 @@ pem_trust(SSL_CTX *ctx, const char *ca, char *why, size_t n)
 static const struct scheme {
 	const char *name, *pair;
 	uint16_t code;
-	int hash, key;		/* as X509_get_signature_info() tells them */
+	int hash, key;		/* as X509_get_signature_info() returns them */
 } schemes[] = {
 	{ "rsa_pkcs1_sha1", "RSA+SHA1", 0x0201, NID_sha1, NID_rsaEncryption },
 	{ "ecdsa_sha1", "ECDSA+SHA1", 0x0203, NID_sha1,

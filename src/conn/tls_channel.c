@@ -38,7 +38,7 @@ struct tls_channel {
 	bool eof;
 	bool verify;
 	bool over;		/* failed: no more than freeing is allowed */
-	bool writing;		/* OpenSSL is not told of err: see tls_write() */
+	bool writing;		/* err is hidden from OpenSSL: see tls_write() */
 	ssize_t held;		/* what the next read returns */
 	struct kp_buf out;	/* encrypted, not yet in the socket */
 	size_t sent;		/* of out */

@@ -12,7 +12,7 @@
 #include "conn/tls_certs.h"
 #include "kprofd/nodes.h"
 
-/* What the sentences need, of one connection. */
+/* The facts about one connection that the sentences need. */
 struct tls_errors {
 	char host[KP_NODE_NAME_MAX + 1];	/* that the node is checked for */
 	char cert[PEM_PATH_MAX];	/* our files; "": none */

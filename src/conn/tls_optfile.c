@@ -99,7 +99,7 @@ expected(struct reading *r, const struct node *v, const char *of,
 
 /* ---- values ---- */
 
-/* A string or binary as text of C; NULL, after saying why: it is none. */
+/* A string or binary as text of C; NULL, after writing the reason, for other terms. */
 static char *
 text_of(struct reading *r, const struct node *v, const char *of)
 {
@@ -167,8 +167,8 @@ list_len(const struct node *v)
 /* ---- options ---- */
 
 /*
- * Messages go to logs: none has any of it, not even where it is of another kind.
- * The empty one, which is the default of ssl, is none.
+ * Messages go to logs: none shows any part of a password, even one of a wrong type.
+ * An empty password, which is the default of ssl, counts as no password.
  */
 static bool
 take_secret(struct reading *r, const struct node *v, char **to)

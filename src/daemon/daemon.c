@@ -551,8 +551,8 @@ open_outputs(struct daemon *d)
 	if (o->check)
 		return 0;
 	/*
-	 * The store comes first: only who holds the database's lock may remove
-	 * a control socket beside it as stale.
+	 * The store comes first: only the holder of the database's lock may remove
+	 * a stale control socket beside the database.
 	 */
 	if (open_store(d) != 0 || open_control(d) != 0)
 		return 1;

@@ -31,7 +31,7 @@ struct parts {
 	struct otlp *otlp;		/* NULL: no -otlp */
 };
 
-/* Runs until it is told to end or cannot go on; returns the exit status. */
+/* Runs until a signal or a command ends it, or it fails; returns the exit status. */
 int daemon_run(const struct options *o);
 
 /*

@@ -216,7 +216,7 @@ read_identity(struct kp_term *r)
 	return term_since(r, start);
 }
 
-/* An integer, or 0 for what is none that fits. */
+/* An integer; 0 for another term, or one that does not fit. */
 static inline int64_t
 read_int(struct kp_term *r)
 {
@@ -231,7 +231,7 @@ read_int(struct kp_term *r)
 }
 
 /*
- * {Flags, Label, Serial, From, LastSerial}, or [] or false: none of ours.
+ * {Flags, Label, Serial, From, LastSerial}; [] or false: the token is not ours.
  * Returns its label, or 0 for one that kprofd cannot have made; serials and sender
  * go to *ev.
  */

@@ -1,8 +1,8 @@
 /*
  * http_post.c - drives libcurl, whose multi interface waits for the transfer and for
- * whoever wakes it.
+ * a wake-up from another thread.
  *
- * Nothing here waits longer than it is told: libcurl resolves names on a thread of its
+ * Nothing here waits longer than its timeout: libcurl resolves names on a thread of its
  * own, and at the timeout abandons a thread that hangs (CURLOPT_QUICK_EXIT).
  */
 #include <ctype.h>

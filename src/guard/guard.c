@@ -14,7 +14,7 @@
 #define EVENT_MOST (20 * KP_NS_PER_US)
 /* It waits that long for a batch to fill, and for its turn in the VM. */
 #define AGE_USUAL 100	/* ms */
-/* So many calls for a request are a loop, and so many a second a burden. */
+/* This many calls for a request are a loop; this many a second are a burden. */
 #define HOT_IN_REQUEST 100
 #define HOT_A_SECOND 10000
 

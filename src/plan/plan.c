@@ -380,8 +380,8 @@ closure_stem(const char *fun)
 }
 
 /*
- * The same name with another arity is nearer than any other name; except that
- * of anonymous functions in one function the arity tells more than the number,
+ * The same name with another arity is nearer than any other name.  But for
+ * anonymous functions of one function the arity counts more than the number,
  * which Elixir does not print.
  */
 static unsigned

@@ -1,6 +1,6 @@
 /*
- * waits.c - reads what a target says of servers that answer later, and writes what
- * that means for tiers.conf.
+ * waits.c - reads a target's list of servers that answer later, and writes what the
+ * user can change in tiers.conf.
  */
 #include <stdio.h>
 #include <string.h>
@@ -167,7 +167,7 @@ put_tiers(const struct kp_waits *w, struct kp_buf *b)
 	const struct kp_pool_fn *known = kp_pool_fn(w->mod, w->fun), *f;
 
 	put_tier(b, w->mod, w->fun, known != NULL ? -1 : (int)w->arity);
-	/* What has a worker for a time: of the same module, or of one above. */
+	/* A function that has a worker for a time: of the same module, or of one above. */
 	for (f = pool_fns; known != NULL && known->gives && f < pool_fns +
 	    sizeof(pool_fns) / sizeof(pool_fns[0]); f++)
 		if (!f->gives && strncmp(f->mod, w->mod, strlen(f->mod)) == 0) {

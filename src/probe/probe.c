@@ -38,7 +38,7 @@ claim(struct probe *p)
 	unsigned i = atomic_fetch_add_explicit(&p->claimed, 1,
 	    memory_order_acq_rel);
 
-	/* The counter cannot overflow: no VM has so many threads. */
+	/* The counter cannot overflow: no VM has that number of threads. */
 	mine.probe = p->number;
 	mine.thread = i < p->nthreads ? p->thread[i] : NULL;
 	return mine.thread;

@@ -16,7 +16,7 @@ struct event {
 	ErlNifEnv *env;
 	struct kp_native_record rec;
 	uint32_t weight;
-	struct kp_native_record held;	/* goes before it, unless it is empty */
+	struct kp_native_record held;	/* written first, unless it is empty */
 	bool full;		/* the ring is full; sticks */
 	unsigned nfresh;
 	struct {

@@ -281,7 +281,7 @@ report_advise(struct report *r, const struct advice *a)
 	advise_thin(r);
 }
 
-/* What the tiers.conf in force has measured in the range. */
+/* The tiers.conf in force, and its figures in the range. */
 struct measured {
 	struct kp_conf *conf;	/* NULL: it is not known */
 	const struct report *figures;	/* of all request types */
@@ -688,7 +688,7 @@ advise(struct kp_query *q, const struct kp_query_range *r,
 	kp_query_nodes_free(&nodes);
 }
 
-/* What is measured now is not in it, nor can the database say so. */
+/* On a full disk, the latest figures are not in the database. */
 static void
 hint_disk(struct kp_query *q, struct report *r)
 {

@@ -9,7 +9,7 @@
 
 #define ADVICE_MAX 1600	/* bytes of a sentence; most are far shorter */
 
-/* What is known beside the report.  All borrowed; texts may be "". */
+/* Facts that are not in the report.  All borrowed; texts may be "". */
 struct advice {
 	kp_wall_ns first, last;		/* of all windows; 0: there is none */
 	bool run;			/* a kprofd has written here, */

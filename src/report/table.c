@@ -424,7 +424,7 @@ put_sum(struct kp_buf *b, const struct report *r, enum report_what what)
 		    "a process twice)");
 }
 
-/* What the rows count, where types do not add up to all requests. */
+/* Explains the rows where types do not add up to all requests. */
 static void
 put_counted(struct kp_buf *b, const struct report *r)
 {

@@ -202,7 +202,7 @@ parent_holds(const struct kp_requests *rs, const struct req *rq,
 
 /*
  * A client's next request may come before the end of its last one, whose token it
- * takes.  Only that end tells it from one that is inside the other.
+ * takes.  Only that end shows that it is not inside the other.
  */
 static bool
 parent_has_ended(const struct kp_requests *rs, const struct req *rq)

@@ -94,7 +94,7 @@ void procs_abandon(struct kp_requests *rs, struct rnode *nd,
 
 /*
  * The label of the request that a process works for, by the token that it has at
- * this time of node nd; 0: it has none, or it cannot be known.
+ * this time of node nd; 0: it has none, or nobody knows.
  */
 uint64_t proc_works_for(const struct kp_requests *rs, const struct rnode *nd,
     uint64_t proc, const struct token *t, kp_target_ns at);

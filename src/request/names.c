@@ -110,8 +110,8 @@ caller_add(struct fns *f, struct kp_span raw)
 }
 
 /*
- * The entry of a function, new if need be; NULL: it cannot be kept.  called: it needs
- * one in v, whether the configuration has it or not.
+ * The entry of a function, new if need be; NULL if there is no room.  called: it
+ * needs one in v, whether the configuration has it or not.
  */
 static const struct interned *
 fns_add(struct fns *f, struct kp_span raw, bool called)

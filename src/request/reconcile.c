@@ -26,9 +26,9 @@
  *
  * The functions proc_reconcile_*() are called for each new call or entry, before it is
  * put on the stack.  They take the request that was found for it.  If that is
- * another one, the calls that are still open are over, unless the process is inside
- * an entry.  If it is one which began inside the open one, none is.
- * (limits.md, "Where requests meet", tells users what follows.)
+ * another request, the open calls have ended, unless the process is inside an entry.
+ * If it began inside the open one, no call has ended.
+ * (limits.md, "Where requests meet", explains the effects to users.)
  *
  * The last part finds servers that answer with the token of another request.
  *

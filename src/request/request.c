@@ -105,7 +105,7 @@ fetch_piece(const void *p, size_t n)
 	__builtin_prefetch((const char *)p + n - 1, 1);
 }
 
-/* What was found for an event. */
+/* What an event is about. */
 struct found {
 	struct proc *p;		/* NULL: has no call open */
 	struct req *rq;		/* NULL: none, or not found yet */
@@ -185,7 +185,7 @@ prefetch_events(const struct kp_requests *rs, uint32_t node,
 #define MAX_CALLS_IN_FLIGHT 4000000	/* 48 bytes each: 192 MB */
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
-/* With so many early requests none is made for a call with a token of no request. */
+/* From this many early requests on, a call with a token of no request begins none. */
 #define UNOWNED_MAX 2500
 #define AGAIN_MAX 64	/* calls of one function in doubt, on one stack */
 
@@ -264,7 +264,7 @@ early_begin(struct kp_requests *rs, struct req *rq, const struct rcall *entry)
 }
 
 /*
- * Begins a request, new or early; NULL, and counted, if it cannot be kept.
+ * Begins a request, new or early.  Returns NULL, and counts it, if there is no room.
  * old_label: of the request that its process worked for; 0: none is known.
  */
 static struct req *
@@ -381,7 +381,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	} else if ((o.rq = req_make(rs, p, ev, &c, old_label)) == NULL) {
 		o.kind = OPEN_IGNORED;
 	} else {
-		/* The entry's own name goes before those of its calls. */
+		/* The entry's own name replaces those of its calls. */
 		if (ev->identity.n > 0)
 			o.rq->r.identity = KP_IDENT_NONE;
 		req_name(rs, o.rq, ev->identity);

@@ -356,13 +356,13 @@ void req_unlink(struct kp_requests *rs, struct req *rq);
 /* Frees a request that is on no list. */
 void req_free(struct kp_requests *rs, struct req *rq);
 void reqs_free(struct kp_requests *rs);
-/* Returns the index of the new call, or KP_NONE when it cannot be kept. */
+/* Returns the index of the new call, or KP_NONE if there is no room. */
 uint32_t req_add_call(struct kp_requests *rs, struct req *rq,
     const struct rcall *c);
 /* Counts calls from index `from` on, each as lost on its own node. */
 void req_lose_calls(struct kp_requests *rs, const struct req *rq,
     uint32_t from, enum kp_loss cause);
-/* Makes a request whose entry has not come yet; NULL if it cannot be kept. */
+/* Makes a request whose entry has not come yet; NULL if there is no room. */
 struct req *req_make_early(struct kp_requests *rs, uint64_t label,
     uint32_t node, kp_target_ns at);
 /* Notes that it has calls on this node. */

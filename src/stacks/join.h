@@ -10,7 +10,7 @@
  * server that waits for its next message is idle.  After the request's end, the
  * path begins with "_after", and a process without a call of the request that
  * waits is idle.  Where requests meet, the token of P may be another request's:
- * then only a call that P had open tells.
+ * then kprofd only believes a call that P had open.
  */
 #ifndef KPROFD_STACKS_JOIN_H
 #define KPROFD_STACKS_JOIN_H

@@ -31,8 +31,8 @@
 /* ---- whether it is still there ---- */
 
 /*
- * Returns the name of the file itself, to which db->path may be a symbolic
- * link.  SQLite makes its files beside it.
+ * Returns the name of the file itself; db->path may be a symbolic link to it.
+ * SQLite makes its other files in the same directory.
  */
 static const char *
 own_name(const struct kp_db *db)

@@ -408,7 +408,7 @@ nothing_left(const struct kp_merge *m, char **why)
 	return err;
 }
 
-/* What is not a file is never replaced by one: as root not even /dev/null. */
+/* Replaces regular files only: as root it would replace /dev/null otherwise. */
 static enum kp_err
 check_is_file(const char *path, char **why)
 {

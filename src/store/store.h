@@ -6,8 +6,8 @@
  * is full, or a write fails for good, the item is dropped and counted: the next
  * window of that node that is written reports it, with its rows
  * (KP_LOSS_STORE), its requests (KP_LOSS_UNWRITTEN), its entry calls and its
- * own losses.  An event store_loss beside it says why, and does so alone at the end
- * if there is no such window.
+ * own losses.  An event store_loss has the reason; if there is no such window, only
+ * this event reports the loss, at the end.
  *
  * If the file is moved away, deleted or truncated, a new one is started under
  * its name; rows of this run in a truncated file count as not written.  While

@@ -765,7 +765,7 @@ grow(struct growing *g, const struct suggest_stack *k)
 	return true;
 }
 
-/* Who is on a stack but hardly ever called does not return. */
+/* A function that is on stacks but hardly ever called does not return. */
 static bool
 loops_find(const struct suggest_stacks *s, const double *rates, kp_dur_ns span,
     struct suggest_fn *fns)

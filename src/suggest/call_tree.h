@@ -90,7 +90,7 @@ enum kp_err suggest_tree_event(struct suggest_tree *c,
  */
 enum kp_err suggest_tree_end(struct suggest_tree *c,
     const struct suggest_fn *fns);
-/* A fun, or a list comprehension: it cannot be named in tiers.conf. */
+/* A fun, or a list comprehension: tiers.conf cannot name these. */
 bool suggest_anonymous(const struct kp_call_names *t, uint32_t fn);
 bool suggest_same_module(const struct kp_call_names *t, uint32_t a, uint32_t b);
 

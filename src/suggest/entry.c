@@ -1,6 +1,6 @@
 /*
  * entry.c - ranks functions that may begin requests, knows those of frameworks, and
- * looks for an argument that tells requests apart: a web request, an atom, a map with
+ * looks for an argument that distinguishes requests: a web request, an atom, a map with
  * an atom in it, or a tuple that begins with an atom.
  */
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* pools.c - reads what a node says of its pools, and adds up their work. */
+/* pools.c - reads a node's list of its pools, and adds up their work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -68,8 +68,8 @@ const struct suggest_framework *suggest_framework_of(const char *mod,
 /*
  * example: "mod:fun(atom, #{method := binary, ... 4 keys})", all of the line
  * behind "example: ".  Appends a clause, and why it is that, as a comment of one
- * line, to `why`.  If nothing tells requests apart, the clause gives the function's name
- * to all.
+ * line, to `why`.  If nothing distinguishes requests, the clause gives all of them
+ * the function's name.
  */
 void suggest_identity(const struct kp_mfa *f, const char *example,
     struct kp_buf *clause, struct kp_buf *why);
@@ -149,7 +149,7 @@ void suggest_write(const struct suggest_file *f, struct kp_buf *b);
  */
 void suggest_write_draft(const struct suggest_file *f, struct kp_buf *b);
 
-/* What was done in one way. */
+/* The work of one kind. */
 struct suggest_work {
 	uint64_t loads, questions, patterns;
 	uint64_t processes;	/* whose flags were set */

@@ -404,7 +404,7 @@ is_worth_it(const struct tier_search *ts, const struct candidate *g)
 		calls += g->fns[i].calls;
 		chosen |= ts->fns[g->fns[i].fn].chosen;
 	}
-	/* What is near the least neither comes nor goes by chance. */
+	/* A candidate near the limit must not come and go by chance. */
 	least = ts->part * (chosen ? KEPT : ts->drafted ? SURER : 1);
 	return (g->alone && g->in > 0) || (double)g->in >= least * SHARE * in ||
 	    ((g->works || g->pool) && g->nfns > 0 && calls <=

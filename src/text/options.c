@@ -51,7 +51,7 @@ opt_number(struct opt_parser *p)
 	return number_from(p, 0);
 }
 
-/* False: it is none of the choices. */
+/* False: it is not one of the choices. */
 static bool
 choice_from(const char *choices, const char *value, int *which)
 {

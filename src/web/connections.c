@@ -55,8 +55,8 @@ format_address(evutil_socket_t fd, char *at)
 }
 
 /*
- * Parses "127.0.0.1:4711" or "[::1]:0"; a port alone, and localhost, is that of
- * 127.0.0.1.  Returns the length, 0: it is none of these.
+ * Parses "127.0.0.1:4711" or "[::1]:0"; a port alone, and localhost, mean
+ * 127.0.0.1.  Returns the length, or 0 for any other text.
  */
 static socklen_t
 parse_address(const char *addr, struct sockaddr_storage *ss)

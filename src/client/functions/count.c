@@ -635,7 +635,7 @@ count(struct args *a)
 	st = a->limits != NULL ? count_by_request(&r) : count_all(&r);
 	kp_counts_free(&r.sum);
 	kp_call_names_free(r.sum.names);
-	/* What was counted is shown, but it is not all that was asked for. */
+	/* The counts were shown, but a run that ended early has failed. */
 	return st == EXIT_DONE && r.ended[0] != '\0' ? EXIT_FAILED : st;
 }
 

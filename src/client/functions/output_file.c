@@ -102,8 +102,8 @@ open_instead(struct output_file *t, const struct stat *was)
 }
 
 /*
- * Replaces the file that a link points to, not the link.  stat() tells what the
- * name is: the path of a pipe in /proc cannot be resolved, but can be opened.
+ * Replaces the file that a link points to, not the link.  It calls stat() first,
+ * since the path of a pipe in /proc can be opened, but not resolved.
  */
 bool
 output_file_open(struct output_file *t, const char *name)

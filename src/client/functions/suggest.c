@@ -3,9 +3,8 @@
  *
  * It samples stacks, counts calls of the functions near them, and takes the functions
  * that may begin requests; traces requests of the best one, and groups what they call
- * into tiers; and has kprofd check the file.  If that says no, the next function is
- * tried.  Requests that are too short for samples are found by a trace of all
- * processes.
+ * into tiers; and has kprofd check the file.  If the check fails, it tries the next
+ * function.  A trace of all processes finds requests that are too short for samples.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -406,7 +405,8 @@ read_key(const struct suggest_run *r)
 }
 
 /*
- * All steps again, from its requests on.  If it is none, what was proposed before stays.
+ * Repeats all steps from its requests on.  If it is not an entry, the last proposal
+ * stays.
  * OPTS_GO_ON; or failed.
  */
 static int

@@ -97,7 +97,7 @@ struct suggest_node {
 	kp_dur_ns short_span;
 	struct facts facts;
 	char library[4096 + 64];
-	/* What was sampled. */
+	/* Samples. */
 	struct kp_call_names *stack_names;
 	struct suggest_stacks stacks;
 	struct suggest_pools pools;
@@ -166,7 +166,7 @@ struct suggest_args {
 	kp_dur_ns span;
 };
 
-/* What has been learnt, and the text that comes of it. */
+/* Facts about the node, and the text that follows from them. */
 struct suggest_run {
 	const struct suggest_args *a;
 	struct suggest_node node;
@@ -179,7 +179,7 @@ struct suggest_run {
 	struct suggest_tiers tiers;
 	struct kp_buf text;	/* the file; and parts of it: */
 	struct kp_buf about, identity, identity_why, verdict;
-	/* What kprofd -check said of the last text: its output, JSON lines, exit status. */
+	/* The last check's output, JSON lines and exit status. */
 	struct kp_buf check_out, check_log;
 	int check_status;
 	kp_mono_ns begun;

@@ -168,7 +168,7 @@ is_platform(const void *facts, const char *app, const char *mod)
 	return facts_is_platform(facts, app) || (m != NULL && m->platform);
 }
 
-/* What came past a limit, so that the figures are without it. */
+/* Reports events past a limit, which are not in the figures. */
 static void
 put_over(const struct suggest_run *r, struct kp_buf *b)
 {
@@ -429,7 +429,7 @@ put_json_text(struct kp_buf *b, const char *s)
 
 /*
  * Appends to r->verdict the messages of the log that are warnings or errors, one a line.
- * One that names the file tells people nothing, nor does which probe it was.
+ * Leaves out those about the file's name and about the probe, which help nobody.
  */
 static void
 check_messages(struct suggest_run *r)

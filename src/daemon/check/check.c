@@ -437,7 +437,7 @@ finish(struct checks *a)
 	check_end(a);
 }
 
-/* Ends the check of one target, which the client is told. */
+/* Ends the check of one target, and reports that to the client. */
 static void
 one_failed(struct checks *a, struct one *o, const char *why)
 {
@@ -531,7 +531,7 @@ on_counted(struct target *t, const struct agent_checked *c)
 /* ---- its first question: functions ---- */
 
 /*
- * What the target does not have has to be on one of the others; what those have
+ * Functions that the target lacks have to be on one of the others; those that these have
  * that are away is not known.  False: it has too little to be counted.
  */
 static bool
@@ -721,7 +721,7 @@ checks_busy(const struct checks *a)
 	return a->busy;
 }
 
-/* Nobody waits for the answer any more: the targets need not count. */
+/* The client has gone: the targets need not count. */
 static void
 on_tick(evutil_socket_t fd, short what, void *ctx)
 {
@@ -762,7 +762,7 @@ checks_free(struct checks *a)
 
 /* ---- kprofd -check -control: the client ---- */
 
-/* What the daemon sends, without terminal control characters. */
+/* Writes the daemon's text without terminal control characters. */
 static void
 put_received(struct kp_buf *b, const struct kp_buf *text)
 {

@@ -17,7 +17,7 @@ struct event_base;
 struct check;
 struct checks;
 
-/* Whatever tiers.conf says of sampling: a check traces no more than this. */
+/* A check traces no more than this, whatever `sampling` in tiers.conf is. */
 extern const struct kp_sampling check_sampling;
 
 /* NULL: out of memory. */
@@ -44,7 +44,7 @@ void check_passed(uint64_t warnings);
 /*
  * kprofd -check -control: checks the text of a tiers.conf, as a client sends it, on
  * the targets that a kprofd is attached to, since one at a time can be attached.
- * What is armed, and tiers.conf in force, stay as they are.  There is one such check
+ * Tracing and the tiers.conf in force stay as they are.  There is one such check
  * at a time, and no reload meanwhile: both ask the same questions of the targets.
  */
 
@@ -58,7 +58,7 @@ control_text_fn checks_take;
 control_text_fn checks_take_json;
 /* True: a check is under way. */
 bool checks_busy(const struct checks *a);
-/* Ends it; the client is told why. */
+/* Ends it, and reports the reason to the client. */
 void checks_abort(struct checks *a, const char *why);
 /* The target is about to be freed. */
 void checks_left(struct target *t);

@@ -134,7 +134,7 @@ control_client_get(struct control *ctl, uint64_t id)
 	return NULL;
 }
 
-/* poll(2) tells a connection that is closed from one that is half closed. */
+/* poll(2) distinguishes a closed connection from a half-closed one. */
 bool
 control_client_waits(const struct control_client *c)
 {

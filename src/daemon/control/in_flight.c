@@ -53,7 +53,7 @@ struct flights {
 	struct kp_flight of_node[KP_FLIGHT_MAX];	/* scratch */
 };
 
-/* What is asked for one client. */
+/* The questions for one client. */
 struct flight_stacks {
 	struct flight_asks *all;
 	uint64_t client;
@@ -198,7 +198,7 @@ each_trouble(const struct flight_stacks *s, struct kp_buf *b, struct json *j)
 
 /* ---- as text and as JSON ---- */
 
-/* What the i-th open call is: its tier, or else its function. */
+/* The i-th open call: its tier, or else its function. */
 static const char *
 step(const struct flying *x, unsigned i)
 {

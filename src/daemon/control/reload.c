@@ -170,7 +170,7 @@ put_in_force(struct reload *r)
 		deferred_put(r->p->deferred, old, free_conf);
 }
 
-/* What has changed, on one line. */
+/* Writes the changes on one line. */
 static void
 describe(const struct reload *r, struct kp_buf *b)
 {

@@ -16,7 +16,7 @@
 #define MEASURE_EVERY (100 * KP_NS_PER_MS)	/* it takes some microseconds */
 #define HOT_NAMED 5	/* functions named in one line */
 #define RATE_REPORT_EVERY (10 * KP_NS_PER_S)
-/* Tiers give tokens up to so many calls a second, and so many outside of requests. */
+/* Above either, calls a second in all and outside of requests, tiers give no tokens. */
 #define GIVE_CALLS_MAX 20000
 #define GIVE_OUTSIDE_MAX 2000
 /* Calls of requests from before tracing began are outside, too: for a status or two. */
@@ -417,7 +417,7 @@ target_give_tokens(struct target *t)
 	    t->node, gives ? "no " : "");
 	if (!gives)
 		return;
-	/* All tiers are set anew each time, so it waits longer each time. */
+	/* Every change sets all tiers again, so it waits longer each time. */
 	t->tokens.wait = t->tokens.wait == 0 ? GIVE_AGAIN :
 	    t->tokens.wait < GIVE_AGAIN_MAX ? 2 * t->tokens.wait : GIVE_AGAIN_MAX;
 	t->tokens.due = now + t->tokens.wait;

@@ -168,7 +168,7 @@ injected_copy_text(struct kp_span s, char *text, size_t n)
 static const struct {
 	const char *word;
 	enum kp_calls_end end;
-	const char *text;	/* goes before the node's own */
+	const char *text;	/* precedes the node's own */
 } ends[] = {
 	{ "returned", KP_CALLS_DONE, "" },
 	{ "raised", KP_CALLS_DONE, "the call raised " },

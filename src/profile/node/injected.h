@@ -97,8 +97,8 @@ void injected_put_patterns(struct kp_buf *b, const char *key,
     const struct kp_mfa_pat *v, size_t n);
 
 /*
- * KP_ESTATE: the node has too little left for a profile that may take so many bytes
- * of memory (agent/headroom.h); why says so.  KP_END: woken.
+ * KP_ESTATE: the node has too little left for a profile that may take this many bytes
+ * of memory (agent/headroom.h); `why` has the reason.  KP_END: woken.
  */
 enum kp_err injected_room(struct dist_sync *t, const char *target,
     uint64_t memory, char *why, size_t n);

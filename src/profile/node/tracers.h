@@ -54,7 +54,7 @@ struct tracer_opts {
 	const struct kp_mfa_pat *entry;
 	size_t nentries;
 	uint64_t requests;
-	/* At most so many bytes of text for a call's arguments; 0: none. */
+	/* Bytes of text for a call's arguments, at most; 0: no arguments. */
 	uint64_t args;
 	enum tracer_probe probe;
 	const char *probe_library;	/* path in the node */

@@ -133,7 +133,7 @@ trace_roots_free(struct trace_roots *r)
 
 /* ---- the tree ---- */
 
-/* What the calls of a node have in common. */
+/* The common properties of the calls of a node. */
 struct called {
 	uint64_t calls;
 	struct kp_span args;

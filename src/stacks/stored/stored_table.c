@@ -2,7 +2,7 @@
  * stored_table.c - writes trees of tiers, functions and stacks for people.
  *
  * Everything is estimated from samples, so shares have an interval: Wilson's, of
- * a share of so many samples.  Weights, which differ between requests, make it a
+ * a share of N samples.  Weights, which differ between requests, make it a
  * little wider than shown.
  */
 #include <stdio.h>
