@@ -670,7 +670,7 @@ on_agent_event(struct target *t, const struct agent_event *e)
 
 struct target *
 target_new(struct event_base *base, const struct agent_opts *o,
-    const struct parts *p, struct node_runs *all, struct targets *set)
+    const struct parts *p)
 {
 	struct target *t = calloc(1, sizeof(*t));
 	char node[KP_NODE_NAME_MAX + 1];
@@ -681,12 +681,11 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	snprintf(t->typed, sizeof(t->typed), "%s", o->target);
 	t->opts.target = t->typed;
 	t->p = p;
-	t->set = set;
 	kp_sampler_init(&t->sampler, o->check_only ? &check_sampling :
 	    &o->conf->sampling);
 	kp_guard_init(&t->overload.guard, &o->conf->overload);
 	t->decoder = kp_native_new();
-	if (t->decoder == NULL || node_run_begin(&t->run, all,
+	if (t->decoder == NULL || node_run_begin(&t->run, targets_runs(p->targets),
 	    kp_node_bare(t->typed, node), t) != KP_OK) {
 		kp_native_free(t->decoder);
 		free(t);

@@ -23,7 +23,6 @@
 
 struct check;
 struct kp_native;
-struct targets;
 
 #define OVERLOAD_REASON 300	/* bytes kept of a reason */
 
@@ -136,7 +135,6 @@ struct target {
 	char typed[KP_NODE_TYPED_MAX + 1];	/* opts.target: perhaps with a
 						   port */
 	const struct parts *p;
-	struct targets *set;		/* that it is one of */
 	struct agent *agent;
 	struct node_run run;
 	struct kp_offset offset;	/* from its clock to ours */
@@ -204,9 +202,8 @@ struct target {
  * NULL when out of memory.  Callbacks begin with agent_start().  Before
  * target_free() call node_run_leave() and then target_rotate().
  */
-struct target *target_new(struct event_base *base,
-    const struct agent_opts *o, const struct parts *p, struct node_runs *all,
-    struct targets *set);
+struct target *target_new(struct event_base *base, const struct agent_opts *o,
+    const struct parts *p);
 void target_free(struct target *t);
 /* Returns whether this names it: as itself, or as it was named; with any port. */
 bool target_is(const struct target *t, const char *name);

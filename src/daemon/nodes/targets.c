@@ -143,7 +143,7 @@ targets_record(struct targets *ts, const char *kind, const char *text)
 const char *
 targets_node_name(const struct target *t)
 {
-	return targets_several(t->set) ? t->node : NULL;
+	return targets_several(t->p->targets) ? t->node : NULL;
 }
 
 /* NULL: no target has that name. */
@@ -283,7 +283,7 @@ settle(struct targets *ts)
 enum agent_verdict
 targets_on_missing(struct target *t, const struct kp_diags *diags)
 {
-	struct targets *ts = t->set;
+	struct targets *ts = t->p->targets;
 	enum agent_verdict v;
 
 	unresolved_set(&t->in_set.unresolved, diags);
@@ -299,7 +299,7 @@ targets_on_missing(struct target *t, const struct kp_diags *diags)
 bool
 targets_on_unreached(struct target *t)
 {
-	struct targets *ts = t->set;
+	struct targets *ts = t->p->targets;
 
 	t->in_set.tried = t->in_set.unreached = true;
 	t->in_set.awaits_verdict = false;
@@ -310,7 +310,7 @@ targets_on_unreached(struct target *t)
 void
 targets_on_ended(struct target *t, enum agent_end end, const char *why)
 {
-	struct targets *ts = t->set;
+	struct targets *ts = t->p->targets;
 
 	t->in_set.over = true;
 	if (end != AGENT_STOPPED) {
@@ -325,7 +325,7 @@ targets_on_ended(struct target *t, enum agent_end end, const char *why)
 void
 targets_on_state(struct target *t, enum agent_state s)
 {
-	struct targets *ts = t->set;
+	struct targets *ts = t->p->targets;
 
 	ts->armed_ever |= s == AGENT_ARMED;
 	/* It can be reached after all: the attempt has not ended. */
@@ -373,7 +373,7 @@ add(struct targets *ts, const char *name, unsigned source)
 	}
 	if (ts->n == TARGETS_MAX)
 		return false;
-	t = target_new(ts->base, &ao, ts->p, ts->runs, ts);
+	t = target_new(ts->base, &ao, ts->p);
 	if (t == NULL) {
 		log_error("failed", name, "out of memory");
 		return false;
@@ -526,8 +526,8 @@ on_nodes(void *ctx, uint64_t number, struct kp_term *list)
 	struct target *t = ctx;
 
 	(void)number;
-	if (list != NULL && !t->set->stopping)
-		take_answer(t->set, list, 0);
+	if (list != NULL && !t->p->targets->stopping)
+		take_answer(t->p->targets, list, 0);
 }
 
 /* Every second; a node that does not answer for long is lost. */
