@@ -74,10 +74,8 @@ ask(Pid, What) ->
         {Ref, Answer} ->
             erlang:demonitor(Ref, [flush]),
             Answer;
-        {'DOWN', Ref, process, Pid, {moved, Heir}} ->
-            ask(Heir, What);
-        {'DOWN', Ref, process, Pid, _} ->
-            not_attached
+        {'DOWN', Ref, process, Pid, {moved, Heir}} -> ask(Heir, What);
+        {'DOWN', Ref, process, Pid, _} -> not_attached
     after 5000 ->
             erlang:demonitor(Ref, [flush]),
             timeout

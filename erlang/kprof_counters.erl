@@ -151,8 +151,7 @@ ahead(_, Session, #{patterns := Patterns, exclude := Exclude}) ->
     end.
 
 %% Takes in the modules that were loaded since the last time.
-new_ones(#state{ahead = no} = S) ->
-    S;
+new_ones(#state{ahead = no} = S) -> S;
 new_ones(#state{known = Known} = S0) ->
     Now = lists:usort([M || M <- erlang:loaded(), erlang:module_loaded(M)]),
     New = (Now -- Known) -- kprof_wanted:kprofs(),
@@ -185,8 +184,7 @@ flags(_, #{spawned := true}) -> [call, set_on_spawn];
 flags(_, _) -> [call].
 
 %% Returns how many processes are counted; without flags it is all of them.
-flag_counted(unflagged, _, S) ->
-    {erlang:system_info(process_count), S};
+flag_counted(unflagged, _, S) -> {erlang:system_info(process_count), S};
 flag_counted(_, _, #state{lender = Lender, only = Only} = S) when Lender =/= none ->
     {if Only =:= all -> erlang:system_info(process_count); true -> map_size(Only) end, S};
 flag_counted(Chosen, Opts, #state{p = #profile{session = Session}} = S0) ->
@@ -246,8 +244,7 @@ loop(S) ->
             loop(evaluated(S));
         {'DOWN', Ref, process, _, Reason} when Ref =:= element(2, S#state.p#profile.applied) ->
             loop(ended(Reason, S));
-        Msg ->
-            loop(S#state{p = profile_handle(Msg, S#state.p)})
+        Msg -> loop(S#state{p = profile_handle(Msg, S#state.p)})
     end.
 
 tick() ->
@@ -264,8 +261,7 @@ look(#state{p = #profile{memory = Memory, memory_max = Max}, paused = undefined,
                 false -> over(disarmed, S)
             end
     end;
-look(S) ->
-    lease(S).
+look(S) -> lease(S).
 
 lease(S) ->
     S#state{p = look_lease(S#state.p)}.
@@ -275,8 +271,7 @@ over(Why, S0) ->
     send({kprof_ended, Why, 0}, S),
     S.
 
-command(lease, _, S) ->
-    S;
+command(lease, _, S) -> S;
 command(go, _, S) ->
     make_call(S#state.p#profile.applied),
     S;
@@ -290,14 +285,12 @@ command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
     S;
 %% Counts from zero: the client has what was counted, or does not want it. A profile that has
 %% ended stays ended.
-command({continue, _}, _, #state{over = true} = S) ->
-    S;
+command({continue, _}, _, #state{over = true} = S) -> S;
 command({continue, Span}, _, S0) ->
     S = new_ones(S0),
     again(S),
     begins(Span, S#state{paused = undefined, stretch = S#state.stretch + 1});
-command(stop, _, S) ->
-    kprof_oneshot:finish(done, S#state.p).
+command(stop, _, S) -> kprof_oneshot:finish(done, S#state.p).
 
 %% The call has returned: nothing is counted any more.
 evaluated(S0) ->
@@ -328,14 +321,12 @@ pause(#state{paused = undefined} = S0) ->
     S = new_ones(S0),
     at_once(pause, S) orelse each(pause, S),
     S#state{paused = now_ns()};
-pause(S) ->
-    S.
+pause(S) -> S.
 
 %% Counts from zero. `restart`, and `true` where there is a counter, free a table that other
 %% schedulers write to, even while it is paused, and the VM crashes. So each counter of time and
 %% memory is taken away and set again.
-again(#state{kind = call_count} = S) ->
-    at_once(restart, S) orelse each(true, S);
+again(#state{kind = call_count} = S) -> at_once(restart, S) orelse each(true, S);
 again(S) ->
     each(false, S),
     each(true, S).
@@ -391,8 +382,7 @@ read(Functions, Ref, Sums0, S) ->
     kprof_oneshot:heed(now_ms() - Began, S#state.p),
     read(Later, Ref, Sums, S).
 
-row({M, F, A}, {Rows, Sums}, #state{kind = none}) ->
-    {[{M, F, A, 0, 0, []} | Rows], Sums};
+row({M, F, A}, {Rows, Sums}, #state{kind = none}) -> {[{M, F, A, 0, 0, []} | Rows], Sums};
 row({M, F, A} = MFA, {Rows, #{gone := Gone, deleted := Deleted} = Sums},
     #state{p = #profile{session = Session}, kind = Kind} = S) ->
     case counter(Session, MFA, Kind) of
@@ -419,8 +409,7 @@ total(Ps) ->
     lists:foldl(fun({_, C, V}, {Calls, Value}) -> {Calls + C, Value + V} end, {0, 0}, Ps).
 
 %% As many rows as the client wants: the greatest, and the rest in one.
-shown(_, Sums, #state{by = total}) ->
-    {[], Sums};
+shown(_, Sums, #state{by = total}) -> {[], Sums};
 shown(Ps, #{left := Left, merged := Merged} = Sums, _) ->
     case length(Ps) of
         N when N =< Left -> {Ps, Sums#{left := Left - N}};
@@ -444,8 +433,7 @@ send(Msg, Deadline, S) ->
 
 %% ------------------------------------------------------------------ end ----
 
-legacy_tracer(Server) ->
-    Server.
+legacy_tracer(Server) -> Server.
 
 %% Known: the modules that have no counters by on_load.
 legacy_armed(Armed, All, Kind, true, Known) -> [{Armed, All, Kind, Known}];

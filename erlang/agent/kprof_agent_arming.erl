@@ -39,8 +39,7 @@ arm_plan(Items, S0) ->
             S1 = use_plan(Plan, retire_counters(S)),
             count_entries(S1, true),
             rearm(S1#state{entry_calls = disarmed_now(S1)});
-        Taken ->
-            {traced_by_others(Taken, S), S}
+        Taken -> {traced_by_others(Taken, S), S}
     end.
 
 traced_by_others(Taken, #state{session = Session}) ->
@@ -59,8 +58,7 @@ items(Items) ->
      || {MFA, Kind, Spec, Fallback} <- Items].
 
 %% Only the relay copies values, so only there their sizes matter.
-value_sizes(_, native) ->
-    #{};
+value_sizes(_, native) -> #{};
 value_sizes(Plan, relay) ->
     maps:from_list([{MFA, {0, 0}}
                     || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
@@ -70,10 +68,8 @@ value_sizes(Plan, relay) ->
 %% away first, or else the tiers' functions would be traced for them while the arming
 %% goes on.
 -spec rearm(#state{}) -> {ok | {error, term()}, #state{}}.
-rearm(#state{plan = []} = S) ->
-    {{error, no_plan}, S};
-rearm(#state{state = armed} = S) ->
-    {ok, S};
+rearm(#state{plan = []} = S) -> {{error, no_plan}, S};
+rearm(#state{state = armed} = S) -> {ok, S};
 rearm(#state{plan = Plan} = S) ->
     case [I#item.mfa || is_resting(S), I <- Plan, is_others_now(I, S)] of
         [] -> rearm_all(S#state{state = idle});
@@ -91,8 +87,7 @@ rearm_all(S0) ->
         {[], S} ->
             S4 = probe_wake(S),
             rearm_entries(Entries, flags_await(S4));
-        {Failed, S} ->
-            {{error, {not_armed, Failed}}, disarm(idle, S)}
+        {Failed, S} -> {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
 
 rearm_entries(Entries, {ok, S0}) ->
@@ -102,8 +97,7 @@ rearm_entries(Entries, {ok, S0}) ->
         [] -> {ok, count_tiers(window_begin(armed(S2)))};
         Failed -> {{error, {not_armed, Failed}}, disarm(idle, S2)}
     end;
-rearm_entries(_, {Error, S}) ->
-    {Error, disarm(idle, S)}.
+rearm_entries(_, {Error, S}) -> {Error, disarm(idle, S)}.
 
 armed(#state{entry_calls = Calls, hot = Hot} = S) ->
     stacks_wake(
@@ -121,16 +115,14 @@ arm_tiers(Items, S) ->
 %% tokens and are dropped. While it is being changed, no more of them wait than the limits
 %% allow, and rings are emptied as always.
 -spec breathe(#state{}) -> #state{}.
-breathe(#state{state = armed, probe = native} = S) ->
-    answer_lease(drain_meanwhile(S));
+breathe(#state{state = armed, probe = native} = S) -> answer_lease(drain_meanwhile(S));
 breathe(#state{state = armed} = S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     answer_lease(case over_limit(0, Queue, S) of
                      false -> S;
                      _ -> flush_some(S)
                  end);
-breathe(S) ->
-    answer_lease(flush_some(S)).
+breathe(S) -> answer_lease(flush_some(S)).
 
 %% Takes one renewal of the lease from the queue, if there is one. Events go on meanwhile: a count
 %% from before them would look as if the VM had forgotten calls.
@@ -194,8 +186,7 @@ disarm_all(State, #state{session = Session, state = Was} = S0) ->
 no_longer_armed(armed, S0) ->
     S = read_counters(S0),
     S#state{entry_calls = disarmed_now(S)};
-no_longer_armed(_, S) ->
-    S.
+no_longer_armed(_, S) -> S.
 
 disarmed_now(#state{entry_calls = Calls} = S) ->
     Calls#entry_calls{unarmed_from = entry_calls(S)}.
@@ -213,8 +204,7 @@ clear_patterns(Tiers, Entries, #state{session = legacy} = S) ->
             if S1#state.leaving -> S1;
                true -> flags_ensure(S1)
             end;
-        false ->
-            clear_legacy(Tiers, Entries, S)
+        false -> clear_legacy(Tiers, Entries, S)
     end;
 clear_patterns(_, _, #state{cost = Cost} = S) ->
     pattern(S#state.session, {'_', '_', '_'}, false),
@@ -226,8 +216,7 @@ clear_legacy(Tiers, Entries, S0) ->
 
 %% On a busy node a pattern takes as long as some hundred processes. kprof_counters must not
 %% notice a pause.
-takes_flags_first(#state{process_flags = #process_flags{set = []}}) ->
-    false;
+takes_flags_first(#state{process_flags = #process_flags{set = []}}) -> false;
 takes_flags_first(#state{plan = Plan, state = State, leaving = Leaving}) ->
     N = length(lists:usort([M || #item{mfa = {M, _, _}} <- Plan])),
     (Leaving orelse is_tuple(State)) andalso
@@ -239,8 +228,7 @@ flags_away(S) ->
 
 flags_away(Until, #state{process_flags = #process_flags{walk = {{Pid, _}, walking}}} = S) ->
     receive
-        {walk, Pid, What} ->
-            flags_away(Until, walk_progress(Pid, What, S))
+        {walk, Pid, What} -> flags_away(Until, walk_progress(Pid, What, S))
     after 1 ->
             case now_ms() < Until of
                 true -> flags_away(Until, relieve(S));
@@ -249,8 +237,7 @@ flags_away(Until, #state{process_flags = #process_flags{walk = {{Pid, _}, walkin
     end;
 flags_away(_, #state{last_trip = #{} = Trip, state = {tripped, _}} = S) ->
     S#state{last_trip = Trip#{quiet_at => now_ns()}};
-flags_away(_, S) ->
-    S.
+flags_away(_, S) -> S.
 
 clear_modules(Items, S) ->
     ByModule = maps:groups_from_list(
@@ -274,8 +261,7 @@ relieve(S) ->
     end.
 
 %% One pattern for all functions of a module in which nobody else traces anything.
-all_or_each(_, [MFA], _) ->
-    [MFA];
+all_or_each(_, [MFA], _) -> [MFA];
 all_or_each(M, MFAs, S) ->
     Plan = [I#item.mfa || I <- S#state.plan],
     IsOurs = fun({F, A}) ->
@@ -299,8 +285,7 @@ respec(MFA, Spec, S) ->
                 _ -> ok
             end,
             {ok, count_tiers(S#state{plan = Plan})};
-        false ->
-            {{error, not_in_plan}, S}
+        false -> {{error, not_in_plan}, S}
     end.
 
 %% Other match specs for these tiers, which stay armed. Those that are not armed stay as they are,
@@ -318,8 +303,7 @@ respec_tiers(Items, #state{plan = Old} = S) ->
 respecced(#item{kind = tier, gone = false, spec = [_ | _] = Spec} = I, #item{} = New) ->
     #item{spec = Exact, fallback = Fallback} = New,
     I#item{spec = case I#item.fallback of Spec -> Fallback; _ -> Exact end, fallback = Fallback};
-respecced(I, _) ->
-    I.
+respecced(I, _) -> I.
 
 %% Replaces the plan by its difference to another one: Take and Put. A function that is in
 %% neither stays as it is, with its pattern and its counter. Makes all of the change or none.
@@ -332,8 +316,7 @@ change_plan(Take, Put, #state{plan = Old} = S) ->
         [] ->
             {Gone, Kept} = lists:partition(Changes, Old),
             change_plan(Gone, Kept, Put, know_plan(Put, S));
-        Taken ->
-            {{error, {traced_by_others, Taken}}, S}
+        Taken -> {{error, {traced_by_others, Taken}}, S}
     end.
 
 %% Flags that either plan needs are set before the change; flags that the new plan does not
@@ -347,8 +330,7 @@ change_plan(Gone, Kept, Put, #state{plan = Old} = S0) ->
 flags_for(Plan, #state{state = armed, plan = Old} = S0) ->
     {Result, S} = flags_set(S0#state{plan = Plan}),
     {Result, S#state{plan = Old}};
-flags_for(_, S) ->
-    {ok, S}.
+flags_for(_, S) -> {ok, S}.
 
 change_plan_now(Gone, Kept, Put, #state{session = Session} = S0) ->
     Were = entries(Gone),
@@ -381,10 +363,8 @@ add_base(N, #entry_calls{base = Base} = Calls) ->
 
 %% Losses during a change do not trip. So if the probe has ended itself meanwhile, this is
 %% the only place that starts it again.
-trace_on(#state{state = armed} = S) ->
-    flags_trim(probe_wake(S));
-trace_on(S) ->
-    S.
+trace_on(#state{state = armed} = S) -> flags_trim(probe_wake(S));
+trace_on(S) -> S.
 
 -spec entries([#item{}]) -> [mfa()].
 entries(Items) ->
@@ -405,11 +385,9 @@ change_patterns(Gone, Put, New, #state{state = armed, session = Session} = S0) -
                 [] -> {ok, S2#state{entry_calls = add_unarmed(Calls, S2#state.entry_calls)}};
                 Failed -> change_undo(Gone, Put, Failed, S2)
             end;
-        {Failed, S2} ->
-            change_undo(Gone, Put, Failed, S2)
+        {Failed, S2} -> change_undo(Gone, Put, Failed, S2)
     end;
-change_patterns(_, _, _, S) ->
-    {ok, S}.
+change_patterns(_, _, _, S) -> {ok, S}.
 
 add_unarmed(N, #entry_calls{unarmed = Unarmed} = Calls) ->
     Calls#entry_calls{unarmed = Unarmed + N}.
@@ -422,12 +400,10 @@ change_undo(Gone, Put, Failed, #state{session = Session} = S) ->
 
 %% Answers a change after all events from before it.
 -spec reply_to_change(reference(), #state{}) -> #state{}.
-reply_to_change(Ref, #state{probe = native} = S) ->
-    reply(Ref, ok, drain_all(S));
+reply_to_change(Ref, #state{probe = native} = S) -> reply(Ref, ok, drain_all(S));
 reply_to_change(Ref, #state{state = armed, session = Session} = S) ->
     S#state{changing = {trace_delivered(Session), Ref}};
-reply_to_change(Ref, S) ->
-    reply(Ref, ok, S).
+reply_to_change(Ref, S) -> reply(Ref, ok, S).
 
 %% ------------------------------------------------- calls of the entries ----
 
@@ -495,8 +471,7 @@ foreign_tracing(legacy) ->
         {tracer, []} -> false;
         {tracer, Who} -> {new_processes_traced_by, kprof_injected:name(Who)}
     end;
-foreign_tracing(_) ->
-    false.
+foreign_tracing(_) -> false.
 
 %% Returns the functions that somebody else traces, and that we do not.
 -spec taken([mfa()], #state{}) -> [mfa()].
@@ -506,15 +481,12 @@ taken(MFAs, S) ->
 somebody_elses(legacy, MFA, S) ->
     not lists:keymember(MFA, #item.mfa, S#state.plan) andalso
         has_any([traced, meta, call_count], MFA);
-somebody_elses(_, _, _) ->
-    false.
+somebody_elses(_, _, _) -> false.
 
 %% While our tracing is off, somebody else may trace a function of our plan.
 -spec is_others_now(#item{}, #state{}) -> boolean().
-is_others_now(#item{mfa = MFA}, #state{session = legacy}) ->
-    has_any([traced, meta], MFA);
-is_others_now(_, _) ->
-    false.
+is_others_now(#item{mfa = MFA}, #state{session = legacy}) -> has_any([traced, meta], MFA);
+is_others_now(_, _) -> false.
 
 %% The meta tracer of a function that only has a counter is [].
 has_any(Kinds, MFA) ->
@@ -544,10 +516,8 @@ set_counter(Session, MFA, On) ->
     pattern(Session, MFA, On, call_count).
 
 -spec is_watched(kprof_flagger:session(), mfa()) -> boolean().
-is_watched(legacy, MFA) ->
-    has_any([meta], MFA);
-is_watched(_, _) ->
-    false.
+is_watched(legacy, MFA) -> has_any([meta], MFA);
+is_watched(_, _) -> false.
 
 %% An integer, or false where nobody counts.
 -spec counter(kprof_flagger:session(), mfa()) -> integer() | false | undefined.

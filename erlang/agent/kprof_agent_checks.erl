@@ -53,12 +53,10 @@ loaded(Ref, Tried, #state{checks = #checks{loading = {Ref, Mods, _, Absent}}} = 
           if S#state.plan =:= [] -> use_modules(Mods, S);
              true -> S
           end);
-loaded(_, _, S) ->
-    S.
+loaded(_, _, S) -> S.
 
 -spec load_end(#state{}) -> #state{}.
-load_end(#state{checks = #checks{loading = undefined}} = S) ->
-    S;
+load_end(#state{checks = #checks{loading = undefined}} = S) -> S;
 load_end(#state{checks = #checks{loading = {_, _, Loader, _}} = Checks} = S) ->
     exit(Loader, kill),
     S#state{checks = Checks#checks{loading = undefined}}.
@@ -66,8 +64,7 @@ load_end(#state{checks = #checks{loading = {_, _, Loader, _}} = Checks} = S) ->
 absent(Mods) ->
     [M || M <- Mods, not erlang:module_loaded(M)].
 
-report_brought([], S) ->
-    S;
+report_brought([], S) -> S;
 report_brought(Mods, S) ->
     Notice = {kprof_notice, brought, lists:sublist(Mods, ?BROUGHT), length(Mods)},
     notice(Notice, S).
@@ -163,8 +160,7 @@ rated(Ref, {InIt, Repeated}, #state{checks = #checks{rating = {Ref, MFAs, _, T0,
                   lists:member(MFA, Repeated)}
              end || MFA <- MFAs],
     reply(Ref, Rates, rates_end(count_each(mine(S), false, S)));
-rated(_, _, S) ->
-    S.
+rated(_, _, S) -> S.
 
 %% -1: not known.
 calls(MFA, Before, #state{session = Session}) ->
@@ -182,8 +178,7 @@ is_loop(Calls, InIt) ->
 
 %% Takes the counters away, except those of functions that have been armed meanwhile.
 -spec rates_end(#state{}) -> #state{}.
-rates_end(#state{checks = #checks{rating = undefined}} = S) ->
-    S;
+rates_end(#state{checks = #checks{rating = undefined}} = S) -> S;
 rates_end(#state{session = Session, checks = #checks{loop_finder = Finder} = Checks} = S0) ->
     [set_counter(Session, MFA, false) || MFA <- mine(S0)],
     exit(Finder, kill),
@@ -202,13 +197,11 @@ on_stack(P, Asked) ->
             Functions = [{M, F, A} || {M, F, A, _} <- Stack, is_map_key({M, F, A}, Asked)],
             [{F, outermost} || F <- outermost(Stack), is_map_key(F, Asked)] ++
                 [{F, repeated} || F <- lists:usort(Functions -- lists:usort(Functions))];
-        undefined ->
-            []
+        undefined -> []
     end.
 
 outermost(Stack) when length(Stack) < ?STACK_SHOWN ->
     IsStart = fun({M, _, _, _}) -> M =:= proc_lib end,
     Below = lists:dropwhile(IsStart, lists:reverse(Stack)),
     [{M, F, A} || {M, F, A, _} <- lists:sublist(Below, 1)];
-outermost(_) ->
-    [].
+outermost(_) -> [].

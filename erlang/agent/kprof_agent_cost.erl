@@ -80,8 +80,7 @@ count_tiers(#state{state = armed, plan = Plan, hot = #hot{counters = Tiers}} = S
         true -> report_uncounted([], S);
         false -> count_tiers(Armed, S)
     end;
-count_tiers(S) ->
-    S.
+count_tiers(S) -> S.
 
 %% A function that was in a tier and is an entry now has the entry's counter.
 count_tiers(Armed, #state{session = Session, plan = Plan, hot = #hot{counters = Tiers} = H} = S0) ->
@@ -99,10 +98,8 @@ count_tiers(Armed, #state{session = Session, plan = Plan, hot = #hot{counters = 
     report_uncounted(lists:sort(Others), S#state{hot = H#hot{counters = All}}).
 
 %% Notifies the daemon of functions that somebody else counts, each time that they change.
-report_uncounted(Same, #state{hot = #hot{uncounted = Same}} = S) ->
-    S;
-report_uncounted([], #state{hot = H} = S) ->
-    S#state{hot = H#hot{uncounted = []}};
+report_uncounted(Same, #state{hot = #hot{uncounted = Same}} = S) -> S;
+report_uncounted([], #state{hot = H} = S) -> S#state{hot = H#hot{uncounted = []}};
 report_uncounted(Now, #state{hot = H} = S) ->
     Notice = {kprof_notice, uncounted, lists:sublist(Now, ?NEIGHBOURS), length(Now)},
     notice(Notice, S#state{hot = H#hot{uncounted = Now}}).
@@ -118,8 +115,7 @@ read_tiers(#state{session = Session, hot = #hot{counters = Tiers} = H} = S) ->
                                 tier_read(MFA, {Base, N}, N - Last, Acc);
                             N when is_integer(N) ->
                                 tier_read(MFA, {Base - Last, N}, N, Acc);
-                            _ ->
-                                Acc
+                            _ -> Acc
                         end
                 end, H#hot{counters = #{}}, Tiers)}.
 
@@ -135,8 +131,7 @@ tier_read(MFA, Now, More, #hot{counters = Tiers, calls = Calls, unsent = Unsent}
 send_counts(#state{hot = #hot{unsent = Unsent, sent_entries = Sent} = H} = S) ->
     Entries = entry_calls(S) - unarmed(S),
     case max(0, Entries - Sent) of
-        0 when map_size(Unsent) =:= 0 ->
-            S;
+        0 when map_size(Unsent) =:= 0 -> S;
         More ->
             Notice = {kprof_notice, calls, maps:to_list(Unsent), More},
             notice(Notice, S#state{hot = H#hot{unsent = #{}, sent_entries = Entries}})
@@ -155,8 +150,7 @@ check_rates(#state{state = armed, limits = #limits{function_rate = One, total_ra
             add_busy(counters, T0, judge_rates(S1));
         false -> S
     end;
-check_rates(S) ->
-    S.
+check_rates(S) -> S.
 
 -spec window_begin(#state{}) -> #state{}.
 window_begin(#state{hot = #hot{counters = Tiers} = H, entry_calls = Calls} = S) ->
@@ -182,8 +176,7 @@ judge_rates(#state{state = armed, hot = #hot{window = {Since, _}},
                     S1
             end
     end;
-judge_rates(S) ->
-    S.
+judge_rates(S) -> S.
 
 trip(Reason, S) ->
     trip(Reason, kprof_agent_server:waiting(S), S).
@@ -200,8 +193,7 @@ judge_all(Entries, Tiers, Ms, #state{hot = #hot{over = Over} = H,
     All = ForEntries + calls_of(Tiers),
     S = S0#state{hot = H#hot{over = 0}},
     case is_over(All, Ms, Limit) of
-        false ->
-            S;
+        false -> S;
         true when Over + 1 < ?OVER_WINDOWS ->
             S0#state{hot = H#hot{over = Over + 1}};
         true ->
@@ -218,8 +210,7 @@ disarm_hottest([{_, N} = Hottest | Tiers], All, Ms,
         true -> disarm_hottest(Tiers, All - N, Ms, disarm_one(budget, Hottest, Ms, S));
         false -> S
     end;
-disarm_hottest(_, _, _, S) ->
-    S.
+disarm_hottest(_, _, _, S) -> S.
 
 calls_of(Functions) ->
     lists:sum([N || {_, N} <- Functions]).
@@ -300,8 +291,7 @@ cost_tick(#state{state = armed, cost = #cost{spec = Spec, measured_at = At} = Co
             S#state{cost = Cost#cost{measured_at = Now}};
         false -> S
     end;
-cost_tick(S) ->
-    S.
+cost_tick(S) -> S.
 
 %% The process has the flags of all new processes. It calls the BIF, because the module
 %% seq_trace may not be loaded.
@@ -325,8 +315,7 @@ traced_inside() -> ok.
 
 %% Before OTP 27; a session's patterns go all together.
 -spec cost_clear(#state{}) -> #state{}.
-cost_clear(#state{cost = #cost{measured_at = never}} = S) ->
-    S;
+cost_clear(#state{cost = #cost{measured_at = never}} = S) -> S;
 cost_clear(#state{session = Session, cost = Cost} = S) ->
     [pattern(Session, MFA, false) || MFA <- ?MEASURED],
     S#state{cost = Cost#cost{measured_at = never}}.

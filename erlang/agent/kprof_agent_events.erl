@@ -46,16 +46,14 @@ event(Ev, #state{state = armed} = S0) ->
     T0 = now_ns(),
     {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
     add_busy(N, T0, batch(First, N, Evs, stacks_seen(Evs, S1)));
-event(Ev, S) ->
-    idle_event(Ev, S).
+event(Ev, S) -> idle_event(Ev, S).
 
 wait(Ev, S) ->
     case process_info(self(), message_queue_len) of
         {_, Len} when Len < ?BATCH_EVENTS - 1 ->
             await_batch(batch_ms(Ev, S), S),
             S;
-        _ ->
-            look_ahead(S)
+        _ -> look_ahead(S)
     end.
 
 %% Each batch costs both sides far more than an event, and a quarter of the age that events
@@ -78,22 +76,17 @@ gathered(Ev, Acc, S) ->
         true ->
             {Stripped, S1} = strip(Ev, S),
             {[Stripped | Acc], S1};
-        false ->
-            {Acc, foreign_event(Ev, S)}
+        false -> {Acc, foreign_event(Ev, S)}
     end.
 
-gather_more(0, Gathered) ->
-    Gathered;
+gather_more(0, Gathered) -> Gathered;
 gather_more(Left, {Acc, S}) ->
     receive
-        ?CODE_CHANGED(At) ->
-            gather_more(Left, {Acc, code_changed(At, S)});
-        ?PATTERN_SET(Args) ->
-            gather_more(Left, {Acc, patterns_set(Args, S)});
+        ?CODE_CHANGED(At) -> gather_more(Left, {Acc, code_changed(At, S)});
+        ?PATTERN_SET(Args) -> gather_more(Left, {Acc, patterns_set(Args, S)});
         Ev when element(1, Ev) =:= trace_ts ->
             gather_more(Left - 1, gathered(Ev, Acc, S));
-        Noise when ?IS_NOISE(Noise) ->
-            gather_more(Left - 1, {Acc, S})
+        Noise when ?IS_NOISE(Noise) -> gather_more(Left - 1, {Acc, S})
     after 0 ->
             {Acc, S}
     end.
@@ -102,15 +95,13 @@ batch(First, N, Evs, S) ->
     Now = now_ns(),
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     case over_limit(Now - First, Queue, S) of
-        false when Evs =:= [] ->
-            S;
+        false when Evs =:= [] -> S;
         false ->
             case send_batch(Now, Queue, N, Evs, S) of
                 {ok, S1} -> S1;
                 Busy -> trip(Busy, Queue, drop_stripped(Evs, S))
             end;
-        Reason ->
-            trip(Reason, Queue, drop_stripped(Evs, S))
+        Reason -> trip(Reason, Queue, drop_stripped(Evs, S))
     end.
 
 %% Called at each tick: messages that are no events make no batch. Where there is an event, the
@@ -119,8 +110,7 @@ batch(First, N, Evs, S) ->
 check_limits(#state{state = armed} = S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     case over_limit(0, Queue, S) of
-        false ->
-            S;
+        false -> S;
         Reason ->
             receive
                 Ev when element(1, Ev) =:= trace_ts, is_integer(element(tuple_size(Ev), Ev)) ->
@@ -128,8 +118,7 @@ check_limits(#state{state = armed} = S) ->
             after 0 -> trip(Reason, Queue, S)
             end
     end;
-check_limits(S) ->
-    S.
+check_limits(S) -> S.
 
 %% Returns false, or which limit is passed and by what.
 -spec over_limit(AgeNs :: integer(), Queue :: non_neg_integer(), #state{}) ->
@@ -159,10 +148,8 @@ send_batch(Now, Waiting, N, Batch, #state{events = Events} = S) ->
 
 %% Adds what this work, done since T0, has cost: N events, or what else.
 -spec add_busy(non_neg_integer() | counters | lease, integer(), #state{}) -> #state{}.
-add_busy(N, T0, S) when is_integer(N) ->
-    add_work({batch, bits(N)}, T0, S);
-add_busy(Work, T0, S) ->
-    add_work(Work, T0, S).
+add_busy(N, T0, S) when is_integer(N) -> add_work({batch, bits(N)}, T0, S);
+add_busy(Work, T0, S) -> add_work(Work, T0, S).
 
 add_work(Work, T0,
          #state{events = #events{busy_ns = Ns, held_ns = Held, prices = Prices0} = E} = S) ->
@@ -199,8 +186,7 @@ count_dropped(N, Entries, #state{events = Events} = S) ->
 -spec drop(tuple(), #state{}) -> #state{}.
 drop(?CODE_CHANGED(_), S) ->
     S;                          % the next lease notices the change
-drop(?PATTERN_SET(Args), S) ->
-    patterns_set(Args, S);
+drop(?PATTERN_SET(Args), S) -> patterns_set(Args, S);
 drop(Ev, S) ->
     case is_ours(Ev, S) of
         true -> drop_ours(Ev, S);
@@ -227,8 +213,7 @@ drop_ours(_, S) ->
 late_call(At, #state{state = {tripped, _}, last_trip = #{last_call_at := Last} = Trip} = S)
   when At > Last ->
     S#state{last_trip = Trip#{last_call_at := At}};
-late_call(_, S) ->
-    S.
+late_call(_, S) -> S.
 
 %% Values never leave the node. Their sizes are watched: 'exact' is taken back from a function
 %% that returns large values, however long they were small before.
@@ -247,11 +232,9 @@ weigh(MFA, Value, #state{events = #events{value_sizes = Sizes}} = S) when is_map
             no_longer_exact(MFA, Sum div Calls * 8, S);
         {?EXACT_CALLS, Sum} ->
             use_sizes(Sizes#{MFA := {?EXACT_CALLS div 2, Sum div 2}}, S);
-        Size ->
-            use_sizes(Sizes#{MFA := Size}, S)
+        Size -> use_sizes(Sizes#{MFA := Size}, S)
     end;
-weigh(_, _, S) ->
-    S.
+weigh(_, _, S) -> S.
 
 use_sizes(Sizes, #state{events = Events} = S) ->
     S#state{events = Events#events{value_sizes = Sizes}}.
@@ -298,8 +281,7 @@ trip(Reason, Queue, S) ->
 %% Drops what is in the queue. Other people's events and messages may never end, so it drops a
 %% limited number.
 -spec flush(#state{}) -> #state{}.
-flush(#state{probe = native} = S) ->
-    drain_all(S);
+flush(#state{probe = native} = S) -> drain_all(S);
 flush(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     flush(2 * Queue + ?BATCH_EVENTS, S).
@@ -314,14 +296,11 @@ flush_some(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     flush(Queue, S).
 
-flush(0, S) ->
-    S;
+flush(0, S) -> S;
 flush(Left, S) ->
     receive
-        Ev when element(1, Ev) =:= trace_ts ->
-            flush(Left - 1, drop(Ev, S));
-        Noise when ?IS_NOISE(Noise) ->
-            flush(Left - 1, S)
+        Ev when element(1, Ev) =:= trace_ts -> flush(Left - 1, drop(Ev, S));
+        Noise when ?IS_NOISE(Noise) -> flush(Left - 1, S)
     after 0 ->
             S
     end.
@@ -332,14 +311,12 @@ notice(Msg, #state{events = #events{unsent = Unsent} = Events} = S) ->
     flush_unsent(S#state{events = Events#events{unsent = [Msg | Unsent]}}).
 
 -spec flush_unsent(#state{}) -> #state{}.
-flush_unsent(#state{events = #events{unsent = []}} = S) ->
-    S;
+flush_unsent(#state{events = #events{unsent = []}} = S) -> S;
 flush_unsent(#state{events = #events{unsent = Unsent} = Events} = S) ->
     Left = lists:reverse(send_notices(lists:reverse(Unsent), S)),
     S#state{events = Events#events{unsent = Left}}.
 
-send_notices([], _) ->
-    [];
+send_notices([], _) -> [];
 send_notices([Msg | More] = All, S) ->
     case send(Msg, S) of
         ok -> send_notices(More, S);
@@ -357,8 +334,7 @@ probe_start(Beam, {sent, Bytes}, MaxBytes, #state{probe = relay, plan = []} = S)
     probe_loaded(library_load(Bytes, Load), S);
 probe_start(Beam, Path, MaxBytes, #state{probe = relay, plan = []} = S) ->
     probe_loaded(probe_load(kprof_probe, Beam, Path, MaxBytes), S);
-probe_start(_, _, _, S) ->
-    {{error, too_late}, S}.
+probe_start(_, _, _, S) -> {{error, too_late}, S}.
 
 probe_loaded(ok, S) ->
     try session_create(kprofd, kprof_probe:tracer()) of
@@ -370,8 +346,7 @@ probe_loaded(ok, S) ->
             probe_purge(kprof_probe),
             {{error, Why}, S}
     end;
-probe_loaded({error, _} = Error, S) ->
-    {Error, S}.
+probe_loaded({error, _} = Error, S) -> {Error, S}.
 
 use_probe(Session, #state{session = First, foreign = Foreign, code = Code} = S) ->
     S#state{probe = native, session = Session, foreign = Foreign#foreign{known = all},
@@ -388,8 +363,7 @@ probe_wake(#state{probe = native} = S) ->
             kprof_probe:start(),
             flags_lost(S)
     end;
-probe_wake(S) ->
-    S.
+probe_wake(S) -> S.
 
 %% Takes what is in the rings, and has itself called again: at once while there is much.
 -spec drain(#state{}) -> #state{}.
@@ -427,8 +401,7 @@ ring_losses(D, E, #state{events = #events{ring_drops = {D0, E0}} = Events} = S) 
     Now = S#state{events = Events#events{ring_drops = {D, E}}},
     {D - D0, count_dropped(D - D0, E - E0, Now)}.
 
-drained(0, _, _, _, 0, _, S) ->
-    S;
+drained(0, _, _, _, 0, _, S) -> S;
 drained(Lost, Now, Oldest, Waiting, N, Chunks, #state{state = armed} = S) ->
     case rings_over_limit(Lost, Now - Oldest, Waiting, S) of
         false ->
@@ -436,30 +409,23 @@ drained(Lost, Now, Oldest, Waiting, N, Chunks, #state{state = armed} = S) ->
                 {ok, S1} -> S1;
                 Busy -> trip(Busy, Waiting, keep_definitions(Chunks, S))
             end;
-        Reason ->
-            trip(Reason, Waiting, keep_definitions(Chunks, S))
+        Reason -> trip(Reason, Waiting, keep_definitions(Chunks, S))
     end;
-drained(_, _, _, _, _, Chunks, S) ->
-    keep_definitions(Chunks, S).
+drained(_, _, _, _, _, Chunks, S) -> keep_definitions(Chunks, S).
 
-rings_over_limit(Lost, _, _, _) when Lost > 0 ->
-    {rings_full, Lost};
-rings_over_limit(_, Age, Waiting, S) ->
-    over_limit(Age, Waiting, S).
+rings_over_limit(Lost, _, _, _) when Lost > 0 -> {rings_full, Lost};
+rings_over_limit(_, Age, Waiting, S) -> over_limit(Age, Waiting, S).
 
 %% Nothing overtakes unsent definitions, because later events may need them.
-send_chunks(_, _, _, _, #state{events = #events{unsent = [_ | _]}}) ->
-    nosuspend;
-send_chunks(Now, Waiting, N, Chunks, S) ->
-    send_batch(Now, Waiting, N, Chunks, S).
+send_chunks(_, _, _, _, #state{events = #events{unsent = [_ | _]}}) -> nosuspend;
+send_chunks(Now, Waiting, N, Chunks, S) -> send_batch(Now, Waiting, N, Chunks, S).
 
 %% Drops the events, but not their definitions: later events use these.
 keep_definitions(Chunks, S0) ->
     {Events, Entries, Kept} = kprof_probe:definitions(Chunks),
     #state{events = E} = S = count_dropped(Events, Entries, S0),
     case Kept of
-        [] ->
-            S;
+        [] -> S;
         _ ->
             Seq = E#events.seq + 1,
             Now = now_ns(),
@@ -490,16 +456,14 @@ drain_meanwhile(S0) ->
     S = drain_until(T0, flush_unsent(S0)),
     add_busy(Sent(S) - Sent(S0), T0, S).
 
-drain_until(_, #state{events = #events{unsent = [_ | _]}} = S) ->
-    S;
+drain_until(_, #state{events = #events{unsent = [_ | _]}} = S) -> S;
 drain_until(Until, S0) ->
     case drain_once(fun sent_or_dropped/7, S0) of
         {_, Oldest, true, S} when Oldest =< Until -> drain_until(Until, S);
         {_, _, _, S} -> S
     end.
 
-sent_or_dropped(_, _, _, _, 0, _, S) ->
-    S;
+sent_or_dropped(_, _, _, _, 0, _, S) -> S;
 sent_or_dropped(_, Now, _, Waiting, N, Chunks, S) ->
     case send_chunks(Now, Waiting, N, Chunks, S) of
         {ok, S1} -> S1;

@@ -70,19 +70,16 @@ with_flags(Spec, #state{session = Session}) ->
 action({'orelse', {'andalso', HasToken, IsOurs, {'orelse', On, true}}, Off}, Session) ->
     [{'orelse', {'andalso', HasToken, IsOurs, {'orelse', On1, true}}, Off1}
      || On1 <- action(On, Session), Off1 <- action(Off, Session)];
-action({trace, _, _}, legacy) ->
-    [];
+action({trace, _, _}, legacy) -> [];
 action({trace, Off, On}, _) ->
     [{trace, Off -- [garbage_collection], On -- [garbage_collection]}];
-action(Action, _) ->
-    [Action].
+action(Action, _) -> [Action].
 
 %% ---------------------------------------------------------------- sweep ----
 
 %% Takes these flags from all processes, together with those of a sweep under way.
 -spec sweep([atom()], #state{}) -> #state{}.
-sweep([], S) ->
-    S;
+sweep([], S) -> S;
 sweep(Flags, #state{session = Session, sched_gc = #sched_gc{sweep = Was}} = S0) ->
     #state{sched_gc = G} = S = sweep_stop(S0),
     All = case Was of
@@ -93,8 +90,7 @@ sweep(Flags, #state{session = Session, sched_gc = #sched_gc{sweep = Was}} = S0) 
     S#state{sched_gc = G#sched_gc{sweep = {Walk, All}}}.
 
 -spec sweep_stop(#state{}) -> #state{}.
-sweep_stop(#state{sched_gc = #sched_gc{sweep = none}} = S) ->
-    S;
+sweep_stop(#state{sched_gc = #sched_gc{sweep = none}} = S) -> S;
 sweep_stop(#state{sched_gc = #sched_gc{sweep = {Walk, _}} = G} = S) ->
     walk_stop(Walk),
     S#state{sched_gc = G#sched_gc{sweep = none}}.
@@ -103,8 +99,7 @@ sweep_stop(#state{sched_gc = #sched_gc{sweep = {Walk, _}} = G} = S) ->
 -spec sweep_less(#state{}) -> #state{}.
 sweep_less(#state{sched_gc = #sched_gc{sweep = {_, Sweeping}, flags = Wanted}} = S) ->
     sweep(Sweeping -- Wanted, sweep_stop(S));
-sweep_less(S) ->
-    S.
+sweep_less(S) -> S.
 
 %% ------------------------------------------ the monitor of other tracers ----
 
@@ -122,11 +117,9 @@ monitor_start(#state{sched_gc = #sched_gc{monitor = none} = G} = S) ->
                             monitor_tracers(Ref, Agent, IsLegacy, Tracer)
                     end),
             S#state{sched_gc = G#sched_gc{alone = unknown, monitor = Pid}};
-        false ->
-            S
+        false -> S
     end;
-monitor_start(S) ->
-    S.
+monitor_start(S) -> S.
 
 monitor_tracers(Ref, Agent, IsLegacy, Tracer) ->
     T0 = now_ms(),
@@ -145,8 +138,7 @@ other_tracers(true, Tracer) ->
                            _ -> skip
                        end
                end);
-other_tracers(false, _) ->
-    collected_by_others(kprofd).
+other_tracers(false, _) -> collected_by_others(kprofd).
 
 -spec monitor_stop(#state{}) -> #state{}.
 monitor_stop(#state{sched_gc = #sched_gc{monitor = none} = G} = S) ->
@@ -168,8 +160,7 @@ flags_handle({others, Pid, N, Others},
             Some = pair_names(lists:sublist(Others, ?NEIGHBOURS)),
             notice({kprof_notice, others, Some, N}, sweep(endangered(S), S))
     end;
-flags_handle(_, S) ->
-    S.
+flags_handle(_, S) -> S.
 
 %% Flags that others may have on the same processes.
 endangered(#state{session = legacy, sched_gc = #sched_gc{flags = Flags}}) -> Flags;
@@ -231,8 +222,7 @@ flags_begin(#state{session = Session, process_flags = #process_flags{set = Set} 
     Walk = flags_start(Session, tracer(S), Changes, all),
     S#state{process_flags = (S#state.process_flags)#process_flags{walk = {Walk, walking}}}.
 
-walk_end(#state{process_flags = #process_flags{walk = none}} = S) ->
-    S;
+walk_end(#state{process_flags = #process_flags{walk = none}} = S) -> S;
 walk_end(#state{process_flags = #process_flags{walk = {Walk, _}} = P} = S) ->
     walk_stop(Walk),
     S#state{process_flags = P#process_flags{walk = none}}.
@@ -245,11 +235,9 @@ walk_progress(Pid, What,
         {walked, Left, N, Found} ->
             S1 = S#state{process_flags = P#process_flags{walk = {Walk, walked}}},
             report_untraced(Left, report_neighbours(N, Found, S1));
-        {left, Left} ->
-            report_untraced(Left, S)
+        {left, Left} -> report_untraced(Left, S)
     end;
-walk_progress(_, _, S) ->
-    S.
+walk_progress(_, _, S) -> S.
 
 -spec walk_down(pid(), term(), #state{}) -> #state{}.
 walk_down(Pid, Reason, #state{process_flags = #process_flags{walk = {{Pid, _}, _}} = P} = S0) ->
@@ -260,8 +248,7 @@ walk_down(Pid, Reason, #state{process_flags = #process_flags{walk = {{Pid, _}, _
     end;
 walk_down(Pid, _, #state{sched_gc = #sched_gc{sweep = {{Pid, _}, _}} = G} = S) ->
     S#state{sched_gc = G#sched_gc{sweep = none}};
-walk_down(_, _, S) ->
-    S.
+walk_down(_, _, S) -> S.
 
 %% Processes in native code get their flags later. The daemon is notified when there are
 %% some, and when there are none any more; it need not know of flags that are being taken.
@@ -279,8 +266,7 @@ report_untraced(Left, #state{process_flags = #process_flags{untraced = Was} = P}
 report_neighbours(N, [_ | _] = Traced, #state{process_flags = #process_flags{set = [_ | _]}} = S) ->
     Some = pair_names(lists:sublist(Traced, ?NEIGHBOURS)),
     notice({kprof_notice, neighbours, Some, N}, S);
-report_neighbours(_, _, S) ->
-    S.
+report_neighbours(_, _, S) -> S.
 
 %% Waits until every process that lets us has its flags, so that no request is half traced.
 %% The daemon gets its answers meanwhile, and messages that end the agent are obeyed.
@@ -291,14 +277,12 @@ flags_await(S) ->
 flags_await(Until, #state{process_flags = #process_flags{walk = {{Pid, Ref}, walking}},
                           lease = #lease{daemon = Daemon, monitor = Monitor}} = S) ->
     receive
-        {walk, Pid, What} ->
-            flags_await(Until, walk_progress(Pid, What, S));
+        {walk, Pid, What} -> flags_await(Until, walk_progress(Pid, What, S));
         {'DOWN', Ref, process, Pid, Reason} ->
             flags_await(Until, walk_down(Pid, Reason, S));
         {'DOWN', Monitor, process, _, Reason} ->
             finish({daemon_gone, Reason}, S);
-        {kprof, Daemon, _, stop} ->
-            finish(stopped_by_daemon, S);
+        {kprof, Daemon, _, stop} -> finish(stopped_by_daemon, S);
         {kprof_agent, What, From, Asked} ->
             flags_await(Until, asked(What, From, Asked, S))
     after ?FLAGS_LOOK_MS ->
@@ -307,13 +291,11 @@ flags_await(Until, #state{process_flags = #process_flags{walk = {{Pid, Ref}, wal
                 false -> flags_await(Until, lease(breathe(S)))
             end
     end;
-flags_await(_, S) ->
-    {ok, S}.
+flags_await(_, S) -> {ok, S}.
 
 %% The native probe reads the clock itself. Functions traced 'exactly' (with a fallback) need
 %% no return_to, since the VM reports the end of their calls.
-trace_flags(#state{probe = relay}) ->
-    [call, arity, return_to, monotonic_timestamp];
+trace_flags(#state{probe = relay}) -> [call, arity, return_to, monotonic_timestamp];
 trace_flags(#state{plan = Plan}) ->
     IsExact = fun(#item{fallback = Fallback}) -> Fallback =/= [] end,
     [call, arity | [return_to || not lists:all(IsExact, Plan)]].

@@ -57,8 +57,7 @@
 
 %% Somebody calls ?SETS_PATTERN with Args. May not return: see give_way/2.
 -spec patterns_set([term()], #state{}) -> #state{}.
-patterns_set(_, #state{foreign = #foreign{known = all}} = S) ->
-    S;
+patterns_set(_, #state{foreign = #foreign{known = all}} = S) -> S;
 patterns_set([MFA, Spec, Flags], #state{foreign = #foreign{copying = Before} = F} = S0) ->
     case is_copying(Spec) andalso (Flags =:= [] orelse lists:any(fun is_event/1, Flags)) of
         true ->
@@ -68,11 +67,9 @@ patterns_set([MFA, Spec, Flags], #state{foreign = #foreign{copying = Before} = F
                 [] -> S;
                 _ -> give_way({pattern, MFA}, S)
             end;
-        false ->
-            S0
+        false -> S0
     end;
-patterns_set(_, S) ->
-    S.
+patterns_set(_, S) -> S.
 
 is_event(Flag) -> Flag =:= local orelse Flag =:= global.
 
@@ -81,8 +78,7 @@ is_copying(Clauses) when is_list(Clauses) ->
     lists:any(fun({_, _, Actions}) -> copies(Actions);
                  (_) -> false
               end, Clauses);
-is_copying(_) ->
-    false.
+is_copying(_) -> false.
 
 copies(Term) when is_tuple(Term) -> lists:any(fun copies/1, tuple_to_list(Term));
 copies([First | More]) -> copies(First) orelse copies(More);
@@ -115,8 +111,7 @@ await_set(S) ->
 -spec may_resume(#state{}) -> {true, #state{}} | {{false, mfa() | on_load}, #state{}}.
 may_resume(#state{foreign = #foreign{copying = Before} = F} = S) ->
     case [MFA || MFA <- Before, stands(MFA)] of
-        [] ->
-            {true, count_end(S#state{foreign = F#foreign{copying = []}})};
+        [] -> {true, count_end(S#state{foreign = F#foreign{copying = []}})};
         [First | _] = Standing ->
             case is_seldom(Standing, F) of
                 true -> {true, count_end(S#state{foreign = F#foreign{copying = []}})};
@@ -158,20 +153,15 @@ know_plan(Plan,
           #state{session = legacy, probe = relay, foreign = #foreign{known = Known} = F} = S) ->
     Before = maps:merge(maps:from_keys(?MEASURED, plain), Known),
     S#state{foreign = F#foreign{known = lists:foldl(fun know_item/2, Before, Plan)}};
-know_plan(_, S) ->
-    S.
+know_plan(_, S) -> S.
 
-know_item(#item{mfa = MFA, fallback = []}, Known) ->
-    maps:merge(#{MFA => plain}, Known);
-know_item(#item{mfa = MFA}, Known) ->
-    Known#{MFA => exact}.
+know_item(#item{mfa = MFA, fallback = []}, Known) -> maps:merge(#{MFA => plain}, Known);
+know_item(#item{mfa = MFA}, Known) -> Known#{MFA => exact}.
 
 %% Sessions (OTP 27 and later) have events of their own only.
 -spec is_ours(tuple(), #state{}) -> boolean().
-is_ours(_, #state{foreign = #foreign{known = all}}) ->
-    true;
-is_ours({trace_ts, _, return_to, _, _}, _) ->
-    true;
+is_ours(_, #state{foreign = #foreign{known = all}}) -> true;
+is_ours({trace_ts, _, return_to, _, _}, _) -> true;
 is_ours({trace_ts, _, call, MFA, X, _}, #state{foreign = #foreign{known = Known}}) ->
     is_map_key(MFA, Known) andalso is_message(X);
 is_ours({trace_ts, _, Kind, MFA, _, _}, #state{foreign = #foreign{known = Known}})
@@ -182,18 +172,14 @@ is_ours({trace_ts, _, Kind, _, _}, #state{sched_gc = #sched_gc{flags = Flags, sw
     lists:member(running, Flags) orelse Sweep =/= none;
 is_ours({trace_ts, _, Kind, Info, _}, _) when is_list(Info) ->
     lists:member(Kind, [gc_minor_start, gc_minor_end, gc_major_start, gc_major_end]);
-is_ours(_, _) ->
-    false.
+is_ours(_, _) -> false.
 
 %% The messages of a tier, of an entry, and of a token that was taken: see spec.c.
-is_message({_, Token, Caller}) ->
-    is_token(Token) andalso is_caller(Caller);
-is_message({[], Token, Caller, []}) ->
-    is_token(Token) andalso is_caller(Caller);
+is_message({_, Token, Caller}) -> is_token(Token) andalso is_caller(Caller);
+is_message({[], Token, Caller, []}) -> is_token(Token) andalso is_caller(Caller);
 is_message({_, Caller, OneIn, New, _, [], Old}) ->
     is_caller(Caller) andalso is_integer(OneIn) andalso is_token(New) andalso is_token(Old);
-is_message(_) ->
-    false.
+is_message(_) -> false.
 
 is_token([]) -> true;
 is_token(false) -> true;        % a token that is not ours and is left alone
@@ -212,10 +198,8 @@ foreign_event(Ev, S0) ->
     case element(3, Ev) of
         call when N rem ?FOREIGN_LOOK =:= 1 ->
             report(what(Ev), dropped, foreign_weigh(what(Ev), S));
-        call ->
-            report(what(Ev), dropped, S);
-        _ ->
-            foreign_copy(element(2, Ev), what(Ev), S)
+        call -> report(what(Ev), dropped, S);
+        _ -> foreign_copy(element(2, Ev), what(Ev), S)
     end.
 
 count_foreign(#state{foreign = #foreign{dropped = N} = F} = S) ->
@@ -233,10 +217,8 @@ idle_event(Ev, #state{foreign = F, events = Events} = S) ->
             kprof_agent_events:drop(Ev, S);
         true when F#foreign.known =:= all; F#foreign.copies < ?LATE ->
             kprof_agent_events:drop(Ev, count_copy(S));
-        true ->
-            give_way(what(Ev), S);
-        false ->
-            foreign_copy(element(2, Ev), what(Ev), count_foreign(S))
+        true -> give_way(what(Ev), S);
+        false -> foreign_copy(element(2, Ev), what(Ev), count_foreign(S))
     end.
 
 %% {Kind, Function | none}
@@ -271,8 +253,7 @@ all_traced(legacy) ->
     IsTraced(on_load) orelse
         lists:all(IsTraced,
                   [{erl_eval, exprs, 2}, {proc_lib, init_p, 5}, {gen_server, init_it, 6}]);
-all_traced(_) ->
-    false.
+all_traced(_) -> false.
 
 foreign_copy(P, What, #state{foreign = #foreign{ceded = Ceded, copies = N}} = S0) ->
     S = count_copy(S0),
@@ -313,8 +294,7 @@ cede(P, #state{session = Session}) ->
 
 %% With the next resume all ceded processes are traced again.
 -spec unceded(#state{}) -> #state{}.
-unceded(#state{foreign = #foreign{ceded = Ceded}} = S) when map_size(Ceded) =:= 0 ->
-    S;
+unceded(#state{foreign = #foreign{ceded = Ceded}} = S) when map_size(Ceded) =:= 0 -> S;
 unceded(#state{foreign = #foreign{ceded = Ceded} = F} = S) ->
     Set = S#state.process_flags#process_flags.set,
     _ = Set =:= [] orelse
@@ -337,8 +317,7 @@ await_batch(Ms, S) ->
 %% whoever sets a pattern keeps that until all schedulers have been through a few turns. Where
 %% they copy, that takes seconds, and an agent that waits cannot give way.
 -spec is_calm(#state{}) -> boolean().
-is_calm(#state{foreign = #foreign{known = all}}) ->
-    true;
+is_calm(#state{foreign = #foreign{known = all}}) -> true;
 is_calm(#state{foreign = #foreign{copies = N}, limits = #limits{memory = Max}}) ->
     [{memory, Bytes}, {total_heap_size, Words}] =
         process_info(self(), [memory, total_heap_size]),
@@ -388,8 +367,7 @@ inherited(Queue, #state{lease = Lease, sentry = {Sentry, _}, foreign = F, checks
             checks = Checks#checks{loading = undefined},
             foreign = F#foreign{ceded = #{}, copies = 0, reported = #{}}}.
 
-heir_begins(_, _, #state{leaving = true} = S) ->
-    finish(stopped_by_daemon, S);
+heir_begins(_, _, #state{leaving = true} = S) -> finish(stopped_by_daemon, S);
 heir_begins(What, _, #state{state = paused} = S0) ->
     S = disarm(paused, S0),
     loop(report(What, ceded, count_begin(S#state.foreign#foreign.copying, S)));
@@ -411,10 +389,8 @@ undo_change(#state{unfinished = {change, Put}, plan = Plan, hot = H} = S) ->
              end) || #item{mfa = MFA, kind = Kind} <- New],
     Left = maps:without([MFA || #item{mfa = MFA} <- New], Tiers),
     S#state{unfinished = none, hot = H#hot{counters = Left}};
-undo_change(S) ->
-    S.
+undo_change(S) -> S.
 
 answer_change(#state{changing = {_, Ref}} = S) ->
     reply(Ref, ok, S#state{changing = undefined});
-answer_change(S) ->
-    S.
+answer_change(S) -> S.

@@ -41,13 +41,11 @@
 -define(LOOK_US, 5000).         % interval of looks at code while events are behind
 
 -spec check_intact(#state{}) -> #state{}.
-check_intact(#state{plan = []} = S) ->
-    S;
+check_intact(#state{plan = []} = S) -> S;
 check_intact(S0) ->
     S1 = check_new_tracer(S0),
     case missing(S1) of
-        [] ->
-            look_changes(all_there(S1));
+        [] -> look_changes(all_there(S1));
         _ ->
             S = await_code(S1),
             case missing(S) of
@@ -129,8 +127,7 @@ has_pattern(#item{mfa = MFA} = I, #state{session = Session} = S) ->
         {match_spec, armed_spec(I, S)}.
 
 %% The sentry has the flags that all processes have: if it lost them, others did.
-has_flags(_, #state{process_flags = #process_flags{set = []}}) ->
-    true;
+has_flags(_, #state{process_flags = #process_flags{set = []}}) -> true;
 has_flags(P, #state{session = legacy, process_flags = #process_flags{set = Set}} = S) ->
     erlang:trace_info(P, tracer) =:= {tracer, tracer(S)} andalso
         has_all(Set, erlang:trace_info(P, flags));
@@ -149,13 +146,11 @@ check_new_tracer(#state{session = legacy, process_flags = #process_flags{set = [
     case erlang:trace_info(new_processes, tracer) of
         {tracer, T} when T =:= Ours; T =:= [] ->
             S#state{intact = I#intact{new_tracer = none}};
-        {tracer, Was} ->
-            S;
+        {tracer, Was} -> S;
         {tracer, T} ->
             notice({kprof_notice, lent, at_work(S), 0}, S#state{intact = I#intact{new_tracer = T}})
     end;
-check_new_tracer(#state{intact = I} = S) ->
-    S#state{intact = I#intact{new_tracer = none}}.
+check_new_tracer(#state{intact = I} = S) -> S#state{intact = I#intact{new_tracer = none}}.
 
 has_all(Set, {flags, Has}) when is_list(Has) -> Set -- Has =:= [];
 has_all(_, _) -> false.
@@ -174,8 +169,7 @@ somebody_took(Missing, #state{intact = #intact{taken = Before, intact_at = At} =
             Gap = case At of never -> 0; _ -> Now - At end,
             Notice = {kprof_notice, taken, {Missing, Who, Gap}, min(length(Times), ?TAKEN_MAX)},
             put_back(notice(Notice, S#state{intact = I#intact{taken = Times}}));
-        false ->
-            give_up(Missing, Who, S#state{intact = I#intact{taken = []}})
+        false -> give_up(Missing, Who, S#state{intact = I#intact{taken = []}})
     end.
 
 give_up(Missing, Who, S0) ->
@@ -224,8 +218,7 @@ put_patterns(S) ->
 
 %% With a resume: what was taken while nothing was armed.
 -spec put_back_disarmed(#state{}) -> #state{}.
-put_back_disarmed(#state{plan = []} = S) ->
-    S;
+put_back_disarmed(#state{plan = []} = S) -> S;
 put_back_disarmed(S0) ->
     S = case missing(S0#state{state = idle}) of
             [] -> S0;
@@ -246,19 +239,15 @@ have_flags(#state{sentry = {Sentry, _}} = S) ->
 -spec session_check(#state{}) -> #state{}.
 session_check(#state{session = Session, process_flags = P} = S) ->
     case {is_session(Session), is_session(watch_session(S))} of
-        {true, true} ->
-            S;
-        {true, false} ->
-            finish(session_destroyed, S);
+        {true, true} -> S;
+        {true, false} -> finish(session_destroyed, S);
         {false, _} ->
             finish(session_destroyed,
                                       S#state{process_flags = P#process_flags{set = []}})
     end.
 
-is_session(legacy) ->
-    true;
-is_session(Session) ->
-    trace_info(Session, new_processes, flags) =/= {flags, undefined}.
+is_session(legacy) -> true;
+is_session(Session) -> trace_info(Session, new_processes, flags) =/= {flags, undefined}.
 
 %% {Key, undefined} if the session was destroyed meanwhile.
 -spec trace_info(kprof_flagger:session(), pid() | new_processes | mfa(), atom()) ->
@@ -317,8 +306,7 @@ micros({Mega, Sec, Us}) ->
 %% time. Many loads are of modules that are not ours, so only one function of each of our
 %% modules is looked at.
 -spec recheck(integer() | never, #state{}) -> #state{}.
-recheck(_, #state{code = #code{checked_at = never}} = S) ->
-    S;
+recheck(_, #state{code = #code{checked_at = never}} = S) -> S;
 recheck(At, S0) ->
     {Changes, S} = changes(S0),
     Again = [{M, reloaded} || not is_cleared(S), M <- bare_modules(S),
@@ -327,8 +315,7 @@ recheck(At, S0) ->
 
 %% The same where no load was reported: a module with the same version was not loaded.
 -spec look_changes(integer() | never, #state{}) -> #state{}.
-look_changes(_, #state{code = #code{checked_at = never}} = S) ->
-    S;
+look_changes(_, #state{code = #code{checked_at = never}} = S) -> S;
 look_changes(At, S0) ->
     {Changes, S} = changes(S0),
     all_changed(Changes, At, S).
@@ -365,8 +352,7 @@ is_wanted(#item{spec = Spec}, #state{state = State}) ->
 
 is_bare(#item{mfa = MFA, kind = entry}, #state{session = Session}) ->
     not is_integer(counter(Session, MFA));
-is_bare(#item{mfa = MFA}, #state{session = Session}) ->
-    traced(Session, MFA) =/= local.
+is_bare(#item{mfa = MFA}, #state{session = Session}) -> traced(Session, MFA) =/= local.
 
 changed({Mod, What}, At, #state{plan = Plan} = S0) ->
     {Mine, Others} = lists:partition(fun(#item{mfa = {M, _, _}}) -> M =:= Mod end, Plan),

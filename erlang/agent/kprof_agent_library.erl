@@ -28,8 +28,7 @@ library_accepts(Machine, Libc) ->
         {{ok, false}, _} ->
             library_error("it accepts no library: {kprof, [{accept_library, false}]} is in its"
                           " configuration", []);
-        {_, Wanted} ->
-            ok;
+        {_, Wanted} -> ok;
         {_, {OurMachine, OurLibc}} ->
             library_error("it is on ~ts with ~ts, and kprofd's library is for ~ts with ~ts",
                           [OurMachine, OurLibc, Machine, Libc])
@@ -55,8 +54,7 @@ library_load({Pid, Ref} = Keeper, Deadline, Try, Why) ->
     case library_next(Keeper, Deadline) of
         {written, Place, Path} ->
             case Try(Path) of
-                ok ->
-                    library_finish(Keeper, Deadline, ok);
+                ok -> library_finish(Keeper, Deadline, ok);
                 {error, Reason} ->
                     Tried = [{Place, format_error(Reason)} | Why],
                     case is_noexec(Reason) of
@@ -71,8 +69,7 @@ library_load({Pid, Ref} = Keeper, Deadline, Try, Why) ->
             library_load(Keeper, Deadline, Try, [{Place, format_error(Reason)} | Why]);
         ended when Why =:= [] ->
             library_error("the process that writes it has died", []);
-        ended ->
-            places_error(Why);
+        ended -> places_error(Why);
         late ->
             erlang:demonitor(Ref, [flush]),
             library_error("its file could not be written within ~b s", [?LOAD_MS div 1000])
@@ -129,8 +126,7 @@ library_places() ->
 library_keep(Places, Agent, Bytes) ->
     library_keep(Places, Agent, erlang:monitor(process, Agent), Bytes).
 
-library_keep([], _, _, _) ->
-    true;
+library_keep([], _, _, _) -> true;
 library_keep([Place | More], Agent, Ref, Bytes) ->
     case make_dir(Place, erlang:phash2({node(), os:getpid()}, ?SLOTS), ?SLOTS) of
         {ok, Dir} ->
@@ -153,8 +149,7 @@ library_keep_in(Dir, Place, Agent, Ref, Bytes) ->
                 {Agent, What} -> What;
                 {'DOWN', Ref, process, Agent, _} -> done
             end;
-        {error, Why} ->
-            library_not_written(Place, Why, Agent)
+        {error, Why} -> library_not_written(Place, Why, Agent)
     end.
 
 library_not_written(Place, Why, Agent) ->

@@ -36,8 +36,7 @@ messages_begin(#state{messages = #messages{wanted = true}, probe = native} = S) 
         false -> use_state(take_system_tracer(Ours), S);
         Other -> use_state({others, kprof_injected:name(Other)}, S)
     end;
-messages_begin(S) ->
-    S.
+messages_begin(S) -> S.
 
 %% Somebody may set theirs between the look and this: then it is given back. A probe that has
 %% ended is refused as a tracer.
@@ -51,8 +50,7 @@ take_system_tracer(Ours) ->
         error:badarg -> off
     end.
 
-use_state(State, #state{messages = #messages{state = State}} = S) ->
-    S;
+use_state(State, #state{messages = #messages{state = State}} = S) -> S;
 use_state(State, #state{messages = #messages{asked = Asked} = M} = S) ->
     notice(
       {kprof_notice, messages, State, 0},
@@ -82,8 +80,7 @@ messages_settle(#state{state = armed, messages = #messages{state = Was}} = S) wh
     S1 = set_all_patterns(use_state(off, S)),
     leave_system_tracer(),
     S1;
-messages_settle(S) ->
-    S.
+messages_settle(S) -> S.
 
 set_all_patterns(S) ->
     _ = set_patterns(tiers_first(S), S),
@@ -101,8 +98,7 @@ armed_spec(#item{spec = [_ | _] = Spec},
   when not Wanted; is_tuple(State) ->
     NotAsking = [{Head, Guards, Actions ++ [asks(false)]} || {Head, Guards, Actions} <- Spec],
     with_flags(NotAsking, S);
-armed_spec(#item{spec = Spec}, S) ->
-    with_flags(Spec, S).
+armed_spec(#item{spec = Spec}, S) -> with_flags(Spec, S).
 
 asking({Head, Guards, Actions} = Clause) ->
     case lists:any(fun gives_token/1, Actions) of
@@ -155,8 +151,7 @@ take_tokens(#state{messages = #messages{asked = true}, state = State} = S)
     State =:= paused andalso patterns(Takers, false, S),
     tell_sentry([], S),
     S;
-take_tokens(S) ->
-    S.
+take_tokens(S) -> S.
 
 takers(#state{state = State, plan = Plan} = S) ->
     {Entries, Tiers} = by_kind(

@@ -37,8 +37,7 @@
 -define(HEAP_LEAST, 32 bsl 20). % bytes that a small max_memory_mb does not limit
 
 -spec init(pid(), pid(), map()) -> no_return().
-init(_, _, #{protocol := P}) when P =/= ?PROTOCOL ->
-    exit({protocol, ?PROTOCOL});
+init(_, _, #{protocol := P}) when P =/= ?PROTOCOL -> exit({protocol, ?PROTOCOL});
 init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
     process_label(kprof_agent, init),
     hide(),
@@ -134,30 +133,24 @@ asked(status, From, Ref, S) ->
 asked(stop, From, Ref, S) ->
     From ! {Ref, ok},
     finish(stopped_by_operator, S);
-asked(_, _, _, S) ->
-    S.
+asked(_, _, _, S) -> S.
 
 down(Ref, _, Reason, #state{lease = #lease{monitor = Ref}} = S) ->
     finish({daemon_gone, Reason}, S);
-down(Ref, _, _, #state{sentry = {_, Ref}} = S) ->
-    new_sentry(S);
-down(Ref, _, _, #state{stacks = #stacks{sampler = {_, Ref}}} = S) ->
-    sampler_down(S);
-down(_, Pid, Reason, S) ->
-    walk_down(Pid, Reason, S).
+down(Ref, _, _, #state{sentry = {_, Ref}} = S) -> new_sentry(S);
+down(Ref, _, _, #state{stacks = #stacks{sampler = {_, Ref}}} = S) -> sampler_down(S);
+down(_, Pid, Reason, S) -> walk_down(Pid, Reason, S).
 
 %% All events from before the change are here.
 changed(Delivered, #state{changing = {Delivered, Ref}} = S) ->
     reply(Ref, ok, S#state{changing = undefined});
-changed(_, S) ->
-    S.
+changed(_, S) -> S.
 
 %% What was sent while the connection was set up has no token. Before the daemon counts requests in
 %% flight it has to know of them.
 connected(Node, #state{state = armed} = S) ->
     notice({kprof_notice, connected, Node, 0}, drain_now(S));
-connected(_, S) ->
-    S.
+connected(_, S) -> S.
 
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
@@ -209,46 +202,32 @@ command(lease, Ref, #state{lease = Lease} = S0) ->
             T0 = now_ns(),
             Counted = send_counts(count_tiers(read_counters(check_intact(session_check(S))))),
             judge_rates(send_state(add_busy(lease, T0, count_switches(Counted))));
-        false ->
-            foreign_tick(send_state(S))
+        false -> foreign_tick(send_state(S))
     end;
-command({check, Mods}, Ref, S) ->
-    load(Mods, Ref, S);
-command({look, Mods}, _, S) ->
-    {[check(M, not_loaded) || M <- Mods], use_modules(Mods, S)};
-command({accepts, Machine, Libc}, _, S) ->
-    {library_accepts(Machine, Libc), S};
-command({probe, Beam, Library, MaxBytes}, _, S) ->
-    probe_start(Beam, Library, MaxBytes, S);
+command({check, Mods}, Ref, S) -> load(Mods, Ref, S);
+command({look, Mods}, _, S) -> {[check(M, not_loaded) || M <- Mods], use_modules(Mods, S)};
+command({accepts, Machine, Libc}, _, S) -> {library_accepts(Machine, Libc), S};
+command({probe, Beam, Library, MaxBytes}, _, S) -> probe_start(Beam, Library, MaxBytes, S);
 command({may, MFAs}, _, S) ->
     %% Asks whether a change would be refused, before the first of several nodes makes it.
     {case taken(MFAs, S) of
          [] -> ok;
          Taken -> {error, {traced_by_others, Taken}}
      end, S};
-command(nodes, _, S) ->
-    {[node() | nodes(visible)], S};
-command({rates, MFAs, MaybeLoops, Ms}, Ref, S) ->
-    rates(MFAs, MaybeLoops, Ms, Ref, S);
-command({names, Pids}, Ref, S) ->
-    receiver_names(Pids, Ref, S);
-command({stacks, Pids}, Ref, S) ->
-    stacks_of(Pids, Ref, S);
-command({waits, Pids, Servers}, Ref, S) ->
-    waits_for(Pids, Servers, Ref, S);
-command({arm, Items, Limits}, _, S) ->
-    arm_plan(Items, limits(Limits, S));
+command(nodes, _, S) -> {[node() | nodes(visible)], S};
+command({rates, MFAs, MaybeLoops, Ms}, Ref, S) -> rates(MFAs, MaybeLoops, Ms, Ref, S);
+command({names, Pids}, Ref, S) -> receiver_names(Pids, Ref, S);
+command({stacks, Pids}, Ref, S) -> stacks_of(Pids, Ref, S);
+command({waits, Pids, Servers}, Ref, S) -> waits_for(Pids, Servers, Ref, S);
+command({arm, Items, Limits}, _, S) -> arm_plan(Items, limits(Limits, S));
 command({change, Take, Items, Limits}, Ref, S) ->
     case change_plan(Take, items(Items), add_flags(Limits, S)) of
         {ok, S1} -> reply_to_change(Ref, messages_settle(limits(Limits, S1)));
         {Error, S1} -> {Error, use_flags(S#state.sched_gc#sched_gc.flags, S1)}
     end;
-command({spec, MFA, Spec}, _, S) ->
-    respec(MFA, Spec, S);
-command({tiers, Items}, _, S) ->
-    {ok, respec_tiers(items(Items), S)};
-command(pause, _, S) ->
-    {ok, flush(disarm(paused, S))};
+command({spec, MFA, Spec}, _, S) -> respec(MFA, Spec, S);
+command({tiers, Items}, _, S) -> {ok, respec_tiers(items(Items), S)};
+command(pause, _, S) -> {ok, flush(disarm(paused, S))};
 command(resume, _, S0) ->
     case may_resume(session_check(S0)) of
         {true, S} ->
@@ -259,10 +238,8 @@ command(resume, _, S0) ->
 command(clear_tokens, _, S) ->
     seq_trace:reset_trace(),
     {ok, S};
-command(stop, _, S) ->
-    finish(stopped_by_daemon, S);
-command(_, _, S) ->
-    {{error, unknown_command}, S}.
+command(stop, _, S) -> finish(stopped_by_daemon, S);
+command(_, _, S) -> {{error, unknown_command}, S}.
 
 -spec reply(reference(), term(), #state{}) -> #state{}.
 reply(Ref, Result, S) ->
@@ -308,16 +285,14 @@ handed_over(stopped_by_daemon, #state{state = Before}, #state{events = Events, c
     hand_over(now_ms() + ?DRAIN_MS,
               S#state{state = Before, events = Events#events{value_sizes = #{}},
                       code = Code#code{checked_at = never}});
-handed_over(_, _, S) ->
-    S.
+handed_over(_, _, S) -> S.
 
 %% Every traced process has delivered before the last batch is sent.
 hand_over(Deadline, #state{state = armed, probe = native} = S) ->
     hand_over_rings(Deadline, S);
 hand_over(Deadline, #state{state = armed} = S) ->
     hand_over(trace_delivered(S#state.session), Deadline, S);
-hand_over(_, S) ->
-    flush(S).
+hand_over(_, S) -> flush(S).
 
 %% Waits for Ref, then takes what has arrived: that is all there is once the delivery is
 %% confirmed. Other messages stay in the queue.
@@ -325,20 +300,16 @@ hand_over(Ref, Deadline, S) ->
     Left = max(0, Deadline - now_ms()),
     Wait = if Ref =:= delivered -> 0; true -> Left end,
     receive
-        ?CODE_CHANGED(_) ->
-            hand_over(Ref, Deadline, S);
-        ?PATTERN_SET(Args) ->
-            hand_over(Ref, Deadline, patterns_set(Args, S));
+        ?CODE_CHANGED(_) -> hand_over(Ref, Deadline, S);
+        ?PATTERN_SET(Args) -> hand_over(Ref, Deadline, patterns_set(Args, S));
         Ev when element(1, Ev) =:= trace_ts, Left > 0 ->
             {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
             case over_limit(now_ns() - First, 0, S1) of
                 {memory, _} -> drop_rest(Evs, S1);
                 _ -> hand_over_batch(Ref, Deadline, N, Evs, S1)
             end;
-        Noise when ?IS_NOISE(Noise), Left > 0 ->
-            hand_over(Ref, Deadline, S);
-        {trace_delivered, _, Ref} ->
-            hand_over(delivered, Deadline, S)
+        Noise when ?IS_NOISE(Noise), Left > 0 -> hand_over(Ref, Deadline, S);
+        {trace_delivered, _, Ref} -> hand_over(delivered, Deadline, S)
     after Wait ->
             flush(S)
     end.
@@ -410,8 +381,7 @@ state_msg(#state{lease = Lease, events = Events, foreign = Foreign} = S) ->
 
 %% An upper limit of the events that the daemon cannot have seen yet.
 -spec waiting(#state{}) -> non_neg_integer().
-waiting(#state{probe = native}) ->
-    maps:get(waiting, kprof_probe:info());
+waiting(#state{probe = native}) -> maps:get(waiting, kprof_probe:info());
 waiting(_) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     Queue.

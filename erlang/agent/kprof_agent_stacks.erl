@@ -83,8 +83,7 @@
 
 %% Wanted: {StacksPerSecond, PartsOfAMillion of one scheduler}, or none.
 -spec stacks_use(none | {pos_integer(), pos_integer()}, #state{}) -> #state{}.
-stacks_use(Wanted, #state{stacks = #stacks{wanted = Wanted}} = S) ->
-    S;
+stacks_use(Wanted, #state{stacks = #stacks{wanted = Wanted}} = S) -> S;
 stacks_use(Wanted, #state{stacks = Stacks} = S) ->
     stacks_settle(stacks_stop(S#state{stacks = Stacks#stacks{wanted = Wanted, falls = 0}})).
 
@@ -95,13 +94,11 @@ stacks_settle(#state{state = armed, stacks = #stacks{sampler = none} = Stacks} =
         true -> S#state{stacks = Stacks#stacks{sampler = sampler_start(S), busy_ns = 0}};
         false -> S
     end;
-stacks_settle(S) ->
-    S.
+stacks_settle(S) -> S.
 
 %% While tracing is off, no tick comes.
 -spec stacks_sleep(#state{}) -> #state{}.
-stacks_sleep(#state{stacks = #stacks{due = none}} = S) ->
-    S;
+stacks_sleep(#state{stacks = #stacks{due = none}} = S) -> S;
 stacks_sleep(#state{stacks = #stacks{due = {Timer, _}} = Stacks} = S) ->
     _ = erlang:cancel_timer(Timer),
     S#state{stacks = Stacks#stacks{due = none, seen = {0, []}}}.
@@ -110,12 +107,10 @@ stacks_sleep(#state{stacks = #stacks{due = {Timer, _}} = Stacks} = S) ->
 stacks_wake(#state{stacks = #stacks{sampler = {Pid, _}, due = none}} = S) ->
     Pid ! wake,
     S;
-stacks_wake(S) ->
-    stacks_settle(S).
+stacks_wake(S) -> stacks_settle(S).
 
 -spec stacks_stop(#state{}) -> #state{}.
-stacks_stop(#state{stacks = #stacks{sampler = none}} = S) ->
-    S;
+stacks_stop(#state{stacks = #stacks{sampler = none}} = S) -> S;
 stacks_stop(S0) ->
     #state{stacks = #stacks{sampler = {Pid, Monitor}} = Stacks} = S = stacks_sleep(S0),
     erlang:demonitor(Monitor, [flush]),
@@ -144,8 +139,7 @@ stacks_inherited(#state{stacks = #stacks{wanted = Wanted}} = S) ->
 
 %% Notes the processes of calls in a batch.
 -spec stacks_seen([tuple()], #state{}) -> #state{}.
-stacks_seen(_, #state{stacks = #stacks{due = none}} = S) ->
-    S;
+stacks_seen(_, #state{stacks = #stacks{due = none}} = S) -> S;
 stacks_seen(Evs, #state{stacks = #stacks{seen = {N, Pids}} = Stacks} = S) when N < ?SEEN_MAX ->
     S#state{stacks = Stacks#stacks{seen = {N + ?BATCH_EVENTS, callers(Evs, Pids)}}};
 stacks_seen(Evs, #state{stacks = Stacks} = S) ->
@@ -179,11 +173,9 @@ stacks_next(Pid, InMs, BusyNs,
         #state{state = armed, stacks = #stacks{due = none} = Stacks1} ->
             Timer = erlang:start_timer(InMs, self(), stacks),
             S#state{stacks = Stacks1#stacks{due = {Timer, now_ms() + InMs}}};
-        _ ->
-            S
+        _ -> S
     end;
-stacks_next(_, _, _, S) ->
-    S.
+stacks_next(_, _, _, S) -> S.
 
 %% The timer: all events that came before it have been seen, or are in the rings.
 -spec stacks_due(reference(), #state{}) -> #state{}.
@@ -192,14 +184,12 @@ stacks_due(Timer, #state{probe = relay, stacks = #stacks{due = {Timer, _}, seen 
 stacks_due(Timer, #state{stacks = #stacks{due = {Timer, _}}} = S) ->
     Drained = drain_now(S),
     given(kprof_probe:recent(), Drained);
-stacks_due(_, S) ->
-    S.
+stacks_due(_, S) -> S.
 
 given(Pids, #state{stacks = #stacks{sampler = {Pid, _}} = Stacks, state = armed} = S) ->
     Pid ! {candidates, Pids},
     S#state{stacks = Stacks#stacks{due = none, seen = {0, []}}};
-given(_, S) ->
-    S.
+given(_, S) -> S.
 
 %% Replies with a message as above about [{Number, Serial}], of whatever request; those that have
 %% ended are left out. Another process asks, since that takes time. Its answer goes by way of the
@@ -279,14 +269,11 @@ sampler_start(#state{lease = #lease{daemon = Daemon},
 
 sampler(#sampler{monitor = Monitor} = S) ->
     receive
-        {candidates, Pids} ->
-            sampler(ask_next(tick(Pids, S)));
+        {candidates, Pids} -> sampler(ask_next(tick(Pids, S)));
         wake ->
             sampler(ask_next(S#sampler{candidates = #{}, ticked_at = now_ns()}));
-        {'DOWN', Monitor, process, _, _} ->
-            kprof_ask:stop(S#sampler.asker);
-        _ ->
-            sampler(S)
+        {'DOWN', Monitor, process, _, _} -> kprof_ask:stop(S#sampler.asker);
+        _ -> sampler(S)
     end.
 
 %% Uniform from half to one and a half of the mean, so that ticks do not beat with what the node
@@ -420,8 +407,7 @@ left(Looked, Answers, Ended, Now, All) ->
 labelled(_, 0, _, Left) -> Left;
 labelled(P, Label, Now, Left) -> Left#{P := {Now, Label}}.
 
-stacks_report([], Now, #sampler{reported_at = At} = S) when Now - At < ?REPORT_NS ->
-    S;
+stacks_report([], Now, #sampler{reported_at = At} = S) when Now - At < ?REPORT_NS -> S;
 stacks_report(Samples, Now, #sampler{daemon = Daemon, unsent = Unsent} = S) ->
     Counts = {S#sampler.ticks, S#sampler.looked, S#sampler.taken, S#sampler.not_seen, Unsent,
               S#sampler.busy_ns, S#sampler.crowded, S#sampler.late},

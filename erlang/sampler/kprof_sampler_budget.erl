@@ -92,15 +92,11 @@ spent(list, Ns, #budget{list_purse = Saved, list_ns = List, busy = Busy} = B) ->
     Took = usual(Ns, max(List, erlang:system_info(process_count) * ?LISTED_NS)),
     B#budget{list_purse = Saved - Took, list_ns = max(1, (List + Took) div (1 + min(1, List))),
              busy = Busy + Took};
-spent(stacks, N, B) ->
-    pay(N * B#budget.stack_ns, B);
-spent(names, N, B) ->
-    pay(2 * N * B#budget.stack_ns, B);
+spent(stacks, N, B) -> pay(N * B#budget.stack_ns, B);
+spent(names, N, B) -> pay(2 * N * B#budget.stack_ns, B);
 %% Processes that were asked what they are for: that comes once, and samples have no less for it.
-spent(census, N, #budget{busy = Busy} = B) ->
-    B#budget{busy = Busy + N * ?CENSUS_NS};
-spent(flush, Ns, B) ->
-    pay(Ns, B);
+spent(census, N, #budget{busy = Busy} = B) -> B#budget{busy = Busy + N * ?CENSUS_NS};
+spent(flush, Ns, B) -> pay(Ns, B);
 spent({looks, N}, Ns, #budget{look_ns = Look} = B) ->
     pay(usual(Ns, N * Look), B#budget{look_ns = median(Look, Ns div N)});
 %% What else a tick took.

@@ -52,8 +52,7 @@ listed(#choice{from = all} = C) ->
                        _ -> list()
                    end,
     C#choice{list = List, step = Step, is_new = true};
-listed(#choice{from = From} = C) ->
-    C#choice{list = list_to_tuple(From), is_new = true}.
+listed(#choice{from = From} = C) -> C#choice{list = list_to_tuple(From), is_new = true}.
 
 %% The last list.
 -spec list_of(choice()) -> tuple().
@@ -119,8 +118,7 @@ asked(Stacks, Working, Waiting) ->
     Asked = some(Stacks - Left, Working),
     Asked ++ some(Stacks - length(Asked), Waiting).
 
-look_cold([], Elapsed, _, Seen, C) ->
-    {Seen, count(Elapsed, 0, 0, C)};
+look_cold([], Elapsed, _, Seen, C) -> {Seen, count(Elapsed, 0, 0, C)};
 look_cold(Chosen, Elapsed, {Passed, StatusOf}, Seen0, #choice{list = List} = C0) ->
     N = length(Chosen),
     Each = Elapsed * tuple_size(List) * C0#choice.step div N,
@@ -145,8 +143,7 @@ seen(_, undefined, _, Seen) -> Seen;
 seen(P, Status, Each, {Working, Waiting}) when Status =:= running; Status =:= runnable;
                                                Status =:= garbage_collecting; Status =:= not_seen ->
     {[{P, Status, Each} | Working], Waiting};
-seen(P, Status, Each, {Working, Waiting}) ->
-    {Working, [{P, Status, Each} | Waiting]}.
+seen(P, Status, Each, {Working, Waiting}) -> {Working, [{P, Status, Each} | Waiting]}.
 
 %% Up to N of them, each of which stands for more the fewer are taken.
 some(N, Seen) when N =< 0; Seen =:= [] -> [];

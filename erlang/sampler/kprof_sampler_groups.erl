@@ -70,8 +70,7 @@ named(P, Name, #groups{pids = Pids0, waiting = Waiting, asked = Asked} = G)
     Pids = if map_size(Pids0) >= ?PIDS_MAX -> #{}; true -> Pids0 end,
     G#groups{pids = Pids#{P => Name}, waiting = maps:remove(P, Waiting),
              asked = queue:delete(P, Asked)};
-named(_, _, G) ->
-    G.
+named(_, _, G) -> G.
 
 %% Called now and then: a process that has not answered since the last time has no name.
 -spec look(groups()) -> groups().
@@ -97,8 +96,7 @@ number(P, Stack, #groups{pids = Pids} = G) ->
         _ -> group(outermost(Stack), undefined, G)
     end.
 
-group(none, _, G) ->
-    {0, G};
+group(none, _, G) -> {0, G};
 group(Name, App, #groups{numbers = Numbers, news = News} = G) ->
     Key = {Name, App},
     case Numbers of
@@ -116,8 +114,7 @@ others(#groups{numbers = Numbers, news = News} = G) when not is_map_key(others, 
     Name = iolist_to_binary(io_lib:format("(past ~b groups)", [?GROUPS_MAX])),
     {?OTHERS, G#groups{numbers = Numbers#{others => ?OTHERS},
                        news = [{?OTHERS, Name, undefined} | News]}};
-others(G) ->
-    {?OTHERS, G}.
+others(G) -> {?OTHERS, G}.
 
 %% The groups that the client has not been told of.
 -spec new_names(groups()) -> {[news()], groups()}.
@@ -225,13 +222,11 @@ general(Label) ->
         {Text, true} -> cut(Text)
     end.
 
-general(Atom, _) when is_atom(Atom) ->
-    {atom_text(Atom), true};
+general(Atom, _) when is_atom(Atom) -> {atom_text(Atom), true};
 general(Tuple, Levels) when is_tuple(Tuple), tuple_size(Tuple) =< ?LABEL_SIZE, Levels > 0 ->
     {Texts, Named} = lists:unzip([general(E, Levels - 1) || E <- tuple_to_list(Tuple)]),
     {["{", lists:join(",", Texts), "}"], lists:any(fun(Is) -> Is end, Named)};
-general(_, _) ->
-    {"_", false}.
+general(_, _) -> {"_", false}.
 
 -spec function_text(mfa()) -> binary().
 function_text(Function) ->

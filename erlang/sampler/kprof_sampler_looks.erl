@@ -58,8 +58,7 @@ codes(I, Tuple, Codes, Acc) ->
         Code -> codes(I - 1, Tuple, Codes, [{element(I, Tuple), Code} | Acc])
     end.
 
-look_from(From, Tuple, _, Stuck, L) when From > tuple_size(Tuple) ->
-    {Stuck, L};
+look_from(From, Tuple, _, Stuck, L) when From > tuple_size(Tuple) -> {Stuck, L};
 look_from(From, Tuple, Codes, Stuck, L0) ->
     L = with_looker(L0),
     Ref = make_ref(),

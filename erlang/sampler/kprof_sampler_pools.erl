@@ -234,8 +234,7 @@ ask_each(Pids, Question, Limit) ->
     asker_end(Last),
     [A || A <- lists:append(Answers), A =/= gone].
 
-ask_each([], _, Asker, Answers) ->
-    {Answers, Asker};
+ask_each([], _, Asker, Answers) -> {Answers, Asker};
 ask_each(Pids, {New, Place, {_, Until} = Limit} = How, Asker, Answers) ->
     {Now, Later} = lists:split(min(?TOGETHER, length(Pids)), Pids),
     case now_ms() < Until andalso ask_now(Now, Place, Limit, Asker) of

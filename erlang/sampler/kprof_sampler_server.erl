@@ -101,8 +101,7 @@ depth() ->
 deep(0) ->
     {current_stacktrace, Stack} = process_info(self(), current_stacktrace),
     length(Stack);
-deep(N) ->
-    -deeper(N - 1).
+deep(N) -> -deeper(N - 1).
 
 %% The VM shows a frame once that repeats the one before it.
 deeper(N) ->
@@ -154,18 +153,15 @@ loop(S) ->
             leave({gone, Reason}, S);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#state.p#profile.sentry) ->
             loop(S#state{p = new_sentry(S#state.p)});
-        {kprof_sampler, stop} ->
-            leave(stopped, S);
-        _ ->
-            loop(S)
+        {kprof_sampler, stop} -> leave(stopped, S);
+        _ -> loop(S)
     end.
 
 %% From half the mean to one and a half.
 tick(#state{mean_ms = Mean}) ->
     erlang:send_after(Mean div 2 + rand:uniform(Mean), self(), tick).
 
-command(lease, _, S) ->
-    S;
+command(lease, _, S) -> S;
 command(peek, Ref, S0) ->
     S = flush(flush(S0)),
     reply(Ref, S),
@@ -179,13 +175,10 @@ command(pools, Ref, #state{census = none, choice = Choice, depth = Depth, budget
     {Monitor, Census} = census_start(List, Depth),
     S#state{census = {Monitor, Census, Ref},
             budget = kprof_sampler_budget:spent(census, census_size(List), B)};
-command(pools, _, S) ->
-    S;
+command(pools, _, S) -> S;
 %% These were the last samples.
-command(read, Ref, S) ->
-    command(peek, Ref, S#state{over = true});
-command(stop, _, S) ->
-    leave(done, S).
+command(read, Ref, S) -> command(peek, Ref, S#state{over = true});
+command(stop, _, S) -> leave(done, S).
 
 -spec leave(term(), #state{}) -> no_return().
 leave(Reason, S) ->

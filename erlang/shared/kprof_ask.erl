@@ -113,8 +113,7 @@ ask(Which, Asked, #asker{silent = Silent} = Asker) ->
     NotSeen = [not_seen(Tag, {now_ns(), undefined, 0}) || {_, Tag, _} <- Unasked],
     ask_all(Which, Now1, NotSeen, Asker).
 
-ask_all(_, [], Found, Asker) ->
-    {Found, Asker};
+ask_all(_, [], Found, Asker) -> {Found, Asker};
 ask_all(Which, Asked, Found, Asker0) ->
     Asker = with_worker(Asker0),
     Ref = make_ref(),
@@ -124,8 +123,7 @@ ask_all(Which, Asked, Found, Asker0) ->
 not_begun() -> {now_ns(), undefined, 0}.
 
 %% The worker answers in order, once for each process; before it asks one that runs, it says so.
-gather(_, _, [], _, Found, Asker) ->
-    {Found, Asker};
+gather(_, _, [], _, Found, Asker) -> {Found, Asker};
 gather(Which, Ref, Left, Begun, Found, #asker{worker = {_, Monitor} = Worker} = Asker) ->
     receive
         {Ref, Message} ->
@@ -159,13 +157,11 @@ remember({_, _, waiting, Label, Reductions, Frames}, P, #asker{still = Still} = 
   when is_integer(Reductions) ->
     Kept = if map_size(Still) < ?STILL_MAX -> Still; true -> #{} end,
     Asker#asker{still = Kept#{P => {Reductions, Label, Frames}}};
-remember({_, same}, _, Asker) ->
-    Asker;
+remember({_, same}, _, Asker) -> Asker;
 remember(_, P, #asker{still = Still} = Asker) ->
     Asker#asker{still = maps:remove(P, Still)}.
 
-unanswered(_, {[], _, Found, Asker}) ->
-    {Found, Asker};
+unanswered(_, {[], _, Found, Asker}) -> {Found, Asker};
 unanswered(Which, {[{P, Tag, _} | Left], Begun, Found, Asker}) ->
     ask_all(Which, Left, [not_seen(Tag, Begun) | Found], silent(P, Asker)).
 
@@ -193,8 +189,7 @@ is_silent(P, NowMs, Silent) ->
 %% N different elements, evenly spaced from a random place on: each is taken with the same
 %% probability. All of them, if there are no more.
 -spec spread(pos_integer(), tuple()) -> [term()].
-spread(N, Tuple) when N >= tuple_size(Tuple) ->
-    tuple_to_list(Tuple);
+spread(N, Tuple) when N >= tuple_size(Tuple) -> tuple_to_list(Tuple);
 spread(N, Tuple) ->
     Step = tuple_size(Tuple) / N,
     Start = rand:uniform() * Step,
@@ -207,8 +202,7 @@ with_worker(#asker{worker = none} = Asker) ->
     Owner = self(),
     Module = case get('$initial_call') of {M, _, _} -> M; _ -> kprof end,
     Asker#asker{worker = worker_start(Module, asker, fun(Monitor) -> worker(Owner, Monitor) end)};
-with_worker(Asker) ->
-    Asker.
+with_worker(Asker) -> Asker.
 
 %% Linked, so that it ends with its owner also where it waits for an answer; monitored by both, so
 %% that it ends when the owner ends without a failure. Run is called with its monitor.
@@ -239,8 +233,7 @@ worker(Owner, Monitor) ->
         {ask, Ref, Which, Asked} ->
             [Owner ! {Ref, question(Which, P, Known, Owner, Ref)} || {P, _, Known} <- Asked],
             worker(Owner, Monitor);
-        {'DOWN', Monitor, process, _, _} ->
-            ok
+        {'DOWN', Monitor, process, _, _} -> ok
     end.
 
 %% Of a process that runs only the status can be read without its answer.

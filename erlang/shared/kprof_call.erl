@@ -18,8 +18,7 @@
 %% none, {M, F, Args} of a plain call, whose arguments are evaluated before anything is counted,
 %% or {exprs, Exprs}.
 -spec call_of(binary()) -> call().
-call_of(<<>>) ->
-    none;
+call_of(<<>>) -> none;
 call_of(Text) ->
     Chars = unicode:characters_to_list(Text),
     is_list(Chars) orelse refuse("what -apply has is not UTF-8", []),
@@ -62,8 +61,7 @@ is_evaluated(_) -> false.
 %% when nothing is counted any more.
 -dialyzer({nowarn_function, prepare/2}).     % its process always exits
 -spec prepare(call(), non_neg_integer()) -> applied().
-prepare(none, _) ->
-    undefined;
+prepare(none, _) -> undefined;
 prepare(Call, Ms) ->
     Server = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
@@ -85,8 +83,7 @@ told(Server, Result) ->
 make_call({Pid, Ref, Ms}) ->
     erlang:send_after(Ms, self(), {overran, Ref}),
     Pid ! go;
-make_call(_) ->
-    none.
+make_call(_) -> none.
 
 -spec await_prepared({pid(), reference(), non_neg_integer()}) -> ok.
 await_prepared({Pid, Ref, Ms}) ->
@@ -99,8 +96,7 @@ await_prepared({Pid, Ref, Ms}) ->
             refuse("the call's arguments were not made within ~b ms", [Ms])
     end.
 
-ready({exprs, _} = Exprs) ->
-    Exprs;
+ready({exprs, _} = Exprs) -> Exprs;
 ready({M, F, Exprs}) ->
     try
         {M, F, [begin {value, V, _} = erl_eval:expr(E, []), V end || E <- Exprs]}

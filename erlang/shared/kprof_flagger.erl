@@ -144,8 +144,7 @@ flags_visit(P, Session, Tracer, Changes) ->
     skip.
 
 %% One change after the other until one is refused, as also happens where the process has ended.
-flags_change(_, _, _, []) ->
-    ok;
+flags_change(_, _, _, []) -> ok;
 flags_change(Session, Tracer, P, [{How, Flags} | More]) ->
     try
         case Session of
@@ -230,8 +229,7 @@ walk(Owner, Visit, How) ->
 walked(Ps) when is_list(Ps) -> Ps;
 walked(_) -> processes().
 
-walk_slices([], W) ->
-    walk_last(now_ms() + ?SETTLE_MS, W);
+walk_slices([], W) -> walk_last(now_ms() + ?SETTLE_MS, W);
 walk_slices(Ps, #walk{worker = Worker, index = Index} = W) ->
     {Slice, More} = walk_split(?SLICE, Ps, []),
     counters:put(Index, 1, 0),
@@ -268,19 +266,13 @@ walk_without(Slice, #walk{index = Index} = W) ->
 
 walk_message({found, Term}, #walk{n = N, found = Found} = W) ->
     W#walk{n = N + 1, found = if N < ?FOUND -> [Term | Found]; true -> Found end};
-walk_message({busy, P}, W) ->
-    walk_ask(P, W);
-walk_message({'EXIT', Pid, _}, W) ->
-    walk_ended(Pid, W);
-walk_message({'DOWN', Ref, process, _, _}, #walk{owner_ref = Ref}) ->
-    exit(gone);
-walk_message(_, W) ->
-    W.
+walk_message({busy, P}, W) -> walk_ask(P, W);
+walk_message({'EXIT', Pid, _}, W) -> walk_ended(Pid, W);
+walk_message({'DOWN', Ref, process, _, _}, #walk{owner_ref = Ref}) -> exit(gone);
+walk_message(_, W) -> W.
 
-walk_ask(_, #walk{how = ask} = W) ->
-    W;
-walk_ask(P, #walk{queue = Queue} = W) ->
-    walk_askers(W#walk{queue = [P | Queue]}).
+walk_ask(_, #walk{how = ask} = W) -> W;
+walk_ask(P, #walk{queue = Queue} = W) -> walk_askers(W#walk{queue = [P | Queue]}).
 
 walk_askers(#walk{queue = [P | Queue], askers = Askers} = W) when map_size(Askers) < ?ASKERS ->
     Walker = self(),
@@ -290,13 +282,11 @@ walk_askers(#walk{queue = [P | Queue], askers = Askers} = W) when map_size(Asker
                                asker(P, 0, 1, none, Visit, Walker)
                        end),
     walk_askers(W#walk{queue = Queue, askers = Askers#{Asker => P}});
-walk_askers(W) ->
-    W.
+walk_askers(W) -> W.
 
 walk_ended(Pid, #walk{askers = Askers} = W) when is_map_key(Pid, Askers) ->
     walk_askers(W#walk{askers = maps:remove(Pid, Askers)});
-walk_ended(_, W) ->
-    W.
+walk_ended(_, W) -> W.
 
 %% Every process was asked once.
 walk_last(_, #walk{askers = Askers} = W) when map_size(Askers) =:= 0 ->
@@ -316,8 +306,7 @@ walk_last(Until, W) ->
 walk_left(#walk{askers = Askers, queue = Queue}) ->
     map_size(Askers) + length(Queue).
 
-walk_report(Left, #walk{left = Left} = W) ->
-    W;
+walk_report(Left, #walk{left = Left} = W) -> W;
 walk_report(Left, #walk{owner = Owner, left = Was, n = N, found = Found} = W) ->
     Owner ! {walk, self(), case Was of
                                undefined -> {walked, Left, N, lists:reverse(Found)};
@@ -326,8 +315,7 @@ walk_report(Left, #walk{owner = Owner, left = Was, n = N, found = Found} = W) ->
     W#walk{left = Left}.
 
 %% Askers give up their processes in favour of those that have had no turn.
-walk_rotate(#walk{queue = []} = W) ->
-    W;
+walk_rotate(#walk{queue = []} = W) -> W;
 walk_rotate(#walk{askers = Askers, queue = Queue} = W) ->
     [begin exit(A, kill), receive {'EXIT', A, _} -> ok end end || A <- maps:keys(Askers)],
     walk_askers(W#walk{askers = #{}, queue = Queue ++ maps:values(Askers)}).
@@ -348,8 +336,7 @@ worker(Walker, Own, W) ->
             worker(Walker, Own, W)
     end.
 
-worker_slice([], _, _, _, _) ->
-    ok;
+worker_slice([], _, _, _, _) -> ok;
 worker_slice([P | Ps], I, Walker, Own, #walk{index = Index, visit = Visit, how = How} = W) ->
     counters:put(Index, 1, I),
     case may_visit(P, How, Own) of

@@ -171,8 +171,7 @@ name(P) when is_pid(P), node(P) =:= node() ->
         {registered_name, Name} -> Name;
         _ -> P
     end;
-name(Other) ->
-    Other.
+name(Other) -> Other.
 
 %% [{Process, Tracer}] for a notice.
 -spec pair_names([{term(), term()}]) -> [{term(), term()}].

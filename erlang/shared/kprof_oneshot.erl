@@ -40,12 +40,9 @@ start(#host{name = Name, loaded = Loaded, init = Init} = Host, Client, Opts)
 
 start_refused(disabled, _) ->
     refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in its configuration", []);
-start_refused(gone, _) ->
-    refusal("the client has gone", []);
-start_refused({ended, {error, _} = Refusal}, _) ->
-    Refusal;
-start_refused({ended, {kprof, Reason}}, Host) ->
-    refusal("~ts", [reason_text(Reason, Host)]);
+start_refused(gone, _) -> refusal("the client has gone", []);
+start_refused({ended, {error, _} = Refusal}, _) -> Refusal;
+start_refused({ended, {kprof, Reason}}, Host) -> refusal("~ts", [reason_text(Reason, Host)]);
 start_refused({ended, Reason}, #host{name = Name}) ->
     refusal("~s failed there: ~0tP", [Name, Reason, 20]);
 start_refused(timeout, _) ->
@@ -127,8 +124,7 @@ untraced(legacy, Functions) ->
                    " (~ts)",
                    [lists:join(", ", Names), hd(Names), one_tracer()])
     end;
-untraced(_, _) ->
-    ok.
+untraced(_, _) -> ok.
 
 %% ----------------------------------------------------- while it is there ----
 
@@ -147,8 +143,7 @@ arm_look(N, #profile{memory = Memory, memory_max = Max}) when N rem ?ARM_LOOK =:
     own_memory() - Memory > Max andalso
         refuse("arming these functions takes the node more than ~b MiB: name fewer,"
                " or see -max-memory", [Max bsr 20]);
-arm_look(_, _) ->
-    ok.
+arm_look(_, _) -> ok.
 
 %% Called between two steps of something long: obeys only messages that end the profile, and waits
 %% Ms for them.
@@ -178,17 +173,13 @@ send_try(Msg, Deadline, Ms, #profile{client = Client, client_ref = Ref} = S) ->
 -spec profile_handle(term(), #profile{}) -> #profile{}.
 profile_handle({'DOWN', Ref, process, _, Reason}, #profile{client_ref = Ref} = S) ->
     finish({gone, Reason}, S);
-profile_handle({'DOWN', Ref, process, _, _}, #profile{sentry = {_, Ref}} = S) ->
-    new_sentry(S);
-profile_handle({'DOWN', _, process, Pid, _}, S) ->
-    walk_over(Pid, S);
+profile_handle({'DOWN', Ref, process, _, _}, #profile{sentry = {_, Ref}} = S) -> new_sentry(S);
+profile_handle({'DOWN', _, process, Pid, _}, S) -> walk_over(Pid, S);
 profile_handle({overran, Ref}, #profile{applied = {Pid, Ref, _}} = S) ->
     exit(Pid, kill),
     S#profile{applied = {Pid, Ref, overran}};
-profile_handle({Name, stop}, #profile{host = #host{name = Name}} = S) ->
-    finish(stopped, S);
-profile_handle(_, S) ->
-    S.
+profile_handle({Name, stop}, #profile{host = #host{name = Name}} = S) -> finish(stopped, S);
+profile_handle(_, S) -> S.
 
 %% Our own delays are not the client's silence: its message may wait behind a tick, or behind
 %% events.
@@ -255,8 +246,7 @@ send_last(Client, Message, Tries) ->
     case erlang:send(Client, Message, [noconnect, nosuspend]) of
         nosuspend when Tries > 0 ->
             receive after ?LAST_MS -> send_last(Client, Message, Tries - 1) end;
-        _ ->
-            ok
+        _ -> ok
     end.
 
 take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}, Host) ->

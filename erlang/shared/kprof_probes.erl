@@ -36,8 +36,7 @@ library_is_whole(Path) ->
             {ok, Size} = file:position(File, eof),
             ok = file:close(File),
             library_end(Head) =< Size;
-        {error, _} ->
-            true
+        {error, _} -> true
     end.
 
 library_file(Path) when is_binary(Path) -> <<Path/binary, ".so">>;

@@ -41,8 +41,7 @@ server_start(Init, Ms) ->
         {Pid, Info} ->
             erlang:demonitor(Ref, [flush]),
             {ok, Pid, Info};
-        {'DOWN', Ref, process, Pid, Reason} ->
-            {error, {ended, Reason}}
+        {'DOWN', Ref, process, Pid, Reason} -> {error, {ended, Reason}}
     after Ms ->
             exit(Pid, kill),
             {error, timeout}
@@ -74,12 +73,9 @@ sentry(#sentry{silent = ?LOOKS, server = Server} = S) ->
     sentry(S#sentry{silent = killed});
 sentry(#sentry{monitor = Ref, server = Server, silent = Silent} = S) ->
     receive
-        {own, Own} ->
-            sentry(heard(S#sentry{own = Own}));
-        alive ->
-            sentry(heard(S));
-        {alive, LeaseMs} ->
-            sentry(heard(S#sentry{every = every(LeaseMs)}));
+        {own, Own} -> sentry(heard(S#sentry{own = Own}));
+        alive -> sentry(heard(S));
+        {alive, LeaseMs} -> sentry(heard(S#sentry{every = every(LeaseMs)}));
         {heir, Heir} ->
             %% Also where the server was killed as it gave way: the heir is another process.
             erlang:demonitor(Ref, [flush]),
@@ -93,8 +89,7 @@ sentry(#sentry{monitor = Ref, server = Server, silent = Silent} = S) ->
 heard(#sentry{silent = killed} = S) -> S;
 heard(S) -> S#sentry{silent = 0}.
 
-sentry_clean(_, #sentry{own = none}) ->
-    ok;
+sentry_clean(_, #sentry{own = none}) -> ok;
 sentry_clean(Reason, #sentry{name = Name, loaded = Loaded, server = Server, own = Own} = S) ->
     (S#sentry.clean)(Reason, Server, Own),
     purger_start(Name, Loaded, [Server, self()]).

@@ -66,11 +66,9 @@ fn_process(Name) when is_atom(Name) ->
         none -> io_lib:format("~tw", [Name]);
         Alias -> Alias
     end;
-fn_process(Pid) ->
-    pid_to_list(Pid).
+fn_process(Pid) -> pid_to_list(Pid).
 
-fn_elixir(Alias, none, Function, Arity) ->
-    [Alias, $., fn_unquoted(Function), $/, Arity];
+fn_elixir(Alias, none, Function, Arity) -> [Alias, $., fn_unquoted(Function), $/, Arity];
 fn_elixir(Alias, {In, InArity, Which}, _, Arity) ->
     ["anonymous fn/", Arity, [[" (fun-", Which, ")"] || Which =/= "0"], " in ", Alias, $.,
      fn_unquoted(In), $/, InArity].
@@ -128,8 +126,7 @@ whole(Bin) ->
     end.
 
 %% {The part of the term that is shown, how many elements may follow}.
-part(_, Left, Depth) when Left =< 0; Depth =:= 0 ->
-    {'...', Left - 1};
+part(_, Left, Depth) when Left =< 0; Depth =:= 0 -> {'...', Left - 1};
 part(T, Left, _) when is_integer(T) ->
     {case erts_debug:flat_size(T) of
          Words when Words > ?VALUE_WORDS -> '...';
@@ -140,20 +137,16 @@ part(T, Left, _) when is_binary(T), byte_size(T) > 5 * ?VALUE_PARTS ->
     {whole(binary_part(T, 0, 5 * ?VALUE_PARTS)), Left - 1};
 part(T, Left, _) when is_bitstring(T), not is_binary(T), bit_size(T) > 8 * ?VALUE_PARTS ->
     {'...', Left - 1};
-part([_ | _] = T, Left, Depth) ->
-    part_of_list(T, Left - 1, Depth - 1, []);
-part(T, Left, Depth) when is_tuple(T) ->
-    part_of_tuple(T, 1, Left - 1, Depth - 1, []);
+part([_ | _] = T, Left, Depth) -> part_of_list(T, Left - 1, Depth - 1, []);
+part(T, Left, Depth) when is_tuple(T) -> part_of_tuple(T, 1, Left - 1, Depth - 1, []);
 part(T, Left, Depth) when is_map(T) ->
     part_of_map(maps:next(maps:iterator(T)), Left - 1, Depth - 1, []);
-part(T, Left, _) ->
-    {T, Left - 1}.
+part(T, Left, _) -> {T, Left - 1}.
 
 part_of_list([H | T], Left, Depth, Acc) when Left > 0 ->
     {X, Left1} = part(H, Left, Depth),
     part_of_list(T, Left1, Depth, [X | Acc]);
-part_of_list([], Left, _, Acc) ->
-    {lists:reverse(Acc), Left};
+part_of_list([], Left, _, Acc) -> {lists:reverse(Acc), Left};
 part_of_list([_ | _], Left, _, Acc) ->
     {lists:reverse(Acc, case io_lib:printable_list(Acc) of
                             true -> "...";
@@ -173,7 +166,5 @@ part_of_map({K, V, More}, Left, Depth, Acc) when Left > 0 ->
     {K1, Left1} = part(K, Left, Depth),
     {V1, Left2} = part(V, Left1, Depth),
     part_of_map(maps:next(More), Left2, Depth, [{K1, V1} | Acc]);
-part_of_map(none, Left, _, Acc) ->
-    {maps:from_list(Acc), Left};
-part_of_map(_, Left, _, Acc) ->
-    {maps:from_list([{'...', '...'} | Acc]), Left}.
+part_of_map(none, Left, _, Acc) -> {maps:from_list(Acc), Left};
+part_of_map(_, Left, _, Acc) -> {maps:from_list([{'...', '...'} | Acc]), Left}.

@@ -18,10 +18,8 @@ session_create(Name, Tracer) ->
           non_neg_integer().
 trace_set(legacy, MFA, Spec, [meta]) when Spec =/= false ->
     erlang:trace_pattern(MFA, Spec, [{meta, self()}]);
-trace_set(legacy, MFA, Spec, How) ->
-    erlang:trace_pattern(MFA, Spec, How);
-trace_set(Session, MFA, Spec, How) ->
-    trace:function(Session, MFA, Spec, How).
+trace_set(legacy, MFA, Spec, How) -> erlang:trace_pattern(MFA, Spec, How);
+trace_set(Session, MFA, Spec, How) -> trace:function(Session, MFA, Spec, How).
 
 -spec trace_read(kprof_flagger:session(), pid() | new_processes | mfa(), atom()) ->
           {atom(), term()} | undefined.

@@ -85,15 +85,12 @@ collected_by_others(Ours) ->
     end.
 
 %% A session may be gone by now.
-collects({legacy, _}, P) ->
-    has_gc(erlang:trace_info(P, flags));
+collects({legacy, _}, P) -> has_gc(erlang:trace_info(P, flags));
 collects(Session, P) ->
     has_gc(try trace:info(Session, P, flags) catch error:_ -> gone end).
 
-has_gc({flags, Flags}) when is_list(Flags) ->
-    lists:member(garbage_collection, Flags);
-has_gc(_) ->
-    false.
+has_gc({flags, Flags}) when is_list(Flags) -> lists:member(garbage_collection, Flags);
+has_gc(_) -> false.
 
 sessions_of(P) ->
     case trace:session_info(P) of

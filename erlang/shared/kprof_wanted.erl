@@ -112,8 +112,7 @@ distance(A, B) ->
 distance_row(C, [D | B], [Diagonal, Above | Row], Left, Done) ->
     Least = lists:min([Above + 1, Left + 1, Diagonal + if C =:= D -> 0; true -> 1 end]),
     distance_row(C, B, [Above | Row], Least, [Left | Done]);
-distance_row(_, [], _, Left, Done) ->
-    lists:reverse(Done, [Left]).
+distance_row(_, [], _, Left, Done) -> lists:reverse(Done, [Left]).
 
 pattern_text({<<"Elixir.", _/bits>> = M, <<"_">>, A}) ->
     [module_text(unicode:characters_to_list(M)), "._/", arity_text(A)];
@@ -151,8 +150,7 @@ whose(Which, _) -> Which.
 %% Returns all, existing, new or a list; refuses more than are allowed.
 -spec chosen(binary() | applied, #{max_processes := pos_integer(), _ => _}, kprof_call:applied()) ->
           all | existing | new | [pid()].
-chosen(applied, _, {Pid, _, _}) ->
-    [Pid];
+chosen(applied, _, {Pid, _, _}) -> [Pid];
 chosen(Which, #{max_processes := Max}, Applied) ->
     Chosen = selected(Which, Max, Applied),
     N = how_many(Chosen),
@@ -249,8 +247,7 @@ spawned_from([P | More], By) ->
         {Own, Others} -> Own ++ spawned_from(Own ++ More, Others);
         error -> spawned_from(More, By)
     end;
-spawned_from([], _) ->
-    [].
+spawned_from([], _) -> [].
 
 %% Another kind of server might crash on a supervisor's messages.
 is_supervisor(P) ->
@@ -262,8 +259,7 @@ is_supervisor(P) ->
 ask(Sup, What) ->
     try gen_server:call(Sup, What, ?SUPERVISOR_MS)
     catch
-        exit:_ ->
-            refuse("the supervisor ~ts does not answer", [name_text(Sup)])
+        exit:_ -> refuse("the supervisor ~ts does not answer", [name_text(Sup)])
     end.
 
 %% On OTP 25 and 26 a process has one tracer, and there is one setting for new processes. Refuses
@@ -281,8 +277,7 @@ foreign(legacy, Chosen) when Chosen =/= unflagged ->
     Both =:= [] orelse
         refuse("another tool traces ~ts (~ts)", [name_text(hd(Both)), one_tracer()]),
     Traced;
-foreign(_, _) ->
-    #{}.
+foreign(_, _) -> #{}.
 
 %% #{Process => does its tracer get calls?}, without the processes of one tracer.
 -spec traced_by_others(kprof_flagger:tracer() | none) -> #{pid() => boolean()}.

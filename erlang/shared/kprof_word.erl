@@ -67,8 +67,7 @@ put_back(Number, C) ->
     erlang:system_flag(trace_control_word, Number bor ?FREE),
     C#clock{last = Number, taken = false}.
 
-take(0) ->
-    none;
+take(0) -> none;
 take(Tries) ->
     Now = erlang:system_info(trace_control_word),
     case erlang:system_flag(trace_control_word, Now band ?MASK) of

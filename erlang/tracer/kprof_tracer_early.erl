@@ -28,8 +28,7 @@ is_early(Label,
                     R})
   when is_integer(Label), not is_map_key(Label, Labels), Begun < Max ->
     Stage =/= ready andalso is_own(Label, R);
-is_early(_, _) ->
-    false.
+is_early(_, _) -> false.
 
 %% Is it a label of this trace?
 -spec is_ours(term(), #state{}) -> boolean().
@@ -110,8 +109,7 @@ unsent({trace_ts, P, call, _, X, _}, S) ->
         true -> {taken, element(4, Token), element(3, Token)};
         false -> none
     end;
-unsent(_, _) ->
-    none.
+unsent(_, _) -> none.
 
 its_turn(_, {trace_ts, _, call, _, _, _} = Event, S) -> kprof_tracer_events:call(Event, S);
 its_turn(_, {seq_trace, Label, What, Ts}, S) -> kprof_tracer_requests:passed(Label, What, Ts, S);
@@ -135,8 +133,7 @@ early(P, Waits, #state{requests = #requests{early = Early, early_n = N} = R} = S
 early_over(Label, #state{requests = #requests{constant = unknown, epoch = Epoch} = R} = S)
   when is_integer(Label), Label bsr ?WORD_BITS =/= Epoch ->
     early_over(Label, S#state{requests = R#requests{constant = Label bsr ?CONST_BITS}});
-early_over(_, #state{requests = #requests{early = Early}} = S) when map_size(Early) =:= 0 ->
-    S;
+early_over(_, #state{requests = #requests{early = Early}} = S) when map_size(Early) =:= 0 -> S;
 early_over(Label, #state{requests = #requests{early = Early}} = S) ->
     release([P || {P, {_, L, _}} <- maps:to_list(Early), L =:= Label], fun in_turn/3, S).
 
@@ -149,8 +146,7 @@ early_look(#state{requests = #requests{early = Early}} = S) when map_size(Early)
                    ({P, For}, Acc) -> release([P], given_up(For), Acc)
                 end, S,
                 [{P, For} || {P, {At, For, _}} <- maps:to_list(Early), Now - At > ?EARLY_MS]);
-early_look(S) ->
-    S.
+early_look(S) -> S.
 
 given_up(For) ->
     fun(P, Event, S) ->
@@ -164,8 +160,7 @@ given_up(For) ->
 -spec early_end(#state{}) -> #state{}.
 early_end(#state{requests = #requests{early = Early}} = S) when map_size(Early) > 0 ->
     release(maps:keys(Early), fun its_turn/3, S);
-early_end(S) ->
-    S.
+early_end(S) -> S.
 
 %% Handling the events of one process may release others of Ps, too.
 release(Ps, How, S) ->

@@ -26,8 +26,7 @@ disarm(Why, #state{stage = tracing} = S0) ->
     S = loads_last(S0),
     unarm(S#state{stage = draining, why = Why,
                   requests = kprof_tracer_requests:ends(swept(S))});
-disarm(_, S) ->
-    S.
+disarm(_, S) -> S.
 
 %% The process of the call has ended before it returned.
 -spec exited(term(), #state{}) -> #state{}.
@@ -56,8 +55,7 @@ ended(#state{requests = R} = S) when is_record(R, requests) ->
         true -> S#state{delivered = all};
         false -> all_sent(S)
     end;
-ended(S) ->
-    all_sent(S).
+ended(S) -> all_sent(S).
 
 all_sent(#state{why = {Why, Text}} = S0) ->
     S = loads_send(S0),
@@ -121,8 +119,7 @@ quieten(Quiet, Kept, S) ->
 sweep(#state{requests = R, why = {Why, _}} = S)
   when R =:= undefined; Why =:= queue; Why =:= memory ->
     ended(S);
-sweep(#state{requests = #requests{attached = true}} = S) ->
-    ended(S);
+sweep(#state{requests = #requests{attached = true}} = S) -> ended(S);
 sweep(#state{profile = #profile{session = Session},
              requests = #requests{entries = Entries, swept = Functions} = R} = S) ->
     First = maps:keys(Entries),
@@ -166,8 +163,7 @@ swept(#state{profile = #profile{armed = Armed}, requests = R}) ->
 %% ends with the tracer.
 
 -spec span_ready(#state{}) -> #state{}.
-span_ready(#state{span_ms = 0} = S) ->
-    S;
+span_ready(#state{span_ms = 0} = S) -> S;
 span_ready(#state{profile = #profile{session = Session}, span_ms = Ms, probe = Probe} = S) ->
     Server = self(),
     Tracer = tracer_of(Probe),
@@ -196,8 +192,7 @@ span_end(Session, _) -> trace:session_destroy(Session).
 
 %% Does something in the session, which may be gone without the tracer knowing it yet: then
 %% returns Gone.
-in_session(legacy, Do, _) ->
-    Do();
+in_session(legacy, Do, _) -> Do();
 in_session(Session, Do, Gone) ->
     try Do()
     catch

@@ -30,8 +30,7 @@
 call({_, P, call, MFA, X, Ts}, S) ->
     case X of
         {entry, From} -> kprof_tracer_requests:passes(P, From, Ts, S);
-        {entry, New, _, Old, From} ->
-            begun(P, New, Old, From, [], MFA, Ts, S);
+        {entry, New, _, Old, From} -> begun(P, New, Old, From, [], MFA, Ts, S);
         {_, _, 1, false, _, [], _} -> kprof_tracer_requests:leaves(P, Ts, S);
         {Identity, Caller, 1, New, _, [], Old} ->
             begun(P, New, Old, Caller, Identity, MFA, Ts, S);
@@ -93,14 +92,12 @@ kind(_) -> none.
 add(Event, #state{events = #events{count = N, max = Max}} = S) when N < Max ->
     S#state{events = S#state.events#events{batch = [Event | S#state.events#events.batch],
                                            n = S#state.events#events.n + 1, count = N + 1}};
-add(_, S) ->
-    disarm({events, 0}, S).
+add(_, S) -> disarm({events, 0}, S).
 
 -spec flush(#state{}) -> #state{}.
 flush(#state{stage = Stage, events = #events{seq = 0}} = S) when Stage =/= ready ->
     flush(kprof_tracer_server:begun(S));
-flush(#state{events = #events{n = 0}} = S) ->
-    tell_news(S);
+flush(#state{events = #events{n = 0}} = S) -> tell_news(S);
 flush(#state{events = #events{batch = Batch, seq = Seq}} = S0) ->
     S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(tell_news(S0))),
     S#state{events = S#state.events#events{batch = [], n = 0, seq = Seq + 1}}.
@@ -124,8 +121,7 @@ queue(#state{stage = tracing, queue = #queue{max = Max, weighed = {Most, At}}} =
                 _ -> S
             end
     end;
-queue(S) ->
-    S.
+queue(S) -> S.
 
 weigh(N, Now, #state{profile = #profile{memory_max = Max}} = S) ->
     case process_info(self(), memory) of
@@ -161,8 +157,7 @@ probe(_, #{probe := relay}) ->
 probe(true, #{probe := native}) ->
     refuse("the native probe does not trace by request: -entry goes with -probe"
            " relay or auto", []);
-probe(true, Opts) ->
-    probe(true, Opts#{probe := relay});
+probe(true, Opts) -> probe(true, Opts#{probe := relay});
 probe(false,
       #{probe := Wanted, probe_beam := Beam, probe_library := Path, max_memory := MaxMemory}) ->
     case probe_load(?PROBE, Beam, Path, MaxMemory) of
@@ -204,8 +199,7 @@ drain(#state{stage = tracing} = S0) ->
        true -> erlang:send_after(?RINGS_IDLE_MS, self(), drain)
     end,
     S;
-drain(S) ->
-    S.
+drain(S) -> S.
 
 %% {Events, AreThereMore, State}
 drain_once(S0) ->
@@ -214,10 +208,8 @@ drain_once(S0) ->
     {N, More, S#state{events = S#state.events#events{dropped = Dropped}}}.
 
 %% Sends no more once the limit is passed; the client cuts the last chunk.
-chunks_send(0, _, S) ->
-    S;
-chunks_send(_, _, #state{events = #events{count = Sent, max = Max}} = S) when Sent > Max ->
-    S;
+chunks_send(0, _, S) -> S;
+chunks_send(_, _, #state{events = #events{count = Sent, max = Max}} = S) when Sent > Max -> S;
 chunks_send(N, Chunks, #state{events = #events{seq = Seq, count = Sent}} = S0) ->
     S = send({kprof_calls, Seq, Chunks}, S0),
     S#state{events = S#state.events#events{seq = Seq + 1, count = Sent + N}}.
@@ -231,8 +223,7 @@ rings_look(_, _, S) -> S.
 
 %% Sends what is left when no more events come.
 -spec drain_all(#state{}) -> #state{}.
-drain_all(#state{probe = relay} = S) ->
-    S;
+drain_all(#state{probe = relay} = S) -> S;
 drain_all(S0) ->
     case drain_once(S0) of
         {_, true, S} -> drain_all(S);

@@ -32,8 +32,7 @@
 
 %% Returns the record or undefined, the functions that are armed whatever else is wanted, and the
 %% options with these added.
-entry(#{entry := [], attached := false} = Opts) ->
-    {undefined, [], Opts};
+entry(#{entry := [], attached := false} = Opts) -> {undefined, [], Opts};
 entry(#{entry := Entry, attached := Attached, marks := Marks, inside := Inside, named := Named,
         requests := Max, patterns := Patterns, exclude := Exclude, epochs := Epochs} = Opts) ->
     {Epoch, Others} = kprof_tracer_requests:epochs(Epochs),
@@ -107,16 +106,14 @@ marked_by({Module, <<"_">>, -1}) ->
     M = kprof_wanted:module(Module),
     [{M, F, A} || {F, A} <- M:module_info(exports),
                   not lists:member(F, [module_info, behaviour_info, '__info__'])];
-marked_by(Pattern) ->
-    kprof_wanted:matching(Pattern).
+marked_by(Pattern) -> kprof_wanted:matching(Pattern).
 
 %% Adds the functions that must be armed, even if their module is excluded. Their own patterns
 %% replace that of the module.
 with_entry(Must, Armed) ->
     (Armed -- Must) ++ Must.
 
-entry_arm(#state{requests = undefined}) ->
-    ok;
+entry_arm(#state{requests = undefined}) -> ok;
 entry_arm(#state{profile = #profile{session = Session}, guards = Guards,
                  requests = #requests{entries = Entries, attached = true}}) ->
     Spec = [{'_', Guards, [{message, {{{get_seq_token}, {caller}}}}]}],
@@ -148,12 +145,9 @@ named_clause({Head, Tests, Actions}, IsEntry, #state{guards = Guards} = S) ->
 
 %% The first identity that is known names a request.
 -spec identified(non_neg_integer(), Identity :: term(), #state{}) -> #state{}.
-identified(_, _, #state{requests = #requests{named = all}} = S) ->
-    S;
-identified(_, [], S) ->
-    S;
-identified(N, _, #state{requests = #requests{named = Named}} = S) when is_map_key(N, Named) ->
-    S;
+identified(_, _, #state{requests = #requests{named = all}} = S) -> S;
+identified(_, [], S) -> S;
+identified(N, _, #state{requests = #requests{named = Named}} = S) when is_map_key(N, Named) -> S;
 identified(N, Identity, #state{requests = #requests{known = Known} = R} = S) ->
     case Known of
         #{Identity := {_, wanted}} -> wanted(N, S);
@@ -189,8 +183,7 @@ answered(Id, IsWanted, #state{requests = #requests{known = Known, named = Named}
                         end, S1, Waiting);
         [] -> S
     end;
-answered(_, _, S) ->
-    S.
+answered(_, _, S) -> S.
 
 %% Counts the request, unless enough have begun.
 wanted(N, #state{requests = #requests{begun = Begun, max = Max}} = S) when Max > 0, Begun >= Max ->
@@ -263,8 +256,7 @@ held_look(#state{requests = #requests{} = R}) ->
         [] -> ok;
         Dead -> self() ! {held_no_more, Dead}
     end;
-held_look(_) ->
-    ok.
+held_look(_) -> ok.
 
 -spec held_no_more([pid()], #state{}) -> #state{}.
 held_no_more(Ps, #state{requests = #requests{held = Held} = R} = S) ->
@@ -284,15 +276,13 @@ shown(P, Label, #state{requests = #requests{held = Held} = R} = S) when is_map_k
         true -> lists:foldl(fun(E, Acc) -> released(P, Label, E, Acc) end, S1, Events);
         false -> unsampled(P, Events, S1)
     end;
-shown(_, _, S) ->
-    S.
+shown(_, _, S) -> S.
 
 released(P, Label, {call, _, From, Identity, MFA, Ts}, S0) ->
     #state{requests = #requests{labels = Labels}} = S =
         kprof_tracer_requests:called(P, Label, From, Identity, MFA, Ts, S0),
     kprof_tracer_owner:enters(P, maps:get(Label, Labels, 0), kprof_tracer_patterns:caller(From), S);
-released(P, _, Event, S) ->
-    in_request(P, Event, S).
+released(P, _, Event, S) -> in_request(P, Event, S).
 
 %% The process is inside the entry of a request that is not traced, unless that has returned.
 unsampled(P, [{call, _, From, _, _, _} | Events], S) ->
@@ -301,15 +291,13 @@ unsampled(P, [{call, _, From, _, _, _} | Events], S) ->
         [] -> kprof_tracer_owner:enters(P, 0, Caller, S);
         _ -> S
     end;
-unsampled(_, _, S) ->
-    S.
+unsampled(_, _, S) -> S.
 
 %% At the end: tokens of living processes can be read.
 -spec released_all(#state{}) -> #state{}.
 released_all(#state{requests = #requests{attached = true, held = Held}} = S) ->
     lists:foldl(fun(P, Acc) -> shown(P, label_of(P), Acc) end, S, maps:keys(Held));
-released_all(S) ->
-    S.
+released_all(S) -> S.
 
 label_of(P) ->
     case process_info(P, sequential_trace_token) of

@@ -45,12 +45,9 @@ loads_new(Functions, #{patterns := Patterns, max_functions := Max} = Opts) ->
 
 %% Called when the guards of match specs are known. The sentry is told first.
 -spec loads_ahead(#state{}) -> #state{}.
-loads_ahead(#state{loads = #loads{seen = all}} = S) ->
-    S;
-loads_ahead(#state{requests = R} = S) when R =/= undefined ->
-    use_ahead(requests, S);
-loads_ahead(#state{args_max = Args} = S) when Args > 0 ->
-    use_ahead(args, S);
+loads_ahead(#state{loads = #loads{seen = all}} = S) -> S;
+loads_ahead(#state{requests = R} = S) when R =/= undefined -> use_ahead(requests, S);
+loads_ahead(#state{args_max = Args} = S) when Args > 0 -> use_ahead(args, S);
 loads_ahead(#state{loads = #loads{asked = #{exclude := [_ | _]}}} = S) ->
     use_ahead(exclude, S);
 loads_ahead(#state{profile = #profile{session = Session, armed = Armed} = P, loads = L} = S0) ->
@@ -63,8 +60,7 @@ loads_ahead(#state{profile = #profile{session = Session, armed = Armed} = P, loa
             tell_sentry(S#state.profile),
             trace_set(Session, on_load, Spec, [local]),
             use_ahead(true, S);
-        false ->
-            use_ahead(others, S0)
+        false -> use_ahead(others, S0)
     end.
 
 %% Those that were loaded while the trace began, to be armed with the others.
@@ -84,8 +80,7 @@ ahead_spec(S) -> kprof_tracer_patterns:spec({'_', '_', '_'}, S).
 ahead_end(#state{profile = #profile{session = Session}, loads = #loads{ahead = true}} = S) ->
     on_load_unset(Session, ahead_spec(S), local),
     use_ahead(limit, S);
-ahead_end(S) ->
-    S.
+ahead_end(S) -> S.
 
 %% In a VM without sessions. Modules that were looked at are among the patterns; Known were there
 %% before.
@@ -102,8 +97,7 @@ ahead_clear(Spec, Known) ->
 loads_last(#state{loads = #loads{ahead = true}} = S0) ->
     {New, #state{loads = L} = S} = loads_new_ones(S0),
     S#state{loads = L#loads{whole = [M || M <- New, is_ahead(M, S)] ++ L#loads.whole}};
-loads_last(S) ->
-    S.
+loads_last(S) -> S.
 
 %% Did the VM arm it?
 is_ahead(M, #state{profile = #profile{session = Session}, loads = #loads{ahead = true}}) ->
@@ -111,8 +105,7 @@ is_ahead(M, #state{profile = #profile{session = Session}, loads = #loads{ahead =
         [{F, A} | _] -> loads_traced(Session, {M, F, A}) =:= local;
         [] -> false
     end;
-is_ahead(_, _) ->
-    false.
+is_ahead(_, _) -> false.
 
 %% Modules that are being purged, or whose on_load has not run, have no functions.
 loads_current() ->
@@ -124,8 +117,7 @@ loads_watched(legacy) ->
         {meta, No} when No =:= false; No =:= []; No =:= undefined -> [{meta, ?LOADED}];
         _ -> []
     end;
-loads_watched(_) ->
-    [].
+loads_watched(_) -> [].
 
 -spec loads_watch(#state{}) -> #state{}.
 loads_watch(#state{profile = #profile{session = legacy, armed = Armed}} = S) ->
@@ -143,8 +135,7 @@ loads_spec() ->
 loads_end(#state{profile = #profile{session = Session}, loads = #loads{watcher = Watcher}})
   when Session =/= legacy, Watcher =/= undefined ->
     trace:session_destroy(Watcher);
-loads_end(_) ->
-    ok.
+loads_end(_) -> ok.
 
 -spec loads_tick(#state{}) -> #state{}.
 loads_tick(#state{loads = #loads{looked = At, due = Due}} = S) ->
@@ -172,15 +163,13 @@ loads_look(#state{stage = tracing, loads = #loads{mods = Mods, todo = []}} = S0)
     Now = now_ms(),
     loads_put(S2#state{loads =
                            S2#state.loads#loads{looked = Now, took = Now - Began, due = false}});
-loads_look(#state{loads = L} = S) ->
-    S#state{loads = L#loads{due = true}}.
+loads_look(#state{loads = L} = S) -> S#state{loads = L#loads{due = true}}.
 
 loads_traced(Session, MFA) ->
     Look = fun() -> trace_read(Session, MFA, traced) end,
     element(2, in_session(Session, Look, {traced, local})).
 
-loads_new_ones(#state{loads = #loads{seen = all}} = S) ->
-    {[], S};
+loads_new_ones(#state{loads = #loads{seen = all}} = S) -> {[], S};
 loads_new_ones(#state{loads = #loads{seen = Seen, mods = Mods} = L} = S) ->
     Current = loads_current(),
     New = [M || M <- maps:keys(Current), not is_map_key(M, Seen), not is_map_key(M, Mods)],
@@ -201,8 +190,7 @@ loads_want(Why, M, #state{requests = R, loads = L0, ours = Ours} = S) ->
     Patterns = whole_modules(Functions),
     Bytes = if R =:= undefined, N =< Room -> loads_bytes(Patterns, S); true -> 0 end,
     if
-        N =:= 0 ->
-            S#state{loads = L};
+        N =:= 0 -> S#state{loads = L};
         R =/= undefined; N > Room; Sum + Bytes > Most ->
             Why =:= whole andalso loads_bare(M, S),
             ahead_end(S#state{loads = L#loads{mods = maps:remove(M, Mods),
@@ -221,12 +209,10 @@ loads_give(M, #loads{mods = Mods, room = Room, bytes = Sum, each = Of} = L)
     {MFA, N} = map_get(M, Mods),
     L#loads{mods = Mods#{M := {MFA, 0}}, room = Room + N, bytes = Sum - maps:get(M, Of, 0),
             each = maps:remove(M, Of)};
-loads_give(_, L) ->
-    L.
+loads_give(_, L) -> L.
 
 %% Match specs of one arity are of one size.
-loads_bytes(_, #state{args_max = 0}) ->
-    0;
+loads_bytes(_, #state{args_max = 0}) -> 0;
 loads_bytes(Patterns, S) ->
     Arities = [A || P <- Patterns, A <- kprof_tracer_patterns:arities(P)],
     Of = fun(A) ->
@@ -236,8 +222,7 @@ loads_bytes(Patterns, S) ->
     lists:sum([map_get(A, Bytes) || A <- Arities]).
 
 %% The sentry is told of all of them first.
-loads_put(#state{loads = #loads{todo = []}} = S) ->
-    S;
+loads_put(#state{loads = #loads{todo = []}} = S) -> S;
 loads_put(#state{profile = #profile{armed = Armed}, loads = #loads{todo = Todo}} = S) ->
     Anew = maps:from_list([{M, []} || {_, M, _} <- Todo]),
     Kept = [P || P <- Armed, tuple_size(P) =/= 3 orelse not is_map_key(element(1, P), Anew)],
@@ -268,8 +253,7 @@ loads_arm(Until,
             self() ! loads_arm,
             S
     end;
-loads_arm(_, S) ->
-    S.
+loads_arm(_, S) -> S.
 
 %% The functions of a new module that were asked for.
 wanted_of(M, #{patterns := Patterns, exclude := Exclude}) ->

@@ -43,8 +43,7 @@ stands_for(Label, #requests{labels = Labels}) ->
 
 %% The process is inside an entry that this function called. An inner entry changes nothing.
 -spec enters(pid(), non_neg_integer(), Caller :: term(), #state{}) -> #state{}.
-enters(P, _, _, #state{requests = #requests{own = Own}} = S) when is_map_key(P, Own) ->
-    S;
+enters(P, _, _, #state{requests = #requests{own = Own}} = S) when is_map_key(P, Own) -> S;
 enters(P, N, Caller, #state{requests = #requests{own = Own} = R} = S) ->
     S#state{requests = R#requests{own = Own#{P => {N, Caller}}}}.
 
@@ -92,8 +91,7 @@ sent(P, Serial, Label, #state{requests = #requests{sent = Sent} = R} = S)
   when map_size(Sent) < ?MESSAGES ->
     N = works_for(P, Label, S),
     {N, shows(P, Label, S#state{requests = R#requests{sent = Sent#{{P, Serial} => N}}})};
-sent(P, Serial, Label, S) ->
-    sent(P, Serial, Label, older(S)).
+sent(P, Serial, Label, S) -> sent(P, Serial, Label, older(S)).
 
 %% A message that the process has taken.
 -spec taken(pid(), From :: pid(), Serial :: integer(), Label :: term(), #state{}) ->
@@ -118,8 +116,7 @@ is_behind(P, {_, Label, Serial, From, _}, #state{requests = #requests{messages =
         #{P := {From, Serial}} -> false;
         _ -> is_ours(Label, S)
     end;
-is_behind(_, _, _) ->
-    false.
+is_behind(_, _, _) -> false.
 
 take(Key, Else, #requests{sent = Sent, sent_before = Before} = R) ->
     case {Sent, Before} of
@@ -141,8 +138,7 @@ means(P, Label, N, #state{requests = #requests{meant = Meant} = R} = S) ->
 heard(P, {_, Label, _, From, _}, #state{requests = #requests{messages = false, own = Own}} = S)
   when is_pid(From), From =/= P, not is_map_key(P, Own) ->
     means(P, Label, works_for(From, Label, S), S);
-heard(_, _, S) ->
-    S.
+heard(_, _, S) -> S.
 
 %% Is it known that this message was sent?
 -spec was_sent(pid(), Serial :: integer(), #state{}) -> boolean().
@@ -157,8 +153,7 @@ messages_look(#state{requests = #requests{sent = Sent, sent_since = Since}} = S)
         true -> older(S);
         false -> S
     end;
-messages_look(S) ->
-    S.
+messages_look(S) -> S.
 
 older(#state{requests = #requests{sent = Sent} = R} = S) ->
     S#state{requests = R#requests{sent = #{}, sent_before = Sent, sent_since = now_ms()}}.
@@ -182,8 +177,7 @@ shows(P, Label, #state{requests = #requests{silent = Silent, unsure = Unsure} = 
               true -> 0
            end,
     S#state{requests = R#requests{silent = maps:remove(P, Silent), unsure = Unsure + Lost}};
-shows(_, _, S) ->
-    S.
+shows(_, _, S) -> S.
 
 %% ------------------------------------------------------ processes that end ----
 
@@ -200,5 +194,4 @@ dead(#requests{own = Own, meant = Meant, last = Last})
   when map_size(Own) + map_size(Meant) + map_size(Last) > ?PROCESSES ->
     [P || P <- lists:usort(maps:keys(Own) ++ maps:keys(Meant) ++ maps:keys(Last)),
           not is_process_alive(P)];
-dead(_) ->
-    [].
+dead(_) -> [].

@@ -46,8 +46,7 @@ spec_bytes(Spec, _) -> erts_debug:flat_size(Spec) * erlang:system_info(wordsize)
 specs_fit(Sum, #state{profile = #profile{memory_max = Max}}) when Sum > Max ->
     refuse("showing the arguments of these functions takes more memory than"
            " -max-memory: name fewer, or leave out -args", []);
-specs_fit(_, _) ->
-    ok.
+specs_fit(_, _) -> ok.
 
 spec(_, #state{probe = native, guards = Guards}) ->
     [{'_', Guards, [{message, {{kprof_calls, {caller}}}}]}];
@@ -63,12 +62,9 @@ spec(P, #state{guards = Guards, args_max = Args} = S) ->
 caller({Caller, _}) -> Caller;
 caller(Caller) -> Caller.
 
-legacy_clear({meta, P}) ->
-    pattern_meta(legacy, P, false);
-legacy_clear({on_load, {Spec, Known}}) ->
-    ahead_clear(Spec, Known);
-legacy_clear(P) ->
-    pattern(legacy, P, false).
+legacy_clear({meta, P}) -> pattern_meta(legacy, P, false);
+legacy_clear({on_load, {Spec, Known}}) -> ahead_clear(Spec, Known);
+legacy_clear(P) -> pattern(legacy, P, false).
 
 %% A local pattern, since return_to needs one.
 pattern(Session, MFA, Spec) ->
@@ -96,8 +92,7 @@ pattern_meta(Session, MFA, Spec) ->
 %% without arguments for all other calls. Bytes 0: only the last.
 -spec calls({module(), atom(), arity() | '_'}, [term()], fun((term()) -> [term()]),
             non_neg_integer()) -> [tuple()].
-calls(_, Guards, Body, 0) ->
-    [{'_', Guards, Body({caller})}];
+calls(_, Guards, Body, 0) -> [{'_', Guards, Body({caller})}];
 calls(Pattern, Guards, Body, Bytes) ->
     [args_clause(A, Guards, Body, Bytes) || A <- arities(Pattern)] ++
         calls(Pattern, Guards, Body, 0).

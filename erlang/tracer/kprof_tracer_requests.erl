@@ -28,10 +28,8 @@
 
 %% From here on the trace control word is ours: the sentry is told its value before it changes.
 -spec numbered(#state{}) -> #state{}.
-numbered(#state{requests = undefined} = S0) ->
-    S0;
-numbered(#state{requests = #requests{attached = true}} = S0) ->
-    S0;
+numbered(#state{requests = undefined} = S0) -> S0;
+numbered(#state{requests = #requests{attached = true}} = S0) -> S0;
 numbered(S0) ->
     Found = word_found(),
     S = S0#state{profile = S0#state.profile#profile{word = Found}},
@@ -47,8 +45,7 @@ word_tick(#state{clock = Clock} = S) when Clock =/= undefined ->
         undefined -> S#state{clock = word_advance(Clock)};
         _ -> S
     end;
-word_tick(S) ->
-    S.
+word_tick(S) -> S.
 
 %% A call of an entry clears the token and sets one with a label of its own: our epoch, and a
 %% number from the trace control word. Parts of the tuple are
@@ -85,8 +82,7 @@ is_system_tracer() ->
 
 %% Messages are reported no more.
 -spec ends(undefined | #requests{}) -> undefined | #requests{}.
-ends(undefined) ->
-    undefined;
+ends(undefined) -> undefined;
 ends(R) ->
     Now = now_ns(),
     is_system_tracer() andalso seq_trace:set_system_tracer(false),
@@ -113,8 +109,7 @@ begins(P, New, Old, From, Identity, MFA, Ts, S00) ->
 is_inside(P, N, #state{requests = #requests{own = Own, open = Open, elsewhere = Elsewhere}}) ->
     is_map_key(P, Own) orelse is_map_key(N, Open) orelse is_map_key(N, Elsewhere).
 
-begins_in(0, P, New, _, _, _, Ts, S) ->
-    leaves(P, Ts, unnumbered(New, S));
+begins_in(0, P, New, _, _, _, Ts, S) -> leaves(P, Ts, unnumbered(New, S));
 begins_in(N, P, New, From, Identity, MFA, Ts, S) ->
     called(P, New, From, Identity, MFA, Ts,
            kprof_tracer_owner:enters(P, N, kprof_tracer_patterns:caller(From),
@@ -145,8 +140,7 @@ begins_new(P, New, From, _, _, Ts, S0) ->
 unnumbered(New, #state{requests = #requests{labels = Labels, max = Max, begun = Begun} = R} = S)
   when Begun < Max, map_size(Labels) < ?NUMBERS - 1 ->
     S#state{requests = R#requests{labels = Labels#{New => 0}}};
-unnumbered(_, S) ->
-    S.
+unnumbered(_, S) -> S.
 
 %% Requests that began before have no token. One that they answer, as by giving back a worker that
 %% it waits for, would lose its own. So entries mark requests for a while before the first that is
@@ -155,8 +149,7 @@ unnumbered(_, S) ->
 warm(#state{requests = #requests{attached = false} = R} = S) ->
     erlang:send_after(?QUIET_MS, self(), {warm, quiet}),
     {true, S#state{requests = R#requests{warm = quiet}}};
-warm(S) ->
-    {false, S}.
+warm(S) -> {false, S}.
 
 %% The time for which it was to be quiet, or then busy, is over.
 -spec warm_look(quiet | busy, #state{}) -> {boolean(), #state{}}.
@@ -192,8 +185,7 @@ is_full(_) -> false.
 -spec full_soon(#state{}) -> #state{}.
 full_soon(#state{requests = #requests{full = undefined} = R} = S) ->
     S#state{requests = R#requests{full = now_ms() + ?FULL_MS}};
-full_soon(S) ->
-    S.
+full_soon(S) -> S.
 
 %% Where the queue grows meanwhile, that time is over.
 -spec full_look(#state{}) -> #state{}.
@@ -207,8 +199,7 @@ full_look(#state{stage = tracing, queue = #queue{max = Max},
             S;
         false -> S0
     end;
-full_look(S) ->
-    S.
+full_look(S) -> S.
 
 -spec called(pid(), Label :: term(), From :: term(), Identity :: term(), mfa(), integer(),
              #state{}) ->
@@ -235,8 +226,7 @@ called_new(P, Label, From, Identity, MFA, Ts,
             called(P, Label, From, Identity, MFA, Ts, S);
         false -> leaves(P, Ts, S0)
     end;
-called_new(P, _, _, _, _, Ts, S) ->
-    leaves(P, Ts, S).
+called_new(P, _, _, _, _, Ts, S) -> leaves(P, Ts, S).
 
 %% For a kprofd's requests, the call of an entry comes before its token.
 -spec called_in(pid(), Token :: term(), Caller :: term(), Identity :: term(), mfa(), integer(),
@@ -267,8 +257,7 @@ works(P, N, Caller, MFA, Ts, #state{requests = #requests{working = At} = R} = S0
 leaves(P, Ts, #state{requests = #requests{working = At} = R} = S) when is_map_key(P, At) ->
     kprof_tracer_events:add({trace_ts, P, request, 0, Ts},
                             S#state{requests = R#requests{working = maps:remove(P, At)}});
-leaves(_, _, S) ->
-    pass_over(1, S).
+leaves(_, _, S) -> pass_over(1, S).
 
 %% A request has ended when its process is back in the caller of the entry.
 -spec returned(pid(), mfa(), #state{}) -> #state{}.
@@ -327,8 +316,7 @@ passed_in(Label, {'receive', {_, Serial}, From, To, _}, Ts, S0)
   when is_pid(From), is_pid(To), node(To) =:= node() ->
     {N, S} = kprof_tracer_owner:taken(To, From, Serial, Label, S0),
     message(N, {trace_ts, To, 'receive', {N, Serial, From}, Ts}, S);
-passed_in(_, _, _, S) ->
-    S.
+passed_in(_, _, _, S) -> S.
 
 message(0, _, S) -> S;
 message(_, Event, S) -> kprof_tracer_events:add(Event, S).
@@ -352,8 +340,7 @@ there(#{epochs := [_, _ | _], entry := Entry, patterns := Patterns} = Opts) ->
     Has = [P || {_, P} <- There],
     {[I - length(Entry) || {I, _} <- Absent],
      Opts#{patterns := [P || P <- Patterns, lists:member(P, Has)]}};
-there(Opts) ->
-    {[], Opts}.
+there(Opts) -> {[], Opts}.
 
 is_there({<<"_">>, _, _}) -> true;
 is_there(Pattern) ->
@@ -383,8 +370,7 @@ seen(Label,
     N = Given + 1,
     labelled(Label, N,
              S#state{requests = R#requests{numbers = N, elsewhere = Elsewhere#{N => []}}});
-seen(_, S) ->
-    S.
+seen(_, S) -> S.
 
 -spec labelled(term(), non_neg_integer(), #state{}) -> #state{}.
 labelled(Label, N, #state{requests = #requests{labels = Labels} = R} = S) ->
@@ -410,5 +396,4 @@ news(What, #state{requests = #requests{news = News} = R} = S) ->
 tell_news(#state{requests = #requests{news = [_ | _] = News} = R} = S) ->
     kprof_tracer_events:send({kprof_requests, lists:reverse(News)},
                              S#state{requests = R#requests{news = []}});
-tell_news(S) ->
-    S.
+tell_news(S) -> S.

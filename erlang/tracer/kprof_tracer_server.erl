@@ -105,8 +105,7 @@ runs(#state{gc = Gc}) ->
     {trace, [], [running, exiting | Gc]}.
 
 %% The flag for garbage collection, unless somebody else may trace that too.
-collected(legacy) ->
-    [garbage_collection];
+collected(legacy) -> [garbage_collection];
 collected(_) ->
     case gc_shared() orelse
         not (collected_by_kprofd() orelse
@@ -132,8 +131,7 @@ collected_by_kprofd() ->
 
 -spec loop(#state{}) -> no_return().
 %% One message may have released many events that waited.
-loop(#state{events = #events{n = N}} = S) when N >= ?BATCH ->
-    loop(flush(S));
+loop(#state{events = #events{n = N}} = S) when N >= ?BATCH -> loop(flush(S));
 loop(#state{events = #events{kept = [Event | More]}} = S) ->
     loop(message(Event, S#state{events = S#state.events#events{kept = More}}));
 loop(#state{events = #events{n = 0}} = S) ->
@@ -150,24 +148,17 @@ message({kprof, Client, _, Cmd}, #state{profile = #profile{client = Client} = P}
 message(tick, S) ->
     tick(),
     on_tick(S);
-message(drain, S) ->
-    drain(S);
-message({walk, Walk, {walked, _, _, _}}, S) ->
-    flagged(Walk, S);
-message(loads_arm, S) ->
-    loads_arm(S);
-message({warm, Was}, #state{stage = tracing} = S) ->
-    warmed(warm_look(Was, S));
-message({held_no_more, Ps}, S) ->
-    held_no_more(Ps, S);
-message(Over, S) when Over =:= requests_ended; Over =:= span_over ->
-    disarm({returned, 0}, S);
+message(drain, S) -> drain(S);
+message({walk, Walk, {walked, _, _, _}}, S) -> flagged(Walk, S);
+message(loads_arm, S) -> loads_arm(S);
+message({warm, Was}, #state{stage = tracing} = S) -> warmed(warm_look(Was, S));
+message({held_no_more, Ps}, S) -> held_no_more(Ps, S);
+message(Over, S) when Over =:= requests_ended; Over =:= span_over -> disarm({returned, 0}, S);
 message({evaluated, Pid}, #state{profile = #profile{applied = {Pid, _, _}}, stage = tracing} = S) ->
     evaluated(disarm({returned, 0}, S));
 message({trace_delivered, _, Ref}, #state{delivered = Ref} = S) ->
     sweep(drain_all(flush(released_all(early_end(S)))));
-message(swept, S) ->
-    ended(S);
+message(swept, S) -> ended(S);
 message({'DOWN', Ref, process, _, Reason}, #state{profile = #profile{applied = {_, Ref, _}}} = S) ->
     exited(Reason, S);
 message({'DOWN', Ref, process, _, _}, #state{requests = #requests{kprofd = Ref}} = S) ->
@@ -175,15 +166,12 @@ message({'DOWN', Ref, process, _, _}, #state{requests = #requests{kprofd = Ref}}
 message(Msg, #state{profile = P} = S)
   when element(1, Msg) =:= 'DOWN'; element(1, Msg) =:= overran; element(1, Msg) =:= kprof_tracer ->
     S#state{profile = profile_handle(Msg, P)};
-message(_, S) ->
-    pass_over(?LARGE, S).
+message(_, S) -> pass_over(?LARGE, S).
 
-event({trace_ts, _, return_from, ?LOADED, _, _}, S) ->
-    loads_loaded(S);
+event({trace_ts, _, return_from, ?LOADED, _, _}, S) -> loads_loaded(S);
 event({trace_ts, P, call, _, _, _} = Event, #state{requests = #requests{}} = S) ->
     in_turn(P, Event, S);
-event({trace_ts, P, _, _, _} = Event, #state{requests = #requests{}} = S) ->
-    in_turn(P, Event, S);
+event({trace_ts, P, _, _, _} = Event, #state{requests = #requests{}} = S) -> in_turn(P, Event, S);
 event({seq_trace, _, What, _} = Event, #state{requests = #requests{}} = S) ->
     in_turn(passed_by(What), Event, pass_over(?LARGE, S));
 event({trace_ts, _, call, MFA, _, _} = Event, #state{ours = Ours} = S)
@@ -192,10 +180,8 @@ event({trace_ts, _, call, MFA, _, _} = Event, #state{ours = Ours} = S)
 event({trace_ts, P, spawn, Child, {M, F, Args}, Ts}, S)
   when node(Child) =:= node(), is_list(Args) ->
     add({trace_ts, P, spawn, Child, {M, F, length(Args)}, Ts}, pass_over(?LARGE, S));
-event({trace_ts, _, _, _, _} = Event, S) ->
-    add_short(Event, S);
-event(_, S) ->
-    pass_over(?LARGE, S).
+event({trace_ts, _, _, _, _} = Event, S) -> add_short(Event, S);
+event(_, S) -> pass_over(?LARGE, S).
 
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
@@ -212,13 +198,11 @@ look(#state{profile = #profile{memory = Memory, memory_max = Max}, stage = traci
         More when More > Max -> disarm({memory, 0}, S1);
         _ -> S1#state{profile = look_lease(S1#state.profile)}
     end;
-look(S) ->
-    S#state{profile = look_lease(S#state.profile)}.
+look(S) -> S#state{profile = look_lease(S#state.profile)}.
 
 %% A small binary among arguments may be part of a large one, which is kept as long as the small
 %% one waits here. Binaries that existed when few events waited were not kept by us.
-kept_binaries(#state{args_max = 0} = S) ->
-    {0, S};
+kept_binaries(#state{args_max = 0} = S) -> {0, S};
 kept_binaries(S) ->
     Now = erlang:memory(binary),
     case process_info(self(), message_queue_len) of
@@ -232,33 +216,26 @@ command(go, #state{stage = ready} = S0) ->
     S#state.probe =:= native andalso (self() ! drain),
     S;
 %% The request began in another node. Its label may not have been seen here yet.
-command({ended, Label}, #state{requests = #requests{}} = S) ->
-    ended_elsewhere(Label, S);
+command({ended, Label}, #state{requests = #requests{}} = S) -> ended_elsewhere(Label, S);
 command(entries, #state{stage = tracing} = S0) ->
     is_alone(S0) orelse entry_arm(S0),
     warmed(warm(S0));
 %% With several nodes, the others would report each request that begins.
-command(full, #state{stage = tracing, requests = #requests{}} = S) ->
-    full_soon(S);
-command(clock, S) ->
-    send({kprof_clock, now_ns()}, S);
-command(read, #state{stage = tracing} = S) ->
-    disarm({returned, 0}, S);
+command(full, #state{stage = tracing, requests = #requests{}} = S) -> full_soon(S);
+command(clock, S) -> send({kprof_clock, now_ns()}, S);
+command(read, #state{stage = tracing} = S) -> disarm({returned, 0}, S);
 command(marked,
         #state{requests = #requests{entries = Entries, marks = Marks, inside = Inside}} = S) ->
     send({kprof_marked, maps:keys(Entries), Marks, Inside}, S);
-command({specs, Specs}, #state{stage = ready, requests = #requests{}} = S) ->
-    named_arm(Specs, S);
+command({specs, Specs}, #state{stage = ready, requests = #requests{}} = S) -> named_arm(Specs, S);
 command({identity, Id, IsWanted}, #state{requests = #requests{}} = S0) ->
     S = kprof_tracer_limits:answered(Id, IsWanted, S0),
     case S#state.delivered of
         all -> ended(S);
         _ -> S
     end;
-command(stop, S) ->
-    kprof_oneshot:finish(done, S#state.profile);
-command(_, S) ->
-    S.
+command(stop, S) -> kprof_oneshot:finish(done, S#state.profile);
+command(_, S) -> S.
 
 %% All chosen processes have their flags now, except those in native code; events may have come
 %% already.
@@ -272,19 +249,16 @@ flagged(Walk, #state{profile = #profile{walk = Ours}, stage = tracing} = S0)
             end;
         _ -> S0
     end;
-flagged(_, S) ->
-    S.
+flagged(_, S) -> S.
 
 %% With several nodes the client learns once more, when entries mark requests.
-warmed({true, S}) ->
-    S;
+warmed({true, S}) -> S;
 warmed({false, #state{events = #events{seq = 0}} = S0}) ->
     S = begun(S0),
     span_begin(S),
     make_call(S#state.profile#profile.applied),
     S;
-warmed({false, S}) ->
-    send({kprof_entries}, S).
+warmed({false, S}) -> send({kprof_entries}, S).
 
 %% The first message, without events, tells the client that tracing is on.
 -spec begun(#state{}) -> #state{}.
