@@ -2,6 +2,8 @@
 %%
 %% The state is one record of parts. Each part has an owner, the module that is named above
 %% it: others read the part and change it only where what they do is counted there.
+%%
+%% A function that is exported without a spec takes the state and returns it.
 
 -include("kprof_label.hrl").
 -include("kprof_flagger.hrl").

@@ -114,7 +114,6 @@ arm_tiers(Items, S) ->
 %% daemon, and keeps events from piling up. While the plan is being armed, events are of old
 %% tokens and are dropped. While it is being changed, no more of them wait than the limits
 %% allow, and rings are emptied as always.
--spec breathe(#state{}) -> #state{}.
 breathe(#state{state = armed, probe = native} = S) -> answer_lease(drain_meanwhile(S));
 breathe(#state{state = armed} = S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
@@ -126,7 +125,6 @@ breathe(S) -> answer_lease(flush_some(S)).
 
 %% Takes one renewal of the lease from the queue, if there is one. Events go on meanwhile: a count
 %% from before them would look as if the VM had forgotten calls.
--spec answer_lease(#state{}) -> #state{}.
 answer_lease(#state{lease = #lease{daemon = Daemon} = Lease} = S) ->
     alive(S),
     receive
@@ -252,7 +250,6 @@ clear_module(M, MFAs, S) ->
     Patterns = with_counters(all_or_each(M, MFAs, S), MFAs, S),
     [pattern(legacy, What, false, How) || {What, How} <- Patterns].
 
--spec relieve(#state{}) -> #state{}.
 relieve(S) ->
     alive(S),
     case S of
@@ -425,7 +422,6 @@ calls(MFA, #state{session = Session, entry_calls = #entry_calls{read = Read}}) -
 
 %% Notifies the daemon of counters that were set back, as cprof:restart/0 does it to everybody's
 %% on OTP 25 and 26: what they had counted since the last reading is not known.
--spec read_counters(#state{}) -> #state{}.
 read_counters(#state{entry_calls = #entry_calls{read_at = Then}} = S0) ->
     case counters_now(S0) of
         {0, S} -> S;

@@ -55,7 +55,6 @@ loaded(Ref, Tried, #state{checks = #checks{loading = {Ref, Mods, _, Absent}}} = 
           end);
 loaded(_, _, S) -> S.
 
--spec load_end(#state{}) -> #state{}.
 load_end(#state{checks = #checks{loading = undefined}} = S) -> S;
 load_end(#state{checks = #checks{loading = {_, _, Loader, _}} = Checks} = S) ->
     exit(Loader, kill),
@@ -177,7 +176,6 @@ is_loop(Calls, InIt) ->
     InIt > 0 andalso (Calls =< 0 orelse Calls > InIt).
 
 %% Takes the counters away, except those of functions that have been armed meanwhile.
--spec rates_end(#state{}) -> #state{}.
 rates_end(#state{checks = #checks{rating = undefined}} = S) -> S;
 rates_end(#state{session = Session, checks = #checks{loop_finder = Finder} = Checks} = S0) ->
     [set_counter(Session, MFA, false) || MFA <- mine(S0)],

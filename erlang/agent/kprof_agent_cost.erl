@@ -73,7 +73,6 @@ arm_tier(#item{mfa = MFA} = I, #state{session = Session, hot = #hot{counters = T
 
 %% Sets the counters of what is armed now, and no others: after a change of the plan, of a
 %% match spec or of code.
--spec count_tiers(#state{}) -> #state{}.
 count_tiers(#state{state = armed, plan = Plan, hot = #hot{counters = Tiers}} = S) ->
     Armed = maps:from_list([{MFA, []} || #item{mfa = MFA} = I <- Plan, is_counted(I)]),
     case maps:keys(Armed) =:= maps:keys(Tiers) of
@@ -106,7 +105,6 @@ report_uncounted(Now, #state{hot = H} = S) ->
 
 %% A counter that has gone is left out, and count_tiers/1 sets it again. A counter that has
 %% fallen was reset by somebody else.
--spec read_tiers(#state{}) -> #state{}.
 read_tiers(#state{session = Session, hot = #hot{counters = Tiers} = H} = S) ->
     S#state{hot = maps:fold(
                 fun(MFA, {Base, Last}, Acc) ->
@@ -127,7 +125,6 @@ tier_read(MFA, Now, More, #hot{counters = Tiers, calls = Calls, unsent = Unsent}
 
 %% Sends what has been counted since the last time, as it was read last: calls of each function
 %% of a tier, and of all entries, while they were armed.
--spec send_counts(#state{}) -> #state{}.
 send_counts(#state{hot = #hot{unsent = Unsent, sent_entries = Sent} = H} = S) ->
     Entries = entry_calls(S) - unarmed(S),
     case max(0, Entries - Sent) of
@@ -140,7 +137,6 @@ send_counts(#state{hot = #hot{unsent = Unsent, sent_entries = Sent} = H} = S) ->
 %% ------------------------------------------------------- what is too hot ----
 
 %% With each tick, so that it does not depend on the daemon.
--spec check_rates(#state{}) -> #state{}.
 check_rates(#state{state = armed, limits = #limits{function_rate = One, total_rate = All}} = S)
   when One =/= infinity; All =/= infinity ->
     case is_calm(S) of
@@ -152,14 +148,12 @@ check_rates(#state{state = armed, limits = #limits{function_rate = One, total_ra
     end;
 check_rates(S) -> S.
 
--spec window_begin(#state{}) -> #state{}.
 window_begin(#state{hot = #hot{counters = Tiers} = H, entry_calls = Calls} = S) ->
     S#state{hot = H#hot{window = {now_ms(), Calls#entry_calls.read},
                         counters = maps:map(fun(_, {_, Last}) -> {Last, Last} end, Tiers)}}.
 
 %% Compares the counters as just read with the limits: one function as soon as it has had the
 %% calls of a second, all of them at the end of each second.
--spec judge_rates(#state{}) -> #state{}.
 judge_rates(#state{state = armed, hot = #hot{window = {Since, _}},
                    limits = #limits{function_rate = Limit}} = S) ->
     Ms = max(1, now_ms() - Since),
@@ -235,7 +229,6 @@ disarm_one(Limit, {MFA, N}, Ms, #state{session = Session, plan = Plan, hot = H, 
 
 %% Takes the counters of disarmed tiers in a session, while entries are still counted. Nobody
 %% else has counters there, so all of a module go at once unless it has an entry.
--spec uncount_tiers(#state{}) -> #state{}.
 uncount_tiers(#state{leaving = false, session = Session, hot = #hot{counters = Tiers}} = S0)
   when Session =/= legacy ->
     WithEntries = [M || {M, _, _} <- entries(S0#state.plan)],
@@ -280,7 +273,6 @@ with_counters(MFAs, _, #state{hot = #hot{counters = Tiers}}) ->
 
 %% Where somebody else traces new processes in our place, ours would be traced by them: then
 %% nothing is measured.
--spec cost_tick(#state{}) -> #state{}.
 cost_tick(#state{state = armed, cost = #cost{spec = Spec, measured_at = At} = Cost,
                  intact = #intact{new_tracer = none}} = S) when Spec =/= none ->
     Now = now_ms(),
@@ -314,7 +306,6 @@ traced_around(N) -> _ = traced_inside(), N.
 traced_inside() -> ok.
 
 %% Before OTP 27; a session's patterns go all together.
--spec cost_clear(#state{}) -> #state{}.
 cost_clear(#state{cost = #cost{measured_at = never}} = S) -> S;
 cost_clear(#state{session = Session, cost = Cost} = S) ->
     [pattern(Session, MFA, false) || MFA <- ?MEASURED],
@@ -323,7 +314,6 @@ cost_clear(#state{session = Session, cost = Cost} = S) ->
 %% Each time that a process with trace flags is scheduled, in or out, the VM looks at them: that
 %% costs every process of the node something, whether its functions are traced or not, and the
 %% more, the more processes a request has. With each lease, while processes have our flags.
--spec count_switches(#state{}) -> #state{}.
 count_switches(#state{process_flags = #process_flags{set = Set}, cost = Cost} = S) ->
     #cost{switches = Sum, switches_read = Last} = Cost,
     {Now, _} = erlang:statistics(context_switches),

@@ -106,7 +106,6 @@ batch(First, N, Evs, S) ->
 
 %% Called at each tick: messages that are no events make no batch. Where there is an event, the
 %% batch that begins with it looks at the limits, and at whose events they are.
--spec check_limits(#state{}) -> #state{}.
 check_limits(#state{state = armed} = S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     case over_limit(0, Queue, S) of
@@ -280,7 +279,6 @@ trip(Reason, Queue, S) ->
 
 %% Drops what is in the queue. Other people's events and messages may never end, so it drops a
 %% limited number.
--spec flush(#state{}) -> #state{}.
 flush(#state{probe = native} = S) -> drain_all(S);
 flush(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
@@ -288,7 +286,6 @@ flush(S) ->
 
 %% While something is armed it drops only what is there already: many processors may send
 %% events faster than one process drops them.
--spec flush_some(#state{}) -> #state{}.
 flush_some(#state{probe = native, state = State} = S) ->
     Dropped = drain_all(S#state{state = idle}),
     Dropped#state{state = State};
@@ -310,7 +307,6 @@ flush(Left, S) ->
 notice(Msg, #state{events = #events{unsent = Unsent} = Events} = S) ->
     flush_unsent(S#state{events = Events#events{unsent = [Msg | Unsent]}}).
 
--spec flush_unsent(#state{}) -> #state{}.
 flush_unsent(#state{events = #events{unsent = []}} = S) -> S;
 flush_unsent(#state{events = #events{unsent = Unsent} = Events} = S) ->
     Left = lists:reverse(send_notices(lists:reverse(Unsent), S)),
@@ -355,7 +351,6 @@ use_probe(Session, #state{session = First, foreign = Foreign, code = Code} = S) 
 %% The probe ends by itself where rings are full and nobody empties them for long. If that
 %% was because the agent was held up, it has to start again before anything is armed. The VM
 %% has taken the flags of processes that ran meanwhile, so these are set again.
--spec probe_wake(#state{}) -> #state{}.
 probe_wake(#state{probe = native} = S) ->
     case kprof_probe:info() of
         #{active := true} -> S;
@@ -366,7 +361,6 @@ probe_wake(#state{probe = native} = S) ->
 probe_wake(S) -> S.
 
 %% Takes what is in the rings, and has itself called again: at once while there is much.
--spec drain(#state{}) -> #state{}.
 drain(S0) ->
     {N, More, S} = drain_timed(S0),
     if More -> self() ! drain;
@@ -376,7 +370,6 @@ drain(S0) ->
     S.
 
 %% The same between two of these.
--spec drain_now(#state{}) -> #state{}.
 drain_now(#state{probe = native} = S) -> element(3, drain_timed(S));
 drain_now(S) -> S.
 
@@ -435,7 +428,6 @@ keep_definitions(Chunks, S0) ->
 
 %% Takes all that is in the rings now, but not what arrives meanwhile: it is sent or, when
 %% disarmed, dropped. Each part is older than the next.
--spec drain_all(#state{}) -> #state{}.
 drain_all(S) ->
     drain_all(now_ns(), S).
 
@@ -449,7 +441,6 @@ drain_all(Until, S0) ->
 %% comes before the end of the change, and nothing may overtake them. While the connection
 %% takes nothing, events stay in the rings: these are bounded, and count exactly what they
 %% drop. Definitions kept here would not be bounded.
--spec drain_meanwhile(#state{}) -> #state{}.
 drain_meanwhile(S0) ->
     T0 = now_ns(),
     Sent = fun(#state{events = #events{sent = N, dropped = D}}) -> N + D end,

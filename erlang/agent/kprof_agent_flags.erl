@@ -89,21 +89,18 @@ sweep(Flags, #state{session = Session, sched_gc = #sched_gc{sweep = Was}} = S0) 
     Walk = flags_start(Session, tracer(S), [{false, All}], existing),
     S#state{sched_gc = G#sched_gc{sweep = {Walk, All}}}.
 
--spec sweep_stop(#state{}) -> #state{}.
 sweep_stop(#state{sched_gc = #sched_gc{sweep = none}} = S) -> S;
 sweep_stop(#state{sched_gc = #sched_gc{sweep = {Walk, _}} = G} = S) ->
     walk_stop(Walk),
     S#state{sched_gc = G#sched_gc{sweep = none}}.
 
 %% Goes on sweeping, without the flags that are wanted again.
--spec sweep_less(#state{}) -> #state{}.
 sweep_less(#state{sched_gc = #sched_gc{sweep = {_, Sweeping}, flags = Wanted}} = S) ->
     sweep(Sweeping -- Wanted, sweep_stop(S));
 sweep_less(S) -> S.
 
 %% ------------------------------------------ the monitor of other tracers ----
 
--spec monitor_start(#state{}) -> #state{}.
 monitor_start(#state{sched_gc = #sched_gc{monitor = none} = G} = S) ->
     case needs_monitor(S) of
         true ->
@@ -140,7 +137,6 @@ other_tracers(true, Tracer) ->
                end);
 other_tracers(false, _) -> collected_by_others(kprofd).
 
--spec monitor_stop(#state{}) -> #state{}.
 monitor_stop(#state{sched_gc = #sched_gc{monitor = none} = G} = S) ->
     S#state{sched_gc = G#sched_gc{alone = true}};
 monitor_stop(#state{sched_gc = #sched_gc{monitor = Pid} = G} = S) ->
@@ -187,26 +183,22 @@ tiers_first(#state{plan = Plan}) ->
 flags_set(S) ->
     flags_await(flags_ensure(S)).
 
--spec flags_ensure(#state{}) -> #state{}.
 flags_ensure(#state{process_flags = #process_flags{set = Set}} = S) ->
     case trace_flags(S) -- Set of
         [] -> S;
         _ -> flags_begin(S)
     end.
 
--spec flags_trim(#state{}) -> #state{}.
 flags_trim(#state{process_flags = #process_flags{set = Set}} = S) ->
     case Set -- trace_flags(S) of
         [] -> S;
         _ -> flags_begin(S)
     end.
 
--spec flags_lost(#state{}) -> #state{}.
 flags_lost(#state{process_flags = #process_flags{set = []}} = S) -> S;
 flags_lost(#state{process_flags = P} = S) ->
     flags_begin(S#state{process_flags = P#process_flags{set = []}}).
 
--spec flags_drop(#state{}) -> #state{}.
 flags_drop(S0) ->
     #state{session = Session, process_flags = P} = S = walk_end(S0),
     Walk = flags_start(Session, tracer(S), [{false, [all]}], all),
@@ -302,7 +294,6 @@ trace_flags(#state{plan = Plan}) ->
 
 %% Takes flags one by one even where a session goes as a whole, because that would visit all
 %% processes at once. Patterns and counters are gone by now.
--spec flags_end(#state{}) -> #state{}.
 flags_end(S0) ->
     #state{session = Session, process_flags = P} = S = walk_end(S0),
     alive(S),

@@ -138,7 +138,6 @@ count_begin(MFAs, S0) ->
     [set_counter(legacy, MFA, true) || MFA <- Ours],
     Counting.
 
--spec count_end(#state{}) -> #state{}.
 count_end(#state{foreign = #foreign{counted = {_, Counted}} = F} = S) ->
     [set_counter(legacy, MFA, false) || MFA <- Counted],
     S#state{foreign = F#foreign{counted = {0, []}}}.
@@ -293,7 +292,6 @@ cede(P, #state{session = Session}) ->
       end).
 
 %% With the next resume all ceded processes are traced again.
--spec unceded(#state{}) -> #state{}.
 unceded(#state{foreign = #foreign{ceded = Ceded}} = S) when map_size(Ceded) =:= 0 -> S;
 unceded(#state{foreign = #foreign{ceded = Ceded} = F} = S) ->
     Set = S#state.process_flags#process_flags.set,
@@ -325,7 +323,6 @@ is_calm(#state{foreign = #foreign{copies = N}, limits = #limits{memory = Max}}) 
     N =:= 0 andalso Waiting < Max div ?CALM_PART.
 
 %% Called with each lease, that is every second: begins a new count of copies.
--spec foreign_tick(#state{}) -> #state{}.
 foreign_tick(#state{foreign = F} = S) ->
     S#state{foreign = F#foreign{copies = 0}}.
 

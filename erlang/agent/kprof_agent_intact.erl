@@ -40,7 +40,6 @@
 
 -define(LOOK_US, 5000).         % interval of looks at code while events are behind
 
--spec check_intact(#state{}) -> #state{}.
 check_intact(#state{plan = []} = S) -> S;
 check_intact(S0) ->
     S1 = check_new_tracer(S0),
@@ -89,7 +88,6 @@ await_code(#state{code = #code{watched = Watched, checked_at = At}, session = Se
             end
     end.
 
--spec canary_put(#state{}) -> #state{}.
 canary_put(#state{session = Session} = S) ->
     _ = set_counter(Session, ?CANARY, true),
     _ = pattern(Session, ?CANARY, [{'_', [], [{message, false}]}]),
@@ -205,7 +203,6 @@ put_back(S0) ->
 
 %% Gives up watches for code that somebody else has set by now: there is one meta tracer for
 %% everybody. Without a watch, code is checked with each lease.
--spec watch_trim(#state{}) -> #state{}.
 watch_trim(#state{code = #code{watched = Watched} = Code, session = Session} = S) ->
     Left = [MFA || MFA <- Watched,
                    is_watch(S, MFA) orelse not is_watched(Session, MFA)],
@@ -217,7 +214,6 @@ put_patterns(S) ->
     S.
 
 %% With a resume: what was taken while nothing was armed.
--spec put_back_disarmed(#state{}) -> #state{}.
 put_back_disarmed(#state{plan = []} = S) -> S;
 put_back_disarmed(S0) ->
     S = case missing(S0#state{state = idle}) of
@@ -236,7 +232,6 @@ have_flags(#state{sentry = {Sentry, _}} = S) ->
 
 %% Ends the agent if somebody has destroyed its session, which trace:session_info/1 shows to
 %% anybody. With the native probe there are two sessions.
--spec session_check(#state{}) -> #state{}.
 session_check(#state{session = Session, process_flags = P} = S) ->
     case {is_session(Session), is_session(watch_session(S))} of
         {true, true} -> S;
@@ -262,7 +257,6 @@ trace_info(Session, What, Key) ->
 %% Loading or deleting a module takes its patterns and counters with it, and so does a load
 %% that its on_load function refuses, though the old code stays. Where somebody else watches
 %% for that (OTP 25 and 26, one for each function), the next lease notices it.
--spec watch(#state{}) -> #state{}.
 watch(#state{session = Session, code = Code} = S0) ->
     Watched = [MFA || MFA <- ?CODE_CHANGES ++ [?SETS_PATTERN || Session =:= legacy],
                       not is_watched(Session, MFA)],
@@ -270,7 +264,6 @@ watch(#state{session = Session, code = Code} = S0) ->
     tell_sentry([], S),
     watch_put(S).
 
--spec watch_put(#state{}) -> #state{}.
 watch_put(#state{code = #code{watched = Watched}} = S) ->
     [pattern(watch_session(S), MFA, watch_spec(MFA), meta) || MFA <- Watched],
     S.
@@ -329,7 +322,6 @@ all_changed(Changes, At, S) ->
     lists:foldl(fun(Change, S1) -> changed(Change, At, S1) end, S, Changes).
 
 %% The report that code has changed may wait behind many events.
--spec look_ahead(#state{}) -> #state{}.
 look_ahead(#state{code = #code{checked_at = At}} = S) ->
     case erlang:system_time(microsecond) - At of
         Us when Us > ?LOOK_US -> recheck(At, S);

@@ -28,7 +28,6 @@
 -dialyzer({nowarn_function, [messages_begin/1, leave_system_tracer/0]}).
 
 %% From here on tokens may ask for events of messages.
--spec messages_begin(#state{}) -> #state{}.
 messages_begin(#state{messages = #messages{wanted = true}, probe = native} = S) ->
     Ours = kprof_probe:tracer(),
     case seq_trace:get_system_tracer() of
@@ -56,7 +55,6 @@ use_state(State, #state{messages = #messages{asked = Asked} = M} = S) ->
       {kprof_notice, messages, State, 0},
       S#state{messages = M#messages{state = State, asked = Asked orelse State =:= on}}).
 
--spec messages_end(#state{}) -> #state{}.
 messages_end(#state{messages = #messages{state = State} = M} = S) ->
     _ = State =:= on andalso leave_system_tracer(),
     S#state{messages = M#messages{state = off}}.
@@ -70,7 +68,6 @@ leave_system_tracer() ->
     end.
 
 %% While armed: the wish or the system tracer may have changed.
--spec messages_settle(#state{}) -> #state{}.
 messages_settle(#state{state = armed, messages = #messages{wanted = true, state = Was}} = S) ->
     case messages_begin(S) of
         #state{messages = #messages{state = Was}} = S1 -> S1;
@@ -141,7 +138,6 @@ receiver(P) ->
 %% whoever sets it, would be sent the messages. So the tokens are taken from processes that call one
 %% of our functions. A process that waits keeps its token: nothing in the VM takes that but
 %% seq_trace:reset_trace(), which takes everybody's. A node that was in trouble is left alone.
--spec take_tokens(#state{}) -> #state{}.
 take_tokens(#state{messages = #messages{asked = true}, state = State} = S)
   when State =:= armed; State =:= paused ->
     Takers = lists:sublist(takers(S), ?LEAVE_FUNCTIONS),

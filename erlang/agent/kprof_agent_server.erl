@@ -164,7 +164,6 @@ word_tick(#state{word = #word{clock = Clock} = Word} = S) ->
     S#state{word = Word#word{clock = word_advance(Clock)}}.
 
 %% A renewal may wait behind the tick that looks for it, if the agent was at work for long.
--spec lease(#state{}) -> #state{}.
 lease(S0) ->
     S = case is_expired(S0) of
             true -> answer_lease(S0);
@@ -359,7 +358,6 @@ summary(S0) ->
       entry_calls => entry_calls(S),
       tier_calls => S#state.hot#hot.calls}.
 
--spec send_state(#state{}) -> #state{}.
 send_state(S) ->
     _ = send(state_msg(S), S),
     S.

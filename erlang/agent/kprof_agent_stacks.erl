@@ -88,7 +88,6 @@ stacks_use(Wanted, #state{stacks = Stacks} = S) ->
     stacks_settle(stacks_stop(S#state{stacks = Stacks#stacks{wanted = Wanted, falls = 0}})).
 
 %% Starts the sampler where it is wanted and is not there.
--spec stacks_settle(#state{}) -> #state{}.
 stacks_settle(#state{state = armed, stacks = #stacks{sampler = none} = Stacks} = S) ->
     case Stacks#stacks.wanted =/= none andalso may_start(Stacks) of
         true -> S#state{stacks = Stacks#stacks{sampler = sampler_start(S), busy_ns = 0}};
@@ -97,19 +96,16 @@ stacks_settle(#state{state = armed, stacks = #stacks{sampler = none} = Stacks} =
 stacks_settle(S) -> S.
 
 %% While tracing is off, no tick comes.
--spec stacks_sleep(#state{}) -> #state{}.
 stacks_sleep(#state{stacks = #stacks{due = none}} = S) -> S;
 stacks_sleep(#state{stacks = #stacks{due = {Timer, _}} = Stacks} = S) ->
     _ = erlang:cancel_timer(Timer),
     S#state{stacks = Stacks#stacks{due = none, seen = {0, []}}}.
 
--spec stacks_wake(#state{}) -> #state{}.
 stacks_wake(#state{stacks = #stacks{sampler = {Pid, _}, due = none}} = S) ->
     Pid ! wake,
     S;
 stacks_wake(S) -> stacks_settle(S).
 
--spec stacks_stop(#state{}) -> #state{}.
 stacks_stop(#state{stacks = #stacks{sampler = none}} = S) -> S;
 stacks_stop(S0) ->
     #state{stacks = #stacks{sampler = {Pid, Monitor}} = Stacks} = S = stacks_sleep(S0),
@@ -119,7 +115,6 @@ stacks_stop(S0) ->
 
 %% Somebody has killed it: the next tick of the agent starts another; a later one, where that has
 %% happened just before.
--spec sampler_down(#state{}) -> #state{}.
 sampler_down(S0) ->
     #state{stacks = #stacks{falls = Falls, fell_at = At} = Stacks} = S = stacks_sleep(S0),
     Now = now_ms(),
@@ -133,7 +128,6 @@ may_start(#stacks{falls = Falls, fell_at = At}) ->
     now_ms() - At >= Wait.
 
 %% The sampler of an agent that gave way ends with it.
--spec stacks_inherited(#state{}) -> #state{}.
 stacks_inherited(#state{stacks = #stacks{wanted = Wanted}} = S) ->
     S#state{stacks = #stacks{wanted = Wanted}}.
 

@@ -7,14 +7,13 @@
 
 -export([host/0]).
 
--import(kprof_ask, [worker_of/1]).
+-import(kprof_ask, [looker_of/1, looker_stop/1, worker_of/1]).
 -import(kprof_injected, [now_ms/0, now_ns/0, process_label/2]).
 -import(kprof_oneshot, [look_lease/1, new_sentry/1, profile_new/5, say_begin/1, take_name/1,
          tell_sentry/1]).
 -import(kprof_sampler_budget, [may_list/1, stack_cost/1]).
 -import(kprof_sampler_choice, [list_of/1]).
 -import(kprof_sampler_groups, [asked_for/1, name_all/2, namer_of/1, namer_stop/1, new_names/1]).
--import(kprof_sampler_looks, [looker_of/1, looker_stop/1]).
 -import(kprof_sampler_pools, [census_found/2, census_size/1, census_start/2, census_stop/1]).
 -import(kprof_text, [refuse/2]).
 
@@ -34,7 +33,7 @@
     budget :: kprof_sampler_budget:budget(),
     groups :: kprof_sampler_groups:groups(),
     asker :: kprof_ask:asker(),
-    looker :: kprof_sampler_looks:looker(),
+    looker :: kprof_ask:looker(),
     depth :: pos_integer(),     % backtrace_depth
     mean_ms :: pos_integer(),   % between two ticks
     began :: integer(),         % monotonic ns
@@ -68,7 +67,7 @@ init(Starter, Client, #{processes := Which, per_second := PerSecond, share_ppm :
     S = #state{p = P#profile{lease_at = now_ms()},
                choice = kprof_sampler_choice:new(From), groups = kprof_sampler_groups:new(),
                budget = kprof_sampler_budget:new(Ppm, PerSecond, StackNs, Now),
-               asker = Asker, looker = kprof_sampler_looks:looker(), depth = depth(),
+               asker = Asker, looker = kprof_ask:looker(), depth = depth(),
                mean_ms = mean_ms(PerSecond), began = Now},
     Starter ! {self(), #{processes => if From =:= all -> erlang:system_info(process_count);
                                          true -> length(From)
@@ -209,7 +208,7 @@ list(#state{budget = B, choice = Choice} = S) ->
 
 sample(Grant, #state{choice = C0, budget = B0, asker = Asker0, looker = Looker0} = S) ->
     Began = now_ns(),
-    StatusesOf = fun(Pids) -> kprof_sampler_looks:statuses(Pids, Looker0) end,
+    StatusesOf = fun(Pids) -> kprof_ask:statuses(Pids, Looker0) end,
     {Chosen, Looker, C} = kprof_sampler_choice:look(Grant#{own => own(S)}, StatusesOf, C0),
     Looked = now_ns(),
     {Mute, ToAsk} = lists:partition(fun({_, Status, _}) -> Status =:= not_seen end, Chosen),

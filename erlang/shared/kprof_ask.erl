@@ -11,9 +11,9 @@
 %% status is asked first. A process that runs shows its stack where it is scheduled out or receives.
 -module(kprof_ask).
 
--export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1, seek/2, status_of/1,
-         spread/2, worker_kill/1, worker_start/3, ask_later/2, is_silent/3]).
--export_type([silent/0, asker/0, answer/0, frames/0]).
+-export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1, seek/2, spread/2,
+         worker_kill/1, looker/0, statuses/2, looker_stop/1, looker_of/1]).
+-export_type([asker/0, answer/0, frames/0, looker/0]).
 
 -import(kprof_injected, [now_ms/0, now_ns/0, process_label/2]).
 
@@ -43,6 +43,16 @@
     stacks = 0 :: non_neg_integer()     % asked for by take_ours/2
 }).
 -opaque asker() :: #asker{}.
+
+-define(STATUSES, {running, runnable, garbage_collecting, waiting}).
+-define(GONE, 9).
+-define(OTHER, 4).              % counts as waiting
+
+-record(looker, {
+    worker = none :: none | {pid(), reference()},
+    mute = #{} :: silent()
+}).
+-opaque looker() :: #looker{}.
 
 %% The worker that it starts when it is needed is linked to the calling process.
 -spec start() -> asker().
@@ -287,3 +297,94 @@ label(_) -> 0.
 frames(Stack) ->
     [{M, F, if is_integer(A) -> A; true -> length(A) end, proplists:get_value(line, At, 0)}
      || {M, F, A, At} <- Stack].
+
+%% ---------------------------------------------------------- statuses of many ----
+
+%% Of so many that a message for each would cost more than to ask: a worker writes what it finds
+%% into an array, which also shows how far it has come.
+
+-spec looker() -> looker().
+looker() -> #looker{}.
+
+-spec looker_stop(looker()) -> ok.
+looker_stop(#looker{worker = none}) -> ok;
+looker_stop(#looker{worker = Worker}) -> worker_kill(Worker).
+
+%% The process that looks, if there is one. It would always find itself running.
+-spec looker_of(looker()) -> none | pid().
+looker_of(#looker{worker = none}) -> none;
+looker_of(#looker{worker = {Pid, _}}) -> Pid.
+
+%% Processes that have ended are left out; not_seen: it does not answer.
+-spec statuses([pid()], looker()) -> {#{pid() => atom()}, looker()}.
+statuses(Pids, #looker{mute = Mute} = L0) ->
+    Now = now_ms(),
+    {Unasked, Asked} = lists:partition(fun(P) -> is_silent(P, Now, Mute) end, Pids),
+    Codes = atomics:new(max(1, length(Asked)), []),
+    Tuple = list_to_tuple(Asked),
+    {Stuck, L} = look_from(1, Tuple, Codes, [], L0),
+    Found = maps:from_list([{element(I, Tuple), element(Code, ?STATUSES)}
+                            || I <- lists:seq(1, tuple_size(Tuple)),
+                               Code <- [atomics:get(Codes, I)], Code > 0, Code =/= ?GONE]),
+    {maps:merge(Found, maps:from_keys(Stuck ++ Unasked, not_seen)),
+     L#looker{mute = muted(Stuck, Found, L#looker.mute)}}.
+
+look_from(From, Tuple, _, Stuck, L) when From > tuple_size(Tuple) -> {Stuck, L};
+look_from(From, Tuple, Codes, Stuck, L0) ->
+    L = with_looker(L0),
+    Ref = make_ref(),
+    element(1, L#looker.worker) ! {look, Ref, self(), From, Tuple, Codes},
+    case look_await(From, Tuple, Codes, Ref) of
+        done -> {Stuck, L};
+        {stuck, At} ->
+            worker_kill(L#looker.worker),
+            receive {Ref, done} -> ok after 0 -> ok end,
+            look_from(At + 1, Tuple, Codes, [element(At, Tuple) | Stuck], L#looker{worker = none})
+    end.
+
+%% A worker that is only slow is waited for. One that somebody has killed does not go on.
+look_await(At, Tuple, Codes, Ref) ->
+    receive
+        {Ref, done} -> done
+    after ?ANSWER_MS ->
+            case look_at(At, Tuple, Codes) of
+                At when At =< tuple_size(Tuple) -> {stuck, At};
+                Further -> look_await(Further, Tuple, Codes, Ref)
+            end
+    end.
+
+%% The first that has no status yet.
+look_at(At, Tuple, Codes) when At =< tuple_size(Tuple) ->
+    case atomics:get(Codes, At) of
+        0 -> At;
+        _ -> look_at(At + 1, Tuple, Codes)
+    end;
+look_at(At, _, _) -> At.
+
+muted(Stuck, Found, Mute) ->
+    Left = maps:without(maps:keys(maps:with(maps:keys(Mute), Found)), Mute),
+    lists:foldl(fun ask_later/2, Left, Stuck).
+
+with_looker(#looker{worker = none} = L) ->
+    L#looker{worker = worker_start(kprof_sampler, looker, fun looker_loop/1)};
+with_looker(L) -> L.
+
+looker_loop(Monitor) ->
+    receive
+        {look, Ref, Server, From, Tuple, Codes} ->
+            looker_look(From, Tuple, Codes),
+            Server ! {Ref, done},
+            looker_loop(Monitor);
+        {'DOWN', Monitor, process, _, _} -> ok
+    end.
+
+looker_look(I, Tuple, _) when I > tuple_size(Tuple) -> ok;
+looker_look(I, Tuple, Codes) ->
+    atomics:put(Codes, I, case status_of(element(I, Tuple)) of
+                              undefined -> ?GONE;
+                              running -> 1;
+                              runnable -> 2;
+                              garbage_collecting -> 3;
+                              _ -> ?OTHER
+                          end),
+    looker_look(I + 1, Tuple, Codes).

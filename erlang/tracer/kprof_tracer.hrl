@@ -1,6 +1,8 @@
 %% kprof_tracer.hrl - the tracer's state, which its modules share.
 %%
-%% The state is one record of parts. Each part has an owner, the module that is named above it.
+%% The state is one record of parts. Each part has an owner, the module that is named above it. A
+%% function that is exported without a spec takes the state and returns it, or is of types that
+%% its patterns show.
 
 -include("kprof_label.hrl").
 -include("kprof_oneshot.hrl").

@@ -138,7 +138,6 @@ early_over(Label, #state{requests = #requests{early = Early}} = S) ->
     release([P || {P, {_, L, _}} <- maps:to_list(Early), L =:= Label], fun in_turn/3, S).
 
 %% Gives up what has been waited for too long.
--spec early_look(#state{}) -> #state{}.
 early_look(#state{requests = #requests{early = Early}} = S) when map_size(Early) > 0 ->
     Now = now_ms(),
     lists:foldl(fun({P, {taken, From, Serial}}, Acc) ->
@@ -157,7 +156,6 @@ given_up(For) ->
     end.
 
 %% When all events have come, nothing waits any more.
--spec early_end(#state{}) -> #state{}.
 early_end(#state{requests = #requests{early = Early}} = S) when map_size(Early) > 0 ->
     release(maps:keys(Early), fun its_turn/3, S);
 early_end(S) -> S.

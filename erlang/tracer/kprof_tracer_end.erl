@@ -49,7 +49,6 @@ evaluated(#state{profile = #profile{applied = {Pid, Ref, _} = Applied}} = S0) ->
 
 %% The client ends the profile when it has all it wants. Before that it answers which request
 %% types are wanted.
--spec ended(#state{}) -> #state{}.
 ended(#state{requests = R} = S) when is_record(R, requests) ->
     case is_asked(R) of
         true -> S#state{delivered = all};
@@ -115,7 +114,6 @@ quieten(Quiet, Kept, S) ->
 %% trace would keep its token as long as it gets no message without one, and pass it on with what
 %% it sends. Nothing can do this for a process that does not run. A node that was in trouble is
 %% left alone.
--spec sweep(#state{}) -> #state{}.
 sweep(#state{requests = R, why = {Why, _}} = S)
   when R =:= undefined; Why =:= queue; Why =:= memory ->
     ended(S);
@@ -162,7 +160,6 @@ swept(#state{profile = #profile{armed = Armed}, requests = R}) ->
 %% its message, behind the last of them. It starts before processes have their flags, and
 %% ends with the tracer.
 
--spec span_ready(#state{}) -> #state{}.
 span_ready(#state{span_ms = 0} = S) -> S;
 span_ready(#state{profile = #profile{session = Session}, span_ms = Ms, probe = Probe} = S) ->
     Server = self(),

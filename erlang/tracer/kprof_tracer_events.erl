@@ -94,7 +94,6 @@ add(Event, #state{events = #events{count = N, max = Max}} = S) when N < Max ->
                                            n = S#state.events#events.n + 1, count = N + 1}};
 add(_, S) -> disarm({events, 0}, S).
 
--spec flush(#state{}) -> #state{}.
 flush(#state{stage = Stage, events = #events{seq = 0}} = S) when Stage =/= ready ->
     flush(kprof_tracer_server:begun(S));
 flush(#state{events = #events{n = 0}} = S) -> tell_news(S);
@@ -183,7 +182,6 @@ legacy_tracer(Server) ->
 
 %% We are not traced ourselves, since a walk leaves out its owner. The probe reads the clock
 %% itself.
--spec flag_all(#state{}) -> #state{}.
 flag_all(#state{probe = relay, chosen = Chosen, flags = Flags} = S) ->
     S#state{profile = kprof_oneshot:flag(Chosen, self(), Flags, S#state.profile)};
 flag_all(#state{chosen = Chosen, flags = Flags} = S) ->
@@ -191,7 +189,6 @@ flag_all(#state{chosen = Chosen, flags = Flags} = S) ->
                                          S#state.profile)}.
 
 %% Takes what is in the rings, and has itself called again: at once while there is much.
--spec drain(#state{}) -> #state{}.
 drain(#state{stage = tracing} = S0) ->
     {N, More, S} = drain_once(S0),
     if More -> self() ! drain;
@@ -222,7 +219,6 @@ rings_look(Waiting, _, #state{queue = #queue{max = Max}} = S) when Waiting > Max
 rings_look(_, _, S) -> S.
 
 %% Sends what is left when no more events come.
--spec drain_all(#state{}) -> #state{}.
 drain_all(#state{probe = relay} = S) -> S;
 drain_all(S0) ->
     case drain_once(S0) of

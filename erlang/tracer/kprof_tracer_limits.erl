@@ -294,7 +294,6 @@ unsampled(P, [{call, _, From, _, _, _} | Events], S) ->
 unsampled(_, _, S) -> S.
 
 %% At the end: tokens of living processes can be read.
--spec released_all(#state{}) -> #state{}.
 released_all(#state{requests = #requests{attached = true, held = Held}} = S) ->
     lists:foldl(fun(P, Acc) -> shown(P, label_of(P), Acc) end, S, maps:keys(Held));
 released_all(S) -> S.

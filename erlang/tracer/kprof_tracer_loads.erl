@@ -44,7 +44,6 @@ loads_new(Functions, #{patterns := Patterns, max_functions := Max} = Opts) ->
            seen = case Any of true -> loads_current(); false -> all end}.
 
 %% Called when the guards of match specs are known. The sentry is told first.
--spec loads_ahead(#state{}) -> #state{}.
 loads_ahead(#state{loads = #loads{seen = all}} = S) -> S;
 loads_ahead(#state{requests = R} = S) when R =/= undefined -> use_ahead(requests, S);
 loads_ahead(#state{args_max = Args} = S) when Args > 0 -> use_ahead(args, S);
@@ -93,7 +92,6 @@ ahead_clear(Spec, Known) ->
     ok.
 
 %% Before the patterns go: modules that came since the last look.
--spec loads_last(#state{}) -> #state{}.
 loads_last(#state{loads = #loads{ahead = true}} = S0) ->
     {New, #state{loads = L} = S} = loads_new_ones(S0),
     S#state{loads = L#loads{whole = [M || M <- New, is_ahead(M, S)] ++ L#loads.whole}};
@@ -119,7 +117,6 @@ loads_watched(legacy) ->
     end;
 loads_watched(_) -> [].
 
--spec loads_watch(#state{}) -> #state{}.
 loads_watch(#state{profile = #profile{session = legacy, armed = Armed}} = S) ->
     lists:member({meta, ?LOADED}, Armed) andalso
         pattern_meta(legacy, ?LOADED, loads_spec()),
@@ -137,14 +134,12 @@ loads_end(#state{profile = #profile{session = Session}, loads = #loads{watcher =
     trace:session_destroy(Watcher);
 loads_end(_) -> ok.
 
--spec loads_tick(#state{}) -> #state{}.
 loads_tick(#state{loads = #loads{looked = At, due = Due}} = S) ->
     case Due orelse now_ms() - At > ?LOADS_MS of
         true -> loads_look(S);
         false -> S
     end.
 
--spec loads_loaded(#state{}) -> #state{}.
 loads_loaded(#state{loads = #loads{looked = At, took = Took} = L} = S) ->
     case now_ms() - At >= ?LOADS_PART * Took of
         true -> loads_look(S);
@@ -232,7 +227,6 @@ loads_put(#state{profile = #profile{armed = Armed}, loads = #loads{todo = Todo}}
     loads_arm(S1).
 
 %% Takes a step of the arming.
--spec loads_arm(#state{}) -> #state{}.
 loads_arm(S) ->
     loads_arm(now_ms() + ?STEP_MS, S).
 
@@ -272,7 +266,6 @@ loads_ours(Ours, Functions) -> maps:merge(Ours, maps:from_keys(Functions, [])).
 
 %% Reports loads to the client before the end, and why new modules were not armed with their load.
 %% Modules that were still to be armed count as missed.
--spec loads_send(#state{}) -> #state{}.
 loads_send(#state{loads = #loads{again = Again, came = Came, missed = Missed, todo = Todo,
                                  whole = Whole,
                                  ahead = Ahead}} = S) ->

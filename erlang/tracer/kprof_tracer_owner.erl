@@ -146,7 +146,6 @@ was_sent(From, Serial, #state{requests = #requests{sent = Sent, sent_before = Be
     is_map_key({From, Serial}, Sent) orelse is_map_key({From, Serial}, Before).
 
 %% Some messages are never taken: they are forgotten in time.
--spec messages_look(#state{}) -> #state{}.
 messages_look(#state{requests = #requests{sent = Sent, sent_since = Since}} = S)
   when map_size(Sent) > 0 ->
     case Since =:= never orelse now_ms() - Since > ?MESSAGES_MS of

@@ -24,7 +24,6 @@
 -define(PREFIX_OF, 65536).      % a larger binary is not kept for its beginning
 
 %% A match spec that shows arguments takes some 125 KB.
--spec arm(#state{}) -> #state{}.
 arm(#state{profile = #profile{armed = All}, loads = L} = S) ->
     Patterns = [P || P <- All, tuple_size(P) =:= 3],
     {_, Sum, Each} = lists:foldl(fun(P, Sums) -> arm(P, Sums, S) end, {1, 0, #{}}, Patterns),

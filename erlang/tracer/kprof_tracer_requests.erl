@@ -27,7 +27,6 @@
 -define(EPOCHS, (1 bsl (?KIND_BITS - ?WORD_BITS) - 1)).
 
 %% From here on the trace control word is ours: the sentry is told its value before it changes.
--spec numbered(#state{}) -> #state{}.
 numbered(#state{requests = undefined} = S0) -> S0;
 numbered(#state{requests = #requests{attached = true}} = S0) -> S0;
 numbered(S0) ->
@@ -39,7 +38,6 @@ numbered(S0) ->
     S#state{requests = R#requests{messages = is_system_tracer()}, clock = word_begin(Found)}.
 
 %% A kprofd that has attached meanwhile keeps the word.
--spec word_tick(#state{}) -> #state{}.
 word_tick(#state{clock = Clock} = S) when Clock =/= undefined ->
     case whereis(kprof_agent) of
         undefined -> S#state{clock = word_advance(Clock)};
@@ -182,13 +180,11 @@ is_full(_) -> false.
 
 %% A request that counts may be answered by one that does not, and loses its token if that has
 %% none. So for a while entries go on to mark all, as they did.
--spec full_soon(#state{}) -> #state{}.
 full_soon(#state{requests = #requests{full = undefined} = R} = S) ->
     S#state{requests = R#requests{full = now_ms() + ?FULL_MS}};
 full_soon(S) -> S.
 
 %% Where the queue grows meanwhile, that time is over.
--spec full_look(#state{}) -> #state{}.
 full_look(#state{stage = tracing, queue = #queue{max = Max},
                  requests = #requests{full = At} = R} = S0) when is_integer(At) ->
     {_, Waiting} = process_info(self(), message_queue_len),
@@ -284,7 +280,6 @@ request_ended(N, #state{requests = #requests{open = Open} = R} = S0) ->
     end.
 
 %% With several nodes the client sees when enough have ended.
--spec one_ended(#state{}) -> #state{}.
 one_ended(#state{requests = #requests{ended = Ended, max = Max} = R} = S) ->
     is_alone(S) andalso Ended + 1 =:= Max andalso
         erlang:send_after(?LATE_MS, self(), requests_ended),
@@ -392,7 +387,6 @@ news(What, #state{requests = #requests{news = News} = R} = S) ->
     end.
 
 %% Numbers are sent before the events that use them.
--spec tell_news(#state{}) -> #state{}.
 tell_news(#state{requests = #requests{news = [_ | _] = News} = R} = S) ->
     kprof_tracer_events:send({kprof_requests, lists:reverse(News)},
                              S#state{requests = R#requests{news = []}});

@@ -261,7 +261,6 @@ warmed({false, #state{events = #events{seq = 0}} = S0}) ->
 warmed({false, S}) -> send({kprof_entries}, S).
 
 %% The first message, without events, tells the client that tracing is on.
--spec begun(#state{}) -> #state{}.
 begun(#state{events = #events{seq = 0}} = S) ->
     send({kprof_calls, 0, []},
                              S#state{events = S#state.events#events{seq = 1}});

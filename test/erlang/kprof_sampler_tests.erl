@@ -130,20 +130,25 @@ add(K, V, M) -> M#{K => V + maps:get(K, M, 0)}.
 mute_test() ->
     [First | _] = Pids = pids(5),
     Gone = spawn(fun() -> ok end),
-    {Found, L0} = kprof_sampler_looks:statuses([Gone | Pids], kprof_sampler_looks:looker()),
+    wait(Pids),
+    {Found, L0} = kprof_ask:statuses([Gone | Pids], kprof_ask:looker()),
     ?assertEqual(maps:from_keys(Pids, waiting), Found),
     Busy = spawn(fun() -> mute(lists:seq(1, 3000000)) end),
     {All, L} = lists:foldl(fun(_, {Seen, L1}) ->
                                    Busy ! signal,
-                                   {#{First := waiting} = New, L2} = kprof_sampler_looks:statuses([Busy | Pids], L1),
+                                   {#{First := waiting} = New, L2} = kprof_ask:statuses([Busy | Pids], L1),
                                    ?assertEqual(6, map_size(New)),
                                    {[map_get(Busy, New) | Seen], L2}
                            end, {[], L0}, lists:seq(1, 200)),
     ?assert(lists:all(fun(S) -> lists:member(S, [running, runnable, garbage_collecting, waiting, not_seen]) end, All)),
-    ok = kprof_sampler_looks:looker_stop(L),
+    ok = kprof_ask:looker_stop(L),
     [exit(P, kill) || P <- [Busy | Pids]].
 
 mute(Big) -> garbage_collect(), mute(Big).
+
+wait(Pids) ->
+    lists:all(fun(P) -> process_info(P, status) =:= {status, waiting} end, Pids) orelse
+        receive after 1 -> wait(Pids) end.
 
 %% -------------------------------------------------------------- budget ----
 
