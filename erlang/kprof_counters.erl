@@ -78,7 +78,7 @@ stop() ->
 
 host() ->
     #host{name = ?MODULE, verb = "counts", loaded = [?MODULE], init = fun init/3,
-          legacy_tracer = fun legacy_tracer/1, legacy_clear = fun legacy_clear/1}.
+          legacy_clear = fun legacy_clear/1}.
 
 init(Starter, Client, #{type := Type, by := By, apply := Apply, apply_ms := ApplyMs,
                         processes := Which, max_rows := MaxRows, span_ms := Span} = Opts) ->
@@ -432,8 +432,6 @@ send(Msg, Deadline, S) ->
     send_try(Msg, Deadline, ?RETRY_MS, S#state.p) =:= ok orelse send(Msg, Deadline, S).
 
 %% ------------------------------------------------------------------ end ----
-
-legacy_tracer(Server) -> Server.
 
 %% Known: the modules that have no counters by on_load.
 legacy_armed(Armed, All, Kind, true, Known) -> [{Armed, All, Kind, Known}];

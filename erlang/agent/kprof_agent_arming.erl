@@ -77,25 +77,21 @@ rearm(#state{plan = Plan} = S) ->
     end.
 
 rearm_all(S0) ->
-    S1 = canary_put(unceded(S0)),
-    S2 = monitor_start(sweep_less(S1)),
-    S3 = flags_trim(flags_ensure(S2)),
-    tell_sentry(counting(S3#state.plan, S3), S3),
-    {Entries, Tiers} = by_kind([I || I <- S3#state.plan, not I#item.gone]),
-    [pattern(S3#state.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
-    case arm_tiers(Tiers, S3) of
-        {[], S} ->
-            S4 = probe_wake(S),
-            rearm_entries(Entries, flags_await(S4));
-        {Failed, S} -> {{error, {not_armed, Failed}}, disarm(idle, S)}
+    Monitored = monitor_start(sweep_less(canary_put(unceded(S0)))),
+    S = flags_trim(flags_ensure(Monitored)),
+    tell_sentry(counting(S#state.plan, S), S),
+    {Entries, Tiers} = by_kind([I || I <- S#state.plan, not I#item.gone]),
+    [pattern(S#state.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
+    case arm_tiers(Tiers, S) of
+        {[], Armed} -> rearm_entries(Entries, flags_await(probe_wake(Armed)));
+        {Failed, Armed} -> {{error, {not_armed, Failed}}, disarm(idle, Armed)}
     end.
 
 rearm_entries(Entries, {ok, S0}) ->
-    S1 = watch_put(watch_trim(S0)),
-    S2 = messages_begin(read_counters(S1)),
-    case set_patterns(Entries, S2) of
-        [] -> {ok, count_tiers(window_begin(armed(S2)))};
-        Failed -> {{error, {not_armed, Failed}}, disarm(idle, S2)}
+    S = messages_begin(read_counters(watch_put(watch_trim(S0)))),
+    case set_patterns(Entries, S) of
+        [] -> {ok, count_tiers(window_begin(armed(S)))};
+        Failed -> {{error, {not_armed, Failed}}, disarm(idle, S)}
     end;
 rearm_entries(_, {Error, S}) -> {Error, disarm(idle, S)}.
 
@@ -170,12 +166,11 @@ disarm(State, S) ->
 disarm_all(State, #state{session = Session, state = Was} = S0) ->
     {Entries, Tiers} = by_kind(S0#state.plan),
     [pattern(Session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries, Was =:= armed],
-    S1 = no_longer_armed(Was, stacks_sleep(S0#state{state = State})),
-    S2 = cost_clear(S1#state{unfinished = disarm}),
-    S3 = clear_patterns(Tiers, Entries, messages_end(S2)),
-    S4 = S3#state{unfinished = none},
-    tell_sentry([], S4),
-    S = S4#state{events = (S4#state.events)#events{disarmed_at = now_ns()}},
+    Off = no_longer_armed(Was, stacks_sleep(S0#state{state = State})),
+    Quiet = messages_end(cost_clear(Off#state{unfinished = disarm})),
+    #state{events = Events} = Cleared = clear_patterns(Tiers, Entries, Quiet),
+    S = Cleared#state{unfinished = none, events = Events#events{disarmed_at = now_ns()}},
+    tell_sentry([], S),
     case Was of
         armed -> kprof_agent_flags:sweep(S#state.sched_gc#sched_gc.flags, S);
         _ -> S

@@ -50,8 +50,7 @@
 -spec host() -> #host{}.
 host() ->
     #host{name = kprof_sampler, verb = "samples", noun = "stacks", loaded = [kprof_sampler],
-          init = fun init/3, legacy_tracer = fun(Server) -> Server end,
-          legacy_clear = fun(_) -> ok end}.
+          init = fun init/3}.
 
 init(Starter, Client, #{processes := Which, per_second := PerSecond, share_ppm := Ppm} = Opts) ->
     take_name(host()),

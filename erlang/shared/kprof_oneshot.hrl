@@ -17,9 +17,9 @@
     %% sends the starter {self(), Info} when it is armed, or exits with kprof_text:refuse/2
     init :: fun((pid(), pid(), map()) -> no_return()),
     %% whose the flags are in a VM without sessions, of the server that it is given
-    legacy_tracer :: fun((pid()) -> kprof_flagger:tracer()),
+    legacy_tracer = fun(Server) -> Server end :: fun((pid()) -> kprof_flagger:tracer()),
     %% takes back one of what armed has, in a VM without sessions
-    legacy_clear :: fun((term()) -> term())
+    legacy_clear = fun(_) -> ok end :: fun((term()) -> term())
 }).
 
 %% One profile, for one client.
