@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -262,6 +263,8 @@ TEST(test_key_update)
 
 /* ---- what OpenSSL holds back ---- */
 
+static sem_t all_written;
+
 static void
 many_records(struct tls_peer *p, SSL *ssl)
 {
@@ -273,6 +276,7 @@ many_records(struct tls_peer *p, SSL *ssl)
 		fill(buf, i, sizeof(buf));
 		SSL_write_ex(ssl, buf, sizeof(buf), &put);
 	}
+	sem_post(&all_written);
 	SSL_read_ex(ssl, buf, 1, &put);
 }
 
@@ -284,14 +288,18 @@ static void
 held_back(int version, size_t piece)
 {
 	struct tls_peer p = { .version = version, .talk = many_records };
-	struct channel *c = open_tls(&p);
+	struct channel *c;
 	size_t got = 0;
 	uint8_t in[64];
 	bool held = false;
-	struct pollfd q = { .fd = c->fd, .events = POLLIN };
+	struct pollfd q = { .events = POLLIN };
 	ssize_t n;
 
-	usleep(20000);	/* all of them are there; less would be no failure */
+	sem_init(&all_written, 0, 0);
+	c = open_tls(&p);
+	q.fd = c->fd;
+	while (sem_wait(&all_written) < 0)
+		;
 	while (got < 1000) {
 		if (!c->more)
 			wait_for(c, POLLIN);
