@@ -55,11 +55,13 @@ struct kp_mfa_pat {
 	char *mod;
 	char *fun;	/* NULL: every exported function of mod */
 	int arity;	/* -1: every arity */
+	bool optional;	/* a target need not have it */
 	struct kp_pos pos;
 };
 
 #define KP_TIER_EXACT 0x1u	/* exception_trace: copies values */
 #define KP_TIER_FORCE 0x2u	/* ... even where plan.h would refuse it */
+#define KP_TIER_OPTIONAL 0x4u	/* so are its functions */
 
 struct kp_tier {
 	char *name;

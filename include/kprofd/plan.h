@@ -28,6 +28,7 @@ struct kp_plan_item {
 	uint32_t arity;
 	bool entry;		/* else only a tier or a finish */
 	bool clears;		/* KP_MARK_CLEAR, armed with entries of kprof */
+	bool optional;		/* in all places of the file that name it */
 	bool exact;
 	bool exact_forced;	/* {exact, force} */
 	bool exact_refused;	/* at first or later: it stays without */
@@ -59,7 +60,8 @@ enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
  * node: the target's own name, for entries meant for some nodes only. native:
  * the target has the native probe, whose 'exact' copies nothing.  Initialises
  * diags, which the caller frees, with messages about modules and functions that
- * the target lacks, and near names.  A missing module is an error only if no
+ * the target lacks, and near names; not about optional ones, unless no entry is
+ * left.  A missing module is an error only if no
  * entry would be left, as it may be loaded later.  With errors the plan still
  * holds what can be armed.  KP_EFORMAT: the answer is malformed.
  */

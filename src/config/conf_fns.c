@@ -381,19 +381,29 @@ tier_name(struct conf_ctx *x, const struct node *v, struct kp_tier *t)
 	}
 }
 
-/* exact | {exact, force} */
+/* exact | {exact, force} | optional */
 static void
 tier_option(struct conf_ctx *x, const struct node *o, struct kp_tier *t)
 {
-	static const char *const names[] = { "exact" };
+	static const char *const names[] = { "exact", "optional" };
 	bool force = o->kind == N_TUPLE && o->n == 2 &&
-	    node_is_atom(o->kid[1], "force");
+	    node_is_atom(o->kid[0], "exact") && node_is_atom(o->kid[1], "force");
 	const struct node *name = force ? o->kid[0] : o;
 
-	if (name->kind != N_ATOM)
-		conf_expected(x, o, "an option: exact, or {exact, force}");
-	else if (conf_name(x, name, "option", names, 1) == 0)
+	if (name->kind != N_ATOM) {
+		conf_expected(x, o, "an option: exact, {exact, force} or optional");
+		return;
+	}
+	switch (conf_name(x, name, "option", names, 2)) {
+	case 0:
 		t->opts |= KP_TIER_EXACT | (force ? KP_TIER_FORCE : 0);
+		break;
+	case 1:
+		t->opts |= KP_TIER_OPTIONAL;
+		for (size_t i = 0; i < t->nfns; i++)
+			t->fns[i].optional = true;
+		break;
+	}
 }
 
 static void
@@ -479,19 +489,23 @@ add_glob(struct conf_ctx *x, const struct node *v, struct kp_entry *e)
 	e->nodes[e->nnodes++] = s;
 }
 
-/* [{nodes, [Glob, ...]}] */
+/* [{nodes, [Glob, ...]}, optional] */
 static void
 entry_options(struct conf_ctx *x, const struct node *opts, struct kp_entry *e)
 {
-	static const char what[] = "[{nodes, ['name@*', ...]}]";
+	static const char what[] = "{nodes, ['name@*', ...]} or optional";
 	const struct node *o, *globs;
 
-	if (!conf_list(x, opts, what))
+	if (!conf_list(x, opts, "a list of options such as [{nodes, ['name@*', ...]}]"))
 		return;
 	for (uint32_t i = 0; i < opts->n; i++) {
 		o = opts->kid[i];
+		if (node_is_atom(o, "optional")) {
+			e->fn.optional = true;
+			continue;
+		}
 		if (o->kind != N_TUPLE || o->n != 2 ||
-		    !node_is_atom(o->kid[0], "nodes") || i > 0) {
+		    !node_is_atom(o->kid[0], "nodes") || e->nnodes > 0) {
 			conf_expected(x, o, what);
 			continue;
 		}

@@ -635,7 +635,8 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 	if (mk->err != KP_OK)
 		return;
 	if (m == NULL || !m->loaded) {
-		no_module(mk, p, m, entry);
+		if (!p->optional)
+			no_module(mk, p, m, entry);
 		return;
 	}
 	for (uint32_t i = 0; i < m->nfns && mk->err == KP_OK; i++) {
@@ -649,18 +650,19 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 			    "arm: name fewer", KP_PLAN_MAX);
 			return;
 		}
-		if (item == NULL)
-			item = plan_add(mk, p->mod, &m->fns[i]);
+		if (item == NULL && (item = plan_add(mk, p->mod, &m->fns[i])) != NULL)
+			item->optional = true;
 		if (item == NULL)
 			return;
 		if (item->pos.line == 0 || entry)
 			item->pos = p->pos;
+		item->optional &= p->optional;
 		item->tiers |= tier;
 		item->entry |= entry;
 		if ((opts & KP_TIER_EXACT) != 0)
 			want_exact(mk, item, opts, p, m, &m->fns[i]);
 	}
-	if (hits == 0)
+	if (hits == 0 && !p->optional)
 		no_function(mk, p, m);
 }
 
@@ -715,6 +717,23 @@ has_entry(const struct kp_conf *c, const struct answer *a, const char *node)
 	return any;
 }
 
+/* Entries that need not be there are not missed one by one. */
+static void
+no_entry(struct maker *mk, const struct kp_conf *c, const char *node)
+{
+	const struct kp_mfa_pat *p = c->nentries == 0 ? c->tiers[0].fns : NULL;
+
+	for (size_t i = 0; i < mk->plan->n; i++)
+		if (mk->plan->v[i].entry)
+			return;
+	for (size_t i = 0; i < c->nentries && p == NULL; i++)
+		if (entry_is_for(&c->entries[i], node))
+			p = &c->entries[i].fn;
+	if (p != NULL && p->optional)
+		kp_diags_add(mk->diags, p->pos, false, "the target has none of the "
+		    "entries, and so no requests");
+}
+
 enum kp_err
 kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
     bool native, struct kp_term *answer, struct kp_diags *diags)
@@ -732,6 +751,8 @@ kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
 			if (entry_is_for(&c->entries[i], node))
 				pat_apply(&mk, &c->entries[i].fn, 0, 0, true);
 		plan_add_clear(&mk);
+		if (mk.err == KP_OK && diags->errors == 0)
+			no_entry(&mk, c, node);
 	}
 	answer_free(&a);
 	if (mk.err != KP_OK)

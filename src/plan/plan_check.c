@@ -131,15 +131,24 @@ judge_identity(const struct kp_check *c, struct kp_diags *diags)
 
 /* ---- rates and requests ---- */
 
-/* One pattern may stand for several functions: one of them is enough. */
+/*
+ * One pattern may stand for several functions, and one of them is enough, as of
+ * all the entries that are optional.
+ */
+static bool
+is_alike(const struct kp_plan_item *p, const struct kp_plan_item *like)
+{
+	return p->entry && (like->optional || (p->pos.line == like->pos.line &&
+	    p->pos.col == like->pos.col));
+}
+
 static bool
 is_called(const struct kp_plan *plan, const struct kp_plan_item *like)
 {
 	const struct kp_plan_item *p;
 
 	for (p = plan->v; p < plan->v + plan->n; p++)
-		if (p->entry && p->rate != 0 && p->pos.line == like->pos.line &&
-		    p->pos.col == like->pos.col)
+		if (p->rate != 0 && is_alike(p, like))
 			return true;
 	return false;
 }
@@ -150,8 +159,7 @@ is_first(const struct kp_plan *plan, const struct kp_plan_item *like)
 	const struct kp_plan_item *p;
 
 	for (p = plan->v; p < like; p++)
-		if (p->entry && p->pos.line == like->pos.line &&
-		    p->pos.col == like->pos.col)
+		if (is_alike(p, like))
 			return false;
 	return true;
 }

@@ -204,8 +204,8 @@ run_case(void **state)
 			    strcmp(verb, "missing") == 0;
 			name = strsep(&line, " ");
 			all = verb[1] == 'o' ? strsep(&line, "|") : NULL;
-			module_is(name, all, line != NULL ? line : all,
-			    all != NULL ? behaviour : line);
+			line = line != NULL ? line : all != NULL ? all : "";
+			module_is(name, all, line, all != NULL ? behaviour : line);
 			behaviour = "";
 		}
 	}

@@ -78,6 +78,31 @@ plan_row(struct grid *g, const struct kp_conf *c, const struct kp_plan_item *p)
 	tiers_cell(g, c, p->tiers);
 }
 
+/* Optional functions that nobody called: a stock file has many of them. */
+static bool
+is_unused(const struct kp_plan_item *p)
+{
+	return p->optional && p->rate == 0;
+}
+
+/* Names the tiers of which nothing was called, in a line, where they are optional. */
+static void
+put_unused(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan)
+{
+	const char *before = "optional, and not there or not called: ";
+	uint64_t used = 0;
+
+	for (size_t i = 0; i < plan->n; i++)
+		used |= is_unused(&plan->v[i]) ? 0 : plan->v[i].tiers;
+	for (size_t i = 0; i < c->ntiers; i++) {
+		if ((c->tiers[i].opts & KP_TIER_OPTIONAL) == 0 || (used >> i & 1) != 0)
+			continue;
+		kp_buf_printf(b, "%s%s", before, c->tiers[i].name);
+		before = ", ";
+	}
+	kp_buf_str(b, before[0] == ',' ? "\n" : "");
+}
+
 /*
  * Appends what would be traced, how often it is called, and what that would cost.
  * node: its name; NULL: there is one target.
@@ -96,11 +121,13 @@ put_counted(struct kp_buf *b, const struct kp_check *k, const char *node)
 	grid_col(&g, "AS", GRID_LEFT);
 	grid_col(&g, "TIERS", GRID_LEFT);
 	for (size_t i = 0; i < k->plan->n; i++)
-		plan_row(&g, k->conf, &k->plan->v[i]);
+		if (!is_unused(&k->plan->v[i]))
+			plan_row(&g, k->conf, &k->plan->v[i]);
 	if (node != NULL)
 		kp_buf_printf(b, "%s:\n", node);
 	grid_write(&g, 0, b);
 	grid_free(&g);
+	put_unused(b, k->conf, k->plan);
 	/* two digits are as many as an estimate has */
 	while (price.events / unit >= 100)
 		unit *= 10;
