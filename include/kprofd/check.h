@@ -27,7 +27,7 @@ struct kp_check_seen {
 	uint64_t calls;		/* in requests that ended */
 	uint64_t strayed;	/* of those: with another request's token */
 	uint64_t missed;	/* as of struct kp_cell, not weighted */
-	bool recursive;		/* called by itself */
+	bool recursive;		/* called by itself, most of the time */
 };
 
 struct kp_check {

@@ -209,6 +209,20 @@ TEST(tier_calls_itself)
 	assert_true(got()->seen[1].recursive);
 }
 
+/* ranch_tcp:sendfile/5 with a path opens the file, and calls itself with that. */
+TEST(tier_calls_itself_once)
+{
+	clause(2);
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
+	called(KP_EV_CALL, DB, WEB, 1, 0);
+	called(KP_EV_CALL, DB, DB, 1, 0);
+	returned(DB);
+	returned(DB);
+	returned(WEB);
+	assert_int_equal(got()->seen[1].calls, 2);
+	assert_false(got()->seen[1].recursive);
+}
+
 /* What has no number, or one of no clause, is not counted. */
 TEST(unknown)
 {

@@ -296,8 +296,8 @@ findings_get(const struct findings *s, struct kp_check *c)
 
 	for (size_t i = 0; i < s->plan.n; i++) {
 		s->seen[i].chained = 0;
-		s->seen[i].recursive = s->repeated[i] > 0 &&
-		    s->repeated[i] * 2 >= s->seen[i].calls;
+		/* Not who calls itself once, with its arguments made ready. */
+		s->seen[i].recursive = s->repeated[i] * 2 > s->seen[i].calls;
 	}
 	/* calls of an entry that follow one of which no end was seen */
 	for (o = s->opened; o < s->opened + s->entered; o++) {
