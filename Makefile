@@ -118,8 +118,16 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 	$(Q){ echo "static const unsigned char schema_sql[] = {"; \
 	    { cat $<; printf '\0'; } | xxd -i; echo '};'; } > $@
 
+# What kprof suggest proposes for systems that it knows.
+STOCK := phoenix rabbitmq ejabberd cowboy
+$(B)/gen/stock_confs.h: $(STOCK:%=priv/examples/%.conf)
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)for s in $(STOCK); do echo "static const unsigned char stock_$$s[] = {"; \
+	    { cat priv/examples/$$s.conf; printf '\0'; } | xxd -i; echo '};'; done > $@
+
 GEN := $(addprefix $(B)/gen/,agent_beam.h probe_beam.h counters_beam.h sampler_beam.h tracer_beam.h \
-         calls_probe_beam.h facts_exprs.h schema_sql.h web_assets.h)
+         calls_probe_beam.h facts_exprs.h schema_sql.h stock_confs.h web_assets.h)
 
 $(call obj,src/agent/agent_attach.c): $(B)/gen/agent_beam.h $(B)/gen/probe_beam.h
 $(call obj,src/profile/node/counters.c): $(B)/gen/counters_beam.h
@@ -128,6 +136,7 @@ $(call obj,src/profile/node/tracers.c): $(B)/gen/tracer_beam.h
 $(call obj,src/profile/node/tracers.c): $(B)/gen/calls_probe_beam.h
 $(call obj,src/client/functions/suggest_facts.c): $(B)/gen/facts_exprs.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
+$(call obj,src/suggest/entry.c): $(B)/gen/stock_confs.h
 
 # The dashboard: its own files, and the chart library of Debian's package, with its
 # licence.  The programs contain them.  DYGRAPHS, DYGRAPHS_LICENSE: where they are

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kprofd/term.h"
+#include "stock_confs.h"		/* priv/examples */
 #include "suggest/propose.h"
 
 #define ARGS_MAX 16	/* of a function; those behind are not looked at */
@@ -160,17 +161,15 @@ suggest_entries(const struct suggest_tree *c, const struct suggest_fn *fns,
 
 /* ---- frameworks ---- */
 
+#define STOCK(name) .example = #name ".conf", .stock = (const char *)stock_##name
+
 const struct suggest_framework suggest_frameworks[] = {
-	{ "cowboy", "cowboy", "serves HTTP", "cowboy.conf",
-	    "cowboy_stream_h", "request_process", 3,
-	    "({cowboy_stream_h, request_process, [#{method := M, path := P}, "
-	    "_, _]})\n        when is_binary(M), is_binary(P) -> {M, P}" },
-	{ .module = "Elixir.Phoenix.Router", .name = "Phoenix",
-	    .does = "serves HTTP", .example = "phoenix.conf" },
-	{ "rabbit_channel", "RabbitMQ", "is a message broker",
-	    "rabbitmq.conf", "rabbit_channel", "handle_method", 2, NULL },
-	{ "ejabberd_c2s", "ejabberd", "is an XMPP server", "ejabberd.conf",
-	    "ejabberd_c2s", "handle_authenticated_packet", 2, NULL },
+	{ "Elixir.Phoenix.Router", "Phoenix", "serves HTTP", STOCK(phoenix) },
+	{ "rabbit_channel", "RabbitMQ", "is a message broker", STOCK(rabbitmq),
+	    .whole = true },
+	{ "ejabberd_c2s", "ejabberd", "is an XMPP server", STOCK(ejabberd),
+	    .whole = true },
+	{ "cowboy", "cowboy", "serves HTTP", STOCK(cowboy) },
 	{ .module = "Elixir.Bandit", .name = "Bandit", .does = "serves HTTP" },
 	{ .module = "Elixir.Plug.Conn", .name = "Plug",
 	    .does = "has HTTP requests" },
@@ -196,18 +195,6 @@ const struct suggest_framework suggest_frameworks[] = {
 	{ .module = "mnesia_tm", .name = "mnesia", .does = "is a database" },
 };
 const size_t suggest_nframeworks = sizeof(suggest_frameworks) / sizeof(suggest_frameworks[0]);
-
-const struct suggest_framework *
-suggest_framework_of(const char *mod, const char *fun, uint32_t arity)
-{
-	const struct suggest_framework *k;
-
-	for (k = suggest_frameworks; k < suggest_frameworks + suggest_nframeworks; k++)
-		if (k->mod != NULL && k->arity == arity &&
-		    strcmp(k->mod, mod) == 0 && strcmp(k->fun, fun) == 0)
-			return k;
-	return NULL;
-}
 
 /* ---- the identity fun: the example ---- */
 
@@ -371,6 +358,12 @@ map_atom(const struct out *o, unsigned at, const struct args *keys)
 		    names[i]);
 		return true;
 	}
+	return false;
+}
+
+static bool
+structure(const struct out *o, unsigned at, const struct args *keys)
+{
 	if (keys->count == 0 || !begins(keys, 0, "'__struct__'"))
 		return false;
 	put_clause(o, at, "#{'__struct__' := A}", "is_atom(A)", "A");
@@ -400,10 +393,9 @@ tuple(const struct out *o, unsigned at, const struct args *elements)
 	return true;
 }
 
-enum wish { WEB, ATOM, MAP, TUPLE, WISHES };
-
 static bool
-clause_try(const struct out *o, const struct args *a, unsigned i, enum wish w)
+clause_try(const struct out *o, const struct args *a, unsigned i,
+    enum suggest_type w)
 {
 	bool whole = a->p[i][a->n[i] - 1] == '}';
 	bool map = whole && begins(a, i, "#{"), tup = whole && begins(a, i, "{");
@@ -411,11 +403,13 @@ clause_try(const struct out *o, const struct args *a, unsigned i, enum wish w)
 
 	if (map || tup)
 		parts(a->p[i] + (map ? 2 : 1), &in);
-	if (w == WEB)
+	if (w == SUGGEST_WEB)
 		return map && web(o, i, &in);
-	if (w == MAP)
+	if (w == SUGGEST_MAP)
 		return map && map_atom(o, i, &in);
-	if (w == TUPLE)
+	if (w == SUGGEST_STRUCT)
+		return map && structure(o, i, &in);
+	if (w == SUGGEST_TUPLE)
 		return tup && tuple(o, i, &in);
 	if (!is_atom(a, i))
 		return false;
@@ -424,7 +418,7 @@ clause_try(const struct out *o, const struct args *a, unsigned i, enum wish w)
 	return true;
 }
 
-void
+enum suggest_type
 suggest_identity(const struct kp_mfa *f, const char *example,
     struct kp_buf *clause, struct kp_buf *why)
 {
@@ -434,10 +428,10 @@ suggest_identity(const struct kp_mfa *f, const char *example,
 
 	if (open != NULL)
 		parts(open + 1, &a);
-	for (int w = WEB; w < WISHES; w++)
+	for (int w = SUGGEST_WEB; w < SUGGEST_NO_TYPE; w++)
 		for (unsigned i = 0; i < a.count && i < f->arity; i++)
-			if (clause_try(&o, &a, i, (enum wish)w))
-				return;
+			if (clause_try(&o, &a, i, (enum suggest_type)w))
+				return (enum suggest_type)w;
 	kp_buf_str(clause, "({");
 	kp_atom_print(clause, f->mod);
 	kp_buf_str(clause, ", ");
@@ -445,4 +439,5 @@ suggest_identity(const struct kp_mfa *f, const char *example,
 	kp_buf_str(clause, ", _}) -> ");
 	kp_atom_print(clause, f->fun);
 	kp_buf_str(why, "no argument's type tells requests apart");
+	return SUGGEST_NO_TYPE;
 }

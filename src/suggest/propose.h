@@ -5,8 +5,8 @@
  * An entry is the outermost call in a process that works and waits in turn, and
  * returns.  Tiers are modules, or applications that are not the entry's, in which
  * much of the requests' time passes, callees in other modules not included.  No name
- * has a part in this, but for functions of widely used pools: where requests wait for
- * a worker is a tier of its own.
+ * has a part in this, but for frameworks with a file in priv/examples, and functions of
+ * widely used pools: where requests wait for a worker is a tier of its own.
  */
 #ifndef KPROFD_SUGGEST_PROPOSE_H
 #define KPROFD_SUGGEST_PROPOSE_H
@@ -45,33 +45,41 @@ size_t suggest_entries(const struct suggest_tree *c,
     const struct suggest_fn *fns, struct suggest_entry *v);
 
 /*
- * A framework or a client that is widely used, by its modules.  Names help to explain
- * a proposal; the proposal itself does not need them.
+ * A framework or a client that is widely used, by its modules.  Where one with an
+ * example gets requests, that is proposed, with tiers of the application's own modules.
  */
 struct suggest_framework {
 	const char *module;	/* it is loaded where the framework is */
 	const char *name;
 	const char *does;	/* "HTTP requests" */
-	const char *example;	/* in priv/examples, or NULL */
-	/* Its requests, as that file has them; mod NULL: see there. */
-	const char *mod, *fun;
-	uint32_t arity;
-	const char *identity;	/* clauses of the identity fun */
+	const char *example;	/* in priv/examples, or NULL: */
+	const char *stock;	/* its text, a tiers.conf */
+	bool whole;		/* no application of its user's is part of it */
 };
 
+#define SUGGEST_STOCKS_MAX 8	/* frameworks with an example */
+
+/* Those that others are part of come first. */
 extern const struct suggest_framework suggest_frameworks[];
 extern const size_t suggest_nframeworks;
 
-/* The framework whose requests this function is; NULL: of none. */
-const struct suggest_framework *suggest_framework_of(const char *mod,
-    const char *fun, uint32_t arity);
+/* What tells requests apart, the best first. */
+enum suggest_type {
+	SUGGEST_WEB,	/* method and path */
+	SUGGEST_ATOM,
+	SUGGEST_MAP,	/* an atom in it */
+	SUGGEST_TUPLE,	/* an atom at its beginning */
+	SUGGEST_STRUCT,	/* its name, which is mostly the same for all */
+	SUGGEST_NO_TYPE
+};
+
 /*
  * example: "mod:fun(atom, #{method := binary, ... 4 keys})", all of the line
  * behind "example: ".  Appends a clause, and why it is that, as a comment of one
  * line, to `why`.  If nothing distinguishes requests, the clause gives all of them
  * the function's name.
  */
-void suggest_identity(const struct kp_mfa *f, const char *example,
+enum suggest_type suggest_identity(const struct kp_mfa *f, const char *example,
     struct kp_buf *clause, struct kp_buf *why);
 
 /* ---- tiers (tiers.c) ---- */
@@ -140,11 +148,17 @@ struct suggest_file {
 	const char *about, *verdict;
 	const char *clause, *why;	/* of the identity fun; or "" */
 	bool paths;			/* request types are paths */
+	/* Of a draft: other functions whose arguments are to be seen. */
+	const uint32_t *asked;
+	size_t nasked;
+	/* NULL, or whose example has the entries, the identity fun and tiers more. */
+	const struct suggest_framework *stock;
+	const struct kp_conf *stock_conf;
 };
 
 void suggest_write(const struct suggest_file *f, struct kp_buf *b);
 /*
- * A draft without comments, whose identity fun has no clause: for kprofd -check
+ * A draft without comments, whose identity fun names no request: for kprofd -check
  * -explain.
  */
 void suggest_write_draft(const struct suggest_file *f, struct kp_buf *b);

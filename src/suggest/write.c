@@ -67,10 +67,14 @@ struct named {
 };
 
 static bool
-is_taken(const struct named *x, size_t n, const char *name)
+is_taken(const struct suggest_file *f, const struct named *x, size_t n,
+    const char *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(x->v[i], name) == 0)
+			return true;
+	for (size_t i = 0; f->stock != NULL && i < f->stock_conf->ntiers; i++)
+		if (strcmp(f->stock_conf->tiers[i].name, name) == 0)
 			return true;
 	return false;
 }
@@ -93,7 +97,7 @@ name_all(const struct suggest_file *f, struct named *x)
 		if (!is_word(at) || is_reserved(at))
 			at = "tier";
 		snprintf(x->v[i], sizeof(x->v[i]), "%s", at);
-		for (unsigned k = 2; is_taken(x, i, x->v[i]); k++)
+		for (unsigned k = 2; is_taken(f, x, i, x->v[i]); k++)
 			snprintf(x->v[i], sizeof(x->v[i]), "%s_%u", at, k);
 	}
 }
@@ -210,11 +214,24 @@ put_tiers(const struct suggest_file *f, struct kp_buf *b, bool comments)
 	struct named names;
 
 	name_all(f, &names);
-	kp_buf_str(b, "{tiers, [\n");
 	for (size_t i = 0; i < f->tiers->n; i++)
 		put_tier(f, b, &f->tiers->v[i], names.v[i],
-		    i + 1 == f->tiers->n, comments);
-	kp_buf_str(b, "]}.\n\n");
+		    i + 1 == f->tiers->n && f->stock == NULL, comments);
+}
+
+#define TIERS "{tiers, [\n"
+
+/* The example, without its introduction, and with the other tiers before its own. */
+static void
+put_stock(const struct suggest_file *f, struct kp_buf *b)
+{
+	const char *tiers = strstr(f->stock->stock, TIERS);
+
+	kp_buf_printf(b, "%%%% priv/examples/%s%s\n" TIERS, f->stock->example,
+	    f->tiers->n == 0 ? "" : ", and before its tiers those of the "
+	    "application's own modules");
+	put_tiers(f, b, true);
+	kp_buf_str(b, tiers + strlen(TIERS));
 }
 
 /* ---- comments ---- */
@@ -348,12 +365,31 @@ put_identity(const struct suggest_file *f, struct kp_buf *b)
 
 /* ---- the file ---- */
 
+/* A clause that fits no call: what would name requests is explained, too. */
+static void
+put_never(struct kp_buf *b, const struct kp_call_fn *fn)
+{
+	kp_buf_str(b, "    ({");
+	kp_atom_print(b, fn->mod);
+	kp_buf_str(b, ", ");
+	kp_atom_print(b, fn->fun);
+	kp_buf_str(b, ", [");
+	for (uint32_t i = 0; i < fn->arity; i++)
+		kp_buf_str(b, i == 0 ? "'kprof suggest'" : ", _");
+	kp_buf_str(b, "]}) -> 'kprof suggest';\n");
+}
+
 void
 suggest_write_draft(const struct suggest_file *f, struct kp_buf *b)
 {
+	kp_buf_str(b, TIERS);
 	put_tiers(f, b, false);
+	kp_buf_str(b, "]}.\n\n");
 	put_entry(f, b);
-	kp_buf_str(b, "{identity, fun (_) -> undefined end}.\n"
+	kp_buf_str(b, "{identity, fun\n");
+	for (size_t i = 0; i < f->nasked; i++)
+		put_never(b, &f->names->fns[f->asked[i]]);
+	kp_buf_str(b, "    (_) -> undefined\nend}.\n"
 	    "{sampling, {per_second, 1000}}.\n");
 }
 
@@ -377,7 +413,13 @@ suggest_write(const struct suggest_file *f, struct kp_buf *b)
 		put_lines(b, f->verdict);
 	}
 	kp_buf_u8(b, '\n');
+	if (f->stock != NULL) {
+		put_stock(f, b);
+		return;
+	}
+	kp_buf_str(b, TIERS);
 	put_tiers(f, b, true);
+	kp_buf_str(b, "]}.\n\n");
 	put_entries(f, b);
 	put_entry(f, b);
 	put_identity(f, b);

@@ -9,7 +9,8 @@
 
 tests() ->
     [{"requests by method and route", 90, fun requests/1},
-     {"requests by controller and action", 90, fun actions/1}].
+     {"requests by controller and action", 90, fun actions/1},
+     {"a proposal is this file and the application's own tiers", 90, fun proposed/1}].
 
 server(#{place := Place, root := Root, ebins := Ebins, n := N} = T) ->
     Node = lists:flatten(io_lib:format("apps_phoenix_~s_~b@127.0.0.1", [os:getpid(), N])),
@@ -39,7 +40,7 @@ requests(T) ->
     Calls = apps:calls(P),
     it:equal("raised", maps:get(<<"GET /fail">>, Routes),
              it:number(P, "select sum(raised) from tier_stats where tier = 'router' and identity = 'GET /fail'")),
-    [it:equal(["calls of ", Tier], Queries, apps:kind(Tier, Calls)) || Tier <- [<<"repo">>, <<"db">>, <<"pool">>]],
+    [it:equal(["calls of ", Tier], Queries, apps:kind(Tier, Calls)) || Tier <- [<<"ecto">>, <<"db">>, <<"pool">>]],
     it:equal("after the end", 0, lists:sum([Async || {_, Async} <- maps:values(Calls)])),
     {note, io_lib:format("~b requests, ~b queries; ~s",
                          [lists:sum(maps:values(Routes)), Queries, apps:cost(P)])}.
@@ -56,8 +57,28 @@ actions(T) ->
              lists:sort(maps:keys(Requests))),
     it:equal("requests", lists:sum(maps:values(maps:remove(repo, Truth))), 2 * lists:sum(maps:values(Requests))).
 
+%% What is proposed has all that phoenix.conf names, and tiers of the application's
+%% modules.
+proposed(#{build := Build} = T) ->
+    #{node := Node} = Server = server(T),
+    true = it:call(Server, 'Elixir.MyApp', load, [?CLIENTS]),
+    S = it:start(T, "suggest", [filename:join(Build, "kprof"), "suggest", "-target", Node, "-for", "3s",
+                                "-cookie-file", maps:get(cookie, T)], []),
+    it:equal(["kprof suggest: ", it:errors(S)], 0, it:exited(S)),
+    P = it:kprofd(T, Server, #{tiers => {file, it:write(T, "proposed.conf", it:output(S))},
+                               args => ["-interval", "2s", "-duration", "5s"]}),
+    it:ended(P, 0),
+    Names = lists:append(it:sql(P, "select distinct identity from tier_stats where identity not in ('_total', 'undefined')")),
+    it:equal("names of requests",
+             [<<"GET /fail">>, <<"GET /users">>, <<"GET /users/:id">>, <<"PATCH /users/:id">>, <<"POST /users">>],
+             lists:sort(Names)),
+    Tiers = lists:append(it:sql(P, "select distinct tier from tier_stats where calls > 0")),
+    it:equal("tiers of the file", [], [<<"router">>, <<"ecto">>, <<"pool">>, <<"db">>, <<"send">>] -- Tiers),
+    it:check(lists:member(<<"usercontroller">>, Tiers), "the controller has a tier: ~p", [Tiers]).
+
 by_action(Text) ->
     apps:edit(Text, [{"    \\({'Elixir.Phoenix.Router', '__call__', \\[#.*\n.*\n", ""},
+                     {"    \\({'Elixir.Phoenix.Router', '__call__', \\[#.*\n.*\n", ""},
                      {"    \\({'Elixir.Phoenix.Router', '__call__', \\[#.*\n.*\n", ""},
                      {"%% (\\({'Elixir.Phoenix.Router')", "\\1"},
                      {"%% (    when is_atom\\(C\\))", "\\1"}]).

@@ -15,6 +15,7 @@
 tests() ->
     [{"the tiers that the author wrote", 180, fun author/1},
      {"where requests wait for a pool", 240, fun pool/1},
+     {"one module that does it all is a guess", 180, fun guess/1},
      {"a file that is there", 60, fun is_there/1},
      {"a node that does nothing", 90, fun idle/1},
      {"a node of OTP's applications alone", 60, fun plain/1},
@@ -74,6 +75,18 @@ pool(T) ->
     says(Text, "%% it_pool_boy \\(poolboy:init/1\\) answers later than it takes messages, as a pool does\n"
          "%% whose workers are all taken: [0-9]+ processes waited for it at once in poolboy:checkout/3\\."),
     says(Text, "%% .* of the requests' time; it waits for a worker of a pool\\.\n    \\{checkout, \\{poolboy, checkout, 3\\}\\}").
+
+%% Nothing was printed, of a function that had been traced 500 times.
+guess(T) ->
+    Target = it:target(T, #{kind => plain}),
+    ok = it:call(Target, it_desk, run, [4]),
+    File = it:path(T, "desk.conf"),
+    {0, "", Err} = run(T, Target, "suggest", ["-o", File]),
+    says(Err, "warning: this is a guess, since no function was found that surely begins requests: of it_desk:order/2, "),
+    {ok, Text} = file:read_file(File),
+    says(Text, "%% THIS IS A GUESS: "),
+    it:equal("entry", {it_desk, order, 2}, proplists:get_value(entry, terms(Text))),
+    says(Text, "\\(\\{it_desk, order, \\[A, _\\]\\}\\)\n        when is_atom\\(A\\) -> A;").
 
 is_there(T) ->
     Target = it:target(T),

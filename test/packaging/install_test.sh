@@ -64,6 +64,9 @@ usr/share/fish/vendor_completions.d/kprofd.fish
 usr/share/kprofd/examples/cowboy.conf
 usr/share/kprofd/examples/ejabberd.conf
 usr/share/kprofd/examples/phoenix.conf
+usr/share/kprofd/examples/phoenix_endpoint.conf
+usr/share/kprofd/examples/phoenix_queries.conf
+usr/share/kprofd/examples/phoenix_status.conf
 usr/share/kprofd/examples/rabbitmq.conf
 usr/share/kprofd/prometheus/kprofd.rules.yml
 usr/share/kprofd/prometheus/prometheus.yml

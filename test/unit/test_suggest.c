@@ -534,12 +534,47 @@ TEST(test_identity)
 	}
 }
 
-TEST(test_framework)
+/* The application's tiers go into each example, which stays without mistakes. */
+TEST(test_stock)
 {
-	assert_non_null(suggest_framework_of("cowboy_stream_h",
-	    "request_process", 3));
-	assert_null(suggest_framework_of("cowboy_stream_h", "request_process",
-	    2));
+	const struct suggest_framework *k;
+	struct suggest_tiers t;
+	struct kp_diags diags;
+	struct kp_conf *conf = NULL, *stock = NULL;
+	struct kp_buf b;
+	struct world w;
+	struct suggest_file f = { .node = "a@b", .date = "today", .reach = "",
+		.about = "one", .verdict = "ok\n", .why = "", .clause = "",
+		.rate = rate };
+	size_t stocks = 0;
+
+	tiers_of(&w, &t, 100);
+	f.names = f.entry_names = w.names;
+	f.fns = w.facts;
+	f.tiers = &t;
+	for (k = suggest_frameworks; k < suggest_frameworks + suggest_nframeworks; k++) {
+		if (k->stock == NULL)
+			continue;
+		assert_int_equal(kp_conf_parse(&stock, k->stock, strlen(k->stock),
+		    &diags), KP_OK);
+		kp_diags_free(&diags);
+		assert_in_range(stock->nentries, 1, KP_ENTRY_MAX);
+		f.stock = k;
+		f.stock_conf = stock;
+		kp_buf_init(&b, SUGGEST_FILE_MAX);
+		suggest_write(&f, &b);
+		if (kp_conf_parse(&conf, kp_buf_cstr(&b), b.len, &diags) != KP_OK)
+			fail_msg("%s:\n%s", diags.v[0].text, kp_buf_cstr(&b));
+		assert_int_equal(conf->ntiers, stock->ntiers + t.n);
+		assert_int_equal(conf->nentries, stock->nentries);
+		kp_diags_free(&diags);
+		kp_conf_free(conf);
+		kp_conf_free(stock);
+		kp_buf_free(&b);
+		stocks++;
+	}
+	assert_in_range(stocks, 1, SUGGEST_STOCKS_MAX);
+	end(&w);
 }
 
 /*

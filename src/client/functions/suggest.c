@@ -33,6 +33,7 @@
 #define CALLS_LEAST 3
 #define CUT_MODULES 4
 #define TRIES 3			/* entries that are traced and checked */
+#define TRACES 3		/* of all processes */
 #define CTRL_C '\x03'
 #define CTRL_D '\x04'
 
@@ -87,8 +88,8 @@ prefer_framework(struct suggest_run *r)
 		top[i] = c->frames[i].parent == 0 ? i : top[c->frames[i].parent];
 		fn = &r->all.names->fns[c->frames[i].fn];
 		if (c->frames[top[i]].fn != r->entries[0].fn ||
-		    c->frames[i].calls * 2 < most || suggest_framework_of(fn->mod,
-		    fn->fun, fn->arity) == NULL)
+		    c->frames[i].calls * 2 < most ||
+		    suggest_stock_of(&r->node, fn) == NULL)
 			continue;
 		if (r->entries[0].fn == c->frames[i].fn)
 			break;
@@ -140,35 +141,40 @@ count(struct suggest_run *r)
 }
 
 /*
- * A framework's request that is called often is the entry, whatever samples show:
- * a process that lives for one request is hardly ever sampled.  Its number must be
- * among the names before there is a tree.
+ * Requests of a framework are the entry where they come often, whatever samples show:
+ * a process that lives for one request is hardly ever sampled.  Which of them: the one
+ * that is called most.  Its number must be among the names before there is a tree.
  */
 static enum kp_err
 framework_find(struct suggest_run *r, struct suggest_entry *best, double *rate)
 {
-	const struct suggest_framework *k;
-	struct kp_call_fn f;
-	enum kp_err e = KP_OK;
-	uint32_t fn;
+	struct kp_call_fn f, most = { .mod = NULL };
+	const struct kp_mfa_pat *p;
+	const struct kp_conf *c;
+	double each, highest = 0;
 	bool added;
 
 	*rate = 0;
-	for (k = suggest_frameworks; k < suggest_frameworks + suggest_nframeworks &&
-	     e == KP_OK; k++) {
-		if (k->mod == NULL)
-			continue;
-		f = (struct kp_call_fn){ .mod = (char *)(uintptr_t)k->mod,
-			.fun = (char *)(uintptr_t)k->fun, .arity = k->arity };
-		if (suggest_node_rate(&r->node, &f) <= *rate)
-			continue;
-		e = kp_call_fn_put(r->node.stack_names, kp_span_of(k->mod),
-		    kp_span_of(k->fun), k->arity, &fn, &added);
-		*rate = suggest_node_rate(&r->node, &f);
-		*best = (struct suggest_entry){ .fn = fn, .framework = true,
-			.calls = (uint64_t)(*rate * 2) };
+	for (size_t i = 0; i < r->node.nstocks && *rate < FRAMEWORK_RATE; i++) {
+		c = r->node.stocks[i].conf;
+		*rate = highest = 0;
+		for (size_t k = 0; k < c->nentries; k++) {
+			p = &c->entries[k].fn;
+			f = (struct kp_call_fn){ .mod = p->mod, .fun = p->fun,
+				.arity = (uint32_t)p->arity };
+			each = suggest_node_rate(&r->node, &f);
+			*rate += each > 0 ? each : 0;
+			if (each > highest) {
+				highest = each;
+				most = f;
+			}
+		}
 	}
-	return e;
+	if (*rate < FRAMEWORK_RATE)
+		return KP_OK;
+	best->calls = (uint64_t)(highest * 2);
+	return kp_call_fn_put(r->node.stack_names, kp_span_of(most.mod),
+	    kp_span_of(most.fun), most.arity, &best->fn, &added);
 }
 
 static void
@@ -208,21 +214,29 @@ from_samples(struct suggest_run *r)
 	return OPTS_GO_ON;
 }
 
-/* The last resort. */
+/* The last resort; made again without functions that were found to be loops. */
 static int
 from_trace(struct suggest_run *r)
 {
+	struct suggest_calls before = r->all;
 	char x[TEXT_MAX];
 	enum kp_err e;
 
-	suggest_progress(r, "'%s': requests are too short, or too few, to be seen in "
-	    "%llu samples: tracing all processes for %s, %u events at most",
-	    r->a->target, (unsigned long long)r->node.stacks.samples,
-	    text_span(x, SUGGEST_ALL_SPAN), SUGGEST_ALL_EVENTS);
-	r->traced = true;
+	if (r->traced)
+		suggest_progress(r, "'%s': once more, without that loop", r->a->target);
+	else
+		suggest_progress(r, "'%s': requests are too short, or too few, to be "
+		    "seen in %llu samples: tracing all processes for %s, %u events "
+		    "at most", r->a->target,
+		    (unsigned long long)r->node.stacks.samples,
+		    text_span(x, SUGGEST_ALL_SPAN), SUGGEST_ALL_EVENTS);
 	r->nentries = 0;
-	suggest_calls_free(&r->all);
-	e = suggest_node_trace(&r->node, NULL, -1, NULL, &r->all);
+	r->guess = SUGGEST_NO_GUESS;
+	r->looped = false;
+	e = suggest_node_trace(&r->node, NULL, -1, r->traced ? before.tree : NULL,
+	    &r->all);
+	suggest_calls_free(&before);
+	r->traced = true;
 	if (e != KP_OK)
 		return suggest_failed(r, e);
 	r->nentries = suggest_entries(r->all.tree, r->all.fns, r->entries);
@@ -295,17 +309,36 @@ entries_try(struct suggest_run *r)
 	return EXIT_DONE;
 }
 
+/* The best one with its doubts is more than nothing. */
+static int
+guess(struct suggest_run *r)
+{
+	char name[FN_NAME_MAX];
+	int st;
+
+	r->chosen = r->guess;
+	r->asked = r->guessed = true;
+	suggest_progress(r, "'%s': nothing convinces; with %s, as a guess",
+	    r->a->target, suggest_entry_name(r, r->chosen, name));
+	st = suggest_entry_try(r);
+	r->asked = false;
+	return st;
+}
+
 static int
 propose(struct suggest_run *r)
 {
 	int st = entries_try(r);
 
-	if (st == EXIT_DONE && !r->traced) {
+	for (int i = 0; i < TRACES && st == EXIT_DONE && (!r->traced || r->looped);
+	     i++) {
 		st = from_trace(r);
 		if (st == OPTS_GO_ON)
 			st = r->nentries == 0 ? nothing(r, "no function was "
 			    "called that returned") : entries_try(r);
 	}
+	if (st == EXIT_DONE && r->guess != SUGGEST_NO_GUESS)
+		st = guess(r);
 	if (st != EXIT_DONE)
 		return st;
 	say("'%s': no function was found that begins requests: %s",
@@ -363,7 +396,17 @@ summary(const struct suggest_run *r, const char *file)
 	for (size_t i = 0; i < t->n; i++)
 		if (!t->v[i].entry)
 			named += t->v[i].own - t->v[i].elsewhere;
+	if (r->stock != NULL) {
+		suggest_progress(r, "'%s': requests are those of priv/examples/%s, "
+		    "with %s of the application's own modules%s%s", r->a->target,
+		    r->stock->of->example, text_counted(x, t->n, "tier"),
+		    file[0] != '\0' ? ": " : "", file);
+		return;
+	}
 	suggest_entry_name(r, r->chosen, name);
+	if (r->guessed)
+		say("warning: this is a guess, since no function was found that surely "
+		    "begins requests: of %s, %s", name, r->doubt);
 	if (r->entries[r->chosen].callback)
 		say("warning: %s is a server's callback, for want of a better "
 		    "entry", name);
@@ -413,6 +456,7 @@ static int
 take_entry(struct suggest_run *r, size_t entry)
 {
 	char *text = strdup(kp_buf_cstr(&r->text)), name[FN_NAME_MAX];
+	const struct suggest_stock *stock = r->stock;
 	struct suggest_tiers tiers = r->tiers;
 	size_t before = r->chosen;
 	int st;
@@ -423,11 +467,13 @@ take_entry(struct suggest_run *r, size_t entry)
 	}
 	r->chosen = entry;
 	r->asked = true;
+	r->guessed = false;
 	st = suggest_entry_try(r);
 	if (st == EXIT_DONE) {
 		say("'%s': not %s: %s", r->a->target, suggest_entry_name(r,
 		    entry, name), r->not_good);
 		r->chosen = before;
+		r->stock = stock;
 		r->tiers = tiers;
 		kp_buf_reset(&r->text);
 		kp_buf_str(&r->text, text);
@@ -490,7 +536,8 @@ suggest(const struct suggest_args *a)
 		.node = { .talk = { .target = a->target, .reach = &a->reach },
 		    .span = a->span,
 		    .short_span = a->span < SHORT_SPAN ? a->span : SHORT_SPAN },
-		.not_good = "none was called often enough" };
+		.not_good = "none was called often enough",
+		.guess = SUGGEST_NO_GUESS };
 	const struct {
 		struct kp_buf *b;
 		size_t max;

@@ -90,9 +90,17 @@ enum kp_err facts_describe(struct facts *f, const struct kp_call_names *t,
 
 /* ---- suggest_node.c: it samples, counts and traces ---- */
 
+/* A framework that is loaded there, and its example, parsed. */
+struct suggest_stock {
+	const struct suggest_framework *of;
+	struct kp_conf *conf;
+};
+
 /* Each step is bounded, and takes back what it has set.  KP_END: a signal came. */
 struct suggest_node {
 	struct dist_sync_opts talk;
+	struct suggest_stock stocks[SUGGEST_STOCKS_MAX];
+	size_t nstocks;
 	kp_dur_ns span;			/* of sampling; and of other steps: */
 	kp_dur_ns short_span;
 	struct facts facts;
@@ -134,6 +142,9 @@ void suggest_node_free(struct suggest_node *s);
 enum kp_err suggest_node_sample(struct suggest_node *s);
 /* Counts the calls of all functions; then s->called is known. */
 enum kp_err suggest_node_count(struct suggest_node *s);
+/* Whose requests are calls of this function; NULL: of none. */
+const struct suggest_stock *suggest_stock_of(const struct suggest_node *s,
+    const struct kp_call_fn *f);
 /* -1: unknown */
 double suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f);
 /* The call tree of the samples, once.  As suggest_node_trace(), which is not used. */
@@ -174,7 +185,9 @@ struct suggest_run {
 	bool traced;		/* all processes were, since samples show none */
 	struct suggest_entry entries[SUGGEST_ENTRIES_MAX];
 	size_t nentries, chosen;
+	bool looped;		/* an entry of that trace was a loop */
 	bool asked;		/* for the chosen entry, by a key */
+	const struct suggest_stock *stock;	/* whose example is proposed, or NULL */
 	struct suggest_calls requests;	/* of the chosen entry */
 	struct suggest_tiers tiers;
 	struct kp_buf text;	/* the file; and parts of it: */
@@ -184,6 +197,10 @@ struct suggest_run {
 	int check_status;
 	kp_mono_ns begun;
 	char not_good[4096];	/* why the last entry was not */
+	size_t guess;		/* the first of which only little was known, or: */
+#define SUGGEST_NO_GUESS SUGGEST_ENTRIES_MAX
+	char doubt[4096];	/* ... and why */
+	bool guessed;		/* the proposal is for that one */
 };
 
 /* To standard error, unless -quiet. */

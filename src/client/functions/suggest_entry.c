@@ -26,6 +26,8 @@
 #define CHECKS 4		/* each without the functions that the last warned of */
 #define REACH_TEXT_MAX 65536u	/* bytes: with more, none are shown */
 #define APPS_NAMED 12u
+#define ASKED 8			/* functions that may know a request's type */
+#define OWN_TIERS 6		/* beside those of an example */
 #define CHECK_FILE "/proc/self/fd/0" /* the proposal, as kprofd -check opens it */
 
 extern char **environ;
@@ -77,14 +79,16 @@ trace_requests(struct suggest_run *r)
 	for (uint32_t i = 0; i < names->nfns; i++)
 		if (same_fn(&names->fns[i], fn))
 			in = i;
+	/* Of a framework they may be nested: a router that is forwarded to. */
 	if (c->begun == 0 || in == 0 || c->ended * 2 < c->begun ||
-	    c->nested * 10 > c->begun) {
+	    (c->nested * 10 > c->begun && r->stock == NULL)) {
 		snprintf(r->not_good, sizeof(r->not_good), "%s %s", name,
 		    c->begun == 0 || in == 0 ? "was not called again" :
 		    c->nested * 10 > c->begun ? "calls itself" :
 		    "was not seen to return");
 		/* Nor is it a tier. */
 		r->all.tree->loops[r->entries[r->chosen].fn] = true;
+		r->looped |= c->begun > 0 && in > 0;
 		return EXIT_DONE;
 	}
 	if (suggest_tiers(c, r->requests.fns, in, hot_calls(rate), &r->tiers) ==
@@ -224,6 +228,9 @@ put_about(struct suggest_run *r)
 	    "Samples showed no requests: these were found in a trace of all "
 	    "processes, for a second at most.\n" : "Samples showed which "
 	    "functions begin requests; only requests were traced.\n");
+	if (r->guessed)
+		kp_buf_printf(b, "THIS IS A GUESS: no function was found that surely "
+		    "begins requests. Of this one, %s.\n", r->doubt);
 	if (r->node.nhot > 0)
 		kp_buf_printf(b, "Not traced, since they are called more than "
 		    "%s times a second: %s.\n", text_count(y,
@@ -260,8 +267,9 @@ put_reach(struct kp_buf *b, const struct reach *reach)
 	free(a);
 }
 
+/* asked: NULL, or of a draft, as struct suggest_file has it. */
 static void
-put_text(struct suggest_run *r, bool draft)
+put_text(struct suggest_run *r, bool draft, const uint32_t *asked, size_t nasked)
 {
 	char date[32];
 	struct kp_buf reach;
@@ -274,7 +282,13 @@ put_text(struct suggest_run *r, bool draft)
 		.ctx = &r->node, .about = kp_buf_cstr(&r->about),
 		.verdict = kp_buf_cstr(&r->verdict),
 		.clause = kp_buf_cstr(&r->identity),
-		.why = kp_buf_cstr(&r->identity_why) };
+		.why = kp_buf_cstr(&r->identity_why), .asked = asked,
+		.nasked = nasked };
+
+	if (r->stock != NULL) {
+		f.stock = r->stock->of;
+		f.stock_conf = r->stock->conf;
+	}
 
 	kp_buf_init(&reach, REACH_TEXT_MAX);
 	put_reach(&reach, &r->a->reach);
@@ -513,40 +527,102 @@ check_run(struct suggest_run *r, kp_dur_ns span, bool explain)
 
 /* ---- its file ---- */
 
-/* Finds the clause of the identity fun.  As trace_requests(). */
+/* Functions of tiers that each request calls once: they may know its type. */
+static size_t
+once_a_request(const struct suggest_run *r, uint32_t *fns)
+{
+	const struct suggest_tier *t;
+	double calls;
+	size_t n = 0;
+
+	for (t = r->tiers.v; t < r->tiers.v + r->tiers.n; t++)
+		for (size_t i = 0; i < t->nfns && !t->entry && n < ASKED; i++) {
+			calls = (double)t->calls[i] / (double)(r->tiers.requests + 1);
+			if (calls > 0.9 && calls < 1.1 && r->requests.names->
+			    fns[t->fns[i]].arity > 0)
+				fns[n++] = t->fns[i];
+		}
+	return n;
+}
+
+/* What the check showed of a function's arguments; NULL: nothing. */
+static char *
+example_of(struct suggest_run *r, const struct kp_call_fn *fn)
+{
+	char begin[FN_NAME_MAX + 16] = "example: ", *example, *whole;
+	size_t n = strlen(begin);
+
+	fn_name(begin + n, FN_NAME_MAX, fn->mod, fn->fun, fn->arity);
+	strcpy(strrchr(begin, '/'), "(");
+	example = check_line(r, begin);
+	if (example == NULL || asprintf(&whole, "%s%s", begin + n, example) < 0)
+		whole = NULL;
+	free(example);
+	return whole;
+}
+
+/* Appends a clause for this function's calls. */
+static enum suggest_type
+clause_for(struct suggest_run *r, const struct kp_call_fn *fn, bool deeper,
+    struct kp_buf *clause, struct kp_buf *why)
+{
+	const struct kp_mfa f = { fn->mod, fn->fun, fn->arity };
+	char *example = example_of(r, fn), name[FN_NAME_MAX];
+	enum suggest_type type;
+
+	kp_buf_reset(clause);
+	kp_buf_reset(why);
+	kp_buf_str(why, "The type of a request: ");
+	type = suggest_identity(&f, example != NULL ? example : "", clause, why);
+	if (deeper)
+		kp_buf_printf(why, " of %s", fn_name(name, sizeof(name), fn->mod,
+		    fn->fun, fn->arity));
+	if (example != NULL) {
+		kp_buf_str(why, ".\nOne was ");
+		text_put(why, example);
+	}
+	kp_buf_str(why, ".\n");
+	free(example);
+	return type;
+}
+
+/*
+ * Finds the clause of the identity fun.  Where the entry's arguments are the same for
+ * all requests, those of a function that each of them calls may not be.  As
+ * trace_requests().
+ */
 static int
 find_identity(struct suggest_run *r)
 {
-	const struct kp_call_fn *fn = entry_fn(r);
-	const struct kp_mfa f = { fn->mod, fn->fun, fn->arity };
-	const struct suggest_framework *framework = suggest_framework_of(fn->mod,
-	    fn->fun, fn->arity);
-	char *example;
+	enum suggest_type type, best;
+	uint32_t asked[ASKED];
+	size_t n = once_a_request(r, asked);
+	struct kp_buf clause, why;
 	enum kp_err e;
 
 	kp_buf_reset(&r->identity);
 	kp_buf_reset(&r->identity_why);
-	kp_buf_str(&r->identity_why, "The type of a request: ");
-	put_text(r, true);
+	put_text(r, true, asked, n);
 	suggest_progress(r, "'%s': checking the draft", r->a->target);
 	e = check_run(r, r->node.short_span / 2, true);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	example = check_line(r, "example: ");
-	if (framework != NULL && framework->identity != NULL) {
-		kp_buf_str(&r->identity, framework->identity);
-		kp_buf_printf(&r->identity_why, "as in priv/examples/%s",
-		    framework->example);
-	} else {
-		suggest_identity(&f, example != NULL ? example : "",
-		    &r->identity, &r->identity_why);
+	kp_buf_init(&clause, SUGGEST_CLAUSE_MAX);
+	kp_buf_init(&why, SUGGEST_CLAUSE_MAX);
+	best = clause_for(r, entry_fn(r), false, &r->identity, &r->identity_why);
+	for (size_t i = 0; i < n && best != SUGGEST_WEB; i++) {
+		type = clause_for(r, &r->requests.names->fns[asked[i]], true,
+		    &clause, &why);
+		if (type >= best || (type != SUGGEST_WEB && best < SUGGEST_STRUCT))
+			continue;
+		best = type;
+		kp_buf_reset(&r->identity);
+		kp_buf_str(&r->identity, kp_buf_cstr(&clause));
+		kp_buf_reset(&r->identity_why);
+		kp_buf_str(&r->identity_why, kp_buf_cstr(&why));
 	}
-	if (example != NULL) {
-		kp_buf_str(&r->identity_why, ".\nOne was ");
-		text_put(&r->identity_why, example);
-	}
-	kp_buf_str(&r->identity_why, ".\n");
-	free(example);
+	kp_buf_free(&clause);
+	kp_buf_free(&why);
 	return OPTS_GO_ON;
 }
 
@@ -562,6 +638,13 @@ is_named(const char *said, const char *name)
 		    (at[n] < '0' || at[n] > '9'))
 			return true;
 	return false;
+}
+
+static void
+tier_remove(struct suggest_tiers *t, size_t i)
+{
+	t->n--;
+	memmove(&t->v[i], &t->v[i + 1], (t->n - i) * sizeof(t->v[0]));
 }
 
 /* Removes functions that the check warns of, since they do not return. */
@@ -589,13 +672,9 @@ remove_warned(struct suggest_run *r)
 			    (t->nfns - i) * sizeof(t->calls[0]));
 			i--;
 		}
-	for (size_t i = r->tiers.n; i-- > 0;) {
-		if (r->tiers.v[i].nfns > 0)
-			continue;
-		r->tiers.n--;
-		memmove(&r->tiers.v[i], &r->tiers.v[i + 1],
-		    (r->tiers.n - i) * sizeof(r->tiers.v[0]));
-	}
+	for (size_t i = r->tiers.n; i-- > 0;)
+		if (r->tiers.v[i].nfns == 0)
+			tier_remove(&r->tiers, i);
 	return any;
 }
 
@@ -606,7 +685,7 @@ check_once(struct suggest_run *r)
 	enum kp_err e;
 
 	kp_buf_reset(&r->verdict);
-	put_text(r, false);
+	put_text(r, false, NULL, 0);
 	suggest_progress(r, "'%s': checking the proposal", r->a->target);
 	e = check_run(r, r->node.short_span, false);
 	if (e == KP_OK)
@@ -638,7 +717,7 @@ check(struct suggest_run *r)
 	}
 	free(price);
 	kp_buf_str(&r->verdict, "ok\n");
-	put_text(r, false);
+	put_text(r, false, NULL, 0);
 	return OPTS_GO_ON;
 }
 
@@ -696,27 +775,109 @@ is_explained(const struct suggest_run *r)
 	    (double)(t->total + t->elsewhere);
 }
 
+/* ---- of a framework ---- */
+
+/* Does the example name functions of this module? */
+static bool
+stock_has(const struct kp_conf *c, const char *mod)
+{
+	for (size_t i = 0; i < c->ntiers; i++)
+		for (size_t k = 0; k < c->tiers[i].nfns; k++)
+			if (strcmp(c->tiers[i].fns[k].mod, mod) == 0)
+				return true;
+	return false;
+}
+
+/* Is it a tier of the application, and of none that the framework consists of? */
+static bool
+is_own(const struct suggest_run *r, const struct suggest_tier *t)
+{
+	for (size_t i = 0; i < t->nfns; i++)
+		if (stock_has(r->stock->conf, r->requests.names->fns[t->fns[i]].mod))
+			return false;
+	return !t->entry && (t->waits || r->requests.fns[t->fns[0]].users);
+}
+
+/* Leaves those that hold most of the time. */
+static void
+own_tiers(struct suggest_run *r)
+{
+	struct suggest_tiers *t = &r->tiers;
+	size_t least;
+
+	for (size_t i = t->n; i-- > 0;)
+		if (!is_own(r, &t->v[i]))
+			tier_remove(t, i);
+	while (t->n > OWN_TIERS) {
+		least = 0;
+		for (size_t i = 1; i < t->n; i++)
+			if (t->v[i].own < t->v[least].own)
+				least = i;
+		tier_remove(t, least);
+	}
+}
+
+/*
+ * Its example, with tiers of the application's own modules below its requests.
+ * EXIT_DONE: it does not fit.
+ */
+static int
+stock_try(struct suggest_run *r)
+{
+	int st = r->stock->of->whole ? EXIT_DONE : trace_requests(r);
+
+	if (st == OPTS_GO_ON)
+		st = measure(r);
+	if (st == OPTS_GO_ON)
+		own_tiers(r);
+	else if (st == EXIT_DONE)	/* no requests came: it has tiers without that */
+		r->tiers = (struct suggest_tiers){ .n = 0 };
+	else
+		return st;
+	put_about(r);
+	return check(r);
+}
+
+/* Too little is known of it; it may be the entry all the same. */
+static int
+doubtful(struct suggest_run *r, const char *why)
+{
+	snprintf(r->not_good, sizeof(r->not_good), "%s", why);
+	if (r->guess == SUGGEST_NO_GUESS) {
+		r->guess = r->chosen;
+		snprintf(r->doubt, sizeof(r->doubt), "%s", why);
+	}
+	return EXIT_DONE;
+}
+
 int
 suggest_entry_try(struct suggest_run *r)
 {
-	int st = trace_requests(r);
+	int st;
+
+	kp_buf_reset(&r->about);
+	r->stock = suggest_stock_of(&r->node, entry_fn(r));
+	if (r->stock != NULL) {
+		st = stock_try(r);
+		if (st != EXIT_DONE)
+			return st;
+		suggest_progress(r, "'%s': priv/examples/%s does not fit: %s",
+		    r->a->target, r->stock->of->example, r->not_good);
+		r->stock = NULL;
+		kp_buf_reset(&r->about);
+	}
+	st = trace_requests(r);
 
 	if (st == OPTS_GO_ON && !r->traced && !r->asked &&
-	    r->tiers.n < TIERS_LEAST) {
-		snprintf(r->not_good, sizeof(r->not_good), "it calls too "
-		    "little");
-		return EXIT_DONE;
-	}
+	    r->tiers.n < TIERS_LEAST)
+		return doubtful(r, "it calls too little");
 	if (st == OPTS_GO_ON && r->traced && !r->asked)
 		st = look_upstream(r);
 	if (st == OPTS_GO_ON)
 		st = measure(r);
-	if (st == OPTS_GO_ON && !r->asked && !is_explained(r)) {
-		snprintf(r->not_good, sizeof(r->not_good), "hardly any of its "
-		    "time is in functions that it calls");
-		return EXIT_DONE;
-	}
-	kp_buf_reset(&r->about);
+	if (st == OPTS_GO_ON && !r->asked && !is_explained(r))
+		return doubtful(r, "hardly any of its time is in functions that it "
+		    "calls");
 	put_about(r);
 	if (st == OPTS_GO_ON)
 		st = find_identity(r);

@@ -62,6 +62,42 @@ injected(const struct suggest_node *s, const struct kp_mfa_pat *v, size_t n)
 		.max_processes = 1000000, .max_memory = MEMORY_MAX };
 }
 
+/* The frameworks of which a module is loaded. */
+static enum kp_err
+stocks_open(struct suggest_node *s)
+{
+	const struct suggest_framework *k;
+	struct kp_diags diags;
+	enum kp_err e = KP_OK;
+
+	for (k = suggest_frameworks; k < suggest_frameworks + suggest_nframeworks &&
+	     e == KP_OK && s->nstocks < SUGGEST_STOCKS_MAX; k++) {
+		if (k->stock == NULL || facts_find(&s->facts, k->module) == NULL)
+			continue;
+		e = kp_conf_parse(&s->stocks[s->nstocks].conf, k->stock,
+		    strlen(k->stock), &diags);
+		kp_diags_free(&diags);
+		if (e == KP_OK)
+			s->stocks[s->nstocks++].of = k;
+	}
+	return e;
+}
+
+const struct suggest_stock *
+suggest_stock_of(const struct suggest_node *s, const struct kp_call_fn *f)
+{
+	const struct kp_mfa mfa = { f->mod, f->fun, f->arity };
+	const struct kp_conf *c;
+
+	for (size_t i = 0; i < s->nstocks; i++) {
+		c = s->stocks[i].conf;
+		for (size_t k = 0; k < c->nentries; k++)
+			if (kp_mfa_pat_covers(&c->entries[k].fn, &mfa))
+				return &s->stocks[i];
+	}
+	return NULL;
+}
+
 enum kp_err
 suggest_node_open(struct suggest_node *s)
 {
@@ -71,12 +107,14 @@ suggest_node_open(struct suggest_node *s)
 	if (e != KP_OK)
 		return e;
 	probe_file(s->library, sizeof(s->library), "kprof_calls_probe.so");
-	return KP_OK;
+	return stocks_open(s) == KP_OK ? KP_OK : suggest_node_no_memory(s);
 }
 
 void
 suggest_node_free(struct suggest_node *s)
 {
+	for (size_t i = 0; i < s->nstocks; i++)
+		kp_conf_free(s->stocks[i].conf);
 	free(s->modules);	/* the names are of the facts */
 	suggest_stacks_free(&s->stacks);
 	suggest_pools_free(&s->pools);
@@ -305,9 +343,10 @@ choose_all(struct suggest_node *s, struct facts_module **v, uint32_t *fns)
 	uint32_t nfns = suggest_stacks_fns(&s->stacks, fns, FNS_LOOKED);
 	size_t n = 0;
 
-	for (size_t i = 0; i < suggest_nframeworks; i++)
-		if (suggest_frameworks[i].mod != NULL)
-			choose(v, &n, facts_find(f, suggest_frameworks[i].mod));
+	for (size_t i = 0; i < s->nstocks; i++)
+		for (size_t k = 0; k < s->stocks[i].conf->nentries; k++)
+			choose(v, &n, facts_find(f,
+			    s->stocks[i].conf->entries[k].fn.mod));
 	for (uint32_t i = 0; i < nfns; i++)
 		choose(v, &n, facts_find(f, s->stack_names->fns[fns[i]].mod));
 	for (uint32_t i = 0; i < s->ngroups; i++)

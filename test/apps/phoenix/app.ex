@@ -99,6 +99,12 @@ defmodule MyApp do
     true
   end
 
+  # Requests without end, for a proposal.
+  def load(clients) do
+    for c <- 1..clients, do: spawn(fn -> Enum.each(Stream.iterate(0, &(&1 + 1)), &request(c, &1)) end)
+    true
+  end
+
   # So many requests by each of some clients, one after the other, with calls of
   # the router in both its forms. Gives how often each route was asked for.
   def work(clients, requests) do

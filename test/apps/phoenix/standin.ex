@@ -75,6 +75,12 @@ defmodule DBConnection.Holder do
   end
 
   def checkin(table, pool), do: :ets.give_away(table, pool, :checkin)
+
+  # A call of the driver, with the connection that was checked out.
+  def handle({_pool, _table}, fun, args, _opts) do
+    Process.sleep(2)
+    {:ok, {fun, args}}
+  end
 end
 
 defmodule DBConnection.ConnectionPool do
@@ -126,7 +132,7 @@ defmodule DBConnection do
 
   defp run(pool, query, _params, opts) do
     {:ok, table, ^pool} = DBConnection.ConnectionPool.checkout(pool, [self()], opts)
-    Process.sleep(2)
+    {:ok, _} = DBConnection.Holder.handle({pool, table}, :handle_execute, [query], opts)
     DBConnection.Holder.checkin(table, pool)
     {:ok, [[query]]}
   end
