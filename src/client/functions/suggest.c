@@ -398,9 +398,10 @@ summary(const struct suggest_run *r, const char *file)
 			named += t->v[i].own - t->v[i].elsewhere;
 	if (r->stock != NULL) {
 		suggest_progress(r, "'%s': requests are those of priv/examples/%s, "
-		    "with %s of the application's own modules%s%s", r->a->target,
-		    r->stock->of->example, text_counted(x, t->n, "tier"),
-		    file[0] != '\0' ? ": " : "", file);
+		    "with %s of the application's own modules%s%s%s", r->a->target,
+		    r->stock->of->example, text_counted(x, t->n, "tier"), t->n > 0 ||
+		    r->stock->of->whole ? "" : ", none of which holds 1 % of the "
+		    "requests' time by itself", file[0] != '\0' ? ": " : "", file);
 		return;
 	}
 	suggest_entry_name(r, r->chosen, name);

@@ -28,6 +28,7 @@
 #define APPS_NAMED 12u
 #define ASKED 8			/* functions that may know a request's type */
 #define OWN_TIERS 6		/* beside those of an example */
+#define OWN_LEAST 0.01		/* of the requests' time */
 #define CHECK_FILE "/proc/self/fd/0" /* the proposal, as kprofd -check opens it */
 
 extern char **environ;
@@ -788,10 +789,16 @@ stock_has(const struct kp_conf *c, const char *mod)
 	return false;
 }
 
-/* Is it a tier of the application, and of none that the framework consists of? */
+/*
+ * Is it a tier of the application, and of none that the framework consists of?  Its time
+ * has to be worth a column beside those of the example, which hold most.
+ */
 static bool
 is_own(const struct suggest_run *r, const struct suggest_tier *t)
 {
+	if ((double)t->own < OWN_LEAST *
+	    (double)(r->tiers.total + r->tiers.elsewhere))
+		return false;
 	for (size_t i = 0; i < t->nfns; i++)
 		if (stock_has(r->stock->conf, r->requests.names->fns[t->fns[i]].mod))
 			return false;

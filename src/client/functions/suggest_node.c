@@ -349,6 +349,10 @@ choose_all(struct suggest_node *s, struct facts_module **v, uint32_t *fns)
 			    s->stocks[i].conf->entries[k].fn.mod));
 	for (uint32_t i = 0; i < nfns; i++)
 		choose(v, &n, facts_find(f, s->stack_names->fns[fns[i]].mod));
+	/* What the node is for, before the libraries that it uses. */
+	for (size_t i = 0; i < f->n; i++)
+		if (f->v[i].app != 0 && !f->apps[f->v[i].app].needed)
+			choose(v, &n, &f->v[i]);
 	for (uint32_t i = 0; i < s->ngroups; i++)
 		choose(v, &n, facts_find(f, s->groups[i]));
 	for (size_t i = 0; i < n; i++)
