@@ -99,7 +99,7 @@ readers(FILE *f, const struct stat *st, const char *path)
 	if (fgetxattr(fileno(f), "system.posix_acl_access", NULL, 0) > 0)
 		return "those whom its ACL names";
 	if (!group_is_ours(st->st_gid))
-		return "its group, which is none of this process's";
+		return "its group, to which this process does not belong";
 	return group_has_others(st->st_gid) ? "others in its group" : NULL;
 }
 

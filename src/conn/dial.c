@@ -180,5 +180,5 @@ dial(const struct node_place *p, kp_mono_ns deadline, kp_dur_ns limit, int *fd,
 		return no_answer(p, limit, why, n);
 	return cannot_connect(p, KP_EIO, why, n, "%s port %u: %s (%s)", p->host,
 	    port, strerror(err), p->port != 0 ? node_place_port_hint(p) :
-	    "that port is epmd's word: -resolve tells another");
+	    "that port is epmd's word: -resolve gives another");
 }

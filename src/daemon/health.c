@@ -197,11 +197,10 @@ otlp_health_check(struct otlp_health *h, struct otlp *x)
 		return;
 	otlp_status(x, &st);
 	if (st.failing && !h->failing)
-		log_warn("otlp", NULL, "the collector has not got what was "
-		    "sent: %s; it is tried again", st.why);
+		log_warn("otlp", NULL, "the collector did not take the data: "
+		    "%s; kprofd tries again", st.why);
 	else if (!st.failing && h->failing)
-		log_info("otlp", NULL, "the collector takes what is sent "
-		    "again");
+		log_info("otlp", NULL, "the collector takes data again");
 	if (refused(&st) > h->refused)
 		log_warn("otlp", NULL, "the collector refused %" PRIu64
 		    " spans and points so far: %s", refused(&st), st.why);

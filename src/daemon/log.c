@@ -121,8 +121,8 @@ log_reopen(void)
 	FILE *f = log_append_to(out.o.file, 0640);
 
 	if (f == NULL) {
-		log_error("log", NULL, "cannot open '%s' again: %s; the log "
-		    "goes on into the old file", out.o.file, strerror(errno));
+		log_error("log", NULL, "cannot open '%s' again: %s; kprofd "
+		    "still logs to the old file", out.o.file, strerror(errno));
 		return;
 	}
 	pthread_mutex_lock(&lock);

@@ -322,7 +322,7 @@ static const struct metric health[HEALTH_COUNT] = {
 	[HEALTH_IN_FLIGHT] = { "kprof_requests_in_flight", METRIC_GAUGE,
 	    "Requests that have begun and not ended.", OF_NODE },
 	[HEALTH_ONE_IN] = { "kprof_sampling_one_in", METRIC_GAUGE,
-	    "One request in so many is traced.", OF_NODE },
+	    "One request in this many is traced.", OF_NODE },
 	[HEALTH_LAG] = { "kprof_lag_seconds", METRIC_GAUGE,
 	    "How old events are when they are taken in.", OF_NODE },
 	[HEALTH_TRIPS] = { "kprof_overload_trips", METRIC_COUNTER,

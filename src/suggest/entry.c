@@ -438,6 +438,6 @@ suggest_identity(const struct kp_mfa *f, const char *example,
 	kp_atom_print(clause, f->fun);
 	kp_buf_str(clause, ", _}) -> ");
 	kp_atom_print(clause, f->fun);
-	kp_buf_str(why, "no argument's type tells requests apart");
+	kp_buf_str(why, "no argument's type distinguishes requests");
 	return SUGGEST_NO_TYPE;
 }

@@ -130,7 +130,7 @@ on_read(struct bufferevent *bev, void *ctx)
 		evbuffer_drain(in, n);
 	}
 	if (bad)
-		failed(c, "kprofd answers what is not understood");
+		failed(c, "cannot read the answer of kprofd");
 }
 
 static void

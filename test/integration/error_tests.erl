@@ -216,7 +216,7 @@ pod_cookie(T) ->
     %% A group that has other members, or that is none of kprofd's.
     ok = file:change_group(File, 64242),
     fails(T, Target, #{cookie => Link},
-          "cookie file '.*/cookie' can be read by its group, which is none of this process's .*"
+          "cookie file '.*/cookie' can be read by its group, to which this process does not belong .*"
           "if nobody else is in that group, set CREDENTIALS_DIRECTORY to its directory"),
     it:audit(Target, Before).
 

@@ -91,7 +91,7 @@ input(T) ->
     Run = fun(Shell) -> ends(it_kprof:started(T, ["sh", "-c", Shell, "sh" | Command])) end,
     {0, Out, Errors} = Run("{ echo pause; echo paus; printf '%0200d' 0; echo pause; } | \"$@\""),
     says(Out, "functions? counted; paused$"),
-    says(Errors, "'paus' is none of pause, continue, restart, show, end"),
+    says(Errors, "'paus' is not one of pause, continue, restart, show, end"),
     it:equal("too long is nothing", nomatch, string:find(Errors, "0000000000")),
     {1, "", File} = Run("exec \"$@\" < /etc/passwd"),
     says(File, "standard input cannot be waited for \\(a file\\?\\)"),

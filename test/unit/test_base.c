@@ -340,7 +340,7 @@ TEST(secret_knows_credentials)
 	if (geteuid() != 0)
 		skip();
 	make_secret(dir, path);
-	assert_has(said_of(path, 0440, SECRET_GROUP), "none of this process's");
+	assert_has(said_of(path, 0440, SECRET_GROUP), "this process does not belong");
 	assert_has(said_of(path, 0440, SECRET_GROUP),
 	    "set CREDENTIALS_DIRECTORY to its directory");
 	setenv("CREDENTIALS_DIRECTORY", dir, 1);

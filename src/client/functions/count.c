@@ -175,7 +175,7 @@ command_of(const char *line)
 	for (int i = 0; i < STDIN_NONE; i++)
 		if (strcmp(line, texts[i]) == 0)
 			return (enum stdin_command)i;
-	say("'%s' is none of pause, continue, restart, show, end", line);
+	say("'%s' is not one of pause, continue, restart, show, end", line);
 	return STDIN_NONE;
 }
 

@@ -79,8 +79,8 @@ result_of(struct result *r, enum wait_for want, const struct target *t,
 	case AGENT_LOST:
 		r->how = want == WAIT_CLEARED ? FAILED : LATER;
 		snprintf(r->text, sizeof(r->text), "%s", want == WAIT_CLEARED ?
-		    "the connection to the target was lost before it said "
-		    "that it was done" : want == WAIT_PAUSED ?
+		    "the connection to the target was lost before it "
+		    "reported the end" : want == WAIT_PAUSED ?
 		    "not attached to the target just now (kprof status): it "
 		    "will pause as soon as it is" :
 		    "not attached to the target just now (kprof status): it "

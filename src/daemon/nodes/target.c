@@ -377,8 +377,8 @@ find_slot(struct target *t)
 {
 	if (!node_run_join(&t->run) && !t->no_slot)
 		target_report(t, "no_room", "requests of as many nodes as kprofd can "
-		    "have are in flight: until some end, what is traced here "
-		    "is not followed");
+		    "have are in flight: until some end, requests of this node "
+		    "are not followed");
 	t->no_slot = t->run.slot == KP_NONE;
 }
 
