@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "text/grid.h"
@@ -141,16 +142,38 @@ report_has_rest(const struct report *r, enum report_what what)
 	return false;
 }
 
+/*
+ * Which tiers have a figure in some row: by their index among cells; NULL: all are
+ * shown, for want of memory.  The caller frees it.
+ */
+static bool *
+tiers_shown(const struct report *r, enum report_what what)
+{
+	bool *shown = calloc(r->ntiers + 1, sizeof(*shown));
+	const struct report_row *row;
+
+	for (size_t i = 0; shown != NULL && i < r->nrows; i++) {
+		row = &r->rows[i];
+		for (size_t t = 1; t <= r->ntiers; t++)
+			shown[t] |= row->cells[t].calls > 0 ||
+			    row->cells[t].async_calls > 0 ||
+			    report_value(row, t, what) > 0;
+	}
+	return shown;
+}
+
 /* The columns of tiers, and the time in none of them. */
 static void
 put_tiers(struct grid *g, const struct report *r, size_t i,
-    enum report_what what, bool rest)
+    enum report_what what, const bool *shown, bool rest)
 {
 	const struct report_row *row = &r->rows[i];
 	char text[TEXT_MAX];
 	const char *value;
 
 	for (size_t t = 1; t <= r->ntiers; t++) {
+		if (shown != NULL && !shown[t])
+			continue;
 		value = value_text(text, row, t, what);
 		if (what < REPORT_CALLS)
 			value = report_corrected(r, text, value);
@@ -200,7 +223,8 @@ put_values(struct kp_buf *b, const struct report *r,
     const struct report_opts *o)
 {
 	bool extra[EXTRAS], rest = report_has_rest(r, o->what);
-	size_t cols = 2;	/* after requests */
+	bool *shown = tiers_shown(r, o->what);
+	size_t cols = 2 + rest;	/* after requests */
 	struct grid g;
 
 	grid_init(&g);
@@ -215,21 +239,42 @@ put_values(struct kp_buf *b, const struct report *r,
 		cols += extra[i];
 	}
 	grid_col(&g, "share", GRID_RIGHT);
-	for (size_t t = 0; t < r->ntiers; t++)
-		tier_col(&g, r, t + 1, GRID_RIGHT);
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		if (shown != NULL && !shown[t])
+			continue;
+		tier_col(&g, r, t, GRID_RIGHT);
+		cols++;
+	}
 	if (rest)
 		grid_col(&g, REPORT_REST, GRID_RIGHT);
-	cols += r->ntiers + rest;
 	for (size_t i = 0; i < r->nrows; i++) {
 		if (i == 1)
 			grid_rule(&g);
 		grid_cell(&g, report_row_name(r, i));
 		put_request(&g, r, i, extra);
-		put_tiers(&g, r, i, o->what, rest);
+		put_tiers(&g, r, i, o->what, shown, rest);
 	}
 	put_unmeasured(&g, r, cols);
 	grid_write(&g, o->width, b);
 	grid_free(&g);
+	free(shown);
+}
+
+/* Tiers without a column. */
+static void
+put_left_out(struct kp_buf *b, const struct report *r, enum report_what what)
+{
+	bool *shown = tiers_shown(r, what);
+	const char *sep = "\nno calls of tier";
+
+	for (size_t t = 1; shown != NULL && t <= r->ntiers; t++) {
+		if (shown[t])
+			continue;
+		kp_buf_printf(b, "%s ", sep);
+		text_put(b, r->tiers[t - 1]);
+		sep = ",";
+	}
+	free(shown);
 }
 
 /* after: of the calls that began after their request; their mean is not known. */
@@ -798,6 +843,7 @@ report_table(struct kp_buf *b, const struct report *r,
 	kp_buf_u8(b, '\n');
 	kp_buf_init(&notes, 1024);
 	put_sum(&notes, r, o->what);
+	put_left_out(&notes, r, o->what);
 	put_counted(&notes, r);
 	if (r->cost > 0)
 		kp_buf_printf(&notes, "\nshare: of the %s that %s took, added up",

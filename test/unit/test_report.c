@@ -200,6 +200,19 @@ TEST(test_table)
 }
 
 /* A row that does not add up says so, and why. */
+/* A file for many applications has tiers that this one does not call. */
+TEST(test_tier_without_calls)
+{
+	const char *text;
+
+	measured(known_window(1));
+	for (size_t i = 0; i < r->nrows; i++)
+		memset(&r->rows[i].cells[2], 0, sizeof(r->rows[i].cells[2]));
+	text = table(REPORT_SELF);
+	assert_non_null(strstr(text, "share   http  templating  no tier\n"));
+	assert_non_null(strstr(text, "\nno calls of tier database\n"));
+}
+
 TEST(test_sum_of_self)
 {
 	struct kp_window *w = known_window(1);
