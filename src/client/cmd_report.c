@@ -295,8 +295,8 @@ write_versus(const struct args *a, const struct reports *rs,
 
 	if (err != KP_OK)
 		return err;
-	if (a->sort != NULL && strcmp(sort_key(a), "change") == 0)
-		compare_sort_change(v, a->sort[0] == '-');
+	if (a->sort == NULL || strcmp(sort_key(a), "change") == 0)
+		compare_sort_change(v, a->sort != NULL && a->sort[0] == '-');
 	left = cut_rows(a, &v->nrows);
 	if (a->json)
 		compare_json(b, v, o->what);
@@ -484,8 +484,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		OPT_GROUP("What is shown"),
 		OPT_WHAT(a.what),
 		{ "sort", "KEY", "in order of requests (default), cost (requests "
-		    "x time), change, name, or a tier; -KEY: the other way "
-		    "round", opt_text, &a.sort, NULL },
+		    "x time), name, or a tier; with -versus: change (default); "
+		    "-KEY: the other way round", opt_text, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",
 		    opt_flag, &a.percentiles, NULL },
 		{ "messages", NULL, "how long messages waited in mailboxes, "

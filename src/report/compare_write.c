@@ -125,6 +125,16 @@ name_of(const struct sheet *s, size_t row)
 	    compare_name(&s->v->rows[row]);
 }
 
+/* Has the tier a figure in the sum of all rows? */
+static bool
+is_shown(const struct compare *v, size_t t, enum report_what what)
+{
+	struct compare_figure calls = compare_calls(&v->rows[0], &v->tiers[t]);
+	struct compare_figure f = compare_value(v, &v->rows[0], &v->tiers[t], what);
+
+	return calls.now > 0 || calls.then > 0 || f.now > 0 || f.then > 0;
+}
+
 static void
 put_row(struct sheet *s, size_t i, enum report_what what)
 {
@@ -139,6 +149,8 @@ put_row(struct sheet *s, size_t i, enum report_what what)
 		put_three(s, row, &f, REPORT_ASYNC);
 	}
 	for (size_t t = 1; t < s->v->ntiers; t++) {
+		if (!is_shown(s->v, t, what))
+			continue;
 		f = compare_value(s->v, row, &s->v->tiers[t], what);
 		put_three(s, row, &f, what);
 	}
@@ -157,7 +169,8 @@ put_values(struct kp_buf *b, struct sheet *s, const struct report_opts *o)
 	if (s->v->async)
 		three_columns(s, "after");
 	for (size_t t = 1; t < s->v->ntiers; t++)
-		three_columns(s, s->v->tiers[t].name);
+		if (is_shown(s->v, t, o->what))
+			three_columns(s, s->v->tiers[t].name);
 	if (s->rest)
 		three_columns(s, REPORT_REST);
 	for (size_t i = 0; i < s->v->nrows; i++) {

@@ -243,8 +243,12 @@ then="start >= '2026-11-21T10:00:00' and start < '2026-11-21T10:01:00'"
 now="start >= '2026-11-21T10:01:00'"
 versus="-since 2026-11-21T10:01 -versus 2026-11-21T10:00,2026-11-21T10:01"
 # shellcheck disable=SC2086
+run 0 report -db "$db" $versus -sort change -json
+changes=$(cat "$dir/out")
+# shellcheck disable=SC2086
 run 0 report -db "$db" $versus -json
 is_json
+same 'what changed most comes first' "$(cat "$dir/out")" "$changes"
 # what the comparison says of create: requests, or a figure of a tier
 create() {
 	sqlite3 :memory: "select json_extract(value, '$1')
