@@ -251,6 +251,18 @@ take_atom(struct conf_ctx *x, const struct node *v, const char *what,
 	return *out != NULL;
 }
 
+/* 'MyApp.Repo': a module of Elixir without its prefix? */
+static bool
+is_bare_elixir(const char *mod)
+{
+	size_t n = strspn(mod, "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
+
+	return is_upper(mod[0]) && mod[n] == '\0' && strncmp(mod, ELIXIR,
+	    strlen(ELIXIR)) != 0 && mod[strcspn(mod,
+	    "abcdefghijklmnopqrstuvwxyz")] != '\0';
+}
+
 static bool
 take_tuple(struct conf_ctx *x, const struct node *v, struct kp_mfa_pat *p)
 {
@@ -268,6 +280,9 @@ take_tuple(struct conf_ctx *x, const struct node *v, struct kp_mfa_pat *p)
 		conf_expected(x, a, "an arity within 0..255 or '_'");
 		ok = false;
 	}
+	if (ok && is_bare_elixir(p->mod))
+		diag_warn(x->diags, v->kid[0]->pos, "a module of Elixir has the name "
+		    "'" ELIXIR "%s': is {'" ELIXIR "%s', ...} meant?", p->mod, p->mod);
 	return ok;
 }
 

@@ -358,6 +358,7 @@ struct vars {
 	unsigned parts;	/* of the identity so far */
 	const struct node *clause;
 	bool shown;	/* how it is written without its calls */
+	bool broken;	/* a pattern of its arguments could not be read */
 };
 
 /* An alias, which is an atom: Shop.Cart. */
@@ -488,6 +489,7 @@ check_args(struct vars *v, const struct node *x)
 {
 	const struct node *t = x;
 
+	v->broken |= x->kind == N_LIST && x->broken;
 	while (t->kind == N_LIST && t->tail != NULL)
 		t = t->tail;
 	if (t->kind != N_VAR && t->kind != N_LIST)
@@ -517,7 +519,7 @@ check_bound(struct vars *v, const struct node *x)
 {
 	if (node_is_wildcard(x))
 		expected(v, x, "a value");
-	else if (!is_bound(v, x->text))
+	else if (!v->broken && !is_bound(v, x->text))
 		diag_error(v->diags, x->pos, "the variable %s is not bound by "
 		    "{Module, Function, Args}", x->text);
 }
@@ -629,14 +631,20 @@ check_body(struct vars *v, const struct node *x)
 }
 
 static bool
+names_meet(const struct kp_mfa_pat *p, const struct node *head)
+{
+	const struct node *m = head->kid[0], *f = head->kid[1];
+
+	return (m->kind != N_ATOM || strcmp(m->text, p->mod) == 0) &&
+	    (f->kind != N_ATOM || p->fun == NULL || strcmp(f->text, p->fun) == 0);
+}
+
+static bool
 functions_meet(const struct kp_mfa_pat *p, const struct node *head)
 {
-	const struct node *m = head->kid[0], *f = head->kid[1],
-	    *args = head->kid[2];
+	const struct node *args = head->kid[2];
 
-	if (m->kind == N_ATOM && strcmp(m->text, p->mod) != 0)
-		return false;
-	if (f->kind == N_ATOM && p->fun != NULL && strcmp(f->text, p->fun) != 0)
+	if (!names_meet(p, head))
 		return false;
 	if (args->kind != N_LIST || p->arity < 0)
 		return true;
@@ -649,18 +657,28 @@ static void
 warn_unmet(const struct kp_conf *c, const struct node *head,
     struct kp_diags *d)
 {
-	for (size_t i = 0; i < c->ntiers; i++) {
-		for (size_t j = 0; j < c->tiers[i].nfns; j++) {
-			if (functions_meet(&c->tiers[i].fns[j], head))
+	const struct kp_mfa_pat *p, *near = NULL;
+	uint32_t given = head->kid[2]->n;
+
+	for (size_t i = 0; i < c->ntiers; i++)
+		for (p = c->tiers[i].fns; p < c->tiers[i].fns + c->tiers[i].nfns; p++) {
+			if (functions_meet(p, head))
 				return;
+			near = names_meet(p, head) ? p : near;
 		}
-	}
 	for (size_t i = 0; i < c->nentries; i++) {
-		if (functions_meet(&c->entries[i].fn, head))
+		p = &c->entries[i].fn;
+		if (functions_meet(p, head))
 			return;
+		near = names_meet(p, head) ? p : near;
 	}
-	diag_warn(d, head->pos, "no tier and no entry names a function that "
-	    "this clause is for");
+	if (near == NULL)
+		diag_warn(d, head->pos, "no tier and no entry names a function that "
+		    "this clause is for");
+	else
+		diag_warn(d, head->kid[2]->pos, "this clause has a pattern for %u "
+		    "argument%s, and %s has %d", given, given == 1 ? "" : "s",
+		    near->fun != NULL ? near->fun : near->mod, near->arity);
 }
 
 static void

@@ -9,6 +9,7 @@
  * that it keeps a stack of the open brackets; a closing bracket that fits a
  * deeper one closes those above it, too.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -53,9 +54,12 @@ bracket(const struct token *t, bool *opens)
 		const char *open, *close;
 		char id;
 	} pairs[] = { { "(", ")", ')' }, { "[", "]", ']' }, { "{", "}", '}' },
-		{ "<<", ">>", '>' }, { "fun", "end", 'e' } };
+		{ "<<", ">>", '>' }, { "fun", "end", 'e' }, { "case", "end", 'e' },
+		{ "if", "end", 'e' }, { "begin", "end", 'e' },
+		{ "receive", "end", 'e' }, { "try", "end", 'e' } };
 
-	for (size_t i = 0; t->type == T_SYM && i < 5; i++) {
+	for (size_t i = 0; t->type == T_SYM && i < sizeof(pairs) / sizeof(pairs[0]);
+	     i++) {
 		*opens = strcmp(t->text, pairs[i].open) == 0;
 		if (*opens || strcmp(t->text, pairs[i].close) == 0)
 			return pairs[i].id;
@@ -117,6 +121,28 @@ parse_error(struct parse *p, const char *expected)
 	}
 	diag_error(p->diags, t->pos, "found '%.*s%s', expected %s", (int)n,
 	    t->src, cut, expected);
+}
+
+/* The same of what is a mistake wherever it stands. */
+static void
+parse_wrong(struct parse *p, struct kp_pos pos, const char *why)
+{
+	if (!p->panic)
+		diag_error(p->diags, pos, "%s", why);
+	p->panic = true;
+}
+
+/* #req{op = Op}, or R#req.op: at its name. */
+static void
+parse_record(struct parse *p, struct kp_pos pos)
+{
+	char why[200];
+	int n = p->t.len < 40 ? (int)p->t.len : 40;
+
+	snprintf(why, sizeof(why), "found the record #%.*s, which is a tuple here: "
+	    "write {%.*s, Field, _}, or element(2, R) for its first field", n,
+	    p->t.text, n, p->t.text);
+	parse_wrong(p, pos, why);
 }
 
 /* Passes over sym, or reports that it is not there. */
@@ -231,6 +257,10 @@ parse_elements(struct parse *p, struct kids *k, const char *close, char id,
 				parse_error(p, "an element after ','");
 			continue;
 		}
+		if (!p->panic && parse_is(p, ":") && k->n > 0 &&
+		    k->v[k->n - 1]->kind == N_STR)
+			parse_wrong(p, p->t.pos, "found ':', as JSON has it; a tiers.conf "
+			    "has Erlang's terms: {tiers, [{Name, Functions}, ...]}.");
 		if (!p->panic && !parse_is(p, close))
 			parse_error(p, *close == ']' ? "',' or ']'" :
 			    *close == '}' ? "',' or '}'" : "',' or ')'");
@@ -545,7 +575,15 @@ parse_map(struct parse *p)
 	bool arrow = false;
 	struct node *x;
 
+	if (p->nest == 0) {
+		parse_wrong(p, pos, "found '#', expected a term: comments begin with %");
+		return NULL;
+	}
 	parse_advance(p);
+	if (p->t.type == T_ATOM) {
+		parse_record(p, pos);
+		return NULL;
+	}
 	if (!parse_expect(p, "{", "'{' after '#'"))
 		return NULL;
 	while (!p->panic && !parse_is(p, "}")) {
@@ -846,13 +884,34 @@ parse_primary(struct parse *p)
 		{ "-", parse_unary }, { "+", parse_unary },
 		{ "not", parse_unary }, { "bnot", parse_unary },
 		{ ":", parse_colon }, { "&", parse_capture } };
+	static const char *const blocks[] = { "case", "if", "begin", "receive",
+		"try", "catch" };
+	struct kp_pos pos;
+	struct node *x;
 
 	if (p->t.type == T_ATOM)
 		return parse_atom(p);
 	if (p->t.type == T_STR)
 		return parse_string(p);
-	if (p->t.type == T_VAR)
-		return parse_var(p);
+	if (p->t.type == T_VAR) {
+		pos = p->t.pos;
+		x = parse_var(p);
+		if (p->panic || !is_next(p, "#"))
+			return x;
+		parse_advance(p);
+		if (p->t.type == T_ATOM)
+			parse_record(p, pos);
+		else
+			parse_wrong(p, pos, "found the change of a map, which a match "
+			    "spec cannot make");
+		return NULL;
+	}
+	for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
+		if (parse_is(p, blocks[i])) {
+			parse_error(p, "a value: the fun becomes a match spec, which has "
+			    "no blocks (write a clause for each case)");
+			return NULL;
+		}
 	if (p->t.type == T_INT || p->t.type == T_FLOAT)
 		return parse_number(p);
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {

@@ -128,6 +128,44 @@ static const struct bad elixir[] = {
 	    "0}\n" },
 };
 
+/* One mistake, one message: what another language or Erlang's functions have. */
+static const struct bad foreign[] = {
+	{ T "{identity, fun({m, f, [#req{op = Op}]}) -> Op; (_) -> undefined end}.",
+	    "2:24: found the record #req, which is a tuple here: write {req, Field, "
+	    "_}, or element(2, R) for its first field\n" },
+	{ T "{identity, fun({m, f, [R]}) -> R#req.op; (_) -> undefined end}.",
+	    "2:32: found the record #req, which is a tuple here: write {req, Field, "
+	    "_}, or element(2, R) for its first field\n" },
+	{ T "{identity, fun({m, f, [R]}) -> R#{a := 1}; (_) -> undefined end}.",
+	    "2:32: found the change of a map, which a match spec cannot make\n" },
+	{ T "{identity, fun({m, f, [R]}) -> case R of {a, X} -> X; _ -> b end; "
+	    "(_) -> undefined end}.\n{slow_ms, x}.",
+	    "2:32: found 'case', expected a value: the fun becomes a match spec, "
+	    "which has no blocks (write a clause for each case)\n"
+	    "3:11: found the atom 'x', expected slow_ms to be an integer within "
+	    "0..3600000\n" },
+	{ "{\"tiers\": [{\"name\": \"web\", \"functions\": [\"m:f/1\"]}]}",
+	    "1:9: found ':', as JSON has it; a tiers.conf has Erlang's terms: "
+	    "{tiers, [{Name, Functions}, ...]}.\n" },
+	{ "# my tiers\n" T,
+	    "1:1: found '#', expected a term: comments begin with %\n" },
+	{ "[{t, {'MyApp.Repo', all, 2}}].\n{slow_ms, x}.",
+	    "1:7: warning: a module of Elixir has the name 'Elixir.MyApp.Repo': is "
+	    "{'Elixir.MyApp.Repo', ...} meant?\n"
+	    "2:11: found the atom 'x', expected slow_ms to be an integer within "
+	    "0..3600000\n" },
+	{ T "{identity, fun({m, f, [A, B]}) -> A; (_) -> undefined end}.\n{slow_ms, x}.",
+	    "2:23: warning: this clause has a pattern for 2 arguments, and f has 1\n"
+	    "3:11: found the atom 'x', expected slow_ms to be an integer within "
+	    "0..3600000\n" },
+};
+
+TEST(test_foreign)
+{
+	for (size_t i = 0; i < LEN(foreign); i++)
+		assert_bad(&foreign[i]);
+}
+
 /* Calls in an identity, and the clause to write instead. */
 static const struct bad calls[] = {
 	{ T "{identity, fun({m, f, [R, _]}) -> cowboy_req:method(R) end}.",
