@@ -238,7 +238,8 @@ no_such_tier(const struct cmd *cmd, const struct args *a,
 		return opts_wrong(cmd, "-sort '%s': no such tier: did you mean "
 		    "'%s'?", a->sort, near);
 	return opts_wrong(cmd, "-sort '%s': no such tier; sort by requests, "
-	    "cost, name or a tier of the table", a->sort);
+	    "cost, name or a tier of the table (percentiles, errors: kprof top)",
+	    a->sort);
 }
 
 /*

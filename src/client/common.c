@@ -223,9 +223,10 @@ parse(const struct cmd *cmd, struct opt_parser *p, int argc, char **argv,
 			kp_buf_reset(&p->why);
 			continue;
 		}
-		if (cmd->arg == NULL || (found != NULL && several.to == NULL))
-			return opts_wrong(cmd, "unexpected argument '%s'",
-			    argv[i]);
+		if (cmd->arg == NULL || (found != NULL && several.to == NULL)) {
+			opt_unexpected(p, argv[i]);
+			return opts_wrong(cmd, "%s", kp_buf_cstr(&p->why));
+		}
 		p->at = &several;
 		p->value = found = argv[i];
 		if (several.to != NULL && !several.convert(p))

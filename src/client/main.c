@@ -137,7 +137,10 @@ unknown(const char *name)
 	const char *near = near_name(name, &cmds[0].name, NCMDS,
 	    sizeof(cmds[0]), NEAR_RULE);
 
-	if (near != NULL)
+	if (name[0] == '-')
+		say("the command comes first, and options behind it: kprof COMMAND "
+		    "%s ... (see kprof -h)", name);
+	else if (near != NULL)
 		say("unknown command '%s': did you mean '%s'? (see kprof -h)",
 		    name, near);
 	else

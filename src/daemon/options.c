@@ -375,8 +375,8 @@ take(struct opt_parser *p, char **argv, int *i)
 		return 1;
 	}
 	if (argv[*i][0] != '-')
-		return usage("unexpected argument '%s'", argv[*i]);
-	if (!opt_take(p, argv, i))
+		opt_unexpected(p, argv[*i]);
+	if (p->why.len > 0 || !opt_take(p, argv, i))
 		return usage("%s", kp_buf_cstr(&p->why));
 	if (p->why.len > 0)
 		fprintf(stderr, "kprofd: %s\n", kp_buf_cstr(&p->why));

@@ -180,6 +180,61 @@ find_old(const struct opt_parser *p, const char *name, size_t len)
 	return NULL;
 }
 
+/* What others call an option that is in a table. */
+static const char *
+other_name(const struct opt_parser *p, const char *name)
+{
+	static const char *const pairs[][2] = { { "target", "node" },
+		{ "node", "target" }, { "last", "since" }, { "duration", "for" },
+		{ "for", "duration" }, { "interval", "every" },
+		{ "every", "interval" }, { "output", "o" }, { "limit", "n" },
+		{ "format", "form" }, { "database", "db" }, { "config", "tiers" } };
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		if (strcmp(pairs[i][0], name) == 0 &&
+		    find(p, pairs[i][1], strlen(pairs[i][1])) != NULL)
+			return pairs[i][1];
+	return NULL;
+}
+
+static bool
+ends_in(const char *arg, const char *end)
+{
+	size_t n = strlen(arg), m = strlen(end);
+
+	return n > m && strcmp(arg + n - m, end) == 0;
+}
+
+void
+opt_unexpected(struct opt_parser *p, const char *arg)
+{
+	size_t digits = strspn(arg, "0123456789.");
+	bool number = digits > 0 && arg[digits] == '\0';
+	bool span = digits > 0 && !number && strspn(arg, "0123456789.hmsd") ==
+	    strlen(arg);
+	const struct {
+		bool fits;
+		const char *names[4];
+	} shapes[] = {
+		{ strchr(arg, '@') != NULL, { "target", "node" } },
+		{ span, { "since", "for", "duration", "every" } },
+		{ number, { "n", "refreshes" } },
+		{ ends_in(arg, ".conf"), { "tiers" } },
+		{ ends_in(arg, ".db") || ends_in(arg, ".sqlite"), { "db" } },
+	};
+	const char *name;
+
+	kp_buf_printf(&p->why, "unexpected argument '%s'", arg);
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+		for (size_t k = 0; k < 4 && shapes[i].fits; k++) {
+			name = shapes[i].names[k];
+			if (name == NULL || find(p, name, strlen(name)) == NULL)
+				continue;
+			kp_buf_printf(&p->why, ": did you mean '-%s %s'?", name, arg);
+			return;
+		}
+}
+
 static void
 unknown(struct opt_parser *p, const char *name, size_t len)
 {
@@ -199,8 +254,10 @@ unknown(struct opt_parser *p, const char *name, size_t len)
 			    copy);
 			return;
 		}
-		near = near_name(copy, &p->table[0].name, p->n,
-		    sizeof(*p->table), p->near);
+		near = other_name(p, copy);
+		if (near == NULL)
+			near = near_name(copy, &p->table[0].name, p->n,
+			    sizeof(*p->table), p->near);
 	}
 	kp_buf_printf(&p->why, "unknown option '-%.*s'", (int)len, name);
 	if (near != NULL)

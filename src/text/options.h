@@ -72,6 +72,8 @@ struct opt_order {
  * is another name; else it is empty.
  */
 bool opt_take(struct opt_parser *p, char **argv, int *i);
+/* Writes to p->why that an argument is none, and whose value it may be. */
+void opt_unexpected(struct opt_parser *p, const char *arg);
 /* Returns whether an argument is this option, without a value. */
 bool opt_is(const char *arg, const char *name);
 /* Writes the lines of -h, up to OPT_ELSEWHERE, of OPT_HELP_WIDTH columns at most. */

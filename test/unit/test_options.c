@@ -129,6 +129,31 @@ TEST(test_wrong)
 	bad("-ago=-1", "");
 }
 
+/* An argument that is none looks like the value of an option that the table has. */
+TEST(test_unexpected)
+{
+	static const char *const v[][2] = {
+		{ "kprofd.db", ": did you mean '-db kprofd.db'?" },
+		{ "42", ": did you mean '-n 42'?" },
+		{ "stray", "" },
+		{ "app@host", "" },	/* no -target here, nor -node */
+		{ "30m", "" }, { "", "" }, { ".conf", "" },
+	};
+	struct opt_parser p = { .table = table, .n = LEN(table) };
+	char want[128];
+
+	for (size_t i = 0; i < LEN(v); i++) {
+		kp_buf_init(&p.why, OPT_WHY_MAX);
+		opt_unexpected(&p, v[i][0]);
+		snprintf(want, sizeof(want), "unexpected argument '%s'%s", v[i][0],
+		    v[i][1]);
+		assert_string_equal(kp_buf_cstr(&p.why), want);
+		kp_buf_free(&p.why);
+	}
+	bad("-database=x", "unknown option '-database': did you mean '-db'?");
+	bad("-limit", "unknown option '-limit': did you mean '-n'?");
+}
+
 /* A secret on the command line is refused, not repeated, and helped on. */
 TEST(test_cookie)
 {
