@@ -15,6 +15,7 @@
 
 #include "advice.h"
 #include "kprofd/fn_name.h"
+#include "kprofd/waits.h"
 #include "request/names.h"
 #include "text/text.h"
 #include "text/timefmt.h"
@@ -28,6 +29,10 @@
 #define EVENTS 200		/* read */
 #define EVENTS_SHOWN 3
 #define ENDLESS 20u		/* requests without an end: enough for a hint */
+#define REPEATED 10.0		/* calls a request that are probably in a loop ... */
+#define REPEATED_PART 0.3	/* ... and worth a hint: of the request's time */
+#define POOL_PART 0.5		/* of the request's time */
+#define TYPES_SHOWN 5
 
 /* ---- the sentences that kprofd logs as well ---- */
 
@@ -527,6 +532,93 @@ hint_clauses(struct measured *s, struct report *r)
 	kp_buf_free(&b);
 }
 
+/* ---- what a look at the table should not miss ---- */
+
+/* The part of the time of the row's requests that passes in the tier. */
+static double
+part_of(const struct report_row *row, size_t tier)
+{
+	const struct report_cell *c = &row->cells[0];
+
+	return c->mean > 0 ? (double)row->cells[tier].busy_per_request /
+	    (double)c->mean : 0;
+}
+
+/*
+ * Calls the tier that makes most of the time of this type with many calls in each
+ * request.  REPORT_NO_TIER: there is none.
+ */
+static size_t
+repeated_tier(const struct report *r, const struct report_row *row, double *calls)
+{
+	size_t best = REPORT_NO_TIER;
+	double n;
+
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		n = (double)row->cells[t].calls / (double)row->cells[0].requests;
+		if (n < REPEATED || part_of(row, t) < REPEATED_PART ||
+		    (best != REPORT_NO_TIER && part_of(row, t) <= part_of(row, best)))
+			continue;
+		best = t;
+		*calls = n;
+	}
+	return best;
+}
+
+/* The tier of this type in which requests wait for a worker, and that share. */
+static size_t
+pool_tier(const struct kp_conf *c, const struct report *r,
+    const struct report_row *row)
+{
+	const struct kp_pool_fn *known = NULL;
+	size_t tier;
+
+	for (size_t i = 0; i < c->ntiers; i++) {
+		known = NULL;
+		for (size_t k = 0; k < c->tiers[i].nfns && known == NULL; k++)
+			if (c->tiers[i].fns[k].fun != NULL)
+				known = kp_pool_fn(c->tiers[i].fns[k].mod,
+				    c->tiers[i].fns[k].fun);
+		tier = report_tier(r, c->tiers[i].name);
+		if (known != NULL && known->gives && tier != REPORT_NO_TIER &&
+		    part_of(row, tier) >= POOL_PART)
+			return tier;
+	}
+	return REPORT_NO_TIER;
+}
+
+/* Types that make one call for each row of a list, and such as wait for a pool. */
+static void
+hint_types(const struct kp_conf *c, struct report *r)
+{
+	const struct report_row *row;
+	char part[TEXT_MAX], each[TEXT_MAX];
+	unsigned shown = 0;
+	double calls;
+	size_t tier;
+
+	for (size_t i = 1; i < r->nrows && shown < TYPES_SHOWN; i++) {
+		row = &r->rows[i];
+		if (row->cells[0].sampled_requests < THIN)
+			continue;
+		tier = pool_tier(c, r, row);
+		if (tier != REPORT_NO_TIER) {
+			shown++;
+			hint(r, "%s waits %s of its time in the tier %s: all workers or "
+			    "connections of the pool are taken", row->identity,
+			    text_share(part, part_of(row, tier)), r->tiers[tier - 1]);
+		}
+		tier = repeated_tier(r, row, &calls);
+		if (tier == REPORT_NO_TIER)
+			continue;
+		shown++;
+		hint(r, "%s: %s calls of %s in each request, in which %s of its time "
+		    "passes: is it one for each row of a list (N+1)?", row->identity,
+		    text_average(each, calls), r->tiers[tier - 1],
+		    text_share(part, part_of(row, tier)));
+	}
+}
+
 /* ---- entries ---- */
 
 /* True if the last event about the probe says that it is the native one. */
@@ -727,6 +819,7 @@ report_hints(struct kp_query *q, const struct kp_query_range *range,
 		if (s.conf != NULL && s.figures != NULL && !s.figures->totals) {
 			hint_endless(&s, is_native(&events), report);
 			hint_clauses(&s, report);
+			hint_types(s.conf, report);
 		}
 		advise(q, &r, &events, &s, s.figures == all, report);
 	}

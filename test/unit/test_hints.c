@@ -28,7 +28,8 @@ static const char conf_text[] =
 
 struct count {
 	const char *tier, *identity;
-	uint64_t n, unfinished;
+	uint64_t n, unfinished, calls;	/* calls 0: one a request */
+	int64_t ms;		/* of all of them */
 };
 
 static unsigned weight = 1;	/* requests that each of them stands for */
@@ -36,10 +37,16 @@ static unsigned weight = 1;	/* requests that each of them stands for */
 static struct kp_cell
 cell(const struct count *c)
 {
+	uint64_t calls = c->calls > 0 ? c->calls : c->n;
+	int64_t ns = c->ms * KP_NS_PER_MS;
+
 	return (struct kp_cell){ .tier = c->tier, .identity = c->identity,
-		.requests = c->n, .calls = c->n, .w_requests = weight * c->n,
-		.w_calls = weight * c->n, .unfinished = c->unfinished,
-		.w_unfinished = c->unfinished, .min = -1 };
+		.requests = c->n, .calls = calls, .w_requests = weight * c->n,
+		.w_calls = weight * calls, .unfinished = c->unfinished,
+		.w_unfinished = c->unfinished, .timed = ns > 0 ? calls : 0,
+		.w_timed = ns > 0 ? weight * calls : 0, .total = ns,
+		.w_total = weight * ns, .busy = ns, .w_busy = weight * ns,
+		.min = ns > 0 ? 1 : -1 };
 }
 
 /* One window of now, and what happened. */
@@ -116,9 +123,9 @@ hints(const char *text, const struct count *counts, size_t n,
 /* 2 answers what is not there, 3 is about functions that were not called. */
 TEST(clauses)
 {
-	static const struct count counts[] = { { "_total", "_total", 340, 0 },
-		{ "_total", "get", 300, 0 }, { "_total", "undefined", 40, 0 },
-		{ "web", "_total", 340, 0 }, { "db", "_total", 12, 0 } };
+	static const struct count counts[] = { { "_total", "_total", 340, 0, 0, 0 },
+		{ "_total", "get", 300, 0, 0, 0 }, { "_total", "undefined", 40, 0, 0, 0 },
+		{ "web", "_total", 340, 0, 0, 0 }, { "db", "_total", 12, 0, 0, 0 } };
 	char *s = HINTS(conf_text, counts, 340, NULL);
 
 	assert_string_equal(s, "identity clauses 2 (line 5), 3 (line 6) of "
@@ -134,8 +141,8 @@ TEST(clauses)
 /* An identity past the cap may be any clause's; its functions are not. */
 TEST(other)
 {
-	static const struct count counts[] = { { "_total", "_total", 340, 0 },
-		{ "_total", "_other", 340, 0 }, { "web", "_total", 340, 0 } };
+	static const struct count counts[] = { { "_total", "_total", 340, 0, 0, 0 },
+		{ "_total", "_other", 340, 0, 0, 0 }, { "web", "_total", 340, 0, 0, 0 } };
 	char *s = HINTS(conf_text, counts, 340, NULL);
 
 	assert_has(s, "clauses 3 (line 6), 4 (line 7) of");
@@ -145,9 +152,9 @@ TEST(other)
 /* Nothing was named: whatever clauses would answer. */
 TEST(unnamed)
 {
-	static const struct count counts[] = { { "_total", "_total", 340, 0 },
-		{ "_total", "undefined", 340, 0 }, { "web", "_total", 340, 0 },
-		{ "db", "_total", 9, 0 }, { "rare", "_total", 9, 0 } };
+	static const struct count counts[] = { { "_total", "_total", 340, 0, 0, 0 },
+		{ "_total", "undefined", 340, 0, 0, 0 }, { "web", "_total", 340, 0, 0, 0 },
+		{ "db", "_total", 9, 0, 0, 0 }, { "rare", "_total", 9, 0, 0, 0 } };
 	char *s = HINTS(conf_text, counts, 340, NULL);
 
 	assert_has(s, "clauses 1 (line 4), 2 (line 5), 3 (line 6), "
@@ -158,8 +165,8 @@ TEST(unnamed)
 /* Requests of before a reload were not asked by the clauses of after it. */
 TEST(reloaded)
 {
-	static const struct count counts[] = { { "_total", "_total", 340, 0 },
-		{ "_total", "undefined", 340, 0 } };
+	static const struct count counts[] = { { "_total", "_total", 340, 0, 0, 0 },
+		{ "_total", "undefined", 340, 0, 0, 0 } };
 	struct kp_happening h = { .at = kp_wall_now() + 3600 * S,
 		.node = "app@host", .kind = "reload", .text = "reloaded" };
 	char *s = HINTS(conf_text, counts, 340, &h);
@@ -174,8 +181,8 @@ TEST(reloaded)
  */
 TEST(reloaded_elsewhere)
 {
-	static const struct count counts[] = { { "_total", "_total", 340, 0 },
-		{ "_total", "undefined", 340, 0 } };
+	static const struct count counts[] = { { "_total", "_total", 340, 0, 0, 0 },
+		{ "_total", "undefined", 340, 0, 0, 0 } };
 	enum { MANY = 300 };
 	static struct kp_happening many[1 + MANY];
 	kp_wall_ns now = kp_wall_now();
@@ -226,8 +233,8 @@ watch(sqlite3 *db, char **why, const struct sqlite3_api_routines *api)
 /* Hints cost no second sum of all, and a report is one without them. */
 TEST(beside_the_report)
 {
-	static const struct count counts[] = { { "_total", "_total", 340, 0 },
-		{ "_total", "undefined", 340, 0 }, { "web", "_total", 340, 0 } };
+	static const struct count counts[] = { { "_total", "_total", 340, 0, 0, 0 },
+		{ "_total", "undefined", 340, 0, 0, 0 }, { "web", "_total", 340, 0, 0, 0 } };
 	const struct kp_query_range range = { .until = INT64_MAX };
 	char path[32], *s;
 	sqlite3 *db;
@@ -252,10 +259,10 @@ TEST(beside_the_report)
 
 TEST(endless)
 {
-	static const struct count none[] = { { "_total", "_total", 30, 30 },
-		{ "_total", "undefined", 30, 30 } };
-	static const struct count one[] = { { "_total", "_total", 30, 29 },
-		{ "_total", "undefined", 30, 29 } };
+	static const struct count none[] = { { "_total", "_total", 30, 30, 0, 0 },
+		{ "_total", "undefined", 30, 30, 0, 0 } };
+	static const struct count one[] = { { "_total", "_total", 30, 29, 0, 0 },
+		{ "_total", "undefined", 30, 29, 0, 0 } };
 	static const char loop[] = "[{web, {web, loop, 1}}].";
 	static const char finish[] = "{tiers, [{web, {web, handle, 2}}]}.\n"
 	    "{finish, {web, reply, 2}}.\n";
@@ -289,7 +296,7 @@ TEST(endless)
 /* What was said when it was disarmed is said to who comes later. */
 TEST(runaway)
 {
-	static const struct count counts[] = { { "_total", "_total", 3, 0 } };
+	static const struct count counts[] = { { "_total", "_total", 3, 0, 0, 0 } };
 	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
 		.kind = "runaway", .text = "web:loop/1 never returns" };
 	char *s = HINTS("[{web, {web, loop, 1}}].", counts, 3, &h);
@@ -304,7 +311,7 @@ TEST(runaway)
  */
 TEST(sampling)
 {
-	static const struct count counts[] = { { "_total", "_total", 3, 0 } };
+	static const struct count counts[] = { { "_total", "_total", 3, 0, 0, 0 } };
 	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
 		.kind = "sampling", .text = "now 1 request in 4 is sampled, to keep "
 		    "to the budget; profiling costs 6 % of a scheduler" };
@@ -325,7 +332,7 @@ TEST(sampling)
 /* Where the native probe could not be had; that it is there is no news. */
 TEST(fallback)
 {
-	static const struct count counts[] = { { "_total", "_total", 3, 0 } };
+	static const struct count counts[] = { { "_total", "_total", 3, 0, 0, 0 } };
 	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
 		.kind = "probe", .text = "relay: 'app@host' cannot load it" };
 	char *s = HINTS("[{web, {web, handle, 2}}].", counts, 3, &h);
@@ -353,7 +360,7 @@ TEST(more_types_than_rows)
 
 	for (unsigned i = 0; i < REPORT_ROWS_MAX; i++) {
 		snprintf(names[i], sizeof(names[i]), "t%05u", i);
-		counts[i] = (struct count){ "_total", names[i], 1, 0 };
+		counts[i] = (struct count){ "_total", names[i], 1, 0, 0, 0 };
 	}
 	store(path, conf_text, counts, REPORT_ROWS_MAX, REPORT_ROWS_MAX, NULL, 0);
 	free(counts);
@@ -367,6 +374,34 @@ TEST(more_types_than_rows)
 	report_free(r);
 	kp_query_close(q);
 	unlink(path);
+}
+
+/* One call for each row of a list, and a pool whose connections are all taken. */
+TEST(types)
+{
+	static const char text[] = "{tiers, [{web, {web, handle, 2}}, {db, {db, query, 1}},\n"
+	    "{pool, {poolboy, checkout, 3}}]}.\n"
+	    "{identity, fun ({web, handle, [A, _]}) -> A; (_) -> undefined end}.\n";
+	static const struct count counts[] = {
+		{ "_total", "_total", 300, 0, 0, 3000 },
+		{ "_total", "list", 100, 0, 0, 1000 },
+		{ "db", "list", 100, 0, 2100, 830 },
+		{ "_total", "pay", 100, 0, 0, 1000 },
+		{ "pool", "pay", 100, 0, 100, 970 },
+		{ "db", "pay", 100, 0, 100, 20 },
+		/* few calls; and many that take little of the time */
+		{ "_total", "show", 100, 0, 0, 1000 },
+		{ "db", "show", 100, 0, 900, 900 },
+		{ "web", "show", 100, 0, 2000, 100 },
+	};
+	char *s = HINTS(text, counts, 300, NULL);
+
+	assert_has(s, "list: 21.0 calls of db in each request, in which 83 % of its time "
+	    "passes: is it one for each row of a list (N+1)?\n");
+	assert_has(s, "pay waits 97 % of its time in the tier pool: all workers or "
+	    "connections of the pool are taken\n");
+	assert_null(strstr(s, "show"));
+	free(s);
 }
 
 TESTS(NULL, NULL)

@@ -790,18 +790,42 @@ stock_has(const struct kp_conf *c, const char *mod)
 }
 
 /*
+ * Does a function of this module call the entry, directly or not?  In a process that
+ * serves one request after the other it then looks like work that the last one left.
+ */
+static bool
+is_around(const struct suggest_run *r, const char *mod)
+{
+	const struct suggest_tree *c = r->all.tree;
+	const struct kp_call_fn *fns = r->all.names->fns;
+
+	for (uint32_t i = 1; i < c->nframes; i++) {
+		if (c->frames[i].fn != r->entries[r->chosen].fn)
+			continue;
+		for (uint32_t p = c->frames[i].parent; p != 0; p = c->frames[p].parent)
+			if (strcmp(fns[c->frames[p].fn].mod, mod) == 0)
+				return true;
+	}
+	return false;
+}
+
+/*
  * Is it a tier of the application, and of none that the framework consists of?  Its time
- * has to be worth a column beside those of the example, which hold most.
+ * has to be worth a column beside those of the example, which hold most: that in the
+ * processes of requests, which have their waits for others in it.
  */
 static bool
 is_own(const struct suggest_run *r, const struct suggest_tier *t)
 {
-	if ((double)t->own < OWN_LEAST *
-	    (double)(r->tiers.total + r->tiers.elsewhere))
+	const char *mod;
+
+	if ((double)(t->own - t->elsewhere) < OWN_LEAST * (double)r->tiers.total)
 		return false;
-	for (size_t i = 0; i < t->nfns; i++)
-		if (stock_has(r->stock->conf, r->requests.names->fns[t->fns[i]].mod))
+	for (size_t i = 0; i < t->nfns; i++) {
+		mod = r->requests.names->fns[t->fns[i]].mod;
+		if (stock_has(r->stock->conf, mod) || is_around(r, mod))
 			return false;
+	}
 	return !t->entry && (t->waits || r->requests.fns[t->fns[0]].users);
 }
 
