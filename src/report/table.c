@@ -143,15 +143,18 @@ report_has_rest(const struct report *r, enum report_what what)
 }
 
 /*
- * Which tiers have a figure in some row: by their index among cells; NULL: all are
- * shown, for want of memory.  The caller frees it.
+ * Which tiers have a figure in some row, or calls that are missing: by their index
+ * among cells; NULL: all are shown, for want of memory.  The caller frees it.
  */
 static bool *
 tiers_shown(const struct report *r, enum report_what what)
 {
 	bool *shown = calloc(r->ntiers + 1, sizeof(*shown));
 	const struct report_row *row;
+	struct report_missing m;
 
+	for (size_t t = 1; shown != NULL && t <= r->ntiers; t++)
+		shown[t] = report_missing(r, t, &m);
 	for (size_t i = 0; shown != NULL && i < r->nrows; i++) {
 		row = &r->rows[i];
 		for (size_t t = 1; t <= r->ntiers; t++)

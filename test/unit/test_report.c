@@ -199,7 +199,6 @@ TEST(test_table)
 	    310 * 110.0)) < 1e-9);
 }
 
-/* A row that does not add up says so, and why. */
 /* A file for many applications has tiers that this one does not call. */
 TEST(test_tier_without_calls)
 {
@@ -213,6 +212,7 @@ TEST(test_tier_without_calls)
 	assert_non_null(strstr(text, "\nno calls of tier database\n"));
 }
 
+/* A row that does not add up says so, and why. */
 TEST(test_sum_of_self)
 {
 	struct kp_window *w = known_window(1);
@@ -719,6 +719,7 @@ TEST(test_missing)
 	r->rows[0].cells[2].sampled_calls = r->rows[0].cells[2].sampled_async = 0;
 	assert_has(table(REPORT_CALLS), "\nnot in requests: 710 calls of database, "
 	    "1.00 per request: the VM counted them");
+	assert_has(table(REPORT_CALLS), "\nno calls of tier http, templating\n");
 	assert_has(json(), "\"missed_calls\":null}]");
 	r->rows[0].cells[0].sampled_requests = 19;	/* may be chance */
 	assert_lacks(table(REPORT_CALLS), "not in requests");
