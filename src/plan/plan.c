@@ -695,15 +695,19 @@ entry_is_for(const struct kp_entry *e, const char *node)
 	return e->nnodes == 0;
 }
 
+/* Is its module loaded?  An optional function, which is not missed, has to be in it. */
 static bool
 is_there(const struct answer *a, const struct kp_mfa_pat *p)
 {
 	const struct answer_module *m = answer_find(a, p->mod);
+	bool loaded = m != NULL && m->loaded, any = !p->optional;
 
-	return m != NULL && m->loaded;
+	for (uint32_t i = 0; loaded && !any && i < m->nfns; i++)
+		any = pat_wants(p, &m->fns[i]);
+	return loaded && any;
 }
 
-/* Returns whether the target has the module of at least one entry. */
+/* Returns whether the target has at least one entry, or its module. */
 static bool
 has_entry(const struct kp_conf *c, const struct answer *a, const char *node)
 {
