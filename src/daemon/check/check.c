@@ -62,14 +62,20 @@ tiers_cell(struct grid *g, const struct kp_conf *c, uint64_t tiers)
 	kp_buf_free(&b);
 }
 
+/* Calls of an instruction are made, and not seen. */
+static bool
+is_uncalled(const struct kp_plan_item *p)
+{
+	return p->rate == 0 && !kp_is_instruction(
+	    &(struct kp_mfa){ p->mod, p->fun, p->arity });
+}
+
 static void
 plan_row(struct grid *g, const struct kp_conf *c, const struct kp_plan_item *p)
 {
 	char fn[FN_NAME_MAX], rate[24] = "?";
 
-	/* Calls of an instruction are made, and not seen. */
-	if (p->rate > 0 || (p->rate == 0 && !kp_is_instruction(
-	    &(struct kp_mfa){ p->mod, p->fun, p->arity })))
+	if (p->rate > 0 || is_uncalled(p))
 		snprintf(rate, sizeof(rate), "%lld", (long long)p->rate);
 	grid_cell(g, fn_name(fn, sizeof(fn), p->mod, p->fun, p->arity));
 	grid_cell(g, rate);
@@ -82,7 +88,7 @@ plan_row(struct grid *g, const struct kp_conf *c, const struct kp_plan_item *p)
 static bool
 is_unused(const struct kp_plan_item *p)
 {
-	return p->optional && p->rate == 0;
+	return p->optional && is_uncalled(p);
 }
 
 /* Names the tiers of which nothing was called, in a line, where they are optional. */
