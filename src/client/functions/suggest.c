@@ -460,6 +460,7 @@ take_entry(struct suggest_run *r, size_t entry)
 	const struct suggest_stock *stock = r->stock;
 	struct suggest_tiers tiers = r->tiers;
 	size_t before = r->chosen;
+	bool guessed = r->guessed;
 	int st;
 
 	if (text == NULL) {
@@ -474,6 +475,7 @@ take_entry(struct suggest_run *r, size_t entry)
 		say("'%s': not %s: %s", r->a->target, suggest_entry_name(r,
 		    entry, name), r->not_good);
 		r->chosen = before;
+		r->guessed = guessed;
 		r->stock = stock;
 		r->tiers = tiers;
 		kp_buf_reset(&r->text);

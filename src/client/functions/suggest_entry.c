@@ -173,7 +173,7 @@ is_platform(const void *facts, const char *app, const char *mod)
 	return facts_is_platform(facts, app) || (m != NULL && m->platform);
 }
 
-/* Reports events past a limit, which are not in the figures. */
+/* Reports what the figures leave out, or count elsewhere, since it came past a limit. */
 static void
 put_over(const struct suggest_run *r, struct kp_buf *b)
 {
@@ -550,11 +550,14 @@ once_a_request(const struct suggest_run *r, uint32_t *fns)
 static char *
 example_of(struct suggest_run *r, const struct kp_call_fn *fn)
 {
-	char begin[FN_NAME_MAX + 16] = "example: ", *example, *whole;
+	char begin[FN_NAME_MAX + 16] = "example: ", *slash, *example, *whole;
 	size_t n = strlen(begin);
 
 	fn_name(begin + n, FN_NAME_MAX, fn->mod, fn->fun, fn->arity);
-	strcpy(strrchr(begin, '/'), "(");
+	slash = strrchr(begin, '/');
+	if (slash == NULL)
+		return NULL;	/* the name is cut */
+	strcpy(slash, "(");
 	example = check_line(r, begin);
 	if (example == NULL || asprintf(&whole, "%s%s", begin + n, example) < 0)
 		whole = NULL;
