@@ -10,8 +10,8 @@
 
 /*
  * In one window: ten times what a default rate of samples can fill.  Past it
- * stacks become KP_STACK_OTHER.  If there are as many again of those, they become
- * those of the path and the type KP_IDENT_OTHER: one for each state.
+ * stacks become KP_STACK_OTHER.  Past STACK_CELLS_OTHER more cells, paths and types
+ * become STACK_PATH_OTHER and KP_IDENT_OTHER: one cell for each state.
  */
 #define STACK_CELLS_MAX 20000
 #define STACK_CELLS_OTHER 1000
