@@ -16,7 +16,7 @@
 -import(kprof_agent_flags, [tiers_first/1, with_flags/2]).
 -import(kprof_agent_sentry, [tell_sentry/2]).
 -import(kprof_agent_stacks, [pids/1]).
--import(kprof_injected, [spawn_labelled/3]).
+-import(kprof_injected, [name/1, spawn_labelled/3]).
 -import(kprof_waits, [waits_server/1]).
 
 -include("kprof_agent.hrl").
@@ -126,10 +126,11 @@ receiver_names(Pids, Ref, S) ->
     S.
 
 %% The process's registered name, else the function that it began with; [] if it has ended.
+%% What a process that has a name began with is not asked: see kprof_injected:dictionary/2.
 receiver(P) ->
-    case waits_server(P) of
-        {[], Began} -> Began;
-        {Name, _} -> Name
+    case name(P) of
+        P -> element(2, waits_server(P));
+        Name -> Name
     end.
 
 %% --------------------------------------------------------- tokens at the end ----

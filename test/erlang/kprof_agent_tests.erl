@@ -109,6 +109,30 @@ tokens_stop_asking_test() ->
 tokens_never_asked_test() ->
     ?assertEqual([[], []], asked(#messages{})).
 
+%% ---- names of receivers
+
+%% Before OTP 26.2 a dictionary is to be had as a whole only, and its process copies it.
+named_keep_their_dictionary_test() ->
+    P = proc_lib:spawn(fun() ->
+                               put(large, lists:seq(1, 400000)),
+                               erlang:garbage_collect(),
+                               register(kprof_agent_tests_named, self()),
+                               receive stop -> ok end
+                       end),
+    named_wait(P),
+    {ok, [0, Number, Serial], []} = io_lib:fread("<~d.~d.~d>", pid_to_list(P)),
+    Ref = make_ref(),
+    kprof_agent_messages:receiver_names(lists:duplicate(200, {Number, Serial}), Ref, state()),
+    receive {reply, Ref, Names} -> ?assertEqual([kprof_agent_tests_named], lists:usort(Names))
+    after 500 -> ?assert(false)
+    end,
+    P ! stop.
+
+named_wait(P) ->
+    whereis(kprof_agent_tests_named) =:= P andalso
+        process_info(P, status) =:= {status, waiting} orelse
+        receive after 1 -> named_wait(P) end.
+
 %% ---- limits
 
 over_limit_test() ->
