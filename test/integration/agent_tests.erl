@@ -236,11 +236,11 @@ stuck() ->
 %% The sentry killed an agent that was setting some hundred counters on a busy node: each takes up
 %% to 25 ms there. So many are set that it takes longer than two leases here, too.
 slow() ->
-    Spinners = [spawn(fun spin/0) || _ <- lists:seq(1, 4 * erlang:system_info(schedulers))],
+    Daemon = self(),
+    Renewer = spawn_opt(fun() -> renew(whereis(kprof_agent), Daemon) end, [{priority, high}]),
     MFAs = lists:append([[{M, F, A} || {F, A} <- M:module_info(functions)]
                          || M <- [erl_lint, erl_parse, epp, erl_scan, erl_eval, unicode_util, erl_pp]]),
-    Daemon = self(),
-    Renewer = spawn(fun() -> renew(whereis(kprof_agent), Daemon) end),
+    Spinners = [spawn(fun spin/0) || _ <- lists:seq(1, 4 * erlang:system_info(schedulers))],
     true = lists:any(fun(N) -> rated(lists:sublist(MFAs, N)) > 1000 end, [200, 400, 800, length(MFAs)]),
     [exit(P, kill) || P <- [Renewer | Spinners]],
     ok.
