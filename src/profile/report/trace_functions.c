@@ -191,7 +191,7 @@ group_free(struct group *g)
 
 /*
  * Groups n rows, and adds up those that differ only in their process.  Functions
- * are in descending order of own or accumulated time.  False after setting the
+ * are in order of own or accumulated time, as v says which way.  False after setting the
  * error of b: g is empty.
  */
 static bool
