@@ -23,10 +23,10 @@
 -export([main/0]).
 
 -define(MODULES, [attach_tests, error_tests, reload_tests, connection_tests, transport_tests, tls_tests, idle_tests, fault_tests, code_tests, daemon_tests, progress_tests,
-                  usage_tests, top_tests, odd_tests,
+                  usage_tests, top_tests, odd_tests, check_tests, ctl_check_tests, suggest_tests,
                   outcome_tests, traced_tests, drain_tests, pool_tests, catalogue_tests, mark_tests, token_tests, probe_tests, mail_tests, cowboy_tests, cluster_tests, port_tests, container_tests,
                    crossing_tests, hostile_tests, hostile_tls_tests, agent_tests, adversary_tests, stacks_tests, stack_shares_tests, overload_tests, crowd_tests, sampling_tests, hot_tests,
-                   footprint_tests, figure_tests, views_tests, counters_tests, sampler_tests, apply_tests, live_tests, requests_tests, limits_tests, background_tests,
+                   footprint_tests, figure_tests, views_tests, counters_tests, sampler_tests, pause_tests, apply_tests, live_tests, requests_tests, limits_tests, background_tests,
                   trace_tests, trace_pool_tests, trace_nodes_tests, truth_tests]).
 
 %% Their targets are stand-ins, or do nothing in particular.
