@@ -1,6 +1,6 @@
 /*
- * table.c - writes a report for people: the table, and what its figures add up to;
- * coverage.c writes the lines below it.
+ * table.c - writes a report for people: the table, what its figures add up to, and
+ * the lines below it.
  */
 #include <inttypes.h>
 #include <math.h>

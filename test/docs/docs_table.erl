@@ -80,6 +80,8 @@ newer() ->
 allowed() ->
     [{"README.md", "git clone ", "the checkout is here"},
      {"priv/doc/reaching.md", "install -m 600 releases/COOKIE", "of a release that is not here"},
+     {"priv/doc/elixir.md", "install -m 600 releases/COOKIE", "of a release that is not here"},
+     {"priv/doc/elixir.md", sample, "of a shop that is not here"},
      {"priv/doc/requests.md", "tiers.conf -> config -> plan", "a picture"},
      {"priv/doc/limits.md", "telemetry:span/3", "of a library that is not installed here"},
      {"erlang/kprof/README.md", "{deps, ", "of rebar.config"},

@@ -43,6 +43,7 @@ usr/share/doc/kprofd/contributing.md
 usr/share/doc/kprofd/cost.md
 usr/share/doc/kprofd/dashboard-and-exports.md
 usr/share/doc/kprofd/dashboard.png
+usr/share/doc/kprofd/elixir.md
 usr/share/doc/kprofd/erlang-library.md
 usr/share/doc/kprofd/examples/crontab
 usr/share/doc/kprofd/examples/kprofd.env
