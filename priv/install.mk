@@ -53,6 +53,12 @@ install: all $(foreach u,$(UNITS),$(B)/gen/$(u))
 	    install -D -m 644 "$${f%%:*}" "$(DESTDIR)$(PREFIX)/$${f#*:}" && \
 	    echo "$(DESTDIR)$(PREFIX)/$${f#*:}" || exit 1; \
 	done
+# Documents name their places below /usr/local, the default.
+ifneq ($(PREFIX),/usr/local)
+	@for f in $(filter %.md %.1 %.5 %.8 %/crontab,$(INSTALL_DATA)); do \
+	    sed -i 's,/usr/local/,$(PREFIX)/,g' "$(DESTDIR)$(PREFIX)/$${f#*:}" || exit 1; \
+	done
+endif
 
 # Directories that are ours and empty go too.
 uninstall:

@@ -78,6 +78,8 @@ usr/share/man/man5/tiers.conf.5
 usr/share/man/man8/kprofd.8
 usr/share/zsh/site-functions/_kprof
 usr/share/zsh/site-functions/_kprofd"
+same 'documents that name places of another prefix' \
+    "$(grep -rl /usr/local/ "$dest/usr/share" || true)" ''
 same 'what may be run' "$(cd "$dest" && find . -type f -perm /111 | sort)" \
     "./usr/bin/kprof
 ./usr/bin/kprofd"
