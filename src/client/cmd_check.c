@@ -82,7 +82,7 @@ struct node_args {
 	struct opt_list targets;
 	const char *control, *duration, *library;
 	int probe;		/* index of the choices; -1: not given */
-	bool explain, values, json;
+	bool send, explain, values, json;
 	struct reach reach;
 };
 
@@ -112,6 +112,8 @@ check_node(const struct node_args *a, const char *file)
 			argv[n++] = texts[i][0];
 			argv[n++] = texts[i][1];
 		}
+	if (a->send)
+		argv[n++] = "-probe-send";
 	if (a->explain)
 		argv[n++] = "-explain";
 	if (a->values)
@@ -156,6 +158,8 @@ cmd_check(const struct cmd *cmd, int argc, char **argv)
 		    opt_choice, &a.probe, "relay,native,auto" },
 		{ "probe-library", "FILE", "where the node finds the native "
 		    "probe's library (kprofd(8))", opt_text, &a.library, NULL },
+		{ "probe-send", NULL, "send that library to nodes that do not find "
+		    "it", opt_flag, &a.send, NULL },
 		REACH_OPTIONS_OF(a.reach),
 	};
 	char why[300], *src;

@@ -238,7 +238,8 @@ no_such_tier(const struct cmd *cmd, const struct args *a,
 		return opts_wrong(cmd, "-sort '%s': no such tier: did you mean "
 		    "'%s'?", a->sort, near);
 	return opts_wrong(cmd, "-sort '%s': no such tier; sort by requests, "
-	    "cost, name or a tier of the table (percentiles, errors: kprof top)",
+	    "total, cost, name or a tier of the table (kprof top sorts by p99 and "
+	    "errors, too)",
 	    a->sort);
 }
 
@@ -484,8 +485,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		    opt_range, &a.versus, NULL },
 		OPT_GROUP("What is shown"),
 		OPT_WHAT(a.what),
-		{ "sort", "KEY", "in order of requests (default), cost (requests "
-		    "x time), name, or a tier; with -versus: change (default); "
+		{ "sort", "KEY", "in order of requests (default), total (the time of "
+		    "one), cost (requests x time), name, or a tier; with -versus: change (default); "
 		    "-KEY: the other way round", opt_text, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",
 		    opt_flag, &a.percentiles, NULL },

@@ -681,6 +681,34 @@ warn_unmet(const struct kp_conf *c, const struct node *head,
 		    near->fun != NULL ? near->fun : near->mod, near->arity);
 }
 
+/* The first text in a pattern or a guard that is a list of characters; NULL: none. */
+static const struct node *
+find_text(const struct node *x)
+{
+	const struct node *found = x->kind == N_STR && x->len > 0 ? x : NULL;
+
+	for (uint32_t i = 0; i < x->n && found == NULL; i++)
+		found = find_text(x->kid[i]);
+	return found;
+}
+
+/* In a clause for a module of Elixir, whose strings are binaries. */
+static void
+warn_text(const struct node *x, struct kp_diags *d)
+{
+	const struct node *mod = x->kid[0]->kid[0], *text;
+
+	if (!(mod->kind == N_ATOM && strncmp(mod->text, "Elixir.", 7) == 0) &&
+	    !is_module_alias(mod))
+		return;
+	text = find_text(x->kid[0]->kid[2]);
+	for (uint32_t i = 2; i < x->n && text == NULL; i++)
+		text = find_text(x->kid[i]);
+	if (text != NULL)
+		diag_warn(d, text->pos, "\"...\" is a list of characters here, and "
+		    "Elixir's strings are binaries: <<\"...\">>");
+}
+
 static void
 check_clause(const struct kp_conf *c, const struct node *x, bool missing,
     struct kp_diags *d)
@@ -697,7 +725,10 @@ check_clause(const struct kp_conf *c, const struct node *x, bool missing,
 			check_guard(&v, x->kid[i]->kid[j]);
 	}
 	check_body(&v, x->kid[1]);
-	if (!missing && d->errors == errors && x->kid[0]->kind == N_TUPLE)
+	if (d->errors != errors || x->kid[0]->kind != N_TUPLE)
+		return;
+	warn_text(x, d);
+	if (!missing)
 		warn_unmet(c, x->kid[0], d);
 }
 

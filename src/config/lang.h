@@ -74,6 +74,7 @@ struct scan {
 	size_t n, off;
 	struct kp_pos pos;
 	unsigned unclosed;	/* quotes without an end, so far */
+	struct kp_pos map;	/* of a comment that looks like a map; line 0: none */
 	struct arena *arena;
 	struct kp_diags *diags;
 };

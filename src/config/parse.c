@@ -110,6 +110,12 @@ parse_error(struct parse *p, const char *expected)
 	p->panic = true;
 	if (t->type == T_BAD)
 		return;
+	if (p->scan.map.line > 0) {
+		diag_error(p->diags, p->scan.map, "found '%%', which begins a comment: a "
+		    "map is #{...}");
+		p->scan.map.line = 0;
+		return;
+	}
 	if (t->type == T_EOF) {
 		diag_error(p->diags, t->pos, "found the end of the file, "
 		    "expected %s", expected);
@@ -446,6 +452,12 @@ parse_atom(struct parse *p)
 		fn.mod = name_dup(p, t.text, t.len);
 		return fn.mod != NULL ? parse_of_module(p, &t, &fn) : NULL;
 	}
+	if (t.len == 2 && memcmp(t.text, "fn", 2) == 0 && (parse_is(p, "{") ||
+	    parse_is(p, "(") || p->t.type == T_VAR || p->t.type == T_ATOM)) {
+		parse_wrong(p, t.pos, "found Elixir's fn: write fun ({Module, Function, "
+		    "Args}) -> Identity; ... end");
+		return NULL;
+	}
 	if (!parse_is(p, "("))
 		return parse_name(p, N_ATOM, &t);
 	fn.text = name_dup(p, t.text, t.len);
@@ -575,13 +587,18 @@ parse_map(struct parse *p)
 	bool arrow = false;
 	struct node *x;
 
-	if (p->nest == 0) {
+	parse_advance(p);
+	if (p->nest == 0 || (p->t.src != p->end && !parse_is(p, "{"))) {
 		parse_wrong(p, pos, "found '#', expected a term: comments begin with %");
 		return NULL;
 	}
-	parse_advance(p);
 	if (p->t.type == T_ATOM) {
 		parse_record(p, pos);
+		return NULL;
+	}
+	if (p->t.type == T_VAR) {
+		parse_wrong(p, pos, "found a struct of Elixir, which is a map here: write "
+		    "#{method := M} for its fields");
 		return NULL;
 	}
 	if (!parse_expect(p, "{", "'{' after '#'"))
@@ -993,6 +1010,9 @@ parse_form(struct parse *p)
 	/* A file that is only a list need not end in a full stop. */
 	if (!p->panic && p->t.type == T_EOF && x->kind == N_LIST)
 		return x;
+	if (x != NULL && parse_is(p, "#"))
+		parse_wrong(p, p->t.pos, "found '#', expected '.' after a term: comments "
+		    "begin with %");
 	if (x != NULL) {
 		parse_error(p, parse_is(p, ".") ? "a blank or a new line after "
 		    "the '.'" : "'.' after a term");

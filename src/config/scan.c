@@ -342,6 +342,23 @@ scan_init(struct scan *s, const char *src, size_t n, struct arena *a,
 		s->off = 3;
 }
 
+/* Notes a comment behind something that looks like a map of Elixir: %{, %Plug.Conn{ */
+static void
+map_see(struct scan *s)
+{
+	static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	    "0123456789_.";
+	size_t at = s->off, n = s->off + 1;
+
+	while (at > 0 && (s->src[at - 1] == ' ' || s->src[at - 1] == '\t'))
+		at--;
+	while (n < s->n && memchr(name, s->src[n], sizeof(name) - 1) != NULL)
+		n++;
+	if (s->map.line == 0 && at > 0 && s->src[at - 1] != '\n' && n < s->n &&
+	    s->src[n] == '{')
+		s->map = s->pos;
+}
+
 static void
 skip_blanks(struct scan *s)
 {
@@ -353,6 +370,7 @@ skip_blanks(struct scan *s)
 		if (n == 0)
 			return;
 		if (c == '%') {
+			map_see(s);
 			while (n > 0 && c != '\n') {
 				scan_take(s);
 				c = scan_peek(s, &n);

@@ -29,6 +29,7 @@
 #define EVENTS 200		/* read */
 #define EVENTS_SHOWN 3
 #define ENDLESS 20u		/* requests without an end: enough for a hint */
+#define SEVERAL 1.5		/* calls a request: no wrapper around it */
 #define REPEATED 10.0		/* calls a request that are probably in a loop ... */
 #define REPEATED_PART 0.3	/* ... and worth a hint: of the request's time */
 #define POOL_PART 0.5		/* of the request's time */
@@ -545,8 +546,9 @@ part_of(const struct report_row *row, size_t tier)
 }
 
 /*
- * Calls the tier that makes most of the time of this type with many calls in each
- * request.  REPORT_NO_TIER: there is none.
+ * The outermost tier that this type calls several times in each request, if it does so
+ * often, and most of the time passes there.  What a tier inside it does for each of its
+ * calls, such as prepare and execute, is not meant.  REPORT_NO_TIER: there is none.
  */
 static size_t
 repeated_tier(const struct report *r, const struct report_row *row, double *calls)
@@ -556,13 +558,14 @@ repeated_tier(const struct report *r, const struct report_row *row, double *call
 
 	for (size_t t = 1; t <= r->ntiers; t++) {
 		n = (double)row->cells[t].calls / (double)row->cells[0].requests;
-		if (n < REPEATED || part_of(row, t) < REPEATED_PART ||
-		    (best != REPORT_NO_TIER && part_of(row, t) <= part_of(row, best)))
+		if (n < SEVERAL || (best != REPORT_NO_TIER &&
+		    part_of(row, t) <= part_of(row, best)))
 			continue;
 		best = t;
 		*calls = n;
 	}
-	return best;
+	return best != REPORT_NO_TIER && *calls >= REPEATED &&
+	    part_of(row, best) >= REPEATED_PART ? best : REPORT_NO_TIER;
 }
 
 /* The tier of this type in which requests wait for a worker, and that share. */

@@ -725,7 +725,7 @@ report_apart(const struct kp_query_range *r, const struct report *now,
 /* ---- the order of rows ---- */
 
 struct sort {
-	bool by_name, by_tier, by_cost, reverse;
+	bool by_name, by_tier, by_cost, by_mean, reverse;
 	size_t tier;
 	enum report_what what;
 };
@@ -745,6 +745,10 @@ row_cmp(const void *pa, const void *pb, void *ctx)
 	if (s->by_cost) {
 		va = (double)a->cells[0].total;
 		vb = (double)b->cells[0].total;
+	}
+	if (s->by_mean) {
+		va = (double)a->cells[0].mean;
+		vb = (double)b->cells[0].mean;
 	}
 	if (va == vb && !s->by_name) {
 		va = (double)a->cells[0].requests;
@@ -766,6 +770,8 @@ report_sort(struct report *r, const char *by, enum report_what what)
 		s.by_name = true;
 	} else if (by != NULL && strcmp(by, "cost") == 0) {
 		s.by_cost = true;
+	} else if (by != NULL && strcmp(by, "total") == 0) {
+		s.by_mean = true;
 	} else if (by != NULL && strcmp(by, "requests") != 0) {
 		s.by_tier = true;
 		s.tier = report_tier(r, by);

@@ -444,13 +444,17 @@ put_sum_of_self(struct kp_buf *b, const struct report *r)
 		return;
 	}
 	sum = self_of_all(r, odd);
+	text_dur(sum_text, (kp_dur_ns)sum);
+	text_dur(total_text, odd->cells[0].mean);
+	if (strcmp(sum_text, total_text) == 0) {
+		kp_buf_str(b, "total (inclusive)");
+		return;
+	}
 	if (odd != all)
 		kp_buf_printf(b, "total (inclusive), but not in each: those of %s "
 		    "to ", odd->identity);
 	kp_buf_printf(b, "%s, not to %s%s: %s",
-	    text_dur(sum_text, (kp_dur_ns)sum),
-	    odd == all ? "total (inclusive), " : "",
-	    text_dur(total_text, odd->cells[0].mean),
+	    sum_text, odd == all ? "total (inclusive), " : "", total_text,
 	    sum > (double)odd->cells[0].mean ?
 	    "calls that run at the same time, outlast their request or are in "
 	    "two tiers count in full" :

@@ -147,6 +147,30 @@ static const struct bad foreign[] = {
 	{ "{\"tiers\": [{\"name\": \"web\", \"functions\": [\"m:f/1\"]}]}",
 	    "1:9: found ':', as JSON has it; a tiers.conf has Erlang's terms: "
 	    "{tiers, [{Name, Functions}, ...]}.\n" },
+	{ T "{identity, fun({m, f, [%{a := A}]}) -> A; (_) -> undefined end}.\n",
+	    "2:24: found '%', which begins a comment: a map is #{...}\n" },
+	{ T "{identity, fun({m, f, [%Plug.Conn{a: a}]}) ->\n A end}.\n",
+	    "2:24: found '%', which begins a comment: a map is #{...}\n" },
+	{ T "{identity, fun({m, f, [#Plug.Conn{a = A}]}) -> A end}.\n",
+	    "2:24: found a struct of Elixir, which is a map here: write #{method := M} "
+	    "for its fields\n" },
+	{ T "{identity, fn {m, f, [a]} -> a end}.\n",
+	    "2:12: found Elixir's fn: write fun ({Module, Function, Args}) -> Identity; "
+	    "... end\n" },
+	{ "[{t, {m, f, 1}}, # this one\n {u, {m, f, 2}}].",
+	    "1:18: found '#', expected a term: comments begin with %\n" },
+	{ T "{slow_ms, 100} # ms\n.",
+	    "2:16: found '#', expected '.' after a term: comments begin with %\n" },
+	{ "[{t, \"M.f/1\"}].\n{identity, fun({'Elixir.M', f, [#{p := \"/\"}]}) -> a;\n"
+	    "({'Elixir.M', f, [A]}) when A == \"x\" -> <<\"b\">>;\n"
+	    "({'Elixir.M', f, [#{p := <<\"/\">>}]}) -> \"c\"; (_) -> undefined end}.\n"
+	    "{slow_ms, x}.",
+	    "2:40: warning: \"...\" is a list of characters here, and Elixir's strings are "
+	    "binaries: <<\"...\">>\n"
+	    "3:34: warning: \"...\" is a list of characters here, and Elixir's strings are "
+	    "binaries: <<\"...\">>\n"
+	    "5:11: found the atom 'x', expected slow_ms to be an integer within "
+	    "0..3600000\n" },
 	{ "# my tiers\n" T,
 	    "1:1: found '#', expected a term: comments begin with %\n" },
 	{ "[{t, {'MyApp.Repo', all, 2}}].\n{slow_ms, x}.",

@@ -389,9 +389,10 @@ TEST(types)
 		{ "_total", "pay", 100, 0, 0, 1000 },
 		{ "pool", "pay", 100, 0, 100, 970 },
 		{ "db", "pay", 100, 0, 100, 20 },
-		/* few calls; and many that take little of the time */
+		/* few calls, each with several inside; and many that take little time */
 		{ "_total", "show", 100, 0, 0, 1000 },
 		{ "db", "show", 100, 0, 900, 900 },
+		{ "pool", "show", 100, 0, 2700, 400 },
 		{ "web", "show", 100, 0, 2000, 100 },
 	};
 	char *s = HINTS(text, counts, 300, NULL);

@@ -191,6 +191,10 @@ TEST(test_table)
 	assert_int_equal(report_sort(r, "requests", REPORT_BUSY), KP_OK);
 	assert_string_equal(r->rows[1].identity, "update");
 	assert_int_equal(report_sort(r, "htpt", REPORT_BUSY), KP_ENOENT);
+	assert_int_equal(report_sort(r, "total", REPORT_BUSY), KP_OK);
+	assert_string_equal(r->rows[1].identity, "create");
+	assert_int_equal(report_sort(r, "-total", REPORT_BUSY), KP_OK);
+	assert_string_equal(r->rows[1].identity, "update");
 	/* fewer requests, each of which takes longer, cost less here */
 	assert_int_equal(report_sort(r, "http", REPORT_BUSY), KP_OK);
 	assert_int_equal(report_sort(r, "cost", REPORT_BUSY), KP_OK);

@@ -103,6 +103,16 @@ prefer_framework(struct suggest_run *r)
 	free(top);
 }
 
+/* A file that fits needs no load. */
+static void
+known(const struct suggest_run *r)
+{
+	if (r->node.nstocks > 0)
+		say("'%s' has %s: share/kprofd/examples/%s of the installation is for "
+		    "that (priv/examples in the source)", r->a->target,
+		    r->node.stocks[0].of->name, r->node.stocks[0].of->example);
+}
+
 static int
 nothing(const struct suggest_run *r, const char *what)
 {
@@ -111,6 +121,7 @@ nothing(const struct suggest_run *r, const char *what)
 	say("'%s': %s in %s: is it idle?  Put load on it and try again, or "
 	    "look for longer: -for 60s", r->a->target, what,
 	    text_span(t, r->node.span));
+	known(r);
 	return EXIT_FAILED;
 }
 
@@ -343,6 +354,7 @@ propose(struct suggest_run *r)
 		return st;
 	say("'%s': no function was found that begins requests: %s",
 	    r->a->target, r->not_good);
+	known(r);
 	return EXIT_FAILED;
 }
 
