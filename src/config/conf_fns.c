@@ -258,9 +258,9 @@ is_bare_elixir(const char *mod)
 	size_t n = strspn(mod, "abcdefghijklmnopqrstuvwxyz"
 	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
 
-	return is_upper(mod[0]) && mod[n] == '\0' && strncmp(mod, ELIXIR,
-	    strlen(ELIXIR)) != 0 && mod[strcspn(mod,
-	    "abcdefghijklmnopqrstuvwxyz")] != '\0';
+	/* 'ELDAPv3' is one of OTP's. */
+	return is_upper(mod[0]) && mod[n] == '\0' && strchr(mod, '.') != NULL &&
+	    strncmp(mod, ELIXIR, strlen(ELIXIR)) != 0;
 }
 
 static bool

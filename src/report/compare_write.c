@@ -231,9 +231,11 @@ was_called(const struct compare *v, size_t t)
 
 /* Notes on how to read the figures. */
 static void
-put_notes(struct kp_buf *b, const struct sheet *s, unsigned width)
+put_notes(struct kp_buf *b, const struct sheet *s, const struct report_opts *o)
 {
 	const struct compare *v = s->v;
+	unsigned width = o->width;
+	struct kp_buf names;
 	kp_dur_ns a = v->now->covered, c = v->then->covered;
 	char now[TEXT_MAX], then[TEXT_MAX], line[256];
 
@@ -246,6 +248,14 @@ put_notes(struct kp_buf *b, const struct sheet *s, unsigned width)
 	if (v->now->start < v->then->end && v->then->start < v->now->end)
 		text_wrap(b, "both ranges have windows in common: those are "
 		    "compared with themselves", width, 2);
+	kp_buf_init(&names, 1 << 16);
+	for (size_t t = 1; t < v->ntiers; t++)
+		if (!is_shown(v, t, o->what))
+			kp_buf_printf(&names, "%s %s", names.len > 0 ? "," :
+			    "no calls of tier", v->tiers[t].name);
+	if (names.len > 0)
+		text_wrap(b, kp_buf_cstr(&names), width, 2);
+	kp_buf_free(&names);
 	if (!s->uncertain)
 		return;
 	snprintf(line, sizeof(line), "~ before a change, uncertain: fewer than "
@@ -267,7 +277,7 @@ compare_table(struct kp_buf *b, const struct compare *v,
 			put_percentiles(b, &s, t, o->width);
 	}
 	kp_buf_printf(b, "\n%s\n", report_title(o->what));
-	put_notes(b, &s, o->width);
+	put_notes(b, &s, o);
 	kp_buf_u8(b, '\n');
 	report_coverage(b, v->now, o, "now: ", "");
 	kp_buf_u8(b, '\n');
