@@ -242,7 +242,8 @@ test: setup-test
 check: setup-check
 	@+$(call run_each,all $(CHECKS))
 
-# $(1): goals, made one after the other; variables follow behind commas.
+# $(1): goals, made one after the other; variables, and goals to be made at the same time,
+# follow behind commas.
 run_each = for t in $(1); do \
     start=$$(date +%s); \
     $(MAKE) --no-print-directory $$(echo $$t | tr , ' ') || exit 1; \

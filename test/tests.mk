@@ -4,6 +4,8 @@
 
 CHECKS := unit erlang-test replay client-test purity mutants-fit
 
+# Goals with a comma between them run at the same time: the documents' examples wait more
+# than they work.
 TESTS := unit \
          erlang-test \
          dialyzer \
@@ -11,7 +13,7 @@ TESTS := unit \
          SAN=1,client-test \
          SAN=1,top-test \
          SAN=1,api-test \
-         web-test \
+         web-test,docs-test \
          export-test \
          sqlite-test \
          SAN=1,sqlite-test \
@@ -25,8 +27,7 @@ TESTS := unit \
          viewers-test \
          native,FIGURE_REQUESTS=20000 \
          newcomer-test \
-         torture,CYCLES=20 \
-         docs-test
+         torture,CYCLES=20
 
 include $(addprefix test/,unit.mk erlang.mk fuzz.mk clients.mk integration.mk documents.mk bench.mk)
 
