@@ -164,7 +164,8 @@ suggest_entries(const struct suggest_tree *c, const struct suggest_fn *fns,
 #define STOCK(name) .example = #name ".conf", .stock = (const char *)stock_##name
 
 const struct suggest_framework suggest_frameworks[] = {
-	{ "Elixir.Phoenix.Router", "Phoenix", "serves HTTP", STOCK(phoenix) },
+	{ "Elixir.Phoenix.Router", "Phoenix", "serves HTTP", STOCK(phoenix),
+	    .layers = true },
 	{ "rabbit_channel", "RabbitMQ", "is a message broker", STOCK(rabbitmq),
 	    .whole = true },
 	{ "ejabberd_c2s", "ejabberd", "is an XMPP server", STOCK(ejabberd),

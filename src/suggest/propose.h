@@ -55,6 +55,7 @@ struct suggest_framework {
 	const char *example;	/* in priv/examples, or NULL: */
 	const char *stock;	/* its text, a tiers.conf */
 	bool whole;		/* no application of its user's is part of it */
+	bool layers;		/* it has what applications call: databases, templates */
 };
 
 #define SUGGEST_STOCKS_MAX 8	/* frameworks with an example */

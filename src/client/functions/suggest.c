@@ -412,7 +412,7 @@ summary(const struct suggest_run *r, const char *file)
 		suggest_progress(r, "'%s': requests are those of priv/examples/%s, "
 		    "with %s of the application's own modules%s%s%s", r->a->target,
 		    r->stock->of->example, text_counted(x, t->n, "tier"), t->n > 0 ||
-		    r->stock->of->whole ? "" : ", none of which holds 1 % of the "
+		    !r->stock->of->layers ? "" : ", none of which holds 1 % of the "
 		    "requests' time by itself", file[0] != '\0' ? ": " : "", file);
 		return;
 	}

@@ -813,16 +813,17 @@ is_around(const struct suggest_run *r, const char *mod)
 }
 
 /*
- * Is it a tier of the application, and of none that the framework consists of?  Its time
- * has to be worth a column beside those of the example, which hold most: that in the
- * processes of requests, which have their waits for others in it.
+ * Is it a tier of the application, and of none that the framework consists of?  Where
+ * tiers of the example hold most of the time, its own has to be worth a column beside
+ * them: that in the processes of requests, which have their waits for others in it.
  */
 static bool
 is_own(const struct suggest_run *r, const struct suggest_tier *t)
 {
 	const char *mod;
 
-	if ((double)(t->own - t->elsewhere) < OWN_LEAST * (double)r->tiers.total)
+	if (r->stock->of->layers && (double)(t->own - t->elsewhere) <
+	    OWN_LEAST * (double)r->tiers.total)
 		return false;
 	for (size_t i = 0; i < t->nfns; i++) {
 		mod = r->requests.names->fns[t->fns[i]].mod;
