@@ -196,8 +196,8 @@ ask_later(P, Silent) ->
 is_silent(P, NowMs, Silent) ->
     case Silent of #{P := {At, _}} -> At > NowMs; #{} -> false end.
 
-%% N different elements, evenly spaced from a random place on: each is taken with the same
-%% probability. All of them, if there are no more.
+%% Returns N different elements, evenly spaced from a random place on, so that each is taken with
+%% the same probability; or all elements, if there are N or fewer.
 -spec spread(pos_integer(), tuple()) -> [term()].
 spread(N, Tuple) when N >= tuple_size(Tuple) -> tuple_to_list(Tuple);
 spread(N, Tuple) ->
@@ -300,8 +300,8 @@ frames(Stack) ->
 
 %% ---------------------------------------------------------- statuses of many ----
 
-%% Of so many that a message for each would cost more than to ask: a worker writes what it finds
-%% into an array, which also shows how far it has come.
+%% A worker writes the statuses into an array, since a message for each process would cost more
+%% than the question. The array also shows how far the worker has come.
 
 -spec looker() -> looker().
 looker() -> #looker{}.

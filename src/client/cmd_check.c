@@ -173,9 +173,9 @@ cmd_check(const struct cmd *cmd, int argc, char **argv)
 		return st;
 	node = a.targets.n > 0 || a.control != NULL;
 	if (!node && (a.duration != NULL || a.explain || a.values ||
-	    a.probe >= 0 || a.library != NULL))
-		return opts_wrong(cmd, "-for, -explain, -values, -probe and "
-		    "-probe-library go with -target NODE");
+	    a.probe >= 0 || a.library != NULL || a.send))
+		return opts_wrong(cmd, "-for, -explain, -values, -probe, "
+		    "-probe-library and -probe-send go with -target NODE");
 	if (!node && reach_given(&a.reach) != NULL)
 		return opts_wrong(cmd, "-%s goes with -target NODE",
 		    reach_given(&a.reach));

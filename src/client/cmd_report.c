@@ -486,8 +486,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		OPT_GROUP("What is shown"),
 		OPT_WHAT(a.what),
 		{ "sort", "KEY", "in order of requests (default), total (the time of "
-		    "one), cost (requests x time), name, or a tier; with -versus: change (default); "
-		    "-KEY: the other way round", opt_text, &a.sort, NULL },
+		    "one), cost (requests x time), name, or a tier; with -versus: "
+		    "change (default); -KEY: the other way round", opt_text, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",
 		    opt_flag, &a.percentiles, NULL },
 		{ "messages", NULL, "how long messages waited in mailboxes, "

@@ -361,10 +361,6 @@ finish(struct options *o, const struct opt_parser *p)
 	return o->check ? finish_check(o) : 0;
 }
 
-static const char *const of_kprof[] = { "report", "top", "slow", "tree", "web", "status",
-	"flight", "pause", "resume", "reload", "dump", "suggest", "stacks", "count",
-	"time", "memory", "trace", "check" };
-
 /* Takes the option at argv[*i]; *i moves on to its value.  As options_parse(). */
 static int
 take(struct opt_parser *p, char **argv, int *i)
@@ -378,12 +374,11 @@ take(struct opt_parser *p, char **argv, int *i)
 		printf("kprofd %s\n", KP_VERSION);
 		return 1;
 	}
-	for (size_t k = 0; k < sizeof(of_kprof) / sizeof(of_kprof[0]); k++)
-		if (strcmp(argv[*i], of_kprof[k]) == 0)
-			return usage("'%s' is a command of kprof: kprof %s", argv[*i],
-			    argv[*i]);
-	if (argv[*i][0] != '-')
+	if (argv[*i][0] != '-') {
 		opt_unexpected(p, argv[*i]);
+		if (argv[*i][strspn(argv[*i], "abcdefghijklmnopqrstuvwxyz-")] == '\0')
+			kp_buf_str(&p->why, ": commands are those of kprof");
+	}
 	if (p->why.len > 0 || !opt_take(p, argv, i))
 		return usage("%s", kp_buf_cstr(&p->why));
 	if (p->why.len > 0)

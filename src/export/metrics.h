@@ -54,7 +54,7 @@ void health_put(struct kp_buf *b, enum health which, const char *node,
 /* Writes the metrics of such lines; returns how many lines it had to skip. */
 size_t health_write(struct prom *x, const char *text, size_t n);
 
-/* A figure of a cell; negative: it is not seen, and there is no such series. */
+/* Returns a figure of a cell; negative if it was not seen, then the series is absent. */
 typedef double figure_fn(const struct total *c);
 
 /* How requests ended; of a family with the label "outcome". */

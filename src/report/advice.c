@@ -607,8 +607,8 @@ hint_types(const struct kp_conf *c, struct report *r)
 		tier = pool_tier(c, r, row);
 		if (tier != REPORT_NO_TIER) {
 			shown++;
-			hint(r, "%s waits %s of its time in the tier %s: all workers or "
-			    "connections of the pool are taken", row->identity,
+			hint(r, "%s waits %s of its time in the tier %s: are all workers or "
+			    "connections of the pool taken?", row->identity,
 			    text_share(part, part_of(row, tier)), r->tiers[tier - 1]);
 		}
 		tier = repeated_tier(r, row, &calls);

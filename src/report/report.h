@@ -193,8 +193,8 @@ struct report_opts {
 
 /*
  * Sorts the rows after the first: by "requests" (or NULL), "name", "total" (the time
- * of one), "cost" (requests x time), or by `what` of the tier of that name; with a dash
- * before it the other way round.  KP_ENOENT: there is no such tier.
+ * of one), "cost" (requests x time), or by `what` of the tier of that name.  "-KEY"
+ * sorts by KEY in the opposite order.  KP_ENOENT: there is no such tier.
  */
 enum kp_err report_sort(struct report *r, const char *by,
     enum report_what what);

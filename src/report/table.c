@@ -223,10 +223,9 @@ put_unmeasured(struct grid *g, const struct report *r, size_t cols)
 
 static void
 put_values(struct kp_buf *b, const struct report *r,
-    const struct report_opts *o)
+    const struct report_opts *o, const bool *shown)
 {
 	bool extra[EXTRAS], rest = report_has_rest(r, o->what);
-	bool *shown = tiers_shown(r, o->what);
 	size_t cols = 2 + rest;	/* after requests */
 	struct grid g;
 
@@ -260,14 +259,12 @@ put_values(struct kp_buf *b, const struct report *r,
 	put_unmeasured(&g, r, cols);
 	grid_write(&g, o->width, b);
 	grid_free(&g);
-	free(shown);
 }
 
 /* Tiers without a column. */
 static void
-put_left_out(struct kp_buf *b, const struct report *r, enum report_what what)
+put_left_out(struct kp_buf *b, const struct report *r, const bool *shown)
 {
-	bool *shown = tiers_shown(r, what);
 	const char *sep = "\nno calls of tier";
 
 	for (size_t t = 1; shown != NULL && t <= r->ntiers; t++) {
@@ -277,7 +274,6 @@ put_left_out(struct kp_buf *b, const struct report *r, enum report_what what)
 		text_put(b, r->tiers[t - 1]);
 		sep = ",";
 	}
-	free(shown);
 }
 
 /* after: of the calls that began after their request; their mean is not known. */
@@ -835,11 +831,12 @@ void
 report_table(struct kp_buf *b, const struct report *r,
     const struct report_opts *o)
 {
+	bool *shown = tiers_shown(r, o->what);
 	const struct report_cell *c;
 	char title[80], text[TEXT_MAX];
 	struct kp_buf notes;
 
-	put_values(b, r, o);
+	put_values(b, r, o, shown);
 	for (size_t t = 0; o->percentiles && t <= r->ntiers; t++) {
 		c = &r->rows[0].cells[t];
 		if (c->calls > 0 || (t > 0 && c->async_max >= 0))
@@ -850,7 +847,8 @@ report_table(struct kp_buf *b, const struct report *r,
 	kp_buf_u8(b, '\n');
 	kp_buf_init(&notes, 1024);
 	put_sum(&notes, r, o->what);
-	put_left_out(&notes, r, o->what);
+	put_left_out(&notes, r, shown);
+	free(shown);
 	put_counted(&notes, r);
 	if (r->cost > 0)
 		kp_buf_printf(&notes, "\nshare: of the %s that %s took, added up",

@@ -110,8 +110,8 @@ caller_add(struct fns *f, struct kp_span raw)
 }
 
 /*
- * The entry of a function, new if need be; NULL if there is no room.  called: it
- * needs one in v, whether the configuration has it or not.
+ * Returns the entry of a function, and makes it if there is none; NULL if there is no
+ * room.  called: the function needs one in v, even if the configuration does not name it.
  */
 static const struct interned *
 fns_add(struct fns *f, struct kp_span raw, bool called)

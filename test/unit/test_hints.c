@@ -399,8 +399,8 @@ TEST(types)
 
 	assert_has(s, "list: 21.0 calls of db in each request, in which 83 % of its time "
 	    "passes: is it one for each row of a list (N+1)?\n");
-	assert_has(s, "pay waits 97 % of its time in the tier pool: all workers or "
-	    "connections of the pool are taken\n");
+	assert_has(s, "pay waits 97 % of its time in the tier pool: are all workers or "
+	    "connections of the pool taken?\n");
 	assert_null(strstr(s, "show"));
 	free(s);
 }

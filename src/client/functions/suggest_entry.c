@@ -268,9 +268,9 @@ put_reach(struct kp_buf *b, const struct reach *reach)
 	free(a);
 }
 
-/* asked: NULL, or of a draft, as struct suggest_file has it. */
+/* Writes the file; or, with asked, a draft: struct suggest_file says what that is. */
 static void
-put_text(struct suggest_run *r, bool draft, const uint32_t *asked, size_t nasked)
+put_text(struct suggest_run *r, const uint32_t *asked, size_t nasked)
 {
 	char date[32];
 	struct kp_buf reach;
@@ -297,7 +297,7 @@ put_text(struct suggest_run *r, bool draft, const uint32_t *asked, size_t nasked
 	strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &tm));
 	f.paths = strstr(f.clause, "{M, P}") != NULL;
 	kp_buf_reset(&r->text);
-	if (draft)
+	if (asked != NULL)
 		suggest_write_draft(&f, &r->text);
 	else
 		suggest_write(&f, &r->text);
@@ -606,7 +606,7 @@ find_identity(struct suggest_run *r)
 
 	kp_buf_reset(&r->identity);
 	kp_buf_reset(&r->identity_why);
-	put_text(r, true, asked, n);
+	put_text(r, asked, n);
 	suggest_progress(r, "'%s': checking the draft", r->a->target);
 	e = check_run(r, r->node.short_span / 2, true);
 	if (e != KP_OK)
@@ -689,7 +689,7 @@ check_once(struct suggest_run *r)
 	enum kp_err e;
 
 	kp_buf_reset(&r->verdict);
-	put_text(r, false, NULL, 0);
+	put_text(r, NULL, 0);
 	suggest_progress(r, "'%s': checking the proposal", r->a->target);
 	e = check_run(r, r->node.short_span, false);
 	if (e == KP_OK)
@@ -721,7 +721,7 @@ check(struct suggest_run *r)
 	}
 	free(price);
 	kp_buf_str(&r->verdict, "ok\n");
-	put_text(r, false, NULL, 0);
+	put_text(r, NULL, 0);
 	return OPTS_GO_ON;
 }
 
