@@ -291,7 +291,7 @@ size_t kp_requests_running(struct kp_requests *rs, uint32_t node);
 /* Of those in flight, the number that do not count as lost yet. */
 size_t kp_requests_undecided(const struct kp_requests *rs, uint32_t node);
 
-#define KP_FLIGHT_MAX 100	/* of one kp_requests_oldest() */
+#define KP_FLIGHT_MAX 1000	/* of one kp_requests_oldest() */
 
 #define KP_FLIGHT_PATH_MAX 16	/* calls of its path */
 

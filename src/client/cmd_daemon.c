@@ -124,15 +124,16 @@ cmd_ctl(const struct cmd *cmd, int argc, char **argv)
 	    stacks = false;
 	struct place p = { .control = NULL }, one;
 	const char *node = NULL;
+	size_t rows = OPT_UNSET;
 	const struct opt opts[] = { OPT_DB_EACH(p), OPT_CONTROL(p),
 		OPT_NODE(node), OPT_JSON(json), { "stacks", NULL, "show the "
 		"stacks of the processes that they are in", opt_flag, &stacks,
-		NULL } };
+		NULL }, OPT_N("100, the oldest; at most 1000", rows) };
 	int st, failed = EXIT_DONE;
-	char command[40], line[CTL_LINE_MAX], why[1024];
+	char command[60], line[CTL_LINE_MAX], why[1024];
 	struct kp_buf out;
 
-	st = opts_parse(cmd, opts, flight ? 5 : some ? 3 : 2, argc, argv,
+	st = opts_parse(cmd, opts, flight ? 6 : some ? 3 : 2, argc, argv,
 	    NULL);
 	if (st == OPTS_GO_ON)
 		st = place_check(cmd, &p);
@@ -140,6 +141,8 @@ cmd_ctl(const struct cmd *cmd, int argc, char **argv)
 		return st;
 	snprintf(command, sizeof(command), "%s%s%s", cmd->name,
 	    json ? " json" : "", stacks ? " stacks" : "");
+	if (rows != OPT_UNSET)
+		snprintf(command + strlen(command), 30, " n=%zu", rows);
 	if (!daemon_line(line, command, node))
 		return EXIT_USAGE;
 	kp_buf_init(&out, OUTPUT_MAX);

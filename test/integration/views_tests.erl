@@ -44,7 +44,11 @@ running(T) ->
     %% Of the last 200 ms: they ended, and are kept for what may come late.
     it:equal("in flight", 3, it:said(P, "([0-9]+) in flight")),
     {ok, Flight} = it:control(P, "flight"),
-    it:check(re:run(Flight, "^3 in flight", [multiline]) =/= nomatch, "~ts", [Flight]),
+    it:check(re:run(Flight, "^3 in flight, the oldest 3 are shown\n$", [multiline]) =/= nomatch, "~ts", [Flight]),
+    [it:check(re:run(kprof(T, ["flight", "-db", it:db(P) | Args]), Want, [multiline]) =/= nomatch, "~p", [Args])
+     || {Args, Want} <- [{["-n", "2"], "^3 in flight, the oldest 2 are shown \\(see -n\\)$"},
+                         {["-n", "0"], "^3 in flight, the oldest 3 are shown$"},
+                         {["-n", "1", "-json"], "^{\"in_flight\":3,\"requests\":\\[{[^}]*}\\]}$"}]],
     it:do(Target, fun() -> [Pid ! go || Pid <- Held], ok end),
     wait(Target, Held),
     it:assembled(P, 103),

@@ -51,6 +51,7 @@ struct commands {
 struct command {
 	enum wait_for want;		/* of commands that wait for targets */
 	bool json, stacks;
+	size_t rows;
 	const char *globs;	/* blanks between them; NULL: all targets */
 	char text[CONTROL_LINE_MAX];	/* the globs */
 	size_t bytes;			/* of the text behind the line */
@@ -305,7 +306,8 @@ static void
 do_flight(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
-	flight_answer(cs->p->flights, c, cmd->globs, cmd->json, cmd->stacks);
+	flight_answer(cs->p->flights, c, &(struct flight_opts){ cmd->globs,
+	    cmd->rows, cmd->json, cmd->stacks });
 }
 
 /* Windows of targets that have stored none yet: kprof shows them meanwhile. */
@@ -452,6 +454,11 @@ take_words(struct command *cmd, const char *p, const struct known *k)
 		} else if (k->run == do_flight && n == 6 &&
 		    memcmp(p, "stacks", n) == 0) {
 			cmd->stacks = true;
+		} else if (k->run == do_flight && n > 2 && p[2] >= '0' &&
+		    p[2] <= '9' && memcmp(p, "n=", 2) == 0) {
+			cmd->rows = strtoul(p + 2, &end, 10);
+			if (end != p + n)
+				return false;
 		} else if (k->takes_node && n > 5 &&
 		    n < (size_t)(cmd->text + sizeof(cmd->text) - to) &&
 		    memcmp(p, "node=", 5) == 0) {
@@ -476,7 +483,7 @@ commands_take(void *ctx, struct control_client *c, const char *line)
 {
 	struct commands *cs = ctx;
 	size_t n = strcspn(line, " ");
-	struct command cmd = { .json = false };
+	struct command cmd = { .rows = FLIGHT_ROWS };
 	char text[200];
 
 	for (size_t i = 0; i < NCOMMANDS; i++) {

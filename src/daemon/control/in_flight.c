@@ -50,6 +50,7 @@ struct flying {
 struct flights {
 	struct flying v[2 * KP_FLIGHT_MAX];
 	size_t n, all;
+	size_t most;		/* of v */
 	struct kp_flight of_node[KP_FLIGHT_MAX];	/* scratch */
 };
 
@@ -99,19 +100,19 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 			continue;
 		fs->all += kp_requests_running(t->run.conf_run->rs,
 		    t->run.slot);
-		n = node_run_oldest(&t->run, fs->of_node, KP_FLIGHT_MAX);
+		n = node_run_oldest(&t->run, fs->of_node, fs->most);
 		for (size_t k = 0; k < n; k++)
 			fs->v[fs->n + k] = (struct flying){
 				.f = fs->of_node[k], .run = &t->run };
 		fs->n += n;
 		qsort(fs->v, fs->n, sizeof(fs->v[0]), age_cmp);
-		if (fs->n > KP_FLIGHT_MAX)
-			fs->n = KP_FLIGHT_MAX;
+		if (fs->n > fs->most)
+			fs->n = fs->most;
 	}
 }
 
 static struct flights *
-flights_new(const struct targets *ts, const char *glob)
+flights_new(const struct targets *ts, const struct flight_opts *o)
 {
 	struct flights *fs = calloc(1, sizeof(*fs));
 	const struct node_run *at;
@@ -119,7 +120,8 @@ flights_new(const struct targets *ts, const char *glob)
 
 	if (fs == NULL)
 		return NULL;
-	collect(fs, ts, glob);
+	fs->most = o->rows == 0 || o->rows > KP_FLIGHT_MAX ? KP_FLIGHT_MAX : o->rows;
+	collect(fs, ts, o->glob);
 	for (x = fs->v; x < fs->v + fs->n; x++) {
 		at = x->f.fn != KP_NONE ? x->run->conf_run->runs[x->f.node] : NULL;
 		x->target = at != NULL ? at->target : NULL;
@@ -375,8 +377,10 @@ answer(struct control_client *c, const struct flights *fs, bool json,
 			put_stack(&b, &fs->v[i], stacks);
 		if (stacks != NULL)
 			each_trouble(stacks, &b, NULL);
-		kp_buf_printf(&b, "%zu in flight, the oldest %zu are shown\n",
-		    fs->all, fs->n);
+		kp_buf_printf(&b, "%zu in flight, the oldest %zu are shown%s\n",
+		    fs->all, fs->n, fs->n < fs->most || fs->n >= fs->all ? "" :
+		    fs->most == KP_FLIGHT_MAX ? ", which is the most" :
+		    " (see -n)");
 	}
 	control_answer_buf(c, &b);
 }
@@ -505,8 +509,8 @@ on_stacks(void *ctx, uint64_t number, struct kp_term *answer)
 
 /* Asks for the stacks of the list, which it takes over. */
 static void
-ask_stacks(struct flight_asks *fa, struct control_client *c, const char *glob,
-    bool json, struct flights *fs)
+ask_stacks(struct flight_asks *fa, struct control_client *c,
+    const struct flight_opts *o, struct flights *fs)
 {
 	const struct timeval tv = { PATIENCE_MS / 1000, 0 };
 	struct flight_stacks *s = fa->v;
@@ -528,9 +532,9 @@ ask_stacks(struct flight_asks *fa, struct control_client *c, const char *glob,
 		return;
 	}
 	s->busy = true;
-	s->json = json;
+	s->json = o->json;
 	s->client = control_client_id(c);
-	snprintf(s->glob, sizeof(s->glob), "%s", glob != NULL ? glob : "");
+	snprintf(s->glob, sizeof(s->glob), "%s", o->glob != NULL ? o->glob : "");
 	s->n = s->left = 0;
 	for (size_t i = 0; i < fs->n; i++)
 		if (fs->v[i].target != NULL)
@@ -551,16 +555,16 @@ ask_stacks(struct flight_asks *fa, struct control_client *c, const char *glob,
 
 void
 flight_answer(struct flight_asks *fa, struct control_client *c,
-    const char *glob, bool json, bool stacks)
+    const struct flight_opts *o)
 {
-	struct flights *fs = flights_new(fa->p->targets, glob);
+	struct flights *fs = flights_new(fa->p->targets, o);
 
 	if (fs == NULL) {
 		control_refuse(c, "no memory");
-	} else if (stacks) {
-		ask_stacks(fa, c, glob, json, fs);
+	} else if (o->stacks) {
+		ask_stacks(fa, c, o, fs);
 	} else {
-		answer(c, fs, json, NULL);
+		answer(c, fs, o->json, NULL);
 		free(fs);
 	}
 }

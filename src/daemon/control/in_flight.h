@@ -1,5 +1,5 @@
 /*
- * in_flight.h - `kprof flight`: the oldest KP_FLIGHT_MAX requests in flight; with
+ * in_flight.h - `kprof flight`: the oldest requests in flight; with
  * -stacks it asks the targets for the stacks of the processes that they are in.
  */
 #ifndef KPROFD_DAEMON_CONTROL_IN_FLIGHT_H
@@ -17,12 +17,18 @@ struct flight_asks;
 struct flight_asks *flight_asks_new(struct event_base *base,
     const struct parts *p);
 void flight_asks_free(struct flight_asks *fa);
-/*
- * Answers the client, now or later.  glob: of the nodes that the requests began
- * on, several with blanks between them; NULL: all.
- */
+struct flight_opts {
+	const char *glob;	/* of the nodes that the requests began on, several with
+				   blanks between them; NULL: all */
+	size_t rows;		/* the oldest; 0: all, up to KP_FLIGHT_MAX */
+	bool json, stacks;
+};
+
+#define FLIGHT_ROWS 100		/* unless another number is asked for */
+
+/* Answers the client, now or later. */
 void flight_answer(struct flight_asks *fa, struct control_client *c,
-    const char *glob, bool json, bool stacks);
+    const struct flight_opts *o);
 /* Answers all who wait, with what has come: the lists are about to go stale. */
 void flight_asks_end(struct flight_asks *fa);
 /* The target is about to be freed: it answers nobody. */
