@@ -316,8 +316,8 @@ write_figures(const struct args *a, const struct reports *rs,
     struct kp_buf *b)
 {
 	const struct report_opts o = { .what = (enum report_what)a->what,
-		.percentiles = a->percentiles, .width = screen_width() };
-
+		.percentiles = a->percentiles, .width = screen_width(),
+		.keep = sort_key(a) };
 	size_t left;
 
 	if (rs->then != NULL)

@@ -174,6 +174,46 @@ enum report_what {
 /* "busy,self,total,calls,async,gc,out": by enum report_what. */
 extern const char report_whats[];
 
+/*
+ * The tiers that have a column in a table: all that have a figure in some row, or calls
+ * that are missing, but where there is no room the costliest of them.
+ */
+struct report_columns {
+	const struct report *r;
+	enum report_what what;
+	/*
+	 * By index among cells, as of grid_col_optional(): 2, 4, ... from the
+	 * cheapest on, so that other columns go between; 0: it has no figure.
+	 */
+	unsigned *rank;
+	unsigned extra;		/* the rank of columns that leave before the three
+				   costliest tiers, such as "after" */
+	size_t n;		/* those that have one */
+	size_t folded;		/* of these: the cheapest, in one column ... */
+	bool narrow;		/* ... as there is no room */
+};
+/* That column's head. */
+#define REPORT_OTHERS "%zu other"
+
+/*
+ * keep: a tier that keeps its column; or NULL.  False: out of memory, and there is
+ * nothing to free.
+ */
+bool report_columns(struct report_columns *c, const struct report *r,
+    enum report_what what, const char *keep);
+void report_columns_free(struct report_columns *c);
+/*
+ * There is no room for columns of that rank and less: folds these tiers.  False: that
+ * changes nothing, or their sum would have no meaning, as that of inclusive times.
+ */
+bool report_columns_fold(struct report_columns *c, unsigned rank);
+/* Has the tier a column of its own? */
+bool report_has_column(const struct report_columns *c, size_t tier);
+/* Makes a row of which tier 1 is the sum of the row's folded tiers. */
+void report_add_others(const struct report_columns *c,
+    const struct report_row *row, struct report_row *to,
+    struct report_cell cells[2]);
+
 /* A title for people: "self (exclusive) time per request". */
 const char *report_title(enum report_what what);
 
@@ -189,6 +229,7 @@ struct report_opts {
 	enum report_what what;
 	bool percentiles;
 	unsigned width;		/* columns of the terminal; 0: no limit */
+	const char *keep;	/* the tier that rows are in order of; or NULL */
 };
 
 /*

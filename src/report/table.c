@@ -128,68 +128,45 @@ put_request(struct grid *g, const struct report *r, size_t i, const bool *extra)
 	grid_cell(g, text_share(text, row->share));
 }
 
-bool
-report_has_rest(const struct report *r, enum report_what what)
+static void
+put_tier(struct grid *g, const struct report_columns *c,
+    const struct report_row *row, size_t tier)
 {
-	const struct report_row *row;
+	char text[TEXT_MAX];
+	const char *value = value_text(text, row, tier, c->what);
 
-	for (size_t i = 0; what == REPORT_SELF && i < r->nrows; i++) {
-		row = &r->rows[i];
-		if (report_value(row, 0, what) > SUM_ROUNDING / 2 *
-		    report_value(row, 0, REPORT_TOTAL))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Which tiers have a figure in some row, or calls that are missing: by their index
- * among cells; NULL: all are shown, for want of memory.  The caller frees it.
- */
-static bool *
-tiers_shown(const struct report *r, enum report_what what)
-{
-	bool *shown = calloc(r->ntiers + 1, sizeof(*shown));
-	const struct report_row *row;
-	struct report_missing m;
-
-	for (size_t t = 1; shown != NULL && t <= r->ntiers; t++)
-		shown[t] = report_missing(r, t, &m);
-	for (size_t i = 0; shown != NULL && i < r->nrows; i++) {
-		row = &r->rows[i];
-		for (size_t t = 1; t <= r->ntiers; t++)
-			shown[t] |= row->cells[t].calls > 0 ||
-			    row->cells[t].async_calls > 0 ||
-			    report_value(row, t, what) > 0;
-	}
-	return shown;
+	if (c->what < REPORT_CALLS)
+		value = report_corrected(c->r, text, value);
+	if (!c->narrow)
+		value = with_after(text, value, row, tier, c->what);
+	grid_cell(g, value);
 }
 
 /* The columns of tiers, and the time in none of them. */
 static void
-put_tiers(struct grid *g, const struct report *r, size_t i,
-    enum report_what what, const bool *shown, bool rest)
+put_tiers(struct grid *g, const struct report_columns *c,
+    const struct report_row *row, bool rest)
 {
-	const struct report_row *row = &r->rows[i];
+	struct report_cell cells[2];
+	struct report_row others;
 	char text[TEXT_MAX];
-	const char *value;
 
-	for (size_t t = 1; t <= r->ntiers; t++) {
-		if (shown != NULL && !shown[t])
-			continue;
-		value = value_text(text, row, t, what);
-		if (what < REPORT_CALLS)
-			value = report_corrected(r, text, value);
-		grid_cell(g, with_after(text, value, row, t, what));
+	for (size_t t = 1; t <= c->r->ntiers; t++)
+		if (report_has_column(c, t))
+			put_tier(g, c, row, t);
+	if (c->folded > 0) {
+		report_add_others(c, row, &others, cells);
+		put_tier(g, c, &others, 1);
 	}
 	if (rest)
-		grid_cell(g, report_corrected(r, text,
-		    value_text(text, row, 0, what)));
+		grid_cell(g, report_corrected(c->r, text,
+		    value_text(text, row, 0, c->what)));
 }
 
+/* rank: as of grid_col_optional() */
 static void
 tier_col(struct grid *g, const struct report *r, size_t tier,
-    enum grid_align align)
+    enum grid_align align, unsigned rank)
 {
 	struct report_missing m;
 	struct kp_buf head;
@@ -198,7 +175,7 @@ tier_col(struct grid *g, const struct report *r, size_t tier,
 	kp_buf_str(&head, tier == 0 ? "whole request" : r->tiers[tier - 1]);
 	if (report_missing(r, tier, &m) && m.sure)
 		kp_buf_str(&head, MISSING);
-	grid_col(g, kp_buf_cstr(&head), align);
+	grid_col_optional(g, kp_buf_cstr(&head), align, rank);
 	kp_buf_free(&head);
 }
 
@@ -222,58 +199,86 @@ put_unmeasured(struct grid *g, const struct report *r, size_t cols)
 }
 
 static void
-put_values(struct kp_buf *b, const struct report *r,
-    const struct report_opts *o, const bool *shown)
+fill_values(struct grid *g, const struct report_columns *c)
 {
-	bool extra[EXTRAS], rest = report_has_rest(r, o->what);
-	size_t cols = 2 + rest;	/* after requests */
-	struct grid g;
+	const struct report *r = c->r;
+	bool extra[EXTRAS], rest = report_has_rest(r, c->what);
+	size_t cols = 2 + rest + (c->folded > 0);	/* after requests */
+	char head[TEXT_MAX];
 
-	grid_init(&g);
-	grid_col(&g, "", GRID_LEFT);
-	grid_fix(&g);
-	grid_col(&g, "requests", GRID_RIGHT);
-	grid_col(&g, "total", GRID_RIGHT);
+	grid_col(g, "", GRID_LEFT);
+	grid_fix(g);
+	grid_col(g, "requests", GRID_RIGHT);
+	grid_col(g, "total", GRID_RIGHT);
 	for (size_t i = 0; i < EXTRAS; i++) {
 		extra[i] = has_extra(r, extras[i].what);
 		if (extra[i])
-			grid_col(&g, extras[i].title, GRID_RIGHT);
+			grid_col_optional(g, extras[i].title, GRID_RIGHT,
+			    c->extra);
 		cols += extra[i];
 	}
-	grid_col(&g, "share", GRID_RIGHT);
+	grid_col(g, "share", GRID_RIGHT);
 	for (size_t t = 1; t <= r->ntiers; t++) {
-		if (shown != NULL && !shown[t])
+		if (!report_has_column(c, t))
 			continue;
-		tier_col(&g, r, t, GRID_RIGHT);
+		tier_col(g, r, t, GRID_RIGHT, c->rank[t] < 2 * c->n ? c->rank[t] : 0);
 		cols++;
 	}
+	snprintf(head, sizeof(head), REPORT_OTHERS, c->folded);
+	if (c->folded > 0)
+		grid_col(g, head, GRID_RIGHT);
 	if (rest)
-		grid_col(&g, REPORT_REST, GRID_RIGHT);
+		grid_col(g, REPORT_REST, GRID_RIGHT);
 	for (size_t i = 0; i < r->nrows; i++) {
 		if (i == 1)
-			grid_rule(&g);
-		grid_cell(&g, report_row_name(r, i));
-		put_request(&g, r, i, extra);
-		put_tiers(&g, r, i, o->what, shown, rest);
+			grid_rule(g);
+		grid_cell(g, report_row_name(r, i));
+		put_request(g, r, i, extra);
+		put_tiers(g, c, &r->rows[i], rest);
 	}
-	put_unmeasured(&g, r, cols);
-	grid_write(&g, o->width, b);
+	put_unmeasured(g, r, cols);
+}
+
+static void
+put_values(struct kp_buf *b, struct report_columns *c, unsigned width)
+{
+	struct grid g;
+
+	grid_init(&g);
+	do {
+		grid_free(&g);
+		fill_values(&g, c);
+	} while (report_columns_fold(c, grid_drops(&g, width)));
+	grid_write(&g, width, b);
 	grid_free(&g);
 }
 
-/* Tiers without a column. */
+/* Tiers without a column of their own. */
 static void
-put_left_out(struct kp_buf *b, const struct report *r, const bool *shown)
+put_left_out(struct kp_buf *b, const struct report_columns *c)
 {
 	const char *sep = "\nno calls of tier";
 
-	for (size_t t = 1; shown != NULL && t <= r->ntiers; t++) {
-		if (shown[t])
+	for (size_t t = 1; t <= c->r->ntiers; t++) {
+		if (c->rank[t] > 0)
 			continue;
 		kp_buf_printf(b, "%s ", sep);
-		text_put(b, r->tiers[t - 1]);
+		text_put(b, c->r->tiers[t - 1]);
 		sep = ",";
 	}
+	if (c->folded == 0)
+		return;
+	kp_buf_printf(b, "\n" REPORT_OTHERS ": the sum of tiers that have no room "
+	    "here", c->folded);
+	sep = ":";
+	for (size_t t = 1; t <= c->r->ntiers; t++) {
+		if (c->rank[t] == 0 || report_has_column(c, t))
+			continue;
+		kp_buf_printf(b, "%s ", sep);
+		text_put(b, c->r->tiers[t - 1]);
+		sep = ",";
+	}
+	kp_buf_str(b, "; a wider terminal shows them, and kprof report | less -S");
 }
 
 /* after: of the calls that began after their request; their mean is not known. */
@@ -313,7 +318,7 @@ put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
 	struct grid g;
 
 	grid_init(&g);
-	tier_col(&g, r, tier, GRID_LEFT);
+	tier_col(&g, r, tier, GRID_LEFT, 0);
 	grid_fix(&g);
 	grid_col(&g, tier == 0 ? "requests" : "calls", GRID_RIGHT);
 	for (size_t i = 0; i < PERCENTILES; i++)
@@ -656,7 +661,7 @@ put_after(struct kp_buf *b, const struct report *r)
 	kp_buf_printf(b, "after: time after the request's end, %s %s",
 	    text_dur(text, after < 0 ? all->cells[0].async :
 	    (kp_dur_ns)(after + 0.5)), after < 0 ? "in all" :
-	    "per request (in a tier's column: +), not in total");
+	    "per request (+ in a tier's column, where there is room), not in total");
 	if (async > 0)
 		kp_buf_printf(b, "; %s of the calls began after it",
 		    text_share(text, async / (async + calls)));
@@ -831,12 +836,16 @@ void
 report_table(struct kp_buf *b, const struct report *r,
     const struct report_opts *o)
 {
-	bool *shown = tiers_shown(r, o->what);
+	struct report_columns columns;
 	const struct report_cell *c;
 	char title[80], text[TEXT_MAX];
 	struct kp_buf notes;
 
-	put_values(b, r, o, shown);
+	if (!report_columns(&columns, r, o->what, o->keep)) {
+		b->err = KP_ENOMEM;
+		return;
+	}
+	put_values(b, &columns, o->width);
 	for (size_t t = 0; o->percentiles && t <= r->ntiers; t++) {
 		c = &r->rows[0].cells[t];
 		if (c->calls > 0 || (t > 0 && c->async_max >= 0))
@@ -847,8 +856,8 @@ report_table(struct kp_buf *b, const struct report *r,
 	kp_buf_u8(b, '\n');
 	kp_buf_init(&notes, 1024);
 	put_sum(&notes, r, o->what);
-	put_left_out(&notes, r, shown);
-	free(shown);
+	put_left_out(&notes, &columns);
+	report_columns_free(&columns);
 	put_counted(&notes, r);
 	if (r->cost > 0)
 		kp_buf_printf(&notes, "\nshare: of the %s that %s took, added up",

@@ -505,18 +505,20 @@ has_after(const struct report *r)
 }
 
 static void
-put_cols(struct grid *g, const struct top_view *v, const struct report *r)
+put_cols(struct grid *g, const struct top_view *v, const struct report_columns *c)
 {
 	static const struct {
 		const char *head, *sort;
-		unsigned drop;	/* tiers are dropped before these, the last first */
+		unsigned drop;	/* tiers are dropped before these */
 	} cols[] = {
 		{ "req/s", "requests", 0 }, { "total", "total", 0 },
-		{ "p99", "p99", 3 }, { "errors", "errors", 1 },
-		{ "share", "share", 2 },
+		{ "p99", "p99", 4 }, { "errors", "errors", 2 },
+		{ "share", "share", 3 },
 	};
+	const struct report *r = c->r;
 	const char *by = sort_now(r, v);
-	unsigned tiers = (unsigned)r->ntiers;
+	unsigned tiers = 2 * (unsigned)c->n;
+	char head[TEXT_MAX];
 
 	grid_col(g, strcmp(by, "name") == 0 ? "identity*" : "identity",
 	    GRID_LEFT);
@@ -527,11 +529,15 @@ put_cols(struct grid *g, const struct top_view *v, const struct report *r)
 		    tiers + cols[i].drop : 0);
 	}
 	if (has_after(r))
-		grid_col_optional(g, "after", GRID_RIGHT, tiers + 4);
-	for (unsigned t = 0; t < tiers; t++)
-		put_col(g, by, r->tiers[t], r->tiers[t], tiers - t);
+		grid_col_optional(g, "after", GRID_RIGHT, c->extra);
+	for (size_t t = 1; t <= r->ntiers; t++)
+		if (report_has_column(c, t))
+			put_col(g, by, r->tiers[t - 1], r->tiers[t - 1], c->rank[t]);
+	snprintf(head, sizeof(head), REPORT_OTHERS, c->folded);
+	if (c->folded > 0)
+		grid_col_optional(g, head, GRID_RIGHT, tiers + 1);
 	if (report_has_rest(r, v->what))
-		grid_col_optional(g, REPORT_REST, GRID_RIGHT, 1);
+		grid_col_optional(g, REPORT_REST, GRID_RIGHT, tiers + 1);
 }
 
 static void
@@ -549,10 +555,12 @@ put_figure(struct grid *g, const struct report_row *row, size_t tier,
 }
 
 static void
-put_row(struct grid *g, const struct top_view *v, const struct report *r,
-    size_t row)
+put_row(struct grid *g, const struct report_columns *columns, size_t row)
 {
+	const struct report *r = columns->r;
 	const struct report_cell *c = &r->rows[row].cells[0];
+	struct report_cell cells[2];
+	struct report_row others;
 	double seconds = (double)r->covered / (double)KP_NS_PER_S;
 	char text[TEXT_MAX];
 	bool known;
@@ -570,24 +578,38 @@ put_row(struct grid *g, const struct top_view *v, const struct report *r,
 	if (has_after(r))
 		grid_cell(g, text_dur(text, c->after_per_request));
 	for (size_t t = 1; t <= r->ntiers; t++)
-		put_figure(g, &r->rows[row], t, v->what);
-	if (report_has_rest(r, v->what))
-		put_figure(g, &r->rows[row], 0, v->what);
+		if (report_has_column(columns, t))
+			put_figure(g, &r->rows[row], t, columns->what);
+	if (columns->folded > 0) {
+		report_add_others(columns, &r->rows[row], &others, cells);
+		put_figure(g, &others, 1, columns->what);
+	}
+	if (report_has_rest(r, columns->what))
+		put_figure(g, &r->rows[row], 0, columns->what);
 }
 
 static void
 write_tiers(struct kp_buf *b, const struct top_view *v,
     const struct report *r, unsigned width)
 {
+	struct report_columns c;
 	struct grid g;
 
-	grid_init(&g);
-	put_cols(&g, v, r);
-	for (size_t i = 0; i < r->nrows; i++) {
-		if (i == 1)
-			grid_rule(&g);
-		put_row(&g, v, r, i);
+	if (!report_columns(&c, r, v->what, sort_now(r, v))) {
+		b->err = KP_ENOMEM;
+		return;
 	}
+	grid_init(&g);
+	do {
+		grid_free(&g);
+		put_cols(&g, v, &c);
+		for (size_t i = 0; i < r->nrows; i++) {
+			if (i == 1)
+				grid_rule(&g);
+			put_row(&g, &c, i);
+		}
+	} while (report_columns_fold(&c, grid_drops(&g, width)));
+	report_columns_free(&c);
 	grid_write(&g, width, b);
 	grid_free(&g);
 }
@@ -653,6 +675,7 @@ static const char help_text[] =
     "req/s: requests, ~ an estimate; total: of one, on average; errors: raised;\n"
     "share: of the time of all requests; tiers: self (exclusive) time of one\n"
     "request, which adds up to total (inclusive), or what w chooses\n"
+    "N others: the sum of N tiers that have no room; a wider terminal shows them\n"
     "after: time after a request's end\n"
     "(kprof report explains them).  kprof tree ID shows a slow request.\n";
 

@@ -469,6 +469,36 @@ put_dropped(const struct layout *l, unsigned width)
 	kp_buf_free(&line);
 }
 
+/* The widths of columns, before one is cut, or DROPPED.  NULL: out of memory. */
+static size_t *
+fitted_widths(const struct grid *g, unsigned width)
+{
+	struct layout l = { .g = g,
+		.width = calloc(g->ncols + 1, sizeof(*l.width)) };
+
+	for (size_t i = 0; l.width != NULL && i < g->ncols; i++)
+		l.width[i] = g->cols[i].width;
+	if (l.width != NULL) {
+		fit_groups(&l);
+		if (width > 0 && total_width(&l) > width)
+			drop_columns(&l, width);
+	}
+	return l.width;
+}
+
+unsigned
+grid_drops(const struct grid *g, unsigned width)
+{
+	size_t *widths = fitted_widths(g, width);
+	unsigned rank = 0;
+
+	for (size_t i = 0; widths != NULL && i < g->ncols; i++)
+		if (widths[i] == DROPPED && g->cols[i].drop > rank)
+			rank = g->cols[i].drop;
+	free(widths);
+	return rank;
+}
+
 void
 grid_write(const struct grid *g, unsigned width, struct kp_buf *b)
 {
@@ -478,18 +508,13 @@ grid_write(const struct grid *g, unsigned width, struct kp_buf *b)
 		b->err = g->err;
 	if (b->err != KP_OK || g->ncols == 0)
 		return;
-	l.width = calloc(g->ncols, sizeof(*l.width));
+	l.width = fitted_widths(g, width);
 	if (l.width == NULL) {
 		b->err = KP_ENOMEM;
 		return;
 	}
-	for (size_t i = 0; i < g->ncols; i++)
-		l.width[i] = g->cols[i].width;
-	fit_groups(&l);
-	if (width > 0 && total_width(&l) > width) {
-		drop_columns(&l, width);
+	if (width > 0 && total_width(&l) > width)
 		cut_column(&l, width);
-	}
 	put_blocks(&l, width);
 	put_dropped(&l, width);
 	free(l.width);

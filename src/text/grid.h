@@ -53,6 +53,8 @@ void grid_cell(struct grid *g, const char *text);
 /* Adds a line across, between two rows. */
 void grid_rule(struct grid *g);
 
+/* The highest rank of a column that grid_write() would leave out; 0: none. */
+unsigned grid_drops(const struct grid *g, unsigned width);
 /* width: columns of the terminal; 0: no limit */
 void grid_write(const struct grid *g, unsigned width, struct kp_buf *b);
 

@@ -273,31 +273,55 @@ TEST(test_gaps)
 	assert_has(table(REPORT_BUSY), "covered 23h59m40s of");
 }
 
+/* The cheapest tiers are one column, their sum; inclusive times have no sum. */
 TEST(test_narrow)
 {
-	const struct report_opts narrow = { .what = REPORT_CALLS, .width = 40 };
+	static const struct {
+		enum report_what what;
+		unsigned width;
+		const char *keep, *head, *all, *note;
+	} rows[] = {
+		{ REPORT_SELF, 80, NULL, "share   http  database  templating  no tier",
+		    "100 %  20 ms     20 ms       10 ms    38 ms", NULL },
+		{ REPORT_SELF, 72, NULL, "share  database  2 other  no tier",
+		    "100 %     20 ms    30 ms    38 ms", "\n2 other: the sum of tiers "
+		    "that have no room here: http, templating; a\n  wider terminal "
+		    "shows them, and kprof report | less -S\n" },
+		{ REPORT_SELF, 72, "templating", "share  templating  2 other  no tier",
+		    "100 %       10 ms    40 ms    38 ms", "here: http, database;" },
+		{ REPORT_CALLS, 64, NULL, "share  http  2 other",
+		    "100 %  1.00     2.00", "here: database,\n  templating;" },
+		{ REPORT_BUSY, 64, NULL, "share   http  database",
+		    "100 %  50 ms     20 ms", "\n(no room for: templating)\n" },
+		/* not even two columns fit */
+		{ REPORT_CALLS, 40, NULL, "\n              http  2 other",
+		    "\nall requests  1.00     2.00", NULL },
+	};
+	struct report_opts o = { .what = REPORT_SELF };
 
 	measured(known_window(1));
-	assert_string_equal(table_as(&narrow),
-	    "              requests   total  share\n"
-	    "-------------------------------------\n"
-	    "all requests     1 204   88 ms  100 %\n"
-	    "-------------------------------------\n"
-	    "update             894   80 ms   68 %\n"
-	    "create             310  110 ms   32 %\n"
-	    "\n"
-	    "              http  database  templating\n"
-	    "----------------------------------------\n"
-	    "all requests  1.00      1.00        1.00\n"
-	    "----------------------------------------\n"
-	    "update        1.00      1.00        1.00\n"
-	    "create        1.00      1.00        1.00\n"
-	    "\n"
-	    "calls per request; 2026-11-21 10:00:00\n"
-	    "  to 10:30:00 UTC (30m), app@host\n"
-	    "share: of the 105.6 s that all requests\n"
-	    "  took, added up\n"
-	    "losses: none\n");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		o = (struct report_opts){ .what = rows[i].what,
+			.width = rows[i].width, .keep = rows[i].keep };
+		assert_has(table_as(&o), rows[i].head);
+		assert_has(out(), rows[i].all);
+		if (rows[i].note != NULL)
+			assert_has(out(), rows[i].note);
+		else
+			assert_lacks(out(), "no room");
+	}
+}
+
+/* What is left out of a row's figures must not make it look complete. */
+TEST(test_narrow_unknown)
+{
+	const struct report_opts o = { .what = REPORT_SELF, .width = 72 };
+
+	measured(known_window(1));
+	for (size_t t = 1; t <= 3; t += 2)
+		r->rows[1].cells[t].timed = 0;
+	assert_has(table_as(&o), "\nupdate             894   80 ms   68 %     17 ms"
+	    "        ?    37 ms\n");
 }
 
 /*
@@ -392,8 +416,8 @@ TEST(test_below_the_table)
 	    "\nshare: of the 1 056 s that all requests took, added up"
 	    "\nsampling: 1 204 of 12 050 requests, as the VM counted them, were "
 	    "measured; the table estimates all (~: an estimated count)\n"
-	    "after: time after the request's end, 1.0 ms per request (in a tier's "
-	    "column: +), not in total; 7.7 % of the calls began after it\n"
+	    "after: time after the request's end, 1.0 ms per request (+ in a tier's "
+	    "column, where there is room), not in total; 7.7 % of the calls began after it\n"
 	    "losses:\n"
 	    "      10 836 requests  passed over by sampling; the others stand for "
 	    "them (sampled_out)\n"
@@ -523,7 +547,7 @@ TEST(test_after)
 	assert_has(out(), "all requests     1 204   88 ms  18 ms  100 %  50 ms     "
 	    "20 ms  10 ms +18 ms\n");
 	assert_has(out(), "\nafter: time after the request's end, 18 ms per "
-	    "request (in a tier's column: +), not in total; 33 % of the calls "
+	    "request (+ in a tier's column, where there is room), not in total; 33 % of the calls "
 	    "outlast it\n");
 	assert_has(json(), "\"outlasting\":1204,\"after_ms\":21672,"
 	    "\"after_per_request_ms\":18,");

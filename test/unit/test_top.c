@@ -281,6 +281,25 @@ TEST(test_other_keys)
 	assert_int_equal(view.screen, TOP_TIERS);
 }
 
+/* The first tier was shown, and the one that all time passes in cut. */
+TEST(test_cheapest_are_one_column)
+{
+	const char *s;
+
+	for (size_t t = 1; t <= TIERS; t++)
+		cells[0][t].calls = cells[0][t].timed = 100;
+	cells[0][3].self *= 10;
+	s = frame(82, 30);
+	assert_has(s, "  \\x1b[2Jtpl  2 other\n");
+	assert_lacks(s, "http");
+	assert_has(s, "    4 000 ms   800 ms\n-");
+	/* what rows are in order of stays */
+	strcpy(view.sort, "http");
+	s = frame(82, 30);
+	assert_has(s, "   http*   2 other\n");
+	assert_has(frame(150, 30), "   http*      db  \\x1b[2Jtpl\n");
+}
+
 /* A bound is what was counted; what was estimated from samples looks so. */
 TEST(test_errors_seen_in_part)
 {
