@@ -20,6 +20,11 @@
 #define KP_ENTRY_MAX 64
 #define KP_IDENT_BYTES_MAX 256		/* bytes of a request type's part */
 #define KP_IDENT_LIST_MAX 48		/* elements of a string in a type */
+#define KP_LABELS_MAX 250		/* of calls; those of two tiers count twice */
+#define KP_PARTS_MAX (KP_LABELS_MAX + KP_TIER_MAX)	/* with each tier's _other */
+#define KP_PART_SEP ": "		/* between a tier's name and a label */
+/* A call's event has {KP_LABEL_TAG, Label} in the place of an identity. */
+#define KP_LABEL_TAG "_label"
 #define KP_DIAG_MAX 50			/* errors kept for one file */
 /*
  * The default limit of the cost of profiling.  On a node with a single
@@ -100,7 +105,7 @@ struct kp_overload {
 	uint32_t max_backlog;	/* default 75 percent of the store's queue */
 };
 
-struct kp_identity;	/* the parsed identity fun; private to src/config */
+struct kp_funs;	/* the parsed funs; private to src/config */
 
 struct kp_conf {
 	struct kp_tier *tiers;
@@ -109,7 +114,7 @@ struct kp_conf {
 	size_t nentries;
 	struct kp_mfa_pat *finishes;
 	size_t nfinishes;
-	struct kp_identity *identity;	/* NULL: none */
+	struct kp_funs *funs;	/* identity and label; NULL: neither */
 	struct kp_sampling sampling;	/* default: per second, 1000 */
 	kp_dur_ns slow;			/* default 250 ms */
 	uint32_t keep_slowest;		/* per type and window; default 1 */
@@ -248,15 +253,18 @@ bool kp_spec_identities(const struct kp_conf *c,
 enum kp_err kp_shape_text(const struct kp_conf *c, const struct kp_mfa *f,
     const uint8_t *term, size_t n, struct kp_buf *out);
 
-/* A clause of the identity fun. */
+/* A clause of the identity fun or, after those, of the label fun. */
 struct kp_clause {
 	struct kp_pos pos;	/* in tiers.conf */
 	uint32_t line;		/* the same, alone */
+	bool label;		/* it is of the label fun */
 	bool any;		/* the pattern is a variable: it matches all */
 	bool names;		/* the result is not undefined */
 	bool fixed;		/* the result is a literal */
 };
 
+/* Has the file an identity fun? */
+bool kp_conf_has_identity(const struct kp_conf *c);
 /* Gets clause i, from 0.  False: there are fewer. */
 bool kp_clause(const struct kp_conf *c, uint32_t i, struct kp_clause *out);
 /* Writes a fixed result, as a term without version byte; else KP_ENOENT. */

@@ -76,6 +76,12 @@ kp_outcome_timed(enum kp_outcome o)
 struct kp_fn {
 	const char *text;	/* "db:query/2"; lives as long as kp_requests */
 	uint64_t tiers;		/* bit t: it belongs to conf->tiers[t] */
+	/*
+	 * Calls that have a label are of a function of their own in the table, with
+	 * the text "db:query/2 [users]".  base: its number without the label.
+	 */
+	uint32_t base;
+	uint32_t part;		/* of its first tier: kp_requests_part(), plus one; 0 */
 	bool finish;
 	enum kp_mark mark;
 	uint64_t runaway;	/* bit n: reported as a server loop on node n */
@@ -394,6 +400,12 @@ bool kp_requests_convert(const struct kp_requests *rs, uint32_t from,
 const struct kp_fn *kp_requests_fn(const struct kp_requests *rs, uint32_t fn);
 /* The type's text, valid as long as rs lives. */
 const char *kp_requests_identity(const struct kp_requests *rs, uint32_t id);
+/*
+ * The parts of tiers that calls with a label are of, numbered from 0 as they are seen,
+ * and their names, "db: users".  KP_LABELS_MAX of them; the rest is "db: _other".
+ */
+uint32_t kp_requests_parts(const struct kp_requests *rs);
+const char *kp_requests_part(const struct kp_requests *rs, uint32_t part);
 /*
  * Messages, if conf->messages is set.  Receivers have names that many may
  * share: the registered name, or the function that the process began with.

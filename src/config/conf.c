@@ -119,11 +119,22 @@ set_finish(struct conf_ctx *x, const struct node *form)
 static void
 set_identity(struct conf_ctx *x, const struct node *form)
 {
-	x->fun = form->kid[1];
-	if (x->fun->kind != N_FUN) {
-		conf_expected(x, x->fun, "fun ({Module, Function, Args}) -> "
+	x->identity = form->kid[1];
+	if (x->identity->kind != N_FUN) {
+		conf_expected(x, x->identity, "fun ({Module, Function, Args}) -> "
 		    "Identity; ... end");
-		x->fun = NULL;
+		x->identity = NULL;
+	}
+}
+
+static void
+set_label(struct conf_ctx *x, const struct node *form)
+{
+	x->label = form->kid[1];
+	if (x->label->kind != N_FUN) {
+		conf_expected(x, x->label, "fun ({Module, Function, Args}) -> "
+		    "Label; ... end");
+		x->label = NULL;
 	}
 }
 
@@ -552,6 +563,7 @@ static const struct key keys[] = {
 	{ "entry", "{entry, Function}", conf_entry, 1, true, 0 },
 	{ "finish", "{finish, Function}", set_finish, 0, true, 0 },
 	{ "identity", "{identity, fun ... end}", set_identity, 0, false, 0 },
+	{ "label", "{label, fun ... end}", set_label, 0, false, 0 },
 	{ "sampling", "{sampling, How}", set_sampling, 0, false, 0 },
 	{ "slow_ms", "{slow_ms, Milliseconds}", set_int, 0, false, 0 },
 	{ "keep_slowest", "{keep_slowest, N}", set_int, 0, false, 0 },
@@ -651,24 +663,31 @@ conf_new(void)
 	return c;
 }
 
-/* The fun is checked last: by then the functions are known. */
-static void
-conf_identity(struct conf_ctx *x, struct arena *a)
+static const struct node *
+checked(struct conf_ctx *x, const struct node *fun)
 {
-	struct kp_identity *id;
+	return fun != NULL && fun_check(x->conf, fun, x->fns_missing, x->diags) ?
+	    fun : NULL;
+}
 
-	if (x->fun == NULL || !ident_check(x->conf, x->fun, x->fns_missing,
-	    x->diags))
+/* The funs are checked last: by then the functions are known. */
+static void
+conf_funs(struct conf_ctx *x, struct arena *a)
+{
+	struct kp_funs funs = { .identity = checked(x, x->identity),
+		.label = checked(x, x->label) };
+
+	if (funs.identity == NULL && funs.label == NULL)
 		return;
-	id = calloc(1, sizeof(*id));
-	if (id == NULL) {
+	x->conf->funs = malloc(sizeof(funs));
+	if (x->conf->funs == NULL) {
 		x->nomem = true;
 		return;
 	}
-	id->arena = *a;
-	id->fun = x->fun;
+	funs.arena = *a;
 	*a = (struct arena){ 0 };
-	x->conf->identity = id;
+	*x->conf->funs = funs;
+	label_check(x->conf, x->diags);
 }
 
 enum kp_err
@@ -699,7 +718,7 @@ kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
 	conf_marks(&x);
 	conf_instructions(&x);
 	if (!a.failed)
-		conf_identity(&x, &a);
+		conf_funs(&x, &a);
 	diag_sort(diags);
 	if (a.failed || x.nomem)
 		err = KP_ENOMEM;
@@ -746,8 +765,8 @@ kp_conf_free(struct kp_conf *c)
 		free(c->rewrites[i].to);
 	}
 	free(c->rewrites);
-	if (c->identity != NULL)
-		arena_free(&c->identity->arena);
-	free(c->identity);
+	if (c->funs != NULL)
+		arena_free(&c->funs->arena);
+	free(c->funs);
 	free(c);
 }

@@ -25,7 +25,7 @@
 struct conf_ctx {
 	struct kp_conf *conf;
 	struct kp_diags *diags;
-	const struct node *fun;	/* of {identity, ...}, or NULL */
+	const struct node *identity, *label;	/* their funs, or NULL */
 	void *to;		/* what the option that is read is to set */
 	bool tiers_seen;
 	bool fns_missing;	/* some were refused: conf does not have all */

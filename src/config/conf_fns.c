@@ -387,6 +387,9 @@ tier_name(struct conf_ctx *x, const struct node *v, struct kp_tier *t)
 	if (strcmp(t->name, "_total") == 0 || strcmp(t->name, "_other") == 0)
 		diag_error(x->diags, v->pos, "the tier name '%s' is reserved",
 		    t->name);
+	if (strstr(t->name, KP_PART_SEP) != NULL)
+		diag_error(x->diags, v->pos, "found '" KP_PART_SEP "' in a tier's "
+		    "name: there a label follows");
 	for (size_t i = 0; i < c->ntiers; i++) {
 		if (c->tiers[i].name != NULL &&
 		    strcmp(c->tiers[i].name, t->name) == 0)

@@ -358,7 +358,7 @@ struct vars {
 	unsigned parts;	/* of the identity so far */
 	const struct node *clause;
 	bool shown;	/* how it is written without its calls */
-	bool broken;	/* its arguments bind variables that are not known */
+	bool broken;	/* a pattern of its arguments could not be read */
 };
 
 /* An alias, which is an atom: Shop.Cart. */
@@ -458,7 +458,6 @@ check_pattern(struct vars *v, const struct node *x)
 		check_op_pattern(v, x);
 		break;
 	case N_BINPAT:
-		v->broken = true;
 		diag_error(v->diags, x->pos, "a pattern cannot look into a "
 		    "binary: take it whole, and shorten it with {rewrite, "
 		    "[{\"/users/.*\", \"/users/:id\"}]}");
@@ -468,7 +467,6 @@ check_pattern(struct vars *v, const struct node *x)
 	case N_FUN:
 	case N_CLAUSE:
 	case N_GUARD:
-		v->broken = true;
 		expected(v, x, "a pattern");
 		break;
 	default:
@@ -595,7 +593,7 @@ static void
 check_body(struct vars *v, const struct node *x)
 {
 	if (++v->parts == IDENT_PARTS_MAX + 1)
-		diag_error(v->diags, x->pos, "an identity of more than %d "
+		diag_error(v->diags, x->pos, "a result of more than %d "
 		    "parts", IDENT_PARTS_MAX);
 	if (x->kind == N_VAR) {
 		check_bound(v, x);
@@ -613,19 +611,19 @@ check_body(struct vars *v, const struct node *x)
 			check_body(v, x->kid[i]);
 	} else if (x->kind == N_TUPLE) {
 		diag_error(v->diags, x->pos, "a tuple of %u, expected at most "
-		    "%d elements in an identity", x->n, IDENT_TUPLE_MAX);
+		    "%d elements in a result", x->n, IDENT_TUPLE_MAX);
 	} else if (x->kind == N_STR && x->len > KP_IDENT_LIST_MAX) {
 		diag_error(v->diags, x->pos, "a string of %zu, expected at "
-		    "most %d characters in an identity", x->len,
+		    "most %d characters in a result", x->len,
 		    KP_IDENT_LIST_MAX);
 	} else if (x->kind == N_BIN && x->len > KP_IDENT_BYTES_MAX) {
 		diag_error(v->diags, x->pos, "a binary of %zu, expected at "
-		    "most %d bytes in an identity", x->len,
+		    "most %d bytes in a result", x->len,
 		    KP_IDENT_BYTES_MAX);
 	} else if (x->kind == N_INT && (x->num > IDENT_INT_MAX ||
 	    x->num < -IDENT_INT_MAX)) {
 		expected(v, x, "an integer of at most 58 bits");
-	} else if (!node_is_nil(x) && !x->broken &&
+	} else if (!node_is_nil(x) &&
 	    (x->kind == N_LIST || !node_is_literal(x))) {
 		expected(v, x, "an atom, a string, a number, a binary, a "
 		    "variable of the pattern or a tuple of these");
@@ -735,7 +733,7 @@ check_clause(const struct kp_conf *c, const struct node *x, bool missing,
 }
 
 bool
-ident_check(const struct kp_conf *c, const struct node *fun,
+fun_check(const struct kp_conf *c, const struct node *fun,
     bool missing, struct kp_diags *d)
 {
 	size_t errors = d->errors;
@@ -753,4 +751,28 @@ ident_check(const struct kp_conf *c, const struct node *fun,
 		    fun->kid[i]->kid[0]->kind == N_VAR;
 	}
 	return d->errors == errors;
+}
+
+/* What names a request is not its call's label. */
+void
+label_check(const struct kp_conf *c, struct kp_diags *d)
+{
+	const struct node *fun = c->funs->label, *head;
+
+	for (uint32_t i = 0; fun != NULL && i < fun->n; i++) {
+		head = fun->kid[i]->kid[0];
+		for (size_t k = 0; head->kind == N_TUPLE && k < c->nentries; k++) {
+			const struct kp_mfa_pat *p = &c->entries[k].fn;
+			const struct kp_mfa f = { p->mod, p->fun,
+				(uint32_t)p->arity };
+
+			if (p->fun == NULL || p->arity < 0 ||
+			    !functions_meet(p, head) || !kp_spec_names(c, &f))
+				continue;
+			diag_warn(d, head->pos, "%s:%s/%d is an entry whose calls "
+			    "the identity fun names: they have no label", p->mod,
+			    p->fun, p->arity);
+			break;
+		}
+	}
 }

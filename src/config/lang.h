@@ -164,19 +164,21 @@ bool node_has_nul(const struct node *x);
 /* A string's or binary's bytes, malloced; NULL: no memory. */
 char *node_string(const struct node *x);
 
-/* --- the identity fun --- */
+/* --- the funs of {identity, ...} and {label, ...} --- */
 
-struct kp_identity {
+struct kp_funs {
 	struct arena arena;	/* also holds the whole file's tree */
-	const struct node *fun;
+	const struct node *identity, *label;	/* NULL: the file has none */
 };
 
 /*
- * Reports what is wrong with the fun; true if match specs can express it.
+ * Reports what is wrong with one of them; true if match specs can express it.
  * missing: functions were refused, so those of c are not all.
  */
-bool ident_check(const struct kp_conf *c, const struct node *fun,
+bool fun_check(const struct kp_conf *c, const struct node *fun,
     bool missing, struct kp_diags *d);
+/* Warns of labels that no call can have; c->funs is set. */
+void label_check(const struct kp_conf *c, struct kp_diags *d);
 
 /* How a guard function is written in match specs. */
 enum guard_form { GUARD_PLAIN, GUARD_IS_BOOLEAN, GUARD_TUPLE_SIZE };
@@ -199,7 +201,7 @@ struct guard_fn {
 };
 /* NULL: match specs do not have it. */
 const struct guard_fn *guard_fn_find(const char *name, unsigned arity);
-/* Of a call or an operator that ident_check() accepted. */
+/* Of a call or an operator that fun_check() accepted. */
 enum value_kind value_kind_of(const struct node *x);
 
 #endif

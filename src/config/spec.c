@@ -5,9 +5,10 @@
  * guard (separated by ';': an alternative that fails must not fail the others).
  * Its message carries the identity.  If that has variables, a second clause
  * follows without their bounds, with the identity {'_other', Line}.  The last
- * clause is for all other calls.  For a check the number of the identity fun's
+ * clause is for all other calls.  For a check the number of the
  * clause takes the place of the identity, and nothing of a call is copied but
- * what spec_shape.c allows.
+ * what spec_shape.c allows.  Clauses of the label fun are written in the same
+ * way: {'_label', Label} stands in the place of the identity.
  *
  * A match spec evaluates arguments last to first.  In the entry's
  *   {{Identity, {caller}, Weight, New, true, [], Old}}
@@ -38,14 +39,41 @@
 
 #define LABEL_CONST_MASK ((uint64_t)KP_LABEL_CONSTS << KP_LABEL_CONST_SHIFT)
 
-/* ---- the clauses of the identity fun: results, and the functions they match ---- */
+/* ---- the clauses of the funs: results, and the functions they match ---- */
 
+static const struct node *
+identity_fun(const struct kp_conf *c)
+{
+	return c->funs != NULL ? c->funs->identity : NULL;
+}
+
+bool
+kp_conf_has_identity(const struct kp_conf *c)
+{
+	return identity_fun(c) != NULL;
+}
+
+static const struct node *
+label_fun(const struct kp_conf *c)
+{
+	return c->funs != NULL ? c->funs->label : NULL;
+}
+
+static uint32_t
+clauses(const struct node *fun)
+{
+	return fun != NULL ? fun->n : 0;
+}
+
+/* Those of labels follow those of identities. */
 static const struct node *
 clause_find(const struct kp_conf *c, uint32_t i)
 {
-	const struct node *fun = c->identity != NULL ? c->identity->fun : NULL;
+	uint32_t n = clauses(identity_fun(c));
 
-	return fun != NULL && i < fun->n ? fun->kid[i] : NULL;
+	if (i < n)
+		return identity_fun(c)->kid[i];
+	return i - n < clauses(label_fun(c)) ? label_fun(c)->kid[i - n] : NULL;
 }
 
 bool
@@ -59,6 +87,7 @@ kp_clause(const struct kp_conf *c, uint32_t i, struct kp_clause *out)
 	*out = (struct kp_clause){ .pos = clause->kid[0]->pos,
 		.line = clause->kid[0]->pos.line,
 		.any = clause->kid[0]->kind == N_VAR,
+		.label = i >= clauses(identity_fun(c)),
 		.names = !node_is_atom(body, "undefined"),
 		.fixed = node_is_literal(body) };
 	return true;
@@ -99,12 +128,12 @@ bool
 kp_spec_identities(const struct kp_conf *c,
     void (*f)(void *ctx, const uint8_t *term, size_t n), void *ctx)
 {
-	const struct node *clause;
+	const struct node *fun = identity_fun(c);
 	bool all = true;
 	struct kp_buf b;
 
-	for (uint32_t i = 0; (clause = clause_find(c, i)) != NULL; i++) {
-		if (node_is_atom(clause->kid[1], "undefined"))
+	for (uint32_t i = 0; i < clauses(fun); i++) {
+		if (node_is_atom(fun->kid[i]->kid[1], "undefined"))
 			continue;
 		kp_buf_init(&b, KP_CONF_SIZE_MAX);
 		if (kp_clause_answer(c, i, &b) == KP_OK)
@@ -116,15 +145,12 @@ kp_spec_identities(const struct kp_conf *c,
 	return all;
 }
 
-bool
-kp_clause_takes(const struct kp_conf *c, uint32_t i, const struct kp_mfa *f)
+static bool
+clause_takes(const struct node *clause, const struct kp_mfa *f)
 {
-	const struct node *clause = clause_find(c, i);
 	struct gen g = { .f = f, .nvars = f->arity };
 	bool takes;
 
-	if (clause == NULL)
-		return false;
 	kp_buf_init(&g.head, KP_CONF_SIZE_MAX);
 	kp_buf_init(&g.guards, KP_CONF_SIZE_MAX);
 	takes = gen_pattern(&g, clause->kid[0]);
@@ -135,16 +161,29 @@ kp_clause_takes(const struct kp_conf *c, uint32_t i, const struct kp_mfa *f)
 }
 
 bool
+kp_clause_takes(const struct kp_conf *c, uint32_t i, const struct kp_mfa *f)
+{
+	const struct node *clause = clause_find(c, i);
+
+	return clause != NULL && clause_takes(clause, f);
+}
+
+/* Does a clause of the fun have a result for calls of f? */
+static bool
+fun_has_result(const struct node *fun, const struct kp_mfa *f)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; !has && i < clauses(fun); i++)
+		has = !node_is_atom(fun->kid[i]->kid[1], "undefined") &&
+		    clause_takes(fun->kid[i], f);
+	return has;
+}
+
+bool
 kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f)
 {
-	const struct node *clause;
-	bool names = false;
-
-	for (uint32_t i = 0; !names && (clause = clause_find(c, i)) != NULL;
-	    i++)
-		names = !node_is_atom(clause->kid[1], "undefined") &&
-		    kp_clause_takes(c, i, f);
-	return names;
+	return fun_has_result(identity_fun(c), f);
 }
 
 /* ---- match specs ---- */
@@ -156,7 +195,8 @@ struct spec {
 	bool entry;
 	struct kp_buf clauses;
 	uint32_t n;
-	uint32_t at;	/* the identity fun's clause, from 1; 0: none of them */
+	uint32_t at;	/* the clause: kp_clause() and 1; 0: none of them */
+	bool label;	/* the clause is of the label fun */
 };
 
 /* How the identity of a clause is written. */
@@ -176,12 +216,19 @@ number_put(struct kp_buf *b, const struct spec *s, bool shaped)
 }
 
 static void
-ident_put(struct kp_buf *b, const struct gen *g, const struct node *body,
-    enum ident_kind kind)
+ident_put(struct kp_buf *b, const struct spec *s, const struct gen *g,
+    const struct node *body, enum ident_kind kind)
 {
+	bool none = kind == IDENT_NONE || node_is_atom(body, "undefined");
+
+	if (s->label && !none) {
+		kp_etf_tuple(b, 1);
+		kp_etf_tuple(b, 2);
+		kp_etf_atom(b, KP_LABEL_TAG);
+	}
 	if (kind == IDENT_OTHER) {
 		terms_put(b, "{{_other,~0}}", NULL, INTS(body->pos.line));
-	} else if (kind == IDENT_NONE || node_is_atom(body, "undefined")) {
+	} else if (none) {
 		kp_etf_nil(b);
 	} else {
 		expr_put(b, g, body);
@@ -318,7 +365,8 @@ is_shaped(const struct spec *s, const struct gen *g, unsigned n)
 {
 	return s->p->shape != KP_SHAPE_NONE && n == 0 &&
 	    (g == NULL || !g->selective) &&
-	    (s->entry || kp_spec_names(s->c, s->f));
+	    (s->entry || kp_spec_names(s->c, s->f) ||
+	    fun_has_result(label_fun(s->c), s->f));
 }
 
 /* ['$1', '$2', ...] */
@@ -356,7 +404,7 @@ clause_put(struct spec *s, const struct gen *g, const struct kp_buf *guards,
 	if (s->p->clauses)
 		number_put(b, s, shaped);
 	else
-		ident_put(b, g, body, kind);
+		ident_put(b, s, g, body, kind);
 	actions_end(b, s);
 }
 
@@ -474,24 +522,50 @@ untraced_put(struct spec *s)
 	kp_etf_nil(b);
 }
 
-static enum kp_err
-spec_put(const struct kp_conf *c, struct spec *s, struct kp_buf *out)
+/* Returns true if one of the fun's clauses takes every call. */
+static bool
+fun_put(struct spec *s, bool label)
 {
-	const struct node *fun = c->identity != NULL ? c->identity->fun : NULL;
-	static const struct kp_buf none;
+	const struct node *fun = label ? label_fun(s->c) : identity_fun(s->c);
+	uint32_t before = label ? clauses(identity_fun(s->c)) : 0;
 	bool all = false;
+
+	s->label = label;
+	for (uint32_t i = 0; i < clauses(fun) && !all &&
+	    s->clauses.err == KP_OK; i++) {
+		s->at = before + i + 1;
+		all = ident_clause_put(s, fun->kid[i]);
+	}
+	s->at = 0;
+	s->label = false;
+	return all;
+}
+
+/*
+ * A message has room for an identity or a label.  An entry is there to name its
+ * request; of another function a label is wanted most.
+ */
+static bool
+funs_put(struct spec *s)
+{
+	bool labels = !s->p->trace && fun_has_result(label_fun(s->c), s->f) &&
+	    !(s->entry && kp_spec_names(s->c, s->f));
+
+	return (labels && fun_put(s, true)) || fun_put(s, false);
+}
+
+static enum kp_err
+spec_put(struct spec *s, struct kp_buf *out)
+{
+	static const struct kp_buf none;
+	bool all;
 
 	if (out->err != KP_OK)
 		return out->err;
 	kp_buf_init(&s->clauses, out->max);
 	if (s->entry && s->p->one_in > 1)
 		unsampled_put(s);
-	for (uint32_t i = 0; fun != NULL && i < fun->n && !all &&
-	    s->clauses.err == KP_OK; i++) {
-		s->at = i + 1;
-		all = ident_clause_put(s, fun->kid[i]);
-	}
-	s->at = 0;
+	all = funs_put(s);
 	if (!all)
 		clause_put(s, NULL, &none, 0, NULL, IDENT_NONE);
 	if (!s->entry && wants_flags(s))
@@ -513,7 +587,7 @@ kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
 {
 	struct spec s = { .c = c, .f = f, .p = p };
 
-	return spec_put(c, &s, out);
+	return spec_put(&s, out);
 }
 
 enum kp_err
@@ -526,7 +600,7 @@ kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
 	if (p->one_in == 0 || p->one_in > 1u << HASH_BITS ||
 	    p->label_const == 0 || (p->label_const & ~LABEL_CONST_MASK) != 0)
 		return KP_EFORMAT;
-	return spec_put(c, &s, out);
+	return spec_put(&s, out);
 }
 
 /* [{'_', [{is_seq_trace}], [Message, Clear]}] */

@@ -70,7 +70,7 @@ shape_keys(struct shape_keys *keys, const struct kp_conf *c)
 		KEY("request_path"), KEY("path_info"), KEY("query_string"),
 		KEY("params"), KEY("remote_ip"), KEY("type"), KEY("action"),
 		KEY("event"), KEY("command"), KEY("name"), KEY("id") };
-	const struct node *fun = c->identity != NULL ? c->identity->fun : NULL;
+	const struct node *fun = c->funs != NULL ? c->funs->identity : NULL;
 
 	_Static_assert(sizeof(usual) / sizeof(usual[0]) + SHAPE_FILE_KEYS <=
 	    SHAPE_KEYS_MAX, "there is room for all of them");

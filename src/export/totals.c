@@ -292,8 +292,10 @@ add_window(struct totals *t, const struct kp_window *w)
 		n->last = w->end;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		n->lost.n[i] += w->losses.n[i];
+	/* Parts of tiers would count twice in sums over tiers. */
 	for (size_t i = 0; i < w->ncells; i++)
-		add_cell(t, node, &w->cells[i]);
+		if (strstr(w->cells[i].tier, KP_PART_SEP) == NULL)
+			add_cell(t, node, &w->cells[i]);
 }
 
 void

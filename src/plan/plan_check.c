@@ -33,7 +33,7 @@ seconds(const struct kp_check *c)
 }
 
 /*
- * ---- the identity fun, by the calls that each of its clauses matched ----
+ * ---- the identity and label funs, by the calls that each clause matched ----
  *
  * A clause that names nothing is there for all other calls, and so is one whose
  * pattern is a variable: nobody has to call for them.
@@ -116,14 +116,15 @@ judge_identity(const struct kp_check *c, struct kp_diags *diags)
 	uint64_t named = 0, calls = entered(c);
 
 	for (uint32_t i = 0; kp_clause(c->conf, i, &clause); i++) {
-		named += clause.names ? c->matched[i] : 0;
+		named += clause.names && !clause.label ? c->matched[i] : 0;
 		if (c->matched[i] == 0 && clause.names && !clause.any)
 			judge_clause(c, i, &clause, diags);
 	}
 	/* One mistake, one message. */
 	if (diags->n > before || named > 0 || calls == 0 ||
-	    !kp_clause(c->conf, 0, &clause))
+	    !kp_conf_has_identity(c->conf))
 		return;
+	kp_clause(c->conf, 0, &clause);
 	kp_diags_add(diags, clause.pos, true, "no clause gave a type to any of the "
 	    "%llu requests that were seen: all would be 'undefined'%s",
 	    (unsigned long long)calls, SEE(c));

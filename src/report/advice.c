@@ -516,7 +516,8 @@ hint_clauses(struct measured *s, struct report *r)
 	    !idents_init(&s->names, s->conf, UINT32_MAX))
 		return;
 	kp_buf_init(&b, 4096);
-	for (uint32_t i = 0; kp_clause(s->conf, i, &clause); i++) {
+	for (uint32_t i = 0; kp_clause(s->conf, i, &clause) &&
+	    !clause.label; i++) {
 		if (!is_idle(s, i, &clause))
 			continue;
 		if (n++ < CLAUSES_SHOWN)
@@ -590,16 +591,30 @@ pool_tier(const struct kp_conf *c, const struct report *r,
 	return REPORT_NO_TIER;
 }
 
+/* The label that most calls of the tier have; NULL: none has more than half of them. */
+static const struct report_label *
+most_called(const struct report_row *row, size_t tier)
+{
+	for (size_t i = 0; i < row->nlabels; i++)
+		if (row->labels[i].tier == tier)
+			return row->labels[i].cell.calls * 2 > row->cells[tier].calls ?
+			    &row->labels[i] : NULL;
+	return NULL;
+}
+
 /* Types that make one call for each row of a list, and such as wait for a pool. */
 static void
 hint_types(const struct kp_conf *c, struct report *r)
 {
 	const struct report_row *row;
+	const struct report_label *label;
 	char part[TEXT_MAX], each[TEXT_MAX];
 	unsigned shown = 0;
+	struct kp_buf of;
 	double calls;
 	size_t tier;
 
+	kp_buf_init(&of, 4096);
 	for (size_t i = 1; i < r->nrows && shown < TYPES_SHOWN; i++) {
 		row = &r->rows[i];
 		if (row->cells[0].sampled_requests < THIN)
@@ -615,11 +630,18 @@ hint_types(const struct kp_conf *c, struct report *r)
 		if (tier == REPORT_NO_TIER)
 			continue;
 		shown++;
-		hint(r, "%s: %s calls of %s in each request, in which %s of its time "
+		label = most_called(row, tier);
+		kp_buf_reset(&of);
+		if (label != NULL)
+			kp_buf_printf(&of, "%s of them %s, ", text_average(each,
+			    report_value_of(row, &label->cell, REPORT_CALLS)),
+			    label->name);
+		hint(r, "%s: %s calls of %s in each request, %sin which %s of its time "
 		    "passes: is it one for each row of a list (N+1)?", row->identity,
 		    text_average(each, calls), r->tiers[tier - 1],
-		    text_share(part, part_of(row, tier)));
+		    kp_buf_cstr(&of), text_share(part, part_of(row, tier)));
 	}
+	kp_buf_free(&of);
 }
 
 /* ---- entries ---- */
@@ -771,7 +793,7 @@ advise(struct kp_query *q, const struct kp_query_range *r,
 		.overload = last_of(events, trip, 1),
 		.paused = is_paused(events), .changed = s->changed,
 		.named = whole && s->conf != NULL &&
-		    s->conf->identity != NULL };
+		    kp_conf_has_identity(s->conf) };
 	enum kp_err err = report->windows > 0 ? KP_OK :
 	    read_absence(&a, q, r, &runs, &nodes);
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "report.h"
 #include "store/live_window.h"
 
@@ -26,6 +27,9 @@ report_free(struct report *r)
 	if (r == NULL)
 		return;
 	for (size_t i = 0; i < r->nrows; i++) {
+		for (size_t k = 0; k < r->rows[i].nlabels; k++)
+			free(r->rows[i].labels[k].name);
+		free(r->rows[i].labels);
 		free(r->rows[i].identity);
 		free(r->rows[i].cells);
 	}
@@ -180,9 +184,9 @@ report_calls(const struct report *r, size_t row, size_t tier, bool *known)
 }
 
 double
-report_value(const struct report_row *row, size_t tier, enum report_what what)
+report_value_of(const struct report_row *row, const struct report_cell *c,
+    enum report_what what)
 {
-	const struct report_cell *c = &row->cells[tier];
 	const double of[] = {
 		[REPORT_BUSY] = (double)c->busy, [REPORT_SELF] = (double)c->self,
 		[REPORT_TOTAL] = (double)c->total,
@@ -199,6 +203,12 @@ report_value(const struct report_row *row, size_t tier, enum report_what what)
 	if (requests == 0 || calls == 0 || of[what] < 0)
 		return -1;
 	return of[what] / (double)requests;
+}
+
+double
+report_value(const struct report_row *row, size_t tier, enum report_what what)
+{
+	return report_value_of(row, &row->cells[tier], what);
 }
 
 const char *
@@ -313,6 +323,16 @@ subtract_from_cell(const struct report *r, struct report_cell *c)
 	}
 }
 
+/* Cell i of a row, from 0: the request, its tiers, and their labels; NULL: the last was before. */
+static struct report_cell *
+row_cell(const struct report *r, const struct report_row *row, size_t i)
+{
+	if (i <= r->ntiers)
+		return &row->cells[i];
+	i -= r->ntiers + 1;
+	return i < row->nlabels ? &row->labels[i].cell : NULL;
+}
+
 /* Is it known of all calls what tracing added to them? */
 static bool
 is_known(const struct report *r)
@@ -320,11 +340,9 @@ is_known(const struct report *r)
 	const struct report_cell *c;
 
 	for (size_t i = 0; i < r->nrows; i++)
-		for (size_t t = 0; t <= r->ntiers; t++) {
-			c = &r->rows[i].cells[t];
+		for (size_t t = 0; (c = row_cell(r, &r->rows[i], t)) != NULL; t++)
 			if (c->timed > 0 && c->tracing < 0)
 				return false;
-		}
 	return r->traced_call > 0;
 }
 
@@ -339,11 +357,13 @@ fill_shares(struct report *r)
 bool
 report_less_tracing(struct report *r)
 {
+	struct report_cell *c;
+
 	if (!is_known(r))
 		return false;
 	for (size_t i = 0; i < r->nrows; i++)
-		for (size_t t = 0; t <= r->ntiers; t++)
-			subtract_from_cell(r, &r->rows[i].cells[t]);
+		for (size_t t = 0; (c = row_cell(r, &r->rows[i], t)) != NULL; t++)
+			subtract_from_cell(r, c);
 	if (r->cost_tracing < 0)
 		r->cost = 0;
 	subtract(&r->cost, (double)r->cost_tracing);
@@ -482,11 +502,65 @@ report_tier(const struct report *r, const char *name)
 	return REPORT_NO_TIER;
 }
 
-/* Makes a cell of the first row: the tier's sum over the wanted identities. */
-static enum kp_err
-sum_wanted(struct report *r, const struct source *s, size_t tier)
+/*
+ * The label in the name of a tier's part, "db: users", and the tier's index among
+ * cells; NULL: it is none of a tier that the report has.
+ */
+static const char *
+label_in(const struct report *r, const char *part, size_t *tier)
 {
-	const char *name = tier == 0 ? "_total" : r->tiers[tier - 1];
+	const char *sep = strstr(part, KP_PART_SEP);
+	size_t n = sep != NULL ? (size_t)(sep - part) : 0;
+
+	for (size_t t = 0; sep != NULL && t < r->ntiers; t++)
+		if (strncmp(r->tiers[t], part, n) == 0 && r->tiers[t][n] == '\0') {
+			*tier = t + 1;
+			return sep + strlen(KP_PART_SEP);
+		}
+	return NULL;
+}
+
+static enum kp_err
+add_label(struct report_row *row, size_t tier, const char *name,
+    const struct kp_cell *c)
+{
+	struct report_label *l;
+
+	if (c->calls + c->async_calls == 0)
+		return KP_OK;
+	if (vec_room_by_len(&row->labels, row->nlabels, VEC_NO_CAP) != KP_OK)
+		return KP_ENOMEM;
+	l = &row->labels[row->nlabels];
+	*l = (struct report_label){ .tier = tier, .name = strdup(name) };
+	if (l->name == NULL)
+		return KP_ENOMEM;
+	row->nlabels++;
+	report_take_cell(&l->cell, c, false);
+	return KP_OK;
+}
+
+static int
+label_cmp(const void *pa, const void *pb)
+{
+	const struct report_label *a = pa, *b = pb;
+	uint64_t na = a->cell.calls + a->cell.async_calls;
+	uint64_t nb = b->cell.calls + b->cell.async_calls;
+
+	if (a->tier != b->tier)
+		return a->tier < b->tier ? -1 : 1;
+	if (na != nb)
+		return na > nb ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+/*
+ * Sums a tier, or a part of one, over the wanted identities, for the first row.  label:
+ * its label, if it is a part.
+ */
+static enum kp_err
+sum_wanted(struct report *r, const struct source *s, const char *name, size_t tier,
+    const char *label)
+{
 	const struct kp_cell *c = s->sum->cells, *past = c + s->sum->ncells;
 	struct kp_cell sum = { .min = -1 };
 	enum kp_err err = KP_OK;
@@ -494,9 +568,29 @@ sum_wanted(struct report *r, const struct source *s, size_t tier)
 	for (; c < past && err == KP_OK; c++)
 		if (strcmp(c->tier, name) == 0 && is_wanted(s, c->identity))
 			err = kp_cell_merge(&sum, c);
-	if (err == KP_OK)
+	if (err == KP_OK && label != NULL)
+		err = add_label(&r->rows[0], tier, label, &sum);
+	else if (err == KP_OK)
 		report_take_cell(&r->rows[0].cells[tier], &sum, tier == 0);
 	kp_cell_free(&sum);
+	return err;
+}
+
+/* The first row of a filtered report. */
+static enum kp_err
+fill_wanted(struct report *r, const struct source *s)
+{
+	const struct kp_cell *c = s->sum->cells, *past = c + s->sum->ncells;
+	const char *label, *before = "";
+	enum kp_err err = KP_OK;
+	size_t t;
+
+	for (t = 0; t <= r->ntiers && err == KP_OK; t++)
+		err = sum_wanted(r, s, t == 0 ? "_total" : r->tiers[t - 1], t, NULL);
+	for (; c < past && err == KP_OK; before = c++->tier)
+		if (strcmp(c->tier, before) != 0 &&
+		    (label = label_in(r, c->tier, &t)) != NULL)
+			err = sum_wanted(r, s, c->tier, t, label);
 	return err;
 }
 
@@ -507,27 +601,37 @@ fill_rows(struct report *r, const struct source *s, const char *const *names,
 	const struct kp_cell *c = s->sum->cells, *past = c + s->sum->ncells;
 	const char *const *found;
 	enum kp_err err = KP_OK;
+	const char *label;
 	size_t t, row;
 
-	for (; c < past; c++) {
+	for (; c < past && err == KP_OK; c++) {
 		t = report_tier(r, c->tier);
+		label = t == REPORT_NO_TIER ? label_in(r, c->tier, &t) : NULL;
 		found = n == 0 ? NULL : bsearch(&c->identity, names, n,
 		    sizeof(*names), text_cmp);
 		row = found != NULL ? (size_t)(found - names) + 1 : 0;
 		if (t == REPORT_NO_TIER || (found == NULL && (r->filtered ||
 		    !is_total(c->identity))))
 			continue;
-		report_take_cell(&r->rows[row].cells[t], c, t == 0);
+		if (label != NULL)
+			err = add_label(&r->rows[row], t, label, c);
+		else
+			report_take_cell(&r->rows[row].cells[t], c, t == 0);
 	}
-	for (t = 0; r->filtered && t <= r->ntiers && err == KP_OK; t++)
-		err = sum_wanted(r, s, t);
+	if (r->filtered && err == KP_OK)
+		err = fill_wanted(r, s);
+	for (row = 0; row < r->nrows; row++)
+		if (r->rows[row].nlabels > 1)
+			qsort(r->rows[row].labels, r->rows[row].nlabels,
+			    sizeof(*r->rows[row].labels), label_cmp);
 	return err;
 }
 
 static kp_dur_ns
-per_request(const struct report_row *row, size_t tier, enum report_what what)
+per_request(const struct report_row *row, const struct report_cell *c,
+    enum report_what what)
 {
-	double v = report_value(row, tier, what);
+	double v = report_value_of(row, c, what);
 
 	return v < 0 ? -1 : (kp_dur_ns)(v + 0.5);
 }
@@ -538,13 +642,13 @@ fill_derived(struct report *r)
 {
 	const struct report_cell *all;
 	struct report_row *row;
+	struct report_cell *c;
 
 	for (row = r->rows; row < r->rows + r->nrows; row++)
-		for (size_t t = 0; t <= r->ntiers; t++) {
-			row->cells[t].tracing = tracing_of(r, &row->cells[t]);
-			row->cells[t].busy_per_request = per_request(row, t,
-			    REPORT_BUSY);
-			row->cells[t].after_per_request = per_request(row, t,
+		for (size_t t = 0; (c = row_cell(r, row, t)) != NULL; t++) {
+			c->tracing = tracing_of(r, c);
+			c->busy_per_request = per_request(row, c, REPORT_BUSY);
+			c->after_per_request = per_request(row, c,
 			    REPORT_ASYNC);
 		}
 	all = &(r->whole != NULL ? r->whole : r)->rows[0].cells[0];

@@ -43,9 +43,18 @@ struct report_cell {
 	kp_dur_ns p50_error, p90_error, p99_error;	/* standard errors */
 };
 
+/* A tier's calls that have one label. */
+struct report_label {
+	size_t tier;		/* an index among cells */
+	char *name;
+	struct report_cell cell;
+};
+
 struct report_row {
 	char *identity;			/* "_total" in the first row */
 	struct report_cell *cells;	/* [0]: the request; [t + 1]: tier t */
+	struct report_label *labels;	/* by tier, most calls first */
+	size_t nlabels;
 	double share;			/* of the time of all requests, also of
 					   filtered ones; -1: that is 0 */
 };
@@ -285,6 +294,9 @@ void report_csv_text(struct kp_buf *b, const char *s);
  */
 double report_value(const struct report_row *row, size_t tier,
     enum report_what what);
+/* The same of a label's cell in that row. */
+double report_value_of(const struct report_row *row,
+    const struct report_cell *c, enum report_what what);
 
 /*
  * How people and programs read a figure that is known, known in part, or not

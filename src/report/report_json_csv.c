@@ -83,10 +83,8 @@ has_figures(const struct report_cell *c)
 }
 
 static void
-json_cell(struct json *j, const char *tier, const struct report_cell *c)
+json_figures(struct json *j, const struct report_cell *c)
 {
-	json_object(j, NULL);
-	json_string(j, "tier", tier);
 	for (size_t i = 0; i < NFIGURES; i++) {
 		if (figures[i].kind == MS)
 			json_ms(j, figures[i].name,
@@ -103,12 +101,35 @@ json_cell(struct json *j, const char *tier, const struct report_cell *c)
 	else
 		json_null(j, "counted_calls");
 	json_uint(j, "missed_calls", c->missed);
+}
+
+/* labels: of its calls, from the one at *label on, which moves behind them. */
+static void
+json_cell(struct json *j, const struct report *r, const struct report_row *row,
+    size_t tier, size_t *label)
+{
+	const struct report_label *l;
+
+	json_object(j, NULL);
+	json_string(j, "tier", tier_name(r, tier));
+	json_figures(j, &row->cells[tier]);
+	json_array(j, "labels");
+	for (; *label < row->nlabels && row->labels[*label].tier == tier; ++*label) {
+		l = &row->labels[*label];
+		json_object(j, NULL);
+		json_string(j, "label", l->name);
+		json_figures(j, &l->cell);
+		json_end(j);
+	}
+	json_end(j);
 	json_end(j);
 }
 
 static void
 json_row(struct json *j, const struct report *r, const struct report_row *row)
 {
+	size_t label = 0;
+
 	json_object(j, NULL);
 	json_string(j, "identity", row->identity);
 	json_uint(j, "requests", row->cells[0].requests);
@@ -118,7 +139,7 @@ json_row(struct json *j, const struct report *r, const struct report_row *row)
 	json_array(j, "tiers");
 	for (size_t t = 0; t <= r->ntiers; t++) {
 		if (has_figures(&row->cells[t]))
-			json_cell(j, tier_name(r, t), &row->cells[t]);
+			json_cell(j, r, row, t, &label);
 	}
 	json_end(j);
 	json_end(j);
@@ -239,19 +260,25 @@ report_csv_text(struct kp_buf *b, const char *s)
 	kp_buf_free(&clean);
 }
 
+/* A tier's figures, or those of its calls with a label; label NULL: of all. */
 static void
 csv_line(struct kp_buf *b, const char *start, const char *end,
-    const char *identity, size_t tier, const struct report_cell *c,
-    const struct report *r)
+    const char *identity, size_t tier, const struct report_label *label,
+    const struct report_cell *c, const struct report *r)
 {
 	struct report_missing m;
 	char text[TEXT_MAX];
+	struct kp_buf name;
 	kp_dur_ns d;
 
 	kp_buf_printf(b, "%s,%s,", start, end);
 	report_csv_text(b, identity);
 	kp_buf_u8(b, ',');
-	report_csv_text(b, tier_name(r, tier));
+	kp_buf_init(&name, 64u << 10);
+	kp_buf_printf(&name, "%s%s%s", tier_name(r, tier), label != NULL ?
+	    KP_PART_SEP : "", label != NULL ? label->name : "");
+	report_csv_text(b, kp_buf_cstr(&name));
+	kp_buf_free(&name);
 	for (size_t i = 0; i < NFIGURES; i++) {
 		kp_buf_u8(b, ',');
 		if (is_null(c, &figures[i]))
@@ -268,7 +295,7 @@ csv_line(struct kp_buf *b, const char *start, const char *end,
 	    r->less_tracing, r->running);
 	if (c->counted > 0)
 		kp_buf_printf(b, "%" PRIu64, c->counted);
-	kp_buf_printf(b, ",%" PRIu64 ",%d\n", c->missed,
+	kp_buf_printf(b, ",%" PRIu64 ",%d\n", c->missed, label == NULL &&
 	    report_missing(r, tier, &m) && m.sure);
 }
 
@@ -306,9 +333,13 @@ report_csv(struct kp_buf *b, const struct report *r)
 		row = &r->rows[i];
 		for (size_t t = 0; t <= r->ntiers; t++) {
 			if (has_figures(&row->cells[t]))
-				csv_line(b, start, end, row->identity, t,
+				csv_line(b, start, end, row->identity, t, NULL,
 				    &row->cells[t], r);
 		}
+		for (size_t k = 0; k < row->nlabels; k++)
+			csv_line(b, start, end, row->identity,
+			    row->labels[k].tier, &row->labels[k],
+			    &row->labels[k].cell, r);
 	}
 	csv_unmeasured(b, start, end, r);
 }

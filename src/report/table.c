@@ -334,6 +334,146 @@ put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
 	grid_free(&g);
 }
 
+/* ---- labels of calls ---- */
+
+#define LABELS_SHOWN 3	/* of a row, if there are several; the others are added up */
+#define LABEL_TYPES 5	/* request types with labels: those with most calls */
+
+static void
+label_row(struct grid *g, const struct report *r, const struct report_row *row,
+    const char *name, const struct report_cell *c, enum report_what what)
+{
+	const kp_dur_ns times[] = { c->mean, c->p99 };
+	char text[TEXT_MAX];
+	double v = report_value_of(row, c, what);
+
+	grid_cell(g, name);
+	grid_cell(g, text_average(text, report_value_of(row, c, REPORT_CALLS)));
+	if (what != REPORT_CALLS)
+		grid_cell(g, report_corrected(r, text, text_dur(text, v < 0 ? -1 :
+		    (kp_dur_ns)(v + 0.5))));
+	for (size_t i = 0; i < 2; i++)
+		grid_cell(g, report_corrected(r, text, text_dur(text, times[i])));
+}
+
+/* Adds what label_row() shows. */
+static void
+add_other(struct report_cell *to, const struct report_cell *c)
+{
+	to->calls += c->calls;
+	to->timed += c->timed;
+	to->async_calls += c->async_calls;
+	to->outlasting += c->outlasting;
+	to->total += c->total;
+	to->self += c->self;
+	to->busy += c->busy;
+	to->async += c->async;
+	to->gc += c->gc > 0 ? c->gc : 0;
+	to->out += c->out > 0 ? c->out : 0;
+}
+
+/* The calls of a tier in a row of which some have labels; 0: none has. */
+static uint64_t
+labelled_calls(const struct report_row *row, size_t tier)
+{
+	const struct report_cell *c = &row->cells[tier];
+
+	for (size_t i = 0; i < row->nlabels; i++)
+		if (row->labels[i].tier == tier)
+			return c->calls + c->async_calls;
+	return 0;
+}
+
+/*
+ * The number of labelled calls from which on a type is shown; sets *types to how many
+ * have any.
+ */
+static uint64_t
+calls_shown(const struct report *r, size_t tier, size_t *types)
+{
+	uint64_t most[LABEL_TYPES] = { 0 }, v, lower;
+
+	*types = 0;
+	for (size_t i = 1; i < r->nrows; i++) {
+		v = labelled_calls(&r->rows[i], tier);
+		*types += v > 0;
+		for (size_t k = 0; k < LABEL_TYPES; k++) {
+			lower = v < most[k] ? v : most[k];
+			most[k] = v < most[k] ? most[k] : v;
+			v = lower;
+		}
+	}
+	return most[LABEL_TYPES - 1] > 0 ? most[LABEL_TYPES - 1] : 1;
+}
+
+/* The labels of one tier in a row; the rarest are added up. */
+static void
+put_labels_of(struct grid *g, const struct report *r, size_t i, size_t tier,
+    enum report_what what)
+{
+	const struct report_row *row = &r->rows[i];
+	struct report_cell rest = { .mean = -1, .p99 = -1 };
+	const struct report_label *l = row->labels;
+	size_t n = 0, others = 0;
+	char text[TEXT_MAX + 16];
+
+	for (; l < row->labels + row->nlabels; l++) {
+		if (l->tier != tier)
+			continue;
+		if (r->nrows > 2 && n >= LABELS_SHOWN) {
+			add_other(&rest, &l->cell);
+			others++;
+			continue;
+		}
+		grid_cell(g, n++ == 0 ? report_row_name(r, i) : "");
+		label_row(g, r, row, l->name, &l->cell, what);
+	}
+	if (others == 0)
+		return;
+	grid_cell(g, "");
+	snprintf(text, sizeof(text), "%zu other%s", others, others > 1 ? "s" : "");
+	label_row(g, r, row, text, &rest, what);
+}
+
+/* A grid of a tier's calls by label: how many of each a request makes. */
+static void
+put_labels(struct kp_buf *b, const struct report *r, size_t tier,
+    const struct report_opts *o)
+{
+	size_t types, shown = 0;
+	uint64_t least = calls_shown(r, tier, &types);
+	struct kp_buf head;
+	struct grid g;
+
+	grid_init(&g);
+	kp_buf_init(&head, 1 << 16);
+	kp_buf_printf(&head, "%s, by label", r->tiers[tier - 1]);
+	grid_col(&g, kp_buf_cstr(&head), GRID_LEFT);
+	kp_buf_free(&head);
+	grid_fix(&g);
+	grid_col(&g, "", GRID_LEFT);
+	grid_cut(&g);
+	grid_col(&g, "calls", GRID_RIGHT);
+	if (o->what != REPORT_CALLS)
+		grid_col(&g, "each request", GRID_RIGHT);
+	grid_col(&g, "mean", GRID_RIGHT);
+	grid_col(&g, "p99", GRID_RIGHT);
+	for (size_t i = 0; i < r->nrows; i++) {
+		if (i == 1)
+			grid_rule(&g);
+		if (i > 0 && labelled_calls(&r->rows[i], tier) < least)
+			continue;
+		put_labels_of(&g, r, i, tier, o->what);
+		shown += i > 0;
+	}
+	kp_buf_u8(b, '\n');
+	grid_write(&g, o->width, b);
+	grid_free(&g);
+	if (types > shown)
+		kp_buf_printf(b, "and %zu more request types: -identity TYPE shows "
+		    "those of one\n", types - shown);
+}
+
 /* ---- calls that raised ---- */
 
 static bool
@@ -851,6 +991,9 @@ report_table(struct kp_buf *b, const struct report *r,
 		if (c->calls > 0 || (t > 0 && c->async_max >= 0))
 			put_percentiles(b, r, t, o->width);
 	}
+	for (size_t t = 1; t <= r->ntiers; t++)
+		if (labelled_calls(&r->rows[0], t) > 0)
+			put_labels(b, r, t, o);
 	put_raised(b, r, o->width);
 	snprintf(title, sizeof(title), "%s; ", titles[o->what]);
 	kp_buf_u8(b, '\n');

@@ -275,7 +275,8 @@ spot_by_time(const struct layout *l, uint32_t i)
 		c = &l->calls[j - 1];
 		if (c->proc != l->calls[i].proc && is_placed(l, j - 1) &&
 		    c->outcome != KP_UNFINISHED &&
-		    (l->places[i].from != 0 || c->fn != l->calls[i].fn) &&
+		    (l->places[i].from != 0 ||
+		    !same_fn(l->rs, c, &l->calls[i])) &&
 		    ran_then(l, j - 1, i))
 			s.parent = j - 1;
 	}

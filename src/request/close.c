@@ -62,8 +62,9 @@ order_calls(const struct req *rq, uint32_t *order, uint32_t n)
  * call of the same function is taken for a sibling.
  */
 static uint32_t
-find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
+find_parent(const struct kp_requests *rs, uint32_t i, uint64_t from)
 {
+	const struct kp_call *calls = rs->out;
 	uint32_t by_time = KP_NONE;
 	uint32_t stop = i > PARENT_SCAN_MAX ? i - PARENT_SCAN_MAX : 0;
 
@@ -71,7 +72,7 @@ find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
 		if (calls[j - 1].proc == calls[i].proc ||
 		    !call_covers(&calls[j - 1], calls[i].start))
 			continue;
-		if (from == 0 && calls[j - 1].fn == calls[i].fn)
+		if (from == 0 && same_fn(rs, &calls[j - 1], &calls[i]))
 			continue;
 		if (calls[j - 1].proc == from)
 			return j - 1;
@@ -122,7 +123,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 			c->parent = rs->out[at].proc == c->proc ?
 			    rs->out[at].parent : KP_NONE;
 		if (at == KP_NONE || rs->out[at].proc != c->proc)
-			c->parent = find_parent(rs->out, i,
+			c->parent = find_parent(rs, i,
 			    rq->calls[order[i]].from);
 	}
 	return n;

@@ -58,6 +58,13 @@ void proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
  */
 void proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
     kp_target_ns at);
+/* Are they of one function?  Their labels may differ. */
+static inline bool
+same_fn(const struct kp_requests *rs, const struct kp_call *a, const struct kp_call *b)
+{
+	return rs->fns.v[a->fn].base == rs->fns.v[b->fn].base;
+}
+
 /* A call made by fn: if that is open, it runs, and nothing above it does. */
 void proc_caller_runs(struct kp_requests *rs, struct proc *p, uint32_t fn);
 /* The call in doubt at position i is over, with what was open above it. */

@@ -1,5 +1,5 @@
 /*
- * names.h - tables of names: functions, request types and receivers of
+ * names.h - tables of names: request types, functions and receivers of
  * messages.
  *
  * Names come as raw terms, and are looked up by their bytes, so that each is
@@ -15,6 +15,37 @@
 #include "base/map.h"
 #include "kprofd/config.h"
 #include "kprofd/request.h"
+
+/* ---- request types ("identities"), and labels of calls ---- */
+
+#define IDENT_RAW_MAX 8192	/* identity terms remembered by their bytes, */
+#define IDENT_RAW_BYTES 2048	/* if they are no longer than this */
+#define IDENT_TEXT_MAX 256	/* bytes of an identity's text */
+#define IDENT_LINES_MAX 1024	/* lines of tiers.conf that are reported */
+
+struct idents {
+	struct intern by_raw, by_text;
+	char **text;
+	uint32_t len, max;
+	size_t room;
+	const struct kp_conf *conf;
+	regex_t *rewrites;	/* conf->nrewrites of them */
+	struct map reported;	/* lines of tiers.conf */
+};
+
+bool idents_init(struct idents *t, const struct kp_conf *conf, uint32_t max);
+void idents_free(struct idents *t);
+/* KP_IDENT_OTHER when the table is full: *overflow is then set. */
+uint32_t idents_intern(struct idents *t, struct kp_span raw, bool *overflow);
+/* Takes Label out of {'_label', Label}; false: it is an identity. */
+bool ident_label(struct kp_span *raw);
+/*
+ * The line of {'_other', Line}, which the target sends in place of an identity
+ * that is too large; 0 for any other term.
+ */
+uint32_t ident_unbounded(struct kp_span raw);
+/* Returns true the first time that it is called for this line. */
+bool idents_report_once(struct idents *t, uint32_t line);
 
 /*
  * ---- the functions that events name ----
@@ -43,45 +74,23 @@ struct fns {
 	struct kp_fn *v;
 	uint32_t len;
 	size_t room;
+	struct idents labels, parts;	/* of calls; "db: users" */
+	struct map labelled;	/* function and label -> the function with that label */
 };
 
+/* False: out of memory. */
+bool fns_init(struct fns *f, const struct kp_conf *conf);
 void fns_free(struct fns *f);
 /*
  * The number of a function that was called, an index into v; KP_NONE when it is not an
  * MFA or the table full.
  */
 uint32_t fns_of_call(struct fns *f, struct kp_span raw);
+/* Of fn for calls with this label, of f->labels; fn itself if there is no room. */
+uint32_t fns_labelled(struct fns *f, uint32_t fn, uint32_t label);
 /* The number of the function that called, or that control went back to. */
 uint32_t fns_of_caller(struct fns *f, struct kp_span raw);
 
-/* ---- request types ("identities") ---- */
-
-#define IDENT_RAW_MAX 8192	/* identity terms remembered by their bytes, */
-#define IDENT_RAW_BYTES 2048	/* if they are no longer than this */
-#define IDENT_TEXT_MAX 256	/* bytes of an identity's text */
-#define IDENT_LINES_MAX 1024	/* lines of tiers.conf that are reported */
-
-struct idents {
-	struct intern by_raw, by_text;
-	char **text;
-	uint32_t len, max;
-	size_t room;
-	const struct kp_conf *conf;
-	regex_t *rewrites;	/* conf->nrewrites of them */
-	struct map reported;	/* lines of tiers.conf */
-};
-
-bool idents_init(struct idents *t, const struct kp_conf *conf, uint32_t max);
-void idents_free(struct idents *t);
-/* KP_IDENT_OTHER when the table is full: *overflow is then set. */
-uint32_t idents_intern(struct idents *t, struct kp_span raw, bool *overflow);
-/*
- * The line of {'_other', Line}, which the target sends in place of an identity
- * that is too large; 0 for any other term.
- */
-uint32_t ident_unbounded(struct kp_span raw);
-/* Returns true the first time that it is called for this line. */
-bool idents_report_once(struct idents *t, uint32_t line);
 
 /*
  * ---- processes that receive messages ----

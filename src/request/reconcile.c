@@ -443,10 +443,11 @@ orphan_move_open(struct kp_requests *rs, const struct req *orphan,
 			continue;
 		o->kind = to->kind;
 		o->label = label;
-		o->idx += by;
 		if (to->kind == OPEN_REQUEST) {
+			o->idx += by;
 			o->rq = to->rq;
 		} else {
+			o->idx = orphan->calls[o->idx].c.fn;
 			o->identity = to->identity;
 			o->weight = to->weight;
 		}

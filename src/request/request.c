@@ -216,8 +216,8 @@ kp_requests_new(const struct kp_requests_opts *opts)
 		rs->o.max_stack = MAX_STACK;
 	if (rs->o.max_identities == 0)
 		rs->o.max_identities = MAX_IDENTITIES;
-	rs->fns.conf = opts->conf;
-	if (!idents_init(&rs->idents, opts->conf, rs->o.max_identities) ||
+	if (!fns_init(&rs->fns, opts->conf) ||
+	    !idents_init(&rs->idents, opts->conf, rs->o.max_identities) ||
 	    (opts->conf != NULL && opts->conf->messages && !messages_init(rs))) {
 		kp_requests_free(rs);
 		return NULL;
@@ -308,23 +308,28 @@ full:
 	return NULL;
 }
 
+/* The number of a term that a clause of tiers.conf returned for a call. */
+static uint32_t
+term_number(struct kp_requests *rs, struct idents *t, struct kp_span term,
+    uint32_t node, bool *overflow)
+{
+	uint32_t line = ident_unbounded(term);
+
+	if (line == 0)
+		return idents_intern(t, term, overflow);
+	*overflow = false;
+	if (rs->o.on_unbounded != NULL && idents_report_once(t, line))
+		rs->o.on_unbounded(rs->o.ctx, node, line);
+	return KP_IDENT_OTHER;
+}
+
 static void
 req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 {
-	uint32_t line;
-
 	if (rq->r.identity != KP_IDENT_NONE || identity.n == 0)
 		return;
-	line = ident_unbounded(identity);
-	if (line == 0) {
-		rq->r.identity = idents_intern(&rs->idents, identity,
-		    &rq->overflow);
-		return;
-	}
-	rq->r.identity = KP_IDENT_OTHER;
-	rq->overflow = false;
-	if (rs->o.on_unbounded != NULL && idents_report_once(&rs->idents, line))
-		rs->o.on_unbounded(rs->o.ctx, rq->r.node, line);
+	rq->r.identity = term_number(rs, &rs->idents, identity, rq->r.node,
+	    &rq->overflow);
 }
 
 /* Two requests have one label: both are lost, each where it began. */
@@ -347,11 +352,12 @@ token_of(const struct kp_requests *rs, const struct proc *p,
 		.serial = ev->serial, .last = ev->last };
 }
 
+/* labelled: fn, or fn with the call's label. */
 static void
 on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
-    uint32_t fn, uint32_t caller)
+    uint32_t fn, uint32_t labelled, uint32_t caller)
 {
-	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
+	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = labelled,
 	    .parent = KP_NONE, .outcome = KP_OPEN,
 	    .node = (uint8_t)p->node->index } };
 	struct open o = { .kind = OPEN_REQUEST, .fn = fn, .caller = caller,
@@ -470,11 +476,11 @@ call_find_request(struct kp_requests *rs, struct proc *p, const struct kp_event 
 
 static void
 on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
-    uint32_t fn, uint32_t caller)
+    uint32_t fn, uint32_t labelled, uint32_t caller)
 {
 	struct open o = { .kind = OPEN_IGNORED, .fn = fn, .caller = caller,
 		.start = ev->ts };
-	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
+	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = labelled,
 	    .outcome = KP_OPEN, .node = (uint8_t)p->node->index } };
 	struct token held = token_of(rs, p, ev, ev->label);
 	const struct tombstone *t;
@@ -506,6 +512,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		p->node->lost.n[KP_LOSS_WITH_REQUEST]++;
 	} else if (t != NULL) {
 		o.kind = OPEN_LATE;
+		o.idx = labelled;
 		o.identity = t->identity;
 		o.weight = t->weight;
 	} else if (o.label == 0 && ev->label != 0) {
@@ -557,10 +564,12 @@ on_opening(struct kp_requests *rs, struct rnode *nd,
     const struct kp_event *ev)
 {
 	uint32_t fn = ev->mfa.n > 0 ? fns_of_call(&rs->fns, ev->mfa) : KP_NONE;
-	uint32_t caller = span_caller(rs, ev->caller);
+	uint32_t caller = span_caller(rs, ev->caller), labelled = fn;
 	uint64_t id = pid_key(nd->index, &ev->pid);
 	struct proc *p = proc_get(rs, id);
-	struct kp_event late;
+	struct kp_span label = ev->identity;
+	struct kp_event own;
+	bool overflow;
 
 	if (p == NULL)
 		p = proc_new(rs, id, nd);
@@ -571,17 +580,24 @@ on_opening(struct kp_requests *rs, struct rnode *nd,
 	} else {
 		/* The return_to of an exact return comes before this. */
 		p->exact_seen = false;
+		if (label.n > 0 && ident_label(&label)) {
+			labelled = fns_labelled(&rs->fns, fn, term_number(rs,
+			    &rs->fns.labels, label, nd->index, &overflow));
+			own = *ev;
+			own.identity.n = 0;
+			ev = &own;
+		}
 		if (proc_time(p, ev->ts) != ev->ts) {
-			late = *ev;
-			late.ts = p->last;
-			ev = &late;
+			own = *ev;
+			own.ts = p->last;
+			ev = &own;
 		}
 		if (ev->kind == KP_EV_ENTRY)
-			on_entry(rs, p, ev, fn, caller);
+			on_entry(rs, p, ev, fn, labelled, caller);
 		else if (ev->kind == KP_EV_CLEAR)
 			on_clear(rs, p, ev, fn, caller);
 		else
-			on_call(rs, p, ev, fn, caller);
+			on_call(rs, p, ev, fn, labelled, caller);
 	}
 	if (p != NULL)
 		proc_drop_if_empty(rs, p);
@@ -662,6 +678,18 @@ const struct kp_fn *
 kp_requests_fn(const struct kp_requests *rs, uint32_t fn)
 {
 	return &rs->fns.v[fn];
+}
+
+uint32_t
+kp_requests_parts(const struct kp_requests *rs)
+{
+	return rs->fns.parts.len;
+}
+
+const char *
+kp_requests_part(const struct kp_requests *rs, uint32_t part)
+{
+	return rs->fns.parts.text[part];
 }
 
 const char *

@@ -77,7 +77,7 @@ late(struct kp_requests *rs, const struct proc *p, const struct open *o,
     const struct outlast *x, enum kp_outcome how, kp_target_ns at)
 {
 	rs->o.on_late(rs->o.ctx, &(struct kp_late_call){
-	    .identity = x->identity, .weight = x->weight, .fn = o->fn,
+	    .identity = x->identity, .weight = x->weight, .fn = o->idx,
 	    .outcome = (uint8_t)how, .node = (uint8_t)p->node->index,
 	    .start = o->start, .end = at, .outlasts = x->number,
 	    .limit = x->limit, .waited = x->waited });
@@ -95,6 +95,7 @@ outlast_begin(struct kp_requests *rs, const struct proc *p, struct open *o)
 	size_t bytes = sizeof(x);
 	struct outlast *v = NULL;
 
+	o->idx = rq->calls[o->idx].c.fn;
 	if (rs->noutlast < OUTLAST_MAX)
 		v = pool_get(&rs->pool, &bytes);
 	if (v == NULL) {
@@ -105,7 +106,6 @@ outlast_begin(struct kp_requests *rs, const struct proc *p, struct open *o)
 	rs->noutlast++;
 	*v = x;
 	o->kind = OPEN_OUTLAST;
-	o->idx = 0;
 	o->out = v;
 	return true;
 }
@@ -155,7 +155,7 @@ open_end(struct kp_requests *rs, const struct proc *p, const struct open *o,
 		fn->left = 0;
 	if (o->kind == OPEN_LATE) {
 		rs->o.on_late(rs->o.ctx, &(struct kp_late_call){
-		    .identity = o->identity, .weight = o->weight, .fn = o->fn,
+		    .identity = o->identity, .weight = o->weight, .fn = o->idx,
 		    .outcome = (uint8_t)how, .node = (uint8_t)p->node->index,
 		    .start = o->start, .end = at });
 		return;
@@ -614,8 +614,8 @@ open_stays(struct kp_requests *rs, const struct proc *p, struct open *o)
 		return rq->r.outlasts && call_outlasts(rs, rq, o->idx) &&
 		    outlast_begin(rs, p, o);
 	*o = (struct open){ .kind = OPEN_LATE, .fn = o->fn,
-		.caller = o->caller, .label = o->label, .start = o->start,
-		.identity = rq->r.identity, .weight = rq->r.weight };
+		.idx = rq->calls[o->idx].c.fn, .caller = o->caller,
+		.label = o->label, .start = o->start, .identity = rq->r.identity, .weight = rq->r.weight };
 	return true;
 }
 

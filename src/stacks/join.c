@@ -57,8 +57,8 @@ is_on_stack(const struct stack_scope *s, const struct kp_stack_table *t,
     uint32_t stack, uint32_t fn)
 {
 	char text[FN_NAME_MAX];
-	const char *name = fn_shown(text, sizeof(text),
-	    kp_requests_fn(s->rs, fn)->text);
+	const char *name = fn_shown(text, sizeof(text), kp_requests_fn(s->rs,
+	    kp_requests_fn(s->rs, fn)->base)->text);
 	const struct kp_stack_frame *f;
 	uint32_t n;
 
@@ -188,20 +188,23 @@ static void
 put_path(struct kp_buf *b, const struct stack_scope *s,
     const struct kp_request *rq, uint32_t call, bool after)
 {
-	uint32_t tiers[STACK_PATH_DEPTH], n = 0, t;
+	uint32_t fns[STACK_PATH_DEPTH], n = 0, t, part;
 
 	/* up from the innermost: past the cap, the outermost replaces the last */
 	for (; call != KP_NONE; call = rq->calls[call].parent) {
 		t = tier_of(s, rq->calls[call].fn);
-		if (t == KP_NONE || (n > 0 && tiers[n - 1] == t))
+		if (t == KP_NONE || (n > 0 && tier_of(s, fns[n - 1]) == t))
 			continue;
 		n -= n == STACK_PATH_DEPTH;
-		tiers[n++] = t;
+		fns[n++] = rq->calls[call].fn;
 	}
 	if (after)
 		put_tier(b, "_after");
-	while (n-- > 0)
-		put_tier(b, s->conf->tiers[tiers[n]].name);
+	while (n-- > 0) {
+		part = kp_requests_fn(s->rs, fns[n])->part;
+		put_tier(b, part > 0 ? kp_requests_part(s->rs, part - 1) :
+		    s->conf->tiers[tier_of(s, fns[n])].name);
+	}
 }
 
 /* ---- the samples of a node ---- */

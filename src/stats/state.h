@@ -17,13 +17,13 @@ struct cells {
 static inline uint64_t
 cell_key(uint32_t identity, uint32_t tier)
 {
-	return (uint64_t)identity << 8 | tier;
+	return (uint64_t)identity << 16 | tier;
 }
 
 static inline uint32_t
 cell_key_tier(uint64_t key)
 {
-	return key & 0xff;
+	return key & 0xffff;
 }
 
 /* Hands over v; the caller frees it and its histograms.  Starts empty. */
@@ -62,7 +62,7 @@ void request_self(const struct kp_request *rq, kp_dur_ns *self,
  * because its process died.
  */
 struct inside_tier {
-	uint32_t tier;		/* of conf->tiers */
+	uint32_t tier;
 	kp_dur_ns busy, share;	/* its part of the unions */
 };
 
@@ -119,8 +119,13 @@ const struct call_pauses *pause_sums(struct pause_sums *s,
     const struct kp_request *rq, const kp_dur_ns *self, kp_target_ns *reach);
 void pause_sums_free(struct pause_sums *s);
 
-#define TIER_TOTAL 0			/* conf->tiers[t] is tier t + 1 */
+/*
+ * conf->tiers[t] is tier t + 1; behind them come their parts, of which calls with a
+ * label are as well (kp_requests_part()).
+ */
+#define TIER_TOTAL 0
 #define TIERS (KP_TIER_MAX + 1)
+#define TIERS_MAX (TIERS + KP_PARTS_MAX)
 
 struct kp_stats {
 	const struct kp_conf *conf;
@@ -144,5 +149,21 @@ struct kp_stats {
 	bool has_gc;		/* measured on this node */
 	struct sum *sums;	/* one for each node and one for all, or NULL */
 };
+
+/* Tiers and parts so far, without TIER_TOTAL. */
+static inline uint32_t
+tiers_seen(const struct kp_stats *st)
+{
+	return (uint32_t)st->conf->ntiers + kp_requests_parts(st->rs);
+}
+
+static inline const char *
+tier_name(const struct kp_stats *st, uint32_t tier)
+{
+	if (tier == TIER_TOTAL)
+		return "_total";
+	return tier <= st->conf->ntiers ? st->conf->tiers[tier - 1].name :
+	    kp_requests_part(st->rs, tier - (uint32_t)st->conf->ntiers - 1);
+}
 
 #endif

@@ -182,8 +182,8 @@ struct sum {
 	const struct call_pauses *pauses; /* NULL: not measured */
 	struct inside *inside;		/* if it outlasts the request */
 	int64_t gc, out;		/* of all calls */
-	/* Only configured tiers are set.  TIER_TOTAL's busy is any tier's. */
-	struct sum_tier tier[TIERS];
+	/* Only those seen so far are set.  TIER_TOTAL's busy is any tier's. */
+	struct sum_tier tier[TIERS_MAX];
 };
 
 static bool
@@ -242,8 +242,7 @@ sum_find_cell(struct sum *s, uint32_t tier)
 		}
 		c->has_gc = st->has_gc;
 		c->has_out = st->conf->scheduling;
-		c->tier = tier == TIER_TOTAL ? "_total" :
-		    st->conf->tiers[tier - 1].name;
+		c->tier = tier_name(st, tier);
 		c->identity = kp_requests_identity(st->rs, identity);
 	}
 	s->tier[tier].cell = (uint32_t)(c - st->cells.v) + 1;
@@ -388,6 +387,15 @@ sum_tiers(const struct sum *s, uint32_t fn)
 	    ((UINT64_C(1) << s->st->conf->ntiers) - 1);
 }
 
+/* Returns the part that a call with a label is of; 0: it has none. */
+static inline uint32_t
+sum_part(const struct sum *s, uint32_t fn)
+{
+	uint32_t part = s->fns[fn].part;
+
+	return part == 0 ? 0 : (uint32_t)s->st->conf->ntiers + part;
+}
+
 /* Adds a call with an outcome, and returns whether it has a time. */
 static inline bool
 sum_ended(const struct sum *s, struct kp_cell *c, const struct kp_call *call,
@@ -409,7 +417,7 @@ sum_open(struct sum *s, const struct kp_call *call, uint32_t tier)
 
 	if (s->inside != NULL) {
 		x = &s->inside->v[s->inside->n++];
-		x->tier = tier - 1;
+		x->tier = tier;
 	}
 	union_hold(&s->tier[tier].busy, call->start, x != NULL ? &x->busy : NULL);
 	if (s->all != s)
@@ -469,20 +477,30 @@ sum_after(struct sum *s, const struct kp_call *call)
 		add_after(c, sat_span(s->limit, call->end), s->weight);
 }
 
+static void
+sum_outside_tier(struct sum *s, const struct kp_call *call, kp_dur_ns self,
+    uint32_t tier)
+{
+	struct kp_cell *c = sum_cell(s, tier);
+
+	if (c != NULL && call->async)
+		add_async(c, call, s->weight);
+	else if (c != NULL)
+		sum_ended(s, c, call, self);
+}
+
 /* Adds a call after its request, or the rest of one that outlasts it. */
 static void
 sum_outside(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 {
 	uint64_t rest = sum_tiers(s, call->fn);
-	struct kp_cell *c;
+	uint32_t part = sum_part(s, call->fn);
 
-	for (uint64_t left = rest; left != 0; left &= left - 1) {
-		c = sum_cell(s, (uint32_t)__builtin_ctzll(left) + 1);
-		if (c != NULL && call->async)
-			add_async(c, call, s->weight);
-		else if (c != NULL)
-			sum_ended(s, c, call, self);
-	}
+	for (uint64_t left = rest; left != 0; left &= left - 1)
+		sum_outside_tier(s, call, self,
+		    (uint32_t)__builtin_ctzll(left) + 1);
+	if (part != 0)
+		sum_outside_tier(s, call, self, part);
 	if (rest != 0 && (call->async || ends_after(s, call)))
 		sum_after(s, call);
 }
@@ -506,6 +524,7 @@ static inline void
 sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 {
 	uint64_t tiers = sum_tiers(s, call->fn);
+	uint32_t part;
 
 	if (call->strayed && s->weight > 1)
 		add_strayed(s, tiers);
@@ -524,6 +543,8 @@ sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 	for (uint64_t rest = tiers; rest != 0; rest &= rest - 1)
 		sum_inside(s, call, self,
 		    (uint32_t)__builtin_ctzll(rest) + 1);
+	if ((part = sum_part(s, call->fn)) != 0)
+		sum_inside(s, call, self, part);
 	if (ends_after(s, call))
 		sum_after(s, call);
 	if (kp_outcome_timed(call->outcome))
@@ -570,7 +591,7 @@ sum_start(struct sum *s, struct kp_stats *st, uint32_t identity,
 	s->made = NULL;
 	s->pauses = NULL;
 	s->inside = NULL;
-	for (uint32_t t = 0; st != NULL && t <= st->conf->ntiers; t++)
+	for (uint32_t t = 0; st != NULL && t <= tiers_seen(st); t++)
 		s->tier[t] = (struct sum_tier){ .busy.reach = start };
 }
 
@@ -588,7 +609,7 @@ sum_start_request(struct sum *s, struct kp_stats *st,
 static void
 sum_end(struct sum *s)
 {
-	for (uint32_t t = 1; s->st != NULL && t <= s->st->conf->ntiers; t++)
+	for (uint32_t t = 1; s->st != NULL && t <= tiers_seen(s->st); t++)
 		union_idle(&s->tier[t].busy, s->limit);
 }
 
@@ -598,7 +619,8 @@ keep_inside(struct sum *s, const struct kp_call *c, kp_dur_ns self)
 {
 	struct inside *x = c->start < s->limit && self >= 0 ?
 	    inside_keep(&s->st->insides, c->outlasts, (unsigned)
-	    __builtin_popcountll(sum_tiers(s, c->fn))) : NULL;
+	    __builtin_popcountll(sum_tiers(s, c->fn)) +
+	    (sum_part(s, c->fn) != 0)) : NULL;
 
 	if (x != NULL) {
 		x->self = self;
@@ -698,7 +720,7 @@ sum_was_inside(struct sum *s, const struct inside *x)
 	struct kp_cell *c;
 
 	for (uint32_t i = 0; i < x->n; i++) {
-		c = sum_cell(s, x->v[i].tier + 1);
+		c = sum_cell(s, x->v[i].tier);
 		if (c != NULL)
 			add_busy(c, x->v[i].busy, x->alone ? x->v[i].busy :
 			    x->v[i].share, s->weight);

@@ -10,10 +10,19 @@
 
 #include "state.h"
 
-/* Adds every cell to its tier's type _total; sets *tiers to those present. */
+/* Begins the cell of a tier's type _total, if it has none yet. */
+static void
+total_begin(const struct kp_stats *st, struct kp_cell *total, uint32_t tier)
+{
+	if (total[tier].tier == NULL)
+		total[tier] = (struct kp_cell){ .tier = tier_name(st, tier),
+			.identity = kp_requests_identity(st->rs, KP_IDENT_TOTAL),
+			.min = -1 };
+}
+
+/* Adds every cell to its tier's type _total. */
 static enum kp_err
-sum_identities(const struct kp_stats *st, struct kp_cell *total,
-    uint64_t *tiers)
+sum_identities(const struct kp_stats *st, struct kp_cell *total)
 {
 	const struct map_slot *at;
 	const struct kp_cell *cell;
@@ -21,19 +30,10 @@ sum_identities(const struct kp_stats *st, struct kp_cell *total,
 	size_t i = 0;
 	uint32_t t;
 
-	*tiers = 0;
 	while (err == KP_OK && (at = map_next(&st->cells.at, &i)) != NULL) {
 		t = cell_key_tier(at->key);
 		cell = &st->cells.v[at->val];
-		if (!(*tiers >> t & 1)) {
-			*tiers |= UINT64_C(1) << t;
-			total[t] = (struct kp_cell){
-				.tier = cell->tier,
-				.identity = kp_requests_identity(st->rs,
-				    KP_IDENT_TOTAL),
-				.min = -1,
-			};
-		}
+		total_begin(st, total, t);
 		err = kp_cell_merge(&total[t], cell);
 	}
 	return err;
@@ -44,21 +44,14 @@ sum_identities(const struct kp_stats *st, struct kp_cell *total,
  * calls of has a cell then, though no measured request has one.
  */
 static void
-add_counted(const struct kp_stats *st, struct kp_cell *total, uint64_t *tiers)
+add_counted(const struct kp_stats *st, struct kp_cell *total)
 {
-	for (uint32_t t = 0; t <= st->conf->ntiers && *tiers != 0; t++) {
+	for (uint32_t t = 0; t <= st->conf->ntiers && st->cells.n > 0; t++) {
 		if (st->counted[t] == 0)
 			continue;
-		if (!(*tiers >> t & 1))
-			total[t] = (struct kp_cell){
-				.tier = t == TIER_TOTAL ? "_total" :
-				    st->conf->tiers[t - 1].name,
-				.identity = kp_requests_identity(st->rs,
-				    KP_IDENT_TOTAL),
-				.has_gc = st->has_gc,
-				.has_out = st->conf->scheduling, .min = -1,
-			};
-		*tiers |= UINT64_C(1) << t;
+		total_begin(st, total, t);
+		total[t].has_gc |= st->has_gc;
+		total[t].has_out |= st->conf->scheduling;
 		total[t].counted = st->counted[t];
 	}
 }
@@ -84,13 +77,13 @@ ranked_cmp(const void *pa, const void *pb)
 
 static size_t
 rank_cells(const struct kp_stats *st, const struct kp_cell *total,
-    uint64_t tiers, struct ranked *out)
+    struct ranked *out)
 {
 	const struct map_slot *at;
 	size_t n = 0, i = 0;
 
-	for (uint32_t t = 0; t < TIERS; t++) {
-		if (tiers >> t & 1)
+	for (uint32_t t = 0; t < TIERS_MAX; t++) {
+		if (total[t].tier != NULL)
 			out[n++] = (struct ranked){ t, true, &total[t] };
 	}
 	while ((at = map_next(&st->cells.at, &i)) != NULL)
@@ -146,25 +139,24 @@ static struct kp_window *
 window_make(const struct kp_stats *st, kp_wall_ns start, kp_wall_ns end,
     bool copy)
 {
-	struct kp_cell total[TIERS];
-	uint64_t tiers;
-	struct kp_window *w = window_new(st, st->cells.n + TIERS);
-	struct ranked *order = calloc(st->cells.n + TIERS, sizeof(*order));
-	enum kp_err err = sum_identities(st, total, &tiers);
+	struct kp_cell *total = calloc(TIERS_MAX, sizeof(*total));
+	struct kp_window *w = window_new(st, st->cells.n + TIERS_MAX);
+	struct ranked *order = calloc(st->cells.n + TIERS_MAX, sizeof(*order));
+	enum kp_err err = total != NULL ? sum_identities(st, total) : KP_ENOMEM;
 
 	if (w == NULL || order == NULL || err != KP_OK) {
-		for (uint32_t t = 0; t < TIERS; t++) {
-			if (tiers >> t & 1)
-				kp_cell_free(&total[t]);
-		}
+		for (uint32_t t = 0; total != NULL && t < TIERS_MAX; t++)
+			kp_cell_free(&total[t]);
+		free(total);
 		kp_window_free(w);
 		free(order);
 		return NULL;
 	}
-	add_counted(st, total, &tiers);
+	add_counted(st, total);
 	w->start = start;
 	w->end = end;
-	err = fill_cells(w, order, rank_cells(st, total, tiers, order), copy);
+	err = fill_cells(w, order, rank_cells(st, total, order), copy);
+	free(total);
 	free(order);
 	if (err == KP_OK)
 		return w;

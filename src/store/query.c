@@ -11,7 +11,7 @@
 static bool
 has_tier(const struct kp_query_tiers *t, const char *name)
 {
-	for (size_t i = 0; i < t->n; i++) {
+	for (size_t i = 0; i < t->n + t->parts; i++) {
 		if (strcmp(t->v[i], name) == 0)
 			return true;
 	}
@@ -26,18 +26,20 @@ kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
 	enum kp_err err;
 	struct read rd;
 
-	read_start(&rd, q, "select position is null, name from tier"
-	    " where name <> '_total'"
-	    " order by position is null, position, name");
-	read_order(&rd, 0, 1);
+	read_start(&rd, q, "select instr(name, '" KP_PART_SEP "') > 0,"
+	    " position is null, name from tier where name <> '_total'"
+	    " order by 1, position is null, position, name");
+	read_order(&rd, 0, 2);
 	while (read_next(&rd)) {
-		name = read_text(&rd, 1);
+		name = read_text(&rd, 2);
 		if (has_tier(&t, name))
 			continue;
-		if (!read_room(&rd, &t.v, t.n))
+		if (!read_room(&rd, &t.v, t.n + t.parts))
 			break;
-		t.v[t.n++] = name;
-		t.current += read_int(&rd, 0) == 0;
+		t.v[t.n + t.parts] = name;
+		t.parts += read_int(&rd, 0) != 0;
+		t.n += read_int(&rd, 0) == 0;
+		t.current += read_int(&rd, 0) == 0 && read_int(&rd, 1) == 0;
 	}
 	err = read_end(&rd);
 	if (err == KP_OK)

@@ -74,6 +74,7 @@ struct kp_query_tiers {
 	const char **v;
 	size_t n;
 	size_t current;		/* number of these in the last tiers.conf */
+	size_t parts;		/* of tiers, behind these: "db: users" */
 };
 
 enum kp_err kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out);

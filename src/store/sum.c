@@ -151,7 +151,7 @@ range_place(const struct kp_query_tiers *tiers, const char *tier)
 
 	if (is_total(tier))
 		return 0;
-	while (t < tiers->n && strcmp(tiers->v[t], tier) != 0)
+	while (t < tiers->n + tiers->parts && strcmp(tiers->v[t], tier) != 0)
 		t++;
 	return t + 1;
 }

@@ -227,12 +227,36 @@ fn_pat(char *text, size_t n, const struct kp_mfa_pat *p)
 	return take_text(text, n, &b);
 }
 
+/*
+ * Takes the arity off a function's name, with the label that may follow: "all/2",
+ * "all/2 [users]".  Returns that label, with all before it; NULL: it has no arity.
+ */
+static const char *
+take_arity(char *fun, int *arity)
+{
+	char *slash = fun, *end;
+
+	while ((slash = strchr(slash, '/')) != NULL) {
+		slash++;
+		end = slash + strspn(slash, "0123456789");
+		if (end == slash || (*end != '\0' && (strncmp(end, " [", 2) != 0 ||
+		    end[strlen(end) - 1] != ']')))
+			continue;
+		slash[-1] = '\0';
+		*arity = atoi(slash);
+		return end;
+	}
+	return NULL;
+}
+
 /* The first colon ends the module, as no alias has one. */
 const char *
 fn_shown(char *text, size_t n, const char *name)
 {
 	struct kp_mfa_pat p = { .arity = -1 };
-	char copy[FN_NAME_MAX], *colon, *slash;
+	char copy[FN_NAME_MAX], *colon;
+	const char *label = "";
+	struct kp_buf b;
 
 	if (strncmp(name, ELIXIR, strlen(ELIXIR)) != 0)
 		return name;
@@ -242,12 +266,12 @@ fn_shown(char *text, size_t n, const char *name)
 	if (colon != NULL) {
 		*colon = '\0';
 		p.fun = colon + 1;
-		slash = strrchr(p.fun, '/');
-		if (slash == NULL || slash[1] == '\0' ||
-		    slash[1 + strspn(slash + 1, "0123456789")] != '\0')
+		label = take_arity(colon + 1, &p.arity);
+		if (label == NULL)
 			return name;
-		*slash = '\0';
-		p.arity = atoi(slash + 1);
 	}
-	return fn_pat(text, n, &p);
+	kp_buf_init(&b, 3 * KP_ATOM_TEXT_MAX);
+	fn_pat_put(&b, &p);
+	kp_buf_str(&b, label);
+	return take_text(text, n, &b);
 }

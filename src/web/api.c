@@ -331,20 +331,6 @@ api_events(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 
 /* ---- sampled stacks ---- */
 
-/* Is the tier one of those of the path, which ';' separates? */
-static bool
-has_tier(const char *path, const char *tier)
-{
-	size_t n = strlen(tier);
-
-	for (const char *p = path; p != NULL; p = strchr(p, ';')) {
-		p += *p == ';';
-		if (strncmp(p, tier, n) == 0 && (p[n] == ';' || p[n] == '\0'))
-			return true;
-	}
-	return false;
-}
-
 /*
  * Keeps the rows of the tier, STACKS_MAX at most.  What the query left out stays
  * left out: which tiers it is of is not known.
@@ -362,7 +348,7 @@ keep_tier(struct stacks *report, const char *tier)
 	for (size_t i = 0; i < n; i++) {
 		const struct kp_query_stack row = s->v[i];
 
-		if (!has_tier(row.path, tier))
+		if (!frames_in_tier(row.path, tier))
 			continue;
 		s->samples += row.samples;
 		if (row.state == KP_STACK_NOT_SEEN)

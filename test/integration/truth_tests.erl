@@ -15,6 +15,7 @@ tests() ->
      {"a call that is another's last act", 60, fun delegated/1},
      {"ends by throw, error and exit", 60, fun ends/1},
      {"a server that drains its mailbox", 60, fun drained/1},
+     {"labels of calls", 60, fun labels/1},
      {"clauses that name nothing, in the report", 60, fun hints/1}].
 
 %% Spawned, and cast to a server: counted beside the requests, not in them.
@@ -96,6 +97,30 @@ drained(T) ->
     requests(Target, P).
 
 drains(P) -> it:number(P, "select count(*) from events where kind = 'drains' and text like '%sample_queue%'").
+
+%% What a call is about is told by its label: an update reads, then creates, within itself.
+labels(T) ->
+    Tiers = "{tiers, [{handle, {requests, handle_request, 2}},\n"
+        "         {db, [{db, network_request, 1}, {db, transaction, '_'}]}]}.\n{entry, {requests, handle_request, 2}}.\n"
+        "{identity, fun ({requests, handle_request, [Op, _]}) when is_atom(Op) -> Op; (_) -> undefined end}.\n"
+        "{label, fun ({db, _, [#{op := Op} | _]}) when is_atom(Op) -> Op end}.\n"
+        "{sampling, all}.\n{budget, none}.\n{slow_ms, 1}.\n",
+    {Target, P} = run(T, ["read=1,update=1"], "2", Tiers),
+    N = calls(Target, db, read),
+    it:equal("of reads", {N, N, 0}, {sum(P, calls, db, read), sum(P, calls, 'db: read', read),
+                                     sum(P, calls, 'db: update', read)}),
+    M = sum(P, calls, 'db: update', update),
+    it:equal("of updates", {M, M, 3 * M}, {sum(P, calls, 'db: read', update), sum(P, calls, 'db: create', update),
+                                           sum(P, calls, db, update)}),
+    it:equal("time of reads", sum(P, total_ns, db, read), sum(P, total_ns, 'db: read', read)),
+    it:equal("in trees", [<<"db:network_request/1 [read]">>],
+             lists:usort([F || [F] <- it:sql(P, "select distinct trim(call) from slow_calls c join slow_requests r"
+                                             " on r.request = c.request where r.identity = 'read' and c.tier = 'db'")])),
+    K = it:start(T, "report", [it:build(T) ++ "/kprof", "report", "-db", it:db(P)], []),
+    it:ended(K, 0),
+    it:check(re:run(it:output(K), "^db, by label .*^update +create +1\\.0.*^ +read +1\\.0", [multiline, dotall]) =/= nomatch,
+             "~ts", [it:output(K)]),
+    requests(Target, P).
 
 %% The last clause takes what is left, the first what there is; between them are
 %% one that no call fits and one about a function that is not called.

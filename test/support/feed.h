@@ -47,6 +47,7 @@ struct feed {
 	kp_dur_ns clock[FEED_NODES];	/* of each, less that of node 0 */
 	bool joined[FEED_NODES];
 	const char *identity;	/* an atom for the next events, or NULL */
+	const char *label;	/* the same, of calls */
 	struct kp_span raw_identity;	/* a term instead */
 };
 
@@ -69,6 +70,8 @@ feed_put_fn(struct feed *f, uint32_t fn)
 	const char *text = kp_requests_fn(f->rs, fn)->text;
 
 	kp_buf_put(&f->text, text, strcspn(text, ":"));
+	if (kp_requests_fn(f->rs, fn)->base != fn)
+		kp_buf_str(&f->text, strstr(text, " ["));
 }
 
 static inline void
@@ -267,7 +270,12 @@ feed_event(struct feed *f, struct kp_event *ev, const char *fn,
 	ev->mfa = feed_mfa(&b[0], fn);
 	ev->caller = feed_mfa(&b[1], caller);
 	kp_buf_init(&b[2], 1 << 12);
-	if (opens && f->identity != NULL) {
+	if (ev->kind == KP_EV_CALL && f->label != NULL) {
+		kp_etf_tuple(&b[2], 2);
+		kp_etf_atom(&b[2], KP_LABEL_TAG);
+		kp_etf_atom(&b[2], f->label);
+		ev->identity = (struct kp_span){ b[2].p, (uint32_t)b[2].len };
+	} else if (opens && f->identity != NULL) {
 		kp_etf_atom(&b[2], f->identity);
 		ev->identity = (struct kp_span){ b[2].p, (uint32_t)b[2].len };
 	} else if (opens) {

@@ -80,7 +80,7 @@ TEST(test_full)
 	assert_fn(&c->entries[0].fn, "h", "handle", 2);
 	assert_fields(*c, IS(entries[0].nnodes, 2)
 	    IS(entries[0].nodes[1], "b@c") IS(nfinishes, 1));
-	assert_non_null(c->identity);
+	assert_non_null(c->funs);
 	assert_fields(*c, IS(sampling.kind, KP_SAMPLE_ONE_IN) IS(sampling.n, 10)
 	    IS(slow, 1000 * KP_NS_PER_MS) IS(keep_slowest, 3));
 	assert_true(c->budget == 0.5);
@@ -111,7 +111,7 @@ TEST(test_list_alone)
 		assert_fields(*c, IS(sampling.kind, KP_SAMPLE_PER_SECOND)
 		    IS(sampling.n, 1000) IS(slow, 250 * KP_NS_PER_MS)
 		    IS(overload.max_queue, 20000));
-		assert_null(c->identity);
+		assert_null(c->funs);
 		kp_conf_free(c);
 	}
 }
@@ -207,6 +207,10 @@ static const struct bad bads[] = {
 	    "2:2: the tier name '_total' is reserved\n"
 	    "2:19: found 256, expected an arity within 0..255 or '_'\n"
 	    "2:42: unknown option 'exat' (did you mean 'exact'?)\n" },
+	{ "[{'a: b', \"m:f/1\"}].\n{label, x}.",
+	    "1:3: found ': ' in a tier's name: there a label follows\n"
+	    "2:9: found the atom 'x', expected fun ({Module, Function, Args}) -> "
+	    "Label; ... end\n" },
 	/* several syntax errors; the elements between them are still read */
 	{ "[{a, {m f, 1}}, {b, 1}, {c, , 2}, {d, {m, f, }}, {e, {m, f, 1}}]",
 	    "1:9: found 'f', expected ',' or '}'\n"
@@ -341,6 +345,15 @@ static const struct bad bads[] = {
 	    "1:22: warning: kprof:set_token/0 starts no request here: it is "
 	    "not among the entries\n"
 	    "2:11: found the atom 'x', expected slow_ms to be an integer "
+	    "within 0..3600000\n" },
+	{ T "{identity, fun({m, f, [X]}) when is_atom(X) -> X end}.\n"
+	    "{entry, {m, f, 1}}.\n{label, fun({m, f, [X]}) when is_atom(X) -> X;\n"
+	    "({m, g, _}) -> q end}.\n{slow_ms, x}.",
+	    "4:13: warning: m:f/1 is an entry whose calls the identity fun names: "
+	    "they have no label\n"
+	    "5:2: warning: no tier and no entry names a function that this clause "
+	    "is for\n"
+	    "6:11: found the atom 'x', expected slow_ms to be an integer "
 	    "within 0..3600000\n" },
 	{ T "{identity, all}.", "2:12: found the atom 'all', expected fun "
 	    "({Module, Function, Args}) -> Identity; ... end\n" },

@@ -183,6 +183,9 @@ TEST(test_shown)
 		{ "Elixir.MyApp.Repo:all/2", "MyApp.Repo.all/2" },
 		{ "Elixir.A:-all/2-fun-0-/1", "anonymous fn/1 in A.all/2" },
 		{ "Elixir.MyApp.Repo", "MyApp.Repo" },
+		{ "Elixir.MyApp.Repo:all/2 [a/1 b]", "MyApp.Repo.all/2 [a/1 b]" },
+		{ "Elixir.A:-all/2-fun-0-/1 [x]", "anonymous fn/1 in A.all/2 [x]" },
+		{ "db:all/2 [x]", "db:all/2 [x]" }, { "Elixir.A:b/2 [x", "Elixir.A:b/2 [x" },
 		{ "Elixir.A:b", "Elixir.A:b" }, { "Elixir.A:b/2x", "Elixir.A:b/2x" }, { "Elixirs:f/0", "Elixirs:f/0" },
 	};
 	char text[FN_NAME_MAX];

@@ -35,6 +35,21 @@ kp_requests_identity(const struct kp_requests *rs, uint32_t id)
 	return id == KP_IDENT_TOTAL ? "_total" : "undefined";
 }
 
+uint32_t
+kp_requests_parts(const struct kp_requests *rs)
+{
+	(void)rs;
+	return 0;
+}
+
+const char *
+kp_requests_part(const struct kp_requests *rs, uint32_t part)
+{
+	(void)rs;
+	(void)part;
+	return "";
+}
+
 const struct kp_wait *
 kp_requests_waits(const struct kp_requests *rs, uint32_t *n)
 {

@@ -1078,4 +1078,55 @@ TEST(test_less_tracing)
 	assert_false(report_less_tracing(r));
 }
 
+static struct kp_cell
+label_cell(const char *part, const char *identity, uint64_t requests, uint64_t calls)
+{
+	struct kp_cell c = cell(part, identity, calls, 1, MS);
+
+	c.requests = c.w_requests = requests;
+	return c;
+}
+
+/* How many calls with each label a request makes. */
+TEST(test_labels)
+{
+	static const char *const parts[] = { "database: items", "database: orders",
+		"database: users", "database: _other", "gone: x" };
+	static const uint64_t calls[] = { 200, 20, 10, 5, 5 };
+	struct kp_window *w = new_window(16);
+
+	w->cells[w->ncells++] = cell("_total", "_total", 20, 1, 100 * MS);
+	w->cells[w->ncells++] = cell("_total", "create", 10, 1, 100 * MS);
+	w->cells[w->ncells++] = cell("_total", "update", 10, 1, 100 * MS);
+	w->cells[w->ncells++] = cell("database", "_total", 235, 1, MS);
+	w->cells[w->ncells++] = cell("database", "create", 235, 1, MS);
+	for (int i = 0; i < 5; i++) {
+		w->cells[w->ncells++] = label_cell(parts[i], "_total", 10, calls[i]);
+		w->cells[w->ncells++] = label_cell(parts[i], "create", 10, calls[i]);
+	}
+	measured(w);
+	assert_int_equal(r->ntiers, 3);
+	assert_int_equal(r->rows[0].nlabels, 4);
+	assert_string_equal(r->rows[0].labels[0].name, "items");
+	assert_has(table(REPORT_SELF),
+	    "\ndatabase, by label           calls  each request    mean     p99\n"
+	    "----------------------------------------------------------------\n"
+	    "all requests        items     10.0        5.0 ms  1.0 ms  1.0 ms\n"
+	    "                    orders    1.00        500 us  1.0 ms  1.0 ms\n"
+	    "                    users     0.50        250 us  1.0 ms  1.0 ms\n"
+	    "                    1 other   0.25        125 us       -       -\n"
+	    "----------------------------------------------------------------\n"
+	    "create              items     20.0         10 ms  1.0 ms  1.0 ms\n");
+	assert_lacks(out(), "gone");
+	assert_has(table(REPORT_CALLS), "all requests        items     10.0  1.0 ms  "
+	    "1.0 ms\n");
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_has(out(), "\"labels\":[{\"label\":\"items\",\"requests\":10,"
+	    "\"calls\":200,");
+	kp_buf_reset(&buf);
+	report_csv(&buf, r);
+	assert_has(out(), ",create,\"database: items\",10,200,0,");
+}
+
 TESTS(setup, teardown)

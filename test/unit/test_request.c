@@ -34,7 +34,7 @@
  *	clock NODE MS			the same, and nothing is told
  *	offset NODE MS ERROR		what is told is wrong by so much
  *	release N			of node 0
- *	weight N, identity NAME		of all that begins now
+ *	weight N, identity NAME, label NAME	of all that begins now
  *	name N M:F			the answer to the n-th on_receiver
  *	meet, ask			see blocks below
  *	forget				what came
@@ -125,7 +125,7 @@ static struct {
 } turn;				/* of a repeat */
 static unsigned checks;
 static bool looked;		/* at the text */
-static char identity[64];
+static char identity[64], call_label[64];
 static struct kp_losses lost_at_node[FEED_NODES];
 static struct kp_stats *stats[FEED_NODES];
 static kp_dur_ns selfs, total;	/* of the last request */
@@ -701,6 +701,10 @@ directive(void)
 		p += strspn(p, " ");
 		snprintf(identity, sizeof(identity), "%s", rest());
 		f.identity = identity;
+	} else if (eats("label")) {
+		p += strspn(p, " ");
+		snprintf(call_label, sizeof(call_label), "%s", rest());
+		f.label = call_label;
 	} else if (eats("name")) {
 		name_receiver();
 	} else if (eats("forget")) {

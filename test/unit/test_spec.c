@@ -264,6 +264,42 @@ TEST(test_entry)
 	    "{_,[]," ENTRY_MSG("x", "10") "}]");
 }
 
+#define LABELS "[{t, {m, '_', '_'}}].\n{entry, {m, in, 1}}.\n{label, fun "
+
+/* A label stands in the place of an identity; an entry's call has the identity. */
+TEST(test_labels)
+{
+	struct kp_spec_params p = { .one_in = 1 };
+	struct kp_mfa f = { "m", "f", 2 };
+
+	assert_spec(kp_spec_tier, LABELS "({m, f, [q, T]}) when is_atom(T) -> T; "
+	    "({m, f, [T, _]}) when is_binary(T) -> T end}.", f, p,
+	    "[{[q,$3],[{is_seq_trace},{is_atom,$3}],"
+	    TIER_MSG("{{_label,$3}}") "},"
+	    "{[$3,_],[{is_seq_trace},{is_binary,$3},{andalso,{is_binary,$3},"
+	    "{=<,{byte_size,$3},256}}]," TIER_MSG("{{_label,$3}}") "},"
+	    "{[$3,_],[{is_seq_trace},{is_binary,$3}],"
+	    TIER_MSG("{{_label,{{_other,3}}}}") "}," REST "]");
+	/* what has no label may name the request */
+	assert_spec(kp_spec_tier, LABELS "({m, f, [q, _]}) -> q end}.\n"
+	    "{identity, fun ({m, F, _}) -> F; (_) -> undefined end}.", f, p,
+	    "[{[q,_]," TOKEN "," TIER_MSG("{{_label,q}}") "},"
+	    "{[_,_]," TOKEN "," TIER_MSG("f") "}]");
+	f = (struct kp_mfa){ "m", "in", 1 };
+	p.label_const = UINT64_C(1) << 42;
+	assert_spec(kp_spec_entry, LABELS "({m, in, [x]}) -> x end}.\n"
+	    "{identity, fun ({m, in, [y]}) -> y end}.", f, p,
+	    "[{[y],[]," ENTRY_MSG("y", "1") "},{_,[]," ENTRY_MSG("[]", "1") "}]");
+	assert_spec(kp_spec_entry, LABELS "({m, in, [x]}) -> x end}.\n"
+	    "{identity, fun (_) -> undefined end}.", f, p,
+	    "[{[x],[]," ENTRY_MSG("{{_label,x}}", "1") "},{_,[],"
+	    ENTRY_MSG("[]", "1") "}]");
+	/* kprof trace has no use for them */
+	p = (struct kp_spec_params){ .one_in = 1, .trace = true };
+	assert_spec(kp_spec_tier, LABELS "(_) -> q end}.", f, p,
+	    "[{_," TOKEN ",[{message,{{[],{get_seq_token},{caller}}}}]}]");
+}
+
 #define TIER_ON(flags) TIER_ACTION("[]") ",{orelse," KPROFDS \
 	",{orelse,{trace,[],[" flags "]},true}},{trace,[" flags "],[]}}]}"
 #define TIER_OFF(flags) "{_,[],[{message,false},{trace,[" flags "],[]}]}]"

@@ -11,6 +11,7 @@ enum { TIERS = 4, FNS = 9, IDENTS = KP_SERIES_MAX + 10 };
 struct kp_requests {
 	struct kp_fn fns[FNS];
 	char names[IDENTS][16];
+	uint32_t nparts;
 };
 
 static struct kp_requests names;
@@ -32,6 +33,19 @@ const char *
 kp_requests_identity(const struct kp_requests *rs, uint32_t id)
 {
 	return rs->names[id];
+}
+
+uint32_t
+kp_requests_parts(const struct kp_requests *rs)
+{
+	return rs->nparts;
+}
+
+const char *
+kp_requests_part(const struct kp_requests *rs, uint32_t part)
+{
+	(void)rs;
+	return part == 0 ? "db: users" : "db: orders";
 }
 
 /* What the request that is counted has; receivers by their ids. */
@@ -610,6 +624,36 @@ TEST(test_waits)
 		messages += w->waits[i].messages;
 	assert_int_equal(messages, KP_WAIT_SERIES_MAX + 100);
 	kp_stats_free(far);
+}
+
+/* A call with a label is of a part of its tier as well: a cell like any other. */
+TEST(test_labels)
+{
+	struct kp_call calls[] = {
+		CALL(0, 100, 1, 0, KP_NONE, KP_RETURNED, false),
+		CALL(10, 30, 3, 0, 0, KP_RETURNED, false),
+		CALL(20, 50, 3, 1, 0, KP_RETURNED, false),
+		CALL(60, 70, 4, 0, 0, KP_RAISED, false),
+		CALL(120, 125, 4, 0, KP_NONE, KP_RETURNED, true),
+	};
+	struct kp_request rq = { .identity = 5, .weight = 10, .end = 100,
+		.outcome = KP_RETURNED, .ncalls = 5, .calls = calls };
+
+	names.fns[3].tiers = names.fns[4].tiers = 2;	/* db */
+	names.fns[3].part = 1;
+	names.fns[4].part = 2;
+	names.nparts = 2;
+	kp_stats_request(st, &rq);
+	rotate(st, 0, 1);
+	assert_fields(*cell("db", "i00005"), IS(calls, 3) IS(w_calls, 30)
+	    IS(busy, 50) IS(requests, 1) IS(async_calls, 1));
+	assert_fields(*cell("db: users", "i00005"), IS(calls, 2) IS(total, 50)
+	    IS(busy, 40) IS(requests, 1) IS(raised, 0) IS(async_calls, 0));
+	assert_fields(*cell("db: orders", "_total"), IS(calls, 1) IS(busy, 10)
+	    IS(raised, 1) IS(async_calls, 1) IS(async, 5));
+	assert_fields(*cell("_total", "i00005"), IS(async_calls, 1));
+	make_names();
+	names.nparts = 0;
 }
 
 /* Strayed calls stand for others where sampling passes requests over. */

@@ -36,7 +36,8 @@ make_row(size_t i)
 	snprintf(names[i], sizeof(names[i]), i == 0 ? "_total" :
 	    i == 7 ? "gr\xc3\xbc\xc3\x9f" "e \xe6\x9d\xb1\xe4\xba\xac \x1b[31m"
 	    : "op%02zu", i);
-	rows[i] = (struct report_row){ names[i], c, (double)i / ROWS };
+	rows[i] = (struct report_row){ .identity = names[i], .cells = c,
+		.share = (double)i / ROWS };
 	memset(c, 0, sizeof(cells[i]));
 	c[0].requests = c[0].calls = c[0].timed = c[0].sampled_requests =
 	    100 * (i + 1);
@@ -381,7 +382,7 @@ TEST(test_tiers)
 
 	top_sort(&rep, &view);
 	s = frame(120, 40);
-	assert_has(s, "kprof top  all nodes (2)  last 1m  by requests*");
+	assert_has(s, "kprof top  all nodes (2)  last 1m  by requests");
 	assert_has(s, "(windows until 5s ago)");
 	assert_has(s, "a@h: armed, one request in 4, 12 in "
 	    "flight, costs 1.50 % of a scheduler");

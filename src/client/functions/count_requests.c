@@ -235,7 +235,7 @@ identity_take(struct limits *l)
 	bool all, found = false;
 	struct near x;
 
-	if (l->conf->identity == NULL) {
+	if (!kp_conf_has_identity(l->conf)) {
 		say("'%s' has no identity fun: no request is of type '%s'",
 		    l->a->tiers, l->a->identity);
 		return EXIT_FAILED;

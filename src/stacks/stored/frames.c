@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "frames.h"
+#include "kprofd/config.h"
 
 /*
  * Modules of erts, kernel, stdlib, crypto, ssl and Elixir that are met on stacks;
@@ -72,6 +73,19 @@ frames_next(const char **s, size_t *n)
 	*n = strcspn(part, ";");
 	*s = part + *n + (part[*n] == ';');
 	return part;
+}
+
+bool
+frames_in_tier(const char *path, const char *tier)
+{
+	size_t n, len = strlen(tier);
+	const char *part;
+
+	while ((part = frames_next(&path, &n)) != NULL)
+		if (n >= len && memcmp(part, tier, len) == 0 && (n == len ||
+		    strncmp(part + len, KP_PART_SEP, strlen(KP_PART_SEP)) == 0))
+			return true;
+	return false;
 }
 
 static bool

@@ -19,6 +19,8 @@ unsigned frames_count(const char *frames);
  * after the last one.
  */
 const char *frames_next(const char **s, size_t *n);
+/* Is the tier, or a part of it ("db: users"), one of those of a path, joined by ';'? */
+bool frames_in_tier(const char *path, const char *tier);
 /* Returns the bytes of a frame that are its function, without ":line". */
 size_t frame_fn(const char *frame, size_t n);
 /*

@@ -114,18 +114,6 @@ add_row(struct stack_tree *t, const struct kp_query_stack *row)
 	return made;
 }
 
-static bool
-is_in(const char *path, const char *tier)
-{
-	size_t n, len = strlen(tier);
-	const char *part;
-
-	while ((part = frames_next(&path, &n)) != NULL)
-		if (n == len && memcmp(part, tier, n) == 0)
-			return true;
-	return false;
-}
-
 /* identity NULL: of all types; tier NULL: of all.  KP_ENOMEM leaves it empty. */
 static enum kp_err
 stack_tree_make(struct stack_tree *t, const struct stacks *s,
@@ -138,7 +126,7 @@ stack_tree_make(struct stack_tree *t, const struct stacks *s,
 	for (size_t i = 0; i < s->stacks.n && made; i++) {
 		row = &s->stacks.v[i];
 		if ((identity == NULL || strcmp(row->identity, identity) == 0) &&
-		    (tier == NULL || is_in(row->path, tier)))
+		    (tier == NULL || frames_in_tier(row->path, tier)))
 			made = add_row(t, row);
 	}
 	if (made && flame_tree_sum(&t->t) == KP_OK)
