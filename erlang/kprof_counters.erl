@@ -154,7 +154,7 @@ ahead(_, Session, #{patterns := Patterns, exclude := Exclude}) ->
 new_ones(#state{ahead = no} = S) -> S;
 new_ones(#state{known = Known} = S0) ->
     Now = lists:usort([M || M <- erlang:loaded(), erlang:module_loaded(M)]),
-    New = (Now -- Known) -- kprof_wanted:kprofs(),
+    New = (Now -- Known) -- kprof_injected:kprofs(),
     lists:foldl(fun new_one/2, S0#state{known = lists:umerge(Known, Now)}, New).
 
 %% Those that were loaded while the profile began have no counters, but are among the patterns then,

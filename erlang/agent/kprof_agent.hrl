@@ -145,6 +145,9 @@
     watched = [] :: [mfa()],            % ?CODE_CHANGES, ?SETS_PATTERN: those that report to us
     modules = [] :: [{module(), Version :: binary() | none}],   % of tiers.conf
     checked_at = 0 :: integer() | never,        % system time, us; never: the agent ends
+    versions = none :: none | #{module() => non_neg_integer()},         % of all modules
+    loads = none :: none | {FirstMs :: integer(), LastMs :: integer()}, % since then
+    look_from = -1 bsl 63 :: integer(), % monotonic ms: the versions are not read before
     changes = 0 :: non_neg_integer(),
     gap_us = 0 :: non_neg_integer()     % from loads to the arming again, in all
 }).

@@ -12,7 +12,7 @@
 
 -export([check_intact/1, canary_put/1, watch_trim/1, put_back_disarmed/1, session_check/1,
          trace_info/3, watch/1, watch_put/1, use_modules/2, micros/1, recheck/2, look_ahead/1,
-         code_changed/2]).
+         code_changed/2, look_loads/1]).
 
 -import(kprof_agent_arming, [by_kind/1, counter/2, disarm/2, is_watched/2, pattern/3, pattern/4,
          set_counter/3, set_patterns/2, traced/2, tracer/1]).
@@ -22,7 +22,7 @@
 -import(kprof_agent_messages, [armed_spec/2]).
 -import(kprof_agent_sentry, [tell_sentry/2]).
 -import(kprof_agent_server, [finish/2]).
--import(kprof_injected, [now_ms/0, now_ns/0]).
+-import(kprof_injected, [kprofs/0, now_ms/0, now_ns/0]).
 -import(kprof_tracing, [trace_read/3]).
 
 -include("kprof_agent.hrl").
@@ -39,6 +39,11 @@
                   fprof, eprof, observer, etop_server]).
 
 -define(LOOK_US, 5000).         % interval of looks at code while events are behind
+
+-define(LOADS_QUIET_MS, 1000).  % without another load: these were all, of a release say
+-define(LOADS_LAST_MS, 10000).  % loads without such a pause are reported by then
+-define(LOADS_UNWATCHED_MS, 60000).     % interval of looks while somebody else watches loads
+-define(LOADS_NAMED, 8).        % modules that a notice names
 
 check_intact(#state{plan = []} = S) -> S;
 check_intact(S0) ->
@@ -260,7 +265,8 @@ trace_info(Session, What, Key) ->
 watch(#state{session = Session, code = Code} = S0) ->
     Watched = [MFA || MFA <- ?CODE_CHANGES ++ [?SETS_PATTERN || Session =:= legacy],
                       not is_watched(Session, MFA)],
-    S = S0#state{code = Code#code{watched = Watched}},
+    %% What the node loads because kprofd attaches is no event: as if it had loaded something now.
+    S = S0#state{code = Code#code{watched = Watched, loads = {now_ms(), now_ms()}}},
     tell_sentry([], S),
     watch_put(S).
 
@@ -289,8 +295,10 @@ version(Mod) ->
 
 %% The VM has reported a change.
 -spec code_changed(erlang:timestamp(), #state{}) -> #state{}.
-code_changed(At, S) ->
-    recheck(micros(At), S).
+code_changed(At, #state{code = #code{loads = Loads} = Code} = S) ->
+    Now = now_ms(),
+    First = case Loads of none -> Now; {Then, _} -> Then end,
+    recheck(micros(At), S#state{code = Code#code{loads = {First, Now}}}).
 
 micros({Mega, Sec, Us}) ->
     (Mega * 1000000 + Sec) * 1000000 + Us.
@@ -385,3 +393,46 @@ arm_again(#item{mfa = MFA} = I, #state{session = Session} = S) ->
         set_counter(Session, MFA, true),
     Gone orelse S#state.state =/= armed orelse set_patterns([I], S),
     I#item{gone = Gone}.
+
+%% ---- modules that no tier names ----
+
+%% "What has changed since then?" The VM does not report which module was loaded, so the versions
+%% of all are compared: 0.2 us each, of 65,536 at most. That is done once for loads that follow
+%% each other closely, never without a load, and for no more than a thousandth of the time. A
+%% module that was loaded again with the same code has not changed.
+look_loads(#state{code = #code{loads = Loads, look_from = From} = Code} = S) ->
+    Now = now_ms(),
+    case Now >= From andalso is_look_due(Now, Loads, S) of
+        true ->
+            Began = now_ns(),
+            Versions = versions(),
+            Pause = (now_ns() - Began) * 1000 div 1000000,
+            report_loads(Code#code.versions, Versions,
+                         S#state{code = Code#code{loads = none, versions = Versions,
+                                                  look_from = Now + Pause}});
+        false -> S
+    end.
+
+is_look_due(Now, none, #state{code = #code{watched = Watched, look_from = From}}) ->
+    ?CODE_CHANGES -- Watched =/= [] andalso Now - From >= ?LOADS_UNWATCHED_MS;
+is_look_due(Now, {First, Last}, _) ->
+    Now - Last >= ?LOADS_QUIET_MS orelse Now - First >= ?LOADS_LAST_MS.
+
+%% A small integer is as good as the checksum that it begins.
+versions() ->
+    maps:from_list([{M, V} || M <- erlang:loaded(), <<V:56, _/bits>> <- [version(M)]]).
+
+report_loads(none, _, S) -> S;
+report_loads(Before, After, #state{code = #code{modules = Modules}} = S0) ->
+    Reported = [M || {M, _} <- Modules] ++ kprofs(),
+    Changes = [{change(maps:get(M, Before, none), maps:get(M, After, none)), M}
+               || M <- maps:keys(maps:merge(Before, After)),
+                  maps:get(M, Before, none) =/= maps:get(M, After, none),
+                  not lists:member(M, Reported)],
+    lists:foldl(fun(How, S) -> loads_notice(How, [M || {H, M} <- Changes, H =:= How], S) end,
+                S0, [reloaded, loaded, deleted]).
+
+loads_notice(_, [], S) -> S;
+loads_notice(How, Modules, S) ->
+    Named = lists:sublist(lists:sort(Modules), ?LOADS_NAMED),
+    notice({kprof_notice, loads, {How, Named}, length(Modules)}, S).

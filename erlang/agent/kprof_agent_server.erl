@@ -18,8 +18,8 @@
          use_flags/2, walk_down/3, walk_progress/3]).
 -import(kprof_agent_foreign, [count_end/1, foreign_tick/1, is_calm/1, may_resume/1,
          patterns_set/2]).
--import(kprof_agent_intact, [check_intact/1, code_changed/2, put_back_disarmed/1, recheck/2,
-         session_check/1, use_modules/2, watch/1]).
+-import(kprof_agent_intact, [check_intact/1, code_changed/2, look_loads/1, put_back_disarmed/1,
+         recheck/2, session_check/1, use_modules/2, watch/1]).
 -import(kprof_agent_library, [library_accepts/2]).
 -import(kprof_agent_messages, [messages_settle/1, receiver_names/3, take_tokens/1]).
 -import(kprof_agent_sentry, [agent_sentry/3, alive/1, tell_sentry/2]).
@@ -199,7 +199,8 @@ command(lease, Ref, #state{lease = Lease} = S0) ->
     case is_calm(S) of
         true ->
             T0 = now_ns(),
-            Counted = send_counts(count_tiers(read_counters(check_intact(session_check(S))))),
+            Intact = look_loads(check_intact(session_check(S))),
+            Counted = send_counts(count_tiers(read_counters(Intact))),
             judge_rates(send_state(add_busy(lease, T0, count_switches(Counted))));
         false -> foreign_tick(send_state(S))
     end;

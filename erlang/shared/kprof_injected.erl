@@ -2,12 +2,17 @@
 %% the processes that it starts, its trace session, and how it goes.
 -module(kprof_injected).
 
--export([is_connected/1, disabled/0, configured/1, purger_start/3, spawn_labelled/3,
+-export([kprofs/0, is_connected/1, disabled/0, configured/1, purger_start/3, spawn_labelled/3,
          spawn_monitored/3, process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0,
          now_ns/0, functions/1, name/1, pair_names/1]).
 
 %% The heap of a process whose whole dictionary is copied: at most 8 MB, some ms of its time.
 -define(DICTIONARY_WORDS, 1000000).
+
+%% The modules of kprof itself, which are not the node's.
+-spec kprofs() -> [module()].
+kprofs() ->
+    [kprof_agent, kprof_probe, kprof_counters, kprof_tracer, kprof_calls_probe, kprof_sampler].
 
 %% A monitor would make the node try to connect to a node that has gone.
 -spec is_connected(node()) -> boolean().

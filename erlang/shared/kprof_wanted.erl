@@ -3,13 +3,13 @@
 %% which processes, by what the user names; and which of them somebody else traces.
 -module(kprof_wanted).
 
--export([kprofs/0, wanted/1, without/2, matching/1, is_covered/2, existing/1, module/1,
+-export([wanted/1, without/2, matching/1, is_covered/2, existing/1, module/1,
          whole_modules/1, by_module/1, whose/2, chosen/3, foreign/2, traced_by_others/1,
          how_many/1]).
 -export_type([pattern/0, mfa_pattern/0]).
 
 -import(kprof_flagger, [walk_found/1]).
--import(kprof_injected, [functions/1]).
+-import(kprof_injected, [functions/1, kprofs/0]).
 -import(kprof_text, [fn_local/2, fn_process/1, fn_text/3, one_tracer/0, refuse/2]).
 
 %% As the client writes it, and as the VM takes it.
@@ -17,11 +17,6 @@
 -type mfa_pattern() :: mfa() | {module(), '_', '_'}.
 
 -define(SUPERVISOR_MS, 5000).   % a supervisor's answer
-
-%% The modules of kprof itself, which `_` leaves out.
--spec kprofs() -> [module()].
-kprofs() ->
-    [kprof_agent, kprof_probe, kprof_counters, kprof_tracer, kprof_calls_probe, kprof_sampler].
 
 %% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
 %% become atoms only where there is such a thing.

@@ -168,7 +168,7 @@ loads_new_ones(#state{loads = #loads{seen = all}} = S) -> {[], S};
 loads_new_ones(#state{loads = #loads{seen = Seen, mods = Mods} = L} = S) ->
     Current = loads_current(),
     New = [M || M <- maps:keys(Current), not is_map_key(M, Seen), not is_map_key(M, Mods)],
-    {Kprofs, Others} = lists:partition(fun(M) -> lists:member(M, kprof_wanted:kprofs()) end, New),
+    {Kprofs, Others} = lists:partition(fun(M) -> lists:member(M, kprof_injected:kprofs()) end, New),
     [loads_bare(M, S) || M <- Kprofs, is_ahead(M, S)],
     {Others, S#state{loads = L#loads{seen = Current}}}.
 

@@ -149,7 +149,8 @@ static void
 step_connect(struct agent *a)
 {
 	struct node_opts o = { .target = a->o.target, .reach = a->o.reach,
-		.cookie = a->o.cookie, .limit = a->o.connect_limit };
+		.cookie = a->o.cookie, .limit = a->o.connect_limit,
+		.known = a->attached_once };
 
 	agent_set_state(a, AGENT_CONNECTING, "");
 	a->connect = connect_start(a->base, &o, on_connected, a);

@@ -5,6 +5,8 @@
  *   trip        what passed its limit; its queue
  *   unexact     a function; bytes of its values
  *   code        {Module, How, GapUs, UncountedUs}; functions not there now
+ *   loads       {reloaded | loaded | deleted, Modules}, some of those that no tier
+ *               names; how many there are
  *   neighbours  some of the processes that others trace, with their tracers;
  *               how many there are
  *   others      the same, where match specs cannot set flags because of that
@@ -315,10 +317,21 @@ put_ms(struct kp_buf *b, int64_t us)
 	    us % 1000 / 100);
 }
 
-static const struct {
+static const struct change {
 	const char *kind, *text;
-} changes[] = { { "reloaded", "loaded again" }, { "loaded", "loaded" },
-	{ "deleted", "deleted" } };
+	const char *which, *others;	/* of modules that no tier names */
+} changes[] = { { "reloaded", "loaded again", "", "loaded with other code" },
+	{ "loaded", "loaded", "new ", "loaded" },
+	{ "deleted", "deleted", "", "deleted" } };
+
+static const struct change *
+change_named(struct kp_span kind)
+{
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
+		if (kp_span_is(kind, changes[i].kind))
+			return &changes[i];
+	return NULL;
+}
 
 /* The agent has armed the module's functions again; there may be new ones. */
 static void
@@ -326,24 +339,21 @@ on_code(struct agent *a, struct what *w)
 {
 	struct kp_term *r = &w->r;
 	int64_t missing = w->n;
-	size_t i, n = sizeof(changes) / sizeof(changes[0]);
-	struct kp_span how;
+	const struct change *how;
 	struct kp_buf b;
 	char mod[300], shown[FN_NAME_MAX];
 	int64_t gap, uncounted;
 
 	kp_term_tuple_n(r, 4);
 	msg_text(r, mod, sizeof(mod));
-	how = kp_term_atom(r);
+	how = change_named(kp_term_atom(r));
 	gap = kp_term_int(r);
 	uncounted = kp_term_int(r);
-	for (i = 0; i < n && !kp_span_is(how, changes[i].kind); i++)
-		;
-	if (r->err != KP_OK || i == n)
+	if (r->err != KP_OK || how == NULL)
 		return;
 	kp_buf_init(&b, 1024);
 	kp_buf_printf(&b, "module %s was %s",
-	    fn_shown(shown, sizeof(shown), mod), changes[i].text);
+	    fn_shown(shown, sizeof(shown), mod), how->text);
 	if (gap > 0) {
 		kp_buf_str(&b, ": traced after ");
 		put_ms(&b, gap);
@@ -355,9 +365,33 @@ on_code(struct agent *a, struct what *w)
 		kp_buf_str(&b, "; its requests were not all counted for ");
 		put_ms(&b, uncounted);
 	}
-	agent_report(a, changes[i].kind, kp_buf_cstr(&b));
+	agent_report(a, how->kind, kp_buf_cstr(&b));
 	kp_buf_free(&b);
 	a->recheck_due = true;
+}
+
+/* The agent names some of them. */
+static void
+on_loads(struct agent *a, struct what *w)
+{
+	const struct change *how;
+	struct kp_term names;
+	char some[1000], more[60] = "";
+	int64_t rest;
+
+	kp_term_tuple_n(&w->r, 2);
+	how = change_named(kp_term_atom(&w->r));
+	names = w->r;
+	rest = w->n - kp_term_list(&names);
+	words_put(&w->r, some, sizeof(some));
+	if (w->r.err != KP_OK || how == NULL || some[0] == '\0')
+		return;
+	if (rest > 0)
+		snprintf(more, sizeof(more), " and %" PRId64 " %s", rest,
+		    rest == 1 ? "other" : "others");
+	notice(a, "loads", "%" PRId64 " %s%s %s: %s%s (no tier names %s)", w->n,
+	    how->which, w->n == 1 ? "module was" : "modules were", how->others, some,
+	    more, w->n == 1 ? "it" : "them");
 }
 
 static void
@@ -620,7 +654,7 @@ static const struct {
 	const char *kind;
 	void (*take)(struct agent *a, struct what *w);
 } kinds[] = { { "trip", on_trip }, { "unexact", on_unexact },
-	{ "code", on_code }, { "messages", on_messages },
+	{ "code", on_code }, { "loads", on_loads }, { "messages", on_messages },
 	{ "neighbours", on_neighbours }, { "untraced", on_untraced },
 	{ "brought", on_brought }, { "others", on_others }, { "hot", on_hot },
 	{ "budget", on_hot }, { "uncounted", on_uncounted },

@@ -358,7 +358,7 @@ struct vars {
 	unsigned parts;	/* of the identity so far */
 	const struct node *clause;
 	bool shown;	/* how it is written without its calls */
-	bool broken;	/* a pattern of its arguments could not be read */
+	bool broken;	/* its arguments bind variables that are not known */
 };
 
 /* An alias, which is an atom: Shop.Cart. */
@@ -458,6 +458,7 @@ check_pattern(struct vars *v, const struct node *x)
 		check_op_pattern(v, x);
 		break;
 	case N_BINPAT:
+		v->broken = true;
 		diag_error(v->diags, x->pos, "a pattern cannot look into a "
 		    "binary: take it whole, and shorten it with {rewrite, "
 		    "[{\"/users/.*\", \"/users/:id\"}]}");
@@ -467,6 +468,7 @@ check_pattern(struct vars *v, const struct node *x)
 	case N_FUN:
 	case N_CLAUSE:
 	case N_GUARD:
+		v->broken = true;
 		expected(v, x, "a pattern");
 		break;
 	default:
@@ -623,7 +625,7 @@ check_body(struct vars *v, const struct node *x)
 	} else if (x->kind == N_INT && (x->num > IDENT_INT_MAX ||
 	    x->num < -IDENT_INT_MAX)) {
 		expected(v, x, "an integer of at most 58 bits");
-	} else if (!node_is_nil(x) &&
+	} else if (!node_is_nil(x) && !x->broken &&
 	    (x->kind == N_LIST || !node_is_literal(x))) {
 		expected(v, x, "an atom, a string, a number, a binary, a "
 		    "variable of the pattern or a tuple of these");

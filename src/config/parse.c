@@ -316,6 +316,16 @@ is_any(const struct token *t)
 	    (t->type == T_ATOM || t->type == T_VAR);
 }
 
+/* name: and a blank, as Elixir writes a key. */
+static bool
+is_keyword(const struct parse *p)
+{
+	const struct scan *s = &p->scan;
+
+	return p->t.type == T_ATOM && s->off + 1 < s->n && s->src[s->off] == ':' &&
+	    (unsigned char)s->src[s->off + 1] <= ' ';
+}
+
 /* A name of its own, with no function: atom or variable. */
 static struct node *
 parse_name(struct parse *p, enum node_kind kind, const struct token *t)
@@ -437,18 +447,15 @@ parse_atom(struct parse *p)
 	struct token t = p->t;
 	struct node fn = { .text = NULL };
 
+	if (is_keyword(p)) {
+		diag_error(p->diags, t.pos, "found '%.*s:', which is how "
+		    "Elixir writes {%.*s, ...}", (int)t.srclen, t.src,
+		    (int)t.srclen, t.src);
+		p->panic = true;
+		return NULL;
+	}
 	parse_advance(p);
 	if (parse_is(p, ":") || is_next(p, ".")) {
-		struct scan ahead = p->scan;
-
-		if (*p->t.text == ':' && ahead.off < ahead.n &&
-		    (unsigned char)ahead.src[ahead.off] <= ' ') {
-			diag_error(p->diags, t.pos, "found '%.*s:', which is how "
-			    "Elixir writes {%.*s, ...}", (int)t.srclen, t.src,
-			    (int)t.srclen, t.src);
-			p->panic = true;
-			return NULL;
-		}
 		fn.mod = name_dup(p, t.text, t.len);
 		return fn.mod != NULL ? parse_of_module(p, &t, &fn) : NULL;
 	}
@@ -604,6 +611,13 @@ parse_map(struct parse *p)
 	if (!parse_expect(p, "{", "'{' after '#'"))
 		return NULL;
 	while (!p->panic && !parse_is(p, "}")) {
+		if (is_keyword(p)) {
+			diag_error(p->diags, p->t.pos, "found '%.*s:', as Elixir has it "
+			    "in a map: write %.*s := Value", (int)p->t.srclen, p->t.src,
+			    (int)p->t.srclen, p->t.src);
+			p->panic = true;
+			return NULL;
+		}
 		kids_add(p, &k, parse_expr(p, 0));
 		arrow |= parse_is(p, "=>");
 		if (parse_is(p, "=>"))

@@ -26,6 +26,7 @@ struct job {
 	char *target, *cookie;
 	struct reach reach;
 	kp_dur_ns limit;
+	bool known;
 	enum kp_err err;
 	struct node_conn conn;
 	char why[NODE_WHY_MAX];
@@ -62,7 +63,7 @@ job_run(void *arg)
 {
 	struct job *j = arg;
 	struct node_opts o = { .target = j->target, .reach = &j->reach,
-		.cookie = j->cookie, .limit = j->limit };
+		.cookie = j->cookie, .limit = j->limit, .known = j->known };
 	struct node_conn conn = { .channel = NULL };
 	ssize_t n;
 
@@ -117,6 +118,7 @@ job_new(const struct node_opts *o)
 	if (j == NULL)
 		return NULL;
 	j->limit = o->limit;
+	j->known = o->known;
 	j->target = strdup(o->target);
 	j->cookie = strdup(o->cookie);
 	if (o->reach != NULL)

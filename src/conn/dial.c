@@ -137,6 +137,9 @@ ask_epmd(const struct node_place *p, kp_mono_ns deadline, kp_dur_ns limit,
 	err = epmd_node_port(&epmd, p->epmd_port, alive, deadline, port, &reached);
 	if (err == 0)
 		return KP_OK;
+	if (err == ENOENT && p->known)
+		return cannot_connect(p, KP_ENOENT, why, n, "no such node is "
+		    "registered at the epmd of '%s' any more", p->epmd_host);
 	if (err == ENOENT) {
 		epmd_hint(hint, sizeof(hint), p->node, strchr(p->node, '@') + 1,
 		    &epmd, p->epmd_port, deadline);

@@ -21,6 +21,7 @@ struct node_place {
 	char epmd_host[KP_NODE_NAME_MAX + 1];
 	unsigned epmd_port;
 	bool epmd_given;			/* by -epmd */
+	bool known;				/* see struct node_opts; false */
 };
 
 /*

@@ -384,6 +384,7 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 		e = own_host(&own, name, place.node, why, whylen);
 	if (e != KP_OK)
 		return e;
+	place.known = o->known;
 	/* Tries the name that was given, or one slot after the other. */
 	e = KP_EBUSY;
 	for (unsigned i = 1; i <= slots && e == KP_EBUSY; i++) {

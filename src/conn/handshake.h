@@ -26,6 +26,7 @@ struct node_opts {
 	const struct reach *reach;	/* NULL: all its defaults */
 	const char *cookie;
 	kp_dur_ns limit;	/* for the whole call, but the resolver */
+	bool known;		/* it was reached before: its name is right */
 };
 
 /* An open connection. */

@@ -377,7 +377,7 @@ take(struct opt_parser *p, char **argv, int *i)
 	if (argv[*i][0] != '-') {
 		opt_unexpected(p, argv[*i]);
 		if (argv[*i][strspn(argv[*i], "abcdefghijklmnopqrstuvwxyz-")] == '\0')
-			kp_buf_str(&p->why, ": commands are those of kprof");
+			kp_buf_str(&p->why, ": a node is given with -target, and commands are those of kprof");
 	}
 	if (p->why.len > 0 || !opt_take(p, argv, i))
 		return usage("%s", kp_buf_cstr(&p->why));

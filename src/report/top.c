@@ -337,6 +337,8 @@ put_order(struct kp_buf *b, const struct top_view *v, const struct report *r)
 
 	kp_buf_printf(b, "  by %s", v->reverse ? "least " : "");
 	text_put(b, by);
+	if (known)
+		kp_buf_u8(b, '*');	/* as at the column */
 	if (strcmp(by, v->sort) == 0)
 		return;
 	kp_buf_str(b, " (there is no tier ");
@@ -666,7 +668,7 @@ static const char help_text[] =
     "q  end                          space  hold what is shown, and go on\n"
     "1  tiers by request type        2  slow requests    3  losses    tab  "
     "next\n"
-    "s > right, < left  sort by the next column, or the one before\n"
+    "s > right, < left  sort by the next column (*), or the one before\n"
     "r  in the other order           w  self, total, calls, async, busy\n"
     "n N  next node, the one before  + -  a longer time, a shorter one\n"
     "p  pause measuring on the nodes that are shown        c  resume it\n"

@@ -485,10 +485,10 @@ suggest_write_cost(const struct suggest_cost *c, kp_dur_ns took, bool all,
 	char s[TEXT_MAX], t[TEXT_MAX], u[TEXT_MAX], v[TEXT_MAX], x[TEXT_MAX],
 	    y[TEXT_MAX], z[TEXT_MAX], w[TEXT_MAX];
 
-	kp_buf_printf(b, "this took %s, and there %s of processor time, %s of a "
-	    "scheduler, by an upper estimate: %s of sampling (measured), %s of "
-	    "counting calls, %s of tracing%s, %s of kprofd -check, %s of "
-	    "questions", text_about(s, took), text_dur(t, cost), text_share(u,
+	kp_buf_printf(b, "this took %s; in the node it used at most %s of processor "
+	    "time, %s of a scheduler: %s to sample stacks (measured), and by an upper "
+	    "estimate %s to count calls, %s to trace%s, %s for kprofd -check and %s "
+	    "for questions", text_about(s, took), text_dur(t, cost), text_share(u,
 	    took > 0 ? (double)cost / (double)took : 0), text_dur(v,
 	    c->sampling), text_dur(x, work_time(&c->counts)), text_dur(y,
 	    work_time(&c->traces)), all ? ", of all processes for a moment" :

@@ -1,6 +1,6 @@
 /*
- * timefmt.c - parses lengths of time and ISO 8601 times, and formats times as UTC
- * or local.
+ * timefmt.c - parses lengths of time, times of day and ISO 8601 times, and formats
+ * times as UTC or local.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -175,6 +175,37 @@ parse_iso(const char *s, kp_wall_ns *out)
 	return true;
 }
 
+/* A time of day: today's, or where that lies ahead yesterday's. */
+static bool
+parse_of_day(const char *s, kp_wall_ns now, kp_wall_ns *out)
+{
+	struct tm at = { 0 }, day;
+	time_t today = (time_t)(now / KP_NS_PER_S);
+	kp_wall_ns t = 0;
+	int64_t ns = 0;
+	bool local;
+	int east;
+
+	if (!parse_clock(&s, &at, &ns) || !parse_zone(s, &local, &east) ||
+	    at.tm_hour > 23 || at.tm_min > 59 || at.tm_sec > 60)
+		return false;
+	today += east;
+	for (int back = 0; back == 0 || (back == 1 && t > now); back++) {
+		if (local)
+			localtime_r(&today, &day);
+		else
+			gmtime_r(&today, &day);
+		day.tm_hour = at.tm_hour;
+		day.tm_min = at.tm_min;
+		day.tm_sec = at.tm_sec;
+		day.tm_mday -= back;
+		day.tm_isdst = -1;
+		t = (local ? mktime(&day) : timegm(&day) - east) * KP_NS_PER_S + ns;
+	}
+	*out = t;
+	return true;
+}
+
 bool
 timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns *out)
 {
@@ -182,7 +213,7 @@ timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns *out)
 
 	/* -2h is the same as 2h: both are before now */
 	if (!parse_span(s + (s[0] == '-'), &d))
-		return parse_iso(s, out);
+		return parse_iso(s, out) || parse_of_day(s, now, out);
 	*out = d < now ? now - d : 0;
 	return true;
 }

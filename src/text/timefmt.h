@@ -19,11 +19,12 @@ bool kp_dur_parse(const char *s, kp_dur_ns *out);
 
 /* The forms that timefmt_parse() accepts, for error messages. */
 #define TIMEFMT_FORMS "a length of time such as 30m, 2h or 1h30m, or a time " \
-	"such as 2026-11-21, 2026-11-21T10:00 or 2026-11-21T09:00:00Z"
+	"such as 21:53, 2026-11-21, 2026-11-21T10:00 or 2026-11-21T09:00:00Z"
 
 /*
- * Parses a length of time before now (s, m, h, d; -2h is the same as 2h), or an
- * ISO 8601 date or time: local, unless it ends in Z or +01:00.
+ * Parses a length of time before now (s, m, h, d; -2h is the same as 2h), an ISO 8601
+ * date or time, or a time of day, the last one before now: local, unless it ends in Z
+ * or +01:00.
  */
 bool timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns *out);
 

@@ -16,7 +16,8 @@ tests() ->
      {"an on_load function that refuses", 60, fun refused/1},
      {"a module that takes long to load", 90, fun slow/1},
      {"loaded anew while paused", 60, fun paused/1},
-     {"somebody else watches loads", 60, fun others_watch/1}].
+     {"somebody else watches loads", 60, fun others_watch/1},
+     {"code that no tier names", 90, fun others/1}].
 
 %% While it is away its functions are missing, and nothing else is.
 restored(T) ->
@@ -188,6 +189,35 @@ others_watch(T) ->
     it:audit(Target, Before),
     it:equal("theirs, at the end", Were, it:do(Target, Theirs)).
 
+%% "What has changed since the deploy": loads that follow each other are one event. A load of the
+%% same code changes nothing, and what tiers name has events of its own.
+others(T) ->
+    {Target, Before} = target(T),
+    [load(Target, M, [{call, 0}], none) || M <- [it_late, it_twin, it_gone]],
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    %% Loads without a pause are reported as well, as soon as it knows the modules.
+    it:until("it has seen a load",
+             fun() ->
+                     load(Target, it_often, [{list_to_atom(ref_to_list(make_ref())), 0}], none),
+                     events(P, "loads") > 0
+             end),
+    Many = [{M, "it_many.beam", code_of(M, [{call, 0}], none)}
+            || N <- lists:seq(10, 26), M <- [list_to_atom(lists:concat(["it_many", N]))]],
+    ok = it:call(Target, code, atomic_load, [Many]),
+    it:saw(P, "loads: 17 new modules were loaded: it_many10, .*it_many17 and 9 others \\(no tier names them\\)"),
+    load(Target, it_late, [{call, 0}, {more, 0}], none),
+    load(Target, it_twin, [{call, 0}], none),
+    reload(Target, db),
+    it:call(Target, code, delete, [it_gone]),
+    it:saw(P, "loads: 1 module was loaded with other code: it_late \\(no tier names it\\)"),
+    it:saw(P, "loads: 1 module was deleted: it_gone \\(no tier names it\\)"),
+    it:terminate(P),
+    it:equal("what did not change, or a tier names", [],
+             it:sql(P, "select text from events where kind = 'loads' and (text like '%it_twin%' or text like '%db%')")),
+    it:equal("events of tiers", {1, 0}, {events(P, "reloaded"), events(P, "loaded")}),
+    it:audit(Target, Before, [module]).
+
 %% ---------------------------------------------------------------- tools ----
 
 target(T) ->
@@ -211,13 +241,17 @@ reload(Target, Mod) ->
 
 %% A module made for it; OnLoad: none, or what its on_load function says.
 load(Target, Mod, Fns, OnLoad) ->
+    Code = code_of(Mod, Fns, OnLoad),
+    it:call(Target, code, purge, [Mod]),
+    it:call(Target, code, load_binary, [Mod, "it_late.beam", Code]).
+
+code_of(Mod, Fns, OnLoad) ->
     On = [on || OnLoad =/= none],
     Forms = [{attribute, 1, module, Mod}, {attribute, 1, export, Fns}] ++
         [{attribute, 1, on_load, {F, 0}} || F <- On] ++
         [{function, 1, F, A, [{clause, 1, [], [], [{atom, 1, OnLoad}]}]} || {F, A} <- Fns ++ [{on, 0} || on <- On]],
     {ok, Mod, Code} = compile:forms(Forms),
-    it:call(Target, code, purge, [Mod]),
-    it:call(Target, code, load_binary, [Mod, "it_late.beam", Code]).
+    Code.
 
 %% All that the agent has of it is armed in the VM.
 all_armed(Target, Mod) ->

@@ -39,8 +39,8 @@ author(T) ->
     File = it:path(T, "app.conf"),
     {0, "", Err} = run(T, Target, "suggest", ["-o", File]),
     says(Err, "requests are calls of requests:handle_request/2; [0-9]+ tiers, in which [0-9.]+ % of their time"),
-    says(Err, "this took .* of a scheduler, by an upper estimate: .* of sampling \\(measured\\), .* of counting calls, "
-              ".* of tracing, .* of kprofd -check, .* of questions"),
+    says(Err, "this took .*; in the node it used at most .* of a scheduler: .* to sample stacks \\(measured\\), and by "
+              "an upper estimate .* to count calls, .* to trace, .* for kprofd -check and .* for questions"),
     {ok, Text} = file:read_file(File),
     Terms = terms(Text),
     it:equal("entry", {requests, handle_request, 2}, proplists:get_value(entry, Terms)),

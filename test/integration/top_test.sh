@@ -54,7 +54,7 @@ has out 'tiers: calls per request'
 run 1 top -db "$dir/none.db"
 has out 'no figures: cannot open'
 run 0 top -db "$dir/a.db" -sort nosuch
-has out 'by requests (there is no tier nosuch)'
+has out 'by requests* (there is no tier nosuch)'
 has out 'req/s*'
 run 2 top -every 0
 run 2 top -every 9999

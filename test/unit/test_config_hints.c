@@ -171,6 +171,16 @@ static const struct bad foreign[] = {
 	    "binaries: <<\"...\">>\n"
 	    "5:11: found the atom 'x', expected slow_ms to be an integer within "
 	    "0..3600000\n" },
+	/* No second message about what the first one's mistake left unknown. */
+	{ T "{identity, fun({m, f, [<<\"/a/\", R/binary>>]}) -> R; (_) -> undefined end}.\n",
+	    "2:24: a pattern cannot look into a binary: take it whole, and shorten it "
+	    "with {rewrite, [{\"/users/.*\", \"/users/:id\"}]}\n" },
+	{ T "{identity, fun({m, f, [f(R)]}) -> R; (_) -> undefined end}.\n",
+	    "2:24: found a call of f/1, expected a pattern\n" },
+	{ T "{identity, fun({m, f, [R]}) -> [X || X <- R]; (_) -> undefined end}.\n",
+	    "2:35: found '||', expected ',' or ']'\n" },
+	{ T "{identity, fun({m, f, [#{a: A}]}) -> A; (_) -> undefined end}.\n",
+	    "2:26: found 'a:', as Elixir has it in a map: write a := Value\n" },
 	{ "# my tiers\n" T,
 	    "1:1: found '#', expected a term: comments begin with %\n" },
 	{ "[{t, {'MyApp.Repo', all, 2}}].\n{slow_ms, x}.",

@@ -448,6 +448,10 @@ TEST(test_when)
 		{ "2026-11-21 10:00", 0 }, { "2026-11-21", -36000 },
 		{ "2026-11-21T10:00Z", 0 }, { "2026-11-21T10:00+01:00", -3600 },
 		{ "2026-11-21T10:00:00-0230", 9000 },
+		/* of a day: the last one before now */
+		{ "09:59", -60 }, { "10:00", 0 }, { "10:00:01", 1 - 86400 },
+		{ "23:59Z", -36060 }, { "10:30+01:00", -1800 },
+		{ "01:00-10:00", 3600 - 86400 },
 	};
 	static const char *const bad[] = { "", "30", "m", "30x", "--5m", "-", "+5m",
 		"-2026-11-21",
@@ -455,6 +459,7 @@ TEST(test_when)
 		"2026-02-29", "2026-11-21T", "2026-11-21T24:00",
 		"2026-11-21T1:00", "2026-11-21T10:00:5", "2026-11-21T10:00X",
 		"2026-11-21T10:00+1", "2026-11-21T10:00.5", "1969-12-31",
+		"24:00", "10:60", "10:5", "1:30", "10:00:61", "10:00Zx", "-10:00",
 		"9999-01-01", "99999999999999999999d", "2026-11-21T10:00Zx" };
 	kp_wall_ns t = 7;
 	char b[TIMEFMT_MAX];
@@ -527,6 +532,10 @@ TEST(test_when_local)
 	tzset();
 	assert_true(timefmt_parse("2026-11-21T11:00", NOW, &t));
 	assert_int_equal(t, NOW);
+	assert_true(timefmt_parse("10:30", NOW, &t));
+	assert_int_equal(t, NOW - 1800 * S);
+	assert_true(timefmt_parse("11:00:01", NOW, &t));
+	assert_int_equal(t, NOW - 86399 * S);
 	assert_true(timefmt_parse("2026-07-01T12:00", NOW, &t));
 	assert_string_equal(timefmt_iso(b, t), "2026-07-01T10:00:00.000Z");
 	timefmt_put_range(&buf, NOW, NOW + 1800 * S);

@@ -382,7 +382,7 @@ TEST(test_tiers)
 
 	top_sort(&rep, &view);
 	s = frame(120, 40);
-	assert_has(s, "kprof top  all nodes (2)  last 1m  by requests");
+	assert_has(s, "kprof top  all nodes (2)  last 1m  by requests*");
 	assert_has(s, "(windows until 5s ago)");
 	assert_has(s, "a@h: armed, one request in 4, 12 in "
 	    "flight, costs 1.50 % of a scheduler");

@@ -290,8 +290,8 @@ put_target(struct kp_buf *b, const struct target *t)
 	kp_buf_printf(b, "events      %" PRIu64 " in %" PRIu64 " batches; "
 	    "agent's queue %" PRIu64 ", memory %" PRIu64 " KiB\n", t->events,
 	    t->batches, t->status.queue, t->status.memory / 1024);
-	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight; "
-	    "%" PRIu64 " entry calls at the last count\n",
+	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight (the node "
+	    "had counted %" PRIu64 " calls of entries when last asked)\n",
 	    t->run.requests_ever, in_flight(t), t->status.entry_calls);
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
 	/* by this offset of the target's monotonic clock trees are laid out */

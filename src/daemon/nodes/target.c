@@ -86,8 +86,8 @@ target_record(struct target *t, const char *kind, const char *text)
 }
 
 /*
- * "trip", "rest": whole sentences.  "modules": nodes that load code on demand do
- * that all the time, so no warning.
+ * "trip", "rest": whole sentences.  "modules", "loads": nodes that load code on
+ * demand do that all the time, so no warning.
  */
 void
 target_report(struct target *t, const char *kind, const char *text)
@@ -96,7 +96,7 @@ target_report(struct target *t, const char *kind, const char *text)
 		return;
 	if (strcmp(kind, "trip") == 0 || strcmp(kind, "rest") == 0)
 		log_warn(kind, t->node, "%s: %s", t->node, text);
-	else if (strcmp(kind, "modules") == 0)
+	else if (strcmp(kind, "modules") == 0 || strcmp(kind, "loads") == 0)
 		log_info(kind, t->node, "'%s': %s: %s", t->node,
 		    kind, text);
 	else
