@@ -116,26 +116,27 @@ set_finish(struct conf_ctx *x, const struct node *form)
 	    &x->conf->nfinishes, KP_ENTRY_MAX);
 }
 
+static const struct node *
+take_fun(struct conf_ctx *x, const struct node *v, const char *what)
+{
+	if (v->kind == N_FUN)
+		return v;
+	conf_expected(x, v, what);
+	return NULL;
+}
+
+#define FUN "fun ({Module, Function, Args}) -> "
+
 static void
 set_identity(struct conf_ctx *x, const struct node *form)
 {
-	x->identity = form->kid[1];
-	if (x->identity->kind != N_FUN) {
-		conf_expected(x, x->identity, "fun ({Module, Function, Args}) -> "
-		    "Identity; ... end");
-		x->identity = NULL;
-	}
+	x->identity = take_fun(x, form->kid[1], FUN "Identity; ... end");
 }
 
 static void
 set_label(struct conf_ctx *x, const struct node *form)
 {
-	x->label = form->kid[1];
-	if (x->label->kind != N_FUN) {
-		conf_expected(x, x->label, "fun ({Module, Function, Args}) -> "
-		    "Label; ... end");
-		x->label = NULL;
-	}
+	x->label = take_fun(x, form->kid[1], FUN "Label; ... end");
 }
 
 /* An integer within bounds. */

@@ -1,12 +1,22 @@
 # A small application on the stand-ins, that counts what it does by itself.
 
 defmodule MyApp.Repo do
-  def all(query), do: Ecto.Repo.Queryable.all(__MODULE__, query, meta(select: true))
-  def touch(query), do: Ecto.Repo.Queryable.update_all(__MODULE__, query, [], meta([]))
-  def insert(changeset), do: Ecto.Repo.Schema.insert(__MODULE__, __MODULE__, changeset, meta(prepare: true))
+  def all(table), do: Ecto.Repo.Queryable.all(__MODULE__, query(table), meta("all " <> table, select: true))
+  def touch(table), do: Ecto.Repo.Queryable.update_all(__MODULE__, query(table), [], meta("update_all " <> table, []))
 
-  defp meta(opts) do
-    Apps.Count.add(:repo)
+  def insert(table) do
+    changeset = %{valid?: true, data: %{__meta__: %{source: table}}}
+    Ecto.Repo.Schema.insert(__MODULE__, __MODULE__, changeset, meta("insert " <> table, prepare: true))
+  end
+
+  def insert_all(schema, rows) do
+    Ecto.Repo.Schema.insert_all(__MODULE__, __MODULE__, schema, rows, meta("insert_all " <> inspect(schema), []))
+  end
+
+  defp query(table), do: %{from: %{source: {table, MyApp.Row}}}
+
+  defp meta(query, opts) do
+    Apps.Count.add({:query, query})
     {%{adapter: Ecto.Adapters.SQL, pid: :persistent_term.get(DBConnection.ConnectionPool)}, opts}
   end
 end
@@ -23,7 +33,7 @@ defmodule MyAppWeb.UserController do
   def call(conn, action), do: apply(__MODULE__, action, [conn, conn.private])
 
   def index(conn, _) do
-    users = MyApp.Repo.all("select * from users")
+    users = MyApp.Repo.all("users")
     inner = Phoenix.Template.render(MyAppWeb.UserHTML, "index", "html", users: users)
     body = Phoenix.Template.render_to_iodata(MyAppWeb.UserHTML, "layout", "html", inner: inner)
     send_resp(conn, 200, body)
@@ -31,24 +41,55 @@ defmodule MyAppWeb.UserController do
 
   # With a query in a task, as preloads do.
   def show(conn, _) do
-    task = Task.async(fn -> MyApp.Repo.all("select * from posts") end)
-    [user] = MyApp.Repo.all("select * from users where id = $1")
+    task = Task.async(fn -> MyApp.Repo.all("posts") end)
+    [user] = MyApp.Repo.all("users")
     json(conn, %{user: user, posts: Task.await(task)})
   end
 
   def create(conn, _) do
-    {:ok, user} = MyApp.Repo.insert(%{valid?: true})
+    {:ok, user} = MyApp.Repo.insert("users")
     json(conn, user)
   end
 
   def update(conn, _) do
-    {1, _} = MyApp.Repo.touch("update users")
+    {1, _} = MyApp.Repo.touch("users")
     send_resp(conn, 204, "")
   end
 
   def fail(_conn, _), do: raise("on purpose")
 
   defp json(conn, data), do: send_resp(conn, 200, Jason.encode_to_iodata!(data))
+end
+
+defmodule MyAppWeb.CartLive do
+  def mount, do: :ok
+
+  def handle_event("add") do
+    {2, nil} = MyApp.Repo.insert_all(MyApp.Item, [%{}, %{}])
+    :ok
+  end
+
+  def handle_event("remove"), do: :ok
+end
+
+defmodule MyAppWeb.RoomChannel do
+  def join, do: :ok
+
+  def handle_in("new_msg") do
+    {:ok, _} = MyApp.Repo.insert("messages")
+    :ok
+  end
+end
+
+defmodule MyApp.Mailer do
+  def perform(_job) do
+    [_ | _] = MyApp.Repo.all("users")
+    :ok
+  end
+end
+
+defmodule MyApp.Pipeline do
+  def handle_message(_), do: :ok
 end
 
 defmodule MyAppWeb.Endpoint do
@@ -114,7 +155,42 @@ defmodule MyApp do
     |> Enum.map(fn c -> Task.async(fn -> Enum.each(1..requests, &request(c, &1)) end) end)
     |> Task.await_many(60_000)
 
+    Enum.each(1..3, fn _ -> stay(10) end)
     Map.new(:ets.tab2list(Apps.Count))
+  end
+
+  # What is not a request of HTTP: a LiveView, a channel, jobs and messages of Broadway.
+  defp stay(n) do
+    joined(Phoenix.LiveView.Channel.start(MyAppWeb.CartLive), MyAppWeb.CartLive, fn live, i ->
+      event = Enum.at(["add", "remove"], rem(i, 2))
+      Apps.Count.add("MyAppWeb.CartLive " <> event)
+      send(live, %{event: "event", payload: %{"event" => event}})
+    end, "mount", n)
+
+    joined(Phoenix.Channel.Server.start(MyAppWeb.RoomChannel), MyAppWeb.RoomChannel, fn room, _ ->
+      Apps.Count.add("MyAppWeb.RoomChannel new_msg")
+      send(room, %{event: "new_msg"})
+    end, "join", n)
+
+    for _ <- 1..n do
+      Apps.Count.add("job MyApp.Mailer")
+      exec = Task.await(Task.async(fn -> Oban.Queue.Executor.call(%{job: %{worker: "MyApp.Mailer"}}) end))
+      Apps.Count.add("MyApp.Pipeline handle_message")
+      state = %{module: MyApp.Pipeline}
+      {:noreply, [], ^state} = Broadway.Topology.ProcessorStage.handle_events([exec], self(), state)
+    end
+  end
+
+  # Of a process that stays: it is joined, gets n messages, and stops when it has had them.
+  defp joined({:ok, pid}, module, message, how, n) do
+    name = inspect(module)
+    Apps.Count.add(name <> " " <> how)
+    send(pid, {Phoenix.Channel, %{}, self(), %{channel: module}})
+    receive do: (:joined -> :ok)
+    Enum.each(1..n, &message.(pid, &1))
+    Apps.Count.add(name <> " handle_info")
+    send(pid, {:ping, self()})
+    receive do: (:pong -> GenServer.stop(pid))
   end
 
   # Each in a process of its own, as with cowboy.

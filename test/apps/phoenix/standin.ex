@@ -1,5 +1,5 @@
-# Stand-ins for Phoenix, Plug, Ecto and DBConnection: modules of the same names,
-# whose functions have the same names, arities and arguments, call each other in
+# Stand-ins for Phoenix, LiveView, Plug, Ecto, DBConnection, Oban and Broadway: modules
+# of the same names, whose functions have the same names, arities and arguments, call each other in
 # the same way, and use processes, messages and tables where the real ones do;
 # so that phoenix.conf can be tested where these packages cannot be had.
 
@@ -155,10 +155,10 @@ defmodule Ecto.Repo.Queryable do
   def all(name, queryable, tuplet), do: execute(:all, name, queryable, tuplet) |> elem(1)
 
   def update_all(name, queryable, updates, tuplet) do
-    execute(:update_all, name, {queryable, updates}, tuplet)
+    execute(:update_all, name, Map.put(queryable, :updates, updates), tuplet)
   end
 
-  defp execute(_operation, _name, query, {adapter_meta, opts}) do
+  defp execute(_operation, _name, %{from: %{source: {_, _}}} = query, {adapter_meta, opts}) do
     case opts[:select] do
       nil ->
         adapter_meta.adapter.execute(adapter_meta, query, [], opts)
@@ -175,12 +175,12 @@ defmodule Ecto.Repo.Schema do
   def update(repo, name, changeset, tuplet), do: write(:update, repo, name, changeset, tuplet)
   def delete(repo, name, changeset, tuplet), do: write(:delete, repo, name, changeset, tuplet)
 
-  def insert_all(_repo, _name, _schema, rows, {adapter_meta, opts}) do
+  def insert_all(_repo, _name, schema, rows, {adapter_meta, opts}) when is_atom(schema) do
     {_, _} = adapter_meta.adapter.execute(adapter_meta, rows, [], opts)
     {length(rows), nil}
   end
 
-  defp write(what, _repo, _name, %{valid?: true} = changeset, {adapter_meta, opts}) do
+  defp write(what, _repo, _name, %{valid?: true, data: %{__meta__: _}} = changeset, {adapter_meta, opts}) do
     {_, _} = adapter_meta.adapter.execute(adapter_meta, what, [], opts)
     {:ok, changeset}
   end
@@ -218,5 +218,78 @@ defmodule Phoenix.Router do
           kind, reason -> :erlang.raise(kind, reason, __STACKTRACE__)
         end
     end
+  end
+end
+
+# Processes that stay: each message is a request. A LiveView begins with the message
+# with which a channel is joined.
+defmodule Phoenix.LiveView.Channel do
+  use GenServer
+
+  def start(view), do: GenServer.start(__MODULE__, view)
+  def init(view), do: {:ok, view}
+
+  def handle_info({Phoenix.Channel, _auth, from, _socket}, view) do
+    {:ok, state} = verified_mount(%{view: view}, %{}, %{}, "/", %{}, from, %{}, %{})
+    send(from, :joined)
+    {:noreply, state}
+  end
+
+  def handle_info(%{event: "event", payload: %{"event" => event}}, %{socket: %{view: view}} = state) do
+    :ok = view.handle_event(event)
+    {:noreply, render_diff(state, state.socket, false)}
+  end
+
+  def handle_info({:ping, from}, state) do
+    send(from, :pong)
+    {:noreply, state}
+  end
+
+  defp verified_mount(%{view: view}, _config, _route, _url, _params, _from, _socket, _info) do
+    :ok = view.mount()
+    {:ok, %{socket: %{view: view}}}
+  end
+
+  defp render_diff(state, socket, _force) do
+    true = socket.view != nil
+    state
+  end
+end
+
+defmodule Phoenix.Channel.Server do
+  use GenServer
+
+  def start(channel), do: GenServer.start(__MODULE__, channel)
+  def init(channel), do: {:ok, channel}
+
+  def handle_info({Phoenix.Channel, _auth, from, %{channel: channel} = socket}, _) do
+    :ok = channel.join()
+    send(from, :joined)
+    {:noreply, socket}
+  end
+
+  def handle_info(%{event: event}, %{channel: channel} = socket) do
+    :ok = channel.handle_in(event)
+    {:noreply, socket}
+  end
+
+  def handle_info({:ping, from}, socket) do
+    send(from, :pong)
+    {:noreply, socket}
+  end
+end
+
+defmodule Oban.Queue.Executor do
+  def call(%{job: %{worker: worker}} = exec) do
+    :ok = Module.concat([worker]).perform(exec.job)
+    exec
+  end
+end
+
+defmodule Broadway.Topology.ProcessorStage do
+  # Of GenStage, which calls it in the stage's process, for messages that were sent to it.
+  def handle_events(messages, _from, %{module: module} = state) do
+    Enum.each(messages, &(:ok = module.handle_message(&1)))
+    {:noreply, [], state}
   end
 end
