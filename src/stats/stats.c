@@ -224,13 +224,15 @@ sum_find_cell(struct sum *s, uint32_t tier)
 {
 	struct kp_stats *st = s->st;
 	uint32_t identity = s->identity;
+	bool part = tier > st->conf->ntiers;
 	struct kp_cell *c;
 
 	c = cells_find(&st->cells, cell_key(identity, tier));
-	if (c == NULL && st->cells.n >= KP_SERIES_MAX &&
+	/* labels leave room for tiers */
+	if (c == NULL && st->cells.n >= KP_SERIES_MAX / (part ? 2 : 1) &&
 	    identity != KP_IDENT_OTHER) {
 		/* one cell of _other for each tier may go past the cap */
-		s->overflow = true;
+		s->overflow |= !part;
 		identity = KP_IDENT_OTHER;
 		c = cells_find(&st->cells, cell_key(identity, tier));
 	}

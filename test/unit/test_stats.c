@@ -540,6 +540,34 @@ TEST(test_series_cap)
 	    2 * (IDENTS - 3));
 }
 
+/* Labels take half of the room at most: no type is _other because of them. */
+TEST(test_labels_leave_room)
+{
+	const struct kp_call calls[] = {
+		CALL(0, 10, 3, 0, KP_NONE, KP_RETURNED, false),
+	};
+	struct kp_request rq = { .end = 10, .weight = 1, .outcome = KP_RETURNED,
+		.ncalls = 1, .calls = calls };
+	uint32_t types = KP_SERIES_MAX * 3 / 10;
+
+	names.fns[3] = (struct kp_fn){ .text = "db:f/1 [users]", .tiers = 2,
+		.part = 1 };
+	names.nparts = 1;
+	for (uint32_t i = 3; i < types + 3; i++) {
+		rq.identity = i;
+		kp_stats_request(st, &rq);
+	}
+	rotate(st, 0, 1);
+	assert_fields(*w, IS(losses.n[KP_LOSS_IDENTITY_CAP], 0)
+	    IS(sampled, types));
+	assert_fields(*cell("db", "_total"), IS(requests, types));
+	assert_fields(*cell("db: users", "_total"), IS(requests, types));
+	assert_int_equal(cell("db: users", "_other")->requests, types -
+	    KP_SERIES_MAX / 2 / 3);
+	make_names();
+	names.nparts = 0;
+}
+
 /* Time stamps from outside may be anything; sums stop, nothing overflows. */
 TEST(test_absurd_times)
 {
