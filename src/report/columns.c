@@ -133,25 +133,12 @@ void
 report_add_others(const struct report_columns *c, const struct report_row *row,
     struct report_row *to, struct report_cell cells[2])
 {
-	struct report_cell *sum = &cells[1];
-	const struct report_cell *t;
-
 	cells[0] = row->cells[0];
-	*sum = (struct report_cell){ .gc = -1, .out = -1 };
+	cells[1] = (struct report_cell){ .gc = -1, .out = -1 };
 	for (size_t i = 1; i <= c->r->ntiers; i++) {
 		if (c->rank[i] == 0 || report_has_column(c, i))
 			continue;
-		t = &row->cells[i];
-		sum->calls += t->calls;
-		sum->timed += t->timed;
-		sum->self += t->self;
-		sum->async += t->async;
-		sum->async_calls += t->async_calls;
-		sum->outlasting += t->outlasting;
-		if (t->gc >= 0)
-			sum->gc = t->gc + (sum->gc > 0 ? sum->gc : 0);
-		if (t->out >= 0)
-			sum->out = t->out + (sum->out > 0 ? sum->out : 0);
+		report_add_cell(&cells[1], &row->cells[i]);
 	}
 	*to = (struct report_row){ .identity = row->identity, .cells = cells };
 }

@@ -400,6 +400,18 @@ report_put_tracing(struct kp_buf *b, const struct report *r)
 		kp_buf_str(b, " (-less-tracing subtracts it)");
 }
 
+void
+report_add_cell(struct report_cell *to, const struct report_cell *c)
+{
+	kp_dur_ns gc = to->gc, out = to->out;
+
+#define ADD(X, field, null) to->field += c->field;
+	KP_CELL_FIGURES(ADD, ADD, ADD, )
+#undef ADD
+	to->gc = c->gc < 0 ? gc : c->gc + (gc > 0 ? gc : 0);
+	to->out = c->out < 0 ? out : c->out + (out > 0 ? out : 0);
+}
+
 /* ---- building ---- */
 
 struct source {

@@ -120,6 +120,12 @@ void report_apart(const struct kp_query_range *r, const struct report *now,
 void report_take_cell(struct report_cell *to, const struct kp_cell *c,
     bool request);
 
+/*
+ * Adds counts and sums of a cell; gc and out are -1 where there are none.  Of times of
+ * one call there is no sum.
+ */
+void report_add_cell(struct report_cell *to, const struct report_cell *c);
+
 /* Writes a line, or nothing: the window still runs, and since when. */
 void report_put_running(struct kp_buf *b, const struct report *r);
 /* Writes the hints, each wrapped to the width. */

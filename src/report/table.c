@@ -356,22 +356,6 @@ label_row(struct grid *g, const struct report *r, const struct report_row *row,
 		grid_cell(g, report_corrected(r, text, text_dur(text, times[i])));
 }
 
-/* Adds what label_row() shows. */
-static void
-add_other(struct report_cell *to, const struct report_cell *c)
-{
-	to->calls += c->calls;
-	to->timed += c->timed;
-	to->async_calls += c->async_calls;
-	to->outlasting += c->outlasting;
-	to->total += c->total;
-	to->self += c->self;
-	to->busy += c->busy;
-	to->async += c->async;
-	to->gc += c->gc > 0 ? c->gc : 0;
-	to->out += c->out > 0 ? c->out : 0;
-}
-
 /* The calls of a tier in a row of which some have labels; 0: none has. */
 static uint64_t
 labelled_calls(const struct report_row *row, size_t tier)
@@ -412,7 +396,7 @@ put_labels_of(struct grid *g, const struct report *r, size_t i, size_t tier,
     enum report_what what)
 {
 	const struct report_row *row = &r->rows[i];
-	struct report_cell rest = { .mean = -1, .p99 = -1 };
+	struct report_cell rest = { .mean = -1, .p99 = -1, .gc = -1, .out = -1 };
 	const struct report_label *l = row->labels;
 	size_t n = 0, others = 0;
 	char text[TEXT_MAX + 16];
@@ -421,7 +405,7 @@ put_labels_of(struct grid *g, const struct report *r, size_t i, size_t tier,
 		if (l->tier != tier)
 			continue;
 		if (r->nrows > 2 && n >= LABELS_SHOWN) {
-			add_other(&rest, &l->cell);
+			report_add_cell(&rest, &l->cell);
 			others++;
 			continue;
 		}
