@@ -168,7 +168,7 @@ struct facts {
 	const char *path;
 	const char *node;		/* glob; NULL: all */
 	kp_wall_ns first, last;		/* of all windows; 0: none */
-	struct kp_query_sum window;	/* the last */
+	struct kp_query_sum window;	/* the nodes' last */
 	struct kp_query_runs runs;
 	struct kp_query_events events;
 };
@@ -179,29 +179,6 @@ facts_free(struct facts *f)
 	kp_query_sum_free(&f->window);
 	kp_query_runs_free(&f->runs);
 	kp_query_events_free(&f->events);
-}
-
-/*
- * Reads the last window of the nodes.  It is as long as the last run's interval,
- * unless it was rolled up since.
- */
-static enum kp_err
-read_last(struct facts *f, struct kp_query *q, kp_dur_ns length)
-{
-	struct kp_query_range r = { .until = INT64_MAX, .node = f->node };
-	enum kp_err err = KP_OK;
-
-	if (length < KP_NS_PER_S)
-		length = KP_NS_PER_S;
-	/* a damaged file may hold any time: f->last - length must not overflow */
-	while (err == KP_OK && f->window.windows == 0 &&
-	    length < INT64_MAX / 4 && f->last > INT64_MIN + length) {
-		r.since = f->last - length;
-		kp_query_sum_free(&f->window);
-		err = kp_query_sum(q, &r, &f->window);
-		length *= 4;
-	}
-	return err;
 }
 
 static enum kp_err
@@ -216,8 +193,9 @@ facts_read(struct facts *f, struct kp_query *q)
 	if (err == KP_OK)
 		err = kp_query_events(q, &r, EVENTS, &f->events);
 	if (err == KP_OK && f->last != 0)
-		err = read_last(f, q, f->runs.n > 0 ? f->runs.v[0].interval :
-		    10 * KP_NS_PER_S);
+		err = kp_query_newest(q, f->node, &r.since);
+	if (err == KP_OK && r.since != 0)
+		err = kp_query_sum(q, &r, &f->window);
 	return err;
 }
 
@@ -238,8 +216,11 @@ put_windows(struct kp_buf *b, const struct facts *f)
 	}
 	kp_buf_str(b, "windows     ");
 	timefmt_put_range(b, f->first, f->last);
-	kp_buf_printf(b, "\nlast window ended %s ago: %s measured, ",
-	    text_span(ago, kp_wall_now() - f->last),
+	kp_buf_u8(b, '\n');
+	if (f->window.windows == 0)
+		return;		/* -node matches none of them */
+	kp_buf_printf(b, "last window ended %s ago: %s measured, ",
+	    text_span(ago, kp_wall_now() - f->window.end),
 	    text_counted(n, f->window.sampled, "request"));
 	if (is_uncounted(&f->window))
 		kp_buf_str(b, "entry calls not counted (no agent in the "

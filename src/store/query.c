@@ -422,6 +422,22 @@ kp_query_runs_free(struct kp_query_runs *r)
 }
 
 enum kp_err
+kp_query_newest(struct kp_query *q, const char *node, kp_wall_ns *start)
+{
+	struct read rd;
+
+	*start = 0;
+	read_start(&rd, q, "select start_ns from time_window where ?1 is null or"
+	    " node_id in (select id from node where one_of(name, ?1))"
+	    " order by start_ns desc limit 1");
+	read_bind_text(&rd, node);
+	while (read_next(&rd))
+		if (read_int(&rd, 0) > *start)
+			*start = read_int(&rd, 0);
+	return read_end(&rd);
+}
+
+enum kp_err
 kp_query_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
 {
 	struct read rd;

@@ -347,6 +347,8 @@ struct kp_request_tail {
 enum kp_err kp_request_tail_next(struct kp_query *q, struct kp_request_tail *f,
     int64_t *ids, size_t max, size_t *n, int64_t *newest);
 
+/* When the last window of the nodes (globs; NULL: all) began; 0: there is none. */
+enum kp_err kp_query_newest(struct kp_query *q, const char *node, kp_wall_ns *start);
 /* Gets the span of all windows; 0 and 0 if there is none. */
 enum kp_err kp_query_span(struct kp_query *q, kp_wall_ns *first,
     kp_wall_ns *last);

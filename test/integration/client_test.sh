@@ -537,6 +537,16 @@ has out 'queue of 20123 messages \x1b[2J'
 run 1 status -db "$db" -json
 is_json
 same 'the reason' "$(json '$.why' | grep -c 'is it running')" 1
+# a daemon that ends closes a short window: the one before is not added to it
+newest='(select max(start_ns) from time_window)'
+cp "$db" "$dir/short.db"
+sqlite3 "$dir/short.db" "update time_window set end_ns = start_ns + 4000000000
+    where start_ns = $newest"
+run 1 status -db "$dir/short.db" -json
+same 'the last window alone' "$(json '$.last_sampled')" \
+    "$(sql "select sum(sampled) from time_window where start_ns = $newest")"
+run 1 status -db "$dir/short.db" -node 'none@*'
+same 'no window of that node' "$(grep -c 'last window' "$dir/out")" 0
 run 1 status -db "$dir/none.db"
 run 1 pause -db "$db"
 has err "cannot reach kprofd at '$db.sock': is it running?"

@@ -129,6 +129,13 @@ TEST(test_sum)
 	assert_int_equal(first, T0);
 	assert_int_equal(last, T0 + 310 * S);
 
+	assert_int_equal(kp_query_newest(q, NULL, &last), KP_OK);
+	assert_int_equal(last, T0 + 300 * S);
+	assert_int_equal(kp_query_newest(q, "a@*", &last), KP_OK);
+	assert_int_equal(last, T0 + 290 * S);
+	assert_int_equal(kp_query_newest(q, "c@h", &last), KP_OK);
+	assert_int_equal(last, 0);
+
 	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
 	assert_fields(sum, IS(windows, 31) IS(start, T0) IS(end, T0 + 310 * S)
 	    IS(entry_calls, 3100) IS(sampled, 310)
