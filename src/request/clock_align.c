@@ -213,6 +213,8 @@ may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
 	uint32_t root = l->places[j].root;
 
 	if (l->calls[j].proc != l->places[i].from ||
+	    call_is_after_send(&l->rq->calls[l->places[j].source],
+	    &l->rq->calls[l->places[i].source]) ||
 	    !overlaps(l, i, j, error))
 		return false;
 	*blocked |= l->places[root].state == PLACE_BUSY;
@@ -461,7 +463,9 @@ open_in_sender(const struct layout *l, uint32_t i)
 		return KP_NONE;
 	for (uint32_t j = i; j > stop; j--)
 		if (l->calls[j - 1].proc == l->places[i].from &&
-		    call_covers(&l->calls[j - 1], l->calls[i].start))
+		    call_covers(&l->calls[j - 1], l->calls[i].start) &&
+		    !call_is_after_send(&l->rq->calls[l->places[j - 1].source],
+		    &l->rq->calls[l->places[i].source]))
 			return j - 1;
 	return KP_NONE;
 }

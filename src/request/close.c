@@ -55,22 +55,25 @@ order_calls(const struct req *rq, uint32_t *order, uint32_t n)
 
 /*
  * Finds the parent of the first call of a process: the innermost call that was
- * open in the process that sent the token, otherwise the innermost one open
+ * open in the process that sent the token, and made before it did, otherwise the innermost one open
  * anywhere whose end is known.  (A call without an end is mostly of a process
  * that died.)  A process that was spawned with its token names itself as the
  * sender, so from is 0; often several are spawned at once to do the same, so a
  * call of the same function is taken for a sibling.
  */
 static uint32_t
-find_parent(const struct kp_requests *rs, uint32_t i, uint64_t from)
+find_parent(const struct kp_requests *rs, const struct req *rq, uint32_t i)
 {
+	const struct rcall *first = &rq->calls[rs->order[i]];
 	const struct kp_call *calls = rs->out;
+	uint64_t from = first->from;
 	uint32_t by_time = KP_NONE;
 	uint32_t stop = i > PARENT_SCAN_MAX ? i - PARENT_SCAN_MAX : 0;
 
 	for (uint32_t j = i; j > stop; j--) {
 		if (calls[j - 1].proc == calls[i].proc ||
-		    !call_covers(&calls[j - 1], calls[i].start))
+		    !call_covers(&calls[j - 1], calls[i].start) ||
+		    call_is_after_send(&rq->calls[rs->order[j - 1]], first))
 			continue;
 		if (from == 0 && same_fn(rs, &calls[j - 1], &calls[i]))
 			continue;
@@ -123,8 +126,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 			c->parent = rs->out[at].proc == c->proc ?
 			    rs->out[at].parent : KP_NONE;
 		if (at == KP_NONE || rs->out[at].proc != c->proc)
-			c->parent = find_parent(rs, i,
-			    rq->calls[order[i]].from);
+			c->parent = find_parent(rs, rq, i);
 	}
 	return n;
 }

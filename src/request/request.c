@@ -182,7 +182,7 @@ prefetch_events(const struct kp_requests *rs, uint32_t node,
 
 #define MAX_REQUESTS 100000
 #define MAX_CALLS 10000
-#define MAX_CALLS_IN_FLIGHT 4000000	/* 48 bytes each: 192 MB */
+#define MAX_CALLS_IN_FLIGHT 4000000	/* 56 bytes each: 224 MB */
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
 /* From this many early requests on, a call with a token of no request begins none. */
@@ -500,6 +500,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		req_name(rs, o.rq, ev->identity);
 		c.c.parent = stack_parent(p, o.rq);
 		c.from = held.from != p->id ? held.from : 0;
+		c.serial = held.serial;
 		c.c.lost = o.label >= ORPHAN && kp_label_is_unowned(ev->label);
 		o.idx = req_add_call(rs, o.rq, &c);
 		if (o.idx != KP_NONE)

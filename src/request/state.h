@@ -57,7 +57,19 @@ struct rcall {
 	struct kp_call c;
 	uint64_t from;		/* process that sent the token; 0: itself, or one
 				   that is not known */
+	uint32_t serial;	/* of the token; 0: of an entry */
 };
+
+/*
+ * Had the process of c sent, when it made c, the message that began `first`?  Its
+ * count was as high then, and only grows.
+ */
+static inline bool
+call_is_after_send(const struct rcall *c, const struct rcall *first)
+{
+	return first->serial != 0 && c->serial != 0 && c->c.proc == first->from &&
+	    (int32_t)(c->serial - first->serial) >= 0;
+}
 
 /* Each node has a list of its requests in each state: see req.c. */
 enum req_state {
