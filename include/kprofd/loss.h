@@ -102,6 +102,7 @@ enum kp_loss {
 	KP_LOSS_SAMPLE_LATE,	/* turns of the target's sampler that came late */
 	KP_LOSS_STACK_OTHER,	/* samples: counted with the stack _other */
 	KP_LOSS_CONNECTING,	/* requests: in flight when a node connected */
+	KP_LOSS_TWICE,		/* requests: counted, and the one around each, too */
 	KP_LOSS_COUNT
 };
 

@@ -99,6 +99,8 @@ static const struct {
 	    "counted under the stack _other: too many different ones" },
 	[KP_LOSS_CONNECTING] = { "connecting", "requests",
 	    "in flight when their node connected to another: calls may be missing" },
+	[KP_LOSS_TWICE] = { "twice", "requests",
+	    "inside another one that counts too: their entry was called in itself" },
 };
 
 const char *

@@ -157,6 +157,8 @@ hand_on(struct kp_requests *rs, struct req *rq, bool open)
 		return;
 	}
 	nd->lost.n[KP_LOSS_IDENTITY_CAP] += rq->overflow;
+	if (rq->again && rq->r.parent_label != 0)
+		nd->lost.n[KP_LOSS_TWICE] += rq->r.weight;
 	here = rq->r.nodes == UINT64_C(1) << rq->r.node;
 	rq->r.ncalls = here ? lay_out(rs, rq) : align_calls(rs, rq);
 	rq->r.calls = rs->out;

@@ -287,6 +287,8 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		.weight = ev->weight, .id = ++rs->next_id,
 		.node = (uint8_t)nd->index, .nodes = rq->r.nodes };
 	rq->outer = outer;
+	rq->again = in != NULL && in->ncalls > 0 && in->calls[0].c.proc == p->id &&
+	    in->calls[0].c.fn == entry->c.fn;
 	rq->outer_early = parent != 0 && (in == NULL || in->state == REQ_EARLY);
 	rq->takes_token = ev->old_label != 0 &&
 	    !kp_label_is_unowned(ev->old_label);

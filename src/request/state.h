@@ -101,6 +101,8 @@ struct req {
 	bool spread : 1;	/* other requests have its token: reconcile.c */
 	bool superseded : 1;	/* its process has begun another one since */
 	bool bounded : 1;	/* `since` is the last serial before it */
+	bool again : 1;		/* its entry was called inside itself, if it is inside
+				   another request */
 	/*
 	 * r.calls and r.ncalls are set when it closes.  While it is early
 	 * r.node is that of its first call.  All times here are by the clock of

@@ -26,8 +26,14 @@ all(T, Conf) ->
     Most = lists:sum([proplists:get_value(outlasted, maps:get(losses, One), 0) || One <- Told]),
     Open = lists:sum(maps:values(maps:with([outlasted, running_calls], Losses))),
     it:check(Open =< Most, "~b calls without an end at their requests', not ~b", [Most, Open]),
-    it:equal("losses", #{}, maps:without([outlasted, running_calls], Losses)),
+    Twice = lists:sum([twice(One) || One <- Told]),
+    it:equal("losses", maps:from_list([{twice, Twice} || Twice > 0]), maps:without([outlasted, running_calls], Losses)),
     figures(Conf, P, Programs, Told).
+
+%% How many requests began in a call of their own entry.
+twice(#{requests := Requests, calls := Calls}) ->
+    Entry = fun(Id) -> hd([{Name, Pid} || #{request := R, name := Name, pid := Pid} <- Calls, R =:= Id]) end,
+    length([Id || #{id := Id, outer := Outer} <- Requests, Outer =/= none, Entry(Id) =:= Entry(Outer)]).
 
 figures(Conf, P, Programs, Told) ->
     Cells = told:cells(together(Told)),

@@ -35,7 +35,7 @@ static struct {
 	uint32_t nodes;
 	struct vmfed fed;
 	struct { kp_target_ns start; int call; } *by_start;
-	uint64_t requests, expired, given_up;
+	uint64_t requests, expired, given_up, twice;
 	uint64_t unsampled;	/* that linked ones stand for, beside them */
 	uint64_t seed;
 } got;
@@ -342,8 +342,14 @@ check_request(const struct kp_request *rq)
 	assert_int_equal(rq->node, sim_node(sim.v[l->entry].proc));
 	got.requests++;
 	got.expired += rq->expired;
-	if (rq->parent_label != 0)
+	if (rq->parent_label != 0) {
+		const struct sim_call *entry = &sim.v[l->entry],
+		    *outer = &sim.v[sim.labels[rq->parent_label].entry];
+
 		got.unsampled += rq->weight - 1;
+		if (outer->proc == entry->proc && strcmp(outer->fn, entry->fn) == 0)
+			got.twice += rq->weight;
+	}
 	request_wellformed(rq);
 	check_label(rq, l, vague);
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
@@ -449,7 +455,7 @@ vmtruth_begin(const struct sim_traits *t, uint64_t seed)
 {
 	struct kp_requests_opts o = { .chain_is_ambiguous = t->otp25 };
 
-	got.requests = got.expired = got.given_up = 0;
+	got.requests = got.expired = got.given_up = got.twice = 0;
 	got.seed = seed;
 	feed_init(&got.f, t->finish ? conf_finish : conf_plain, &o);
 	got.nodes = t->nodes > 1 ? t->nodes : 1;
@@ -500,13 +506,14 @@ check_balance(void)
 	}
 	assert_int_equal(got.requests, entries);
 	assert_int_equal(l.n[KP_LOSS_EXPIRED], got.expired);
+	assert_int_equal(l.n[KP_LOSS_TWICE], got.twice);
 	check_found(l.n[KP_LOSS_STALE]);
 	/* less where the inner one met no token */
 	assert_true(l.n[KP_LOSS_CUT] <= got.unsampled);
 	/* those whose end did not come */
 	assert_true(l.n[KP_LOSS_OUTLASTED] <= got.given_up);
 	l.n[KP_LOSS_EXPIRED] = l.n[KP_LOSS_STALE] = l.n[KP_LOSS_CUT] =
-	    l.n[KP_LOSS_OUTLASTED] = 0;
+	    l.n[KP_LOSS_OUTLASTED] = l.n[KP_LOSS_TWICE] = 0;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		if (l.n[i] > 0)
 			fail_msg("%" PRIu64 " %s (KP_SEED=%" PRIu64 ")",

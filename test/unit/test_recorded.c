@@ -304,6 +304,36 @@ check_cells(const struct kp_window *w)
 	CHECK(n == replay.r->ncells, "%zu cells", n);
 }
 
+/* The first of the request's calls. */
+static const struct rec_call *
+entry_of(uint32_t request)
+{
+	const struct rec_call *c = replay.r->calls;
+
+	while (c < replay.r->calls + replay.r->ncalls && c->request != request)
+		c++;
+	assert_true(c < replay.r->calls + replay.r->ncalls);
+	return c;
+}
+
+/* How many requests began in a call of their own entry. */
+static uint64_t
+counted_twice(void)
+{
+	const struct rec_call *inner, *outer;
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < replay.r->nrequests; i++) {
+		if (replay.r->requests[i].outer == 0)
+			continue;
+		inner = entry_of(replay.r->requests[i].id);
+		outer = entry_of(replay.r->requests[i].outer);
+		n += strcmp(inner->fn, outer->fn) == 0 &&
+		    strcmp(inner->proc, outer->proc) == 0;
+	}
+	return n;
+}
+
 static void
 check_losses(void)
 {
@@ -316,6 +346,9 @@ check_losses(void)
 	    (replay.r->losses.n[KP_LOSS_OUTLASTED] > 0), "%" PRIu64,
 	    l.n[KP_LOSS_OUTLASTED]);
 	l.n[KP_LOSS_OUTLASTED] = replay.r->losses.n[KP_LOSS_OUTLASTED];
+	CHECK(l.n[KP_LOSS_TWICE] == counted_twice(), "twice: %" PRIu64,
+	    l.n[KP_LOSS_TWICE]);
+	l.n[KP_LOSS_TWICE] = 0;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		CHECK(l.n[i] == replay.r->losses.n[i], "%s: %" PRIu64,
 		    kp_loss_name((enum kp_loss)i), l.n[i]);
