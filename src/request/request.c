@@ -288,7 +288,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		.node = (uint8_t)nd->index, .nodes = rq->r.nodes };
 	rq->outer = outer;
 	rq->again = in != NULL && in->ncalls > 0 && in->calls[0].c.proc == p->id &&
-	    in->calls[0].c.fn == entry->c.fn;
+	    same_fn(rs, &in->calls[0].c, &entry->c);
 	rq->outer_early = parent != 0 && (in == NULL || in->state == REQ_EARLY);
 	rq->takes_token = ev->old_label != 0 &&
 	    !kp_label_is_unowned(ev->old_label);
