@@ -38,7 +38,7 @@ struct suggest_fn {
 	bool unnamed;		/* its module was made at run time */
 	bool pool;		/* others reach a pool of processes by its module */
 	bool waits;		/* others wait in it for a worker of a pool */
-	bool chosen;		/* it is in a tier of an earlier draft */
+	bool known;		/* an example has its module, or is inside it */
 	const char *app;	/* borrowed; "" if unknown */
 	bool users;		/* no other application depends on that */
 };

@@ -343,6 +343,31 @@ web(const struct out *o, unsigned at, const struct args *keys)
 	return false;
 }
 
+/* How servers that are widely used write a request, as a tuple. */
+static bool
+web_tuple(const struct out *o, unsigned at, const struct args *elements)
+{
+	static const struct {
+		const char *tag, *last, *pattern;	/* last: part that is shown */
+	} kinds[] = {
+		/* erlang:decode_packet/3 */
+		{ "http_request", "{_, _}", "{http_request, M, {abs_path, P}, _}" },
+		{ "mochiweb_request", "list", "{mochiweb_request, [_, _, M, P | _]}" },
+		/* #mod{} of httpd, in inets */
+		{ "mod", "... 14 elements",
+		    "{mod, _, _, _, _, _, M, _, P, _, _, _, _, _}" } };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (elements->count < 2 || !is(elements, 0, kinds[i].tag) ||
+		    !is(elements, elements->count - 1, kinds[i].last))
+			continue;
+		put_clause(o, at, kinds[i].pattern, "M =/= undefined", "{M, P}");
+		kp_buf_printf(o->why, "argument %u is a web request", at + 1);
+		return true;
+	}
+	return false;
+}
+
 static bool
 map_atom(const struct out *o, unsigned at, const struct args *keys)
 {
@@ -405,7 +430,7 @@ clause_try(const struct out *o, const struct args *a, unsigned i,
 	if (map || tup)
 		parts(a->p[i] + (map ? 2 : 1), &in);
 	if (w == SUGGEST_WEB)
-		return map && web(o, i, &in);
+		return map ? web(o, i, &in) : tup && web_tuple(o, i, &in);
 	if (w == SUGGEST_MAP)
 		return map && map_atom(o, i, &in);
 	if (w == SUGGEST_STRUCT)

@@ -124,9 +124,20 @@ struct suggest_tiers {
 	uint64_t requests;
 };
 
-/* c: a trace by request.  hot: of calls a request; KP_ENOMEM. */
+/* Which tiers are wanted. */
+struct suggest_wanted {
+	double hot;	/* calls a request of a function that is called too often */
+	size_t most;	/* tiers, up to SUGGEST_TIERS_MAX */
+	/*
+	 * Beside those of an example that has what applications call: a tier holds
+	 * enough of the time by itself, in the requests' own processes.
+	 */
+	bool own;
+};
+
+/* c: a trace by request.  Tiers are in the order of their names.  KP_ENOMEM. */
 enum kp_err suggest_tiers(const struct suggest_tree *c,
-    const struct suggest_fn *fns, uint32_t entry, double hot,
+    const struct suggest_fn *fns, uint32_t entry, struct suggest_wanted wanted,
     struct suggest_tiers *out);
 
 /* ---- texts (write.c) ---- */

@@ -6,6 +6,7 @@
  * called by modules of which one calls the other, so it is a layer of neither; and it
  * does not itself wait for others.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,8 @@
 #define HELPER_WAITS 0.2	/* share of its time; a module that waits more is not a helper */
 #define POOL_ASKS 0.2		/* share of the way to a pool that waits for its workers */
 #define SHARE 0.01		/* of the requests' time, from which it is a tier */
-#define SURER 1.3		/* times that, unless it was in an earlier draft: */
-#define KEPT 0.7
 #define SHARE_ELSEWHERE 0.03	/* the same, in other processes */
+#define CLEAR 2			/* times a limit, or that part of it: beyond any doubt */
 #define FEW 4			/* tiers beside the entry's; while there are fewer, */
 #define FEW_PART 0.1		/* this part of these shares is enough */
 #define LATER 4			/* time in other processes counts a quarter */
@@ -55,6 +55,7 @@ struct candidate {
 	bool alone;		/* the function: others wait in it for a worker */
 	bool pool;		/* requests reach a pool of processes by it */
 	bool works;		/* the entry's module calls it, and it calls others */
+	bool known;		/* an example has its module, or is inside it */
 	uint32_t fn;		/* one of its functions */
 	kp_dur_ns called, helped;	/* in calls by others; of helping functions */
 	kp_dur_ns plain, waits;	/* its own, and how much of that waits */
@@ -69,9 +70,7 @@ struct tier_search {
 	const struct suggest_fn *fns;
 	struct suggest_tiers *out;
 	uint32_t entry;
-	double hot;
-	bool drafted;		/* there was an earlier draft */
-	double part;		/* of SHARE, with which a candidate is a tier */
+	struct suggest_wanted wanted;
 	struct intern names;	/* of candidates */
 	struct candidate *v;
 	uint32_t n;
@@ -103,7 +102,7 @@ candidate_of(struct tier_search *ts, const char *name, uint32_t fn, bool by_app)
 	    intern_put(&ts->names, key, (size_t)len, ts->n + 1) == NULL)
 		return 0;
 	ts->v[ts->n] = (struct candidate){ .by_app = by_app && !alone, .fn = fn,
-		.alone = alone };
+		.alone = alone, .known = ts->fns[fn].known };
 	return ++ts->n;
 }
 
@@ -382,6 +381,39 @@ by_total(const void *a, const void *b)
 	    x->fn < y->fn ? -1 : 1;
 }
 
+static int
+by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/*
+ * The same load twice is to give the same tiers, so a limit is where values differ most:
+ * in the widest gap that is near it.  Sorts v.
+ */
+static double
+limit_near(double limit, double *v, size_t n)
+{
+	double most = CLEAR * CLEAR * limit, least = limit / CLEAR / CLEAR;
+	double above = most, below, widest = 0, found = limit;
+
+	if (n > 0)
+		qsort(v, n, sizeof(*v), by_value);
+	for (size_t i = 0; i <= n; i++) {
+		below = i < n && v[i] > least ? v[i] : least;
+		below = below < most ? below : most;
+		if (above > limit / CLEAR && below < CLEAR * limit &&
+		    above / below > widest) {
+			widest = above / below;
+			found = sqrt(above * below);
+		}
+		above = below;
+	}
+	return found;
+}
+
 static void
 leave_out(struct tier_search *ts, uint32_t fn, enum suggest_reason reason, uint64_t calls,
     kp_dur_ns own)
@@ -393,32 +425,65 @@ leave_out(struct tier_search *ts, uint32_t fn, enum suggest_reason reason, uint6
 			own };
 }
 
-static bool
-is_worth_it(const struct tier_search *ts, const struct candidate *g)
+/* Calls of all its functions. */
+static uint64_t
+calls_of(const struct candidate *g)
 {
-	double in = (double)ts->out->total, least;
 	uint64_t calls = 0;
-	bool chosen = false;
 
-	for (size_t i = 0; i < g->nfns; i++) {
+	for (size_t i = 0; i < g->nfns; i++)
 		calls += g->fns[i].calls;
-		chosen |= ts->fns[g->fns[i].fn].chosen;
-	}
-	/* A candidate near the limit must not come and go by chance. */
-	least = ts->part * (chosen ? KEPT : ts->drafted ? SURER : 1);
-	return (g->alone && g->in > 0) || (double)g->in >= least * SHARE * in ||
-	    ((g->works || g->pool) && g->nfns > 0 && calls <=
-	    MANY_CALLS * ts->out->requests && calls * 2 >= ts->out->requests) ||
-	    (double)g->out >= least * SHARE_ELSEWHERE * in ||
-	    ((double)g->in >= SHARE_SHORT * in && calls > 0 &&
-	    g->in / (kp_dur_ns)calls >= CALL_SHORT);
+	return calls;
 }
 
-/* Tracing a call takes as long as it does. */
+/* Is it the way to a pool or a layer below the entry, called once or a few times? */
 static bool
-is_short(const struct function *m)
+is_surely(const struct tier_search *ts, const struct candidate *g)
 {
-	return m->total / (kp_dur_ns)m->calls < CALL_TRACED;
+	uint64_t calls = calls_of(g);
+
+	return (g->alone && g->in > 0) || ((g->works || g->pool) && g->nfns > 0 &&
+	    calls <= MANY_CALLS * ts->out->requests && calls * 2 >= ts->out->requests);
+}
+
+/* About 1 is the limit; few: more than that is wanted. */
+static double
+worth(const struct tier_search *ts, const struct candidate *g, bool few)
+{
+	double all = (double)ts->out->total + 1, in = (double)g->in / all / SHARE;
+	double out = (double)g->out / all / SHARE_ELSEWHERE;
+	uint64_t calls = calls_of(g);
+
+	if (ts->wanted.own)
+		return in;
+	if (!few && calls > 0 && g->in / (kp_dur_ns)calls >= CALL_SHORT)
+		in *= SHARE / SHARE_SHORT;
+	return in > out ? in : out;
+}
+
+/* The worth with which a candidate is a tier; < 0: out of memory. */
+static double
+least_worth(const struct tier_search *ts, bool few)
+{
+	double *v = calloc(ts->n + 1, sizeof(*v)), least;
+	size_t n = 0;
+
+	if (v == NULL)
+		return -1;
+	for (const struct candidate *g = ts->v; g < ts->v + ts->n; g++)
+		if (!g->entry && !g->helper && !g->known)
+			v[n++] = worth(ts, g, few);
+	least = limit_near(few ? FEW_PART : 1, v, n);
+	free(v);
+	return least;
+}
+
+/* Many calls, of which tracing one takes as long as it does. */
+static bool
+is_short(const struct tier_search *ts, const struct function *m)
+{
+	return m->total / (kp_dur_ns)m->calls < CALL_TRACED &&
+	    m->calls > MANY_CALLS * ts->out->requests;
 }
 
 /* Many short calls. */
@@ -441,10 +506,21 @@ is_nameable(const struct tier_search *ts, uint32_t fn)
 	    !ts->fns[fn].unnamed && !ts->c->recursive[fn];
 }
 
+/* The total of a candidate's function with which it is in the tier. */
+static double
+least_total(const struct candidate *g)
+{
+	double v[CANDIDATE_FNS_MAX];
+
+	for (size_t i = 0; i < g->nfns; i++)
+		v[i] = (double)g->fns[i].total;
+	return limit_near(SHARE_FN * (double)g->fns[0].total, v, g->nfns);
+}
+
 static void
 tier_fill(struct tier_search *ts, struct candidate *g, struct suggest_tier *t)
 {
-	double in = (double)ts->out->total;
+	double in = (double)ts->out->total, least = g->nfns > 0 ? least_total(g) : 0;
 	const struct function *m;
 
 	for (size_t i = 0; i < g->nfns; i++) {
@@ -452,10 +528,9 @@ tier_fill(struct tier_search *ts, struct candidate *g, struct suggest_tier *t)
 		/* Behind its module's way in, or too little. */
 		if (!is_nameable(ts, m->fn) || (m->local && g->in > 0) ||
 		    (m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
-		    (double)m->total < SHARE_FN * (double)g->fns[0].total ||
-		    (is_short(m) && !g->alone))
+		    (double)m->total < least || (is_short(ts, m) && !g->alone))
 			continue;
-		if ((double)m->calls > ts->hot * (double)ts->out->requests) {
+		if ((double)m->calls > ts->wanted.hot * (double)ts->out->requests) {
 			leave_out(ts, m->fn, SUGGEST_HOT, m->calls, m->total);
 		} else if (t->nfns < SUGGEST_TIER_FNS_MAX) {
 			t->calls[t->nfns] = m->calls;
@@ -467,7 +542,7 @@ tier_fill(struct tier_search *ts, struct candidate *g, struct suggest_tier *t)
 }
 
 static void
-tier_add(struct tier_search *ts, struct candidate *g)
+tier_add(struct tier_search *ts, struct candidate *g, bool few, double least)
 {
 	struct suggest_tiers *o = ts->out;
 	struct suggest_tier t = { .by_app = g->by_app, .entry = g->entry,
@@ -477,16 +552,15 @@ tier_add(struct tier_search *ts, struct candidate *g)
 
 	if (g->nfns > 0)
 		qsort(g->fns, g->nfns, sizeof(*g->fns), by_total);
-	if (g->helper) {
-		if ((double)g->plain >= SHARE * (double)o->total)
-			leave_out(ts, g->fn, SUGGEST_HELPER, calls, g->plain);
+	if (g->helper && (double)g->plain >= SHARE * (double)o->total)
+		leave_out(ts, g->fn, SUGGEST_HELPER, calls, g->plain);
+	if (g->helper || (g->known && !g->entry))
 		return;
-	}
 	if (g->entry) {
 		t.fns[0] = ts->entry;
 		t.calls[0] = o->requests;
 		t.nfns = 1;
-	} else if (!is_worth_it(ts, g)) {
+	} else if (!is_surely(ts, g) && worth(ts, g, few) < least) {
 		if (g->nfns > 0)
 			leave_out(ts, g->fns[0].fn, SUGGEST_SHORT, calls,
 			    t.own);
@@ -495,45 +569,87 @@ tier_add(struct tier_search *ts, struct candidate *g)
 		tier_fill(ts, g, &t);
 	}
 	if (!g->entry && !g->alone && g->nfns > 0 && (t.nfns == 0 ?
-	    is_short(&g->fns[0]) : is_chatty(ts, &t))) {
+	    is_short(ts, &g->fns[0]) : is_chatty(ts, &t))) {
 		leave_out(ts, g->fns[0].fn, SUGGEST_QUICK, calls, t.own);
 		return;
 	}
-	if (t.nfns > 0 && o->n == SUGGEST_TIERS_MAX)
+	if (t.nfns > 0 && o->n == ts->wanted.most)
 		leave_out(ts, t.fns[0], SUGGEST_ENOUGH, calls, t.own);
 	else if (t.nfns > 0)
 		o->v[o->n++] = t;
 }
 
+/* By names, which are the same each time, and times are not. */
+static void
+tier_sort(const struct tier_search *ts, struct suggest_tier *t)
+{
+	uint64_t calls;
+	uint32_t fn;
+	size_t at;
+
+	for (size_t i = 1; i < t->nfns; i++) {
+		fn = t->fns[i];
+		calls = t->calls[i];
+		for (at = i; at > 0 && kp_call_fn_order(ts->c->names, fn,
+		     t->fns[at - 1]) < 0; at--) {
+			t->fns[at] = t->fns[at - 1];
+			t->calls[at] = t->calls[at - 1];
+		}
+		t->fns[at] = fn;
+		t->calls[at] = calls;
+	}
+}
+
+static void
+tiers_sort(const struct tier_search *ts)
+{
+	struct suggest_tiers *o = ts->out;
+	struct suggest_tier t;
+	size_t at;
+
+	for (size_t i = 0; i < o->n; i++) {
+		tier_sort(ts, &o->v[i]);
+		t = o->v[i];
+		for (at = i; at > 0 && !o->v[at - 1].entry && kp_call_fn_order(
+		     ts->c->names, t.fns[0], o->v[at - 1].fns[0]) < 0; at--)
+			o->v[at] = o->v[at - 1];
+		o->v[at] = t;
+	}
+}
+
 /*
  * Where one tier has nearly all of the time, as that of a few slow requests, the others
- * still tell most requests apart.
+ * still tell most requests apart.  False: out of memory.
  */
-static void
+static bool
 tiers_choose(struct tier_search *ts)
 {
 	struct suggest_tiers *o = ts->out;
+	double least, few;
 
 	if (ts->n > 0)
 		qsort(ts->v, ts->n, sizeof(*ts->v), by_time);
-	ts->part = 1;
+	least = least_worth(ts, false);
+	few = ts->wanted.own ? least : least_worth(ts, true);
+	if (least < 0 || few < 0)
+		return false;
 	for (uint32_t i = 0; i < ts->n; i++)
-		tier_add(ts, &ts->v[i]);
-	if (o->n > FEW)
-		return;
-	o->n = o->nleft = 0;
-	for (uint32_t i = 0; i < ts->n; i++) {
-		ts->part = o->n > FEW ? 1 : FEW_PART;
-		tier_add(ts, &ts->v[i]);
+		tier_add(ts, &ts->v[i], false, least);
+	if (o->n <= FEW && !ts->wanted.own) {
+		o->n = o->nleft = 0;
+		for (uint32_t i = 0; i < ts->n; i++)
+			tier_add(ts, &ts->v[i], o->n <= FEW, o->n <= FEW ? few : least);
 	}
+	tiers_sort(ts);
+	return true;
 }
 
 enum kp_err
 suggest_tiers(const struct suggest_tree *c, const struct suggest_fn *fns,
-    uint32_t entry, double hot, struct suggest_tiers *out)
+    uint32_t entry, struct suggest_wanted wanted, struct suggest_tiers *out)
 {
 	struct tier_search ts = { .c = c, .fns = fns, .out = out, .entry = entry,
-		.hot = hot, .drafted = fns[entry].chosen };
+		.wanted = wanted };
 	bool good;
 
 	*out = (struct suggest_tiers){ 0 };
@@ -555,8 +671,7 @@ suggest_tiers(const struct suggest_tree *c, const struct suggest_fn *fns,
 		plain_find(&ts);
 		good = helpers_find(&ts) && owners_find(&ts);
 	}
-	if (good)
-		tiers_choose(&ts);
+	good = good && tiers_choose(&ts);
 	candidates_free(&ts);
 	free(ts.candidate);
 	free(ts.big);

@@ -128,20 +128,20 @@ put_name(struct kp_buf *b, const struct kp_call_fn *fn)
 	fn_name_put(b, fn->mod, fn->fun, fn->arity);
 }
 
+/* How often requests come; and how often each calls another function. */
 static void
-put_calls(const struct suggest_file *f, struct kp_buf *b, uint32_t fn,
-    uint64_t calls)
+put_calls(const struct suggest_file *f, struct kp_buf *b, const struct suggest_tier *t,
+    size_t i)
 {
-	double rate = f->rate(f->ctx, &f->names->fns[fn]);
+	double rate = f->rate(f->ctx, &f->names->fns[t->fns[i]]);
 	char text[TEXT_MAX];
 
-	if (rate >= 0)
-		kp_buf_printf(b, "%s calls/s", text_count(text,
+	if (t->entry && rate >= 0)
+		kp_buf_printf(b, "  %% %s calls/s", text_count(text,
 		    (uint64_t)(rate + 0.5)));
-	if (f->tiers->requests > 0)
-		kp_buf_printf(b, "%s%s a request", rate >= 0 ? ", " : "",
-		    text_average(text, (double)calls /
-		    (double)f->tiers->requests));
+	if (!t->entry && f->tiers->requests > 0)
+		kp_buf_printf(b, "  %% %s a request", text_average(text,
+		    (double)t->calls[i] / (double)f->tiers->requests));
 }
 
 /* ---- tiers ---- */
@@ -198,10 +198,8 @@ put_tier(const struct suggest_file *f, struct kp_buf *b,
 		kp_buf_str(b, i + 1 < t->nfns ? "," : t->nfns > 1 ? "]}" : "}");
 		if (i + 1 == t->nfns && !last)
 			kp_buf_u8(b, ',');
-		if (comments) {
-			kp_buf_str(b, "  % ");
-			put_calls(f, b, t->fns[i], t->calls[i]);
-		}
+		if (comments)
+			put_calls(f, b, t, i);
 		kp_buf_u8(b, '\n');
 	}
 	if (comments && !last)
@@ -284,20 +282,22 @@ put_left(const struct suggest_file *f, struct kp_buf *b)
 		[SUGGEST_ENOUGH] = "there are enough tiers" };
 	const struct suggest_left *l;
 	char text[TEXT_MAX];
+	bool any = false;
 
-	if (f->tiers->nleft == 0)
-		return;
-	kp_buf_str(b, "%% Considered and left out:\n");
 	for (size_t i = 0; i < f->tiers->nleft; i++) {
 		l = &f->tiers->left[i];
-		kp_buf_str(b, "%%   ");
+		if (f->fns[l->fn].known)
+			continue;
+		kp_buf_printf(b, "%s%%%%   ", any ? "" :
+		    "%% Considered and left out:\n");
+		any = true;
 		put_name(b, &f->names->fns[l->fn]);
 		if (l->own < f->tiers->total)
 			kp_buf_printf(b, " (%s)", text_share(text,
 			    (double)l->own / (double)f->tiers->total));
 		kp_buf_printf(b, ": %s\n", reasons[l->reason]);
 	}
-	kp_buf_str(b, "%%\n");
+	kp_buf_str(b, any ? "%%\n" : "");
 }
 
 static void
@@ -356,7 +356,7 @@ put_identity(const struct suggest_file *f, struct kp_buf *b)
 	if (!f->paths)
 		return;
 	kp_buf_str(b, "%% What varies in a path has to go, or each value is a "
-	    "type of its own.\n{rewrite, [\n"
+	    "type of its own.\n{rewrite, [\n    {\"[?].*\", \"\"},\n"
 	    "    {\"/[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\", \"/:uuid\"},\n"
 	    "    {\"/[0-9]+/\", \"/:id/\"},\n    {\"/[0-9]+/\", \"/:id/\"},\n"
 	    "    {\"/[0-9]+$\", \"/:id\"},\n"

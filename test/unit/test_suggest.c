@@ -46,6 +46,12 @@ span(const char *s)
 	return (struct kp_span){ (const uint8_t *)s, (uint32_t)strlen(s) };
 }
 
+static struct suggest_wanted
+wanted(double hot)
+{
+	return (struct suggest_wanted){ .hot = hot, .most = SUGGEST_TIERS_MAX };
+}
+
 static void
 begin(struct world *w)
 {
@@ -177,7 +183,7 @@ tiers_of(struct world *w, struct suggest_tiers *t, double hot)
 	serve(w);
 	assert_int_equal(suggest_tree_end(w->calls, w->facts), KP_OK);
 	assert_fields(*w->calls, IS(begun, 40) IS(ended, 40));
-	assert_int_equal(suggest_tiers(w->calls, w->facts, REQUEST, hot, t),
+	assert_int_equal(suggest_tiers(w->calls, w->facts, REQUEST, wanted(hot), t),
 	    KP_OK);
 }
 
@@ -234,12 +240,47 @@ TEST(test_few)
 	for (uint64_t i = 1; i <= 40; i++)
 		request_and_more(&w, i);
 	assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
-	assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100, &t),
+	assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, wanted(100), &t),
 	    KP_OK);
 	assert_true(t.elsewhere > 0 && t.elsewhere * 50 < t.total);
 	assert_int_equal(t.n, 3);
 	assert_true(has(&t, NOTIFY));
 	end(&w);
+}
+
+/*
+ * The same load had other tiers each time: those with 1 % of the time came and went.  A
+ * tier is on the side of the limit on which those near it are.
+ */
+TEST(test_near)
+{
+	static const struct {
+		kp_dur_ns format, get;	/* of 100 ms, in 0.1 ms */
+		bool has_format, has_get;
+	} cases[] = { { 9, 2, false, false }, { 11, 2, true, false },
+		{ 12, 10, true, true }, { 12, 9, true, true }, { 6, 5, false, false },
+		{ 40, 4, true, false }, { 4, 3, false, false } };
+	struct suggest_tiers t;
+	struct world w;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		begin(&w);
+		suggest_tree_entry(w.calls, "ab", "q", 2);
+		for (int k = 0; k < 40; k++) {
+			event(&w, KP_CALL_CALL, REQUEST, CALLBACK, 1 * US);
+			call(&w, FORMAT, REQUEST, cases[i].format * 100 * US);
+			call(&w, GET, REQUEST, cases[i].get * 100 * US);
+			event(&w, KP_CALL_RETURN_TO, CALLBACK, 0, 100000 * US);
+		}
+		assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
+		assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST,
+		    (struct suggest_wanted){ .hot = 100, .most = 9, .own = true },
+		    &t), KP_OK);
+		if (has(&t, FORMAT) != cases[i].has_format ||
+		    has(&t, GET) != cases[i].has_get)
+			fail_msg("case %zu: %d %d", i, has(&t, FORMAT), has(&t, GET));
+		end(&w);
+	}
 }
 
 TEST(test_hot)
@@ -286,7 +327,7 @@ TEST(test_unnamed)
 	assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
 	assert_true(w.calls->recursive[GET]);
 	assert_false(w.calls->recursive[ASK]);
-	assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100, &t),
+	assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, wanted(100), &t),
 	    KP_OK);
 	assert_int_equal(t.n, 1);
 	assert_false(has(&t, GET));
@@ -396,8 +437,8 @@ TEST(test_way_to_pool)
 			event(&w, KP_CALL_RETURN_TO, CALLBACK, 0, 1 * US);
 		}
 		assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
-		assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100,
-		    &t), KP_OK);
+		assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST,
+		    wanted(100), &t), KP_OK);
 		assert_int_equal(t.n, 2 + pool);
 		if (pool)
 			assert_int_equal(t.v[2].fns[0], READ);
@@ -413,6 +454,8 @@ TEST(test_way_to_pool)
  */
 TEST(test_waits)
 {
+	static const uint32_t tiers[2][4] = { { REQUEST, GET },
+		{ REQUEST, ASK, GET, INNER } };	/* by name, behind the entry's */
 	struct suggest_tiers t;
 	struct world w;
 
@@ -429,13 +472,13 @@ TEST(test_waits)
 			event(&w, KP_CALL_RETURN_TO, CALLBACK, 0, 1 * US);
 		}
 		assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
-		assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST, 100,
-		    &t), KP_OK);
+		assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST,
+		    wanted(100), &t), KP_OK);
 		assert_int_equal(t.n, 2 + 2 * waits);
 		for (size_t i = 0; i < t.n; i++) {
 			assert_fields(t, IS(v[i].nfns, 1)
-			    IS(v[i].fns[0], i == 0 ? REQUEST : i == 1 ? GET : i == 2 ? ASK : INNER)
-			    IS(v[i].waits, i >= 2));
+			    IS(v[i].fns[0], tiers[waits][i])
+			    IS(v[i].waits, waits && i % 2 == 1));
 		}
 		end(&w);
 	}
@@ -514,6 +557,18 @@ TEST(test_identity)
 		    "is_atom(element(1, element(1, A))) -> "
 		    "element(1, element(1, A))" },
 		{ "m:f(binary, {req, 'GET', list})", "({m, f, [_, A]})\n"
+		    "        when is_tuple(A), is_atom(element(1, A)) -> "
+		    "element(1, A)" },
+		{ "m:f(atom, {http_request, atom, {_, _}, {_, _}})",
+		    "({m, f, [_, {http_request, M, {abs_path, P}, _}]})\n"
+		    "        when M =/= undefined -> {M, P}" },
+		{ "m:f({mochiweb_request, list}, atom)",
+		    "({m, f, [{mochiweb_request, [_, _, M, P | _]}, _]})\n"
+		    "        when M =/= undefined -> {M, P}" },
+		{ "m:f({mod, {_, _, _}, [], atom, port, ... 14 elements}, atom)",
+		    "({m, f, [{mod, _, _, _, _, _, M, _, P, _, _, _, _, _}, _]})\n"
+		    "        when M =/= undefined -> {M, P}" },
+		{ "m:f({mod, atom}, integer)", "({m, f, [A, _]})\n"
 		    "        when is_tuple(A), is_atom(element(1, A)) -> "
 		    "element(1, A)" },
 		{ "m:f(binary, integer)", "({m, f, _}) -> f" },

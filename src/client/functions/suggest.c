@@ -33,6 +33,7 @@
 #define CALLS_LEAST 3
 #define CUT_MODULES 4
 #define TRIES 3			/* entries that are traced and checked */
+#define LOOPS 3			/* that samples show around requests */
 #define TRACES 3		/* of all processes */
 #define CTRL_C '\x03'
 #define CTRL_D '\x04'
@@ -204,6 +205,17 @@ entry_first(struct suggest_run *r, struct suggest_entry e)
 	r->entries[0] = e;
 }
 
+/* In the call tree; the best first. */
+static void
+entries_find(struct suggest_run *r)
+{
+	r->looped = false;
+	r->guess = SUGGEST_NO_GUESS;
+	r->nentries = suggest_entries(r->all.tree, r->all.fns, r->entries);
+	if (r->nentries > 0)
+		prefer_framework(r);
+}
+
 static int
 from_samples(struct suggest_run *r)
 {
@@ -217,11 +229,23 @@ from_samples(struct suggest_run *r)
 		e = suggest_node_tree(&r->node, &r->all);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	r->nentries = suggest_entries(r->all.tree, r->all.fns, r->entries);
-	if (r->nentries > 0)
-		prefer_framework(r);
+	entries_find(r);
 	if (rate >= FRAMEWORK_RATE)
 		entry_first(r, framework);
+	return OPTS_GO_ON;
+}
+
+/* The entry was found to be a loop: what it is around may be one. */
+static int
+from_samples_again(struct suggest_run *r)
+{
+	enum kp_err e;
+
+	suggest_progress(r, "'%s': looking inside that loop", r->a->target);
+	e = suggest_node_tree(&r->node, &r->all);
+	if (e != KP_OK)
+		return suggest_failed(r, e);
+	entries_find(r);
 	return OPTS_GO_ON;
 }
 
@@ -242,17 +266,13 @@ from_trace(struct suggest_run *r)
 		    (unsigned long long)r->node.stacks.samples,
 		    text_span(x, SUGGEST_ALL_SPAN), SUGGEST_ALL_EVENTS);
 	r->nentries = 0;
-	r->guess = SUGGEST_NO_GUESS;
-	r->looped = false;
 	e = suggest_node_trace(&r->node, NULL, -1, r->traced ? before.tree : NULL,
 	    &r->all);
 	suggest_calls_free(&before);
 	r->traced = true;
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	r->nentries = suggest_entries(r->all.tree, r->all.fns, r->entries);
-	if (r->nentries > 0)
-		prefer_framework(r);
+	entries_find(r);
 	return OPTS_GO_ON;
 }
 
@@ -296,7 +316,7 @@ is_sampled(const struct suggest_entry *e)
 	    (!e->waits || e->modules > 0) && e->samples >= SAMPLES_LEAST);
 }
 
-/* Tries the best ones.  EXIT_DONE: none of them is good. */
+/* Tries the best ones, up to a loop.  EXIT_DONE: none of them is good. */
 static int
 entries_try(struct suggest_run *r)
 {
@@ -304,7 +324,7 @@ entries_try(struct suggest_run *r)
 	size_t tries = 0;
 	int st;
 
-	for (r->chosen = 0; r->chosen < r->nentries && tries < TRIES;
+	for (r->chosen = 0; r->chosen < r->nentries && tries < TRIES && !r->looped;
 	     r->chosen++) {
 		if (!r->traced && !is_sampled(&r->entries[r->chosen]))
 			continue;
@@ -341,6 +361,11 @@ propose(struct suggest_run *r)
 {
 	int st = entries_try(r);
 
+	for (int i = 0; i < LOOPS && st == EXIT_DONE && r->looped; i++) {
+		st = from_samples_again(r);
+		if (st == OPTS_GO_ON)
+			st = entries_try(r);
+	}
 	for (int i = 0; i < TRACES && st == EXIT_DONE && (!r->traced || r->looped);
 	     i++) {
 		st = from_trace(r);
@@ -615,8 +640,9 @@ cmd_suggest(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to look at (needed)", opt_node,
 		    &a.target, NULL },
-		{ "for", "TIME", "sample stacks for this time (default 5s); "
-		    "the other steps take 2s each, at most", opt_text, &a.duration, NULL },
+		{ "for", "TIME", "sample stacks, and trace requests, for this time "
+		    "(default 5s); the other steps take 2s each, at most",
+		    opt_text, &a.duration, NULL },
 		{ "o", "FILE", "write it there, unless there is such a file "
 		    "(default: standard output)", opt_text, &a.file, NULL },
 		{ "values", NULL, "show small values of a request's arguments, "

@@ -123,12 +123,14 @@ struct suggest_node {
 	/* Calls that were counted: names and a rate each. */
 	struct kp_call_names *names;
 	double *rates;
+	struct suggest_fn *facts_of;	/* by number, of names */
 	uint32_t nrates;
 	uint32_t *counted;		/* functions, in the order of names */
 	size_t ncounted;
 	uint64_t functions;		/* that were counted */
 	uint64_t events;		/* of all traces */
 	double called_rate;		/* a second, of those that are traced */
+	bool flooded;			/* the last trace ended, since too much waited there */
 	uint64_t processes;		/* that were there when it was sampled */
 	struct suggest_cost cost;	/* so far, without questions */
 	int otp;
@@ -147,7 +149,10 @@ const struct suggest_stock *suggest_stock_of(const struct suggest_node *s,
     const struct kp_call_fn *f);
 /* -1: unknown */
 double suggest_node_rate(const struct suggest_node *s, const struct kp_call_fn *f);
-/* The call tree of the samples, once.  As suggest_node_trace(), which is not used. */
+/*
+ * The call tree of the samples; or again, in the same `out`, without functions that were
+ * marked as loops in its fns.  As suggest_node_trace(), which is not used.
+ */
 enum kp_err suggest_node_tree(struct suggest_node *s, struct suggest_calls *out);
 /*
  * Traces all processes, or (entry is not NULL) requests; rate: the entry's calls a
@@ -185,7 +190,7 @@ struct suggest_run {
 	bool traced;		/* all processes were, since samples show none */
 	struct suggest_entry entries[SUGGEST_ENTRIES_MAX];
 	size_t nentries, chosen;
-	bool looped;		/* an entry of that trace was a loop */
+	bool looped;		/* an entry of the tree was a loop */
 	bool asked;		/* for the chosen entry, by a key */
 	const struct suggest_stock *stock;	/* whose example is proposed, or NULL */
 	struct suggest_calls requests;	/* of the chosen entry */

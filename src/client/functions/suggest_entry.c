@@ -23,12 +23,12 @@
 #define TIERS_LEAST 2		/* with which an entry is good */
 #define NAMED_LEAST 0.1	/* of the requests' time is in tiers */
 #define UPSTREAM 0.2		/* of the best entry's score: worth another trace */
+#define UPSTREAMS 2		/* such traces */
 #define CHECKS 4		/* each without the functions that the last warned of */
 #define REACH_TEXT_MAX 65536u	/* bytes: with more, none are shown */
 #define APPS_NAMED 12u
 #define ASKED 8			/* functions that may know a request's type */
 #define OWN_TIERS 6		/* beside those of an example */
-#define OWN_LEAST 0.01		/* of the requests' time */
 #define CHECK_FILE "/proc/self/fd/0" /* the proposal, as kprofd -check opens it */
 
 extern char **environ;
@@ -48,11 +48,67 @@ same_fn(const struct kp_call_fn *a, const struct kp_call_fn *b)
 	    strcmp(a->mod, b->mod) == 0;
 }
 
-/* Calls a request from which a function is hot; rate: of the entry, or -1. */
-static double
-hot_calls(double rate)
+/* Does the example name functions of this module? */
+static bool
+stock_has(const struct kp_conf *c, const char *mod)
 {
-	return rate > 1 ? SUGGEST_HOT_RATE / rate : SUGGEST_HOT_RATE;
+	for (size_t i = 0; i < c->ntiers; i++)
+		for (size_t k = 0; k < c->tiers[i].nfns; k++)
+			if (strcmp(c->tiers[i].fns[k].mod, mod) == 0)
+				return true;
+	return false;
+}
+
+/*
+ * Does a function of this module call the entry, directly or not?  In a process that
+ * serves one request after the other it then looks like work that the last one left.
+ */
+static bool
+is_around(const struct suggest_run *r, const char *mod)
+{
+	const struct suggest_tree *c = r->all.tree;
+	const struct kp_call_fn *fns = r->all.names->fns;
+
+	for (uint32_t i = 1; i < c->nframes; i++) {
+		if (c->frames[i].fn != r->entries[r->chosen].fn)
+			continue;
+		for (uint32_t p = c->frames[i].parent; p != 0; p = c->frames[p].parent)
+			if (strcmp(fns[c->frames[p].fn].mod, mod) == 0)
+				return true;
+	}
+	return false;
+}
+
+/*
+ * Marks what is no tier beside those of the example: modules that it has, or that are
+ * around its entry, and applications that others depend on.
+ */
+static void
+known_mark(const struct suggest_run *r, const struct suggest_calls *c)
+{
+	const char *mod;
+
+	for (uint32_t i = KP_FN_FIRST; r->stock != NULL && i < c->names->nfns; i++) {
+		mod = c->names->fns[i].mod;
+		c->fns[i].known = stock_has(r->stock->conf, mod) || is_around(r, mod) ||
+		    (!c->fns[i].users && !c->fns[i].waits);
+	}
+}
+
+/* The tiers of a trace, of whose entry this is the number. */
+static int
+find_tiers(struct suggest_run *r, const struct suggest_calls *c, uint32_t entry,
+    struct suggest_tiers *t)
+{
+	double rate = suggest_node_rate(&r->node, entry_fn(r));
+	const struct suggest_wanted wanted = {
+		.hot = rate > 1 ? SUGGEST_HOT_RATE / rate : SUGGEST_HOT_RATE,
+		.most = r->stock != NULL ? 1 + OWN_TIERS : SUGGEST_TIERS_MAX,
+		.own = r->stock != NULL && r->stock->of->layers };
+
+	known_mark(r, c);
+	return suggest_tiers(c->tree, c->fns, entry, wanted, t) == KP_OK ? OPTS_GO_ON :
+	    suggest_failed(r, suggest_node_no_memory(&r->node));
 }
 
 /* OPTS_GO_ON: it has tiers; EXIT_DONE: it is not one; or failed. */
@@ -89,13 +145,11 @@ trace_requests(struct suggest_run *r)
 		    "was not seen to return");
 		/* Nor is it a tier. */
 		r->all.tree->loops[r->entries[r->chosen].fn] = true;
+		r->all.fns[r->entries[r->chosen].fn].loop = true;
 		r->looped |= c->begun > 0 && in > 0;
 		return EXIT_DONE;
 	}
-	if (suggest_tiers(c, r->requests.fns, in, hot_calls(rate), &r->tiers) ==
-	    KP_OK)
-		return OPTS_GO_ON;
-	return suggest_failed(r, suggest_node_no_memory(&r->node));
+	return find_tiers(r, &r->requests, in, &r->tiers);
 }
 
 /*
@@ -112,22 +166,20 @@ measure(struct suggest_run *r)
 	const struct suggest_left *left;
 	struct suggest_calls alone;
 	struct suggest_tiers t;
+	int st = OPTS_GO_ON;
 	enum kp_err e;
 
 	suggest_progress(r, "'%s': measuring %u requests", r->a->target,
 	    SUGGEST_REQUESTS);
-	for (size_t i = 0; i < r->tiers.n; i++)
-		for (size_t k = 0; k < r->tiers.v[i].nfns; k++)
-			r->requests.fns[r->tiers.v[i].fns[k]].chosen = true;
 	e = suggest_node_measure(&r->node, &entry, &r->tiers, &r->requests, &alone);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
 	if (alone.tree->begun > 0)
-		e = suggest_tiers(alone.tree, alone.fns, in,
-		    hot_calls(suggest_node_rate(&r->node, fn)), &t);
-	if (e != KP_OK || alone.tree->begun == 0 || t.n < TIERS_LEAST) {
+		st = find_tiers(r, &alone, in, &t);
+	if (st != OPTS_GO_ON || alone.tree->begun == 0 ||
+	    (r->stock == NULL && t.n < TIERS_LEAST)) {
 		suggest_calls_free(&alone);	/* the first trace is as good */
-		return OPTS_GO_ON;
+		return st;
 	}
 	/* Helpers are not traced again: that they were left out stays said. */
 	for (left = r->tiers.left; left < r->tiers.left + r->tiers.nleft; left++)
@@ -741,6 +793,16 @@ calls_for(const struct suggest_run *r, size_t i)
 	return 0;
 }
 
+/* May requests of another entry be what the chosen one works for? */
+static bool
+is_upstream(const struct suggest_run *r, size_t other)
+{
+	const struct suggest_entry *e = &r->entries[r->chosen], *x = &r->entries[other];
+
+	return !x->callback && !x->worker && x->score >= UPSTREAM * e->score &&
+	    x->modules * 2 >= e->modules && calls_for(r, other) == 0;
+}
+
 /*
  * The chosen entry may do what another one causes, in another process: then that one
  * is chosen.  As trace_requests().
@@ -748,22 +810,22 @@ calls_for(const struct suggest_run *r, size_t i)
 static int
 look_upstream(struct suggest_run *r)
 {
-	size_t first = r->chosen, other = first + 1;
+	size_t first = r->chosen, v[UPSTREAMS], n = 0;
 	int st;
 
-	if (other >= r->nentries || r->entries[other].callback ||
-	    r->entries[other].score < UPSTREAM * r->entries[first].score ||
-	    calls_for(r, other) > 0)
-		return OPTS_GO_ON;
-	r->chosen = other;
-	st = trace_requests(r);
-	if (st == OPTS_GO_ON && calls_for(r, first) * 4 >= r->requests.tree->begun &&
-	    r->entries[other].modules * 2 >= r->entries[first].modules)
-		return OPTS_GO_ON;
-	if (st != OPTS_GO_ON && st != EXIT_DONE)
-		return st;
+	for (size_t i = first + 1; i < r->nentries && n < UPSTREAMS; i++)
+		if (is_upstream(r, i))
+			v[n++] = i;
+	for (size_t i = 0; i < n; i++) {
+		r->chosen = v[i];
+		st = trace_requests(r);
+		if (st == OPTS_GO_ON && calls_for(r, first) * 4 >= r->requests.tree->begun)
+			return OPTS_GO_ON;
+		if (st != OPTS_GO_ON && (st != EXIT_DONE || (r->looped && !r->traced)))
+			return st;
+	}
 	r->chosen = first;
-	return trace_requests(r);
+	return n > 0 ? trace_requests(r) : OPTS_GO_ON;
 }
 
 /* Do the tiers hold what requests take, in their processes and others? */
@@ -781,77 +843,6 @@ is_explained(const struct suggest_run *r)
 
 /* ---- of a framework ---- */
 
-/* Does the example name functions of this module? */
-static bool
-stock_has(const struct kp_conf *c, const char *mod)
-{
-	for (size_t i = 0; i < c->ntiers; i++)
-		for (size_t k = 0; k < c->tiers[i].nfns; k++)
-			if (strcmp(c->tiers[i].fns[k].mod, mod) == 0)
-				return true;
-	return false;
-}
-
-/*
- * Does a function of this module call the entry, directly or not?  In a process that
- * serves one request after the other it then looks like work that the last one left.
- */
-static bool
-is_around(const struct suggest_run *r, const char *mod)
-{
-	const struct suggest_tree *c = r->all.tree;
-	const struct kp_call_fn *fns = r->all.names->fns;
-
-	for (uint32_t i = 1; i < c->nframes; i++) {
-		if (c->frames[i].fn != r->entries[r->chosen].fn)
-			continue;
-		for (uint32_t p = c->frames[i].parent; p != 0; p = c->frames[p].parent)
-			if (strcmp(fns[c->frames[p].fn].mod, mod) == 0)
-				return true;
-	}
-	return false;
-}
-
-/*
- * Is it a tier of the application, and of none that the framework consists of?  Where
- * tiers of the example hold most of the time, its own has to be worth a column beside
- * them: that in the processes of requests, which have their waits for others in it.
- */
-static bool
-is_own(const struct suggest_run *r, const struct suggest_tier *t)
-{
-	const char *mod;
-
-	if (r->stock->of->layers && (double)(t->own - t->elsewhere) <
-	    OWN_LEAST * (double)r->tiers.total)
-		return false;
-	for (size_t i = 0; i < t->nfns; i++) {
-		mod = r->requests.names->fns[t->fns[i]].mod;
-		if (stock_has(r->stock->conf, mod) || is_around(r, mod))
-			return false;
-	}
-	return !t->entry && (t->waits || r->requests.fns[t->fns[0]].users);
-}
-
-/* Leaves those that hold most of the time. */
-static void
-own_tiers(struct suggest_run *r)
-{
-	struct suggest_tiers *t = &r->tiers;
-	size_t least;
-
-	for (size_t i = t->n; i-- > 0;)
-		if (!is_own(r, &t->v[i]))
-			tier_remove(t, i);
-	while (t->n > OWN_TIERS) {
-		least = 0;
-		for (size_t i = 1; i < t->n; i++)
-			if (t->v[i].own < t->v[least].own)
-				least = i;
-		tier_remove(t, least);
-	}
-}
-
 /*
  * Its example, with tiers of the application's own modules below its requests.
  * EXIT_DONE: it does not fit.
@@ -864,7 +855,7 @@ stock_try(struct suggest_run *r)
 	if (st == OPTS_GO_ON)
 		st = measure(r);
 	if (st == OPTS_GO_ON)
-		own_tiers(r);
+		tier_remove(&r->tiers, 0);	/* the entry's */
 	else if (st == EXIT_DONE)	/* no requests came: it has tiers without that */
 		r->tiers = (struct suggest_tiers){ .n = 0 };
 	else
@@ -906,7 +897,7 @@ suggest_entry_try(struct suggest_run *r)
 	if (st == OPTS_GO_ON && !r->traced && !r->asked &&
 	    r->tiers.n < TIERS_LEAST)
 		return doubtful(r, "it calls too little");
-	if (st == OPTS_GO_ON && r->traced && !r->asked)
+	if (st == OPTS_GO_ON && !r->asked)
 		st = look_upstream(r);
 	if (st == OPTS_GO_ON)
 		st = measure(r);

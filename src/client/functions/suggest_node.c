@@ -28,7 +28,10 @@
 #define QUEUE_MAX 15000u	/* events that wait in the node */
 #define MEASURED 150u		/* functions that are traced alone */
 #define MEASURED_CALLS 8u	/* a request: who is called more often is not */
-#define REQUESTS_LEAST 200.0	/* that a trace is to have, if it can */
+#define REQUESTS_LEAST 200.0	/* that a trace is to have, if it can; and has, if it floods: */
+#define REQUESTS_FLOODED 20u
+#define FLOODED 4		/* after a flood a trace has so much less */
+#define FLOODS 4		/* traces that are made at most */
 /* Of thousands of functions on a busy node; a trace comes next. */
 #define UNCOUNT_WAIT (30 * KP_NS_PER_S)
 #define MEMORY_MAX (128u * MB)
@@ -124,6 +127,7 @@ suggest_node_free(struct suggest_node *s)
 	free(s->groups);
 	free(s->called);
 	free(s->rates);
+	free(s->facts_of);
 	free(s->counted);
 	kp_call_names_free(s->names);
 	facts_free(&s->facts);
@@ -410,52 +414,62 @@ called_add(struct suggest_node *s, struct kp_mfa_pat p)
 	return e == KP_ELIMIT ? KP_OK : e;
 }
 
+/* What is not traced, since there would be too many events. */
+struct left_out {
+	double hot;		/* calls a second that are too many */
+	bool local;		/* functions that are not exported: their module has the time */
+};
+
+static bool
+is_left_out(const struct suggest_node *s, uint32_t fn, struct left_out x)
+{
+	return s->rates[fn] > x.hot || (x.local && !s->facts_of[fn].exported);
+}
+
 /*
- * A module is armed as a whole, in one step, unless it has hot functions.  v: its
- * functions that were counted.
+ * A module is armed as a whole, in one step, unless some of its functions are left out.
+ * v: its functions that were counted.
  */
 static enum kp_err
-called_module(struct suggest_node *s, const uint32_t *v, size_t n)
+called_module(struct suggest_node *s, const uint32_t *v, size_t n, struct left_out x)
 {
 	const struct kp_call_fn *fns = s->names->fns, *fn = &fns[v[0]];
 	double rate = 0;
-	size_t hot = 0;
+	size_t left = 0;
 	enum kp_err e = KP_OK;
 
 	for (size_t i = 0; i < n; i++) {
-		if (s->rates[v[i]] > s->hot)
-			hot++;
-		else
-			rate += s->rates[v[i]];
+		left += is_left_out(s, v[i], x);
+		s->nhot += s->rates[v[i]] > x.hot;
+		rate += is_left_out(s, v[i], x) ? 0 : s->rates[v[i]];
 	}
-	s->nhot += hot;
 	s->called_rate += rate;
-	if (hot == 0)
+	if (left == 0)
 		return rate == 0 ? KP_OK : called_add(s, (struct kp_mfa_pat){
 		    .mod = fn->mod, .arity = -1 });
 	for (size_t i = 0; i < n && e == KP_OK; i++) {
 		fn = &fns[v[i]];
-		if (s->rates[v[i]] > 0 && s->rates[v[i]] <= s->hot)
+		if (s->rates[v[i]] > 0 && !is_left_out(s, v[i], x))
 			e = called_add(s, (struct kp_mfa_pat){ .mod = fn->mod,
 			    .fun = fn->fun, .arity = (int)fn->arity });
 	}
 	return e;
 }
 
-/* What a trace is to have: all that is called, but what is hot. */
+/* What a trace is to have: all that is called, but what is left out. */
 static enum kp_err
-called_find(struct suggest_node *s, double hot)
+called_find(struct suggest_node *s, struct left_out x)
 {
 	enum kp_err e = KP_OK;
 
-	s->hot = hot;
+	s->hot = x.hot;
 	s->ncalled = s->nhot = 0;
 	s->called_rate = 0;
 	for (size_t i = 0, to; i < s->ncounted && e == KP_OK; i = to) {
 		for (to = i + 1; to < s->ncounted && suggest_same_module(s->names,
 		    s->counted[to], s->counted[i]); to++)
 			;
-		e = called_module(s, s->counted + i, to - i);
+		e = called_module(s, s->counted + i, to - i, x);
 	}
 	return e == KP_OK ? e : suggest_node_no_memory(s);
 }
@@ -488,34 +502,39 @@ rates_keep(struct suggest_node *s, const struct kp_counts *p)
 	if (p->nrows > 0)
 		qsort_r(s->counted, p->nrows, sizeof(*s->counted), name_order,
 		    p->names);
-	return called_find(s, SUGGEST_HOT_RATE);
+	return called_find(s, (struct left_out){ .hot = SUGGEST_HOT_RATE });
 }
 
 static double
-rate_below(const struct suggest_node *s, double hot)
+rate_without(const struct suggest_node *s, struct left_out x)
 {
 	double sum = 0;
 
 	for (size_t i = 0; i < s->ncounted; i++)
-		if (s->rates[s->counted[i]] <= hot)
+		if (!is_left_out(s, s->counted[i], x))
 			sum += s->rates[s->counted[i]];
 	return sum;
 }
 
 /*
- * What makes a trace of requests long enough: without the functions that are called
- * most often, which are in no tier, more requests are within its events.  rate: of the
- * entry; a call has two events.
+ * What makes a trace of requests long enough: without functions that are not exported, and
+ * those that are called most often, which are in no tier, more requests are within its
+ * events.  rate: of the entry; a call has two events.  After floods a request has fewer.
  */
-static double
-hot_for_requests(const struct suggest_node *s, double rate)
+static struct left_out
+left_out_of_requests(const struct suggest_node *s, double rate, unsigned floods)
 {
-	double least = MEASURED_CALLS * rate, hot = SUGGEST_HOT_RATE;
+	struct left_out x = { .hot = SUGGEST_HOT_RATE };
+	double least = MEASURED_CALLS * rate, most = EVENTS_MAX / 2 / REQUESTS_LEAST * rate;
 
-	while (rate > 0 && hot > least && 2 * rate_below(s, hot) / rate *
-	    REQUESTS_LEAST > EVENTS_MAX)
-		hot = hot / HOT_STEP > least ? hot / HOT_STEP : least;
-	return hot;
+	for (unsigned i = 0; i < floods; i++) {
+		least = least / 2 > rate ? least / 2 : 1.1 * rate;
+		most /= FLOODED;
+	}
+	x.local = rate > 0 && rate_without(s, x) > most;
+	while (rate > 0 && x.hot > least && rate_without(s, x) > most)
+		x.hot = x.hot / HOT_STEP > least ? x.hot / HOT_STEP : least;
+	return x;
 }
 
 /* Before OTP 27 a kprofd there is the one tracer: what it traces is refused. */
@@ -541,9 +560,11 @@ suggest_node_count(struct suggest_node *s)
 
 	kp_call_names_free(s->names);
 	free(s->rates);
+	free(s->facts_of);
 	free(s->counted);
 	s->names = p.names;
 	s->rates = NULL;
+	s->facts_of = NULL;
 	s->counted = NULL;
 	s->ncounted = s->ncalled = s->nhot = 0;
 	s->cost.counts.loads++;
@@ -562,10 +583,13 @@ suggest_node_count(struct suggest_node *s)
 		e = counters_read(c, true, &p, s->why, sizeof(s->why));
 	/* On OTP 25 and 26 a trace would find its counters, and be refused. */
 	injected_stop(c, e == KP_OK ? UNCOUNT_WAIT : 0);
+	if (e != KP_OK && e != KP_END)
+		explain_refusal(s);
+	if (e == KP_OK)
+		e = facts_describe(&s->facts, p.names, &s->facts_of, s->why,
+		    sizeof(s->why));
 	if (e == KP_OK)
 		e = rates_keep(s, &p);
-	else if (e != KP_END)
-		explain_refusal(s);
 	kp_counts_free(&p);
 	return e;
 }
@@ -600,15 +624,17 @@ rate_of(const struct suggest_node *s, const struct kp_call_fn *f)
 enum kp_err
 suggest_node_tree(struct suggest_node *s, struct suggest_calls *out)
 {
-	struct kp_call_names *t = s->stack_names;
+	struct kp_call_names *t = out->names != NULL ? out->names : s->stack_names;
 	double *rates = calloc(t->nfns + 1, sizeof(*rates));
-	enum kp_err e;
+	enum kp_err e = KP_OK;
 
-	*out = (struct suggest_calls){ .names = t, .tree = suggest_tree_new(t) };
 	s->stack_names = NULL;
+	out->names = t;
+	suggest_tree_free(out->tree);
+	out->tree = suggest_tree_new(t);
 	if (rates == NULL || out->tree == NULL)
 		e = suggest_node_no_memory(s);
-	else
+	if (e == KP_OK && out->fns == NULL)
 		e = facts_describe(&s->facts, t, &out->fns, s->why, sizeof(s->why));
 	if (e == KP_OK)
 		suggest_pools_mark(&s->pools, t, out->fns);
@@ -659,8 +685,8 @@ trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 		.nentries = entry != NULL, .requests = entry != NULL ?
 		SUGGEST_REQUESTS : 0, .probe = TRACER_AUTO,
 		.probe_library = s->library };
-	kp_dur_ns span = entry == NULL && s->short_span > SUGGEST_ALL_SPAN ?
-	    SUGGEST_ALL_SPAN : s->short_span;
+	kp_dur_ns span = entry != NULL ? s->span : s->short_span >
+	    SUGGEST_ALL_SPAN ? SUGGEST_ALL_SPAN : s->short_span;
 	struct tracers *ts = NULL;
 	kp_mono_ns begun = kp_mono_now();
 	enum kp_err e;
@@ -679,6 +705,7 @@ trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 		if (e != KP_OK && e != KP_END)
 			snprintf(s->why, sizeof(s->why), "cannot add up calls: "
 			    "%s", kp_err_str(e));
+		s->flooded = tracers_ended(ts, 0)->end == KP_CALLS_QUEUE;
 	}
 	tracers_stop(ts);
 	s->cost.traces.armed += rate_of_all(s, v, n) *
@@ -744,18 +771,34 @@ trace_in(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	return KP_OK;
 }
 
+/* Did so many events wait in a busy node that hardly a request was seen? */
+static bool
+is_flooded(const struct suggest_node *s, const struct suggest_calls *c)
+{
+	return s->flooded && c->tree->ended < REQUESTS_FLOODED;
+}
+
 enum kp_err
 suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
     double rate, const struct suggest_tree *before, struct suggest_calls *out)
 {
-	enum kp_err e = called_find(s, entry != NULL ?
-	    hot_for_requests(s, rate) : SUGGEST_HOT_RATE);
+	struct left_out x = { .hot = SUGGEST_HOT_RATE };
+	enum kp_err e = KP_OK;
 
 	*out = (struct suggest_calls){ .names = NULL };
-	if (e != KP_OK)
-		return e;
-	out->names = kp_call_names_new();
-	return trace_in(s, entry, s->called, s->ncalled, before, out);
+	for (unsigned floods = 0; floods < FLOODS && e == KP_OK; floods++) {
+		suggest_calls_free(out);
+		if (entry != NULL)
+			x = left_out_of_requests(s, rate, floods);
+		e = called_find(s, x);
+		if (e != KP_OK)
+			break;
+		out->names = kp_call_names_new();
+		e = trace_in(s, entry, s->called, s->ncalled, before, out);
+		if (e == KP_OK && (entry == NULL || !is_flooded(s, out)))
+			break;
+	}
+	return e;
 }
 
 /* ---- the draft alone ---- */
@@ -771,34 +814,36 @@ is_helper(const struct suggest_tiers *t, const struct kp_call_names *names,
 	return false;
 }
 
-/* By function: time in calls from other modules; 0: not to be traced. */
-static kp_dur_ns *
+/* Of one function: how it is called from other modules. */
+struct way_in {
+	kp_dur_ns time;		/* 0: it is not to be traced */
+	uint64_t calls;		/* all of its */
+};
+
+/* By function.  NULL: out of memory. */
+static struct way_in *
 ways_in(const struct suggest_tiers *t, const struct suggest_calls *from)
 {
 	const struct kp_call_names *names = from->names;
 	const struct suggest_tree *c = from->tree;
 	const struct suggest_fn *fns = from->fns;
-	kp_dur_ns *time = calloc(names->nfns + 1, sizeof(*time));
-	uint64_t *calls = calloc(names->nfns + 1, sizeof(*calls));
+	struct way_in *v = calloc(names->nfns + 1, sizeof(*v));
 	const struct suggest_frame *f;
 
-	for (uint32_t i = 1; time != NULL && calls != NULL && i < c->nframes;
-	     i++) {
+	for (uint32_t i = 1; v != NULL && i < c->nframes; i++) {
 		f = &c->frames[i];
-		calls[f->fn] += f->calls;
+		v[f->fn].calls += f->calls;
 		if (f->calls > 0 && (f->parent == 0 || fns[f->fn].waits ||
 		    !suggest_same_module(names, f->fn, c->frames[f->parent].fn)))
-			time[f->fn] += f->total + 1;
+			v[f->fn].time += f->total + 1;
 	}
-	for (uint32_t i = 0; time != NULL && calls != NULL && i < names->nfns;
-	     i++)
-		if (calls[i] > MEASURED_CALLS * t->requests ||
+	for (uint32_t i = 0; v != NULL && i < names->nfns; i++)
+		if (v[i].calls > MEASURED_CALLS * t->requests ||
 		    suggest_anonymous(names, i) || c->recursive[i] ||
 		    fns[i].recursive || fns[i].unnamed || fns[i].loop ||
 		    is_helper(t, names, i))
-			time[i] = 0;
-	free(calls);
-	return time;
+			v[i].time = 0;
+	return v;
 }
 
 /* Functions with the same numbers, and no nodes.  NULL: out of memory. */
@@ -821,36 +866,60 @@ names_copy(const struct kp_call_names *t)
 	return to;
 }
 
+/*
+ * The entry, and functions in the order of their time, as long as REQUESTS_LEAST are within
+ * the events; returns how many.  v has room for MEASURED.
+ */
+static size_t
+measured_find(struct way_in *ways, const struct suggest_calls *from, uint64_t requests,
+    unsigned floods, const struct kp_mfa_pat *entry, struct kp_mfa_pat *v)
+{
+	double most = EVENTS_MAX / 2 / REQUESTS_LEAST * (double)requests, calls = 0;
+	const struct kp_call_fn *fn;
+	uint32_t best;
+	size_t n = 0;
+
+	for (unsigned i = 0; i < floods; i++)
+		most /= FLOODED;
+	for (v[n++] = *entry; n < MEASURED; ) {
+		best = 0;
+		for (uint32_t i = KP_FN_FIRST; i < from->names->nfns; i++)
+			best = ways[i].time > ways[best].time ? i : best;
+		if (best == 0)
+			break;
+		ways[best].time = 0;
+		if (calls + (double)ways[best].calls > most)
+			continue;
+		calls += (double)ways[best].calls;
+		fn = &from->names->fns[best];
+		v[n++] = (struct kp_mfa_pat){ .mod = fn->mod, .fun = fn->fun,
+			.arity = (int)fn->arity };
+	}
+	return n;
+}
+
 enum kp_err
 suggest_node_measure(struct suggest_node *s, const struct kp_mfa_pat *entry,
     const struct suggest_tiers *t, const struct suggest_calls *from,
     struct suggest_calls *out)
 {
-	const struct kp_call_names *names = from->names;
-	kp_dur_ns *time = ways_in(t, from);
-	struct kp_mfa_pat v[MEASURED] = { *entry };
-	uint32_t best, known = names->nfns;
-	size_t n = 1;
-	enum kp_err e;
+	struct kp_mfa_pat v[MEASURED];
+	struct way_in *ways;
+	enum kp_err e = KP_OK;
+	size_t n;
 
-	while (time != NULL && n < MEASURED) {
-		best = 0;
-		for (uint32_t i = KP_FN_FIRST; i < known; i++)
-			best = time[i] > time[best] ? i : best;
-		if (best == 0 || time[best] == 0)
-			break;
-		time[best] = 0;
-		v[n++] = (struct kp_mfa_pat){ .mod = names->fns[best].mod,
-			.fun = names->fns[best].fun,
-			.arity = (int)names->fns[best].arity };
-	}
 	*out = (struct suggest_calls){ .names = NULL };
-	if (time == NULL)
-		return suggest_node_no_memory(s);
-	free(time);
-	out->names = names_copy(names);
-	e = trace_in(s, entry, v, n, from->tree, out);
-	for (uint32_t i = 0; e == KP_OK && i < known; i++)
-		out->fns[i].chosen = from->fns[i].chosen;
+	for (unsigned floods = 0; floods < FLOODS && e == KP_OK; floods++) {
+		suggest_calls_free(out);
+		ways = ways_in(t, from);
+		if (ways == NULL)
+			return suggest_node_no_memory(s);
+		n = measured_find(ways, from, t->requests, floods, entry, v);
+		free(ways);
+		out->names = names_copy(from->names);
+		e = trace_in(s, entry, v, n, from->tree, out);
+		if (e == KP_OK && !is_flooded(s, out))
+			break;
+	}
 	return e;
 }
