@@ -1,4 +1,4 @@
--- schema.sql - kprofd's database, schema 10.
+-- schema.sql - kprofd's database, schema 11.
 --
 -- Base tables are for programs: durations, and times since 1970-01-01 UTC, are
 -- integer ns.  The views below them are for people: ms rounded to the us (a
@@ -7,7 +7,7 @@
 --     sqlite3 kprofd.db 'select * from tier_stats'
 
 pragma application_id = 1802531430;	-- "kprf"
-pragma user_version = 10;		-- SCHEMA_VERSION
+pragma user_version = 11;		-- SCHEMA_VERSION
 
 create table node (
 	id	integer primary key,
@@ -191,6 +191,31 @@ create table message_stat (
 	p99_ns	integer,
 	hist	blob,
 	primary key (window_id, receiver_id, identity_id)
+) without rowid;
+
+-- What processes and ETS tables use, and the memory of the node, as last seen in
+-- the window (include/kprofd/usage.h); means where windows were rolled up.  kind:
+--   processes	a group of them; owner: its application.  binary_bytes: what they
+--		refer to outside their heaps, which counts for each of them
+--   tables	ETS tables of one name; owner: the process that has the largest
+--   node	total, processes, system, atom, binary, code, ets
+create table usage (
+	window_id integer not null references time_window on delete cascade,
+	kind	text not null,
+	name	text not null,
+	owner	text not null,		-- '': none
+	estimated integer not null,	-- 1: from a part of the processes
+	count	integer not null,	-- processes, tables, atoms
+	most	integer not null,	-- the node's limit of these; 0: none
+	memory_bytes integer,		-- null: not seen
+	binary_bytes integer,
+	reductions_per_s integer,
+	messages integer,		-- that wait
+	objects	integer,
+	longest	integer,		-- of these queues, in messages
+	process	text,			-- that has it
+	longest_since_ns integer,	-- null: it is shorter than 100
+	primary key (window_id, kind, name, owner)
 ) without rowid;
 
 create table stack (
@@ -527,6 +552,49 @@ from	(select start, end, node, identity, state, samples, ms,
 	from tier_stacks)
 group by start, end, node, identity, tier, function, state
 order by start, node, identity, ms desc;
+
+-- Groups of processes: messages that wait for them, and what they use.
+create view process_stats as
+select	strftime('%Y-%m-%dT%H:%M:%S', w.start_ns / 1000000000, 'unixepoch')
+	    || printf('.%03dZ', w.start_ns / 1000000 % 1000) as start,
+	strftime('%Y-%m-%dT%H:%M:%S', w.end_ns / 1000000000, 'unixepoch')
+	    || printf('.%03dZ', w.end_ns / 1000000 % 1000) as end,
+	n.name as node,
+	u.name,
+	u.owner as application,
+	u.count as processes,
+	u.messages,
+	u.longest,
+	u.process,
+	strftime('%Y-%m-%dT%H:%M:%SZ', u.longest_since_ns / 1000000000,
+	    'unixepoch') as longest_since,
+	round(u.memory_bytes / 1e6, 3) as memory_mb,
+	round(u.binary_bytes / 1e6, 3) as binary_mb,
+	u.reductions_per_s,
+	u.estimated
+from	time_window w
+	cross join usage u on u.window_id = w.id and u.kind = 'processes'
+	join node n on n.id = w.node_id
+order by w.start_ns, n.name, u.memory_bytes desc;
+
+-- ETS tables, and the kinds of memory of the node.
+create view memory_stats as
+select	strftime('%Y-%m-%dT%H:%M:%S', w.start_ns / 1000000000, 'unixepoch')
+	    || printf('.%03dZ', w.start_ns / 1000000 % 1000) as start,
+	strftime('%Y-%m-%dT%H:%M:%S', w.end_ns / 1000000000, 'unixepoch')
+	    || printf('.%03dZ', w.end_ns / 1000000 % 1000) as end,
+	n.name as node,
+	u.kind,
+	u.name,
+	u.owner,
+	round(u.memory_bytes / 1e6, 3) as memory_mb,
+	nullif(u.count, 0) as count,
+	nullif(u.most, 0) as most,
+	u.objects
+from	time_window w
+	cross join usage u on u.window_id = w.id and u.kind <> 'processes'
+	join node n on n.id = w.node_id
+order by w.start_ns, n.name, u.kind, u.memory_bytes desc;
 
 create view costs as
 select	strftime('%Y-%m-%dT%H:%M:%S', w.start_ns / 1000000000, 'unixepoch')

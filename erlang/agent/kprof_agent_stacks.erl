@@ -28,6 +28,8 @@
 -import(kprof_agent_server, [reply/3]).
 -import(kprof_ask, [is_idle/1, spread/2, take_ours/2]).
 -import(kprof_injected, [hide/0, now_ms/0, now_ns/0, spawn_labelled/3, spawn_monitored/3]).
+-import(kprof_names, [stack_depth/0]).
+-import(kprof_usage, [usage_go/1, usage_start/4]).
 -import(kprof_waits, [waits_server/1]).
 
 -include("kprof_agent.hrl").
@@ -76,7 +78,9 @@
     unsent = 0 :: non_neg_integer(),
     crowded = 0 :: non_neg_integer(),   % processes that had no room among the candidates
     late = 0 :: non_neg_integer(),      % ticks that stand for less than the time since the last
-    busy_ns = 0 :: non_neg_integer()
+    busy_ns = 0 :: non_neg_integer(),
+    usage :: {pid(), reference()},      % the process of kprof_usage,
+    usage_asks = false :: boolean()     % which waits for a tick
 }).
 
 %% ------------------------------------------------------------ the agent ----
@@ -254,8 +258,11 @@ sampler_start(#state{lease = #lease{daemon = Daemon},
               Monitor = erlang:monitor(process, Agent),
               {LookNs, StackNs} = calibrated(),
               Now = now_ns(),
+              Ours = max(1, Ppm div 2),         % the other half is for kprof_usage
               sampler(ask_next(#sampler{agent = Agent, monitor = Monitor, daemon = Daemon,
-                                        per_second = PerSecond, ppm = Ppm,
+                                        per_second = PerSecond, ppm = Ours,
+                                        usage = usage_start(kprof_agent, all, Ours,
+                                                            stack_depth()),
                                         asker = kprof_ask:start(), look_ns = LookNs,
                                         stack_ns = StackNs, ticked_at = Now, reported_at = Now,
                                         mean_ns = 1000000000 div PerSecond}))
@@ -263,12 +270,25 @@ sampler_start(#state{lease = #lease{daemon = Daemon},
 
 sampler(#sampler{monitor = Monitor} = S) ->
     receive
-        {candidates, Pids} -> sampler(ask_next(tick(Pids, S)));
+        {candidates, Pids} -> sampler(ask_next(tick(Pids, may_walk(S))));
         wake ->
             sampler(ask_next(S#sampler{candidates = #{}, ticked_at = now_ns()}));
+        {usage, Pid, What} when Pid =:= element(1, S#sampler.usage) -> sampler(used(What, S));
         {'DOWN', Monitor, process, _, _} -> kprof_ask:stop(S#sampler.asker);
         _ -> sampler(S)
     end.
+
+%% From the process of kprof_usage. It walks only while ticks come.
+used(ask, S) -> S#sampler{usage_asks = true};
+used({What, Usage, BusyNs}, #sampler{daemon = Daemon, busy_ns = Busy} = S) ->
+    _ = What =:= walk andalso
+        erlang:send(Daemon, {kprof_groups, [], Usage}, [noconnect, nosuspend]),
+    S#sampler{busy_ns = Busy + BusyNs}.
+
+may_walk(#sampler{usage_asks = false} = S) -> S;
+may_walk(#sampler{usage = {Pid, _}} = S) ->
+    usage_go(Pid),
+    S#sampler{usage_asks = false}.
 
 %% Uniform from half to one and a half of the mean, so that ticks do not beat with what the node
 %% does periodically.

@@ -86,7 +86,7 @@ may_list(#budget{list_purse = Saved, list_ns = List}) ->
 
 %% What was done, and the ns that it took; of stacks and names how many they were. A name is asked
 %% for twice. Flush: to send what was taken.
--spec spent(list | stacks | names | census | {looks, pos_integer()} | tick | flush,
+-spec spent(list | stacks | names | census | usage | {looks, pos_integer()} | tick | flush,
             non_neg_integer(), budget()) -> budget().
 spent(list, Ns, #budget{list_purse = Saved, list_ns = List, busy = Busy} = B) ->
     Took = usual(Ns, max(List, erlang:system_info(process_count) * ?LISTED_NS)),
@@ -96,6 +96,8 @@ spent(stacks, N, B) -> pay(N * B#budget.stack_ns, B);
 spent(names, N, B) -> pay(2 * N * B#budget.stack_ns, B);
 %% Processes that were asked what they are for: that comes once, and samples have no less for it.
 spent(census, N, #budget{busy = Busy} = B) -> B#budget{busy = Busy + N * ?CENSUS_NS};
+%% It keeps to a share of its own.
+spent(usage, Ns, #budget{busy = Busy} = B) -> B#budget{busy = Busy + Ns};
 spent(flush, Ns, B) -> pay(Ns, B);
 spent({looks, N}, Ns, #budget{look_ns = Look} = B) ->
     pay(usual(Ns, N * Look), B#budget{look_ns = median(Look, Ns div N)});

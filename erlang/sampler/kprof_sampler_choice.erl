@@ -17,13 +17,10 @@
 -export([new/1, listed/1, list_of/1, look/3, totals/1]).
 -export_type([choice/0]).
 
--import(kprof_ask, [spread/2]).
+-import(kprof_ask, [processes_list/0, spread/2]).
 
 -define(WARM_MAX, 100).         % more would take a tick's budget
 -define(WARM_TICKS, 40).        % a process that has waited for as many is warm no more
--define(LIST_MAX, 1000000).     % 8 MB; of more processes every second, third.. is listed
--define(MANY, 10000).           % processes, which take a millisecond
--define(ROOM_MAX, 8000000).     % words
 -define(WAITING_PART, 5).       % one of as many stacks is left to processes that wait
 
 -record(choice, {
@@ -47,40 +44,13 @@ new(From) ->
 %% Lists the processes again.
 -spec listed(choice()) -> choice().
 listed(#choice{from = all} = C) ->
-    {Step, List} = case erlang:system_info(process_count) of
-                       Many when Many >= ?MANY -> list_apart(Many);
-                       _ -> list()
-                   end,
+    {Step, List} = processes_list(),
     C#choice{list = List, step = Step, is_new = true};
 listed(#choice{from = From} = C) -> C#choice{list = list_to_tuple(From), is_new = true}.
 
 %% The last list.
 -spec list_of(choice()) -> tuple().
 list_of(#choice{list = List}) -> List.
-
-%% Returns {how many processes each stands for, them}.
-list() ->
-    All = processes(),
-    Step = (length(All) - 1) div ?LIST_MAX + 1,
-    {Step, list_to_tuple(every(Step, All))}.
-
-%% By a process of normal priority, or others would wait for all of it; with room for it, so that
-%% nothing is collected. A list that is not made leaves the node unlooked at until the next one.
-list_apart(Many) ->
-    {Pid, Ref} = spawn_opt(fun() -> exit({listed, list()}) end,
-                           [monitor, {priority, normal},
-                            {min_heap_size, min(4 * Many, ?ROOM_MAX)}]),
-    receive
-        {'DOWN', Ref, process, Pid, {listed, Listed}} -> Listed;
-        {'DOWN', Ref, process, Pid, _} -> {1, {}}
-    end.
-
-every(1, All) -> All;
-every(Step, All) -> every(rand:uniform(Step), Step, All).
-
-every(1, Step, [P | All]) -> [P | every(Step, Step, All)];
-every(N, Step, [_ | All]) -> every(N - 1, Step, All);
-every(_, _, []) -> [].
 
 %% Looks at up to Looks processes, and at the warm ones, but not at Own; the sample of a tick stands
 %% for Elapsed ns. Returns whom to ask, at most Stacks of them: {Process, Status, ns that it stands

@@ -1,33 +1,22 @@
-%% kprof_sampler_groups - names the groups that sampled processes belong to: a registered name, or
-%% a label, or the function that the process began with; and its application.
+%% kprof_sampler_groups - numbers the groups that sampled processes belong to (kprof_names).
 %%
 %% A process answers for itself, and one in native code not at all meanwhile: so a namer asks, in a
-%% process of its own, which is replaced where it waits too long. What it is told is bounded: of a
-%% label only the atoms are kept, since the rest may be somebody's data and would make a group of
-%% each process.
+%% process of its own, which is replaced where it waits too long.
 -module(kprof_sampler_groups).
 
 -export([new/0, name_all/2, asked_for/1, named/3, look/1, number/3, new_names/1, namer_of/1,
          namer_stop/1]).
-%% For kprof_sampler_pools.
--export([application_of/1, dictionary_of/1, outermost_function/2, function_text/1, atom_text/1]).
-%% For the tests.
--export([general/1, outermost/2]).
 -export_type([groups/0]).
 
 -import(kprof_injected, [process_label/2]).
--import(kprof_text, [fn_text/1]).
+-import(kprof_names, [group_name/1, outermost/2]).
 
 -define(PIDS_MAX, 20000).       % that are known: some MB
 -define(GROUPS_MAX, 1000).      % a report of more helps nobody
 -define(WAITING_MAX, 1000).     % processes to be named
 -define(NAMER_WORDS, 4000000).  % of the namer's memory, with a dictionary and its collection
--define(NAME_CHARS, 200).
--define(LABEL_SIZE, 8).         % elements, and levels, of a label
 -define(OTHERS, 1).             % the number of the group past the last
 
-%% A registered name is that of one process at a time.
--type name() :: binary() | {registered, binary()}.
 -type news() :: {Number :: pos_integer(), Name :: binary(), Application :: atom()}
               | {pos_integer(), binary(), atom(), one}.
 
@@ -37,8 +26,8 @@
     asked_for = 0 :: non_neg_integer(), % so far
     asked = queue:new() :: queue:queue(pid()),  % in order
     stuck = none :: none | pid(),       % whose answer was awaited at the last look
-    pids = #{} :: #{pid() => none | {name(), atom()}},
-    numbers = #{} :: #{others | {name(), atom()} => pos_integer()},
+    pids = #{} :: #{pid() => none | {kprof_names:name(), atom()}},
+    numbers = #{} :: #{others | {kprof_names:name(), atom()} => pos_integer()},
     news = [] :: [news()]       % to be sent
 }).
 -opaque groups() :: #groups{}.
@@ -64,7 +53,7 @@ name_one(P, #groups{namer = Namer, waiting = Waiting, asked = Asked, asked_for =
 asked_for(#groups{asked_for = N}) -> N.
 
 %% The namer's answer: {kprof_named, Process, Name}.
--spec named(pid(), none | {name(), atom()}, groups()) -> groups().
+-spec named(pid(), none | {kprof_names:name(), atom()}, groups()) -> groups().
 named(P, Name, #groups{pids = Pids0, waiting = Waiting, asked = Asked} = G)
   when is_map_key(P, Waiting) ->
     Pids = if map_size(Pids0) >= ?PIDS_MAX -> #{}; true -> Pids0 end,
@@ -127,34 +116,9 @@ namer_of(#groups{namer = Namer}) -> Namer.
 -spec namer_stop(groups()) -> true.
 namer_stop(#groups{namer = Namer}) -> exit(Namer, kill).
 
-%% ---------------------------------------------------------------- names ----
-
-%% {Name, Application} from the stack and its greatest depth.
+%% The name by the stack and its greatest depth.
 outermost({Frames, Depth}) -> outermost(Frames, Depth);
 outermost(not_seen) -> none.
-
--spec outermost([tuple()], pos_integer()) -> none | binary().
-outermost(Frames, Depth) ->
-    case outermost_function(Frames, Depth) of
-        none -> none;
-        Function -> function_text(Function)
-    end.
-
--spec outermost_function([tuple()], pos_integer()) -> none | mfa().
-outermost_function([], _) -> none;
-outermost_function(Frames, Depth) when length(Frames) >= Depth -> none;
-outermost_function(Frames, _) ->
-    [{M, F, A, _} | _] =
-        case lists:dropwhile(fun is_of_every/1, lists:reverse(Frames)) of
-            [] -> [lists:last(Frames)];
-            Own -> Own
-        end,
-    {M, F, A}.
-
-%% These begin a process, whatever it is for.
-is_of_every({proc_lib, _, _, _}) -> true;
-is_of_every({erlang, apply, _, _}) -> true;
-is_of_every(_) -> false.
 
 namer_start() ->
     Server = self(),
@@ -168,76 +132,7 @@ namer_start() ->
 namer(Server) ->
     receive
         {name, P} ->
-            Server ! {kprof_named, P, try name_of(P) catch _:_ -> none end},
+            Server ! {kprof_named, P, try group_name(P) catch _:_ -> none end},
             namer(Server);
         {'DOWN', _, process, Server, _} -> ok
     end.
-
-%% Name <<>>: as its stack says.
-name_of(P) ->
-    case process_info(P, [registered_name, group_leader, initial_call]) of
-        undefined -> none;
-        [{_, Registered}, {_, Leader}, {_, Initial}] ->
-            Name = if is_atom(Registered) -> {registered, atom_text(Registered)};
-                      true -> unregistered(P, Initial)
-                   end,
-            {Name, application_of(Leader)}
-    end.
-
-unregistered(P, Initial) ->
-    {Label, Began} = dictionary_of(P),
-    case {general(Label), Began} of
-        {none, {M, F, A}} when is_atom(M), is_atom(F), is_integer(A) -> function_text({M, F, A});
-        {none, _} ->
-            case Initial of
-                {proc_lib, _, _} -> <<>>;
-                {erlang, apply, _} -> <<>>;
-                _ -> function_text(Initial)
-            end;
-        {Text, _} -> Text
-    end.
-
-%% {Label, the function that proc_lib has noted}.
--spec dictionary_of(pid()) -> {term(), term()}.
-dictionary_of(P) ->
-    case kprof_injected:dictionary(P, ['$process_label', '$initial_call']) of
-        [Label, Began] -> {Label, Began};
-        _ -> {undefined, undefined}
-    end.
-
--spec application_of(pid()) -> atom().
-application_of(Leader) ->
-    case application_controller:get_application(Leader) of
-        {ok, App} -> App;
-        undefined -> undefined
-    end.
-
-%% A label as a text that names no one process: {conn, 17, <<"key">>} is "{conn,_,_}". none: it
-%% has no atoms.
--spec general(term()) -> none | binary().
-general(undefined) -> none;
-general(Label) ->
-    case general(Label, ?LABEL_SIZE) of
-        {_, false} -> none;
-        {Text, true} -> cut(Text)
-    end.
-
-general(Atom, _) when is_atom(Atom) -> {atom_text(Atom), true};
-general(Tuple, Levels) when is_tuple(Tuple), tuple_size(Tuple) =< ?LABEL_SIZE, Levels > 0 ->
-    {Texts, Named} = lists:unzip([general(E, Levels - 1) || E <- tuple_to_list(Tuple)]),
-    {["{", lists:join(",", Texts), "}"], lists:any(fun(Is) -> Is end, Named)};
-general(_, _) -> {"_", false}.
-
--spec function_text(mfa()) -> binary().
-function_text(Function) ->
-    cut(fn_text(Function)).
-
--spec atom_text(atom()) -> binary().
-atom_text(Atom) ->
-    cut(case atom_to_list(Atom) of
-            "Elixir." ++ Alias -> Alias;
-            _ -> io_lib:format("~tw", [Atom])
-        end).
-
-cut(Text) ->
-    unicode:characters_to_binary(string:slice(Text, 0, ?NAME_CHARS)).

@@ -8,24 +8,21 @@
 %% those of a pool are still there, those that live for one request are not. Both times it is
 %% looked for whose answers some of them wait (kprof_waits).
 %%
-%% It runs in a process of its own, which asks by another one, since process_info/2 waits for a
-%% process in native code. It makes no atoms. Sent are functions, registered names and the atoms of
-%% labels only.
+%% It runs in a process of its own, which asks by another one (kprof_ask). It makes no atoms. Sent
+%% are functions, registered names and the atoms of labels only.
 -module(kprof_sampler_pools).
 
 -export([census_start/2, census_size/1, census_stop/1, census_found/2]).
 -export_type([census/0]).
 
--import(kprof_ask, [spread/2, worker_kill/1]).
+-import(kprof_ask, [spread/2]).
 -import(kprof_injected, [now_ms/0, process_label/2]).
--import(kprof_sampler_groups, [application_of/1, atom_text/1, dictionary_of/1, function_text/1,
+-import(kprof_names, [application_of/1, atom_text/1, dictionary_of/1, function_text/1,
          outermost_function/2]).
 -import(kprof_waits, [waits_calls/1]).
 
 -define(PROCESSES_MAX, 10000).  % some 60 ms of a scheduler
 -define(LIMIT_MS, 1000).        % for all of them
--define(TOGETHER, 100).
--define(ANSWER_MS, 50).         % for one: it may have to be scheduled
 -define(AGAIN_MS, 300).
 -define(POOLS_MAX, 60).         % a person reads fewer
 -define(MEMBERS_MAX, 100).      % of a pool, that are named
@@ -81,7 +78,7 @@ census_found(_, {_, All}) -> {{0, All}, [], [], []}.
 -spec census(pid(), [pid()], non_neg_integer(), pos_integer()) -> result().
 census(Server, Asked, All, Depth) ->
     Ours = erlang:monitor(process, Server),
-    Rows = ask_each(Asked, fun(P) -> row(P, Depth) end, {Ours, now_ms() + ?LIMIT_MS}),
+    Rows = answers(Asked, fun(P) -> row(P, Depth) end, {Ours, now_ms() + ?LIMIT_MS}),
     Known = maps:from_list([{P, Row} || {P, _, _, _, _} = Row <- Rows]),
     Apps = maps:from_list([{L, application_of(L)}
                            || L <- lists:usort([L || {_, _, _, L, _} <- Rows])]),
@@ -96,7 +93,7 @@ census(Server, Asked, All, Depth) ->
 %% Servers that answer later than they take messages, for which several of these processes wait: one
 %% alone may have asked for what takes long. Who waits briefly may go on while it is looked at.
 waited_for(Pids, Ours) ->
-    looks(ask_each(Pids, fun caller/1, {Ours, now_ms() + ?LIMIT_MS}), ?LOOKS).
+    looks(answers(Pids, fun caller/1, {Ours, now_ms() + ?LIMIT_MS}), ?LOOKS).
 
 looks(Callers, N) ->
     case [Found || {_, Waiting, _} = Found <- kprof_waits:waits(Callers), Waiting > 1] of
@@ -110,6 +107,10 @@ caller(P) ->
         {_, {M, _, _}} -> case waits_calls(M) of true -> P; false -> gone end;
         _ -> gone
     end.
+
+%% Those of processes that have not ended.
+answers(Pids, Question, Limit) ->
+    [A || A <- kprof_ask:ask_each(kprof_sampler, Pids, Question, Limit), A =/= gone].
 
 %% The children of parents that have several of a kind. Parents of the same name have one pool.
 pools(Rows, Known, Apps) ->
@@ -152,9 +153,9 @@ owner(ParentBegan, Above, Known) ->
 
 %% Which of the members have ended, and do those that have not own ports?
 again({App, Parent, Owner, Child, Parents, Count, _, _, Members}, Limit) ->
-    Statuses = ask_each(Members, fun(P) -> {P, process_info(P, status)} end, Limit),
+    Statuses = answers(Members, fun(P) -> {P, process_info(P, status)} end, Limit),
     Gone = [P || {P, undefined} <- Statuses],
-    Links = ask_each(lists:sublist(Members -- Gone, ?LINKS_OF), fun has_ports/1, Limit),
+    Links = answers(lists:sublist(Members -- Gone, ?LINKS_OF), fun has_ports/1, Limit),
     {App, Parent, Owner, Child, Parents, Count, length(Gone), lists:member(true, Links), Members}.
 
 has_ports(P) ->
@@ -214,67 +215,4 @@ began_by_stack(P, Depth) ->
     case process_info(P, current_stacktrace) of
         {_, Stack} -> outermost_function(Stack, Depth);
         undefined -> none
-    end.
-
-%% --------------------------------------------------------------- questions ----
-
-%% Asks in order, some at a time, and returns their answers. Of those that are asked together, one
-%% that does not answer is left out, and the others are asked again.
-%% Limit: a monitor of the server, and until when.
-ask_each(Pids, Question, Limit) ->
-    Asks = self(),
-    Place = atomics:new(1, []),
-    New = fun() ->
-                  spawn_opt(fun() ->
-                                    process_label(kprof_sampler, asker),
-                                    census_asker(Asks, Question, Place)
-                            end, [link, monitor])
-          end,
-    {Answers, Last} = ask_each(Pids, {New, Place, Limit}, New(), []),
-    asker_end(Last),
-    [A || A <- lists:append(Answers), A =/= gone].
-
-ask_each([], _, Asker, Answers) -> {Answers, Asker};
-ask_each(Pids, {New, Place, {_, Until} = Limit} = How, Asker, Answers) ->
-    {Now, Later} = lists:split(min(?TOGETHER, length(Pids)), Pids),
-    case now_ms() < Until andalso ask_now(Now, Place, Limit, Asker) of
-        false -> {Answers, Asker};
-        {answers, Some} -> ask_each(Later, How, Asker, [Some | Answers]);
-        {silent, I} ->
-            asker_end(Asker),
-            {Before, [_ | Behind]} = lists:split(I - 1, Now),
-            ask_each(Before ++ Behind ++ Later, How, New(), Answers)
-    end.
-
-ask_now(Pids, Place, {Server, _}, {Asker, _} = Both) ->
-    atomics:put(Place, 1, 1),
-    Asker ! {ask, Pids},
-    ask_await(Place, 0, Both, Server).
-
-%% One that is only slow is waited for.
-ask_await(Place, Before, {Asker, _} = Both, Server) ->
-    receive
-        {Asker, Answers} -> {answers, Answers};
-        {'DOWN', Server, _, _, _} -> exit(shutdown)
-    after ?ANSWER_MS ->
-            case atomics:get(Place, 1) of
-                Before -> {silent, Before};
-                At -> ask_await(Place, At, Both, Server)
-            end
-    end.
-
-%% What it answered meanwhile is asked again.
-asker_end({Asker, _} = Worker) ->
-    worker_kill(Worker),
-    receive {Asker, _} -> ok after 0 -> ok end.
-
-census_asker(Asks, Question, Place) ->
-    receive
-        {ask, Pids} ->
-            {Answers, _} = lists:mapfoldl(fun(P, I) ->
-                                                  atomics:put(Place, 1, I),
-                                                  {Question(P), I + 1}
-                                          end, 1, Pids),
-            Asks ! {self(), Answers},
-            census_asker(Asks, Question, Place)
     end.

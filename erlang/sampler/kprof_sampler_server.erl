@@ -14,17 +14,19 @@
 -import(kprof_sampler_budget, [may_list/1, stack_cost/1]).
 -import(kprof_sampler_choice, [list_of/1]).
 -import(kprof_sampler_groups, [asked_for/1, name_all/2, namer_of/1, namer_stop/1, new_names/1]).
+-import(kprof_names, [stack_depth/0]).
 -import(kprof_sampler_pools, [census_found/2, census_size/1, census_start/2, census_stop/1]).
 -import(kprof_text, [refuse/2]).
+-import(kprof_usage, [usage_go/1, usage_start/4]).
 
 -include("kprof_oneshot.hrl").
 
 -define(TICKS_MAX, 100).        % a second
 -define(PER_TICK, 5).           % stacks, if ticks can be as many
+-define(USAGE_PART, 4).         % one of as many parts of the share is for kprof_usage
 -define(FLUSH_MS, 500).
 -define(SAMPLES_MAX, 5000).     % that wait to be sent
 -define(RETRY_MS, 20).          % between two tries where the connection takes nothing
--define(DEPTH_MAX, 128).        % more frames than a node ever shows
 -define(TRIED, 20).             % asking a process of our own, to learn what that takes
 
 -record(state, {
@@ -44,7 +46,10 @@
     old = [] :: [tuple()],      % those before it, which are sent at the next
     taken = 0 :: non_neg_integer(),
     not_seen = 0 :: non_neg_integer(),
-    unsent = 0 :: non_neg_integer()
+    unsent = 0 :: non_neg_integer(),
+    uses = none :: none | {pid(), reference()},         % the process of kprof_usage,
+    uses_asks = false :: boolean(),     % which waits for a tick,
+    usage = none :: none | kprof_usage:usage()  % and what it found last
 }).
 
 -spec host() -> #host{}.
@@ -63,11 +68,16 @@ init(Starter, Client, #{processes := Which, per_second := PerSecond, share_ppm :
     process_flag(priority, high),
     {StackNs, Asker} = stack_ns(kprof_ask:start()),
     Now = now_ns(),
+    Depth = stack_depth(),
+    ForUsage = case Opts of #{usage := true} -> Ppm div ?USAGE_PART; _ -> 0 end,
     S = #state{p = P#profile{lease_at = now_ms()},
                choice = kprof_sampler_choice:new(From), groups = kprof_sampler_groups:new(),
-               budget = kprof_sampler_budget:new(Ppm, PerSecond, StackNs, Now),
-               asker = Asker, looker = kprof_ask:looker(), depth = depth(),
-               mean_ms = mean_ms(PerSecond), began = Now},
+               budget = kprof_sampler_budget:new(Ppm - ForUsage, PerSecond, StackNs, Now),
+               asker = Asker, looker = kprof_ask:looker(), depth = Depth,
+               mean_ms = mean_ms(PerSecond), began = Now,
+               uses = if ForUsage > 0 -> usage_start(kprof_sampler, From, ForUsage, Depth);
+                         true -> none
+                      end},
     Starter ! {self(), #{processes => if From =:= all -> erlang:system_info(process_count);
                                          true -> length(From)
                                       end,
@@ -90,20 +100,6 @@ chosen(Which, Opts) ->
 
 mean_ms(PerSecond) ->
     1000 div max(1, min(?TICKS_MAX, PerSecond div ?PER_TICK)).
-
-%% The VM tells nobody how many frames it shows, so a deep stack is looked at.
-depth() ->
-    {Pid, Ref} = spawn_monitor(fun() -> exit({depth, deep(?DEPTH_MAX)}) end),
-    receive {'DOWN', Ref, process, Pid, {depth, N}} -> max(1, N) end.
-
-deep(0) ->
-    {current_stacktrace, Stack} = process_info(self(), current_stacktrace),
-    length(Stack);
-deep(N) -> -deeper(N - 1).
-
-%% The VM shows a frame once that repeats the one before it.
-deeper(N) ->
-    -deep(N).
 
 %% What asking for a stack takes, with an idle process: its part and ours.
 stack_ns(Asker0) ->
@@ -129,7 +125,7 @@ loop(S) ->
             S1 = command(Cmd, Ref, S),
             loop(S1#state{p = S1#state.p#profile{lease_at = now_ms()}});
         tick ->
-            loop(if S#state.over -> S; true -> tick(S), sample(S) end);
+            loop(if S#state.over -> S; true -> tick(S), sample(may_walk(S)) end);
         flush ->
             erlang:send_after(?FLUSH_MS, self(), flush),
             S1 = S#state{p = look_lease(S#state.p),
@@ -137,6 +133,7 @@ loop(S) ->
             Began = now_ns(),
             #state{budget = B} = S2 = flush(S1),
             loop(S2#state{budget = kprof_sampler_budget:spent(flush, now_ns() - Began, B)});
+        {usage, Pid, What} when Pid =:= element(1, S#state.uses) -> loop(used(What, S));
         {reply, Ref} ->
             reply(Ref, S),
             loop(S);
@@ -154,6 +151,16 @@ loop(S) ->
         {kprof_sampler, stop} -> leave(stopped, S);
         _ -> loop(S)
     end.
+
+%% From the process of kprof_usage.
+used(ask, S) -> S#state{uses_asks = true};
+used({_, Usage, BusyNs}, #state{budget = B} = S) ->
+    S#state{usage = Usage, budget = kprof_sampler_budget:spent(usage, BusyNs, B)}.
+
+may_walk(#state{uses_asks = true, uses = {Pid, _}} = S) ->
+    usage_go(Pid),
+    S#state{uses_asks = false};
+may_walk(S) -> S.
 
 %% From half the mean to one and a half.
 tick(#state{mean_ms = Mean}) ->
@@ -184,6 +191,7 @@ leave(Reason, S) ->
     census_stop(case S#state.census of none -> none; {_, Census, _} -> Census end),
     kprof_ask:stop(S#state.asker),
     looker_stop(S#state.looker),
+    _ = S#state.uses =/= none andalso exit(element(1, S#state.uses), kill),
     kprof_oneshot:finish(Reason, S#state.p).
 
 %% -------------------------------------------------------------- samples ----
@@ -283,6 +291,7 @@ counts(#state{choice = Choice} = S) ->
 reply(Ref, #state{choice = Choice, began = Began} = S) ->
     #{time := Time, young := Young} = kprof_sampler_choice:totals(Choice),
     Totals = #{elapsed => now_ns() - Began, time => Time, young => Young},
+    _ = S#state.usage =/= none andalso send({kprof_groups, [], S#state.usage}, S),
     send({kprof_reply, Ref, Totals}, S) =:= ok orelse
         erlang:send_after(?RETRY_MS, self(), {reply, Ref}).
 

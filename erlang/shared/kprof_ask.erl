@@ -12,7 +12,8 @@
 -module(kprof_ask).
 
 -export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1, seek/2, spread/2,
-         worker_kill/1, looker/0, statuses/2, looker_stop/1, looker_of/1]).
+         looker/0, statuses/2, looker_stop/1, looker_of/1, ask_each/4,
+         processes_list/0]).
 -export_type([asker/0, answer/0, frames/0, looker/0]).
 
 -import(kprof_injected, [now_ms/0, now_ns/0, process_label/2]).
@@ -24,6 +25,11 @@
 -define(AGAIN_MS, 25).          % until a process that did not answer is asked again; doubled
 -define(AGAIN_MOST_MS, 10000).  % each time, up to this
 -define(SILENT_MAX, 1000).      % such processes; what is forgotten is asked too early
+-define(TOGETHER, 100).         % questions of ask_each/4, some at a time
+-define(EACH_MS, 50).           % for an answer to one: it may have to be scheduled
+-define(LIST_MAX, 1000000).     % 8 MB; of more processes every second, third.. is listed
+-define(MANY, 10000).           % processes, which take a millisecond
+-define(ROOM_MAX, 8000000).     % words
 -define(STILL_MAX, 2000).       % waiting processes whose stack is known; forgotten: asked again
 
 -type frames() :: [{module(), atom(), arity(), Line :: non_neg_integer()}].
@@ -388,3 +394,101 @@ looker_look(I, Tuple, Codes) ->
                               _ -> ?OTHER
                           end),
     looker_look(I + 1, Tuple, Codes).
+
+%% ------------------------------------------------------ a question to each ----
+
+%% Asks a question of ours about each, in order, some at a time, and returns the answers. Of those
+%% that are asked together, one that does not answer is left out, and the others are asked again.
+%% Module: whose process asks. Limit: a monitor of the server that wants to know, and until when.
+-spec ask_each(module(), [Of], fun((Of) -> Answer), {reference(), UntilMs :: integer()}) ->
+          [Answer].
+ask_each(Module, All, Question, Limit) ->
+    Asks = self(),
+    Place = atomics:new(1, []),
+    New = fun() ->
+                  spawn_opt(fun() ->
+                                    process_label(Module, asker),
+                                    each_asker(Asks, Question, Place)
+                            end, [link, monitor])
+          end,
+    {Answers, Last} = each_of(All, {New, Place, Limit}, New(), []),
+    asker_end(Last),
+    lists:append(Answers).
+
+each_of([], _, Asker, Answers) -> {Answers, Asker};
+each_of(All, {New, Place, {_, Until} = Limit} = How, Asker, Answers) ->
+    {Now, Later} = lists:split(min(?TOGETHER, length(All)), All),
+    case now_ms() < Until andalso each_now(Now, Place, Limit, Asker) of
+        false -> {Answers, Asker};
+        {answers, Some} -> each_of(Later, How, Asker, [Some | Answers]);
+        {silent, I} ->
+            asker_end(Asker),
+            {Before, [_ | Behind]} = lists:split(I - 1, Now),
+            each_of(Before ++ Behind ++ Later, How, New(), Answers)
+    end.
+
+each_now(Now, Place, {Server, _}, {Asker, _} = Both) ->
+    atomics:put(Place, 1, 1),
+    Asker ! {ask, Now},
+    each_await(Place, 0, Both, Server).
+
+%% One that is only slow is waited for.
+each_await(Place, Before, {Asker, _} = Both, Server) ->
+    receive
+        {Asker, Answers} -> {answers, Answers};
+        {'DOWN', Server, _, _, _} -> exit(shutdown)
+    after ?EACH_MS ->
+            case atomics:get(Place, 1) of
+                Before -> {silent, Before};
+                At -> each_await(Place, At, Both, Server)
+            end
+    end.
+
+%% What it answered meanwhile is asked again.
+asker_end({Asker, _} = Worker) ->
+    worker_kill(Worker),
+    receive {Asker, _} -> ok after 0 -> ok end.
+
+each_asker(Asks, Question, Place) ->
+    receive
+        {ask, Now} ->
+            {Answers, _} = lists:mapfoldl(fun(One, I) ->
+                                                  atomics:put(Place, 1, I),
+                                                  {Question(One), I + 1}
+                                          end, 1, Now),
+            Asks ! {self(), Answers},
+            each_asker(Asks, Question, Place)
+    end.
+
+%% -------------------------------------------------------- the node's processes ----
+
+%% Returns {how many processes each stands for, them}.
+-spec processes_list() -> {pos_integer(), tuple()}.
+processes_list() ->
+    case erlang:system_info(process_count) of
+        Many when Many >= ?MANY -> list_apart(Many);
+        _ -> list()
+    end.
+
+list() ->
+    All = processes(),
+    Step = (length(All) - 1) div ?LIST_MAX + 1,
+    {Step, list_to_tuple(every(Step, All))}.
+
+%% By a process of normal priority, or others would wait for all of it; with room for it, so that
+%% nothing is collected. A list that is not made leaves the node unlooked at until the next one.
+list_apart(Many) ->
+    {Pid, Ref} = spawn_opt(fun() -> exit({listed, list()}) end,
+                           [monitor, {priority, normal},
+                            {min_heap_size, min(4 * Many, ?ROOM_MAX)}]),
+    receive
+        {'DOWN', Ref, process, Pid, {listed, Listed}} -> Listed;
+        {'DOWN', Ref, process, Pid, _} -> {1, {}}
+    end.
+
+every(1, All) -> All;
+every(Step, All) -> every(rand:uniform(Step), Step, All).
+
+every(1, Step, [P | All]) -> [P | every(Step, Step, All)];
+every(N, Step, [_ | All]) -> every(N - 1, Step, All);
+every(_, _, []) -> [].

@@ -7,7 +7,8 @@
  *       [{Pid, Label, At, Took, StandsFor, Status, Frames | not_seen, Group}]}
  * kprofd's sampler adds Crowded and Late to its counts.
  *   {kprof_groups, [{Number, Name, Application | undefined}]}
- * A group of one registered name has a fourth element, `one`.
+ * and what they use, as a third element (usage.h).  A group of one registered
+ * name has a fourth element, `one`.
  * Frames is [{M,F,A,Line}], innermost first; Line 0 is not known.  A process has
  * at most backtrace_depth of them (8 unless the application sets it).
  */
@@ -20,6 +21,7 @@
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
 #include "kprofd/err.h"
+#include "kprofd/usage.h"
 
 /* What a process did when it was asked. */
 enum kp_stack_state {
@@ -146,6 +148,8 @@ struct kp_stack_ops {
 	void (*on_sample)(void *ctx, const struct kp_stack_sample *s);
 	/* Borrowed during the call; may be NULL. */
 	void (*on_group)(void *ctx, const struct kp_stack_group *g);
+	/* Its owner from now on frees it with free(); may be NULL. */
+	void (*on_usage)(void *ctx, struct kp_usage *u);
 };
 
 /*

@@ -17,6 +17,7 @@
 #include "kprofd/hist.h"
 #include "kprofd/loss.h"
 #include "kprofd/request.h"
+#include "kprofd/usage.h"
 
 #define KP_SERIES_MAX 20000	/* cells in one window; the rest is _other */
 
@@ -176,6 +177,7 @@ struct kp_window {
 	struct kp_stack_cell *stacks;
 	size_t nstacks;
 	char *stack_texts;	/* owns the texts of stacks */
+	struct kp_usage *usage;	/* the last walk of this window; NULL: none */
 };
 
 /* How much of a count is known; reports and exports show it accordingly. */

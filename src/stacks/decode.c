@@ -286,6 +286,16 @@ read_list(struct reader *x, void (*read)(struct reader *))
 }
 
 static void
+read_usage(struct reader *x)
+{
+	struct kp_usage *u = kp_usage_read(&x->r, x->t != NULL &&
+	    x->ops->on_usage != NULL);
+
+	if (u != NULL)
+		x->ops->on_usage(x->ctx, u);
+}
+
+static void
 read_stacks(struct reader *x, struct kp_stack_message *m)
 {
 	struct kp_term *r = &x->r;
@@ -321,8 +331,11 @@ read_message(struct reader *x, const void *p, size_t n,
 	    kp_term_atom(&x->r) : (struct kp_span){ NULL, 0 };
 	if (arity == 4 && kp_span_is(name, "kprof_stacks")) {
 		read_stacks(x, m);
-	} else if (arity == 2 && kp_span_is(name, "kprof_groups")) {
+	} else if ((arity == 2 || arity == 3) &&
+	    kp_span_is(name, "kprof_groups")) {
 		read_list(x, read_group);
+		if (arity == 3)
+			read_usage(x);
 	} else {
 		kp_term_begin(&x->r, p, n);
 		kp_term_skip(&x->r);

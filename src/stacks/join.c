@@ -33,6 +33,7 @@ struct stack_join {
 	struct stack_cells cells;
 	struct kp_losses losses;	/* of the running window */
 	struct stack_totals totals;
+	struct kp_usage *usage;		/* of the last walk; NULL: none */
 	struct kp_buf path;		/* scratch */
 };
 
@@ -236,6 +237,7 @@ stack_join_free(struct stack_join *j)
 	unmatched_samples_free(&j->unmatched);
 	stack_cells_free(&j->cells);
 	kp_buf_free(&j->path);
+	free(j->usage);
 	free(j);
 }
 
@@ -377,6 +379,7 @@ stack_join_request(struct stack_join *j, const struct stack_scope *scope,
 struct sample_ctx {
 	struct stack_join *j;
 	const struct stack_scope *scope;
+	struct kp_usage **usage;
 };
 
 static void
@@ -395,6 +398,15 @@ on_sample(void *ctx, const struct kp_stack_sample *s)
 	}
 }
 
+static void
+on_usage(void *ctx, struct kp_usage *u)
+{
+	const struct sample_ctx *c = ctx;
+
+	free(c->j->usage);
+	*c->usage = c->j->usage = u;
+}
+
 static uint64_t
 risen(uint64_t now, uint64_t last)
 {
@@ -403,12 +415,13 @@ risen(uint64_t now, uint64_t last)
 
 enum kp_err
 stack_join_message(struct stack_join *j, const struct stack_scope *s,
-    const void *p, size_t n)
+    const void *p, size_t n, struct kp_usage **usage)
 {
-	static const struct kp_stack_ops ops = { .on_sample = on_sample };
+	static const struct kp_stack_ops ops = { .on_sample = on_sample,
+		.on_usage = on_usage };
 	struct kp_stack_message m = { .counts = j->totals.sampler };
 	enum kp_err err = kp_stacks_decode(p, n, j->table, &m, &ops,
-	    &(struct sample_ctx){ j, s });
+	    &(struct sample_ctx){ j, s, usage });
 
 	if (err != KP_OK)
 		return err;
@@ -649,6 +662,8 @@ stack_join_rotate(struct stack_join *j, const struct stack_scope *s,
 		return false;
 	stack_cells_free(&j->cells);
 	j->losses = (struct kp_losses){ 0 };
+	w->usage = j->usage;
+	j->usage = NULL;
 	if (stack_table_fills(j->table))
 		renew_table(j);
 	return true;

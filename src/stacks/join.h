@@ -51,9 +51,13 @@ struct stack_join *stack_join_new(void);
 void stack_join_free(struct stack_join *j);
 /* Another sampler: its counts start from zero. */
 void stack_join_restart(struct stack_join *j);
-/* Takes a message in; errors as of kp_stacks_decode(). */
+/*
+ * Takes a message in; errors as of kp_stacks_decode().  *usage: what it says of the
+ * node's processes, borrowed until the next message; NULL: nothing.
+ */
 enum kp_err stack_join_message(struct stack_join *j,
-    const struct stack_scope *s, const void *p, size_t n);
+    const struct stack_scope *s, const void *p, size_t n,
+    struct kp_usage **usage);
 /* A request closed that may have samples of this node: only in on_request. */
 void stack_join_request(struct stack_join *j, const struct stack_scope *s,
     const struct kp_request *rq);
@@ -67,7 +71,7 @@ void stack_join_expire(struct stack_join *j, const struct stack_scope *s,
 void stack_join_drop(struct stack_join *j);
 /* The same, and forgets the cells: the scope changes. */
 void stack_join_reset(struct stack_join *j);
-/* Gives w the cells and losses so far, and starts from none; false: no memory,
+/* Gives w the cells, usage and losses so far, and starts from none; false: no memory,
  * and nothing has changed. */
 bool stack_join_rotate(struct stack_join *j, const struct stack_scope *s,
     struct kp_window *w);

@@ -33,6 +33,7 @@ kp_window_free(struct kp_window *w)
 	free(w->waits);
 	free(w->stacks);
 	free(w->stack_texts);
+	free(w->usage);
 	free(w);
 }
 

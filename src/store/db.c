@@ -43,6 +43,11 @@ static const char *const sql[ST_COUNT] = {
 	[ST_COST] = "insert into cost (window_id, events, armed_calls,"
 	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns, scheduled,"
 	    " sampled) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_USAGE] = "insert or ignore into usage (window_id, kind, name, owner,"
+	    " estimated, count, most, memory_bytes, binary_bytes,"
+	    " reductions_per_s, messages, objects, longest, process,"
+	    " longest_since_ns) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+	    " ?, ?)",
 	[ST_REQUEST] = "insert into request (run_id, node_id, identity_id,"
 	    " start_ns, total_ns, label, parent_label, weight, outcome)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -148,6 +153,19 @@ static const char *const sql[ST_COUNT] = {
 	    " sum(cost_ns), " LAST_COST("traced_call_ns") ", "
 	    LAST_COST("traced_caller_ns") ", sum(scheduled), sum(sampled)"
 	    " from cost where window_id in" PARTS_OF " group by null",
+	/* means; process and since are of the longest queue: SQLite takes
+	   other columns from the row of the only max() */
+	[ST_SHOW_USAGE] = "insert into usage select ?6, kind, name, owner,"
+	    " sum(estimated) > 0, cast(avg(count) as integer),"
+	    " cast(avg(most) as integer),"
+	    " cast(avg(memory_bytes) as integer),"
+	    " cast(avg(binary_bytes) as integer),"
+	    " cast(avg(reductions_per_s) as integer),"
+	    " cast(avg(messages) as integer), cast(avg(objects) as integer),"
+	    " max(longest), process, longest_since_ns"
+	    " from usage where window_id in" PARTS_OF
+	    " group by kind, name, owner order by kind, sum(memory_bytes) desc"
+	    " limit 160",	/* KP_USAGE_ROWS_MAX */
 	[ST_SHOW_PARTS_DEL] = "delete from time_window where id in" PARTS_OF,
 	[ST_RAISE] = "update time_window set level = ?2 where id in (select id"
 	    IN_SLOT ")",

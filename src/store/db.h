@@ -33,6 +33,7 @@ enum stmt {
 	ST_MESSAGES,				/* message_rows.c */
 	ST_SHOW_WAITS,
 	ST_REQUEST_WAIT,
+	ST_USAGE,				/* usage_rows.c */
 	ST_STACK_STAT,				/* stack_rows.c */
 	ST_SUM_STACK,
 	ST_PART_STACKS,
@@ -75,6 +76,7 @@ enum stmt {
 	ST_SHOW_STAT,
 	ST_SHOW_LOSSES,
 	ST_SHOW_COST,
+	ST_SHOW_USAGE,
 	ST_SHOW_PARTS_DEL,
 	ST_RAISE,
 	ST_REQUEST_DEL,
@@ -294,6 +296,9 @@ void db_waits_combine(struct kp_db *db, const struct slot *s, int64_t into);
 /* Columns of message_stat m. */
 #define WAIT_COLUMNS "m.messages, m.w_messages, m.away, m.w_away," \
 	" m.wait_ns, m.w_wait_ns, m.min_ns, m.max_ns, m.hist"
+
+/* usage_rows.c */
+void db_usage(struct kp_db *db, int64_t window, const struct kp_usage *u);
 
 /* stack_rows.c: a table of rows by their ids and state. */
 struct stack_row {

@@ -24,7 +24,7 @@ uint64_t
 db_window_rows(const struct kp_window *w)
 {
 	uint64_t rows = 1 + w->ncells + w->nwaits + w->nstacks +
-	    has_cost(&w->cost);
+	    (w->usage != NULL ? w->usage->n : 0) + has_cost(&w->cost);
 
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		rows += w->losses.n[i] > 0;
@@ -71,6 +71,8 @@ db_window(struct kp_db *db, const struct kp_window *w,
 	cost_row(db, id, &w->cost);
 	db_waits(db, id, w);
 	db_stacks(db, id, w);
+	if (w->usage != NULL)
+		db_usage(db, id, w->usage);
 }
 
 void

@@ -494,6 +494,7 @@ show_window(struct kp_db *db, const struct slot *s, bool summed,
 	db_stacks_combine(db, found->v, found->n, ST_STACK_STAT, id);
 	row_exec_ints(db, ST_SHOW_LOSSES, SLOT_OF_RUN(s), id);
 	row_exec_ints(db, ST_SHOW_COST, SLOT_OF_RUN(s), id);
+	row_exec_ints(db, ST_SHOW_USAGE, SLOT_OF_RUN(s), id);
 	row_exec_ints(db, ST_SHOW_PARTS_DEL, SLOT_OF_RUN(s), id);
 }
 

@@ -52,6 +52,7 @@ static const struct copied rows[] = {
 	{ "message_stat", "window", "window_id" },
 	{ "request_wait", "request", "request_id" },
 	{ "stack_stat", "window", "window_id" },
+	{ "usage", "window", "window_id" },
 };
 
 #define COUNT(v) (sizeof(v) / sizeof((v)[0]))

@@ -178,7 +178,7 @@ window_bytes(const struct kp_window *w)
 	/* cells may share a text, so this is at least what there is */
 	for (size_t i = 0; i < w->nstacks; i++)
 		n += strlen(w->stacks[i].path) + strlen(w->stacks[i].frames);
-	return n;
+	return w->usage != NULL ? n + w->usage->bytes : n;
 }
 
 static bool

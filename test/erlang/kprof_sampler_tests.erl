@@ -203,7 +203,7 @@ interrupted_test() ->
 %% -------------------------------------------------------------- groups ----
 
 general_test_() ->
-    [?_assertEqual(Text, kprof_sampler_groups:general(Label)) ||
+    [?_assertEqual(Text, kprof_names:general(Label)) ||
         {Label, Text} <- [{undefined, none}, {"a string", none}, {<<"key">>, none}, {17, none}, {{1, 2}, none},
                           {worker, <<"worker">>}, {'Elixir.My.App', <<"My.App">>},
                           {{conn, 17, <<"secret">>}, <<"{conn,_,_}">>},
@@ -212,10 +212,10 @@ general_test_() ->
 
 outermost_test() ->
     Frames = [{lists, foldl, 3, 0}, {app, work, 1, 7}, {proc_lib, init_p_do_apply, 3, 240}],
-    ?assertEqual(<<"app:work/1">>, kprof_sampler_groups:outermost(Frames, 8)),
-    ?assertEqual(<<"proc_lib:init_p/3">>, kprof_sampler_groups:outermost([{proc_lib, init_p, 3, 1}], 8)),
-    ?assertEqual(none, kprof_sampler_groups:outermost(Frames, 3)),
-    ?assertEqual(none, kprof_sampler_groups:outermost([], 8)).
+    ?assertEqual(<<"app:work/1">>, kprof_names:outermost(Frames, 8)),
+    ?assertEqual(<<"proc_lib:init_p/3">>, kprof_names:outermost([{proc_lib, init_p, 3, 1}], 8)),
+    ?assertEqual(none, kprof_names:outermost(Frames, 3)),
+    ?assertEqual(none, kprof_names:outermost([], 8)).
 
 %% By their registered name, or the function that they began with; one that has ended, by its stack.
 named_test() ->

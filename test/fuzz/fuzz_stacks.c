@@ -60,10 +60,44 @@ on_group(void *ctx, const struct kp_stack_group *g)
 	REQUIRE(utf8_valid(g->application, strlen(g->application)));
 }
 
+static void
+on_queue(void *ctx, const char *text)
+{
+	(void)ctx;
+	REQUIRE(utf8_valid(text, strlen(text)));
+}
+
+static void
+on_usage(void *ctx, struct kp_usage *u)
+{
+	struct seen *seen = ctx;
+	struct kp_usage *copy = kp_usage_copy(u);
+	struct kp_queues q = { 0 };
+
+	seen->groups++;
+	free(u);
+	if (copy == NULL)
+		return;
+	REQUIRE(copy->n <= KP_USAGE_ROWS_MAX);
+	for (size_t i = 0; i < copy->n; i++) {
+		REQUIRE(utf8_valid(copy->rows[i].name,
+		    strlen(copy->rows[i].name)));
+		REQUIRE(utf8_valid(copy->rows[i].owner,
+		    strlen(copy->rows[i].owner)));
+		REQUIRE(copy->rows[i].memory >= -1 &&
+		    copy->rows[i].reductions >= -1);
+	}
+	for (int i = 0; i < 3; i++, copy->at += KP_NS_PER_S)
+		kp_queues_look(&q, copy, i * KP_NS_PER_S, on_queue, NULL);
+	REQUIRE(q.n <= KP_QUEUES_MAX);
+	free(copy);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct kp_stack_ops ops = { on_sample, on_group };
+	static const struct kp_stack_ops ops = { on_sample, on_group,
+		on_usage };
 	struct kp_stack_table *t = kp_stack_table_new();
 	struct kp_stack_message m = { 0 }, zero = { 0 };
 	struct seen seen = { .t = t };

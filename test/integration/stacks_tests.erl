@@ -18,6 +18,9 @@ tests() ->
      {"none after an overload", 60, fun(T) -> run(T, tripped) end},
      {"somebody kills the sampler", 60, fun(T) -> run(T, killed) end},
      {"nothing is left of the sampler", 120, fun ways_out/1},
+     {"a mailbox that grows is an event, and has rows", 90, fun mailbox/1},
+     {"whose memory grows: processes, tables and binaries", 90, fun memory/1},
+     {"nothing is walked through without stacks", 60, fun no_walk/1},
      {"flight -stacks of requests that hang", 60, fun hangs/1},
      {"flight -stacks shows no request the stack of another", 120, fun own_stacks/1}].
 
@@ -263,6 +266,79 @@ leave(agent, Target, P) ->
     it:signal(P, "STOP"),
     it:do(Target, fun() -> exit(whereis(kprof_agent), kill), ok end),
     it:kill(P).
+
+%% The box gets 8 messages each 100 ms, so never more than 80 a second.
+mailbox(T) ->
+    Target = it:target(T),
+    Pid = it:do(Target, fun() ->
+                                Box = spawn(fun() -> register(box_mail, self()), box() end),
+                                [Box ! {mail, N} || N <- lists:seq(1, 5000)],
+                                spawn(fun() -> register(letters, self()), letters(Box) end),
+                                pid_to_list(Box)
+                        end),
+    P = kprofd(T, Target, "{stacks, [{per_second, 20}, {percent, 10}]}.\n"),
+    Event = fun(Like) ->
+                    it:until(Like, 60000, fun() ->
+                        it:number(P, ["select count(*) from events where kind = 'mailbox' and text glob '", Like, "'"]) > 0
+                                   end)
+            end,
+    Event(["box_mail: * messages wait, growing * a second since *:* (process ", Pid, ")"]),
+    [[Text | _] | _] = it:sql(P, "select text from events where kind = 'mailbox'"),
+    {match, [Waiting, Rate]} = re:run(Text, "^box_mail: (.*) messages wait, growing (.*) a second",
+                                      [{capture, all_but_first, list}]),
+    [it:check(Is, "~ts", [Text]) || Is <- [digits(Waiting) > 5000, digits(Rate) =< 90]],
+    it:until("its row", fun() ->
+        it:sql(P, "select distinct name, messages = longest, process, longest_since like '20%Z', processes, estimated"
+               " from process_stats where longest > 5000")
+            =:= [[<<"box_mail">>, <<"1">>, list_to_binary(Pid), <<"1">>, <<"1">>, <<"0">>]]
+                         end),
+    {ok, Status} = it:control(P, "status"),
+    it:check(re:run(Status, "mailboxes +box_mail: .* messages wait, growing") =/= nomatch, "~ts", [Status]),
+    it:do(Target, fun() -> exit(whereis(letters), kill), box_mail ! read, ok end),
+    Event("box_mail: its queue is short again; * messages waited at most, since *:* (*)"),
+    it:terminate(P).
+
+digits(Text) -> list_to_integer([C || C <- Text, C >= $0, C =< $9]).
+
+box() -> receive read -> all_read() end.
+
+all_read() -> receive _ -> all_read() end.
+
+letters(Box) ->
+    [Box ! {mail, more} || _ <- lists:seq(1, 8)],
+    receive after 100 -> letters(Box) end.
+
+%% What is kept grows by known sizes.
+memory(T) ->
+    Target = it:target(T),
+    it:do(Target, fun() -> spawn(fun() -> register(hoard, self()), hoard(ets:new(shop_cache, [public, named_table]), 0, []) end), ok end),
+    P = kprofd(T, Target, "{stacks, [{per_second, 20}, {percent, 10}]}.\n"),
+    Rows = fun(What) ->
+                   it:until(What, 60000, fun() -> it:number(P, ["select count(*) from (", What, ")"]) > 0 end)
+           end,
+    Rows("select * from memory_stats where kind = 'tables' and name = 'shop_cache' and owner = 'hoard' and count = 1"
+         " and objects >= 2000 group by name having max(memory_mb) > 1.9 * min(memory_mb)"),
+    Rows("select * from process_stats where name = 'hoard' and not estimated"
+         " group by name having max(binary_mb) >= 20 and max(binary_mb) > 1.9 * min(binary_mb)"),
+    Rows("select * from process_stats where name = 'hoard' and reductions_per_s > 0 and processes = 1 and messages = 0"),
+    Rows("select start from memory_stats where kind = 'node' and name in ('total', 'processes', 'system', 'atom', 'binary',"
+         " 'code', 'ets') and memory_mb > 0 group by start having count(*) = 7"),
+    Rows("select * from memory_stats where name = 'atom' and count > 5000 and most >= count"),
+    it:terminate(P).
+
+%% 10 MB of binaries and 1000 objects each second.
+hoard(Table, N, All) ->
+    [ets:insert(Table, {N * 1000 + I, lists:seq(1, 20)}) || I <- lists:seq(1, 1000)],
+    receive after 1000 -> hoard(Table, N + 1, [binary:copy(<<0>>, 10000000) | lists:sublist(All, 30)]) end.
+
+no_walk(T) ->
+    Target = it:target(T),
+    P = kprofd(T, Target, ""),
+    load(Target),
+    it:until("requests are stored", fun() -> it:requests(P) > 0 end),
+    it:equal("its processes", [], it:do(Target, fun() -> [Q || Q <- processes(), is_ours(Q, usage)] end)),
+    it:equal("rows", 0, it:number(P, "select count(*) from usage")),
+    it:terminate(P).
 
 hangs(T) ->
     Target = it:target(T),

@@ -143,6 +143,7 @@ static void
 sample(unsigned i, uint64_t label, double ms, const char *frames)
 {
 	const struct kp_stack_counts counts = { .taken = 1 };
+	struct kp_usage *usage;
 	struct kp_buf b;
 
 	kp_buf_init(&b, 1 << 12);
@@ -150,7 +151,7 @@ sample(unsigned i, uint64_t label, double ms, const char *frames)
 	    .id = 1, .label = (int64_t)label, .at = feed_time(ms),
 	    .time = KP_NS_PER_MS, .status = "running", .frames = frames }, 1);
 	assert_int_equal(node_run_stacks(&runs[i], (struct kp_span){ b.p,
-	    (uint32_t)b.len }), KP_OK);
+	    (uint32_t)b.len }, &usage), KP_OK);
 	kp_buf_free(&b);
 }
 

@@ -81,12 +81,14 @@ sample_late(uint32_t pid, uint64_t label, double ms, double took,
 		.took = (int64_t)(took * 1e6),
 		.status = status, .frames = frames };
 	struct stack_scope s = scope(node);
+	struct kp_usage *usage = NULL;
 	struct kp_buf b;
 
 	kp_buf_init(&b, 1 << 20);
 	feed_samples(&b, v.at, &counts, &v, 1);
-	assert_int_equal(stack_join_message(joins[node], &s, b.p, b.len),
-	    KP_OK);
+	assert_int_equal(stack_join_message(joins[node], &s, b.p, b.len,
+	    &usage), KP_OK);
+	assert_null(usage);
 	kp_buf_free(&b);
 }
 
@@ -684,9 +686,10 @@ ONE(a_copy_leaves_the_window)
 ONE(a_bad_message_is_refused)
 {
 	struct stack_scope s = scope(0);
+	struct kp_usage *usage = NULL;
 
-	assert_int_equal(stack_join_message(joins[0], &s, "\x83h\x04", 3),
-	    KP_ESHORT);
+	assert_int_equal(stack_join_message(joins[0], &s, "\x83h\x04", 3,
+	    &usage), KP_ESHORT);
 	assert_fields(*totals(0), IS(lost, 0) IS(waiting, 0));
 }
 

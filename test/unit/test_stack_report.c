@@ -47,7 +47,8 @@ static void
 feed(const char *status, const char *frames, uint32_t proc, uint32_t group,
     kp_dur_ns time)
 {
-	const struct kp_stack_ops ops = { stack_sum_sample, stack_sum_group };
+	const struct kp_stack_ops ops = { .on_sample = stack_sum_sample,
+		.on_group = stack_sum_group };
 	struct kp_stack_message m = { 0 };
 	char fun[2] = "";
 	struct kp_buf b;

@@ -31,7 +31,8 @@ on_group(void *ctx, const struct kp_stack_group *g)
 	got->groups++;
 }
 
-static const struct kp_stack_ops ops = { on_sample, on_group };
+static const struct kp_stack_ops ops = { .on_sample = on_sample,
+	.on_group = on_group };
 
 static const char *
 text_of(const struct kp_stack_table *t, uint32_t stack)

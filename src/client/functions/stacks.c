@@ -265,7 +265,8 @@ sample(const struct args *a)
 	if (r.table != NULL)
 		e = stack_sum_init(&r.sum, r.table, (enum stack_by)a->by);
 	r.sink = (struct sampler_sink){ .table = r.table, .ctx = &r.sum,
-		.ops = { stack_sum_sample, stack_sum_group } };
+		.ops = { .on_sample = stack_sum_sample,
+		.on_group = stack_sum_group } };
 	if (e == KP_OK)
 		e = sampler_start(&r.sampler, &a->o, &r.hello, why,
 		    sizeof(why));

@@ -191,6 +191,7 @@ static void
 put_stacks(struct kp_buf *b, const struct target *t)
 {
 	struct stack_totals s = node_run_stacks_totals(&t->run);
+	char text[KP_QUEUE_TEXT_MAX];
 
 	if (t->run.stacks == NULL)
 		return;
@@ -201,12 +202,20 @@ put_stacks(struct kp_buf *b, const struct target *t)
 	kp_buf_printf(b, "            sampling took %.3f s of a processor, in "
 	    "%" PRIu64 " turns\n", (double)s.sampler.busy /
 	    (double)KP_NS_PER_S, s.sampler.ticks);
+	for (size_t i = 0; i < t->queues.n; i++) {
+		kp_buf_str(b, i == 0 ? "mailboxes   " : "            ");
+		text_put(b, kp_queue_text(&t->queues.v[i], kp_wall_now(), text,
+		    sizeof(text)));
+		kp_buf_u8(b, '\n');
+	}
 }
 
 static void
 json_stacks(struct json *j, const struct target *t)
 {
 	struct stack_totals s = node_run_stacks_totals(&t->run);
+	const struct kp_queue *q;
+	char pid[64];
 
 	json_object(j, "stacks");
 	json_bool(j, "sampled", t->run.stacks != NULL);
@@ -220,6 +229,19 @@ json_stacks(struct json *j, const struct target *t)
 	json_uint(j, "idle", s.idle);
 	json_uint(j, "waiting", s.waiting);
 	json_uint(j, "lost", s.lost);
+	json_array(j, "mailboxes");
+	for (size_t i = 0; i < t->queues.n; i++) {
+		q = &t->queues.v[i];
+		json_object(j, NULL);
+		json_string(j, "name", q->name);
+		json_string(j, "process", kp_proc_text(q->proc, pid,
+		    sizeof(pid)));
+		json_uint(j, "messages", q->last);
+		json_time(j, "since", q->since);
+		json_uint(j, "messages_then", q->first);
+		json_end(j);
+	}
+	json_end(j);
 	json_end(j);
 }
 

@@ -519,16 +519,18 @@ node_run_oldest(const struct node_run *r, struct kp_flight *v, size_t max)
 }
 
 enum kp_err
-node_run_stacks(struct node_run *r, struct kp_span message)
+node_run_stacks(struct node_run *r, struct kp_span message,
+    struct kp_usage **usage)
 {
 	struct stack_scope s = stack_scope(r->conf_run, r->slot);
 
+	*usage = NULL;
 	if (r->slot == KP_NONE)
 		return KP_OK;
 	if (r->stacks == NULL && (r->stacks = stack_join_new()) == NULL)
 		return KP_OK;
 	r->all->stacks = true;
-	return stack_join_message(r->stacks, &s, message.p, message.n);
+	return stack_join_message(r->stacks, &s, message.p, message.n, usage);
 }
 
 void

@@ -117,9 +117,11 @@ void node_run_offset(struct node_run *r, kp_dur_ns offset,
     kp_dur_ns error);
 /*
  * A message of the node's sampler of stacks; errors as of kp_stacks_decode().
- * Without a slot, or without memory, it is not followed.
+ * Without a slot, or without memory, it is not followed.  *usage: as of
+ * stack_join_message().
  */
-enum kp_err node_run_stacks(struct node_run *r, struct kp_span message);
+enum kp_err node_run_stacks(struct node_run *r, struct kp_span message,
+    struct kp_usage **usage);
 /* now: by the node's clock; for samples whose request was lost. */
 void node_run_stacks_expire(struct node_run *r, kp_target_ns now);
 /* The connection is lost or tracing ends: samples that wait are lost. */

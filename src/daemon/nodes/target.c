@@ -422,6 +422,7 @@ on_hello(struct target *t, const struct agent_hello *h)
 	t->native = false;
 	mailboxes_restart(&t->mailboxes);
 	node_run_stacks_restart(&t->run);
+	t->queues = (struct kp_queues){ .n = 0 };
 	kp_native_restart(t->decoder, h->node);
 	apply_plan(t);
 	t->run.time_offset = h->time_offset;
@@ -598,6 +599,23 @@ on_plan(struct target *t)
 	daemon_on_plan(t, plan);
 }
 
+static void
+on_queue(void *ctx, const char *text)
+{
+	target_report(ctx, "mailbox", text);
+}
+
+static void
+on_stacks(struct target *t, struct kp_span message)
+{
+	struct kp_usage *u;
+
+	if (node_run_stacks(&t->run, message, &u) != KP_OK)
+		agent_malformed(t->agent, "samples of stacks");
+	else if (u != NULL)
+		kp_queues_look(&t->queues, u, kp_wall_now(), on_queue, t);
+}
+
 /* What the agent reports: struct agent_event says when, and what is answered. */
 static int64_t
 on_agent_event(struct target *t, const struct agent_event *e)
@@ -635,8 +653,7 @@ on_agent_event(struct target *t, const struct agent_event *e)
 		reload_done(t, e->reloaded);
 		break;
 	case AGENT_ON_STACKS:
-		if (node_run_stacks(&t->run, e->message) != KP_OK)
-			agent_malformed(t->agent, "samples of stacks");
+		on_stacks(t, e->message);
 		break;
 	case AGENT_ON_CLOCK:
 		on_clock(t, e->sent, e->there, e->received);

@@ -169,6 +169,7 @@ struct target {
 	char relay_why[2000];		/* why it is not; "": not wanted */
 	struct mailboxes mailboxes;
 	struct agent_status status;	/* the last one */
+	struct kp_queues queues;	/* long ones in the node */
 	uint64_t events, batches, windows;
 	kp_target_ns last_sent;		/* when it sent its last batch or
 					   status; 0: none yet */

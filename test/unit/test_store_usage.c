@@ -1,0 +1,288 @@
+/*
+ * What processes and tables of a node use: the message that brings it, events of queues
+ * that grow, and its rows in the database.
+ */
+#include <locale.h>
+
+#include "cases.h"
+#include "kprofd/etf.h"
+#include "kprofd/stacks.h"
+#include "store/db.h"
+#include "store/merge.h"
+#include "store_fixture.h"
+
+struct fed {
+	int64_t at;
+	int64_t sized, of;	/* processes */
+	int64_t messages;	/* in the box, process 0.90.0 */
+	int64_t memory;		/* of the processes of the shop, and of a table */
+};
+
+static void
+put_group(struct kp_buf *b, const char *name, const char *app, int64_t n,
+    int64_t memory, int64_t reductions, int64_t messages, uint32_t proc)
+{
+	kp_etf_tuple(b, 9);
+	kp_etf_binary(b, name, strlen(name));
+	kp_etf_atom(b, app);
+	kp_etf_int(b, n);
+	kp_etf_int(b, memory);
+	kp_etf_int(b, memory / 4);
+	kp_etf_int(b, reductions);
+	kp_etf_int(b, messages);
+	kp_etf_int(b, messages);
+	if (proc != 0)
+		kp_etf_pid(b, "app@host", proc, 0, 1);
+	else
+		kp_etf_atom(b, "none");
+}
+
+static void
+put_usage(struct kp_buf *b, const struct fed *f)
+{
+	const int64_t head[] = { f->of, f->of, f->sized, f->of,
+		3 * KP_NS_PER_S, 2 * KP_NS_PER_S };
+
+	kp_etf_version(b);
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, "kprof_groups");
+	kp_etf_nil(b);
+	kp_etf_tuple(b, 5);
+	kp_etf_int(b, f->at);
+	kp_etf_tuple(b, 6);
+	for (size_t i = 0; i < 6; i++)
+		kp_etf_int(b, head[i]);
+	kp_etf_list(b, 2);
+	put_group(b, "box_mail", "undefined", 1, 1000, -1, f->messages,
+	    f->messages > 0 ? 90 : 0);
+	put_group(b, "shop:init/1", "shop", 50, f->memory, 4000, 0, 0);
+	kp_etf_nil(b);
+	kp_etf_list(b, 1);
+	kp_etf_tuple(b, 5);
+	kp_etf_binary(b, "cache", 5);
+	kp_etf_binary(b, "shop_cache", 10);
+	kp_etf_int(b, 2);
+	kp_etf_int(b, f->memory);
+	kp_etf_int(b, 77);
+	kp_etf_nil(b);
+	kp_etf_list(b, 1);
+	kp_etf_tuple(b, 4);
+	kp_etf_atom(b, "atom");
+	kp_etf_int(b, 5000);
+	kp_etf_int(b, 300);
+	kp_etf_int(b, 1000000);
+	kp_etf_nil(b);
+}
+
+static void
+on_usage(void *ctx, struct kp_usage *u)
+{
+	struct kp_usage **to = ctx;
+
+	assert_null(*to);
+	*to = u;
+}
+
+static enum kp_err
+decode(const void *p, size_t n, struct kp_usage **u)
+{
+	static const struct kp_stack_ops ops = { .on_usage = on_usage };
+	struct kp_stack_table *t = kp_stack_table_new();
+	struct kp_stack_message m = { .counts.taken = 7 };
+	enum kp_err err = kp_stacks_decode(p, n, t, &m, &ops, u);
+
+	assert_int_equal(m.counts.taken, 7);
+	kp_stack_table_free(t);
+	return err;
+}
+
+static struct kp_usage *
+usage(const struct fed *f)
+{
+	struct kp_usage *u = NULL;
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 16);
+	put_usage(&b, f);
+	assert_int_equal(b.err, KP_OK);
+	assert_int_equal(decode(b.p, b.len, &u), KP_OK);
+	assert_non_null(u);
+	kp_buf_free(&b);
+	return u;
+}
+
+/* ---- the message ---- */
+
+TEST(all_of_it_is_read)
+{
+	struct kp_usage *u = usage(&(struct fed){ .at = -5, .sized = 100,
+		.of = 100, .messages = 3, .memory = 8000 });
+	struct kp_usage *copy = kp_usage_copy(u);
+	const struct kp_usage_row *r = copy->rows;
+
+	free(u);
+	assert_int_equal(copy->n, 4);
+	assert_false(copy->estimated);
+	assert_string_equal(r[0].name, "box_mail");
+	assert_string_equal(r[0].owner, "");
+	assert_int_equal(r[0].proc, 90);
+	assert_int_equal(r[0].longest, 3);
+	assert_int_equal(r[0].reductions, -1);
+	assert_string_equal(r[1].owner, "shop");
+	assert_int_equal(r[1].count, 50);
+	assert_int_equal(r[1].memory, 8000);
+	assert_int_equal(r[1].binaries, 2000);
+	assert_int_equal(r[1].reductions, 2000);	/* in 2 s */
+	assert_string_equal(r[2].name, "cache");
+	assert_string_equal(r[2].owner, "shop_cache");
+	assert_int_equal(r[2].messages, 77);
+	assert_int_equal(r[3].kind, KP_USAGE_NODE);
+	assert_int_equal(r[3].limit, 1000000);
+	free(copy);
+}
+
+/* Where a part was sized, it stands for all; queues were all looked at. */
+TEST(a_part_stands_for_all)
+{
+	struct kp_usage *u = usage(&(struct fed){ .sized = 25, .of = 100,
+		.messages = 3, .memory = 8000 });
+
+	assert_true(u->estimated);
+	assert_int_equal(u->rows[1].count, 200);
+	assert_int_equal(u->rows[1].memory, 32000);
+	assert_int_equal(u->rows[0].messages, 3);
+	assert_int_equal(u->rows[2].memory, 8000);
+	free(u);
+	u = usage(&(struct fed){ .sized = 0, .of = 100, .memory = 8000 });
+	assert_int_equal(u->rows[1].memory, -1);
+	free(u);
+}
+
+TEST(nothing_of_a_message_that_lies)
+{
+	struct kp_usage *u = NULL;
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 16);
+	put_usage(&b, &(struct fed){ .sized = 1, .of = 1, .messages = 1 });
+	for (size_t n = 0; n < b.len; n++) {
+		assert_int_not_equal(decode(b.p, n, &u), KP_OK);
+		assert_null(u);
+	}
+	kp_buf_free(&b);
+}
+
+/* ---- queues ---- */
+
+static char said[2000];
+
+static void
+say(void *ctx, const char *text)
+{
+	(void)ctx;
+	snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n", text);
+}
+
+/* One walk each 10 s; what is said of it. */
+static const char *
+look(struct kp_queues *q, int64_t messages)
+{
+	static int64_t walk;
+	struct kp_usage *u = usage(&(struct fed){ .at = ++walk * 10 * S,
+		.sized = 1, .of = 1, .messages = messages });
+
+	said[0] = '\0';
+	kp_queues_look(q, u, T0 + walk * 10 * S, say, NULL);
+	assert_true((u->rows[0].since != 0) == (messages >= KP_QUEUE_FOLLOWED));
+	free(u);
+	return said;
+}
+
+TEST(a_queue_that_grows_is_said_once)
+{
+	struct kp_queues q = { 0 };
+
+	assert_string_equal(look(&q, 99), "");
+	assert_int_equal(q.n, 0);
+	assert_string_equal(look(&q, 200), "");
+	assert_string_equal(look(&q, 1000), "box_mail: 1 000 messages wait, "
+	    "growing 80 a second since 22:13 (process <0.90.0>)\n");
+	assert_string_equal(look(&q, 1900), "");
+	assert_string_equal(look(&q, 2000), "box_mail: 2 000 messages wait, "
+	    "growing 60 a second since 22:13 (process <0.90.0>)\n");
+	assert_string_equal(look(&q, 300), "");
+	assert_string_equal(look(&q, 50), "box_mail: its queue is short again; "
+	    "2 000 messages waited at most, since 22:13 (process <0.90.0>)\n");
+	assert_int_equal(q.n, 0);
+	assert_string_equal(look(&q, 5), "");
+}
+
+/* One that does not grow is only news if it is very long. */
+TEST(a_queue_that_stands)
+{
+	struct kp_queues q = { 0 };
+
+	for (int i = 0; i < 3; i++)
+		assert_string_equal(look(&q, 9999), "");
+	look(&q, 0);
+	assert_string_equal(look(&q, 10000), "");
+	assert_non_null(strstr(look(&q, 10000), "messages wait since 22:"));
+	assert_string_equal(look(&q, 10000), "");
+}
+
+/* ---- rows ---- */
+
+static struct kp_window *
+window(kp_wall_ns start, int64_t messages, int64_t memory)
+{
+	struct kp_window *w = known_window("a@h", start);
+	struct kp_queues q = { 0 };
+
+	w->usage = usage(&(struct fed){ .sized = 100, .of = 100,
+		.messages = messages, .memory = memory });
+	kp_queues_look(&q, w->usage, start, say, NULL);
+	return w;
+}
+
+TEST_WITH(rows_and_views, setup, teardown)
+{
+	struct kp_store *s = open_store();
+	struct kp_window *w = window(T0, 5000, 8000000);
+
+	assert_int_equal(db_window_rows(w), KNOWN_ROWS + 4);
+	kp_store_window(s, w);
+	kp_store_close(s);
+	assert_sql("select * from process_stats",
+	    "2023-11-14T22:13:20.123Z|2023-11-14T22:13:30.123Z|a@h|"
+	    "shop:init/1|shop|50|0|0|null|null|8.0|2.0|2000|0\n"
+	    "2023-11-14T22:13:20.123Z|2023-11-14T22:13:30.123Z|a@h|"
+	    "box_mail||1|5000|5000|<0.90.0>|2023-11-14T22:13:20Z|0.001|0.0|null|0");
+	assert_sql("select kind, name, owner, memory_mb, count, most, objects"
+	    " from memory_stats", "node|atom||0.005|300|1000000|null\n"
+	    "tables|cache|shop_cache|8.0|2|null|77");
+}
+
+TEST_WITH(rolled_up_they_are_means, setup, teardown)
+{
+	struct kp_db *db = keep_open("10s:1h,1h:400d");
+	struct kp_window *w;
+
+	for (int i = 0; i < 4; i++) {
+		w = window(NOON + i * MIN, i == 2 ? 9000 : 200,
+		    i * 1000000);
+		keep_put(db, w);
+		kp_window_free(w);
+	}
+	keep_settle(db, NOON + DAY);
+	db_close(db, 0);
+	assert_sql("select count(*), min(level) from time_window", "1|3600");
+	assert_sql("select name, memory_bytes, messages, longest, process,"
+	    " (longest_since_ns - " "1700049600000000000) / 1000000000"
+	    " from usage order by kind, name",
+	    "atom|5000|null|null|null|null\n"
+	    "box_mail|1000|2400|9000|<0.90.0>|120\n"
+	    "shop:init/1|1500000|0|0|null|null\n"
+	    "cache|1500000|null|null|null|null");
+}
+
+TESTS(NULL, NULL)
