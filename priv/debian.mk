@@ -12,6 +12,7 @@ deb: setup-deb
 	    tar -x -C $(DEB_TREE)
 	@cp -r priv/debian $(DEB_TREE)/debian
 	$(call say,DEB,$(DEB_TREE))
+	@echo "compiles all of it there, with Debian's flags: some minutes (build/package/build.log)"
 	@cd $(DEB_TREE) && $(DEB_ENV) dpkg-checkbuilddeps -I && \
 	    { $(DEB_ENV) dpkg-buildpackage -us -uc -d >../build.log 2>&1 || \
 	    { cat ../build.log >&2; exit 1; }; }

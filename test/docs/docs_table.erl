@@ -94,6 +94,7 @@ allowed() ->
      {"priv/doc/service.md", "kprofd: profiling shop@vm", "the log of a node that is not here"},
      {"priv/doc/service.md", "apt install ./build/kprofd_", "`make deb-test` does the same"},
      {"priv/doc/service.md", "systemd-sysusers ", "needs root, and systemd"},
+     {"priv/doc/service.md", "useradd ", "needs root, and makes a user"},
      {"priv/doc/service.md", "install -m 644 kprofd.pem", "needs root, and certificates"},
      {"priv/doc/service.md", "KPROFD_OPTIONS=", "of kprofd.env"},
      {"priv/doc/service.md", "cp /etc/kprofd/kprofd.env", "`make deb-test` does the same"},
