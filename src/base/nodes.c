@@ -333,7 +333,7 @@ kp_node_list_free(struct kp_node_list *l)
 static const char *
 match_set(const char *glob, unsigned char c)
 {
-	bool inverted = *glob == '^', in = false;
+	bool inverted = *glob == '^' || *glob == '!', in = false;
 	unsigned char from, to;
 
 	glob += inverted;

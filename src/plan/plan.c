@@ -1,7 +1,6 @@
 /*
  * plan.c - matches the patterns of tiers.conf with the modules of a target.
  */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "kprofd/cost.h"
 #include "kprofd/etf.h"
 #include "kprofd/fn_name.h"
+#include "kprofd/nodes.h"
 #include "kprofd/plan.h"
 #include "kprofd/term.h"
 
@@ -690,7 +690,7 @@ static bool
 entry_is_for(const struct kp_entry *e, const char *node)
 {
 	for (size_t i = 0; i < e->nnodes; i++)
-		if (fnmatch(e->nodes[i], node, 0) == 0)
+		if (kp_glob(e->nodes[i], node))
 			return true;
 	return e->nnodes == 0;
 }

@@ -212,12 +212,15 @@ opt_unexpected(struct opt_parser *p, const char *arg)
 	bool number = digits > 0 && arg[digits] == '\0';
 	bool span = digits > 0 && !number && strspn(arg, "0123456789.hmsd") ==
 	    strlen(arg);
+	bool when = digits > 0 && !number && strspn(arg, "0123456789-:.+TZ") ==
+	    strlen(arg);
 	const struct {
 		bool fits;
 		const char *names[4];
 	} shapes[] = {
 		{ strchr(arg, '@') != NULL, { "target", "node" } },
 		{ span, { "since", "for", "duration", "every" } },
+		{ when, { "since" } },
 		{ number, { "n", "refreshes" } },
 		{ ends_in(arg, ".conf"), { "tiers" } },
 		{ ends_in(arg, ".db") || ends_in(arg, ".sqlite"), { "db" } },

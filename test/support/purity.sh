@@ -10,7 +10,7 @@ shift
 
 # To all of them: memory, strings, numbers, patterns.
 any='__ctype_b_loc __errno_location __popcountdi2 __stack_chk_fail aligned_alloc
-asprintf calloc exp2 explicit_bzero fmax fnmatch free inet_pton llround madvise malloc memchr memcmp memcpy
+asprintf calloc exp2 explicit_bzero fmax free inet_pton llround madvise malloc memchr memcmp memcpy
 memmove memset qsort qsort_r realloc reallocarray regcomp regerror regexec regfree
 snprintf sqrt strchr strcmp strcspn strdup strerror strlen strncmp strndup strrchr
 strspn strstr strtod strtol strtoll vasprintf vsnprintf'

@@ -226,6 +226,8 @@ TEST(test_glob)
 		{ "app[0-9]@h", "app3@h", true },
 		{ "app[^0-9]@h", "app3@h", false },
 		{ "app[^0-9]@h", "appx@h", true },
+		{ "app[!0-9]@h", "app3@h", false },
+		{ "app[!0-9]@h", "appx@h", true },
 		{ "[]]", "]", true }, { "[^]]", "]", false },
 		{ "[^]]", "a", true }, { "[a-]", "-", true },
 		{ "[a-]", "b", false }, { "[ab", "a", false },
