@@ -23,7 +23,9 @@ struct kp_check_seen {
 	uint64_t nested;	/* of those: in a request already; */
 	uint64_t chained;	/* of those: after another one in the process,
 				   whose end was not seen; */
-	uint64_t ended;		/* of those: the number whose end was seen */
+	uint64_t ended;		/* of those: the number whose end was seen; */
+	uint64_t handed;	/* of those: all calls came after their end */
+	size_t worker;		/* the item of the first of these calls */
 	uint64_t calls;		/* in requests that ended */
 	uint64_t strayed;	/* of those: with another request's token */
 	uint64_t missed;	/* as of struct kp_cell, not weighted */

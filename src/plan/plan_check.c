@@ -3,6 +3,7 @@
  * seen, and what it would cost.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "kprofd/check.h"
 #include "kprofd/cost.h"
@@ -11,6 +12,9 @@
 #include "kprofd/stats.h"
 
 #define SEE(c) ((c)->explained ? "" : " (see -explain)")
+#define HANDED_MIN 5	/* requests that an entry handed on: one may be late */
+#define HANDED 0.9	/* as a part of all */
+#define LONGER "look longer, as kprof check -for 20s does"
 
 static const char *
 name_of(char *text, size_t n, const struct kp_plan_item *p)
@@ -94,8 +98,9 @@ judge_clause(const struct kp_check *c, uint32_t i, const struct kp_clause *at,
 		snprintf(text, sizeof(text), "%s and %u more functions", name,
 		    of.functions - 1);
 	kp_diags_add(diags, at->pos, true, "this clause matched none of the %llu "
-	    "calls of %s that were seen%s", (unsigned long long)of.calls, text,
-	    SEE(c));
+	    "calls of %s that were seen (%s" LONGER ")",
+	    (unsigned long long)of.calls, text, c->explained ? "" :
+	    "see -explain, or ");
 }
 
 static uint64_t
@@ -237,10 +242,47 @@ judge_end(const struct kp_check *c, const struct kp_plan_item *p,
 	else if (seen->entered > 0)
 		kp_diags_add(diags, p->pos, true, "%s did not return from any of the "
 		    "%llu calls traced in %.3g s: its requests are longer, or "
-		    "never end (look longer with -duration; of a server's "
+		    "never end (" LONGER "; of a server's "
 		    "loop, name the function that handles one message)",
 		    name_of(name, sizeof(name), p),
 		    (unsigned long long)seen->entered, seconds(c));
+}
+
+/*
+ * An entry that gives its request to another process, and returns.  One that waits
+ * for the answer is as long as its request: only OTP's own calls are not to be named.
+ */
+static void
+judge_handing(const struct kp_check *c, const struct kp_plan_item *p,
+    struct kp_diags *diags)
+{
+	static const char *const others[][2] = { { "gen_server", "call" },
+		{ "gen_server", "cast" }, { "gen_statem", "call" },
+		{ "gen_statem", "cast" }, { "gen_event", "notify" },
+		{ "gen_event", "sync_notify" }, { "Elixir.GenServer", "call" },
+		{ "Elixir.GenServer", "cast" } };
+	const struct kp_check_seen *seen = seen_of(c, p);
+	char name[FN_NAME_MAX], worker[FN_NAME_MAX];
+
+	name_of(name, sizeof(name), p);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strcmp(p->mod, others[i][0]) == 0 &&
+		    strcmp(p->fun, others[i][1]) == 0) {
+			kp_diags_add(diags, p->pos, true, "%s only hands on, and for all "
+			    "that call it, the node's own servers, too (name the "
+			    "function that calls it for a request, or the one that "
+			    "does the work)", name);
+			return;
+		}
+	if (seen->handed < HANDED_MIN || (double)seen->handed < HANDED *
+	    (double)seen->ended)
+		return;
+	kp_diags_add(diags, p->pos, true, "%s only hands on: in %llu of %llu traced "
+	    "requests all calls of tiers came when it had returned, so they are not "
+	    "in the request's time, but after it (name the function that does the "
+	    "work, such as %s, or a finish)", name, (unsigned long long)seen->handed,
+	    (unsigned long long)seen->ended, name_of(worker, sizeof(worker),
+	    &c->plan->v[seen->worker]));
 }
 
 static bool
@@ -261,13 +303,14 @@ judge_entry(const struct kp_check *c, const struct kp_plan_item *p,
 		if (is_first(c->plan, p) && !p->loop && !is_instruction(p))
 			kp_diags_add(diags, p->pos, true, "%s was not called in "
 			    "%.3g s: without its calls there are no requests "
-			    "(send the node a request meanwhile, look longer "
-			    "with -duration, or name another entry)",
+			    "(send the node a request meanwhile, " LONGER ", or "
+			    "name another entry)",
 			    name_of(name, sizeof(name), p), seconds(c));
 	} else if (p->recursive || seen_of(c, p)->nested > 0) {
 		judge_nested(c, p, diags);
 		return;
 	}
+	judge_handing(c, p, diags);
 	judge_end(c, p, diags);
 }
 

@@ -20,6 +20,7 @@ tests() ->
      {"an entry that calls itself by tail calls", 60, fun tail_calls/1},
      {"an entry that does not return", 60, fun does_not_return/1},
      {"an entry that does not return, in processes of their own", 60, fun long_requests/1},
+     {"an entry that only hands on", 60, fun hands_on/1},
      {"an entry that is not called", 60, fun not_called/1},
      {"functions whose calls are instructions", 60, fun instructions/1},
      {"a tier in a loop", 60, fun in_a_loop/1},
@@ -96,10 +97,18 @@ long_requests(T) ->
     says(Out, "^ok, 1 warning\n\\z"),
     left(Target, Before).
 
+hands_on(T) ->
+    {Target, Before} = target(T, push, 10),
+    {0, Out, Err} = check(T, Target, [?ITEM, "{entry, {it_check, push, 1}}.\n"], []),
+    says(Err, "tiers[0-9]+.conf:2:9: warning: it_check:push/1 only hands on: in [0-9]+ of [0-9]+ traced requests .*"
+              "such as it_check:item/1"),
+    says(Out, "^ok, 1 warning\n\\z"),
+    left(Target, Before).
+
 not_called(T) ->
     {Target, Before} = target(T, request, 10),
     {0, Out, Err} = check(T, Target, [?ITEM, "{entry, {it_check, idle, 1}}.\n"], ["-duration", "300ms"]),
-    says(Err, "tiers[0-9]+.conf:2:9: warning: it_check:idle/1 was not called in 0.3 s: .*-duration"),
+    says(Err, "tiers[0-9]+.conf:2:9: warning: it_check:idle/1 was not called in 0.3 s: .*kprof check -for 20s"),
     says(Out, "^ok, 1 warning\n\\z"),
     left(Target, Before).
 
@@ -145,7 +154,7 @@ clauses(T) ->
     Says = "warning: this clause matched none of the [0-9]+ calls of ",
     [begin
          {0, Out, Err} = check(T, Target, [?ITEMS, ?REQUEST, ?WRONG], ["-probe", Probe]),
-         says(Err, ["tiers[0-9]+.conf:3:16: ", Says, "it_check:request/2 that were seen \\(see -explain\\)"]),
+         says(Err, ["tiers[0-9]+.conf:3:16: ", Says, "it_check:request/2 that were seen \\(see -explain, or look longer"]),
          says(Err, ["tiers[0-9]+.conf:5:4: ", Says, "it_check:item/1 that were seen"]),
          says_not(Err, "conf:4:|conf:6:|GET"),
          says_not(Out, "GET|secret"),

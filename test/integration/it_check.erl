@@ -2,7 +2,7 @@
 -module(it_check).
 
 -export([start/2, spin/0, patterns/0, counting/0]).
--export([request/2, loop/1, walk/2, idle/1, item/1, sum/2, crowd/2, down/1, slow/1]).
+-export([request/2, loop/1, walk/2, idle/1, item/1, sum/2, crowd/2, down/1, slow/1, push/1]).
 
 %% A process that makes a call of each kind every Ms, until it is killed.
 start(Kind, Ms) ->
@@ -19,6 +19,7 @@ work(walk) -> ?MODULE:walk(20, 0);
 work(crowd) -> ?MODULE:crowd(150, 0);
 work(sum) -> ?MODULE:request(sum, 10);
 work(down) -> {?MODULE:down(5)};
+work(push) -> ?MODULE:push(1);
 work(long) -> spawn(?MODULE, slow, [3000]);
 %% Its caller is below it on the stack: it is no server.
 work(slow) -> spawn(fun() -> {?MODULE:slow(20000)} end).
@@ -42,6 +43,11 @@ counting() ->
 %% A request with one call of a tier; of a kind that has a recursive one.
 request(sum, N) -> ?MODULE:sum(N, 1) + 1;
 request(_, _) -> ?MODULE:item(1) + 1.
+
+%% Only hands on.
+push(N) ->
+    spawn(fun() -> receive after 5 -> ?MODULE:item(N) end end),
+    ok.
 
 %% A server: never returns.
 loop(Ms) ->

@@ -13,6 +13,8 @@ static struct kp_check_seen seen[2];
 static const struct kp_plan plan = { .v = items, .n = 2 };
 static struct kp_check check;
 
+#define LONGER "look longer, as kprof check -for 20s does"
+
 static void
 begin(const char *more)
 {
@@ -79,8 +81,8 @@ TEST(called)
 	nothing_wrong();
 	items[0].mod = web, items[0].fun = handle;
 	judged(true, 2, "web:handle/2 was not called in 2 s: without its calls "
-	    "there are no requests (send the node a request meanwhile, look "
-	    "longer with -duration, or name another entry)");
+	    "there are no requests (send the node a request meanwhile, " LONGER
+	    ", or name another entry)");
 	/* of the functions of one pattern one is enough */
 	items[1].entry = true;
 	items[1].pos = items[0].pos;
@@ -109,9 +111,33 @@ TEST(returns)
 	items[0].loop = false;
 	seen[0].ended = 0;
 	judged(true, 2, "web:handle/2 did not return from any of the 5 calls "
-	    "traced in 2 s: its requests are longer, or never end (look longer "
-	    "with -duration; of a server's loop, name the function that "
-	    "handles one message)");
+	    "traced in 2 s: its requests are longer, or never end (" LONGER "; of a "
+	    "server's loop, name the function that handles one message)");
+	end();
+}
+
+/* A cast: the request was over after 5 us, whatever it set off. */
+TEST(hands_on)
+{
+	static char gen[] = "gen_server", cast[] = "cast";
+
+	begin("");
+	check.seen = seen;
+	seen[0] = (struct kp_check_seen){ .entered = 20, .ended = 20, .handed = 18,
+		.worker = 1 };
+	judged(true, 2, "web:handle/2 only hands on: in 18 of 20 traced requests all "
+	    "calls of tiers came when it had returned, so they are not in the "
+	    "request's time, but after it (name the function that does the work, "
+	    "such as db:get/1, or a finish)");
+	seen[0].handed = 17;
+	nothing_wrong();
+	seen[0] = (struct kp_check_seen){ .entered = 4, .ended = 4, .handed = 4,
+		.worker = 1 };
+	nothing_wrong();
+	items[0].mod = gen, items[0].fun = cast;
+	judged(true, 2, "gen_server:cast/2 only hands on, and for all that call it, the "
+	    "node's own servers, too (name the function that calls it for a "
+	    "request, or the one that does the work)");
 	end();
 }
 
@@ -246,18 +272,18 @@ TEST(clauses)
 	nothing_wrong();	/* nobody called db:get/1 */
 	matched[1] = 0;
 	judged(true, 3, "this clause matched none of the 7 calls of web:handle/2 "
-	    "that were seen (see -explain)");
+	    "that were seen (see -explain, or " LONGER ")");
 	assert_int_equal(diags.v[0].pos.col, 2);
 	check.explained = true;
 	judged(true, 3, "this clause matched none of the 7 calls of web:handle/2 "
-	    "that were seen");
+	    "that were seen (" LONGER ")");
 	matched[0] = 0;
 	judge();
 	assert_fields(diags, IS(n, 2) IS(v[0].pos.line, 2));
 	matched[0] = matched[1] = 1;
 	seen[1].known = 2;
 	judged(true, 4, "this clause matched none of the 2 calls of db:get/1 that "
-	    "were seen");
+	    "were seen (" LONGER ")");
 	end();
 }
 

@@ -265,6 +265,23 @@ tiers_seen(struct findings *s, struct kp_requests *rs,
 	}
 }
 
+/* Did all that its tiers did begin after it, or outlast it? */
+static void
+handed_seen(struct findings *s, struct kp_requests *rs,
+    const struct kp_request *rq, struct kp_check_seen *entry)
+{
+	size_t item;
+
+	for (uint32_t i = 1; i < rq->ncalls; i++)
+		if (!rq->calls[i].async && rq->calls[i].outlasts == 0)
+			return;
+	item = rq->ncalls > 1 ? item_of_fn(s, rs, rq->calls[1].fn) : OTHER;
+	if (item == OTHER)
+		return;
+	entry->handed++;
+	entry->worker = item;
+}
+
 void
 findings_request(struct findings *s, struct kp_requests *rs,
     const struct kp_request *rq)
@@ -285,6 +302,7 @@ findings_request(struct findings *s, struct kp_requests *rs,
 	s->seen[o->item].ended++;
 	s->requests++;
 	tiers_seen(s, rs, rq);
+	handed_seen(s, rs, rq, &s->seen[o->item]);
 }
 
 /* ---- results ---- */
