@@ -26,8 +26,8 @@ const char *fn_name(char *text, size_t n, const char *mod, const char *fun,
 const char *fn_pat(char *text, size_t n, const struct kp_mfa_pat *p);
 /*
  * Converts a name of the database or JSON, "Elixir.MyApp.Repo:all/2", perhaps with a
- * label, "Elixir.MyApp.Repo:all/2 [users]", or of a process that is registered with a module's name.  Returns text, or name as it
- * is, with its unsafe characters.
+ * label, "Elixir.MyApp.Repo:all/2 [users]", or of a process that is registered with a
+ * module's name.  Returns text, or name as it is, with its unsafe characters.
  */
 const char *fn_shown(char *text, size_t n, const char *name);
 

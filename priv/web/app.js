@@ -416,7 +416,7 @@ function showFigures(r, ask, nodes, signal) {
 		part(["c-rate", "c-time", "c-self"], showSeries, ask("series", chart), orNull(rep), drawn),
 		part(["c-heat"], (h, report) => draw("c-heat", charts.heatmap, h, whyNot(h, report, true)), ask("heatmap", chart), orNull(rep), drawn),
 		part(["c-sample", "c-cost"], showLoad, loads, drawn),
-		part(["s-report"], (report) => tables.report(report, state, change), rep),
+		part(["s-report", "s-labels"], (report) => tables.report(report, state, change), rep),
 		part(["s-slow"], (slow) => tables.slow(slow, state, change), ask("slow", { ...slowBy(), identity: state.identity, limit: PAGE, offset: state.offset })),
 		part(["s-losses"], tables.losses, ask("losses")),
 		part(["s-events"], tables.events, events),

@@ -71,15 +71,16 @@ const PLAIN = /^(?!_$)(?:[a-z_]\w*[?!]?|[-+*\/!^~<>=&|@]+)$/;
 const elixirName = (name) => PLAIN.test(name) ? name : JSON.stringify(name);
 
 // A function as people write it: MyApp.Repo.all/2 for JSON's Elixir.MyApp.Repo:all/2, and
-// anonymous fn/1 in MyApp.Repo.all/2 for Elixir.MyApp.Repo:-all/2-fun-0-/1 (src/text/fn_name.c).
+// anonymous fn/1 in MyApp.Repo.all/2 for Elixir.MyApp.Repo:-all/2-fun-0-/1, the label of a
+// call behind it: MyApp.Repo.all/2 [users] (src/text/fn_name.c).
 export function fnName(call) {
-	const [, alias, name, arity] = /^Elixir\.((?!Elixir\b)[A-Z]\w*(?:\.[A-Z]\w*)*)(?::(.+)(\/\d+))?$/s.exec(call) ?? [];
+	const [, alias, name, arity, about = ""] = /^Elixir\.((?!Elixir\b)[A-Z]\w*(?:\.[A-Z]\w*)*)(?::(.+?)(\/\d+)( \[.*\])?)?$/s.exec(call) ?? [];
 	const [, outer, outerArity, which] = /^-(.+)(\/\d+)-fun-(\d+)-$/s.exec(name ?? "") ?? [];
 
 	if (alias === undefined || name === undefined)
 		return alias ?? call;
-	return outer === undefined ? `${alias}.${elixirName(name)}${arity}` :
-		`anonymous fn${arity}${which === "0" ? "" : ` (fun-${which})`} in ${alias}.${elixirName(outer)}${outerArity}`;
+	return outer === undefined ? `${alias}.${elixirName(name)}${arity}${about}` :
+		`anonymous fn${arity}${which === "0" ? "" : ` (fun-${which})`} in ${alias}.${elixirName(outer)}${outerArity}${about}`;
 }
 
 const pad = (n) => String(n).padStart(2, "0");
@@ -115,5 +116,8 @@ export const span = (s) => {
 
 export const identityName = (name) => name === "_total" ? "all requests" :
 	name === "_other" ? "other types" : name === "undefined" ? "unnamed" : name;
+
+// The tier that a part of it belongs to, whose calls have a label: db for "db: users".
+export const wholeTier = (name) => name.split(": ", 1)[0];
 
 export const tierName = (name) => name === "_total" ? "no tier" : name;

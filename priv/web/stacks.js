@@ -2,7 +2,7 @@
 // as a table.  The graph has one focus of its own, which keys move, and one zoom.
 import { color, tierColor } from "./charts.js";
 import { NOT_SEEN, STATES, build, choice, counterpart, family, folded, functions, interval, label, layout, lineage, search, speedscope } from "./flame.js";
-import { count, el, identityName, ms, percent } from "./format.js";
+import { count, el, identityName, ms, percent, wholeTier } from "./format.js";
 import { state } from "./state.js";
 
 const ROW = 20;			// height of a box, in px
@@ -64,7 +64,7 @@ const PLAIN = { all: "line", type: "grid", unseen: "grid" };
 
 function fillOf(node) {
 	if (node.kind === "tier")
-		return color(tierColor(tiers.indexOf(node.name) + 1));
+		return color(tierColor(tiers.indexOf(wholeTier(node.name)) + 1));
 	return color(node.kind === "frame" ? `f${choice(family(node.name), FAMILIES)}` : PLAIN[node.kind]);
 }
 

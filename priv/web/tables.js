@@ -28,17 +28,19 @@ const nothing = (host, text) => host.replaceChildren(el("p", { class: "empty" },
 // Shows a text in place of a table.
 export const empty = (id, text) => nothing(hosts(id), text);
 
+const sum = (v) => v.reduce((a, b) => a + (b ?? 0), 0);
+
 const totalOf = (row) => row.tiers.find((t) => t.tier === "_total") ?? row.tiers[0] ?? {};
 
 // A bar of the self times of one request's tiers.
 function stack(row, tiers) {
 	const parts = row.tiers.map((t) => ({ name: t.tier, i: tiers.indexOf(t.tier) + 1, v: (t.self_ms ?? 0) / row.requests })).filter((p) => p.v > 0);
-	const sum = parts.reduce((s, p) => s + p.v, 0);
+	const whole = sum(parts.map((p) => p.v));
 	const text = parts.map((p) => `${tierName(p.name)} ${ms(p.v)}`).join(", ");
 
 	parts.sort((a, b) => (a.i === 0) - (b.i === 0) || a.i - b.i);
 	return el("div", { class: "stack", role: "img", title: text, "aria-label": text || "nothing" }, parts.map((p) =>
-		el("span", { style: { width: `${100 * p.v / sum}%`, backgroundColor: color(tierColor(p.i)) } })));
+		el("span", { style: { width: `${100 * p.v / whole}%`, backgroundColor: color(tierColor(p.i)) } })));
 }
 
 // A tier's self time in one request of the row; undefined: it has none.
@@ -122,6 +124,43 @@ function missing(r) {
 		"as where all workers of a pool are taken, and a request gets its worker from one that is not measured.")]];
 }
 
+// The calls of tiers by label, as kprof report has them: of all requests and of the types
+// that make most, the labels with most calls; all of those of a type that is chosen.
+const LABELS = 3, LABEL_TYPES = 5;
+
+function labelRows(r, row, tier, most, change) {
+	const each = (l) => [rate(l.calls > 0 ? l.calls / row.requests : null), ms(l.busy_per_request_ms), ms(l.mean_ms), ms(l.p99_ms)];
+	const rest = tier.labels.slice(most);
+	const name = el("button", { type: "button", class: "link", onclick: () => change({ identity: row.identity === "_total" ? "" : row.identity }) }, identityName(row.identity));
+	const line = (first, label, figures) => el("tr", {}, el("td", { class: "name" }, first), el("td", { class: "left" },
+		el("i", { class: "key", style: { backgroundColor: color(tierColor(r.tiers.indexOf(tier.tier) + 1)) } }), tier.tier), el("td", { class: "left name" }, label), figures.map((f) => el("td", {}, f)));
+
+	return [...tier.labels.slice(0, most).map((l, i) => line(i === 0 ? name : "", l.label, each(l))),
+		...rest.length > 0 ? [line("", el("span", { class: "soft" }, `${rest.length} other${rest.length > 1 ? "s" : ""}`),
+			each({ calls: sum(rest.map((l) => l.calls)), busy_per_request_ms: sum(rest.map((l) => l.busy_per_request_ms)) }))] : []];
+}
+
+function labels(r, state, change) {
+	const section = document.getElementById("s-labels");
+	const of = (row, name) => row.tiers.find((t) => t.tier === name && t.labels.length > 0);
+	const calls = (row, name) => { const t = of(row, name); return t ? t.calls + t.async_calls : 0; };
+	const [all, ...types] = r.rows;
+	const lines = [], left = [];
+
+	for (const name of r.tiers.filter((t) => (state.tier || t) === t)) {
+		const made = types.map((row) => calls(row, name)).filter((n) => n > 0).sort((a, b) => b - a);
+		const least = made[LABEL_TYPES - 1] ?? 1;
+		const shown = state.identity ? types.filter((row) => row.identity === state.identity) : [all, ...types.filter((row) => calls(row, name) >= least)];
+
+		for (const row of shown.filter((x) => x && of(x, name)))
+			lines.push(...labelRows(r, row, of(row, name), state.identity || types.length === 1 ? Infinity : LABELS, change));
+		left.push(...state.identity ? [] : types.filter((row) => calls(row, name) > 0 && calls(row, name) < least));
+	}
+	section.hidden = lines.length === 0;
+	put(hosts("s-labels"), table(["<request type", "<tier", "<label", "calls per request", "time per request", "mean", "p99"], lines, "Calls by label"),
+		...left.length > 0 ? [el("p", { class: "hint" }, `${count(new Set(left).size)} more request types have such calls: choose one to see its own.`)] : []);
+}
+
 export function report(r, state, change) {
 	const host = hosts("s-report");
 	const seconds = r.covered_ms / 1e3 || 1;
@@ -130,6 +169,7 @@ export function report(r, state, change) {
 	const sign = state.order === "ascending" ? 1 : -1;
 	const [all, ...rest] = r.rows;
 
+	labels(r, state, change);
 	// What is wrong with a report that is empty or odd.
 	const hints = [...missing(r), ...(r.hints ?? []).map((text) => el("p", { class: "hint" }, text))];
 

@@ -141,21 +141,18 @@ check_tier(const struct cmd *cmd, struct kp_query *q, const char *tier)
 	struct kp_query_tiers tiers = { 0 };
 	const char *near;
 	int st = OPTS_GO_ON;
-	size_t i = 0;
 
-	if (tier == NULL || tier[0] == '_')
+	if (tier == NULL || tier[0] == '_' || kp_query_tier(q, tier) == KP_OK)
 		return st;
 	if (kp_query_tiers(q, &tiers) != KP_OK) {
 		say("%s", kp_query_why(q));
 		return EXIT_FAILED;
 	}
-	while (i < tiers.n && strcmp(tiers.v[i], tier) != 0)
-		i++;
 	near = near_name(tier, tiers.v, tiers.n, sizeof(*tiers.v), NEAR_RULE);
-	if (i == tiers.n && near != NULL)
+	if (near != NULL)
 		st = opts_wrong(cmd, "-tier '%s': no such tier: did you mean "
 		    "'%s'?", tier, near);
-	else if (i == tiers.n)
+	else
 		st = opts_wrong(cmd, "-tier '%s': no such tier; kprof report "
 		    "shows them", tier);
 	kp_query_tiers_free(&tiers);

@@ -96,11 +96,6 @@ json_figures(struct json *j, const struct report_cell *c)
 			    value_of(c, &figures[i]));
 	}
 	json_string(j, "raised_seen", seen_name(raised_seen(c)));
-	if (c->counted > 0)
-		json_uint(j, "counted_calls", c->counted);
-	else
-		json_null(j, "counted_calls");
-	json_uint(j, "missed_calls", c->missed);
 }
 
 /* labels: of its calls, from the one at *label on, which moves behind them. */
@@ -108,11 +103,17 @@ static void
 json_cell(struct json *j, const struct report *r, const struct report_row *row,
     size_t tier, size_t *label)
 {
+	const struct report_cell *c = &row->cells[tier];
 	const struct report_label *l;
 
 	json_object(j, NULL);
 	json_string(j, "tier", tier_name(r, tier));
-	json_figures(j, &row->cells[tier]);
+	json_figures(j, c);
+	if (c->counted > 0)
+		json_uint(j, "counted_calls", c->counted);
+	else
+		json_null(j, "counted_calls");
+	json_uint(j, "missed_calls", c->missed);
 	json_array(j, "labels");
 	for (; *label < row->nlabels && row->labels[*label].tier == tier; ++*label) {
 		l = &row->labels[*label];

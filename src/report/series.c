@@ -119,6 +119,8 @@ find_tier(const struct kp_series *s, const char *name, size_t *tier)
 	for (size_t t = 0; t < s->tiers.n; t++)
 		if (strcmp(s->tiers.v[t], name) == 0)
 			*tier = t + 1;
+	if (s->part != NULL)
+		*tier = s->tiers.n + 1;
 	return *tier > 0 ? KP_OK : KP_ENOENT;
 }
 

@@ -426,6 +426,7 @@ put_labels(struct kp_buf *b, const struct report *r, size_t tier,
 {
 	size_t types, shown = 0;
 	uint64_t least = calls_shown(r, tier, &types);
+	char line[100];
 	struct kp_buf head;
 	struct grid g;
 
@@ -434,14 +435,14 @@ put_labels(struct kp_buf *b, const struct report *r, size_t tier,
 	kp_buf_printf(&head, "%s, by label", r->tiers[tier - 1]);
 	grid_col(&g, kp_buf_cstr(&head), GRID_LEFT);
 	kp_buf_free(&head);
-	grid_fix(&g);
 	grid_col(&g, "", GRID_LEFT);
+	grid_fix(&g);
 	grid_cut(&g);
 	grid_col(&g, "calls", GRID_RIGHT);
 	if (o->what != REPORT_CALLS)
-		grid_col(&g, "each request", GRID_RIGHT);
-	grid_col(&g, "mean", GRID_RIGHT);
-	grid_col(&g, "p99", GRID_RIGHT);
+		grid_col_optional(&g, "each request", GRID_RIGHT, 3);
+	grid_col_optional(&g, "mean", GRID_RIGHT, 1);
+	grid_col_optional(&g, "p99", GRID_RIGHT, 2);
 	for (size_t i = 0; i < r->nrows; i++) {
 		if (i == 1)
 			grid_rule(&g);
@@ -453,9 +454,11 @@ put_labels(struct kp_buf *b, const struct report *r, size_t tier,
 	kp_buf_u8(b, '\n');
 	grid_write(&g, o->width, b);
 	grid_free(&g);
-	if (types > shown)
-		kp_buf_printf(b, "and %zu more request types: -identity TYPE shows "
-		    "those of one\n", types - shown);
+	if (types == shown)
+		return;
+	snprintf(line, sizeof(line), "and %zu more request type%s: -identity TYPE "
+	    "shows those of one", types - shown, types - shown > 1 ? "s" : "");
+	text_wrap(b, line, o->width, 2);
 }
 
 /* ---- calls that raised ---- */

@@ -11,7 +11,7 @@
 static bool
 has_tier(const struct kp_query_tiers *t, const char *name)
 {
-	for (size_t i = 0; i < t->n + t->parts; i++) {
+	for (size_t i = 0; i < t->n; i++) {
 		if (strcmp(t->v[i], name) == 0)
 			return true;
 	}
@@ -26,20 +26,18 @@ kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
 	enum kp_err err;
 	struct read rd;
 
-	read_start(&rd, q, "select instr(name, '" KP_PART_SEP "') > 0,"
-	    " position is null, name from tier where name <> '_total'"
-	    " order by 1, position is null, position, name");
-	read_order(&rd, 0, 2);
+	read_start(&rd, q, "select position is null, name from tier"
+	    " where name <> '_total' and instr(name, '" KP_PART_SEP "') = 0"
+	    " order by position is null, position, name");
+	read_order(&rd, 0, 1);
 	while (read_next(&rd)) {
-		name = read_text(&rd, 2);
+		name = read_text(&rd, 1);
 		if (has_tier(&t, name))
 			continue;
-		if (!read_room(&rd, &t.v, t.n + t.parts))
+		if (!read_room(&rd, &t.v, t.n))
 			break;
-		t.v[t.n + t.parts] = name;
-		t.parts += read_int(&rd, 0) != 0;
-		t.n += read_int(&rd, 0) == 0;
-		t.current += read_int(&rd, 0) == 0 && read_int(&rd, 1) == 0;
+		t.v[t.n++] = name;
+		t.current += read_int(&rd, 0) == 0;
 	}
 	err = read_end(&rd);
 	if (err == KP_OK)
@@ -164,8 +162,8 @@ static const char found_by[] = FOUND("f.key_ns")
     " order by f.key_ns desc, q.id";
 
 /* KP_ENOENT: no file has the tier. */
-static enum kp_err
-check_tier(struct kp_query *q, const char *tier)
+enum kp_err
+kp_query_tier(struct kp_query *q, const char *tier)
 {
 	bool found;
 	struct read rd;
@@ -212,8 +210,10 @@ kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
 
 	if (by != KP_SLOW_TIER)
 		tier = NULL;
+	/* what a request spent in parts of tiers is not stored */
 	if (tier != NULL)
-		err = check_tier(q, tier);
+		err = strstr(tier, KP_PART_SEP) != NULL ? KP_ENOENT :
+		    kp_query_tier(q, tier);
 	if (err != KP_OK)
 		return err;
 	read_start(&rd, q, by == KP_SLOW_TOTAL ? found_total : found_by);

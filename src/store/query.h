@@ -69,15 +69,19 @@ struct kp_query_range {
 
 #define KP_QUERY_RAISED_INSIDE KP_OUTCOMES
 
-/* Names of the tiers, without _total; those of the last tiers.conf first. */
+/*
+ * Names of the tiers, without _total and parts of tiers ("db: users"); those of the
+ * last tiers.conf first.
+ */
 struct kp_query_tiers {
 	const char **v;
 	size_t n;
 	size_t current;		/* number of these in the last tiers.conf */
-	size_t parts;		/* of tiers, behind these: "db: users" */
 };
 
 enum kp_err kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out);
+/* KP_ENOENT: there is no tier of this name, nor a part of one. */
+enum kp_err kp_query_tier(struct kp_query *q, const char *tier);
 void kp_query_tiers_free(struct kp_query_tiers *t);
 
 struct kp_query_nodes {
@@ -250,14 +254,15 @@ struct kp_series_step {
 	/* the cost of profiling; zero if it was not stored */
 	uint64_t events;
 	kp_dur_ns agent, cost;
-	struct kp_cell *cells;		/* [0]: _total; [t + 1]: tiers.v[t];
-					   NULL: not requested */
+	struct kp_cell *cells;		/* [0]: _total; [t + 1]: tiers.v[t],
+					   or `part`; NULL: not requested */
 };
 
 struct kp_series {
 	kp_wall_ns start;		/* of the first step */
 	kp_dur_ns step;
 	struct kp_query_tiers tiers;
+	const char *part;		/* the wanted tier, if it is a part of one */
 	struct kp_series_step *v;
 	size_t n;
 };
@@ -266,13 +271,15 @@ struct kp_series_want {
 	kp_dur_ns step;		/* 0: for about 150 of them; never less than
 				   the range's longest window */
 	bool cells;
-	const char *tier;	/* only cells of this one; NULL: of all */
+	const char *tier;	/* only cells of this one, or part of one; NULL: of
+				   all tiers */
+	bool others;		/* of all tiers besides */
 };
 
 /*
  * Sums cells of the range's one request type; NULL is _total.  A range without
- * ends is clipped to the windows.  KP_ELIMIT: more than KP_SERIES_STEPS_MAX
- * steps.
+ * ends is clipped to the windows.  The series borrows want->tier.  KP_ELIMIT: more
+ * than KP_SERIES_STEPS_MAX steps.  KP_ENOENT: there is no such tier.
  */
 enum kp_err kp_query_series(struct kp_query *q,
     const struct kp_query_range *r, const struct kp_series_want *want,

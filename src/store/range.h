@@ -106,7 +106,7 @@ size_t range_place(const struct kp_query_tiers *tiers, const char *tier);
 /* Replaces figures that cannot be summed over nodes by their shares. */
 void range_shares(struct kp_cell *c);
 /*
- * Orders the cells by place, then by identity, with _total before all others,
+ * Orders the cells by place, tier, and identity, with _total before all others,
  * merges those of the same names, and moves them to s, which on error still has
  * some.  Takes v and its cells in any case.
  */

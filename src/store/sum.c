@@ -151,7 +151,7 @@ range_place(const struct kp_query_tiers *tiers, const char *tier)
 
 	if (is_total(tier))
 		return 0;
-	while (t < tiers->n + tiers->parts && strcmp(tiers->v[t], tier) != 0)
+	while (t < tiers->n && strcmp(tiers->v[t], tier) != 0)
 		t++;
 	return t + 1;
 }
@@ -170,9 +170,12 @@ cell_cmp(const void *pa, const void *pb)
 {
 	const struct range_cell *a = pa, *b = pb;
 	bool ta = is_total(a->cell.identity), tb = is_total(b->cell.identity);
+	int names;
 
 	if (a->place != b->place)
 		return a->place < b->place ? -1 : 1;
+	if ((names = strcmp(a->cell.tier, b->cell.tier)) != 0)
+		return names;
 	if (ta != tb)
 		return ta ? -1 : 1;
 	return strcmp(a->cell.identity, b->cell.identity);
@@ -476,15 +479,16 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 	return read_end(&rd);
 }
 
-/* Makes empty cells: for _total, and then for each tier; NULL: no memory. */
+/* Makes empty cells: for _total, each tier, and a part of one; NULL: no memory. */
 static struct kp_cell *
-blank_cells(const struct kp_query_tiers *tiers)
+blank_cells(const struct kp_series *s)
 {
-	struct kp_cell *v = calloc(tiers->n + 1, sizeof(*v));
+	size_t n = s->tiers.n + 1 + (s->part != NULL);
+	struct kp_cell *v = calloc(n, sizeof(*v));
 
-	for (size_t t = 0; v != NULL && t <= tiers->n; t++)
-		v[t] = (struct kp_cell){ .min = -1, .tier = t == 0 ?
-			"_total" : tiers->v[t - 1] };
+	for (size_t t = 0; v != NULL && t < n; t++)
+		v[t] = (struct kp_cell){ .min = -1, .tier = t == 0 ? "_total" :
+			t <= s->tiers.n ? s->tiers.v[t - 1] : s->part };
 	return v;
 }
 
@@ -502,7 +506,7 @@ make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 		return KP_ENOMEM;
 	s->n = (size_t)n;
 	for (size_t i = 0; cells && i < s->n; i++) {
-		s->v[i].cells = blank_cells(&s->tiers);
+		s->v[i].cells = blank_cells(s);
 		if (s->v[i].cells == NULL)
 			return KP_ENOMEM;
 	}
@@ -516,8 +520,10 @@ make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 	" cross join " table " s" \
 	" on s." of " = ?1 and s.tier_id = t.id and s.identity_id =" \
 	" (select id from identity where name = ?2)" \
-	" where ?3 is null or t.name = ?3"
+	" where case when ?3 is null then instr(t.name, '" KP_PART_SEP "') = 0" \
+	" else t.name = ?3 end"
 
+/* tier NULL: of all, without their parts. */
 static enum kp_err
 add_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
     const char *tier, bool several, struct kp_series *s)
@@ -534,7 +540,7 @@ add_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
 	while ((rd = range_rows_next(&rows)) != NULL) {
 		t = range_place(&s->tiers, read_text(rd, CELL_END));
 		v = step_of(s, rows.piece->start);
-		if (v == NULL || t > s->tiers.n)
+		if (v == NULL || t > s->tiers.n + (s->part != NULL))
 			continue;
 		cell_row_read(rd->st, &row);
 		if (several)
@@ -562,6 +568,11 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 		err = clip(q, &clipped, &longest);
 	if (err == KP_OK)
 		err = kp_query_tiers(q, &s.tiers);
+	if (err == KP_OK && want->tier != NULL &&
+	    range_place(&s.tiers, want->tier) > s.tiers.n) {
+		s.part = want->tier;
+		err = kp_query_tier(q, want->tier);
+	}
 	least = want->step > 0 ? want->step :
 	    (clipped.until - clipped.since) / STEPS_WANTED;
 	/* windows of earlier versions end a little late */
@@ -575,8 +586,12 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 		err = add_losses(q, &clipped, &s);
 	if (err == KP_OK && want->cells)
 		err = several_nodes(q, &clipped, &several);
-	for (size_t i = 0; i < q->nfiles && err == KP_OK && want->cells; i++)
-		err = add_cells(q, i, &clipped, want->tier, several, &s);
+	for (size_t i = 0; i < q->nfiles && err == KP_OK && want->cells; i++) {
+		if (want->others)
+			err = add_cells(q, i, &clipped, NULL, several, &s);
+		if (err == KP_OK && (!want->others || s.part != NULL))
+			err = add_cells(q, i, &clipped, want->tier, several, &s);
+	}
 	query_release(q);
 	if (err == KP_OK)
 		*out = s;

@@ -217,7 +217,8 @@ put_series(struct kp_query *q, const struct web_params *p,
 static enum kp_err
 api_series(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 {
-	const struct kp_series_want want = { .step = p->step, .cells = true };
+	const struct kp_series_want want = { .step = p->step, .cells = true,
+		.tier = p->tier, .others = true };
 
 	return put_series(q, p, &want, series_json, b);
 }
@@ -366,25 +367,9 @@ keep_tier(struct stacks *report, const char *tier)
 }
 
 static enum kp_err
-find_tier(struct kp_query *q, const char *tier)
-{
-	struct kp_query_tiers tiers = { 0 };
-	enum kp_err err = kp_query_tiers(q, &tiers);
-	size_t i = 0;
-
-	if (err != KP_OK)
-		return err;
-	while (i < tiers.n && strcmp(tiers.v[i], tier) != 0)
-		i++;
-	err = i < tiers.n ? KP_OK : KP_ENOENT;
-	kp_query_tiers_free(&tiers);
-	return err;
-}
-
-static enum kp_err
 api_stacks(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 {
-	enum kp_err err = p->tier != NULL ? find_tier(q, p->tier) : KP_OK;
+	enum kp_err err = p->tier != NULL ? kp_query_tier(q, p->tier) : KP_OK;
 	struct stacks *s;
 
 	if (err == KP_OK)

@@ -184,7 +184,7 @@ has out 'share: of the '
 has out 'self (exclusive) time per request'
 has out 'self: the tiers of a row add up to total (inclusive)'
 same 'the sum of a row, as rounded' \
-    "$(awk -F '  +' '/^errors / { exit } /^all requests/ { sub(/ ms/, "", $3); t = $3
+    "$(awk -F '  +' '/, by label / { exit } /^all requests/ { sub(/ ms/, "", $3); t = $3
 	for (i = 6; i <= NF; i++) { n = $i; sub(/ .*/, "", n)
 		s += $i ~ /us/ ? n / 1000 : n }
 	print (s > t * 0.95 && s < t * 1.05) }' "$dir/out")" 1
@@ -205,7 +205,7 @@ has out 'calls per request'
 # counts as they are printed, in the table and below it: what the VM counted is
 # bare, what was estimated from samples has a ~
 counts() {
-	awk -F '  +' -v n="$1" '/^errors / { exit } /^(all requests|create) / {
+	awk -F '  +' -v n="$1" '/, by label / { exit } /^(all requests|create) / {
 		printf "%s", $1
 		for (i = 2; i < 2 + n; i++)
 			printf "|%s", $i
@@ -220,9 +220,12 @@ run 0 report -db "$db" -percentiles -until 2026-11-21T10:01
 same 'counts where all are measured' "$(counts 1 | sort -u)" \
     "$(printf 'all requests|332\ncreate|55')"
 COLUMNS=50 "$kprof" report -db "$db" >"$dir/out"
-same 'blocks on a narrow terminal' "$(sed '/^errors /,$d' "$dir/out" |
+same 'blocks on a narrow terminal' "$(sed '/, by label /,$d' "$dir/out" |
     grep -c '^all requests')" 2
 has out 'database  2 other'
+# what is left out for want of room are figures of labels, not their names
+same 'labels on a narrow terminal' "$(sed -n '/, by label /,/^and /p' "$dir/out" |
+    grep -c ' users  *0\.')" 6
 # no line of any table is wider than the terminal
 for c in report 'report -percentiles' \
     'report -since 2026-11-21T10:01 -versus 2026-11-21T10:00,2026-11-21T10:01' \

@@ -29,9 +29,11 @@ static const char tiers_text[] =
     "[{http, {web, handle, 2}}, {database, {db, query, 2}},\n"
     " {templating, {tpl, render, 1}}, {cache, {cache, get, 1}}].\n";
 /* cache is never called */
+/* Behind the tiers: parts of database, whose calls have a label. */
 static const char *const tiers[] = { "_total", "http", "database",
-	"templating" };
+	"templating", "database: users", "database: \x1b[31m<b>orders;</b>" };
 #define NTIERS 4
+#define NLABELS 2
 static const char *const identities[] = { "_total", "create",
 	"gr\xc3\xb6\xc3\x9f" "e \xe6\x9d\xb1\xe4\xba\xac", "undefined",
 	"update", "=cmd|'/c calc'!A1", "\x1b[31mred \"quoted\", \xff" };
@@ -73,8 +75,28 @@ add_async(struct kp_cell *c, int64_t w, int64_t time)
 		exit(1);
 }
 
+/* The request's call of database has a label, unless its time has this remainder. */
 static void
-add_request(struct kp_cell cells[NTIERS][NIDENTITIES], uint32_t id, int64_t w)
+add_labelled(struct kp_cell cells[][NIDENTITIES], uint32_t id, int64_t w, int64_t db)
+{
+	uint32_t label = (uint32_t)(db % (NLABELS + 1));
+	struct kp_cell *c;
+
+	for (int k = 0; label < NLABELS && k < 2; k++) {
+		c = &cells[NTIERS + label][k == 0 ? 0 : id];
+		c->requests++;
+		c->w_requests += (uint64_t)w;
+		c->share_requests++;
+		c->w_share_requests += (uint64_t)w;
+		add_call(c, w, db, db);
+		if (raw != NULL && k == 1)
+			fprintf(raw, "%s,%u,%lld,%lld\n", tiers[NTIERS + label], id,
+			    (long long)db, (long long)w);
+	}
+}
+
+static void
+add_request(struct kp_cell cells[][NIDENTITIES], uint32_t id, int64_t w)
 {
 	int64_t db = 1000000 + pick(20000000), tpl = 200000 + pick(900000);
 	int64_t http = db + tpl + 50000 + pick(5000000);
@@ -82,6 +104,7 @@ add_request(struct kp_cell cells[NTIERS][NIDENTITIES], uint32_t id, int64_t w)
 	const int64_t self[NTIERS] = { 30000, http - db - tpl, db, tpl };
 	bool raised = pick(50) == 0, async = pick(4) == 0;
 
+	add_labelled(cells, id, w, db);
 	for (int t = 0; t < NTIERS; t++) {
 		for (int k = 0; k < 2; k++) {
 			struct kp_cell *c = &cells[t][k == 0 ? 0 : id];
@@ -116,7 +139,7 @@ static const struct {
 	    9 },
 	{ "http;database", "web:handle/2:44;db:query/2:22;lists:map/2:1342",
 	    KP_STACK_RUNNING, 4 },
-	{ "http;database", "db_server:loop/1:88;gen_tcp:recv/3:812",
+	{ "http;database: users", "db_server:loop/1:88;gen_tcp:recv/3:812",
 	    KP_STACK_PORT, 5 },
 	{ "http;templating", "web:handle/2:52;tpl:render/1:9;"
 	    "MyApp.View.\"my fun\"/2:3", KP_STACK_RUNNING, 3 },
@@ -161,7 +184,7 @@ add_stacks(struct kp_window *w, int64_t weight)
 static struct kp_window *
 new_window(int i, const char *node, int64_t start)
 {
-	struct kp_cell cells[NTIERS][NIDENTITIES] = { 0 };
+	struct kp_cell cells[NTIERS + NLABELS][NIDENTITIES] = { 0 };
 	struct kp_window *w = calloc(1, sizeof(*w));
 	int64_t weight = i < WINDOWS / 2 ? 1 : 10;
 	uint32_t n = 20 + pick(20);
@@ -172,13 +195,13 @@ new_window(int i, const char *node, int64_t start)
 	w->sampled = n;
 	w->entry_calls = n * (uint64_t)weight;
 	w->losses.n[KP_LOSS_SAMPLED_OUT] = w->entry_calls - n;
-	w->cells = calloc((size_t)NTIERS * NIDENTITIES, sizeof(*w->cells));
-	for (int t = 0; t < NTIERS; t++)
+	w->cells = calloc((size_t)(NTIERS + NLABELS) * NIDENTITIES, sizeof(*w->cells));
+	for (int t = 0; t < NTIERS + NLABELS; t++)
 		for (int k = 0; k < NIDENTITIES; k++)
 			cells[t][k].min = -1;
 	while (n-- > 0)
 		add_request(cells, 1 + pick(NIDENTITIES - 1), weight);
-	for (int t = 0; t < NTIERS; t++) {
+	for (int t = 0; t < NTIERS + NLABELS; t++) {
 		for (int k = 0; k < NIDENTITIES; k++) {
 			if (cells[t][k].requests == 0)
 				continue;
@@ -197,7 +220,7 @@ new_tree(int i, int64_t start)
 	static const struct kp_tree_call calls[] = {
 		{ "web:handle/2", "http", "<0.500.0>", 0, 300000000, 40000000,
 		    KP_NONE, KP_RETURNED, false, false, NULL },
-		{ "db:query/2", "database", "<0.77.0>", 1500000, 240000000,
+		{ "db:query/2 [users]", "database", "<0.77.0>", 1500000, 240000000,
 		    240000000, 0, KP_RAISED, false, false, NULL },
 		{ "tpl:render/1", "templating", "<0.500.0>", 250000000,
 		    20000000, 20000000, 0, KP_RETURNED, false, false, NULL },

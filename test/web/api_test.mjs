@@ -10,6 +10,7 @@ import { ask, build, check, dir, kprof, main, near, run, same, sql, start, until
 
 const db = join(dir, "k.db");
 const SCRIPT = "<img src=x onerror=alert(1)>";
+const PART = "database: users";
 const PATIENCE = 120e3;		// ms, for a program that is to end by itself
 let w;
 
@@ -75,7 +76,7 @@ async function slowest() {
 
 	same("by total", await tops("sort=total"), sql(db, "select id, total_ns / 1e6 ms from request order by 2 desc, 1").map((x) => [x.id, x.ms]));
 	same("by self", await tops("sort=self"), times("c.seq = 0"));
-	for (const { name } of sql(db, "select name from tier where name <> '_total'"))
+	for (const { name } of sql(db, "select name from tier where name <> '_total' and name not like '%: %'"))
 		same(`by ${name}`, await tops(`tier=${name}`), times(`c.async = 0 and t.name = '${name}'`));
 	same("a page of it", await tops("sort=self&limit=2&offset=1"), times("c.seq = 0").slice(1, 3));
 	same("of an identity", [...new Set((await api("slow?sort=self&identity=create")).json.requests.map((q) => q.identity))], ["create"]);
@@ -104,6 +105,14 @@ async function series() {
 	same("times of steps", s.t, steps.map((x) => x.t));
 	same("requests of each step", s.requests, steps.map((x) => x.n));
 	steps.forEach((x, i) => near("the slowest of each step", s.max_ms[i], x.max));
+	// of a part of a tier, which the report has as the calls with a label
+	const part = (await api(`series?identity=create&tier=${encodeURIComponent(PART)}`)).json;
+
+	same("calls of a label", sum(part.calls), cell("w_calls", PART, "create"));
+	same("it is no tier of its own", part.self.map((t) => t.tier), ["_total", ...(await api("tiers")).json.tiers]);
+	const heat = (await api(`heatmap?tier=${encodeURIComponent(PART)}`)).json;
+
+	same("its heatmap", sum(heat.buckets.flatMap((c) => c?.filter((x, i) => i % 2 === 1) ?? [])), cell("w_timed", PART, "_total"));
 	same("how much of errors is seen", [...new Set(s.raised_seen)], ["known"]);
 	// one step that holds everything has the report's percentiles
 	const tier = (await api("series?step=1h&identity=create&tier=database")).json;
@@ -111,6 +120,19 @@ async function series() {
 	for (const k of ["p50_ms", "p90_ms", "p99_ms", "max_ms", "mean_ms"])
 		same(`${k} is the report's`, tier[k], [report[k]]);
 	same("several nodes are all", (await api("series?node=web@a&node=web@b")).json, (await api("series")).json);
+}
+
+// The calls of a tier by label are SQL's of its parts.
+async function labels() {
+	for (const row of (await api("report")).json.rows.filter((x) => !x.identity.includes("\ufffd")))
+		for (const tier of row.tiers) {
+			const parts = sql(db, `select substr(tier, length('${tier.tier}: ') + 1) label, sum(calls) calls from tier_stats
+			    where tier like '${tier.tier}: %' and identity = '${row.identity.replaceAll("'", "''")}' group by tier`);
+
+			same(`labels of ${tier.tier}, ${row.identity}`, tier.labels.map((l) => [l.calls, l.label]).sort(), parts.map((p) => [p.calls, p.label]).sort());
+			check("most calls first", tier.labels.every((l, i) => i === 0 || tier.labels[i - 1].calls >= l.calls));
+		}
+	check("there are some", (await api("report")).json.rows[0].tiers.find((t) => t.tier === "database").labels.some((l) => l.label === "users"));
 }
 
 async function heatmap() {
@@ -148,9 +170,9 @@ async function stacks() {
 		check(`${key(s)} is as SQL says`, s.samples === rows.get(key(s)).samples && Math.abs(s.ms - rows.get(key(s)).ms) < 0.1, `${s.samples} ${s.ms}`);
 	same("so are the samples", [all.samples, all.not_seen], [one("select sum(samples) n from tier_stacks"), one("select sum(samples) n from tier_stacks where state = 'not seen'")]);
 	check("the longest first", all.stacks.every((s, i) => i === 0 || all.stacks[i - 1].ms >= s.ms));
-	for (const tier of (await api("tiers")).json.tiers) {
-		const some = (await api(`stacks?tier=${tier}`)).json;
-		const expected = all.stacks.filter((s) => s.path.includes(tier));
+	for (const tier of [...(await api("tiers")).json.tiers, PART]) {
+		const some = (await api(`stacks?tier=${encodeURIComponent(tier)}`)).json;
+		const expected = all.stacks.filter((s) => s.path.some((t) => t === tier || t.startsWith(`${tier}: `)));
 
 		same(`those of ${tier}`, some.stacks, expected);
 		same(`samples of ${tier}`, [some.samples, some.not_seen], [total(expected, (s) => s.samples), total(expected, (s) => s.state === "not seen" ? s.samples : 0)]);
@@ -225,7 +247,7 @@ async function refused() {
 		["/api/v1/series?tier=nosuch", 404], ["/api/v1/report?sort=nosuch", 404], ["/api/v1/requests/999", 404],
 		["/api/v1/requests/1x", 404], ["/api/v1/requests/", 404], ["/api/v1/requests/9999999999999999999999", 404],
 		["/api/v1/stacks?tier=nosuch", 404], ["/api/v1/stacks?tier=", 400], ["/api/v1/stacks?limit=5", 400],
-		["/api/v1/slow?tier=nosuch", 404], ["/api/v1/slow?sort=nosuch", 404],
+		["/api/v1/slow?tier=nosuch", 404], ["/api/v1/slow?tier=database:%20users", 404], ["/api/v1/slow?sort=nosuch", 404],
 		["/api/v1/nosuch", 404], ["/api/v1/", 404], ["/nosuch", 404], ["/../../../../etc/passwd", 404],
 		["/%2e%2e/%2e%2e/etc/passwd", 404], ["/..%2f..%2fetc/passwd", 404], ["//etc/passwd", 404], ["/app.js/", 404], ["/./app.js", 404]]) {
 		const a = await ask(w.host, path);
@@ -527,4 +549,4 @@ async function crowd() {
 	await until("room", async () => (await ask(b.host, "/api/v1/events?limit=1")).status === 200);
 }
 
-await main("api_test", [begin, asKprof, pages, slowest, series, heatmap, load, stacks, manyStacks, rest, whole, openapi, refused, origins, users, busy, headers, tokens, bodies, crowd, bounds]);
+await main("api_test", [begin, asKprof, pages, slowest, series, labels, heatmap, load, stacks, manyStacks, rest, whole, openapi, refused, origins, users, busy, headers, tokens, bodies, crowd, bounds]);

@@ -1,7 +1,7 @@
 // browser_test.mjs - the dashboard in headless Chromium, of a real kprofd on
 // two real nodes.  Screenshots go to BUILD_DIR/web/.
 // usage: browser_test.mjs BUILD_DIR NODE_MODULES
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, axe, close, launch, loaded, moment, open as openAt } from "./page.mjs";
 import { build, check, dir, kprof, main, run, same, shots, sql, start, stop, until, web } from "./world.mjs";
@@ -24,7 +24,11 @@ async function begin() {
 
 		loads.push(await start("test/sample_app/load", [ebin, /ready (\d+)/.exec(app.text)[1], "2", "600s", "5"], /answered/));
 	}
-	daemon = await start(join(build, "kprofd"), [...nodes.flatMap((n) => ["-target", n]), "-tiers", "test/sample_app/tiers.conf",
+	const tiers = join(dir, "tiers.conf");
+
+	writeFileSync(tiers, `${readFileSync("test/sample_app/tiers.conf", "utf8")}
+{label, fun ({db, _, [#{op := Op} | _]}) when is_atom(Op) -> {Op, <<"${SCRIPT}">>} end}.\n`);
+	daemon = await start(join(build, "kprofd"), [...nodes.flatMap((n) => ["-target", n]), "-tiers", tiers,
 		"-cookie-file", file, "-db", db, "-interval", "10s", "-probe", "relay", "-http", "127.0.0.1:0"], /profiling[^]*profiling/);
 	host = /http:\/\/(\S+)\//.exec(daemon.text)[1];
 	browser = await launch();
@@ -151,6 +155,36 @@ async function choosing() {
 	await close(page, "choosing");
 }
 
+// Calls by label, as SQL has them: of all types the most, of one all.
+async function labels() {
+	const page = await open("?range=all&live=0");
+	const lines = async () => (await page.locator("#s-labels tbody tr").evaluateAll((all) => all.map((tr) => [...tr.cells].map((td) => td.textContent))));
+	const parts = (identity) => sql(db, `select substr(p.tier, 5) label, 1.0 * sum(p.calls) / (select sum(requests) from request_stats where identity = '${identity}') each
+	    from tier_stats p where p.tier like 'db: %' and p.identity = '${identity}' group by 1 order by sum(p.calls) desc, 1`);
+	const like = (shown, part) => shown[2] === part.label && Math.abs(Number(shown[3]) - part.each) <= Math.max(0.01, part.each / 100);
+	const all = parts("_total");
+	const head = (await lines()).slice(0, 3);
+
+	check("labels of all requests, those with most calls", all.length >= 3 && head.every((l, i) => like(l, all[i])), JSON.stringify([head, all]));
+	same("the others are added up", (await lines())[3]?.[2], all.length > 3 ? `${all.length - 3} other${all.length > 4 ? "s" : ""}` : undefined);
+	check("at most five types beside them", new Set((await lines()).map((l) => l[0]).filter((name) => name)).size <= 6);
+	check("a label is text", head[0][2].includes(SCRIPT));
+	await page.locator("#s-labels").screenshot({ path: join(shots, "labels.png") });
+	for (const [picker, first] of [["#tier", "whole request"], ["#slow-by", "total time"]]) {
+		const names = await page.locator(`${picker} option`).allTextContents();
+
+		check(`${picker} has tiers and no parts of them`, names[0] === first && names.some((n) => /\bdb$/.test(n)) && !names.some((n) => n.includes(": ")), names.join());
+	}
+	check("nor have legends", !(await page.locator("#c-self .legend").textContent()).includes(SCRIPT) && !(await page.locator("#s-report .keys").textContent()).includes(SCRIPT));
+	await after(page, () => page.locator("#s-labels button", { hasText: "update" }).click());
+	const one = await lines();
+
+	check("of one type all labels", one.length === parts("update").length && one[0][0] === "update" && one.every((l, i) => like(l, parts("update")[i])), JSON.stringify([one, parts("update")]));
+	await after(page, () => page.locator("#tier").selectOption("formatter"));
+	check("of a tier without labels none", await page.locator("#s-labels").isHidden());
+	await close(page, "labels");
+}
+
 async function tree() {
 	const [worst] = sql(db, "select request, identity, calls from slow_requests order by total_ms desc, request limit 1");
 	const page = await open("?range=all&live=0");
@@ -196,6 +230,8 @@ async function looks() {
 	for (const [name, options, path] of [
 		["desktop", {}, "?range=all&live=0&compare=before"],
 		["dark", { colorScheme: "dark" }, "?range=all&live=0"],
+		["laptop", { viewport: { width: 1024, height: 768 } }, "?range=all&live=0"],
+		["wide", { viewport: { width: 1440, height: 900 } }, "?range=all&live=0&identity=update"],
 		["phone", { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true }, "?range=all&live=0"],
 		["phone-dark", { viewport: { width: 360, height: 740 }, isMobile: true, colorScheme: "dark" }, "?range=all&live=0"]]) {
 		const page = await open(path, options);
@@ -257,6 +293,7 @@ async function hostile() {
 
 	await after(page, () => page.locator("#s-slow tbody button").first().click());
 	check("a script is a name", (await page.locator("#s-report").textContent()).includes(SCRIPT));
+	check("calls have labels", /users/.test(await page.locator("#s-labels").textContent()));
 	check("in the waterfall, too", (await page.locator("#tree").textContent()).includes(SCRIPT));
 	check("a function of Elixir's, too", (await page.locator("#tree").textContent()).includes("MyApp.Repo.") && !(await page.locator("#tree").textContent()).includes("Elixir."));
 	check("and in events", (await page.locator("#s-events").textContent()).includes(SCRIPT));
@@ -324,4 +361,4 @@ async function token() {
 	await browser.close();
 }
 
-await main("browser_test", [begin, live, choosing, tree, comparing, looks, hostile, troubles, token]);
+await main("browser_test", [begin, live, choosing, labels, tree, comparing, looks, hostile, troubles, token]);

@@ -11,7 +11,7 @@ writeFileSync(join(dir, "package.json"), "{\"type\": \"module\"}");
 for (const file of ["flame.js", "format.js"])
 	copyFileSync(join("priv", "web", file), join(dir, file));
 const flame = await import(join(dir, "flame.js"));
-const { fnName, ms, percent } = await import(join(dir, "format.js"));
+const { fnName, ms, percent, wholeTier } = await import(join(dir, "format.js"));
 
 const VIEW = "?range=all&live=0&view=stacks";
 const SCRIPT = "<img src=x onerror=alert(1)>";
@@ -108,9 +108,9 @@ function figures() {
 		"anonymous fn/1 (fun-2) in MyApp.all/2"].map(flame.family), ["MyApp", "MyApp", "cowboy", "my-mod", "gen", "MyApp", "MyApp"]);
 	same("functions as people write them", ["lists:seq/2", "Elixir.MyApp.Repo:all/2", "Elixir.MyApp.Repo", "Elixir.A:ok?/1", "Elixir.A:odd name/1",
 		"Elixir.Kernel:+/2", "Elixir.Kernel://2", "Elixir.A.B:-b/1-fun-0-/2", "Elixir.A:-odd name/1-fun-3-/2", "Elixir.A:-b/1-lc$^0/1-0-/1",
-		"'Elixir.my-app':f/2"].map(fnName), ["lists:seq/2", "MyApp.Repo.all/2", "MyApp.Repo", "A.ok?/1", "A.\"odd name\"/1",
+		"'Elixir.my-app':f/2", "Elixir.A.Repo:all/2 [users/3 [x]]", "db:query/2 [users]"].map(fnName), ["lists:seq/2", "MyApp.Repo.all/2", "MyApp.Repo", "A.ok?/1", "A.\"odd name\"/1",
 		"Kernel.+/2", "Kernel.//2", "anonymous fn/2 in A.B.b/1", "anonymous fn/2 (fun-3) in A.\"odd name\"/1", "A.\"-b/1-lc$^0/1-0-\"/1",
-		"'Elixir.my-app':f/2"]);
+		"'Elixir.my-app':f/2", "A.Repo.all/2 [users/3 [x]]", "db:query/2 [users]"]);
 }
 
 function files() {
@@ -251,13 +251,13 @@ async function choices() {
 async function links() {
 	const page = await open("?range=all&live=0");
 	const { identity, path } = answer.stacks.find((s) => s.path.length > 0 && s.identity !== "undefined");
-	const tier = path.at(-1);
+	const tier = wholeTier(path.at(-1));
 
 	await after(page, () => page.locator(`#s-report button[title="stacks of ${identity} in ${tier}"]`).click());
 	const q = new URL(page.url()).searchParams;
 
 	same("it is chosen", [q.get("view"), q.get("identity"), q.get("tier")], ["stacks", identity, tier]);
-	const root = flame.build(answer.stacks.filter((s) => s.identity === identity && s.path.includes(tier)));
+	const root = flame.build(answer.stacks.filter((s) => s.identity === identity && s.path.map(wholeTier).includes(tier)));
 
 	says("its stacks", await press(page, "Home"), root, root);
 	await after(page, () => page.locator("#tier").selectOption(""));
