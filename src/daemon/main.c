@@ -41,6 +41,8 @@ run_suggest(const struct options *o, const char *file)
 		argv[n++] = "-probe-library";
 		argv[n++] = o->probe_library;
 	}
+	if (o->probe_send)
+		argv[n++] = "-probe-send";
 	if (o->quiet)
 		argv[n++] = "-quiet";
 	execvp(self_program(path, sizeof(path), "kprof"), (char **)(uintptr_t)argv);

@@ -105,6 +105,7 @@ struct suggest_tier {
 	bool waits;		/* they wait in it for a worker of a pool */
 	kp_dur_ns own;		/* in requests, other tiers not included */
 	kp_dur_ns elsewhere;	/* of that, in other processes */
+	kp_dur_ns whole;	/* with callees, in the requests' processes */
 };
 
 struct suggest_left {
@@ -129,8 +130,9 @@ struct suggest_wanted {
 	double hot;	/* calls a request of a function that is called too often */
 	size_t most;	/* tiers, up to SUGGEST_TIERS_MAX */
 	/*
-	 * Beside those of an example that has what applications call: a tier holds
-	 * enough of the time by itself, in the requests' own processes.
+	 * Beside those of an example that has what applications call: modules that
+	 * others of the application call, as its controllers do, and that have enough
+	 * of the requests' time with all that they call.
 	 */
 	bool own;
 };

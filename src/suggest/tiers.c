@@ -22,6 +22,7 @@
 #define POOL_ASKS 0.2		/* share of the way to a pool that waits for its workers */
 #define SHARE 0.01		/* of the requests' time, from which it is a tier */
 #define SHARE_ELSEWHERE 0.03	/* the same, in other processes */
+#define SHARE_WHOLE 0.1		/* the same, with its callees */
 #define CLEAR 2			/* times a limit, or that part of it: beyond any doubt */
 #define FEW 4			/* tiers beside the entry's; while there are fewer, */
 #define FEW_PART 0.1		/* this part of these shares is enough */
@@ -56,6 +57,8 @@ struct candidate {
 	bool pool;		/* requests reach a pool of processes by it */
 	bool works;		/* the entry's module calls it, and it calls others */
 	bool known;		/* an example has its module, or is inside it */
+	bool below;		/* a module that is not known calls it */
+	kp_dur_ns whole;	/* with callees, in the request's process */
 	uint32_t fn;		/* one of its functions */
 	kp_dur_ns called, helped;	/* in calls by others; of helping functions */
 	kp_dur_ns plain, waits;	/* its own, and how much of that waits */
@@ -331,6 +334,8 @@ owners_find(struct tier_search *ts)
 		if (ts->owner[i] == up || s->calls == 0 || s->total == 0 ||
 		    suggest_anonymous(ts->c->names, s->fn) || is_within(ts, i))
 			continue;
+		g->whole += ts->inside[i] ? s->total : 0;
+		g->below |= up != 0 && !ts->v[up - 1].known && !ts->v[up - 1].entry;
 		if (!function_add(g, s->fn, s, s->parent == 0 &&
 		    !ts->fns[s->fn].exported))
 			return false;
@@ -442,8 +447,9 @@ is_surely(const struct tier_search *ts, const struct candidate *g)
 {
 	uint64_t calls = calls_of(g);
 
-	return (g->alone && g->in > 0) || ((g->works || g->pool) && g->nfns > 0 &&
-	    calls <= MANY_CALLS * ts->out->requests && calls * 2 >= ts->out->requests);
+	return (g->alone && g->in > 0) || (!ts->wanted.own && (g->works || g->pool) &&
+	    g->nfns > 0 && calls <= MANY_CALLS * ts->out->requests &&
+	    calls * 2 >= ts->out->requests);
 }
 
 /* About 1 is the limit; few: more than that is wanted. */
@@ -454,8 +460,8 @@ worth(const struct tier_search *ts, const struct candidate *g, bool few)
 	double out = (double)g->out / all / SHARE_ELSEWHERE;
 	uint64_t calls = calls_of(g);
 
-	if (ts->wanted.own)
-		return in;
+	if (ts->wanted.own && !g->alone)
+		return g->below ? (double)g->whole / all / SHARE_WHOLE : 0;
 	if (!few && calls > 0 && g->in / (kp_dur_ns)calls >= CALL_SHORT)
 		in *= SHARE / SHARE_SHORT;
 	return in > out ? in : out;
@@ -547,14 +553,15 @@ tier_add(struct tier_search *ts, struct candidate *g, bool few, double least)
 	struct suggest_tiers *o = ts->out;
 	struct suggest_tier t = { .by_app = g->by_app, .entry = g->entry,
 		.pool = g->pool && !g->entry && !g->alone, .waits = g->alone,
-		.own = g->in + g->out, .elsewhere = g->out };
+		.own = g->in + g->out, .elsewhere = g->out, .whole = g->whole };
 	uint64_t calls = g->nfns > 0 ? g->fns[0].calls : 0;
 
 	if (g->nfns > 0)
 		qsort(g->fns, g->nfns, sizeof(*g->fns), by_total);
 	if (g->helper && (double)g->plain >= SHARE * (double)o->total)
 		leave_out(ts, g->fn, SUGGEST_HELPER, calls, g->plain);
-	if (g->helper || (g->known && !g->entry))
+	if (g->helper || (!g->entry && (g->known ||
+	    (ts->wanted.own && !g->below && !g->alone))))
 		return;
 	if (g->entry) {
 		t.fns[0] = ts->entry;

@@ -161,13 +161,19 @@ put_tier_why(const struct suggest_file *f, struct kp_buf *b,
     const struct suggest_tier *t)
 {
 	double all = (double)f->tiers->total;
-	char text[TEXT_MAX];
+	char text[TEXT_MAX], own[TEXT_MAX];
 
-	kp_buf_printf(b, "    %%%% %s of the requests' time", text_share(text,
-	    all > 0 ? (double)(t->own - t->elsewhere) / all : 0));
+	if (f->stock != NULL && f->stock->layers && all > 0)
+		kp_buf_printf(b, "    %%%% %s of the requests' time with all that it "
+		    "calls,\n    %%%% and %s by itself", text_share(text,
+		    (double)t->whole / all), text_share(own,
+		    (double)(t->own - t->elsewhere) / all));
+	else
+		kp_buf_printf(b, "    %%%% %s of the requests' time", text_share(text,
+		    all > 0 ? (double)(t->own - t->elsewhere) / all : 0));
 	if (t->entry)
 		kp_buf_str(b, " is in none of the tiers below");
-	if (t->elsewhere > 0 && f->tiers->requests > 0)
+	if (t->elsewhere > f->tiers->total / 1000 && f->tiers->requests > 0)
 		kp_buf_printf(b, "; %s a request in other processes",
 		    text_dur(text, t->elsewhere /
 		    (kp_dur_ns)f->tiers->requests));

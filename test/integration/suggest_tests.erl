@@ -88,8 +88,11 @@ guess(T) ->
     it:equal("entry", {it_desk, order, 2}, proplists:get_value(entry, terms(Text))),
     says(Text, "\\(\\{it_desk, order, \\[A, _\\]\\}\\)\n        when is_atom\\(A\\) -> A;").
 
+%% Before the work, which takes half a minute.
 is_there(T) ->
     Target = it:target(T),
+    {1, "", No} = run(T, Target, "suggest", ["-o", it:path(T, "none/desk.conf")]),
+    says(No, "^kprof: cannot write '.*none/desk.conf': directory .*none does not exist$"),
     File = it:write(T, "mine.conf", "mine"),
     {1, "", Err} = run(T, Target, "suggest", ["-o", File]),
     says(Err, "'.*mine.conf' is there already, and is left as it is: give another -o, or use it"),

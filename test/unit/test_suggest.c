@@ -250,12 +250,13 @@ TEST(test_few)
 
 /*
  * The same load had other tiers each time: those with 1 % of the time came and went.  A
- * tier is on the side of the limit on which those near it are.
+ * tier is on the side of the limit on which those near it are.  Beside an example's, it
+ * is one that the entry does not call itself.
  */
 TEST(test_near)
 {
 	static const struct {
-		kp_dur_ns format, get;	/* of 100 ms, in 0.1 ms */
+		kp_dur_ns format, get;	/* ms of 100 */
 		bool has_format, has_get;
 	} cases[] = { { 9, 2, false, false }, { 11, 2, true, false },
 		{ 12, 10, true, true }, { 12, 9, true, true }, { 6, 5, false, false },
@@ -268,9 +269,12 @@ TEST(test_near)
 		suggest_tree_entry(w.calls, "ab", "q", 2);
 		for (int k = 0; k < 40; k++) {
 			event(&w, KP_CALL_CALL, REQUEST, CALLBACK, 1 * US);
-			call(&w, FORMAT, REQUEST, cases[i].format * 100 * US);
-			call(&w, GET, REQUEST, cases[i].get * 100 * US);
-			event(&w, KP_CALL_RETURN_TO, CALLBACK, 0, 100000 * US);
+			event(&w, KP_CALL_CALL, SPEND, REQUEST, 1 * US);
+			call(&w, FORMAT, SPEND, cases[i].format * 1000 * US);
+			call(&w, GET, SPEND, cases[i].get * 1000 * US);
+			event(&w, KP_CALL_RETURN_TO, REQUEST, 0, 1 * US);
+			event(&w, KP_CALL_RETURN_TO, CALLBACK, 0,
+			    (100 - cases[i].format - cases[i].get) * 1000 * US);
 		}
 		assert_int_equal(suggest_tree_end(w.calls, w.facts), KP_OK);
 		assert_int_equal(suggest_tiers(w.calls, w.facts, REQUEST,
@@ -279,6 +283,7 @@ TEST(test_near)
 		if (has(&t, FORMAT) != cases[i].has_format ||
 		    has(&t, GET) != cases[i].has_get)
 			fail_msg("case %zu: %d %d", i, has(&t, FORMAT), has(&t, GET));
+		assert_false(has(&t, SPEND));
 		end(&w);
 	}
 }

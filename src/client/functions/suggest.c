@@ -437,8 +437,8 @@ summary(const struct suggest_run *r, const char *file)
 		suggest_progress(r, "'%s': requests are those of priv/examples/%s, "
 		    "with %s of the application's own modules%s%s%s", r->a->target,
 		    r->stock->of->example, text_counted(x, t->n, "tier"), t->n > 0 ||
-		    !r->stock->of->layers ? "" : ", none of which holds 1 % of the "
-		    "requests' time by itself", file[0] != '\0' ? ": " : "", file);
+		    !r->stock->of->layers ? "" : " below its controllers, in which 10 % "
+		    "of the requests' time passes", file[0] != '\0' ? ": " : "", file);
 		return;
 	}
 	suggest_entry_name(r, r->chosen, name);
@@ -649,6 +649,8 @@ cmd_suggest(const struct cmd *cmd, int argc, char **argv)
 		    "not only their types", opt_flag, &a.values, NULL },
 		{ "probe-library", "FILE", "where the node finds the native "
 		    "probe's library (kprofd(8))", opt_text, &a.library, NULL },
+		{ "probe-send", NULL, "send that library to a node that does not "
+		    "find it", opt_flag, &a.send, NULL },
 		{ "quiet", NULL, "print no progress", opt_flag, &a.quiet,
 		    NULL },
 		REACH_OPTIONS_OF(a.reach),

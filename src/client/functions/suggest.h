@@ -119,7 +119,7 @@ struct suggest_node {
 	struct kp_mfa_pat *called;	/* functions and modules to trace */
 	size_t ncalled, called_room;
 	double hot;			/* calls a second that are too many for that */
-	size_t nhot;			/* functions that were too hot to trace */
+	size_t nhot, nlocal;		/* functions that were not traced: too hot; local */
 	/* Calls that were counted: names and a rate each. */
 	struct kp_call_names *names;
 	double *rates;
@@ -178,7 +178,7 @@ enum kp_err suggest_node_no_memory(struct suggest_node *s);
 struct suggest_args {
 	const char *target, *file, *duration, *library;
 	struct reach reach;
-	bool values, quiet;
+	bool values, quiet, send;
 	kp_dur_ns span;
 };
 

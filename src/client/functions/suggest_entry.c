@@ -199,6 +199,26 @@ rate_of(const void *ctx, const struct kp_call_fn *fn)
 
 /* ---- what the file begins with ---- */
 
+/* Further examples for Phoenix have the name of an application's endpoint in them. */
+static void
+put_endpoints(const struct facts *f, struct kp_buf *b)
+{
+	static const char prefix[] = "Elixir.", suffix[] = ".Endpoint";
+	size_t before = sizeof(prefix) - 1, behind = sizeof(suffix) - 1, n;
+
+	for (size_t i = 0; i < f->n; i++) {
+		n = strlen(f->v[i].name);
+		if (f->v[i].platform || f->apps[f->v[i].app].needed ||
+		    n <= before + behind || strncmp(f->v[i].name, prefix, before) != 0 ||
+		    strcmp(f->v[i].name + n - behind, suffix) != 0)
+			continue;
+		kp_buf_str(b, "Whole requests, with slow clients and static files, or by "
+		    "status: sed s/MyAppWeb/");
+		text_put_n(b, f->v[i].name + before, n - before - behind);
+		kp_buf_str(b, "/ phoenix_endpoint.conf, or phoenix_status.conf.\n");
+	}
+}
+
 static void
 put_frameworks(struct suggest_run *r, struct kp_buf *b)
 {
@@ -212,6 +232,8 @@ put_frameworks(struct suggest_run *r, struct kp_buf *b)
 			kp_buf_printf(b, ": priv/examples/%s is written for "
 			    "that", k->example);
 		kp_buf_str(b, ".\n");
+		if (k == suggest_frameworks)	/* Phoenix is the first */
+			put_endpoints(&r->node.facts, b);
 	}
 }
 
@@ -289,6 +311,10 @@ put_about(struct suggest_run *r)
 		    "%s times a second: %s.\n", text_count(y,
 		    (uint64_t)r->node.hot), text_counted(x, r->node.nhot,
 		    "function"));
+	if (r->node.nlocal > 0)
+		kp_buf_printf(b, "Not traced, since there would be too many events: %s "
+		    "that their modules do not export.\n", text_counted(x,
+		    r->node.nlocal, "function"));
 	put_over(r, b);
 }
 
@@ -381,6 +407,8 @@ check_start(const struct suggest_run *r, const int *fds, kp_dur_ns span,
 		argv[n++] = "-probe-library";
 		argv[n++] = r->a->library;
 	}
+	if (r->a->send)
+		argv[n++] = "-probe-send";
 	if (explain)
 		argv[n++] = "-explain";
 	if (explain && r->a->values)

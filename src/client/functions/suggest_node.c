@@ -441,6 +441,8 @@ called_module(struct suggest_node *s, const uint32_t *v, size_t n, struct left_o
 	for (size_t i = 0; i < n; i++) {
 		left += is_left_out(s, v[i], x);
 		s->nhot += s->rates[v[i]] > x.hot;
+		s->nlocal += s->rates[v[i]] > 0 && s->rates[v[i]] <= x.hot &&
+		    is_left_out(s, v[i], x);
 		rate += is_left_out(s, v[i], x) ? 0 : s->rates[v[i]];
 	}
 	s->called_rate += rate;
@@ -463,7 +465,7 @@ called_find(struct suggest_node *s, struct left_out x)
 	enum kp_err e = KP_OK;
 
 	s->hot = x.hot;
-	s->ncalled = s->nhot = 0;
+	s->ncalled = s->nhot = s->nlocal = 0;
 	s->called_rate = 0;
 	for (size_t i = 0, to; i < s->ncounted && e == KP_OK; i = to) {
 		for (to = i + 1; to < s->ncounted && suggest_same_module(s->names,
