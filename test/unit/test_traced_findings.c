@@ -271,6 +271,13 @@ TEST(example)
 	called(KP_EV_ENTRY, WEB, OUTSIDE, 1, 0);
 	explained("no example: a clause with a pattern matched each call of "
 	    "web:handle/2\n");
+	/* that was said too where the native probe could not show what fell through */
+	kp_buf_reset(&identity);
+	kp_etf_atom(&identity, "_other");
+	called(KP_EV_ENTRY, WEB, OUTSIDE, 5, 0);
+	explained("no example: of 1 call that no clause with a pattern matched, what "
+	    "web:handle/2 was called with is too large for the native probe (-probe "
+	    "relay shows it)\n");
 	for (int type = 2; type < 4; type++) {	/* the first is kept */
 		kp_buf_reset(&identity);
 		kp_etf_tuple(&identity, 2);

@@ -38,6 +38,7 @@ struct findings {
 	struct kp_check_seen *seen;	/* by item, as are the next two */
 	uint64_t *repeated;		/* calls that it made of itself */
 	char **example;			/* of a call that no clause took */
+	uint64_t *unshown;		/* such calls that the probe had no room for */
 	uint64_t *matched;		/* by clause */
 	uint32_t clauses;
 	uint64_t entered, requests;
@@ -80,9 +81,11 @@ findings_new(const struct kp_conf *conf, const struct kp_plan *plan)
 	s->seen = calloc(plan->n + 1, sizeof(*s->seen));
 	s->repeated = calloc(plan->n + 1, sizeof(*s->repeated));
 	s->example = calloc(plan->n + 1, sizeof(*s->example));
+	s->unshown = calloc(plan->n + 1, sizeof(*s->unshown));
 	s->matched = calloc(s->clauses + 1, sizeof(*s->matched));
 	if (!plan_copy(&s->plan, plan) || s->seen == NULL ||
-	    s->repeated == NULL || s->example == NULL || s->matched == NULL) {
+	    s->repeated == NULL || s->example == NULL || s->unshown == NULL ||
+	    s->matched == NULL) {
 		findings_free(s);
 		return NULL;
 	}
@@ -97,6 +100,7 @@ findings_free(struct findings *s)
 	for (size_t i = 0; s->example != NULL && i < s->plan.n; i++)
 		free(s->example[i]);
 	free(s->example);
+	free(s->unshown);
 	free(s->repeated);
 	free(s->seen);
 	free(s->matched);
@@ -146,7 +150,7 @@ keep_example(struct findings *s, size_t item, struct kp_span shape)
 	kp_buf_free(&b);
 }
 
-/* N or {N, Shape}.  Any other is of a probe that had no room for it. */
+/* N or {N, Shape}; an atom in its place is of a probe that had no room for it. */
 static void
 read_clause(struct findings *s, size_t item, struct kp_span identity)
 {
@@ -160,6 +164,7 @@ read_clause(struct findings *s, size_t item, struct kp_span identity)
 		n = kp_term_int(&r);
 		shape = kp_term_raw(&r);
 	} else {
+		s->unshown[item] += kp_term_peek(&r) == KP_TERM_ATOM;
 		n = kp_term_int(&r);
 	}
 	if (kp_term_finish(&r) != KP_OK || n < 0 || n > s->clauses)
@@ -333,7 +338,7 @@ void
 findings_explain(const struct findings *s, struct kp_buf *out)
 {
 	const struct kp_plan_item *p = s->plan.v;
-	char name[FN_NAME_MAX];
+	char name[FN_NAME_MAX], count[TEXT_MAX];
 
 	for (size_t i = 0; i < s->plan.n; i++) {
 		const struct kp_mfa f = { p[i].mod, p[i].fun, p[i].arity };
@@ -342,6 +347,13 @@ findings_explain(const struct findings *s, struct kp_buf *out)
 			kp_buf_str(out, "example: ");
 			text_put(out, s->example[i]);
 			kp_buf_u8(out, '\n');
+		} else if (s->unshown[i] > 0) {
+			kp_buf_printf(out, "no example: of %s that no clause with a "
+			    "pattern matched, what ", text_counted(count,
+			    s->unshown[i], "call"));
+			kp_buf_printf(out, "%s was called with is too large for the "
+			    "native probe (-probe relay shows it)\n", fn_name(name,
+			    sizeof(name), f.mod, f.fun, f.arity));
 		} else if (s->seen[i].known > 0 && (p[i].entry ||
 		    kp_spec_names(s->conf, &f))) {
 			kp_buf_printf(out, "no example: a clause with a pattern "
