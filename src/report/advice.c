@@ -536,14 +536,14 @@ hint_clauses(struct measured *s, struct report *r)
 
 /* ---- what a look at the table should not miss ---- */
 
-/* The part of the time of the row's requests that passes in the tier. */
+/* The part of the time of the row's requests that passes in the calls of c. */
 static double
-part_of(const struct report_row *row, size_t tier)
+part_of(const struct report_row *row, const struct report_cell *c)
 {
-	const struct report_cell *c = &row->cells[0];
+	double part = report_value_of(row, c, REPORT_BUSY) /
+	    (double)row->cells[0].mean;
 
-	return c->mean > 0 ? (double)row->cells[tier].busy_per_request /
-	    (double)c->mean : 0;
+	return row->cells[0].mean > 0 && part > 0 ? part : 0;
 }
 
 /*
@@ -560,35 +560,95 @@ repeated_tier(const struct report *r, const struct report_row *row, double *call
 	for (size_t t = 1; t <= r->ntiers; t++) {
 		n = (double)row->cells[t].calls / (double)row->cells[0].requests;
 		if (n < SEVERAL || (best != REPORT_NO_TIER &&
-		    part_of(row, t) <= part_of(row, best)))
+		    part_of(row, &row->cells[t]) <=
+		    part_of(row, &row->cells[best])))
 			continue;
 		best = t;
 		*calls = n;
 	}
 	return best != REPORT_NO_TIER && *calls >= REPEATED &&
-	    part_of(row, best) >= REPEATED_PART ? best : REPORT_NO_TIER;
+	    part_of(row, &row->cells[best]) >= REPEATED_PART ? best : REPORT_NO_TIER;
 }
 
-/* The tier of this type in which requests wait for a worker, and that share. */
-static size_t
-pool_tier(const struct kp_conf *c, const struct report *r,
-    const struct report_row *row)
+/* Do requests wait in this tier for a worker or a connection of a pool? */
+static bool
+is_pool(const struct kp_tier *t)
 {
 	const struct kp_pool_fn *known = NULL;
+
+	for (size_t k = 0; k < t->nfns && known == NULL; k++)
+		if (t->fns[k].fun != NULL)
+			known = kp_pool_fn(t->fns[k].mod, t->fns[k].fun);
+	return known != NULL && known->gives;
+}
+
+/*
+ * The part of the time of this type's requests that they wait for this pool of the
+ * tier: that of calls with its label.  NULL: those without, unless one with a label
+ * has most of it.
+ */
+static double
+waits_for(const struct report_row *row, size_t tier, const char *pool)
+{
+	const struct report_label *l;
+	double part;
+
+	for (l = row->labels; l < row->labels + row->nlabels; l++) {
+		part = l->tier == tier ? part_of(row, &l->cell) : 0;
+		if (pool != NULL && l->tier == tier && strcmp(l->name, pool) == 0)
+			return part;
+		if (pool == NULL && part >= POOL_PART)
+			return 0;
+	}
+	return pool == NULL ? part_of(row, &row->cells[tier]) : 0;
+}
+
+/* The types that wait for one pool. */
+static void
+hint_pool(struct report *r, size_t tier, const char *pool)
+{
+	const struct report_row *row;
+	char part[TEXT_MAX];
+	struct kp_buf b;
+	unsigned n = 0;
+
+	kp_buf_init(&b, 16384);
+	for (size_t i = 1; i < r->nrows; i++) {
+		row = &r->rows[i];
+		if (row->cells[0].sampled_requests < THIN ||
+		    waits_for(row, tier, pool) < POOL_PART || n++ >= TYPES_SHOWN)
+			continue;
+		kp_buf_printf(&b, "%s%s of %s", n == 1 ? "" : n == 2 ?
+		    ", and so does " : ", ", text_share(part,
+		    waits_for(row, tier, pool)), row->identity);
+		if (n == 1)
+			kp_buf_printf(&b, " waits for %s (tier %s)", pool != NULL ?
+			    pool : "a pool", r->tiers[tier - 1]);
+	}
+	if (n > TYPES_SHOWN)
+		kp_buf_printf(&b, " and %u more types", n - TYPES_SHOWN);
+	if (n > 0)
+		hint(r, "%s: are all its workers or connections taken?",
+		    kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
+/* By pool, where labels tell several of one tier apart, and by type. */
+static void
+hint_pools(const struct kp_conf *c, struct report *r)
+{
+	const struct report_row *all = &r->rows[0];
 	size_t tier;
 
 	for (size_t i = 0; i < c->ntiers; i++) {
-		known = NULL;
-		for (size_t k = 0; k < c->tiers[i].nfns && known == NULL; k++)
-			if (c->tiers[i].fns[k].fun != NULL)
-				known = kp_pool_fn(c->tiers[i].fns[k].mod,
-				    c->tiers[i].fns[k].fun);
 		tier = report_tier(r, c->tiers[i].name);
-		if (known != NULL && known->gives && tier != REPORT_NO_TIER &&
-		    part_of(row, tier) >= POOL_PART)
-			return tier;
+		if (tier == REPORT_NO_TIER || !is_pool(&c->tiers[i]))
+			continue;
+		for (size_t k = 0; k < all->nlabels; k++)
+			if (all->labels[k].tier == tier)
+				hint_pool(r, tier, all->labels[k].name);
+		hint_pool(r, tier, NULL);
 	}
-	return REPORT_NO_TIER;
 }
 
 /* The label that most calls of the tier have; NULL: none has more than half of them. */
@@ -602,9 +662,9 @@ most_called(const struct report_row *row, size_t tier)
 	return NULL;
 }
 
-/* Types that make one call for each row of a list, and such as wait for a pool. */
+/* Types that make one call for each row of a list. */
 static void
-hint_types(const struct kp_conf *c, struct report *r)
+hint_repeated(struct report *r)
 {
 	const struct report_row *row;
 	const struct report_label *label;
@@ -619,13 +679,6 @@ hint_types(const struct kp_conf *c, struct report *r)
 		row = &r->rows[i];
 		if (row->cells[0].sampled_requests < THIN)
 			continue;
-		tier = pool_tier(c, r, row);
-		if (tier != REPORT_NO_TIER) {
-			shown++;
-			hint(r, "%s waits %s of its time in the tier %s: are all workers or "
-			    "connections of the pool taken?", row->identity,
-			    text_share(part, part_of(row, tier)), r->tiers[tier - 1]);
-		}
 		tier = repeated_tier(r, row, &calls);
 		if (tier == REPORT_NO_TIER)
 			continue;
@@ -639,7 +692,8 @@ hint_types(const struct kp_conf *c, struct report *r)
 		hint(r, "%s: %s calls of %s in each request, %sin which %s of its time "
 		    "passes: is it one for each row of a list (N+1)?", row->identity,
 		    text_average(each, calls), r->tiers[tier - 1],
-		    kp_buf_cstr(&of), text_share(part, part_of(row, tier)));
+		    kp_buf_cstr(&of), text_share(part, part_of(row,
+		    &row->cells[tier])));
 	}
 	kp_buf_free(&of);
 }
@@ -844,7 +898,8 @@ report_hints(struct kp_query *q, const struct kp_query_range *range,
 		if (s.conf != NULL && s.figures != NULL && !s.figures->totals) {
 			hint_endless(&s, is_native(&events), report);
 			hint_clauses(&s, report);
-			hint_types(s.conf, report);
+			hint_pools(s.conf, report);
+			hint_repeated(report);
 		}
 		advise(q, &r, &events, &s, s.figures == all, report);
 	}

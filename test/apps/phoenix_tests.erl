@@ -42,6 +42,8 @@ requests(T) ->
              maps:from_list([{Label, apps:kind(Tier, apps:calls(P))}
                              || <<"ecto: ", Label/binary>> = Tier <- maps:keys(apps:calls(P))])),
     Calls = apps:calls(P),
+    it:equal("pools by label", #{<<"pool: MyApp.Repo pool of 4">> => Queries},
+             maps:from_list([{Pool, apps:kind(Pool, Calls)} || <<"pool: ", _/binary>> = Pool <- maps:keys(Calls)])),
     it:equal("raised", maps:get(<<"GET /fail">>, Routes),
              it:number(P, "select sum(raised) from tier_stats where tier = 'router' and identity = 'GET /fail'")),
     [it:equal(["calls of ", Tier], Queries, apps:kind(Tier, Calls)) || Tier <- [<<"ecto">>, <<"db">>, <<"pool">>]],

@@ -383,11 +383,13 @@ TEST(types)
 	    "{pool, {poolboy, checkout, 3}}]}.\n"
 	    "{identity, fun ({web, handle, [A, _]}) -> A; (_) -> undefined end}.\n";
 	static const struct count counts[] = {
-		{ "_total", "_total", 300, 0, 0, 3000 },
+		{ "_total", "_total", 400, 0, 0, 4000 },
 		{ "_total", "list", 100, 0, 0, 1000 },
 		{ "db", "list", 100, 0, 2100, 830 },
 		{ "_total", "pay", 100, 0, 0, 1000 },
 		{ "pool", "pay", 100, 0, 100, 970 },
+		{ "_total", "buy", 100, 0, 0, 1000 },
+		{ "pool", "buy", 100, 0, 100, 550 },
 		{ "db", "pay", 100, 0, 100, 20 },
 		/* few calls, each with several inside; and many that take little time */
 		{ "_total", "show", 100, 0, 0, 1000 },
@@ -399,9 +401,44 @@ TEST(types)
 
 	assert_has(s, "list: 21.0 calls of db in each request, in which 83 % of its time "
 	    "passes: is it one for each row of a list (N+1)?\n");
-	assert_has(s, "pay waits 97 % of its time in the tier pool: are all workers or "
-	    "connections of the pool taken?\n");
+	assert_has(s, "55 % of buy waits for a pool (tier pool), and so does 97 % of "
+	    "pay: are all its workers or connections taken?\n");
 	assert_null(strstr(s, "show"));
+	free(s);
+}
+
+/* Labels tell two pools of one tier apart; who waits for both has to wait for one more. */
+TEST(two_pools)
+{
+	static const char text[] = "{tiers, [{web, {web, handle, 2}}, {pool, {poolboy, "
+	    "checkout, 3}}]}.\n{label, fun ({poolboy, checkout, [P | _]}) -> P end}.\n";
+	static const struct count counts[] = {
+		{ "_total", "_total", 400, 0, 0, 4000 },
+		{ "pool", "_total", 400, 0, 0, 3070 },
+		{ "pool: a pool of 5", "_total", 300, 0, 0, 2250 },
+		{ "pool: b", "_total", 100, 0, 0, 820 },
+		{ "_total", "in a", 100, 0, 0, 1000 },
+		{ "pool", "in a", 100, 0, 0, 970 },
+		{ "pool: a pool of 5", "in a", 100, 0, 0, 970 },
+		{ "_total", "in a too", 100, 0, 0, 1000 },
+		{ "pool", "in a too", 100, 0, 0, 800 },
+		{ "pool: a pool of 5", "in a too", 100, 0, 0, 800 },
+		{ "_total", "in b", 100, 0, 0, 1000 },
+		{ "pool", "in b", 100, 0, 0, 520 },
+		{ "pool: b", "in b", 100, 0, 0, 520 },
+		{ "_total", "in both", 100, 0, 0, 1000 },
+		{ "pool", "in both", 100, 0, 0, 780 },
+		{ "pool: a pool of 5", "in both", 100, 0, 0, 480 },
+		{ "pool: b", "in both", 100, 0, 0, 300 },
+	};
+	char *s = HINTS(text, counts, 400, NULL);
+
+	assert_string_equal(s, "97 % of in a waits for a pool of 5 (tier pool), and so does "
+	    "80 % of in a too: are all its workers or connections taken?\n"
+	    "52 % of in b waits for b (tier pool): are all its workers or connections "
+	    "taken?\n"
+	    "78 % of in both waits for a pool (tier pool): are all its workers or "
+	    "connections taken?\n");
 	free(s);
 }
 

@@ -17,7 +17,11 @@ defmodule MyApp.Repo do
 
   defp meta(query, opts) do
     Apps.Count.add({:query, query})
-    {%{adapter: Ecto.Adapters.SQL, pid: :persistent_term.get(DBConnection.ConnectionPool)}, opts}
+    {%{
+       adapter: Ecto.Adapters.SQL,
+       pid: :persistent_term.get(DBConnection.ConnectionPool),
+       opts: [pool: DBConnection.ConnectionPool, repo: MyApp.Repo, timeout: 5000, pool_size: 4]
+     }, opts}
   end
 end
 

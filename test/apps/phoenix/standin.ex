@@ -141,7 +141,11 @@ defmodule DBConnection do
 end
 
 defmodule Ecto.Adapters.SQL do
-  def execute(%{pid: pool}, query, params, opts) do
+  # The options of a query are between these and those of the repository, which are in
+  # the order of its configuration.
+  def execute(%{pid: pool, opts: default_opts}, query, params, opts) do
+    opts = [log: &log/1, source: "users", cast_params: params] ++ opts ++ default_opts
+
     {:ok, _, rows} =
       if opts[:prepare],
         do: DBConnection.prepare_execute(pool, query, params, opts),
@@ -149,6 +153,8 @@ defmodule Ecto.Adapters.SQL do
 
     {length(rows), rows}
   end
+
+  defp log(entry), do: entry
 end
 
 defmodule Ecto.Repo.Queryable do
