@@ -152,17 +152,29 @@ fill_cell(struct kp_cell *c, const char *tier, const char *identity)
 	kp_hist_add(&c->hist, 100000000, 10);
 }
 
+static struct kp_window *
+filled_window(const char *node, kp_wall_ns start, size_t ncells)
+{
+	static const char *const names[] = { "_total", "db", PART, "db: orders" };
+	struct kp_window *w = new_window(node, start, ncells);
+
+	for (size_t i = 0; i < ncells; i++)
+		fill_cell(&w->cells[i], names[i / 2], i % 2 == 0 ? "_total" :
+		    "create");
+	w->losses.n[KP_LOSS_SAMPLED_OUT] = 90;
+	return w;
+}
+
 struct kp_window *
 known_window(const char *node, kp_wall_ns start)
 {
-	struct kp_window *w = new_window(node, start, 4);
+	return filled_window(node, start, 4);
+}
 
-	fill_cell(&w->cells[0], "_total", "_total");
-	fill_cell(&w->cells[1], "_total", "create");
-	fill_cell(&w->cells[2], "db", "_total");
-	fill_cell(&w->cells[3], "db", "create");
-	w->losses.n[KP_LOSS_SAMPLED_OUT] = 90;
-	return w;
+struct kp_window *
+labelled_window(const char *node, kp_wall_ns start)
+{
+	return filled_window(node, start, 8);
 }
 
 char *

@@ -41,6 +41,9 @@ void fill_cell(struct kp_cell *c, const char *tier, const char *identity);
 /* Four cells: _total and db, of _total and create. */
 struct kp_window *known_window(const char *node, kp_wall_ns start);
 #define KNOWN_ROWS 6
+/* The same, and two parts of db. */
+struct kp_window *labelled_window(const char *node, kp_wall_ns start);
+#define PART "db: users"
 struct kp_tree *new_tree(uint32_t ncalls);
 
 /* All rows of a query: columns with '|', rows with newlines; static. */

@@ -20,7 +20,7 @@ static const char *const nodes[] = { "a@h", "b@h", "c@i" };
 static void
 put(struct kp_db *db, const char *node, kp_wall_ns start)
 {
-	struct kp_window *w = known_window(node, start);
+	struct kp_window *w = labelled_window(node, start);
 	struct kp_cell *c;
 	kp_dur_ns d;
 
@@ -73,7 +73,8 @@ static void
 put_series(struct kp_buf *b, struct kp_query *q,
     const struct kp_query_range *r, kp_dur_ns step)
 {
-	const struct kp_series_want want = { .step = step, .cells = true };
+	const struct kp_series_want want = { .step = step, .cells = true,
+		.tier = PART, .others = true };
 	struct kp_series s;
 
 	if (kp_query_series(q, r, &want, &s) == KP_ELIMIT)
@@ -81,7 +82,7 @@ put_series(struct kp_buf *b, struct kp_query *q,
 	kp_buf_printf(b, " from %lld by %lld", (long long)s.start,
 	    (long long)s.step);
 	for (size_t i = 0; i < s.n; i++)
-		for (size_t t = 0; t <= s.tiers.n; t++)
+		for (size_t t = 0; t <= s.tiers.n + 1; t++)
 			put_cell(b, &s.v[i].cells[t]);
 	kp_series_free(&s);
 }

@@ -18,7 +18,7 @@ put(const char *const *nodes, size_t n)
 	kp_buf_reset(&form);
 	live_windows_put_head(&form, 3, 6 * S);
 	for (size_t i = 0; i < n; i++) {
-		w = known_window(nodes[i], T0);
+		w = labelled_window(nodes[i], T0);
 		w->cost.traced_call = 700;
 		w->entry_calls = 120;
 		live_windows_put(&form, w);
@@ -54,7 +54,7 @@ assert_as_stored(const char *const *nodes, size_t n)
 	struct kp_query *q;
 
 	for (size_t i = 0; i < n; i++)
-		kp_store_window(s, known_window(nodes[i], T0));
+		kp_store_window(s, labelled_window(nodes[i], T0));
 	assert_true(sync_store(s));
 	q = open_query();
 	assert_int_equal(kp_query_tiers(q, &tiers), KP_OK);
@@ -111,6 +111,9 @@ TEST_WITH(test_report, setup, teardown)
 	assert_true(report->running);
 	assert_fields(*report, IS(left, 6 * S) IS(ntiers, 2) IS(nodes[0], "a@h")
 	    IS(rows[1].identity, "create") IS(rows[1].cells[0].requests, 20));
+	/* of parts that the database has not heard of yet */
+	assert_fields(report->rows[1], IS(nlabels, 2) IS(labels[0].name, "orders")
+	    IS(labels[1].name, "users") IS(labels[1].cell.calls, 30));
 	report_free(report);
 	kp_query_close(q);
 	kp_store_close(s);
