@@ -30,5 +30,10 @@ const char *fn_pat(char *text, size_t n, const struct kp_mfa_pat *p);
  * module's name.  Returns text, or name as it is, with its unsafe characters.
  */
 const char *fn_shown(char *text, size_t n, const char *name);
+/*
+ * Returns the label behind such a name, with what is before it: " [users]", or "" if
+ * it has none; *arity: where its arity begins.  NULL: it has no arity.
+ */
+const char *fn_label(const char *name, const char **arity);
 
 #endif

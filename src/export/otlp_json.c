@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "metrics.h"
+#include "kprofd/fn_name.h"
 #include "otlp_json.h"
 #include "text/json.h"
 #include "report/requests.h"
@@ -219,6 +220,28 @@ put_request(struct tracing *t)
 	end_span(t, rq->outcome);
 }
 
+/* As semantic conventions name a function, "MyApp.Repo.all", and its call's label. */
+static void
+put_function(struct json *j, const char *fn)
+{
+	char name[FN_NAME_MAX], shown[FN_NAME_MAX];
+	const char *arity, *label = fn_label(fn, &arity);
+	char *text, *slash;
+
+	if (label == NULL)
+		return;
+	snprintf(name, sizeof(name), "%.*s", (int)(label - fn), fn);
+	text = fn_shown(shown, sizeof(shown), name) == shown ? shown : name;
+	slash = strrchr(text, '/');
+	if (slash != NULL)
+		*slash = '\0';
+	attr_text(j, "code.function.name", text);
+	if (*label == '\0')
+		return;
+	snprintf(name, sizeof(name), "%.*s", (int)strlen(label) - 3, label + 2);
+	attr_text(j, "kprof.label", name);
+}
+
 static void
 put_call(struct tracing *t, uint32_t i)
 {
@@ -235,6 +258,7 @@ put_call(struct tracing *t, uint32_t i)
 	json_array(&t->j, "attributes");
 	if (c->tier[0] != '\0')
 		attr_text(&t->j, "kprof.tier", c->tier);
+	put_function(&t->j, c->fn);
 	attr_text(&t->j, "kprof.pid", c->pid);
 	if (c->self >= 0)
 		attr_int(&t->j, "kprof.self_ns", c->self);

@@ -227,14 +227,10 @@ fn_pat(char *text, size_t n, const struct kp_mfa_pat *p)
 	return take_text(text, n, &b);
 }
 
-/*
- * Takes the arity off a function's name, with the label that may follow: "all/2",
- * "all/2 [users]".  Returns that label, with all before it; NULL: it has no arity.
- */
-static const char *
-take_arity(char *fun, int *arity)
+const char *
+fn_label(const char *name, const char **arity)
 {
-	char *slash = fun, *end;
+	const char *slash = name, *end;
 
 	while ((slash = strchr(slash, '/')) != NULL) {
 		slash++;
@@ -242,8 +238,7 @@ take_arity(char *fun, int *arity)
 		if (end == slash || (*end != '\0' && (strncmp(end, " [", 2) != 0 ||
 		    end[strlen(end) - 1] != ']')))
 			continue;
-		slash[-1] = '\0';
-		*arity = atoi(slash);
+		*arity = slash;
 		return end;
 	}
 	return NULL;
@@ -255,7 +250,7 @@ fn_shown(char *text, size_t n, const char *name)
 {
 	struct kp_mfa_pat p = { .arity = -1 };
 	char copy[FN_NAME_MAX], *colon;
-	const char *label = "";
+	const char *label = "", *arity;
 	struct kp_buf b;
 
 	if (strncmp(name, ELIXIR, strlen(ELIXIR)) != 0)
@@ -266,9 +261,11 @@ fn_shown(char *text, size_t n, const char *name)
 	if (colon != NULL) {
 		*colon = '\0';
 		p.fun = colon + 1;
-		label = take_arity(colon + 1, &p.arity);
+		label = fn_label(colon + 1, &arity);
 		if (label == NULL)
 			return name;
+		p.arity = atoi(arity);
+		copy[arity - 1 - copy] = '\0';
 	}
 	kp_buf_init(&b, 3 * KP_ATOM_TEXT_MAX);
 	fn_pat_put(&b, &p);

@@ -93,6 +93,38 @@ TEST(still_running)
 	assert_false(has("kprof.outlasts"));
 }
 
+/* Functions are named as elsewhere in OpenTelemetry; a label is an attribute. */
+TEST(functions)
+{
+	static const struct {
+		const char *fn, *name, *label;
+	} t[] = {
+		{ "db:query/2", "db:query", NULL },
+		{ "db:query/2 [users]", "db:query", "users" },
+		{ "Elixir.MyApp.Repo:all/2 [all \"users\"/2 [x]]", "MyApp.Repo.all",
+		  "all \\\"users\\\"/2 [x]" },
+		{ "db:query/2 []", "db:query", "" },
+		{ "not a function", NULL, NULL },
+	};
+	struct kp_query_call call = { .tier = "db", .pid = "<2.3.4>", .total = 1,
+		.parent = KP_NONE, .outcome = KP_RETURNED, .node = "" };
+	struct kp_query_tree tree = { .request = request(7), .calls = &call,
+		.ncalls = 1 };
+	char text[256];
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		call.fn = t[i].fn;
+		kp_buf_reset(&out);
+		otlp_traces(&out, RUN, &tree, 1);
+		snprintf(text, sizeof(text), "\"code.function.name\",\"value\":"
+		    "{\"stringValue\":\"%s\"}", t[i].name != NULL ? t[i].name : "");
+		assert_int_equal(has(text), t[i].name != NULL);
+		snprintf(text, sizeof(text), "\"kprof.label\",\"value\":"
+		    "{\"stringValue\":\"%s\"}", t[i].label != NULL ? t[i].label : "");
+		assert_int_equal(has(text), t[i].label != NULL);
+	}
+}
+
 /* Two nodes are two resources of one trace; the outer request is a link. */
 TEST(spans)
 {
