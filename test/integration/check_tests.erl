@@ -26,6 +26,7 @@ tests() ->
      {"a tier in a loop", 60, fun in_a_loop/1},
      {"a tier that calls itself", 60, fun tier_calls_itself/1},
      {"clauses that match no call", 60, fun clauses/1},
+     {"clauses of labels that match no call", 60, fun labels/1},
      {"an example of a call", 60, fun example/1},
      {"every request is undefined", 60, fun all_undefined/1},
      {"no more than 1,000 calls", 60, fun limit/1},
@@ -161,6 +162,20 @@ clauses(T) ->
          says(Out, "^ok, 2 warnings\n\\z"),
          left(Target, Before)
      end || Probe <- ["native", "relay"]].
+
+%% Those of labels, which have to do with tiers: one fits, one does not.
+labels(T) ->
+    {Target, Before} = target(T, request, 10),
+    Rest = ";\n  ({it_check, item, [N]}) when is_integer(N) -> N",
+    Label = ["{label, fun({it_check, item, [{N, _}]}) when is_integer(N) -> N", Rest, " end}.\n"],
+    [begin
+         {0, Out, Err} = check(T, Target, [?ITEMS, ?REQUEST, Label -- Without], ["-probe", Probe, "-explain"]),
+         says(Err, "tiers[0-9]+.conf:3:13: warning: this clause matched none of the [0-9]+ calls of it_check:item/1 that were seen"),
+         says_not(Err, "conf:4:"),
+         Says(Out, "^example: it_check:item\\(integer\\)$"),
+         says(Out, "^ok, 1 warning\n\\z"),
+         left(Target, Before)
+     end || Probe <- ["native", "relay"], {Without, Says} <- [{[], fun says_not/2}, {[Rest], fun says/2}]].
 
 %% Types alone, unless values are asked for. A call that a clause names is no example.
 example(T) ->
