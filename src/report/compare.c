@@ -86,15 +86,51 @@ pair_rows(struct compare *v, const struct report_row **now,
 static void
 pair_tiers(struct compare *v)
 {
-	v->tiers[v->ntiers++] = (struct compare_tier){ "_total", 0, 0 };
+	v->tiers[v->ntiers++] = (struct compare_tier){ .name = "_total" };
 	for (size_t t = 0; t < v->now->ntiers; t++)
 		v->tiers[v->ntiers++] = (struct compare_tier){
-			v->now->tiers[t], t + 1,
+			v->now->tiers[t], NULL, t + 1,
 			report_tier(v->then, v->now->tiers[t]) };
 	for (size_t t = 0; t < v->then->ntiers; t++) {
 		if (report_tier(v->now, v->then->tiers[t]) == REPORT_NO_TIER)
 			v->tiers[v->ntiers++] = (struct compare_tier){
-				v->then->tiers[t], REPORT_NO_TIER, t + 1 };
+				v->then->tiers[t], NULL, REPORT_NO_TIER, t + 1 };
+	}
+}
+
+/* What a row has of a tier, or of its calls with the label; NULL: nothing. */
+static const struct report_cell *
+cell(const struct report_row *row, size_t tier, const char *label)
+{
+	if (row == NULL || tier == REPORT_NO_TIER)
+		return NULL;
+	for (size_t i = 0; label != NULL && i < row->nlabels; i++)
+		if (row->labels[i].tier == tier &&
+		    strcmp(row->labels[i].name, label) == 0)
+			return &row->labels[i].cell;
+	return label == NULL ? &row->cells[tier] : NULL;
+}
+
+/* The first rows have all labels.  Those of now, then those that are gone. */
+static void
+pair_labels(struct compare *v)
+{
+	const struct report_row *now = &v->now->rows[0], *then = &v->then->rows[0];
+	const struct report_label *l;
+	struct compare_tier t;
+
+	for (size_t i = 1; i < v->ntiers; i++) {
+		t = v->tiers[i];
+		for (l = now->labels; l < now->labels + now->nlabels; l++) {
+			t.label = l->name;
+			if (l->tier == t.now)
+				v->tiers[v->ntiers + v->nlabels++] = t;
+		}
+		for (l = then->labels; l < then->labels + then->nlabels; l++) {
+			t.label = l->name;
+			if (l->tier == t.then && cell(now, t.now, t.label) == NULL)
+				v->tiers[v->ntiers + v->nlabels++] = t;
+		}
 	}
 }
 
@@ -111,11 +147,13 @@ compare_make(struct compare **out, const struct report *now,
 	v->now = now;
 	v->then = then;
 	v->rows = calloc(now->nrows + then->nrows, sizeof(*v->rows));
-	v->tiers = calloc(1 + now->ntiers + then->ntiers, sizeof(*v->tiers));
+	v->tiers = calloc(1 + now->ntiers + then->ntiers + now->rows[0].nlabels +
+	    then->rows[0].nlabels, sizeof(*v->tiers));
 	if (v->rows == NULL || v->tiers == NULL)
 		goto out;
 	pair_rows(v, a, b);
 	pair_tiers(v);
+	pair_labels(v);
 	for (size_t i = 0; i < v->nrows; i++)
 		v->async |= (v->rows[i].now != NULL &&
 		    v->rows[i].now->cells[0].async > 0) ||
@@ -168,27 +206,25 @@ by_chance(const struct compare_figure *f, double var_now, double var_then)
  */
 static double
 async_variance(const struct report *r, const struct report_row *row,
-    size_t tier)
+    const struct report_cell *c)
 {
-	double spread = row->cells[tier].spread;
+	double spread = c->spread;
 
-	for (size_t t = 1; tier == 0 && t <= r->ntiers; t++)
+	for (size_t t = 1; c == row->cells && t <= r->ntiers; t++)
 		spread = fmax(spread, row->cells[t].spread);
 	spread = fmax(spread, 1);
-	return (1 + spread * spread) /
-	    fmax((double)row->cells[tier].sampled_async, 1);
+	return (1 + spread * spread) / fmax((double)c->sampled_async, 1);
 }
 
 /* The relative variance of report_value(). */
 static double
-variance(const struct report *r, const struct report_row *row, size_t tier,
-    enum report_what what)
+variance(const struct report *r, const struct report_row *row,
+    const struct report_cell *c, enum report_what what)
 {
-	const struct report_cell *c = &row->cells[tier];
 	double n = (double)c->sampled_requests, through, calls, own;
 
 	if (what == REPORT_ASYNC)
-		return async_variance(r, row, tier);
+		return async_variance(r, row, c);
 	n = fmax(n, 1);
 	through = n / fmax((double)row->cells[0].sampled_requests, n);
 	calls = fmax((double)c->sampled_calls / n, 1);
@@ -198,12 +234,11 @@ variance(const struct report *r, const struct report_row *row, size_t tier,
 }
 
 static uint64_t
-measured(const struct report_row *row, size_t tier, enum report_what what)
+measured(const struct report_cell *c, enum report_what what)
 {
-	if (row == NULL || tier == REPORT_NO_TIER)
+	if (c == NULL)
 		return 0;
-	return what == REPORT_ASYNC ? row->cells[tier].sampled_async :
-	    row->cells[tier].sampled_requests;
+	return what == REPORT_ASYNC ? c->sampled_async : c->sampled_requests;
 }
 
 /* Does this side have a figure, but from too few requests? */
@@ -217,18 +252,19 @@ struct compare_figure
 compare_value(const struct compare *v, const struct compare_row *row,
     const struct compare_tier *tier, enum report_what what)
 {
+	const struct report_cell *now = cell(row->now, tier->now, tier->label);
+	const struct report_cell *then = cell(row->then, tier->then, tier->label);
 	struct compare_figure f = { -1, -1, false };
 
-	if (row->now != NULL && tier->now != REPORT_NO_TIER)
-		f.now = report_value(row->now, tier->now, what);
-	if (row->then != NULL && tier->then != REPORT_NO_TIER)
-		f.then = report_value(row->then, tier->then, what);
-	f.uncertain = few(f.now, measured(row->now, tier->now, what)) ||
-	    few(f.then, measured(row->then, tier->then, what));
+	if (now != NULL)
+		f.now = report_value_of(row->now, now, what);
+	if (then != NULL)
+		f.then = report_value_of(row->then, then, what);
+	f.uncertain = few(f.now, measured(now, what)) ||
+	    few(f.then, measured(then, what));
 	if (f.now >= 0 && f.then >= 0 && !f.uncertain)
-		f.uncertain = by_chance(&f,
-		    variance(v->now, row->now, tier->now, what),
-		    variance(v->then, row->then, tier->then, what));
+		f.uncertain = by_chance(&f, variance(v->now, row->now, now, what),
+		    variance(v->then, row->then, then, what));
 	return f;
 }
 
@@ -259,8 +295,8 @@ struct compare_figure
 compare_rate(const struct compare *v, const struct compare_row *row)
 {
 	struct compare_figure f = compare_requests(v, row).n;
-	uint64_t now = measured(row->now, 0, REPORT_BUSY);
-	uint64_t then = measured(row->then, 0, REPORT_BUSY);
+	uint64_t now = measured(cell(row->now, 0, NULL), REPORT_BUSY);
+	uint64_t then = measured(cell(row->then, 0, NULL), REPORT_BUSY);
 
 	f.now = per_second(f.now, v->now->covered);
 	f.then = per_second(f.then, v->then->covered);
@@ -270,20 +306,22 @@ compare_rate(const struct compare *v, const struct compare_row *row)
 	return f;
 }
 
+/* The same; NULL, too, if it has no calls. */
 static const struct report_cell *
-cell(const struct report_row *row, size_t tier)
+called(const struct report_row *row, size_t tier, const char *label)
 {
-	if (row == NULL || tier == REPORT_NO_TIER ||
-	    row->cells[tier].calls == 0)
-		return NULL;
-	return &row->cells[tier];
+	const struct report_cell *c = cell(row, tier, label);
+
+	return c != NULL && c->calls > 0 ? c : NULL;
 }
 
 struct compare_figure
 compare_calls(const struct compare_row *row, const struct compare_tier *tier)
 {
-	const struct report_cell *now = cell(row->now, tier->now);
-	const struct report_cell *then = cell(row->then, tier->then);
+	const struct report_cell *now = called(row->now, tier->now,
+	    tier->label);
+	const struct report_cell *then = called(row->then, tier->then,
+	    tier->label);
 
 	return (struct compare_figure){ now != NULL ? (double)now->calls : -1,
 		then != NULL ? (double)then->calls : -1, false };
@@ -326,8 +364,10 @@ struct compare_figure
 compare_call(const struct compare_row *row, const struct compare_tier *tier,
     int percentile)
 {
-	const struct report_cell *now = cell(row->now, tier->now);
-	const struct report_cell *then = cell(row->then, tier->then);
+	const struct report_cell *now = called(row->now, tier->now,
+	    tier->label);
+	const struct report_cell *then = called(row->then, tier->then,
+	    tier->label);
 	struct compare_figure f = { of_call(now, percentile),
 		of_call(then, percentile), false };
 

@@ -22,9 +22,9 @@ struct compare_row {
 	const struct report_row *now, *then;
 };
 
-/* A tier, and its index in each report, or REPORT_NO_TIER. */
+/* A tier, or its calls with one label, and its index in each report or REPORT_NO_TIER. */
 struct compare_tier {
-	const char *name;
+	const char *name, *label;	/* NULL: of all its calls */
 	size_t now, then;
 };
 
@@ -34,6 +34,7 @@ struct compare {
 	size_t nrows;
 	struct compare_tier *tiers;	/* [0]: the request itself */
 	size_t ntiers;			/* including that */
+	size_t nlabels;			/* of calls: these follow, by tier */
 	bool async;			/* some row has async time */
 	bool reverse;			/* growth comes last */
 };

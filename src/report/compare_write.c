@@ -11,6 +11,7 @@
 #include "compare.h"
 
 #define UNEQUAL 0.01		/* a larger difference of ranges is reported */
+#define LABELS_SHOWN 10		/* lines of a table of labels */
 
 struct sheet {
 	const struct compare *v;
@@ -221,6 +222,92 @@ put_percentiles(struct kp_buf *b, struct sheet *s, size_t t, unsigned width)
 	grid_free(&s->g);
 }
 
+/* ---- labels of calls ---- */
+
+/* The calls of a tier with one label in a row. */
+struct labelled {
+	size_t row;
+	const struct compare_tier *tier;
+	double by;		/* change of calls in each request */
+};
+
+/*
+ * Puts into `most` those of the tier that changed most, and returns how many there are:
+ * of types with requests in both ranges.
+ */
+static size_t
+most_changed(const struct compare *v, const struct compare_tier *tier,
+    struct labelled most[LABELS_SHOWN])
+{
+	const struct compare_tier *t = v->tiers + v->ntiers;
+	size_t n = 0, at;
+	struct compare_figure f;
+	struct labelled one;
+
+	for (; t < v->tiers + v->ntiers + v->nlabels; t++)
+		for (size_t i = 1; t->name == tier->name && i < v->nrows; i++) {
+			f = compare_value(v, &v->rows[i], t, REPORT_CALLS);
+			if (v->rows[i].now == NULL || v->rows[i].then == NULL ||
+			    (f.now < 0 && f.then < 0))
+				continue;
+			one = (struct labelled){ i, t,
+				fabs(fmax(f.now, 0) - fmax(f.then, 0)) };
+			at = n < LABELS_SHOWN ? n : LABELS_SHOWN;
+			for (; at > 0 && most[at - 1].by < one.by; at--)
+				if (at < LABELS_SHOWN)
+					most[at] = most[at - 1];
+			if (at < LABELS_SHOWN)
+				most[at] = one;
+			n++;
+		}
+	return n;
+}
+
+/* Which calls a request makes more or fewer of than then: those that changed most. */
+static void
+put_labels(struct kp_buf *b, struct sheet *s, const struct compare_tier *tier,
+    const struct report_opts *o)
+{
+	struct labelled most[LABELS_SHOWN];
+	size_t n = most_changed(s->v, tier, most);
+	const struct compare_row *row;
+	struct compare_figure f;
+	struct kp_buf name;
+	char line[100];
+
+	if (n == 0)
+		return;
+	kp_buf_init(&name, 1 << 16);
+	kp_buf_printf(&name, "%s, by label", tier->name);
+	sheet_start(s, kp_buf_cstr(&name));
+	three_columns(s, "calls");
+	if (o->what != REPORT_CALLS)
+		three_columns(s, "each request");
+	three_columns(s, "mean");
+	for (size_t i = 0; i < n && i < LABELS_SHOWN; i++) {
+		row = &s->v->rows[most[i].row];
+		kp_buf_reset(&name);
+		kp_buf_printf(&name, "%s in %s", most[i].tier->label, compare_name(row));
+		grid_cell(&s->g, kp_buf_cstr(&name));
+		f = compare_value(s->v, row, most[i].tier, REPORT_CALLS);
+		put_three(s, row, &f, REPORT_CALLS);
+		f = compare_value(s->v, row, most[i].tier, o->what);
+		if (o->what != REPORT_CALLS)
+			put_three(s, row, &f, o->what);
+		f = compare_call(row, most[i].tier, 0);
+		put_three(s, row, &f, REPORT_TOTAL);
+	}
+	kp_buf_u8(b, '\n');
+	grid_write(&s->g, o->width, b);
+	grid_free(&s->g);
+	kp_buf_free(&name);
+	if (n <= LABELS_SHOWN)
+		return;
+	snprintf(line, sizeof(line), "and %zu more, whose calls changed less: -identity "
+	    "TYPE shows those of one type", n - LABELS_SHOWN);
+	text_wrap(b, line, o->width, 2);
+}
+
 static bool
 was_called(const struct compare *v, size_t t)
 {
@@ -276,6 +363,8 @@ compare_table(struct kp_buf *b, const struct compare *v,
 		if (was_called(v, t))
 			put_percentiles(b, &s, t, o->width);
 	}
+	for (size_t t = 1; t < v->ntiers; t++)
+		put_labels(b, &s, &v->tiers[t], o);
 	kp_buf_printf(b, "\n%s\n", report_title(o->what));
 	put_notes(b, &s, o);
 	kp_buf_u8(b, '\n');
@@ -299,29 +388,50 @@ static const char *const names[] = {
 
 /* One figure of a row. */
 struct cell {
-	const char *tier, *name;
+	const struct compare_tier *tier;
+	const char *name;
 	enum report_what what;
 	struct compare_figure f;
 };
 
 /*
  * The i-th: of the request itself its mean and its time after its end, then `what` of
- * each tier.  False: there are fewer.
+ * each tier, then calls and `what` of those with each label.  False: there are fewer.
  */
 static bool
 cell_at(const struct compare *v, const struct compare_row *row, size_t i,
     enum report_what what, struct cell *c)
 {
-	if (i == 0)
-		*c = (struct cell){ "_total", "mean_ms", REPORT_TOTAL,
-			compare_call(row, &v->tiers[0], 0) };
-	else if (i == 1)
-		*c = (struct cell){ "_total", names[REPORT_ASYNC], REPORT_ASYNC,
-			compare_value(v, row, &v->tiers[0], REPORT_ASYNC) };
-	else if (i <= v->ntiers)
-		*c = (struct cell){ v->tiers[i - 1].name, names[what], what,
-			compare_value(v, row, &v->tiers[i - 1], what) };
-	return i <= v->ntiers;
+	const struct compare_tier *t = v->tiers;
+	size_t each = what == REPORT_CALLS ? 1 : 2, label;
+
+	if (i == 0) {
+		*c = (struct cell){ t, "mean_ms", REPORT_TOTAL, compare_call(row, t, 0) };
+		return true;
+	}
+	if (i == 1) {
+		what = REPORT_ASYNC;
+	} else if (i <= v->ntiers) {
+		t += i - 1;
+	} else {
+		label = (i - v->ntiers - 1) / each;
+		if (label >= v->nlabels)
+			return false;
+		t += v->ntiers + label;
+		if ((i - v->ntiers - 1) % each == 0)
+			what = REPORT_CALLS;
+	}
+	*c = (struct cell){ t, names[what], what, compare_value(v, row, t, what) };
+	return true;
+}
+
+/* "db", or "db: users", as the database has it. */
+static void
+tier_put(struct kp_buf *b, const struct compare_tier *t)
+{
+	kp_buf_init(b, 1 << 16);
+	kp_buf_printf(b, "%s%s%s", t->name, t->label != NULL ? KP_PART_SEP : "",
+	    t->label != NULL ? t->label : "");
 }
 
 static bool
@@ -371,6 +481,7 @@ json_row(struct json *j, const struct compare *v, const struct compare_row *row,
 {
 	struct compare_requests q = compare_requests(v, row);
 	struct compare_figure f = compare_rate(v, row);
+	struct kp_buf tier;
 	struct cell c;
 
 	json_object(j, NULL);
@@ -389,7 +500,9 @@ json_row(struct json *j, const struct compare *v, const struct compare_row *row,
 		if (is_none(&c.f))
 			continue;
 		json_object(j, NULL);
-		json_string(j, "tier", c.tier);
+		tier_put(&tier, c.tier);
+		json_string(j, "tier", kp_buf_cstr(&tier));
+		kp_buf_free(&tier);
 		json_string(j, "figure", c.name);
 		json_side(j, "now", c.f.now, c.what);
 		json_side(j, "then", c.f.then, c.what);
@@ -435,11 +548,15 @@ csv_line(struct kp_buf *b, const struct compare *v,
     const struct compare_row *row, const struct cell *c,
     const struct compare_requests *q)
 {
+	struct kp_buf tier;
+
 	if (is_none(&c->f))
 		return;
 	report_csv_text(b, compare_name(row));
 	kp_buf_printf(b, ",%s,", compare_state(row));
-	report_csv_text(b, c->tier);
+	tier_put(&tier, c->tier);
+	report_csv_text(b, kp_buf_cstr(&tier));
+	kp_buf_free(&tier);
 	kp_buf_printf(b, ",%s", c->name);
 	csv_side(b, c->f.now, c->what);
 	csv_side(b, c->f.then, c->what);
@@ -461,7 +578,7 @@ compare_csv(struct kp_buf *b, const struct compare *v, enum report_what what)
 	    "uncertain,now_known,then_known,less_tracing\n");
 	for (row = v->rows; row < v->rows + v->nrows; row++) {
 		q = compare_requests(v, row);
-		c = (struct cell){ "_total", "requests_per_s", REPORT_CALLS,
+		c = (struct cell){ v->tiers, "requests_per_s", REPORT_CALLS,
 			compare_rate(v, row) };
 		csv_line(b, v, row, &c, &q);
 		for (size_t i = 0; cell_at(v, row, i, what, &c); i++)

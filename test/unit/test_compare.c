@@ -488,6 +488,45 @@ TEST(test_csv)
 	free_all(v);
 }
 
+/* That an N+1 was mended shows: which calls a request makes fewer of. */
+TEST(test_labels)
+{
+	static const char *const lines[] = {
+		"\ncreate,both,\"db: users\",calls_per_request,2,20,-90,0,,,0\n",
+		"\ncreate,both,\"db: users\",busy_per_request_ms,2,20,-90,0,,,0\n",
+		"\ncreate,both,\"db: one user\",calls_per_request,,1,,0,,,0\n",
+		"\n_total,both,\"db: join\",calls_per_request,1,,,0,,,0\n",
+	};
+	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
+	struct compare *v;
+
+	add_many(then, "create", 100, 50 * MS, 21 * MS);
+	add_many(then, "gone", 100, 50 * MS, 21 * MS);
+	add_many(now, "create", 100, 50 * MS, 3 * MS);
+	for (int i = 0; i < 100; i++) {
+		add(then, "db: users", "create", 20, MS);
+		add(then, "db: one user", "create", 1, MS);
+		add(then, "db: users", "gone", 20, MS);
+		add(now, "db: users", "create", 2, MS);
+		add(now, "db: join", "create", 1, MS);
+	}
+	v = compare_of(now, &conf, then);
+	assert_int_equal(v->nlabels, 3);
+	assert_has(table(v, 0, false), "\n"
+	    "db, by label         now  then  change     now    then  change     now    then  change\n"
+	    "--------------------------------------------------------------------------------------\n"
+	    "users in create     2.00  20.0   -90 %  2.0 ms   20 ms   -90 %  1.0 ms  1.0 ms     0 %\n"
+	    "join in create      1.00     -     new  1.0 ms       -     new  1.0 ms       -     new\n"
+	    "one user in create     -  1.00    gone       -  1.0 ms    gone       -  1.0 ms    gone\n"
+	    "\n");
+	kp_buf_reset(&buf);
+	compare_csv(&buf, v, REPORT_BUSY);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (strstr(kp_buf_cstr(&buf), lines[i]) == NULL)
+			fail_msg("no '%s' in\n%s", lines[i], kp_buf_cstr(&buf));
+	free_all(v);
+}
+
 /*
  * The VM counted 3 300 of which 300 were measured: the change was that of the
  * estimate, 3 000, and programs were given the estimate.
