@@ -29,8 +29,12 @@ enum kp_trip {
 	KP_TRIP_STORE	/* the queue to the disk is too long */
 };
 
-/* Returns the word of JSON: "kprofd_memory". */
+/*
+ * Return the reason's name, which is that of the limit in tiers.conf where there is
+ * one: "max_kprofd_mb", and for the agent's "queue" "max_queue".
+ */
 const char *kp_trip_name(enum kp_trip cause);
+const char *kp_trip_agent_name(const char *limit);
 
 /* The load at one moment. */
 struct kp_load {

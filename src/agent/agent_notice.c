@@ -175,10 +175,10 @@ limit_text(const struct agent *a, struct kp_term at, char name[ATOM_TEXT],
 
 /*
  * The limit that was passed: {hot, Entry, CallsPerSecond} or {budget, entries,
- * CallsPerSecond}, since entries cannot be disarmed alone; or one of what waits,
- * which is then in *over, named in limit_name.  False: the text says what to do.
+ * CallsPerSecond}, since entries cannot be disarmed alone: returns its name; or one of
+ * what waits, which is then in *over, named in limit_name: returns NULL.
  */
-static bool
+static const char *
 trip_text(const struct agent *a, struct kp_term at, const char *what,
     char limit_name[ATOM_TEXT], struct kp_trip_limit *over, char *text, size_t n)
 {
@@ -200,24 +200,25 @@ trip_text(const struct agent *a, struct kp_term at, const char *what,
 		    "hot_share, %g (name another entry, or raise hot_share)",
 		    name, calls, kp_cost_percent((double)calls),
 		    a->now.conf->hot_share);
-		return false;
+		return "hot_share";
 	}
 	if (at.err == KP_OK && kp_span_is(limit, "budget")) {
 		snprintf(text, n, "entries are called %" PRId64 " times a "
 		    "second or more, which costs %.3g %% of a scheduler, more than "
 		    "the budget, %g (name another entry, or raise the budget)",
 		    calls, kp_cost_percent((double)calls), a->now.conf->budget);
-		return false;
+		return "budget";
 	}
 	if (!limit_text(a, all, limit_name, over, text, n))
 		snprintf(text, n, "%s over its limit, queue %" PRId64, what,
 		    over->waiting);
-	return true;
+	return NULL;
 }
 
 /* The agent has disarmed by itself. */
 static void
-pause_for(struct agent *a, const char *text, const struct kp_trip_limit *limit)
+pause_for(struct agent *a, const char *name, const char *text,
+    const struct kp_trip_limit *limit)
 {
 	/* Late: it is paused or ending already.  It may refuse to resume. */
 	if (a->user_paused ||
@@ -225,7 +226,8 @@ pause_for(struct agent *a, const char *text, const struct kp_trip_limit *limit)
 		agent_report(a, "trip", text);
 	else
 		agent_set_pause(a, agent_emit(a, (struct agent_event){
-		    .kind = AGENT_ON_TRIP, .text = text, .limit = limit }), text);
+		    .kind = AGENT_ON_TRIP, .word = name, .text = text,
+		    .limit = limit }), text);
 }
 
 static void
@@ -233,9 +235,13 @@ on_trip(struct agent *a, struct what *w)
 {
 	struct kp_trip_limit over = { "", 0, w->n };
 	char text[FN_NAME_MAX + 300], name[ATOM_TEXT];
-	bool waits = trip_text(a, w->r, w->text, name, &over, text, sizeof(text));
+	const char *reason = trip_text(a, w->r, w->text, name, &over, text,
+	    sizeof(text));
 
-	pause_for(a, text, waits ? &over : NULL);
+	if (reason != NULL)
+		pause_for(a, reason, text, NULL);
+	else
+		pause_for(a, kp_trip_agent_name(over.name), text, &over);
 }
 
 static void
@@ -625,9 +631,11 @@ on_rest(struct agent *a, struct what *w)
 {
 	struct kp_term r = w->r;
 	char kind[64], mfa[FN_NAME_MAX], text[sizeof(mfa) + 400];
+	bool foreign;
 
 	kp_term_tuple(&r);
-	if (kp_span_is(kp_term_atom(&r), "foreign")) {
+	foreign = kp_span_is(kp_term_atom(&r), "foreign");
+	if (foreign) {
 		msg_text(&r, kind, sizeof(kind));
 		name_text(&r, mfa, sizeof(mfa));
 		if (strcmp(kind, "pattern") == 0)
@@ -647,7 +655,7 @@ on_rest(struct agent *a, struct what *w)
 		snprintf(text + strlen(text), 90, "; that was three times in "
 		    "a minute");
 	}
-	pause_for(a, text, NULL);
+	pause_for(a, foreign ? "foreign" : "taken", text, NULL);
 }
 
 static const struct {

@@ -26,12 +26,26 @@ kp_trip_name(enum kp_trip cause)
 	static const char *const names[] = {
 		[KP_TRIP_NONE] = "none",
 		[KP_TRIP_AGENT] = "agent",
-		[KP_TRIP_MEMORY] = "kprofd_memory",
-		[KP_TRIP_LATE] = "kprofd_late",
-		[KP_TRIP_STORE] = "store_backlog",
+		[KP_TRIP_MEMORY] = "max_kprofd_mb",
+		[KP_TRIP_LATE] = "max_lag_ms",
+		[KP_TRIP_STORE] = "max_backlog_percent",
 	};
 
 	return names[cause];
+}
+
+const char *
+kp_trip_agent_name(const char *limit)
+{
+	static const char *const names[][2] = { { "age_ms", "max_age_ms" },
+		{ "queue", "max_queue" }, { "memory", "max_memory_mb" },
+		{ "rings_full", "rings" }, { "nosuspend", "connection" },
+		{ "noconnect", "connection" } };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(limit, names[i][0]) == 0)
+			return names[i][1];
+	return kp_trip_name(KP_TRIP_AGENT);
 }
 
 void

@@ -331,24 +331,27 @@ TEST(test_words)
 		int64_t value;
 		const char *text;
 		int64_t waiting;
+		const char *name;
 	} agent[] = {
 		{ "age_ms", 1203, "events came faster than the agent could pass "
 		    "them on: the oldest had waited 1203 ms (max_age_ms, "
-		    "1000)", 100000 },
+		    "1000)", 100000, "max_age_ms" },
 		/* in which it could have passed on thousands: it did not run */
 		{ "age_ms", 1203, "the agent got no processor: an event waited "
 		    "for 1203 ms, with only 18 behind it (max_age_ms, 1000)",
-		    18 },
+		    18, "max_age_ms" },
 		{ "queue", 20001, "events came faster than the agent could take "
-		    "them: 20001 waited in its queue (max_queue, 20000)", 20001 },
+		    "them: 20001 waited in its queue (max_queue, 20000)", 20001,
+		    "max_queue" },
 		{ "memory", 70 << 20, "events that waited took 70 MiB of the "
-		    "agent's memory (max_memory_mb, 64)", 0 },
+		    "agent's memory (max_memory_mb, 64)", 0, "max_memory_mb" },
 		{ "rings_full", 12, "events came faster than the agent could "
-		    "take them: 12 found no room in the native probe's rings", 0 },
+		    "take them: 12 found no room in the native probe's rings", 0,
+		    "rings" },
 		{ "nosuspend", 0, "events came faster than the connection could "
-		    "take them", 0 },
+		    "take them", 0, "connection" },
 		{ "noconnect", 0, "the connection to kprofd was lost while "
-		    "events came", 0 },
+		    "events came", 0, "connection" },
 	};
 	static const struct kp_load load = { 2300 * KP_NS_PER_MS, 600 << 20, 80 };
 	static const char *const own[] = {
@@ -376,11 +379,15 @@ TEST(test_words)
 		assert_true(kp_trip_agent_text(&t, &l, reason,
 		    sizeof(reason)));
 		assert_string_equal(reason, agent[i].text);
+		assert_string_equal(kp_trip_agent_name(agent[i].limit), agent[i].name);
+		assert_has(reason, agent[i].name);
 	}
+	assert_string_equal(kp_trip_agent_name("taken"), "agent");
 	assert_false(kp_trip_agent_text(&other, &l, reason, sizeof(reason)));
 	for (enum kp_trip c = KP_TRIP_MEMORY; c <= KP_TRIP_STORE; c++) {
 		kp_trip_text(c, &load, &l, reason, sizeof(reason));
 		assert_string_equal(reason, own[c]);
+		assert_has(reason, kp_trip_name(c));
 		assert_true(strlen(kp_trip_usual(c)) > 20);
 	}
 	/* A function is hot where calls say so, and only there. */

@@ -177,7 +177,8 @@ json_guard(struct json *j, const struct target *t)
 	json_int(j, "lag_us", t->overload.load.lag / KP_NS_PER_US);
 	json_uint(j, "backlog_percent", t->overload.load.backlog);
 	json_uint(j, "trips", g->trips);
-	json_string(j, "last_cause", kp_trip_name(g->cause));
+	json_string(j, "last_cause", t->overload.name != NULL ? t->overload.name :
+	    kp_trip_name(KP_TRIP_NONE));
 	json_string(j, "last_reason", t->overload.reason);
 	json_bool(j, "resting", g->resting);
 	json_int(j, "next_rest_s", (g->rest > 0 ? g->rest : g->limits.pause) /

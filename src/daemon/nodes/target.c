@@ -256,11 +256,11 @@ on_connected(struct target *t, const char *node)
 }
 
 static kp_dur_ns
-on_trip(struct target *t, const char *text, const struct kp_trip_limit *limit)
+on_trip(struct target *t, const struct agent_event *e)
 {
 	const struct overhead *o = &t->overhead;
-	const struct overload_cause c = { KP_TRIP_AGENT, text,
-		limit == NULL ? "" : kp_trip_agent_usual(limit,
+	const struct overload_cause c = { KP_TRIP_AGENT, e->word, e->text,
+		e->limit == NULL ? "" : kp_trip_agent_usual(e->limit,
 		overhead_rate(o, o->last.armed_calls),
 		overhead_rate(o, o->requests)) };
 
@@ -678,7 +678,7 @@ on_agent_event(struct target *t, const struct agent_event *e)
 		on_connected(t, e->text);
 		break;
 	case AGENT_ON_TRIP:
-		return on_trip(t, e->text, e->limit);
+		return on_trip(t, e);
 	case AGENT_ON_PAUSE_OVER:
 		return target_pause_over(t);
 	}

@@ -26,10 +26,10 @@ struct kp_native;
 
 #define OVERLOAD_REASON 300	/* bytes kept of a reason */
 
-/* Why tracing pauses; the texts are borrowed, usual for ever. */
+/* Why tracing pauses; the texts are borrowed, name and usual for ever. */
 struct overload_cause {
 	enum kp_trip trip;
-	const char *reason, *usual;
+	const char *name, *reason, *usual;
 };
 
 struct overload {
@@ -41,6 +41,7 @@ struct overload {
 	kp_mono_ns tripped;
 	struct agent_status before;	/* the last status before it */
 	size_t in_flight;	/* requests that it lost */
+	const char *name;	/* of its reason, as kp_trip_name() has it; NULL: none */
 	char reason[OVERLOAD_REASON];	/* in words */
 	const char *usual;	/* what is usually behind it; or "" */
 	bool unreported;	/* its losses are not known yet */

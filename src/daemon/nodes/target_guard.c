@@ -196,6 +196,7 @@ target_trip(struct target *t, const struct overload_cause *c)
 	    (c->trip == KP_TRIP_AGENT || c->trip == KP_TRIP_LATE);
 	w->tripped = kp_mono_now();
 	snprintf(w->reason, sizeof(w->reason), "%s", c->reason);
+	w->name = c->name;
 	w->usual = c->usual;
 	w->before = t->status;
 	w->in_flight = kp_requests_running(t->run.conf_run->rs, t->run.slot);
@@ -227,7 +228,8 @@ target_check_overload(struct target *t, kp_target_ns sent)
 	if (trip == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
 		return;
 	kp_trip_text(trip, &w->load, &w->guard.limits, why, sizeof(why));
-	c = (struct overload_cause){ trip, why, kp_trip_usual(trip) };
+	c = (struct overload_cause){ trip, kp_trip_name(trip), why,
+		kp_trip_usual(trip) };
 	agent_pause_for(t->agent, target_trip(t, &c), why);
 }
 
@@ -244,6 +246,7 @@ target_pause_over(struct target *t)
 	more = kp_guard_rested(&w->guard, &w->load);
 	if (more == 0)
 		return 0;
+	w->name = kp_trip_name(w->guard.cause);
 	kp_trip_text(w->guard.cause, &w->load, &w->guard.limits, why,
 	    sizeof(why));
 	snprintf(text, sizeof(text), "tracing is paused for %.0f s more: %s",
