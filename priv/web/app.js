@@ -123,7 +123,7 @@ function showTiles(r, l) {
 		tile(l ? `${(sum(l.cost_ms) / (sum(l.covered_s) || 1) / 10).toFixed(2)} %` : "–", "of a scheduler, cost"));
 }
 
-const LINES = ["attach", "detach", "trip", "rest", "resume", "sampling", "paused", "reload", "lost", "failed", "absent", "unclean_end"];
+const LINES = ["attach", "detach", "trip", "rest", "resume", "sampling", "paused", "reload", "changed", "lost", "failed", "absent", "unclean_end"];
 
 function marksOf(l, e) {
 	const shades = [];

@@ -325,10 +325,10 @@ put_ms(struct kp_buf *b, int64_t us)
 
 static const struct change {
 	const char *kind, *text;
-	const char *which, *others;	/* of modules that no tier names */
-} changes[] = { { "reloaded", "loaded again", "", "loaded with other code" },
-	{ "loaded", "loaded", "new ", "loaded" },
-	{ "deleted", "deleted", "", "deleted" } };
+	const char *event, *which, *others;	/* of modules that no tier names */
+} changes[] = { { "reloaded", "loaded again", "changed", "", "loaded with other code" },
+	{ "loaded", "loaded", "loads", "new ", "loaded" },
+	{ "deleted", "deleted", "changed", "", "deleted" } };
 
 static const struct change *
 change_named(struct kp_span kind)
@@ -395,7 +395,7 @@ on_loads(struct agent *a, struct what *w)
 	if (rest > 0)
 		snprintf(more, sizeof(more), " and %" PRId64 " %s", rest,
 		    rest == 1 ? "other" : "others");
-	notice(a, "loads", "%" PRId64 " %s%s %s: %s%s (no tier names %s)", w->n,
+	notice(a, how->event, "%" PRId64 " %s%s %s: %s%s (no tier names %s)", w->n,
 	    how->which, w->n == 1 ? "module was" : "modules were", how->others, some,
 	    more, w->n == 1 ? "it" : "them");
 }

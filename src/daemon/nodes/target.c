@@ -96,7 +96,8 @@ target_report(struct target *t, const char *kind, const char *text)
 		return;
 	if (strcmp(kind, "trip") == 0 || strcmp(kind, "rest") == 0)
 		log_warn(kind, t->node, "%s: %s", t->node, text);
-	else if (strcmp(kind, "modules") == 0 || strcmp(kind, "loads") == 0)
+	else if (strcmp(kind, "modules") == 0 || strcmp(kind, "loads") == 0 ||
+	    strcmp(kind, "changed") == 0)
 		log_info(kind, t->node, "'%s': %s: %s", t->node,
 		    kind, text);
 	else
