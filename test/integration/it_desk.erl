@@ -2,7 +2,7 @@
 %% functions that it does not export.
 -module(it_desk).
 
--export([run/1, order/2]).
+-export([run/1, order/2, rush/1, sell/2]).
 
 %% So many clients, which order without end.
 run(Clients) ->
@@ -25,3 +25,12 @@ bill(Item, Price) ->
 
 spent(0, Sum) -> Sum;
 spent(N, Sum) -> spent(N - 1, (Sum * 31 + N) rem 1000003).
+
+%% Each sale calls 40 functions: more events than a busy node can send.
+rush(Clients) ->
+    [spawn(fun Again() -> {_, _} = sell(book, self()), receive after 1 -> Again() end end)
+     || _ <- lists:seq(1, Clients)],
+    ok.
+
+sell(Item, Who) ->
+    {it_desk_store:take(Item, erlang:phash2(Who)), spent(500, 1)}.

@@ -16,6 +16,7 @@ tests() ->
     [{"the tiers that the author wrote", 180, fun author/1},
      {"where requests wait for a pool", 240, fun pool/1},
      {"one module that does it all is a guess", 180, fun guess/1},
+     {"a node that has more to report than it can send", 240, fun rush/1},
      {"a file that is there", 60, fun is_there/1},
      {"a node that does nothing", 90, fun idle/1},
      {"a node of OTP's applications alone", 60, fun plain/1},
@@ -87,6 +88,16 @@ guess(T) ->
     says(Text, "%% THIS IS A GUESS: "),
     it:equal("entry", {it_desk, order, 2}, proplists:get_value(entry, terms(Text))),
     says(Text, "\\(\\{it_desk, order, \\[A, _\\]\\}\\)\n        when is_atom\\(A\\) -> A;").
+
+%% So many events waited there that none of a request was seen, and it ended with 'was not called again'.
+rush(T) ->
+    Target = it:target(T, #{kind => plain}),
+    ok = it:call(Target, it_desk, rush, [60]),
+    File = it:path(T, "rush.conf"),
+    {0, "", _} = run(T, Target, "suggest", ["-o", File]),
+    {ok, Text} = file:read_file(File),
+    it:equal("entry", {it_desk, sell, 2}, proplists:get_value(entry, terms(Text))),
+    says(Text, "\\(\\{it_desk, sell, \\[A, _\\]\\}\\)\n        when is_atom\\(A\\) -> A;").
 
 %% Before the work, which takes half a minute.
 is_there(T) ->

@@ -148,7 +148,7 @@ count(struct suggest_run *r)
 	e = suggest_node_count(&r->node);
 	if (e != KP_OK)
 		return suggest_failed(r, e);
-	return r->node.ncalled > 0 ? OPTS_GO_ON :
+	return r->node.cost.counts.counted > 0 ? OPTS_GO_ON :
 	    nothing(r, "no function of its applications was called");
 }
 
@@ -249,11 +249,29 @@ from_samples_again(struct suggest_run *r)
 	return OPTS_GO_ON;
 }
 
+/*
+ * What samples made us guess, if a trace of all processes makes us guess nothing: behind
+ * its entries.  The arrays by function have room for one more.
+ */
+static enum kp_err
+guess_keep(struct suggest_run *r, const struct kp_call_fn *f)
+{
+	size_t at = r->nentries < SUGGEST_ENTRIES_MAX ? r->nentries++ : r->nentries - 1;
+	bool added;
+
+	r->entries[at] = (struct suggest_entry){ .callback = false };
+	r->guess = at;
+	return kp_call_fn_put(r->all.names, kp_span_of(f->mod), kp_span_of(f->fun),
+	    f->arity, &r->entries[at].fn, &added);
+}
+
 /* The last resort; made again without functions that were found to be loops. */
 static int
 from_trace(struct suggest_run *r)
 {
 	struct suggest_calls before = r->all;
+	const struct kp_call_fn *guess = r->guess != SUGGEST_NO_GUESS ?
+	    &before.names->fns[r->entries[r->guess].fn] : NULL;
 	char x[TEXT_MAX];
 	enum kp_err e;
 
@@ -268,12 +286,13 @@ from_trace(struct suggest_run *r)
 	r->nentries = 0;
 	e = suggest_node_trace(&r->node, NULL, -1, r->traced ? before.tree : NULL,
 	    &r->all);
-	suggest_calls_free(&before);
 	r->traced = true;
-	if (e != KP_OK)
-		return suggest_failed(r, e);
-	entries_find(r);
-	return OPTS_GO_ON;
+	if (e == KP_OK)
+		entries_find(r);
+	if (e == KP_OK && guess != NULL && guess_keep(r, guess) != KP_OK)
+		e = suggest_node_no_memory(&r->node);
+	suggest_calls_free(&before);
+	return e == KP_OK ? OPTS_GO_ON : suggest_failed(r, e);
 }
 
 static int

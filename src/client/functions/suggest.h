@@ -119,7 +119,7 @@ struct suggest_node {
 	struct kp_mfa_pat *called;	/* functions and modules to trace */
 	size_t ncalled, called_room;
 	double hot;			/* calls a second that are too many for that */
-	size_t nhot, nlocal;		/* functions that were not traced: too hot; local */
+	size_t nhot, nleft;		/* functions that were not traced: too hot; others */
 	/* Calls that were counted: names and a rate each. */
 	struct kp_call_names *names;
 	double *rates;

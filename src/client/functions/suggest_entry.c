@@ -29,6 +29,7 @@
 #define APPS_NAMED 12u
 #define ASKED 8			/* functions that may know a request's type */
 #define OWN_TIERS 6		/* beside those of an example */
+#define SAID_MAX 65536u		/* bytes of a message */
 #define CHECK_FILE "/proc/self/fd/0" /* the proposal, as kprofd -check opens it */
 
 extern char **environ;
@@ -140,6 +141,8 @@ trace_requests(struct suggest_run *r)
 	if (c->begun == 0 || in == 0 || c->ended * 2 < c->begun ||
 	    (c->nested * 10 > c->begun && r->stock == NULL)) {
 		snprintf(r->not_good, sizeof(r->not_good), "%s %s", name,
+		    r->node.flooded ? "could not be followed: too many events "
+		    "waited in the node" :
 		    c->begun == 0 || in == 0 ? "was not called again" :
 		    c->nested * 10 > c->begun ? "calls itself" :
 		    "was not seen to return");
@@ -311,10 +314,10 @@ put_about(struct suggest_run *r)
 		    "%s times a second: %s.\n", text_count(y,
 		    (uint64_t)r->node.hot), text_counted(x, r->node.nhot,
 		    "function"));
-	if (r->node.nlocal > 0)
+	if (r->node.nleft > 0)
 		kp_buf_printf(b, "Not traced, since there would be too many events: %s "
-		    "that their modules do not export.\n", text_counted(x,
-		    r->node.nlocal, "function"));
+		    "that their modules do not export, or of libraries.\n", text_counted(x,
+		    r->node.nleft, "function"));
 	put_over(r, b);
 }
 
@@ -524,29 +527,33 @@ put_json_text(struct kp_buf *b, const char *s)
 
 /*
  * Appends to r->verdict the messages of the log that are warnings or errors, one a line.
- * Leaves out those about the file's name and about the probe, which help nobody.
+ * Leaves out those that name the file, those about the probe, and those about requests
+ * that did not come meanwhile, which help nobody.
  */
 static void
 check_messages(struct suggest_run *r)
 {
-	const char *line = kp_buf_cstr(&r->check_log), *end, *level, *text, *file;
-	struct kp_buf *b = &r->verdict;
+	static const char *const out[] = { "probe of ", "this clause matched none of " };
+	const char *line = kp_buf_cstr(&r->check_log), *end, *level, *text;
+	struct kp_buf *b = &r->verdict, said;
+	bool left_out;
 
 	for (; *line != '\0'; line = *end != '\0' ? end + 1 : end) {
 		end = line + strcspn(line, "\n");
 		level = strstr(line, "\"level\":\"");
 		text = strstr(line, "\"message\":\"");
 		if (level == NULL || text == NULL || text > end ||
-		    level > text || strncmp(level + 9, "info", 4) == 0 ||
-		    strncmp(text + 11, "probe of ", 9) == 0)
+		    level > text || strncmp(level + 9, "info", 4) == 0)
 			continue;
-		file = strstr(text, CHECK_FILE);
-		if (file != NULL && file < end)
-			continue;
-		kp_buf_str(b, strncmp(level + 9, "error", 5) == 0 ? "error: " :
-		    "warning: ");
-		put_json_text(b, text + 11);
-		kp_buf_u8(b, '\n');
+		kp_buf_init(&said, SAID_MAX);
+		put_json_text(&said, text + 11);
+		left_out = strstr(kp_buf_cstr(&said), CHECK_FILE) != NULL;
+		for (size_t i = 0; i < sizeof(out) / sizeof(out[0]); i++)
+			left_out |= strncmp(kp_buf_cstr(&said), out[i], strlen(out[i])) == 0;
+		if (!left_out)
+			kp_buf_printf(b, "%s: %s\n", strncmp(level + 9, "error", 5) == 0 ?
+			    "error" : "warning", kp_buf_cstr(&said));
+		kp_buf_free(&said);
 	}
 }
 
@@ -884,11 +891,15 @@ stock_try(struct suggest_run *r)
 		st = measure(r);
 	if (st == OPTS_GO_ON)
 		tier_remove(&r->tiers, 0);	/* the entry's */
-	else if (st == EXIT_DONE)	/* no requests came: it has tiers without that */
-		r->tiers = (struct suggest_tiers){ .n = 0 };
-	else
+	else if (st != EXIT_DONE)
 		return st;
 	put_about(r);
+	if (st == EXIT_DONE) {	/* it has tiers without that */
+		r->tiers = (struct suggest_tiers){ .n = 0 };
+		if (!r->stock->of->whole)
+			kp_buf_printf(&r->about, "No tiers of the application's own "
+			    "modules were looked for: %s.\n", r->not_good);
+	}
 	return check(r);
 }
 

@@ -4,6 +4,7 @@
  * same applications, since what is short is hardly ever sampled), counts calls of their
  * functions, and traces some requests.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +32,11 @@
 #define REQUESTS_LEAST 200.0	/* that a trace is to have, if it can; and has, if it floods: */
 #define REQUESTS_FLOODED 20u
 #define FLOODED 4		/* after a flood a trace has so much less */
-#define FLOODS 4		/* traces that are made at most */
+#define FLOODS 4		/* traces that are made at most; after these it leaves out */
+#define FLOODS_ALL 2		/* libraries, too */
 /* Of thousands of functions on a busy node; a trace comes next. */
 #define UNCOUNT_WAIT (30 * KP_NS_PER_S)
+#define LEAVE_WAIT (60 * KP_NS_PER_S)	/* for the last tracer of ours, in a busy node */
 #define MEMORY_MAX (128u * MB)
 #define CALLED_MAX 1000u
 #define HOT_STEP 1.5
@@ -418,12 +421,16 @@ called_add(struct suggest_node *s, struct kp_mfa_pat p)
 struct left_out {
 	double hot;		/* calls a second that are too many */
 	bool local;		/* functions that are not exported: their module has the time */
+	bool needed;		/* applications that others depend on */
 };
 
 static bool
 is_left_out(const struct suggest_node *s, uint32_t fn, struct left_out x)
 {
-	return s->rates[fn] > x.hot || (x.local && !s->facts_of[fn].exported);
+	const struct suggest_fn *f = &s->facts_of[fn];
+
+	return s->rates[fn] > x.hot || (x.local && !f->exported) ||
+	    (x.needed && !f->users);
 }
 
 /*
@@ -441,7 +448,7 @@ called_module(struct suggest_node *s, const uint32_t *v, size_t n, struct left_o
 	for (size_t i = 0; i < n; i++) {
 		left += is_left_out(s, v[i], x);
 		s->nhot += s->rates[v[i]] > x.hot;
-		s->nlocal += s->rates[v[i]] > 0 && s->rates[v[i]] <= x.hot &&
+		s->nleft += s->rates[v[i]] > 0 && s->rates[v[i]] <= x.hot &&
 		    is_left_out(s, v[i], x);
 		rate += is_left_out(s, v[i], x) ? 0 : s->rates[v[i]];
 	}
@@ -465,7 +472,7 @@ called_find(struct suggest_node *s, struct left_out x)
 	enum kp_err e = KP_OK;
 
 	s->hot = x.hot;
-	s->ncalled = s->nhot = s->nlocal = 0;
+	s->ncalled = s->nhot = s->nleft = 0;
 	s->called_rate = 0;
 	for (size_t i = 0, to; i < s->ncounted && e == KP_OK; i = to) {
 		for (to = i + 1; to < s->ncounted && suggest_same_module(s->names,
@@ -526,13 +533,15 @@ rate_without(const struct suggest_node *s, struct left_out x)
 static struct left_out
 left_out_of_requests(const struct suggest_node *s, double rate, unsigned floods)
 {
-	struct left_out x = { .hot = SUGGEST_HOT_RATE };
 	double least = MEASURED_CALLS * rate, most = EVENTS_MAX / 2 / REQUESTS_LEAST * rate;
+	struct left_out x = { .hot = least > SUGGEST_HOT_RATE ? least :
+		SUGGEST_HOT_RATE };
 
 	for (unsigned i = 0; i < floods; i++) {
-		least = least / 2 > rate ? least / 2 : 1.1 * rate;
+		least = least / 2 > 1.1 * rate ? least / 2 : 1.1 * rate;
 		most /= FLOODED;
 	}
+	x.needed = floods >= FLOODS_ALL;
 	x.local = rate > 0 && rate_without(s, x) > most;
 	while (rate > 0 && x.hot > least && rate_without(s, x) > most)
 		x.hot = x.hot / HOT_STEP > least ? x.hot / HOT_STEP : least;
@@ -693,7 +702,9 @@ trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	kp_mono_ns begun = kp_mono_now();
 	enum kp_err e;
 
-	s->cost.traces.loads++;
+	o.g.span = span;
+	if (s->cost.traces.loads++ > 0)
+		o.g.leaving = LEAVE_WAIT;
 	s->cost.traces.patterns += n;
 	s->cost.traces.processes += s->processes;
 	e = tracers_start(&ts, &o, &s->talk.target, 1, out->names, s->why,
@@ -793,6 +804,9 @@ suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 		if (entry != NULL)
 			x = left_out_of_requests(s, rate, floods);
 		e = called_find(s, x);
+		/* All are hot: without requests, a trace of some moments shows them. */
+		if (e == KP_OK && entry == NULL && s->ncalled == 0)
+			e = called_find(s, (struct left_out){ .hot = INFINITY });
 		if (e != KP_OK)
 			break;
 		out->names = kp_call_names_new();

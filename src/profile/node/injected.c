@@ -18,7 +18,7 @@
 #define ANSWER_LIMIT (10 * KP_NS_PER_S)
 #define LEASE_EVERY KP_NS_PER_S
 #define LEAVING_MS 100
-#define LEAVING_TRIES 20
+#define LEAVING (2 * KP_NS_PER_S)
 #define MESSAGE_MAX (1u << 20)
 #define COMMAND_MAX (16u << 20)
 
@@ -368,13 +368,14 @@ start(struct injected *g, const struct injected_opts *o,
     size_t n)
 {
 	struct pollfd wake = { .fd = o->talk.wake, .events = POLLIN };
+	kp_mono_ns until = kp_mono_now() + (o->leaving > 0 ? o->leaving : LEAVING);
 	enum kp_err e;
 
-	for (unsigned i = 0;; i++) {
+	for (;;) {
 		e = send_start(g, o, own, nown);
 		e = e == KP_OK ? await_start(g, o, h, why, n) :
 		    injected_broken(g->target, e, why, n);
-		if (e != KP_EBUSY || i == LEAVING_TRIES)
+		if (e != KP_EBUSY || kp_mono_now() > until)
 			return e;
 		if (poll(&wake, 1, LEAVING_MS) > 0)
 			return KP_END;

@@ -44,6 +44,7 @@ struct injected_opts {
 	kp_dur_ns span;		/* it ends by itself then; 0: by a command */
 	uint64_t max_functions, max_processes;
 	uint64_t max_memory;	/* bytes that the VM may grow by */
+	kp_dur_ns leaving;	/* for one like it that is about to leave; 0: 2 s */
 	/* Called now and then during the start; or NULL. */
 	void (*meanwhile)(void *ctx);
 	void *ctx;
