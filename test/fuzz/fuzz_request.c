@@ -46,6 +46,7 @@ static uint64_t sent, waits;	/* messages */
 static bool mail;
 static uint64_t opened, handed_on;	/* entries and calls */
 static uint64_t unowned;		/* events with a token of no request */
+static uint64_t labelled;		/* calls, of all runs */
 static uint32_t nodes;
 static uint32_t at[NODES];	/* the index of each node; KP_NONE: none left */
 static uint64_t entries;	/* and losses, of nodes that went */
@@ -93,6 +94,49 @@ setup(void)
 	keep(&idents[3], &b);
 }
 
+/* What a call is about: any two bytes, or what is no label. */
+static struct kp_span
+label_of(const uint8_t *p)
+{
+	static struct kp_buf b;
+	const uint8_t text[2] = { p[1], p[3] };
+
+	kp_buf_free(&b);
+	kp_buf_init(&b, 100);
+	kp_etf_tuple(&b, 2);
+	kp_etf_atom(&b, KP_LABEL_TAG);
+	if (p[3] % 8 == 0) {
+		kp_etf_tuple(&b, 2);
+		kp_etf_atom(&b, "_other");
+		kp_etf_int(&b, p[1]);
+	} else if (p[3] % 8 == 1) {
+		kp_etf_nil(&b);
+	} else {
+		kp_etf_binary(&b, text, sizeof(text));
+	}
+	REQUIRE(b.err == KP_OK);
+	return (struct kp_span){ b.p, (uint32_t)b.len };
+}
+
+/* A function with a label is one without it, and of a part of its tier. */
+static void
+check_fn(uint32_t fn)
+{
+	const struct kp_fn *f = kp_requests_fn(rs, fn);
+	const struct kp_fn *base = kp_requests_fn(rs, f->base);
+	size_t n = strlen(base->text);
+
+	labelled += f != base;
+	REQUIRE(base->base == f->base && base->part == 0);
+	REQUIRE(strncmp(f->text, base->text, n) == 0 &&
+	    (f == base) == (f->text[n] == '\0'));
+	REQUIRE((f->part > 0) == (f != base && f->tiers != 0));
+	REQUIRE(f->part <= kp_requests_parts(rs) &&
+	    kp_requests_parts(rs) <= KP_PARTS_MAX);
+	REQUIRE(f->part == 0 || strstr(kp_requests_part(rs, f->part - 1),
+	    KP_PART_SEP) != NULL);
+}
+
 static void
 on_request(void *ctx, const struct kp_request *rq)
 {
@@ -121,7 +165,7 @@ on_request(void *ctx, const struct kp_request *rq)
 		REQUIRE(i == 0 || c->parent == KP_NONE || c->parent < i);
 		REQUIRE(i < 2 || c->start >= rq->calls[i - 1].start);
 		REQUIRE(i == 0 || c->async == (c->start >= rq->end));
-		REQUIRE(kp_requests_fn(rs, c->fn)->text != NULL);
+		check_fn(c->fn);
 		REQUIRE((rq->nodes >> c->node & 1) != 0);
 	}
 	REQUIRE(rq->calls[0].node == rq->node);
@@ -135,7 +179,7 @@ on_late(void *ctx, const struct kp_late_call *c)
 	REQUIRE(c->outcome != KP_OPEN);
 	REQUIRE(c->outcome == KP_UNFINISHED || c->end >= c->start);
 	REQUIRE(c->outlasts == 0 || (c->limit >= c->start && c->waited >= 0));
-	REQUIRE(kp_requests_fn(rs, c->fn)->text != NULL);
+	check_fn(c->fn);
 	REQUIRE(c->node < KP_NODES_MAX);
 }
 
@@ -214,7 +258,8 @@ step(const uint8_t *p, kp_target_ns now)
 	    ev.kind == KP_EV_CLEAR) {
 		ev.caller = fns[p[2] >> 3 & 7];
 		ev.label = p[1] >> 3 & 7;
-		ev.identity = idents[p[2] >> 6];
+		ev.identity = p[2] >> 6 == 3 && ev.kind == KP_EV_CALL ?
+		    label_of(p) : idents[p[2] >> 6];
 		ev.has_from = (p[1] & 0xC0) != 0;
 		ev.serial = p[3] % 7;
 		ev.last = p[3] / 7 % 5;
@@ -366,4 +411,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_balance();
 	kp_requests_free(rs);
 	return 0;
+}
+
+void
+fuzz_replayed(void)
+{
+	REQUIRE(labelled > 0);
 }

@@ -436,6 +436,10 @@ has out '2026-11-21 10:00:00 to 10:02:00 UTC'
 COLUMNS=80 "$kprof" report -stacks -db "$db" >"$dir/out"
 same 'lines wider than the terminal' \
     "$(LC_ALL=C.UTF-8 grep -cE '^.{81}' "$dir/out")" 0
+run 0 report -stacks -tier 'database: users' -db "$db"
+has out '    database: users '
+run 2 report -stacks -tier 'database: nobody' -db "$db"
+has err "-tier 'database: nobody': no such tier"
 run 0 report -stacks -db "$db" -json
 is_json
 same samples "$(json '$.samples')" "$(sql 'select sum(samples) from tier_stacks')"

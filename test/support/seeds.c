@@ -102,6 +102,16 @@ fn_of(struct kp_span mfa)
 	return mfa.n == 0 ? 7 : c != NULL ? (unsigned)(c - names) : 4;
 }
 
+/* An identity, or as 3 a label. */
+static unsigned
+ident_of(const struct kp_event *ev)
+{
+	const char *tag = KP_LABEL_TAG;
+
+	return ev->identity.n == 0 ? 0 : ev->kind == KP_EV_CALL &&
+	    memmem(ev->identity.p, ev->identity.n, tag, strlen(tag)) != NULL ? 3 : 2;
+}
+
 static void
 put_event(uint32_t node, const struct kp_event *ev)
 {
@@ -115,7 +125,7 @@ put_event(uint32_t node, const struct kp_event *ev)
 		by = 200 + (unsigned)(ev->kind - KP_EV_IN);
 	put_step(what,
 	    (ev->pid.id & 7) | (unsigned)(ev->label & 7) << 3 | (ev->from.id & 3) << 6,
-	    fn_of(ev->mfa) | fn_of(ev->caller) << 3, by);
+	    fn_of(ev->mfa) | fn_of(ev->caller) << 3 | ident_of(ev) << 6, by);
 }
 
 WRAP(struct kp_requests *, kp_requests_new, (const struct kp_requests_opts *opts), (opts),
