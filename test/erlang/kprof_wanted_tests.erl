@@ -25,7 +25,7 @@ excluded_test() ->
 own_modules_are_not_the_nodes_test() ->
     {module, _} = code:ensure_loaded(kprof_agent),
     {_, Functions} = kprof_wanted:wanted(#{patterns => [{<<"_">>, <<"_">>, -1}], exclude => [], max_functions => 1 bsl 20}),
-    ?assertEqual([], [F || {M, _, _} = F <- Functions, lists:member(M, kprof_wanted:kprofs())]).
+    ?assertEqual([], [F || {M, _, _} = F <- Functions, lists:member(M, kprof_injected:kprofs())]).
 
 refused_test_() ->
     [?_assertEqual(Text, refusal(fun() -> wanted(Patterns, Exclude) end))
