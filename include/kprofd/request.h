@@ -140,6 +140,9 @@ struct kp_request {
 	kp_target_ns end;
 	const struct kp_call *calls;	/* by start time; calls[0] is the entry */
 	uint64_t parent_label;	/* the request it began inside; 0: none */
+	kp_dur_ns queued;	/* how long it had waited to begin, if it was_queued:
+				   its identity says so */
+	bool was_queued;
 	uint64_t id;		/* unique among those of its kp_requests */
 	const struct kp_pause *pauses;	/* by process in order of time */
 	uint32_t npauses;
@@ -409,13 +412,15 @@ const char *kp_requests_part(const struct kp_requests *rs, uint32_t part);
 /*
  * Messages, if conf->messages is set.  Receivers have names that many may
  * share: the registered name, or the function that the process began with.
- * Three names are fixed:
+ * These names are fixed; the last is of requests that waited, with no message:
  */
 #define KP_RECEIVER_OTHER 0	/* "_other": past the cap of names */
 #define KP_RECEIVER_GONE 1	/* "_gone": it ended before its name was read */
 #define KP_RECEIVER_ENTRY 2	/* "_entry": the same, and it began the
 				   request */
 #define KP_RECEIVERS_MAX 1000	/* names, with these three */
+#define KP_RECEIVER_QUEUE UINT32_MAX
+#define KP_QUEUE "_queue"	/* its name */
 
 /* Only in on_request: the waits of its request. */
 const struct kp_wait *kp_requests_waits(const struct kp_requests *rs,

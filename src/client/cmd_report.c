@@ -210,6 +210,7 @@ struct args {
 /* One report, or two to be compared. */
 struct reports {
 	struct kp_query_range then_range;
+	struct kp_query_waits queues;	/* of now, for people */
 	struct report *now, *then;
 	char running_why[512];		/* why the running window is not shown */
 };
@@ -314,7 +315,7 @@ write_figures(const struct args *a, const struct reports *rs,
 {
 	const struct report_opts o = { .what = (enum report_what)a->what,
 		.percentiles = a->percentiles, .width = screen_width(),
-		.keep = sort_key(a) };
+		.keep = sort_key(a), .queues = &rs->queues };
 	size_t left;
 
 	if (rs->then != NULL)
@@ -371,6 +372,8 @@ read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 		    rs->running_why, sizeof(rs->running_why));
 	if (err == KP_OK)
 		read_hints(a, q, &a->range, rs->now);
+	if (err == KP_OK && !a->json && !a->csv && a->versus.until == 0)
+		err = kp_query_waits(q, &a->range, KP_QUEUE, &rs->queues);
 	if (err != KP_OK || a->versus.until == 0)
 		return err;
 	rs->then_range = a->range;
@@ -432,7 +435,7 @@ messages(const struct args *a)
 	if (open_db(&q, &a->place) != KP_OK)
 		return EXIT_FAILED;
 	kp_buf_init(&b, OUTPUT_MAX);
-	err = kp_query_waits(q, &a->range, &waits);
+	err = kp_query_waits(q, &a->range, NULL, &waits);
 	if (err == KP_OK)
 		err = kp_query_cover(q, &a->range, &cover);
 	if (err == KP_OK)
@@ -466,6 +469,7 @@ report(const struct cmd *cmd, const struct args *a)
 		st = write_reports(a, q, &rs);
 	report_free(rs.now);
 	report_free(rs.then);
+	kp_query_waits_free(&rs.queues);
 	kp_query_close(q);
 	return st;
 }

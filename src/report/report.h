@@ -245,6 +245,7 @@ struct report_opts {
 	bool percentiles;
 	unsigned width;		/* columns of the terminal; 0: no limit */
 	const char *keep;	/* the tier that rows are in order of; or NULL */
+	const struct kp_query_waits *queues;	/* of KP_QUEUE; NULL: not known */
 };
 
 /*

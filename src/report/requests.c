@@ -127,9 +127,17 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 	json_close(&j);
 }
 
-static void
-put_facts(struct kp_buf *b, const struct kp_query_request *q)
+/* Is it the time that the request waited in a queue, before it began? */
+static bool
+is_queue(const struct kp_query_wait *w)
 {
+	return strcmp(w->receiver, KP_QUEUE) == 0;
+}
+
+static void
+put_facts(struct kp_buf *b, const struct kp_query_tree *t)
+{
+	const struct kp_query_request *q = &t->request;
 	char text[TIMEFMT_MAX > TEXT_MAX ? TIMEFMT_MAX : TEXT_MAX];
 
 	kp_buf_printf(b, "request %" PRId64 ": ", q->id);
@@ -147,16 +155,20 @@ put_facts(struct kp_buf *b, const struct kp_query_request *q)
 		    q->weight);
 	if (q->parent_label != 0)
 		kp_buf_str(b, ", started inside another request");
+	for (size_t i = 0; i < t->nwaits; i++)
+		if (is_queue(&t->waits[i]))
+			kp_buf_printf(b, ", after %s in a queue",
+			    text_dur(text, t->waits[i].wait));
 }
 
 static void
-put_head(struct kp_buf *b, const struct kp_query_request *q, unsigned width)
+put_head(struct kp_buf *b, const struct kp_query_tree *t, unsigned width)
 {
 	struct kp_buf facts;
 	const char *s, *second;
 
 	kp_buf_init(&facts, FN_BYTES_MAX * 8);
-	put_facts(&facts, q);
+	put_facts(&facts, t);
 	s = kp_buf_cstr(&facts);
 	second = strchr(s, '\n');
 	if (second != NULL) {
@@ -268,8 +280,11 @@ waits_text(struct kp_buf *b, const struct kp_query_tree *t,
 	char name[FN_NAME_MAX];
 	const struct kp_query_wait *w;
 	struct grid g;
+	size_t shown = 0;
 
-	if (t->nwaits == 0)
+	for (size_t i = 0; i < t->nwaits; i++)
+		shown += !is_queue(&t->waits[i]);
+	if (shown == 0)
 		return;
 	grid_init(&g);
 	grid_col(&g, "waited for", GRID_LEFT);
@@ -281,6 +296,8 @@ waits_text(struct kp_buf *b, const struct kp_query_tree *t,
 	grid_col_optional(&g, "node", GRID_LEFT, 2);
 	for (size_t i = 0; i < t->nwaits; i++) {
 		w = &t->waits[i];
+		if (is_queue(w))
+			continue;
 		grid_cell(&g, fn_shown(name, sizeof(name), w->receiver));
 		grid_cell(&g, w->pid);
 		count_cell(&g, w->messages, true);
@@ -329,7 +346,7 @@ tree_text(struct kp_buf *b, const struct kp_query_tree *t,
 		async += t->calls[i].async;
 		outlast += outlasts(t, i);
 	}
-	put_head(b, &t->request, width);
+	put_head(b, t, width);
 	kp_buf_u8(b, '\n');
 	put_calls(b, t, false, width);
 	kp_buf_u8(b, '\n');
@@ -519,6 +536,38 @@ messages_table(struct kp_buf *b, const struct kp_query_waits *w,
 	grid_free(&g);
 	receivers_free(&rs);
 	return KP_OK;
+}
+
+void
+queues_table(struct kp_buf *b, const struct kp_query_waits *w, unsigned width)
+{
+	const struct kp_wait_cell *c;
+	char text[TEXT_MAX];
+	struct grid g;
+
+	if (w->n == 0)
+		return;
+	grid_init(&g);
+	grid_col(&g, "in a queue, before it began", GRID_LEFT);
+	grid_fix(&g);
+	grid_col(&g, "requests", GRID_RIGHT);
+	grid_col(&g, "mean", GRID_RIGHT);
+	grid_col_optional(&g, "p50", GRID_RIGHT, 2);
+	grid_col_optional(&g, "p95", GRID_RIGHT, 1);
+	grid_col_optional(&g, "p99", GRID_RIGHT, 3);
+	grid_col(&g, "max", GRID_RIGHT);
+	for (c = w->v; c < w->v + w->n; c++) {
+		grid_cell(&g, c->identity);
+		count_cell(&g, c->w_messages, c->w_messages == c->messages);
+		grid_cell(&g, text_dur(text, mean(c)));
+		grid_cell(&g, text_dur(text, quantile(c, 0.50)));
+		grid_cell(&g, text_dur(text, quantile(c, 0.95)));
+		grid_cell(&g, text_dur(text, quantile(c, 0.99)));
+		grid_cell(&g, text_dur(text, c->max));
+	}
+	kp_buf_u8(b, '\n');
+	grid_write(&g, width, b);
+	grid_free(&g);
 }
 
 static void

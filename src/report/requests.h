@@ -39,6 +39,9 @@ void tree_json(struct kp_buf *b, const struct kp_query_tree *t,
  */
 enum kp_err messages_table(struct kp_buf *b, const struct kp_query_waits *w,
     const struct kp_query_sum *cover, unsigned width);
+/* How long requests waited in a queue before they began, by type; nothing if w is empty. */
+void queues_table(struct kp_buf *b, const struct kp_query_waits *w,
+    unsigned width);
 /* One line of JSON, each receiver with its identities. */
 enum kp_err messages_json(struct kp_buf *b, const struct kp_query_waits *w,
     const struct kp_query_sum *cover);

@@ -11,6 +11,7 @@
 #include "text/grid.h"
 #include "losses.h"
 #include "report.h"
+#include "requests.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 
@@ -982,6 +983,8 @@ report_table(struct kp_buf *b, const struct report *r,
 		if (labelled_calls(&r->rows[0], t) > 0)
 			put_labels(b, r, t, o);
 	put_raised(b, r, o->width);
+	if (o->queues != NULL)
+		queues_table(b, o->queues, o->width);
 	snprintf(title, sizeof(title), "%s; ", titles[o->what]);
 	kp_buf_u8(b, '\n');
 	kp_buf_init(&notes, 1024);

@@ -476,7 +476,8 @@ kp_requests_waits(const struct kp_requests *rs, uint32_t *n)
 const char *
 kp_requests_receiver(const struct kp_requests *rs, uint32_t id)
 {
-	return rs->messages->receivers.name[id];
+	return id == KP_RECEIVER_QUEUE ? KP_QUEUE :
+	    rs->messages->receivers.name[id];
 }
 
 void

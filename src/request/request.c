@@ -325,11 +325,45 @@ term_number(struct kp_requests *rs, struct idents *t, struct kp_span term,
 	return KP_IDENT_OTHER;
 }
 
+#define QUEUED_MAX 4096		/* bytes of such an identity; more is shown as it is */
+
+/*
+ * {'_queued', Microseconds, ...}: the request had waited that long before it began,
+ * and the rest is its name, which is put together in buf.
+ */
+static struct kp_span
+queued_take(struct kp_request *r, struct kp_span identity, uint8_t buf[QUEUED_MAX])
+{
+	struct kp_term t;
+	uint32_t n, rest;
+	int64_t us;
+
+	kp_term_begin_raw(&t, identity.p, identity.n);
+	if (kp_term_peek(&t) != KP_TERM_TUPLE || (n = kp_term_tuple(&t)) < 3 ||
+	    n > UINT8_MAX || !kp_span_is(kp_term_atom(&t), "_queued"))
+		return identity;
+	us = kp_term_int(&t);
+	rest = (uint32_t)(identity.p + identity.n - t.p);
+	if (t.err != KP_OK || rest > QUEUED_MAX - 2)
+		return identity;
+	/* less than 0 where clocks differ: it is not known */
+	r->was_queued = us >= 0 && us < INT64_MAX / KP_NS_PER_US;
+	r->queued = r->was_queued ? us * KP_NS_PER_US : 0;
+	buf[0] = 104;	/* SMALL_TUPLE_EXT */
+	buf[1] = (uint8_t)(n - 2);
+	memcpy(buf + 2, t.p, rest);
+	return n == 3 ? (struct kp_span){ t.p, rest } :
+	    (struct kp_span){ buf, rest + 2 };
+}
+
 static void
 req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 {
+	uint8_t buf[QUEUED_MAX];
+
 	if (rq->r.identity != KP_IDENT_NONE || identity.n == 0)
 		return;
+	identity = queued_take(&rq->r, identity, buf);
 	rq->r.identity = term_number(rs, &rs->idents, identity, rq->r.node,
 	    &rq->overflow);
 }

@@ -1,5 +1,6 @@
 /*
- * waits.c - adds the waits of requests' messages to the running window.
+ * waits.c - adds the waits of requests' messages, and those of requests in queues, to
+ * the running window.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -69,23 +70,31 @@ wait_add(struct kp_wait_cell *c, const struct kp_wait *w, uint32_t weight)
 	return true;
 }
 
+static void
+add(struct kp_stats *st, const struct kp_request *rq, const struct kp_wait *w)
+{
+	struct kp_stats *of = st->peers != NULL ? st->peers[w->node] : st;
+	uint32_t identity = rq->identity == KP_IDENT_TOTAL ? KP_IDENT_NONE :
+	    rq->identity;
+	struct kp_wait_cell *c = of != NULL ? wait_cell(of, identity, w->receiver) :
+	    NULL;
+
+	if (c == NULL || !wait_add(c, w, rq->weight > 0 ? rq->weight : 1))
+		st->losses.n[KP_LOSS_MAIL_GONE]++;
+}
+
 void
 kp_stats_waits(struct kp_stats *st, const struct kp_request *rq)
 {
-	uint32_t n, identity = rq->identity == KP_IDENT_TOTAL ?
-	    KP_IDENT_NONE : rq->identity;
+	const struct kp_wait queue = { .wait = rq->queued, .node = rq->node,
+		.from = rq->node, .receiver = KP_RECEIVER_QUEUE };
+	uint32_t n;
 	const struct kp_wait *w = kp_requests_waits(st->rs, &n);
-	struct kp_wait_cell *c;
-	struct kp_stats *of;
 
-	for (uint32_t i = 0; i < n; i++) {
-		of = st->peers != NULL ? st->peers[w[i].node] : st;
-		c = of != NULL ? wait_cell(of, identity, w[i].receiver) :
-		    NULL;
-		if (c == NULL ||
-		    !wait_add(c, &w[i], rq->weight > 0 ? rq->weight : 1))
-			st->losses.n[KP_LOSS_MAIL_GONE]++;
-	}
+	for (uint32_t i = 0; i < n; i++)
+		add(st, rq, &w[i]);
+	if (rq->was_queued)
+		add(st, rq, &queue);
 }
 
 static int

@@ -155,7 +155,7 @@ add_row(struct read *rd, struct kp_query_waits *w)
 
 enum kp_err
 kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_query_waits *out)
+    const char *receiver, struct kp_query_waits *out)
 {
 	static const char sql[] = "select r.name, i.name, " WAIT_COLUMNS
 	    " from time_window w cross join message_stat m"
@@ -166,7 +166,8 @@ kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
 	    " and (?3 is null or w.node_id in"
 	    "  (select id from node where one_of(name, ?3)))"
 	    " and (?4 is null or i.name = ?4)"
-	    " and (?5 is null or i.name glob ?5) order by r.name, i.name";
+	    " and (?5 is null or i.name glob ?5)"
+	    " and (?6 is null or r.name = ?6) order by r.name, i.name";
 	struct kp_query_waits all = { 0 };
 	struct kp_query_range whole;
 	enum kp_err err = range_whole(q, r, &whole);
@@ -181,6 +182,7 @@ kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
 	read_bind_text(&rd, r->node);
 	read_bind_text(&rd, r->identity);
 	read_bind_text(&rd, r->identity_glob);
+	read_bind_text(&rd, receiver);
 	while (read_next(&rd) && add_row(&rd, &all))
 		;
 	err = read_end(&rd);

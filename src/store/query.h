@@ -292,9 +292,9 @@ struct kp_query_waits {
 	size_t n;
 };
 
-/* Gets none if messages were not timed. */
-enum kp_err kp_query_waits(struct kp_query *q,
-    const struct kp_query_range *r, struct kp_query_waits *out);
+/* Gets none if messages were not timed.  receiver: of this one alone; NULL: of all. */
+enum kp_err kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
+    const char *receiver, struct kp_query_waits *out);
 void kp_query_waits_free(struct kp_query_waits *w);
 
 /* Sampled stacks of one node, request type, path, state and stack. */

@@ -44,6 +44,12 @@ requests(T) ->
     Calls = apps:calls(P),
     it:equal("pools by label", #{<<"pool: MyApp.Repo pool of 4">> => Queries},
              maps:from_list([{Pool, apps:kind(Pool, Calls)} || <<"pool: ", _/binary>> = Pool <- maps:keys(Calls)])),
+    Jobs = maps:get(<<"job MyApp.Mailer">>, Routes),
+    it:equal("their time in queue", [[<<"job MyApp.Mailer">>, Jobs, 3499500000 * Jobs]],
+             [[Type, binary_to_integer(N), binary_to_integer(Ns)]
+              || [Type, N, Ns] <- it:sql(P, "select i.name, sum(m.messages), sum(m.wait_ns) from message_stat m"
+                                         " join identity i on i.id = m.identity_id join receiver r on r.id ="
+                                         " m.receiver_id where r.name = '_queue' group by i.name")]),
     it:equal("raised", maps:get(<<"GET /fail">>, Routes),
              it:number(P, "select sum(raised) from tier_stats where tier = 'router' and identity = 'GET /fail'")),
     [it:equal(["calls of ", Tier], Queries, apps:kind(Tier, Calls)) || Tier <- [<<"ecto">>, <<"db">>, <<"pool">>]],

@@ -44,6 +44,7 @@ struct feed {
 	uint32_t weight;	/* of the next entries */
 	uint32_t serial, last;	/* of the next event's token, then 0 */
 	uint32_t unbounded, unbounded_line;	/* warnings; the last one's */
+	kp_dur_ns queued;	/* of the last request; -1: not known */
 	kp_dur_ns clock[FEED_NODES];	/* of each, less that of node 0 */
 	bool joined[FEED_NODES];
 	const char *identity;	/* an atom for the next events, or NULL */
@@ -82,6 +83,7 @@ feed_on_request(void *ctx, const struct kp_request *rq)
 
 	f->closed++;
 	f->expired += rq->expired;
+	f->queued = rq->was_queued ? rq->queued : -1;
 	kp_buf_printf(&f->text, "#%llu%s %s", (unsigned long long)rq->label,
 	    rq->expired ? " expired" : "", kp_outcome_name(rq->outcome));
 	if (rq->parent_label != 0)

@@ -220,6 +220,41 @@ T(first_one_names)
 	assert_has(kp_buf_cstr(&f.text), "#1 unknown 'first' 0-7");
 }
 
+/* {'_queued', Microseconds, ...}: what is behind it names the request. */
+T(time_in_queue)
+{
+	static const struct {
+		int64_t us;
+		int names;
+		const char *text;
+		kp_dur_ns queued;
+	} rows[] = {
+		{ 1500, 2, "job W", 1500000 }, { 0, 1, "job", 0 },
+		/* clocks of two nodes differ; and more than fits */
+		{ -7, 2, "job W", -1 }, { INT64_MAX / 2, 1, "job", -1 },
+		/* it names nothing */
+		{ 1500, 0, "_queued 1500", -1 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		kp_etf_tuple(&t, 2 + (uint32_t)rows[i].names);
+		kp_etf_atom(&t, "_queued");
+		kp_etf_int(&t, rows[i].us);
+		if (rows[i].names > 0)
+			kp_etf_atom(&t, "job");
+		if (rows[i].names > 1)
+			kp_etf_binary(&t, "W", 1);
+		assert_string_equal(identity(), rows[i].text);
+		assert_int_equal(f.queued, rows[i].queued);
+	}
+	kp_etf_tuple(&t, 3);
+	kp_etf_atom(&t, "_queued");
+	kp_etf_atom(&t, "long");
+	kp_etf_atom(&t, "job");
+	assert_string_equal(identity(), "_queued long job");
+	assert_int_equal(f.queued, -1);
+}
+
 T(too_many)
 {
 	struct kp_requests_opts o = { .max_identities = 5 };

@@ -392,6 +392,35 @@ TEST(test_messages_estimated)
 	kp_hist_free(&c.hist);
 }
 
+TEST(test_queues)
+{
+	struct kp_wait_cell c = { .receiver = KP_QUEUE, .identity = "job Mailer",
+		.messages = 30, .w_messages = 300, .wait = 60 * MS,
+		.w_wait = 600 * MS, .min = 2 * MS, .max = 2 * MS };
+	const struct kp_query_waits queues = { &c, 1 }, none = { NULL, 0 };
+	struct report_opts o = { .what = REPORT_SELF, .queues = &none };
+	struct kp_query_wait in_tree = { .receiver = KP_QUEUE, .pid = "<0.1.0>",
+		.node = "", .messages = 1, .wait = 44 * MS, .max = 44 * MS };
+	struct kp_query_tree tree = { .request = { .id = 7, .start = T0,
+		.total = 5 * MS, .node = "app@host", .identity = "job Mailer",
+		.outcome = KP_RETURNED, .ncalls = 1 }, .waits = &in_tree, .nwaits = 1 };
+	const struct kp_query_sum cover = { .windows = 1 };
+
+	assert_int_equal(kp_hist_add(&c.hist, 2 * MS, 300), KP_OK);
+	measured(known_window(1));
+	assert_lacks(table_as(&o), "queue");
+	o.queues = &queues;
+	assert_has(table_as(&o), "\nin a queue, before it began  requests    mean  "
+	    "   p50     p95     p99     max\n");
+	assert_has(out(), "\njob Mailer                       ~300  2.0 ms  2.0 ms  "
+	    "2.0 ms  2.0 ms  2.0 ms\n");
+	kp_hist_free(&c.hist);
+	kp_buf_reset(&buf);
+	tree_text(&buf, &tree, &cover, 0);
+	assert_has(out(), ", returned, 1 call, after 44 ms in a queue\n");
+	assert_lacks(out(), "messages in mailboxes");
+}
+
 /* Weights, async and losses are said below the table, in one line each. */
 TEST(test_below_the_table)
 {

@@ -63,7 +63,7 @@ kp_requests_waits(const struct kp_requests *rs, uint32_t *n)
 const char *
 kp_requests_receiver(const struct kp_requests *rs, uint32_t id)
 {
-	return rs->names[id];
+	return id == KP_RECEIVER_QUEUE ? KP_QUEUE : rs->names[id];
 }
 
 /* fn 0 is in no tier, 1 .. 4 in one each, the others in several. */
@@ -652,6 +652,26 @@ TEST(test_waits)
 		messages += w->waits[i].messages;
 	assert_int_equal(messages, KP_WAIT_SERIES_MAX + 100);
 	kp_stats_free(far);
+}
+
+/* What a request waited before it began is a wait of its type, with no message. */
+TEST(test_queue)
+{
+	struct kp_request rq = { .identity = 7, .weight = 10, .queued = 30,
+		.was_queued = true };
+
+	nwaits = 0;
+	kp_stats_waits(st, &rq);
+	rq.queued = 50;
+	rq.weight = 1;
+	kp_stats_waits(st, &rq);
+	rq.was_queued = false;
+	kp_stats_waits(st, &rq);
+	rotate(st, 0, 1);
+	assert_int_equal(w->nwaits, 1);
+	assert_fields(w->waits[0], IS(receiver, KP_QUEUE) IS(identity, "i00007")
+	    IS(messages, 2) IS(w_messages, 11) IS(away, 0) IS(wait, 80)
+	    IS(w_wait, 350) IS(min, 30) IS(max, 50));
 }
 
 /* A call with a label is of a part of its tier as well: a cell like any other. */

@@ -228,8 +228,8 @@ same_waits(struct kp_query *a, struct kp_query *b)
 {
 	struct kp_query_waits wa, wb;
 
-	assert_int_equal(kp_query_waits(a, &all, &wa), KP_OK);
-	assert_int_equal(kp_query_waits(b, &all, &wb), KP_OK);
+	assert_int_equal(kp_query_waits(a, &all, NULL, &wa), KP_OK);
+	assert_int_equal(kp_query_waits(b, &all, NULL, &wb), KP_OK);
 	assert_int_equal(wa.n, wb.n);
 	assert_true(wa.n > 0);
 	for (size_t i = 0; i < wa.n; i++) {

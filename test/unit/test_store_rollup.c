@@ -491,7 +491,7 @@ assert_same_waits(struct kp_query *q, struct kp_window *const *w,
 	const struct kp_wait_cell *c;
 	struct kp_query_waits waits;
 
-	assert_int_equal(kp_query_waits(q, r, &waits), KP_OK);
+	assert_int_equal(kp_query_waits(q, r, NULL, &waits), KP_OK);
 	assert_true(waits.n <= RECEIVERS * NAMES);
 	for (size_t i = 0; i < RECEIVERS * NAMES; i++) {
 		key.receiver = receivers[i / NAMES];

@@ -123,10 +123,10 @@ tree_call(const struct conf_run *cr, const struct kp_request *rq,
 	kp_proc_text(c->proc, out->pid, sizeof(out->pid));
 }
 
-/* They lie in the memory behind the calls. */
+/* They lie in the memory behind the calls; that in a queue is the last. */
 static void
-tree_waits(const struct conf_run *cr, const struct wait_sums *sums,
-    struct kp_tree *tree)
+tree_waits(const struct conf_run *cr, const struct kp_request *rq,
+    const struct wait_sums *sums, struct kp_tree *tree)
 {
 	struct kp_tree_wait *w = (struct kp_tree_wait *)(void *)
 	    &tree->calls[tree->ncalls];
@@ -142,6 +142,12 @@ tree_waits(const struct conf_run *cr, const struct wait_sums *sums,
 			    sums->v[i].of.receiver) };
 		kp_proc_text(sums->v[i].of.proc, w->pid, sizeof(w->pid));
 	}
+	if (!rq->was_queued)
+		return;
+	*w = (struct kp_tree_wait){ .wait = rq->queued, .max = rq->queued,
+		.messages = 1, .node = cr->names[rq->node], .receiver = KP_QUEUE };
+	kp_proc_text(rq->calls[0].proc, w->pid, sizeof(w->pid));
+	tree->nwaits++;
 }
 
 /*
@@ -190,7 +196,7 @@ tree_make(const struct node_run *r, const struct kp_request *rq)
 	waits = kp_requests_waits(r->conf_run->rs, &n);
 	sum_waits(waits, n, &sums);
 	tree = malloc(sizeof(*tree) + rq->ncalls * sizeof(tree->calls[0]) +
-	    sums.n * sizeof(tree->waits[0]));
+	    (sums.n + 1) * sizeof(tree->waits[0]));
 	if (tree == NULL)
 		return NULL;
 	*tree = (struct kp_tree){ .node = r->node, .label = rq->label,
@@ -203,7 +209,7 @@ tree_make(const struct node_run *r, const struct kp_request *rq)
 		free(tree);
 		return NULL;
 	}
-	tree_waits(r->conf_run, &sums, tree);
+	tree_waits(r->conf_run, rq, &sums, tree);
 	return tree;
 }
 
@@ -268,8 +274,7 @@ on_request(void *ctx, const struct kp_request *rq)
 	r->requests_ever++;
 	r->ended_ever += rq->outcome != KP_UNFINISHED;
 	kp_stats_request(r->stats, rq);
-	if (cr->conf->messages)
-		kp_stats_waits(r->stats, rq);
+	kp_stats_waits(r->stats, rq);
 	if (cr->all->stacks)
 		join_stacks(cr, rq);
 	if (cr->all->store != NULL)

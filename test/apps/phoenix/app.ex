@@ -178,7 +178,8 @@ defmodule MyApp do
 
     for _ <- 1..n do
       Apps.Count.add("job MyApp.Mailer")
-      exec = Task.await(Task.async(fn -> Oban.Queue.Executor.call(%{job: %{worker: "MyApp.Mailer"}}) end))
+      job = %{worker: "MyApp.Mailer", scheduled_at: ~U[2026-11-29 23:59:58.000500Z], attempted_at: ~U[2026-11-30 00:00:01.500000Z]}
+      exec = Task.await(Task.async(fn -> Oban.Queue.Executor.call(%{job: job}) end))
       Apps.Count.add("MyApp.Pipeline handle_message")
       state = %{module: MyApp.Pipeline}
       {:noreply, [], ^state} = Broadway.Topology.ProcessorStage.handle_events([exec], self(), state)

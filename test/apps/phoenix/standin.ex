@@ -286,6 +286,7 @@ defmodule Phoenix.Channel.Server do
 end
 
 defmodule Oban.Queue.Executor do
+  # A queue fetches the jobs that are to run, and says so in them, before it calls this.
   def call(%{job: %{worker: worker}} = exec) do
     :ok = Module.concat([worker]).perform(exec.job)
     exec
