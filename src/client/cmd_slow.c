@@ -125,6 +125,8 @@ tree(const struct place *p, int64_t id, bool json)
 		return EXIT_FAILED;
 	err = kp_query_tree(q, id, &t);
 	if (err == KP_OK)
+		err = kp_query_related(q, id, &t);
+	if (err == KP_OK)
 		err = kp_query_around(q, &t.request, &around);
 	if (err == KP_OK)
 		err = kp_query_cover(q, &around, &cover);

@@ -127,6 +127,13 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 	json_close(&j);
 }
 
+/* Clocks of nodes may say less. */
+static kp_dur_ns
+after(kp_wall_ns outer, kp_wall_ns inner)
+{
+	return inner > outer ? inner - outer : 0;
+}
+
 /* Is it the time that the request waited in a queue, before it began? */
 static bool
 is_queue(const struct kp_query_wait *w)
@@ -153,8 +160,13 @@ put_facts(struct kp_buf *b, const struct kp_query_tree *t)
 	if (q->weight > 1)
 		kp_buf_printf(b, ", stands for %" PRIu32 " requests",
 		    q->weight);
-	if (q->parent_label != 0)
+	if (t->outer.id != 0) {
+		kp_buf_printf(b, ", started %s into request %" PRId64 ", ",
+		    text_dur(text, after(t->outer.start, q->start)), t->outer.id);
+		text_put(b, t->outer.identity);
+	} else if (q->parent_label != 0) {
 		kp_buf_str(b, ", started inside another request");
+	}
 	for (size_t i = 0; i < t->nwaits; i++)
 		if (is_queue(&t->waits[i]))
 			kp_buf_printf(b, ", after %s in a queue",
@@ -313,6 +325,36 @@ waits_text(struct kp_buf *b, const struct kp_query_tree *t,
 	grid_free(&g);
 }
 
+/* The requests that began inside it. */
+static void
+put_inner(struct kp_buf *b, const struct kp_query_tree *t, unsigned width)
+{
+	const struct kp_query_request *q;
+	char text[TEXT_MAX];
+	struct grid g;
+
+	if (t->ninner == 0)
+		return;
+	grid_init(&g);
+	grid_col(&g, "start ms", GRID_RIGHT);
+	grid_col(&g, "total ms", GRID_RIGHT);
+	grid_col(&g, "id", GRID_RIGHT);
+	grid_col(&g, "identity", GRID_LEFT);
+	grid_cut(&g);
+	for (q = t->inner; q < t->inner + t->ninner; q++) {
+		ms_cell(&g, after(t->request.start, q->start));
+		ms_cell(&g, q->total);
+		snprintf(text, sizeof(text), "%" PRId64, q->id);
+		grid_cell(&g, text);
+		grid_cell(&g, q->identity);
+	}
+	text_wrap(b, "requests that began inside it, as far as they were slow:",
+	    width, 2);
+	grid_write(&g, width, b);
+	kp_buf_u8(b, '\n');
+	grid_free(&g);
+}
+
 static void
 waits_json(struct json *j, const struct kp_query_tree *t)
 {
@@ -365,6 +407,7 @@ tree_text(struct kp_buf *b, const struct kp_query_tree *t,
 		put_calls(b, t, true, width);
 		kp_buf_u8(b, '\n');
 	}
+	put_inner(b, t, width);
 	waits_text(b, t, width);
 	losses_cover_text(b, cover->windows == 1 ? "its window: " :
 	    "its windows: ", cover, width);
@@ -412,6 +455,13 @@ tree_json(struct kp_buf *b, const struct kp_query_tree *t,
 	json_array(&j, "tree");
 	for (size_t i = 0; i < t->ncalls; i++)
 		json_call(&j, t, i);
+	json_end(&j);
+	json_array(&j, "inner");
+	for (size_t i = 0; i < t->ninner; i++) {
+		json_object(&j, NULL);
+		json_request(&j, &t->inner[i]);
+		json_end(&j);
+	}
 	json_end(&j);
 	waits_json(&j, t);
 	losses_cover_json(&j, cover);

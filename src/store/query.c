@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "range.h"
 
 static bool
@@ -314,10 +315,49 @@ kp_query_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
 	return err;
 }
 
+#define RELATED "select " REQUEST_COLUMNS ", null from request q" REQUEST_TABLES \
+	" where q.start_ns >= ?1 and q.start_ns <= ?2 and q.run_id =" \
+	" (select run_id from request where id = ?3) and "
+/* Clocks of nodes differ; and a request lasts no longer than a minute here. */
+#define CLOCKS KP_NS_PER_S
+#define LASTS (60 * KP_NS_PER_S)
+
+enum kp_err
+kp_query_related(struct kp_query *q, int64_t id, struct kp_query_tree *t)
+{
+	kp_wall_ns start = t->request.start;
+	kp_dur_ns total = t->request.total < 0 ? LASTS : t->request.total;
+	struct read rd;
+	size_t file;
+
+	if (!query_file_of(q, &id, &file))
+		return KP_ENOENT;
+	read_start_file(&rd, q, file, RELATED "q.parent_label = ?4"
+	    " order by q.start_ns limit ?5");
+	read_bind(&rd, sat_add(start, -CLOCKS));
+	read_bind(&rd, sat_add(sat_add(start, total), CLOCKS));
+	read_bind(&rd, id);
+	read_bind(&rd, (int64_t)t->request.label);
+	read_bind(&rd, KP_QUERY_INNER_MAX);
+	while (read_next(&rd) && read_room(&rd, &t->inner, t->ninner))
+		request_row(&rd, &t->inner[t->ninner++]);
+	if (read_end(&rd) != KP_OK || t->request.parent_label == 0)
+		return rd.err;
+	read_start_file(&rd, q, file, RELATED "q.label = ?4 limit 1");
+	read_bind(&rd, sat_add(start, -LASTS - CLOCKS));
+	read_bind(&rd, sat_add(start, CLOCKS));
+	read_bind(&rd, id);
+	read_bind(&rd, (int64_t)t->request.parent_label);
+	while (read_next(&rd))
+		request_row(&rd, &t->outer);
+	return read_end(&rd);
+}
+
 void
 kp_query_tree_free(struct kp_query_tree *t)
 {
 	free(t->calls);
+	free(t->inner);
 	free(t->waits);
 	*t = (struct kp_query_tree){ 0 };
 }

@@ -184,7 +184,14 @@ struct kp_query_tree {
 	size_t ncalls;
 	struct kp_query_wait *waits;
 	size_t nwaits;
+	/* kp_query_related(): the request that it began inside, and those that began
+	   inside it, by start; stored ones alone */
+	struct kp_query_request outer;	/* id 0: it is not stored, or there is none */
+	struct kp_query_request *inner;
+	size_t ninner;
 };
+
+#define KP_QUERY_INNER_MAX 100
 
 /*
  * Gets the range of exactly those windows of the request's node that may have
@@ -197,6 +204,9 @@ enum kp_err kp_query_around(struct kp_query *q,
 /* KP_ENOENT: no such request. */
 enum kp_err kp_query_tree(struct kp_query *q, int64_t id,
     struct kp_query_tree *out);
+/* Adds outer and inner to the tree of this request. */
+enum kp_err kp_query_related(struct kp_query *q, int64_t id,
+    struct kp_query_tree *t);
 void kp_query_tree_free(struct kp_query_tree *t);
 
 struct kp_query_event {

@@ -304,6 +304,8 @@ api_tree(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	if (p->id[0] >= '0' && p->id[0] <= '9' && *rest == '\0' && errno == 0)
 		err = kp_query_tree(q, n, &t);
 	if (err == KP_OK)
+		err = kp_query_related(q, n, &t);
+	if (err == KP_OK)
 		err = kp_query_around(q, &t.request, &around);
 	if (err == KP_OK)
 		err = kp_query_cover(q, &around, &cover);

@@ -405,6 +405,8 @@ TEST(test_queues)
 		.total = 5 * MS, .node = "app@host", .identity = "job Mailer",
 		.outcome = KP_RETURNED, .ncalls = 1 }, .waits = &in_tree, .nwaits = 1 };
 	const struct kp_query_sum cover = { .windows = 1 };
+	struct kp_query_request inner = { .id = 9, .start = T0 + 4 * MS,
+		.total = 3 * MS, .node = "app@host", .identity = "GET v2 /" };
 
 	assert_int_equal(kp_hist_add(&c.hist, 2 * MS, 300), KP_OK);
 	measured(known_window(1));
@@ -419,6 +421,23 @@ TEST(test_queues)
 	tree_text(&buf, &tree, &cover, 0);
 	assert_has(out(), ", returned, 1 call, after 44 ms in a queue\n");
 	assert_lacks(out(), "messages in mailboxes");
+	assert_lacks(out(), "began inside");
+	/* its row, and its own head */
+	tree.inner = &inner;
+	tree.ninner = 1;
+	tree_text(&buf, &tree, &cover, 0);
+	assert_has(out(), "\nrequests that began inside it, as far as they were slow:\n"
+	    "start ms  total ms  id  identity\n"
+	    "--------------------------------\n"
+	    "   4.000     3.000   9  GET v2 /\n");
+	tree = (struct kp_query_tree){ .request = inner, .outer = { .id = 7,
+		.start = T0, .identity = "POST /orders" } };
+	tree.request.parent_label = 5;
+	tree_text(&buf, &tree, &cover, 0);
+	assert_has(out(), ", started 4.0 ms into request 7, POST /orders\n");
+	tree.outer.id = 0;
+	tree_text(&buf, &tree, &cover, 0);
+	assert_has(out(), ", started inside another request\n");
 }
 
 /* Weights, async and losses are said below the table, in one line each. */

@@ -65,6 +65,51 @@ TEST(test_tree)
 	kp_query_tree_free(&tree);
 	kp_query_requests_free(&slow);
 	assert_int_equal(kp_query_tree(q, 77, &tree), KP_ENOENT);
+	assert_int_equal(kp_query_related(q, READ_STRIDE, &tree), KP_ENOENT);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
+static void
+put_related(struct kp_store *s, uint64_t label, uint64_t parent, kp_dur_ns at)
+{
+	struct kp_tree *t = new_tree(1);
+
+	t->label = label;
+	t->parent_label = parent;
+	t->start = T0 + at;
+	t->total = 100 * KP_NS_PER_MS;
+	kp_store_tree(s, t);
+}
+
+/* Requests inside each other, as they are stored; a label may come again later. */
+TEST(test_related)
+{
+	struct kp_store *s = open_store();
+	struct kp_query_tree tree;
+	struct kp_query *q;
+
+	put_related(s, 10, 0, 0);
+	put_related(s, 11, 10, 40 * KP_NS_PER_MS);
+	put_related(s, 12, 10, 20 * KP_NS_PER_MS);
+	put_related(s, 13, 99, 30 * KP_NS_PER_MS);	/* inside one that was fast */
+	put_related(s, 14, 10, 300 * S);
+	put_related(s, 10, 0, 300 * S);
+	assert_true(sync_store(s));
+	q = open_query();
+	assert_int_equal(kp_query_tree(q, 1, &tree), KP_OK);
+	assert_int_equal(kp_query_related(q, 1, &tree), KP_OK);
+	assert_fields(tree, IS(outer.id, 0) IS(ninner, 2) IS(inner[0].id, 3)
+	    IS(inner[1].id, 2) IS(inner[1].start, T0 + 40 * KP_NS_PER_MS));
+	kp_query_tree_free(&tree);
+	assert_int_equal(kp_query_tree(q, 2, &tree), KP_OK);
+	assert_int_equal(kp_query_related(q, 2, &tree), KP_OK);
+	assert_fields(tree, IS(outer.id, 1) IS(outer.start, T0) IS(ninner, 0));
+	kp_query_tree_free(&tree);
+	assert_int_equal(kp_query_tree(q, 4, &tree), KP_OK);
+	assert_int_equal(kp_query_related(q, 4, &tree), KP_OK);
+	assert_fields(tree, IS(outer.id, 0) IS(ninner, 0));
+	kp_query_tree_free(&tree);
 	kp_query_close(q);
 	kp_store_close(s);
 }
