@@ -142,6 +142,17 @@ enum kp_err suggest_tiers(const struct suggest_tree *c,
     const struct suggest_fn *fns, uint32_t entry, struct suggest_wanted wanted,
     struct suggest_tiers *out);
 
+#define SUGGEST_MEASURED_CALLS 8u	/* a request: who is called more often is not */
+
+/*
+ * The functions by which other modules call into one, to be measured alone, but not of
+ * helpers in t, which is of the trace c: at most max of them in v, those with most of the
+ * time, as long as together they have no more than `calls` calls a request.  *n: how
+ * many; KP_ENOMEM.
+ */
+enum kp_err suggest_ways_in(const struct suggest_tiers *t, const struct suggest_tree *c,
+    const struct suggest_fn *fns, double calls, uint32_t *v, size_t max, size_t *n);
+
 /* ---- texts (write.c) ---- */
 
 struct suggest_file {

@@ -688,3 +688,70 @@ suggest_tiers(const struct suggest_tree *c, const struct suggest_fn *fns,
 	free(ts.inside);
 	return good ? KP_OK : KP_ENOMEM;
 }
+
+/* ---- ways into modules ---- */
+
+static bool
+is_helper(const struct suggest_tiers *t, const struct kp_call_names *names, uint32_t fn)
+{
+	for (size_t i = 0; i < t->nleft; i++)
+		if (t->left[i].reason == SUGGEST_HELPER && suggest_same_module(
+		    names, t->left[i].fn, fn))
+			return true;
+	return false;
+}
+
+/* Of one function: how it is called from other modules. */
+struct way_in {
+	kp_dur_ns time;		/* 0: it is not to be traced */
+	uint64_t calls;		/* all of its */
+};
+
+static void
+ways_add(struct way_in *ways, const struct suggest_tiers *t, const struct suggest_tree *c,
+    const struct suggest_fn *fns)
+{
+	const struct kp_call_names *names = c->names;
+	const struct suggest_frame *f;
+
+	for (f = c->frames + 1; f < c->frames + c->nframes; f++) {
+		ways[f->fn].calls += f->calls;
+		if (f->calls > 0 && (f->parent == 0 || fns[f->fn].waits ||
+		    !suggest_same_module(names, f->fn, c->frames[f->parent].fn)))
+			ways[f->fn].time += f->total + 1;
+	}
+	for (uint32_t i = 0; i < names->nfns; i++)
+		if (ways[i].calls > SUGGEST_MEASURED_CALLS * t->requests ||
+		    suggest_anonymous(names, i) || c->recursive[i] ||
+		    fns[i].recursive || fns[i].unnamed || fns[i].loop ||
+		    is_helper(t, names, i))
+			ways[i].time = 0;
+}
+
+enum kp_err
+suggest_ways_in(const struct suggest_tiers *t, const struct suggest_tree *c,
+    const struct suggest_fn *fns, double calls, uint32_t *v, size_t max, size_t *n)
+{
+	struct way_in *ways = calloc(c->names->nfns + 1, sizeof(*ways));
+	double left = calls * (double)t->requests;
+	uint32_t best;
+
+	*n = 0;
+	if (ways == NULL)
+		return KP_ENOMEM;
+	ways_add(ways, t, c, fns);
+	while (*n < max) {
+		best = 0;
+		for (uint32_t i = KP_FN_FIRST; i < c->names->nfns; i++)
+			best = ways[i].time > ways[best].time ? i : best;
+		if (best == 0)
+			break;
+		ways[best].time = 0;
+		if ((double)ways[best].calls > left)
+			continue;
+		left -= (double)ways[best].calls;
+		v[(*n)++] = best;
+	}
+	free(ways);
+	return KP_OK;
+}

@@ -209,6 +209,27 @@ TEST(test_tiers)
 	end(&w);
 }
 
+/* Those with most of the time, as long as there is room for their calls. */
+TEST(test_ways_in)
+{
+	uint32_t v[9];
+	struct suggest_tiers t;
+	struct world w;
+	size_t n;
+
+	tiers_of(&w, &t, 100);
+	assert_int_equal(suggest_ways_in(&t, w.calls, w.facts, 100, v, 9, &n), KP_OK);
+	assert_in_range(n, 2, 8);
+	for (size_t i = 0; i < n; i++)
+		assert_true(v[i] != SPEND && v[i] != INNER && v[i] != ASK);
+	assert_int_equal(suggest_ways_in(&t, w.calls, w.facts, 100, v, 2, &n), KP_OK);
+	assert_int_equal(n, 2);
+	assert_true(v[0] == REQUEST && v[1] == GET);
+	assert_int_equal(suggest_ways_in(&t, w.calls, w.facts, 0.5, v, 9, &n), KP_OK);
+	assert_int_equal(n, 0);
+	end(&w);
+}
+
 /* A request, and what it has another process do. */
 static void
 request_and_more(struct world *w, uint64_t serial)

@@ -35,6 +35,7 @@
 #define TRIES 3			/* entries that are traced and checked */
 #define LOOPS 3			/* that samples show around requests */
 #define TRACES 3		/* of all processes */
+#define APPS_NAMED 12u
 #define CTRL_C '\x03'
 #define CTRL_D '\x04'
 
@@ -400,6 +401,127 @@ propose(struct suggest_run *r)
 	    r->a->target, r->not_good);
 	known(r);
 	return EXIT_FAILED;
+}
+
+/* ---- what the file begins with ---- */
+
+/* Further examples for Phoenix have the name of an application's endpoint in them. */
+static void
+put_endpoints(const struct facts *f, struct kp_buf *b)
+{
+	static const char prefix[] = "Elixir.", suffix[] = ".Endpoint";
+	size_t before = sizeof(prefix) - 1, behind = sizeof(suffix) - 1, n;
+
+	for (size_t i = 0; i < f->n; i++) {
+		n = strlen(f->v[i].name);
+		if (f->v[i].platform || f->apps[f->v[i].app].needed ||
+		    n <= before + behind || strncmp(f->v[i].name, prefix, before) != 0 ||
+		    strcmp(f->v[i].name + n - behind, suffix) != 0)
+			continue;
+		kp_buf_str(b, "Whole requests, with slow clients and static files, or by "
+		    "status: sed s/MyAppWeb/");
+		text_put_n(b, f->v[i].name + before, n - before - behind);
+		kp_buf_str(b, "/ phoenix_endpoint.conf, or phoenix_status.conf.\n");
+	}
+}
+
+static void
+put_frameworks(struct suggest_run *r, struct kp_buf *b)
+{
+	const struct suggest_framework *k;
+
+	for (k = suggest_frameworks; k < suggest_frameworks + suggest_nframeworks; k++) {
+		if (facts_find(&r->node.facts, k->module) == NULL)
+			continue;
+		kp_buf_printf(b, "%s %s", k->name, k->does);
+		if (k->example != NULL)
+			kp_buf_printf(b, ": priv/examples/%s is written for "
+			    "that", k->example);
+		kp_buf_str(b, ".\n");
+		if (k == suggest_frameworks)	/* Phoenix is the first */
+			put_endpoints(&r->node.facts, b);
+	}
+}
+
+/* Processes of OTP's modules may be of an application; then it is theirs. */
+static bool
+is_platform(const void *facts, const char *app, const char *mod)
+{
+	const struct facts_module *m = mod == NULL || app[0] != '\0' ? NULL :
+	    facts_find(facts, mod);
+
+	return facts_is_platform(facts, app) || (m != NULL && m->platform);
+}
+
+/* Reports what the figures leave out, or count elsewhere, since it came past a limit. */
+static void
+put_over(const struct suggest_run *r, struct kp_buf *b)
+{
+	const struct suggest_tree *all = r->all.tree, *own = r->requests.tree;
+	const struct {
+		uint64_t n;
+		const char *what, *text;
+	} over[] = {
+		{ r->node.modules_over, "module", "Not looked at" },
+		{ r->node.stacks.overflow, "stack sample", "Left out" },
+		{ r->node.pools.over, "pool item", "Left out" },
+		{ (all != NULL ? all->overflow : 0) +
+		    (own != NULL ? own->overflow : 0), "call path",
+		    "Counted as their callers" },
+	};
+	char n[TEXT_MAX];
+
+	for (size_t i = 0; i < sizeof(over) / sizeof(over[0]); i++)
+		if (over[i].n > 0)
+			kp_buf_printf(b, "%s, since there are too many: %s.\n",
+			    over[i].text, text_counted(n, over[i].n,
+			    over[i].what));
+}
+
+void
+suggest_about(struct suggest_run *r)
+{
+	const char *apps[APPS_NAMED + 1];
+	size_t n = facts_apps(&r->node.facts, apps, APPS_NAMED + 1);
+	struct kp_buf *b = &r->about;
+	char x[TEXT_MAX], y[TEXT_MAX], z[TEXT_MAX];
+
+	if (n > 0) {
+		kp_buf_str(b, "Applications there: ");
+		for (size_t i = 0; i < n && i < APPS_NAMED; i++) {
+			kp_buf_str(b, i > 0 ? ", " : "");
+			text_put(b, apps[i]);
+		}
+		kp_buf_str(b, n > APPS_NAMED ? " and others.\n" : ".\n");
+	}
+	put_frameworks(r, b);
+	suggest_pools_about(&r->node.pools, r->node.pooled, is_platform,
+	    &r->node.facts, b);
+	kp_buf_printf(b, "%s for %s, which took %s of processor time",
+	    text_counted(x, r->node.stacks.samples, "stack sample"),
+	    text_span(y, r->node.span), text_dur(z, r->node.cost.sampling));
+	kp_buf_printf(b, "; %s counted for %s", text_counted(x,
+	    r->node.functions, "function"), text_span(y, r->node.short_span));
+	kp_buf_printf(b, "; %s traced.\n", text_counted(x, r->node.events,
+	    "event"));
+	kp_buf_str(b, r->entries[r->chosen].framework ? "What begins requests is "
+	    "known of it; only requests were traced.\n" : r->traced ?
+	    "Samples showed no requests: these were found in a trace of all "
+	    "processes, for a second at most.\n" : "Samples showed which "
+	    "functions begin requests; only requests were traced.\n");
+	if (r->guessed)
+		kp_buf_printf(b, "THIS IS A GUESS: no function was found that surely "
+		    "begins requests. Of this one, %s.\n", r->doubt);
+	if (r->node.nhot > 0)
+		kp_buf_printf(b, "Not traced, since they are called more than "
+		    "%s times a second: %s.\n", text_count(y,
+		    (uint64_t)r->node.hot), text_counted(x, r->node.nhot,
+		    "function"));
+	if (r->node.nleft > 0)
+		kp_buf_printf(b, "Not traced, since there would be too many events: %s "
+		    "that their modules do not export, or of libraries.\n", text_counted(x,
+		    r->node.nleft, "function"));
+	put_over(r, b);
 }
 
 /* ---- the result ---- */

@@ -213,6 +213,8 @@ void __attribute__((format(printf, 2, 3)))
 suggest_progress(const struct suggest_run *r, const char *fmt, ...);
 /* text has FN_NAME_MAX bytes, and is returned. */
 const char *suggest_entry_name(const struct suggest_run *r, size_t i, char *text);
+/* Writes r->about: what runs there, and how the chosen entry was found. */
+void suggest_about(struct suggest_run *r);
 /* Says what failed; EXIT_FAILED. */
 int suggest_failed(const struct suggest_run *r, enum kp_err e);
 /*

@@ -28,7 +28,6 @@
 #define EVENTS_MAX 60000u	/* of a trace of requests: 60 ms of the node's time */
 #define QUEUE_MAX 15000u	/* events that wait in the node */
 #define MEASURED 150u		/* functions that are traced alone */
-#define MEASURED_CALLS 8u	/* a request: who is called more often is not */
 #define REQUESTS_LEAST 200.0	/* that a trace is to have, if it can; and has, if it floods: */
 #define REQUESTS_FLOODED 20u
 #define FLOODED 4		/* after a flood a trace has so much less */
@@ -533,7 +532,7 @@ rate_without(const struct suggest_node *s, struct left_out x)
 static struct left_out
 left_out_of_requests(const struct suggest_node *s, double rate, unsigned floods)
 {
-	double least = MEASURED_CALLS * rate, most = EVENTS_MAX / 2 / REQUESTS_LEAST * rate;
+	double least = SUGGEST_MEASURED_CALLS * rate, most = EVENTS_MAX / 2 / REQUESTS_LEAST * rate;
 	struct left_out x = { .hot = least > SUGGEST_HOT_RATE ? least :
 		SUGGEST_HOT_RATE };
 
@@ -819,49 +818,6 @@ suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 
 /* ---- the draft alone ---- */
 
-static bool
-is_helper(const struct suggest_tiers *t, const struct kp_call_names *names,
-    uint32_t fn)
-{
-	for (size_t i = 0; i < t->nleft; i++)
-		if (t->left[i].reason == SUGGEST_HELPER && suggest_same_module(
-		    names, t->left[i].fn, fn))
-			return true;
-	return false;
-}
-
-/* Of one function: how it is called from other modules. */
-struct way_in {
-	kp_dur_ns time;		/* 0: it is not to be traced */
-	uint64_t calls;		/* all of its */
-};
-
-/* By function.  NULL: out of memory. */
-static struct way_in *
-ways_in(const struct suggest_tiers *t, const struct suggest_calls *from)
-{
-	const struct kp_call_names *names = from->names;
-	const struct suggest_tree *c = from->tree;
-	const struct suggest_fn *fns = from->fns;
-	struct way_in *v = calloc(names->nfns + 1, sizeof(*v));
-	const struct suggest_frame *f;
-
-	for (uint32_t i = 1; v != NULL && i < c->nframes; i++) {
-		f = &c->frames[i];
-		v[f->fn].calls += f->calls;
-		if (f->calls > 0 && (f->parent == 0 || fns[f->fn].waits ||
-		    !suggest_same_module(names, f->fn, c->frames[f->parent].fn)))
-			v[f->fn].time += f->total + 1;
-	}
-	for (uint32_t i = 0; v != NULL && i < names->nfns; i++)
-		if (v[i].calls > MEASURED_CALLS * t->requests ||
-		    suggest_anonymous(names, i) || c->recursive[i] ||
-		    fns[i].recursive || fns[i].unnamed || fns[i].loop ||
-		    is_helper(t, names, i))
-			v[i].time = 0;
-	return v;
-}
-
 /* Functions with the same numbers, and no nodes.  NULL: out of memory. */
 static struct kp_call_names *
 names_copy(const struct kp_call_names *t)
@@ -882,60 +838,34 @@ names_copy(const struct kp_call_names *t)
 	return to;
 }
 
-/*
- * The entry, and functions in the order of their time, as long as REQUESTS_LEAST are within
- * the events; returns how many.  v has room for MEASURED.
- */
-static size_t
-measured_find(struct way_in *ways, const struct suggest_calls *from, uint64_t requests,
-    unsigned floods, const struct kp_mfa_pat *entry, struct kp_mfa_pat *v)
-{
-	double most = EVENTS_MAX / 2 / REQUESTS_LEAST * (double)requests, calls = 0;
-	const struct kp_call_fn *fn;
-	uint32_t best;
-	size_t n = 0;
-
-	for (unsigned i = 0; i < floods; i++)
-		most /= FLOODED;
-	for (v[n++] = *entry; n < MEASURED; ) {
-		best = 0;
-		for (uint32_t i = KP_FN_FIRST; i < from->names->nfns; i++)
-			best = ways[i].time > ways[best].time ? i : best;
-		if (best == 0)
-			break;
-		ways[best].time = 0;
-		if (calls + (double)ways[best].calls > most)
-			continue;
-		calls += (double)ways[best].calls;
-		fn = &from->names->fns[best];
-		v[n++] = (struct kp_mfa_pat){ .mod = fn->mod, .fun = fn->fun,
-			.arity = (int)fn->arity };
-	}
-	return n;
-}
-
 enum kp_err
 suggest_node_measure(struct suggest_node *s, const struct kp_mfa_pat *entry,
     const struct suggest_tiers *t, const struct suggest_calls *from,
     struct suggest_calls *out)
 {
-	struct kp_mfa_pat v[MEASURED];
-	struct way_in *ways;
+	double most = EVENTS_MAX / 2 / REQUESTS_LEAST;
+	struct kp_mfa_pat v[1 + MEASURED] = { *entry };
+	uint32_t fns[MEASURED];
+	const struct kp_call_fn *fn;
 	enum kp_err e = KP_OK;
 	size_t n;
 
 	*out = (struct suggest_calls){ .names = NULL };
 	for (unsigned floods = 0; floods < FLOODS && e == KP_OK; floods++) {
 		suggest_calls_free(out);
-		ways = ways_in(t, from);
-		if (ways == NULL)
+		if (suggest_ways_in(t, from->tree, from->fns, most, fns, MEASURED,
+		    &n) != KP_OK)
 			return suggest_node_no_memory(s);
-		n = measured_find(ways, from, t->requests, floods, entry, v);
-		free(ways);
+		for (size_t i = 0; i < n; i++) {
+			fn = &from->names->fns[fns[i]];
+			v[1 + i] = (struct kp_mfa_pat){ .mod = fn->mod,
+				.fun = fn->fun, .arity = (int)fn->arity };
+		}
 		out->names = names_copy(from->names);
-		e = trace_in(s, entry, v, n, from->tree, out);
+		e = trace_in(s, entry, v, 1 + n, from->tree, out);
 		if (e == KP_OK && !is_flooded(s, out))
 			break;
+		most /= FLOODED;
 	}
 	return e;
 }
