@@ -496,12 +496,13 @@ is_short(const struct tier_search *ts, const struct function *m)
 static bool
 is_chatty(const struct tier_search *ts, const struct suggest_tier *t)
 {
+	kp_dur_ns time = ts->wanted.own ? t->whole : t->own - t->elsewhere;
 	uint64_t calls = 0;
 
 	for (size_t i = 0; i < t->nfns; i++)
 		calls += t->calls[i];
 	return calls > MANY_CALLS * ts->out->requests &&
-	    (t->own - t->elsewhere) / (kp_dur_ns)calls < MANY_LEAST;
+	    time / (kp_dur_ns)calls < MANY_LEAST;
 }
 
 /* kprofd -check warns of a function that calls itself. */
