@@ -5,12 +5,16 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "text/grid.h"
 #include "text/text.h"
 #include "compare.h"
 
 #define UNEQUAL 0.01		/* a larger difference of ranges is reported */
+#define BLOCKS 4		/* one below the other: tiers that need more are one */
+#define GROUP 25		/* columns of the terminal that one takes */
 #define LABELS_SHOWN 10		/* lines of a table of labels */
 
 struct sheet {
@@ -18,6 +22,8 @@ struct sheet {
 	struct grid g;
 	bool uncertain;		/* some change was */
 	bool rest;		/* has the column of the time in no tier */
+	bool *folded;		/* by tier: it has no columns of its own */
+	size_t nfolded;
 };
 
 static void
@@ -136,6 +142,73 @@ is_shown(const struct compare *v, size_t t, enum report_what what)
 	return calls.now > 0 || calls.then > 0 || f.now > 0 || f.then > 0;
 }
 
+/* How much the time, or number of calls, of the tier changed for all requests. */
+static double
+changed_by(const struct compare *v, size_t t, enum report_what what)
+{
+	struct compare_figure f = compare_value(v, &v->rows[0], &v->tiers[t], what);
+
+	return fabs((f.now > 0 ? f.now : 0) - (f.then > 0 ? f.then : 0));
+}
+
+/* Folds the tiers that changed least, if there are more than BLOCKS have room for. */
+static void
+fold_tiers(struct sheet *s, const struct report_opts *o)
+{
+	const struct compare *v = s->v;
+	size_t n = 0, least, room = BLOCKS * ((o->width - o->width / 3) / GROUP);
+	size_t others = 2u + v->async + s->rest;
+
+	for (size_t t = 1; t < v->ntiers; t++)
+		n += is_shown(v, t, o->what);
+	if (o->width == 0 || n + others <= room)
+		return;
+	room = room > others + 2 ? room - others - 1 : 1;
+	for (; n > room; n--, s->nfolded++) {
+		least = 0;
+		for (size_t t = 1; t < v->ntiers; t++)
+			if (!s->folded[t] && is_shown(v, t, o->what) &&
+			    (o->keep == NULL || strcmp(v->tiers[t].name, o->keep) != 0) &&
+			    (least == 0 || changed_by(v, t, o->what) <
+			    changed_by(v, least, o->what)))
+				least = t;
+		if (least == 0)
+			return;		/* that which is kept is the only one */
+		s->folded[least] = true;
+	}
+}
+
+static bool
+has_columns(const struct sheet *s, size_t t, enum report_what what)
+{
+	return is_shown(s->v, t, what) && !s->folded[t];
+}
+
+/* The sum of the folded tiers; inclusive times have none. */
+static bool
+has_others(const struct sheet *s, enum report_what what)
+{
+	return s->nfolded > 0 && what != REPORT_BUSY && what != REPORT_TOTAL;
+}
+
+static void
+put_others(struct sheet *s, const struct compare_row *row, enum report_what what)
+{
+	struct compare_figure sum = { -1, -1, false }, f;
+
+	for (size_t t = 1; t < s->v->ntiers; t++) {
+		if (!s->folded[t])
+			continue;
+		f = compare_value(s->v, row, &s->v->tiers[t], what);
+		if (f.now >= 0)
+			sum.now = f.now + (sum.now > 0 ? sum.now : 0);
+		if (f.then >= 0)
+			sum.then = f.then + (sum.then > 0 ? sum.then : 0);
+		sum.uncertain |= f.uncertain;
+	}
+	put_three(s, row, &sum, what);
+}
+
 static void
 put_row(struct sheet *s, size_t i, enum report_what what)
 {
@@ -150,11 +223,13 @@ put_row(struct sheet *s, size_t i, enum report_what what)
 		put_three(s, row, &f, REPORT_ASYNC);
 	}
 	for (size_t t = 1; t < s->v->ntiers; t++) {
-		if (!is_shown(s->v, t, what))
+		if (!has_columns(s, t, what))
 			continue;
 		f = compare_value(s->v, row, &s->v->tiers[t], what);
 		put_three(s, row, &f, what);
 	}
+	if (has_others(s, what))
+		put_others(s, row, what);
 	if (s->rest) {
 		f = compare_value(s->v, row, &s->v->tiers[0], what);
 		put_three(s, row, &f, what);
@@ -164,14 +239,19 @@ put_row(struct sheet *s, size_t i, enum report_what what)
 static void
 put_values(struct kp_buf *b, struct sheet *s, const struct report_opts *o)
 {
+	char head[TEXT_MAX];
+
 	sheet_start(s, "");
 	three_columns(s, "requests");
 	three_columns(s, "total");
 	if (s->v->async)
 		three_columns(s, "after");
 	for (size_t t = 1; t < s->v->ntiers; t++)
-		if (is_shown(s->v, t, o->what))
+		if (has_columns(s, t, o->what))
 			three_columns(s, s->v->tiers[t].name);
+	snprintf(head, sizeof(head), REPORT_OTHERS, s->nfolded);
+	if (has_others(s, o->what))
+		three_columns(s, head);
 	if (s->rest)
 		three_columns(s, REPORT_REST);
 	for (size_t i = 0; i < s->v->nrows; i++) {
@@ -316,13 +396,48 @@ was_called(const struct compare *v, size_t t)
 	return f.now >= 0 || f.then >= 0;
 }
 
+/* Tiers without columns of their own. */
+static void
+put_left_out(struct kp_buf *b, const struct sheet *s, const struct report_opts *o)
+{
+	const struct compare *v = s->v;
+	const char *sep = "no calls of tier";
+	struct kp_buf line;
+
+	kp_buf_init(&line, 1 << 16);
+	for (size_t t = 1; t < v->ntiers; t++)
+		if (!is_shown(v, t, o->what)) {
+			kp_buf_printf(&line, "%s %s", sep, v->tiers[t].name);
+			sep = ",";
+		}
+	if (line.len > 0)
+		text_wrap(b, kp_buf_cstr(&line), o->width, 2);
+	kp_buf_reset(&line);
+	if (has_others(s, o->what))
+		kp_buf_printf(&line, REPORT_OTHERS ": the sum of tiers that changed "
+		    "less:", s->nfolded);
+	else if (s->nfolded > 0)
+		kp_buf_str(&line, "no room for tiers that changed less:");
+	sep = "";
+	for (size_t t = 1; t < v->ntiers; t++)
+		if (s->folded[t]) {
+			kp_buf_printf(&line, "%s %s", sep, v->tiers[t].name);
+			sep = ",";
+		}
+	if (line.len > 0)
+		kp_buf_str(&line, "; a wider terminal shows them, and less -S behind "
+		    "a pipe");
+	if (line.len > 0)
+		text_wrap(b, kp_buf_cstr(&line), o->width, 2);
+	kp_buf_free(&line);
+}
+
 /* Notes on how to read the figures. */
 static void
 put_notes(struct kp_buf *b, const struct sheet *s, const struct report_opts *o)
 {
 	const struct compare *v = s->v;
 	unsigned width = o->width;
-	struct kp_buf names;
 	kp_dur_ns a = v->now->covered, c = v->then->covered;
 	char now[TEXT_MAX], then[TEXT_MAX], line[256];
 
@@ -335,14 +450,7 @@ put_notes(struct kp_buf *b, const struct sheet *s, const struct report_opts *o)
 	if (v->now->start < v->then->end && v->then->start < v->now->end)
 		text_wrap(b, "both ranges have windows in common: those are "
 		    "compared with themselves", width, 2);
-	kp_buf_init(&names, 1 << 16);
-	for (size_t t = 1; t < v->ntiers; t++)
-		if (!is_shown(v, t, o->what))
-			kp_buf_printf(&names, "%s %s", names.len > 0 ? "," :
-			    "no calls of tier", v->tiers[t].name);
-	if (names.len > 0)
-		text_wrap(b, kp_buf_cstr(&names), width, 2);
-	kp_buf_free(&names);
+	put_left_out(b, s, o);
 	if (!s->uncertain)
 		return;
 	snprintf(line, sizeof(line), "~ before a change, uncertain: fewer than "
@@ -356,8 +464,14 @@ compare_table(struct kp_buf *b, const struct compare *v,
     const struct report_opts *o)
 {
 	struct sheet s = { .v = v, .rest = report_has_rest(v->now, o->what) ||
-		report_has_rest(v->then, o->what) };
+		report_has_rest(v->then, o->what),
+		.folded = calloc(v->ntiers, sizeof(*s.folded)) };
 
+	if (s.folded == NULL) {
+		b->err = KP_ENOMEM;
+		return;
+	}
+	fold_tiers(&s, o);
 	put_values(b, &s, o);
 	for (size_t t = 0; o->percentiles && t < v->ntiers; t++) {
 		if (was_called(v, t))
@@ -367,6 +481,7 @@ compare_table(struct kp_buf *b, const struct compare *v,
 		put_labels(b, &s, &v->tiers[t], o);
 	kp_buf_printf(b, "\n%s\n", report_title(o->what));
 	put_notes(b, &s, o);
+	free(s.folded);
 	kp_buf_u8(b, '\n');
 	report_coverage(b, v->now, o, "now: ", "");
 	kp_buf_u8(b, '\n');

@@ -230,6 +230,51 @@ figure(const struct compare *v, size_t row, size_t tier)
 }
 
 /* By the second: half of the time, the same load. */
+/* Those that changed least become one, where the terminal has no room for all. */
+TEST(test_cheapest_are_one)
+{
+	static struct kp_tier six[] = { { .name = "a" }, { .name = "b" },
+		{ .name = "c" }, { .name = "d" }, { .name = "e" }, { .name = "f" } };
+	static const struct kp_conf of_six = { .tiers = six, .ntiers = 6 };
+	static const unsigned calls[2][6] = { { 9, 1, 2, 8, 3, 1 },
+		{ 2, 1, 1, 4, 3, 2 } };
+	struct report_opts o = { .what = REPORT_CALLS, .width = 60 };
+	struct kp_window *w[2] = { new_window(60, 10), new_window(0, 10) };
+	struct report *r[2];
+	struct compare *v;
+
+	for (int k = 0; k < 2; k++) {
+		add(w[k], "_total", "get", 1, 10 * MS);
+		for (int t = 0; t < 6; t++)
+			add(w[k], six[t].name, "get", calls[k][t], MS);
+		assert_int_equal(report_from_window(w[k], &of_six, &r[k]), KP_OK);
+		kp_window_free(w[k]);
+	}
+	assert_int_equal(compare_make(&v, r[0], r[1]), KP_OK);
+	kp_buf_reset(&buf);
+	compare_table(&buf, v, &o);
+	assert_has(kp_buf_cstr(&buf), " a ");
+	assert_has(kp_buf_cstr(&buf), "- 5 other -");
+	assert_has(kp_buf_cstr(&buf), "  15.0  11.0  ~+36 %\n");
+	assert_has(kp_buf_cstr(&buf), "\n5 other: the sum of tiers that changed less: b, "
+	    "c, d, e, f;\n  a wider terminal shows them, and less -S behind a pipe\n");
+	/* what rows are in order of stays; and all are there where there is room */
+	o.keep = "f";
+	kp_buf_reset(&buf);
+	compare_table(&buf, v, &o);
+	assert_has(kp_buf_cstr(&buf), "less: a, b, c, d, e;\n");
+	o.what = REPORT_TOTAL;
+	kp_buf_reset(&buf);
+	compare_table(&buf, v, &o);
+	assert_lacks(kp_buf_cstr(&buf), "other");
+	assert_has(kp_buf_cstr(&buf), "\nno room for tiers that changed less: a, b, c, d,");
+	o.width = 0;
+	kp_buf_reset(&buf);
+	compare_table(&buf, v, &o);
+	assert_lacks(kp_buf_cstr(&buf), "changed less");
+	free_all(v);
+}
+
 TEST(test_rates)
 {
 	struct kp_window *now = new_window(60, 30), *then = new_window(0, 60);
