@@ -10,7 +10,7 @@
 %% No value leaves a process but its size, and the names of its group.
 %%
 %% The walk goes on when its owner says so (usage_go/1), which ticks: it stands still with tracing.
-%% A process that does not answer is left out, and counted.
+%% A process that does not answer, as in native code, is in the group "(not seen)".
 %%
 %% The owner gets {usage, Pid, ask}, and after a slice of the first walk, and after each walk,
 %% {usage, Pid, {part | walk, Usage, BusyNs}}; BusyNs: what it took since the last one.
@@ -46,9 +46,9 @@
 %% Processes, bytes, bytes of binaries that they refer to, reductions since the last round.
 -type sizes() :: {non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()}.
 -type queue() :: {non_neg_integer(), Longest :: non_neg_integer(), pid() | none}.
-%% At: monotonic ns, as all times. Of: processes that there were; Looked: those that answered.
-%% Sized of SizedOf: of these the sizes are; RoundNs: the time in which they were asked for.
-%% Reductions -1: not known.
+%% At: when the walk began, in monotonic ns. Of: processes that there were; Looked: those that
+%% answered. Sized of SizedOf: of these the sizes are; RoundNs: the time in which they were asked
+%% for. Reductions -1: not known.
 -type usage() :: {At :: integer(),
                   {Looked :: non_neg_integer(), Of :: non_neg_integer(),
                    Sized :: non_neg_integer(), SizedOf :: non_neg_integer(),
@@ -156,9 +156,10 @@ walk(#usage{from = From} = U0) ->
 
 round_new(Walks) -> #round{began = now_ns(), walks = Walks}.
 
-%% So many walks that one of them has time for its part of the processes.
+%% So many walks that one of them has time for its part of the processes: that of a walk, or half of
+%% what the queues of many processes take.
 begin_round(N, #usage{round = #round{walk = 0}, ppm = Ppm} = U) ->
-    Walks = (N * ?TYPICAL_NS - 1) div (?WALK_MS * Ppm) + 1,
+    Walks = (N * ?TYPICAL_NS - 1) div (?WALK_MS * Ppm + N * ?QUEUE_NS div 2) + 1,
     U#usage{round = round_new(max(1, Walks))};
 begin_round(_, U) -> U.
 
@@ -320,7 +321,9 @@ usage_report(What, N, #usage{owner = Owner, busy = Busy, step = Step, looked = L
     Rows = [row(Key, Sizes, U#usage.queues, HasReductions)
             || Key <- lists:usort(maps:keys(Sizes) ++ maps:keys(U#usage.queues))],
     Counts = {Looked, Step * (N - Ended), Sized, SizedOf, Now - U#usage.began, RoundNs},
-    Usage = {Now, Counts, most(Rows), U#usage.tables, U#usage.memory},
+    Unseen = if What =:= walk -> N - Ended - Looked; true -> 0 end,
+    Groups = [{<<"(not seen)">>, undefined, Unseen, 0, 0, -1, 0, 0, none} || Unseen > 0],
+    Usage = {U#usage.began, Counts, most(Rows) ++ Groups, U#usage.tables, U#usage.memory},
     Owner ! {usage, self(), {What, Usage, Busy}},
     U#usage{busy = 0}.
 

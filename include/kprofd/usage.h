@@ -48,7 +48,7 @@ struct kp_usage_row {
 
 /* Rows and texts are in the same allocation. */
 struct kp_usage {
-	kp_target_ns at;
+	kp_target_ns at;	/* the walk began */
 	uint64_t looked, of;	/* processes whose queue was read, of those there */
 	uint64_t sized, sized_of;	/* whose size is known, of those there then */
 	kp_dur_ns walk, round;	/* how long the queues, and the sizes took */

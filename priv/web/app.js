@@ -389,7 +389,8 @@ function showStacks(r, ask, nodes, signal) {
 
 	return [
 		part([], (names, report) => showChosen(names, report, r), nodes, orNull(ask("report"))),
-		part(["s-stacks"], (s) => stacks.show(s, tiers), ask("stacks", { identity: state.identity, tier: tierKnown() ? state.tier : "" }))];
+		part(["s-stacks"], (s) => stacks.show(s, tiers), ask("stacks", { identity: state.identity, tier: tierKnown() ? state.tier : "" })),
+		part(["s-memory"], tables.memory, ask("memory"))];
 }
 
 function showSaved(signal) {

@@ -1,4 +1,4 @@
-// tables.js - the report, comparison, slow requests, nodes, losses, events.
+// tables.js - the report, comparison, slow requests, nodes, losses, memory, events.
 import { color, tierColor } from "./charts.js";
 import { WAY_OUT, count, el, estimate, fnName, identityName, ms, percent, raised, raisedInside, rate, requestsOf, span, tierName, when } from "./format.js";
 import { PAGE } from "./state.js";
@@ -6,6 +6,7 @@ import { PAGE } from "./state.js";
 const hosts = (id) => document.querySelector(`#${id} .scroll`);
 
 const STACKS = "stacks of ";
+const MEMORY = 40;		// rows
 
 // Restores the focus, as tables are replaced every few seconds.
 function put(host, ...children) {
@@ -308,6 +309,46 @@ export function losses(l) {
 	host.replaceChildren(table(["lost", "<what"], l.losses.map((x) => el("tr", {},
 		el("td", {}, x.unit === "ms" ? span(x.lost / 1e3) : `${count(x.lost)} ${x.lost === 1 ? x.unit.replace(/(?<=ch)es$|s$/, "") : x.unit}`),
 		el("td", { class: "left name" }, `${x.help} `, el("span", { class: "soft" }, `(${x.cause})`)))), "Losses"));
+}
+
+// 340 B, 5.2 kB, 87.3 MB
+function bytes(v) {
+	const units = ["B", "kB", "MB", "GB", "TB"];
+	let i = 0;
+
+	for (; v >= 999.95 && i < units.length - 1; i++)
+		v /= 1000;
+	return `${v.toFixed(i > 0 ? 1 : 0)} ${units[i]}`;
+}
+
+const heldBy = (memory, binaries) => memory + (binaries ?? 0);
+
+function grown(x) {
+	if (x.memory_bytes === null || x.memory_bytes_then === null)
+		return "";
+	const by = heldBy(x.memory_bytes, x.binary_bytes) - heldBy(x.memory_bytes_then, x.binary_bytes_then);
+
+	return `${by > 0 ? "+" : by < 0 ? "\u2212" : ""}${bytes(Math.abs(by))}`;
+}
+
+// Those for which most messages wait, then those that hold most.
+export function memory(m) {
+	const host = hosts("s-memory");
+	const about = (x, text) => `${x.estimated ? "~" : ""}${text}`;
+
+	if (m.usage.length === 0) {
+		nothing(host, "None was seen in this time: kprofd looks at them where it samples stacks.");
+		return;
+	}
+	const of = (x) => [(x.longest ?? 0) >= 100 ? x.longest : 0, heldBy(x.memory_bytes ?? 0, x.binary_bytes)];
+	const rows = m.usage.map((x) => ({ x, of: of(x) })).sort((a, b) => b.of[0] - a.of[0] || b.of[1] - a.of[1]).slice(0, MEMORY).map((r) => r.x);
+
+	host.replaceChildren(table(["<what", "<name", "<of", "<node", "count", "messages", "longest queue", "memory", "binaries", "grown"], rows.map((x) => el("tr", {},
+		el("td", { class: "left" }, x.kind), el("td", { class: "left name" }, x.name), el("td", { class: "left" }, x.owner ?? ""), el("td", { class: "left" }, x.node),
+		el("td", {}, x.count > 0 ? about(x, count(x.count)) : ""), el("td", {}, x.messages > 0 ? count(x.messages) : ""),
+		el("td", { title: x.process && `process ${x.process}${x.longest_since ? `, long since ${when(x.longest_since)}` : ""}` }, x.longest > 0 ? count(x.longest) : ""),
+		el("td", {}, x.memory_bytes === null ? "–" : about(x, bytes(x.memory_bytes))), el("td", {}, x.binary_bytes > 0 ? about(x, bytes(x.binary_bytes)) : ""),
+		el("td", { title: x.then && `since ${when(x.then)}; binaries included` }, grown(x)))), "Mailboxes and memory"));
 }
 
 export function events(e) {

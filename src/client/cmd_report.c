@@ -11,6 +11,7 @@
 #include "report/compare.h"
 #include "report/losses.h"
 #include "report/requests.h"
+#include "report/usage.h"
 #include "stacks/stored/stored_stacks.h"
 #include "text/text.h"
 #include "text/timefmt.h"
@@ -94,9 +95,10 @@ struct stacks_args {
 	    "tree,folded,speedscope" }, \
 	{ "tier", "NAME", "-stacks: only what is in this tier", opt_text, \
 	    &(a).tier, NULL }, \
-	OPT_N("all; -stacks: 3 of each table", (a).rows)
+	OPT_N("all; -stacks: 3, -memory: 15 of each table", (a).rows)
 
 #define ROWS 3
+#define MEMORY_ROWS 15
 
 enum { FORM_TREE, FORM_FOLDED, FORM_SPEEDSCOPE };
 
@@ -203,7 +205,7 @@ struct args {
 	const char *sort;
 	int what;			/* enum report_what; -1: not given */
 	bool percentiles, messages, less_tracing, json, csv;
-	bool stacks;
+	bool stacks, memory;
 	struct stacks_args of_stacks;
 };
 
@@ -449,6 +451,34 @@ messages(const struct args *a)
 }
 
 static int
+memory(const struct args *a)
+{
+	struct kp_query_usage usage = { 0 };
+	struct kp_query *q;
+	struct kp_buf b;
+	struct json j;
+	enum kp_err err;
+	int st;
+
+	if (open_db(&q, &a->place) != KP_OK)
+		return EXIT_FAILED;
+	kp_buf_init(&b, OUTPUT_MAX);
+	err = kp_query_usage(q, &a->range, &usage);
+	if (err == KP_OK && a->json) {
+		json_open(&j, &b);
+		usage_json(&j, &usage);
+		json_close(&j);
+	} else if (err == KP_OK) {
+		err = usage_tables(&b, &usage, a->of_stacks.rows == OPT_UNSET ?
+		    MEMORY_ROWS : a->of_stacks.rows, screen_width());
+	}
+	st = query_show(q, err, &b);
+	kp_query_usage_free(&usage);
+	kp_query_close(q);
+	return st;
+}
+
+static int
 report(const struct cmd *cmd, const struct args *a)
 {
 	struct reports rs = { .now = NULL };
@@ -497,6 +527,9 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		    "as estimated", opt_flag, &a.less_tracing, NULL },
 		{ "stacks", NULL, "where sampled processes were: functions of "
 		    "each tier", opt_flag, &a.stacks, NULL },
+		{ "memory", NULL, "mailboxes and memory of processes, ETS "
+		    "tables and the node, as last seen, and how it has grown",
+		    opt_flag, &a.memory, NULL },
 		OPTS_STACKS(a.of_stacks),
 		OPT_GROUP("Form and source"),
 		OPT_JSON(a.json),
@@ -520,6 +553,11 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 	    a.versus.until != 0))
 		st = opts_wrong(cmd, "-messages goes with -json, -db and a "
 		    "range alone");
+	if (st == OPTS_GO_ON && a.memory && (a.messages || a.stacks || a.csv ||
+	    a.percentiles || a.less_tracing || a.sort != NULL ||
+	    a.range.identity_glob != NULL || a.versus.until != 0))
+		st = opts_wrong(cmd, "-memory goes with -n, -json, -db, -node and "
+		    "a range alone");
 	if (st == OPTS_GO_ON && a.stacks && (a.messages || a.csv ||
 	    a.percentiles || a.less_tracing || a.sort != NULL ||
 	    a.versus.until != 0))
@@ -529,6 +567,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		st = stacks_check(cmd, &a.of_stacks, a.stacks, a.json);
 	if (st != OPTS_GO_ON)
 		return st;
+	if (a.memory)
+		return memory(&a);
 	if (a.stacks)
 		return stacks_show(cmd, &a.of_stacks, &a.place, &a.range, a.json);
 	return a.messages ? messages(&a) : report(cmd, &a);

@@ -194,6 +194,73 @@ static const struct {
 	    "Requests that the figures are made of.", { "node" } }, sampled },
 };
 
+#define USAGE_FIGURE(name, value) \
+	static int64_t name(const struct kp_usage_row *r) { return value; }
+USAGE_FIGURE(memory, r->memory)
+USAGE_FIGURE(binaries, r->binaries)
+USAGE_FIGURE(messages, (int64_t)r->messages)
+USAGE_FIGURE(longest, (int64_t)r->longest)
+
+const struct usage_family usage_families[USAGE_FAMILIES] = {
+#define GROUP { "node", "group", "application" }
+	{ { "kprof_mailbox_messages", METRIC_GAUGE,
+	    "Messages that wait for processes of a group.", GROUP },
+	    KP_USAGE_PROCESSES, messages, "kprof.mailbox.messages",
+	    "{message}" },
+	{ { "kprof_mailbox_longest_messages", METRIC_GAUGE,
+	    "Messages that wait for that process of a group for which most "
+	    "do.", GROUP }, KP_USAGE_PROCESSES, longest,
+	    "kprof.mailbox.longest", "{message}" },
+	{ { "kprof_process_memory_bytes", METRIC_GAUGE,
+	    "Memory of the processes of a group; an estimate on large nodes.",
+	    GROUP }, KP_USAGE_PROCESSES, memory, "kprof.process.memory", "By" },
+	{ { "kprof_process_binary_bytes", METRIC_GAUGE,
+	    "Binaries outside heaps that processes of a group refer to; an "
+	    "estimate on large nodes.", GROUP }, KP_USAGE_PROCESSES, binaries,
+	    "kprof.process.binaries", "By" },
+	{ { "kprof_ets_memory_bytes", METRIC_GAUGE,
+	    "Memory of the ETS tables of one name, the largest.",
+	    { "node", "table", "owner" } }, KP_USAGE_TABLES, memory,
+	    "kprof.ets.memory", "By" },
+	{ { "kprof_node_memory_bytes", METRIC_GAUGE,
+	    "Memory of the node, as of erlang:memory/0.", { "node", "kind" } },
+	    KP_USAGE_NODE, memory, "kprof.node.memory", "By" },
+#undef GROUP
+};
+
+static bool
+has_usage(const struct totals *t)
+{
+	EACH(i, t, TOTALS_NODE)
+		if (totals_node(t, i) != NULL &&
+		    totals_node(t, i)->usage != NULL)
+			return true;
+	return false;
+}
+
+/* There are none unless stacks are sampled. */
+static void
+write_usage(struct prom *x, const struct totals *t,
+    const struct usage_family *f)
+{
+	const struct kp_usage *u;
+
+	prom_family(x, &f->m);
+	EACH(i, t, TOTALS_NODE) {
+		u = totals_node(t, i) != NULL ? totals_node(t, i)->usage : NULL;
+		for (size_t k = 0; u != NULL && k < u->n; k++) {
+			const char *const values[] = {
+				totals_name(t, TOTALS_NODE, i),
+				u->rows[k].name, u->rows[k].owner };
+
+			if (u->rows[k].kind == f->kind &&
+			    f->get(&u->rows[k]) >= 0)
+				prom_number(x, values,
+				    (double)f->get(&u->rows[k]));
+		}
+	}
+}
+
 const struct lost_unit lost_units[LOST_UNITS] = {
 #define LOST(name, help) { "kprof_lost_" name, METRIC_COUNTER, help, { "node", "cause" } }
 #define UNIT(many, one, help) \
@@ -274,6 +341,8 @@ families_write(struct prom *x, const struct totals *t)
 		write_family(x, t, &cell_families[i]);
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		write_nodes(x, t, &nodes[i].m, nodes[i].get);
+	for (int i = 0; i < USAGE_FAMILIES && has_usage(t); i++)
+		write_usage(x, t, &usage_families[i]);
 	lost(x, t);
 	caps(x, t);
 }

@@ -74,6 +74,18 @@ extern const struct cell_family {
 } cell_families[CELL_FAMILIES];
 bool metric_has_label(const struct metric *m, const char *name);
 
+/*
+ * What processes and tables use: gauges of the rows of a kind, for scrapers and for
+ * OTLP.  The labels behind the node are the row's name and owner.
+ */
+#define USAGE_FAMILIES 6
+extern const struct usage_family {
+	struct metric m;
+	enum kp_usage_kind kind;
+	int64_t (*get)(const struct kp_usage_row *r);	/* negative: not seen */
+	const char *otlp, *unit;
+} usage_families[USAGE_FAMILIES];
+
 /* Losses have a metric for each unit, since units do not add up. */
 #define LOST_UNITS 9
 extern const struct lost_unit {

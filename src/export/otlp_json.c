@@ -347,7 +347,8 @@ begin_metric(struct metering *m, const char *name, const char *unit,
 	json_string(&m->j, "unit", unit);
 	json_string(&m->j, "description", help);
 	json_object(&m->j, kind);
-	json_int(&m->j, "aggregationTemporality", CUMULATIVE);
+	if (strcmp(kind, "gauge") != 0)
+		json_int(&m->j, "aggregationTemporality", CUMULATIVE);
 	if (strcmp(kind, "sum") == 0)
 		json_bool(&m->j, "isMonotonic", true);
 	json_array(&m->j, "dataPoints");
@@ -454,6 +455,38 @@ put_lost(struct metering *m)
 	}
 }
 
+static void
+put_usage(struct metering *m, const struct usage_family *f)
+{
+	const struct kp_usage *u = totals_node(m->t, m->node)->usage;
+	const struct kp_usage_row *r;
+
+	if (u == NULL)
+		return;
+	begin_metric(m, f->otlp, f->unit, f->m.help, "gauge");
+	for (size_t i = 0; i < u->n; i++) {
+		r = &u->rows[i];
+		if (r->kind != f->kind || f->get(r) < 0)
+			continue;
+		json_object(&m->j, NULL);
+		put_int(&m->j, "timeUnixNano",
+		    totals_node(m->t, m->node)->seen);
+		json_array(&m->j, "attributes");
+		for (int k = 1; k < METRIC_LABELS_MAX &&
+		     f->m.labels[k] != NULL; k++) {
+			char key[64];
+
+			snprintf(key, sizeof(key), "kprof.%s", f->m.labels[k]);
+			attr_text(&m->j, key, k == 1 ? r->name : r->owner);
+		}
+		json_end(&m->j);
+		put_int(&m->j, "asInt", f->get(r));
+		json_end(&m->j);
+		m->points++;
+	}
+	end_metric(m);
+}
+
 size_t
 otlp_metrics(struct kp_buf *b, const struct totals *t, size_t node)
 {
@@ -471,6 +504,8 @@ otlp_metrics(struct kp_buf *b, const struct totals *t, size_t node)
 			if (cell_families[i].otlp != NULL && hist ==
 			    (cell_families[i].m.type == METRIC_HISTOGRAM))
 				put_family(&m, &cell_families[i]);
+	for (int i = 0; i < USAGE_FAMILIES; i++)
+		put_usage(&m, &usage_families[i]);
 	put_lost(&m);
 	end(&m.j, RESOURCE_LEVELS + 2);
 	return m.points;

@@ -153,9 +153,11 @@ totals_free(struct totals *t)
 {
 	if (t == NULL)
 		return;
-	for (size_t i = 0; i < TOTALS_NODES_MAX + 2; i++)
+	for (size_t i = 0; i < TOTALS_NODES_MAX + 2; i++) {
+		free(t->nodes[i].usage);
 		for (size_t k = 0; k < TOTALS_TIERS_MAX + 2; k++)
 			row_free(t, t->rows[i][k]);
+	}
 	for (int kind = 0; kind < TOTALS_KINDS; kind++)
 		for (size_t i = 0; i < t->names[kind].n; i++)
 			free(t->names[kind].v[i].text);
@@ -250,6 +252,7 @@ drop_node(struct totals *t, size_t i)
 		t->rows[last][k] = NULL;
 	}
 	free(ns->v[i].text);
+	free(t->nodes[i].usage);
 	ns->v[i] = ns->v[last];
 	t->nodes[i] = t->nodes[last];
 	t->nodes[last] = (struct total_node){ 0 };
@@ -274,6 +277,17 @@ drop_stale(struct totals *t, const struct kp_window *w)
 	t->newest = w->end;
 }
 
+/* Figures of now: those of long ago are none. */
+static void
+add_usage(struct total_node *n, const struct kp_window *w)
+{
+	if (w->usage == NULL && w->end - n->seen < TOTALS_STALE)
+		return;
+	free(n->usage);
+	n->usage = w->usage != NULL ? kp_usage_copy(w->usage) : NULL;
+	n->seen = w->end;
+}
+
 static void
 add_window(struct totals *t, const struct kp_window *w)
 {
@@ -292,6 +306,8 @@ add_window(struct totals *t, const struct kp_window *w)
 		n->last = w->end;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		n->lost.n[i] += w->losses.n[i];
+	if (node != TOTALS_OTHER)
+		add_usage(n, w);
 	/* Parts of tiers would count twice in sums over tiers. */
 	for (size_t i = 0; i < w->ncells; i++)
 		if (strstr(w->cells[i].tier, KP_PART_SEP) == NULL)

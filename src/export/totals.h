@@ -66,6 +66,8 @@ struct total_node {
 	uint64_t version;		/* differs after each window, and from
 					   those of all other nodes */
 	struct kp_losses lost;
+	struct kp_usage *usage;		/* as last seen; NULL: not for long */
+	kp_wall_ns seen;
 };
 
 struct totals;

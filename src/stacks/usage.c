@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "base/utf8.h"
 #include "decode/term_bytes.h"
 #include "kprofd/request.h"
@@ -131,6 +132,40 @@ read_node(struct reader *x, struct kp_usage_row *w)
 	w->limit = count(x);
 }
 
+static int64_t
+both(int64_t a, int64_t b)
+{
+	return a < 0 ? b : b < 0 ? a : sat_add(a, b);
+}
+
+/* Names are cut, so two rows may be of the same: adds the last one to the first. */
+static bool
+is_twice(struct reader *x, const struct kp_usage_row *w)
+{
+	const char *t = (const char *)x->texts.p;
+	const size_t last = x->head.n;
+	struct kp_usage_row *to;
+
+	for (size_t i = 0; x->texts.err == KP_OK && i < last; i++) {
+		to = &x->rows[i];
+		if (to->kind != w->kind ||
+		    strcmp(t + x->name[i], t + x->name[last]) != 0 ||
+		    strcmp(t + x->owner[i], t + x->owner[last]) != 0)
+			continue;
+		to->count += w->count;
+		to->memory = both(to->memory, w->memory);
+		to->binaries = both(to->binaries, w->binaries);
+		to->reductions = both(to->reductions, w->reductions);
+		to->messages += w->messages;
+		if (w->longest > to->longest) {
+			to->longest = w->longest;
+			to->proc = w->proc;
+		}
+		return true;
+	}
+	return false;
+}
+
 static void
 read_rows(struct reader *x, enum kp_usage_kind kind)
 {
@@ -149,7 +184,7 @@ read_rows(struct reader *x, enum kp_usage_kind kind)
 		w = &x->rows[x->head.n];
 		*w = (struct kp_usage_row){ .kind = (uint8_t)kind };
 		reads[kind](x, w);
-		x->head.n++;
+		x->head.n += !is_twice(x, w);
 	}
 	if (n > 0)
 		kp_term_nil(x->r);

@@ -43,7 +43,7 @@ static const char *const sql[ST_COUNT] = {
 	[ST_COST] = "insert into cost (window_id, events, armed_calls,"
 	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns, scheduled,"
 	    " sampled) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-	[ST_USAGE] = "insert or ignore into usage (window_id, kind, name, owner,"
+	[ST_USAGE] = "insert into usage (window_id, kind, name, owner,"
 	    " estimated, count, most, memory_bytes, binary_bytes,"
 	    " reductions_per_s, messages, objects, longest, process,"
 	    " longest_since_ns) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"

@@ -344,6 +344,27 @@ enum kp_err kp_query_stacks(struct kp_query *q,
     struct kp_query_stacks *out);
 void kp_query_stacks_free(struct kp_query_stacks *s);
 
+/* What processes and tables of nodes use (usage.h), as last seen in a range. */
+struct kp_query_used {
+	const char *node;
+	struct kp_usage_row row;	/* without proc: */
+	const char *process;	/* with the longest queue, "<0.90.0>"; "": none */
+	bool estimated;
+	/* of the same in the first window that has any; -1: none */
+	int64_t memory_then, binaries_then;
+	kp_wall_ns then, now;	/* the first window's start, the last one's end */
+};
+
+struct kp_query_usage {
+	struct kp_query_used *v;	/* by node, then kind, most memory first */
+	size_t n;
+};
+
+/* Gets none if stacks were not sampled. */
+enum kp_err kp_query_usage(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_usage *out);
+void kp_query_usage_free(struct kp_query_usage *u);
+
 /*
  * Reads the slow requests of the daemon's run as they are written, each once, for
  * exporters.  This is a reader's position; zero: the beginning of the latest run.

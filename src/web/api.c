@@ -14,6 +14,7 @@
 #include "report/losses.h"
 #include "report/requests.h"
 #include "report/series.h"
+#include "report/usage.h"
 #include "report/compare.h"
 #include "stacks/stored/frames.h"
 #include "stacks/stored/stored_stacks.h"
@@ -386,6 +387,22 @@ api_stacks(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	return KP_OK;
 }
 
+static enum kp_err
+api_memory(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	struct kp_query_usage usage;
+	struct json j;
+	enum kp_err err = kp_query_usage(q, &p->range, &usage);
+
+	if (err != KP_OK)
+		return err;
+	json_open(&j, b);
+	usage_json(&j, &usage);
+	json_close(&j);
+	kp_query_usage_free(&usage);
+	return KP_OK;
+}
+
 /* ---- routes ---- */
 
 #define PARAM_CHART (PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER | PARAM_STEP)
@@ -407,6 +424,7 @@ static const struct api_route routes[] = {
 	{ "requests/", 0, api_tree },
 	{ "events", PARAM_RANGE | PARAM_LIMIT, api_events },
 	{ "stacks", PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER, api_stacks },
+	{ "memory", PARAM_RANGE, api_memory },
 };
 #define NROUTES (sizeof(routes) / sizeof(routes[0]))
 

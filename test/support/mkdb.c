@@ -181,6 +181,31 @@ add_stacks(struct kp_window *w, int64_t weight)
 	seed = before;
 }
 
+/* A mailbox and a table that grow. */
+static void
+add_usage(struct kp_window *w, int i)
+{
+	const struct kp_usage_row rows[] = {
+		{ .kind = KP_USAGE_PROCESSES, .name = "db_server", .owner =
+		    "shop", .count = 1, .memory = 900000 + 200000 * i, .binaries =
+		    30000, .reductions = 250000, .messages = 120 + 800u *
+		    (unsigned)i, .longest = 120 + 800u * (unsigned)i, .proc = 77,
+		    .since = w->start - 60 * KP_NS_PER_S },
+		{ .kind = KP_USAGE_PROCESSES, .name = "web:init/1", .owner =
+		    "shop", .count = 240, .memory = 7000000, .binaries =
+		    90000000, .reductions = 1200000 },
+		{ .kind = KP_USAGE_TABLES, .name = "shop_cache", .owner =
+		    "shop_cache", .count = 1, .memory = 40000000 + 3000000 * i,
+		    .binaries = -1, .reductions = -1, .messages = 100000 },
+		{ .kind = KP_USAGE_NODE, .name = "total", .owner = "", .memory =
+		    180000000 + 3200000 * i, .binaries = -1, .reductions = -1 },
+	};
+
+	w->usage = calloc(1, sizeof(*w->usage) + sizeof(rows));
+	w->usage->n = sizeof(rows) / sizeof(rows[0]);
+	memcpy(w->usage->rows, rows, sizeof(rows));
+}
+
 static struct kp_window *
 new_window(int i, const char *node, int64_t start)
 {
@@ -211,6 +236,7 @@ new_window(int i, const char *node, int64_t start)
 		}
 	}
 	add_stacks(w, weight);
+	add_usage(w, i);
 	return w;
 }
 

@@ -1,12 +1,15 @@
 /*
  * What processes and tables of a node use: the message that brings it, events of queues
- * that grow, and its rows in the database.
+ * that grow, its rows in the database, reports and metrics of them.
  */
 #include <locale.h>
 
 #include "cases.h"
 #include "kprofd/etf.h"
+#include "export/metrics.h"
+#include "export/otlp_json.h"
 #include "kprofd/stacks.h"
+#include "report/usage.h"
 #include "store/db.h"
 #include "store/merge.h"
 #include "store_fixture.h"
@@ -283,6 +286,116 @@ TEST_WITH(rolled_up_they_are_means, setup, teardown)
 	    "box_mail|1000|2400|9000|<0.90.0>|120\n"
 	    "shop:init/1|1500000|0|0|null|null\n"
 	    "cache|1500000|null|null|null|null");
+}
+
+/* ---- reports ---- */
+
+static const char *
+table(const struct kp_query_range *r)
+{
+	static char text[4096];
+	struct kp_query *q = open_query();
+	struct kp_query_usage u;
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 16);
+	assert_int_equal(kp_query_usage(q, r, &u), KP_OK);
+	assert_int_equal(usage_tables(&b, &u, 0, 0), KP_OK);
+	snprintf(text, sizeof(text), "%s", kp_buf_cstr(&b));
+	kp_query_usage_free(&u);
+	kp_query_close(q);
+	kp_buf_free(&b);
+	return text;
+}
+
+/* The last window of a range, and what has grown since its first. */
+TEST_WITH(a_range_is_its_end_and_its_growth, setup, teardown)
+{
+	struct kp_db *db = keep_open(NULL);
+	const struct kp_query_range one = { .since = NOON, .until = NOON + 1,
+		.exact = true };
+	const char *text;
+	struct kp_window *w;
+
+	for (int i = 0; i < 3; i++) {
+		w = window(NOON + i * 10 * S, i == 2 ? 5000 : 10,
+		    4000000 + i * 1000000);
+		keep_put(db, w);
+		kp_window_free(w);
+	}
+	/* one without a walk changes nothing */
+	keep_put_known(db, "a@h", NOON + 30 * S);
+	db_close(db, 0);
+	text = table(&all);
+	assert_string_equal(text,
+	    "PROCESSES    APPLICATION  COUNT  MESSAGES  LONGEST  MEMORY    GROWN"
+	    "  BINARIES  REDUCTIONS/S\n"
+	    "------------------------------------------------------------------"
+	    "-------------------------\n"
+	    "box_mail                      1     5 000    5 000  1.0 kB        0"
+	    "     250 B\n"
+	    "shop:init/1  shop            50                     6.0 MB  +2.5 MB"
+	    "    1.5 MB         2 000\n\n"
+	    "ETS TABLE  OWNER       TABLES  OBJECTS  MEMORY    GROWN\n"
+	    "-------------------------------------------------------\n"
+	    "cache      shop_cache       2       77  6.0 MB  +2.0 MB\n\n"
+	    "NODE  MEMORY  GROWN  COUNT      LIMIT\n"
+	    "-------------------------------------\n"
+	    "atom  5.0 kB      0    300  1 000 000\n\n"
+	    "box_mail: 5 000 messages wait in one mailbox (process <0.90.0>), "
+	    "long since 2023-11-15 12:00:20\n"
+	    "GROWN: memory and binaries, 2023-11-15 12:00:00 to 12:00:30 UTC "
+	    "(30s)\n");
+	text = table(&one);
+	assert_null(strstr(text, "GROWN"));
+	assert_non_null(strstr(text, "4.0 MB"));
+	assert_non_null(strstr(table(&(struct kp_query_range){ .until = INT64_MAX,
+	    .node = "b@*" }), "{stacks, {per_second, 20}} in tiers.conf"));
+}
+
+/* ---- metrics ---- */
+
+TEST(gauges)
+{
+	struct totals *t = totals_new();
+	struct kp_window *w = window(T0, 5000, 8000000);
+	struct kp_buf b;
+	const char *type;
+
+	totals_add(t, w);
+	kp_buf_init(&b, 1 << 20);
+	metrics_answer(t, NULL, NULL, 0, &b, &type);
+	assert_non_null(strstr(kp_buf_cstr(&b), "\nkprof_mailbox_longest_messages"
+	    "{node=\"a@h\",group=\"box_mail\",application=\"\"} 5000\n"));
+	assert_non_null(strstr(kp_buf_cstr(&b), "\nkprof_process_memory_bytes"
+	    "{node=\"a@h\",group=\"shop:init/1\",application=\"shop\"} "
+	    "8000000\n"));
+	assert_non_null(strstr(kp_buf_cstr(&b), "\nkprof_ets_memory_bytes"
+	    "{node=\"a@h\",table=\"cache\",owner=\"shop_cache\"} 8000000\n"));
+	assert_non_null(strstr(kp_buf_cstr(&b), "\nkprof_node_memory_bytes"
+	    "{node=\"a@h\",kind=\"atom\"} 5000\n"));
+	kp_buf_reset(&b);
+	assert_true(otlp_metrics(&b, t, 1) > 6);
+	assert_non_null(strstr(kp_buf_cstr(&b), "{\"name\":"
+	    "\"kprof.mailbox.longest\",\"unit\":\"{message}\""));
+	assert_non_null(strstr(kp_buf_cstr(&b), "\"gauge\":{\"dataPoints\":["
+	    "{\"timeUnixNano\":\"1700000010123000000\",\"attributes\":[{\"key\":"
+	    "\"kprof.group\",\"value\":{\"stringValue\":\"box_mail\"}}"));
+	/* what was seen long ago is not now */
+	free(w->usage);
+	w->usage = NULL;
+	w->end += TOTALS_STALE - 1;
+	totals_add(t, w);
+	assert_non_null(totals_node(t, 1)->usage);
+	w->end++;
+	totals_add(t, w);
+	assert_null(totals_node(t, 1)->usage);
+	kp_buf_reset(&b);
+	metrics_answer(t, NULL, NULL, 0, &b, &type);
+	assert_null(strstr(kp_buf_cstr(&b), "kprof_mailbox"));
+	kp_window_free(w);
+	totals_free(t);
+	kp_buf_free(&b);
 }
 
 TESTS(NULL, NULL)

@@ -52,6 +52,8 @@ async function asKprof() {
 		["stacks", ["report", "-stacks"]],
 		[`stacks?node=web@a&since=${since}&until=${until}`, ["report", "-stacks", "-node", "web@a", "-since", since, "-until", until]],
 		["stacks?identity=create", ["report", "-stacks", "-identity", "create"]],
+		["memory", ["report", "-memory"]],
+		[`memory?node=web@a&since=${since}&until=${until}`, ["report", "-memory", "-node", "web@a", "-since", since, "-until", until]],
 	])
 		same(`${path} is as kprof says`, (await api(path)).text, kprof(...args, "-json", "-db", db));
 	for (const { id } of sql(db, "select id from request"))

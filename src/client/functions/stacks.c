@@ -132,6 +132,7 @@ check_args(const struct cmd *cmd, struct args *a)
 	a->o.per_second = a->per_second;
 	a->o.ppm = (uint64_t)(a->part * 1e6 + 0.5);
 	a->o.g.max_processes = a->processes;
+	a->o.usage = a->json || a->form == FORM_TABLE;
 	return OPTS_GO_ON;
 }
 
@@ -266,7 +267,7 @@ sample(const struct args *a)
 		e = stack_sum_init(&r.sum, r.table, (enum stack_by)a->by);
 	r.sink = (struct sampler_sink){ .table = r.table, .ctx = &r.sum,
 		.ops = { .on_sample = stack_sum_sample,
-		.on_group = stack_sum_group } };
+		.on_group = stack_sum_group, .on_usage = stack_sum_usage } };
 	if (e == KP_OK)
 		e = sampler_start(&r.sampler, &a->o, &r.hello, why,
 		    sizeof(why));

@@ -29,7 +29,9 @@ sampler_start(struct injected **out, const struct sampler_opts *o,
 	kp_buf_init(&own, 4096);
 	injected_put_number(&own, "per_second", o->per_second);
 	injected_put_number(&own, "share_ppm", o->ppm);
-	e = injected_start(out, &code, &o->g, &own, 2, h, why, n);
+	kp_etf_atom(&own, "usage");
+	kp_etf_bool(&own, o->usage);
+	e = injected_start(out, &code, &o->g, &own, 3, h, why, n);
 	kp_buf_free(&own);
 	return e;
 }

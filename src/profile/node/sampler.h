@@ -19,6 +19,7 @@ struct sampler_opts {
 	uint64_t per_second;	/* stacks, 1 to SAMPLER_PER_SECOND_MAX */
 	uint64_t ppm;		/* of one scheduler's time, at most for this:
 				   1 to SAMPLER_PPM_MAX */
+	bool usage;		/* also what processes and tables use */
 };
 
 /* Where samples go; ctx is that of both calls. */

@@ -13,12 +13,15 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "kprofd/request.h"
+#include "report/usage.h"
 #include "stack_report.h"
 #include "text/grid.h"
 #include "text/json.h"
 #include "text/text.h"
 
 #define FRAME_MAX 4096u
+#define PID_MAX 40u
 
 /* A row of either table. */
 struct row {
@@ -382,6 +385,43 @@ put_groups(struct kp_buf *b, const struct stack_view *v)
 	stack_roots_free(&roots);
 }
 
+/* ---- what they use ---- */
+
+/* Rows of the last walk; to be freed with kp_query_usage_free(). */
+static enum kp_err
+usage_rows(const struct stack_view *v, struct kp_query_usage *to)
+{
+	const struct kp_usage *u = v->sum->usage;
+	struct kp_query_used *row = calloc(u->n + 1, sizeof(*row) + PID_MAX);
+	char *pid = (char *)&row[u->n];
+
+	*to = (struct kp_query_usage){ .v = row };
+	if (row == NULL)
+		return KP_ENOMEM;
+	for (; to->n < u->n; to->n++, row++, pid += PID_MAX) {
+		*row = (struct kp_query_used){ .node = v->target,
+			.row = u->rows[to->n], .process = pid,
+			.estimated = u->estimated, .memory_then = -1,
+			.binaries_then = -1 };
+		if (row->row.proc != 0)
+			kp_proc_text(row->row.proc, pid, PID_MAX);
+	}
+	return KP_OK;
+}
+
+static void
+put_usage(struct kp_buf *b, const struct stack_view *v)
+{
+	struct kp_query_usage rows;
+
+	if (v->sum->usage == NULL)
+		return;
+	b->err = usage_rows(v, &rows);
+	if (b->err == KP_OK)
+		usage_tables(b, &rows, v->rows, v->width);
+	kp_query_usage_free(&rows);
+}
+
 /* ---- notes ---- */
 
 void
@@ -420,6 +460,16 @@ stack_notes(struct kp_buf *b, const struct stack_view *v)
 	if (other > 0)
 		text_note(b, v->width, "without a stack of their own: %s, past "
 		    "the limits of kprof", text_counted(n, other, "sample"));
+	if (s->usage != NULL && s->usage->estimated)
+		text_note(b, v->width, "sizes: %s of %s gave theirs, and stand "
+		    "for the others", text_count(m, s->usage->sized),
+		    text_counted(n, s->usage->sized_of, "process"));
+	if (s->usage != NULL && s->usage->looked + s->usage->of / 50 <
+	    s->usage->of)
+		text_note(b, v->width, "messages: of %s of %s; the others were "
+		    "not reached within the share (see -share)",
+		    text_count(m, s->usage->looked), text_counted(n,
+		    s->usage->of, "process"));
 	if (s->procs_full)
 		text_note(b, v->width, "more than %u processes were seen",
 		    STACK_PROCS_MAX);
@@ -437,6 +487,7 @@ stack_tables(struct kp_buf *b, const struct stack_view *v)
 	kp_buf_u8(b, '\n');
 	put_groups(b, v);
 	kp_buf_u8(b, '\n');
+	put_usage(b, v);
 	text_wrap(b, "States are average numbers of processes, estimated; the "
 	    "interval of a group is of all its states together. % is of the "
 	    "functions' time in the states shown.", v->width, 0);
@@ -527,6 +578,7 @@ stack_json(struct kp_buf *b, const struct stack_view *v)
 	const struct stack_sum *s = v->sum;
 	const struct stack_cell **cells = malloc((s->ncells + 1) *
 	    sizeof(*cells));
+	struct kp_query_usage rows = { 0 };
 	struct json j;
 
 	if (cells == NULL) {
@@ -542,6 +594,10 @@ stack_json(struct kp_buf *b, const struct stack_view *v)
 	for (size_t i = 0; i < s->ncells && b->err == KP_OK; i++)
 		put_cell(&j, v, cells[i]);
 	json_end(&j);
+	if (s->usage != NULL && b->err == KP_OK)
+		b->err = usage_rows(v, &rows);
+	usage_json(&j, &rows);
 	json_close(&j);
+	kp_query_usage_free(&rows);
 	free(cells);
 }

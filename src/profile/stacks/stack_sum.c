@@ -40,9 +40,19 @@ stack_sum_free(struct stack_sum *s)
 	}
 	free(s->groups);
 	free(s->cells);
+	free(s->usage);
 	map_free(&s->index);
 	map_free(&s->procs);
 	*s = (struct stack_sum){ 0 };
+}
+
+void
+stack_sum_usage(void *ctx, struct kp_usage *u)
+{
+	struct stack_sum *s = ctx;
+
+	free(s->usage);
+	s->usage = u;
 }
 
 void

@@ -60,6 +60,7 @@ struct stack_sum {
 	bool procs_full;	/* there are more processes than counted */
 	uint64_t overflow;	/* samples past STACK_CELLS_MAX */
 	uint64_t samples, not_seen;
+	struct kp_usage *usage;	/* as last seen; NULL: not yet */
 	enum kp_err err;	/* sticks: out of memory */
 };
 
@@ -70,6 +71,7 @@ void stack_sum_free(struct stack_sum *s);
 /* Callbacks of kp_stack_ops; ctx is a stack_sum. */
 void stack_sum_sample(void *ctx, const struct kp_stack_sample *sample);
 void stack_sum_group(void *ctx, const struct kp_stack_group *group);
+void stack_sum_usage(void *ctx, struct kp_usage *u);
 
 /* The texts of a group, never NULL. */
 const char *stack_group_name(const struct stack_sum *s, uint32_t group);
