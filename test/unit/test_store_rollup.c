@@ -92,7 +92,7 @@ TEST(test_pauses_and_waits)
 	struct kp_window *w;
 
 	for (int i = 0; i < 6; i++) {
-		w = known_window("a@h", NOON + i * 10 * S);
+		w = labelled_window("a@h", NOON + i * 10 * S);
 		w->cells[3].has_gc = i % 2 > 0;
 		w->cells[3].gc = i % 2 > 0 ? 100 + i : 0;
 		w->cells[3].w_gc = 10 * w->cells[3].gc;
@@ -117,7 +117,12 @@ TEST(test_pauses_and_waits)
 	    " i.id = s.identity_id order by 1, 2",
 	    "_total|_total|null|null|null|null\n"
 	    "_total|create|null|null|null|null\ndb|_total|null|null|null|null\n"
-	    "db|create|309|3090|null|null");
+	    "db|create|309|3090|null|null\ndb: orders|_total|null|null|null|null\n"
+	    "db: orders|create|null|null|null|null\ndb: users|_total|null|null|null|null\n"
+	    "db: users|create|null|null|null|null");
+	assert_sql("select tier, calls, min_ms, max_ms from tier_stats where identity ="
+	    " 'create' and tier like 'db%' order by 1", "db|180|23.457|100.0\n"
+	    "db: orders|180|23.457|100.0\n" PART "|180|23.457|100.0");
 	assert_sql("select r.name, i.name, messages, w_messages, away, w_away,"
 	    " wait_ns, w_wait_ns, min_ns, max_ns from message_stat m join"
 	    " receiver r on r.id = m.receiver_id join identity i on i.id ="
@@ -127,7 +132,7 @@ TEST(test_pauses_and_waits)
 	assert_sql("select p50_ns between 900 and 1100, p99_ns between 1900 and"
 	    " 2010 from message_stat", "1|1");
 	keep_settle(db, NOON + 3 * DAY);
-	assert_sql("select count(*) from message_stat", "0");
+	assert_sql("select (select count(*) from message_stat), count(*) from stat", "0|0");
 	db_close(db, 0);
 }
 
