@@ -141,7 +141,7 @@ sampled(T, Kind, Clients, Sampling) ->
     Target = it:target(T, #{kind => plain}),
     P = start(T, Target, Kind, 2, Sampling, "", []),
     N = it:call(Target, it_pool, run, [Clients, max(8, 1200 div Clients), ?TYPES]),
-    it:until("all are counted", fun() -> it:said(P, "([0-9]+) entry calls") >= N end),
+    it:until("all are counted", fun() -> it:said(P, "counted ([0-9]+) calls of entries") >= N end),
     timer:sleep(500),
     Truth = it:call(Target, it_pool, stop, []),
     it:terminate(P),

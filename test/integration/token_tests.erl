@@ -431,7 +431,7 @@ has(Text, Pattern) ->
 reported(T, Target, Sampling, Fun) ->
     P = profile(T, [Target], pool(Sampling)),
     Requests = Fun(),
-    it:until("all are counted", fun() -> it:said(P, "([0-9]+) entry calls") >= Requests end),
+    it:until("all are counted", fun() -> it:said(P, "counted ([0-9]+) calls of entries") >= Requests end),
     it:terminate(P),
     [{0, Text, _}, {0, Json, _}, {0, Csv, _}] =
         [it_kprof:kprof(T, ["report", "-db", it:db(P)] ++ As) || As <- [["-what", "calls"], ["-json"], ["-csv"]]],
@@ -448,7 +448,7 @@ outside(T) ->
     it:do(Target, fun() -> spawn(fun() -> [it_hot:step(N) || N <- lists:seq(1, 20000)] end), ok end),
     it:call(Target, it_hot, paced, [encode, 3000]),
     it:call(Target, it_hot, requests, [2000]),
-    it:until("all are counted", fun() -> it:said(P, "([0-9]+) entry calls") >= 2000 end),
+    it:until("all are counted", fun() -> it:said(P, "counted ([0-9]+) calls of entries") >= 2000 end),
     it:terminate(P),
     {0, Text, _} = it_kprof:kprof(T, ["report", "-db", it:db(P), "-what", "calls"]),
     {0, Json, _} = it_kprof:kprof(T, ["report", "-db", it:db(P), "-json"]),
