@@ -44,7 +44,8 @@ requests(T) ->
     Calls = apps:calls(P),
     it:equal("pools by label", #{<<"pool: MyApp.Repo pool of 4">> => Queries},
              maps:from_list([{Pool, apps:kind(Pool, Calls)} || <<"pool: ", _/binary>> = Pool <- maps:keys(Calls)])),
-    Jobs = maps:get(<<"job MyApp.Mailer">>, Routes),
+    %% Of the others it is not known.
+    Jobs = maps:get(<<"job MyApp.Mailer">>, Routes) div 2,
     it:equal("their time in queue", [[<<"job MyApp.Mailer">>, Jobs, 3499500000 * Jobs]],
              [[Type, binary_to_integer(N), binary_to_integer(Ns)]
               || [Type, N, Ns] <- it:sql(P, "select i.name, sum(m.messages), sum(m.wait_ns) from message_stat m"

@@ -176,9 +176,16 @@ defmodule MyApp do
       send(room, %{event: "new_msg"})
     end, "join", n)
 
-    for _ <- 1..n do
+    for i <- 1..n do
       Apps.Count.add("job MyApp.Mailer")
-      job = %{worker: "MyApp.Mailer", scheduled_at: ~U[2026-11-29 23:59:58.000500Z], attempted_at: ~U[2026-11-30 00:00:01.500000Z]}
+
+      # Over midnight, and every other one over the turn of a month.
+      {scheduled, attempted} =
+        if rem(i, 2) == 0,
+          do: {~U[2026-11-29 23:59:58.000500Z], ~U[2026-11-30 00:00:01.500000Z]},
+          else: {~U[2026-12-31 23:59:58.000500Z], ~U[2027-01-01 00:00:01.500000Z]}
+
+      job = %{worker: "MyApp.Mailer", scheduled_at: scheduled, attempted_at: attempted}
       exec = Task.await(Task.async(fn -> Oban.Queue.Executor.call(%{job: job}) end))
       Apps.Count.add("MyApp.Pipeline handle_message")
       state = %{module: MyApp.Pipeline}
