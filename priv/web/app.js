@@ -3,7 +3,7 @@ import * as charts from "./charts.js";
 import * as stacks from "./stacks.js";
 import * as tables from "./tables.js";
 import { ApiError, get, post, COMMAND_MS } from "./api.js";
-import { WAY_OUT, clock, count, el, estimate, field, identityName, ms, percent, raised, raisedInside, rate, requestsOf, span, when } from "./format.js";
+import { WAY_OUT, clock, count, el, estimate, field, identityName, ms, percent, raised, raisedInside, rate, requestsOf, span, when, wholeTier } from "./format.js";
 import { PAGE, PRESETS, range, readUrl, state, versus, writeUrl } from "./state.js";
 import { waterfall } from "./waterfall.js";
 
@@ -92,8 +92,9 @@ const hasNone = (r) => state.identity !== "" && rowOf(r) === undefined;
 
 // Tiles of requests, or of the calls of the chosen tier.
 function timeTiles(r) {
-	const cell = rowOf(r)?.tiers.find((t) => t.tier === (state.tier || "_total"));
 	const row = rowOf(r);
+	const whole = row?.tiers.find((t) => t.tier === wholeTier(state.tier || "_total"));
+	const cell = whole?.tier === (state.tier || "_total") ? whole : whole?.labels.find((l) => `${whole.tier}: ${l.label}` === state.tier);
 	const n = state.tier ? { n: cell?.calls, known: row?.requests_known } : requestsOf(r, row);
 	const what = state.tier ? `calls of ${state.tier}` : "requests";
 	const named = state.tier ? `, ${state.tier}` : "";
@@ -152,7 +153,7 @@ function whyNot(s, r, ofTier) {
 	return ofTier && !tierKnown() ? `There is no tier ${state.tier} in these data.` : "";
 }
 
-const tierKnown = () => state.tier === "" || tiers.includes(state.tier);
+const tierKnown = () => state.tier === "" || tiers.includes(wholeTier(state.tier));
 
 function draw(id, chart, data, why) {
 	if (why)

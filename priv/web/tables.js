@@ -1,6 +1,6 @@
 // tables.js - the report, comparison, slow requests, nodes, losses, memory, events.
 import { color, tierColor } from "./charts.js";
-import { WAY_OUT, count, el, estimate, fnName, identityName, ms, percent, raised, raisedInside, rate, requestsOf, span, tierName, when } from "./format.js";
+import { WAY_OUT, count, el, estimate, fnName, identityName, ms, percent, raised, raisedInside, rate, requestsOf, span, tierName, when, wholeTier } from "./format.js";
 import { PAGE } from "./state.js";
 
 const hosts = (id) => document.querySelector(`#${id} .scroll`);
@@ -10,7 +10,7 @@ const MEMORY = 40;		// rows
 
 // Restores the focus, as tables are replaced every few seconds.
 function put(host, ...children) {
-	const name = (b) => b.title.startsWith(STACKS) ? b.title : b.textContent;
+	const name = (b) => b.title || b.textContent;
 	const focused = host.contains(document.activeElement) ? name(document.activeElement) : null;
 
 	host.replaceChildren(...children);
@@ -132,11 +132,14 @@ const LABELS = 3, LABEL_TYPES = 5;
 function labelRows(r, row, tier, most, change) {
 	const each = (l) => [rate(l.calls > 0 ? l.calls / row.requests : null), ms(l.busy_per_request_ms), ms(l.mean_ms), ms(l.p99_ms)];
 	const rest = tier.labels.slice(most);
-	const name = el("button", { type: "button", class: "link", onclick: () => change({ identity: row.identity === "_total" ? "" : row.identity }) }, identityName(row.identity));
+	const identity = row.identity === "_total" ? "" : row.identity;
+	const name = el("button", { type: "button", class: "link", onclick: () => change({ identity }) }, identityName(row.identity));
+	const link = (label) => el("button", { type: "button", class: "link", title: `charts of ${tier.tier}: ${label} in ${identityName(row.identity)}`,
+		onclick: () => change({ identity, tier: `${tier.tier}: ${label}` }) }, label);
 	const line = (first, label, figures) => el("tr", {}, el("td", { class: "name" }, first), el("td", { class: "left" },
 		el("i", { class: "key", style: { backgroundColor: color(tierColor(r.tiers.indexOf(tier.tier) + 1)) } }), tier.tier), el("td", { class: "left name" }, label), figures.map((f) => el("td", {}, f)));
 
-	return [...tier.labels.slice(0, most).map((l, i) => line(i === 0 ? name : "", l.label, each(l))),
+	return [...tier.labels.slice(0, most).map((l, i) => line(i === 0 ? name : "", link(l.label), each(l))),
 		...rest.length > 0 ? [line("", el("span", { class: "soft" }, `${rest.length} other${rest.length > 1 ? "s" : ""}`),
 			each({ calls: sum(rest.map((l) => l.calls)), busy_per_request_ms: sum(rest.map((l) => l.busy_per_request_ms)) }))] : []];
 }
@@ -148,7 +151,7 @@ function labels(r, state, change) {
 	const [all, ...types] = r.rows;
 	const lines = [], left = [];
 
-	for (const name of r.tiers.filter((t) => (state.tier || t) === t)) {
+	for (const name of r.tiers.filter((t) => state.tier === "" || wholeTier(state.tier) === t)) {
 		const made = types.map((row) => calls(row, name)).filter((n) => n > 0).sort((a, b) => b - a);
 		const least = made[LABEL_TYPES - 1] ?? 1;
 		const shown = state.identity ? types.filter((row) => row.identity === state.identity) : [all, ...types.filter((row) => calls(row, name) >= least)];

@@ -176,10 +176,20 @@ async function labels() {
 		check(`${picker} has tiers and no parts of them`, names[0] === first && names.some((n) => /\bdb$/.test(n)) && !names.some((n) => n.includes(": ")), names.join());
 	}
 	check("nor have legends", !(await page.locator("#c-self .legend").textContent()).includes(SCRIPT) && !(await page.locator("#s-report .keys").textContent()).includes(SCRIPT));
-	await after(page, () => page.locator("#s-labels button", { hasText: "update" }).click());
+	await after(page, () => page.locator("#s-labels button", { hasText: /^update$/ }).click());
 	const one = await lines();
 
 	check("of one type all labels", one.length === parts("update").length && one[0][0] === "update" && one.every((l, i) => like(l, parts("update")[i])), JSON.stringify([one, parts("update")]));
+	// its charts are of the calls with that label
+	await after(page, () => page.locator("#s-labels tbody button", { hasText: /^read / }).click());
+	const label = `db: ${one.find((l) => l[2].startsWith("read "))[2]}`;
+	const [part] = sql(db, `select max(max_ms) max from tier_stats where tier = '${label}' and identity = 'update'`);
+	const slowest = await page.locator(".tile b").nth(5).textContent();
+
+	same("a label is chosen", [new URL(page.url()).searchParams.get("tier"), await page.locator("#tier").inputValue()], [label, label]);
+	check("charts are of its calls", (await page.locator("#c-time h2").textContent()).includes(`of one call of ${label}`) && await page.locator("#charts .graph").count() === 6);
+	check("tiles are its figures", Math.abs(Number.parseFloat(slowest) * (/ s$/.test(slowest) ? 1000 : 1) / part.max - 1) < 0.01, `${slowest}, ${part.max}`);
+	same("the table stays", await lines(), one);
 	await after(page, () => page.locator("#tier").selectOption("formatter"));
 	check("of a tier without labels none", await page.locator("#s-labels").isHidden());
 	await close(page, "labels");
