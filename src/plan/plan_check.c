@@ -195,7 +195,7 @@ judge_nested(const struct kp_check *c, const struct kp_plan_item *p,
 
 /*
  * The relay of OTP 25 and 26 does not see exceptions that pass untraced callers:
- * then the next call looks like a tail call.
+ * then the next call looks like a tail call.  The native probe sees them all.
  */
 static void
 judge_chained(const struct kp_check *c, const struct kp_plan_item *p,
@@ -204,11 +204,13 @@ judge_chained(const struct kp_check *c, const struct kp_plan_item *p,
 	const struct kp_check_seen *seen = seen_of(c, p);
 	char name[FN_NAME_MAX];
 
-	kp_diags_add(diags, p->pos, true, "%s calls itself by tail calls, or ends "
-	    "by exceptions: no end was seen of %llu of the %llu calls traced "
-	    "(check with -probe native, which can tell)", name_of(name,
-	    sizeof(name), p), (unsigned long long)seen->chained,
-	    (unsigned long long)seen->entered);
+	kp_diags_add(diags, p->pos, true, "%s calls itself by tail calls%s: no end "
+	    "was seen of %llu of the %llu calls traced (%s)", name_of(name,
+	    sizeof(name), p), c->plan->native ? "" : ", or ends by exceptions",
+	    (unsigned long long)seen->chained,
+	    (unsigned long long)seen->entered, c->plan->native ?
+	    "name a function that it calls for each request" :
+	    "check with -probe native, which can tell");
 }
 
 /* Without a call meanwhile, a process may have been in a long request. */
