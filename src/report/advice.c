@@ -789,6 +789,17 @@ last_of(const struct kp_query_events *e, const char *const *kinds, size_t n)
 	return "";
 }
 
+/* The last one says how long it is, or that it is short again. */
+static void
+hint_mailbox(const struct kp_query_events *e, struct report *r)
+{
+	static const char *const mailbox[] = { "mailbox" };
+	const char *text = last_of(e, mailbox, 1);
+
+	if (text[0] != '\0')
+		hint(r, "%s: kprof report -memory has all", text);
+}
+
 static bool
 has_event(const struct kp_query_events *e, const char *kind)
 {
@@ -895,6 +906,7 @@ report_hints(struct kp_query *q, const struct kp_query_range *range,
 		hint_events(&events, report);
 		hint_disk(q, report);
 		hint_sampling(&events, report);
+		hint_mailbox(&events, report);
 		if (s.conf != NULL && s.figures != NULL && !s.figures->totals) {
 			hint_endless(&s, is_native(&events), report);
 			hint_clauses(&s, report);

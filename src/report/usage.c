@@ -130,6 +130,12 @@ has_messages(const struct kp_query_used *u)
 }
 
 static bool
+has_count(const struct kp_query_used *u)
+{
+	return u->row.count > 0;
+}
+
+static bool
 has_then(const struct kp_query_used *u)
 {
 	return u->memory_then >= 0;
@@ -179,8 +185,8 @@ static const struct table {
 		{ "NODE", 0, name_cell, NULL },
 		{ "MEMORY", 0, memory_cell, NULL },
 		{ "GROWN", 0, grown_cell, has_then },
-		{ "COUNT", 2, number_cell, NULL },
-		{ "LIMIT", 1, limit_cell, NULL },
+		{ "COUNT", 2, number_cell, has_count },
+		{ "LIMIT", 1, limit_cell, has_count },
 	}, "kind" },
 };
 

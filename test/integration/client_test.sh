@@ -422,6 +422,25 @@ same 'the last window, rolled up' "$(json '$.last_sampled')" \
     (select max(start_ns) from time_window)')"
 db=$plain
 
+# ---- memory: the last window of the view, and what it has grown by
+
+run 0 report -memory -db "$db" -node web@a
+has out 'db_server   shop             1     8 920    8 920  3.1 MB  +2.2 MB   30.0 kB       250 000'
+has out 'shop_cache  shop_cache       1  100 000  73.0 MB  +33.0 MB'
+has out 'db_server: 8 920 messages wait in one mailbox (process <0.77.0>), long since 2026-11-21 10:00:50'
+has out 'GROWN: memory and binaries, 2026-11-21 10:00:00 to 10:02:00 UTC (2m)'
+COLUMNS=80 "$kprof" report -memory -db "$db" >"$dir/out"
+same 'lines wider than the terminal' \
+    "$(LC_ALL=C.UTF-8 grep -cE '^.{81}' "$dir/out")" 0
+run 0 report -memory -db "$db" -node web@a -json
+is_json
+same 'its longest queue' "$(json '$.usage[2].longest')" \
+    "$(sql "select max(longest) from process_stats where node = 'web@a'")"
+run 0 report -memory -db "$db" -node web@a -n 1
+has out '1 group more (see -n)'
+run 2 report -memory -stacks -db "$db"
+has err '-memory goes with'
+
 # ---- stacks: the same samples as in the views
 
 run 0 report -stacks -db "$db"

@@ -61,6 +61,9 @@ forms(T) ->
     says(Table, "^it_sampled:f[0-9]+/1 +[0-9.]+ % "),
     says(Table, "^it_sampled  +1 "),
     says(Table, "sampling took [0-9.]+ % of one scheduler"),
+    says(Table, "^code_server +kernel +1 +[0-9.]+ kB"),
+    says(Table, "^ETS TABLE +OWNER +TABLES +OBJECTS +MEMORY$"),
+    says(Table, "^total +[0-9.]+ MB$"),
     one_process(T, Target),
     says(Table, "the VM shows the 8 innermost frames"),
     {0, Tree, Notes} = run(T, Target, "stacks", ["-for", "1s", "-form", "tree", "-least", "0"]),
@@ -83,7 +86,9 @@ forms(T) ->
 %% A process that waits is asked seldom, and its sample stands for others: what has a registered name
 %% had 4.18 processes that wait.
 one_process(T, Target) ->
-    {0, Table, _} = run(T, Target, "stacks", ["-for", "3s", "-per-second", "8"]),
+    {0, All, _} = run(T, Target, "stacks", ["-for", "3s", "-per-second", "8"]),
+    [_, Below] = string:split(All, "SEEN"),
+    [Table | _] = string:split(Below, "\n\n"),
     Names = [atom_to_list(N) || N <- it:call(Target, erlang, registered, [])],
     Rows = [{Name, Rest} || L <- string:lexemes(Table, "\n"), Name <- [hd(string:lexemes(L, " ") ++ [""])],
                             lists:member(Name, Names),

@@ -305,6 +305,18 @@ TEST(runaway)
 	free(s);
 }
 
+TEST(mailbox)
+{
+	static const struct count counts[] = { { "_total", "_total", 3, 0, 0, 0 } };
+	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
+		.kind = "mailbox", .text = "box: 5 000 messages wait" };
+	char *s = HINTS("[{web, {web, handle, 2}}].", counts, 3, &h);
+
+	assert_string_equal(s, "box: 5 000 messages wait: kprof report -memory "
+	    "has all\n");
+	free(s);
+}
+
 /*
  * Fewer requests were measured than there were, and nothing said why.  Where all were,
  * a change is no news.
