@@ -348,20 +348,31 @@ static bool
 web_tuple(const struct out *o, unsigned at, const struct args *elements)
 {
 	static const struct {
-		const char *tag, *last, *pattern;	/* last: part that is shown */
+		const char *tag, *shown;	/* shown: what element i is like */
+		unsigned i;
+		const char *pattern, *guard, *value;
 	} kinds[] = {
 		/* erlang:decode_packet/3 */
-		{ "http_request", "{_, _}", "{http_request, M, {abs_path, P}, _}" },
-		{ "mochiweb_request", "list", "{mochiweb_request, [_, _, M, P | _]}" },
+		{ "http_request", "{_, _}", 3, "{http_request, M, {abs_path, P}, _}",
+		    "M =/= undefined", "{M, P}" },
+		{ "mochiweb_request", "list", 1,
+		    "{mochiweb_request, [_, _, M, P | _]}",
+		    "M =/= undefined", "{M, P}" },
 		/* #mod{} of httpd, in inets */
-		{ "mod", "... 14 elements",
-		    "{mod, _, _, _, _, _, M, _, P, _, _, _, _, _}" } };
+		{ "mod", "... 14 elements", 5,
+		    "{mod, _, _, _, _, _, M, _, P, _, _, _, _, _}",
+		    "M =/= undefined", "{M, P}" },
+		/* #arg{} of yaws, with the first of these in it */
+		{ "arg", "{_, _, _, _}", 4, "A",
+		    "element(1, element(5, A)) =:= http_request",
+		    "{element(2, element(5, A)), "
+		    "element(2, element(3, element(5, A)))}" } };
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (elements->count < 2 || !is(elements, 0, kinds[i].tag) ||
-		    !is(elements, elements->count - 1, kinds[i].last))
+		if (elements->count <= kinds[i].i || !is(elements, 0, kinds[i].tag) ||
+		    !is(elements, kinds[i].i, kinds[i].shown))
 			continue;
-		put_clause(o, at, kinds[i].pattern, "M =/= undefined", "{M, P}");
+		put_clause(o, at, kinds[i].pattern, kinds[i].guard, kinds[i].value);
 		kp_buf_printf(o->why, "argument %u is a web request", at + 1);
 		return true;
 	}

@@ -492,16 +492,14 @@ is_short(const struct tier_search *ts, const struct function *m)
 	    m->calls > MANY_CALLS * ts->out->requests;
 }
 
-/* Many short calls. */
+/* Many short calls: then only those of its functions that take long are in the tier. */
 static bool
-is_chatty(const struct tier_search *ts, const struct suggest_tier *t)
+is_chatty(const struct tier_search *ts, const struct candidate *g)
 {
-	kp_dur_ns time = ts->wanted.own ? t->whole : t->own - t->elsewhere;
-	uint64_t calls = 0;
+	kp_dur_ns time = ts->wanted.own ? g->whole : g->in;
+	uint64_t calls = calls_of(g);
 
-	for (size_t i = 0; i < t->nfns; i++)
-		calls += t->calls[i];
-	return calls > MANY_CALLS * ts->out->requests &&
+	return !g->alone && calls > MANY_CALLS * ts->out->requests &&
 	    time / (kp_dur_ns)calls < MANY_LEAST;
 }
 
@@ -528,6 +526,7 @@ static void
 tier_fill(struct tier_search *ts, struct candidate *g, struct suggest_tier *t)
 {
 	double in = (double)ts->out->total, least = g->nfns > 0 ? least_total(g) : 0;
+	bool chatty = is_chatty(ts, g);
 	const struct function *m;
 
 	for (size_t i = 0; i < g->nfns; i++) {
@@ -535,7 +534,8 @@ tier_fill(struct tier_search *ts, struct candidate *g, struct suggest_tier *t)
 		/* Behind its module's way in, or too little. */
 		if (!is_nameable(ts, m->fn) || (m->local && g->in > 0) ||
 		    (m->local && (double)m->total < SHARE_ELSEWHERE * in) ||
-		    (double)m->total < least || (is_short(ts, m) && !g->alone))
+		    (double)m->total < least || (is_short(ts, m) && !g->alone) ||
+		    (chatty && m->total / (kp_dur_ns)m->calls < MANY_LEAST))
 			continue;
 		if ((double)m->calls > ts->wanted.hot * (double)ts->out->requests) {
 			leave_out(ts, m->fn, SUGGEST_HOT, m->calls, m->total);
@@ -576,8 +576,8 @@ tier_add(struct tier_search *ts, struct candidate *g, bool few, double least)
 	} else {
 		tier_fill(ts, g, &t);
 	}
-	if (!g->entry && !g->alone && g->nfns > 0 && (t.nfns == 0 ?
-	    is_short(ts, &g->fns[0]) : is_chatty(ts, &t))) {
+	if (!g->entry && !g->alone && g->nfns > 0 && t.nfns == 0 &&
+	    (is_short(ts, &g->fns[0]) || is_chatty(ts, g))) {
 		leave_out(ts, g->fns[0].fn, SUGGEST_QUICK, calls, t.own);
 		return;
 	}

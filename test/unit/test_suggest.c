@@ -594,6 +594,11 @@ TEST(test_identity)
 		{ "m:f({mod, {_, _, _}, [], atom, port, ... 14 elements}, atom)",
 		    "({m, f, [{mod, _, _, _, _, _, M, _, P, _, _, _, _, _}, _]})\n"
 		    "        when M =/= undefined -> {M, P}" },
+		{ "m:f({arg, port, {_, _}, {... 23 elements}, {_, _, _, _}, "
+		    "... 21 elements}, atom)", "({m, f, [A, _]})\n        when "
+		    "element(1, element(5, A)) =:= http_request -> "
+		    "{element(2, element(5, A)), "
+		    "element(2, element(3, element(5, A)))}" },
 		{ "m:f({mod, atom}, integer)", "({m, f, [A, _]})\n"
 		    "        when is_tuple(A), is_atom(element(1, A)) -> "
 		    "element(1, A)" },

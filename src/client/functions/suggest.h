@@ -206,6 +206,7 @@ struct suggest_run {
 #define SUGGEST_NO_GUESS SUGGEST_ENTRIES_MAX
 	char doubt[4096];	/* ... and why */
 	bool guessed;		/* the proposal is for that one */
+	bool paths;		/* its request types are method and path */
 };
 
 /* To standard error, unless -quiet. */

@@ -254,7 +254,7 @@ put_text(struct suggest_run *r, const uint32_t *asked, size_t nasked)
 	put_reach(&reach, &r->a->reach);
 	f.reach = kp_buf_cstr(&reach);
 	strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &tm));
-	f.paths = strstr(f.clause, "{M, P}") != NULL;
+	f.paths = r->paths;
 	kp_buf_reset(&r->text);
 	if (asked != NULL)
 		suggest_write_draft(&f, &r->text);
@@ -592,6 +592,7 @@ find_identity(struct suggest_run *r)
 	}
 	kp_buf_free(&clause);
 	kp_buf_free(&why);
+	r->paths = best == SUGGEST_WEB;
 	return OPTS_GO_ON;
 }
 
