@@ -27,7 +27,7 @@
 #define FEW 4			/* tiers beside the entry's; while there are fewer, */
 #define FEW_PART 0.1		/* this part of these shares is enough */
 #define LATER 4			/* time in other processes counts a quarter */
-#define SHARE_BIG 0.1		/* from which a module is no part of a whole */
+#define SHARE_BIG 0.1		/* from which a module is no part of a whole, nor chatty */
 #define SHARE_FN 0.01	/* of the time of a tier's first function */
 #define SHARE_SHORT 0.001	/* and a call takes this long: */
 #define CALL_SHORT (5 * KP_NS_PER_US)
@@ -492,7 +492,10 @@ is_short(const struct tier_search *ts, const struct function *m)
 	    m->calls > MANY_CALLS * ts->out->requests;
 }
 
-/* Many short calls: then only those of its functions that take long are in the tier. */
+/*
+ * Many short calls: then only those of its functions that take long are in the tier, but
+ * where it has much of the time.
+ */
 static bool
 is_chatty(const struct tier_search *ts, const struct candidate *g)
 {
@@ -500,6 +503,7 @@ is_chatty(const struct tier_search *ts, const struct candidate *g)
 	uint64_t calls = calls_of(g);
 
 	return !g->alone && calls > MANY_CALLS * ts->out->requests &&
+	    (double)time < SHARE_BIG * (double)ts->out->total &&
 	    time / (kp_dur_ns)calls < MANY_LEAST;
 }
 

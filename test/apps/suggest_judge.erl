@@ -54,7 +54,7 @@ suggested(#{build := Build} = T, #{node := Node} = Server) ->
     it:equal(["kprof suggest: ", it:errors(P)], 0, it:exited(P)),
     Took = (erlang:monotonic_time(millisecond) - Start) / 1000,
     Alone = (Before - Rest) / (?REST_MS / 1000),
-    {match, [Said]} = re:run(it:errors(P), "of processor time, (.*?) of a scheduler, by an upper estimate",
+    {match, [Said]} = re:run(it:errors(P), "of processor time, (.*?) of a scheduler:",
                              [unicode, {capture, all_but_first, list}]),
     #{file => it:write(T, "proposed.conf", it:output(P)), seconds => Took, alone => 100 * Alone, said => Said,
       cost => 100 * ((processor_s(Server) - Before) / Took - Alone)}.

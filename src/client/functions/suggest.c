@@ -326,11 +326,14 @@ look(struct suggest_run *r)
 
 /*
  * Do the samples show this entry?  Requests may be too short for that, or too few.
- * Where what is around it was not seen it has to be the work of many modules.
+ * Where what is around it was not seen it has to be the work of many modules.  Of a
+ * loop's own module a trace shows more: samples lack who made a tail call.
  */
 static bool
-is_sampled(const struct suggest_entry *e)
+is_sampled(const struct suggest_run *r, const struct suggest_entry *e)
 {
+	if (r->loop != 0 && suggest_same_module(r->all.names, e->fn, r->loop))
+		return false;
 	return e->framework || (!e->callback && e->calls >= CALLS_LEAST &&
 	    (!e->cut || e->modules >= CUT_MODULES) &&
 	    (!e->waits || e->modules > 0) && e->samples >= SAMPLES_LEAST);
@@ -346,7 +349,7 @@ entries_try(struct suggest_run *r)
 
 	for (r->chosen = 0; r->chosen < r->nentries && tries < TRIES && !r->looped;
 	     r->chosen++) {
-		if (!r->traced && !is_sampled(&r->entries[r->chosen]))
+		if (!r->traced && !is_sampled(r, &r->entries[r->chosen]))
 			continue;
 		if (r->traced && r->entries[r->chosen].calls < CALLS_LEAST)
 			continue;

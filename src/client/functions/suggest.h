@@ -190,7 +190,8 @@ struct suggest_run {
 	bool traced;		/* all processes were, since samples show none */
 	struct suggest_entry entries[SUGGEST_ENTRIES_MAX];
 	size_t nentries, chosen;
-	bool looped;		/* an entry of the tree was a loop */
+	bool looped;		/* an entry of the tree was a loop: */
+	uint32_t loop;		/* the last; 0: none */
 	bool asked;		/* for the chosen entry, by a key */
 	const struct suggest_stock *stock;	/* whose example is proposed, or NULL */
 	struct suggest_calls requests;	/* of the chosen entry */

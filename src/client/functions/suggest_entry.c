@@ -149,6 +149,7 @@ trace_requests(struct suggest_run *r)
 		r->all.tree->loops[r->entries[r->chosen].fn] = true;
 		r->all.fns[r->entries[r->chosen].fn].loop = true;
 		r->looped |= c->begun > 0 && in > 0;
+		r->loop = r->looped ? r->entries[r->chosen].fn : 0;
 		return EXIT_DONE;
 	}
 	return find_tiers(r, &r->requests, in, &r->tiers);
