@@ -783,18 +783,22 @@ trace_in(struct suggest_node *s, const struct kp_mfa_pat *entry,
 	return KP_OK;
 }
 
-/* Did so many events wait in a busy node that hardly a request was seen? */
+/*
+ * Did so many events wait in a busy node that hardly a request was seen, or in a trace of
+ * all processes no call that returned?
+ */
 static bool
-is_flooded(const struct suggest_node *s, const struct suggest_calls *c)
+is_flooded(const struct suggest_node *s, const struct suggest_calls *c, bool requests)
 {
-	return s->flooded && c->tree->ended < REQUESTS_FLOODED;
+	return s->flooded && (requests ? c->tree->ended < REQUESTS_FLOODED :
+	    c->tree->nframes <= 1);
 }
 
 enum kp_err
 suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
     double rate, const struct suggest_tree *before, struct suggest_calls *out)
 {
-	struct left_out x = { .hot = SUGGEST_HOT_RATE };
+	struct left_out x;
 	enum kp_err e = KP_OK;
 
 	*out = (struct suggest_calls){ .names = NULL };
@@ -802,6 +806,9 @@ suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 		suggest_calls_free(out);
 		if (entry != NULL)
 			x = left_out_of_requests(s, rate, floods);
+		else
+			x = (struct left_out){ .hot = SUGGEST_HOT_RATE,
+				.local = floods > 0, .needed = floods >= FLOODS_ALL };
 		e = called_find(s, x);
 		/* All are hot: without requests, a trace of some moments shows them. */
 		if (e == KP_OK && entry == NULL && s->ncalled == 0)
@@ -810,7 +817,7 @@ suggest_node_trace(struct suggest_node *s, const struct kp_mfa_pat *entry,
 			break;
 		out->names = kp_call_names_new();
 		e = trace_in(s, entry, s->called, s->ncalled, before, out);
-		if (e == KP_OK && (entry == NULL || !is_flooded(s, out)))
+		if (e == KP_OK && !is_flooded(s, out, entry != NULL))
 			break;
 	}
 	return e;
@@ -863,7 +870,7 @@ suggest_node_measure(struct suggest_node *s, const struct kp_mfa_pat *entry,
 		}
 		out->names = names_copy(from->names);
 		e = trace_in(s, entry, v, 1 + n, from->tree, out);
-		if (e == KP_OK && !is_flooded(s, out))
+		if (e == KP_OK && !is_flooded(s, out, true))
 			break;
 		most /= FLOODED;
 	}
