@@ -536,21 +536,23 @@ order by w.start_ns, n.name, i.name, p.path, s.w_time_ns desc;
 -- The innermost function of each stack, without its line, and the innermost
 -- tier of its path.  rtrim() takes off what follows the last ';', and a line.
 create view stack_functions as
-select	start, end, node, identity, tier,
+select	start, end, node, identity,
+	substr(tier, 1, instr(tier || ': ', ': ') - 1) as tier,
 	case when rtrim(frame, '0123456789') glob '*/*[0-9]:'
 	then substr(rtrim(frame, '0123456789'), 1,
 	    length(rtrim(frame, '0123456789')) - 1)
 	else frame end as function,
 	state,
 	sum(samples) as samples,
-	round(sum(ms), 3) as ms
+	round(sum(ms), 3) as ms,
+	substr(tier, instr(tier || ': ', ': ') + 2) as label	-- of the call
 from	(select start, end, node, identity, state, samples, ms,
 	substr(path, 1 + length(rtrim(path, replace(path, ';', ''))))
 	    as tier,
 	substr(frames, 1 + length(rtrim(frames, replace(frames, ';', ''))))
 	    as frame
 	from tier_stacks)
-group by start, end, node, identity, tier, function, state
+group by start, end, node, identity, tier, label, function, state
 order by start, node, identity, ms desc;
 
 -- Groups of processes: messages that wait for them, and what they use.

@@ -66,6 +66,8 @@ enum kp_loss {
 	KP_LOSS_LEFT,		/* calls: of requests that began on another
 				   node; open when their own disconnected */
 	KP_LOSS_IDENTITY_CAP,	/* requests: type counted as _other */
+	KP_LOSS_LABEL_CAP,	/* calls: label counted as _other, or in another
+				   type's figures of that label */
 	KP_LOSS_STALE,		/* calls: token older than the tombstones */
 	KP_LOSS_CROSSED,	/* calls: token of another request, from a process
 				   that is not known to work for any; or the last

@@ -82,6 +82,7 @@ struct kp_fn {
 	 */
 	uint32_t base;
 	uint32_t part;		/* of its first tier: kp_requests_part(), plus one; 0 */
+	bool other;		/* the label is _other */
 	bool finish;
 	enum kp_mark mark;
 	uint64_t runaway;	/* bit n: reported as a server loop on node n */
@@ -207,11 +208,11 @@ struct kp_requests_opts {
 	 */
 	void (*on_runaway)(void *ctx, uint32_t node, const struct kp_fn *fn);
 	/*
-	 * The result of a clause of the identity fun was not copied, because of
+	 * The result of a clause of the identity or label fun was not copied, because of
 	 * its size or type, for a request of this node.  Called once for a line
 	 * of tiers.conf; may be NULL.
 	 */
-	void (*on_unbounded)(void *ctx, uint32_t node, uint32_t line);
+	void (*on_unbounded)(void *ctx, uint32_t node, uint32_t line, bool label);
 	/*
 	 * This process answers requests while it carries the tokens of others,
 	 * and calls this function (request/reconcile.c).  Called once for a

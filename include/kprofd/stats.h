@@ -20,6 +20,8 @@
 #include "kprofd/usage.h"
 
 #define KP_SERIES_MAX 20000	/* cells in one window; the rest is _other */
+/* With one of _other, and the sum, for the request and each tier and part. */
+#define KP_CELLS_MAX (KP_SERIES_MAX + 2 * (1 + KP_TIER_MAX + KP_PARTS_MAX))
 
 /*
  * Plain figures count sampled requests; w_ figures multiply each by its weight,

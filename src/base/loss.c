@@ -45,6 +45,8 @@ static const struct {
 	    "left unfinished: their node went away or was overloaded" },
 	[KP_LOSS_IDENTITY_CAP] = { "identity_cap", "requests",
 	    "counted under _other: too many request types" },
+	[KP_LOSS_LABEL_CAP] = { "label_cap", "calls",
+	    "labelled _other, or in type _other: too many labels" },
 	[KP_LOSS_STALE] = { "stale", "calls",
 	    "not measured: they belong to no request of the last 30 s" },
 	[KP_LOSS_CROSSED] = { "crossed", "calls",

@@ -147,7 +147,7 @@ cmd_check(const struct cmd *cmd, int argc, char **argv)
 		{ "for", "TIME", "count calls for this time (2s)", opt_text,
 		    &a.duration, NULL },
 		{ "explain", NULL, "print an example of a call that no clause of "
-		    "the identity names, types only", opt_flag, &a.explain,
+		    "tiers.conf names, types only", opt_flag, &a.explain,
 		    NULL },
 		{ "values", NULL, "with -explain: small values, too", opt_flag,
 		    &a.values, NULL },

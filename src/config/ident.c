@@ -608,6 +608,11 @@ check_body(struct vars *v, const struct node *x)
 		    "of one process");
 	} else if (x->kind == N_CALL || x->kind == N_OP) {
 		check_guard(v, x);
+	} else if (x->kind == N_TUPLE && x->n == 2 &&
+	    (node_is_atom(x->kid[0], KP_LABEL_TAG) ||
+	    node_is_atom(x->kid[0], "_other"))) {
+		diag_error(v->diags, x->pos, "a result {'%s', _} is reserved",
+		    x->kid[0]->text);
 	} else if (x->kind == N_TUPLE && x->n <= IDENT_TUPLE_MAX) {
 		for (uint32_t i = 0; i < x->n; i++)
 			check_body(v, x->kid[i]);
@@ -755,26 +760,57 @@ fun_check(const struct kp_conf *c, const struct node *fun,
 	return d->errors == errors;
 }
 
-/* What names a request is not its call's label. */
+/* May these names, or variables, in two patterns be of one function? */
+static bool
+may_be_same(const struct node *a, const struct node *b)
+{
+	return a->kind != N_ATOM || b->kind != N_ATOM || strcmp(a->text, b->text) == 0;
+}
+
+/* The first clause of the identity fun that names calls which `head` is for; NULL. */
+static const struct node *
+naming(const struct node *identity, const struct node *head)
+{
+	const struct node *x;
+
+	for (uint32_t i = 0; identity != NULL && i < identity->n; i++) {
+		x = identity->kid[i]->kid[0];
+		if (!node_is_atom(identity->kid[i]->kid[1], "undefined") &&
+		    x->kind == N_TUPLE && may_be_same(x->kid[0], head->kid[0]) &&
+		    may_be_same(x->kid[1], head->kid[1]))
+			return x;
+	}
+	return NULL;
+}
+
+static bool
+is_of_entry(const struct kp_conf *c, const struct node *head)
+{
+	for (size_t i = 0; i < c->nentries; i++)
+		if (functions_meet(&c->entries[i].fn, head))
+			return true;
+	return false;
+}
+
+/* A call has an identity or a label: an entry's the first, any other's the second. */
 void
 label_check(const struct kp_conf *c, struct kp_diags *d)
 {
-	const struct node *fun = c->funs->label, *head;
+	const struct node *fun = c->funs->label, *head, *names;
 
 	for (uint32_t i = 0; fun != NULL && i < fun->n; i++) {
 		head = fun->kid[i]->kid[0];
-		for (size_t k = 0; head->kind == N_TUPLE && k < c->nentries; k++) {
-			const struct kp_mfa_pat *p = &c->entries[k].fn;
-			const struct kp_mfa f = { p->mod, p->fun,
-				(uint32_t)p->arity };
-
-			if (p->fun == NULL || p->arity < 0 ||
-			    !functions_meet(p, head) || !kp_spec_names(c, &f))
-				continue;
-			diag_warn(d, head->pos, "%s:%s/%d is an entry whose calls "
-			    "the identity fun names: they have no label", p->mod,
-			    p->fun, p->arity);
-			break;
-		}
+		names = head->kind == N_TUPLE &&
+		    !node_is_atom(fun->kid[i]->kid[1], "undefined") ?
+		    naming(c->funs->identity, head) : NULL;
+		if (names == NULL)
+			continue;
+		if (is_of_entry(c, head))
+			diag_warn(d, head->pos, "these are calls of an entry, which the "
+			    "identity fun names on line %u: they have no label",
+			    names->pos.line);
+		else if (names->kid[1]->kind == N_ATOM)
+			diag_warn(d, head->pos, "calls that have a label name no "
+			    "request: line %u is for these, too", names->pos.line);
 	}
 }

@@ -533,6 +533,10 @@ fun_put(struct spec *s, bool label)
 	s->label = label;
 	for (uint32_t i = 0; i < clauses(fun) && !all &&
 	    s->clauses.err == KP_OK; i++) {
+		/* The rest has no label, and may have an identity. */
+		if (label && fun->kid[i]->kid[0]->kind == N_VAR &&
+		    node_is_atom(fun->kid[i]->kid[1], "undefined"))
+			break;
 		s->at = before + i + 1;
 		all = ident_clause_put(s, fun->kid[i]);
 	}

@@ -178,7 +178,7 @@ static const struct opt table[] = {
 	    "that node: which functions are called, how often, and what some "
 	    "traced requests show", opt_flag, &given.check, NULL },
 	{ "explain", NULL, "with -check -target: print an example of a call "
-	    "that no clause of the identity names, types only", opt_flag,
+	    "that no clause of tiers.conf names, types only", opt_flag,
 	    &given.explain, NULL },
 	{ "values", NULL, "with -explain: small values, too", opt_flag,
 	    &given.values, NULL },

@@ -13,6 +13,8 @@
 #include "request/names.h"
 
 #define FN_TEXT_MAX 2048	/* two names of 255 bytes, all escaped */
+#define PART_TEXT_MAX (255 * 4 + sizeof(KP_PART_SEP) + IDENT_TEXT_MAX)
+#define OTHER "_other"
 
 /* --------------------------------------------------------- request types ---- */
 
@@ -161,7 +163,7 @@ bool
 idents_init(struct idents *t, const struct kp_conf *conf, uint32_t max)
 {
 	/* In the order of KP_IDENT_TOTAL, KP_IDENT_NONE, KP_IDENT_OTHER. */
-	static const char *const fixed[] = { "_total", "undefined", "_other" };
+	static const char *const fixed[] = { "_total", "undefined", OTHER };
 	bool overflow = false;
 
 	*t = (struct idents){ .conf = conf, .max = max };
@@ -292,7 +294,7 @@ bool
 fns_init(struct fns *f, const struct kp_conf *conf)
 {
 	*f = (struct fns){ .conf = conf, .parts = { .max = KP_PARTS_MAX } };
-	return idents_init(&f->labels, conf, KP_LABELS_MAX);
+	return idents_init(&f->labels, conf, KP_LABELS_MAX + KP_IDENT_OTHER + 1);
 }
 
 void
@@ -423,22 +425,50 @@ fns_add(struct fns *f, struct kp_span raw, bool called)
 	return known;
 }
 
-/* A copy of fn with the label.  KP_NONE: there is no room. */
+/*
+ * The part of fn's first tier that calls with the label are of, plus one; 0: there is no
+ * tier, or no room.  A path of tiers has ';' between them.
+ */
 static uint32_t
-fns_add_labelled(struct fns *f, uint32_t fn, const char *label)
+part_of(struct fns *f, const struct kp_fn *fn, const char *label)
+{
+	char text[PART_TEXT_MAX];
+	const struct interned *known;
+	bool overflow = false;
+	uint32_t n = f->parts.len, part;
+
+	if (fn->tiers == 0)
+		return 0;
+	snprintf(text, sizeof(text), "%s" KP_PART_SEP "%s",
+	    f->conf->tiers[__builtin_ctzll(fn->tiers)].name, label);
+	for (char *p = text; *p != '\0'; p++)
+		*p = *p == ';' ? ',' : *p;
+	known = intern_get(&f->parts.by_text, text, strlen(text));
+	if (known != NULL)
+		return known->val + 1;
+	if (n >= KP_LABELS_MAX && strcmp(label, OTHER) != 0)
+		return 0;
+	part = ident_add(&f->parts, text, &overflow);
+	return f->parts.len > n ? part + 1 : 0;
+}
+
+/* A copy of fn with the label, or with _other.  KP_NONE: no memory. */
+static uint32_t
+fns_add_labelled(struct fns *f, uint32_t fn, uint32_t label)
 {
 	struct kp_fn new = f->v[fn];
-	char text[256 * 4 + sizeof(KP_PART_SEP) + IDENT_TEXT_MAX];
-	bool overflow = false;
+	const char *name = f->labels.text[label];
 	struct kp_buf b;
 
-	if (new.tiers != 0) {
-		snprintf(text, sizeof(text), "%s" KP_PART_SEP "%s",
-		    f->conf->tiers[__builtin_ctzll(new.tiers)].name, label);
-		new.part = ident_add(&f->parts, text, &overflow) + 1;
+	new.part = part_of(f, &new, name);
+	if (new.part == 0 && new.tiers != 0) {
+		if (label == KP_IDENT_OTHER)
+			return KP_NONE;
+		return fns_labelled(f, fn, KP_IDENT_OTHER);
 	}
+	new.other = label == KP_IDENT_OTHER;
 	kp_buf_init(&b, 3 * FN_TEXT_MAX);
-	kp_buf_printf(&b, "%s [%s]", new.text, label);
+	kp_buf_printf(&b, "%s [%s]", new.text, name);
 	new.text = strdup(kp_buf_cstr(&b));
 	kp_buf_free(&b);
 	if (new.text == NULL || vec_room(&f->v, &f->room, f->len, FN_MAX) != KP_OK) {
@@ -458,12 +488,9 @@ fns_labelled(struct fns *f, uint32_t fn, uint32_t label)
 
 	if (label == KP_IDENT_NONE)
 		return fn;
-	if (known == NULL && f->parts.len >= KP_LABELS_MAX &&
-	    label != KP_IDENT_OTHER)
-		return fns_labelled(f, fn, KP_IDENT_OTHER);
 	if (known != NULL)
 		return (uint32_t)*known;
-	to = fns_add_labelled(f, fn, f->labels.text[label]);
+	to = fns_add_labelled(f, fn, label);
 	if (to == KP_NONE)
 		return fn;
 	map_put(&f->labelled, key, to);

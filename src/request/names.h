@@ -86,7 +86,10 @@ void fns_free(struct fns *f);
  * MFA or the table full.
  */
 uint32_t fns_of_call(struct fns *f, struct kp_span raw);
-/* Of fn for calls with this label, of f->labels; fn itself if there is no room. */
+/*
+ * Of fn for calls with this label, of f->labels, or with _other if there are too many;
+ * fn itself without memory.
+ */
 uint32_t fns_labelled(struct fns *f, uint32_t fn, uint32_t label);
 /* The number of the function that called, or that control went back to. */
 uint32_t fns_of_caller(struct fns *f, struct kp_span raw);

@@ -310,7 +310,7 @@ full:
 	return NULL;
 }
 
-/* The number of a term that a clause of tiers.conf returned for a call. */
+/* The number, in idents or labels, of a term that a clause returned for a call. */
 static uint32_t
 term_number(struct kp_requests *rs, struct idents *t, struct kp_span term,
     uint32_t node, bool *overflow)
@@ -321,7 +321,7 @@ term_number(struct kp_requests *rs, struct idents *t, struct kp_span term,
 		return idents_intern(t, term, overflow);
 	*overflow = false;
 	if (rs->o.on_unbounded != NULL && idents_report_once(t, line))
-		rs->o.on_unbounded(rs->o.ctx, node, line);
+		rs->o.on_unbounded(rs->o.ctx, node, line, t == &rs->fns.labels);
 	return KP_IDENT_OTHER;
 }
 
@@ -596,6 +596,20 @@ proc_time(struct proc *p, kp_target_ns ts)
 	return p->last;
 }
 
+/* The number of fn for calls with this label. */
+static uint32_t
+call_label(struct kp_requests *rs, struct rnode *nd, uint32_t fn,
+    struct kp_span label)
+{
+	bool overflow;
+	uint32_t id = term_number(rs, &rs->fns.labels, label, nd->index, &overflow);
+	uint32_t labelled = fns_labelled(&rs->fns, fn, id);
+
+	nd->lost.n[KP_LOSS_LABEL_CAP] += overflow || (id != KP_IDENT_OTHER &&
+	    rs->fns.v[labelled].other);
+	return labelled;
+}
+
 static void
 on_opening(struct kp_requests *rs, struct rnode *nd,
     const struct kp_event *ev)
@@ -606,7 +620,6 @@ on_opening(struct kp_requests *rs, struct rnode *nd,
 	struct proc *p = proc_get(rs, id);
 	struct kp_span label = ev->identity;
 	struct kp_event own;
-	bool overflow;
 
 	if (p == NULL)
 		p = proc_new(rs, id, nd);
@@ -618,8 +631,7 @@ on_opening(struct kp_requests *rs, struct rnode *nd,
 		/* The return_to of an exact return comes before this. */
 		p->exact_seen = false;
 		if (label.n > 0 && ident_label(&label)) {
-			labelled = fns_labelled(&rs->fns, fn, term_number(rs,
-			    &rs->fns.labels, label, nd->index, &overflow));
+			labelled = call_label(rs, nd, fn, label);
 			own = *ev;
 			own.identity.n = 0;
 			ev = &own;

@@ -147,7 +147,8 @@ struct kp_stats {
 	size_t cap;
 	struct pause_sums pauses;
 	bool has_gc;		/* measured on this node */
-	struct sum *sums;	/* one for each node and one for all, or NULL */
+	struct sum *sums;	/* one for each node and one for all, or NULL, */
+	uint32_t sum_room;	/* with room for so many tiers each */
 };
 
 /* Tiers and parts so far, without TIER_TOTAL. */

@@ -77,6 +77,8 @@ kp_stats_set_gc(struct kp_stats *st, bool gc_shared)
 	st->has_gc = kp_conf_gc(st->conf, gc_shared);
 }
 
+static void sums_free(struct sum *sums);
+
 void
 kp_stats_free(struct kp_stats *st)
 {
@@ -88,7 +90,7 @@ kp_stats_free(struct kp_stats *st)
 	free(st->reach);
 	free(st->made);
 	free(st->up);
-	free(st->sums);
+	sums_free(st->sums);
 	pause_sums_free(&st->pauses);
 	insides_free(&st->insides);
 	free(st);
@@ -182,8 +184,8 @@ struct sum {
 	const struct call_pauses *pauses; /* NULL: not measured */
 	struct inside *inside;		/* if it outlasts the request */
 	int64_t gc, out;		/* of all calls */
-	/* Only those seen so far are set.  TIER_TOTAL's busy is any tier's. */
-	struct sum_tier tier[TIERS_MAX];
+	/* Those seen so far.  TIER_TOTAL's busy is any tier's. */
+	struct sum_tier *tier;
 };
 
 static bool
@@ -233,6 +235,7 @@ sum_find_cell(struct sum *s, uint32_t tier)
 	    identity != KP_IDENT_OTHER) {
 		/* one cell of _other for each tier may go past the cap */
 		s->overflow |= !part;
+		st->losses.n[KP_LOSS_LABEL_CAP] += part;
 		identity = KP_IDENT_OTHER;
 		c = cells_find(&st->cells, cell_key(identity, tier));
 	}
@@ -649,7 +652,8 @@ static bool
 sum_here(struct kp_stats *st, const struct kp_request *rq,
     const struct call_pauses *pauses)
 {
-	struct sum s;
+	struct sum_tier tier[TIERS_MAX];
+	struct sum s = { .tier = tier };
 
 	sum_start_request(&s, st, rq);
 	for (uint32_t i = 0; i < rq->ncalls; i++)
@@ -657,6 +661,34 @@ sum_here(struct kp_stats *st, const struct kp_request *rq,
 	sum_end(&s);
 	sum_request(&s, rq);
 	return s.overflow;
+}
+
+static void
+sums_free(struct sum *sums)
+{
+	if (sums != NULL)
+		free(sums[0].tier);
+	free(sums);
+}
+
+/* Makes room for the sums of a request of several nodes. */
+static bool
+sums_for(struct kp_stats *st)
+{
+	uint32_t n = tiers_seen(st) + 1;
+	struct sum_tier *tier;
+
+	if (st->sums == NULL)
+		st->sums = calloc(KP_NODES_MAX + 1, sizeof(*st->sums));
+	if (st->sums == NULL || n <= st->sum_room)
+		return st->sums != NULL;
+	tier = realloc(st->sums[0].tier, (KP_NODES_MAX + 1) * (size_t)n * sizeof(*tier));
+	if (tier == NULL)
+		return false;
+	st->sum_room = n;
+	for (uint32_t i = 0; i <= KP_NODES_MAX; i++)
+		st->sums[i].tier = tier + (size_t)i * n;
+	return true;
 }
 
 /* For several nodes: adds each call where it ran.  Returns as sum_here(). */
@@ -696,9 +728,7 @@ kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
 	const struct call_pauses *pauses = NULL;
 
 	st->sampled += !rq->expired;	/* an expired one is a loss */
-	if (!here && st->sums == NULL)
-		st->sums = calloc(KP_NODES_MAX + 1, sizeof(*st->sums));
-	if (!scratch_for(st, rq->ncalls) || (!here && st->sums == NULL)) {
+	if (!scratch_for(st, rq->ncalls) || (!here && !sums_for(st))) {
 		st->losses.n[KP_LOSS_STORE]++;
 		return;
 	}
@@ -737,8 +767,9 @@ kp_stats_late(struct kp_stats *st, const struct kp_late_call *late)
 		.start = late->start, .end = late->end, .fn = late->fn,
 		.parent = KP_NONE, .outcome = late->outcome, .async = !inside,
 	};
+	struct sum_tier tier[TIERS_MAX];
+	struct sum s = { .tier = tier };
 	struct inside *x;
-	struct sum s;
 
 	sum_start(&s, st, late->identity, late->weight, 0);
 	if (inside)

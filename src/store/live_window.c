@@ -13,7 +13,6 @@
 #include "range.h"
 #include "live_window.h"
 
-#define CELLS_MAX (KP_SERIES_MAX + 2 * (KP_TIER_MAX + 1))
 #define CELL_LEAST 40u		/* bytes: its figures alone are more */
 
 /* Figures of 64 bits, of counts and of times alike. */
@@ -158,7 +157,7 @@ get_window(struct kp_bytes *in, struct kp_window *w)
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		w->losses.n[i] = kp_bytes_varint(in);
 	n = kp_bytes_varint(in);
-	if (n > CELLS_MAX || n > (size_t)(in->end - in->p) / CELL_LEAST)
+	if (n > KP_CELLS_MAX || n > (size_t)(in->end - in->p) / CELL_LEAST)
 		kp_bytes_fail(in, KP_EFORMAT);
 	else if ((w->cells = calloc(n > 0 ? n : 1, sizeof(*w->cells))) == NULL)
 		kp_bytes_fail(in, KP_ENOMEM);

@@ -44,6 +44,7 @@ struct feed {
 	uint32_t weight;	/* of the next entries */
 	uint32_t serial, last;	/* of the next event's token, then 0 */
 	uint32_t unbounded, unbounded_line;	/* warnings; the last one's */
+	bool unbounded_label;	/* the last was of the label fun */
 	kp_dur_ns queued;	/* of the last request; -1: not known */
 	kp_dur_ns clock[FEED_NODES];	/* of each, less that of node 0 */
 	bool joined[FEED_NODES];
@@ -155,12 +156,13 @@ feed_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 }
 
 static inline void
-feed_on_unbounded(void *ctx, uint32_t node, uint32_t line)
+feed_on_unbounded(void *ctx, uint32_t node, uint32_t line, bool label)
 {
 	struct feed *f = ctx;
 
 	(void)node;
 	f->unbounded_line = line;
+	f->unbounded_label = label;
 	f->unbounded++;
 }
 

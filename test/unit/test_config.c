@@ -349,11 +349,25 @@ static const struct bad bads[] = {
 	{ T "{identity, fun({m, f, [X]}) when is_atom(X) -> X end}.\n"
 	    "{entry, {m, f, 1}}.\n{label, fun({m, f, [X]}) when is_atom(X) -> X;\n"
 	    "({m, g, _}) -> q end}.\n{slow_ms, x}.",
-	    "4:13: warning: m:f/1 is an entry whose calls the identity fun names: "
-	    "they have no label\n"
+	    "4:13: warning: these are calls of an entry, which the identity fun names "
+	    "on line 2: they have no label\n"
 	    "5:2: warning: no tier and no entry names a function that this clause "
 	    "is for\n"
 	    "6:11: found the atom 'x', expected slow_ms to be an integer "
+	    "within 0..3600000\n" },
+	{ "[{t, [\"m:f/1\", \"m:q/2\"]}].\n{entry, {m, f, 1}}.\n"
+	    "{identity, fun({m, q, [x, _]}) -> x; ({_, _, _}) -> y; ({m, f, [_]}) -> "
+	    "{'_label', a}; ({m, f, [a]}) -> {'_other', 7} end}.\n"
+	    "{label, fun({m, q, [X, _]}) when is_atom(X) -> X; (_) -> undefined end}.",
+	    "3:73: a result {'_label', _} is reserved\n"
+	    "3:105: a result {'_other', _} is reserved\n" },
+	{ "[{t, [\"m:f/1\", \"m:q/2\"]}].\n{entry, {m, f, 1}}.\n"
+	    "{identity, fun({m, q, [x, _]}) -> x; ({_, _, _}) -> y end}.\n"
+	    "{label, fun({m, q, [X, _]}) when is_atom(X) -> X; ({m, f, _}) -> undefined end}.\n"
+	    "{slow_ms, x}.",
+	    "4:13: warning: calls that have a label name no request: line 3 is for "
+	    "these, too\n"
+	    "5:11: found the atom 'x', expected slow_ms to be an integer "
 	    "within 0..3600000\n" },
 	{ T "{identity, all}.", "2:12: found the atom 'all', expected fun "
 	    "({Module, Function, Args}) -> Identity; ... end\n" },

@@ -398,6 +398,7 @@ T(unbounded_told_once)
 	assert_string_equal(unbounded(7), "_other");
 	assert_int_equal(f.unbounded, 1);
 	assert_string_equal(unbounded(300), "_other");
+	assert_false(f.unbounded_label);
 	assert_fields(f, IS(unbounded, 2) IS(unbounded_line, 300));
 	/* Others are names like any. */
 	assert_string_equal(unbounded(-1), "_other -1");

@@ -184,6 +184,35 @@ TEST_WITH(no_more_indices, setup_nodes, teardown)
 	assert_int_equal(kp_requests_node(f.rs, "x@h"), 40);
 }
 
+/* A label past the last is _other; one that is known stays so in each function. */
+TEST(labels_past_the_last)
+{
+	char name[16];
+
+	f.label = name;
+	entry(&f, 1, "e", "x", 1, 0);
+	for (uint32_t i = 0; i < KP_LABELS_MAX + 10; i++) {
+		snprintf(name, sizeof(name), "l;%u", i);
+		call(&f, 1, "a", "e", 1, 1);
+		back_to(&f, 1, "e", 1);
+	}
+	assert_int_equal(kp_requests_parts(f.rs), KP_LABELS_MAX + 1);
+	assert_string_equal(kp_requests_part(f.rs, 0), "db: l,0");
+	assert_string_equal(kp_requests_part(f.rs, KP_LABELS_MAX), "db: _other");
+	snprintf(name, sizeof(name), "l;0");
+	call(&f, 1, "b", "e", 1, 2);
+	back_to(&f, 1, "x", 3);
+	assert_int_equal(kp_requests_parts(f.rs), KP_LABELS_MAX + 1);
+	f.label = NULL;
+	expire(&f, 1000);
+	assert_int_equal(f.unbounded, 0);
+	assert_non_null(strstr(kp_buf_cstr(&f.text), "| a [l;0] 1-1"));
+	assert_non_null(strstr(kp_buf_cstr(&f.text), "| a [_other] 1-1"));
+	assert_non_null(strstr(kp_buf_cstr(&f.text), "| b [l;0] 2-"));
+	kp_buf_reset(&f.text);
+	assert_int_equal(f.rs->nodes[0].lost.n[KP_LOSS_LABEL_CAP], 10);
+}
+
 /* ---- what is no event ---- */
 
 TEST(bad_events)

@@ -280,6 +280,11 @@ TEST(test_labels)
 	    "{=<,{byte_size,$3},256}}]," TIER_MSG("{{_label,$3}}") "},"
 	    "{[$3,_],[{is_seq_trace},{is_binary,$3}],"
 	    TIER_MSG("{{_label,{{_other,3}}}}") "}," REST "]");
+	/* a last clause for what has no label leaves the identity where it is */
+	assert_spec(kp_spec_tier, LABELS "({m, f, [q, _]}) -> q; (_) -> undefined end}.\n"
+	    "{identity, fun ({m, f, [_, x]}) -> x end}.", f, p,
+	    "[{[q,_]," TOKEN "," TIER_MSG("{{_label,q}}") "},"
+	    "{[_,x]," TOKEN "," TIER_MSG("x") "}," REST "]");
 	/* what has no label may name the request */
 	assert_spec(kp_spec_tier, LABELS "({m, f, [q, _]}) -> q end}.\n"
 	    "{identity, fun ({m, F, _}) -> F; (_) -> undefined end}.", f, p,

@@ -154,14 +154,15 @@ target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 }
 
 void
-target_on_unbounded(void *ctx, uint32_t node, uint32_t line)
+target_on_unbounded(void *ctx, uint32_t node, uint32_t line, bool label)
 {
 	struct target *t = node_run_target(ctx, node);
 	char text[200];
 
-	snprintf(text, sizeof(text), "requests are named _other by the clause "
+	snprintf(text, sizeof(text), "%s named _other by the clause "
 	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
-	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
+	    "bytes, or nothing to name them by", label ? "labels of calls are" :
+	    "requests are", line, KP_IDENT_BYTES_MAX);
 	target_report(t, "identity", text);
 }
 

@@ -241,7 +241,7 @@ void target_record(struct target *t, const char *kind, const char *text);
 void target_report(struct target *t, const char *kind, const char *text);
 /* These are called by kp_requests (kprofd/request.h). */
 void target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn);
-void target_on_unbounded(void *ctx, uint32_t node, uint32_t line);
+void target_on_unbounded(void *ctx, uint32_t node, uint32_t line, bool label);
 
 /* ---- target_guard.c ---- */
 
