@@ -57,6 +57,7 @@ grammar() ->
      {"\\bFunctions\\b", "{requests, handle_request, 2}"},
      {"\\{Name\\b", "{layer"},
      {"\\bN\\b", "10"},
+     {"\\{label, \\.\\.\\.", "{label, fun ({db, _, [#{op := Op} | _]}) when is_atom(Op) -> Op end"},
      {", \\.\\.\\.", ""}].
 
 %% A line that starts with one of these is a command; any other is something
@@ -91,6 +92,7 @@ allowed() ->
      {"priv/man/kprofd.8", "{kprof, [{accept_library, false}]}", "the target's own configuration"},
      {"priv/doc/containers.md", "{kprof, [{accept_library, false}]}", "the target's own configuration"},
      {"priv/man/tiers.conf.5", "{identity, fun ({Module", "the form's grammar; examples follow it there"},
+     {"priv/man/tiers.conf.5", "{label, fun ({Module", "the form's grammar; examples follow it there"},
      {"priv/doc/service.md", "kprofd: profiling shop@vm", "the log of a node that is not here"},
      {"priv/doc/service.md", "apt install ./build/kprofd_", "`make deb-test` does the same"},
      {"priv/doc/service.md", "systemd-sysusers ", "needs root, and systemd"},
