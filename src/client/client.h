@@ -73,7 +73,8 @@ int opts_wrong(const struct cmd *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Converters of the commands' own: see text/timefmt.h. */
-bool opt_when(struct opt_parser *p);	/* kp_wall_ns */
+bool opt_since(struct opt_parser *p);	/* struct kp_query_range */
+bool opt_until(struct opt_parser *p);	/* likewise */
 bool opt_range(struct opt_parser *p);	/* struct timefmt_range */
 /*
  * const char *; a node with a port, as for -target, stands for its name.
@@ -110,8 +111,8 @@ struct place {
 	    &(glob), NULL }
 #define OPTS_RANGE(r) \
 	{ "since", "TIME", "from there on: 30m (ago), 2026-11-21T10:00, " \
-	    "...Z", opt_when, &(r).since, NULL }, \
-	{ "until", "TIME", "up to there", opt_when, &(r).until, NULL }, \
+	    "...Z", opt_since, &(r), NULL }, \
+	{ "until", "TIME", "up to there", opt_until, &(r), NULL }, \
 	{ "node", "GLOB", "only these nodes: 'web@*'; may be given more " \
 	    "than once", opt_node_glob, \
 	    &(r).node, NULL }, \

@@ -135,10 +135,23 @@ opts_wrong(const struct cmd *cmd, const char *fmt, ...)
 }
 
 bool
-opt_when(struct opt_parser *p)
+opt_since(struct opt_parser *p)
 {
-	return timefmt_parse(p->value, p->now, p->at->to) ||
-	    OPT_BAD(p, "-%s '%s': give " TIMEFMT_FORMS, p->at->name, p->value);
+	struct kp_query_range *r = p->at->to;
+
+	if (!timefmt_parse(p->value, p->now, INT64_MIN, &r->since))
+		return OPT_BAD(p, "-since '%s': give " TIMEFMT_FORMS, p->value);
+	return p->until == NULL || timefmt_parse(p->until, p->now, r->since, &r->until);
+}
+
+bool
+opt_until(struct opt_parser *p)
+{
+	struct kp_query_range *r = p->at->to;
+
+	p->until = p->value;
+	return timefmt_parse(p->value, p->now, r->since, &r->until) ||
+	    OPT_BAD(p, "-until '%s': give " TIMEFMT_FORMS, p->value);
 }
 
 bool

@@ -677,7 +677,7 @@ static const char help_text[] =
     "req/s: requests, ~ an estimate; total: of one, on average; errors: raised;\n"
     "share: of the time of all requests; tiers: self (exclusive) time of one\n"
     "request, which adds up to total (inclusive), or what w chooses\n"
-    "N others: the sum of N tiers that have no room; a wider terminal shows them\n"
+    "N other: the sum of N tiers that have no room; a wider terminal shows them\n"
     "after: time after a request's end\n"
     "(kprof report explains them).  kprof tree ID shows a slow request.\n";
 

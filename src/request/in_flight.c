@@ -2,6 +2,8 @@
  * in_flight.c - reports which requests are in flight now, and where they are, or
  * that they have closed.
  */
+#include <stdlib.h>
+
 #include "request/life.h"
 
 #define PENDING_MAX 10000	/* of a list are looked at: 1 ms at most */
@@ -59,13 +61,13 @@ flight_of(const struct kp_requests *rs, const struct req *rq,
 	return f;
 }
 
-/* The oldest found so far: n of them, the oldest first, at most max. */
+/* The oldest found so far, and others: those are dropped when there are 2 * max. */
 struct oldest {
 	kp_target_ns now;
-	struct {
+	struct aged {
 		const struct req *rq;
 		kp_dur_ns age;
-	} v[KP_FLIGHT_MAX];
+	} v[2 * KP_FLIGHT_MAX];
 	size_t n, max;
 };
 
@@ -98,25 +100,34 @@ kp_requests_running(struct kp_requests *rs, uint32_t node)
 	return n;
 }
 
+static int
+age_cmp(const void *pa, const void *pb)
+{
+	const struct aged *a = pa, *b = pb;
+
+	return a->age < b->age ? 1 : a->age > b->age ? -1 : 0;
+}
+
+/* Keeps max of them at most, the oldest first. */
+static void
+keep_oldest(struct oldest *o)
+{
+	qsort(o->v, o->n, sizeof(o->v[0]), age_cmp);
+	if (o->n > o->max)
+		o->n = o->max;
+}
+
 /* Adds the oldest of the first `many` of a list. */
 static void
 look_at(struct kp_requests *rs, struct oldest *o, const struct req *rq,
     size_t many)
 {
-	kp_dur_ns old;
-	size_t i;
-
 	for (; rq != NULL && many > 0; rq = TAILQ_NEXT(rq, link), many--) {
 		if (seems_over(rs, rq))
 			continue;
-		old = age(o->now, rq->r.start);
-		if (o->n == o->max && (o->n == 0 || o->v[o->n - 1].age >= old))
-			continue;
-		i = o->n < o->max ? o->n++ : o->n - 1;
-		for (; i > 0 && o->v[i - 1].age < old; i--)
-			o->v[i] = o->v[i - 1];
-		o->v[i].rq = rq;
-		o->v[i].age = old;
+		o->v[o->n++] = (struct aged){ rq, age(o->now, rq->r.start) };
+		if (o->n == 2 * o->max)
+			keep_oldest(o);
 	}
 }
 
@@ -128,7 +139,7 @@ kp_requests_oldest(struct kp_requests *rs, uint32_t node,
 		.max = max < KP_FLIGHT_MAX ? max : KP_FLIGHT_MAX };
 	const struct rnode *nd;
 
-	if (node == KP_NONE)
+	if (node == KP_NONE || max == 0)
 		return 0;
 	nd = &rs->nodes[node];
 	if (nd->has_now && now < nd->now)
@@ -136,6 +147,7 @@ kp_requests_oldest(struct kp_requests *rs, uint32_t node,
 	/* The list of live ones is by start: the first are the oldest. */
 	look_at(rs, &o, TAILQ_FIRST(&nd->lists[REQ_LIVE]), o.max);
 	look_at(rs, &o, TAILQ_FIRST(&nd->lists[REQ_PENDING]), PENDING_MAX);
+	keep_oldest(&o);
 	for (size_t i = 0; i < o.n; i++)
 		v[i] = flight_of(rs, o.v[i].rq, o.now);
 	return o.n;

@@ -158,7 +158,7 @@ struct open {
 	uint8_t kind;		/* enum open_kind */
 	uint8_t doubt;		/* enum doubt */
 	uint8_t maybe_how;	/* in doubt: how (enum kp_outcome) and when it */
-	uint32_t idx;		/* not OPEN_REQUEST: its function, with its label */
+	uint32_t idx;		/* OPEN_LATE, OPEN_OUTLAST: its function, with its label */
 	kp_target_ns maybe;	/* ended, if it did */
 	uint32_t fn, caller;	/* KP_NONE: unknown */
 	uint64_t label;

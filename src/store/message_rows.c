@@ -153,21 +153,22 @@ add_row(struct read *rd, struct kp_query_waits *w)
 	return true;
 }
 
+/* of_one: a condition of m, which its key is to have, as a window may have many rows. */
+#define WAITS(of_one) "select r.name, i.name, " WAIT_COLUMNS \
+	" from time_window w cross join message_stat m" \
+	"  on m.window_id = w.id" of_one \
+	" join receiver r on r.id = m.receiver_id" \
+	" join identity i on i.id = m.identity_id" \
+	" where w.start_ns >= ?1 and w.start_ns < ?2" \
+	" and (?3 is null or w.node_id in" \
+	"  (select id from node where one_of(name, ?3)))" \
+	" and (?4 is null or i.name = ?4)" \
+	" and (?5 is null or i.name glob ?5) order by r.name, i.name"
+
 enum kp_err
 kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
     const char *receiver, struct kp_query_waits *out)
 {
-	static const char sql[] = "select r.name, i.name, " WAIT_COLUMNS
-	    " from time_window w cross join message_stat m"
-	    "  on m.window_id = w.id"
-	    " join receiver r on r.id = m.receiver_id"
-	    " join identity i on i.id = m.identity_id"
-	    " where w.start_ns >= ?1 and w.start_ns < ?2"
-	    " and (?3 is null or w.node_id in"
-	    "  (select id from node where one_of(name, ?3)))"
-	    " and (?4 is null or i.name = ?4)"
-	    " and (?5 is null or i.name glob ?5)"
-	    " and (?6 is null or r.name = ?6) order by r.name, i.name";
 	struct kp_query_waits all = { 0 };
 	struct kp_query_range whole;
 	enum kp_err err = range_whole(q, r, &whole);
@@ -175,14 +176,16 @@ kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
 
 	if (err != KP_OK)
 		return err;
-	read_start(&rd, q, sql);
+	read_start(&rd, q, receiver == NULL ? WAITS("") : WAITS(" and m.receiver_id ="
+	    "  (select id from receiver where name = ?6)"));
 	read_order(&rd, 0, 2);
 	read_bind(&rd, whole.since);
 	read_bind(&rd, whole.until);
 	read_bind_text(&rd, r->node);
 	read_bind_text(&rd, r->identity);
 	read_bind_text(&rd, r->identity_glob);
-	read_bind_text(&rd, receiver);
+	if (receiver != NULL)
+		read_bind_text(&rd, receiver);
 	while (read_next(&rd) && add_row(&rd, &all))
 		;
 	err = read_end(&rd);

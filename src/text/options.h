@@ -57,6 +57,7 @@ struct opt_parser {
 	const struct opt *at;	/* the current option, NULL: unknown */
 	const char *value;	/* its value, "" for a flag */
 	bool adds;		/* it may be given again */
+	const char *until;	/* the text of -until, which depends on -since */
 	bool given[OPT_TABLE_MAX];	/* those of the table that were */
 };
 

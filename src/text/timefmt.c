@@ -175,13 +175,16 @@ parse_iso(const char *s, kp_wall_ns *out)
 	return true;
 }
 
-/* A time of day: today's, or where that lies ahead yesterday's. */
+/*
+ * A time of day: the last one before now; or where that is not after `after`, the next.
+ * In an hour that the end of DST repeats there are two.
+ */
 static bool
-parse_of_day(const char *s, kp_wall_ns now, kp_wall_ns *out)
+parse_of_day(const char *s, kp_wall_ns now, kp_wall_ns after, kp_wall_ns *out)
 {
-	struct tm at = { 0 }, day;
-	time_t today = (time_t)(now / KP_NS_PER_S);
-	kp_wall_ns t = 0;
+	struct tm at = { 0 }, today, day;
+	time_t seconds = (time_t)(now / KP_NS_PER_S);
+	kp_wall_ns t, last = INT64_MIN, next = INT64_MAX;
 	int64_t ns = 0;
 	bool local;
 	int east;
@@ -189,31 +192,37 @@ parse_of_day(const char *s, kp_wall_ns now, kp_wall_ns *out)
 	if (!parse_clock(&s, &at, &ns) || !parse_zone(s, &local, &east) ||
 	    at.tm_hour > 23 || at.tm_min > 59 || at.tm_sec > 60)
 		return false;
-	today += east;
-	for (int back = 0; back == 0 || (back == 1 && t > now); back++) {
-		if (local)
-			localtime_r(&today, &day);
-		else
-			gmtime_r(&today, &day);
-		day.tm_hour = at.tm_hour;
-		day.tm_min = at.tm_min;
-		day.tm_sec = at.tm_sec;
-		day.tm_mday -= back;
-		day.tm_isdst = -1;
+	seconds += east;
+	if (local)
+		localtime_r(&seconds, &today);
+	else
+		gmtime_r(&seconds, &today);
+	/* Yesterday, today, tomorrow; each as it comes (-1), without and with DST. */
+	for (int i = 0; i < 9; i++) {
+		day = (struct tm){ .tm_year = today.tm_year, .tm_mon = today.tm_mon,
+			.tm_mday = today.tm_mday + i / 3 - 1, .tm_hour = at.tm_hour,
+			.tm_min = at.tm_min, .tm_sec = at.tm_sec,
+			.tm_isdst = i % 3 - 1 };
 		t = (local ? mktime(&day) : timegm(&day) - east) * KP_NS_PER_S + ns;
+		if (i % 3 != 0 && (day.tm_hour != at.tm_hour || day.tm_min != at.tm_min))
+			continue;	/* that day's has it the other way */
+		if (t <= now && t > last)
+			last = t;
+		if (t > after && t < next)
+			next = t;
 	}
-	*out = t;
+	*out = last > after || next == INT64_MAX ? last : next;
 	return true;
 }
 
 bool
-timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns *out)
+timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns after, kp_wall_ns *out)
 {
 	kp_dur_ns d;
 
 	/* -2h is the same as 2h: both are before now */
 	if (!parse_span(s + (s[0] == '-'), &d))
-		return parse_iso(s, out) || parse_of_day(s, now, out);
+		return parse_iso(s, out) || parse_of_day(s, now, after, out);
 	*out = d < now ? now - d : 0;
 	return true;
 }
@@ -231,9 +240,9 @@ timefmt_parse_range(const char *s, kp_wall_ns now, struct timefmt_range *out)
 		    "-2h,-1h";
 	snprintf(first, sizeof(first), "%.*s", (int)(n < TIMEFMT_MAX ? n : 0),
 	    s);
-	if (!timefmt_parse(first, now, &r.since))
+	if (!timefmt_parse(first, now, INT64_MIN, &r.since))
 		return "the first is not " TIMEFMT_FORMS;
-	if (!timefmt_parse(comma + 1, now, &r.until))
+	if (!timefmt_parse(comma + 1, now, r.since, &r.until))
 		return "the second is not " TIMEFMT_FORMS;
 	if (r.since >= r.until)
 		return "the first is not before the second";

@@ -23,10 +23,11 @@ bool kp_dur_parse(const char *s, kp_dur_ns *out);
 
 /*
  * Parses a length of time before now (s, m, h, d; -2h is the same as 2h), an ISO 8601
- * date or time, or a time of day, the last one before now: local, unless it ends in Z
- * or +01:00.
+ * date or time, or a time of day: local, unless it ends in Z or +01:00.  A time of day is
+ * the last one before now; or where that is not after `after` (INT64_MIN: it is), which a
+ * range begins with, the next one.
  */
-bool timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns *out);
+bool timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns after, kp_wall_ns *out);
 
 struct timefmt_range {
 	kp_wall_ns since, until;

@@ -20,12 +20,13 @@ struct param {
 	const char *value;	/* decoded, in p->text */
 	kp_wall_ns now;
 	void *to;		/* where set_time() and set_text() put it */
+	const char *until;	/* as given; it depends on `since` */
 };
 
 static bool
 set_time(const struct param *a)
 {
-	return timefmt_parse(a->value, a->now, a->to);
+	return timefmt_parse(a->value, a->now, INT64_MIN, a->to);
 }
 
 static bool
@@ -211,6 +212,8 @@ take(struct web_params *p, const char *name, size_t n, struct param *a,
 		}
 		p->given |= params[i].bit;
 		a->to = (char *)p + params[i].at;
+		if (params[i].bit == PARAM_UNTIL)
+			a->until = a->value;
 		if (a->value != NULL && params[i].set(a))
 			return true;
 		snprintf(why, nwhy, "'%s' is not understood: it is %s",
@@ -249,6 +252,8 @@ web_params_parse(struct web_params *p, const char *query, unsigned allowed,
 		if (!take(p, query, name, &a, allowed, why, n))
 			return false;
 	}
+	if (a.until != NULL)
+		timefmt_parse(a.until, now, p->range.since, &p->range.until);
 	if (p->range.since >= p->range.until) {
 		snprintf(why, n, "'since' is not before 'until'");
 		return false;

@@ -761,6 +761,10 @@ run 2 report -since lately
 has err "-since 'lately': give a length of time such as 30m"
 run 2 report -since 1m -until 2m
 has err 'not before -until'
+# of -until, a time of day that lies ahead is meant where the last one was before -since
+an_hour_ago=$(date -d '1 hour ago' +%H:%M) in_an_hour=$(date -d '1 hour' +%H:%M)
+run 0 report -db "$db" -since "$an_hour_ago" -until "$in_an_hour"
+run 0 report -db "$db" -until "$in_an_hour" -since "$an_hour_ago"
 run 2 report -what bsy
 has err 'choose one of busy,self,total,calls,async,gc,out'
 run 2 report -json -csv

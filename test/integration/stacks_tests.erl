@@ -359,6 +359,18 @@ hangs(T) ->
     [it:check(re:run(Json, Re) =/= nomatch, "~s in ~ts", [Re, Json])
      || Re <- ["\"path\":\\[\"stacks_tests:request/1\",\"work\"\\],\"state\":\"in a call\",\"frames\":\\[\"",
                "stacks_tests:work/1:[0-9]+\"\\]", "\"notes\":\\[\\]"]],
+    %% No more than 200 processes of a node are asked: the others were said to have ended.
+    it:do(Target, fun() ->
+                          [spawn(fun() -> ?MODULE:request({wait, infinity}) end)
+                           || _ <- lists:seq(1, 201)],
+                          ok
+                  end),
+    it:until("all run", fun() -> it:said(P, "([0-9]+) in flight") =:= 203 end),
+    {ok, Many} = it:control(P, "flight stacks n=1000"),
+    Count = fun(Re) -> {match, Found} = re:run(Many, Re, [global, multiline]), length(Found) end,
+    it:equal("asked", 200, Count("^    process .*, (waiting|in a call)$")),
+    it:equal("not asked", 3, Count("^    process .*, which was not asked$")),
+    it:equal("note", 1, Count(": only 200 processes were asked, those of its oldest requests$")),
     {ok, _} = it:control(P, "pause"),
     {ok, Paused} = it:control(P, "flight stacks"),
     it:check(re:run(Paused, "tracing is off there: paused") =/= nomatch, "~ts", [Paused]),

@@ -136,6 +136,66 @@ TEST(test_pauses_and_waits)
 	db_close(db, 0);
 }
 
+static int waits_steps;	/* of SQLite's machine, for queries of waits */
+
+static int
+count_steps(unsigned kind, void *ctx, void *st, void *took)
+{
+	(void)kind;
+	(void)ctx;
+	(void)took;
+	if (strstr(sqlite3_sql(st), "message_stat") != NULL)
+		waits_steps += sqlite3_stmt_status(st, SQLITE_STMTSTATUS_VM_STEP, 0);
+	return 0;
+}
+
+static int
+watch(sqlite3 *db, char **why, const struct sqlite3_api_routines *api)
+{
+	(void)why;
+	(void)api;
+	return sqlite3_trace_v2(db, SQLITE_TRACE_PROFILE, count_steps, NULL);
+}
+
+/* Every report asks for one receiver's; for that it read the rows of all others, too. */
+TEST(test_waits_of_one)
+{
+	struct kp_db *db = keep_open("10s:2h");
+	struct kp_window *w = new_window("a@h", NOON, 0);
+	struct kp_query_waits waits;
+	struct kp_query *q;
+	char names[500][24];
+
+	w->nwaits = 500;
+	w->waits = calloc(w->nwaits, sizeof(*w->waits));
+	assert_non_null(w->waits);
+	for (size_t i = 0; i < w->nwaits; i++) {
+		snprintf(names[i], sizeof(names[i]), "r%zu", i);
+		w->waits[i] = (struct kp_wait_cell){ .receiver = names[i],
+			.identity = "create", .messages = 1 + i, .min = 10, .max = 10 };
+		kp_hist_add(&w->waits[i].hist, 10, 1 + i);
+	}
+	keep_put(db, w);
+	kp_window_free(w);
+	sqlite3_auto_extension((void (*)(void))watch);
+	q = open_query();
+	sqlite3_cancel_auto_extension((void (*)(void))watch);
+	waits_steps = 0;
+	assert_int_equal(kp_query_waits(q, &all, "r7", &waits), KP_OK);
+	assert_fields(waits, IS(n, 1) IS(v[0].receiver, "r7") IS(v[0].messages, 8));
+	kp_query_waits_free(&waits);
+	assert_in_range(waits_steps, 1, 500);
+	assert_int_equal(kp_query_waits(q, &all, "nobody", &waits), KP_OK);
+	assert_int_equal(waits.n, 0);
+	kp_query_waits_free(&waits);
+	assert_int_equal(kp_query_waits(q, &all, NULL, &waits), KP_OK);
+	assert_int_equal(waits.n, 500);
+	kp_query_waits_free(&waits);
+	assert_true(waits_steps > 5000);
+	kp_query_close(q);
+	db_close(db, 0);
+}
+
 /* After a long pause: at once to where it belongs; runs and nodes apart. */
 TEST(test_after_a_pause)
 {

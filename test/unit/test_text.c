@@ -465,17 +465,17 @@ TEST(test_when)
 	char b[TIMEFMT_MAX];
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		assert_true(timefmt_parse(good[i].text, NOW, &t));
+		assert_true(timefmt_parse(good[i].text, NOW, INT64_MIN, &t));
 		assert_int_equal(t, NOW + good[i].s * S);
 	}
 	t = 7;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		if (timefmt_parse(bad[i], NOW, &t))
+		if (timefmt_parse(bad[i], NOW, INT64_MIN, &t))
 			fail_msg("'%s' was taken for a time", bad[i]);
 	assert_int_equal(t, 7);
-	assert_true(timefmt_parse("2026-11-21T10:00:00.25Z", NOW, &t));
+	assert_true(timefmt_parse("2026-11-21T10:00:00.25Z", NOW, INT64_MIN, &t));
 	assert_int_equal(t, NOW + 250 * MS);
-	assert_true(timefmt_parse("99999d", NOW, &t));
+	assert_true(timefmt_parse("99999d", NOW, INT64_MIN, &t));
 	assert_int_equal(t, 0);
 	assert_string_equal(timefmt_iso(b, NOW + 5 * MS),
 	    "2026-11-21T10:00:00.005Z");
@@ -523,6 +523,44 @@ TEST(test_when_range)
 	assert_fields(r, IS(since, NOW - 36000 * S) IS(until, NOW - 5400 * S));
 }
 
+/*
+ * -until 03:52 at 01:52 was yesterday's, and thus before -since 00:52.  Where the end of
+ * DST repeats an hour, 02:30 was the day before's at 02:10, and the first one at 02:40.
+ */
+TEST(test_when_of_day)
+{
+	static const struct {
+		const char *now, *after, *text, *then;
+	} v[] = {
+		{ "2026-11-29T01:52", "2026-11-29T00:52", "03:52", "2026-11-29T03:52" },
+		{ "2026-11-29T01:52", "2026-11-28T22:00", "23:00", "2026-11-28T23:00" },
+		{ "2026-11-29T01:52", "2026-11-26T22:00", "23:00", "2026-11-28T23:00" },
+		{ "2026-11-29T01:52", "2026-11-29T00:52", "00:52", "2026-11-30T00:52" },
+		{ "2026-11-29T23:40", "2026-11-29T23:30", "00:10", "2026-11-30T00:10" },
+		{ "2026-11-29T01:52", "2027-01-01", "03:52", "2026-11-28T03:52" },
+		{ "2026-10-25T01:10Z", NULL, "02:30", "2026-10-25T00:30Z" },
+		{ "2026-10-25T01:40Z", NULL, "02:30", "2026-10-25T01:30Z" },
+		{ "2026-10-25T01:10Z", "2026-10-25T00:40Z", "02:30", "2026-10-25T01:30Z" },
+		{ "2026-10-25T12:00Z", NULL, "02:30", "2026-10-25T01:30Z" },
+		{ "2026-03-29T01:10Z", NULL, "01:30", "2026-03-29T00:30Z" },
+		{ "2026-11-29T01:52", NULL, "01:51:60", "2026-11-29T01:52" },
+	};
+	kp_wall_ns now, after, then, t;
+
+	setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
+	tzset();
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		after = INT64_MIN;
+		assert_true(timefmt_parse(v[i].now, 0, 0, &now));
+		assert_true(v[i].after == NULL || timefmt_parse(v[i].after, 0, 0, &after));
+		assert_true(timefmt_parse(v[i].then, 0, 0, &then));
+		assert_true(timefmt_parse(v[i].text, now, after, &t));
+		if (t != then)
+			fail_msg("%s at %s: %lld s off", v[i].text, v[i].now,
+			    (long long)((t - then) / S));
+	}
+}
+
 TEST(test_when_local)
 {
 	kp_wall_ns t;
@@ -530,13 +568,13 @@ TEST(test_when_local)
 
 	setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
 	tzset();
-	assert_true(timefmt_parse("2026-11-21T11:00", NOW, &t));
+	assert_true(timefmt_parse("2026-11-21T11:00", NOW, INT64_MIN, &t));
 	assert_int_equal(t, NOW);
-	assert_true(timefmt_parse("10:30", NOW, &t));
+	assert_true(timefmt_parse("10:30", NOW, INT64_MIN, &t));
 	assert_int_equal(t, NOW - 1800 * S);
-	assert_true(timefmt_parse("11:00:01", NOW, &t));
+	assert_true(timefmt_parse("11:00:01", NOW, INT64_MIN, &t));
 	assert_int_equal(t, NOW - 86399 * S);
-	assert_true(timefmt_parse("2026-07-01T12:00", NOW, &t));
+	assert_true(timefmt_parse("2026-07-01T12:00", NOW, INT64_MIN, &t));
 	assert_string_equal(timefmt_iso(b, t), "2026-07-01T10:00:00.000Z");
 	timefmt_put_range(&buf, NOW, NOW + 1800 * S);
 	assert_string_equal(kp_buf_cstr(&buf),

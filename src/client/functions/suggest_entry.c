@@ -123,6 +123,7 @@ trace_requests(struct suggest_run *r)
 	const struct suggest_tree *c;
 	char name[FN_NAME_MAX];
 	uint32_t in = 0;
+	bool nested;
 	enum kp_err e;
 
 	suggest_progress(r, "'%s': tracing %u requests of %s at most", r->a->target,
@@ -139,12 +140,14 @@ trace_requests(struct suggest_run *r)
 	/* Of a framework they may be nested: a router that is forwarded to. */
 	if (c->begun == 0 || in == 0 || c->ended * 2 < c->begun ||
 	    (c->nested * 10 > c->begun && r->stock == NULL)) {
+		nested = c->nested * 10 > c->begun;
 		snprintf(r->not_good, sizeof(r->not_good), "%s %s", name,
-		    r->node.flooded ? "could not be followed: too many events "
-		    "waited in the node" :
+		    nested ? "calls itself" : r->node.flooded ? "could not be "
+		    "followed: too many events waited in the node" :
 		    c->begun == 0 || in == 0 ? "was not called again" :
-		    c->nested * 10 > c->begun ? "calls itself" :
 		    "was not seen to return");
+		if (r->node.flooded && !nested)
+			return EXIT_DONE;	/* it may still be one, or a tier */
 		/* Nor is it a tier. */
 		r->all.tree->loops[r->entries[r->chosen].fn] = true;
 		r->all.fns[r->entries[r->chosen].fn].loop = true;

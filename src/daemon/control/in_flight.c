@@ -28,13 +28,15 @@
 #define PATIENCE_MS 2000
 /* Bytes of a frame's text: two names, arity and line. */
 #define FRAME_MAX 640
+#define NOTE_MAX 80
 
 struct flying {
 	struct kp_flight f;
 	const struct node_run *run;
 	struct target *target;	/* of the process that it is in, or NULL */
 	enum {
-		NOT_SEEN,	/* the process was not asked, or has ended */
+		NOT_SEEN,	/* the process could not be asked, or has ended */
+		NOT_ASKED,	/* AGENT_STACKS_MAX others of its target are */
 		GONE_ON,	/* when it was asked, it had left the call */
 		SEEN
 	} seen;
@@ -66,6 +68,7 @@ struct flight_stacks {
 		struct target *t;
 		uint64_t number;	/* of the question; 0: answered */
 		uint32_t n;
+		bool more;	/* than are asked */
 		uint64_t pid[AGENT_STACKS_MAX];
 	} *v;			/* owned, while busy; TARGETS_MAX */
 	unsigned n;
@@ -159,14 +162,22 @@ stack_frame(const struct flight_stacks *s, uint32_t stack, uint32_t i,
 
 /* Why requests of this target may be missing or have no stack; or NULL. */
 static const char *
-trouble(const struct flight_stacks *s, const struct target *t)
+trouble(const struct flight_stacks *s, const struct target *t, char buf[NOTE_MAX])
 {
 	enum agent_state st = agent_state(t->agent);
+	bool more = false;
 
-	for (unsigned i = 0; i < s->n; i++)
+	for (unsigned i = 0; i < s->n; i++) {
 		if (s->v[i].t == t && s->v[i].number != 0)
 			return "it did not answer within 2 s";
-	return st == AGENT_ARMED ? NULL : st == AGENT_PAUSED ? "tracing is off "
+		more |= s->v[i].t == t && s->v[i].more;
+	}
+	if (st == AGENT_ARMED) {
+		snprintf(buf, NOTE_MAX, "only %d processes were asked, those of its "
+		    "oldest requests", AGENT_STACKS_MAX);
+		return more ? buf : NULL;
+	}
+	return st == AGENT_PAUSED ? "tracing is off "
 	    "there: paused, so new requests are not seen" : st == AGENT_TRIPPED ?
 	    "tracing is off there: it was overloaded, so new requests are not "
 	    "seen" : "it is not attached or not armed now";
@@ -182,12 +193,12 @@ each_trouble(const struct flight_stacks *s, struct kp_buf *b, struct json *j)
 	const struct targets *ts = s->all->p->targets;
 	const struct target *t;
 	const char *why;
-	char text[600];
+	char text[600], buf[NOTE_MAX];
 
 	for (unsigned i = 0; i < targets_count(ts); i++) {
 		t = targets_at(ts, i);
 		why = t->in_set.over || (s->glob[0] != '\0' &&
-		    !kp_globs(s->glob, t->node)) ? NULL : trouble(s, t);
+		    !kp_globs(s->glob, t->node)) ? NULL : trouble(s, t, buf);
 		if (why == NULL)
 			continue;
 		snprintf(text, sizeof(text), "'%s': %s", t->node, why);
@@ -351,7 +362,8 @@ put_stack(struct kp_buf *b, const struct flying *x,
 	kp_buf_printf(b, ", for %s", text_dur(text, x->f.in_call));
 	kp_buf_printf(b, "\n    process %s on %s, %s\n", n_of.process, n_of.at,
 	    x->seen == SEEN ? kp_stack_state_name(x->state) : x->seen ==
-	    GONE_ON ? "(had gone on)" : "which has ended or could not be asked");
+	    GONE_ON ? "(had gone on)" : x->seen == NOT_ASKED ? "which was not asked" :
+	    "which has ended or could not be asked");
 	for (; n > 0; n--)
 		kp_buf_printf(b, "        %s\n", stack_frame(stacks, x->stack,
 		    n - 1, frame));
@@ -416,23 +428,28 @@ on_late(evutil_socket_t fd, short what, void *ctx)
 	stacks_end(ctx);
 }
 
-/* Notes a process that is to be asked: serial << 32 | number. */
+/* Notes the process of a request as one that is to be asked. */
 static void
-note_process(struct flight_stacks *s, struct target *t, uint64_t pid)
+note_process(struct flight_stacks *s, struct flying *x)
 {
+	uint64_t pid = kp_proc_pid(x->f.proc);
 	unsigned i = 0;
 
-	while (i < s->n && s->v[i].t != t)
+	while (i < s->n && s->v[i].t != x->target)
 		i++;
 	if (i == TARGETS_MAX)
 		return;
 	if (i == s->n)
-		s->v[s->n++].t = t;
+		s->v[s->n++].t = x->target;
 	for (uint32_t k = 0; k < s->v[i].n; k++)
 		if (s->v[i].pid[k] == pid)
 			return;
-	if (s->v[i].n < AGENT_STACKS_MAX)
+	if (s->v[i].n < AGENT_STACKS_MAX) {
 		s->v[i].pid[s->v[i].n++] = pid;
+		return;
+	}
+	s->v[i].more = true;
+	x->seen = NOT_ASKED;
 }
 
 /* ---- answers of targets ---- */
@@ -538,8 +555,7 @@ ask_stacks(struct flight_asks *fa, struct control_client *c,
 	s->n = s->left = 0;
 	for (size_t i = 0; i < fs->n; i++)
 		if (fs->v[i].target != NULL)
-			note_process(s, fs->v[i].target,
-			    kp_proc_pid(fs->v[i].f.proc));
+			note_process(s, &fs->v[i]);
 	for (unsigned i = 0; i < s->n; i++) {
 		agent_ask_begin(s->v[i].t->agent, &b);
 		msg_procs(&b, "stacks", s->v[i].pid, s->v[i].n);
