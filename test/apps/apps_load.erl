@@ -105,7 +105,7 @@ body(S, Length) ->
 
 chunks(S, Got) ->
     {ok, Line} = gen_tcp:recv(S, 0, ?WAIT_MS),
-    case binary_to_integer(hd(string:lexemes(Line, "; \r\n")), 16) of
+    case binary_to_integer(hd(string:lexemes(string:trim(Line), "; ")), 16) of
         0 ->
             {ok, <<"\r\n">>} = gen_tcp:recv(S, 0, ?WAIT_MS),
             iolist_to_binary(lists:reverse(Got));
