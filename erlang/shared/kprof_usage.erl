@@ -48,7 +48,7 @@
 -type queue() :: {non_neg_integer(), Longest :: non_neg_integer(), pid() | none}.
 %% At: when the walk began, in monotonic ns. Of: processes that there were; Looked: those that
 %% answered. Sized of SizedOf: of these the sizes are; RoundNs: the time in which they were asked
-%% for. Reductions -1: not known.
+%% for. Reductions -1: not known. One: the group is a registered process.
 -type usage() :: {At :: integer(),
                   {Looked :: non_neg_integer(), Of :: non_neg_integer(),
                    Sized :: non_neg_integer(), SizedOf :: non_neg_integer(),
@@ -56,7 +56,9 @@
                   [{Name :: binary(), Application :: atom(), Processes :: non_neg_integer(),
                     Memory :: non_neg_integer(), Binaries :: non_neg_integer(),
                     Reductions :: integer(), Messages :: non_neg_integer(),
-                    Longest :: non_neg_integer(), pid() | none}],
+                    Longest :: non_neg_integer(), pid() | none}
+                   | {binary(), atom(), non_neg_integer(), non_neg_integer(), non_neg_integer(),
+                      integer(), non_neg_integer(), non_neg_integer(), pid() | none, one}],
                   [{Name :: binary(), Owner :: binary(), Tables :: pos_integer(),
                     Memory :: non_neg_integer(), Objects :: non_neg_integer()}],
                   [{Kind :: atom(), Memory :: non_neg_integer(), Count :: non_neg_integer(),
@@ -323,14 +325,19 @@ usage_report(What, N, #usage{owner = Owner, busy = Busy, step = Step, looked = L
     Counts = {Looked, Step * (N - Ended), Sized, SizedOf, Now - U#usage.began, RoundNs},
     Unseen = if What =:= walk -> N - Ended - Looked; true -> 0 end,
     Groups = [{<<"(not seen)">>, undefined, Unseen, 0, 0, -1, 0, 0, none} || Unseen > 0],
-    Usage = {U#usage.began, Counts, most(Rows) ++ Groups, U#usage.tables, U#usage.memory},
+    Usage = {U#usage.began, Counts, [sent(Row) || Row <- most(Rows)] ++ Groups, U#usage.tables,
+             U#usage.memory},
     Owner ! {usage, self(), {What, Usage, Busy}},
     U#usage{busy = 0}.
+
+sent(Row) when is_binary(element(1, Row)) -> Row;
+sent({{registered, Name}, App, N, Memory, Binaries, Reductions, Messages, Longest, Of}) ->
+    {Name, App, N, Memory, Binaries, Reductions, Messages, Longest, Of, one}.
 
 row({_, App} = Key, Sizes, Queues, HasReductions) ->
     {N, Memory, Binaries, Reductions} = maps:get(Key, Sizes, {0, 0, 0, 0}),
     {Messages, Longest, Of} = maps:get(Key, Queues, {0, 0, none}),
-    {key_text(Key), App, N, Memory, Binaries, if HasReductions -> Reductions; true -> -1 end,
+    {element(1, Key), App, N, Memory, Binaries, if HasReductions -> Reductions; true -> -1 end,
      Messages, Longest, Of}.
 
 %% The others are added up.

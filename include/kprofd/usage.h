@@ -6,7 +6,7 @@
  * A walk over the processes of a node (kprof_usage.erl) sends
  *   {kprof_groups, Groups, {At, {Looked, Of, Sized, SizedOf, Walk, Round},
  *       [{Name, Application, Processes, Memory, Binaries, Reductions | -1,
- *         Messages, Longest, Pid | none}],
+ *         Messages, Longest, Pid | none} | {.., one}],
  *       [{Name, Owner, Tables, Memory, Objects}],
  *       [{Kind, Memory, Count, Limit}]}}
  */
@@ -52,7 +52,8 @@ struct kp_usage {
 	uint64_t looked, of;	/* processes whose queue was read, of those there */
 	uint64_t sized, sized_of;	/* whose size is known, of those there then */
 	kp_dur_ns walk, round;	/* how long the queues, and the sizes took */
-	/* Counts, sizes and reductions stand for processes that were not sized. */
+	/* Counts, sizes and reductions stand for processes that were not sized;
+	   not those of a group that is `one` process, a registered name. */
 	bool estimated;
 	size_t n, bytes;	/* rows; of the allocation */
 	struct kp_usage_row rows[];
@@ -68,21 +69,27 @@ struct kp_usage *kp_usage_copy(const struct kp_usage *u);
 
 /* ---- queues that grow ---- */
 
-#define KP_QUEUES_MAX 16u	/* long queues that are followed; the longest first */
+#define KP_QUEUES_MAX 48u	/* groups with a long queue; a walk sends fewer */
 #define KP_QUEUE_FOLLOWED 100u	/* messages */
 #define KP_QUEUE_LONG 1000u	/* messages that wait: an event, while they become more */
 #define KP_QUEUE_VERY_LONG 10000u	/* an event in any case */
+#define KP_QUEUE_UNSEEN_MAX 8u	/* walks that do not see whether it is long */
 
-/* Zeroed: none is followed. */
+/*
+ * The longest queue of each group; from one walk to the next it may be that of another
+ * process.  A walk may not see it: the process does not answer, or the walk reads only
+ * a part.  Zeroed: none is followed.
+ */
 struct kp_queues {
 	struct kp_queue {
-		uint64_t proc;
+		uint64_t group;		/* a hash of its name and application */
+		uint64_t proc;		/* whose queue it was last */
 		char name[128];		/* of its group */
 		kp_wall_ns since;	/* the walk that found it, by our clock, */
 		kp_target_ns since_at, at;	/* by the target's; the last walk */
 		uint64_t first, last, most;	/* messages */
 		uint64_t reported;	/* so many; 0: not yet */
-		bool there;		/* in this walk */
+		uint32_t unseen;	/* as many walks since did not see it */
 	} v[KP_QUEUES_MAX];
 	size_t n;
 };
@@ -95,7 +102,8 @@ char *kp_queue_text(const struct kp_queue *q, kp_wall_ns now, char *text,
 
 /*
  * Looks for long queues, sets `since` of rows, and calls back with kp_queue_text()
- * when one grows, again whenever it has doubled, and when it is short again.
+ * when one grows, again whenever it has doubled, and when it is short again, or not
+ * seen any more.
  */
 void kp_queues_look(struct kp_queues *q, struct kp_usage *u, kp_wall_ns now,
     void (*report)(void *ctx, const char *text), void *ctx);

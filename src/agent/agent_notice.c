@@ -385,6 +385,8 @@ on_loads(struct agent *a, struct what *w)
 	char some[1000], more[60] = "";
 	int64_t rest;
 
+	if (w->n < 0 || w->n >= CALLS_MAX)
+		return;
 	kp_term_tuple_n(&w->r, 2);
 	how = change_named(kp_term_atom(&w->r));
 	names = w->r;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/sat.h"
 #include "base/utf8.h"
 #include "decode/term_bytes.h"
@@ -38,6 +39,7 @@ struct reader {
 	struct kp_usage_row rows[KP_USAGE_ROWS_MAX];
 	size_t name[KP_USAGE_ROWS_MAX], owner[KP_USAGE_ROWS_MAX];	/* in: */
 	struct kp_buf texts;
+	double scale;		/* of the sizes of a group, to those of all of it */
 };
 
 static size_t
@@ -56,16 +58,10 @@ count(struct reader *x)
 	return kp_term_count(x->r, KP_TARGET_COUNT_MAX);
 }
 
-/* A figure of one process, for the others of its group. */
 static int64_t
-whole(const struct reader *x, uint64_t v)
+bounded(double v)
 {
-	const struct kp_usage *u = &x->head;
-	double all = (double)v;
-
-	if (u->estimated && u->sized > 0)
-		all *= (double)u->sized_of / (double)u->sized;
-	return all < (double)KP_TARGET_COUNT_MAX ? (int64_t)(all + 0.5) :
+	return v < (double)KP_TARGET_COUNT_MAX ? (int64_t)(v + 0.5) :
 	    KP_TARGET_COUNT_MAX;
 }
 
@@ -74,7 +70,7 @@ size(struct reader *x)
 {
 	uint64_t bytes = count(x);
 
-	return x->head.sized == 0 ? -1 : whole(x, bytes);
+	return x->head.sized == 0 ? -1 : bounded((double)bytes * x->scale);
 }
 
 static void
@@ -82,22 +78,27 @@ read_processes(struct reader *x, struct kp_usage_row *w)
 {
 	struct kp_term *r = x->r;
 	struct kp_span app;
+	const struct kp_usage *u = &x->head;
 	struct kp_pid pid;
+	uint32_t arity = kp_term_tuple(r);
 	int64_t n;
 
-	kp_term_tuple_n(r, 9);
+	if (arity != 9 && arity != 10)
+		term_fail(r, KP_EFORMAT);
+	x->scale = arity == 9 && u->estimated && u->sized > 0 ?
+	    (double)u->sized_of / (double)u->sized : 1;
 	x->name[x->head.n] = put_text(x, kp_term_binary(r));
 	app = kp_term_atom(r);
 	x->owner[x->head.n] = put_text(x, kp_span_is(app, "undefined") ?
 	    (struct kp_span){ NULL, 0 } : app);
-	w->count = (uint64_t)whole(x, count(x));
+	w->count = (uint64_t)bounded((double)count(x) * x->scale);
 	w->memory = size(x);
 	w->binaries = size(x);
 	n = kp_term_int(r);
 	if (n < -1 || n > KP_TARGET_COUNT_MAX)
 		term_fail(r, KP_EFORMAT);
-	w->reductions = n < 0 || x->head.round <= 0 ? -1 : (int64_t)
-	    ((double)whole(x, (uint64_t)n) * 1e9 / (double)x->head.round);
+	w->reductions = n < 0 || u->round <= 0 ? -1 :
+	    bounded((double)n * x->scale * 1e9 / (double)u->round);
 	w->messages = count(x);
 	w->longest = count(x);
 	if (kp_term_peek(r) == KP_TERM_PID) {
@@ -106,6 +107,8 @@ read_processes(struct reader *x, struct kp_usage_row *w)
 	} else if (!kp_span_is(kp_term_atom(r), "none")) {
 		term_fail(r, KP_EFORMAT);
 	}
+	if (arity == 10 && !kp_span_is(kp_term_atom(r), "one"))
+		term_fail(r, KP_EFORMAT);
 }
 
 static void
@@ -296,55 +299,56 @@ kp_queue_text(const struct kp_queue *q, kp_wall_ns now, char *text, size_t n)
 		snprintf(growing, sizeof(growing), ", growing %s a second",
 		    a_second >= 1 ? text_count(rate, (uint64_t)(a_second + 0.5)) :
 		    text_average(rate, a_second));
-	snprintf(text, n, "%s: %s messages wait%s since %s (process %s)", q->name,
-	    text_count(messages, q->last), growing,
+	snprintf(text, n, "%s: %s messages wait%s since %s (process %s%s)",
+	    q->name, text_count(messages, q->last), growing,
 	    time_text(since, q->since, now),
-	    kp_proc_text(q->proc, pid, sizeof(pid)));
+	    kp_proc_text(q->proc, pid, sizeof(pid)), q->unseen > 0 ?
+	    ", not seen in the last walk" : "");
 	return text;
 }
 
 static void
-put_short(const struct kp_queue *q, kp_wall_ns now, char *text, size_t n)
+put_end(const struct kp_queue *q, const char *how, kp_wall_ns now, char *text,
+    size_t n)
 {
 	char most[TEXT_MAX], since[TIMEFMT_MAX], pid[64];
 
-	snprintf(text, n, "%s: its queue is short again; %s messages waited at "
-	    "most, since %s (process %s)", q->name, text_count(most, q->most),
+	snprintf(text, n, "%s: its queue is %s; %s messages waited at "
+	    "most, since %s (process %s)", q->name, how, text_count(most, q->most),
 	    time_text(since, q->since, now),
 	    kp_proc_text(q->proc, pid, sizeof(pid)));
 }
 
 static struct kp_queue *
-queue_find(struct kp_queues *q, uint64_t proc)
+queue_find(struct kp_queues *q, uint64_t group)
 {
 	for (size_t i = 0; i < q->n; i++)
-		if (q->v[i].proc == proc)
+		if (q->v[i].group == group)
 			return &q->v[i];
 	return NULL;
 }
 
-/* In the place of the shortest one, if there is no other. */
-static struct kp_queue *
+static uint64_t
+group_key(const struct kp_usage_row *w)
+{
+	return intern_hash(w->name, strlen(w->name)) * 31 +
+	    intern_hash(w->owner, strlen(w->owner));
+}
+
+static void
 queue_begin(struct kp_queues *q, const struct kp_usage_row *w, kp_target_ns at,
     kp_wall_ns now)
 {
-	struct kp_queue *to = &q->v[0];
+	struct kp_queue *to;
 
-	if (q->n < KP_QUEUES_MAX) {
-		to = &q->v[q->n++];
-	} else {
-		for (size_t i = 1; i < q->n; i++)
-			if (q->v[i].last < to->last)
-				to = &q->v[i];
-		if (to->last >= w->longest)
-			return NULL;
-	}
-	*to = (struct kp_queue){ .proc = w->proc, .since = now, .since_at = at,
-		.first = w->longest };
+	if (q->n == KP_QUEUES_MAX)
+		return;
+	to = &q->v[q->n++];
+	*to = (struct kp_queue){ .group = group_key(w), .since = now,
+		.since_at = at, .first = w->longest };
 	snprintf(to->name, sizeof(to->name), "%.*s",
 	    (int)utf8_fit(w->name, strlen(w->name), sizeof(to->name) - 1),
 	    w->name);
-	return to;
 }
 
 static bool
@@ -356,44 +360,73 @@ is_due(const struct kp_queue *q)
 	return q->reported == 0 || q->last >= 2 * q->reported;
 }
 
+/* Groups without a row are in that of the others. */
+static bool
+others_short(const struct kp_usage *u)
+{
+	for (size_t i = 0; i < u->n; i++)
+		if (u->rows[i].kind == KP_USAGE_PROCESSES &&
+		    u->rows[i].longest >= KP_QUEUE_FOLLOWED &&
+		    strcmp(u->rows[i].name, "_other") == 0)
+			return false;
+	return true;
+}
+
+/* A row whose longest queue is short says so only if all of its queues were read. */
+static void
+look_at(struct kp_queues *q, struct kp_usage_row *w, kp_target_ns at, bool all,
+    kp_wall_ns now)
+{
+	bool is_long = w->longest >= KP_QUEUE_FOLLOWED && w->proc != 0;
+	struct kp_queue *to = queue_find(q, group_key(w));
+
+	if (to == NULL && is_long) {
+		queue_begin(q, w, at, now);
+		to = queue_find(q, group_key(w));
+	}
+	if (to == NULL || (!is_long && !all))
+		return;
+	to->unseen = 0;
+	to->last = w->longest;
+	to->at = at;
+	if (!is_long)
+		return;
+	to->proc = w->proc;
+	if (to->last > to->most)
+		to->most = to->last;
+	w->since = to->since;
+}
+
 void
 kp_queues_look(struct kp_queues *q, struct kp_usage *u, kp_wall_ns now,
     void (*report)(void *ctx, const char *text), void *ctx)
 {
-	struct kp_queue *at;
+	const bool all = u->looked > 0 && u->looked == u->of;
+	const bool others = all && others_short(u);
 	char text[KP_QUEUE_TEXT_MAX];
+	struct kp_queue *x;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < q->n; i++)
-		q->v[i].there = false;
-	for (size_t i = 0; i < u->n; i++) {
-		if (u->rows[i].kind != KP_USAGE_PROCESSES ||
-		    u->rows[i].proc == 0 ||
-		    u->rows[i].longest < KP_QUEUE_FOLLOWED)
-			continue;
-		at = queue_find(q, u->rows[i].proc);
-		if (at == NULL)
-			at = queue_begin(q, &u->rows[i], u->at, now);
-		if (at == NULL)
-			continue;
-		at->there = true;
-		at->last = u->rows[i].longest;
-		at->at = u->at;
-		if (at->last > at->most)
-			at->most = at->last;
-		u->rows[i].since = at->since;
-	}
 	for (size_t i = 0; i < q->n; i++) {
-		if (q->v[i].there && is_due(&q->v[i])) {
-			report(ctx, kp_queue_text(&q->v[i], now, text,
-			    sizeof(text)));
-			q->v[i].reported = q->v[i].last;
-		} else if (!q->v[i].there && q->v[i].reported > 0) {
-			put_short(&q->v[i], now, text, sizeof(text));
+		q->v[i].unseen = others ? 0 : q->v[i].unseen + 1;
+		q->v[i].last = others ? 0 : q->v[i].last;
+	}
+	for (size_t i = 0; i < u->n; i++)
+		if (u->rows[i].kind == KP_USAGE_PROCESSES)
+			look_at(q, &u->rows[i], u->at, all, now);
+	for (size_t i = 0; i < q->n; i++) {
+		x = &q->v[i];
+		if (x->last >= KP_QUEUE_FOLLOWED && x->unseen <= KP_QUEUE_UNSEEN_MAX) {
+			if (x->unseen == 0 && is_due(x)) {
+				report(ctx, kp_queue_text(x, now, text, sizeof(text)));
+				x->reported = x->last;
+			}
+			q->v[kept++] = *x;
+		} else if (x->reported > 0) {
+			put_end(x, x->unseen == 0 ? "short again" :
+			    "not seen any more", now, text, sizeof(text));
 			report(ctx, text);
 		}
-		if (q->v[i].there)
-			q->v[kept++] = q->v[i];
 	}
 	q->n = kept;
 }

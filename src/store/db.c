@@ -27,6 +27,10 @@
 	" join time_window w on w.id = c.window_id where w.id in" PARTS_OF \
 	" and c." column " is not null order by w.start_ns desc limit 1)"
 
+/* Of rows u in windows w, of which some may be longer, as they were combined before. */
+#define MEAN(column) "cast(round(sum(1.0 * u." column " * (w.end_ns - w.start_ns)) /" \
+	" sum((u." column " is not null) * (w.end_ns - w.start_ns))) as integer)"
+
 static const char *const sql[ST_COUNT] = {
 	[ST_BEGIN] = "begin immediate",
 	[ST_COMMIT] = "commit",
@@ -131,6 +135,7 @@ static const char *const sql[ST_COUNT] = {
 	    " where window_id = time_window.id) + (select count(*)"
 	    " from message_stat where window_id = time_window.id)"
 	    " + (select count(*) from stack_stat"
+	    " where window_id = time_window.id) + (select count(*) from usage"
 	    " where window_id = time_window.id)" IN_SLOT
 	    " order by start_ns",
 	[ST_SHOW_WINDOW] = "insert into time_window (run_id, node_id, level,"
@@ -156,14 +161,12 @@ static const char *const sql[ST_COUNT] = {
 	/* means; process and since are of the longest queue: SQLite takes
 	   other columns from the row of the only max() */
 	[ST_SHOW_USAGE] = "insert into usage select ?6, kind, name, owner,"
-	    " sum(estimated) > 0, cast(avg(count) as integer),"
-	    " cast(avg(most) as integer),"
-	    " cast(avg(memory_bytes) as integer),"
-	    " cast(avg(binary_bytes) as integer),"
-	    " cast(avg(reductions_per_s) as integer),"
-	    " cast(avg(messages) as integer), cast(avg(objects) as integer),"
-	    " max(longest), process, longest_since_ns"
-	    " from usage where window_id in" PARTS_OF
+	    " sum(estimated) > 0, " MEAN("count") ", " MEAN("most") ", "
+	    MEAN("memory_bytes") ", " MEAN("binary_bytes") ", "
+	    MEAN("reductions_per_s") ", " MEAN("messages") ", "
+	    MEAN("objects") ", max(longest), process, longest_since_ns"
+	    " from usage u join time_window w on w.id = u.window_id"
+	    " where u.window_id in" PARTS_OF
 	    " group by kind, name, owner order by kind, sum(memory_bytes) desc"
 	    " limit 160",	/* KP_USAGE_ROWS_MAX */
 	[ST_SHOW_PARTS_DEL] = "delete from time_window where id in" PARTS_OF,

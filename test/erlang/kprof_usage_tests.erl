@@ -53,8 +53,8 @@ reductions_test_() -> {timeout, 60, fun reductions/0}.
 reductions() ->
     [P] = held(1, fun() -> register(usage_worker, self()) end),
     Next = walks([P], ?ALL),
-    ?assertMatch({_, _, 1, _, _, -1, 0, 0, none}, row(<<"usage_worker">>, Next(walk))),
-    {_, _, 1, _, _, Since, 0, 0, none} = row(<<"usage_worker">>, Next(walk)),
+    ?assertMatch({_, _, 1, _, _, -1, 0, 0, none, one}, row(<<"usage_worker">>, Next(walk))),
+    {_, _, 1, _, _, Since, 0, 0, none, one} = row(<<"usage_worker">>, Next(walk)),
     ?assert(Since >= 0 andalso Since < 100),
     exit(P, kill),
     Next(stop).

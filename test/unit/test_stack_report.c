@@ -200,6 +200,26 @@ TEST(test_states)
 	    "states: on a port (see -states)\n");
 }
 
+/* What is cut stays so: the tables of what processes use began again. */
+TEST(test_cut_with_usage)
+{
+	struct stack_view v = view();
+	char group[3000] = "";
+
+	memset(group, 'g', sizeof(group) - 1);
+	feed_some();
+	name(9, group, "");
+	feed("running", "ba", 20, 9, 1 * S);
+	stack_sum_usage(&sum, calloc(1, sizeof(struct kp_usage)));
+	written(stack_tables, &v);
+	for (size_t n = out.len; n-- > 0;) {
+		kp_buf_free(&out);
+		kp_buf_init(&out, n);
+		stack_tables(&out, &v);
+		assert_int_equal(out.err, KP_ELIMIT);
+	}
+}
+
 TEST(test_notes)
 {
 	struct stack_view v = view();

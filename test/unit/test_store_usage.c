@@ -17,15 +17,21 @@
 struct fed {
 	int64_t at;
 	int64_t sized, of;	/* processes */
-	int64_t messages;	/* in the box, process 0.90.0 */
+	int64_t messages;	/* in the box, */
+	uint32_t proc;		/* process 0.90.0, if not another */
+	int64_t looked;		/* at processes; 0: all */
+	int64_t other;		/* messages in the longest queue of the others */
+	bool no_box;		/* it is one of them */
+	bool one;		/* it is a registered process */
+	int64_t round, reductions;
 	int64_t memory;		/* of the processes of the shop, and of a table */
 };
 
 static void
 put_group(struct kp_buf *b, const char *name, const char *app, int64_t n,
-    int64_t memory, int64_t reductions, int64_t messages, uint32_t proc)
+    int64_t memory, int64_t reductions, int64_t messages, uint32_t proc, bool one)
 {
-	kp_etf_tuple(b, 9);
+	kp_etf_tuple(b, one ? 10 : 9);
 	kp_etf_binary(b, name, strlen(name));
 	kp_etf_atom(b, app);
 	kp_etf_int(b, n);
@@ -38,13 +44,16 @@ put_group(struct kp_buf *b, const char *name, const char *app, int64_t n,
 		kp_etf_pid(b, "app@host", proc, 0, 1);
 	else
 		kp_etf_atom(b, "none");
+	if (one)
+		kp_etf_atom(b, "one");
 }
 
 static void
 put_usage(struct kp_buf *b, const struct fed *f)
 {
-	const int64_t head[] = { f->of, f->of, f->sized, f->of,
-		3 * KP_NS_PER_S, 2 * KP_NS_PER_S };
+	const int64_t head[] = { f->looked > 0 ? f->looked : f->of, f->of,
+		f->sized, f->of, 3 * KP_NS_PER_S, f->round > 0 ? f->round :
+		2 * KP_NS_PER_S };
 
 	kp_etf_version(b);
 	kp_etf_tuple(b, 3);
@@ -55,10 +64,15 @@ put_usage(struct kp_buf *b, const struct fed *f)
 	kp_etf_tuple(b, 6);
 	for (size_t i = 0; i < 6; i++)
 		kp_etf_int(b, head[i]);
-	kp_etf_list(b, 2);
-	put_group(b, "box_mail", "undefined", 1, 1000, -1, f->messages,
-	    f->messages > 0 ? 90 : 0);
-	put_group(b, "shop:init/1", "shop", 50, f->memory, 4000, 0, 0);
+	kp_etf_list(b, 2 + (f->other > 0) - f->no_box);
+	if (!f->no_box)
+		put_group(b, "box_mail", "undefined", 1, 1000, -1, f->messages,
+		    f->messages == 0 ? 0 : f->proc > 0 ? f->proc : 90, f->one);
+	put_group(b, "shop:init/1", "shop", 50, f->memory, f->reductions > 0 ?
+	    f->reductions : 4000, 0, 0, false);
+	if (f->other > 0)
+		put_group(b, "_other", "undefined", 9, 1000, -1, f->other, 91,
+		    false);
 	kp_etf_nil(b);
 	kp_etf_list(b, 1);
 	kp_etf_tuple(b, 5);
@@ -148,13 +162,20 @@ TEST(all_of_it_is_read)
 TEST(a_part_stands_for_all)
 {
 	struct kp_usage *u = usage(&(struct fed){ .sized = 25, .of = 100,
-		.messages = 3, .memory = 8000 });
+		.messages = 3, .memory = 8000, .one = true });
 
 	assert_true(u->estimated);
 	assert_int_equal(u->rows[1].count, 200);
 	assert_int_equal(u->rows[1].memory, 32000);
+	/* a registered process is one */
+	assert_int_equal(u->rows[0].count, 1);
+	assert_int_equal(u->rows[0].memory, 1000);
 	assert_int_equal(u->rows[0].messages, 3);
 	assert_int_equal(u->rows[2].memory, 8000);
+	free(u);
+	u = usage(&(struct fed){ .sized = 1, .of = KP_TARGET_COUNT_MAX - 1,
+		.round = 1, .reductions = KP_TARGET_COUNT_MAX - 1 });
+	assert_int_equal(u->rows[1].reductions, KP_TARGET_COUNT_MAX);
 	free(u);
 	u = usage(&(struct fed){ .sized = 0, .of = 100, .memory = 8000 });
 	assert_int_equal(u->rows[1].memory, -1);
@@ -188,17 +209,26 @@ say(void *ctx, const char *text)
 
 /* One walk each 10 s; what is said of it. */
 static const char *
-look(struct kp_queues *q, int64_t messages)
+walked(struct kp_queues *q, struct fed f)
 {
 	static int64_t walk;
-	struct kp_usage *u = usage(&(struct fed){ .at = ++walk * 10 * S,
-		.sized = 1, .of = 1, .messages = messages });
+	struct kp_usage *u;
 
+	f.at = ++walk * 10 * S;
+	f.sized = 1;
+	u = usage(&f);
 	said[0] = '\0';
 	kp_queues_look(q, u, T0 + walk * 10 * S, say, NULL);
-	assert_true((u->rows[0].since != 0) == (messages >= KP_QUEUE_FOLLOWED));
+	assert_true((u->rows[0].since != 0) == (!f.no_box &&
+	    f.messages >= KP_QUEUE_FOLLOWED));
 	free(u);
 	return said;
+}
+
+static const char *
+look(struct kp_queues *q, int64_t messages)
+{
+	return walked(q, (struct fed){ .of = 9, .messages = messages });
 }
 
 TEST(a_queue_that_grows_is_said_once)
@@ -231,6 +261,66 @@ TEST(a_queue_that_stands)
 	assert_string_equal(look(&q, 10000), "");
 	assert_non_null(strstr(look(&q, 10000), "messages wait since 22:"));
 	assert_string_equal(look(&q, 10000), "");
+}
+
+/*
+ * Whichever process of a group had the longest queue in a walk, the others counted as
+ * gone: "short again", and later as new ones.
+ */
+TEST(a_group_has_one_queue)
+{
+	struct kp_queues q = { 0 };
+
+	for (uint32_t i = 0; i < 9; i++) {
+		walked(&q, (struct fed){ .of = 9, .messages = 20000 + i,
+		    .proc = 1 + i % 3 });
+		assert_true((said[0] != '\0') == (i == 1));
+	}
+	assert_int_equal(q.n, 1);
+	assert_non_null(strstr(walked(&q, (struct fed){ .of = 9,
+		.messages = 40300, .proc = 7 }), "box_mail: 40 300 messages wait, "));
+	assert_non_null(strstr(said, "(process <0.7.0>)\n"));
+	assert_non_null(strstr(look(&q, 99), "box_mail: its queue is short again; "
+	    "40 300 messages waited at most"));
+}
+
+/* A queue that a walk does not see is not short; nor is it for ever. */
+TEST(a_queue_that_is_not_seen)
+{
+	static const struct fed unseen[] = {
+		{ .of = 9, .looked = 8 },		/* it does not answer */
+		{ .of = 9, .looked = 8, .no_box = true },
+		{ .of = 9, .no_box = true, .other = 30000 },
+		{ .of = 0 },		/* no list of processes */
+		{ .of = 0, .no_box = true },
+		{ .of = 2000000, .looked = 1000000 },
+	};
+	struct kp_queues q = { 0 };
+	char text[KP_QUEUE_TEXT_MAX];
+
+	for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++) {
+		q.n = 0;
+		look(&q, 20000);
+		assert_non_null(strstr(look(&q, 20000), "box_mail: 20 000"));
+		for (unsigned k = 0; k < KP_QUEUE_UNSEEN_MAX; k++) {
+			walked(&q, unseen[i]);
+			assert_null(strstr(said, "box_mail"));
+		}
+		assert_non_null(strstr(kp_queue_text(&q.v[0], T0, text,
+		    sizeof(text)), "<0.90.0>, not seen in the last walk)"));
+		assert_null(strstr(look(&q, 20000), "box_mail"));
+		for (unsigned k = 0; k < KP_QUEUE_UNSEEN_MAX; k++)
+			walked(&q, unseen[i]);
+		assert_non_null(strstr(walked(&q, unseen[i]), "box_mail: its "
+		    "queue is not seen any more; 20 000 messages waited at most"));
+	}
+	/* it is among the others, and none of these is long */
+	q.n = 0;
+	look(&q, 20000);
+	look(&q, 20000);
+	assert_non_null(strstr(walked(&q, (struct fed){ .of = 9, .no_box = true,
+		.other = 99 }), "box_mail: its queue is short again"));
+	assert_int_equal(q.n, 0);
 }
 
 /* ---- rows ---- */
@@ -273,6 +363,9 @@ TEST_WITH(rolled_up_they_are_means, setup, teardown)
 	for (int i = 0; i < 4; i++) {
 		w = window(NOON + i * MIN, i == 2 ? 9000 : 200,
 		    i * 1000000);
+		/* one that combines three */
+		if (i == 3)
+			w->end = w->start + 30 * S;
 		keep_put(db, w);
 		kp_window_free(w);
 	}
@@ -283,9 +376,34 @@ TEST_WITH(rolled_up_they_are_means, setup, teardown)
 	    " (longest_since_ns - " "1700049600000000000) / 1000000000"
 	    " from usage order by kind, name",
 	    "atom|5000|null|null|null|null\n"
-	    "box_mail|1000|2400|9000|<0.90.0>|120\n"
-	    "shop:init/1|1500000|0|0|null|null\n"
-	    "cache|1500000|null|null|null|null");
+	    "box_mail|1000|1667|9000|<0.90.0>|120\n"
+	    "shop:init/1|2000000|0|0|null|null\n"
+	    "cache|2000000|null|null|null|null");
+}
+
+/* A turn takes windows for as many rows as it may delete, and those of usage are some. */
+TEST_WITH(a_turn_is_bounded, setup, teardown)
+{
+	struct kp_db *db = keep_open("10s:1h,1h:400d");
+	bool more = true;
+	int changes;
+
+	for (int i = 0; i < 300; i++)
+		keep_put_known(db, "a@h", NOON + i * S / 10);
+	sql_exec("with recursive r (n) as (select 1 union all select n + 1 from r"
+	    " where n < 150) insert into usage select w.id, 'tables', 't' || n, '',"
+	    " 0, 1, 0, 1, null, null, null, 1, null, null, null"
+	    " from time_window w, r");
+	while (more) {
+		changes = sqlite3_total_changes(db->conn);
+		assert_int_equal(upkeep_turn(&keep, db, NOON + DAY, &more),
+		    SQLITE_OK);
+		assert_in_range(sqlite3_total_changes(db->conn) - changes, 0,
+		    DELETE_ROWS + 2000);
+	}
+	db_close(db, 0);
+	assert_sql("select count(*), min(level) from time_window", "1|3600");
+	assert_sql("select count(*), sum(memory_bytes) from usage", "150|150");
 }
 
 /* ---- reports ---- */

@@ -414,7 +414,7 @@ put_usage(struct kp_buf *b, const struct stack_view *v)
 {
 	struct kp_query_usage rows;
 
-	if (v->sum->usage == NULL)
+	if (v->sum->usage == NULL || b->err != KP_OK)
 		return;
 	b->err = usage_rows(v, &rows);
 	if (b->err == KP_OK)
