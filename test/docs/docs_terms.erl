@@ -7,7 +7,8 @@
 
 -export([kind/1, base/0, with_tiers/1, stubs/2, compile/1, is_function_there/2]).
 
--define(FORMS, [tiers, entry, finish, identity, rewrite, sampling, slow_ms, gc, scheduling, messages, overload]).
+-define(FORMS, [tiers, entry, finish, identity, label, rewrite, sampling, slow_ms, gc, scheduling, messages, stacks,
+                overload]).
 
 %% tiers | module | expressions | {error, Why}
 kind(Text) ->
@@ -81,7 +82,8 @@ with_tiers(Text) ->
 
 %% One line, for what is about something else.
 base() ->
-    "{tiers, [{handle, {requests, handle_request, 2}}, {web, {web, handle, 1}}]}.\n".
+    "{tiers, [{handle, {requests, handle_request, 2}}, {web, {web, handle, 1}},"
+    " {db, [{db, query, 2}, {db, transaction, '_'}]}]}.\n".
 
 %% ------------------------------------------------------------- stubs ----
 

@@ -133,7 +133,8 @@ with_daemon(#{daemon := none} = World) ->
     [it:until(View ++ " has rows",
               fun() -> query(World, ["select count(*) from ", View, " where ", recent(Column)]) > 0 end)
      || {View, Column} <- [{"slow_requests", "start"}, {"losses", "start"}, {"events", "at"},
-                                {"pause_stats", "start"}, {"message_stats", "start"}, {"tier_stacks", "start"}]],
+                                {"pause_stats", "start"}, {"message_stats", "start"}, {"tier_stacks", "start"},
+                                {"process_stats", "start"}, {"memory_stats", "start"}]],
     World#{daemon := P};
 with_daemon(#{daemon := P} = World) ->
     case it:is_running(P) of
