@@ -81,6 +81,28 @@ callees_of(const struct kp_check *c, uint32_t clause)
 	return out;
 }
 
+/*
+ * Clauses for the same functions are alternatives where they named every call: then
+ * there is none that the others are for, such as those of other versions.
+ */
+static bool
+others_name(const struct kp_check *c, bool label, const struct callees *of)
+{
+	struct kp_clause clause;
+	struct callees its;
+	uint64_t named = 0;
+
+	for (uint32_t i = 0; kp_clause(c->conf, i, &clause); i++) {
+		if (c->matched[i] == 0 || clause.label != label ||
+		    !clause.names || clause.any)
+			continue;
+		its = callees_of(c, i);
+		if (its.first == of->first && its.functions == of->functions)
+			named += c->matched[i];
+	}
+	return named == of->calls;
+}
+
 static void
 judge_clause(const struct kp_check *c, uint32_t i, const struct kp_clause *at,
     struct kp_diags *diags)
@@ -88,8 +110,9 @@ judge_clause(const struct kp_check *c, uint32_t i, const struct kp_clause *at,
 	const struct callees of = callees_of(c, i);
 	char name[FN_NAME_MAX], text[FN_NAME_MAX + 64];
 
-	if (of.calls == 0)
-		return;		/* nobody called what it is for */
+	/* Nobody called what it is for, or nobody needs it. */
+	if (of.calls == 0 || others_name(c, at->label, &of))
+		return;
 	fn_name(name, sizeof(name), of.first->mod, of.first->fun,
 	    of.first->arity);
 	if (of.functions == 1)

@@ -20,9 +20,14 @@ defmodule MyApp.Repo do
     {%{
        adapter: Ecto.Adapters.SQL,
        pid: :persistent_term.get(DBConnection.ConnectionPool),
-       opts: [pool: DBConnection.ConnectionPool, repo: MyApp.Repo, timeout: 5000, pool_size: 4]
+       opts: options(opts[:select])
      }, opts}
   end
+
+  # As of ecto_sql 3.12.1 on, and as before it.
+  defp options(true), do: [{:pool, DBConnection.ConnectionPool} | options()]
+  defp options(nil), do: options() ++ [pool: DBConnection.ConnectionPool]
+  defp options, do: [repo: MyApp.Repo, timeout: 5000, pool_size: 4]
 end
 
 defmodule MyAppWeb.UserHTML do
@@ -179,11 +184,14 @@ defmodule MyApp do
     for i <- 1..n do
       Apps.Count.add("job MyApp.Mailer")
 
-      # Over midnight, and every other one over the turn of a month.
+      # Every other one is over midnight; the others over the turn of a month, or were not
+      # fetched by a queue.
       {scheduled, attempted} =
-        if rem(i, 2) == 0,
-          do: {~U[2026-11-29 23:59:58.000500Z], ~U[2026-11-30 00:00:01.500000Z]},
-          else: {~U[2026-12-31 23:59:58.000500Z], ~U[2027-01-01 00:00:01.500000Z]}
+        case rem(i, 4) do
+          1 -> {~U[2026-12-31 23:59:58.000500Z], ~U[2027-01-01 00:00:01.500000Z]}
+          3 -> {~U[2026-12-31 23:59:58.000500Z], nil}
+          _ -> {~U[2026-11-29 23:59:58.000500Z], ~U[2026-11-30 00:00:01.500000Z]}
+        end
 
       job = %{worker: "MyApp.Mailer", scheduled_at: scheduled, attempted_at: attempted}
       exec = Task.await(Task.async(fn -> Oban.Queue.Executor.call(%{job: job}) end))
