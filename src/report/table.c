@@ -594,6 +594,9 @@ put_sum_of_self(struct kp_buf *b, const struct report *r)
 static void
 put_sum(struct kp_buf *b, const struct report *r, enum report_what what)
 {
+	if (what == REPORT_SELF && r->rows[0].nlabels > 0)
+		kp_buf_str(b, "by label: the time in each request is self "
+		    "(exclusive), mean and p99 are of whole calls (inclusive)\n");
 	if (what == REPORT_SELF)
 		put_sum_of_self(b, r);
 	else if (what == REPORT_BUSY)

@@ -1165,6 +1165,8 @@ TEST(test_labels)
 	    "                    1 other   0.25        125 us       -       -\n"
 	    "----------------------------------------------------------------\n"
 	    "create              items     20.0         10 ms  1.0 ms  1.0 ms\n");
+	assert_has(out(), "\nby label: the time in each request is self (exclusive), mean "
+	    "and p99 are of whole calls (inclusive)\n");
 	assert_lacks(out(), "gone");
 	assert_has(table(REPORT_CALLS), "all requests        items     10.0  1.0 ms  "
 	    "1.0 ms\n");
