@@ -187,8 +187,7 @@
     due = none :: none | {Timer :: reference(), AtMs :: integer()},     % its next tick
     seen = {0, []} :: {Events :: non_neg_integer(), [pid()]},   % since the last one, newest first
     busy_ns = 0 :: non_neg_integer(),   % the sampler's, as last reported
-    falls = 0 :: non_neg_integer(),     % of samplers, each soon after the one before
-    fell_at = 0 :: integer()    % the last one, monotonic ms
+    falls = {0, 0} :: kprof_injected:falls()    % of samplers
 }).
 
 -record(state, {

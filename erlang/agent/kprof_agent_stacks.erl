@@ -27,9 +27,10 @@
 -import(kprof_agent_events, [drain_now/1, send/2]).
 -import(kprof_agent_server, [reply/3]).
 -import(kprof_ask, [is_idle/1, spread/2, take_ours/2]).
--import(kprof_injected, [hide/0, now_ms/0, now_ns/0, spawn_labelled/3, spawn_monitored/3]).
+-import(kprof_injected, [fell/1, hide/0, may_again/1, now_ms/0, now_ns/0, spawn_labelled/3,
+                         spawn_monitored/3]).
 -import(kprof_names, [stack_depth/0]).
--import(kprof_usage, [usage_go/1, usage_start/4]).
+-import(kprof_usage, [usage_go/1, usage_handle/2, usage_start/4]).
 -import(kprof_waits, [waits_server/1]).
 
 -include("kprof_agent.hrl").
@@ -51,8 +52,6 @@
 -define(CALIBRATIONS, 50).
 -define(OF_PROCESSES_MAX, 200). % asked for by one command
 -define(WAITS_WORDS, 2000000).  % of memory, of a process that looks what others wait for
--define(AGAIN_MS, 500).         % from a second fall of the sampler until another; doubled
--define(AGAIN_MOST_MS, 60000).  % each time, up to this: the VM logs what died of a fault
 
 -record(sampler, {
     agent :: pid(),
@@ -79,8 +78,7 @@
     crowded = 0 :: non_neg_integer(),   % processes that had no room among the candidates
     late = 0 :: non_neg_integer(),      % ticks that stand for less than the time since the last
     busy_ns = 0 :: non_neg_integer(),
-    usage :: {pid(), reference()},      % the process of kprof_usage,
-    usage_asks = false :: boolean()     % which waits for a tick
+    usage :: kprof_usage:walker()
 }).
 
 %% ------------------------------------------------------------ the agent ----
@@ -89,11 +87,11 @@
 -spec stacks_use(none | {pos_integer(), pos_integer()}, #state{}) -> #state{}.
 stacks_use(Wanted, #state{stacks = #stacks{wanted = Wanted}} = S) -> S;
 stacks_use(Wanted, #state{stacks = Stacks} = S) ->
-    stacks_settle(stacks_stop(S#state{stacks = Stacks#stacks{wanted = Wanted, falls = 0}})).
+    stacks_settle(stacks_stop(S#state{stacks = Stacks#stacks{wanted = Wanted, falls = {0, 0}}})).
 
 %% Starts the sampler where it is wanted and is not there.
 stacks_settle(#state{state = armed, stacks = #stacks{sampler = none} = Stacks} = S) ->
-    case Stacks#stacks.wanted =/= none andalso may_start(Stacks) of
+    case Stacks#stacks.wanted =/= none andalso may_again(Stacks#stacks.falls) of
         true -> S#state{stacks = Stacks#stacks{sampler = sampler_start(S), busy_ns = 0}};
         false -> S
     end;
@@ -117,19 +115,10 @@ stacks_stop(S0) ->
     exit(Pid, kill),
     S#state{stacks = Stacks#stacks{sampler = none}}.
 
-%% Somebody has killed it: the next tick of the agent starts another; a later one, where that has
-%% happened just before.
+%% The next tick of the agent starts another, if it may.
 sampler_down(S0) ->
-    #state{stacks = #stacks{falls = Falls, fell_at = At} = Stacks} = S = stacks_sleep(S0),
-    Now = now_ms(),
-    Soon = Falls > 0 andalso Now - At < 2 * ?AGAIN_MOST_MS,
-    S#state{stacks = Stacks#stacks{sampler = none, falls = if Soon -> Falls + 1; true -> 1 end,
-                                   fell_at = Now}}.
-
-may_start(#stacks{falls = Falls}) when Falls =< 1 -> true;
-may_start(#stacks{falls = Falls, fell_at = At}) ->
-    Wait = min(?AGAIN_MOST_MS, ?AGAIN_MS bsl min(Falls - 1, 10)),
-    now_ms() - At >= Wait.
+    #state{stacks = #stacks{falls = Falls} = Stacks} = S = stacks_sleep(S0),
+    S#state{stacks = Stacks#stacks{sampler = none, falls = fell(Falls)}}.
 
 %% The sampler of an agent that gave way ends with it.
 stacks_inherited(#state{stacks = #stacks{wanted = Wanted}} = S) ->
@@ -270,25 +259,21 @@ sampler_start(#state{lease = #lease{daemon = Daemon},
 
 sampler(#sampler{monitor = Monitor} = S) ->
     receive
-        {candidates, Pids} -> sampler(ask_next(tick(Pids, may_walk(S))));
+        {candidates, Pids} ->
+            sampler(ask_next(tick(Pids, S#sampler{usage = usage_go(S#sampler.usage)})));
         wake ->
             sampler(ask_next(S#sampler{candidates = #{}, ticked_at = now_ns()}));
-        {usage, Pid, What} when Pid =:= element(1, S#sampler.usage) -> sampler(used(What, S));
         {'DOWN', Monitor, process, _, _} -> kprof_ask:stop(S#sampler.asker);
+        Message when is_tuple(Message) -> sampler(used(usage_handle(Message, S#sampler.usage), S));
         _ -> sampler(S)
     end.
 
 %% From the process of kprof_usage. It walks only while ticks come.
-used(ask, S) -> S#sampler{usage_asks = true};
-used({What, Usage, BusyNs}, #sampler{daemon = Daemon, busy_ns = Busy} = S) ->
+used({none, Usage}, S) -> S#sampler{usage = Usage};
+used({{What, Found, BusyNs}, Usage}, #sampler{daemon = Daemon, busy_ns = Busy} = S) ->
     _ = What =:= walk andalso
-        erlang:send(Daemon, {kprof_groups, [], Usage}, [noconnect, nosuspend]),
-    S#sampler{busy_ns = Busy + BusyNs}.
-
-may_walk(#sampler{usage_asks = false} = S) -> S;
-may_walk(#sampler{usage = {Pid, _}} = S) ->
-    usage_go(Pid),
-    S#sampler{usage_asks = false}.
+        erlang:send(Daemon, {kprof_groups, [], Found}, [noconnect, nosuspend]),
+    S#sampler{usage = Usage, busy_ns = Busy + BusyNs}.
 
 %% Uniform from half to one and a half of the mean, so that ticks do not beat with what the node
 %% does periodically.

@@ -110,7 +110,8 @@ caller(P) ->
 
 %% Those of processes that have not ended.
 answers(Pids, Question, Limit) ->
-    [A || A <- kprof_ask:ask_each(kprof_sampler, Pids, Question, Limit), A =/= gone].
+    {Answers, _} = kprof_ask:ask_each(kprof_sampler, Pids, Question, Limit),
+    [A || A <- Answers, A =/= gone].
 
 %% The children of parents that have several of a kind. Parents of the same name have one pool.
 pools(Rows, Known, Apps) ->

@@ -17,7 +17,7 @@
 -import(kprof_names, [stack_depth/0]).
 -import(kprof_sampler_pools, [census_found/2, census_size/1, census_start/2, census_stop/1]).
 -import(kprof_text, [refuse/2]).
--import(kprof_usage, [usage_go/1, usage_start/4]).
+-import(kprof_usage, [usage_go/1, usage_handle/2, usage_start/4, usage_stop/1]).
 
 -include("kprof_oneshot.hrl").
 
@@ -47,9 +47,8 @@
     taken = 0 :: non_neg_integer(),
     not_seen = 0 :: non_neg_integer(),
     unsent = 0 :: non_neg_integer(),
-    uses = none :: none | {pid(), reference()},         % the process of kprof_usage,
-    uses_asks = false :: boolean(),     % which waits for a tick,
-    usage = none :: none | kprof_usage:usage()  % and what it found last
+    uses = none :: none | kprof_usage:walker(),
+    usage = none :: none | kprof_usage:usage()  % what it found last
 }).
 
 -spec host() -> #host{}.
@@ -133,7 +132,6 @@ loop(S) ->
             Began = now_ns(),
             #state{budget = B} = S2 = flush(S1),
             loop(S2#state{budget = kprof_sampler_budget:spent(flush, now_ns() - Began, B)});
-        {usage, Pid, What} when Pid =:= element(1, S#state.uses) -> loop(used(What, S));
         {reply, Ref} ->
             reply(Ref, S),
             loop(S);
@@ -149,18 +147,18 @@ loop(S) ->
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#state.p#profile.sentry) ->
             loop(S#state{p = new_sentry(S#state.p)});
         {kprof_sampler, stop} -> leave(stopped, S);
+        Message when is_tuple(Message), S#state.uses =/= none ->
+            loop(used(usage_handle(Message, S#state.uses), S));
         _ -> loop(S)
     end.
 
 %% From the process of kprof_usage.
-used(ask, S) -> S#state{uses_asks = true};
-used({_, Usage, BusyNs}, #state{budget = B} = S) ->
-    S#state{usage = Usage, budget = kprof_sampler_budget:spent(usage, BusyNs, B)}.
+used({none, Uses}, S) -> S#state{uses = Uses};
+used({{_, Usage, BusyNs}, Uses}, #state{budget = B} = S) ->
+    S#state{uses = Uses, usage = Usage, budget = kprof_sampler_budget:spent(usage, BusyNs, B)}.
 
-may_walk(#state{uses_asks = true, uses = {Pid, _}} = S) ->
-    usage_go(Pid),
-    S#state{uses_asks = false};
-may_walk(S) -> S.
+may_walk(#state{uses = none} = S) -> S;
+may_walk(#state{uses = Uses} = S) -> S#state{uses = usage_go(Uses)}.
 
 %% From half the mean to one and a half.
 tick(#state{mean_ms = Mean}) ->
@@ -191,7 +189,7 @@ leave(Reason, S) ->
     census_stop(case S#state.census of none -> none; {_, Census, _} -> Census end),
     kprof_ask:stop(S#state.asker),
     looker_stop(S#state.looker),
-    _ = S#state.uses =/= none andalso exit(element(1, S#state.uses), kill),
+    _ = S#state.uses =/= none andalso usage_stop(S#state.uses),
     kprof_oneshot:finish(Reason, S#state.p).
 
 %% -------------------------------------------------------------- samples ----

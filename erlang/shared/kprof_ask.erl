@@ -12,9 +12,9 @@
 -module(kprof_ask).
 
 -export([start/0, take/2, take_ours/2, stop/1, worker_of/1, is_idle/1, seek/2, spread/2,
-         looker/0, statuses/2, looker_stop/1, looker_of/1, ask_each/4,
+         looker/0, statuses/2, looker_stop/1, looker_of/1, ask_each/4, ask_later/3, is_silent/3,
          processes_list/0]).
--export_type([asker/0, answer/0, frames/0, looker/0]).
+-export_type([asker/0, answer/0, frames/0, looker/0, silent/0]).
 
 -import(kprof_injected, [now_ms/0, now_ns/0, process_label/2]).
 
@@ -22,8 +22,7 @@
 
 -define(ANSWER_MS, 5).          % for an answer
 -define(DIRECT_NS, 5000).       % in which the VM reads a status by itself: it takes 200
--define(AGAIN_MS, 25).          % until a process that did not answer is asked again; doubled
--define(AGAIN_MOST_MS, 10000).  % each time, up to this
+-define(SILENT_MS, {25, 10000}).        % a process that did not answer is asked again: ask_later/3
 -define(SILENT_MAX, 1000).      % such processes; what is forgotten is asked too early
 -define(TOGETHER, 100).         % questions of ask_each/4, some at a time
 -define(EACH_MS, 50).           % for an answer to one: it may have to be scheduled
@@ -185,14 +184,15 @@ unanswered(Which, {[{P, Tag, _} | Left], Begun, Found, Asker}) ->
 not_seen(Tag, {At, Status, Label}) -> {Tag, At, 0, Status, Label, not_seen}.
 
 silent(P, #asker{silent = Silent} = Asker) ->
-    Asker#asker{silent = ask_later(P, Silent)}.
+    Asker#asker{silent = ask_later(P, ?SILENT_MS, Silent)}.
 
-%% One that did not answer is to be asked again later, and each time later still.
--spec ask_later(pid(), silent()) -> silent().
-ask_later(P, Silent) ->
+%% One that did not answer is asked again after First ms, and then after twice as long each time, up
+%% to Most.
+-spec ask_later(pid(), {First :: pos_integer(), Most :: pos_integer()}, silent()) -> silent().
+ask_later(P, {First, Most}, Silent) ->
     Wait = case Silent of
-               #{P := {_, Ms}} -> min(2 * Ms, ?AGAIN_MOST_MS);
-               #{} -> ?AGAIN_MS
+               #{P := {_, Ms}} -> min(2 * Ms, Most);
+               #{} -> First
            end,
     Kept = if map_size(Silent) < ?SILENT_MAX -> Silent; true -> #{} end,
     Kept#{P => {now_ms() + Wait, Wait}}.
@@ -369,7 +369,7 @@ look_at(At, _, _) -> At.
 
 muted(Stuck, Found, Mute) ->
     Left = maps:without(maps:keys(maps:with(maps:keys(Mute), Found)), Mute),
-    lists:foldl(fun ask_later/2, Left, Stuck).
+    lists:foldl(fun(P, Acc) -> ask_later(P, ?SILENT_MS, Acc) end, Left, Stuck).
 
 with_looker(#looker{worker = none} = L) ->
     L#looker{worker = worker_start(kprof_sampler, looker, fun looker_loop/1)};
@@ -397,11 +397,12 @@ looker_look(I, Tuple, Codes) ->
 
 %% ------------------------------------------------------ a question to each ----
 
-%% Asks a question of ours about each, in order, some at a time, and returns the answers. Of those
-%% that are asked together, one that does not answer is left out, and the others are asked again.
+%% Asks a question of ours about each, in order, some at a time, and returns the answers, and what
+%% gave none. Of those that are asked together, one that does not answer is left out, and the
+%% others are asked again. A question that fails is answered `gone`.
 %% Module: whose process asks. Limit: a monitor of the server that wants to know, and until when.
 -spec ask_each(module(), [Of], fun((Of) -> Answer), {reference(), UntilMs :: integer()}) ->
-          [Answer].
+          {[Answer | gone], Silent :: [Of]}.
 ask_each(Module, All, Question, Limit) ->
     Asks = self(),
     Place = atomics:new(1, []),
@@ -411,20 +412,20 @@ ask_each(Module, All, Question, Limit) ->
                                     each_asker(Asks, Question, Place)
                             end, [link, monitor])
           end,
-    {Answers, Last} = each_of(All, {New, Place, Limit}, New(), []),
+    {Answers, Silent, Last} = each_of(All, {New, Place, Limit}, New(), {[], []}),
     asker_end(Last),
-    lists:append(Answers).
+    {lists:append(Answers), Silent}.
 
-each_of([], _, Asker, Answers) -> {Answers, Asker};
-each_of(All, {New, Place, {_, Until} = Limit} = How, Asker, Answers) ->
+each_of([], _, Asker, {Answers, Silent}) -> {Answers, Silent, Asker};
+each_of(All, {New, Place, {_, Until} = Limit} = How, Asker, {Answers, Silent} = Found) ->
     {Now, Later} = lists:split(min(?TOGETHER, length(All)), All),
     case now_ms() < Until andalso each_now(Now, Place, Limit, Asker) of
-        false -> {Answers, Asker};
-        {answers, Some} -> each_of(Later, How, Asker, [Some | Answers]);
+        false -> {Answers, Silent, Asker};
+        {answers, Some} -> each_of(Later, How, Asker, {[Some | Answers], Silent});
         {silent, I} ->
             asker_end(Asker),
-            {Before, [_ | Behind]} = lists:split(I - 1, Now),
-            each_of(Before ++ Behind ++ Later, How, New(), Answers)
+            {Before, [One | Behind]} = lists:split(I - 1, Now),
+            each_of(Before ++ Behind ++ Later, How, New(), setelement(2, Found, [One | Silent]))
     end.
 
 each_now(Now, Place, {Server, _}, {Asker, _} = Both) ->
@@ -454,7 +455,7 @@ each_asker(Asks, Question, Place) ->
         {ask, Now} ->
             {Answers, _} = lists:mapfoldl(fun(One, I) ->
                                                   atomics:put(Place, 1, I),
-                                                  {Question(One), I + 1}
+                                                  {try Question(One) catch _:_ -> gone end, I + 1}
                                           end, 1, Now),
             Asks ! {self(), Answers},
             each_asker(Asks, Question, Place)

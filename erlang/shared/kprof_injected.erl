@@ -4,10 +4,17 @@
 
 -export([kprofs/0, is_connected/1, disabled/0, configured/1, purger_start/3, spawn_labelled/3,
          spawn_monitored/3, process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0,
-         now_ns/0, functions/1, name/1, pair_names/1]).
+         now_ns/0, fell/1, may_again/1, functions/1, name/1, pair_names/1]).
+-export_type([falls/0]).
 
 %% The heap of a process whose whole dictionary is copied: at most 8 MB, some ms of its time.
 -define(DICTIONARY_WORDS, 1000000).
+-define(DICTIONARY_MESSAGES, 200000).  % of its queue: as long
+-define(AGAIN_MS, 500).         % from a second fall of a process of ours until another; it
+-define(AGAIN_MOST_MS, 60000).  % doubles each time, up to this: the VM logs what died of a fault
+
+%% How many, each soon after the one before, and when the last one was.
+-type falls() :: {non_neg_integer(), AtMs :: integer()}.
 
 %% The modules of kprof itself, which are not the node's.
 -spec kprofs() -> [module()].
@@ -112,7 +119,7 @@ process_label(Module, Function) ->
 
 %% What a process has under Keys in its dictionary. Before OTP 26.2 that can be had as a whole or
 %% not at all, which is `unknown` where it may be large: its size cannot be asked for, and it is a
-%% part of the heap.
+%% part of the heap, whose size the VM looks for in all messages of a long queue.
 -dialyzer({nowarn_function, dictionary/2}).
 -spec dictionary(pid(), [atom()]) -> [term()] | unknown | gone.
 dictionary(P, Keys) ->
@@ -124,7 +131,8 @@ dictionary(P, Keys) ->
     end.
 
 of_whole_dictionary(P, Keys) ->
-    case process_info(P, total_heap_size) of
+    case is_short(P) andalso process_info(P, total_heap_size) of
+        false -> unknown;
         {_, Words} when Words =< ?DICTIONARY_WORDS ->
             case process_info(P, dictionary) of
                 {_, All} -> [proplists:get_value(K, All) || K <- Keys];
@@ -132,6 +140,12 @@ of_whole_dictionary(P, Keys) ->
             end;
         {_, _} -> unknown;
         undefined -> gone
+    end.
+
+is_short(P) ->
+    case process_info(P, message_queue_len) of
+        {_, N} -> N < ?DICTIONARY_MESSAGES;
+        undefined -> true
     end.
 
 %% The function that a process of proc_lib's began with, from its dictionary; [] if it has ended.
@@ -162,6 +176,18 @@ now_ms() ->
 -spec now_ns() -> integer().
 now_ns() ->
     erlang:monotonic_time(nanosecond).
+
+%% Somebody has killed a process of ours, or it has failed: another is started at once; later, where
+%% that has happened just before.
+-spec fell(falls()) -> falls().
+fell({Falls, At}) ->
+    Now = now_ms(),
+    {if Falls > 0, Now - At < 2 * ?AGAIN_MOST_MS -> Falls + 1; true -> 1 end, Now}.
+
+-spec may_again(falls()) -> boolean().
+may_again({Falls, _}) when Falls =< 1 -> true;
+may_again({Falls, At}) ->
+    now_ms() - At >= min(?AGAIN_MOST_MS, ?AGAIN_MS bsl min(Falls - 1, 10)).
 
 %% Local functions too. Asks only the VM, since the code server may be busy.
 -spec functions(module()) -> [{atom(), arity()}].

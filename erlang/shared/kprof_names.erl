@@ -5,11 +5,11 @@
 %% would make a group of each process. Whoever asks may wait for a process in native code.
 -module(kprof_names).
 
--export([group_name/1, group_of/2, application_of/1, dictionary_of/1, outermost/2,
+-export([group_name/1, group_of/2, group_text/1, application_of/1, dictionary_of/1, outermost/2,
          outermost_function/2, stack_depth/0, function_text/1, atom_text/1]).
 %% For the tests.
 -export([general/1]).
--export_type([name/0]).
+-export_type([name/0, raw_name/0]).
 
 -import(kprof_text, [fn_text/1]).
 
@@ -19,48 +19,60 @@
 
 %% A registered name is that of one process at a time.
 -type name() :: binary() | {registered, binary()}.
+%% What a name is made from, by group_text/1; terms are bounded.
+-type raw_name() :: binary() | mfa() | {registered, atom()}.
 
 %% Name <<>>: as its stack says.
 -spec group_name(pid()) -> none | {name(), Application :: atom()}.
 group_name(P) ->
-    case process_info(P, [registered_name, group_leader, initial_call]) of
-        undefined -> none;
-        [{_, Registered}, {_, Leader}, {_, Initial}] ->
-            Name = if is_atom(Registered) -> {registered, atom_text(Registered)};
-                      true -> unregistered(P, Initial)
-                   end,
-            {Name, application_of(Leader)}
+    case group_raw(P) of
+        none -> none;
+        {Raw, Leader} -> {group_text(Raw), application_of(Leader)}
     end.
 
-%% The same, and where its stack has to tell, the outermost function there. Depth: the frames that a
-%% node shows, at most.
--spec group_of(pid(), pos_integer()) -> none | {name(), Application :: atom()}.
+%% Where its stack has to tell, the outermost function there. Depth: the frames that a node shows,
+%% at most. The application is that of the leader.
+-spec group_of(pid(), pos_integer()) -> none | {raw_name(), Leader :: pid()}.
 group_of(P, Depth) ->
-    case group_name(P) of
-        {<<>>, App} ->
+    case group_raw(P) of
+        {<<>>, Leader} ->
             case process_info(P, current_stacktrace) of
                 {_, Stack} ->
-                    case outermost(Stack, Depth) of
-                        none -> {<<"(deep stacks)">>, App};
-                        Name -> {Name, App}
+                    case outermost_function(Stack, Depth) of
+                        none -> {<<"(deep stacks)">>, Leader};
+                        Function -> {Function, Leader}
                     end;
                 undefined -> none
             end;
         Found -> Found
     end.
 
+group_raw(P) ->
+    case process_info(P, [registered_name, group_leader, initial_call]) of
+        undefined -> none;
+        [{_, Registered}, {_, Leader}, {_, Initial}] ->
+            {if is_atom(Registered) -> {registered, Registered};
+                true -> unregistered(P, Initial)
+             end, Leader}
+    end.
+
 unregistered(P, Initial) ->
     {Label, Began} = dictionary_of(P),
     case {general(Label), Began} of
-        {none, {M, F, A}} when is_atom(M), is_atom(F), is_integer(A) -> function_text({M, F, A});
+        {none, {M, F, A}} when is_atom(M), is_atom(F), is_integer(A) -> {M, F, A};
         {none, _} ->
             case Initial of
                 {proc_lib, _, _} -> <<>>;
                 {erlang, apply, _} -> <<>>;
-                _ -> function_text(Initial)
+                _ -> Initial
             end;
         {Text, _} -> Text
     end.
+
+-spec group_text(raw_name()) -> name().
+group_text({registered, Name}) -> {registered, atom_text(Name)};
+group_text({_, _, _} = Function) -> function_text(Function);
+group_text(Text) -> Text.
 
 %% {Label, the function that proc_lib has noted}.
 -spec dictionary_of(pid()) -> {term(), term()}.
