@@ -126,11 +126,14 @@ function showTiles(r, l) {
 
 const LINES = ["attach", "detach", "trip", "rest", "resume", "sampling", "paused", "reload", "changed", "lost", "failed", "absent", "unclean_end"];
 
+// Losses of names, or of nothing: the figures have all that they are about.
+const MEASURED = ["sampled_out", "twice", "identity_cap", "label_cap"];
+
 function marksOf(l, e) {
 	const shades = [];
 
 	for (const loss of l.losses) {
-		if (loss.cause === "sampled_out")
+		if (MEASURED.includes(loss.cause))
 			continue;
 		loss.lost.forEach((n, i) => {
 			if (n > 0)

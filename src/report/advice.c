@@ -16,6 +16,7 @@
 #include "advice.h"
 #include "kprofd/fn_name.h"
 #include "kprofd/waits.h"
+#include "report/usage.h"
 #include "request/names.h"
 #include "text/text.h"
 #include "text/timefmt.h"
@@ -651,20 +652,41 @@ hint_pools(const struct kp_conf *c, struct report *r)
 	}
 }
 
-/* The label that most calls of the tier have; NULL: none has more than half of them. */
-static const struct report_label *
-most_called(const struct report_row *row, size_t tier)
+static bool
+is_pool_name(const struct kp_conf *c, const char *name)
 {
+	for (size_t i = 0; i < c->ntiers; i++)
+		if (strcmp(c->tiers[i].name, name) == 0)
+			return is_pool(&c->tiers[i]);
+	return false;
+}
+
+/*
+ * The label that most calls of the tier have, or if none has one, of a tier inside it
+ * that is no pool; NULL: none has more than half as many.
+ */
+static const struct report_label *
+most_called(const struct kp_conf *c, const struct report *r,
+    const struct report_row *row, size_t tier)
+{
+	const struct report_label *l = row->labels, *best = NULL;
+	bool own = false;
+
 	for (size_t i = 0; i < row->nlabels; i++)
-		if (row->labels[i].tier == tier)
-			return row->labels[i].cell.calls * 2 > row->cells[tier].calls ?
-			    &row->labels[i] : NULL;
-	return NULL;
+		own |= l[i].tier == tier;
+	for (; l < row->labels + row->nlabels; l++) {
+		if (own ? l->tier != tier : is_pool_name(c, r->tiers[l->tier - 1]))
+			continue;
+		if (best == NULL || l->cell.calls > best->cell.calls)
+			best = l;
+	}
+	return best != NULL && best->cell.calls * 2 > row->cells[tier].calls ?
+	    best : NULL;
 }
 
 /* Types that make one call for each row of a list. */
 static void
-hint_repeated(struct report *r)
+hint_repeated(const struct kp_conf *c, struct report *r)
 {
 	const struct report_row *row;
 	const struct report_label *label;
@@ -683,7 +705,7 @@ hint_repeated(struct report *r)
 		if (tier == REPORT_NO_TIER)
 			continue;
 		shown++;
-		label = most_called(row, tier);
+		label = most_called(c, r, row, tier);
 		kp_buf_reset(&of);
 		if (label != NULL)
 			kp_buf_printf(&of, "%s of them %s, ", text_average(each,
@@ -789,15 +811,27 @@ last_of(const struct kp_query_events *e, const char *const *kinds, size_t n)
 	return "";
 }
 
-/* The last one says how long it is, or that it is short again. */
-static void
-hint_mailbox(const struct kp_query_events *e, struct report *r)
+/* Of the last look at the processes: queues that are long. */
+static enum kp_err
+hint_mailboxes(struct kp_query *q, const struct kp_query_range *range,
+    struct report *r)
 {
-	static const char *const mailbox[] = { "mailbox" };
-	const char *text = last_of(e, mailbox, 1);
+	struct kp_query_usage usage = { 0 };
+	enum kp_err err = kp_query_usage(q, range, &usage);
+	struct kp_buf b;
+	unsigned n = 0;
 
-	if (text[0] != '\0')
-		hint(r, "%s: kprof report -memory has all", text);
+	kp_buf_init(&b, 4096);
+	for (size_t i = 0; err == KP_OK && i < usage.n && n < EVENTS_SHOWN; i++) {
+		kp_buf_reset(&b);
+		if (!usage_mailbox(&b, &usage.v[i], KP_QUEUE_LONG))
+			continue;
+		hint(r, "%s: kprof report -memory has all", kp_buf_cstr(&b));
+		n++;
+	}
+	kp_buf_free(&b);
+	kp_query_usage_free(&usage);
+	return err;
 }
 
 static bool
@@ -906,12 +940,12 @@ report_hints(struct kp_query *q, const struct kp_query_range *range,
 		hint_events(&events, report);
 		hint_disk(q, report);
 		hint_sampling(&events, report);
-		hint_mailbox(&events, report);
+		err = hint_mailboxes(q, &r, report);
 		if (s.conf != NULL && s.figures != NULL && !s.figures->totals) {
 			hint_endless(&s, is_native(&events), report);
 			hint_clauses(&s, report);
 			hint_pools(s.conf, report);
-			hint_repeated(report);
+			hint_repeated(s.conf, report);
 		}
 		advise(q, &r, &events, &s, s.figures == all, report);
 	}

@@ -351,6 +351,7 @@ put_labels(struct kp_buf *b, struct sheet *s, const struct compare_tier *tier,
 	struct labelled most[LABELS_SHOWN];
 	size_t n = most_changed(s->v, tier, most);
 	const struct compare_row *row;
+	enum report_what what;
 	struct compare_figure f;
 	struct kp_buf name;
 	char line[100];
@@ -371,9 +372,10 @@ put_labels(struct kp_buf *b, struct sheet *s, const struct compare_tier *tier,
 		grid_cell(&s->g, kp_buf_cstr(&name));
 		f = compare_value(s->v, row, most[i].tier, REPORT_CALLS);
 		put_three(s, row, &f, REPORT_CALLS);
-		f = compare_value(s->v, row, most[i].tier, o->what);
-		if (o->what != REPORT_CALLS)
-			put_three(s, row, &f, o->what);
+		what = report_label_what(o->what);
+		f = compare_value(s->v, row, most[i].tier, what);
+		if (what != REPORT_CALLS)
+			put_three(s, row, &f, what);
 		f = compare_call(row, most[i].tier, 0);
 		put_three(s, row, &f, REPORT_TOTAL);
 	}

@@ -301,6 +301,12 @@ void report_csv_text(struct kp_buf *b, const char *s);
  */
 double report_value(const struct report_row *row, size_t tier,
     enum report_what what);
+/* Times by label are inclusive, as those of single calls beside them are. */
+static inline enum report_what
+report_label_what(enum report_what what)
+{
+	return what < REPORT_CALLS ? REPORT_TOTAL : what;
+}
 /* The same of a label's cell in that row. */
 double report_value_of(const struct report_row *row,
     const struct report_cell *c, enum report_what what);

@@ -346,7 +346,7 @@ label_row(struct grid *g, const struct report *r, const struct report_row *row,
 {
 	const kp_dur_ns times[] = { c->mean, c->p99 };
 	char text[TEXT_MAX];
-	double v = report_value_of(row, c, what);
+	double v = report_value_of(row, c, report_label_what(what));
 
 	grid_cell(g, name);
 	grid_cell(g, text_average(text, report_value_of(row, c, REPORT_CALLS)));
@@ -594,9 +594,8 @@ put_sum_of_self(struct kp_buf *b, const struct report *r)
 static void
 put_sum(struct kp_buf *b, const struct report *r, enum report_what what)
 {
-	if (what == REPORT_SELF && r->rows[0].nlabels > 0)
-		kp_buf_str(b, "by label: the time in each request is self "
-		    "(exclusive), mean and p99 are of whole calls (inclusive)\n");
+	if (what < REPORT_CALLS && r->rows[0].nlabels > 0)
+		kp_buf_str(b, "by label: times are inclusive, of whole calls\n");
 	if (what == REPORT_SELF)
 		put_sum_of_self(b, r);
 	else if (what == REPORT_BUSY)

@@ -229,16 +229,30 @@ put_table(struct kp_buf *b, const struct table *t,
 	kp_buf_u8(b, '\n');
 }
 
+bool
+usage_mailbox(struct kp_buf *b, const struct kp_query_used *u, uint64_t least)
+{
+	char n[TEXT_MAX], since[TIMEFMT_MAX];
+
+	if (u->row.kind != KP_USAGE_PROCESSES || u->row.longest < least ||
+	    u->row.since == 0)
+		return false;
+	kp_buf_printf(b, "%s: %s messages wait in one mailbox (process %s), long "
+	    "since %s", u->row.name, text_count(n, u->row.longest), u->process,
+	    timefmt_local(since, u->row.since));
+	return true;
+}
+
 static void
 put_note(struct kp_buf *b, const struct kp_query_used *u, unsigned width)
 {
-	char n[TEXT_MAX], limit[TEXT_MAX], since[TIMEFMT_MAX];
+	char n[TEXT_MAX], limit[TEXT_MAX];
+	struct kp_buf mailbox;
 
-	if (u->row.kind == KP_USAGE_PROCESSES && is_long(u) && u->row.since > 0)
-		text_note(b, width, "%s: %s messages wait in one mailbox "
-		    "(process %s), long since %s", u->row.name,
-		    text_count(n, u->row.longest), u->process,
-		    timefmt_local(since, u->row.since));
+	kp_buf_init(&mailbox, 4096);
+	if (usage_mailbox(&mailbox, u, KP_QUEUE_FOLLOWED))
+		text_note(b, width, "%s", kp_buf_cstr(&mailbox));
+	kp_buf_free(&mailbox);
 	if (u->row.limit > 0 && (double)u->row.count >=
 	    FULL * (double)u->row.limit)
 		text_note(b, width, "%s: %s of the %s that the node may have "

@@ -14,6 +14,11 @@
  */
 enum kp_err usage_tables(struct kp_buf *b, const struct kp_query_usage *u,
     size_t rows, unsigned width);
+/*
+ * Appends a sentence on the longest queue of a group, if it has `least` messages; false:
+ * it has not, or it is no group of processes.
+ */
+bool usage_mailbox(struct kp_buf *b, const struct kp_query_used *u, uint64_t least);
 /* Appends "usage":[...] to an object. */
 void usage_json(struct json *j, const struct kp_query_usage *u);
 

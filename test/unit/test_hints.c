@@ -305,16 +305,33 @@ TEST(runaway)
 	free(s);
 }
 
+/* Of the last look at mailboxes, not of the last event. */
 TEST(mailbox)
 {
 	static const struct count counts[] = { { "_total", "_total", 3, 0, 0, 0 } };
-	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
-		.kind = "mailbox", .text = "box: 5 000 messages wait" };
-	char *s = HINTS("[{web, {web, handle, 2}}].", counts, 3, &h);
+	const struct kp_query_range range = { .until = INT64_MAX };
+	char path[32], *s;
+	sqlite3 *db;
 
-	assert_string_equal(s, "box: 5 000 messages wait: kprof report -memory "
-	    "has all\n");
+	store(path, "[{web, {web, handle, 2}}].", counts, 1, 3, NULL, 0);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "insert into usage (window_id, kind, name,"
+	    " owner, estimated, count, most, messages, longest, process,"
+	    " longest_since_ns) select id, 'processes', 'box', '', 0, 1, 0, 5000,"
+	    " 5000, '<0.90.0>', start_ns from time_window", NULL, NULL, NULL),
+	    SQLITE_OK);
+	s = report_of(path, &range, false);
+	assert_has(s, "box: 5 000 messages wait in one mailbox (process <0.90.0>), "
+	    "long since ");
+	assert_has(s, ": kprof report -memory has all\n");
 	free(s);
+	assert_int_equal(sqlite3_exec(db, "update usage set longest = 999", NULL,
+	    NULL, NULL), SQLITE_OK);
+	s = report_of(path, &range, false);
+	assert_string_equal(s, "");
+	free(s);
+	sqlite3_close(db);
+	unlink(path);
 }
 
 /*

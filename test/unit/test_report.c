@@ -1159,14 +1159,13 @@ TEST(test_labels)
 	assert_has(table(REPORT_SELF),
 	    "\ndatabase, by label           calls  each request    mean     p99\n"
 	    "----------------------------------------------------------------\n"
-	    "all requests        items     10.0        5.0 ms  1.0 ms  1.0 ms\n"
-	    "                    orders    1.00        500 us  1.0 ms  1.0 ms\n"
-	    "                    users     0.50        250 us  1.0 ms  1.0 ms\n"
-	    "                    1 other   0.25        125 us       -       -\n"
+	    "all requests        items     10.0         10 ms  1.0 ms  1.0 ms\n"
+	    "                    orders    1.00        1.0 ms  1.0 ms  1.0 ms\n"
+	    "                    users     0.50        500 us  1.0 ms  1.0 ms\n"
+	    "                    1 other   0.25        250 us       -       -\n"
 	    "----------------------------------------------------------------\n"
-	    "create              items     20.0         10 ms  1.0 ms  1.0 ms\n");
-	assert_has(out(), "\nby label: the time in each request is self (exclusive), mean "
-	    "and p99 are of whole calls (inclusive)\n");
+	    "create              items     20.0         20 ms  1.0 ms  1.0 ms\n");
+	assert_has(out(), "\nby label: times are inclusive, of whole calls\n");
 	assert_lacks(out(), "gone");
 	assert_has(table(REPORT_CALLS), "all requests        items     10.0  1.0 ms  "
 	    "1.0 ms\n");

@@ -460,6 +460,10 @@ stack_notes(struct kp_buf *b, const struct stack_view *v)
 	if (other > 0)
 		text_note(b, v->width, "without a stack of their own: %s, past "
 		    "the limits of kprof", text_counted(n, other, "sample"));
+	if (s->usage == NULL)
+		text_note(b, v->width, "mailboxes and memory: not seen; a look at "
+		    "all processes was not over (a longer -for shows them, or a "
+		    "larger -share)");
 	if (s->usage != NULL && s->usage->estimated)
 		text_note(b, v->width, "sizes: %s of %s gave theirs, and stand "
 		    "for the others", text_count(m, s->usage->sized),
