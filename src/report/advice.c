@@ -826,7 +826,9 @@ hint_mailboxes(struct kp_query *q, const struct kp_query_range *range,
 		kp_buf_reset(&b);
 		if (!usage_mailbox(&b, &usage.v[i], KP_QUEUE_LONG))
 			continue;
-		hint(r, "%s: kprof report -memory has all", kp_buf_cstr(&b));
+		hint(r, "%s%s%s: kprof report -memory has all",
+		    r->nnodes > 1 ? usage.v[i].node : "",
+		    r->nnodes > 1 ? ": " : "", kp_buf_cstr(&b));
 		n++;
 	}
 	kp_buf_free(&b);

@@ -132,6 +132,8 @@ kp_query_usage(struct kp_query *q, const struct kp_query_range *r,
 	    "  and v.start_ns = s.first and v.id <> w.id"
 	    " left join usage f on f.window_id = v.id and f.kind = u.kind"
 	    "  and f.name = u.name and f.owner = u.owner"
+	    /* runs of a node, merged, may have windows that begin together */
+	    " group by s.node, u.kind, u.name, u.owner"
 	    " order by n.name, u.kind, 3, u.name";
 	struct kp_query_usage all = { 0 };
 	struct kp_query_range whole;
