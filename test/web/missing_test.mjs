@@ -130,7 +130,7 @@ async function hints() {
 	await close(page, "hints");
 	const odd = await open(ALL);
 
-	same("no hints where nothing is odd", await odd.locator("#s-report .hint").count(), 0);
+	same("no hints where nothing is odd", await odd.locator("#s-report .hint").filter({ hasNotText: "one mailbox" }).count(), 0);
 	await close(odd, "no hints");
 }
 
