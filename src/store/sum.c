@@ -430,11 +430,18 @@ static const int64_t nice[] = { 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200,
 	1800, 3600, 7200, 10800, 21600, 43200, 86400 };
 #define NNICE (sizeof(nice) / sizeof(nice[0]))
 
+/* Of each step: of the request, the tiers, and the part that was asked for. */
+static size_t
+series_cells(const struct kp_series *s)
+{
+	return s->tiers.n + 1 + (s->part != NULL);
+}
+
 void
 kp_series_free(struct kp_series *s)
 {
 	for (size_t i = 0; i < s->n && s->v != NULL; i++) {
-		for (size_t t = 0; s->v[i].cells != NULL && t <= s->tiers.n; t++)
+		for (size_t t = 0; s->v[i].cells != NULL && t < series_cells(s); t++)
 			kp_cell_free(&s->v[i].cells[t]);
 		free(s->v[i].cells);
 	}
@@ -483,7 +490,7 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 static struct kp_cell *
 blank_cells(const struct kp_series *s)
 {
-	size_t n = s->tiers.n + 1 + (s->part != NULL);
+	size_t n = series_cells(s);
 	struct kp_cell *v = calloc(n, sizeof(*v));
 
 	for (size_t t = 0; v != NULL && t < n; t++)
