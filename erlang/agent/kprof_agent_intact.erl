@@ -265,7 +265,8 @@ trace_info(Session, What, Key) ->
 watch(#state{session = Session, code = Code} = S0) ->
     Watched = [MFA || MFA <- ?CODE_CHANGES ++ [?SETS_PATTERN || Session =:= legacy],
                       not is_watched(Session, MFA)],
-    %% What the node loads because kprofd attaches is no event: as if it had loaded something now.
+    %% A look is due, as after a load: it finds what the node loaded because kprofd attached, and
+    %% reports nothing, since it is the first.
     S = S0#state{code = Code#code{watched = Watched, loads = {now_ms(), now_ms()}}},
     tell_sentry([], S),
     watch_put(S).

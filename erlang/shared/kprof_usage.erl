@@ -181,7 +181,7 @@ walks(U) ->
     rest(max(0, U#usage.began div 1000000 + ?WALK_MS - now_ms()), U),
     walks(walk(U)).
 
-%% Waits for so long, and then for the owner.
+%% Rests for Ms, then asks the owner for the next tick, and waits for that.
 rest(Ms, #usage{monitor = Monitor, owner = Owner}) ->
     receive {'DOWN', Monitor, _, _, _} -> exit(shutdown) after Ms -> ok end,
     Owner ! {usage, self(), ask},

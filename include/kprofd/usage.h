@@ -88,7 +88,7 @@ struct kp_queues {
 		kp_wall_ns since;	/* the walk that found it, by our clock, */
 		kp_target_ns since_at, at;	/* by the target's; the last walk */
 		uint64_t first, last, most;	/* messages */
-		uint64_t reported;	/* so many; 0: not yet */
+		uint64_t reported;	/* messages at the last event; 0: none */
 		uint32_t unseen;	/* as many walks since did not see it */
 	} v[KP_QUEUES_MAX];
 	size_t n;

@@ -760,11 +760,21 @@ fun_check(const struct kp_conf *c, const struct node *fun,
 	return d->errors == errors;
 }
 
-/* May these names, or variables, in two patterns be of one function? */
 static bool
 may_be_same(const struct node *a, const struct node *b)
 {
 	return a->kind != N_ATOM || b->kind != N_ATOM || strcmp(a->text, b->text) == 0;
+}
+
+/* May two patterns {Module, Function, Args} be for one function? */
+static bool
+heads_meet(const struct node *a, const struct node *b)
+{
+	const struct node *x = a->kid[2], *y = b->kid[2];
+
+	return may_be_same(a->kid[0], b->kid[0]) && may_be_same(a->kid[1], b->kid[1]) &&
+	    (x->kind != N_LIST || y->kind != N_LIST || x->tail != NULL ||
+	    y->tail != NULL || x->n == y->n);
 }
 
 /* The first clause of the identity fun that names calls which `head` is for; NULL. */
@@ -776,18 +786,22 @@ naming(const struct node *identity, const struct node *head)
 	for (uint32_t i = 0; identity != NULL && i < identity->n; i++) {
 		x = identity->kid[i]->kid[0];
 		if (!node_is_atom(identity->kid[i]->kid[1], "undefined") &&
-		    x->kind == N_TUPLE && may_be_same(x->kid[0], head->kid[0]) &&
-		    may_be_same(x->kid[1], head->kid[1]))
+		    x->kind == N_TUPLE && heads_meet(x, head))
 			return x;
 	}
 	return NULL;
 }
 
+/* Without entries in the file they are the first tier's functions. */
 static bool
 is_of_entry(const struct kp_conf *c, const struct node *head)
 {
 	for (size_t i = 0; i < c->nentries; i++)
 		if (functions_meet(&c->entries[i].fn, head))
+			return true;
+	for (size_t i = 0; c->nentries == 0 && c->ntiers > 0 &&
+	    i < c->tiers[0].nfns; i++)
+		if (functions_meet(&c->tiers[0].fns[i], head))
 			return true;
 	return false;
 }

@@ -70,13 +70,16 @@ shape_keys(struct shape_keys *keys, const struct kp_conf *c)
 		KEY("request_path"), KEY("path_info"), KEY("query_string"),
 		KEY("params"), KEY("remote_ip"), KEY("type"), KEY("action"),
 		KEY("event"), KEY("command"), KEY("name"), KEY("id") };
-	const struct node *fun = c->funs != NULL ? c->funs->identity : NULL;
+	const struct node *fun;
 
 	_Static_assert(sizeof(usual) / sizeof(usual[0]) + SHAPE_FILE_KEYS <=
 	    SHAPE_KEYS_MAX, "there is room for all of them");
 	keys->n = 0;
-	for (uint32_t i = 0; fun != NULL && i < fun->n; i++)
-		keys_walk(keys, fun->kid[i]->kid[0]);
+	for (int label = 0; label < 2 && c->funs != NULL; label++) {
+		fun = label ? c->funs->label : c->funs->identity;
+		for (uint32_t i = 0; fun != NULL && i < fun->n; i++)
+			keys_walk(keys, fun->kid[i]->kid[0]);
+	}
 	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
 		key_add(keys, &usual[i], SHAPE_KEYS_MAX);
 }

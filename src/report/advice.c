@@ -938,11 +938,10 @@ report_hints(struct kp_query *q, const struct kp_query_range *range,
 	if (err == KP_OK)
 		err = measured_read(&s, q, &r, all);
 	if (err == KP_OK) {
-		report->hinted = true;
 		hint_events(&events, report);
 		hint_disk(q, report);
 		hint_sampling(&events, report);
-		err = hint_mailboxes(q, &r, report);
+		report->hinted = hint_mailboxes(q, &r, report) == KP_OK;
 		if (s.conf != NULL && s.figures != NULL && !s.figures->totals) {
 			hint_endless(&s, is_native(&events), report);
 			hint_clauses(&s, report);

@@ -260,16 +260,24 @@ idents_report_once(struct idents *t, uint32_t line)
 }
 
 uint32_t
-idents_intern(struct idents *t, struct kp_span raw, bool *overflow)
+idents_known(const struct idents *t, struct kp_span raw)
 {
 	const struct interned *known = intern_get(&t->by_raw, raw.p, raw.n);
+
+	return known != NULL ? known->val : KP_NONE;
+}
+
+uint32_t
+idents_intern(struct idents *t, struct kp_span raw, bool *overflow)
+{
+	uint32_t known = idents_known(t, raw);
 	char text[IDENT_TEXT_MAX];
 	struct kp_buf b;
 	uint32_t id;
 
 	*overflow = false;
-	if (known != NULL)
-		return known->val;
+	if (known != KP_NONE)
+		return known;
 	kp_buf_init(&b, IDENT_TEXT_MAX * 4);
 	text_term(&b, raw);
 	text_copy(text, sizeof(text), kp_buf_cstr(&b));

@@ -35,6 +35,8 @@ struct idents {
 
 bool idents_init(struct idents *t, const struct kp_conf *conf, uint32_t max);
 void idents_free(struct idents *t);
+/* The number of a term that is remembered by its bytes; KP_NONE: it is not. */
+uint32_t idents_known(const struct idents *t, struct kp_span raw);
 /* KP_IDENT_OTHER when the table is full: *overflow is then set. */
 uint32_t idents_intern(struct idents *t, struct kp_span raw, bool *overflow);
 /* Takes Label out of {'_label', Label}; false: it is an identity. */

@@ -315,11 +315,14 @@ static uint32_t
 term_number(struct kp_requests *rs, struct idents *t, struct kp_span term,
     uint32_t node, bool *overflow)
 {
-	uint32_t line = ident_unbounded(term);
+	uint32_t id = idents_known(t, term), line;
 
+	*overflow = false;
+	if (id != KP_NONE)
+		return id;
+	line = ident_unbounded(term);
 	if (line == 0)
 		return idents_intern(t, term, overflow);
-	*overflow = false;
 	if (rs->o.on_unbounded != NULL && idents_report_once(t, line))
 		rs->o.on_unbounded(rs->o.ctx, node, line, t == &rs->fns.labels);
 	return KP_IDENT_OTHER;

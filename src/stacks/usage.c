@@ -99,6 +99,8 @@ read_processes(struct reader *x, struct kp_usage_row *w)
 		term_fail(r, KP_EFORMAT);
 	w->reductions = n < 0 || u->round <= 0 ? -1 :
 	    bounded((double)n * x->scale * 1e9 / (double)u->round);
+	if (w->count == 0)	/* none of them was asked for its size */
+		w->memory = w->binaries = -1;
 	w->messages = count(x);
 	w->longest = count(x);
 	if (kp_term_peek(r) == KP_TERM_PID) {

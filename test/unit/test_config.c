@@ -369,6 +369,16 @@ static const struct bad bads[] = {
 	    "these, too\n"
 	    "5:11: found the atom 'x', expected slow_ms to be an integer "
 	    "within 0..3600000\n" },
+	/* without entries these are the first tier's; another arity is another function */
+	{ "[{t, [\"m:f/1\", \"m:f/2\"]}, {u, \"m:q/1\"}].\n"
+	    "{identity, fun({m, f, [x]}) -> x; ({m, q, [a, _]}) -> a end}.\n"
+	    "{label, fun({m, f, [a]}) -> a; ({m, f, [_, b]}) -> b; ({m, q, [b]}) -> b end}.\n"
+	    "{slow_ms, x}.",
+	    "2:43: warning: this clause has a pattern for 2 arguments, and q has 1\n"
+	    "3:13: warning: these are calls of an entry, which the identity fun names "
+	    "on line 2: they have no label\n"
+	    "4:11: found the atom 'x', expected slow_ms to be an integer "
+	    "within 0..3600000\n" },
 	{ T "{identity, all}.", "2:12: found the atom 'all', expected fun "
 	    "({Module, Function, Args}) -> Identity; ... end\n" },
 };

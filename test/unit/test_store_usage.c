@@ -23,6 +23,7 @@ struct fed {
 	int64_t other;		/* messages in the longest queue of the others */
 	bool no_box;		/* it is one of them */
 	bool one;		/* it is a registered process */
+	bool unsized;		/* no process of the box was asked for its size */
 	int64_t round, reductions;
 	int64_t memory;		/* of the processes of the shop, and of a table */
 };
@@ -66,7 +67,8 @@ put_usage(struct kp_buf *b, const struct fed *f)
 		kp_etf_int(b, head[i]);
 	kp_etf_list(b, 2 + (f->other > 0) - f->no_box);
 	if (!f->no_box)
-		put_group(b, "box_mail", "undefined", 1, 1000, -1, f->messages,
+		put_group(b, "box_mail", "undefined", !f->unsized,
+		    f->unsized ? 0 : 1000, -1, f->messages,
 		    f->messages == 0 ? 0 : f->proc > 0 ? f->proc : 90, f->one);
 	put_group(b, "shop:init/1", "shop", 50, f->memory, f->reductions > 0 ?
 	    f->reductions : 4000, 0, 0, false);
@@ -179,6 +181,13 @@ TEST(a_part_stands_for_all)
 	free(u);
 	u = usage(&(struct fed){ .sized = 0, .of = 100, .memory = 8000 });
 	assert_int_equal(u->rows[1].memory, -1);
+	free(u);
+	/* its queue is known, and its size is not 0 but not seen */
+	u = usage(&(struct fed){ .sized = 100, .of = 100, .messages = 20000,
+		.unsized = true });
+	assert_int_equal(u->rows[0].longest, 20000);
+	assert_int_equal(u->rows[0].memory, -1);
+	assert_int_equal(u->rows[0].binaries, -1);
 	free(u);
 }
 

@@ -80,8 +80,8 @@ is_around(const struct suggest_run *r, const char *mod)
 }
 
 /*
- * Marks what is no tier beside those of the example: modules that it has, or that are
- * around its entry, and applications that others depend on.
+ * Marks functions that get no tier beside those of the example: of modules that the
+ * example has, or that call its entry, and of applications that others depend on.
  */
 static void
 known_mark(const struct suggest_run *r, const struct suggest_calls *c)
