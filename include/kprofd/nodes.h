@@ -91,8 +91,8 @@ const char *kp_node_list_find(const struct kp_node_list *l, const char *name);
 /*
  * Returns whether the glob matches all of s.  As in SQLite's GLOB, '*' matches
  * any text, '?' any byte, '[a-c]' one byte of a set, '[^a-c]' one that is not
- * in it; as a shell has it '[!a-c]', too.  A set without an end matches nothing.  The time is at most
- * proportional to the product of both lengths.
+ * in it, and so does '[!a-c]', as in a shell.  A set without an end matches
+ * nothing.  The time is at most proportional to the product of both lengths.
  */
 bool kp_glob(const char *glob, const char *s);
 /*

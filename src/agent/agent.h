@@ -176,8 +176,9 @@ struct agent_event {
 		AGENT_ON_REPORT,
 		AGENT_ON_CONNECTED,	/* the target has connected to the node text */
 		/*
-		 * The agent was over a limit and has disarmed.  word: the reason's name, for
-		 * ever; limit: which; NULL where text says what to do.  The answer is for how long tracing is to pause.
+		 * The agent was over a limit and has disarmed.  word: the reason's name, a
+		 * string constant; limit: which; NULL where text says what to do.  The answer
+		 * is for how long tracing is to pause.
 		 */
 		AGENT_ON_TRIP,
 		/* The pause is over; the answer is how much longer to wait; 0: resume. */

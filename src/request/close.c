@@ -55,11 +55,11 @@ order_calls(const struct req *rq, uint32_t *order, uint32_t n)
 
 /*
  * Finds the parent of the first call of a process: the innermost call that was
- * open in the process that sent the token, and made before it did, otherwise the innermost one open
- * anywhere whose end is known.  (A call without an end is mostly of a process
- * that died.)  A process that was spawned with its token names itself as the
- * sender, so from is 0; often several are spawned at once to do the same, so a
- * call of the same function is taken for a sibling.
+ * open in the process that sent the token, and made before it did, otherwise the
+ * innermost one open anywhere whose end is known.  (A call without an end is
+ * mostly of a process that died.)  A process that was spawned with its token
+ * names itself as the sender, so from is 0; often several are spawned at once to
+ * do the same, so a call of the same function is taken for a sibling.
  */
 static uint32_t
 find_parent(const struct kp_requests *rs, const struct req *rq, uint32_t i)

@@ -436,7 +436,10 @@ TEST(types)
 	free(s);
 }
 
-/* Labels tell two pools of one tier apart; who waits for both has to wait for one more. */
+/*
+ * Labels tell two pools of one tier apart.  A request that waits for both, for neither
+ * of them long enough, is counted for the tier.
+ */
 TEST(two_pools)
 {
 	static const char text[] = "{tiers, [{web, {web, handle, 2}}, {pool, {poolboy, "
