@@ -361,7 +361,7 @@ export function events(e) {
 		nothing(host, "Nothing happened in this time: no trip, no reload, no reconnect.");
 		return;
 	}
-	host.replaceChildren(table(["<time", "<what", "<node", "<details"], e.events.toReversed().map((x) => el("tr", {},
+	host.replaceChildren(table(["<time", "<what", "<node", "<details"], [...e.events].reverse().map((x) => el("tr", {},
 		el("td", {}, when(x.at)), el("td", { class: "left" }, x.kind), el("td", { class: "left" }, x.node || "kprofd"),
 		el("td", { class: "left name" }, x.text))), "Events"));
 }

@@ -183,9 +183,9 @@ async function sums() {
 		[flame.label({ kind: "frame", name: r.name }), r.samples > 0 ? `~${ms(r.ms)}` : "–", `${r.samples}`, `~${ms(r.within)}`]));
 	const { usage } = (await ask(host, "/api/v1/memory")).json;
 	const used = await page.locator("#s-memory tbody tr").evaluateAll((all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)));
-	const longest = usage.toSorted((a, b) => (b.longest ?? 0) - (a.longest ?? 0))[0];
+	const longest = [...usage].sort((a, b) => (b.longest ?? 0) - (a.longest ?? 0))[0];
 
-	same("mailboxes and memory: a row each", used.map((r) => `${r[1]} ${r[3]}`).toSorted(), usage.map((u) => `${u.name} ${u.node}`).toSorted());
+	same("mailboxes and memory: a row each", used.map((r) => `${r[1]} ${r[3]}`).sort(), usage.map((u) => `${u.name} ${u.node}`).sort());
 	same("the longest queue first", [used[0][1], used[0][3], used[0][6].replace(/\D/g, "")], [longest.name, longest.node, `${longest.longest}`]);
 	check("and what has grown", used.some((r) => r[1] === "shop_cache" && /^\+\d+\.\d MB$/.test(r[9])), used.map((r) => r[9]).join(" "));
 	check("not seen is said", answer.not_seen > 0 && (await text(page, "stacks-words")).includes(`Not seen: ${answer.not_seen} samples`), answer.not_seen);
