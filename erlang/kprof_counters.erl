@@ -40,6 +40,7 @@
 -include("kprof_oneshot.hrl").
 
 -define(TICK_MS, 500).          % interval of the checks of lease and memory
+-define(FLAGS_MS, 5000).         % for a kprofd to set the flags that its processes have
 -define(RETRY_MS, 20).          % between two tries where the connection takes nothing
 -define(CHUNK, 200).            % functions that are read between two looks at messages
 
@@ -197,12 +198,22 @@ flag_counted(Chosen, Opts, #state{p = #profile{session = Session}} = S0) ->
 %% On OTP 25 and 26 a process has one tracer. Where that is a kprofd's, every process is flagged
 %% for calls already, and counters use these flags until the kprofd goes.
 lender(legacy, Chosen) when Chosen =/= unflagged ->
+    flags_wanted(whereis(kprof_agent)),
     {tracer, Tracer} = erlang:trace_info(new_processes, tracer),
     case is_kprofd(Tracer) andalso flags_serve(Tracer) of
         true -> Tracer;
         false -> none
     end;
 lender(_, _) -> none.
+
+%% Between slices of time a kprofd has no flags, unless a kprof counts.
+flags_wanted(undefined) -> ok;
+flags_wanted(Agent) ->
+    Ref = make_ref(),
+    Agent ! {kprof_agent, flags, self(), Ref},
+    receive {Ref, ok} -> ok
+    after ?FLAGS_MS -> refuse("the kprofd there does not answer (try again)", [])
+    end.
 
 %% OTP 25 declares no tracers that are modules.
 -dialyzer({nowarn_function, is_kprofd/1}).

@@ -34,11 +34,16 @@ bench: all $(BENCH) $(B)/test/record $(B)/test/specdump $(B)/bench/bench_tracer.
 	@$(MAKE) --no-print-directory bench-stacks
 	@$(MAKE) --no-print-directory bench-tls
 
-.PHONY: bench-shop bench-crowd bench-table bench-calls bench-stacks bench-tls
+.PHONY: bench-shop bench-full bench-crowd bench-table bench-calls bench-stacks bench-tls
 # ROUNDS: how many.  The VM's own waiting for work is CPU time, too, which varies.
 bench-shop: all $(B)/test/specdump
 	@echo "== bench_shop"; BENCH_ERL="+sbwt none +sbwtdcpu none +sbwtdio none" \
 	    escript test/bench/bench_target.escript -shop $(B) $(BENCH_ROOT)
+
+# PAIRS, TURN_MS, BENCH_PROBES: how many turns, how long, and by which probes.  ALL=1: with every
+# request measured, too.
+bench-full: all
+	@echo "== bench_full"; escript test/bench/bench_target.escript -full $(B) $(BENCH_ROOT)
 
 bench-crowd: all
 	@echo "== bench_crowd"; escript test/bench/bench_target.escript -crowd $(B) $(BENCH_ROOT)

@@ -8,7 +8,7 @@
 -include("kprof_label.hrl").
 -include("kprof_flagger.hrl").
 
--define(PROTOCOL, 8).           % AGENT_PROTOCOL in src/agent/agent.h
+-define(PROTOCOL, 9).           % AGENT_PROTOCOL in src/agent/agent.h
 -define(LOADED, [kprof_probe, kprof_agent]).    % the modules that go with the agent
 -define(BATCH_EVENTS, 500).     % most events in one message
 -define(NEIGHBOURS, 5).         % processes or functions of others that a notice names
@@ -86,8 +86,9 @@
     read = #{} :: #{mfa() => non_neg_integer()},        % counters, as last read
     read_at = 0 :: integer(),           % monotonic ms
     base = 0 :: non_neg_integer(),      % calls counted under earlier plans
-    unarmed = 0 :: integer(),           % calls while nothing was armed, before
-    unarmed_from = 0 :: integer()       % all calls when tracing was switched off last
+    closed = false :: boolean(),        % armed, and entries take tokens: no request begins
+    unarmed = 0 :: integer(),           % calls while no request could begin, before
+    unarmed_from = 0 :: integer()       % all calls when that began last
 }).
 
 %% kprof_agent_flags: flags that match specs give to processes of requests.
@@ -102,7 +103,8 @@
 -record(process_flags, {
     set = [] :: [atom()],
     walk = none :: none | {kprof_flagger:walk(), walking | walked},     % sets or takes them
-    untraced = 0 :: non_neg_integer()   % processes in native code, which the walk waits for
+    untraced = 0 :: non_neg_integer(),  % processes in native code, which the walk waits for
+    others = 0 :: non_neg_integer()     % processes that others trace, as the daemon knows
 }).
 
 %% kprof_agent_events: events on their way, and what became of them.
@@ -117,7 +119,9 @@
     prices = #{} :: #{kprof_agent_events:work() => Ns :: non_neg_integer()},
     value_sizes = #{} :: #{mfa() => {Events :: non_neg_integer(), Words :: non_neg_integer()}},
     disarmed_at = -1 bsl 63 :: integer(),       % ns: late events are from before that
-    unsent = [] :: [tuple()]            % notices that found the connection busy, newest first
+    unsent = [] :: [tuple()],           % notices that found the connection busy, newest first
+    empty = 0 :: non_neg_integer(),     % looks at rings in a row that found nothing
+    drains = none :: none | reference() % timer of the next look
 }).
 
 %% kprof_agent_checks: commands that other processes work on.
@@ -177,7 +181,8 @@
     switches = 0 :: non_neg_integer(),
     switches_read = 0 :: non_neg_integer(),     % the VM's counter
     spec = none :: none | [tuple()],    % match spec of the calls that measure it
-    measured_at = never :: never | integer()    % monotonic ms
+    measured_at = never :: never | integer(),   % monotonic ms; never: they are not armed
+    due = now :: now | integer()        % when it is measured next
 }).
 
 %% kprof_agent_stacks: the process that samples stacks.
@@ -197,10 +202,12 @@
     session :: kprof_flagger:session(),
     probe = relay :: relay | native,
     plan = [] :: [#item{}],
-    state = idle :: idle | armed | paused | {tripped | ended, Reason :: term()},
+    state = idle :: idle | armed | paused
+                  | waiting                     % for the next slice of time
+                  | {tripped | ended, Reason :: term()},
     unfinished = none :: none | disarm | {change, [#item{}]},   % patterns half changed
     leaving = false :: boolean(),       % never to be armed again
-    changing :: undefined | {Delivered :: reference(), Ref :: reference()},
+    changing = [] :: [{Delivered :: reference(), Ref :: reference()}],
     last_trip = none :: none | map(),   % see kprof_agent_events:trip/3
     word :: #word{},
     messages = #messages{} :: #messages{},

@@ -2,9 +2,9 @@
 %% counters, which go on counting while tracing is off. At its end: how a pattern or counter is set.
 -module(kprof_agent_arming).
 
--export([arm_plan/2, items/1, rearm/1, breathe/1, answer_lease/1, by_kind/1, set_patterns/2,
-         disarm/2, is_resting/1, relieve/1, respec/3, respec_tiers/2, change_plan/3, entries/1,
-         reply_to_change/2, entry_calls/1, read_counters/1, counters_now/1, unarmed/1,
+-export([use_plan/3, items/1, rearm/1, wait/1, ready/1, open/1, close/2, disarm_wholly/2, breathe/1,
+         answer_lease/1, by_kind/1, set_patterns/2, disarm/2, is_resting/1, relieve/1, respec/3,
+         respec_tiers/2, change_plan/3, entries/1, reply_to_change/2, entry_calls/1, read_counters/1, counters_now/1, unarmed/1,
          count_entries/2, tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3,
          pattern/4, set_counter/3, is_watched/2, counter/2, traced/2]).
 
@@ -12,8 +12,8 @@
          uncount_tiers/1, window_begin/1, with_counters/3]).
 -import(kprof_agent_events, [drain_all/1, drain_meanwhile/1, flush_some/1, notice/2, over_limit/3,
          probe_wake/1]).
--import(kprof_agent_flags, [flags_await/1, flags_drop/1, flags_ensure/1, flags_set/1, flags_trim/1,
-         monitor_start/1, sweep_less/1, walk_progress/3]).
+-import(kprof_agent_flags, [flags_await/1, flags_drop/1, flags_ensure/1, flags_lent/1, flags_set/1,
+         flags_trim/1, monitor_start/1, sweep_less/1, walk_progress/3]).
 -import(kprof_agent_foreign, [all_traced/1, know_plan/2, unceded/1]).
 -import(kprof_agent_intact, [canary_put/1, trace_info/3, watch_put/1, watch_trim/1]).
 -import(kprof_agent_messages, [armed_spec/2, messages_begin/1, messages_end/1]).
@@ -26,19 +26,21 @@
 -include("kprof_agent.hrl").
 
 -define(FEW_MODULES, 8).        % whose patterns are gone at once
+-define(FEW_PROCESSES, 20000).  % whose flags go between two slices: some 30 ms of CPU time
 -define(QUIET_MS, 100).         % longest wait for flags to be taken before patterns
 
 %% Items: [{MFA, Kind, Spec, Fallback}]; Fallback is [] except for exact tiers.
--spec arm_plan([tuple()], #state{}) -> {ok | {error, term()}, #state{}}.
-arm_plan(Items, S0) ->
+-spec use_plan([tuple()], fun((#state{}) -> Result), #state{}) -> Result when
+      Result :: {ok | {error, term()}, #state{}}.
+use_plan(Items, Then, S0) ->
     S = disarm(idle, S0),
     Plan = items(Items),
     case taken([I#item.mfa || I <- Plan], S) of
         [] ->
             tell_sentry(kprof_agent_sentry:patterns(Plan), S),
-            S1 = use_plan(Plan, retire_counters(S)),
+            S1 = plan(Plan, retire_counters(S)),
             count_entries(S1, true),
-            rearm(S1#state{entry_calls = disarmed_now(S1)});
+            Then(S1#state{entry_calls = disarmed_now(S1)});
         Taken -> {traced_by_others(Taken, S), S}
     end.
 
@@ -48,7 +50,7 @@ traced_by_others(Taken, #state{session = Session}) ->
                                    false -> Taken
                                end}}.
 
-use_plan(Plan, #state{events = Events, probe = Probe} = S) ->
+plan(Plan, #state{events = Events, probe = Probe} = S) ->
     Sizes = value_sizes(Plan, Probe),
     know_plan(Plan, S#state{plan = Plan, events = Events#events{value_sizes = Sizes}}).
 
@@ -68,37 +70,86 @@ value_sizes(Plan, relay) ->
 %% away first, or else the tiers' functions would be traced for them while the arming
 %% goes on.
 -spec rearm(#state{}) -> {ok | {error, term()}, #state{}}.
-rearm(#state{plan = []} = S) -> {{error, no_plan}, S};
-rearm(#state{state = armed} = S) -> {ok, S};
-rearm(#state{plan = Plan} = S) ->
+rearm(S0) ->
+    case ready(S0) of
+        {ok, S} -> open(S);
+        Failed -> Failed
+    end.
+
+%% A slice of time in which all requests are measured has these steps, the last of which leaves
+%% as little in the node as can be:
+%%
+%%   ready   tiers are armed; entries take tokens
+%%   open    requests begin
+%%   close   no request begins any more; those that have begun go on
+%%   rest    nothing is armed, and no process has flags (disarm_wholly/2)
+-spec ready(#state{}) -> {ok | {error, term()}, #state{}}.
+ready(#state{plan = []} = S) -> {{error, no_plan}, S};
+ready(#state{state = armed} = S) -> {ok, S};
+ready(#state{plan = Plan} = S) ->
     case [I#item.mfa || is_resting(S), I <- Plan, is_others_now(I, S)] of
-        [] -> rearm_all(S#state{state = idle});
+        [] -> ready_all(S#state{state = idle});
         Taken -> {traced_by_others(Taken, S), S}
     end.
 
-rearm_all(S0) ->
+ready_all(S0) ->
     Monitored = monitor_start(sweep_less(canary_put(unceded(S0)))),
     S = flags_trim(flags_ensure(Monitored)),
     tell_sentry(counting(S#state.plan, S), S),
     {Entries, Tiers} = by_kind([I || I <- S#state.plan, not I#item.gone]),
     [pattern(S#state.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S) of
-        {[], Armed} -> rearm_entries(Entries, flags_await(probe_wake(Armed)));
+        {[], Armed} -> entries_ready(flags_await(probe_wake(Armed)));
         {Failed, Armed} -> {{error, {not_armed, Failed}}, disarm(idle, Armed)}
     end.
 
-rearm_entries(Entries, {ok, S0}) ->
-    S = messages_begin(read_counters(watch_put(watch_trim(S0)))),
-    case set_patterns(Entries, S) of
-        [] -> {ok, count_tiers(window_begin(armed(S)))};
-        Failed -> {{error, {not_armed, Failed}}, disarm(idle, S)}
-    end;
-rearm_entries(_, {Error, S}) -> {Error, disarm(idle, S)}.
+entries_ready({ok, S0}) ->
+    S1 = messages_begin(read_counters(watch_put(watch_trim(S0)))),
+    #state{entry_calls = Calls, hot = Hot} = S1,
+    Ready = S1#state{state = armed, entry_calls = Calls#entry_calls{closed = true},
+                    hot = Hot#hot{over = 0}},
+    {ok, count_tiers(window_begin(stacks_wake(Ready)))};
+entries_ready({Error, S}) -> {Error, disarm(idle, S)}.
 
-armed(#state{entry_calls = Calls, hot = Hot} = S) ->
-    stacks_wake(
-      S#state{state = armed, entry_calls = Calls#entry_calls{unarmed = unarmed(S)},
-              hot = Hot#hot{over = 0}}).
+-spec open(#state{}) -> {ok | {error, term()}, #state{}}.
+open(#state{state = armed, entry_calls = #entry_calls{closed = true}} = S0) ->
+    #state{entry_calls = Calls} = S = read_counters(S0),
+    Open = S#state{entry_calls = Calls#entry_calls{closed = false, unarmed = unarmed(S)}},
+    case set_patterns(to_arm(entries_of(Open)), Open) of
+        [] -> {ok, Open};
+        Failed -> {{error, {not_armed, Failed}}, disarm(idle, Open)}
+    end;
+open(#state{state = armed} = S) -> {ok, S};
+open(S) -> {{error, not_ready}, S}.
+
+%% Answers when all events from before have been sent.
+-spec close(reference(), #state{}) -> #state{}.
+close(Ref, #state{state = armed, entry_calls = #entry_calls{closed = false}} = S0) ->
+    #state{entry_calls = Calls} = S1 = read_counters(S0),
+    S2 = S1#state{entry_calls = Calls#entry_calls{closed = true}},
+    _ = set_patterns(to_arm(entries_of(S2)), S2),
+    S = read_counters(S2),
+    reply_to_change(Ref, S#state{entry_calls = disarmed_now(S)});
+close(Ref, S) -> reply_to_change(Ref, S).
+
+%% For the first slice.
+-spec wait(#state{}) -> {ok, #state{}}.
+wait(#state{state = armed} = S) -> {ok, disarm(waiting, S)};
+wait(S) -> {ok, S#state{state = waiting}}.
+
+%% For the next slice (waiting), or until it is resumed. Flags of many processes take longer than
+%% they cost while they stand.
+-spec disarm_wholly(waiting | paused, #state{}) -> #state{}.
+disarm_wholly(State, S0) ->
+    S = disarm(State, S0),
+    case erlang:system_info(process_count) =< ?FEW_PROCESSES andalso not flags_lent(S) of
+        true -> flags_drop(S);
+        false -> S
+    end.
+
+to_arm(Items) -> [I || I <- Items, not I#item.gone].
+
+entries_of(#state{plan = Plan}) -> element(1, by_kind(Plan)).
 
 arm_tiers(Items, S) ->
     lists:foldl(fun(I, {Failed, S1}) ->
@@ -151,11 +202,10 @@ set_patterns(Items, #state{session = Session} = S) ->
 %% are removed: those of a session at once, others module by module. Events that
 %% come meanwhile are dropped, except at the end, when they are handed over.
 %%
-%% The processes' trace flags stay, since without patterns they cost nothing. The
-%% exception is a node without sessions and with many patterns: it would make
-%% events for seconds, so there the flags are removed first. They are set again
-%% when all patterns are gone, because kprof_counters counts by them. While tracing
-%% is off, no pattern in the node is ours.
+%% The processes' trace flags stay; disarm_wholly/2 takes them after that. The exception is
+%% a node without sessions and with many patterns: it would make events for seconds, so there
+%% the flags are removed first. They are set again when all patterns are gone, because
+%% kprof_counters counts by them. While tracing is off, no pattern in the node is ours.
 -spec disarm(State :: term(), #state{}) -> #state{}.
 disarm(State, S) ->
     case is_resting(S) of
@@ -165,20 +215,29 @@ disarm(State, S) ->
 
 disarm_all(State, #state{session = Session, state = Was} = S0) ->
     {Entries, Tiers} = by_kind(S0#state.plan),
-    [pattern(Session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries, Was =:= armed],
+    [pattern(Session, I#item.mfa, ?TAKE_TOKEN)
+     || Was =:= armed, not S0#state.entry_calls#entry_calls.closed, I <- Entries],
     Off = no_longer_armed(Was, stacks_sleep(S0#state{state = State})),
     Quiet = messages_end(cost_clear(Off#state{unfinished = disarm})),
     #state{events = Events} = Cleared = clear_patterns(Tiers, Entries, Quiet),
-    S = Cleared#state{unfinished = none, events = Events#events{disarmed_at = now_ns()}},
+    S = measured_again(State, Cleared#state{unfinished = none,
+                                            events = Events#events{disarmed_at = now_ns()}}),
     tell_sentry([], S),
     case Was of
         armed -> kprof_agent_flags:sweep(S#state.sched_gc#sched_gc.flags, S);
         _ -> S
     end.
 
+%% What tracing adds to a call is measured after a pause, not in each slice.
+measured_again(waiting, S) -> S;
+measured_again(_, #state{cost = Cost} = S) -> S#state{cost = Cost#cost{due = now}}.
+
 no_longer_armed(armed, S0) ->
-    S = read_counters(S0),
-    S#state{entry_calls = disarmed_now(S)};
+    case read_counters(S0) of
+        #state{entry_calls = #entry_calls{closed = true} = Calls} = S ->
+            S#state{entry_calls = Calls#entry_calls{closed = false}};
+        S -> S#state{entry_calls = disarmed_now(S)}
+    end;
 no_longer_armed(_, S) -> S.
 
 disarmed_now(#state{entry_calls = Calls} = S) ->
@@ -187,6 +246,7 @@ disarmed_now(#state{entry_calls = Calls} = S) ->
 -spec is_resting(#state{}) -> boolean().
 is_resting(#state{unfinished = disarm}) -> false;
 is_resting(#state{state = paused}) -> true;
+is_resting(#state{state = waiting}) -> true;
 is_resting(#state{state = {tripped, _}}) -> true;
 is_resting(_) -> false.
 
@@ -381,6 +441,8 @@ change_patterns(Gone, Put, New, #state{state = armed, session = Session} = S0) -
     end;
 change_patterns(_, _, _, S) -> {ok, S}.
 
+%% Between slices they are among all that no request can begin with.
+add_unarmed(_, #entry_calls{closed = true} = Calls) -> Calls;
 add_unarmed(N, #entry_calls{unarmed = Unarmed} = Calls) ->
     Calls#entry_calls{unarmed = Unarmed + N}.
 
@@ -394,7 +456,7 @@ change_undo(Gone, Put, Failed, #state{session = Session} = S) ->
 -spec reply_to_change(reference(), #state{}) -> #state{}.
 reply_to_change(Ref, #state{probe = native} = S) -> reply(Ref, ok, drain_all(S));
 reply_to_change(Ref, #state{state = armed, session = Session} = S) ->
-    S#state{changing = {trace_delivered(Session), Ref}};
+    S#state{changing = [{trace_delivered(Session), Ref} | S#state.changing]};
 reply_to_change(Ref, S) -> reply(Ref, ok, S).
 
 %% ------------------------------------------------- calls of the entries ----
@@ -436,7 +498,8 @@ counters_now(S0) ->
                                     Calls#entry_calls{read_at = now_ms(), read = Read})}}.
 
 -spec unarmed(#state{}) -> integer().
-unarmed(#state{state = armed, entry_calls = #entry_calls{unarmed = Unarmed}}) -> Unarmed;
+unarmed(#state{state = armed, entry_calls = #entry_calls{closed = false, unarmed = Unarmed}}) ->
+    Unarmed;
 unarmed(#state{entry_calls = #entry_calls{unarmed = Unarmed, unarmed_from = From}} = S) ->
     Unarmed + entry_calls(S) - From.
 

@@ -105,21 +105,25 @@ report_uncounted(Now, #state{hot = H} = S) ->
 
 %% A counter that has gone is left out, and count_tiers/1 sets it again. A counter that has
 %% fallen was reset by somebody else.
-read_tiers(#state{session = Session, hot = #hot{counters = Tiers} = H} = S) ->
+read_tiers(#state{session = Session, hot = #hot{counters = Tiers} = H,
+                  entry_calls = #entry_calls{closed = Closed}} = S) ->
     S#state{hot = maps:fold(
                 fun(MFA, {Base, Last}, Acc) ->
                         case counter(Session, MFA) of
                             N when is_integer(N), N >= Last ->
-                                tier_read(MFA, {Base, N}, N - Last, Acc);
+                                tier_read(MFA, {Base, N}, N - Last, Closed, Acc);
                             N when is_integer(N) ->
-                                tier_read(MFA, {Base - Last, N}, N, Acc);
+                                tier_read(MFA, {Base - Last, N}, N, Closed, Acc);
                             _ -> Acc
                         end
                 end, H#hot{counters = #{}}, Tiers)}.
 
-tier_read(MFA, Now, 0, #hot{counters = Tiers} = H) ->
+%% What is called while no request begins is compared with no request.
+tier_read(MFA, Now, 0, _, #hot{counters = Tiers} = H) ->
     H#hot{counters = Tiers#{MFA => Now}};
-tier_read(MFA, Now, More, #hot{counters = Tiers, calls = Calls, unsent = Unsent} = H) ->
+tier_read(MFA, Now, More, true, #hot{counters = Tiers, calls = Calls} = H) ->
+    H#hot{counters = Tiers#{MFA => Now}, calls = Calls + More};
+tier_read(MFA, Now, More, false, #hot{counters = Tiers, calls = Calls, unsent = Unsent} = H) ->
     H#hot{counters = Tiers#{MFA => Now}, calls = Calls + More,
           unsent = maps:update_with(MFA, fun(N) -> N + More end, More, Unsent)}.
 
@@ -273,14 +277,14 @@ with_counters(MFAs, _, #state{hot = #hot{counters = Tiers}}) ->
 
 %% Where somebody else traces new processes in our place, ours would be traced by them: then
 %% nothing is measured.
-cost_tick(#state{state = armed, cost = #cost{spec = Spec, measured_at = At} = Cost,
+cost_tick(#state{state = armed, cost = #cost{spec = Spec, due = Due} = Cost,
                  intact = #intact{new_tracer = none}} = S) when Spec =/= none ->
     Now = now_ms(),
-    case At =:= never orelse Now - At >= ?MEASURE_MS of
+    case Due =:= now orelse Now >= Due of
         true ->
             Put = [pattern(S#state.session, MFA, Spec) || MFA <- ?MEASURED],
             _ = Put =:= [1, 1] andalso measure(),
-            S#state{cost = Cost#cost{measured_at = Now}};
+            S#state{cost = Cost#cost{measured_at = Now, due = Now + ?MEASURE_MS}};
         false -> S
     end;
 cost_tick(S) -> S.

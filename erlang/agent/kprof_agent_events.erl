@@ -33,7 +33,10 @@
 
 -define(DRAIN_RECORDS, 4096).   % taken from the rings at once: well below 1 ms
 -define(RINGS_MS, 10).          % between two looks at rings that fill
--define(RINGS_IDLE_MS, 15).     % between two looks at others
+-define(RINGS_IDLE_MS, 15).     % between two looks at others,
+-define(RINGS_QUIET_MS, 25).    % at those in which nothing was found
+-define(RINGS_QUIET, 70).       % so many times, for a second,
+-define(RINGS_OFF_MS, 500).     % and while nothing is armed
 
 %% While armed: gathers what comes within the wait, checks the limits and sends. Otherwise
 %% drops and counts late events. Foreign events are recognised before anything is waited for.
@@ -351,7 +354,8 @@ use_probe(Session, #state{session = First, foreign = Foreign, code = Code} = S) 
 %% The probe ends by itself where rings are full and nobody empties them for long. If that
 %% was because the agent was held up, it has to start again before anything is armed. The VM
 %% has taken the flags of processes that ran meanwhile, so these are set again.
-probe_wake(#state{probe = native} = S) ->
+probe_wake(#state{probe = native} = S0) ->
+    S = drain_soon(S0),
     case kprof_probe:info() of
         #{active := true} -> S;
         _ ->
@@ -360,14 +364,22 @@ probe_wake(#state{probe = native} = S) ->
     end;
 probe_wake(S) -> S.
 
-%% Takes what is in the rings, and has itself called again: at once while there is much.
+%% Takes what is in the rings, and has itself called again: at once while there is much. A look
+%% takes some 50 us, and a hundred a second are half a per cent of a processor.
 drain(S0) ->
-    {N, More, S} = drain_timed(S0),
-    if More -> self() ! drain;
-       N > 0 -> erlang:send_after(?RINGS_MS, self(), drain);
-       true -> erlang:send_after(?RINGS_IDLE_MS, self(), drain)
-    end,
-    S.
+    {N, More, #state{events = E, state = State} = S} = drain_timed(S0),
+    Empty = if N > 0; State =/= armed -> 0; true -> E#events.empty + 1 end,
+    Ms = if More -> 0;
+            N > 0 -> ?RINGS_MS;
+            State =/= armed -> ?RINGS_OFF_MS;
+            Empty < ?RINGS_QUIET -> ?RINGS_IDLE_MS;
+            true -> ?RINGS_QUIET_MS
+         end,
+    S#state{events = E#events{empty = Empty, drains = erlang:send_after(Ms, self(), drain)}}.
+
+drain_soon(#state{events = #events{drains = Timer} = E} = S) ->
+    _ = Timer =/= none andalso erlang:cancel_timer(Timer) =/= false andalso (self() ! drain),
+    S#state{events = E#events{empty = 0}}.
 
 %% The same between two of these.
 drain_now(#state{probe = native} = S) -> element(3, drain_timed(S));

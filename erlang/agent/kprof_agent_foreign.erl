@@ -365,8 +365,8 @@ inherited(Queue, #state{lease = Lease, sentry = {Sentry, _}, foreign = F, checks
             foreign = F#foreign{ceded = #{}, copies = 0, reported = #{}}}.
 
 heir_begins(_, _, #state{leaving = true} = S) -> finish(stopped_by_daemon, S);
-heir_begins(What, _, #state{state = paused} = S0) ->
-    S = disarm(paused, S0),
+heir_begins(What, _, #state{state = State} = S0) when State =:= paused; State =:= waiting ->
+    S = disarm(State, S0),
     loop(report(What, ceded, count_begin(S#state.foreign#foreign.copying, S)));
 heir_begins({Kind, MFA}, Queue, S0) ->
     Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => now_ns()},
@@ -388,6 +388,6 @@ undo_change(#state{unfinished = {change, Put}, plan = Plan, hot = H} = S) ->
     S#state{unfinished = none, hot = H#hot{counters = Left}};
 undo_change(S) -> S.
 
-answer_change(#state{changing = {_, Ref}} = S) ->
-    reply(Ref, ok, S#state{changing = undefined});
+answer_change(#state{changing = [{_, Ref} | More]} = S) ->
+    answer_change(reply(Ref, ok, S#state{changing = More}));
 answer_change(S) -> S.

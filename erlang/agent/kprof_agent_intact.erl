@@ -153,7 +153,7 @@ check_new_tracer(#state{session = legacy, process_flags = #process_flags{set = [
         {tracer, T} ->
             notice({kprof_notice, lent, at_work(S), 0}, S#state{intact = I#intact{new_tracer = T}})
     end;
-check_new_tracer(#state{intact = I} = S) -> S#state{intact = I#intact{new_tracer = none}}.
+check_new_tracer(S) -> S.         % it has no flags now, or a session of its own
 
 has_all(Set, {flags, Has}) when is_list(Has) -> Set -- Has =:= [];
 has_all(_, _) -> false.

@@ -21,6 +21,12 @@
 
 -include("kprof_agent.hrl").
 
+%% A request that kprof:set_token() began ends with the next one, sampled or not.
+-define(END_REQUEST,
+        [{'_', [{is_seq_trace}],
+          [{message, {'andalso', ?IS_OURS, {{[], {get_seq_token}, {caller}, []}}}},
+           {'andalso', ?IS_OURS, {set_seq_token, sequential_trace_token, []}}]}]).
+
 -define(LEAVE_MS, 300).         % for processes to run into a pattern that takes their token
 -define(LEAVE_FUNCTIONS, 50).   % such patterns: setting each takes some ms
 
@@ -87,6 +93,11 @@ set_all_patterns(S) ->
 %% messages. When these events are not ours any more, older tokens stop asking at the next
 %% traced call.
 -spec armed_spec(#item{}, #state{}) -> [tuple()] | false.
+armed_spec(#item{kind = entry, mfa = MFA}, #state{entry_calls = #entry_calls{closed = true}}) ->
+    case MFA of
+        {kprof, set_token, _} -> ?END_REQUEST;
+        _ -> ?TAKE_TOKEN
+    end;
 armed_spec(#item{kind = entry, spec = [_ | _] = Spec},
            #state{messages = #messages{state = on}} = S) ->
     with_flags([asking(Clause) || Clause <- Spec], S);
@@ -140,12 +151,12 @@ receiver(P) ->
 %% of our functions. A process that waits keeps its token: nothing in the VM takes that but
 %% seq_trace:reset_trace(), which takes everybody's. A node that was in trouble is left alone.
 take_tokens(#state{messages = #messages{asked = true}, state = State} = S)
-  when State =:= armed; State =:= paused ->
+  when State =:= armed; State =:= paused; State =:= waiting ->
     Takers = lists:sublist(takers(S), ?LEAVE_FUNCTIONS),
     tell_sentry(kprof_agent_sentry:patterns(Takers), S),
     patterns(Takers, ?TAKE_TOKEN, S),
     receive after ?LEAVE_MS -> ok end,
-    State =:= paused andalso patterns(Takers, false, S),
+    State =:= armed orelse patterns(Takers, false, S),
     tell_sentry([], S),
     S;
 take_tokens(S) -> S.

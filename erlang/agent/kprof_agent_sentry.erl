@@ -84,7 +84,7 @@ tell_sentry(More, #state{checks = Checks, hot = Hot, code = Code, process_flags 
     Tiers = [{call_count, MFA}
              || MFA <- maps:keys(Hot#hot.counters) ++ counted(S)],
     Watch = [{meta, MFA} || MFA <- Code#code.watched],
-    AnyFlags = [flags || Flags#process_flags.set =/= []],
+    AnyFlags = [flags || Flags#process_flags.set =/= [] orelse Flags#process_flags.walk =/= none],
     element(1, S#state.sentry) ! {own, More ++ Rated ++ Plan ++ Tiers ++ Watch ++ AnyFlags}.
 
 -spec patterns([#item{}]) -> [{local | call_count, mfa()}].

@@ -5,17 +5,18 @@
 -export([init/3, process_setup/1, loop/1, tick/0, lease/1, reply/3, waiting/1, asked/4,
          send_state/1, finish/2]).
 
--import(kprof_agent_arming, [answer_lease/1, arm_plan/2, change_plan/3, count_entries/2,
-         counters_now/1, disarm/2, entry_calls/1, foreign_tracing/1, items/1, read_counters/1,
-         rearm/1, reply_to_change/2, respec/3, respec_tiers/2, taken/2, unarmed/1]).
+-import(kprof_agent_arming, [answer_lease/1, change_plan/3, close/2, count_entries/2,
+         counters_now/1, disarm/2, disarm_wholly/2, entry_calls/1, foreign_tracing/1, items/1,
+         open/1, read_counters/1, ready/1, rearm/1, reply_to_change/2, respec/3, respec_tiers/2,
+         taken/2, unarmed/1, use_plan/3, wait/1]).
 -import(kprof_agent_checks, [check/2, checks_handle/2, load/3, load_end/1, rates/5, rates_end/1]).
 -import(kprof_agent_cost, [check_rates/1, cost_tick/1, count_switches/1, count_tiers/1,
          judge_rates/1, send_counts/1]).
 -import(kprof_agent_events, [add_busy/3, check_limits/1, drain/1, drain_now/1, drop_rest/2, event/2,
          flush/1, flush_unsent/1, gather/4, hand_over_rings/2, notice/2, over_limit/3,
          probe_start/4, send/2, send_batch/5]).
--import(kprof_agent_flags, [add_flags/2, flags_end/1, flags_handle/2, monitor_stop/1, sweep_stop/1,
-         use_flags/2, walk_down/3, walk_progress/3]).
+-import(kprof_agent_flags, [add_flags/2, flags_end/1, flags_handle/2, flags_set/1, monitor_stop/1,
+         sweep_stop/1, use_flags/2, walk_down/3, walk_progress/3]).
 -import(kprof_agent_foreign, [count_end/1, foreign_tick/1, is_calm/1, may_resume/1,
          patterns_set/2]).
 -import(kprof_agent_intact, [check_intact/1, code_changed/2, look_loads/1, put_back_disarmed/1,
@@ -125,7 +126,8 @@ loop(#state{lease = #lease{daemon = Daemon}} = S) ->
         _ -> loop(S)
     end.
 
-%% Somebody calls kprof_agent:status() or stop().
+%% Somebody calls kprof_agent:status() or stop(); or a kprof counts by the flags that processes
+%% have, and asks for them (kprof_counters).
 -spec asked(term(), pid(), reference(), #state{}) -> #state{}.
 asked(status, From, Ref, S) ->
     From ! {Ref, summary(S)},
@@ -133,6 +135,10 @@ asked(status, From, Ref, S) ->
 asked(stop, From, Ref, S) ->
     From ! {Ref, ok},
     finish(stopped_by_operator, S);
+asked(flags, From, Ref, S0) ->
+    {_, S} = flags_set(S0),
+    From ! {Ref, ok},
+    S;
 asked(_, _, _, S) -> S.
 
 down(Ref, _, Reason, #state{lease = #lease{monitor = Ref}} = S) ->
@@ -142,9 +148,11 @@ down(Ref, _, _, #state{stacks = #stacks{sampler = {_, Ref}}} = S) -> sampler_dow
 down(_, Pid, Reason, S) -> walk_down(Pid, Reason, S).
 
 %% All events from before the change are here.
-changed(Delivered, #state{changing = {Delivered, Ref}} = S) ->
-    reply(Ref, ok, S#state{changing = undefined});
-changed(_, S) -> S.
+changed(Delivered, #state{changing = Changing} = S) ->
+    case lists:keytake(Delivered, 1, Changing) of
+        {value, {_, Ref}, More} -> reply(Ref, ok, S#state{changing = More});
+        false -> S
+    end.
 
 %% What was sent while the connection was set up has no token. Before the daemon counts requests in
 %% flight it has to know of them.
@@ -219,7 +227,8 @@ command({rates, MFAs, MaybeLoops, Ms}, Ref, S) -> rates(MFAs, MaybeLoops, Ms, Re
 command({names, Pids}, Ref, S) -> receiver_names(Pids, Ref, S);
 command({stacks, Pids}, Ref, S) -> stacks_of(Pids, Ref, S);
 command({waits, Pids, Servers}, Ref, S) -> waits_for(Pids, Servers, Ref, S);
-command({arm, Items, Limits}, _, S) -> arm_plan(Items, limits(Limits, S));
+command({arm, Items, Limits}, _, S) -> use_plan(Items, fun(S1) -> rearm(S1) end, limits(Limits, S));
+command({plan, Items, Limits}, _, S) -> use_plan(Items, fun(S1) -> wait(S1) end, limits(Limits, S));
 command({change, Take, Items, Limits}, Ref, S) ->
     case change_plan(Take, items(Items), add_flags(Limits, S)) of
         {ok, S1} -> reply_to_change(Ref, messages_settle(limits(Limits, S1)));
@@ -227,19 +236,27 @@ command({change, Take, Items, Limits}, Ref, S) ->
     end;
 command({spec, MFA, Spec}, _, S) -> respec(MFA, Spec, S);
 command({tiers, Items}, _, S) -> {ok, respec_tiers(items(Items), S)};
-command(pause, _, S) -> {ok, flush(disarm(paused, S))};
-command(resume, _, S0) ->
-    case may_resume(session_check(S0)) of
-        {true, S} ->
-            rearm(put_back_disarmed(recheck(S#state.code#code.checked_at, S)));
-        {{false, MFA}, S} ->
-            notice({kprof_notice, rest, {foreign, pattern, MFA}, 0}, S)
-    end;
+command(pause, _, S) -> {ok, flush(disarm_wholly(paused, S))};
+command(resume, _, S) -> again(fun(S1) -> rearm(S1) end, S);
+command(wait, _, S) -> wait(S);
+command(ready, _, S) -> again(fun(S1) -> ready(S1) end, S);
+command(open, _, S) -> open(S);
+command(close, Ref, S) -> close(Ref, S);
+command(rest, _, S) -> {ok, flush(disarm_wholly(waiting, S))};
 command(clear_tokens, _, S) ->
     seq_trace:reset_trace(),
     {ok, S};
 command(stop, _, S) -> finish(stopped_by_daemon, S);
 command(_, _, S) -> {{error, unknown_command}, S}.
+
+%% Where another tool's patterns copy values, the daemon is told to wait.
+again(Arm, S0) ->
+    case may_resume(session_check(S0)) of
+        {true, S} ->
+            Arm(put_back_disarmed(recheck(S#state.code#code.checked_at, S)));
+        {{false, MFA}, S} ->
+            notice({kprof_notice, rest, {foreign, pattern, MFA}, 0}, S)
+    end.
 
 -spec reply(reference(), term(), #state{}) -> #state{}.
 reply(Ref, Result, S) ->

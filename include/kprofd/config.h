@@ -27,11 +27,10 @@
 #define KP_LABEL_TAG "_label"
 #define KP_DIAG_MAX 50			/* errors kept for one file */
 /*
- * The default limit of the cost of profiling.  On a node with a single
- * scheduler one request in twenty waits for it.  It allows 80,000 calls of
- * traced functions a second (KP_COST_CALL), such as 8,000 requests of ten calls.
+ * The default limit of the cost of profiling: one per cent of a node with two schedulers.
+ * It allows all of some 600 requests a second of ten calls (cost.h), or slices of more.
  */
-#define KP_BUDGET 5			/* percent of one scheduler */
+#define KP_BUDGET 2			/* percent of one scheduler */
 /* A function that costs twice as much is probably a mistake in tiers.conf. */
 #define KP_HOT_SHARE 10			/* percent of one scheduler */
 
@@ -82,12 +81,29 @@ struct kp_entry {
 	size_t nnodes;
 };
 
-enum kp_sampling_kind { KP_SAMPLE_ALL, KP_SAMPLE_ONE_IN, KP_SAMPLE_PER_SECOND };
+enum kp_sampling_kind {
+	KP_SAMPLE_ALL,
+	KP_SAMPLE_ONE_IN,
+	KP_SAMPLE_PER_SECOND,
+	KP_SAMPLE_SLICES	/* all of slices of time: one in n, or fewer */
+};
+
+#define KP_SLICES_MAX 1000
 
 struct kp_sampling {
 	enum kp_sampling_kind kind;
 	uint32_t n;
 };
+
+/*
+ * May a request that is not measured run beside one that is, and take its place in a
+ * pool?  Not while slices of time are measured whole, but at their edges.
+ */
+static inline bool
+kp_sampling_mixes(const struct kp_sampling *s)
+{
+	return s->kind != KP_SAMPLE_SLICES;
+}
 
 struct kp_rewrite {
 	char *pattern;	/* POSIX extended regular expression, whole match */
@@ -206,6 +222,7 @@ enum kp_shape { KP_SHAPE_NONE, KP_SHAPE_TYPES, KP_SHAPE_VALUES };
 
 struct kp_spec_params {
 	uint32_t one_in;	/* sampling: 1 = every request */
+	bool sliced;		/* every request, each of which stands for one_in */
 	uint64_t label_const;	/* bits 42..51 of the label, in place (label.h) */
 	bool exact;		/* add {exception_trace} */
 	bool gc_shared;		/* of the target: see kp_conf_gc() */

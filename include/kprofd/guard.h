@@ -95,13 +95,14 @@ const char *kp_trip_usual(enum kp_trip cause);
  */
 const char *kp_trip_agent_usual(const struct kp_trip_limit *t, uint64_t calls,
     uint64_t requests);
-/* "1 request in 4 is sampled"; returns text. */
-const char *kp_one_in_text(char *text, size_t n, uint32_t one_in);
+/* "1 request in 4 is sampled", all of some slices of time or not; returns text. */
+const char *kp_one_in_text(char *text, size_t n, uint32_t one_in, bool sliced);
 
 struct kp_paused {
 	bool over;		/* it was paused; else it is from now on */
 	kp_dur_ns lasts;
-	uint32_t one_in;	/* after it */
+	uint32_t one_in;	/* after it, */
+	bool sliced;		/* in slices of time */
 	const char *reason, *usual;	/* usual may be "" */
 };
 

@@ -51,6 +51,7 @@ enum kp_loss {
 	KP_LOSS_TRIPPED,	/* requests: in flight when the agent tripped */
 	KP_LOSS_DISCONNECTED,	/* requests: in flight at a lost connection */
 	KP_LOSS_RELOADED,	/* requests: in flight when tiers.conf changed */
+	KP_LOSS_SLICE,		/* requests: in flight long after their slice of time */
 	KP_LOSS_UNSEEN,		/* requests: counted by the VM, no event came */
 	KP_LOSS_UNARMED,	/* ms: nothing was armed after it had been */
 	KP_LOSS_UNCOUNTED,	/* ms: of these, without an agent: calls then

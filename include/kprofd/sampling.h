@@ -34,6 +34,13 @@ struct kp_sampler {
 
 void kp_sampler_init(struct kp_sampler *s, const struct kp_sampling *conf);
 
+/* True: requests are measured in slices of time, unless all are. */
+static inline bool
+kp_sampler_slices(const struct kp_sampler *s)
+{
+	return s->conf.kind == KP_SAMPLE_SLICES;
+}
+
 /* These return true if one_in has changed. */
 
 /*
@@ -47,7 +54,7 @@ bool kp_sampler_quick(struct kp_sampler *s, kp_target_ns now);
 /* The guard's cut; 1: none. */
 bool kp_sampler_cut(struct kp_sampler *s, uint32_t cut);
 /*
- * Applies the budget, once a second.  percent: the share of one scheduler that
+ * Applies the budget, once a second, or once a slice of time.  percent: the share of one scheduler that
  * is spent; `fixed` of it does not depend on sampling.  budget 0: no limit.
  */
 bool kp_sampler_spent(struct kp_sampler *s, double percent, double fixed,

@@ -20,7 +20,7 @@
 #include "kprofd/plan.h"
 #include "conn/handshake.h"
 
-#define AGENT_PROTOCOL 8	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 9	/* of kprof_agent.erl */
 /*
  * kprofd renews it every second.  The agent checks it twice a second, and has
  * removed itself within five seconds.  Where it can do nothing any more, its
@@ -117,6 +117,14 @@ struct agent_reloaded {
 	struct kp_plan_change n;	/* with AGENT_RELOAD_DONE */
 };
 
+/* The steps of a slice of time (agent_slice()), in their order. */
+enum agent_slice {
+	AGENT_SLICE_READY,	/* tiers are armed */
+	AGENT_SLICE_OPEN,	/* requests begin */
+	AGENT_SLICE_CLOSE,	/* no request begins any more */
+	AGENT_SLICE_REST	/* nothing is armed */
+};
+
 /*
  * What the agent reports to its owner.  Behind each kind are the fields that it has;
  * what they point to is good during the call.
@@ -181,11 +189,13 @@ struct agent_event {
 		 * is for how long tracing is to pause.
 		 */
 		AGENT_ON_TRIP,
+		AGENT_ON_SLICE,		/* slice: this step is done */
 		/* The pause is over; the answer is how much longer to wait; 0: resume. */
 		AGENT_ON_PAUSE_OVER
 	} kind;
 	enum agent_state state;
 	enum agent_end end;
+	enum agent_slice slice;
 	const char *word, *text;
 	bool native, timed, last;
 	const struct agent_hello *hello;
@@ -322,6 +332,18 @@ uint64_t agent_ask(struct agent *a, struct kp_buf *b, agent_answer_fn *on_answer
 
 /* Another sampling rate for all entries: one request in n. */
 void agent_sample(struct agent *a, uint32_t one_in);
+/*
+ * From now on requests are measured in slices of time, or all again: the target rests
+ * after it is armed, or resumed, until a slice begins.  What is armed now stays so.
+ */
+void agent_sliced(struct agent *a, bool sliced);
+/*
+ * Takes a step of a slice: AGENT_ON_SLICE follows, unless the state changes before, or
+ * another step is taken, which the target takes after this one.
+ * one_in: with AGENT_SLICE_READY, how many requests each of this slice stands for.
+ * False: it is not armed, or another tiers.conf is on its way into force.
+ */
+bool agent_slice(struct agent *a, enum agent_slice step, uint32_t one_in);
 /*
  * From now on tiers give tokens to processes that have none, or not: see
  * kp_spec_params.  Nothing happens while a reload is put in force, after which not

@@ -38,6 +38,7 @@ struct plan_run {
 		RUN_CHECKED,	/* ... that was answered */
 		RUN_APPLYING,	/* it was sent */
 		RUN_PAUSING,
+		RUN_SLICING,	/* a step of a slice */
 		RUN_OVER	/* a check: its last answer was given, or will be: away */
 	} step;
 	uint64_t asked;		/* the number of the open question; 0: none */
@@ -108,6 +109,7 @@ struct agent {
 	kp_dur_ns check_time;	/* to count */
 	bool recheck_due;	/* code was changed */
 	struct kp_spec_params params;
+	enum agent_slice slice;	/* the step that was taken last */
 	bool tiers_give;	/* some may have been armed with gives_tokens */
 	uint16_t label;		/* constant of its labels; 0: none yet */
 };

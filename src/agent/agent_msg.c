@@ -138,11 +138,15 @@ static void
 put_terms(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_spec_params *p, bool native)
 {
-	kp_etf_map(b, 6 + (c->hot_share > 0) + (c->budget > 0) +
+	/* Slices keep to the budget by themselves, and need no function to go. */
+	bool keeps = c->budget > 0 && c->sampling.kind != KP_SAMPLE_SLICES;
+
+	kp_etf_map(b, 6 + (c->hot_share > 0) + keeps +
 	    (c->stacks.per_second > 0));
 	put_limits(b, &c->overload);
 	put_calls(b, "hot", c->hot_share);
-	put_calls(b, "calls", c->budget);
+	if (keeps)
+		put_calls(b, "calls", c->budget);
 	if (c->stacks.per_second > 0) {
 		kp_etf_atom(b, "stacks");
 		kp_etf_tuple(b, 2);
@@ -235,7 +239,7 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
 	enum kp_err e;
 
 	kp_etf_tuple(b, 3);
-	kp_etf_atom(b, "arm");
+	kp_etf_atom(b, params->sliced ? "plan" : "arm");
 	e = put_items(b, plan, is_armed, c, params);
 	put_terms(b, c, params, plan->native);
 	return e != KP_OK ? e : b->err;

@@ -134,7 +134,8 @@ static void
 resume_tracing(struct agent *a)
 {
 	agent_set_state(a, AGENT_ARMING, "");
-	run_ask_atom(&a->now, RUN_APPLYING, "resume", STEP_FLAGS);
+	run_ask_atom(&a->now, RUN_APPLYING, a->params.sliced ? "wait" : "resume",
+	    STEP_FLAGS);
 }
 
 /* In a state that lasts: starts to change to the one that the user wants. */
@@ -151,18 +152,10 @@ settle(struct agent *a)
 }
 
 static void
-answer_arm(struct agent *a, struct kp_term *r)
+arm_failed(struct agent *a, struct kp_term *r)
 {
 	char text[400], why[600];
-	struct kp_term at = *r;
 
-	if (kp_span_is(kp_term_atom(&at), "ok")) {
-		a->attached_once = true;
-		kp_backoff_works(&a->backoff, kp_mono_now());
-		agent_set_state(a, AGENT_ARMED, "");
-		settle(a);
-		return;
-	}
 	msg_text(r, text, sizeof(text));
 	snprintf(why, sizeof(why), "'%s' cannot be traced: %s", a->o.target,
 	    text);
@@ -177,6 +170,21 @@ answer_arm(struct agent *a, struct kp_term *r)
 		    text);
 	/* If it was attached before, it may have other code: check again. */
 	agent_lost(a, why);
+}
+
+static void
+answer_arm(struct agent *a, struct kp_term *r)
+{
+	struct kp_term at = *r;
+
+	if (kp_span_is(kp_term_atom(&at), "ok")) {
+		a->attached_once = true;
+		kp_backoff_works(&a->backoff, kp_mono_now());
+		agent_set_state(a, AGENT_ARMED, "");
+		settle(a);
+		return;
+	}
+	arm_failed(a, r);
 }
 
 /* ---- pauses ---- */
@@ -231,6 +239,60 @@ agent_pause_for(struct agent *a, kp_dur_ns pause, const char *text)
 	agent_tell(a, &b);
 	agent_set_pause(a, pause, text);
 	agent_plan_turn(a);
+}
+
+/* ---- slices of time ---- */
+
+void
+agent_sliced(struct agent *a, bool sliced)
+{
+	a->params.sliced = sliced;
+}
+
+/*
+ * Tokens of earlier slices may still be in processes, so each slice has a constant of
+ * its own.  The agent keeps the match specs until it arms them.
+ */
+static void
+slice_begin(struct agent *a, uint32_t one_in)
+{
+	const struct kp_plan_item *p = a->now.plan.v, *end = p + a->now.plan.n;
+
+	a->label = label_epochs_take(a->o.labels, a->label);
+	a->params.label_const = (uint64_t)a->label << KP_LABEL_CONST_SHIFT;
+	a->params.one_in = one_in;
+	for (; p < end; p++)
+		if (p->entry && !p->disarmed)
+			agent_entry_respec(a, p);
+}
+
+bool
+agent_slice(struct agent *a, enum agent_slice step, uint32_t one_in)
+{
+	static const char *const names[] = { "ready", "open", "close", "rest" };
+
+	if (a->state != AGENT_ARMED || a->stopping ||
+	    (a->now.asked != 0 && a->now.step != RUN_SLICING) ||
+	    (step == AGENT_SLICE_READY && a->next.step == RUN_APPLYING))
+		return false;
+	if (step == AGENT_SLICE_READY)
+		slice_begin(a, one_in);
+	a->slice = step;
+	run_ask_atom(&a->now, RUN_SLICING, names[step],
+	    step == AGENT_SLICE_READY ? STEP_FLAGS : 0);
+	return true;
+}
+
+static void
+answer_slice(struct agent *a, struct kp_term *r)
+{
+	struct kp_term at = *r;
+
+	if (kp_span_is(kp_term_atom(&at), "ok"))
+		agent_emit(a, (struct agent_event){ .kind = AGENT_ON_SLICE,
+		    .slice = a->slice });
+	else
+		arm_failed(a, r);
 }
 
 /* ---- next: changes what is armed ---- */
@@ -655,6 +717,9 @@ run_answer(void *ctx, uint64_t number, struct kp_term *r)
 	case RUN_PAUSING:
 		agent_set_state(a, AGENT_PAUSED, "");
 		settle(a);
+		break;
+	case RUN_SLICING:
+		answer_slice(a, r);
 		break;
 	case RUN_NONE:
 	case RUN_WAITING:

@@ -19,6 +19,8 @@ static const struct {
 	    "cut off: the connection to the target ended" },
 	[KP_LOSS_RELOADED] = { "reloaded", "requests",
 	    "cut off: another tiers.conf took effect" },
+	[KP_LOSS_SLICE] = { "slice", "requests",
+	    "cut off: they ran on for 5 s after the slice of time that they began in" },
 	[KP_LOSS_UNSEEN] = { "unseen", "requests",
 	    "not traced: tracing was off" },
 	[KP_LOSS_UNARMED] = { "unarmed", "ms",

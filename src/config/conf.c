@@ -174,12 +174,14 @@ take_choice(struct conf_ctx *x, const struct node *v, const char *first,
 static void
 set_sampling(struct conf_ctx *x, const struct node *form)
 {
-	static const char what[] = "all, {one_in, N} or {per_second, N}";
+	static const char what[] = "auto, all, {slices, N}, {one_in, N} or {per_second, N}";
 	const struct node *v = form->kid[1];
 	struct kp_sampling *s = &x->conf->sampling;
 	int64_t n;
 
-	if (node_is_atom(v, "all")) {
+	if (node_is_atom(v, "auto")) {
+		*s = (struct kp_sampling){ KP_SAMPLE_SLICES, 1 };
+	} else if (node_is_atom(v, "all")) {
 		*s = (struct kp_sampling){ KP_SAMPLE_ALL, 1 };
 	} else if (v->kind != N_TUPLE || v->n != 2 ||
 	    v->kid[0]->kind != N_ATOM) {
@@ -187,6 +189,10 @@ set_sampling(struct conf_ctx *x, const struct node *form)
 	} else if (node_is_atom(v->kid[0], "one_in")) {
 		if (take_int(x, v->kid[1], "one_in", 1, CONF_ONE_IN_MAX, &n))
 			*s = (struct kp_sampling){ KP_SAMPLE_ONE_IN,
+				(uint32_t)n };
+	} else if (node_is_atom(v->kid[0], "slices")) {
+		if (take_int(x, v->kid[1], "slices", 1, KP_SLICES_MAX, &n))
+			*s = (struct kp_sampling){ KP_SAMPLE_SLICES,
 				(uint32_t)n };
 	} else if (node_is_atom(v->kid[0], "per_second")) {
 		if (take_int(x, v->kid[1], "per_second", 1,
@@ -651,7 +657,7 @@ conf_new(void)
 
 	if (c == NULL)
 		return NULL;
-	c->sampling = (struct kp_sampling){ KP_SAMPLE_PER_SECOND, 1000 };
+	c->sampling = (struct kp_sampling){ KP_SAMPLE_SLICES, 1 };
 	c->slow = 250 * KP_NS_PER_MS;
 	c->keep_slowest = 1;
 	c->budget = KP_BUDGET;

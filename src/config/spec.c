@@ -567,7 +567,7 @@ spec_put(struct spec *s, struct kp_buf *out)
 	if (out->err != KP_OK)
 		return out->err;
 	kp_buf_init(&s->clauses, out->max);
-	if (s->entry && s->p->one_in > 1)
+	if (s->entry && s->p->one_in > 1 && !s->p->sliced)
 		unsampled_put(s);
 	all = funs_put(s);
 	if (!all)

@@ -71,6 +71,11 @@ tiers_file_sampling(char *buf, size_t n, const struct kp_sampling *s)
 {
 	if (s->kind == KP_SAMPLE_ALL)
 		snprintf(buf, n, "every request");
+	else if (s->kind == KP_SAMPLE_SLICES && s->n == 1)
+		snprintf(buf, n, "every request, in slices of time where that is "
+		    "too dear");
+	else if (s->kind == KP_SAMPLE_SLICES)
+		snprintf(buf, n, "slices of time, one in %" PRIu32, s->n);
 	else if (s->kind == KP_SAMPLE_ONE_IN)
 		snprintf(buf, n, "one request in %" PRIu32, s->n);
 	else

@@ -256,24 +256,25 @@ kp_trip_agent_usual(const struct kp_trip_limit *t, uint64_t calls,
 }
 
 const char *
-kp_one_in_text(char *text, size_t n, uint32_t one_in)
+kp_one_in_text(char *text, size_t n, uint32_t one_in, bool sliced)
 {
 	if (one_in <= 1)
 		snprintf(text, n, "every request is measured");
 	else
-		snprintf(text, n, "1 request in %" PRIu32 " is sampled", one_in);
+		snprintf(text, n, "1 request in %" PRIu32 " is sampled%s", one_in,
+		    sliced ? ", in slices of time" : "");
 	return text;
 }
 
 void
 kp_paused_text(const struct kp_paused *p, char *text, size_t n)
 {
-	char rate[64];
+	char rate[80];
 
 	snprintf(text, n, "tracing %s paused for %.0f s: %s; %s %s%s%s",
 	    p->over ? "was" : "is", (double)p->lasts / (double)KP_NS_PER_S,
 	    p->reason, p->over ? "now" : "then",
-	    kp_one_in_text(rate, sizeof(rate), p->one_in),
+	    kp_one_in_text(rate, sizeof(rate), p->one_in, p->sliced),
 	    p->usual[0] != '\0' ? ". Usual cause: " : "", p->usual);
 }
 

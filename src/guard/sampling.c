@@ -8,26 +8,35 @@
 #define FALL_PERCENT 70
 /* It aims at this much of the budget, so that noise does not exceed it. */
 #define AIM_PERCENT 80
-/* A past peak may return: it decays by a tenth each time. */
+/*
+ * A past peak may return: it decays by a tenth each time.  Of slices what was spent on one
+ * of them and the rest behind it is some seconds' already.
+ */
 #define FORGET 0.9
+#define FORGET_SLICES 0.5
 
 void
 kp_sampler_init(struct kp_sampler *s, const struct kp_sampling *conf)
 {
 	*s = (struct kp_sampler){ .conf = *conf, .cut = 1, .frugal = 1 };
-	s->rated = conf->kind == KP_SAMPLE_ONE_IN ? conf->n : 1;
+	s->rated = conf->kind == KP_SAMPLE_ONE_IN ||
+	    conf->kind == KP_SAMPLE_SLICES ? conf->n : 1;
 	s->one_in = s->rated;
 }
 
 static bool
 settle(struct kp_sampler *s)
 {
+	uint64_t most = s->conf.kind == KP_SAMPLE_SLICES ? KP_SLICES_MAX :
+	    KP_ONE_IN_LIMIT;
 	uint64_t want = (uint64_t)s->rated * s->cut;
 	uint32_t was = s->one_in;
 
 	if (want < s->frugal)
 		want = s->frugal;
-	s->one_in = want < KP_ONE_IN_LIMIT ? (uint32_t)want : KP_ONE_IN_LIMIT;
+	if (want > most)
+		want = most;
+	s->one_in = (uint32_t)want;
 	return s->one_in != was;
 }
 
@@ -126,7 +135,9 @@ kp_sampler_spent(struct kp_sampler *s, double percent, double fixed,
 	if (left < budget / 10)
 		left = budget / 10;
 	want = (percent > fixed ? percent - fixed : 0) * s->one_in / left;
-	s->peak = want > s->peak * FORGET ? want : s->peak * FORGET;
+	s->peak *= kp_sampler_slices(s) ? FORGET_SLICES : FORGET;
+	if (want > s->peak)
+		s->peak = want;
 	s->frugal = follow(s->frugal, s->peak, KP_ONE_IN_MAX);
 	return settle(s);
 }

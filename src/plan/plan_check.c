@@ -364,7 +364,7 @@ calls_a_request(const struct kp_check *c, const struct kp_plan_item *p,
 static double
 sampled(const struct kp_sampling *s, double entries)
 {
-	if (s->kind == KP_SAMPLE_ONE_IN)
+	if (s->kind == KP_SAMPLE_ONE_IN || s->kind == KP_SAMPLE_SLICES)
 		return 1.0 / s->n;
 	if (s->kind == KP_SAMPLE_PER_SECOND && entries > s->n)
 		return s->n / entries;

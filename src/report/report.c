@@ -152,9 +152,26 @@ report_requests(const struct report *r, size_t row, bool *known)
 	return r->entry_calls;
 }
 
+/* Requests that no measured one stands for, as far as losses tell; w: what each stands for. */
+static double
+lost_requests(const struct kp_losses *l, double w)
+{
+	static const enum kp_loss of_measured[] = { KP_LOSS_DROPPED_ENTRIES,
+		KP_LOSS_TRIPPED, KP_LOSS_DISCONNECTED, KP_LOSS_RELOADED,
+		KP_LOSS_SLICE, KP_LOSS_EXPIRED, KP_LOSS_COLLIDED,
+		KP_LOSS_REQUEST_CAP, KP_LOSS_UNWRITTEN, KP_LOSS_FOREIGN_TOKEN,
+		KP_LOSS_RUNNING };
+	double lost = (double)l->n[KP_LOSS_UNSEEN];
+
+	for (size_t i = 0; i < sizeof(of_measured) / sizeof(of_measured[0]); i++)
+		lost += w * (double)l->n[of_measured[i]];
+	return lost;
+}
+
 /*
  * Sampling makes the sum of types differ from the VM's count by chance: its
- * variance is that of the weights, about requests x (weight - 1).
+ * variance is that of the weights, about requests x (weight - 1).  Of slices of time it
+ * is more, but no more is left over than was lost.
  */
 uint64_t
 report_unmeasured(const struct report *r)
@@ -169,7 +186,12 @@ report_unmeasured(const struct report *r)
 	rest = (double)(n - c->requests);
 	chance = sampled > 0 ? (double)c->requests *
 	    ((double)c->requests / sampled - 1) : 0;
-	return rest * rest > SURE * SURE * chance ? n - c->requests : 0;
+	if (rest * rest <= SURE * SURE * chance)
+		return 0;
+	if (r->losses.n[KP_LOSS_SAMPLED_OUT] > 0 && sampled > 0)
+		rest = fmin(rest, lost_requests(&r->losses,
+		    (double)c->requests / sampled));
+	return (uint64_t)rest;
 }
 
 uint64_t

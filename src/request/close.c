@@ -239,6 +239,7 @@ req_decide_parent(struct kp_requests *rs, struct req *rq)
 	if (!parent_holds(rs, rq, &node))
 		rq->r.parent_label = 0;
 	else if (rq->takes_token && rq->r.weight > 1 &&
+	    kp_sampling_mixes(&rs->o.conf->sampling) &&
 	    (!rs->abandons || parent_has_ended(rs, rq)))
 		rs->nodes[node].lost.n[KP_LOSS_CUT] += rq->r.weight - 1;
 }

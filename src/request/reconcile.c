@@ -89,7 +89,8 @@ label_may_stray(const struct kp_requests *rs, const struct rnode *nd,
 	uint32_t weight = rq != NULL ? rq->r.weight : t != NULL ? t->weight : 0;
 
 	return spread ||
-	    (weight > 1 && nd->has_met && nd->now - nd->met < MET_AGE);
+	    (weight > 1 && kp_sampling_mixes(&rs->o.conf->sampling) &&
+	    nd->has_met && nd->now - nd->met < MET_AGE);
 }
 
 /* The places for what has this key, the newest first. */
@@ -209,11 +210,13 @@ own_begin(struct kp_requests *rs, const struct proc *p, struct req *rq,
 	/*
 	 * A server takes a message before its next request, which says nothing of
 	 * what it had sent, nor does a token that it was just given.  What is left
-	 * of its last request does.
+	 * of its last request does.  A process that has not taken a token with any
+	 * message had none to send before its request.
 	 */
-	rq->bounded = t->label != 0 && ((t->from == p->id &&
+	rq->bounded = (t->label == 0 && t->last == 0) ||
+	    (t->label != 0 && ((t->from == p->id &&
 	    (t->serial != 0 || !kp_label_is_unowned(t->label))) ||
-	    (before != NULL && of == before->r.label));
+	    (before != NULL && of == before->r.label)));
 	if (before != NULL) {
 		rq->before = before->r.label;
 		before->after = rq->r.label;
@@ -302,7 +305,8 @@ own_request(const struct kp_requests *rs, const struct rnode *nd,
 		if (unowned)
 			earlier = !label_is_newer(t->label, rq->r.label);
 		/* The next one may have sent it, which sampling passed over. */
-		if (!(unowned && rq->r.weight > 1) &&
+		if (!(unowned && rq->r.weight > 1 &&
+		    kp_sampling_mixes(&rs->o.conf->sampling)) &&
 		    (rq->bounded || !earlier) &&
 		    (int32_t)(t->serial - rq->since) > 0 &&
 		    t->last != rq->took && entry_covers(rs, rq, at))

@@ -241,7 +241,7 @@ fn_runaway(struct kp_requests *rs, const struct proc *p, struct kp_fn *fn)
 
 /*
  * This is where a traced server loop shows: for each new label, the loop's call
- * for the label before is still open.
+ * for the label before is still open.  Of calls of no request labels tell nothing.
  */
 void
 proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
@@ -252,6 +252,7 @@ proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
 	while (p->n > down_to) {
 		fn = &rs->fns.v[p->v[p->n - 1].fn];
 		if (p->v[p->n - 1].doubt == DOUBT_NONE &&
+		    p->v[p->n - 1].kind != OPEN_IGNORED &&
 		    ++fn->left >= rs->o.max_stack) {
 			fn->left = 0;	/* no evidence against other nodes */
 			fn_runaway(rs, p, fn);

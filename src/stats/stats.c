@@ -531,7 +531,8 @@ sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 	uint64_t tiers = sum_tiers(s, call->fn);
 	uint32_t part;
 
-	if (call->strayed && s->weight > 1)
+	if (call->strayed && s->weight > 1 &&
+	    kp_sampling_mixes(&s->st->conf->sampling))
 		add_strayed(s, tiers);
 	if (call->outlasts && call->start >= s->limit)
 		return;		/* kp_stats_late() adds all of it */

@@ -430,9 +430,9 @@ suggest_write(const struct suggest_file *f, struct kp_buf *b)
 	put_entries(f, b);
 	put_entry(f, b);
 	put_identity(f, b);
-	kp_buf_str(b, "%% At most 1000 requests a second are traced; the rest "
-	    "is counted, and reports are\n%% estimates for all.\n"
-	    "{sampling, {per_second, 1000}}.\n");
+	kp_buf_str(b, "%% All requests are traced while that costs little, else "
+	    "all of some slices of time:\n%% then reports are estimates for "
+	    "all.\n{sampling, auto}.\n");
 }
 
 /* ---- what it took ---- */

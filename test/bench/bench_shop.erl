@@ -13,7 +13,7 @@
 -module(bench_shop).
 
 -export([run/3]).
--export([start/0, work/2, never/1]).
+-export([start/0, load/0, over/1, interval/1, work/2, never/1]).
 -export([handle/2, authorize/1, query/2, total/1, render/2, part/1, price/1, tax/1, stock/1,
          label/1, format/1]).
 
@@ -137,6 +137,19 @@ start() ->
                   receive stop -> ok end
           end),
     receive started -> ok end.
+
+%% All that the node can bear, until it ends.
+load() ->
+    [C ! {ask, self(), 1 bsl 59} || C <- persistent_term:get({?MODULE, clients})],
+    ok.
+
+%% As bench_node:over/1.
+over(Ms) ->
+    Done = persistent_term:get(?MODULE),
+    {N0, T0, Cpu0} = {counters:get(Done, 1), erlang:monotonic_time(nanosecond), bench_node:cpu_us("self")},
+    receive after Ms -> ok end,
+    {N1, T1, Cpu1} = {counters:get(Done, 1), erlang:monotonic_time(nanosecond), bench_node:cpu_us("self")},
+    {(N1 - N0) * 1.0e9 / (T1 - T0), (Cpu1 - Cpu0) / max(1, N1 - N0)}.
 
 client() ->
     Self = self(),

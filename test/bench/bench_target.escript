@@ -6,6 +6,7 @@
 %% bench_target.escript -stacks BUILD_DIR [ROOT] - what sampled stacks cost.
 %% bench_target.escript -crowd BUILD_DIR [ROOT] - a node of 300,000 processes.
 %% bench_target.escript -shop BUILD_DIR [ROOT] - what kprofd costs a web shop.
+%% bench_target.escript -full BUILD_DIR [ROOT] - what the defaults cost at full load.
 %% bench_target.escript -token BUILD_DIR [ROOT] - what the test of a token costs, alone.
 %%
 %% One node, the same work again and again: without kprofd, with every
@@ -46,6 +47,10 @@ main(["-crowd", Build, Root]) ->
     with_node(Build, Root, fun crowd/4);
 main(["-load", Build]) ->
     with_node(Build, none, fun bench_load/4);
+main(["-full", Build]) ->
+    main(["-full", Build, none]);
+main(["-full", Build, Root]) ->
+    with_node(Build, Root, fun bench_full/4);
 main(["-token", Build]) ->
     main(["-token", Build, none]);
 main(["-token", Build, Root]) ->
@@ -321,8 +326,8 @@ query(Dir, What) ->
                        " 'select " ++ What ++ " from cost'"),
     binary_to_float(string:trim(Text)).
 
-%% All the load that the node can bear, with next to nothing sampled and with the
-%% default sampling: many short pairs of without and with, in turn one first and
+%% All the load that the node can bear, with next to nothing sampled and with 1000 requests a
+%% second: many short pairs of without and with, in turn one first and
 %% the other, so that whatever else the machine does hits both alike. Without is
 %% paused: but for a counter on the entry, some 20 ns a request, nothing is armed
 %% then.
@@ -331,7 +336,7 @@ bench_load(Node, Build, Dir, CookieFile) ->
     load(Node, 200, Turns),
     load_pairs("relay", "armed, 1 in 65536", "{sampling, {one_in, 65536}}.\n",
                Node, Build, Dir, CookieFile),
-    load_pairs("relay", "default sampling", "", Node, Build, Dir, CookieFile),
+    load_pairs("relay", "1000 a second", "{sampling, {per_second, 1000}}.\n", Node, Build, Dir, CookieFile),
     ok = rpc:call(Node, bench_node, stop, []),
     io:format("the agent                ~8.2f us an event~n",
               [query(Dir, "sum(agent_ns) / 1e3 / sum(events)")]),
@@ -368,19 +373,25 @@ load_pairs(Probe, Name, Sampling, Node, Build, Dir, CookieFile) ->
                spread(Cpus)]).
 
 load_tiers() ->
+    load_tiers_alone() ++ no_limits().
+
+load_tiers_alone() ->
     "{tiers, [{web, {bench_node, handle, 2}}, {parse, {bench_node, parse, 1}}, "
         "{db, {bench_node, store, 1}}, {html, {bench_node, render, 1}}, "
-        "{count, {bench_node, count, 1}}]}.\n" ++ no_limits().
+        "{count, {bench_node, count, 1}}]}.\n".
 
 %% What it costs is what is measured.
 no_limits() ->
     "{budget, none}.\n{hot_share, none}.\n".
 
 pair(Node, Build, Dir, I) ->
+    pair(Node, Build, Dir, I, {bench_node, ?PAIR_MS}).
+
+pair(Node, Build, Dir, I, {Load, Ms}) ->
     Over = fun(Command) ->
                    {0, _} = sh(Build ++ "/kprof " ++ Command ++ " -db " ++
                                    filename:join(Dir, "bench.db")),
-                   rpc:call(Node, bench_node, over, [?PAIR_MS])
+                   rpc:call(Node, Load, over, [Ms], infinity)
            end,
     {{Rate0, Cpu0}, {Rate1, Cpu1}} =
         case I rem 2 of
@@ -395,6 +406,50 @@ spread(L) ->
     At = fun(Part) -> lists:nth(1 + round(Part * (length(S) - 1)), S) end,
     io_lib:format("~8.2f % (half of the pairs between ~.2f and ~.2f)",
                   [median(L), At(0.25), At(0.75)]).
+
+%% The defaults, and every request, under all the load that the node can bear: of a loop of 200 us
+%% of work and six calls, and of a web shop (bench_shop). A turn has some slices of time, so it is
+%% long; between two turns kprofd is paused, which leaves a counter of the entry.
+bench_full(Node, Build, Dir, CookieFile) ->
+    true = code:add_patha(Dir),
+    Pairs = list_to_integer(os:getenv("PAIRS", "20")),
+    Ms = list_to_integer(os:getenv("TURN_MS", "12000")),
+    Probes = string:lexemes(os:getenv("BENCH_PROBES", "relay native"), " "),
+    Turns = rpc:call(Node, bench_node, calibrate, []),
+    Workers = 2 * rpc:call(Node, erlang, system_info, [schedulers_online]),
+    ok = rpc:call(Node, bench_node, load, [Workers, Turns]),
+    full(bench_node, "200 us of work, 6 calls", load_tiers_alone(), Pairs, Ms, Probes, Node, Build, Dir, CookieFile),
+    ok = rpc:call(Node, bench_node, stop, []),
+    ok = rpc:call(Node, bench_shop, start, []),
+    ok = rpc:call(Node, bench_shop, load, []),
+    full(bench_shop, "a web shop", shop_tiers(), Pairs, Ms, Probes, Node, Build, Dir, CookieFile).
+
+full(Load, Name, Tiers, Pairs, Ms, Probes, Node, Build, Dir, CookieFile) ->
+    io:format("~s: OTP ~s, ~b pairs of ~b ms~n", [Name, rpc:call(Node, erlang, system_info, [otp_release]), Pairs, Ms]),
+    [begin
+         {Got, _, _} = profiled(Probe, Node, Build, Dir, CookieFile, [Tiers, Sampling],
+                                fun() ->
+                                        timer:sleep(Ms),
+                                        [pair(Node, Build, Dir, I, {Load, Ms}) || I <- lists:seq(1, Pairs)]
+                                end),
+         {Rates, Cpus, Plain} = lists:unzip3(Got),
+         io:format("~s untraced ~8b requests a second~n"
+                   "                         throughput            ~s~n"
+                   "                         CPU time of a request ~s~n",
+                   [string:pad(What ++ ", " ++ Probe, 24), round(median(Plain)), interval(Rates), interval(Cpus)])
+     end || {What, Sampling} <- [{"the defaults", ""} | [{"all", load_all() ++ no_limits()} || os:getenv("ALL") =/= false]],
+            Probe <- Probes].
+
+shop_tiers() ->
+    "{entry, {bench_shop, handle, 2}}.\n"
+        "{tiers, [{auth, {bench_shop, authorize, 1}}, {db, {bench_shop, query, 2}}, {total, {bench_shop, total, 1}},\n"
+        " {html, [{bench_shop, render, 2}, {bench_shop, part, 1}, {bench_shop, format, 1}]}]}.\n".
+
+%% The median, and what holds it in 95 of 100 cases.
+interval(L) ->
+    S = lists:sort(L),
+    {From, To} = bench_shop:interval(S),
+    io_lib:format("~8.2f % (~.2f to ~.2f)", [median(L), From, To]).
 
 %% How old events are when they come to a daemon, under all the load that the node
 %% can bear; build/test/record is one that looks at nothing else.

@@ -47,6 +47,7 @@ tests() ->
      {"a port that somebody else traces", 60, fun ports/1},
      {"no call that stops the node for all its processes", 60, fun unstopped/1},
      {"beside a kprofd", 60, fun beside/1},
+     {"beside a kprofd that takes its flags between slices of time", 60, fun beside_slices/1},
      {"rows past the limit", 60, fun merged/1},
      {"a node that grows", 60, fun grows/1},
      {"a module that is loaded anew meanwhile", 60, fun reloaded/1},
@@ -793,6 +794,24 @@ by_its_flags(T, Target, P) ->
     Time = start(T, Target, "time", ["it_counted"]),
     it:ended(it:kprofd(T, Target), 1, "new processes in .* are traced by kprof_counters already, and before OTP 27"),
     {0, _, _} = interrupt(Time).
+
+%% Whenever it begins: the flags that it counts by before OTP 27 stay until it ends.
+beside_slices(T) ->
+    Target = it:target(T),
+    load(Target),
+    {ok, Tiers} = file:read_file(it:tiers()),
+    P = it:kprofd(T, Target, #{tiers => string:replace(Tiers, "{sampling, all}", "{sampling, {slices, 4}}"), args => ["-interval", "1s"]}),
+    it:until("it waits for a slice", fun() -> it:agent_state(Target) =:= waiting end),
+    All = start(T, Target, "time", ["-csv", "it_counted"]),
+    it:call(Target, it_counted, work, [50]),
+    it:until("it goes on", fun() -> it:agent_state(Target) =:= armed end),
+    {0, Out, _} = interrupt(All),
+    it:equal("of all", 465, element(2, row(?FIB, it_csv:rows(Out)))),
+    it:equal("processes that kprofd left alone", [], it:sql(P, "select text from events where kind = 'neighbours'")),
+    it:until("it goes on", fun() -> it:agent_state(Target) =:= armed end),
+    it:until("and rests", fun() -> it:agent_state(Target) =:= waiting end),
+    it:terminate(P),
+    unarmed(Target).
 
 %% ------------------------------------------------------------- limits ----
 

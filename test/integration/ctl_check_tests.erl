@@ -213,7 +213,7 @@ profile(T, Kind, Ms) ->
     {module, it_check} = it:call(Target, code, ensure_loaded, [it_check]),
     _ = it:call(Target, it_check, start, [Kind, Ms]),
     Before = it:settled(Target),
-    P = it:kprofd(T, Target, #{tiers => [?GOOD, it:calm()]}),
+    P = it:kprofd(T, Target, #{tiers => [?GOOD, "{sampling, all}.\n{budget, none}.\n", it:calm()]}),
     it:armed(P),
     {Target, Before, P}.
 

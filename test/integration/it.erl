@@ -632,14 +632,14 @@ balance(P) ->
 balances(P) ->
     Query = "select r.id, coalesce(sum(entry_calls), 0), coalesce(sum(sampled), 0),"
         " coalesce(sum((select sum(l.n) from loss l join cause c on c.id = l.cause_id where l.window_id = w.id"
-        " and c.name in ('sampled_out', 'dropped_entries', 'tripped', 'disconnected', 'running', 'reloaded', 'unseen', 'expired',"
+        " and c.name in ('sampled_out', 'dropped_entries', 'tripped', 'disconnected', 'running', 'reloaded', 'slice', 'unseen', 'expired',"
         " 'collided', 'request_cap', 'unwritten', 'foreign_token'))), 0)"
         " from run r left join time_window w on w.run_id = r.id group by r.id order by r.id",
     [#{run => Run, calls => Calls, sampled => Sampled, lost => Lost}
      || Row <- sql(P, Query), [Run, Calls, Sampled, Lost] <- [[binary_to_integer(N) || N <- Row]]].
 
 %% That of kprofd and its agent: AGENT_PROTOCOL in src/agent/agent.h.
-protocol() -> 8.
+protocol() -> 9.
 
 %% ------------------------------------------------------ control socket ----
 

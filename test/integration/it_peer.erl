@@ -240,7 +240,7 @@ default(_, 0, _, _) -> ok;
 default(_, Ref, _, Conn) -> answer(Conn, Ref, ok).
 
 hello(#{node := Node}) ->
-    #{protocol => 8, node => list_to_atom(Node), otp => "25", time_offset => erlang:time_offset(nanosecond),
+    #{protocol => it:protocol(), node => list_to_atom(Node), otp => "25", time_offset => erlang:time_offset(nanosecond),
       session => false}.
 
 %% What kprof_agent's state_msg/1 sends, with some of it otherwise.

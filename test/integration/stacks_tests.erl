@@ -382,7 +382,7 @@ own_stacks(T) ->
     Target = it:target(T),
     P = it:kprofd(T, Target,
                   #{tiers => ["{tiers, [{even, \"stacks_tests:even/1\"}, {odd, \"stacks_tests:odd/1\"}]}.\n"
-                              "{entry, \"stacks_tests:turn/1\"}.\n", it:calm()]}),
+                              "{entry, \"stacks_tests:turn/1\"}.\n{sampling, all}.\n{budget, none}.\n", it:calm()]}),
     it:armed(P),
     it:do(Target, fun() -> [spawn(fun() -> turns(I) end) || I <- lists:seq(1, 16)], ok end),
     it:until("they run", fun() -> it:said(P, "([0-9]+) in flight") > 0 end),

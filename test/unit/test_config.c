@@ -108,8 +108,8 @@ TEST(test_list_alone)
 		c = good(texts[i]);
 		assert_int_equal(c->ntiers, 1);
 		assert_fn(&c->tiers[0].fns[0], "db", "query", -1);
-		assert_fields(*c, IS(sampling.kind, KP_SAMPLE_PER_SECOND)
-		    IS(sampling.n, 1000) IS(slow, 250 * KP_NS_PER_MS)
+		assert_fields(*c, IS(sampling.kind, KP_SAMPLE_SLICES)
+		    IS(sampling.n, 1) IS(slow, 250 * KP_NS_PER_MS)
 		    IS(overload.max_queue, 20000));
 		assert_null(c->funs);
 		kp_conf_free(c);

@@ -88,7 +88,7 @@ static const struct bad elixir[] = {
 	    "1:3: found ':t', expected a tier's name (write t)\n"
 	    "2:2: found ':slow_ms', expected an option's name (write "
 	    "slow_ms)\n"
-	    "3:12: found ':all', expected all, {one_in, N} or {per_second, N} "
+	    "3:12: found ':all', expected auto, all, {slices, N}, {one_in, N} or {per_second, N} "
 	    "(write all)\n" },
 	{ "[t: {m, f, 1}, u: m:f/1].", "1:2: found 't:', which is how Elixir "
 	    "writes {t, ...}\n"

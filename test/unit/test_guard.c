@@ -74,6 +74,30 @@ TEST(per_second)
 }
 
 /* Never more than what was asked for; and, where load lasts, not much less. */
+/* What all requests cost gives the weight of one in a slice, which falls by half a cycle. */
+TEST(slices)
+{
+	struct kp_sampler s = sampler(KP_SAMPLE_SLICES, 1);
+
+	assert_int_equal(s.one_in, 1);
+	assert_false(kp_sampler_rate(&s, 1000000, KP_NS_PER_S));
+	assert_false(kp_sampler_spent(&s, 1.5, 0.2, 2));
+	assert_true(kp_sampler_spent(&s, 32, 0, 2));
+	assert_int_equal(s.one_in, 20);
+	/* as dear as it may be, with some room */
+	assert_false(kp_sampler_spent(&s, 1.6, 0, 2));
+	for (unsigned i = 0; i < 6; i++)
+		kp_sampler_spent(&s, 0.1, 0.1, 2);
+	assert_int_equal(s.one_in, 1);
+	/* an overload, and a share that is asked for */
+	assert_true(kp_sampler_cut(&s, 4));
+	assert_int_equal(s.one_in, 4);
+	s = sampler(KP_SAMPLE_SLICES, 8);
+	assert_int_equal(s.one_in, 8);
+	kp_sampler_spent(&s, 1e9, 0, 2);
+	assert_int_equal(s.one_in, KP_SLICES_MAX);
+}
+
 TEST(sampled_rate_is_bounded)
 {
 	struct kp_sampler s;
@@ -740,6 +764,29 @@ TEST(nothing_is_lost)
 	assert_int_equal(w.entry_calls, w.entries);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		assert_int_equal(w.lost.n[i], 0);
+}
+
+/* Between slices nothing is lost: the requests of slices stand for the others. */
+TEST(between_slices)
+{
+	struct world w = { .one_in = 4, .l.slices = true };
+
+	w.st.entry_calls = 1000;
+	w.st.unarmed_calls = 750;
+	w.st.dropped = 12;
+	w.entries = 250;
+	status(&w, false);
+	take(&w);
+	assert_int_equal(w.lost.n[KP_LOSS_SAMPLED_OUT], 750);
+	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 0);
+	assert_int_equal(w.lost.n[KP_LOSS_DROPPED], 0);
+	/* nothing stands for the requests of a pause */
+	w.l.slices = false;
+	w.st.entry_calls += 10;
+	w.st.unarmed_calls += 10;
+	status(&w, false);
+	take(&w);
+	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 10);
 }
 
 /* Sampled out is said while it goes on, not only at the end. */

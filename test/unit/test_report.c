@@ -506,6 +506,14 @@ TEST(test_unmeasured)
 	assert_has(out(), "measured, for which the sampled ones stand: ~12 040 in "
 	    "all; the others are ");
 
+	/* by sampling in slices of time: no more is missing than was lost */
+	w = known_window(10);
+	w->entry_calls = 24000;
+	w->losses.n[KP_LOSS_SAMPLED_OUT] = 22296;
+	w->losses.n[KP_LOSS_UNSEEN] = 500;
+	measured(w);
+	assert_has(table(REPORT_BUSY), "\nnot measured      ~500 ");
+
 	/* by chance, and not known */
 	w = known_window(10);
 	w->entry_calls = 12050;

@@ -262,6 +262,10 @@ TEST(test_entry)
 	    "268435455},140426407},20},16777215},1677721}],"
 	    "[" STEP ",{message,false}," CARRIES "," CLEAR "}]},"
 	    "{_,[]," ENTRY_MSG("x", "10") "}]");
+	/* In a slice of time all are measured, and each stands for ten. */
+	p.sliced = true;
+	assert_spec(kp_spec_entry, TIERS "(_) -> x end}.", f, p,
+	    "[{_,[]," ENTRY_MSG("x", "10") "}]");
 }
 
 #define LABELS "[{t, {m, '_', '_'}}].\n{entry, {m, in, 1}}.\n{label, fun "

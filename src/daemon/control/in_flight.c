@@ -16,6 +16,7 @@
 #include "base/sat.h"
 #include "daemon/control/in_flight.h"
 #include "daemon/nodes/node_run.h"
+#include "daemon/nodes/slices.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/fn_name.h"
 #include "kprofd/nodes.h"
@@ -172,6 +173,10 @@ trouble(const struct flight_stacks *s, const struct target *t, char buf[NOTE_MAX
 			return "it did not answer within 2 s";
 		more |= s->v[i].t == t && s->v[i].more;
 	}
+	if (st == AGENT_ARMED && !more &&
+	    slices_in_force(targets_slices(t->p->targets)))
+		return "requests are measured in slices of time: only those that "
+		    "began in the last one are seen";
 	if (st == AGENT_ARMED) {
 		snprintf(buf, NOTE_MAX, "only %d processes were asked, those of its "
 		    "oldest requests", AGENT_STACKS_MAX);

@@ -32,8 +32,9 @@ put_sampling(struct kp_buf *b, const struct target *t)
 	if (t->sampler.one_in == 1)
 		kp_buf_str(b, "sampling    every request\n");
 	else
-		kp_buf_printf(b, "sampling    one request in %" PRIu32 "%s%s\n",
-		    t->sampler.one_in, why[0] != '\0' ? ", " : "", why);
+		kp_buf_printf(b, "sampling    one request in %" PRIu32 "%s%s%s\n",
+		    t->sampler.one_in, kp_sampler_slices(&t->sampler) ?
+		    ", all of some slices of time" : "", why[0] != '\0' ? ", " : "", why);
 	if (t->rate.wall != 0)
 		kp_buf_printf(b, "            changed last at %s\n",
 		    timefmt_local(since, t->rate.wall));
@@ -42,7 +43,7 @@ put_sampling(struct kp_buf *b, const struct target *t)
 static void
 put_cost(struct kp_buf *b, const struct target *t)
 {
-	const struct overhead *s = &t->overhead;
+	const struct overhead now = target_overhead(t), *s = &now;
 	char text[300];
 
 	kp_buf_printf(b, "cost        %s; budget %g\n", kp_cost_text(&s->last,
@@ -64,7 +65,7 @@ put_cost(struct kp_buf *b, const struct target *t)
 	for (size_t i = 0; i < t->servers.n; i++) {
 		kp_buf_str(b, "waits       ");
 		kp_waits_put(&t->servers.v[i], t->run.conf_run->conf,
-		    t->sampler.one_in == 1, b);
+		    t->sampler.one_in == 1 || kp_sampler_slices(&t->sampler), b);
 		kp_buf_u8(b, '\n');
 	}
 	if (t->tracing_cost.call > 0)
@@ -77,7 +78,7 @@ put_cost(struct kp_buf *b, const struct target *t)
 static void
 json_cost(struct json *j, const struct target *t)
 {
-	const struct overhead *s = &t->overhead;
+	const struct overhead now = target_overhead(t), *s = &now;
 
 	json_object(j, "cost");
 	json_number(j, "scheduler_percent",
@@ -160,7 +161,7 @@ put_guard(struct kp_buf *b, const struct target *t)
 	kp_buf_printf(b, "; %s", g->resting ? "tracing is paused" : "now ");
 	if (!g->resting)
 		kp_buf_str(b, kp_one_in_text(rate, sizeof(rate),
-		    t->sampler.one_in));
+		    t->sampler.one_in, kp_sampler_slices(&t->sampler)));
 	kp_buf_u8(b, '\n');
 	if (t->overload.usual[0] != '\0')
 		kp_buf_printf(b, "            usual cause: %s\n",
@@ -516,6 +517,7 @@ target_metrics(const struct target *t, struct figure v[TARGET_METRICS])
 	const bool stacks = t->run.stacks != NULL;
 	const struct kp_stack_counts c = node_run_stacks_totals(&t->run).
 	    sampler;
+	const struct overhead spent = target_overhead(t);
 	const struct figure all[TARGET_METRICS] = {
 		{ HEALTH_ARMED, !t->in_set.over &&
 		    agent_state(t->agent) == AGENT_ARMED },
@@ -531,8 +533,8 @@ target_metrics(const struct target *t, struct figure v[TARGET_METRICS])
 		{ HEALTH_LAG, SECONDS(t->overload.load.lag) },
 		{ HEALTH_TRIPS, (double)guard->trips },
 		{ HEALTH_RESTING, guard->resting },
-		{ HEALTH_COST, overhead_percent(&t->overhead,
-		    kp_cost_total(&t->overhead.last)) / 100 },
+		{ HEALTH_COST, overhead_percent(&spent,
+		    kp_cost_total(&spent.last)) / 100 },
 		{ HEALTH_TRACED_CALL, t->tracing_cost.call > 0 ?
 		    SECONDS(t->tracing_cost.call) : -1 },
 		{ HEALTH_CLOCK_ERROR, SECONDS(t->run.error) },

@@ -109,9 +109,12 @@ ledger_status(struct ledger *l, const struct agent_status *status,
 	st->entry_calls += l->forgotten;
 	count_forgotten(l, st, entries, last);
 	l->entry_calls += increase(st->entry_calls, l->last.entry_calls);
-	l->lost.n[KP_LOSS_UNSEEN] += increase(st->unarmed_calls,
-	    l->last.unarmed_calls);
-	l->lost.n[KP_LOSS_DROPPED] += increase(st->dropped, l->last.dropped);
+	l->lost.n[l->slices ? KP_LOSS_SAMPLED_OUT : KP_LOSS_UNSEEN] +=
+	    increase(st->unarmed_calls, l->last.unarmed_calls);
+	/* What comes after a slice is of no request that is measured. */
+	if (!l->slices)
+		l->lost.n[KP_LOSS_DROPPED] += increase(st->dropped,
+		    l->last.dropped);
 	l->lost.n[KP_LOSS_DROPPED_ENTRIES] += increase(st->dropped_entries,
 	    l->last.dropped_entries);
 	l->last = *st;

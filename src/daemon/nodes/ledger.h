@@ -22,6 +22,7 @@ struct ledger {
 	uint64_t missing_last;	/* armed calls without an event, last time */
 	uint64_t reported;	/* of them, already counted as lost */
 	bool sampling;		/* one_in was above 1 at some time */
+	bool slices;		/* unarmed is between slices of time, and no loss */
 	kp_mono_ns unarmed_since; /* 0: armed, or never was */
 	kp_mono_ns hot_since;	/* 0: no function is too hot to be armed */
 	kp_mono_ns left_since;	/* 0: an agent is there, or never was */

@@ -12,6 +12,7 @@
 #include "daemon/check/check.h"
 #include "daemon/control/reload.h"
 #include "daemon/log.h"
+#include "daemon/nodes/slices.h"
 #include "daemon/nodes/target.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/fn_name.h"
@@ -444,6 +445,8 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 	find_slot(t);
 	if (!t->overload.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
+	t->ledger.slices = (agent_state(t->agent) == AGENT_ARMED ||
+	    agent_state(t->agent) == AGENT_STOPPING) && target_in_slices(t);
 	ledger_status(&t->ledger, st, entries(t), last);
 	overhead_status(&t->overhead, t->native, entries(t), &t->status, st);
 	if (!last)
@@ -595,8 +598,8 @@ on_plan(struct target *t)
 			measured = true;
 		}
 	/* After a lost connection the rate is right already. */
-	if (measured && kp_sampler_rate(&t->sampler, rate, KP_NS_PER_S))
-		agent_sample(t->agent, t->sampler.one_in);
+	if (measured)
+		target_sample_plan(t, rate);
 	target_give_tokens(t);
 	daemon_on_plan(t, plan);
 }
@@ -681,6 +684,9 @@ on_agent_event(struct target *t, const struct agent_event *e)
 		break;
 	case AGENT_ON_TRIP:
 		return on_trip(t, e);
+	case AGENT_ON_SLICE:
+		slices_on_step(targets_slices(t->p->targets), t);
+		break;
 	case AGENT_ON_PAUSE_OVER:
 		return target_pause_over(t);
 	}

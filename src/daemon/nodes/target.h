@@ -154,6 +154,17 @@ struct target {
 		kp_mono_ns due;		/* they are not given before then */
 		kp_dur_ns wait;		/* before `due`, when last they were ended */
 	} tokens;			/* see target_give_tokens() */
+	struct {
+		bool in;		/* it takes part in the slice under way, */
+		bool asked;		/* and its answer to a step is to come */
+		bool cycle_over;	/* the next slice has begun */
+		uint32_t weight;	/* of the last one; 0: there was none */
+		struct kp_cost cost;	/* since the last one began, */
+		kp_dur_ns over;		/* which is this long ago */
+		struct kp_cost last;	/* the same of the one before, */
+		kp_dur_ns last_over;	/* to its next; 0: there was none */
+		double idle;		/* percent of a scheduler while nothing is armed */
+	} slice;			/* see slices.h */
 	struct overload overload;
 	struct overhead overhead;
 	struct tracing_cost tracing_cost;
@@ -251,6 +262,10 @@ void target_on_unbounded(void *ctx, uint32_t node, uint32_t line, bool label);
  */
 void overhead_status(struct overhead *s, bool native, uint64_t sampled,
     const struct agent_status *before, const struct agent_status *st);
+/* Are its requests measured in slices of time, or will be when it is armed? */
+bool target_in_slices(const struct target *t);
+/* What it costs now. */
+struct overhead target_overhead(const struct target *t);
 /* Why requests are sampled as they are; "": all are, or as tiers.conf says. */
 const char *target_rate_why(const struct target *t);
 /* Pauses tracing if kprofd is over a limit.  sent: the time of the last message. */
@@ -263,6 +278,8 @@ kp_dur_ns target_pause_over(struct target *t);
 void target_recover(struct target *t, const struct agent_status *st);
 /* Adapt the sampling rate to the entries of a batch, or to a status. */
 void target_sample_batch(struct target *t, kp_target_ns sent);
+/* Before arming, with the rate of entries that was measured. */
+void target_sample_plan(struct target *t, uint64_t entries);
 void target_sample_status(struct target *t, const struct agent_status *st);
 /*
  * Has tiers give tokens to processes without one, or stop it.  They do while all

@@ -145,7 +145,8 @@ report_server(struct target *t, const struct kp_waits *s)
 	struct kp_buf b;
 
 	kp_buf_init(&b, 4096);
-	kp_waits_put(s, t->run.conf_run->conf, t->sampler.one_in == 1, &b);
+	kp_waits_put(s, t->run.conf_run->conf, t->sampler.one_in == 1 ||
+	    kp_sampler_slices(&t->sampler), &b);
 	target_report(t, "drains", kp_buf_cstr(&b));
 	kp_buf_free(&b);
 }

@@ -10,7 +10,8 @@
 
 #include "kprofd/fn_name.h"
 #include "daemon/log.h"
-#include "daemon/nodes/target.h"
+#include "daemon/nodes/slices.h"
+#include "daemon/nodes/targets.h"
 #include "text/text.h"
 
 #define MEASURE_EVERY (100 * KP_NS_PER_MS)	/* it takes some microseconds */
@@ -71,6 +72,27 @@ overhead_rate(const struct overhead *s, uint64_t n)
 	    (double)s->over) : 0;
 }
 
+bool
+target_in_slices(const struct target *t)
+{
+	return kp_sampler_slices(&t->sampler) && slices_in_force(targets_slices(t->p->targets));
+}
+
+/* Of slices that of a whole one and the time to the next. */
+struct overhead
+target_overhead(const struct target *t)
+{
+	struct overhead o = t->overhead;
+
+	if (target_in_slices(t) && t->slice.last_over > 0) {
+		o.held = o.over > 0 ? (kp_dur_ns)((double)o.held *
+		    (double)t->slice.last_over / (double)o.over) : 0;
+		o.last = t->slice.last;
+		o.over = t->slice.last_over;
+	}
+	return o;
+}
+
 /* ---- sampling and overload ---- */
 
 const char *
@@ -107,7 +129,8 @@ report_rate(struct target *t)
 	const struct kp_sampler *s = &t->sampler;
 	kp_mono_ns now = kp_mono_now();
 	const char *why = target_rate_why(t);
-	char rate[64], cost[300], text[700];
+	const struct overhead spent = target_overhead(t);
+	char rate[80], cost[300], text[700];
 
 	if (t->overload.guard.resting || agent_state(t->agent) != AGENT_ARMED)
 		return;
@@ -127,9 +150,10 @@ report_rate(struct target *t)
 	t->rate.one_in = s->one_in;
 	t->rate.why = why;
 	snprintf(text, sizeof(text), "now %s%s%s; profiling costs %s, of a budget "
-	    "of %g", kp_one_in_text(rate, sizeof(rate), s->one_in),
-	    why[0] != '\0' ? ", " : "", why, kp_cost_text(&t->overhead.last,
-	    t->overhead.over, cost, sizeof(cost)), t->run.conf_run->conf->budget);
+	    "of %g", kp_one_in_text(rate, sizeof(rate), s->one_in,
+	    kp_sampler_slices(s)),
+	    why[0] != '\0' ? ", " : "", why, kp_cost_text(&spent.last,
+	    spent.over, cost, sizeof(cost)), t->run.conf_run->conf->budget);
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_INFO,
 	    .event = "sampling", .target = t->node,
 	    .fields = { { .key = "one_in", .number = s->one_in } } },
@@ -148,8 +172,38 @@ resample(struct target *t)
 	    t->sampler.one_in);
 	if (!t->overload.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
-	agent_sample(t->agent, t->sampler.one_in);
+	if (!kp_sampler_slices(&t->sampler))
+		agent_sample(t->agent, t->sampler.one_in);
+	slices_look(targets_slices(t->p->targets));
 	target_give_tokens(t);
+}
+
+/*
+ * Before the first events their cost is foreseen by what measured calls cost: a call and
+ * its return with the native probe, in requests of a few processes.
+ */
+void
+target_sample_plan(struct target *t, uint64_t entries)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	struct kp_cost c = { .sampled = entries };
+	bool changed;
+
+	for (size_t i = 0; i < plan->n; i++)
+		if (!plan->v[i].disarmed && plan->v[i].rate > 0)
+			c.armed_calls += (uint64_t)plan->v[i].rate;
+	c.events = 2 * c.armed_calls;
+	c.ring_events = t->native ? c.events : 0;
+	if (kp_sampler_slices(&t->sampler))
+		changed = kp_sampler_spent(&t->sampler, (double)
+		    kp_cost_total(&c) * 100 / (double)KP_NS_PER_S /
+		    t->sampler.one_in, 0, t->run.conf_run->conf->budget);
+	else
+		changed = kp_sampler_rate(&t->sampler, entries, KP_NS_PER_S);
+	if (changed)
+		resample(t);
+	else if (kp_sampler_slices(&t->sampler))
+		slices_look(targets_slices(t->p->targets));
 }
 
 /* ---- overload ---- */
@@ -206,6 +260,7 @@ target_trip(struct target *t, const struct overload_cause *c)
 	if (kp_sampler_cut(&t->sampler, t->overload.guard.cut))
 		resample(t);
 	p.one_in = t->rate.one_in = t->sampler.one_in;
+	p.sliced = kp_sampler_slices(&t->sampler);
 	t->rate.why = target_rate_why(t);
 	kp_paused_text(&p, text, sizeof(text));
 	target_report(t, "trip", text);
@@ -287,8 +342,9 @@ target_recover(struct target *t, const struct agent_status *st)
 	struct overload *w = &t->overload;
 	kp_mono_ns now = kp_mono_now();
 	const struct kp_paused p = { .over = true, .lasts = now - w->tripped,
-		.one_in = t->sampler.one_in, .reason = w->reason,
-		.usual = w->usual };
+		.one_in = t->sampler.one_in,
+		.sliced = kp_sampler_slices(&t->sampler),
+		.reason = w->reason, .usual = w->usual };
 	char text[800];
 	struct kp_buf b;
 
@@ -321,12 +377,56 @@ count_outside(struct target *t)
 {
 	uint64_t n = kp_requests_outside(t->run.conf_run->rs, t->run.slot);
 
-	if (n > t->tokens.outside && overhead_rate(&t->overhead,
+	if (!target_in_slices(t) && n > t->tokens.outside && overhead_rate(&t->overhead,
 	    n - t->tokens.outside) > GIVE_OUTSIDE_MAX)
 		t->tokens.many++;
 	else
 		t->tokens.many = 0;
 	t->tokens.outside = n;
+}
+
+/* What it costs while nothing is armed, at the least; it follows a rise slowly. */
+#define IDLE_RISES 1.05
+
+/*
+ * Applies the budget to what was spent since the last slice began.  Between slices
+ * nothing is spent but what the agent takes to be there.
+ */
+static void
+spend_slices(struct target *t)
+{
+	const struct overhead *s = &t->overhead;
+	bool rests = target_in_slices(t) && s->last.events == 0 && s->last.sampled == 0;
+	double least = overhead_percent(s, rests ? kp_cost_total(&s->last) :
+	    s->last.agent), spent;
+
+	if (agent_state(t->agent) != AGENT_ARMED) {
+		t->slice.cost = (struct kp_cost){ 0 };
+		t->slice.over = 0;
+		return;
+	}
+	if (rests || !target_in_slices(t) || t->slice.idle == 0)
+		t->slice.idle = t->slice.idle == 0 ||
+		    least < t->slice.idle * IDLE_RISES ? least :
+		    t->slice.idle * IDLE_RISES;
+	kp_cost_add(&t->slice.cost, &s->last);
+	t->slice.over += s->over;
+	if (target_in_slices(t) && !t->slice.cycle_over)
+		return;
+	spent = t->slice.over > 0 ? 100 * (double)kp_cost_total(&t->slice.cost) /
+	    (double)t->slice.over - t->slice.idle : 0;
+	/* All targets have the slices of the one that needs fewest. */
+	if (target_in_slices(t) && t->slice.weight > t->sampler.one_in)
+		spent *= (double)t->slice.weight / t->sampler.one_in;
+	if (t->slice.over > 0)
+		kp_sampler_spent(&t->sampler, spent > 0 ? spent + t->slice.idle :
+		    t->slice.idle, t->slice.idle,
+		    t->run.conf_run->conf->budget);
+	t->slice.last = t->slice.cost;
+	t->slice.last_over = t->slice.over;
+	t->slice.cost = (struct kp_cost){ 0 };
+	t->slice.over = 0;
+	t->slice.cycle_over = false;
 }
 
 void
@@ -341,11 +441,15 @@ target_sample_status(struct target *t, const struct agent_status *st)
 		return;
 	kp_sampler_rate(&t->sampler, st->entry_calls - t->status.entry_calls,
 	    over);
-	kp_sampler_spent(&t->sampler,
-	    overhead_percent(s, kp_cost_total(&s->last)),
-	    overhead_percent(s, kp_cost_fixed(&s->last)),
-	    t->run.conf_run->conf->budget);
-	t->tokens.dear |= t->sampler.frugal > 1 && agent_gives_tokens(t->agent);
+	if (kp_sampler_slices(&t->sampler))
+		spend_slices(t);
+	else
+		kp_sampler_spent(&t->sampler,
+		    overhead_percent(s, kp_cost_total(&s->last)),
+		    overhead_percent(s, kp_cost_fixed(&s->last)),
+		    t->run.conf_run->conf->budget);
+	t->tokens.dear |= t->sampler.frugal > 1 &&
+	    !kp_sampler_slices(&t->sampler) && agent_gives_tokens(t->agent);
 	if (t->sampler.one_in != was)
 		resample(t);
 	report_rate(t);
@@ -361,7 +465,7 @@ target_sampling(struct target *t, const struct kp_sampling *now)
 		return;
 	kp_sampler_init(&t->sampler, now);
 	kp_sampler_cut(&t->sampler, t->overload.guard.cut);
-	agent_sample(t->agent, t->sampler.one_in);
+	resample(t);
 }
 
 /* ---- tokens for processes that have none ---- */
@@ -392,11 +496,12 @@ may_give_tokens(const struct target *t)
 	const struct kp_conf *conf = t->run.conf_run->conf;
 	int64_t calls = tier_rate(t);
 
-	return t->sampler.one_in == 1 && !t->tokens.dear && t->check == NULL &&
-	    !conf->messages && !conf->scheduling &&
-	    !kp_conf_gc(conf, t->hello.gc_shared) &&
+	if (t->check != NULL || conf->messages || conf->scheduling ||
+	    kp_conf_gc(conf, t->hello.gc_shared))
+		return false;
+	return target_in_slices(t) || (t->sampler.one_in == 1 && !t->tokens.dear &&
 	    t->tokens.many < GIVE_MANY &&
-	    (calls >= 0 ? calls <= GIVE_CALLS_MAX : t->tokens.given);
+	    (calls >= 0 ? calls <= GIVE_CALLS_MAX : t->tokens.given));
 }
 
 void
@@ -409,7 +514,7 @@ target_give_tokens(struct target *t)
 		t->tokens.due = now + GIVE_SOON;	/* a reload has ended it */
 	t->tokens.given = gives;
 	if (give && !gives && agent_state(t->agent) == AGENT_ARMED &&
-	    now < t->tokens.due)
+	    now < t->tokens.due && !target_in_slices(t))
 		return;
 	agent_give_tokens(t->agent, give);
 	t->tokens.given = agent_gives_tokens(t->agent);

@@ -23,6 +23,7 @@
 #include "daemon/control/in_flight.h"
 #include "daemon/log.h"
 #include "daemon/nodes/node_run.h"
+#include "daemon/nodes/slices.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/etf.h"
 
@@ -50,6 +51,7 @@ struct targets {
 		bool failed;		/* the seed, since then */
 	} cluster;
 	struct event *tick, *sweep;
+	struct slices *slices;
 	size_t more_file, more_cluster;	/* for which there is no room */
 	bool starting, stopping, frozen, paused;
 	bool armed_ever;		/* any of them */
@@ -328,6 +330,7 @@ targets_on_state(struct target *t, enum agent_state s)
 	struct targets *ts = t->p->targets;
 
 	ts->armed_ever |= s == AGENT_ARMED;
+	slices_on_state(ts->slices, t);
 	/* It can be reached after all: the attempt has not ended. */
 	if (s == AGENT_CHECKING)
 		t->in_set.tried = false;
@@ -770,6 +773,12 @@ targets_runs(const struct targets *ts)
 	return ts->runs;
 }
 
+struct slices *
+targets_slices(const struct targets *ts)
+{
+	return ts->slices;
+}
+
 void
 targets_drain(struct targets *ts)
 {
@@ -857,7 +866,9 @@ targets_new(struct event_base *base, const struct parts *p)
 	ts->tick = event_new(base, -1, EV_PERSIST, on_tick, ts);
 	ts->sweep = event_new(base, -1, 0, on_sweep, ts);
 	ts->runs = node_runs_new(p->store, p->conf.conf);
-	if (ts->tick == NULL || ts->sweep == NULL || ts->runs == NULL) {
+	ts->slices = slices_new(base, ts, p->o->interval);
+	if (ts->tick == NULL || ts->sweep == NULL || ts->runs == NULL ||
+	    ts->slices == NULL) {
 		targets_free(ts);
 		return NULL;
 	}
@@ -871,6 +882,7 @@ targets_free(struct targets *ts)
 		return;
 	for (unsigned i = 0; i < ts->n; i++)
 		target_free(ts->v[i]);
+	slices_free(ts->slices);
 	node_runs_free(ts->runs);
 	discovery_free(ts->cluster.seed);
 	if (ts->tick != NULL)

@@ -68,6 +68,7 @@ void targets_freeze(struct targets *ts, bool frozen);
  * target_switch() for each target and then node_runs_switch().
  */
 struct node_runs *targets_runs(const struct targets *ts);
+struct slices *targets_slices(const struct targets *ts);
 /* How many targets; moved: they have another port from their next connection on. */
 struct targets_change {
 	unsigned added, removed, moved;
