@@ -35,7 +35,7 @@
 -define(RINGS_MS, 10).          % between two looks at rings that fill
 -define(RINGS_IDLE_MS, 15).     % between two looks at others,
 -define(RINGS_QUIET_MS, 25).    % at those in which nothing was found
--define(RINGS_QUIET, 70).       % so many times, for a second,
+-define(RINGS_QUIET, 70).       % times in a row, a second,
 -define(RINGS_OFF_MS, 500).     % and while nothing is armed
 
 %% While armed: gathers what comes within the wait, checks the limits and sends. Otherwise

@@ -54,8 +54,8 @@ bool kp_sampler_quick(struct kp_sampler *s, kp_target_ns now);
 /* The guard's cut; 1: none. */
 bool kp_sampler_cut(struct kp_sampler *s, uint32_t cut);
 /*
- * Applies the budget, once a second, or once a slice of time.  percent: the share of one scheduler that
- * is spent; `fixed` of it does not depend on sampling.  budget 0: no limit.
+ * Applies the budget, once a second, or once a slice of time.  percent: the share of
+ * one scheduler that is spent; `fixed` of it does not depend on sampling.  budget 0: no limit.
  */
 bool kp_sampler_spent(struct kp_sampler *s, double percent, double fixed,
     double budget);

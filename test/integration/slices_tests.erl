@@ -67,22 +67,20 @@ per_request(P) ->
     maps:from_list([{{list_to_atom(Tier), list_to_atom(Type)}, (N + Late) / maps:get(Type, Requests)}
                     || {Tier, Type, N, Late} <- it:calls_by_tier(P)]).
 
-%% In the target: what is there of a kprofd besides counters.
+%% In the target: {Patterns, FlaggedProcesses, Counters} of these functions, of a kprofd or of nobody.
 armed_there(Functions) ->
-    Patterns = [F || F <- Functions, trace_info(F, traced) =/= {traced, false}],
-    Flagged = [P || P <- processes(), {flags, [_ | _]} <- [trace_info(P, flags)]],
-    {Patterns, length(Flagged), [N || F <- Functions, {call_count, N} <- [trace_info(F, call_count)], is_integer(N)]}.
+    Sessions = case erlang:function_exported(trace, session_info, 1) of
+                   true -> [S || {kprofd, _} = S <- trace:session_info(all)];
+                   false -> [legacy]
+               end,
+    {[F || S <- Sessions, F <- Functions, {traced, local} <- [trace_info(S, F, traced)]],
+     length([P || S <- Sessions, P <- processes(), {flags, [_ | _]} <- [trace_info(S, P, flags)]]),
+     [N || S <- Sessions, F <- Functions, {call_count, N} <- [trace_info(S, F, call_count)], is_integer(N)]}.
 
-trace_info(What, Key) ->
-    case kprof_there() of
-        legacy -> erlang:trace_info(What, Key);
-        Session -> trace:info(Session, What, Key)
-    end.
-
-kprof_there() ->
-    case erlang:function_exported(trace, session_info, 1) of
-        false -> legacy;
-        true -> hd([S || {_, {kprofd, _}} = S <- trace:session_info(all)] ++ [legacy])
+trace_info(legacy, What, Key) -> erlang:trace_info(What, Key);
+trace_info(Session, What, Key) ->
+    try trace:info(Session, What, Key)
+    catch error:badarg -> gone
     end.
 
 rests(T) ->
@@ -95,7 +93,7 @@ rests(T) ->
              fun() -> it:agent_state(Target) =:= waiting andalso
                           quiet(Target, it:agent_state(Target))
              end),
-    it:until("and the next slice comes", fun() -> it:agent_state(Target) =:= armed end),
+    it:until("and the next slice comes", fun() -> is_armed(armed_functions(Target)) end),
     {ok, Text} = it:control(P, "status"),
     it_kprof:says(unicode:characters_to_list(Text), "\nsampling +one request in 4, all of some slices of time"),
     it:terminate(P),
@@ -107,11 +105,17 @@ rests(T) ->
 
 %% A slice may begin between the two looks.
 quiet(Target, waiting) ->
-    case it:call(Target, ?MODULE, armed_there, [[{it_pool, F, A} || {F, A} <- [{request, 1}, {query, 2}, {render, 1}]]]) of
-        {[], 0, _} -> it:agent_state(Target) =:= waiting;
+    case armed_functions(Target) of
+        {[], 0, [_]} -> it:agent_state(Target) =:= waiting;
         _ -> false
     end;
 quiet(_, _) -> false.
+
+%% The entry alone has a counter between slices.
+armed_functions(Target) ->
+    it:call(Target, ?MODULE, armed_there, [[{it_pool, F, A} || {F, A} <- [{request, 1}, {query, 2}, {render, 1}]]]).
+
+is_armed({Patterns, Flagged, _}) -> length(Patterns) =:= 3 andalso Flagged > 0.
 
 commands(T) ->
     Target = loaded(it:target(T, #{kind => plain}), poolboy, 6),
@@ -143,7 +147,7 @@ goes_on(P) ->
     it:until("another slice", fun() -> it:requests(P) > N + 10 end),
     it:until("and another", fun() -> it:requests(P) > N + 30 end).
 
-%% In the target: requests that take so long.
+%% In the target: N requests of Ms ms each, one every Each ms.
 holds(N, Each, Ms) ->
     spawn(fun() -> [begin
                         spawn(?MODULE, hold, [Ms]),

@@ -73,7 +73,6 @@ TEST(per_second)
 	assert_int_equal(s.one_in, KP_ONE_IN_MAX);
 }
 
-/* Never more than what was asked for; and, where load lasts, not much less. */
 /* What all requests cost gives the weight of one in a slice, which falls by half a cycle. */
 TEST(slices)
 {
@@ -98,6 +97,7 @@ TEST(slices)
 	assert_int_equal(s.one_in, KP_SLICES_MAX);
 }
 
+/* Never more than what was asked for; and, where load lasts, not much less. */
 TEST(sampled_rate_is_bounded)
 {
 	struct kp_sampler s;

@@ -31,6 +31,8 @@
 #define CYCLE_WINDOWS 6
 /* The others do not wait longer for a target's answer. */
 #define STEP_MAX (2 * KP_NS_PER_S)
+/* How long requests of a slice are followed after its end, at most. */
+#define DRAIN_MAX (5 * KP_NS_PER_S)
 #define DRAIN_LOOK (20 * KP_NS_PER_MS)
 #define AGAIN (200 * KP_NS_PER_MS)	/* no target could take part */
 
@@ -51,21 +53,15 @@ struct slices {
 	uint64_t random;
 };
 
-static const struct timeval *
-interval_of(kp_dur_ns d, struct timeval *tv)
-{
-	if (d < 0)
-		d = 0;
-	*tv = (struct timeval){ d / KP_NS_PER_S, d % KP_NS_PER_S / 1000 };
-	return tv;
-}
-
 static void
 timer_set(struct slices *s, kp_dur_ns d)
 {
-	struct timeval tv;
+	struct timeval tv = { 0 };
 
-	event_add(s->timer, interval_of(d, &tv));
+	if (d > 0)
+		tv = (struct timeval){ d / KP_NS_PER_S,
+			d % KP_NS_PER_S / 1000 };
+	event_add(s->timer, &tv);
 }
 
 /* One that is lost has no load by which its rate could fall again. */
@@ -279,7 +275,7 @@ drain_look(struct slices *s)
 	else if (s->quiet == 0)
 		s->quiet = now;
 	if ((s->quiet != 0 && now - s->quiet >= KP_HORIZON) ||
-	    now - s->closed >= SLICE_DRAIN_MAX || !any_in(s))
+	    now - s->closed >= DRAIN_MAX || !any_in(s))
 		step_take(s, AGENT_SLICE_REST, ENDING);
 	else
 		timer_set(s, DRAIN_LOOK);
@@ -401,9 +397,8 @@ slices_on_state(struct slices *s, struct target *t)
 void
 slices_look(struct slices *s)
 {
-	struct target *t;
-
 	uint32_t weight = wanted(s);
+	struct target *t;
 
 	if (s->phase == NONE && weight == 1) {
 		for (unsigned i = 0; i < targets_count(s->ts); i++) {

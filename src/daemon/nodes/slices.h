@@ -11,9 +11,6 @@
 
 #include "daemon/nodes/target.h"
 
-/* A request that began in a slice is followed for so long after that. */
-#define SLICE_DRAIN_MAX (5 * KP_NS_PER_S)
-
 struct slices;
 
 /* NULL when out of memory.  ts is borrowed. */

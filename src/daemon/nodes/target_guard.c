@@ -75,7 +75,8 @@ overhead_rate(const struct overhead *s, uint64_t n)
 bool
 target_in_slices(const struct target *t)
 {
-	return kp_sampler_slices(&t->sampler) && slices_in_force(targets_slices(t->p->targets));
+	return kp_sampler_slices(&t->sampler) &&
+	    slices_in_force(targets_slices(t->p->targets));
 }
 
 /* Of slices that of a whole one and the time to the next. */
@@ -377,8 +378,9 @@ count_outside(struct target *t)
 {
 	uint64_t n = kp_requests_outside(t->run.conf_run->rs, t->run.slot);
 
-	if (!target_in_slices(t) && n > t->tokens.outside && overhead_rate(&t->overhead,
-	    n - t->tokens.outside) > GIVE_OUTSIDE_MAX)
+	if (!target_in_slices(t) && n > t->tokens.outside &&
+	    overhead_rate(&t->overhead, n - t->tokens.outside) >
+	    GIVE_OUTSIDE_MAX)
 		t->tokens.many++;
 	else
 		t->tokens.many = 0;
