@@ -162,6 +162,9 @@ static unsigned checks;		/* 1: asked, 2: looked, 3: counts, 4: over */
 static unsigned counted;	/* checks that came to their end, ever */
 static unsigned states;		/* that were come to, ever: a bit each */
 static unsigned probes;		/* that were taken, ever: a bit each */
+static enum agent_slice slice;	/* the last step that was taken */
+static bool slicing;		/* and its answer has not come */
+static unsigned slices;		/* steps that were answered, ever: a bit each */
 static char library[64];	/* a file that can be sent */
 
 /* The corpus comes to all of them; if not, it tests next to nothing. */
@@ -171,6 +174,7 @@ fuzz_replayed(void)
 	REQUIRE(states == (2u << AGENT_ENDED) - 1);
 	REQUIRE(counted > 0);
 	REQUIRE(probes == 7);
+	REQUIRE(slices == (2u << AGENT_SLICE_REST) - 1);
 }
 
 /* Once for each question, and none after the end. */
@@ -288,6 +292,12 @@ on_agent_event(struct target *t, const struct agent_event *e)
 	case AGENT_ON_TRIP:
 		REQUIRE(e->text[0] != '\0');
 		return KP_NS_PER_S;
+	case AGENT_ON_SLICE:
+		/* It answers the last step that was taken, once. */
+		REQUIRE(slicing && e->slice == slice);
+		slicing = false;
+		slices |= 1u << slice;
+		break;
 	case AGENT_ON_PAUSE_OVER:
 		return rests++ % 2 * KP_NS_PER_S;
 	}
@@ -513,6 +523,16 @@ check(unsigned which)
 }
 
 static void
+take_slice(enum agent_slice which)
+{
+	agent_sliced(agent, true);
+	if (!agent_slice(agent, which % (AGENT_SLICE_REST + 1), 1 + which))
+		return;
+	slice = which % (AGENT_SLICE_REST + 1);
+	slicing = true;
+}
+
+static void
 ask(void)
 {
 	struct kp_buf b;
@@ -583,7 +603,10 @@ step(uint8_t what, const uint8_t *p, size_t n)
 		agent_pause(agent);
 		break;
 	case 16:
-		agent_resume(agent);
+		if (what < 120)
+			agent_resume(agent);
+		else
+			take_slice((enum agent_slice)(what / 20 - 6));
 		break;
 	case 17:
 		agent_pause_for(agent, KP_NS_PER_S, "too much");
