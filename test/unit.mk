@@ -9,7 +9,8 @@ $(UNIT): $(B)/test/%: $(B)/obj/test/unit/%.o $(LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(WRAPPED) $(LDLIBS)
 
-$(filter $(B)/test/test_store% $(B)/test/test_request_tail $(B)/test/test_report_stacks,$(UNIT)): $(call obj,test/support/store_fixture.c)
+$(filter $(B)/test/test_store% $(B)/test/test_request_tail $(B)/test/test_report_stacks \
+    $(B)/test/test_intervals,$(UNIT)): $(call obj,test/support/store_fixture.c)
 $(B)/test/test_store_power $(B)/test/test_store_retry: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_tls $(B)/test/test_channel $(B)/test/test_pem: $(call obj,test/support/tls_peer.c)
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so

@@ -1,6 +1,6 @@
 // tables.js - the report, comparison, slow requests, nodes, losses, memory, events.
 import { color, tierColor } from "./charts.js";
-import { WAY_OUT, count, el, estimate, fnName, identityName, ms, percent, raised, raisedInside, rate, requestsOf, span, tierName, when, wholeTier } from "./format.js";
+import { WAY_OUT, count, el, estimate, fnName, identityName, ms, percent, raised, raisedInside, rate, requestsOf, span, tierName, when, wholeTier, within } from "./format.js";
 import { PAGE } from "./state.js";
 
 const hosts = (id) => document.querySelector(`#${id} .scroll`);
@@ -67,14 +67,17 @@ function toStacks(row, tier, shown, change) {
 
 function columns(r, seconds, tiers, change) {
 	const one = (key, title, value, show) => ({ key, title, value, show: show ?? value });
-	const time = (key, title) => one(key, title, (row) => totalOf(row)[`${key}_ms`] ?? -1, (row) => ms(totalOf(row)[`${key}_ms`]));
+	const about = (text, cell, key) => cell?.intervals?.[key] ? [text, el("small", { class: "soft" }, within(cell.intervals[key]))] : text;
+	const time = (key, title) => one(key, title, (row) => totalOf(row)[`${key}_ms`] ?? -1, (row) => about(ms(totalOf(row)[`${key}_ms`]), totalOf(row), `${key}_ms`));
 	const mark = (name) => (r.missing ?? []).some((m) => m.tier === name && m.missed_calls !== null) ? " !" : "";
-	const tier = (name) => one(`tier ${name}`, name + mark(name), (row) => selfOf(row, name) ?? -1, (row) => toStacks(row, name, selfAndAfter(row, name), change));
+	const tier = (name) => one(`tier ${name}`, name + mark(name), (row) => selfOf(row, name) ?? -1, (row) =>
+		about(toStacks(row, name, selfAndAfter(row, name), change), row.tiers.find((t) => t.tier === name), "self_per_request_ms"));
 
 	return [
 		one("name", "request type", (row) => row.identity),
 		one("impact", "impact", (row) => row.share ?? -1),
-		one("requests", "requests", (row) => row.requests, (row) => estimate(requestsOf(r, row), count)),
+		one("requests", "requests", (row) => row.requests, (row) => requestsOf(r, row).known ? count(requestsOf(r, row).n) :
+			about(estimate(requestsOf(r, row), count), totalOf(row), "requests")),
 		one("rate", "a second", (row) => row.requests / seconds, (row) => estimate(requestsOf(r, row), (n) => rate(n / seconds))),
 		one("errors", "errors", (row) => totalOf(row).raised ?? -1, (row) => el("span",
 			(totalOf(row).raised_seen ?? "known") === "known" ? {} : { title: WAY_OUT }, raised(totalOf(row)))),
@@ -205,7 +208,8 @@ export function report(r, state, change) {
 		}))), ...unmeasured], "Report by request type"),
 	el("div", { class: "keys" }, r.tiers.map((name, i) => el("span", {}, el("i", { style: { backgroundColor: color(tierColor(i + 1)) } }), name)),
 		el("span", {}, el("i", { style: { backgroundColor: color("c0") } }), "no tier"),
-		el("span", {}, "columns of tiers: self (exclusive) time of one request; a row's add up to mean (inclusive), but for calls at the same time"), ...counts, ...tracing(r)), ...hints);
+		el("span", {}, "columns of tiers: self (exclusive) time of one request; a row's add up to mean (inclusive), but for calls at the same time" +
+			(r.rows.some((row) => totalOf(row).intervals) ? "; ±: the true figure is that near in 95 of 100 cases" : "")), ...counts, ...tracing(r)), ...hints);
 }
 
 function change(f, up) {

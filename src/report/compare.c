@@ -200,39 +200,6 @@ by_chance(const struct compare_figure *f, double var_now, double var_then)
 	    fabs(f->now - f->then) <= ERRORS * sqrt(a + b);
 }
 
-/*
- * The spread of async calls is not measured.  They are assumed to vary as the
- * tier's other calls do; for tier 0, as those of the tier that varies most.
- */
-static double
-async_variance(const struct report *r, const struct report_row *row,
-    const struct report_cell *c)
-{
-	double spread = c->spread;
-
-	for (size_t t = 1; c == row->cells && t <= r->ntiers; t++)
-		spread = fmax(spread, row->cells[t].spread);
-	spread = fmax(spread, 1);
-	return (1 + spread * spread) / fmax((double)c->sampled_async, 1);
-}
-
-/* The relative variance of report_value(). */
-static double
-variance(const struct report *r, const struct report_row *row,
-    const struct report_cell *c, enum report_what what)
-{
-	double n = (double)c->sampled_requests, through, calls, own;
-
-	if (what == REPORT_ASYNC)
-		return async_variance(r, row, c);
-	n = fmax(n, 1);
-	through = n / fmax((double)row->cells[0].sampled_requests, n);
-	calls = fmax((double)c->sampled_calls / n, 1);
-	own = what == REPORT_CALLS ? (calls - 1) / (calls * calls) :
-	    c->spread * c->spread;
-	return (1 - through + own) / n;
-}
-
 static uint64_t
 measured(const struct report_cell *c, enum report_what what)
 {
@@ -263,8 +230,9 @@ compare_value(const struct compare *v, const struct compare_row *row,
 	f.uncertain = few(f.now, measured(now, what)) ||
 	    few(f.then, measured(then, what));
 	if (f.now >= 0 && f.then >= 0 && !f.uncertain)
-		f.uncertain = by_chance(&f, variance(v->now, row->now, now, what),
-		    variance(v->then, row->then, then, what));
+		f.uncertain = by_chance(&f,
+		    report_variance(v->now, row->now, now, what),
+		    report_variance(v->then, row->then, then, what));
 	return f;
 }
 
@@ -291,6 +259,14 @@ per_second(double n, kp_dur_ns covered)
 	return n < 0 || covered <= 0 ? -1 : n * 1e9 / (double)covered;
 }
 
+static double
+rate_variance(const struct report_row *row, uint64_t n)
+{
+	double error = row->cells[0].error[REPORT_OF_REQUESTS];
+
+	return fmax(error * error, 1 / (double)n);
+}
+
 struct compare_figure
 compare_rate(const struct compare *v, const struct compare_row *row)
 {
@@ -302,7 +278,7 @@ compare_rate(const struct compare *v, const struct compare_row *row)
 	f.then = per_second(f.then, v->then->covered);
 	f.uncertain = few(f.now, now) || few(f.then, then) ||
 	    (f.now >= 0 && f.then >= 0 &&
-	    by_chance(&f, 1 / (double)now, 1 / (double)then));
+	    by_chance(&f, rate_variance(row->now, now), rate_variance(row->then, then)));
 	return f;
 }
 
@@ -352,9 +328,11 @@ call_variance(const struct report_cell *c, int percentile)
 {
 	double error, of = of_call(c, percentile);
 
-	if (percentile == 0)
-		return c->spread * c->spread /
-		    fmax((double)c->sampled_requests, 1);
+	if (percentile == 0) {
+		error = fmax(c->error[REPORT_OF_MEAN], c->spread /
+		    sqrt(fmax((double)c->sampled_requests, 1)));
+		return error * error;
+	}
 	error = (double)(percentile == 50 ? c->p50_error : percentile == 90 ?
 	    c->p90_error : c->p99_error);
 	return of > 0 ? error * error / (of * of) : 0;

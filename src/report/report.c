@@ -322,16 +322,29 @@ subtract(kp_dur_ns *from, double v)
 }
 
 static void
-subtract_from_cell(const struct report *r, struct report_cell *c)
+shift(struct report_cell *c, enum report_of of, double by)
+{
+	struct report_interval *i = &c->interval[of];
+
+	i->low = fmax(i->low - by, 0);
+	i->high = fmax(i->high - by, 0);
+}
+
+static void
+subtract_from_cell(const struct report *r, const struct report_row *row,
+    struct report_cell *c)
 {
 	kp_dur_ns *const one[] = { &c->mean, &c->min, &c->p50, &c->p90,
 		&c->p95, &c->p99, &c->max };
-	double total = (double)c->total;
+	double total = (double)c->total, self = (double)c->self;
+	double busy = (double)c->busy, n = fmax((double)row->cells[0].requests, 1);
 
 	if (c->tracing < 0)
 		return;
 	for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++)
 		subtract(one[i], (double)c->tracing);
+	for (enum report_of of = REPORT_OF_MEAN; of <= REPORT_OF_P99; of++)
+		shift(c, of, (double)c->tracing);
 	subtract(&c->total, (double)c->tracing * (double)c->timed);
 	subtract(&c->self, (double)r->traced_call * (double)c->timed +
 	    (double)r->traced_caller * (double)c->w_made);
@@ -343,6 +356,9 @@ subtract_from_cell(const struct report *r, struct report_cell *c)
 			c->busy_per_request = (kp_dur_ns)((double)
 			    c->busy_per_request * ((double)c->total / total));
 	}
+	shift(c, REPORT_OF_TOTAL, (total - (double)c->total) / n);
+	shift(c, REPORT_OF_SELF, (self - (double)c->self) / n);
+	shift(c, REPORT_OF_BUSY, (busy - (double)c->busy) / n);
 }
 
 /* Cell i of a row, from 0: the request, its tiers, and their labels; NULL: the last was before. */
@@ -385,7 +401,7 @@ report_less_tracing(struct report *r)
 		return false;
 	for (size_t i = 0; i < r->nrows; i++)
 		for (size_t t = 0; (c = row_cell(r, &r->rows[i], t)) != NULL; t++)
-			subtract_from_cell(r, c);
+			subtract_from_cell(r, &r->rows[i], c);
 	if (r->cost_tracing < 0)
 		r->cost = 0;
 	subtract(&r->cost, (double)r->cost_tracing);
@@ -442,6 +458,7 @@ struct source {
 	size_t nnodes, ntiers;	/* cells of other tiers are ignored */
 	const char *identity;	/* glob; NULL: all */
 	bool totals;		/* the row of all alone */
+	const struct kp_tenths *tenths;	/* or NULL */
 };
 
 /* Copies n texts; *count are there, also after an error. */
@@ -730,12 +747,16 @@ report_make(const struct source *s, struct report **out)
 		err = make_rows(r, names, n);
 	if (err == KP_OK)
 		err = fill_rows(r, s, names, n);
+	if (err == KP_OK) {
+		fill_derived(r);
+		if (s->tenths != NULL)
+			err = report_intervals(r, s->tenths, names);
+	}
 	free(names);
 	if (err != KP_OK) {
 		report_free(r);
 		return err;
 	}
-	fill_derived(r);
 	report_sort(r, NULL, REPORT_BUSY);
 	*out = r;
 	return KP_OK;
@@ -783,18 +804,27 @@ has_cells(const struct kp_query_sum *s, const char *tier)
  * have no figures.
  */
 static enum kp_err
-make(const struct kp_query_sum *sum, const char *identity,
-    const char *const *nodes, size_t nnodes, struct kp_query_tiers *tiers,
-    struct report **out)
+make(const struct kp_query_sum *sum, const struct kp_tenths *tenths,
+    const char *identity, const char *const *nodes, size_t nnodes,
+    struct kp_query_tiers *tiers, struct report **out)
 {
-	struct source s = { .sum = sum, .identity = identity, .nodes = nodes,
-		.nnodes = nnodes, .tiers = tiers->v };
+	struct source s = { .sum = sum, .tenths = tenths, .identity = identity,
+		.nodes = nodes, .nnodes = nnodes, .tiers = tiers->v };
 
 	s.ntiers = tiers->current;
 	for (size_t i = tiers->current; i < tiers->n; i++)
 		if (has_cells(sum, tiers->v[i]))
 			tiers->v[s.ntiers++] = tiers->v[i];
 	return report_make(&s, out);
+}
+
+/* Do some requests stand for others? */
+static bool
+is_sampled(const struct kp_query_sum *s)
+{
+	const struct kp_cell *all = kp_query_cell(s, "_total", "_total");
+
+	return all != NULL && all->w_requests > all->requests;
 }
 
 enum kp_err
@@ -805,6 +835,7 @@ report_from_db(struct kp_query *q, const struct kp_query_range *r,
 	struct kp_query_tiers tiers = { 0 };
 	struct kp_query_nodes nodes = { 0 };
 	struct kp_query_sum sum = { 0 };
+	struct kp_tenths tenths = { .n = 0 };
 	enum kp_err err;
 
 	all.identity_glob = NULL;	/* report_make() filters and adds up */
@@ -813,9 +844,12 @@ report_from_db(struct kp_query *q, const struct kp_query_range *r,
 		err = kp_query_nodes(q, &all, &nodes);
 	if (err == KP_OK)
 		err = kp_query_sum(q, &all, &sum);
+	if (err == KP_OK && is_sampled(&sum))
+		err = kp_query_tenths(q, &all, &tenths);
 	if (err == KP_OK)
-		err = make(&sum, r->identity_glob, nodes.v, nodes.n, &tiers,
-		    out);
+		err = make(&sum, tenths.n > 0 ? &tenths : NULL,
+		    r->identity_glob, nodes.v, nodes.n, &tiers, out);
+	kp_tenths_free(&tenths);
 	kp_query_tiers_free(&tiers);
 	kp_query_nodes_free(&nodes);
 	kp_query_sum_free(&sum);
@@ -838,7 +872,7 @@ report_from_running(struct kp_query *q, const struct kp_query_range *r,
 	if (err == KP_OK)
 		err = live_windows_sum(running, &tiers, &sum);
 	if (err == KP_OK)
-		err = make(&sum, r->identity_glob, nodes, n, &tiers, out);
+		err = make(&sum, NULL, r->identity_glob, nodes, n, &tiers, out);
 	if (err == KP_OK) {
 		(*out)->running = true;
 		(*out)->left = running->left;

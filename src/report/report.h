@@ -20,6 +20,24 @@
 #define REPORT_ROWS_MAX 50000	/* identities; a daemon keeps to 1000 */
 
 /*
+ * Figures whose interval is estimated where requests were sampled.  REPORT_OF_CALLS to
+ * REPORT_OF_BUSY are per request of the row.
+ */
+enum report_of {
+	REPORT_OF_REQUESTS, REPORT_OF_MEAN, REPORT_OF_P50, REPORT_OF_P90,
+	REPORT_OF_P99, REPORT_OF_CALLS, REPORT_OF_SELF, REPORT_OF_TOTAL,
+	REPORT_OF_BUSY,
+	REPORT_OF_RAISED,	/* as a part of the calls */
+	REPORT_OF_SHARE,	/* of the request: the row's share */
+	REPORT_OFS
+};
+
+/* It holds the true figure in 95 of 100 cases; high 0: not known, or not sampled. */
+struct report_interval {
+	double low, high;
+};
+
+/*
  * The figures of one tier and one identity.  Counts and sums are estimates for all
  * requests, except those called sampled.  Times are in ns; -1: none.
  */
@@ -41,6 +59,9 @@ struct report_cell {
 				   not known */
 	double spread;		/* of calls' times: deviation / mean */
 	kp_dur_ns p50_error, p90_error, p99_error;	/* standard errors */
+	/* relative standard errors, of percentiles as above; 0: not known */
+	double error[REPORT_OFS];
+	struct report_interval interval[REPORT_OFS];
 };
 
 /* A tier's calls that have one label. */
@@ -126,6 +147,16 @@ void report_take_cell(struct report_cell *to, const struct kp_cell *c,
  */
 void report_add_cell(struct report_cell *to, const struct report_cell *c);
 
+/*
+ * Sets the errors and intervals of all cells.  names: the identities of rows[1] and on,
+ * sorted, as rows are.
+ */
+enum kp_err report_intervals(struct report *r, const struct kp_tenths *t,
+    const char *const *names);
+/* " ±3 %", or "" if there is no interval; returns buf, of TEXT_MAX bytes. */
+const char *report_within(char *buf, const struct report_cell *c,
+    enum report_of what);
+
 /* Writes a line, or nothing: the window still runs, and since when. */
 void report_put_running(struct kp_buf *b, const struct report *r);
 /* Writes the hints, each wrapped to the width. */
@@ -186,6 +217,12 @@ enum report_what {
 	REPORT_OUT	/* the part of self while scheduled out */
 };
 
+/*
+ * The relative variance of report_value_of() by chance: how it differs between tenths,
+ * if that is known, but no less than if requests had been sampled one by one.
+ */
+double report_variance(const struct report *r, const struct report_row *row,
+    const struct report_cell *c, enum report_what what);
 /* "busy,self,total,calls,async,gc,out": by enum report_what. */
 extern const char report_whats[];
 

@@ -82,6 +82,58 @@ has_figures(const struct report_cell *c)
 	return c->requests > 0 || c->calls > 0 || c->async_calls > 0;
 }
 
+/* What has an interval: a low and a high end each. */
+static const struct {
+	const char *name;
+	enum report_of of;
+	bool ms;
+} intervals[] = {
+	{ "requests", REPORT_OF_REQUESTS, false },
+	{ "mean_ms", REPORT_OF_MEAN, true }, { "p50_ms", REPORT_OF_P50, true },
+	{ "p90_ms", REPORT_OF_P90, true }, { "p99_ms", REPORT_OF_P99, true },
+	{ "calls_per_request", REPORT_OF_CALLS, false },
+	{ "self_per_request_ms", REPORT_OF_SELF, true },
+	{ "busy_per_request_ms", REPORT_OF_BUSY, true },
+	{ "raised_share", REPORT_OF_RAISED, false },
+	{ "share", REPORT_OF_SHARE, false },
+};
+#define NINTERVALS (sizeof(intervals) / sizeof(intervals[0]))
+
+static double
+interval_end(const struct report_cell *c, size_t i, bool high)
+{
+	const struct report_interval *v = &c->interval[intervals[i].of];
+
+	return v->high <= 0 ? -1 : (high ? v->high : v->low) /
+	    (intervals[i].ms ? 1e6 : 1);
+}
+
+/* Of a cell of which nothing is estimated: null. */
+static void
+json_intervals(struct json *j, const struct report_cell *c)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < NINTERVALS; i++)
+		any |= interval_end(c, i, true) >= 0;
+	if (!any) {
+		json_null(j, "intervals");
+		return;
+	}
+	json_object(j, "intervals");
+	for (size_t i = 0; i < NINTERVALS; i++) {
+		if (interval_end(c, i, true) < 0) {
+			json_null(j, intervals[i].name);
+			continue;
+		}
+		json_array(j, intervals[i].name);
+		json_number(j, NULL, interval_end(c, i, false));
+		json_number(j, NULL, interval_end(c, i, true));
+		json_end(j);
+	}
+	json_end(j);
+}
+
 static void
 json_figures(struct json *j, const struct report_cell *c)
 {
@@ -96,6 +148,7 @@ json_figures(struct json *j, const struct report_cell *c)
 			    value_of(c, &figures[i]));
 	}
 	json_string(j, "raised_seen", seen_name(raised_seen(c)));
+	json_intervals(j, c);
 }
 
 /* labels: of its calls, from the one at *label on, which moves behind them. */
@@ -296,8 +349,16 @@ csv_line(struct kp_buf *b, const char *start, const char *end,
 	    r->less_tracing, r->running);
 	if (c->counted > 0)
 		kp_buf_printf(b, "%" PRIu64, c->counted);
-	kp_buf_printf(b, ",%" PRIu64 ",%d\n", c->missed, label == NULL &&
+	kp_buf_printf(b, ",%" PRIu64 ",%d", c->missed, label == NULL &&
 	    report_missing(r, tier, &m) && m.sure);
+	for (size_t i = 0; i < NINTERVALS; i++) {
+		if (interval_end(c, i, true) < 0)
+			kp_buf_str(b, ",,");
+		else
+			kp_buf_printf(b, ",%.6g,%.6g", interval_end(c, i, false),
+			    interval_end(c, i, true));
+	}
+	kp_buf_u8(b, '\n');
 }
 
 /* With the rows of types it makes up what the VM counted. */
@@ -312,7 +373,10 @@ csv_unmeasured(struct kp_buf *b, const char *start, const char *end,
 	kp_buf_printf(b, "%s,%s,_not_measured,_total,%" PRIu64, start, end, n);
 	for (size_t i = 1; i < NFIGURES; i++)
 		kp_buf_u8(b, ',');
-	kp_buf_printf(b, ",,%d,%d,,,\n", r->less_tracing, r->running);
+	kp_buf_printf(b, ",,%d,%d,,,", r->less_tracing, r->running);
+	for (size_t i = 0; i < NINTERVALS; i++)
+		kp_buf_str(b, ",,");
+	kp_buf_u8(b, '\n');
 }
 
 void
@@ -329,7 +393,11 @@ report_csv(struct kp_buf *b, const struct report *r)
 	for (size_t i = 0; i < NFIGURES; i++)
 		kp_buf_printf(b, ",%s", figures[i].name);
 	kp_buf_str(b, ",raised_seen,less_tracing,running,"
-	    "counted_calls,missed_calls,missing\n");
+	    "counted_calls,missed_calls,missing");
+	for (size_t i = 0; i < NINTERVALS; i++)
+		kp_buf_printf(b, ",%s_low,%s_high", intervals[i].name,
+		    intervals[i].name);
+	kp_buf_u8(b, '\n');
 	for (size_t i = 0; i < r->nrows; i++) {
 		row = &r->rows[i];
 		for (size_t t = 0; t <= r->ntiers; t++) {

@@ -88,6 +88,20 @@ with_after(char *text, const char *inside, const struct report_row *row,
 	return text;
 }
 
+/* Appends its interval, if it has one: 6.3 ms ±4 %. */
+static const char *
+with_interval(char *buf, const char *text, const struct report_cell *c,
+    enum report_of of)
+{
+	char within[TEXT_MAX], figure[TEXT_MAX];
+
+	if (*report_within(within, c, of) == '\0')
+		return text;
+	snprintf(figure, sizeof(figure), "%s", text);
+	snprintf(buf, TEXT_MAX, "%.30s%.16s", figure, within);
+	return buf;
+}
+
 /* Columns of the request itself that are shown only if a row has such time. */
 static const struct extra {
 	enum report_what what;
@@ -116,12 +130,17 @@ static void
 put_request(struct grid *g, const struct report *r, size_t i, const bool *extra)
 {
 	const struct report_row *row = &r->rows[i];
+	const struct report_cell *c = &row->cells[0];
+	const char *value;
 	char text[TEXT_MAX];
 	bool known;
 	uint64_t n = report_requests(r, i, &known);
 
-	grid_cell(g, text_known(text, n, known));
-	grid_cell(g, report_corrected(r, text, text_dur(text, row->cells[0].mean)));
+	value = text_known(text, n, known);
+	grid_cell(g, known ? value : with_interval(text, value, c,
+	    REPORT_OF_REQUESTS));
+	value = report_corrected(r, text, text_dur(text, c->mean));
+	grid_cell(g, with_interval(text, value, c, REPORT_OF_MEAN));
 	for (size_t e = 0; e < EXTRAS; e++)
 		if (extra[e])
 			grid_cell(g, value_text(text, row, 0,
@@ -133,11 +152,16 @@ static void
 put_tier(struct grid *g, const struct report_columns *c,
     const struct report_row *row, size_t tier)
 {
+	static const enum report_of of[] = { [REPORT_BUSY] = REPORT_OF_BUSY,
+		[REPORT_SELF] = REPORT_OF_SELF, [REPORT_TOTAL] = REPORT_OF_TOTAL,
+		[REPORT_CALLS] = REPORT_OF_CALLS };
 	char text[TEXT_MAX];
 	const char *value = value_text(text, row, tier, c->what);
 
 	if (c->what < REPORT_CALLS)
 		value = report_corrected(c->r, text, value);
+	if (!c->narrow && c->what <= REPORT_CALLS)
+		value = with_interval(text, value, &row->cells[tier], of[c->what]);
 	if (!c->narrow)
 		value = with_after(text, value, row, tier, c->what);
 	grid_cell(g, value);
@@ -289,10 +313,13 @@ percentile_row(struct grid *g, const struct report *r, size_t row, size_t tier,
 {
 	const struct report_cell *c = &r->rows[row].cells[tier];
 	const kp_dur_ns inside[] = { c->mean, c->p50, c->p90, c->p99, c->max };
+	static const enum report_of of[] = { REPORT_OF_MEAN, REPORT_OF_P50,
+		REPORT_OF_P90, REPORT_OF_P99, REPORT_OFS };
 	const kp_dur_ns later[] = { -1, c->async_p50, c->async_p90,
 		c->async_p99, c->async_max };
 	bool known = c->async_calls + c->outlasting == c->sampled_async;
 	uint64_t n = c->async_calls;
+	const char *value;
 	char text[TEXT_MAX];
 	struct kp_buf name;
 
@@ -304,9 +331,13 @@ percentile_row(struct grid *g, const struct report *r, size_t row, size_t tier,
 	grid_cell(g, kp_buf_cstr(&name));
 	kp_buf_free(&name);
 	grid_cell(g, text_known(text, n, known));
-	for (size_t i = 0; i < PERCENTILES; i++)
-		grid_cell(g, after ? text_dur(text, later[i]) :
-		    report_corrected(r, text, text_dur(text, inside[i])));
+	for (size_t i = 0; i < PERCENTILES; i++) {
+		value = text_dur(text, (after ? later : inside)[i]);
+		if (!after)
+			value = report_corrected(r, text, value);
+		grid_cell(g, after || of[i] == REPORT_OFS ? value :
+		    with_interval(text, value, c, of[i]));
+	}
 }
 
 /* A grid of the tier (0: the request itself): how long one call takes. */
@@ -478,10 +509,14 @@ raised_cell(struct grid *g, const struct report_row *row, size_t tier)
 {
 	const struct report_cell *c = &row->cells[tier];
 	uint64_t of = c->calls + (tier > 0 ? c->async_calls : 0);
+	enum kp_seen seen = kp_raised_seen(c->raised, c->unseen);
+	const char *value;
 	char text[TEXT_MAX];
 
-	grid_cell(g, of == 0 ? "" : seen_share(text, kp_raised_seen(c->raised,
-	    c->unseen), c->raised, of, c->calls == c->sampled_calls));
+	value = of == 0 ? "" : seen_share(text, seen, c->raised, of,
+	    c->calls == c->sampled_calls);
+	grid_cell(g, of == 0 || seen != KP_SEEN ? value :
+	    with_interval(text, value, c, REPORT_OF_RAISED));
 }
 
 /*
@@ -696,7 +731,10 @@ put_sampling(struct kp_buf *b, const struct report *r)
 		    text_count(of, all->requests));
 	else
 		kp_buf_str(b, "all");
-	kp_buf_str(b, " (~: an estimated count)");
+	kp_buf_str(b, " (~: an estimated count");
+	if (*report_within(of, all, REPORT_OF_MEAN) != '\0')
+		kp_buf_str(b, "; ±: the true figure is that near in 95 of 100 cases");
+	kp_buf_u8(b, ')');
 }
 
 static void

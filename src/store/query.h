@@ -121,6 +121,21 @@ enum kp_err kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
 enum kp_err kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out);
 void kp_query_sum_free(struct kp_query_sum *s);
+/*
+ * Ten parts of a range, each of which has pieces of all of it: so much as they
+ * differ, so much does a sum of sampled requests owe to chance, whether they were
+ * chosen one by one or in slices of time.
+ */
+#define KP_TENTHS 10
+#define KP_TENTHS_CELLS_MAX 20000	/* of all together */
+struct kp_tenths {
+	struct kp_query_sum v[KP_TENTHS];	/* their cells, and covered */
+	size_t n;		/* of these have a window; 0: not known */
+};
+/* The same range and cells as kp_query_sum().  Of too many cells n is 0. */
+enum kp_err kp_query_tenths(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_tenths *out);
+void kp_tenths_free(struct kp_tenths *t);
 /* Returns NULL if there is none. */
 const struct kp_cell *kp_query_cell(const struct kp_query_sum *s,
     const char *tier, const char *identity);

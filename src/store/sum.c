@@ -244,24 +244,60 @@ table_cell(struct table *t, int64_t tier, int64_t identity)
 	" and (?3 is null or s.identity_id in" \
 	" (select id from identity where name glob ?3))"
 
+/* What is added up, and into how many sums. */
+struct summing {
+	const struct kp_query_range *r;
+	bool several;		/* nodes */
+	kp_dur_ns unit;		/* of tenths; 0: it is one sum */
+	struct table t[KP_TENTHS];
+	bool over;		/* tenths have too many cells: some are left out */
+};
+
+/*
+ * The tenth of a window or sum.  Each row of ten units has one of each, and begins with
+ * another one, so that what comes back regularly is not always in the same tenth.
+ */
+static size_t
+tenth_of(const struct summing *s, kp_wall_ns start)
+{
+	uint64_t unit, row;
+
+	if (s->unit == 0)
+		return 0;
+	unit = (uint64_t)(start / s->unit);
+	row = unit / KP_TENTHS;
+	return (size_t)((unit + (row * UINT64_C(0x9e3779b97f4a7c15) >> 40)) %
+	    KP_TENTHS);
+}
+
+static bool
+is_over(const struct summing *s)
+{
+	size_t cells = 0;
+
+	for (size_t k = 0; k < KP_TENTHS; k++)
+		cells += s->t[k].n;
+	return s->unit > 0 && cells > KP_TENTHS_CELLS_MAX;
+}
+
 static enum kp_err
-add_file(struct kp_query *q, size_t file, const struct kp_query_range *r,
-    bool several, struct table *t)
+add_file(struct kp_query *q, size_t file, struct summing *s)
 {
 	struct kp_cell row = { .min = -1 };
 	struct range_rows rows;
 	struct kp_cell *to;
 	struct read *rd;
 
-	range_rows_start(&rows, q, file, r, (struct range_use){
-		.of = { r->identity, r->identity_glob } },
+	range_rows_start(&rows, q, file, s->r, (struct range_use){
+		.longest = s->unit,
+		.of = { s->r->identity, s->r->identity_glob } },
 	    CELLS("stat", "window_id"), CELLS("level_stat", "sum_id"));
-	while ((rd = range_rows_next(&rows)) != NULL) {
+	while (!(s->over = is_over(s)) && (rd = range_rows_next(&rows)) != NULL) {
 		cell_row_read(rd->st, &row);
-		if (several)
+		if (s->several)
 			range_shares(&row);
-		to = table_cell(t, read_int(rd, CELL_TIER),
-		    read_int(rd, CELL_IDENTITY));
+		to = table_cell(&s->t[tenth_of(s, rows.piece->start)],
+		    read_int(rd, CELL_TIER), read_int(rd, CELL_IDENTITY));
 		if (to == NULL || kp_cell_merge(to, &row) != KP_OK)
 			read_nomem(rd);
 	}
@@ -299,29 +335,38 @@ name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
 	return err != KP_OK ? err : err2;
 }
 
+/* Adds up into n sums, which on error still have some cells.  KP_ELIMIT: see is_over(). */
 static enum kp_err
-sum_cells(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_query_sum *s)
+sum_cells(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns unit,
+    struct kp_query_sum *sums, size_t n)
 {
 	struct kp_query_tiers tiers = { 0 };
-	struct table t = { .n = 0 };
-	bool several = false;
-	enum kp_err err = several_nodes(q, r, &several);
-	size_t first;
+	struct summing s = { .r = r, .unit = unit };
+	enum kp_err err = several_nodes(q, r, &s.several);
+	size_t first[KP_TENTHS];
 
 	if (err == KP_OK)
 		err = kp_query_tiers(q, &tiers);
 	for (size_t i = 0; i < q->nfiles && err == KP_OK; i++) {
-		first = t.n;
-		err = add_file(q, i, r, several, &t);
-		if (err == KP_OK && t.n > first)
-			err = name_cells(q, i, &tiers, t.v + first, t.v + t.n);
-		intern_free(&t.at);
+		for (size_t k = 0; k < n; k++)
+			first[k] = s.t[k].n;
+		err = add_file(q, i, &s);
+		if (err == KP_OK && s.over)
+			err = KP_ELIMIT;
+		for (size_t k = 0; k < n; k++) {
+			if (err == KP_OK && s.t[k].n > first[k])
+				err = name_cells(q, i, &tiers, s.t[k].v +
+				    first[k], s.t[k].v + s.t[k].n);
+			intern_free(&s.t[k].at);
+		}
 	}
 	kp_query_tiers_free(&tiers);
-	if (err == KP_OK)
-		return range_unite(t.v, t.n, s);
-	range_cells_free(t.v, t.n);
+	for (size_t k = 0; k < n; k++) {
+		if (err == KP_OK)
+			err = range_unite(s.t[k].v, s.t[k].n, &sums[k]);
+		else
+			range_cells_free(s.t[k].v, s.t[k].n);
+	}
 	return err;
 }
 
@@ -342,7 +387,7 @@ sum_range(struct kp_query *q, const struct kp_query_range *r, bool cells,
 	if (err == KP_OK)
 		err = add_losses(q, &whole, &one);
 	if (err == KP_OK && cells)
-		err = sum_cells(q, &whole, &s);
+		err = sum_cells(q, &whole, 0, &s, 1);
 	query_release(q);
 	s.covered = all.covered;
 	s.entry_calls = all.entry_calls;
@@ -484,6 +529,76 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 			*longest = read_int(&rd, 0);
 	}
 	return read_end(&rd);
+}
+
+/* ---- tenths ---- */
+
+#define TENTH_UNITS 2	/* of each, at least, where windows are short enough */
+
+/* Adds to each tenth how long its windows are, those of several nodes once. */
+static enum kp_err
+cover_tenths(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns unit,
+    struct kp_tenths *t)
+{
+	const struct summing s = { .unit = unit };
+	kp_wall_ns start, end, last = INT64_MIN;
+	struct kp_query_sum *v;
+	struct read rd;
+
+	read_start(&rd, q, "select w.start_ns, w.end_ns from time_window w"
+	    IN_RANGE " order by w.start_ns");
+	read_order(&rd, 0, 1);
+	range_bind(&rd, r);
+	while (read_next(&rd)) {
+		start = read_int(&rd, 0);
+		end = read_int(&rd, 1);
+		v = &t->v[tenth_of(&s, start)];
+		t->n += v->windows++ == 0;
+		if (end <= last)
+			continue;
+		v->covered = sat_add(v->covered, sat_span(start > last ?
+		    start : last, end));
+		last = end;
+	}
+	return read_end(&rd);
+}
+
+enum kp_err
+kp_query_tenths(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_tenths *out)
+{
+	struct kp_query_range clipped;
+	struct kp_tenths t = { .n = 0 };
+	kp_dur_ns unit = 0;
+	enum kp_err err;
+
+	query_hold(q);
+	err = range_whole(q, r, &clipped);
+	if (err == KP_OK)
+		err = clip(q, &clipped, &unit);
+	if (unit < (clipped.until - clipped.since) / (KP_TENTHS * TENTH_UNITS))
+		unit = (clipped.until - clipped.since) /
+		    (KP_TENTHS * TENTH_UNITS);
+	if (err == KP_OK && unit > 0)
+		err = cover_tenths(q, &clipped, unit, &t);
+	if (err == KP_OK && unit > 0)
+		err = sum_cells(q, &clipped, unit, t.v, KP_TENTHS);
+	query_release(q);
+	if (err != KP_OK)
+		kp_tenths_free(&t);
+	if (err == KP_ELIMIT)
+		err = KP_OK;
+	if (err == KP_OK)
+		*out = t;
+	return err;
+}
+
+void
+kp_tenths_free(struct kp_tenths *t)
+{
+	for (size_t i = 0; i < KP_TENTHS; i++)
+		kp_query_sum_free(&t->v[i]);
+	t->n = 0;
 }
 
 /* Makes empty cells: for _total, each tier, and a part of one; NULL: no memory. */

@@ -36,7 +36,10 @@ async function begin() {
 
 const open = (path, options = {}, at = host) => openAt(browser, at, path, options);
 
-const digits = (text) => text === "–" ? null : Number(text.replaceAll(/[\s~]/g, ""));
+// A figure, without its interval.
+const plain = (text) => text.replace(/±.*/, "").replaceAll(/\s/g, "");
+
+const digits = (text) => text === "–" ? null : Number(plain(text).replace("~", ""));
 
 const rows = (page) => page.locator("#s-report tbody tr").evaluateAll((all) =>
 	all.map((tr) => [...tr.cells].map((td) => td.textContent)));
@@ -72,8 +75,6 @@ function counted(where) {
 
 const REST = "not measured";
 const byName = (a, b) => a[0] < b[0] ? -1 : 1;
-
-const plain = (text) => text.replaceAll(/\s/g, "");
 
 const shown = async (page) => (await rows(page)).map((r) => [r[0], plain(r[2]), plain(r[4])]).sort(byName);
 
