@@ -10,13 +10,13 @@
 
 -export([load/3, tracer/0]).
 -export([enabled/3, trace/5]).
--export([start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
+-export([start/0, stop/0, sleep/0, drain/1, recent/0, definitions/1, info/0]).
 
 -import(kprof_probes, [library_is_whole/1]).
 
--nifs([enabled/3, trace/5, start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
+-nifs([enabled/3, trace/5, start/0, stop/0, sleep/0, drain/1, recent/0, definitions/1, info/0]).
 
--define(VERSION, 2).            % of the records
+-define(VERSION, 3).            % of the records
 -define(RECORD, 48).            % bytes
 -define(MOST, 262144).          % records of a ring: those of a tenth of a second, or more
 -define(LEAST, 1024).
@@ -44,6 +44,7 @@ enabled(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
 trace(_Tag, _State, _Tracee, _What, _Opts) -> erlang:nif_error(not_loaded).
 start() -> erlang:nif_error(not_loaded).
 stop() -> erlang:nif_error(not_loaded).
+sleep() -> erlang:nif_error(not_loaded).
 drain(_Max) -> erlang:nif_error(not_loaded).
 recent() -> erlang:nif_error(not_loaded).
 definitions(_Chunks) -> erlang:nif_error(not_loaded).

@@ -11,13 +11,13 @@
 
 -export([load/3, tracer/0]).
 -export([enabled/3, trace/5]).
--export([start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
+-export([start/0, stop/0, sleep/0, drain/1, recent/0, definitions/1, info/0]).
 
 -import(kprof_probes, [library_is_whole/1]).
 
--nifs([enabled/3, trace/5, start/0, stop/0, drain/1, recent/0, definitions/1, info/0]).
+-nifs([enabled/3, trace/5, start/0, stop/0, sleep/0, drain/1, recent/0, definitions/1, info/0]).
 
--define(VERSION, 2).            % of the records
+-define(VERSION, 3).            % of the records
 
 %% Path: of the library, without its extension. MaxBytes: of all rings.
 -spec load(file:filename_all(), pos_integer(), pos_integer()) ->
@@ -43,6 +43,7 @@ enabled(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
 trace(_Tag, _State, _Tracee, _What, _Opts) -> erlang:nif_error(not_loaded).
 start() -> erlang:nif_error(not_loaded).
 stop() -> erlang:nif_error(not_loaded).
+sleep() -> erlang:nif_error(not_loaded).
 drain(_Max) -> erlang:nif_error(not_loaded).
 recent() -> erlang:nif_error(not_loaded).
 definitions(_Chunks) -> erlang:nif_error(not_loaded).

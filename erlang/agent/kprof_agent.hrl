@@ -31,7 +31,8 @@
 -define(IS_AWAITED(Tag),
         (Tag =:= kprof orelse Tag =:= kprof_agent orelse Tag =:= 'DOWN' orelse Tag =:= walk orelse
          Tag =:= trace_delivered orelse Tag =:= nodeup orelse Tag =:= timeout orelse
-         Tag =:= reply orelse Tag =:= checks orelse Tag =:= flags orelse Tag =:= stacks)).
+         Tag =:= select orelse Tag =:= reply orelse Tag =:= checks orelse Tag =:= flags orelse
+         Tag =:= stacks)).
 %% Anybody can send messages to a process with a name. Whoever takes events out of the queue takes
 %% these out as well, as kprof_agent_server:loop/1 does. To look for events behind 800,000 of them
 %% takes 10 ms each time, in which more events come than are taken.
@@ -120,7 +121,7 @@
     value_sizes = #{} :: #{mfa() => {Events :: non_neg_integer(), Words :: non_neg_integer()}},
     disarmed_at = -1 bsl 63 :: integer(),       % ns: late events are from before that
     unsent = [] :: [tuple()],           % notices that found the connection busy, newest first
-    empty = 0 :: non_neg_integer(),     % looks at rings in a row that found nothing
+    asleep = false :: boolean(),        % the next event of the probe sends {select, _, _, _}
     drains = none :: none | reference() % timer of the next look
 }).
 

@@ -5,8 +5,8 @@
 
 -export([event/2, gather/4, check_limits/1, over_limit/3, send/2, send_batch/5, add_busy/3,
          charge/3, count_dropped/3, drop/2, drop_rest/2, trip/3, flush/1, flush_some/1, notice/2,
-         flush_unsent/1, probe_start/4, probe_wake/1, drain/1, drain_now/1, drain_all/1,
-         drain_meanwhile/1, hand_over_rings/2]).
+         flush_unsent/1, probe_start/4, probe_wake/1, drain/1, drain_woken/1, drain_now/1,
+         drain_all/1, drain_meanwhile/1, hand_over_rings/2]).
 -export_type([work/0]).
 
 -import(kprof_agent_arming, [disarm/2, set_patterns/2]).
@@ -33,10 +33,9 @@
 
 -define(DRAIN_RECORDS, 4096).   % taken from the rings at once: well below 1 ms
 -define(RINGS_MS, 10).          % between two looks at rings that fill
--define(RINGS_IDLE_MS, 15).     % between two looks at others,
--define(RINGS_QUIET_MS, 25).    % at those in which nothing was found
--define(RINGS_QUIET, 70).       % times in a row, a second,
--define(RINGS_OFF_MS, 500).     % and while nothing is armed
+-define(RINGS_QUIET_MS, 25).    % and after one in which there was nothing: the probe will
+                                % tell of the next event, but maybe not of one under way
+-define(RINGS_OFF_MS, 500).     % and while nothing comes
 
 %% While armed: gathers what comes within the wait, checks the limits and sends. Otherwise
 %% drops and counts late events. Foreign events are recognised before anything is waited for.
@@ -365,21 +364,33 @@ probe_wake(#state{probe = native} = S0) ->
 probe_wake(S) -> S.
 
 %% Takes what is in the rings, and has itself called again: at once while there is much. A look
-%% takes some 50 us, and a hundred a second are half a per cent of a processor.
+%% takes some 50 us, most of it because a scheduler wakes up for it: so where there is nothing
+%% the next event wakes the agent.
 drain(S0) ->
     {N, More, #state{events = E, state = State} = S} = drain_timed(S0),
-    Empty = if N > 0; State =/= armed -> 0; true -> E#events.empty + 1 end,
+    Asleep = N =:= 0 andalso State =:= armed andalso (E#events.asleep orelse kprof_probe:sleep()),
     Ms = if More -> 0;
-            N > 0 -> ?RINGS_MS;
-            State =/= armed -> ?RINGS_OFF_MS;
-            Empty < ?RINGS_QUIET -> ?RINGS_IDLE_MS;
-            true -> ?RINGS_QUIET_MS
+            Asleep, not E#events.asleep; N =:= 0, State =:= armed, not Asleep -> ?RINGS_QUIET_MS;
+            N =:= 0 -> ?RINGS_OFF_MS;
+            true -> ?RINGS_MS
          end,
-    S#state{events = E#events{empty = Empty, drains = erlang:send_after(Ms, self(), drain)}}.
+    drain_in(Ms, S#state{events = E#events{asleep = Asleep}}).
 
-drain_soon(#state{events = #events{drains = Timer} = E} = S) ->
-    _ = Timer =/= none andalso erlang:cancel_timer(Timer) =/= false andalso (self() ! drain),
-    S#state{events = E#events{empty = 0}}.
+drain_in(Ms, #state{events = E} = S) ->
+    S#state{events = E#events{drains = erlang:send_after(Ms, self(), drain)}}.
+
+drain_soon(S) -> drain_within(0, S).
+
+%% An event has come: others may follow, which are taken with it.
+drain_woken(#state{events = #events{asleep = true}} = S) -> drain_within(?RINGS_MS, S);
+drain_woken(S) -> S.
+
+drain_within(Ms, #state{events = #events{drains = Timer} = E} = S) ->
+    Next = S#state{events = E#events{asleep = false}},
+    case Timer =/= none andalso erlang:cancel_timer(Timer) =/= false of
+        true -> drain_in(Ms, Next);
+        false -> Next
+    end.
 
 %% The same between two of these.
 drain_now(#state{probe = native} = S) -> element(3, drain_timed(S));

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define KP_NATIVE_MAGIC 0x6B
-#define KP_NATIVE_VERSION 2
+#define KP_NATIVE_VERSION 3
 #define KP_NATIVE_RINGS_MAX 4096	/* rings of one target */
 #define KP_NATIVE_SLOTS 1024		/* of a kind in a ring: 1 to this */
 /* Bytes of a definition's term: two atoms of 255 characters, and their tags. */

@@ -7,10 +7,13 @@
  * together with the number of the probe that it is of: when the library is
  * loaded again, the number is another.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "probe/checked.h"
 #include "probe/probe.h"
@@ -29,6 +32,75 @@ static _Thread_local struct {
 	uint64_t probe;		/* its number; 0: none */
 	struct thread *thread;	/* NULL: no ring was left */
 } mine;
+
+/* ---- the owner sleeps ---- */
+
+static ErlNifResourceType *waker_type;
+
+/* The VM has ended its wait; the descriptor stays. */
+static void
+waker_stopped(ErlNifEnv *env, void *obj, ErlNifEvent fd, int direct)
+{
+	(void)env, (void)obj, (void)fd, (void)direct;
+}
+
+static bool
+waker_load(ErlNifEnv *env, struct probe *p)
+{
+	ErlNifResourceTypeInit init = { .stop = waker_stopped };
+
+	waker_type = enif_open_resource_type_x(env, "waker", &init,
+	    ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER, NULL);
+	p->waking = enif_mutex_create("kprof_probe");
+	p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return waker_type != NULL && p->waking != NULL;
+}
+
+static void
+waker_free(struct probe *p)
+{
+	if (p->wake_fd >= 0)
+		close(p->wake_fd);
+	if (p->waking != NULL)
+		enif_mutex_destroy(p->waking);
+}
+
+/*
+ * Has the VM wait for the descriptor.  It holds the object as long; a reference of the
+ * probe's own would hold the probe, too.
+ */
+static bool
+waker_wait(ErlNifEnv *env, struct probe *p)
+{
+	struct waker *w = p->waker;
+	uint64_t n;
+
+	if (p->wake_fd < 0 || (read(p->wake_fd, &n, sizeof(n)) < 0 && errno != EAGAIN))
+		return false;
+	if (w == NULL)
+		w = enif_alloc_resource(waker_type, 1);
+	if (w == NULL || enif_select(env, p->wake_fd, ERL_NIF_SELECT_READ, w, NULL,
+	    probe_atoms.undefined) < 0) {
+		if (w != NULL && w != p->waker)
+			enif_release_resource(w);
+		return false;
+	}
+	if (w != p->waker)
+		enif_release_resource(w);
+	p->waker = w;
+	return true;
+}
+
+static void
+wake(struct probe *p)
+{
+	const uint64_t one = 1;
+
+	/* It cannot be full: only the first of all writers comes here. */
+	if (atomic_exchange(&p->asleep, false) &&
+	    write(p->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
 
 /* ---- the tracer ---- */
 
@@ -67,6 +139,8 @@ trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	if (probe_is_active(p))
 		event_trace(p, mine.probe == p->number ? mine.thread :
 		    claim(p), env, argv);
+	if (atomic_load_explicit(&p->asleep, memory_order_relaxed))
+		wake(p);
 	return probe_atoms.ok;
 }
 
@@ -81,12 +155,15 @@ make_atoms(ErlNifEnv *env)
 		.discard = enif_make_atom(env, "discard"),
 		.remove = enif_make_atom(env, "remove"),
 		.trace_status = enif_make_atom(env, "trace_status"),
+		.undefined = enif_make_atom(env, "undefined"),
 		.match_spec_result = enif_make_atom(env, "match_spec_result"),
 		.active = enif_make_atom(env, "active"),
 		.threads = enif_make_atom(env, "threads"),
 		.records = enif_make_atom(env, "records"),
 		.dropped = enif_make_atom(env, "dropped"),
 		.waiting = enif_make_atom(env, "waiting"),
+		.yes = enif_make_atom(env, "true"),
+		.no = enif_make_atom(env, "false"),
 	};
 }
 
@@ -186,6 +263,12 @@ probe_load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts)
 		enif_free(p);
 		return 2;
 	}
+	if (!waker_load(env, p)) {
+		waker_free(p);
+		put_memory(p);
+		enif_free(p);
+		return 2;
+	}
 	p->number = 1 + atomic_fetch_add(&probes, 1);
 	make_atoms(env);
 	event_load(env);
@@ -207,13 +290,14 @@ probe_unload(ErlNifEnv *env, void *priv)
 	struct probe *p = priv;
 
 	(void)env;
+	waker_free(p);
 	put_memory(p);
 	enif_free(p);
 }
 
 /*
- * ---- what the owner calls: start, stop, info, drain, which turns the rings into
- * binaries, and recent ----
+ * ---- what the owner calls: start, stop, sleep, info, drain, which turns the rings
+ * into binaries, and recent ----
  *
  * A process moves from thread to thread, and its events from ring to ring;
  * kprofd merges rings by time, so a drain must not contain an event without the
@@ -312,7 +396,36 @@ stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 
 	(void)argc, (void)argv;
 	atomic_store(&p->active, false);
+	enif_mutex_lock(p->waking);
+	atomic_store(&p->asleep, false);
+	if (p->waker != NULL)
+		enif_select(env, p->wake_fd, ERL_NIF_SELECT_STOP, p->waker, NULL,
+		    probe_atoms.undefined);
+	p->waker = NULL;
+	enif_mutex_unlock(p->waking);
 	return probe_atoms.ok;
+}
+
+/*
+ * sleep() -> Whether the next event will send the owner {select, _, undefined,
+ * ready_input}.  An event that a thread is recording now may not: look again later.
+ */
+static ERL_NIF_TERM
+sleep_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	struct probe *p = enif_priv_data(env);
+	ErlNifPid self;
+	bool waits;
+
+	(void)argc, (void)argv;
+	if (!p->owned || enif_self(env, &self) == NULL ||
+	    enif_compare_pids(&self, &p->owner) != 0)
+		return enif_make_badarg(env);
+	enif_mutex_lock(p->waking);
+	waits = probe_is_active(p) && waker_wait(env, p);
+	atomic_store(&p->asleep, waits);
+	enif_mutex_unlock(p->waking);
+	return waits ? probe_atoms.yes : probe_atoms.no;
 }
 
 static ERL_NIF_TERM
@@ -327,7 +440,7 @@ info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 
 	(void)argc, (void)argv;
 	dropped_so_far(p, &dropped, &entries);
-	values[0] = enif_make_atom(env, probe_is_active(p) ? "true" : "false");
+	values[0] = probe_is_active(p) ? a->yes : a->no;
 	values[1] = enif_make_uint(env, p->nthreads);
 	values[2] = enif_make_uint64(env, p->thread[0]->ring.mask + 1);
 	values[3] = enif_make_uint64(env, dropped);
@@ -518,7 +631,7 @@ drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	    enif_make_uint64(env, waiting_in_rings(p)),
 	    enif_make_uint64(env, dropped), enif_make_uint64(env, entries),
 	    enif_make_uint64(env, d.events),
-	    enif_make_atom(env, d.more ? "true" : "false"), d.chunks);
+	    d.more ? probe_atoms.yes : probe_atoms.no, d.chunks);
 }
 
 /*
@@ -621,6 +734,7 @@ ErlNifFunc probe_functions[] = {
 	{ "trace", 5, trace_nif, 0 },
 	{ "start", 0, start_nif, 0 },
 	{ "stop", 0, stop_nif, 0 },
+	{ "sleep", 0, sleep_nif, 0 },
 	{ "drain", 1, drain_nif, 0 },
 	{ "recent", 0, recent_nif, 0 },
 	{ "definitions", 1, definitions_nif, 0 },

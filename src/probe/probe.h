@@ -12,8 +12,10 @@
  *
  * All memory is allocated when the library is loaded and freed when it is
  * unloaded; no thread is in here at that time.  Recording an event neither
- * locks nor allocates nor enters the kernel, with one exception: a name that is
- * not plain (see put.h) may allocate when it is first seen.
+ * locks nor allocates nor enters the kernel, with two exceptions: a name that is
+ * not plain (see put.h) may allocate when it is first seen; and the first event after
+ * sleep() wakes the owner by an eventfd, for which the VM waits (enif_select).  A
+ * message would get the token of the process that is traced.
  */
 #ifndef KPROFD_PROBE_PROBE_H
 #define KPROFD_PROBE_PROBE_H
@@ -54,6 +56,10 @@ struct probe {
 	/* events of threads without a ring */
 	_Atomic uint64_t dropped, dropped_entries;
 	_Atomic int64_t drained_at;	/* ns, by the kernel's clock */
+	_Atomic bool asleep;	/* the owner: the next event wakes it */
+	int wake_fd;		/* an eventfd, open until the probe is unloaded */
+	ErlNifMutex *waking;	/* of these two: */
+	struct waker *waker;	/* what the VM waits with; NULL: it does not */
 	unsigned nthreads;
 	struct thread **thread;	/* owned; thread_bytes each, with its ring */
 	size_t thread_bytes;
@@ -72,8 +78,9 @@ struct probe {
 };
 
 extern struct probe_atoms {
-	ERL_NIF_TERM ok, trace, discard, remove, trace_status,
-	    match_spec_result, active, threads, records, dropped, waiting;
+	ERL_NIF_TERM ok, trace, discard, remove, trace_status, undefined,
+	    match_spec_result, active, threads, records, dropped, waiting,
+	    yes, no;
 } probe_atoms;
 
 static inline bool
@@ -90,7 +97,7 @@ extern const bool event_mixed;	/* are chunks KP_NATIVE_MIXED? */
 void event_load(ErlNifEnv *env);
 
 /* probe.c: for ERL_NIF_INIT(), which makes the library that of a module. */
-extern ErlNifFunc probe_functions[8];
+extern ErlNifFunc probe_functions[9];
 int probe_load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts);
 int probe_upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts);
 void probe_unload(ErlNifEnv *env, void *priv);

@@ -101,7 +101,7 @@ drain(Got) ->
 
 %% What slots stand for is kept from chunk to chunk, for each ring.
 rings([], _) -> [];
-rings([<<16#6C, 2, Ring:16/little, Words:32/little, Records/binary>> | More], Slots) ->
+rings([<<16#6C, 3, Ring:16/little, Words:32/little, Records/binary>> | More], Slots) ->
     equal(8 * Words, byte_size(Records)),
     {Events, Now} = records(Records, maps:get(Ring, Slots, #{}), []),
     [Events | rings(More, Slots#{Ring => Now})].

@@ -56,6 +56,8 @@ tests(Cycles) ->
      {"more threads than rings", fun ringless/0},
      {"only the owner drains", fun owner/0},
      {"nobody drains: it ends by itself", fun orphan/0},
+     {"an event wakes the one who drains", fun sleeper/0},
+     {"one who sleeps is killed, or stops", fun sleeper_ends/0},
      {"the one who drains is killed", fun killed/0},
      {"loaded over itself", fun upgraded/0},
      {"what cannot be loaded is refused", fun refused/0},
@@ -77,6 +79,61 @@ tier(I) -> {I, lists:seq(1, 50)}.
 raise(I) -> error(I).
 long(Us) -> timer:sleep(Us), ok.
 dirty() -> file:read_file(code:which(?MODULE)), ok.
+
+%% ---- who drains sleeps ----
+
+%% Woken once, by the first event, and again only if it sleeps again.
+sleeper() ->
+    load(1 bsl 20),
+    arm(),
+    [begin
+         true = kprof_probe:sleep(),
+         true = kprof_probe:sleep(),
+         receive {select, _, _, _} -> error(nothing_came) after 20 -> ok end,
+         in_process(fun() -> entry(10) end),
+         in_process(fun() -> entry(10) end),
+         receive {select, _, undefined, ready_input} -> ok after ?WAIT_MS -> error(not_woken) end,
+         receive {select, _, _, _} -> error(woken_again) after 20 -> ok end,
+         {0, 0, 44, _} = drain()
+     end || _ <- lists:seq(1, 20)],
+    disarm(),
+    ok = kprof_probe:stop(),
+    false = kprof_probe:sleep().
+
+%% No descriptor is left, also where events wake it meanwhile.
+sleeper_ends() ->
+    Open = fun() -> length(element(2, file:list_dir("/proc/self/fd"))) end,
+    Library = get(library),
+    ends_asleep(Library, true),         % the VM opens its own when it first waits
+    Before = Open(),
+    [ends_asleep(Library, I rem 2 =:= 0) || I <- lists:seq(1, 20)],
+    %% The last one may not be gone yet, here and before.
+    wait_for(fun() -> erlang:garbage_collect(), Open() =< Before end).
+
+ends_asleep(Library, KillFirst) ->
+    unload(),
+    {Pid, Ref} = spawn_monitor(fun() ->
+                                       put(library, Library),
+                                       load(1 bsl 20),
+                                       true = kprof_probe:sleep(),
+                                       arm(),
+                                       receive never -> ok end
+                               end),
+    wait_for(fun() -> erlang:function_exported(kprof_probe, sleep, 0) andalso
+                          erlang:trace_info({?MODULE, tier, 1}, traced) =:= {traced, local} end),
+    KillFirst andalso exit(Pid, kill),
+    in_process(fun() -> entry(10) end),
+    KillFirst orelse exit(Pid, kill),
+    receive {'DOWN', Ref, process, Pid, killed} -> ok end,
+    unload().
+
+wait_for(Fun) -> wait_for(Fun, erlang:monotonic_time(millisecond) + ?WAIT_MS).
+
+wait_for(Fun, Until) ->
+    case Fun() of
+        true -> ok;
+        _ -> true = erlang:monotonic_time(millisecond) < Until, timer:sleep(10), wait_for(Fun, Until)
+    end.
 
 %% ---- the probe ----
 
