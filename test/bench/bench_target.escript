@@ -78,6 +78,8 @@ table(Node, Build, Dir, CookieFile) ->
               {"dbg, IP trace port", dbg_ip},
               {"dbg, file port", dbg_file},
               {"call_time (tprof)", call_time},
+              {"spans by hand, each", spans},
+              {"OpenTelemetry, 1 % of traces", {otel, 0.01}}, {"OpenTelemetry, each span", {otel, 1.0}},
               {"eprof, the module", eprof}, {"fprof", fprof}],
     Profiled = fun(Probe, Conf, Run) ->
                        {Got, _, _} = profiled(Probe, Node, Build, Dir,
@@ -163,6 +165,8 @@ with_node(Build, Root, Bench) ->
                 "test/bench/bench_crowd.erl test/bench/bench_stacks.erl test/integration/it_ticker.erl "
                 "test/bench/bench_token.erl test/bench/bench_shop.erl "
                 "erlang/kprof/src/kprof.erl"),
+    [{ok, _} = file:copy(F, filename:join(Dir, filename:basename(F)))
+     || Libs <- [os:getenv("OPENTELEMETRY")], Libs =/= false, F <- filelib:wildcard(Libs ++ "/*/ebin/*")],
     {[Erl | Args], Place} = erl(Root, Build, Dir),
     Port = open_port({spawn_executable, os:find_executable("setpriv")},
                      [{args, ["--pdeathsig", "KILL", "--", Erl | Args] ++ ["-noinput", "-name", atom_to_list(Node),
@@ -191,7 +195,7 @@ erl(Root, Build, Dir) ->
     Place = place(),
     ok = filelib:ensure_path(Root ++ Place),
     [{ok, _} = file:copy(F, Root ++ Place ++ "/" ++ filename:basename(F))
-     || F <- [filename:join(Build, "kprof_calls_probe.so") | filelib:wildcard(Dir ++ "/*.beam")]],
+     || F <- [filename:join(Build, "kprof_calls_probe.so") | filelib:wildcard(Dir ++ "/*.{beam,app}")]],
     {["chroot", Root, "erl"], Place}.
 
 place() ->
