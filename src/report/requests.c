@@ -73,8 +73,18 @@ void
 requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
     const struct kp_query_sum *cover, unsigned width)
 {
+	char some[TEXT_MAX], of[TEXT_MAX], share[TEXT_MAX], line[4 * TEXT_MAX];
+
 	requests_rows(b, rs, width);
 	kp_buf_u8(b, '\n');
+	if (cover->sampled < cover->entry_calls && !cover->uncounted) {
+		snprintf(line, sizeof(line), "of the %s requests measured, which are %s "
+		    "of %s: among the others may be some that were as slow",
+		    text_count(some, cover->sampled), text_share(share,
+		    (double)cover->sampled / (double)cover->entry_calls),
+		    text_count(of, cover->entry_calls));
+		text_wrap(b, line, width, 2);
+	}
 	losses_cover_text(b, "", cover, width);
 }
 
@@ -123,6 +133,8 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 		json_end(&j);
 	}
 	json_end(&j);
+	json_uint(&j, "entry_calls", cover->entry_calls);
+	json_uint(&j, "sampled", cover->sampled);
 	losses_cover_json(&j, cover);
 	json_close(&j);
 }

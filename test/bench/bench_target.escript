@@ -2,7 +2,6 @@
 %% bench_target.escript BUILD_DIR [ROOT] - what kprofd costs a target.
 %% bench_target.escript -table BUILD_DIR [ROOT] - and what others cost it.
 %% bench_target.escript -calls BUILD_DIR [ROOT] - kprof's counters and full traces.
-%% bench_target.escript -load BUILD_DIR - of the first what full load pays, alone.
 %% bench_target.escript -stacks BUILD_DIR [ROOT] - what sampled stacks cost.
 %% bench_target.escript -crowd BUILD_DIR [ROOT] - a node of 300,000 processes.
 %% bench_target.escript -shop BUILD_DIR [ROOT] - what kprofd costs a web shop.
@@ -24,10 +23,7 @@
 -define(WORKERS, 4).
 -define(BURST, 10).
 -define(MARKS, 10000000).
--define(PAIRS, 100).
--define(PAIR_MS, 300).
 -define(AGES_S, 6).
--define(SETTLE_MS, 2500).       % sampling has found its rate by then
 
 main(["-table", Build]) ->
     main(["-table", Build, none]);
@@ -45,8 +41,6 @@ main(["-crowd", Build]) ->
     main(["-crowd", Build, none]);
 main(["-crowd", Build, Root]) ->
     with_node(Build, Root, fun crowd/4);
-main(["-load", Build]) ->
-    with_node(Build, none, fun bench_load/4);
 main(["-full", Build]) ->
     main(["-full", Build, none]);
 main(["-full", Build, Root]) ->
@@ -67,7 +61,7 @@ main([Build, Root]) ->
                       bench(Node, B, Dir, CookieFile),
                       bench_marks(Node, B, Dir, CookieFile),
                       bench_token(Node, B, Dir, CookieFile),
-                      bench_load(Node, B, Dir, CookieFile),
+                      bench_full(Node, B, Dir, CookieFile),
                       bench_ages(Node, B, Dir, CookieFile),
                       bench_trip(Node, B, Dir, CookieFile)
               end).
@@ -330,56 +324,12 @@ query(Dir, What) ->
                        " 'select " ++ What ++ " from cost'"),
     binary_to_float(string:trim(Text)).
 
-%% All the load that the node can bear, with next to nothing sampled and with 1000 requests a
-%% second: many short pairs of without and with, in turn one first and
-%% the other, so that whatever else the machine does hits both alike. Without is
-%% paused: but for a counter on the entry, some 20 ns a request, nothing is armed
-%% then.
-bench_load(Node, Build, Dir, CookieFile) ->
-    Turns = rpc:call(Node, bench_node, calibrate, []),
-    load(Node, 200, Turns),
-    load_pairs("relay", "armed, 1 in 65536", "{sampling, {one_in, 65536}}.\n",
-               Node, Build, Dir, CookieFile),
-    load_pairs("relay", "1000 a second", "{sampling, {per_second, 1000}}.\n", Node, Build, Dir, CookieFile),
-    ok = rpc:call(Node, bench_node, stop, []),
-    io:format("the agent                ~8.2f us an event~n",
-              [query(Dir, "sum(agent_ns) / 1e3 / sum(events)")]),
-    load(Node, 50, Turns div 4),
-    [load_pairs(Probe, "every request, " ++ Probe, load_all(), Node, Build, Dir,
-                CookieFile) || Probe <- ["native", "relay"]],
-    ok = rpc:call(Node, bench_node, stop, []).
-
-load(Node, Us, Turns) ->
-    Workers = 2 * rpc:call(Node, erlang, system_info, [schedulers_online]),
-    ok = rpc:call(Node, bench_node, load, [Workers, Turns]),
-    io:format("full load, ~b us of work and 6 calls a request, ~b workers; "
-              "~b pairs of ~b ms each~n", [Us, Workers, ?PAIRS, ?PAIR_MS]).
-
 %% The limits are those of no production: it is not to trip.
 load_all() ->
     "{overload, [{max_queue, 1000000}, {max_memory_mb, 1024}, "
         "{max_age_ms, 30000}]}.\n{sampling, all}.\n".
 
-load_pairs(Probe, Name, Sampling, Node, Build, Dir, CookieFile) ->
-    Conf = [load_tiers(), Sampling],
-    {Pairs, _, _} =
-        profiled(Probe, Node, Build, Dir, CookieFile, Conf,
-                 fun() ->
-                         timer:sleep(?SETTLE_MS),
-                         [pair(Node, Build, Dir, I)
-                          || I <- lists:seq(1, ?PAIRS)]
-                 end),
-    {Rates, Cpus, Plain} = lists:unzip3(Pairs),
-    io:format("~s untraced ~8b requests a second~n"
-              "                         throughput, traced    ~s~n"
-              "                         CPU time of a request ~s~n",
-              [string:pad(Name, 24), round(median(Plain)), spread(Rates),
-               spread(Cpus)]).
-
 load_tiers() ->
-    load_tiers_alone() ++ no_limits().
-
-load_tiers_alone() ->
     "{tiers, [{web, {bench_node, handle, 2}}, {parse, {bench_node, parse, 1}}, "
         "{db, {bench_node, store, 1}}, {html, {bench_node, render, 1}}, "
         "{count, {bench_node, count, 1}}]}.\n".
@@ -388,28 +338,19 @@ load_tiers_alone() ->
 no_limits() ->
     "{budget, none}.\n{hot_share, none}.\n".
 
-pair(Node, Build, Dir, I) ->
-    pair(Node, Build, Dir, I, {bench_node, ?PAIR_MS}).
-
-pair(Node, Build, Dir, I, {Load, Ms}) ->
+%% With and without in turn, now one first and now the other, so that whatever else the machine
+%% does hits both alike. Without is paused: but for a counter on the entry, some 20 ns a request,
+%% nothing is armed then.
+pair(Node, Build, Dir, I, Load, Ms) ->
     Over = fun(Command) ->
                    {0, _} = sh(Build ++ "/kprof " ++ Command ++ " -db " ++
                                    filename:join(Dir, "bench.db")),
                    rpc:call(Node, Load, over, [Ms], infinity)
            end,
-    {{Rate0, Cpu0}, {Rate1, Cpu1}} =
-        case I rem 2 of
-            0 -> A = Over("pause"), {A, Over("resume")};
-            1 -> B = Over("resume"), {Over("pause"), B}
-        end,
-    {100 * (Rate1 / Rate0 - 1), 100 * (Cpu1 / Cpu0 - 1), Rate0}.
-
-%% Of changes in percent: the median, and between what half of them are.
-spread(L) ->
-    S = lists:sort(L),
-    At = fun(Part) -> lists:nth(1 + round(Part * (length(S) - 1)), S) end,
-    io_lib:format("~8.2f % (half of the pairs between ~.2f and ~.2f)",
-                  [median(L), At(0.25), At(0.75)]).
+    case I rem 2 of
+        0 -> A = Over("pause"), {A, Over("resume")};
+        1 -> B = Over("resume"), {Over("pause"), B}
+    end.
 
 %% The defaults, and every request, under all the load that the node can bear: of a loop of 200 us
 %% of work and six calls, and of a web shop (bench_shop). A turn has some slices of time, so it is
@@ -422,7 +363,7 @@ bench_full(Node, Build, Dir, CookieFile) ->
     Turns = rpc:call(Node, bench_node, calibrate, []),
     Workers = 2 * rpc:call(Node, erlang, system_info, [schedulers_online]),
     ok = rpc:call(Node, bench_node, load, [Workers, Turns]),
-    full(bench_node, "200 us of work, 6 calls", load_tiers_alone(), Pairs, Ms, Probes, Node, Build, Dir, CookieFile),
+    full(bench_node, "200 us of work, 6 calls", load_tiers(), Pairs, Ms, Probes, Node, Build, Dir, CookieFile),
     ok = rpc:call(Node, bench_node, stop, []),
     ok = rpc:call(Node, bench_shop, start, []),
     ok = rpc:call(Node, bench_shop, load, []),
@@ -434,14 +375,22 @@ full(Load, Name, Tiers, Pairs, Ms, Probes, Node, Build, Dir, CookieFile) ->
          {Got, _, _} = profiled(Probe, Node, Build, Dir, CookieFile, [Tiers, Sampling],
                                 fun() ->
                                         timer:sleep(Ms),
-                                        [pair(Node, Build, Dir, I, {Load, Ms}) || I <- lists:seq(1, Pairs)]
+                                        [pair(Node, Build, Dir, I, Load, Ms) || I <- lists:seq(1, Pairs)]
                                 end),
-         {Rates, Cpus, Plain} = lists:unzip3(Got),
+         Rates = [100 * (R1 / R0 - 1) || {{R0, _}, {R1, _}} <- Got],
+         Cpus = [100 * (C1 / C0 - 1) || {{_, C0}, {_, C1}} <- Got],
+         Plain = median([R || {{R, _}, _} <- Got]),
+         Paid = lists:sum([(C1 - C0) * R1 * Ms / 1000 || {{_, C0}, {R1, C1}} <- Got]),
          io:format("~s untraced ~8b requests a second~n"
                    "                         throughput            ~s~n"
                    "                         CPU time of a request ~s~n",
-                   [string:pad(What ++ ", " ++ Probe, 24), round(median(Plain)), interval(Rates), interval(Cpus)])
-     end || {What, Sampling} <- [{"the defaults", ""} | [{"all", load_all() ++ no_limits()} || os:getenv("ALL") =/= false]],
+                   [string:pad(What ++ ", " ++ Probe, 24), round(Plain), interval(Rates), interval(Cpus)]),
+         %% of the turn before the first pair, too
+         What =:= "every request" andalso
+             io:format("                         kprofd's estimate     ~8.2f of what that is~n",
+                       [estimate(Dir) * Pairs / (Pairs + 1) / Paid])
+     end || {What, Sampling} <- [{"the defaults", ""}, {"every request", load_all() ++ no_limits()}],
+            lists:member(What, string:lexemes(os:getenv("WAYS", "the defaults,every request"), ",")),
             Probe <- Probes].
 
 shop_tiers() ->
@@ -469,7 +418,7 @@ bench_ages(Node, Build, Dir, CookieFile) ->
 
 ages(Node, Build, Dir, CookieFile, How, Sampling) ->
     Tiers = filename:join(Dir, "tiers.conf"),
-    ok = file:write_file(Tiers, [load_tiers(), "{sampling, ", Sampling, "}.\n"
+    ok = file:write_file(Tiers, [load_tiers(), no_limits(), "{sampling, ", Sampling, "}.\n"
                                  "{overload, [{max_queue, 1000000}, {max_age_ms, 60000}]}.\n"]),
     {0, Said} = sh("timeout --preserve-status " ++ integer_to_list(?AGES_S) ++ " " ++ Build ++ "/test/record -ages " ++
                        atom_to_list(Node) ++ " " ++ Tiers ++ " " ++ CookieFile ++ " " ++ How ++ " 2>/dev/null"),

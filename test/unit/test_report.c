@@ -392,6 +392,27 @@ TEST(test_messages_estimated)
 	kp_hist_free(&c.hist);
 }
 
+/* Of the requests that were not measured some may be slow, too. */
+TEST(test_slow_of_some)
+{
+	struct kp_query_request slow = { .id = 9, .start = T0, .total = 3 * MS,
+		.node = "app@host", .identity = "create", .weight = 4 };
+	const struct kp_query_requests rs = { &slow, 1 };
+	struct kp_query_sum cover = { .windows = 1, .entry_calls = 400,
+		.sampled = 100 };
+
+	requests_table(&buf, &rs, &cover, 0);
+	assert_has(out(), "\nof the 100 requests measured, which are 25 % of 400: "
+	    "among the others may be some that were as slow\n");
+	kp_buf_reset(&buf);
+	requests_json(&buf, &rs, &cover);
+	assert_has(out(), ",\"entry_calls\":400,\"sampled\":100,\"windows\":{");
+	cover.sampled = 400;
+	kp_buf_reset(&buf);
+	requests_table(&buf, &rs, &cover, 0);
+	assert_lacks(out(), "among the others");
+}
+
 TEST(test_queues)
 {
 	struct kp_wait_cell c = { .receiver = KP_QUEUE, .identity = "job Mailer",
