@@ -533,7 +533,7 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 
 /* ---- tenths ---- */
 
-#define TENTH_UNITS 2	/* of each, at least, where windows are short enough */
+#define TENTH_UNITS 1	/* of each, at least, where windows are short enough */
 
 /* Adds to each tenth how long its windows are, those of several nodes once. */
 static enum kp_err

@@ -29,6 +29,8 @@ static const struct kp_conf conf = { .tiers = conf_tiers,
 	.ntiers = MONTH_TIERS };
 static struct kp_cell kinds[NSTEPS][KINDS];
 
+#define ONE_IN 4	/* requests are measured, so reports estimate intervals */
+
 static void
 die(const char *why)
 {
@@ -46,16 +48,21 @@ make_kind(struct kp_cell *c, int calls, int kind)
 	for (int i = 0; i < calls; i++) {
 		d = base + pick((uint32_t)base * (i % 20 == 0 ? 15 : 3));
 		c->total += d;
-		if (kp_hist_add(&c->hist, d, 1) != KP_OK)
+		if (kp_hist_add(&c->hist, d, ONE_IN) != KP_OK)
 			die("out of memory");
 	}
 	c->requests = c->calls = c->timed = (uint64_t)calls;
-	c->w_requests = c->w_calls = c->w_timed = (uint64_t)calls;
-	c->raised = c->w_raised = kind % 8 == 0;
-	c->busy = c->w_busy = c->w_total = c->total;
-	c->self = c->w_self = c->total / 2;
-	c->share_requests = c->w_share_requests = c->requests;
-	c->share_busy = c->w_share_busy = c->busy;
+	c->w_requests = c->w_calls = c->w_timed = ONE_IN * (uint64_t)calls;
+	c->raised = kind % 8 == 0;
+	c->w_raised = ONE_IN * c->raised;
+	c->busy = c->total;
+	c->w_busy = c->w_total = ONE_IN * c->total;
+	c->self = c->total / 2;
+	c->w_self = ONE_IN * c->self;
+	c->share_requests = c->requests;
+	c->w_share_requests = c->w_requests;
+	c->share_busy = c->busy;
+	c->w_share_busy = c->w_busy;
 }
 
 static void
