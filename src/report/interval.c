@@ -22,7 +22,7 @@
 #define TENTHS_MIN 3	/* with figures; of fewer nothing is said */
 #define TAIL_MIN 15	/* requests measured above a percentile; of fewer likewise, */
 #define RAISED_MIN 5	/* and of fewer calls measured that raised */
-#define ALIKE 2.5	/* of ten tenths that differ alike: (sum of squares)^2 / sum of fourth
+#define ALIKE 2.0	/* of ten tenths that differ alike: (sum of squares)^2 / sum of fourth
 			   powers is about 4 */
 #define EDGE 1.0109	/* from the middle of a bucket to its end, and more */
 

@@ -3,7 +3,7 @@
 %% at what is left in that server afterwards.
 -module(apps).
 
--export([profile/5, edit/2, run/4, inside/3, requests/1, calls/1, kind/2, cost/1, ready/3]).
+-export([profile/5, edit/2, thinned/1, run/4, inside/3, requests/1, calls/1, kind/2, cost/1, ready/3]).
 -export([node_name/2, erl/6, placed/3, compiled/5, plugins/1, cowboy/1, elixir/0]).
 
 -define(EXAMPLES, "priv/examples").
@@ -55,6 +55,10 @@ edit(Text, Edits) ->
                         it:check(New =/= T, "~s is in the example", [From]),
                         New
                 end, Text, Edits).
+
+%% At most so many requests a second, whatever they cost.
+thinned(Text) ->
+    edit(Text, [{"{sampling, auto}", "{sampling, {per_second, 1000}}"}]).
 
 %% A function that mostly ends by a tail call has no time on OTP 25, and is no
 %% good in an example; unless it calls another one of the same tier.

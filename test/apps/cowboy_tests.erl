@@ -123,7 +123,7 @@ raised(P, Identity) ->
 %% it is known that it was there.
 sampled(T) ->
     #{url := Url} = Server = server(T),
-    {P, Sum} = apps:profile(T, Server, "cowboy", "cowboy-wrk",
+    {P, Sum} = apps:profile(T, Server, {"cowboy", fun apps:thinned/1}, "cowboy-wrk",
                               fun() ->
                                       true = it:call(Server, apps_web, reset, []),
                                       apps:run(T, "wrk", ["wrk", "-t", "1", "-c", "8", "-d", "5s", Url ++ "/users/1"], []),

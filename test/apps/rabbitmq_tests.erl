@@ -100,7 +100,7 @@ published(#{http := Port}, Want) ->
 flood(T) ->
     Server = server(T),
     {P, {Client, Counted}} =
-        apps:profile(T, Server, "rabbitmq", "rabbitmq-flood",
+        apps:profile(T, Server, {"rabbitmq", fun apps:thinned/1}, "rabbitmq-flood",
                      fun() ->
                              Before = counters(Server),
                              Client = client(T, Server, [integer_to_list(?FLOOD), "flood"]),
