@@ -237,7 +237,7 @@ command({change, Take, Items, Limits}, Ref, S) ->
     end;
 command({spec, MFA, Spec}, _, S) -> respec(MFA, Spec, S);
 command({tiers, Items}, _, S) -> {ok, respec_tiers(items(Items), S)};
-command(pause, _, S) -> {ok, flush(disarm_wholly(paused, S))};
+command(pause, _, S) -> {ok, flush(disarm_wholly(paused, drain_now(S)))};
 command(resume, _, S) -> again(fun(S1) -> rearm(S1) end, S);
 command(wait, _, S) -> wait(S);
 command(ready, _, S) -> again(fun(S1) -> ready(S1) end, S);
