@@ -34,7 +34,7 @@ bench: all $(BENCH) $(B)/test/record $(B)/test/specdump $(B)/bench/bench_tracer.
 	@$(MAKE) --no-print-directory bench-stacks
 	@$(MAKE) --no-print-directory bench-tls
 
-.PHONY: bench-shop bench-full bench-crowd bench-table bench-calls bench-stacks bench-tls
+.PHONY: bench-shop bench-full bench-crowd bench-table bench-calls bench-stacks bench-tls bench-trials
 # ROUNDS: how many.  The VM's own waiting for work is CPU time, too, which varies.
 bench-shop: all $(B)/test/specdump
 	@echo "== bench_shop"; BENCH_ERL="+sbwt none +sbwtdcpu none +sbwtdio none" \
@@ -62,3 +62,9 @@ bench-tls: all
 	@erlc -Wall $(ERLC_COMPAT) -o $(B)/bench_tls test/bench/bench_tls.erl test/bench/bench_node.erl test/bench/bench_stacks.erl \
 	    test/integration/it_stub.erl test/integration/it_certs.erl
 	@echo "== bench_tls"; erl -noinput -pa $(B)/bench_tls -s bench_tls main -extra $(B) $(BENCH_ROOT)
+
+# TRIALS, SECONDS: how many for each kind of sampling, and how long one is.
+bench-trials: all
+	@mkdir -p $(B)/bench_trials
+	@erlc -Wall $(ERLC_COMPAT) -o $(B)/bench_trials test/bench/bench_trials.erl
+	@echo "== bench_trials"; erl -noinput -pa $(B)/bench_trials -s bench_trials main -extra $(B)

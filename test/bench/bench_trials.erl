@@ -3,7 +3,7 @@
 %% One node for each kind of sampling, each with an application of layers: pages and orders, by
 %% a pool of workers before a process of the database, with parts rendered by tasks; orders come in
 %% bursts, and fail more than others; a batch begins with each second; and an export goes on for a
-%% second, which is many slices. Each request writes down what it took. Kprofd measures them in
+%% second, which is many slices. Each request writes down what it took. kprofd measures them in
 %% windows of a second, and every SECONDS of them are a trial: of each figure that `kprof report -csv`
 %% gives an interval for, is the true one in it?
 -module(bench_trials).
@@ -16,7 +16,7 @@
 
 main() ->
     [Build] = init:get_plain_arguments(),
-    [Trials, Seconds] = [list_to_integer(os:getenv(V, D)) || {V, D} <- [{"TRIALS", "200"}, {"SECONDS", "12"}]],
+    [Trials, Seconds] = [list_to_integer(os:getenv(V, D)) || {V, D} <- [{"TRIALS", "200"}, {"SECONDS", "20"}]],
     Cookie = integer_to_list(rand:uniform(1 bsl 60)),
     _ = os:cmd("epmd -daemon"),
     {ok, _} = net_kernel:start([list_to_atom("bench_trials_" ++ os:getpid() ++ "@127.0.0.1"), longnames]),
