@@ -67,8 +67,12 @@ export const requestsOf = (r, row) => row === undefined ? undefined :
 // Marks an estimate with ~.
 export const estimate = (of, text) => `${of.known ? "" : "~"}${text(of.n)}`;
 
-// How near the true figure is in 95 of 100 cases, of an interval's ends: " ±3 %".
-export const within = (ends) => ends ? ` ±${percent(Math.sqrt(ends[1] / ends[0]) - 1)}` : "";
+// How near the true figure is in 95 of 100 cases, of a figure and its interval's ends: " ±3 %".
+export function within(v, ends) {
+	const far = ends && v > 0 ? Math.max(ends[1] / v, v / ends[0]) - 1 : 0;
+
+	return far <= 0 ? "" : far > 1 ? " ±>100 %" : ` ±${percent(far)}`;
+}
 
 const PLAIN = /^(?!_$)(?:[a-z_]\w*[?!]?|[-+*\/!^~<>=&|@]+)$/;
 const elixirName = (name) => PLAIN.test(name) ? name : JSON.stringify(name);

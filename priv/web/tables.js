@@ -51,12 +51,13 @@ const selfOf = (row, name) => {
 	return t?.busy_per_request_ms == null ? undefined : t.self_ms / row.requests;
 };
 
-// Self time within the request, and after its end if that is large enough: 6.3 ms +18 ms.
-function selfAndAfter(row, name) {
+// Self time within the request, how near that is, and after its end if that is large enough:
+// 6.3 ms +18 ms.
+function selfAndAfter(row, name, near) {
 	const self = selfOf(row, name), t = row.tiers.find((x) => x.tier === name);
+	const after = t?.after_per_request_ms > 0.1 * (self ?? 0) ? [` +${ms(t.after_per_request_ms)}`] : [];
 
-	return t?.after_per_request_ms > 0.1 * (self ?? 0) ?
-		`${t.calls > 0 ? `${ms(self)} ` : ""}+${ms(t.after_per_request_ms)}` : ms(self);
+	return after.length > 0 && t.calls === 0 ? after[0].trim() : after.length + near.length > 0 ? [ms(self), ...near, ...after] : ms(self);
 }
 
 // Shows what a request type does in a tier; "": in all of them.
@@ -67,17 +68,18 @@ function toStacks(row, tier, shown, change) {
 
 function columns(r, seconds, tiers, change) {
 	const one = (key, title, value, show) => ({ key, title, value, show: show ?? value });
-	const about = (text, cell, key) => cell?.intervals?.[key] ? [text, el("small", { class: "soft" }, within(cell.intervals[key]))] : text;
-	const time = (key, title) => one(key, title, (row) => totalOf(row)[`${key}_ms`] ?? -1, (row) => about(ms(totalOf(row)[`${key}_ms`]), totalOf(row), `${key}_ms`));
+	const near = (v, cell, key) => { const text = within(v, cell?.intervals?.[key]); return text === "" ? [] : [el("small", { class: "soft" }, text)]; };
+	const time = (key, title) => one(key, title, (row) => totalOf(row)[`${key}_ms`] ?? -1, (row) =>
+		[ms(totalOf(row)[`${key}_ms`]), ...near(totalOf(row)[`${key}_ms`], totalOf(row), `${key}_ms`)]);
 	const mark = (name) => (r.missing ?? []).some((m) => m.tier === name && m.missed_calls !== null) ? " !" : "";
 	const tier = (name) => one(`tier ${name}`, name + mark(name), (row) => selfOf(row, name) ?? -1, (row) =>
-		about(toStacks(row, name, selfAndAfter(row, name), change), row.tiers.find((t) => t.tier === name), "self_per_request_ms"));
+		toStacks(row, name, selfAndAfter(row, name, near(selfOf(row, name), row.tiers.find((t) => t.tier === name), "self_per_request_ms")), change));
 
 	return [
 		one("name", "request type", (row) => row.identity),
 		one("impact", "impact", (row) => row.share ?? -1),
 		one("requests", "requests", (row) => row.requests, (row) => requestsOf(r, row).known ? count(requestsOf(r, row).n) :
-			about(estimate(requestsOf(r, row), count), totalOf(row), "requests")),
+			[estimate(requestsOf(r, row), count), ...near(row.requests, totalOf(row), "requests")]),
 		one("rate", "a second", (row) => row.requests / seconds, (row) => estimate(requestsOf(r, row), (n) => rate(n / seconds))),
 		one("errors", "errors", (row) => totalOf(row).raised ?? -1, (row) => el("span",
 			(totalOf(row).raised_seen ?? "known") === "known" ? {} : { title: WAY_OUT }, raised(totalOf(row)))),
@@ -209,7 +211,7 @@ export function report(r, state, change) {
 	el("div", { class: "keys" }, r.tiers.map((name, i) => el("span", {}, el("i", { style: { backgroundColor: color(tierColor(i + 1)) } }), name)),
 		el("span", {}, el("i", { style: { backgroundColor: color("c0") } }), "no tier"),
 		el("span", {}, "columns of tiers: self (exclusive) time of one request; a row's add up to mean (inclusive), but for calls at the same time" +
-			(r.rows.some((row) => totalOf(row).intervals) ? "; ±: the true figure is that near in 95 of 100 cases" : "")), ...counts, ...tracing(r)), ...hints);
+			(r.rows.some((row) => totalOf(row).intervals) ? "; ±: of that figure; in 95 of 100 cases the true one is no farther" : "")), ...counts, ...tracing(r)), ...hints);
 }
 
 function change(f, up) {

@@ -107,13 +107,15 @@ bool
 report_columns_fold(struct report_columns *c, unsigned rank)
 {
 	size_t folded = rank / 2, before = c->folded;
-	bool was_narrow = c->narrow;
 
-	if (c->what == REPORT_BUSY || c->what == REPORT_TOTAL || rank == 0)
+	if (rank == 0)
 		return false;
-	c->narrow = true;
-	if (!was_narrow)
+	if (c->narrow < 2) {
+		c->narrow++;
 		return true;	/* that may be enough */
+	}
+	if (c->what == REPORT_BUSY || c->what == REPORT_TOTAL)
+		return false;
 	if (folded == 1)	/* the column would be as wide as the tier's */
 		folded = 2;
 	if (folded >= c->n)

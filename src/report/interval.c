@@ -284,27 +284,33 @@ figure(const struct report_row *row, const struct report_cell *c, enum report_of
 	}
 }
 
-/* The relative variance of figure(), of requests that were sampled one by one. */
+/*
+ * The least relative variance of figure(): of requests that were sampled one by one, and
+ * calls that are not alike.
+ */
 static double
-least_variance(const struct report *r, const struct report_row *row,
-    const struct report_cell *c, enum report_of of)
+least_variance(const struct report_row *row, const struct report_cell *c,
+    enum report_of of)
 {
-	double n = fmax((double)c->sampled_requests, 1), p;
+	double n = fmax((double)c->sampled_requests, 1), p, spread;
+	double through = n / fmax((double)row->cells[0].sampled_requests, n);
+	double calls = fmax((double)c->sampled_calls / n, 1);
 
+	spread = c->spread * c->spread;
 	switch (of) {
 	case REPORT_OF_REQUESTS:
 		return 1 / n;
 	case REPORT_OF_MEAN:
-		return c->spread * c->spread / n;
+		return spread / (n * calls);
 	case REPORT_OF_CALLS:
-		return report_variance(r, row, c, REPORT_CALLS);
+		return (1 - through) / n;
 	case REPORT_OF_RAISED:
 		p = figure(row, c, of);
 		return p > 0 ? (1 - p) / (p * n) : 0;
 	case REPORT_OF_SHARE:
-		return (1 + c->spread * c->spread) * (1 - fmin(row->share, 1)) / n;
+		return (1 + spread) * (1 - fmin(row->share, 1)) / n;
 	default:
-		return report_variance(r, row, c, REPORT_BUSY);
+		return (1 - through + spread / calls) / n;
 	}
 }
 
@@ -322,9 +328,11 @@ passed_over(const struct report_row *row)
 static void
 take_figure(struct report_cell *c, enum report_of of, double value, double within)
 {
+	double most = of == REPORT_OF_RAISED || of == REPORT_OF_SHARE ? 1 : HUGE_VAL;
+
 	if (value > 0 && within > 0)
 		c->interval[of] = (struct report_interval){ value * exp(-within),
-			value * exp(within) };
+			fmin(value * exp(within), most) };
 }
 
 static void
@@ -359,7 +367,7 @@ take_ratios(const struct work *w, const struct report_row *row, struct report_ce
 		if (ratio.v <= 0)
 			continue;
 		c->error[of] = fmax(ratio.error / ratio.v,
-		    sqrt(least_variance(w->r, row, c, of)));
+		    sqrt(least_variance(row, c, of)));
 		take_figure(c, of, value, ratio.t * passed * c->error[of]);
 	}
 }
@@ -409,6 +417,7 @@ report_intervals(struct report *r, const struct kp_tenths *t,
 	struct work w = { .r = r, .t = t, .names = names,
 		.v = calloc(r->nrows * (r->ntiers + 1), sizeof(*w.v)) };
 	struct spread *s, *request;
+	struct report_missing m;
 	bool ok = w.v != NULL;
 
 	for (size_t i = 0; i < KP_TENTHS && ok; i++)
@@ -417,7 +426,8 @@ report_intervals(struct report *r, const struct kp_tenths *t,
 		request = *spread_at(&w, i, 0);
 		for (size_t k = 0; k <= r->ntiers && request != NULL; k++) {
 			s = *spread_at(&w, i, k);
-			if (s == NULL)
+			/* How sure is what is there says nothing of what is not. */
+			if (s == NULL || (report_missing(r, k, &m) && m.sure))
 				continue;
 			take_ratios(&w, &r->rows[i], &r->rows[i].cells[k], s, request);
 			take_percentiles(&w, &r->rows[i], &r->rows[i].cells[k], s);
@@ -432,14 +442,28 @@ report_intervals(struct report *r, const struct kp_tenths *t,
 	return ok ? KP_OK : KP_ENOMEM;
 }
 
-const char *
-report_within(char *buf, const struct report_cell *c, enum report_of what)
+/* Of a percentile the ends are not as far off on either side. */
+static double
+farther(double v, const struct report_interval *i)
 {
-	const struct report_interval *i = &c->interval[what];
-	double within = i->high > 0 && i->low > 0 ? sqrt(i->high / i->low) - 1 : 0;
+	return v <= 0 || i->high <= 0 ? 0 : fmax(i->high / v, v / fmax(i->low, 1e-9)) - 1;
+}
 
-	if (within <= 0)
+const char *
+report_within(char *buf, const struct report_row *row, const struct report_cell *c,
+    enum report_of of)
+{
+	const struct report_interval *i = &c->interval[of];
+	double v = figure(row, c, of);
+
+	for (size_t k = 0; k < NPERCENTILES; k++)
+		if (percentiles[k].of == of)
+			v = (double)*dur_at((struct report_cell *)c, percentiles[k].at);
+	v = farther(v, i);
+	if (v <= 0)
 		return strcpy(buf, "");
-	snprintf(buf, TEXT_MAX, " ±%.*f %%", within < 0.0095, 100 * within);
+	if (v > 1)
+		return strcpy(buf, " ±>100 %");
+	snprintf(buf, TEXT_MAX, " ±%.*f %%", v < 0.0095, 100 * v);
 	return buf;
 }

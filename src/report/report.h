@@ -153,9 +153,12 @@ void report_add_cell(struct report_cell *to, const struct report_cell *c);
  */
 enum kp_err report_intervals(struct report *r, const struct kp_tenths *t,
     const char *const *names);
-/* " ±3 %", or "" if there is no interval; returns buf, of TEXT_MAX bytes. */
-const char *report_within(char *buf, const struct report_cell *c,
-    enum report_of what);
+/*
+ * " ±3 %" of the figure, on the side that is farther; "" if there is no interval.
+ * Returns buf, of TEXT_MAX bytes.
+ */
+const char *report_within(char *buf, const struct report_row *row,
+    const struct report_cell *c, enum report_of of);
 
 /* Writes a line, or nothing: the window still runs, and since when. */
 void report_put_running(struct kp_buf *b, const struct report *r);
@@ -242,7 +245,9 @@ struct report_columns {
 				   costliest tiers, such as "after" */
 	size_t n;		/* those that have one */
 	size_t folded;		/* of these: the cheapest, in one column ... */
-	bool narrow;		/* ... as there is no room */
+	/* ... as there is no room, and before: 1: tiers are without their interval and
+	   time after the request, 2: there are no intervals */
+	unsigned narrow;
 };
 /* That column's head. */
 #define REPORT_OTHERS "%zu other"

@@ -90,12 +90,12 @@ with_after(char *text, const char *inside, const struct report_row *row,
 
 /* Appends its interval, if it has one: 6.3 ms ±4 %. */
 static const char *
-with_interval(char *buf, const char *text, const struct report_cell *c,
+with_interval(char *buf, const char *text, const struct report_row *row, size_t tier,
     enum report_of of)
 {
 	char within[TEXT_MAX], figure[TEXT_MAX];
 
-	if (*report_within(within, c, of) == '\0')
+	if (*report_within(within, row, &row->cells[tier], of) == '\0')
 		return text;
 	snprintf(figure, sizeof(figure), "%s", text);
 	snprintf(buf, TEXT_MAX, "%.30s%.16s", figure, within);
@@ -127,20 +127,22 @@ has_extra(const struct report *r, enum report_what what)
 
 /* The columns of the request itself. */
 static void
-put_request(struct grid *g, const struct report *r, size_t i, const bool *extra)
+put_request(struct grid *g, const struct report_columns *col, size_t i,
+    const bool *extra)
 {
+	const struct report *r = col->r;
 	const struct report_row *row = &r->rows[i];
-	const struct report_cell *c = &row->cells[0];
 	const char *value;
 	char text[TEXT_MAX];
-	bool known;
+	bool known, plain = col->narrow > 1;
 	uint64_t n = report_requests(r, i, &known);
 
 	value = text_known(text, n, known);
-	grid_cell(g, known ? value : with_interval(text, value, c,
+	grid_cell(g, known || plain ? value : with_interval(text, value, row, 0,
 	    REPORT_OF_REQUESTS));
-	value = report_corrected(r, text, text_dur(text, c->mean));
-	grid_cell(g, with_interval(text, value, c, REPORT_OF_MEAN));
+	value = report_corrected(r, text, text_dur(text, row->cells[0].mean));
+	grid_cell(g, plain ? value : with_interval(text, value, row, 0,
+	    REPORT_OF_MEAN));
 	for (size_t e = 0; e < EXTRAS; e++)
 		if (extra[e])
 			grid_cell(g, value_text(text, row, 0,
@@ -160,9 +162,9 @@ put_tier(struct grid *g, const struct report_columns *c,
 
 	if (c->what < REPORT_CALLS)
 		value = report_corrected(c->r, text, value);
-	if (!c->narrow && c->what <= REPORT_CALLS)
-		value = with_interval(text, value, &row->cells[tier], of[c->what]);
-	if (!c->narrow)
+	if (c->narrow == 0 && c->what <= REPORT_CALLS)
+		value = with_interval(text, value, row, tier, of[c->what]);
+	if (c->narrow == 0)
 		value = with_after(text, value, row, tier, c->what);
 	grid_cell(g, value);
 }
@@ -258,7 +260,7 @@ fill_values(struct grid *g, const struct report_columns *c)
 		if (i == 1)
 			grid_rule(g);
 		grid_cell(g, report_row_name(r, i));
-		put_request(g, r, i, extra);
+		put_request(g, c, i, extra);
 		put_tiers(g, c, &r->rows[i], rest);
 	}
 	put_unmeasured(g, r, cols);
@@ -336,7 +338,7 @@ percentile_row(struct grid *g, const struct report *r, size_t row, size_t tier,
 		if (!after)
 			value = report_corrected(r, text, value);
 		grid_cell(g, after || of[i] == REPORT_OFS ? value :
-		    with_interval(text, value, c, of[i]));
+		    with_interval(text, value, &r->rows[row], tier, of[i]));
 	}
 }
 
@@ -510,13 +512,18 @@ raised_cell(struct grid *g, const struct report_row *row, size_t tier)
 	const struct report_cell *c = &row->cells[tier];
 	uint64_t of = c->calls + (tier > 0 ? c->async_calls : 0);
 	enum kp_seen seen = kp_raised_seen(c->raised, c->unseen);
+	const struct report_interval *v = &c->interval[REPORT_OF_RAISED];
+	char text[TEXT_MAX], low[TEXT_MAX], high[TEXT_MAX], ends[2 * TEXT_MAX];
 	const char *value;
-	char text[TEXT_MAX];
 
 	value = of == 0 ? "" : seen_share(text, seen, c->raised, of,
 	    c->calls == c->sampled_calls);
-	grid_cell(g, of == 0 || seen != KP_SEEN ? value :
-	    with_interval(text, value, c, REPORT_OF_RAISED));
+	if (of > 0 && seen == KP_SEEN && v->high > 0) {
+		snprintf(ends, sizeof(ends), "%.20s (%.20s to %.20s)", value,
+		    text_share(low, v->low), text_share(high, v->high));
+		value = ends;
+	}
+	grid_cell(g, value);
 }
 
 /*
@@ -731,10 +738,28 @@ put_sampling(struct kp_buf *b, const struct report *r)
 		    text_count(of, all->requests));
 	else
 		kp_buf_str(b, "all");
-	kp_buf_str(b, " (~: an estimated count");
-	if (*report_within(of, all, REPORT_OF_MEAN) != '\0')
-		kp_buf_str(b, "; ±: the true figure is that near in 95 of 100 cases");
-	kp_buf_u8(b, ')');
+	kp_buf_str(b, " (~: an estimated count)");
+}
+
+/* What ± means, or why it is not there; nothing if all requests were measured. */
+static void
+put_intervals(struct kp_buf *b, const struct report *r, const struct report_columns *c)
+{
+	const struct report_cell *all = &r->rows[0].cells[0];
+
+	if (all->requests == all->sampled_requests)
+		return;
+	kp_buf_str(b, "\n±: ");
+	if (all->interval[REPORT_OF_MEAN].high <= 0)
+		kp_buf_str(b, "not known; that needs at least three windows in which "
+		    "requests were measured");
+	else if (c->narrow > 1)
+		kp_buf_str(b, "how sure estimates are has no room here; a wider terminal "
+		    "shows it, and -percentiles");
+	else
+		kp_buf_str(b, "of that figure; in 95 of 100 cases the true one, of all "
+		    "requests, is no farther. Not known of few requests, and where "
+		    "calls are missing (!)");
 }
 
 static void
@@ -1030,6 +1055,7 @@ report_table(struct kp_buf *b, const struct report *r,
 	kp_buf_init(&notes, 1024);
 	put_sum(&notes, r, o->what);
 	put_left_out(&notes, &columns);
+	put_intervals(&notes, r, &columns);
 	report_columns_free(&columns);
 	put_counted(&notes, r);
 	if (r->cost > 0)

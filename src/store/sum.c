@@ -533,7 +533,30 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 
 /* ---- tenths ---- */
 
-#define TENTH_UNITS 1	/* of each, at least, where windows are short enough */
+/*
+ * The longest window or, if that is longer, the coarsest level of which the range has
+ * ten: no sum reaches from one unit into the next, and so none into two tenths.
+ */
+static enum kp_err
+tenth_unit(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns longest,
+    kp_dur_ns *unit)
+{
+	struct range_levels levels;
+	struct read rd = { .q = q };
+	kp_dur_ns length;
+
+	*unit = longest;
+	for (; rd.file < q->nfiles && rd.err == KP_OK; rd.file++) {
+		read_fail(&rd, range_levels_read(q->files[rd.file].conn, &levels));
+		for (size_t i = 0; i < levels.n && rd.err == KP_OK; i++) {
+			length = levels.v[i] * KP_NS_PER_S;
+			if (length > *unit && length <= (r->until - r->since) /
+			    KP_TENTHS)
+				*unit = length;
+		}
+	}
+	return rd.err;
+}
 
 /* Adds to each tenth how long its windows are, those of several nodes once. */
 static enum kp_err
@@ -569,16 +592,15 @@ kp_query_tenths(struct kp_query *q, const struct kp_query_range *r,
 {
 	struct kp_query_range clipped;
 	struct kp_tenths t = { .n = 0 };
-	kp_dur_ns unit = 0;
+	kp_dur_ns longest = 0, unit = 0;
 	enum kp_err err;
 
 	query_hold(q);
 	err = range_whole(q, r, &clipped);
 	if (err == KP_OK)
-		err = clip(q, &clipped, &unit);
-	if (unit < (clipped.until - clipped.since) / (KP_TENTHS * TENTH_UNITS))
-		unit = (clipped.until - clipped.since) /
-		    (KP_TENTHS * TENTH_UNITS);
+		err = clip(q, &clipped, &longest);
+	if (err == KP_OK)
+		err = tenth_unit(q, &clipped, longest, &unit);
 	if (err == KP_OK && unit > 0)
 		err = cover_tenths(q, &clipped, unit, &t);
 	if (err == KP_OK && unit > 0)

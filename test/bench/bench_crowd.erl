@@ -9,6 +9,7 @@
 -define(CROWD, 300000).
 -define(CYCLES, 3).
 -define(BURST, [4, 20000, 100]).
+-define(TRICKLE, [1, 5000, 5]).
 
 %% Profiled(Conf, Run) has kprofd there while Run() runs; Kprof(Command) asks it.
 run(Node, Tiers, Reloaded, Kprof, Profiled) ->
@@ -18,7 +19,7 @@ run(Node, Tiers, Reloaded, Kprof, Profiled) ->
               "                      with kprofd    without~n", [?CROWD, ?CYCLES]),
     Cycles = [cycle(Node, Tiers, Reloaded, Kprof, Profiled) || _ <- lists:seq(1, ?CYCLES)],
     [tell(What, [lists:keyfind(What, 1, C) || C <- Cycles])
-     || What <- ["arms", "pauses", "resumes", "rests: every call traced", "resumes after that", "reloads", "leaves"]],
+     || What <- ["arms", "pauses", "resumes", "rests: every call traced", "resumes after that", "reloads", "slices, 5 s", "leaves"]],
     Gone = [Ms || C <- Cycles, {gone, Ms} <- C],
     io:format("gone after ~s ms~n", [lists:join(", ", [integer_to_list(Ms) || Ms <- Gone])]),
     ok = rpc:call(Node, it_ticker, stop, []),
@@ -42,7 +43,8 @@ cycle(Node, Tiers, Reloaded, Kprof, Profiled) ->
                           during("resumes", Node, fun() -> Kprof("resume"), await(Node, armed) end),
                           burst(Node),
                           during("resumes after that", Node, fun() -> resume(Node, Kprof) end),
-                          during("reloads", Node, fun() -> Reloaded(), Kprof("reload"), timer:sleep(500) end),
+                          during("reloads", Node, fun() -> Reloaded("{slices, 4}"), Kprof("reload"), timer:sleep(500) end),
+                          during("slices, 5 s", Node, fun() -> rpc:call(Node, bench_node, run, ?TRICKLE) end),
                           {left, now_ms(), longest(Node)}]
                  end),
     {value, {left, From, _}, Gaps} = lists:keytake(left, 1, Run),

@@ -134,10 +134,10 @@ stacks(Node, Build, Dir, CookieFile, Root) ->
 crowd(Node, Build, Dir, CookieFile) ->
     true = code:add_patha(Dir),
     Limits = "{overload, [{max_queue, 100}, {pause_s, 600}]}.\n",
-    Reloaded = fun() ->
+    Reloaded = fun(Sampling) ->
                        ok = file:write_file(filename:join(Dir, "tiers.conf"),
                                             ["{tiers, [{entry, {bench_node, entry, 1}}, "
-                                             "{a, {bench_node, tier_a, 1}}]}.\n{sampling, all}.\n", Limits])
+                                             "{a, {bench_node, tier_a, 1}}]}.\n{sampling, ", Sampling, "}.\n", Limits])
                end,
     Kprof = fun(Command) ->
                     {0, _} = sh(Build ++ "/kprof " ++ Command ++ " -db " ++ filename:join(Dir, "bench.db"))

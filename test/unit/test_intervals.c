@@ -343,6 +343,44 @@ TEST(test_all)
 	trials(ALL, "all");
 }
 
+/*
+ * A range of ten and a half of the sums that are read for it: each of them is in one
+ * tenth, with the time that it has.  The load is the same all the time.
+ */
+TEST(test_tenths_of_sums)
+{
+	const struct kp_query_range range = { .since = NOON, .until = NOON +
+		630 * 10 * S, .exact = true };
+	struct kp_db *db = keep_open("10s:1d,1m:2d,10m:3d,1h:4d");
+	const struct request r = { .time = { S, S, S }, .type = PAGE, .queries = 1 };
+	const struct report_interval *v;
+	struct kp_query *q;
+	struct report *report;
+	struct kp_window *w;
+
+	for (int i = 0; i < 630; i++) {
+		w = empty_window(NOON + i * 10 * S);
+		w->entry_calls = 40;
+		w->sampled = 10;
+		for (unsigned k = 0; k < 10 * LAYERS; k++) {
+			count(&w->cells[PAGE * LAYERS + k % LAYERS], &r, k % LAYERS, 4);
+			count(&w->cells[TYPES * LAYERS + k % LAYERS], &r, k % LAYERS, 4);
+		}
+		keep_put(db, w);
+		kp_window_free(w);
+	}
+	keep_settle(db, NOON + 2 * HOUR);
+	assert_true(atoi(sql_text("select count(*) from level_sum where level = 600")) > 10);
+	q = open_query();
+	assert_int_equal(report_from_db(q, &range, &report), KP_OK);
+	v = &report->rows[1].cells[0].interval[REPORT_OF_REQUESTS];
+	assert_int_equal(report->rows[1].cells[0].requests, 25200);
+	assert_true(v->low > 24000 && v->high < 26500);
+	report_free(report);
+	kp_query_close(q);
+	db_close(db, 0);
+}
+
 TEST(test_one_in)
 {
 	trials(ONE_IN, "one_in");
