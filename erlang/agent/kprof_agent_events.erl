@@ -28,9 +28,6 @@
 -define(BATCH_MS, 15).          % longest wait for a batch to fill: an event reaches
                                 % the daemon within 20 ms
 -define(BATCH_LEAST_MS, 5).     % the same where events may not be much older
--define(BUSY_MS, 5).            % until the next try of a batch
--define(BUSY_TRIES, 20).        % in which no more than 10,000 events come where 100,000 come
-                                % in a second
 
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
 -define(EXACT_CALLS, 1000).     % about as many of the last calls count in the mean
@@ -146,20 +143,9 @@ send(Msg, #state{lease = #lease{daemon = Daemon}}) ->
                  Batch :: [term()], #state{}) -> {ok, #state{}} | noconnect | nosuspend.
 send_batch(Now, Waiting, N, Batch, #state{events = Events} = S) ->
     Seq = Events#events.seq + 1,
-    Msg = {kprof_events, Seq, Now, Waiting, Events#events.dropped, Batch},
-    case send_patiently(Msg, ?BUSY_TRIES, S) of
+    case send({kprof_events, Seq, Now, Waiting, Events#events.dropped, Batch}, S) of
         ok -> {ok, S#state{events = Events#events{seq = Seq, sent = Events#events.sent + N}}};
         Busy -> Busy
-    end.
-
-%% The connection is busy while 1 MiB waits in it, which may be because what empties it, an
-%% encrypting process say, has no scheduler for some ms. What comes meanwhile waits within
-%% its limits.
-send_patiently(Msg, Tries, S) ->
-    case send(Msg, S) of
-        nosuspend when Tries > 0 ->
-            receive after ?BUSY_MS -> send_patiently(Msg, Tries - 1, S) end;
-        Result -> Result
     end.
 
 %% Adds what this work, done since T0, has cost: N events, or what else.

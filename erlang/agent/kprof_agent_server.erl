@@ -12,8 +12,8 @@
 -import(kprof_agent_checks, [check/2, checks_handle/2, load/3, load_end/1, rates/5, rates_end/1]).
 -import(kprof_agent_cost, [check_rates/1, cost_tick/1, count_switches/1, count_tiers/1,
          judge_rates/1, send_counts/1]).
--import(kprof_agent_events, [add_busy/3, check_limits/1, drain/1, drain_now/1, drain_woken/1,
-         drop_rest/2, event/2, flush/1, flush_unsent/1, gather/4, hand_over_rings/2, notice/2,
+-import(kprof_agent_events, [add_busy/3, check_limits/1, drain/1, drain_all/1, drain_now/1,
+         drain_woken/1, drop_rest/2, event/2, flush/1, flush_unsent/1, gather/4, hand_over_rings/2, notice/2,
          over_limit/3, probe_start/4, send/2, send_batch/5]).
 -import(kprof_agent_flags, [add_flags/2, flags_end/1, flags_handle/2, flags_set/1, monitor_stop/1,
          sweep_stop/1, use_flags/2, walk_down/3, walk_progress/3]).
@@ -142,6 +142,10 @@ asked(flags, From, Ref, S0) ->
     S;
 asked(_, _, _, S) -> S.
 
+%% As the relay has sent what came before a command.
+rings_sent(#state{state = armed, probe = native} = S) -> drain_all(S);
+rings_sent(S) -> S.
+
 down(Ref, _, Reason, #state{lease = #lease{monitor = Ref}} = S) ->
     finish({daemon_gone, Reason}, S);
 down(Ref, _, _, #state{sentry = {_, Ref}} = S) -> new_sentry(S);
@@ -237,7 +241,7 @@ command({change, Take, Items, Limits}, Ref, S) ->
     end;
 command({spec, MFA, Spec}, _, S) -> respec(MFA, Spec, S);
 command({tiers, Items}, _, S) -> {ok, respec_tiers(items(Items), S)};
-command(pause, _, S) -> {ok, flush(disarm_wholly(paused, drain_now(S)))};
+command(pause, _, S) -> {ok, flush(disarm_wholly(paused, rings_sent(S)))};
 command(resume, _, S) -> again(fun(S1) -> rearm(S1) end, S);
 command(wait, _, S) -> wait(S);
 command(ready, _, S) -> again(fun(S1) -> ready(S1) end, S);

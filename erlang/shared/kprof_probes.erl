@@ -20,10 +20,13 @@ probe_load(Probe, Beam, Path, MaxBytes) ->
             {error, case Why of {badmatch, {error, Of}} -> Of; _ -> Why end}
     end.
 
+%% While the VM waits for its descriptor it holds the library.
 -spec probe_purge(module()) -> term().
 probe_purge(Probe) ->
-    [begin code:purge(Probe), code:delete(Probe), code:purge(Probe) end
-     || erlang:module_loaded(Probe)].
+    [begin
+         catch Probe:stop(),
+         code:purge(Probe), code:delete(Probe), code:purge(Probe)
+     end || erlang:module_loaded(Probe)].
 
 %% A library whose end is missing, for instance while it is being copied, would crash the VM.
 %% Section headers come last in it. Anything else that is wrong with the file is reported by

@@ -65,6 +65,19 @@ waker_free(struct probe *p)
 		enif_mutex_destroy(p->waking);
 }
 
+/* The VM waits no more, and lets the library go. */
+static void
+waker_stop(ErlNifEnv *env, struct probe *p)
+{
+	enif_mutex_lock(p->waking);
+	atomic_store(&p->asleep, false);
+	if (p->waker != NULL)
+		enif_select(env, p->wake_fd, ERL_NIF_SELECT_STOP, p->waker, NULL,
+		    probe_atoms.undefined);
+	p->waker = NULL;
+	enif_mutex_unlock(p->waking);
+}
+
 /*
  * Has the VM wait for the descriptor.  It holds the object as long; a reference of the
  * probe's own would hold the probe, too.
@@ -96,10 +109,10 @@ wake(struct probe *p)
 {
 	const uint64_t one = 1;
 
-	/* It cannot be full: only the first of all writers comes here. */
+	/* It cannot be full, since only the first of all writers comes here. */
 	if (atomic_exchange(&p->asleep, false) &&
 	    write(p->wake_fd, &one, sizeof(one)) < 0)
-		return;
+		atomic_store(&p->asleep, true);
 }
 
 /* ---- the tracer ---- */
@@ -276,11 +289,14 @@ probe_load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts)
 	return 0;
 }
 
-/* The module is loaded over an old one: the new probe starts afresh. */
+/*
+ * The module is loaded over an old one: the new probe starts afresh, and has the type of
+ * what the old one waits with.
+ */
 int
 probe_upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts)
 {
-	(void)old;
+	waker_stop(env, *old);
 	return probe_load(env, priv, opts);
 }
 
@@ -396,13 +412,7 @@ stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 
 	(void)argc, (void)argv;
 	atomic_store(&p->active, false);
-	enif_mutex_lock(p->waking);
-	atomic_store(&p->asleep, false);
-	if (p->waker != NULL)
-		enif_select(env, p->wake_fd, ERL_NIF_SELECT_STOP, p->waker, NULL,
-		    probe_atoms.undefined);
-	p->waker = NULL;
-	enif_mutex_unlock(p->waking);
+	waker_stop(env, p);
 	return probe_atoms.ok;
 }
 

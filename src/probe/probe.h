@@ -58,7 +58,7 @@ struct probe {
 	_Atomic int64_t drained_at;	/* ns, by the kernel's clock */
 	_Atomic bool asleep;	/* the owner: the next event wakes it */
 	int wake_fd;		/* an eventfd, open until the probe is unloaded */
-	ErlNifMutex *waking;	/* of these two: */
+	ErlNifMutex *waking;	/* held while the owner goes to sleep, or stops */
 	struct waker *waker;	/* what the VM waits with; NULL: it does not */
 	unsigned nthreads;
 	struct thread **thread;	/* owned; thread_bytes each, with its ring */

@@ -8,7 +8,6 @@
 
 #include "compare.h"
 
-#define ERRORS 2.0		/* standard errors that chance may make */
 /* Percentiles of histograms are right to 1.1 %, on either side. */
 #define RESOLUTION 0.022
 #define TAIL_FEW 10.0		/* requests measured above a percentile */
@@ -197,7 +196,7 @@ by_chance(const struct compare_figure *f, double var_now, double var_then)
 	double b = f->then * f->then * var_then;
 
 	return fabs(f->now - f->then) > 0 &&
-	    fabs(f->now - f->then) <= ERRORS * sqrt(a + b);
+	    fabs(f->now - f->then) <= REPORT_ERRORS * sqrt(a + b);
 }
 
 static uint64_t
@@ -259,10 +258,11 @@ per_second(double n, kp_dur_ns covered)
 	return n < 0 || covered <= 0 ? -1 : n * 1e9 / (double)covered;
 }
 
+/* Of a count, or an estimate of one. */
 static double
-rate_variance(const struct report_row *row, uint64_t n)
+rate_variance(const struct report_row *row, bool known, uint64_t n)
 {
-	double error = row->cells[0].error[REPORT_OF_REQUESTS];
+	double error = known ? 0 : row->cells[0].error[REPORT_OF_REQUESTS];
 
 	return fmax(error * error, 1 / (double)n);
 }
@@ -270,7 +270,8 @@ rate_variance(const struct report_row *row, uint64_t n)
 struct compare_figure
 compare_rate(const struct compare *v, const struct compare_row *row)
 {
-	struct compare_figure f = compare_requests(v, row).n;
+	struct compare_requests q = compare_requests(v, row);
+	struct compare_figure f = q.n;
 	uint64_t now = measured(cell(row->now, 0, NULL), REPORT_BUSY);
 	uint64_t then = measured(cell(row->then, 0, NULL), REPORT_BUSY);
 
@@ -278,7 +279,8 @@ compare_rate(const struct compare *v, const struct compare_row *row)
 	f.then = per_second(f.then, v->then->covered);
 	f.uncertain = few(f.now, now) || few(f.then, then) ||
 	    (f.now >= 0 && f.then >= 0 &&
-	    by_chance(&f, rate_variance(row->now, now), rate_variance(row->then, then)));
+	    by_chance(&f, rate_variance(row->now, q.now_known, now),
+	    rate_variance(row->then, q.then_known, then)));
 	return f;
 }
 

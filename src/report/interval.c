@@ -19,16 +19,21 @@
 
 #include "report.h"
 
+#define ERRORS REPORT_ERRORS	/* an error is of so many in an interval */
 #define TENTHS_MIN 3	/* with figures; of fewer nothing is said */
 #define TAIL_MIN 15	/* requests measured above a percentile; of fewer likewise, */
 #define RAISED_MIN 5	/* and of fewer calls measured that raised */
-#define ALIKE 2.0	/* of ten tenths that differ alike: (sum of squares)^2 / sum of fourth
-			   powers is about 4 */
+/*
+ * How many tenths differ alike: (sum of squares)^2 / sum of fourth powers is some 4 where
+ * ten normal figures do, and 1 where a single one differs.  Times this, less one, it is
+ * taken for degrees of freedom, found by trials (test_intervals).
+ */
+#define ALIKE 2.0
 #define EDGE 1.0109	/* from the middle of a bucket to its end, and more */
 
 /* Of one cell in one tenth. */
-enum value { REQUESTS, CALLS, TIMED, TOTAL, SELF, BUSY, RAISED, BELOW50, BELOW90, BELOW99,
-	IN_HIST, VALUES };
+enum value { REQUESTS, CALLS, ALL_CALLS, TIMED, TOTAL, SELF, BUSY, RAISED, BELOW50, BELOW90,
+	BELOW99, IN_HIST, VALUES };
 
 struct spread {
 	double v[VALUES][KP_TENTHS];
@@ -155,7 +160,8 @@ add_cell(struct work *w, size_t tenth, size_t row, size_t tier, const struct kp_
 		[CALLS] = (double)c->w_calls, [TIMED] = (double)c->w_timed,
 		[TOTAL] = (double)c->w_total, [SELF] = (double)c->w_self,
 		[BUSY] = (double)c->w_busy,
-		[RAISED] = (double)kp_cell_raised(c, tier == 0) };
+		[RAISED] = (double)kp_cell_raised(c, tier == 0),
+		[ALL_CALLS] = (double)(c->w_calls + (tier == 0 ? 0 : c->w_async_calls)) };
 
 	if (s == NULL) {
 		s = *at = calloc(1, sizeof(*s));
@@ -256,6 +262,13 @@ ratio_of(const double *y, const double *x, size_t n, size_t with)
 	return r;
 }
 
+/* With those after the request, as kp_cell_raised() has them. */
+static double
+all_calls(const struct report_row *row, const struct report_cell *c)
+{
+	return (double)(c->calls + (c == row->cells ? 0 : c->async_calls));
+}
+
 /* What the report says of it; 0: nothing. */
 static double
 figure(const struct report_row *row, const struct report_cell *c, enum report_of of)
@@ -274,9 +287,9 @@ figure(const struct report_row *row, const struct report_cell *c, enum report_of
 	case REPORT_OF_BUSY:
 		return report_value_of(row, c, REPORT_BUSY);
 	case REPORT_OF_RAISED:
-		return (double)c->raised * (double)c->sampled_calls < RAISED_MIN *
-		    (double)c->calls || c->calls == 0 ? 0 :
-		    (double)c->raised / (double)c->calls;
+		return c->unseen > 0 || (double)c->raised * (double)c->sampled_requests <
+		    RAISED_MIN * (double)c->requests || c->raised == 0 ? 0 :
+		    (double)c->raised / all_calls(row, c);
 	case REPORT_OF_SHARE:
 		return row->share;
 	default:
@@ -347,7 +360,7 @@ take_ratios(const struct work *w, const struct report_row *row, struct report_ce
 		[REPORT_OF_SELF] = { s->v[SELF], request->v[REQUESTS] },
 		[REPORT_OF_TOTAL] = { s->v[TOTAL], request->v[REQUESTS] },
 		[REPORT_OF_BUSY] = { s->v[BUSY], request->v[REQUESTS] },
-		[REPORT_OF_RAISED] = { s->v[RAISED], s->v[CALLS] },
+		[REPORT_OF_RAISED] = { s->v[RAISED], s->v[ALL_CALLS] },
 		[REPORT_OF_SHARE] = { s->v[TOTAL], w->all.v[TOTAL] },
 	};
 	struct ratio ratio;
@@ -366,9 +379,9 @@ take_ratios(const struct work *w, const struct report_row *row, struct report_ce
 		ratio = ratio_of(ratios[of].y, ratios[of].x, w->t->n, n);
 		if (ratio.v <= 0)
 			continue;
-		c->error[of] = fmax(ratio.error / ratio.v,
+		c->error[of] = ratio.t / ERRORS * fmax(ratio.error / ratio.v,
 		    sqrt(least_variance(row, c, of)));
-		take_figure(c, of, value, ratio.t * passed * c->error[of]);
+		take_figure(c, of, value, ERRORS * passed * c->error[of]);
 	}
 }
 
@@ -399,10 +412,10 @@ take_percentiles(const struct work *w, const struct report_row *row,
 		ratio = ratio_of(s->v[percentiles[i].below], s->v[IN_HIST], w->t->n, n);
 		/* requests, not calls, because the calls of one are alike */
 		least = q * (1 - q) / fmax((double)c->sampled_requests, 1);
-		error = fmax(ratio.error, sqrt(least));
+		error = ratio.t / ERRORS * fmax(ratio.error, sqrt(least));
 		*dur_at(c, percentiles[i].error) = (kp_dur_ns)((quantile(s,
 		    q + error) - quantile(s, q - error)) / 2);
-		within = ratio.t * passed_over(row) * error / (q * (1 - q));
+		within = ERRORS * passed_over(row) * error / (q * (1 - q));
 		if (within > 0 && (double)c->sampled_requests * (1 - q) >= TAIL_MIN)
 			c->interval[percentiles[i].of] = (struct report_interval){
 				quantile(s, by_odds(q, -within)) / EDGE,

@@ -321,13 +321,16 @@ subtract(kp_dur_ns *from, double v)
 		*from = (double)*from > v ? (kp_dur_ns)((double)*from - v) : 0;
 }
 
+/* Of a figure that was v; its error is as large, but not in relation to it. */
 static void
-shift(struct report_cell *c, enum report_of of, double by)
+shift(struct report_cell *c, enum report_of of, double v, double by)
 {
 	struct report_interval *i = &c->interval[of];
 
 	i->low = fmax(i->low - by, 0);
 	i->high = fmax(i->high - by, 0);
+	if (v > by)
+		c->error[of] *= v / (v - by);
 }
 
 static void
@@ -336,15 +339,16 @@ subtract_from_cell(const struct report *r, const struct report_row *row,
 {
 	kp_dur_ns *const one[] = { &c->mean, &c->min, &c->p50, &c->p90,
 		&c->p95, &c->p99, &c->max };
-	double total = (double)c->total, self = (double)c->self;
+	double total = (double)c->total, self = (double)c->self, mean = (double)c->mean;
 	double busy = (double)c->busy, n = fmax((double)row->cells[0].requests, 1);
 
 	if (c->tracing < 0)
 		return;
 	for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++)
 		subtract(one[i], (double)c->tracing);
-	for (enum report_of of = REPORT_OF_MEAN; of <= REPORT_OF_P99; of++)
-		shift(c, of, (double)c->tracing);
+	shift(c, REPORT_OF_MEAN, mean, (double)c->tracing);
+	for (enum report_of of = REPORT_OF_P50; of <= REPORT_OF_P99; of++)
+		shift(c, of, 0, (double)c->tracing);
 	subtract(&c->total, (double)c->tracing * (double)c->timed);
 	subtract(&c->self, (double)r->traced_call * (double)c->timed +
 	    (double)r->traced_caller * (double)c->w_made);
@@ -356,9 +360,9 @@ subtract_from_cell(const struct report *r, const struct report_row *row,
 			c->busy_per_request = (kp_dur_ns)((double)
 			    c->busy_per_request * ((double)c->total / total));
 	}
-	shift(c, REPORT_OF_TOTAL, (total - (double)c->total) / n);
-	shift(c, REPORT_OF_SELF, (self - (double)c->self) / n);
-	shift(c, REPORT_OF_BUSY, (busy - (double)c->busy) / n);
+	shift(c, REPORT_OF_TOTAL, total / n, (total - (double)c->total) / n);
+	shift(c, REPORT_OF_SELF, self / n, (self - (double)c->self) / n);
+	shift(c, REPORT_OF_BUSY, busy / n, (busy - (double)c->busy) / n);
 }
 
 /* Cell i of a row, from 0: the request, its tiers, and their labels; NULL: the last was before. */
@@ -387,9 +391,17 @@ is_known(const struct report *r)
 static void
 fill_shares(struct report *r)
 {
-	for (size_t i = 0; i < r->nrows; i++)
+	struct report_interval *v;
+	double was;
+
+	for (size_t i = 0; i < r->nrows; i++) {
+		was = r->rows[i].share;
 		r->rows[i].share = r->cost <= 0 ? -1 :
 		    (double)r->rows[i].cells[0].total / (double)r->cost;
+		v = &r->rows[i].cells[0].interval[REPORT_OF_SHARE];
+		v->low *= was > 0 ? r->rows[i].share / was : 0;
+		v->high *= was > 0 ? r->rows[i].share / was : 0;
+	}
 }
 
 bool
@@ -845,7 +857,7 @@ report_from_db(struct kp_query *q, const struct kp_query_range *r,
 	if (err == KP_OK)
 		err = kp_query_sum(q, &all, &sum);
 	if (err == KP_OK && is_sampled(&sum))
-		err = kp_query_tenths(q, &all, &tenths);
+		err = kp_query_tenths(q, &all, sum.ncells, &tenths);
 	if (err == KP_OK)
 		err = make(&sum, tenths.n > 0 ? &tenths : NULL,
 		    r->identity_glob, nodes.v, nodes.n, &tiers, out);

@@ -32,6 +32,7 @@ enum report_of {
 	REPORT_OFS
 };
 
+#define REPORT_ERRORS 2.0
 /* It holds the true figure in 95 of 100 cases; high 0: not known, or not sampled. */
 struct report_interval {
 	double low, high;
@@ -59,7 +60,10 @@ struct report_cell {
 				   not known */
 	double spread;		/* of calls' times: deviation / mean */
 	kp_dur_ns p50_error, p90_error, p99_error;	/* standard errors */
-	/* relative standard errors, of percentiles as above; 0: not known */
+	/*
+	 * relative errors, of percentiles as above, REPORT_ERRORS of which chance makes
+	 * in 95 of 100 cases; 0: not known
+	 */
 	double error[REPORT_OFS];
 	struct report_interval interval[REPORT_OFS];
 };

@@ -77,9 +77,9 @@ requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
 
 	requests_rows(b, rs, width);
 	kp_buf_u8(b, '\n');
-	if (cover->sampled < cover->entry_calls && !cover->uncounted) {
+	if (cover->losses.n[KP_LOSS_SAMPLED_OUT] > 0 && !cover->uncounted) {
 		snprintf(line, sizeof(line), "of the %s requests measured, which are %s "
-		    "of %s: among the others may be some that were as slow",
+		    "of all %s: among the others may be some that were as slow",
 		    text_count(some, cover->sampled), text_share(share,
 		    (double)cover->sampled / (double)cover->entry_calls),
 		    text_count(of, cover->entry_calls));

@@ -741,6 +741,18 @@ put_sampling(struct kp_buf *b, const struct report *r)
 	kp_buf_str(b, " (~: an estimated count)");
 }
 
+/* Has any figure that is shown one? */
+static bool
+has_interval(const struct report *r)
+{
+	for (size_t i = 0; i < r->nrows; i++)
+		for (size_t t = 0; t <= r->ntiers; t++)
+			for (int of = 0; of < REPORT_OFS; of++)
+				if (r->rows[i].cells[t].interval[of].high > 0)
+					return true;
+	return false;
+}
+
 /* What ± means, or why it is not there; nothing if all requests were measured. */
 static void
 put_intervals(struct kp_buf *b, const struct report *r, const struct report_columns *c)
@@ -750,9 +762,9 @@ put_intervals(struct kp_buf *b, const struct report *r, const struct report_colu
 	if (all->requests == all->sampled_requests)
 		return;
 	kp_buf_str(b, "\n±: ");
-	if (all->interval[REPORT_OF_MEAN].high <= 0)
-		kp_buf_str(b, "not known; that needs at least three windows in which "
-		    "requests were measured");
+	if (!has_interval(r))
+		kp_buf_str(b, r->windows < 3 ? "not known; that needs at least three "
+		    "windows" : "not known, of so few requests or so many tiers and types");
 	else if (c->narrow > 1)
 		kp_buf_str(b, "how sure estimates are has no room here; a wider terminal "
 		    "shows it, and -percentiles");

@@ -132,9 +132,12 @@ struct kp_tenths {
 	struct kp_query_sum v[KP_TENTHS];	/* their cells, and covered */
 	size_t n;		/* of these have a window; 0: not known */
 };
-/* The same range and cells as kp_query_sum().  Of too many cells n is 0. */
+/*
+ * The same range and cells as kp_query_sum(), of which there are ncells, but those of
+ * labels.  Of too many n is 0.
+ */
 enum kp_err kp_query_tenths(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_tenths *out);
+    size_t ncells, struct kp_tenths *out);
 void kp_tenths_free(struct kp_tenths *t);
 /* Returns NULL if there is none. */
 const struct kp_cell *kp_query_cell(const struct kp_query_sum *s,

@@ -249,9 +249,6 @@ find_pieces(struct range_rows *rr, struct kp_query *q, size_t file,
 	w.all = w.all && !rr->use.by_node;
 	if (rd.err == KP_OK)
 		read_fail(&rd, range_levels_read(conn, &levels));
-	while (rr->use.longest > 0 && levels.n > 0 &&
-	    levels.v[levels.n - 1] * KP_NS_PER_S > rr->use.longest)
-		levels.n--;
 	w.all_levels = w.node_levels = (int)levels.n;
 	if (rd.err == KP_OK)
 		read_fail(&rd, range_plan_find(conn, &w, &rr->pieces));

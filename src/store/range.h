@@ -66,7 +66,6 @@ void range_bind(struct read *rd, const struct kp_query_range *r);
 
 struct range_use {
 	kp_dur_ns step;		/* see struct range_wanted */
-	kp_dur_ns longest;	/* only sums of this length or less; 0: any */
 	bool by_node;		/* without sums of all nodes */
 	const char *of[2];	/* values ?2 and ?3 of both statements */
 };

@@ -244,6 +244,10 @@ table_cell(struct table *t, int64_t tier, int64_t identity)
 	" and (?3 is null or s.identity_id in" \
 	" (select id from identity where name glob ?3))"
 
+/* Of calls with labels there are no tenths. */
+#define NO_PART " and s.tier_id in (select id from tier" \
+	" where instr(name, '" KP_PART_SEP "') = 0)"
+
 /* What is added up, and into how many sums. */
 struct summing {
 	const struct kp_query_range *r;
@@ -289,9 +293,12 @@ add_file(struct kp_query *q, size_t file, struct summing *s)
 	struct read *rd;
 
 	range_rows_start(&rows, q, file, s->r, (struct range_use){
-		.longest = s->unit,
+		.step = s->unit,
 		.of = { s->r->identity, s->r->identity_glob } },
-	    CELLS("stat", "window_id"), CELLS("level_stat", "sum_id"));
+	    s->unit > 0 ? CELLS("stat", "window_id") NO_PART :
+	    CELLS("stat", "window_id"),
+	    s->unit > 0 ? CELLS("level_stat", "sum_id") NO_PART :
+	    CELLS("level_stat", "sum_id"));
 	while (!(s->over = is_over(s)) && (rd = range_rows_next(&rows)) != NULL) {
 		cell_row_read(rd->st, &row);
 		if (s->several)
@@ -534,12 +541,19 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 /* ---- tenths ---- */
 
 /*
- * The longest window or, if that is longer, the coarsest level of which the range has
- * ten: no sum reaches from one unit into the next, and so none into two tenths.
+ * What is read for tenths: many units, since with few a tenth is one part of the range,
+ * and a swing of the load looks like chance; but no more than so many rows.
+ */
+#define TENTH_UNITS 10	/* of each */
+#define TENTH_ROWS 20000
+
+/*
+ * The longest window or, if that is longer, the coarsest level of which the range has so
+ * many.  No sum reaches from one unit into the next, and so none into two tenths.
  */
 static enum kp_err
-tenth_unit(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns longest,
-    kp_dur_ns *unit)
+tenth_unit(struct kp_query *q, const struct kp_query_range *r, size_t units,
+    kp_dur_ns longest, kp_dur_ns *unit)
 {
 	struct range_levels levels;
 	struct read rd = { .q = q };
@@ -551,7 +565,7 @@ tenth_unit(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns longest
 		for (size_t i = 0; i < levels.n && rd.err == KP_OK; i++) {
 			length = levels.v[i] * KP_NS_PER_S;
 			if (length > *unit && length <= (r->until - r->since) /
-			    KP_TENTHS)
+			    (int64_t)units)
 				*unit = length;
 		}
 	}
@@ -588,8 +602,9 @@ cover_tenths(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns unit,
 
 enum kp_err
 kp_query_tenths(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_tenths *out)
+    size_t ncells, struct kp_tenths *out)
 {
+	size_t units = TENTH_ROWS / (ncells + 1);
 	struct kp_query_range clipped;
 	struct kp_tenths t = { .n = 0 };
 	kp_dur_ns longest = 0, unit = 0;
@@ -600,7 +615,9 @@ kp_query_tenths(struct kp_query *q, const struct kp_query_range *r,
 	if (err == KP_OK)
 		err = clip(q, &clipped, &longest);
 	if (err == KP_OK)
-		err = tenth_unit(q, &clipped, longest, &unit);
+		err = tenth_unit(q, &clipped, units < KP_TENTHS ? KP_TENTHS :
+		    units < KP_TENTHS * TENTH_UNITS ? units :
+		    KP_TENTHS * TENTH_UNITS, longest, &unit);
 	if (err == KP_OK && unit > 0)
 		err = cover_tenths(q, &clipped, unit, &t);
 	if (err == KP_OK && unit > 0)

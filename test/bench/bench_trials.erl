@@ -109,7 +109,10 @@ judged(Key, True, Low, High) ->
 
 list_to_number(S) ->
     case string:to_float(S) of
-        {error, no_float} -> float(list_to_integer(hd(string:split(S, "e"))));
+        {error, no_float} -> element(1, string:to_float(lists:append(string:replace(S ++ case lists:member($e, S) of
+                                                                                        true -> "";
+                                                                                        false -> ".0"
+                                                                                    end, "e", ".0e"))));
         {F, _} -> F
     end.
 

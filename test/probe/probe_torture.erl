@@ -455,6 +455,7 @@ upgraded() ->
          {module, kprof_probe} = code:load_binary(kprof_probe, "kprof_probe.beam", beam()),
          ok = kprof_probe:load(get(library), 16, 1 bsl 20),
          ok = kprof_probe:start(),
+         true = kprof_probe:sleep(),
          timer:sleep(5),
          {_, _, _, _} = drain(),
          false = code:purge(kprof_probe)

@@ -399,15 +399,17 @@ TEST(test_slow_of_some)
 		.node = "app@host", .identity = "create", .weight = 4 };
 	const struct kp_query_requests rs = { &slow, 1 };
 	struct kp_query_sum cover = { .windows = 1, .entry_calls = 400,
-		.sampled = 100 };
+		.sampled = 100, .losses.n[KP_LOSS_SAMPLED_OUT] = 300 };
 
 	requests_table(&buf, &rs, &cover, 0);
-	assert_has(out(), "\nof the 100 requests measured, which are 25 % of 400: "
+	assert_has(out(), "\nof the 100 requests measured, which are 25 % of all 400: "
 	    "among the others may be some that were as slow\n");
 	kp_buf_reset(&buf);
 	requests_json(&buf, &rs, &cover);
 	assert_has(out(), ",\"entry_calls\":400,\"sampled\":100,\"windows\":{");
-	cover.sampled = 400;
+	/* one was lost, and none passed over */
+	cover.sampled = 399;
+	cover.losses.n[KP_LOSS_SAMPLED_OUT] = 0;
 	kp_buf_reset(&buf);
 	requests_table(&buf, &rs, &cover, 0);
 	assert_lacks(out(), "among the others");
