@@ -211,7 +211,7 @@ export function report(r, state, change) {
 	el("div", { class: "keys" }, r.tiers.map((name, i) => el("span", {}, el("i", { style: { backgroundColor: color(tierColor(i + 1)) } }), name)),
 		el("span", {}, el("i", { style: { backgroundColor: color("c0") } }), "no tier"),
 		el("span", {}, "columns of tiers: self (exclusive) time of one request; a row's add up to mean (inclusive), but for calls at the same time" +
-			(r.rows.some((row) => totalOf(row).intervals) ? "; ±: of that figure; in 95 of 100 cases the true one is no farther" : "")), ...counts, ...tracing(r)), ...hints);
+			(r.rows.some((row) => totalOf(row).intervals) ? "; ±: of that figure; in 95 of 100 cases the true one is no farther, but for what was lost" : "")), ...counts, ...tracing(r)), ...hints);
 }
 
 function change(f, up) {

@@ -770,8 +770,8 @@ put_intervals(struct kp_buf *b, const struct report *r, const struct report_colu
 		    "shows it, and -percentiles");
 	else
 		kp_buf_str(b, "of that figure; in 95 of 100 cases the true one, of all "
-		    "requests, is no farther. Not known of few requests, and where "
-		    "calls are missing (!)");
+		    "requests, is no farther, but for what was lost. Not known of few "
+		    "requests, and where calls are missing (!)");
 }
 
 static void

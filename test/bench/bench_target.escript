@@ -146,6 +146,7 @@ crowd(Node, Build, Dir, CookieFile) ->
                     fun(Conf, Run) -> profiled("relay", Node, Build, Dir, CookieFile, Conf, Run) end).
 
 with_node(Build, Root, Bench) ->
+    Root =:= none orelse os:putenv("BENCH_ROOT", Root),
     Dir = filename:join(Build, "bench_target"),
     ok = filelib:ensure_dir(filename:join(Dir, "x")),
     Cookie = integer_to_list(rand:uniform(1 bsl 60)),
@@ -484,7 +485,7 @@ profiled(Probe, Node, Build, Dir, CookieFile, Conf, Run) ->
                               filename:join(Build, "kprofd"),
                               "-target", atom_to_list(Node), "-tiers", Tiers,
                               "-cookie-file", CookieFile, "-db", Db,
-                              "-probe", Probe]},
+                              "-probe", Probe | sent(Build)]},
                       exit_status, stderr_to_stdout, {line, 1000}, binary]),
     wait_line(Port, <<"profiling">>),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
@@ -495,6 +496,13 @@ profiled(Probe, Node, Build, Dir, CookieFile, Conf, Run) ->
     {0, _} = sh("kill -TERM " ++ integer_to_list(Pid)),
     wait_exit(Port),
     {Cpu, After - Before, max(1, Sent1 - Sent0)}.
+
+%% In a root file system of its own the target has no library.
+sent(Build) ->
+    case os:getenv("BENCH_ROOT") of
+        false -> [];
+        _ -> ["-probe-send", filename:join(Build, "kprof_probe.so")]
+    end.
 
 %% Read by the target, which is on this machine and has the code for it.
 daemon_us(Node, Pid) ->
