@@ -501,7 +501,7 @@ profiled(Probe, Node, Build, Dir, CookieFile, Conf, Run) ->
 sent(Build) ->
     case os:getenv("BENCH_ROOT") of
         false -> [];
-        _ -> ["-probe-send", filename:join(Build, "kprof_probe.so")]
+        _ -> ["-probe-library", filename:absname(Build) ++ "/kprof_probe.so", "-probe-send"]
     end.
 
 %% Read by the target, which is on this machine and has the code for it.
