@@ -485,7 +485,7 @@ profiled(Probe, Node, Build, Dir, CookieFile, Conf, Run) ->
                               filename:join(Build, "kprofd"),
                               "-target", atom_to_list(Node), "-tiers", Tiers,
                               "-cookie-file", CookieFile, "-db", Db,
-                              "-probe", Probe | sent(Build)]},
+                              "-probe", Probe | sent(Probe, Build)]},
                       exit_status, stderr_to_stdout, {line, 1000}, binary]),
     wait_line(Port, <<"profiling">>),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
@@ -498,9 +498,9 @@ profiled(Probe, Node, Build, Dir, CookieFile, Conf, Run) ->
     {Cpu, After - Before, max(1, Sent1 - Sent0)}.
 
 %% In a root file system of its own the target has no library.
-sent(Build) ->
+sent(Probe, Build) ->
     case os:getenv("BENCH_ROOT") of
-        false -> [];
+        Root when Root =:= false; Probe =:= "relay" -> [];
         _ -> ["-probe-library", filename:absname(Build) ++ "/kprof_probe.so", "-probe-send"]
     end.
 
