@@ -8,7 +8,7 @@
 %% factors have fewer turns. Intervals are those of medians, by the sign test.
 -module(bench_table).
 
--export([run/4]).
+-export([run/3]).
 
 -define(FEW, 6).
 -define(MS, 1000).
@@ -17,7 +17,7 @@
 -define(EVENTS, 12).            % of a request: six calls, and their returns
 
 %% Profiled(Probe, Conf, Run) runs kprofd around Run and says what that gives.
-run(Node, Dir, Rivals, Profiled) ->
+run(Node, Rivals, Profiled) ->
     Spins = rpc:call(Node, bench_node, calibrate, []),
     Rounds = list_to_integer(os:getenv("ROUNDS", "20")),
     Workers = 2 * rpc:call(Node, erlang, system_info, [schedulers_online]),
@@ -26,7 +26,7 @@ run(Node, Dir, Rivals, Profiled) ->
               "medians of ~b rounds of ~b ms, and what holds them in 95 of 100 cases~n~n",
               [rpc:call(Node, erlang, system_info, [otp_release]),
                Workers div 2, load_average(), Workers, Rounds, ?MS]),
-    Ways = kprofd_ways(Profiled) ++ [rival(R, Node, Dir) || R <- Rivals],
+    Ways = kprofd_ways(Profiled) ++ [rival(R, Node) || R <- Rivals],
     Turns = lists:append([[{Name, turn(Node, Name, Way)} || {Name, Way} <- Ways,
                                                       Round =< rounds(Name, Rounds)]
                           || Round <- lists:seq(1, Rounds)]),
@@ -78,8 +78,8 @@ kprofd_ways(Profiled) ->
          {What, Sampling} <- [{"the defaults", defaults}, {"1 request in 100", "{one_in, 100}"},
                               {"every request", "all"}]]].
 
-rival({Name, Way}, Node, Dir) ->
-    File = filename:join(Dir, "bench.trace"),
+rival({Name, Way}, Node) ->
+    File = "/tmp/bench.trace." ++ os:getpid(),   % in the target's root
     {Name, fun(Run) -> rival_turn(Way, Node, File, Run) end}.
 
 rival_turn(dbg_ip, Node, _, Run) ->
@@ -96,7 +96,7 @@ rival_turn(dbg_ip, Node, _, Run) ->
            end);
 rival_turn(Way, Node, File, Run) ->
     Got = around(Way, Node, File, Run),
-    _ = file:delete(File),
+    _ = rpc:call(Node, file, delete, [File]),
     Got.
 
 around(Way, Node, Arg, Run) ->

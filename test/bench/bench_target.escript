@@ -80,7 +80,7 @@ table(Node, Build, Dir, CookieFile) ->
                                               CookieFile, Conf, Run),
                        Got
                end,
-    bench_table:run(Node, Dir, Rivals, Profiled).
+    bench_table:run(Node, Rivals, Profiled).
 
 calls(Node, Build, Dir, CookieFile, Root) ->
     true = code:add_patha(Dir),

@@ -100,9 +100,7 @@ allowed() ->
      {"priv/doc/service.md", "install -m 644 kprofd.pem", "needs root, and certificates"},
      {"priv/doc/service.md", "KPROFD_OPTIONS=", "of kprofd.env"},
      {"priv/doc/service.md", "cp /etc/kprofd/kprofd.env", "`make deb-test` does the same"},
-     {"test/recordings/README.md", sample, "lines of a file, with the names of what stands in them"},
-     {"test/bench/README.md", "target: OTP", "figures that take minutes"},
-     {"test/bench/README.md", sample, "figures that take minutes"}].
+     {"test/recordings/README.md", sample, "lines of a file, with the names of what stands in them"}].
 
 %% Commands that print nothing when all is well.
 quiet() ->
