@@ -545,7 +545,7 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
  * and a swing of the load looks like chance; but no more than so many rows.
  */
 #define TENTH_UNITS 10	/* of each */
-#define TENTH_ROWS 20000
+#define TENTH_ROWS 10000
 
 /*
  * The longest window or, if that is longer, the coarsest level of which the range has so
