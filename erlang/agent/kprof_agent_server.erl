@@ -13,8 +13,8 @@
 -import(kprof_agent_cost, [check_rates/1, cost_tick/1, count_switches/1, count_tiers/1,
          judge_rates/1, send_counts/1]).
 -import(kprof_agent_events, [add_busy/3, check_limits/1, drain/1, drain_all/1, drain_now/1,
-         drain_woken/1, drop_rest/2, event/2, flush/1, flush_unsent/1, gather/4, hand_over_rings/2, notice/2,
-         over_limit/3, probe_start/4, send/2, send_batch/5]).
+         drain_woken/1, drop_rest/2, event/2, flush/1, flush_unsent/1, gather/4,
+         hand_over_rings/2, notice/2, over_limit/3, probe_start/4, send/2, send_batch/5]).
 -import(kprof_agent_flags, [add_flags/2, flags_end/1, flags_handle/2, flags_set/1, monitor_stop/1,
          sweep_stop/1, use_flags/2, walk_down/3, walk_progress/3]).
 -import(kprof_agent_foreign, [count_end/1, foreign_tick/1, is_calm/1, may_resume/1,

@@ -19,7 +19,6 @@
 
 #include "report.h"
 
-#define ERRORS REPORT_ERRORS	/* an error is of so many in an interval */
 #define TENTHS_MIN 3	/* with figures; of fewer nothing is said */
 #define TAIL_MIN 15	/* requests measured above a percentile; of fewer likewise, */
 #define RAISED_MIN 5	/* and of fewer calls measured that raised */
@@ -231,7 +230,7 @@ filled(const double *v)
 /* A ratio of sums, and its standard error by how tenths differ. */
 struct ratio {
 	double v, error;
-	double t;	/* so many errors chance makes in 95 of 100 cases */
+	double t;	/* Student's: an interval is so many errors wide on each side */
 };
 
 /*
@@ -379,9 +378,9 @@ take_ratios(const struct work *w, const struct report_row *row, struct report_ce
 		ratio = ratio_of(ratios[of].y, ratios[of].x, w->t->n, n);
 		if (ratio.v <= 0)
 			continue;
-		c->error[of] = ratio.t / ERRORS * fmax(ratio.error / ratio.v,
+		c->error[of] = ratio.t / REPORT_ERRORS * fmax(ratio.error / ratio.v,
 		    sqrt(least_variance(row, c, of)));
-		take_figure(c, of, value, ERRORS * passed * c->error[of]);
+		take_figure(c, of, value, REPORT_ERRORS * passed * c->error[of]);
 	}
 }
 
@@ -412,10 +411,10 @@ take_percentiles(const struct work *w, const struct report_row *row,
 		ratio = ratio_of(s->v[percentiles[i].below], s->v[IN_HIST], w->t->n, n);
 		/* requests, not calls, because the calls of one are alike */
 		least = q * (1 - q) / fmax((double)c->sampled_requests, 1);
-		error = ratio.t / ERRORS * fmax(ratio.error, sqrt(least));
+		error = ratio.t / REPORT_ERRORS * fmax(ratio.error, sqrt(least));
 		*dur_at(c, percentiles[i].error) = (kp_dur_ns)((quantile(s,
 		    q + error) - quantile(s, q - error)) / 2);
-		within = ERRORS * passed_over(row) * error / (q * (1 - q));
+		within = REPORT_ERRORS * passed_over(row) * error / (q * (1 - q));
 		if (within > 0 && (double)c->sampled_requests * (1 - q) >= TAIL_MIN)
 			c->interval[percentiles[i].of] = (struct report_interval){
 				quantile(s, by_odds(q, -within)) / EDGE,

@@ -158,7 +158,8 @@ void report_add_cell(struct report_cell *to, const struct report_cell *c);
 enum kp_err report_intervals(struct report *r, const struct kp_tenths *t,
     const char *const *names);
 /*
- * " ±3 %" of the figure, on the side that is farther; "" if there is no interval.
+ * " ±3 %": how far the farther end of the interval is from the figure; "" if there is
+ * none.
  * Returns buf, of TEXT_MAX bytes.
  */
 const char *report_within(char *buf, const struct report_row *row,
@@ -249,8 +250,8 @@ struct report_columns {
 				   costliest tiers, such as "after" */
 	size_t n;		/* those that have one */
 	size_t folded;		/* of these: the cheapest, in one column ... */
-	/* ... as there is no room, and before: 1: tiers are without their interval and
-	   time after the request, 2: there are no intervals */
+	/* what went before that: 1: tiers' intervals and time after the request,
+	   2: the others' intervals, too */
 	unsigned narrow;
 };
 /* That column's head. */
